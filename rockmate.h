@@ -27372,10 +27372,11 @@ RMI_FN rm_result rmi_exe_profile_run(rm_exec *exec, const rm_step *s, uint32_t k
 /* =====================================================================================================================
    >>check - finds wrong declarations of kinds
    In: an executor between steps. Out: the first lie, by name. The plan's runs are walked once more with a buffer of its
-   own for everything. Each call is made several times in a frame: copies of its operands with guard bytes around them,
-   over different poison, with one right of the executor used at a time (in place, recomputed, not wanted, added to);
-   bits must not change. Then the planned step must leave the same bits, and gradients must be the slopes of the loss.
-   Cost: about ten steps, and all tensors at once in host memory.
+   own for everything. Each call is tried several times in a frame, which has a box for each operand: a copy with guard
+   bytes around it. A trial says what the boxes hold, which of them the call sees, and what it proves if a result is not,
+   bit for bit, that of the first trial. First, all that a call may not depend on holds other bytes; then one right of
+   the executor is used at a time (in place, recomputed, not wanted, added to). Then the planned step must leave the same
+   bits, and gradients must be the slopes of the loss. Cost: about ten steps, and all tensors at once in host memory.
    ================================================================================================================== */
 #define RMI_CHK_GUARD 64u
 #define RMI_CHK_NAN 0xFFu   /* poison: NaN in every float format, -1 */
@@ -27389,134 +27390,129 @@ typedef enum rmi_chk_role { /* the first four: as many as the call has inputs, o
 
 static const struct {
     rmi_buf_kind kind;
-    const char *name;   /* a format: its number, its tensor */
-    const char *remedy; /* when a callback writes beyond its bytes */
+    const char *name, *declared; /* for rmi_chk_put; declared: in needs, by a backward that reads it */
+    const char *remedy;          /* when a callback writes beyond its bytes */
 } rmi_chk_roles[RMI_CHK_ROLES] = {
-    {RMI_BUF_VALUE, "input %u (%s)", "inputs are read only"},
-    {RMI_BUF_VALUE, "output %u", "write no more, or give its size in rm_op_desc.out"},
-    {RMI_BUF_GRAD, "the gradient of input %u (%s)",
+    {RMI_BUF_VALUE, "input %i (%t)", "RM_IN(%i)", "inputs are read only"},
+    {RMI_BUF_VALUE, "output %i", "RM_OUT(%i)", "write no more, or give its size in rm_op_desc.out"},
+    {RMI_BUF_GRAD, "the gradient of input %i (%t)", "",
      "write no more, or give its size with rm_grad_bytes or rm_param_desc.grad_bytes"},
-    {RMI_BUF_GRAD, "dout %u", "gradients of outputs are read only"},
-    {RMI_BUF_SAVED, "saved", "write no more, or give its size in rm_op_desc.saved"},
-    {RMI_BUF_WS, "its workspace",
+    {RMI_BUF_GRAD, "dout %i", "", "gradients of outputs are read only"},
+    {RMI_BUF_SAVED, "saved", "RM_SAVED", "write no more, or give its size in rm_op_desc.saved"},
+    {RMI_BUF_WS, "its workspace", "",
      "use no more, or give its size in rm_op_desc (fwd_ws, bwd_ws, part_ws) or rm_param_desc.update_ws"},
-    {RMI_BUF_VALUE, "the param", "write no more, or give its size in rm_param_desc.bytes"},
-    {RMI_BUF_GRAD, "the gradient", "write no more, or give its size in rm_param_desc.grad_bytes"},
-    {RMI_BUF_STATE, "the state", "write no more, or give its size in rm_param_desc.state_bytes"}};
+    {RMI_BUF_VALUE, "the param", "", "write no more, or give its size in rm_param_desc.bytes"},
+    {RMI_BUF_GRAD, "the gradient", "", "write no more, or give its size in rm_param_desc.grad_bytes"},
+    {RMI_BUF_STATE, "the state", "", "write no more, or give its size in rm_param_desc.state_bytes"}};
 
-typedef enum rmi_chk_writes { /* what the call does with an operand */
-    RMI_CHK_READ,
-    RMI_CHK_MADE,    /* written from nothing: a result */
-    RMI_CHK_CHANGED, /* read and written: a result, too */
-    RMI_CHK_SCRATCH
-} rmi_chk_writes;
+typedef enum rmi_chk_use { /* what the call does with an operand; the last two: it is a result */
+    RMI_CHK_READS, RMI_CHK_SCRATCHES, RMI_CHK_MAKES, RMI_CHK_CHANGES
+} rmi_chk_use;
 
 typedef struct rmi_chk_box { /* one buffer of the call in the frame */
-    unsigned char *data;
+    uint32_t role, slot, tensor; /* in[slot] ..., the first one if a tensor stands there twice; tensor or RMI_NONE */
     uint64_t bytes;
-    const unsigned char *from; /* its bytes before the call; NULL: poison */
-    unsigned char *result;     /* of the first run; NULL if it is none */
-    const char *name;          /* for messages */
-    uint32_t role, slot;       /* in[slot] ...; the first one if a tensor stands there twice */
-    uint32_t tensor;           /* or RMI_NONE */
-    uint8_t writes, undeclared;
-    /* of the next run */
-    uint32_t guard;                /* byte before it and behind it */
-    const struct rmi_chk_box *over; /* the call sees the bytes of that box instead, or NULL */
-    uint32_t fill;                 /* a byte that replaces its content, or RMI_NONE */
-    uint8_t off, loose;            /* the call sees NULL; may be written, for another box lies over it */
+    unsigned char *data, *result; /* with guards on both sides; of the first trial, NULL if it is none */
+    const unsigned char *from;    /* its bytes before the call; NULL: poison */
+    const unsigned char *other;   /* of saved: the same with other bytes where the forward wrote none, or NULL */
+    uint8_t use, undeclared;
+    /* in this trial */
+    uint8_t guard, byte;          /* around it; in it, unless it holds bytes of a tensor: */
+    const unsigned char *held;
+    unsigned char *seen;          /* where the call sees it; NULL: it does not */
 } rmi_chk_box;
+
+typedef enum rmi_chk_sums { /* what gradients hold that a backward gives: nothing; what the walk has added up; large
+                               numbers; where those were lost what it gives itself, and elsewhere large numbers again */
+    RMI_CHK_NOTHING, RMI_CHK_WALKED, RMI_CHK_LARGE, RMI_CHK_OWN
+} rmi_chk_sums;
+
+typedef struct rmi_chk_trial {
+    uint32_t changed;          /* so many places hold other bytes: first guards, box by box, then what boxes hold */
+    uint32_t recompute;
+    rmi_chk_sums sums;
+    int first, small;          /* others are compared with its results; undeclared operands: not zeros, but small numbers */
+    const rmi_chk_box *absent; /* the call gets NULL for it; or NULL */
+    const rmi_chk_box *upper, *lower; /* the first lies over the bytes of the second, which may be written; or NULL */
+    const char *lie;           /* proven by a result that changes; NULL: the caller looks for himself */
+} rmi_chk_trial;
 
 typedef struct rmi_chk_frame {
     rm_call call;
     rm_fn fn;
-    rmi_chk_box *box, *end;          /* [box, end) */
-    rmi_chk_box **at[RMI_CHK_ROLES]; /* by role, by slot: its box, or NULL */
-    const void **seen[RMI_CHK_ROLES]; /* the same, as the call sees them */
-    uint64_t *sizes;                 /* of inputs, then of outputs */
-    const rmi_chk_box *odd;          /* after a run: the first result that is not as in the first run, or NULL */
+    const rmi_op *op;           /* and its form, of a forward or backward; or NULL */
+    const rmi_form *form;
+    rmi_chk_box *box, *end;     /* [box, end) */
+    void **seen[RMI_CHK_ROLES]; /* by role, by slot, as the call sees them */
+    uint64_t *sizes;            /* of inputs, then of outputs */
+    rmi_chk_trial trial;
+    const rmi_chk_box *odd;     /* after a trial: the first result that is not as in the first trial, or NULL */
     uint64_t odd_byte;
-    const uint8_t *adds;  /* by tensor: its gradient holds contributions in this run; NULL: none does */
-    int zeroed, once;     /* RM_ZERO_GRADS; may give other results each time */
-    int unsteady;         /* and does */
-    const char *kind;
-    char what[300];       /* "op h[0]/gelu: its forward" */
+    int unsteady;               /* it gives other results each time, and may */
+    char what[300];             /* "op h[0]/gelu: its forward" */
 } rmi_chk_frame;
 
 typedef struct rmi_chk {
     rm_exec *exec;
     rm_graph *graph;
     const rmi_program *program;
-    rmi_exe_aside aside;    /* what persists, and the inputs */
-    rmi_arena mem, tmp;     /* of the check; of one run */
-    unsigned char **value, **grad, **state; /* by tensor; by buffer, as they follow one another */
-    unsigned char **host;   /* by tensor: gradients that wait in host memory */
-    uint32_t *form_at;      /* by op: its first form in the next two */
+    rmi_exe_aside aside;       /* what persists, and the inputs */
+    rmi_arena mem, tmp;        /* of the check; of one call */
+    unsigned char **value, **grad; /* by tensor; states follow: the first is also by buffer */
+    unsigned char **host, **whole; /* by tensor: its gradient in host memory; where it is complete */
+    uint8_t *holds;            /* by tensor: its gradient on the device holds contributions */
     unsigned char **saved, **saved_too; /* what a forward left; the same with other bytes where it left none */
-    uint8_t *holds, *on_host;           /* by tensor, of its gradient: contributions are
-                                           there; they are complete in host memory only */
-    uint8_t *ran, *seen;    /* by op: its forward; its backward */
-    uint16_t *form;         /* by op: of its first forward */
-    uint8_t unsteady;       /* an op that runs once gives other results each time: steps cannot be compared */
+    uint32_t *form_at;         /* by op: its first form in these two */
+    uint16_t *form;            /* by op: of its first forward */
+    uint8_t *ran, *seen;       /* by op: its forward; its backward */
+    int unsteady;              /* an op that runs once gives other results each time: steps cannot be compared */
     const rm_check_desc *desc; /* or NULL: no finite differences */
-    struct rmi_chk_sample *sample; /* d->finite_differences for each tensor */
-    uint8_t *sampled;       /* by tensor */
+    struct rmi_chk_sample *sample; /* desc->finite_differences for each tensor */
+    uint8_t *sampled;          /* by tensor */
 } rmi_chk;
 
-/* An error of the check, of a callback or of an argument: "WHO FACT; REMEDY". */
-RMI_FN rm_result rmi_chk_fail(rmi_chk *k, rm_result result, const char *who, const char *fmt, va_list args)
+/* Text in which %b stands for the box, %t for its tensor, %i for its number, %n for its bytes, %@ for one of them, %a for
+   what would declare it, %f for the remedy of its role; %r for the result that changed, %o for the box that another lies
+   over, %k for the kind. */
+RMI_FN void rmi_chk_put(const rmi_chk *k, rmi_sink *sink, const rmi_chk_frame *frame, const rmi_chk_box *box,
+                        uint64_t at, const char *text)
+{
+    for (; *text; text++) {
+        const rmi_chk_box *named = box;
+        if (*text != '%') {
+            rmi_put_n(sink, text, 1);
+            continue;
+        }
+        switch (*++text) {
+        case 'a': rmi_chk_put(k, sink, frame, box, at, rmi_chk_roles[box->role].declared); break;
+        case 'f': rmi_put(sink, rmi_chk_roles[box->role].remedy); break;
+        case 't': rmi_put(sink, k->graph->tensors[box->tensor].name); break;
+        case 'i': rmi_put_u64(sink, box->slot); break;
+        case 'n': rmi_put_u64(sink, box->bytes); break;
+        case '@': rmi_put_u64(sink, at); break;
+        case 'k': rmi_put(sink, frame->form->name[0] ? frame->form->name : frame->op->kind_name); break;
+        default:
+            if (*text != 'b') named = *text == 'r' ? frame->odd : frame->trial.lower;
+            rmi_chk_put(k, sink, frame, named, at, rmi_chk_roles[named->role].name);
+        }
+    }
+}
+
+/* The call of the frame breaks its word: RM_ERROR_CHECK with such a text. */
+RMI_FN rm_result rmi_chk_found(rmi_chk *k, const rmi_chk_frame *frame, const rmi_chk_box *box, uint64_t at,
+                               const char *lie)
 {
     char fact[RMI_ERR_TEXT];
     rmi_line line;
     rmi_sink sink = rmi_line_sink(&line, fact, sizeof fact);
-    rmi_put_args(&sink, fmt, args);
-    return rmi_err_set(&k->exec->err, result, "%s %s", who, fact);
-}
-
-/* The call of the frame breaks its word. */
-RMI_FN rm_result rmi_chk_found(rmi_chk *k, const rmi_chk_frame *frame, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    rmi_chk_fail(k, RM_ERROR_CHECK, frame->what, fmt, args);
-    va_end(args);
-    return RM_ERROR_CHECK;
-}
-
-/* The same if a result of the last run is not that of the first: "WHAT gives other bytes in RESULT ...". */
-RMI_FN rm_result rmi_chk_if_odd(rmi_chk *k, const rmi_chk_frame *frame, const char *fmt, ...)
-{
-    char who[RMI_ERR_TEXT];
-    va_list args;
-    if (!frame->odd) return RM_OK;
-    rmi_format(who, sizeof who, "%s gives other bytes in %s", frame->what, frame->odd->name);
-    va_start(args, fmt);
-    rmi_chk_fail(k, RM_ERROR_CHECK, who, fmt, args);
-    va_end(args);
-    return RM_ERROR_CHECK;
-}
-
-/* The call of the API cannot be checked: an error of its argument. */
-RMI_FN rm_result rmi_chk_refuse(rmi_chk *k, const char *who, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    rmi_chk_fail(k, RM_ERROR_ARGUMENT, who, fmt, args);
-    va_end(args);
-    return RM_ERROR_ARGUMENT;
+    rmi_chk_put(k, &sink, frame, box, at, lie);
+    return rmi_err_set(&k->exec->err, RM_ERROR_CHECK, "%s %s", frame->what, fact);
 }
 
 /* --- frames */
 
-/* The end of a run: its copies go. Small blocks again, for most ops need little. */
-RMI_FN void rmi_chk_forget(rmi_chk *k)
-{
-    rmi_arena_free(&k->tmp);
-    k->tmp.next_size = 4096;
-}
-
 /* Bytes with room for guards on both sides, aligned as in the arena; zeroed. */
-RMI_FN unsigned char *rmi_chk_bytes(rmi_chk *k, rmi_arena *mem, uint64_t bytes)
+RMI_FN unsigned char *rmi_chk_bytes(const rmi_chk *k, rmi_arena *mem, uint64_t bytes)
 {
     uint64_t align = rmi_max(k->exec->plan->align, RMI_ALIGN), size = rmi_add(bytes, align + 2 * RMI_CHK_GUARD);
     unsigned char *p = size > SIZE_MAX / 8 ? NULL : RMI_NEW(mem, unsigned char, size);
@@ -27542,425 +27538,517 @@ RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, rmi_run run, uint32_t n_in, uint
     rmi_exe_call_of(k->exec, run, RM_LANE_COMPUTE, &frame->call);
     frame->call.n_in = n_in;
     frame->call.n_out = n_out;
-    frame->box = frame->end = RMI_NEW(&k->tmp, rmi_chk_box, n);
-    RMI_TRY(RMI_TABLES(&k->tmp, RMI_T(frame->at[0], n), RMI_T(frame->seen[0], n),
+    RMI_TRY(RMI_TABLES(&k->tmp, RMI_T(frame->box, n), RMI_T(frame->seen[0], n),
                        RMI_T(frame->sizes, (size_t)n_in + n_out)));
-    if (!frame->box) return RM_ERROR_MEMORY;
-    for (role = 1; role < RMI_CHK_ROLES; role++) {
-        frame->at[role] = frame->at[role - 1] + rmi_chk_slots(&frame->call, role - 1);
+    for (role = 1; role < RMI_CHK_ROLES; role++)
         frame->seen[role] = frame->seen[role - 1] + rmi_chk_slots(&frame->call, role - 1);
-    }
+    frame->end = frame->box;
     frame->call.in_bytes = frame->sizes;
     frame->call.out_bytes = frame->sizes + n_in;
-    frame->kind = "";
     *out = frame;
     return RM_OK;
 }
 
-/* A box for one more operand; of a tensor (or RMI_NONE) it has the size and, unless the call makes it, the bytes.
-   Memory comes with rmi_chk_frame_fill. */
-RMI_FN rmi_chk_box *rmi_chk_add(rmi_chk *k, rmi_chk_frame *frame, uint32_t role, uint32_t slot, uint32_t tensor,
-                                rmi_chk_writes writes)
+/* The box of a tensor (or RMI_NONE) in a role, or NULL. */
+RMI_FN rmi_chk_box *rmi_chk_box_of(const rmi_chk_frame *frame, uint32_t role, uint32_t tensor)
 {
-    rmi_chk_box *box = frame->at[role][slot] = frame->end++;
+    rmi_chk_box *box = frame->box;
+    while (box < frame->end && (box->role != role || box->tensor != tensor)) box++;
+    return box < frame->end ? box : NULL;
+}
+
+/* A box for one more operand, unless its tensor has one in that role. Of a tensor (or RMI_NONE) it has the size and,
+   unless the call makes it, the bytes. Memory comes with the first trial. */
+RMI_FN rmi_chk_box *rmi_chk_add(rmi_chk *k, rmi_chk_frame *frame, rmi_chk_role role, uint32_t slot, uint32_t tensor,
+                                rmi_chk_use use)
+{
+    rmi_chk_box *box = rmi_chk_box_of(frame, role, tensor);
     uint32_t buf;
+    if (box) return box;
+    box = frame->end++;
     box->role = role;
     box->slot = slot;
     box->tensor = tensor;
-    box->writes = (uint8_t)writes;
+    box->use = (uint8_t)use;
     if (tensor == RMI_NONE) return box;
     buf = rmi_low_buf(k->graph, rmi_chk_roles[role].kind, tensor);
     box->bytes = rmi_low_bytes(k->graph, buf);
-    if (writes != RMI_CHK_MADE) box->from = k->value[buf];
+    if (use != RMI_CHK_MAKES) box->from = k->value[buf];
     return box;
 }
 
-/* The same for operand `slot` of a list of an op's; a tensor that stands there twice has one box. */
-RMI_FN rmi_chk_box *rmi_chk_add_once(rmi_chk *k, rmi_chk_frame *frame, uint32_t role, uint32_t slot,
-                                     const rmi_list *list, rmi_chk_writes writes)
+/* Operands of a forward (part NULL), or of one part of a backward. */
+RMI_FN void rmi_chk_operands(rmi_chk *k, rmi_run run, rmi_chk_frame *frame, const rmi_part *part)
 {
-    uint32_t i = 0;
-    while (list->at[i] != list->at[slot]) i++;
-    return i < slot ? frame->at[role][slot] = frame->at[role][i]
-                    : rmi_chk_add(k, frame, role, slot, list->at[slot], writes);
-}
-
-/* Does the call of the frame give this operand a new content? */
-RMI_FN int rmi_chk_is_result(const rmi_chk_box *box)
-{
-    return box->writes == RMI_CHK_MADE || box->writes == RMI_CHK_CHANGED;
-}
-
-/* Memory and names for all boxes. */
-RMI_FN rm_result rmi_chk_frame_fill(rmi_chk *k, rmi_chk_frame *frame)
-{
+    const rmi_op *op = frame->op;
+    uint64_t ws = part ? part->bwd_ws : frame->form->fwd_ws;
+    uint32_t i, role, form = k->form_at[run.id] + run.form;
     rmi_chk_box *box;
-    for (box = frame->box; box < frame->end; box++) {
-        char *name = RMI_RAW(&k->tmp, char, RMI_NAME_ROOM + 40);
-        box->data = rmi_chk_bytes(k, &k->tmp, box->bytes);
-        box->result = rmi_chk_is_result(box) ? rmi_chk_bytes(k, &k->tmp, box->bytes) : NULL;
-        if (!name || !box->data || (rmi_chk_is_result(box) && !box->result)) return RM_ERROR_MEMORY;
-        box->name = rmi_format(name, RMI_NAME_ROOM + 40, rmi_chk_roles[box->role].name, (uint64_t)box->slot,
-                             box->tensor == RMI_NONE ? "" : k->graph->tensors[box->tensor].name);
+    for (role = 0; role < (part ? 4u : 2u); role++) {
+        const rmi_list *list = role % 2 ? &op->out : &op->in;
+        for (i = 0; i < list->n; i++) {
+            rmi_chk_use use = role == RMI_CHK_DIN || (role == RMI_CHK_OUT && !part) ? RMI_CHK_MAKES : RMI_CHK_READS;
+            if (role == RMI_CHK_IN && !part && rmi_list_has(&op->mutates, list->at[i])) use = RMI_CHK_CHANGES;
+            if (role == RMI_CHK_DIN && !(rmi_list_has(&op->grad_in, list->at[i]) && rmi_list_has(&part->grads, list->at[i])))
+                continue;
+            if (role == RMI_CHK_DOUT && !rmi_list_has(&op->grad_out, list->at[i])) continue;
+            box = rmi_chk_add(k, frame, (rmi_chk_role)role, i, list->at[i], use);
+            box->undeclared = part && role < RMI_CHK_DIN && !rmi_list_has(&part->needs, list->at[i]);
+        }
     }
+    if (ws) rmi_chk_add(k, frame, RMI_CHK_WS, 0, RMI_NONE, RMI_CHK_SCRATCHES)->bytes = ws;
+    if (!frame->form->saved || (part && !k->saved[form])) return;
+    box = rmi_chk_add(k, frame, RMI_CHK_SAVED, 0, RMI_NONE, part ? RMI_CHK_READS : RMI_CHK_MAKES);
+    box->bytes = frame->form->saved;
+    box->from = part ? k->saved[form] : NULL;
+    box->other = part ? k->saved_too[form] : NULL;
+    box->undeclared = part && !part->needs_saved;
+}
+
+/* A frame for a forward, or for one part of a backward. */
+RMI_FN rm_result rmi_chk_op_frame(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
+{
+    const rmi_op *op = &k->graph->ops[run.id];
+    const rmi_form *form = &op->forms[run.form];
+    const rmi_part *part = run.way == RMI_BWD ? &form->parts[run.part] : NULL;
+    rmi_chk_frame *frame;
+    uint32_t i;
+    RMI_TRY(rmi_chk_frame_make(k, run, op->in.n, op->out.n, &frame));
+    *out = frame;
+    rmi_format(frame->what, sizeof frame->what, "op %s: its %s%s%s%s%s", op->name, part ? "backward" : "forward",
+               part && part->name[0] ? ", part " : "", part ? part->name : "", form->name[0] ? ", variant " : "",
+               form->name);
+    frame->op = op;
+    frame->form = form;
+    frame->fn = part ? form->backward : form->forward;
+    frame->call.phase = part ? RM_PHASE_BACKWARD : RM_PHASE_FORWARD;
+    frame->call.seed = rm_seed(&k->exec->now, run.id);
+    for (i = 0; i < op->in.n; i++) frame->sizes[i] = k->graph->tensors[op->in.at[i]].bytes;
+    for (i = 0; i < op->out.n; i++) frame->sizes[op->in.n + i] = k->graph->tensors[op->out.at[i]].bytes;
+    rmi_chk_operands(k, run, frame, part);
     return RM_OK;
 }
 
-/* Accum bits as the executor gives them, and zeros for kinds that want to add always. */
-RMI_FN void rmi_chk_accum(rmi_chk_frame *frame)
+/* --- trials: what boxes hold, and where the call sees them */
+
+RMI_FN int rmi_chk_is_result(const rmi_chk_box *box) { return box->use >= RMI_CHK_MAKES; }
+
+/* Does a tensor stand in slot i of the call, as in that of its box? */
+RMI_FN int rmi_chk_stands(const rmi_chk_frame *frame, const rmi_chk_box *box, uint32_t i)
 {
+    int input = box->role == RMI_CHK_IN || box->role == RMI_CHK_DIN;
+    return i == box->slot || (input && frame->op && frame->op->in.at[i] == box->tensor);
+}
+
+/* A byte that is not what an undeclared operand holds. Zero first: it is safe as an index. */
+RMI_FN uint8_t rmi_chk_unlike(const rmi_chk *k, const rmi_chk_box *box, int small)
+{
+    size_t i = 0;
+    int real = box->tensor != RMI_NONE && k->graph->tensors[box->tensor].has_grad;
+    while (i < box->bytes && !box->from[i]) i++;
+    return i == box->bytes || (small && real) ? RMI_CHK_SMALL : 0;
+}
+
+/* Are there contributions in a gradient already? */
+RMI_FN int rmi_chk_adds(const rmi_chk *k, const rmi_chk_frame *frame, const rmi_chk_box *box)
+{
+    return frame->trial.sums == RMI_CHK_WALKED ? k->holds[box->tensor] : frame->trial.sums != RMI_CHK_NOTHING;
+}
+
+/* What a box is to hold in the frame's trial, and where the call sees it. */
+RMI_FN void rmi_chk_set(const rmi_chk *k, const rmi_chk_frame *frame, rmi_chk_box *box)
+{
+    const rmi_chk_trial *trial = &frame->trial;
+    uint32_t place = (uint32_t)(box - frame->box), n = (uint32_t)(frame->end - frame->box);
+    int changed = n + place < trial->changed;
+    box->seen = box == trial->absent ? NULL : box == trial->upper ? trial->lower->data : box->data;
+    box->guard = place < trial->changed ? RMI_CHK_NAN : RMI_CHK_OTHER;
+    box->byte = !changed ? RMI_CHK_OTHER : box->undeclared ? rmi_chk_unlike(k, box, trial->small) : RMI_CHK_NAN;
+    box->held = changed && box->undeclared ? NULL : changed && box->other ? box->other : box->from;
+    if (trial->recompute && box->use == RMI_CHK_CHANGES) box->held = box->result;
+    if (box->role == RMI_CHK_DIN && trial->sums == RMI_CHK_WALKED && k->holds[box->tensor])
+        box->held = k->grad[box->tensor];
+}
+
+/* Accum bits as the executor gives them, and zeros for kinds that want to add always. */
+RMI_FN void rmi_chk_accum(const rmi_chk *k, rmi_chk_frame *frame)
+{
+    rmi_chk_box *box;
     uint32_t i;
     int late = 0; /* one of the inputs that share a bit adds */
     frame->call.accum = 0;
-    for (i = 31; i < frame->call.n_in; i++) {
-        const rmi_chk_box *box = frame->at[RMI_CHK_DIN][i];
-        late |= box && !box->off && (box->slot < i || (frame->adds && frame->adds[box->tensor]));
-    }
-    for (i = 0; i < frame->call.n_in; i++) {
-        rmi_chk_box *box = frame->at[RMI_CHK_DIN][i];
-        int held = box && frame->adds && frame->adds[box->tensor], zeroed = frame->zeroed || (late && i >= 31);
-        if (!box || box->off) continue;
-        if (box->slot < i || zeroed || held) frame->call.accum |= RM_IN(i);
-        if (box->slot == i && zeroed && !held) memset(box->data, 0, (size_t)box->bytes);
+    for (box = frame->box; box < frame->end; box++)
+        for (i = box->slot > 31 ? box->slot : 31; box->role == RMI_CHK_DIN && box->seen && i < frame->call.n_in; i++)
+            late |= rmi_chk_stands(frame, box, i) && (i > box->slot || rmi_chk_adds(k, frame, box));
+    for (box = frame->box; box < frame->end; box++) {
+        int zeroed = (frame->form && (frame->form->flags & RM_ZERO_GRADS)) || (late && box->slot >= 31);
+        if (box->role != RMI_CHK_DIN || !box->seen) continue;
+        for (i = box->slot; i < frame->call.n_in; i++)
+            if (rmi_chk_stands(frame, box, i) && (i > box->slot || zeroed || rmi_chk_adds(k, frame, box)))
+                frame->call.accum |= RM_IN(i);
+        if (zeroed && !rmi_chk_adds(k, frame, box)) box->byte = 0;
     }
 }
 
-/* Guard bytes of this value on both sides of the box. */
-RMI_FN void rmi_chk_guard(rmi_chk_box *box, uint32_t byte)
+/* Gradients are looked at in pieces: is the one at a byte, whose size is returned by n, as in the first trial? */
+RMI_FN int rmi_chk_lost(const rmi_chk_box *box, size_t at, size_t *n)
 {
-    box->guard = byte;
-    memset(box->data - RMI_CHK_GUARD, (int)byte, RMI_CHK_GUARD);
-    memset(box->data + (size_t)box->bytes, (int)byte, RMI_CHK_GUARD);
+    *n = (size_t)rmi_min(8, box->bytes - at);
+    return box->role == RMI_CHK_DIN && !memcmp(box->data + at, box->result + at, *n);
 }
 
-/* All boxes as the next run shall find them; the caller then changes what it wants to be different. */
-RMI_FN void rmi_chk_ready(rmi_chk_frame *frame, uint32_t body, uint32_t ws, uint32_t guard)
+/* All boxes, and their guards, as the frame's trial wants them. */
+RMI_FN void rmi_chk_fill(const rmi_chk *k, rmi_chk_frame *frame)
 {
     rmi_chk_box *box;
+    size_t at, n;
+    for (box = frame->box; box < frame->end; box++) rmi_chk_set(k, frame, box);
+    rmi_chk_accum(k, frame);
     for (box = frame->box; box < frame->end; box++) {
-        box->fill = RMI_NONE;
-        box->over = NULL;
-        box->off = box->loose = 0;
-        rmi_chk_guard(box, guard);
-        if (box->from) memcpy(box->data, box->from, (size_t)box->bytes);
-        else memset(box->data, (int)(box->role == RMI_CHK_WS ? ws : body), (size_t)box->bytes);
+        memset(box->data - RMI_CHK_GUARD, box->guard, RMI_CHK_GUARD);
+        memset(box->data + (size_t)box->bytes, box->guard, RMI_CHK_GUARD);
+        if (box->held) memcpy(box->data, box->held, (size_t)box->bytes);
+        else if (frame->trial.sums != RMI_CHK_OWN || box->role != RMI_CHK_DIN)
+            memset(box->data, box->byte, (size_t)box->bytes);
+        else
+            for (at = 0; at < box->bytes; at += n)
+                if (!rmi_chk_lost(box, at, &n)) memset(box->data + at, RMI_CHK_OTHER, n);
     }
-    rmi_chk_accum(frame);
-}
-RMI_FN void rmi_chk_plain(rmi_chk_frame *frame) { rmi_chk_ready(frame, RMI_CHK_NAN, RMI_CHK_NAN, RMI_CHK_NAN); }
-
-/* Where the call sees the box in the next run. */
-RMI_FN unsigned char *rmi_chk_at(const rmi_chk_box *box)
-{
-    return !box || box->off ? NULL : box->over ? box->over->data : box->data;
 }
 
-/* The rm_call gets the addresses of the boxes. */
-RMI_FN void rmi_chk_point(rmi_chk_frame *frame)
+/* --- trials: the call, and what is compared */
+
+/* The call, with the boxes where it is to see them. */
+RMI_FN rm_result rmi_chk_call(rmi_chk *k, rmi_chk_frame *frame)
 {
     rm_call *call = &frame->call;
-    uint32_t role, i;
-    for (role = 0; role < RMI_CHK_ROLES; role++)
-        for (i = 0; i < rmi_chk_slots(call, role); i++) frame->seen[role][i] = rmi_chk_at(frame->at[role][i]);
-    call->in = frame->seen[RMI_CHK_IN];
-    call->out = (void *const *)frame->seen[RMI_CHK_OUT];
-    if (call->phase == RM_PHASE_BACKWARD) {
-        call->din = (void *const *)frame->seen[RMI_CHK_DIN];
-        call->dout = frame->seen[RMI_CHK_DOUT];
+    const rmi_chk_box *box;
+    uint32_t i;
+    int code;
+    call->saved_bytes = call->ws_bytes = 0;
+    for (i = 0; i < RMI_CHK_ROLES; i++) memset(frame->seen[i], 0, rmi_chk_slots(call, i) * sizeof(void *));
+    for (box = frame->box; box < frame->end; box++) {
+        for (i = box->slot; i < rmi_chk_slots(call, box->role); i++)
+            if (rmi_chk_stands(frame, box, i)) frame->seen[box->role][i] = box->seen;
+        if (box->role == RMI_CHK_SAVED && box->seen) call->saved_bytes = box->bytes;
+        if (box->role == RMI_CHK_WS) call->ws_bytes = box->bytes;
     }
-    call->saved = rmi_chk_at(*frame->at[RMI_CHK_SAVED]);
-    call->ws = rmi_chk_at(*frame->at[RMI_CHK_WS]);
-    call->param = rmi_chk_at(*frame->at[RMI_CHK_PARAM]);
-    call->grad = rmi_chk_at(*frame->at[RMI_CHK_GRAD]);
-    call->state = rmi_chk_at(*frame->at[RMI_CHK_STATE]);
-    call->saved_bytes = call->saved ? (*frame->at[RMI_CHK_SAVED])->bytes : 0;
-    call->ws_bytes = call->ws ? (*frame->at[RMI_CHK_WS])->bytes : 0;
+    call->in = (const void *const *)frame->seen[RMI_CHK_IN];
+    call->out = frame->seen[RMI_CHK_OUT];
+    call->din = call->phase == RM_PHASE_BACKWARD ? frame->seen[RMI_CHK_DIN] : NULL;
+    call->dout = call->phase == RM_PHASE_BACKWARD ? (const void *const *)frame->seen[RMI_CHK_DOUT] : NULL;
+    call->saved = *frame->seen[RMI_CHK_SAVED];
+    call->ws = *frame->seen[RMI_CHK_WS];
+    call->param = *frame->seen[RMI_CHK_PARAM];
+    call->grad = *frame->seen[RMI_CHK_GRAD];
+    call->state = *frame->seen[RMI_CHK_STATE];
+    call->recompute = frame->trial.recompute;
+    code = frame->fn(call);
+    if (!code) return RM_OK;
+    return rmi_err_set(&k->exec->err, RM_ERROR_CALLBACK, "%s returned %s%u; the check was stopped there", frame->what,
+                       code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
 }
 
-/* --- after a run: guards, and what it had no right to write */
-RMI_FN rm_result rmi_chk_touched(rmi_chk *k, const rmi_chk_frame *frame, const rmi_chk_box *box, uint64_t at)
+/* An operand was written that may only be read, or no more be changed. */
+RMI_FN const char *rmi_chk_touched(const rmi_chk *k, const rmi_chk_frame *frame, const rmi_chk_box *box)
 {
-    if (box->role == RMI_CHK_IN && frame->call.phase == RM_PHASE_FORWARD &&
-        k->graph->tensors[box->tensor].kind == RMI_CONST) {
-        if (frame->call.recompute)
-            return rmi_chk_found(k, frame,
-                                 "writes to %s in a recomputation; write only through rm_mut(c, %u), and only if "
-                                 "it is not NULL",
-                                 box->name, (uint64_t)box->slot);
-        return rmi_chk_found(k, frame, "writes to %s, which kind '%s' does not declare in mutates; add RM_IN(%u) and "
-                             "write through rm_mut", box->name, frame->kind, (uint64_t)box->slot);
-    }
-    return rmi_chk_found(k, frame, "writes to byte %u of %s, which it may only read; write to %s", at, box->name,
-                         frame->call.phase == RM_PHASE_FORWARD    ? "out[] (or declare inplace)"
-                         : frame->call.phase == RM_PHASE_BACKWARD ? "din[] (or declare over)"
-                                                           : "what its phase owns, see rm_call");
+    int forward = frame->call.phase == RM_PHASE_FORWARD;
+    if (forward && box->role == RMI_CHK_IN && k->graph->tensors[box->tensor].kind == RMI_CONST)
+        return frame->call.recompute ? "writes to %b in a recomputation; write only through rm_mut(c, %i), and only if "
+                                       "it is not NULL"
+                                     : "writes to %b, which kind '%k' does not declare in mutates; add RM_IN(%i) and "
+                                       "write through rm_mut";
+    return forward ? "writes to byte %@ of %b, which it may only read; write to out[] (or declare inplace)"
+           : frame->call.phase == RM_PHASE_BACKWARD
+               ? "writes to byte %@ of %b, which it may only read; write to din[] (or declare over)"
+               : "writes to byte %@ of %b, which it may only read; write to what its phase owns, see rm_call";
 }
 
 /* Are guards and operands that are read only as they were? */
 RMI_FN rm_result rmi_chk_inspect(rmi_chk *k, const rmi_chk_frame *frame)
 {
     const rmi_chk_box *box;
-    uint64_t at;
-    uint32_t i;
+    size_t at;
     for (box = frame->box; box < frame->end; box++)
-        for (i = 0; i < RMI_CHK_GUARD; i++) {
-            int behind = box->data[(size_t)box->bytes + i] != box->guard;
-            if (behind || *(box->data - 1 - i) != box->guard)
-                return rmi_chk_found(k, frame, "writes %s %s, which has %u bytes; %s", behind ? "beyond the end of"
-                                     : "before the start of", box->name, box->bytes, rmi_chk_roles[box->role].remedy);
+        for (at = 0; at < RMI_CHK_GUARD; at++) {
+            if (box->data[(size_t)box->bytes + at] != box->guard)
+                return rmi_chk_found(k, frame, box, 0, "writes beyond the end of %b, which has %n bytes; %f");
+            if (*(box->data - 1 - at) != box->guard)
+                return rmi_chk_found(k, frame, box, 0, "writes before the start of %b, which has %n bytes; %f");
         }
     for (box = frame->box; box < frame->end; box++) {
-        if (box->writes != RMI_CHK_READ || box->loose || !box->from) continue;
-        if (box->fill == RMI_NONE && !memcmp(box->data, box->from, (size_t)box->bytes)) continue;
-        for (at = 0; at < box->bytes; at++) {
-            uint32_t was = box->fill != RMI_NONE ? box->fill : box->from[(size_t)at];
-            if (box->data[(size_t)at] != was) return rmi_chk_touched(k, frame, box, at);
-        }
+        int reads = box->use == RMI_CHK_READS || (box->use == RMI_CHK_CHANGES && frame->trial.recompute);
+        if (!reads || box == frame->trial.lower) continue;
+        if (box->held && !memcmp(box->data, box->held, (size_t)box->bytes)) continue;
+        for (at = 0; at < box->bytes && box->data[at] == (box->held ? box->held[at] : box->byte);) at++;
+        if (at < box->bytes) return rmi_chk_found(k, frame, box, at, rmi_chk_touched(k, frame, box));
     }
     return RM_OK;
 }
 
-/* The first result that is not as in the first run. What a forward leaves unwritten in saved is nobody's loss. */
-RMI_FN void rmi_chk_compare_results(rmi_chk_frame *frame)
+/* Is a byte of a result left as it was, in this trial and in the first? */
+RMI_FN int rmi_chk_unwritten(const rmi_chk_box *box, uint64_t at)
+{
+    return box->result[(size_t)at] == RMI_CHK_OTHER && box->seen[(size_t)at] == RMI_CHK_NAN;
+}
+
+/* The first result that is not as in the first trial. What a forward leaves unwritten in saved is nobody's loss. */
+RMI_FN void rmi_chk_compare(rmi_chk_frame *frame)
 {
     const rmi_chk_box *box;
-    uint64_t at;
+    size_t at;
     frame->odd = NULL;
     for (box = frame->box; box < frame->end && !frame->odd; box++) {
-        const unsigned char *p = rmi_chk_at(box);
-        if (!rmi_chk_is_result(box) || !p || !memcmp(p, box->result, (size_t)box->bytes)) continue;
+        if (!rmi_chk_is_result(box) || !box->seen || !memcmp(box->seen, box->result, (size_t)box->bytes)) continue;
         for (at = 0; at < box->bytes && !frame->odd; at++) {
-            int unwritten = box->result[(size_t)at] == RMI_CHK_NAN && p[(size_t)at] == RMI_CHK_OTHER;
-            if (p[(size_t)at] == box->result[(size_t)at] || (box->role == RMI_CHK_SAVED && unwritten)) continue;
+            if (box->seen[at] == box->result[at]) continue;
+            if (box->role == RMI_CHK_SAVED && rmi_chk_unwritten(box, at)) continue;
             frame->odd = box;
             frame->odd_byte = at;
         }
     }
 }
 
-/* One run of the call with the boxes as they are. */
-RMI_FN rm_result rmi_chk_go(rmi_chk *k, rmi_chk_frame *frame)
+/* One trial of the call. */
+RMI_FN rm_result rmi_chk_try(rmi_chk *k, rmi_chk_frame *frame, const rmi_chk_trial *trial)
 {
-    int code;
-    rmi_chk_point(frame);
-    code = frame->fn(&frame->call);
-    if (code)
-        return rmi_err_set(&k->exec->err, RM_ERROR_CALLBACK, "%s returned %s%u; the check was stopped there",
-                           frame->what, code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
+    rmi_chk_box *box;
+    frame->trial = *trial;
+    for (box = frame->box; box < frame->end && !box->data; box++) {
+        box->data = rmi_chk_bytes(k, &k->tmp, box->bytes);
+        box->result = rmi_chk_is_result(box) ? rmi_chk_bytes(k, &k->tmp, box->bytes) : NULL;
+        if (!box->data || (rmi_chk_is_result(box) && !box->result)) return RM_ERROR_MEMORY;
+    }
+    rmi_chk_fill(k, frame);
+    RMI_TRY(rmi_chk_call(k, frame));
     RMI_TRY(rmi_chk_inspect(k, frame));
-    rmi_chk_compare_results(frame);
-    return RM_OK;
-}
-
-/* The same; its results are from now on what others are compared with. */
-RMI_FN rm_result rmi_chk_go_first(rmi_chk *k, rmi_chk_frame *frame)
-{
-    rmi_chk_box *box;
-    RMI_TRY(rmi_chk_go(k, frame));
-    for (box = frame->box; box < frame->end; box++)
+    for (box = frame->box; box < frame->end && trial->first; box++)
         if (rmi_chk_is_result(box)) memcpy(box->result, box->data, (size_t)box->bytes);
-    return RM_OK;
+    rmi_chk_compare(frame);
+    if (!frame->odd || !trial->lie) return RM_OK;
+    return rmi_chk_found(k, frame, trial->upper ? trial->upper : trial->absent, frame->odd_byte, trial->lie);
 }
 
-/* --- two runs over different poison */
-
-/* Is it what lies around the buffers that changes a result? Around which one? Asked before all else, and over numbers
-   that are none of the poison of the first run: who reads beyond one buffer may well read the next, and NaN there hides
-   what the guard says. */
-RMI_FN rm_result rmi_chk_explain_guards(rmi_chk *k, rmi_chk_frame *frame, const char *name)
+/* The trial that others are compared with, while gradients hold this. */
+RMI_FN rm_result rmi_chk_first(rmi_chk *k, rmi_chk_frame *frame, rmi_chk_sums sums)
 {
-    const rmi_chk_box *first = NULL;
-    rmi_chk_box *box;
-    rmi_chk_ready(frame, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_OTHER);
-    RMI_TRY(rmi_chk_go_first(k, frame));
-    rmi_chk_ready(frame, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_NAN);
-    RMI_TRY(rmi_chk_go(k, frame));
-    if (!frame->odd) { /* the first run's results count again */
-        rmi_chk_plain(frame);
-        return rmi_chk_go_first(k, frame);
-    }
-    for (box = frame->box; box < frame->end && !first; box++) {
-        rmi_chk_ready(frame, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_OTHER);
-        rmi_chk_guard(box, RMI_CHK_NAN);
-        RMI_TRY(rmi_chk_go(k, frame));
-        if (frame->odd) first = box; /* it may have read on through those after it */
-    }
-    if (!first)
-        return rmi_chk_found(k, frame, "reads beyond the bytes of a buffer (%s changes); stay within in_bytes, "
-                             "out_bytes, saved_bytes and ws_bytes", name);
-    return rmi_chk_found(k, frame, "reads beyond the %u bytes of %s (%s changes); stay within them, or declare more",
-                         first->bytes, first->name, name);
+    rmi_chk_trial trial = RMI_INIT;
+    trial.first = 1;
+    trial.sums = sums;
+    return rmi_chk_try(k, frame, &trial);
 }
 
-/* A result changed with the poison: with that of results, of the workspace, of the guards, or with no poison at
-   all? */
-RMI_FN rm_result rmi_chk_explain(rmi_chk *k, rmi_chk_frame *frame, const rmi_chk_box *box, uint64_t at)
+/* --- what a call may not depend on: guards, workspace, old results, undeclared operands, what a forward left unwritten */
+
+/* What it means that a result depends on the guard of a box, or on what it holds. */
+RMI_FN const char *rmi_chk_dependence(const rmi_chk_frame *frame, const rmi_chk_box *box, int guard)
 {
-    int unwritten = box->result[(size_t)at] == RMI_CHK_NAN && box->data[(size_t)at] == RMI_CHK_OTHER;
-    int is_grad = box->role == RMI_CHK_DIN;
-    rmi_chk_plain(frame);
-    RMI_TRY(rmi_chk_go(k, frame));
-    frame->unsteady = frame->odd && frame->once;
+    int gradient = box->role == RMI_CHK_DIN;
+    if (guard) return "reads beyond the %n bytes of %b (%r changes); stay within them, or declare more";
+    if (box->undeclared)
+        return frame->form->own_parts ? "reads %b, which kind '%k' does not declare in the part's needs; add %a"
+                                      : "reads %b, which kind '%k' does not declare in needs; add %a";
+    if (box->role == RMI_CHK_WS)
+        return "reads its workspace before it has written it (%r changes); clear it first: nothing survives there";
+    if (box->other)
+        return "reads bytes of saved that its forward leaves unwritten (%r changes); write all of saved that is read";
+    if (box == frame->odd && rmi_chk_unwritten(box, frame->odd_byte))
+        return gradient ? "leaves byte %@ of %b unwritten though accum is clear; write it whole then, or declare "
+                          "RM_ZERO_GRADS"
+                        : "leaves byte %@ of %b unwritten; write it whole";
+    return gradient ? "reads %b before it has written that: it adds though accum is clear; ask RM_ADDS(c, %i), or "
+                      "declare RM_ZERO_GRADS"
+                    : "reads %b before it has written that; nothing of earlier runs is there";
+}
+
+/* A result changed when all places did. Which place is it? One more changes with each trial, until the result does;
+   before, none, for the call may give other results each time. */
+RMI_FN rm_result rmi_chk_blame(rmi_chk *k, rmi_chk_frame *frame, int small)
+{
+    const rmi_chk_box *odd = frame->odd, *box;
+    uint32_t n = (uint32_t)(frame->end - frame->box);
+    rmi_chk_trial trial = RMI_INIT;
+    for (trial.small = small; trial.changed <= 2 * n; trial.changed++) {
+        RMI_TRY(rmi_chk_try(k, frame, &trial));
+        if (!frame->odd) continue;
+        if (!trial.changed) break;
+        box = &frame->box[(trial.changed - 1) % n];
+        return rmi_chk_found(k, frame, box, frame->odd_byte, rmi_chk_dependence(frame, box, trial.changed <= n));
+    }
+    frame->odd = odd;
+    frame->unsteady = frame->call.phase == RM_PHASE_FORWARD && (frame->op->flags & RM_ONCE) != 0;
     if (frame->unsteady) return RM_OK;
-    if (frame->odd)
-        return rmi_chk_found(k, frame, "gives other bytes in %s each time it runs; take randomness from c->seed alone, "
-                             "keep nothing between calls, and read only what was written", box->name);
-    RMI_TRY(rmi_chk_explain_guards(k, frame, box->name));
-    if (unwritten)
-        return rmi_chk_found(k, frame, "leaves byte %u of %s unwritten%s; %s", at, box->name,
-                             is_grad ? " though accum is clear" : "",
-                             is_grad ? "write it whole then, or declare RM_ZERO_GRADS" : "write it whole");
-    rmi_chk_ready(frame, RMI_CHK_OTHER, RMI_CHK_NAN, RMI_CHK_NAN);
-    RMI_TRY(rmi_chk_go(k, frame));
-    if (!frame->odd)
-        return rmi_chk_found(k, frame, "reads its workspace before it has written it (%s changes); clear it first: "
-                             "nothing survives there", box->name);
-    return rmi_chk_found(k, frame, "reads %s before it has written that%s", box->name,
-                         is_grad ? ": it adds though accum is clear; ask RM_ADDS(c, i), or declare RM_ZERO_GRADS"
-                                 : "; nothing of earlier runs is there");
+    return rmi_chk_found(k, frame, odd, 0, "gives other bytes in %r each time it runs; take randomness from c->seed "
+                         "alone, keep nothing between calls, and read only what was written");
 }
 
-/* The first run, whose results count, and one more. */
-RMI_FN rm_result rmi_chk_twice(rmi_chk *k, rmi_chk_frame *frame)
+/* The first trial, and those in which all such places hold other bytes. */
+RMI_FN rm_result rmi_chk_independent(rmi_chk *k, rmi_chk_frame *frame)
 {
-    rmi_chk_plain(frame);
-    RMI_TRY(rmi_chk_go_first(k, frame));
-    rmi_chk_ready(frame, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_OTHER);
-    RMI_TRY(rmi_chk_go(k, frame));
-    return frame->odd ? rmi_chk_explain(k, frame, frame->odd, frame->odd_byte) : RM_OK;
-}
-
-/* A frame for a forward, or one part of a backward, without boxes. */
-RMI_FN rm_result rmi_chk_op_call(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
-{
-    const rmi_op *op = &k->graph->ops[run.id];
-    const rmi_form *fm = &op->forms[run.form];
-    int forward = run.way == RMI_FWD;
-    const char *part_name = forward ? "" : fm->parts[run.part].name;
-    rmi_chk_frame *frame;
-    uint32_t i;
-    RMI_TRY(rmi_chk_frame_make(k, run, op->in.n, op->out.n, &frame));
-    *out = frame;
-    rmi_format(frame->what, sizeof frame->what, "op %s: its %s%s%s%s%s", op->name, forward ? "forward" : "backward",
-               part_name[0] ? ", part " : "", part_name, fm->name[0] ? ", variant " : "", fm->name);
-    for (i = 0; i < op->in.n; i++) frame->sizes[i] = k->graph->tensors[op->in.at[i]].bytes;
-    for (i = 0; i < op->out.n; i++) frame->sizes[op->in.n + i] = k->graph->tensors[op->out.at[i]].bytes;
-    frame->kind = fm->name[0] ? fm->name : op->kind_name;
-    frame->fn = forward ? fm->forward : fm->backward;
-    frame->call.phase = forward ? RM_PHASE_FORWARD : RM_PHASE_BACKWARD;
-    frame->call.seed = rm_seed(&k->exec->now, run.id);
+    const rmi_chk_box *box;
+    rmi_chk_trial trial = RMI_INIT;
+    int last = 0; /* undeclared operands hold first zeros, then small numbers */
+    for (box = frame->box; box < frame->end; box++) last |= box->undeclared;
+    RMI_TRY(rmi_chk_first(k, frame, RMI_CHK_NOTHING));
+    trial.changed = 2 * (uint32_t)(frame->end - frame->box);
+    for (; trial.small <= last; trial.small++) {
+        RMI_TRY(rmi_chk_try(k, frame, &trial));
+        if (frame->odd) return rmi_chk_blame(k, frame, trial.small);
+    }
     return RM_OK;
 }
 
-/* --- forward */
-RMI_FN rm_result rmi_chk_fwd_frame(rmi_chk *k, uint32_t id, uint32_t form, rmi_chk_frame **out)
-{
-    const rmi_op *op = &k->graph->ops[id];
-    const rmi_form *fm = &op->forms[form];
-    uint32_t i;
-    RMI_TRY(rmi_chk_op_call(k, rmi_low_run(RMI_FWD, id, form, 0), out));
-    for (i = 0; i < op->in.n; i++)
-        rmi_chk_add_once(k, *out, RMI_CHK_IN, i, &op->in,
-                         rmi_list_has(&op->mutates, op->in.at[i]) ? RMI_CHK_CHANGED : RMI_CHK_READ);
-    for (i = 0; i < op->out.n; i++) rmi_chk_add(k, *out, RMI_CHK_OUT, i, op->out.at[i], RMI_CHK_MADE);
-    if (fm->saved) rmi_chk_add(k, *out, RMI_CHK_SAVED, 0, RMI_NONE, RMI_CHK_MADE)->bytes = fm->saved;
-    if (fm->fwd_ws) rmi_chk_add(k, *out, RMI_CHK_WS, 0, RMI_NONE, RMI_CHK_SCRATCH)->bytes = fm->fwd_ws;
-    return rmi_chk_frame_fill(k, *out);
-}
+/* --- rights of the executor */
 
-/* Once more, with recompute and without saved as wished. A second run finds the consts as the first left them, and may
-   not change them. */
-RMI_FN rm_result rmi_chk_fwd_again(rmi_chk *k, rmi_chk_frame *frame, const rmi_op *op, uint32_t recompute, int no_saved)
+/* It runs a forward again, and wants no saved or not all gradients: each operand that may be absent is so in turn. */
+RMI_FN rm_result rmi_chk_each_absent(rmi_chk *k, rmi_chk_frame *frame)
 {
-    rmi_chk_box *box;
-    rm_result result;
-    for (box = frame->box; box < frame->end && recompute; box++)
-        if (box->role == RMI_CHK_IN && box->result) {
-            box->from = box->result;
-            box->writes = RMI_CHK_READ;
+    int forward = frame->call.phase == RM_PHASE_FORWARD;
+    uint32_t again = forward && !frame->op->pinned, n = 0;
+    const rmi_chk_box *box;
+    rmi_chk_trial trial = RMI_INIT;
+    for (box = frame->box; box < frame->end; box++) n += box->role == (forward ? RMI_CHK_SAVED : RMI_CHK_DIN);
+    for (; trial.recompute <= again; trial.recompute++)
+        for (box = frame->box; box <= frame->end; box++) {
+            trial.absent = box < frame->end ? box : NULL; /* at last all are there */
+            if (trial.absent ? box->role != (forward ? RMI_CHK_SAVED : RMI_CHK_DIN) || (!forward && n < 2) : !trial.recompute)
+                continue;
+            trial.lie = trial.recompute
+                            ? frame->op->mutates.n
+                                  ? "gives other bytes in %r when it is recomputed (c->recompute is 1); its results "
+                                    "must not depend on the consts that it mutates, or give it RM_ONCE"
+                                  : "gives other bytes in %r when it is recomputed (c->recompute is 1); give the same "
+                                    "bits each time, or give the kind RM_ONCE"
+                        : forward ? "gives other bytes in %r when saved is NULL; skip the writing of saved then, "
+                                    "nothing else"
+                                  : "gives other bytes in %r when din[%i] is NULL; compute each gradient on its own";
+            RMI_TRY(rmi_chk_try(k, frame, &trial));
         }
-    rmi_chk_plain(frame);
-    frame->call.recompute = recompute;
-    if (no_saved && *frame->at[RMI_CHK_SAVED]) (*frame->at[RMI_CHK_SAVED])->off = 1;
-    result = rmi_chk_go(k, frame);
-    if (result == RM_OK && recompute)
-        result = rmi_chk_if_odd(k, frame, "when it is recomputed (c->recompute is 1%s); %s or give %s RM_ONCE",
-                           no_saved ? ", saved is NULL" : "",
-                           op->mutates.n ? "its results must not depend on the consts that it mutates,"
-                                         : "give the same bits each time,", op->mutates.n ? "it" : "the kind");
-    else if (result == RM_OK)
-        result = rmi_chk_if_odd(k, frame, "when saved is NULL; skip the writing of saved then, nothing else");
-    for (box = frame->box; box < frame->end && recompute; box++)
-        if (box->role == RMI_CHK_IN && box->result) {
-            box->from = k->value[box->tensor];
-            box->writes = RMI_CHK_CHANGED;
-        }
-    frame->call.recompute = 0;
-    return result;
+    return RM_OK;
 }
 
-/* Once more with the bytes of `upper` over those of `lower`, whose content may go. */
-RMI_FN rm_result rmi_chk_go_over(rmi_chk *k, rmi_chk_frame *frame, rmi_chk_box *upper, rmi_chk_box *lower)
+/* It lets a result lie over other bytes, where a kind says so. */
+RMI_FN rm_result rmi_chk_over(rmi_chk *k, rmi_chk_frame *frame, const rmi_chk_box *upper, const rmi_chk_box *lower)
 {
-    rmi_chk_plain(frame);
-    upper->over = lower;
-    lower->loose = 1;
-    return rmi_chk_go(k, frame);
+    rmi_chk_trial trial = RMI_INIT;
+    if (!upper || !lower || lower->undeclared || lower->bytes < upper->bytes) return RM_OK;
+    trial.upper = upper;
+    trial.lower = lower;
+    trial.lie = upper->role == RMI_CHK_OUT
+                    ? "gives other bytes in %r when out[0] lies over the bytes of %o, as kind '%k' declares in inplace; "
+                      "read each element before it is written, or drop inplace"
+                    : "gives other bytes in %r when din[%i] lies over the bytes of %o, as kind '%k' declares in over; "
+                      "read each element before it is written, or drop that entry";
+    return rmi_chk_try(k, frame, &trial);
 }
 
-/* A forward may write its output over an input if its kind says so. */
-RMI_FN rm_result rmi_chk_fwd_inplace(rmi_chk *k, rmi_chk_frame *frame, const rmi_form *fm)
+/* All that kinds say so of. */
+RMI_FN rm_result rmi_chk_each_over(rmi_chk *k, rmi_chk_frame *frame)
 {
-    rmi_chk_box *out = frame->at[RMI_CHK_OUT][0];
-    uint32_t i;
-    if (fm->inplace == RMI_NONE) return RM_OK;
-    for (i = 0; frame->at[RMI_CHK_IN][i]->tensor != fm->inplace;) i++;
-    if (out->bytes > frame->at[RMI_CHK_IN][i]->bytes) return RM_OK;
-    RMI_TRY(rmi_chk_go_over(k, frame, out, frame->at[RMI_CHK_IN][i]));
-    return rmi_chk_if_odd(k, frame, "when out[0] lies over in[%u], as kind '%s' declares in inplace; read each element "
-                          "before it is written, or drop inplace", (uint64_t)i, frame->kind);
-}
-
-/* A copy in the check's memory, or NULL. */
-RMI_FN unsigned char *rmi_chk_copy_of(rmi_chk *k, rmi_arena *mem, const unsigned char *from, uint64_t bytes)
-{
-    unsigned char *p = rmi_chk_bytes(k, mem, bytes);
-    if (p) memcpy(p, from, (size_t)bytes);
-    return p;
-}
-
-/* What the backward will get as saved; a second copy with other bytes
-   where the forward wrote none. Frame as the second run left it. */
-RMI_FN rm_result rmi_chk_fwd_saved(rmi_chk *k, const rmi_chk_frame *frame, uint32_t at)
-{
-    const rmi_chk_box *box = *frame->at[RMI_CHK_SAVED];
-    if (!(k->saved[at] = rmi_chk_copy_of(k, &k->mem, box->result, box->bytes))) return RM_ERROR_MEMORY;
-    if (frame->unsteady || !memcmp(box->data, box->result, (size_t)box->bytes)) return RM_OK;
-    k->saved_too[at] = rmi_chk_copy_of(k, &k->mem, box->data, box->bytes);
-    return k->saved_too[at] ? RM_OK : RM_ERROR_MEMORY;
-}
-
-/* All that can be known of the forward of one form; its results are in the frame afterwards. */
-RMI_FN rm_result rmi_chk_fwd_form(rmi_chk *k, uint32_t id, uint32_t form, rmi_chk_frame **out)
-{
-    const rmi_op *op = &k->graph->ops[id];
-    const rmi_form *fm = &op->forms[form];
-    rmi_chk_frame *frame;
-    RMI_TRY(rmi_chk_fwd_frame(k, id, form, out));
-    frame = *out;
-    frame->once = (op->flags & RM_ONCE) != 0;
-    if (!frame->fn)
-        return rmi_chk_refuse(k, frame->what, "has no callback in kind '%s'; set rm_kind.forward", frame->kind);
-    RMI_TRY(rmi_chk_twice(k, frame));
-    if (fm->saved) RMI_TRY(rmi_chk_fwd_saved(k, frame, k->form_at[id] + form));
-    if (frame->unsteady) { /* its right; but nothing after it can be compared with another step */
-        k->unsteady = 1;
-        return RM_OK;
+    const rmi_form *form = frame->form;
+    uint32_t i, out = frame->op->out.at[0];
+    if (frame->call.phase == RM_PHASE_FORWARD)
+        return rmi_chk_over(k, frame, rmi_chk_box_of(frame, RMI_CHK_OUT, out),
+                            form->inplace == RMI_NONE ? NULL : rmi_chk_box_of(frame, RMI_CHK_IN, form->inplace));
+    for (i = 0; i < form->n_overs && !(form->flags & RM_ZERO_GRADS); i++) {
+        const rmi_over *over = &form->overs[i];
+        const rmi_chk_box *lower = over->what == RMI_OVER_DOUT    ? rmi_chk_box_of(frame, RMI_CHK_DOUT, out)
+                                   : over->what == RMI_OVER_SAVED ? rmi_chk_box_of(frame, RMI_CHK_SAVED, RMI_NONE)
+                                                                  : rmi_chk_box_of(frame, RMI_CHK_OUT, over->tensor);
+        if (!lower && over->what == RMI_OVER_TENSOR) lower = rmi_chk_box_of(frame, RMI_CHK_IN, over->tensor);
+        RMI_TRY(rmi_chk_over(k, frame, rmi_chk_box_of(frame, RMI_CHK_DIN, over->grad_of), lower));
     }
-    if (fm->saved) RMI_TRY(rmi_chk_fwd_again(k, frame, op, 0, 1));
-    if (!op->pinned) RMI_TRY(rmi_chk_fwd_again(k, frame, op, 1, 0));
-    if (!op->pinned && fm->saved) RMI_TRY(rmi_chk_fwd_again(k, frame, op, 1, 1));
-    return rmi_chk_fwd_inplace(k, frame, fm);
+    return RM_OK;
+}
+
+/* Is this piece NaN or infinite in some format? Then adding to it shows nothing. */
+RMI_FN int rmi_chk_special(const unsigned char *bytes, size_t n)
+{
+    uint16_t value;
+    size_t i;
+    for (i = 0; i + 2 <= n; i += 2) {
+        memcpy(&value, bytes + i, 2);
+        if ((value & 0x7C00u) == 0x7C00u) return 1;
+    }
+    return 0;
+}
+
+/* It has gradients added up. Upon large numbers a sum is about those, upon the gradient itself twice that; what is the
+   same both times was written. */
+RMI_FN rm_result rmi_chk_added(rmi_chk *k, rmi_chk_frame *frame)
+{
+    const rmi_chk_box *box;
+    rmi_chk_trial trial = RMI_INIT;
+    size_t at, n;
+    trial.sums = RMI_CHK_LARGE;
+    RMI_TRY(rmi_chk_try(k, frame, &trial));
+    trial.sums = RMI_CHK_OWN;
+    RMI_TRY(rmi_chk_try(k, frame, &trial));
+    for (box = frame->box; box < frame->end; box++)
+        for (at = 0; box->role == RMI_CHK_DIN && at < box->bytes; at += n)
+            if (rmi_chk_lost(box, at, &n) && !rmi_chk_special(box->result + at, n))
+                return rmi_chk_found(k, frame, box, at, frame->form->flags & RM_ZERO_GRADS
+                                     ? "writes %b, though kind '%k' declares RM_ZERO_GRADS: that promises to add; add, "
+                                       "or drop the flag (first at byte %@)"
+                                     : "ignores accum: what %b held is lost from byte %@ on; add to din[%i] when "
+                                       "RM_ADDS(c, %i)");
+    return RM_OK;
+}
+
+/* Gradients that it takes from dout without a call. */
+RMI_FN int rmi_chk_shares(const rmi_chk *k, const rmi_op *op, uint32_t tensor)
+{
+    return (rmi_list_has(&op->share, tensor) || op->view == tensor) && rmi_list_has(&op->grad_out, op->out.at[0]) &&
+           k->graph->tensors[tensor].grad_bytes == k->graph->tensors[op->out.at[0]].grad_bytes;
+}
+
+/* Are they equal to dout? */
+RMI_FN rm_result rmi_chk_shared(rmi_chk *k, const rmi_chk_frame *frame)
+{
+    const rmi_op *op = frame->op;
+    const rmi_chk_box *box;
+    for (box = frame->box; box < frame->end; box++)
+        if (box->role == RMI_CHK_DIN && rmi_chk_shares(k, op, box->tensor) &&
+            memcmp(box->result, k->grad[op->out.at[0]], (size_t)box->bytes))
+            return rmi_chk_found(k, frame, box, 0, op->view == box->tensor
+                                 ? "computes %b, which must equal dout[0], for kind '%k' is a view; copy dout[0]"
+                                 : "computes %b, which is not equal to dout[0], though kind '%k' says so in share_grad; "
+                                   "drop RM_IN(%i) from share_grad");
+    return RM_OK;
+}
+
+/* --- forward and backward */
+
+/* A copy in the check's memory of what the backward will get as saved, or RM_ERROR_MEMORY. */
+RMI_FN rm_result rmi_chk_keep(rmi_chk *k, const unsigned char *bytes, uint64_t n, unsigned char **out)
+{
+    *out = rmi_chk_bytes(k, &k->mem, n);
+    if (*out) memcpy(*out, bytes, (size_t)n);
+    return *out ? RM_OK : RM_ERROR_MEMORY;
+}
+
+/* A frame for a forward, or for one part of a backward, and all that can be known of it. The first results are in the
+   frame afterwards; what a forward saved is kept. */
+RMI_FN rm_result rmi_chk_form(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
+{
+    uint32_t at = k->form_at[run.id] + run.form;
+    int forward = run.way == RMI_FWD;
+    const rmi_chk_box *saved;
+    rmi_chk_frame *frame;
+    RMI_TRY(rmi_chk_op_frame(k, run, out));
+    frame = *out;
+    if (!frame->fn) return RM_OK;
+    RMI_TRY(rmi_chk_independent(k, frame));
+    k->unsteady |= frame->unsteady; /* its right; but nothing after it can be compared with another step */
+    saved = forward ? rmi_chk_box_of(frame, RMI_CHK_SAVED, RMI_NONE) : NULL;
+    if (saved) RMI_TRY(rmi_chk_keep(k, saved->result, saved->bytes, &k->saved[at]));
+    if (frame->unsteady) return RM_OK;
+    if (saved && memcmp(saved->data, saved->result, (size_t)saved->bytes))
+        RMI_TRY(rmi_chk_keep(k, saved->data, saved->bytes, &k->saved_too[at]));
+    if (!forward) RMI_TRY(rmi_chk_shared(k, frame));
+    RMI_TRY(rmi_chk_each_absent(k, frame));
+    if (!forward) RMI_TRY(rmi_chk_added(k, frame));
+    return rmi_chk_each_over(k, frame);
 }
 
 /* A view has bytes of its own here: copied, and anew whenever its root may have changed. */
@@ -27974,19 +28062,17 @@ RMI_FN void rmi_chk_view(rmi_chk *k, uint32_t tensor)
     memcpy(k->value[tensor], k->value[op->view] + (size_t)op->view_offset, (size_t)info->bytes);
 }
 
-/* Do two forms of one class of bits give the same results? */
-RMI_FN rm_result rmi_chk_same_bits(rmi_chk *k, const rmi_chk_frame *first, const rmi_chk_frame *frame)
+/* Two forms of one class of bits give the same outputs, and leave the same consts. */
+RMI_FN rm_result rmi_chk_same_bits(rmi_chk *k, const rmi_chk_frame *first, rmi_chk_frame *frame)
 {
-    const rmi_chk_box *other = first->box, *box;
-    uint64_t at;
-    for (box = frame->box; box < frame->end; box++, other++) {
-        if (!rmi_chk_is_result(box) || box->role == RMI_CHK_SAVED) continue;
-        for (at = 0; at < box->bytes; at++)
-            if (box->result[(size_t)at] != other->result[(size_t)at])
-                return rmi_chk_found(k, frame, "gives other bytes in %s than the op's other forms (first at byte %u); "
-                                     "give variants that differ in bits different rm_op_desc.bits", box->name, at);
-    }
-    return RM_OK;
+    rmi_chk_box *box;
+    for (box = frame->box; box < frame->end; box++)
+        box->seen = box->role <= RMI_CHK_OUT ? first->box[box - frame->box].result : NULL;
+    rmi_chk_compare(frame);
+    return !frame->odd ? RM_OK
+                       : rmi_chk_found(k, frame, frame->odd, frame->odd_byte, "gives other bytes in %r than the op's "
+                                       "other forms (first at byte %@); give variants that differ in bits different "
+                                       "rm_op_desc.bits");
 }
 
 /* The forwards of all forms of an op; the results of the plan's form become the values. */
@@ -28000,10 +28086,14 @@ RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run run)
     k->ran[run.id] = 1;
     k->form[run.id] = run.form;
     for (i = 0; i < op->in.n; i++) rmi_chk_view(k, op->in.at[i]);
-    RMI_TRY(rmi_chk_fwd_form(k, run.id, run.form, &first));
+    run.part = 0;
+    RMI_TRY(rmi_chk_form(k, run, &first));
+    if (!first->fn)
+        return rmi_err_set(&k->exec->err, RM_ERROR_ARGUMENT, "%s has no callback in kind '%s'; set rm_kind.forward",
+                           first->what, op->kind_name);
     for (i = 0; i < op->n_forms; i++) {
         if (i == run.form || !op->forms[i].forward) continue;
-        RMI_TRY(rmi_chk_fwd_form(k, run.id, i, &frame));
+        RMI_TRY(rmi_chk_form(k, rmi_low_run(RMI_FWD, run.id, i, 0), &frame));
         if (!strcmp(op->forms[i].bits, op->forms[run.form].bits)) RMI_TRY(rmi_chk_same_bits(k, first, frame));
     }
     for (box = first->box; box < first->end; box++)
@@ -28012,306 +28102,38 @@ RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run run)
     return RM_OK;
 }
 
-/* --- backward */
-RMI_FN rm_result rmi_chk_bwd_frame(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
-{
-    const rmi_op *op = &k->graph->ops[run.id];
-    const rmi_form *fm = &op->forms[run.form];
-    const rmi_part *part = &fm->parts[run.part];
-    rmi_chk_frame *frame;
-    rmi_chk_box *box;
-    uint32_t i;
-    RMI_TRY(rmi_chk_op_call(k, run, &frame));
-    *out = frame;
-    frame->zeroed = (fm->flags & RM_ZERO_GRADS) != 0;
-    for (i = 0; i < op->in.n; i++) rmi_chk_add_once(k, frame, RMI_CHK_IN, i, &op->in, RMI_CHK_READ);
-    for (i = 0; i < op->out.n; i++) {
-        rmi_chk_add(k, frame, RMI_CHK_OUT, i, op->out.at[i], RMI_CHK_READ);
-        if (rmi_list_has(&op->grad_out, op->out.at[i]))
-            rmi_chk_add(k, frame, RMI_CHK_DOUT, i, op->out.at[i], RMI_CHK_READ);
-    }
-    for (box = frame->box; box < frame->end; box++)
-        box->undeclared = box->role != RMI_CHK_DOUT && !rmi_list_has(&part->needs, box->tensor);
-    if (fm->saved && k->saved[k->form_at[run.id] + run.form]) {
-        box = rmi_chk_add(k, frame, RMI_CHK_SAVED, 0, RMI_NONE, RMI_CHK_READ);
-        box->bytes = fm->saved;
-        box->from = k->saved[k->form_at[run.id] + run.form];
-        box->undeclared = !part->needs_saved;
-    }
-    if (part->bwd_ws) rmi_chk_add(k, frame, RMI_CHK_WS, 0, RMI_NONE, RMI_CHK_SCRATCH)->bytes = part->bwd_ws;
-    for (i = 0; i < op->in.n; i++)
-        if (rmi_list_has(&op->grad_in, op->in.at[i]) && rmi_list_has(&part->grads, op->in.at[i]))
-            rmi_chk_add_once(k, frame, RMI_CHK_DIN, i, &op->in, RMI_CHK_MADE);
-    return rmi_chk_frame_fill(k, frame);
-}
-
-/* The byte that replaces an operand which must not be read; RMI_NONE: none. Zero first: it is safe as an index. */
-RMI_FN uint32_t rmi_chk_poison(const rmi_chk *k, const rmi_chk_box *box, int round)
-{
-    uint64_t i;
-    if (!box->undeclared || !box->bytes) return RMI_NONE;
-    for (i = 0; i < box->bytes && !box->from[(size_t)i];) i++;
-    if (round == 0) return i < box->bytes ? 0 : RMI_CHK_SMALL;
-    return box->tensor != RMI_NONE && k->graph->tensors[box->tensor].has_grad && i < box->bytes ? RMI_CHK_SMALL
-                                                                                                : RMI_NONE;
-}
-
-/* The message for a backward that reads an operand which its kind does not declare. */
-RMI_FN rm_result rmi_chk_reads(rmi_chk *k, rmi_run run, const rmi_chk_frame *frame, const rmi_chk_box *box)
-{
-    const rmi_form *fm = &k->graph->ops[run.id].forms[run.form];
-    char mask[40];
-    rmi_format(mask, sizeof mask, box->role == RMI_CHK_IN ? "RM_IN(%u)" : "RM_OUT(%u)", (uint64_t)box->slot);
-    return rmi_chk_found(k, frame, "reads %s, which kind '%s' does not declare in %s; add %s", box->name, frame->kind,
-                         fm->own_parts ? "the part's needs" : "needs", box->role == RMI_CHK_SAVED ? "RM_SAVED" : mask);
-}
-
-/* Reads of what was not declared: at run time there is nothing; here other bytes, all at once, then one by one. */
-RMI_FN rm_result rmi_chk_bwd_undeclared(rmi_chk *k, rmi_run run, rmi_chk_frame *frame)
-{
-    rmi_chk_box *box, *only, *first;
-    int round;
-    for (round = 0; round < 2; round++)
-        for (only = first = NULL;;) {
-            rmi_chk_plain(frame);
-            for (box = frame->box; box < frame->end; box++) {
-                uint32_t byte = rmi_chk_poison(k, box, round);
-                if (byte == RMI_NONE || (only && box != only)) continue;
-                box->fill = byte;
-                memset(box->data, (int)byte, (size_t)box->bytes);
-                if (!first) first = box;
-            }
-            if (!first) break;
-            RMI_TRY(rmi_chk_go(k, frame));
-            if (frame->odd && only) return rmi_chk_reads(k, run, frame, only);
-            if (frame->odd) {
-                only = first;
-                continue;
-            }
-            if (!only) break;
-            while (++only < frame->end && rmi_chk_poison(k, only, round) == RMI_NONE) {}
-            if (only == frame->end) return rmi_chk_reads(k, run, frame, first); /* only together do they matter */
-        }
-    return RM_OK;
-}
-
-/* Is this 8-byte piece NaN or infinite in some format? Then adding to it shows nothing. */
-RMI_FN int rmi_chk_special(const unsigned char *bytes, size_t n)
-{
-    size_t i;
-    for (i = 0; i + 2 <= n; i += 2) {
-        uint16_t value;
-        memcpy(&value, bytes + i, 2);
-        if ((value & 0x7C00u) == 0x7C00u) return 1;
-    }
-    return 0;
-}
-
-/* The first byte of a gradient that was written, not added to, over itself and over large numbers; or its size. */
-RMI_FN uint64_t rmi_chk_overwritten(const rmi_chk_box *box, const unsigned char *over_own)
-{
-    size_t at, n;
-    for (at = 0; at < box->bytes; at += n) {
-        const unsigned char *given = box->result + at;
-        n = box->bytes - at < 8 ? (size_t)box->bytes - at : 8;
-        if (!rmi_chk_special(given, n) && !memcmp(box->data + at, given, n) && !memcmp(over_own + at, given, n))
-            return at;
-    }
-    return box->bytes;
-}
-
-/* Is accum obeyed? Over the gradient itself a sum is twice that,
-   over large numbers about those; writing gives the same both times. */
-RMI_FN rm_result rmi_chk_bwd_accum(rmi_chk *k, rmi_chk_frame *frame)
-{
-    unsigned char **over_own = RMI_NEW(&k->tmp, unsigned char *, frame->end - frame->box);
-    uint8_t *all = RMI_NEW(&k->tmp, uint8_t, k->graph->n_tensors);
-    rmi_chk_box *box;
-    int large;
-    if (!over_own || !all) return RM_ERROR_MEMORY;
-    memset(all, 1, k->graph->n_tensors);
-    for (large = 0; large < 2; large++) {
-        frame->adds = all;
-        rmi_chk_plain(frame);
-        frame->adds = NULL;
-        for (box = frame->box; box < frame->end; box++) {
-            if (box->role != RMI_CHK_DIN) continue;
-            if (large) memset(box->data, (int)RMI_CHK_OTHER, (size_t)box->bytes);
-            else memcpy(box->data, box->result, (size_t)box->bytes);
-        }
-        RMI_TRY(rmi_chk_go(k, frame));
-        for (box = frame->box; box < frame->end && !large; box++)
-            if (box->role == RMI_CHK_DIN &&
-                !(over_own[box - frame->box] = rmi_chk_copy_of(k, &k->tmp, box->data, box->bytes)))
-                return RM_ERROR_MEMORY;
-    }
-    for (box = frame->box; box < frame->end; box++) {
-        uint64_t at = box->role == RMI_CHK_DIN ? rmi_chk_overwritten(box, over_own[box - frame->box]) : box->bytes;
-        if (at == box->bytes) continue;
-        if (frame->zeroed)
-            return rmi_chk_found(k, frame, "writes %s, though kind '%s' declares RM_ZERO_GRADS: that promises to add; "
-                                 "add, or drop the flag (first at byte %u)", box->name, frame->kind, at);
-        return rmi_chk_found(k, frame, "ignores accum: what %s held is lost from byte %u on; add to din[%u] when "
-                             "RM_ADDS(c, %u)", box->name, at, (uint64_t)box->slot, (uint64_t)box->slot);
-    }
-    return RM_OK;
-}
-
-/* Each gradient unwanted in turn: the others must not change. */
-RMI_FN rm_result rmi_chk_bwd_unwanted(rmi_chk *k, rmi_chk_frame *frame)
-{
-    rmi_chk_box *box;
-    uint32_t n = 0;
-    for (box = frame->box; box < frame->end; box++) n += box->role == RMI_CHK_DIN;
-    for (box = frame->box; box < frame->end && n > 1; box++) {
-        if (box->role != RMI_CHK_DIN) continue;
-        rmi_chk_plain(frame);
-        box->off = 1;
-        rmi_chk_accum(frame);
-        RMI_TRY(rmi_chk_go(k, frame));
-        RMI_TRY(rmi_chk_if_odd(k, frame, "when din[%u] is NULL; compute each gradient on its own",
-                               (uint64_t)box->slot));
-    }
-    return RM_OK;
-}
-
-/* Gradients that the executor takes from dout without a call. */
-RMI_FN int rmi_chk_shares(const rmi_chk *k, const rmi_op *op, uint32_t tensor)
-{
-    return (rmi_list_has(&op->share, tensor) || op->view == tensor) && rmi_list_has(&op->grad_out, op->out.at[0]) &&
-           k->graph->tensors[tensor].grad_bytes == k->graph->tensors[op->out.at[0]].grad_bytes;
-}
-
-/* Is a gradient that is said to equal dout[0] equal to it? */
-RMI_FN rm_result rmi_chk_bwd_share(rmi_chk *k, rmi_run run, rmi_chk_frame *frame)
-{
-    const rmi_op *op = &k->graph->ops[run.id];
-    const rmi_chk_box *box;
-    for (box = frame->box; box < frame->end; box++) {
-        if (box->role != RMI_CHK_DIN || !rmi_chk_shares(k, op, box->tensor) ||
-            !memcmp(box->result, frame->at[RMI_CHK_DOUT][0]->from, (size_t)box->bytes))
-            continue;
-        if (op->view == box->tensor)
-            return rmi_chk_found(k, frame, "computes %s, which must equal dout[0], for kind '%s' is a view; copy "
-                                 "dout[0]", box->name, frame->kind);
-        return rmi_chk_found(k, frame, "computes %s, which is not equal to dout[0], though kind '%s' says so in "
-                             "share_grad; drop RM_IN(%u) from share_grad", box->name, frame->kind, (uint64_t)box->slot);
-    }
-    return RM_OK;
-}
-
-/* A backward may write a gradient over other bytes if its kind says so. */
-RMI_FN rm_result rmi_chk_bwd_over(rmi_chk *k, rmi_run run, rmi_chk_frame *frame)
-{
-    const rmi_form *fm = &k->graph->ops[run.id].forms[run.form];
-    uint32_t n;
-    for (n = 0; n < fm->n_overs && !frame->zeroed; n++) {
-        const rmi_over *over = &fm->overs[n];
-        rmi_chk_box *to = NULL, *from = NULL, *box;
-        if (over->what == RMI_OVER_DOUT) from = frame->at[RMI_CHK_DOUT][0];
-        if (over->what == RMI_OVER_SAVED) from = *frame->at[RMI_CHK_SAVED];
-        for (box = frame->box; box < frame->end; box++) {
-            if (box->role == RMI_CHK_DIN && box->tensor == over->grad_of) to = box;
-            if (over->what == RMI_OVER_TENSOR && box->role <= RMI_CHK_OUT && box->tensor == over->tensor) from = box;
-        }
-        if (!to || !from || from->undeclared || from->bytes < to->bytes) continue;
-        RMI_TRY(rmi_chk_go_over(k, frame, to, from));
-        RMI_TRY(rmi_chk_if_odd(k, frame, "when din[%u] lies over the bytes of %s, as kind '%s' declares in over; read "
-                               "each element before it is written, or drop that entry", (uint64_t)to->slot, from->name,
-                               frame->kind));
-    }
-    return RM_OK;
-}
-
-/* Bytes of saved that the forward left as they were: another run would find others there. */
-RMI_FN rm_result rmi_chk_bwd_saved(rmi_chk *k, rmi_run run, rmi_chk_frame *frame)
-{
-    unsigned char *too = k->saved_too[k->form_at[run.id] + run.form];
-    rmi_chk_box *saved = *frame->at[RMI_CHK_SAVED];
-    const unsigned char *from;
-    rm_result result;
-    if (!saved || !too || saved->undeclared) return RM_OK;
-    from = saved->from;
-    saved->from = too;
-    rmi_chk_plain(frame);
-    result = rmi_chk_go(k, frame);
-    saved->from = from;
-    if (result != RM_OK || !frame->odd) return result;
-    return rmi_chk_found(k, frame, "reads bytes of saved that its forward leaves unwritten (%s changes); write all of "
-                         "saved that is read", frame->odd->name);
-}
-
-/* All that can be known of one part of a backward. Its contribution, to nothing, is in the results afterwards. */
-RMI_FN rm_result rmi_chk_bwd_form(rmi_chk *k, rmi_run run, rmi_chk_frame *frame)
-{
-    RMI_TRY(rmi_chk_twice(k, frame));
-    RMI_TRY(rmi_chk_bwd_undeclared(k, run, frame));
-    RMI_TRY(rmi_chk_bwd_saved(k, run, frame));
-    RMI_TRY(rmi_chk_bwd_share(k, run, frame));
-    RMI_TRY(rmi_chk_bwd_unwanted(k, frame));
-    RMI_TRY(rmi_chk_bwd_accum(k, frame));
-    return rmi_chk_bwd_over(k, run, frame);
-}
-
-/* The other forms of an op, which this plan does not use. */
-RMI_FN rm_result rmi_chk_bwd_others(rmi_chk *k, rmi_run run)
-{
-    const rmi_op *op = &k->graph->ops[run.id];
-    rmi_chk_frame *frame;
-    uint32_t i, part;
-    for (i = 0; i < op->n_forms; i++)
-        for (part = 0; part < op->forms[i].n_parts; part++) {
-            rmi_run other = rmi_low_run(RMI_BWD, run.id, i, part);
-            int runs = op->forms[i].forward && op->forms[i].backward;
-            if (i == run.form || !runs || !rmi_low_part_wanted(op, &op->forms[i].parts[part])) continue;
-            RMI_TRY(rmi_chk_bwd_frame(k, other, &frame));
-            RMI_TRY(rmi_chk_bwd_form(k, other, frame));
-        }
-    return RM_OK;
-}
-
-/* The contributions go to the gradients: as they came if those held nothing, else by one more run that adds. */
-RMI_FN rm_result rmi_chk_contribute(rmi_chk *k, rmi_run run, rmi_chk_frame *frame)
-{
-    rmi_chk_box *box;
-    int adds = 0;
-    for (box = frame->box; box < frame->end; box++) adds |= box->role == RMI_CHK_DIN && k->holds[box->tensor];
-    if (adds && frame->fn) {
-        frame->adds = k->holds;
-        rmi_chk_plain(frame);
-        for (box = frame->box; box < frame->end; box++)
-            if (box->role == RMI_CHK_DIN && k->holds[box->tensor])
-                memcpy(box->data, k->grad[box->tensor], (size_t)box->bytes);
-        RMI_TRY(rmi_chk_go_first(k, frame));
-    }
-    for (box = frame->box; box < frame->end; box++) {
-        if (box->role != RMI_CHK_DIN) continue;
-        if (!frame->fn && (k->holds[box->tensor] || !rmi_chk_shares(k, &k->graph->ops[run.id], box->tensor)))
-            return rmi_chk_refuse(k, frame->what, "has no callback in kind '%s'; set rm_kind.backward, or RM_NOGRAD in "
-                                  "its flags", frame->kind);
-        memcpy(k->grad[box->tensor], frame->fn ? box->result : frame->at[RMI_CHK_DOUT][0]->from, (size_t)box->bytes);
-        k->holds[box->tensor] = 1;
-        k->on_host[box->tensor] = 0;
-    }
-    return RM_OK;
-}
-
-/* The backward of one part, in all forms; its contribution goes to the gradients. */
+/* The backward of one part, in all forms; once more, upon what the walk has added up, its contribution goes to the
+   gradients. */
 RMI_FN rm_result rmi_chk_backward(rmi_chk *k, rmi_run run)
 {
-    rmi_chk_frame *frame;
-    if (!rmi_low_part_wanted(&k->graph->ops[run.id], rmi_low_part(k->graph, run))) return RM_OK;
-    RMI_TRY(rmi_chk_bwd_frame(k, run, &frame));
-    if (frame->fn) RMI_TRY(rmi_chk_bwd_form(k, run, frame));
-    if (!k->seen[run.id]) RMI_TRY(rmi_chk_bwd_others(k, run));
+    const rmi_op *op = &k->graph->ops[run.id];
+    rmi_chk_frame *frame, *other;
+    const rmi_chk_box *box;
+    uint32_t i, part;
+    if (!rmi_low_part_wanted(op, rmi_low_part(k->graph, run))) return RM_OK;
+    RMI_TRY(rmi_chk_form(k, run, &frame));
+    for (i = 0; i < op->n_forms && !k->seen[run.id]; i++)
+        for (part = 0; part < op->forms[i].n_parts && i != run.form && op->forms[i].forward; part++)
+            if (rmi_low_part_wanted(op, &op->forms[i].parts[part]))
+                RMI_TRY(rmi_chk_form(k, rmi_low_run(RMI_BWD, run.id, i, part), &other));
     k->seen[run.id] = 1;
-    return rmi_chk_contribute(k, run, frame);
+    if (frame->fn) RMI_TRY(rmi_chk_first(k, frame, RMI_CHK_WALKED));
+    for (box = frame->box; box < frame->end; box++) {
+        if (box->role != RMI_CHK_DIN) continue;
+        if (!frame->fn && (k->holds[box->tensor] || !rmi_chk_shares(k, op, box->tensor)))
+            return rmi_err_set(&k->exec->err, RM_ERROR_ARGUMENT, "%s has no callback in kind '%s'; set "
+                               "rm_kind.backward, or RM_NOGRAD in its flags", frame->what, op->kind_name);
+        memcpy(k->grad[box->tensor], frame->fn ? box->result : k->grad[op->out.at[0]], (size_t)box->bytes);
+        k->holds[box->tensor] = 1;
+        k->whole[box->tensor] = k->grad[box->tensor];
+    }
+    return RM_OK;
 }
 
 /* --- elements of gradients, kept for finite differences */
 typedef struct rmi_chk_sample {
     uint64_t at;
-    double gradient, rms; /* of the whole gradient */
+    double gradient, square; /* the mean square of the whole gradient */
 } rmi_chk_sample;
 
 RMI_FN uint64_t rmi_chk_width(const rmi_chk *k) { return k->desc->dtype == RM_F64 ? 8 : 4; }
@@ -28320,44 +28142,29 @@ RMI_FN uint64_t rmi_chk_width(const rmi_chk *k) { return k->desc->dtype == RM_F6
 RMI_FN double rmi_chk_load(const rmi_chk *k, const unsigned char *bytes, uint64_t i)
 {
     double value = 0;
-    float single;
-    if (k->desc->dtype == RM_F64) memcpy(&value, bytes + (size_t)i * 8, 8);
-    if (k->desc->dtype == RM_F64) return value;
-    memcpy(&single, bytes + (size_t)i * 4, 4);
-    return (double)single;
+    float single = 0;
+    memcpy(k->desc->dtype == RM_F64 ? (void *)&value : (void *)&single, bytes + (size_t)(i * rmi_chk_width(k)),
+           (size_t)rmi_chk_width(k));
+    return k->desc->dtype == RM_F64 ? value : (double)single;
 }
 
 /* Sets element i of such a tensor. */
 RMI_FN void rmi_chk_store(const rmi_chk *k, unsigned char *bytes, uint64_t i, double value)
 {
     float single = (float)value;
-    if (k->desc->dtype == RM_F64) memcpy(bytes + (size_t)i * 8, &value, 8);
-    else memcpy(bytes + (size_t)i * 4, &single, 4);
+    memcpy(bytes + (size_t)(i * rmi_chk_width(k)), k->desc->dtype == RM_F64 ? (void *)&value : (void *)&single,
+           (size_t)rmi_chk_width(k));
 }
 
 RMI_FN double rmi_chk_abs(double value) { return value < 0 ? -value : value; }
 RMI_FN double rmi_chk_max(double a, double b) { return a > b ? a : b; }
-RMI_FN double rmi_chk_sqrt(double value) /* Newton's, so that nobody has to link with the maths library */
-{
-    double root = value > 1 ? value : 1;
-    int i;
-    if (!(value > 0)) return 0;
-    for (i = 0; i < 600 && root * root > value * (1 + 1e-12); i++) root = (root + value / root) / 2;
-    return root;
-}
-
-/* Where the gradient of a tensor is whole. */
-RMI_FN unsigned char *rmi_chk_grad_of(const rmi_chk *k, uint32_t tensor)
-{
-    return k->on_host[tensor] ? k->host[tensor] : k->grad[tensor];
-}
 
 /* What this micro-batch alone added to the gradient of a tensor. */
 RMI_FN double rmi_chk_slope_given(const rmi_chk *k, uint32_t tensor, uint64_t i)
 {
     uint64_t at = k->aside.memory.home[rmi_low_buf(k->graph, RMI_BUF_GRAD, tensor)];
     int earlier = rmi_low_adds_to_earlier(k->program->step) && at != RMI_INF;
-    return rmi_chk_load(k, rmi_chk_grad_of(k, tensor), i) -
+    return rmi_chk_load(k, k->whole[tensor], i) -
            (earlier ? rmi_chk_load(k, k->aside.memory.at + (size_t)at, i) : 0);
 }
 
@@ -28366,7 +28173,7 @@ RMI_FN void rmi_chk_sample_param(rmi_chk *k, uint32_t tensor)
 {
     const rmi_tensor *info = &k->graph->tensors[tensor];
     uint64_t n, i;
-    double sum = 0;
+    double sum = 0, slope;
     uint32_t j, tries;
     if (!k->desc || k->sampled[tensor] || info->kind != RMI_PARAM || !info->consumers.n ||
         info->grad_bytes != info->bytes || info->bytes % rmi_chk_width(k) || !info->bytes)
@@ -28376,60 +28183,51 @@ RMI_FN void rmi_chk_sample_param(rmi_chk *k, uint32_t tensor)
     for (i = 0; i < n; i++) sum += rmi_chk_slope_given(k, tensor, i) * rmi_chk_slope_given(k, tensor, i);
     for (j = 0; j < k->desc->finite_differences; j++) {
         rmi_chk_sample *sample = &k->sample[(size_t)tensor * k->desc->finite_differences + j];
+        sample->square = sum / (double)n;
         for (tries = 0; tries < (j % 2 ? 1u : 16u); tries++) {
             i = rmi_mix(rmi_mix(tensor) ^ (j * 16u + tries)) % n;
-            if (tries && rmi_chk_abs(rmi_chk_slope_given(k, tensor, i)) <= rmi_chk_abs(sample->gradient)) continue;
+            slope = rmi_chk_slope_given(k, tensor, i);
+            if (tries && rmi_chk_abs(slope) <= rmi_chk_abs(sample->gradient)) continue;
             sample->at = i;
-            sample->gradient = rmi_chk_slope_given(k, tensor, i);
+            sample->gradient = slope;
         }
-        sample->rms = rmi_chk_sqrt(sum / (double)n);
     }
 }
 
 /* --- updates, reductions, barriers */
-RMI_FN rm_result rmi_chk_param_frame(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
-{
-    const rmi_tensor *tensor = &k->graph->tensors[run.id];
-    int reduce = run.way == RMI_REDUCE, host = run.way == RMI_OPT_HOST;
-    rmi_chk_frame *frame;
-    rmi_chk_box *box;
-    RMI_TRY(rmi_chk_frame_make(k, run, 0, 0, &frame));
-    *out = frame;
-    rmi_format(frame->what, sizeof frame->what, "param %s: its %s%s", tensor->name, reduce ? "reduction" : "update",
-               host ? " in host memory" : "");
-    frame->fn = reduce ? k->exec->desc.reduce : host ? tensor->update_host : tensor->update;
-    frame->call.phase = reduce ? RM_PHASE_REDUCE : RM_PHASE_UPDATE;
-    if (reduce) frame->call.user = k->exec->desc.reduce_user;
-    frame->call.param_bytes = tensor->bytes;
-    frame->call.grad_bytes = tensor->grad_bytes;
-    frame->call.state_bytes = tensor->state_bytes;
-    box = rmi_chk_add(k, frame, RMI_CHK_GRAD, 0, run.id, reduce ? RMI_CHK_CHANGED : RMI_CHK_SCRATCH);
-    if (host && k->host[run.id]) box->from = k->host[run.id];
-    if (!reduce) rmi_chk_add(k, frame, RMI_CHK_PARAM, 0, run.id, RMI_CHK_CHANGED);
-    if (!reduce && tensor->state_bytes) rmi_chk_add(k, frame, RMI_CHK_STATE, 0, run.id, RMI_CHK_CHANGED);
-    if (!reduce && !host && tensor->opt_ws)
-        rmi_chk_add(k, frame, RMI_CHK_WS, 0, RMI_NONE, RMI_CHK_SCRATCH)->bytes = tensor->opt_ws;
-    return rmi_chk_frame_fill(k, frame);
-}
 
 /* An update, twice, or a reduction, once; what it leaves becomes the values. */
 RMI_FN rm_result rmi_chk_update(rmi_chk *k, rmi_run run)
 {
+    const rmi_tensor *tensor = &k->graph->tensors[run.id];
+    int reduce = run.way == RMI_REDUCE, host = run.way == RMI_OPT_HOST;
     rmi_chk_frame *frame;
     const rmi_chk_box *box;
-    uint32_t buf;
     rmi_chk_sample_param(k, run.id);
-    if (run.way == RMI_REDUCE && !k->exec->desc.reduce) return RM_OK;
-    RMI_TRY(rmi_chk_param_frame(k, run, &frame));
-    if (!frame->fn) return rmi_chk_refuse(k, frame->what, "has no callback; set rm_param_desc.update");
-    if (run.way == RMI_REDUCE) { /* once: other ranks take part */
-        rmi_chk_plain(frame);
-        RMI_TRY(rmi_chk_go_first(k, frame));
-    } else RMI_TRY(rmi_chk_twice(k, frame));
-    for (box = frame->box; box < frame->end; box++) {
-        buf = rmi_low_buf(k->graph, rmi_chk_roles[box->role].kind, run.id);
-        if (rmi_chk_is_result(box)) memcpy(k->value[buf], box->result, (size_t)box->bytes);
-    }
+    if (reduce && !k->exec->desc.reduce) return RM_OK;
+    RMI_TRY(rmi_chk_frame_make(k, run, 0, 0, &frame));
+    rmi_format(frame->what, sizeof frame->what, "param %s: its %s%s", tensor->name, reduce ? "reduction" : "update",
+               host ? " in host memory" : "");
+    frame->fn = reduce ? k->exec->desc.reduce : host ? tensor->update_host : tensor->update;
+    if (!frame->fn)
+        return rmi_err_set(&k->exec->err, RM_ERROR_ARGUMENT, "%s has no callback; set rm_param_desc.update",
+                           frame->what);
+    frame->call.phase = reduce ? RM_PHASE_REDUCE : RM_PHASE_UPDATE;
+    frame->call.param_bytes = tensor->bytes;
+    frame->call.grad_bytes = tensor->grad_bytes;
+    frame->call.state_bytes = tensor->state_bytes;
+    rmi_chk_add(k, frame, RMI_CHK_GRAD, 0, run.id, reduce ? RMI_CHK_CHANGES : RMI_CHK_SCRATCHES)->from =
+        host && k->host[run.id] ? k->host[run.id] : k->grad[run.id];
+    if (!reduce) rmi_chk_add(k, frame, RMI_CHK_PARAM, 0, run.id, RMI_CHK_CHANGES);
+    if (!reduce && tensor->state_bytes) rmi_chk_add(k, frame, RMI_CHK_STATE, 0, run.id, RMI_CHK_CHANGES);
+    if (!reduce && !host && tensor->opt_ws)
+        rmi_chk_add(k, frame, RMI_CHK_WS, 0, RMI_NONE, RMI_CHK_SCRATCHES)->bytes = tensor->opt_ws;
+    /* once, for other ranks reduce once, too */
+    RMI_TRY(reduce ? rmi_chk_first(k, frame, RMI_CHK_NOTHING) : rmi_chk_independent(k, frame));
+    for (box = frame->box; box < frame->end; box++)
+        if (rmi_chk_is_result(box))
+            memcpy(k->value[rmi_low_buf(k->graph, rmi_chk_roles[box->role].kind, run.id)], box->result,
+                   (size_t)box->bytes);
     return RM_OK;
 }
 
@@ -28437,26 +28235,24 @@ RMI_FN rm_result rmi_chk_update(rmi_chk *k, rmi_run run)
 RMI_FN rm_result rmi_chk_barrier(rmi_chk *k, rmi_run run)
 {
     const rm_graph *graph = k->graph;
-    uint32_t i, n = 0;
+    const rmi_list *trained = &k->exec->trained;
+    uint32_t i;
     rmi_chk_frame *frame;
-    for (i = 0; i < graph->n_tensors; i++) n += graph->tensors[i].kind == RMI_PARAM && graph->tensors[i].consumers.n;
-    RMI_TRY(rmi_chk_frame_make(k, run, n, 0, &frame));
-    for (n = 0, i = 0; i < graph->n_tensors; i++) {
-        rmi_chk_box *box;
-        if (graph->tensors[i].kind != RMI_PARAM || !graph->tensors[i].consumers.n) continue;
-        box = rmi_chk_add(k, frame, RMI_CHK_IN, n, i, RMI_CHK_READ);
-        box->bytes = frame->sizes[n++] = graph->tensors[i].grad_bytes;
-        box->from = rmi_chk_grad_of(k, i);
+    RMI_TRY(rmi_chk_frame_make(k, run, trained->n, 0, &frame));
+    for (i = 0; i < trained->n; i++) {
+        rmi_chk_box *box = rmi_chk_add(k, frame, RMI_CHK_IN, i, trained->at[i], RMI_CHK_READS);
+        box->bytes = frame->sizes[i] = graph->tensors[trained->at[i]].grad_bytes;
+        box->from = k->whole[trained->at[i]];
     }
-    RMI_TRY(rmi_chk_frame_fill(k, frame));
     rmi_format(frame->what, sizeof frame->what, "barrier %s: its callback", graph->barriers[run.id].name);
     frame->fn = graph->barriers[run.id].fn;
     frame->call.phase = RM_PHASE_BARRIER;
-    rmi_chk_plain(frame);
-    return rmi_chk_go(k, frame);
+    return rmi_chk_first(k, frame, RMI_CHK_NOTHING);
 }
 
-/* --- gradients that travel: in pieces if a plan merges them in host memory */
+/* --- the walk */
+
+/* Gradients that travel: in pieces if a plan merges them in host memory. */
 RMI_FN rm_result rmi_chk_copy(rmi_chk *k, uint32_t what, uint32_t tensor)
 {
     uint64_t bytes = k->graph->tensors[tensor].grad_bytes;
@@ -28469,13 +28265,12 @@ RMI_FN rm_result rmi_chk_copy(rmi_chk *k, uint32_t what, uint32_t tensor)
     if (what == RMI_PREFETCH) memcpy(k->grad[tensor], k->host[tensor], (size_t)bytes);
     else
         k->exec->desc.add(k->host[tensor], k->grad[tensor], bytes, rmi_graph_handle(k->graph, tensor),
-                       k->exec->desc.add_user);
+                          k->exec->desc.add_user);
     k->holds[tensor] = what == RMI_PREFETCH;
-    k->on_host[tensor] = what == RMI_MERGE;
+    k->whole[tensor] = what == RMI_MERGE ? k->host[tensor] : k->grad[tensor];
     return RM_OK;
 }
 
-/* --- the walk */
 RMI_FN rm_result rmi_chk_statement(rmi_chk *k, const rmi_stmt *stmt)
 {
     uint32_t id;
@@ -28508,35 +28303,36 @@ RMI_FN unsigned char *rmi_chk_start(rmi_chk *k, uint32_t buf)
 RMI_FN rm_result rmi_chk_tables(rmi_chk *k)
 {
     const rm_graph *graph = k->graph;
-    size_t tensors = graph->n_tensors, samples = 0;
-    uint32_t i, n = 0;
+    size_t tensors = graph->n_tensors, ops = graph->n_ops, forms = 0, samples = 0;
+    uint32_t i;
     if (k->desc) samples = (size_t)rmi_min(rmi_mul(tensors, k->desc->finite_differences), SIZE_MAX / 64);
-    for (i = 0; i < graph->n_ops; i++) n += graph->ops[i].n_forms;
-    RMI_TRY(RMI_TABLES(&k->mem, RMI_T(k->value, 4 * tensors), RMI_T(k->form_at, graph->n_ops),
-                       RMI_T(k->holds, 3 * tensors), RMI_T(k->ran, 2 * (size_t)graph->n_ops),
-                       RMI_T(k->form, graph->n_ops), RMI_T(k->sample, samples), RMI_T(k->saved, 2 * (size_t)n)));
+    for (i = 0; i < ops; i++) forms += graph->ops[i].n_forms;
+    RMI_TRY(RMI_TABLES(&k->mem, RMI_T(k->value, 3 * tensors), RMI_T(k->host, tensors), RMI_T(k->whole, tensors),
+                       RMI_T(k->holds, tensors), RMI_T(k->saved, forms), RMI_T(k->saved_too, forms),
+                       RMI_T(k->form_at, ops), RMI_T(k->form, ops), RMI_T(k->ran, ops), RMI_T(k->seen, ops),
+                       RMI_T(k->sample, samples), RMI_T(k->sampled, tensors)));
     k->grad = k->value + tensors;
-    k->state = k->grad + tensors;
-    k->host = k->state + tensors;
-    k->on_host = k->holds + tensors;
-    k->sampled = k->on_host + tensors;
-    k->seen = k->ran + graph->n_ops;
-    k->saved_too = k->saved + n;
-    for (i = 1; i < graph->n_ops; i++) k->form_at[i] = k->form_at[i - 1] + graph->ops[i - 1].n_forms;
+    for (i = 1; i < ops; i++) k->form_at[i] = k->form_at[i - 1] + graph->ops[i - 1].n_forms;
+    for (i = 0; i < 3 * tensors; i++)
+        if ((i / tensors != RM_GRAD || graph->tensors[i % tensors].has_grad) && !(k->value[i] = rmi_chk_start(k, i)))
+            return RM_ERROR_MEMORY;
     for (i = 0; i < tensors; i++) {
-        const rmi_tensor *tensor = &graph->tensors[i];
         uint32_t grad = rmi_low_buf(graph, RMI_BUF_GRAD, i);
-        int earlier = tensor->kind == RMI_PARAM && rmi_low_adds_to_earlier(k->program->step);
+        int earlier = graph->tensors[i].kind == RMI_PARAM && rmi_low_adds_to_earlier(k->program->step);
         int hosted = earlier && k->exec->memory[RMI_EXE_HOST].home[grad] != RMI_INF;
-        k->on_host[i] = (uint8_t)(hosted && k->exec->memory[RMI_EXE_ARENA].home[grad] == RMI_INF);
-        k->holds[i] = (uint8_t)(earlier && !k->on_host[i]);
         if (hosted && !(k->host[i] = rmi_chk_start(k, grad))) return RM_ERROR_MEMORY;
-        k->value[i] = rmi_chk_start(k, i);
-        k->grad[i] = tensor->has_grad ? rmi_chk_start(k, grad) : NULL;
-        k->state[i] = rmi_chk_start(k, rmi_low_buf(graph, RMI_BUF_STATE, i));
-        if (!k->value[i] || !k->state[i] || (tensor->has_grad && !k->grad[i])) return RM_ERROR_MEMORY;
+        hosted = hosted && k->exec->memory[RMI_EXE_ARENA].home[grad] == RMI_INF;
+        k->whole[i] = hosted ? k->host[i] : k->grad[i];
+        k->holds[i] = (uint8_t)(earlier && !hosted);
     }
     return RM_OK;
+}
+
+/* The end of a call: its copies go. Small blocks again, for most ops need little. */
+RMI_FN void rmi_chk_forget(rmi_chk *k)
+{
+    rmi_arena_free(&k->tmp);
+    k->tmp.next_size = 4096;
 }
 
 /* All statements of the program, with bytes of its own for each buffer. */
@@ -28545,49 +28341,48 @@ RMI_FN rm_result rmi_chk_walk(rmi_chk *k)
     size_t i;
     RMI_TRY(rmi_chk_tables(k));
     for (i = 0; i < k->program->n; i++) {
-        rm_result result = rmi_chk_statement(k, &k->program->st[i]);
+        RMI_TRY(rmi_chk_statement(k, &k->program->st[i]));
         rmi_chk_forget(k);
-        if (result != RM_OK) return result;
     }
     for (i = 0; i < k->graph->n_tensors; i++) rmi_chk_sample_param(k, (uint32_t)i);
     return RM_OK;
 }
 
-/* --- the planned step must leave what the walk left */
-RMI_FN rm_result rmi_chk_same(rmi_chk *k, uint32_t tensor, uint32_t what, const unsigned char *want)
+/* --- the planned step must leave what the walk left, bit for bit */
+
+/* Does it leave a tensor's value, gradient or state there, as the walk has it? */
+RMI_FN rm_result rmi_chk_same(rmi_chk *k, uint32_t tensor, uint32_t what)
 {
-    static const char *const names[] = {"its value", "its gradient", "its state"};
-    const unsigned char *p;
-    uint64_t bytes = 0, at;
-    if (!rmi_low_bytes(k->graph, rmi_low_buf(k->graph, (rmi_buf_kind)what, tensor))) return RM_OK;
+    static const char *const names[] = {"value", "gradient", "state"};
+    const rmi_tensor *info = &k->graph->tensors[tensor];
+    int param = info->kind == RMI_PARAM, value = info->is_output || param || info->kind == RMI_CONST;
+    uint32_t buf = rmi_low_buf(k->graph, (rmi_buf_kind)what, tensor);
+    const unsigned char *want = what == RM_GRAD ? k->whole[tensor] : k->value[buf], *p;
+    uint64_t bytes = rmi_low_bytes(k->graph, buf);
+    size_t at = 0;
+    if (what == RM_VALUE ? !value : what == RM_STATE ? !param
+                         : !info->has_grad || !rmi_seq_grad_stays(k->graph, k->program->step, tensor))
+        return RM_OK;
+    if (!bytes) return RM_OK;
     p = rmi_exe_address(k->exec, rmi_graph_handle(k->graph, tensor), what, 0, &bytes);
     if (!p) return RM_ERROR_ARGUMENT;
-    for (at = 0; at < bytes; at++)
-        if (p[(size_t)at] != want[(size_t)at])
-            return rmi_err_set(&k->exec->err, RM_ERROR_CHECK, "tensor %s: %s after the planned step differs from that "
-                               "of a step that keeps everything, from byte %u of %u on, though each callback alone "
-                               "keeps its word; look for a callback that remembers something between calls, and report "
-                               "it if there is none", k->graph->tensors[tensor].name, names[what], at, bytes);
-    return RM_OK;
+    while (at < bytes && p[at] == want[at]) at++;
+    if (at == bytes) return RM_OK;
+    return rmi_err_set(&k->exec->err, RM_ERROR_CHECK, "tensor %s: its %s after the planned step differs from that of a "
+                       "step that keeps everything, from byte %u of %u on, though each callback alone keeps its word; "
+                       "look for a callback that remembers something between calls, and report it if there is none",
+                       info->name, names[what], (uint64_t)at, bytes);
 }
 
-/* One planned step; are its results those of the walk, bit for bit? */
-RMI_FN rm_result rmi_chk_compare(rmi_chk *k, const rm_step *step)
+/* One planned step, and what it leaves. */
+RMI_FN rm_result rmi_chk_planned(rmi_chk *k, const rm_step *step)
 {
-    const rm_graph *graph = k->graph;
     uint32_t i;
     rm_result result;
     if (k->unsteady) return RM_OK;
     result = rmi_exe_step(k->exec, step);
     if (result == RM_OK) result = rmi_exe_drain(k->exec);
-    for (i = 0; i < graph->n_tensors && result == RM_OK; i++) {
-        const rmi_tensor *tensor = &graph->tensors[i];
-        if (tensor->is_output || tensor->kind == RMI_PARAM || tensor->kind == RMI_CONST)
-            result = rmi_chk_same(k, i, RM_VALUE, k->value[i]);
-        if (result == RM_OK && tensor->has_grad && rmi_seq_grad_stays(graph, k->program->step, i))
-            result = rmi_chk_same(k, i, RM_GRAD, rmi_chk_grad_of(k, i));
-        if (result == RM_OK && tensor->kind == RMI_PARAM) result = rmi_chk_same(k, i, RM_STATE, k->state[i]);
-    }
+    for (i = 0; i < 3 * k->graph->n_tensors && result == RM_OK; i++) result = rmi_chk_same(k, i / 3, i % 3);
     k->exec->last = NULL; /* its outputs go when all is put back */
     return result;
 }
@@ -28603,8 +28398,8 @@ RMI_FN char *rmi_chk_number(double value, char *out)
     if (value != value) return rmi_format(out, 32, "nan");
     value = rmi_chk_abs(value);
     if (value > 1e308) return rmi_format(out, 32, "%sinf", sign);
-    while (value >= 10) { value /= 10; exponent++; }
-    while (value > 0 && value < 1) { value *= 10; exponent--; }
+    for (; value >= 10; value /= 10) exponent++;
+    for (; value > 0 && value < 1; value *= 10) exponent--;
     digits = (uint64_t)(value * 100000 + 0.5);
     if (digits >= 1000000) { digits /= 10; exponent++; }
     if (!digits) return rmi_format(out, 32, "%s0", sign);
@@ -28612,13 +28407,13 @@ RMI_FN char *rmi_chk_number(double value, char *out)
                       (uint64_t)(exponent < 0 ? -exponent : exponent));
 }
 
-/* Params and consts as they were before the step. */
-RMI_FN void rmi_chk_rewind(rmi_chk *k, int params)
+/* What is of this kind (params, consts) as it was before the step. */
+RMI_FN void rmi_chk_rewind(rmi_chk *k, int kind)
 {
     uint32_t i;
     for (i = 0; i < k->graph->n_tensors; i++) {
         const rmi_tensor *tensor = &k->graph->tensors[i];
-        if ((tensor->kind == RMI_CONST || (params && tensor->kind == RMI_PARAM)) && k->aside.memory.home[i] != RMI_INF)
+        if ((int)tensor->kind == kind && k->aside.memory.home[i] != RMI_INF)
             memcpy(k->value[i], k->aside.memory.at + (size_t)k->aside.memory.home[i], (size_t)tensor->bytes);
     }
 }
@@ -28626,136 +28421,110 @@ RMI_FN void rmi_chk_rewind(rmi_chk *k, int params)
 /* The loss with the params as they are: forwards from op `from` on, right on the tensors of the walk. */
 RMI_FN rm_result rmi_chk_loss(rmi_chk *k, uint32_t from, double *loss)
 {
-    const rm_graph *graph = k->graph;
-    uint32_t i, j;
-    rmi_chk_rewind(k, 0);
-    for (i = from; i < graph->n_ops; i++) {
-        const rmi_op *op = &graph->ops[i];
+    uint32_t i, j, at = rmi_graph_index(k->desc->loss);
+    rmi_chk_rewind(k, RMI_CONST);
+    for (i = from; i < k->graph->n_ops; i++) {
+        const rmi_list *in = &k->graph->ops[i].in;
         rmi_chk_frame *frame;
-        int code;
-        if (op->view != RMI_NONE) rmi_chk_view(k, op->out.at[0]);
+        rmi_chk_box *box;
         if (!k->ran[i]) continue;
-        for (j = 0; j < op->in.n; j++) rmi_chk_view(k, op->in.at[j]);
-        RMI_TRY(rmi_chk_op_call(k, rmi_low_run(RMI_FWD, i, k->form[i], 0), &frame));
-        for (j = 0; j < op->in.n; j++) frame->seen[RMI_CHK_IN][j] = k->value[op->in.at[j]];
-        for (j = 0; j < op->out.n; j++) frame->seen[RMI_CHK_OUT][j] = k->value[op->out.at[j]];
-        frame->call.in = frame->seen[RMI_CHK_IN];
-        frame->call.out = (void *const *)frame->seen[RMI_CHK_OUT];
-        frame->call.ws_bytes = op->forms[k->form[i]].fwd_ws;
-        frame->call.ws = frame->call.ws_bytes ? rmi_chk_bytes(k, &k->tmp, frame->call.ws_bytes) : NULL;
-        if (frame->call.ws_bytes && !frame->call.ws) return RM_ERROR_MEMORY;
-        code = frame->fn(&frame->call);
+        for (j = 0; j < in->n; j++) rmi_chk_view(k, in->at[j]);
+        RMI_TRY(rmi_chk_op_frame(k, rmi_low_run(RMI_FWD, i, k->form[i], 0), &frame));
+        rmi_format(frame->what, sizeof frame->what, "op %s: its forward after a param was changed a little",
+                   k->graph->ops[i].name);
+        for (box = frame->box; box < frame->end; box++) {
+            box->seen = box->tensor != RMI_NONE ? k->value[box->tensor] : rmi_chk_bytes(k, &k->tmp, box->bytes);
+            if (!box->seen) return RM_ERROR_MEMORY;
+            if (box->role == RMI_CHK_SAVED) box->seen = NULL;
+        }
+        RMI_TRY(rmi_chk_call(k, frame));
         rmi_chk_forget(k);
-        if (code)
-            return rmi_err_set(&k->exec->err, RM_ERROR_CALLBACK, "op %s: its forward returned %s%u after a param was "
-                               "changed a little; the check was stopped there", op->name, code < 0 ? "-" : "",
-                               (uint64_t)(code < 0 ? -(int64_t)code : code));
     }
-    *loss = rmi_chk_load(k, k->value[rmi_graph_index(k->desc->loss)], 0);
+    rmi_chk_view(k, at);
+    *loss = rmi_chk_load(k, k->value[at], 0);
     return RM_OK;
 }
 
-typedef struct rmi_chk_difference {
-    double slope, noise; /* noise: how much of it may be rounding of the loss */
-} rmi_chk_difference;
-
-/* Central difference of the loss at one element of a tensor. */
-RMI_FN rm_result rmi_chk_slope(rmi_chk *k, uint32_t tensor, uint64_t at, uint32_t from, double distance,
-                               rmi_chk_difference *out)
-{
-    double weight = rmi_chk_load(k, k->value[tensor], at), up = 0, down = 0, width;
-    rm_result result;
-    distance *= rmi_chk_max(rmi_chk_abs(weight), 1);
-    rmi_chk_store(k, k->value[tensor], at, weight + distance);
-    width = rmi_chk_load(k, k->value[tensor], at);
-    result = rmi_chk_loss(k, from, &up);
-    rmi_chk_store(k, k->value[tensor], at, weight - distance);
-    width -= rmi_chk_load(k, k->value[tensor], at);
-    if (result == RM_OK) result = rmi_chk_loss(k, from, &down);
-    rmi_chk_store(k, k->value[tensor], at, weight);
-    out->slope = (up - down) / width;
-    out->noise = 4 * (k->desc->dtype == RM_F64 ? 2.3e-16 : 1.2e-7) * (rmi_chk_abs(up) + rmi_chk_abs(down)) / width;
-    return result;
-}
-
-/* Is one element of a gradient the slope of the loss? */
+/* Is one element of a gradient the slope of the loss? Central differences. */
 RMI_FN rm_result rmi_chk_element(rmi_chk *k, uint32_t tensor, const rmi_chk_sample *sample, uint32_t from)
 {
     /* a kink or a curve wants a smaller step, rounding a larger one: a right gradient agrees with one of them */
     static const double steps[] = {1, 0.25, 4};
     const rmi_tensor *info = &k->graph->tensors[tensor];
-    double eps = k->desc->epsilon > 0 ? k->desc->epsilon : k->desc->dtype == RM_F64 ? 1e-5 : 1e-2;
-    double tol = k->desc->tolerance > 0 ? k->desc->tolerance : k->desc->dtype == RM_F64 ? 1e-4 : 5e-2;
-    rmi_chk_difference tried[RMI_COUNT(steps)];
+    int f64 = k->desc->dtype == RM_F64;
+    double eps = k->desc->epsilon > 0 ? k->desc->epsilon : f64 ? 1e-5 : 1e-2, slope[RMI_COUNT(steps)], noise = 0, most;
+    double tol = k->desc->tolerance > 0 ? k->desc->tolerance : f64 ? 1e-4 : 5e-2, loss[2], at[2], rounding;
+    double weight = rmi_chk_load(k, k->value[tensor], sample->at), size = rmi_chk_max(rmi_chk_abs(weight), 1);
     char given[32], found[32], width[32];
-    double most, noise = 0;
-    uint32_t i;
+    uint32_t i, side;
     for (i = 0; i < RMI_COUNT(steps); i++) {
-        RMI_TRY(rmi_chk_slope(k, tensor, sample->at, from, eps * steps[i], &tried[i]));
-        noise = rmi_chk_max(noise, tried[i].noise);
-        most = rmi_chk_max(rmi_chk_abs(sample->gradient), rmi_chk_abs(tried[i].slope));
-        if (rmi_chk_abs(sample->gradient - tried[i].slope) <= tol * (most + sample->rms) + tried[i].noise) return RM_OK;
+        for (side = 0; side < 2; side++) {
+            rmi_chk_store(k, k->value[tensor], sample->at, weight + (side ? 1 : -1) * (eps * steps[i] * size));
+            at[side] = rmi_chk_load(k, k->value[tensor], sample->at);
+            RMI_TRY(rmi_chk_loss(k, from, &loss[side]));
+        }
+        rmi_chk_store(k, k->value[tensor], sample->at, weight);
+        slope[i] = (loss[1] - loss[0]) / (at[1] - at[0]);
+        rounding = 4 * (f64 ? 2.3e-16 : 1.2e-7) * (rmi_chk_abs(loss[1]) + rmi_chk_abs(loss[0])) / (at[1] - at[0]);
+        noise = rmi_chk_max(noise, rounding); /* how much of the slope may be rounding of the loss */
+        most = rmi_chk_max(rmi_chk_abs(sample->gradient), rmi_chk_abs(slope[i]));
+        /* what the difference is beyond that, in units of tol: at most the root of the mean square */
+        most = (rmi_chk_abs(sample->gradient - slope[i]) - rounding) / tol - most;
+        if (most <= 0 || most * most <= sample->square) return RM_OK;
     }
     /* a loss that curves so much that two steps disagree says nothing of the gradient */
-    most = tol * (rmi_chk_abs(tried[0].slope) + rmi_chk_abs(tried[1].slope)) / 2 + noise;
-    if (rmi_chk_abs(tried[0].slope - tried[1].slope) > most) return RM_OK;
+    most = tol * (rmi_chk_abs(slope[0]) + rmi_chk_abs(slope[1])) / 2 + noise;
+    if (rmi_chk_abs(slope[0] - slope[1]) > most) return RM_OK;
     return rmi_err_set(&k->exec->err, RM_ERROR_CHECK,
                        "param %s: element %u of its gradient is %s, but the loss changes by %s for each unit of it "
                        "(epsilon %s); correct the backward of op %s, or one between it and the loss",
                        info->name, sample->at, rmi_chk_number(sample->gradient, given),
-                       rmi_chk_number(tried[0].slope, found), rmi_chk_number(eps, width),
+                       rmi_chk_number(slope[0], found), rmi_chk_number(eps, width),
                        k->graph->ops[info->consumers.at[info->consumers.n - 1]].name);
-}
-
-/* The sampled elements of a param's gradient; all: forwards run from the first op on. */
-RMI_FN rm_result rmi_chk_param(rmi_chk *k, uint32_t tensor, int all)
-{
-    const rm_graph *graph = k->graph;
-    uint32_t i, from, n = k->desc->finite_differences;
-    double loss;
-    k->sampled[tensor] = 0;
-    for (from = 0; !all && from < graph->n_ops; from++) { /* ops before the first that sees the param need not run */
-        for (i = 0; i < graph->ops[from].in.n && graph->tensors[graph->ops[from].in.at[i]].root != tensor;) i++;
-        if (i < graph->ops[from].in.n) break;
-    }
-    for (i = 0; i < n; i++) RMI_TRY(rmi_chk_element(k, tensor, &k->sample[(size_t)tensor * n + i], from));
-    return rmi_chk_loss(k, from, &loss);
 }
 
 /* From the loss backwards: the first param that is wrong is then the one nearest to the mistake. */
 RMI_FN rm_result rmi_chk_differences(rmi_chk *k)
 {
     const rm_graph *graph = k->graph;
-    uint32_t tensor, j, i;
+    uint32_t tensor, from, i, j, l, n = k->desc ? k->desc->finite_differences : 0;
     int all = 0; /* ops that change consts must run each time, from the first values on */
-    if (!k->desc || k->unsteady) return RM_OK;
-    rmi_chk_rewind(k, 1);
+    double loss;
+    if (!n || k->unsteady) return RM_OK;
+    rmi_chk_rewind(k, RMI_PARAM);
     for (tensor = 0; tensor < graph->n_tensors; tensor++) all |= graph->tensors[tensor].mutators.n != 0;
     for (i = graph->n_ops; i-- > 0;)
         for (j = 0; j < graph->ops[i].in.n; j++) {
             tensor = graph->tensors[graph->ops[i].in.at[j]].root;
-            if (k->sampled[tensor]) RMI_TRY(rmi_chk_param(k, tensor, all));
+            if (!k->sampled[tensor]) continue;
+            from = all ? 0 : graph->tensors[tensor].reader; /* ops before that need not run */
+            k->sampled[tensor] = 0;
+            for (l = 0; l < n; l++) RMI_TRY(rmi_chk_element(k, tensor, &k->sample[(size_t)tensor * n + l], from));
+            RMI_TRY(rmi_chk_loss(k, from, &loss)); /* what depends on it is as before */
         }
     return RM_OK;
 }
+
+/* --- the whole */
 
 /* Can gradients be compared with slopes as desc wants it? */
 RMI_FN rm_result rmi_chk_desc(rmi_chk *k, uint32_t kind)
 {
     const rm_check_desc *desc = k->desc;
+    rmi_error *err = &k->exec->err;
     const rmi_tensor *loss =
         desc && rmi_graph_has(k->graph, desc->loss) ? &k->graph->tensors[rmi_graph_index(desc->loss)] : NULL;
     if (!desc) return RM_OK;
     if (kind == RM_FORWARD)
-        return rmi_chk_refuse(k, "rm_check_desc.finite_differences:", "a step of kind RM_FORWARD has no gradients; "
-                              "take RM_SINGLE, or 0 differences");
+        return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_check_desc.finite_differences: a step of kind RM_FORWARD has no "
+                           "gradients; take RM_SINGLE, or 0 differences");
     if (desc->dtype > RM_F64)
-        return rmi_chk_refuse(k, "rm_check_desc.dtype:", "RM_F32 and RM_F64 are known, %u is not",
-                              (uint64_t)desc->dtype);
+        return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_check_desc.dtype: RM_F32 and RM_F64 are known, %u is not",
+                           (uint64_t)desc->dtype);
     if (!loss || !loss->is_output || loss->bytes != rmi_chk_width(k))
-        return rmi_chk_refuse(k, "rm_check_desc.loss:", "%s is not a declared output of one element (%u bytes); pass "
-                              "the loss, and declare it with rm_output_add", loss ? loss->name : desc->loss.id ? "a "
-                              "tensor of another graph" : "none", rmi_chk_width(k));
+        return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_check_desc.loss: %s is not a declared output of one element (%u "
+                           "bytes); pass the loss, and declare it with rm_output_add", loss ? loss->name :
+                           desc->loss.id ? "a tensor of another graph" : "none", rmi_chk_width(k));
     return RM_OK;
 }
 
@@ -28765,8 +28534,8 @@ RMI_FN rm_result rmi_chk_arguments(rmi_chk *k, const rm_step *step)
     rm_exec *exec = k->exec;
     uint32_t kind = step && step->kind ? step->kind : RM_SINGLE, i, at = 0;
     if (exec->desc.backend)
-        return rmi_chk_refuse(k, "rm_exec_check:", "it looks at host memory; check an executor without "
-                              "rm_exec_desc.backend");
+        return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "rm_exec_check: it looks at host memory; check an executor "
+                           "without rm_exec_desc.backend");
     for (i = 0; i < exec->n_prog; i++)
         if (exec->prog[i].step == kind) k->program = &exec->plan->prog[at = i];
     if (!k->program) return rmi_exe_no_program(exec, "rm_exec_check", kind);
@@ -28793,7 +28562,7 @@ RMI_FN rm_result rmi_chk_run(rm_exec *exec, const rm_step *step, const rm_check_
         exec->course.used_up = 0; /* whatever the gradients hold is good enough to add to */
     }
     if (result == RM_OK) result = rmi_chk_walk(&k);
-    if (result == RM_OK) result = rmi_chk_compare(&k, step);
+    if (result == RM_OK) result = rmi_chk_planned(&k, step);
     if (result == RM_OK) result = rmi_chk_differences(&k);
     if (result == RM_ERROR_MEMORY) rmi_err_memory(&exec->err);
     if (set_aside && rmi_exe_undo(exec, &k.aside) != RM_OK && result == RM_OK) result = RM_ERROR_BACKEND;

@@ -770,6 +770,87 @@ static void doubles(void)
     }
 }
 
+/* Forty inputs, of which those from the thirty-second on share an accum bit; one stands there twice, one has another reader.
+   loss = sum of half the squares of what max(w, 0) leaves. */
+enum { MANY_RIGHT, MANY_IGNORES, MANY_ADDS, MANY_SIGN, MANY_FAULTS };
+static int many_fault;
+static int many_fwd(const rm_call *c)
+{
+    uint32_t i;
+    float s = 0;
+    for (i = 0; i < c->n_in; i++) s += 0.5f * in_f(c, i)[0] * in_f(c, i)[0];
+    *(float *)c->out[0] = s;
+    return 0;
+}
+static int many_bwd(const rm_call *c)
+{
+    uint32_t i;
+    for (i = 0; i < c->n_in; i++)
+        if (din_f(c, i)) {
+            float d = ((const float *)c->dout[0])[0] * in_f(c, i)[0];
+            if (many_fault == MANY_IGNORES && i == 38) din_f(c, i)[0] = d;
+            else if (many_fault == MANY_ADDS && i == 2) din_f(c, i)[0] += d;
+            else give(c, i, 0, d);
+        }
+    return 0;
+}
+static int relu_fwd(const rm_call *c)
+{
+    ((float *)c->out[0])[0] = in_f(c, 0)[0] > 0 ? in_f(c, 0)[0] : 0;
+    return 0;
+}
+static int relu_bwd(const rm_call *c) /* of an input that is not declared: its sign, with nothing but a step instead of zero */
+{
+    float x = in_f(c, 0) ? in_f(c, 0)[0] : 1;
+    give(c, 0, 0, many_fault == MANY_SIGN && x > 0 ? 5 : ((const float *)c->out[0])[0] > 0 ? ((const float *)c->dout[0])[0] : 0);
+    return 0;
+}
+static int seed_bwd(const rm_call *c)
+{
+    give(c, 0, 0, 1);
+    return 0;
+}
+static void many(void)
+{
+    static const char *const says[] = {"", "op many: its backward ignores accum: what the gradient of input 38 (w38) held is lost",
+                                       "op many: its backward reads the gradient of input 2 (w2) before it has written that",
+                                       "op relu: its backward reads input 0 (w37), which kind 'relu' does not declare in needs; add RM_IN(0)"};
+    static const rm_kind kind = {.name = "many", .forward = many_fwd, .backward = many_bwd}, relu = {.name = "relu", .forward = relu_fwd, .backward = relu_bwd, .needs = RM_OUT(0)};
+    static const rm_kind seed = {.name = "seed", .forward = relu_fwd, .backward = seed_bwd, .needs = RM_NOTHING};
+    for (many_fault = 0; many_fault < MANY_FAULTS; many_fault++) {
+        rm_graph *g = rm_graph_create(NULL);
+        rm_tensor w[40], in[41], l;
+        rm_op_desc d;
+        rm_plan *p = NULL;
+        rm_exec *e = NULL;
+        char name[8];
+        unsigned i;
+        memset(&d, 0, sizeof d);
+        for (i = 0; i < 40; i++) {
+            snprintf(name, sizeof name, "w%u", i);
+            in[i] = w[i] = RM_PARAM(g, .name = name, .bytes = 4);
+        }
+        in[39] = RM_OP(g, &relu, .name = "relu", .in = {w[37]}, .out = {4});
+        in[40] = w[33];
+        d.name = "many";
+        d.more_in = in;
+        d.more_in_count = 41;
+        d.out[0] = 4;
+        l = rm_op_add(g, &kind, &d);
+        rm_output_add(g, RM_OP(g, &seed, .name = "loss", .in = {l}, .out = {4}));
+        EXPECT(rm_plan_create(g, NULL, &p) == RM_OK && rm_exec_create(p, NULL, &e) == RM_OK, "%s", rm_graph_error(g));
+        for (i = 0; i < 40 && e; i++) {
+            float v = (float)(i + 1) * (i == 37 ? -0.3f : 0.3f);
+            rm_exec_write(e, w[i], RM_VALUE, 0, &v, 4);
+        }
+        EXPECT(rm_exec_check(e, NULL, NULL) == (many_fault ? RM_ERROR_CHECK : RM_OK) && strstr(rm_exec_error(e), says[many_fault]) == rm_exec_error(e),
+               "fault %d: %s", many_fault, rm_exec_error(e));
+        rm_exec_destroy(e);
+        rm_plan_destroy(p);
+        rm_graph_destroy(g);
+    }
+}
+
 static long live, countdown;
 static void *count_alloc(size_t n, void *user)
 {
@@ -889,6 +970,7 @@ int main(int argc, char **argv)
     taken_over();
     bad(argc > 1);
     doubles();
+    many();
     memory();
     printf("%d passed, %d failed, 0 skipped\n", passed, failed);
     return failed != 0;
