@@ -4759,6 +4759,7 @@ typedef struct rmi_seq_inst { /* one life of one buffer */
     uint32_t sibling; /* further instance on the same stretch */
     uint32_t place;   /* index into homes + 1, or 0: it begins or ends there */
     uint32_t staged;  /* where it was merged from, in host memory */
+    uint32_t next;    /* another one + 1 that ends after the same run, or 0 */
     uint64_t bytes;
     uint8_t home;     /* 1: persists; 2: an input; 3: there, and counted elsewhere */
     uint8_t gone;     /* its bytes went on under another name */
@@ -4768,23 +4769,12 @@ typedef struct rmi_seq_inst { /* one life of one buffer */
     uint8_t unread;   /* an input that no run reads: its bytes are free before the first run */
 } rmi_seq_inst;
 
-/* tests set it, RMI_REF_LARGE and RMI_PLAN_MANY lower: a small graph then goes a large one's way */
-#ifndef RMI_SEQ_MANY
-#define RMI_SEQ_MANY 10000u /* runs in a list; longer ones get no more room for statements than they need */
-#endif
-
-typedef struct rmi_seq_stretch {
+typedef struct rmi_seq_stretch { /* bytes in the arena or in host memory */
     uint32_t first_pos, end_pos; /* positions of runs, half open */
-    uint32_t head;               /* first instance */
+    uint32_t head;               /* first instance; in host memory: the buffer */
     uint32_t home;               /* index into homes + 1, or 0 */
     uint64_t bytes;
 } rmi_seq_stretch;
-
-typedef struct rmi_seq_kept { /* one life in host memory, positions [first, end) */
-    uint32_t buf, first, end;
-    uint32_t home; /* index into homes + 1, or 0 */
-    uint64_t bytes;
-} rmi_seq_kept;
 
 typedef struct rmi_seq_list { /* a list with copies and homes of its own */
     rmi_run *runs;
@@ -4810,25 +4800,18 @@ typedef struct rmi_seq {
     int reran;   /* partial: forwards count as recomputations */
     uint32_t *cur; /* per buffer, all RMI_NONE; and so again afterwards */
     uint32_t *ran; /* per op, all 0; and so again afterwards */
-    uint32_t *hst; /* per buffer: its life in host memory, all RMI_NONE; and so again afterwards */
+    uint32_t *hst; /* per buffer: its bytes in host memory, all RMI_NONE; and so again afterwards */
     rmi_access acc;
     /* out */
     rmi_seq_inst *inst;
-    uint32_t n_inst;
-    size_t cap_inst;
-    rmi_seq_stretch *str;
-    uint32_t n_str;
-    size_t cap_str;
+    rmi_seq_stretch *str, *kept; /* in the arena, in host memory */
     rmi_stmt *st;
-    size_t n_st, cap_st;
-    rmi_seq_kept *kept; /* host memory */
-    uint32_t n_kept;
-    size_t cap_kept;
+    uint32_t n_inst, n_str, n_kept;
+    size_t n_st, cap_inst, cap_str, cap_st, cap_kept;
     uint64_t ns;
     /* scratch */
-    uint32_t *kept_at; /* by position: the life in host memory that a copy there begins or goes to */
-    uint32_t *head_free, *next_free;
-    uint32_t n_start; /* instances that are there at the start */
+    uint32_t *kept_at; /* by position: the bytes in host memory that a copy there begins or goes to */
+    uint32_t n_start;  /* instances that are there at the start */
 } rmi_seq;
 
 /* Takes no bytes here: the caller's memory, nothing at all, or in a part of a step what persists. Views are names and
@@ -4847,133 +4830,137 @@ RMI_INLINE int rmi_seq_ignored(const rmi_seq *q, uint32_t buf)
     return !(kind == RMI_BUF_VALUE && graph->tensors[i].root != i);
 }
 
-RMI_FN rm_result rmi_seq_new_inst(rmi_seq *q, uint32_t buf, uint32_t at, uint64_t bytes)
+/* --- first pass: who lives from when to when */
+
+/* A new instance of a buffer; NULL: memory is out. */
+RMI_FN rmi_seq_inst *rmi_seq_birth(rmi_seq *q, uint32_t buf, uint32_t at, uint64_t bytes)
 {
     rmi_seq_inst *inst;
-    if (!rmi_arena_grow(q->lives ? q->lives : q->mem, (void **)&q->inst, &q->cap_inst, (size_t)q->n_inst + 1,
-                        sizeof(rmi_seq_inst)))
-        return RM_ERROR_MEMORY;
+    if (!RMI_GROW(q->lives ? q->lives : q->mem, q->inst, q->cap_inst, (size_t)q->n_inst + 1)) return NULL;
     inst = &q->inst[q->n_inst];
     inst->buf = buf;
     inst->first = inst->last = at;
     inst->again = inst->stretch = inst->sibling = RMI_NONE;
     inst->bytes = bytes;
     q->cur[buf] = q->n_inst++;
-    return RM_OK;
+    return inst;
 }
 
-RMI_INLINE rm_result rmi_seq_use(rmi_seq *q, uint32_t buf, uint32_t at)
+/* New bytes in the arena or in host memory: the last of str or kept. */
+RMI_FN rm_result rmi_seq_new_bytes(rmi_seq *q, int host, uint32_t first, uint32_t end, uint64_t bytes, uint32_t home)
 {
-    if (rmi_seq_ignored(q, buf)) return RM_OK;
-    if (q->cur[buf] == RMI_NONE) return RM_ERROR_INTERNAL; /* a solver's sequence reads what is not there */
-    q->inst[q->cur[buf]].last = at;
-    return RM_OK;
-}
-
-RMI_FN rm_result rmi_seq_new_kept(rmi_seq *q, uint32_t buf, uint32_t first, uint32_t end, uint64_t bytes)
-{
-    rmi_seq_kept *kept;
-    if (!rmi_arena_grow(q->mem, (void **)&q->kept, &q->cap_kept, (size_t)q->n_kept + 1, sizeof(rmi_seq_kept)))
+    rmi_seq_stretch *stretch;
+    if (!(host ? RMI_GROW(q->mem, q->kept, q->cap_kept, (size_t)q->n_kept + 1)
+               : RMI_GROW(q->mem, q->str, q->cap_str, (size_t)q->n_str + 1)))
         return RM_ERROR_MEMORY;
-    kept = &q->kept[q->n_kept++];
-    kept->buf = buf;
-    kept->first = first;
-    kept->end = end;
-    kept->home = 0;
-    kept->bytes = bytes;
+    stretch = host ? &q->kept[q->n_kept++] : &q->str[q->n_str++];
+    stretch->first_pos = first;
+    stretch->end_pos = end;
+    stretch->head = RMI_NONE;
+    stretch->home = home;
+    stretch->bytes = bytes;
+    return RM_OK;
+}
+
+/* The same in host memory, for a buffer. */
+RMI_FN rm_result rmi_seq_keep(rmi_seq *q, uint32_t buf, uint32_t first, uint32_t end, uint64_t bytes, uint32_t home)
+{
+    RMI_TRY(rmi_seq_new_bytes(q, 1, first, end, bytes, home));
+    q->kept[q->n_kept - 1].head = buf;
+    return RM_OK;
+}
+
+/* A buffer is used on the device, or in host memory. RM_ERROR_INTERNAL: a solver's sequence uses what is not there. */
+RMI_INLINE rm_result rmi_seq_use(rmi_seq *q, int host, uint32_t buf, uint32_t at)
+{
+    uint32_t i = host ? q->hst[buf] : q->cur[buf];
+    if (rmi_seq_ignored(q, buf)) return RM_OK;
+    if (i == RMI_NONE) return RM_ERROR_INTERNAL;
+    if (!host) q->inst[i].last = at;
+    else if (q->kept[i].end_pos <= at) q->kept[i].end_pos = at + 1;
     return RM_OK;
 }
 
 /* Everything that is there when the sequence starts. */
 RMI_FN rm_result rmi_seq_start(rmi_seq *q)
 {
-    size_t i;
+    rmi_seq_inst *inst;
+    uint32_t i, id;
     for (i = 0; i < q->n_homes; i++) {
-        uint32_t buf = q->homes[i].buf, id;
+        uint32_t buf = q->homes[i].buf;
         int input = rmi_low_kind(q->g, buf, &id) == RMI_BUF_VALUE && q->g->tensors[id].kind == RMI_INPUT;
-        if (q->homes[i].host == 2) continue;
-        if (q->homes[i].host) {
+        if (q->homes[i].host == 1) {
             q->hst[buf] = q->n_kept;
-            RMI_TRY(rmi_seq_new_kept(q, buf, 0, q->n + 1, rmi_low_bytes(q->g, buf)));
-            q->kept[q->n_kept - 1].home = (uint32_t)i + 1;
-            continue;
+            RMI_TRY(rmi_seq_keep(q, buf, 0, q->n + 1, rmi_low_bytes(q->g, buf), i + 1));
         }
-        RMI_TRY(rmi_seq_new_inst(q, buf, 0, rmi_low_bytes(q->g, buf)));
-        q->inst[q->n_inst - 1].home = (uint8_t)(input ? 2 : 1);
-        q->inst[q->n_inst - 1].place = (uint32_t)i + 1;
-        q->inst[q->n_inst - 1].last = RMI_NONE;
+        if (q->homes[i].host) continue;
+        if (!(inst = rmi_seq_birth(q, buf, 0, rmi_low_bytes(q->g, buf)))) return RM_ERROR_MEMORY;
+        inst->home = (uint8_t)(input ? 2 : 1);
+        inst->place = i + 1;
+        inst->last = RMI_NONE;
     }
-    for (i = 0; i < q->n_uncounted; i++)
-        if (!rmi_seq_ignored(q, q->uncounted[i]) && q->cur[q->uncounted[i]] == RMI_NONE) {
-            RMI_TRY(rmi_seq_new_inst(q, q->uncounted[i], 0, 0));
-            q->inst[q->n_inst - 1].home = 3;
-        }
-    for (i = 0; i < q->n_entry; i++) {
-        uint32_t buf = q->entry[i];
+    for (i = 0; i < q->n_uncounted + q->n_entry; i++) {
+        int counted = i >= q->n_uncounted;
+        uint32_t k = counted ? i - q->n_uncounted : i, buf = counted ? q->entry[k] : q->uncounted[k];
         if (rmi_seq_ignored(q, buf) || q->cur[buf] != RMI_NONE) continue;
-        RMI_TRY(rmi_seq_new_inst(q, buf, 0, q->entry_bytes[i]));
-        q->inst[q->n_inst - 1].entry = 1;
+        if (!(inst = rmi_seq_birth(q, buf, 0, counted ? q->entry_bytes[k] : 0))) return RM_ERROR_MEMORY;
+        if (counted) inst->entry = 1;
+        else inst->home = 3;
     }
-    return RM_OK;
-}
-
-RMI_INLINE int rmi_seq_absent(const rmi_seq *q, uint32_t buf)
-{
-    return q->cur[buf] == RMI_NONE || q->inst[q->cur[buf]].spent;
-}
-
-RMI_FN rm_result rmi_seq_use_kept(rmi_seq *q, uint32_t buf, uint32_t at)
-{
-    if (rmi_seq_ignored(q, buf)) return RM_OK;
-    if (q->hst[buf] == RMI_NONE) return RM_ERROR_INTERNAL;
-    if (q->kept[q->hst[buf]].end <= at) q->kept[q->hst[buf]].end = at + 1;
+    q->n_start = q->n_inst;
     return RM_OK;
 }
 
 /* A copy (or HOLD) at position p. */
 RMI_FN rm_result rmi_seq_life_copy(rmi_seq *q, uint32_t p)
 {
-    uint32_t buf = q->runs[p].id, c = q->cur[buf], k = q->hst[buf], home;
-    uint64_t bytes;
+    uint32_t buf = q->runs[p].id, form = q->runs[p].form, c = q->cur[buf], k = q->hst[buf], home, spent;
+    rmi_seq_inst *inst;
+    if (rmi_seq_ignored(q, buf)) return RM_OK;
     switch ((rmi_way)q->runs[p].way) {
     case RMI_COPY_OUT:
-        RMI_TRY(rmi_seq_use(q, buf, p));
-        if (c != RMI_NONE && k == RMI_NONE) {
-            q->hst[buf] = k = q->n_kept;
-            RMI_TRY(rmi_seq_new_kept(q, buf, p, p + 1, q->inst[c].bytes));
+        RMI_TRY(rmi_seq_use(q, 0, buf, p));
+        if (k == RMI_NONE) {
+            q->hst[buf] = q->n_kept;
+            RMI_TRY(rmi_seq_keep(q, buf, p, p + 1, q->inst[c].bytes, 0));
         }
-        q->kept_at[p] = k;
-        return rmi_seq_use_kept(q, buf, p);
+        q->kept_at[p] = q->hst[buf];
+        return rmi_seq_use(q, 1, buf, p);
     case RMI_COPY_IN:
-        RMI_TRY(rmi_seq_use_kept(q, buf, p));
-        bytes = k == RMI_NONE ? 0 : q->kept[k].bytes;
+        RMI_TRY(rmi_seq_use(q, 1, buf, p));
         home = c != RMI_NONE && q->inst[c].home == 1 ? q->inst[c].place : 0;
         if (c != RMI_NONE && q->inst[c].last == RMI_NONE) q->inst[c].last = 0;
-        RMI_TRY(rmi_seq_new_inst(q, buf, p, bytes));
-        q->inst[q->n_inst - 1].home = home != 0; /* if it is the last one */
-        q->inst[q->n_inst - 1].place = home;
+        if (!(inst = rmi_seq_birth(q, buf, p, q->kept[k].bytes))) return RM_ERROR_MEMORY;
+        inst->home = home != 0; /* if it is the last one */
+        inst->place = home;
         return RM_OK;
     case RMI_COPY_MERGE:
-        RMI_TRY(rmi_seq_use(q, buf, p));
-        RMI_TRY(rmi_seq_use_kept(q, buf, p));
-        if (c != RMI_NONE) q->inst[c].spent = 1;
-        q->kept_at[p] = q->n_kept;
-        if (c != RMI_NONE) q->inst[c].staged = q->n_kept;
-        return rmi_seq_new_kept(q, buf, p, p + 1, k == RMI_NONE ? 0 : q->kept[k].bytes);
+        RMI_TRY(rmi_seq_use(q, 0, buf, p));
+        RMI_TRY(rmi_seq_use(q, 1, buf, p));
+        q->inst[c].spent = 1;
+        q->kept_at[p] = q->inst[c].staged = q->n_kept;
+        return rmi_seq_keep(q, buf, p, p + 1, q->kept[k].bytes, 0);
     case RMI_COPY_DROP:
-        RMI_TRY(rmi_seq_use_kept(q, buf, p));
+        RMI_TRY(rmi_seq_use(q, 1, buf, p));
         q->hst[buf] = RMI_NONE;
         return RM_OK;
     default:
-        if (!q->runs[p].form) return rmi_seq_use(q, buf, p);
-        if ((c == RMI_NONE || !q->inst[c].spent) && q->runs[p].form == 2 && k != RMI_NONE) q->kept[k].first = 0;
-        if (c == RMI_NONE || !q->inst[c].spent) return RM_OK;
-        q->kept[q->inst[c].staged].end = q->runs[p].form == 2 ? q->n + 1 : p + 1;
-        if (q->runs[p].form == 2) q->kept[q->inst[c].staged].first = 0;
+        if (!form) return rmi_seq_use(q, 0, buf, p);
+        spent = c != RMI_NONE && q->inst[c].spent;
+        if (spent) k = q->inst[c].staged;
+        if (spent) q->kept[k].end_pos = form == 2 ? q->n + 1 : p + 1;
+        if (form == 2 && k != RMI_NONE) q->kept[k].first_pos = 0;
         return RM_OK;
     }
 }
 
+/* Is a buffer not on the device, or merged away from there? */
+RMI_INLINE int rmi_seq_absent(const rmi_seq *q, uint32_t buf)
+{
+    return q->cur[buf] == RMI_NONE || q->inst[q->cur[buf]].spent;
+}
+
+/* What the run at position p uses and makes. */
 RMI_FN rm_result rmi_seq_life(rmi_seq *q, uint32_t p)
 {
     rmi_run run = q->runs[p];
@@ -4984,27 +4971,24 @@ RMI_FN rm_result rmi_seq_life(rmi_seq *q, uint32_t p)
     rmi_low_access(q->g, run, again, access);
     for (i = 0; i < access->n_reads; i++) {
         uint32_t buf = access->reads[i];
-        int kept =
-            (run.way == RMI_OPT_HOST || (run.way == RMI_BARRIER && rmi_seq_absent(q, buf))) && q->hst[buf] != RMI_NONE;
-        RMI_TRY(kept ? rmi_seq_use_kept(q, buf, p) : rmi_seq_use(q, buf, p));
+        int there = run.way == RMI_OPT_HOST || (run.way == RMI_BARRIER && rmi_seq_absent(q, buf));
+        RMI_TRY(rmi_seq_use(q, there && q->hst[buf] != RMI_NONE, buf, p));
     }
     if (run.way == RMI_OPT_HOST) return RM_OK;
     for (i = 0; i < access->n_writes; i++) {
         uint32_t buf = access->writes[i], c = q->cur[buf];
-        if (rmi_seq_ignored(q, buf)) continue;
-        if (c != RMI_NONE && q->inst[c].home == 3) continue;
+        if (rmi_seq_ignored(q, buf) || (c != RMI_NONE && q->inst[c].home == 3)) continue;
         if ((run.way == RMI_FWD && q->g->tensors[buf].kind == RMI_ACT) ||
             (run.way == RMI_BWD && rmi_seq_absent(q, buf))) {
-            RMI_TRY(rmi_seq_new_inst(q, buf, p, rmi_low_bytes(q->g, buf)));
+            if (!rmi_seq_birth(q, buf, p, rmi_low_bytes(q->g, buf))) return RM_ERROR_MEMORY;
             continue;
         }
-        if (c == RMI_NONE) return RM_ERROR_INTERNAL;
+        RMI_TRY(rmi_seq_use(q, 0, buf, p));
         if (q->inst[c].again == RMI_NONE) q->inst[c].again = p;
-        q->inst[c].last = p;
     }
-    if (access->saved != RMI_NONE && (q->cur[access->saved] == RMI_NONE || q->inst[q->cur[access->saved]].home != 3))
-        RMI_TRY(rmi_seq_new_inst(q, access->saved, p, access->saved_bytes));
-    return RM_OK;
+    if (access->saved == RMI_NONE) return RM_OK;
+    if (q->cur[access->saved] != RMI_NONE && q->inst[q->cur[access->saved]].home == 3) return RM_OK;
+    return rmi_seq_birth(q, access->saved, p, access->saved_bytes) ? RM_OK : RM_ERROR_MEMORY;
 }
 
 /* Does the step leave this gradient (complete) to whoever comes after it? */
@@ -5015,21 +4999,35 @@ RMI_INLINE int rmi_seq_grad_stays(const rm_graph *graph, uint32_t step, uint32_t
     return !(info->updates && rmi_low_has_update(step));
 }
 
+/* The tables by buffer and op as they were before. */
 RMI_FN void rmi_seq_clean(rmi_seq *q)
 {
     uint32_t i;
     for (i = 0; i < q->n_inst; i++) q->cur[q->inst[i].buf] = RMI_NONE;
-    for (i = 0; i < q->n_kept; i++) q->hst[q->kept[i].buf] = RMI_NONE;
+    for (i = 0; i < q->n_kept; i++) q->hst[q->kept[i].head] = RMI_NONE;
     for (i = 0; i < q->n; i++)
         if (q->runs[i].way == RMI_FWD) q->ran[q->runs[i].id] = 0;
 }
 
-/* First pass: who lives from when to when. */
+/* What is wanted after the last run lives until there. */
+RMI_FN rm_result rmi_seq_ends(rmi_seq *q)
+{
+    uint32_t i;
+    for (i = 0; i < q->n_exit; i++) RMI_TRY(rmi_seq_use(q, 0, q->exit[i], q->n));
+    for (i = 0; i < q->g->n_tensors && !q->partial; i++) {
+        uint32_t buf = rmi_low_buf(q->g, RMI_BUF_GRAD, i);
+        if (q->g->tensors[i].is_output) RMI_TRY(rmi_seq_use(q, 0, i, q->n));
+        if (!rmi_seq_grad_stays(q->g, q->step, i)) continue;
+        RMI_TRY(rmi_seq_use(q, q->hst[buf] != RMI_NONE, buf, q->n)); /* what went out is at home there */
+    }
+    return RM_OK;
+}
+
+/* The first pass. */
 RMI_FN rm_result rmi_seq_lives(rmi_seq *q)
 {
     uint32_t p, i;
     RMI_TRY(rmi_seq_start(q));
-    q->n_start = q->n_inst;
     for (p = 0; p < q->n; p++) RMI_TRY(rmi_seq_life(q, p));
     for (i = 0; i < q->n_inst; i++) { /* inputs may die early, weights not, unless they are copied in again */
         rmi_seq_inst *inst = &q->inst[i];
@@ -5038,27 +5036,20 @@ RMI_FN rm_result rmi_seq_lives(rmi_seq *q)
             inst->last = q->n;
         else if (inst->home == 1 && inst->first) inst->home = 0, inst->place = 0;
     }
-    for (i = 0; i < q->n_homes; i++)
-        if (q->homes[i].host == 2 && q->cur[q->homes[i].buf] != RMI_NONE && !q->inst[q->cur[q->homes[i].buf]].place)
-            q->inst[q->cur[q->homes[i].buf]].place = i + 1;
-    for (i = 0; i < q->n_kept; i++) /* what is not dropped stays */
-        if (q->hst[q->kept[i].buf] == i) q->kept[i].end = q->n + 1;
-    for (i = 0; i < q->n_exit; i++) RMI_TRY(rmi_seq_use(q, q->exit[i], q->n));
-    for (i = 0; i < q->g->n_tensors && !q->partial; i++) {
-        if (q->g->tensors[i].is_output) RMI_TRY(rmi_seq_use(q, i, q->n));
-        if (rmi_seq_grad_stays(q->g, q->step, i)) {
-            uint32_t buf = rmi_low_buf(q->g, RMI_BUF_GRAD, i);
-            /* what went out is at home there */
-            RMI_TRY(q->hst[buf] != RMI_NONE ? rmi_seq_use_kept(q, buf, q->n) : rmi_seq_use(q, buf, q->n));
-        }
+    for (i = 0; i < q->n_homes; i++) {
+        uint32_t c = q->cur[q->homes[i].buf];
+        if (q->homes[i].host == 2 && c != RMI_NONE && !q->inst[c].place) q->inst[c].place = i + 1;
     }
+    for (i = 0; i < q->n_kept; i++) /* what is not dropped stays */
+        if (q->hst[q->kept[i].head] == i) q->kept[i].end_pos = q->n + 1;
+    RMI_TRY(rmi_seq_ends(q));
     for (i = 0; i < q->n_start; i++)
         if (q->inst[i].last == RMI_NONE) q->inst[i].unread = 1, q->inst[i].last = 0;
     rmi_seq_clean(q);
     return RM_OK;
 }
 
-/* --- second pass: bytes that go on under another name */
+/* --- second pass: bytes that go on under another name, and statements */
 
 /* The first name on a stretch that is alive at run p, and so on by sibling: the others leave the list, for runs come in
    order. */
@@ -5066,21 +5057,11 @@ RMI_FN uint32_t rmi_seq_names(rmi_seq *q, uint32_t stretch, uint32_t p)
 {
     uint32_t *at = &q->str[stretch].head;
     while (*at != RMI_NONE) {
-        rmi_seq_inst *x = &q->inst[*at];
-        if (x->gone || x->last < p) *at = x->sibling;
-        else at = &x->sibling;
+        rmi_seq_inst *inst = &q->inst[*at];
+        if (inst->gone || inst->last < p) *at = inst->sibling;
+        else at = &inst->sibling;
     }
     return q->str[stretch].head;
-}
-
-/* Is every other name on the stretch of instance i dead before run p (and none of them its successor)? */
-RMI_FN int rmi_seq_alone(rmi_seq *q, uint32_t i, uint32_t p)
-{
-    uint32_t k;
-    if (q->inst[i].stretch == RMI_NONE || q->inst[i].gone || q->inst[i].off) return 0;
-    for (k = rmi_seq_names(q, q->inst[i].stretch, p); k != RMI_NONE; k = q->inst[k].sibling)
-        if (k != i) return 0;
-    return 1;
 }
 
 RMI_INLINE void rmi_seq_join(rmi_seq *q, uint32_t i, uint32_t stretch)
@@ -5092,26 +5073,11 @@ RMI_INLINE void rmi_seq_join(rmi_seq *q, uint32_t i, uint32_t stretch)
     if (q->inst[i].last + 1 > s->end_pos) s->end_pos = q->inst[i].last + 1;
 }
 
-RMI_FN rm_result rmi_seq_new_stretch(rmi_seq *q, uint32_t first, uint32_t end, uint64_t bytes, uint32_t *out)
-{
-    rmi_seq_stretch *stretch;
-    if (!rmi_arena_grow(q->mem, (void **)&q->str, &q->cap_str, (size_t)q->n_str + 1, sizeof(rmi_seq_stretch)))
-        return RM_ERROR_MEMORY;
-    stretch = &q->str[q->n_str];
-    stretch->first_pos = first;
-    stretch->end_pos = end;
-    stretch->head = RMI_NONE;
-    stretch->home = 0;
-    stretch->bytes = bytes;
-    *out = q->n_str++;
-    return RM_OK;
-}
-
 RMI_INLINE rm_result rmi_seq_say(rmi_seq *q, rmi_what what, uint32_t buf, uint32_t other, uint64_t offset,
                                  uint64_t bytes)
 {
     rmi_stmt *stmt;
-    if (!rmi_arena_grow(q->mem, (void **)&q->st, &q->cap_st, q->n_st + 1, sizeof(rmi_stmt))) return RM_ERROR_MEMORY;
+    if (!RMI_GROW(q->mem, q->st, q->cap_st, q->n_st + 1)) return RM_ERROR_MEMORY;
     stmt = &q->st[q->n_st++];
     memset(stmt, 0, sizeof *stmt);
     stmt->what = (uint8_t)what;
@@ -5120,6 +5086,15 @@ RMI_INLINE rm_result rmi_seq_say(rmi_seq *q, rmi_what what, uint32_t buf, uint32
     stmt->offset = offset;
     stmt->bytes = bytes;
     return RM_OK;
+}
+
+/* Instance i gets bytes of its own from position p on. */
+RMI_FN rm_result rmi_seq_alloc(rmi_seq *q, uint32_t i, uint32_t p)
+{
+    const rmi_seq_inst *inst = &q->inst[i];
+    RMI_TRY(rmi_seq_new_bytes(q, 0, p, inst->last + 1, inst->bytes, inst->place));
+    rmi_seq_join(q, i, q->n_str - 1);
+    return rmi_seq_say(q, RMI_ALLOC, inst->buf, 0, q->n_str - 1, inst->bytes);
 }
 
 /* Instance i takes over the bytes of `from`, whose last use is this run. */
@@ -5133,30 +5108,32 @@ RMI_FN rm_result rmi_seq_take_over(rmi_seq *q, uint32_t i, uint32_t from)
 /* May the new gradient i be one more name of dout's bytes? Nobody may write them while another name is alive. */
 RMI_FN int rmi_seq_can_share(rmi_seq *q, uint32_t i, uint32_t dout, uint32_t p)
 {
-    uint32_t k;
+    uint32_t k, again = q->inst[i].again;
     if (q->inst[dout].stretch == RMI_NONE || q->inst[dout].gone || q->inst[dout].off) return 0;
     for (k = rmi_seq_names(q, q->inst[dout].stretch, p); k != RMI_NONE; k = q->inst[k].sibling) {
-        const rmi_seq_inst *o = &q->inst[k];
-        if (q->inst[i].again != RMI_NONE && o->last >= q->inst[i].again) return 0;
-        if (o->again != RMI_NONE && o->again > p && q->inst[i].last >= o->again) return 0;
+        const rmi_seq_inst *other = &q->inst[k];
+        if (again != RMI_NONE && other->last >= again) return 0;
+        if (other->again != RMI_NONE && other->again > p && q->inst[i].last >= other->again) return 0;
     }
     return 1;
 }
 
-/* The current instance of a buffer if its last use is run p and its bytes are an activation's (or gradient's, or
-   saved). */
+/* The current instance of a buffer if its last use is run p, its bytes are an activation's (or gradient's, or saved) and every
+   other name on them is dead. */
 RMI_FN uint32_t rmi_seq_dying(rmi_seq *q, uint32_t buf, uint32_t p)
 {
-    uint32_t i = q->cur[buf];
-    if (i == RMI_NONE || q->inst[i].home || q->inst[i].last != p || !rmi_seq_alone(q, i, p)) return RMI_NONE;
-    return i;
+    uint32_t i = q->cur[buf], k;
+    const rmi_seq_inst *inst = i == RMI_NONE ? NULL : &q->inst[i];
+    if (!inst || inst->home || inst->last != p || inst->stretch == RMI_NONE || inst->gone || inst->off) return RMI_NONE;
+    for (k = rmi_seq_names(q, inst->stretch, p); k == i; k = inst->sibling) {}
+    return k == RMI_NONE ? i : RMI_NONE;
 }
 
+/* Output 0 of a forward: a view, or in place. */
 RMI_FN rm_result rmi_seq_join_fwd(rmi_seq *q, rmi_run run, uint32_t i, uint32_t p)
 {
     const rmi_op *op = &q->g->ops[run.id];
-    const rmi_form *form = &op->forms[run.form];
-    uint32_t from;
+    uint32_t from = op->forms[run.form].inplace;
     if (q->inst[i].buf != op->out.at[0]) return RM_OK;
     if (op->view != RMI_NONE) {
         uint32_t of = q->cur[op->view];
@@ -5166,11 +5143,9 @@ RMI_FN rm_result rmi_seq_join_fwd(rmi_seq *q, rmi_run run, uint32_t i, uint32_t 
         }
         return rmi_seq_say(q, RMI_ALIAS, q->inst[i].buf, op->view, 0, 0);
     }
-    if (form->inplace == RMI_NONE || !q->inst[i].bytes) return RM_OK;
-    from = rmi_seq_dying(q, form->inplace, p);
-    if (from == RMI_NONE || q->g->tensors[form->inplace].kind != RMI_ACT || q->inst[i].bytes > q->inst[from].bytes)
-        return RM_OK;
-    return rmi_seq_take_over(q, i, from);
+    if (from == RMI_NONE || !q->inst[i].bytes || q->g->tensors[from].kind != RMI_ACT) return RM_OK;
+    from = rmi_seq_dying(q, from, p);
+    return from == RMI_NONE || q->inst[i].bytes > q->inst[from].bytes ? RM_OK : rmi_seq_take_over(q, i, from);
 }
 
 /* Does the op read t more than once? Then it contributes to the gradient of t more than once as well (x + x gives 2
@@ -5183,23 +5158,20 @@ RMI_FN int rmi_seq_repeated(const rmi_op *op, uint32_t t)
 }
 
 /* A gradient's first contribution: another name of dout, dout's bytes, or bytes of what this backward reads last. */
-RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *q, rmi_run run, uint32_t i, uint32_t p, int *renamed)
+RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *q, rmi_run run, uint32_t i, uint32_t p, uint32_t *renamed)
 {
     const rmi_op *op = &q->g->ops[run.id];
     const rmi_form *form = &op->forms[run.form];
     uint32_t t = q->inst[i].buf - q->g->n_tensors, dout_buf = rmi_low_buf(q->g, RMI_BUF_GRAD, op->out.at[0]), k, from;
     uint32_t dout = q->g->tensors[op->out.at[0]].consumers.n ? q->cur[dout_buf] : RMI_NONE;
-    *renamed = 0;
     if (!q->inst[i].bytes || rmi_seq_repeated(op, t)) return RM_OK;
     if (dout != RMI_NONE && q->inst[dout].bytes == q->inst[i].bytes && !q->inst[dout].home) {
-        if (rmi_list_has(&op->share, t) && rmi_seq_can_share(q, i, dout, p)) {
-            *renamed = 1;
+        int shares = rmi_list_has(&op->share, t), joins = shares && rmi_seq_can_share(q, i, dout, p);
+        if (joins || ((shares || op->view == t) && rmi_seq_dying(q, dout_buf, p) != RMI_NONE)) {
+            ++*renamed;
+            if (!joins) return rmi_seq_take_over(q, i, dout);
             rmi_seq_join(q, i, q->inst[dout].stretch);
             return rmi_seq_say(q, RMI_ALIAS, q->inst[i].buf, dout_buf, 0, 0);
-        }
-        if ((rmi_list_has(&op->share, t) || op->view == t) && rmi_seq_dying(q, dout_buf, p) != RMI_NONE) {
-            *renamed = 1;
-            return rmi_seq_take_over(q, i, dout);
         }
     }
     /* what must arrive zeroed cannot hold what is read */
@@ -5211,37 +5183,32 @@ RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *q, rmi_run run, uint32_t i, uint32_t 
         if (over->grad_of != t || (over->what == RMI_OVER_TENSOR && q->g->tensors[over->tensor].kind != RMI_ACT))
             continue;
         from = rmi_seq_dying(q, buf, p);
-        if (from == RMI_NONE || q->inst[i].bytes > q->inst[from].bytes) continue;
-        return rmi_seq_take_over(q, i, from);
+        if (from != RMI_NONE && q->inst[i].bytes <= q->inst[from].bytes) return rmi_seq_take_over(q, i, from);
     }
     return RM_OK;
 }
 
-/* The stretch that a view which is there at the start lies in: that of another name of its root, or RMI_NONE. */
-RMI_FN uint32_t rmi_seq_root_stretch(const rmi_seq *q, uint32_t i)
-{
-    uint32_t tensor, other, k;
-    if (rmi_low_kind(q->g, q->inst[i].buf, &tensor) != RMI_BUF_VALUE) return RMI_NONE;
-    for (k = 0; k < i; k++)
-        if (rmi_low_kind(q->g, q->inst[k].buf, &other) == RMI_BUF_VALUE &&
-            q->g->tensors[other].root == q->g->tensors[tensor].root)
-            return q->inst[k].stretch;
-    return RMI_NONE;
-}
-
+/* The bytes of what is there at the start; of an entry that views another one those of any name of its root. */
 RMI_FN rm_result rmi_seq_start_stretches(rmi_seq *q)
 {
-    uint32_t i;
+    uint32_t i, k, tensor = 0, other;
     for (i = 0; i < q->n_start; i++) {
         rmi_seq_inst *inst = &q->inst[i];
-        uint32_t str = RMI_NONE;
-        if (!inst->bytes || inst->unread) continue;
-        if (inst->entry) str = rmi_seq_root_stretch(q, i);
-        if (str == RMI_NONE) {
-            RMI_TRY(rmi_seq_new_stretch(q, 0, inst->last + 1, inst->bytes, &str));
-            q->str[str].home = inst->place;
+        int value = inst->entry && rmi_low_kind(q->g, inst->buf, &tensor) == RMI_BUF_VALUE;
+        q->cur[inst->buf] = i;
+        if (!inst->bytes) continue;
+        if (inst->unread) {
+            RMI_TRY(rmi_seq_say(q, RMI_FREE, inst->buf, 0, 0, 0));
+            continue;
         }
-        rmi_seq_join(q, i, str);
+        for (k = value ? 0 : i; k < i; k++)
+            if (rmi_low_kind(q->g, q->inst[k].buf, &other) == RMI_BUF_VALUE &&
+                q->g->tensors[other].root == q->g->tensors[tensor].root)
+                break;
+        if (k == i || q->inst[k].stretch == RMI_NONE) {
+            RMI_TRY(rmi_seq_new_bytes(q, 0, 0, inst->last + 1, inst->bytes, inst->place));
+            rmi_seq_join(q, i, q->n_str - 1);
+        } else rmi_seq_join(q, i, q->inst[k].stretch);
     }
     return RM_OK;
 }
@@ -5249,21 +5216,15 @@ RMI_FN rm_result rmi_seq_start_stretches(rmi_seq *q)
 /* Statements of the copy at p; i: its new instance. */
 RMI_FN rm_result rmi_seq_emit_copy(rmi_seq *q, uint32_t p, uint32_t i)
 {
-    uint32_t buf = q->runs[p].id, str;
-    if (rmi_seq_ignored(q, buf)) return RM_OK;
-    switch ((rmi_way)q->runs[p].way) {
-    case RMI_COPY_OUT: return rmi_seq_say(q, RMI_OFFLOAD, buf, 0, q->kept_at[p], q->kept[q->kept_at[p]].bytes);
-    case RMI_COPY_MERGE: return rmi_seq_say(q, RMI_MERGE, buf, 0, q->kept_at[p], q->kept[q->kept_at[p]].bytes);
-    case RMI_COPY_DROP: return rmi_seq_say(q, RMI_DROP_HOST, buf, 0, 0, 0);
-    case RMI_COPY_IN:
-        RMI_TRY(rmi_seq_new_stretch(q, p, q->inst[i].last + 1, q->inst[i].bytes, &str));
-        q->str[str].home = q->inst[i].place;
-        rmi_seq_join(q, i, str);
-        q->cur[buf] = i;
-        RMI_TRY(rmi_seq_say(q, RMI_ALLOC, buf, 0, str, q->inst[i].bytes));
-        return rmi_seq_say(q, RMI_PREFETCH, buf, 0, 0, q->inst[i].bytes);
-    default: return RM_OK;
-    }
+    uint32_t buf = q->runs[p].id, way = q->runs[p].way;
+    if (rmi_seq_ignored(q, buf) || way == RMI_HOLD) return RM_OK;
+    if (way == RMI_COPY_DROP) return rmi_seq_say(q, RMI_DROP_HOST, buf, 0, 0, 0);
+    if (way != RMI_COPY_IN)
+        return rmi_seq_say(q, way == RMI_COPY_OUT ? RMI_OFFLOAD : RMI_MERGE, buf, 0, q->kept_at[p],
+                           q->kept[q->kept_at[p]].bytes);
+    q->cur[buf] = i;
+    RMI_TRY(rmi_seq_alloc(q, i, p));
+    return rmi_seq_say(q, RMI_PREFETCH, buf, 0, 0, q->inst[i].bytes);
 }
 
 /* Statements of run p; its new instances are inst[lo, hi). */
@@ -5271,73 +5232,54 @@ RMI_FN rm_result rmi_seq_emit_run(rmi_seq *q, uint32_t p, uint32_t lo, uint32_t 
 {
     rmi_run run = q->runs[p];
     rmi_access *access = &q->acc;
-    uint32_t i, str, targets = 0, renamed = 0;
-    int again = q->partial ? q->reran : 0, one;
+    uint32_t i, renamed = 0, id;
+    int again = q->partial ? q->reran : 0, view = run.way == RMI_FWD && q->g->ops[run.id].view != RMI_NONE;
     if (run.way >= RMI_COPY_OUT) return rmi_seq_emit_copy(q, p, lo);
     if (run.way == RMI_FWD) again |= q->ran[run.id]++ > 0;
     rmi_low_access(q->g, run, again, access);
     if (access->ws_bytes) {
-        RMI_TRY(rmi_seq_new_stretch(q, p, p + 1, access->ws_bytes, &str));
-        RMI_TRY(rmi_seq_say(q, RMI_ALLOC, access->ws, 0, str, access->ws_bytes));
+        RMI_TRY(rmi_seq_new_bytes(q, 0, p, p + 1, access->ws_bytes, 0));
+        RMI_TRY(rmi_seq_say(q, RMI_ALLOC, access->ws, 0, q->n_str - 1, access->ws_bytes));
     }
     for (i = lo; i < hi; i++) {
         rmi_seq_inst *inst = &q->inst[i];
-        uint32_t id;
         if (rmi_low_kind(q->g, inst->buf, &id) == RMI_BUF_SAVED && inst->last == p) {
             inst->gone = 1; /* nobody reads what this forward would save: it is not asked to */
             continue;
         }
-        if (run.way == RMI_FWD) RMI_TRY(rmi_seq_join_fwd(q, run, i, p));
-        else {
-            RMI_TRY(rmi_seq_join_bwd(q, run, i, p, &one));
-            renamed += (uint32_t)one;
-        }
-        inst = &q->inst[i];
-        if (inst->stretch != RMI_NONE || !inst->bytes || (run.way == RMI_FWD && q->g->ops[run.id].view != RMI_NONE))
-            continue;
-        RMI_TRY(rmi_seq_new_stretch(q, p, inst->last + 1, inst->bytes, &str));
-        q->str[str].home = inst->place;
-        rmi_seq_join(q, i, str);
-        RMI_TRY(rmi_seq_say(q, RMI_ALLOC, inst->buf, 0, str, inst->bytes));
+        RMI_TRY(run.way == RMI_FWD ? rmi_seq_join_fwd(q, run, i, p) : rmi_seq_join_bwd(q, run, i, p, &renamed));
+        if (inst->stretch == RMI_NONE && inst->bytes && !view) RMI_TRY(rmi_seq_alloc(q, i, p));
     }
     for (i = lo; i < hi; i++)
         if (!q->inst[i].gone || q->inst[i].last != p) q->cur[q->inst[i].buf] = i;
-    if (run.way == RMI_BWD) targets = access->n_writes;
-    q->ns = rmi_add(q->ns, rmi_low_ns(q->g, run, again, run.way == RMI_BWD && targets && renamed == targets));
-    if (run.way == RMI_FWD && q->g->ops[run.id].view != RMI_NONE) return RM_OK;
+    q->ns = rmi_add(q->ns, rmi_low_ns(q->g, run, again, renamed && renamed == access->n_writes));
+    if (view) return RM_OK;
     RMI_TRY(rmi_seq_say(q, RMI_RUN, RMI_NONE, RMI_NONE, 0, 0));
     q->st[q->n_st - 1].run = run;
     return access->ws_bytes ? rmi_seq_say(q, RMI_FREE, access->ws, 0, 0, 0) : RM_OK;
 }
 
+/* The second pass. */
 RMI_FN rm_result rmi_seq_emit(rmi_seq *q)
 {
-    uint32_t p, i;
-    q->head_free = RMI_NEW(q->lives ? q->lives : q->mem, uint32_t, (size_t)q->n + 1);
-    q->next_free = RMI_RAW(q->lives ? q->lives : q->mem, uint32_t, (size_t)q->n_inst + 1);
-    if (!q->head_free || !q->next_free) return RM_ERROR_MEMORY;
+    uint32_t p, i, id, *ends = RMI_NEW(q->lives ? q->lives : q->mem, uint32_t, (size_t)q->n + 1);
+    if (!ends) return RM_ERROR_MEMORY;
     for (i = q->n_inst; i-- > 0;) { /* instances by the run after which they are freed */
-        uint32_t last = q->inst[i].last;
-        if (q->inst[i].unread) continue;
-        q->next_free[i] = q->head_free[last];
-        q->head_free[last] = i + 1;
+        rmi_seq_inst *inst = &q->inst[i];
+        if (inst->unread) continue;
+        inst->next = ends[inst->last];
+        ends[inst->last] = i + 1;
     }
     RMI_TRY(rmi_seq_start_stretches(q));
-    for (i = 0; i < q->n_start; i++) {
-        q->cur[q->inst[i].buf] = i;
-        if (q->inst[i].unread && q->inst[i].bytes) RMI_TRY(rmi_seq_say(q, RMI_FREE, q->inst[i].buf, 0, 0, 0));
-    }
-    for (p = 0; p < q->n; p++) {
+    for (p = 0, i = q->n_start; p < q->n; p++) {
         uint32_t lo = i, k;
         while (i < q->n_inst && q->inst[i].first == p) i++;
         RMI_TRY(rmi_seq_emit_run(q, p, lo, i));
-        for (k = q->head_free[p]; k; k = q->next_free[k - 1]) {
+        for (k = ends[p]; k; k = q->inst[k - 1].next) {
             const rmi_seq_inst *inst = &q->inst[k - 1];
-            uint32_t id;
             if (inst->gone || inst->home == 3) continue;
-            if (!inst->bytes && !(rmi_low_kind(q->g, inst->buf, &id) == RMI_BUF_VALUE && q->g->tensors[id].root != id))
-                continue;
-            RMI_TRY(rmi_seq_say(q, RMI_FREE, inst->buf, 0, 0, 0));
+            if (inst->bytes || (rmi_low_kind(q->g, inst->buf, &id) == RMI_BUF_VALUE && q->g->tensors[id].root != id))
+                RMI_TRY(rmi_seq_say(q, RMI_FREE, inst->buf, 0, 0, 0));
         }
     }
     rmi_seq_clean(q);
@@ -5350,9 +5292,7 @@ typedef struct rmi_seq_queue {
     const rmi_run *runs;
     uint8_t *done;           /* by run */
     uint8_t *reads, *writes; /* by buffer: a run that stood before this one, and is not done yet, reads or writes it */
-    uint32_t *version;       /* by tensor: how many ops have changed this const */
-    uint32_t *first;         /* by tensor: where in `waiting` version 0 of this const stands; its others follow */
-    uint32_t *waiting;       /* backwards to come that read this version */
+    uint32_t *waiting;       /* by op that changes consts: how many backwards to come read one as it is before that */
     uint8_t *ran;            /* by op */
     rmi_access acc;          /* of the run that is looked at */
 } rmi_seq_queue;
@@ -5363,16 +5303,21 @@ RMI_FN uint32_t rmi_seq_root(const rm_graph *graph, uint32_t buf)
     return rmi_low_kind(graph, buf, &tensor) == RMI_BUF_VALUE ? graph->tensors[tensor].root : buf;
 }
 
-/* How many backwards to come read the version of a const that this run reads by that buffer; NULL: it wants no earlier
-   version than its place in the order of declaration gives it. */
-RMI_FN uint32_t *rmi_seq_waiting(const rmi_seq_queue *queue, rmi_run run, uint32_t buf)
+/* A backward that reads a const by that buffer as it is before an op changes it: that op, and before that one the op that must
+   have changed it, or RMI_NONE. Returns whether it is one. */
+RMI_FN int rmi_seq_early(const rmi_seq_queue *queue, rmi_run run, uint32_t buf, uint32_t *op, uint32_t *before)
 {
-    uint32_t tensor, root;
+    uint32_t tensor, version;
+    const rmi_list *mutators;
     if (run.way != RMI_BWD || rmi_low_kind(queue->g, buf, &tensor) != RMI_BUF_VALUE ||
         !rmi_graph_early(queue->g, run.id, tensor))
-        return NULL;
-    root = queue->g->tensors[tensor].root;
-    return &queue->waiting[queue->first[root] + rmi_graph_version_for(queue->g, root, run.id)];
+        return 0;
+    tensor = queue->g->tensors[tensor].root;
+    mutators = &queue->g->tensors[tensor].mutators;
+    version = rmi_graph_version_for(queue->g, tensor, run.id);
+    *op = mutators->at[version];
+    *before = version ? mutators->at[version - 1] : RMI_NONE;
+    return 1;
 }
 
 /* May the run come before those that stood before it and are not done yet? */
@@ -5380,37 +5325,30 @@ RMI_FN int rmi_seq_may_run(const rmi_seq_queue *queue, rmi_run run)
 {
     const rm_graph *graph = queue->g;
     int adds = run.way == RMI_BWD && graph->any_order;
-    uint32_t i;
+    uint32_t i, op, before;
     if (run.way >= RMI_COPY_OUT) return !(queue->reads[run.id] | queue->writes[run.id]);
     for (i = 0; i < queue->acc.n_reads; i++) {
         uint32_t buf = queue->acc.reads[i], root = rmi_seq_root(graph, buf);
-        const uint32_t *early = rmi_seq_waiting(queue, run, buf);
-        if (early && early != &queue->waiting[queue->first[root] + queue->version[root]]) return 0;
+        int early = rmi_seq_early(queue, run, buf, &op, &before);
+        if (early && before != RMI_NONE && !queue->ran[before]) return 0;
         if ((queue->writes[root] && !early) || (buf != root && queue->writes[buf])) return 0;
     }
     for (i = 0; i < queue->acc.n_writes; i++) {
         uint32_t buf = queue->acc.writes[i];
         if (queue->reads[buf] || (queue->writes[buf] && !adds)) return 0;
-        if (run.way == RMI_FWD && graph->tensors[buf].kind == RMI_CONST &&
-            queue->waiting[queue->first[buf] + queue->version[buf]])
-            return 0;
     }
-    return 1;
+    return run.way != RMI_FWD || queue->ran[run.id] || !queue->waiting[run.id];
 }
 
-/* Notes that the run is done. Returns whether it was the last to read a version of a const: others may now change
-   that. */
-RMI_FN int rmi_seq_done(rmi_seq_queue *queue, rmi_run run)
+/* Adds a run's reads of consts as they are early to those that are waited for (1), or takes them off (-1). Returns how many ops
+   need not wait any more. */
+RMI_FN int rmi_seq_wait(rmi_seq_queue *queue, rmi_run run, int more)
 {
-    uint32_t i;
+    uint32_t i, op, before;
     int last = 0;
-    if (run.way == RMI_FWD) queue->ran[run.id] = 1;
-    for (i = 0; i < queue->acc.n_reads && run.way == RMI_BWD; i++) {
-        uint32_t *early = rmi_seq_waiting(queue, run, queue->acc.reads[i]);
-        if (early) last |= --*early == 0;
-    }
-    for (i = 0; i < queue->acc.n_writes && run.way == RMI_FWD; i++)
-        if (queue->g->tensors[queue->acc.writes[i]].kind == RMI_CONST) queue->version[queue->acc.writes[i]]++;
+    for (i = 0; i < queue->acc.n_reads; i++)
+        if (rmi_seq_early(queue, run, queue->acc.reads[i], &op, &before))
+            last += !(queue->waiting[op] += (uint32_t)more);
     return last;
 }
 
@@ -5428,7 +5366,8 @@ RMI_FN void rmi_seq_delay_pass(rmi_seq_queue *queue, size_t n, rmi_run *out, siz
         if (rmi_seq_may_run(queue, run)) {
             queue->done[i] = 1;
             out[(*n_out)++] = run;
-            if (rmi_seq_done(queue, run)) return;
+            if (run.way == RMI_FWD) queue->ran[run.id] = 1;
+            if (rmi_seq_wait(queue, run, -1)) return;
             continue;
         }
         if (run.way >= RMI_COPY_OUT) queue->writes[run.id] = 1;
@@ -5442,23 +5381,21 @@ RMI_FN void rmi_seq_delay_pass(rmi_seq_queue *queue, size_t n, rmi_run *out, siz
 RMI_FN rm_result rmi_seq_tell_late(rmi_seq_queue *queue, size_t n, rmi_error *err)
 {
     const rm_graph *graph = queue->g;
-    uint32_t k, c;
+    uint32_t k, op, before;
     size_t i;
     for (i = 0; i < n && err; i++) {
         rmi_run run = queue->runs[i];
-        if (queue->done[i] || run.way != RMI_BWD) continue;
+        const char *name;
+        if (queue->done[i]) continue;
         rmi_low_access(graph, run, 1, &queue->acc);
-        for (k = 0; k < queue->acc.n_reads; k++) {
-            if (!rmi_seq_waiting(queue, run, queue->acc.reads[k])) continue;
-            c = rmi_seq_root(graph, queue->acc.reads[k]);
-            return rmi_err_set(
-                err, RM_ERROR_GRAPH,
-                "op %s: its backward reads %s as it is before op %s changes it, and can only run after that op; leave "
-                "%s out of its needs, or have its forward save a copy (saved)",
-                graph->ops[run.id].name, graph->tensors[c].name,
-                graph->ops[graph->tensors[c].mutators.at[rmi_graph_version_for(graph, c, run.id)]].name,
-                graph->tensors[c].name);
-        }
+        for (k = 0; k < queue->acc.n_reads && !rmi_seq_early(queue, run, queue->acc.reads[k], &op, &before);) k++;
+        if (k == queue->acc.n_reads) continue;
+        name = graph->tensors[rmi_seq_root(graph, queue->acc.reads[k])].name;
+        return rmi_err_set(
+            err, RM_ERROR_GRAPH,
+            "op %s: its backward reads %s as it is before op %s changes it, and can only run after that op; leave "
+            "%s out of its needs, or have its forward save a copy (saved)",
+            graph->ops[run.id].name, name, graph->ops[op].name, name);
     }
     return RM_ERROR_GRAPH;
 }
@@ -5470,29 +5407,17 @@ RMI_FN rm_result rmi_seq_delay(rmi_arena *mem, const rm_graph *graph, rmi_error 
 {
     rmi_run *out = RMI_RAW(mem, rmi_run, n);
     rmi_seq_queue queue;
-    uint32_t i, k, places = 0;
     size_t n_out = 0, before;
+    if (!out) return RM_ERROR_MEMORY;
     queue.g = graph;
     queue.runs = *runs;
-    queue.done = RMI_NEW(mem, uint8_t, n);
-    queue.reads = RMI_RAW(mem, uint8_t, rmi_low_buffers(graph));
-    queue.writes = RMI_RAW(mem, uint8_t, rmi_low_buffers(graph));
-    queue.version = RMI_NEW(mem, uint32_t, graph->n_tensors);
-    queue.first = RMI_NEW(mem, uint32_t, graph->n_tensors);
-    queue.ran = RMI_NEW(mem, uint8_t, graph->n_ops);
-    for (i = 0; i < graph->n_tensors && queue.first; places += graph->tensors[i].mutators.n + 1, i++)
-        queue.first[i] = places;
-    queue.waiting = RMI_NEW(mem, uint32_t, places);
-    if (!out || !queue.done || !queue.reads || !queue.writes || !queue.version || !queue.first || !queue.ran ||
-        !queue.waiting)
-        return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(queue.done, n), RMI_T(queue.reads, rmi_low_buffers(graph)),
+                       RMI_T(queue.writes, rmi_low_buffers(graph)), RMI_T(queue.waiting, graph->n_ops),
+                       RMI_T(queue.ran, graph->n_ops)));
     RMI_TRY(rmi_low_access_make(graph, mem, &queue.acc));
     for (before = 0; before < n; before++) {
         rmi_low_access(graph, queue.runs[before], 1, &queue.acc);
-        for (k = 0; k < queue.acc.n_reads; k++) {
-            uint32_t *early = rmi_seq_waiting(&queue, queue.runs[before], queue.acc.reads[k]);
-            if (early) ++*early;
-        }
+        rmi_seq_wait(&queue, queue.runs[before], 1);
     }
     do {
         before = n_out;
@@ -5519,32 +5444,21 @@ RMI_FN rm_result rmi_seq_scratch(rmi_seq *q, const rm_graph *graph, rmi_arena *m
 /* Lifetimes and statements of q->runs; the results live in q->mem. RM_ERROR_INTERNAL: a run reads what is not there. */
 RMI_FN rm_result rmi_seq_build(rmi_seq *q)
 {
+    size_t whole = q->partial ? 0 : q->n;
     uint32_t p;
-    size_t whole = q->partial ? 0 : q->n, was_inst = whole + whole / 2, was_str = whole, was_st = 0;
-    if (was_inst < q->n_inst) was_inst = q->n_inst;
-    if (was_str < q->n_str) was_str = q->n_str;
-    if (was_st < q->n_st) was_st = q->n_st;
     q->inst = NULL;
-    q->str = NULL;
+    q->str = q->kept = NULL;
     q->st = NULL;
-    q->n_inst = q->n_str = q->n_start = 0;
+    q->n_inst = q->n_str = q->n_start = q->n_kept = 0;
     q->cap_inst = q->cap_str = q->n_st = q->cap_st = q->cap_kept = 0;
-    q->kept = NULL;
-    q->n_kept = 0;
     q->ns = 0;
     for (p = 0; p < q->n && q->runs[p].way < RMI_COPY_OUT;) p++;
     q->kept_at = p < q->n ? RMI_NEW(q->mem, uint32_t, q->n) : NULL;
     if (p < q->n && !q->kept_at) return RM_ERROR_MEMORY;
-    /* room for what the last one took: lists much alike are built in a row */
-    if (!rmi_arena_grow(q->lives ? q->lives : q->mem, (void **)&q->inst, &q->cap_inst, was_inst, sizeof(rmi_seq_inst)))
-        return RM_ERROR_MEMORY;
+    if (!RMI_GROW(q->lives ? q->lives : q->mem, q->inst, q->cap_inst, whole + whole / 2)) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_seq_lives(q));
-    if (whole > RMI_SEQ_MANY || (whole && !was_st)) { /* a run, an instance's begin and end; many: no more than that */
-        was_str = q->n_inst;
-        was_st = whole + 2 * (size_t)q->n_inst;
-    }
-    if (!rmi_arena_grow(q->mem, (void **)&q->str, &q->cap_str, was_str, sizeof(rmi_seq_stretch)) ||
-        !rmi_arena_grow(q->mem, (void **)&q->st, &q->cap_st, was_st, sizeof(rmi_stmt)))
+    if (whole && (!RMI_GROW(q->mem, q->str, q->cap_str, q->n_inst) || /* a run, an instance's begin and end */
+                  !RMI_GROW(q->mem, q->st, q->cap_st, whole + 2 * (size_t)q->n_inst)))
         return RM_ERROR_MEMORY;
     return rmi_seq_emit(q);
 }
@@ -5563,23 +5477,19 @@ RMI_FN uint64_t rmi_seq_bytes_at_end(const rmi_seq *q, uint32_t buf)
    what is wanted after the last run. */
 RMI_FN rm_result rmi_seq_peak(const rmi_seq *q, uint64_t *peak, uint64_t *at_end)
 {
-    rmi_arena *mem = q->lives ? q->lives : q->mem;
-    uint64_t *up = RMI_NEW(mem, uint64_t, (size_t)q->n + 2), *down = RMI_NEW(mem, uint64_t, (size_t)q->n + 2), sum = 0;
+    uint64_t *change = RMI_NEW(q->lives ? q->lives : q->mem, uint64_t, (size_t)q->n + 2);
     uint32_t i, p;
-    if (!up || !down) return RM_ERROR_MEMORY;
+    if (!change) return RM_ERROR_MEMORY;
     for (i = 0; i < q->n_str; i++) {
-        const rmi_seq_stretch *stretch = &q->str[i];
-        uint64_t bytes = rmi_round_up(stretch->bytes, q->granule);
-        if (stretch->home) continue;
-        up[stretch->first_pos] += bytes;
-        down[stretch->end_pos] += bytes;
+        uint64_t bytes = q->str[i].home ? 0 : rmi_round_up(q->str[i].bytes, q->granule);
+        change[q->str[i].first_pos] += bytes;
+        change[q->str[i].end_pos] -= bytes;
     }
-    *peak = 0;
+    *peak = *at_end = 0;
     for (p = 0; p <= q->n; p++) {
-        sum = sum + up[p] - down[p];
-        *peak = rmi_max(*peak, sum);
+        *at_end += change[p];
+        *peak = rmi_max(*peak, *at_end);
     }
-    *at_end = sum;
     return RM_OK;
 }
 /* =====================================================================================================================
@@ -9734,7 +9644,7 @@ RMI_FN rm_result rmi_step_runs_end(rmi_arena *mem, const rm_graph *g, rmi_step_r
    ================================================================================================================== */
 
 #ifndef RMI_REF_LARGE
-#define RMI_REF_LARGE 50000u /* tasks: memory counts */
+#define RMI_REF_LARGE 50000u /* tasks: memory counts; tests set it and RMI_PLAN_MANY lower: a small graph then goes a large one's way */
 #endif
 
 /* --- one state and what follows from it */
@@ -18777,8 +18687,8 @@ RMI_FN rm_result rmi_plan_place_kept(const rmi_seq *q, rmi_arena *mem, uint32_t 
     if (!q->n_kept) return RM_OK;
     if (!items) return RM_ERROR_MEMORY;
     for (i = 0; i < q->n_kept; i++) {
-        items[i].start = q->kept[i].first;
-        items[i].end = q->kept[i].end;
+        items[i].start = q->kept[i].first_pos;
+        items[i].end = q->kept[i].end_pos;
         items[i].size = q->kept[i].bytes;
         items[i].fixed = q->kept[i].home != 0;
         if (items[i].fixed) items[i].offset = q->homes[q->kept[i].home - 1].offset;

@@ -4,4 +4,4 @@
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
 
-struct rmtest_limits rmtest_limits = {0, 10000u, 50000u, 10000u};
+struct rmtest_limits rmtest_limits = {0, 50000u, 10000u};

@@ -27,10 +27,9 @@ extern
 #endif
 struct rmtest_limits {
     int apart;
-    unsigned seq_many, ref_large, plan_many;
+    unsigned ref_large, plan_many;
 } rmtest_limits;
 #define RMI_APART rmtest_limits.apart
-#define RMI_SEQ_MANY rmtest_limits.seq_many
 #define RMI_REF_LARGE rmtest_limits.ref_large
 #define RMI_PLAN_MANY rmtest_limits.plan_many
 
