@@ -21554,7 +21554,7 @@ typedef struct rmi_lan_piece { /* ops count from 1 here; 0: none */
 typedef struct rmi_lan {
     uint64_t *cut;        /* sorted end points of all programs */
     size_t n_cut;
-    uint64_t *head;       /* bits: a piece begins at this end point */
+    uint8_t *head;        /* by end point: a piece begins there */
     rmi_lan_piece *piece; /* by end point */
     uint32_t *clock;      /* by op and lane: what has ended when this op has */
     uint8_t *lane;        /* by op */
@@ -21562,33 +21562,24 @@ typedef struct rmi_lan {
     uint32_t n;           /* ops so far, of both programs */
 } rmi_lan;
 
+/* The op, which is no earlier than the program's others but the first ones, uses bytes. */
 RMI_FN rm_result rmi_lan_touch(rmi_arena *mem, rmi_lan_prog *prog, uint64_t lo, uint64_t bytes, uint32_t op, int write)
 {
-    rmi_lan_use *use;
+    size_t i = prog->n_use;
     if (!bytes) return RM_OK;
-    if (!RMI_GROW(mem, prog->use, prog->cap_use, prog->n_use + 1)) return RM_ERROR_MEMORY;
-    use = &prog->use[prog->n_use++];
-    use->lo = lo;
-    use->hi = rmi_add(lo, bytes);
-    use->op = op;
-    use->write = (uint32_t)write;
+    if (!RMI_GROW(mem, prog->use, prog->cap_use, ++prog->n_use)) return RM_ERROR_MEMORY;
+    for (; i && prog->use[i - 1].op > op; i--) prog->use[i] = prog->use[i - 1];
+    prog->use[i].lo = lo;
+    prog->use[i].hi = rmi_add(lo, bytes);
+    prog->use[i].op = op;
+    prog->use[i].write = (uint32_t)write;
     return RM_OK;
 }
 
-RMI_FN int rmi_lan_cmp(const void *a, const void *b, void *user)
-{
-    const rmi_lan_use *one = (const rmi_lan_use *)a, *other = (const rmi_lan_use *)b;
-    (void)user;
-    if (one->op != other->op) return one->op < other->op ? -1 : 1;
-    if (one->lo != other->lo) return one->lo < other->lo ? -1 : 1;
-    if (one->hi != other->hi) return one->hi < other->hi ? -1 : 1;
-    return one->write < other->write ? -1 : one->write > other->write;
-}
-
-/* Numbers the end points of all programs together, and sorts each one's uses by op. */
+/* Numbers the end points of all programs together. */
 RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *lan, rmi_lan_prog *prog, uint32_t n_prog)
 {
-    uint32_t i, k, most = 0, ops;
+    uint32_t i, k, most = 0;
     size_t n = 0, u;
     for (i = 0; i < n_prog; i++) {
         n += 2 * prog[i].n_use;
@@ -21605,57 +21596,34 @@ RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *lan, rmi_lan_prog *pro
     for (u = 0, n = 0; u < lan->n_cut; u++)
         if (!n || lan->cut[n - 1] != lan->cut[u]) lan->cut[n++] = lan->cut[u];
     lan->n_cut = n;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(lan->head, n / 64 + 1), RMI_T(lan->piece, n)));
+    RMI_TRY(RMI_TABLES(mem, RMI_T(lan->head, n + 1), RMI_T(lan->piece, n + 1)));
     for (i = 0; i < n_prog; i++) {
-        rmi_sort(prog[i].use, prog[i].n_use, sizeof(rmi_lan_use), rmi_lan_cmp, NULL);
-        ops = prog[i].n;
-        prog[i].first = RMI_NEW(mem, size_t, (size_t)ops + 1);
+        prog[i].first = RMI_NEW(mem, size_t, (size_t)prog[i].n + 1);
         if (!prog[i].first) return RM_ERROR_MEMORY;
-        for (u = 0, k = 0; k < ops; k++) {
-            prog[i].first[k] = u;
-            for (; u < prog[i].n_use && prog[i].use[u].op == k; u++) {
+        for (u = 0, k = 0; k < prog[i].n; k++)
+            for (prog[i].first[k] = u; u < prog[i].n_use && prog[i].use[u].op == k; u++) {
                 prog[i].use[u].lo = rmi_lower_bound(lan->cut, lan->n_cut, prog[i].use[u].lo);
                 prog[i].use[u].hi = rmi_lower_bound(lan->cut, lan->n_cut, prog[i].use[u].hi);
             }
-        }
-        prog[i].first[ops] = u;
+        prog[i].first[k] = u;
     }
     return RM_OK;
 }
 
-/* Nothing has run. */
-RMI_FN void rmi_lan_reset(rmi_lan *lan)
-{
-    memset(lan->head, 0, (lan->n_cut / 64 + 1) * sizeof(uint64_t));
-    memset(lan->known, 0, sizeof lan->known);
-    if (lan->n_cut) memset((void *)&lan->piece[0], 0, sizeof(rmi_lan_piece));
-    lan->head[0] = 1;
-    lan->n = 0;
-}
-
-RMI_FN int rmi_lan_is_head(const rmi_lan *lan, uint64_t c) { return (int)(lan->head[c / 64] >> (c % 64) & 1); }
-
 /* The first piece that begins at or after c, or hi. */
 RMI_FN uint64_t rmi_lan_next(const rmi_lan *lan, uint64_t c, uint64_t hi)
 {
-    while (c < hi && !rmi_lan_is_head(lan, c)) {
-        if (!(lan->head[c / 64] >> (c % 64))) c = (c / 64 + 1) * 64;
-        else c++;
-    }
-    return c < hi ? c : hi;
+    const uint8_t *at = c < hi ? (const uint8_t *)memchr(lan->head + c, 1, (size_t)(hi - c)) : NULL;
+    return at ? (uint64_t)(at - lan->head) : hi;
 }
 
 /* A piece begins at c from now on. */
 RMI_FN void rmi_lan_split(rmi_lan *lan, uint64_t c)
 {
     uint64_t from = c;
-    if (c >= lan->n_cut || rmi_lan_is_head(lan, c)) return;
-    while (!rmi_lan_is_head(lan, from)) { /* the first end point is a head */
-        if (!(lan->head[from / 64] << (63 - from % 64))) from = from / 64 * 64 - 1;
-        else from--;
-    }
+    while (!lan->head[from]) from--; /* the first end point is a head */
     lan->piece[c] = lan->piece[from];
-    lan->head[c / 64] |= (uint64_t)1 << (c % 64);
+    lan->head[c] = 1;
 }
 
 RMI_FN void rmi_lan_later(uint32_t *need, const uint8_t *lane, uint32_t op)
@@ -21677,27 +21645,23 @@ RMI_FN void rmi_lan_account(rmi_lan *lan, const rmi_lan_use *use, size_t n, uint
             for (k = 0; k < RMI_LANES && use[i].write; k++) rmi_lan_later(need, lan->lane, lan->piece[c].reader[k]);
         }
     }
-    for (i = 0; i < n; i++)
-        for (c = use[i].lo; c < use[i].hi; c = rmi_lan_next(lan, c + 1, use[i].hi)) {
-            if (!use[i].write) {
-                if (lan->piece[c].writer != me) lan->piece[c].reader[lane] = me;
-                continue;
-            }
-            if (c > use[i].lo) { /* what one op wrote is one piece */
-                lan->head[c / 64] &= ~((uint64_t)1 << (c % 64));
-                continue;
-            }
-            memset((void *)&lan->piece[c], 0, sizeof(rmi_lan_piece));
-            lan->piece[c].writer = me;
-        }
+    for (i = 0; i < n; i++) {
+        for (c = use[i].lo; c < use[i].hi && !use[i].write; c = rmi_lan_next(lan, c + 1, use[i].hi))
+            if (lan->piece[c].writer != me) lan->piece[c].reader[lane] = me;
+        if (!use[i].write) continue;
+        memset(lan->head + use[i].lo + 1, 0, (size_t)(use[i].hi - use[i].lo - 1)); /* what one op wrote is one piece */
+        memset((void *)&lan->piece[use[i].lo], 0, sizeof(rmi_lan_piece));
+        lan->piece[use[i].lo].writer = me;
+    }
 }
 
+/* A lane has waited for an op: it comes after all that this came after. */
 RMI_FN void rmi_lan_learn(rmi_lan *lan, uint32_t lane, uint32_t op)
 {
+    const uint32_t *clock = lan->clock + (size_t)(op - 1) * RMI_LANES;
     uint32_t k;
     for (k = 0; k < RMI_LANES; k++)
-        if (lan->known[lane][k] < lan->clock[(size_t)(op - 1) * RMI_LANES + k])
-            lan->known[lane][k] = lan->clock[(size_t)(op - 1) * RMI_LANES + k];
+        if (lan->known[lane][k] < clock[k]) lan->known[lane][k] = clock[k];
 }
 
 /* Runs a program after what has run so far. Its own waits count as said; those that it lacks go to out, `on` being a
@@ -21733,29 +21697,31 @@ RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog *p
     return RM_OK;
 }
 
-/* The waits of a program alone: they hold whatever ran before. */
-RMI_FN rm_result rmi_lan_own(rmi_arena *mem, rmi_lan *lan, rmi_lan_prog *prog)
-{
-    rmi_lan_waits found;
-    memset((void *)&found, 0, sizeof found);
-    prog->own = found;
-    rmi_lan_reset(lan);
-    RMI_TRY(rmi_lan_run(mem, lan, prog, &found));
-    prog->own = found;
-    return RM_OK;
-}
-
-/* The waits that a program needs besides its own when it follows `before`; `on` is an op of that one. Steps further
-   back have ended. */
+/* The waits that a program needs besides its own when it follows `before` (NULL: nothing has run); `on` is an op of that one.
+   Steps further back have ended. */
 RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog *before, const rmi_lan_prog *prog,
                                rmi_lan_waits *out)
 {
     rmi_lan_waits none;
     memset((void *)&none, 0, sizeof none);
     *out = none;
-    rmi_lan_reset(lan);
-    RMI_TRY(rmi_lan_run(mem, lan, before, &none));
+    memset(lan->head, 0, lan->n_cut + 1);
+    memset(lan->known, 0, sizeof lan->known);
+    memset((void *)lan->piece, 0, sizeof(rmi_lan_piece));
+    lan->head[0] = 1;
+    lan->n = 0;
+    if (before) RMI_TRY(rmi_lan_run(mem, lan, before, &none));
     return rmi_lan_run(mem, lan, prog, out);
+}
+
+/* The waits of a program alone: they hold whatever ran before. */
+RMI_FN rm_result rmi_lan_own(rmi_arena *mem, rmi_lan *lan, rmi_lan_prog *prog)
+{
+    rmi_lan_waits found;
+    memset((void *)&prog->own, 0, sizeof prog->own);
+    RMI_TRY(rmi_lan_after(mem, lan, NULL, prog, &found));
+    prog->own = found;
+    return RM_OK;
 }
 
 /* =====================================================================================================================
