@@ -18411,8 +18411,8 @@ typedef struct rmi_planner {
     rm_config c;
     rmi_home *homes; /* of the current step */
     size_t n_homes, n_late; /* all; those of >>sequence alone, after all */
-    uint32_t *lasting, n_lasting; /* by tensor: its number among those that are no activations */
-    uint64_t *offsets;     /* of homes, three for each of these: value, gradient, state */
+    uint32_t *lasting, n_lasting; /* buffers that are homes of some kind of step, by address */
+    uint64_t *offsets;     /* by buffer: where its home lies; RMI_INF: not known yet */
     uint64_t homes_bytes;
     rmi_seq seq;
     rmi_blk blk;
@@ -18429,8 +18429,6 @@ typedef struct rmi_planner {
     int late;         /* the clock or the first plan, not the caller, has stopped this kind of step */
     int naming;       /* is there a plan for this budget, without what earlier calls found? The first one is enough */
     rmi_arena tries, lists, lives; /* of one candidate, emptied for the next */
-    rmi_arena rooms; /* of the search's states; the least that will do, if the graph is large, until there is a plan */
-    rmi_arena kept;  /* of the search's lists, where all else of it makes room for a large program */
     rmi_arena best_mem; /* of the best program's lists */
     int placing, quick; /* quick: addresses that are not found soon are not looked for */
     int lanes; /* reductions run beside the compute lane */
@@ -18439,7 +18437,6 @@ typedef struct rmi_planner {
     int host_only; /* an update runs in host memory only: every program moves something */
     uint64_t effort; /* steps that addresses may take where the quick tries fail; 0: the most */
     uint64_t budget; /* 0: none */
-    int unmeasured; /* keep everything has no figures yet */
     int joint;     /* programs with copies whose ends are each other's starts */
     uint32_t rush; /* percent of the link's speed that decisions count on, for what
                       else does not fit: programs then wait for it; 0: the speed itself */
@@ -18450,7 +18447,6 @@ typedef struct rmi_planner {
     int apart;     /* without copies now: programs with copies come after all those without */
     const rmi_home *given; /* these */
     size_t n_given;
-    rmi_step *model;      /* the search's */
     rmi_ref_search *tune; /* NULL: no op has variants (or none may be chosen) */
     rmi_step_runs tuned;  /* its runs */
 } rmi_planner;
@@ -18467,8 +18463,6 @@ typedef struct rmi_plan_preset {
     uint32_t passes, segment, work;
 } rmi_plan_preset;
 
-#define RMI_PLAN_SHORT 128u   /* stages: a chain that is solved in some 10 ms */
-#define RMI_PLAN_LARGE 20u    /* ops: a stage that may be worth cutting though more than one value crosses */
 #ifndef RMI_PLAN_MANY
 #define RMI_PLAN_MANY 10000u  /* ops: then this is not tried */
 #endif
@@ -18571,13 +18565,6 @@ RMI_FN rmi_arena rmi_plan_arena(rmi_planner *w)
     return a;
 }
 
-/* Where a home lies; RMI_INF: not known yet. */
-RMI_FN uint64_t *rmi_plan_offset(rmi_planner *w, uint32_t buf)
-{
-    uint32_t t, kind = rmi_low_kind(w->g, buf, &t);
-    return &w->offsets[3 * (size_t)w->lasting[t] + (kind == RMI_BUF_VALUE ? 0 : kind == RMI_BUF_GRAD ? 1 : 2)];
-}
-
 /* What another plan has on the device stays where it has it. */
 RMI_FN rm_result rmi_plan_layout_like(rmi_planner *w, const rmi_program *like)
 {
@@ -18589,17 +18576,20 @@ RMI_FN rm_result rmi_plan_layout_like(rmi_planner *w, const rmi_program *like)
             return rmi_err_set(&w->g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.like: it has %s in host memory; %s",
                                rmi_sch_name(w->g, h->buf, name),
                                w->g->has_link ? "set rm_plan_desc.host_bytes as well" : "declare the link (rm_graph_link)");
-        *rmi_plan_offset(w, h->buf) = h->offset;
+        w->offsets[h->buf] = h->offset;
         w->homes_bytes = rmi_max(w->homes_bytes, h->offset + rmi_round_up(rmi_low_bytes(w->g, h->buf), w->align));
     }
     return RM_OK;
 }
 
+/* What persists in that buffer, if anything does, gets the next address, unless it has one. */
 RMI_FN void rmi_plan_home(rmi_planner *w, uint32_t buf)
 {
     uint64_t bytes = rmi_low_bytes(w->g, buf);
-    if (!bytes || rmi_low_external(w->g, buf) || *rmi_plan_offset(w, buf) != RMI_INF) return;
-    *rmi_plan_offset(w, buf) = w->homes_bytes;
+    if (!bytes || rmi_low_external(w->g, buf)) return;
+    w->lasting[w->n_lasting++] = buf;
+    if (w->offsets[buf] != RMI_INF) return;
+    w->offsets[buf] = w->homes_bytes;
     w->homes_bytes += rmi_round_up(bytes, w->align);
 }
 
@@ -18607,7 +18597,7 @@ RMI_FN rm_result rmi_plan_layout_inputs(rmi_planner *w, rmi_arena *tmp)
 {
     const rm_graph *g = w->g;
     uint32_t i, n = 0, *dies = RMI_NEW(tmp, uint32_t, g->n_tensors);
-    rmi_plan_input *in = RMI_RAW(tmp, rmi_plan_input, w->n_lasting);
+    rmi_plan_input *in = RMI_RAW(tmp, rmi_plan_input, g->n_tensors);
     if (!dies || !in) return RM_ERROR_MEMORY;
     rmi_plan_input_ends(g, dies);
     for (i = 0; i < g->n_tensors; i++)
@@ -18625,54 +18615,41 @@ RMI_FN rm_result rmi_plan_layout(rmi_planner *w)
 {
     const rm_graph *g = w->g;
     rmi_arena *mem = &w->p->mem, tmp = rmi_plan_arena(w);
+    size_t i, n = 0;
     rm_result r;
-    uint32_t i;
-    w->lasting = RMI_NEW(mem, uint32_t, g->n_tensors);
-    if (!w->lasting) return RM_ERROR_MEMORY;
-    for (i = 0; i < g->n_tensors; i++)
-        if (g->tensors[i].kind != RMI_ACT) w->lasting[i] = w->n_lasting++;
-    w->offsets = RMI_RAW(mem, uint64_t, 3 * (size_t)w->n_lasting);
-    w->homes = RMI_NEW(mem, rmi_home, 3 * (size_t)w->n_lasting);
-    if (!w->offsets || !w->homes) return RM_ERROR_MEMORY;
-    memset(w->offsets, 0xFF, 3 * (size_t)w->n_lasting * sizeof *w->offsets);
+    for (i = 0; i < g->n_tensors; i++) n += g->tensors[i].kind != RMI_ACT;
+    w->lasting = RMI_RAW(mem, uint32_t, 3 * n);
+    w->homes = RMI_NEW(mem, rmi_home, 3 * n);
+    w->offsets = RMI_RAW(mem, uint64_t, 3 * (size_t)g->n_tensors);
+    if (!w->lasting || !w->offsets || !w->homes) return RM_ERROR_MEMORY;
+    memset(w->offsets, 0xFF, 3 * (size_t)g->n_tensors * sizeof *w->offsets);
     if (w->d->like && !(g->has_link && w->d->host_bytes)) RMI_TRY(rmi_plan_layout_like(w, &w->d->like->prog[0]));
     for (i = 0; i < g->n_tensors; i++)
-        if (g->tensors[i].kind == RMI_PARAM || g->tensors[i].kind == RMI_CONST) rmi_plan_home(w, i);
+        if (g->tensors[i].kind == RMI_PARAM || g->tensors[i].kind == RMI_CONST) rmi_plan_home(w, (uint32_t)i);
     for (i = 0; i < g->n_tensors; i++)
-        if (g->tensors[i].kind == RMI_PARAM) rmi_plan_home(w, rmi_low_buf(g, RMI_BUF_STATE, i));
+        if (g->tensors[i].kind == RMI_PARAM) rmi_plan_home(w, rmi_low_buf(g, RMI_BUF_STATE, (uint32_t)i));
     r = rmi_plan_layout_inputs(w, &tmp);
     rmi_arena_free(&tmp);
     if (r != RM_OK) return r;
     for (i = 0; i < g->n_tensors && (w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)); i++)
-        if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n) rmi_plan_home(w, rmi_low_buf(g, RMI_BUF_GRAD, i));
+        if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n) rmi_plan_home(w, rmi_low_buf(g, RMI_BUF_GRAD, (uint32_t)i));
     return w->homes_bytes > RMI_MAX ? RM_ERROR_ARGUMENT : RM_OK;
-}
-
-RMI_FN void rmi_plan_add_home(rmi_planner *w, uint32_t buf)
-{
-    rmi_home *h;
-    if (!rmi_low_bytes(w->g, buf) || rmi_low_external(w->g, buf)) return;
-    h = &w->homes[w->n_homes++];
-    h->buf = buf;
-    h->host = 0;
-    h->offset = *rmi_plan_offset(w, buf);
 }
 
 /* The homes of one step kind, by address. A forward between micro-steps must not disturb gradients that wait there. */
 RMI_FN void rmi_plan_step_homes(rmi_planner *w)
 {
-    const rm_graph *g = w->g;
-    uint32_t i;
+    uint32_t i, id;
     int grads = rmi_low_grads_resident(w->step) || (w->step == RM_FORWARD && (w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)));
     w->n_homes = 0;
-    for (i = 0; i < g->n_tensors; i++)
-        if (g->tensors[i].kind == RMI_PARAM || g->tensors[i].kind == RMI_CONST) rmi_plan_add_home(w, i);
-    for (i = 0; i < g->n_tensors; i++)
-        if (g->tensors[i].kind == RMI_PARAM) rmi_plan_add_home(w, rmi_low_buf(g, RMI_BUF_STATE, i));
-    for (i = 0; i < g->n_tensors && grads; i++)
-        if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n) rmi_plan_add_home(w, rmi_low_buf(g, RMI_BUF_GRAD, i));
-    for (i = 0; i < g->n_tensors; i++)
-        if (g->tensors[i].kind == RMI_INPUT) rmi_plan_add_home(w, i);
+    for (i = 0; i < w->n_lasting; i++) {
+        rmi_home *h = &w->homes[w->n_homes];
+        if (rmi_low_kind(w->g, w->lasting[i], &id) == RMI_BUF_GRAD && !grads) continue;
+        w->n_homes++;
+        h->buf = w->lasting[i];
+        h->host = 0;
+        h->offset = w->offsets[h->buf];
+    }
 }
 
 /* --- one candidate: runs -> program with addresses and figures */
@@ -19345,14 +19322,15 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
 {
     rmi_arena tmp = rmi_plan_arena(w), tuner = rmi_plan_arena(w);
     uint32_t passes = w->c.passes;
-    rm_result r = passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) ? rmi_plan_tune_make(w, &tuner) : RM_OK;
+    int chain = passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && !(passes & RM_PASS_SEARCH); /* the search starts from the chain's plans */
+    rm_result r = chain ? rmi_plan_tune_make(w, &tuner) : RM_OK;
     if (r == RM_OK && passes & (RM_PASS_SEGMENTS | RM_PASS_GREEDY)) /* stages keep all or nothing */
         r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, RMI_CHN_AUTO, 0, 0, &w->blk);
     if (r == RM_OK && passes & RM_PASS_SEGMENTS) r = rmi_plan_pass_segments(w, &tmp, budget);
     if (r == RM_OK && passes & RM_PASS_GREEDY) r = rmi_plan_pass_greedy(w, &tmp, budget);
     if (r == RM_OK && passes & RM_PASS_KINDS) r = rmi_plan_pass_kinds(w, &tmp, budget);
     rmi_arena_free(&tmp);
-    if (r == RM_OK && passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && !w->stop.stopped) r = rmi_plan_pass_chain(w, &tmp, budget);
+    if (r == RM_OK && chain && !w->stop.stopped) r = rmi_plan_pass_chain(w, &tmp, budget);
     rmi_arena_free(&tmp);
     rmi_arena_free(&tuner);
     w->tune = NULL;
@@ -19367,7 +19345,6 @@ RMI_FN rm_result rmi_plan_yardstick(rmi_planner *w, uint64_t budget)
     rmi_run *runs = NULL;
     size_t n = 0;
     rm_result r = rmi_plan_keep_all(w, &tmp, &runs, &n);
-    w->unmeasured = 0;
     if (r == RM_OK) r = rmi_plan_build(w, &tmp, runs, n, 0, &c);
     if (r == RM_ERROR_PLAN) r = RM_ERROR_INTERNAL;
     if (r == RM_OK) {
@@ -19457,9 +19434,21 @@ RMI_FN void rmi_plan_remember(rmi_planner *w)
     w->p->g->known = k;
 }
 
-/* --- whole-graph search: starts from everything once and from the chain's plans for more memory, then improves */
+/* --- whole-graph search: from everything once and from the chain's plans, evicted until they fit, then improved */
 
 #define RMI_PLAN_EFFORT 5000000u /* steps to find addresses of a list that the search will not hang on: some 15 ms */
+
+typedef struct rmi_plan_search { /* of the current kind of step */
+    rmi_planner *w;
+    rmi_step model;
+    rmi_ref_search s;
+    rmi_step_runs runs;  /* of the list that was tried last */
+    uint64_t budget;
+    rmi_arena mem;       /* of model and tables */
+    rmi_arena rooms;     /* of the states; the least that will do, if the graph is large, until there is a plan */
+    rmi_arena kept;      /* of lists, where all else makes room for a large program */
+    rmi_arena chain;     /* of stages and their options */
+} rmi_plan_search;
 
 /* Does a list of the search get addresses within the budget, with no more than the quick tries? */
 RMI_FN rm_result rmi_plan_fits(void *user, rmi_ref_search *s, const rmi_ref_state *x, int *yes)
@@ -19481,189 +19470,123 @@ RMI_FN rm_result rmi_plan_fits(void *user, rmi_ref_search *s, const rmi_ref_stat
     return r == RM_ERROR_GRAPH ? RM_OK : r;
 }
 
-/* The program of a list and what the search knows are not there at a time: a large graph's take most of the memory. Then keep
-   everything's figures, if they are asked for anyway, and all that the search needs anew. */
-RMI_FN rm_result rmi_plan_try_apart(rmi_planner *w, rmi_ref_search *s, const rmi_step_runs *runs, uint64_t budget, uint64_t *size)
+/* Evicts from the current list until it fits, and takes back what need not be evicted for that. */
+RMI_FN rm_result rmi_plan_evict(rmi_ref_search *s, uint32_t permille)
 {
-    rmi_ref_search old = *s;
-    rmi_ref_state best, hope;
-    RMI_TRY(rmi_ref_keep(&w->kept, s, &s->best, &best));
-    RMI_TRY(rmi_ref_keep(&w->kept, s, &s->hope, &hope));
-    rmi_arena_free(&w->rooms);
-    rmi_arena_free(s->mem);
-    RMI_TRY(rmi_plan_try(w, runs->runs, runs->n, budget, size));
-    if (w->best.n && w->unmeasured) RMI_TRY(rmi_plan_yardstick(w, budget));
-    return rmi_ref_search_anew(old.mem, w->model, &old, &best, &hope, s);
+    RMI_TRY(rmi_ref_greedy(s, permille, 400));
+    rmi_ref_fill(s, 0, 400000 / s->step->n_tasks);
+    return RM_OK;
 }
 
 /* The states anew, for the longest lists, the current one x. */
-RMI_FN rm_result rmi_plan_search_widen(rmi_planner *w, rmi_ref_search *s, const rmi_ref_state *x)
+RMI_FN rm_result rmi_plan_search_widen(rmi_plan_search *h, const rmi_ref_state *x)
 {
-    rmi_arena_free(&w->rooms);
-    RMI_TRY(rmi_ref_search_rooms(s, &w->rooms, 4));
-    rmi_ref_restart(s, x);
+    rmi_arena_free(&h->rooms);
+    RMI_TRY(rmi_ref_search_rooms(&h->s, &h->rooms, 4));
+    rmi_ref_restart(&h->s, x);
     return RM_OK;
+}
+
+/* The program of a list and what the search knows are not there at a time: a large graph's take most of the memory. What the search
+   needs is made anew. */
+RMI_FN rm_result rmi_plan_try_apart(rmi_plan_search *h, uint64_t *size)
+{
+    rmi_ref_search old = h->s;
+    rmi_ref_state best, hope;
+    RMI_TRY(rmi_ref_keep(&h->kept, &old, &old.best, &best));
+    RMI_TRY(rmi_ref_keep(&h->kept, &old, &old.hope, &hope));
+    rmi_arena_free(&h->rooms);
+    rmi_arena_free(&h->mem);
+    RMI_TRY(rmi_plan_try(h->w, h->runs.runs, h->runs.n, h->budget, size));
+    RMI_TRY(rmi_ref_search_anew(&h->mem, &h->model, &old, &best, &hope, &h->s));
+    return rmi_plan_search_widen(h, hope.n && rmi_ref_better(&hope, &best) ? &h->s.hope : &h->s.best);
 }
 
 /* The best list so far becomes a plan; one that is faster gets addresses with more effort. If these are above the budget the limit
    falls, and the search goes on with what is above the new one. */
-RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_step_runs *runs, uint64_t budget)
+RMI_FN rm_result rmi_plan_search_try(rmi_plan_search *h)
 {
-    rm_result r;
-    uint64_t size;
-    /* apart: a large program and large states are not there at a time */
-    int hope = s->hope.n && rmi_ref_better(&s->hope, &s->best), apart = !w->best.n && s->step->n_tasks > RMI_REF_LARGE;
+    rmi_planner *w = h->w;
+    rmi_ref_search *s = &h->s;
+    int hope = s->hope.n && rmi_ref_better(&s->hope, &s->best);
     rmi_ref_state *x = hope ? &s->hope : &s->best;
+    uint64_t size;
+    rm_result r;
     RMI_TRY(s->fault);
     if (!x->n || x->ns >= s->tried || (w->best.n && x->ns >= w->best.fig.time_ns)) return RM_OK;
-    RMI_TRY(rmi_ref_runs(&w->kept, s, x, runs));
+    RMI_TRY(rmi_ref_runs(&h->kept, s, x, &h->runs));
     w->effort = RMI_PLAN_EFFORT;
-    r = apart ? rmi_plan_try_apart(w, s, runs, budget, &size) : rmi_plan_try(w, runs->runs, runs->n, budget, &size);
+    r = !w->best.n && s->step->n_tasks > RMI_REF_LARGE ? rmi_plan_try_apart(h, &size)
+                                                       : rmi_plan_try(w, h->runs.runs, h->runs.n, h->budget, &size);
     w->effort = 0;
     RMI_TRY(r);
-    if (apart) RMI_TRY(rmi_plan_search_widen(w, s, x));
-    if (size <= budget) { /* another list may fit where one did not */
+    if (size <= h->budget) { /* another list may fit where one did not */
         s->tried = x->ns;
         if (hope) rmi_ref_copy(s, x, &s->best);
         s->hope.n = 0;
-        s->limit += (budget - s->step->resident - s->limit) / 2;
+        s->limit += (h->budget - s->step->resident - s->limit) / 2;
         return RM_OK;
     }
     s->work += RMI_PLAN_EFFORT / 5;
     /* without a plan ever faster */
-    s->limit = rmi_sub(s->limit, rmi_max(rmi_mul((size - budget) / 3, w->best.n ? 1u : ++s->failed), budget / 400));
+    s->limit = rmi_sub(s->limit, rmi_max(rmi_mul((size - h->budget) / 3, w->best.n ? 1u : ++s->failed), h->budget / 400));
     if (hope && s->best.n && s->limit < s->best.peak) s->limit = s->best.peak; /* that one has addresses */
     s->next_fit = 0;
     rmi_ref_restart(s, x);
     s->hope.n = 0;
-    RMI_TRY(rmi_ref_greedy(s, 900, 200));
-    rmi_ref_fill(s, 0, 100000 / s->step->n_tasks);
-    return RM_OK;
-}
-
-/* Evicts from the current list until it fits; unless patient, only as long as it gets on well. */
-RMI_FN rm_result rmi_plan_search_evict(rmi_ref_search *s, int patient)
-{
-    uint64_t before;
-    do {
-        before = s->a->over;
-        RMI_TRY(rmi_ref_greedy(s, 300, patient ? 400 : 3));
-    } while (!patient && s->a->over && (s->work < 32 * (uint64_t)s->step->n_tasks ? s->a->over < before : s->a->over / 27 < before / 64));
-    return RM_OK;
+    return rmi_plan_evict(s, 900);
 }
 
 /* A first plan, as soon as can be: everything once if that fits, else evictions from there. Their list gets addresses when it is
    filled, not before, and at first only quick tries for them: a little below the limit there may be an easier one. */
-RMI_FN rm_result rmi_plan_search_first(rmi_planner *w, rmi_ref_search *s, rmi_step_runs *runs, uint64_t budget, int patient)
+RMI_FN rm_result rmi_plan_search_first(rmi_plan_search *h)
 {
+    rmi_planner *w = h->w;
+    rmi_ref_search *s = &h->s;
     uint64_t limit = s->limit;
     rm_result r = RM_OK;
     uint32_t i;
+    if (h->budget < w->info->min_bound_bytes) return RM_OK;
     for (i = 0; i < 4 && r == RM_OK && !w->best.n && !w->stop.stopped; i++) {
         if (!i) s->next_fit = RMI_INF;
-        r = rmi_plan_search_evict(s, patient || i);
+        r = rmi_ref_greedy(s, 300, 400);
         rmi_ref_fill(s, 0, 0);
         if (!i) s->next_fit = 0;
         if (!s->hope.n && !s->best.n) break;
         w->quick = i < 2;
-        if (r == RM_OK) r = rmi_plan_search_try(w, s, runs, budget);
+        if (r == RM_OK) r = rmi_plan_search_try(h);
         w->quick = 0;
     }
     if (s->failed < 3) s->limit = limit; /* else addresses take more than live bytes */
     return r;
 }
 
-/* The same; where evictions are slow and the chain is short, the chain's plans come first. Then what else is to be measured. */
-RMI_FN rm_result rmi_plan_search_begin(rmi_planner *w, rmi_ref_search *s, rmi_step_runs *runs, uint64_t budget)
-{
-    int chain = w->c.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 &&
-                w->p->shape.n <= RMI_PLAN_SHORT && w->g->n_ops / w->p->shape.n < RMI_PLAN_LARGE;
-    int loaded = rmi_ref_load(s, NULL, 0, NULL);
-    if (loaded && !s->a->over && w->unmeasured) RMI_TRY(rmi_plan_yardstick(w, budget));
-    if (budget >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_search_first(w, s, runs, budget, !chain));
-    if (s->lean || (!w->best.n && s->cap < s->most)) { /* longer lists may do */
-        uint32_t n = s->best.n;
-        if (!n) rmi_ref_copy(s, s->a, &s->best);
-        RMI_TRY(rmi_plan_search_widen(w, s, &s->best));
-        s->best.n = n;
-        if (budget >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_search_first(w, s, runs, budget, !chain));
-    }
-    if (chain && !w->best.n && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget));
-    else chain = 0;
-    if (chain && budget >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_search_first(w, s, runs, budget, 1));
-    if (w->unmeasured) RMI_TRY(rmi_plan_yardstick(w, budget));
-    if (w->stop.stopped) return RM_OK;
-    RMI_TRY(rmi_plan_least_bytes(w));
-    if (w->stop.stopped || !rmi_low_has_backward(w->step)) return RM_OK;
-    return chain ? RM_OK : rmi_plan_backward_step(w, budget);
-}
-
-/* In a series of budgets: a first plan, and a bound that is had soon. They may be near enough. */
-RMI_FN rm_result rmi_plan_search_near(rmi_planner *w, rmi_arena *mem, rmi_ref_search *s, rmi_step_runs *runs, uint64_t budget)
-{
-    if (!w->series->near_ppm || budget < w->info->min_bound_bytes) return RM_OK;
-    rmi_ref_load(s, NULL, 0, NULL);
-    RMI_TRY(rmi_plan_search_first(w, s, runs, budget, 0));
-    if (w->best.n) RMI_TRY(rmi_plan_bound(w, mem, s->step, budget, 1));
-    return w->best.n && rmi_plan_within(w, 0) ? rmi_plan_yardstick(w, budget) : RM_OK;
-}
-
-/* The chain of stages, for starts of the search; table NULL: none. */
-RMI_FN rm_result rmi_plan_search_chain(rmi_planner *w, rmi_arena *mem)
-{
-    w->table = NULL;
-    if (!(w->c.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS)) || !rmi_low_has_backward(w->step) || w->p->shape.n < 3) return RM_OK;
-    return rmi_plan_chain(w, mem);
-}
-
-/* The current list becomes the chain's for so many bytes, evicted down. fast: in the fastest forms. */
-RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *s, rmi_arena *tmp, uint64_t bytes, uint32_t permille,
-                                            uint32_t fast)
-{
-    rmi_chn_act *acts = NULL;
-    rmi_run *runs = NULL;
-    size_t n_acts = 0, n = 0;
-    RMI_TRY(rmi_chn_schedule(tmp, w->table,
-                             w->table->curve.n ? rmi_max(bytes, w->table->curve.at[rmi_plan_first_point(w)].bytes) : bytes, &acts,
-                             &n_acts));
-    RMI_TRY(rmi_plan_expand(w, tmp, acts, n_acts, &runs, &n));
-    if (!rmi_ref_load_runs(s, runs, (uint32_t)n, (int)fast)) return RM_OK;
-    RMI_TRY(rmi_ref_greedy(s, permille, 200));
-    rmi_ref_fill(s, 0, 400000 / s->step->n_tasks);
-    return RM_OK;
-}
-
-/* Bytes of the chain for so many percent of the limit, where it has any. */
-RMI_FN uint64_t rmi_plan_search_bytes(const rmi_planner *w, const rmi_ref_search *s, uint32_t percent)
+/* The current list becomes the chain's for so many percent of the limit, evicted down. fast: in the fastest forms. */
+RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *s, uint32_t percent, int fast)
 {
     const rmi_chn_curve *c = &w->table->curve;
     uint64_t bytes = rmi_sub((s->limit + s->step->resident) / 100 * percent, w->homes_bytes + rmi_blk_carried(&w->blk));
-    return rmi_max(rmi_min(bytes, c->at[c->n - 1].bytes), c->at[0].bytes);
+    rmi_chn_act *acts = NULL;
+    rmi_run *runs = NULL;
+    size_t n_acts = 0, n = 0;
+    rmi_arena_clear(&w->lists);
+    bytes = rmi_max(rmi_min(bytes, c->at[c->n - 1].bytes), c->at[rmi_plan_first_point(w)].bytes);
+    RMI_TRY(rmi_chn_schedule(&w->lists, w->table, bytes, &acts, &n_acts));
+    RMI_TRY(rmi_plan_expand(w, &w->lists, acts, n_acts, &runs, &n));
+    return rmi_ref_load_runs(s, runs, (uint32_t)n, fast) ? rmi_plan_evict(s, 700) : RM_OK;
 }
 
-RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const rmi_step *m, uint64_t most)
+/* Everything once and the chain's plans for as much as there is and for more, evicted. */
+RMI_FN rm_result rmi_plan_search_starts(rmi_plan_search *h)
 {
-    static const uint32_t permille[] = {700, 900, 500}, percent[] = {100, 110, 125, 150, 180, 400};
-    rmi_arena tmp = rmi_plan_arena(w);
-    rm_result r = RM_OK;
-    uint64_t bytes, before = RMI_INF;
-    uint32_t i, k;
-    for (i = 0; i < RMI_COUNT(permille) && r == RM_OK && s->work < most; i++) {
-        rmi_ref_load(s, NULL, 0, NULL);
-        r = rmi_ref_greedy(s, permille[i], 400);
-        if (r == RM_OK) rmi_ref_fill(s, 0, 400000 / m->n_tasks);
+    rmi_ref_search *s = &h->s;
+    rmi_ref_load(s, NULL, 0, NULL);
+    RMI_TRY(rmi_plan_evict(s, 700));
+    if (h->w->table && s->limit < RMI_MAX) {
+        RMI_TRY(rmi_plan_search_from_chain(h->w, s, 100, 0));
+        RMI_TRY(rmi_plan_search_from_chain(h->w, s, 150, s->step->n_choosing != 0));
     }
-    if (r == RM_OK && s->work < most && s->limit < RMI_MAX) {
-        r = rmi_plan_search_chain(w, &tmp);
-        for (i = 0; i < RMI_COUNT(percent) - (m->n_choosing != 0) && r == RM_OK && w->table; i++) {
-            bytes = rmi_plan_search_bytes(w, s, percent[i]);
-            for (k = 0; k < 2 && r == RM_OK && s->work < most && bytes != before; k++)
-                r = rmi_plan_search_from_chain(w, s, &tmp, bytes, k && !m->n_choosing ? 200 : 700, k && m->n_choosing);
-            before = bytes;
-        }
-    }
-    rmi_arena_free(&tmp);
-    return r;
+    return rmi_plan_search_try(h);
 }
 
 /* --- the least memory that a plan is found for. Nothing in it depends on the budget: what it finds is the answer if it fits, and is
@@ -19676,24 +19599,18 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
 #define RMI_PLAN_BELOW 64u     /* the limit is that part below the lowest list */
 #define RMI_PLAN_WEIGHT 64u    /* of bytes against time, as often as in annealing for time at first */
 
-typedef struct rmi_plan_lower {
-    rmi_planner *w;
-    rmi_ref_search *s; /* its best list is within its limit, and is the lowest so far */
-    rmi_step_runs *runs; /* of the list that was tried last */
-    uint64_t budget;
-} rmi_plan_lower;
-
-/* The search's best list gets addresses, unless a smaller arena is known already. */
-RMI_FN rm_result rmi_plan_lower_try(rmi_plan_lower *h)
+/* The search's best list, the lowest so far, gets addresses, unless a smaller arena is known already. */
+RMI_FN rm_result rmi_plan_lower_try(rmi_plan_search *h)
 {
     rmi_planner *w = h->w;
+    rmi_ref_search *s = &h->s;
     rm_result r;
     uint64_t size;
-    if (!h->s->best.n || h->s->best.peak + h->s->step->resident >= w->min_sure) return RM_OK;
-    RMI_TRY(rmi_ref_runs(&w->kept, h->s, &h->s->best, h->runs));
-    h->s->looked += 20 * (uint64_t)h->runs->n;
+    if (!s->best.n || s->best.peak + s->step->resident >= w->min_sure) return RM_OK;
+    RMI_TRY(rmi_ref_runs(&h->kept, s, &s->best, &h->runs));
+    s->looked += 20 * (uint64_t)h->runs.n;
     w->measuring = 1;
-    r = rmi_plan_try(w, h->runs->runs, h->runs->n, h->budget, &size);
+    r = rmi_plan_try(w, h->runs.runs, h->runs.n, h->budget, &size);
     w->measuring = 0;
     return r;
 }
@@ -19707,18 +19624,9 @@ RMI_FN void rmi_plan_lower_to(rmi_ref_search *s, uint64_t bytes)
     rmi_ref_consider(s);
 }
 
-/* The best list of n runs is the best again, after nothing was found within a lower limit. */
-RMI_FN void rmi_plan_lower_back(rmi_ref_search *s, uint32_t n)
-{
-    s->best.n = n;
-    s->limit = s->best.peak;
-    rmi_ref_restart(s, &s->best);
-}
-
 /* Everything once is evicted to limits many stairs apart, each from what fitted the one before; ever fewer, when that fails. */
-RMI_FN rm_result rmi_plan_lower_evict(rmi_plan_lower *h, uint64_t floor)
+RMI_FN rm_result rmi_plan_lower_evict(rmi_ref_search *s, uint64_t floor)
 {
-    rmi_ref_search *s = h->s;
     uint64_t half = s->end - (s->end - rmi_ref_spent(s)) / 2;
     uint32_t step, n;
     if (!rmi_ref_load(s, NULL, 0, NULL)) return RM_OK;
@@ -19728,7 +19636,9 @@ RMI_FN rm_result rmi_plan_lower_evict(rmi_plan_lower *h, uint64_t floor)
         rmi_plan_lower_to(s, rmi_max(s->best.peak - rmi_min(s->best.peak / RMI_PLAN_STAIR * step, s->best.peak / 2) - 1, floor));
         RMI_TRY(rmi_ref_greedy(s, 400, 400));
         if (s->best.n) continue;
-        rmi_plan_lower_back(s, n);
+        s->best.n = n; /* nothing was found: that one is the best again */
+        s->limit = s->best.peak;
+        rmi_ref_restart(s, &s->best);
         step /= 2;
     }
     return RM_OK;
@@ -19736,19 +19646,17 @@ RMI_FN rm_result rmi_plan_lower_evict(rmi_plan_lower *h, uint64_t floor)
 
 /* A cycle of annealing for bytes: from the lowest list, or in turn from everything once, in another order or evicted, or from the
    chain's plan for that limit. */
-RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_lower *h, rmi_arena *tmp, uint32_t turn, uint64_t work)
+RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_search *h, uint32_t turn, uint64_t work)
 {
     static const uint32_t percent[] = {100, 125, 180};
-    rmi_ref_search *s = h->s;
+    rmi_ref_search *s = &h->s;
     uint64_t hot = rmi_mul(s->mean_ns, (uint64_t)RMI_PLAN_WEIGHT << turn % 3) + 1;
     int small = s->step->n_tasks <= RMI_REF_FEW, chain = turn % 4 == 3 && h->w->table && !small;
     s->lower = RMI_PLAN_BELOW;
     s->limit = s->best.peak - s->best.peak / s->lower;
     rmi_ref_restart(s, &s->best);
-    if (chain) {
-        uint64_t bytes = rmi_plan_search_bytes(h->w, s, percent[turn / 4 % 3]);
-        RMI_TRY(rmi_plan_search_from_chain(h->w, s, tmp, bytes, 700, 0));
-    } else if (turn % 2) {
+    if (chain) RMI_TRY(rmi_plan_search_from_chain(h->w, s, percent[turn / 4 % 3], 0));
+    else if (turn % 2) {
         rmi_ref_load(s, NULL, 0, NULL);
         if (small) rmi_ref_shuffle(s);
         RMI_TRY(rmi_ref_greedy(s, turn % 8 == 1 ? 500 : 300, 400));
@@ -19759,77 +19667,47 @@ RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_lower *h, rmi_arena *tmp, uint32_
     return RM_OK;
 }
 
-/* Cycles, until the work is done or many in a row were in vain. */
-RMI_FN rm_result rmi_plan_lower_anneal(rmi_plan_lower *h, rmi_arena *tmp, uint64_t floor)
+/* Evictions, then cycles, until the work is done or many in a row were in vain. */
+RMI_FN rm_result rmi_plan_lower(rmi_plan_search *h)
 {
     rmi_planner *w = h->w;
-    rmi_ref_search *s = h->s;
-    uint64_t work = (s->end - rmi_ref_spent(s)) / RMI_PLAN_CYCLES + 1, was;
+    rmi_ref_search *s = &h->s;
+    uint64_t floor = rmi_sub(w->info->min_bound_bytes, s->step->resident), work, was;
     uint32_t turn, vain = 0;
+    RMI_TRY(rmi_plan_lower_evict(s, floor));
+    RMI_TRY(rmi_plan_lower_try(h));
+    work = (s->end - rmi_ref_spent(s)) / RMI_PLAN_CYCLES + 1;
     for (turn = 0; s->best.n && !w->best.n && s->best.peak > floor && vain < RMI_PLAN_VAIN; turn++) {
         if (rmi_ref_spent(s) >= s->end || rmi_ref_told(s)) break;
         was = w->min_sure;
-        RMI_TRY(rmi_plan_lower_cycle(h, tmp, turn, work));
+        RMI_TRY(rmi_plan_lower_cycle(h, turn, work));
         RMI_TRY(rmi_plan_lower_try(h));
         vain = w->min_sure < was ? 0 : vain + 1;
     }
     return RM_OK;
 }
 
-/* The search s starts anew for less memory, whatever it has found before. If that led to a plan within the budget, s goes on from its
+/* The search starts anew for less memory, whatever it has found before. If that led to a plan within the budget, it goes on from its
    list as before, with half of the work counted. */
-RMI_FN rm_result rmi_plan_search_least(rmi_planner *w, rmi_ref_search *s, rmi_step_runs *runs, uint64_t budget)
+RMI_FN rm_result rmi_plan_search_least(rmi_plan_search *h)
 {
-    rmi_plan_lower h;
-    rmi_arena tmp = rmi_plan_arena(w);
-    uint64_t floor = rmi_sub(w->info->min_bound_bytes, s->step->resident), limit = s->limit, before = s->work, kinds = 0;
+    rmi_planner *w = h->w;
+    rmi_ref_search *s = &h->s;
+    uint64_t limit = s->limit, before = s->work, kinds = 0;
     uint32_t i;
     rm_result r;
     for (i = 0; i < RM_STEP_KINDS; i++) kinds += w->steps >> i & 1;
-    h.w = w;
-    h.s = s;
-    h.runs = runs;
-    h.budget = budget;
     rmi_ref_search_reset(s);
     s->end = rmi_ref_spent(s) + rmi_min(RMI_PLAN_WORK, RMI_PLAN_LOWER_EACH * s->step->n_tasks) / kinds;
-    r = rmi_plan_search_chain(w, &tmp);
-    if (r == RM_OK) r = rmi_plan_lower_evict(&h, floor);
-    if (r == RM_OK) r = rmi_plan_lower_try(&h);
-    if (r == RM_OK) r = rmi_plan_lower_anneal(&h, &tmp, floor);
-    rmi_arena_free(&tmp);
+    r = rmi_plan_lower(h);
     s->end = RMI_INF;
     s->best.n = 0;
     s->lambda = 0; /* it is chosen anew */
     s->limit = limit;
     s->told = s->work = before + (s->work - before) / 2;
     if (!w->d->live_only) s->fits = rmi_plan_fits;
-    if (r == RM_OK && w->best.n && rmi_ref_load_runs(s, runs->runs, (uint32_t)runs->n, 0)) rmi_ref_fill(s, 0, 400000 / s->step->n_tasks);
+    if (r == RM_OK && w->best.n && rmi_ref_load_runs(s, h->runs.runs, (uint32_t)h->runs.n, 0)) rmi_ref_fill(s, 0, 400000 / s->step->n_tasks);
     return r;
-}
-
-/* The other starts. Where no list gets addresses, those that need not be within the budget; what they find answers, or is named. */
-RMI_FN rm_result rmi_plan_search_soon(rmi_planner *w, rmi_ref_search *s, rmi_step_runs *runs, uint64_t budget, uint64_t least)
-{
-    uint64_t before = s->work, limit;
-    uint32_t i;
-    for (i = 0; i < 3 && budget >= w->info->min_bound_bytes; i++) { /* again: with the last limits there may be room for more */
-        limit = s->limit;
-        RMI_TRY(rmi_plan_search_starts(w, s, s->step, before + least / (s->failed < 3 ? 2 : 4)));
-        RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
-        if (s->failed < 3 || s->limit < limit + limit / 64 || w->stop.stopped) break;
-        before = s->work;
-    }
-    if (w->best.n || budget == RMI_INF) return RM_OK;
-    RMI_TRY(rmi_plan_recall(w, budget));
-    return w->best.n || w->stop.stopped ? RM_OK : rmi_plan_search_least(w, s, runs, budget);
-}
-
-/* When the work is done: a list that has no addresses yet gets some. */
-RMI_FN rm_result rmi_plan_search_last(rmi_planner *w, rmi_ref_search *s, rmi_step_runs *runs, uint64_t budget)
-{
-    if (!s->best.n || s->best.ns >= s->tried || w->stop.stopped) return RM_OK; /* a faster one got no addresses; this one has some */
-    s->hope.n = 0;
-    return rmi_plan_search_try(w, s, runs, budget);
 }
 
 /* What a search may take that nobody limits: about a second, or less where tasks are few. */
@@ -19842,62 +19720,86 @@ RMI_FN uint64_t rmi_plan_usual_work(const rmi_step *m)
     return rmi_min(most, each * m->n_tasks);
 }
 
-/* The search in the model of the step. */
-RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, const rmi_step *m, uint64_t budget)
+/* A plan, if one is found: the first, else one of other starts, else the lowest. *done: it needs no search, or there is none. */
+RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *h, int *done)
 {
-    rmi_ref_search s;
-    uint64_t work, least, most;
-    uint32_t round, vain = 0, parts = m->n_tasks <= RMI_REF_FEW ? 96 : 16; /* few tasks: from many orders */
-    rmi_step_runs runs;
-    int soon, far;
-    RMI_TRY(rmi_ref_search_tables(mem, m, &s));
-    RMI_TRY(rmi_ref_search_rooms(&s, &w->rooms, m->n_tasks > RMI_REF_LARGE ? 3 : 4));
-    memset(&runs, 0, sizeof runs);
-    least = rmi_plan_usual_work(m);
-    work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : w->end_ns ? RMI_MAX : least;
-    most = w->d->work_limit || w->c.work ? work : RMI_MAX;
-    least = rmi_min(least, work);
-    s.limit = rmi_sub(budget, m->resident);
-    s.budget = budget;
-    s.user = w;
-    if (!w->d->live_only && budget != RMI_INF) s.fits = rmi_plan_fits;
-    s.tried = RMI_INF;
-    RMI_TRY(rmi_plan_search_near(w, mem, &s, &runs, budget));
-    if (w->best.n && rmi_plan_within(w, 0)) return RM_OK;
-    RMI_TRY(rmi_plan_search_begin(w, &s, &runs, budget));
-    soon = !w->best.n;
-    if (soon && !w->stop.stopped) RMI_TRY(rmi_plan_search_soon(w, &s, &runs, budget, least));
-    if (!w->best.n || w->stop.stopped) return RM_OK;
-    if (!rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_bound(w, mem, m, budget, 0));
-    if (rmi_plan_within(w, 0)) return RM_OK;
-    if (!soon) RMI_TRY(rmi_plan_search_soon(w, &s, &runs, budget, least));
-    RMI_TRY(rmi_ref_level(&s, least / 4));
-    RMI_TRY(rmi_plan_search_try(w, &s, &runs, budget));
-    if (s.best.n) rmi_ref_restart(&s, &s.best);
-    far = most == RMI_MAX && !w->end_ns && m->n_tasks <= 1400 && !m->n_choosing;
-    for (round = 0; s.work < (far && !rmi_plan_within(w, RMI_PLAN_FAR) ? work + work / 2 : work) && !w->stop.stopped &&
-                    !rmi_plan_within(w, s.work > (m->n_tasks > 500 ? least / 4 : least) ? w->c.gap_ppm : 0);
-         round++) {
-        uint64_t was = w->best.n ? w->best.fig.time_ns : 0;
-        rmi_ref_improve(&s, least / parts, round);
-        RMI_TRY(rmi_plan_search_try(w, &s, &runs, budget));
+    rmi_planner *w = h->w;
+    rmi_ref_search *s = &h->s;
+    int sooner;
+    rmi_ref_load(s, NULL, 0, NULL);
+    RMI_TRY(rmi_plan_search_first(h));
+    if (s->lean || (!w->best.n && s->cap < s->most)) { /* longer lists may do */
+        uint32_t n = s->best.n;
+        if (!n) rmi_ref_copy(s, s->a, &s->best);
+        RMI_TRY(rmi_plan_search_widen(h, &s->best));
+        s->best.n = n;
+        RMI_TRY(rmi_plan_search_first(h));
+    }
+    sooner = w->best.n != 0;
+    if (sooner && w->series->near_ppm) RMI_TRY(rmi_plan_bound(w, &h->mem, s->step, h->budget, 1)); /* had soon; may be near enough */
+    *done = sooner && w->series->near_ppm && rmi_plan_within(w, 0);
+    if (*done) return RM_OK;
+    w->table = NULL;
+    if (w->c.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 && !w->stop.stopped) {
+        RMI_TRY(rmi_plan_chain(w, &h->chain));
+        RMI_TRY(rmi_plan_least(w, h->budget));
+    }
+    if (!sooner && !w->stop.stopped && h->budget >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_search_starts(h));
+    if (!w->best.n && !w->stop.stopped && h->budget != RMI_INF) RMI_TRY(rmi_plan_search_least(h));
+    if (w->best.n && !w->stop.stopped && !rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_bound(w, &h->mem, s->step, h->budget, 0));
+    *done = !w->best.n || w->stop.stopped || rmi_plan_within(w, 0);
+    return *done || !sooner ? RM_OK : rmi_plan_search_starts(h);
+}
+
+/* The search in the model of the step. */
+RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *h)
+{
+    rmi_planner *w = h->w;
+    rmi_ref_search *s = &h->s;
+    uint64_t usual, work, more, was;
+    uint32_t round, vain = 0, few = h->model.n_tasks <= RMI_REF_FEW, parts = few ? 96 : 16; /* few tasks: from many orders */
+    int done;
+    RMI_TRY(rmi_ref_search_tables(&h->mem, &h->model, s));
+    RMI_TRY(rmi_ref_search_rooms(s, &h->rooms, h->model.n_tasks > RMI_REF_LARGE ? 3 : 4));
+    usual = rmi_plan_usual_work(&h->model);
+    work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : w->end_ns ? RMI_MAX : usual;
+    more = few && work == usual ? work / 2 : 0; /* where the bound is far the plan may be a poor one */
+    usual = rmi_min(usual, work);
+    s->limit = rmi_sub(h->budget, h->model.resident);
+    s->budget = h->budget;
+    s->user = w;
+    if (!w->d->live_only && h->budget != RMI_INF) s->fits = rmi_plan_fits;
+    s->tried = RMI_INF;
+    RMI_TRY(rmi_plan_search_begin(h, &done));
+    if (done) return RM_OK;
+    RMI_TRY(rmi_ref_level(s, usual / 4));
+    RMI_TRY(rmi_plan_search_try(h));
+    if (s->best.n) rmi_ref_restart(s, &s->best);
+    for (round = 0; !w->stop.stopped && !rmi_plan_within(w, s->work > usual / 4 ? w->c.gap_ppm : 0); round++) {
+        if (s->work >= work + (rmi_plan_within(w, RMI_PLAN_FAR) ? 0 : more)) break;
+        was = w->best.n ? w->best.fig.time_ns : 0;
+        rmi_ref_improve(s, usual / parts, round);
+        RMI_TRY(rmi_plan_search_try(h));
         vain = was == w->best.fig.time_ns ? vain + 1 : 0;
         if (w->series->near_ppm && vain == 3 * parts / 16) break; /* there are other budgets to plan */
     }
-    return rmi_plan_search_last(w, &s, &runs, budget);
+    return RM_OK;
 }
 
-RMI_FN rm_result rmi_plan_search(rmi_planner *w, uint64_t budget)
+RMI_FN rm_result rmi_plan_pass_search(rmi_planner *w, uint64_t budget)
 {
-    rmi_arena mem = rmi_plan_arena(w);
-    rmi_step m;
-    rm_result r = rmi_step_make(&mem, w->g, w->step, w->align, 0, &m);
-    w->model = &m;
-    if (r == RM_OK) r = rmi_plan_search_rounds(w, &mem, &m, budget);
-    w->model = NULL;
-    rmi_arena_free(&w->rooms);
-    rmi_arena_free(&w->kept);
-    rmi_arena_free(&mem);
+    rmi_plan_search h;
+    rm_result r;
+    memset(&h, 0, sizeof h);
+    h.w = w;
+    h.budget = budget;
+    h.mem = h.rooms = h.kept = h.chain = rmi_plan_arena(w);
+    r = rmi_step_make(&h.mem, w->g, w->step, w->align, 0, &h.model);
+    if (r == RM_OK) r = rmi_plan_search_rounds(&h);
+    rmi_arena_free(&h.rooms);
+    rmi_arena_free(&h.kept);
+    rmi_arena_free(&h.chain);
+    rmi_arena_free(&h.mem);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
 }
 
@@ -20295,7 +20197,7 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
     kept = w->best_mem;
     w->best_mem = rmi_plan_arena(w);
     w->best.n = 0; /* it goes its own way, as if nothing could be moved */
-    r = rmi_plan_search(w, budget);
+    r = rmi_plan_pass_search(w, budget);
     w->c.passes = passes;
     if (moved.n && (!w->best.n || rmi_plan_rank(&moved) < rmi_plan_rank(&w->best))) {
         rmi_arena_free(&w->best_mem);
@@ -20544,76 +20446,79 @@ RMI_FN rm_result rmi_plan_reductions(rmi_planner *w, uint64_t budget)
 
 /* --- one program */
 
+/* The op that takes most bytes at a time. */
 RMI_FN const char *rmi_plan_largest_op(const rm_graph *g)
 {
-    uint64_t most = 0, fwd, bwd;
+    uint64_t most = 0, bytes;
     uint32_t i, k, part, at = 0;
     for (i = 0; i < g->n_ops; i++) {
         const rmi_op *op = &g->ops[i];
         const rmi_form *f = &op->forms[0];
-        fwd = op->view == RMI_NONE ? rmi_add(f->fwd_ws, f->saved) : 0;
-        for (k = 0; k < op->in.n && op->view == RMI_NONE; k++) fwd = rmi_add(fwd, g->tensors[op->in.at[k]].bytes);
-        for (k = 0; k < op->out.n && op->view == RMI_NONE; k++) fwd = rmi_add(fwd, g->tensors[op->out.at[k]].bytes);
-        for (part = 0; part <= f->n_parts; part++) {
-            const rmi_part *p = &f->parts[part];
-            if (fwd > most) most = fwd, at = i;
-            if (part == f->n_parts || !op->has_bwd) break;
-            bwd = rmi_add(p->bwd_ws, p->needs_saved ? f->saved : 0);
-            for (k = 0; k < p->needs.n; k++) bwd = rmi_add(bwd, g->tensors[p->needs.at[k]].bytes);
-            for (k = 0; k < op->grad_out.n; k++) bwd = rmi_add(bwd, g->tensors[op->grad_out.at[k]].grad_bytes);
-            for (k = 0; k < p->grads.n; k++) bwd = rmi_add(bwd, g->tensors[p->grads.at[k]].grad_bytes);
-            fwd = rmi_max(fwd, bwd);
+        if (op->view != RMI_NONE) continue;
+        for (part = 0; part <= (op->has_bwd ? f->n_parts : 0); part++) { /* the forward, then parts of the backward */
+            const rmi_part *p = part ? &f->parts[part - 1] : NULL;
+            const rmi_list *values = p ? &p->needs : &op->in, *made = p ? &p->grads : &op->out;
+            bytes = rmi_add(p ? p->bwd_ws : f->fwd_ws, !p || p->needs_saved ? f->saved : 0);
+            for (k = 0; k < values->n; k++) bytes = rmi_add(bytes, g->tensors[values->at[k]].bytes);
+            for (k = 0; k < made->n; k++) bytes = rmi_add(bytes, p ? g->tensors[made->at[k]].grad_bytes : g->tensors[made->at[k]].bytes);
+            for (k = 0; k < op->grad_out.n && p; k++) bytes = rmi_add(bytes, g->tensors[op->grad_out.at[k]].grad_bytes);
+            if (bytes > most) most = bytes, at = i;
         }
     }
     return g->ops[at].name;
 }
 
+/* What may be had instead of memory, in words: the first row that is true. */
+RMI_FN void rmi_plan_advice(const rmi_planner *w, const rm_plan_info *worst, char *text, size_t room)
+{
+    const rm_graph *g = w->g;
+    uint64_t moves = 0, stays = 0, half = w->d->device_bytes / 2;
+    uint32_t k, t;
+    int forwards = 1, host = w->d->host_bytes != 0;
+    char bytes[24];
+    for (k = 0; k < 3 * g->n_tensors; k++) /* what might have waited in host memory */
+        if (rmi_low_kind(g, k, &t) != RMI_BUF_GRAD && g->tensors[t].kind == RMI_PARAM && !g->tensors[t].external)
+            *(g->tensors[t].stays ? &stays : &moves) += rmi_low_bytes(g, k);
+    for (k = 0; k < g->n_ops; k++) forwards &= !g->ops[k].has_bwd || worst->step == RM_FORWARD;
+    rmi_format(bytes, sizeof bytes, "%u", moves);
+    {
+        const struct {
+            int when;
+            const char *text, *what;
+        } rows[] = {
+            {stays > half, "let weights move (RM_STAYS keeps more than half of the budget), or make the largest op smaller (%s)", NULL},
+            {host && !g->has_link, "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used", ""},
+            {forwards && !(w->c.passes & (RM_PASS_SEARCH | RM_PASS_OFFLOAD)),
+             "or take preset 'hiremate': the step has no backward, so only a search recomputes anything in it", ""},
+            {moves > half && g->has_link && !host, "or let weights wait in host memory (rm_plan_desc.host_bytes)", ""},
+            {g->has_link && host && w->d->host_bytes < moves && w->c.passes & RMI_PLAN_MOVES,
+             "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states: %s bytes", bytes},
+            {host && g->has_link && !(w->c.passes & RM_PASS_OFFLOAD), "take preset 'offmate', or make the largest op smaller (%s)", NULL},
+            {moves > worst->min_bytes / 2 && !g->has_link,
+             "or let weights and states, which take most of it, wait in host memory (rm_plan_desc.host_bytes, rm_graph_link)", ""},
+            {1, "or make the largest op smaller (%s)", NULL},
+        };
+        for (k = 0; !rows[k].when;) k++;
+        rmi_format(text, room, rows[k].text, rows[k].what ? rows[k].what : rmi_plan_largest_op(g));
+    }
+}
+
 RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
 {
-    const char *kind = rmi_low_step_name(worst->step);
-    uint64_t moves = 0, stays = 0;
-    uint32_t k, t;
-    int crowded, large, forwards = 1;
-    const char *advice;
-    char room[24] = "";
+    const char *kind = rmi_low_step_name(worst->step), *preset = w->c.name[0] ? w->c.name : "(a configuration)";
+    char advice[400];
     if (worst->min_bytes == RMI_INF) { /* no budget was found that works */
         if (w->d->info) w->d->info->min_bytes = 0;
         return rmi_err_set(
             &w->g->last, RM_ERROR_INFEASIBLE,
             "host memory of %u bytes: too small for step kind '%s'; preset '%s' has no plan within it, whatever the budget%s. Set rm_plan_desc.host_bytes to more",
-            w->d->host_bytes, kind, w->c.name[0] ? w->c.name : "(a configuration)",
-            w->d->like ? ", that is like the plan given" : "");
+            w->d->host_bytes, kind, preset, w->d->like ? ", that is like the plan given" : "");
     }
-    for (k = 0; k < 3 * w->g->n_tensors; k++) /* what might have waited in host memory */
-        if (rmi_low_kind(w->g, k, &t) != RMI_BUF_GRAD && w->g->tensors[t].kind == RMI_PARAM && !w->g->tensors[t].external)
-            *(w->g->tensors[t].stays ? &stays : &moves) += rmi_low_bytes(w->g, k);
-    for (k = 0; k < w->g->n_ops; k++) forwards &= !w->g->ops[k].has_bwd || worst->step == RM_FORWARD;
-    crowded = w->g->has_link && w->d->host_bytes && w->d->host_bytes < moves && w->c.passes & RMI_PLAN_MOVES &&
-              stays <= w->d->device_bytes / 2;
-    if (crowded) rmi_format(room, sizeof room, "%u", moves);
-    advice = stays > w->d->device_bytes / 2
-                 ? "let weights move (RM_STAYS keeps more than half of the budget), or make the largest op smaller"
-             : w->d->host_bytes && !w->g->has_link
-                 ? "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used"
-             : forwards && !(w->c.passes & (RM_PASS_SEARCH | RM_PASS_OFFLOAD))
-                 ? "or take preset 'hiremate': the step has no backward, so only a search recomputes anything in it"
-             : moves > w->d->device_bytes / 2 && w->g->has_link && !w->d->host_bytes
-                 ? "or let weights wait in host memory (rm_plan_desc.host_bytes)"
-             : crowded ? "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states: "
-             : w->d->host_bytes && w->g->has_link && !(w->c.passes & RM_PASS_OFFLOAD)
-                 ? "take preset 'offmate', or make the largest op smaller"
-             : moves > worst->min_bytes / 2 && !w->g->has_link
-                 ? "or let weights and states, which take most of it, wait in host memory (rm_plan_desc.host_bytes, rm_graph_link)"
-                 : "or make the largest op smaller";
-    large = strstr(advice, "largest op") != NULL;
+    rmi_plan_advice(w, worst, advice, sizeof advice);
     return rmi_err_set(
         &w->g->last, RM_ERROR_INFEASIBLE,
-        "budget of %u bytes: too small for step kind '%s'; preset '%s' works with %u bytes, and no plan at all needs less than %u. Give %u, %s%s%s%s",
-        w->d->device_bytes, kind, w->c.name[0] ? w->c.name : "(a configuration)", worst->min_bytes, worst->min_bound_bytes,
-        worst->min_bytes, advice, large ? " (" : "", large ? rmi_plan_largest_op(w->g) : room,
-        large     ? ")"
-        : crowded ? " bytes"
-                  : "");
+        "budget of %u bytes: too small for step kind '%s'; preset '%s' works with %u bytes, and no plan at all needs less than %u. Give %u, %s",
+        w->d->device_bytes, kind, preset, worst->min_bytes, worst->min_bound_bytes, worst->min_bytes, advice);
 }
 
 /* What the times of a plan rest on. */
@@ -20722,20 +20627,19 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     plain = !w->joint && !(w->host_only && rmi_low_has_update(step));
     searched = plain && w->c.passes & RM_PASS_SEARCH;
     moves = (w->joint || (w->c.passes & RMI_PLAN_MOVES && !w->apart)) && w->g->has_link && w->d->host_bytes;
-    w->unmeasured = plain;
-    if (r == RM_OK && plain && !searched) r = rmi_plan_yardstick(w, budget);
+    if (r == RM_OK && plain) r = rmi_plan_yardstick(w, budget);
     if (r == RM_OK && w->joint && !w->host_only) { /* where others' homes are given no recipe has all of it on the device */
         uint64_t least = w->min_arena;
         r = rmi_plan_yardstick(w, 0);
         w->min_arena = least;
     }
-    if (r == RM_OK && !searched) r = rmi_plan_least_bytes(w);
+    if (r == RM_OK && !w->stop.stopped) r = rmi_plan_least_bytes(w);
     first_moves = moves && !searched && w->homes_bytes > budget; /* nothing fits without copies */
     anneals = moves && rmi_plan_anneals(w, budget);
     if (r == RM_OK && first_moves && !w->stop.stopped) r = rmi_plan_move(w, budget, 1);
-    if (r == RM_OK && plain && rmi_low_has_backward(step) && !(w->c.passes & RM_PASS_SEARCH) && !w->stop.stopped)
+    if (r == RM_OK && plain && rmi_low_has_backward(step) && !w->stop.stopped)
         r = rmi_plan_backward_step(w, budget);
-    if (r == RM_OK && searched && !w->stop.stopped) r = rmi_plan_search(w, budget);
+    if (r == RM_OK && searched && !w->stop.stopped) r = rmi_plan_pass_search(w, budget);
     else if (r == RM_OK && !first_moves && !w->stop.stopped) r = rmi_plan_bound_alone(w, budget);
     if (r == RM_OK && moves && !first_moves && !w->stop.stopped) r = rmi_plan_move(w, budget, 0);
     if (r == RM_OK && plain && w->c.passes & RM_PASS_OFFLOAD && w->homes_bytes <= budget && !w->stop.stopped)
@@ -21256,7 +21160,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rmi_plan_se
     w.p->align = w.align;
     w.p->live_only = d->live_only != 0;
     w.p->asked = rmi_plan_note(w.p, d, &w.c);
-    w.tries = w.lists = w.lives = w.rooms = w.kept = w.best_mem = w.list_mem = rmi_plan_arena(&w);
+    w.tries = w.lists = w.lives = w.best_mem = w.list_mem = rmi_plan_arena(&w);
     w.series = series;
     if (!series->table) series->mem = rmi_plan_arena(&w);
     series->mem.stop = &w.stop;
