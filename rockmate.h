@@ -23825,33 +23825,27 @@ RMI_FN int rmi_vue_there(const rmi_vue *v, uint32_t buf, uint32_t run)
 
 /* What making a tensor again just before a run would take: its op, and those of inputs that are not there. RMI_INF: it
    cannot be. */
-RMI_FN rm_result rmi_vue_remake(const rmi_vue *v, uint32_t tensor, uint32_t run, uint64_t *ns, uint32_t *ops)
+RMI_FN rm_result rmi_vue_remake(rmi_vue *v, uint32_t tensor, uint32_t run, uint64_t *ns, uint32_t *ops)
 {
     const rm_graph *graph = v->graph;
-    rmi_arena tmp = rmi_arena_make(&v->mem.hooks);
-    uint8_t *seen = RMI_NEW(&tmp, uint8_t, graph->n_ops);
-    uint32_t *stack = RMI_NEW(&tmp, uint32_t, graph->n_ops), n = 0, k;
+    uint8_t *wanted = RMI_NEW(&v->mem, uint8_t, graph->n_ops);
+    uint32_t i = graph->tensors[tensor].maker, k;
     *ns = *ops = 0;
-    if (seen && stack) {
-        seen[graph->tensors[tensor].maker] = 1;
-        stack[n++] = graph->tensors[tensor].maker;
-    }
-    while (n) {
-        const rmi_op *op = &graph->ops[stack[--n]];
-        if (op->pinned) *ns = RMI_INF;
-        *ns = rmi_add(*ns, op->view != RMI_NONE ? 0 : op->forms[0].again);
+    if (!wanted) return RM_ERROR_MEMORY;
+    wanted[i] = 1;
+    for (i++; i-- > 0;) {
+        const rmi_op *op = &graph->ops[i];
+        if (!wanted[i]) continue;
+        *ns = op->pinned ? RMI_INF : rmi_add(*ns, op->view != RMI_NONE ? 0 : op->forms[0].again);
         (*ops)++;
         for (k = 0; k < op->in.n; k++) {
-            uint32_t in = op->in.at[k], maker = graph->tensors[in].maker;
-            if (rmi_vue_there(v, in, run)) continue;
-            if (maker == RMI_NONE)
-                *ns = RMI_INF; /* an input whose bytes are used for other things, a weight elsewhere */
-            else if (!seen[maker]) seen[maker] = 1, stack[n++] = maker;
+            uint32_t maker = graph->tensors[op->in.at[k]].maker;
+            if (rmi_vue_there(v, op->in.at[k], run)) continue;
+            if (maker != RMI_NONE) wanted[maker] = 1;
+            else *ns = RMI_INF; /* an input whose bytes are used for other things, a weight elsewhere */
         }
     }
-    n = seen && stack;
-    rmi_arena_free(&tmp);
-    return n ? RM_OK : RM_ERROR_MEMORY;
+    return RM_OK;
 }
 
 /* The number and name of a run. */
@@ -23865,28 +23859,27 @@ RMI_FN void rmi_vue_say_run(const rmi_vue *v, rmi_txt_pen *pen, uint32_t run)
 /* Who else is on the device during a run, the largest first. */
 RMI_FN void rmi_vue_others(const rmi_vue *v, rmi_txt_pen *pen, uint32_t buf, uint32_t run)
 {
-    uint64_t last = RMI_INF, rest = 0, best, n = 0;
-    uint32_t shown, last_k = RMI_NONE, pick = RMI_NONE, k;
+    uint32_t largest[5], shown = 0, i, k; /* the last one: of those that are not shown */
+    uint64_t rest = 0, n = 0;
     rmi_txt_say(pen, "    beside it");
-    for (shown = 0;; shown++) {
-        for (k = 0, best = 0, pick = RMI_NONE, rest = n = 0; k < v->n_pieces; k++) {
-            const rmi_vue_piece *piece = &v->piece[k];
-            if (piece->buf == buf || piece->drawn >= piece->to || v->before[piece->drawn] > run ||
-                run >= v->before[piece->to])
-                continue;
-            if (last_k != RMI_NONE && (piece->bytes > last || (piece->bytes == last && k <= last_k))) continue;
-            n++;
-            rest += piece->bytes;
-            if (pick == RMI_NONE || piece->bytes > best) pick = k, best = piece->bytes;
-        }
-        if (pick == RMI_NONE || shown == 4) break;
-        rmi_txt_put_buffer(&pen->in, v->graph, shown ? ", " : ": ", v->piece[pick].buf);
-        rmi_txt_say(pen, " %b", best);
-        last = best;
-        last_k = pick;
+    for (k = 0; k < v->n_pieces; k++) {
+        const rmi_vue_piece *piece = &v->piece[k];
+        if (piece->buf == buf || piece->drawn >= piece->to || v->before[piece->drawn] > run ||
+            run >= v->before[piece->to])
+            continue;
+        for (i = shown; i > 0 && v->piece[largest[i - 1]].bytes < piece->bytes; i--) largest[i] = largest[i - 1];
+        largest[i] = k;
+        shown += shown < 4;
+        rest += piece->bytes;
+        n++;
     }
-    if (n) rmi_txt_say(pen, ", and %u more with %b", n, rest);
-    rmi_txt_say(pen, n || shown ? "\n" : " nothing\n");
+    for (i = 0; i < shown; i++) {
+        rmi_txt_put_buffer(&pen->in, v->graph, i ? ", " : ": ", v->piece[largest[i]].buf);
+        rmi_txt_say(pen, " %b", v->piece[largest[i]].bytes);
+        rest -= v->piece[largest[i]].bytes;
+    }
+    if (n > shown) rmi_txt_say(pen, ", and %u more with %b", n - shown, rest);
+    rmi_txt_say(pen, n ? "\n" : " nothing\n");
 }
 
 /* ns for bytes, as a price. */
@@ -27223,7 +27216,7 @@ typedef struct rmi_chk_frame {
     const rmi_op *op;           /* and its form, of a forward or backward; or NULL */
     const rmi_form *form;
     rmi_chk_box *box, *end;     /* [box, end) */
-    void **seen[RMI_CHK_ROLES]; /* by role, by slot, as the call sees them */
+    void **seen[RMI_CHK_SAVED]; /* by role, by slot, what the call sees */
     uint64_t *sizes;            /* of inputs, then of outputs */
     rmi_chk_trial trial;
     const rmi_chk_box *odd;     /* after a trial: the first result that is not as in the first trial, or NULL */
@@ -27301,28 +27294,21 @@ RMI_FN unsigned char *rmi_chk_bytes(const rmi_chk *k, rmi_arena *mem, uint64_t b
     return p + (size_t)((align - (uint64_t)(uintptr_t)p % align) % align);
 }
 
-/* How many operands of a role the call has at most. */
-RMI_FN uint32_t rmi_chk_slots(const rm_call *call, uint32_t role)
-{
-    if (role > RMI_CHK_DOUT) return 1;
-    return role == RMI_CHK_IN || role == RMI_CHK_DIN ? call->n_in : call->n_out;
-}
-
 /* A frame for a run with so many operands, without boxes yet. */
 RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, rmi_run run, uint32_t n_in, uint32_t n_out, rmi_chk_frame **out)
 {
     rmi_chk_frame *frame = RMI_NEW(&k->tmp, rmi_chk_frame, 1);
     size_t n = 2 * ((size_t)n_in + n_out) + RMI_CHK_ROLES - RMI_CHK_SAVED;
-    uint32_t role;
     if (!frame) return RM_ERROR_MEMORY;
     rmi_exe_call_of(k->exec, run, RM_LANE_COMPUTE, &frame->call);
+    RMI_TRY(RMI_TABLES(&k->tmp, RMI_T(frame->box, n), RMI_T(frame->seen[RMI_CHK_IN], n_in),
+                       RMI_T(frame->seen[RMI_CHK_OUT], n_out), RMI_T(frame->seen[RMI_CHK_DIN], n_in),
+                       RMI_T(frame->seen[RMI_CHK_DOUT], n_out), RMI_T(frame->sizes, (size_t)n_in + n_out)));
+    frame->end = frame->box;
     frame->call.n_in = n_in;
     frame->call.n_out = n_out;
-    RMI_TRY(RMI_TABLES(&k->tmp, RMI_T(frame->box, n), RMI_T(frame->seen[0], n),
-                       RMI_T(frame->sizes, (size_t)n_in + n_out)));
-    for (role = 1; role < RMI_CHK_ROLES; role++)
-        frame->seen[role] = frame->seen[role - 1] + rmi_chk_slots(&frame->call, role - 1);
-    frame->end = frame->box;
+    frame->call.in = (const void *const *)frame->seen[RMI_CHK_IN];
+    frame->call.out = frame->seen[RMI_CHK_OUT];
     frame->call.in_bytes = frame->sizes;
     frame->call.out_bytes = frame->sizes + n_in;
     *out = frame;
@@ -27401,6 +27387,8 @@ RMI_FN rm_result rmi_chk_op_frame(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
     frame->op = op;
     frame->form = form;
     frame->fn = part ? form->backward : form->forward;
+    if (part) frame->call.din = frame->seen[RMI_CHK_DIN];
+    if (part) frame->call.dout = (const void *const *)frame->seen[RMI_CHK_DOUT];
     frame->call.phase = part ? RM_PHASE_BACKWARD : RM_PHASE_FORWARD;
     frame->call.seed = rm_seed(&k->exec->now, run.id);
     for (i = 0; i < op->in.n; i++) frame->sizes[i] = k->graph->tensors[op->in.at[i]].bytes;
@@ -27502,26 +27490,18 @@ RMI_FN void rmi_chk_fill(const rmi_chk *k, rmi_chk_frame *frame)
 RMI_FN rm_result rmi_chk_call(rmi_chk *k, rmi_chk_frame *frame)
 {
     rm_call *call = &frame->call;
+    void **own[] = {&call->saved, &call->ws, &call->param, &call->grad, &call->state};
     const rmi_chk_box *box;
     uint32_t i;
     int code;
-    call->saved_bytes = call->ws_bytes = 0;
-    for (i = 0; i < RMI_CHK_ROLES; i++) memset(frame->seen[i], 0, rmi_chk_slots(call, i) * sizeof(void *));
     for (box = frame->box; box < frame->end; box++) {
-        for (i = box->slot; i < rmi_chk_slots(call, box->role); i++)
+        if (box->role < RMI_CHK_SAVED) frame->seen[box->role][box->slot] = box->seen;
+        else *own[box->role - RMI_CHK_SAVED] = box->seen;
+        for (i = box->slot + 1; i < call->n_in; i++)
             if (rmi_chk_stands(frame, box, i)) frame->seen[box->role][i] = box->seen;
-        if (box->role == RMI_CHK_SAVED && box->seen) call->saved_bytes = box->bytes;
+        if (box->role == RMI_CHK_SAVED) call->saved_bytes = box->seen ? box->bytes : 0;
         if (box->role == RMI_CHK_WS) call->ws_bytes = box->bytes;
     }
-    call->in = (const void *const *)frame->seen[RMI_CHK_IN];
-    call->out = frame->seen[RMI_CHK_OUT];
-    call->din = call->phase == RM_PHASE_BACKWARD ? frame->seen[RMI_CHK_DIN] : NULL;
-    call->dout = call->phase == RM_PHASE_BACKWARD ? (const void *const *)frame->seen[RMI_CHK_DOUT] : NULL;
-    call->saved = *frame->seen[RMI_CHK_SAVED];
-    call->ws = *frame->seen[RMI_CHK_WS];
-    call->param = *frame->seen[RMI_CHK_PARAM];
-    call->grad = *frame->seen[RMI_CHK_GRAD];
-    call->state = *frame->seen[RMI_CHK_STATE];
     call->recompute = frame->trial.recompute;
     code = frame->fn(call);
     if (!code) return RM_OK;
@@ -27532,14 +27512,15 @@ RMI_FN rm_result rmi_chk_call(rmi_chk *k, rmi_chk_frame *frame)
 /* An operand was written that may only be read, or no more be changed. */
 RMI_FN const char *rmi_chk_touched(const rmi_chk *k, const rmi_chk_frame *frame, const rmi_chk_box *box)
 {
-    int forward = frame->call.phase == RM_PHASE_FORWARD;
-    if (forward && box->role == RMI_CHK_IN && k->graph->tensors[box->tensor].kind == RMI_CONST)
+    uint32_t phase = frame->call.phase;
+    if (phase == RM_PHASE_FORWARD && k->graph->tensors[box->tensor].kind == RMI_CONST)
         return frame->call.recompute ? "writes to %b in a recomputation; write only through rm_mut(c, %i), and only if "
                                        "it is not NULL"
                                      : "writes to %b, which kind '%k' does not declare in mutates; add RM_IN(%i) and "
                                        "write through rm_mut";
-    return forward ? "writes to byte %@ of %b, which it may only read; write to out[] (or declare inplace)"
-           : frame->call.phase == RM_PHASE_BACKWARD
+    return phase == RM_PHASE_FORWARD
+               ? "writes to byte %@ of %b, which it may only read; write to out[] (or declare inplace)"
+           : phase == RM_PHASE_BACKWARD
                ? "writes to byte %@ of %b, which it may only read; write to din[] (or declare over)"
                : "writes to byte %@ of %b, which it may only read; write to what its phase owns, see rm_call";
 }
@@ -28287,32 +28268,14 @@ RMI_FN rm_result rmi_chk_differences(rmi_chk *k)
 
 /* --- the whole */
 
-/* Can gradients be compared with slopes as desc wants it? */
-RMI_FN rm_result rmi_chk_desc(rmi_chk *k, uint32_t kind)
-{
-    const rm_check_desc *desc = k->desc;
-    rmi_error *err = &k->exec->err;
-    const rmi_tensor *loss =
-        desc && rmi_graph_has(k->graph, desc->loss) ? &k->graph->tensors[rmi_graph_index(desc->loss)] : NULL;
-    if (!desc) return RM_OK;
-    if (kind == RM_FORWARD)
-        return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_check_desc.finite_differences: a step of kind RM_FORWARD has no "
-                           "gradients; take RM_SINGLE, or 0 differences");
-    if (desc->dtype > RM_F64)
-        return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_check_desc.dtype: RM_F32 and RM_F64 are known, %u is not",
-                           (uint64_t)desc->dtype);
-    if (!loss || !loss->is_output || loss->bytes != rmi_chk_width(k))
-        return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_check_desc.loss: %s is not a declared output of one element (%u "
-                           "bytes); pass the loss, and declare it with rm_output_add", loss ? loss->name :
-                           desc->loss.id ? "a tensor of another graph" : "none", rmi_chk_width(k));
-    return RM_OK;
-}
-
-/* Can the executor be checked with these arguments? Finds its program. */
+/* Can the executor be checked with these arguments, and gradients be compared with slopes? Finds its program. */
 RMI_FN rm_result rmi_chk_arguments(rmi_chk *k, const rm_step *step)
 {
     rm_exec *exec = k->exec;
+    const rm_check_desc *desc = k->desc;
     uint32_t kind = step && step->kind ? step->kind : RM_SINGLE, i, at = 0;
+    const rmi_tensor *loss =
+        desc && rmi_graph_has(k->graph, desc->loss) ? &k->graph->tensors[rmi_graph_index(desc->loss)] : NULL;
     if (exec->desc.backend)
         return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "rm_exec_check: it looks at host memory; check an executor "
                            "without rm_exec_desc.backend");
@@ -28321,7 +28284,17 @@ RMI_FN rm_result rmi_chk_arguments(rmi_chk *k, const rm_step *step)
     if (!k->program) return rmi_exe_no_program(exec, "rm_exec_check", kind);
     RMI_TRY(rmi_exe_ready(exec, &exec->prog[at]));
     rmi_exe_set_now(exec, step, kind);
-    return rmi_chk_desc(k, kind);
+    if (desc && kind == RM_FORWARD)
+        return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "rm_check_desc.finite_differences: a step of kind RM_FORWARD "
+                           "has no gradients; take RM_SINGLE, or 0 differences");
+    if (desc && desc->dtype > RM_F64)
+        return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "rm_check_desc.dtype: RM_F32 and RM_F64 are known, %u is not",
+                           (uint64_t)desc->dtype);
+    if (desc && (!loss || !loss->is_output || loss->bytes != rmi_chk_width(k)))
+        return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "rm_check_desc.loss: %s is not a declared output of one "
+                           "element (%u bytes); pass the loss, and declare it with rm_output_add", loss ? loss->name :
+                           desc->loss.id ? "a tensor of another graph" : "none", rmi_chk_width(k));
+    return RM_OK;
 }
 
 /* The whole check; executor and tensors are afterwards as before. */
