@@ -27734,13 +27734,28 @@ RMI_FN int rmi_chk_special(const unsigned char *bytes, size_t n)
     return 0;
 }
 
-/* It has gradients added up. Upon large numbers a sum is about those, upon the gradient itself twice that; what is the
-   same both times was written. */
-RMI_FN rm_result rmi_chk_added(rmi_chk *k, rmi_chk_frame *frame)
+/* Gradients that it takes from dout without a call. */
+RMI_FN int rmi_chk_shares(const rmi_chk *k, const rmi_op *op, uint32_t tensor)
 {
+    return (rmi_list_has(&op->share, tensor) || op->view == tensor) && rmi_list_has(&op->grad_out, op->out.at[0]) &&
+           k->graph->tensors[tensor].grad_bytes == k->graph->tensors[op->out.at[0]].grad_bytes;
+}
+
+/* Are they equal to dout? And it has gradients added up: upon large numbers a sum is about those, upon the gradient
+   itself twice that; what is the same both times was written. */
+RMI_FN rm_result rmi_chk_gradients(rmi_chk *k, rmi_chk_frame *frame)
+{
+    const rmi_op *op = frame->op;
     const rmi_chk_box *box;
     rmi_chk_trial trial = RMI_INIT;
     size_t at, n;
+    for (box = frame->box; box < frame->end; box++)
+        if (box->role == RMI_CHK_DIN && rmi_chk_shares(k, op, box->tensor) &&
+            memcmp(box->result, k->grad[op->out.at[0]], (size_t)box->bytes))
+            return rmi_chk_found(k, frame, box, 0, op->view == box->tensor
+                                 ? "computes %b, which must equal dout[0], for kind '%k' is a view; copy dout[0]"
+                                 : "computes %b, which is not equal to dout[0], though kind '%k' says so in share_grad; "
+                                   "drop RM_IN(%i) from share_grad");
     trial.sums = RMI_CHK_LARGE;
     RMI_TRY(rmi_chk_try(k, frame, &trial));
     trial.sums = RMI_CHK_OWN;
@@ -27753,28 +27768,6 @@ RMI_FN rm_result rmi_chk_added(rmi_chk *k, rmi_chk_frame *frame)
                                        "or drop the flag (first at byte %@)"
                                      : "ignores accum: what %b held is lost from byte %@ on; add to din[%i] when "
                                        "RM_ADDS(c, %i)");
-    return RM_OK;
-}
-
-/* Gradients that it takes from dout without a call. */
-RMI_FN int rmi_chk_shares(const rmi_chk *k, const rmi_op *op, uint32_t tensor)
-{
-    return (rmi_list_has(&op->share, tensor) || op->view == tensor) && rmi_list_has(&op->grad_out, op->out.at[0]) &&
-           k->graph->tensors[tensor].grad_bytes == k->graph->tensors[op->out.at[0]].grad_bytes;
-}
-
-/* Are they equal to dout? */
-RMI_FN rm_result rmi_chk_shared(rmi_chk *k, const rmi_chk_frame *frame)
-{
-    const rmi_op *op = frame->op;
-    const rmi_chk_box *box;
-    for (box = frame->box; box < frame->end; box++)
-        if (box->role == RMI_CHK_DIN && rmi_chk_shares(k, op, box->tensor) &&
-            memcmp(box->result, k->grad[op->out.at[0]], (size_t)box->bytes))
-            return rmi_chk_found(k, frame, box, 0, op->view == box->tensor
-                                 ? "computes %b, which must equal dout[0], for kind '%k' is a view; copy dout[0]"
-                                 : "computes %b, which is not equal to dout[0], though kind '%k' says so in share_grad; "
-                                   "drop RM_IN(%i) from share_grad");
     return RM_OK;
 }
 
@@ -27806,9 +27799,8 @@ RMI_FN rm_result rmi_chk_form(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
     if (frame->unsteady) return RM_OK;
     if (saved && memcmp(saved->data, saved->result, (size_t)saved->bytes))
         RMI_TRY(rmi_chk_keep(k, saved->data, saved->bytes, &k->saved_too[at]));
-    if (!forward) RMI_TRY(rmi_chk_shared(k, frame));
+    if (!forward) RMI_TRY(rmi_chk_gradients(k, frame));
     RMI_TRY(rmi_chk_each_absent(k, frame));
-    if (!forward) RMI_TRY(rmi_chk_added(k, frame));
     return rmi_chk_each_over(k, frame);
 }
 
@@ -27823,25 +27815,13 @@ RMI_FN void rmi_chk_view(rmi_chk *k, uint32_t tensor)
     memcpy(k->value[tensor], k->value[op->view] + (size_t)op->view_offset, (size_t)info->bytes);
 }
 
-/* Two forms of one class of bits give the same outputs, and leave the same consts. */
-RMI_FN rm_result rmi_chk_same_bits(rmi_chk *k, const rmi_chk_frame *first, rmi_chk_frame *frame)
-{
-    rmi_chk_box *box;
-    for (box = frame->box; box < frame->end; box++)
-        box->seen = box->role <= RMI_CHK_OUT ? first->box[box - frame->box].result : NULL;
-    rmi_chk_compare(frame);
-    return !frame->odd ? RM_OK
-                       : rmi_chk_found(k, frame, frame->odd, frame->odd_byte, "gives other bytes in %r than the op's "
-                                       "other forms (first at byte %@); give variants that differ in bits different "
-                                       "rm_op_desc.bits");
-}
-
-/* The forwards of all forms of an op; the results of the plan's form become the values. */
+/* The forwards of all forms of an op, which give the same bits if they say so; the results of the plan's form become the
+   values. */
 RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run run)
 {
     const rmi_op *op = &k->graph->ops[run.id];
     rmi_chk_frame *first, *frame;
-    const rmi_chk_box *box;
+    rmi_chk_box *box;
     uint32_t i;
     if (k->ran[run.id]) return RM_OK;
     k->ran[run.id] = 1;
@@ -27855,7 +27835,14 @@ RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run run)
     for (i = 0; i < op->n_forms; i++) {
         if (i == run.form || !op->forms[i].forward) continue;
         RMI_TRY(rmi_chk_form(k, rmi_low_run(RMI_FWD, run.id, i, 0), &frame));
-        if (!strcmp(op->forms[i].bits, op->forms[run.form].bits)) RMI_TRY(rmi_chk_same_bits(k, first, frame));
+        if (strcmp(op->forms[i].bits, op->forms[run.form].bits)) continue;
+        for (box = frame->box; box < frame->end; box++)
+            box->seen = box->role <= RMI_CHK_OUT ? first->box[box - frame->box].result : NULL;
+        rmi_chk_compare(frame);
+        if (frame->odd)
+            return rmi_chk_found(k, frame, frame->odd, frame->odd_byte, "gives other bytes in %r than the op's other "
+                                 "forms (first at byte %@); give variants that differ in bits different "
+                                 "rm_op_desc.bits");
     }
     for (box = first->box; box < first->end; box++)
         if (rmi_chk_is_result(box) && box->tensor != RMI_NONE)
@@ -28013,40 +28000,31 @@ RMI_FN rm_result rmi_chk_barrier(rmi_chk *k, rmi_run run)
 
 /* --- the walk */
 
-/* Gradients that travel: in pieces if a plan merges them in host memory. */
-RMI_FN rm_result rmi_chk_copy(rmi_chk *k, uint32_t what, uint32_t tensor)
-{
-    uint64_t bytes = k->graph->tensors[tensor].grad_bytes;
-    if (!k->host[tensor]) k->host[tensor] = rmi_chk_bytes(k, &k->mem, bytes);
-    if (!k->host[tensor]) return RM_ERROR_MEMORY;
-    if (what == RMI_OFFLOAD) {
-        memcpy(k->host[tensor], k->grad[tensor], (size_t)bytes);
-        return RM_OK;
-    }
-    if (what == RMI_PREFETCH) memcpy(k->grad[tensor], k->host[tensor], (size_t)bytes);
-    else
-        k->exec->desc.add(k->host[tensor], k->grad[tensor], bytes, rmi_graph_handle(k->graph, tensor),
-                          k->exec->desc.add_user);
-    k->holds[tensor] = what == RMI_PREFETCH;
-    k->whole[tensor] = what == RMI_MERGE ? k->host[tensor] : k->grad[tensor];
-    return RM_OK;
-}
-
+/* What runs; and gradients that travel, in pieces if the plan merges them in host memory. */
 RMI_FN rm_result rmi_chk_statement(rmi_chk *k, const rmi_stmt *stmt)
 {
-    uint32_t id;
+    uint32_t id, what = stmt->what;
     rmi_buf_kind kind;
-    if (stmt->what == RMI_RUN) {
+    size_t bytes;
+    if (what == RMI_RUN) {
         if (stmt->run.way == RMI_FWD) return rmi_chk_forward(k, stmt->run);
         if (stmt->run.way == RMI_BWD) return rmi_chk_backward(k, stmt->run);
         return stmt->run.way == RMI_BARRIER ? rmi_chk_barrier(k, stmt->run) : rmi_chk_update(k, stmt->run);
     }
     kind = rmi_low_kind(k->graph, stmt->buf, &id);
-    if (kind == RMI_BUF_VALUE && stmt->what == RMI_ALIAS) rmi_chk_view(k, id);
+    if (kind == RMI_BUF_VALUE && what == RMI_ALIAS) rmi_chk_view(k, id);
     if (kind != RMI_BUF_GRAD) return RM_OK;
-    if (stmt->what == RMI_ALLOC || stmt->what == RMI_ALIAS || stmt->what == RMI_REUSE) k->holds[id] = 0;
-    if (stmt->what == RMI_OFFLOAD || stmt->what == RMI_PREFETCH || stmt->what == RMI_MERGE)
-        return rmi_chk_copy(k, stmt->what, id);
+    if (what == RMI_ALLOC || what == RMI_ALIAS || what == RMI_REUSE) k->holds[id] = 0;
+    if (what != RMI_OFFLOAD && what != RMI_PREFETCH && what != RMI_MERGE) return RM_OK;
+    bytes = (size_t)k->graph->tensors[id].grad_bytes;
+    if (!k->host[id]) k->host[id] = rmi_chk_bytes(k, &k->mem, bytes);
+    if (!k->host[id]) return RM_ERROR_MEMORY;
+    if (what == RMI_OFFLOAD) memcpy(k->host[id], k->grad[id], bytes);
+    if (what == RMI_OFFLOAD) return RM_OK;
+    if (what == RMI_PREFETCH) memcpy(k->grad[id], k->host[id], bytes);
+    else k->exec->desc.add(k->host[id], k->grad[id], bytes, rmi_graph_handle(k->graph, id), k->exec->desc.add_user);
+    k->holds[id] = what == RMI_PREFETCH;
+    k->whole[id] = what == RMI_MERGE ? k->host[id] : k->grad[id];
     return RM_OK;
 }
 
@@ -28109,41 +28087,34 @@ RMI_FN rm_result rmi_chk_walk(rmi_chk *k)
     return RM_OK;
 }
 
-/* --- the planned step must leave what the walk left, bit for bit */
-
-/* Does it leave a tensor's value, gradient or state there, as the walk has it? */
-RMI_FN rm_result rmi_chk_same(rmi_chk *k, uint32_t tensor, uint32_t what)
-{
-    static const char *const names[] = {"value", "gradient", "state"};
-    const rmi_tensor *info = &k->graph->tensors[tensor];
-    int param = info->kind == RMI_PARAM, value = info->is_output || param || info->kind == RMI_CONST;
-    uint32_t buf = rmi_low_buf(k->graph, (rmi_buf_kind)what, tensor);
-    const unsigned char *want = what == RM_GRAD ? k->whole[tensor] : k->value[buf], *p;
-    uint64_t bytes = rmi_low_bytes(k->graph, buf);
-    size_t at = 0;
-    if (what == RM_VALUE ? !value : what == RM_STATE ? !param
-                         : !info->has_grad || !rmi_seq_grad_stays(k->graph, k->program->step, tensor))
-        return RM_OK;
-    if (!bytes) return RM_OK;
-    p = rmi_exe_address(k->exec, rmi_graph_handle(k->graph, tensor), what, 0, &bytes);
-    if (!p) return RM_ERROR_ARGUMENT;
-    while (at < bytes && p[at] == want[at]) at++;
-    if (at == bytes) return RM_OK;
-    return rmi_err_set(&k->exec->err, RM_ERROR_CHECK, "tensor %s: its %s after the planned step differs from that of a "
-                       "step that keeps everything, from byte %u of %u on, though each callback alone keeps its word; "
-                       "look for a callback that remembers something between calls, and report it if there is none",
-                       info->name, names[what], (uint64_t)at, bytes);
-}
-
-/* One planned step, and what it leaves. */
+/* One planned step: values, gradients and states must be as the walk left them, bit for bit. */
 RMI_FN rm_result rmi_chk_planned(rmi_chk *k, const rm_step *step)
 {
-    uint32_t i;
+    static const char *const names[] = {"value", "gradient", "state"};
+    const rm_graph *graph = k->graph;
+    uint32_t buf;
     rm_result result;
     if (k->unsteady) return RM_OK;
     result = rmi_exe_step(k->exec, step);
     if (result == RM_OK) result = rmi_exe_drain(k->exec);
-    for (i = 0; i < 3 * k->graph->n_tensors && result == RM_OK; i++) result = rmi_chk_same(k, i / 3, i % 3);
+    for (buf = 0; buf < 3 * graph->n_tensors && result == RM_OK; buf++) {
+        uint32_t id, what = rmi_low_kind(graph, buf, &id); /* as RM_VALUE ... */
+        const rmi_tensor *tensor = &graph->tensors[id];
+        const unsigned char *want = what == RM_GRAD ? k->whole[id] : k->value[buf], *p;
+        uint64_t bytes = rmi_low_bytes(graph, buf), at = 0;
+        int stays = what == RM_GRAD ? tensor->has_grad && rmi_seq_grad_stays(graph, k->program->step, id)
+                                    : tensor->kind == RMI_PARAM ||
+                                          (what == RM_VALUE && (tensor->is_output || tensor->kind == RMI_CONST));
+        if (!stays || !bytes) continue;
+        p = rmi_exe_address(k->exec, rmi_graph_handle(graph, id), what, 0, &bytes);
+        while (p && at < bytes && p[(size_t)at] == want[(size_t)at]) at++;
+        if (!p) result = RM_ERROR_ARGUMENT;
+        else if (at < bytes)
+            result = rmi_err_set(&k->exec->err, RM_ERROR_CHECK, "tensor %s: its %s after the planned step differs from "
+                                 "that of a step that keeps everything, from byte %u of %u on, though each callback "
+                                 "alone keeps its word; look for a callback that remembers something between calls, and "
+                                 "report it if there is none", tensor->name, names[what], at, bytes);
+    }
     k->exec->last = NULL; /* its outputs go when all is put back */
     return result;
 }
