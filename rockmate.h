@@ -3623,7 +3623,8 @@ RMI_FN rm_result rmi_sch_space_make(rmi_arena *mem, rmi_space *space)
     return RMI_TABLES(mem, RMI_T(space->mark, 2 * space->leaves), RMI_T(space->latest, 2 * space->leaves));
 }
 
-/* Marks the bytes [from, to). Returns the latest mark on any of them before. Ends that are no end point count as the next one. */
+/* Marks the bytes [from, to). Returns the latest mark on any of them before. Ends that are no end point count as the
+   next one. */
 RMI_FN uint64_t rmi_sch_mark(rmi_space *space, uint64_t from, uint64_t to, uint64_t mark)
 {
     size_t first = space->leaves + rmi_lower_bound(space->cut, space->n_cut, from), low = first, node,
@@ -4140,7 +4141,8 @@ RMI_FN rm_result rmi_sim_may_opt(rmi_sim *s, rmi_run run)
     for (i = 0; i < s->graph->n_barriers; i++)
         if (!s->now.passed[i]) return rmi_sim_fail(s, "barrier %s comes before any update", s->graph->barriers[i].name);
     if ((run.way == RMI_OPT ? tensor->opt : tensor->opt_host) != RMI_INF) return RM_OK;
-    return rmi_sim_fail(s, "the update of %s cannot run on the %s", tensor->name, run.way == RMI_OPT ? "device" : "host");
+    return rmi_sim_fail(s, "the update of %s cannot run on the %s", tensor->name,
+                        run.way == RMI_OPT ? "device" : "host");
 }
 
 /* May a run come now, whatever is where? */
@@ -4447,7 +4449,8 @@ RMI_FN rmi_content rmi_sim_initial(const rmi_sim *s, uint32_t buf)
 {
     uint32_t i, adds = rmi_low_adds_to_earlier(s->program->step) ? 1 : 0;
     rmi_buf_kind kind = rmi_low_kind(s->graph, buf, &i);
-    return rmi_sim_content(0, kind == RMI_BUF_GRAD ? adds : kind == RMI_BUF_STATE || s->graph->tensors[i].kind != RMI_ACT);
+    if (kind != RMI_BUF_GRAD) adds = kind == RMI_BUF_STATE || s->graph->tensors[i].kind != RMI_ACT;
+    return rmi_sim_content(0, adds);
 }
 
 /* Nothing has run; the caller's memory, what has no bytes and what has a home is there. */
@@ -5118,8 +5121,8 @@ RMI_FN int rmi_seq_can_share(rmi_seq *q, uint32_t i, uint32_t dout, uint32_t p)
     return 1;
 }
 
-/* The current instance of a buffer if its last use is run p, its bytes are an activation's (or gradient's, or saved) and every
-   other name on them is dead. */
+/* The current instance of a buffer if its last use is run p, its bytes are an activation's (or gradient's, or saved)
+   and every other name on them is dead. */
 RMI_FN uint32_t rmi_seq_dying(rmi_seq *q, uint32_t buf, uint32_t p)
 {
     uint32_t i = q->cur[buf], k;
@@ -5303,8 +5306,8 @@ RMI_FN uint32_t rmi_seq_root(const rm_graph *graph, uint32_t buf)
     return rmi_low_kind(graph, buf, &tensor) == RMI_BUF_VALUE ? graph->tensors[tensor].root : buf;
 }
 
-/* A backward that reads a const by that buffer as it is before an op changes it: that op, and before that one the op that must
-   have changed it, or RMI_NONE. Returns whether it is one. */
+/* A backward that reads a const by that buffer as it is before an op changes it: that op, and the op that must have
+   changed it before (RMI_NONE: none). Returns whether it is one. */
 RMI_FN int rmi_seq_early(const rmi_seq_queue *queue, rmi_run run, uint32_t buf, uint32_t *op, uint32_t *before)
 {
     uint32_t tensor, version;
@@ -5340,8 +5343,8 @@ RMI_FN int rmi_seq_may_run(const rmi_seq_queue *queue, rmi_run run)
     return run.way != RMI_FWD || queue->ran[run.id] || !queue->waiting[run.id];
 }
 
-/* Adds a run's reads of consts as they are early to those that are waited for (1), or takes them off (-1). Returns how many ops
-   need not wait any more. */
+/* Adds a run's reads of consts as they are early to those that are waited for (1), or takes them off (-1). Returns how
+   many ops need not wait any more. */
 RMI_FN int rmi_seq_wait(rmi_seq_queue *queue, rmi_run run, int more)
 {
     uint32_t i, op, before;
@@ -17487,34 +17490,27 @@ RMI_FN rm_result rmi_event_holds(rmi_event_writer *w)
     return RM_OK;
 }
 
-/* --- homes */
-
-/* What copies a buffer that lasts from step to step is in at the step's edge: 1 on the device, 2 in host memory. number: >>lower's. */
-RMI_FN uint32_t rmi_event_edge(const rmi_event_writer *w, uint32_t number)
+/* Where >>lower's buffer is when the step begins, in bits: 1 always on the device, 2 there at the edge, 4 as an input;
+   8 in host memory. */
+RMI_FN uint32_t rmi_event_begins(const rmi_event_writer *w, uint32_t number)
 {
     const rmi_step *s = w->cost->step;
     const rmi_costs *x = w->costs;
-    uint32_t buffer = s->buffer_of[number], life;
+    uint32_t id, life, buffer = s->buffer_of[number];
+    rmi_buf_kind kind = rmi_low_kind(s->graph, number, &id);
+    const rmi_tensor *t = &s->graph->tensors[id];
     const rmi_step_buffer *b = buffer == RMI_NONE ? NULL : &s->buffers[buffer];
-    if (!b || (b->kind != RMI_STEP_WEIGHT && b->kind != RMI_STEP_STATE)) return 1;
-    if (w->schedule->home[b->param] < (b->kind == RMI_STEP_STATE ? RMI_HOME_STATE_AWAY : RMI_HOME_AWAY)) return 1;
+    if (rmi_low_external(s->graph, number) || !rmi_low_bytes(s->graph, number) || t->kind == RMI_ACT || t->root != id ||
+        (kind != RMI_BUF_VALUE && t->kind != RMI_PARAM) ||
+        (kind == RMI_BUF_GRAD && !(t->consumers.n && rmi_low_grads_resident(s->kind))))
+        return 0;
+    if (kind == RMI_BUF_VALUE && t->kind == RMI_INPUT) return 4;
+    if (!b || (b->kind != RMI_STEP_WEIGHT && b->kind != RMI_STEP_STATE) ||
+        w->schedule->home[b->param] < (b->kind == RMI_STEP_STATE ? RMI_HOME_STATE_AWAY : RMI_HOME_AWAY))
+        return 1;
     for (life = x->last_life[buffer]; life < RMI_COST_AT_HOME && x->lives[life].previous < RMI_COST_AT_HOME;)
         life = x->lives[life].previous;
-    if (life >= RMI_COST_AT_HOME) return 2;
-    return x->ins[x->lives[life].in].stays || x->ins[x->lives[life].in].wraps ? 3 : 2;
-}
-
-/* Does the step begin with it? 2: it is an input. */
-RMI_FN int rmi_event_begins(const rmi_event_writer *w, uint32_t number)
-{
-    const rm_graph *g = w->cost->step->graph;
-    uint32_t id;
-    rmi_buf_kind kind = rmi_low_kind(g, number, &id);
-    const rmi_tensor *t = &g->tensors[id];
-    if (rmi_low_external(g, number) || !rmi_low_bytes(g, number) || t->kind == RMI_ACT || t->root != id) return 0;
-    if (kind == RMI_BUF_VALUE) return t->kind == RMI_INPUT ? 2 : 1;
-    if (t->kind != RMI_PARAM) return 0;
-    return kind == RMI_BUF_STATE || (t->consumers.n && rmi_low_grads_resident(w->cost->step->kind));
+    return life < RMI_COST_AT_HOME && (x->ins[x->lives[life].in].stays || x->ins[x->lives[life].in].wraps) ? 8 | 2 : 8;
 }
 
 /* Homes at offsets of their own. What the step before still copies out has one, too, until that is over. */
@@ -17525,28 +17521,23 @@ RMI_FN rm_result rmi_event_homes(rmi_event_writer *w)
     rmi_seq_list *list = w->list;
     uint32_t number, pass, i, all = 3 * s->graph->n_tensors;
     uint64_t top[2] = {0, 0};
-    list->homes = RMI_NEW(w->mem, rmi_home, 2 * (size_t)all + x->n_outs);
-    if (!list->homes) return RM_ERROR_MEMORY;
-    for (pass = 0; pass < 4; pass++) /* always on the device; there at the edge; inputs; in host memory */
+    rmi_home *home = list->homes = RMI_NEW(w->mem, rmi_home, 2 * (size_t)all + x->n_outs);
+    if (!home) return RM_ERROR_MEMORY;
+    for (pass = 0; pass < 4; pass++)
         for (number = 0; number < all; number++) {
-            int begins = rmi_event_begins(w, number);
-            uint32_t edge = begins ? rmi_event_edge(w, number) : 0;
-            rmi_home *home = &list->homes[list->n_homes];
-            if (!begins || !(pass == 3 ? edge & 2 : pass == 2 ? begins == 2 : begins == 1 && edge == (pass ? 3u : 1u)))
-                continue;
+            if (!(rmi_event_begins(w, number) >> pass & 1)) continue;
             home->buf = number;
             home->host = pass == 3;
-            home->offset = top[pass == 3];
+            home++->offset = top[pass == 3];
             top[pass == 3] += rmi_round_up(rmi_low_bytes(s->graph, number), s->granule);
-            list->n_homes++;
         }
+    list->n_homes = (size_t)(home - list->homes);
     for (i = 0; i < x->n_outs; i++) {
-        rmi_home *home = &list->homes[list->n_homes + list->n_late];
         if (x->outs[i].stays || x->outs[i].edge || !x->outs[i].wraps || !x->outs[i].at) continue;
         home->buf = s->buffers[x->lives[x->outs[i].life].buffer].number;
         home->host = 2;
-        home->offset = top[0];
         home->until = list->at[x->outs[i].at - 1];
+        home++->offset = top[0];
         top[0] += w->cost->stretches[x->lives[x->outs[i].life].stretch].room;
         list->n_late++;
     }
