@@ -11803,7 +11803,7 @@ RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n,
 
 /* =====================================================================================================================
    >>bound - lower bounds on memory and time
-   In: a sealed graph, a limit of bytes. Out: numbers that no legal plan can be below, whatever it recomputes, in any
+   In: a step of >>step, a limit of bytes. Out: numbers that no legal plan can be below, whatever it recomputes, in any
    order of runs, with any variants. Memory: what persists, and the most that one run needs at once. Time: every run
    once, and the least that must be made again since it does not fit beside what runs at some moments; there each byte
    has a price (Lagrange), and for given prices what is left is a Steiner problem, which dual ascent (Wong 1984)
@@ -11811,239 +11811,429 @@ RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n,
    look at a moment, some 30 ascents to price it.
    ================================================================================================================== */
 
-/* Have all forms of the op the same parts? Each part may then run in a form of its own; else some part of some form
-   surely runs. */
-RMI_FN int rmi_bnd_alike(const rmi_op *op)
+#define RMI_BND_TOGETHER 16u /* moments at once */
+#define RMI_BND_NODES 2048u  /* of branch and bound */
+#define RMI_BND_OWN 8u       /* choices of a moment's own workspace */
+
+/* A workspace of the moment's own run, and what the run takes longer, at least, with no more than that. */
+typedef struct rmi_bnd_workspace {
+    uint64_t bytes, slower_ns;
+} rmi_bnd_workspace;
+
+/* A moment: a run, what surely runs before and after it, and what it holds. */
+typedef struct rmi_bnd_moment {
+    uint32_t task;           /* the run */
+    uint8_t *before, *after; /* by task */
+    const uint8_t *upto;     /* by task: of what comes after x only these read anything; or NULL: all */
+    uint8_t *there;          /* by buffer: x reads it, or makes it */
+    uint64_t held, wanted;   /* bytes: with the least workspace; of values made before x that later runs read */
+    rmi_bnd_workspace own[RMI_BND_OWN]; /* n_own of them, the largest first */
+    uint32_t n_own;
+} rmi_bnd_moment;
+
+typedef struct rmi_bnd {
+    const rmi_step *step;
+    rmi_arena *mem;
+    uint64_t limit;         /* bytes, beside the step's resident ones */
+    int link;               /* buffers may move to host memory and back; lasting ones are not on the device for sure */
+    int priced;             /* the tables say enough for more than every run once */
+    uint8_t *odd;           /* by op: variants differ in the parts of its backward, or there are too many to know all */
+    uint32_t *group;        /* by buffer: gradients that may be one piece of memory, or RMI_NONE */
+    uint64_t *bytes, *most; /* by buffer: surely taken; scratch */
+    uint32_t *stamp, turn;  /* by buffer: seen in this turn */
+    uint8_t *flag;          /* by buffer: scratch */
+    uint64_t *first, *again; /* by op: least ns of a run, of a repeat */
+    uint64_t *ns;           /* by access: least ns of a task that is no forward, in this mode; RMI_INF: does not fit */
+    uint64_t *holds, *takes; /* by task: bytes that it holds at least; in its fastest mode and way */
+    uint8_t *must;          /* by task: runs in every plan */
+    uint64_t *least, common; /* by task: ns that it takes in every plan, at least; their sum */
+    uint32_t *pred0, *pred; /* by task: what surely runs before, directly */
+    size_t n_pred, cap_pred;
+    rmi_bnd_moment at;
+    int up, down;             /* a unit of value is 2^-up or 2^down ns */
+    uint64_t most_price;      /* prices: 2^-20 units a byte */
+    uint64_t hint;            /* a price to begin with: an eighth of all time for all bytes */
+    uint64_t work, most_work; /* ways looked at */
+    uint64_t enough;          /* ns: a bound of so much ends the work */
+} rmi_bnd;
+
+RMI_FN uint32_t rmi_bnd_modes(const rmi_step *step, uint32_t task)
 {
-    uint32_t f;
-    for (f = 1; f < op->n_forms && rmi_low_same_parts(&op->forms[0], &op->forms[f]);) f++;
-    return f >= op->n_forms;
+    return step->tasks[task].way <= RMI_BWD ? step->n_modes[step->tasks[task].id] : 1u;
 }
 
-/* Is tensor t read by some part of the op's backward, whichever forms its parts take? */
-RMI_FN int rmi_bnd_read_always(const rmi_op *op, uint32_t t)
+/* Bytes that the task surely holds while it runs in this mode, beside workspace and gradients that may lie over what
+   others leave. */
+RMI_FN uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
 {
-    uint32_t f, p, wanted = 0, reads = 0;
-    int alike = rmi_bnd_alike(op);
-    for (p = 0; alike && p < op->forms[0].n_parts; p++) {
-        if (!rmi_low_part_wanted(op, &op->forms[0].parts[p])) continue;
-        for (f = 0; f < op->n_forms && rmi_list_has(&op->forms[f].parts[p].needs, t);) f++;
-        if (f == op->n_forms) return 1;
+    const rmi_step *step = b->step;
+    const rmi_step_access *access = &step->accesses[step->tasks[task].access + mode];
+    uint64_t sum = 0, shared = 0;
+    uint32_t q, n = access->reads.n;
+    b->turn++;
+    for (q = 0; q < n + access->makes.n; q++) {
+        const rmi_step_target *target =
+            q < n || step->tasks[task].way == RMI_FWD ? NULL : &step->targets[access->makes.at + q - n];
+        uint32_t u = target ? target->buffer : step->pool[q < n ? access->reads.at + q : access->makes.at + q - n];
+        if (b->stamp[u] == b->turn) continue;
+        b->stamp[u] = b->turn;
+        if (target && (target->over.n || target->rename)) continue;
+        if (!target && b->group[u] != RMI_NONE) shared = rmi_max(shared, b->bytes[u]);
+        else sum += b->bytes[u];
     }
-    for (f = 0; !alike && f < op->n_forms; f++)
-        for (p = 0; p < op->forms[f].n_parts; p++) {
-            if (!rmi_low_part_wanted(op, &op->forms[f].parts[p])) continue;
-            wanted++;
-            reads += (uint32_t)rmi_list_has(&op->forms[f].parts[p].needs, t);
+    return sum + shared;
+}
+
+/* Can a backward in this mode take no time, since all that it gives may be other names of its output's gradient? */
+RMI_FN int rmi_bnd_free(const rmi_step *step, const rmi_step_access *access)
+{
+    uint32_t q;
+    for (q = 0; q < access->makes.n && access->may_be_free; q++)
+        if (!step->targets[access->makes.at + q].rename) return 0;
+    return access->may_be_free;
+}
+
+/* What each task takes at least, of the ways that fit within the limit, and holds. */
+RMI_FN void rmi_bnd_times(rmi_bnd *b)
+{
+    const rmi_step *step = b->step;
+    uint32_t i, k, r, q;
+    for (i = 0; i < step->n_tasks; i++) {
+        const rmi_step_task *task = &step->tasks[i];
+        int forward = task->way == RMI_FWD;
+        uint64_t any = RMI_INF;
+        b->holds[i] = RMI_INF;
+        if (forward) b->first[i] = b->again[i] = RMI_INF;
+        for (k = 0; k < rmi_bnd_modes(step, i); k++) {
+            const rmi_step_access *access = &step->accesses[task->access + k];
+            uint64_t held = rmi_bnd_held(b, i, k);
+            int is_free = rmi_bnd_free(step, access);
+            any = rmi_min(any, access->least_ns);
+            if (!forward) b->ns[task->access + k] = RMI_INF;
+            for (r = 0; r < 1u + (uint32_t)forward; r++) {
+                uint64_t *least = !forward ? &b->ns[task->access + k] : r ? &b->again[i] : &b->first[i];
+                for (q = access->ways[0][r].at; q < access->ways[0][r].at + access->ways[0][r].n; q++) {
+                    const rmi_step_way *way = &step->ways[q];
+                    uint64_t over = way->inplace == RMI_NONE || !access->first_is_output ? 0
+                                    : step->buffers[step->pool[access->makes.at]].bytes;
+                    uint64_t bytes = rmi_sub(held, over) + way->workspace;
+                    b->holds[i] = rmi_min(b->holds[i], bytes);
+                    if (!r && q == access->ways[0][0].at && (task->way > RMI_BWD || k == step->fastest_mode[task->id]))
+                        b->takes[i] = held + way->workspace;
+                    if (bytes <= b->limit) *least = rmi_min(*least, is_free ? 0 : way->ns);
+                }
+            }
         }
-    return wanted && reads == wanted;
-}
-
-/* Which forwards every plan must run: those that outputs, backwards and ops with lasting effects cannot do without. */
-RMI_FN void rmi_bnd_must_run(const rm_graph *g, uint32_t step, uint8_t *must, uint8_t *read)
-{
-    uint32_t i, k;
-    for (i = 0; i < g->n_tensors; i++) read[i] = g->tensors[i].is_output;
-    for (i = 0; i < g->n_ops && rmi_low_has_backward(step); i++) {
-        const rmi_op *op = &g->ops[i];
-        for (k = 0; k < op->out.n + op->in.n && op->has_bwd; k++) { /* read by every form of this backward */
-            uint32_t t = k < op->out.n ? op->out.at[k] : op->in.at[k - op->out.n];
-            if (rmi_bnd_read_always(op, t)) read[t] = 1;
-        }
-    }
-    for (i = g->n_ops; i-- > 0;) {
-        const rmi_op *op = &g->ops[i];
-        must[i] = op->mutates.n || (op->flags & RM_ONCE);
-        for (k = 0; k < op->out.n; k++) must[i] |= read[op->out.at[k]];
-        for (k = 0; k < op->in.n && must[i]; k++) read[op->in.at[k]] = 1;
+        if (forward && b->first[i] == RMI_INF) b->first[i] = any; /* there is no plan, or none that runs it */
+        if (forward && b->again[i] == RMI_INF) b->again[i] = any;
+        if (!forward && k == 1 && b->ns[task->access] == RMI_INF) b->ns[task->access] = any;
     }
 }
 
-RMI_FN int rmi_bnd_part_free(const rm_graph *g, const rmi_op *op, const rmi_part *p)
+RMI_FN int rmi_bnd_reads(const rmi_bnd *b, const rmi_step_access *access, uint32_t u)
 {
-    uint32_t i;
-    for (i = 0; i < op->grad_in.n; i++) {
-        uint32_t t = op->grad_in.at[i];
-        if (rmi_list_has(&p->grads, t) && ((!rmi_list_has(&op->share, t) && op->view != t) ||
-                                           g->tensors[t].grad_bytes != g->tensors[op->out.at[0]].grad_bytes))
-            return 0;
-    }
-    return 1;
-}
-
-/* Least time of an op's backward. */
-RMI_FN uint64_t rmi_bnd_bwd_ns(const rm_graph *g, const rmi_op *op)
-{
-    uint64_t sum = 0, least, any = RMI_INF;
-    uint32_t f, p;
-    int alike = rmi_bnd_alike(op);
-    for (p = 0; alike && p < op->forms[0].n_parts; p++) {
-        if (!rmi_low_part_wanted(op, &op->forms[0].parts[p])) continue;
-        for (least = RMI_INF, f = 0; f < op->n_forms; f++)
-            least = rmi_min(least, rmi_bnd_part_free(g, op, &op->forms[f].parts[p]) ? 0 : op->forms[f].parts[p].bwd);
-        sum += least;
-    }
-    for (f = 0; !alike && f < op->n_forms; f++)
-        for (p = 0; p < op->forms[f].n_parts; p++) {
-            const rmi_part *q = &op->forms[f].parts[p];
-            if (rmi_low_part_wanted(op, q)) any = rmi_min(any, rmi_bnd_part_free(g, op, q) ? 0 : q->bwd);
-        }
-    return any == RMI_INF ? sum : any;
-}
-
-/* Time that no step of this kind can be below: everything that must run, once, at its cheapest. */
-RMI_FN rm_result rmi_bnd_time(rmi_arena *mem, const rm_graph *g, uint32_t step, uint64_t *bound)
-{
-    uint8_t *must = RMI_NEW(mem, uint8_t, g->n_ops), *read = RMI_NEW(mem, uint8_t, g->n_tensors);
-    uint32_t i, f;
-    *bound = 0;
-    if (!must || !read) return RM_ERROR_MEMORY;
-    rmi_bnd_must_run(g, step, must, read);
-    for (i = 0; i < g->n_ops; i++) {
-        const rmi_op *op = &g->ops[i];
-        uint64_t fwd = RMI_INF;
-        for (f = 0; f < op->n_forms; f++) fwd = rmi_min(fwd, op->forms[f].fwd);
-        if (must[i] && op->view == RMI_NONE) *bound += fwd;
-        if (op->has_bwd && rmi_low_has_backward(step)) *bound += rmi_bnd_bwd_ns(g, op);
-    }
-    for (i = 0; i < g->n_tensors && rmi_low_has_update(step); i++)
-        if (g->tensors[i].updates && g->tensors[i].opt_host == RMI_INF) *bound += g->tensors[i].opt;
-    for (i = 0; i < g->n_barriers && rmi_low_has_update(step); i++) *bound += g->barriers[i].ns;
-    return RM_OK;
-}
-
-/* Sums the bytes of distinct roots; scratch: by tensor, all 0 and so again after rmi_bnd_forget. */
-typedef struct rmi_bnd_set {
-    const rm_graph *g;
-    uint8_t *in;
-    uint32_t *list, n;
-    int persistent; /* weights count as well (they cannot leave the device) and are in the base */
-    uint64_t bytes;
-} rmi_bnd_set;
-
-RMI_FN void rmi_bnd_add(rmi_bnd_set *set, uint32_t t)
-{
-    const rmi_tensor *x;
-    t = set->g->tensors[t].root;
-    x = &set->g->tensors[t];
-    if (set->in[t] || x->external || (set->persistent && x->kind != RMI_ACT && x->kind != RMI_INPUT)) return;
-    set->in[t] = 1;
-    set->list[set->n++] = t;
-    set->bytes += x->bytes;
-}
-RMI_FN uint64_t rmi_bnd_forget(rmi_bnd_set *set)
-{
-    uint64_t bytes = set->bytes;
-    while (set->n) set->in[set->list[--set->n]] = 0;
-    set->bytes = 0;
-    return bytes;
-}
-
-RMI_FN uint64_t rmi_bnd_fwd_bytes(rmi_bnd_set *set, const rmi_op *op)
-{
-    uint64_t best = RMI_INF;
-    uint32_t f, k;
-    for (f = 0; f < op->n_forms; f++) {
-        const rmi_form *x = &op->forms[f];
-        uint64_t bytes, over = 0;
-        for (k = 0; k < op->in.n; k++) rmi_bnd_add(set, op->in.at[k]);
-        for (k = 0; k < op->out.n; k++) rmi_bnd_add(set, op->out.at[k]);
-        bytes = rmi_bnd_forget(set) + x->fwd_ws;
-        if (x->inplace != RMI_NONE)
-            over = rmi_min(set->g->tensors[op->out.at[0]].bytes, set->g->tensors[x->inplace].bytes);
-        best = rmi_min(best, rmi_sub(bytes, over));
-    }
-    return best;
-}
-
-/* May the gradient of t be one of several names of the same bytes? Of such gradients only the largest surely takes
-   bytes. */
-RMI_FN int rmi_bnd_shared(const rm_graph *g, uint32_t t)
-{
-    const rmi_list *c = &g->tensors[t].consumers;
-    uint32_t i;
-    for (i = 0; i < c->n; i++)
-        if (rmi_list_has(&g->ops[c->at[i]].share, t)) return 1;
+    uint32_t q;
+    for (q = 0; q < access->reads.n; q++)
+        if (b->step->pool[access->reads.at + q] == u) return 1;
     return 0;
 }
 
-RMI_FN void rmi_bnd_add_grad(const rm_graph *g, uint32_t t, uint64_t *sum, uint64_t *shared)
+/* Is value u (a root) read by the task in every mode? */
+RMI_FN int rmi_bnd_always(const rmi_bnd *b, uint32_t task, uint32_t u)
 {
-    uint64_t bytes = g->tensors[t].grad_bytes;
-    if (!rmi_bnd_shared(g, t)) *sum += bytes;
-    else *shared = rmi_max(*shared, bytes);
+    const rmi_step_task *t = &b->step->tasks[task];
+    uint32_t k;
+    for (k = 0; t->way == RMI_BWD && k < b->step->n_modes[t->id]; k++)
+        if (b->ns[t->access + k] != RMI_INF && !rmi_bnd_reads(b, &b->step->accesses[t->access + k], u)) return 0;
+    return t->way != RMI_BWD || !b->odd[t->id];
 }
 
-/* Bytes that the part of the op's backward which holds most holds in every form; of forms with other parts each the
-   bytes of the part that holds least. */
-RMI_FN uint64_t rmi_bnd_bwd_bytes(rmi_bnd_set *set, const rmi_op *op, uint32_t step)
+/* What a forward that leaves what this mode of its backward reads takes longer than the fastest, at least. 0: not known. */
+RMI_FN uint64_t rmi_bnd_saving_ns(const rmi_bnd *b, uint32_t op, uint32_t mode)
 {
-    uint64_t most = 0, any = RMI_INF;
-    uint32_t f, k, p, n = 0;
-    int alike = rmi_bnd_alike(op);
-    for (f = 0; f < op->n_forms; f++) n = (uint32_t)rmi_max(n, op->forms[f].n_parts);
-    for (p = 0; p < n; p++) {
-        uint64_t best = RMI_INF;
-        for (f = 0; f < op->n_forms; f++) {
-            const rmi_form *x = &op->forms[f];
-            const rmi_part *q = &x->parts[p];
-            uint64_t grads = 0, shared = 0, bytes;
-            if (p >= x->n_parts || !rmi_low_part_wanted(op, q)) continue;
-            for (k = 0; k < q->needs.n; k++) rmi_bnd_add(set, q->needs.at[k]);
-            bytes = rmi_bnd_forget(set) + q->bwd_ws + (q->needs_saved ? x->saved : 0);
-            for (k = 0; k < op->grad_out.n; k++) rmi_bnd_add_grad(set->g, op->grad_out.at[k], &bytes, &shared);
-            for (k = 0; k < op->grad_in.n; k++) {
-                const rmi_tensor *t = &set->g->tensors[op->grad_in.at[k]];
-                if (!rmi_list_has(&q->grads, op->grad_in.at[k]) || (t->external && t->kind == RMI_PARAM)) continue;
-                if (set->persistent && t->kind == RMI_PARAM && rmi_low_grads_resident(step)) continue; /* in the base */
-                /* else it may lie over other bytes */
-                if (!x->n_overs && !op->share.n && op->view == RMI_NONE) grads += t->grad_bytes;
-            }
-            best = rmi_min(best, bytes + shared + grads);
-        }
-        if (best == RMI_INF) continue;
-        most = rmi_max(most, best);
-        any = rmi_min(any, best);
-    }
-    return alike ? most : any == RMI_INF ? 0 : any;
+    const rmi_step *step = b->step;
+    const rmi_step_access *access = &step->accesses[step->tasks[op].access + mode];
+    if (b->link || step->n_backward[op] > 1 || access->saved == RMI_NONE) return 0;
+    return rmi_min(rmi_sub(step->ways[access->ways[1][0].at].ns, b->first[op]),
+                   rmi_sub(step->ways[access->ways[1][1].at].ns, b->again[op]));
 }
 
-/* An arena that no legal plan can be below. moves: buffers may be copied to host memory and back. */
-RMI_FN rm_result rmi_bnd_bytes(rmi_arena *mem, const rm_graph *g, uint32_t step, int moves, uint64_t *bound)
+/* Least ns of a task that is no forward in this mode, with what its forward takes longer for it. */
+RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *b, uint32_t task, uint32_t mode)
 {
-    uint8_t *must = RMI_NEW(mem, uint8_t, g->n_ops), *read = RMI_NEW(mem, uint8_t, g->n_tensors);
-    uint64_t base = 0, most = 0, inputs = 0, grads = 0, shared = 0;
-    rmi_bnd_set set;
-    uint32_t i;
-    memset(&set, 0, sizeof set);
-    set.g = g;
-    set.persistent = !moves;
-    set.in = RMI_NEW(mem, uint8_t, g->n_tensors);
-    set.list = RMI_NEW(mem, uint32_t, g->n_tensors);
-    if (!must || !read || !set.in || !set.list) return RM_ERROR_MEMORY;
-    rmi_bnd_must_run(g, step, must, read);
-    for (i = 0; i < g->n_tensors && !moves; i++) {
-        const rmi_tensor *t = &g->tensors[i];
-        int updates = t->updates && rmi_low_has_update(step);
-        if (t->external) continue;
-        if ((t->kind == RMI_PARAM || t->kind == RMI_CONST) && (read[i] || updates)) base += t->bytes;
-        if (updates) base += t->state_bytes;
-        if (t->kind == RMI_INPUT && read[i]) inputs += t->bytes;
-        if (t->kind == RMI_PARAM && t->consumers.n && rmi_low_has_backward(step)) {
-            if (rmi_low_grads_resident(step)) base += t->grad_bytes;
-            else if (g->n_barriers || !updates) rmi_bnd_add_grad(g, i, &grads, &shared);
+    const rmi_step_task *t = &b->step->tasks[task];
+    uint64_t ns = b->ns[t->access + mode];
+    return ns == RMI_INF || t->way != RMI_BWD ? ns : ns + rmi_bnd_saving_ns(b, t->id, mode);
+}
+
+/* Least ns of a task in every plan; where variants differ in their parts some part of some of them runs for all. */
+RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *b, uint32_t task)
+{
+    const rmi_step *step = b->step;
+    const rmi_step_task *t = &step->tasks[task];
+    uint64_t least = RMI_INF;
+    uint32_t k, p;
+    int odd = t->way == RMI_BWD && b->odd[t->id];
+    if (t->way == RMI_FWD) return b->must[task] && step->n_modes[t->id] < RMI_STEP_MODES ? b->first[task] : 0;
+    if (b->link && t->way == RMI_OPT && step->graph->tensors[t->id].opt_host != RMI_INF) return 0;
+    for (k = 0; k < rmi_bnd_modes(step, task) && !odd; k++) least = rmi_min(least, rmi_bnd_mode_ns(b, task, k));
+    for (p = 0; odd && p < step->n_backward[t->id] && task == step->backward[t->id]; p++)
+        for (k = 0; k < step->n_modes[t->id] && step->n_modes[t->id] < RMI_STEP_MODES; k++) {
+            uint32_t access = step->tasks[task + p].access + k;
+            if (!step->accesses[access].absent) least = rmi_min(least, b->ns[access]);
         }
-    }
-    most = rmi_max(inputs, grads + shared);
-    for (i = 0; i < g->n_ops; i++) {
-        if (must[i] && g->ops[i].view == RMI_NONE) most = rmi_max(most, rmi_bnd_fwd_bytes(&set, &g->ops[i]));
-        if (g->ops[i].has_bwd && rmi_low_has_backward(step))
-            most = rmi_max(most, rmi_bnd_bwd_bytes(&set, &g->ops[i], step));
-    }
-    *bound = base + most;
+    return least == RMI_INF ? 0 : least;
+}
+
+RMI_FN rm_result rmi_bnd_put_pred(rmi_bnd *b, uint32_t p)
+{
+    if (!RMI_GROW(b->mem, b->pred, b->cap_pred, b->n_pred + 1)) return RM_ERROR_MEMORY;
+    b->pred[b->n_pred++] = p;
     return RM_OK;
 }
 
+/* The forward that makes buffer u, or RMI_NONE: an input, a gradient. */
+RMI_INLINE uint32_t rmi_bnd_maker(const rmi_step *step, uint32_t u) { return step->buffers[u].maker; }
+
+RMI_INLINE int rmi_bnd_is_grad(const rmi_step *step, uint32_t u) { return step->buffers[u].kind == RMI_STEP_GRADIENT; }
+
+#define RMI_BND_UP 64u /* ops that are looked back */
+
+/* Of a backward whose modes read different things: forwards from which all modes' reads come. seen, count: by op;
+   count is all 0. */
+RMI_FN rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uint32_t *count)
+{
+    const rmi_step *step = b->step;
+    const rmi_step_task *t = &step->tasks[task];
+    uint32_t j, q, o, p, low = t->id > RMI_BND_UP ? t->id - RMI_BND_UP : 0, modes = 0;
+    for (j = 0; j < step->n_modes[t->id]; j++) {
+        const rmi_step_access *access = &step->accesses[t->access + j];
+        if (b->ns[t->access + j] == RMI_INF) continue;
+        modes++;
+        b->turn++;
+        for (q = 0; q < access->reads.n; q++) {
+            uint32_t maker = rmi_bnd_maker(step, step->pool[access->reads.at + q]);
+            if (maker != RMI_NONE) seen[maker] = b->turn;
+        }
+        for (o = t->id + 1; o-- > low;) {
+            if (seen[o] != b->turn) continue;
+            count[o]++;
+            for (p = b->pred0[o]; p < b->pred0[o + 1]; p++) seen[b->pred[p]] = b->turn;
+        }
+    }
+    for (o = low; o <= t->id; count[o++] = 0)
+        if (modes && count[o] == modes) RMI_TRY(rmi_bnd_put_pred(b, o));
+    return RM_OK;
+}
+
+/* What surely runs before each task, directly. */
+RMI_FN rm_result rmi_bnd_preds(rmi_bnd *b)
+{
+    const rmi_step *step = b->step;
+    uint32_t i, q, k, *seen = RMI_NEW(b->mem, uint32_t, step->n_tasks),
+                      *count = RMI_NEW(b->mem, uint32_t, step->graph->n_ops);
+    if (!seen || !count) return RM_ERROR_MEMORY;
+    for (i = 0; i < step->n_tasks; i++) {
+        const rmi_step_task *task = &step->tasks[i];
+        const rmi_step_access *access = &step->accesses[task->access];
+        b->pred0[i] = (uint32_t)b->n_pred;
+        for (k = 0; k < task->after.n; k++) /* a backward's deps among forwards are of some modes only */
+            if (task->way != RMI_BWD || step->tasks[step->pool[task->after.at + k]].way != RMI_FWD)
+                RMI_TRY(rmi_bnd_put_pred(b, step->pool[task->after.at + k]));
+        for (q = 0; q < access->reads.n && task->way <= RMI_BWD; q++) {
+            uint32_t u = step->pool[access->reads.at + q];
+            if (rmi_bnd_maker(step, u) != RMI_NONE && rmi_bnd_always(b, i, u))
+                RMI_TRY(rmi_bnd_put_pred(b, rmi_bnd_maker(step, u)));
+        }
+        if (task->way == RMI_BWD && step->n_modes[task->id] > 1 && !b->odd[task->id])
+            RMI_TRY(rmi_bnd_either(b, i, seen, count));
+    }
+    b->pred0[i] = (uint32_t)b->n_pred;
+    return RM_OK;
+}
+
+/* Which tasks every plan runs: all but forwards that outputs, backwards and lasting effects can do without. */
+RMI_FN void rmi_bnd_must_run(rmi_bnd *b)
+{
+    const rmi_step *step = b->step;
+    const rm_graph *g = step->graph;
+    uint32_t i, k, maker;
+    for (i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i].is_output && (maker = g->tensors[g->tensors[i].root].maker) != RMI_NONE) b->must[maker] = 1;
+    for (i = step->n_once; i-- > 0;) {
+        uint32_t t = step->once[i];
+        if (step->tasks[t].way != RMI_FWD || g->ops[t].mutates.n || g->ops[t].flags & RM_ONCE) b->must[t] = 1;
+        for (k = b->pred0[t]; k < b->pred0[t + 1] && b->must[t]; k++) b->must[b->pred[k]] = 1;
+    }
+    for (i = 0; i < step->n_tasks; i++) b->common += b->least[i] = rmi_bnd_least(b, i);
+}
+
+RMI_FN uint32_t rmi_bnd_find(uint32_t *group, uint32_t u)
+{
+    while (group[u] != u) u = group[u] = group[group[u]];
+    return u;
+}
+
+/* By buffer: bytes that it surely takes, gradients that may be names of the same bytes. */
+RMI_FN void rmi_bnd_buffers(rmi_bnd *b)
+{
+    const rmi_step *step = b->step;
+    uint32_t i, k, q, u;
+    for (u = 0; u < step->n_buffers; u++) {
+        b->group[u] = u;
+        b->bytes[u] = step->buffers[u].bytes;
+    }
+    for (i = 0; i < step->n_tasks; i++)
+        for (k = 0; k < rmi_bnd_modes(step, i); k++) {
+            const rmi_step_access *access = &step->accesses[step->tasks[i].access + k];
+            if (access->saved != RMI_NONE)
+                b->bytes[access->saved] = rmi_min(b->bytes[access->saved], access->saved_bytes);
+            for (q = 0; q < access->makes.n && step->tasks[i].way == RMI_BWD; q++) {
+                const rmi_step_target *target = &step->targets[access->makes.at + q];
+                if (target->share && access->output_gradient != RMI_NONE)
+                    b->group[rmi_bnd_find(b->group, target->buffer)] = rmi_bnd_find(b->group, access->output_gradient);
+            }
+        }
+    for (u = 0; u < step->n_buffers; u++)
+        if (rmi_bnd_find(b->group, u) != u) b->flag[u] = b->flag[rmi_bnd_find(b->group, u)] = 1;
+    for (u = 0; u < step->n_buffers; u++) b->group[u] = rmi_bnd_find(b->group, u);
+    for (u = 0; u < step->n_buffers; u++)
+        if (!b->flag[u]) b->group[u] = RMI_NONE;
+}
+
+/* Units such that all times of a step, and all bytes at any price, are far from the limit of 64 bits. */
+RMI_FN void rmi_bnd_scale(rmi_bnd *b, uint64_t ns, uint64_t bytes)
+{
+    for (b->up = 0; ns && ns << b->up < (uint64_t)1 << 46;) b->up++;
+    for (b->down = 0; ns >> b->down >= (uint64_t)1 << 52;) b->down++;
+    b->most_price = ((uint64_t)1 << 56) / ((bytes >> 20) + 1);
+}
+
+/* The tables. link: buffers may move to host memory. */
+RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *step, uint64_t limit, int link, rmi_bnd *b)
+{
+    const rm_graph *g = step->graph;
+    size_t nb = step->n_buffers, nt = step->n_tasks;
+    uint64_t ns = 0, bytes = 0;
+    uint32_t i, f;
+    memset(b, 0, sizeof *b);
+    b->step = step;
+    b->mem = mem;
+    b->limit = limit;
+    b->link = link;
+    b->enough = RMI_INF;
+    b->priced = 1;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(b->group, nb), RMI_T(b->stamp, nb), RMI_T(b->flag, nb), RMI_T(b->bytes, nb),
+                       RMI_T(b->most, nb), RMI_T(b->at.there, nb)));
+    RMI_TRY(RMI_TABLES(mem, RMI_T(b->odd, g->n_ops), RMI_T(b->first, g->n_ops), RMI_T(b->again, g->n_ops),
+                       RMI_T(b->ns, step->n_accesses), RMI_T(b->pred0, nt + 1), RMI_T(b->holds, nt), RMI_T(b->takes, nt),
+                       RMI_T(b->must, nt), RMI_T(b->least, nt), RMI_T(b->at.before, nt), RMI_T(b->at.after, nt)));
+    for (i = 0; i < g->n_ops; i++) {
+        for (f = 1; f < g->ops[i].n_forms && g->ops[i].has_bwd; f++)
+            b->odd[i] |= (uint8_t)!rmi_low_same_parts(&g->ops[i].forms[0], &g->ops[i].forms[f]);
+        b->odd[i] |= step->n_modes[i] == RMI_STEP_MODES;
+        b->priced &= !b->odd[i];
+    }
+    for (i = 0; i < step->n_ways; i++) {
+        ns = rmi_add(ns, step->ways[i].ns);
+        bytes = rmi_add(bytes, step->ways[i].workspace);
+    }
+    for (i = 0; i < nb; i++) bytes = rmi_add(bytes, step->buffers[i].bytes);
+    if (rmi_add(ns, bytes) >= RMI_MAX / 64) { /* else sums below need not be watched */
+        b->priced = 0;
+        return RM_OK;
+    }
+    rmi_bnd_buffers(b);
+    rmi_bnd_times(b);
+    rmi_bnd_scale(b, ns, bytes);
+    RMI_TRY(rmi_bnd_preds(b));
+    rmi_bnd_must_run(b);
+    return RM_OK;
+}
+
+/* Bytes of what persists that x holds: params and consts that it reads in every form, gradients of params that are no
+   buffers of the model. seen: those that x touches (1), whose values are counted (8). */
+RMI_FN uint64_t rmi_bnd_held_home(const rmi_bnd *b, uint32_t x, uint8_t *seen)
+{
+    const rm_graph *g = b->step->graph;
+    const rmi_step_task *task = &b->step->tasks[x];
+    const rmi_op *op = &g->ops[task->id];
+    uint64_t sum = 0;
+    uint32_t k, f, v;
+    for (k = 0; k < op->in.n; k++) {
+        uint32_t id = op->in.at[k];
+        const rmi_tensor *t = &g->tensors[id];
+        int reads = 1, grad = task->way == RMI_BWD && t->kind == RMI_PARAM && rmi_low_grads_resident(b->step->kind);
+        if ((t->kind != RMI_PARAM && t->kind != RMI_CONST) || t->external || (seen[id] & 1)) continue;
+        for (f = 0; f < op->n_forms && task->way == RMI_BWD; f++) {
+            const rmi_part *p = &op->forms[f].parts[task->part];
+            reads &= rmi_list_has(&p->needs, id);
+            grad &= rmi_list_has(&p->grads, id) && !rmi_list_has(&op->share, id) && op->view != id;
+            for (v = 0; v < op->forms[f].n_overs; v++) grad &= op->forms[f].overs[v].grad_of != id;
+        }
+        seen[id] |= (uint8_t)(reads ? 9 : 1);
+        sum += (reads ? t->bytes : 0) + (grad ? t->grad_bytes : 0);
+    }
+    return sum;
+}
+
+/* Bytes that the step begins with, or ends with: inputs that are read; outputs, gradients that stay or that updates
+   after the last barrier read. */
+RMI_FN uint64_t rmi_bnd_edge(rmi_bnd *b, int begin)
+{
+    const rmi_step *step = b->step;
+    uint64_t sum = 0, shared = 0;
+    uint32_t i, q, u, from = begin ? 0 : step->n_once;
+    b->turn++;
+    for (i = step->n_once; i-- > 0 && !begin;)
+        if (step->tasks[step->once[i]].way == RMI_BARRIER) {
+            from = i;
+            break;
+        }
+    for (i = from; i < step->n_once; i++) {
+        const rmi_range *reads = &step->accesses[step->tasks[step->once[i]].access].reads;
+        for (q = 0; q < reads->n && b->must[step->once[i]]; q++) {
+            u = step->pool[reads->at + q];
+            if (step->buffers[u].kind == (begin ? RMI_STEP_INPUT : RMI_STEP_GRADIENT) &&
+                step->tasks[step->once[i]].way != RMI_BWD)
+                b->stamp[u] = b->turn;
+        }
+    }
+    for (u = 0; u < step->n_buffers; u++) {
+        if (b->stamp[u] != b->turn && (begin || !step->buffers[u].at_end)) continue;
+        if (b->group[u] == RMI_NONE) sum += b->bytes[u];
+        else shared = rmi_max(shared, b->bytes[u]);
+    }
+    return sum + shared;
+}
+
+/* What no step is below: ns of all that must run, once, at its cheapest; bytes that a run, or the step's begin and end,
+   want on the device. link: buffers may move to host memory. */
+RMI_FN rm_result rmi_bnd_once(rmi_arena *mem, const rm_graph *g, uint32_t kind, int link, uint64_t *ns, uint64_t *bytes)
+{
+    rmi_bnd b;
+    rmi_step step;
+    rmi_arena tmp = rmi_arena_make(&mem->hooks);
+    uint8_t *seen = RMI_NEW(&tmp, uint8_t, g->n_tensors);
+    uint64_t most = 0;
+    uint32_t i, k;
+    rm_result r = seen ? rmi_step_make(&tmp, g, kind, 1, 0, &step) : RM_ERROR_MEMORY;
+    if (r == RM_OK) r = rmi_bnd_make(&tmp, &step, RMI_MAX, link, &b);
+    if (r == RM_OK && !link) most = rmi_max(rmi_bnd_edge(&b, 1), rmi_bnd_edge(&b, 0));
+    for (i = 0; r == RM_OK && i < step.n_once; i++) {
+        uint32_t t = step.once[i];
+        const rmi_step_task *task = &step.tasks[t];
+        if (!b.must[t] || (task->way <= RMI_BWD ? b.odd[task->id] : link)) continue;
+        most = rmi_max(most, b.holds[t] + (link ? rmi_bnd_held_home(&b, t, seen) : 0));
+        for (k = 0; link && k < g->ops[task->id].in.n; k++) seen[g->ops[task->id].in.at[k]] = 0;
+    }
+    if (r == RM_OK) {
+        *ns = b.common;
+        *bytes = (link ? 0 : step.resident) + most;
+    }
+    rmi_arena_free(&tmp);
+    return r;
+}
 
 /* --- a lower bound on time within a limit, for every plan: any order, any recomputation, any variants.
 
@@ -12069,345 +12259,6 @@ RMI_FN rm_result rmi_bnd_bytes(rmi_arena *mem, const rm_graph *g, uint32_t step,
    them lacks. The sum of payments is the bound, in any order of the sets, and any part of it is one, so limits on
    work are safe. The paid ways are a solution, too: at moments where it takes more bytes than there are the price
    rises. What it leaves open goes on by branch and bound: a way is taken, or it is not. */
-
-#define RMI_BND_TOGETHER 16u /* moments at once */
-#define RMI_BND_NODES 2048u  /* of branch and bound */
-#define RMI_BND_OWN 8u       /* choices of a moment's own workspace */
-
-/* A workspace of the moment's own run, and what the run takes longer, at least, with no more than that. */
-typedef struct rmi_bnd_workspace {
-    uint64_t bytes, slower_ns;
-} rmi_bnd_workspace;
-
-/* A moment: a run, what surely runs before and after it, and what it holds. */
-typedef struct rmi_bnd_moment {
-    uint32_t task;           /* the run */
-    uint8_t *before, *after; /* by task */
-    const uint8_t *upto;     /* by task: of what comes after x only these read anything; or NULL: all */
-    uint8_t *there;          /* by buffer: x reads it, or makes it */
-    uint64_t held,
-        wanted; /* bytes that x holds with its least workspace; of values made before x that later runs read */
-    rmi_bnd_workspace own[RMI_BND_OWN]; /* n_own of them, the largest first */
-    uint32_t n_own;
-} rmi_bnd_moment;
-
-typedef struct rmi_bnd {
-    const rmi_step *step;
-    rmi_arena *mem;
-    uint64_t limit; /* bytes, beside the model's base */
-    int link;       /* buffers may move to host memory and back; lasting ones are not on the device for sure */
-    uint32_t *group;          /* by buffer: gradients that may be one piece of memory, or RMI_NONE */
-    uint8_t *is_grad, *stays; /* by buffer; is_grad 2: of a param */
-    uint64_t *bytes;          /* by buffer: surely taken */
-    uint64_t *holds;          /* by place in m->once: bytes that the run holds in its fastest mode and way */
-    uint8_t *must;            /* by op: runs in every plan */
-    uint64_t *first, *again;  /* by op: least ns of a run, of a repeat */
-    uint64_t *ns;             /* by access: least ns of a backward in this mode; RMI_INF: does not fit */
-    uint32_t *pred0, *pred;   /* by task: what surely runs before, directly */
-    size_t n_pred, cap_pred;
-    rmi_bnd_moment at;
-    uint8_t *flag; /* by buffer: scratch */
-    uint64_t *most;
-    uint32_t *stamp, turn;    /* by buffer: seen in this turn */
-    int up, down;             /* a unit of value is 2^-up or 2^down ns */
-    uint64_t most_price;      /* prices: 2^-20 units a byte */
-    uint64_t hint;            /* a price to begin with: an eighth of all time for all bytes */
-    uint64_t work, most_work; /* ways looked at */
-    uint64_t enough;          /* ns: a bound of so much ends the work */
-} rmi_bnd;
-
-/* Bytes that task surely holds while it runs in this mode, beside workspace and gradients that others leave. */
-RMI_FN uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
-{
-    const rmi_step *step = b->step;
-    const rmi_step_task *t = &step->tasks[task];
-    const rmi_step_access *access = &step->accesses[t->access + mode];
-    uint64_t sum = 0, shared = 0;
-    uint32_t q;
-    b->turn++;
-    for (q = 0; q < access->reads.n + (t->way == RMI_FWD ? access->makes.n : 0); q++) {
-        uint32_t u =
-            q < access->reads.n ? step->pool[access->reads.at + q] : step->pool[access->makes.at + q - access->reads.n];
-        if (b->stamp[u] == b->turn) continue;
-        b->stamp[u] = b->turn;
-        if (b->group[u] != RMI_NONE) shared = rmi_max(shared, b->bytes[u]);
-        else sum += b->bytes[u];
-    }
-    for (q = 0; q < access->makes.n && t->way == RMI_BWD; q++) {
-        const rmi_step_target *target = &step->targets[access->makes.at + q];
-        if (!target->over.n && !target->rename && b->group[target->buffer] == RMI_NONE &&
-            b->stamp[target->buffer] != b->turn)
-            sum += b->bytes[target->buffer];
-        b->stamp[target->buffer] = b->turn;
-    }
-    return sum + shared;
-}
-
-/* Bytes that each run holds, in its fastest mode and way. */
-RMI_FN void rmi_bnd_holds(rmi_bnd *b)
-{
-    const rmi_step *step = b->step;
-    uint32_t i;
-    for (i = 0; i < step->n_once; i++) {
-        const rmi_step_task *task = &step->tasks[step->once[i]];
-        uint32_t mode = task->way <= RMI_BWD ? step->fastest_mode[task->id] : 0u;
-        const rmi_step_access *access = &step->accesses[task->access + mode];
-        b->holds[i] = rmi_bnd_held(b, step->once[i], mode) +
-                      (access->ways[0][0].n ? step->ways[access->ways[0][0].at].workspace : 0);
-    }
-}
-
-/* Least ns of a task in one mode, of what fits within the limit, or RMI_INF; lowers *any to that of all. again: of a
-   repeat. */
-RMI_FN uint64_t rmi_bnd_fastest(rmi_bnd *b, uint32_t task, uint32_t mode, uint32_t again, uint64_t *any)
-{
-    const rmi_step *step = b->step;
-    const rmi_step_task *t = &step->tasks[task];
-    const rmi_step_access *access = &step->accesses[t->access + mode];
-    uint64_t held = rmi_bnd_held(b, task, mode), fits = RMI_INF;
-    uint32_t q;
-    for (q = 0; q < access->ways[0][again].n; q++) {
-        const rmi_step_way *c = &step->ways[access->ways[0][again].at + q];
-        int over = t->way == RMI_FWD && c->inplace != RMI_NONE && access->makes.n;
-        uint64_t bytes = over ? rmi_sub(held, step->buffers[step->pool[access->makes.at]].bytes) : held;
-        *any = rmi_min(*any, c->ns);
-        if (bytes + c->workspace <= b->limit) fits = rmi_min(fits, c->ns);
-    }
-    return t->way == RMI_BWD && access->may_be_free ? 0 : fits;
-}
-
-RMI_FN void rmi_bnd_times(rmi_bnd *b)
-{
-    const rmi_step *step = b->step;
-    uint32_t i, k, r;
-    for (i = 0; i < step->n_tasks; i++) {
-        const rmi_step_task *task = &step->tasks[i];
-        uint32_t n_modes = task->way <= RMI_BWD ? step->n_modes[task->id] : 1u;
-        for (k = 0; k < n_modes && task->way != RMI_FWD; k++) {
-            uint64_t any = RMI_INF, *least = &b->ns[task->access + k];
-            *least = rmi_bnd_fastest(b, i, k, 0, &any);
-            if (*least == RMI_INF && n_modes == 1) *least = any;
-        }
-        for (r = 0; r < 2 && task->way == RMI_FWD; r++) {
-            uint64_t any = RMI_INF, *least = &(r ? b->again : b->first)[task->id];
-            for (*least = RMI_INF, k = 0; k < n_modes; k++) *least = rmi_min(*least, rmi_bnd_fastest(b, i, k, r, &any));
-            if (step->graph->ops[task->id].view != RMI_NONE) *least = 0;
-            if (*least == RMI_INF) *least = any;
-        }
-    }
-}
-
-RMI_FN int rmi_bnd_reads(const rmi_bnd *b, const rmi_step_access *access, uint32_t u)
-{
-    uint32_t q;
-    for (q = 0; q < access->reads.n; q++)
-        if (b->step->pool[access->reads.at + q] == u) return 1;
-    return 0;
-}
-
-/* Is value u (a root) read by the task in every mode? */
-RMI_FN int rmi_bnd_always(const rmi_bnd *b, uint32_t task, uint32_t u)
-{
-    const rmi_step_task *t = &b->step->tasks[task];
-    uint32_t k;
-    for (k = 0; t->way == RMI_BWD && k < b->step->n_modes[t->id]; k++)
-        if (b->ns[t->access + k] != RMI_INF && !rmi_bnd_reads(b, &b->step->accesses[t->access + k], u)) return 0;
-    return 1;
-}
-
-/* What a forward that leaves what this mode of its backward reads takes longer than the fastest, at least. 0: not known. */
-RMI_FN uint64_t rmi_bnd_saving_ns(const rmi_bnd *b, uint32_t op, uint32_t mode)
-{
-    const rmi_step *step = b->step;
-    const rmi_step_access *access = &step->accesses[step->tasks[op].access + mode];
-    if (b->link || step->n_backward[op] > 1 || access->saved == RMI_NONE || step->graph->ops[op].view != RMI_NONE)
-        return 0;
-    return rmi_min(rmi_sub(step->ways[access->ways[1][0].at].ns, b->first[op]),
-                   rmi_sub(step->ways[access->ways[1][1].at].ns, b->again[op]));
-}
-
-/* Least ns of a backward in this mode, with what its forward takes longer for it. */
-RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *b, uint32_t task, uint32_t mode)
-{
-    uint64_t ns = b->ns[b->step->tasks[task].access + mode];
-    return ns == RMI_INF ? ns : ns + rmi_bnd_saving_ns(b, b->step->tasks[task].id, mode);
-}
-
-/* Least ns of a task, once; of a forward that no plan needs to make: 0. */
-RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *b, uint32_t task)
-{
-    const rmi_step *step = b->step;
-    const rmi_step_task *t = &step->tasks[task];
-    uint64_t least = RMI_INF;
-    uint32_t k;
-    if (t->way == RMI_FWD) return b->must[t->id] || b->at.before[task] ? b->first[t->id] : 0;
-    if (b->link && t->way == RMI_OPT && step->graph->tensors[t->id].opt_host != RMI_INF) return 0;
-    if (t->way != RMI_BWD) return b->ns[t->access];
-    for (k = 0; k < step->n_modes[t->id]; k++) least = rmi_min(least, rmi_bnd_mode_ns(b, task, k));
-    return least == RMI_INF ? 0 : least;
-}
-
-RMI_FN rm_result rmi_bnd_put_pred(rmi_bnd *b, uint32_t p)
-{
-    if (!rmi_arena_grow(b->mem, (void **)&b->pred, &b->cap_pred, b->n_pred + 1, sizeof(uint32_t)))
-        return RM_ERROR_MEMORY;
-    b->pred[b->n_pred++] = p;
-    return RM_OK;
-}
-
-#define RMI_BND_UP 64u /* ops that are looked back */
-
-/* Of a backward whose modes read different things: forwards from which all modes' reads come. seen, count: by op;
-   count is all 0. */
-RMI_FN rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uint32_t *count)
-{
-    const rmi_step *step = b->step;
-    const rmi_step_task *t = &step->tasks[task];
-    uint32_t j, q, o, p, low = t->id > RMI_BND_UP ? t->id - RMI_BND_UP : 0, modes = 0;
-    for (j = 0; j < step->n_modes[t->id]; j++) {
-        const rmi_step_access *access = &step->accesses[t->access + j];
-        if (b->ns[t->access + j] == RMI_INF) continue;
-        modes++;
-        b->turn++;
-        for (q = 0; q < access->reads.n; q++) {
-            uint32_t u = step->pool[access->reads.at + q];
-            if (!b->is_grad[u] && step->buffers[u].maker != RMI_NONE) seen[step->buffers[u].maker] = b->turn;
-        }
-        for (o = t->id + 1; o-- > low;) {
-            if (seen[o] != b->turn) continue;
-            count[o]++;
-            for (p = b->pred0[o]; p < b->pred0[o + 1]; p++) seen[b->pred[p]] = b->turn;
-        }
-    }
-    for (o = low; o <= t->id; count[o++] = 0)
-        if (modes && count[o] == modes) RMI_TRY(rmi_bnd_put_pred(b, o));
-    return RM_OK;
-}
-
-/* What surely runs before each task, directly. */
-RMI_FN rm_result rmi_bnd_preds(rmi_bnd *b)
-{
-    const rmi_step *step = b->step;
-    uint32_t i, q, k, *seen = RMI_NEW(b->mem, uint32_t, step->n_tasks),
-                      *count = RMI_NEW(b->mem, uint32_t, step->graph->n_ops);
-    if (!seen || !count) return RM_ERROR_MEMORY;
-    for (i = 0; i < step->n_tasks; i++) {
-        const rmi_step_task *task = &step->tasks[i];
-        const rmi_step_access *access = &step->accesses[task->access];
-        b->pred0[i] = (uint32_t)b->n_pred;
-        for (k = 0; k < task->after.n; k++) /* access backward's deps among forwards are of some modes only */
-            if (task->way != RMI_BWD || step->tasks[step->pool[task->after.at + k]].way != RMI_FWD)
-                RMI_TRY(rmi_bnd_put_pred(b, step->pool[task->after.at + k]));
-        for (q = 0; q < access->reads.n && task->way <= RMI_BWD; q++) {
-            uint32_t u = step->pool[access->reads.at + q];
-            if (b->is_grad[u] || step->buffers[u].maker == RMI_NONE ||
-                (task->way == RMI_BWD && !rmi_bnd_always(b, i, u)))
-                continue;
-            RMI_TRY(rmi_bnd_put_pred(b, step->buffers[u].maker));
-        }
-        if (task->way == RMI_BWD && step->n_modes[task->id] > 1) RMI_TRY(rmi_bnd_either(b, i, seen, count));
-    }
-    b->pred0[i] = (uint32_t)b->n_pred;
-    return RM_OK;
-}
-
-RMI_FN uint32_t rmi_bnd_find(uint32_t *group, uint32_t u)
-{
-    while (group[u] != u) u = group[u] = group[group[u]];
-    return u;
-}
-
-/* By buffer: roots, bytes, gradients that may be names of the same bytes. */
-RMI_FN void rmi_bnd_buffers(rmi_bnd *b)
-{
-    const rmi_step *step = b->step;
-    const rm_graph *g = step->graph;
-    uint32_t i, k, q, u;
-    for (u = 0; u <= step->n_buffers; u++) {
-        u = b->group[u] = u;
-        b->bytes[u] = u < step->n_buffers ? step->buffers[u].bytes : 0;
-    }
-    for (i = 0; i < g->n_tensors; i++) {
-        if ((u = step->buffer_of[rmi_low_buf(g, RMI_BUF_GRAD, i)]) != RMI_NONE)
-            b->is_grad[u] = g->tensors[i].kind == RMI_PARAM ? 2 : 1;
-    }
-    for (i = 0; i < step->n_tasks; i++) {
-        const rmi_step_task *task = &step->tasks[i];
-        for (k = 0; k < (task->way <= RMI_BWD ? step->n_modes[task->id] : 0u); k++) {
-            const rmi_step_access *access = &step->accesses[task->access + k];
-            if (access->saved != RMI_NONE)
-                b->bytes[access->saved] = b->bytes[access->saved]
-                                              ? rmi_min(b->bytes[access->saved], access->saved_bytes)
-                                              : access->saved_bytes;
-            for (q = 0; q < access->makes.n && task->way == RMI_BWD; q++) {
-                const rmi_step_target *target = &step->targets[access->makes.at + q];
-                if (target->share && access->output_gradient != RMI_NONE)
-                    b->group[rmi_bnd_find(b->group, target->buffer)] = rmi_bnd_find(b->group, access->output_gradient);
-            }
-        }
-    }
-    for (u = 0; u < step->n_buffers; u++)
-        if (rmi_bnd_find(b->group, u) != u) b->flag[u] = b->flag[rmi_bnd_find(b->group, u)] = 1;
-    for (u = 0; u < step->n_buffers; u++) b->group[u] = rmi_bnd_find(b->group, u);
-    for (u = 0; u <= step->n_buffers; u++)
-        if (!b->flag[u]) b->group[u] = RMI_NONE;
-    for (i = 0; i < step->n_ends; i++) b->stays[step->ends[i]] = 1;
-}
-
-/* Units such that all times of a step, and all bytes at any price, are far from the limit of 64 bits. */
-RMI_FN void rmi_bnd_scale(rmi_bnd *b, uint64_t ns, uint64_t bytes)
-{
-    for (b->up = 0; ns && ns << b->up < (uint64_t)1 << 46;) b->up++;
-    for (b->down = 0; ns >> b->down >= (uint64_t)1 << 52;) b->down++;
-    b->most_price = ((uint64_t)1 << 56) / ((bytes >> 20) + 1);
-}
-
-/* The tables. RM_ERROR_GRAPH: parts or modes that the model does not know in full, or numbers near the limit; nothing
-   is said then. */
-RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *step, uint64_t limit, rmi_bnd *b)
-{
-    const rm_graph *g = step->graph;
-    uint8_t *read = RMI_NEW(mem, uint8_t, g->n_tensors);
-    uint32_t nb = step->n_buffers + 1, i, f;
-    uint64_t ns = 0, bytes = 0;
-    memset(b, 0, sizeof *b);
-    b->step = step;
-    b->mem = mem;
-    b->limit = limit;
-    b->enough = RMI_INF;
-    b->group = RMI_NEW(mem, uint32_t, nb), b->stamp = RMI_NEW(mem, uint32_t, nb);
-    b->is_grad = RMI_NEW(mem, uint8_t, nb), b->stays = RMI_NEW(mem, uint8_t, nb),
-    b->at.there = RMI_NEW(mem, uint8_t, nb);
-    b->flag = RMI_NEW(mem, uint8_t, nb), b->bytes = RMI_NEW(mem, uint64_t, nb), b->most = RMI_NEW(mem, uint64_t, nb);
-    b->must = RMI_NEW(mem, uint8_t, g->n_ops), b->first = RMI_NEW(mem, uint64_t, g->n_ops),
-    b->again = RMI_NEW(mem, uint64_t, g->n_ops);
-    b->ns = RMI_NEW(mem, uint64_t, step->n_accesses), b->pred0 = RMI_NEW(mem, uint32_t, step->n_tasks + 1u);
-    b->holds = RMI_NEW(mem, uint64_t, step->n_once + 1u);
-    b->at.before = RMI_NEW(mem, uint8_t, step->n_tasks), b->at.after = RMI_NEW(mem, uint8_t, step->n_tasks);
-    if (!read || !b->group || !b->stamp || !b->is_grad || !b->stays || !b->at.there || !b->flag ||
-        !b->bytes || !b->most)
-        return RM_ERROR_MEMORY;
-    if (!b->holds || !b->must || !b->first || !b->again || !b->ns || !b->pred0 || !b->at.before || !b->at.after)
-        return RM_ERROR_MEMORY;
-    for (i = 0; i < g->n_ops; i++) {
-        for (f = 1; f < g->ops[i].n_forms; f++)
-            if (g->ops[i].has_bwd && !rmi_low_same_parts(&g->ops[i].forms[0], &g->ops[i].forms[f]))
-                return RM_ERROR_GRAPH;
-        if (step->n_modes[i] == 255) return RM_ERROR_GRAPH;
-    }
-    for (i = 0; i < step->n_ways; i++) {
-        ns = rmi_add(ns, step->ways[i].ns);
-        bytes = rmi_add(bytes, step->ways[i].workspace);
-    }
-    for (i = 0; i < step->n_buffers; i++) bytes = rmi_add(bytes, step->buffers[i].bytes);
-    if (rmi_add(ns, bytes) >= RMI_MAX / 64) return RM_ERROR_GRAPH; /* sums below need not be watched */
-    rmi_bnd_must_run(g, step->kind, b->must, read);
-    rmi_bnd_buffers(b);
-    rmi_bnd_holds(b);
-    rmi_bnd_times(b);
-    rmi_bnd_scale(b, ns, bytes);
-    return rmi_bnd_preds(b);
-}
 
 RMI_FN uint64_t rmi_bnd_units(const rmi_bnd *b, uint64_t ns) { return ns >> b->down << b->up; }
 
@@ -12450,13 +12301,13 @@ RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *b)
     const rmi_bnd_moment *at = &b->at;
     uint32_t i, q, k, u;
     uint64_t sum = 0;
-    memset(b->flag, 0, step->n_buffers + 1u);
+    memset(b->flag, 0, step->n_buffers);
     for (i = step->n_forwards; i < step->n_once; i++) { /* bit 0: begun; bit 1: read later; bit 2: there */
         uint32_t task = step->once[i];
         const rmi_step_task *t = &step->tasks[task];
         const rmi_step_access *access = &step->accesses[t->access];
         for (q = 0; q < access->reads.n && (at->after[task] || task == at->task); q++)
-            if (b->is_grad[u = step->pool[access->reads.at + q]]) b->flag[u] |= task == at->task ? 4 : 2;
+            if (rmi_bnd_is_grad(step, u = step->pool[access->reads.at + q])) b->flag[u] |= task == at->task ? 4 : 2;
         for (q = 0; q < access->makes.n && t->way == RMI_BWD && at->before[task]; q++)
             b->flag[step->targets[access->makes.at + q].buffer] |= 1;
         for (q = 0; q < access->makes.n && t->way == RMI_BWD && task == at->task; q++) {
@@ -12468,10 +12319,10 @@ RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *b)
             if (own) b->flag[step->targets[access->makes.at + q].buffer] |= 4;
         }
     }
-    memset(b->most, 0, (step->n_buffers + 1u) * sizeof(uint64_t));
+    memset(b->most, 0, step->n_buffers * sizeof(uint64_t));
     for (u = 0; u < step->n_buffers; u++) {
-        if (!(b->flag[u] & 4) && b->link && b->is_grad[u] == 2) continue;
-        if (!(b->flag[u] & 4) && !((b->flag[u] & 1) && ((b->flag[u] & 2) || b->stays[u]))) continue;
+        if (!(b->flag[u] & 4) && b->link && step->buffers[u].param != RMI_NONE) continue;
+        if (!(b->flag[u] & 4) && !((b->flag[u] & 1) && ((b->flag[u] & 2) || step->buffers[u].at_end))) continue;
         if (b->group[u] == RMI_NONE) sum += b->bytes[u];
         else {
             uint64_t *most = &b->most[b->group[u]];
@@ -12486,7 +12337,7 @@ RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *b)
 RMI_INLINE int rmi_bnd_open(const rmi_bnd *b, uint32_t u)
 {
     uint32_t maker = b->step->buffers[u].maker;
-    return u != b->step->n_buffers && b->bytes[u] && !b->at.there[u] && !b->is_grad[u] &&
+    return b->bytes[u] && !b->at.there[u] && !rmi_bnd_is_grad(b->step, u) &&
            (maker == RMI_NONE || b->at.before[maker]);
 }
 
@@ -12527,7 +12378,7 @@ RMI_FN void rmi_bnd_workspaces(rmi_bnd *b)
     for (below = RMI_INF; n < RMI_BND_OWN; below = most, n++) {
         for (slower = RMI_INF, most = 0, k = 0; k < step->n_modes[task->id]; k++) {
             const rmi_step_access *access = &step->accesses[task->access + k];
-            int may_be_free = task->way == RMI_BWD && access->may_be_free;
+            int may_be_free = rmi_bnd_free(step, access);
             fastest = task->way == RMI_FWD ? b->first[task->id] : b->ns[task->access + k];
             for (q = access->ways[0][0].at; q < access->ways[0][0].at + access->ways[0][0].n && fastest != RMI_INF;
                  q++) {
@@ -12556,12 +12407,12 @@ RMI_FN int rmi_bnd_look(rmi_bnd *b, uint32_t x)
     uint32_t i, q;
     if (task->way > RMI_BWD || (task->way == RMI_FWD && !rmi_bnd_makes(b, task->id))) return 0;
     rmi_bnd_around(b, x);
-    memset(at->there, 0, step->n_buffers + 1u);
+    memset(at->there, 0, step->n_buffers);
     at->held = rmi_bnd_grads(b);
     for (q = 0; q < access->reads.n + (task->way == RMI_FWD ? access->makes.n : 0); q++) {
         uint32_t u =
             q < access->reads.n ? step->pool[access->reads.at + q] : step->pool[access->makes.at + q - access->reads.n];
-        if (at->there[u] || b->is_grad[u] || !rmi_bnd_always(b, x, u) || (q >= access->reads.n && u == step->n_buffers))
+        if (at->there[u] || rmi_bnd_is_grad(step, u) || !rmi_bnd_always(b, x, u))
             continue;
         at->there[u] = 1;
         at->held += b->bytes[u];
@@ -12629,7 +12480,7 @@ typedef struct rmi_bnd_web {
     uint32_t *at;            /* by window and buffer: the fact, or RMI_NONE */
     uint32_t *run, *lo, *hi; /* by task: its fact, or RMI_NONE; it runs in one of the windows from lo to before hi */
     uint32_t n, turn, order; /* moments; of stamps; of paying */
-    uint64_t common, goal;   /* ns of every run once; units with which a value is enough */
+    uint64_t goal;           /* units with which a value is enough */
     uint64_t room[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER],
         paid; /* bytes that may stay; beside what branching takes; its price */
     rmi_bnd_scratch tmp;
@@ -12641,7 +12492,7 @@ RMI_FN rm_result rmi_bnd_web_begin(rmi_bnd *b, rmi_bnd_web *web)
     memset(web, 0, sizeof *web);
     web->b = b;
     web->order = RMI_BND_BY_WINDOW;
-    web->at = RMI_NEW(b->mem, uint32_t, RMI_BND_TOGETHER * (b->step->n_buffers + 1u));
+    web->at = RMI_NEW(b->mem, uint32_t, (size_t)RMI_BND_TOGETHER * b->step->n_buffers);
     web->run = RMI_NEW(b->mem, uint32_t, 3 * (size_t)b->step->n_tasks + 1u);
     web->node = RMI_NEW(b->mem, rmi_bnd_node, RMI_BND_NODES);
     if (!web->at || !web->run || !web->node) return RM_ERROR_MEMORY;
@@ -12765,7 +12616,7 @@ RMI_FN rm_result rmi_bnd_put_run(rmi_bnd_web *web, uint32_t task, const uint32_t
 {
     rmi_bnd *b = web->b;
     const rmi_step_task *t = &b->step->tasks[task];
-    uint64_t least = t->way == RMI_BWD ? rmi_bnd_least(b, task) : 0;
+    uint64_t least = t->way == RMI_BWD ? b->least[task] : 0;
     uint32_t j;
     if (web->run[task] == RMI_BND_TO_COME) RMI_TRY(rmi_bnd_put_want(web, t->id, web->lo[task], &web->run[task]));
     for (j = 0; j < (t->way == RMI_BWD ? b->step->n_modes[t->id] : 1u); j++) {
@@ -12787,8 +12638,8 @@ RMI_FN rm_result rmi_bnd_put_window(rmi_bnd_web *web, uint32_t k)
 {
     rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
-    uint32_t i, f, *at = web->at + (size_t)k * (step->n_buffers + 1u);
-    memset(at, 0xFF, (step->n_buffers + 1u) * sizeof *at);
+    uint32_t i, f, *at = web->at + (size_t)k * step->n_buffers;
+    memset(at, 0xFF, step->n_buffers * sizeof *at);
     for (i = 0; i < step->n_inputs; i++) {
         uint32_t u = step->inputs[i];
         if (rmi_bnd_open(b, u) && at[u] == RMI_NONE) RMI_TRY(rmi_bnd_put_fact(web, 0, k, &at[u]));
@@ -12813,13 +12664,12 @@ RMI_FN rm_result rmi_bnd_put_window(rmi_bnd_web *web, uint32_t k)
     return RM_OK;
 }
 
-/* Which windows each task may run in; s->common. */
+/* Which windows each task may run in. */
 RMI_FN void rmi_bnd_windows(rmi_bnd_web *web, const uint32_t *x)
 {
     rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
     uint32_t i, k, task;
-    web->common = 0;
     for (i = 0; i < step->n_once; i++) {
         web->run[step->once[i]] = RMI_NONE;
         web->hi[step->once[i]] = web->n;
@@ -12835,7 +12685,6 @@ RMI_FN void rmi_bnd_windows(rmi_bnd_web *web, const uint32_t *x)
             if ((b->at.before[task] || task == x[k]) && web->hi[task] == web->n) web->hi[task] = k;
         }
     }
-    for (i = 0; i < step->n_once; i++) web->common += rmi_bnd_least(b, step->once[i]);
 }
 
 /* Room for scratch of all facts and ways. */
@@ -12858,7 +12707,7 @@ RMI_FN rm_result rmi_bnd_web_room(rmi_bnd_web *web)
 RMI_FN rm_result rmi_bnd_web_make(rmi_bnd_web *web, const uint32_t *x, uint32_t n, int *fits)
 {
     rmi_bnd *b = web->b;
-    uint32_t k, u, nb = b->step->n_buffers + 1;
+    uint32_t k, u, nb = b->step->n_buffers;
     web->n_way = web->n_fact = web->n_use = web->n_want = 0;
     web->n = n;
     web->turn = 0;
@@ -13140,7 +12989,7 @@ RMI_FN rm_result rmi_bnd_solve(rmi_bnd_web *web, rmi_bnd_pick *pick, uint32_t no
     for (i = 0; i < pick->n; i++) x[i] = b->step->once[pick->at[i]];
     RMI_TRY(rmi_bnd_web_make(web, x, pick->n, &fits));
     if (!fits) return RM_OK;
-    goal = rmi_sub(b->enough, web->common);
+    goal = rmi_sub(b->enough, b->common);
     web->goal = b->enough == RMI_INF || b->down || !goal || goal >> (60 - b->up) ? RMI_INF : ((goal - 1) << b->up) + 1;
     memset(node, 0, sizeof *node);
     node[0].parent = RMI_NONE;
@@ -13163,7 +13012,7 @@ RMI_FN rm_result rmi_bnd_solve(rmi_bnd_web *web, rmi_bnd_pick *pick, uint32_t no
             rmi_bnd_visit(web, n, 0, 8);
         }
     }
-    if (node[at].value != RMI_INF) pick->most = web->common + rmi_bnd_whole(b, node[at].value);
+    if (node[at].value != RMI_INF) pick->most = b->common + rmi_bnd_whole(b, node[at].value);
     return RM_OK;
 }
 
@@ -13192,7 +13041,7 @@ RMI_FN uint32_t rmi_bnd_highest(const rmi_bnd *b, uint32_t from, uint32_t stretc
 {
     uint32_t k, at = from;
     for (k = from; k < from + stretch && k < b->step->n_once; k++)
-        if (b->holds[k] > b->holds[at]) at = k;
+        if (b->takes[b->step->once[k]] > b->takes[b->step->once[at]]) at = k;
     return at;
 }
 
@@ -13218,13 +13067,12 @@ RMI_FN rm_result rmi_bnd_sample(rmi_bnd_web *web, rmi_bnd_try *tries, uint32_t *
     rmi_bnd *b = web->b;
     const rmi_step *m = b->step;
     uint32_t i, k, n = 0, large = m->n_once > 20000, step = m->n_once / (large ? 12 : RMI_BND_MOMENTS) + 1, best = 0;
-    for (i = 0; i < m->n_once; i++) b->hint = rmi_add(b->hint, rmi_bnd_units(b, rmi_bnd_least(b, m->once[i])));
-    b->hint = rmi_min(rmi_mul_div_up(b->hint, 1u << 17, b->limit + 1), b->most_price);
+    b->hint = rmi_min(rmi_mul_div_up(rmi_bnd_units(b, b->common), 1u << 17, b->limit + 1), b->most_price);
     for (i = 0; i < m->n_once; i += step) { /* of each stretch the moment at which keeping everything takes most */
         uint32_t at = rmi_bnd_highest(b, i, step);
         if (!rmi_bnd_look(b, m->once[at])) continue;
         tries[n].at = at;
-        tries[n++].key = rmi_sub(b->at.wanted + rmi_max(b->at.held, b->holds[at]), b->limit);
+        tries[n++].key = rmi_sub(b->at.wanted + rmi_max(b->at.held, b->takes[m->once[at]]), b->limit);
     }
     rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
     for (k = 0; k < n && k < (large ? 2 : RMI_BND_PRICED) && b->work < b->most_work / 2 && (!k || tries[k].key); k++) {
@@ -13329,96 +13177,101 @@ RMI_FN rm_result rmi_bnd_together(rmi_bnd_web *web, const rmi_bnd_try *tries, ui
 /* --- a path of ops: op p reads value p - 1 and makes value p, p = 1 to n; backwards run from the last to the first.
    Each backward demands at most one thing at a place p, whatever its mode: "made" is what op p saves, "read" is value
    p - 1 (of which the output of op p - 1 is an instance). Of what later demands can use (values to start from, saved
-   bytes), each of `unit` bytes or more, a plan has at most s beside what the demand's backward holds. Let V(i, j, s)
-   be the least time of forwards for the demands of places i to j if value i - 1 is at hand and s more things can be
-   kept, that value among them:
+   bytes), each of `unit` bytes or more, a plan has at most keep(p) beside what the demand's backward holds, and at most
+   make(p) beside what op p holds while it makes what is demanded of it after the backward before. Let V(i, j, k) be the
+   least time of forwards for the demands of places i to j if value i - 1 is at hand and k things are kept for others:
 
-       V(i, i, s) = ns(i) if made and s >= d(i), 0 if read
-       V(i, j, s) = the least of   ns(i) + V(i+1, j, s-1)                            if made: keep what op i saves
-                                   ns(i) + V(i+1, j, s)                              if nothing is demanded at i
-                                   ns(i) + ... + ns(k) + V(k+1, j, s-1) + V(i, k, s) for any k: keep value i - 1
+       V(i, i, k) = ns(i) if made and k <= make(i), 0 if read and k <= keep(i)
+       V(i, j, k) = the least of   ns(i) + V(i+1, j, k+1)                     if made and k <= keep(i): keep what op i saves
+                                   ns(i) + V(i+1, j, k)                              if nothing is demanded at i
+                                   ns(i) + ... + ns(h) + V(h+1, j, k+1) + V(i, h, k) for any h: keep value i - 1
 
-   where d(i) is 1 if op i, which holds what it reads, makes and saves beside a gradient, leaves room for less than s
-   things, else 0. This is mixed checkpointing (Maddison 2024) for any times. No plan is faster, also of those that
-   drop a value and make it again before it is needed, or that keep a value only until what was made from it is kept
-   instead: what a plan makes before it is on the way to the next demand can be made later from what it was made from,
-   and of the values that are kept from the first pass on the lowest may be taken to stay (tests/oracle/test_bound.cpp
-   compares with all plans). A value of less than `unit` is free to keep: the path is cut there, and the parts add up.
-   */
+   This is mixed checkpointing (Maddison 2024) for any times and any room. No plan is faster, also of those that drop a
+   value and make it again before it is needed, or that keep a value only until what was made from it is kept instead:
+   what a plan makes before it is on the way to the next demand can be made later from what it was made from, and of the
+   values that are kept from the first pass on the lowest may be taken to stay (tests/oracle/test_bound.cpp compares with
+   all plans). A value of less than `unit` is free to keep: the path is cut there, and the parts add up. */
 
 enum { RMI_BND_NOTHING, RMI_BND_MADE, RMI_BND_READ };
 
 typedef struct rmi_bnd_place {
     uint32_t op, value; /* op p; value p - 1, or RMI_NONE: it is on the device all the time */
+    uint32_t follows;   /* the place whose backward comes before this one's, or RMI_NONE */
     uint8_t demand;
     uint64_t ns;        /* least time of a repeat of op p */
     uint64_t bytes;     /* of value p - 1 */
     uint64_t wanted;    /* bytes of what is demanded */
     uint64_t room;      /* bytes beside what the demand's backward holds of no use for demands of earlier places */
-    uint64_t room_made; /* the same while op p makes it, after the backward before */
-    uint8_t less;       /* d(p) */
+    uint64_t room_made; /* the same while op p makes it */
+    uint64_t grads;     /* bytes of gradients that are there then after the backward before */
+    uint32_t keep, make;
 } rmi_bnd_place;
 
-/* V(0, n - 1, s), or RMI_INF; 0 if that takes too long. Where all places but the first and the last are alike, what counts of
-   places i to j is how many they are, and whether the first and the last are among them. */
-RMI_FN rm_result rmi_bnd_path_time(rmi_bnd *b, const rmi_bnd_place *p, uint32_t n, uint32_t s, uint64_t *least)
+/* V(0, n - 1, 0), or RMI_INF, if k may be up to `most`; 0 if that takes too long. Where all places but the first and the last
+   are alike, what counts of places i to j is how many they are, and whether the first and the last are among them. */
+RMI_FN rm_result rmi_bnd_path_time(rmi_bnd *b, const rmi_bnd_place *p, uint32_t n, uint32_t most, uint64_t *least)
 {
-    uint32_t i, k, len, r, rows = 4;
+    uint32_t i, h, len, k, rows = 4;
     uint64_t *v, steps;
     for (i = 2; i + 1 < n; i++)
-        if (p[i].ns != p[1].ns || p[i].demand != p[1].demand || p[i].less != p[1].less) rows = n;
+        if (p[i].ns != p[1].ns || p[i].demand != p[1].demand || p[i].keep != p[1].keep || p[i].make != p[1].make)
+            rows = n;
     *least = 0;
-    steps = (uint64_t)n * n / 2 * (s + 1) * (rows / 3 + 1);
+    steps = (uint64_t)n * n / 2 * (most + 1) * (rows / 3 + 1);
     if (b->work + steps / 4 > b->most_work) return RM_OK;
     b->work += steps / 4;
-    v = RMI_RAW(b->mem, uint64_t, (size_t)(s + 1) * rows * (n + 1));
+    v = RMI_RAW(b->mem, uint64_t, (size_t)(most + 1) * rows * (n + 1));
     if (!v) return RM_ERROR_MEMORY;
-#define RMI_BND_V(s_, i_, len_) \
-    v[((size_t)(s_)*rows + (rows == n ? (i_) : 2u * !(i_) + ((i_) + (len_) == n))) * (n + 1) + (len_)]
-    for (r = 0; r <= s; r++)
+#define RMI_BND_V(k_, i_, len_) \
+    v[((size_t)(k_)*rows + (rows == n ? (i_) : 2u * !(i_) + ((i_) + (len_) == n))) * (n + 1) + (len_)]
+    for (k = most + 1; k-- > 0;)
         for (len = 1; len <= n; len++)
             for (i = 0; i + len <= n; i = rows == n || !i ? i + 1 : i + len < n ? n - len : n) {
                 uint64_t best = RMI_INF, sum = 0;
-                if (len == 1) best = p[i].demand != RMI_BND_MADE ? 0 : r >= p[i].less ? p[i].ns : RMI_INF;
-                else if (p[i].demand == RMI_BND_NOTHING) best = rmi_add(p[i].ns, RMI_BND_V(r, i + 1, len - 1));
-                else if (p[i].demand == RMI_BND_MADE && r) best = rmi_add(p[i].ns, RMI_BND_V(r - 1, i + 1, len - 1));
-                for (k = 1; k < len && r; k++) {
-                    sum += p[i + k - 1].ns;
-                    best = rmi_min(best, rmi_add(sum, rmi_add(RMI_BND_V(r - 1, i + k, len - k), RMI_BND_V(r, i, k))));
+                int fits = p[i].demand == RMI_BND_NOTHING || k <= p[i].keep;
+                if (len == 1 && p[i].demand == RMI_BND_MADE) best = k <= p[i].make ? p[i].ns : RMI_INF;
+                else if (len == 1) best = fits ? 0 : RMI_INF;
+                else if (p[i].demand == RMI_BND_NOTHING) best = rmi_add(p[i].ns, RMI_BND_V(k, i + 1, len - 1));
+                else if (p[i].demand == RMI_BND_MADE && fits && k < most)
+                    best = rmi_add(p[i].ns, RMI_BND_V(k + 1, i + 1, len - 1));
+                for (h = 1; h < len && k < most; h++) {
+                    sum += p[i + h - 1].ns;
+                    best = rmi_min(best, rmi_add(sum, rmi_add(RMI_BND_V(k + 1, i + h, len - h), RMI_BND_V(k, i, h))));
                 }
-                RMI_BND_V(r, i, len) = best;
+                RMI_BND_V(k, i, len) = best;
             }
-    *least = RMI_BND_V(s, 0, n);
+    *least = RMI_BND_V(0, 0, n);
 #undef RMI_BND_V
     return RM_OK;
 }
 
-#define RMI_BND_PATH_ROOMS 4u /* that are tried: demands with more room than that are let go */
+#define RMI_BND_PATH_ROOMS 4u /* demands with room for so many things more than the least are let go */
 
-/* What places 0 to n - 1 add to every op once, if each thing takes `unit` bytes or more: for the least rooms of a
-   demand in turn. p: demands that are let go are cleared. */
-RMI_FN rm_result rmi_bnd_path_part(rmi_bnd *b, rmi_bnd_place *p, uint32_t n, uint64_t unit, uint64_t *ns)
+/* What places 0 to n - 1 of p (`from` on of the path) add to every op once, if each thing takes `unit` bytes or more. */
+RMI_FN rm_result rmi_bnd_path_part(rmi_bnd *b, rmi_bnd_place *p, uint32_t from, uint32_t n, uint64_t unit,
+                                   uint64_t *ns)
 {
-    uint64_t least, most = 0;
-    uint32_t i, turn;
-    for (turn = 0; turn < RMI_BND_PATH_ROOMS; turn++) {
-        uint64_t once = 0, s = 0;
-        for (i = 0; i < n; i++) /* the most room first, so that fewer demands are left each time */
-            if (p[i].demand != RMI_BND_NOTHING) s = rmi_max(s, p[i].room / unit);
-        while (n && p[n - 1].demand == RMI_BND_NOTHING) n--;
-        for (i = 0; i < n; i++)
-            if (i + 1 < n || p[i].demand == RMI_BND_MADE) once += p[i].ns;
-        if (n < 2) break;
-        for (i = 0; i < n; i++) p[i].less = s > p[i].room_made / unit;
-        if (s < n) {
-            RMI_TRY(rmi_bnd_path_time(b, p, n, (uint32_t)s + (p[0].bytes < unit),
-                                      &least)); /* what the first op reads needs no room */
-            if (least != RMI_INF) most = rmi_max(most, rmi_sub(least, once));
-        }
-        for (i = 0; i < n; i++)
-            if (p[i].room / unit >= s) p[i].demand = RMI_BND_NOTHING;
+    uint64_t least, once = 0, fewest = RMI_INF, spare = n && p[0].bytes < unit; /* what the first op reads needs no room */
+    uint32_t i, most = 0;
+    for (i = 0; i < n; i++)
+        if (p[i].demand != RMI_BND_NOTHING) fewest = rmi_min(fewest, p[i].room / unit);
+    for (i = 0; i < n; i++)
+        if (p[i].room / unit >= rmi_add(fewest, RMI_BND_PATH_ROOMS)) p[i].demand = RMI_BND_NOTHING;
+    while (n && p[n - 1].demand == RMI_BND_NOTHING) n--;
+    if (n < 2 || fewest >= n) return RM_OK;
+    for (i = 0; i < n; i++) { /* what is demanded after a demand that is let go may be made before all backwards */
+        uint32_t before = p[i].follows - from;
+        int after = p[i].follows != RMI_NONE && p[i].follows >= from && before < n && p[before].demand != RMI_BND_NOTHING;
+        uint64_t made = rmi_sub(p[i].room_made, after ? p[i].grads : 0);
+        if (i + 1 < n || p[i].demand == RMI_BND_MADE) once += p[i].ns;
+        p[i].keep = p[i].make = 0;
+        if (p[i].demand == RMI_BND_NOTHING) continue;
+        p[i].keep = (uint32_t)(p[i].room / unit + spare);
+        p[i].make = (uint32_t)rmi_min(p[i].keep, made / unit + spare);
+        most = (uint32_t)rmi_max(most, p[i].keep);
     }
-    *ns += most;
+    RMI_TRY(rmi_bnd_path_time(b, p, n, most, &least));
+    if (least != RMI_INF) *ns += rmi_sub(least, once);
     return RM_OK;
 }
 
@@ -13438,8 +13291,8 @@ RMI_FN rm_result rmi_bnd_path_find(rmi_bnd *b, rmi_bnd_place **place, uint32_t *
         length[i] = 1;
         for (q = 0; q < access->reads.n; q++) {
             u = step->pool[access->reads.at + q];
-            o = u == step->n_buffers || b->is_grad[u] ? RMI_NONE : step->buffers[u].maker;
-            if (u == step->n_buffers || b->is_grad[u] || (o == RMI_NONE ? length[i] > 1 : length[o] < length[i]))
+            o = step->buffers[u].maker;
+            if (rmi_bnd_is_grad(step, u) || (o == RMI_NONE ? length[i] > 1 : length[o] < length[i]))
                 continue;
             length[i] = o == RMI_NONE ? 1 : length[o] + 1;
             before[i] = o;
@@ -13492,38 +13345,38 @@ RMI_FN uint32_t rmi_bnd_path_demand(const rmi_bnd *b, rmi_bnd_place *place, uint
     return at;
 }
 
-/* Bytes that op i holds while it saves what its backward `task` reads, after the backward `last` (or RMI_NONE: before
-   any). */
-RMI_FN uint64_t rmi_bnd_path_making(const rmi_bnd *b, const rmi_bnd_place *place, uint32_t i, uint32_t task,
-                                    uint32_t last)
+/* The room beside what op p of place i holds while it saves what its backward `task` reads, and the gradients that are
+   there if it comes after the backward `last`. */
+RMI_FN void rmi_bnd_path_making(const rmi_bnd *b, rmi_bnd_place *place, uint32_t task, uint32_t last)
 {
     const rmi_step *step = b->step;
-    const rmi_step_access *f = &step->accesses[step->tasks[place[i].op].access],
-                          *a = &step->accesses[step->tasks[task].access];
-    uint64_t sum = place[i].bytes + place[i].wanted;
+    const rmi_step_access *forward = &step->accesses[step->tasks[place->op].access];
+    const rmi_step_access *backward = &step->accesses[step->tasks[task].access];
+    uint64_t sum = place->bytes + place->wanted;
     uint32_t q, k;
-    for (q = 0; q < f->makes.n; q++) sum += b->bytes[step->pool[f->makes.at + q]];
-    sum = rmi_sub(sum, rmi_bnd_over(step->graph, &step->graph->ops[place[i].op]));
-    for (q = 0; q < a->reads.n && last != RMI_NONE; q++) { /* gradients that are there from one backward to the other */
-        uint32_t u = step->pool[a->reads.at + q];
+    for (q = 0; q < forward->makes.n; q++) sum += b->bytes[step->pool[forward->makes.at + q]];
+    place->room_made = rmi_sub(b->limit, rmi_sub(sum, rmi_bnd_over(step->graph, &step->graph->ops[place->op])));
+    for (q = 0; q < backward->reads.n && last != RMI_NONE; q++) {
+        uint32_t u = step->pool[backward->reads.at + q];
         const rmi_step_access *access = &step->accesses[step->tasks[last].access];
-        for (k = 0; k < access->makes.n && b->is_grad[u] && b->group[u] == RMI_NONE; k++)
-            if (step->targets[access->makes.at + k].buffer == u) sum += b->bytes[u];
+        for (k = 0; k < access->makes.n && rmi_bnd_is_grad(step, u) && b->group[u] == RMI_NONE; k++)
+            if (step->targets[access->makes.at + k].buffer == u) place->grads += b->bytes[u];
     }
-    return sum;
 }
 
 /* Demands of all places, from the last one on, and the room beside them. */
 RMI_FN void rmi_bnd_path_demands(rmi_bnd *b, rmi_bnd_place *place, uint32_t n)
 {
     const rmi_step *step = b->step;
-    uint32_t i, k, q, at, last = RMI_NONE;
+    uint32_t i, k, q, at, last = RMI_NONE, follows = RMI_NONE;
     for (i = n - 1; i-- > 0;)
         for (k = step->backward[place[i].op], at = RMI_NONE;
              k < step->backward[place[i].op] + step->n_backward[place[i].op] && at == RMI_NONE; k++) {
             if (!rmi_bnd_look(b, k) || (last != RMI_NONE && !b->at.before[last])) continue;
             if ((at = rmi_bnd_path_demand(b, place, n, i, k)) == RMI_NONE) continue;
-            place[at].room_made = rmi_sub(b->limit, rmi_bnd_path_making(b, place, i, k, last));
+            rmi_bnd_path_making(b, &place[at], k, last);
+            place[at].follows = follows;
+            follows = at;
             last = k;
             place[at].room = rmi_sub(b->limit, b->at.held);
             for (q = 0; q < at; q++) { /* what the backward holds that earlier places can use */
@@ -13539,7 +13392,7 @@ RMI_FN rm_result rmi_bnd_path(rmi_bnd *b, uint64_t *bound)
 {
     const rmi_step *step = b->step;
     rmi_bnd_place *place, *part;
-    uint64_t common = 0, *size, *tmp;
+    uint64_t *size, *tmp;
     uint32_t n, i, k, q, from;
     RMI_TRY(rmi_bnd_path_find(b, &place, &n));
     if (n < 3 || b->work + (uint64_t)n * step->n_once > b->most_work) return RM_OK;
@@ -13549,8 +13402,6 @@ RMI_FN rm_result rmi_bnd_path(rmi_bnd *b, uint64_t *bound)
     tmp = RMI_NEW(b->mem, uint64_t, n);
     if (!part || !size || !tmp) return RM_ERROR_MEMORY;
     rmi_bnd_path_demands(b, place, n);
-    memset(b->at.before, 0, step->n_tasks);
-    for (i = 0; i < step->n_once; i++) common += rmi_bnd_least(b, step->once[i]);
     for (i = 0; i < n; i++) size[i] = place[i].bytes;
     rmi_sort_u64(size, tmp, n);
     for (k = 0; k < RMI_BND_PRICED; k++) {
@@ -13564,10 +13415,10 @@ RMI_FN rm_result rmi_bnd_path(rmi_bnd *b, uint64_t *bound)
             }
             if (i < n && (!i || part[i].bytes >= unit)) continue;
             q = i - from;
-            RMI_TRY(rmi_bnd_path_part(b, part + from, q, unit, &more));
+            RMI_TRY(rmi_bnd_path_part(b, part + from, from, q, unit, &more));
             from = i;
         }
-        *bound = rmi_max(*bound, common + more);
+        *bound = rmi_max(*bound, b->common + more);
     }
     return RM_OK;
 }
@@ -13581,10 +13432,9 @@ RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_step *step, uint64_t li
     rmi_bnd_web web;
     rmi_bnd_try *tries = RMI_NEW(mem, rmi_bnd_try, RMI_BND_MOMENTS + RMI_BND_PRICED + 2 * RMI_BND_NEAR);
     uint32_t n = 0;
-    rm_result r = rmi_bnd_make(mem, step, limit, &b);
-    *bound = 0;
-    if (r == RM_ERROR_GRAPH) return RM_OK;
-    RMI_TRY(r);
+        *bound = 0;
+    RMI_TRY(rmi_bnd_make(mem, step, limit, 0, &b));
+    if (!b.priced) return RM_OK;
     if (!tries) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_bnd_web_begin(&b, &web));
     b.most_work = work;
@@ -13604,8 +13454,8 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *m, uint64_t
 {
     rmi_bnd b;
     uint32_t i, k, q, step = m->n_once / (m->n_once > 2000 ? 64 : 256) + 1;
-    rm_result r = rmi_bnd_make(mem, m, RMI_MAX, &b);
-    if (r != RM_OK) return r == RM_ERROR_GRAPH ? RM_OK : r;
+    RMI_TRY(rmi_bnd_make(mem, m, RMI_MAX, 0, &b));
+    if (!b.priced) return RM_OK;
     for (i = 0; i < m->n_once; i += step) {
         uint64_t kept = 0;
         if (!rmi_bnd_look(&b, m->once[rmi_bnd_highest(&b, i, step)])) continue;
@@ -13675,32 +13525,6 @@ typedef struct rmi_bnd_traffic {
     uint64_t
         wait; /* ns from its last gradient to the next step's first read, less all computation that may lie there */
 } rmi_bnd_traffic;
-
-/* Bytes of what persists that x holds: params and consts that it reads in every form, gradients of params that are no
-   buffers of the model. seen: those that x touches (1), whose values are counted (8). */
-RMI_FN uint64_t rmi_bnd_held_home(const rmi_bnd *b, uint8_t *seen)
-{
-    const rm_graph *g = b->step->graph;
-    const rmi_step_task *task = &b->step->tasks[b->at.task];
-    const rmi_op *op = &g->ops[task->id];
-    uint64_t sum = 0;
-    uint32_t k, f, v;
-    for (k = 0; k < op->in.n; k++) {
-        uint32_t id = op->in.at[k];
-        const rmi_tensor *x = &g->tensors[id];
-        int reads = 1, grad = task->way == RMI_BWD && x->kind == RMI_PARAM && rmi_low_grads_resident(b->step->kind);
-        if ((x->kind != RMI_PARAM && x->kind != RMI_CONST) || x->external || (seen[id] & 1)) continue;
-        for (f = 0; f < op->n_forms && task->way == RMI_BWD; f++) {
-            const rmi_part *p = &op->forms[f].parts[task->part];
-            reads &= rmi_list_has(&p->needs, id);
-            grad &= rmi_list_has(&p->grads, id) && !rmi_list_has(&op->share, id) && op->view != id;
-            for (v = 0; v < op->forms[f].n_overs; v++) grad &= op->forms[f].overs[v].grad_of != id;
-        }
-        seen[id] |= (uint8_t)(reads ? 9 : 1);
-        sum += (reads ? x->bytes : 0) + (grad ? x->grad_bytes : 0);
-    }
-    return sum;
-}
 
 /* Of these tasks the last, in the order of everything once, that adds to the gradient of param i, or RMI_NONE. */
 RMI_FN uint32_t rmi_bnd_gives(const rmi_bnd *b, uint32_t i, const uint8_t *among)
@@ -13848,7 +13672,7 @@ RMI_FN void rmi_bnd_at_price(rmi_bnd_web *web, uint64_t price, rmi_bnd_traffic *
     uint32_t k;
     traffic->price = price;
     web->now[0] = RMI_MAX;
-    traffic->time = rmi_add(rmi_bnd_cost(web, &price, lack), web->common << web->b->up);
+    traffic->time = rmi_add(rmi_bnd_cost(web, &price, lack), web->b->common << web->b->up);
     for (k = 0; k < traffic->n_updates; k++) {
         rmi_bnd_update *update = &traffic->updates[k];
         update->p_in = rmi_bnd_priced(update->in, price);
@@ -13963,7 +13787,7 @@ RMI_FN void rmi_bnd_wait(rmi_bnd *b, const uint8_t *past, uint8_t *around, rmi_b
     for (i = 0; i < step->n_once; i++) {
         uint32_t t = step->once[i];
         if (around[t] && b->at.before[t]) continue;
-        slack = rmi_add(slack, step->tasks[t].way == RMI_FWD ? b->first[step->tasks[t].id] : rmi_bnd_least(b, t));
+        slack = rmi_add(slack, step->tasks[t].way == RMI_FWD ? b->first[t] : b->least[t]);
     }
     traffic->wait = rmi_min(rmi_sub(most, slack), RMI_MAX / 64);
 }
@@ -13975,7 +13799,7 @@ RMI_FN void rmi_bnd_link_prices(rmi_bnd_web *web, rmi_bnd_traffic *traffic, uint
     const rmi_link *l = &b->step->graph->link;
     uint64_t price, best = 0, at = 0, lo, hi, v, alone;
     uint32_t i, p[RMI_BND_PARTS], q[RMI_BND_PARTS];
-    if (b->down || web->common >= ((uint64_t)1 << 60) >> b->up) return;
+    if (b->down || b->common >= ((uint64_t)1 << 60) >> b->up) return;
     /* between what a byte costs if the link has room for all that it can move meanwhile, and the link's time for it */
     price = rmi_min(rmi_mul(rmi_mul_div_up((uint64_t)1 << b->up, 1000000000u, rmi_min(l->h2d, l->d2h)), 1u << 20),
                     b->most_price);
@@ -14049,7 +13873,7 @@ RMI_FN rm_result rmi_bnd_link_moment(rmi_bnd_web *web, uint32_t x, uint32_t y, c
     if (!traffic.wait || !b->at.before[traffic.reads]) traffic.wait = 0;
     for (i = 0; i < step->n_once; i++) {
         uint32_t t = step->once[i];
-        uint64_t ns = rmi_bnd_least(b, t);
+        uint64_t ns = b->least[t];
         if (b->at.before[t]) traffic.before += ns;
         if ((b->at.after[t] && (!b->at.upto || b->at.upto[t])) || t == x) within += ns;
         traffic.may += ns;
@@ -14057,7 +13881,7 @@ RMI_FN rm_result rmi_bnd_link_moment(rmi_bnd_web *web, uint32_t x, uint32_t y, c
     traffic.may = rmi_sub(traffic.may, within);
     memset(tmp->seen, 0, step->graph->n_tensors);
     traffic.updates = tmp->updates;
-    b->at.held += rmi_bnd_held_home(b, tmp->seen);
+    b->at.held += rmi_bnd_held_home(b, x, tmp->seen);
     traffic.params = rmi_bnd_params(b, tmp->seen, 1);
     rmi_bnd_params(b, tmp->seen, 0);
     rmi_bnd_changed(b, tmp->seen, b->at.upto ? tmp->past : NULL, &traffic);
@@ -14077,8 +13901,8 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_step *m, uint64_t 
     rmi_bnd_room tmp;
     uint64_t most = 0, near = 0, value;
     uint32_t i, k, at, top = RMI_NONE, last = m->n_once, step = (m->n_once - m->n_forwards) / 24 + 1;
-    rm_result r = rmi_bnd_make(mem, m, limit, &b);
-    if (r != RM_OK) return r == RM_ERROR_GRAPH ? RM_OK : r;
+    RMI_TRY(rmi_bnd_make(mem, m, limit, 1, &b));
+    if (!b.priced) return RM_OK;
     RMI_TRY(rmi_bnd_web_begin(&b, &web));
     tmp.seen = RMI_NEW(mem, uint8_t, m->graph->n_tensors);
     tmp.upto = RMI_NEW(mem, uint8_t, 3 * (size_t)m->n_tasks);
@@ -14086,14 +13910,13 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_step *m, uint64_t 
     if (!tmp.seen || !tmp.upto || !tmp.updates) return RM_ERROR_MEMORY;
     tmp.past = tmp.upto + m->n_tasks;
     tmp.around = tmp.past + m->n_tasks;
-    b.link = 1;
     b.most_work = work;
     for (k = 0; k < m->n_inputs; k++) b.bytes[m->inputs[k]] = 0; /* may be at home in host memory */
     for (i = m->n_forwards; i < m->n_once && b.work < work / 3; i += step) {
         at = rmi_bnd_highest(&b, i, step);
         value = most;
         RMI_TRY(rmi_bnd_link_moment(&web, m->once[at], RMI_NONE, &tmp, &value));
-        if (value > most || (!most && (top == RMI_NONE || b.holds[at] > b.holds[top]))) top = at;
+        if (value > most || (!most && (top == RMI_NONE || b.takes[m->once[at]] > b.takes[m->once[top]]))) top = at;
         most = rmi_max(most, value);
     }
     while (last > m->n_forwards && m->tasks[m->once[--last]].way != RMI_BWD) {
@@ -20595,7 +20418,7 @@ RMI_FN rm_result rmi_plan_step_end(rmi_planner *w, uint64_t least)
 RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
 {
     rmi_arena tmp = rmi_plan_arena(w);
-    uint64_t less = w->given ? 0 : w->room, budget = w->budget ? w->budget - less : RMI_INF;
+    uint64_t less = w->given ? 0 : w->room, budget = w->budget ? w->budget - less : RMI_INF, once_ns;
     rm_result r;
     int plain, searched, moves, first_moves, anneals;
     w->step = step;
@@ -20612,8 +20435,9 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     w->info->classes = w->p->shape.n_classes;
     rmi_plan_costs(w->g, w->info);
     r = rmi_plan_step_ok(w, &tmp);
-    if (r == RM_OK) r = rmi_bnd_time(&tmp, w->g, step, &w->info->bound_ns);
-    if (r == RM_OK) r = rmi_bnd_bytes(&tmp, w->g, step, w->g->has_link && w->d->host_bytes, &w->info->min_bound_bytes);
+    if (r == RM_OK)
+        r = rmi_bnd_once(&tmp, w->g, step, w->g->has_link && w->d->host_bytes, &w->info->bound_ns, &w->info->min_bound_bytes);
+    once_ns = w->info->bound_ns;
     rmi_arena_free(&tmp);
     plain = !w->joint && !(w->host_only && rmi_low_has_update(step));
     searched = plain && w->c.passes & RM_PASS_SEARCH;
@@ -20637,10 +20461,8 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
         r = rmi_plan_unmoved(w, budget);
     if (r == RM_OK && anneals) r = rmi_plan_anneal(w, budget);
     if (r == RM_OK && less) { /* the bound is of the whole budget */
-        tmp = rmi_plan_arena(w);
-        r = rmi_bnd_time(&tmp, w->g, step, &w->info->bound_ns);
-        rmi_arena_free(&tmp);
-        if (r == RM_OK) r = rmi_plan_bound_alone(w, w->budget);
+        w->info->bound_ns = once_ns;
+        r = rmi_plan_bound_alone(w, w->budget);
     }
     if (r == RM_OK && w->list.n && rmi_low_has_update(step) && !w->stop.stopped) r = rmi_plan_reductions(w, budget);
     if (r == RM_OK && plain) r = rmi_plan_recall(w, budget); /* what fits less fits more */
@@ -23082,10 +22904,9 @@ RMI_FN rm_result rmi_txt_read_plan(rm_graph *graph, const char *text, size_t n, 
     plan->align = 16; /* an executor's memory is at least that */
     info = &plan->info[0];
     result = rmi_txt_read_program(graph, text, n, &plan->mem, &plan->prog[0], &graph->last);
-    if (result == RM_OK) result = rmi_bnd_time(&plan->mem, graph, plan->prog[0].step, &info->bound_ns);
     if (result == RM_OK)
-        result = rmi_bnd_bytes(&plan->mem, graph, plan->prog[0].step, graph->has_link && plan->prog[0].host,
-                               &info->min_bound_bytes);
+        result = rmi_bnd_once(&plan->mem, graph, plan->prog[0].step, graph->has_link && plan->prog[0].host,
+                              &info->bound_ns, &info->min_bound_bytes);
     if (result == RM_OK) result = rmi_shp_make(&plan->mem, graph, RMI_NONE, &plan->shape);
     if (result == RM_ERROR_MEMORY) rmi_err_memory(&graph->last);
     if (result != RM_OK) {
