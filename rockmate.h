@@ -13974,10 +13974,6 @@ typedef struct rmi_off_copy {
     uint64_t ns, start, end;
 } rmi_off_copy;
 
-/* How a value is moved: 0: where the gap has time for both copies, as early and as late as can be; 1: always, so many runs after it
-   is ready, its bytes free so many runs after the last use, back so many runs before the need. */
-typedef struct rmi_off_trip { uint8_t always, wait, hold, lead; } rmi_off_trip;
-
 typedef struct rmi_off_job { /* of the host lane: an addition, or an update */
     uint64_t ready;
     uint32_t id, pos; /* copy (param); not before this run */
@@ -14000,8 +13996,6 @@ typedef struct rmi_off_model {
     uint8_t *edge;                    /* by buffer: given by another step's program: 1 on the device, 2 in host memory; 0: free */
     const rmi_home *given;
     size_t n_given;
-    rmi_off_trip *trip;               /* by buffer, of values */
-    int forces;                       /* trips are looked at */
     int waiting;                      /* gradients of an accumulation wait while this forward runs */
     uint64_t ease;                    /* parts of 1024 that copies in begin earlier by than they must, if the lane has the time */
     int steady;                       /* other programs come before and after: no copy crosses the step's edge */
@@ -14107,7 +14101,6 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
     m->host_end = RMI_NEW(m->mem, uint64_t, g->n_tensors);
     m->host_pos = RMI_NEW(m->mem, uint32_t, g->n_tensors);
     m->best_host = RMI_NEW(m->mem, uint8_t, g->n_tensors);
-    m->trip = RMI_NEW(m->mem, rmi_off_trip, n);
     m->jobs = RMI_NEW(m->mem, rmi_off_job, 2 * (size_t)g->n_tensors);
     m->heap = RMI_NEW(m->mem, uint32_t, 2 * (size_t)g->n_tensors);
     m->host_order = RMI_NEW(m->mem, uint32_t, g->n_tensors);
@@ -14115,7 +14108,7 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
     m->updated = RMI_NEW(m->mem, uint64_t, 2 * (size_t)g->n_tensors);
     if (!m->room || !m->out_ns || !m->in_ns || !m->add_ns || !m->of || !m->lasting || !m->kind || !m->root || !m->mode ||
         !m->best_mode || !m->fixed || !m->there || !m->wanted || !m->cur || !m->edge || !m->host_update || !m->host_end ||
-        !m->host_pos || !m->best_host || !m->trip || !m->jobs || !m->heap || !m->host_order || !m->served || !m->updated)
+        !m->host_pos || !m->best_host || !m->jobs || !m->heap || !m->host_order || !m->served || !m->updated)
         return RM_ERROR_MEMORY;
     for (b = 0; b < n; b++) {
         rmi_buf_kind kind = rmi_low_kind(g, b, &i);
@@ -14352,9 +14345,9 @@ RMI_FN void rmi_off_ask_all(rmi_off_model *m)
             continue;
         }
         if (kind == RMI_BUF_GRAD || m->mode[s->buf] != RMI_OFF_OUT || !s->after ||
-            (!m->trip[s->buf].always && s->gap < m->out_ns[s->buf] + m->in_ns[s->buf]))
+            s->gap < m->out_ns[s->buf] + m->in_ns[s->buf])
             continue;
-        s->out = rmi_off_ask(m, RMI_COPY_OUT, i, (uint32_t)rmi_min(s->first + m->trip[s->buf].wait, s->after - 1));
+        s->out = rmi_off_ask(m, RMI_COPY_OUT, i, s->first);
         s->in = rmi_off_ask(m, RMI_COPY_IN, i, s->after);
     }
 }
@@ -14695,23 +14688,6 @@ RMI_FN uint64_t rmi_off_stretch(rmi_off_model *m, uint64_t most, uint64_t idle)
     return most - m->compute_ns;
 }
 
-/* Values whose trips are given leave the device and come back as these say; the computation may wait. */
-RMI_FN void rmi_off_hurry(rmi_off_model *m)
-{
-    uint32_t i, w;
-    for (i = 0; i < m->n_inst; i++) {
-        rmi_off_inst *s = &m->inst[i];
-        rmi_buf_kind kind = rmi_off_kind(m, s->buf, &w);
-        rmi_off_copy *out = s->out ? &m->copy[s->out - 1] : NULL, *in = s->in ? &m->copy[s->in - 1] : NULL;
-        const rmi_off_trip *x = &m->trip[s->buf];
-        if (!out || !in || !x->always || kind == RMI_BUF_GRAD || kind == RMI_BUF_STATE ||
-            (kind == RMI_BUF_VALUE && m->g->tensors[w].kind == RMI_PARAM))
-            continue;
-        out->at = (uint32_t)rmi_min(rmi_max(m->said[s->out - 1], s->before) + x->hold, in->pos - 1);
-        in->at = in->pos > out->at + x->lead ? in->pos - x->lead : out->at + 1;
-    }
-}
-
 /* A copy for a gap that the copies themselves fill: it is not made. */
 RMI_FN int rmi_off_idle(const rmi_off_model *m, const rmi_off_copy *c)
 {
@@ -14822,7 +14798,6 @@ RMI_FN uint64_t rmi_off_eval(rmi_off_model *m, uint64_t enough)
         if (!may || !m->late_ns || m->steady) break;
         idle = m->late_ns; /* who waits anyway can wait for this */
     }
-    if (m->forces) rmi_off_hurry(m);
     rmi_off_memory(m);
     return most;
 }
@@ -18152,7 +18127,7 @@ RMI_FN void rmi_search_once(rmi_search *s)
         if (rmi_random(&s->random, sum) < move->weight) pick = i;
     }
     if (pick == RMI_NONE) return;
-    s->cost.work += s->current.n / 8;
+    s->cost.work += s->current.n / 8 + 1;
     rmi_search_copy_choices(s->step, &s->current, &s->candidate);
     rmi_search_clear(s);
     if (!rmi_search_moves[pick].propose(s)) return;
@@ -18267,7 +18242,6 @@ typedef struct rmi_planner {
 
 #define RMI_PLAN_WORK ((uint64_t)28000000) /* of a search: about a second with all that comes before */
 #define RMI_PLAN_QUICK_WORK 2000000u /* of preset hilp's */
-#define RMI_PLAN_SMALL 64u /* ops: here no cycles are raced or kept cold */
 #define RMI_PLAN_FAR 50000u /* ppm: a plan that far from its bound may be a poor one */
 #define RMI_PLAN_BOUND_WORK ((uint64_t)20000000) /* of a lower bound: some 50 ms at most */
 
@@ -19764,149 +19738,6 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     return rmi_plan_pack_moved(w, s, budget, *evals, mode, host);
 }
 
-/* Few values: every choice of all of them whose runs alone do not last too long, by the referee's clock; what persists stays as
-   decided. Copies in time; then, where live bytes allow it, in every timing of one trip after the other while that helps: a run
-   that waits for a copy out to end may cost less than another run made again. */
-#define RMI_PLAN_FEW 7u
-#define RMI_PLAN_TRIES 40000u     /* runs of programs with trips */
-#define RMI_PLAN_TIMINGS 1000000u /* runs of lists without addresses */
-#define RMI_PLAN_UNPLACED 16u     /* programs that get no addresses; the others are tried with less effort for these */
-#define RMI_PLAN_SPAN 16u         /* runs that a copy is shifted by, below 256 */
-typedef struct rmi_plan_few {
-    rmi_off_search *s;
-    uint64_t budget;
-    uint64_t work; /* the most runs of programs, and of lists */
-    uint32_t n, tries, timings, unplaced, buf[RMI_PLAN_FEW], span[RMI_PLAN_FEW]; /* span: runs between the value's first and its need */
-} rmi_plan_few;
-
-/* The decisions of now as a candidate. *rank: its time, or RMI_MAX and the bytes too many. */
-RMI_FN rm_result rmi_plan_try_timing(rmi_planner *w, rmi_plan_few *f, uint64_t *rank)
-{
-    const rmi_off_model *m = f->s->m;
-    uint64_t size = m->limit;
-    rm_result r;
-    f->timings += m->n + 1;
-    rmi_off_look(f->s->m);
-    *rank = RMI_INF;
-    if (m->host_bytes > m->host_limit || (w->best.n && m->ns >= w->best.fig.time_ns)) return RM_OK;
-    if (m->peak <= m->limit) {
-        uint64_t effort = w->effort;
-        f->tries += m->forces ? m->n : 0;
-        w->quick = m->forces || f->unplaced >= RMI_PLAN_UNPLACED;
-        w->effort = w->quick ? RMI_PLAN_EFFORT / 50 : RMI_PLAN_EFFORT / 2;
-        r = rmi_plan_try_moved(w, f->s, f->budget, &size);
-        w->quick = 0;
-        w->effort = effort;
-        if (r != RM_OK) return r;
-        f->unplaced += size > f->budget;
-    } else size = m->peak;
-    *rank = size > f->budget ? rmi_add(RMI_MAX / 2, size - f->budget) : w->tried.fig.time_ns;
-    return RM_OK;
-}
-
-RMI_FN int rmi_plan_may_time(const rmi_plan_few *f)
-{
-    return f->tries < rmi_min(f->work, RMI_PLAN_TRIES) && f->timings < rmi_min(f->work, RMI_PLAN_TIMINGS);
-}
-
-RMI_FN rm_result rmi_plan_time_trips(rmi_planner *w, rmi_plan_few *f)
-{
-    rmi_off_model *m = f->s->m;
-    uint64_t rank, best;
-    uint32_t i, k;
-    int better = 1;
-    RMI_TRY(rmi_plan_try_timing(w, f, &best));
-    if (best > RMI_MAX / 2) return RM_OK;
-    memset(f->span, 0, sizeof f->span);
-    for (k = 0; k < m->n_inst; k++)
-        for (i = 0; i < f->n; i++)
-            if (m->inst[k].buf == f->buf[i] && m->inst[k].in)
-                f->span[i] = (uint32_t)rmi_min(m->inst[k].after - m->inst[k].first, RMI_PLAN_SPAN);
-    while (better && best != RMI_INF)
-        for (i = 0, better = 0; i < f->n; i++) {
-            rmi_off_trip *x = &m->trip[f->buf[i]], kept = *x;
-            for (k = 0; k < f->span[i] * f->span[i] * f->span[i] && rmi_plan_may_time(f) && !w->stop.stopped; k++) {
-                x->wait = (uint8_t)(k % f->span[i]);
-                x->hold = (uint8_t)(k / f->span[i] % f->span[i]);
-                x->lead = (uint8_t)(k / f->span[i] / f->span[i]);
-                if (x->wait + x->hold + x->lead >= (int)f->span[i]) continue; /* as with less */
-                RMI_TRY(rmi_plan_try_timing(w, f, &rank));
-                if (rank >= best) continue;
-                best = rank;
-                kept = *x;
-                better = 1;
-            }
-            *x = kept;
-        }
-    return RM_OK;
-}
-
-/* Takes choice `code`; timed: with trips. 0: it is none, or as without trips. */
-RMI_FN int rmi_plan_choose_few(rmi_plan_few *f, const uint32_t *items, uint32_t code, int timed)
-{
-    rmi_off_model *m = f->s->m;
-    uint32_t i, out = 0;
-    for (i = 0; i < f->n; i++, code /= 3) {
-        uint8_t mode = (uint8_t)(code % 3);
-        if (!rmi_off_may(f->s, &f->s->items[items[i]], mode)) return 0;
-        m->mode[f->buf[i]] = mode;
-        memset(&m->trip[f->buf[i]], 0, sizeof *m->trip);
-        m->trip[f->buf[i]].always = timed && mode == RMI_OFF_OUT;
-        out |= mode == RMI_OFF_OUT;
-    }
-    return out || !timed;
-}
-
-RMI_FN rm_result rmi_plan_exhaust_few(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
-{
-    rmi_off_model *m = s->m;
-    uint32_t i, code, all = 1, items[RMI_PLAN_FEW];
-    uint64_t rank, *ns;
-    rm_result r = RM_OK;
-    rmi_plan_few f;
-    memset(&f, 0, sizeof f);
-    f.s = s;
-    f.budget = m->limit = budget;
-    f.work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_MAX;
-    for (i = 0; i < s->n; i++)
-        if (!s->items[i].lasting) {
-            items[f.n] = i;
-            f.buf[f.n++] = s->items[i].buf;
-            all *= 3;
-        }
-    if (!(ns = RMI_NEW(mem, uint64_t, all))) return RM_ERROR_MEMORY;
-    for (code = 0; code < all && r == RM_OK && !w->stop.stopped; code++) {
-        ns[code] = RMI_INF;
-        if (f.timings > f.work || !rmi_plan_choose_few(&f, items, code, 0)) continue;
-        r = rmi_plan_try_timing(w, &f, &rank);
-        ns[code] = m->start[m->n];
-    }
-    m->forces = 1;
-    while (r == RM_OK && !w->stop.stopped && rmi_plan_may_time(&f)) { /* those whose runs take least time first */
-        for (i = code = 0; i < all; i++)
-            if (ns[i] < ns[code]) code = i;
-        if (ns[code] == RMI_INF || (w->best.n && ns[code] >= w->best.fig.time_ns)) break;
-        ns[code] = RMI_INF;
-        if (rmi_plan_choose_few(&f, items, code, 1)) r = rmi_plan_time_trips(w, &f);
-    }
-    m->forces = 0;
-    memset(m->trip, 0, m->n_buf * sizeof *m->trip);
-    return r;
-}
-
-/* What persists as decided; then all of it on the device. */
-RMI_FN rm_result rmi_plan_exhaust_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
-{
-    uint32_t i, few = 0;
-    for (i = 0; i < s->n; i++) few += !s->items[i].lasting;
-    if (few > RMI_PLAN_FEW) return RM_OK;
-    rmi_off_take_best(s);
-    RMI_TRY(rmi_plan_exhaust_few(w, mem, s, budget));
-    if (w->given || w->stop.stopped || (w->best.n && rmi_plan_within(w, 0))) return RM_OK;
-    RMI_TRY(rmi_off_cook(s, mem, &w->p->shape, RMI_OFF_ALL_KEPT, 0, 0, 0));
-    return rmi_plan_exhaust_few(w, mem, s, budget);
-}
-
 /* The plain plans. The smallest is tried even if it does not seem to fit when nothing else does: it says what does. */
 RMI_FN rm_result rmi_plan_recipes(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
 {
@@ -19966,8 +19797,6 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, int bound)
         r = rmi_plan_search_moved(w, &mem, &s, budget, i, &evals);
         if (s.found == RMI_INF || (w->best.n && w->best.fig.time_ns <= s.found + s.found / 20)) break;
     }
-    if (r == RM_OK && !w->rush && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped)
-        r = rmi_plan_exhaust_moved(w, &mem, &s, budget); /* once: its choices are of all lists in this order */
     w->effort = 0;
     w->fitted = s.found != RMI_INF;
     rmi_arena_free(&mem);
@@ -20027,6 +19856,8 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
 #define RMI_PLAN_ANNEAL_WORK ((uint64_t)50000000) /* events that are looked at, some 20 ns each */
 #define RMI_PLAN_ANNEAL_LESS 3000u /* but no more than that times the square of the events of everything once */
 #define RMI_PLAN_ANNEAL_HOT 200u   /* the first temperature is the bound of the step's time over that, the last one's a tenth */
+#define RMI_PLAN_ANNEAL_FEW 64u    /* ops: each value is most of what memory there is: hotter, by as much: */
+#define RMI_PLAN_ANNEAL_HOTTER 20u
 #define RMI_PLAN_ANNEAL_MOVES 100u /* where there is work for fewer moves by event, it is cooler by as much, */
 #define RMI_PLAN_ANNEAL_COOLER 16u /* at most by that; */
 #define RMI_PLAN_ANNEAL_COOL 8000u /* the last one's is not below the bound over that */
@@ -20043,7 +19874,7 @@ RMI_FN int rmi_plan_anneals(const rmi_planner *w, uint64_t budget)
 {
     int one = !w->joint && !w->given && !w->apart && !(w->steps & (w->steps - 1)) && rmi_low_has_backward(w->step);
     return !RMI_WITHOUT(anneal) && w->c.passes & RM_PASS_OFFLOAD && w->g->has_link && w->d->host_bytes && one && budget != RMI_INF &&
-           w->g->n_ops > RMI_PLAN_SMALL && w->g->n_ops <= RMI_PLAN_ANNEAL_OPS && !w->c.off && !w->g->fixed_order && !w->d->link_margin_percent;
+           w->g->n_ops <= RMI_PLAN_ANNEAL_OPS && !w->c.off && !w->g->fixed_order && !w->d->link_margin_percent;
 }
 
 /* The search's best schedule as a candidate. *size: what it takes. */
@@ -20099,7 +19930,7 @@ RMI_FN rm_result rmi_plan_anneal_from(rmi_planner *w, rmi_arena *mem, rmi_search
 {
     uint64_t moves = work / (4 * ((uint64_t)s->step->n_once * s->step->n_once + 1)) + 1; /* by event, about */
     uint64_t cooler = rmi_min(rmi_max(RMI_PLAN_ANNEAL_MOVES / moves, 1), RMI_PLAN_ANNEAL_COOLER);
-    uint64_t hot = w->info->bound_ns / (RMI_PLAN_ANNEAL_HOT * cooler);
+    uint64_t hot = w->info->bound_ns / (RMI_PLAN_ANNEAL_HOT * cooler) * (w->g->n_ops > RMI_PLAN_ANNEAL_FEW ? 1 : RMI_PLAN_ANNEAL_HOTTER);
     int fits = 0;
     if (w->best.n) RMI_TRY(rmi_event_read(mem, s->step, &w->best, &s->candidate, s->cost.cap_events, &fits));
     fits = fits && rmi_search_start(s, &s->candidate);
