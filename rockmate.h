@@ -1838,7 +1838,6 @@ typedef struct rmi_known { /* a program found before; what it is belongs to the 
 
 typedef struct rmi_building { /* what the builder needs beside the tables that it fills */
     uint32_t nothing[1];   /* what empty lists point to */
-    size_t cap_tensors, cap_ops, cap_barriers, cap_marks;
     rmi_map tensor_map, op_map;
     rmi_map form_map;      /* variants; the scope is their op */
     /* of each name in each block, the latest begin mark; the scope is 1 + the block's begin mark */
@@ -1923,16 +1922,23 @@ RMI_FN rm_result rmi_graph_string(rm_graph *graph, const char *text, const char 
     return RM_OK;
 }
 
-/* Room for one element more behind n of elem bytes: the array doubles whenever n is a power of two. */
-RMI_FN rm_result rmi_graph_one_more(rm_graph *graph, void **array, uint32_t n, size_t elem)
+/* One element more behind n of elem bytes each, all zero but for what they begin with: a copy of their name (NULL: none).
+   The table doubles whenever n is a power of two. NULL: no memory. */
+RMI_FN void *rmi_graph_append(rm_graph *graph, void *table, uint32_t n, size_t elem, const char *name)
 {
-    void *memory;
-    if (n & (n - 1)) return RM_OK;
-    memory = rmi_arena_get(&graph->mem, n ? 2 * (size_t)n : 1, elem);
-    if (!memory) return rmi_graph_memory(graph);
-    if (n) memcpy(memory, *array, n * elem);
-    *array = memory;
-    return RM_OK;
+    unsigned char *all, *more;
+    memcpy(&all, table, sizeof all);
+    if (!(n & (n - 1))) {
+        more = (unsigned char *)rmi_arena_get(&graph->mem, n ? 2 * (size_t)n : 1, elem);
+        if (!more) return (void)rmi_graph_memory(graph), (void *)NULL;
+        if (n) memcpy(more, all, n * elem);
+        if (n) rmi_arena_drop(&graph->mem, all, n * elem);
+        memcpy(table, &more, sizeof more);
+        all = more;
+    }
+    if (name && rmi_graph_string(graph, name, &name) != RM_OK) return NULL;
+    memcpy(all + n * elem, &name, sizeof name);
+    return all + n * elem;
 }
 
 #define RMI_NAME_RULE "1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'"
@@ -2009,11 +2015,8 @@ RMI_FN rm_result rmi_graph_new_tensor(rm_graph *graph, const char *name, uint32_
         return RMI_WRONG(graph, is_ops ? "op %s: a tensor has this name, which the op's output takes, too; give one "
                          "of them another name" : "tensor %s: declared twice; give the second another name", name);
     if (bytes > RMI_MAX) return RMI_WRONG(graph, "tensor %s: %u bytes; sizes are below 2^62", name, bytes);
-    if (!RMI_GROW(&graph->mem, graph->tensors, graph->build.cap_tensors, (size_t)graph->n_tensors + 1))
-        return rmi_graph_memory(graph);
-    tensor = &graph->tensors[graph->n_tensors];
-    tensor->name = name;
-    if (!is_ops) RMI_TRY(rmi_graph_string(graph, name, &tensor->name));
+    tensor = (rmi_tensor *)rmi_graph_append(graph, &graph->tensors, graph->n_tensors, sizeof *tensor, name);
+    if (!tensor) return graph->sticky.result;
     RMI_TRY(rmi_graph_map_put(graph, &graph->build.tensor_map, 0, tensor->name, graph->n_tensors));
     tensor->kind = (uint8_t)kind;
     tensor->bytes = tensor->grad_bytes = bytes;
@@ -2032,10 +2035,8 @@ RMI_FN rm_result rmi_graph_new_op(rm_graph *graph, const char *name, uint32_t *i
     if (!rmi_graph_name_ok(name)) return RMI_WRONG(graph, "op '%s': not a name; take " RMI_NAME_RULE, name);
     if (rmi_graph_lookup(&graph->build.op_map, name) != RMI_NONE)
         return RMI_WRONG(graph, "op %s: declared twice; give the second another name, or put it in a block", name);
-    if (!RMI_GROW(&graph->mem, graph->ops, graph->build.cap_ops, (size_t)graph->n_ops + 1))
-        return rmi_graph_memory(graph);
-    op = &graph->ops[graph->n_ops];
-    RMI_TRY(rmi_graph_string(graph, name, &op->name));
+    op = (rmi_op *)rmi_graph_append(graph, &graph->ops, graph->n_ops, sizeof *op, name);
+    if (!op) return graph->sticky.result;
     RMI_TRY(rmi_graph_map_put(graph, &graph->build.op_map, 0, op->name, graph->n_ops));
     op->kind_name = op->name;
     op->view = RMI_NONE;
@@ -2063,32 +2064,24 @@ RMI_FN uint32_t rmi_graph_find_form(const rm_graph *graph, uint32_t op, const ch
 RMI_FN rmi_form *rmi_graph_new_form(rm_graph *graph, uint32_t op, const char *name)
 {
     rmi_op *owner = &graph->ops[op];
-    uint32_t n = owner->n_forms;
-    const char *copy = "";
-    rmi_form *form;
-    if (rmi_graph_one_more(graph, (void **)&owner->forms, n, sizeof *form) != RM_OK ||
-        (n && (rmi_graph_string(graph, name, &copy) != RM_OK ||
-               rmi_graph_map_put(graph, &graph->build.form_map, op, copy, n) != RM_OK)))
+    rmi_form *form = (rmi_form *)rmi_graph_append(graph, &owner->forms, owner->n_forms, sizeof *form, name);
+    const char *copy = form ? form->name : NULL;
+    if (!form || (owner->n_forms &&
+                  rmi_graph_map_put(graph, &graph->build.form_map, op, copy, owner->n_forms) != RM_OK))
         return NULL;
-    form = &owner->forms[owner->n_forms++];
-    if (n) *form = owner->forms[0];
+    if (owner->n_forms++) *form = owner->forms[0];
+    else form->bits = "", form->inplace = RMI_NONE;
     form->name = copy;
     form->parts = NULL;
     form->n_parts = form->own_parts = 0;
-    if (n) return form;
-    form->bits = "";
-    form->inplace = RMI_NONE;
     return form;
 }
 
 /* One part more of the form's own; NULL: no memory. */
 RMI_FN rmi_part *rmi_graph_new_part(rm_graph *graph, rmi_form *form, const char *name)
 {
-    rmi_part *part;
-    if (rmi_graph_one_more(graph, (void **)&form->parts, form->own_parts, sizeof *part) != RM_OK) return NULL;
-    part = &form->parts[form->own_parts];
-    if (rmi_graph_string(graph, name, &part->name) != RM_OK) return NULL;
-    form->n_parts = ++form->own_parts;
+    rmi_part *part = (rmi_part *)rmi_graph_append(graph, &form->parts, form->own_parts, sizeof *part, name);
+    if (part) form->n_parts = ++form->own_parts;
     return part;
 }
 
@@ -2521,14 +2514,10 @@ RMI_FN int rmi_graph_has_barrier(const rm_graph *graph, const char *name)
 /* One more barrier, which has no callback yet; NULL: no memory. */
 RMI_FN rmi_barrier *rmi_graph_new_barrier(rm_graph *graph, const char *name, uint64_t ns)
 {
-    rmi_barrier *barrier;
-    if (!RMI_GROW(&graph->mem, graph->barriers, graph->build.cap_barriers, (size_t)graph->n_barriers + 1)) {
-        rmi_graph_memory(graph);
-        return NULL;
-    }
-    barrier = &graph->barriers[graph->n_barriers];
+    rmi_barrier *barrier =
+        (rmi_barrier *)rmi_graph_append(graph, &graph->barriers, graph->n_barriers, sizeof *barrier, name);
+    if (!barrier) return NULL;
     barrier->ns = ns;
-    if (rmi_graph_string(graph, name, &barrier->name) != RM_OK) return NULL;
     graph->n_barriers++;
     return barrier;
 }
@@ -2538,13 +2527,8 @@ RMI_FN rmi_barrier *rmi_graph_new_barrier(rm_graph *graph, const char *name, uin
 /* A mark of a block's begin, or with name NULL of an end; NULL: no memory. */
 RMI_FN rmi_mark *rmi_graph_mark(rm_graph *graph, const char *name)
 {
-    rmi_mark *mark;
-    if (!RMI_GROW(&graph->mem, graph->marks, graph->build.cap_marks, (size_t)graph->n_marks + 1)) {
-        rmi_graph_memory(graph);
-        return NULL;
-    }
-    mark = &graph->marks[graph->n_marks];
-    if (name && rmi_graph_string(graph, name, &mark->name) != RM_OK) return NULL;
+    rmi_mark *mark = (rmi_mark *)rmi_graph_append(graph, &graph->marks, graph->n_marks, sizeof *mark, name);
+    if (!mark) return NULL;
     mark->op = graph->n_ops;
     mark->prefix_n = graph->build.prefix_n;
     graph->n_marks++;
@@ -25680,9 +25664,7 @@ RMI_FN rm_result rmi_exe_bind(rm_exec *exec, rm_tensor t, uint32_t what, void *m
 
 /* --- saving and restoring (formats.md, 9): a header; of each buffer that is saved a head (name, size), its bytes;
    behind each of these parts the checksum of all parts so far. Heads are checked before they are believed */
-#define RMI_EXE_MAGIC "rockmate state 2 "
-#define RMI_EXE_MAGIC_BYTES 17u
-#define RMI_EXE_ORDER_BYTES 7u
+#define RMI_EXE_MAGIC_BYTES 24u
 #define RMI_EXE_SUM_START 0x726F636B6D617465u
 
 typedef struct rmi_exe_state {
@@ -25707,14 +25689,14 @@ RMI_FN int rmi_exe_saves(const rm_exec *exec, uint32_t buf)
     return (of == RMI_PARAM && kind != RMI_BUF_GRAD) || (of == RMI_CONST && kind == RMI_BUF_VALUE);
 }
 
-/* 7 letters for the order of bytes in the saved elements, which are bytes to this library: this machine's; turned: the
-   other one. */
-RMI_FN const char *rmi_exe_order_word(int turned)
+/* What a state begins with, by the order of bytes in the saved elements, which are bytes to this library: this
+   machine's; turned: the other one. */
+RMI_FN const char *rmi_exe_magic(int turned)
 {
     const uint32_t one = 1;
     unsigned char first;
     memcpy(&first, &one, 1);
-    return (first == 1) == !turned ? "little\n" : "big   \n";
+    return (first == 1) == !turned ? "rockmate state 2 little\n" : "rockmate state 2 big   \n";
 }
 
 /* A number of 8 bytes, the lowest first. */
@@ -25750,21 +25732,14 @@ RMI_FN void rmi_exe_put_number(rmi_exe_state *state, uint64_t number)
     for (i = 0; i < 8; i++) state->head[state->n++] = (unsigned char)(number >> (8 * i));
 }
 
-/* Writes bytes of a part; but for its last ones a multiple of 8. */
-RMI_FN void rmi_exe_put_bytes(rmi_exe_state *state, const unsigned char *bytes, uint64_t n)
+/* Writes bytes of a part: the last ones, with the checksum behind them, or a multiple of 8. */
+RMI_FN rm_result rmi_exe_put_part(rmi_exe_state *state, const unsigned char *bytes, uint64_t n, int last)
 {
     state->sum = rmi_exe_sum(state->sum, bytes, n);
     rmi_put_n(state->sink, (const char *)bytes, (size_t)n);
-}
-
-/* Writes the end of a part: what was put together, if anything was, and the checksum. */
-RMI_FN rm_result rmi_exe_put_end(rmi_exe_state *state)
-{
-    rmi_exe_put_bytes(state, state->head, state->n);
     state->n = 0;
-    rmi_exe_put_number(state, state->sum);
+    if (last) rmi_exe_put_number(state, state->sum);
     rmi_put_n(state->sink, (const char *)state->head, state->n);
-    state->n = 0;
     if (!state->sink->failed) return RM_OK;
     return rmi_err_set(&state->exec->err, RM_ERROR_WRITE, "rm_exec_save: the sink returned nonzero");
 }
@@ -25775,14 +25750,14 @@ RMI_FN rm_result rmi_exe_put_buffer(rmi_exe_state *state, uint32_t buf, const ch
 {
     rm_exec *exec = state->exec;
     uint64_t bytes = rmi_low_bytes(exec->graph, buf), at, n;
-    for (at = 0; at < bytes && !state->sink->failed; at += n) {
+    for (at = 0; at < bytes; at += n) {
         n = rmi_min(RMI_EXE_PIECE, bytes - at);
         if (rmi_exe_carry(exec, state->piece, rmi_exe_home(exec, buf) + (size_t)at, n, RM_LANE_D2H))
             return rmi_exe_backend_failed(exec, "reading what persists", name);
         RMI_TRY(rmi_exe_sync(exec, "reading what persists", name));
-        rmi_exe_put_bytes(state, state->piece, n);
+        RMI_TRY(rmi_exe_put_part(state, state->piece, n, at + n == bytes));
     }
-    return rmi_exe_put_end(state);
+    return RM_OK;
 }
 
 /* An error of a state that is read. */
@@ -25800,7 +25775,6 @@ RMI_FN rm_result rmi_exe_take_part(rmi_exe_state *state, uint64_t n, const char 
 {
     const unsigned char *bytes = state->data + (size_t)state->at;
     const uint64_t begin = state->at, left = state->bytes - begin;
-    state->n = 0;
     if (left < 8 || n > left - 8)
         return rmi_exe_odd(state, "rm_exec_restore: %s, at byte %u: the state is cut short or damaged; it has %u bytes",
                            part, begin, state->bytes);
@@ -25814,19 +25788,18 @@ RMI_FN rm_result rmi_exe_take_part(rmi_exe_state *state, uint64_t n, const char 
 /* The header, of this version, order of bytes and number of buffers: that in head. */
 RMI_FN rm_result rmi_exe_take_header(rmi_exe_state *state)
 {
-    const unsigned char *order = state->data + RMI_EXE_MAGIC_BYTES, *number = order + RMI_EXE_ORDER_BYTES;
-    uint64_t ours = rmi_exe_number(state->head + RMI_EXE_MAGIC_BYTES + RMI_EXE_ORDER_BYTES);
-    if (state->bytes < RMI_EXE_MAGIC_BYTES || memcmp(state->data, state->head, RMI_EXE_MAGIC_BYTES))
-        return rmi_exe_odd(state, "rm_exec_restore: this is not what rm_exec_save writes (version 2)");
-    if (state->bytes >= RMI_EXE_MAGIC_BYTES + RMI_EXE_ORDER_BYTES &&
-        !memcmp(order, rmi_exe_order_word(1), RMI_EXE_ORDER_BYTES))
+    int whole = state->bytes >= RMI_EXE_MAGIC_BYTES;
+    if (whole && !memcmp(state->data, rmi_exe_magic(1), RMI_EXE_MAGIC_BYTES))
         return rmi_exe_odd(state, "rm_exec_restore: the state is of a machine with the other order of bytes (%s); only "
                            "you know the types of its elements: convert it there",
-                           *order == 'b' ? "big-endian" : "little-endian");
-    RMI_TRY(rmi_exe_take_part(state, RMI_EXE_MAGIC_BYTES + RMI_EXE_ORDER_BYTES + 8, "its header"));
-    if (!memcmp(order, rmi_exe_order_word(0), RMI_EXE_ORDER_BYTES) && rmi_exe_number(number) == ours) return RM_OK;
+                           rmi_exe_magic(1)[17] == 'b' ? "big-endian" : "little-endian");
+    if (!whole || memcmp(state->data, state->head, RMI_EXE_MAGIC_BYTES))
+        return rmi_exe_odd(state, "rm_exec_restore: this is not what rm_exec_save writes (version 2)");
+    RMI_TRY(rmi_exe_take_part(state, RMI_EXE_MAGIC_BYTES + 8, "its header"));
+    if (!memcmp(state->data, state->head, RMI_EXE_MAGIC_BYTES + 8)) return RM_OK;
     return rmi_exe_odd(state, "rm_exec_restore: the state has %u buffers, this graph has %u; it is of another graph",
-                       rmi_exe_number(number), ours);
+                       rmi_exe_number(state->data + RMI_EXE_MAGIC_BYTES),
+                       rmi_exe_number(state->head + RMI_EXE_MAGIC_BYTES));
 }
 
 /* The head of a buffer of that name and size. */
@@ -25856,10 +25829,9 @@ RMI_FN rm_result rmi_exe_state_walk(rmi_exe_state *state)
     uint64_t count = 0;
     for (buf = 0; buf < n; buf++) count += (uint64_t)rmi_exe_saves(exec, buf);
     state->sum = RMI_EXE_SUM_START;
-    rmi_exe_put_head(state, RMI_EXE_MAGIC, RMI_EXE_MAGIC_BYTES);
-    rmi_exe_put_head(state, rmi_exe_order_word(0), RMI_EXE_ORDER_BYTES);
+    rmi_exe_put_head(state, rmi_exe_magic(0), RMI_EXE_MAGIC_BYTES);
     rmi_exe_put_number(state, count);
-    RMI_TRY(state->sink ? rmi_exe_put_end(state) : rmi_exe_take_header(state));
+    RMI_TRY(state->sink ? rmi_exe_put_part(state, state->head, state->n, 1) : rmi_exe_take_header(state));
     for (buf = 0; buf < n; buf++) {
         const char *name = rmi_exe_name(exec, buf);
         uint64_t bytes = rmi_low_bytes(exec->graph, buf);
@@ -25871,10 +25843,11 @@ RMI_FN rm_result rmi_exe_state_walk(rmi_exe_state *state)
             RMI_TRY(rmi_exe_take_part(state, bytes, name));
             continue;
         }
+        state->n = 0;
         rmi_exe_put_number(state, strlen(name));
         rmi_exe_put_head(state, name, strlen(name));
         rmi_exe_put_number(state, bytes);
-        RMI_TRY(rmi_exe_put_end(state));
+        RMI_TRY(rmi_exe_put_part(state, state->head, state->n, 1));
         RMI_TRY(rmi_exe_put_buffer(state, buf, name));
     }
     if (state->at == state->bytes) return state->apply ? rmi_exe_sync(exec, "writing what persists", NULL) : RM_OK;
@@ -25885,16 +25858,12 @@ RMI_FN rm_result rmi_exe_state_walk(rmi_exe_state *state)
 RMI_FN rm_result rmi_exe_save(rm_exec *exec, rmi_sink *sink)
 {
     rmi_arena mem = rmi_arena_make(&exec->mem.hooks);
-    uint64_t largest = 1;
-    uint32_t buf;
     rm_result result;
     rmi_exe_state state;
     memset((void *)&state, 0, sizeof state);
     state.exec = exec;
     state.sink = sink;
-    for (buf = 0; buf < rmi_low_buffers(exec->graph); buf++)
-        if (rmi_exe_saves(exec, buf)) largest = rmi_max(largest, rmi_low_bytes(exec->graph, buf));
-    state.piece = RMI_RAW(&mem, unsigned char, rmi_min(largest, RMI_EXE_PIECE));
+    state.piece = RMI_RAW(&mem, unsigned char, RMI_EXE_PIECE);
     result = state.piece ? rmi_exe_drain(exec) : rmi_err_memory(&exec->err);
     if (result == RM_OK) result = rmi_exe_state_walk(&state);
     rmi_arena_free(&mem);
@@ -25913,7 +25882,7 @@ RMI_FN rm_result rmi_exe_restore(rm_exec *exec, const void *data, size_t bytes)
     RMI_TRY(rmi_exe_drain(exec)); /* the lanes of the last step may still read and write what is restored */
     exec->course.used_up |= exec->course.adding; /* gradients of other weights */
     exec->course.adding = 0;
-    state.at = 0;
+    state.at = state.n = 0;
     state.apply = 1;
     return rmi_exe_state_walk(&state);
 }
@@ -25922,6 +25891,7 @@ RMI_FN rm_result rmi_exe_restore(rm_exec *exec, const void *data, size_t bytes)
 typedef struct rmi_exe_aside {
     rmi_arena mem;
     rmi_exe_memory memory; /* its homes: where each buffer lies, or RMI_INF */
+    uint64_t *nowhere;     /* homes of which there are none */
     uint64_t *due;         /* as in the executor */
     rmi_exe_course course;
 } rmi_exe_aside;
@@ -25949,8 +25919,10 @@ RMI_FN rm_result rmi_exe_set_aside(rm_exec *exec, rmi_exe_aside *aside, int for_
     memset((void *)aside, 0, sizeof *aside);
     aside->course = exec->course;
     aside->mem = rmi_arena_make(&exec->mem.hooks);
-    result = RMI_TABLES(&aside->mem, RMI_T(memory->home, n), RMI_T(aside->due, exec->graph->n_tensors));
+    result = RMI_TABLES(&aside->mem, RMI_T(memory->home, n), RMI_T(aside->nowhere, n),
+                        RMI_T(aside->due, exec->graph->n_tensors));
     for (buf = 0; buf < n && result == RM_OK; buf++) {
+        aside->nowhere[buf] = RMI_INF;
         memory->home[buf] = rmi_exe_keeps(exec, buf, for_plan) ? memory->bytes : RMI_INF;
         if (memory->home[buf] != RMI_INF) memory->bytes += rmi_round_up(rmi_low_bytes(exec->graph, buf), RMI_ALIGN);
     }
@@ -26031,18 +26003,10 @@ RMI_FN rm_result rmi_exe_goes_on(rm_exec *exec, const rm_plan *plan)
 RMI_FN rm_result rmi_exe_park(rm_exec *exec)
 {
     rmi_exe_aside aside;
-    uint64_t *nowhere;
-    uint32_t buf, n = rmi_low_buffers(exec->graph);
     RMI_TRY(rmi_exe_set_aside(exec, &aside, 1));
-    nowhere = RMI_RAW(&aside.mem, uint64_t, n);
-    if (!nowhere) {
-        rmi_arena_free(&aside.mem);
-        return rmi_err_memory(&exec->err);
-    }
-    for (buf = 0; buf < n; buf++) nowhere[buf] = RMI_INF;
     rmi_exe_unload(exec);
     exec->tables = aside.mem;
-    exec->memory[RMI_EXE_ARENA].home = nowhere;
+    exec->memory[RMI_EXE_ARENA].home = aside.nowhere;
     exec->memory[RMI_EXE_HOST] = aside.memory;
     rmi_exe_line_up(exec);
     return RM_OK;
