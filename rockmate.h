@@ -2821,14 +2821,6 @@ RMI_FN void rmi_graph_seal_early(rm_graph *graph)
             }
 }
 
-/* `sum` and n quantities but those that are not there. */
-RMI_FN uint64_t rmi_graph_sum(uint64_t sum, const uint64_t *quantity, uint32_t n)
-{
-    for (; n--; quantity++)
-        if (*quantity != RMI_INF) sum = rmi_add(sum, *quantity);
-    return sum;
-}
-
 /* No sum of sizes, of times of a step may leave 62 bits: later rooms then need no checks. */
 RMI_FN rm_result rmi_graph_check_sums(rm_graph *graph)
 {
@@ -2837,9 +2829,11 @@ RMI_FN rm_result rmi_graph_check_sums(rm_graph *graph)
     for (i = 0; i < graph->n_tensors; i++) {
         const rmi_tensor *tensor = &graph->tensors[i];
         const uint64_t sizes[] = {tensor->bytes, tensor->grad_bytes, tensor->state_bytes, tensor->opt_ws};
-        const uint64_t times[] = {tensor->opt, tensor->opt_host, tensor->reduce};
-        bytes = rmi_graph_sum(bytes, sizes, 4);
-        ns = rmi_graph_sum(ns, times, 3);
+        const uint64_t times[] = {tensor->opt, tensor->opt_host, tensor->reduce, 0};
+        for (k = 0; k < 4; k++) {
+            bytes = rmi_add(bytes, sizes[k]);
+            if (times[k] != RMI_INF) ns = rmi_add(ns, times[k]);
+        }
     }
     for (i = 0; i < graph->n_ops; i++)
         for (k = 0; k < graph->ops[i].n_forms; k++) {
@@ -25072,8 +25066,8 @@ RMI_FN rm_result rmi_exe_load(rm_exec *exec)
     if (result != RM_OK) return rmi_err_memory(&exec->err);
     RMI_TRY(rmi_exe_callbacks(exec));
     RMI_TRY(rmi_exe_reserve(exec));
-    if (arena->bytes && rmi_exe_did(exec, backend->fill(backend->user, arena->at, 0, arena->bytes)))
-        return rmi_exe_backend_failed(exec, "clearing the arena", NULL);
+    if (arena->bytes)
+        RMI_TRY(rmi_exe_needs(exec, backend->fill(backend->user, arena->at, 0, arena->bytes), "clearing the arena", NULL));
     if (exec->lanes.on) RMI_TRY(rmi_exe_sync(exec, "clearing the arena", NULL)); /* before other lanes bring anything */
     if (host->bytes) memset(host->at, 0, (size_t)host->bytes);
     return rmi_exe_tell_alone(exec) == RM_OK ? RM_OK : rmi_err_memory(&exec->err);
@@ -25520,44 +25514,38 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what,
     uint32_t buf, id = rmi_graph_index(t);
     const rmi_tensor *tensor;
     unsigned char *address;
-    const char *name;
-    int spent;
+    const char *why;
+    int input, spent; /* spent: its home holds anything */
     if (!rmi_graph_has(exec->graph, t) || what > RM_STATE)
         return rmi_exe_refuse(exec, "the tensor is none or of another graph, or `what` is not RM_VALUE, RM_GRAD or "
                               "RM_STATE"), (unsigned char *)NULL;
     tensor = &exec->graph->tensors[id];
     buf = rmi_exe_buffer(exec, t, what);
     *bytes = rmi_low_bytes(exec->graph, buf);
-    name = rmi_exe_name(exec, buf);
     address = rmi_exe_home(exec, buf);
-    if (rmi_low_external(exec->graph, buf) && *bytes) {
-        if (!address) rmi_exe_refuse(exec, "%s is the caller's memory and not bound; call rm_exec_bind first", name);
-        return address;
-    }
-    if (rmi_exe_is_input(exec, id) && what == RM_VALUE && !write)
-        return rmi_exe_refuse(exec, "%s is an input: its bytes are used for other things during a step; keep your own "
-                              "copy", name), (unsigned char *)NULL;
-    /* its home holds anything */
+    input = rmi_exe_is_input(exec, id);
     spent = what == RM_GRAD && !write && (exec->course.adrift || (tensor->updates && exec->course.used_up));
-    if (address && !spent) return address;
-    if (!*bytes && tensor->kind != RMI_ACT)
-        return exec->memory[exec->memory[RMI_EXE_ARENA].at ? RMI_EXE_ARENA : RMI_EXE_HOST].at;
-    if (write) rmi_exe_refuse(exec, "%s does not persist between steps: it cannot be written", name);
-    else if (!exec->last)
-        rmi_exe_refuse(exec, "%s: no step has been finished yet that leaves it%s", name,
-                       spent && exec->course.forgotten ? "; it was forgotten (rm_exec_desc.forget)" : "");
-    else {
-        address = rmi_exe_left(exec, id, what, buf);
+    if (rmi_low_external(exec->graph, buf) && *bytes) {
         if (address) return address;
-        rmi_exe_refuse(exec, "%s is not there after this kind of step; %s", name,
-                       rmi_exe_is_input(exec, id) ? "declare the input with RM_INPUT_GRAD"
-                       : what != RM_GRAD          ? "declare it with rm_output_add"
-                       : tensor->kind != RMI_PARAM
-                           ? "only gradients of params and inputs can be read"
-                           : "gradients of params that the library updates are gone then: read them from the update "
-                             "callback");
-    }
-    return NULL;
+        why = " is the caller's memory and not bound; call rm_exec_bind first";
+    } else if (input && what == RM_VALUE && !write)
+        why = " is an input: its bytes are used for other things during a step; keep your own copy";
+    else if (address && !spent) return address;
+    else if (!*bytes && tensor->kind != RMI_ACT)
+        return exec->memory[exec->memory[RMI_EXE_ARENA].at ? RMI_EXE_ARENA : RMI_EXE_HOST].at;
+    else if (write) why = " does not persist between steps: it cannot be written";
+    else if (!exec->last && spent && exec->course.forgotten)
+        why = ": no step has been finished yet that leaves it; it was forgotten (rm_exec_desc.forget)";
+    else if (!exec->last) why = ": no step has been finished yet that leaves it";
+    else if ((address = rmi_exe_left(exec, id, what, buf)) != NULL) return address;
+    else if (input) why = " is not there after this kind of step; declare the input with RM_INPUT_GRAD";
+    else if (what != RM_GRAD) why = " is not there after this kind of step; declare it with rm_output_add";
+    else if (tensor->kind != RMI_PARAM)
+        why = " is not there after this kind of step; only gradients of params and inputs can be read";
+    else
+        why = " is not there after this kind of step; gradients of params that the library updates are gone then: read "
+              "them from the update callback";
+    return rmi_exe_refuse(exec, "%s%s", rmi_exe_name(exec, buf), why), (unsigned char *)NULL;
 }
 
 /* The same for bytes of it from `offset` on. */
@@ -25590,12 +25578,15 @@ RMI_FN int rmi_exe_carry(rm_exec *exec, void *to, const void *from, uint64_t byt
            rmi_exe_did(exec, backend->sync(backend->user));
 }
 
-/* Bytes of a buffer from `offset` on, to all its homes, or to the caller's memory. */
-RMI_FN int rmi_exe_put_home(rm_exec *exec, uint32_t buf, uint64_t offset, const void *from, uint64_t bytes)
+/* Bytes of a buffer from `offset` on, to all its homes, or to the caller's memory; what: for a message. */
+RMI_FN rm_result rmi_exe_put_home(rm_exec *exec, uint32_t buf, uint64_t offset, const void *from, uint64_t bytes,
+                                  const char *what)
 {
     const rmi_exe_memory *host = &exec->memory[RMI_EXE_HOST];
+    unsigned char *home = rmi_exe_home(exec, buf) + (size_t)offset;
     if (rmi_exe_twice(exec, buf)) memcpy(host->at + (size_t)(host->home[buf] + offset), from, (size_t)bytes);
-    return rmi_exe_carry(exec, rmi_exe_home(exec, buf) + (size_t)offset, from, bytes, RM_LANE_H2D);
+    if (!rmi_exe_carry(exec, home, from, bytes, RM_LANE_H2D)) return RM_OK;
+    return rmi_exe_backend_failed(exec, what, rmi_exe_name(exec, buf));
 }
 
 /* Bytes of the caller's to where a buffer persists, from `offset` on. With lanes an input goes through the compute
@@ -25606,8 +25597,7 @@ RMI_FN rm_result rmi_exe_put(rm_exec *exec, uint32_t buf, uint64_t offset, const
         exec->memory[RMI_EXE_ARENA].home[buf] != RMI_INF && !rmi_exe_twice(exec, buf))
         return rmi_exe_broken(exec, rmi_exe_feed(exec, rmi_exe_home(exec, buf) + (size_t)offset, from, bytes));
     RMI_TRY(rmi_exe_drain(exec));
-    if (rmi_exe_put_home(exec, buf, offset, from, bytes))
-        return rmi_exe_backend_failed(exec, "writing", rmi_exe_name(exec, buf));
+    RMI_TRY(rmi_exe_put_home(exec, buf, offset, from, bytes, "writing"));
     return rmi_exe_sync(exec, "writing", rmi_exe_name(exec, buf));
 }
 
@@ -25638,7 +25628,7 @@ RMI_FN rm_result rmi_exe_read(rm_exec *exec, rm_tensor t, uint32_t what, void *t
         return rmi_exe_broken(exec, result == RM_OK ? rmi_exe_join_compute(exec) : result);
     }
     RMI_TRY(rmi_exe_drain(exec));
-    if (rmi_exe_carry(exec, to, from, bytes, RM_LANE_D2H)) return rmi_exe_backend_failed(exec, "reading", tensor->name);
+    RMI_TRY(rmi_exe_needs(exec, rmi_exe_carry(exec, to, from, bytes, RM_LANE_D2H), "reading", tensor->name));
     return rmi_exe_sync(exec, "reading", tensor->name);
 }
 
@@ -25838,8 +25828,8 @@ RMI_FN rm_result rmi_exe_state_walk(rmi_exe_state *state)
         if (!rmi_exe_saves(exec, buf)) continue;
         if (!state->sink) {
             RMI_TRY(rmi_exe_take_head(state, name, bytes));
-            if (state->apply && rmi_exe_put_home(exec, buf, 0, state->data + (size_t)state->at, bytes))
-                return rmi_exe_backend_failed(exec, "writing what persists", name);
+            if (state->apply)
+                RMI_TRY(rmi_exe_put_home(exec, buf, 0, state->data + (size_t)state->at, bytes, "writing what persists"));
             RMI_TRY(rmi_exe_take_part(state, bytes, name));
             continue;
         }
@@ -25949,8 +25939,8 @@ RMI_FN rm_result rmi_exe_put_back(rm_exec *exec, const rmi_exe_memory *memory, i
         int only_read = of && of->external && (of->kind == RMI_INPUT || (of->kind == RMI_CONST && !of->mutators.n));
         if (memory->home[buf] == RMI_INF || (inputs_only && !rmi_exe_is_input(exec, buf))) continue;
         if (!rmi_exe_home(exec, buf) || only_read) continue;
-        if (rmi_exe_put_home(exec, buf, 0, memory->at + (size_t)memory->home[buf], rmi_low_bytes(exec->graph, buf)))
-            return rmi_exe_backend_failed(exec, "putting back what persists", NULL);
+        RMI_TRY(rmi_exe_put_home(exec, buf, 0, memory->at + (size_t)memory->home[buf],
+                                 rmi_low_bytes(exec->graph, buf), "putting back what persists"));
     }
     return rmi_exe_sync(exec, "putting back what persists", NULL);
 }
