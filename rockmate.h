@@ -2099,66 +2099,57 @@ typedef struct rmi_making { /* a form of an op that is made by a kind */
     rmi_form *form;
 } rmi_making;
 
-/* Does a mask of the kind name only what is allowed there and what the op has? A bit beyond is a slip of the pen that
-   would silently do nothing. */
-RMI_FN rm_result rmi_graph_mask(const rmi_making *m, const char *what, uint64_t mask, uint64_t allowed)
+/* The tensors of the op that a mask of the kind names, each once; the last bits stand for all operands from theirs on.
+   A bit beyond what is allowed there and what the op has is a slip of the pen that would silently do nothing. */
+RMI_FN rm_result rmi_graph_list(const rmi_making *m, const char *what, uint64_t mask, uint64_t allowed, rmi_list *list)
 {
-    uint32_t bit;
+    const rmi_list *in = &m->op->in, *out = &m->op->out;
+    uint32_t i;
     if (mask & ~allowed)
         return RMI_WRONG(m->graph, "op %s: kind '%s' has a bit in its mask '%s' that means nothing there; see rm_kind",
                          m->op->name, m->kind->name, what);
-    mask &= RMI_IN_BITS | RMI_OUT_BITS;
-    for (bit = 0; mask >> bit; bit++) {
-        uint32_t i = bit % 32, n = bit < 32 ? m->op->in.n : m->op->out.n;
-        if ((mask >> bit & 1) && i >= n)
-            return RMI_WRONG(m->graph, bit < 32 ? "op %s: kind '%s' names RM_IN(%u) in '%s', but the op has %u "
-                             "inputs; give the input or correct the kind" : "op %s: kind '%s' names RM_OUT(%u) in "
-                             "'%s', but the op has %u outputs; give its size or correct the kind", m->op->name,
-                             m->kind->name, (uint64_t)i, what, (uint64_t)n);
+    RMI_TRY(rmi_graph_new_list(m->graph, list, mask ? (size_t)in->n + out->n : 0));
+    for (i = 0; i < 64; i++) {
+        uint32_t n = i < 32 ? in->n : out->n;
+        if (!(mask & (RMI_IN_BITS | RMI_OUT_BITS) & (uint64_t)1 << i) || i % 32 < n) continue;
+        return RMI_WRONG(m->graph, i < 32 ? "op %s: kind '%s' names RM_IN(%u) in '%s', but the op has %u inputs; give "
+                         "the input or correct the kind" : "op %s: kind '%s' names RM_OUT(%u) in '%s', but the op has "
+                         "%u outputs; give its size or correct the kind", m->op->name, m->kind->name,
+                         (uint64_t)i % 32, what, (uint64_t)n);
     }
+    for (i = 0; i < in->n; i++)
+        if (mask & RM_IN(i)) rmi_list_put_once(list, in->at[i]);
+    for (i = 0; i < out->n; i++)
+        if (mask & RM_OUT(i)) rmi_list_put_once(list, out->at[i]);
     return RM_OK;
 }
 
-/* The tensors of the op that a right mask names, each once; the last bits stand for all operands from theirs on. */
-RMI_FN rm_result rmi_graph_list(const rmi_making *m, uint64_t mask, rmi_list *list)
+/* The first tensor that a mask names, or RMI_NONE. */
+RMI_FN rm_result rmi_graph_first(const rmi_making *m, const char *what, uint64_t mask, uint64_t allowed,
+                                 uint32_t *tensor)
 {
-    uint32_t i;
-    RMI_TRY(rmi_graph_new_list(m->graph, list, mask ? (size_t)m->op->in.n + m->op->out.n : 0));
-    for (i = 0; i < m->op->in.n; i++)
-        if (mask & RM_IN(i)) rmi_list_put_once(list, m->op->in.at[i]);
-    for (i = 0; i < m->op->out.n; i++)
-        if (mask & RM_OUT(i)) rmi_list_put_once(list, m->op->out.at[i]);
+    rmi_list list;
+    RMI_TRY(rmi_graph_list(m, what, mask, allowed, &list));
+    *tensor = list.n ? list.at[0] : RMI_NONE;
     return RM_OK;
 }
 
-/* The single tensor of a right mask of one bit; RMI_NONE if that is none of an operand. */
-RMI_FN uint32_t rmi_graph_single(const rmi_making *m, uint64_t mask)
-{
-    uint32_t bit = 0;
-    if (!(mask & (RMI_IN_BITS | RMI_OUT_BITS))) return RMI_NONE;
-    while (!(mask >> bit & 1)) bit++;
-    return bit < 32 ? m->op->in.at[bit] : m->op->out.at[bit - 32];
-}
-
-/* The single tensor of a mask that allows one input; RMI_NONE for 0. */
+/* The single input that a mask names; RMI_NONE for 0. */
 RMI_FN rm_result rmi_graph_one_input(const rmi_making *m, const char *what, uint64_t mask, uint32_t *tensor)
 {
-    *tensor = RMI_NONE;
-    RMI_TRY(rmi_graph_mask(m, what, mask, RMI_IN_BITS));
-    if (mask & (mask - 1))
-        return RMI_WRONG(m->graph, "op %s: kind '%s' names several inputs in '%s'; it takes one RM_IN", m->op->name,
-                         m->kind->name, what);
-    *tensor = rmi_graph_single(m, mask);
-    return RM_OK;
+    RMI_TRY(rmi_graph_first(m, what, mask, RMI_IN_BITS, tensor));
+    if (!(mask & (mask - 1))) return RM_OK;
+    return RMI_WRONG(m->graph, "op %s: kind '%s' names several inputs in '%s'; it takes one RM_IN", m->op->name,
+                     m->kind->name, what);
 }
 
 /* What a backward reads, by a mask of the kind: tensors into a list, and whether it reads saved. */
 RMI_FN rm_result rmi_graph_needs(const rmi_making *m, const char *what, uint64_t mask, rmi_list *needs, uint32_t *saved)
 {
-    if (!mask) mask = RMI_NEEDS_BITS;
-    else RMI_TRY(rmi_graph_mask(m, what, mask & ~RM_NOTHING, RMI_NEEDS_BITS));
+    uint64_t ins = ((uint64_t)1 << rmi_min(m->op->in.n, 32)) - 1, outs = ((uint64_t)1 << rmi_min(m->op->out.n, 25)) - 1;
+    if (!mask) mask = RM_SAVED | ins | outs << 32; /* all that there is */
     *saved = (mask & RM_SAVED) != 0;
-    return rmi_graph_list(m, mask, needs);
+    return rmi_graph_list(m, what, mask & ~RM_NOTHING, RMI_NEEDS_BITS, needs);
 }
 
 /* The gradients that may be written over other bytes, by the kind. */
@@ -2175,11 +2166,11 @@ RMI_FN rm_result rmi_graph_overs(const rmi_making *m)
         rmi_over *over = &form->overs[form->n_overs];
         uint64_t from = given->bytes_of;
         RMI_TRY(rmi_graph_one_input(m, "over.grad_of", given->grad_of, &over->grad_of));
-        if (from && !(from & (from - 1))) RMI_TRY(rmi_graph_mask(m, "over.bytes_of", from & ~RM_DOUT, RMI_NEEDS_BITS));
-        else return RMI_WRONG(m->graph, "op %s: kind '%s': over.bytes_of takes one of RM_DOUT, RM_SAVED, RM_IN(i), "
-                              "RM_OUT(i)", m->op->name, m->kind->name);
+        if (!from || (from & (from - 1)))
+            return RMI_WRONG(m->graph, "op %s: kind '%s': over.bytes_of takes one of RM_DOUT, RM_SAVED, RM_IN(i), "
+                             "RM_OUT(i)", m->op->name, m->kind->name);
+        RMI_TRY(rmi_graph_first(m, "over.bytes_of", from & ~RM_DOUT, RMI_NEEDS_BITS, &over->tensor));
         over->what = from == RM_DOUT ? RMI_OVER_DOUT : from == RM_SAVED ? RMI_OVER_SAVED : RMI_OVER_TENSOR;
-        over->tensor = rmi_graph_single(m, from);
     }
     return RM_OK;
 }
@@ -2199,10 +2190,9 @@ RMI_FN rm_result rmi_graph_parts(const rmi_making *m)
         if (!rmi_graph_name_ok(name))
             return RMI_WRONG(m->graph, "op %s: part %u of kind '%s' has no usable name; give it one ('dx')",
                              m->op->name, (uint64_t)i, m->kind->name);
-        RMI_TRY(rmi_graph_mask(m, "part.grads", given->grads, RMI_IN_BITS));
         part = rmi_graph_new_part(m->graph, m->form, name);
         if (!part) return m->graph->sticky.result;
-        RMI_TRY(rmi_graph_list(m, given->grads, &part->grads));
+        RMI_TRY(rmi_graph_list(m, "part.grads", given->grads, RMI_IN_BITS, &part->grads));
         RMI_TRY(rmi_graph_needs(m, "part.needs", given->needs, &part->needs, &part->needs_saved));
         part->bwd = ns == RM_FREE_NS ? 0 : ns;
         part->bwd_by = ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
@@ -2473,11 +2463,9 @@ RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm
     RMI_TRY(rmi_graph_make_form(&m));
     RMI_TRY(rmi_graph_copy_args(graph, desc->arg, desc->farg, &op->arg, &op->farg));
     RMI_TRY(rmi_graph_one_input(&m, "view", kind->view, &op->view));
-    RMI_TRY(rmi_graph_mask(&m, "share_grad", kind->share_grad, RMI_IN_BITS));
-    RMI_TRY(rmi_graph_mask(&m, "mutates", kind->mutates, RMI_IN_BITS));
-    RMI_TRY(rmi_graph_list(&m, kind->share_grad, &op->share));
+    RMI_TRY(rmi_graph_list(&m, "share_grad", kind->share_grad, RMI_IN_BITS, &op->share));
     rmi_graph_drop_repeated(&op->in, &op->share);
-    RMI_TRY(rmi_graph_list(&m, kind->mutates, &op->mutates));
+    RMI_TRY(rmi_graph_list(&m, "mutates", kind->mutates, RMI_IN_BITS, &op->mutates));
     *output = op->out.at[0];
     return RM_OK;
 }
@@ -24901,26 +24889,18 @@ RMI_FN rm_result rmi_exe_order(rm_exec *exec, rmi_arena *mem, rmi_lan_prog *uses
 
 /* --- creating */
 
-/* Of a call that the plan makes and nobody gave: what is missing, of whom, and the remedy. */
-RMI_FN rm_result rmi_exe_lacks(rm_exec *exec, const rmi_exe_op *op, const char *way, const char *others)
-{
-    const char *name = op->call->op;
-    if (op->run.way <= RMI_BWD)
-        return rmi_exe_refuse(exec, "op %s: its kind '%s' has no %s callback; set rm_kind.%s%s%s", name,
-                              exec->graph->ops[op->run.id].kind_name, way, way,
-                              op->run.way == RMI_BWD ? ", or RM_NOGRAD in its flags"
-                                                     : " (a graph from text can be planned, not run)", others);
-    if (op->run.way == RMI_BARRIER)
-        return rmi_exe_refuse(exec, "barrier %s: it has no callback; pass one to rm_barrier_add%s", name, others);
-    return rmi_exe_refuse(exec, "param %s: it has a time for its update and no callback; set rm_param_desc.%s%s", name,
-                          way, others);
-}
-
 /* Every callback that the plan will call must be there: told now, by name, not in the middle of a step; the first with
    its remedy, then the others, once each, as many as there is room for. */
 RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
 {
     static const char *const ways[] = {"forward", "backward", "update", "update_host", "reduce", "barrier"};
+    static const char *const remedies[] = {
+        "op %s: its kind '%s' has no forward callback; set rm_kind.forward (a graph from text can be planned, not run)",
+        "op %s: its kind '%s' has no backward callback; set rm_kind.backward, or RM_NOGRAD in its flags",
+        "param %s: it has a time for its update and no callback; set rm_param_desc.update",
+        "param %s: it has a time for its update and no callback; set rm_param_desc.update_host",
+        "param %s: set rm_exec_desc.reduce", /* without it none are called */
+        "barrier %s: it has no callback; pass one to rm_barrier_add"};
     char others[RMI_ERR_TEXT / 2], one[RMI_ERR_TEXT / 2];
     const rmi_exe_op *first = NULL;
     uint32_t i;
@@ -24943,7 +24923,9 @@ RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
         }
     if (!first) return RM_OK;
     if (n) others[n - 2] = 0; /* the last comma */
-    return rmi_exe_lacks(exec, first, ways[first->run.way], others);
+    rmi_format(one, sizeof one, remedies[first->run.way], first->call->op,
+               first->run.way <= RMI_BWD ? exec->graph->ops[first->run.id].kind_name : "");
+    return rmi_exe_refuse(exec, "%s%s", one, others);
 }
 
 /* One memory, as large as the largest program needs it, the caller's or the backend's. Offsets of a plan are aligned;
