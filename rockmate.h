@@ -2570,16 +2570,6 @@ RMI_FN uint32_t rmi_graph_version_for(const rm_graph *graph, uint32_t tensor, ui
     return rmi_lower_bound_u32(graph->tensors[tensor].mutators.at, graph->tensors[tensor].mutators.n, op);
 }
 
-/* Bytes that a run of a form reads and writes. */
-RMI_FN uint64_t rmi_graph_touched(const rm_graph *graph, const rmi_op *op, const rmi_form *form)
-{
-    uint64_t sum = form->saved;
-    uint32_t i;
-    for (i = 0; i < op->in.n; i++) sum = rmi_add(sum, graph->tensors[op->in.at[i]].bytes);
-    for (i = 0; i < op->out.n; i++) sum = rmi_add(sum, graph->tensors[op->out.at[i]].bytes);
-    return sum;
-}
-
 /* Is a time of op, in any form, or of an update of t a guess? */
 RMI_FN int rmi_graph_op_guessed(const rmi_op *op)
 {
@@ -2605,11 +2595,14 @@ RMI_FN void rmi_graph_estimate(rm_graph *graph)
     graph->costs.estimated = graph->costs.measured = 0;
     for (i = 0; i < graph->n_ops; i++) {
         rmi_op *op = &graph->ops[i];
+        uint64_t bytes = 0; /* that a run reads and writes, but for what it saves */
         uint32_t measured = 0;
+        for (k = 0; k < op->in.n; k++) bytes = rmi_add(bytes, graph->tensors[op->in.at[k]].bytes);
+        for (k = 0; k < op->out.n; k++) bytes = rmi_add(bytes, graph->tensors[op->out.at[k]].bytes);
         graph->costs.estimated += (uint32_t)rmi_graph_op_guessed(op);
         for (k = 0; k < op->n_forms; k++) {
             rmi_form *form = &op->forms[k];
-            uint64_t ns = op->view == RMI_NONE ? 1000 + rmi_graph_touched(graph, op, form) / 10 : 0;
+            uint64_t ns = op->view == RMI_NONE ? 1000 + rmi_add(bytes, form->saved) / 10 : 0;
             measured |= form->fwd_by == RMI_COST_MEASURED;
             if (form->fwd_by == RMI_COST_GUESSED) form->fwd = ns;
             if (form->again_by == RMI_COST_GUESSED) form->again = ns;
@@ -2734,7 +2727,7 @@ RMI_FN rm_result rmi_graph_check_parts(rm_graph *graph, const rmi_op *op, const 
 }
 
 /* Forms without parts of their own have those of the op, with costs of their own; an op without parts has one, the
-   whole backward. */
+   whole backward. All are checked. */
 RMI_FN rm_result rmi_graph_seal_parts(rm_graph *graph, rmi_op *op)
 {
     uint32_t k;
@@ -2757,6 +2750,7 @@ RMI_FN rm_result rmi_graph_seal_parts(rm_graph *graph, rmi_op *op)
             whole->bwd_by = form->bwd_by;
         }
     }
+    for (k = 0; k < op->n_forms; k++) RMI_TRY(rmi_graph_check_parts(graph, op, &op->forms[k]));
     return RM_OK;
 }
 
@@ -2777,16 +2771,6 @@ RMI_FN rm_result rmi_graph_check_view(rm_graph *graph, const rmi_op *op)
     if (op->mutates.n)
         return RMI_WRONG(graph, "op %s: it is a view, which has no forward to change %s; drop mutates, or view",
                          op->name, graph->tensors[op->mutates.at[0]].name);
-    return RM_OK;
-}
-
-/* Is an op right, with all its forms? */
-RMI_FN rm_result rmi_graph_check_op(rm_graph *graph, rmi_op *op)
-{
-    uint32_t k;
-    if (op->view != RMI_NONE) RMI_TRY(rmi_graph_check_view(graph, op));
-    RMI_TRY(rmi_graph_seal_parts(graph, op));
-    for (k = 0; k < op->n_forms; k++) RMI_TRY(rmi_graph_check_parts(graph, op, &op->forms[k]));
     return RM_OK;
 }
 
@@ -2853,7 +2837,10 @@ RMI_FN rm_result rmi_graph_seal(rm_graph *graph)
                          graph->marks[graph->build.open[graph->build.n_open - 1]].name);
     RMI_TRY(rmi_graph_seal_grads(graph));
     RMI_TRY(rmi_graph_seal_consts(graph));
-    for (i = 0; i < graph->n_ops; i++) RMI_TRY(rmi_graph_check_op(graph, &graph->ops[i]));
+    for (i = 0; i < graph->n_ops; i++) {
+        if (graph->ops[i].view != RMI_NONE) RMI_TRY(rmi_graph_check_view(graph, &graph->ops[i]));
+        RMI_TRY(rmi_graph_seal_parts(graph, &graph->ops[i]));
+    }
     rmi_graph_seal_early(graph);
     rmi_graph_estimate(graph);
     RMI_TRY(rmi_graph_check_sums(graph));
@@ -24842,20 +24829,6 @@ RMI_FN void rmi_exe_events(rm_exec *exec, rmi_exe_prog *on, const rmi_lan_waits 
     }
 }
 
-/* How many calls two steps of a program, and the reads and writes between them, give each lane at most. */
-RMI_FN void rmi_exe_count(rm_exec *exec, const rmi_exe_prog *prog)
-{
-    uint32_t n[RMI_LANES] = {0, 0, 0, 0, 0}, lane, i;
-    size_t k, further = 0;
-    for (k = 0; k < prog->n; k++) n[prog->op[k].lane]++;
-    for (k = 0; k < prog->waits[0].n; k++) n[prog->op[prog->waits[0].wait[k].op].lane]++;
-    for (i = 0; i < exec->n_prog; i++) further = prog->waits[1 + i].n > further ? prog->waits[1 + i].n : further;
-    for (lane = 0; lane < RMI_LANES; lane++) {
-        uint32_t most = n[lane] ? 2 * (n[lane] + (uint32_t)further) + RMI_EXE_CALLS_BETWEEN : 0;
-        if (exec->lanes.calls[lane] < most) exec->lanes.calls[lane] = most;
-    }
-}
-
 /* Waits and events of all programs, alone and after each; mem: for what is needed meanwhile. */
 RMI_FN rm_result rmi_exe_order(rm_exec *exec, rmi_arena *mem, rmi_lan_prog *uses)
 {
@@ -24883,7 +24856,17 @@ RMI_FN rm_result rmi_exe_order(rm_exec *exec, rmi_arena *mem, rmi_lan_prog *uses
         prog[i].waits[0] = uses[i].own;
         rmi_exe_events(exec, &prog[i], &prog[i].waits[0]);
     }
-    for (i = 0; i < exec->n_prog; i++) rmi_exe_count(exec, &prog[i]);
+    for (i = 0; i < exec->n_prog; i++) { /* two steps of it, and the reads and writes between them, give each lane */
+        uint32_t n[RMI_LANES] = {0, 0, 0, 0, 0}, lane;
+        uint64_t further = 0;
+        for (k = 0; k < prog[i].n; k++) n[prog[i].op[k].lane]++;
+        for (k = 0; k < prog[i].waits[0].n; k++) n[prog[i].op[prog[i].waits[0].wait[k].op].lane]++;
+        for (k = 1; k <= exec->n_prog; k++) further = rmi_max(further, prog[i].waits[k].n);
+        for (lane = 0; lane < RMI_LANES; lane++) {
+            uint32_t most = n[lane] ? 2 * (n[lane] + (uint32_t)further) + RMI_EXE_CALLS_BETWEEN : 0;
+            if (exec->lanes.calls[lane] < most) exec->lanes.calls[lane] = most;
+        }
+    }
     return RM_OK;
 }
 
@@ -26425,24 +26408,34 @@ RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_key key)
     return RM_OK;
 }
 
-/* Compiles a part of a backward beside the step. Gradients of the outputs are the outputs once more: numbers of a
-   likely kind and size. Gradients that are another name of dout are not given, unless the part has no others: then it
-   runs where they cannot be that. */
-RMI_FN rm_result rmi_exe_part_beside(rmi_exe_profile *f, rmi_run run)
+/* Compiles a run beside the step. A forward gets the consts that it changes as they are in the step; a backward as
+   gradients of the outputs the outputs once more, numbers of a likely kind and size. Gradients that are another name of
+   dout are not given, unless the part has no others: then it runs where they cannot be that. */
+RMI_FN rm_result rmi_exe_compile_beside(rmi_exe_profile *f, const rmi_exe_time *time, const rm_call *call)
 {
     rm_exec *exec = f->exec;
     const rm_graph *graph = exec->graph;
-    const rmi_op *op = &graph->ops[run.id];
-    const uint64_t *at = f->build.at[0];
-    uint32_t i, own = 0;
+    const rmi_run run = time->run;
+    const rmi_op *op = &graph->ops[call ? run.id : 0];
+    uint64_t *const *at = f->build.at;
+    uint32_t i, own = 0, grad = rmi_low_buf(graph, RMI_BUF_GRAD, run.id);
+    if (run.way == RMI_EXE_ADDITION) return rmi_exe_move(&f->build, RM_LANE_HOST, grad, at[0][grad], at[1][grad]);
+    if (run.way > RMI_BWD) return rmi_exe_update(&f->build, run);
+    for (i = 0; i < op->in.n && run.way == RMI_FWD; i++)
+        if (rmi_list_has(&op->mutates, op->in.at[i]))
+            RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, at[0][op->in.at[i]]), call->in[i], call->in_bytes[i],
+                                       "copying beside the step", op->name));
+    f->build.ran[run.id] = time->again;
+    if (run.way == RMI_FWD) return rmi_exe_forward(&f->build, run);
     for (i = 0; i < op->grad_out.n; i++) {
-        uint32_t tensor = op->grad_out.at[i], grad = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
-        if (graph->tensors[tensor].grad_bytes == graph->tensors[tensor].bytes)
-            RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, at[grad]), rmi_exe_at(exec, at[tensor]),
-                                       graph->tensors[tensor].bytes, "copying beside the step", op->name));
+        const rmi_tensor *out = &graph->tensors[op->grad_out.at[i]];
+        grad = rmi_low_buf(graph, RMI_BUF_GRAD, op->grad_out.at[i]);
+        if (out->grad_bytes == out->bytes)
+            RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, at[0][grad]), rmi_exe_at(exec, at[0][op->grad_out.at[i]]),
+                                       out->bytes, "copying beside the step", op->name));
     }
     for (i = 0; i < op->grad_in.n; i++)
-        own += rmi_list_has(&op->forms[run.form].parts[run.part].grads, op->grad_in.at[i]) &&
+        own += rmi_list_has(&rmi_low_part(graph, run)->grads, op->grad_in.at[i]) &&
                !rmi_list_has(&op->share, op->grad_in.at[i]);
     for (i = 0; i < op->grad_in.n; i++) {
         f->build.holds[op->grad_in.at[i]] = 0;
@@ -26451,26 +26444,7 @@ RMI_FN rm_result rmi_exe_part_beside(rmi_exe_profile *f, rmi_run run)
     return rmi_exe_backward(&f->build, run);
 }
 
-/* Compiles a run beside the step; a forward gets the consts that it changes as they are in the step. */
-RMI_FN rm_result rmi_exe_compile_beside(rmi_exe_profile *f, const rmi_exe_time *time, const rm_call *call)
-{
-    rm_exec *exec = f->exec;
-    uint64_t *const *at = f->build.at;
-    const rmi_run run = time->run;
-    uint32_t i, grad = rmi_low_buf(exec->graph, RMI_BUF_GRAD, run.id);
-    const rmi_op *op = &exec->graph->ops[call ? run.id : 0];
-    if (run.way == RMI_BWD) return rmi_exe_part_beside(f, run);
-    if (run.way == RMI_EXE_ADDITION) return rmi_exe_move(&f->build, RM_LANE_HOST, grad, at[0][grad], at[1][grad]);
-    if (run.way != RMI_FWD) return rmi_exe_update(&f->build, run);
-    for (i = 0; i < op->in.n; i++)
-        if (rmi_list_has(&op->mutates, op->in.at[i]))
-            RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, at[0][op->in.at[i]]), call->in[i], call->in_bytes[i],
-                                       "copying beside the step", op->name));
-    f->build.ran[run.id] = time->again;
-    return rmi_exe_forward(&f->build, run);
-}
-
-/* Measures what is due of these times, an op's beside the step (call: its run there) or a param's between steps (call
+/* Measures what is wanted of these times, an op's beside the step (call: its run there) or a param's between steps (call
    NULL), in memory that is all zero: between steps the plan's own if it is large enough, for what it holds has been
    set aside. Without memory there is no time. */
 RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, size_t n, const rm_call *call)
@@ -26482,6 +26456,8 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, si
     uint32_t host = time->run.way >= RMI_OPT_HOST;
     void *memory = exec->memory[host].at;
     rm_result result = RM_OK;
+    for (i = 0; i < n && !rmi_exe_wanted(f, &time[i]);) i++;
+    if (i == n) return RM_OK;
     rmi_exe_lay(f, time, n, call);
     beside->own = call || !memory || beside->bytes > exec->memory[host].bytes;
     RMI_TRY(rmi_exe_sync(exec, "waiting before an op", NULL));
@@ -26513,14 +26489,12 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, si
 RMI_FN rm_result rmi_exe_op_beside(rmi_exe_profile *f, const rmi_exe_op *first)
 {
     uint32_t id = first->run.id;
-    const rmi_exe_time *time = &f->time[f->first[id]], *end = &f->time[f->first[id + 1]], *due = time;
     size_t i = 0;
     while (i < f->n_seen && f->seen[i] != f->class_of[id]) i++;
     if (i < f->n_seen || (f->exec->graph->ops[id].flags & RM_ONCE)) return RM_OK;
     if (!RMI_GROW(&f->tmp, f->seen, f->cap_seen, f->n_seen + 1)) return RM_ERROR_MEMORY;
     f->seen[f->n_seen++] = f->class_of[id];
-    while (due < end && !rmi_exe_wanted(f, due)) due++;
-    return due < end ? rmi_exe_beside(f, time, (size_t)(end - time), first->call) : RM_OK;
+    return rmi_exe_beside(f, &f->time[f->first[id]], f->first[id + 1] - f->first[id], first->call);
 }
 
 /* --- steps with their ops timed one by one */
@@ -26684,7 +26658,7 @@ RMI_FN rm_result rmi_exe_profile_in(rmi_exe_profile *f, const rm_step *s, uint32
     if (!last) return rmi_exe_no_program(exec, "rm_exec_profile", kinds);
     RMI_TRY(rmi_exe_timed_steps(f, last, s, 1));
     for (k = f->first[exec->graph->n_ops]; k < f->n_times; k++) {
-        if (rmi_exe_wanted(f, &f->time[k])) RMI_TRY(rmi_exe_beside(f, &f->time[k], 1, NULL));
+        RMI_TRY(rmi_exe_beside(f, &f->time[k], 1, NULL));
         rmi_exe_sort_samples(f);
     }
     return RM_OK;
