@@ -26445,8 +26445,8 @@ RMI_FN rm_result rmi_exe_compile_beside(rmi_exe_profile *f, const rmi_exe_time *
 }
 
 /* Measures what is wanted of these times, an op's beside the step (call: its run there) or a param's between steps (call
-   NULL), in memory that is all zero: between steps the plan's own if it is large enough, for what it holds has been
-   set aside. Without memory there is no time. */
+   NULL), in memory that is all zero: for the host plain one; on the device, between steps, the arena if it is large
+   enough, for what it holds has been set aside. Without memory there is no time. */
 RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, size_t n, const rm_call *call)
 {
     rm_exec *exec = f->exec;
@@ -26454,15 +26454,17 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, si
     rmi_exe_memory *beside = &exec->memory[RMI_EXE_BESIDE];
     size_t n_patches = exec->outside.n_patches, i;
     uint32_t host = time->run.way >= RMI_OPT_HOST;
-    void *memory = exec->memory[host].at;
+    void *memory = exec->memory[RMI_EXE_ARENA].at;
+    rm_backend giver = *backend;
     rm_result result = RM_OK;
     for (i = 0; i < n && !rmi_exe_wanted(f, &time[i]);) i++;
     if (i == n) return RM_OK;
     rmi_exe_lay(f, time, n, call);
-    beside->own = call || !memory || beside->bytes > exec->memory[host].bytes;
+    beside->own = host || call || beside->bytes > exec->memory[RMI_EXE_ARENA].bytes;
+    if (host) giver.user = exec, giver.alloc = rmi_exe_host_alloc, giver.release = rmi_exe_host_release;
     RMI_TRY(rmi_exe_sync(exec, "waiting before an op", NULL));
-    if (beside->own && (!backend->alloc || !backend->release ||
-                        backend->alloc(backend->user, rmi_max(beside->bytes, 1), host, &memory)))
+    if (beside->own && (!giver.alloc || !giver.release ||
+                        giver.alloc(giver.user, rmi_max(beside->bytes, 1), host, &memory)))
         return RM_OK;
     beside->at = (unsigned char *)memory;
     if (host) memset(memory, 0, (size_t)beside->bytes);
@@ -26476,7 +26478,7 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, si
     }
     if (rmi_exe_did(exec, backend->sync(backend->user)) && result == RM_OK)
         result = rmi_exe_backend_failed(exec, "waiting for an op", NULL);
-    if (beside->own) backend->release(backend->user, memory, host);
+    if (beside->own) giver.release(giver.user, memory, host);
     rmi_arena_free(&f->calls);
     exec->outside.n_patches = n_patches; /* those of calls beside the step go with them */
     f->beside.op = NULL;
