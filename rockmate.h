@@ -4189,8 +4189,8 @@ RMI_FN rm_result rmi_sim_write(rmi_sim *s, rmi_run run, uint32_t buf, rmi_conten
 /* Is that much allocated for a buffer? */
 RMI_FN int rmi_sim_has_room(const rmi_sim *s, uint32_t buf, uint64_t bytes)
 {
-    const rmi_stretch *str = &s->str[s->held[0][buf].stretch];
-    return s->held[0][buf].stretch != RMI_NONE && str->hi - str->lo >= bytes;
+    uint32_t str = s->held[0][buf].stretch;
+    return str != RMI_NONE && s->str[str].hi - s->str[str].lo >= bytes;
 }
 
 /* All that a run reads and writes: is it there? What a forward saves counts only where there is room for it. */
