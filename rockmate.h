@@ -1838,6 +1838,7 @@ typedef struct rmi_known { /* a program found before; what it is belongs to the 
 
 typedef struct rmi_building { /* what the builder needs beside the tables that it fills */
     uint32_t nothing[1];   /* what empty lists point to */
+    size_t cap_tensors, cap_ops, cap_barriers, cap_marks;
     rmi_map tensor_map, op_map;
     rmi_map form_map;      /* variants; the scope is their op */
     /* of each name in each block, the latest begin mark; the scope is 1 + the block's begin mark */
@@ -1922,23 +1923,16 @@ RMI_FN rm_result rmi_graph_string(rm_graph *graph, const char *text, const char 
     return RM_OK;
 }
 
-/* One element more behind n of elem bytes each, all zero but for what they begin with: a copy of their name (NULL: none).
-   The table doubles whenever n is a power of two. NULL: no memory. */
-RMI_FN void *rmi_graph_append(rm_graph *graph, void *table, uint32_t n, size_t elem, const char *name)
+/* Room for one element more behind n of elem bytes: the array doubles whenever n is a power of two. */
+RMI_FN rm_result rmi_graph_one_more(rm_graph *graph, void **array, uint32_t n, size_t elem)
 {
-    unsigned char *all, *more;
-    memcpy(&all, table, sizeof all);
-    if (!(n & (n - 1))) {
-        more = (unsigned char *)rmi_arena_get(&graph->mem, n ? 2 * (size_t)n : 1, elem);
-        if (!more) return (void)rmi_graph_memory(graph), (void *)NULL;
-        if (n) memcpy(more, all, n * elem);
-        if (n) rmi_arena_drop(&graph->mem, all, n * elem);
-        memcpy(table, &more, sizeof more);
-        all = more;
-    }
-    if (name && rmi_graph_string(graph, name, &name) != RM_OK) return NULL;
-    memcpy(all + n * elem, &name, sizeof name);
-    return all + n * elem;
+    void *memory;
+    if (n & (n - 1)) return RM_OK;
+    memory = rmi_arena_get(&graph->mem, n ? 2 * (size_t)n : 1, elem);
+    if (!memory) return rmi_graph_memory(graph);
+    if (n) memcpy(memory, *array, n * elem);
+    *array = memory;
+    return RM_OK;
 }
 
 #define RMI_NAME_RULE "1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'"
@@ -2015,8 +2009,11 @@ RMI_FN rm_result rmi_graph_new_tensor(rm_graph *graph, const char *name, uint32_
         return RMI_WRONG(graph, is_ops ? "op %s: a tensor has this name, which the op's output takes, too; give one "
                          "of them another name" : "tensor %s: declared twice; give the second another name", name);
     if (bytes > RMI_MAX) return RMI_WRONG(graph, "tensor %s: %u bytes; sizes are below 2^62", name, bytes);
-    tensor = (rmi_tensor *)rmi_graph_append(graph, &graph->tensors, graph->n_tensors, sizeof *tensor, name);
-    if (!tensor) return graph->sticky.result;
+    if (!RMI_GROW(&graph->mem, graph->tensors, graph->build.cap_tensors, (size_t)graph->n_tensors + 1))
+        return rmi_graph_memory(graph);
+    tensor = &graph->tensors[graph->n_tensors];
+    tensor->name = name;
+    if (!is_ops) RMI_TRY(rmi_graph_string(graph, name, &tensor->name));
     RMI_TRY(rmi_graph_map_put(graph, &graph->build.tensor_map, 0, tensor->name, graph->n_tensors));
     tensor->kind = (uint8_t)kind;
     tensor->bytes = tensor->grad_bytes = bytes;
@@ -2035,8 +2032,10 @@ RMI_FN rm_result rmi_graph_new_op(rm_graph *graph, const char *name, uint32_t *i
     if (!rmi_graph_name_ok(name)) return RMI_WRONG(graph, "op '%s': not a name; take " RMI_NAME_RULE, name);
     if (rmi_graph_lookup(&graph->build.op_map, name) != RMI_NONE)
         return RMI_WRONG(graph, "op %s: declared twice; give the second another name, or put it in a block", name);
-    op = (rmi_op *)rmi_graph_append(graph, &graph->ops, graph->n_ops, sizeof *op, name);
-    if (!op) return graph->sticky.result;
+    if (!RMI_GROW(&graph->mem, graph->ops, graph->build.cap_ops, (size_t)graph->n_ops + 1))
+        return rmi_graph_memory(graph);
+    op = &graph->ops[graph->n_ops];
+    RMI_TRY(rmi_graph_string(graph, name, &op->name));
     RMI_TRY(rmi_graph_map_put(graph, &graph->build.op_map, 0, op->name, graph->n_ops));
     op->kind_name = op->name;
     op->view = RMI_NONE;
@@ -2064,24 +2063,32 @@ RMI_FN uint32_t rmi_graph_find_form(const rm_graph *graph, uint32_t op, const ch
 RMI_FN rmi_form *rmi_graph_new_form(rm_graph *graph, uint32_t op, const char *name)
 {
     rmi_op *owner = &graph->ops[op];
-    rmi_form *form = (rmi_form *)rmi_graph_append(graph, &owner->forms, owner->n_forms, sizeof *form, name);
-    const char *copy = form ? form->name : NULL;
-    if (!form || (owner->n_forms &&
-                  rmi_graph_map_put(graph, &graph->build.form_map, op, copy, owner->n_forms) != RM_OK))
+    uint32_t n = owner->n_forms;
+    const char *copy = "";
+    rmi_form *form;
+    if (rmi_graph_one_more(graph, (void **)&owner->forms, n, sizeof *form) != RM_OK ||
+        (n && (rmi_graph_string(graph, name, &copy) != RM_OK ||
+               rmi_graph_map_put(graph, &graph->build.form_map, op, copy, n) != RM_OK)))
         return NULL;
-    if (owner->n_forms++) *form = owner->forms[0];
-    else form->bits = "", form->inplace = RMI_NONE;
+    form = &owner->forms[owner->n_forms++];
+    if (n) *form = owner->forms[0];
     form->name = copy;
     form->parts = NULL;
     form->n_parts = form->own_parts = 0;
+    if (n) return form;
+    form->bits = "";
+    form->inplace = RMI_NONE;
     return form;
 }
 
 /* One part more of the form's own; NULL: no memory. */
 RMI_FN rmi_part *rmi_graph_new_part(rm_graph *graph, rmi_form *form, const char *name)
 {
-    rmi_part *part = (rmi_part *)rmi_graph_append(graph, &form->parts, form->own_parts, sizeof *part, name);
-    if (part) form->n_parts = ++form->own_parts;
+    rmi_part *part;
+    if (rmi_graph_one_more(graph, (void **)&form->parts, form->own_parts, sizeof *part) != RM_OK) return NULL;
+    part = &form->parts[form->own_parts];
+    if (rmi_graph_string(graph, name, &part->name) != RM_OK) return NULL;
+    form->n_parts = ++form->own_parts;
     return part;
 }
 
@@ -2099,57 +2106,66 @@ typedef struct rmi_making { /* a form of an op that is made by a kind */
     rmi_form *form;
 } rmi_making;
 
-/* The tensors of the op that a mask of the kind names, each once; the last bits stand for all operands from theirs on.
-   A bit beyond what is allowed there and what the op has is a slip of the pen that would silently do nothing. */
-RMI_FN rm_result rmi_graph_list(const rmi_making *m, const char *what, uint64_t mask, uint64_t allowed, rmi_list *list)
+/* Does a mask of the kind name only what is allowed there and what the op has? A bit beyond is a slip of the pen that
+   would silently do nothing. */
+RMI_FN rm_result rmi_graph_mask(const rmi_making *m, const char *what, uint64_t mask, uint64_t allowed)
 {
-    const rmi_list *in = &m->op->in, *out = &m->op->out;
-    uint32_t i;
+    uint32_t bit;
     if (mask & ~allowed)
         return RMI_WRONG(m->graph, "op %s: kind '%s' has a bit in its mask '%s' that means nothing there; see rm_kind",
                          m->op->name, m->kind->name, what);
-    RMI_TRY(rmi_graph_new_list(m->graph, list, mask ? (size_t)in->n + out->n : 0));
-    for (i = 0; i < 64; i++) {
-        uint32_t n = i < 32 ? in->n : out->n;
-        if (!(mask & (RMI_IN_BITS | RMI_OUT_BITS) & (uint64_t)1 << i) || i % 32 < n) continue;
-        return RMI_WRONG(m->graph, i < 32 ? "op %s: kind '%s' names RM_IN(%u) in '%s', but the op has %u inputs; give "
-                         "the input or correct the kind" : "op %s: kind '%s' names RM_OUT(%u) in '%s', but the op has "
-                         "%u outputs; give its size or correct the kind", m->op->name, m->kind->name,
-                         (uint64_t)i % 32, what, (uint64_t)n);
+    mask &= RMI_IN_BITS | RMI_OUT_BITS;
+    for (bit = 0; mask >> bit; bit++) {
+        uint32_t i = bit % 32, n = bit < 32 ? m->op->in.n : m->op->out.n;
+        if ((mask >> bit & 1) && i >= n)
+            return RMI_WRONG(m->graph, bit < 32 ? "op %s: kind '%s' names RM_IN(%u) in '%s', but the op has %u "
+                             "inputs; give the input or correct the kind" : "op %s: kind '%s' names RM_OUT(%u) in "
+                             "'%s', but the op has %u outputs; give its size or correct the kind", m->op->name,
+                             m->kind->name, (uint64_t)i, what, (uint64_t)n);
     }
-    for (i = 0; i < in->n; i++)
-        if (mask & RM_IN(i)) rmi_list_put_once(list, in->at[i]);
-    for (i = 0; i < out->n; i++)
-        if (mask & RM_OUT(i)) rmi_list_put_once(list, out->at[i]);
     return RM_OK;
 }
 
-/* The first tensor that a mask names, or RMI_NONE. */
-RMI_FN rm_result rmi_graph_first(const rmi_making *m, const char *what, uint64_t mask, uint64_t allowed,
-                                 uint32_t *tensor)
+/* The tensors of the op that a right mask names, each once; the last bits stand for all operands from theirs on. */
+RMI_FN rm_result rmi_graph_list(const rmi_making *m, uint64_t mask, rmi_list *list)
 {
-    rmi_list list;
-    RMI_TRY(rmi_graph_list(m, what, mask, allowed, &list));
-    *tensor = list.n ? list.at[0] : RMI_NONE;
+    uint32_t i;
+    RMI_TRY(rmi_graph_new_list(m->graph, list, mask ? (size_t)m->op->in.n + m->op->out.n : 0));
+    for (i = 0; i < m->op->in.n; i++)
+        if (mask & RM_IN(i)) rmi_list_put_once(list, m->op->in.at[i]);
+    for (i = 0; i < m->op->out.n; i++)
+        if (mask & RM_OUT(i)) rmi_list_put_once(list, m->op->out.at[i]);
     return RM_OK;
 }
 
-/* The single input that a mask names; RMI_NONE for 0. */
+/* The single tensor of a right mask of one bit; RMI_NONE if that is none of an operand. */
+RMI_FN uint32_t rmi_graph_single(const rmi_making *m, uint64_t mask)
+{
+    uint32_t bit = 0;
+    if (!(mask & (RMI_IN_BITS | RMI_OUT_BITS))) return RMI_NONE;
+    while (!(mask >> bit & 1)) bit++;
+    return bit < 32 ? m->op->in.at[bit] : m->op->out.at[bit - 32];
+}
+
+/* The single tensor of a mask that allows one input; RMI_NONE for 0. */
 RMI_FN rm_result rmi_graph_one_input(const rmi_making *m, const char *what, uint64_t mask, uint32_t *tensor)
 {
-    RMI_TRY(rmi_graph_first(m, what, mask, RMI_IN_BITS, tensor));
-    if (!(mask & (mask - 1))) return RM_OK;
-    return RMI_WRONG(m->graph, "op %s: kind '%s' names several inputs in '%s'; it takes one RM_IN", m->op->name,
-                     m->kind->name, what);
+    *tensor = RMI_NONE;
+    RMI_TRY(rmi_graph_mask(m, what, mask, RMI_IN_BITS));
+    if (mask & (mask - 1))
+        return RMI_WRONG(m->graph, "op %s: kind '%s' names several inputs in '%s'; it takes one RM_IN", m->op->name,
+                         m->kind->name, what);
+    *tensor = rmi_graph_single(m, mask);
+    return RM_OK;
 }
 
 /* What a backward reads, by a mask of the kind: tensors into a list, and whether it reads saved. */
 RMI_FN rm_result rmi_graph_needs(const rmi_making *m, const char *what, uint64_t mask, rmi_list *needs, uint32_t *saved)
 {
-    uint64_t ins = ((uint64_t)1 << rmi_min(m->op->in.n, 32)) - 1, outs = ((uint64_t)1 << rmi_min(m->op->out.n, 25)) - 1;
-    if (!mask) mask = RM_SAVED | ins | outs << 32; /* all that there is */
+    if (!mask) mask = RMI_NEEDS_BITS;
+    else RMI_TRY(rmi_graph_mask(m, what, mask & ~RM_NOTHING, RMI_NEEDS_BITS));
     *saved = (mask & RM_SAVED) != 0;
-    return rmi_graph_list(m, what, mask & ~RM_NOTHING, RMI_NEEDS_BITS, needs);
+    return rmi_graph_list(m, mask, needs);
 }
 
 /* The gradients that may be written over other bytes, by the kind. */
@@ -2166,11 +2182,11 @@ RMI_FN rm_result rmi_graph_overs(const rmi_making *m)
         rmi_over *over = &form->overs[form->n_overs];
         uint64_t from = given->bytes_of;
         RMI_TRY(rmi_graph_one_input(m, "over.grad_of", given->grad_of, &over->grad_of));
-        if (!from || (from & (from - 1)))
-            return RMI_WRONG(m->graph, "op %s: kind '%s': over.bytes_of takes one of RM_DOUT, RM_SAVED, RM_IN(i), "
-                             "RM_OUT(i)", m->op->name, m->kind->name);
-        RMI_TRY(rmi_graph_first(m, "over.bytes_of", from & ~RM_DOUT, RMI_NEEDS_BITS, &over->tensor));
+        if (from && !(from & (from - 1))) RMI_TRY(rmi_graph_mask(m, "over.bytes_of", from & ~RM_DOUT, RMI_NEEDS_BITS));
+        else return RMI_WRONG(m->graph, "op %s: kind '%s': over.bytes_of takes one of RM_DOUT, RM_SAVED, RM_IN(i), "
+                              "RM_OUT(i)", m->op->name, m->kind->name);
         over->what = from == RM_DOUT ? RMI_OVER_DOUT : from == RM_SAVED ? RMI_OVER_SAVED : RMI_OVER_TENSOR;
+        over->tensor = rmi_graph_single(m, from);
     }
     return RM_OK;
 }
@@ -2190,9 +2206,10 @@ RMI_FN rm_result rmi_graph_parts(const rmi_making *m)
         if (!rmi_graph_name_ok(name))
             return RMI_WRONG(m->graph, "op %s: part %u of kind '%s' has no usable name; give it one ('dx')",
                              m->op->name, (uint64_t)i, m->kind->name);
+        RMI_TRY(rmi_graph_mask(m, "part.grads", given->grads, RMI_IN_BITS));
         part = rmi_graph_new_part(m->graph, m->form, name);
         if (!part) return m->graph->sticky.result;
-        RMI_TRY(rmi_graph_list(m, "part.grads", given->grads, RMI_IN_BITS, &part->grads));
+        RMI_TRY(rmi_graph_list(m, given->grads, &part->grads));
         RMI_TRY(rmi_graph_needs(m, "part.needs", given->needs, &part->needs, &part->needs_saved));
         part->bwd = ns == RM_FREE_NS ? 0 : ns;
         part->bwd_by = ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
@@ -2463,9 +2480,11 @@ RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm
     RMI_TRY(rmi_graph_make_form(&m));
     RMI_TRY(rmi_graph_copy_args(graph, desc->arg, desc->farg, &op->arg, &op->farg));
     RMI_TRY(rmi_graph_one_input(&m, "view", kind->view, &op->view));
-    RMI_TRY(rmi_graph_list(&m, "share_grad", kind->share_grad, RMI_IN_BITS, &op->share));
+    RMI_TRY(rmi_graph_mask(&m, "share_grad", kind->share_grad, RMI_IN_BITS));
+    RMI_TRY(rmi_graph_mask(&m, "mutates", kind->mutates, RMI_IN_BITS));
+    RMI_TRY(rmi_graph_list(&m, kind->share_grad, &op->share));
     rmi_graph_drop_repeated(&op->in, &op->share);
-    RMI_TRY(rmi_graph_list(&m, "mutates", kind->mutates, RMI_IN_BITS, &op->mutates));
+    RMI_TRY(rmi_graph_list(&m, kind->mutates, &op->mutates));
     *output = op->out.at[0];
     return RM_OK;
 }
@@ -2502,10 +2521,14 @@ RMI_FN int rmi_graph_has_barrier(const rm_graph *graph, const char *name)
 /* One more barrier, which has no callback yet; NULL: no memory. */
 RMI_FN rmi_barrier *rmi_graph_new_barrier(rm_graph *graph, const char *name, uint64_t ns)
 {
-    rmi_barrier *barrier =
-        (rmi_barrier *)rmi_graph_append(graph, &graph->barriers, graph->n_barriers, sizeof *barrier, name);
-    if (!barrier) return NULL;
+    rmi_barrier *barrier;
+    if (!RMI_GROW(&graph->mem, graph->barriers, graph->build.cap_barriers, (size_t)graph->n_barriers + 1)) {
+        rmi_graph_memory(graph);
+        return NULL;
+    }
+    barrier = &graph->barriers[graph->n_barriers];
     barrier->ns = ns;
+    if (rmi_graph_string(graph, name, &barrier->name) != RM_OK) return NULL;
     graph->n_barriers++;
     return barrier;
 }
@@ -2515,8 +2538,13 @@ RMI_FN rmi_barrier *rmi_graph_new_barrier(rm_graph *graph, const char *name, uin
 /* A mark of a block's begin, or with name NULL of an end; NULL: no memory. */
 RMI_FN rmi_mark *rmi_graph_mark(rm_graph *graph, const char *name)
 {
-    rmi_mark *mark = (rmi_mark *)rmi_graph_append(graph, &graph->marks, graph->n_marks, sizeof *mark, name);
-    if (!mark) return NULL;
+    rmi_mark *mark;
+    if (!RMI_GROW(&graph->mem, graph->marks, graph->build.cap_marks, (size_t)graph->n_marks + 1)) {
+        rmi_graph_memory(graph);
+        return NULL;
+    }
+    mark = &graph->marks[graph->n_marks];
+    if (name && rmi_graph_string(graph, name, &mark->name) != RM_OK) return NULL;
     mark->op = graph->n_ops;
     mark->prefix_n = graph->build.prefix_n;
     graph->n_marks++;
@@ -2570,6 +2598,16 @@ RMI_FN uint32_t rmi_graph_version_for(const rm_graph *graph, uint32_t tensor, ui
     return rmi_lower_bound_u32(graph->tensors[tensor].mutators.at, graph->tensors[tensor].mutators.n, op);
 }
 
+/* Bytes that a run of a form reads and writes. */
+RMI_FN uint64_t rmi_graph_touched(const rm_graph *graph, const rmi_op *op, const rmi_form *form)
+{
+    uint64_t sum = form->saved;
+    uint32_t i;
+    for (i = 0; i < op->in.n; i++) sum = rmi_add(sum, graph->tensors[op->in.at[i]].bytes);
+    for (i = 0; i < op->out.n; i++) sum = rmi_add(sum, graph->tensors[op->out.at[i]].bytes);
+    return sum;
+}
+
 /* Is a time of op, in any form, or of an update of t a guess? */
 RMI_FN int rmi_graph_op_guessed(const rmi_op *op)
 {
@@ -2595,14 +2633,11 @@ RMI_FN void rmi_graph_estimate(rm_graph *graph)
     graph->costs.estimated = graph->costs.measured = 0;
     for (i = 0; i < graph->n_ops; i++) {
         rmi_op *op = &graph->ops[i];
-        uint64_t bytes = 0; /* that a run reads and writes, but for what it saves */
         uint32_t measured = 0;
-        for (k = 0; k < op->in.n; k++) bytes = rmi_add(bytes, graph->tensors[op->in.at[k]].bytes);
-        for (k = 0; k < op->out.n; k++) bytes = rmi_add(bytes, graph->tensors[op->out.at[k]].bytes);
         graph->costs.estimated += (uint32_t)rmi_graph_op_guessed(op);
         for (k = 0; k < op->n_forms; k++) {
             rmi_form *form = &op->forms[k];
-            uint64_t ns = op->view == RMI_NONE ? 1000 + rmi_add(bytes, form->saved) / 10 : 0;
+            uint64_t ns = op->view == RMI_NONE ? 1000 + rmi_graph_touched(graph, op, form) / 10 : 0;
             measured |= form->fwd_by == RMI_COST_MEASURED;
             if (form->fwd_by == RMI_COST_GUESSED) form->fwd = ns;
             if (form->again_by == RMI_COST_GUESSED) form->again = ns;
@@ -2727,7 +2762,7 @@ RMI_FN rm_result rmi_graph_check_parts(rm_graph *graph, const rmi_op *op, const 
 }
 
 /* Forms without parts of their own have those of the op, with costs of their own; an op without parts has one, the
-   whole backward. All are checked. */
+   whole backward. */
 RMI_FN rm_result rmi_graph_seal_parts(rm_graph *graph, rmi_op *op)
 {
     uint32_t k;
@@ -2750,7 +2785,6 @@ RMI_FN rm_result rmi_graph_seal_parts(rm_graph *graph, rmi_op *op)
             whole->bwd_by = form->bwd_by;
         }
     }
-    for (k = 0; k < op->n_forms; k++) RMI_TRY(rmi_graph_check_parts(graph, op, &op->forms[k]));
     return RM_OK;
 }
 
@@ -2774,6 +2808,16 @@ RMI_FN rm_result rmi_graph_check_view(rm_graph *graph, const rmi_op *op)
     return RM_OK;
 }
 
+/* Is an op right, with all its forms? */
+RMI_FN rm_result rmi_graph_check_op(rm_graph *graph, rmi_op *op)
+{
+    uint32_t k;
+    if (op->view != RMI_NONE) RMI_TRY(rmi_graph_check_view(graph, op));
+    RMI_TRY(rmi_graph_seal_parts(graph, op));
+    for (k = 0; k < op->n_forms; k++) RMI_TRY(rmi_graph_check_parts(graph, op, &op->forms[k]));
+    return RM_OK;
+}
+
 /* Does the backward of op number i, if it reads that const (or a view of it), want it as it is before a later op
    changes it? What the op changes itself it may read in any version, for its results do not depend on that. */
 RMI_FN int rmi_graph_early(const rm_graph *graph, uint32_t i, uint32_t tensor)
@@ -2793,6 +2837,14 @@ RMI_FN void rmi_graph_seal_early(rm_graph *graph)
             }
 }
 
+/* `sum` and n quantities but those that are not there. */
+RMI_FN uint64_t rmi_graph_sum(uint64_t sum, const uint64_t *quantity, uint32_t n)
+{
+    for (; n--; quantity++)
+        if (*quantity != RMI_INF) sum = rmi_add(sum, *quantity);
+    return sum;
+}
+
 /* No sum of sizes, of times of a step may leave 62 bits: later rooms then need no checks. */
 RMI_FN rm_result rmi_graph_check_sums(rm_graph *graph)
 {
@@ -2801,11 +2853,9 @@ RMI_FN rm_result rmi_graph_check_sums(rm_graph *graph)
     for (i = 0; i < graph->n_tensors; i++) {
         const rmi_tensor *tensor = &graph->tensors[i];
         const uint64_t sizes[] = {tensor->bytes, tensor->grad_bytes, tensor->state_bytes, tensor->opt_ws};
-        const uint64_t times[] = {tensor->opt, tensor->opt_host, tensor->reduce, 0};
-        for (k = 0; k < 4; k++) {
-            bytes = rmi_add(bytes, sizes[k]);
-            if (times[k] != RMI_INF) ns = rmi_add(ns, times[k]);
-        }
+        const uint64_t times[] = {tensor->opt, tensor->opt_host, tensor->reduce};
+        bytes = rmi_graph_sum(bytes, sizes, 4);
+        ns = rmi_graph_sum(ns, times, 3);
     }
     for (i = 0; i < graph->n_ops; i++)
         for (k = 0; k < graph->ops[i].n_forms; k++) {
@@ -2837,10 +2887,7 @@ RMI_FN rm_result rmi_graph_seal(rm_graph *graph)
                          graph->marks[graph->build.open[graph->build.n_open - 1]].name);
     RMI_TRY(rmi_graph_seal_grads(graph));
     RMI_TRY(rmi_graph_seal_consts(graph));
-    for (i = 0; i < graph->n_ops; i++) {
-        if (graph->ops[i].view != RMI_NONE) RMI_TRY(rmi_graph_check_view(graph, &graph->ops[i]));
-        RMI_TRY(rmi_graph_seal_parts(graph, &graph->ops[i]));
-    }
+    for (i = 0; i < graph->n_ops; i++) RMI_TRY(rmi_graph_check_op(graph, &graph->ops[i]));
     rmi_graph_seal_early(graph);
     rmi_graph_estimate(graph);
     RMI_TRY(rmi_graph_check_sums(graph));
@@ -3183,9 +3230,8 @@ RMI_FN const char *rmi_low_step_name(uint32_t step)
    >>shape - cut points, the chain of stages, classes of equal ones
    A cut lies between two ops where a single activation with a gradient crosses; the ops between two cuts are a stage.
    Values that cannot or need not be made twice (outputs, of ops that run once, without gradient and crossing a cut) are
-   carried: once made, they stay. Graphs with few cuts are made chains by carrying what lives long as well: skip
-   connections. In: a sealed graph. Out: stages; which are equal by structure, sizes and costs, never by names.
-   O(ops + edges).
+   carried: once made, they stay. In: a sealed graph. Out: stages; which are equal by structure, sizes and costs, never
+   by names. O(ops + edges).
    ================================================================================================================== */
 typedef struct rmi_stage {
     uint32_t lo, hi;  /* ops [lo, hi) */
@@ -3200,7 +3246,6 @@ typedef struct rmi_shape {
     uint32_t *carried_list;
     uint32_t n_carried;
     uint32_t *last_use;     /* by tensor: the last op that reads it forward; its maker if none does */
-    uint8_t *skips;         /* by tensor: an activation with a gradient that is carried because it lives long */
 } rmi_shape;
 
 
@@ -3365,14 +3410,14 @@ RMI_FN void rmi_shp_cut(rmi_shape *s, const rm_graph *graph)
         const rmi_op *op = &graph->ops[i];
         begun |= op->has_bwd;
         for (k = 0; k < op->out.n; k++)
-            if (graph->tensors[op->out.at[k]].has_grad && s->last_use[op->out.at[k]] > i && !s->skips[op->out.at[k]]) {
+            if (graph->tensors[op->out.at[k]].has_grad && s->last_use[op->out.at[k]] > i) {
                 open++;
                 crossing = op->out.at[k];
             }
         for (k = 0; k < op->in.n; k++) {
             uint32_t tensor = op->in.at[k], e;
             if (graph->tensors[tensor].kind != RMI_ACT || !graph->tensors[tensor].has_grad ||
-                s->last_use[tensor] != i || s->skips[tensor])
+                s->last_use[tensor] != i)
                 continue;
             for (e = 0; e < k && op->in.at[e] != tensor;) e++;
             if (e == k) open--; /* each tensor once */
@@ -3400,7 +3445,7 @@ RMI_FN void rmi_shp_carry_all(rmi_shape *s, const rm_graph *graph)
         for (k = 0; k < op->out.n; k++) {
             uint32_t tensor = op->out.at[k];
             if (graph->tensors[tensor].is_output || op->pinned ||
-                ((!graph->tensors[tensor].has_grad || s->skips[tensor]) && s->last_use[tensor] >= s->stages[stage].hi))
+                (!graph->tensors[tensor].has_grad && s->last_use[tensor] >= s->stages[stage].hi))
                 rmi_shp_carry(s, graph, tensor);
         }
         if (op->pinned && op->has_bwd) rmi_shp_carry(s, graph, rmi_low_buf(graph, RMI_BUF_SAVED, i));
@@ -3413,7 +3458,7 @@ RMI_FN rm_result rmi_shp_tables(rmi_arena *mem, const rm_graph *graph, rmi_shape
     memset(s, 0, sizeof *s);
     RMI_TRY(RMI_TABLES(mem, RMI_T(s->stages, graph->n_ops), RMI_T(s->carried, rmi_low_buffers(graph)),
                        RMI_T(s->carried_list, (size_t)graph->n_tensors + graph->n_ops),
-                       RMI_T(s->last_use, graph->n_tensors), RMI_T(s->skips, graph->n_tensors)));
+                       RMI_T(s->last_use, graph->n_tensors)));
     for (i = 0; i < graph->n_tensors; i++) s->last_use[i] = graph->tensors[i].maker;
     for (i = 0; i < graph->n_ops; i++)
         for (k = 0; k < graph->ops[i].in.n; k++) s->last_use[graph->ops[i].in.at[k]] = i;
@@ -3442,15 +3487,10 @@ RMI_FN rm_result rmi_shp_finish(rmi_arena *mem, const rm_graph *graph, rmi_shape
     return RM_OK;
 }
 
-/* The chain of stages of a graph, with activations that are read more than `span` ops later carried (RMI_NONE: none);
-   all in mem. */
-RMI_FN rm_result rmi_shp_make(rmi_arena *mem, const rm_graph *graph, uint32_t span, rmi_shape *s)
+/* The chain of stages of a graph; all in mem. */
+RMI_FN rm_result rmi_shp_make(rmi_arena *mem, const rm_graph *graph, rmi_shape *s)
 {
-    uint32_t i;
     RMI_TRY(rmi_shp_tables(mem, graph, s));
-    for (i = 0; i < graph->n_tensors; i++)
-        s->skips[i] = graph->tensors[i].kind == RMI_ACT && graph->tensors[i].has_grad &&
-                      s->last_use[i] - graph->tensors[i].maker > span;
     rmi_shp_cut(s, graph);
     return rmi_shp_finish(mem, graph, s);
 }
@@ -4189,8 +4229,8 @@ RMI_FN rm_result rmi_sim_write(rmi_sim *s, rmi_run run, uint32_t buf, rmi_conten
 /* Is that much allocated for a buffer? */
 RMI_FN int rmi_sim_has_room(const rmi_sim *s, uint32_t buf, uint64_t bytes)
 {
-    uint32_t str = s->held[0][buf].stretch;
-    return str != RMI_NONE && s->str[str].hi - s->str[str].lo >= bytes;
+    const rmi_stretch *str = &s->str[s->held[0][buf].stretch];
+    return s->held[0][buf].stretch != RMI_NONE && str->hi - str->lo >= bytes;
 }
 
 /* All that a run reads and writes: is it there? What a forward saves counts only where there is room for it. */
@@ -6480,31 +6520,31 @@ RMI_FN rm_result rmi_chn_schedule(rmi_arena *arena, const rmi_chn_table *table, 
 
 /* =====================================================================================================================
    >>block - options of one stage: what to keep, with bytes, peaks, times
-   In: a stage of the chain. Out: what the chain solver needs to know of it. A stage keeps only what its backward reads,
-   and reruns only what that needs. An option is a set of ops whose values are kept; what else the backward reads is
-   rerun right before it (rk-rotor's options, arXiv 2307.01236). It also says of each op whose backward runs (its mode:
-   what that reads, MONeT, arXiv 2010.14501), and how much workspace a run may take: among forms that differ in nothing
-   else the fastest within that runs. Up to RMI_BLK_CODES choices of all that: every one; more: one change after the
-   other, the cheapest a byte first; a value is dropped alone, or with all that would have to be held in its place.
-   Pareto sets by saved bytes, peaks and times. Peaks come from >>sequence, so that they are those of the plan. Equal
-   stages are measured once.
+   In: a stage of the chain. Out: what the chain solver needs to know of it, and the runs of its actions. A stage keeps
+   only what its backward reads, and reruns only what that needs. An option is a set of ops whose values are kept; what
+   else the backward reads is rerun right before it (rk-rotor's options, arXiv 2307.01236). It also says of each op whose
+   backward runs (its mode: what that reads, MONeT, arXiv 2010.14501), and whether runs are fast or tight: among forms
+   that differ in nothing else the fastest runs, or the one with the least workspace. Up to RMI_BLK_CODES choices of all
+   that: every one; more: one change after the other, the cheapest a byte first. Pareto sets by saved bytes, peaks and
+   times. Peaks come from >>sequence, so that they are those of the plan. Equal stages are measured once.
    ================================================================================================================== */
 #define RMI_BLK_CODES 512u
-#define RMI_BLK_MANY 64u   /* changes; more: a price is found anew only when its turn comes */
-#define RMI_BLK_MOST 2048u /* more: no options */
+#define RMI_BLK_MOST 2048u /* changes of a stage; more: no options */
 #define RMI_BLK_WORK ((uint64_t)2000000) /* ops looked at to find prices anew */
+#define RMI_BLK_POINTS 48u  /* of a descent are measured, about */
 #define RMI_BLK_OPTIONS 24u /* of a stage, at most */
-#define RMI_BLK_LEVELS 4u  /* of workspace: any, a quarter of the most that is asked for, a 16th, the least */
-#define RMI_BLK_MODES 128u /* forms of an op that can be a mode */
+#define RMI_BLK_MODES 64u   /* forms of an op that can be a mode */
+#define RMI_BLK_VALUES 1u   /* bits of a code: the values that an op makes are kept, */
+#define RMI_BLK_SAVED 2u    /* and what its forward saves */
 
 typedef struct rmi_blk_scratch { /* of the stage at hand */
-    uint8_t *fresh, *todo;     /* by op: rerun in this backward; to be rerun next, all 0 */
+    uint8_t *fresh, *todo;     /* by op: rerun in this backward; to be run next, all 0 */
     uint8_t *wanted;           /* by buffer, all 0 */
-    uint32_t *counted, count;  /* by tensor: the count in which its root was last */
     rmi_run *runs;
     uint32_t *keep, *exit, *uncounted, *entry; /* lists of buffers */
+    uint32_t *grads;           /* gradients that the stage's backward leaves */
     uint64_t *entry_bytes;
-    uint32_t n_keep, n_carried; /* n_carried: at the start of uncounted: what the stage touches of the carried */
+    uint32_t n_keep, n_grads;
 } rmi_blk_scratch;
 
 typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its actions into runs */
@@ -6512,32 +6552,25 @@ typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its
     const rmi_shape *shape;
     rmi_arena *mem;
     uint32_t step, granule;
+    int many;                  /* options that do not keep all */
     rmi_chn_chain chain;
     rmi_chn_stage *stages;
     rmi_chn_option **options;  /* by stage */
     const uint8_t **kept;      /* by stage: for each option a code, see below. Option 0 keeps all */
-    int many;                  /* options that do not keep all */
-    uint32_t *mode_at, *modes; /* by op: where its forms begin in modes; NULL: ops
-                                  run as declared. By form: the first of its mode */
-    uint64_t *most_ws;         /* by stage: of all forms */
-    uint8_t *pass_level;       /* by stage: workspace of forwards that keep nothing */
-    uint32_t *like;            /* by class: the stage that was measured last, + 1 */
-    uint8_t *rerun;      /* by op: bit 0: to make the output; bit 1: to make what the backward reads; bit 2: both */
+    uint32_t *mode_at;         /* by op: where its forms begin in mode_of and choices; NULL: ops run as declared */
+    uint8_t *mode_of;          /* by form: the first of its mode, or RMI_BLK_MODES: it gives other bits */
+    uint8_t *choices, *n_choices; /* modes that an option of the op's stage has, the fastest first; by op: how many */
+    uint32_t *like;      /* by class: the stage that was measured last, + 1 */
     uint8_t *begun;      /* by tensor: a later stage has begun its gradient */
     uint64_t *room;      /* by tensor: of the stretch that it may lie in: its own bytes, or more that it took over */
-    uint64_t *in_bytes;  /* by stage: of the stretch that its input lies in */
     uint64_t *dout_bytes; /* by stage: of the stretch that its output's gradient lies in */
     rmi_seq seq;
     rmi_blk_scratch now;
     uint64_t tail_ws;    /* largest workspace of updates after a barrier */
 } rmi_blk;
 
-#define RMI_BLK_OUT 1u
-#define RMI_BLK_KEEP 2u
-#define RMI_BLK_BOTH 4u
-
-/* The code of an option of a stage of m ops: a byte an op (bit 0: what it makes is kept; the rest: the form that stands
-   for its mode), and one byte more: the level of workspace. */
+/* The code of an option of a stage of m ops: a byte an op (two bits; the rest: the form that stands for its mode), and
+   one byte more: 1 if it is tight. */
 RMI_FN size_t rmi_blk_code(const rmi_stage *stage) { return (size_t)(stage->hi - stage->lo) + 1; }
 RMI_FN const uint8_t *rmi_blk_code_of(const rmi_blk *b, uint32_t stage, uint32_t option)
 {
@@ -6545,55 +6578,41 @@ RMI_FN const uint8_t *rmi_blk_code_of(const rmi_blk *b, uint32_t stage, uint32_t
 }
 RMI_FN uint32_t rmi_blk_mode(const rmi_stage *stage, const uint8_t *kept, uint32_t op)
 {
-    return kept[op - stage->lo] >> 1;
+    return kept[op - stage->lo] >> 2;
 }
 
-RMI_FN uint64_t rmi_blk_cap(const rmi_blk *b, const rmi_stage *stage, uint32_t level)
-{
-    return !level ? RMI_INF : level + 1 == RMI_BLK_LEVELS ? 0 : b->most_ws[stage - b->shape->stages] >> (2 * level);
-}
+/* --- forms */
 
-/* Is a form that takes ns and ws to be preferred to one that takes old_ns and old_ws? */
-RMI_FN int rmi_blk_prefers(uint64_t ns, uint64_t ws, uint64_t old_ns, uint64_t old_ws, uint64_t cap)
+/* The run in the fastest form (tight: that of least workspace) of its mode; of a forward whatever its mode. */
+RMI_FN rmi_run rmi_blk_pick(const rmi_blk *b, rmi_run run, int again, int tight)
 {
-    uint64_t over = ws > cap ? ws : 0, old_over = old_ws > cap ? old_ws : 0;
-    return over != old_over ? over < old_over : ns != old_ns ? ns < old_ns : ws < old_ws;
-}
-
-/* The form of a forward of which only the output counts. All forwards are of the bits of form 0. */
-RMI_FN uint32_t rmi_blk_fwd_form(const rmi_blk *b, uint32_t i, int again, uint64_t cap)
-{
-    const rmi_op *op = &b->g->ops[i];
-    uint32_t f, best = 0;
-    for (f = 1; f < op->n_forms && b->mode_at && !op->pinned; f++) {
-        const rmi_form *x = &op->forms[f], *y = &op->forms[best];
-        if (b->modes[b->mode_at[i] + f] != RMI_NONE &&
-            rmi_blk_prefers(again ? x->again : x->fwd, x->fwd_ws, again ? y->again : y->fwd, y->fwd_ws, cap))
-            best = f;
+    const rmi_op *op = &b->g->ops[run.id];
+    uint64_t least[2] = { RMI_INF, RMI_INF }, key[2];
+    rmi_run best = run;
+    uint32_t f, mode = run.form;
+    if (!b->mode_at || (run.way == RMI_FWD && op->pinned)) return run;
+    for (f = 0; f < op->n_forms; f++) {
+        uint8_t of = b->mode_of[b->mode_at[run.id] + f];
+        if (of == RMI_BLK_MODES || (run.way == RMI_BWD && of != mode)) continue;
+        run.form = (uint16_t)f;
+        key[tight] = rmi_low_ns(b->g, run, again, 0);
+        key[!tight] = run.way == RMI_FWD ? op->forms[f].fwd_ws : op->forms[f].parts[run.part].bwd_ws;
+        if (key[0] > least[0] || (key[0] == least[0] && key[1] >= least[1])) continue;
+        memcpy(least, key, sizeof key);
+        best = run;
     }
     return best;
 }
 
-RMI_FN uint32_t rmi_blk_bwd_form(const rmi_blk *b, uint32_t i, uint32_t mode, uint32_t part, uint64_t cap)
+/* The forward of op i under an option (NULL: one that keeps nothing, which is tight). All forms that it may take are of
+   the bits of form 0. */
+RMI_FN rmi_run rmi_blk_forward_run(const rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t i, int again)
 {
     const rmi_op *op = &b->g->ops[i];
-    uint32_t f, best = mode;
-    for (f = mode + 1; f < op->n_forms && b->mode_at; f++) {
-        const rmi_part *x = &op->forms[f].parts[part], *y = &op->forms[best].parts[part];
-        if (b->modes[b->mode_at[i] + f] == mode && rmi_blk_prefers(x->bwd, x->bwd_ws, y->bwd, y->bwd_ws, cap)) best = f;
-    }
-    return best;
-}
-
-/* The form of a forward under an option (NULL: one that keeps nothing). */
-RMI_FN uint32_t rmi_blk_form(const rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t i, int again)
-{
-    const rmi_op *op = &b->g->ops[i];
-    if (!b->mode_at || op->n_forms == 1 || op->pinned) return 0;
-    if (!kept) return rmi_blk_fwd_form(b, i, again, rmi_blk_cap(b, stage, b->pass_level[stage - b->shape->stages]));
-    if (op->has_bwd && rmi_low_reads_saved(op, &op->forms[rmi_blk_mode(stage, kept, i)]))
-        return rmi_blk_mode(stage, kept, i);
-    return rmi_blk_fwd_form(b, i, again, rmi_blk_cap(b, stage, kept[stage->hi - stage->lo]));
+    rmi_run run = rmi_low_run(RMI_FWD, i, kept ? rmi_blk_mode(stage, kept, i) : 0, 0);
+    if (kept && op->has_bwd && rmi_low_reads_saved(op, &op->forms[run.form])) return run;
+    run.form = 0;
+    return rmi_blk_pick(b, run, again, !kept || kept[stage->hi - stage->lo]);
 }
 
 /* --- which runs */
@@ -6603,37 +6622,39 @@ RMI_FN int rmi_blk_inner(const rmi_blk *b, const rmi_stage *stage, uint32_t tens
     return info->kind == RMI_ACT && info->maker >= stage->lo && info->maker < stage->hi && !b->shape->carried[tensor];
 }
 
-/* Marks with `bit` the ops of the stage that must run to make everything in list (and out, if asked). */
-RMI_FN void rmi_blk_mark(rmi_blk *b, const rmi_stage *stage, int out, int keep, uint8_t bit)
+/* Does the tensor cross a border of the stage that it is given (RMI_NONE: there is none), and not as one that is
+   carried? */
+RMI_FN int rmi_blk_crosses(const rmi_blk *b, uint32_t tensor)
 {
-    const rm_graph *graph = b->g;
-    uint32_t i, k;
-    if (out && stage->out != RMI_NONE && !b->shape->carried[stage->out]) b->now.wanted[stage->out] = 1;
-    for (i = 0; i < b->now.n_keep && keep; i++) b->now.wanted[b->now.keep[i]] = 1;
-    for (i = stage->hi; i-- > stage->lo;) {
-        const rmi_op *op = &graph->ops[i];
-        int need = b->now.wanted[rmi_low_buf(graph, RMI_BUF_SAVED, i)];
-        for (k = 0; k < op->out.n; k++) need |= b->now.wanted[op->out.at[k]];
-        if (!need || op->pinned) continue;
-        b->rerun[i] |= bit;
-        for (k = 0; k < op->in.n; k++)
-            if (rmi_blk_inner(b, stage, op->in.at[k])) b->now.wanted[op->in.at[k]] = 1;
-    }
-    for (i = stage->lo; i < stage->hi; i++) {
-        b->now.wanted[rmi_low_buf(graph, RMI_BUF_SAVED, i)] = 0;
-        for (k = 0; k < graph->ops[i].out.n; k++) b->now.wanted[graph->ops[i].out.at[k]] = 0;
-        for (k = 0; k < graph->ops[i].in.n; k++) b->now.wanted[graph->ops[i].in.at[k]] = 0;
-    }
+    return tensor != RMI_NONE && !b->shape->carried[tensor];
 }
 
-/* Forward runs of a stage under an option (NULL: keeping nothing); bits 0: all of them (the first time). */
-RMI_FN uint32_t rmi_blk_forward(const rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint8_t bits,
+/* Forward runs of a stage under an option (NULL: keeping nothing): all of them the first time; again: those that the
+   list keep and, if wanted, the output need. */
+RMI_FN uint32_t rmi_blk_forward(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, int again, int out,
                                 rmi_run *runs)
 {
-    uint32_t i, n = 0;
-    for (i = stage->lo; i < stage->hi; i++)
-        if (!bits || (b->rerun[i] & bits))
-            runs[n++] = rmi_low_run(RMI_FWD, i, rmi_blk_form(b, stage, kept, i, bits != 0), 0);
+    const rm_graph *graph = b->g;
+    uint8_t *wanted = b->now.wanted;
+    uint32_t i, k, n = 0;
+    if (again && out && rmi_blk_crosses(b, stage->out)) wanted[stage->out] = 1;
+    for (i = 0; again && kept && i < b->now.n_keep; i++) wanted[b->now.keep[i]] = 1;
+    for (i = stage->hi; again && i-- > stage->lo;) {
+        const rmi_op *op = &graph->ops[i];
+        uint8_t *saved = &wanted[rmi_low_buf(graph, RMI_BUF_SAVED, i)];
+        int need = *saved;
+        for (*saved = 0, k = 0; k < op->out.n; k++) {
+            need |= wanted[op->out.at[k]];
+            wanted[op->out.at[k]] = 0;
+        }
+        b->now.todo[i] = need && !op->pinned;
+        for (k = 0; k < op->in.n && b->now.todo[i]; k++)
+            if (rmi_blk_inner(b, stage, op->in.at[k])) wanted[op->in.at[k]] = 1;
+    }
+    for (i = stage->lo; i < stage->hi; i++) {
+        if (!again || b->now.todo[i]) runs[n++] = rmi_blk_forward_run(b, stage, kept, i, again);
+        b->now.todo[i] = 0;
+    }
     return n;
 }
 
@@ -6654,24 +6675,24 @@ RMI_FN uint32_t rmi_blk_updates(const rm_graph *graph, uint32_t op, rmi_run *run
 
 /* The backward of op i in a mode, each param's reduction as soon as its gradient is complete, its update as soon as
    nobody reads it any more. b: NULL, or who picks among the forms of the mode. */
-RMI_FN uint32_t rmi_blk_backward_op(const rmi_blk *b, const rm_graph *graph, uint32_t step, uint32_t i, uint32_t mode,
-                                    uint64_t cap, rmi_run *runs)
+RMI_FN uint32_t rmi_blk_backward_op(const rmi_blk *b, const rm_graph *graph, uint32_t step, rmi_run run, int tight,
+                                    rmi_run *runs)
 {
-    const rmi_op *op = &graph->ops[i];
-    const rmi_form *form = &op->forms[mode];
-    uint32_t k, p, n = 0;
-    for (p = 0; p < form->n_parts && op->has_bwd; p++) {
-        if (!rmi_low_part_wanted(op, &form->parts[p])) continue;
-        runs[n++] = rmi_low_run(RMI_BWD, i, b ? rmi_blk_bwd_form(b, i, mode, p, cap) : mode, p);
+    const rmi_op *op = &graph->ops[run.id];
+    const rmi_form *form = &op->forms[run.form];
+    uint32_t k, n = 0;
+    for (; run.part < form->n_parts && op->has_bwd; run.part++) {
+        if (!rmi_low_part_wanted(op, &form->parts[run.part])) continue;
+        runs[n++] = b ? rmi_blk_pick(b, run, 0, tight) : run;
         for (k = 0; k < op->grad_in.n && rmi_low_has_update(step); k++) {
             uint32_t w = op->grad_in.at[k];
             const rmi_tensor *tensor = &graph->tensors[w];
-            if (tensor->kind != RMI_PARAM || tensor->consumers.at[0] != i || !rmi_list_has(&form->parts[p].grads, w))
-                continue;
-            if (tensor->reduce != RMI_INF) runs[n++] = rmi_low_run(RMI_REDUCE, w, 0, 0);
+            if (tensor->kind == RMI_PARAM && tensor->consumers.at[0] == run.id && tensor->reduce != RMI_INF &&
+                rmi_list_has(&form->parts[run.part].grads, w))
+                runs[n++] = rmi_low_run(RMI_REDUCE, w, 0, 0);
         }
     }
-    if (rmi_low_has_update(step) && !graph->n_barriers) n += rmi_blk_updates(graph, i, runs + n);
+    if (rmi_low_has_update(step) && !graph->n_barriers) n += rmi_blk_updates(graph, run.id, runs + n);
     return n;
 }
 
@@ -6679,7 +6700,7 @@ RMI_FN uint32_t rmi_blk_backward_op(const rmi_blk *b, const rm_graph *graph, uin
 RMI_FN uint32_t rmi_blk_backward(const rm_graph *graph, uint32_t step, uint32_t lo, uint32_t hi, rmi_run *runs)
 {
     uint32_t i, n = 0;
-    for (i = hi; i-- > lo;) n += rmi_blk_backward_op(NULL, graph, step, i, 0, 0, runs + n);
+    for (i = hi; i-- > lo;) n += rmi_blk_backward_op(NULL, graph, step, rmi_low_run(RMI_BWD, i, 0, 0), 0, runs + n);
     return n;
 }
 
@@ -6697,18 +6718,6 @@ RMI_FN uint32_t rmi_blk_tail(const rm_graph *graph, uint32_t step, rmi_run *runs
 
 /* --- what an option runs */
 
-/* Is what op i makes kept? A view goes with what it looks at. */
-RMI_FN int rmi_blk_is_kept(const rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t i)
-{
-    const rm_graph *graph = b->g;
-    if (graph->ops[i].view != RMI_NONE) {
-        uint32_t root = graph->tensors[graph->ops[i].view].root;
-        if (!rmi_blk_inner(b, stage, root)) return 1;
-        i = graph->tensors[root].maker;
-    }
-    return kept[i - stage->lo] & 1;
-}
-
 RMI_FN void rmi_blk_put_keep(rmi_blk *b, uint32_t buf)
 {
     if (b->now.wanted[buf]) return;
@@ -6716,15 +6725,17 @@ RMI_FN void rmi_blk_put_keep(rmi_blk *b, uint32_t buf)
     b->now.keep[b->now.n_keep++] = buf;
 }
 
-/* Something reads a tensor during the backward: notes it if it is kept; 0: it has to be rerun. */
+/* Something reads a tensor during the backward: notes it if it is kept; 0: it has to be rerun. A view is kept with what
+   it looks at. */
 RMI_FN int rmi_blk_there(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t tensor,
                          rmi_chn_option *option)
 {
-    uint32_t root = b->g->tensors[tensor].root;
+    const rmi_tensor *info = &b->g->tensors[tensor];
+    uint32_t root = info->root;
     if (stage->in != RMI_NONE && root == stage->in) option->reads_in = 1;
     if (stage->out != RMI_NONE && root == stage->out && b->shape->carried[root]) option->reads_out = 1;
-    if (!rmi_blk_inner(b, stage, tensor) || b->now.fresh[b->g->tensors[tensor].maker]) return 1;
-    if (!rmi_blk_is_kept(b, stage, kept, b->g->tensors[tensor].maker)) return 0;
+    if (!rmi_blk_inner(b, stage, tensor) || b->now.fresh[info->maker]) return 1;
+    if (rmi_blk_inner(b, stage, root) && !(kept[b->g->tensors[root].maker - stage->lo] & RMI_BLK_VALUES)) return 0;
     if (root == stage->out) option->reads_out = 1;
     if (tensor != stage->out) rmi_blk_put_keep(b, tensor);
     return 1;
@@ -6748,7 +6759,7 @@ RMI_FN uint32_t rmi_blk_rerun(rmi_blk *b, const rmi_stage *stage, const uint8_t 
         if (!b->now.todo[i]) continue;
         b->now.todo[i] = 0;
         b->now.fresh[i] = 1;
-        runs[n++] = rmi_low_run(RMI_FWD, i, rmi_blk_form(b, stage, kept, i, 1), 0);
+        runs[n++] = rmi_blk_forward_run(b, stage, kept, i, 1);
     }
     return n;
 }
@@ -6765,12 +6776,12 @@ RMI_FN uint32_t rmi_blk_way(rmi_blk *b, const rmi_stage *stage, const uint8_t *k
     memset(b->now.fresh + stage->lo, 0, stage->hi - stage->lo);
     for (i = stage->hi; i-- > stage->lo;) {
         const rmi_op *op = &graph->ops[i];
-        const rmi_form *form = &op->forms[rmi_blk_mode(stage, kept, i)];
-        uint32_t saved = rmi_low_buf(graph, RMI_BUF_SAVED, i);
+        uint32_t mode = rmi_blk_mode(stage, kept, i), saved = rmi_low_buf(graph, RMI_BUF_SAVED, i);
+        const rmi_form *form = &op->forms[mode];
         for (p = 0; p < form->n_parts && op->has_bwd; p++) {
             if (!rmi_low_part_wanted(op, &form->parts[p])) continue;
             if (form->parts[p].needs_saved && form->saved && !b->shape->carried[saved] && !b->now.fresh[i]) {
-                if (kept[i - stage->lo] & 1) rmi_blk_put_keep(b, saved);
+                if (kept[i - stage->lo] & RMI_BLK_SAVED) rmi_blk_put_keep(b, saved);
                 else n += rmi_blk_rerun(b, stage, kept, i, option, runs + n);
             }
             for (k = 0; k < form->parts[p].needs.n; k++) {
@@ -6779,30 +6790,34 @@ RMI_FN uint32_t rmi_blk_way(rmi_blk *b, const rmi_stage *stage, const uint8_t *k
                     n += rmi_blk_rerun(b, stage, kept, graph->tensors[tensor].maker, option, runs + n);
             }
         }
-        n += rmi_blk_backward_op(b, graph, b->step, i, rmi_blk_mode(stage, kept, i),
-                                 rmi_blk_cap(b, stage, kept[stage->hi - stage->lo]), runs + n);
+        n += rmi_blk_backward_op(b, graph, b->step, rmi_low_run(RMI_BWD, i, mode, 0), kept[stage->hi - stage->lo],
+                                 runs + n);
     }
     for (i = 0; i < b->now.n_keep; i++) b->now.wanted[b->now.keep[i]] = 0;
     return n;
 }
 
-/* Makes option k of stage i the one that the marks of rerun and the list keep are about. */
-RMI_FN void rmi_blk_select(rmi_blk *b, uint32_t i, uint32_t k)
+/* The runs of an action of the chain's schedule. */
+RMI_FN uint32_t rmi_blk_act(rmi_blk *b, rmi_chn_act act, rmi_run *runs)
 {
-    const rmi_stage *stage = &b->shape->stages[i];
-    uint32_t op;
-    rmi_chn_option option;
-    rmi_blk_way(b, stage, rmi_blk_code_of(b, i, k), &option, b->now.runs);
-    for (op = stage->lo; op < stage->hi; op++) b->rerun[op] &= RMI_BLK_OUT;
-    rmi_blk_mark(b, stage, 0, 1, RMI_BLK_KEEP);
-    rmi_blk_mark(b, stage, 1, 1, RMI_BLK_BOTH);
+    const rmi_stage *stage = &b->shape->stages[act.stage];
+    const uint8_t *kept = act.what == RMI_CHN_PASS ? NULL : rmi_blk_code_of(b, act.stage, act.option);
+    int again = (act.flags & RMI_CHN_AGAIN) != 0;
+    rmi_chn_option same;
+    if (act.what == RMI_CHN_BACKWARD) return rmi_blk_way(b, stage, kept, &same, runs);
+    if (kept && again) rmi_blk_way(b, stage, kept, &same, b->now.runs); /* the list keep */
+    return rmi_blk_forward(b, stage, kept, again,
+                           !(act.flags & RMI_CHN_LEAF) || b->options[act.stage][act.option].reads_out, runs);
 }
 
 /* --- how much */
+typedef struct rmi_blk_figures {
+    uint64_t peak, at_end, ns; /* bytes at most, and after the last run; time */
+} rmi_blk_figures;
 
-/* Runs the scratch runs through >>sequence: peak, bytes at the end, time. */
+/* Runs the scratch runs through >>sequence. */
 RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t n_runs, uint32_t n_entry, uint32_t n_exit, int reran,
-                                 uint64_t *peak, uint64_t *at_end, uint64_t *ns)
+                                 rmi_blk_figures *figures)
 {
     rmi_seq *seq = &b->seq;
     seq->runs = b->now.runs;
@@ -6816,25 +6831,8 @@ RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t n_runs, uint32_t n_entry, 
     /* counts, and asks the caller; passes hear the answer when they have ended */
     rmi_stopped(b->mem->stop, 16 * (uint64_t)n_runs);
     RMI_TRY(rmi_seq_build(seq));
-    RMI_TRY(rmi_seq_peak(seq, peak, at_end));
-    *ns = seq->ns;
-    return RM_OK;
-}
-
-/* One forward of the stage: from its input, with what is in exit wanted afterwards (and the input too, if hold). */
-RMI_FN rm_result rmi_blk_forward_peak(rmi_blk *b, const rmi_stage *s, uint32_t stage, const uint8_t *kept, uint8_t bits,
-                                      uint32_t n_exit, int hold, uint64_t *peak, uint64_t *at_end, uint64_t *ns)
-{
-    uint32_t n = rmi_blk_forward(b, s, kept, bits, b->now.runs), n_entry = 0;
-    uint64_t idle = 0;
-    if (s->in != RMI_NONE && !b->shape->carried[s->in]) {
-        b->now.entry[n_entry] = s->in;
-        b->now.entry_bytes[n_entry++] = b->in_bytes[stage];
-        if (hold) b->now.exit[n_exit++] = s->in;
-        idle = rmi_round_up(b->in_bytes[stage], b->granule);
-    }
-    RMI_TRY(rmi_blk_measure(b, n, n_entry, n_exit, bits != 0, peak, at_end, ns));
-    *peak = rmi_max(*peak, idle); /* a stage that has nothing to run still starts with its input */
+    RMI_TRY(rmi_seq_peak(seq, &figures->peak, &figures->at_end));
+    figures->ns = seq->ns;
     return RM_OK;
 }
 
@@ -6843,72 +6841,35 @@ RMI_INLINE uint64_t rmi_blk_rounded_at_end(const rmi_blk *b, uint32_t t)
     return rmi_round_up(rmi_seq_bytes_at_end(&b->seq, t), b->granule);
 }
 
-/* Forward that saves nothing, first and again, input dying and staying. */
-RMI_FN rm_result rmi_blk_pass_at(rmi_blk *b, uint32_t i, uint32_t level, rmi_chn_stage *out)
+/* Bytes of the stretch that the input of a stage lies in, rounded up. */
+RMI_FN uint64_t rmi_blk_in_bytes(const rmi_blk *b, uint32_t i) { return i ? b->stages[i - 1].out_bytes : 0; }
+
+/* Forwards of stage i, first and again, input dying and staying: those that keep the list keep of an option, with their
+   output or (leaf) only if the backward reads it; or those that keep nothing (kept NULL), as fwd_ns, fwd_peak. */
+RMI_FN rm_result rmi_blk_forwards(rmi_blk *b, uint32_t i, const uint8_t *kept, int leaf, rmi_chn_option *option)
 {
     const rmi_stage *stage = &b->shape->stages[i];
-    uint32_t hold, again;
-    b->pass_level[i] = (uint8_t)level;
-    for (again = 0; again < 2; again++)
-        for (hold = 0; hold < 2; hold++) {
-            uint64_t peak, at_end;
-            uint32_t n_exit = 0;
-            if (stage->out != RMI_NONE) b->now.exit[n_exit++] = stage->out;
-            RMI_TRY(rmi_blk_forward_peak(b, stage, i, NULL, again ? RMI_BLK_OUT : 0, n_exit, (int)hold, &peak, &at_end,
-                                         &out->pass_ns[again]));
-            out->pass_peak[hold] = rmi_max(out->pass_peak[hold], peak);
-        }
-    return RM_OK;
-}
-
-/* The same with the level of workspace that has the least peak. */
-RMI_FN rm_result rmi_blk_pass(rmi_blk *b, uint32_t i)
-{
-    rmi_chn_stage *out = &b->stages[i], now;
-    uint32_t level, best = 0;
-    RMI_TRY(rmi_blk_pass_at(b, i, 0, out));
-    for (level = 1; level < RMI_BLK_LEVELS && b->most_ws[i]; level++) {
-        memset(&now, 0, sizeof now);
-        now.out_bytes = out->out_bytes;
-        RMI_TRY(rmi_blk_pass_at(b, i, level, &now));
-        if (now.pass_peak[1] >= out->pass_peak[1]) continue;
-        best = level;
-        *out = now;
+    uint64_t *ns = leaf ? option->leaf_ns : option->fwd_ns, *most = leaf ? option->leaf_peak : option->fwd_peak;
+    uint32_t turn, k, n_exit, in = (uint32_t)rmi_blk_crosses(b, stage->in), out;
+    out = stage->out != RMI_NONE && (!leaf || option->reads_out);
+    b->now.entry[0] = stage->in;
+    b->now.entry_bytes[0] = rmi_blk_in_bytes(b, i);
+    for (turn = 0; turn < 4; turn++) {
+        uint32_t again = turn / 2, hold = turn % 2, stays = in & (hold | option->reads_in);
+        rmi_blk_figures figures;
+        for (n_exit = 0, k = 0; kept && k < b->now.n_keep; k++) b->now.exit[n_exit++] = b->now.keep[k];
+        if (out) b->now.exit[n_exit++] = stage->out;
+        if (stays) b->now.exit[n_exit++] = stage->in;
+        k = rmi_blk_forward(b, stage, kept, (int)again, (int)out, b->now.runs);
+        RMI_TRY(rmi_blk_measure(b, k, in, n_exit, (int)again, &figures));
+        ns[again] = figures.ns; /* a stage that has nothing to run still starts with its input */
+        most[hold] = rmi_max(most[hold], rmi_max(figures.peak, in ? rmi_blk_in_bytes(b, i) : 0));
+        if (leaf || !kept) continue;
+        if (out && !b->shape->carried[stage->out])
+            figures.at_end = rmi_sub(figures.at_end, rmi_blk_rounded_at_end(b, stage->out));
+        if (stays) figures.at_end = rmi_sub(figures.at_end, rmi_blk_rounded_at_end(b, stage->in));
+        option->saved = rmi_max(option->saved, figures.at_end);
     }
-    b->pass_level[i] = (uint8_t)best;
-    return RM_OK;
-}
-
-/* Forward that keeps what the backward of option `which` reads. */
-RMI_FN rm_result rmi_blk_keep(rmi_blk *b, uint32_t i, uint32_t which)
-{
-    const rmi_stage *stage = &b->shape->stages[i];
-    rmi_chn_option *option = &b->options[i][which];
-    const uint8_t *kept = rmi_blk_code_of(b, i, which);
-    uint32_t hold, again, leaf, k;
-    rmi_blk_select(b, i, which);
-    for (leaf = 0; leaf < 2; leaf++)
-        for (again = 0; again < 2; again++)
-            for (hold = 0; hold < 2; hold++) {
-                uint64_t peak, at_end, *ns = leaf ? &option->leaf_ns[again] : &option->fwd_ns[again],
-                                       *to = leaf ? &option->leaf_peak[hold] : &option->fwd_peak[hold];
-                uint32_t n_exit = 0;
-                int out = stage->out != RMI_NONE && (!leaf || option->reads_out);
-                for (k = 0; k < b->now.n_keep; k++) b->now.exit[n_exit++] = b->now.keep[k];
-                if (out) b->now.exit[n_exit++] = stage->out;
-                RMI_TRY(rmi_blk_forward_peak(b, stage, i, kept,
-                                             !again ? 0
-                                             : out  ? RMI_BLK_BOTH
-                                                    : RMI_BLK_KEEP,
-                                             n_exit, (int)(hold | option->reads_in), &peak, &at_end, ns));
-                *to = rmi_max(*to, peak);
-                if (leaf) continue;
-                if (out && !b->shape->carried[stage->out])
-                    at_end = rmi_sub(at_end, rmi_blk_rounded_at_end(b, stage->out));
-                if ((hold || option->reads_in) && stage->in != RMI_NONE && !b->shape->carried[stage->in])
-                    at_end = rmi_sub(at_end, rmi_blk_rounded_at_end(b, stage->in));
-                option->saved = rmi_max(option->saved, at_end);
-            }
     return RM_OK;
 }
 
@@ -6918,19 +6879,19 @@ RMI_FN void rmi_blk_enter(rmi_blk *b, uint32_t *n, uint32_t buf, uint64_t bytes)
     b->now.entry_bytes[(*n)++] = bytes;
 }
 
-/* Does a backward of op `from` or a later one give that tensor gradient?
-   Where long lives are carried, all of it may come from before. */
+/* Does a backward of op `from` or a later one give that tensor gradient? */
 RMI_FN int rmi_blk_given_from(const rm_graph *graph, uint32_t tensor, uint32_t from)
 {
     const rmi_list *consumers = &graph->tensors[tensor].consumers;
     return consumers->n && consumers->at[consumers->n - 1] >= from;
 }
 
-/* Is the activation carried because it lives long? Then its gradient is, too. One that lives long within a stage is
-   not. */
-RMI_FN int rmi_blk_skips(const rmi_blk *b, uint32_t tensor)
+/* Bytes of what is in the list keep, under an option. */
+RMI_FN uint64_t rmi_blk_bytes(const rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t buf)
 {
-    return b->shape->skips[tensor] && b->shape->carried[tensor];
+    uint32_t id;
+    if (rmi_low_kind(b->g, buf, &id) == RMI_BUF_VALUE) return b->room[b->g->tensors[id].root];
+    return b->g->ops[id].forms[rmi_blk_mode(stage, kept, id)].saved;
 }
 
 /* The backward of the stage with an option: from what was kept and the output's gradient to the input's gradient and
@@ -6940,59 +6901,64 @@ RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_c
 {
     const rm_graph *graph = b->g;
     const rmi_stage *stage = &b->shape->stages[i];
-    uint32_t k, j, n_entry = 0, n_exit = 0, n = rmi_blk_way(b, stage, kept, option, b->now.runs), tensor;
-    uint64_t at_end, left, peak;
-    uint32_t hold;
-    option->bwd_peak = 0;
-    if (option->reads_in && stage->in != RMI_NONE && !b->shape->carried[stage->in])
-        rmi_blk_enter(b, &n_entry, stage->in, b->in_bytes[i]);
-    if (option->reads_out && stage->out != RMI_NONE && !b->shape->carried[stage->out])
+    uint32_t k, hold, in, n_entry = 0, n = rmi_blk_way(b, stage, kept, option, b->now.runs);
+    in = option->reads_in && rmi_blk_crosses(b, stage->in);
+    if (in) rmi_blk_enter(b, &n_entry, stage->in, rmi_blk_in_bytes(b, i));
+    if (option->reads_out && rmi_blk_crosses(b, stage->out))
         rmi_blk_enter(b, &n_entry, stage->out, b->stages[i].out_bytes);
-    for (k = 0; k < b->now.n_keep; k++) {
-        uint64_t bytes = rmi_low_kind(graph, b->now.keep[k], &tensor) == RMI_BUF_SAVED
-                             ? graph->ops[tensor].forms[rmi_blk_mode(stage, kept, tensor)].saved
-                             : b->room[graph->tensors[tensor].root];
-        rmi_blk_enter(b, &n_entry, b->now.keep[k], bytes);
-    }
+    for (k = 0; k < b->now.n_keep; k++)
+        rmi_blk_enter(b, &n_entry, b->now.keep[k], rmi_blk_bytes(b, stage, kept, b->now.keep[k]));
     if (stage->out != RMI_NONE && rmi_blk_given_from(graph, stage->out, stage->hi))
         rmi_blk_enter(b, &n_entry, rmi_low_buf(graph, RMI_BUF_GRAD, stage->out), b->dout_bytes[i]);
+    memcpy(b->now.exit, b->now.grads, b->now.n_grads * sizeof *b->now.exit);
+    b->now.exit[b->now.n_grads] = stage->in; /* who made the input may want it still */
+    option->bwd_peak = 0;
+    for (hold = 0; hold <= in; hold++) {
+        rmi_blk_figures figures;
+        uint64_t left = 0;
+        RMI_TRY(rmi_blk_measure(b, n, n_entry, b->now.n_grads + hold, 1, &figures));
+        option->bwd_ns = figures.ns;
+        option->bwd_peak = rmi_max(option->bwd_peak, figures.peak);
+        if (i && stage->in != RMI_NONE)
+            left = rmi_seq_bytes_at_end(&b->seq, rmi_low_buf(graph, RMI_BUF_GRAD, stage->in));
+        if (hold) figures.at_end = rmi_sub(figures.at_end, rmi_blk_rounded_at_end(b, stage->in));
+        *grown = rmi_max(*grown, rmi_sub(figures.at_end, rmi_round_up(left, b->granule)));
+        *din = rmi_max(*din, left);
+    }
+    return RM_OK;
+}
+
+/* Notes what is always there for stage i: what it touches of the carried values and of gradients that later stages have
+   begun; and the gradients that its backward leaves. */
+RMI_FN void rmi_blk_enter_stage(rmi_blk *b, uint32_t i)
+{
+    const rm_graph *graph = b->g;
+    const rmi_stage *stage = &b->shape->stages[i];
+    uint32_t k, e, tensor, *there = b->now.uncounted, n = 0;
+    b->now.n_grads = 0;
     if (stage->in != RMI_NONE && rmi_blk_given_from(graph, stage->in, stage->lo) &&
         graph->ops[graph->tensors[stage->in].maker].has_bwd)
-        b->now.exit[n_exit++] = rmi_low_buf(graph, RMI_BUF_GRAD, stage->in);
-    b->seq.n_uncounted = b->now.n_carried;
-    for (k = stage->lo; k < stage->hi; k++)
-        for (j = 0; j < graph->ops[k].out.n; j++)
-            if (rmi_blk_skips(b, graph->ops[k].out.at[j]))
-                b->now.uncounted[b->seq.n_uncounted++] = rmi_low_buf(graph, RMI_BUF_GRAD, graph->ops[k].out.at[j]);
-    for (k = stage->lo; k < stage->hi; k++)
-        for (j = 0; j < graph->ops[k].in.n; j++) {
-            tensor = graph->ops[k].in.at[j];
-            if (rmi_blk_skips(b, tensor))
-                b->now.uncounted[b->seq.n_uncounted++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
-            tensor = graph->tensors[tensor].root;
+        b->now.grads[b->now.n_grads++] = rmi_low_buf(graph, RMI_BUF_GRAD, stage->in);
+    for (k = stage->lo; k < stage->hi; k++) {
+        const rmi_op *op = &graph->ops[k];
+        uint32_t saved = rmi_low_buf(graph, RMI_BUF_SAVED, k);
+        for (e = 0; e < op->out.n; e++)
+            if (b->shape->carried[op->out.at[e]]) there[n++] = op->out.at[e];
+        if (b->shape->carried[saved]) there[n++] = saved;
+        for (e = 0; e < op->in.n; e++) {
+            if (b->shape->carried[op->in.at[e]]) there[n++] = op->in.at[e];
+            tensor = graph->tensors[op->in.at[e]].root;
             if (graph->tensors[tensor].kind == RMI_ACT ||
                 (rmi_low_grads_resident(b->step) && graph->tensors[tensor].kind == RMI_PARAM))
                 continue;
-            if (b->begun[tensor]) b->now.uncounted[b->seq.n_uncounted++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
-            else if (!rmi_list_has(&graph->ops[k].grad_in, tensor)) continue;
-            else if (graph->tensors[tensor].reader < stage->lo || graph->n_barriers ||
-                     rmi_seq_grad_stays(graph, b->step, tensor))
-                b->now.exit[n_exit++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
+            if (b->begun[tensor]) there[n++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
+            else if (rmi_list_has(&op->grad_in, tensor) &&
+                     (graph->tensors[tensor].reader < stage->lo || graph->n_barriers ||
+                      rmi_seq_grad_stays(graph, b->step, tensor)))
+                b->now.grads[b->now.n_grads++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
         }
-    /* who made the input may want it still */
-    for (hold = 0; hold < (option->reads_in && stage->in != RMI_NONE && !b->shape->carried[stage->in] ? 2u : 1u);
-         hold++) {
-        if (hold) b->now.exit[n_exit++] = stage->in;
-        RMI_TRY(rmi_blk_measure(b, n, n_entry, n_exit, 1, &peak, &at_end, &option->bwd_ns));
-        option->bwd_peak = rmi_max(option->bwd_peak, peak);
-        left =
-            i && stage->in != RMI_NONE ? rmi_seq_bytes_at_end(&b->seq, rmi_low_buf(graph, RMI_BUF_GRAD, stage->in)) : 0;
-        if (hold) at_end = rmi_sub(at_end, rmi_blk_rounded_at_end(b, stage->in));
-        *grown = rmi_max(*grown, rmi_sub(at_end, rmi_round_up(left, b->granule)));
-        *din = rmi_max(*din, left);
     }
-    b->seq.n_uncounted = b->now.n_carried;
-    return RM_OK;
+    b->seq.n_uncounted = n;
 }
 
 /* --- which options */
@@ -7003,51 +6969,50 @@ typedef struct rmi_blk_list { /* candidates of a stage, codes of m bytes */
     uint32_t n;
 } rmi_blk_list;
 
-/* Bytes of the list keep, under an option. */
+/* Bytes of the list keep, under an option: views of one root count once. */
 RMI_FN uint64_t rmi_blk_kept_bytes(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept)
 {
-    const rm_graph *graph = b->g;
     uint64_t sum = 0;
-    uint32_t k, tensor;
-    b->now.count++;
+    uint32_t k;
     for (k = 0; k < b->now.n_keep; k++) {
-        int saved = rmi_low_kind(graph, b->now.keep[k], &tensor) == RMI_BUF_SAVED;
-        if (!saved && b->now.counted[graph->tensors[tensor].root] == b->now.count) continue; /* views of one root count once */
-        if (!saved) b->now.counted[graph->tensors[tensor].root] = b->now.count;
-        sum = rmi_add(sum, rmi_round_up(saved ? graph->ops[tensor].forms[rmi_blk_mode(stage, kept, tensor)].saved
-                                              : b->room[graph->tensors[tensor].root],
-                                        b->granule));
+        uint8_t *counted = &b->now.wanted[rmi_seq_root(b->g, b->now.keep[k])];
+        if (!*counted)
+            sum = rmi_add(sum, rmi_round_up(rmi_blk_bytes(b, stage, kept, b->now.keep[k]), b->granule));
+        *counted = 1;
     }
+    for (k = 0; k < b->now.n_keep; k++) b->now.wanted[rmi_seq_root(b->g, b->now.keep[k])] = 0;
     return sum;
 }
 
+/* Time of the first forward under an option, and its largest workspace. */
+RMI_FN void rmi_blk_first(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint64_t *ns, uint64_t *workspace)
+{
+    uint32_t i;
+    *ns = *workspace = 0;
+    for (i = stage->lo; i < stage->hi; i++) {
+        rmi_run run = rmi_blk_forward_run(b, stage, kept, i, 0);
+        *ns = rmi_add(*ns, rmi_low_ns(b->g, run, 0, 0));
+        *workspace = rmi_max(*workspace, rmi_low_form(b->g, run)->fwd_ws);
+    }
+}
+
+/* One candidate more. Of its forward only time and workspace are told. */
 RMI_FN rm_result rmi_blk_add(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, const uint8_t *kept)
 {
-    rmi_arena tmp = rmi_arena_make(&mem->hooks), *before = b->seq.mem;
     const rmi_stage *stage = &b->shape->stages[i];
     rmi_chn_option *option;
     uint64_t din = 0, grown = 0;
-    rm_result result;
     if (!rmi_arena_grow(mem, (void **)&list->at, &list->cap, (size_t)list->n + 1, sizeof *list->at) ||
         !rmi_arena_grow(mem, (void **)&list->kept, &list->cap_kept, ((size_t)list->n + 1) * list->m, 1))
         return RM_ERROR_MEMORY;
     option = &list->at[list->n];
     memset(option, 0, sizeof *option);
-    memcpy(list->kept + (size_t)list->n * list->m, kept, list->m);
-    b->seq.mem = &tmp;
-    result = rmi_blk_back(b, i, kept, option, &din, &grown);
+    memcpy(list->kept + (size_t)list->n++ * list->m, kept, list->m);
+    rmi_arena_free(b->seq.mem);
+    RMI_TRY(rmi_blk_back(b, i, kept, option, &din, &grown));
     option->saved = rmi_blk_kept_bytes(b, stage, kept);
-    if (result == RM_OK && b->mode_at) { /* forwards differ, too */
-        uint64_t at_end;
-        uint32_t k, n = 0;
-        for (k = 0; k < b->now.n_keep; k++) b->now.exit[n++] = b->now.keep[k];
-        if (stage->out != RMI_NONE) b->now.exit[n++] = stage->out;
-        result = rmi_blk_forward_peak(b, stage, i, kept, 0, n, 1, &option->fwd_peak[1], &at_end, &option->fwd_ns[0]);
-    }
-    rmi_arena_free(&tmp);
-    b->seq.mem = before;
-    list->n++;
-    return result;
+    rmi_blk_first(b, stage, kept, &option->fwd_ns[0], &option->fwd_peak[1]);
+    return RM_OK;
 }
 
 /* Is one option as good as the other in everything, give or take slack / 256 of what option 0 takes? */
@@ -7083,91 +7048,82 @@ RMI_FN void rmi_blk_pareto(rmi_blk_list *list)
     list->n = (uint32_t)rmi_min(list->n, RMI_BLK_OPTIONS);
 }
 
-/* Of a code: byte op becomes that of another mode; or its bit 0 is
-   cleared; or that of all that would have to be held instead, too. */
+/* Of a code: bits of an op are cleared, or its mode becomes another. */
 typedef struct rmi_blk_change {
-    uint64_t price;
-    uint32_t op, mode;
+    uint64_t price; /* time a byte; RMI_MAX: it frees nothing; RMI_INF: it changes nothing */
+    uint32_t op;
+    uint8_t drop, mode; /* drop 0: the mode changes */
 } rmi_blk_change;
 
-#define RMI_BLK_DROP RMI_NONE
-#define RMI_BLK_DROP_ALL (RMI_NONE - 1)
-
-typedef struct rmi_blk_now { /* where a descent is: a code, and what of the stage it holds */
-    uint8_t *kept, *was, *held; /* held: by op, the value that it makes */
+typedef struct rmi_blk_point { /* where a descent is: a code whose bits are exactly what the stage holds */
+    uint8_t *kept, *was;
     uint64_t bytes, ns;
-    uint8_t reads_out;
-} rmi_blk_now;
+    uint32_t reads_out;
+} rmi_blk_point;
 
-/* Makes the change in the code; 0: it is none. */
-RMI_FN int rmi_blk_apply(const rmi_blk *b, const rmi_stage *stage, const rmi_blk_change *change, rmi_blk_now *now)
+/* Makes the change in the code; 0: it is none. What another mode reads may be held. */
+RMI_FN int rmi_blk_apply(const rmi_blk *b, const rmi_stage *stage, const rmi_blk_change *change, uint8_t *kept)
 {
-    const rm_graph *graph = b->g;
-    uint8_t was = now->kept[change->op];
-    uint32_t i, k, lo = change->op;
-    if (change->mode < RMI_BLK_DROP_ALL) now->kept[change->op] = (uint8_t)((was & 1u) | change->mode << 1);
-    else now->kept[change->op] = was & 0xfeu;
-    if (now->kept[change->op] == was || change->mode != RMI_BLK_DROP_ALL) return now->kept[change->op] != was;
-    for (i = change->op + 1; i-- > lo;) {
-        const rmi_op *op = &graph->ops[stage->lo + i];
-        if (now->kept[i] == now->was[i]) continue; /* it was not cleared now */
-        for (k = 0; k < op->in.n; k++) {
-            uint32_t tensor = graph->tensors[op->in.at[k]].root, m;
-            if (!rmi_blk_inner(b, stage, tensor) || now->held[m = graph->tensors[tensor].maker - stage->lo] ||
-                graph->ops[graph->tensors[tensor].maker].pinned)
-                continue;
-            now->kept[m] &= 0xfeu;
-            if (m < lo) lo = m;
-        }
+    const rmi_op *op = &b->g->ops[change->op];
+    uint8_t *code = &kept[change->op - stage->lo], was = *code;
+    uint32_t p, k;
+    if (change->drop) {
+        *code = (uint8_t)(was & ~(uint32_t)change->drop);
+        return *code != was;
     }
-    return 1;
+    *code = (uint8_t)((uint32_t)change->mode << 2 | RMI_BLK_SAVED | (was & RMI_BLK_VALUES));
+    for (p = 0; p < op->forms[change->mode].n_parts; p++)
+        for (k = 0; k < op->forms[change->mode].parts[p].needs.n; k++) {
+            uint32_t root = b->g->tensors[op->forms[change->mode].parts[p].needs.at[k]].root;
+            if (rmi_blk_inner(b, stage, root)) kept[b->g->tensors[root].maker - stage->lo] |= RMI_BLK_VALUES;
+        }
+    return was >> 2 != change->mode;
 }
 
 /* What the code takes: bytes held, time. */
-RMI_FN void rmi_blk_cost(rmi_blk *b, uint32_t i, const rmi_blk_now *now, rmi_chn_option *option, uint64_t *bytes,
-                         uint64_t *ns)
+RMI_FN void rmi_blk_cost(rmi_blk *b, uint32_t i, rmi_blk_point *point, rmi_chn_option *option)
 {
     const rmi_stage *stage = &b->shape->stages[i];
-    uint32_t runs = rmi_blk_way(b, stage, now->kept, option, b->now.runs), p;
-    *bytes = rmi_blk_kept_bytes(b, stage, now->kept);
-    for (*ns = 0, p = 0; p < runs; p++) *ns = rmi_add(*ns, rmi_low_ns(b->g, b->now.runs[p], 1, 0));
-    runs = rmi_blk_forward(b, stage, now->kept, 0, b->now.runs);
-    for (p = 0; p < runs; p++) *ns = rmi_add(*ns, rmi_low_ns(b->g, b->now.runs[p], 0, 0));
+    uint32_t k, n = rmi_blk_way(b, stage, point->kept, option, b->now.runs);
+    uint64_t workspace;
+    rmi_blk_first(b, stage, point->kept, &point->ns, &workspace);
+    for (k = 0; k < n; k++) point->ns = rmi_add(point->ns, rmi_low_ns(b->g, b->now.runs[k], 1, 0));
+    point->bytes = rmi_blk_kept_bytes(b, stage, point->kept);
 }
 
-/* The code has changed. */
-RMI_FN void rmi_blk_arrive(rmi_blk *b, uint32_t i, size_t m, rmi_blk_now *now)
+/* The code has changed: what nobody reads is not kept, so that dropping a value does not put what it is made from in its
+   place. */
+RMI_FN void rmi_blk_arrive(rmi_blk *b, uint32_t i, rmi_blk_point *point)
 {
-    const rm_graph *graph = b->g;
     const rmi_stage *stage = &b->shape->stages[i];
     rmi_chn_option option;
-    uint32_t k, tensor;
-    rmi_blk_cost(b, i, now, &option, &now->bytes, &now->ns);
-    now->reads_out = (uint8_t)option.reads_out;
-    memcpy(now->was, now->kept, m);
-    memset(now->held, 0, m);
-    for (k = 0; k < b->now.n_keep; k++)
-        if (rmi_low_kind(graph, b->now.keep[k], &tensor) == RMI_BUF_VALUE &&
-            rmi_blk_inner(b, stage, graph->tensors[tensor].root))
-            now->held[graph->tensors[graph->tensors[tensor].root].maker - stage->lo] = 1;
+    uint32_t k, id;
+    rmi_blk_cost(b, i, point, &option);
+    point->reads_out = option.reads_out;
+    for (k = 0; k < stage->hi - stage->lo; k++) point->kept[k] &= 0xFCu;
     if (option.reads_out && rmi_blk_inner(b, stage, stage->out))
-        now->held[graph->tensors[stage->out].maker - stage->lo] = 1;
+        point->kept[b->g->tensors[stage->out].maker - stage->lo] |= RMI_BLK_VALUES;
+    for (k = 0; k < b->now.n_keep; k++)
+        if (rmi_low_kind(b->g, b->now.keep[k], &id) == RMI_BUF_SAVED) point->kept[id - stage->lo] |= RMI_BLK_SAVED;
+        else if (rmi_blk_inner(b, stage, b->g->tensors[id].root))
+            point->kept[b->g->tensors[b->g->tensors[id].root].maker - stage->lo] |= RMI_BLK_VALUES;
+    memcpy(point->was, point->kept, rmi_blk_code(stage));
 }
 
-/* What a change costs in time a byte; RMI_MAX: it frees nothing; RMI_INF: it is none. */
-RMI_FN uint64_t rmi_blk_price(rmi_blk *b, uint32_t i, size_t m, rmi_blk_now *now, const rmi_blk_change *change)
+/* The price of a change. */
+RMI_FN uint64_t rmi_blk_price(rmi_blk *b, uint32_t i, const rmi_blk_point *from, const rmi_blk_change *change)
 {
-    uint64_t bytes, ns, price = RMI_INF;
+    rmi_blk_point to = *from;
     rmi_chn_option option;
-    if (rmi_blk_apply(b, &b->shape->stages[i], change, now)) {
-        rmi_blk_cost(b, i, now, &option, &bytes, &ns);
-        if (option.reads_out > now->reads_out) bytes = rmi_add(bytes, b->stages[i].out_bytes);
-        price = bytes >= now->bytes
-                    ? RMI_MAX
-                    : rmi_min(rmi_mul_div_up(rmi_sub(ns, rmi_min(ns, now->ns)), (uint64_t)1 << 20, now->bytes - bytes),
-                              RMI_MAX);
+    uint64_t price = RMI_INF;
+    if (rmi_blk_apply(b, &b->shape->stages[i], change, to.kept)) {
+        rmi_blk_cost(b, i, &to, &option);
+        if (option.reads_out > from->reads_out) to.bytes = rmi_add(to.bytes, b->stages[i].out_bytes);
+        price = RMI_MAX;
+        if (to.bytes < from->bytes)
+            price = rmi_min(rmi_mul_div_up(rmi_sub(to.ns, from->ns), (uint64_t)1 << 20, from->bytes - to.bytes), price);
     }
-    memcpy(now->kept, now->was, m);
+    memcpy(to.kept, to.was, rmi_blk_code(&b->shape->stages[i]));
     return price;
 }
 
@@ -7177,93 +7133,76 @@ RMI_FN int rmi_blk_cmp_change(const void *a, const void *b, void *user)
     (void)user;
     if (change->price != other->price) return change->price < other->price ? -1 : 1;
     return change->op != other->op      ? (change->op < other->op ? -1 : 1)
+           : change->drop != other->drop ? (change->drop < other->drop ? -1 : 1)
            : change->mode < other->mode ? -1
                                         : change->mode > other->mode;
 }
 
-/* One change after the other, that which costs least time a byte first. Of many, a price is found anew when its turn
-   comes, as long as that is not too much work: it has mostly risen since. */
-RMI_FN rm_result rmi_blk_descend(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, uint8_t *kept,
-                                   rmi_blk_change *change, uint32_t n)
+/* All single changes of the code of stage i. */
+RMI_FN rm_result rmi_blk_changes(const rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_change **change, uint32_t *n)
 {
-    uint32_t k, done, many = n > RMI_BLK_MANY;
-    uint64_t work = RMI_BLK_WORK / list->m, next, step;
-    rmi_blk_now c;
-    c.kept = kept;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(c.was, list->m), RMI_T(c.held, list->m)));
-    for (k = done = 0; k < n && n > RMI_BLK_MOST; k++) /* of so many ops one way to drop each must do */
-        if (change[k].mode != RMI_BLK_DROP) change[done++] = change[k];
-    if (n > RMI_BLK_MOST && (n = done) > RMI_BLK_MOST) return RM_OK;
-    rmi_blk_arrive(b, i, list->m, &c);
-    next = c.bytes;
-    step = next / 48;
-    for (k = 0; k < n && many; k++) change[k].price = rmi_blk_price(b, i, list->m, &c, &change[k]);
-    if (many) rmi_sort(change, n, sizeof *change, rmi_blk_cmp_change, NULL);
-    for (done = 0; done < n; done++) {
-        for (k = done; k < n && !many; k++) change[k].price = rmi_blk_price(b, i, list->m, &c, &change[k]);
-        if (!many) rmi_sort(change + done, n - done, sizeof *change, rmi_blk_cmp_change, NULL);
-        while (many && work && done + 1 < n) {
-            rmi_blk_change now = change[done];
-            now.price = rmi_blk_price(b, i, list->m, &c, &now);
-            work--;
-            for (k = done; k + 1 < n && rmi_blk_cmp_change(&change[k + 1], &now, NULL) < 0; k++)
-                change[k] = change[k + 1];
-            change[k] = now;
-            if (k == done) break;
+    const rmi_stage *stage = &b->shape->stages[i];
+    uint32_t op, k, most = 0;
+    for (op = stage->lo; op < stage->hi; op++) most += 1 + (b->mode_at ? b->n_choices[op] : 1u);
+    if (!(*change = RMI_NEW(mem, rmi_blk_change, most))) return RM_ERROR_MEMORY;
+    for (*n = 0, op = stage->lo; op < stage->hi; op++) {
+        for (k = RMI_BLK_VALUES; k <= RMI_BLK_SAVED && b->many; k *= 2) {
+            if (b->g->ops[op].view != RMI_NONE || b->g->ops[op].pinned) continue;
+            (*change)[*n].drop = (uint8_t)k;
+            (*change)[(*n)++].op = op;
         }
-        if (!rmi_blk_apply(b, &b->shape->stages[i], &change[done], &c)) continue;
-        rmi_blk_arrive(b, i, list->m, &c);
-        if (many && c.bytes > rmi_sub(next, step) && done + 1 < n) continue;
-        next = c.bytes;
-        RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
+        for (k = 1; b->mode_at && k < b->n_choices[op]; k++) {
+            (*change)[*n].mode = b->choices[b->mode_at[op] + k];
+            (*change)[(*n)++].op = op;
+        }
     }
     return RM_OK;
 }
 
-/* Time of op i in a mode, forward and backward, at best. */
-RMI_FN uint64_t rmi_blk_mode_ns(const rmi_blk *b, uint32_t i, uint32_t mode)
+/* One change after the other, that which costs least time a byte first. A price is found anew when its turn comes, as
+   long as that is not too much work: it has mostly risen since. */
+RMI_FN rm_result rmi_blk_descend(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, uint8_t *kept)
 {
-    const rmi_op *op = &b->g->ops[i];
-    const rmi_form *form = &op->forms[mode];
-    uint64_t ns = rmi_low_reads_saved(op, form) ? form->fwd : op->forms[rmi_blk_fwd_form(b, i, 0, RMI_INF)].fwd;
-    uint32_t p;
-    for (p = 0; p < form->n_parts; p++)
-        if (rmi_low_part_wanted(op, &form->parts[p]))
-            ns = rmi_add(ns, op->forms[rmi_blk_bwd_form(b, i, mode, p, RMI_INF)].parts[p].bwd);
-    return ns;
-}
-
-/* The modes of op i that an option may choose from, the fastest first; their number, at least 1. */
-RMI_FN uint32_t rmi_blk_modes(const rmi_blk *b, uint32_t i, uint8_t *modes)
-{
-    const rmi_op *op = &b->g->ops[i];
-    uint32_t f, n = 0, best = 0;
-    uint64_t least = RMI_INF;
-    modes[0] = 0;
-    if (!b->mode_at || op->pinned || !op->has_bwd || op->view != RMI_NONE) return 1;
-    for (f = 0; f < op->n_forms && f < RMI_BLK_MODES; f++) {
-        if (b->modes[b->mode_at[i] + f] != f) continue;
-        if (rmi_blk_mode_ns(b, i, f) < least) {
-            least = rmi_blk_mode_ns(b, i, f);
-            best = n;
+    uint32_t k, done, n;
+    uint64_t work = RMI_BLK_WORK / list->m, next, step;
+    rmi_blk_change *change;
+    rmi_blk_point point;
+    RMI_TRY(rmi_blk_changes(b, mem, i, &change, &n));
+    if (n > RMI_BLK_MOST) return RM_OK;
+    point.kept = kept;
+    if (!(point.was = RMI_NEW(mem, uint8_t, list->m))) return RM_ERROR_MEMORY;
+    rmi_blk_arrive(b, i, &point);
+    next = point.bytes;
+    step = next / RMI_BLK_POINTS;
+    for (k = 0; k < n; k++) change[k].price = rmi_blk_price(b, i, &point, &change[k]);
+    rmi_sort(change, n, sizeof *change, rmi_blk_cmp_change, NULL);
+    for (done = 0; done < n; done++) {
+        for (k = done + 1; k > done && work && done + 1 < n; work--) {
+            rmi_blk_change now = change[done];
+            now.price = rmi_blk_price(b, i, &point, &now);
+            for (k = done; k + 1 < n && rmi_blk_cmp_change(&change[k + 1], &now, NULL) < 0; k++)
+                change[k] = change[k + 1];
+            change[k] = now;
         }
-        modes[n++] = (uint8_t)f;
+        if (!rmi_blk_apply(b, &b->shape->stages[i], &change[done], kept)) continue;
+        rmi_blk_arrive(b, i, &point);
+        if (point.bytes > rmi_sub(next, step) && done + 1 < n) continue;
+        next = point.bytes;
+        RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
     }
-    for (f = modes[best]; best > 0; best--) modes[best] = modes[best - 1];
-    modes[0] = (uint8_t)f;
-    return n;
+    return RM_OK;
 }
 
 /* Code number `at` of a stage: all kept, fastest modes; then every
    other one. Returns how many there are, at most RMI_BLK_CODES + 1. */
 RMI_FN uint32_t rmi_blk_number(const rmi_blk *b, const rmi_stage *stage, uint32_t at, uint8_t *kept)
 {
-    uint8_t modes[RMI_BLK_MODES];
     uint32_t i, total = 1;
     for (i = stage->lo; i < stage->hi; i++) {
         const rmi_op *op = &b->g->ops[i];
-        uint32_t drops = b->many && op->view == RMI_NONE && !op->pinned ? 2 : 1, n = rmi_blk_modes(b, i, modes);
-        kept[i - stage->lo] = (uint8_t)((at % drops ? 0u : 1u) | (uint32_t)modes[at / drops % n] << 1);
+        uint32_t drops = b->many && op->view == RMI_NONE && !op->pinned ? 2 : 1, n = b->mode_at ? b->n_choices[i] : 1u;
+        uint32_t mode = b->mode_at ? b->choices[b->mode_at[i] + at / drops % n] : 0u;
+        kept[i - stage->lo] = (uint8_t)((at % drops ? 0u : RMI_BLK_VALUES | RMI_BLK_SAVED) | mode << 2);
         at /= drops * n;
         total = (uint32_t)rmi_min((uint64_t)total * drops * n, RMI_BLK_CODES + 1);
     }
@@ -7273,40 +7212,19 @@ RMI_FN uint32_t rmi_blk_number(const rmi_blk *b, const rmi_stage *stage, uint32_
 /* Candidates of stage i. */
 RMI_FN rm_result rmi_blk_candidates(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, uint8_t *kept)
 {
-    const rmi_stage *stage = &b->shape->stages[i];
-    uint8_t modes[RMI_BLK_MODES];
-    uint32_t k, e, n = 0, codes = rmi_blk_number(b, stage, 0, kept), level;
-    rmi_blk_change *change;
+    uint32_t k, n, codes = rmi_blk_number(b, &b->shape->stages[i], 0, kept);
     RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
     for (k = 1; k < codes && codes <= RMI_BLK_CODES; k++) {
-        rmi_blk_number(b, stage, k, kept);
+        rmi_blk_number(b, &b->shape->stages[i], k, kept);
         RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
     }
-    if (codes > RMI_BLK_CODES) {
-        for (k = stage->lo; k < stage->hi; k++) n += 1 + rmi_blk_modes(b, k, modes);
-        if (!(change = RMI_NEW(mem, rmi_blk_change, n))) return RM_ERROR_MEMORY;
-        for (n = 0, k = stage->lo; k < stage->hi; k++) {
-            uint32_t n_modes = rmi_blk_modes(b, k, modes);
-            if (b->many && b->g->ops[k].view == RMI_NONE && !b->g->ops[k].pinned) {
-                change[n].mode = RMI_BLK_DROP;
-                change[n++].op = k - stage->lo;
-                change[n].mode = RMI_BLK_DROP_ALL;
-                change[n++].op = k - stage->lo;
-            }
-            for (e = 1; e < n_modes; e++) {
-                change[n].mode = modes[e];
-                change[n++].op = k - stage->lo;
-            }
-        }
-        RMI_TRY(rmi_blk_descend(b, mem, i, list, kept, change, n));
-    }
+    if (codes > RMI_BLK_CODES) RMI_TRY(rmi_blk_descend(b, mem, i, list, kept));
     rmi_blk_pareto(list);
-    for (level = 1, n = list->n; level < RMI_BLK_LEVELS && b->most_ws[i]; level++)
-        for (k = 0; k < n; k++) {
-            memcpy(kept, list->kept + k * list->m, list->m);
-            kept[list->m - 1] = (uint8_t)level;
-            RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
-        }
+    for (k = 0, n = list->n; k < n && b->mode_at; k++) { /* all of them tight */
+        memcpy(kept, list->kept + k * list->m, list->m);
+        kept[list->m - 1] = 1;
+        RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
+    }
     if (list->n > n) rmi_blk_pareto(list);
     return RM_OK;
 }
@@ -7324,15 +7242,78 @@ RMI_FN rm_result rmi_blk_choose(rmi_blk *b, uint32_t i)
     result = kept ? rmi_blk_candidates(b, &mem, i, &list, kept) : RM_ERROR_MEMORY;
     if (result == RM_OK) {
         b->options[i] = RMI_NEW(b->mem, rmi_chn_option, list.n);
-        mine = RMI_NEW(b->mem, uint8_t, list.n * list.m);
+        b->kept[i] = mine = RMI_NEW(b->mem, uint8_t, list.n * list.m);
+        b->stages[i].n_options = list.n;
         if (!b->options[i] || !mine) result = RM_ERROR_MEMORY;
         else memcpy(mine, list.kept, list.n * list.m);
-        b->kept[i] = mine;
-        b->stages[i].n_options = list.n;
     }
     rmi_arena_free(&mem);
     return result;
 }
+
+/* Are two stages of one class the same in all that their figures depend on? */
+RMI_FN int rmi_blk_alike(const rmi_blk *b, uint32_t i, uint32_t j)
+{
+    const rmi_shape *shape = b->shape;
+    const rmi_stage *stage = &shape->stages[i], *other = &shape->stages[j];
+    uint32_t k, e;
+    if ((stage->in == RMI_NONE) != (other->in == RMI_NONE) || (stage->out == RMI_NONE) != (other->out == RMI_NONE) ||
+        !i || !j || b->stages[i - 1].out_bytes != b->stages[j - 1].out_bytes || b->dout_bytes[i] != b->dout_bytes[j])
+        return 0;
+    for (k = 0; k < stage->hi - stage->lo; k++) {
+        const rmi_op *op = &b->g->ops[stage->lo + k], *twin = &b->g->ops[other->lo + k];
+        for (e = 0; e < op->in.n + op->out.n; e++) {
+            uint32_t t = e < op->in.n ? op->in.at[e] : op->out.at[e - op->in.n];
+            uint32_t u = e < op->in.n ? twin->in.at[e] : twin->out.at[e - op->in.n];
+            if ((t == stage->in) != (u == other->in) || (t == stage->out) != (u == other->out) ||
+                shape->carried[t] != shape->carried[u])
+                return 0;
+        }
+    }
+    return 1;
+}
+
+/* The options of stage i with all their figures. A stage like one before is not measured again. */
+RMI_FN rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
+{
+    rmi_chn_stage *out = &b->stages[i];
+    rmi_chn_option pass;
+    uint64_t din = 0;
+    uint32_t k, *like = &b->like[b->shape->stages[i].cls], twin = *like - 1;
+    if (*like && rmi_blk_alike(b, i, twin)) {
+        uint64_t out_bytes = out->out_bytes, grad_bytes = out->grad_bytes;
+        *out = b->stages[twin];
+        out->out_bytes = out_bytes;
+        out->grad_bytes = grad_bytes;
+        b->kept[i] = b->kept[twin];
+        if (!(b->options[i] = RMI_NEW(b->mem, rmi_chn_option, out->n_options))) return RM_ERROR_MEMORY;
+        memcpy(b->options[i], b->options[twin], out->n_options * sizeof(rmi_chn_option));
+        din = b->dout_bytes[twin - 1];
+    } else {
+        rmi_blk_enter_stage(b, i);
+        memset(&pass, 0, sizeof pass);
+        RMI_TRY(rmi_blk_forwards(b, i, NULL, 0, &pass));
+        memcpy(out->pass_peak, pass.fwd_peak, sizeof pass.fwd_peak);
+        memcpy(out->pass_ns, pass.fwd_ns, sizeof pass.fwd_ns);
+        RMI_TRY(rmi_blk_choose(b, i));
+        for (k = 0; k < out->n_options; k++) {
+            rmi_chn_option *o = &b->options[i][k];
+            const uint8_t *kept = rmi_blk_code_of(b, i, k);
+            rmi_arena_free(b->seq.mem);
+            RMI_TRY(rmi_blk_back(b, i, kept, o, &din, &out->grown));
+            RMI_TRY(rmi_blk_forwards(b, i, kept, 0, o));
+            RMI_TRY(rmi_blk_forwards(b, i, kept, 1, o));
+        }
+    }
+    *like = i + 1;
+    out->options = b->options[i];
+    if (!i) return RM_OK;
+    b->dout_bytes[i - 1] = din;
+    b->stages[i - 1].grad_bytes = rmi_round_up(din, b->granule);
+    return RM_OK;
+}
+
+/* --- the chain */
 
 RMI_FN rm_result rmi_blk_tables(rmi_blk *b)
 {
@@ -7347,23 +7328,66 @@ RMI_FN rm_result rmi_blk_tables(rmi_blk *b)
         if (runs > most) most = runs;
     }
     lists = 2 * (size_t)most + 8;
-    RMI_TRY(RMI_TABLES(b->mem, RMI_T(b->stages, n), RMI_T(b->options, n), RMI_T(b->kept, n),
-                       RMI_T(b->room, graph->n_tensors), RMI_T(b->most_ws, n), RMI_T(b->pass_level, n),
-                       RMI_T(b->now.fresh, graph->n_ops), RMI_T(b->now.todo, graph->n_ops),
-                       RMI_T(b->like, b->shape->n_classes), RMI_T(b->now.wanted, nb),
-                       RMI_T(b->now.counted, graph->n_tensors), RMI_T(b->rerun, graph->n_ops),
-                       RMI_T(b->begun, graph->n_tensors), RMI_T(b->in_bytes, n), RMI_T(b->dout_bytes, n),
-                       RMI_T(b->now.runs, lists), RMI_T(b->now.keep, lists), RMI_T(b->now.exit, lists),
-                       RMI_T(b->now.uncounted, lists), RMI_T(b->now.entry, lists), RMI_T(b->now.entry_bytes, lists)));
-    for (i = 0; i < graph->n_tensors; i++) b->room[i] = graph->tensors[i].external ? 0 : graph->tensors[i].bytes;
+    return RMI_TABLES(b->mem, RMI_T(b->stages, n), RMI_T(b->options, n), RMI_T(b->kept, n),
+                      RMI_T(b->room, graph->n_tensors), RMI_T(b->now.fresh, graph->n_ops),
+                      RMI_T(b->now.todo, graph->n_ops), RMI_T(b->like, b->shape->n_classes), RMI_T(b->now.wanted, nb),
+                      RMI_T(b->begun, graph->n_tensors), RMI_T(b->dout_bytes, n), RMI_T(b->now.runs, lists),
+                      RMI_T(b->now.keep, lists), RMI_T(b->now.exit, lists), RMI_T(b->now.uncounted, lists),
+                      RMI_T(b->now.grads, lists), RMI_T(b->now.entry, lists), RMI_T(b->now.entry_bytes, lists));
+}
+
+/* Time of op i in a mode, forward and backward, at best. */
+RMI_FN uint64_t rmi_blk_mode_ns(const rmi_blk *b, uint32_t i, uint32_t mode)
+{
+    const rmi_op *op = &b->g->ops[i];
+    const rmi_form *form = &op->forms[mode];
+    rmi_run run = rmi_low_run(RMI_FWD, i, mode, 0);
+    uint64_t ns = rmi_low_ns(b->g, rmi_low_reads_saved(op, form) ? run : rmi_blk_pick(b, run, 0, 0), 0, 0);
+    run.way = RMI_BWD;
+    for (; run.part < form->n_parts; run.part++)
+        if (rmi_low_part_wanted(op, &form->parts[run.part]))
+            ns = rmi_add(ns, rmi_low_ns(b->g, rmi_blk_pick(b, run, 0, 0), 0, 0));
+    return ns;
+}
+
+/* Which forms ops may run in, as modes; of each op those that an option may choose from. */
+RMI_FN rm_result rmi_blk_find_modes(rmi_blk *b)
+{
+    const rm_graph *graph = b->g;
+    uint32_t i, f, e;
+    size_t n = 0;
+    for (i = 0; i < graph->n_ops; i++) n += graph->ops[i].n_forms;
+    if (n == graph->n_ops) return RM_OK; /* no variants */
+    RMI_TRY(RMI_TABLES(b->mem, RMI_T(b->mode_at, graph->n_ops), RMI_T(b->n_choices, graph->n_ops), RMI_T(b->mode_of, n),
+                       RMI_T(b->choices, n)));
+    for (i = 0, n = 0; i < graph->n_ops; n += graph->ops[i++].n_forms) {
+        const rmi_op *op = &graph->ops[i];
+        uint8_t *of = b->mode_of + n, *choice = b->choices + n;
+        b->mode_at[i] = (uint32_t)n;
+        for (f = 0; f < op->n_forms; f++) {
+            of[f] = RMI_BLK_MODES;
+            if (f >= RMI_BLK_MODES || strcmp(op->forms[f].bits, op->forms[0].bits)) continue;
+            for (e = 0; e < f && (of[e] != e || !rmi_low_same_mode(op, &op->forms[e], &op->forms[f]));) e++;
+            of[f] = (uint8_t)e;
+        }
+        for (f = 0; f < op->n_forms && !op->pinned && op->has_bwd && op->view == RMI_NONE; f++) {
+            if (of[f] != f) continue;
+            choice[e = b->n_choices[i]++] = (uint8_t)f;
+            if (!e || rmi_blk_mode_ns(b, i, f) >= rmi_blk_mode_ns(b, i, choice[0])) continue;
+            memmove(choice + 1, choice, e);
+            choice[0] = (uint8_t)f;
+        }
+        if (!b->n_choices[i]) b->n_choices[i] = 1;
+    }
     return RM_OK;
 }
 
-/* Room of every tensor, in the forms that ops may run in. */
+/* Room of every tensor, in the forms that ops may run in; of the outputs of stages. */
 RMI_FN void rmi_blk_rooms(rmi_blk *b)
 {
     const rm_graph *graph = b->g;
     uint32_t i, f;
+    for (i = 0; i < graph->n_tensors; i++) b->room[i] = graph->tensors[i].external ? 0 : graph->tensors[i].bytes;
     for (i = 0; i < graph->n_ops; i++)
         for (f = 0; f < (b->mode_at ? graph->ops[i].n_forms : 1u); f++) {
             uint32_t from = graph->ops[i].forms[f].inplace, out = graph->ops[i].out.at[0];
@@ -7373,133 +7397,9 @@ RMI_FN void rmi_blk_rooms(rmi_blk *b)
             from = graph->tensors[from].root;
             if (graph->tensors[from].kind == RMI_ACT) b->room[out] = rmi_max(b->room[out], b->room[from]);
         }
-}
-
-/* Are two stages of one class the same in all that their figures depend on? */
-RMI_FN int rmi_blk_alike(const rmi_blk *b, uint32_t i, uint32_t j)
-{
-    const rm_graph *graph = b->g;
-    const rmi_stage *stage = &b->shape->stages[i], *t = &b->shape->stages[j];
-    uint32_t k, e;
-    if ((stage->in == RMI_NONE) != (t->in == RMI_NONE) || (stage->out == RMI_NONE) != (t->out == RMI_NONE) ||
-        stage->hi - stage->lo != t->hi - t->lo)
-        return 0;
-    if (b->in_bytes[i] != b->in_bytes[j] || b->dout_bytes[i] != b->dout_bytes[j] || !i || !j) return 0;
-    for (k = 0; k < stage->hi - stage->lo; k++) {
-        const rmi_op *x = &graph->ops[stage->lo + k], *y = &graph->ops[t->lo + k];
-        if (b->shape->carried[rmi_low_buf(graph, RMI_BUF_SAVED, stage->lo + k)] !=
-            b->shape->carried[rmi_low_buf(graph, RMI_BUF_SAVED, t->lo + k)])
-            return 0;
-        for (e = 0; e < x->in.n; e++)
-            if ((x->in.at[e] == stage->in) != (y->in.at[e] == t->in) ||
-                b->shape->carried[x->in.at[e]] != b->shape->carried[y->in.at[e]])
-                return 0;
-        for (e = 0; e < x->out.n; e++)
-            if ((x->out.at[e] == stage->out) != (y->out.at[e] == t->out) ||
-                b->shape->carried[x->out.at[e]] != b->shape->carried[y->out.at[e]])
-                return 0;
-    }
-    return 1;
-}
-
-/* Lists what the stage touches of what is carried. */
-RMI_FN void rmi_blk_enter_stage(rmi_blk *b, const rmi_stage *stage)
-{
-    const rm_graph *graph = b->g;
-    uint32_t i, k, n = 0;
-    for (i = stage->lo; i < stage->hi; i++) {
-        const rmi_op *op = &graph->ops[i];
-        for (k = 0; k < op->in.n; k++)
-            if (b->shape->carried[op->in.at[k]]) b->now.uncounted[n++] = op->in.at[k];
-        for (k = 0; k < op->out.n; k++)
-            if (b->shape->carried[op->out.at[k]]) b->now.uncounted[n++] = op->out.at[k];
-        if (b->shape->carried[rmi_low_buf(graph, RMI_BUF_SAVED, i)])
-            b->now.uncounted[n++] = rmi_low_buf(graph, RMI_BUF_SAVED, i);
-    }
-    b->seq.n_uncounted = b->now.n_carried = n;
-}
-
-/* Forward figures of stage i that no option changes, and those of keeping all. */
-RMI_FN rm_result rmi_blk_stage(rmi_blk *b, uint32_t i)
-{
-    const rmi_stage *stage = &b->shape->stages[i];
-    uint8_t *all = RMI_NEW(b->mem, uint8_t, rmi_blk_code(stage));
-    b->options[i] = RMI_NEW(b->mem, rmi_chn_option, 1);
-    if (!all || !b->options[i]) return RM_ERROR_MEMORY;
-    rmi_blk_enter_stage(b, stage);
-    rmi_blk_number(b, stage, 0, all);
-    b->kept[i] = all;
-    b->in_bytes[i] = i ? b->stages[i - 1].out_bytes : 0;
-    if (stage->out != RMI_NONE && !b->shape->carried[stage->out])
-        b->stages[i].out_bytes = rmi_round_up(b->room[stage->out], b->granule);
-    rmi_blk_way(b, stage, all, &b->options[i][0], b->now.runs);
-    rmi_blk_mark(b, stage, 1, 0, RMI_BLK_OUT);
-    RMI_TRY(rmi_blk_pass(b, i));
-    return rmi_blk_keep(b, i, 0);
-}
-
-/* The options of stage i with all their figures. A stage like one before is not measured again. */
-RMI_FN rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
-{
-    const rmi_stage *stage = &b->shape->stages[i];
-    rmi_chn_stage *out = &b->stages[i];
-    uint64_t din = 0, grown = 0;
-    uint32_t k, *like = &b->like[stage->cls];
-    if (*like && rmi_blk_alike(b, i, *like - 1)) {
-        const rmi_chn_stage *o = &b->stages[*like - 1];
-        b->kept[i] = b->kept[*like - 1];
-        out->n_options = o->n_options;
-        out->grown = o->grown;
-        b->options[i] = RMI_NEW(b->mem, rmi_chn_option, o->n_options);
-        if (!b->options[i]) return RM_ERROR_MEMORY;
-        memcpy(b->options[i], b->options[*like - 1], o->n_options * sizeof(rmi_chn_option));
-        din = b->dout_bytes[*like - 2];
-    } else {
-        rmi_blk_enter_stage(b, stage);
-        RMI_TRY(rmi_blk_choose(b, i));
-        for (k = 0; k < out->n_options; k++) {
-            rmi_chn_option *o = &b->options[i][k];
-            rmi_arena_free(b->seq.mem);
-            RMI_TRY(rmi_blk_back(b, i, rmi_blk_code_of(b, i, k), o, &din, &grown));
-            o->saved = 0;
-            RMI_TRY(rmi_blk_keep(b, i, k));
-        }
-        out->grown = grown;
-    }
-    *like = i + 1;
-    out->options = b->options[i];
-    if (!i) return RM_OK;
-    b->dout_bytes[i - 1] = din;
-    b->stages[i - 1].grad_bytes = rmi_round_up(din, b->granule);
-    return RM_OK;
-}
-
-/* Which forms ops may run in, as modes. */
-RMI_FN rm_result rmi_blk_find_modes(rmi_blk *b)
-{
-    const rm_graph *graph = b->g;
-    uint32_t i, f, e, p, stage = 0;
-    size_t n = 0;
-    for (i = 0; i < graph->n_ops; i++) n += graph->ops[i].n_forms;
-    if (n == graph->n_ops) return RM_OK; /* no variants */
-    RMI_TRY(RMI_TABLES(b->mem, RMI_T(b->mode_at, graph->n_ops), RMI_T(b->modes, n)));
-    for (i = 0, n = 0; i < graph->n_ops; n += graph->ops[i++].n_forms) {
-        const rmi_op *op = &graph->ops[i];
-        while (i >= b->shape->stages[stage].hi) stage++;
-        b->mode_at[i] = (uint32_t)n;
-        for (f = 0; f < op->n_forms; f++) {
-            const rmi_form *x = &op->forms[f];
-            b->modes[n + f] = RMI_NONE;
-            if (f >= RMI_BLK_MODES || strcmp(x->bits, op->forms[0].bits)) continue;
-            for (e = 0; e < f && (b->modes[n + e] != e || !rmi_low_same_mode(op, &op->forms[e], x));) e++;
-            b->modes[n + f] = e;
-            if (op->n_forms == 1) continue;
-            b->most_ws[stage] = rmi_max(b->most_ws[stage], x->fwd_ws);
-            for (p = 0; p < x->n_parts && op->has_bwd; p++)
-                b->most_ws[stage] = rmi_max(b->most_ws[stage], x->parts[p].bwd_ws);
-        }
-    }
-    return RM_OK;
+    for (i = 0; i < b->shape->n; i++)
+        if (rmi_blk_crosses(b, b->shape->stages[i].out))
+            b->stages[i].out_bytes = rmi_round_up(b->room[b->shape->stages[i].out], b->granule);
 }
 
 /* The chain of a graph's stages for one kind of step with a backward; many: each with options that do not keep all;
@@ -7527,10 +7427,6 @@ RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *graph, const rmi_s
     b->seq.partial = 1;
     b->seq.uncounted = b->now.uncounted;
     b->seq.mem = &tmp;
-    for (i = 0; i < shape->n && result == RM_OK; i++) {
-        result = rmi_blk_stage(b, i);
-        rmi_arena_free(&tmp);
-    }
     for (i = shape->n; i-- > 0 && result == RM_OK;) {
         result = rmi_blk_options(b, i);
         for (k = shape->stages[i].lo; k < shape->stages[i].hi; k++)
@@ -7553,28 +7449,6 @@ RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *graph, const rmi_s
     return RM_OK;
 }
 
-/* The gradient of a tensor may lie in a stretch of so many bytes: its own, or what a backward that gives it lets it
-   take over. */
-RMI_FN uint64_t rmi_blk_grad_room(const rmi_blk *b, uint32_t tensor)
-{
-    const rm_graph *graph = b->g;
-    const rmi_list *consumers = &graph->tensors[tensor].consumers;
-    uint64_t room = graph->tensors[tensor].grad_bytes;
-    uint32_t i, f, k;
-    for (i = 0; i < consumers->n; i++)
-        for (f = 0; f < graph->ops[consumers->at[i]].n_forms; f++) {
-            const rmi_op *op = &graph->ops[consumers->at[i]];
-            for (k = 0; k < op->forms[f].n_overs; k++) {
-                const rmi_over *over = &op->forms[f].overs[k];
-                if (over->grad_of != tensor) continue;
-                room = rmi_max(room, over->what == RMI_OVER_TENSOR  ? b->room[graph->tensors[over->tensor].root]
-                                     : over->what == RMI_OVER_SAVED ? op->forms[f].saved
-                                                                 : graph->tensors[op->out.at[0]].grad_bytes);
-            }
-        }
-    return room;
-}
-
 /* Bytes of carried values, which are there all the time as far as the chain is concerned. A view keeps the bytes that
    it is of, also when their maker runs again for the sake of what else it makes. */
 RMI_FN uint64_t rmi_blk_carried(const rmi_blk *b)
@@ -7584,8 +7458,7 @@ RMI_FN uint64_t rmi_blk_carried(const rmi_blk *b)
     uint32_t i, tensor;
     for (i = 0; i < b->shape->n_carried; i++) {
         uint32_t buf = b->shape->carried_list[i], maker;
-        int saved = rmi_low_kind(graph, buf, &tensor) == RMI_BUF_SAVED;
-        if (saved) {
+        if (rmi_low_kind(graph, buf, &tensor) == RMI_BUF_SAVED) {
             sum += rmi_round_up(graph->ops[tensor].forms[0].saved, b->granule);
             continue;
         }
@@ -7595,10 +7468,10 @@ RMI_FN uint64_t rmi_blk_carried(const rmi_blk *b)
              (maker != RMI_NONE && !graph->ops[maker].pinned &&
               (graph->ops[maker].out.n > 1 || rmi_low_reads_saved(&graph->ops[maker], &graph->ops[maker].forms[0])))))
             sum += rmi_round_up(b->room[graph->tensors[tensor].root], b->granule);
-        if (rmi_blk_skips(b, tensor)) sum += rmi_round_up(rmi_blk_grad_room(b, tensor), b->granule);
     }
     return sum;
 }
+
 /* =====================================================================================================================
    >>place - addresses in one arena: dynamic storage allocation
    Owns: the offsets of the buffers of a plan. In: lifetimes and sizes, some offsets already given. Out: offsets such
@@ -13927,6 +13800,10 @@ typedef struct rmi_off_copy {
     uint64_t ns, start, end;
 } rmi_off_copy;
 
+/* How a value is moved: 0: where the gap has time for both copies, as early and as late as can be; 1: always, so many runs after it
+   is ready, its bytes free so many runs after the last use, back so many runs before the need. */
+typedef struct rmi_off_trip { uint8_t always, wait, hold, lead; } rmi_off_trip;
+
 typedef struct rmi_off_job { /* of the host lane: an addition, or an update */
     uint64_t ready;
     uint32_t id, pos; /* copy (param); not before this run */
@@ -13949,6 +13826,8 @@ typedef struct rmi_off_model {
     uint8_t *edge;                    /* by buffer: given by another step's program: 1 on the device, 2 in host memory; 0: free */
     const rmi_home *given;
     size_t n_given;
+    rmi_off_trip *trip;               /* by buffer, of values */
+    int forces;                       /* trips are looked at */
     int waiting;                      /* gradients of an accumulation wait while this forward runs */
     uint64_t ease;                    /* parts of 1024 that copies in begin earlier by than they must, if the lane has the time */
     int steady;                       /* other programs come before and after: no copy crosses the step's edge */
@@ -14054,6 +13933,7 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
     m->host_end = RMI_NEW(m->mem, uint64_t, g->n_tensors);
     m->host_pos = RMI_NEW(m->mem, uint32_t, g->n_tensors);
     m->best_host = RMI_NEW(m->mem, uint8_t, g->n_tensors);
+    m->trip = RMI_NEW(m->mem, rmi_off_trip, n);
     m->jobs = RMI_NEW(m->mem, rmi_off_job, 2 * (size_t)g->n_tensors);
     m->heap = RMI_NEW(m->mem, uint32_t, 2 * (size_t)g->n_tensors);
     m->host_order = RMI_NEW(m->mem, uint32_t, g->n_tensors);
@@ -14061,7 +13941,7 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
     m->updated = RMI_NEW(m->mem, uint64_t, 2 * (size_t)g->n_tensors);
     if (!m->room || !m->out_ns || !m->in_ns || !m->add_ns || !m->of || !m->lasting || !m->kind || !m->root || !m->mode ||
         !m->best_mode || !m->fixed || !m->there || !m->wanted || !m->cur || !m->edge || !m->host_update || !m->host_end ||
-        !m->host_pos || !m->best_host || !m->jobs || !m->heap || !m->host_order || !m->served || !m->updated)
+        !m->host_pos || !m->best_host || !m->trip || !m->jobs || !m->heap || !m->host_order || !m->served || !m->updated)
         return RM_ERROR_MEMORY;
     for (b = 0; b < n; b++) {
         rmi_buf_kind kind = rmi_low_kind(g, b, &i);
@@ -14298,9 +14178,9 @@ RMI_FN void rmi_off_ask_all(rmi_off_model *m)
             continue;
         }
         if (kind == RMI_BUF_GRAD || m->mode[s->buf] != RMI_OFF_OUT || !s->after ||
-            s->gap < m->out_ns[s->buf] + m->in_ns[s->buf])
+            (!m->trip[s->buf].always && s->gap < m->out_ns[s->buf] + m->in_ns[s->buf]))
             continue;
-        s->out = rmi_off_ask(m, RMI_COPY_OUT, i, s->first);
+        s->out = rmi_off_ask(m, RMI_COPY_OUT, i, (uint32_t)rmi_min(s->first + m->trip[s->buf].wait, s->after - 1));
         s->in = rmi_off_ask(m, RMI_COPY_IN, i, s->after);
     }
 }
@@ -14641,6 +14521,23 @@ RMI_FN uint64_t rmi_off_stretch(rmi_off_model *m, uint64_t most, uint64_t idle)
     return most - m->compute_ns;
 }
 
+/* Values whose trips are given leave the device and come back as these say; the computation may wait. */
+RMI_FN void rmi_off_hurry(rmi_off_model *m)
+{
+    uint32_t i, w;
+    for (i = 0; i < m->n_inst; i++) {
+        rmi_off_inst *s = &m->inst[i];
+        rmi_buf_kind kind = rmi_off_kind(m, s->buf, &w);
+        rmi_off_copy *out = s->out ? &m->copy[s->out - 1] : NULL, *in = s->in ? &m->copy[s->in - 1] : NULL;
+        const rmi_off_trip *x = &m->trip[s->buf];
+        if (!out || !in || !x->always || kind == RMI_BUF_GRAD || kind == RMI_BUF_STATE ||
+            (kind == RMI_BUF_VALUE && m->g->tensors[w].kind == RMI_PARAM))
+            continue;
+        out->at = (uint32_t)rmi_min(rmi_max(m->said[s->out - 1], s->before) + x->hold, in->pos - 1);
+        in->at = in->pos > out->at + x->lead ? in->pos - x->lead : out->at + 1;
+    }
+}
+
 /* A copy for a gap that the copies themselves fill: it is not made. */
 RMI_FN int rmi_off_idle(const rmi_off_model *m, const rmi_off_copy *c)
 {
@@ -14751,6 +14648,7 @@ RMI_FN uint64_t rmi_off_eval(rmi_off_model *m, uint64_t enough)
         if (!may || !m->late_ns || m->steady) break;
         idle = m->late_ns; /* who waits anyway can wait for this */
     }
+    if (m->forces) rmi_off_hurry(m);
     rmi_off_memory(m);
     return most;
 }
@@ -18080,7 +17978,7 @@ RMI_FN void rmi_search_once(rmi_search *s)
         if (rmi_random(&s->random, sum) < move->weight) pick = i;
     }
     if (pick == RMI_NONE) return;
-    s->cost.work += s->current.n / 8 + 1;
+    s->cost.work += s->current.n / 8;
     rmi_search_copy_choices(s->step, &s->current, &s->candidate);
     rmi_search_clear(s);
     if (!rmi_search_moves[pick].propose(s)) return;
@@ -18195,6 +18093,7 @@ typedef struct rmi_planner {
 
 #define RMI_PLAN_WORK ((uint64_t)28000000) /* of a search: about a second with all that comes before */
 #define RMI_PLAN_QUICK_WORK 2000000u /* of preset hilp's */
+#define RMI_PLAN_SMALL 64u /* ops: here no cycles are raced or kept cold */
 #define RMI_PLAN_FAR 50000u /* ppm: a plan that far from its bound may be a poor one */
 #define RMI_PLAN_BOUND_WORK ((uint64_t)20000000) /* of a lower bound: some 50 ms at most */
 
@@ -18732,18 +18631,7 @@ RMI_FN rm_result rmi_plan_expand(rmi_planner *w, rmi_arena *mem, const rmi_chn_a
     r = RMI_NEW(mem, rmi_run, rmi_plan_room(w->g, room));
     if (!r) return RM_ERROR_MEMORY;
     *n = 0;
-    for (i = 0; i < n_acts; i++) {
-        const rmi_stage *s = &b->shape->stages[acts[i].stage];
-        const rmi_chn_option *o = &b->options[acts[i].stage][acts[i].option];
-        rmi_chn_option same;
-        int again = (acts[i].flags & RMI_CHN_AGAIN) != 0, leaf = (acts[i].flags & RMI_CHN_LEAF) != 0;
-        uint8_t bits = !again ? 0 : acts[i].what == RMI_CHN_PASS ? RMI_BLK_OUT : leaf && !o->reads_out ? RMI_BLK_KEEP : RMI_BLK_BOTH;
-        if (acts[i].what == RMI_CHN_KEEP && again) rmi_blk_select(b, acts[i].stage, acts[i].option);
-        if (acts[i].what == RMI_CHN_BACKWARD) *n += rmi_blk_way(b, s, rmi_blk_code_of(b, acts[i].stage, acts[i].option), &same, r + *n);
-        else
-            *n += rmi_blk_forward(b, s, acts[i].what == RMI_CHN_PASS ? NULL : rmi_blk_code_of(b, acts[i].stage, acts[i].option),
-                                  bits, r + *n);
-    }
+    for (i = 0; i < n_acts; i++) *n += rmi_blk_act(b, acts[i], r + *n);
     *n += rmi_blk_tail(w->g, w->step, r + *n);
     *runs = r;
     return RM_OK;
@@ -19691,6 +19579,149 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     return rmi_plan_pack_moved(w, s, budget, *evals, mode, host);
 }
 
+/* Few values: every choice of all of them whose runs alone do not last too long, by the referee's clock; what persists stays as
+   decided. Copies in time; then, where live bytes allow it, in every timing of one trip after the other while that helps: a run
+   that waits for a copy out to end may cost less than another run made again. */
+#define RMI_PLAN_FEW 7u
+#define RMI_PLAN_TRIES 40000u     /* runs of programs with trips */
+#define RMI_PLAN_TIMINGS 1000000u /* runs of lists without addresses */
+#define RMI_PLAN_UNPLACED 16u     /* programs that get no addresses; the others are tried with less effort for these */
+#define RMI_PLAN_SPAN 16u         /* runs that a copy is shifted by, below 256 */
+typedef struct rmi_plan_few {
+    rmi_off_search *s;
+    uint64_t budget;
+    uint64_t work; /* the most runs of programs, and of lists */
+    uint32_t n, tries, timings, unplaced, buf[RMI_PLAN_FEW], span[RMI_PLAN_FEW]; /* span: runs between the value's first and its need */
+} rmi_plan_few;
+
+/* The decisions of now as a candidate. *rank: its time, or RMI_MAX and the bytes too many. */
+RMI_FN rm_result rmi_plan_try_timing(rmi_planner *w, rmi_plan_few *f, uint64_t *rank)
+{
+    const rmi_off_model *m = f->s->m;
+    uint64_t size = m->limit;
+    rm_result r;
+    f->timings += m->n + 1;
+    rmi_off_look(f->s->m);
+    *rank = RMI_INF;
+    if (m->host_bytes > m->host_limit || (w->best.n && m->ns >= w->best.fig.time_ns)) return RM_OK;
+    if (m->peak <= m->limit) {
+        uint64_t effort = w->effort;
+        f->tries += m->forces ? m->n : 0;
+        w->quick = m->forces || f->unplaced >= RMI_PLAN_UNPLACED;
+        w->effort = w->quick ? RMI_PLAN_EFFORT / 50 : RMI_PLAN_EFFORT / 2;
+        r = rmi_plan_try_moved(w, f->s, f->budget, &size);
+        w->quick = 0;
+        w->effort = effort;
+        if (r != RM_OK) return r;
+        f->unplaced += size > f->budget;
+    } else size = m->peak;
+    *rank = size > f->budget ? rmi_add(RMI_MAX / 2, size - f->budget) : w->tried.fig.time_ns;
+    return RM_OK;
+}
+
+RMI_FN int rmi_plan_may_time(const rmi_plan_few *f)
+{
+    return f->tries < rmi_min(f->work, RMI_PLAN_TRIES) && f->timings < rmi_min(f->work, RMI_PLAN_TIMINGS);
+}
+
+RMI_FN rm_result rmi_plan_time_trips(rmi_planner *w, rmi_plan_few *f)
+{
+    rmi_off_model *m = f->s->m;
+    uint64_t rank, best;
+    uint32_t i, k;
+    int better = 1;
+    RMI_TRY(rmi_plan_try_timing(w, f, &best));
+    if (best > RMI_MAX / 2) return RM_OK;
+    memset(f->span, 0, sizeof f->span);
+    for (k = 0; k < m->n_inst; k++)
+        for (i = 0; i < f->n; i++)
+            if (m->inst[k].buf == f->buf[i] && m->inst[k].in)
+                f->span[i] = (uint32_t)rmi_min(m->inst[k].after - m->inst[k].first, RMI_PLAN_SPAN);
+    while (better && best != RMI_INF)
+        for (i = 0, better = 0; i < f->n; i++) {
+            rmi_off_trip *x = &m->trip[f->buf[i]], kept = *x;
+            for (k = 0; k < f->span[i] * f->span[i] * f->span[i] && rmi_plan_may_time(f) && !w->stop.stopped; k++) {
+                x->wait = (uint8_t)(k % f->span[i]);
+                x->hold = (uint8_t)(k / f->span[i] % f->span[i]);
+                x->lead = (uint8_t)(k / f->span[i] / f->span[i]);
+                if (x->wait + x->hold + x->lead >= (int)f->span[i]) continue; /* as with less */
+                RMI_TRY(rmi_plan_try_timing(w, f, &rank));
+                if (rank >= best) continue;
+                best = rank;
+                kept = *x;
+                better = 1;
+            }
+            *x = kept;
+        }
+    return RM_OK;
+}
+
+/* Takes choice `code`; timed: with trips. 0: it is none, or as without trips. */
+RMI_FN int rmi_plan_choose_few(rmi_plan_few *f, const uint32_t *items, uint32_t code, int timed)
+{
+    rmi_off_model *m = f->s->m;
+    uint32_t i, out = 0;
+    for (i = 0; i < f->n; i++, code /= 3) {
+        uint8_t mode = (uint8_t)(code % 3);
+        if (!rmi_off_may(f->s, &f->s->items[items[i]], mode)) return 0;
+        m->mode[f->buf[i]] = mode;
+        memset(&m->trip[f->buf[i]], 0, sizeof *m->trip);
+        m->trip[f->buf[i]].always = timed && mode == RMI_OFF_OUT;
+        out |= mode == RMI_OFF_OUT;
+    }
+    return out || !timed;
+}
+
+RMI_FN rm_result rmi_plan_exhaust_few(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
+{
+    rmi_off_model *m = s->m;
+    uint32_t i, code, all = 1, items[RMI_PLAN_FEW];
+    uint64_t rank, *ns;
+    rm_result r = RM_OK;
+    rmi_plan_few f;
+    memset(&f, 0, sizeof f);
+    f.s = s;
+    f.budget = m->limit = budget;
+    f.work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_MAX;
+    for (i = 0; i < s->n; i++)
+        if (!s->items[i].lasting) {
+            items[f.n] = i;
+            f.buf[f.n++] = s->items[i].buf;
+            all *= 3;
+        }
+    if (!(ns = RMI_NEW(mem, uint64_t, all))) return RM_ERROR_MEMORY;
+    for (code = 0; code < all && r == RM_OK && !w->stop.stopped; code++) {
+        ns[code] = RMI_INF;
+        if (f.timings > f.work || !rmi_plan_choose_few(&f, items, code, 0)) continue;
+        r = rmi_plan_try_timing(w, &f, &rank);
+        ns[code] = m->start[m->n];
+    }
+    m->forces = 1;
+    while (r == RM_OK && !w->stop.stopped && rmi_plan_may_time(&f)) { /* those whose runs take least time first */
+        for (i = code = 0; i < all; i++)
+            if (ns[i] < ns[code]) code = i;
+        if (ns[code] == RMI_INF || (w->best.n && ns[code] >= w->best.fig.time_ns)) break;
+        ns[code] = RMI_INF;
+        if (rmi_plan_choose_few(&f, items, code, 1)) r = rmi_plan_time_trips(w, &f);
+    }
+    m->forces = 0;
+    memset(m->trip, 0, m->n_buf * sizeof *m->trip);
+    return r;
+}
+
+/* What persists as decided; then all of it on the device. */
+RMI_FN rm_result rmi_plan_exhaust_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
+{
+    uint32_t i, few = 0;
+    for (i = 0; i < s->n; i++) few += !s->items[i].lasting;
+    if (few > RMI_PLAN_FEW) return RM_OK;
+    rmi_off_take_best(s);
+    RMI_TRY(rmi_plan_exhaust_few(w, mem, s, budget));
+    if (w->given || w->stop.stopped || (w->best.n && rmi_plan_within(w, 0))) return RM_OK;
+    RMI_TRY(rmi_off_cook(s, mem, &w->p->shape, RMI_OFF_ALL_KEPT, 0, 0, 0));
+    return rmi_plan_exhaust_few(w, mem, s, budget);
+}
+
 /* The plain plans. The smallest is tried even if it does not seem to fit when nothing else does: it says what does. */
 RMI_FN rm_result rmi_plan_recipes(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
 {
@@ -19750,6 +19781,8 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, int bound)
         r = rmi_plan_search_moved(w, &mem, &s, budget, i, &evals);
         if (s.found == RMI_INF || (w->best.n && w->best.fig.time_ns <= s.found + s.found / 20)) break;
     }
+    if (r == RM_OK && !w->rush && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped)
+        r = rmi_plan_exhaust_moved(w, &mem, &s, budget); /* once: its choices are of all lists in this order */
     w->effort = 0;
     w->fitted = s.found != RMI_INF;
     rmi_arena_free(&mem);
@@ -19809,8 +19842,6 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
 #define RMI_PLAN_ANNEAL_WORK ((uint64_t)50000000) /* events that are looked at, some 20 ns each */
 #define RMI_PLAN_ANNEAL_LESS 3000u /* but no more than that times the square of the events of everything once */
 #define RMI_PLAN_ANNEAL_HOT 200u   /* the first temperature is the bound of the step's time over that, the last one's a tenth */
-#define RMI_PLAN_ANNEAL_FEW 64u    /* ops: each value is most of what memory there is: hotter, by as much: */
-#define RMI_PLAN_ANNEAL_HOTTER 20u
 #define RMI_PLAN_ANNEAL_MOVES 100u /* where there is work for fewer moves by event, it is cooler by as much, */
 #define RMI_PLAN_ANNEAL_COOLER 16u /* at most by that; */
 #define RMI_PLAN_ANNEAL_COOL 8000u /* the last one's is not below the bound over that */
@@ -19827,7 +19858,7 @@ RMI_FN int rmi_plan_anneals(const rmi_planner *w, uint64_t budget)
 {
     int one = !w->joint && !w->given && !w->apart && !(w->steps & (w->steps - 1)) && rmi_low_has_backward(w->step);
     return !RMI_WITHOUT(anneal) && w->c.passes & RM_PASS_OFFLOAD && w->g->has_link && w->d->host_bytes && one && budget != RMI_INF &&
-           w->g->n_ops <= RMI_PLAN_ANNEAL_OPS && !w->c.off && !w->g->fixed_order && !w->d->link_margin_percent;
+           w->g->n_ops > RMI_PLAN_SMALL && w->g->n_ops <= RMI_PLAN_ANNEAL_OPS && !w->c.off && !w->g->fixed_order && !w->d->link_margin_percent;
 }
 
 /* The search's best schedule as a candidate. *size: what it takes. */
@@ -19883,7 +19914,7 @@ RMI_FN rm_result rmi_plan_anneal_from(rmi_planner *w, rmi_arena *mem, rmi_search
 {
     uint64_t moves = work / (4 * ((uint64_t)s->step->n_once * s->step->n_once + 1)) + 1; /* by event, about */
     uint64_t cooler = rmi_min(rmi_max(RMI_PLAN_ANNEAL_MOVES / moves, 1), RMI_PLAN_ANNEAL_COOLER);
-    uint64_t hot = w->info->bound_ns / (RMI_PLAN_ANNEAL_HOT * cooler) * (w->g->n_ops > RMI_PLAN_ANNEAL_FEW ? 1 : RMI_PLAN_ANNEAL_HOTTER);
+    uint64_t hot = w->info->bound_ns / (RMI_PLAN_ANNEAL_HOT * cooler);
     int fits = 0;
     if (w->best.n) RMI_TRY(rmi_event_read(mem, s->step, &w->best, &s->candidate, s->cost.cap_events, &fits));
     fits = fits && rmi_search_start(s, &s->candidate);
@@ -20485,7 +20516,7 @@ RMI_FN rm_result rmi_plan_make(rmi_planner *w)
     rm_plan_info worst;
     uint32_t i;
     for (i = 0; i < w->g->n_tensors; i++) w->lanes |= w->g->tensors[i].reduce != RMI_INF && w->g->tensors[i].consumers.n;
-    RMI_TRY(rmi_shp_make(&w->p->mem, w->g, RMI_NONE, &w->p->shape));
+    RMI_TRY(rmi_shp_make(&w->p->mem, w->g, &w->p->shape));
     RMI_TRY(rmi_plan_layout(w));
     if (w->host_only) w->c.passes |= RM_PASS_STREAM | RM_PASS_OFFLOAD;
     if (w->d->like || w->steps & (w->steps - 1)) RMI_TRY(rmi_plan_several(w, &worst));
@@ -22691,7 +22722,7 @@ RMI_FN rm_result rmi_txt_read_plan(rm_graph *graph, const char *text, size_t n, 
     if (result == RM_OK)
         result = rmi_bnd_once(&plan->mem, graph, plan->prog[0].step, graph->has_link && plan->prog[0].host,
                               &info->bound_ns, &info->min_bound_bytes);
-    if (result == RM_OK) result = rmi_shp_make(&plan->mem, graph, RMI_NONE, &plan->shape);
+    if (result == RM_OK) result = rmi_shp_make(&plan->mem, graph, &plan->shape);
     if (result == RM_ERROR_MEMORY) rmi_err_memory(&graph->last);
     if (result != RM_OK) {
         rmi_plan_free(plan);
@@ -24829,6 +24860,20 @@ RMI_FN void rmi_exe_events(rm_exec *exec, rmi_exe_prog *on, const rmi_lan_waits 
     }
 }
 
+/* How many calls two steps of a program, and the reads and writes between them, give each lane at most. */
+RMI_FN void rmi_exe_count(rm_exec *exec, const rmi_exe_prog *prog)
+{
+    uint32_t n[RMI_LANES] = {0, 0, 0, 0, 0}, lane, i;
+    size_t k, further = 0;
+    for (k = 0; k < prog->n; k++) n[prog->op[k].lane]++;
+    for (k = 0; k < prog->waits[0].n; k++) n[prog->op[prog->waits[0].wait[k].op].lane]++;
+    for (i = 0; i < exec->n_prog; i++) further = prog->waits[1 + i].n > further ? prog->waits[1 + i].n : further;
+    for (lane = 0; lane < RMI_LANES; lane++) {
+        uint32_t most = n[lane] ? 2 * (n[lane] + (uint32_t)further) + RMI_EXE_CALLS_BETWEEN : 0;
+        if (exec->lanes.calls[lane] < most) exec->lanes.calls[lane] = most;
+    }
+}
+
 /* Waits and events of all programs, alone and after each; mem: for what is needed meanwhile. */
 RMI_FN rm_result rmi_exe_order(rm_exec *exec, rmi_arena *mem, rmi_lan_prog *uses)
 {
@@ -24856,34 +24901,32 @@ RMI_FN rm_result rmi_exe_order(rm_exec *exec, rmi_arena *mem, rmi_lan_prog *uses
         prog[i].waits[0] = uses[i].own;
         rmi_exe_events(exec, &prog[i], &prog[i].waits[0]);
     }
-    for (i = 0; i < exec->n_prog; i++) { /* two steps of it, and the reads and writes between them, give each lane */
-        uint32_t n[RMI_LANES] = {0, 0, 0, 0, 0}, lane;
-        uint64_t further = 0;
-        for (k = 0; k < prog[i].n; k++) n[prog[i].op[k].lane]++;
-        for (k = 0; k < prog[i].waits[0].n; k++) n[prog[i].op[prog[i].waits[0].wait[k].op].lane]++;
-        for (k = 1; k <= exec->n_prog; k++) further = rmi_max(further, prog[i].waits[k].n);
-        for (lane = 0; lane < RMI_LANES; lane++) {
-            uint32_t most = n[lane] ? 2 * (n[lane] + (uint32_t)further) + RMI_EXE_CALLS_BETWEEN : 0;
-            if (exec->lanes.calls[lane] < most) exec->lanes.calls[lane] = most;
-        }
-    }
+    for (i = 0; i < exec->n_prog; i++) rmi_exe_count(exec, &prog[i]);
     return RM_OK;
 }
 
 /* --- creating */
+
+/* Of a call that the plan makes and nobody gave: what is missing, of whom, and the remedy. */
+RMI_FN rm_result rmi_exe_lacks(rm_exec *exec, const rmi_exe_op *op, const char *way, const char *others)
+{
+    const char *name = op->call->op;
+    if (op->run.way <= RMI_BWD)
+        return rmi_exe_refuse(exec, "op %s: its kind '%s' has no %s callback; set rm_kind.%s%s%s", name,
+                              exec->graph->ops[op->run.id].kind_name, way, way,
+                              op->run.way == RMI_BWD ? ", or RM_NOGRAD in its flags"
+                                                     : " (a graph from text can be planned, not run)", others);
+    if (op->run.way == RMI_BARRIER)
+        return rmi_exe_refuse(exec, "barrier %s: it has no callback; pass one to rm_barrier_add%s", name, others);
+    return rmi_exe_refuse(exec, "param %s: it has a time for its update and no callback; set rm_param_desc.%s%s", name,
+                          way, others);
+}
 
 /* Every callback that the plan will call must be there: told now, by name, not in the middle of a step; the first with
    its remedy, then the others, once each, as many as there is room for. */
 RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
 {
     static const char *const ways[] = {"forward", "backward", "update", "update_host", "reduce", "barrier"};
-    static const char *const remedies[] = {
-        "op %s: its kind '%s' has no forward callback; set rm_kind.forward (a graph from text can be planned, not run)",
-        "op %s: its kind '%s' has no backward callback; set rm_kind.backward, or RM_NOGRAD in its flags",
-        "param %s: it has a time for its update and no callback; set rm_param_desc.update",
-        "param %s: it has a time for its update and no callback; set rm_param_desc.update_host",
-        "param %s: set rm_exec_desc.reduce", /* without it none are called */
-        "barrier %s: it has no callback; pass one to rm_barrier_add"};
     char others[RMI_ERR_TEXT / 2], one[RMI_ERR_TEXT / 2];
     const rmi_exe_op *first = NULL;
     uint32_t i;
@@ -24906,9 +24949,7 @@ RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
         }
     if (!first) return RM_OK;
     if (n) others[n - 2] = 0; /* the last comma */
-    rmi_format(one, sizeof one, remedies[first->run.way], first->call->op,
-               first->run.way <= RMI_BWD ? exec->graph->ops[first->run.id].kind_name : "");
-    return rmi_exe_refuse(exec, "%s%s", one, others);
+    return rmi_exe_lacks(exec, first, ways[first->run.way], others);
 }
 
 /* One memory, as large as the largest program needs it, the caller's or the backend's. Offsets of a plan are aligned;
@@ -25031,8 +25072,8 @@ RMI_FN rm_result rmi_exe_load(rm_exec *exec)
     if (result != RM_OK) return rmi_err_memory(&exec->err);
     RMI_TRY(rmi_exe_callbacks(exec));
     RMI_TRY(rmi_exe_reserve(exec));
-    if (arena->bytes)
-        RMI_TRY(rmi_exe_needs(exec, backend->fill(backend->user, arena->at, 0, arena->bytes), "clearing the arena", NULL));
+    if (arena->bytes && rmi_exe_did(exec, backend->fill(backend->user, arena->at, 0, arena->bytes)))
+        return rmi_exe_backend_failed(exec, "clearing the arena", NULL);
     if (exec->lanes.on) RMI_TRY(rmi_exe_sync(exec, "clearing the arena", NULL)); /* before other lanes bring anything */
     if (host->bytes) memset(host->at, 0, (size_t)host->bytes);
     return rmi_exe_tell_alone(exec) == RM_OK ? RM_OK : rmi_err_memory(&exec->err);
@@ -25479,38 +25520,44 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what,
     uint32_t buf, id = rmi_graph_index(t);
     const rmi_tensor *tensor;
     unsigned char *address;
-    const char *why;
-    int input, spent; /* spent: its home holds anything */
+    const char *name;
+    int spent;
     if (!rmi_graph_has(exec->graph, t) || what > RM_STATE)
         return rmi_exe_refuse(exec, "the tensor is none or of another graph, or `what` is not RM_VALUE, RM_GRAD or "
                               "RM_STATE"), (unsigned char *)NULL;
     tensor = &exec->graph->tensors[id];
     buf = rmi_exe_buffer(exec, t, what);
     *bytes = rmi_low_bytes(exec->graph, buf);
+    name = rmi_exe_name(exec, buf);
     address = rmi_exe_home(exec, buf);
-    input = rmi_exe_is_input(exec, id);
-    spent = what == RM_GRAD && !write && (exec->course.adrift || (tensor->updates && exec->course.used_up));
     if (rmi_low_external(exec->graph, buf) && *bytes) {
-        if (address) return address;
-        why = " is the caller's memory and not bound; call rm_exec_bind first";
-    } else if (input && what == RM_VALUE && !write)
-        why = " is an input: its bytes are used for other things during a step; keep your own copy";
-    else if (address && !spent) return address;
-    else if (!*bytes && tensor->kind != RMI_ACT)
+        if (!address) rmi_exe_refuse(exec, "%s is the caller's memory and not bound; call rm_exec_bind first", name);
+        return address;
+    }
+    if (rmi_exe_is_input(exec, id) && what == RM_VALUE && !write)
+        return rmi_exe_refuse(exec, "%s is an input: its bytes are used for other things during a step; keep your own "
+                              "copy", name), (unsigned char *)NULL;
+    /* its home holds anything */
+    spent = what == RM_GRAD && !write && (exec->course.adrift || (tensor->updates && exec->course.used_up));
+    if (address && !spent) return address;
+    if (!*bytes && tensor->kind != RMI_ACT)
         return exec->memory[exec->memory[RMI_EXE_ARENA].at ? RMI_EXE_ARENA : RMI_EXE_HOST].at;
-    else if (write) why = " does not persist between steps: it cannot be written";
-    else if (!exec->last && spent && exec->course.forgotten)
-        why = ": no step has been finished yet that leaves it; it was forgotten (rm_exec_desc.forget)";
-    else if (!exec->last) why = ": no step has been finished yet that leaves it";
-    else if ((address = rmi_exe_left(exec, id, what, buf)) != NULL) return address;
-    else if (input) why = " is not there after this kind of step; declare the input with RM_INPUT_GRAD";
-    else if (what != RM_GRAD) why = " is not there after this kind of step; declare it with rm_output_add";
-    else if (tensor->kind != RMI_PARAM)
-        why = " is not there after this kind of step; only gradients of params and inputs can be read";
-    else
-        why = " is not there after this kind of step; gradients of params that the library updates are gone then: read "
-              "them from the update callback";
-    return rmi_exe_refuse(exec, "%s%s", rmi_exe_name(exec, buf), why), (unsigned char *)NULL;
+    if (write) rmi_exe_refuse(exec, "%s does not persist between steps: it cannot be written", name);
+    else if (!exec->last)
+        rmi_exe_refuse(exec, "%s: no step has been finished yet that leaves it%s", name,
+                       spent && exec->course.forgotten ? "; it was forgotten (rm_exec_desc.forget)" : "");
+    else {
+        address = rmi_exe_left(exec, id, what, buf);
+        if (address) return address;
+        rmi_exe_refuse(exec, "%s is not there after this kind of step; %s", name,
+                       rmi_exe_is_input(exec, id) ? "declare the input with RM_INPUT_GRAD"
+                       : what != RM_GRAD          ? "declare it with rm_output_add"
+                       : tensor->kind != RMI_PARAM
+                           ? "only gradients of params and inputs can be read"
+                           : "gradients of params that the library updates are gone then: read them from the update "
+                             "callback");
+    }
+    return NULL;
 }
 
 /* The same for bytes of it from `offset` on. */
@@ -25543,15 +25590,12 @@ RMI_FN int rmi_exe_carry(rm_exec *exec, void *to, const void *from, uint64_t byt
            rmi_exe_did(exec, backend->sync(backend->user));
 }
 
-/* Bytes of a buffer from `offset` on, to all its homes, or to the caller's memory; what: for a message. */
-RMI_FN rm_result rmi_exe_put_home(rm_exec *exec, uint32_t buf, uint64_t offset, const void *from, uint64_t bytes,
-                                  const char *what)
+/* Bytes of a buffer from `offset` on, to all its homes, or to the caller's memory. */
+RMI_FN int rmi_exe_put_home(rm_exec *exec, uint32_t buf, uint64_t offset, const void *from, uint64_t bytes)
 {
     const rmi_exe_memory *host = &exec->memory[RMI_EXE_HOST];
-    unsigned char *home = rmi_exe_home(exec, buf) + (size_t)offset;
     if (rmi_exe_twice(exec, buf)) memcpy(host->at + (size_t)(host->home[buf] + offset), from, (size_t)bytes);
-    if (!rmi_exe_carry(exec, home, from, bytes, RM_LANE_H2D)) return RM_OK;
-    return rmi_exe_backend_failed(exec, what, rmi_exe_name(exec, buf));
+    return rmi_exe_carry(exec, rmi_exe_home(exec, buf) + (size_t)offset, from, bytes, RM_LANE_H2D);
 }
 
 /* Bytes of the caller's to where a buffer persists, from `offset` on. With lanes an input goes through the compute
@@ -25562,7 +25606,8 @@ RMI_FN rm_result rmi_exe_put(rm_exec *exec, uint32_t buf, uint64_t offset, const
         exec->memory[RMI_EXE_ARENA].home[buf] != RMI_INF && !rmi_exe_twice(exec, buf))
         return rmi_exe_broken(exec, rmi_exe_feed(exec, rmi_exe_home(exec, buf) + (size_t)offset, from, bytes));
     RMI_TRY(rmi_exe_drain(exec));
-    RMI_TRY(rmi_exe_put_home(exec, buf, offset, from, bytes, "writing"));
+    if (rmi_exe_put_home(exec, buf, offset, from, bytes))
+        return rmi_exe_backend_failed(exec, "writing", rmi_exe_name(exec, buf));
     return rmi_exe_sync(exec, "writing", rmi_exe_name(exec, buf));
 }
 
@@ -25593,7 +25638,7 @@ RMI_FN rm_result rmi_exe_read(rm_exec *exec, rm_tensor t, uint32_t what, void *t
         return rmi_exe_broken(exec, result == RM_OK ? rmi_exe_join_compute(exec) : result);
     }
     RMI_TRY(rmi_exe_drain(exec));
-    RMI_TRY(rmi_exe_needs(exec, rmi_exe_carry(exec, to, from, bytes, RM_LANE_D2H), "reading", tensor->name));
+    if (rmi_exe_carry(exec, to, from, bytes, RM_LANE_D2H)) return rmi_exe_backend_failed(exec, "reading", tensor->name);
     return rmi_exe_sync(exec, "reading", tensor->name);
 }
 
@@ -25619,7 +25664,9 @@ RMI_FN rm_result rmi_exe_bind(rm_exec *exec, rm_tensor t, uint32_t what, void *m
 
 /* --- saving and restoring (formats.md, 9): a header; of each buffer that is saved a head (name, size), its bytes;
    behind each of these parts the checksum of all parts so far. Heads are checked before they are believed */
-#define RMI_EXE_MAGIC_BYTES 24u
+#define RMI_EXE_MAGIC "rockmate state 2 "
+#define RMI_EXE_MAGIC_BYTES 17u
+#define RMI_EXE_ORDER_BYTES 7u
 #define RMI_EXE_SUM_START 0x726F636B6D617465u
 
 typedef struct rmi_exe_state {
@@ -25644,14 +25691,14 @@ RMI_FN int rmi_exe_saves(const rm_exec *exec, uint32_t buf)
     return (of == RMI_PARAM && kind != RMI_BUF_GRAD) || (of == RMI_CONST && kind == RMI_BUF_VALUE);
 }
 
-/* What a state begins with, by the order of bytes in the saved elements, which are bytes to this library: this
-   machine's; turned: the other one. */
-RMI_FN const char *rmi_exe_magic(int turned)
+/* 7 letters for the order of bytes in the saved elements, which are bytes to this library: this machine's; turned: the
+   other one. */
+RMI_FN const char *rmi_exe_order_word(int turned)
 {
     const uint32_t one = 1;
     unsigned char first;
     memcpy(&first, &one, 1);
-    return (first == 1) == !turned ? "rockmate state 2 little\n" : "rockmate state 2 big   \n";
+    return (first == 1) == !turned ? "little\n" : "big   \n";
 }
 
 /* A number of 8 bytes, the lowest first. */
@@ -25687,14 +25734,21 @@ RMI_FN void rmi_exe_put_number(rmi_exe_state *state, uint64_t number)
     for (i = 0; i < 8; i++) state->head[state->n++] = (unsigned char)(number >> (8 * i));
 }
 
-/* Writes bytes of a part: the last ones, with the checksum behind them, or a multiple of 8. */
-RMI_FN rm_result rmi_exe_put_part(rmi_exe_state *state, const unsigned char *bytes, uint64_t n, int last)
+/* Writes bytes of a part; but for its last ones a multiple of 8. */
+RMI_FN void rmi_exe_put_bytes(rmi_exe_state *state, const unsigned char *bytes, uint64_t n)
 {
     state->sum = rmi_exe_sum(state->sum, bytes, n);
     rmi_put_n(state->sink, (const char *)bytes, (size_t)n);
+}
+
+/* Writes the end of a part: what was put together, if anything was, and the checksum. */
+RMI_FN rm_result rmi_exe_put_end(rmi_exe_state *state)
+{
+    rmi_exe_put_bytes(state, state->head, state->n);
     state->n = 0;
-    if (last) rmi_exe_put_number(state, state->sum);
+    rmi_exe_put_number(state, state->sum);
     rmi_put_n(state->sink, (const char *)state->head, state->n);
+    state->n = 0;
     if (!state->sink->failed) return RM_OK;
     return rmi_err_set(&state->exec->err, RM_ERROR_WRITE, "rm_exec_save: the sink returned nonzero");
 }
@@ -25705,14 +25759,14 @@ RMI_FN rm_result rmi_exe_put_buffer(rmi_exe_state *state, uint32_t buf, const ch
 {
     rm_exec *exec = state->exec;
     uint64_t bytes = rmi_low_bytes(exec->graph, buf), at, n;
-    for (at = 0; at < bytes; at += n) {
+    for (at = 0; at < bytes && !state->sink->failed; at += n) {
         n = rmi_min(RMI_EXE_PIECE, bytes - at);
         if (rmi_exe_carry(exec, state->piece, rmi_exe_home(exec, buf) + (size_t)at, n, RM_LANE_D2H))
             return rmi_exe_backend_failed(exec, "reading what persists", name);
         RMI_TRY(rmi_exe_sync(exec, "reading what persists", name));
-        RMI_TRY(rmi_exe_put_part(state, state->piece, n, at + n == bytes));
+        rmi_exe_put_bytes(state, state->piece, n);
     }
-    return RM_OK;
+    return rmi_exe_put_end(state);
 }
 
 /* An error of a state that is read. */
@@ -25730,6 +25784,7 @@ RMI_FN rm_result rmi_exe_take_part(rmi_exe_state *state, uint64_t n, const char 
 {
     const unsigned char *bytes = state->data + (size_t)state->at;
     const uint64_t begin = state->at, left = state->bytes - begin;
+    state->n = 0;
     if (left < 8 || n > left - 8)
         return rmi_exe_odd(state, "rm_exec_restore: %s, at byte %u: the state is cut short or damaged; it has %u bytes",
                            part, begin, state->bytes);
@@ -25743,18 +25798,19 @@ RMI_FN rm_result rmi_exe_take_part(rmi_exe_state *state, uint64_t n, const char 
 /* The header, of this version, order of bytes and number of buffers: that in head. */
 RMI_FN rm_result rmi_exe_take_header(rmi_exe_state *state)
 {
-    int whole = state->bytes >= RMI_EXE_MAGIC_BYTES;
-    if (whole && !memcmp(state->data, rmi_exe_magic(1), RMI_EXE_MAGIC_BYTES))
+    const unsigned char *order = state->data + RMI_EXE_MAGIC_BYTES, *number = order + RMI_EXE_ORDER_BYTES;
+    uint64_t ours = rmi_exe_number(state->head + RMI_EXE_MAGIC_BYTES + RMI_EXE_ORDER_BYTES);
+    if (state->bytes < RMI_EXE_MAGIC_BYTES || memcmp(state->data, state->head, RMI_EXE_MAGIC_BYTES))
+        return rmi_exe_odd(state, "rm_exec_restore: this is not what rm_exec_save writes (version 2)");
+    if (state->bytes >= RMI_EXE_MAGIC_BYTES + RMI_EXE_ORDER_BYTES &&
+        !memcmp(order, rmi_exe_order_word(1), RMI_EXE_ORDER_BYTES))
         return rmi_exe_odd(state, "rm_exec_restore: the state is of a machine with the other order of bytes (%s); only "
                            "you know the types of its elements: convert it there",
-                           rmi_exe_magic(1)[17] == 'b' ? "big-endian" : "little-endian");
-    if (!whole || memcmp(state->data, state->head, RMI_EXE_MAGIC_BYTES))
-        return rmi_exe_odd(state, "rm_exec_restore: this is not what rm_exec_save writes (version 2)");
-    RMI_TRY(rmi_exe_take_part(state, RMI_EXE_MAGIC_BYTES + 8, "its header"));
-    if (!memcmp(state->data, state->head, RMI_EXE_MAGIC_BYTES + 8)) return RM_OK;
+                           *order == 'b' ? "big-endian" : "little-endian");
+    RMI_TRY(rmi_exe_take_part(state, RMI_EXE_MAGIC_BYTES + RMI_EXE_ORDER_BYTES + 8, "its header"));
+    if (!memcmp(order, rmi_exe_order_word(0), RMI_EXE_ORDER_BYTES) && rmi_exe_number(number) == ours) return RM_OK;
     return rmi_exe_odd(state, "rm_exec_restore: the state has %u buffers, this graph has %u; it is of another graph",
-                       rmi_exe_number(state->data + RMI_EXE_MAGIC_BYTES),
-                       rmi_exe_number(state->head + RMI_EXE_MAGIC_BYTES));
+                       rmi_exe_number(number), ours);
 }
 
 /* The head of a buffer of that name and size. */
@@ -25784,25 +25840,25 @@ RMI_FN rm_result rmi_exe_state_walk(rmi_exe_state *state)
     uint64_t count = 0;
     for (buf = 0; buf < n; buf++) count += (uint64_t)rmi_exe_saves(exec, buf);
     state->sum = RMI_EXE_SUM_START;
-    rmi_exe_put_head(state, rmi_exe_magic(0), RMI_EXE_MAGIC_BYTES);
+    rmi_exe_put_head(state, RMI_EXE_MAGIC, RMI_EXE_MAGIC_BYTES);
+    rmi_exe_put_head(state, rmi_exe_order_word(0), RMI_EXE_ORDER_BYTES);
     rmi_exe_put_number(state, count);
-    RMI_TRY(state->sink ? rmi_exe_put_part(state, state->head, state->n, 1) : rmi_exe_take_header(state));
+    RMI_TRY(state->sink ? rmi_exe_put_end(state) : rmi_exe_take_header(state));
     for (buf = 0; buf < n; buf++) {
         const char *name = rmi_exe_name(exec, buf);
         uint64_t bytes = rmi_low_bytes(exec->graph, buf);
         if (!rmi_exe_saves(exec, buf)) continue;
         if (!state->sink) {
             RMI_TRY(rmi_exe_take_head(state, name, bytes));
-            if (state->apply)
-                RMI_TRY(rmi_exe_put_home(exec, buf, 0, state->data + (size_t)state->at, bytes, "writing what persists"));
+            if (state->apply && rmi_exe_put_home(exec, buf, 0, state->data + (size_t)state->at, bytes))
+                return rmi_exe_backend_failed(exec, "writing what persists", name);
             RMI_TRY(rmi_exe_take_part(state, bytes, name));
             continue;
         }
-        state->n = 0;
         rmi_exe_put_number(state, strlen(name));
         rmi_exe_put_head(state, name, strlen(name));
         rmi_exe_put_number(state, bytes);
-        RMI_TRY(rmi_exe_put_part(state, state->head, state->n, 1));
+        RMI_TRY(rmi_exe_put_end(state));
         RMI_TRY(rmi_exe_put_buffer(state, buf, name));
     }
     if (state->at == state->bytes) return state->apply ? rmi_exe_sync(exec, "writing what persists", NULL) : RM_OK;
@@ -25813,12 +25869,16 @@ RMI_FN rm_result rmi_exe_state_walk(rmi_exe_state *state)
 RMI_FN rm_result rmi_exe_save(rm_exec *exec, rmi_sink *sink)
 {
     rmi_arena mem = rmi_arena_make(&exec->mem.hooks);
+    uint64_t largest = 1;
+    uint32_t buf;
     rm_result result;
     rmi_exe_state state;
     memset((void *)&state, 0, sizeof state);
     state.exec = exec;
     state.sink = sink;
-    state.piece = RMI_RAW(&mem, unsigned char, RMI_EXE_PIECE);
+    for (buf = 0; buf < rmi_low_buffers(exec->graph); buf++)
+        if (rmi_exe_saves(exec, buf)) largest = rmi_max(largest, rmi_low_bytes(exec->graph, buf));
+    state.piece = RMI_RAW(&mem, unsigned char, rmi_min(largest, RMI_EXE_PIECE));
     result = state.piece ? rmi_exe_drain(exec) : rmi_err_memory(&exec->err);
     if (result == RM_OK) result = rmi_exe_state_walk(&state);
     rmi_arena_free(&mem);
@@ -25837,7 +25897,7 @@ RMI_FN rm_result rmi_exe_restore(rm_exec *exec, const void *data, size_t bytes)
     RMI_TRY(rmi_exe_drain(exec)); /* the lanes of the last step may still read and write what is restored */
     exec->course.used_up |= exec->course.adding; /* gradients of other weights */
     exec->course.adding = 0;
-    state.at = state.n = 0;
+    state.at = 0;
     state.apply = 1;
     return rmi_exe_state_walk(&state);
 }
@@ -25846,7 +25906,6 @@ RMI_FN rm_result rmi_exe_restore(rm_exec *exec, const void *data, size_t bytes)
 typedef struct rmi_exe_aside {
     rmi_arena mem;
     rmi_exe_memory memory; /* its homes: where each buffer lies, or RMI_INF */
-    uint64_t *nowhere;     /* homes of which there are none */
     uint64_t *due;         /* as in the executor */
     rmi_exe_course course;
 } rmi_exe_aside;
@@ -25874,10 +25933,8 @@ RMI_FN rm_result rmi_exe_set_aside(rm_exec *exec, rmi_exe_aside *aside, int for_
     memset((void *)aside, 0, sizeof *aside);
     aside->course = exec->course;
     aside->mem = rmi_arena_make(&exec->mem.hooks);
-    result = RMI_TABLES(&aside->mem, RMI_T(memory->home, n), RMI_T(aside->nowhere, n),
-                        RMI_T(aside->due, exec->graph->n_tensors));
+    result = RMI_TABLES(&aside->mem, RMI_T(memory->home, n), RMI_T(aside->due, exec->graph->n_tensors));
     for (buf = 0; buf < n && result == RM_OK; buf++) {
-        aside->nowhere[buf] = RMI_INF;
         memory->home[buf] = rmi_exe_keeps(exec, buf, for_plan) ? memory->bytes : RMI_INF;
         if (memory->home[buf] != RMI_INF) memory->bytes += rmi_round_up(rmi_low_bytes(exec->graph, buf), RMI_ALIGN);
     }
@@ -25904,8 +25961,8 @@ RMI_FN rm_result rmi_exe_put_back(rm_exec *exec, const rmi_exe_memory *memory, i
         int only_read = of && of->external && (of->kind == RMI_INPUT || (of->kind == RMI_CONST && !of->mutators.n));
         if (memory->home[buf] == RMI_INF || (inputs_only && !rmi_exe_is_input(exec, buf))) continue;
         if (!rmi_exe_home(exec, buf) || only_read) continue;
-        RMI_TRY(rmi_exe_put_home(exec, buf, 0, memory->at + (size_t)memory->home[buf],
-                                 rmi_low_bytes(exec->graph, buf), "putting back what persists"));
+        if (rmi_exe_put_home(exec, buf, 0, memory->at + (size_t)memory->home[buf], rmi_low_bytes(exec->graph, buf)))
+            return rmi_exe_backend_failed(exec, "putting back what persists", NULL);
     }
     return rmi_exe_sync(exec, "putting back what persists", NULL);
 }
@@ -25958,10 +26015,18 @@ RMI_FN rm_result rmi_exe_goes_on(rm_exec *exec, const rm_plan *plan)
 RMI_FN rm_result rmi_exe_park(rm_exec *exec)
 {
     rmi_exe_aside aside;
+    uint64_t *nowhere;
+    uint32_t buf, n = rmi_low_buffers(exec->graph);
     RMI_TRY(rmi_exe_set_aside(exec, &aside, 1));
+    nowhere = RMI_RAW(&aside.mem, uint64_t, n);
+    if (!nowhere) {
+        rmi_arena_free(&aside.mem);
+        return rmi_err_memory(&exec->err);
+    }
+    for (buf = 0; buf < n; buf++) nowhere[buf] = RMI_INF;
     rmi_exe_unload(exec);
     exec->tables = aside.mem;
-    exec->memory[RMI_EXE_ARENA].home = aside.nowhere;
+    exec->memory[RMI_EXE_ARENA].home = nowhere;
     exec->memory[RMI_EXE_HOST] = aside.memory;
     rmi_exe_line_up(exec);
     return RM_OK;
@@ -26408,34 +26473,24 @@ RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_key key)
     return RM_OK;
 }
 
-/* Compiles a run beside the step. A forward gets the consts that it changes as they are in the step; a backward as
-   gradients of the outputs the outputs once more, numbers of a likely kind and size. Gradients that are another name of
-   dout are not given, unless the part has no others: then it runs where they cannot be that. */
-RMI_FN rm_result rmi_exe_compile_beside(rmi_exe_profile *f, const rmi_exe_time *time, const rm_call *call)
+/* Compiles a part of a backward beside the step. Gradients of the outputs are the outputs once more: numbers of a
+   likely kind and size. Gradients that are another name of dout are not given, unless the part has no others: then it
+   runs where they cannot be that. */
+RMI_FN rm_result rmi_exe_part_beside(rmi_exe_profile *f, rmi_run run)
 {
     rm_exec *exec = f->exec;
     const rm_graph *graph = exec->graph;
-    const rmi_run run = time->run;
-    const rmi_op *op = &graph->ops[call ? run.id : 0];
-    uint64_t *const *at = f->build.at;
-    uint32_t i, own = 0, grad = rmi_low_buf(graph, RMI_BUF_GRAD, run.id);
-    if (run.way == RMI_EXE_ADDITION) return rmi_exe_move(&f->build, RM_LANE_HOST, grad, at[0][grad], at[1][grad]);
-    if (run.way > RMI_BWD) return rmi_exe_update(&f->build, run);
-    for (i = 0; i < op->in.n && run.way == RMI_FWD; i++)
-        if (rmi_list_has(&op->mutates, op->in.at[i]))
-            RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, at[0][op->in.at[i]]), call->in[i], call->in_bytes[i],
-                                       "copying beside the step", op->name));
-    f->build.ran[run.id] = time->again;
-    if (run.way == RMI_FWD) return rmi_exe_forward(&f->build, run);
+    const rmi_op *op = &graph->ops[run.id];
+    const uint64_t *at = f->build.at[0];
+    uint32_t i, own = 0;
     for (i = 0; i < op->grad_out.n; i++) {
-        const rmi_tensor *out = &graph->tensors[op->grad_out.at[i]];
-        grad = rmi_low_buf(graph, RMI_BUF_GRAD, op->grad_out.at[i]);
-        if (out->grad_bytes == out->bytes)
-            RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, at[0][grad]), rmi_exe_at(exec, at[0][op->grad_out.at[i]]),
-                                       out->bytes, "copying beside the step", op->name));
+        uint32_t tensor = op->grad_out.at[i], grad = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
+        if (graph->tensors[tensor].grad_bytes == graph->tensors[tensor].bytes)
+            RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, at[grad]), rmi_exe_at(exec, at[tensor]),
+                                       graph->tensors[tensor].bytes, "copying beside the step", op->name));
     }
     for (i = 0; i < op->grad_in.n; i++)
-        own += rmi_list_has(&rmi_low_part(graph, run)->grads, op->grad_in.at[i]) &&
+        own += rmi_list_has(&op->forms[run.form].parts[run.part].grads, op->grad_in.at[i]) &&
                !rmi_list_has(&op->share, op->grad_in.at[i]);
     for (i = 0; i < op->grad_in.n; i++) {
         f->build.holds[op->grad_in.at[i]] = 0;
@@ -26444,9 +26499,28 @@ RMI_FN rm_result rmi_exe_compile_beside(rmi_exe_profile *f, const rmi_exe_time *
     return rmi_exe_backward(&f->build, run);
 }
 
-/* Measures what is wanted of these times, an op's beside the step (call: its run there) or a param's between steps (call
-   NULL), in memory that is all zero: for the host plain one; on the device, between steps, the arena if it is large
-   enough, for what it holds has been set aside. Without memory there is no time. */
+/* Compiles a run beside the step; a forward gets the consts that it changes as they are in the step. */
+RMI_FN rm_result rmi_exe_compile_beside(rmi_exe_profile *f, const rmi_exe_time *time, const rm_call *call)
+{
+    rm_exec *exec = f->exec;
+    uint64_t *const *at = f->build.at;
+    const rmi_run run = time->run;
+    uint32_t i, grad = rmi_low_buf(exec->graph, RMI_BUF_GRAD, run.id);
+    const rmi_op *op = &exec->graph->ops[call ? run.id : 0];
+    if (run.way == RMI_BWD) return rmi_exe_part_beside(f, run);
+    if (run.way == RMI_EXE_ADDITION) return rmi_exe_move(&f->build, RM_LANE_HOST, grad, at[0][grad], at[1][grad]);
+    if (run.way != RMI_FWD) return rmi_exe_update(&f->build, run);
+    for (i = 0; i < op->in.n; i++)
+        if (rmi_list_has(&op->mutates, op->in.at[i]))
+            RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, at[0][op->in.at[i]]), call->in[i], call->in_bytes[i],
+                                       "copying beside the step", op->name));
+    f->build.ran[run.id] = time->again;
+    return rmi_exe_forward(&f->build, run);
+}
+
+/* Measures what is due of these times, an op's beside the step (call: its run there) or a param's between steps (call
+   NULL), in memory that is all zero: between steps the plan's own if it is large enough, for what it holds has been
+   set aside. Without memory there is no time. */
 RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, size_t n, const rm_call *call)
 {
     rm_exec *exec = f->exec;
@@ -26454,17 +26528,13 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, si
     rmi_exe_memory *beside = &exec->memory[RMI_EXE_BESIDE];
     size_t n_patches = exec->outside.n_patches, i;
     uint32_t host = time->run.way >= RMI_OPT_HOST;
-    void *memory = exec->memory[RMI_EXE_ARENA].at;
-    rm_backend giver = *backend;
+    void *memory = exec->memory[host].at;
     rm_result result = RM_OK;
-    for (i = 0; i < n && !rmi_exe_wanted(f, &time[i]);) i++;
-    if (i == n) return RM_OK;
     rmi_exe_lay(f, time, n, call);
-    beside->own = host || call || beside->bytes > exec->memory[RMI_EXE_ARENA].bytes;
-    if (host) giver.user = exec, giver.alloc = rmi_exe_host_alloc, giver.release = rmi_exe_host_release;
+    beside->own = call || !memory || beside->bytes > exec->memory[host].bytes;
     RMI_TRY(rmi_exe_sync(exec, "waiting before an op", NULL));
-    if (beside->own && (!giver.alloc || !giver.release ||
-                        giver.alloc(giver.user, rmi_max(beside->bytes, 1), host, &memory)))
+    if (beside->own && (!backend->alloc || !backend->release ||
+                        backend->alloc(backend->user, rmi_max(beside->bytes, 1), host, &memory)))
         return RM_OK;
     beside->at = (unsigned char *)memory;
     if (host) memset(memory, 0, (size_t)beside->bytes);
@@ -26478,7 +26548,7 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, si
     }
     if (rmi_exe_did(exec, backend->sync(backend->user)) && result == RM_OK)
         result = rmi_exe_backend_failed(exec, "waiting for an op", NULL);
-    if (beside->own) giver.release(giver.user, memory, host);
+    if (beside->own) backend->release(backend->user, memory, host);
     rmi_arena_free(&f->calls);
     exec->outside.n_patches = n_patches; /* those of calls beside the step go with them */
     f->beside.op = NULL;
@@ -26491,12 +26561,14 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, si
 RMI_FN rm_result rmi_exe_op_beside(rmi_exe_profile *f, const rmi_exe_op *first)
 {
     uint32_t id = first->run.id;
+    const rmi_exe_time *time = &f->time[f->first[id]], *end = &f->time[f->first[id + 1]], *due = time;
     size_t i = 0;
     while (i < f->n_seen && f->seen[i] != f->class_of[id]) i++;
     if (i < f->n_seen || (f->exec->graph->ops[id].flags & RM_ONCE)) return RM_OK;
     if (!RMI_GROW(&f->tmp, f->seen, f->cap_seen, f->n_seen + 1)) return RM_ERROR_MEMORY;
     f->seen[f->n_seen++] = f->class_of[id];
-    return rmi_exe_beside(f, &f->time[f->first[id]], f->first[id + 1] - f->first[id], first->call);
+    while (due < end && !rmi_exe_wanted(f, due)) due++;
+    return due < end ? rmi_exe_beside(f, time, (size_t)(end - time), first->call) : RM_OK;
 }
 
 /* --- steps with their ops timed one by one */
@@ -26660,7 +26732,7 @@ RMI_FN rm_result rmi_exe_profile_in(rmi_exe_profile *f, const rm_step *s, uint32
     if (!last) return rmi_exe_no_program(exec, "rm_exec_profile", kinds);
     RMI_TRY(rmi_exe_timed_steps(f, last, s, 1));
     for (k = f->first[exec->graph->n_ops]; k < f->n_times; k++) {
-        RMI_TRY(rmi_exe_beside(f, &f->time[k], 1, NULL));
+        if (rmi_exe_wanted(f, &f->time[k])) RMI_TRY(rmi_exe_beside(f, &f->time[k], 1, NULL));
         rmi_exe_sort_samples(f);
     }
     return RM_OK;

@@ -1,7 +1,6 @@
 /* test_blocks.c - what the chain is told of stages and their options is what plans are: for random graphs, points of the curve
    become runs, in whichever variants the options chose, and the sequence room says how long these take and how many bytes:
-   never more than promised of either, and nearly always as long to the nanosecond. (A backward is free where all its gradients are
-   other names of one; with values carried past stages, a name outside a stage can forbid that, and a point is late: seed 873.)
+   never more than promised of either, and nearly always as long to the nanosecond.
    Then: options of a stage with too many choices to measure them all, against all choices.
    test_blocks [GRAPHS [FIRST SEED]] */
 #define ROCKMATE_IMPLEMENTATION
@@ -10,10 +9,10 @@
 #include "../common.h"
 #include "randgraph.h"
 
-static unsigned long passed, failed, skipped, exact, points, late, chosen, helped;
+static unsigned long passed, failed, skipped, exact, points, chosen;
 
-/* One chain: stages, or groups of stages where long lives are carried. */
-static void chain(rm_graph *g, uint64_t seed, uint32_t span)
+/* The chain of a graph. */
+static void chain(rm_graph *g, uint64_t seed)
 {
     static rm_plan_desc d;
     rmi_arena mem = rmi_arena_make(NULL);
@@ -25,7 +24,7 @@ static void chain(rm_graph *g, uint64_t seed, uint32_t span)
     memset((void *)&plan, 0, sizeof plan);
     w.g = g, w.p = &plan, w.d = &d, w.steps = w.step = RM_SINGLE, w.align = 1;
     plan.mem = rmi_arena_make(NULL);
-    if (rmi_plan_layout(&w) != RM_OK || rmi_shp_make(&mem, g, span, &shape) != RM_OK) failed++;
+    if (rmi_plan_layout(&w) != RM_OK || rmi_shp_make(&mem, g, &shape) != RM_OK) failed++;
     rmi_plan_step_homes(&w);
     if (rmi_blk_make(&mem, g, &shape, RM_SINGLE, 1, RMI_CHN_AUTO, 1, 1, &w.blk) != RM_OK || rmi_chn_solve(&mem, &w.blk.chain, &w.table) != RM_OK || rmi_seq_scratch(&w.seq, g, &mem) != RM_OK) {
         skipped++;
@@ -46,10 +45,9 @@ static void chain(rm_graph *g, uint64_t seed, uint32_t span)
         w.seq.n = (uint32_t)n;
         ok = ok && rmi_seq_build(&w.seq) == RM_OK && rmi_seq_peak(&w.seq, &peak, &end) == RM_OK;
         for (ns = w.seq.ns, tail = rmi_blk_tail(g, RM_SINGLE, runs); tail > 0;) ns -= rmi_low_ns(g, runs[--tail], 0, 0); /* barriers and what waits for them is no stage's */
-        late += ok && ns > p.ns && span != RMI_NONE;
-        if (!ok || peak > p.bytes + rmi_blk_carried(&w.blk) || (ns > p.ns && span == RMI_NONE)) {
+        if (!ok || peak > p.bytes + rmi_blk_carried(&w.blk) || ns > p.ns) {
             failed++;
-            printf("seed %llu, span %u, point %u: %llu bytes promised, %llu needed; %llu ns promised, %llu taken\n", (unsigned long long)seed, span, j, (unsigned long long)(p.bytes + rmi_blk_carried(&w.blk)),
+            printf("seed %llu, point %u: %llu bytes promised, %llu needed; %llu ns promised, %llu taken\n", (unsigned long long)seed, j, (unsigned long long)(p.bytes + rmi_blk_carried(&w.blk)),
                    ok ? (unsigned long long)peak : 0, (unsigned long long)p.ns, ok ? (unsigned long long)ns : 0);
         } else passed++, points++, exact += ns == p.ns;
         for (; ok && n > 0; n--) chosen += runs[n - 1].way <= RMI_BWD && runs[n - 1].form;
@@ -133,7 +131,7 @@ static void descent(uint32_t n, uint64_t seed)
     rmi_blk b;
     uint32_t set, k, missed = 0, at = 0;
     uint64_t bytes, ns, all, most, none;
-    if (!g || rmi_shp_make(&mem, g, RMI_NONE, &shape) != RM_OK || rmi_blk_make(&mem, g, &shape, RM_SINGLE, 1, RMI_CHN_AUTO, 1, 1, &b) != RM_OK) failed++;
+    if (!g || rmi_shp_make(&mem, g, &shape) != RM_OK || rmi_blk_make(&mem, g, &shape, RM_SINGLE, 1, RMI_CHN_AUTO, 1, 1, &b) != RM_OK) failed++;
     else {
         while (at < shape.n && shape.stages[at].hi - shape.stages[at].lo != 3 * n + 1) at++;
         by_hand(n, (1u << 3 * n) - 1, &all, &none);
@@ -163,14 +161,12 @@ int main(int argc, char **argv)
         rm_graph *g = NULL;
         rg_generate(&t, first + i, 1 + (int)(rmi_mix(first + i) % 50), (uint32_t)rmi_mix(first + i + 7));
         if (t.data && rm_graph_read(t.data, t.size, NULL, &g) == RM_OK && rmi_graph_seal(g) == RM_OK) {
-            chain(g, first + i, RMI_NONE);
-            chain(g, first + i, 10);
+            chain(g, first + i);
         } else skipped++;
         rm_graph_destroy(g);
         rg_free(&t);
     }
     for (i = 0; i < 6; i++) descent(4, first + i);
-    if (late) failed++, printf("%lu of %lu points take longer than promised\n", late, points);
     if (exact * 10 < points * 9) failed++, printf("only %lu of %lu points to the nanosecond\n", exact, points);
     if (!chosen) failed++, printf("no variant was chosen\n");
     printf("%lu points, %lu of them to the nanosecond, %lu runs of variants\n%lu passed, %lu failed, %lu skipped\n", points, exact, chosen, passed, failed, skipped);
