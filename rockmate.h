@@ -18012,6 +18012,10 @@ RMI_FN void rmi_search_anneal(rmi_search *s, uint64_t hot, uint64_t work, rmi_st
    >>plan - passes of a preset, the plan and its figures
    In: graph, budget, preset. Every candidate is a list of runs; it becomes statements (>>sequence), addresses (>>place) and
    figures (>>schedule), and counts only if its arena is within the budget: the budget is the arena. The fastest wins.
+
+   A call (rmi_plan_create) lays out what persists, then plans each kind of step (rmi_plan_step; several kinds, and a plan like
+   another: rmi_plan_several): keep everything; the passes of the preset, each with its candidates (rmi_plan_try); a bound; then
+   reductions beside the backward, and what earlier calls have found. Who has no plan is told of one (rmi_plan_named).
    ================================================================================================================== */
 static const uint32_t rmi_plan_steps[RM_STEP_KINDS] = {RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD};
 
@@ -18566,7 +18570,7 @@ RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uin
         *size = rmi_plan_size(w, &c);
         if (c.n && c.host <= w->d->host_bytes) w->min_arena = rmi_min(w->min_arena, *size);
         if (w->measuring) w->min_sure = rmi_min(w->min_sure, *size);
-        fits = *size != RMI_INF && *size <= budget && c.host <= w->d->host_bytes &&
+        fits = *size <= budget && c.host <= w->d->host_bytes &&
                (!w->best.n || c.fig.time_ns <= rmi_min(w->plain_ns, rmi_plan_rank(&w->best)));
         if (fits) r = rmi_plan_weigh(w, &c);
         w->tried = c;
@@ -18966,30 +18970,22 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r; /* with what there is */
 }
 
-/* Keep everything, the yardstick, and a candidate of every preset; and the least memory that any plan needs. */
+/* Keep everything, the yardstick, and a candidate of every preset. */
 RMI_FN rm_result rmi_plan_yardstick(rmi_planner *w, uint64_t budget)
 {
     rmi_arena tmp = rmi_plan_arena(w);
-    rmi_program c;
     rmi_run *runs = NULL;
     size_t n = 0;
     rm_result r = rmi_plan_keep_all(w, &tmp, &runs, &n);
-    if (r == RM_OK) r = rmi_plan_build(w, &tmp, runs, n, 0, &c);
-    if (r == RM_ERROR_PLAN) r = RM_ERROR_INTERNAL;
-    if (r == RM_OK) {
-        uint64_t size = rmi_plan_size(w, &c);
-        int first = !w->best.n, better = size <= budget && (first || c.fig.time_ns < w->best.fig.time_ns);
-        w->min_arena = rmi_min(w->min_arena, size);
-        w->min_sure = rmi_min(w->min_sure, size);
-        w->info->keep_all_bytes = size;
-        w->info->keep_all_ns = c.fig.time_ns;
-        if (better) r = rmi_plan_take(w, &c, &tmp);
-        if (better && first) rmi_plan_tell(w, "first");
-    }
+    w->measuring = 1;
+    if (r == RM_OK) r = rmi_plan_try(w, runs, n, budget, &w->info->keep_all_bytes);
+    w->measuring = 0;
+    w->info->keep_all_ns = w->tried.fig.time_ns;
     rmi_arena_free(&tmp);
     return r;
 }
 
+/* The least memory that any plan needs. */
 RMI_FN rm_result rmi_plan_least_bytes(rmi_planner *w)
 {
     rmi_arena tmp = rmi_plan_arena(w);
