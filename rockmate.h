@@ -1838,7 +1838,6 @@ typedef struct rmi_known { /* a program found before; what it is belongs to the 
 
 typedef struct rmi_building { /* what the builder needs beside the tables that it fills */
     uint32_t nothing[1];   /* what empty lists point to */
-    size_t cap_tensors, cap_ops, cap_barriers, cap_marks;
     rmi_map tensor_map, op_map;
     rmi_map form_map;      /* variants; the scope is their op */
     /* of each name in each block, the latest begin mark; the scope is 1 + the block's begin mark */
@@ -1923,16 +1922,23 @@ RMI_FN rm_result rmi_graph_string(rm_graph *graph, const char *text, const char 
     return RM_OK;
 }
 
-/* Room for one element more behind n of elem bytes: the array doubles whenever n is a power of two. */
-RMI_FN rm_result rmi_graph_one_more(rm_graph *graph, void **array, uint32_t n, size_t elem)
+/* One element more behind n of elem bytes each, all zero but for what they begin with: a copy of their name (NULL: none).
+   The table doubles whenever n is a power of two. NULL: no memory. */
+RMI_FN void *rmi_graph_append(rm_graph *graph, void *table, uint32_t n, size_t elem, const char *name)
 {
-    void *memory;
-    if (n & (n - 1)) return RM_OK;
-    memory = rmi_arena_get(&graph->mem, n ? 2 * (size_t)n : 1, elem);
-    if (!memory) return rmi_graph_memory(graph);
-    if (n) memcpy(memory, *array, n * elem);
-    *array = memory;
-    return RM_OK;
+    unsigned char *all, *more;
+    memcpy(&all, table, sizeof all);
+    if (!(n & (n - 1))) {
+        more = (unsigned char *)rmi_arena_get(&graph->mem, n ? 2 * (size_t)n : 1, elem);
+        if (!more) return (void)rmi_graph_memory(graph), (void *)NULL;
+        if (n) memcpy(more, all, n * elem);
+        if (n) rmi_arena_drop(&graph->mem, all, n * elem);
+        memcpy(table, &more, sizeof more);
+        all = more;
+    }
+    if (name && rmi_graph_string(graph, name, &name) != RM_OK) return NULL;
+    memcpy(all + n * elem, &name, sizeof name);
+    return all + n * elem;
 }
 
 #define RMI_NAME_RULE "1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'"
@@ -2009,11 +2015,8 @@ RMI_FN rm_result rmi_graph_new_tensor(rm_graph *graph, const char *name, uint32_
         return RMI_WRONG(graph, is_ops ? "op %s: a tensor has this name, which the op's output takes, too; give one "
                          "of them another name" : "tensor %s: declared twice; give the second another name", name);
     if (bytes > RMI_MAX) return RMI_WRONG(graph, "tensor %s: %u bytes; sizes are below 2^62", name, bytes);
-    if (!RMI_GROW(&graph->mem, graph->tensors, graph->build.cap_tensors, (size_t)graph->n_tensors + 1))
-        return rmi_graph_memory(graph);
-    tensor = &graph->tensors[graph->n_tensors];
-    tensor->name = name;
-    if (!is_ops) RMI_TRY(rmi_graph_string(graph, name, &tensor->name));
+    tensor = (rmi_tensor *)rmi_graph_append(graph, &graph->tensors, graph->n_tensors, sizeof *tensor, name);
+    if (!tensor) return graph->sticky.result;
     RMI_TRY(rmi_graph_map_put(graph, &graph->build.tensor_map, 0, tensor->name, graph->n_tensors));
     tensor->kind = (uint8_t)kind;
     tensor->bytes = tensor->grad_bytes = bytes;
@@ -2032,10 +2035,8 @@ RMI_FN rm_result rmi_graph_new_op(rm_graph *graph, const char *name, uint32_t *i
     if (!rmi_graph_name_ok(name)) return RMI_WRONG(graph, "op '%s': not a name; take " RMI_NAME_RULE, name);
     if (rmi_graph_lookup(&graph->build.op_map, name) != RMI_NONE)
         return RMI_WRONG(graph, "op %s: declared twice; give the second another name, or put it in a block", name);
-    if (!RMI_GROW(&graph->mem, graph->ops, graph->build.cap_ops, (size_t)graph->n_ops + 1))
-        return rmi_graph_memory(graph);
-    op = &graph->ops[graph->n_ops];
-    RMI_TRY(rmi_graph_string(graph, name, &op->name));
+    op = (rmi_op *)rmi_graph_append(graph, &graph->ops, graph->n_ops, sizeof *op, name);
+    if (!op) return graph->sticky.result;
     RMI_TRY(rmi_graph_map_put(graph, &graph->build.op_map, 0, op->name, graph->n_ops));
     op->kind_name = op->name;
     op->view = RMI_NONE;
@@ -2063,32 +2064,24 @@ RMI_FN uint32_t rmi_graph_find_form(const rm_graph *graph, uint32_t op, const ch
 RMI_FN rmi_form *rmi_graph_new_form(rm_graph *graph, uint32_t op, const char *name)
 {
     rmi_op *owner = &graph->ops[op];
-    uint32_t n = owner->n_forms;
-    const char *copy = "";
-    rmi_form *form;
-    if (rmi_graph_one_more(graph, (void **)&owner->forms, n, sizeof *form) != RM_OK ||
-        (n && (rmi_graph_string(graph, name, &copy) != RM_OK ||
-               rmi_graph_map_put(graph, &graph->build.form_map, op, copy, n) != RM_OK)))
+    rmi_form *form = (rmi_form *)rmi_graph_append(graph, &owner->forms, owner->n_forms, sizeof *form, name);
+    const char *copy = form ? form->name : NULL;
+    if (!form || (owner->n_forms &&
+                  rmi_graph_map_put(graph, &graph->build.form_map, op, copy, owner->n_forms) != RM_OK))
         return NULL;
-    form = &owner->forms[owner->n_forms++];
-    if (n) *form = owner->forms[0];
+    if (owner->n_forms++) *form = owner->forms[0];
+    else form->bits = "", form->inplace = RMI_NONE;
     form->name = copy;
     form->parts = NULL;
     form->n_parts = form->own_parts = 0;
-    if (n) return form;
-    form->bits = "";
-    form->inplace = RMI_NONE;
     return form;
 }
 
 /* One part more of the form's own; NULL: no memory. */
 RMI_FN rmi_part *rmi_graph_new_part(rm_graph *graph, rmi_form *form, const char *name)
 {
-    rmi_part *part;
-    if (rmi_graph_one_more(graph, (void **)&form->parts, form->own_parts, sizeof *part) != RM_OK) return NULL;
-    part = &form->parts[form->own_parts];
-    if (rmi_graph_string(graph, name, &part->name) != RM_OK) return NULL;
-    form->n_parts = ++form->own_parts;
+    rmi_part *part = (rmi_part *)rmi_graph_append(graph, &form->parts, form->own_parts, sizeof *part, name);
+    if (part) form->n_parts = ++form->own_parts;
     return part;
 }
 
@@ -2106,66 +2099,57 @@ typedef struct rmi_making { /* a form of an op that is made by a kind */
     rmi_form *form;
 } rmi_making;
 
-/* Does a mask of the kind name only what is allowed there and what the op has? A bit beyond is a slip of the pen that
-   would silently do nothing. */
-RMI_FN rm_result rmi_graph_mask(const rmi_making *m, const char *what, uint64_t mask, uint64_t allowed)
+/* The tensors of the op that a mask of the kind names, each once; the last bits stand for all operands from theirs on.
+   A bit beyond what is allowed there and what the op has is a slip of the pen that would silently do nothing. */
+RMI_FN rm_result rmi_graph_list(const rmi_making *m, const char *what, uint64_t mask, uint64_t allowed, rmi_list *list)
 {
-    uint32_t bit;
+    const rmi_list *in = &m->op->in, *out = &m->op->out;
+    uint32_t i;
     if (mask & ~allowed)
         return RMI_WRONG(m->graph, "op %s: kind '%s' has a bit in its mask '%s' that means nothing there; see rm_kind",
                          m->op->name, m->kind->name, what);
-    mask &= RMI_IN_BITS | RMI_OUT_BITS;
-    for (bit = 0; mask >> bit; bit++) {
-        uint32_t i = bit % 32, n = bit < 32 ? m->op->in.n : m->op->out.n;
-        if ((mask >> bit & 1) && i >= n)
-            return RMI_WRONG(m->graph, bit < 32 ? "op %s: kind '%s' names RM_IN(%u) in '%s', but the op has %u "
-                             "inputs; give the input or correct the kind" : "op %s: kind '%s' names RM_OUT(%u) in "
-                             "'%s', but the op has %u outputs; give its size or correct the kind", m->op->name,
-                             m->kind->name, (uint64_t)i, what, (uint64_t)n);
+    RMI_TRY(rmi_graph_new_list(m->graph, list, mask ? (size_t)in->n + out->n : 0));
+    for (i = 0; i < 64; i++) {
+        uint32_t n = i < 32 ? in->n : out->n;
+        if (!(mask & (RMI_IN_BITS | RMI_OUT_BITS) & (uint64_t)1 << i) || i % 32 < n) continue;
+        return RMI_WRONG(m->graph, i < 32 ? "op %s: kind '%s' names RM_IN(%u) in '%s', but the op has %u inputs; give "
+                         "the input or correct the kind" : "op %s: kind '%s' names RM_OUT(%u) in '%s', but the op has "
+                         "%u outputs; give its size or correct the kind", m->op->name, m->kind->name,
+                         (uint64_t)i % 32, what, (uint64_t)n);
     }
+    for (i = 0; i < in->n; i++)
+        if (mask & RM_IN(i)) rmi_list_put_once(list, in->at[i]);
+    for (i = 0; i < out->n; i++)
+        if (mask & RM_OUT(i)) rmi_list_put_once(list, out->at[i]);
     return RM_OK;
 }
 
-/* The tensors of the op that a right mask names, each once; the last bits stand for all operands from theirs on. */
-RMI_FN rm_result rmi_graph_list(const rmi_making *m, uint64_t mask, rmi_list *list)
+/* The first tensor that a mask names, or RMI_NONE. */
+RMI_FN rm_result rmi_graph_first(const rmi_making *m, const char *what, uint64_t mask, uint64_t allowed,
+                                 uint32_t *tensor)
 {
-    uint32_t i;
-    RMI_TRY(rmi_graph_new_list(m->graph, list, mask ? (size_t)m->op->in.n + m->op->out.n : 0));
-    for (i = 0; i < m->op->in.n; i++)
-        if (mask & RM_IN(i)) rmi_list_put_once(list, m->op->in.at[i]);
-    for (i = 0; i < m->op->out.n; i++)
-        if (mask & RM_OUT(i)) rmi_list_put_once(list, m->op->out.at[i]);
+    rmi_list list;
+    RMI_TRY(rmi_graph_list(m, what, mask, allowed, &list));
+    *tensor = list.n ? list.at[0] : RMI_NONE;
     return RM_OK;
 }
 
-/* The single tensor of a right mask of one bit; RMI_NONE if that is none of an operand. */
-RMI_FN uint32_t rmi_graph_single(const rmi_making *m, uint64_t mask)
-{
-    uint32_t bit = 0;
-    if (!(mask & (RMI_IN_BITS | RMI_OUT_BITS))) return RMI_NONE;
-    while (!(mask >> bit & 1)) bit++;
-    return bit < 32 ? m->op->in.at[bit] : m->op->out.at[bit - 32];
-}
-
-/* The single tensor of a mask that allows one input; RMI_NONE for 0. */
+/* The single input that a mask names; RMI_NONE for 0. */
 RMI_FN rm_result rmi_graph_one_input(const rmi_making *m, const char *what, uint64_t mask, uint32_t *tensor)
 {
-    *tensor = RMI_NONE;
-    RMI_TRY(rmi_graph_mask(m, what, mask, RMI_IN_BITS));
-    if (mask & (mask - 1))
-        return RMI_WRONG(m->graph, "op %s: kind '%s' names several inputs in '%s'; it takes one RM_IN", m->op->name,
-                         m->kind->name, what);
-    *tensor = rmi_graph_single(m, mask);
-    return RM_OK;
+    RMI_TRY(rmi_graph_first(m, what, mask, RMI_IN_BITS, tensor));
+    if (!(mask & (mask - 1))) return RM_OK;
+    return RMI_WRONG(m->graph, "op %s: kind '%s' names several inputs in '%s'; it takes one RM_IN", m->op->name,
+                     m->kind->name, what);
 }
 
 /* What a backward reads, by a mask of the kind: tensors into a list, and whether it reads saved. */
 RMI_FN rm_result rmi_graph_needs(const rmi_making *m, const char *what, uint64_t mask, rmi_list *needs, uint32_t *saved)
 {
-    if (!mask) mask = RMI_NEEDS_BITS;
-    else RMI_TRY(rmi_graph_mask(m, what, mask & ~RM_NOTHING, RMI_NEEDS_BITS));
+    uint64_t ins = ((uint64_t)1 << rmi_min(m->op->in.n, 32)) - 1, outs = ((uint64_t)1 << rmi_min(m->op->out.n, 25)) - 1;
+    if (!mask) mask = RM_SAVED | ins | outs << 32; /* all that there is */
     *saved = (mask & RM_SAVED) != 0;
-    return rmi_graph_list(m, mask, needs);
+    return rmi_graph_list(m, what, mask & ~RM_NOTHING, RMI_NEEDS_BITS, needs);
 }
 
 /* The gradients that may be written over other bytes, by the kind. */
@@ -2182,11 +2166,11 @@ RMI_FN rm_result rmi_graph_overs(const rmi_making *m)
         rmi_over *over = &form->overs[form->n_overs];
         uint64_t from = given->bytes_of;
         RMI_TRY(rmi_graph_one_input(m, "over.grad_of", given->grad_of, &over->grad_of));
-        if (from && !(from & (from - 1))) RMI_TRY(rmi_graph_mask(m, "over.bytes_of", from & ~RM_DOUT, RMI_NEEDS_BITS));
-        else return RMI_WRONG(m->graph, "op %s: kind '%s': over.bytes_of takes one of RM_DOUT, RM_SAVED, RM_IN(i), "
-                              "RM_OUT(i)", m->op->name, m->kind->name);
+        if (!from || (from & (from - 1)))
+            return RMI_WRONG(m->graph, "op %s: kind '%s': over.bytes_of takes one of RM_DOUT, RM_SAVED, RM_IN(i), "
+                             "RM_OUT(i)", m->op->name, m->kind->name);
+        RMI_TRY(rmi_graph_first(m, "over.bytes_of", from & ~RM_DOUT, RMI_NEEDS_BITS, &over->tensor));
         over->what = from == RM_DOUT ? RMI_OVER_DOUT : from == RM_SAVED ? RMI_OVER_SAVED : RMI_OVER_TENSOR;
-        over->tensor = rmi_graph_single(m, from);
     }
     return RM_OK;
 }
@@ -2206,10 +2190,9 @@ RMI_FN rm_result rmi_graph_parts(const rmi_making *m)
         if (!rmi_graph_name_ok(name))
             return RMI_WRONG(m->graph, "op %s: part %u of kind '%s' has no usable name; give it one ('dx')",
                              m->op->name, (uint64_t)i, m->kind->name);
-        RMI_TRY(rmi_graph_mask(m, "part.grads", given->grads, RMI_IN_BITS));
         part = rmi_graph_new_part(m->graph, m->form, name);
         if (!part) return m->graph->sticky.result;
-        RMI_TRY(rmi_graph_list(m, given->grads, &part->grads));
+        RMI_TRY(rmi_graph_list(m, "part.grads", given->grads, RMI_IN_BITS, &part->grads));
         RMI_TRY(rmi_graph_needs(m, "part.needs", given->needs, &part->needs, &part->needs_saved));
         part->bwd = ns == RM_FREE_NS ? 0 : ns;
         part->bwd_by = ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
@@ -2480,11 +2463,9 @@ RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm
     RMI_TRY(rmi_graph_make_form(&m));
     RMI_TRY(rmi_graph_copy_args(graph, desc->arg, desc->farg, &op->arg, &op->farg));
     RMI_TRY(rmi_graph_one_input(&m, "view", kind->view, &op->view));
-    RMI_TRY(rmi_graph_mask(&m, "share_grad", kind->share_grad, RMI_IN_BITS));
-    RMI_TRY(rmi_graph_mask(&m, "mutates", kind->mutates, RMI_IN_BITS));
-    RMI_TRY(rmi_graph_list(&m, kind->share_grad, &op->share));
+    RMI_TRY(rmi_graph_list(&m, "share_grad", kind->share_grad, RMI_IN_BITS, &op->share));
     rmi_graph_drop_repeated(&op->in, &op->share);
-    RMI_TRY(rmi_graph_list(&m, kind->mutates, &op->mutates));
+    RMI_TRY(rmi_graph_list(&m, "mutates", kind->mutates, RMI_IN_BITS, &op->mutates));
     *output = op->out.at[0];
     return RM_OK;
 }
@@ -2521,14 +2502,10 @@ RMI_FN int rmi_graph_has_barrier(const rm_graph *graph, const char *name)
 /* One more barrier, which has no callback yet; NULL: no memory. */
 RMI_FN rmi_barrier *rmi_graph_new_barrier(rm_graph *graph, const char *name, uint64_t ns)
 {
-    rmi_barrier *barrier;
-    if (!RMI_GROW(&graph->mem, graph->barriers, graph->build.cap_barriers, (size_t)graph->n_barriers + 1)) {
-        rmi_graph_memory(graph);
-        return NULL;
-    }
-    barrier = &graph->barriers[graph->n_barriers];
+    rmi_barrier *barrier =
+        (rmi_barrier *)rmi_graph_append(graph, &graph->barriers, graph->n_barriers, sizeof *barrier, name);
+    if (!barrier) return NULL;
     barrier->ns = ns;
-    if (rmi_graph_string(graph, name, &barrier->name) != RM_OK) return NULL;
     graph->n_barriers++;
     return barrier;
 }
@@ -2538,13 +2515,8 @@ RMI_FN rmi_barrier *rmi_graph_new_barrier(rm_graph *graph, const char *name, uin
 /* A mark of a block's begin, or with name NULL of an end; NULL: no memory. */
 RMI_FN rmi_mark *rmi_graph_mark(rm_graph *graph, const char *name)
 {
-    rmi_mark *mark;
-    if (!RMI_GROW(&graph->mem, graph->marks, graph->build.cap_marks, (size_t)graph->n_marks + 1)) {
-        rmi_graph_memory(graph);
-        return NULL;
-    }
-    mark = &graph->marks[graph->n_marks];
-    if (name && rmi_graph_string(graph, name, &mark->name) != RM_OK) return NULL;
+    rmi_mark *mark = (rmi_mark *)rmi_graph_append(graph, &graph->marks, graph->n_marks, sizeof *mark, name);
+    if (!mark) return NULL;
     mark->op = graph->n_ops;
     mark->prefix_n = graph->build.prefix_n;
     graph->n_marks++;
@@ -2598,16 +2570,6 @@ RMI_FN uint32_t rmi_graph_version_for(const rm_graph *graph, uint32_t tensor, ui
     return rmi_lower_bound_u32(graph->tensors[tensor].mutators.at, graph->tensors[tensor].mutators.n, op);
 }
 
-/* Bytes that a run of a form reads and writes. */
-RMI_FN uint64_t rmi_graph_touched(const rm_graph *graph, const rmi_op *op, const rmi_form *form)
-{
-    uint64_t sum = form->saved;
-    uint32_t i;
-    for (i = 0; i < op->in.n; i++) sum = rmi_add(sum, graph->tensors[op->in.at[i]].bytes);
-    for (i = 0; i < op->out.n; i++) sum = rmi_add(sum, graph->tensors[op->out.at[i]].bytes);
-    return sum;
-}
-
 /* Is a time of op, in any form, or of an update of t a guess? */
 RMI_FN int rmi_graph_op_guessed(const rmi_op *op)
 {
@@ -2633,11 +2595,14 @@ RMI_FN void rmi_graph_estimate(rm_graph *graph)
     graph->costs.estimated = graph->costs.measured = 0;
     for (i = 0; i < graph->n_ops; i++) {
         rmi_op *op = &graph->ops[i];
+        uint64_t bytes = 0; /* that a run reads and writes, but for what it saves */
         uint32_t measured = 0;
+        for (k = 0; k < op->in.n; k++) bytes = rmi_add(bytes, graph->tensors[op->in.at[k]].bytes);
+        for (k = 0; k < op->out.n; k++) bytes = rmi_add(bytes, graph->tensors[op->out.at[k]].bytes);
         graph->costs.estimated += (uint32_t)rmi_graph_op_guessed(op);
         for (k = 0; k < op->n_forms; k++) {
             rmi_form *form = &op->forms[k];
-            uint64_t ns = op->view == RMI_NONE ? 1000 + rmi_graph_touched(graph, op, form) / 10 : 0;
+            uint64_t ns = op->view == RMI_NONE ? 1000 + rmi_add(bytes, form->saved) / 10 : 0;
             measured |= form->fwd_by == RMI_COST_MEASURED;
             if (form->fwd_by == RMI_COST_GUESSED) form->fwd = ns;
             if (form->again_by == RMI_COST_GUESSED) form->again = ns;
@@ -2762,7 +2727,7 @@ RMI_FN rm_result rmi_graph_check_parts(rm_graph *graph, const rmi_op *op, const 
 }
 
 /* Forms without parts of their own have those of the op, with costs of their own; an op without parts has one, the
-   whole backward. */
+   whole backward. All are checked. */
 RMI_FN rm_result rmi_graph_seal_parts(rm_graph *graph, rmi_op *op)
 {
     uint32_t k;
@@ -2785,6 +2750,7 @@ RMI_FN rm_result rmi_graph_seal_parts(rm_graph *graph, rmi_op *op)
             whole->bwd_by = form->bwd_by;
         }
     }
+    for (k = 0; k < op->n_forms; k++) RMI_TRY(rmi_graph_check_parts(graph, op, &op->forms[k]));
     return RM_OK;
 }
 
@@ -2808,16 +2774,6 @@ RMI_FN rm_result rmi_graph_check_view(rm_graph *graph, const rmi_op *op)
     return RM_OK;
 }
 
-/* Is an op right, with all its forms? */
-RMI_FN rm_result rmi_graph_check_op(rm_graph *graph, rmi_op *op)
-{
-    uint32_t k;
-    if (op->view != RMI_NONE) RMI_TRY(rmi_graph_check_view(graph, op));
-    RMI_TRY(rmi_graph_seal_parts(graph, op));
-    for (k = 0; k < op->n_forms; k++) RMI_TRY(rmi_graph_check_parts(graph, op, &op->forms[k]));
-    return RM_OK;
-}
-
 /* Does the backward of op number i, if it reads that const (or a view of it), want it as it is before a later op
    changes it? What the op changes itself it may read in any version, for its results do not depend on that. */
 RMI_FN int rmi_graph_early(const rm_graph *graph, uint32_t i, uint32_t tensor)
@@ -2837,14 +2793,6 @@ RMI_FN void rmi_graph_seal_early(rm_graph *graph)
             }
 }
 
-/* `sum` and n quantities but those that are not there. */
-RMI_FN uint64_t rmi_graph_sum(uint64_t sum, const uint64_t *quantity, uint32_t n)
-{
-    for (; n--; quantity++)
-        if (*quantity != RMI_INF) sum = rmi_add(sum, *quantity);
-    return sum;
-}
-
 /* No sum of sizes, of times of a step may leave 62 bits: later rooms then need no checks. */
 RMI_FN rm_result rmi_graph_check_sums(rm_graph *graph)
 {
@@ -2853,9 +2801,11 @@ RMI_FN rm_result rmi_graph_check_sums(rm_graph *graph)
     for (i = 0; i < graph->n_tensors; i++) {
         const rmi_tensor *tensor = &graph->tensors[i];
         const uint64_t sizes[] = {tensor->bytes, tensor->grad_bytes, tensor->state_bytes, tensor->opt_ws};
-        const uint64_t times[] = {tensor->opt, tensor->opt_host, tensor->reduce};
-        bytes = rmi_graph_sum(bytes, sizes, 4);
-        ns = rmi_graph_sum(ns, times, 3);
+        const uint64_t times[] = {tensor->opt, tensor->opt_host, tensor->reduce, 0};
+        for (k = 0; k < 4; k++) {
+            bytes = rmi_add(bytes, sizes[k]);
+            if (times[k] != RMI_INF) ns = rmi_add(ns, times[k]);
+        }
     }
     for (i = 0; i < graph->n_ops; i++)
         for (k = 0; k < graph->ops[i].n_forms; k++) {
@@ -2887,7 +2837,10 @@ RMI_FN rm_result rmi_graph_seal(rm_graph *graph)
                          graph->marks[graph->build.open[graph->build.n_open - 1]].name);
     RMI_TRY(rmi_graph_seal_grads(graph));
     RMI_TRY(rmi_graph_seal_consts(graph));
-    for (i = 0; i < graph->n_ops; i++) RMI_TRY(rmi_graph_check_op(graph, &graph->ops[i]));
+    for (i = 0; i < graph->n_ops; i++) {
+        if (graph->ops[i].view != RMI_NONE) RMI_TRY(rmi_graph_check_view(graph, &graph->ops[i]));
+        RMI_TRY(rmi_graph_seal_parts(graph, &graph->ops[i]));
+    }
     rmi_graph_seal_early(graph);
     rmi_graph_estimate(graph);
     RMI_TRY(rmi_graph_check_sums(graph));
@@ -4229,8 +4182,8 @@ RMI_FN rm_result rmi_sim_write(rmi_sim *s, rmi_run run, uint32_t buf, rmi_conten
 /* Is that much allocated for a buffer? */
 RMI_FN int rmi_sim_has_room(const rmi_sim *s, uint32_t buf, uint64_t bytes)
 {
-    const rmi_stretch *str = &s->str[s->held[0][buf].stretch];
-    return s->held[0][buf].stretch != RMI_NONE && str->hi - str->lo >= bytes;
+    uint32_t str = s->held[0][buf].stretch;
+    return str != RMI_NONE && s->str[str].hi - s->str[str].lo >= bytes;
 }
 
 /* All that a run reads and writes: is it there? What a forward saves counts only where there is room for it. */
@@ -13800,10 +13753,6 @@ typedef struct rmi_off_copy {
     uint64_t ns, start, end;
 } rmi_off_copy;
 
-/* How a value is moved: 0: where the gap has time for both copies, as early and as late as can be; 1: always, so many runs after it
-   is ready, its bytes free so many runs after the last use, back so many runs before the need. */
-typedef struct rmi_off_trip { uint8_t always, wait, hold, lead; } rmi_off_trip;
-
 typedef struct rmi_off_job { /* of the host lane: an addition, or an update */
     uint64_t ready;
     uint32_t id, pos; /* copy (param); not before this run */
@@ -13826,8 +13775,6 @@ typedef struct rmi_off_model {
     uint8_t *edge;                    /* by buffer: given by another step's program: 1 on the device, 2 in host memory; 0: free */
     const rmi_home *given;
     size_t n_given;
-    rmi_off_trip *trip;               /* by buffer, of values */
-    int forces;                       /* trips are looked at */
     int waiting;                      /* gradients of an accumulation wait while this forward runs */
     uint64_t ease;                    /* parts of 1024 that copies in begin earlier by than they must, if the lane has the time */
     int steady;                       /* other programs come before and after: no copy crosses the step's edge */
@@ -13933,7 +13880,6 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
     m->host_end = RMI_NEW(m->mem, uint64_t, g->n_tensors);
     m->host_pos = RMI_NEW(m->mem, uint32_t, g->n_tensors);
     m->best_host = RMI_NEW(m->mem, uint8_t, g->n_tensors);
-    m->trip = RMI_NEW(m->mem, rmi_off_trip, n);
     m->jobs = RMI_NEW(m->mem, rmi_off_job, 2 * (size_t)g->n_tensors);
     m->heap = RMI_NEW(m->mem, uint32_t, 2 * (size_t)g->n_tensors);
     m->host_order = RMI_NEW(m->mem, uint32_t, g->n_tensors);
@@ -13941,7 +13887,7 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
     m->updated = RMI_NEW(m->mem, uint64_t, 2 * (size_t)g->n_tensors);
     if (!m->room || !m->out_ns || !m->in_ns || !m->add_ns || !m->of || !m->lasting || !m->kind || !m->root || !m->mode ||
         !m->best_mode || !m->fixed || !m->there || !m->wanted || !m->cur || !m->edge || !m->host_update || !m->host_end ||
-        !m->host_pos || !m->best_host || !m->trip || !m->jobs || !m->heap || !m->host_order || !m->served || !m->updated)
+        !m->host_pos || !m->best_host || !m->jobs || !m->heap || !m->host_order || !m->served || !m->updated)
         return RM_ERROR_MEMORY;
     for (b = 0; b < n; b++) {
         rmi_buf_kind kind = rmi_low_kind(g, b, &i);
@@ -14178,9 +14124,9 @@ RMI_FN void rmi_off_ask_all(rmi_off_model *m)
             continue;
         }
         if (kind == RMI_BUF_GRAD || m->mode[s->buf] != RMI_OFF_OUT || !s->after ||
-            (!m->trip[s->buf].always && s->gap < m->out_ns[s->buf] + m->in_ns[s->buf]))
+            s->gap < m->out_ns[s->buf] + m->in_ns[s->buf])
             continue;
-        s->out = rmi_off_ask(m, RMI_COPY_OUT, i, (uint32_t)rmi_min(s->first + m->trip[s->buf].wait, s->after - 1));
+        s->out = rmi_off_ask(m, RMI_COPY_OUT, i, s->first);
         s->in = rmi_off_ask(m, RMI_COPY_IN, i, s->after);
     }
 }
@@ -14521,23 +14467,6 @@ RMI_FN uint64_t rmi_off_stretch(rmi_off_model *m, uint64_t most, uint64_t idle)
     return most - m->compute_ns;
 }
 
-/* Values whose trips are given leave the device and come back as these say; the computation may wait. */
-RMI_FN void rmi_off_hurry(rmi_off_model *m)
-{
-    uint32_t i, w;
-    for (i = 0; i < m->n_inst; i++) {
-        rmi_off_inst *s = &m->inst[i];
-        rmi_buf_kind kind = rmi_off_kind(m, s->buf, &w);
-        rmi_off_copy *out = s->out ? &m->copy[s->out - 1] : NULL, *in = s->in ? &m->copy[s->in - 1] : NULL;
-        const rmi_off_trip *x = &m->trip[s->buf];
-        if (!out || !in || !x->always || kind == RMI_BUF_GRAD || kind == RMI_BUF_STATE ||
-            (kind == RMI_BUF_VALUE && m->g->tensors[w].kind == RMI_PARAM))
-            continue;
-        out->at = (uint32_t)rmi_min(rmi_max(m->said[s->out - 1], s->before) + x->hold, in->pos - 1);
-        in->at = in->pos > out->at + x->lead ? in->pos - x->lead : out->at + 1;
-    }
-}
-
 /* A copy for a gap that the copies themselves fill: it is not made. */
 RMI_FN int rmi_off_idle(const rmi_off_model *m, const rmi_off_copy *c)
 {
@@ -14648,7 +14577,6 @@ RMI_FN uint64_t rmi_off_eval(rmi_off_model *m, uint64_t enough)
         if (!may || !m->late_ns || m->steady) break;
         idle = m->late_ns; /* who waits anyway can wait for this */
     }
-    if (m->forces) rmi_off_hurry(m);
     rmi_off_memory(m);
     return most;
 }
@@ -17978,7 +17906,7 @@ RMI_FN void rmi_search_once(rmi_search *s)
         if (rmi_random(&s->random, sum) < move->weight) pick = i;
     }
     if (pick == RMI_NONE) return;
-    s->cost.work += s->current.n / 8;
+    s->cost.work += s->current.n / 8 + 1;
     rmi_search_copy_choices(s->step, &s->current, &s->candidate);
     rmi_search_clear(s);
     if (!rmi_search_moves[pick].propose(s)) return;
@@ -18097,7 +18025,6 @@ typedef struct rmi_planner {
 
 #define RMI_PLAN_WORK ((uint64_t)28000000) /* of a search: about a second with all that comes before */
 #define RMI_PLAN_QUICK_WORK 2000000u /* of preset hilp's */
-#define RMI_PLAN_SMALL 64u /* ops: here no cycles are raced or kept cold */
 #define RMI_PLAN_FAR 50000u /* ppm: a plan that far from its bound may be a poor one */
 #define RMI_PLAN_BOUND_WORK ((uint64_t)20000000) /* of a lower bound: some 50 ms at most */
 
@@ -19575,149 +19502,6 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     return rmi_plan_pack_moved(w, s, budget, *evals, mode, host);
 }
 
-/* Few values: every choice of all of them whose runs alone do not last too long, by the referee's clock; what persists stays as
-   decided. Copies in time; then, where live bytes allow it, in every timing of one trip after the other while that helps: a run
-   that waits for a copy out to end may cost less than another run made again. */
-#define RMI_PLAN_FEW 7u
-#define RMI_PLAN_TRIES 40000u     /* runs of programs with trips */
-#define RMI_PLAN_TIMINGS 1000000u /* runs of lists without addresses */
-#define RMI_PLAN_UNPLACED 16u     /* programs that get no addresses; the others are tried with less effort for these */
-#define RMI_PLAN_SPAN 16u         /* runs that a copy is shifted by, below 256 */
-typedef struct rmi_plan_few {
-    rmi_off_search *s;
-    uint64_t budget;
-    uint64_t work; /* the most runs of programs, and of lists */
-    uint32_t n, tries, timings, unplaced, buf[RMI_PLAN_FEW], span[RMI_PLAN_FEW]; /* span: runs between the value's first and its need */
-} rmi_plan_few;
-
-/* The decisions of now as a candidate. *rank: its time, or RMI_MAX and the bytes too many. */
-RMI_FN rm_result rmi_plan_try_timing(rmi_planner *w, rmi_plan_few *f, uint64_t *rank)
-{
-    const rmi_off_model *m = f->s->m;
-    uint64_t size = m->limit;
-    rm_result r;
-    f->timings += m->n + 1;
-    rmi_off_look(f->s->m);
-    *rank = RMI_INF;
-    if (m->host_bytes > m->host_limit || (w->best.n && m->ns >= w->best.fig.time_ns)) return RM_OK;
-    if (m->peak <= m->limit) {
-        uint64_t effort = w->effort;
-        f->tries += m->forces ? m->n : 0;
-        w->quick = m->forces || f->unplaced >= RMI_PLAN_UNPLACED;
-        w->effort = w->quick ? RMI_PLAN_EFFORT / 50 : RMI_PLAN_EFFORT / 2;
-        r = rmi_plan_try_moved(w, f->s, f->budget, &size);
-        w->quick = 0;
-        w->effort = effort;
-        if (r != RM_OK) return r;
-        f->unplaced += size > f->budget;
-    } else size = m->peak;
-    *rank = size > f->budget ? rmi_add(RMI_MAX / 2, size - f->budget) : w->tried.fig.time_ns;
-    return RM_OK;
-}
-
-RMI_FN int rmi_plan_may_time(const rmi_plan_few *f)
-{
-    return f->tries < rmi_min(f->work, RMI_PLAN_TRIES) && f->timings < rmi_min(f->work, RMI_PLAN_TIMINGS);
-}
-
-RMI_FN rm_result rmi_plan_time_trips(rmi_planner *w, rmi_plan_few *f)
-{
-    rmi_off_model *m = f->s->m;
-    uint64_t rank, best;
-    uint32_t i, k;
-    int better = 1;
-    RMI_TRY(rmi_plan_try_timing(w, f, &best));
-    if (best > RMI_MAX / 2) return RM_OK;
-    memset(f->span, 0, sizeof f->span);
-    for (k = 0; k < m->n_inst; k++)
-        for (i = 0; i < f->n; i++)
-            if (m->inst[k].buf == f->buf[i] && m->inst[k].in)
-                f->span[i] = (uint32_t)rmi_min(m->inst[k].after - m->inst[k].first, RMI_PLAN_SPAN);
-    while (better && best != RMI_INF)
-        for (i = 0, better = 0; i < f->n; i++) {
-            rmi_off_trip *x = &m->trip[f->buf[i]], kept = *x;
-            for (k = 0; k < f->span[i] * f->span[i] * f->span[i] && rmi_plan_may_time(f) && !w->stop.stopped; k++) {
-                x->wait = (uint8_t)(k % f->span[i]);
-                x->hold = (uint8_t)(k / f->span[i] % f->span[i]);
-                x->lead = (uint8_t)(k / f->span[i] / f->span[i]);
-                if (x->wait + x->hold + x->lead >= (int)f->span[i]) continue; /* as with less */
-                RMI_TRY(rmi_plan_try_timing(w, f, &rank));
-                if (rank >= best) continue;
-                best = rank;
-                kept = *x;
-                better = 1;
-            }
-            *x = kept;
-        }
-    return RM_OK;
-}
-
-/* Takes choice `code`; timed: with trips. 0: it is none, or as without trips. */
-RMI_FN int rmi_plan_choose_few(rmi_plan_few *f, const uint32_t *items, uint32_t code, int timed)
-{
-    rmi_off_model *m = f->s->m;
-    uint32_t i, out = 0;
-    for (i = 0; i < f->n; i++, code /= 3) {
-        uint8_t mode = (uint8_t)(code % 3);
-        if (!rmi_off_may(f->s, &f->s->items[items[i]], mode)) return 0;
-        m->mode[f->buf[i]] = mode;
-        memset(&m->trip[f->buf[i]], 0, sizeof *m->trip);
-        m->trip[f->buf[i]].always = timed && mode == RMI_OFF_OUT;
-        out |= mode == RMI_OFF_OUT;
-    }
-    return out || !timed;
-}
-
-RMI_FN rm_result rmi_plan_exhaust_few(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
-{
-    rmi_off_model *m = s->m;
-    uint32_t i, code, all = 1, items[RMI_PLAN_FEW];
-    uint64_t rank, *ns;
-    rm_result r = RM_OK;
-    rmi_plan_few f;
-    memset(&f, 0, sizeof f);
-    f.s = s;
-    f.budget = m->limit = budget;
-    f.work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_MAX;
-    for (i = 0; i < s->n; i++)
-        if (!s->items[i].lasting) {
-            items[f.n] = i;
-            f.buf[f.n++] = s->items[i].buf;
-            all *= 3;
-        }
-    if (!(ns = RMI_NEW(mem, uint64_t, all))) return RM_ERROR_MEMORY;
-    for (code = 0; code < all && r == RM_OK && !w->stop.stopped; code++) {
-        ns[code] = RMI_INF;
-        if (f.timings > f.work || !rmi_plan_choose_few(&f, items, code, 0)) continue;
-        r = rmi_plan_try_timing(w, &f, &rank);
-        ns[code] = m->start[m->n];
-    }
-    m->forces = 1;
-    while (r == RM_OK && !w->stop.stopped && rmi_plan_may_time(&f)) { /* those whose runs take least time first */
-        for (i = code = 0; i < all; i++)
-            if (ns[i] < ns[code]) code = i;
-        if (ns[code] == RMI_INF || (w->best.n && ns[code] >= w->best.fig.time_ns)) break;
-        ns[code] = RMI_INF;
-        if (rmi_plan_choose_few(&f, items, code, 1)) r = rmi_plan_time_trips(w, &f);
-    }
-    m->forces = 0;
-    memset(m->trip, 0, m->n_buf * sizeof *m->trip);
-    return r;
-}
-
-/* What persists as decided; then all of it on the device. */
-RMI_FN rm_result rmi_plan_exhaust_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
-{
-    uint32_t i, few = 0;
-    for (i = 0; i < s->n; i++) few += !s->items[i].lasting;
-    if (few > RMI_PLAN_FEW) return RM_OK;
-    rmi_off_take_best(s);
-    RMI_TRY(rmi_plan_exhaust_few(w, mem, s, budget));
-    if (w->given || w->stop.stopped || (w->best.n && rmi_plan_within(w, 0))) return RM_OK;
-    RMI_TRY(rmi_off_cook(s, mem, &w->p->shape, RMI_OFF_ALL_KEPT, 0, 0, 0));
-    return rmi_plan_exhaust_few(w, mem, s, budget);
-}
-
 /* The plain plans. The smallest is tried even if it does not seem to fit when nothing else does: it says what does. */
 RMI_FN rm_result rmi_plan_recipes(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
 {
@@ -19777,8 +19561,6 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, int bound)
         r = rmi_plan_search_moved(w, &mem, &s, budget, i, &evals);
         if (s.found == RMI_INF || (w->best.n && w->best.fig.time_ns <= s.found + s.found / 20)) break;
     }
-    if (r == RM_OK && !w->rush && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped)
-        r = rmi_plan_exhaust_moved(w, &mem, &s, budget); /* once: its choices are of all lists in this order */
     w->effort = 0;
     w->fitted = s.found != RMI_INF;
     rmi_arena_free(&mem);
@@ -19838,6 +19620,8 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
 #define RMI_PLAN_ANNEAL_WORK ((uint64_t)50000000) /* events that are looked at, some 20 ns each */
 #define RMI_PLAN_ANNEAL_LESS 3000u /* but no more than that times the square of the events of everything once */
 #define RMI_PLAN_ANNEAL_HOT 200u   /* the first temperature is the bound of the step's time over that, the last one's a tenth */
+#define RMI_PLAN_ANNEAL_FEW 64u    /* ops: each value is most of what memory there is: hotter, by as much: */
+#define RMI_PLAN_ANNEAL_HOTTER 20u
 #define RMI_PLAN_ANNEAL_MOVES 100u /* where there is work for fewer moves by event, it is cooler by as much, */
 #define RMI_PLAN_ANNEAL_COOLER 16u /* at most by that; */
 #define RMI_PLAN_ANNEAL_COOL 8000u /* the last one's is not below the bound over that */
@@ -19854,7 +19638,7 @@ RMI_FN int rmi_plan_anneals(const rmi_planner *w, uint64_t budget)
 {
     int one = !w->joint && !w->given && !w->apart && !(w->steps & (w->steps - 1)) && rmi_low_has_backward(w->step);
     return !RMI_WITHOUT(anneal) && w->c.passes & RM_PASS_OFFLOAD && w->g->has_link && w->d->host_bytes && one && budget != RMI_INF &&
-           w->g->n_ops > RMI_PLAN_SMALL && w->g->n_ops <= RMI_PLAN_ANNEAL_OPS && !w->c.off && !w->g->fixed_order && !w->d->link_margin_percent;
+           w->g->n_ops <= RMI_PLAN_ANNEAL_OPS && !w->c.off && !w->g->fixed_order && !w->d->link_margin_percent;
 }
 
 /* The search's best schedule as a candidate. *size: what it takes. */
@@ -19910,7 +19694,7 @@ RMI_FN rm_result rmi_plan_anneal_from(rmi_planner *w, rmi_arena *mem, rmi_search
 {
     uint64_t moves = work / (4 * ((uint64_t)s->step->n_once * s->step->n_once + 1)) + 1; /* by event, about */
     uint64_t cooler = rmi_min(rmi_max(RMI_PLAN_ANNEAL_MOVES / moves, 1), RMI_PLAN_ANNEAL_COOLER);
-    uint64_t hot = w->info->bound_ns / (RMI_PLAN_ANNEAL_HOT * cooler);
+    uint64_t hot = w->info->bound_ns / (RMI_PLAN_ANNEAL_HOT * cooler) * (w->g->n_ops > RMI_PLAN_ANNEAL_FEW ? 1 : RMI_PLAN_ANNEAL_HOTTER);
     int fits = 0;
     if (w->best.n) RMI_TRY(rmi_event_read(mem, s->step, &w->best, &s->candidate, s->cost.cap_events, &fits));
     fits = fits && rmi_search_start(s, &s->candidate);
@@ -24856,20 +24640,6 @@ RMI_FN void rmi_exe_events(rm_exec *exec, rmi_exe_prog *on, const rmi_lan_waits 
     }
 }
 
-/* How many calls two steps of a program, and the reads and writes between them, give each lane at most. */
-RMI_FN void rmi_exe_count(rm_exec *exec, const rmi_exe_prog *prog)
-{
-    uint32_t n[RMI_LANES] = {0, 0, 0, 0, 0}, lane, i;
-    size_t k, further = 0;
-    for (k = 0; k < prog->n; k++) n[prog->op[k].lane]++;
-    for (k = 0; k < prog->waits[0].n; k++) n[prog->op[prog->waits[0].wait[k].op].lane]++;
-    for (i = 0; i < exec->n_prog; i++) further = prog->waits[1 + i].n > further ? prog->waits[1 + i].n : further;
-    for (lane = 0; lane < RMI_LANES; lane++) {
-        uint32_t most = n[lane] ? 2 * (n[lane] + (uint32_t)further) + RMI_EXE_CALLS_BETWEEN : 0;
-        if (exec->lanes.calls[lane] < most) exec->lanes.calls[lane] = most;
-    }
-}
-
 /* Waits and events of all programs, alone and after each; mem: for what is needed meanwhile. */
 RMI_FN rm_result rmi_exe_order(rm_exec *exec, rmi_arena *mem, rmi_lan_prog *uses)
 {
@@ -24897,32 +24667,34 @@ RMI_FN rm_result rmi_exe_order(rm_exec *exec, rmi_arena *mem, rmi_lan_prog *uses
         prog[i].waits[0] = uses[i].own;
         rmi_exe_events(exec, &prog[i], &prog[i].waits[0]);
     }
-    for (i = 0; i < exec->n_prog; i++) rmi_exe_count(exec, &prog[i]);
+    for (i = 0; i < exec->n_prog; i++) { /* two steps of it, and the reads and writes between them, give each lane */
+        uint32_t n[RMI_LANES] = {0, 0, 0, 0, 0}, lane;
+        uint64_t further = 0;
+        for (k = 0; k < prog[i].n; k++) n[prog[i].op[k].lane]++;
+        for (k = 0; k < prog[i].waits[0].n; k++) n[prog[i].op[prog[i].waits[0].wait[k].op].lane]++;
+        for (k = 1; k <= exec->n_prog; k++) further = rmi_max(further, prog[i].waits[k].n);
+        for (lane = 0; lane < RMI_LANES; lane++) {
+            uint32_t most = n[lane] ? 2 * (n[lane] + (uint32_t)further) + RMI_EXE_CALLS_BETWEEN : 0;
+            if (exec->lanes.calls[lane] < most) exec->lanes.calls[lane] = most;
+        }
+    }
     return RM_OK;
 }
 
 /* --- creating */
-
-/* Of a call that the plan makes and nobody gave: what is missing, of whom, and the remedy. */
-RMI_FN rm_result rmi_exe_lacks(rm_exec *exec, const rmi_exe_op *op, const char *way, const char *others)
-{
-    const char *name = op->call->op;
-    if (op->run.way <= RMI_BWD)
-        return rmi_exe_refuse(exec, "op %s: its kind '%s' has no %s callback; set rm_kind.%s%s%s", name,
-                              exec->graph->ops[op->run.id].kind_name, way, way,
-                              op->run.way == RMI_BWD ? ", or RM_NOGRAD in its flags"
-                                                     : " (a graph from text can be planned, not run)", others);
-    if (op->run.way == RMI_BARRIER)
-        return rmi_exe_refuse(exec, "barrier %s: it has no callback; pass one to rm_barrier_add%s", name, others);
-    return rmi_exe_refuse(exec, "param %s: it has a time for its update and no callback; set rm_param_desc.%s%s", name,
-                          way, others);
-}
 
 /* Every callback that the plan will call must be there: told now, by name, not in the middle of a step; the first with
    its remedy, then the others, once each, as many as there is room for. */
 RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
 {
     static const char *const ways[] = {"forward", "backward", "update", "update_host", "reduce", "barrier"};
+    static const char *const remedies[] = {
+        "op %s: its kind '%s' has no forward callback; set rm_kind.forward (a graph from text can be planned, not run)",
+        "op %s: its kind '%s' has no backward callback; set rm_kind.backward, or RM_NOGRAD in its flags",
+        "param %s: it has a time for its update and no callback; set rm_param_desc.update",
+        "param %s: it has a time for its update and no callback; set rm_param_desc.update_host",
+        "param %s: set rm_exec_desc.reduce", /* without it none are called */
+        "barrier %s: it has no callback; pass one to rm_barrier_add"};
     char others[RMI_ERR_TEXT / 2], one[RMI_ERR_TEXT / 2];
     const rmi_exe_op *first = NULL;
     uint32_t i;
@@ -24945,7 +24717,9 @@ RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
         }
     if (!first) return RM_OK;
     if (n) others[n - 2] = 0; /* the last comma */
-    return rmi_exe_lacks(exec, first, ways[first->run.way], others);
+    rmi_format(one, sizeof one, remedies[first->run.way], first->call->op,
+               first->run.way <= RMI_BWD ? exec->graph->ops[first->run.id].kind_name : "");
+    return rmi_exe_refuse(exec, "%s%s", one, others);
 }
 
 /* One memory, as large as the largest program needs it, the caller's or the backend's. Offsets of a plan are aligned;
@@ -25068,8 +24842,8 @@ RMI_FN rm_result rmi_exe_load(rm_exec *exec)
     if (result != RM_OK) return rmi_err_memory(&exec->err);
     RMI_TRY(rmi_exe_callbacks(exec));
     RMI_TRY(rmi_exe_reserve(exec));
-    if (arena->bytes && rmi_exe_did(exec, backend->fill(backend->user, arena->at, 0, arena->bytes)))
-        return rmi_exe_backend_failed(exec, "clearing the arena", NULL);
+    if (arena->bytes)
+        RMI_TRY(rmi_exe_needs(exec, backend->fill(backend->user, arena->at, 0, arena->bytes), "clearing the arena", NULL));
     if (exec->lanes.on) RMI_TRY(rmi_exe_sync(exec, "clearing the arena", NULL)); /* before other lanes bring anything */
     if (host->bytes) memset(host->at, 0, (size_t)host->bytes);
     return rmi_exe_tell_alone(exec) == RM_OK ? RM_OK : rmi_err_memory(&exec->err);
@@ -25516,44 +25290,38 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what,
     uint32_t buf, id = rmi_graph_index(t);
     const rmi_tensor *tensor;
     unsigned char *address;
-    const char *name;
-    int spent;
+    const char *why;
+    int input, spent; /* spent: its home holds anything */
     if (!rmi_graph_has(exec->graph, t) || what > RM_STATE)
         return rmi_exe_refuse(exec, "the tensor is none or of another graph, or `what` is not RM_VALUE, RM_GRAD or "
                               "RM_STATE"), (unsigned char *)NULL;
     tensor = &exec->graph->tensors[id];
     buf = rmi_exe_buffer(exec, t, what);
     *bytes = rmi_low_bytes(exec->graph, buf);
-    name = rmi_exe_name(exec, buf);
     address = rmi_exe_home(exec, buf);
-    if (rmi_low_external(exec->graph, buf) && *bytes) {
-        if (!address) rmi_exe_refuse(exec, "%s is the caller's memory and not bound; call rm_exec_bind first", name);
-        return address;
-    }
-    if (rmi_exe_is_input(exec, id) && what == RM_VALUE && !write)
-        return rmi_exe_refuse(exec, "%s is an input: its bytes are used for other things during a step; keep your own "
-                              "copy", name), (unsigned char *)NULL;
-    /* its home holds anything */
+    input = rmi_exe_is_input(exec, id);
     spent = what == RM_GRAD && !write && (exec->course.adrift || (tensor->updates && exec->course.used_up));
-    if (address && !spent) return address;
-    if (!*bytes && tensor->kind != RMI_ACT)
-        return exec->memory[exec->memory[RMI_EXE_ARENA].at ? RMI_EXE_ARENA : RMI_EXE_HOST].at;
-    if (write) rmi_exe_refuse(exec, "%s does not persist between steps: it cannot be written", name);
-    else if (!exec->last)
-        rmi_exe_refuse(exec, "%s: no step has been finished yet that leaves it%s", name,
-                       spent && exec->course.forgotten ? "; it was forgotten (rm_exec_desc.forget)" : "");
-    else {
-        address = rmi_exe_left(exec, id, what, buf);
+    if (rmi_low_external(exec->graph, buf) && *bytes) {
         if (address) return address;
-        rmi_exe_refuse(exec, "%s is not there after this kind of step; %s", name,
-                       rmi_exe_is_input(exec, id) ? "declare the input with RM_INPUT_GRAD"
-                       : what != RM_GRAD          ? "declare it with rm_output_add"
-                       : tensor->kind != RMI_PARAM
-                           ? "only gradients of params and inputs can be read"
-                           : "gradients of params that the library updates are gone then: read them from the update "
-                             "callback");
-    }
-    return NULL;
+        why = " is the caller's memory and not bound; call rm_exec_bind first";
+    } else if (input && what == RM_VALUE && !write)
+        why = " is an input: its bytes are used for other things during a step; keep your own copy";
+    else if (address && !spent) return address;
+    else if (!*bytes && tensor->kind != RMI_ACT)
+        return exec->memory[exec->memory[RMI_EXE_ARENA].at ? RMI_EXE_ARENA : RMI_EXE_HOST].at;
+    else if (write) why = " does not persist between steps: it cannot be written";
+    else if (!exec->last && spent && exec->course.forgotten)
+        why = ": no step has been finished yet that leaves it; it was forgotten (rm_exec_desc.forget)";
+    else if (!exec->last) why = ": no step has been finished yet that leaves it";
+    else if ((address = rmi_exe_left(exec, id, what, buf)) != NULL) return address;
+    else if (input) why = " is not there after this kind of step; declare the input with RM_INPUT_GRAD";
+    else if (what != RM_GRAD) why = " is not there after this kind of step; declare it with rm_output_add";
+    else if (tensor->kind != RMI_PARAM)
+        why = " is not there after this kind of step; only gradients of params and inputs can be read";
+    else
+        why = " is not there after this kind of step; gradients of params that the library updates are gone then: read "
+              "them from the update callback";
+    return rmi_exe_refuse(exec, "%s%s", rmi_exe_name(exec, buf), why), (unsigned char *)NULL;
 }
 
 /* The same for bytes of it from `offset` on. */
@@ -25586,12 +25354,15 @@ RMI_FN int rmi_exe_carry(rm_exec *exec, void *to, const void *from, uint64_t byt
            rmi_exe_did(exec, backend->sync(backend->user));
 }
 
-/* Bytes of a buffer from `offset` on, to all its homes, or to the caller's memory. */
-RMI_FN int rmi_exe_put_home(rm_exec *exec, uint32_t buf, uint64_t offset, const void *from, uint64_t bytes)
+/* Bytes of a buffer from `offset` on, to all its homes, or to the caller's memory; what: for a message. */
+RMI_FN rm_result rmi_exe_put_home(rm_exec *exec, uint32_t buf, uint64_t offset, const void *from, uint64_t bytes,
+                                  const char *what)
 {
     const rmi_exe_memory *host = &exec->memory[RMI_EXE_HOST];
+    unsigned char *home = rmi_exe_home(exec, buf) + (size_t)offset;
     if (rmi_exe_twice(exec, buf)) memcpy(host->at + (size_t)(host->home[buf] + offset), from, (size_t)bytes);
-    return rmi_exe_carry(exec, rmi_exe_home(exec, buf) + (size_t)offset, from, bytes, RM_LANE_H2D);
+    if (!rmi_exe_carry(exec, home, from, bytes, RM_LANE_H2D)) return RM_OK;
+    return rmi_exe_backend_failed(exec, what, rmi_exe_name(exec, buf));
 }
 
 /* Bytes of the caller's to where a buffer persists, from `offset` on. With lanes an input goes through the compute
@@ -25602,8 +25373,7 @@ RMI_FN rm_result rmi_exe_put(rm_exec *exec, uint32_t buf, uint64_t offset, const
         exec->memory[RMI_EXE_ARENA].home[buf] != RMI_INF && !rmi_exe_twice(exec, buf))
         return rmi_exe_broken(exec, rmi_exe_feed(exec, rmi_exe_home(exec, buf) + (size_t)offset, from, bytes));
     RMI_TRY(rmi_exe_drain(exec));
-    if (rmi_exe_put_home(exec, buf, offset, from, bytes))
-        return rmi_exe_backend_failed(exec, "writing", rmi_exe_name(exec, buf));
+    RMI_TRY(rmi_exe_put_home(exec, buf, offset, from, bytes, "writing"));
     return rmi_exe_sync(exec, "writing", rmi_exe_name(exec, buf));
 }
 
@@ -25634,7 +25404,7 @@ RMI_FN rm_result rmi_exe_read(rm_exec *exec, rm_tensor t, uint32_t what, void *t
         return rmi_exe_broken(exec, result == RM_OK ? rmi_exe_join_compute(exec) : result);
     }
     RMI_TRY(rmi_exe_drain(exec));
-    if (rmi_exe_carry(exec, to, from, bytes, RM_LANE_D2H)) return rmi_exe_backend_failed(exec, "reading", tensor->name);
+    RMI_TRY(rmi_exe_needs(exec, rmi_exe_carry(exec, to, from, bytes, RM_LANE_D2H), "reading", tensor->name));
     return rmi_exe_sync(exec, "reading", tensor->name);
 }
 
@@ -25660,9 +25430,7 @@ RMI_FN rm_result rmi_exe_bind(rm_exec *exec, rm_tensor t, uint32_t what, void *m
 
 /* --- saving and restoring (formats.md, 9): a header; of each buffer that is saved a head (name, size), its bytes;
    behind each of these parts the checksum of all parts so far. Heads are checked before they are believed */
-#define RMI_EXE_MAGIC "rockmate state 2 "
-#define RMI_EXE_MAGIC_BYTES 17u
-#define RMI_EXE_ORDER_BYTES 7u
+#define RMI_EXE_MAGIC_BYTES 24u
 #define RMI_EXE_SUM_START 0x726F636B6D617465u
 
 typedef struct rmi_exe_state {
@@ -25687,14 +25455,14 @@ RMI_FN int rmi_exe_saves(const rm_exec *exec, uint32_t buf)
     return (of == RMI_PARAM && kind != RMI_BUF_GRAD) || (of == RMI_CONST && kind == RMI_BUF_VALUE);
 }
 
-/* 7 letters for the order of bytes in the saved elements, which are bytes to this library: this machine's; turned: the
-   other one. */
-RMI_FN const char *rmi_exe_order_word(int turned)
+/* What a state begins with, by the order of bytes in the saved elements, which are bytes to this library: this
+   machine's; turned: the other one. */
+RMI_FN const char *rmi_exe_magic(int turned)
 {
     const uint32_t one = 1;
     unsigned char first;
     memcpy(&first, &one, 1);
-    return (first == 1) == !turned ? "little\n" : "big   \n";
+    return (first == 1) == !turned ? "rockmate state 2 little\n" : "rockmate state 2 big   \n";
 }
 
 /* A number of 8 bytes, the lowest first. */
@@ -25730,21 +25498,14 @@ RMI_FN void rmi_exe_put_number(rmi_exe_state *state, uint64_t number)
     for (i = 0; i < 8; i++) state->head[state->n++] = (unsigned char)(number >> (8 * i));
 }
 
-/* Writes bytes of a part; but for its last ones a multiple of 8. */
-RMI_FN void rmi_exe_put_bytes(rmi_exe_state *state, const unsigned char *bytes, uint64_t n)
+/* Writes bytes of a part: the last ones, with the checksum behind them, or a multiple of 8. */
+RMI_FN rm_result rmi_exe_put_part(rmi_exe_state *state, const unsigned char *bytes, uint64_t n, int last)
 {
     state->sum = rmi_exe_sum(state->sum, bytes, n);
     rmi_put_n(state->sink, (const char *)bytes, (size_t)n);
-}
-
-/* Writes the end of a part: what was put together, if anything was, and the checksum. */
-RMI_FN rm_result rmi_exe_put_end(rmi_exe_state *state)
-{
-    rmi_exe_put_bytes(state, state->head, state->n);
     state->n = 0;
-    rmi_exe_put_number(state, state->sum);
+    if (last) rmi_exe_put_number(state, state->sum);
     rmi_put_n(state->sink, (const char *)state->head, state->n);
-    state->n = 0;
     if (!state->sink->failed) return RM_OK;
     return rmi_err_set(&state->exec->err, RM_ERROR_WRITE, "rm_exec_save: the sink returned nonzero");
 }
@@ -25755,14 +25516,14 @@ RMI_FN rm_result rmi_exe_put_buffer(rmi_exe_state *state, uint32_t buf, const ch
 {
     rm_exec *exec = state->exec;
     uint64_t bytes = rmi_low_bytes(exec->graph, buf), at, n;
-    for (at = 0; at < bytes && !state->sink->failed; at += n) {
+    for (at = 0; at < bytes; at += n) {
         n = rmi_min(RMI_EXE_PIECE, bytes - at);
         if (rmi_exe_carry(exec, state->piece, rmi_exe_home(exec, buf) + (size_t)at, n, RM_LANE_D2H))
             return rmi_exe_backend_failed(exec, "reading what persists", name);
         RMI_TRY(rmi_exe_sync(exec, "reading what persists", name));
-        rmi_exe_put_bytes(state, state->piece, n);
+        RMI_TRY(rmi_exe_put_part(state, state->piece, n, at + n == bytes));
     }
-    return rmi_exe_put_end(state);
+    return RM_OK;
 }
 
 /* An error of a state that is read. */
@@ -25780,7 +25541,6 @@ RMI_FN rm_result rmi_exe_take_part(rmi_exe_state *state, uint64_t n, const char 
 {
     const unsigned char *bytes = state->data + (size_t)state->at;
     const uint64_t begin = state->at, left = state->bytes - begin;
-    state->n = 0;
     if (left < 8 || n > left - 8)
         return rmi_exe_odd(state, "rm_exec_restore: %s, at byte %u: the state is cut short or damaged; it has %u bytes",
                            part, begin, state->bytes);
@@ -25794,19 +25554,18 @@ RMI_FN rm_result rmi_exe_take_part(rmi_exe_state *state, uint64_t n, const char 
 /* The header, of this version, order of bytes and number of buffers: that in head. */
 RMI_FN rm_result rmi_exe_take_header(rmi_exe_state *state)
 {
-    const unsigned char *order = state->data + RMI_EXE_MAGIC_BYTES, *number = order + RMI_EXE_ORDER_BYTES;
-    uint64_t ours = rmi_exe_number(state->head + RMI_EXE_MAGIC_BYTES + RMI_EXE_ORDER_BYTES);
-    if (state->bytes < RMI_EXE_MAGIC_BYTES || memcmp(state->data, state->head, RMI_EXE_MAGIC_BYTES))
-        return rmi_exe_odd(state, "rm_exec_restore: this is not what rm_exec_save writes (version 2)");
-    if (state->bytes >= RMI_EXE_MAGIC_BYTES + RMI_EXE_ORDER_BYTES &&
-        !memcmp(order, rmi_exe_order_word(1), RMI_EXE_ORDER_BYTES))
+    int whole = state->bytes >= RMI_EXE_MAGIC_BYTES;
+    if (whole && !memcmp(state->data, rmi_exe_magic(1), RMI_EXE_MAGIC_BYTES))
         return rmi_exe_odd(state, "rm_exec_restore: the state is of a machine with the other order of bytes (%s); only "
                            "you know the types of its elements: convert it there",
-                           *order == 'b' ? "big-endian" : "little-endian");
-    RMI_TRY(rmi_exe_take_part(state, RMI_EXE_MAGIC_BYTES + RMI_EXE_ORDER_BYTES + 8, "its header"));
-    if (!memcmp(order, rmi_exe_order_word(0), RMI_EXE_ORDER_BYTES) && rmi_exe_number(number) == ours) return RM_OK;
+                           rmi_exe_magic(1)[17] == 'b' ? "big-endian" : "little-endian");
+    if (!whole || memcmp(state->data, state->head, RMI_EXE_MAGIC_BYTES))
+        return rmi_exe_odd(state, "rm_exec_restore: this is not what rm_exec_save writes (version 2)");
+    RMI_TRY(rmi_exe_take_part(state, RMI_EXE_MAGIC_BYTES + 8, "its header"));
+    if (!memcmp(state->data, state->head, RMI_EXE_MAGIC_BYTES + 8)) return RM_OK;
     return rmi_exe_odd(state, "rm_exec_restore: the state has %u buffers, this graph has %u; it is of another graph",
-                       rmi_exe_number(number), ours);
+                       rmi_exe_number(state->data + RMI_EXE_MAGIC_BYTES),
+                       rmi_exe_number(state->head + RMI_EXE_MAGIC_BYTES));
 }
 
 /* The head of a buffer of that name and size. */
@@ -25836,25 +25595,25 @@ RMI_FN rm_result rmi_exe_state_walk(rmi_exe_state *state)
     uint64_t count = 0;
     for (buf = 0; buf < n; buf++) count += (uint64_t)rmi_exe_saves(exec, buf);
     state->sum = RMI_EXE_SUM_START;
-    rmi_exe_put_head(state, RMI_EXE_MAGIC, RMI_EXE_MAGIC_BYTES);
-    rmi_exe_put_head(state, rmi_exe_order_word(0), RMI_EXE_ORDER_BYTES);
+    rmi_exe_put_head(state, rmi_exe_magic(0), RMI_EXE_MAGIC_BYTES);
     rmi_exe_put_number(state, count);
-    RMI_TRY(state->sink ? rmi_exe_put_end(state) : rmi_exe_take_header(state));
+    RMI_TRY(state->sink ? rmi_exe_put_part(state, state->head, state->n, 1) : rmi_exe_take_header(state));
     for (buf = 0; buf < n; buf++) {
         const char *name = rmi_exe_name(exec, buf);
         uint64_t bytes = rmi_low_bytes(exec->graph, buf);
         if (!rmi_exe_saves(exec, buf)) continue;
         if (!state->sink) {
             RMI_TRY(rmi_exe_take_head(state, name, bytes));
-            if (state->apply && rmi_exe_put_home(exec, buf, 0, state->data + (size_t)state->at, bytes))
-                return rmi_exe_backend_failed(exec, "writing what persists", name);
+            if (state->apply)
+                RMI_TRY(rmi_exe_put_home(exec, buf, 0, state->data + (size_t)state->at, bytes, "writing what persists"));
             RMI_TRY(rmi_exe_take_part(state, bytes, name));
             continue;
         }
+        state->n = 0;
         rmi_exe_put_number(state, strlen(name));
         rmi_exe_put_head(state, name, strlen(name));
         rmi_exe_put_number(state, bytes);
-        RMI_TRY(rmi_exe_put_end(state));
+        RMI_TRY(rmi_exe_put_part(state, state->head, state->n, 1));
         RMI_TRY(rmi_exe_put_buffer(state, buf, name));
     }
     if (state->at == state->bytes) return state->apply ? rmi_exe_sync(exec, "writing what persists", NULL) : RM_OK;
@@ -25865,16 +25624,12 @@ RMI_FN rm_result rmi_exe_state_walk(rmi_exe_state *state)
 RMI_FN rm_result rmi_exe_save(rm_exec *exec, rmi_sink *sink)
 {
     rmi_arena mem = rmi_arena_make(&exec->mem.hooks);
-    uint64_t largest = 1;
-    uint32_t buf;
     rm_result result;
     rmi_exe_state state;
     memset((void *)&state, 0, sizeof state);
     state.exec = exec;
     state.sink = sink;
-    for (buf = 0; buf < rmi_low_buffers(exec->graph); buf++)
-        if (rmi_exe_saves(exec, buf)) largest = rmi_max(largest, rmi_low_bytes(exec->graph, buf));
-    state.piece = RMI_RAW(&mem, unsigned char, rmi_min(largest, RMI_EXE_PIECE));
+    state.piece = RMI_RAW(&mem, unsigned char, RMI_EXE_PIECE);
     result = state.piece ? rmi_exe_drain(exec) : rmi_err_memory(&exec->err);
     if (result == RM_OK) result = rmi_exe_state_walk(&state);
     rmi_arena_free(&mem);
@@ -25893,7 +25648,7 @@ RMI_FN rm_result rmi_exe_restore(rm_exec *exec, const void *data, size_t bytes)
     RMI_TRY(rmi_exe_drain(exec)); /* the lanes of the last step may still read and write what is restored */
     exec->course.used_up |= exec->course.adding; /* gradients of other weights */
     exec->course.adding = 0;
-    state.at = 0;
+    state.at = state.n = 0;
     state.apply = 1;
     return rmi_exe_state_walk(&state);
 }
@@ -25902,6 +25657,7 @@ RMI_FN rm_result rmi_exe_restore(rm_exec *exec, const void *data, size_t bytes)
 typedef struct rmi_exe_aside {
     rmi_arena mem;
     rmi_exe_memory memory; /* its homes: where each buffer lies, or RMI_INF */
+    uint64_t *nowhere;     /* homes of which there are none */
     uint64_t *due;         /* as in the executor */
     rmi_exe_course course;
 } rmi_exe_aside;
@@ -25929,8 +25685,10 @@ RMI_FN rm_result rmi_exe_set_aside(rm_exec *exec, rmi_exe_aside *aside, int for_
     memset((void *)aside, 0, sizeof *aside);
     aside->course = exec->course;
     aside->mem = rmi_arena_make(&exec->mem.hooks);
-    result = RMI_TABLES(&aside->mem, RMI_T(memory->home, n), RMI_T(aside->due, exec->graph->n_tensors));
+    result = RMI_TABLES(&aside->mem, RMI_T(memory->home, n), RMI_T(aside->nowhere, n),
+                        RMI_T(aside->due, exec->graph->n_tensors));
     for (buf = 0; buf < n && result == RM_OK; buf++) {
+        aside->nowhere[buf] = RMI_INF;
         memory->home[buf] = rmi_exe_keeps(exec, buf, for_plan) ? memory->bytes : RMI_INF;
         if (memory->home[buf] != RMI_INF) memory->bytes += rmi_round_up(rmi_low_bytes(exec->graph, buf), RMI_ALIGN);
     }
@@ -25957,8 +25715,8 @@ RMI_FN rm_result rmi_exe_put_back(rm_exec *exec, const rmi_exe_memory *memory, i
         int only_read = of && of->external && (of->kind == RMI_INPUT || (of->kind == RMI_CONST && !of->mutators.n));
         if (memory->home[buf] == RMI_INF || (inputs_only && !rmi_exe_is_input(exec, buf))) continue;
         if (!rmi_exe_home(exec, buf) || only_read) continue;
-        if (rmi_exe_put_home(exec, buf, 0, memory->at + (size_t)memory->home[buf], rmi_low_bytes(exec->graph, buf)))
-            return rmi_exe_backend_failed(exec, "putting back what persists", NULL);
+        RMI_TRY(rmi_exe_put_home(exec, buf, 0, memory->at + (size_t)memory->home[buf],
+                                 rmi_low_bytes(exec->graph, buf), "putting back what persists"));
     }
     return rmi_exe_sync(exec, "putting back what persists", NULL);
 }
@@ -26011,18 +25769,10 @@ RMI_FN rm_result rmi_exe_goes_on(rm_exec *exec, const rm_plan *plan)
 RMI_FN rm_result rmi_exe_park(rm_exec *exec)
 {
     rmi_exe_aside aside;
-    uint64_t *nowhere;
-    uint32_t buf, n = rmi_low_buffers(exec->graph);
     RMI_TRY(rmi_exe_set_aside(exec, &aside, 1));
-    nowhere = RMI_RAW(&aside.mem, uint64_t, n);
-    if (!nowhere) {
-        rmi_arena_free(&aside.mem);
-        return rmi_err_memory(&exec->err);
-    }
-    for (buf = 0; buf < n; buf++) nowhere[buf] = RMI_INF;
     rmi_exe_unload(exec);
     exec->tables = aside.mem;
-    exec->memory[RMI_EXE_ARENA].home = nowhere;
+    exec->memory[RMI_EXE_ARENA].home = aside.nowhere;
     exec->memory[RMI_EXE_HOST] = aside.memory;
     rmi_exe_line_up(exec);
     return RM_OK;
@@ -26469,24 +26219,34 @@ RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_key key)
     return RM_OK;
 }
 
-/* Compiles a part of a backward beside the step. Gradients of the outputs are the outputs once more: numbers of a
-   likely kind and size. Gradients that are another name of dout are not given, unless the part has no others: then it
-   runs where they cannot be that. */
-RMI_FN rm_result rmi_exe_part_beside(rmi_exe_profile *f, rmi_run run)
+/* Compiles a run beside the step. A forward gets the consts that it changes as they are in the step; a backward as
+   gradients of the outputs the outputs once more, numbers of a likely kind and size. Gradients that are another name of
+   dout are not given, unless the part has no others: then it runs where they cannot be that. */
+RMI_FN rm_result rmi_exe_compile_beside(rmi_exe_profile *f, const rmi_exe_time *time, const rm_call *call)
 {
     rm_exec *exec = f->exec;
     const rm_graph *graph = exec->graph;
-    const rmi_op *op = &graph->ops[run.id];
-    const uint64_t *at = f->build.at[0];
-    uint32_t i, own = 0;
+    const rmi_run run = time->run;
+    const rmi_op *op = &graph->ops[call ? run.id : 0];
+    uint64_t *const *at = f->build.at;
+    uint32_t i, own = 0, grad = rmi_low_buf(graph, RMI_BUF_GRAD, run.id);
+    if (run.way == RMI_EXE_ADDITION) return rmi_exe_move(&f->build, RM_LANE_HOST, grad, at[0][grad], at[1][grad]);
+    if (run.way > RMI_BWD) return rmi_exe_update(&f->build, run);
+    for (i = 0; i < op->in.n && run.way == RMI_FWD; i++)
+        if (rmi_list_has(&op->mutates, op->in.at[i]))
+            RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, at[0][op->in.at[i]]), call->in[i], call->in_bytes[i],
+                                       "copying beside the step", op->name));
+    f->build.ran[run.id] = time->again;
+    if (run.way == RMI_FWD) return rmi_exe_forward(&f->build, run);
     for (i = 0; i < op->grad_out.n; i++) {
-        uint32_t tensor = op->grad_out.at[i], grad = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
-        if (graph->tensors[tensor].grad_bytes == graph->tensors[tensor].bytes)
-            RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, at[grad]), rmi_exe_at(exec, at[tensor]),
-                                       graph->tensors[tensor].bytes, "copying beside the step", op->name));
+        const rmi_tensor *out = &graph->tensors[op->grad_out.at[i]];
+        grad = rmi_low_buf(graph, RMI_BUF_GRAD, op->grad_out.at[i]);
+        if (out->grad_bytes == out->bytes)
+            RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, at[0][grad]), rmi_exe_at(exec, at[0][op->grad_out.at[i]]),
+                                       out->bytes, "copying beside the step", op->name));
     }
     for (i = 0; i < op->grad_in.n; i++)
-        own += rmi_list_has(&op->forms[run.form].parts[run.part].grads, op->grad_in.at[i]) &&
+        own += rmi_list_has(&rmi_low_part(graph, run)->grads, op->grad_in.at[i]) &&
                !rmi_list_has(&op->share, op->grad_in.at[i]);
     for (i = 0; i < op->grad_in.n; i++) {
         f->build.holds[op->grad_in.at[i]] = 0;
@@ -26495,28 +26255,9 @@ RMI_FN rm_result rmi_exe_part_beside(rmi_exe_profile *f, rmi_run run)
     return rmi_exe_backward(&f->build, run);
 }
 
-/* Compiles a run beside the step; a forward gets the consts that it changes as they are in the step. */
-RMI_FN rm_result rmi_exe_compile_beside(rmi_exe_profile *f, const rmi_exe_time *time, const rm_call *call)
-{
-    rm_exec *exec = f->exec;
-    uint64_t *const *at = f->build.at;
-    const rmi_run run = time->run;
-    uint32_t i, grad = rmi_low_buf(exec->graph, RMI_BUF_GRAD, run.id);
-    const rmi_op *op = &exec->graph->ops[call ? run.id : 0];
-    if (run.way == RMI_BWD) return rmi_exe_part_beside(f, run);
-    if (run.way == RMI_EXE_ADDITION) return rmi_exe_move(&f->build, RM_LANE_HOST, grad, at[0][grad], at[1][grad]);
-    if (run.way != RMI_FWD) return rmi_exe_update(&f->build, run);
-    for (i = 0; i < op->in.n; i++)
-        if (rmi_list_has(&op->mutates, op->in.at[i]))
-            RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, at[0][op->in.at[i]]), call->in[i], call->in_bytes[i],
-                                       "copying beside the step", op->name));
-    f->build.ran[run.id] = time->again;
-    return rmi_exe_forward(&f->build, run);
-}
-
-/* Measures what is due of these times, an op's beside the step (call: its run there) or a param's between steps (call
-   NULL), in memory that is all zero: between steps the plan's own if it is large enough, for what it holds has been
-   set aside. Without memory there is no time. */
+/* Measures what is wanted of these times, an op's beside the step (call: its run there) or a param's between steps (call
+   NULL), in memory that is all zero: for the host plain one; on the device, between steps, the arena if it is large
+   enough, for what it holds has been set aside. Without memory there is no time. */
 RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, size_t n, const rm_call *call)
 {
     rm_exec *exec = f->exec;
@@ -26524,13 +26265,17 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, si
     rmi_exe_memory *beside = &exec->memory[RMI_EXE_BESIDE];
     size_t n_patches = exec->outside.n_patches, i;
     uint32_t host = time->run.way >= RMI_OPT_HOST;
-    void *memory = exec->memory[host].at;
+    void *memory = exec->memory[RMI_EXE_ARENA].at;
+    rm_backend giver = *backend;
     rm_result result = RM_OK;
+    for (i = 0; i < n && !rmi_exe_wanted(f, &time[i]);) i++;
+    if (i == n) return RM_OK;
     rmi_exe_lay(f, time, n, call);
-    beside->own = call || !memory || beside->bytes > exec->memory[host].bytes;
+    beside->own = host || call || beside->bytes > exec->memory[RMI_EXE_ARENA].bytes;
+    if (host) giver.user = exec, giver.alloc = rmi_exe_host_alloc, giver.release = rmi_exe_host_release;
     RMI_TRY(rmi_exe_sync(exec, "waiting before an op", NULL));
-    if (beside->own && (!backend->alloc || !backend->release ||
-                        backend->alloc(backend->user, rmi_max(beside->bytes, 1), host, &memory)))
+    if (beside->own && (!giver.alloc || !giver.release ||
+                        giver.alloc(giver.user, rmi_max(beside->bytes, 1), host, &memory)))
         return RM_OK;
     beside->at = (unsigned char *)memory;
     if (host) memset(memory, 0, (size_t)beside->bytes);
@@ -26544,7 +26289,7 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, si
     }
     if (rmi_exe_did(exec, backend->sync(backend->user)) && result == RM_OK)
         result = rmi_exe_backend_failed(exec, "waiting for an op", NULL);
-    if (beside->own) backend->release(backend->user, memory, host);
+    if (beside->own) giver.release(giver.user, memory, host);
     rmi_arena_free(&f->calls);
     exec->outside.n_patches = n_patches; /* those of calls beside the step go with them */
     f->beside.op = NULL;
@@ -26557,14 +26302,12 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, si
 RMI_FN rm_result rmi_exe_op_beside(rmi_exe_profile *f, const rmi_exe_op *first)
 {
     uint32_t id = first->run.id;
-    const rmi_exe_time *time = &f->time[f->first[id]], *end = &f->time[f->first[id + 1]], *due = time;
     size_t i = 0;
     while (i < f->n_seen && f->seen[i] != f->class_of[id]) i++;
     if (i < f->n_seen || (f->exec->graph->ops[id].flags & RM_ONCE)) return RM_OK;
     if (!RMI_GROW(&f->tmp, f->seen, f->cap_seen, f->n_seen + 1)) return RM_ERROR_MEMORY;
     f->seen[f->n_seen++] = f->class_of[id];
-    while (due < end && !rmi_exe_wanted(f, due)) due++;
-    return due < end ? rmi_exe_beside(f, time, (size_t)(end - time), first->call) : RM_OK;
+    return rmi_exe_beside(f, &f->time[f->first[id]], f->first[id + 1] - f->first[id], first->call);
 }
 
 /* --- steps with their ops timed one by one */
@@ -26728,7 +26471,7 @@ RMI_FN rm_result rmi_exe_profile_in(rmi_exe_profile *f, const rm_step *s, uint32
     if (!last) return rmi_exe_no_program(exec, "rm_exec_profile", kinds);
     RMI_TRY(rmi_exe_timed_steps(f, last, s, 1));
     for (k = f->first[exec->graph->n_ops]; k < f->n_times; k++) {
-        if (rmi_exe_wanted(f, &f->time[k])) RMI_TRY(rmi_exe_beside(f, &f->time[k], 1, NULL));
+        RMI_TRY(rmi_exe_beside(f, &f->time[k], 1, NULL));
         rmi_exe_sort_samples(f);
     }
     return RM_OK;

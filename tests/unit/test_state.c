@@ -160,7 +160,7 @@ static void damage(void)
         bits += (size_t)refused(&m, good.s, good.n, "rm_exec_restore: ", &was);
         good.s[i / 8] = (char)(good.s[i / 8] ^ 1 << i % 8);
     }
-    for (i = 0; i < good.n; i++) cut += (size_t)refused(&m, good.s, i, i < 17 ? "not what rm_exec_save writes" : "cut short or damaged; it has ", &was);
+    for (i = 0; i < good.n; i++) cut += (size_t)refused(&m, good.s, i, i < 24 ? "not what rm_exec_save writes" : "cut short or damaged; it has ", &was);
     sprintf(message, "%d of %d flipped bits, %d of %d truncations are refused", (int)bits, (int)(8 * good.n), (int)cut, (int)good.n);
     EXPECT(bits == 8 * good.n && cut == good.n, message);
     EXPECT(refused(&m, good.s, good.n + 1, "1 bytes are left over", &was), rm_exec_error(m.x)); /* the sink ends it with a zero */
