@@ -11592,13 +11592,6 @@ RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n,
 
 #define RMI_BND_TOGETHER 16u /* moments at once */
 #define RMI_BND_NODES 2048u  /* of branch and bound */
-#define RMI_BND_OWN 8u       /* choices of a moment's own workspace */
-
-/* A workspace of the moment's own run, and what the run takes longer, at least, with no more than that. */
-typedef struct rmi_bnd_workspace {
-    uint64_t bytes, slower_ns;
-} rmi_bnd_workspace;
-
 /* A moment: a run, what surely runs before and after it, and what it holds. */
 typedef struct rmi_bnd_moment {
     uint32_t task;           /* the run */
@@ -11606,8 +11599,7 @@ typedef struct rmi_bnd_moment {
     const uint8_t *upto;     /* by task: of what comes after x only these read anything; or NULL: all */
     uint8_t *there;          /* by buffer: x reads it, or makes it */
     uint64_t held, wanted;   /* bytes: with the least workspace; of values made before x that later runs read */
-    rmi_bnd_workspace own[RMI_BND_OWN]; /* n_own of them, the largest first */
-    uint32_t n_own;
+    uint64_t workspace;      /* the least that its run takes */
 } rmi_bnd_moment;
 
 typedef struct rmi_bnd {
@@ -11727,7 +11719,8 @@ RMI_FN int rmi_bnd_always(const rmi_bnd *b, uint32_t task, uint32_t u)
     return t->way != RMI_BWD || !b->odd[t->id];
 }
 
-/* What a forward that leaves what this mode of its backward reads takes longer than the fastest, at least. 0: not known. */
+/* What a forward that leaves what this mode of its backward reads takes longer than the fastest, at least.
+   0: not known. */
 RMI_FN uint64_t rmi_bnd_saving_ns(const rmi_bnd *b, uint32_t op, uint32_t mode)
 {
     const rmi_step *step = b->step;
@@ -11905,7 +11898,8 @@ RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *step, uint64_t lim
     RMI_TRY(RMI_TABLES(mem, RMI_T(b->group, nb), RMI_T(b->stamp, nb), RMI_T(b->flag, nb), RMI_T(b->bytes, nb),
                        RMI_T(b->most, nb), RMI_T(b->at.there, nb)));
     RMI_TRY(RMI_TABLES(mem, RMI_T(b->odd, g->n_ops), RMI_T(b->first, g->n_ops), RMI_T(b->again, g->n_ops),
-                       RMI_T(b->ns, step->n_accesses), RMI_T(b->pred0, nt + 1), RMI_T(b->holds, nt), RMI_T(b->takes, nt),
+                       RMI_T(b->ns, step->n_accesses), RMI_T(b->pred0, nt + 1), RMI_T(b->holds, nt),
+                       RMI_T(b->takes, nt),
                        RMI_T(b->must, nt), RMI_T(b->least, nt), RMI_T(b->at.before, nt), RMI_T(b->at.after, nt)));
     for (i = 0; i < g->n_ops; i++) {
         for (f = 1; f < g->ops[i].n_forms && g->ops[i].has_bwd; f++)
@@ -12146,37 +12140,26 @@ RMI_FN uint64_t rmi_bnd_over(const rm_graph *g, const rmi_op *op)
     return most;
 }
 
-/* The workspaces of the moment's own run: for each way to run it there is one with as few bytes that is as fast. */
-RMI_FN void rmi_bnd_workspaces(rmi_bnd *b)
+/* The least workspace that a run of x takes, in modes that fit. most, if not NULL: the most. */
+RMI_FN uint64_t rmi_bnd_workspace(const rmi_bnd *b, uint32_t x, uint64_t *most)
 {
     const rmi_step *step = b->step;
-    const rmi_step_task *task = &step->tasks[b->at.task];
-    rmi_bnd_workspace *own = b->at.own;
-    uint64_t least = RMI_INF, below, fastest, most, slower;
-    uint32_t k, q, n = 0;
-    for (below = RMI_INF; n < RMI_BND_OWN; below = most, n++) {
-        for (slower = RMI_INF, most = 0, k = 0; k < step->n_modes[task->id]; k++) {
-            const rmi_step_access *access = &step->accesses[task->access + k];
-            int may_be_free = rmi_bnd_free(step, access);
-            fastest = task->way == RMI_FWD ? b->first[task->id] : b->ns[task->access + k];
-            for (q = access->ways[0][0].at; q < access->ways[0][0].at + access->ways[0][0].n && fastest != RMI_INF;
-                 q++) {
-                if (step->ways[q].workspace >= below) continue;
-                most = rmi_max(most, step->ways[q].workspace);
-                least = rmi_min(least, step->ways[q].workspace);
-                slower = rmi_min(slower, may_be_free ? 0 : rmi_sub(step->ways[q].ns, fastest));
-            }
+    const rmi_step_task *task = &step->tasks[x];
+    uint64_t least = RMI_INF;
+    uint32_t k, q;
+    if (most) *most = 0;
+    for (k = 0; k < step->n_modes[task->id]; k++) {
+        const rmi_range *ways = &step->accesses[task->access + k].ways[0][0];
+        if (task->way == RMI_BWD && b->ns[task->access + k] == RMI_INF) continue;
+        for (q = ways->at; q < ways->at + ways->n; q++) {
+            least = rmi_min(least, step->ways[q].workspace);
+            if (most) *most = rmi_max(*most, step->ways[q].workspace);
         }
-        if (slower == RMI_INF) break;
-        if (n && own[n - 1].slower_ns == slower) n--;
-        own[n].bytes = most;
-        own[n].slower_ns = slower;
     }
-    if (n) own[n - 1].bytes = least; /* stands for all that are smaller */
-    b->at.n_own = n;
+    return least == RMI_INF ? 0 : least;
 }
 
-/* Looks at moment x: what is before and after it, what it holds, what is read later. 0: it is no moment of every plan. */
+/* Looks at moment x: what is before and after it, what it holds, what is read later. 0: not every plan has it. */
 RMI_FN int rmi_bnd_look(rmi_bnd *b, uint32_t x)
 {
     const rmi_step *step = b->step;
@@ -12197,8 +12180,8 @@ RMI_FN int rmi_bnd_look(rmi_bnd *b, uint32_t x)
         at->held += b->bytes[u];
     }
     if (task->way == RMI_FWD) at->held = rmi_sub(at->held, rmi_bnd_over(step->graph, &step->graph->ops[task->id]));
-    rmi_bnd_workspaces(b);
-    at->held += at->n_own ? at->own[at->n_own - 1].bytes : 0;
+    at->workspace = rmi_bnd_workspace(b, x, NULL);
+    at->held += at->workspace;
     at->wanted = 0;
     b->turn++;
     for (i = 0; i < step->n_once; i++) {
@@ -12280,34 +12263,24 @@ RMI_FN rm_result rmi_bnd_web_begin(rmi_bnd *b, rmi_bnd_web *web)
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_bnd_put_fact(rmi_bnd_web *web, uint32_t op, uint32_t k, uint32_t *fact)
+RMI_FN uint32_t rmi_bnd_put_fact(rmi_bnd_web *web, uint32_t op, uint32_t k)
 {
-    rmi_bnd_fact *f;
-    if (!rmi_arena_grow(web->b->mem, (void **)&web->fact, &web->cap_fact, web->n_fact + 1, sizeof *f))
-        return RM_ERROR_MEMORY;
-    f = &web->fact[ *fact = (uint32_t)web->n_fact++];
+    rmi_bnd_fact *f = &web->fact[web->n_fact];
     f->way = f->use = RMI_NONE;
     f->stamp = 0;
     f->op = op;
     f->window = k;
-    return RM_OK;
+    return (uint32_t)web->n_fact++;
 }
 
-RMI_FN rm_result rmi_bnd_put_want(rmi_bnd_web *web, uint32_t op, uint32_t k, uint32_t *fact)
+RMI_FN uint32_t rmi_bnd_put_want(rmi_bnd_web *web, uint32_t op, uint32_t k)
 {
-    RMI_TRY(rmi_bnd_put_fact(web, op, k, fact));
-    if (!rmi_arena_grow(web->b->mem, (void **)&web->want, &web->cap_want, web->n_want + 1, sizeof *web->want))
-        return RM_ERROR_MEMORY;
-    web->want[web->n_want++] = *fact;
-    return RM_OK;
+    return web->want[web->n_want++] = rmi_bnd_put_fact(web, op, k);
 }
 
-RMI_FN rm_result rmi_bnd_put_way(rmi_bnd_web *web, uint32_t head, uint64_t ns, uint32_t which, uint64_t bytes)
+RMI_FN void rmi_bnd_put_way(rmi_bnd_web *web, uint32_t head, uint64_t ns, uint32_t which, uint64_t bytes)
 {
-    rmi_bnd_way *way;
-    if (!rmi_arena_grow(web->b->mem, (void **)&web->way, &web->cap_way, web->n_way + 1, sizeof *way))
-        return RM_ERROR_MEMORY;
-    way = &web->way[web->n_way];
+    rmi_bnd_way *way = &web->way[web->n_way];
     memset(way, 0, sizeof *way);
     way->head = head;
     way->ns = ns;
@@ -12316,53 +12289,50 @@ RMI_FN rm_result rmi_bnd_put_way(rmi_bnd_web *web, uint32_t head, uint64_t ns, u
     way->tail0 = (uint32_t)web->n_use;
     way->next = web->fact[head].way;
     web->fact[head].way = (uint32_t)web->n_way++;
-    return RM_OK;
 }
 
 /* One tail more of the last way; none if fact is RMI_NONE. */
-RMI_FN rm_result rmi_bnd_put_tail(rmi_bnd_web *web, uint32_t fact)
+RMI_FN void rmi_bnd_put_tail(rmi_bnd_web *web, uint32_t fact)
 {
     rmi_bnd_way *way = &web->way[web->n_way - 1];
-    rmi_bnd_use *u;
-    uint32_t i;
-    if (fact == RMI_NONE) return RM_OK;
-    for (i = 0; i < way->n_tail; i++)
-        if (web->use[way->tail0 + i].fact == fact) return RM_OK;
-    if (!rmi_arena_grow(web->b->mem, (void **)&web->use, &web->cap_use, web->n_use + 1, sizeof *u))
-        return RM_ERROR_MEMORY;
-    u = &web->use[web->n_use];
+    rmi_bnd_use *u = &web->use[web->n_use];
+    if (fact == RMI_NONE) return;
     u->fact = fact;
     u->way = (uint32_t)web->n_way - 1;
     u->next = web->fact[fact].use;
     web->fact[fact].use = (uint32_t)web->n_use++;
     way->n_tail++;
-    return RM_OK;
 }
 
-RMI_FN rm_result rmi_bnd_put_reads(rmi_bnd_web *web, const rmi_step_access *access, const uint32_t *at)
+RMI_FN void rmi_bnd_put_reads(rmi_bnd_web *web, const rmi_step_access *access, const uint32_t *at)
 {
     uint32_t q;
-    for (q = 0; q < access->reads.n; q++) RMI_TRY(rmi_bnd_put_tail(web, at[web->b->step->pool[access->reads.at + q]]));
-    return RM_OK;
+    for (q = 0; q < access->reads.n; q++) rmi_bnd_put_tail(web, at[web->b->step->pool[access->reads.at + q]]);
 }
 
 /* C_k: what moment k's own run takes of workspace beside the least, and takes longer with less. */
-RMI_FN rm_result rmi_bnd_put_own(rmi_bnd_web *web, uint32_t k)
+RMI_FN void rmi_bnd_put_own(rmi_bnd_web *web, uint32_t k)
 {
-    const rmi_bnd_moment *at = &web->b->at;
-    const rmi_step_task *task = &web->b->step->tasks[at->task];
-    uint32_t i, f;
-    for (i = 0; task->way == RMI_FWD && i < web->b->step->n_modes[task->id]; i++)
-        if (rmi_bnd_saving_ns(web->b, task->id, i)) return RM_OK; /* a slower run is paid for by the backward */
-    if (at->n_own < 2) return RM_OK;
-    RMI_TRY(rmi_bnd_put_want(web, task->id, k, &f));
-    for (i = 0; i < at->n_own; i++)
-        RMI_TRY(rmi_bnd_put_way(web, f, at->own[i].slower_ns, k, at->own[i].bytes - at->own[at->n_own - 1].bytes));
-    return RM_OK;
+    const rmi_bnd *b = web->b;
+    const rmi_step *step = b->step;
+    const rmi_step_task *task = &step->tasks[b->at.task];
+    uint32_t i, q, f;
+    uint64_t most;
+    for (i = 0; task->way == RMI_FWD && i < step->n_modes[task->id]; i++)
+        if (rmi_bnd_saving_ns(b, task->id, i)) return; /* a slower run is paid for by the backward */
+    if (rmi_bnd_workspace(b, b->at.task, &most) == most) return;
+    f = rmi_bnd_put_want(web, task->id, k);
+    for (i = 0; i < step->n_modes[task->id]; i++) {
+        const rmi_step_access *access = &step->accesses[task->access + i];
+        uint64_t fastest = task->way == RMI_FWD ? b->first[task->id] : b->ns[task->access + i];
+        for (q = access->ways[0][0].at; q < access->ways[0][0].at + access->ways[0][0].n && fastest != RMI_INF; q++)
+            rmi_bnd_put_way(web, f, rmi_bnd_free(step, access) ? 0 : rmi_sub(step->ways[q].ns, fastest), k,
+                            step->ways[q].workspace - b->at.workspace);
+    }
 }
 
 /* What op o makes, and how it repeats, in window k. */
-RMI_FN rm_result rmi_bnd_put_op(rmi_bnd_web *web, uint32_t o, uint32_t k, uint32_t *at)
+RMI_FN void rmi_bnd_put_op(rmi_bnd_web *web, uint32_t o, uint32_t k, uint32_t *at)
 {
     const rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
@@ -12371,49 +12341,47 @@ RMI_FN rm_result rmi_bnd_put_op(rmi_bnd_web *web, uint32_t o, uint32_t k, uint32
     for (q = 0; q <= access->makes.n; q++) {
         uint32_t u = q < access->makes.n ? step->pool[access->makes.at + q] : saved;
         if (u == RMI_NONE || !rmi_bnd_open(b, u)) continue;
-        RMI_TRY(rmi_bnd_put_fact(web, o, k, &at[u]));
+        at[u] = rmi_bnd_put_fact(web, o, k);
         f = at[u];
         n++;
     }
-    if (!n || step->tasks[o].once) return RM_OK;
-    if (n > 1) RMI_TRY(rmi_bnd_put_fact(web, o, k, &f)); /* "o repeats" */
-    RMI_TRY(rmi_bnd_put_way(web, f, b->again[o], RMI_NONE, 0));
-    RMI_TRY(rmi_bnd_put_reads(web, access, at));
+    if (!n || step->tasks[o].once) return;
+    if (n > 1) f = rmi_bnd_put_fact(web, o, k); /* "o repeats" */
+    rmi_bnd_put_way(web, f, b->again[o], RMI_NONE, 0);
+    rmi_bnd_put_reads(web, access, at);
     for (q = 0; q <= access->makes.n && n > 1; q++) {
         uint32_t u = q < access->makes.n ? step->pool[access->makes.at + q] : saved;
         if (u == RMI_NONE || !rmi_bnd_open(b, u)) continue;
-        RMI_TRY(rmi_bnd_put_way(web, at[u], 0, RMI_NONE, 0));
-        RMI_TRY(rmi_bnd_put_tail(web, f));
+        rmi_bnd_put_way(web, at[u], 0, RMI_NONE, 0);
+        rmi_bnd_put_tail(web, f);
     }
-    return RM_OK;
 }
 
 #define RMI_BND_TO_COME (RMI_NONE - 1) /* of run: the fact is put with the first window */
 
 /* The ways by which a task runs in the window of these facts. */
-RMI_FN rm_result rmi_bnd_put_run(rmi_bnd_web *web, uint32_t task, const uint32_t *at)
+RMI_FN void rmi_bnd_put_run(rmi_bnd_web *web, uint32_t task, const uint32_t *at)
 {
     rmi_bnd *b = web->b;
     const rmi_step_task *t = &b->step->tasks[task];
     uint64_t least = t->way == RMI_BWD ? b->least[task] : 0;
     uint32_t j;
-    if (web->run[task] == RMI_BND_TO_COME) RMI_TRY(rmi_bnd_put_want(web, t->id, web->lo[task], &web->run[task]));
+    if (web->run[task] == RMI_BND_TO_COME) web->run[task] = rmi_bnd_put_want(web, t->id, web->lo[task]);
     for (j = 0; j < (t->way == RMI_BWD ? b->step->n_modes[t->id] : 1u); j++) {
         uint64_t ns = t->way == RMI_BWD ? rmi_bnd_mode_ns(b, task, j) : 0;
         if (ns == RMI_INF) continue;
-        RMI_TRY(rmi_bnd_put_way(web, web->run[task], ns - least, RMI_NONE, 0));
-        RMI_TRY(rmi_bnd_put_reads(web, &b->step->accesses[t->access + j], at));
+        rmi_bnd_put_way(web, web->run[task], ns - least, RMI_NONE, 0);
+        rmi_bnd_put_reads(web, &b->step->accesses[t->access + j], at);
     }
     if (web->fact[web->run[task]].way == RMI_NONE) { /* no mode is known to fit */
         web->n_want--;
         web->run[task] = RMI_NONE;
     }
-    return RM_OK;
 }
 
 /* Window k, which begins with the moment looked at: what may be there or be made again, what runs, what stays to the
    end. */
-RMI_FN rm_result rmi_bnd_put_window(rmi_bnd_web *web, uint32_t k)
+RMI_FN void rmi_bnd_put_window(rmi_bnd_web *web, uint32_t k)
 {
     rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
@@ -12421,26 +12389,25 @@ RMI_FN rm_result rmi_bnd_put_window(rmi_bnd_web *web, uint32_t k)
     memset(at, 0xFF, step->n_buffers * sizeof *at);
     for (i = 0; i < step->n_inputs; i++) {
         uint32_t u = step->inputs[i];
-        if (rmi_bnd_open(b, u) && at[u] == RMI_NONE) RMI_TRY(rmi_bnd_put_fact(web, 0, k, &at[u]));
+        if (rmi_bnd_open(b, u) && at[u] == RMI_NONE) at[u] = rmi_bnd_put_fact(web, 0, k);
     }
     for (i = 0; i < step->n_once; i++) {
         const rmi_step_task *t = &step->tasks[step->once[i]];
         if (t->way == RMI_FWD && b->at.before[step->once[i]] && step->graph->ops[t->id].view == RMI_NONE)
-            RMI_TRY(rmi_bnd_put_op(web, t->id, k, at));
+            rmi_bnd_put_op(web, t->id, k, at);
     }
     for (i = 0; i < step->n_once; i++) {
         uint32_t task = step->once[i];
         if (web->run[task] != RMI_NONE && web->lo[task] <= k && k < web->hi[task])
-            RMI_TRY(rmi_bnd_put_run(web, task, at));
+            rmi_bnd_put_run(web, task, at);
     }
     for (i = 0; i < step->n_ends && k + 1 == web->n && !b->at.upto; i++) {
         uint32_t u = step->ends[i];
         if (at[u] == RMI_NONE) continue;
-        RMI_TRY(rmi_bnd_put_want(web, step->buffers[u].maker == RMI_NONE ? 0 : step->buffers[u].maker, k, &f));
-        RMI_TRY(rmi_bnd_put_way(web, f, 0, RMI_NONE, 0));
-        RMI_TRY(rmi_bnd_put_tail(web, at[u]));
+        f = rmi_bnd_put_want(web, step->buffers[u].maker == RMI_NONE ? 0 : step->buffers[u].maker, k);
+        rmi_bnd_put_way(web, f, 0, RMI_NONE, 0);
+        rmi_bnd_put_tail(web, at[u]);
     }
-    return RM_OK;
 }
 
 /* Which windows each task may run in. */
@@ -12466,18 +12433,25 @@ RMI_FN void rmi_bnd_windows(rmi_bnd_web *web, const uint32_t *x)
     }
 }
 
-/* Room for scratch of all facts and ways. */
-RMI_FN rm_result rmi_bnd_web_room(rmi_bnd_web *web)
+/* Room for all that n windows can have. */
+RMI_FN rm_result rmi_bnd_web_room(rmi_bnd_web *web, uint32_t n)
 {
-    size_t n = web->n_fact + web->n_way + web->n_use + web->n_want + 1; /* none of them, too */
+    const rmi_step *step = web->b->step;
+    size_t facts = n * (2 * (size_t)step->n_buffers + step->graph->n_ops + 1u) + step->n_tasks;
+    size_t ways = n * (3 * (size_t)step->n_buffers + step->graph->n_ops + step->n_accesses) + step->n_ways;
+    size_t uses = n * (step->n_pool + 3 * (size_t)step->n_buffers), all = 2 * facts + ways + uses + 1;
     rmi_bnd_scratch *tmp = &web->tmp;
-    if (!rmi_arena_grow(web->b->mem, (void **)&tmp->block, &tmp->cap, 4 * n, sizeof *tmp->block))
+    if (!RMI_GROW(web->b->mem, web->fact, web->cap_fact, facts) ||
+        !RMI_GROW(web->b->mem, web->want, web->cap_want, facts) ||
+        !RMI_GROW(web->b->mem, web->way, web->cap_way, ways) || !RMI_GROW(web->b->mem, web->use, web->cap_use, uses) ||
+        !RMI_GROW(web->b->mem, tmp->block, tmp->cap, 4 * all))
         return RM_ERROR_MEMORY;
     tmp->todo = tmp->block;
-    tmp->sort = tmp->todo + n;
-    tmp->list = (uint32_t *)(tmp->sort + n);
-    tmp->queue = tmp->list + n;
-    tmp->into = tmp->queue + n;
+    tmp->sort = tmp->todo + all;
+    tmp->list = (uint32_t *)(tmp->sort + all);
+    tmp->queue = tmp->list + all;
+    tmp->into = tmp->queue + all;
+    web->n_way = web->n_fact = web->n_use = web->n_want = 0;
     return RM_OK;
 }
 
@@ -12487,7 +12461,7 @@ RMI_FN rm_result rmi_bnd_web_make(rmi_bnd_web *web, const uint32_t *x, uint32_t 
 {
     rmi_bnd *b = web->b;
     uint32_t k, u, nb = b->step->n_buffers;
-    web->n_way = web->n_fact = web->n_use = web->n_want = 0;
+    RMI_TRY(rmi_bnd_web_room(web, n));
     web->n = n;
     web->turn = 0;
     *fits = 0;
@@ -12495,18 +12469,18 @@ RMI_FN rm_result rmi_bnd_web_make(rmi_bnd_web *web, const uint32_t *x, uint32_t 
     for (k = n; k-- > 0;) {
         if (!rmi_bnd_look(b, x[k]) || (k && !b->at.before[x[k - 1]])) return RM_OK;
         web->room[k] = b->link ? RMI_MAX : rmi_sub(b->limit, b->at.held);
-        RMI_TRY(rmi_bnd_put_own(web, k));
-        RMI_TRY(rmi_bnd_put_window(web, k));
+        rmi_bnd_put_own(web, k);
+        rmi_bnd_put_window(web, k);
     }
     for (k = 0; k < n; k++)
         for (u = 0; u < nb; u++) { /* what stays */
             if (web->at[k * nb + u] == RMI_NONE || b->bytes[u] > web->room[k]) continue;
-            RMI_TRY(rmi_bnd_put_way(web, web->at[k * nb + u], 0, k, b->bytes[u]));
-            if (k) RMI_TRY(rmi_bnd_put_tail(web, web->at[(k - 1) * nb + u]));
+            rmi_bnd_put_way(web, web->at[k * nb + u], 0, k, b->bytes[u]);
+            if (k) rmi_bnd_put_tail(web, web->at[(k - 1) * nb + u]);
         }
     b->work += 8u * web->n_way;
     *fits = 1;
-    return rmi_bnd_web_room(web);
+    return RM_OK;
 }
 
 /* --- dual ascent */
@@ -12799,8 +12773,6 @@ RMI_FN rm_result rmi_bnd_solve(rmi_bnd_web *web, rmi_bnd_pick *pick, uint32_t no
 
 #define RMI_BND_MOMENTS 48u /* looked at */
 #define RMI_BND_PRICED 8u   /* of them are priced, those where most is missing */
-#define RMI_BND_NEAR 32u    /* neighbours of the best that are priced at most */
-#define RMI_BND_CLOSE 8u    /* the last of them, on both sides: what runs one after the other bounds unlike things */
 
 typedef struct rmi_bnd_try {
     uint64_t key;   /* first the bytes that are missing there; then the bound, ns */
@@ -12824,28 +12796,13 @@ RMI_FN uint32_t rmi_bnd_highest(const rmi_bnd *b, uint32_t from, uint32_t stretc
     return at;
 }
 
-/* Prices one moment; y->price is where it begins, if not 0. */
-RMI_FN rm_result rmi_bnd_price(rmi_bnd_web *web, rmi_bnd_try *y, uint64_t *bound)
-{
-    rmi_bnd_pick pick;
-    memset(&pick, 0, sizeof pick);
-    pick.n = 1;
-    pick.at[0] = y->at;
-    pick.price[0] = y->price;
-    RMI_TRY(rmi_bnd_solve(web, &pick, 1, 0, 60));
-    y->key = pick.most;
-    y->price = pick.price[0];
-    *bound = rmi_max(*bound, pick.most);
-    return RM_OK;
-}
-
-/* Prices moments one by one: those where most is missing, of a sample, then neighbours of the best. tries: n of them,
-   best first. */
+/* Prices moments one by one: those where most is missing, of a sample. tries: n of them, best first. */
 RMI_FN rm_result rmi_bnd_sample(rmi_bnd_web *web, rmi_bnd_try *tries, uint32_t *n_tries, uint64_t *bound)
 {
     rmi_bnd *b = web->b;
     const rmi_step *m = b->step;
-    uint32_t i, k, n = 0, large = m->n_once > 20000, step = m->n_once / (large ? 12 : RMI_BND_MOMENTS) + 1, best = 0;
+    uint32_t i, k, n = 0, large = m->n_once > 20000, step = m->n_once / (large ? 12 : RMI_BND_MOMENTS) + 1;
+    rmi_bnd_pick pick;
     b->hint = rmi_min(rmi_mul_div_up(rmi_bnd_units(b, b->common), 1u << 17, b->limit + 1), b->most_price);
     for (i = 0; i < m->n_once; i += step) { /* of each stretch the moment at which keeping everything takes most */
         uint32_t at = rmi_bnd_highest(b, i, step);
@@ -12855,28 +12812,17 @@ RMI_FN rm_result rmi_bnd_sample(rmi_bnd_web *web, rmi_bnd_try *tries, uint32_t *
     }
     rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
     for (k = 0; k < n && k < (large ? 2 : RMI_BND_PRICED) && b->work < b->most_work / 2 && (!k || tries[k].key); k++) {
-        if (tries[k].key == 0) large = 1; /* all fits everywhere: no neighbours */
-        tries[k].price = k ? tries[k - 1].price : b->hint;
-        RMI_TRY(rmi_bnd_price(web, &tries[k], bound));
-        if (tries[k].key > tries[best].key) best = k;
+        memset(&pick, 0, sizeof pick);
+        pick.n = 1;
+        pick.at[0] = tries[k].at;
+        pick.price[0] = k ? tries[k - 1].price : b->hint;
+        RMI_TRY(rmi_bnd_solve(web, &pick, 1, 0, 60));
+        tries[k].key = pick.most;
+        tries[k].price = pick.price[0];
+        *bound = rmi_max(*bound, pick.most);
     }
-    for (n = k, step = large ? 0 : (step + 1) / 2; step && n && b->work < b->most_work && n < k + RMI_BND_NEAR;
-         step = (step + 1) / 2) {
-        uint32_t from = best;
-        for (i = 0; i < (step == 1 ? RMI_BND_CLOSE : 2u) && n < k + RMI_BND_NEAR; i++) {
-            uint32_t by = i / 2 + step, q;
-            tries[n].at = i & 1 ? tries[from].at + by : tries[from].at - by;
-            for (q = 0; q < n && tries[q].at != tries[n].at;) q++;
-            if (tries[n].at >= m->n_once || q < n) continue;
-            tries[n].price = tries[from].price;
-            RMI_TRY(rmi_bnd_price(web, &tries[n], bound));
-            if (tries[n].key > tries[best].key) best = n;
-            n++;
-        }
-        if (step == 1 && best == from) break;
-    }
-    *n_tries = n;
-    rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
+    *n_tries = k;
+    rmi_sort(tries, k, sizeof *tries, rmi_bnd_cmp, NULL);
     return RM_OK;
 }
 
@@ -12961,15 +12907,15 @@ RMI_FN rm_result rmi_bnd_together(rmi_bnd_web *web, const rmi_bnd_try *tries, ui
    least time of forwards for the demands of places i to j if value i - 1 is at hand and k things are kept for others:
 
        V(i, i, k) = ns(i) if made and k <= make(i), 0 if read and k <= keep(i)
-       V(i, j, k) = the least of   ns(i) + V(i+1, j, k+1)                     if made and k <= keep(i): keep what op i saves
+       V(i, j, k) = the least of   ns(i) + V(i+1, j, k+1)          if made and k <= keep(i): keep what op i saves
                                    ns(i) + V(i+1, j, k)                              if nothing is demanded at i
                                    ns(i) + ... + ns(h) + V(h+1, j, k+1) + V(i, h, k) for any h: keep value i - 1
 
    This is mixed checkpointing (Maddison 2024) for any times and any room. No plan is faster, also of those that drop a
    value and make it again before it is needed, or that keep a value only until what was made from it is kept instead:
    what a plan makes before it is on the way to the next demand can be made later from what it was made from, and of the
-   values that are kept from the first pass on the lowest may be taken to stay (tests/oracle/test_bound.cpp compares with
-   all plans). A value of less than `unit` is free to keep: the path is cut there, and the parts add up. */
+   values that are kept from the first pass on the lowest may be taken to stay (tests/oracle/test_bound.cpp compares
+   with all plans). A value of less than `unit` is free to keep: the path is cut there, and the parts add up. */
 
 enum { RMI_BND_NOTHING, RMI_BND_MADE, RMI_BND_READ };
 
@@ -12986,8 +12932,8 @@ typedef struct rmi_bnd_place {
     uint32_t keep, make;
 } rmi_bnd_place;
 
-/* V(0, n - 1, 0), or RMI_INF, if k may be up to `most`; 0 if that takes too long. Where all places but the first and the last
-   are alike, what counts of places i to j is how many they are, and whether the first and the last are among them. */
+/* V(0, n - 1, 0), or RMI_INF, if k may be up to `most`; 0 if that takes too long. Where all places but the first and
+   the last are alike, what counts of places i to j is how many they are, and whether those two are among them. */
 RMI_FN rm_result rmi_bnd_path_time(rmi_bnd *b, const rmi_bnd_place *p, uint32_t n, uint32_t most, uint64_t *least)
 {
     uint32_t i, h, len, k, rows = 4;
@@ -13026,11 +12972,12 @@ RMI_FN rm_result rmi_bnd_path_time(rmi_bnd *b, const rmi_bnd_place *p, uint32_t 
 
 #define RMI_BND_PATH_ROOMS 4u /* demands with room for so many things more than the least are let go */
 
-/* What places 0 to n - 1 of p (`from` on of the path) add to every op once, if each thing takes `unit` bytes or more. */
+/* What places 0 to n - 1 of p (`from` on of the path) add to every op once, if a thing takes `unit` bytes or more. */
 RMI_FN rm_result rmi_bnd_path_part(rmi_bnd *b, rmi_bnd_place *p, uint32_t from, uint32_t n, uint64_t unit,
                                    uint64_t *ns)
 {
-    uint64_t least, once = 0, fewest = RMI_INF, spare = n && p[0].bytes < unit; /* what the first op reads needs no room */
+    uint64_t least, once = 0, fewest = RMI_INF;
+    uint64_t spare = n && p[0].bytes < unit; /* what the first op reads needs no room */
     uint32_t i, most = 0;
     for (i = 0; i < n; i++)
         if (p[i].demand != RMI_BND_NOTHING) fewest = rmi_min(fewest, p[i].room / unit);
@@ -13039,8 +12986,8 @@ RMI_FN rm_result rmi_bnd_path_part(rmi_bnd *b, rmi_bnd_place *p, uint32_t from, 
     while (n && p[n - 1].demand == RMI_BND_NOTHING) n--;
     if (n < 2 || fewest >= n) return RM_OK;
     for (i = 0; i < n; i++) { /* what is demanded after a demand that is let go may be made before all backwards */
-        uint32_t before = p[i].follows - from;
-        int after = p[i].follows != RMI_NONE && p[i].follows >= from && before < n && p[before].demand != RMI_BND_NOTHING;
+        uint32_t before = p[i].follows - from; /* of another part, or RMI_NONE: n or more */
+        int after = before < n && p[before].demand != RMI_BND_NOTHING;
         uint64_t made = rmi_sub(p[i].room_made, after ? p[i].grads : 0);
         if (i + 1 < n || p[i].demand == RMI_BND_MADE) once += p[i].ns;
         p[i].keep = p[i].make = 0;
@@ -13209,7 +13156,7 @@ RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_step *step, uint64_t li
 {
     rmi_bnd b;
     rmi_bnd_web web;
-    rmi_bnd_try *tries = RMI_NEW(mem, rmi_bnd_try, RMI_BND_MOMENTS + RMI_BND_PRICED + 2 * RMI_BND_NEAR);
+    rmi_bnd_try *tries = RMI_NEW(mem, rmi_bnd_try, RMI_BND_MOMENTS + 1u);
     uint32_t n = 0;
         *bound = 0;
     RMI_TRY(rmi_bnd_make(mem, step, limit, 0, &b));
@@ -13281,28 +13228,27 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *m, uint64_t
    updates it, its first read of the next step comes after copy, update and copy, and what does not lie between that
    read and its last gradient, updates on the device among it, is all that can run meanwhile. T is above that sum as
    it is above the sum of all computation, so above any mean of both. */
-typedef struct rmi_bnd_update { /* so many equal params */
-    uint64_t n, in, out, now, grad, state; /* bytes of the weight: its update after x alone wants it; x does not hold
-                                              it; forwards before x, or x, read it; of the gradient; of the state */
-    uint64_t device, host, wait; /* ns; RMI_INF: not there; wait: of the computation for the update on the host */
-    uint64_t late, late_grad;    /* the update, the gradient's last contribution come after y */
-    uint64_t early, add;         /* bytes of earlier steps' contributions; ns to add to them in host memory */
-    uint64_t given;              /* a contribution of this step comes after x */
-    uint64_t p_in, p_out, p_now, p_grad, p_state, p_early; /* bytes at a price */
-} rmi_bnd_update;
-#define RMI_BND_UPDATES 48u
+/* Bytes that a lane moves in ns, at most. */
+RMI_FN uint64_t rmi_bnd_moves(uint64_t ns, uint64_t per_second) { return rmi_mul_div_up(ns, per_second, 1000000000u); }
+
+/* What is paid for: bytes in 16ths of their price, b1, b2, c1, c2; ns of the host's lane in 64ths; of the computation,
+   in 16ths that of updates (and the rest of waits). The parts of a price are all but the last. */
+enum { RMI_BND_B1, RMI_BND_B2, RMI_BND_C1, RMI_BND_C2, RMI_BND_HOST, RMI_BND_TIME, RMI_BND_WAIT, RMI_BND_USES };
+#define RMI_BND_PARTS RMI_BND_WAIT
+
+typedef struct rmi_bnd_choice { /* for so many equal params; or what there is no choice about */
+    uint64_t n, use[3][RMI_BND_USES], paid[3][RMI_BND_USES]; /* of each option; the same in units at some price */
+    uint32_t options;
+} rmi_bnd_choice;
+#define RMI_BND_CHOICES 49u
 
 typedef struct rmi_bnd_traffic {
-    uint64_t before, may;   /* ns of compute that surely precede x; that may lie outside x to y */
-    uint64_t params;        /* bytes read after x */
-    uint64_t grads;         /* changed for the next step, those of `updates` left out */
-    rmi_bnd_update *updates;
-    uint32_t n_updates;
-    uint64_t price, time; /* of now; units of the cut and of what every plan takes */
-    uint32_t reads;       /* the first run that reads it */
-    uint32_t waited;      /* the param whose update on the host is waited for, or RMI_NONE */
-    uint64_t
-        wait; /* ns from its last gradient to the next step's first read, less all computation that may lie there */
+    uint8_t *seen; /* by tensor: 1: x touches it, 2: surely read after x, 4: by forwards before, 8: x holds it */
+    uint8_t *upto, *past, *around; /* by task: what surely comes before y; y and what comes after it; scratch */
+    rmi_bnd_choice *choices;    /* the first is what there is no choice about */
+    uint32_t n, waited, reads;  /* waited: the param whose update on the host is waited for; its first reader */
+    uint64_t before, may, wait; /* ns of compute that surely precede x; that may lie outside x to y; of the wait */
+    uint64_t price, time;       /* of now; units of the ascent and of what every plan takes */
 } rmi_bnd_traffic;
 
 /* Of these tasks the last, in the order of everything once, that adds to the gradient of param i, or RMI_NONE. */
@@ -13318,171 +13264,138 @@ RMI_FN uint32_t rmi_bnd_gives(const rmi_bnd *b, uint32_t i, const uint8_t *among
     return RMI_NONE;
 }
 
-/* An update after x that may run on the host, or wants states on the device. 0: there are too many kinds. */
-RMI_FN int rmi_bnd_put_update(rmi_bnd_traffic *traffic, const rmi_bnd_update *x)
+/* The update of param q, which comes after x: on the device; on the host, where what earlier steps have contributed to
+   the gradient is added in host memory or has come in. 0: there are too many kinds. */
+RMI_FN int rmi_bnd_put_update(const rmi_bnd *b, const rmi_step_param *q, const uint8_t *past, rmi_bnd_traffic *traffic)
 {
+    const rmi_step *step = b->step;
+    const rmi_tensor *t = &step->graph->tensors[q->tensor];
+    const uint8_t seen = traffic->seen[q->tensor];
+    uint64_t early = rmi_low_adds_to_earlier(step->kind) && !(seen & 1) ? t->grad_bytes : 0, *use;
+    rmi_bnd_choice update;
     uint32_t k;
-    for (k = 0; k < traffic->n_updates; k++) {
-        rmi_bnd_update update = traffic->updates[k];
-        update.n = 1;
-        if (!memcmp(&update, x, sizeof update)) break;
+    memset(&update, 0, sizeof update);
+    if (t->opt != RMI_INF || t->opt_host == RMI_INF) {
+        use = update.use[update.options++];
+        use[RMI_BND_TIME] = t->opt_host == RMI_INF ? 0 : t->opt; /* else every plan takes it */
+        use[RMI_BND_B2] = t->state_bytes + (seen & 8 ? 0 : t->bytes);
+        use[RMI_BND_B1] = past && past[q->update] ? use[RMI_BND_B2] : 0;
+        use[RMI_BND_C1] = use[RMI_BND_C2] = t->state_bytes + (seen & 10 ? 0 : t->bytes) + early;
     }
-    if (k == RMI_BND_UPDATES) return 0;
-    if (k == traffic->n_updates) traffic->updates[traffic->n_updates++] = *x;
-    else traffic->updates[k].n++;
+    for (k = 0; k < (early ? 2u : 1u) && t->opt_host != RMI_INF; k++) {
+        use = update.use[update.options++];
+        use[RMI_BND_HOST] =
+            t->opt_host + (k ? 0 : rmi_mul_div_up(early, 1000000000u, rmi_max(1, step->graph->link.add)));
+        use[RMI_BND_B2] = t->grad_bytes;
+        use[RMI_BND_B1] = rmi_bnd_gives(b, q->tensor, past) != RMI_NONE ? t->grad_bytes : 0;
+        use[RMI_BND_C1] = k && rmi_bnd_gives(b, q->tensor, b->at.after) != RMI_NONE ? early : 0;
+        use[RMI_BND_C2] = (seen & 12 ? t->bytes : 0) + (k ? early : 0);
+        use[RMI_BND_WAIT] = q->tensor == traffic->waited ? traffic->wait : 0;
+    }
+    for (k = 1; k < traffic->n && memcmp(update.use, traffic->choices[k].use, sizeof update.use);) k++;
+    if (k == RMI_BND_CHOICES) return 0;
+    if (k == traffic->n) traffic->choices[traffic->n++] = update;
+    traffic->choices[k].n++;
     return 1;
 }
 
-/* What is changed for the next step: updates after x, and bytes of all else, beside those of params that x touches.
-   seen: 1: x touches it; 2: surely read after x; 4: by forwards before x; 8: x holds it; 16: its update is listed.
-   past: what surely starts with y or after it, or NULL. */
-RMI_FN void rmi_bnd_changed(const rmi_bnd *b, uint8_t *seen, const uint8_t *past, rmi_bnd_traffic *traffic)
+/* Notes which params surely are read after x, or by forwards before it. */
+RMI_FN void rmi_bnd_params(const rmi_bnd *b, uint8_t *seen)
 {
     const rmi_step *step = b->step;
-    const rm_graph *g = step->graph;
-    uint32_t i, k;
-    for (k = step->n_forwards; k < step->n_once && rmi_low_has_update(step->kind); k++) {
-        const rmi_step_task *task = &step->tasks[step->once[k]];
-        const rmi_tensor *t = &g->tensors[task->id];
-        rmi_bnd_update update;
-        if ((task->way != RMI_OPT && task->way != RMI_OPT_HOST) || !b->at.after[step->once[k]] || !t->updates ||
-            !t->consumers.n || t->external || t->stays)
-            continue;
-        i = task->id;
-        memset(&update, 0, sizeof update);
-        update.n = 1;
-        update.in = seen[i] & 10 ? 0 : t->bytes;
-        update.out = seen[i] & 8 ? 0 : t->bytes;
-        update.now = seen[i] & 12 ? t->bytes : 0;
-        update.grad = t->grad_bytes;
-        update.state = t->state_bytes;
-        update.host = t->opt_host;
-        update.device = update.host == RMI_INF ? 0 : t->opt;
-        if (rmi_low_adds_to_earlier(step->kind) && !(seen[i] & 1)) {
-            update.early = t->grad_bytes;
-            update.add = rmi_mul_div_up(t->grad_bytes, 1000000000u, rmi_max(1, g->link.add));
-            update.given = rmi_bnd_gives(b, i, b->at.after) != RMI_NONE;
-        }
-        update.wait = i == traffic->waited ? traffic->wait : 0;
-        update.late = past && past[step->once[k]];
-        update.late_grad = rmi_bnd_gives(b, i, past) != RMI_NONE;
-        if (rmi_bnd_put_update(traffic, &update)) seen[i] |= 16;
-    }
-    for (i = 0; i < g->n_tensors; i++) {
-        const rmi_tensor *t = &g->tensors[i];
-        uint64_t bytes = step->kind == RM_MIDDLE ? t->grad_bytes : rmi_min(t->grad_bytes, t->bytes);
-        if (t->kind != RMI_PARAM || !t->consumers.n || t->external || (seen[i] & 17) ||
-            (step->kind != RM_MIDDLE && !(t->updates && rmi_low_has_update(step->kind))))
-            continue;
-        traffic->grads += bytes;
-    }
-}
-
-/* Bytes of params that are surely read after x (noted in seen: 2; those
-   that x holds, 8, do not count again), or by forwards before it (4). */
-RMI_FN uint64_t rmi_bnd_params(const rmi_bnd *b, uint8_t *seen, int after)
-{
-    const rmi_step *step = b->step;
-    const rm_graph *g = step->graph;
-    uint64_t sum = 0;
     uint32_t i, k, f;
-    const uint8_t bit = after ? 2 : 4;
     for (i = 0; i < step->n_once; i++) {
         const rmi_step_task *task = &step->tasks[step->once[i]];
-        const rmi_op *op;
-        if (task->way != (after ? RMI_BWD : RMI_FWD) || !(after ? b->at.after : b->at.before)[step->once[i]]) continue;
-        op = &g->ops[task->id];
+        const rmi_op *op = &step->graph->ops[task->id];
+        int after = task->way == RMI_BWD;
+        if (task->way > RMI_BWD || !(after ? b->at.after : b->at.before)[step->once[i]]) continue;
         for (k = 0; k < op->in.n; k++) {
-            const rmi_tensor *x = &g->tensors[op->in.at[k]];
-            if (x->kind != RMI_PARAM || x->external || (seen[op->in.at[k]] & bit)) continue;
-            for (f = 0;
-                 f < op->n_forms && (!after || rmi_list_has(&op->forms[f].parts[task->part].needs, op->in.at[k]));
-                 f++) {
-            }
-            if (f < op->n_forms) continue;
-            seen[op->in.at[k]] |= bit;
-            if (!after || !(seen[op->in.at[k]] & 8)) sum += x->bytes;
+            uint32_t t = op->in.at[k];
+            for (f = 0; f < op->n_forms && after && rmi_list_has(&op->forms[f].parts[task->part].needs, t);) f++;
+            if (!after || f == op->n_forms) seen[t] |= after ? 2 : 4;
         }
     }
-    return sum;
 }
 
-/* Bytes that a lane moves in ns, at most. */
-RMI_FN uint64_t rmi_bnd_moves(uint64_t ns, uint64_t per_second) { return rmi_mul_div_up(ns, per_second, 1000000000u); }
-
-/* Prices in parts: b1, b2, c1, c2 in 16ths; the host's lane in 64ths; of the computation's time that of updates
-   instead of a wait in 16ths. */
-enum { RMI_BND_B1, RMI_BND_B2, RMI_BND_C1, RMI_BND_C2, RMI_BND_HOST, RMI_BND_TIME, RMI_BND_PARTS };
-
-/* What updates add: of either side the cheaper one. left: 1024 (1 - b1
-   d2h): of the time outside x to y that share is counted as computation. */
-RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *b, const rmi_bnd_traffic *traffic, const uint32_t *p, uint64_t left)
+/* What goes over the link: params that are read after x, what is changed for the next step, updates after x. */
+RMI_FN void rmi_bnd_changed(const rmi_bnd *b, const uint8_t *past, rmi_bnd_traffic *traffic)
 {
-    uint64_t sum = 0, c = p[RMI_BND_C1] + p[RMI_BND_C2];
-    uint32_t k;
-    for (k = 0; k < traffic->n_updates; k++) {
-        const rmi_bnd_update *update = &traffic->updates[k];
-        uint64_t out = p[RMI_BND_B2] + (update->late ? p[RMI_BND_B1] : 0), device = RMI_INF, host = RMI_INF;
-        if (update->device != RMI_INF)
-            device = rmi_bnd_units(b, update->device) / 16384 * (left * p[RMI_BND_TIME]) +
-                     (update->p_state * (out + c) + update->p_out * out + (update->p_in + update->p_early) * c) / 16;
-        if (update->host != RMI_INF)
-            host = rmi_bnd_units(b, update->host) / 64 * p[RMI_BND_HOST] +
-                   rmi_min(rmi_bnd_units(b, update->add) / 64 * p[RMI_BND_HOST],
-                           update->p_early * (update->given ? c : p[RMI_BND_C2]) / 16) +
-                   rmi_bnd_units(b, update->wait) / 16384 * (left * (16 - p[RMI_BND_TIME])) +
-                   (update->p_grad * (p[RMI_BND_B2] + (update->late_grad ? p[RMI_BND_B1] : 0)) +
-                    update->p_now * p[RMI_BND_C2]) /
-                       16;
-        sum = rmi_add(sum, rmi_mul(update->n, rmi_min(host, device)));
+    const rmi_step *step = b->step;
+    uint64_t *use = traffic->choices[0].use[0];
+    uint32_t i;
+    memset(&traffic->choices[0], 0, sizeof traffic->choices[0]);
+    traffic->n = traffic->choices[0].options = 1;
+    traffic->choices[0].n = 1;
+    use[RMI_BND_C1] = rmi_min(rmi_sub(rmi_bnd_moves(traffic->before, step->graph->link.h2d), 1), RMI_MAX / 64);
+    for (i = 0; i < step->n_params; i++) {
+        const rmi_step_param *q = &step->params[i];
+        const rmi_tensor *t = &step->graph->tensors[q->tensor];
+        uint64_t bytes = step->kind == RM_MIDDLE ? t->grad_bytes : rmi_min(t->grad_bytes, t->bytes);
+        const uint8_t seen = traffic->seen[q->tensor];
+        if (t->external) continue;
+        if ((seen & 10) == 2) use[RMI_BND_C1] += t->bytes, use[RMI_BND_C2] += t->bytes;
+        if (!t->consumers.n || (step->kind != RM_MIDDLE && q->update == RMI_NONE)) continue;
+        if (q->update != RMI_NONE && b->at.after[q->update] && !t->stays && rmi_bnd_put_update(b, q, past, traffic))
+            continue;
+        if (!(seen & 1)) use[RMI_BND_B2] += bytes;
     }
-    return sum;
 }
 
-RMI_FN uint64_t rmi_bnd_priced(uint64_t bytes, uint64_t price)
-{
-    return rmi_min(rmi_scale20(bytes, price), (uint64_t)1 << 56);
-}
-
-/* What does not depend on the parts: the runs, and bytes at this price. */
+/* What does not depend on the parts: the runs, and what is used at this price. */
 RMI_FN void rmi_bnd_at_price(rmi_bnd_web *web, uint64_t price, rmi_bnd_traffic *traffic)
 {
+    const rmi_bnd *b = web->b;
     int64_t lack[RMI_BND_TOGETHER];
-    uint32_t k;
+    uint32_t k, o, i;
     traffic->price = price;
     web->now[0] = RMI_MAX;
-    traffic->time = rmi_add(rmi_bnd_cost(web, &price, lack), web->b->common << web->b->up);
-    for (k = 0; k < traffic->n_updates; k++) {
-        rmi_bnd_update *update = &traffic->updates[k];
-        update->p_in = rmi_bnd_priced(update->in, price);
-        update->p_out = rmi_bnd_priced(update->out, price);
-        update->p_now = rmi_bnd_priced(update->now, price);
-        update->p_grad = rmi_bnd_priced(update->grad, price);
-        update->p_state = rmi_bnd_priced(update->state, price);
-        update->p_early = rmi_bnd_priced(update->early, price);
+    traffic->time = rmi_add(rmi_bnd_cost(web, &price, lack), b->common << b->up);
+    for (k = 0; k < traffic->n; k++)
+        for (o = 0; o < traffic->choices[k].options; o++)
+            for (i = 0; i < RMI_BND_USES; i++) {
+                uint64_t use = traffic->choices[k].use[o][i];
+                traffic->choices[k].paid[o][i] =
+                    i < RMI_BND_HOST ? rmi_min(rmi_scale20(use, price), (uint64_t)1 << 56) : rmi_bnd_units(b, use);
+            }
+}
+
+/* Of each choice the cheapest option, in all. left: 1024 (1 - b1 d2h): of the time outside x to y that share is counted
+   as computation. */
+RMI_FN uint64_t rmi_bnd_chosen(const rmi_bnd_traffic *traffic, const uint32_t *p, uint64_t left)
+{
+    uint64_t sum = 0;
+    uint32_t k, o, i;
+    for (k = 0; k < traffic->n; k++) {
+        uint64_t least = RMI_INF;
+        for (o = 0; o < traffic->choices[k].options; o++) {
+            const uint64_t *paid = traffic->choices[k].paid[o];
+            uint64_t cost = 0;
+            for (i = 0; i < RMI_BND_HOST; i++) cost += paid[i] * p[i];
+            cost = cost / 16 + paid[RMI_BND_HOST] / 64 * p[RMI_BND_HOST] +
+                   paid[RMI_BND_TIME] / 16384 * (left * p[RMI_BND_TIME]) +
+                   paid[RMI_BND_WAIT] / 16384 * (left * (16 - p[RMI_BND_TIME]));
+            least = rmi_min(least, cost);
+        }
+        sum = rmi_add(sum, rmi_mul(traffic->choices[k].n, least));
     }
+    return sum;
 }
 
 /* T for the price of now in these parts. */
 RMI_FN uint64_t rmi_bnd_link_at(const rmi_bnd *b, const rmi_bnd_traffic *traffic, const uint32_t *p)
 {
     const rmi_link *l = &b->step->graph->link;
-    uint64_t unit = (uint64_t)1 << b->up, b1 = p[RMI_BND_B1], b2 = p[RMI_BND_B2], c1 = p[RMI_BND_C1],
-             c2 = p[RMI_BND_C2];
-    uint64_t bytes =
-        (traffic->grads * b2 + rmi_min(rmi_sub(rmi_bnd_moves(traffic->before, l->h2d), 1), RMI_MAX / 64) * c1 +
-         traffic->params * (c1 + c2)) /
-            16 +
-        b->at.held;
+    uint64_t unit = (uint64_t)1 << b->up, b1 = p[RMI_BND_B1], left = 1024, top;
     uint64_t room = rmi_add(b->limit, rmi_mul(rmi_bnd_moves(traffic->may, l->d2h) / 16 + 1, b1));
-    uint64_t den =
-        rmi_add(rmi_mul(unit, (uint64_t)(64 + p[RMI_BND_HOST]) << 14),
-                rmi_mul_div_up(traffic->price, l->d2h / 16 * b2 + l->h2d / 16 * (c1 + c2) + 32, 1000000000u));
-    /* b1 d2h, in 1024ths of a unit */
-    uint64_t busy = b1 ? rmi_mul_div_up(traffic->price, l->d2h / 16 * b1 + 16, 1000000000u) >> 10 : 0, top;
-    if (busy >= unit << 10) return 0;
-    top = rmi_add(rmi_add(traffic->time, rmi_scale20(bytes, traffic->price)),
-                  rmi_bnd_updates_at(b, traffic, p, b1 ? (unit * 1024 - busy - 1) >> b->up : 1024));
+    uint64_t lanes = l->d2h / 16 * p[RMI_BND_B2] + l->h2d / 16 * (p[RMI_BND_C1] + p[RMI_BND_C2]) + 32;
+    uint64_t den = rmi_add(rmi_mul(unit, (uint64_t)(64 + p[RMI_BND_HOST]) << 14),
+                           rmi_mul_div_up(traffic->price, lanes, 1000000000u));
+    if (b1) { /* b1 d2h, in 1024ths of a unit */
+        uint64_t busy = rmi_mul_div_up(traffic->price, l->d2h / 16 * b1 + 16, 1000000000u) >> 10;
+        if (busy >= unit << 10) return 0;
+        left = (unit * 1024 - busy - 1) >> b->up;
+    }
+    top = rmi_add(rmi_add(traffic->time, rmi_scale20(b->at.held, traffic->price)), rmi_bnd_chosen(traffic, p, left));
     if (den == RMI_INF || top >= (uint64_t)1 << 62) return 0;
     return rmi_sub(rmi_mul_div_up(rmi_sub(top, rmi_add(rmi_scale20(room, traffic->price), 1)), 1u << 20, den), 1);
 }
@@ -13517,7 +13430,7 @@ RMI_FN uint64_t rmi_bnd_link_starts(const rmi_bnd *b, const rmi_bnd_traffic *tra
 {
     uint64_t v, value = 0;
     uint32_t k, i, p[RMI_BND_PARTS];
-    for (k = 0; k < (traffic->n_updates ? 10u : 5u); k++) {
+    for (k = 0; k < (traffic->n > 1 ? 10u : 5u); k++) {
         for (i = 0; i < RMI_BND_HOST; i++) p[i] = k % 5 == 4 ? 4 : i == k % 5 ? 16 : 0;
         p[RMI_BND_HOST] = k / 5 * 64;
         p[RMI_BND_TIME] = 16;
@@ -13529,9 +13442,8 @@ RMI_FN uint64_t rmi_bnd_link_starts(const rmi_bnd *b, const rmi_bnd_traffic *tra
 }
 
 /* How long the step waits if the update of a param runs on the host that y or what is after it adds to: from there to
-   the next step's first read of it, less all computation that does not surely lie between that read and there. upto,
-   past: of y; around: two rows by task. */
-RMI_FN void rmi_bnd_wait(rmi_bnd *b, const uint8_t *past, uint8_t *around, rmi_bnd_traffic *traffic)
+   the next step's first read of it, less all computation that does not surely lie between that read and there. */
+RMI_FN void rmi_bnd_wait(rmi_bnd *b, rmi_bnd_traffic *traffic)
 {
     const rmi_step *step = b->step;
     const rm_graph *g = step->graph;
@@ -13542,7 +13454,7 @@ RMI_FN void rmi_bnd_wait(rmi_bnd *b, const uint8_t *past, uint8_t *around, rmi_b
     for (i = 0; i < g->n_tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
         if (t->kind != RMI_PARAM || !t->updates || t->external || t->stays || t->opt_host == RMI_INF || !t->bytes ||
-            !t->grad_bytes || (last = rmi_bnd_gives(b, i, past)) == RMI_NONE)
+            !t->grad_bytes || (last = rmi_bnd_gives(b, i, traffic->past)) == RMI_NONE)
             continue;
         path = rmi_add(rmi_add(t->opt_host, 2 * g->link.latency),
                        rmi_add(rmi_mul_div_up(t->grad_bytes, 1000000000u, g->link.d2h),
@@ -13559,13 +13471,13 @@ RMI_FN void rmi_bnd_wait(rmi_bnd *b, const uint8_t *past, uint8_t *around, rmi_b
     if (i == g->tensors[traffic->waited].consumers.n) return;
     traffic->reads = g->tensors[traffic->waited].consumers.at[i];
     rmi_bnd_around(b, traffic->reads);
-    memcpy(around, b->at.after, step->n_tasks);
-    around[traffic->reads] = 1;
+    memcpy(traffic->around, b->at.after, step->n_tasks);
+    traffic->around[traffic->reads] = 1;
     rmi_bnd_around(b, gives);
     b->at.before[gives] = 1;
     for (i = 0; i < step->n_once; i++) {
         uint32_t t = step->once[i];
-        if (around[t] && b->at.before[t]) continue;
+        if (traffic->around[t] && b->at.before[t]) continue;
         slack = rmi_add(slack, step->tasks[t].way == RMI_FWD ? b->first[t] : b->least[t]);
     }
     traffic->wait = rmi_min(rmi_sub(most, slack), RMI_MAX / 64);
@@ -13590,7 +13502,7 @@ RMI_FN void rmi_bnd_link_prices(rmi_bnd_web *web, rmi_bnd_traffic *traffic, uint
     alone = web->node[0].value ? web->node[0].price[0] : price;
     lo = rmi_min(alone, price) / 16 + 1;
     hi = rmi_min(rmi_mul(rmi_max(alone, price), 64), b->most_price);
-    if (traffic->n_updates) { /* where all bytes fit only waits and the host's lane count: a byte costs next to nothing */
+    if (traffic->n > 1) { /* where all bytes fit only waits and the host's lane count: a byte costs next to nothing */
         rmi_bnd_at_price(web, 1, traffic);
         *bound = rmi_max(*bound, rmi_bnd_link_starts(b, traffic, p));
     }
@@ -13621,52 +13533,40 @@ RMI_FN void rmi_bnd_link_prices(rmi_bnd_web *web, rmi_bnd_traffic *traffic, uint
     *bound = rmi_max(*bound, best);
 }
 
-/* Prices moment x, with y or (RMI_NONE) without. seen: by tensor; scratch: three rows by task; updates:
-   RMI_BND_UPDATES. */
-typedef struct rmi_bnd_room {
-    uint8_t *seen, *upto, *past, *around;
-    rmi_bnd_update *updates;
-} rmi_bnd_room;
-
-RMI_FN rm_result rmi_bnd_link_moment(rmi_bnd_web *web, uint32_t x, uint32_t y, const rmi_bnd_room *tmp, uint64_t *bound)
+/* Prices moment x, with y or (RMI_NONE) without. */
+RMI_FN rm_result rmi_bnd_link_moment(rmi_bnd_web *web, uint32_t x, uint32_t y, rmi_bnd_traffic *traffic,
+                                     uint64_t *bound)
 {
     rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
-    uint64_t within = 0;
-    rmi_bnd_traffic traffic;
     uint32_t i;
     int fits;
-    memset(&traffic, 0, sizeof traffic);
+    traffic->before = traffic->may = traffic->wait = 0;
+    traffic->waited = RMI_NONE;
     b->at.upto = NULL;
     if (y != RMI_NONE) {
         rmi_bnd_around(b, y);
         if (!b->at.before[x]) return RM_OK;
-        memcpy(tmp->upto, b->at.before, step->n_tasks);
-        memcpy(tmp->past, b->at.after, step->n_tasks);
-        tmp->past[y] = 1;
-        rmi_bnd_wait(b, tmp->past, tmp->around, &traffic);
-        b->at.upto = tmp->upto;
+        memcpy(traffic->upto, b->at.before, step->n_tasks);
+        memcpy(traffic->past, b->at.after, step->n_tasks);
+        traffic->past[y] = 1;
+        rmi_bnd_wait(b, traffic);
+        b->at.upto = traffic->upto;
     }
     RMI_TRY(rmi_bnd_web_make(web, &x, 1, &fits));
     if (!fits) return RM_OK;
-    if (!traffic.wait || !b->at.before[traffic.reads]) traffic.wait = 0;
+    if (!traffic->wait || !b->at.before[traffic->reads]) traffic->wait = 0;
     for (i = 0; i < step->n_once; i++) {
         uint32_t t = step->once[i];
-        uint64_t ns = b->least[t];
-        if (b->at.before[t]) traffic.before += ns;
-        if ((b->at.after[t] && (!b->at.upto || b->at.upto[t])) || t == x) within += ns;
-        traffic.may += ns;
+        int within = t == x || (b->at.after[t] && (!b->at.upto || b->at.upto[t]));
+        if (b->at.before[t]) traffic->before += b->least[t];
+        if (!within) traffic->may += b->least[t];
     }
-    traffic.may = rmi_sub(traffic.may, within);
-    memset(tmp->seen, 0, step->graph->n_tensors);
-    traffic.updates = tmp->updates;
-    b->at.held += rmi_bnd_held_home(b, x, tmp->seen);
-    traffic.params = rmi_bnd_params(b, tmp->seen, 1);
-    rmi_bnd_params(b, tmp->seen, 0);
-    rmi_bnd_changed(b, tmp->seen, b->at.upto ? tmp->past : NULL, &traffic);
-    traffic.params = rmi_min(traffic.params, RMI_MAX / 64);
-    traffic.grads = rmi_min(traffic.grads, RMI_MAX / 64);
-    rmi_bnd_link_prices(web, &traffic, bound);
+    memset(traffic->seen, 0, step->graph->n_tensors);
+    b->at.held += rmi_bnd_held_home(b, x, traffic->seen);
+    rmi_bnd_params(b, traffic->seen);
+    rmi_bnd_changed(b, b->at.upto ? traffic->past : NULL, traffic);
+    rmi_bnd_link_prices(web, traffic, bound);
     return RM_OK;
 }
 
@@ -13677,24 +13577,21 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_step *m, uint64_t 
 {
     rmi_bnd b;
     rmi_bnd_web web;
-    rmi_bnd_room tmp;
+    rmi_bnd_traffic traffic;
     uint64_t most = 0, near = 0, value;
     uint32_t i, k, at, top = RMI_NONE, last = m->n_once, step = (m->n_once - m->n_forwards) / 24 + 1;
     RMI_TRY(rmi_bnd_make(mem, m, limit, 1, &b));
     if (!b.priced) return RM_OK;
     RMI_TRY(rmi_bnd_web_begin(&b, &web));
-    tmp.seen = RMI_NEW(mem, uint8_t, m->graph->n_tensors);
-    tmp.upto = RMI_NEW(mem, uint8_t, 3 * (size_t)m->n_tasks);
-    tmp.updates = RMI_NEW(mem, rmi_bnd_update, RMI_BND_UPDATES);
-    if (!tmp.seen || !tmp.upto || !tmp.updates) return RM_ERROR_MEMORY;
-    tmp.past = tmp.upto + m->n_tasks;
-    tmp.around = tmp.past + m->n_tasks;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(traffic.seen, m->graph->n_tensors), RMI_T(traffic.upto, m->n_tasks),
+                       RMI_T(traffic.past, m->n_tasks), RMI_T(traffic.around, m->n_tasks),
+                       RMI_T(traffic.choices, RMI_BND_CHOICES)));
     b.most_work = work;
     for (k = 0; k < m->n_inputs; k++) b.bytes[m->inputs[k]] = 0; /* may be at home in host memory */
     for (i = m->n_forwards; i < m->n_once && b.work < work / 3; i += step) {
         at = rmi_bnd_highest(&b, i, step);
         value = most;
-        RMI_TRY(rmi_bnd_link_moment(&web, m->once[at], RMI_NONE, &tmp, &value));
+        RMI_TRY(rmi_bnd_link_moment(&web, m->once[at], RMI_NONE, &traffic, &value));
         if (value > most || (!most && (top == RMI_NONE || b.takes[m->once[at]] > b.takes[m->once[top]]))) top = at;
         most = rmi_max(most, value);
     }
@@ -13704,7 +13601,7 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_step *m, uint64_t 
          i++) { /* the first of them, the best and its neighbours, with the last backward as y */
         at = !i ? m->n_forwards : i & 1 ? top + i / 2 : top - i / 2;
         if (at < m->n_once && m->tasks[m->once[at]].way <= RMI_BWD)
-            RMI_TRY(rmi_bnd_link_moment(&web, m->once[at], m->once[last], &tmp, &near));
+            RMI_TRY(rmi_bnd_link_moment(&web, m->once[at], m->once[last], &traffic, &near));
     }
     *bound = rmi_max(*bound, rmi_max(most, near));
     return RM_OK;
