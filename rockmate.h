@@ -19592,6 +19592,8 @@ RMI_FN rm_result rmi_plan_anneal_from(rmi_planner *w, rmi_arena *mem, rmi_search
     uint64_t moves = work / (4 * ((uint64_t)s->step->n_once * s->step->n_once + 1)) + 1; /* by event, about */
     uint64_t cooler = rmi_min(rmi_max(RMI_PLAN_ANNEAL_MOVES / moves, 1), RMI_PLAN_ANNEAL_COOLER);
     uint64_t hot = w->info->bound_ns / (RMI_PLAN_ANNEAL_HOT * cooler) * (w->g->n_ops > RMI_PLAN_ANNEAL_FEW ? 1 : RMI_PLAN_ANNEAL_HOTTER);
+    uint64_t trip = 0;
+    uint32_t i;
     int fits = 0;
     if (w->best.n) RMI_TRY(rmi_event_read(mem, s->step, &w->best, &s->candidate, s->cost.cap_events, &fits));
     fits = fits && rmi_search_start(s, &s->candidate);
@@ -19599,6 +19601,12 @@ RMI_FN rm_result rmi_plan_anneal_from(rmi_planner *w, rmi_arena *mem, rmi_search
     rmi_cost_keep_all(s->step, &s->candidate);
     s->cost.price = s->base_price;
     if (rmi_search_start(s, &s->candidate)) rmi_search_anneal(s, 2 * hot, work / (fits ? 4 : 2), &w->stop);
+    for (i = 0; i < s->step->n_buffers; i++) trip = rmi_max(trip, s->step->buffers[i].out_ns + s->step->buffers[i].in_ns);
+    if (s->best_ns == RMI_INF && !w->best.n && trip > hot) { /* a copy takes so long that bytes too many were cheaper */
+        s->cost.price = s->base_price = rmi_mul(s->base_price, trip / (hot + 1) + 1);
+        rmi_cost_keep_all(s->step, &s->candidate);
+        if (rmi_search_start(s, &s->candidate)) rmi_search_anneal(s, rmi_mul(trip, 4), work / 2, &w->stop);
+    }
     if (s->best_ns != RMI_INF) rmi_search_start(s, &s->best);
     rmi_search_anneal(s, rmi_max(hot / 10, w->info->bound_ns / RMI_PLAN_ANNEAL_COOL), work / 2, &w->stop);
     return RM_OK;

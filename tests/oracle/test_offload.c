@@ -326,6 +326,21 @@ static void tied(void)
     rm_graph_destroy(g);
 }
 
+/* A copy takes a hundred times as long as the step: there is a plan all the same, with one value copied once. */
+static void slow_link(void)
+{
+    tm_text t;
+    rm_graph *g = NULL;
+    rm_plan *p = NULL;
+    rm_plan_info info;
+    memset(&t, 0, sizeof t);
+    if (!tm_read("tests/data/regress/slow_link.rmg", &t) || rm_graph_read(t.s, t.n, NULL, &g)) expect(0, "slow_link.rmg", "cannot be read");
+    else expect(make(g, "offmate", 215799270, 1 << 30, RM_SINGLE, NULL, &info, &p) == RM_OK && info.time_ns < 110000000, "a slow link", rm_graph_error(g));
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+    tm_clear(&t);
+}
+
 /* Gradients at home in host memory leave the device whichever step of an accumulation it is. */
 static void first_step(void)
 {
@@ -597,6 +612,7 @@ int main(int argc, char **argv)
     for (i = seed; i < seed + chains && i < seed + 3; i++) more_memory(i);
     for (i = seed; i < seed + chains; i++) updates(i);
     for (i = seed; i < seed + tm_amount(1, 3); i++) stays(i);
+    slow_link();
     first_step();
     tied();
     host_peak();
