@@ -23,12 +23,12 @@
    >>block     options of one stage: what to keep, with bytes, peaks, times
    >>place     addresses in one arena
    >>step      one lowered model of a training step: tasks, ways to run them, buffers, homes, order
-   >>refine    whole-graph search: runs with repeats, faster within a limit
    >>bound     lower bounds on memory and time
    >>offload   what to keep, recompute, and move to host memory
    >>cost      the evaluator of a schedule: lives, bytes at every event, time on every lane
    >>events    a schedule -> the list of runs and copies for >>sequence, and homes
    >>search    annealing over runs, copies, variants and homes, with a price of bytes above the limit
+   >>refine    greedy evictions; lists without copies, and their way through >>search
    >>plan      passes of a preset, the plan and its figures
    >>curve     what memory is worth: plans for many budgets
    >>lanes     which waits between lanes a program needs, and no more
@@ -9417,2170 +9417,6 @@ RMI_FN rm_result rmi_step_runs_end(rmi_arena *mem, const rm_graph *g, rmi_step_r
 }
 
 /* =====================================================================================================================
-   >>refine - whole-graph search: the fastest list of runs whose live bytes stay within a limit
-   In: a sealed graph, a limit. Out: a list of runs with repeats, and the form of each.
-   A state is the list of tasks in execution order, forwards as often as it likes, and for each op the mode of its backward
-   (what that reads). All else follows in one pass over the list, as in >>sequence: lives, bytes that go on under another name,
-   and for each run the fastest form whose workspace fits, so that algorithms need no search. O(accesses) an evaluation.
-   All decisions are taken in integers, with an own generator and counted work: the same everywhere.
-   ================================================================================================================== */
-
-#ifndef RMI_REF_LARGE
-#define RMI_REF_LARGE 50000u /* tasks: memory counts; tests set it and RMI_PLAN_MANY lower: a small graph then goes a large one's way */
-#endif
-
-/* --- one state and what follows from it */
-typedef struct rmi_ref_inst { /* one life of one buffer */
-    uint32_t buf, first, last, again, str, sibling;
-    uint32_t prev;            /* life of the same buffer before */
-    uint8_t gone, home;
-} rmi_ref_inst;
-
-typedef struct rmi_ref_str {
-    uint32_t head, refs;
-    uint64_t room;
-} rmi_ref_str;
-
-typedef struct rmi_ref_state {
-    uint32_t *list, n;
-    uint8_t *mode;     /* by op */
-    uint64_t ns, peak, over; /* over: sum over positions of what is above the limit; 0: it fits */
-    uint64_t fast_ns;  /* with the fastest form everywhere */
-    uint64_t least_ns; /* the same, gradients that may be names of others' bytes counted as such */
-    /* by position */
-    uint64_t *live;    /* bytes there, with the run's workspace */
-    uint64_t *before;  /* bytes there when the run begins */
-    uint16_t *form;
-    uint8_t *rank;     /* of the form among the choices */
-    uint8_t *again;    /* a repeat */
-    uint64_t *cost;    /* ns */
-    uint32_t *inst0;
-    rmi_ref_inst *inst;
-    uint32_t n_inst;
-    rmi_ref_str *str;
-    uint32_t n_str;
-    uint32_t *inst_use; /* by life: its latest use in the list of uses; filled by rmi_ref_record */
-    uint32_t *use_pos, *use_prev, n_use;
-    uint32_t *cur;     /* by buffer: the life at the end */
-    uint32_t *free_head, *next_free; /* by position: the lives whose last use is there; of an evaluation, as long as it lasts */
-    uint32_t *dead, n_dead; /* forwards that nobody reads */
-    uint32_t *reps, n_reps; /* repeats */
-} rmi_ref_state;
-
-typedef struct rmi_ref_search {
-    const rmi_step *step;
-    int odd;             /* the edit is more than repeats that come or go */
-    uint32_t moded;      /* the op whose mode is another one, or RMI_NONE */
-    int same;            /* all that runs once is in an order that is known to be legal */
-    rmi_arena *mem;
-    int forecasts;       /* what a move would do is told before it is evaluated; not for long lists: memory counts */
-    uint64_t mean_ns;    /* of a forward */
-    uint64_t limit;      /* of live bytes, what is always there not counted */
-    uint32_t cap, cap_inst, cap_use;
-    uint32_t most, most_inst, most_use; /* these at most */
-    uint32_t *done;      /* by task: stamp of the evaluation it ran in */
-    uint32_t stamp;
-    uint32_t gained;     /* cycles until the last one that found a better list */
-    uint32_t *now;       /* by buffer: second pass's current life */
-    rmi_ref_state *a, *b, best; /* current, candidate */
-    rmi_ref_state hope;  /* faster than the best, within the limit, not known to get addresses within the budget; n 0: none */
-    /* does x get them? NULL: what is within the limit does */
-    rm_result (*fits)(void *user, struct rmi_ref_search *s, const rmi_ref_state *x, int *yes);
-    void *user;
-    uint64_t budget;     /* for fits: of the arena */
-    rm_result fault;     /* of fits */
-    uint64_t next_fit;   /* work from which on it is asked again */
-    uint64_t tried;      /* time of the best list that has got addresses */
-    uint32_t failed;     /* lists that got none before there was a plan */
-    int soon;            /* any list within the limit ends a cycle */
-    uint64_t lower;      /* 0, or the list with the lowest peak is the best one, and the limit that part below it */
-    uint64_t rng, work, told, least_ns; /* told: work that the caller's stop knows of */
-    uint64_t looked;     /* steps to find evictions, a few ns each, which are not in work */
-    uint64_t end;        /* evictions end when both come to this */
-    int recorded;        /* the uses of a are known */
-    int lean;            /* a and b share all but their lists: rmi_ref_turn_down */
-    uint32_t lives;      /* lean: of the state that was evaluated last */
-    /* edits: insert task at position (before what stands there), drop position */
-    uint64_t *ins;       /* position << 32 | task; sorted when applied */
-    uint32_t n_ins, cap_ins;
-    uint8_t *drop;
-    uint32_t *dropped, n_drop; /* the same as a list */
-    int64_t *delta;      /* by position: bytes more than at the one before that
-                            an edit would bring; for forecasts, 0 between them */
-    uint32_t *at;        /* by task: where its last run in the current list is, if it runs */
-    uint32_t *met, meeting; /* by buffer: the forecast that it was met in */
-    uint32_t *above;     /* by position: how many positions before it are above the limit; for the greedy */
-    uint64_t most_ns;    /* a closure that takes longer is of no use */
-    uint64_t spend;      /* what repeats may cost for the next move to be taken */
-    uint64_t extended;   /* bytes (in 256) times positions above the limit that the last closure's longer lives take */
-    int forked;          /* the last closure would have been another one at another level */
-    uint32_t *touched, n_touched, cap_touched; /* stretches that the last closure reads where they are; as many as one can */
-    uint8_t *busy;       /* by stretch: 1 read by, 2 given up by what a batch has chosen */
-    uint8_t *mark;       /* by task: scratch */
-    uint32_t *stack, *stack_runs;
-    uint64_t lambda;     /* ns a byte above the limit, 2^-20 */
-    uint64_t most_lambda;
-    uint64_t stop, even; /* an evaluation may give up above this energy; an edit that leads to that one is not wanted, or RMI_INF */
-} rmi_ref_search;
-
-/* What a state is kept by: list, modes, forms. */
-RMI_FN rm_result rmi_ref_kept_make(rmi_ref_search *s, rmi_ref_state *x)
-{
-    memset(x, 0, sizeof *x);
-    x->list = RMI_RAW(s->mem, uint32_t, s->cap);
-    x->mode = RMI_NEW(s->mem, uint8_t, s->step->graph->n_ops);
-    x->form = RMI_RAW(s->mem, uint16_t, s->cap);
-    return x->list && x->mode && x->form ? RM_OK : RM_ERROR_MEMORY;
-}
-
-/* Uses are of the current state alone, and some tables of the
-   evaluation: `other` lends them. A lean one has only a list of its own. */
-RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const rmi_ref_state *other)
-{
-    if (s->lean && other) {
-        *x = *other;
-        x->list = RMI_RAW(s->mem, uint32_t, s->cap);
-        x->mode = RMI_NEW(s->mem, uint8_t, s->step->graph->n_ops);
-        return x->list && x->mode ? RM_OK : RM_ERROR_MEMORY;
-    }
-    RMI_TRY(rmi_ref_kept_make(s, x));
-    x->live = RMI_RAW(s->mem, uint64_t, s->cap + 1);
-    x->before = s->forecasts ? RMI_RAW(s->mem, uint64_t, s->cap + 1) : NULL;
-    x->rank = RMI_RAW(s->mem, uint8_t, s->cap);
-    x->again = RMI_RAW(s->mem, uint8_t, s->cap);
-    x->cost = RMI_RAW(s->mem, uint64_t, s->cap);
-    x->inst0 = RMI_RAW(s->mem, uint32_t, s->cap + 1);
-    x->free_head = other ? other->free_head : RMI_RAW(s->mem, uint32_t, s->cap + 1);
-    x->next_free = other ? other->next_free : RMI_RAW(s->mem, uint32_t, s->cap_inst);
-    x->inst = RMI_RAW(s->mem, rmi_ref_inst, s->cap_inst);
-    x->str = RMI_RAW(s->mem, rmi_ref_str, s->cap_inst);
-    x->inst_use = other ? other->inst_use : RMI_RAW(s->mem, uint32_t, s->cap_inst);
-    x->use_pos = other ? other->use_pos : RMI_RAW(s->mem, uint32_t, s->cap_use);
-    x->use_prev = other ? other->use_prev : RMI_RAW(s->mem, uint32_t, s->cap_use);
-    x->cur = RMI_RAW(s->mem, uint32_t, s->step->n_buffers);
-    x->dead = RMI_RAW(s->mem, uint32_t, s->cap);
-    x->reps = RMI_RAW(s->mem, uint32_t, s->cap);
-    if (x->cur) memset(x->cur, 0xFF, s->step->n_buffers * sizeof(uint32_t));
-    return x->inst_use && x->cost && x->dead && x->reps && x->live && (x->before || !s->forecasts) && x->rank && x->again &&
-                   x->inst0 && x->free_head && x->next_free && x->inst && x->str && x->use_pos && x->use_prev && x->cur
-               ? RM_OK
-               : RM_ERROR_MEMORY;
-}
-
-/* What edits of lists of at most s->cap entries are noted in. */
-RMI_FN rm_result rmi_ref_search_edits(rmi_arena *mem, const rmi_step *step, rmi_ref_search *s)
-{
-    RMI_TRY(RMI_TABLES(mem, RMI_T(s->done, step->n_tasks), RMI_T(s->drop, s->cap + 1), RMI_T(s->dropped, s->cap + 1)));
-    if (!s->forecasts) return RM_OK;
-    return RMI_TABLES(mem, RMI_T(s->delta, s->cap + 2), RMI_T(s->met, step->n_buffers + 1u), RMI_T(s->at, step->n_tasks));
-}
-
-/* What a forward takes in the mean, in ns. */
-RMI_FN uint64_t rmi_ref_mean_ns(const rmi_step *step)
-{
-    uint64_t sum = 0;
-    uint32_t i;
-    for (i = 0; i < step->graph->n_ops; i++) sum += step->ways[step->accesses[step->tasks[i].access].ways[0][0].at].ns;
-    return sum / step->graph->n_ops + 1;
-}
-
-/* All but the two states. */
-RMI_FN rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_step *step, rmi_ref_search *s)
-{
-    /* the lists may be so many times as long as everything once */
-    uint32_t i, k, w = 0, r = 0, times = step->n_tasks > RMI_REF_LARGE ? 2 : step->n_tasks > 5000 ? 3 : 5;
-    memset(s, 0, sizeof *s);
-    s->step = step;
-    s->mem = mem;
-    s->forecasts = step->graph->n_ops <= RMI_REF_LARGE / 4;
-    s->mean_ns = rmi_ref_mean_ns(step);
-    s->rng = RMI_SEED;
-    s->stop = s->even = s->most_ns = s->end = RMI_INF;
-    s->cap = times * step->n_tasks + 64;
-    for (i = 0; i < step->n_tasks; i++) {
-        uint32_t most_w = 0, most_r = 0;
-        for (k = 0; k < (step->tasks[i].way <= RMI_BWD ? step->n_modes[step->tasks[i].id] : 1u); k++) {
-            const rmi_step_access *a = &step->accesses[step->tasks[i].access + k];
-            most_w = (uint32_t)rmi_max(most_w, a->makes.n + (a->saved != RMI_NONE));
-            most_r = (uint32_t)rmi_max(most_r, a->reads.n);
-        }
-        w += most_w;
-        r += most_r;
-    }
-    s->cap_inst = times * w + 256 + step->n_inputs;
-    s->cap_use = times * (r + w) + 1024;
-    s->cap_ins = s->cap;
-    s->now = RMI_RAW(mem, uint32_t, step->n_buffers);
-    s->ins = RMI_RAW(mem, uint64_t, s->cap_ins);
-    s->mark = RMI_NEW(mem, uint8_t, step->n_tasks);
-    s->stack = RMI_RAW(mem, uint32_t, step->graph->n_ops + 8);
-    s->stack_runs = RMI_RAW(mem, uint32_t, s->cap);
-    s->above = RMI_NEW(mem, uint32_t, s->cap + 2);
-    s->cap_touched = r + 1;
-    s->touched = RMI_RAW(mem, uint32_t, s->cap_touched);
-    s->busy = RMI_NEW(mem, uint8_t, s->cap_inst);
-    s->a = RMI_NEW(mem, rmi_ref_state, 1);
-    s->b = RMI_NEW(mem, rmi_ref_state, 1);
-    RMI_TRY(rmi_ref_search_edits(mem, step, s));
-    if (!s->now || !s->ins || !s->mark || !s->stack || !s->stack_runs || !s->a || !s->b || !s->above || !s->touched ||
-        !s->busy)
-        return RM_ERROR_MEMORY;
-    memset(s->now, 0xFF, step->n_buffers * sizeof(uint32_t));
-    s->most = s->cap;
-    s->most_inst = s->cap_inst;
-    s->most_use = s->cap_use;
-    RMI_TRY(rmi_ref_kept_make(s, &s->hope));
-    return rmi_ref_kept_make(s, &s->best);
-}
-
-/* The search forgets its lists and whatever it has learnt; its work so far counts on. */
-RMI_FN void rmi_ref_search_reset(rmi_ref_search *s)
-{
-    s->rng = RMI_SEED;
-    s->limit = RMI_MAX;
-    s->tried = RMI_INF;
-    s->best.n = s->hope.n = s->failed = s->gained = 0;
-    s->lambda = s->most_lambda = s->next_fit = 0;
-    s->fits = NULL;
-}
-
-/* The two states, in a memory of their own, for lists of so many quarters of the longest. Less than all, without variants: they
-   share what follows from their lists, and a candidate that is turned down costs an evaluation of the current one. */
-RMI_FN rm_result rmi_ref_search_rooms(rmi_ref_search *s, rmi_arena *rooms, uint32_t quarters)
-{
-    rmi_arena *mem = s->mem;
-    rm_result r;
-    s->cap = s->most / 4 * quarters + s->most % 4;
-    s->cap_inst = s->most_inst / 4 * quarters + s->most_inst % 4;
-    s->cap_use = s->most_use / 4 * quarters + s->most_use % 4;
-    s->mem = rooms;
-    s->lean = quarters < 4 && !s->step->n_choosing;
-    s->lives = 0;
-    r = rmi_ref_state_make(s, s->a, NULL);
-    if (r == RM_OK) r = rmi_ref_state_make(s, s->b, s->a);
-    s->mem = mem;
-    s->recorded = 0;
-    return r;
-}
-
-RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_step *step, rmi_ref_search *s)
-{
-    RMI_TRY(rmi_ref_search_tables(mem, step, s));
-    return rmi_ref_search_rooms(s, mem, 4);
-}
-
-RMI_INLINE void rmi_ref_use(rmi_ref_state *x, uint32_t i, uint32_t p)
-{
-    x->use_pos[x->n_use] = p;
-    x->use_prev[x->n_use] = x->inst_use[i];
-    x->inst_use[i] = x->n_use++;
-}
-
-/* No buffer has a life: those of n lives had. */
-RMI_FN void rmi_ref_forget(const rmi_ref_search *s, const rmi_ref_state *x, uint32_t *by)
-{
-    uint32_t i;
-    if (s->step->n_buffers / 32 < x->n_inst) memset(by, 0xFF, s->step->n_buffers * sizeof(uint32_t));
-    else
-        for (i = 0; i < x->n_inst; i++) by[x->inst[i].buf] = RMI_NONE;
-}
-
-RMI_INLINE void rmi_ref_birth(rmi_ref_state *x, uint32_t b, uint32_t p)
-{
-    rmi_ref_inst *i = &x->inst[x->n_inst];
-    i->buf = b;
-    i->first = i->last = p;
-    i->again = i->str = RMI_NONE;
-    i->prev = x->cur[b];
-    i->gone = i->home = 0;
-    x->cur[b] = x->n_inst++;
-}
-
-/* Has the task run? */
-RMI_INLINE int rmi_ref_ran(const rmi_ref_search *s, uint32_t task)
-{
-    return s->done[task] == s->stamp;
-}
-
-/* What a task touches, in the first pass. */
-RMI_INLINE int rmi_ref_task_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint32_t task, const rmi_step_access *a)
-{
-    const rmi_step *step = s->step;
-    const rmi_step_task *t = &step->tasks[task];
-    const uint32_t *reads = step->pool + a->reads.at;
-    uint32_t i;
-    if (!s->same || t->way == RMI_FWD) {
-        for (i = 0; i < t->after.n; i++)
-            if (!rmi_ref_ran(s, step->pool[t->after.at + i])) return 0;
-        for (i = 0; i < t->until.n; i++)
-            if (rmi_ref_ran(s, step->pool[t->until.at + i]) && !(step->pool[t->until.at + i] < step->graph->n_ops && rmi_ref_ran(s, task)))
-                return 0; /* a repeat changes no const */
-    }
-    x->again[p] = (uint8_t)rmi_ref_ran(s, task);
-    s->done[task] = s->stamp;
-    for (i = 0; i < a->reads.n; i++) {
-        if (x->cur[reads[i]] == RMI_NONE) return 0;
-        x->inst[x->cur[reads[i]]].last = p;
-    }
-    if (t->way == RMI_FWD) {
-        s->least_ns += step->ways[a->ways[0][x->again[p]].at].ns;
-        for (i = 0; i < a->makes.n; i++) rmi_ref_birth(x, step->pool[a->makes.at + i], p);
-        if (a->saved != RMI_NONE) rmi_ref_birth(x, a->saved, p);
-        return 1;
-    }
-    s->least_ns += a->may_be_free ? 0 : step->ways[a->ways[0][0].at].ns;
-    for (i = 0; i < a->makes.n; i++) {
-        uint32_t b = step->targets[a->makes.at + i].buffer, c = x->cur[b];
-        if (c == RMI_NONE) {
-            rmi_ref_birth(x, b, p);
-            continue;
-        }
-        if (x->inst[c].again == RMI_NONE) x->inst[c].again = p;
-        x->inst[c].last = p;
-    }
-    return 1;
-}
-
-/* First pass: lives. 0: something is read that is not there, or runs too early; or the tables are full. */
-RMI_FN int rmi_ref_lives(rmi_ref_search *s, rmi_ref_state *x)
-{
-    const rmi_step *step = s->step;
-    uint32_t p, i, uses = 0, order = 0, back = RMI_NONE;
-    s->stamp++;
-    rmi_ref_forget(s, x, x->cur);
-    x->n_inst = 0;
-    s->least_ns = 0;
-    for (i = 0; i < step->n_inputs; i++) {
-        rmi_ref_birth(x, step->inputs[i], 0);
-        x->inst[i].home = 1;
-        x->inst[i].last = RMI_NONE;
-    }
-    for (p = 0; p < x->n; p++) {
-        uint32_t task = x->list[p];
-        const rmi_step_task *t;
-        const rmi_step_access *a;
-        x->inst0[p] = x->n_inst;
-        t = &step->tasks[task];
-        if (step->graph->fixed_order && t->way == RMI_FWD && !rmi_ref_ran(s, task)) {
-            if (t->id < order || back != RMI_NONE) return 0;
-            order = t->id;
-        }
-        if (step->graph->fixed_order && t->way == RMI_BWD) {
-            if (t->id > back) return 0;
-            back = t->id;
-        }
-        a = rmi_step_access_of(step, task, x->mode);
-        uses += a->reads.n + a->makes.n;
-        if (x->n_inst + a->makes.n + 2 > s->cap_inst || uses + step->n_ends + 2 > s->cap_use) return 0;
-        if (!rmi_ref_task_lives(s, x, p, task, a)) return 0;
-    }
-    x->inst0[x->n] = x->n_inst;
-    for (i = 0; i < step->n_inputs; i++)
-        if (x->inst[i].last == RMI_NONE) x->inst[i].last = x->n;
-    for (i = 0; i < step->n_ends; i++) {
-        if (x->cur[step->ends[i]] == RMI_NONE) return 0;
-        x->inst[x->cur[step->ends[i]]].last = x->n;
-    }
-    return 1;
-}
-
-RMI_INLINE uint32_t rmi_ref_dying(const rmi_ref_search *s, const rmi_ref_state *x, uint32_t b, uint32_t p)
-{
-    uint32_t i = b == RMI_NONE ? RMI_NONE : s->now[b];
-    const rmi_ref_inst *k;
-    if (i == RMI_NONE) return RMI_NONE;
-    k = &x->inst[i];
-    if (k->home || k->last != p || k->gone || k->str == RMI_NONE || x->str[k->str].refs != 1) return RMI_NONE;
-    return i;
-}
-
-RMI_INLINE void rmi_ref_join(rmi_ref_state *x, uint32_t i, uint32_t str)
-{
-    x->inst[i].str = str;
-    x->inst[i].sibling = x->str[str].head;
-    x->str[str].head = i;
-    x->str[str].refs++;
-}
-
-RMI_INLINE void rmi_ref_stretch(rmi_ref_state *x, uint32_t i, uint64_t room)
-{
-    x->str[x->n_str].head = RMI_NONE;
-    x->str[x->n_str].refs = 0;
-    x->str[x->n_str].room = room;
-    rmi_ref_join(x, i, x->n_str++);
-}
-
-RMI_INLINE void rmi_ref_take_over(rmi_ref_state *x, uint32_t i, uint32_t from)
-{
-    x->inst[from].gone = 1;
-    x->str[x->inst[from].str].refs--;
-    rmi_ref_join(x, i, x->inst[from].str);
-}
-
-RMI_FN int rmi_ref_can_share(const rmi_ref_state *x, uint32_t i, uint32_t dout, uint32_t p)
-{
-    uint32_t k;
-    if (x->inst[dout].str == RMI_NONE || x->inst[dout].gone) return 0;
-    for (k = x->str[x->inst[dout].str].head; k != RMI_NONE; k = x->inst[k].sibling) {
-        const rmi_ref_inst *o = &x->inst[k];
-        if (o->gone || o->last < p) continue;
-        if (x->inst[i].again != RMI_NONE && o->last >= x->inst[i].again) return 0;
-        if (o->again != RMI_NONE && o->again > p && x->inst[i].last >= o->again) return 0;
-    }
-    return 1;
-}
-
-/* Takes the fastest choice that fits in what is left; if none does, the one that takes least. over_of: by choice, the life
-   that output 0 takes over, worth `gain` bytes. Returns its index; *size: what it adds. */
-RMI_FN uint32_t rmi_ref_choose_any(const rmi_ref_search *s, const rmi_ref_state *x, const rmi_step_way *c, uint32_t n,
-                                   uint64_t live, uint64_t fresh, uint64_t gain, uint32_t p, uint64_t *size,
-                                   uint32_t *from)
-{
-    uint32_t i, best = RMI_NONE, best_from = RMI_NONE;
-    uint64_t least = RMI_INF;
-    for (i = 0; i < n; i++) {
-        uint32_t f = RMI_NONE;
-        uint64_t want;
-        if (gain) f = rmi_ref_dying(s, x, c[i].inplace, p);
-        want = fresh + c[i].workspace - (f != RMI_NONE ? gain : 0);
-        if (want < least) {
-            least = want;
-            best = i;
-            best_from = f;
-        }
-        if (live + want <= s->limit) {
-            *size = want;
-            *from = f;
-            return i;
-        }
-    }
-    *size = least;
-    *from = best_from;
-    return best;
-}
-
-RMI_INLINE uint32_t rmi_ref_choose(const rmi_ref_search *s, const rmi_ref_state *x, const rmi_step_way *c, uint32_t n,
-                                   uint64_t live, uint64_t fresh, uint64_t gain, uint32_t p, uint64_t *size,
-                                   uint32_t *from)
-{
-    if (c->inplace != RMI_NONE || live + fresh + c->workspace > s->limit)
-        return rmi_ref_choose_any(s, x, c, n, live, fresh, gain, p, size, from);
-    *size = fresh + c->workspace; /* mostly */
-    *from = RMI_NONE;
-    return 0;
-}
-
-RMI_FN uint64_t rmi_ref_forward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint64_t *live)
-{
-    const rmi_step *step = s->step;
-    const rmi_step_access *a = rmi_step_access_of(step, x->list[p], x->mode);
-    uint32_t lo = x->inst0[p], hi = x->inst0[p + 1], i, again = x->again[p], kept = 0, from, pick, n;
-    uint64_t fresh = 0, size, gain = 0, top;
-    const rmi_step_way *c;
-    int read = 0;
-    for (i = lo; i < hi && !read; i++) read = x->inst[i].last > p;
-    if (again) x->reps[x->n_reps++] = p;
-    if (!read && (again || !step->tasks[x->list[p]].must)) x->dead[x->n_dead++] = p;
-    for (i = lo; i < hi; i++) {
-        if (x->inst[i].buf == a->saved) {
-            if (x->inst[i].last == p) {
-                x->inst[i].gone = 1;
-                continue;
-            }
-            kept = 1;
-            fresh += a->saved_room;
-        } else fresh += step->buffers[x->inst[i].buf].room;
-    }
-    if (a->first_is_output && lo < hi) gain = step->buffers[x->inst[lo].buf].room;
-    c = step->ways + (kept ? a->ways[1][again].at : a->ways[0][again].at);
-    n = kept ? a->ways[1][0].n : a->ways[0][again].n;
-    pick = rmi_ref_choose(s, x, c, n, *live, fresh, gain, p, &size, &from);
-    x->form[p] = (uint16_t)c[pick].form;
-    x->rank[p] = (uint8_t)pick;
-    x->ns += c[pick].ns;
-    x->fast_ns += c[0].ns;
-    top = *live + size;
-    for (i = lo; i < hi; i++) {
-        if (x->inst[i].gone) continue;
-        if (i == lo && from != RMI_NONE) rmi_ref_take_over(x, lo, from);
-        else rmi_ref_stretch(x, i, x->inst[i].buf == a->saved ? a->saved_room : step->buffers[x->inst[i].buf].room);
-        s->now[x->inst[i].buf] = i;
-    }
-    *live += size - c[pick].workspace;
-    return top;
-}
-
-RMI_FN uint64_t rmi_ref_backward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint64_t *live)
-{
-    const rmi_step *step = s->step;
-    const rmi_step_access *a = rmi_step_access_of(step, x->list[p], x->mode);
-    uint32_t i, k, w, renamed = 0, from, pick;
-    uint64_t size;
-    const rmi_step_way *c = step->ways + a->ways[0][0].at;
-    for (i = x->inst0[p], w = 0; i < x->inst0[p + 1]; i++) {
-        const rmi_step_target *t;
-        uint32_t dout = a->output_gradient == RMI_NONE ? RMI_NONE : s->now[a->output_gradient];
-        while (step->targets[a->makes.at + w].buffer != x->inst[i].buf) w++;
-        t = &step->targets[a->makes.at + w];
-        if (dout != RMI_NONE) {
-            if (t->share && rmi_ref_can_share(x, i, dout, p)) {
-                renamed++;
-                rmi_ref_join(x, i, x->inst[dout].str);
-                continue;
-            }
-            if (t->rename && rmi_ref_dying(s, x, a->output_gradient, p) != RMI_NONE) {
-                renamed++;
-                rmi_ref_take_over(x, i, dout);
-                continue;
-            }
-        }
-        for (k = 0; k < t->over.n; k++) {
-            from = rmi_ref_dying(s, x, step->pool[t->over.at + k], p);
-            if (from == RMI_NONE) continue;
-            rmi_ref_take_over(x, i, from);
-            break;
-        }
-        if (k < t->over.n) continue;
-        rmi_ref_stretch(x, i, step->buffers[x->inst[i].buf].room);
-        *live += step->buffers[x->inst[i].buf].room;
-    }
-    for (i = x->inst0[p]; i < x->inst0[p + 1]; i++) s->now[x->inst[i].buf] = i;
-    pick = rmi_ref_choose(s, x, c, a->ways[0][0].n, *live, 0, 0, p, &size, &from);
-    x->form[p] = (uint16_t)c[pick].form;
-    x->rank[p] = (uint8_t)pick;
-    if (!(a->gradients && renamed == a->gradients)) {
-        x->ns += c[pick].ns;
-        x->fast_ns += c[0].ns;
-    }
-    return *live + size;
-}
-
-RMI_FN uint64_t rmi_ref_excess(const rmi_ref_search *s, const rmi_ref_state *x)
-{
-    return x->peak > s->limit ? x->peak - s->limit + x->over / 16 : 0;
-}
-
-/* Second pass: bytes, forms, time. 0: it gives up. */
-RMI_FN int rmi_ref_bytes(rmi_ref_search *s, rmi_ref_state *x)
-{
-    const rmi_step *step = s->step;
-    uint32_t p, i;
-    uint64_t live = 0;
-    for (i = 0; i < step->n_inputs; i++) {
-        s->now[x->inst[i].buf] = i;
-        rmi_ref_stretch(x, i, step->buffers[x->inst[i].buf].room);
-        live += step->buffers[x->inst[i].buf].room;
-    }
-    for (p = 0; p < x->n; p++) {
-        uint64_t before = x->ns, top;
-        if (x->before) x->before[p] = live;
-        top = x->list[p] < step->graph->n_ops ? rmi_ref_forward(s, x, p, &live) : rmi_ref_backward(s, x, p, &live);
-        x->cost[p] = x->ns - before;
-        x->live[p] = top;
-        if (top > x->peak) x->peak = top;
-        if (top > s->limit) {
-            x->over += top - s->limit;
-            if (s->stop != RMI_INF && s->least_ns + (x->ns - x->fast_ns) + rmi_scale20(rmi_ref_excess(s, x), s->lambda) > s->stop) {
-                s->work -= x->n - p; /* not looked at */
-                return 0;
-            }
-        }
-        for (i = x->free_head[p]; i != RMI_NONE; i = x->next_free[i]) {
-            rmi_ref_inst *k = &x->inst[i];
-            if (!k->gone && k->str != RMI_NONE && !--x->str[k->str].refs) live -= x->str[k->str].room;
-        }
-    }
-    x->live[x->n] = live;
-    if (x->before) x->before[x->n] = live;
-    if (live > x->peak) x->peak = live;
-    return 1;
-}
-
-/* Everything about x->list, x->mode. 0: the list is not legal. */
-RMI_FN int rmi_ref_eval(rmi_ref_search *s, rmi_ref_state *x)
-{
-    uint32_t i;
-    int ok;
-    s->work += x->n;
-    x->ns = x->fast_ns = x->over = x->peak = 0;
-    x->n_dead = x->n_reps = 0;
-    x->n_str = 0;
-    if (s->lean) x->n_inst = s->lives;
-    ok = rmi_ref_lives(s, x);
-    s->lives = x->n_inst;
-    if (!ok || s->least_ns > s->stop) return 0;
-    s->work += x->n;
-    memset(x->free_head, 0xFF, (x->n + 1u) * sizeof(uint32_t));
-    for (i = x->n_inst; i-- > 0;) {
-        x->next_free[i] = x->free_head[x->inst[i].last];
-        x->free_head[x->inst[i].last] = i;
-    }
-    x->least_ns = s->least_ns;
-    ok = rmi_ref_bytes(s, x);
-    rmi_ref_forget(s, x, s->now);
-    return ok;
-}
-
-/* The state as a list of runs, with their forms. */
-RMI_FN rm_result rmi_ref_runs(rmi_arena *mem, const rmi_ref_search *s, const rmi_ref_state *x, rmi_step_runs *list)
-{
-    const rm_graph *g = s->step->graph;
-    uint32_t p;
-    RMI_TRY(rmi_step_runs_begin(mem, s->step, x->n, list));
-    for (p = 0; p < x->n; p++) {
-        const rmi_step_task *t = &s->step->tasks[x->list[p]];
-        if (t->way == RMI_BWD && !rmi_low_has_part(&g->ops[t->id], x->form[p], t->part)) continue;
-        RMI_TRY(rmi_step_say_run(mem, g, list, rmi_low_run((rmi_way)t->way, t->id, t->way <= RMI_BWD ? x->form[p] : 0, t->part)));
-    }
-    return rmi_step_runs_end(mem, g, list);
-}
-
-RMI_FN void rmi_ref_copy(const rmi_ref_search *s, const rmi_ref_state *from, rmi_ref_state *to)
-{
-    memcpy(to->list, from->list, from->n * sizeof(uint32_t));
-    memcpy(to->mode, from->mode, s->step->graph->n_ops);
-    memcpy(to->form, from->form, from->n * sizeof(uint16_t));
-    to->n = from->n;
-    to->ns = from->ns;
-    to->over = from->over;
-    to->peak = from->peak;
-    to->fast_ns = from->fast_ns;
-}
-
-/* A copy of what the state x is kept by. */
-RMI_FN rm_result rmi_ref_keep(rmi_arena *mem, const rmi_ref_search *s, const rmi_ref_state *x, rmi_ref_state *to)
-{
-    memset(to, 0, sizeof *to);
-    if (!x->n) return RM_OK;
-    to->list = RMI_RAW(mem, uint32_t, x->n);
-    to->mode = RMI_RAW(mem, uint8_t, s->step->graph->n_ops);
-    to->form = RMI_RAW(mem, uint16_t, x->n);
-    if (!to->list || !to->mode || !to->form) return RM_ERROR_MEMORY;
-    rmi_ref_copy(s, x, to);
-    return RM_OK;
-}
-
-/* Model and tables anew after they made room for something: what `old` has learned stays, best and hope are its lists. */
-RMI_FN rm_result rmi_ref_search_anew(rmi_arena *mem, rmi_step *step, const rmi_ref_search *old, const rmi_ref_state *best,
-                                       const rmi_ref_state *hope, rmi_ref_search *s)
-{
-    RMI_TRY(rmi_step_make(mem, step->graph, step->kind, step->granule, 0, step));
-    RMI_TRY(rmi_ref_search_tables(mem, step, s));
-    s->limit = old->limit;
-    s->budget = old->budget;
-    s->fits = old->fits;
-    s->user = old->user;
-    s->fault = old->fault;
-    s->next_fit = old->next_fit;
-    s->tried = old->tried;
-    s->rng = old->rng;
-    s->work = old->work;
-    s->told = old->told;
-    s->gained = old->gained;
-    s->lambda = old->lambda;
-    s->most_lambda = old->most_lambda;
-    s->stop = old->stop;
-    s->most_ns = old->most_ns;
-    if (best->n) rmi_ref_copy(s, best, &s->best);
-    if (hope->n) rmi_ref_copy(s, hope, &s->hope);
-    return RM_OK;
-}
-
-/* The uses of every life of the current state. */
-RMI_FN void rmi_ref_record(rmi_ref_search *s)
-{
-    const rmi_step *step = s->step;
-    rmi_ref_state *a = s->a;
-    uint32_t p, i;
-    if (s->recorded) return;
-    s->recorded = 1;
-    s->work += a->n / 2;
-    a->n_use = 0;
-    memset(a->inst_use, 0xFF, a->n_inst * sizeof(uint32_t));
-    for (i = 0; i < step->n_inputs; i++) s->now[a->inst[i].buf] = i;
-    for (p = 0; p < a->n; p++) {
-        const rmi_step_access *c = rmi_step_access_of(step, a->list[p], a->mode);
-        if (s->at) s->at[a->list[p]] = p;
-        for (i = 0; i < c->reads.n; i++) rmi_ref_use(a, s->now[step->pool[c->reads.at + i]], p);
-        for (i = 0; i < c->makes.n && step->tasks[a->list[p]].way == RMI_BWD; i++) {
-            uint32_t k = s->now[step->targets[c->makes.at + i].buffer];
-            if (k != RMI_NONE) rmi_ref_use(a, k, p);
-        }
-        for (i = a->inst0[p]; i < a->inst0[p + 1]; i++) s->now[a->inst[i].buf] = i;
-    }
-    for (i = 0; i < step->n_ends; i++) rmi_ref_use(a, s->now[step->ends[i]], a->n);
-    rmi_ref_forget(s, a, s->now);
-}
-
-/* --- edits: the candidate b is the current a with insertions and drops */
-
-RMI_FN void rmi_ref_insert(rmi_ref_search *s, uint32_t pos, uint32_t task) { s->ins[s->n_ins++] = (uint64_t)pos << 32 | task; }
-
-RMI_INLINE void rmi_ref_drop(rmi_ref_search *s, uint32_t p)
-{
-    if (s->drop[p]) return;
-    s->drop[p] = 1;
-    s->dropped[s->n_drop++] = p;
-}
-
-RMI_FN void rmi_ref_begin(rmi_ref_search *s)
-{
-    rmi_ref_record(s);
-    s->n_ins = s->n_touched = 0;
-    s->odd = 0;
-    s->moded = RMI_NONE;
-    while (s->n_drop) s->drop[s->dropped[--s->n_drop]] = 0;
-    memcpy(s->b->mode, s->a->mode, s->step->graph->n_ops);
-}
-
-/* Forwards that nobody reads leave the list, in one pass from its end: each may have been all that reads the one before it. */
-RMI_FN void rmi_ref_tidy(rmi_ref_search *s, rmi_ref_state *x)
-{
-    const rmi_step *step = s->step;
-    uint32_t p, i, k, *wanted = s->now; /* by buffer: RMI_NONE, or 0: a run that stays reads it later */
-    s->stamp++;
-    for (p = 0; p < x->n; p++) {
-        x->again[p] = s->done[x->list[p]] == s->stamp;
-        s->done[x->list[p]] = s->stamp;
-    }
-    for (i = 0; i < step->n_ends; i++) wanted[step->ends[i]] = 0;
-    for (k = p = x->n; p-- > 0;) {
-        const rmi_step_task *t = &step->tasks[x->list[p]];
-        const rmi_step_access *a = rmi_step_access_of(step, x->list[p], x->mode);
-        int stays = t->way != RMI_FWD || (!x->again[p] && step->tasks[t->id].must);
-        for (i = 0; i <= a->makes.n && t->way == RMI_FWD; i++) {
-            uint32_t b = i < a->makes.n ? step->pool[a->makes.at + i] : a->saved;
-            if (b == RMI_NONE) continue;
-            stays |= !wanted[b];
-            wanted[b] = RMI_NONE;
-        }
-        if (!stays) continue;
-        for (i = 0; i < a->reads.n; i++) wanted[step->pool[a->reads.at + i]] = 0;
-        x->list[--k] = x->list[p];
-    }
-    memset(wanted, 0xFF, step->n_buffers * sizeof *wanted);
-    s->work += x->n;
-    x->n -= k;
-    memmove(x->list, x->list + k, x->n * sizeof *x->list);
-}
-
-/* Evaluates x, and once more without the forwards that nobody reads. 0: the list is not legal, or too slow. */
-RMI_FN int rmi_ref_clean(rmi_ref_search *s, rmi_ref_state *x)
-{
-    if (!rmi_ref_eval(s, x)) return 0;
-    if (!x->n_dead) return 1;
-    rmi_ref_tidy(s, x);
-    return rmi_ref_eval(s, x);
-}
-
-RMI_FN int rmi_ref_cmp_ins(const void *x, const void *y, void *user)
-{
-    uint64_t a = *(const uint64_t *)x, b = *(const uint64_t *)y;
-    (void)user;
-    return a < b ? -1 : a > b;
-}
-
-/* Insertions by position, then by task, each once. */
-RMI_FN void rmi_ref_sort_ins(rmi_ref_search *s)
-{
-    uint32_t i, k, n = 0;
-    if (s->n_ins > 64 && s->n_ins <= s->cap_ins / 2) rmi_sort_u64(s->ins, s->ins + s->n_ins, s->n_ins);
-    else if (s->n_ins > 24) rmi_sort(s->ins, s->n_ins, sizeof(uint64_t), rmi_ref_cmp_ins, NULL);
-    else
-        for (i = 1; i < s->n_ins; i++) {
-            uint64_t x = s->ins[i];
-            for (k = i; k > 0 && s->ins[k - 1] > x; k--) s->ins[k] = s->ins[k - 1];
-            s->ins[k] = x;
-        }
-    for (i = 0; i < s->n_ins; i++)
-        if (!n || s->ins[n - 1] != s->ins[i]) s->ins[n++] = s->ins[i];
-    s->n_ins = n;
-}
-
-/* The candidate is not taken: what follows from the current list again, if the candidate's took its place. */
-RMI_FN void rmi_ref_turn_down(rmi_ref_search *s)
-{
-    uint64_t work = s->work, stop = s->stop;
-    if (!s->lean) return;
-    s->stop = RMI_INF;
-    rmi_ref_eval(s, s->a);
-    s->stop = stop;
-    s->work = work; /* it decides the same as with more memory */
-}
-
-/* --- forecast: most moves are turned down, and what one would do can be told from the lives that it changes, without the whole
-   list. Repeats that come and go, and backwards that read other things, split, join, lengthen or shorten lives; bytes change by the
-   room of these. What is not foreseen is small: bytes that go on under another name count twice, or once, in the run that renames
-   them. */
-#define RMI_REF_FORESEEN 16u /* insertions */
-#define RMI_REF_EVENTS 96u   /* of one buffer */
-#define RMI_REF_BEFORE(p) ((uint64_t)(p) << 16) /* moments: insertion k before position p is this + k, position p itself ... */
-#define RMI_REF_AT(p) (RMI_REF_BEFORE(p) | 0xFFFFu)
-#define RMI_REF_MAKES ((uint64_t)1 << 63) /* the event is a birth, not a use */
-
-typedef struct rmi_ref_span { /* a life, by moments */
-    uint64_t from, to;
-} rmi_ref_span;
-
-typedef struct rmi_ref_view {
-    uint32_t lo, hi, met;  /* positions where bytes change: [lo, hi); buffers looked at */
-    uint64_t ns, less;     /* time that comes, that goes */
-    uint32_t mode_at[8], n_mode_at; /* where the op whose mode changes runs, in order */
-    int64_t extra[RMI_REF_FORESEEN]; /* by insertion: bytes more than when the run behind it began */
-} rmi_ref_view;
-
-/* The k-th buffer that a forward makes, with what it saves, or RMI_NONE. */
-RMI_INLINE uint32_t rmi_ref_made(const rmi_step *step, const rmi_step_access *c, uint32_t k)
-{
-    return k < c->makes.n ? step->pool[c->makes.at + k] : k == c->makes.n ? c->saved : RMI_NONE;
-}
-
-RMI_INLINE int rmi_ref_reads(const rmi_step *step, const rmi_step_access *c, uint32_t u)
-{
-    uint32_t r;
-    for (r = 0; r < c->reads.n && step->pool[c->reads.at + r] != u; r++) {}
-    return r < c->reads.n;
-}
-
-/* Events stay sorted, latest first. */
-RMI_INLINE void rmi_ref_event(uint64_t *ev, uint32_t *n, uint64_t e)
-{
-    uint32_t r = (*n)++;
-    for (; r > 0 && (ev[r - 1] & ~RMI_REF_MAKES) < (e & ~RMI_REF_MAKES); r--) ev[r] = ev[r - 1];
-    ev[r] = e;
-}
-
-/* What the new mode of op s->moded reads and saves otherwise than the old one. */
-RMI_FN void rmi_ref_mode_events(const rmi_ref_search *s, uint32_t u, uint64_t *ev, uint32_t *n)
-{
-    const rmi_step *step = s->step;
-    const rmi_ref_state *a = s->a;
-    uint32_t o = s->moded, k, i;
-    if (step->accesses[step->tasks[o].access + s->b->mode[o]].saved == u && rmi_step_access_of(step, o, a->mode)->saved != u && step->accesses[step->tasks[o].access].makes.n)
-        for (i = a->cur[step->pool[step->accesses[step->tasks[o].access].makes.at]]; i != RMI_NONE && *n + 8 < RMI_REF_EVENTS; i = a->inst[i].prev)
-            rmi_ref_event(ev, n, RMI_REF_AT(a->inst[i].first) | RMI_REF_MAKES);
-    for (k = 0; k < step->n_backward[o] && *n + 8 < RMI_REF_EVENTS; k++)
-        if (rmi_ref_reads(step, &step->accesses[step->tasks[step->backward[o] + k].access + s->b->mode[o]], u) &&
-            !rmi_ref_reads(step, rmi_step_access_of(step, step->backward[o] + k, a->mode), u))
-            rmi_ref_event(ev, n, RMI_REF_AT(s->at[step->backward[o] + k]));
-}
-
-/* Does the use of u at position p stay? */
-RMI_INLINE int rmi_ref_use_stays(const rmi_ref_search *s, uint32_t u, uint32_t p)
-{
-    const rmi_step_task *t;
-    if (p == s->a->n) return 1;
-    if (s->drop[p]) return 0;
-    if (s->moded == RMI_NONE) return 1;
-    t = &s->step->tasks[s->a->list[p]];
-    return t->way != RMI_BWD || t->id != s->moded || rmi_ref_reads(s->step, &s->step->accesses[t->access + s->b->mode[t->id]], u);
-}
-
-/* Events of buffer u if the edit is done, latest first. Returns how many, or RMI_NONE: too many. */
-RMI_FN uint32_t rmi_ref_events(const rmi_ref_search *s, uint32_t u, uint64_t *ev)
-{
-    const rmi_step *step = s->step;
-    const rmi_ref_state *a = s->a;
-    uint32_t i, k, r, n = 0, use;
-    int saved = step->buffers[u].maker != RMI_NONE && step->buffers[u].maker == s->moded &&
-                rmi_step_access_of(step, s->moded, a->mode)->saved == u && rmi_step_access_of(step, s->moded, s->b->mode)->saved != u;
-    for (i = a->cur[u]; i != RMI_NONE; i = a->inst[i].prev) {
-        for (use = a->inst_use[i]; use != RMI_NONE; use = a->use_prev[use]) {
-            if (n + 2 >= RMI_REF_EVENTS - RMI_REF_FORESEEN) return RMI_NONE;
-            if (rmi_ref_use_stays(s, u, a->use_pos[use])) rmi_ref_event(ev, &n, RMI_REF_AT(a->use_pos[use]));
-        }
-        if (n + 2 >= RMI_REF_EVENTS - RMI_REF_FORESEEN) return RMI_NONE;
-        if (!a->inst[i].home && !s->drop[a->inst[i].first] && !saved) rmi_ref_event(ev, &n, RMI_REF_AT(a->inst[i].first) | RMI_REF_MAKES);
-    }
-    if (s->moded != RMI_NONE) rmi_ref_mode_events(s, u, ev, &n);
-    for (k = 0; k < s->n_ins; k++) {
-        const rmi_step_access *c = rmi_step_access_of(step, (uint32_t)s->ins[k], a->mode);
-        uint64_t makes = 0;
-        for (r = 0; r <= c->makes.n && !makes; r++)
-            if (rmi_ref_made(step, c, r) == u) makes = RMI_REF_MAKES;
-        if (makes || rmi_ref_reads(step, c, u)) rmi_ref_event(ev, &n, (RMI_REF_BEFORE(s->ins[k] >> 32) + k) | makes);
-    }
-    return n;
-}
-
-/* Adds (room above 0) or takes away the bytes of a life. */
-RMI_FN void rmi_ref_span_add(rmi_ref_search *s, rmi_ref_view *v, const rmi_ref_span *x, int64_t room)
-{
-    uint32_t k, lo = (uint32_t)(x->from >> 16), hi = (uint32_t)(x->to >> 16) + ((x->to & 0xFFFFu) == 0xFFFFu);
-    for (k = 0; k < s->n_ins; k++) {
-        uint64_t at = RMI_REF_BEFORE(s->ins[k] >> 32) + k;
-        if (x->from <= at && at <= x->to) v->extra[k] += room;
-    }
-    if (hi > s->a->n) hi = s->a->n;
-    if (lo >= hi) return;
-    s->delta[lo] += room;
-    s->delta[hi] -= room;
-    if (lo < v->lo) v->lo = lo;
-    if (hi > v->hi) v->hi = hi;
-}
-
-/* The lives of u, as they are: in was, latest first. Returns how many, or RMI_NONE: bytes have several names at a time. */
-RMI_FN uint32_t rmi_ref_spans(const rmi_ref_search *s, uint32_t u, rmi_ref_span *was)
-{
-    const rmi_ref_state *a = s->a;
-    uint32_t i, j, n = 0;
-    for (i = a->cur[u]; i != RMI_NONE; i = a->inst[i].prev) {
-        const rmi_ref_inst *x = &a->inst[i];
-        uint64_t last = 0;
-        uint32_t others = 0, mine = 0;
-        if (x->str == RMI_NONE) continue; /* it was not kept */
-        for (j = a->str[x->str].head; j != RMI_NONE; j = a->inst[j].sibling) {
-            const rmi_ref_inst *y = &a->inst[j];
-            if (y->buf != u) others += !y->gone;
-            else {
-                mine += !y->gone;
-                last = rmi_max(last, RMI_REF_AT(y->last) - 0x10000u * (y->gone != 0));
-            }
-        }
-        if ((others && mine) || n == RMI_REF_EVENTS) return RMI_NONE;
-        was[n].from = x->home ? 0 : RMI_REF_AT(x->first);
-        was[n++].to = last;
-    }
-    return n;
-}
-
-/* The lives of u after the edit instead of those before it. 0: it cannot be told. */
-RMI_FN int rmi_ref_foresee(rmi_ref_search *s, rmi_ref_view *v, uint32_t u)
-{
-    const rmi_step *step = s->step;
-    const rmi_ref_state *a = s->a;
-    uint64_t ev[RMI_REF_EVENTS + RMI_REF_FORESEEN], end = 0;
-    rmi_ref_span was[RMI_REF_EVENTS], is;
-    const rmi_step_access *c = step->buffers[u].maker == RMI_NONE ? NULL : &step->accesses[step->tasks[step->buffers[u].maker].access + s->b->mode[step->buffers[u].maker]];
-    const rmi_step_access *old = c ? rmi_step_access_of(step, step->buffers[u].maker, a->mode) : NULL;
-    int saved = c && c->saved == u;
-    int64_t room = (int64_t)(saved ? c->saved_room : step->buffers[u].room),
-            old_room = (int64_t)(old && old->saved == u ? old->saved_room : step->buffers[u].room);
-    uint32_t n = rmi_ref_events(s, u, ev), n_was, k, i, used = 0;
-    if (n == RMI_NONE) return 0;
-    v->met++;
-    n_was = rmi_ref_spans(s, u, was);
-    if (n_was == RMI_NONE) return 0;
-    for (k = 0; k <= n; k++) { /* latest first, as those before */
-        uint64_t at;
-        if (k == n && !(a->cur[u] != RMI_NONE && step->buffers[u].maker == RMI_NONE)) break; /* inputs are there at the start */
-        at = k < n ? ev[k] & ~RMI_REF_MAKES : 0;
-        if (!used++) end = at;
-        if (k < n && !(ev[k] & RMI_REF_MAKES)) continue;
-        is.from = at;
-        is.to = end;
-        if (used == 1 && k < n) { /* nobody reads it */
-            if (saved) {
-                used = 0;
-                continue;
-            }
-            if ((at & 0xFFFFu) == 0xFFFFu && a->again[at >> 16] && c && c->makes.n == 1 && c->saved == RMI_NONE)
-                v->less += a->cost[at >> 16];
-        }
-        used = 0;
-        for (i = 0; i < n_was && was[i].from != is.from; i++) {}
-        if (i < n_was && (was[i].to == is.to || was[i].to + 0x10000u == is.to)) is.to = was[i].to;
-        if (i < n_was && was[i].to == is.to && room == old_room) {
-            was[i] = was[--n_was];
-            continue;
-        }
-        rmi_ref_span_add(s, v, &is, room);
-        if ((end & 0xFFFFu) != 0xFFFFu && end != at) { /* the last one to read it is an insertion: it may take it over */
-            const rmi_step_access *x = rmi_step_access_of(step, (uint32_t)s->ins[end & 0xFFFFu], a->mode);
-            if (step->ways[x->ways[0][1].at].inplace == u) v->extra[end & 0xFFFFu] -= room;
-        }
-    }
-    for (i = 0; i < n_was; i++) rmi_ref_span_add(s, v, &was[i], -old_room);
-    return 1;
-}
-
-RMI_INLINE uint64_t rmi_ref_plus(uint64_t bytes, int64_t more)
-{
-    return more < 0 ? rmi_sub(bytes, 0 - (uint64_t)more) : bytes + (uint64_t)more;
-}
-
-/* The fastest of n choices with which `bytes` and its workspace fit, or the one that takes least. */
-RMI_FN uint32_t rmi_ref_fitting(const rmi_ref_search *s, const rmi_step_way *c, uint32_t n, uint64_t bytes)
-{
-    uint32_t k, least = 0;
-    for (k = 0; k < n; k++) {
-        if (bytes + c[k].workspace <= s->limit) return k;
-        if (c[k].workspace < c[least].workspace) least = k;
-    }
-    return least;
-}
-
-/* The choices of the run at position p in the mode of x. */
-RMI_FN const rmi_step_way *rmi_ref_choices(const rmi_ref_search *s, const rmi_ref_state *x, uint32_t p, uint32_t *n)
-{
-    const rmi_step *step = s->step;
-    const rmi_step_task *t = &step->tasks[s->a->list[p]];
-    const rmi_step_access *c = rmi_step_access_of(step, s->a->list[p], x->mode);
-    uint32_t again = s->a->again[p], i, kept = 0;
-    *n = c->ways[0][again].n;
-    if (t->way != RMI_FWD || c->saved == RMI_NONE) return step->ways + c->ways[0][again].at;
-    for (i = s->a->inst0[p]; i < s->a->inst0[p + 1] && x == s->a; i++) kept |= s->a->inst[i].buf == c->saved && s->a->inst[i].last > p;
-    if (x != s->a) kept = s->at[s->a->list[p]] == p;
-    if (!kept) return step->ways + c->ways[0][again].at;
-    *n = c->ways[1][0].n;
-    return step->ways + c->ways[1][again].at;
-}
-
-/* Bytes of position p, `more` than before; forms that change count in v->ns and v->less. */
-RMI_FN uint64_t rmi_ref_relive(const rmi_ref_search *s, rmi_ref_view *v, uint32_t p, int64_t more)
-{
-    const rmi_ref_state *a = s->a;
-    uint64_t bytes = rmi_ref_plus(a->live[p], more);
-    uint32_t rank = a->rank[p], k, n, task = a->list[p];
-    const rmi_step_way *c, *to;
-    int other;
-    other = s->moded != RMI_NONE && s->step->tasks[task].way <= RMI_BWD && s->step->tasks[task].id == s->moded;
-    c = to = rmi_ref_choices(s, a, p, &n);
-    if (other) to = rmi_ref_choices(s, s->b, p, &n);
-    else if (n < 2) return bytes;
-    bytes = rmi_sub(bytes, c[rank].workspace);
-    k = rmi_ref_fitting(s, to, n, bytes);
-    v->ns += to[k].ns;
-    v->less += c[rank].ns;
-    return bytes + to[k].workspace;
-}
-
-/* Where the op whose mode changes runs is looked at in any case. */
-RMI_FN int rmi_ref_foresee_mode(rmi_ref_search *s, rmi_ref_view *v)
-{
-    const rmi_step *step = s->step;
-    const rmi_ref_state *a = s->a;
-    uint32_t o = s->moded, k, r, side, ok = 1;
-    if (step->n_backward[o] + 2u > RMI_COUNT(v->mode_at)) return 0;
-    for (k = 0; k <= step->n_backward[o]; k++) {
-        uint32_t task = k ? step->backward[o] + k - 1 : o;
-        if (s->at[task] >= a->n || a->list[s->at[task]] != task) return 0;
-        v->lo = (uint32_t)rmi_min(v->lo, s->at[task]);
-        v->hi = (uint32_t)rmi_max(v->hi, s->at[task] + 1u);
-        for (r = v->n_mode_at++; r > 0 && v->mode_at[r - 1] > s->at[task]; r--) v->mode_at[r] = v->mode_at[r - 1];
-        v->mode_at[r] = s->at[task];
-        for (side = 0; side < 2; side++) {
-            const rmi_step_access *c = rmi_step_access_of(step, task, side ? s->b->mode : a->mode);
-            for (r = 0; r < (k ? c->reads.n : 1) && ok; r++) {
-                uint32_t u = k ? step->pool[c->reads.at + r] : c->saved;
-                if (u == RMI_NONE || s->met[u] == s->meeting) continue;
-                s->met[u] = s->meeting;
-                if (k && step->buffers[u].maker == RMI_NONE) continue; /* gradients are read in every mode */
-                ok = (uint32_t)rmi_ref_foresee(s, v, u);
-            }
-        }
-    }
-    return (int)ok;
-}
-
-/* All lives that the edit changes. 0: it cannot be told. */
-RMI_FN int rmi_ref_foresee_all(rmi_ref_search *s, rmi_ref_view *v)
-{
-    const rmi_step *step = s->step;
-    const rmi_ref_state *a = s->a;
-    uint32_t i, r, n = s->n_drop + s->n_ins;
-    s->meeting++;
-    for (i = 0; i < n; i++) {
-        uint32_t task = i < s->n_drop ? a->list[s->dropped[i]] : (uint32_t)s->ins[i - s->n_drop];
-        const rmi_step_access *c = rmi_step_access_of(step, task, a->mode);
-        if (i < s->n_drop) v->less += a->cost[s->dropped[i]];
-        for (r = 0; r < c->reads.n + c->makes.n + 1; r++) {
-            uint32_t u = r < c->reads.n ? step->pool[c->reads.at + r] : rmi_ref_made(step, c, r - c->reads.n);
-            if (u == RMI_NONE || s->met[u] == s->meeting) continue;
-            s->met[u] = s->meeting;
-            if (!rmi_ref_foresee(s, v, u)) return 0;
-        }
-    }
-    return s->moded == RMI_NONE || rmi_ref_foresee_mode(s, v);
-}
-
-/* The energy that the edit leads to, about; 0: it cannot be told. Insertions are sorted. */
-RMI_FN uint64_t rmi_ref_forecast(rmi_ref_search *s)
-{
-    const rmi_step *step = s->step;
-    const rmi_ref_state *a = s->a;
-    rmi_ref_view v;
-    uint32_t i, r, p;
-    uint64_t over = a->over, peak = 0, bytes;
-    int64_t sum = 0;
-    int ok, moded;
-    if (!s->forecasts || (s->odd && s->moded == RMI_NONE) || s->n_ins > RMI_REF_FORESEEN || s->n_drop > RMI_REF_FORESEEN ||
-        s->n_drop + s->n_ins + (s->moded != RMI_NONE) == 0)
-        return 0;
-    memset(&v, 0, sizeof v);
-    v.lo = a->n;
-    v.ns = a->ns;
-    ok = rmi_ref_foresee_all(s, &v);
-    if (v.hi < v.lo) v.hi = v.lo;
-    v.mode_at[v.n_mode_at] = RMI_NONE;
-    for (p = v.lo, r = 0; p < v.hi; p++) {
-        uint64_t was = a->live[p];
-        sum += s->delta[p];
-        s->delta[p] = 0;
-        if (was > s->limit) over -= was - s->limit;
-        bytes = rmi_ref_plus(was, sum);
-        moded = p == v.mode_at[r];
-        r += (uint32_t)moded;
-        if (moded || (sum && (bytes > s->limit || a->rank[p]))) {
-            if (!ok || s->drop[p]) continue;
-            bytes = rmi_ref_relive(s, &v, p, sum);
-        }
-        if (bytes > s->limit) {
-            if (s->drop[p]) continue;
-            over += bytes - s->limit;
-            if (bytes > peak) peak = bytes;
-        }
-    }
-    s->delta[v.hi] = 0;
-    s->work += (v.hi - v.lo) / 16 + 4 * v.met;
-    if (!ok) return 0;
-    for (i = 0; i < s->n_ins; i++) {
-        const rmi_step_access *c = rmi_step_access_of(step, (uint32_t)s->ins[i], a->mode);
-        const rmi_step_way *to = step->ways + c->ways[0][1].at;
-        uint32_t k;
-        bytes = rmi_ref_plus(a->before[s->ins[i] >> 32], v.extra[i]);
-        k = rmi_ref_fitting(s, to, c->ways[0][1].n, bytes);
-        bytes += to[k].workspace;
-        v.ns += to[k].ns;
-        if (bytes > s->limit) {
-            over += bytes - s->limit;
-            if (bytes > peak) peak = bytes;
-        }
-    }
-    if (a->over && over) /* somewhere else it may be more */
-        for (p = 0; p < a->n; p++)
-            if ((p < v.lo || p >= v.hi) && a->live[p] > peak) peak = a->live[p];
-    v.ns = rmi_sub(v.ns, v.less);
-    return rmi_add(v.ns, over && peak > s->limit ? rmi_scale20(peak - s->limit + over / 16, s->lambda) : 0) + 1;
-}
-
-/* Builds and evaluates b. 0: it is not legal. */
-RMI_FN int rmi_ref_apply(rmi_ref_search *s)
-{
-    const rmi_ref_state *a = s->a;
-    rmi_ref_state *b = s->b;
-    uint32_t p, k = 0, n = 0;
-    uint64_t to;
-    int ok;
-    rmi_ref_sort_ins(s);
-    if (a->n + s->n_ins > s->cap) return 0;
-    to = s->stop == RMI_INF ? 0 : rmi_ref_forecast(s);
-    if (to > s->stop || (to && to - 1 == s->even)) return 0;
-    for (p = 0; p < a->n || k < s->n_ins;) { /* what stays, a stretch at a time */
-        uint32_t q = k < s->n_ins ? (uint32_t)(s->ins[k] >> 32) : a->n;
-        for (; p < q; p++) {
-            b->list[n] = a->list[p];
-            n += !s->drop[p];
-        }
-        while (k < s->n_ins && s->ins[k] >> 32 == q) b->list[n++] = (uint32_t)s->ins[k++];
-    }
-    b->n = n;
-    s->same = !s->odd;
-    ok = rmi_ref_clean(s, b);
-    s->same = 0;
-    if (!ok) rmi_ref_turn_down(s);
-    return ok;
-}
-
-/* Is x better than y, or y none? */
-RMI_FN int rmi_ref_better(const rmi_ref_state *x, const rmi_ref_state *y)
-{
-    return !y->n || x->ns < y->ns || (x->ns == y->ns && x->peak < y->peak);
-}
-
-RMI_FN void rmi_ref_restart(rmi_ref_search *s, const rmi_ref_state *from)
-{
-    rmi_ref_copy(s, from, s->a);
-    rmi_ref_eval(s, s->a);
-    s->recorded = 0;
-}
-
-/* The current list becomes the best if it is, and gets addresses. These cost as much as many evaluations: at most a fifth of
-   the work goes to asking for them. */
-#define RMI_REF_FIT_COST 64u /* runs looked at, a run */
-RMI_FN void rmi_ref_consider(rmi_ref_search *s)
-{
-    uint64_t before;
-    int yes = 1;
-    if (s->lower && (!s->best.n || s->a->peak < s->best.peak)) {
-        rmi_ref_copy(s, s->a, &s->best);
-        s->limit = s->a->peak - s->a->peak / s->lower;
-        s->stop = RMI_INF;
-        rmi_ref_eval(s, s->a);
-    }
-    if (s->lower || s->a->over || !rmi_ref_better(s->a, &s->best)) return;
-    if (s->fits) {
-        if (rmi_ref_better(s->a, &s->hope)) rmi_ref_copy(s, s->a, &s->hope);
-        if (s->fault != RM_OK) return;
-        if (s->work < s->next_fit) return;
-        before = s->work;
-        s->fault = s->fits(s->user, s, s->a, &yes);
-        s->work += RMI_REF_FIT_COST * (uint64_t)s->a->n;
-        s->next_fit = s->work + 4 * (s->work - before);
-    }
-    if (!yes || s->fault != RM_OK) return;
-    rmi_ref_copy(s, s->a, &s->best);
-    if (!rmi_ref_better(&s->hope, &s->best)) s->hope.n = 0;
-}
-
-RMI_FN void rmi_ref_accept(rmi_ref_search *s)
-{
-    rmi_ref_state *t = s->a;
-    s->a = s->b;
-    s->b = t;
-    s->recorded = 0;
-    rmi_ref_consider(s);
-}
-
-/* --- evictions */
-
-/* The life of buffer u that a run inserted before position b would read; RMI_NONE: there is none. */
-RMI_INLINE uint32_t rmi_ref_life_at(const rmi_ref_state *a, uint32_t u, uint32_t b)
-{
-    uint32_t i = a->cur[u];
-    while (i != RMI_NONE && a->inst[i].first >= b && !a->inst[i].home) i = a->inst[i].prev;
-    return i;
-}
-
-#define RMI_REF_EXTEND 0u   /* dead inputs of a recomputation live longer */
-#define RMI_REF_CROSSING 1u /* those whose longer life would cross t are recomputed, too */
-#define RMI_REF_DEAD 2u     /* all dead ones are */
-#define RMI_REF_MIXED 3u    /* each by chance */
-#define RMI_REF_LEVELS 3u
-
-/* Inserts op before b with what level says of its inputs. 0: it cannot be. Adds its time to *ns. Marks stay until
-   rmi_ref_clear_marks. */
-RMI_FN int rmi_ref_closure(rmi_ref_search *s, uint32_t op, uint32_t t, uint32_t b, uint32_t level, uint64_t *ns)
-{
-    const rmi_step *step = s->step;
-    const rmi_ref_state *a = s->a;
-    uint32_t top = 0, k, ok = 1;
-    if (step->tasks[op].once) return 0;
-    if (!s->mark[op]) {
-        s->mark[op] = 1;
-        s->stack[top++] = op;
-    }
-    while (top) {
-        uint32_t o = s->stack[--top];
-        const rmi_step_access *acc = &step->accesses[step->tasks[o].access];
-        *ns += step->ways[acc->ways[0][1].at].ns;
-        s->looked += 1 + acc->reads.n;
-        if (*ns > s->most_ns || s->n_ins == s->cap_ins) {
-            for (s->mark[o] = 0; top;) s->mark[s->stack[--top]] = 0;
-            return 0;
-        }
-        rmi_ref_insert(s, b, o);
-        for (k = 0; k < acc->reads.n; k++) {
-            uint32_t u = step->pool[acc->reads.at + k], i = rmi_ref_life_at(a, u, b), mk = step->buffers[u].maker;
-            int again;
-            uint32_t touched;
-            if (mk != RMI_NONE && s->mark[mk]) continue;
-            if (i == RMI_NONE) {
-                if (mk == RMI_NONE || step->tasks[mk].once) ok = 0;
-                else {
-                    s->mark[mk] = 1;
-                    s->stack[top++] = mk;
-                }
-                continue;
-            }
-            touched = s->n_touched < s->cap_touched && a->inst[i].str != RMI_NONE;
-            if (touched) s->touched[s->n_touched++] = a->inst[i].str;
-            if (a->inst[i].last >= b) continue;
-            s->extended += (step->buffers[u].room >> 8) * (s->above[b] - s->above[a->inst[i].last + 1]);
-            if (mk == RMI_NONE || step->tasks[mk].once) continue;
-            s->forked = 1;
-            again = level == RMI_REF_DEAD || (level == RMI_REF_CROSSING && a->inst[i].last <= t) ||
-                    (level == RMI_REF_MIXED && rmi_random(&s->rng, 2));
-            if (!again) continue;
-            s->extended -= (step->buffers[u].room >> 8) * (s->above[b] - s->above[a->inst[i].last + 1]);
-            s->n_touched -= touched;
-            s->mark[mk] = 1;
-            s->stack[top++] = mk;
-        }
-    }
-    return (int)ok;
-}
-
-/* Can the bytes of stretch k of a be given up across position t? *b: the first use after t, *from: the last one before. */
-RMI_INLINE int rmi_ref_gap(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t *from, uint32_t *b)
-{
-    const rmi_step *step = s->step;
-    const rmi_ref_state *a = s->a;
-    uint32_t i, any = 0;
-    *b = RMI_NONE;
-    *from = 0;
-    for (i = a->str[k].head; i != RMI_NONE; i = a->inst[i].sibling) {
-        const rmi_ref_inst *x = &a->inst[i];
-        uint32_t next = RMI_NONE, mk = step->buffers[x->buf].maker, u;
-        s->looked++;
-        if (x->last < t || x->first > t) {
-            if (x->last < t && x->last > *from) *from = x->last;
-            continue;
-        }
-        if (x->gone && x->last <= t) return 0;
-        if (mk == RMI_NONE || step->tasks[mk].once || x->first == t) return 0;
-        for (u = a->inst_use[i]; u != RMI_NONE && a->use_pos[u] > t; u = a->use_prev[u]) {
-            next = a->use_pos[u];
-            s->looked++;
-        }
-        if (u != RMI_NONE && a->use_pos[u] == t) return 0;
-        if (next < *b) *b = next;
-        *from = (uint32_t)rmi_max(*from, u == RMI_NONE ? x->first : a->use_pos[u]);
-        any = 1;
-    }
-    return any && *b != RMI_NONE;
-}
-
-/* Insertions that give up stretch k, which can be, across t, with what reads it next at position b. 0: they cannot be. */
-RMI_FN int rmi_ref_give_up(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t b, uint32_t level, uint64_t *ns)
-{
-    const rmi_ref_state *a = s->a;
-    uint32_t i, ok = 1;
-    for (i = a->str[k].head; i != RMI_NONE && ok; i = a->inst[i].sibling)
-        if (a->inst[i].first < t && a->inst[i].last > t) ok = (uint32_t)rmi_ref_closure(s, s->step->buffers[a->inst[i].buf].maker, t, b, level, ns);
-    return (int)ok;
-}
-
-
-/* Sets the current state to a list and modes (NULL: everything once, fastest). */
-RMI_FN int rmi_ref_load(rmi_ref_search *s, const uint32_t *list, uint32_t n, const uint8_t *mode)
-{
-    if (!list) {
-        list = s->step->once;
-        n = s->step->n_once;
-        mode = s->step->fastest_mode;
-    }
-    if (n > s->cap) return 0;
-    memcpy(s->b->list, list, n * sizeof(uint32_t));
-    memcpy(s->b->mode, mode, s->step->graph->n_ops);
-    s->b->n = n;
-    if (!rmi_ref_clean(s, s->b)) return 0;
-    rmi_ref_accept(s);
-    return 1;
-}
-
-/* --- improvement: annealing */
-
-/* Of the insertions from number `from` on. */
-RMI_FN void rmi_ref_clear_marks(rmi_ref_search *s, uint32_t from)
-{
-    uint32_t i;
-    for (i = from; i < s->n_ins; i++) s->mark[(uint32_t)s->ins[i]] = 0;
-}
-
-/* Without the repeat at p, life i of what it makes goes on from its predecessor: through positions [*from, p). 0: it cannot. */
-RMI_FN int rmi_ref_bridge(const rmi_ref_state *a, uint32_t i, uint32_t *from)
-{
-    uint32_t j = a->inst[i].prev;
-    if (j == RMI_NONE || a->inst[i].last <= a->inst[i].first) return 0;
-    *from = a->inst[j].last + !a->inst[j].gone; /* gone: taken over in its last use, which then has to have bytes of its own */
-    return 1;
-}
-
-#define RMI_REF_ACROSS 64u
-
-/* Lives across position p that may be given up, of those from a random one on. */
-RMI_FN uint32_t rmi_ref_across(rmi_ref_search *s, uint32_t p, uint32_t *out)
-{
-    const rmi_ref_state *a = s->a;
-    /* of those made before */
-    uint32_t n = 0, k, all = a->inst0[p], looked = (uint32_t)rmi_min(all, 2048), i = all ? rmi_random(&s->rng, all) : 0;
-    for (k = 0; k < looked && n < RMI_REF_ACROSS; k++) {
-        const rmi_ref_inst *x = &a->inst[i];
-        if (x->last > p && x->first < p && x->str != RMI_NONE && !x->gone) out[n++] = i;
-        if (++i == all) i = 0;
-    }
-    s->work += k / 32;
-    return n;
-}
-
-/* Another one of the n lives from number k on comes to place k. */
-RMI_INLINE const rmi_ref_inst *rmi_ref_next_across(rmi_ref_search *s, uint32_t *across, uint32_t k, uint32_t n)
-{
-    uint32_t j = k + rmi_random(&s->rng, n - k), i = across[j];
-    across[j] = across[k];
-    across[k] = i;
-    return &s->a->inst[i];
-}
-
-/* A random stretch that can be given up across t is. */
-RMI_FN int rmi_ref_random_evict(rmi_ref_search *s, uint32_t t)
-{
-    uint32_t k, from, b, across[RMI_REF_ACROSS], n = rmi_ref_across(s, t, across);
-    uint64_t ns = 0;
-    for (k = 0; k < n; k++) {
-        const rmi_ref_inst *x = rmi_ref_next_across(s, across, k, n);
-        if (!rmi_ref_gap(s, x->str, t, &from, &b)) continue;
-        return rmi_ref_give_up(s, x->str, t, b, rmi_random(&s->rng, 4), &ns);
-    }
-    return 0;
-}
-
-/* A position to make room at: the worst if there is one above the limit, else one of the fullest of a few. */
-RMI_FN uint32_t rmi_ref_moment(rmi_ref_search *s)
-{
-    const rmi_ref_state *a = s->a;
-    uint32_t p = rmi_random(&s->rng, a->n), i;
-    uint32_t n = a->over ? 8 : 2;
-    for (i = 0; i < n; i++) {
-        uint32_t q = rmi_random(&s->rng, a->n);
-        if (a->live[q] > a->live[p]) p = q;
-    }
-    if (a->over && rmi_random(&s->rng, 2))
-        for (i = 0; i < a->n; i++)
-            if (a->live[i] > a->live[p]) p = i;
-    return p;
-}
-
-/* The run of neighbouring repeats around a random one: [*lo, *hi). */
-RMI_FN int rmi_ref_repeats(rmi_ref_search *s, uint32_t *lo, uint32_t *hi)
-{
-    const rmi_ref_state *a = s->a;
-    uint32_t k, l, h, most;
-    if (!a->n_reps) return 0;
-    k = l = rmi_random(&s->rng, a->n_reps);
-    h = k + 1;
-    most = rmi_random(&s->rng, 3) ? 1 + rmi_random(&s->rng, 3) : 16;
-    while (h < a->n_reps && a->reps[h] == a->reps[h - 1] + 1 && h - l < most) h++;
-    while (l > 0 && a->reps[l - 1] + 1 == a->reps[l] && h - l < most) l--;
-    *lo = a->reps[l];
-    *hi = a->reps[h - 1] + 1;
-    return 1;
-}
-
-RMI_FN int rmi_ref_move_delete(rmi_ref_search *s)
-{
-    uint32_t lo, hi;
-    if (!rmi_ref_repeats(s, &lo, &hi)) return 0;
-    while (lo < hi) rmi_ref_drop(s, lo++);
-    return 1;
-}
-
-RMI_FN void rmi_ref_set_mode(rmi_ref_search *s, uint32_t op, uint32_t mode)
-{
-    s->odd = 1;
-    s->moded = op;
-    s->b->mode[op] = (uint8_t)mode;
-}
-
-RMI_FN int rmi_ref_move_mode(rmi_ref_search *s)
-{
-    const rmi_step *step = s->step;
-    uint32_t op;
-    if (!step->n_choosing || RMI_WITHOUT(modes)) return 0;
-    op = step->choosing[rmi_random(&s->rng, step->n_choosing)];
-    rmi_ref_set_mode(s, op, (s->a->mode[op] + 1 + rmi_random(&s->rng, step->n_modes[op] - 1u)) % step->n_modes[op]);
-    return 1;
-}
-
-/* Can the run at lo be moved to before `to`, as far as its neighbours tell? Most that run once cannot go far. */
-RMI_FN int rmi_ref_passes(const rmi_ref_search *s, uint32_t lo, uint32_t to)
-{
-    const rmi_step *step = s->step;
-    const rmi_ref_state *a = s->a;
-    const rmi_step_task *t = &step->tasks[a->list[lo]];
-    const rmi_step_access *c = rmi_step_access_of(step, a->list[lo], a->mode);
-    uint32_t p, i, r;
-    if (to < lo) {
-        for (i = 0; i < t->after.n && s->at; i++)
-            if (s->at[step->pool[t->after.at + i]] >= to) return 0;
-        for (r = 0; r < c->reads.n; r++)
-            if (rmi_ref_life_at(a, step->pool[c->reads.at + r], to) == RMI_NONE) return 0;
-        return 1;
-    }
-    for (i = a->inst0[lo]; i < a->inst0[lo + 1]; i++) {
-        uint32_t u = a->inst_use[i], first = RMI_NONE;
-        if (a->inst[i].prev != RMI_NONE) continue;
-        for (; u != RMI_NONE; u = a->use_prev[u]) first = a->use_pos[u];
-        if (first < to) return 0;
-    }
-    for (p = lo + 1; p < to && t->way != RMI_FWD; p++) { /* contributions to gradients */
-        const rmi_step_task *q = &step->tasks[a->list[p]];
-        for (i = 0; i < q->after.n; i++)
-            if (step->pool[q->after.at + i] == a->list[lo]) return 0;
-    }
-    return 1;
-}
-
-/* Moves repeats [lo, hi) (any: a single run) to before another position. */
-RMI_FN int rmi_ref_move_run(rmi_ref_search *s, int any)
-{
-    const rmi_ref_state *a = s->a;
-    uint32_t lo, hi, i, to, d;
-    if (any) {
-        lo = rmi_random(&s->rng, a->n);
-        hi = lo + 1;
-        if (a->list[lo] >= s->step->n_tasks) return 0;
-        s->odd = 1;
-    } else if (!rmi_ref_repeats(s, &lo, &hi)) return 0;
-    d = 1 + rmi_random(&s->rng, 1u << (1 + rmi_random(&s->rng, 6)));
-    if (rmi_random(&s->rng, 2)) to = lo > d ? lo - d : 0;
-    else to = hi + d < a->n ? hi + d : a->n;
-    if (to == lo || (any && !rmi_ref_passes(s, lo, to))) return 0;
-    for (i = lo; i < hi; i++) {
-        rmi_ref_drop(s, i);
-        rmi_ref_insert(s, to, a->list[i]);
-    }
-    return 1;
-}
-
-/* The form that run p took, as a range of choices that are faster: n of them from *c on; c[n] is the one taken. */
-RMI_FN uint32_t rmi_ref_faster(const rmi_ref_search *s, uint32_t p, const rmi_step_way **c)
-{
-    const rmi_step *step = s->step;
-    const rmi_ref_state *a = s->a;
-    const rmi_step_access *x = rmi_step_access_of(step, a->list[p], a->mode);
-    *c = step->ways + x->ways[0][a->again[p]].at; /* one choice alone never leaves rank 0 */
-    return a->rank[p];
-}
-
-/* What giving up stretch k, which can be, across p and up to b would cost, in ns; RMI_INF: it cannot be. */
-RMI_FN uint64_t rmi_ref_price(rmi_ref_search *s, uint32_t k, uint32_t p, uint32_t b, uint32_t level)
-{
-    uint32_t n = s->n_ins;
-    uint64_t ns = 1;
-    int ok;
-    s->ins += n; /* a list of its own, behind the one in use */
-    s->cap_ins -= n;
-    s->n_ins = 0;
-    s->extended = 0;
-    s->n_touched = 0;
-    s->forked = 0;
-    ok = rmi_ref_give_up(s, k, p, b, level, &ns);
-    rmi_ref_clear_marks(s, 0);
-    s->ins -= n;
-    s->cap_ins += n;
-    s->n_ins = n;
-    return ok ? ns : RMI_INF;
-}
-
-/* Gives up stretches across p until `need` bytes are free: of a few random ones that which is cheapest per byte. What takes more
-   than s->spend is too slow in any case. */
-RMI_FN int rmi_ref_free_bytes(rmi_ref_search *s, uint32_t p, uint64_t need)
-{
-    const rmi_ref_state *a = s->a;
-    uint32_t from, b, across[RMI_REF_ACROSS], n_across = rmi_ref_across(s, p, across), n = 0, sample = 1 + rmi_random(&s->rng, 8);
-    uint64_t got = 0;
-    while (n < 24 && got < need) {
-        uint32_t best = RMI_NONE, k, i, found = 0, best_level = 0;
-        uint64_t best_ns = s->spend, ns;
-        for (k = n; k < n_across && found < sample; k++) {
-            const rmi_ref_inst *x = rmi_ref_next_across(s, across, k, n_across);
-            uint32_t level = RMI_REF_CROSSING;
-            for (i = 0; i < n && a->inst[across[i]].str != x->str; i++) {} /* another name of what is chosen */
-            if (i < n || !rmi_ref_gap(s, x->str, p, &from, &b)) {
-                across[k--] = across[--n_across];
-                continue;
-            }
-            found++;
-            if (!rmi_random(&s->rng, 4)) level = RMI_REF_DEAD;
-            s->most_ns =
-                best == RMI_NONE ? best_ns : rmi_min(s->spend, rmi_mul_div_up(best_ns, a->str[x->str].room, a->str[best].room + 1));
-            ns = rmi_ref_price(s, x->str, p, b, level);
-            if (ns == RMI_INF) continue;
-            best = x->str;
-            best_ns = ns;
-            best_level = level;
-        }
-        s->most_ns = RMI_INF;
-        s->work += 1 + 4 * found;
-        if (best == RMI_NONE) break;
-        ns = 0;
-        if (!rmi_ref_gap(s, best, p, &from, &b) || !rmi_ref_give_up(s, best, p, b, best_level, &ns)) n = 24;
-        rmi_ref_clear_marks(s, 0);
-        if (n == 24) return 0;
-        for (k = n; a->inst[across[k]].str != best; k++) {} /* to those that are chosen */
-        b = across[k];
-        across[k] = across[n];
-        across[n++] = b;
-        s->spend -= rmi_min(ns, s->spend);
-        got += a->str[best].room;
-    }
-    return n > 0;
-}
-
-/* A backward that is not on its fastest form runs later, where that has room: nobody waits for the gradient of a weight. What it
-   reads and nobody else does then is made again there, or lives on; where most is live meanwhile, something else goes. */
-RMI_FN int rmi_ref_move_late(rmi_ref_search *s)
-{
-    const rmi_step *step = s->step;
-    const rmi_ref_state *a = s->a;
-    const rmi_step_access *c;
-    const rmi_step_way *x;
-    uint32_t p = RMI_NONE, to = 0, top, r, try_, found = 0, most = 1 + rmi_random(&s->rng, 8),
-             level = rmi_random(&s->rng, 2) ? RMI_REF_DEAD : RMI_REF_CROSSING;
-    uint64_t ns = 0, loss = 0, held = 0;
-    for (try_ = 0; try_ < 256 && found < most && !RMI_WITHOUT(late_backward); try_++) {
-        uint32_t q = rmi_random(&s->rng, a->n);
-        if (!a->rank[q] || a->list[q] >= step->n_tasks || step->tasks[a->list[q]].way != RMI_BWD) continue;
-        found++;
-        r = rmi_ref_faster(s, q, &x);
-        if (p != RMI_NONE && x[r].ns - x[0].ns <= loss) continue;
-        p = q;
-        loss = x[r].ns - x[0].ns;
-    }
-    if (p == RMI_NONE || p + 1 == a->n) return 0;
-    r = rmi_ref_faster(s, p, &x);
-    for (try_ = 0; try_ < 8 && (!try_ || (to < a->n && a->live[to] + x[0].workspace > s->limit)); try_++)
-        to = p + 2 + rmi_random(&s->rng, a->n - p - 1);
-    if (!rmi_ref_passes(s, p, to)) return 0;
-    s->odd = 1;
-    rmi_ref_drop(s, p);
-    rmi_ref_insert(s, to, a->list[p]);
-    c = rmi_step_access_of(step, a->list[p], a->mode);
-    for (r = 0; r < c->reads.n; r++) {
-        uint32_t u = step->pool[c->reads.at + r], i = rmi_ref_life_at(a, u, to), mk = step->buffers[u].maker;
-        if (i != RMI_NONE && a->inst[i].last >= to) continue;
-        if (mk == RMI_NONE || step->tasks[mk].once || s->mark[mk] || !rmi_random(&s->rng, 3)) held += step->buffers[u].room;
-        else if (!rmi_ref_closure(s, mk, p, to, level, &ns)) return 0;
-    }
-    rmi_ref_clear_marks(s, 0);
-    for (top = r = p + 1; r < to && r < a->n; r++)
-        if (a->live[r] > a->live[top]) top = r;
-    s->work += (to - p) / 16;
-    if (rmi_random(&s->rng, 2) && top < a->n && a->live[top] + held > s->limit) rmi_ref_free_bytes(s, top, a->live[top] + held - s->limit);
-    return 1;
-}
-
-/* One for another: repeats go, and what their bytes would be too much is freed where there are most. */
-RMI_FN int rmi_ref_move_swap(rmi_ref_search *s)
-{
-    const rmi_step *step = s->step;
-    const rmi_ref_state *a = s->a;
-    uint32_t lo, hi, p, i, from, least;
-    uint64_t more = 0;
-    if (RMI_WITHOUT(exchange) || !rmi_ref_repeats(s, &lo, &hi)) return 0;
-    for (p = least = lo; p < hi; p++) {
-        rmi_ref_drop(s, p);
-        s->spend = rmi_add(s->spend, step->ways[rmi_step_access_of(step, a->list[p], a->mode)->ways[0][1].at].ns);
-    }
-    for (i = a->inst0[lo]; i < a->inst0[hi]; i++) {
-        if (a->inst[i].last < hi || !rmi_ref_bridge(a, i, &from) || from >= lo) continue;
-        least = (uint32_t)rmi_min(least, from);
-        more += step->buffers[a->inst[i].buf].room;
-    }
-    if (least == lo || rmi_random(&s->rng, 8) < 2) return rmi_ref_free_bytes(s, rmi_ref_moment(s), 1);
-    for (p = i = least; i < lo; i++)
-        if (a->live[i] > a->live[p]) p = i;
-    return a->live[p] + more <= s->limit || rmi_ref_free_bytes(s, p, a->live[p] + more - s->limit);
-}
-
-/* Gives up a random stretch of bytes at a full position, or the cheapest of a few. */
-RMI_FN int rmi_ref_move_evict(rmi_ref_search *s)
-{
-    if (rmi_random(&s->rng, 2)) return rmi_ref_random_evict(s, rmi_ref_moment(s));
-    return rmi_ref_free_bytes(s, rmi_ref_moment(s), 1);
-}
-
-/* Moves neighbouring repeats. */
-RMI_FN int rmi_ref_move_repeats(rmi_ref_search *s) { return !RMI_WITHOUT(shift) && rmi_ref_move_run(s, 0); }
-
-/* Moves a single run, of those that run once, too. */
-RMI_FN int rmi_ref_move_order(rmi_ref_search *s) { return !RMI_WITHOUT(order) && rmi_ref_move_run(s, 1); }
-
-/* The moves of annealing: each notes an edit of the current list, or returns 0: none was found. Shares in per cent, of moves that are
-   tried. Tuned on MONeT's graphs, GPT-2, U-Net and the encoder-decoder of docs/benchmarks.md. */
-typedef struct rmi_ref_move {
-    int (*make)(rmi_ref_search *s);
-    uint32_t share;
-} rmi_ref_move;
-static const rmi_ref_move rmi_ref_moves[] = {
-    {rmi_ref_move_evict, 20}, {rmi_ref_move_delete, 20}, {rmi_ref_move_mode, 13}, {rmi_ref_move_repeats, 9},
-    {rmi_ref_move_order, 3},  {rmi_ref_move_late, 3},    {rmi_ref_move_swap, 32},
-};
-#define RMI_REF_FEW 128u /* tasks: here every fifth move is one of order, and other orders are starts */
-
-/* A random edit of the current list. 0: none was found. */
-RMI_FN int rmi_ref_propose(rmi_ref_search *s)
-{
-    uint32_t dice = rmi_random(&s->rng, 100), k = 0;
-    int ok;
-    rmi_ref_begin(s);
-    for (; dice >= rmi_ref_moves[k].share; k++) dice -= rmi_ref_moves[k].share;
-    if (s->step->n_tasks <= RMI_REF_FEW && rmi_random(&s->rng, 5) == 0) ok = rmi_ref_move_order(s);
-    else ok = rmi_ref_moves[k].make(s);
-    rmi_ref_clear_marks(s, 0);
-    return ok;
-}
-
-RMI_INLINE uint64_t rmi_ref_energy(const rmi_ref_search *s, const rmi_ref_state *x)
-{
-    return rmi_add(x->ns, rmi_scale20(rmi_ref_excess(s, x), s->lambda));
-}
-
-/* The largest r with r * r <= x. */
-RMI_FN uint64_t rmi_ref_root(uint64_t x)
-{
-    uint64_t r = 0, bit = (uint64_t)1 << 31;
-    for (; bit; bit >>= 1)
-        if ((r | bit) * (r | bit) <= x) r |= bit;
-    return r;
-}
-
-/* Has the caller had enough? */
-RMI_FN int rmi_ref_told(rmi_ref_search *s)
-{
-    uint64_t steps = 2 * (s->work - s->told);
-    s->told = s->work;
-    return rmi_stopped(s->mem->stop, steps);
-}
-
-/* ns a byte, 2^-20: at that a buffer of mean size costs as much as a run of mean time. */
-RMI_FN uint64_t rmi_ref_mean_price(const rmi_ref_search *s)
-{
-    uint64_t bytes = 0;
-    uint32_t i;
-    for (i = 0; i < s->step->n_buffers; i++) bytes += s->step->buffers[i].room;
-    return (s->mean_ns << 20) / (bytes / (s->step->n_buffers + 1) + 1) + 1;
-}
-
-/* One cycle from temperature hot to cold (ns), `work` runs evaluated. */
-RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64_t work)
-{
-    uint64_t start = s->work, t = hot, ratio = rmi_min(rmi_mul_div_up(cold, (uint64_t)1 << 32, hot), 0xFFFFFFFFu);
-    uint32_t i, tried = 0, feasible = 0, phase = 0;
-    if (!s->lambda) s->lambda = rmi_ref_mean_price(s), s->most_lambda = rmi_mul(s->lambda, 2048);
-    for (i = 0; i < 6; i++) ratio = rmi_ref_root(ratio << 32); /* the 64th root: t falls by it 64 times */
-    ratio >>= 12;
-    while (s->work - start < work) {
-        uint64_t was, is;
-        uint32_t at = (uint32_t)(((s->work - start) * 64) / work);
-        for (; phase < at; phase++) t = rmi_scale20(t, ratio);
-        s->work += s->best.n ? 16 : 4; /* a proposal costs, too; while nothing fits, what counts is to go far */
-        if (rmi_ref_told(s) || !s->a->n || (s->soon && (s->best.n || s->hope.n))) return; /* nothing to run, and nothing to gain */
-        was = rmi_ref_energy(s, s->a);
-        is = was + ((t * rmi_random_exponential(&s->rng)) >> 16);
-        s->spend = rmi_sub(is, s->a->least_ns);
-        if (!rmi_ref_propose(s)) continue;
-        s->stop = is;
-        if (s->best.n && rmi_random(&s->rng, 4)) s->even = was; /* most of those that change nothing are not worth an evaluation */
-        is = rmi_ref_apply(s) ? rmi_ref_energy(s, s->b) : RMI_INF;
-        if (is <= s->stop && is != RMI_INF && is != s->even) rmi_ref_accept(s);
-        s->stop = s->even = RMI_INF;
-        tried++;
-        feasible += !s->a->over;
-        if (tried == 200) {
-            /* else nothing would move */
-            if (feasible * 2 < tried) s->lambda = rmi_min(s->lambda + s->lambda / 8 + 1, s->most_lambda);
-            else s->lambda -= s->lambda / 9;
-            tried = feasible = 0;
-        }
-    }
-}
-
-/* Another legal order of the current list: single runs move wherever that is allowed, whatever it costs. */
-RMI_FN void rmi_ref_shuffle(rmi_ref_search *s)
-{
-    uint32_t i, ok;
-    for (i = 0; i < 4 * s->step->n_tasks; i++) {
-        s->work += 4;
-        rmi_ref_begin(s);
-        ok = (uint32_t)rmi_ref_move_run(s, 1);
-        rmi_ref_clear_marks(s, 0);
-        s->stop = RMI_INF;
-        if (ok && rmi_ref_apply(s)) rmi_ref_accept(s);
-    }
-}
-
-/* One more cycle of about `work` runs. The first, longer, is from what is there; every fifth, too, from everything once; the others
-   from the best, every second one hotter. When nothing has been gained for a while, cycles are from everything once or much hotter.
-   In a short list every second cycle is from everything once, in another order. */
-RMI_FN void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
-{
-    uint32_t stale = round - s->gained;
-    int small = s->step->n_tasks <= RMI_REF_FEW, anew = round % (small || stale > 2 ? 2 : 5) == 1;
-    uint64_t mean = s->mean_ns,
-             hot = stale > 2 && !anew ? 2 * mean
-                   : anew || !round   ? mean
-                   : round % 2        ? mean / 2
-                                      : mean / 6,
-             was = s->best.n ? s->best.ns : RMI_INF;
-    if (anew) rmi_ref_load(s, NULL, 0, NULL);
-    if (anew && small) rmi_ref_shuffle(s);
-    else if (round && (s->best.n || s->hope.n)) rmi_ref_restart(s, s->hope.n ? &s->hope : &s->best);
-    rmi_ref_cycle(s, hot + 1, mean / 250 + 1, anew || !round ? 2 * work : work);
-    if (s->best.n && s->best.ns < was) s->gained = round + 1;
-}
-
-/* --- greedy: evictions by bytes over the limit a ns, many at a time */
-typedef struct rmi_ref_pick {
-    uint64_t score;
-    uint32_t str, t, level, from, b;
-} rmi_ref_pick;
-
-/* a / b in 2^-20, good to some 40 bits. */
-RMI_FN uint64_t rmi_ref_ratio(uint64_t a, uint64_t b)
-{
-    while (a >> 44) {
-        a >>= 4;
-        b >>= 4;
-    }
-    return (a << 20) / (b ? b : 1);
-}
-
-RMI_FN int rmi_ref_cmp_pick(const void *x, const void *y, void *user)
-{
-    const rmi_ref_pick *a = (const rmi_ref_pick *)x, *b = (const rmi_ref_pick *)y;
-    (void)user;
-    if (a->score != b->score) return a->score > b->score ? -1 : 1;
-    if (a->str != b->str) return a->str < b->str ? -1 : 1;
-    return a->t < b->t ? -1 : a->t > b->t;
-}
-
-/* The level of the best closure that gives up stretch x->str across x->t, between its uses at x->from and x->b, and its score, if that
-   is more than `least`; else the score is 0. */
-RMI_FN void rmi_ref_best_way(rmi_ref_search *s, rmi_ref_pick *x, uint64_t least)
-{
-    uint32_t level, same = 0;
-    x->score = 0;
-    for (level = 0; level < (same ? 1u : RMI_REF_LEVELS); level++) {
-        uint64_t ns, gain = (s->a->str[x->str].room >> 8) * (s->above[x->b] - s->above[x->from + 1]), score;
-        least = rmi_max(least, x->score);
-        s->most_ns = least ? rmi_ref_ratio(gain, least) + 1 : RMI_INF;
-        ns = rmi_ref_price(s, x->str, x->t, x->b, level);
-        s->most_ns = RMI_INF;
-        same = !level && !s->forked; /* so are the other levels */
-        if (ns == RMI_INF || gain <= s->extended) continue;
-        score = rmi_ref_ratio(gain - s->extended, ns);
-        if (score <= least) continue;
-        x->score = score;
-        x->level = level;
-    }
-}
-
-typedef struct rmi_ref_picking { /* picks so far, the best score, how much worse one may be */
-    rmi_ref_pick *picks;
-    size_t cap;
-    uint32_t n;
-    uint64_t best, permille;
-} rmi_ref_picking;
-
-/* The pick of a gap of stretch k, if it is nearly as good as the best so far. */
-RMI_FN rm_result rmi_ref_pick_one(rmi_ref_search *s, rmi_arena *mem, rmi_ref_picking *g, rmi_ref_pick x)
-{
-    uint64_t least = g->best / 1000 * g->permille;
-    if (!rmi_arena_grow(mem, (void **)&g->picks, &g->cap, g->n + (size_t)1, sizeof(rmi_ref_pick))) return RM_ERROR_MEMORY;
-    rmi_ref_best_way(s, &x, least);
-    g->picks[g->n] = x;
-    g->best = rmi_max(g->best, x.score);
-    g->n += x.score > g->best / 1000 * g->permille;
-    return RM_OK;
-}
-
-/* One candidate for every gap between uses that spans a position above the limit; those nearly as good as the best, best first. */
-RMI_FN rm_result rmi_ref_picks(rmi_ref_search *s, rmi_arena *mem, uint32_t permille, rmi_ref_pick **out, uint32_t *n_out)
-{
-    const rmi_step *step = s->step;
-    const rmi_ref_state *a = s->a;
-    rmi_ref_picking g;
-    rmi_ref_pick gap;
-    uint32_t i, k, u, prev, next;
-    rm_result r = RM_OK;
-    memset(&g, 0, sizeof g);
-    g.permille = permille;
-    s->looked += a->n_inst + a->n_use;
-    for (i = 0; i < a->n_inst && r == RM_OK; i++) {
-        const rmi_ref_inst *x = &a->inst[i];
-        if (x->str == RMI_NONE || x->home || x->gone || step->buffers[x->buf].maker == RMI_NONE || step->tasks[step->buffers[x->buf].maker].once) continue;
-        next = RMI_NONE;
-        for (u = a->inst_use[i];; u = a->use_prev[u]) {
-            prev = u == RMI_NONE ? x->first : a->use_pos[u];
-            if (next != RMI_NONE && next > prev + 1 && s->above[next] > s->above[prev + 1]) {
-                uint32_t lo = prev + 1, hi = next - 1; /* the first position above the limit: where above[p + 1] grows */
-                while (lo < hi) {
-                    uint32_t mid = lo + (hi - lo) / 2;
-                    if (s->above[mid + 1] > s->above[prev + 1]) hi = mid;
-                    else lo = mid + 1;
-                }
-                gap.str = x->str;
-                gap.t = lo;
-                gap.from = prev;
-                gap.b = next;
-                if ((a->str[x->str].head == i && x->sibling == RMI_NONE) || rmi_ref_gap(s, x->str, lo, &gap.from, &gap.b))
-                    r = rmi_ref_pick_one(s, mem, &g, gap);
-            }
-            if (u == RMI_NONE || r != RM_OK) break;
-            next = prev;
-        }
-    }
-    for (i = k = 0; i < g.n; i++)
-        if (g.picks[i].score > g.best / 1000 * permille) g.picks[k++] = g.picks[i];
-    rmi_sort(g.picks, k, sizeof(rmi_ref_pick), rmi_ref_cmp_pick, NULL);
-    *out = g.picks;
-    *n_out = k;
-    return r;
-}
-
-/* Bytes by position, as a tree: added to ranges, asked for their most. max of a node holds what was added to all of it. */
-typedef struct rmi_ref_tree {
-    uint32_t leaves;
-    int64_t *max, *add;
-} rmi_ref_tree;
-
-RMI_FN rm_result rmi_ref_tree_make(rmi_arena *mem, const uint64_t *at, uint32_t n, rmi_ref_tree *t)
-{
-    uint32_t i;
-    for (t->leaves = 1; t->leaves < n; t->leaves *= 2) {}
-    t->max = RMI_NEW(mem, int64_t, 2 * (size_t)t->leaves);
-    t->add = RMI_NEW(mem, int64_t, t->leaves + (size_t)1);
-    if (!t->max || !t->add) return RM_ERROR_MEMORY;
-    for (i = 0; i < n; i++) t->max[t->leaves + i] = (int64_t)at[i];
-    for (i = t->leaves; i-- > 1;) t->max[i] = t->max[2 * i] > t->max[2 * i + 1] ? t->max[2 * i] : t->max[2 * i + 1];
-    return RM_OK;
-}
-
-/* Adds to positions [lo, hi). */
-RMI_FN void rmi_ref_tree_add(rmi_ref_tree *t, uint32_t lo, uint32_t hi, int64_t bytes)
-{
-    uint32_t l = t->leaves + lo, r = t->leaves + hi, side, i;
-    if (lo >= hi) return;
-    for (; l < r; l /= 2, r /= 2) {
-        for (side = 0; side < 2; side++) {
-            if (!((side ? r : l) & 1)) continue;
-            i = side ? --r : l++;
-            t->max[i] += bytes;
-            if (i < t->leaves) t->add[i] += bytes;
-        }
-    }
-    for (side = 0; side < 2; side++)
-        for (i = (t->leaves + (side ? hi - 1 : lo)) / 2; i; i /= 2)
-            t->max[i] = (t->max[2 * i] > t->max[2 * i + 1] ? t->max[2 * i] : t->max[2 * i + 1]) + t->add[i];
-}
-
-/* The most in positions [lo, hi); 0 if there are none. */
-RMI_FN int64_t rmi_ref_tree_most(const rmi_ref_tree *t, uint32_t lo, uint32_t hi)
-{
-    uint32_t l = t->leaves + lo, r = t->leaves + hi - 1;
-    int64_t a, b;
-    if (lo >= hi) return 0;
-    a = t->max[l];
-    b = t->max[r];
-    for (; l / 2 != r / 2; l /= 2, r /= 2) { /* a: of [lo, end of l's subtree); b: of [start of r's, hi) */
-        if (!(l & 1) && t->max[l + 1] > a) a = t->max[l + 1];
-        if ((r & 1) && t->max[r - 1] > b) b = t->max[r - 1];
-        a += t->add[l / 2];
-        b += t->add[r / 2];
-    }
-    if (b > a) a = b;
-    for (l /= 2; l; l /= 2) a += t->add[l];
-    return a;
-}
-
-/* Takes the picks that still help. est: by position, bytes. */
-RMI_FN uint32_t rmi_ref_choose_picks(rmi_ref_search *s, const rmi_ref_pick *picks, uint32_t n, rmi_ref_tree *est)
-{
-    const rmi_ref_state *a = s->a;
-    uint32_t i, k, taken = 0;
-    memset(s->busy, 0, a->n_str);
-    for (i = 0; i < n; i++) {
-        const rmi_ref_pick *c = &picks[i];
-        uint64_t ns = 0;
-        uint32_t from = s->n_ins;
-        int free_ = !s->busy[c->str];
-        if (!free_ || rmi_ref_tree_most(est, c->from + 1, c->b) <= (int64_t)s->limit) continue;
-        if (rmi_ref_price(s, c->str, c->t, c->b, c->level) == RMI_INF) continue;
-        for (k = 0; k < s->n_touched && free_; k++) free_ = s->busy[s->touched[k]] != 2;
-        if (!free_) continue;
-        for (k = 0; k < s->n_touched; k++) s->busy[s->touched[k]] |= 1;
-        s->busy[c->str] = 2;
-        rmi_ref_give_up(s, c->str, c->t, c->b, c->level, &ns);
-        rmi_ref_clear_marks(s, from);
-        rmi_ref_tree_add(est, c->from + 1, c->b, -(int64_t)a->str[c->str].room);
-        taken++;
-    }
-    return taken;
-}
-
-RMI_FN void rmi_ref_count_above(rmi_ref_search *s)
-{
-    const uint64_t *live = s->a->live;
-    uint32_t p, n = s->a->n, sum = s->above[0];
-    for (p = 0; p < n; p++) s->above[p + 1] = sum += live[p] > s->limit;
-    s->above[n + 1] = sum;
-}
-
-RMI_FN uint64_t rmi_ref_spent(const rmi_ref_search *s) { return s->work + s->looked / 4; }
-
-/* Evicts until the current state fits, or nothing helps. permille: how much worse than the best a pick of a batch may be. */
-RMI_FN rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t rounds)
-{
-    uint32_t n, stuck = 0;
-    uint64_t least = RMI_INF;
-    while (s->a->over && rounds-- && stuck < 6 && !rmi_ref_told(s) && rmi_ref_spent(s) < s->end) {
-        rmi_arena tmp = rmi_arena_make(&s->mem->hooks);
-        rmi_ref_tree est;
-        rmi_ref_pick *picks;
-        int on = 0;
-        rmi_ref_begin(s);
-        rmi_ref_count_above(s);
-        if (rmi_ref_picks(s, &tmp, permille, &picks, &n) != RM_OK || rmi_ref_tree_make(&tmp, s->a->live, s->a->n + 1, &est) != RM_OK) {
-            rmi_arena_free(&tmp);
-            return RM_ERROR_MEMORY;
-        }
-        s->work += 4 * (uint64_t)n;
-        on = n && rmi_ref_choose_picks(s, picks, n, &est) && rmi_ref_apply(s);
-        rmi_arena_free(&tmp);
-        if (!on) break;
-        rmi_ref_accept(s);
-        stuck = s->a->over < least ? 0 : stuck + 1;
-        least = rmi_min(least, s->a->over);
-    }
-    memset(s->above, 0, (s->cap + 2) * sizeof(uint32_t));
-    return RM_OK;
-}
-
-/* --- repeats that need not be are dropped, dearest first by time per byte and position, while the rest fits */
-/* What the repeat at p costs per byte that dropping it would hold. */
-RMI_FN uint64_t rmi_ref_spare_score(const rmi_ref_search *s, uint32_t p)
-{
-    const rmi_ref_state *a = s->a;
-    const rmi_step_access *c = rmi_step_access_of(s->step, a->list[p], a->mode);
-    uint32_t i, from;
-    uint64_t held = 1, ns = s->step->ways[c->ways[0][1].at + rmi_min(a->rank[p], c->ways[0][1].n - 1u)].ns;
-    for (i = a->inst0[p]; i < a->inst0[p + 1]; i++)
-        if (rmi_ref_bridge(a, i, &from)) held += (s->step->buffers[a->inst[i].buf].room >> 8) * (s->above[p] - s->above[from] + 1);
-    return rmi_ref_ratio(ns << 10, held);
-}
-
-/* Holds in the tree what dropping the repeat at p holds; 0: it does not fit, and the tree is as before. */
-RMI_FN int rmi_ref_hold(const rmi_ref_search *s, rmi_ref_tree *t, uint32_t p)
-{
-    const rmi_ref_state *a = s->a;
-    uint32_t i, from, least = p, end = a->inst0[p + 1];
-    int ok = 1, pass;
-    for (i = a->inst0[p]; i < end; i++) /* most fail alone */
-        if (rmi_ref_bridge(a, i, &from) && from < p &&
-            rmi_ref_tree_most(t, from, p) + (int64_t)s->step->buffers[a->inst[i].buf].room > (int64_t)s->limit)
-            return 0;
-    for (pass = 0; pass < 2 && (!pass || !ok); pass++) {
-        for (i = a->inst0[p]; i < end; i++) {
-            int64_t room = (int64_t)s->step->buffers[a->inst[i].buf].room;
-            if (!rmi_ref_bridge(a, i, &from)) continue;
-            rmi_ref_tree_add(t, from, p, pass ? -room : room);
-            if (from < least) least = from;
-        }
-        if (!pass) ok = rmi_ref_tree_most(t, least, p) <= (int64_t)s->limit;
-    }
-    return ok;
-}
-
-/* Drops as many repeats at once as the tree allows; what the tree does not know of (bytes under other names) is found by the
-   evaluation, then fewer are dropped. Returns how many were. */
-RMI_FN uint32_t rmi_ref_fill_many(rmi_ref_search *s, rmi_arena *mem, uint64_t scarce)
-{
-    uint32_t i, k = 0, p, n = s->a->n_reps;
-    rmi_plc_key *spare = RMI_RAW(mem, rmi_plc_key, n), *room = RMI_RAW(mem, rmi_plc_key, n); /* key: the dearer the smaller */
-    rmi_ref_tree t;
-    if (!spare || !room || rmi_ref_tree_make(mem, s->a->live, s->a->n + 1, &t) != RM_OK) return 0;
-    for (p = 0; p <= s->a->n; p++) s->above[p + 1] = s->above[p] + (s->a->live[p] >= scarce);
-    for (i = 0; i < n; i++) {
-        spare[i].id = s->a->reps[i];
-        spare[i].key = RMI_INF - rmi_ref_spare_score(s, spare[i].id);
-    }
-    memset(s->above, 0, (s->a->n + 2) * sizeof(uint32_t));
-    rmi_plc_sort(spare, room, n);
-    for (i = 0; i < n; i++)
-        if (rmi_ref_hold(s, &t, spare[i].id)) spare[k++] = spare[i];
-    for (; k; k /= 2) {
-        rmi_ref_begin(s);
-        for (p = 0; p < k; p++) rmi_ref_drop(s, spare[p].id);
-        if (!rmi_ref_apply(s)) continue;
-        if (!s->b->over && s->b->ns < s->a->ns) {
-            rmi_ref_accept(s);
-            return k;
-        }
-        rmi_ref_turn_down(s);
-    }
-    return 0;
-}
-
-/* Many at once, then one by one (`each` of them, last first) with exact evaluations. */
-RMI_FN void rmi_ref_fill(rmi_ref_search *s, uint64_t scarce, uint32_t each)
-{
-    uint32_t k, round, n = 1;
-    for (round = 0; round < 12 && n && !s->a->over && !rmi_ref_told(s); round++) {
-        rmi_arena tmp = rmi_arena_make(&s->mem->hooks);
-        n = rmi_ref_fill_many(s, &tmp, scarce);
-        rmi_arena_free(&tmp);
-    }
-    for (k = s->a->n_reps; k-- > 0 && each-- && !s->a->over && !rmi_ref_told(s);) {
-        if (k >= s->a->n_reps) continue;
-        rmi_ref_begin(s);
-        rmi_ref_drop(s, s->a->reps[k]);
-        if (!rmi_ref_apply(s)) continue;
-        if (!s->b->over && s->b->ns < s->a->ns) rmi_ref_accept(s);
-        else rmi_ref_turn_down(s);
-    }
-}
-
-/* From the best list: what is cheapest a byte is given up until an n-th of the limit is free, then what is dearest a byte, where
-   less than a 32nd was free, is kept instead. So prices become alike all over a long list, of which a move of annealing sees a few
-   places. */
-RMI_FN rm_result rmi_ref_exchange(rmi_ref_search *s, uint32_t n)
-{
-    uint64_t limit = s->limit;
-    rm_result r;
-    s->limit -= limit / n;
-    rmi_ref_restart(s, s->hope.n ? &s->hope : &s->best);
-    r = rmi_ref_greedy(s, 900, 200);
-    s->limit = limit;
-    rmi_ref_eval(s, s->a); /* forms may be others now */
-    s->recorded = 0;
-    rmi_ref_fill(s, limit - limit / 32, 100000 / s->step->n_tasks);
-    return r;
-}
-
-/* The same for ever more room, each as long as it helps, in about `work` runs. */
-RMI_FN rm_result rmi_ref_level(rmi_ref_search *s, uint64_t work)
-{
-    uint64_t end = s->work + work, was;
-    uint32_t n;
-    for (n = 512; n >= 8 && s->best.n && s->limit < RMI_MAX; n /= 2)
-        do {
-            if (s->work >= end || rmi_ref_told(s)) return RM_OK;
-            was = s->hope.n ? s->hope.ns : s->best.ns;
-            RMI_TRY(rmi_ref_exchange(s, n));
-        } while ((s->hope.n ? s->hope.ns : s->best.ns) < was);
-    return RM_OK;
-}
-
-/* Sets the current state to runs of another solver; the modes are those of its backwards, or the fastest. */
-RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n, int fast)
-{
-    const rmi_step *step = s->step;
-    uint32_t p, i, t, k = 0, *list = s->stack_runs;
-    memset(s->b->mode, 0, step->graph->n_ops);
-    for (p = 0; p < n; p++) {
-        t = runs[p].id;
-        if (runs[p].way == RMI_BWD) {
-            const rmi_op *op = &step->graph->ops[t];
-            int first = 1;
-            for (i = 0; i < runs[p].part; i++) first &= !rmi_low_has_part(op, runs[p].form, i);
-            s->b->mode[t] = (uint8_t)rmi_step_mode_of(op, runs[p].form, runs[p].form);
-            for (i = 0; i < step->n_backward[t]; i++) { /* parts that only other forms have run with the first one */
-                uint32_t part = step->tasks[step->backward[t] + i].part;
-                if (part != runs[p].part && !(first && !rmi_low_has_part(op, runs[p].form, part))) continue;
-                if (k == s->cap) return 0;
-                list[k++] = step->backward[t] + i;
-            }
-            continue;
-        }
-        if (runs[p].way == RMI_FWD && step->graph->ops[t].view != RMI_NONE) continue;
-        if (runs[p].way != RMI_FWD)
-            for (t = step->n_tasks; t-- > 0 && (step->tasks[t].way != runs[p].way || step->tasks[t].id != runs[p].id);) {}
-        if (t == RMI_NONE || k == s->cap) return 0;
-        list[k++] = t;
-    }
-    if (fast) memcpy(s->b->mode, step->fastest_mode, step->graph->n_ops);
-    memcpy(s->b->list, list, k * sizeof(uint32_t));
-    s->b->n = k;
-    if (!rmi_ref_clean(s, s->b)) return 0;
-    rmi_ref_accept(s);
-    return 1;
-}
-
-
-/* =====================================================================================================================
    >>bound - lower bounds on memory and time
    In: a step of >>step, a limit of bytes. Out: numbers that no legal plan can be below, whatever it recomputes, in any
    order of runs, with any variants. Memory: what persists, and the most that one run needs at once. Time: every run
@@ -17170,6 +15006,8 @@ RMI_FN rm_result rmi_event_read(rmi_arena *mem, const rmi_step *s, const rmi_pro
 #define RMI_SEARCH_GROUP 12u      /* params whose homes change together, at most; and an eighth of all */
 #define RMI_SEARCH_SMALL 2000u    /* gaps smaller than the limit over that are not looked at */
 #define RMI_SEARCH_BLIND 16u      /* one edit in so many is evaluated whatever the forecast says */
+#define RMI_SEARCH_FEW 128u       /* tasks: orders matter more */
+#define RMI_SEARCH_TRIES 64u      /* gaps that are looked at for one */
 #define RMI_SEARCH_SAMPLES 12u    /* events that are looked at for a full one */
 #define RMI_SEARCH_TIMES 4u       /* events of a schedule: so many times those of everything once */
 
@@ -17178,13 +15016,23 @@ typedef struct rmi_search_insert { /* a run before event `at` */
     uint32_t at, task;
 } rmi_search_insert;
 
+#define RMI_SEARCH_SPANS 512u /* of one edit; what has more is not forecast */
+
+typedef struct rmi_search_span { /* an edit makes so many bytes live (below 0: free) in events [from, to) */
+    int64_t bytes;
+    uint32_t from, to;
+} rmi_search_span;
+
 typedef struct rmi_search_edit { /* what a move proposes: the current schedule becomes the candidate by it */
     rmi_search_insert *inserts;
     uint8_t *drop;     /* by event */
     uint64_t *flip;    /* by event: reads whose way of arriving changes */
     uint32_t *touched; /* events with a drop or flip */
-    uint32_t n_inserts, n_drops, n_flips, n_touched;
-    int64_t *change;   /* by event: live bytes come (go) from it on, as far as the move can tell */
+    uint32_t n_inserts, cap_inserts, n_drops, n_flips, n_touched;
+    int64_t *change;   /* by event: live bytes come (go) from it on; 0 but in a forecast */
+    rmi_search_span *spans;
+    uint32_t n_spans, first; /* first: the insert that what is made again now begins with */
+    uint64_t dropped_ns;     /* that the dropped runs take at least */
     uint64_t ns;       /* that the inserts take at least */
     uint64_t spared;   /* of waiting, at most */
     uint8_t unsure;    /* the move cannot tell */
@@ -17197,11 +15045,15 @@ typedef struct rmi_search {
     rmi_costs costs, next; /* of the current schedule, of the candidate */
     uint64_t score;        /* of the current one */
     uint64_t best_ns;      /* RMI_INF: none is within the limit */
+    uint64_t lower;        /* 0, or the best schedule is that with the least peak, and the limit that part below it */
+    uint64_t least_peak;   /* lower: of the best schedule */
     uint64_t base_price;   /* the first price of bytes above the limit */
     uint64_t random;
     uint64_t heat;         /* temperature, ns */
     uint32_t looked, feasible; /* states since the price was looked at; those within the limit */
     uint32_t off;          /* moves that are not made: bits by rmi_search_move */
+    uint64_t *most_before, *most_after, above; /* by event: the most live bytes before it, from it on; sum of what is above the limit */
+    uint8_t known;         /* these are those of the current schedule and the limit */
     uint64_t least_ns, next_least_ns; /* that the runs of the current schedule, of the candidate take at least */
     rmi_search_edit edit;
     uint32_t *params, n_params; /* rows of params that are large enough for another home */
@@ -17240,8 +15092,10 @@ RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t 
     events = (size_t)s->cost.cap_events + 2;
     s->best_ns = RMI_INF;
     s->random = RMI_SEED;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(s->edit.inserts, step->graph->n_ops + 1), RMI_T(s->edit.drop, events), RMI_T(s->edit.flip, events),
-                       RMI_T(s->edit.touched, 2 * events), RMI_T(s->edit.change, events), RMI_T(s->params, step->n_params + 1),
+    s->edit.cap_inserts = step->graph->n_ops + 2 * RMI_SEARCH_DEPTH;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(s->edit.inserts, s->edit.cap_inserts + 1), RMI_T(s->edit.drop, events), RMI_T(s->edit.flip, events),
+                       RMI_T(s->edit.touched, 2 * events), RMI_T(s->edit.change, events), RMI_T(s->edit.spans, RMI_SEARCH_SPANS + 1),
+                       RMI_T(s->most_before, events), RMI_T(s->most_after, events), RMI_T(s->params, step->n_params + 1),
                        RMI_T(s->needed, step->n_buffers), RMI_T(s->runs_left, step->n_tasks)));
     rmi_search_find_params(s);
     return RM_OK;
@@ -17267,17 +15121,24 @@ RMI_FN void rmi_search_clear(rmi_search *s)
     uint32_t i;
     for (i = 0; i < s->edit.n_touched; i++) s->edit.drop[s->edit.touched[i]] = 0, s->edit.flip[s->edit.touched[i]] = 0;
     s->edit.n_inserts = s->edit.n_drops = s->edit.n_flips = s->edit.n_touched = 0;
-    s->edit.ns = s->edit.spared = 0;
+    s->edit.ns = s->edit.spared = s->edit.dropped_ns = 0;
+    s->edit.n_spans = s->edit.first = 0;
     s->edit.unsure = 0;
-    memset(s->edit.change, 0, ((size_t)s->current.n + 1) * sizeof *s->edit.change);
 }
 
 /* The edit makes so many bytes live (bytes < 0: free) from event `from` to before event `to`. */
 RMI_INLINE void rmi_search_note(rmi_search *s, uint32_t from, uint32_t to, int64_t bytes)
 {
+    rmi_search_span *span = &s->edit.spans[s->edit.n_spans];
     if (from >= to) return;
-    s->edit.change[from] += bytes;
-    s->edit.change[to] -= bytes;
+    if (s->edit.n_spans == RMI_SEARCH_SPANS) {
+        s->edit.unsure = 1;
+        return;
+    }
+    span->from = from;
+    span->to = to;
+    span->bytes = bytes;
+    s->edit.n_spans++;
 }
 
 /* A repeated run goes: what it made stays from before, what it was the last to read goes sooner. */
@@ -17289,6 +15150,7 @@ RMI_FN void rmi_search_drop(rmi_search *s, uint32_t event)
     s->edit.drop[event] = 1;
     s->edit.n_drops++;
     s->edit.touched[s->edit.n_touched++] = event;
+    s->edit.dropped_ns += rmi_step_access_of(s->step, s->current.events[event].task, s->current.mode)->least_ns;
     for (i = x->first_life[event]; i < x->first_life[event + 1]; i++) {
         const rmi_life *l = &x->lives[i];
         if (l->in == RMI_NONE && l->previous < RMI_COST_AT_HOME)
@@ -17337,9 +15199,9 @@ RMI_FN int rmi_search_make_again(rmi_search *s, uint32_t buffer, uint32_t event,
     const rmi_step_access *a;
     rmi_search_insert insert;
     if (task == RMI_NONE || step->tasks[task].once || depth > RMI_SEARCH_DEPTH) return 0;
-    for (i = 0; i < s->edit.n_inserts; i++)
+    for (i = s->edit.first; i < s->edit.n_inserts; i++)
         if (s->edit.inserts[i].task == task) return 1;
-    if (s->edit.n_inserts + RMI_SEARCH_DEPTH + 1 > step->graph->n_ops) return 0;
+    if (s->edit.n_inserts + RMI_SEARCH_DEPTH + 1 > s->edit.cap_inserts) return 0;
     insert.at = event;
     insert.task = task;
     insert.copied = 0;
@@ -17415,6 +15277,17 @@ RMI_FN uint64_t rmi_search_prune(rmi_search *s, rmi_schedule *h)
     return least;
 }
 
+/* Inserts in the order of their events; those at one event stay in their order. */
+RMI_FN void rmi_search_sort(rmi_search *s)
+{
+    uint32_t i, k;
+    for (i = 1; i < s->edit.n_inserts; i++) {
+        rmi_search_insert insert = s->edit.inserts[i];
+        for (k = i; k && s->edit.inserts[k - 1].at > insert.at; k--) s->edit.inserts[k] = s->edit.inserts[k - 1];
+        s->edit.inserts[k] = insert;
+    }
+}
+
 /* The current schedule with the edit -> the candidate's events. 0: it would be too long. */
 RMI_FN int rmi_search_apply(rmi_search *s)
 {
@@ -17422,7 +15295,8 @@ RMI_FN int rmi_search_apply(rmi_search *s)
     rmi_schedule *to = &s->candidate;
     uint32_t p, i = 0, n = 0;
     if (from->n + s->edit.n_inserts > s->cost.cap_events) return 0;
-    if (s->edit.n_drops + s->edit.n_flips == 0) { /* all inserts are at one event */
+    rmi_search_sort(s);
+    if (s->edit.n_drops + s->edit.n_flips == 0 && (!s->edit.n_inserts || s->edit.inserts[0].at == s->edit.inserts[s->edit.n_inserts - 1].at)) {
         n = s->edit.n_inserts ? s->edit.inserts[0].at : from->n;
         memcpy(to->events, from->events, n * sizeof *to->events);
         for (; i < s->edit.n_inserts; i++) {
@@ -17433,12 +15307,12 @@ RMI_FN int rmi_search_apply(rmi_search *s)
         to->n = from->n + i;
         return 1;
     }
-    for (p = 0; p < from->n; p++) {
+    for (p = 0; p <= from->n; p++) {
         for (; i < s->edit.n_inserts && s->edit.inserts[i].at == p; i++, n++) {
             to->events[n].task = s->edit.inserts[i].task;
             to->events[n].copied = s->edit.inserts[i].copied;
         }
-        if (s->edit.drop[p]) continue;
+        if (p == from->n || s->edit.drop[p]) continue;
         to->events[n].task = from->events[p].task;
         to->events[n++].copied = from->events[p].copied ^ s->edit.flip[p];
     }
@@ -17485,23 +15359,68 @@ RMI_FN void rmi_search_settle(rmi_search *s)
     }
 }
 
-/* What the candidate costs, as far as its edit tells. least_ns: that its runs take at least. */
-RMI_FN uint64_t rmi_search_forecast(const rmi_search *s, uint64_t least_ns)
+/* The most live bytes before and after each event of the current schedule. */
+RMI_FN void rmi_search_know(rmi_search *s)
+{
+    const uint64_t *live = s->costs.live;
+    uint32_t p, n = s->current.n;
+    s->known = 1;
+    s->above = s->most_before[0] = s->most_after[n] = 0;
+    for (p = 0; p < n; p++) {
+        s->most_before[p + 1] = rmi_max(s->most_before[p], live[p]);
+        s->above += rmi_sub(live[p], s->cost.limit);
+    }
+    for (p = n; p-- > 0;) s->most_after[p] = rmi_max(s->most_after[p + 1], live[p]);
+}
+
+/* What the candidate costs, as far as its edit tells. least_ns: that its runs take at least. O(events of which the bytes change). */
+RMI_FN uint64_t rmi_search_forecast(rmi_search *s, uint64_t least_ns)
 {
     const rmi_costs *x = &s->costs;
-    uint64_t excess = 0, sum = 0, limit = s->cost.limit, ns = rmi_sub(rmi_add(x->step_ns, least_ns), s->least_ns);
+    uint64_t excess, sum, limit = s->cost.limit, ns = rmi_sub(rmi_add(x->step_ns, least_ns), s->least_ns);
     int64_t change = 0;
-    uint32_t p;
-    for (p = 0; p < s->current.n; p++) {
-        uint64_t live;
-        change += s->edit.change[p];
-        live = x->live[p] + (uint64_t)change;
-        if (live <= limit) continue;
-        excess = rmi_max(excess, live - limit);
-        sum += live - limit;
+    uint32_t i, p, lo = s->current.n, hi = 0;
+    if (!s->known) rmi_search_know(s);
+    for (i = 0; i < s->edit.n_spans; i++) {
+        const rmi_search_span *span = &s->edit.spans[i];
+        s->edit.change[span->from] += span->bytes;
+        s->edit.change[span->to] -= span->bytes;
+        lo = (uint32_t)rmi_min(lo, span->from);
+        hi = (uint32_t)rmi_max(hi, span->to);
     }
+    if (hi < lo) hi = lo;
+    excess = rmi_sub(rmi_max(s->most_before[lo], s->most_after[hi]), limit);
+    sum = s->above;
+    for (p = lo; p < hi; p++) {
+        uint64_t live, over;
+        change += s->edit.change[p];
+        s->edit.change[p] = 0;
+        live = x->live[p] + (uint64_t)change;
+        over = rmi_sub(live, limit);
+        sum += over - rmi_sub(x->live[p], limit);
+        excess = rmi_max(excess, over);
+    }
+    s->edit.change[hi] = 0;
+    s->cost.work += (hi - lo) / 8;
     ns = rmi_max(rmi_sub(ns, rmi_min(s->edit.spared, x->step_ns - x->compute_ns)), least_ns);
     return rmi_add(ns, rmi_cost_penalty(&s->cost, excess, sum, s->current.n));
+}
+
+/* The fastest within the limits; where the limit follows the best one: that with the lowest peak. */
+RMI_FN int rmi_search_is_best(const rmi_search *s, const rmi_costs *x)
+{
+    if (s->lower) return x->peak < s->least_peak && x->host_bytes <= s->cost.host_limit;
+    return rmi_search_fits(s, x) && x->step_ns < s->best_ns;
+}
+
+RMI_FN void rmi_search_keep_best(rmi_search *s, const rmi_schedule *h, const rmi_costs *x)
+{
+    rmi_search_copy(s->step, h, &s->best);
+    s->best_ns = x->step_ns;
+    if (!s->lower) return;
+    s->least_peak = x->peak;
+    s->cost.limit = x->peak - x->peak / s->lower;
+    s->known = 0;
 }
 
 /* Evaluates the candidate; it becomes the current schedule if chance allows it. */
@@ -17513,7 +15432,7 @@ RMI_FN void rmi_search_consider(rmi_search *s)
     int blind = !rmi_random(&s->random, RMI_SEARCH_BLIND); /* no forecast is trusted always */
     if (blind) rmi_search_adapt(s);
     blind |= s->edit.unsure;
-    if (!blind && !s->edit.n_drops && rmi_search_forecast(s, rmi_add(s->least_ns, s->edit.ns)) > most) return;
+    if (!blind && rmi_search_forecast(s, rmi_sub(rmi_add(s->least_ns, s->edit.ns), 2 * s->edit.dropped_ns)) > most) return;
     if (!rmi_search_apply(s)) return;
     if (s->step->moves) rmi_search_remap(s, &s->candidate);
     s->cost.work += s->current.n / 4;
@@ -17524,10 +15443,7 @@ RMI_FN void rmi_search_consider(rmi_search *s)
     if (!rmi_cost_eval(&s->cost, &s->candidate, &s->next)) return;
     score = rmi_search_score(s, &s->next, s->candidate.n);
     rmi_search_adapt(s);
-    if (rmi_search_fits(s, &s->next) && s->next.step_ns < s->best_ns) {
-        s->best_ns = s->next.step_ns;
-        rmi_search_copy(s->step, &s->candidate, &s->best);
-    }
+    if (rmi_search_is_best(s, &s->next)) rmi_search_keep_best(s, &s->candidate, &s->next);
     if (score > most) return;
     schedule = s->current;
     s->current = s->candidate;
@@ -17536,6 +15452,7 @@ RMI_FN void rmi_search_consider(rmi_search *s)
     s->costs = s->next;
     s->next = costs;
     s->score = score;
+    s->known = 0;
     s->least_ns = s->next_least_ns;
     rmi_search_settle(s);
 }
@@ -17544,15 +15461,14 @@ RMI_FN void rmi_search_consider(rmi_search *s)
 RMI_FN int rmi_search_start(rmi_search *s, const rmi_schedule *h)
 {
     rmi_search_copy(s->step, h, &s->current);
+    s->known = 0;
     s->cost.enough = RMI_INF;
     s->least_ns = rmi_search_prune(s, &s->current);
     if (!rmi_cost_eval(&s->cost, &s->current, &s->costs)) return 0;
     if (!s->base_price) s->base_price = s->cost.price = (s->costs.compute_ns << 19) / (s->costs.peak + 1) + 1;
+    if (s->lower) s->cost.price = rmi_mul(s->base_price, RMI_SEARCH_PRICE_RANGE); /* bytes are what counts */
     s->score = rmi_search_score(s, &s->costs, s->current.n);
-    if (rmi_search_fits(s, &s->costs) && s->costs.step_ns < s->best_ns) {
-        s->best_ns = s->costs.step_ns;
-        rmi_search_copy(s->step, &s->current, &s->best);
-    }
+    if (rmi_search_is_best(s, &s->costs)) rmi_search_keep_best(s, &s->current, &s->costs);
     return 1;
 }
 
@@ -17565,24 +15481,36 @@ RMI_FN void rmi_search_costs(rmi_search *s, const rmi_schedule *h, rmi_costs *x)
 
 /* --- choosing what to change */
 
-/* A gap, four times in five one around a full event. copied: whether the read after it arrives by a copy; 2: either. NULL: there is none. */
-RMI_FN const rmi_gap *rmi_search_gap(rmi_search *s, uint32_t copied)
+/* Where most is live of a few random events. */
+RMI_FN uint32_t rmi_search_full_event(rmi_search *s)
+{
+    uint32_t i, event = RMI_NONE;
+    for (i = 0; i < RMI_SEARCH_SAMPLES && s->current.n; i++) {
+        uint32_t other = rmi_random(&s->random, s->current.n);
+        if (event == RMI_NONE || s->costs.live[other] > s->costs.live[event]) event = other;
+        if (s->costs.live[event] >= s->cost.limit / 10 * 9) break;
+    }
+    return event;
+}
+
+/* A random gap around the event, if one is soon found. copied: whether the read after it arrives by a copy; 2: either. */
+RMI_FN const rmi_gap *rmi_search_gap_at(rmi_search *s, uint32_t event, uint32_t copied)
 {
     const rmi_costs *x = &s->costs;
-    uint32_t i, n = 0, event = RMI_NONE;
-    const rmi_gap *found = NULL;
-    for (i = 0; i < RMI_SEARCH_SAMPLES && rmi_random(&s->random, 5) && s->current.n; i++) {
-        uint32_t other = rmi_random(&s->random, s->current.n);
-        if (event == RMI_NONE || x->live[other] > x->live[event]) event = other;
-        if (x->live[event] >= s->cost.limit / 10 * 9) break;
-    }
-    for (i = 0; i < x->n_gaps; i++) {
-        const rmi_gap *gap = &x->gaps[i];
+    uint32_t i;
+    s->cost.work += RMI_SEARCH_TRIES / 8;
+    for (i = 0; i < RMI_SEARCH_TRIES && x->n_gaps; i++) {
+        const rmi_gap *gap = &x->gaps[rmi_random(&s->random, x->n_gaps)];
         if (event != RMI_NONE && (gap->from >= event || gap->to <= event)) continue;
-        if (copied < 2 && rmi_search_is_copied(s, gap->to, gap->bit) != (int)copied) continue;
-        if (!rmi_random(&s->random, ++n)) found = gap;
+        if (copied > 1 || rmi_search_is_copied(s, gap->to, gap->bit) == (int)copied) return gap;
     }
-    return found;
+    return NULL;
+}
+
+/* The same, four times in five around a full event. */
+RMI_FN const rmi_gap *rmi_search_gap(rmi_search *s, uint32_t copied)
+{
+    return rmi_search_gap_at(s, rmi_random(&s->random, 5) ? rmi_search_full_event(s) : RMI_NONE, copied);
 }
 
 /* One of the repeated runs, or RMI_NONE. */
@@ -17606,6 +15534,82 @@ RMI_FN int rmi_search_give_up(rmi_search *s, const rmi_gap *gap)
     } else rmi_search_note(s, gap->from + 1, gap->to, -(int64_t)x->lives[gap->life].room);
     s->edit.unsure |= x->again[gap->from] && x->lives[gap->life].first == gap->from; /* that run may go for this one */
     return 1;
+}
+
+#define RMI_SEARCH_ACROSS 32u
+/* Gives up gaps around the event until `need` bytes are free there: of a few random ones that which takes least time a byte. */
+RMI_FN int rmi_search_free(rmi_search *s, uint32_t event, uint64_t need)
+{
+    const rmi_costs *x = &s->costs;
+    const rmi_gap *across[RMI_SEARCH_ACROSS];
+    uint32_t i, left = 0, chosen = 0, k, most = need > 1 ? RMI_SEARCH_ACROSS : RMI_SEARCH_ACROSS / 4, sample = 1 + rmi_random(&s->random, 8);
+    uint64_t got = 0;
+    for (i = 0; i < most; i++) {
+        const rmi_gap *gap = rmi_search_gap_at(s, event, 0);
+        if (!gap) break;
+        for (k = 0; k < left && across[k] != gap; k++) {}
+        if (k == left) across[left++] = gap;
+    }
+    while (got < need && left && chosen < 24) {
+        uint64_t best_random = 0, best_ns = 0, later;
+        uint32_t best = RMI_NONE, tries;
+        const rmi_gap *gap;
+        for (tries = 0; tries < sample && tries < left; tries++) {
+            uint64_t ns = s->edit.ns, random;
+            uint32_t inserts = s->edit.n_inserts, spans = s->edit.n_spans;
+            uint8_t unsure = s->edit.unsure;
+            k = rmi_random(&s->random, left);
+            random = s->random;
+            s->edit.first = inserts;
+            if (rmi_search_give_up(s, across[k])) {
+                uint64_t took = s->edit.ns - ns;
+                if (best == RMI_NONE || took * (x->lives[across[best]->life].room >> 8) < best_ns * (x->lives[across[k]->life].room >> 8)) {
+                    best = k;
+                    best_ns = took;
+                    best_random = random;
+                }
+            }
+            s->edit.ns = ns;
+            s->edit.n_inserts = inserts;
+            s->edit.unsure = unsure;
+            s->edit.n_spans = spans;
+        }
+        if (best == RMI_NONE) break;
+        gap = across[best];
+        later = s->random;
+        s->random = best_random;
+        s->edit.first = s->edit.n_inserts;
+        rmi_search_give_up(s, gap);
+        s->random = later;
+        got += x->lives[gap->life].room;
+        across[best] = across[--left];
+        chosen++;
+    }
+    return chosen > 0;
+}
+
+RMI_FN int rmi_search_move_cheapest(rmi_search *s) { return s->current.n && rmi_search_free(s, rmi_search_full_event(s), 1); }
+
+/* Repeated runs go, and what their bytes would be too much is freed where there are most. */
+RMI_FN int rmi_search_move_swap(rmi_search *s)
+{
+    uint32_t p = rmi_search_repeat(s), n = rmi_random(&s->random, 2) ? 1 : 1 + rmi_random(&s->random, 4), top = RMI_NONE, i;
+    uint64_t most = 0;
+    if (p == RMI_NONE) return 0;
+    for (; n && p < s->current.n; p++)
+        if (s->costs.again[p]) rmi_search_drop(s, p), n--;
+        else break;
+    if (rmi_random(&s->random, 4) == 0) return rmi_search_free(s, rmi_search_full_event(s), 1);
+    for (i = 0; i < s->edit.n_spans; i++) {
+        const rmi_search_span *span = &s->edit.spans[i];
+        for (p = span->from; p < span->to && span->bytes > 0; p++)
+            if (s->costs.live[p] + (uint64_t)span->bytes > most) {
+                most = s->costs.live[p] + (uint64_t)span->bytes;
+                top = p;
+            }
+    }
+    if (top == RMI_NONE) return 1;
+    return most <= s->cost.limit || rmi_search_free(s, top, most - s->cost.limit);
 }
 
 RMI_FN int rmi_search_move_again(rmi_search *s) { return rmi_search_give_up(s, rmi_search_gap(s, 0)); }
@@ -17700,6 +15704,69 @@ RMI_FN int rmi_search_move_shift(rmi_search *s)
     return 1;
 }
 
+/* Does one of the tasks that must have run before it run in events [from, to)? */
+RMI_FN int rmi_search_comes_after(const rmi_search *s, uint32_t task, uint32_t from, uint32_t to)
+{
+    const rmi_step_task *t = &s->step->tasks[task];
+    uint32_t p, k;
+    for (p = from; p < to && t->after.n; p++)
+        for (k = 0; k < t->after.n; k++)
+            if (s->step->pool[t->after.at + k] == s->current.events[p].task) return 1;
+    return 0;
+}
+
+/* Does event q read, or make anew, what the run of event p makes? */
+RMI_FN int rmi_search_depends(const rmi_search *s, uint32_t p, uint32_t q)
+{
+    const rmi_costs *x = &s->costs;
+    const rmi_step_access *a = rmi_step_access_of(s->step, s->current.events[q].task, s->current.mode);
+    uint32_t i, k;
+    for (i = x->first_life[p]; i < x->first_life[p + 1]; i++) {
+        uint32_t buffer = x->lives[i].buffer;
+        if (x->lives[i].in != RMI_NONE) continue;
+        for (k = 0; k < a->reads.n; k++)
+            if (s->step->pool[a->reads.at + k] == buffer) return 1;
+    }
+    return 0;
+}
+
+/* Any run moves to another place, as far as what it reads, what it makes and the order of tasks allow. */
+RMI_FN int rmi_search_move_order(rmi_search *s)
+{
+    const rmi_step_access *a;
+    rmi_search_insert *insert;
+    uint32_t p, task, distance, to, q, k, again = rmi_random(&s->random, 2);
+    if (!s->current.n || s->step->graph->fixed_order) return 0;
+    p = rmi_random(&s->random, s->current.n);
+    task = s->current.events[p].task;
+    distance = 1 + rmi_random(&s->random, 1u << (1 + rmi_random(&s->random, 6)));
+    if (rmi_random(&s->random, 2)) {
+        to = p > distance ? p - distance : 0;
+        a = rmi_step_access_of(s->step, task, s->current.mode);
+        for (k = 0; k < a->reads.n; k++)
+            if (rmi_search_life_before(s, s->step->pool[a->reads.at + k], to) == RMI_NONE) return 0;
+        if (rmi_search_comes_after(s, task, to, p)) return 0;
+    } else {
+        to = p + 1 + distance < s->current.n ? p + 1 + distance : s->current.n;
+        for (q = p + 1; q < to; q++)
+            if (s->current.events[q].task == task || rmi_search_depends(s, p, q) ||
+                rmi_search_comes_after(s, s->current.events[q].task, p, p + 1)) return 0;
+    }
+    if (to == p || to == p + 1) return 0;
+    a = rmi_step_access_of(s->step, task, s->current.mode);
+    for (k = 0; k < a->reads.n && to > p && again; k++) { /* what it was the last one to read is made again for it */
+        uint32_t read = s->step->pool[a->reads.at + k], life = rmi_search_life_before(s, read, p);
+        if (life < RMI_COST_AT_HOME && s->costs.lives[life].last <= p) rmi_search_make_again(s, read, to, 0);
+    }
+    insert = &s->edit.inserts[s->edit.n_inserts++];
+    insert->at = to;
+    insert->task = task;
+    insert->copied = s->current.events[p].copied;
+    rmi_search_drop(s, p);
+    s->edit.unsure = 1;
+    return 1;
+}
+
 /* An op's backward reads something else; alone, with the op that has a choice next, or with all ops that are equal to it. */
 RMI_FN int rmi_search_move_mode(rmi_search *s)
 {
@@ -17757,22 +15824,24 @@ RMI_FN int rmi_search_move_homes(rmi_search *s)
 typedef struct rmi_search_move {
     int (*propose)(rmi_search *s);
     const char *name;
-    uint32_t weight;
-    uint8_t copies; /* of no use without a link */
+    uint32_t weight, copying; /* without a link; with one */
 } rmi_search_move;
 
 static const rmi_search_move rmi_search_moves[] = {
-    {rmi_search_move_again, "again", 20, 0},
-    {rmi_search_move_remove, "remove", 10, 0},
-    {rmi_search_move_copy, "copy", 12, 1},
-    {rmi_search_move_no_copy, "no copy", 8, 1},
-    {rmi_search_move_again_not_copied, "again, not copied", 6, 1},
-    {rmi_search_move_copy_not_again, "copied, not again", 6, 1},
-    {rmi_search_move_exchange, "exchange", 8, 0},
-    {rmi_search_move_shift, "shift", 6, 0},
-    {rmi_search_move_mode, "mode", 16, 0},
-    {rmi_search_move_home, "home", 10, 1},
-    {rmi_search_move_homes, "exchange homes", 5, 1},
+    {rmi_search_move_again, "again", 20, 20},
+    {rmi_search_move_remove, "remove", 10, 10},
+    {rmi_search_move_copy, "copy", 0, 12},
+    {rmi_search_move_no_copy, "no copy", 0, 8},
+    {rmi_search_move_again_not_copied, "again, not copied", 0, 6},
+    {rmi_search_move_copy_not_again, "copied, not again", 0, 6},
+    {rmi_search_move_exchange, "exchange", 0, 8},
+    {rmi_search_move_shift, "shift", 6, 6},
+    {rmi_search_move_mode, "mode", 16, 16},
+    {rmi_search_move_home, "home", 0, 10},
+    {rmi_search_move_homes, "exchange homes", 0, 5},
+    {rmi_search_move_order, "order", 12, 4},
+    {rmi_search_move_cheapest, "cheapest", 10, 4},
+    {rmi_search_move_swap, "swap", 60, 12},
 };
 
 /* The moves that are left out, to see what they are worth. */
@@ -17789,21 +15858,26 @@ RMI_FN uint32_t rmi_search_left_out(void)
     if (RMI_WITHOUT(search_mode)) off |= 1u << 8;
     if (RMI_WITHOUT(search_home)) off |= 1u << 9;
     if (RMI_WITHOUT(search_homes)) off |= 1u << 10;
+    if (RMI_WITHOUT(search_order)) off |= 1u << 11;
+    if (RMI_WITHOUT(search_cheapest)) off |= 1u << 12;
+    if (RMI_WITHOUT(search_swap)) off |= 1u << 13;
     return off;
 }
 
 /* One move: proposed, evaluated, taken or not. */
 RMI_FN void rmi_search_once(rmi_search *s)
 {
-    uint32_t i, sum = 0, pick = RMI_NONE;
+    uint32_t i, sum = 0, pick = RMI_NONE, few = s->step->n_tasks <= RMI_SEARCH_FEW;
     for (i = 0; i < RMI_COUNT(rmi_search_moves); i++) {
         const rmi_search_move *move = &rmi_search_moves[i];
-        if ((s->off >> i & 1) || (move->copies && !s->step->moves)) continue;
-        sum += move->weight;
-        if (rmi_random(&s->random, sum) < move->weight) pick = i;
+        uint32_t weight = s->step->moves ? move->copying : move->weight;
+        if (few && move->propose == rmi_search_move_order) weight *= 4;
+        if (s->off >> i & 1 || !weight) continue;
+        sum += weight;
+        if (rmi_random(&s->random, sum) < weight) pick = i;
     }
     if (pick == RMI_NONE) return;
-    s->cost.work += s->current.n / 8 + 1;
+    s->cost.work += s->step->moves ? rmi_min(s->current.n / 8 + 1, 16) : 16;
     rmi_search_copy_choices(s->step, &s->current, &s->candidate);
     rmi_search_clear(s);
     if (!rmi_search_moves[pick].propose(s)) return;
@@ -17818,10 +15892,35 @@ RMI_FN uint64_t rmi_search_cool(uint64_t hot, uint64_t halvings, uint64_t done, 
     return (hot >> whole) - ((hot >> whole) * part >> 11);
 }
 
-/* Anneals from the current schedule, `work` events long, from a temperature of `hot` ns down. */
-RMI_FN void rmi_search_anneal(rmi_search *s, uint64_t hot, uint64_t work, rmi_stop *stop)
+/* Another order of the current schedule: single runs move wherever that is allowed, whatever it costs. */
+RMI_FN void rmi_search_shuffle(rmi_search *s)
 {
-    uint64_t begin = s->cost.work, cold = s->costs.step_ns / RMI_SEARCH_COLD + 1, halvings = 0, told = begin;
+    uint32_t i;
+    for (i = 0; i < 4 * s->step->n_once; i++) {
+        rmi_search_copy_choices(s->step, &s->current, &s->candidate);
+        rmi_search_clear(s);
+        s->heat = RMI_INF >> 24;
+        if (rmi_search_move_order(s)) rmi_search_consider(s);
+    }
+}
+
+/* Another limit of live bytes for what is searched next; nothing is known to be within it. lower: see rmi_search; then what has less
+   than `limit` at its peak is searched for. */
+RMI_FN void rmi_search_limit(rmi_search *s, uint64_t limit, uint64_t lower)
+{
+    s->least_peak = limit;
+    s->cost.limit = lower ? limit - limit / lower : limit;
+    s->cost.gap_bytes = limit / RMI_SEARCH_SMALL;
+    if (s->lower && !lower) s->cost.price = s->base_price;
+    s->lower = lower;
+    s->best_ns = RMI_INF;
+}
+
+/* Anneals from the current schedule, `work` events long, from a temperature of `hot` ns down to `cold` (0: the usual part of the step). */
+RMI_FN void rmi_search_anneal(rmi_search *s, uint64_t hot, uint64_t cold, uint64_t work, rmi_stop *stop)
+{
+    uint64_t begin = s->cost.work, halvings = 0, told = begin;
+    if (!cold) cold = s->costs.step_ns / RMI_SEARCH_COLD + 1;
     while ((hot >> (halvings >> 10)) > cold) halvings += 1024;
     s->off = rmi_search_left_out();
     while (s->cost.work - begin < work) {
@@ -17830,6 +15929,1455 @@ RMI_FN void rmi_search_anneal(rmi_search *s, uint64_t hot, uint64_t work, rmi_st
         if (rmi_stopped(stop, 4 * (s->cost.work - told))) break;
         told = s->cost.work;
     }
+}
+
+
+/* =====================================================================================================================
+   >>refine - greedy evictions and fillings of a list of runs without copies, and its way through >>search
+   In: a sealed graph, a limit. Out: a list of runs with repeats, and the form of each.
+   A state is the list of tasks in execution order, forwards as often as it likes, and for each op the mode of its backward
+   (what that reads). All else follows in one pass over the list, as in >>sequence: lives, bytes that go on under another name,
+   and for each run the fastest form whose workspace fits, so that algorithms need no search. O(accesses) an evaluation.
+   All decisions are taken in integers, with an own generator and counted work: the same everywhere.
+   ================================================================================================================== */
+
+#ifndef RMI_REF_LARGE
+#define RMI_REF_LARGE 50000u /* tasks: memory counts; tests set it and RMI_PLAN_MANY lower: a small graph then goes a large one's way */
+#endif
+
+/* --- one state and what follows from it */
+typedef struct rmi_ref_inst { /* one life of one buffer */
+    uint32_t buf, first, last, again, str, sibling;
+    uint32_t prev;            /* life of the same buffer before */
+    uint8_t gone, home;
+} rmi_ref_inst;
+
+typedef struct rmi_ref_str {
+    uint32_t head, refs;
+    uint64_t room;
+} rmi_ref_str;
+
+typedef struct rmi_ref_state {
+    uint32_t *list, n;
+    uint8_t *mode;     /* by op */
+    uint64_t ns, peak, over; /* over: sum over positions of what is above the limit; 0: it fits */
+    uint64_t fast_ns;  /* with the fastest form everywhere */
+    /* by position */
+    uint64_t *live;    /* bytes there, with the run's workspace */
+    uint16_t *form;
+    uint8_t *rank;     /* of the form among the choices */
+    uint8_t *again;    /* a repeat */
+    uint64_t *cost;    /* ns */
+    uint32_t *inst0;
+    rmi_ref_inst *inst;
+    uint32_t n_inst;
+    rmi_ref_str *str;
+    uint32_t n_str;
+    uint32_t *inst_use; /* by life: its latest use in the list of uses; filled by rmi_ref_record */
+    uint32_t *use_pos, *use_prev, n_use;
+    uint32_t *cur;     /* by buffer: the life at the end */
+    uint32_t *free_head, *next_free; /* by position: the lives whose last use is there; of an evaluation, as long as it lasts */
+    uint32_t *dead, n_dead; /* forwards that nobody reads */
+    uint32_t *reps, n_reps; /* repeats */
+} rmi_ref_state;
+
+typedef struct rmi_ref_search {
+    const rmi_step *step;
+    rmi_search *joint;   /* NULL: no cycle has been yet */
+    rmi_arena *mem;
+    uint64_t mean_ns;    /* of a forward */
+    uint64_t limit;      /* of live bytes, what is always there not counted */
+    uint32_t cap, cap_inst, cap_use;
+    uint32_t most, most_inst, most_use; /* these at most */
+    uint32_t *done;      /* by task: stamp of the evaluation it ran in */
+    uint32_t stamp;
+    uint32_t gained;     /* cycles until the last one that found a better list */
+    uint32_t *now;       /* by buffer: second pass's current life */
+    rmi_ref_state *a, *b, best; /* current, candidate */
+    rmi_ref_state hope;  /* faster than the best, within the limit, not known to get addresses within the budget; n 0: none */
+    /* does x get them? NULL: what is within the limit does */
+    rm_result (*fits)(void *user, struct rmi_ref_search *s, const rmi_ref_state *x, int *yes);
+    void *user;
+    uint64_t budget;     /* for fits: of the arena */
+    rm_result fault;     /* of fits */
+    uint64_t next_fit;   /* work from which on it is asked again */
+    uint64_t tried;      /* time of the best list that has got addresses */
+    uint32_t failed;     /* lists that got none before there was a plan */
+    uint64_t lower;      /* 0, or the list with the lowest peak is the best one, and the limit that part below it */
+    uint64_t rng, work, told; /* told: work that the caller's stop knows of */
+    uint64_t looked;     /* steps to find evictions, a few ns each, which are not in work */
+    uint64_t end;        /* evictions end when both come to this */
+    int recorded;        /* the uses of a are known */
+    int lean;            /* a and b share all but their lists: rmi_ref_turn_down */
+    uint32_t lives;      /* lean: of the state that was evaluated last */
+    /* edits: insert task at position (before what stands there), drop position */
+    uint64_t *ins;       /* position << 32 | task; sorted when applied */
+    uint32_t n_ins, cap_ins;
+    uint8_t *drop;
+    uint32_t *dropped, n_drop; /* the same as a list */
+    uint32_t *above;     /* by position: how many positions before it are above the limit; for the greedy */
+    uint64_t most_ns;    /* a closure that takes longer is of no use */
+    uint64_t extended;   /* bytes (in 256) times positions above the limit that the last closure's longer lives take */
+    int forked;          /* the last closure would have been another one at another level */
+    uint32_t *touched, n_touched, cap_touched; /* stretches that the last closure reads where they are; as many as one can */
+    uint8_t *busy;       /* by stretch: 1 read by, 2 given up by what a batch has chosen */
+    uint8_t *mark;       /* by task: scratch */
+    uint32_t *stack, *stack_runs;
+} rmi_ref_search;
+
+/* What a state is kept by: list, modes, forms. */
+RMI_FN rm_result rmi_ref_kept_make(rmi_ref_search *s, rmi_ref_state *x)
+{
+    memset(x, 0, sizeof *x);
+    x->list = RMI_RAW(s->mem, uint32_t, s->cap);
+    x->mode = RMI_NEW(s->mem, uint8_t, s->step->graph->n_ops);
+    x->form = RMI_RAW(s->mem, uint16_t, s->cap);
+    return x->list && x->mode && x->form ? RM_OK : RM_ERROR_MEMORY;
+}
+
+/* Uses are of the current state alone, and some tables of the
+   evaluation: `other` lends them. A lean one has only a list of its own. */
+RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const rmi_ref_state *other)
+{
+    if (s->lean && other) {
+        *x = *other;
+        x->list = RMI_RAW(s->mem, uint32_t, s->cap);
+        x->mode = RMI_NEW(s->mem, uint8_t, s->step->graph->n_ops);
+        return x->list && x->mode ? RM_OK : RM_ERROR_MEMORY;
+    }
+    RMI_TRY(rmi_ref_kept_make(s, x));
+    x->live = RMI_RAW(s->mem, uint64_t, s->cap + 1);
+    x->rank = RMI_RAW(s->mem, uint8_t, s->cap);
+    x->again = RMI_RAW(s->mem, uint8_t, s->cap);
+    x->cost = RMI_RAW(s->mem, uint64_t, s->cap);
+    x->inst0 = RMI_RAW(s->mem, uint32_t, s->cap + 1);
+    x->free_head = other ? other->free_head : RMI_RAW(s->mem, uint32_t, s->cap + 1);
+    x->next_free = other ? other->next_free : RMI_RAW(s->mem, uint32_t, s->cap_inst);
+    x->inst = RMI_RAW(s->mem, rmi_ref_inst, s->cap_inst);
+    x->str = RMI_RAW(s->mem, rmi_ref_str, s->cap_inst);
+    x->inst_use = other ? other->inst_use : RMI_RAW(s->mem, uint32_t, s->cap_inst);
+    x->use_pos = other ? other->use_pos : RMI_RAW(s->mem, uint32_t, s->cap_use);
+    x->use_prev = other ? other->use_prev : RMI_RAW(s->mem, uint32_t, s->cap_use);
+    x->cur = RMI_RAW(s->mem, uint32_t, s->step->n_buffers);
+    x->dead = RMI_RAW(s->mem, uint32_t, s->cap);
+    x->reps = RMI_RAW(s->mem, uint32_t, s->cap);
+    if (x->cur) memset(x->cur, 0xFF, s->step->n_buffers * sizeof(uint32_t));
+    return x->inst_use && x->cost && x->dead && x->reps && x->live && x->rank && x->again &&
+                   x->inst0 && x->free_head && x->next_free && x->inst && x->str && x->use_pos && x->use_prev && x->cur
+               ? RM_OK
+               : RM_ERROR_MEMORY;
+}
+
+/* What edits of lists of at most s->cap entries are noted in. */
+RMI_FN rm_result rmi_ref_search_edits(rmi_arena *mem, const rmi_step *step, rmi_ref_search *s)
+{
+    s->done = RMI_NEW(mem, uint32_t, step->n_tasks);
+    s->drop = RMI_NEW(mem, uint8_t, s->cap + 1);
+    s->dropped = RMI_RAW(mem, uint32_t, s->cap + 1);
+    return s->done && s->drop && s->dropped ? RM_OK : RM_ERROR_MEMORY;
+}
+
+/* What a forward takes in the mean, in ns. */
+RMI_FN uint64_t rmi_ref_mean_ns(const rmi_step *step)
+{
+    uint64_t sum = 0;
+    uint32_t i;
+    for (i = 0; i < step->graph->n_ops; i++) sum += step->ways[step->accesses[step->tasks[i].access].ways[0][0].at].ns;
+    return sum / step->graph->n_ops + 1;
+}
+
+/* All but the two states. */
+RMI_FN rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_step *step, rmi_ref_search *s)
+{
+    /* the lists may be so many times as long as everything once */
+    uint32_t i, k, w = 0, r = 0, times = step->n_tasks > RMI_REF_LARGE ? 2 : step->n_tasks > 5000 ? 3 : 5;
+    memset(s, 0, sizeof *s);
+    s->step = step;
+    s->mem = mem;
+    s->mean_ns = rmi_ref_mean_ns(step);
+    s->rng = RMI_SEED;
+    s->most_ns = s->end = RMI_INF;
+    s->cap = times * step->n_tasks + 64;
+    for (i = 0; i < step->n_tasks; i++) {
+        uint32_t most_w = 0, most_r = 0;
+        for (k = 0; k < (step->tasks[i].way <= RMI_BWD ? step->n_modes[step->tasks[i].id] : 1u); k++) {
+            const rmi_step_access *a = &step->accesses[step->tasks[i].access + k];
+            most_w = (uint32_t)rmi_max(most_w, a->makes.n + (a->saved != RMI_NONE));
+            most_r = (uint32_t)rmi_max(most_r, a->reads.n);
+        }
+        w += most_w;
+        r += most_r;
+    }
+    s->cap_inst = times * w + 256 + step->n_inputs;
+    s->cap_use = times * (r + w) + 1024;
+    s->cap_ins = s->cap;
+    s->now = RMI_RAW(mem, uint32_t, step->n_buffers);
+    s->ins = RMI_RAW(mem, uint64_t, s->cap_ins);
+    s->mark = RMI_NEW(mem, uint8_t, step->n_tasks);
+    s->stack = RMI_RAW(mem, uint32_t, step->graph->n_ops + 8);
+    s->stack_runs = RMI_RAW(mem, uint32_t, s->cap);
+    s->above = RMI_NEW(mem, uint32_t, s->cap + 2);
+    s->cap_touched = r + 1;
+    s->touched = RMI_RAW(mem, uint32_t, s->cap_touched);
+    s->busy = RMI_NEW(mem, uint8_t, s->cap_inst);
+    s->a = RMI_NEW(mem, rmi_ref_state, 1);
+    s->b = RMI_NEW(mem, rmi_ref_state, 1);
+    RMI_TRY(rmi_ref_search_edits(mem, step, s));
+    if (!s->now || !s->ins || !s->mark || !s->stack || !s->stack_runs || !s->a || !s->b || !s->above || !s->touched ||
+        !s->busy)
+        return RM_ERROR_MEMORY;
+    memset(s->now, 0xFF, step->n_buffers * sizeof(uint32_t));
+    s->most = s->cap;
+    s->most_inst = s->cap_inst;
+    s->most_use = s->cap_use;
+    RMI_TRY(rmi_ref_kept_make(s, &s->hope));
+    return rmi_ref_kept_make(s, &s->best);
+}
+
+/* The search forgets its lists and whatever it has learnt; its work so far counts on. */
+RMI_FN void rmi_ref_search_reset(rmi_ref_search *s)
+{
+    s->rng = RMI_SEED;
+    s->limit = RMI_MAX;
+    s->tried = RMI_INF;
+    s->best.n = s->hope.n = s->failed = s->gained = 0;
+    s->next_fit = 0;
+    s->fits = NULL;
+}
+
+/* The two states, in a memory of their own, for lists of so many quarters of the longest. Less than all, without variants: they
+   share what follows from their lists, and a candidate that is turned down costs an evaluation of the current one. */
+RMI_FN rm_result rmi_ref_search_rooms(rmi_ref_search *s, rmi_arena *rooms, uint32_t quarters)
+{
+    rmi_arena *mem = s->mem;
+    rm_result r;
+    s->cap = s->most / 4 * quarters + s->most % 4;
+    s->cap_inst = s->most_inst / 4 * quarters + s->most_inst % 4;
+    s->cap_use = s->most_use / 4 * quarters + s->most_use % 4;
+    s->mem = rooms;
+    s->lean = quarters < 4 && !s->step->n_choosing;
+    s->lives = 0;
+    r = rmi_ref_state_make(s, s->a, NULL);
+    if (r == RM_OK) r = rmi_ref_state_make(s, s->b, s->a);
+    s->mem = mem;
+    s->recorded = 0;
+    return r;
+}
+
+RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_step *step, rmi_ref_search *s)
+{
+    RMI_TRY(rmi_ref_search_tables(mem, step, s));
+    return rmi_ref_search_rooms(s, mem, 4);
+}
+
+RMI_INLINE void rmi_ref_use(rmi_ref_state *x, uint32_t i, uint32_t p)
+{
+    x->use_pos[x->n_use] = p;
+    x->use_prev[x->n_use] = x->inst_use[i];
+    x->inst_use[i] = x->n_use++;
+}
+
+/* No buffer has a life: those of n lives had. */
+RMI_FN void rmi_ref_forget(const rmi_ref_search *s, const rmi_ref_state *x, uint32_t *by)
+{
+    uint32_t i;
+    if (s->step->n_buffers / 32 < x->n_inst) memset(by, 0xFF, s->step->n_buffers * sizeof(uint32_t));
+    else
+        for (i = 0; i < x->n_inst; i++) by[x->inst[i].buf] = RMI_NONE;
+}
+
+RMI_INLINE void rmi_ref_birth(rmi_ref_state *x, uint32_t b, uint32_t p)
+{
+    rmi_ref_inst *i = &x->inst[x->n_inst];
+    i->buf = b;
+    i->first = i->last = p;
+    i->again = i->str = RMI_NONE;
+    i->prev = x->cur[b];
+    i->gone = i->home = 0;
+    x->cur[b] = x->n_inst++;
+}
+
+/* Has the task run? */
+RMI_INLINE int rmi_ref_ran(const rmi_ref_search *s, uint32_t task)
+{
+    return s->done[task] == s->stamp;
+}
+
+/* What a task touches, in the first pass. */
+RMI_INLINE int rmi_ref_task_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint32_t task, const rmi_step_access *a)
+{
+    const rmi_step *step = s->step;
+    const rmi_step_task *t = &step->tasks[task];
+    const uint32_t *reads = step->pool + a->reads.at;
+    uint32_t i;
+    for (i = 0; i < t->after.n; i++)
+        if (!rmi_ref_ran(s, step->pool[t->after.at + i])) return 0;
+    for (i = 0; i < t->until.n; i++)
+        if (rmi_ref_ran(s, step->pool[t->until.at + i]) && !(step->pool[t->until.at + i] < step->graph->n_ops && rmi_ref_ran(s, task)))
+            return 0; /* a repeat changes no const */
+    x->again[p] = (uint8_t)rmi_ref_ran(s, task);
+    s->done[task] = s->stamp;
+    for (i = 0; i < a->reads.n; i++) {
+        if (x->cur[reads[i]] == RMI_NONE) return 0;
+        x->inst[x->cur[reads[i]]].last = p;
+    }
+    if (t->way == RMI_FWD) {
+        for (i = 0; i < a->makes.n; i++) rmi_ref_birth(x, step->pool[a->makes.at + i], p);
+        if (a->saved != RMI_NONE) rmi_ref_birth(x, a->saved, p);
+        return 1;
+    }
+    for (i = 0; i < a->makes.n; i++) {
+        uint32_t b = step->targets[a->makes.at + i].buffer, c = x->cur[b];
+        if (c == RMI_NONE) {
+            rmi_ref_birth(x, b, p);
+            continue;
+        }
+        if (x->inst[c].again == RMI_NONE) x->inst[c].again = p;
+        x->inst[c].last = p;
+    }
+    return 1;
+}
+
+/* First pass: lives. 0: something is read that is not there, or runs too early; or the tables are full. */
+RMI_FN int rmi_ref_lives(rmi_ref_search *s, rmi_ref_state *x)
+{
+    const rmi_step *step = s->step;
+    uint32_t p, i, uses = 0, order = 0, back = RMI_NONE;
+    s->stamp++;
+    rmi_ref_forget(s, x, x->cur);
+    x->n_inst = 0;
+    for (i = 0; i < step->n_inputs; i++) {
+        rmi_ref_birth(x, step->inputs[i], 0);
+        x->inst[i].home = 1;
+        x->inst[i].last = RMI_NONE;
+    }
+    for (p = 0; p < x->n; p++) {
+        uint32_t task = x->list[p];
+        const rmi_step_task *t;
+        const rmi_step_access *a;
+        x->inst0[p] = x->n_inst;
+        t = &step->tasks[task];
+        if (step->graph->fixed_order && t->way == RMI_FWD && !rmi_ref_ran(s, task)) {
+            if (t->id < order || back != RMI_NONE) return 0;
+            order = t->id;
+        }
+        if (step->graph->fixed_order && t->way == RMI_BWD) {
+            if (t->id > back) return 0;
+            back = t->id;
+        }
+        a = rmi_step_access_of(step, task, x->mode);
+        uses += a->reads.n + a->makes.n;
+        if (x->n_inst + a->makes.n + 2 > s->cap_inst || uses + step->n_ends + 2 > s->cap_use) return 0;
+        if (!rmi_ref_task_lives(s, x, p, task, a)) return 0;
+    }
+    x->inst0[x->n] = x->n_inst;
+    for (i = 0; i < step->n_inputs; i++)
+        if (x->inst[i].last == RMI_NONE) x->inst[i].last = x->n;
+    for (i = 0; i < step->n_ends; i++) {
+        if (x->cur[step->ends[i]] == RMI_NONE) return 0;
+        x->inst[x->cur[step->ends[i]]].last = x->n;
+    }
+    return 1;
+}
+
+RMI_INLINE uint32_t rmi_ref_dying(const rmi_ref_search *s, const rmi_ref_state *x, uint32_t b, uint32_t p)
+{
+    uint32_t i = b == RMI_NONE ? RMI_NONE : s->now[b];
+    const rmi_ref_inst *k;
+    if (i == RMI_NONE) return RMI_NONE;
+    k = &x->inst[i];
+    if (k->home || k->last != p || k->gone || k->str == RMI_NONE || x->str[k->str].refs != 1) return RMI_NONE;
+    return i;
+}
+
+RMI_INLINE void rmi_ref_join(rmi_ref_state *x, uint32_t i, uint32_t str)
+{
+    x->inst[i].str = str;
+    x->inst[i].sibling = x->str[str].head;
+    x->str[str].head = i;
+    x->str[str].refs++;
+}
+
+RMI_INLINE void rmi_ref_stretch(rmi_ref_state *x, uint32_t i, uint64_t room)
+{
+    x->str[x->n_str].head = RMI_NONE;
+    x->str[x->n_str].refs = 0;
+    x->str[x->n_str].room = room;
+    rmi_ref_join(x, i, x->n_str++);
+}
+
+RMI_INLINE void rmi_ref_take_over(rmi_ref_state *x, uint32_t i, uint32_t from)
+{
+    x->inst[from].gone = 1;
+    x->str[x->inst[from].str].refs--;
+    rmi_ref_join(x, i, x->inst[from].str);
+}
+
+RMI_FN int rmi_ref_can_share(const rmi_ref_state *x, uint32_t i, uint32_t dout, uint32_t p)
+{
+    uint32_t k;
+    if (x->inst[dout].str == RMI_NONE || x->inst[dout].gone) return 0;
+    for (k = x->str[x->inst[dout].str].head; k != RMI_NONE; k = x->inst[k].sibling) {
+        const rmi_ref_inst *o = &x->inst[k];
+        if (o->gone || o->last < p) continue;
+        if (x->inst[i].again != RMI_NONE && o->last >= x->inst[i].again) return 0;
+        if (o->again != RMI_NONE && o->again > p && x->inst[i].last >= o->again) return 0;
+    }
+    return 1;
+}
+
+/* Takes the fastest choice that fits in what is left; if none does, the one that takes least. over_of: by choice, the life
+   that output 0 takes over, worth `gain` bytes. Returns its index; *size: what it adds. */
+RMI_FN uint32_t rmi_ref_choose_any(const rmi_ref_search *s, const rmi_ref_state *x, const rmi_step_way *c, uint32_t n,
+                                   uint64_t live, uint64_t fresh, uint64_t gain, uint32_t p, uint64_t *size,
+                                   uint32_t *from)
+{
+    uint32_t i, best = RMI_NONE, best_from = RMI_NONE;
+    uint64_t least = RMI_INF;
+    for (i = 0; i < n; i++) {
+        uint32_t f = RMI_NONE;
+        uint64_t want;
+        if (gain) f = rmi_ref_dying(s, x, c[i].inplace, p);
+        want = fresh + c[i].workspace - (f != RMI_NONE ? gain : 0);
+        if (want < least) {
+            least = want;
+            best = i;
+            best_from = f;
+        }
+        if (live + want <= s->limit) {
+            *size = want;
+            *from = f;
+            return i;
+        }
+    }
+    *size = least;
+    *from = best_from;
+    return best;
+}
+
+RMI_INLINE uint32_t rmi_ref_choose(const rmi_ref_search *s, const rmi_ref_state *x, const rmi_step_way *c, uint32_t n,
+                                   uint64_t live, uint64_t fresh, uint64_t gain, uint32_t p, uint64_t *size,
+                                   uint32_t *from)
+{
+    if (c->inplace != RMI_NONE || live + fresh + c->workspace > s->limit)
+        return rmi_ref_choose_any(s, x, c, n, live, fresh, gain, p, size, from);
+    *size = fresh + c->workspace; /* mostly */
+    *from = RMI_NONE;
+    return 0;
+}
+
+RMI_FN uint64_t rmi_ref_forward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint64_t *live)
+{
+    const rmi_step *step = s->step;
+    const rmi_step_access *a = rmi_step_access_of(step, x->list[p], x->mode);
+    uint32_t lo = x->inst0[p], hi = x->inst0[p + 1], i, again = x->again[p], kept = 0, from, pick, n;
+    uint64_t fresh = 0, size, gain = 0, top;
+    const rmi_step_way *c;
+    int read = 0;
+    for (i = lo; i < hi && !read; i++) read = x->inst[i].last > p;
+    if (again) x->reps[x->n_reps++] = p;
+    if (!read && (again || !step->tasks[x->list[p]].must)) x->dead[x->n_dead++] = p;
+    for (i = lo; i < hi; i++) {
+        if (x->inst[i].buf == a->saved) {
+            if (x->inst[i].last == p) {
+                x->inst[i].gone = 1;
+                continue;
+            }
+            kept = 1;
+            fresh += a->saved_room;
+        } else fresh += step->buffers[x->inst[i].buf].room;
+    }
+    if (a->first_is_output && lo < hi) gain = step->buffers[x->inst[lo].buf].room;
+    c = step->ways + (kept ? a->ways[1][again].at : a->ways[0][again].at);
+    n = kept ? a->ways[1][0].n : a->ways[0][again].n;
+    pick = rmi_ref_choose(s, x, c, n, *live, fresh, gain, p, &size, &from);
+    x->form[p] = (uint16_t)c[pick].form;
+    x->rank[p] = (uint8_t)pick;
+    x->ns += c[pick].ns;
+    x->fast_ns += c[0].ns;
+    top = *live + size;
+    for (i = lo; i < hi; i++) {
+        if (x->inst[i].gone) continue;
+        if (i == lo && from != RMI_NONE) rmi_ref_take_over(x, lo, from);
+        else rmi_ref_stretch(x, i, x->inst[i].buf == a->saved ? a->saved_room : step->buffers[x->inst[i].buf].room);
+        s->now[x->inst[i].buf] = i;
+    }
+    *live += size - c[pick].workspace;
+    return top;
+}
+
+RMI_FN uint64_t rmi_ref_backward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint64_t *live)
+{
+    const rmi_step *step = s->step;
+    const rmi_step_access *a = rmi_step_access_of(step, x->list[p], x->mode);
+    uint32_t i, k, w, renamed = 0, from, pick;
+    uint64_t size;
+    const rmi_step_way *c = step->ways + a->ways[0][0].at;
+    for (i = x->inst0[p], w = 0; i < x->inst0[p + 1]; i++) {
+        const rmi_step_target *t;
+        uint32_t dout = a->output_gradient == RMI_NONE ? RMI_NONE : s->now[a->output_gradient];
+        while (step->targets[a->makes.at + w].buffer != x->inst[i].buf) w++;
+        t = &step->targets[a->makes.at + w];
+        if (dout != RMI_NONE) {
+            if (t->share && rmi_ref_can_share(x, i, dout, p)) {
+                renamed++;
+                rmi_ref_join(x, i, x->inst[dout].str);
+                continue;
+            }
+            if (t->rename && rmi_ref_dying(s, x, a->output_gradient, p) != RMI_NONE) {
+                renamed++;
+                rmi_ref_take_over(x, i, dout);
+                continue;
+            }
+        }
+        for (k = 0; k < t->over.n; k++) {
+            from = rmi_ref_dying(s, x, step->pool[t->over.at + k], p);
+            if (from == RMI_NONE) continue;
+            rmi_ref_take_over(x, i, from);
+            break;
+        }
+        if (k < t->over.n) continue;
+        rmi_ref_stretch(x, i, step->buffers[x->inst[i].buf].room);
+        *live += step->buffers[x->inst[i].buf].room;
+    }
+    for (i = x->inst0[p]; i < x->inst0[p + 1]; i++) s->now[x->inst[i].buf] = i;
+    pick = rmi_ref_choose(s, x, c, a->ways[0][0].n, *live, 0, 0, p, &size, &from);
+    x->form[p] = (uint16_t)c[pick].form;
+    x->rank[p] = (uint8_t)pick;
+    if (!(a->gradients && renamed == a->gradients)) {
+        x->ns += c[pick].ns;
+        x->fast_ns += c[0].ns;
+    }
+    return *live + size;
+}
+
+/* Second pass: bytes, forms, time. 0: it gives up. */
+RMI_FN int rmi_ref_bytes(rmi_ref_search *s, rmi_ref_state *x)
+{
+    const rmi_step *step = s->step;
+    uint32_t p, i;
+    uint64_t live = 0;
+    for (i = 0; i < step->n_inputs; i++) {
+        s->now[x->inst[i].buf] = i;
+        rmi_ref_stretch(x, i, step->buffers[x->inst[i].buf].room);
+        live += step->buffers[x->inst[i].buf].room;
+    }
+    for (p = 0; p < x->n; p++) {
+        uint64_t before = x->ns, top;
+        top = x->list[p] < step->graph->n_ops ? rmi_ref_forward(s, x, p, &live) : rmi_ref_backward(s, x, p, &live);
+        x->cost[p] = x->ns - before;
+        x->live[p] = top;
+        if (top > x->peak) x->peak = top;
+        if (top > s->limit) {
+            x->over += top - s->limit;
+        }
+        for (i = x->free_head[p]; i != RMI_NONE; i = x->next_free[i]) {
+            rmi_ref_inst *k = &x->inst[i];
+            if (!k->gone && k->str != RMI_NONE && !--x->str[k->str].refs) live -= x->str[k->str].room;
+        }
+    }
+    x->live[x->n] = live;
+    if (live > x->peak) x->peak = live;
+    return 1;
+}
+
+/* Everything about x->list, x->mode. 0: the list is not legal. */
+RMI_FN int rmi_ref_eval(rmi_ref_search *s, rmi_ref_state *x)
+{
+    uint32_t i;
+    int ok;
+    s->work += x->n;
+    x->ns = x->fast_ns = x->over = x->peak = 0;
+    x->n_dead = x->n_reps = 0;
+    x->n_str = 0;
+    if (s->lean) x->n_inst = s->lives;
+    ok = rmi_ref_lives(s, x);
+    s->lives = x->n_inst;
+    if (!ok) return 0;
+    s->work += x->n;
+    memset(x->free_head, 0xFF, (x->n + 1u) * sizeof(uint32_t));
+    for (i = x->n_inst; i-- > 0;) {
+        x->next_free[i] = x->free_head[x->inst[i].last];
+        x->free_head[x->inst[i].last] = i;
+    }
+    ok = rmi_ref_bytes(s, x);
+    rmi_ref_forget(s, x, s->now);
+    return ok;
+}
+
+/* The state as a list of runs, with their forms. */
+RMI_FN rm_result rmi_ref_runs(rmi_arena *mem, const rmi_ref_search *s, const rmi_ref_state *x, rmi_step_runs *list)
+{
+    const rm_graph *g = s->step->graph;
+    uint32_t p;
+    RMI_TRY(rmi_step_runs_begin(mem, s->step, x->n, list));
+    for (p = 0; p < x->n; p++) {
+        const rmi_step_task *t = &s->step->tasks[x->list[p]];
+        if (t->way == RMI_BWD && !rmi_low_has_part(&g->ops[t->id], x->form[p], t->part)) continue;
+        RMI_TRY(rmi_step_say_run(mem, g, list, rmi_low_run((rmi_way)t->way, t->id, t->way <= RMI_BWD ? x->form[p] : 0, t->part)));
+    }
+    return rmi_step_runs_end(mem, g, list);
+}
+
+RMI_FN void rmi_ref_copy(const rmi_ref_search *s, const rmi_ref_state *from, rmi_ref_state *to)
+{
+    memcpy(to->list, from->list, from->n * sizeof(uint32_t));
+    memcpy(to->mode, from->mode, s->step->graph->n_ops);
+    memcpy(to->form, from->form, from->n * sizeof(uint16_t));
+    to->n = from->n;
+    to->ns = from->ns;
+    to->over = from->over;
+    to->peak = from->peak;
+    to->fast_ns = from->fast_ns;
+}
+
+/* A copy of what the state x is kept by. */
+RMI_FN rm_result rmi_ref_keep(rmi_arena *mem, const rmi_ref_search *s, const rmi_ref_state *x, rmi_ref_state *to)
+{
+    memset(to, 0, sizeof *to);
+    if (!x->n) return RM_OK;
+    to->list = RMI_RAW(mem, uint32_t, x->n);
+    to->mode = RMI_RAW(mem, uint8_t, s->step->graph->n_ops);
+    to->form = RMI_RAW(mem, uint16_t, x->n);
+    if (!to->list || !to->mode || !to->form) return RM_ERROR_MEMORY;
+    rmi_ref_copy(s, x, to);
+    return RM_OK;
+}
+
+/* Model and tables anew after they made room for something: what `old` has learned stays, best and hope are its lists. */
+RMI_FN rm_result rmi_ref_search_anew(rmi_arena *mem, rmi_step *step, const rmi_ref_search *old, const rmi_ref_state *best,
+                                       const rmi_ref_state *hope, rmi_ref_search *s)
+{
+    RMI_TRY(rmi_step_make(mem, step->graph, step->kind, step->granule, 0, step));
+    RMI_TRY(rmi_ref_search_tables(mem, step, s));
+    s->limit = old->limit;
+    s->budget = old->budget;
+    s->fits = old->fits;
+    s->user = old->user;
+    s->fault = old->fault;
+    s->next_fit = old->next_fit;
+    s->tried = old->tried;
+    s->rng = old->rng;
+    s->work = old->work;
+    s->told = old->told;
+    s->gained = old->gained;
+    s->most_ns = old->most_ns;
+    if (best->n) rmi_ref_copy(s, best, &s->best);
+    if (hope->n) rmi_ref_copy(s, hope, &s->hope);
+    return RM_OK;
+}
+
+/* The uses of every life of the current state. */
+RMI_FN void rmi_ref_record(rmi_ref_search *s)
+{
+    const rmi_step *step = s->step;
+    rmi_ref_state *a = s->a;
+    uint32_t p, i;
+    if (s->recorded) return;
+    s->recorded = 1;
+    s->work += a->n / 2;
+    a->n_use = 0;
+    memset(a->inst_use, 0xFF, a->n_inst * sizeof(uint32_t));
+    for (i = 0; i < step->n_inputs; i++) s->now[a->inst[i].buf] = i;
+    for (p = 0; p < a->n; p++) {
+        const rmi_step_access *c = rmi_step_access_of(step, a->list[p], a->mode);
+        for (i = 0; i < c->reads.n; i++) rmi_ref_use(a, s->now[step->pool[c->reads.at + i]], p);
+        for (i = 0; i < c->makes.n && step->tasks[a->list[p]].way == RMI_BWD; i++) {
+            uint32_t k = s->now[step->targets[c->makes.at + i].buffer];
+            if (k != RMI_NONE) rmi_ref_use(a, k, p);
+        }
+        for (i = a->inst0[p]; i < a->inst0[p + 1]; i++) s->now[a->inst[i].buf] = i;
+    }
+    for (i = 0; i < step->n_ends; i++) rmi_ref_use(a, s->now[step->ends[i]], a->n);
+    rmi_ref_forget(s, a, s->now);
+}
+
+/* --- edits: the candidate b is the current a with insertions and drops */
+
+RMI_FN void rmi_ref_insert(rmi_ref_search *s, uint32_t pos, uint32_t task) { s->ins[s->n_ins++] = (uint64_t)pos << 32 | task; }
+
+RMI_INLINE void rmi_ref_drop(rmi_ref_search *s, uint32_t p)
+{
+    if (s->drop[p]) return;
+    s->drop[p] = 1;
+    s->dropped[s->n_drop++] = p;
+}
+
+RMI_FN void rmi_ref_begin(rmi_ref_search *s)
+{
+    rmi_ref_record(s);
+    s->n_ins = s->n_touched = 0;
+    while (s->n_drop) s->drop[s->dropped[--s->n_drop]] = 0;
+    memcpy(s->b->mode, s->a->mode, s->step->graph->n_ops);
+}
+
+/* Forwards that nobody reads leave the list, in one pass from its end: each may have been all that reads the one before it. */
+RMI_FN void rmi_ref_tidy(rmi_ref_search *s, rmi_ref_state *x)
+{
+    const rmi_step *step = s->step;
+    uint32_t p, i, k, *wanted = s->now; /* by buffer: RMI_NONE, or 0: a run that stays reads it later */
+    s->stamp++;
+    for (p = 0; p < x->n; p++) {
+        x->again[p] = s->done[x->list[p]] == s->stamp;
+        s->done[x->list[p]] = s->stamp;
+    }
+    for (i = 0; i < step->n_ends; i++) wanted[step->ends[i]] = 0;
+    for (k = p = x->n; p-- > 0;) {
+        const rmi_step_task *t = &step->tasks[x->list[p]];
+        const rmi_step_access *a = rmi_step_access_of(step, x->list[p], x->mode);
+        int stays = t->way != RMI_FWD || (!x->again[p] && step->tasks[t->id].must);
+        for (i = 0; i <= a->makes.n && t->way == RMI_FWD; i++) {
+            uint32_t b = i < a->makes.n ? step->pool[a->makes.at + i] : a->saved;
+            if (b == RMI_NONE) continue;
+            stays |= !wanted[b];
+            wanted[b] = RMI_NONE;
+        }
+        if (!stays) continue;
+        for (i = 0; i < a->reads.n; i++) wanted[step->pool[a->reads.at + i]] = 0;
+        x->list[--k] = x->list[p];
+    }
+    memset(wanted, 0xFF, step->n_buffers * sizeof *wanted);
+    s->work += x->n;
+    x->n -= k;
+    memmove(x->list, x->list + k, x->n * sizeof *x->list);
+}
+
+/* Evaluates x, and once more without the forwards that nobody reads. 0: the list is not legal, or too slow. */
+RMI_FN int rmi_ref_clean(rmi_ref_search *s, rmi_ref_state *x)
+{
+    if (!rmi_ref_eval(s, x)) return 0;
+    if (!x->n_dead) return 1;
+    rmi_ref_tidy(s, x);
+    return rmi_ref_eval(s, x);
+}
+
+RMI_FN int rmi_ref_cmp_ins(const void *x, const void *y, void *user)
+{
+    uint64_t a = *(const uint64_t *)x, b = *(const uint64_t *)y;
+    (void)user;
+    return a < b ? -1 : a > b;
+}
+
+/* Insertions by position, then by task, each once. */
+RMI_FN void rmi_ref_sort_ins(rmi_ref_search *s)
+{
+    uint32_t i, k, n = 0;
+    if (s->n_ins > 64 && s->n_ins <= s->cap_ins / 2) rmi_sort_u64(s->ins, s->ins + s->n_ins, s->n_ins);
+    else if (s->n_ins > 24) rmi_sort(s->ins, s->n_ins, sizeof(uint64_t), rmi_ref_cmp_ins, NULL);
+    else
+        for (i = 1; i < s->n_ins; i++) {
+            uint64_t x = s->ins[i];
+            for (k = i; k > 0 && s->ins[k - 1] > x; k--) s->ins[k] = s->ins[k - 1];
+            s->ins[k] = x;
+        }
+    for (i = 0; i < s->n_ins; i++)
+        if (!n || s->ins[n - 1] != s->ins[i]) s->ins[n++] = s->ins[i];
+    s->n_ins = n;
+}
+
+/* The candidate is not taken: what follows from the current list again, if the candidate's took its place. */
+RMI_FN void rmi_ref_turn_down(rmi_ref_search *s)
+{
+    uint64_t work = s->work;
+    if (!s->lean) return;
+    rmi_ref_eval(s, s->a);
+    s->work = work; /* it decides the same as with more memory */
+}
+
+/* Builds and evaluates b. 0: it is not legal. */
+RMI_FN int rmi_ref_apply(rmi_ref_search *s)
+{
+    const rmi_ref_state *a = s->a;
+    rmi_ref_state *b = s->b;
+    uint32_t p, k = 0, n = 0;
+    int ok;
+    rmi_ref_sort_ins(s);
+    if (a->n + s->n_ins > s->cap) return 0;
+    for (p = 0; p < a->n || k < s->n_ins;) { /* what stays, a stretch at a time */
+        uint32_t q = k < s->n_ins ? (uint32_t)(s->ins[k] >> 32) : a->n;
+        for (; p < q; p++) {
+            b->list[n] = a->list[p];
+            n += !s->drop[p];
+        }
+        while (k < s->n_ins && s->ins[k] >> 32 == q) b->list[n++] = (uint32_t)s->ins[k++];
+    }
+    b->n = n;
+    ok = rmi_ref_clean(s, b);
+    if (!ok) rmi_ref_turn_down(s);
+    return ok;
+}
+
+/* Is x better than y, or y none? */
+RMI_FN int rmi_ref_better(const rmi_ref_state *x, const rmi_ref_state *y)
+{
+    return !y->n || x->ns < y->ns || (x->ns == y->ns && x->peak < y->peak);
+}
+
+RMI_FN void rmi_ref_restart(rmi_ref_search *s, const rmi_ref_state *from)
+{
+    rmi_ref_copy(s, from, s->a);
+    rmi_ref_eval(s, s->a);
+    s->recorded = 0;
+}
+
+/* The current list becomes the best if it is, and gets addresses. These cost as much as many evaluations: at most a fifth of
+   the work goes to asking for them. */
+#define RMI_REF_FIT_COST 64u /* runs looked at, a run */
+RMI_FN void rmi_ref_consider(rmi_ref_search *s)
+{
+    uint64_t before;
+    int yes = 1;
+    if (s->lower && (!s->best.n || s->a->peak < s->best.peak)) {
+        rmi_ref_copy(s, s->a, &s->best);
+        s->limit = s->a->peak - s->a->peak / s->lower;
+        rmi_ref_eval(s, s->a);
+    }
+    if (s->lower || s->a->over || !rmi_ref_better(s->a, &s->best)) return;
+    if (s->fits) {
+        if (rmi_ref_better(s->a, &s->hope)) rmi_ref_copy(s, s->a, &s->hope);
+        if (s->fault != RM_OK) return;
+        if (s->work < s->next_fit) return;
+        before = s->work;
+        s->fault = s->fits(s->user, s, s->a, &yes);
+        s->work += RMI_REF_FIT_COST * (uint64_t)s->a->n;
+        s->next_fit = s->work + 4 * (s->work - before);
+    }
+    if (!yes || s->fault != RM_OK) return;
+    rmi_ref_copy(s, s->a, &s->best);
+    if (!rmi_ref_better(&s->hope, &s->best)) s->hope.n = 0;
+}
+
+RMI_FN void rmi_ref_accept(rmi_ref_search *s)
+{
+    rmi_ref_state *t = s->a;
+    s->a = s->b;
+    s->b = t;
+    s->recorded = 0;
+    rmi_ref_consider(s);
+}
+
+/* --- evictions */
+
+/* The life of buffer u that a run inserted before position b would read; RMI_NONE: there is none. */
+RMI_INLINE uint32_t rmi_ref_life_at(const rmi_ref_state *a, uint32_t u, uint32_t b)
+{
+    uint32_t i = a->cur[u];
+    while (i != RMI_NONE && a->inst[i].first >= b && !a->inst[i].home) i = a->inst[i].prev;
+    return i;
+}
+
+#define RMI_REF_EXTEND 0u   /* dead inputs of a recomputation live longer */
+#define RMI_REF_CROSSING 1u /* those whose longer life would cross t are recomputed, too */
+#define RMI_REF_DEAD 2u     /* all dead ones are */
+#define RMI_REF_MIXED 3u    /* each by chance */
+#define RMI_REF_LEVELS 3u
+
+/* Inserts op before b with what level says of its inputs. 0: it cannot be. Adds its time to *ns. Marks stay until
+   rmi_ref_clear_marks. */
+RMI_FN int rmi_ref_closure(rmi_ref_search *s, uint32_t op, uint32_t t, uint32_t b, uint32_t level, uint64_t *ns)
+{
+    const rmi_step *step = s->step;
+    const rmi_ref_state *a = s->a;
+    uint32_t top = 0, k, ok = 1;
+    if (step->tasks[op].once) return 0;
+    if (!s->mark[op]) {
+        s->mark[op] = 1;
+        s->stack[top++] = op;
+    }
+    while (top) {
+        uint32_t o = s->stack[--top];
+        const rmi_step_access *acc = &step->accesses[step->tasks[o].access];
+        *ns += step->ways[acc->ways[0][1].at].ns;
+        s->looked += 1 + acc->reads.n;
+        if (*ns > s->most_ns || s->n_ins == s->cap_ins) {
+            for (s->mark[o] = 0; top;) s->mark[s->stack[--top]] = 0;
+            return 0;
+        }
+        rmi_ref_insert(s, b, o);
+        for (k = 0; k < acc->reads.n; k++) {
+            uint32_t u = step->pool[acc->reads.at + k], i = rmi_ref_life_at(a, u, b), mk = step->buffers[u].maker;
+            int again;
+            uint32_t touched;
+            if (mk != RMI_NONE && s->mark[mk]) continue;
+            if (i == RMI_NONE) {
+                if (mk == RMI_NONE || step->tasks[mk].once) ok = 0;
+                else {
+                    s->mark[mk] = 1;
+                    s->stack[top++] = mk;
+                }
+                continue;
+            }
+            touched = s->n_touched < s->cap_touched && a->inst[i].str != RMI_NONE;
+            if (touched) s->touched[s->n_touched++] = a->inst[i].str;
+            if (a->inst[i].last >= b) continue;
+            s->extended += (step->buffers[u].room >> 8) * (s->above[b] - s->above[a->inst[i].last + 1]);
+            if (mk == RMI_NONE || step->tasks[mk].once) continue;
+            s->forked = 1;
+            again = level == RMI_REF_DEAD || (level == RMI_REF_CROSSING && a->inst[i].last <= t) ||
+                    (level == RMI_REF_MIXED && rmi_random(&s->rng, 2));
+            if (!again) continue;
+            s->extended -= (step->buffers[u].room >> 8) * (s->above[b] - s->above[a->inst[i].last + 1]);
+            s->n_touched -= touched;
+            s->mark[mk] = 1;
+            s->stack[top++] = mk;
+        }
+    }
+    return (int)ok;
+}
+
+/* Can the bytes of stretch k of a be given up across position t? *b: the first use after t, *from: the last one before. */
+RMI_INLINE int rmi_ref_gap(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t *from, uint32_t *b)
+{
+    const rmi_step *step = s->step;
+    const rmi_ref_state *a = s->a;
+    uint32_t i, any = 0;
+    *b = RMI_NONE;
+    *from = 0;
+    for (i = a->str[k].head; i != RMI_NONE; i = a->inst[i].sibling) {
+        const rmi_ref_inst *x = &a->inst[i];
+        uint32_t next = RMI_NONE, mk = step->buffers[x->buf].maker, u;
+        s->looked++;
+        if (x->last < t || x->first > t) {
+            if (x->last < t && x->last > *from) *from = x->last;
+            continue;
+        }
+        if (x->gone && x->last <= t) return 0;
+        if (mk == RMI_NONE || step->tasks[mk].once || x->first == t) return 0;
+        for (u = a->inst_use[i]; u != RMI_NONE && a->use_pos[u] > t; u = a->use_prev[u]) {
+            next = a->use_pos[u];
+            s->looked++;
+        }
+        if (u != RMI_NONE && a->use_pos[u] == t) return 0;
+        if (next < *b) *b = next;
+        *from = (uint32_t)rmi_max(*from, u == RMI_NONE ? x->first : a->use_pos[u]);
+        any = 1;
+    }
+    return any && *b != RMI_NONE;
+}
+
+/* Insertions that give up stretch k, which can be, across t, with what reads it next at position b. 0: they cannot be. */
+RMI_FN int rmi_ref_give_up(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t b, uint32_t level, uint64_t *ns)
+{
+    const rmi_ref_state *a = s->a;
+    uint32_t i, ok = 1;
+    for (i = a->str[k].head; i != RMI_NONE && ok; i = a->inst[i].sibling)
+        if (a->inst[i].first < t && a->inst[i].last > t) ok = (uint32_t)rmi_ref_closure(s, s->step->buffers[a->inst[i].buf].maker, t, b, level, ns);
+    return (int)ok;
+}
+
+
+/* Sets the current state to a list and modes (NULL: everything once, fastest). */
+RMI_FN int rmi_ref_load(rmi_ref_search *s, const uint32_t *list, uint32_t n, const uint8_t *mode)
+{
+    if (!list) {
+        list = s->step->once;
+        n = s->step->n_once;
+        mode = s->step->fastest_mode;
+    }
+    if (n > s->cap) return 0;
+    memcpy(s->b->list, list, n * sizeof(uint32_t));
+    memcpy(s->b->mode, mode, s->step->graph->n_ops);
+    s->b->n = n;
+    if (!rmi_ref_clean(s, s->b)) return 0;
+    rmi_ref_accept(s);
+    return 1;
+}
+
+/* --- improvement: annealing */
+
+/* Of the insertions from number `from` on. */
+RMI_FN void rmi_ref_clear_marks(rmi_ref_search *s, uint32_t from)
+{
+    uint32_t i;
+    for (i = from; i < s->n_ins; i++) s->mark[(uint32_t)s->ins[i]] = 0;
+}
+
+/* Without the repeat at p, life i of what it makes goes on from its predecessor: through positions [*from, p). 0: it cannot. */
+RMI_FN int rmi_ref_bridge(const rmi_ref_state *a, uint32_t i, uint32_t *from)
+{
+    uint32_t j = a->inst[i].prev;
+    if (j == RMI_NONE || a->inst[i].last <= a->inst[i].first) return 0;
+    *from = a->inst[j].last + !a->inst[j].gone; /* gone: taken over in its last use, which then has to have bytes of its own */
+    return 1;
+}
+
+/* What giving up stretch k, which can be, across p and up to b would cost, in ns; RMI_INF: it cannot be. */
+RMI_FN uint64_t rmi_ref_price(rmi_ref_search *s, uint32_t k, uint32_t p, uint32_t b, uint32_t level)
+{
+    uint32_t n = s->n_ins;
+    uint64_t ns = 1;
+    int ok;
+    s->ins += n; /* a list of its own, behind the one in use */
+    s->cap_ins -= n;
+    s->n_ins = 0;
+    s->extended = 0;
+    s->n_touched = 0;
+    s->forked = 0;
+    ok = rmi_ref_give_up(s, k, p, b, level, &ns);
+    rmi_ref_clear_marks(s, 0);
+    s->ins -= n;
+    s->cap_ins += n;
+    s->n_ins = n;
+    return ok ? ns : RMI_INF;
+}
+
+/* Has the caller had enough? */
+RMI_FN int rmi_ref_told(rmi_ref_search *s)
+{
+    uint64_t steps = 2 * (s->work - s->told);
+    s->told = s->work;
+    return rmi_stopped(s->mem->stop, steps);
+}
+
+/* The current list as a schedule of >>search. 0: it is too long. */
+RMI_FN int rmi_ref_to_schedule(const rmi_ref_search *s, rmi_schedule *h)
+{
+    uint32_t p;
+    if (s->a->n > s->joint->cost.cap_events) return 0;
+    rmi_cost_keep_all(s->step, h); /* homes */
+    for (p = 0; p < s->a->n; p++) {
+        h->events[p].task = s->a->list[p];
+        h->events[p].copied = 0;
+    }
+    h->n = s->a->n;
+    memcpy(h->mode, s->a->mode, s->step->graph->n_ops);
+    return 1;
+}
+
+/* The schedule becomes the current list, and the best one if it is. */
+RMI_FN int rmi_ref_from_schedule(rmi_ref_search *s, const rmi_schedule *h)
+{
+    uint32_t p, *list = s->stack_runs;
+    if (h->n > s->cap) return 0;
+    for (p = 0; p < h->n; p++) list[p] = h->events[p].task;
+    return rmi_ref_load(s, list, h->n, h->mode);
+}
+
+/* One cycle of >>search from the current list: from temperature hot down to cold (ns), about `work` runs looked at. shuffled: from
+   another order of it. What it finds becomes the current list. */
+RMI_FN rm_result rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64_t work, int shuffled)
+{
+    rmi_search *joint = s->joint;
+    uint64_t before;
+    if (s->step->n_tasks > RMI_REF_LARGE || !s->a->n) {
+        s->work += work; /* too few moves to change anything */
+        return RM_OK;
+    }
+    if (!joint) {
+        joint = s->joint = RMI_NEW(s->mem, rmi_search, 1);
+        if (!joint) return RM_ERROR_MEMORY;
+        RMI_TRY(rmi_search_make(s->mem, s->step, 0, 0, joint));
+        joint->cost.reduces = 0; /* the compute lane alone, as everywhere in this room: reductions run where they have room */
+    }
+    before = joint->cost.work;
+    rmi_search_limit(joint, rmi_add(s->lower ? s->best.peak : s->limit, s->step->resident), s->lower);
+    if (!rmi_ref_to_schedule(s, &joint->candidate) || !rmi_search_start(joint, &joint->candidate)) {
+        s->work += work;
+        return RM_OK;
+    }
+    if (shuffled) rmi_search_shuffle(joint);
+    rmi_search_anneal(joint, hot, cold, work, s->mem->stop);
+    s->told = s->work += joint->cost.work - before;
+    if (joint->best_ns != RMI_INF) rmi_ref_from_schedule(s, &joint->best);
+    return s->fault;
+}
+
+/* One more cycle of about `work` runs. The first, longer, is from what is there; every fifth, too, from everything once; the others
+   from the best, every second one hotter. When nothing has been gained for a while, cycles are from everything once or much hotter.
+   In a short list every second cycle is from everything once, in another order. */
+RMI_FN rm_result rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
+{
+    uint32_t stale = round - s->gained;
+    int small = s->step->n_tasks <= RMI_SEARCH_FEW, anew = round % (small || stale > 2 ? 2 : 5) == 1;
+    uint64_t mean = small ? s->mean_ns : rmi_max(s->mean_ns / 4, s->a->ns / 4000),
+             hot = stale > 2 && !anew ? 2 * mean
+                   : anew || !round   ? mean
+                   : round % 2        ? mean / 2
+                                      : mean / 6,
+             was = s->best.n ? s->best.ns : RMI_INF;
+    if (anew) rmi_ref_load(s, NULL, 0, NULL);
+    else if (round && (s->best.n || s->hope.n)) rmi_ref_restart(s, s->hope.n ? &s->hope : &s->best);
+    RMI_TRY(rmi_ref_cycle(s, hot + 1, mean / 250 + 1, anew || !round ? 2 * work : work, anew && small));
+    if (s->best.n && s->best.ns < was) s->gained = round + 1;
+    return RM_OK;
+}
+
+/* --- greedy: evictions by bytes over the limit a ns, many at a time */
+typedef struct rmi_ref_pick {
+    uint64_t score;
+    uint32_t str, t, level, from, b;
+} rmi_ref_pick;
+
+/* a / b in 2^-20, good to some 40 bits. */
+RMI_FN uint64_t rmi_ref_ratio(uint64_t a, uint64_t b)
+{
+    while (a >> 44) {
+        a >>= 4;
+        b >>= 4;
+    }
+    return (a << 20) / (b ? b : 1);
+}
+
+RMI_FN int rmi_ref_cmp_pick(const void *x, const void *y, void *user)
+{
+    const rmi_ref_pick *a = (const rmi_ref_pick *)x, *b = (const rmi_ref_pick *)y;
+    (void)user;
+    if (a->score != b->score) return a->score > b->score ? -1 : 1;
+    if (a->str != b->str) return a->str < b->str ? -1 : 1;
+    return a->t < b->t ? -1 : a->t > b->t;
+}
+
+/* The level of the best closure that gives up stretch x->str across x->t, between its uses at x->from and x->b, and its score, if that
+   is more than `least`; else the score is 0. */
+RMI_FN void rmi_ref_best_way(rmi_ref_search *s, rmi_ref_pick *x, uint64_t least)
+{
+    uint32_t level, same = 0;
+    x->score = 0;
+    for (level = 0; level < (same ? 1u : RMI_REF_LEVELS); level++) {
+        uint64_t ns, gain = (s->a->str[x->str].room >> 8) * (s->above[x->b] - s->above[x->from + 1]), score;
+        least = rmi_max(least, x->score);
+        s->most_ns = least ? rmi_ref_ratio(gain, least) + 1 : RMI_INF;
+        ns = rmi_ref_price(s, x->str, x->t, x->b, level);
+        s->most_ns = RMI_INF;
+        same = !level && !s->forked; /* so are the other levels */
+        if (ns == RMI_INF || gain <= s->extended) continue;
+        score = rmi_ref_ratio(gain - s->extended, ns);
+        if (score <= least) continue;
+        x->score = score;
+        x->level = level;
+    }
+}
+
+typedef struct rmi_ref_picking { /* picks so far, the best score, how much worse one may be */
+    rmi_ref_pick *picks;
+    size_t cap;
+    uint32_t n;
+    uint64_t best, permille;
+} rmi_ref_picking;
+
+/* The pick of a gap of stretch k, if it is nearly as good as the best so far. */
+RMI_FN rm_result rmi_ref_pick_one(rmi_ref_search *s, rmi_arena *mem, rmi_ref_picking *g, rmi_ref_pick x)
+{
+    uint64_t least = g->best / 1000 * g->permille;
+    if (!rmi_arena_grow(mem, (void **)&g->picks, &g->cap, g->n + (size_t)1, sizeof(rmi_ref_pick))) return RM_ERROR_MEMORY;
+    rmi_ref_best_way(s, &x, least);
+    g->picks[g->n] = x;
+    g->best = rmi_max(g->best, x.score);
+    g->n += x.score > g->best / 1000 * g->permille;
+    return RM_OK;
+}
+
+/* One candidate for every gap between uses that spans a position above the limit; those nearly as good as the best, best first. */
+RMI_FN rm_result rmi_ref_picks(rmi_ref_search *s, rmi_arena *mem, uint32_t permille, rmi_ref_pick **out, uint32_t *n_out)
+{
+    const rmi_step *step = s->step;
+    const rmi_ref_state *a = s->a;
+    rmi_ref_picking g;
+    rmi_ref_pick gap;
+    uint32_t i, k, u, prev, next;
+    rm_result r = RM_OK;
+    memset(&g, 0, sizeof g);
+    memset(&gap, 0, sizeof gap);
+    g.permille = permille;
+    s->looked += a->n_inst + a->n_use;
+    for (i = 0; i < a->n_inst && r == RM_OK; i++) {
+        const rmi_ref_inst *x = &a->inst[i];
+        if (x->str == RMI_NONE || x->home || x->gone || step->buffers[x->buf].maker == RMI_NONE || step->tasks[step->buffers[x->buf].maker].once) continue;
+        next = RMI_NONE;
+        for (u = a->inst_use[i];; u = a->use_prev[u]) {
+            prev = u == RMI_NONE ? x->first : a->use_pos[u];
+            if (next != RMI_NONE && next > prev + 1 && s->above[next] > s->above[prev + 1]) {
+                uint32_t lo = prev + 1, hi = next - 1; /* the first position above the limit: where above[p + 1] grows */
+                while (lo < hi) {
+                    uint32_t mid = lo + (hi - lo) / 2;
+                    if (s->above[mid + 1] > s->above[prev + 1]) hi = mid;
+                    else lo = mid + 1;
+                }
+                gap.str = x->str;
+                gap.t = lo;
+                gap.from = prev;
+                gap.b = next;
+                if ((a->str[x->str].head == i && x->sibling == RMI_NONE) || rmi_ref_gap(s, x->str, lo, &gap.from, &gap.b))
+                    r = rmi_ref_pick_one(s, mem, &g, gap);
+            }
+            if (u == RMI_NONE || r != RM_OK) break;
+            next = prev;
+        }
+    }
+    for (i = k = 0; i < g.n; i++)
+        if (g.picks[i].score > g.best / 1000 * permille) g.picks[k++] = g.picks[i];
+    rmi_sort(g.picks, k, sizeof(rmi_ref_pick), rmi_ref_cmp_pick, NULL);
+    *out = g.picks;
+    *n_out = k;
+    return r;
+}
+
+/* Bytes by position, as a tree: added to ranges, asked for their most. max of a node holds what was added to all of it. */
+typedef struct rmi_ref_tree {
+    uint32_t leaves;
+    int64_t *max, *add;
+} rmi_ref_tree;
+
+RMI_FN rm_result rmi_ref_tree_make(rmi_arena *mem, const uint64_t *at, uint32_t n, rmi_ref_tree *t)
+{
+    uint32_t i;
+    for (t->leaves = 1; t->leaves < n; t->leaves *= 2) {}
+    t->max = RMI_NEW(mem, int64_t, 2 * (size_t)t->leaves);
+    t->add = RMI_NEW(mem, int64_t, t->leaves + (size_t)1);
+    if (!t->max || !t->add) return RM_ERROR_MEMORY;
+    for (i = 0; i < n; i++) t->max[t->leaves + i] = (int64_t)at[i];
+    for (i = t->leaves; i-- > 1;) t->max[i] = t->max[2 * i] > t->max[2 * i + 1] ? t->max[2 * i] : t->max[2 * i + 1];
+    return RM_OK;
+}
+
+/* Adds to positions [lo, hi). */
+RMI_FN void rmi_ref_tree_add(rmi_ref_tree *t, uint32_t lo, uint32_t hi, int64_t bytes)
+{
+    uint32_t l = t->leaves + lo, r = t->leaves + hi, side, i;
+    if (lo >= hi) return;
+    for (; l < r; l /= 2, r /= 2) {
+        for (side = 0; side < 2; side++) {
+            if (!((side ? r : l) & 1)) continue;
+            i = side ? --r : l++;
+            t->max[i] += bytes;
+            if (i < t->leaves) t->add[i] += bytes;
+        }
+    }
+    for (side = 0; side < 2; side++)
+        for (i = (t->leaves + (side ? hi - 1 : lo)) / 2; i; i /= 2)
+            t->max[i] = (t->max[2 * i] > t->max[2 * i + 1] ? t->max[2 * i] : t->max[2 * i + 1]) + t->add[i];
+}
+
+/* The most in positions [lo, hi); 0 if there are none. */
+RMI_FN int64_t rmi_ref_tree_most(const rmi_ref_tree *t, uint32_t lo, uint32_t hi)
+{
+    uint32_t l = t->leaves + lo, r = t->leaves + hi - 1;
+    int64_t a, b;
+    if (lo >= hi) return 0;
+    a = t->max[l];
+    b = t->max[r];
+    for (; l / 2 != r / 2; l /= 2, r /= 2) { /* a: of [lo, end of l's subtree); b: of [start of r's, hi) */
+        if (!(l & 1) && t->max[l + 1] > a) a = t->max[l + 1];
+        if ((r & 1) && t->max[r - 1] > b) b = t->max[r - 1];
+        a += t->add[l / 2];
+        b += t->add[r / 2];
+    }
+    if (b > a) a = b;
+    for (l /= 2; l; l /= 2) a += t->add[l];
+    return a;
+}
+
+/* Takes the picks that still help. est: by position, bytes. */
+RMI_FN uint32_t rmi_ref_choose_picks(rmi_ref_search *s, const rmi_ref_pick *picks, uint32_t n, rmi_ref_tree *est)
+{
+    const rmi_ref_state *a = s->a;
+    uint32_t i, k, taken = 0;
+    memset(s->busy, 0, a->n_str);
+    for (i = 0; i < n; i++) {
+        const rmi_ref_pick *c = &picks[i];
+        uint64_t ns = 0;
+        uint32_t from = s->n_ins;
+        int free_ = !s->busy[c->str];
+        if (!free_ || rmi_ref_tree_most(est, c->from + 1, c->b) <= (int64_t)s->limit) continue;
+        if (rmi_ref_price(s, c->str, c->t, c->b, c->level) == RMI_INF) continue;
+        for (k = 0; k < s->n_touched && free_; k++) free_ = s->busy[s->touched[k]] != 2;
+        if (!free_) continue;
+        for (k = 0; k < s->n_touched; k++) s->busy[s->touched[k]] |= 1;
+        s->busy[c->str] = 2;
+        rmi_ref_give_up(s, c->str, c->t, c->b, c->level, &ns);
+        rmi_ref_clear_marks(s, from);
+        rmi_ref_tree_add(est, c->from + 1, c->b, -(int64_t)a->str[c->str].room);
+        taken++;
+    }
+    return taken;
+}
+
+RMI_FN void rmi_ref_count_above(rmi_ref_search *s)
+{
+    const uint64_t *live = s->a->live;
+    uint32_t p, n = s->a->n, sum = s->above[0];
+    for (p = 0; p < n; p++) s->above[p + 1] = sum += live[p] > s->limit;
+    s->above[n + 1] = sum;
+}
+
+RMI_FN uint64_t rmi_ref_spent(const rmi_ref_search *s) { return s->work + s->looked / 4; }
+
+/* Evicts until the current state fits, or nothing helps. permille: how much worse than the best a pick of a batch may be. */
+RMI_FN rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t rounds)
+{
+    uint32_t n, stuck = 0;
+    uint64_t least = RMI_INF;
+    while (s->a->over && rounds-- && stuck < 6 && !rmi_ref_told(s) && rmi_ref_spent(s) < s->end) {
+        rmi_arena tmp = rmi_arena_make(&s->mem->hooks);
+        rmi_ref_tree est;
+        rmi_ref_pick *picks;
+        int on = 0;
+        rmi_ref_begin(s);
+        rmi_ref_count_above(s);
+        if (rmi_ref_picks(s, &tmp, permille, &picks, &n) != RM_OK || rmi_ref_tree_make(&tmp, s->a->live, s->a->n + 1, &est) != RM_OK) {
+            rmi_arena_free(&tmp);
+            return RM_ERROR_MEMORY;
+        }
+        s->work += 4 * (uint64_t)n;
+        on = n && rmi_ref_choose_picks(s, picks, n, &est) && rmi_ref_apply(s);
+        rmi_arena_free(&tmp);
+        if (!on) break;
+        rmi_ref_accept(s);
+        stuck = s->a->over < least ? 0 : stuck + 1;
+        least = rmi_min(least, s->a->over);
+    }
+    memset(s->above, 0, (s->cap + 2) * sizeof(uint32_t));
+    return RM_OK;
+}
+
+/* --- repeats that need not be are dropped, dearest first by time per byte and position, while the rest fits */
+/* What the repeat at p costs per byte that dropping it would hold. */
+RMI_FN uint64_t rmi_ref_spare_score(const rmi_ref_search *s, uint32_t p)
+{
+    const rmi_ref_state *a = s->a;
+    const rmi_step_access *c = rmi_step_access_of(s->step, a->list[p], a->mode);
+    uint32_t i, from;
+    uint64_t held = 1, ns = s->step->ways[c->ways[0][1].at + rmi_min(a->rank[p], c->ways[0][1].n - 1u)].ns;
+    for (i = a->inst0[p]; i < a->inst0[p + 1]; i++)
+        if (rmi_ref_bridge(a, i, &from)) held += (s->step->buffers[a->inst[i].buf].room >> 8) * (s->above[p] - s->above[from] + 1);
+    return rmi_ref_ratio(ns << 10, held);
+}
+
+/* Holds in the tree what dropping the repeat at p holds; 0: it does not fit, and the tree is as before. */
+RMI_FN int rmi_ref_hold(const rmi_ref_search *s, rmi_ref_tree *t, uint32_t p)
+{
+    const rmi_ref_state *a = s->a;
+    uint32_t i, from, least = p, end = a->inst0[p + 1];
+    int ok = 1, pass;
+    for (i = a->inst0[p]; i < end; i++) /* most fail alone */
+        if (rmi_ref_bridge(a, i, &from) && from < p &&
+            rmi_ref_tree_most(t, from, p) + (int64_t)s->step->buffers[a->inst[i].buf].room > (int64_t)s->limit)
+            return 0;
+    for (pass = 0; pass < 2 && (!pass || !ok); pass++) {
+        for (i = a->inst0[p]; i < end; i++) {
+            int64_t room = (int64_t)s->step->buffers[a->inst[i].buf].room;
+            if (!rmi_ref_bridge(a, i, &from)) continue;
+            rmi_ref_tree_add(t, from, p, pass ? -room : room);
+            if (from < least) least = from;
+        }
+        if (!pass) ok = rmi_ref_tree_most(t, least, p) <= (int64_t)s->limit;
+    }
+    return ok;
+}
+
+/* Drops as many repeats at once as the tree allows; what the tree does not know of (bytes under other names) is found by the
+   evaluation, then fewer are dropped. Returns how many were. */
+RMI_FN uint32_t rmi_ref_fill_many(rmi_ref_search *s, rmi_arena *mem, uint64_t scarce)
+{
+    uint32_t i, k = 0, p, n = s->a->n_reps;
+    rmi_plc_key *spare = RMI_RAW(mem, rmi_plc_key, n), *room = RMI_RAW(mem, rmi_plc_key, n); /* key: the dearer the smaller */
+    rmi_ref_tree t;
+    if (!spare || !room || rmi_ref_tree_make(mem, s->a->live, s->a->n + 1, &t) != RM_OK) return 0;
+    for (p = 0; p <= s->a->n; p++) s->above[p + 1] = s->above[p] + (s->a->live[p] >= scarce);
+    for (i = 0; i < n; i++) {
+        spare[i].id = s->a->reps[i];
+        spare[i].key = RMI_INF - rmi_ref_spare_score(s, spare[i].id);
+    }
+    memset(s->above, 0, (s->a->n + 2) * sizeof(uint32_t));
+    rmi_plc_sort(spare, room, n);
+    for (i = 0; i < n; i++)
+        if (rmi_ref_hold(s, &t, spare[i].id)) spare[k++] = spare[i];
+    for (; k; k /= 2) {
+        rmi_ref_begin(s);
+        for (p = 0; p < k; p++) rmi_ref_drop(s, spare[p].id);
+        if (!rmi_ref_apply(s)) continue;
+        if (!s->b->over && s->b->ns < s->a->ns) {
+            rmi_ref_accept(s);
+            return k;
+        }
+        rmi_ref_turn_down(s);
+    }
+    return 0;
+}
+
+/* Many at once, then one by one (`each` of them, last first) with exact evaluations. */
+RMI_FN void rmi_ref_fill(rmi_ref_search *s, uint64_t scarce, uint32_t each)
+{
+    uint32_t k, round, n = 1;
+    for (round = 0; round < 12 && n && !s->a->over && !rmi_ref_told(s); round++) {
+        rmi_arena tmp = rmi_arena_make(&s->mem->hooks);
+        n = rmi_ref_fill_many(s, &tmp, scarce);
+        rmi_arena_free(&tmp);
+    }
+    for (k = s->a->n_reps; k-- > 0 && each-- && !s->a->over && !rmi_ref_told(s);) {
+        if (k >= s->a->n_reps) continue;
+        rmi_ref_begin(s);
+        rmi_ref_drop(s, s->a->reps[k]);
+        if (!rmi_ref_apply(s)) continue;
+        if (!s->b->over && s->b->ns < s->a->ns) rmi_ref_accept(s);
+        else rmi_ref_turn_down(s);
+    }
+}
+
+/* From the best list: what is cheapest a byte is given up until an n-th of the limit is free, then what is dearest a byte, where
+   less than a 32nd was free, is kept instead. So prices become alike all over a long list, of which a move of annealing sees a few
+   places. */
+RMI_FN rm_result rmi_ref_exchange(rmi_ref_search *s, uint32_t n)
+{
+    uint64_t limit = s->limit;
+    rm_result r;
+    s->limit -= limit / n;
+    rmi_ref_restart(s, s->hope.n ? &s->hope : &s->best);
+    r = rmi_ref_greedy(s, 900, 200);
+    s->limit = limit;
+    rmi_ref_eval(s, s->a); /* forms may be others now */
+    s->recorded = 0;
+    rmi_ref_fill(s, limit - limit / 32, 100000 / s->step->n_tasks);
+    return r;
+}
+
+/* The same for ever more room, each as long as it helps, in about `work` runs. */
+RMI_FN rm_result rmi_ref_level(rmi_ref_search *s, uint64_t work)
+{
+    uint64_t end = s->work + work, was;
+    uint32_t n;
+    for (n = 512; n >= 8 && s->best.n && s->limit < RMI_MAX; n /= 2)
+        do {
+            if (s->work >= end || rmi_ref_told(s)) return RM_OK;
+            was = s->hope.n ? s->hope.ns : s->best.ns;
+            RMI_TRY(rmi_ref_exchange(s, n));
+        } while ((s->hope.n ? s->hope.ns : s->best.ns) < was);
+    return RM_OK;
+}
+
+/* Sets the current state to runs of another solver; the modes are those of its backwards, or the fastest. */
+RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n, int fast)
+{
+    const rmi_step *step = s->step;
+    uint32_t p, i, t, k = 0, *list = s->stack_runs;
+    memset(s->b->mode, 0, step->graph->n_ops);
+    for (p = 0; p < n; p++) {
+        t = runs[p].id;
+        if (runs[p].way == RMI_BWD) {
+            const rmi_op *op = &step->graph->ops[t];
+            int first = 1;
+            for (i = 0; i < runs[p].part; i++) first &= !rmi_low_has_part(op, runs[p].form, i);
+            s->b->mode[t] = (uint8_t)rmi_step_mode_of(op, runs[p].form, runs[p].form);
+            for (i = 0; i < step->n_backward[t]; i++) { /* parts that only other forms have run with the first one */
+                uint32_t part = step->tasks[step->backward[t] + i].part;
+                if (part != runs[p].part && !(first && !rmi_low_has_part(op, runs[p].form, part))) continue;
+                if (k == s->cap) return 0;
+                list[k++] = step->backward[t] + i;
+            }
+            continue;
+        }
+        if (runs[p].way == RMI_FWD && step->graph->ops[t].view != RMI_NONE) continue;
+        if (runs[p].way != RMI_FWD)
+            for (t = step->n_tasks; t-- > 0 && (step->tasks[t].way != runs[p].way || step->tasks[t].id != runs[p].id);) {}
+        if (t == RMI_NONE || k == s->cap) return 0;
+        list[k++] = t;
+    }
+    if (fast) memcpy(s->b->mode, step->fastest_mode, step->graph->n_ops);
+    memcpy(s->b->list, list, k * sizeof(uint32_t));
+    s->b->n = k;
+    if (!rmi_ref_clean(s, s->b)) return 0;
+    rmi_ref_accept(s);
+    return 1;
 }
 
 
@@ -19100,18 +18648,17 @@ RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_search *h, uint32_t turn, uint64_
     static const uint32_t percent[] = {100, 125, 180};
     rmi_ref_search *s = &h->s;
     uint64_t hot = rmi_mul(s->mean_ns, (uint64_t)RMI_PLAN_WEIGHT << turn % 3) + 1;
-    int small = s->step->n_tasks <= RMI_REF_FEW, chain = turn % 4 == 3 && h->w->table && !small;
+    int shuffled = 0, small = s->step->n_tasks <= RMI_SEARCH_FEW, chain = turn % 4 == 3 && h->w->table && !small;
     s->lower = RMI_PLAN_BELOW;
     s->limit = s->best.peak - s->best.peak / s->lower;
     rmi_ref_restart(s, &s->best);
     if (chain) RMI_TRY(rmi_plan_search_from_chain(h->w, s, percent[turn / 4 % 3], 0));
     else if (turn % 2) {
         rmi_ref_load(s, NULL, 0, NULL);
-        if (small) rmi_ref_shuffle(s);
+        shuffled = small;
         RMI_TRY(rmi_ref_greedy(s, turn % 8 == 1 ? 500 : 300, 400));
     }
-    s->lambda = s->most_lambda = rmi_mul(rmi_ref_mean_price(s), RMI_PLAN_WEIGHT);
-    rmi_ref_cycle(s, hot, hot / 20 + 1, work);
+    RMI_TRY(rmi_ref_cycle(s, hot, hot / (turn / 2 % 2 ? 20000 : 20) + 1, work, shuffled)); /* cold: single bytes count */
     s->lower = 0;
     return RM_OK;
 }
@@ -19151,7 +18698,6 @@ RMI_FN rm_result rmi_plan_search_least(rmi_plan_search *h)
     r = rmi_plan_lower(h);
     s->end = RMI_INF;
     s->best.n = 0;
-    s->lambda = 0; /* it is chosen anew */
     s->limit = limit;
     s->told = s->work = before + (s->work - before) / 2;
     if (!w->d->live_only) s->fits = rmi_plan_fits;
@@ -19165,7 +18711,7 @@ RMI_FN uint64_t rmi_plan_usual_work(const rmi_step *m)
     uint64_t most = RMI_PLAN_WORK, each = 200000;
     if (m->n_choosing) most = RMI_PLAN_WORK / 5 * 6, each = 360000;
     else if (m->n_tasks <= 1000) most = RMI_PLAN_WORK / 4 * 5;
-    if (m->n_tasks <= RMI_REF_FEW) each *= 4;
+    if (m->n_tasks <= RMI_SEARCH_FEW) each *= 6;
     return rmi_min(most, each * m->n_tasks);
 }
 
@@ -19206,7 +18752,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *h)
     rmi_planner *w = h->w;
     rmi_ref_search *s = &h->s;
     uint64_t usual, work, more, was;
-    uint32_t round, vain = 0, few = h->model.n_tasks <= RMI_REF_FEW, parts = few ? 96 : 16; /* few tasks: from many orders */
+    uint32_t round, vain = 0, few = h->model.n_tasks <= RMI_SEARCH_FEW, parts = few ? 144 : 3; /* few tasks: from many orders */
     int done;
     RMI_TRY(rmi_ref_search_tables(&h->mem, &h->model, s));
     RMI_TRY(rmi_ref_search_rooms(s, &h->rooms, h->model.n_tasks > RMI_REF_LARGE ? 3 : 4));
@@ -19227,10 +18773,10 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *h)
     for (round = 0; !w->stop.stopped && !rmi_plan_within(w, s->work > usual / 4 ? w->c.gap_ppm : 0); round++) {
         if (s->work >= work + (rmi_plan_within(w, RMI_PLAN_FAR) ? 0 : more)) break;
         was = w->best.n ? w->best.fig.time_ns : 0;
-        rmi_ref_improve(s, usual / parts, round);
+        RMI_TRY(rmi_ref_improve(s, usual / parts, round));
         RMI_TRY(rmi_plan_search_try(h));
         vain = was == w->best.fig.time_ns ? vain + 1 : 0;
-        if (w->series->near_ppm && vain == 3 * parts / 16) break; /* there are other budgets to plan */
+        if (w->series->near_ppm && vain == (few ? parts / 5 : 1)) break; /* there are other budgets to plan */
     }
     return RM_OK;
 }
@@ -19515,7 +19061,7 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
 
 /* Tuned on GPT-2 124M with host updates, U-Net, ResNet-50 and -101, DenseNet-121, MobileNet, VGG-16, 25 GB/s each way. */
 #define RMI_PLAN_ANNEAL_WORK ((uint64_t)50000000) /* events that are looked at, some 20 ns each */
-#define RMI_PLAN_ANNEAL_LESS 3000u /* but no more than that times the square of the events of everything once */
+#define RMI_PLAN_ANNEAL_LESS 30000u /* but no more than that times the square of the events of everything once */
 #define RMI_PLAN_ANNEAL_HOT 200u   /* the first temperature is the bound of the step's time over that, the last one's a tenth */
 #define RMI_PLAN_ANNEAL_FEW 64u    /* ops: each value is most of what memory there is: hotter, by as much: */
 #define RMI_PLAN_ANNEAL_HOTTER 20u
@@ -19580,7 +19126,7 @@ RMI_FN rm_result rmi_plan_pack_events(rmi_planner *w, rmi_arena *mem, rmi_search
         s->best_ns = RMI_INF;
         s->cost.price = s->base_price;
         if (!rmi_search_start(s, &s->best)) return RM_ERROR_INTERNAL;
-        rmi_search_anneal(s, s->costs.step_ns / (RMI_PLAN_ANNEAL_HOT * 10), work / 10, &w->stop);
+        rmi_search_anneal(s, s->costs.step_ns / (RMI_PLAN_ANNEAL_HOT * 10), 0, work / 10, &w->stop);
     }
     return RM_OK;
 }
@@ -19597,18 +19143,18 @@ RMI_FN rm_result rmi_plan_anneal_from(rmi_planner *w, rmi_arena *mem, rmi_search
     int fits = 0;
     if (w->best.n) RMI_TRY(rmi_event_read(mem, s->step, &w->best, &s->candidate, s->cost.cap_events, &fits));
     fits = fits && rmi_search_start(s, &s->candidate);
-    if (fits) rmi_search_anneal(s, hot, work / 4, &w->stop);
+    if (fits) rmi_search_anneal(s, hot, 0, work / 4, &w->stop);
     rmi_cost_keep_all(s->step, &s->candidate);
     s->cost.price = s->base_price;
-    if (rmi_search_start(s, &s->candidate)) rmi_search_anneal(s, 2 * hot, work / (fits ? 4 : 2), &w->stop);
+    if (rmi_search_start(s, &s->candidate)) rmi_search_anneal(s, 2 * hot, 0, work / (fits ? 4 : 2), &w->stop);
     for (i = 0; i < s->step->n_buffers; i++) trip = rmi_max(trip, s->step->buffers[i].out_ns + s->step->buffers[i].in_ns);
     if (s->best_ns == RMI_INF && !w->best.n && trip > hot) { /* a copy takes so long that bytes too many were cheaper */
         s->cost.price = s->base_price = rmi_mul(s->base_price, trip / (hot + 1) + 1);
         rmi_cost_keep_all(s->step, &s->candidate);
-        if (rmi_search_start(s, &s->candidate)) rmi_search_anneal(s, rmi_mul(trip, 4), work / 2, &w->stop);
+        if (rmi_search_start(s, &s->candidate)) rmi_search_anneal(s, rmi_mul(trip, 4), 0, work / 2, &w->stop);
     }
     if (s->best_ns != RMI_INF) rmi_search_start(s, &s->best);
-    rmi_search_anneal(s, rmi_max(hot / 10, w->info->bound_ns / RMI_PLAN_ANNEAL_COOL), work / 2, &w->stop);
+    rmi_search_anneal(s, rmi_max(hot / 10, w->info->bound_ns / RMI_PLAN_ANNEAL_COOL), 0, work / 2, &w->stop);
     return RM_OK;
 }
 

@@ -53,7 +53,7 @@ static const struct {
 };
 
 /* Words inside RMI_WITHOUT(...) of the header. */
-static const char *const MECHANISMS[] = { "modes", "shift", "order", "late_backward", "exchange", "anneal",
+static const char *const MECHANISMS[] = { "anneal", "search_order", "search_cheapest", "search_swap",
                                            "search_again", "search_remove", "search_copy", "search_no_copy", "search_convert",
                                            "search_exchange", "search_shift", "search_mode", "search_home", "search_homes", "search_spare" };
 
