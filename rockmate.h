@@ -18562,7 +18562,7 @@ RMI_FN rm_result rmi_plan_search_first(rmi_plan_search *h)
 RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *s, uint32_t percent, int fast)
 {
     const rmi_chn_curve *c = &w->table->curve;
-    uint64_t bytes = rmi_sub((s->limit + s->step->resident) / 100 * percent, w->homes_bytes + rmi_blk_carried(&w->blk));
+    uint64_t bytes = rmi_sub(rmi_mul_div_up(s->limit + s->step->resident, percent, 100), w->homes_bytes + rmi_blk_carried(&w->blk));
     rmi_chn_act *acts = NULL;
     rmi_run *runs = NULL;
     size_t n_acts = 0, n = 0;
