@@ -15904,6 +15904,13 @@ RMI_FN void rmi_search_shuffle(rmi_search *s)
     }
 }
 
+/* What comes next depends on nothing that was searched before. */
+RMI_FN void rmi_search_forget(rmi_search *s)
+{
+    s->random = RMI_SEED;
+    s->base_price = s->lower = s->looked = s->feasible = 0;
+}
+
 /* Another limit of live bytes for what is searched next; nothing is known to be within it. lower: see rmi_search; then what has less
    than `limit` at its peak is searched for. */
 RMI_FN void rmi_search_limit(rmi_search *s, uint64_t limit, uint64_t lower)
@@ -15961,13 +15968,11 @@ typedef struct rmi_ref_state {
     uint32_t *list, n;
     uint8_t *mode;     /* by op */
     uint64_t ns, peak, over; /* over: sum over positions of what is above the limit; 0: it fits */
-    uint64_t fast_ns;  /* with the fastest form everywhere */
     /* by position */
     uint64_t *live;    /* bytes there, with the run's workspace */
     uint16_t *form;
     uint8_t *rank;     /* of the form among the choices */
     uint8_t *again;    /* a repeat */
-    uint64_t *cost;    /* ns */
     uint32_t *inst0;
     rmi_ref_inst *inst;
     uint32_t n_inst;
@@ -15977,7 +15982,7 @@ typedef struct rmi_ref_state {
     uint32_t *use_pos, *use_prev, n_use;
     uint32_t *cur;     /* by buffer: the life at the end */
     uint32_t *free_head, *next_free; /* by position: the lives whose last use is there; of an evaluation, as long as it lasts */
-    uint32_t *dead, n_dead; /* forwards that nobody reads */
+    uint32_t n_dead;   /* forwards that nobody reads */
     uint32_t *reps, n_reps; /* repeats */
 } rmi_ref_state;
 
@@ -16004,7 +16009,7 @@ typedef struct rmi_ref_search {
     uint64_t tried;      /* time of the best list that has got addresses */
     uint32_t failed;     /* lists that got none before there was a plan */
     uint64_t lower;      /* 0, or the list with the lowest peak is the best one, and the limit that part below it */
-    uint64_t rng, work, told; /* told: work that the caller's stop knows of */
+    uint64_t work, told; /* told: work that the caller's stop knows of */
     uint64_t looked;     /* steps to find evictions, a few ns each, which are not in work */
     uint64_t end;        /* evictions end when both come to this */
     int recorded;        /* the uses of a are known */
@@ -16049,7 +16054,6 @@ RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const r
     x->live = RMI_RAW(s->mem, uint64_t, s->cap + 1);
     x->rank = RMI_RAW(s->mem, uint8_t, s->cap);
     x->again = RMI_RAW(s->mem, uint8_t, s->cap);
-    x->cost = RMI_RAW(s->mem, uint64_t, s->cap);
     x->inst0 = RMI_RAW(s->mem, uint32_t, s->cap + 1);
     x->free_head = other ? other->free_head : RMI_RAW(s->mem, uint32_t, s->cap + 1);
     x->next_free = other ? other->next_free : RMI_RAW(s->mem, uint32_t, s->cap_inst);
@@ -16059,10 +16063,9 @@ RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const r
     x->use_pos = other ? other->use_pos : RMI_RAW(s->mem, uint32_t, s->cap_use);
     x->use_prev = other ? other->use_prev : RMI_RAW(s->mem, uint32_t, s->cap_use);
     x->cur = RMI_RAW(s->mem, uint32_t, s->step->n_buffers);
-    x->dead = RMI_RAW(s->mem, uint32_t, s->cap);
     x->reps = RMI_RAW(s->mem, uint32_t, s->cap);
     if (x->cur) memset(x->cur, 0xFF, s->step->n_buffers * sizeof(uint32_t));
-    return x->inst_use && x->cost && x->dead && x->reps && x->live && x->rank && x->again &&
+    return x->inst_use && x->reps && x->live && x->rank && x->again &&
                    x->inst0 && x->free_head && x->next_free && x->inst && x->str && x->use_pos && x->use_prev && x->cur
                ? RM_OK
                : RM_ERROR_MEMORY;
@@ -16095,7 +16098,6 @@ RMI_FN rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_step *step, rmi
     s->step = step;
     s->mem = mem;
     s->mean_ns = rmi_ref_mean_ns(step);
-    s->rng = RMI_SEED;
     s->most_ns = s->end = RMI_INF;
     s->cap = times * step->n_tasks + 64;
     for (i = 0; i < step->n_tasks; i++) {
@@ -16137,12 +16139,12 @@ RMI_FN rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_step *step, rmi
 /* The search forgets its lists and whatever it has learnt; its work so far counts on. */
 RMI_FN void rmi_ref_search_reset(rmi_ref_search *s)
 {
-    s->rng = RMI_SEED;
     s->limit = RMI_MAX;
     s->tried = RMI_INF;
     s->best.n = s->hope.n = s->failed = s->gained = 0;
     s->next_fit = 0;
     s->fits = NULL;
+    if (s->joint) rmi_search_forget(s->joint);
 }
 
 /* The two states, in a memory of their own, for lists of so many quarters of the longest. Less than all, without variants: they
@@ -16376,7 +16378,7 @@ RMI_FN uint64_t rmi_ref_forward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p,
     int read = 0;
     for (i = lo; i < hi && !read; i++) read = x->inst[i].last > p;
     if (again) x->reps[x->n_reps++] = p;
-    if (!read && (again || !step->tasks[x->list[p]].must)) x->dead[x->n_dead++] = p;
+    if (!read && (again || !step->tasks[x->list[p]].must)) x->n_dead++;
     for (i = lo; i < hi; i++) {
         if (x->inst[i].buf == a->saved) {
             if (x->inst[i].last == p) {
@@ -16394,7 +16396,6 @@ RMI_FN uint64_t rmi_ref_forward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p,
     x->form[p] = (uint16_t)c[pick].form;
     x->rank[p] = (uint8_t)pick;
     x->ns += c[pick].ns;
-    x->fast_ns += c[0].ns;
     top = *live + size;
     for (i = lo; i < hi; i++) {
         if (x->inst[i].gone) continue;
@@ -16446,7 +16447,6 @@ RMI_FN uint64_t rmi_ref_backward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p
     x->rank[p] = (uint8_t)pick;
     if (!(a->gradients && renamed == a->gradients)) {
         x->ns += c[pick].ns;
-        x->fast_ns += c[0].ns;
     }
     return *live + size;
 }
@@ -16463,14 +16463,10 @@ RMI_FN int rmi_ref_bytes(rmi_ref_search *s, rmi_ref_state *x)
         live += step->buffers[x->inst[i].buf].room;
     }
     for (p = 0; p < x->n; p++) {
-        uint64_t before = x->ns, top;
-        top = x->list[p] < step->graph->n_ops ? rmi_ref_forward(s, x, p, &live) : rmi_ref_backward(s, x, p, &live);
-        x->cost[p] = x->ns - before;
+        uint64_t top = x->list[p] < step->graph->n_ops ? rmi_ref_forward(s, x, p, &live) : rmi_ref_backward(s, x, p, &live);
         x->live[p] = top;
         if (top > x->peak) x->peak = top;
-        if (top > s->limit) {
-            x->over += top - s->limit;
-        }
+        x->over += rmi_sub(top, s->limit);
         for (i = x->free_head[p]; i != RMI_NONE; i = x->next_free[i]) {
             rmi_ref_inst *k = &x->inst[i];
             if (!k->gone && k->str != RMI_NONE && !--x->str[k->str].refs) live -= x->str[k->str].room;
@@ -16487,7 +16483,7 @@ RMI_FN int rmi_ref_eval(rmi_ref_search *s, rmi_ref_state *x)
     uint32_t i;
     int ok;
     s->work += x->n;
-    x->ns = x->fast_ns = x->over = x->peak = 0;
+    x->ns = x->over = x->peak = 0;
     x->n_dead = x->n_reps = 0;
     x->n_str = 0;
     if (s->lean) x->n_inst = s->lives;
@@ -16528,7 +16524,6 @@ RMI_FN void rmi_ref_copy(const rmi_ref_search *s, const rmi_ref_state *from, rmi
     to->ns = from->ns;
     to->over = from->over;
     to->peak = from->peak;
-    to->fast_ns = from->fast_ns;
 }
 
 /* A copy of what the state x is kept by. */
@@ -16557,7 +16552,6 @@ RMI_FN rm_result rmi_ref_search_anew(rmi_arena *mem, rmi_step *step, const rmi_r
     s->fault = old->fault;
     s->next_fit = old->next_fit;
     s->tried = old->tried;
-    s->rng = old->rng;
     s->work = old->work;
     s->told = old->told;
     s->gained = old->gained;
@@ -16769,7 +16763,6 @@ RMI_INLINE uint32_t rmi_ref_life_at(const rmi_ref_state *a, uint32_t u, uint32_t
 #define RMI_REF_EXTEND 0u   /* dead inputs of a recomputation live longer */
 #define RMI_REF_CROSSING 1u /* those whose longer life would cross t are recomputed, too */
 #define RMI_REF_DEAD 2u     /* all dead ones are */
-#define RMI_REF_MIXED 3u    /* each by chance */
 #define RMI_REF_LEVELS 3u
 
 /* Inserts op before b with what level says of its inputs. 0: it cannot be. Adds its time to *ns. Marks stay until
@@ -16813,8 +16806,7 @@ RMI_FN int rmi_ref_closure(rmi_ref_search *s, uint32_t op, uint32_t t, uint32_t 
             s->extended += (step->buffers[u].room >> 8) * (s->above[b] - s->above[a->inst[i].last + 1]);
             if (mk == RMI_NONE || step->tasks[mk].once) continue;
             s->forked = 1;
-            again = level == RMI_REF_DEAD || (level == RMI_REF_CROSSING && a->inst[i].last <= t) ||
-                    (level == RMI_REF_MIXED && rmi_random(&s->rng, 2));
+            again = level == RMI_REF_DEAD || (level == RMI_REF_CROSSING && a->inst[i].last <= t);
             if (!again) continue;
             s->extended -= (step->buffers[u].room >> 8) * (s->above[b] - s->above[a->inst[i].last + 1]);
             s->n_touched -= touched;
