@@ -24847,7 +24847,7 @@ RMI_FN rm_result rmi_exe_read(rm_exec *exec, rm_tensor t, uint32_t what, void *t
         return rmi_exe_broken(exec, result == RM_OK ? rmi_exe_join_compute(exec) : result);
     }
     RMI_TRY(rmi_exe_drain(exec));
-    RMI_TRY(rmi_exe_needs(exec, rmi_exe_carry(exec, to, from, bytes, RM_LANE_D2H), "reading", tensor->name));
+    if (rmi_exe_carry(exec, to, from, bytes, RM_LANE_D2H)) return rmi_exe_backend_failed(exec, "reading", tensor->name);
     return rmi_exe_sync(exec, "reading", tensor->name);
 }
 
