@@ -33,9 +33,9 @@ static int n_models;
 static int fails(const rm_call *c)
 {
     const layer_of *l = (const layer_of *)c->user;
-    if (l->m->fail_phase != (int)c->phase || l->m->fail_layer != l->i) return 0; /* the phase first: what runs in other lanes is in others */
-    l->m->fail_layer = -1;
-    return 9;
+    int layer = l->i; /* atomic: updates run in two lanes at once */
+    if (l->m->fail_phase != (int)c->phase) return 0;
+    return __atomic_compare_exchange_n(&l->m->fail_layer, &layer, -1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ? 9 : 0;
 }
 
 static int dense_fwd(const rm_call *c)
