@@ -18,11 +18,11 @@
    >>lower     forward, backward and update tasks with their exact read and write sets
    >>shape     cut points, the chain of stages, classes of equal ones
    >>schedule  the statements of a plan, the simulator of the lanes, the checker of legality
+   >>step      one lowered model of a training step: tasks, ways to run them, buffers, homes, order
    >>sequence  a list of runs with repeats -> lifetimes and statements; the language solvers speak
    >>chain     exact checkpointing of a chain of stages for every budget at once
    >>block     options of one stage: what to keep, with bytes, peaks, times
    >>place     addresses in one arena
-   >>step      one lowered model of a training step: tasks, ways to run them, buffers, homes, order
    >>bound     lower bounds on memory and time
    >>offload   what to keep, recompute, and move to host memory
    >>cost      the evaluator of a schedule: lives, bytes at every event, time on every lane
@@ -3170,6 +3170,14 @@ RMI_FN int rmi_low_hands_on(uint32_t step) { return step == RM_FIRST || step == 
 /* Are params' gradients at a fixed place from start to end? */
 RMI_FN int rmi_low_grads_resident(uint32_t step) { return rmi_low_hands_on(step) || rmi_low_adds_to_earlier(step); }
 
+/* Does the step leave this gradient (complete) to whoever comes after it? */
+RMI_INLINE int rmi_low_grad_stays(const rm_graph *graph, uint32_t step, uint32_t tensor)
+{
+    const rmi_tensor *info = &graph->tensors[tensor];
+    if (!info->consumers.n || info->kind == RMI_ACT || !rmi_low_has_backward(step)) return 0;
+    return !(info->updates && rmi_low_has_update(step));
+}
+
 /* What files and messages call a kind of step; NULL: it is none. */
 RMI_FN const char *rmi_low_step_name(uint32_t step)
 {
@@ -4687,6 +4695,1044 @@ RMI_FN rm_result rmi_sch_check(const rm_graph *graph, rmi_program *program, rmi_
 {
     return rmi_sch_replay(graph, program, err, at, NULL);
 }
+
+/* =====================================================================================================================
+   >>step - one lowered model of a training step: tasks, ways to run them, buffers, homes, order
+   In: a sealed graph, a kind of step. Out: read-only tables, which >>block, >>cost, >>events and >>search look at instead of the graph.
+   A task is a forward, one part of a backward, an update, a reduction or a barrier. A buffer is what a task reads or writes and
+   what can come and go: a view counts as the buffer that it looks at, what is always on the device as bytes of `resident`. The
+   rules by which new bytes may lie over old ones (in place, over, shared, renamed) are decided here; they are those of >>sequence.
+   O(accesses * variants).
+   ================================================================================================================== */
+typedef struct rmi_range { /* of a pool: entries at ... at + n - 1 */
+    uint32_t at, n;
+} rmi_range;
+
+typedef enum rmi_step_kind {
+    RMI_STEP_VALUE,
+    RMI_STEP_INPUT,
+    RMI_STEP_GRADIENT,
+    RMI_STEP_SAVED,
+    RMI_STEP_WEIGHT,
+    RMI_STEP_STATE
+} rmi_step_kind;
+
+typedef struct rmi_step_buffer {
+    uint64_t bytes, room;   /* as declared; rounded up to the granule. Of what a forward saves the most: see its access */
+    uint64_t out_ns, in_ns; /* of a copy to host memory and back */
+    uint32_t number;        /* >>lower's */
+    uint32_t maker;         /* the forward that makes it, or RMI_NONE */
+    uint32_t param;         /* of a weight, its state and gradient: its row in the table of params; else RMI_NONE */
+    uint8_t kind;           /* rmi_step_kind */
+    uint8_t may_move;       /* copies to host memory are allowed */
+    uint8_t at_end;         /* wanted on the device when the step ends */
+} rmi_step_buffer;
+
+typedef struct rmi_step_way { /* one implementation of a run */
+    uint64_t ns, workspace;   /* workspace: bytes, rounded up */
+    uint32_t form;            /* of the op, for the program */
+    uint32_t inplace;         /* the buffer that output 0 may take over, or RMI_NONE */
+} rmi_step_way;
+
+typedef struct rmi_step_target { /* a gradient that a backward contributes to */
+    rmi_range over;              /* buffers that it may take over if they end there */
+    uint32_t buffer;
+    uint8_t share, rename;       /* it may be one more name of the output's gradient; it may take that over */
+} rmi_step_target;
+
+typedef struct rmi_step_access { /* what a task touches in one mode of its op */
+    rmi_range reads;             /* buffers, each once */
+    rmi_range makes;             /* of a forward: buffers; of a backward: targets */
+    rmi_range ways[2][2];        /* [saving][again], fastest first; saving: what it saves is read; again: it has run before */
+    uint64_t saved_bytes, saved_room, saved_out_ns, saved_in_ns;
+    uint64_t least_ns;           /* no run of it takes less */
+    uint32_t saved;              /* the buffer that a forward can leave for this mode's backward, or RMI_NONE */
+    uint32_t output_gradient;    /* of a backward: that of output 0, or RMI_NONE */
+    uint32_t gradients;          /* of a backward: how many it gives, buffers or not */
+    uint8_t may_be_free;         /* takes no time if all its gradients are other names of the output's */
+    uint8_t absent;              /* nothing runs: a view, or a part that this mode's backward does not have; its one way takes no time */
+    uint8_t first_is_output;     /* of a forward: the first buffer that it makes is output 0 */
+} rmi_step_access;
+
+typedef struct rmi_step_task {
+    rmi_range after;   /* tasks that must have run before it, beside those that make what it reads */
+    rmi_range
+        until; /* tasks that must not have run before it: they change what it reads. Of a forward only its first run, as far as
+                          these are forwards */
+    uint32_t id;       /* op, param (tensor) or barrier */
+    uint32_t param;    /* of an update or reduction: its row in the table of params; else RMI_NONE */
+    uint32_t access;   /* of mode 0; those of further modes follow */
+    uint8_t way, part; /* rmi_way */
+    uint8_t once;      /* never runs a second time */
+    uint8_t must;      /* runs even if nobody reads what it makes */
+} rmi_step_task;
+
+/* Where a weight and its optimizer state are at the step's edge, and where its update runs. */
+typedef enum rmi_step_home {
+    RMI_HOME_DEVICE,
+    RMI_HOME_STATE_AWAY,
+    RMI_HOME_AWAY,
+    RMI_HOME_HOST_UPDATE,
+    RMI_HOMES
+} rmi_step_home;
+
+typedef struct rmi_step_param {
+    uint64_t host_update_ns;
+    uint64_t state_bytes;             /* as the program counts them: not rounded */
+    uint32_t tensor;
+    uint32_t weight, state, gradient; /* buffers, or RMI_NONE */
+    uint32_t update, reduction;       /* tasks, or RMI_NONE */
+    uint8_t allowed;                  /* bits by rmi_step_home */
+} rmi_step_param;
+
+typedef struct rmi_step {
+    const rm_graph *graph;
+    rmi_arena *mem;
+    uint32_t kind, granule;   /* kind: RM_SINGLE ... */
+    int moves;                /* copies to host memory are possible */
+    int unfit;                /* an update runs in host memory only, and this step has no way to have it there: no schedule is right */
+    uint64_t resident;        /* bytes that are on the device all the time */
+    rmi_step_task *tasks;     /* forwards by op; then everything else */
+    rmi_step_buffer *buffers;
+    rmi_step_param *params;
+    rmi_step_access *accesses;
+    rmi_step_way *ways;
+    rmi_step_target *targets;
+    uint32_t *pool;
+    uint32_t n_tasks, n_buffers, n_params;
+    size_t n_accesses, cap_accesses, n_ways, cap_ways, n_targets, cap_targets, n_pool, cap_pool;
+    uint32_t *buffer_of;      /* by >>lower's number: ours, or RMI_NONE: takes no bytes that come or go */
+    uint32_t *backward;       /* by op: its first backward task, n_backward of them */
+    uint8_t *n_backward, *n_modes, *fastest_mode; /* by op */
+    uint32_t *class_of;       /* by op: the first op that is equal to it in times, bytes and modes */
+    uint32_t *once, n_once;   /* the list that runs everything once */
+    uint32_t n_forwards;      /* so many forwards, views aside, stand at its beginning */
+    uint32_t *inputs, n_inputs, *ends, n_ends; /* buffers that are there when the step begins; that are wanted when it ends */
+    uint32_t *choosing, n_choosing; /* ops with more than one mode */
+    uint32_t *updates, n_updates;   /* params with an update */
+} rmi_step;
+
+/* --- pools */
+
+/* One entry more at the end of a pool of the step; NULL: memory is out. */
+#define RMI_STEP_PUSH(s, array, type)                                                                                  \
+    (rmi_arena_grow((s)->mem, (void **)&(s)->array, &(s)->cap_##array, (s)->n_##array + 1, sizeof(type))               \
+         ? &(s)->array[(s)->n_##array++]                                                                               \
+         : NULL)
+
+/* Puts a number at the end of the pool, where `range` ends. */
+RMI_FN rm_result rmi_step_append(rmi_step *s, uint32_t number, rmi_range *range)
+{
+    uint32_t *entry = RMI_STEP_PUSH(s, pool, uint32_t);
+    if (!entry) return RM_ERROR_MEMORY;
+    *entry = number;
+    range->n++;
+    return RM_OK;
+}
+
+/* The same, unless the number is RMI_NONE or in the range already. */
+RMI_FN rm_result rmi_step_put(rmi_step *s, uint32_t number, rmi_range *range)
+{
+    uint32_t i;
+    for (i = 0; i < range->n; i++)
+        if (s->pool[range->at + i] == number) return RM_OK;
+    return number == RMI_NONE ? RM_OK : rmi_step_append(s, number, range);
+}
+
+/* An empty range where the pool of that many entries ends now. */
+RMI_FN rmi_range rmi_step_range(size_t at)
+{
+    rmi_range range;
+    range.at = (uint32_t)at;
+    range.n = 0;
+    return range;
+}
+
+RMI_FN uint64_t rmi_step_round(const rmi_step *s, uint64_t bytes) { return rmi_round_up(bytes, s->granule); }
+
+/* How long a copy of so many bytes lasts; 0 without a link. */
+RMI_FN uint64_t rmi_step_copy_ns(const rmi_step *s, uint64_t bytes, int to_host)
+{
+    const rmi_link *link = &s->graph->link;
+    if (!s->moves) return 0;
+    return rmi_add(link->latency, rmi_mul_div_up(bytes, 1000000000u, to_host ? link->d2h : link->h2d));
+}
+
+/* --- buffers */
+
+/* The buffer of a tensor's value: its root's, for views. */
+RMI_FN uint32_t rmi_step_value(const rmi_step *s, uint32_t tensor)
+{
+    return s->buffer_of[s->graph->tensors[tensor].root];
+}
+RMI_FN uint32_t rmi_step_gradient(const rmi_step *s, uint32_t tensor)
+{
+    return s->buffer_of[rmi_low_buf(s->graph, RMI_BUF_GRAD, tensor)];
+}
+
+/* Has the param a view? Then its bytes stay where the view looks for them. */
+RMI_FN int rmi_step_is_viewed(const rm_graph *g, uint32_t tensor)
+{
+    uint32_t i;
+    for (i = 0; i < g->n_ops; i++)
+        if (g->ops[i].view != RMI_NONE && g->tensors[g->ops[i].view].root == tensor) return 1;
+    return 0;
+}
+
+/* What kind of buffer >>lower's number is. 0: it takes no bytes that come or go: the caller's, empty, or always on the device. */
+RMI_FN int rmi_step_tracked(const rmi_step *s, uint32_t number, uint8_t *kind)
+{
+    const rm_graph *g = s->graph;
+    const rmi_tensor *t;
+    uint32_t id, f;
+    rmi_buf_kind of = rmi_low_kind(g, number, &id);
+    if (of == RMI_BUF_SAVED) {
+        *kind = RMI_STEP_SAVED;
+        for (f = 0; f < g->ops[id].n_forms && g->ops[id].has_bwd && rmi_low_has_backward(s->kind); f++)
+            if (rmi_low_reads_saved(&g->ops[id], &g->ops[id].forms[f])) return 1;
+        return 0;
+    }
+    if (of > RMI_BUF_STATE || rmi_low_external(g, number) || !rmi_low_bytes(g, number)) return 0;
+    t = &g->tensors[id];
+    if (of == RMI_BUF_VALUE) {
+        *kind = t->kind == RMI_ACT ? RMI_STEP_VALUE : t->kind == RMI_INPUT ? RMI_STEP_INPUT : RMI_STEP_WEIGHT;
+        if (t->root != id || t->kind == RMI_CONST || rmi_low_unread(g, id)) return 0;
+        return t->kind != RMI_PARAM || (s->moves && !t->stays && !rmi_step_is_viewed(g, id));
+    }
+    *kind = of == RMI_BUF_GRAD ? RMI_STEP_GRADIENT : RMI_STEP_STATE;
+    if (of == RMI_BUF_STATE) return t->kind == RMI_PARAM && s->moves && !t->stays;
+    return rmi_low_has_backward(s->kind) && !(t->kind == RMI_PARAM && rmi_low_grads_resident(s->kind));
+}
+
+/* Bytes that >>lower's buffer has on the device all the time if it is not tracked. */
+RMI_FN uint64_t rmi_step_resident(const rmi_step *s, uint32_t number)
+{
+    const rm_graph *g = s->graph;
+    uint32_t id;
+    rmi_buf_kind of = rmi_low_kind(g, number, &id);
+    int home = 0;
+    if (of == RMI_BUF_VALUE) home = g->tensors[id].kind != RMI_ACT && !rmi_low_unread(g, id);
+    if (of == RMI_BUF_STATE) home = g->tensors[id].kind == RMI_PARAM;
+    if (of == RMI_BUF_GRAD)
+        home = g->tensors[id].kind == RMI_PARAM && g->tensors[id].consumers.n && rmi_low_grads_resident(s->kind);
+    return home && !rmi_low_external(g, number) ? rmi_step_round(s, rmi_low_bytes(g, number)) : 0;
+}
+
+/* Fills a tracked buffer's row. */
+RMI_FN void rmi_step_describe(const rmi_step *s, uint32_t number, rmi_step_buffer *b)
+{
+    const rm_graph *g = s->graph;
+    uint32_t id, f;
+    rmi_buf_kind of = rmi_low_kind(g, number, &id);
+    uint64_t bytes = rmi_low_bytes(g, number);
+    for (f = 0; of == RMI_BUF_SAVED && f < g->ops[id].n_forms; f++) bytes = rmi_max(bytes, g->ops[id].forms[f].saved);
+    b->bytes = bytes;
+    b->room = rmi_step_round(s, bytes);
+    b->out_ns = rmi_step_copy_ns(s, bytes, 1);
+    b->in_ns = rmi_step_copy_ns(s, bytes, 0);
+    b->number = number;
+    b->maker = of == RMI_BUF_SAVED ? id : of == RMI_BUF_VALUE ? g->tensors[id].maker : RMI_NONE;
+    b->param = RMI_NONE;
+    b->at_end =
+        (of == RMI_BUF_GRAD && rmi_low_grad_stays(g, s->kind, id)) || (of == RMI_BUF_VALUE && g->tensors[id].is_output);
+    b->may_move = s->moves && !rmi_low_stays(g, number) && b->kind != RMI_STEP_GRADIENT;
+}
+
+RMI_FN rm_result rmi_step_make_buffers(rmi_step *s)
+{
+    const rm_graph *g = s->graph;
+    uint32_t number, all = rmi_low_buffers(g), i;
+    uint8_t kind;
+    s->buffer_of = RMI_RAW(s->mem, uint32_t, all);
+    if (!s->buffer_of) return RM_ERROR_MEMORY;
+    for (number = 0; number < all; number++)
+        s->buffer_of[number] = rmi_step_tracked(s, number, &kind) ? s->n_buffers++ : RMI_NONE;
+    s->buffers = RMI_NEW(s->mem, rmi_step_buffer, s->n_buffers);
+    if (!s->buffers) return RM_ERROR_MEMORY;
+    for (number = 0; number < all; number++) {
+        if (s->buffer_of[number] == RMI_NONE) {
+            s->resident += rmi_step_resident(s, number);
+            continue;
+        }
+        rmi_step_tracked(s, number, &s->buffers[s->buffer_of[number]].kind);
+        rmi_step_describe(s, number, &s->buffers[s->buffer_of[number]]);
+    }
+    for (i = 0; i < g->n_tensors; i++) { /* an output may be a view: then its root is wanted, and so are names of outputs */
+        uint32_t root = rmi_step_value(s, i);
+        if (g->tensors[i].is_output && root != RMI_NONE) s->buffers[root].at_end = 1;
+    }
+    s->inputs = RMI_NEW(s->mem, uint32_t, s->n_buffers);
+    s->ends = RMI_NEW(s->mem, uint32_t, s->n_buffers);
+    if (!s->inputs || !s->ends) return RM_ERROR_MEMORY;
+    for (i = 0; i < s->n_buffers; i++) {
+        s->buffers[i].may_move &= (uint8_t)!s->buffers[i].at_end;
+        if (s->buffers[i].kind == RMI_STEP_INPUT) s->inputs[s->n_inputs++] = i;
+        if (s->buffers[i].at_end) s->ends[s->n_ends++] = i;
+    }
+    return RM_OK;
+}
+
+/* --- modes: what an op's backward reads, and the bits that its forwards give */
+
+/* A mode is named by the first form f of those that read the same, and the first form `bits` of those that give the same bits. */
+RMI_FN int rmi_step_is_mode(const rmi_op *op, uint32_t f, uint32_t bits)
+{
+    uint32_t i;
+    for (i = 0; i < f; i++)
+        if (rmi_low_same_mode(op, &op->forms[i], &op->forms[f])) return 0;
+    for (i = 0; i < bits; i++)
+        if (!strcmp(op->forms[i].bits, op->forms[bits].bits)) return 0;
+    if (op->has_bwd && rmi_low_reads_saved(op, &op->forms[f])) return !strcmp(op->forms[f].bits, op->forms[bits].bits);
+    return op->has_bwd || !f;
+}
+
+#define RMI_STEP_MODES 255u /* of an op; further ones are not looked at */
+
+/* The next mode of op after that of forms *f, *bits (both RMI_NONE: the first). 0: there is none. */
+RMI_FN int rmi_step_next_mode(const rmi_op *op, uint32_t *f, uint32_t *bits)
+{
+    uint32_t i = *f == RMI_NONE ? 0 : *f * op->n_forms + *bits + 1;
+    for (; i < op->n_forms * op->n_forms; i++) {
+        *f = i / op->n_forms;
+        *bits = i % op->n_forms;
+        if (rmi_step_is_mode(op, *f, *bits)) return 1;
+    }
+    return 0;
+}
+
+/* The mode that a form stands for, its forwards being in form `forward`. */
+RMI_FN uint32_t rmi_step_mode_of(const rmi_op *op, uint32_t form, uint32_t forward)
+{
+    uint32_t f = RMI_NONE, bits = RMI_NONE, mode;
+    for (mode = 0; mode < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); mode++)
+        if (rmi_low_same_mode(op, &op->forms[f], &op->forms[form]) &&
+            !strcmp(op->forms[bits].bits, op->forms[forward].bits))
+            return mode;
+    return 0;
+}
+
+/* --- what tasks touch */
+
+RMI_FN rmi_step_access *rmi_step_new_access(rmi_step *s)
+{
+    rmi_step_access *a = RMI_STEP_PUSH(s, accesses, rmi_step_access);
+    if (!a) return NULL;
+    memset(a, 0, sizeof *a);
+    a->saved = a->output_gradient = RMI_NONE;
+    a->reads = a->makes = rmi_step_range(s->n_pool);
+    return a;
+}
+
+/* One way more at the end of the pool; the range stays sorted by time, then workspace. */
+RMI_FN rm_result rmi_step_put_way(rmi_step *s, rmi_range *range, rmi_step_way way)
+{
+    rmi_step_way *last = RMI_STEP_PUSH(s, ways, rmi_step_way);
+    uint32_t i;
+    if (!last) return RM_ERROR_MEMORY;
+    way.workspace = rmi_step_round(s, way.workspace);
+    for (i = range->at + range->n; i > range->at; i--) {
+        const rmi_step_way *before = &s->ways[i - 1];
+        if (before->ns < way.ns || (before->ns == way.ns && before->workspace <= way.workspace)) break;
+        s->ways[i] = *before;
+    }
+    s->ways[i] = way;
+    range->n++;
+    return RM_OK;
+}
+
+/* The one way of a run, whatever it saves and whether it has run before. */
+RMI_FN rm_result rmi_step_only_way(rmi_step *s, rmi_step_access *a, uint32_t form, uint64_t ns, uint64_t workspace)
+{
+    rmi_step_way way;
+    uint32_t k;
+    way.form = form;
+    way.inplace = RMI_NONE;
+    way.ns = ns;
+    way.workspace = workspace;
+    a->ways[0][0] = rmi_step_range(s->n_ways);
+    RMI_TRY(rmi_step_put_way(s, &a->ways[0][0], way));
+    for (k = 1; k < 4; k++) a->ways[k / 2][k % 2] = a->ways[0][0];
+    a->least_ns = a->may_be_free ? 0 : ns;
+    return RM_OK;
+}
+
+/* An access of a task that is not there in this mode: nothing runs. */
+RMI_FN rm_result rmi_step_no_access(rmi_step *s, uint32_t form)
+{
+    rmi_step_access *a = rmi_step_new_access(s);
+    if (!a) return RM_ERROR_MEMORY;
+    a->absent = 1;
+    return rmi_step_only_way(s, a, form, 0, 0);
+}
+
+/* May new bytes lie over the tensor that op reads last? It must start where its buffer does, be large enough, and be read under one
+   name only. The buffer, or RMI_NONE. reads: what the run reads. */
+RMI_FN uint32_t rmi_step_over_tensor(const rmi_step *s, const rmi_list *reads, uint32_t tensor, uint64_t bytes)
+{
+    const rm_graph *g = s->graph;
+    uint32_t i, t;
+    if (tensor == RMI_NONE || g->tensors[tensor].kind != RMI_ACT || bytes > g->tensors[tensor].bytes || !bytes)
+        return RMI_NONE;
+    for (t = tensor; g->tensors[t].root != t; t = g->ops[g->tensors[t].maker].view)
+        if (g->ops[g->tensors[t].maker].view_offset) return RMI_NONE;
+    for (i = 0; i < reads->n; i++)
+        if (reads->at[i] != tensor && g->tensors[reads->at[i]].root == g->tensors[tensor].root) return RMI_NONE;
+    return rmi_step_value(s, tensor);
+}
+
+/* The way that a forward takes in this form. */
+RMI_FN rmi_step_way rmi_step_forward_way(const rmi_step *s, const rmi_op *op, uint32_t form, int again)
+{
+    const rmi_form *f = &op->forms[form];
+    rmi_step_way way;
+    way.form = form;
+    way.ns = again ? f->again : f->fwd;
+    way.workspace = f->fwd_ws;
+    way.inplace = rmi_step_over_tensor(s, &op->in, f->inplace, s->graph->tensors[op->out.at[0]].bytes);
+    return way;
+}
+
+/* Notes the least time that a run of the access can take. */
+RMI_FN void rmi_step_find_least(const rmi_step *s, rmi_step_access *a)
+{
+    uint32_t k;
+    a->least_ns = RMI_INF;
+    for (k = 0; k < 4; k++)
+        if (a->ways[k / 2][k % 2].n) a->least_ns = rmi_min(a->least_ns, s->ways[a->ways[k / 2][k % 2].at].ns);
+    if (a->may_be_free || a->least_ns == RMI_INF) a->least_ns = 0;
+}
+
+/* A forward in the mode of forms f and bits. A view runs as its alias, with nothing to do. */
+RMI_FN rm_result rmi_step_forward_access(rmi_step *s, uint32_t o, uint32_t f, uint32_t bits)
+{
+    const rmi_op *op = &s->graph->ops[o];
+    uint32_t i, saving, again;
+    rmi_step_access *a;
+    if (op->view != RMI_NONE) return rmi_step_no_access(s, f);
+    a = rmi_step_new_access(s);
+    if (!a) return RM_ERROR_MEMORY;
+    for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->in.at[i]), &a->reads));
+    a->makes = rmi_step_range(s->n_pool);
+    for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->out.at[i]), &a->makes));
+    a->first_is_output = rmi_step_value(s, op->out.at[0]) != RMI_NONE;
+    if (op->has_bwd && rmi_low_has_backward(s->kind) && rmi_low_reads_saved(op, &op->forms[f])) {
+        uint64_t bytes = op->forms[f].saved;
+        a->saved = s->buffer_of[rmi_low_buf(s->graph, RMI_BUF_SAVED, o)];
+        a->saved_bytes = bytes;
+        a->saved_room = rmi_step_round(s, bytes);
+        a->saved_out_ns = rmi_step_copy_ns(s, bytes, 1);
+        a->saved_in_ns = rmi_step_copy_ns(s, bytes, 0);
+    }
+    for (saving = 0; saving < 2; saving++)
+        for (again = 0; again < 2; again++) {
+            if (op->n_forms == 1 && (saving || (again && op->forms[0].again == op->forms[0].fwd))) { /* one way serves for all */
+                a->ways[saving][again] = a->ways[0][saving ? again : 0];
+                continue;
+            }
+            a->ways[saving][again] = rmi_step_range(s->n_ways);
+            for (i = 0; i < op->n_forms; i++)
+                if (saving ? i == f : !strcmp(op->forms[i].bits, op->forms[bits].bits))
+                    RMI_TRY(rmi_step_put_way(s, &a->ways[saving][again], rmi_step_forward_way(s, op, i, (int)again)));
+        }
+    rmi_step_find_least(s, a);
+    return RM_OK;
+}
+
+/* Does the op read t more than once? Then it contributes to the gradient of t more than once as well (x + x gives 2
+   dout), and what it reads must outlive the first of these writes. */
+RMI_FN int rmi_step_repeated(const rmi_op *op, uint32_t t)
+{
+    uint32_t i, n = 0;
+    for (i = 0; i < op->in.n; i++) n += op->in.at[i] == t;
+    return n > 1;
+}
+
+/* How the gradient of tensor t comes to be in a backward of op in form f, part p. */
+RMI_FN rm_result rmi_step_put_target(rmi_step *s, uint32_t o, const rmi_form *f, const rmi_part *p, uint32_t t)
+{
+    const rm_graph *g = s->graph;
+    const rmi_op *op = &g->ops[o];
+    uint64_t bytes = g->tensors[t].grad_bytes, output_bytes = g->tensors[op->out.at[0]].grad_bytes;
+    rmi_step_target *target = RMI_STEP_PUSH(s, targets, rmi_step_target);
+    uint32_t k, buffer;
+    if (!target) return RM_ERROR_MEMORY;
+    memset(target, 0, sizeof *target);
+    target->buffer = rmi_step_gradient(s, t);
+    target->over = rmi_step_range(s->n_pool);
+    if (rmi_step_repeated(op, t)) return RM_OK; /* written twice: what it reads outlives the first */
+    target->share = rmi_list_has(&op->share, t) && bytes == output_bytes;
+    target->rename = target->share || (op->view == t && bytes == output_bytes);
+    for (k = 0; k < f->n_overs && !(f->flags & RM_ZERO_GRADS); k++) { /* what arrives zeroed cannot hold what is read */
+        const rmi_over *over = &f->overs[k];
+        if (over->grad_of != t) continue;
+        buffer = RMI_NONE;
+        if (over->what == RMI_OVER_DOUT && bytes <= output_bytes) buffer = rmi_step_gradient(s, op->out.at[0]);
+        if (over->what == RMI_OVER_SAVED && bytes <= f->saved) buffer = s->buffer_of[rmi_low_buf(g, RMI_BUF_SAVED, o)];
+        if (over->what == RMI_OVER_TENSOR) buffer = rmi_step_over_tensor(s, &p->needs, over->tensor, bytes);
+        RMI_TRY(rmi_step_put(s, buffer, &target->over));
+    }
+    return RM_OK;
+}
+
+/* Part `part` of the backward of op o in the mode of form f. */
+RMI_FN rm_result rmi_step_backward_access(rmi_step *s, uint32_t o, uint32_t part, uint32_t f)
+{
+    const rm_graph *g = s->graph;
+    const rmi_op *op = &g->ops[o];
+    const rmi_form *form = &op->forms[f];
+    const rmi_part *p = &form->parts[part];
+    rmi_step_access *a = rmi_step_new_access(s);
+    rmi_step_way way;
+    uint32_t i, again;
+    if (!a) return RM_ERROR_MEMORY;
+    a->output_gradient = g->tensors[op->out.at[0]].consumers.n ? rmi_step_gradient(s, op->out.at[0]) : RMI_NONE;
+    for (i = 0; i < p->needs.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, p->needs.at[i]), &a->reads));
+    if (p->needs_saved && form->saved)
+        RMI_TRY(rmi_step_put(s, s->buffer_of[rmi_low_buf(g, RMI_BUF_SAVED, o)], &a->reads));
+    for (i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_gradient(s, op->grad_out.at[i]), &a->reads));
+    a->makes = rmi_step_range(s->n_targets);
+    a->may_be_free = 1;
+    for (i = 0; i < op->grad_in.n; i++) {
+        uint32_t t = op->grad_in.at[i];
+        if (!rmi_list_has(&p->grads, t)) continue;
+        a->gradients++;
+        if (rmi_step_repeated(op, t) || (!rmi_list_has(&op->share, t) && op->view != t)) a->may_be_free = 0;
+        if (rmi_step_gradient(s, t) == RMI_NONE) continue;
+        RMI_TRY(rmi_step_put_target(s, o, form, p, t));
+        a->makes.n++;
+    }
+    way.inplace = RMI_NONE;
+    a->ways[0][0] = rmi_step_range(s->n_ways);
+    for (i = 0; i < op->n_forms; i++) {
+        if (!rmi_low_same_mode(op, form, &op->forms[i])) continue;
+        way.form = i;
+        way.ns = op->forms[i].parts[part].bwd;
+        way.workspace = op->forms[i].parts[part].bwd_ws;
+        RMI_TRY(rmi_step_put_way(s, &a->ways[0][0], way));
+    }
+    for (again = 1; again < 4; again++) a->ways[again / 2][again % 2] = a->ways[0][0];
+    rmi_step_find_least(s, a);
+    return RM_OK;
+}
+
+/* An update on the device, a reduction or a barrier. */
+RMI_FN rm_result rmi_step_other_access(rmi_step *s, rmi_run r, rmi_access *low)
+{
+    rmi_step_access *a = rmi_step_new_access(s);
+    uint32_t i;
+    if (!a) return RM_ERROR_MEMORY;
+    rmi_low_access(s->graph, r, 0, low);
+    for (i = 0; i < low->n_reads; i++) RMI_TRY(rmi_step_put(s, s->buffer_of[low->reads[i]], &a->reads));
+    return rmi_step_only_way(s, a, 0, r.way == RMI_REDUCE || r.way == RMI_OPT_HOST ? 0 : rmi_low_ns(s->graph, r, 0, 0),
+                             low->ws_bytes);
+}
+
+/* --- tasks */
+
+RMI_FN rmi_step_task *rmi_step_new_task(rmi_step *s, rmi_way way, uint32_t id, uint32_t part)
+{
+    rmi_step_task *task = &s->tasks[s->n_tasks++];
+    task->way = (uint8_t)way;
+    task->part = (uint8_t)part;
+    task->id = id;
+    task->param = RMI_NONE;
+    task->access = (uint32_t)s->n_accesses;
+    task->once = way != RMI_FWD || s->graph->ops[id].pinned;
+    task->must = way != RMI_FWD;
+    return task;
+}
+
+/* The forward of op o in all its modes. What takes no bytes of its own is made once and stays. */
+RMI_FN rm_result rmi_step_forward_task(rmi_step *s, uint32_t o)
+{
+    const rmi_op *op = &s->graph->ops[o];
+    rmi_step_task *task = rmi_step_new_task(s, RMI_FWD, o, 0);
+    uint32_t f = RMI_NONE, bits = RMI_NONE, n, i;
+    task->must = op->mutates.n || (op->flags & RM_ONCE);
+    for (i = 0; i < op->out.n; i++) task->must |= rmi_step_value(s, op->out.at[i]) == RMI_NONE;
+    for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); n++)
+        RMI_TRY(rmi_step_forward_access(s, o, f, bits));
+    s->n_modes[o] = (uint8_t)n;
+    return RM_OK;
+}
+
+/* The backward of op o, a task a part. Where forms differ in parts, a task stands for the p-th one of each, of some for none. */
+RMI_FN rm_result rmi_step_backward_tasks(rmi_step *s, uint32_t o)
+{
+    const rmi_op *op = &s->graph->ops[o];
+    uint32_t p, f, bits, n, any;
+    for (p = 0; p < rmi_low_parts(op); p++) {
+        for (any = 0; any < op->n_forms && !rmi_low_has_part(op, any, p);) any++;
+        if (any == op->n_forms) continue;
+        rmi_step_new_task(s, RMI_BWD, o, p);
+        if (!s->n_backward[o]++) s->backward[o] = s->n_tasks - 1;
+        f = bits = RMI_NONE;
+        for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); n++) {
+            if (rmi_low_has_part(op, f, p)) {
+                RMI_TRY(rmi_step_backward_access(s, o, p, f));
+                continue;
+            }
+            RMI_TRY(rmi_step_no_access(s, f));
+        }
+    }
+    return RM_OK;
+}
+
+RMI_INLINE const rmi_step_access *rmi_step_access_of(const rmi_step *s, uint32_t task, const uint8_t *mode)
+{
+    const rmi_step_task *t = &s->tasks[task];
+    return &s->accesses[t->access + (t->way <= RMI_BWD ? mode[t->id] : 0u)];
+}
+
+/* The mode of op o that takes least time if every run takes its fastest way. */
+RMI_FN void rmi_step_find_fastest(rmi_step *s, uint32_t o)
+{
+    uint64_t least = RMI_INF, ns;
+    uint32_t mode, p;
+    for (mode = 0; mode < s->n_modes[o]; mode++) {
+        const rmi_step_access *a = &s->accesses[s->tasks[o].access + mode];
+        ns = s->ways[a->ways[a->saved != RMI_NONE][0].at].ns;
+        for (p = 0; p < s->n_backward[o]; p++) {
+            a = &s->accesses[s->tasks[s->backward[o] + p].access + mode];
+            ns += s->ways[a->ways[0][0].at].ns;
+        }
+        if (ns >= least) continue;
+        least = ns;
+        s->fastest_mode[o] = (uint8_t)mode;
+    }
+}
+
+/* --- params: weights, their gradients and states as one decision */
+
+/* The homes that param row q may have. */
+RMI_FN uint8_t rmi_step_homes(const rmi_step *s, const rmi_step_param *q)
+{
+    const rmi_tensor *t = &s->graph->tensors[q->tensor];
+    int updated = q->update != RMI_NONE;
+    uint32_t homes = 0;
+    if (!updated || t->opt != RMI_INF) {
+        homes = 1u << RMI_HOME_DEVICE;
+        if (q->state != RMI_NONE) homes |= 1u << RMI_HOME_STATE_AWAY;
+        if (q->weight != RMI_NONE && (q->state != RMI_NONE || !t->state_bytes)) homes |= 1u << RMI_HOME_AWAY;
+    }
+    if (updated && t->opt_host != RMI_INF && q->weight != RMI_NONE && (q->state != RMI_NONE || !t->state_bytes) &&
+        q->gradient != RMI_NONE)
+        homes |= 1u << RMI_HOME_HOST_UPDATE;
+    return (uint8_t)homes;
+}
+
+RMI_FN rm_result rmi_step_make_params(rmi_step *s)
+{
+    const rm_graph *g = s->graph;
+    uint32_t i, k, n = 0, *row = RMI_RAW(s->mem, uint32_t, g->n_tensors);
+    for (i = 0; i < g->n_tensors; i++) n += g->tensors[i].kind == RMI_PARAM;
+    s->params = RMI_NEW(s->mem, rmi_step_param, n);
+    s->updates = RMI_RAW(s->mem, uint32_t, n);
+    if (!row || !s->params || !s->updates) return RM_ERROR_MEMORY;
+    for (i = 0; i < g->n_tensors; i++) {
+        rmi_step_param *q = &s->params[s->n_params];
+        uint32_t own[3];
+        if (g->tensors[i].kind != RMI_PARAM) continue;
+        row[i] = s->n_params++;
+        q->tensor = i;
+        q->update = q->reduction = RMI_NONE;
+        q->weight = own[0] = s->buffer_of[i];
+        q->gradient = own[1] = rmi_step_gradient(s, i);
+        q->state = own[2] = s->buffer_of[rmi_low_buf(g, RMI_BUF_STATE, i)];
+        q->host_update_ns = g->tensors[i].opt_host;
+        q->state_bytes = g->tensors[i].state_bytes;
+        for (k = 0; k < 3; k++)
+            if (own[k] != RMI_NONE) s->buffers[own[k]].param = row[i];
+    }
+    for (i = g->n_ops; i < s->n_tasks; i++) {
+        rmi_step_task *task = &s->tasks[i];
+        if (task->way < RMI_OPT || task->way > RMI_REDUCE) continue;
+        task->param = row[task->id];
+        if (task->way == RMI_REDUCE) s->params[task->param].reduction = i;
+        else s->params[task->param].update = i;
+    }
+    for (i = 0; i < s->n_params; i++) {
+        s->params[i].allowed = rmi_step_homes(s, &s->params[i]);
+        s->unfit |= !s->params[i].allowed;
+        if (s->params[i].update != RMI_NONE) s->updates[s->n_updates++] = i;
+    }
+    return RM_OK;
+}
+
+/* --- order */
+
+/* May part `part` of the op's backward contribute to the gradient of tensor t, in some form? */
+RMI_FN int rmi_step_gives(const rmi_op *op, uint32_t part, uint32_t t)
+{
+    uint32_t f;
+    for (f = 0; f < op->n_forms; f++)
+        if (part < op->forms[f].n_parts && rmi_list_has(&op->forms[f].parts[part].grads, t)) return 1;
+    return 0;
+}
+
+/* The task comes after the contributions to the gradient of tensor t of its consumers from number k on; where the order of
+   contributions is fixed after the first of these consumers, who comes after the others. */
+RMI_FN rm_result rmi_step_after_consumers(rmi_step *s, uint32_t task, uint32_t t, uint32_t k)
+{
+    const rm_graph *g = s->graph;
+    const rmi_list *consumers = &g->tensors[t].consumers;
+    rmi_range *after = &s->tasks[task].after;
+    uint32_t p, had = after->n;
+    for (; k < consumers->n && (g->any_order || after->n == had); k++)
+        for (p = 0; p < s->n_backward[consumers->at[k]]; p++) {
+            uint32_t other = s->backward[consumers->at[k]] + p;
+            if (other != task && rmi_step_gives(&g->ops[consumers->at[k]], s->tasks[other].part, t))
+                RMI_TRY(rmi_step_append(s, other, after));
+        }
+    return RM_OK;
+}
+
+/* A backward comes after the contributions to its outputs' gradients, and to its inputs' in their order if that is fixed. */
+RMI_FN rm_result rmi_step_after_backwards(rmi_step *s, uint32_t task)
+{
+    const rm_graph *g = s->graph;
+    const rmi_step_task *b = &s->tasks[task];
+    const rmi_op *op = &g->ops[b->id];
+    uint32_t i;
+    for (i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_step_after_consumers(s, task, op->grad_out.at[i], 0));
+    for (i = 0; i < op->grad_in.n && !g->any_order; i++) {
+        const rmi_list *consumers = &g->tensors[op->grad_in.at[i]].consumers;
+        if (rmi_step_gives(op, b->part, op->grad_in.at[i])) /* the first consumer behind this op */
+            RMI_TRY(rmi_step_after_consumers(s, task, op->grad_in.at[i],
+                                             rmi_lower_bound_u32(consumers->at, consumers->n, b->id + 1)));
+    }
+    return RM_OK;
+}
+
+/* What the order of task reading tensor t follows from and bytes do not show: after the makers of what takes no bytes and the
+   mutations of consts that come first, or (`until`) before those that come later and before updates. update: by tensor. */
+RMI_FN rm_result rmi_step_order_read(rmi_step *s, uint32_t task, uint32_t t, const uint32_t *update, int until)
+{
+    const rmi_tensor *root = &s->graph->tensors[s->graph->tensors[t].root]; /* a view of a const has that one's versions */
+    rmi_step_task *k = &s->tasks[task];
+    rmi_range *range = until ? &k->until : &k->after;
+    uint32_t i;
+    if (until && update[s->graph->tensors[t].root] != RMI_NONE)
+        RMI_TRY(rmi_step_put(s, update[s->graph->tensors[t].root], range));
+    if (!until && root->kind == RMI_ACT && rmi_step_value(s, t) == RMI_NONE &&
+        !(k->way == RMI_FWD && k->id == root->maker))
+        RMI_TRY(rmi_step_append(s, root->maker, range));
+    for (i = 0; i < root->mutators.n && k->way == RMI_FWD; i++)
+        if (until ? root->mutators.at[i] > k->id : root->mutators.at[i] < k->id)
+            RMI_TRY(rmi_step_append(s, root->mutators.at[i], range));
+    return RM_OK;
+}
+
+/* The same for all that a forward or backward may read, in any mode. */
+RMI_FN rm_result rmi_step_order_reads(rmi_step *s, uint32_t task, const uint32_t *update, int until)
+{
+    const rmi_step_task *t = &s->tasks[task];
+    const rmi_op *op = &s->graph->ops[t->id];
+    uint32_t i, f;
+    if (until) s->tasks[task].until = rmi_step_range(s->n_pool);
+    if (op->view != RMI_NONE && t->way == RMI_FWD) return RM_OK;
+    for (i = 0; i < op->in.n && t->way == RMI_FWD; i++)
+        RMI_TRY(rmi_step_order_read(s, task, op->in.at[i], update, until));
+    for (i = 0; i < op->mutates.n && t->way == RMI_FWD; i++)
+        if (!rmi_list_has(&op->in, op->mutates.at[i]))
+            RMI_TRY(rmi_step_order_read(s, task, op->mutates.at[i], update, until));
+    for (f = 0; f < op->n_forms && t->way == RMI_BWD; f++) {
+        const rmi_list *needs;
+        if (t->part >= op->forms[f].n_parts) continue;
+        needs = &op->forms[f].parts[t->part].needs;
+        for (i = 0; i < needs->n; i++) RMI_TRY(rmi_step_order_read(s, task, needs->at[i], update, until));
+    }
+    return RM_OK;
+}
+
+/* A reduction, update or barrier comes after all that stands before it in the list of everything once and that touches its
+   gradient. */
+RMI_FN rm_result rmi_step_order_others(rmi_step *s, rmi_arena *scratch)
+{
+    const rm_graph *g = s->graph;
+    uint32_t i, k, p, n_barriers = 0, *at = RMI_NEW(scratch, uint32_t, s->n_tasks);
+    uint32_t *barriers = RMI_NEW(scratch, uint32_t, (size_t)g->n_barriers + 1);
+    uint32_t *latest = RMI_RAW(scratch, uint32_t, g->n_tensors); /* by tensor: its reduction or update so far */
+    if (!at || !barriers || !latest) return RM_ERROR_MEMORY;
+    memset(latest, 0xFF, g->n_tensors * sizeof *latest);
+    for (i = 0; i < s->n_once; i++) at[s->once[i]] = i;
+    for (i = s->n_forwards; i < s->n_once; i++) {
+        rmi_step_task *t = &s->tasks[s->once[i]];
+        const rmi_list *consumers = t->way == RMI_BARRIER ? NULL : &g->tensors[t->id].consumers;
+        if (t->way == RMI_BWD) continue;
+        t->after = rmi_step_range(s->n_pool);
+        for (k = s->n_forwards; k < i && !consumers; k++) RMI_TRY(rmi_step_append(s, s->once[k], &t->after));
+        for (k = 0; consumers && k < consumers->n; k++)
+            for (p = 0; p < s->n_backward[consumers->at[k]]; p++)
+                if (at[s->backward[consumers->at[k]] + p] < i)
+                    RMI_TRY(rmi_step_append(s, s->backward[consumers->at[k]] + p, &t->after));
+        for (k = 0; consumers && k < n_barriers; k++) RMI_TRY(rmi_step_append(s, barriers[k], &t->after));
+        if (consumers && latest[t->id] != RMI_NONE) RMI_TRY(rmi_step_append(s, latest[t->id], &t->after));
+        if (consumers) latest[t->id] = s->once[i];
+        else barriers[n_barriers++] = s->once[i];
+    }
+    return RM_OK;
+}
+
+/* All that tells in which order tasks may run, beside what they read. */
+RMI_FN rm_result rmi_step_make_order(rmi_step *s, rmi_arena *scratch)
+{
+    const rm_graph *g = s->graph;
+    uint32_t i, *update = RMI_RAW(scratch, uint32_t, g->n_tensors);
+    if (!update) return RM_ERROR_MEMORY;
+    memset(update, 0xFF, g->n_tensors * sizeof *update);
+    for (i = 0; i < s->n_params; i++) update[s->params[i].tensor] = s->params[i].update;
+    for (i = 0; i < s->n_tasks; i++) {
+        s->tasks[i].after = rmi_step_range(s->n_pool);
+        if (s->tasks[i].way > RMI_BWD) continue;
+        if (s->tasks[i].way == RMI_BWD) RMI_TRY(rmi_step_after_backwards(s, i));
+        RMI_TRY(rmi_step_order_reads(s, i, update, 0));
+        RMI_TRY(rmi_step_order_reads(s, i, update, 1));
+    }
+    return rmi_step_order_others(s, scratch);
+}
+
+/* Updates after the backward of op: of those params that it is the first to read. Earlier ops do not want the old
+   value. */
+RMI_FN uint32_t rmi_step_updates(const rm_graph *graph, uint32_t op, rmi_run *runs)
+{
+    const rmi_list *in = &graph->ops[op].in;
+    uint32_t i, k, n = 0;
+    for (i = 0; i < in->n; i++) {
+        uint32_t w = graph->tensors[in->at[i]].root;
+        if (!graph->tensors[w].updates || graph->tensors[w].reader != op) continue;
+        for (k = 0; k < i && graph->tensors[in->at[k]].root != w;) k++;
+        if (k == i) runs[n++] = rmi_low_run(graph->tensors[w].opt == RMI_INF ? RMI_OPT_HOST : RMI_OPT, w, 0, 0);
+    }
+    return n;
+}
+
+/* The backward of an op in the form of a run, each param's reduction as soon as its gradient is complete, its update as
+   soon as nobody reads it any more. */
+RMI_FN uint32_t rmi_step_backward_op(const rm_graph *graph, uint32_t step, rmi_run run, rmi_run *runs)
+{
+    const rmi_op *op = &graph->ops[run.id];
+    const rmi_form *form = &op->forms[run.form];
+    uint32_t k, n = 0;
+    for (; run.part < form->n_parts && op->has_bwd; run.part++) {
+        if (!rmi_low_part_wanted(op, &form->parts[run.part])) continue;
+        runs[n++] = run;
+        for (k = 0; k < op->grad_in.n && rmi_low_has_update(step); k++) {
+            uint32_t w = op->grad_in.at[k];
+            const rmi_tensor *tensor = &graph->tensors[w];
+            if (tensor->kind == RMI_PARAM && tensor->consumers.at[0] == run.id && tensor->reduce != RMI_INF &&
+                rmi_list_has(&form->parts[run.part].grads, w))
+                runs[n++] = rmi_low_run(RMI_REDUCE, w, 0, 0);
+        }
+    }
+    if (rmi_low_has_update(step) && !graph->n_barriers) n += rmi_step_updates(graph, run.id, runs + n);
+    return n;
+}
+
+/* Backward runs of ops [lo, hi) as declared, in reverse order. */
+RMI_FN uint32_t rmi_step_backward(const rm_graph *graph, uint32_t step, uint32_t lo, uint32_t hi, rmi_run *runs)
+{
+    uint32_t i, n = 0;
+    for (i = hi; i-- > lo;) n += rmi_step_backward_op(graph, step, rmi_low_run(RMI_BWD, i, 0, 0), runs + n);
+    return n;
+}
+
+/* What comes after the whole backward: barriers, and the updates that waited for them. */
+RMI_FN uint32_t rmi_step_tail(const rm_graph *graph, uint32_t step, rmi_run *runs)
+{
+    uint32_t i, n = 0;
+    if (!rmi_low_has_update(step) || !graph->n_barriers) return 0;
+    for (i = 0; i < graph->n_barriers; i++) runs[n++] = rmi_low_run(RMI_BARRIER, i, 0, 0);
+    for (i = graph->n_tensors; i-- > 0;)
+        if (graph->tensors[i].updates)
+            runs[n++] = rmi_low_run(graph->tensors[i].opt == RMI_INF ? RMI_OPT_HOST : RMI_OPT, i, 0, 0);
+    return n;
+}
+
+/* Everything once: forwards in order of declaration, backwards in reverse, reductions and updates as soon as they can be. */
+RMI_FN rm_result rmi_step_make_tasks(rmi_step *s, rmi_arena *scratch)
+{
+    const rm_graph *g = s->graph;
+    uint32_t i, n = 0, k, end, most = 3 * g->n_tensors + g->n_barriers + 8, *next;
+    rmi_run *runs;
+    rmi_access low;
+    for (i = 0; i < g->n_ops; i++) most += 1 + rmi_low_parts(&g->ops[i]);
+    s->tasks = RMI_NEW(s->mem, rmi_step_task, most);
+    s->once = RMI_NEW(s->mem, uint32_t, most);
+    runs = RMI_NEW(scratch, rmi_run, most);
+    next = RMI_NEW(scratch, uint32_t, g->n_ops);
+    if (!s->tasks || !s->once || !runs || !next) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_low_access_make(g, scratch, &low));
+    for (i = 0; i < g->n_ops; i++) {
+        RMI_TRY(rmi_step_forward_task(s, i));
+        if (g->ops[i].view == RMI_NONE) s->once[s->n_forwards++] = i;
+    }
+    s->n_once = s->n_forwards;
+    for (i = 0; i < g->n_ops && rmi_low_has_backward(s->kind); i++)
+        if (g->ops[i].has_bwd) RMI_TRY(rmi_step_backward_tasks(s, i));
+    if (rmi_low_has_backward(s->kind)) n = rmi_step_backward(g, s->kind, 0, g->n_ops, runs);
+    n += rmi_step_tail(g, s->kind, runs + n);
+    for (i = 0; i < n; i++) {
+        const rmi_op *op = &g->ops[runs[i].way == RMI_BWD ? runs[i].id : 0];
+        if (runs[i].way != RMI_BWD) {
+            s->once[s->n_once++] = s->n_tasks;
+            rmi_step_new_task(s, (rmi_way)runs[i].way, runs[i].id, 0);
+            RMI_TRY(rmi_step_other_access(s, runs[i], &low));
+            continue;
+        }
+        end = next[runs[i].id] + 1; /* with the first part all, if forms differ in parts */
+        for (k = 1; k < op->n_forms; k++)
+            if (!rmi_low_same_parts(&op->forms[0], &op->forms[k])) end = s->n_backward[runs[i].id];
+        for (; next[runs[i].id] < end; next[runs[i].id]++)
+            s->once[s->n_once++] = s->backward[runs[i].id] + next[runs[i].id];
+    }
+    return RM_OK;
+}
+
+/* --- equal ops */
+
+/* A hash of what decides about op o: its modes' times and bytes. */
+RMI_FN uint64_t rmi_step_signature(const rmi_step *s, uint32_t o)
+{
+    uint64_t hash = s->n_modes[o];
+    uint32_t mode, p, k;
+    for (mode = 0; mode < s->n_modes[o]; mode++)
+        for (p = 0; p <= s->n_backward[o]; p++) {
+            const rmi_step_access *a = &s->accesses[s->tasks[p ? s->backward[o] + p - 1 : o].access + mode];
+            hash = rmi_mix(hash ^ a->saved_room ^ ((uint64_t)a->reads.n << 40));
+            for (k = 0; k < a->reads.n; k++) hash = rmi_mix(hash ^ s->buffers[s->pool[a->reads.at + k]].room);
+            if (!a->absent) hash = rmi_mix(hash ^ s->ways[a->ways[0][0].at].ns);
+        }
+    return hash;
+}
+
+/* Which ops are equal. O(ops * classes of one hash). */
+RMI_FN rm_result rmi_step_make_classes(rmi_step *s, rmi_arena *scratch)
+{
+    uint32_t n = s->graph->n_ops, o, slots = 1, *slot;
+    uint64_t *hash = RMI_RAW(scratch, uint64_t, n);
+    while (slots < 2 * n) slots *= 2;
+    slot = RMI_NEW(scratch, uint32_t, slots);
+    if (!hash || !slot) return RM_ERROR_MEMORY;
+    for (o = 0; o < n; o++) {
+        size_t at = (size_t)(hash[o] = rmi_step_signature(s, o)) & (slots - 1);
+        while (slot[at] && hash[slot[at] - 1] != hash[o]) at = (at + 1) & (slots - 1);
+        if (!slot[at]) slot[at] = o + 1;
+        s->class_of[o] = slot[at] - 1;
+    }
+    return RM_OK;
+}
+
+/* The model of one kind of step. moves: copies to host memory are possible. Owned by mem. */
+RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *g, uint32_t kind, uint32_t granule, int moves,
+                               rmi_step *s)
+{
+    rmi_arena scratch = rmi_arena_make(&mem->hooks);
+    rmi_range none;
+    uint32_t o;
+    rm_result r;
+    memset(s, 0, sizeof *s);
+    s->graph = g;
+    s->mem = mem;
+    s->kind = kind;
+    s->granule = granule;
+    s->moves = moves && g->has_link;
+    s->backward = RMI_NEW(mem, uint32_t, g->n_ops);
+    s->n_backward = RMI_NEW(mem, uint8_t, g->n_ops);
+    s->n_modes = RMI_NEW(mem, uint8_t, g->n_ops);
+    s->fastest_mode = RMI_NEW(mem, uint8_t, g->n_ops);
+    s->class_of = RMI_NEW(mem, uint32_t, g->n_ops);
+    s->choosing = RMI_NEW(mem, uint32_t, g->n_ops);
+    if (!s->backward || !s->n_backward || !s->n_modes || !s->fastest_mode || !s->class_of || !s->choosing)
+        return RM_ERROR_MEMORY;
+    none = rmi_step_range(0);
+    r = rmi_step_append(s, RMI_NONE, &none); /* the pool is not NULL, though no op may read anything */
+    if (r == RM_OK) r = rmi_step_make_buffers(s);
+    if (r == RM_OK) r = rmi_step_make_tasks(s, &scratch);
+    if (r == RM_OK) r = rmi_step_make_params(s);
+    if (r == RM_OK) r = rmi_step_make_order(s, &scratch);
+    for (o = 0; o < g->n_ops && r == RM_OK; o++) {
+        rmi_step_find_fastest(s, o);
+        if (s->n_modes[o] > 1) s->choosing[s->n_choosing++] = o;
+    }
+    if (r == RM_OK) r = rmi_step_make_classes(s, &scratch);
+    rmi_arena_free(&scratch);
+    return r;
+}
+
+/* --- a list of runs for >>sequence. Views, of which tasks say nothing, become names of what they look at when they are read. */
+
+typedef struct rmi_step_runs {
+    rmi_run *runs;
+    size_t n, cap;
+    uint32_t *instance; /* by tensor that is its own root: how often it has come to be */
+    uint32_t *alias;    /* by view: 1 + the instance of its root that it is a name of */
+} rmi_step_runs;
+
+/* An empty list, of about so many runs. What one before it had serves again. */
+RMI_FN rm_result rmi_step_runs_begin(rmi_arena *mem, const rmi_step *s, size_t runs, rmi_step_runs *list)
+{
+    size_t n = s->graph->n_tensors;
+    if (!rmi_arena_grow(mem, (void **)&list->runs, &list->cap, runs, sizeof(rmi_run))) return RM_ERROR_MEMORY;
+    if (!list->instance) list->instance = RMI_NEW(mem, uint32_t, n);
+    if (!list->alias) list->alias = RMI_NEW(mem, uint32_t, n);
+    if (!list->instance || !list->alias) return RM_ERROR_MEMORY;
+    memset(list->instance, 0, n * sizeof(uint32_t));
+    memset(list->alias, 0, n * sizeof(uint32_t));
+    list->n = 0;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_step_say(rmi_arena *mem, rmi_step_runs *list, rmi_run run)
+{
+    if (!rmi_arena_grow(mem, (void **)&list->runs, &list->cap, list->n + 1, sizeof(rmi_run))) return RM_ERROR_MEMORY;
+    list->runs[list->n++] = run;
+    return RM_OK;
+}
+
+/* A new instance of >>lower's buffer: names of an older one are not names of it. */
+RMI_FN void rmi_step_new_instance(const rm_graph *g, rmi_step_runs *list, uint32_t number)
+{
+    uint32_t id;
+    if (rmi_low_kind(g, number, &id) == RMI_BUF_VALUE) list->instance[g->tensors[id].root]++;
+}
+
+/* Tensor t is read next: if it is a view it becomes a name of its root's newest instance, unless it is one. */
+RMI_FN rm_result rmi_step_name(rmi_arena *mem, const rm_graph *g, rmi_step_runs *list, uint32_t t)
+{
+    uint32_t root = g->tensors[t].root, view = t, next;
+    while (list->alias[t] != list->instance[root] + 1 && t != root) { /* the names that lead to t, the root's first */
+        for (view = t;
+             (next = g->ops[g->tensors[view].maker].view) != root && list->alias[next] != list->instance[root] + 1;)
+            view = next;
+        RMI_TRY(rmi_step_say(mem, list, rmi_low_run(RMI_FWD, g->tensors[view].maker, 0, 0)));
+        list->alias[view] = list->instance[root] + 1;
+    }
+    return RM_OK;
+}
+
+/* A run, after the names that it reads. */
+RMI_FN rm_result rmi_step_say_run(rmi_arena *mem, const rm_graph *g, rmi_step_runs *list, rmi_run run)
+{
+    uint32_t i;
+    if (run.way <= RMI_BWD) {
+        const rmi_op *op = &g->ops[run.id];
+        const rmi_list *reads = run.way == RMI_FWD ? &op->in : &op->forms[run.form].parts[run.part].needs;
+        for (i = 0; i < reads->n; i++) RMI_TRY(rmi_step_name(mem, g, list, reads->at[i]));
+        for (i = 0; i < op->out.n && run.way == RMI_FWD; i++) rmi_step_new_instance(g, list, op->out.at[i]);
+    }
+    return rmi_step_say(mem, list, run);
+}
+
+/* What the step hands on is named, too. */
+RMI_FN rm_result rmi_step_runs_end(rmi_arena *mem, const rm_graph *g, rmi_step_runs *list)
+{
+    uint32_t i;
+    for (i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i].is_output) RMI_TRY(rmi_step_name(mem, g, list, i));
+    return RM_OK;
+}
+
 /* =====================================================================================================================
    >>sequence - a list of runs with repeats -> lifetimes and statements; the language solvers speak
    A solver says in which order tasks run, a forward as often as it likes; everything else follows: an instance of a
@@ -4940,14 +5986,6 @@ RMI_FN rm_result rmi_seq_life(rmi_seq *q, uint32_t p)
     return rmi_seq_birth(q, access->saved, p, access->saved_bytes) ? RM_OK : RM_ERROR_MEMORY;
 }
 
-/* Does the step leave this gradient (complete) to whoever comes after it? */
-RMI_INLINE int rmi_seq_grad_stays(const rm_graph *graph, uint32_t step, uint32_t tensor)
-{
-    const rmi_tensor *info = &graph->tensors[tensor];
-    if (!info->consumers.n || info->kind == RMI_ACT || !rmi_low_has_backward(step)) return 0;
-    return !(info->updates && rmi_low_has_update(step));
-}
-
 /* The tables by buffer and op as they were before. */
 RMI_FN void rmi_seq_clean(rmi_seq *q)
 {
@@ -4966,7 +6004,7 @@ RMI_FN rm_result rmi_seq_ends(rmi_seq *q)
     for (i = 0; i < q->g->n_tensors && !q->partial; i++) {
         uint32_t buf = rmi_low_buf(q->g, RMI_BUF_GRAD, i);
         if (q->g->tensors[i].is_output) RMI_TRY(rmi_seq_use(q, 0, i, q->n));
-        if (!rmi_seq_grad_stays(q->g, q->step, i)) continue;
+        if (!rmi_low_grad_stays(q->g, q->step, i)) continue;
         RMI_TRY(rmi_seq_use(q, q->hst[buf] != RMI_NONE, buf, q->n)); /* what went out is at home there */
     }
     return RM_OK;
@@ -5097,15 +6135,6 @@ RMI_FN rm_result rmi_seq_join_fwd(rmi_seq *q, rmi_run run, uint32_t i, uint32_t 
     return from == RMI_NONE || q->inst[i].bytes > q->inst[from].bytes ? RM_OK : rmi_seq_take_over(q, i, from);
 }
 
-/* Does the op read t more than once? Then it contributes to the gradient of t more than once as well (x + x gives 2
-   dout), and what it reads must outlive the first of these writes. */
-RMI_FN int rmi_seq_repeated(const rmi_op *op, uint32_t t)
-{
-    uint32_t i, n = 0;
-    for (i = 0; i < op->in.n; i++) n += op->in.at[i] == t;
-    return n > 1;
-}
-
 /* A gradient's first contribution: another name of dout, dout's bytes, or bytes of what this backward reads last. */
 RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *q, rmi_run run, uint32_t i, uint32_t p, uint32_t *renamed)
 {
@@ -5113,7 +6142,7 @@ RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *q, rmi_run run, uint32_t i, uint32_t 
     const rmi_form *form = &op->forms[run.form];
     uint32_t t = q->inst[i].buf - q->g->n_tensors, dout_buf = rmi_low_buf(q->g, RMI_BUF_GRAD, op->out.at[0]), k, from;
     uint32_t dout = q->g->tensors[op->out.at[0]].consumers.n ? q->cur[dout_buf] : RMI_NONE;
-    if (!q->inst[i].bytes || rmi_seq_repeated(op, t)) return RM_OK;
+    if (!q->inst[i].bytes || rmi_step_repeated(op, t)) return RM_OK;
     if (dout != RMI_NONE && q->inst[dout].bytes == q->inst[i].bytes && !q->inst[dout].home) {
         int shares = rmi_list_has(&op->share, t), joins = shares && rmi_seq_can_share(q, i, dout, p);
         if (joins || ((shares || op->view == t) && rmi_seq_dying(q, dout_buf, p) != RMI_NONE)) {
@@ -6611,64 +7640,6 @@ RMI_FN uint32_t rmi_blk_forward(rmi_blk *b, const rmi_stage *stage, const uint8_
     return n;
 }
 
-/* Updates after the backward of op: of those params that it is the first to read. Earlier ops do not want the old
-   value. */
-RMI_FN uint32_t rmi_blk_updates(const rm_graph *graph, uint32_t op, rmi_run *runs)
-{
-    const rmi_list *in = &graph->ops[op].in;
-    uint32_t i, k, n = 0;
-    for (i = 0; i < in->n; i++) {
-        uint32_t w = graph->tensors[in->at[i]].root;
-        if (!graph->tensors[w].updates || graph->tensors[w].reader != op) continue;
-        for (k = 0; k < i && graph->tensors[in->at[k]].root != w;) k++;
-        if (k == i) runs[n++] = rmi_low_run(graph->tensors[w].opt == RMI_INF ? RMI_OPT_HOST : RMI_OPT, w, 0, 0);
-    }
-    return n;
-}
-
-/* The backward of op i in a mode, each param's reduction as soon as its gradient is complete, its update as soon as
-   nobody reads it any more. b: NULL, or who picks among the forms of the mode. */
-RMI_FN uint32_t rmi_blk_backward_op(const rmi_blk *b, const rm_graph *graph, uint32_t step, rmi_run run, int tight,
-                                    rmi_run *runs)
-{
-    const rmi_op *op = &graph->ops[run.id];
-    const rmi_form *form = &op->forms[run.form];
-    uint32_t k, n = 0;
-    for (; run.part < form->n_parts && op->has_bwd; run.part++) {
-        if (!rmi_low_part_wanted(op, &form->parts[run.part])) continue;
-        runs[n++] = b ? rmi_blk_pick(b, run, 0, tight) : run;
-        for (k = 0; k < op->grad_in.n && rmi_low_has_update(step); k++) {
-            uint32_t w = op->grad_in.at[k];
-            const rmi_tensor *tensor = &graph->tensors[w];
-            if (tensor->kind == RMI_PARAM && tensor->consumers.at[0] == run.id && tensor->reduce != RMI_INF &&
-                rmi_list_has(&form->parts[run.part].grads, w))
-                runs[n++] = rmi_low_run(RMI_REDUCE, w, 0, 0);
-        }
-    }
-    if (rmi_low_has_update(step) && !graph->n_barriers) n += rmi_blk_updates(graph, run.id, runs + n);
-    return n;
-}
-
-/* Backward runs of ops [lo, hi) as declared, in reverse order. */
-RMI_FN uint32_t rmi_blk_backward(const rm_graph *graph, uint32_t step, uint32_t lo, uint32_t hi, rmi_run *runs)
-{
-    uint32_t i, n = 0;
-    for (i = hi; i-- > lo;) n += rmi_blk_backward_op(NULL, graph, step, rmi_low_run(RMI_BWD, i, 0, 0), 0, runs + n);
-    return n;
-}
-
-/* What comes after the whole backward: barriers, and the updates that waited for them. */
-RMI_FN uint32_t rmi_blk_tail(const rm_graph *graph, uint32_t step, rmi_run *runs)
-{
-    uint32_t i, n = 0;
-    if (!rmi_low_has_update(step) || !graph->n_barriers) return 0;
-    for (i = 0; i < graph->n_barriers; i++) runs[n++] = rmi_low_run(RMI_BARRIER, i, 0, 0);
-    for (i = graph->n_tensors; i-- > 0;)
-        if (graph->tensors[i].updates)
-            runs[n++] = rmi_low_run(graph->tensors[i].opt == RMI_INF ? RMI_OPT_HOST : RMI_OPT, i, 0, 0);
-    return n;
-}
-
 /* --- what an option runs */
 
 RMI_FN void rmi_blk_put_keep(rmi_blk *b, uint32_t buf)
@@ -6743,8 +7714,8 @@ RMI_FN uint32_t rmi_blk_way(rmi_blk *b, const rmi_stage *stage, const uint8_t *k
                     n += rmi_blk_rerun(b, stage, kept, graph->tensors[tensor].maker, option, runs + n);
             }
         }
-        n += rmi_blk_backward_op(b, graph, b->step, rmi_low_run(RMI_BWD, i, mode, 0), kept[stage->hi - stage->lo],
-                                 runs + n);
+        for (k = n, n += rmi_step_backward_op(graph, b->step, rmi_low_run(RMI_BWD, i, mode, 0), runs + n); k < n; k++)
+            if (runs[k].way == RMI_BWD) runs[k] = rmi_blk_pick(b, runs[k], 0, kept[stage->hi - stage->lo]);
     }
     for (i = 0; i < b->now.n_keep; i++) b->now.wanted[b->now.keep[i]] = 0;
     return n;
@@ -6907,7 +7878,7 @@ RMI_FN void rmi_blk_enter_stage(rmi_blk *b, uint32_t i)
             if (b->begun[tensor]) there[n++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
             else if (rmi_list_has(&op->grad_in, tensor) &&
                      (graph->tensors[tensor].reader < stage->lo || graph->n_barriers ||
-                      rmi_seq_grad_stays(graph, b->step, tensor)))
+                      rmi_low_grad_stays(graph, b->step, tensor)))
                 b->now.grads[b->now.n_grads++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
         }
     }
@@ -8442,977 +9413,6 @@ RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_
     }
     RMI_TRY(rmi_plc_place(mem, ranked, n, align, capacity, 0, info));
     for (i = 0; i < n; i++) items[i].offset = ranked[i].offset;
-    return RM_OK;
-}
-
-/* =====================================================================================================================
-   >>step - one lowered model of a training step: tasks, ways to run them, buffers, homes, order
-   In: a sealed graph, a kind of step. Out: read-only tables, which >>cost, >>events and >>search look at instead of the graph.
-   A task is a forward, one part of a backward, an update, a reduction or a barrier. A buffer is what a task reads or writes and
-   what can come and go: a view counts as the buffer that it looks at, what is always on the device as bytes of `resident`. The
-   rules by which new bytes may lie over old ones (in place, over, shared, renamed) are decided here; they are those of >>sequence.
-   O(accesses * variants).
-   ================================================================================================================== */
-typedef struct rmi_range { /* of a pool: entries at ... at + n - 1 */
-    uint32_t at, n;
-} rmi_range;
-
-typedef enum rmi_step_kind {
-    RMI_STEP_VALUE,
-    RMI_STEP_INPUT,
-    RMI_STEP_GRADIENT,
-    RMI_STEP_SAVED,
-    RMI_STEP_WEIGHT,
-    RMI_STEP_STATE
-} rmi_step_kind;
-
-typedef struct rmi_step_buffer {
-    uint64_t bytes, room;   /* as declared; rounded up to the granule. Of what a forward saves the most: see its access */
-    uint64_t out_ns, in_ns; /* of a copy to host memory and back */
-    uint32_t number;        /* >>lower's */
-    uint32_t maker;         /* the forward that makes it, or RMI_NONE */
-    uint32_t param;         /* of a weight, its state and gradient: its row in the table of params; else RMI_NONE */
-    uint8_t kind;           /* rmi_step_kind */
-    uint8_t may_move;       /* copies to host memory are allowed */
-    uint8_t at_end;         /* wanted on the device when the step ends */
-} rmi_step_buffer;
-
-typedef struct rmi_step_way { /* one implementation of a run */
-    uint64_t ns, workspace;   /* workspace: bytes, rounded up */
-    uint32_t form;            /* of the op, for the program */
-    uint32_t inplace;         /* the buffer that output 0 may take over, or RMI_NONE */
-} rmi_step_way;
-
-typedef struct rmi_step_target { /* a gradient that a backward contributes to */
-    rmi_range over;              /* buffers that it may take over if they end there */
-    uint32_t buffer;
-    uint8_t share, rename;       /* it may be one more name of the output's gradient; it may take that over */
-} rmi_step_target;
-
-typedef struct rmi_step_access { /* what a task touches in one mode of its op */
-    rmi_range reads;             /* buffers, each once */
-    rmi_range makes;             /* of a forward: buffers; of a backward: targets */
-    rmi_range ways[2][2];        /* [saving][again], fastest first; saving: what it saves is read; again: it has run before */
-    uint64_t saved_bytes, saved_room, saved_out_ns, saved_in_ns;
-    uint64_t least_ns;           /* no run of it takes less */
-    uint32_t saved;              /* the buffer that a forward can leave for this mode's backward, or RMI_NONE */
-    uint32_t output_gradient;    /* of a backward: that of output 0, or RMI_NONE */
-    uint32_t gradients;          /* of a backward: how many it gives, buffers or not */
-    uint8_t may_be_free;         /* takes no time if all its gradients are other names of the output's */
-    uint8_t absent;              /* nothing runs: a view, or a part that this mode's backward does not have; its one way takes no time */
-    uint8_t first_is_output;     /* of a forward: the first buffer that it makes is output 0 */
-} rmi_step_access;
-
-typedef struct rmi_step_task {
-    rmi_range after;   /* tasks that must have run before it, beside those that make what it reads */
-    rmi_range
-        until; /* tasks that must not have run before it: they change what it reads. Of a forward only its first run, as far as
-                          these are forwards */
-    uint32_t id;       /* op, param (tensor) or barrier */
-    uint32_t param;    /* of an update or reduction: its row in the table of params; else RMI_NONE */
-    uint32_t access;   /* of mode 0; those of further modes follow */
-    uint8_t way, part; /* rmi_way */
-    uint8_t once;      /* never runs a second time */
-    uint8_t must;      /* runs even if nobody reads what it makes */
-} rmi_step_task;
-
-/* Where a weight and its optimizer state are at the step's edge, and where its update runs. */
-typedef enum rmi_step_home {
-    RMI_HOME_DEVICE,
-    RMI_HOME_STATE_AWAY,
-    RMI_HOME_AWAY,
-    RMI_HOME_HOST_UPDATE,
-    RMI_HOMES
-} rmi_step_home;
-
-typedef struct rmi_step_param {
-    uint64_t host_update_ns;
-    uint64_t state_bytes;             /* as the program counts them: not rounded */
-    uint32_t tensor;
-    uint32_t weight, state, gradient; /* buffers, or RMI_NONE */
-    uint32_t update, reduction;       /* tasks, or RMI_NONE */
-    uint8_t allowed;                  /* bits by rmi_step_home */
-} rmi_step_param;
-
-typedef struct rmi_step {
-    const rm_graph *graph;
-    rmi_arena *mem;
-    uint32_t kind, granule;   /* kind: RM_SINGLE ... */
-    int moves;                /* copies to host memory are possible */
-    int unfit;                /* an update runs in host memory only, and this step has no way to have it there: no schedule is right */
-    uint64_t resident;        /* bytes that are on the device all the time */
-    rmi_step_task *tasks;     /* forwards by op; then everything else */
-    rmi_step_buffer *buffers;
-    rmi_step_param *params;
-    rmi_step_access *accesses;
-    rmi_step_way *ways;
-    rmi_step_target *targets;
-    uint32_t *pool;
-    uint32_t n_tasks, n_buffers, n_params;
-    size_t n_accesses, cap_accesses, n_ways, cap_ways, n_targets, cap_targets, n_pool, cap_pool;
-    uint32_t *buffer_of;      /* by >>lower's number: ours, or RMI_NONE: takes no bytes that come or go */
-    uint32_t *backward;       /* by op: its first backward task, n_backward of them */
-    uint8_t *n_backward, *n_modes, *fastest_mode; /* by op */
-    uint32_t *class_of;       /* by op: the first op that is equal to it in times, bytes and modes */
-    uint32_t *once, n_once;   /* the list that runs everything once */
-    uint32_t n_forwards;      /* so many forwards, views aside, stand at its beginning */
-    uint32_t *inputs, n_inputs, *ends, n_ends; /* buffers that are there when the step begins; that are wanted when it ends */
-    uint32_t *choosing, n_choosing; /* ops with more than one mode */
-    uint32_t *updates, n_updates;   /* params with an update */
-} rmi_step;
-
-/* --- pools */
-
-/* One entry more at the end of a pool of the step; NULL: memory is out. */
-#define RMI_STEP_PUSH(s, array, type)                                                                                  \
-    (rmi_arena_grow((s)->mem, (void **)&(s)->array, &(s)->cap_##array, (s)->n_##array + 1, sizeof(type))               \
-         ? &(s)->array[(s)->n_##array++]                                                                               \
-         : NULL)
-
-/* Puts a number at the end of the pool, where `range` ends. */
-RMI_FN rm_result rmi_step_append(rmi_step *s, uint32_t number, rmi_range *range)
-{
-    uint32_t *entry = RMI_STEP_PUSH(s, pool, uint32_t);
-    if (!entry) return RM_ERROR_MEMORY;
-    *entry = number;
-    range->n++;
-    return RM_OK;
-}
-
-/* The same, unless the number is RMI_NONE or in the range already. */
-RMI_FN rm_result rmi_step_put(rmi_step *s, uint32_t number, rmi_range *range)
-{
-    uint32_t i;
-    for (i = 0; i < range->n; i++)
-        if (s->pool[range->at + i] == number) return RM_OK;
-    return number == RMI_NONE ? RM_OK : rmi_step_append(s, number, range);
-}
-
-/* An empty range where the pool of that many entries ends now. */
-RMI_FN rmi_range rmi_step_range(size_t at)
-{
-    rmi_range range;
-    range.at = (uint32_t)at;
-    range.n = 0;
-    return range;
-}
-
-RMI_FN uint64_t rmi_step_round(const rmi_step *s, uint64_t bytes) { return rmi_round_up(bytes, s->granule); }
-
-/* How long a copy of so many bytes lasts; 0 without a link. */
-RMI_FN uint64_t rmi_step_copy_ns(const rmi_step *s, uint64_t bytes, int to_host)
-{
-    const rmi_link *link = &s->graph->link;
-    if (!s->moves) return 0;
-    return rmi_add(link->latency, rmi_mul_div_up(bytes, 1000000000u, to_host ? link->d2h : link->h2d));
-}
-
-/* --- buffers */
-
-/* The buffer of a tensor's value: its root's, for views. */
-RMI_FN uint32_t rmi_step_value(const rmi_step *s, uint32_t tensor)
-{
-    return s->buffer_of[s->graph->tensors[tensor].root];
-}
-RMI_FN uint32_t rmi_step_gradient(const rmi_step *s, uint32_t tensor)
-{
-    return s->buffer_of[rmi_low_buf(s->graph, RMI_BUF_GRAD, tensor)];
-}
-
-/* Has the param a view? Then its bytes stay where the view looks for them. */
-RMI_FN int rmi_step_is_viewed(const rm_graph *g, uint32_t tensor)
-{
-    uint32_t i;
-    for (i = 0; i < g->n_ops; i++)
-        if (g->ops[i].view != RMI_NONE && g->tensors[g->ops[i].view].root == tensor) return 1;
-    return 0;
-}
-
-/* What kind of buffer >>lower's number is. 0: it takes no bytes that come or go: the caller's, empty, or always on the device. */
-RMI_FN int rmi_step_tracked(const rmi_step *s, uint32_t number, uint8_t *kind)
-{
-    const rm_graph *g = s->graph;
-    const rmi_tensor *t;
-    uint32_t id, f;
-    rmi_buf_kind of = rmi_low_kind(g, number, &id);
-    if (of == RMI_BUF_SAVED) {
-        *kind = RMI_STEP_SAVED;
-        for (f = 0; f < g->ops[id].n_forms && g->ops[id].has_bwd && rmi_low_has_backward(s->kind); f++)
-            if (rmi_low_reads_saved(&g->ops[id], &g->ops[id].forms[f])) return 1;
-        return 0;
-    }
-    if (of > RMI_BUF_STATE || rmi_low_external(g, number) || !rmi_low_bytes(g, number)) return 0;
-    t = &g->tensors[id];
-    if (of == RMI_BUF_VALUE) {
-        *kind = t->kind == RMI_ACT ? RMI_STEP_VALUE : t->kind == RMI_INPUT ? RMI_STEP_INPUT : RMI_STEP_WEIGHT;
-        if (t->root != id || t->kind == RMI_CONST || rmi_low_unread(g, id)) return 0;
-        return t->kind != RMI_PARAM || (s->moves && !t->stays && !rmi_step_is_viewed(g, id));
-    }
-    *kind = of == RMI_BUF_GRAD ? RMI_STEP_GRADIENT : RMI_STEP_STATE;
-    if (of == RMI_BUF_STATE) return t->kind == RMI_PARAM && s->moves && !t->stays;
-    return rmi_low_has_backward(s->kind) && !(t->kind == RMI_PARAM && rmi_low_grads_resident(s->kind));
-}
-
-/* Bytes that >>lower's buffer has on the device all the time if it is not tracked. */
-RMI_FN uint64_t rmi_step_resident(const rmi_step *s, uint32_t number)
-{
-    const rm_graph *g = s->graph;
-    uint32_t id;
-    rmi_buf_kind of = rmi_low_kind(g, number, &id);
-    int home = 0;
-    if (of == RMI_BUF_VALUE) home = g->tensors[id].kind != RMI_ACT && !rmi_low_unread(g, id);
-    if (of == RMI_BUF_STATE) home = g->tensors[id].kind == RMI_PARAM;
-    if (of == RMI_BUF_GRAD)
-        home = g->tensors[id].kind == RMI_PARAM && g->tensors[id].consumers.n && rmi_low_grads_resident(s->kind);
-    return home && !rmi_low_external(g, number) ? rmi_step_round(s, rmi_low_bytes(g, number)) : 0;
-}
-
-/* Fills a tracked buffer's row. */
-RMI_FN void rmi_step_describe(const rmi_step *s, uint32_t number, rmi_step_buffer *b)
-{
-    const rm_graph *g = s->graph;
-    uint32_t id, f;
-    rmi_buf_kind of = rmi_low_kind(g, number, &id);
-    uint64_t bytes = rmi_low_bytes(g, number);
-    for (f = 0; of == RMI_BUF_SAVED && f < g->ops[id].n_forms; f++) bytes = rmi_max(bytes, g->ops[id].forms[f].saved);
-    b->bytes = bytes;
-    b->room = rmi_step_round(s, bytes);
-    b->out_ns = rmi_step_copy_ns(s, bytes, 1);
-    b->in_ns = rmi_step_copy_ns(s, bytes, 0);
-    b->number = number;
-    b->maker = of == RMI_BUF_SAVED ? id : of == RMI_BUF_VALUE ? g->tensors[id].maker : RMI_NONE;
-    b->param = RMI_NONE;
-    b->at_end =
-        (of == RMI_BUF_GRAD && rmi_seq_grad_stays(g, s->kind, id)) || (of == RMI_BUF_VALUE && g->tensors[id].is_output);
-    b->may_move = s->moves && !rmi_low_stays(g, number) && b->kind != RMI_STEP_GRADIENT;
-}
-
-RMI_FN rm_result rmi_step_make_buffers(rmi_step *s)
-{
-    const rm_graph *g = s->graph;
-    uint32_t number, all = rmi_low_buffers(g), i;
-    uint8_t kind;
-    s->buffer_of = RMI_RAW(s->mem, uint32_t, all);
-    if (!s->buffer_of) return RM_ERROR_MEMORY;
-    for (number = 0; number < all; number++)
-        s->buffer_of[number] = rmi_step_tracked(s, number, &kind) ? s->n_buffers++ : RMI_NONE;
-    s->buffers = RMI_NEW(s->mem, rmi_step_buffer, s->n_buffers);
-    if (!s->buffers) return RM_ERROR_MEMORY;
-    for (number = 0; number < all; number++) {
-        if (s->buffer_of[number] == RMI_NONE) {
-            s->resident += rmi_step_resident(s, number);
-            continue;
-        }
-        rmi_step_tracked(s, number, &s->buffers[s->buffer_of[number]].kind);
-        rmi_step_describe(s, number, &s->buffers[s->buffer_of[number]]);
-    }
-    for (i = 0; i < g->n_tensors; i++) { /* an output may be a view: then its root is wanted, and so are names of outputs */
-        uint32_t root = rmi_step_value(s, i);
-        if (g->tensors[i].is_output && root != RMI_NONE) s->buffers[root].at_end = 1;
-    }
-    s->inputs = RMI_NEW(s->mem, uint32_t, s->n_buffers);
-    s->ends = RMI_NEW(s->mem, uint32_t, s->n_buffers);
-    if (!s->inputs || !s->ends) return RM_ERROR_MEMORY;
-    for (i = 0; i < s->n_buffers; i++) {
-        s->buffers[i].may_move &= (uint8_t)!s->buffers[i].at_end;
-        if (s->buffers[i].kind == RMI_STEP_INPUT) s->inputs[s->n_inputs++] = i;
-        if (s->buffers[i].at_end) s->ends[s->n_ends++] = i;
-    }
-    return RM_OK;
-}
-
-/* --- modes: what an op's backward reads, and the bits that its forwards give */
-
-/* A mode is named by the first form f of those that read the same, and the first form `bits` of those that give the same bits. */
-RMI_FN int rmi_step_is_mode(const rmi_op *op, uint32_t f, uint32_t bits)
-{
-    uint32_t i;
-    for (i = 0; i < f; i++)
-        if (rmi_low_same_mode(op, &op->forms[i], &op->forms[f])) return 0;
-    for (i = 0; i < bits; i++)
-        if (!strcmp(op->forms[i].bits, op->forms[bits].bits)) return 0;
-    if (op->has_bwd && rmi_low_reads_saved(op, &op->forms[f])) return !strcmp(op->forms[f].bits, op->forms[bits].bits);
-    return op->has_bwd || !f;
-}
-
-#define RMI_STEP_MODES 255u /* of an op; further ones are not looked at */
-
-/* The next mode of op after that of forms *f, *bits (both RMI_NONE: the first). 0: there is none. */
-RMI_FN int rmi_step_next_mode(const rmi_op *op, uint32_t *f, uint32_t *bits)
-{
-    uint32_t i = *f == RMI_NONE ? 0 : *f * op->n_forms + *bits + 1;
-    for (; i < op->n_forms * op->n_forms; i++) {
-        *f = i / op->n_forms;
-        *bits = i % op->n_forms;
-        if (rmi_step_is_mode(op, *f, *bits)) return 1;
-    }
-    return 0;
-}
-
-/* The mode that a form stands for, its forwards being in form `forward`. */
-RMI_FN uint32_t rmi_step_mode_of(const rmi_op *op, uint32_t form, uint32_t forward)
-{
-    uint32_t f = RMI_NONE, bits = RMI_NONE, mode;
-    for (mode = 0; mode < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); mode++)
-        if (rmi_low_same_mode(op, &op->forms[f], &op->forms[form]) &&
-            !strcmp(op->forms[bits].bits, op->forms[forward].bits))
-            return mode;
-    return 0;
-}
-
-/* --- what tasks touch */
-
-RMI_FN rmi_step_access *rmi_step_new_access(rmi_step *s)
-{
-    rmi_step_access *a = RMI_STEP_PUSH(s, accesses, rmi_step_access);
-    if (!a) return NULL;
-    memset(a, 0, sizeof *a);
-    a->saved = a->output_gradient = RMI_NONE;
-    a->reads = a->makes = rmi_step_range(s->n_pool);
-    return a;
-}
-
-/* One way more at the end of the pool; the range stays sorted by time, then workspace. */
-RMI_FN rm_result rmi_step_put_way(rmi_step *s, rmi_range *range, rmi_step_way way)
-{
-    rmi_step_way *last = RMI_STEP_PUSH(s, ways, rmi_step_way);
-    uint32_t i;
-    if (!last) return RM_ERROR_MEMORY;
-    way.workspace = rmi_step_round(s, way.workspace);
-    for (i = range->at + range->n; i > range->at; i--) {
-        const rmi_step_way *before = &s->ways[i - 1];
-        if (before->ns < way.ns || (before->ns == way.ns && before->workspace <= way.workspace)) break;
-        s->ways[i] = *before;
-    }
-    s->ways[i] = way;
-    range->n++;
-    return RM_OK;
-}
-
-/* The one way of a run, whatever it saves and whether it has run before. */
-RMI_FN rm_result rmi_step_only_way(rmi_step *s, rmi_step_access *a, uint32_t form, uint64_t ns, uint64_t workspace)
-{
-    rmi_step_way way;
-    uint32_t k;
-    way.form = form;
-    way.inplace = RMI_NONE;
-    way.ns = ns;
-    way.workspace = workspace;
-    a->ways[0][0] = rmi_step_range(s->n_ways);
-    RMI_TRY(rmi_step_put_way(s, &a->ways[0][0], way));
-    for (k = 1; k < 4; k++) a->ways[k / 2][k % 2] = a->ways[0][0];
-    a->least_ns = a->may_be_free ? 0 : ns;
-    return RM_OK;
-}
-
-/* An access of a task that is not there in this mode: nothing runs. */
-RMI_FN rm_result rmi_step_no_access(rmi_step *s, uint32_t form)
-{
-    rmi_step_access *a = rmi_step_new_access(s);
-    if (!a) return RM_ERROR_MEMORY;
-    a->absent = 1;
-    return rmi_step_only_way(s, a, form, 0, 0);
-}
-
-/* May new bytes lie over the tensor that op reads last? It must start where its buffer does, be large enough, and be read under one
-   name only. The buffer, or RMI_NONE. reads: what the run reads. */
-RMI_FN uint32_t rmi_step_over_tensor(const rmi_step *s, const rmi_list *reads, uint32_t tensor, uint64_t bytes)
-{
-    const rm_graph *g = s->graph;
-    uint32_t i, t;
-    if (tensor == RMI_NONE || g->tensors[tensor].kind != RMI_ACT || bytes > g->tensors[tensor].bytes || !bytes)
-        return RMI_NONE;
-    for (t = tensor; g->tensors[t].root != t; t = g->ops[g->tensors[t].maker].view)
-        if (g->ops[g->tensors[t].maker].view_offset) return RMI_NONE;
-    for (i = 0; i < reads->n; i++)
-        if (reads->at[i] != tensor && g->tensors[reads->at[i]].root == g->tensors[tensor].root) return RMI_NONE;
-    return rmi_step_value(s, tensor);
-}
-
-/* The way that a forward takes in this form. */
-RMI_FN rmi_step_way rmi_step_forward_way(const rmi_step *s, const rmi_op *op, uint32_t form, int again)
-{
-    const rmi_form *f = &op->forms[form];
-    rmi_step_way way;
-    way.form = form;
-    way.ns = again ? f->again : f->fwd;
-    way.workspace = f->fwd_ws;
-    way.inplace = rmi_step_over_tensor(s, &op->in, f->inplace, s->graph->tensors[op->out.at[0]].bytes);
-    return way;
-}
-
-/* Notes the least time that a run of the access can take. */
-RMI_FN void rmi_step_find_least(const rmi_step *s, rmi_step_access *a)
-{
-    uint32_t k;
-    a->least_ns = RMI_INF;
-    for (k = 0; k < 4; k++)
-        if (a->ways[k / 2][k % 2].n) a->least_ns = rmi_min(a->least_ns, s->ways[a->ways[k / 2][k % 2].at].ns);
-    if (a->may_be_free || a->least_ns == RMI_INF) a->least_ns = 0;
-}
-
-/* A forward in the mode of forms f and bits. A view runs as its alias, with nothing to do. */
-RMI_FN rm_result rmi_step_forward_access(rmi_step *s, uint32_t o, uint32_t f, uint32_t bits)
-{
-    const rmi_op *op = &s->graph->ops[o];
-    uint32_t i, saving, again;
-    rmi_step_access *a;
-    if (op->view != RMI_NONE) return rmi_step_no_access(s, f);
-    a = rmi_step_new_access(s);
-    if (!a) return RM_ERROR_MEMORY;
-    for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->in.at[i]), &a->reads));
-    a->makes = rmi_step_range(s->n_pool);
-    for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->out.at[i]), &a->makes));
-    a->first_is_output = rmi_step_value(s, op->out.at[0]) != RMI_NONE;
-    if (op->has_bwd && rmi_low_has_backward(s->kind) && rmi_low_reads_saved(op, &op->forms[f])) {
-        uint64_t bytes = op->forms[f].saved;
-        a->saved = s->buffer_of[rmi_low_buf(s->graph, RMI_BUF_SAVED, o)];
-        a->saved_bytes = bytes;
-        a->saved_room = rmi_step_round(s, bytes);
-        a->saved_out_ns = rmi_step_copy_ns(s, bytes, 1);
-        a->saved_in_ns = rmi_step_copy_ns(s, bytes, 0);
-    }
-    for (saving = 0; saving < 2; saving++)
-        for (again = 0; again < 2; again++) {
-            if (op->n_forms == 1 && (saving || (again && op->forms[0].again == op->forms[0].fwd))) { /* one way serves for all */
-                a->ways[saving][again] = a->ways[0][saving ? again : 0];
-                continue;
-            }
-            a->ways[saving][again] = rmi_step_range(s->n_ways);
-            for (i = 0; i < op->n_forms; i++)
-                if (saving ? i == f : !strcmp(op->forms[i].bits, op->forms[bits].bits))
-                    RMI_TRY(rmi_step_put_way(s, &a->ways[saving][again], rmi_step_forward_way(s, op, i, (int)again)));
-        }
-    rmi_step_find_least(s, a);
-    return RM_OK;
-}
-
-/* How the gradient of tensor t comes to be in a backward of op in form f, part p. */
-RMI_FN rm_result rmi_step_put_target(rmi_step *s, uint32_t o, const rmi_form *f, const rmi_part *p, uint32_t t)
-{
-    const rm_graph *g = s->graph;
-    const rmi_op *op = &g->ops[o];
-    uint64_t bytes = g->tensors[t].grad_bytes, output_bytes = g->tensors[op->out.at[0]].grad_bytes;
-    rmi_step_target *target = RMI_STEP_PUSH(s, targets, rmi_step_target);
-    uint32_t k, buffer;
-    if (!target) return RM_ERROR_MEMORY;
-    memset(target, 0, sizeof *target);
-    target->buffer = rmi_step_gradient(s, t);
-    target->over = rmi_step_range(s->n_pool);
-    if (rmi_seq_repeated(op, t)) return RM_OK; /* written twice: what it reads outlives the first */
-    target->share = rmi_list_has(&op->share, t) && bytes == output_bytes;
-    target->rename = target->share || (op->view == t && bytes == output_bytes);
-    for (k = 0; k < f->n_overs && !(f->flags & RM_ZERO_GRADS); k++) { /* what arrives zeroed cannot hold what is read */
-        const rmi_over *over = &f->overs[k];
-        if (over->grad_of != t) continue;
-        buffer = RMI_NONE;
-        if (over->what == RMI_OVER_DOUT && bytes <= output_bytes) buffer = rmi_step_gradient(s, op->out.at[0]);
-        if (over->what == RMI_OVER_SAVED && bytes <= f->saved) buffer = s->buffer_of[rmi_low_buf(g, RMI_BUF_SAVED, o)];
-        if (over->what == RMI_OVER_TENSOR) buffer = rmi_step_over_tensor(s, &p->needs, over->tensor, bytes);
-        RMI_TRY(rmi_step_put(s, buffer, &target->over));
-    }
-    return RM_OK;
-}
-
-/* Part `part` of the backward of op o in the mode of form f. */
-RMI_FN rm_result rmi_step_backward_access(rmi_step *s, uint32_t o, uint32_t part, uint32_t f)
-{
-    const rm_graph *g = s->graph;
-    const rmi_op *op = &g->ops[o];
-    const rmi_form *form = &op->forms[f];
-    const rmi_part *p = &form->parts[part];
-    rmi_step_access *a = rmi_step_new_access(s);
-    rmi_step_way way;
-    uint32_t i, again;
-    if (!a) return RM_ERROR_MEMORY;
-    a->output_gradient = g->tensors[op->out.at[0]].consumers.n ? rmi_step_gradient(s, op->out.at[0]) : RMI_NONE;
-    for (i = 0; i < p->needs.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, p->needs.at[i]), &a->reads));
-    if (p->needs_saved && form->saved)
-        RMI_TRY(rmi_step_put(s, s->buffer_of[rmi_low_buf(g, RMI_BUF_SAVED, o)], &a->reads));
-    for (i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_gradient(s, op->grad_out.at[i]), &a->reads));
-    a->makes = rmi_step_range(s->n_targets);
-    a->may_be_free = 1;
-    for (i = 0; i < op->grad_in.n; i++) {
-        uint32_t t = op->grad_in.at[i];
-        if (!rmi_list_has(&p->grads, t)) continue;
-        a->gradients++;
-        if (rmi_seq_repeated(op, t) || (!rmi_list_has(&op->share, t) && op->view != t)) a->may_be_free = 0;
-        if (rmi_step_gradient(s, t) == RMI_NONE) continue;
-        RMI_TRY(rmi_step_put_target(s, o, form, p, t));
-        a->makes.n++;
-    }
-    way.inplace = RMI_NONE;
-    a->ways[0][0] = rmi_step_range(s->n_ways);
-    for (i = 0; i < op->n_forms; i++) {
-        if (!rmi_low_same_mode(op, form, &op->forms[i])) continue;
-        way.form = i;
-        way.ns = op->forms[i].parts[part].bwd;
-        way.workspace = op->forms[i].parts[part].bwd_ws;
-        RMI_TRY(rmi_step_put_way(s, &a->ways[0][0], way));
-    }
-    for (again = 1; again < 4; again++) a->ways[again / 2][again % 2] = a->ways[0][0];
-    rmi_step_find_least(s, a);
-    return RM_OK;
-}
-
-/* An update on the device, a reduction or a barrier. */
-RMI_FN rm_result rmi_step_other_access(rmi_step *s, rmi_run r, rmi_access *low)
-{
-    rmi_step_access *a = rmi_step_new_access(s);
-    uint32_t i;
-    if (!a) return RM_ERROR_MEMORY;
-    rmi_low_access(s->graph, r, 0, low);
-    for (i = 0; i < low->n_reads; i++) RMI_TRY(rmi_step_put(s, s->buffer_of[low->reads[i]], &a->reads));
-    return rmi_step_only_way(s, a, 0, r.way == RMI_REDUCE || r.way == RMI_OPT_HOST ? 0 : rmi_low_ns(s->graph, r, 0, 0),
-                             low->ws_bytes);
-}
-
-/* --- tasks */
-
-RMI_FN rmi_step_task *rmi_step_new_task(rmi_step *s, rmi_way way, uint32_t id, uint32_t part)
-{
-    rmi_step_task *task = &s->tasks[s->n_tasks++];
-    task->way = (uint8_t)way;
-    task->part = (uint8_t)part;
-    task->id = id;
-    task->param = RMI_NONE;
-    task->access = (uint32_t)s->n_accesses;
-    task->once = way != RMI_FWD || s->graph->ops[id].pinned;
-    task->must = way != RMI_FWD;
-    return task;
-}
-
-/* The forward of op o in all its modes. What takes no bytes of its own is made once and stays. */
-RMI_FN rm_result rmi_step_forward_task(rmi_step *s, uint32_t o)
-{
-    const rmi_op *op = &s->graph->ops[o];
-    rmi_step_task *task = rmi_step_new_task(s, RMI_FWD, o, 0);
-    uint32_t f = RMI_NONE, bits = RMI_NONE, n, i;
-    task->must = op->mutates.n || (op->flags & RM_ONCE);
-    for (i = 0; i < op->out.n; i++) task->must |= rmi_step_value(s, op->out.at[i]) == RMI_NONE;
-    for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); n++)
-        RMI_TRY(rmi_step_forward_access(s, o, f, bits));
-    s->n_modes[o] = (uint8_t)n;
-    return RM_OK;
-}
-
-/* The backward of op o, a task a part. Where forms differ in parts, a task stands for the p-th one of each, of some for none. */
-RMI_FN rm_result rmi_step_backward_tasks(rmi_step *s, uint32_t o)
-{
-    const rmi_op *op = &s->graph->ops[o];
-    uint32_t p, f, bits, n, any;
-    for (p = 0; p < rmi_low_parts(op); p++) {
-        for (any = 0; any < op->n_forms && !rmi_low_has_part(op, any, p);) any++;
-        if (any == op->n_forms) continue;
-        rmi_step_new_task(s, RMI_BWD, o, p);
-        if (!s->n_backward[o]++) s->backward[o] = s->n_tasks - 1;
-        f = bits = RMI_NONE;
-        for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); n++) {
-            if (rmi_low_has_part(op, f, p)) {
-                RMI_TRY(rmi_step_backward_access(s, o, p, f));
-                continue;
-            }
-            RMI_TRY(rmi_step_no_access(s, f));
-        }
-    }
-    return RM_OK;
-}
-
-RMI_INLINE const rmi_step_access *rmi_step_access_of(const rmi_step *s, uint32_t task, const uint8_t *mode)
-{
-    const rmi_step_task *t = &s->tasks[task];
-    return &s->accesses[t->access + (t->way <= RMI_BWD ? mode[t->id] : 0u)];
-}
-
-/* The mode of op o that takes least time if every run takes its fastest way. */
-RMI_FN void rmi_step_find_fastest(rmi_step *s, uint32_t o)
-{
-    uint64_t least = RMI_INF, ns;
-    uint32_t mode, p;
-    for (mode = 0; mode < s->n_modes[o]; mode++) {
-        const rmi_step_access *a = &s->accesses[s->tasks[o].access + mode];
-        ns = s->ways[a->ways[a->saved != RMI_NONE][0].at].ns;
-        for (p = 0; p < s->n_backward[o]; p++) {
-            a = &s->accesses[s->tasks[s->backward[o] + p].access + mode];
-            ns += s->ways[a->ways[0][0].at].ns;
-        }
-        if (ns >= least) continue;
-        least = ns;
-        s->fastest_mode[o] = (uint8_t)mode;
-    }
-}
-
-/* --- params: weights, their gradients and states as one decision */
-
-/* The homes that param row q may have. */
-RMI_FN uint8_t rmi_step_homes(const rmi_step *s, const rmi_step_param *q)
-{
-    const rmi_tensor *t = &s->graph->tensors[q->tensor];
-    int updated = q->update != RMI_NONE;
-    uint32_t homes = 0;
-    if (!updated || t->opt != RMI_INF) {
-        homes = 1u << RMI_HOME_DEVICE;
-        if (q->state != RMI_NONE) homes |= 1u << RMI_HOME_STATE_AWAY;
-        if (q->weight != RMI_NONE && (q->state != RMI_NONE || !t->state_bytes)) homes |= 1u << RMI_HOME_AWAY;
-    }
-    if (updated && t->opt_host != RMI_INF && q->weight != RMI_NONE && (q->state != RMI_NONE || !t->state_bytes) &&
-        q->gradient != RMI_NONE)
-        homes |= 1u << RMI_HOME_HOST_UPDATE;
-    return (uint8_t)homes;
-}
-
-RMI_FN rm_result rmi_step_make_params(rmi_step *s)
-{
-    const rm_graph *g = s->graph;
-    uint32_t i, k, n = 0, *row = RMI_RAW(s->mem, uint32_t, g->n_tensors);
-    for (i = 0; i < g->n_tensors; i++) n += g->tensors[i].kind == RMI_PARAM;
-    s->params = RMI_NEW(s->mem, rmi_step_param, n);
-    s->updates = RMI_RAW(s->mem, uint32_t, n);
-    if (!row || !s->params || !s->updates) return RM_ERROR_MEMORY;
-    for (i = 0; i < g->n_tensors; i++) {
-        rmi_step_param *q = &s->params[s->n_params];
-        uint32_t own[3];
-        if (g->tensors[i].kind != RMI_PARAM) continue;
-        row[i] = s->n_params++;
-        q->tensor = i;
-        q->update = q->reduction = RMI_NONE;
-        q->weight = own[0] = s->buffer_of[i];
-        q->gradient = own[1] = rmi_step_gradient(s, i);
-        q->state = own[2] = s->buffer_of[rmi_low_buf(g, RMI_BUF_STATE, i)];
-        q->host_update_ns = g->tensors[i].opt_host;
-        q->state_bytes = g->tensors[i].state_bytes;
-        for (k = 0; k < 3; k++)
-            if (own[k] != RMI_NONE) s->buffers[own[k]].param = row[i];
-    }
-    for (i = g->n_ops; i < s->n_tasks; i++) {
-        rmi_step_task *task = &s->tasks[i];
-        if (task->way < RMI_OPT || task->way > RMI_REDUCE) continue;
-        task->param = row[task->id];
-        if (task->way == RMI_REDUCE) s->params[task->param].reduction = i;
-        else s->params[task->param].update = i;
-    }
-    for (i = 0; i < s->n_params; i++) {
-        s->params[i].allowed = rmi_step_homes(s, &s->params[i]);
-        s->unfit |= !s->params[i].allowed;
-        if (s->params[i].update != RMI_NONE) s->updates[s->n_updates++] = i;
-    }
-    return RM_OK;
-}
-
-/* --- order */
-
-/* May part `part` of the op's backward contribute to the gradient of tensor t, in some form? */
-RMI_FN int rmi_step_gives(const rmi_op *op, uint32_t part, uint32_t t)
-{
-    uint32_t f;
-    for (f = 0; f < op->n_forms; f++)
-        if (part < op->forms[f].n_parts && rmi_list_has(&op->forms[f].parts[part].grads, t)) return 1;
-    return 0;
-}
-
-/* The task comes after the contributions to the gradient of tensor t of its consumers from number k on; where the order of
-   contributions is fixed after the first of these consumers, who comes after the others. */
-RMI_FN rm_result rmi_step_after_consumers(rmi_step *s, uint32_t task, uint32_t t, uint32_t k)
-{
-    const rm_graph *g = s->graph;
-    const rmi_list *consumers = &g->tensors[t].consumers;
-    rmi_range *after = &s->tasks[task].after;
-    uint32_t p, had = after->n;
-    for (; k < consumers->n && (g->any_order || after->n == had); k++)
-        for (p = 0; p < s->n_backward[consumers->at[k]]; p++) {
-            uint32_t other = s->backward[consumers->at[k]] + p;
-            if (other != task && rmi_step_gives(&g->ops[consumers->at[k]], s->tasks[other].part, t))
-                RMI_TRY(rmi_step_append(s, other, after));
-        }
-    return RM_OK;
-}
-
-/* A backward comes after the contributions to its outputs' gradients, and to its inputs' in their order if that is fixed. */
-RMI_FN rm_result rmi_step_after_backwards(rmi_step *s, uint32_t task)
-{
-    const rm_graph *g = s->graph;
-    const rmi_step_task *b = &s->tasks[task];
-    const rmi_op *op = &g->ops[b->id];
-    uint32_t i;
-    for (i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_step_after_consumers(s, task, op->grad_out.at[i], 0));
-    for (i = 0; i < op->grad_in.n && !g->any_order; i++) {
-        const rmi_list *consumers = &g->tensors[op->grad_in.at[i]].consumers;
-        if (rmi_step_gives(op, b->part, op->grad_in.at[i])) /* the first consumer behind this op */
-            RMI_TRY(rmi_step_after_consumers(s, task, op->grad_in.at[i],
-                                             rmi_lower_bound_u32(consumers->at, consumers->n, b->id + 1)));
-    }
-    return RM_OK;
-}
-
-/* What the order of task reading tensor t follows from and bytes do not show: after the makers of what takes no bytes and the
-   mutations of consts that come first, or (`until`) before those that come later and before updates. update: by tensor. */
-RMI_FN rm_result rmi_step_order_read(rmi_step *s, uint32_t task, uint32_t t, const uint32_t *update, int until)
-{
-    const rmi_tensor *root = &s->graph->tensors[s->graph->tensors[t].root]; /* a view of a const has that one's versions */
-    rmi_step_task *k = &s->tasks[task];
-    rmi_range *range = until ? &k->until : &k->after;
-    uint32_t i;
-    if (until && update[s->graph->tensors[t].root] != RMI_NONE)
-        RMI_TRY(rmi_step_put(s, update[s->graph->tensors[t].root], range));
-    if (!until && root->kind == RMI_ACT && rmi_step_value(s, t) == RMI_NONE &&
-        !(k->way == RMI_FWD && k->id == root->maker))
-        RMI_TRY(rmi_step_append(s, root->maker, range));
-    for (i = 0; i < root->mutators.n && k->way == RMI_FWD; i++)
-        if (until ? root->mutators.at[i] > k->id : root->mutators.at[i] < k->id)
-            RMI_TRY(rmi_step_append(s, root->mutators.at[i], range));
-    return RM_OK;
-}
-
-/* The same for all that a forward or backward may read, in any mode. */
-RMI_FN rm_result rmi_step_order_reads(rmi_step *s, uint32_t task, const uint32_t *update, int until)
-{
-    const rmi_step_task *t = &s->tasks[task];
-    const rmi_op *op = &s->graph->ops[t->id];
-    uint32_t i, f;
-    if (until) s->tasks[task].until = rmi_step_range(s->n_pool);
-    if (op->view != RMI_NONE && t->way == RMI_FWD) return RM_OK;
-    for (i = 0; i < op->in.n && t->way == RMI_FWD; i++)
-        RMI_TRY(rmi_step_order_read(s, task, op->in.at[i], update, until));
-    for (i = 0; i < op->mutates.n && t->way == RMI_FWD; i++)
-        if (!rmi_list_has(&op->in, op->mutates.at[i]))
-            RMI_TRY(rmi_step_order_read(s, task, op->mutates.at[i], update, until));
-    for (f = 0; f < op->n_forms && t->way == RMI_BWD; f++) {
-        const rmi_list *needs;
-        if (t->part >= op->forms[f].n_parts) continue;
-        needs = &op->forms[f].parts[t->part].needs;
-        for (i = 0; i < needs->n; i++) RMI_TRY(rmi_step_order_read(s, task, needs->at[i], update, until));
-    }
-    return RM_OK;
-}
-
-/* A reduction, update or barrier comes after all that stands before it in the list of everything once and that touches its
-   gradient. */
-RMI_FN rm_result rmi_step_order_others(rmi_step *s, rmi_arena *scratch)
-{
-    const rm_graph *g = s->graph;
-    uint32_t i, k, p, n_barriers = 0, *at = RMI_NEW(scratch, uint32_t, s->n_tasks);
-    uint32_t *barriers = RMI_NEW(scratch, uint32_t, (size_t)g->n_barriers + 1);
-    uint32_t *latest = RMI_RAW(scratch, uint32_t, g->n_tensors); /* by tensor: its reduction or update so far */
-    if (!at || !barriers || !latest) return RM_ERROR_MEMORY;
-    memset(latest, 0xFF, g->n_tensors * sizeof *latest);
-    for (i = 0; i < s->n_once; i++) at[s->once[i]] = i;
-    for (i = s->n_forwards; i < s->n_once; i++) {
-        rmi_step_task *t = &s->tasks[s->once[i]];
-        const rmi_list *consumers = t->way == RMI_BARRIER ? NULL : &g->tensors[t->id].consumers;
-        if (t->way == RMI_BWD) continue;
-        t->after = rmi_step_range(s->n_pool);
-        for (k = s->n_forwards; k < i && !consumers; k++) RMI_TRY(rmi_step_append(s, s->once[k], &t->after));
-        for (k = 0; consumers && k < consumers->n; k++)
-            for (p = 0; p < s->n_backward[consumers->at[k]]; p++)
-                if (at[s->backward[consumers->at[k]] + p] < i)
-                    RMI_TRY(rmi_step_append(s, s->backward[consumers->at[k]] + p, &t->after));
-        for (k = 0; consumers && k < n_barriers; k++) RMI_TRY(rmi_step_append(s, barriers[k], &t->after));
-        if (consumers && latest[t->id] != RMI_NONE) RMI_TRY(rmi_step_append(s, latest[t->id], &t->after));
-        if (consumers) latest[t->id] = s->once[i];
-        else barriers[n_barriers++] = s->once[i];
-    }
-    return RM_OK;
-}
-
-/* All that tells in which order tasks may run, beside what they read. */
-RMI_FN rm_result rmi_step_make_order(rmi_step *s, rmi_arena *scratch)
-{
-    const rm_graph *g = s->graph;
-    uint32_t i, *update = RMI_RAW(scratch, uint32_t, g->n_tensors);
-    if (!update) return RM_ERROR_MEMORY;
-    memset(update, 0xFF, g->n_tensors * sizeof *update);
-    for (i = 0; i < s->n_params; i++) update[s->params[i].tensor] = s->params[i].update;
-    for (i = 0; i < s->n_tasks; i++) {
-        s->tasks[i].after = rmi_step_range(s->n_pool);
-        if (s->tasks[i].way > RMI_BWD) continue;
-        if (s->tasks[i].way == RMI_BWD) RMI_TRY(rmi_step_after_backwards(s, i));
-        RMI_TRY(rmi_step_order_reads(s, i, update, 0));
-        RMI_TRY(rmi_step_order_reads(s, i, update, 1));
-    }
-    return rmi_step_order_others(s, scratch);
-}
-
-/* Everything once: forwards in order of declaration, backwards in reverse, reductions and updates as >>block has them. */
-RMI_FN rm_result rmi_step_make_tasks(rmi_step *s, rmi_arena *scratch)
-{
-    const rm_graph *g = s->graph;
-    uint32_t i, n = 0, k, end, most = 3 * g->n_tensors + g->n_barriers + 8, *next;
-    rmi_run *runs;
-    rmi_access low;
-    for (i = 0; i < g->n_ops; i++) most += 1 + rmi_low_parts(&g->ops[i]);
-    s->tasks = RMI_NEW(s->mem, rmi_step_task, most);
-    s->once = RMI_NEW(s->mem, uint32_t, most);
-    runs = RMI_NEW(scratch, rmi_run, most);
-    next = RMI_NEW(scratch, uint32_t, g->n_ops);
-    if (!s->tasks || !s->once || !runs || !next) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_low_access_make(g, scratch, &low));
-    for (i = 0; i < g->n_ops; i++) {
-        RMI_TRY(rmi_step_forward_task(s, i));
-        if (g->ops[i].view == RMI_NONE) s->once[s->n_forwards++] = i;
-    }
-    s->n_once = s->n_forwards;
-    for (i = 0; i < g->n_ops && rmi_low_has_backward(s->kind); i++)
-        if (g->ops[i].has_bwd) RMI_TRY(rmi_step_backward_tasks(s, i));
-    if (rmi_low_has_backward(s->kind)) n = rmi_blk_backward(g, s->kind, 0, g->n_ops, runs);
-    n += rmi_blk_tail(g, s->kind, runs + n);
-    for (i = 0; i < n; i++) {
-        const rmi_op *op = &g->ops[runs[i].way == RMI_BWD ? runs[i].id : 0];
-        if (runs[i].way != RMI_BWD) {
-            s->once[s->n_once++] = s->n_tasks;
-            rmi_step_new_task(s, (rmi_way)runs[i].way, runs[i].id, 0);
-            RMI_TRY(rmi_step_other_access(s, runs[i], &low));
-            continue;
-        }
-        end = next[runs[i].id] + 1; /* with the first part all, if forms differ in parts */
-        for (k = 1; k < op->n_forms; k++)
-            if (!rmi_low_same_parts(&op->forms[0], &op->forms[k])) end = s->n_backward[runs[i].id];
-        for (; next[runs[i].id] < end; next[runs[i].id]++)
-            s->once[s->n_once++] = s->backward[runs[i].id] + next[runs[i].id];
-    }
-    return RM_OK;
-}
-
-/* --- equal ops */
-
-/* A hash of what decides about op o: its modes' times and bytes. */
-RMI_FN uint64_t rmi_step_signature(const rmi_step *s, uint32_t o)
-{
-    uint64_t hash = s->n_modes[o];
-    uint32_t mode, p, k;
-    for (mode = 0; mode < s->n_modes[o]; mode++)
-        for (p = 0; p <= s->n_backward[o]; p++) {
-            const rmi_step_access *a = &s->accesses[s->tasks[p ? s->backward[o] + p - 1 : o].access + mode];
-            hash = rmi_mix(hash ^ a->saved_room ^ ((uint64_t)a->reads.n << 40));
-            for (k = 0; k < a->reads.n; k++) hash = rmi_mix(hash ^ s->buffers[s->pool[a->reads.at + k]].room);
-            if (!a->absent) hash = rmi_mix(hash ^ s->ways[a->ways[0][0].at].ns);
-        }
-    return hash;
-}
-
-/* Which ops are equal. O(ops * classes of one hash). */
-RMI_FN rm_result rmi_step_make_classes(rmi_step *s, rmi_arena *scratch)
-{
-    uint32_t n = s->graph->n_ops, o, slots = 1, *slot;
-    uint64_t *hash = RMI_RAW(scratch, uint64_t, n);
-    while (slots < 2 * n) slots *= 2;
-    slot = RMI_NEW(scratch, uint32_t, slots);
-    if (!hash || !slot) return RM_ERROR_MEMORY;
-    for (o = 0; o < n; o++) {
-        size_t at = (size_t)(hash[o] = rmi_step_signature(s, o)) & (slots - 1);
-        while (slot[at] && hash[slot[at] - 1] != hash[o]) at = (at + 1) & (slots - 1);
-        if (!slot[at]) slot[at] = o + 1;
-        s->class_of[o] = slot[at] - 1;
-    }
-    return RM_OK;
-}
-
-/* The model of one kind of step. moves: copies to host memory are possible. Owned by mem. */
-RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *g, uint32_t kind, uint32_t granule, int moves,
-                               rmi_step *s)
-{
-    rmi_arena scratch = rmi_arena_make(&mem->hooks);
-    rmi_range none;
-    uint32_t o;
-    rm_result r;
-    memset(s, 0, sizeof *s);
-    s->graph = g;
-    s->mem = mem;
-    s->kind = kind;
-    s->granule = granule;
-    s->moves = moves && g->has_link;
-    s->backward = RMI_NEW(mem, uint32_t, g->n_ops);
-    s->n_backward = RMI_NEW(mem, uint8_t, g->n_ops);
-    s->n_modes = RMI_NEW(mem, uint8_t, g->n_ops);
-    s->fastest_mode = RMI_NEW(mem, uint8_t, g->n_ops);
-    s->class_of = RMI_NEW(mem, uint32_t, g->n_ops);
-    s->choosing = RMI_NEW(mem, uint32_t, g->n_ops);
-    if (!s->backward || !s->n_backward || !s->n_modes || !s->fastest_mode || !s->class_of || !s->choosing)
-        return RM_ERROR_MEMORY;
-    none = rmi_step_range(0);
-    r = rmi_step_append(s, RMI_NONE, &none); /* the pool is not NULL, though no op may read anything */
-    if (r == RM_OK) r = rmi_step_make_buffers(s);
-    if (r == RM_OK) r = rmi_step_make_tasks(s, &scratch);
-    if (r == RM_OK) r = rmi_step_make_params(s);
-    if (r == RM_OK) r = rmi_step_make_order(s, &scratch);
-    for (o = 0; o < g->n_ops && r == RM_OK; o++) {
-        rmi_step_find_fastest(s, o);
-        if (s->n_modes[o] > 1) s->choosing[s->n_choosing++] = o;
-    }
-    if (r == RM_OK) r = rmi_step_make_classes(s, &scratch);
-    rmi_arena_free(&scratch);
-    return r;
-}
-
-/* --- a list of runs for >>sequence. Views, of which tasks say nothing, become names of what they look at when they are read. */
-
-typedef struct rmi_step_runs {
-    rmi_run *runs;
-    size_t n, cap;
-    uint32_t *instance; /* by tensor that is its own root: how often it has come to be */
-    uint32_t *alias;    /* by view: 1 + the instance of its root that it is a name of */
-} rmi_step_runs;
-
-/* An empty list, of about so many runs. What one before it had serves again. */
-RMI_FN rm_result rmi_step_runs_begin(rmi_arena *mem, const rmi_step *s, size_t runs, rmi_step_runs *list)
-{
-    size_t n = s->graph->n_tensors;
-    if (!rmi_arena_grow(mem, (void **)&list->runs, &list->cap, runs, sizeof(rmi_run))) return RM_ERROR_MEMORY;
-    if (!list->instance) list->instance = RMI_NEW(mem, uint32_t, n);
-    if (!list->alias) list->alias = RMI_NEW(mem, uint32_t, n);
-    if (!list->instance || !list->alias) return RM_ERROR_MEMORY;
-    memset(list->instance, 0, n * sizeof(uint32_t));
-    memset(list->alias, 0, n * sizeof(uint32_t));
-    list->n = 0;
-    return RM_OK;
-}
-
-RMI_FN rm_result rmi_step_say(rmi_arena *mem, rmi_step_runs *list, rmi_run run)
-{
-    if (!rmi_arena_grow(mem, (void **)&list->runs, &list->cap, list->n + 1, sizeof(rmi_run))) return RM_ERROR_MEMORY;
-    list->runs[list->n++] = run;
-    return RM_OK;
-}
-
-/* A new instance of >>lower's buffer: names of an older one are not names of it. */
-RMI_FN void rmi_step_new_instance(const rm_graph *g, rmi_step_runs *list, uint32_t number)
-{
-    uint32_t id;
-    if (rmi_low_kind(g, number, &id) == RMI_BUF_VALUE) list->instance[g->tensors[id].root]++;
-}
-
-/* Tensor t is read next: if it is a view it becomes a name of its root's newest instance, unless it is one. */
-RMI_FN rm_result rmi_step_name(rmi_arena *mem, const rm_graph *g, rmi_step_runs *list, uint32_t t)
-{
-    uint32_t root = g->tensors[t].root, view = t, next;
-    while (list->alias[t] != list->instance[root] + 1 && t != root) { /* the names that lead to t, the root's first */
-        for (view = t;
-             (next = g->ops[g->tensors[view].maker].view) != root && list->alias[next] != list->instance[root] + 1;)
-            view = next;
-        RMI_TRY(rmi_step_say(mem, list, rmi_low_run(RMI_FWD, g->tensors[view].maker, 0, 0)));
-        list->alias[view] = list->instance[root] + 1;
-    }
-    return RM_OK;
-}
-
-/* A run, after the names that it reads. */
-RMI_FN rm_result rmi_step_say_run(rmi_arena *mem, const rm_graph *g, rmi_step_runs *list, rmi_run run)
-{
-    uint32_t i;
-    if (run.way <= RMI_BWD) {
-        const rmi_op *op = &g->ops[run.id];
-        const rmi_list *reads = run.way == RMI_FWD ? &op->in : &op->forms[run.form].parts[run.part].needs;
-        for (i = 0; i < reads->n; i++) RMI_TRY(rmi_step_name(mem, g, list, reads->at[i]));
-        for (i = 0; i < op->out.n && run.way == RMI_FWD; i++) rmi_step_new_instance(g, list, op->out.at[i]);
-    }
-    return rmi_step_say(mem, list, run);
-}
-
-/* What the step hands on is named, too. */
-RMI_FN rm_result rmi_step_runs_end(rmi_arena *mem, const rm_graph *g, rmi_step_runs *list)
-{
-    uint32_t i;
-    for (i = 0; i < g->n_tensors; i++)
-        if (g->tensors[i].is_output) RMI_TRY(rmi_step_name(mem, g, list, i));
     return RM_OK;
 }
 
@@ -11797,7 +11797,7 @@ RMI_FN int rmi_off_scan(rmi_off_model *m, uint64_t enough)
     for (i = 0; i < g->n_tensors && m->n; i++) {
         uint32_t grad = rmi_low_buf(g, RMI_BUF_GRAD, i);
         if (g->tensors[i].is_output && m->root[i] != RMI_NONE && m->cur[m->root[i]] != RMI_NONE) rmi_off_touch(m, m->root[i], m->n - 1);
-        if (m->cur[grad] != RMI_NONE && !m->mode[grad] && rmi_seq_grad_stays(g, m->step, i)) rmi_off_touch(m, grad, m->n - 1);
+        if (m->cur[grad] != RMI_NONE && !m->mode[grad] && rmi_low_grad_stays(g, m->step, i)) rmi_off_touch(m, grad, m->n - 1);
     }
     return m->n_inst < m->cap_inst;
 }
@@ -12490,8 +12490,8 @@ RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
     m->order = RMI_NEW(mem, rmi_run, room + 4 * (size_t)g->n_tensors + g->n_barriers);
     if (!m->order) return RM_ERROR_MEMORY;
     if (rmi_low_has_backward(step)) {
-        m->n_order = rmi_blk_backward(g, step, 0, g->n_ops, m->order);
-        m->n_order += rmi_blk_tail(g, step, m->order + m->n_order);
+        m->n_order = rmi_step_backward(g, step, 0, g->n_ops, m->order);
+        m->n_order += rmi_step_tail(g, step, m->order + m->n_order);
     }
     /* nothing is made again twice */
     for (i = 0, m->cap = m->n_order + g->n_ops + 64; i < g->n_ops; i++) m->cap += g->ops[i].out.n + 1;
@@ -17982,8 +17982,8 @@ RMI_FN rm_result rmi_plan_keep_all(rmi_planner *w, rmi_arena *mem, rmi_run **run
     *n = 0;
     for (i = 0; i < g->n_ops; i++) r[(*n)++] = rmi_low_run(RMI_FWD, i, 0, 0);
     if (rmi_low_has_backward(w->step)) {
-        *n += rmi_blk_backward(g, w->step, 0, g->n_ops, r + *n);
-        *n += rmi_blk_tail(g, w->step, r + *n);
+        *n += rmi_step_backward(g, w->step, 0, g->n_ops, r + *n);
+        *n += rmi_step_tail(g, w->step, r + *n);
     }
     *runs = r;
     return RM_OK;
@@ -18000,7 +18000,7 @@ RMI_FN rm_result rmi_plan_expand(rmi_planner *w, rmi_arena *mem, const rmi_chn_a
     if (!r) return RM_ERROR_MEMORY;
     *n = 0;
     for (i = 0; i < n_acts; i++) *n += rmi_blk_act(b, acts[i], r + *n);
-    *n += rmi_blk_tail(w->g, w->step, r + *n);
+    *n += rmi_step_tail(w->g, w->step, r + *n);
     *runs = r;
     return RM_OK;
 }
@@ -18240,9 +18240,9 @@ RMI_FN rm_result rmi_plan_pass_kinds(rmi_planner *w, rmi_arena *mem, uint64_t bu
                 if (m != RMI_NONE && listed[m]) rmi_plan_rerun(g, listed, done, stack, m, runs, &n);
             }
         }
-        n += rmi_blk_backward(g, w->step, i, i + 1, runs + n);
+        n += rmi_step_backward(g, w->step, i, i + 1, runs + n);
     }
-    n += rmi_blk_tail(g, w->step, runs + n);
+    n += rmi_step_tail(g, w->step, runs + n);
     return rmi_plan_try_sure(w, runs, n, budget, &size);
 }
 
@@ -24719,7 +24719,7 @@ RMI_FN unsigned char *rmi_exe_left(const rm_exec *exec, uint32_t id, uint32_t wh
 {
     uint32_t i;
     if (what == RM_STATE || (what == RM_VALUE ? !exec->graph->tensors[id].is_output
-                                              : !rmi_seq_grad_stays(exec->graph, exec->last->step, id)))
+                                              : !rmi_low_grad_stays(exec->graph, exec->last->step, id)))
         return NULL;
     if (!rmi_low_bytes(exec->graph, buf)) return exec->memory[RMI_EXE_ARENA].at;
     for (i = 0; i < 2; i++)
@@ -26911,7 +26911,7 @@ RMI_FN rm_result rmi_chk_planned(rmi_chk *k, const rm_step *step)
         const rmi_tensor *tensor = &graph->tensors[id];
         const unsigned char *want = what == RM_GRAD ? k->whole[id] : k->value[buf], *p;
         uint64_t bytes = rmi_low_bytes(graph, buf), at = 0;
-        int stays = what == RM_GRAD ? tensor->has_grad && rmi_seq_grad_stays(graph, k->program->step, id)
+        int stays = what == RM_GRAD ? tensor->has_grad && rmi_low_grad_stays(graph, k->program->step, id)
                                     : tensor->kind == RMI_PARAM ||
                                           (what == RM_VALUE && (tensor->is_output || tensor->kind == RMI_CONST));
         if (!stays || !bytes) continue;
