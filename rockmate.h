@@ -4749,6 +4749,7 @@ typedef struct rmi_step_access { /* what a task touches in one mode of its op */
     uint32_t saved;              /* the buffer that a forward can leave for this mode's backward, or RMI_NONE */
     uint32_t output_gradient;    /* of a backward: that of output 0, or RMI_NONE */
     uint32_t gradients;          /* of a backward: how many it gives, buffers or not */
+    uint32_t form;               /* of a forward: the form that its mode is named by; the backward reads what that one's does */
     uint8_t may_be_free;         /* takes no time if all its gradients are other names of the output's */
     uint8_t absent;              /* nothing runs: a view, or a part that this mode's backward does not have; its one way takes no time */
     uint8_t first_is_output;     /* of a forward: the first buffer that it makes is output 0 */
@@ -4807,6 +4808,8 @@ typedef struct rmi_step {
     uint32_t *class_of;       /* by op: the first op that is equal to it in times, bytes and modes */
     uint32_t *once, n_once;   /* the list that runs everything once */
     uint32_t n_forwards;      /* so many forwards, views aside, stand at its beginning */
+    uint32_t *once_at;        /* by op, and one more: where its backward ends in that list, with what follows; that of the op behind
+                                 it: where it begins */
     uint32_t *inputs, n_inputs, *ends, n_ends; /* buffers that are there when the step begins; that are wanted when it ends */
     uint32_t *choosing, n_choosing; /* ops with more than one mode */
     uint32_t *updates, n_updates;   /* params with an update */
@@ -5111,6 +5114,7 @@ RMI_FN rm_result rmi_step_forward_access(rmi_step *s, uint32_t o, uint32_t f, ui
     if (op->view != RMI_NONE) return rmi_step_no_access(s, f);
     a = rmi_step_new_access(s);
     if (!a) return RM_ERROR_MEMORY;
+    a->form = f;
     for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->in.at[i]), &a->reads));
     a->makes = rmi_step_range(s->n_pool);
     for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->out.at[i]), &a->makes));
@@ -5284,19 +5288,24 @@ RMI_INLINE const rmi_step_access *rmi_step_access_of(const rmi_step *s, uint32_t
     return &s->accesses[t->access + (t->way <= RMI_BWD ? mode[t->id] : 0u)];
 }
 
-/* The mode of op o that takes least time if every run takes its fastest way. */
+/* Time of op o in a mode if every run takes its fastest way. */
+RMI_FN uint64_t rmi_step_mode_ns(const rmi_step *s, uint32_t o, uint32_t mode)
+{
+    const rmi_step_access *a = &s->accesses[s->tasks[o].access + mode];
+    uint64_t ns = s->ways[a->ways[a->saved != RMI_NONE][0].at].ns;
+    uint32_t p;
+    for (p = 0; p < s->n_backward[o]; p++)
+        ns += s->ways[s->accesses[s->tasks[s->backward[o] + p].access + mode].ways[0][0].at].ns;
+    return ns;
+}
+
+/* The mode of op o that takes least. */
 RMI_FN void rmi_step_find_fastest(rmi_step *s, uint32_t o)
 {
     uint64_t least = RMI_INF, ns;
-    uint32_t mode, p;
+    uint32_t mode;
     for (mode = 0; mode < s->n_modes[o]; mode++) {
-        const rmi_step_access *a = &s->accesses[s->tasks[o].access + mode];
-        ns = s->ways[a->ways[a->saved != RMI_NONE][0].at].ns;
-        for (p = 0; p < s->n_backward[o]; p++) {
-            a = &s->accesses[s->tasks[s->backward[o] + p].access + mode];
-            ns += s->ways[a->ways[0][0].at].ns;
-        }
-        if (ns >= least) continue;
+        if ((ns = rmi_step_mode_ns(s, o, mode)) >= least) continue;
         least = ns;
         s->fastest_mode[o] = (uint8_t)mode;
     }
@@ -5507,33 +5516,25 @@ RMI_FN uint32_t rmi_step_updates(const rm_graph *graph, uint32_t op, rmi_run *ru
     return n;
 }
 
-/* The backward of an op in the form of a run, each param's reduction as soon as its gradient is complete, its update as
-   soon as nobody reads it any more. */
-RMI_FN uint32_t rmi_step_backward_op(const rm_graph *graph, uint32_t step, rmi_run run, rmi_run *runs)
+/* The backward of op i as declared, each param's reduction as soon as its gradient is complete, its update as soon as nobody
+   reads it any more. */
+RMI_FN uint32_t rmi_step_backward_op(const rm_graph *graph, uint32_t step, uint32_t i, rmi_run *runs)
 {
-    const rmi_op *op = &graph->ops[run.id];
-    const rmi_form *form = &op->forms[run.form];
-    uint32_t k, n = 0;
-    for (; run.part < form->n_parts && op->has_bwd; run.part++) {
-        if (!rmi_low_part_wanted(op, &form->parts[run.part])) continue;
-        runs[n++] = run;
+    const rmi_op *op = &graph->ops[i];
+    const rmi_part *part = op->forms[0].parts;
+    uint32_t p, k, n = 0;
+    for (p = 0; p < op->forms[0].n_parts && op->has_bwd; p++, part++) {
+        if (!rmi_low_part_wanted(op, part)) continue;
+        runs[n++] = rmi_low_run(RMI_BWD, i, 0, p);
         for (k = 0; k < op->grad_in.n && rmi_low_has_update(step); k++) {
             uint32_t w = op->grad_in.at[k];
             const rmi_tensor *tensor = &graph->tensors[w];
-            if (tensor->kind == RMI_PARAM && tensor->consumers.at[0] == run.id && tensor->reduce != RMI_INF &&
-                rmi_list_has(&form->parts[run.part].grads, w))
+            if (tensor->kind == RMI_PARAM && tensor->consumers.at[0] == i && tensor->reduce != RMI_INF &&
+                rmi_list_has(&part->grads, w))
                 runs[n++] = rmi_low_run(RMI_REDUCE, w, 0, 0);
         }
     }
-    if (rmi_low_has_update(step) && !graph->n_barriers) n += rmi_step_updates(graph, run.id, runs + n);
-    return n;
-}
-
-/* Backward runs of ops [lo, hi) as declared, in reverse order. */
-RMI_FN uint32_t rmi_step_backward(const rm_graph *graph, uint32_t step, uint32_t lo, uint32_t hi, rmi_run *runs)
-{
-    uint32_t i, n = 0;
-    for (i = hi; i-- > lo;) n += rmi_step_backward_op(graph, step, rmi_low_run(RMI_BWD, i, 0, 0), runs + n);
+    if (rmi_low_has_update(step) && !graph->n_barriers) n += rmi_step_updates(graph, i, runs + n);
     return n;
 }
 
@@ -5549,44 +5550,59 @@ RMI_FN uint32_t rmi_step_tail(const rm_graph *graph, uint32_t step, rmi_run *run
     return n;
 }
 
+/* The whole backward as declared, in reverse order, and its tail. */
+RMI_FN uint32_t rmi_step_backward(const rm_graph *graph, uint32_t step, rmi_run *runs)
+{
+    uint32_t i, n = 0;
+    for (i = graph->n_ops; i-- > 0;) n += rmi_step_backward_op(graph, step, i, runs + n);
+    return n + rmi_step_tail(graph, step, runs + n);
+}
+
+/* Puts runs at the end of the list of everything once, as tasks. Parts of a backward are those of one op. */
+RMI_FN rm_result rmi_step_put_once(rmi_step *s, const rmi_run *runs, uint32_t n, rmi_access *low)
+{
+    uint32_t i, k, end, next = 0;
+    for (i = 0; i < n; i++) {
+        const rmi_op *op = &s->graph->ops[runs[i].way == RMI_BWD ? runs[i].id : 0];
+        if (runs[i].way != RMI_BWD) {
+            s->once[s->n_once++] = s->n_tasks;
+            rmi_step_new_task(s, (rmi_way)runs[i].way, runs[i].id, 0);
+            RMI_TRY(rmi_step_other_access(s, runs[i], low));
+            continue;
+        }
+        end = next + 1; /* with the first part all, if forms differ in parts */
+        for (k = 1; k < op->n_forms; k++)
+            if (!rmi_low_same_parts(&op->forms[0], &op->forms[k])) end = s->n_backward[runs[i].id];
+        for (; next < end; next++) s->once[s->n_once++] = s->backward[runs[i].id] + next;
+    }
+    return RM_OK;
+}
+
 /* Everything once: forwards in order of declaration, backwards in reverse, reductions and updates as soon as they can be. */
 RMI_FN rm_result rmi_step_make_tasks(rmi_step *s, rmi_arena *scratch)
 {
     const rm_graph *g = s->graph;
-    uint32_t i, n = 0, k, end, most = 3 * g->n_tensors + g->n_barriers + 8, *next;
+    uint32_t i, n = 0, most = 3 * g->n_tensors + g->n_barriers + 8;
+    int backward = rmi_low_has_backward(s->kind);
     rmi_run *runs;
     rmi_access low;
     for (i = 0; i < g->n_ops; i++) most += 1 + rmi_low_parts(&g->ops[i]);
-    s->tasks = RMI_NEW(s->mem, rmi_step_task, most);
-    s->once = RMI_NEW(s->mem, uint32_t, most);
+    RMI_TRY(RMI_TABLES(s->mem, RMI_T(s->tasks, most), RMI_T(s->once, most), RMI_T(s->once_at, (size_t)g->n_ops + 1)));
     runs = RMI_NEW(scratch, rmi_run, most);
-    next = RMI_NEW(scratch, uint32_t, g->n_ops);
-    if (!s->tasks || !s->once || !runs || !next) return RM_ERROR_MEMORY;
+    if (!runs) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_low_access_make(g, scratch, &low));
     for (i = 0; i < g->n_ops; i++) {
         RMI_TRY(rmi_step_forward_task(s, i));
         if (g->ops[i].view == RMI_NONE) s->once[s->n_forwards++] = i;
     }
-    s->n_once = s->n_forwards;
-    for (i = 0; i < g->n_ops && rmi_low_has_backward(s->kind); i++)
+    for (i = 0; i < g->n_ops && backward; i++)
         if (g->ops[i].has_bwd) RMI_TRY(rmi_step_backward_tasks(s, i));
-    if (rmi_low_has_backward(s->kind)) n = rmi_step_backward(g, s->kind, 0, g->n_ops, runs);
-    n += rmi_step_tail(g, s->kind, runs + n);
-    for (i = 0; i < n; i++) {
-        const rmi_op *op = &g->ops[runs[i].way == RMI_BWD ? runs[i].id : 0];
-        if (runs[i].way != RMI_BWD) {
-            s->once[s->n_once++] = s->n_tasks;
-            rmi_step_new_task(s, (rmi_way)runs[i].way, runs[i].id, 0);
-            RMI_TRY(rmi_step_other_access(s, runs[i], &low));
-            continue;
-        }
-        end = next[runs[i].id] + 1; /* with the first part all, if forms differ in parts */
-        for (k = 1; k < op->n_forms; k++)
-            if (!rmi_low_same_parts(&op->forms[0], &op->forms[k])) end = s->n_backward[runs[i].id];
-        for (; next[runs[i].id] < end; next[runs[i].id]++)
-            s->once[s->n_once++] = s->backward[runs[i].id] + next[runs[i].id];
+    s->once_at[g->n_ops] = s->n_once = s->n_forwards;
+    for (i = g->n_ops; i-- > 0; s->once_at[i] = s->n_once) {
+        n = backward ? rmi_step_backward_op(g, s->kind, i, runs) : 0;
+        RMI_TRY(rmi_step_put_once(s, runs, n, &low));
     }
-    return RM_OK;
+    return rmi_step_put_once(s, runs, rmi_step_tail(g, s->kind, runs), &low);
 }
 
 /* --- equal ops */
@@ -7515,7 +7531,7 @@ RMI_FN rm_result rmi_chn_schedule(rmi_arena *arena, const rmi_chn_table *table, 
 #define RMI_BLK_WORK ((uint64_t)2000000) /* ops looked at to find prices anew */
 #define RMI_BLK_POINTS 48u  /* of a descent are measured, about */
 #define RMI_BLK_OPTIONS 24u /* of a stage, at most */
-#define RMI_BLK_MODES 64u   /* forms of an op that can be a mode */
+#define RMI_BLK_MODES 64u   /* modes of an op that are looked at */
 #define RMI_BLK_VALUES 1u   /* bits of a code: the values that an op makes are kept, */
 #define RMI_BLK_SAVED 2u    /* and what its forward saves */
 
@@ -7530,29 +7546,28 @@ typedef struct rmi_blk_scratch { /* of the stage at hand */
 } rmi_blk_scratch;
 
 typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its actions into runs */
+    const rmi_step *model;
     const rm_graph *g;
     const rmi_shape *shape;
     rmi_arena *mem;
-    uint32_t step, granule;
-    int many;                  /* options that do not keep all */
+    uint32_t granule;
+    int many, vary;            /* options that do not keep all; ops may run otherwise than as declared */
     rmi_chn_chain chain;
     rmi_chn_stage *stages;
     rmi_chn_option **options;  /* by stage */
     const uint8_t **kept;      /* by stage: for each option a code, see below. Option 0 keeps all */
-    uint32_t *mode_at;         /* by op: where its forms begin in mode_of and choices; NULL: ops run as declared */
-    uint8_t *mode_of;          /* by form: the first of its mode, or RMI_BLK_MODES: it gives other bits */
-    uint8_t *choices, *n_choices; /* modes that an option of the op's stage has, the fastest first; by op: how many */
+    uint32_t *choice_at;       /* by op, and one more: where its choices begin: */
+    uint8_t *choices;          /* modes that an option of the op's stage has, the fastest first */
     uint32_t *like;      /* by class: the stage that was measured last, + 1 */
     uint8_t *begun;      /* by tensor: a later stage has begun its gradient */
     uint64_t *room;      /* by tensor: of the stretch that it may lie in: its own bytes, or more that it took over */
     uint64_t *dout_bytes; /* by stage: of the stretch that its output's gradient lies in */
     rmi_seq seq;
     rmi_blk_scratch now;
-    uint64_t tail_ws;    /* largest workspace of updates after a barrier */
 } rmi_blk;
 
-/* The code of an option of a stage of m ops: a byte an op (two bits; the rest: the form that stands for its mode), and
-   one byte more: 1 if it is tight. */
+/* The code of an option of a stage of m ops: a byte an op (two bits; the rest: its mode), and one byte more: 1 if it is
+   tight. */
 RMI_FN size_t rmi_blk_code(const rmi_stage *stage) { return (size_t)(stage->hi - stage->lo) + 1; }
 RMI_FN const uint8_t *rmi_blk_code_of(const rmi_blk *b, uint32_t stage, uint32_t option)
 {
@@ -7565,36 +7580,44 @@ RMI_FN uint32_t rmi_blk_mode(const rmi_stage *stage, const uint8_t *kept, uint32
 
 /* --- forms */
 
-/* The run in the fastest form (tight: that of least workspace) of its mode; of a forward whatever its mode. */
-RMI_FN rmi_run rmi_blk_pick(const rmi_blk *b, rmi_run run, int again, int tight)
+/* A form whose backward reads what that of op i does in a mode. */
+RMI_FN const rmi_form *rmi_blk_form(const rmi_blk *b, uint32_t i, uint32_t mode)
 {
-    const rmi_op *op = &b->g->ops[run.id];
-    uint64_t least[2] = { RMI_INF, RMI_INF }, key[2];
-    rmi_run best = run;
-    uint32_t f, mode = run.form;
-    if (!b->mode_at || (run.way == RMI_FWD && op->pinned)) return run;
-    for (f = 0; f < op->n_forms; f++) {
-        uint8_t of = b->mode_of[b->mode_at[run.id] + f];
-        if (of == RMI_BLK_MODES || (run.way == RMI_BWD && of != mode)) continue;
-        run.form = (uint16_t)f;
-        key[tight] = rmi_low_ns(b->g, run, again, 0);
-        key[!tight] = run.way == RMI_FWD ? op->forms[f].fwd_ws : op->forms[f].parts[run.part].bwd_ws;
-        if (key[0] > least[0] || (key[0] == least[0] && key[1] >= least[1])) continue;
-        memcpy(least, key, sizeof key);
-        best = run;
-    }
-    return best;
+    return &b->g->ops[i].forms[b->model->accesses[b->model->tasks[i].access + mode].form];
 }
 
-/* The forward of op i under an option (NULL: one that keeps nothing, which is tight). All forms that it may take are of
-   the bits of form 0. */
+/* The form of the fastest way (tight: of that with the least workspace), or, declared, the first one. */
+RMI_FN uint32_t rmi_blk_pick(const rmi_blk *b, rmi_range ways, int declared, int tight)
+{
+    const rmi_step_way *way = &b->model->ways[ways.at], *best = way;
+    uint32_t i;
+    for (i = 1; i < ways.n; i++)
+        if (declared ? !way[i].form : tight && way[i].workspace < best->workspace) best = &way[i];
+    return best->form;
+}
+
+/* The forward of op i under an option (NULL: one that keeps nothing, which is tight). */
 RMI_FN rmi_run rmi_blk_forward_run(const rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t i, int again)
 {
-    const rmi_op *op = &b->g->ops[i];
-    rmi_run run = rmi_low_run(RMI_FWD, i, kept ? rmi_blk_mode(stage, kept, i) : 0, 0);
-    if (kept && op->has_bwd && rmi_low_reads_saved(op, &op->forms[run.form])) return run;
-    run.form = 0;
-    return rmi_blk_pick(b, run, again, !kept || kept[stage->hi - stage->lo]);
+    uint32_t access = b->model->tasks[i].access + (kept ? rmi_blk_mode(stage, kept, i) : 0);
+    const rmi_step_access *a = &b->model->accesses[access];
+    rmi_range ways = a->ways[kept && a->saved != RMI_NONE][again];
+    return rmi_low_run(RMI_FWD, i, rmi_blk_pick(b, ways, !b->vary || b->g->ops[i].pinned, !kept || kept[stage->hi - stage->lo]), 0);
+}
+
+/* The backward of op i under an option, with the reductions and updates that follow it. */
+RMI_FN uint32_t rmi_blk_backward(const rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t i, rmi_run *runs)
+{
+    const rmi_step *model = b->model;
+    uint32_t k, n = 0;
+    for (k = model->once_at[i + 1]; k < model->once_at[i]; k++) {
+        const rmi_step_task *task = &model->tasks[model->once[k]];
+        uint32_t mode = task->way == RMI_BWD ? rmi_blk_mode(stage, kept, i) : 0;
+        const rmi_step_access *a = &model->accesses[task->access + mode];
+        uint32_t form = rmi_blk_pick(b, a->ways[0][0], !b->vary, kept[stage->hi - stage->lo]);
+        if (!a->absent) runs[n++] = rmi_low_run((rmi_way)task->way, task->id, form, task->part);
+    }
+    return n;
 }
 
 /* --- which runs */
@@ -7700,8 +7723,8 @@ RMI_FN uint32_t rmi_blk_way(rmi_blk *b, const rmi_stage *stage, const uint8_t *k
     memset(b->now.fresh + stage->lo, 0, stage->hi - stage->lo);
     for (i = stage->hi; i-- > stage->lo;) {
         const rmi_op *op = &graph->ops[i];
-        uint32_t mode = rmi_blk_mode(stage, kept, i), saved = rmi_low_buf(graph, RMI_BUF_SAVED, i);
-        const rmi_form *form = &op->forms[mode];
+        uint32_t saved = rmi_low_buf(graph, RMI_BUF_SAVED, i);
+        const rmi_form *form = rmi_blk_form(b, i, rmi_blk_mode(stage, kept, i));
         for (p = 0; p < form->n_parts && op->has_bwd; p++) {
             if (!rmi_low_part_wanted(op, &form->parts[p])) continue;
             if (form->parts[p].needs_saved && form->saved && !b->shape->carried[saved] && !b->now.fresh[i]) {
@@ -7714,8 +7737,7 @@ RMI_FN uint32_t rmi_blk_way(rmi_blk *b, const rmi_stage *stage, const uint8_t *k
                     n += rmi_blk_rerun(b, stage, kept, graph->tensors[tensor].maker, option, runs + n);
             }
         }
-        for (k = n, n += rmi_step_backward_op(graph, b->step, rmi_low_run(RMI_BWD, i, mode, 0), runs + n); k < n; k++)
-            if (runs[k].way == RMI_BWD) runs[k] = rmi_blk_pick(b, runs[k], 0, kept[stage->hi - stage->lo]);
+        n += rmi_blk_backward(b, stage, kept, i, runs + n);
     }
     for (i = 0; i < b->now.n_keep; i++) b->now.wanted[b->now.keep[i]] = 0;
     return n;
@@ -7815,7 +7837,7 @@ RMI_FN uint64_t rmi_blk_bytes(const rmi_blk *b, const rmi_stage *stage, const ui
 {
     uint32_t id;
     if (rmi_low_kind(b->g, buf, &id) == RMI_BUF_VALUE) return b->room[b->g->tensors[id].root];
-    return b->g->ops[id].forms[rmi_blk_mode(stage, kept, id)].saved;
+    return rmi_blk_form(b, id, rmi_blk_mode(stage, kept, id))->saved;
 }
 
 /* The backward of the stage with an option: from what was kept and the output's gradient to the input's gradient and
@@ -7873,12 +7895,12 @@ RMI_FN void rmi_blk_enter_stage(rmi_blk *b, uint32_t i)
             if (b->shape->carried[op->in.at[e]]) there[n++] = op->in.at[e];
             tensor = graph->tensors[op->in.at[e]].root;
             if (graph->tensors[tensor].kind == RMI_ACT ||
-                (rmi_low_grads_resident(b->step) && graph->tensors[tensor].kind == RMI_PARAM))
+                (rmi_low_grads_resident(b->model->kind) && graph->tensors[tensor].kind == RMI_PARAM))
                 continue;
             if (b->begun[tensor]) there[n++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
             else if (rmi_list_has(&op->grad_in, tensor) &&
                      (graph->tensors[tensor].reader < stage->lo || graph->n_barriers ||
-                      rmi_low_grad_stays(graph, b->step, tensor)))
+                      rmi_low_grad_stays(graph, b->model->kind, tensor)))
                 b->now.grads[b->now.n_grads++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
         }
     }
@@ -7988,7 +8010,7 @@ typedef struct rmi_blk_point { /* where a descent is: a code whose bits are exac
 /* Makes the change in the code; 0: it is none. What another mode reads may be held. */
 RMI_FN int rmi_blk_apply(const rmi_blk *b, const rmi_stage *stage, const rmi_blk_change *change, uint8_t *kept)
 {
-    const rmi_op *op = &b->g->ops[change->op];
+    const rmi_form *form = rmi_blk_form(b, change->op, change->mode);
     uint8_t *code = &kept[change->op - stage->lo], was = *code;
     uint32_t p, k;
     if (change->drop) {
@@ -7996,9 +8018,9 @@ RMI_FN int rmi_blk_apply(const rmi_blk *b, const rmi_stage *stage, const rmi_blk
         return *code != was;
     }
     *code = (uint8_t)((uint32_t)change->mode << 2 | RMI_BLK_SAVED | (was & RMI_BLK_VALUES));
-    for (p = 0; p < op->forms[change->mode].n_parts; p++)
-        for (k = 0; k < op->forms[change->mode].parts[p].needs.n; k++) {
-            uint32_t root = b->g->tensors[op->forms[change->mode].parts[p].needs.at[k]].root;
+    for (p = 0; p < form->n_parts; p++)
+        for (k = 0; k < form->parts[p].needs.n; k++) {
+            uint32_t root = b->g->tensors[form->parts[p].needs.at[k]].root;
             if (rmi_blk_inner(b, stage, root)) kept[b->g->tensors[root].maker - stage->lo] |= RMI_BLK_VALUES;
         }
     return was >> 2 != change->mode;
@@ -8066,8 +8088,8 @@ RMI_FN int rmi_blk_cmp_change(const void *a, const void *b, void *user)
 RMI_FN rm_result rmi_blk_changes(const rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_change **change, uint32_t *n)
 {
     const rmi_stage *stage = &b->shape->stages[i];
-    uint32_t op, k, most = 0;
-    for (op = stage->lo; op < stage->hi; op++) most += 1 + (b->mode_at ? b->n_choices[op] : 1u);
+    uint32_t op, k, most;
+    most = 2 * (stage->hi - stage->lo) + b->choice_at[stage->hi] - b->choice_at[stage->lo];
     if (!(*change = RMI_NEW(mem, rmi_blk_change, most))) return RM_ERROR_MEMORY;
     for (*n = 0, op = stage->lo; op < stage->hi; op++) {
         for (k = RMI_BLK_VALUES; k <= RMI_BLK_SAVED && b->many; k *= 2) {
@@ -8075,8 +8097,8 @@ RMI_FN rm_result rmi_blk_changes(const rmi_blk *b, rmi_arena *mem, uint32_t i, r
             (*change)[*n].drop = (uint8_t)k;
             (*change)[(*n)++].op = op;
         }
-        for (k = 1; b->mode_at && k < b->n_choices[op]; k++) {
-            (*change)[*n].mode = b->choices[b->mode_at[op] + k];
+        for (k = b->choice_at[op] + 1; k < b->choice_at[op + 1]; k++) {
+            (*change)[*n].mode = b->choices[k];
             (*change)[(*n)++].op = op;
         }
     }
@@ -8124,8 +8146,8 @@ RMI_FN uint32_t rmi_blk_number(const rmi_blk *b, const rmi_stage *stage, uint32_
     uint32_t i, total = 1;
     for (i = stage->lo; i < stage->hi; i++) {
         const rmi_op *op = &b->g->ops[i];
-        uint32_t drops = b->many && op->view == RMI_NONE && !op->pinned ? 2 : 1, n = b->mode_at ? b->n_choices[i] : 1u;
-        uint32_t mode = b->mode_at ? b->choices[b->mode_at[i] + at / drops % n] : 0u;
+        uint32_t drops = b->many && op->view == RMI_NONE && !op->pinned ? 2 : 1;
+        uint32_t n = b->choice_at[i + 1] - b->choice_at[i], mode = b->choices[b->choice_at[i] + at / drops % n];
         kept[i - stage->lo] = (uint8_t)((at % drops ? 0u : RMI_BLK_VALUES | RMI_BLK_SAVED) | mode << 2);
         at /= drops * n;
         total = (uint32_t)rmi_min((uint64_t)total * drops * n, RMI_BLK_CODES + 1);
@@ -8144,7 +8166,7 @@ RMI_FN rm_result rmi_blk_candidates(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_
     }
     if (codes > RMI_BLK_CODES) RMI_TRY(rmi_blk_descend(b, mem, i, list, kept));
     rmi_blk_pareto(list);
-    for (k = 0, n = list->n; k < n && b->mode_at; k++) { /* all of them tight */
+    for (k = 0, n = list->n; k < n && b->vary; k++) { /* all of them tight */
         memcpy(kept, list->kept + k * list->m, list->m);
         kept[list->m - 1] = 1;
         RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
@@ -8260,48 +8282,25 @@ RMI_FN rm_result rmi_blk_tables(rmi_blk *b)
                       RMI_T(b->now.grads, lists), RMI_T(b->now.entry, lists), RMI_T(b->now.entry_bytes, lists));
 }
 
-/* Time of op i in a mode, forward and backward, at best. */
-RMI_FN uint64_t rmi_blk_mode_ns(const rmi_blk *b, uint32_t i, uint32_t mode)
-{
-    const rmi_op *op = &b->g->ops[i];
-    const rmi_form *form = &op->forms[mode];
-    rmi_run run = rmi_low_run(RMI_FWD, i, mode, 0);
-    uint64_t ns = rmi_low_ns(b->g, rmi_low_reads_saved(op, form) ? run : rmi_blk_pick(b, run, 0, 0), 0, 0);
-    run.way = RMI_BWD;
-    for (; run.part < form->n_parts; run.part++)
-        if (rmi_low_part_wanted(op, &form->parts[run.part]))
-            ns = rmi_add(ns, rmi_low_ns(b->g, rmi_blk_pick(b, run, 0, 0), 0, 0));
-    return ns;
-}
-
-/* Which forms ops may run in, as modes; of each op those that an option may choose from. */
+/* Which modes options may choose from: those whose forwards give the bits of form 0. */
 RMI_FN rm_result rmi_blk_find_modes(rmi_blk *b)
 {
-    const rm_graph *graph = b->g;
-    uint32_t i, f, e;
-    size_t n = 0;
-    for (i = 0; i < graph->n_ops; i++) n += graph->ops[i].n_forms;
-    if (n == graph->n_ops) return RM_OK; /* no variants */
-    RMI_TRY(RMI_TABLES(b->mem, RMI_T(b->mode_at, graph->n_ops), RMI_T(b->n_choices, graph->n_ops), RMI_T(b->mode_of, n),
-                       RMI_T(b->choices, n)));
-    for (i = 0, n = 0; i < graph->n_ops; n += graph->ops[i++].n_forms) {
-        const rmi_op *op = &graph->ops[i];
-        uint8_t *of = b->mode_of + n, *choice = b->choices + n;
-        b->mode_at[i] = (uint32_t)n;
-        for (f = 0; f < op->n_forms; f++) {
-            of[f] = RMI_BLK_MODES;
-            if (f >= RMI_BLK_MODES || strcmp(op->forms[f].bits, op->forms[0].bits)) continue;
-            for (e = 0; e < f && (of[e] != e || !rmi_low_same_mode(op, &op->forms[e], &op->forms[f]));) e++;
-            of[f] = (uint8_t)e;
+    const rmi_step *model = b->model;
+    uint32_t i, mode, at, n = 0;
+    for (i = 0; i < b->g->n_ops; i++) n += model->n_modes[i];
+    RMI_TRY(RMI_TABLES(b->mem, RMI_T(b->choice_at, (size_t)b->g->n_ops + 1), RMI_T(b->choices, n)));
+    for (i = n = 0; i < b->g->n_ops; b->choice_at[++i] = n) {
+        const rmi_op *op = &b->g->ops[i];
+        b->choices[at = n++] = 0;
+        if (!b->vary || op->pinned || !op->has_bwd || op->view != RMI_NONE) continue;
+        for (mode = 1; mode < model->n_modes[i] && mode < RMI_BLK_MODES; mode++) {
+            uint32_t form = model->ways[model->accesses[model->tasks[i].access + mode].ways[0][0].at].form;
+            if (strcmp(op->forms[form].bits, op->forms[0].bits)) continue;
+            b->choices[n++] = (uint8_t)mode;
+            if (rmi_step_mode_ns(model, i, mode) >= rmi_step_mode_ns(model, i, b->choices[at])) continue;
+            memmove(&b->choices[at + 1], &b->choices[at], n - at - 1);
+            b->choices[at] = (uint8_t)mode;
         }
-        for (f = 0; f < op->n_forms && !op->pinned && op->has_bwd && op->view == RMI_NONE; f++) {
-            if (of[f] != f) continue;
-            choice[e = b->n_choices[i]++] = (uint8_t)f;
-            if (!e || rmi_blk_mode_ns(b, i, f) >= rmi_blk_mode_ns(b, i, choice[0])) continue;
-            memmove(choice + 1, choice, e);
-            choice[0] = (uint8_t)f;
-        }
-        if (!b->n_choices[i]) b->n_choices[i] = 1;
     }
     return RM_OK;
 }
@@ -8313,7 +8312,7 @@ RMI_FN void rmi_blk_rooms(rmi_blk *b)
     uint32_t i, f;
     for (i = 0; i < graph->n_tensors; i++) b->room[i] = graph->tensors[i].external ? 0 : graph->tensors[i].bytes;
     for (i = 0; i < graph->n_ops; i++)
-        for (f = 0; f < (b->mode_at ? graph->ops[i].n_forms : 1u); f++) {
+        for (f = 0; f < (b->vary ? graph->ops[i].n_forms : 1u); f++) {
             uint32_t from = graph->ops[i].forms[f].inplace, out = graph->ops[i].out.at[0];
             if (from == RMI_NONE || !b->room[out] || graph->ops[i].view != RMI_NONE ||
                 graph->tensors[from].kind != RMI_ACT)
@@ -8326,28 +8325,31 @@ RMI_FN void rmi_blk_rooms(rmi_blk *b)
             b->stages[i].out_bytes = rmi_round_up(b->room[b->shape->stages[i].out], b->granule);
 }
 
-/* The chain of a graph's stages for one kind of step with a backward; many: each with options that do not keep all;
-   vary: and with variants, else ops run as declared. Bytes are rounded up to the granule; what persists, inputs and
+/* The chain of the stages of a step with a backward; many: each with options that do not keep all; vary: and with
+   variants, else ops run as declared. Bytes are rounded up to the granule; what persists, inputs and
    carried values are not in it. */
-RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *graph, const rmi_shape *shape, uint32_t step,
-                                uint32_t granule, uint32_t tolerance_ppm, int many, int vary, rmi_blk *b)
+RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rmi_step *model, const rmi_shape *shape, uint32_t tolerance_ppm,
+                              int many, int vary, rmi_blk *b)
 {
+    const rm_graph *graph = model->graph;
     rmi_arena tmp = rmi_arena_make(&mem->hooks);
+    uint64_t workspace = 0; /* of updates after a barrier */
     uint32_t i, k, e;
     rm_result result;
     memset(b, 0, sizeof *b);
+    b->model = model;
     b->g = graph;
     b->shape = shape;
     b->mem = mem;
-    b->step = step;
-    b->granule = granule;
+    b->granule = model->granule;
     b->many = many;
+    for (i = 0; i < graph->n_ops && vary; i++) b->vary |= graph->ops[i].n_forms > 1;
     result = rmi_blk_tables(b);
-    if (result == RM_OK && vary) result = rmi_blk_find_modes(b);
+    if (result == RM_OK) result = rmi_blk_find_modes(b);
     if (result == RM_OK) rmi_blk_rooms(b);
     if (result == RM_OK) result = rmi_seq_scratch(&b->seq, graph, mem);
-    b->seq.step = step;
-    b->seq.granule = granule;
+    b->seq.step = model->kind;
+    b->seq.granule = b->granule;
     b->seq.partial = 1;
     b->seq.uncounted = b->now.uncounted;
     b->seq.mem = &tmp;
@@ -8360,12 +8362,12 @@ RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *graph, const rmi_s
     b->seq.mem = mem;
     if (result != RM_OK) return result;
     /* updates after the barrier: all gradients are there, and a workspace */
-    if (graph->n_barriers && rmi_low_has_update(step)) {
+    if (graph->n_barriers && rmi_low_has_update(model->kind)) {
         for (i = 0; i < graph->n_tensors; i++)
             if (graph->tensors[i].updates)
-                b->tail_ws = rmi_max(b->tail_ws, rmi_round_up(graph->tensors[i].opt_ws, granule));
+                workspace = rmi_max(workspace, rmi_round_up(graph->tensors[i].opt_ws, b->granule));
         for (k = 0; k < b->stages[0].n_options; k++)
-            b->options[0][k].bwd_peak = rmi_max(b->options[0][k].bwd_peak, b->stages[0].grown + b->tail_ws);
+            b->options[0][k].bwd_peak = rmi_max(b->options[0][k].bwd_peak, b->stages[0].grown + workspace);
     }
     b->chain.n = shape->n;
     b->chain.stages = b->stages;
@@ -12490,8 +12492,7 @@ RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
     m->order = RMI_NEW(mem, rmi_run, room + 4 * (size_t)g->n_tensors + g->n_barriers);
     if (!m->order) return RM_ERROR_MEMORY;
     if (rmi_low_has_backward(step)) {
-        m->n_order = rmi_step_backward(g, step, 0, g->n_ops, m->order);
-        m->n_order += rmi_step_tail(g, step, m->order + m->n_order);
+        m->n_order = rmi_step_backward(g, step, m->order);
     }
     /* nothing is made again twice */
     for (i = 0, m->cap = m->n_order + g->n_ops + 64; i < g->n_ops; i++) m->cap += g->ops[i].out.n + 1;
@@ -17981,10 +17982,7 @@ RMI_FN rm_result rmi_plan_keep_all(rmi_planner *w, rmi_arena *mem, rmi_run **run
     if (!r) return RM_ERROR_MEMORY;
     *n = 0;
     for (i = 0; i < g->n_ops; i++) r[(*n)++] = rmi_low_run(RMI_FWD, i, 0, 0);
-    if (rmi_low_has_backward(w->step)) {
-        *n += rmi_step_backward(g, w->step, 0, g->n_ops, r + *n);
-        *n += rmi_step_tail(g, w->step, r + *n);
-    }
+    if (rmi_low_has_backward(w->step)) *n += rmi_step_backward(g, w->step, r + *n);
     *runs = r;
     return RM_OK;
 }
@@ -18240,7 +18238,7 @@ RMI_FN rm_result rmi_plan_pass_kinds(rmi_planner *w, rmi_arena *mem, uint64_t bu
                 if (m != RMI_NONE && listed[m]) rmi_plan_rerun(g, listed, done, stack, m, runs, &n);
             }
         }
-        n += rmi_step_backward(g, w->step, i, i + 1, runs + n);
+        n += rmi_step_backward_op(g, w->step, i, runs + n);
     }
     n += rmi_step_tail(g, w->step, runs + n);
     return rmi_plan_try_sure(w, runs, n, budget, &size);
@@ -18258,15 +18256,15 @@ RMI_FN uint64_t rmi_plan_chain_base(const rmi_planner *w)
 
 /* The chain of the step's stages, solved: with options of stages, or with stages that keep all or nothing. A series of calls solves
    equal chains once. */
-RMI_FN rm_result rmi_plan_chain(rmi_planner *w, rmi_arena *mem)
+RMI_FN rm_result rmi_plan_chain(rmi_planner *w, const rmi_step *model, rmi_arena *mem)
 {
     rmi_plan_series *s = w->series;
     rmi_arena tmp = rmi_plan_arena(w);
     rm_result r = RM_OK;
     int same = 0;
     uint32_t i;
-    RMI_TRY(rmi_blk_make(mem, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO,
-                         (w->c.passes & RM_PASS_OPTIONS) != 0, 1, &w->blk));
+    RMI_TRY(rmi_blk_make(mem, model, &w->p->shape, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, (w->c.passes & RM_PASS_OPTIONS) != 0,
+                         1, &w->blk));
     w->base = rmi_plan_chain_base(w);
     for (i = 0; i < w->blk.chain.n && w->blk.chain.n > 1000; i++) { /* of schedules that cost nothing the shortest */
         w->blk.stages[i].pass_ns[0] = rmi_max(w->blk.stages[i].pass_ns[0], 1);
@@ -18285,9 +18283,9 @@ RMI_FN rm_result rmi_plan_chain(rmi_planner *w, rmi_arena *mem)
     return r;
 }
 
-RMI_FN rm_result rmi_plan_pass_chain(rmi_planner *w, rmi_arena *mem, uint64_t budget)
+RMI_FN rm_result rmi_plan_pass_chain(rmi_planner *w, const rmi_step *model, rmi_arena *mem, uint64_t budget)
 {
-    RMI_TRY(rmi_plan_chain(w, mem));
+    RMI_TRY(rmi_plan_chain(w, model, mem));
     RMI_TRY(rmi_plan_descend(w, budget));
     return rmi_plan_least(w, budget);
 }
@@ -18300,18 +18298,15 @@ RMI_FN int rmi_plan_within(const rmi_planner *w, uint64_t ppm)
 }
 
 /* What gives a list of another solver its fastest forms, if ops have some. */
-RMI_FN rm_result rmi_plan_tune_make(rmi_planner *w, rmi_arena *mem)
+RMI_FN rm_result rmi_plan_tune_make(rmi_planner *w, const rmi_step *model, rmi_arena *mem)
 {
-    rmi_step *m;
     uint32_t i, k = 0;
     for (i = 0; i < w->g->n_ops && !k; i++) k = w->g->ops[i].n_forms - 1;
     if (!k || w->g->n_ops > RMI_PLAN_MANY) return RM_OK;
-    m = RMI_NEW(mem, rmi_step, 1);
     w->tune = RMI_NEW(mem, rmi_ref_search, 1);
-    if (!m || !w->tune) return RM_ERROR_MEMORY;
+    if (!w->tune) return RM_ERROR_MEMORY;
     memset(&w->tuned, 0, sizeof w->tuned);
-    RMI_TRY(rmi_step_make(mem, w->g, w->step, w->align, 0, m));
-    return rmi_ref_search_make(mem, m, w->tune);
+    return rmi_ref_search_make(mem, model, w->tune);
 }
 
 /* The passes that know stages or single ops, for a step with a backward. */
@@ -18320,14 +18315,16 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
     rmi_arena tmp = rmi_plan_arena(w), tuner = rmi_plan_arena(w);
     uint32_t passes = w->c.passes;
     int chain = passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && !(passes & RM_PASS_SEARCH); /* the search starts from the chain's plans */
-    rm_result r = chain ? rmi_plan_tune_make(w, &tuner) : RM_OK;
-    if (r == RM_OK && passes & (RM_PASS_SEGMENTS | RM_PASS_GREEDY)) /* stages keep all or nothing */
-        r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, RMI_CHN_AUTO, 0, 0, &w->blk);
+    int stages = (passes & (RM_PASS_SEGMENTS | RM_PASS_GREEDY)) != 0; /* that keep all or nothing */
+    rmi_step model;
+    rm_result r = chain || stages ? rmi_step_make(&tuner, w->g, w->step, w->align, 0, &model) : RM_OK;
+    if (r == RM_OK && chain) r = rmi_plan_tune_make(w, &model, &tuner);
+    if (r == RM_OK && stages) r = rmi_blk_make(&tmp, &model, &w->p->shape, RMI_CHN_AUTO, 0, 0, &w->blk);
     if (r == RM_OK && passes & RM_PASS_SEGMENTS) r = rmi_plan_pass_segments(w, &tmp, budget);
     if (r == RM_OK && passes & RM_PASS_GREEDY) r = rmi_plan_pass_greedy(w, &tmp, budget);
     if (r == RM_OK && passes & RM_PASS_KINDS) r = rmi_plan_pass_kinds(w, &tmp, budget);
     rmi_arena_free(&tmp);
-    if (r == RM_OK && chain && !w->stop.stopped) r = rmi_plan_pass_chain(w, &tmp, budget);
+    if (r == RM_OK && chain && !w->stop.stopped) r = rmi_plan_pass_chain(w, &model, &tmp, budget);
     rmi_arena_free(&tmp);
     rmi_arena_free(&tuner);
     w->tune = NULL;
@@ -18728,7 +18725,7 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *h, int *done)
     if (*done) return RM_OK;
     w->table = NULL;
     if (w->c.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 && !w->stop.stopped) {
-        RMI_TRY(rmi_plan_chain(w, &h->chain));
+        RMI_TRY(rmi_plan_chain(w, &h->model, &h->chain));
         RMI_TRY(rmi_plan_least(w, h->budget));
     }
     if (!sooner && !w->stop.stopped && h->budget >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_search_starts(h));

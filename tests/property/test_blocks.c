@@ -18,6 +18,7 @@ static void chain(rm_graph *g, uint64_t seed)
     rmi_arena mem = rmi_arena_make(NULL);
     rmi_planner w;
     rmi_shape shape;
+    rmi_step model;
     rm_plan plan;
     uint32_t j;
     memset((void *)&w, 0, sizeof w);
@@ -26,7 +27,7 @@ static void chain(rm_graph *g, uint64_t seed)
     plan.mem = rmi_arena_make(NULL);
     if (rmi_plan_layout(&w) != RM_OK || rmi_shp_make(&mem, g, &shape) != RM_OK) failed++;
     rmi_plan_step_homes(&w);
-    if (rmi_blk_make(&mem, g, &shape, RM_SINGLE, 1, RMI_CHN_AUTO, 1, 1, &w.blk) != RM_OK || rmi_chn_solve(&mem, &w.blk.chain, &w.table) != RM_OK || rmi_seq_scratch(&w.seq, g, &mem) != RM_OK) {
+    if (rmi_step_make(&mem, g, RM_SINGLE, 1, 0, &model) != RM_OK || rmi_blk_make(&mem, &model, &shape, RMI_CHN_AUTO, 1, 1, &w.blk) != RM_OK || rmi_chn_solve(&mem, &w.blk.chain, &w.table) != RM_OK || rmi_seq_scratch(&w.seq, g, &mem) != RM_OK) {
         skipped++;
         goto done;
     }
@@ -44,7 +45,7 @@ static void chain(rm_graph *g, uint64_t seed)
         w.seq.runs = runs;
         w.seq.n = (uint32_t)n;
         ok = ok && rmi_seq_build(&w.seq) == RM_OK && rmi_seq_peak(&w.seq, &peak, &end) == RM_OK;
-        for (ns = w.seq.ns, tail = rmi_blk_tail(g, RM_SINGLE, runs); tail > 0;) ns -= rmi_low_ns(g, runs[--tail], 0, 0); /* barriers and what waits for them is no stage's */
+        for (ns = w.seq.ns, tail = rmi_step_tail(g, RM_SINGLE, runs); tail > 0;) ns -= rmi_low_ns(g, runs[--tail], 0, 0); /* barriers and what waits for them is no stage's */
         if (!ok || peak > p.bytes + rmi_blk_carried(&w.blk) || ns > p.ns) {
             failed++;
             printf("seed %llu, point %u: %llu bytes promised, %llu needed; %llu ns promised, %llu taken\n", (unsigned long long)seed, j, (unsigned long long)(p.bytes + rmi_blk_carried(&w.blk)),
@@ -128,10 +129,11 @@ static void descent(uint32_t n, uint64_t seed)
     rmi_arena mem = rmi_arena_make(NULL);
     rm_graph *g = residual(n, seed);
     rmi_shape shape;
+    rmi_step model;
     rmi_blk b;
     uint32_t set, k, missed = 0, at = 0;
     uint64_t bytes, ns, all, most, none;
-    if (!g || rmi_shp_make(&mem, g, &shape) != RM_OK || rmi_blk_make(&mem, g, &shape, RM_SINGLE, 1, RMI_CHN_AUTO, 1, 1, &b) != RM_OK) failed++;
+    if (!g || rmi_shp_make(&mem, g, &shape) != RM_OK || rmi_step_make(&mem, g, RM_SINGLE, 1, 0, &model) != RM_OK || rmi_blk_make(&mem, &model, &shape, RMI_CHN_AUTO, 1, 1, &b) != RM_OK) failed++;
     else {
         while (at < shape.n && shape.stages[at].hi - shape.stages[at].lo != 3 * n + 1) at++;
         by_hand(n, (1u << 3 * n) - 1, &all, &none);
