@@ -8309,17 +8309,19 @@ RMI_FN rm_result rmi_blk_find_modes(rmi_blk *b)
 RMI_FN void rmi_blk_rooms(rmi_blk *b)
 {
     const rm_graph *graph = b->g;
-    uint32_t i, f;
+    const rmi_step *model = b->model;
+    uint32_t i, k;
     for (i = 0; i < graph->n_tensors; i++) b->room[i] = graph->tensors[i].external ? 0 : graph->tensors[i].bytes;
-    for (i = 0; i < graph->n_ops; i++)
-        for (f = 0; f < (b->vary ? graph->ops[i].n_forms : 1u); f++) {
-            uint32_t from = graph->ops[i].forms[f].inplace, out = graph->ops[i].out.at[0];
-            if (from == RMI_NONE || !b->room[out] || graph->ops[i].view != RMI_NONE ||
-                graph->tensors[from].kind != RMI_ACT)
-                continue;
-            from = graph->tensors[from].root;
-            if (graph->tensors[from].kind == RMI_ACT) b->room[out] = rmi_max(b->room[out], b->room[from]);
+    for (i = 0; i < graph->n_ops; i++) {
+        const rmi_range ways = model->accesses[model->tasks[i].access].ways[0][0];
+        uint64_t *room = &b->room[graph->ops[i].out.at[0]];
+        for (k = ways.at; k < ways.at + ways.n && *room; k++) {
+            const rmi_step_way *way = &model->ways[k];
+            if (way->inplace == RMI_NONE || !(b->vary || !way->form)) continue;
+            if (model->buffers[way->inplace].kind != RMI_STEP_VALUE) continue; /* inputs stay */
+            *room = rmi_max(*room, b->room[model->buffers[way->inplace].number]);
         }
+    }
     for (i = 0; i < b->shape->n; i++)
         if (rmi_blk_crosses(b, b->shape->stages[i].out))
             b->stages[i].out_bytes = rmi_round_up(b->room[b->shape->stages[i].out], b->granule);
