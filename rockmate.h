@@ -4749,7 +4749,6 @@ typedef struct rmi_step_access { /* what a task touches in one mode of its op */
     uint32_t saved;              /* the buffer that a forward can leave for this mode's backward, or RMI_NONE */
     uint32_t output_gradient;    /* of a backward: that of output 0, or RMI_NONE */
     uint32_t gradients;          /* of a backward: how many it gives, buffers or not */
-    uint32_t form;               /* of a forward: the form that its mode is named by; the backward reads what that one's does */
     uint8_t may_be_free;         /* takes no time if all its gradients are other names of the output's */
     uint8_t absent;              /* nothing runs: a view, or a part that this mode's backward does not have; its one way takes no time */
     uint8_t first_is_output;     /* of a forward: the first buffer that it makes is output 0 */
@@ -4964,9 +4963,7 @@ RMI_FN rm_result rmi_step_make_buffers(rmi_step *s)
         uint32_t root = rmi_step_value(s, i);
         if (g->tensors[i].is_output && root != RMI_NONE) s->buffers[root].at_end = 1;
     }
-    s->inputs = RMI_NEW(s->mem, uint32_t, s->n_buffers);
-    s->ends = RMI_NEW(s->mem, uint32_t, s->n_buffers);
-    if (!s->inputs || !s->ends) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(s->mem, RMI_T(s->inputs, s->n_buffers), RMI_T(s->ends, s->n_buffers)));
     for (i = 0; i < s->n_buffers; i++) {
         s->buffers[i].may_move &= (uint8_t)!s->buffers[i].at_end;
         if (s->buffers[i].kind == RMI_STEP_INPUT) s->inputs[s->n_inputs++] = i;
@@ -5114,7 +5111,6 @@ RMI_FN rm_result rmi_step_forward_access(rmi_step *s, uint32_t o, uint32_t f, ui
     if (op->view != RMI_NONE) return rmi_step_no_access(s, f);
     a = rmi_step_new_access(s);
     if (!a) return RM_ERROR_MEMORY;
-    a->form = f;
     for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->in.at[i]), &a->reads));
     a->makes = rmi_step_range(s->n_pool);
     for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->out.at[i]), &a->makes));
@@ -5587,7 +5583,8 @@ RMI_FN rm_result rmi_step_make_tasks(rmi_step *s, rmi_arena *scratch)
     rmi_run *runs;
     rmi_access low;
     for (i = 0; i < g->n_ops; i++) most += 1 + rmi_low_parts(&g->ops[i]);
-    RMI_TRY(RMI_TABLES(s->mem, RMI_T(s->tasks, most), RMI_T(s->once, most), RMI_T(s->once_at, (size_t)g->n_ops + 1)));
+    RMI_TRY(RMI_TABLES(s->mem, RMI_T(s->tasks, most), RMI_T(s->once, (size_t)most + g->n_ops + 1)));
+    s->once_at = s->once + most;
     runs = RMI_NEW(scratch, rmi_run, most);
     if (!runs) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_low_access_make(g, scratch, &low));
@@ -5653,14 +5650,8 @@ RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *g, uint32_t kind,
     s->kind = kind;
     s->granule = granule;
     s->moves = moves && g->has_link;
-    s->backward = RMI_NEW(mem, uint32_t, g->n_ops);
-    s->n_backward = RMI_NEW(mem, uint8_t, g->n_ops);
-    s->n_modes = RMI_NEW(mem, uint8_t, g->n_ops);
-    s->fastest_mode = RMI_NEW(mem, uint8_t, g->n_ops);
-    s->class_of = RMI_NEW(mem, uint32_t, g->n_ops);
-    s->choosing = RMI_NEW(mem, uint32_t, g->n_ops);
-    if (!s->backward || !s->n_backward || !s->n_modes || !s->fastest_mode || !s->class_of || !s->choosing)
-        return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(s->backward, g->n_ops), RMI_T(s->n_backward, g->n_ops), RMI_T(s->n_modes, g->n_ops),
+                       RMI_T(s->fastest_mode, g->n_ops), RMI_T(s->class_of, g->n_ops), RMI_T(s->choosing, g->n_ops)));
     none = rmi_step_range(0);
     r = rmi_step_append(s, RMI_NONE, &none); /* the pool is not NULL, though no op may read anything */
     if (r == RM_OK) r = rmi_step_make_buffers(s);
@@ -7583,7 +7574,14 @@ RMI_FN uint32_t rmi_blk_mode(const rmi_stage *stage, const uint8_t *kept, uint32
 /* A form whose backward reads what that of op i does in a mode. */
 RMI_FN const rmi_form *rmi_blk_form(const rmi_blk *b, uint32_t i, uint32_t mode)
 {
-    return &b->g->ops[i].forms[b->model->accesses[b->model->tasks[i].access + mode].form];
+    const rmi_step *model = b->model;
+    const rmi_step_access *a;
+    uint32_t p;
+    for (p = 0; p < model->n_backward[i]; p++) {
+        a = &model->accesses[model->tasks[model->backward[i] + p].access + mode];
+        if (!a->absent) return &b->g->ops[i].forms[model->ways[a->ways[0][0].at].form];
+    }
+    return b->g->ops[i].forms;
 }
 
 /* The form of the fastest way (tight: of that with the least workspace), or, declared, the first one. */
