@@ -13725,7 +13725,7 @@ typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluati
     uint64_t gap_bytes;   /* smaller gaps are not noted */
     int held;
     int reduces;          /* some param has a reduction: steps meet on its lane */
-    uint32_t cap_events, cap_lives;
+    uint32_t cap_events, cap_lives, cap_gaps, cap_copies;
     uint32_t stamp, *ran; /* by task: the stamp of the evaluation that it ran in */
     uint32_t *now;        /* by buffer: life at the event that is looked at */
     uint32_t *free_head, *next_free; /* by event; by life: lives that end there */
@@ -13746,15 +13746,15 @@ typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluati
 
 RMI_FN rm_result rmi_cost_make_costs(rmi_arena *mem, const rmi_cost *c, rmi_costs *x)
 {
-    size_t events = (size_t)c->cap_events + 2, lives = c->cap_lives;
+    size_t events = (size_t)c->cap_events + 2;
     memset(x, 0, sizeof *x);
     RMI_TRY(RMI_TABLES(mem, RMI_T(x->live, events), RMI_T(x->start, events), RMI_T(x->ns, events),
                        RMI_T(x->first_life, events), RMI_T(x->last_life, c->step->n_buffers),
                        RMI_T(x->update_event, c->step->n_params), RMI_T(x->form, events), RMI_T(x->again, events)));
-    x->lives = RMI_RAW(mem, rmi_life, lives);
-    x->gaps = RMI_RAW(mem, rmi_gap, lives);
-    x->ins = RMI_RAW(mem, rmi_copy, lives);
-    x->outs = RMI_RAW(mem, rmi_copy, lives);
+    x->lives = RMI_RAW(mem, rmi_life, c->cap_lives);
+    x->gaps = RMI_RAW(mem, rmi_gap, c->cap_gaps);
+    x->ins = RMI_RAW(mem, rmi_copy, c->cap_copies);
+    x->outs = RMI_RAW(mem, rmi_copy, c->cap_copies);
     return x->lives && x->gaps && x->ins && x->outs ? RM_OK : RM_ERROR_MEMORY;
 }
 
@@ -13768,27 +13768,37 @@ RMI_FN rm_result rmi_cost_make_schedule(rmi_arena *mem, const rmi_cost *c, rmi_s
 /* An evaluator without limits, for schedules of up to `times` as many events as running everything once. */
 RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *s, uint32_t times, rmi_cost *c)
 {
-    size_t lives = 64 + 2 * (size_t)s->n_buffers, events, i;
+    size_t makes = 0, reads = 0, lives, copies, events, laned, i;
+    uint32_t spare = times > 2 ? 2 : 1; /* what runs again may make and read more than others */
     memset(c, 0, sizeof *c);
     c->step = s;
     c->limit = c->host_limit = c->enough = RMI_INF;
     c->cap_events = times * s->n_once + 64;
     for (i = 0; i < s->n_tasks; i++) {
-        const rmi_step_access *a = &s->accesses[s->tasks[i].access];
-        lives += (a->reads.n + a->makes.n + 2) * (size_t)times;
+        size_t most_makes = 0, most_reads = 0, k;
+        for (k = 0; k < (s->tasks[i].way <= RMI_BWD ? s->n_modes[s->tasks[i].id] : 1u); k++) {
+            const rmi_step_access *a = &s->accesses[s->tasks[i].access + k];
+            most_makes = (size_t)rmi_max(most_makes, a->makes.n + (a->saved != RMI_NONE));
+            most_reads = (size_t)rmi_max(most_reads, a->reads.n);
+        }
+        makes += most_makes;
+        reads += most_reads;
     }
-    c->cap_lives = (uint32_t)rmi_min(lives * 2, RMI_NONE / 8);
-    lives = c->cap_lives;
+    lives = 64 + (size_t)s->n_inputs + makes * times * spare + (s->moves ? 2 * (size_t)s->n_buffers + reads * times * spare : 0);
+    lives = c->cap_lives = (uint32_t)rmi_min(lives, RMI_NONE / 8);
+    c->cap_gaps = (uint32_t)rmi_min(64 + reads * times * spare, RMI_NONE / 8);
+    copies = c->cap_copies = s->moves ? c->cap_lives : 1;
     events = (size_t)c->cap_events + 2;
     c->stretches = RMI_RAW(mem, rmi_stretch_use, lives);
     for (i = 0; i < s->n_params; i++) c->reduces |= s->params[i].reduction != RMI_NONE;
     if (!c->stretches) return RM_ERROR_MEMORY;
+    laned = s->moves || c->reduces ? events : 0;
     return RMI_TABLES(mem, RMI_T(c->ran, s->n_tasks), RMI_T(c->event_of, s->n_tasks), RMI_T(c->now, s->n_buffers),
-                      RMI_T(c->free_head, events), RMI_T(c->next_free, lives), RMI_T(c->in_head, events),
-                      RMI_T(c->out_head, events), RMI_T(c->pending_head, events), RMI_T(c->pending_next, lives),
-                      RMI_T(c->queue_end, 3 * lives), RMI_T(c->queue_bytes, 3 * lives), RMI_T(c->queue_copy, 3 * lives),
-                      RMI_T(c->queued, lives), RMI_T(c->host_ready, 2 * (size_t)s->n_params),
-                      RMI_T(c->reduced, s->n_params), RMI_T(c->late_head, events), RMI_T(c->late_next, s->n_params));
+                      RMI_T(c->free_head, events), RMI_T(c->next_free, lives), RMI_T(c->in_head, laned),
+                      RMI_T(c->out_head, laned), RMI_T(c->pending_head, laned), RMI_T(c->pending_next, copies),
+                      RMI_T(c->queue_end, 3 * copies), RMI_T(c->queue_bytes, 3 * copies), RMI_T(c->queue_copy, 3 * copies),
+                      RMI_T(c->queued, copies), RMI_T(c->host_ready, 2 * (size_t)s->n_params),
+                      RMI_T(c->reduced, s->n_params), RMI_T(c->late_head, laned), RMI_T(c->late_next, s->n_params));
 }
 
 /* The schedule that runs everything once, in the fastest modes, all that lasts at home on the device if it may be there. */
@@ -14030,7 +14040,7 @@ RMI_FN int rmi_cost_lives(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
         c->ran[id] = c->stamp;
         c->event_of[id] = p;
         if (a->absent) continue;
-        if (x->n_lives + a->reads.n + a->makes.n + 2 > c->cap_lives || x->n_gaps + a->reads.n > c->cap_lives) return 0;
+        if (x->n_lives + a->reads.n + a->makes.n + 2 > c->cap_lives || x->n_gaps + a->reads.n > c->cap_gaps) return 0;
         if (rmi_cost_on_host(s, h, id)) {
             x->update_event[task->param] = p;
             continue;
@@ -15010,7 +15020,10 @@ RMI_FN rm_result rmi_event_read(rmi_arena *mem, const rmi_step *s, const rmi_pro
 #define RMI_SEARCH_FEW 128u       /* tasks: orders matter more */
 #define RMI_SEARCH_TRIES 64u      /* gaps that are looked at for one */
 #define RMI_SEARCH_SAMPLES 12u    /* events that are looked at for a full one */
-#define RMI_SEARCH_TIMES 4u       /* events of a schedule: so many times those of everything once */
+#ifndef RMI_SEARCH_LARGE
+#define RMI_SEARCH_LARGE 50000u   /* tasks: memory counts; tests set it and RMI_PLAN_MANY lower: a small graph then goes a large one's way */
+#endif
+#define RMI_SEARCH_TIMES(tasks) ((tasks) > RMI_SEARCH_LARGE ? 2u : (tasks) > 5000 ? 3u : 4u) /* events of a schedule: so many times those of everything once */
 
 typedef struct rmi_search_insert { /* a run before event `at` */
     uint64_t copied;
@@ -15054,6 +15067,7 @@ typedef struct rmi_search {
     uint32_t looked, feasible; /* states since the price was looked at; those within the limit */
     uint32_t off;          /* moves that are not made: bits by rmi_search_move */
     uint64_t *most_before, *most_after, above; /* by event: the most live bytes before it, from it on; sum of what is above the limit */
+    uint8_t lean;          /* large, without copies: nothing is annealed, costs and next lie in the same tables */
     uint8_t known;         /* these are those of the current schedule and the limit */
     uint64_t least_ns, next_least_ns; /* that the runs of the current schedule, of the candidate take at least */
     rmi_search_edit edit;
@@ -15077,26 +15091,31 @@ RMI_FN void rmi_search_find_params(rmi_search *s)
 
 RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t limit, uint64_t host_limit, rmi_search *s)
 {
-    size_t events;
+    size_t events, annealed;
     memset(s, 0, sizeof *s);
     s->step = step;
-    RMI_TRY(rmi_cost_make(mem, step, RMI_SEARCH_TIMES, &s->cost));
+    RMI_TRY(rmi_cost_make(mem, step, RMI_SEARCH_TIMES(step->n_tasks), &s->cost));
     s->cost.limit = limit;
     s->cost.host_limit = host_limit;
     s->cost.gap_bytes = limit / RMI_SEARCH_SMALL;
     s->cost.held = 1;
     RMI_TRY(rmi_cost_make_schedule(mem, &s->cost, &s->current));
     RMI_TRY(rmi_cost_make_schedule(mem, &s->cost, &s->candidate));
-    RMI_TRY(rmi_cost_make_schedule(mem, &s->cost, &s->best));
     RMI_TRY(rmi_cost_make_costs(mem, &s->cost, &s->costs));
-    RMI_TRY(rmi_cost_make_costs(mem, &s->cost, &s->next));
+    s->lean = step->n_tasks > RMI_SEARCH_LARGE && !step->moves;
+    if (s->lean) s->next = s->costs;
+    else {
+        RMI_TRY(rmi_cost_make_costs(mem, &s->cost, &s->next));
+        RMI_TRY(rmi_cost_make_schedule(mem, &s->cost, &s->best));
+    }
     events = (size_t)s->cost.cap_events + 2;
+    annealed = s->lean ? 0 : events;
     s->best_ns = RMI_INF;
     s->random = RMI_SEED;
     s->edit.cap_inserts = step->graph->n_ops + 2 * RMI_SEARCH_DEPTH;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(s->edit.inserts, s->edit.cap_inserts + 1), RMI_T(s->edit.drop, events), RMI_T(s->edit.flip, events),
-                       RMI_T(s->edit.touched, 2 * events), RMI_T(s->edit.change, events), RMI_T(s->edit.spans, RMI_SEARCH_SPANS + 1),
-                       RMI_T(s->most_before, events), RMI_T(s->most_after, events), RMI_T(s->params, step->n_params + 1),
+    RMI_TRY(RMI_TABLES(mem, RMI_T(s->edit.inserts, s->edit.cap_inserts + 1), RMI_T(s->edit.drop, events), RMI_T(s->edit.flip, step->moves ? events : 0),
+                       RMI_T(s->edit.touched, step->moves ? 2 * events : events), RMI_T(s->edit.change, annealed), RMI_T(s->edit.spans, RMI_SEARCH_SPANS + 1),
+                       RMI_T(s->most_before, annealed), RMI_T(s->most_after, annealed), RMI_T(s->params, step->n_params + 1),
                        RMI_T(s->needed, step->n_buffers), RMI_T(s->runs_left, step->n_tasks)));
     rmi_search_find_params(s);
     return RM_OK;
@@ -15120,7 +15139,10 @@ RMI_FN void rmi_search_copy(const rmi_step *step, const rmi_schedule *from, rmi_
 RMI_FN void rmi_search_clear(rmi_search *s)
 {
     uint32_t i;
-    for (i = 0; i < s->edit.n_touched; i++) s->edit.drop[s->edit.touched[i]] = 0, s->edit.flip[s->edit.touched[i]] = 0;
+    for (i = 0; i < s->edit.n_touched; i++) {
+        s->edit.drop[s->edit.touched[i]] = 0;
+        if (s->step->moves) s->edit.flip[s->edit.touched[i]] = 0;
+    }
     s->edit.n_inserts = s->edit.n_drops = s->edit.n_flips = s->edit.n_touched = 0;
     s->edit.ns = s->edit.spared = s->edit.dropped_ns = 0;
     s->edit.n_spans = s->edit.first = 0;
@@ -15171,7 +15193,7 @@ RMI_FN void rmi_search_drop(rmi_search *s, uint32_t event)
 /* The read of that number of the event arrives by a copy if it did not, and the other way round. */
 RMI_FN void rmi_search_flip(rmi_search *s, uint32_t event, uint32_t bit)
 {
-    if (bit >= 64 || s->edit.n_flips >= s->cost.cap_events) return;
+    if (!s->step->moves || bit >= 64 || s->edit.n_flips >= s->cost.cap_events) return;
     s->edit.flip[event] ^= (uint64_t)1 << bit;
     s->edit.n_flips++;
     s->edit.touched[s->edit.n_touched++] = event;
@@ -15315,7 +15337,7 @@ RMI_FN int rmi_search_apply(rmi_search *s)
         }
         if (p == from->n || s->edit.drop[p]) continue;
         to->events[n].task = from->events[p].task;
-        to->events[n++].copied = from->events[p].copied ^ s->edit.flip[p];
+        to->events[n++].copied = s->step->moves ? from->events[p].copied ^ s->edit.flip[p] : 0;
     }
     to->n = n;
     return 1;
@@ -15424,12 +15446,22 @@ RMI_FN void rmi_search_keep_best(rmi_search *s, const rmi_schedule *h, const rmi
     s->known = 0;
 }
 
+/* The candidate becomes the current schedule, and the other way round. */
+RMI_FN void rmi_search_accept(rmi_search *s)
+{
+    rmi_schedule schedule = s->current;
+    rmi_costs costs = s->costs;
+    s->current = s->candidate;
+    s->candidate = schedule;
+    s->costs = s->next;
+    s->next = costs;
+    s->known = 0;
+}
+
 /* Evaluates the candidate; it becomes the current schedule if chance allows it. */
 RMI_FN void rmi_search_consider(rmi_search *s)
 {
     uint64_t most = rmi_add(s->score, s->heat * rmi_random_exponential(&s->random) >> 16), score;
-    rmi_schedule schedule;
-    rmi_costs costs;
     int blind = !rmi_random(&s->random, RMI_SEARCH_BLIND); /* no forecast is trusted always */
     if (blind) rmi_search_adapt(s);
     blind |= s->edit.unsure;
@@ -15446,14 +15478,8 @@ RMI_FN void rmi_search_consider(rmi_search *s)
     rmi_search_adapt(s);
     if (rmi_search_is_best(s, &s->next)) rmi_search_keep_best(s, &s->candidate, &s->next);
     if (score > most) return;
-    schedule = s->current;
-    s->current = s->candidate;
-    s->candidate = schedule;
-    costs = s->costs;
-    s->costs = s->next;
-    s->next = costs;
+    rmi_search_accept(s);
     s->score = score;
-    s->known = 0;
     s->least_ns = s->next_least_ns;
     rmi_search_settle(s);
 }
@@ -15918,7 +15944,7 @@ RMI_FN void rmi_search_limit(rmi_search *s, uint64_t limit, uint64_t lower)
 {
     s->least_peak = limit;
     s->cost.limit = lower ? limit - limit / lower : limit;
-    s->cost.gap_bytes = limit / RMI_SEARCH_SMALL;
+    s->cost.gap_bytes = lower ? 0 : limit / RMI_SEARCH_SMALL; /* single bytes count */
     if (s->lower && !lower) s->cost.price = s->base_price;
     s->lower = lower;
     s->best_ns = RMI_INF;
@@ -15942,143 +15968,64 @@ RMI_FN void rmi_search_anneal(rmi_search *s, uint64_t hot, uint64_t cold, uint64
 
 /* =====================================================================================================================
    >>refine - greedy evictions and fillings of a list of runs without copies, and its way through >>search
-   In: a sealed graph, a limit. Out: a list of runs with repeats, and the form of each.
-   A state is the list of tasks in execution order, forwards as often as it likes, and for each op the mode of its backward
-   (what that reads). All else follows in one pass over the list, as in >>sequence: lives, bytes that go on under another name,
-   and for each run the fastest form whose workspace fits, so that algorithms need no search. O(accesses) an evaluation.
-   All decisions are taken in integers, with an own generator and counted work: the same everywhere.
+   In: the tables of a step, a limit of live bytes beside those that are always there. Out: lists of runs with repeats, and the form
+   of each. The current list is the current schedule of >>search, evaluated by >>cost; an edit inserts repeats, or drops some.
+   All decisions are taken in integers and counted work: the same everywhere.
    ================================================================================================================== */
 
-#ifndef RMI_REF_LARGE
-#define RMI_REF_LARGE 50000u /* tasks: memory counts; tests set it and RMI_PLAN_MANY lower: a small graph then goes a large one's way */
-#endif
-
-/* --- one state and what follows from it */
-typedef struct rmi_ref_inst { /* one life of one buffer */
-    uint32_t buf, first, last, again, str, sibling;
-    uint32_t prev;            /* life of the same buffer before */
-    uint8_t gone, home;
-} rmi_ref_inst;
-
-typedef struct rmi_ref_str {
-    uint32_t head, refs;
-    uint64_t room;
-} rmi_ref_str;
-
-typedef struct rmi_ref_state {
-    uint32_t *list, n;
-    uint8_t *mode;     /* by op */
-    uint64_t ns, peak, over; /* over: sum over positions of what is above the limit; 0: it fits */
-    /* by position */
-    uint64_t *live;    /* bytes there, with the run's workspace */
+/* --- lists */
+typedef struct rmi_ref_list { /* of runs, kept */
+    uint32_t *task, n;  /* n 0: none */
     uint16_t *form;
-    uint8_t *rank;     /* of the form among the choices */
-    uint8_t *again;    /* a repeat */
-    uint32_t *inst0;
-    rmi_ref_inst *inst;
-    uint32_t n_inst;
-    rmi_ref_str *str;
-    uint32_t n_str;
-    uint32_t *inst_use; /* by life: its latest use in the list of uses; filled by rmi_ref_record */
-    uint32_t *use_pos, *use_prev, n_use;
-    uint32_t *cur;     /* by buffer: the life at the end */
-    uint32_t *free_head, *next_free; /* by position: the lives whose last use is there; of an evaluation, as long as it lasts */
-    uint32_t n_dead;   /* forwards that nobody reads */
-    uint32_t *reps, n_reps; /* repeats */
-} rmi_ref_state;
+    uint8_t *mode;      /* by op */
+    uint64_t ns, peak;  /* peak: of live bytes, what is always there not counted */
+} rmi_ref_list;
 
 typedef struct rmi_ref_search {
     const rmi_step *step;
-    rmi_search *joint;   /* NULL: no cycle has been yet */
+    rmi_search search;   /* its current schedule is the current list */
     rmi_arena *mem;
     uint64_t mean_ns;    /* of a forward */
     uint64_t limit;      /* of live bytes, what is always there not counted */
-    uint32_t cap, cap_inst, cap_use;
-    uint32_t most, most_inst, most_use; /* these at most */
-    uint32_t *done;      /* by task: stamp of the evaluation it ran in */
-    uint32_t stamp;
     uint32_t gained;     /* cycles until the last one that found a better list */
-    uint32_t *now;       /* by buffer: second pass's current life */
-    rmi_ref_state *a, *b, best; /* current, candidate */
-    rmi_ref_state hope;  /* faster than the best, within the limit, not known to get addresses within the budget; n 0: none */
-    /* does x get them? NULL: what is within the limit does */
-    rm_result (*fits)(void *user, struct rmi_ref_search *s, const rmi_ref_state *x, int *yes);
+    uint32_t failed;     /* lists that got no addresses before there was a plan */
+    rmi_ref_list best;
+    rmi_ref_list hope;   /* faster than the best, within the limit, not known to get addresses within the budget */
+    /* does the current list get them? NULL: what is within the limit does */
+    rm_result (*fits)(void *user, struct rmi_ref_search *s, int *yes);
     void *user;
     uint64_t budget;     /* for fits: of the arena */
     rm_result fault;     /* of fits */
     uint64_t next_fit;   /* work from which on it is asked again */
     uint64_t tried;      /* time of the best list that has got addresses */
-    uint32_t failed;     /* lists that got none before there was a plan */
     uint64_t lower;      /* 0, or the list with the lowest peak is the best one, and the limit that part below it */
     uint64_t work, told; /* told: work that the caller's stop knows of */
     uint64_t looked;     /* steps to find evictions, a few ns each, which are not in work */
     uint64_t end;        /* evictions end when both come to this */
-    int recorded;        /* the uses of a are known */
-    int lean;            /* a and b share all but their lists: rmi_ref_turn_down */
-    uint32_t lives;      /* lean: of the state that was evaluated last */
-    /* edits: insert task at position (before what stands there), drop position */
-    uint64_t *ins;       /* position << 32 | task; sorted when applied */
-    uint32_t n_ins, cap_ins;
-    uint8_t *drop;
-    uint32_t *dropped, n_drop; /* the same as a list */
-    uint32_t *above;     /* by position: how many positions before it are above the limit; for the greedy */
-    uint64_t most_ns;    /* a closure that takes longer is of no use */
-    uint64_t extended;   /* bytes (in 256) times positions above the limit that the last closure's longer lives take */
-    int forked;          /* the last closure would have been another one at another level */
-    uint32_t *touched, n_touched, cap_touched; /* stretches that the last closure reads where they are; as many as one can */
-    uint8_t *busy;       /* by stretch: 1 read by, 2 given up by what a batch has chosen */
-    uint8_t *mark;       /* by task: scratch */
-    uint32_t *stack, *stack_runs;
+    struct rmi_ref_closure *closure; /* scratch of evictions */
 } rmi_ref_search;
 
-/* What a state is kept by: list, modes, forms. */
-RMI_FN rm_result rmi_ref_kept_make(rmi_ref_search *s, rmi_ref_state *x)
+/* Scratch of one eviction, and of a batch of them. */
+typedef struct rmi_ref_closure {
+    uint64_t *ins;       /* repeats: event << 32 | task */
+    uint32_t n_ins, cap_ins;
+    uint64_t most_ns;    /* what takes longer is of no use */
+    uint64_t extended;   /* bytes (in 256) times events above the limit that longer lives take */
+    int forked;          /* it would have been another one at another level */
+    uint32_t *touched, n_touched, cap_touched; /* lives that it reads where they are; as many as one can */
+    uint8_t *mark;       /* by task */
+    uint32_t *stack;
+    uint32_t *above;     /* by event: how many events before it are above the limit */
+    uint8_t *busy;       /* by life: 1 read by, 2 given up by what a batch has chosen */
+} rmi_ref_closure;
+
+RMI_FN rm_result rmi_ref_list_make(rmi_arena *mem, uint32_t n, uint32_t ops, rmi_ref_list *x)
 {
     memset(x, 0, sizeof *x);
-    x->list = RMI_RAW(s->mem, uint32_t, s->cap);
-    x->mode = RMI_NEW(s->mem, uint8_t, s->step->graph->n_ops);
-    x->form = RMI_RAW(s->mem, uint16_t, s->cap);
-    return x->list && x->mode && x->form ? RM_OK : RM_ERROR_MEMORY;
-}
-
-/* Uses are of the current state alone, and some tables of the
-   evaluation: `other` lends them. A lean one has only a list of its own. */
-RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const rmi_ref_state *other)
-{
-    if (s->lean && other) {
-        *x = *other;
-        x->list = RMI_RAW(s->mem, uint32_t, s->cap);
-        x->mode = RMI_NEW(s->mem, uint8_t, s->step->graph->n_ops);
-        return x->list && x->mode ? RM_OK : RM_ERROR_MEMORY;
-    }
-    RMI_TRY(rmi_ref_kept_make(s, x));
-    x->live = RMI_RAW(s->mem, uint64_t, s->cap + 1);
-    x->rank = RMI_RAW(s->mem, uint8_t, s->cap);
-    x->again = RMI_RAW(s->mem, uint8_t, s->cap);
-    x->inst0 = RMI_RAW(s->mem, uint32_t, s->cap + 1);
-    x->free_head = other ? other->free_head : RMI_RAW(s->mem, uint32_t, s->cap + 1);
-    x->next_free = other ? other->next_free : RMI_RAW(s->mem, uint32_t, s->cap_inst);
-    x->inst = RMI_RAW(s->mem, rmi_ref_inst, s->cap_inst);
-    x->str = RMI_RAW(s->mem, rmi_ref_str, s->cap_inst);
-    x->inst_use = other ? other->inst_use : RMI_RAW(s->mem, uint32_t, s->cap_inst);
-    x->use_pos = other ? other->use_pos : RMI_RAW(s->mem, uint32_t, s->cap_use);
-    x->use_prev = other ? other->use_prev : RMI_RAW(s->mem, uint32_t, s->cap_use);
-    x->cur = RMI_RAW(s->mem, uint32_t, s->step->n_buffers);
-    x->reps = RMI_RAW(s->mem, uint32_t, s->cap);
-    if (x->cur) memset(x->cur, 0xFF, s->step->n_buffers * sizeof(uint32_t));
-    return x->inst_use && x->reps && x->live && x->rank && x->again &&
-                   x->inst0 && x->free_head && x->next_free && x->inst && x->str && x->use_pos && x->use_prev && x->cur
-               ? RM_OK
-               : RM_ERROR_MEMORY;
-}
-
-/* What edits of lists of at most s->cap entries are noted in. */
-RMI_FN rm_result rmi_ref_search_edits(rmi_arena *mem, const rmi_step *step, rmi_ref_search *s)
-{
-    s->done = RMI_NEW(mem, uint32_t, step->n_tasks);
-    s->drop = RMI_NEW(mem, uint8_t, s->cap + 1);
-    s->dropped = RMI_RAW(mem, uint32_t, s->cap + 1);
-    return s->done && s->drop && s->dropped ? RM_OK : RM_ERROR_MEMORY;
+    x->task = RMI_RAW(mem, uint32_t, n + (size_t)1);
+    x->form = RMI_RAW(mem, uint16_t, n + (size_t)1);
+    x->mode = RMI_NEW(mem, uint8_t, ops);
+    return x->task && x->form && x->mode ? RM_OK : RM_ERROR_MEMORY;
 }
 
 /* What a forward takes in the mean, in ns. */
@@ -16090,51 +16037,34 @@ RMI_FN uint64_t rmi_ref_mean_ns(const rmi_step *step)
     return sum / step->graph->n_ops + 1;
 }
 
-/* All but the two states. */
-RMI_FN rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_step *step, rmi_ref_search *s)
+RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_step *step, rmi_ref_search *s)
 {
-    /* the lists may be so many times as long as everything once */
-    uint32_t i, k, w = 0, r = 0, times = step->n_tasks > RMI_REF_LARGE ? 2 : step->n_tasks > 5000 ? 3 : 5;
+    rmi_ref_closure *c = RMI_NEW(mem, rmi_ref_closure, 1);
+    uint32_t i, k, events;
     memset(s, 0, sizeof *s);
+    if (!c) return RM_ERROR_MEMORY;
     s->step = step;
     s->mem = mem;
+    s->closure = c;
     s->mean_ns = rmi_ref_mean_ns(step);
-    s->most_ns = s->end = RMI_INF;
-    s->cap = times * step->n_tasks + 64;
-    for (i = 0; i < step->n_tasks; i++) {
-        uint32_t most_w = 0, most_r = 0;
-        for (k = 0; k < (step->tasks[i].way <= RMI_BWD ? step->n_modes[step->tasks[i].id] : 1u); k++) {
-            const rmi_step_access *a = &step->accesses[step->tasks[i].access + k];
-            most_w = (uint32_t)rmi_max(most_w, a->makes.n + (a->saved != RMI_NONE));
-            most_r = (uint32_t)rmi_max(most_r, a->reads.n);
-        }
-        w += most_w;
-        r += most_r;
-    }
-    s->cap_inst = times * w + 256 + step->n_inputs;
-    s->cap_use = times * (r + w) + 1024;
-    s->cap_ins = s->cap;
-    s->now = RMI_RAW(mem, uint32_t, step->n_buffers);
-    s->ins = RMI_RAW(mem, uint64_t, s->cap_ins);
-    s->mark = RMI_NEW(mem, uint8_t, step->n_tasks);
-    s->stack = RMI_RAW(mem, uint32_t, step->graph->n_ops + 8);
-    s->stack_runs = RMI_RAW(mem, uint32_t, s->cap);
-    s->above = RMI_NEW(mem, uint32_t, s->cap + 2);
-    s->cap_touched = r + 1;
-    s->touched = RMI_RAW(mem, uint32_t, s->cap_touched);
-    s->busy = RMI_NEW(mem, uint8_t, s->cap_inst);
-    s->a = RMI_NEW(mem, rmi_ref_state, 1);
-    s->b = RMI_NEW(mem, rmi_ref_state, 1);
-    RMI_TRY(rmi_ref_search_edits(mem, step, s));
-    if (!s->now || !s->ins || !s->mark || !s->stack || !s->stack_runs || !s->a || !s->b || !s->above || !s->touched ||
-        !s->busy)
-        return RM_ERROR_MEMORY;
-    memset(s->now, 0xFF, step->n_buffers * sizeof(uint32_t));
-    s->most = s->cap;
-    s->most_inst = s->cap_inst;
-    s->most_use = s->cap_use;
-    RMI_TRY(rmi_ref_kept_make(s, &s->hope));
-    return rmi_ref_kept_make(s, &s->best);
+    s->end = c->most_ns = s->tried = RMI_INF;
+    RMI_TRY(rmi_search_make(mem, step, 0, 0, &s->search));
+    s->search.cost.reduces = 0; /* the compute lane alone: reductions run where they have room */
+    rmi_cost_keep_all(step, &s->search.current);
+    rmi_cost_keep_all(step, &s->search.candidate);
+    s->search.current.n = 0;
+    events = s->search.cost.cap_events;
+    for (i = 0; i < step->n_tasks; i++)
+        for (k = 0; k < (step->tasks[i].way <= RMI_BWD ? step->n_modes[step->tasks[i].id] : 1u); k++)
+            c->cap_touched += step->accesses[step->tasks[i].access + k].reads.n;
+    c->cap_ins = s->search.edit.cap_inserts;
+    c->ins = RMI_RAW(mem, uint64_t, c->cap_ins);
+    c->touched = RMI_RAW(mem, uint32_t, c->cap_touched + (size_t)1);
+    c->stack = RMI_RAW(mem, uint32_t, step->graph->n_ops + (size_t)8);
+    if (!c->ins || !c->touched || !c->stack) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(c->mark, step->n_tasks), RMI_T(c->above, events + (size_t)2), RMI_T(c->busy, s->search.cost.cap_lives)));
+    RMI_TRY(rmi_ref_list_make(mem, events, step->graph->n_ops, &s->hope));
+    return rmi_ref_list_make(mem, events, step->graph->n_ops, &s->best);
 }
 
 /* The search forgets its lists and whatever it has learnt; its work so far counts on. */
@@ -16145,574 +16075,100 @@ RMI_FN void rmi_ref_search_reset(rmi_ref_search *s)
     s->best.n = s->hope.n = s->failed = s->gained = 0;
     s->next_fit = 0;
     s->fits = NULL;
-    if (s->joint) rmi_search_forget(s->joint);
+    rmi_search_forget(&s->search);
 }
 
-/* The two states, in a memory of their own, for lists of so many quarters of the longest. Less than all, without variants: they
-   share what follows from their lists, and a candidate that is turned down costs an evaluation of the current one. */
-RMI_FN rm_result rmi_ref_search_rooms(rmi_ref_search *s, rmi_arena *rooms, uint32_t quarters)
+/* Everything about schedule h within the limit. 0: it is not legal. */
+RMI_FN int rmi_ref_eval(rmi_ref_search *s, const rmi_schedule *h, rmi_costs *x)
 {
-    rmi_arena *mem = s->mem;
-    rm_result r;
-    s->cap = s->most / 4 * quarters + s->most % 4;
-    s->cap_inst = s->most_inst / 4 * quarters + s->most_inst % 4;
-    s->cap_use = s->most_use / 4 * quarters + s->most_use % 4;
-    s->mem = rooms;
-    s->lean = quarters < 4 && !s->step->n_choosing;
-    s->lives = 0;
-    r = rmi_ref_state_make(s, s->a, NULL);
-    if (r == RM_OK) r = rmi_ref_state_make(s, s->b, s->a);
-    s->mem = mem;
-    s->recorded = 0;
-    return r;
-}
-
-RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_step *step, rmi_ref_search *s)
-{
-    RMI_TRY(rmi_ref_search_tables(mem, step, s));
-    return rmi_ref_search_rooms(s, mem, 4);
-}
-
-RMI_INLINE void rmi_ref_use(rmi_ref_state *x, uint32_t i, uint32_t p)
-{
-    x->use_pos[x->n_use] = p;
-    x->use_prev[x->n_use] = x->inst_use[i];
-    x->inst_use[i] = x->n_use++;
-}
-
-/* No buffer has a life: those of n lives had. */
-RMI_FN void rmi_ref_forget(const rmi_ref_search *s, const rmi_ref_state *x, uint32_t *by)
-{
-    uint32_t i;
-    if (s->step->n_buffers / 32 < x->n_inst) memset(by, 0xFF, s->step->n_buffers * sizeof(uint32_t));
-    else
-        for (i = 0; i < x->n_inst; i++) by[x->inst[i].buf] = RMI_NONE;
-}
-
-RMI_INLINE void rmi_ref_birth(rmi_ref_state *x, uint32_t b, uint32_t p)
-{
-    rmi_ref_inst *i = &x->inst[x->n_inst];
-    i->buf = b;
-    i->first = i->last = p;
-    i->again = i->str = RMI_NONE;
-    i->prev = x->cur[b];
-    i->gone = i->home = 0;
-    x->cur[b] = x->n_inst++;
-}
-
-/* Has the task run? */
-RMI_INLINE int rmi_ref_ran(const rmi_ref_search *s, uint32_t task)
-{
-    return s->done[task] == s->stamp;
-}
-
-/* What a task touches, in the first pass. */
-RMI_INLINE int rmi_ref_task_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint32_t task, const rmi_step_access *a)
-{
-    const rmi_step *step = s->step;
-    const rmi_step_task *t = &step->tasks[task];
-    const uint32_t *reads = step->pool + a->reads.at;
-    uint32_t i;
-    for (i = 0; i < t->after.n; i++)
-        if (!rmi_ref_ran(s, step->pool[t->after.at + i])) return 0;
-    for (i = 0; i < t->until.n; i++)
-        if (rmi_ref_ran(s, step->pool[t->until.at + i]) && !(step->pool[t->until.at + i] < step->graph->n_ops && rmi_ref_ran(s, task)))
-            return 0; /* a repeat changes no const */
-    x->again[p] = (uint8_t)rmi_ref_ran(s, task);
-    s->done[task] = s->stamp;
-    for (i = 0; i < a->reads.n; i++) {
-        if (x->cur[reads[i]] == RMI_NONE) return 0;
-        x->inst[x->cur[reads[i]]].last = p;
-    }
-    if (t->way == RMI_FWD) {
-        for (i = 0; i < a->makes.n; i++) rmi_ref_birth(x, step->pool[a->makes.at + i], p);
-        if (a->saved != RMI_NONE) rmi_ref_birth(x, a->saved, p);
-        return 1;
-    }
-    for (i = 0; i < a->makes.n; i++) {
-        uint32_t b = step->targets[a->makes.at + i].buffer, c = x->cur[b];
-        if (c == RMI_NONE) {
-            rmi_ref_birth(x, b, p);
-            continue;
-        }
-        if (x->inst[c].again == RMI_NONE) x->inst[c].again = p;
-        x->inst[c].last = p;
-    }
-    return 1;
-}
-
-/* First pass: lives. 0: something is read that is not there, or runs too early; or the tables are full. */
-RMI_FN int rmi_ref_lives(rmi_ref_search *s, rmi_ref_state *x)
-{
-    const rmi_step *step = s->step;
-    uint32_t p, i, uses = 0, order = 0, back = RMI_NONE;
-    s->stamp++;
-    rmi_ref_forget(s, x, x->cur);
-    x->n_inst = 0;
-    for (i = 0; i < step->n_inputs; i++) {
-        rmi_ref_birth(x, step->inputs[i], 0);
-        x->inst[i].home = 1;
-        x->inst[i].last = RMI_NONE;
-    }
-    for (p = 0; p < x->n; p++) {
-        uint32_t task = x->list[p];
-        const rmi_step_task *t;
-        const rmi_step_access *a;
-        x->inst0[p] = x->n_inst;
-        t = &step->tasks[task];
-        if (step->graph->fixed_order && t->way == RMI_FWD && !rmi_ref_ran(s, task)) {
-            if (t->id < order || back != RMI_NONE) return 0;
-            order = t->id;
-        }
-        if (step->graph->fixed_order && t->way == RMI_BWD) {
-            if (t->id > back) return 0;
-            back = t->id;
-        }
-        a = rmi_step_access_of(step, task, x->mode);
-        uses += a->reads.n + a->makes.n;
-        if (x->n_inst + a->makes.n + 2 > s->cap_inst || uses + step->n_ends + 2 > s->cap_use) return 0;
-        if (!rmi_ref_task_lives(s, x, p, task, a)) return 0;
-    }
-    x->inst0[x->n] = x->n_inst;
-    for (i = 0; i < step->n_inputs; i++)
-        if (x->inst[i].last == RMI_NONE) x->inst[i].last = x->n;
-    for (i = 0; i < step->n_ends; i++) {
-        if (x->cur[step->ends[i]] == RMI_NONE) return 0;
-        x->inst[x->cur[step->ends[i]]].last = x->n;
-    }
-    return 1;
-}
-
-RMI_INLINE uint32_t rmi_ref_dying(const rmi_ref_search *s, const rmi_ref_state *x, uint32_t b, uint32_t p)
-{
-    uint32_t i = b == RMI_NONE ? RMI_NONE : s->now[b];
-    const rmi_ref_inst *k;
-    if (i == RMI_NONE) return RMI_NONE;
-    k = &x->inst[i];
-    if (k->home || k->last != p || k->gone || k->str == RMI_NONE || x->str[k->str].refs != 1) return RMI_NONE;
-    return i;
-}
-
-RMI_INLINE void rmi_ref_join(rmi_ref_state *x, uint32_t i, uint32_t str)
-{
-    x->inst[i].str = str;
-    x->inst[i].sibling = x->str[str].head;
-    x->str[str].head = i;
-    x->str[str].refs++;
-}
-
-RMI_INLINE void rmi_ref_stretch(rmi_ref_state *x, uint32_t i, uint64_t room)
-{
-    x->str[x->n_str].head = RMI_NONE;
-    x->str[x->n_str].refs = 0;
-    x->str[x->n_str].room = room;
-    rmi_ref_join(x, i, x->n_str++);
-}
-
-RMI_INLINE void rmi_ref_take_over(rmi_ref_state *x, uint32_t i, uint32_t from)
-{
-    x->inst[from].gone = 1;
-    x->str[x->inst[from].str].refs--;
-    rmi_ref_join(x, i, x->inst[from].str);
-}
-
-RMI_FN int rmi_ref_can_share(const rmi_ref_state *x, uint32_t i, uint32_t dout, uint32_t p)
-{
-    uint32_t k;
-    if (x->inst[dout].str == RMI_NONE || x->inst[dout].gone) return 0;
-    for (k = x->str[x->inst[dout].str].head; k != RMI_NONE; k = x->inst[k].sibling) {
-        const rmi_ref_inst *o = &x->inst[k];
-        if (o->gone || o->last < p) continue;
-        if (x->inst[i].again != RMI_NONE && o->last >= x->inst[i].again) return 0;
-        if (o->again != RMI_NONE && o->again > p && x->inst[i].last >= o->again) return 0;
-    }
-    return 1;
-}
-
-/* Takes the fastest choice that fits in what is left; if none does, the one that takes least. over_of: by choice, the life
-   that output 0 takes over, worth `gain` bytes. Returns its index; *size: what it adds. */
-RMI_FN uint32_t rmi_ref_choose_any(const rmi_ref_search *s, const rmi_ref_state *x, const rmi_step_way *c, uint32_t n,
-                                   uint64_t live, uint64_t fresh, uint64_t gain, uint32_t p, uint64_t *size,
-                                   uint32_t *from)
-{
-    uint32_t i, best = RMI_NONE, best_from = RMI_NONE;
-    uint64_t least = RMI_INF;
-    for (i = 0; i < n; i++) {
-        uint32_t f = RMI_NONE;
-        uint64_t want;
-        if (gain) f = rmi_ref_dying(s, x, c[i].inplace, p);
-        want = fresh + c[i].workspace - (f != RMI_NONE ? gain : 0);
-        if (want < least) {
-            least = want;
-            best = i;
-            best_from = f;
-        }
-        if (live + want <= s->limit) {
-            *size = want;
-            *from = f;
-            return i;
-        }
-    }
-    *size = least;
-    *from = best_from;
-    return best;
-}
-
-RMI_INLINE uint32_t rmi_ref_choose(const rmi_ref_search *s, const rmi_ref_state *x, const rmi_step_way *c, uint32_t n,
-                                   uint64_t live, uint64_t fresh, uint64_t gain, uint32_t p, uint64_t *size,
-                                   uint32_t *from)
-{
-    if (c->inplace != RMI_NONE || live + fresh + c->workspace > s->limit)
-        return rmi_ref_choose_any(s, x, c, n, live, fresh, gain, p, size, from);
-    *size = fresh + c->workspace; /* mostly */
-    *from = RMI_NONE;
-    return 0;
-}
-
-RMI_FN uint64_t rmi_ref_forward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint64_t *live)
-{
-    const rmi_step *step = s->step;
-    const rmi_step_access *a = rmi_step_access_of(step, x->list[p], x->mode);
-    uint32_t lo = x->inst0[p], hi = x->inst0[p + 1], i, again = x->again[p], kept = 0, from, pick, n;
-    uint64_t fresh = 0, size, gain = 0, top;
-    const rmi_step_way *c;
-    int read = 0;
-    for (i = lo; i < hi && !read; i++) read = x->inst[i].last > p;
-    if (again) x->reps[x->n_reps++] = p;
-    if (!read && (again || !step->tasks[x->list[p]].must)) x->n_dead++;
-    for (i = lo; i < hi; i++) {
-        if (x->inst[i].buf == a->saved) {
-            if (x->inst[i].last == p) {
-                x->inst[i].gone = 1;
-                continue;
-            }
-            kept = 1;
-            fresh += a->saved_room;
-        } else fresh += step->buffers[x->inst[i].buf].room;
-    }
-    if (a->first_is_output && lo < hi) gain = step->buffers[x->inst[lo].buf].room;
-    c = step->ways + (kept ? a->ways[1][again].at : a->ways[0][again].at);
-    n = kept ? a->ways[1][0].n : a->ways[0][again].n;
-    pick = rmi_ref_choose(s, x, c, n, *live, fresh, gain, p, &size, &from);
-    x->form[p] = (uint16_t)c[pick].form;
-    x->rank[p] = (uint8_t)pick;
-    x->ns += c[pick].ns;
-    top = *live + size;
-    for (i = lo; i < hi; i++) {
-        if (x->inst[i].gone) continue;
-        if (i == lo && from != RMI_NONE) rmi_ref_take_over(x, lo, from);
-        else rmi_ref_stretch(x, i, x->inst[i].buf == a->saved ? a->saved_room : step->buffers[x->inst[i].buf].room);
-        s->now[x->inst[i].buf] = i;
-    }
-    *live += size - c[pick].workspace;
-    return top;
-}
-
-RMI_FN uint64_t rmi_ref_backward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint64_t *live)
-{
-    const rmi_step *step = s->step;
-    const rmi_step_access *a = rmi_step_access_of(step, x->list[p], x->mode);
-    uint32_t i, k, w, renamed = 0, from, pick;
-    uint64_t size;
-    const rmi_step_way *c = step->ways + a->ways[0][0].at;
-    for (i = x->inst0[p], w = 0; i < x->inst0[p + 1]; i++) {
-        const rmi_step_target *t;
-        uint32_t dout = a->output_gradient == RMI_NONE ? RMI_NONE : s->now[a->output_gradient];
-        while (step->targets[a->makes.at + w].buffer != x->inst[i].buf) w++;
-        t = &step->targets[a->makes.at + w];
-        if (dout != RMI_NONE) {
-            if (t->share && rmi_ref_can_share(x, i, dout, p)) {
-                renamed++;
-                rmi_ref_join(x, i, x->inst[dout].str);
-                continue;
-            }
-            if (t->rename && rmi_ref_dying(s, x, a->output_gradient, p) != RMI_NONE) {
-                renamed++;
-                rmi_ref_take_over(x, i, dout);
-                continue;
-            }
-        }
-        for (k = 0; k < t->over.n; k++) {
-            from = rmi_ref_dying(s, x, step->pool[t->over.at + k], p);
-            if (from == RMI_NONE) continue;
-            rmi_ref_take_over(x, i, from);
-            break;
-        }
-        if (k < t->over.n) continue;
-        rmi_ref_stretch(x, i, step->buffers[x->inst[i].buf].room);
-        *live += step->buffers[x->inst[i].buf].room;
-    }
-    for (i = x->inst0[p]; i < x->inst0[p + 1]; i++) s->now[x->inst[i].buf] = i;
-    pick = rmi_ref_choose(s, x, c, a->ways[0][0].n, *live, 0, 0, p, &size, &from);
-    x->form[p] = (uint16_t)c[pick].form;
-    x->rank[p] = (uint8_t)pick;
-    if (!(a->gradients && renamed == a->gradients)) {
-        x->ns += c[pick].ns;
-    }
-    return *live + size;
-}
-
-/* Second pass: bytes, forms, time. 0: it gives up. */
-RMI_FN int rmi_ref_bytes(rmi_ref_search *s, rmi_ref_state *x)
-{
-    const rmi_step *step = s->step;
-    uint32_t p, i;
-    uint64_t live = 0;
-    for (i = 0; i < step->n_inputs; i++) {
-        s->now[x->inst[i].buf] = i;
-        rmi_ref_stretch(x, i, step->buffers[x->inst[i].buf].room);
-        live += step->buffers[x->inst[i].buf].room;
-    }
-    for (p = 0; p < x->n; p++) {
-        uint64_t top = x->list[p] < step->graph->n_ops ? rmi_ref_forward(s, x, p, &live) : rmi_ref_backward(s, x, p, &live);
-        x->live[p] = top;
-        if (top > x->peak) x->peak = top;
-        x->over += rmi_sub(top, s->limit);
-        for (i = x->free_head[p]; i != RMI_NONE; i = x->next_free[i]) {
-            rmi_ref_inst *k = &x->inst[i];
-            if (!k->gone && k->str != RMI_NONE && !--x->str[k->str].refs) live -= x->str[k->str].room;
-        }
-    }
-    x->live[x->n] = live;
-    if (live > x->peak) x->peak = live;
-    return 1;
-}
-
-/* Everything about x->list, x->mode. 0: the list is not legal. */
-RMI_FN int rmi_ref_eval(rmi_ref_search *s, rmi_ref_state *x)
-{
-    uint32_t i;
+    rmi_cost *c = &s->search.cost;
+    uint64_t before = c->work;
     int ok;
-    s->work += x->n;
-    x->ns = x->over = x->peak = 0;
-    x->n_dead = x->n_reps = 0;
-    x->n_str = 0;
-    if (s->lean) x->n_inst = s->lives;
-    ok = rmi_ref_lives(s, x);
-    s->lives = x->n_inst;
-    if (!ok) return 0;
-    s->work += x->n;
-    memset(x->free_head, 0xFF, (x->n + 1u) * sizeof(uint32_t));
-    for (i = x->n_inst; i-- > 0;) {
-        x->next_free[i] = x->free_head[x->inst[i].last];
-        x->free_head[x->inst[i].last] = i;
-    }
-    ok = rmi_ref_bytes(s, x);
-    rmi_ref_forget(s, x, s->now);
+    c->limit = rmi_add(s->limit, s->step->resident);
+    c->enough = RMI_INF;
+    c->gap_bytes = 0;
+    ok = rmi_cost_eval(c, h, x);
+    s->work += c->work - before;
     return ok;
 }
 
-/* The state as a list of runs, with their forms. */
-RMI_FN rm_result rmi_ref_runs(rmi_arena *mem, const rmi_ref_search *s, const rmi_ref_state *x, rmi_step_runs *list)
+/* Time and peak of the current list. */
+RMI_FN rmi_ref_list rmi_ref_now(const rmi_ref_search *s)
 {
-    const rm_graph *g = s->step->graph;
-    uint32_t p;
-    RMI_TRY(rmi_step_runs_begin(mem, s->step, x->n, list));
-    for (p = 0; p < x->n; p++) {
-        const rmi_step_task *t = &s->step->tasks[x->list[p]];
-        if (t->way == RMI_BWD && !rmi_low_has_part(&g->ops[t->id], x->form[p], t->part)) continue;
-        RMI_TRY(rmi_step_say_run(mem, g, list, rmi_low_run((rmi_way)t->way, t->id, t->way <= RMI_BWD ? x->form[p] : 0, t->part)));
-    }
-    return rmi_step_runs_end(mem, g, list);
-}
-
-RMI_FN void rmi_ref_copy(const rmi_ref_search *s, const rmi_ref_state *from, rmi_ref_state *to)
-{
-    memcpy(to->list, from->list, from->n * sizeof(uint32_t));
-    memcpy(to->mode, from->mode, s->step->graph->n_ops);
-    memcpy(to->form, from->form, from->n * sizeof(uint16_t));
-    to->n = from->n;
-    to->ns = from->ns;
-    to->over = from->over;
-    to->peak = from->peak;
-}
-
-/* A copy of what the state x is kept by. */
-RMI_FN rm_result rmi_ref_keep(rmi_arena *mem, const rmi_ref_search *s, const rmi_ref_state *x, rmi_ref_state *to)
-{
-    memset(to, 0, sizeof *to);
-    if (!x->n) return RM_OK;
-    to->list = RMI_RAW(mem, uint32_t, x->n);
-    to->mode = RMI_RAW(mem, uint8_t, s->step->graph->n_ops);
-    to->form = RMI_RAW(mem, uint16_t, x->n);
-    if (!to->list || !to->mode || !to->form) return RM_ERROR_MEMORY;
-    rmi_ref_copy(s, x, to);
-    return RM_OK;
-}
-
-/* Model and tables anew after they made room for something: what `old` has learned stays, best and hope are its lists. */
-RMI_FN rm_result rmi_ref_search_anew(rmi_arena *mem, rmi_step *step, const rmi_ref_search *old, const rmi_ref_state *best,
-                                       const rmi_ref_state *hope, rmi_ref_search *s)
-{
-    RMI_TRY(rmi_step_make(mem, step->graph, step->kind, step->granule, 0, step));
-    RMI_TRY(rmi_ref_search_tables(mem, step, s));
-    s->limit = old->limit;
-    s->budget = old->budget;
-    s->fits = old->fits;
-    s->user = old->user;
-    s->fault = old->fault;
-    s->next_fit = old->next_fit;
-    s->tried = old->tried;
-    s->work = old->work;
-    s->told = old->told;
-    s->gained = old->gained;
-    s->most_ns = old->most_ns;
-    if (best->n) rmi_ref_copy(s, best, &s->best);
-    if (hope->n) rmi_ref_copy(s, hope, &s->hope);
-    return RM_OK;
-}
-
-/* The uses of every life of the current state. */
-RMI_FN void rmi_ref_record(rmi_ref_search *s)
-{
-    const rmi_step *step = s->step;
-    rmi_ref_state *a = s->a;
-    uint32_t p, i;
-    if (s->recorded) return;
-    s->recorded = 1;
-    s->work += a->n / 2;
-    a->n_use = 0;
-    memset(a->inst_use, 0xFF, a->n_inst * sizeof(uint32_t));
-    for (i = 0; i < step->n_inputs; i++) s->now[a->inst[i].buf] = i;
-    for (p = 0; p < a->n; p++) {
-        const rmi_step_access *c = rmi_step_access_of(step, a->list[p], a->mode);
-        for (i = 0; i < c->reads.n; i++) rmi_ref_use(a, s->now[step->pool[c->reads.at + i]], p);
-        for (i = 0; i < c->makes.n && step->tasks[a->list[p]].way == RMI_BWD; i++) {
-            uint32_t k = s->now[step->targets[c->makes.at + i].buffer];
-            if (k != RMI_NONE) rmi_ref_use(a, k, p);
-        }
-        for (i = a->inst0[p]; i < a->inst0[p + 1]; i++) s->now[a->inst[i].buf] = i;
-    }
-    for (i = 0; i < step->n_ends; i++) rmi_ref_use(a, s->now[step->ends[i]], a->n);
-    rmi_ref_forget(s, a, s->now);
-}
-
-/* --- edits: the candidate b is the current a with insertions and drops */
-
-RMI_FN void rmi_ref_insert(rmi_ref_search *s, uint32_t pos, uint32_t task) { s->ins[s->n_ins++] = (uint64_t)pos << 32 | task; }
-
-RMI_INLINE void rmi_ref_drop(rmi_ref_search *s, uint32_t p)
-{
-    if (s->drop[p]) return;
-    s->drop[p] = 1;
-    s->dropped[s->n_drop++] = p;
-}
-
-RMI_FN void rmi_ref_begin(rmi_ref_search *s)
-{
-    rmi_ref_record(s);
-    s->n_ins = s->n_touched = 0;
-    while (s->n_drop) s->drop[s->dropped[--s->n_drop]] = 0;
-    memcpy(s->b->mode, s->a->mode, s->step->graph->n_ops);
-}
-
-/* Forwards that nobody reads leave the list, in one pass from its end: each may have been all that reads the one before it. */
-RMI_FN void rmi_ref_tidy(rmi_ref_search *s, rmi_ref_state *x)
-{
-    const rmi_step *step = s->step;
-    uint32_t p, i, k, *wanted = s->now; /* by buffer: RMI_NONE, or 0: a run that stays reads it later */
-    s->stamp++;
-    for (p = 0; p < x->n; p++) {
-        x->again[p] = s->done[x->list[p]] == s->stamp;
-        s->done[x->list[p]] = s->stamp;
-    }
-    for (i = 0; i < step->n_ends; i++) wanted[step->ends[i]] = 0;
-    for (k = p = x->n; p-- > 0;) {
-        const rmi_step_task *t = &step->tasks[x->list[p]];
-        const rmi_step_access *a = rmi_step_access_of(step, x->list[p], x->mode);
-        int stays = t->way != RMI_FWD || (!x->again[p] && step->tasks[t->id].must);
-        for (i = 0; i <= a->makes.n && t->way == RMI_FWD; i++) {
-            uint32_t b = i < a->makes.n ? step->pool[a->makes.at + i] : a->saved;
-            if (b == RMI_NONE) continue;
-            stays |= !wanted[b];
-            wanted[b] = RMI_NONE;
-        }
-        if (!stays) continue;
-        for (i = 0; i < a->reads.n; i++) wanted[step->pool[a->reads.at + i]] = 0;
-        x->list[--k] = x->list[p];
-    }
-    memset(wanted, 0xFF, step->n_buffers * sizeof *wanted);
-    s->work += x->n;
-    x->n -= k;
-    memmove(x->list, x->list + k, x->n * sizeof *x->list);
-}
-
-/* Evaluates x, and once more without the forwards that nobody reads. 0: the list is not legal, or too slow. */
-RMI_FN int rmi_ref_clean(rmi_ref_search *s, rmi_ref_state *x)
-{
-    if (!rmi_ref_eval(s, x)) return 0;
-    if (!x->n_dead) return 1;
-    rmi_ref_tidy(s, x);
-    return rmi_ref_eval(s, x);
-}
-
-RMI_FN int rmi_ref_cmp_ins(const void *x, const void *y, void *user)
-{
-    uint64_t a = *(const uint64_t *)x, b = *(const uint64_t *)y;
-    (void)user;
-    return a < b ? -1 : a > b;
-}
-
-/* Insertions by position, then by task, each once. */
-RMI_FN void rmi_ref_sort_ins(rmi_ref_search *s)
-{
-    uint32_t i, k, n = 0;
-    if (s->n_ins > 64 && s->n_ins <= s->cap_ins / 2) rmi_sort_u64(s->ins, s->ins + s->n_ins, s->n_ins);
-    else if (s->n_ins > 24) rmi_sort(s->ins, s->n_ins, sizeof(uint64_t), rmi_ref_cmp_ins, NULL);
-    else
-        for (i = 1; i < s->n_ins; i++) {
-            uint64_t x = s->ins[i];
-            for (k = i; k > 0 && s->ins[k - 1] > x; k--) s->ins[k] = s->ins[k - 1];
-            s->ins[k] = x;
-        }
-    for (i = 0; i < s->n_ins; i++)
-        if (!n || s->ins[n - 1] != s->ins[i]) s->ins[n++] = s->ins[i];
-    s->n_ins = n;
-}
-
-/* The candidate is not taken: what follows from the current list again, if the candidate's took its place. */
-RMI_FN void rmi_ref_turn_down(rmi_ref_search *s)
-{
-    uint64_t work = s->work;
-    if (!s->lean) return;
-    rmi_ref_eval(s, s->a);
-    s->work = work; /* it decides the same as with more memory */
-}
-
-/* Builds and evaluates b. 0: it is not legal. */
-RMI_FN int rmi_ref_apply(rmi_ref_search *s)
-{
-    const rmi_ref_state *a = s->a;
-    rmi_ref_state *b = s->b;
-    uint32_t p, k = 0, n = 0;
-    int ok;
-    rmi_ref_sort_ins(s);
-    if (a->n + s->n_ins > s->cap) return 0;
-    for (p = 0; p < a->n || k < s->n_ins;) { /* what stays, a stretch at a time */
-        uint32_t q = k < s->n_ins ? (uint32_t)(s->ins[k] >> 32) : a->n;
-        for (; p < q; p++) {
-            b->list[n] = a->list[p];
-            n += !s->drop[p];
-        }
-        while (k < s->n_ins && s->ins[k] >> 32 == q) b->list[n++] = (uint32_t)s->ins[k++];
-    }
-    b->n = n;
-    ok = rmi_ref_clean(s, b);
-    if (!ok) rmi_ref_turn_down(s);
-    return ok;
+    rmi_ref_list x;
+    memset(&x, 0, sizeof x);
+    x.n = s->search.current.n;
+    x.ns = s->search.costs.step_ns;
+    x.peak = s->search.costs.peak - s->step->resident;
+    return x;
 }
 
 /* Is x better than y, or y none? */
-RMI_FN int rmi_ref_better(const rmi_ref_state *x, const rmi_ref_state *y)
+RMI_FN int rmi_ref_better(const rmi_ref_list *x, const rmi_ref_list *y)
 {
     return !y->n || x->ns < y->ns || (x->ns == y->ns && x->peak < y->peak);
 }
 
-RMI_FN void rmi_ref_restart(rmi_ref_search *s, const rmi_ref_state *from)
+RMI_FN void rmi_ref_copy(const rmi_ref_search *s, const rmi_ref_list *from, rmi_ref_list *to)
 {
-    rmi_ref_copy(s, from, s->a);
-    rmi_ref_eval(s, s->a);
-    s->recorded = 0;
+    memcpy(to->task, from->task, from->n * sizeof *to->task);
+    memcpy(to->form, from->form, from->n * sizeof *to->form);
+    memcpy(to->mode, from->mode, s->step->graph->n_ops);
+    to->n = from->n;
+    to->ns = from->ns;
+    to->peak = from->peak;
+}
+
+/* The current list is kept as x. */
+RMI_FN void rmi_ref_keep(const rmi_ref_search *s, rmi_ref_list *x)
+{
+    rmi_ref_list now = rmi_ref_now(s);
+    uint32_t p;
+    for (p = 0; p < now.n; p++) x->task[p] = s->search.current.events[p].task;
+    memcpy(x->form, s->search.costs.form, now.n * sizeof *x->form);
+    memcpy(x->mode, s->search.current.mode, s->step->graph->n_ops);
+    x->n = now.n;
+    x->ns = now.ns;
+    x->peak = now.peak;
+}
+
+/* A list as runs with their forms; NULL: the current one. */
+RMI_FN rm_result rmi_ref_runs(rmi_arena *mem, const rmi_ref_search *s, const rmi_ref_list *x, rmi_step_runs *list)
+{
+    const rm_graph *g = s->step->graph;
+    const uint16_t *form = x ? x->form : s->search.costs.form;
+    uint32_t p, n = x ? x->n : s->search.current.n;
+    RMI_TRY(rmi_step_runs_begin(mem, s->step, n, list));
+    for (p = 0; p < n; p++) {
+        uint32_t id = x ? x->task[p] : s->search.current.events[p].task;
+        const rmi_step_task *t = &s->step->tasks[id];
+        if (rmi_step_access_of(s->step, id, x ? x->mode : s->search.current.mode)->absent) continue;
+        RMI_TRY(rmi_step_say_run(mem, g, list, rmi_low_run((rmi_way)t->way, t->id, form[p], t->part)));
+    }
+    return rmi_step_runs_end(mem, g, list);
+}
+
+/* The candidate becomes a list of n tasks with these modes. 0: it is too long. */
+RMI_FN int rmi_ref_propose(rmi_ref_search *s, const uint32_t *task, uint32_t n, const uint8_t *mode)
+{
+    rmi_schedule *h = &s->search.candidate;
+    uint32_t p;
+    if (n > s->search.cost.cap_events) return 0;
+    for (p = 0; p < n; p++) {
+        h->events[p].task = task[p];
+        h->events[p].copied = 0;
+    }
+    h->n = n;
+    memcpy(h->mode, mode, s->step->graph->n_ops);
+    return 1;
+}
+
+/* A kept list becomes the current one; NULL: that is looked at again, with other limits. */
+RMI_FN void rmi_ref_restart(rmi_ref_search *s, const rmi_ref_list *from)
+{
+    if (!from) rmi_ref_eval(s, &s->search.current, &s->search.costs);
+    else if (rmi_ref_propose(s, from->task, from->n, from->mode) && rmi_ref_eval(s, &s->search.candidate, &s->search.next))
+        rmi_search_accept(&s->search);
 }
 
 /* The current list becomes the best if it is, and gets addresses. These cost as much as many evaluations: at most a fifth of
@@ -16720,198 +16176,92 @@ RMI_FN void rmi_ref_restart(rmi_ref_search *s, const rmi_ref_state *from)
 #define RMI_REF_FIT_COST 64u /* runs looked at, a run */
 RMI_FN void rmi_ref_consider(rmi_ref_search *s)
 {
+    rmi_ref_list now = rmi_ref_now(s);
     uint64_t before;
     int yes = 1;
-    if (s->lower && (!s->best.n || s->a->peak < s->best.peak)) {
-        rmi_ref_copy(s, s->a, &s->best);
-        s->limit = s->a->peak - s->a->peak / s->lower;
-        rmi_ref_eval(s, s->a);
+    if (s->lower && (!s->best.n || now.peak < s->best.peak)) {
+        rmi_ref_keep(s, &s->best);
+        s->limit = now.peak - now.peak / s->lower;
+        rmi_ref_restart(s, NULL);
     }
-    if (s->lower || s->a->over || !rmi_ref_better(s->a, &s->best)) return;
+    if (s->lower || s->search.costs.excess || !rmi_ref_better(&now, &s->best)) return;
     if (s->fits) {
-        if (rmi_ref_better(s->a, &s->hope)) rmi_ref_copy(s, s->a, &s->hope);
-        if (s->fault != RM_OK) return;
-        if (s->work < s->next_fit) return;
+        if (rmi_ref_better(&now, &s->hope)) rmi_ref_keep(s, &s->hope);
+        if (s->fault != RM_OK || s->work < s->next_fit) return;
         before = s->work;
-        s->fault = s->fits(s->user, s, s->a, &yes);
-        s->work += RMI_REF_FIT_COST * (uint64_t)s->a->n;
+        s->fault = s->fits(s->user, s, &yes);
+        s->work += RMI_REF_FIT_COST * (uint64_t)now.n;
         s->next_fit = s->work + 4 * (s->work - before);
     }
     if (!yes || s->fault != RM_OK) return;
-    rmi_ref_copy(s, s->a, &s->best);
+    rmi_ref_keep(s, &s->best);
     if (!rmi_ref_better(&s->hope, &s->best)) s->hope.n = 0;
+}
+
+/* The candidate is not taken: a lean search knows again what follows from the current list. */
+RMI_FN int rmi_ref_turn_down(rmi_ref_search *s)
+{
+    uint64_t work = s->work;
+    if (s->search.lean && s->search.current.n) rmi_ref_restart(s, NULL);
+    s->work = work; /* it decides the same as with more memory */
+    return 0;
+}
+
+/* The candidate, without forwards that nobody reads, is evaluated. 0: it is not legal. */
+RMI_FN int rmi_ref_clean(rmi_ref_search *s)
+{
+    s->work += s->search.candidate.n / 2;
+    rmi_search_prune(&s->search, &s->search.candidate);
+    return rmi_ref_eval(s, &s->search.candidate, &s->search.next) || rmi_ref_turn_down(s);
 }
 
 RMI_FN void rmi_ref_accept(rmi_ref_search *s)
 {
-    rmi_ref_state *t = s->a;
-    s->a = s->b;
-    s->b = t;
-    s->recorded = 0;
+    rmi_search_accept(&s->search);
     rmi_ref_consider(s);
 }
 
-/* --- evictions */
-
-/* The life of buffer u that a run inserted before position b would read; RMI_NONE: there is none. */
-RMI_INLINE uint32_t rmi_ref_life_at(const rmi_ref_state *a, uint32_t u, uint32_t b)
-{
-    uint32_t i = a->cur[u];
-    while (i != RMI_NONE && a->inst[i].first >= b && !a->inst[i].home) i = a->inst[i].prev;
-    return i;
-}
-
-#define RMI_REF_EXTEND 0u   /* dead inputs of a recomputation live longer */
-#define RMI_REF_CROSSING 1u /* those whose longer life would cross t are recomputed, too */
-#define RMI_REF_DEAD 2u     /* all dead ones are */
-#define RMI_REF_LEVELS 3u
-
-/* Inserts op before b with what level says of its inputs. 0: it cannot be. Adds its time to *ns. Marks stay until
-   rmi_ref_clear_marks. */
-RMI_FN int rmi_ref_closure(rmi_ref_search *s, uint32_t op, uint32_t t, uint32_t b, uint32_t level, uint64_t *ns)
+/* The current list becomes this one (NULL: everything once, in the fastest modes). 0: it is not legal, or too long. */
+RMI_FN int rmi_ref_load(rmi_ref_search *s, const uint32_t *task, uint32_t n, const uint8_t *mode)
 {
     const rmi_step *step = s->step;
-    const rmi_ref_state *a = s->a;
-    uint32_t top = 0, k, ok = 1;
-    if (step->tasks[op].once) return 0;
-    if (!s->mark[op]) {
-        s->mark[op] = 1;
-        s->stack[top++] = op;
-    }
-    while (top) {
-        uint32_t o = s->stack[--top];
-        const rmi_step_access *acc = &step->accesses[step->tasks[o].access];
-        *ns += step->ways[acc->ways[0][1].at].ns;
-        s->looked += 1 + acc->reads.n;
-        if (*ns > s->most_ns || s->n_ins == s->cap_ins) {
-            for (s->mark[o] = 0; top;) s->mark[s->stack[--top]] = 0;
-            return 0;
-        }
-        rmi_ref_insert(s, b, o);
-        for (k = 0; k < acc->reads.n; k++) {
-            uint32_t u = step->pool[acc->reads.at + k], i = rmi_ref_life_at(a, u, b), mk = step->buffers[u].maker;
-            int again;
-            uint32_t touched;
-            if (mk != RMI_NONE && s->mark[mk]) continue;
-            if (i == RMI_NONE) {
-                if (mk == RMI_NONE || step->tasks[mk].once) ok = 0;
-                else {
-                    s->mark[mk] = 1;
-                    s->stack[top++] = mk;
-                }
-                continue;
-            }
-            touched = s->n_touched < s->cap_touched && a->inst[i].str != RMI_NONE;
-            if (touched) s->touched[s->n_touched++] = a->inst[i].str;
-            if (a->inst[i].last >= b) continue;
-            s->extended += (step->buffers[u].room >> 8) * (s->above[b] - s->above[a->inst[i].last + 1]);
-            if (mk == RMI_NONE || step->tasks[mk].once) continue;
-            s->forked = 1;
-            again = level == RMI_REF_DEAD || (level == RMI_REF_CROSSING && a->inst[i].last <= t);
-            if (!again) continue;
-            s->extended -= (step->buffers[u].room >> 8) * (s->above[b] - s->above[a->inst[i].last + 1]);
-            s->n_touched -= touched;
-            s->mark[mk] = 1;
-            s->stack[top++] = mk;
-        }
-    }
-    return (int)ok;
-}
-
-/* Can the bytes of stretch k of a be given up across position t? *b: the first use after t, *from: the last one before. */
-RMI_INLINE int rmi_ref_gap(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t *from, uint32_t *b)
-{
-    const rmi_step *step = s->step;
-    const rmi_ref_state *a = s->a;
-    uint32_t i, any = 0;
-    *b = RMI_NONE;
-    *from = 0;
-    for (i = a->str[k].head; i != RMI_NONE; i = a->inst[i].sibling) {
-        const rmi_ref_inst *x = &a->inst[i];
-        uint32_t next = RMI_NONE, mk = step->buffers[x->buf].maker, u;
-        s->looked++;
-        if (x->last < t || x->first > t) {
-            if (x->last < t && x->last > *from) *from = x->last;
-            continue;
-        }
-        if (x->gone && x->last <= t) return 0;
-        if (mk == RMI_NONE || step->tasks[mk].once || x->first == t) return 0;
-        for (u = a->inst_use[i]; u != RMI_NONE && a->use_pos[u] > t; u = a->use_prev[u]) {
-            next = a->use_pos[u];
-            s->looked++;
-        }
-        if (u != RMI_NONE && a->use_pos[u] == t) return 0;
-        if (next < *b) *b = next;
-        *from = (uint32_t)rmi_max(*from, u == RMI_NONE ? x->first : a->use_pos[u]);
-        any = 1;
-    }
-    return any && *b != RMI_NONE;
-}
-
-/* Insertions that give up stretch k, which can be, across t, with what reads it next at position b. 0: they cannot be. */
-RMI_FN int rmi_ref_give_up(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t b, uint32_t level, uint64_t *ns)
-{
-    const rmi_ref_state *a = s->a;
-    uint32_t i, ok = 1;
-    for (i = a->str[k].head; i != RMI_NONE && ok; i = a->inst[i].sibling)
-        if (a->inst[i].first < t && a->inst[i].last > t) ok = (uint32_t)rmi_ref_closure(s, s->step->buffers[a->inst[i].buf].maker, t, b, level, ns);
-    return (int)ok;
-}
-
-
-/* Sets the current state to a list and modes (NULL: everything once, fastest). */
-RMI_FN int rmi_ref_load(rmi_ref_search *s, const uint32_t *list, uint32_t n, const uint8_t *mode)
-{
-    if (!list) {
-        list = s->step->once;
-        n = s->step->n_once;
-        mode = s->step->fastest_mode;
-    }
-    if (n > s->cap) return 0;
-    memcpy(s->b->list, list, n * sizeof(uint32_t));
-    memcpy(s->b->mode, mode, s->step->graph->n_ops);
-    s->b->n = n;
-    if (!rmi_ref_clean(s, s->b)) return 0;
+    if (!(task ? rmi_ref_propose(s, task, n, mode) : rmi_ref_propose(s, step->once, step->n_once, step->fastest_mode)) || !rmi_ref_clean(s)) return 0;
     rmi_ref_accept(s);
     return 1;
 }
 
-/* --- improvement: annealing */
-
-/* Of the insertions from number `from` on. */
-RMI_FN void rmi_ref_clear_marks(rmi_ref_search *s, uint32_t from)
+/* Runs of another solver become the current list; the modes are those of its backwards, or the fastest. 0: as above. */
+RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n, int fast)
 {
-    uint32_t i;
-    for (i = from; i < s->n_ins; i++) s->mark[(uint32_t)s->ins[i]] = 0;
-}
-
-/* Without the repeat at p, life i of what it makes goes on from its predecessor: through positions [*from, p). 0: it cannot. */
-RMI_FN int rmi_ref_bridge(const rmi_ref_state *a, uint32_t i, uint32_t *from)
-{
-    uint32_t j = a->inst[i].prev;
-    if (j == RMI_NONE || a->inst[i].last <= a->inst[i].first) return 0;
-    *from = a->inst[j].last + !a->inst[j].gone; /* gone: taken over in its last use, which then has to have bytes of its own */
+    const rmi_step *step = s->step;
+    rmi_schedule *h = &s->search.candidate;
+    uint32_t p, i, t;
+    h->n = 0;
+    memset(h->mode, 0, step->graph->n_ops);
+    for (p = 0; p < n; p++) {
+        uint32_t first = 1, parts = 1, k;
+        t = runs[p].id;
+        if (runs[p].way == RMI_FWD && step->graph->ops[t].view != RMI_NONE) continue;
+        if (runs[p].way == RMI_BWD) {
+            const rmi_op *op = &step->graph->ops[t];
+            for (i = 0; i < runs[p].part; i++) first &= !rmi_low_has_part(op, runs[p].form, i);
+            h->mode[t] = (uint8_t)rmi_step_mode_of(op, runs[p].form, runs[p].form);
+            parts = step->n_backward[t];
+        } else if (runs[p].way != RMI_FWD)
+            for (t = step->n_tasks; t-- > 0 && (step->tasks[t].way != runs[p].way || step->tasks[t].id != runs[p].id);) {}
+        for (i = 0; i < parts; i++) { /* parts that only other forms have run with the first one */
+            k = runs[p].way == RMI_BWD ? step->backward[t] + i : t;
+            if (runs[p].way == RMI_BWD && step->tasks[k].part != runs[p].part &&
+                !(first && !rmi_low_has_part(&step->graph->ops[t], runs[p].form, step->tasks[k].part))) continue;
+            if (k == RMI_NONE || h->n == s->search.cost.cap_events) return 0;
+            h->events[h->n].copied = 0;
+            h->events[h->n++].task = k;
+        }
+    }
+    if (fast) memcpy(h->mode, step->fastest_mode, step->graph->n_ops);
+    if (!rmi_ref_clean(s)) return 0;
+    rmi_ref_accept(s);
     return 1;
-}
-
-/* What giving up stretch k, which can be, across p and up to b would cost, in ns; RMI_INF: it cannot be. */
-RMI_FN uint64_t rmi_ref_price(rmi_ref_search *s, uint32_t k, uint32_t p, uint32_t b, uint32_t level)
-{
-    uint32_t n = s->n_ins;
-    uint64_t ns = 1;
-    int ok;
-    s->ins += n; /* a list of its own, behind the one in use */
-    s->cap_ins -= n;
-    s->n_ins = 0;
-    s->extended = 0;
-    s->n_touched = 0;
-    s->forked = 0;
-    ok = rmi_ref_give_up(s, k, p, b, level, &ns);
-    rmi_ref_clear_marks(s, 0);
-    s->ins -= n;
-    s->cap_ins += n;
-    s->n_ins = n;
-    return ok ? ns : RMI_INF;
 }
 
 /* Has the caller had enough? */
@@ -16922,56 +16272,31 @@ RMI_FN int rmi_ref_told(rmi_ref_search *s)
     return rmi_stopped(s->mem->stop, steps);
 }
 
-/* The current list as a schedule of >>search. 0: it is too long. */
-RMI_FN int rmi_ref_to_schedule(const rmi_ref_search *s, rmi_schedule *h)
-{
-    uint32_t p;
-    if (s->a->n > s->joint->cost.cap_events) return 0;
-    rmi_cost_keep_all(s->step, h); /* homes */
-    for (p = 0; p < s->a->n; p++) {
-        h->events[p].task = s->a->list[p];
-        h->events[p].copied = 0;
-    }
-    h->n = s->a->n;
-    memcpy(h->mode, s->a->mode, s->step->graph->n_ops);
-    return 1;
-}
-
-/* The schedule becomes the current list, and the best one if it is. */
-RMI_FN int rmi_ref_from_schedule(rmi_ref_search *s, const rmi_schedule *h)
-{
-    uint32_t p, *list = s->stack_runs;
-    if (h->n > s->cap) return 0;
-    for (p = 0; p < h->n; p++) list[p] = h->events[p].task;
-    return rmi_ref_load(s, list, h->n, h->mode);
-}
+/* --- annealing */
 
 /* One cycle of >>search from the current list: from temperature hot down to cold (ns), about `work` runs looked at. shuffled: from
    another order of it. What it finds becomes the current list. */
 RMI_FN rm_result rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64_t work, int shuffled)
 {
-    rmi_search *joint = s->joint;
-    uint64_t before;
-    if (s->step->n_tasks > RMI_REF_LARGE || !s->a->n) {
+    rmi_search *joint = &s->search;
+    uint64_t before = joint->cost.work;
+    if (s->step->n_tasks > RMI_SEARCH_LARGE || !joint->current.n) {
         s->work += work; /* too few moves to change anything */
         return RM_OK;
     }
-    if (!joint) {
-        joint = s->joint = RMI_NEW(s->mem, rmi_search, 1);
-        if (!joint) return RM_ERROR_MEMORY;
-        RMI_TRY(rmi_search_make(s->mem, s->step, 0, 0, joint));
-        joint->cost.reduces = 0; /* the compute lane alone, as everywhere in this room: reductions run where they have room */
-    }
-    before = joint->cost.work;
     rmi_search_limit(joint, rmi_add(s->lower ? s->best.peak : s->limit, s->step->resident), s->lower);
-    if (!rmi_ref_to_schedule(s, &joint->candidate) || !rmi_search_start(joint, &joint->candidate)) {
+    rmi_search_copy(s->step, &joint->current, &joint->candidate);
+    if (!rmi_search_start(joint, &joint->candidate)) {
         s->work += work;
         return RM_OK;
     }
     if (shuffled) rmi_search_shuffle(joint);
     rmi_search_anneal(joint, hot, cold, work, s->mem->stop);
     s->told = s->work += joint->cost.work - before;
-    if (joint->best_ns != RMI_INF) rmi_ref_from_schedule(s, &joint->best);
+    if (joint->best_ns != RMI_INF) {
+        rmi_search_copy(s->step, &joint->best, &joint->candidate);
+        if (rmi_ref_clean(s)) rmi_ref_accept(s);
+    } else rmi_ref_restart(s, NULL);
     return s->fault;
 }
 
@@ -16982,7 +16307,7 @@ RMI_FN rm_result rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t roun
 {
     uint32_t stale = round - s->gained;
     int small = s->step->n_tasks <= RMI_SEARCH_FEW, anew = round % (small || stale > 2 ? 2 : 5) == 1;
-    uint64_t mean = small ? s->mean_ns : rmi_max(s->mean_ns / 4, s->a->ns / 4000),
+    uint64_t mean = small ? s->mean_ns : rmi_max(s->mean_ns / 4, s->search.costs.step_ns / 4000),
              hot = stale > 2 && !anew ? 2 * mean
                    : anew || !round   ? mean
                    : round % 2        ? mean / 2
@@ -16995,11 +16320,79 @@ RMI_FN rm_result rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t roun
     return RM_OK;
 }
 
-/* --- greedy: evictions by bytes over the limit a ns, many at a time */
-typedef struct rmi_ref_pick {
+/* --- evictions */
+
+#define RMI_REF_EXTEND 0u   /* dead inputs of a recomputation live longer */
+#define RMI_REF_CROSSING 1u /* those whose longer life would cross t are recomputed, too */
+#define RMI_REF_DEAD 2u     /* all dead ones are */
+#define RMI_REF_LEVELS 3u
+
+typedef struct rmi_ref_pick { /* the bytes of a life are given up after event `from`, and made again before event b */
     uint64_t score;
-    uint32_t str, t, level, from, b;
+    uint32_t life, from, b;
+    uint32_t t;                /* the first event above the limit between them */
+    uint32_t level;
 } rmi_ref_pick;
+
+/* Inserts op before event x->b with what the level says of its inputs, ns added to *ns. 0: it cannot be, or takes too long. */
+RMI_FN int rmi_ref_close(rmi_ref_search *s, uint32_t op, const rmi_ref_pick *x, uint64_t *ns)
+{
+    const rmi_step *step = s->step;
+    rmi_ref_closure *c = s->closure;
+    uint32_t top = 0, k, b = x->b, first = c->n_ins, ok = !step->tasks[op].once;
+    if (ok) c->mark[op] = 1, c->stack[top++] = op;
+    while (top && ok) {
+        uint32_t o = c->stack[--top];
+        const rmi_step_access *access = &step->accesses[step->tasks[o].access];
+        *ns += step->ways[access->ways[0][1].at].ns;
+        s->looked += 1 + access->reads.n;
+        if (*ns > c->most_ns || c->n_ins == c->cap_ins) {
+            c->mark[o] = 0;
+            ok = 0;
+            break;
+        }
+        c->ins[c->n_ins++] = (uint64_t)b << 32 | o;
+        for (k = 0; k < access->reads.n; k++) {
+            uint32_t u = step->pool[access->reads.at + k], i = rmi_search_life_before(&s->search, u, b), maker = step->buffers[u].maker;
+            const rmi_life *l = &s->search.costs.lives[i < RMI_COST_AT_HOME ? i : 0];
+            int fixed = maker == RMI_NONE || step->tasks[maker].once;
+            if ((maker != RMI_NONE && c->mark[maker]) || i == RMI_COST_AT_HOME) continue;
+            if (i == RMI_NONE) {
+                if (fixed) ok = 0;
+                else c->mark[maker] = 1, c->stack[top++] = maker;
+                continue;
+            }
+            if (l->last < b && !fixed) {
+                c->forked = 1;
+                if (x->level == RMI_REF_DEAD || (x->level == RMI_REF_CROSSING && l->last <= x->t)) {
+                    c->mark[maker] = 1;
+                    c->stack[top++] = maker;
+                    continue;
+                }
+            }
+            if (c->n_touched < c->cap_touched) c->touched[c->n_touched++] = i;
+            if (l->last < b) c->extended += (l->room >> 8) * (c->above[b] - c->above[l->last + 1]);
+        }
+    }
+    while (top) c->mark[c->stack[--top]] = 0;
+    for (k = first; k < c->n_ins; k++) c->mark[(uint32_t)c->ins[k]] = 0;
+    return (int)ok;
+}
+
+/* What a pick costs, in ns; RMI_INF: it cannot be. stays: its inserts stay behind those of other picks. */
+RMI_FN uint64_t rmi_ref_price(rmi_ref_search *s, const rmi_ref_pick *x, int stays)
+{
+    rmi_ref_closure *c = s->closure;
+    uint32_t before = c->n_ins;
+    uint64_t ns = 1;
+    int ok;
+    c->extended = 0;
+    c->n_touched = 0;
+    c->forked = 0;
+    ok = rmi_ref_close(s, s->step->buffers[s->search.costs.lives[x->life].buffer].maker, x, &ns);
+    if (!ok || !stays) c->n_ins = before;
+    return ok ? ns : RMI_INF;
+}
 
 /* a / b in 2^-20, good to some 40 bits. */
 RMI_FN uint64_t rmi_ref_ratio(uint64_t a, uint64_t b)
@@ -17016,93 +16409,69 @@ RMI_FN int rmi_ref_cmp_pick(const void *x, const void *y, void *user)
     const rmi_ref_pick *a = (const rmi_ref_pick *)x, *b = (const rmi_ref_pick *)y;
     (void)user;
     if (a->score != b->score) return a->score > b->score ? -1 : 1;
-    if (a->str != b->str) return a->str < b->str ? -1 : 1;
+    if (a->life != b->life) return a->life < b->life ? -1 : 1;
     return a->t < b->t ? -1 : a->t > b->t;
 }
 
-/* The level of the best closure that gives up stretch x->str across x->t, between its uses at x->from and x->b, and its score, if that
-   is more than `least`; else the score is 0. */
+/* The level of the pick that is best, bytes above the limit by ns, and its score, if that is more than `least`; else the score is 0. */
 RMI_FN void rmi_ref_best_way(rmi_ref_search *s, rmi_ref_pick *x, uint64_t least)
 {
-    uint32_t level, same = 0;
+    rmi_ref_closure *c = s->closure;
+    rmi_ref_pick way = *x;
+    uint32_t same = 0;
     x->score = 0;
-    for (level = 0; level < (same ? 1u : RMI_REF_LEVELS); level++) {
-        uint64_t ns, gain = (s->a->str[x->str].room >> 8) * (s->above[x->b] - s->above[x->from + 1]), score;
+    for (way.level = 0; way.level < (same ? 1u : RMI_REF_LEVELS); way.level++) {
+        uint64_t gain = (s->search.costs.lives[x->life].room >> 8) * (c->above[x->b] - c->above[x->from + 1]), ns, score;
         least = rmi_max(least, x->score);
-        s->most_ns = least ? rmi_ref_ratio(gain, least) + 1 : RMI_INF;
-        ns = rmi_ref_price(s, x->str, x->t, x->b, level);
-        s->most_ns = RMI_INF;
-        same = !level && !s->forked; /* so are the other levels */
-        if (ns == RMI_INF || gain <= s->extended) continue;
-        score = rmi_ref_ratio(gain - s->extended, ns);
+        c->most_ns = least ? rmi_ref_ratio(gain, least) + 1 : RMI_INF;
+        ns = rmi_ref_price(s, &way, 0);
+        c->most_ns = RMI_INF;
+        same = !way.level && !c->forked; /* so are the other levels */
+        if (ns == RMI_INF || gain <= c->extended) continue;
+        score = rmi_ref_ratio(gain - c->extended, ns);
         if (score <= least) continue;
         x->score = score;
-        x->level = level;
+        x->level = way.level;
     }
 }
 
-typedef struct rmi_ref_picking { /* picks so far, the best score, how much worse one may be */
-    rmi_ref_pick *picks;
-    size_t cap;
-    uint32_t n;
-    uint64_t best, permille;
-} rmi_ref_picking;
-
-/* The pick of a gap of stretch k, if it is nearly as good as the best so far. */
-RMI_FN rm_result rmi_ref_pick_one(rmi_ref_search *s, rmi_arena *mem, rmi_ref_picking *g, rmi_ref_pick x)
-{
-    uint64_t least = g->best / 1000 * g->permille;
-    if (!rmi_arena_grow(mem, (void **)&g->picks, &g->cap, g->n + (size_t)1, sizeof(rmi_ref_pick))) return RM_ERROR_MEMORY;
-    rmi_ref_best_way(s, &x, least);
-    g->picks[g->n] = x;
-    g->best = rmi_max(g->best, x.score);
-    g->n += x.score > g->best / 1000 * g->permille;
-    return RM_OK;
-}
-
-/* One candidate for every gap between uses that spans a position above the limit; those nearly as good as the best, best first. */
+/* One pick for every gap that spans an event above the limit; those nearly as good as the best (permille), best first. */
 RMI_FN rm_result rmi_ref_picks(rmi_ref_search *s, rmi_arena *mem, uint32_t permille, rmi_ref_pick **out, uint32_t *n_out)
 {
     const rmi_step *step = s->step;
-    const rmi_ref_state *a = s->a;
-    rmi_ref_picking g;
-    rmi_ref_pick gap;
-    uint32_t i, k, u, prev, next;
-    rm_result r = RM_OK;
-    memset(&g, 0, sizeof g);
-    memset(&gap, 0, sizeof gap);
-    g.permille = permille;
-    s->looked += a->n_inst + a->n_use;
-    for (i = 0; i < a->n_inst && r == RM_OK; i++) {
-        const rmi_ref_inst *x = &a->inst[i];
-        if (x->str == RMI_NONE || x->home || x->gone || step->buffers[x->buf].maker == RMI_NONE || step->tasks[step->buffers[x->buf].maker].once) continue;
-        next = RMI_NONE;
-        for (u = a->inst_use[i];; u = a->use_prev[u]) {
-            prev = u == RMI_NONE ? x->first : a->use_pos[u];
-            if (next != RMI_NONE && next > prev + 1 && s->above[next] > s->above[prev + 1]) {
-                uint32_t lo = prev + 1, hi = next - 1; /* the first position above the limit: where above[p + 1] grows */
-                while (lo < hi) {
-                    uint32_t mid = lo + (hi - lo) / 2;
-                    if (s->above[mid + 1] > s->above[prev + 1]) hi = mid;
-                    else lo = mid + 1;
-                }
-                gap.str = x->str;
-                gap.t = lo;
-                gap.from = prev;
-                gap.b = next;
-                if ((a->str[x->str].head == i && x->sibling == RMI_NONE) || rmi_ref_gap(s, x->str, lo, &gap.from, &gap.b))
-                    r = rmi_ref_pick_one(s, mem, &g, gap);
-            }
-            if (u == RMI_NONE || r != RM_OK) break;
-            next = prev;
+    const rmi_costs *x = &s->search.costs;
+    const uint32_t *above = s->closure->above;
+    rmi_ref_pick *picks = NULL;
+    uint64_t best = 0;
+    size_t cap = 0;
+    uint32_t g, n = 0, k = 0;
+    s->looked += x->n_lives + x->n_gaps;
+    for (g = 0; g < x->n_gaps; g++) {
+        uint32_t lo = x->gaps[g].from + 1, hi = x->gaps[g].to, maker = step->buffers[x->lives[x->gaps[g].life].buffer].maker;
+        rmi_ref_pick pick;
+        if (maker == RMI_NONE || step->tasks[maker].once || above[hi] == above[lo]) continue;
+        memset(&pick, 0, sizeof pick);
+        pick.life = x->gaps[g].life;
+        pick.from = x->gaps[g].from;
+        pick.b = hi--;
+        while (lo < hi) { /* the first event above the limit: where above[p + 1] grows */
+            uint32_t middle = lo + (hi - lo) / 2;
+            if (above[middle + 1] > above[pick.from + 1]) hi = middle;
+            else lo = middle + 1;
         }
+        pick.t = lo;
+        rmi_ref_best_way(s, &pick, best / 1000 * permille);
+        if (!pick.score) continue;
+        if (!rmi_arena_grow(mem, (void **)&picks, &cap, n + (size_t)1, sizeof *picks)) return RM_ERROR_MEMORY;
+        picks[n++] = pick;
+        best = rmi_max(best, pick.score);
     }
-    for (i = k = 0; i < g.n; i++)
-        if (g.picks[i].score > g.best / 1000 * permille) g.picks[k++] = g.picks[i];
-    rmi_sort(g.picks, k, sizeof(rmi_ref_pick), rmi_ref_cmp_pick, NULL);
-    *out = g.picks;
+    for (g = 0; g < n; g++)
+        if (picks[g].score > best / 1000 * permille) picks[k++] = picks[g];
+    rmi_sort(picks, k, sizeof *picks, rmi_ref_cmp_pick, NULL);
+    *out = picks;
     *n_out = k;
-    return r;
+    return RM_OK;
 }
 
 /* Bytes by position, as a tree: added to ranges, asked for their most. max of a node holds what was added to all of it. */
@@ -17160,150 +16529,192 @@ RMI_FN int64_t rmi_ref_tree_most(const rmi_ref_tree *t, uint32_t lo, uint32_t hi
     return a;
 }
 
-/* Takes the picks that still help. est: by position, bytes. */
+/* Takes the picks that still help, in their order: inserts are noted. est: by event, live bytes. Returns how many. */
 RMI_FN uint32_t rmi_ref_choose_picks(rmi_ref_search *s, const rmi_ref_pick *picks, uint32_t n, rmi_ref_tree *est)
 {
-    const rmi_ref_state *a = s->a;
+    rmi_ref_closure *c = s->closure;
     uint32_t i, k, taken = 0;
-    memset(s->busy, 0, a->n_str);
+    memset(c->busy, 0, s->search.costs.n_lives);
     for (i = 0; i < n; i++) {
-        const rmi_ref_pick *c = &picks[i];
-        uint64_t ns = 0;
-        uint32_t from = s->n_ins;
-        int free_ = !s->busy[c->str];
-        if (!free_ || rmi_ref_tree_most(est, c->from + 1, c->b) <= (int64_t)s->limit) continue;
-        if (rmi_ref_price(s, c->str, c->t, c->b, c->level) == RMI_INF) continue;
-        for (k = 0; k < s->n_touched && free_; k++) free_ = s->busy[s->touched[k]] != 2;
-        if (!free_) continue;
-        for (k = 0; k < s->n_touched; k++) s->busy[s->touched[k]] |= 1;
-        s->busy[c->str] = 2;
-        rmi_ref_give_up(s, c->str, c->t, c->b, c->level, &ns);
-        rmi_ref_clear_marks(s, from);
-        rmi_ref_tree_add(est, c->from + 1, c->b, -(int64_t)a->str[c->str].room);
+        const rmi_ref_pick *x = &picks[i];
+        uint32_t before = c->n_ins;
+        int apart = !c->busy[x->life];
+        if (!apart || rmi_ref_tree_most(est, x->from + 1, x->b) <= (int64_t)s->search.cost.limit) continue;
+        if (rmi_ref_price(s, x, 1) == RMI_INF) continue;
+        for (k = 0; k < c->n_touched && apart; k++) apart = c->busy[c->touched[k]] != 2;
+        if (!apart) {
+            c->n_ins = before;
+            continue;
+        }
+        for (k = 0; k < c->n_touched; k++) c->busy[c->touched[k]] |= 1;
+        c->busy[x->life] = 2;
+        rmi_ref_tree_add(est, x->from + 1, x->b, -(int64_t)s->search.costs.lives[x->life].room);
         taken++;
     }
     return taken;
 }
 
-RMI_FN void rmi_ref_count_above(rmi_ref_search *s)
+/* The candidate becomes the current list with the repeats noted, by event, then by task, each once. 0: it is not legal, or too long. */
+RMI_FN int rmi_ref_insert(rmi_ref_search *s, rmi_arena *mem)
 {
-    const uint64_t *live = s->a->live;
-    uint32_t p, n = s->a->n, sum = s->above[0];
-    for (p = 0; p < n; p++) s->above[p + 1] = sum += live[p] > s->limit;
-    s->above[n + 1] = sum;
+    rmi_ref_closure *c = s->closure;
+    rmi_search_edit *edit = &s->search.edit;
+    uint64_t *spare = RMI_RAW(mem, uint64_t, c->n_ins);
+    uint32_t i;
+    if (!spare) return 0;
+    rmi_sort_u64(c->ins, spare, c->n_ins);
+    rmi_search_copy_choices(s->step, &s->search.current, &s->search.candidate);
+    rmi_search_clear(&s->search);
+    for (i = 0; i < c->n_ins; i++) {
+        if (i && c->ins[i] == c->ins[i - 1]) continue;
+        edit->inserts[edit->n_inserts].at = (uint32_t)(c->ins[i] >> 32);
+        edit->inserts[edit->n_inserts].task = (uint32_t)c->ins[i];
+        edit->inserts[edit->n_inserts++].copied = 0;
+    }
+    return rmi_search_apply(&s->search) && rmi_ref_clean(s);
+}
+
+/* Notes the events whose live bytes are `bytes` or more. */
+RMI_FN void rmi_ref_count_above(rmi_ref_search *s, uint64_t bytes)
+{
+    uint32_t p, sum = 0, *above = s->closure->above;
+    for (p = 0; p <= s->search.current.n; p++) {
+        above[p] = sum;
+        sum += p < s->search.current.n && s->search.costs.live[p] >= bytes;
+    }
+    above[p] = sum;
 }
 
 RMI_FN uint64_t rmi_ref_spent(const rmi_ref_search *s) { return s->work + s->looked / 4; }
 
-/* Evicts until the current state fits, or nothing helps. permille: how much worse than the best a pick of a batch may be. */
+/* Evicts until the current list fits, or nothing helps. permille: how much worse than the best a pick of a batch may be. */
 RMI_FN rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t rounds)
 {
     uint32_t n, stuck = 0;
     uint64_t least = RMI_INF;
-    while (s->a->over && rounds-- && stuck < 6 && !rmi_ref_told(s) && rmi_ref_spent(s) < s->end) {
+    while (s->search.costs.excess && rounds-- && stuck < 6 && !rmi_ref_told(s) && rmi_ref_spent(s) < s->end) {
         rmi_arena tmp = rmi_arena_make(&s->mem->hooks);
         rmi_ref_tree est;
         rmi_ref_pick *picks;
         int on = 0;
-        rmi_ref_begin(s);
-        rmi_ref_count_above(s);
-        if (rmi_ref_picks(s, &tmp, permille, &picks, &n) != RM_OK || rmi_ref_tree_make(&tmp, s->a->live, s->a->n + 1, &est) != RM_OK) {
+        rmi_ref_count_above(s, s->search.cost.limit + 1);
+        s->closure->n_ins = 0;
+        if (rmi_ref_picks(s, &tmp, permille, &picks, &n) != RM_OK || rmi_ref_tree_make(&tmp, s->search.costs.live, s->search.current.n + 1, &est) != RM_OK) {
             rmi_arena_free(&tmp);
             return RM_ERROR_MEMORY;
         }
         s->work += 4 * (uint64_t)n;
-        on = n && rmi_ref_choose_picks(s, picks, n, &est) && rmi_ref_apply(s);
+        on = n && rmi_ref_choose_picks(s, picks, n, &est) && rmi_ref_insert(s, &tmp);
         rmi_arena_free(&tmp);
         if (!on) break;
         rmi_ref_accept(s);
-        stuck = s->a->over < least ? 0 : stuck + 1;
-        least = rmi_min(least, s->a->over);
+        stuck = s->search.costs.sum_excess < least ? 0 : stuck + 1;
+        least = rmi_min(least, s->search.costs.sum_excess);
     }
-    memset(s->above, 0, (s->cap + 2) * sizeof(uint32_t));
     return RM_OK;
 }
 
-/* --- repeats that need not be are dropped, dearest first by time per byte and position, while the rest fits */
-/* What the repeat at p costs per byte that dropping it would hold. */
-RMI_FN uint64_t rmi_ref_spare_score(const rmi_ref_search *s, uint32_t p)
+/* --- repeats that need not be are dropped, dearest first by time per byte and event, while the rest fits */
+
+/* Without the repeat that life i begins with, the life before it goes on: through events [*from, first). 0: there is none. */
+RMI_FN int rmi_ref_bridge(const rmi_costs *x, uint32_t i, uint32_t *from)
 {
-    const rmi_ref_state *a = s->a;
-    const rmi_step_access *c = rmi_step_access_of(s->step, a->list[p], a->mode);
-    uint32_t i, from;
-    uint64_t held = 1, ns = s->step->ways[c->ways[0][1].at + rmi_min(a->rank[p], c->ways[0][1].n - 1u)].ns;
-    for (i = a->inst0[p]; i < a->inst0[p + 1]; i++)
-        if (rmi_ref_bridge(a, i, &from)) held += (s->step->buffers[a->inst[i].buf].room >> 8) * (s->above[p] - s->above[from] + 1);
-    return rmi_ref_ratio(ns << 10, held);
+    const rmi_life *l = &x->lives[i];
+    if (l->previous >= RMI_COST_AT_HOME || l->last <= l->first) return 0;
+    *from = x->lives[l->previous].last + !x->lives[l->previous].gone; /* gone: taken over in its last use, and then has bytes of its own */
+    return 1;
 }
 
-/* Holds in the tree what dropping the repeat at p holds; 0: it does not fit, and the tree is as before. */
+/* What the repeat at event p costs per byte that dropping it would hold. */
+RMI_FN uint64_t rmi_ref_spare_score(const rmi_ref_search *s, uint32_t p)
+{
+    const rmi_costs *x = &s->search.costs;
+    const uint32_t *above = s->closure->above;
+    uint32_t i, from;
+    uint64_t held = 1;
+    for (i = x->first_life[p]; i < x->first_life[p + 1]; i++)
+        if (rmi_ref_bridge(x, i, &from)) held += (x->lives[i].room >> 8) * (above[p] - above[from] + 1);
+    return rmi_ref_ratio(x->ns[p] << 10, held);
+}
+
+/* Holds in the tree what dropping the repeat at event p holds; 0: it does not fit, and the tree is as before. */
 RMI_FN int rmi_ref_hold(const rmi_ref_search *s, rmi_ref_tree *t, uint32_t p)
 {
-    const rmi_ref_state *a = s->a;
-    uint32_t i, from, least = p, end = a->inst0[p + 1];
+    const rmi_costs *x = &s->search.costs;
+    int64_t limit = (int64_t)rmi_min(s->search.cost.limit, RMI_MAX);
+    uint32_t i, from, least = p, end = x->first_life[p + 1];
     int ok = 1, pass;
-    for (i = a->inst0[p]; i < end; i++) /* most fail alone */
-        if (rmi_ref_bridge(a, i, &from) && from < p &&
-            rmi_ref_tree_most(t, from, p) + (int64_t)s->step->buffers[a->inst[i].buf].room > (int64_t)s->limit)
-            return 0;
+    for (i = x->first_life[p]; i < end; i++) /* most fail alone */
+        if (rmi_ref_bridge(x, i, &from) && from < p && rmi_ref_tree_most(t, from, p) + (int64_t)x->lives[i].room > limit) return 0;
     for (pass = 0; pass < 2 && (!pass || !ok); pass++) {
-        for (i = a->inst0[p]; i < end; i++) {
-            int64_t room = (int64_t)s->step->buffers[a->inst[i].buf].room;
-            if (!rmi_ref_bridge(a, i, &from)) continue;
-            rmi_ref_tree_add(t, from, p, pass ? -room : room);
-            if (from < least) least = from;
+        for (i = x->first_life[p]; i < end; i++) {
+            if (!rmi_ref_bridge(x, i, &from)) continue;
+            rmi_ref_tree_add(t, from, p, pass ? -(int64_t)x->lives[i].room : (int64_t)x->lives[i].room);
+            least = (uint32_t)rmi_min(least, from);
         }
-        if (!pass) ok = rmi_ref_tree_most(t, least, p) <= (int64_t)s->limit;
+        if (!pass) ok = rmi_ref_tree_most(t, least, p) <= limit;
     }
     return ok;
+}
+
+/* Drops these repeats. 0: that is not legal, above the limit, or no faster; then the list is as before. */
+RMI_FN int rmi_ref_drop(rmi_ref_search *s, const rmi_plc_key *repeats, uint32_t n)
+{
+    uint32_t i;
+    rmi_search_copy_choices(s->step, &s->search.current, &s->search.candidate);
+    rmi_search_clear(&s->search);
+    for (i = 0; i < n; i++) rmi_search_drop(&s->search, repeats[i].id);
+    if (!rmi_search_apply(&s->search) || !rmi_ref_clean(s)) return 0;
+    if (s->search.next.excess || s->search.next.step_ns >= s->search.costs.step_ns) return rmi_ref_turn_down(s);
+    rmi_ref_accept(s);
+    return 1;
+}
+
+/* The repeats of the current list, in their order; out NULL: how many there are. */
+RMI_FN uint32_t rmi_ref_repeats(const rmi_ref_search *s, rmi_plc_key *out)
+{
+    uint32_t p, n = 0;
+    for (p = 0; p < s->search.current.n; p++) {
+        if (!s->search.costs.again[p]) continue;
+        if (out) out[n].id = p;
+        n++;
+    }
+    return n;
 }
 
 /* Drops as many repeats at once as the tree allows; what the tree does not know of (bytes under other names) is found by the
    evaluation, then fewer are dropped. Returns how many were. */
 RMI_FN uint32_t rmi_ref_fill_many(rmi_ref_search *s, rmi_arena *mem, uint64_t scarce)
 {
-    uint32_t i, k = 0, p, n = s->a->n_reps;
-    rmi_plc_key *spare = RMI_RAW(mem, rmi_plc_key, n), *room = RMI_RAW(mem, rmi_plc_key, n); /* key: the dearer the smaller */
+    uint32_t i, k = 0, n = rmi_ref_repeats(s, NULL);
+    rmi_plc_key *spare = RMI_RAW(mem, rmi_plc_key, n + (size_t)1), *room = RMI_RAW(mem, rmi_plc_key, n + (size_t)1); /* key: the dearer the smaller */
     rmi_ref_tree t;
-    if (!spare || !room || rmi_ref_tree_make(mem, s->a->live, s->a->n + 1, &t) != RM_OK) return 0;
-    for (p = 0; p <= s->a->n; p++) s->above[p + 1] = s->above[p] + (s->a->live[p] >= scarce);
-    for (i = 0; i < n; i++) {
-        spare[i].id = s->a->reps[i];
-        spare[i].key = RMI_INF - rmi_ref_spare_score(s, spare[i].id);
-    }
-    memset(s->above, 0, (s->a->n + 2) * sizeof(uint32_t));
+    if (!spare || !room || rmi_ref_tree_make(mem, s->search.costs.live, s->search.current.n + 1, &t) != RM_OK) return 0;
+    rmi_ref_count_above(s, scarce ? rmi_add(scarce, s->step->resident) : 0);
+    rmi_ref_repeats(s, spare);
+    for (i = 0; i < n; i++) spare[i].key = RMI_INF - rmi_ref_spare_score(s, spare[i].id);
     rmi_plc_sort(spare, room, n);
     for (i = 0; i < n; i++)
         if (rmi_ref_hold(s, &t, spare[i].id)) spare[k++] = spare[i];
-    for (; k; k /= 2) {
-        rmi_ref_begin(s);
-        for (p = 0; p < k; p++) rmi_ref_drop(s, spare[p].id);
-        if (!rmi_ref_apply(s)) continue;
-        if (!s->b->over && s->b->ns < s->a->ns) {
-            rmi_ref_accept(s);
-            return k;
-        }
-        rmi_ref_turn_down(s);
-    }
-    return 0;
+    for (; k && !rmi_ref_drop(s, spare, k); k /= 2) {}
+    return k;
 }
 
 /* Many at once, then one by one (`each` of them, last first) with exact evaluations. */
 RMI_FN void rmi_ref_fill(rmi_ref_search *s, uint64_t scarce, uint32_t each)
 {
-    uint32_t k, round, n = 1;
-    for (round = 0; round < 12 && n && !s->a->over && !rmi_ref_told(s); round++) {
+    uint32_t p, round, n = 1;
+    rmi_plc_key one;
+    for (round = 0; round < 12 && n && !s->search.costs.excess && !rmi_ref_told(s); round++) {
         rmi_arena tmp = rmi_arena_make(&s->mem->hooks);
         n = rmi_ref_fill_many(s, &tmp, scarce);
         rmi_arena_free(&tmp);
     }
-    for (k = s->a->n_reps; k-- > 0 && each-- && !s->a->over && !rmi_ref_told(s);) {
-        if (k >= s->a->n_reps) continue;
-        rmi_ref_begin(s);
-        rmi_ref_drop(s, s->a->reps[k]);
-        if (!rmi_ref_apply(s)) continue;
-        if (!s->b->over && s->b->ns < s->a->ns) rmi_ref_accept(s);
-        else rmi_ref_turn_down(s);
+    for (p = s->search.current.n; p-- > 0 && each && !s->search.costs.excess && !rmi_ref_told(s);) {
+        if (p >= s->search.current.n || !s->search.costs.again[p]) continue;
+        each--;
+        one.id = p;
+        rmi_ref_drop(s, &one, 1);
     }
 }
 
@@ -17318,8 +16729,7 @@ RMI_FN rm_result rmi_ref_exchange(rmi_ref_search *s, uint32_t n)
     rmi_ref_restart(s, s->hope.n ? &s->hope : &s->best);
     r = rmi_ref_greedy(s, 900, 200);
     s->limit = limit;
-    rmi_ref_eval(s, s->a); /* forms may be others now */
-    s->recorded = 0;
+    rmi_ref_restart(s, NULL); /* forms may be others now */
     rmi_ref_fill(s, limit - limit / 32, 100000 / s->step->n_tasks);
     return r;
 }
@@ -17336,41 +16746,6 @@ RMI_FN rm_result rmi_ref_level(rmi_ref_search *s, uint64_t work)
             RMI_TRY(rmi_ref_exchange(s, n));
         } while ((s->hope.n ? s->hope.ns : s->best.ns) < was);
     return RM_OK;
-}
-
-/* Sets the current state to runs of another solver; the modes are those of its backwards, or the fastest. */
-RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n, int fast)
-{
-    const rmi_step *step = s->step;
-    uint32_t p, i, t, k = 0, *list = s->stack_runs;
-    memset(s->b->mode, 0, step->graph->n_ops);
-    for (p = 0; p < n; p++) {
-        t = runs[p].id;
-        if (runs[p].way == RMI_BWD) {
-            const rmi_op *op = &step->graph->ops[t];
-            int first = 1;
-            for (i = 0; i < runs[p].part; i++) first &= !rmi_low_has_part(op, runs[p].form, i);
-            s->b->mode[t] = (uint8_t)rmi_step_mode_of(op, runs[p].form, runs[p].form);
-            for (i = 0; i < step->n_backward[t]; i++) { /* parts that only other forms have run with the first one */
-                uint32_t part = step->tasks[step->backward[t] + i].part;
-                if (part != runs[p].part && !(first && !rmi_low_has_part(op, runs[p].form, part))) continue;
-                if (k == s->cap) return 0;
-                list[k++] = step->backward[t] + i;
-            }
-            continue;
-        }
-        if (runs[p].way == RMI_FWD && step->graph->ops[t].view != RMI_NONE) continue;
-        if (runs[p].way != RMI_FWD)
-            for (t = step->n_tasks; t-- > 0 && (step->tasks[t].way != runs[p].way || step->tasks[t].id != runs[p].id);) {}
-        if (t == RMI_NONE || k == s->cap) return 0;
-        list[k++] = t;
-    }
-    if (fast) memcpy(s->b->mode, step->fastest_mode, step->graph->n_ops);
-    memcpy(s->b->list, list, k * sizeof(uint32_t));
-    s->b->n = k;
-    if (!rmi_ref_clean(s, s->b)) return 0;
-    rmi_ref_accept(s);
-    return 1;
 }
 
 
@@ -18036,8 +17411,8 @@ RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *w, const rmi_run *runs, size_t 
     if (w->tune && budget && n <= UINT32_MAX) {
         w->tune->limit = rmi_sub(limit, w->tune->step->resident);
         if (rmi_ref_load_runs(w->tune, runs, (uint32_t)n, 0)) {
-            if (!w->measuring && w->best.n && w->tune->a->ns > w->best.fig.time_ns && !w->lanes) return RM_OK;
-            RMI_TRY(rmi_ref_runs(w->tune->mem, w->tune, w->tune->a, &w->tuned));
+            if (!w->measuring && w->best.n && w->tune->search.costs.step_ns > w->best.fig.time_ns && !w->lanes) return RM_OK;
+            RMI_TRY(rmi_ref_runs(w->tune->mem, w->tune, NULL, &w->tuned));
             RMI_TRY(rmi_plan_try(w, w->tuned.runs, w->tuned.n, budget, size));
             if (*size <= budget) return RM_OK;
         }
@@ -18431,13 +17806,12 @@ typedef struct rmi_plan_search { /* of the current kind of step */
     rmi_step_runs runs;  /* of the list that was tried last */
     uint64_t budget;
     rmi_arena mem;       /* of model and tables */
-    rmi_arena rooms;     /* of the states; the least that will do, if the graph is large, until there is a plan */
-    rmi_arena kept;      /* of lists, where all else makes room for a large program */
+    rmi_arena kept;      /* of the runs, where all else makes room for a large program */
     rmi_arena chain;     /* of stages and their options */
 } rmi_plan_search;
 
-/* Does a list of the search get addresses within the budget, with no more than the quick tries? */
-RMI_FN rm_result rmi_plan_fits(void *user, rmi_ref_search *s, const rmi_ref_state *x, int *yes)
+/* Does the search's current list get addresses within the budget, with no more than the quick tries? */
+RMI_FN rm_result rmi_plan_fits(void *user, rmi_ref_search *s, int *yes)
 {
     rmi_planner *w = (rmi_planner *)user;
     rmi_seq *q = &w->seq;
@@ -18446,7 +17820,7 @@ RMI_FN rm_result rmi_plan_fits(void *user, rmi_ref_search *s, const rmi_ref_stat
     rm_result r;
     *yes = 0;
     memset(&list, 0, sizeof list);
-    r = rmi_ref_runs(&w->tries, s, x, &list);
+    r = rmi_ref_runs(&w->tries, s, NULL, &list);
     if (r == RM_OK) r = rmi_plan_sequence(w, &w->tries, list.runs, list.n);
     if (r == RM_OK) r = rmi_seq_build(q);
     if (r == RM_OK) r = rmi_plan_place(w, &w->tries, s->budget, 1, RMI_PLAN_EFFORT / 10, &out);
@@ -18464,28 +17838,33 @@ RMI_FN rm_result rmi_plan_evict(rmi_ref_search *s, uint32_t permille)
     return RM_OK;
 }
 
-/* The states anew, for the longest lists, the current one x. */
-RMI_FN rm_result rmi_plan_search_widen(rmi_plan_search *h, const rmi_ref_state *x)
-{
-    rmi_arena_free(&h->rooms);
-    RMI_TRY(rmi_ref_search_rooms(&h->s, &h->rooms, 4));
-    rmi_ref_restart(&h->s, x);
-    return RM_OK;
-}
-
 /* The program of a list and what the search knows are not there at a time: a large graph's take most of the memory. What the search
-   needs is made anew. */
-RMI_FN rm_result rmi_plan_try_apart(rmi_plan_search *h, uint64_t *size)
+   needs is made anew, and goes on from list x, or what is left of it. */
+RMI_FN rm_result rmi_plan_try_apart(rmi_plan_search *h, const rmi_ref_list *x, uint64_t *size)
 {
+    rmi_arena tmp = rmi_plan_arena(h->w);
     rmi_ref_search old = h->s;
-    rmi_ref_state best, hope;
-    RMI_TRY(rmi_ref_keep(&h->kept, &old, &old.best, &best));
-    RMI_TRY(rmi_ref_keep(&h->kept, &old, &old.hope, &hope));
-    rmi_arena_free(&h->rooms);
-    rmi_arena_free(&h->mem);
-    RMI_TRY(rmi_plan_try(h->w, h->runs.runs, h->runs.n, h->budget, size));
-    RMI_TRY(rmi_ref_search_anew(&h->mem, &h->model, &old, &best, &hope, &h->s));
-    return rmi_plan_search_widen(h, hope.n && rmi_ref_better(&hope, &best) ? &h->s.hope : &h->s.best);
+    rmi_ref_list kept;
+    int hope = x == &h->s.hope;
+    rm_result r = rmi_ref_list_make(&tmp, x->n, h->w->g->n_ops, &kept);
+    if (r == RM_OK) {
+        rmi_ref_copy(&old, x, &kept);
+        rmi_arena_free(&h->mem);
+        r = rmi_plan_try(h->w, h->runs.runs, h->runs.n, h->budget, size);
+    }
+    if (r == RM_OK) r = rmi_step_make(&h->mem, h->w->g, h->w->step, h->w->align, 0, &h->model);
+    if (r == RM_OK) r = rmi_ref_search_make(&h->mem, &h->model, &h->s);
+    if (r == RM_OK) {
+        old.search = h->s.search;
+        old.closure = h->s.closure;
+        old.best = h->s.best;
+        old.hope = h->s.hope;
+        h->s = old;
+        rmi_ref_copy(&h->s, &kept, hope ? &h->s.hope : &h->s.best);
+        rmi_ref_restart(&h->s, &kept);
+    }
+    rmi_arena_free(&tmp);
+    return r;
 }
 
 /* The best list so far becomes a plan; one that is faster gets addresses with more effort. If these are above the budget the limit
@@ -18495,14 +17874,14 @@ RMI_FN rm_result rmi_plan_search_try(rmi_plan_search *h)
     rmi_planner *w = h->w;
     rmi_ref_search *s = &h->s;
     int hope = s->hope.n && rmi_ref_better(&s->hope, &s->best);
-    rmi_ref_state *x = hope ? &s->hope : &s->best;
+    rmi_ref_list *x = hope ? &s->hope : &s->best;
     uint64_t size;
     rm_result r;
     RMI_TRY(s->fault);
     if (!x->n || x->ns >= s->tried || (w->best.n && x->ns >= w->best.fig.time_ns)) return RM_OK;
     RMI_TRY(rmi_ref_runs(&h->kept, s, x, &h->runs));
     w->effort = RMI_PLAN_EFFORT;
-    r = !w->best.n && s->step->n_tasks > RMI_REF_LARGE ? rmi_plan_try_apart(h, &size)
+    r = !w->best.n && s->step->n_tasks > RMI_SEARCH_LARGE ? rmi_plan_try_apart(h, x, &size)
                                                        : rmi_plan_try(w, h->runs.runs, h->runs.n, h->budget, &size);
     w->effort = 0;
     RMI_TRY(r);
@@ -18606,7 +17985,7 @@ RMI_FN void rmi_plan_lower_to(rmi_ref_search *s, uint64_t bytes)
 {
     s->limit = bytes;
     s->best.n = 0;
-    rmi_ref_restart(s, s->a);
+    rmi_ref_restart(s, NULL);
     rmi_ref_consider(s);
 }
 
@@ -18712,13 +18091,6 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *h, int *done)
     int sooner;
     rmi_ref_load(s, NULL, 0, NULL);
     RMI_TRY(rmi_plan_search_first(h));
-    if (s->lean || (!w->best.n && s->cap < s->most)) { /* longer lists may do */
-        uint32_t n = s->best.n;
-        if (!n) rmi_ref_copy(s, s->a, &s->best);
-        RMI_TRY(rmi_plan_search_widen(h, &s->best));
-        s->best.n = n;
-        RMI_TRY(rmi_plan_search_first(h));
-    }
     sooner = w->best.n != 0;
     if (sooner && w->series->near_ppm) RMI_TRY(rmi_plan_bound(w, &h->mem, s->step, h->budget, 1)); /* had soon; may be near enough */
     *done = sooner && w->series->near_ppm && rmi_plan_within(w, 0);
@@ -18743,8 +18115,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *h)
     uint64_t usual, work, more, was;
     uint32_t round, vain = 0, few = h->model.n_tasks <= RMI_SEARCH_FEW, parts = few ? 144 : 3; /* few tasks: from many orders */
     int done;
-    RMI_TRY(rmi_ref_search_tables(&h->mem, &h->model, s));
-    RMI_TRY(rmi_ref_search_rooms(s, &h->rooms, h->model.n_tasks > RMI_REF_LARGE ? 3 : 4));
+    RMI_TRY(rmi_ref_search_make(&h->mem, &h->model, s));
     usual = rmi_plan_usual_work(&h->model);
     work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : w->end_ns ? RMI_MAX : usual;
     more = few && work == usual ? work / 2 : 0; /* where the bound is far the plan may be a poor one */
@@ -18753,7 +18124,6 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *h)
     s->budget = h->budget;
     s->user = w;
     if (!w->d->live_only && h->budget != RMI_INF) s->fits = rmi_plan_fits;
-    s->tried = RMI_INF;
     RMI_TRY(rmi_plan_search_begin(h, &done));
     if (done) return RM_OK;
     RMI_TRY(rmi_ref_level(s, usual / 4));
@@ -18777,12 +18147,11 @@ RMI_FN rm_result rmi_plan_pass_search(rmi_planner *w, uint64_t budget)
     memset(&h, 0, sizeof h);
     h.w = w;
     h.budget = budget;
-    h.mem = h.rooms = h.kept = h.chain = rmi_plan_arena(w);
+    h.mem = h.kept = h.chain = rmi_plan_arena(w);
     r = rmi_step_make(&h.mem, w->g, w->step, w->align, 0, &h.model);
     if (r == RM_OK) r = rmi_plan_search_rounds(&h);
-    rmi_arena_free(&h.rooms);
-    rmi_arena_free(&h.kept);
     rmi_arena_free(&h.chain);
+    rmi_arena_free(&h.kept);
     rmi_arena_free(&h.mem);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
 }

@@ -30,7 +30,7 @@ struct rmtest_limits {
     unsigned ref_large, plan_many;
 } rmtest_limits;
 #define RMI_APART rmtest_limits.apart
-#define RMI_REF_LARGE rmtest_limits.ref_large
+#define RMI_SEARCH_LARGE rmtest_limits.ref_large
 #define RMI_PLAN_MANY rmtest_limits.plan_many
 
 #endif

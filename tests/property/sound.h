@@ -113,32 +113,28 @@ static void sound_walk(sound_case *c, uint32_t steps)
     rmi_arena mem = rmi_arena_make(&c->g->mem.hooks);
     rmi_step m;
     rmi_ref_search s;
-    rmi_search moves;
     uint32_t i;
     for (i = 0; i < c->g->n_tensors && rmi_low_has_update(c->step); i++) /* updates in host memory alone: no plan is without copies */
         if (c->g->tensors[i].updates && c->g->tensors[i].opt == RMI_INF) return;
-    if (rmi_step_make(&mem, c->g, c->step, 1, 0, &m) != RM_OK || rmi_ref_search_make(&mem, &m, &s) != RM_OK ||
-        rmi_search_make(&mem, &m, 0, 0, &moves) != RM_OK)
-        exit(2);
-    s.joint = &moves;
-    moves.random = c->rng;
+    if (rmi_step_make(&mem, c->g, c->step, 1, 0, &m) != RM_OK || rmi_ref_search_make(&mem, &m, &s) != RM_OK) exit(2);
+    s.search.random = c->rng;
     for (i = 0; i < steps && c->n < SOUND_PLANS; i++) {
         sound_plan *x = &c->plan[c->n];
         if (i % 256 == 0) {
             uint64_t peak;
             s.limit = RMI_MAX;
             rmi_ref_load(&s, NULL, 0, NULL);
-            peak = s.a->peak;
+            peak = s.search.costs.peak - m.resident;
             s.limit = peak / 16 * (1 + sound_draw(c, 15));
             if (i) rmi_ref_greedy(&s, 300 + (uint32_t)sound_draw(c, 600), 40);
-            rmi_search_limit(&moves, s.limit + m.resident, 0);
-            if (!rmi_ref_to_schedule(&s, &moves.candidate) || !rmi_search_start(&moves, &moves.candidate)) break;
+            rmi_search_limit(&s.search, s.limit + m.resident, 0);
+            rmi_search_copy(&m, &s.search.current, &s.search.candidate);
+            if (!rmi_search_start(&s.search, &s.search.candidate)) break;
         }
-        moves.heat = RMI_INF >> 24;
-        rmi_search_once(&moves);
-        if (!rmi_ref_from_schedule(&s, &moves.current)) continue;
-        x->live = x->arena = s.a->peak + m.resident;
-        x->time = s.a->ns;
+        s.search.heat = RMI_INF >> 24;
+        rmi_search_once(&s.search);
+        x->live = x->arena = s.search.costs.peak;
+        x->time = s.search.costs.step_ns;
         x->align = 1;
         x->moves = 0;
         x->preset = "(a list of the search)";

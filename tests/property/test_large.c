@@ -42,42 +42,6 @@ static void plans(const rg_text *t)
     rm_graph_destroy(g);
 }
 
-/* Evictions, and repeats dropped again: lists, times, work. */
-static void lean(const rg_text *t)
-{
-    rm_graph *g = NULL;
-    rmi_arena mem = rmi_arena_make(NULL);
-    rmi_step m;
-    rmi_ref_search s[2];
-    uint32_t i, lo = 0;
-    uint64_t whole = 0;
-    if (!EXPECT(rm_graph_read(t->data, t->size, NULL, &g) == RM_OK && rmi_graph_seal(g) == RM_OK && rmi_step_make(&mem, g, RM_SINGLE, 256, 0, &m) == RM_OK, "a model")) return;
-    for (i = 0; i < 6; i++) { /* limits, downwards */
-        for (lo = 0; lo < 2; lo++) {
-            rmi_ref_search *x = &s[lo];
-            EXPECT(rmi_ref_search_tables(&mem, &m, x) == RM_OK, "tables");
-            m.n_choosing += lo; /* with variants states have tables of their own */
-            EXPECT(rmi_ref_search_rooms(x, &mem, 3) == RM_OK, "rooms");
-            m.n_choosing -= lo;
-            EXPECT(x->lean == (!lo && !m.n_choosing), "lean");
-            x->limit = RMI_MAX;
-            if (!rmi_ref_load(x, NULL, 0, NULL)) break;
-            whole = x->a->peak;
-            x->limit = whole / 10 * (9 - i);
-            rmi_ref_restart(x, &x->best);
-            x->best.n = 0;
-            EXPECT(rmi_ref_greedy(x, 300 + 100 * i, 20) == RM_OK, "greedy");
-            rmi_ref_fill(x, 0, 8);
-        }
-        if (lo < 2) continue; /* no such list */
-        EXPECT(s[0].work == s[1].work && s[0].a->n == s[1].a->n && s[0].a->ns == s[1].a->ns && s[0].a->peak == s[1].a->peak && s[0].a->over == s[1].a->over, "figures");
-        EXPECT(s[0].a->n == s[1].a->n && !memcmp(s[0].a->list, s[1].a->list, s[0].a->n * sizeof(uint32_t)), "lists");
-        EXPECT(s[0].best.n == s[1].best.n && (!s[0].best.n || s[0].best.ns == s[1].best.ns), "the best");
-    }
-    rmi_arena_free(&mem);
-    rm_graph_destroy(g);
-}
-
 static void without_memory(const rg_text *t)
 {
     rm_graph_desc gd;
@@ -123,7 +87,6 @@ int main(int argc, char **argv)
         if (i % 3) features &= ~(uint32_t)(RG_VARIANT | RG_BITS | RG_PART);
         rg_generate(&t, seed + (uint64_t)i, 12 + i % 5 * 12, features);
         plans(&t);
-        lean(&t);
         if (i % 10 == 0) without_memory(&t);
         free(t.data);
     }
