@@ -1904,6 +1904,11 @@ RMI_FN rm_result rmi_graph_fail(rm_graph *graph, rm_result result, const char *f
     return result;
 }
 #define RMI_WRONG(graph, ...) rmi_graph_fail((graph), RM_ERROR_GRAPH, __VA_ARGS__) /* it is declared wrongly */
+/* What must hold of a declaration, and the message if it does not, which ends the function. */
+#define RMI_RULE(graph, holds, ...)                              \
+    do {                                                         \
+        if (!(holds)) return RMI_WRONG((graph), __VA_ARGS__);    \
+    } while (0)
 
 /* The same of an allocation that failed. */
 RMI_FN rm_result rmi_graph_memory(rm_graph *graph)
@@ -1922,8 +1927,8 @@ RMI_FN rm_result rmi_graph_string(rm_graph *graph, const char *text, const char 
     return RM_OK;
 }
 
-/* One element more behind n of elem bytes each, all zero but for what they begin with: a copy of their name (NULL: none).
-   The table doubles whenever n is a power of two. NULL: no memory. */
+/* One element more behind n of elem bytes each, all zero but for what they begin with: a copy of their name (NULL:
+   none). The table doubles whenever n is a power of two. NULL: no memory. */
 RMI_FN void *rmi_graph_append(rm_graph *graph, void *table, uint32_t n, size_t elem, const char *name)
 {
     unsigned char *all, *more;
@@ -2060,29 +2065,60 @@ RMI_FN uint32_t rmi_graph_find_form(const rm_graph *graph, uint32_t op, const ch
     return n ? rmi_graph_lookup_in(&graph->build.form_map, op, name, n) : 0;
 }
 
-/* One form more of an op, a copy of form 0 if there is one; NULL: no memory. */
-RMI_FN rmi_form *rmi_graph_new_form(rm_graph *graph, uint32_t op, const char *name)
+/* The op's own form (without a name), or one more: a variant, that begins as a copy of it. */
+RMI_FN rm_result rmi_graph_new_form(rm_graph *graph, uint32_t op, const char *name, rmi_form **out)
 {
     rmi_op *owner = &graph->ops[op];
-    rmi_form *form = (rmi_form *)rmi_graph_append(graph, &owner->forms, owner->n_forms, sizeof *form, name);
-    const char *copy = form ? form->name : NULL;
-    if (!form || (owner->n_forms &&
-                  rmi_graph_map_put(graph, &graph->build.form_map, op, copy, owner->n_forms) != RM_OK))
-        return NULL;
-    if (owner->n_forms++) *form = owner->forms[0];
+    uint32_t n = owner->n_forms;
+    rmi_form *form;
+    RMI_RULE(graph, !n || (rmi_graph_name_ok(name) && rmi_graph_find_form(graph, op, name, strlen(name)) == RMI_NONE),
+             "op %s: variant '%s' is there already or has no usable name; set another (rm_kind.name)", owner->name,
+             name);
+    RMI_RULE(graph, n <= UINT16_MAX, "op %s: it has 65535 variants already; no run can name more", owner->name);
+    *out = form = (rmi_form *)rmi_graph_append(graph, &owner->forms, n, sizeof *form, name);
+    if (!form) return graph->sticky.result;
+    name = form->name;
+    if (n) RMI_TRY(rmi_graph_map_put(graph, &graph->build.form_map, op, name, n));
+    if (n) *form = owner->forms[0];
     else form->bits = "", form->inplace = RMI_NONE;
-    form->name = copy;
+    form->name = name;
     form->parts = NULL;
     form->n_parts = form->own_parts = 0;
-    return form;
+    owner->n_forms++;
+    return RM_OK;
 }
 
-/* One part more of the form's own; NULL: no memory. */
-RMI_FN rmi_part *rmi_graph_new_part(rm_graph *graph, rmi_form *form, const char *name)
+/* One part more of the own ones of a form of op. */
+RMI_FN rm_result rmi_graph_new_part(rm_graph *graph, const rmi_op *op, rmi_form *form, const char *name,
+                                    rmi_part **out)
 {
-    rmi_part *part = (rmi_part *)rmi_graph_append(graph, &form->parts, form->own_parts, sizeof *part, name);
-    if (part) form->n_parts = ++form->own_parts;
-    return part;
+    uint32_t i, n = form->own_parts;
+    RMI_RULE(graph, rmi_graph_name_ok(name), "op %s: part %u of its backward has no usable name; give it one ('dx'): "
+             RMI_NAME_RULE, op->name, (uint64_t)n);
+    RMI_RULE(graph, n < UINT8_MAX, "op %s: its backward has 255 parts already; join some", op->name);
+    for (i = 0; i < n; i++)
+        RMI_RULE(graph, strcmp(form->parts[i].name, name), "op %s: part %s is declared twice; give the second another "
+                 "name", op->name, name);
+    *out = (rmi_part *)rmi_graph_append(graph, &form->parts, n, sizeof **out, name);
+    if (!*out) return graph->sticky.result;
+    form->n_parts = ++form->own_parts;
+    return RM_OK;
+}
+
+/* One more barrier, which has no callback yet. */
+RMI_FN rm_result rmi_graph_new_barrier(rm_graph *graph, const char *name, uint64_t ns, rmi_barrier **out)
+{
+    uint32_t i;
+    RMI_RULE(graph, rmi_graph_name_ok(name) && ns <= RMI_MAX, "barrier '%s': not a name, or its time is not below 2^62 "
+             "ns; names are " RMI_NAME_RULE, name);
+    for (i = 0; i < graph->n_barriers; i++)
+        RMI_RULE(graph, strcmp(graph->barriers[i].name, name), "barrier %s: declared twice; give the second another "
+                 "name", name);
+    *out = (rmi_barrier *)rmi_graph_append(graph, &graph->barriers, graph->n_barriers, sizeof **out, name);
+    if (!*out) return graph->sticky.result;
+    (*out)->ns = ns;
+    graph->n_barriers++;
+    return RM_OK;
 }
 
 /* --- the builder: masks of a kind become lists of tensors */
@@ -2184,14 +2220,9 @@ RMI_FN rm_result rmi_graph_parts(const rmi_making *m)
     uint32_t i;
     for (i = 0; i < RM_MAX_PARTS && m->kind->part[i].grads; i++) {
         const rm_part *given = &m->kind->part[i];
-        const char *name = given->name ? given->name : "";
         uint64_t ns = m->desc->part_ns[i], ws = m->desc->part_ws[i];
         rmi_part *part;
-        if (!rmi_graph_name_ok(name))
-            return RMI_WRONG(m->graph, "op %s: part %u of kind '%s' has no usable name; give it one ('dx')",
-                             m->op->name, (uint64_t)i, m->kind->name);
-        part = rmi_graph_new_part(m->graph, m->form, name);
-        if (!part) return m->graph->sticky.result;
+        RMI_TRY(rmi_graph_new_part(m->graph, m->op, m->form, given->name ? given->name : "", &part));
         RMI_TRY(rmi_graph_list(m, "part.grads", given->grads, RMI_IN_BITS, &part->grads));
         RMI_TRY(rmi_graph_needs(m, "part.needs", given->needs, &part->needs, &part->needs_saved));
         part->bwd = ns == RM_FREE_NS ? 0 : ns;
@@ -2458,8 +2489,7 @@ RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm
     RMI_TRY(rmi_graph_op_inputs(graph, op, desc));
     RMI_TRY(rmi_graph_op_outputs(graph, op, desc));
     m.graph = graph, m.op = op, m.kind = kind, m.desc = desc;
-    m.form = rmi_graph_new_form(graph, id, "");
-    if (!m.form) return graph->sticky.result;
+    RMI_TRY(rmi_graph_new_form(graph, id, "", &m.form));
     RMI_TRY(rmi_graph_make_form(&m));
     RMI_TRY(rmi_graph_copy_args(graph, desc->arg, desc->farg, &op->arg, &op->farg));
     RMI_TRY(rmi_graph_one_input(&m, "view", kind->view, &op->view));
@@ -2481,33 +2511,8 @@ RMI_FN rm_result rmi_graph_add_variant(rm_graph *graph, rm_tensor handle, const 
         return RMI_WRONG(graph, "rm_variant_add: the tensor is none or no op makes it in this graph; pass an op's "
                          "output");
     m.graph = graph, m.op = &graph->ops[id], m.kind = kind, m.desc = desc;
-    if (!kind->name || !rmi_graph_name_ok(kind->name) ||
-        rmi_graph_find_form(graph, id, kind->name, strlen(kind->name)) != RMI_NONE)
-        return RMI_WRONG(graph, "op %s: variant '%s' is there already or has no usable name; set rm_kind.name",
-                         m.op->name, kind->name ? kind->name : "");
-    if (m.op->n_forms > UINT16_MAX)
-        return RMI_WRONG(graph, "op %s: it has 65535 variants already; no run can name more", m.op->name);
-    m.form = rmi_graph_new_form(graph, id, kind->name);
-    return m.form ? rmi_graph_make_form(&m) : graph->sticky.result;
-}
-
-/* --- barriers */
-RMI_FN int rmi_graph_has_barrier(const rm_graph *graph, const char *name)
-{
-    uint32_t i;
-    for (i = 0; i < graph->n_barriers && strcmp(graph->barriers[i].name, name);) i++;
-    return i < graph->n_barriers;
-}
-
-/* One more barrier, which has no callback yet; NULL: no memory. */
-RMI_FN rmi_barrier *rmi_graph_new_barrier(rm_graph *graph, const char *name, uint64_t ns)
-{
-    rmi_barrier *barrier =
-        (rmi_barrier *)rmi_graph_append(graph, &graph->barriers, graph->n_barriers, sizeof *barrier, name);
-    if (!barrier) return NULL;
-    barrier->ns = ns;
-    graph->n_barriers++;
-    return barrier;
+    RMI_TRY(rmi_graph_new_form(graph, id, kind->name ? kind->name : "", &m.form));
+    return rmi_graph_make_form(&m);
 }
 
 /* --- blocks */
@@ -2552,7 +2557,7 @@ RMI_FN rm_result rmi_graph_end_block(rm_graph *graph)
     uint32_t begin;
     rmi_mark *end;
     if (!graph->build.n_open)
-        return RMI_WRONG(graph, "rm_block_end: no block is open; each end needs its rm_block_begin");
+        return RMI_WRONG(graph, "rm_block_end, end: no block is open; each needs its block (rm_block_begin)");
     begin = graph->build.open[--graph->build.n_open];
     graph->build.prefix_n = graph->marks[begin].prefix_n;
     graph->build.prefix[graph->build.prefix_n] = 0;
@@ -2718,11 +2723,6 @@ RMI_FN rm_result rmi_graph_check_parts(rm_graph *graph, const rmi_op *op, const 
             return RMI_WRONG(graph, "op %s: the gradient of %s stands in %u parts of its backward; it must stand in "
                              "exactly one", op->name, graph->tensors[op->grad_in.at[i]].name, (uint64_t)n);
     }
-    for (k = 0; k < form->n_parts; k++)
-        for (i = 0; i < k; i++)
-            if (!strcmp(form->parts[i].name, form->parts[k].name))
-                return RMI_WRONG(graph, "op %s: part %s is declared twice; give the second another name", op->name,
-                                 form->parts[k].name);
     return RM_OK;
 }
 
@@ -2833,7 +2833,7 @@ RMI_FN rm_result rmi_graph_seal(rm_graph *graph)
     if (graph->sealed) return RM_OK;
     if (!graph->n_ops) return RMI_WRONG(graph, "graph: it has no op; add the layers with RM_OP first");
     if (graph->build.n_open)
-        return RMI_WRONG(graph, "block %s: it is never ended; add rm_block_end",
+        return RMI_WRONG(graph, "block %s: it is never ended; add rm_block_end (in text: an end)",
                          graph->marks[graph->build.open[graph->build.n_open - 1]].name);
     RMI_TRY(rmi_graph_seal_grads(graph));
     RMI_TRY(rmi_graph_seal_consts(graph));
@@ -19864,9 +19864,8 @@ typedef struct rmi_txt_place {
 
 typedef struct rmi_txt_plan { /* what has been read of a plan */
     rmi_program program;
-    rmi_arena *mem;              /* of the program's tables */
-    rmi_txt_slice *of, *of_home; /* by statement, by home: it as it stands in the text */
-    size_t cap_st, cap_of, cap_homes, cap_of_home;
+    rmi_arena *mem; /* of the program's tables */
+    size_t cap_st, cap_homes;
     uint8_t once[3]; /* graph, arena, step: it was there */
 } rmi_txt_plan;
 
@@ -19876,16 +19875,17 @@ typedef struct rmi_txt {
     rmi_arena mem; /* for the time of the reading */
     rmi_error *err;
     const char *text, *end;
-    const char *next;    /* of the next line */
-    uint64_t hash;       /* FNV-1a of the statements so far */
-    rmi_txt_slice *word; /* of the current statement */
+    const char *next;         /* of the next line */
+    uint64_t hash;            /* FNV-1a of the statements so far */
+    size_t statements;        /* so far */
+    rmi_txt_slice *word;      /* of the current statement */
     size_t n, cap;
+    char name[RMI_NAME_ROOM]; /* the last that was read; and where it stands, or where its statement begins: what the */
+    const char *at;           /* graph refuses is told there */
     rmi_txt_slice value[RMI_TXT_KEYS]; /* of the current statement's keys, by row; of a flag the word itself */
     rm_graph *graph; /* that is read, or that a plan is read for */
     rmi_op *op;      /* of the current statement: whose tensors its lists may name */
     rmi_form *form;
-    const char **ops, **blocks; /* of a graph: where each op, each open block was declared */
-    size_t cap_ops, cap_blocks, n_blocks;
     rmi_txt_plan plan;
     rm_config config;
     uint32_t n_settings; /* of config: how many lines */
@@ -20014,7 +20014,17 @@ RMI_FN rm_result rmi_txt_next(rmi_txt *in)
         in->hash = rmi_fnv(in->hash, in->word[i].text, in->word[i].n);
         in->hash = rmi_fnv(in->hash, i + 1 < in->n ? " " : "\n", 1);
     }
+    in->statements += in->n != 0;
+    in->at = in->n ? in->word[0].text : in->end;
     return RM_OK;
+}
+
+/* Reads the text once more, to statement number `number` of those that begin with one of two words; NULL: of all. */
+RMI_FN void rmi_txt_again(rmi_txt *in, const char *word, const char *or_word, size_t number)
+{
+    in->next = in->text;
+    while (rmi_txt_next(in) == RM_OK && in->n)
+        if ((!word || rmi_txt_is(in->word[0], word) || rmi_txt_is(in->word[0], or_word)) && !number--) return;
 }
 
 /* Word number i of the statement, or an empty slice at its end. */
@@ -20070,25 +20080,28 @@ RMI_FN rm_result rmi_txt_u64(rmi_txt *in, rmi_txt_slice slice, uint64_t *out)
     return ok ? RM_OK : rmi_txt_fail(in, slice, "a decimal integer below 2^62");
 }
 
-/* A name, as a C string in out (256 bytes). */
-RMI_FN rm_result rmi_txt_name(rmi_txt *in, rmi_txt_slice slice, char *out)
+/* A name as a C string, until the next one; what is cut off here is refused as too long. */
+RMI_FN const char *rmi_txt_name(rmi_txt *in, rmi_txt_slice slice)
 {
-    if (slice.n && slice.n < 256) {
-        memcpy(out, slice.text, slice.n);
-        out[slice.n] = 0;
-        if (rmi_graph_name_ok(out)) return RM_OK;
-    }
-    return rmi_txt_fail(in, slice, "a name: " RMI_NAME_RULE);
+    size_t n = slice.n < RMI_NAME_ROOM ? slice.n : RMI_NAME_ROOM - 1;
+    in->at = slice.text;
+    if (n) memcpy(in->name, slice.text, n);
+    in->name[n] = 0;
+    return in->name;
 }
 
-/* The same of a new tensor or op, whose map has no such name yet. */
-RMI_FN rm_result rmi_txt_new_name(rmi_txt *in, rmi_txt_slice slice, const rmi_map *map, char *out)
+/* The number of a word in a list; an error names them all after `what`. */
+RMI_FN rm_result rmi_txt_choice(rmi_txt *in, rmi_txt_slice slice, const char *what, const char *const *words,
+                                uint32_t *number)
 {
-    RMI_TRY(rmi_txt_name(in, slice, out));
-    return rmi_graph_lookup(map, out) == RMI_NONE
-               ? RM_OK
-               : rmi_txt_fail(in, slice, map == &in->graph->build.op_map ? "a name that no op has yet"
-                                                                         : "a name that no tensor has yet");
+    char all[200];
+    rmi_line line;
+    rmi_sink sink = rmi_line_sink(&line, all, sizeof all);
+    for (*number = 0; words[*number]; ++*number) {
+        if (rmi_txt_is(slice, words[*number])) return RM_OK;
+        rmi_put_format(&sink, " %s", words[*number]);
+    }
+    return rmi_txt_fail(in, slice, "%s%s", what, all);
 }
 
 /* The next item of a comma-separated list; 0 at its end. `none` alone has no items. */
@@ -20144,7 +20157,6 @@ typedef enum rmi_txt_type {
     RMI_TXT_OUTPUTS, /* NAME[:BYTES],...: new tensors, made by the op */
     RMI_TXT_CONSTS,  /* consts, each once */
     RMI_TXT_INPUTS,  /* inputs of the op, each once, in the op's order */
-    RMI_TXT_GRADS,   /* the same, none of an earlier part of the form */
     RMI_TXT_NEEDS,   /* the same of inputs and outputs, and `saved`: a list, and a uint32_t */
     RMI_TXT_INPUT,   /* one input of the op, of a variant also none: uint32_t */
     RMI_TXT_OVERS,   /* T[:X],...: permissions of the form */
@@ -20202,10 +20214,10 @@ static const rmi_txt_key rmi_txt_keys[RMI_TXT_KEYS] = {
     {"nograd", RMI_TXT_OF_OP, RMI_TXT_BIT, offsetof(rmi_op, flags), RM_NOGRAD, NULL},
     {"external", RMI_TXT_OF_OP, RMI_TXT_BIT, offsetof(rmi_op, flags), RM_EXTERNAL, NULL},
     {"stays", RMI_TXT_OF_OP, RMI_TXT_BIT, offsetof(rmi_op, flags), RM_STAYS, NULL},
+    {"grads=", RMI_TXT_OF_PART, RMI_TXT_INPUTS, offsetof(rmi_part, grads), 0, "grads="},
     {"needs=", RMI_TXT_OF_PART, RMI_TXT_NEEDS, offsetof(rmi_part, needs), offsetof(rmi_part, needs_saved), "needs="},
     {"bwd=", RMI_TXT_OF_PART, RMI_TXT_U64, offsetof(rmi_part, bwd), 0, NULL},
     {"bwd_ws=", RMI_TXT_OF_PART, RMI_TXT_U64, offsetof(rmi_part, bwd_ws), 0, NULL},
-    {"grads=", RMI_TXT_OF_PART, RMI_TXT_GRADS, offsetof(rmi_part, grads), 0, "grads="},
     {"external", RMI_TXT_OF_TENSOR, RMI_TXT_FLAG, offsetof(rmi_tensor, external), 0, NULL},
     {"frozen", RMI_TXT_OF_PARAM, RMI_TXT_FLAG, offsetof(rmi_tensor, frozen), 0, NULL},
     {"grad", RMI_TXT_OF_INPUT, RMI_TXT_FLAG, offsetof(rmi_tensor, want_grad), 0, NULL},
@@ -20236,26 +20248,20 @@ RMI_FN rm_result rmi_txt_new_output(rmi_txt *in, rmi_txt_slice item, uint32_t *i
     const rmi_list *inputs = &in->op->in;
     uint64_t bytes = inputs->n ? in->graph->tensors[inputs->at[0]].bytes : 0;
     rmi_txt_slice size;
-    char name[256];
     item = rmi_txt_split(item, ':', &size);
     if (size.text) RMI_TRY(rmi_txt_u64(in, size, &bytes));
     else if (!inputs->n) return rmi_txt_fail(in, item, "NAME:BYTES: there is no input whose size it could have");
-    RMI_TRY(rmi_txt_new_name(in, item, &in->graph->build.tensor_map, name));
-    return rmi_graph_new_tensor(in->graph, name, (uint32_t)(in->op - in->graph->ops), RMI_ACT, bytes, id);
+    return rmi_graph_new_tensor(in->graph, rmi_txt_name(in, item), (uint32_t)(in->op - in->graph->ops), RMI_ACT, bytes,
+                                id);
 }
 
 /* An item of a list of that type: the number of a tensor. */
 RMI_FN rm_result rmi_txt_list_item(rmi_txt *in, rmi_txt_type type, rmi_txt_slice item, uint32_t *id)
 {
-    uint32_t i;
     if (type == RMI_TXT_OUTPUTS) return rmi_txt_new_output(in, item, id);
     if (type == RMI_TXT_TENSORS) return rmi_txt_named(in, &in->graph->build.tensor_map, item, id);
     if (type == RMI_TXT_CONSTS) return rmi_txt_of_kind(in, item, RMI_CONST, "a const", id);
-    RMI_TRY(rmi_txt_own_tensor(in, item, type != RMI_TXT_NEEDS, id));
-    for (i = 0; i + 1 < in->form->own_parts && type == RMI_TXT_GRADS; i++)
-        if (rmi_list_has(&in->form->parts[i].grads, *id))
-            return rmi_txt_fail(in, item, "an input that part %s does not have already", in->form->parts[i].name);
-    return RM_OK;
+    return rmi_txt_own_tensor(in, item, type != RMI_TXT_NEEDS, id);
 }
 
 /* The inputs and outputs of op, each once: those of `from`, or all if that is NULL. */
@@ -20319,16 +20325,10 @@ RMI_FN rm_result rmi_txt_overs(rmi_txt *in, rmi_txt_slice list)
 /* T[+OFFSET]: the output's bytes are some of input T's. */
 RMI_FN rm_result rmi_txt_view(rmi_txt *in, rmi_txt_slice value)
 {
-    rmi_op *op = in->op;
-    const rmi_tensor *out = &in->graph->tensors[op->out.at[0]];
     rmi_txt_slice offset;
     value = rmi_txt_split(value, '+', &offset);
-    RMI_TRY(rmi_txt_own_tensor(in, value, 1, &op->view));
-    if (offset.text) RMI_TRY(rmi_txt_u64(in, offset, &op->view_offset));
-    if (op->out.n != 1) return rmi_txt_fail(in, value, "no view: a view has one output");
-    if (op->view_offset + out->bytes > in->graph->tensors[op->view].bytes)
-        return rmi_txt_fail(in, value, "an input that holds all bytes of the view %s", out->name);
-    return RM_OK;
+    RMI_TRY(rmi_txt_own_tensor(in, value, 1, &in->op->view));
+    return offset.text ? rmi_txt_u64(in, offset, &in->op->view_offset) : RM_OK;
 }
 
 /* The words whose bits are set, with commas, or none, behind `before`. */
@@ -20344,19 +20344,13 @@ RMI_FN void rmi_txt_put_words(rmi_sink *sink, const char *before, const char *co
 /* Bits of a configuration by their names. */
 RMI_FN rm_result rmi_txt_read_words(rmi_txt *in, const rmi_txt_key *key, rmi_txt_slice list, uint32_t *out)
 {
-    const char *const *words = key->at == offsetof(rm_config, passes) ? rmi_txt_passes : rmi_txt_switches;
-    char all[200];
-    rmi_line line;
-    rmi_sink sink = rmi_line_sink(&line, all, sizeof all);
+    int passes = key->at == offsetof(rm_config, passes);
     rmi_txt_slice item;
     uint32_t i;
     *out = 0;
     while (rmi_txt_item(&list, &item)) {
-        for (i = 0; words[i] && !rmi_txt_is(item, words[i]);) i++;
-        if (!words[i]) {
-            rmi_txt_put_words(&sink, "", words, UINT32_MAX);
-            return rmi_txt_fail(in, item, "%snone, or some of %s", key->text, all);
-        }
+        RMI_TRY(rmi_txt_choice(in, item, passes ? "passes=none, or some of" : "off=none, or some of",
+                               passes ? rmi_txt_passes : rmi_txt_switches, &i));
         *out |= 1u << i;
     }
     return RM_OK;
@@ -20366,7 +20360,6 @@ RMI_FN rm_result rmi_txt_read_words(rmi_txt *in, const rmi_txt_key *key, rmi_txt
 RMI_FN rm_result rmi_txt_setting(rmi_txt *in, rmi_txt_type type, rmi_txt_slice value, rm_config *config)
 {
     const rmi_plan_preset *preset;
-    char name[256];
     if (type == RMI_TXT_PATTERNS) {
         memset(config->kinds, 0, sizeof config->kinds);
         if (rmi_txt_is(value, "none")) return RM_OK;
@@ -20376,13 +20369,13 @@ RMI_FN rm_result rmi_txt_setting(rmi_txt *in, rmi_txt_type type, rmi_txt_slice v
                             "and * for any text");
     }
     if (type == RMI_TXT_LABEL) {
-        RMI_TRY(rmi_txt_name(in, value, name));
-        if (value.n >= sizeof config->name) return rmi_txt_fail(in, value, "a name of up to 31 letters");
+        if (value.n >= sizeof config->name || !rmi_graph_name_ok(rmi_txt_name(in, value)))
+            return rmi_txt_fail(in, value, "a name of up to 31 letters: " RMI_NAME_RULE);
         memset(config->name, 0, sizeof config->name);
-        memcpy(config->name, name, value.n);
+        memcpy(config->name, in->name, value.n);
         return RM_OK;
     }
-    preset = value.n && rmi_txt_name(in, value, name) == RM_OK ? rmi_plan_find_preset(name) : NULL;
+    preset = rmi_plan_find_preset(rmi_txt_name(in, value));
     if (!preset) return rmi_txt_fail(in, value, "the name of a preset, such as rockmate");
     rmi_plan_use_preset(preset, config);
     return RM_OK;
@@ -20393,7 +20386,7 @@ RMI_FN rm_result rmi_txt_read_value(rmi_txt *in, const rmi_txt_key *key, rmi_txt
 {
     rmi_txt_type type = (rmi_txt_type)key->type;
     void *field = (char *)object + key->at;
-    char name[256] = "";
+    const char *name;
     uint64_t number;
     switch (type) {
     case RMI_TXT_FLAG: *(uint8_t *)field = 1; return RM_OK;
@@ -20414,7 +20407,6 @@ RMI_FN rm_result rmi_txt_read_value(rmi_txt *in, const rmi_txt_key *key, rmi_txt
     case RMI_TXT_OUTPUTS:
     case RMI_TXT_CONSTS:
     case RMI_TXT_INPUTS:
-    case RMI_TXT_GRADS:
     case RMI_TXT_NEEDS:
         return rmi_txt_list(in, type, value, (rmi_list *)field, (uint32_t *)(void *)((char *)object + key->more));
     case RMI_TXT_INPUT:
@@ -20425,7 +20417,9 @@ RMI_FN rm_result rmi_txt_read_value(rmi_txt *in, const rmi_txt_key *key, rmi_txt
     case RMI_TXT_OVERS: return rmi_txt_overs(in, value);
     case RMI_TXT_VIEW: return rmi_txt_view(in, value);
     case RMI_TXT_BITS:
-        if (value.n || in->form == in->op->forms) RMI_TRY(rmi_txt_name(in, value, name));
+        name = rmi_txt_name(in, value);
+        if ((*name || in->form == in->op->forms) && !rmi_graph_name_ok(name))
+            return rmi_txt_fail(in, value, "a name: " RMI_NAME_RULE);
         return rmi_graph_string(in->graph, name, &in->form->bits);
     case RMI_TXT_WORDS: return rmi_txt_read_words(in, key, value, (uint32_t *)field);
     default: return rmi_txt_setting(in, type, value, (rm_config *)object);
@@ -20492,45 +20486,37 @@ RMI_FN rm_result rmi_txt_link(rmi_txt *in)
     return rmi_txt_read_keys(in, 1, RMI_TXT_OF_LINK, &in->graph->link);
 }
 
-static const char *const rmi_txt_given_kinds[] = {"input", "param", "const"}; /* rmi_tensor_kind */
+static const char *const rmi_txt_given_kinds[] = {"input", "param", "const", NULL}; /* rmi_tensor_kind */
 
 /* tensor NAME input|param|const BYTES [key=value ...] */
 RMI_FN rm_result rmi_txt_given(rmi_txt *in)
 {
-    char name[256];
     uint64_t bytes;
-    uint32_t kind = 0, id;
-    RMI_TRY(rmi_txt_new_name(in, rmi_txt_word(in, 1), &in->graph->build.tensor_map, name));
-    while (kind < 3 && !rmi_txt_is(rmi_txt_word(in, 2), rmi_txt_given_kinds[kind])) kind++;
-    if (kind == 3) return rmi_txt_fail(in, rmi_txt_word(in, 2), "input, param or const");
+    uint32_t kind, id;
+    RMI_TRY(rmi_txt_choice(in, rmi_txt_word(in, 2), "one of", rmi_txt_given_kinds, &kind));
     RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 3), &bytes));
-    RMI_TRY(rmi_graph_new_tensor(in->graph, name, RMI_NONE, (rmi_tensor_kind)kind, bytes, &id));
+    RMI_TRY(rmi_graph_new_tensor(in->graph, rmi_txt_name(in, rmi_txt_word(in, 1)), RMI_NONE, (rmi_tensor_kind)kind,
+                                 bytes, &id));
     return rmi_txt_read_keys(in, 4, (uint32_t)RMI_TXT_OF_INPUT << kind | RMI_TXT_OF_TENSOR, &in->graph->tensors[id]);
 }
 
 /* The keys of a variant, whose form starts as the op's, or of an op and its own form. */
 RMI_FN rm_result rmi_txt_read_form(rmi_txt *in, size_t from, uint32_t of, uint32_t op, const char *name)
 {
-    in->form = rmi_graph_new_form(in->graph, op, name);
     in->op = &in->graph->ops[op];
-    if (!in->form) return in->graph->sticky.result;
+    RMI_TRY(rmi_graph_new_form(in->graph, op, name, &in->form));
     return rmi_txt_read_keys(in, from, of, in->form);
 }
 
 /* op NAME [in=...] out=... [key=value ...] */
 RMI_FN rm_result rmi_txt_op(rmi_txt *in)
 {
-    rm_graph *graph = in->graph;
-    char name[256];
     uint32_t id;
-    if (!RMI_GROW(&in->mem, in->ops, in->cap_ops, (size_t)graph->n_ops + 1)) return rmi_err_memory(in->err);
-    in->ops[graph->n_ops] = rmi_txt_word(in, 1).text;
-    RMI_TRY(rmi_txt_new_name(in, rmi_txt_word(in, 1), &graph->build.op_map, name));
-    RMI_TRY(rmi_graph_new_op(graph, name, &id));
+    RMI_TRY(rmi_graph_new_op(in->graph, rmi_txt_name(in, rmi_txt_word(in, 1)), &id));
     RMI_TRY(rmi_txt_read_form(in, 2, RMI_TXT_OF_OP | RMI_TXT_OF_FORM, id, ""));
     in->form->flags = in->op->flags;
     if (in->form->needs.at) return RM_OK; /* who says nothing of what his backward reads, reads everything */
-    RMI_TRY(rmi_graph_new_list(graph, &in->form->needs, (size_t)in->op->in.n + in->op->out.n));
+    RMI_TRY(rmi_graph_new_list(in->graph, &in->form->needs, (size_t)in->op->in.n + in->op->out.n));
     rmi_txt_in_order(in->op, NULL, &in->form->needs);
     in->form->needs_saved = 1;
     return RM_OK;
@@ -20539,15 +20525,9 @@ RMI_FN rm_result rmi_txt_op(rmi_txt *in)
 /* variant OP NAME [key=value ...] */
 RMI_FN rm_result rmi_txt_variant(rmi_txt *in)
 {
-    rmi_txt_slice word = rmi_txt_word(in, 2);
-    char name[256];
     uint32_t id;
     RMI_TRY(rmi_txt_named(in, &in->graph->build.op_map, rmi_txt_word(in, 1), &id));
-    RMI_TRY(rmi_txt_name(in, word, name));
-    if (rmi_graph_find_form(in->graph, id, name, word.n) != RMI_NONE)
-        return rmi_txt_fail(in, word, "a name that no variant of op %s has yet", in->graph->ops[id].name);
-    if (in->graph->ops[id].n_forms > UINT16_MAX) return rmi_txt_fail(in, word, "at most 65535 variants of an op");
-    return rmi_txt_read_form(in, 3, RMI_TXT_OF_FORM, id, name);
+    return rmi_txt_read_form(in, 3, RMI_TXT_OF_FORM, id, rmi_txt_name(in, rmi_txt_word(in, 2)));
 }
 
 /* The form of an op behind an @, or the op itself where there is none; after: ends what an error expects. */
@@ -20561,21 +20541,15 @@ RMI_FN rm_result rmi_txt_variant_named(rmi_txt *in, uint32_t op, rmi_txt_slice s
 /* part OP[@VARIANT] NAME grads=... needs=... bwd= bwd_ws= */
 RMI_FN rm_result rmi_txt_part(rmi_txt *in)
 {
-    rmi_txt_slice variant, op_name = rmi_txt_split(rmi_txt_word(in, 1), '@', &variant), word = rmi_txt_word(in, 2);
-    char name[256];
-    uint32_t id, form, i;
+    rmi_txt_slice variant, op_name = rmi_txt_split(rmi_txt_word(in, 1), '@', &variant);
+    uint32_t id, form;
     rmi_part *part;
     RMI_TRY(rmi_txt_named(in, &in->graph->build.op_map, op_name, &id));
     RMI_TRY(rmi_txt_variant_named(in, id, variant, " that is declared above", &form));
     in->op = &in->graph->ops[id];
     in->form = &in->op->forms[form];
-    RMI_TRY(rmi_txt_name(in, word, name));
-    for (i = 0; i < in->form->own_parts; i++)
-        if (!strcmp(in->form->parts[i].name, name))
-            return rmi_txt_fail(in, word, "a name that no part of this backward has yet");
-    if (i >= UINT8_MAX) return rmi_txt_fail(in, word, "at most 255 parts of a backward");
-    part = rmi_graph_new_part(in->graph, in->form, name);
-    return part ? rmi_txt_read_keys(in, 3, RMI_TXT_OF_PART, part) : in->graph->sticky.result;
+    RMI_TRY(rmi_graph_new_part(in->graph, in->op, in->form, rmi_txt_name(in, rmi_txt_word(in, 2)), &part));
+    return rmi_txt_read_keys(in, 3, RMI_TXT_OF_PART, part);
 }
 
 #define RMI_TXT_MADE "an activation: what an op declared above makes"
@@ -20608,31 +20582,22 @@ RMI_FN rm_result rmi_txt_output(rmi_txt *in)
 RMI_FN rm_result rmi_txt_barrier(rmi_txt *in)
 {
     rmi_barrier *barrier;
-    char name[256];
-    RMI_TRY(rmi_txt_name(in, rmi_txt_word(in, 1), name));
-    if (rmi_graph_has_barrier(in->graph, name))
-        return rmi_txt_fail(in, rmi_txt_word(in, 1), "a name that no barrier has yet");
-    barrier = rmi_graph_new_barrier(in->graph, name, 0);
-    return barrier ? rmi_txt_read_keys(in, 2, RMI_TXT_OF_BARRIER, barrier) : in->graph->sticky.result;
+    RMI_TRY(rmi_graph_new_barrier(in->graph, rmi_txt_name(in, rmi_txt_word(in, 1)), 0, &barrier));
+    return rmi_txt_read_keys(in, 2, RMI_TXT_OF_BARRIER, barrier);
 }
 
 /* block NAME */
 RMI_FN rm_result rmi_txt_block(rmi_txt *in)
 {
-    char name[256];
-    RMI_TRY(rmi_txt_name(in, rmi_txt_word(in, 1), name));
     RMI_TRY(rmi_txt_no_more(in, 2));
-    if (!RMI_GROW(&in->mem, in->blocks, in->cap_blocks, in->n_blocks + 1)) return rmi_err_memory(in->err);
-    in->blocks[in->n_blocks++] = in->word[0].text;
-    return rmi_graph_begin_block(in->graph, name); /* names of a text are whole: its prefix serves nobody */
+    /* names of a text are whole: its prefix serves nobody */
+    return rmi_graph_begin_block(in->graph, rmi_txt_name(in, rmi_txt_word(in, 1)));
 }
 
 /* end: of the block begun last */
 RMI_FN rm_result rmi_txt_end(rmi_txt *in)
 {
-    if (!in->n_blocks) return rmi_txt_fail(in, in->word[0], "no end: no block is open");
     RMI_TRY(rmi_txt_no_more(in, 1));
-    in->n_blocks--;
     return rmi_graph_end_block(in->graph);
 }
 
@@ -20648,66 +20613,57 @@ RMI_FN rm_result rmi_txt_any_order(rmi_txt *in)
 /* One statement of a .rmg file. */
 RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *in)
 {
-    static const struct {
-        const char *word;
-        rm_result (*read)(rmi_txt *in);
-    } statements[] = {{"link", rmi_txt_link}, {"tensor", rmi_txt_given}, {"op", rmi_txt_op},
-                      {"variant", rmi_txt_variant}, {"part", rmi_txt_part}, {"grad", rmi_txt_grad},
-                      {"output", rmi_txt_output}, {"barrier", rmi_txt_barrier}, {"anyorder", rmi_txt_any_order},
-                      {"block", rmi_txt_block}, {"end", rmi_txt_end}};
-    size_t i;
-    for (i = 0; i < RMI_COUNT(statements); i++)
-        if (rmi_txt_is(in->word[0], statements[i].word)) return statements[i].read(in);
-    return rmi_txt_fail(in, in->word[0], "one of link tensor op variant part grad output barrier anyorder block end");
+    static const char *const words[] = {"link", "tensor", "op", "variant", "part", "grad", "output", "barrier",
+                                        "anyorder", "block", "end", NULL};
+    static rm_result (*const read[])(rmi_txt *in) = {
+        rmi_txt_link, rmi_txt_given, rmi_txt_op, rmi_txt_variant, rmi_txt_part, rmi_txt_grad, rmi_txt_output,
+        rmi_txt_barrier, rmi_txt_any_order, rmi_txt_block, rmi_txt_end};
+    uint32_t k;
+    RMI_TRY(rmi_txt_choice(in, in->word[0], "one of", words, &k));
+    return read[k](in);
 }
 
-/* What only the whole graph shows is reported at the op that the message is about. */
+/* What only the whole graph shows is told at the name of the op, or of the block, that the message begins with. */
 RMI_FN rm_result rmi_txt_seal(rmi_txt *in)
 {
-    rm_graph *graph = in->graph;
-    void (*log)(void *user, rm_result result, const char *message) = graph->sticky.log;
-    char message[RMI_ERR_TEXT];
-    rmi_txt_place at;
-    rm_result code;
-    uint32_t id = RMI_NONE;
-    if (in->n_blocks) {
-        at = rmi_txt_at(in, in->blocks[in->n_blocks - 1]);
-        return rmi_err_set(in->err, RM_ERROR_TEXT, "%u:%u: found a block that is never ended, expected its 'end' "
-                           "before the end of the text", at.line, at.column);
-    }
-    if (!graph->n_ops) return rmi_txt_fail(in, rmi_txt_word(in, 0), "at least one op");
-    graph->sticky.log = NULL; /* one message, not two */
-    code = rmi_graph_seal(graph);
-    graph->sticky.log = log;
-    if (code == RM_OK || code == RM_ERROR_MEMORY) return code == RM_OK ? code : rmi_err_memory(&graph->sticky);
-    memcpy(message, graph->sticky.text, sizeof message);
+    const rmi_building *build = &in->graph->build;
+    const char *message = in->graph->sticky.text;
+    rm_result result = rmi_graph_seal(in->graph);
+    uint32_t i, n = 0, op = RMI_NONE;
+    if (result != RM_ERROR_GRAPH) return result;
+    for (i = 0; build->n_open && i < build->open[build->n_open - 1]; i++) n += in->graph->marks[i].name != NULL;
     if (!strncmp(message, "op ", 3))
-        id = rmi_graph_lookup_in(&graph->build.op_map, 0, message + 3, strcspn(message + 3, ":"));
-    at = rmi_txt_at(in, id != RMI_NONE ? in->ops[id] : in->end);
-    if (id == RMI_NONE) at.column = 1;
-    return rmi_err_set(&graph->sticky, RM_ERROR_TEXT, "%u:%u: %s", at.line, at.column, message);
+        op = rmi_graph_lookup_in(&build->op_map, 0, message + 3, strcspn(message + 3, ":"));
+    if (op == RMI_NONE && !build->n_open) return result;
+    rmi_txt_again(in, build->n_open ? "block" : "op", "", build->n_open ? n : op);
+    in->at = rmi_txt_word(in, 1).text;
+    return result;
 }
 
 /* A whole graph into an empty one, sealed. After an error it holds nothing but the message. */
 RMI_FN rm_result rmi_txt_read_graph(rm_graph *graph, const char *text, size_t n)
 {
     rmi_txt in = rmi_txt_make(&graph->mem.hooks, &graph->sticky, graph, text, n);
-    rm_result result = rmi_txt_read(&in, "graph", rmi_txt_graph_statement);
+    rm_result result;
+    graph->sticky.log = NULL; /* until the message has its place */
+    result = rmi_txt_read(&in, "graph", rmi_txt_graph_statement);
     graph->hash = in.hash;
     graph->hashed = 1;
     if (result == RM_OK) result = rmi_txt_seal(&in);
-    rmi_arena_free(&in.mem);
     if (result != RM_OK) {
-        rmi_arena mem = graph->mem;
-        rm_allocator hooks = graph->hooks;
-        rmi_error sticky = graph->sticky, last = graph->last;
+        rm_graph all = *graph;
+        rmi_txt_place at = rmi_txt_at(&in, in.at);
         memset((void *)graph, 0, sizeof *graph);
-        graph->mem = mem;
-        graph->hooks = hooks;
-        graph->sticky = sticky;
-        graph->last = last;
+        graph->mem = all.mem;
+        graph->hooks = all.hooks;
+        graph->sticky = graph->last = all.last;
         graph->uses = 1;
+        result = result == RM_ERROR_GRAPH ? rmi_err_set(&graph->sticky, RM_ERROR_TEXT, "%u:%u: %s", at.line, at.column,
+                                                        all.sticky.text)
+                                          : rmi_err_set(&graph->sticky, result, "%s", all.sticky.text);
     }
+    graph->sticky.log = graph->last.log;
+    rmi_arena_free(&in.mem);
     return result;
 }
 
@@ -20782,7 +20738,7 @@ RMI_FN void rmi_txt_put_key(rmi_sink *sink, const rm_graph *graph, const rmi_op 
     case RMI_TXT_TENSORS:
     case RMI_TXT_CONSTS:
     case RMI_TXT_INPUTS:
-        if (list->n) rmi_txt_put_list(sink, graph, key->text, list, 0);
+        if (list->n || key->must) rmi_txt_put_list(sink, graph, key->text, list, 0);
         break;
     case RMI_TXT_NEEDS:
         if (key->must || !rmi_txt_same_needs(op, form, (const rmi_form *)absent))
@@ -20806,7 +20762,7 @@ RMI_FN void rmi_txt_put_key(rmi_sink *sink, const rm_graph *graph, const rmi_op 
     case RMI_TXT_BITS:
         if (strcmp(form->bits, ((const rmi_form *)absent)->bits)) rmi_put_format(sink, " %s%s", key->text, form->bits);
         break;
-    default: break; /* GRADS: rmi_txt_put_parts; the rest: rmi_txt_config_write */
+    default: break; /* of a configuration: rmi_txt_config_write */
     }
 }
 
@@ -20838,18 +20794,6 @@ RMI_FN void rmi_txt_put_form(rmi_sink *sink, const rm_graph *graph, const rmi_op
     rmi_put(sink, "\n");
 }
 
-/* A gradient stands in one part only: an input without one, which kinds of the builder may repeat, in the first. */
-RMI_FN void rmi_txt_put_grads(rmi_sink *sink, const rm_graph *graph, const rmi_form *form, uint32_t part)
-{
-    uint32_t i, k, n = 0;
-    for (i = 0; i < form->parts[part].grads.n; i++) {
-        uint32_t tensor = form->parts[part].grads.at[i];
-        for (k = 0; k < part && !rmi_list_has(&form->parts[k].grads, tensor);) k++;
-        if (k == part) rmi_put_format(sink, n++ ? ",%s" : "%s", graph->tensors[tensor].name);
-    }
-    if (!n) rmi_put(sink, "none");
-}
-
 /* A line for each part that the form has of its own. */
 RMI_FN void rmi_txt_put_parts(rmi_sink *sink, const rm_graph *graph, const rmi_op *op, const rmi_form *form)
 {
@@ -20857,9 +20801,7 @@ RMI_FN void rmi_txt_put_parts(rmi_sink *sink, const rm_graph *graph, const rmi_o
     uint32_t i;
     memset(&absent, 0, sizeof absent);
     for (i = 0; i < form->own_parts; i++) {
-        rmi_put_format(sink, "part %s%s%s %s grads=", op->name, form->name[0] ? "@" : "", form->name,
-                       form->parts[i].name);
-        rmi_txt_put_grads(sink, graph, form, i);
+        rmi_put_format(sink, "part %s%s%s %s", op->name, form->name[0] ? "@" : "", form->name, form->parts[i].name);
         rmi_txt_put_keys(sink, graph, op, RMI_TXT_OF_PART, &form->parts[i], &absent);
         rmi_put(sink, "\n");
     }
@@ -20976,18 +20918,25 @@ RMI_FN uint64_t rmi_txt_graph_hash(const rm_graph *graph)
     return hash;
 }
 
+/* --- .rmp: statements by their first words: those of the program as in rmi_what, then what stands before it */
+enum { /* after rmi_what */
+    RMI_TXT_RESIDENT = RMI_DROP_HOST + 1, RMI_TXT_HOME, RMI_TXT_GRAPH, RMI_TXT_ARENA, RMI_TXT_STEP
+};
+
+static const char *const rmi_txt_statements[] = {
+    "alloc", "free", "alias", "reuse", "run", "offload", "prefetch", "merge", "drop_host", "resident", "home", "graph",
+    "arena", "step", NULL};
+
+static const char *const rmi_txt_ways[] = {"fwd", "bwd", "opt", "reduce", "barrier", NULL}; /* rmi_way but OPT_HOST */
+
+/* Is there an offset behind the buffer of such a statement; another buffer? */
+RMI_FN int rmi_txt_has_offset(uint32_t what)
+{
+    return what == RMI_ALLOC || what == RMI_OFFLOAD || what == RMI_MERGE || what >= RMI_TXT_RESIDENT;
+}
+RMI_FN int rmi_txt_has_other(uint32_t what) { return what == RMI_ALIAS || what == RMI_REUSE; }
+
 /* --- .rmp: writing */
-typedef enum rmi_txt_second { RMI_TXT_ALONE, RMI_TXT_OFFSET, RMI_TXT_BUFFER } rmi_txt_second;
-
-static const struct {
-    const char *word;
-    rmi_txt_second second; /* what follows the buffer */
-} rmi_txt_statements[] = {/* in the order of rmi_what */
-                          {"alloc", RMI_TXT_OFFSET},   {"free", RMI_TXT_ALONE},   {"alias", RMI_TXT_BUFFER},
-                          {"reuse", RMI_TXT_BUFFER},   {"run", RMI_TXT_ALONE},    {"offload", RMI_TXT_OFFSET},
-                          {"prefetch", RMI_TXT_ALONE}, {"merge", RMI_TXT_OFFSET}, {"drop_host", RMI_TXT_ALONE}};
-
-static const char *const rmi_txt_ways[] = {"fwd", "bwd", "opt", "opt", "reduce", "barrier"}; /* rmi_way */
 
 /* The name of a buffer behind `before`. */
 RMI_FN void rmi_txt_put_buffer(rmi_sink *sink, const rm_graph *graph, const char *before, uint32_t buf)
@@ -21001,9 +20950,11 @@ RMI_FN void rmi_txt_put_run(rmi_sink *sink, const rm_graph *graph, rmi_run run)
 {
     const char *part = run.way == RMI_BWD ? rmi_low_part(graph, run)->name : "";
     const char *form = run.way <= RMI_BWD && run.form ? rmi_low_form(graph, run)->name : "";
-    rmi_put_format(sink, "%s %s%s%s%s%s", rmi_txt_ways[run.way], run.way == RMI_BARRIER ? graph->barriers[run.id].name
-                   : run.way > RMI_BWD    ? graph->tensors[run.id].name : graph->ops[run.id].name, part[0] ? ":" : "",
-                   part, form[0] ? "@" : "", form);
+    const char *name = run.way == RMI_BARRIER ? graph->barriers[run.id].name
+                       : run.way > RMI_BWD    ? graph->tensors[run.id].name
+                                              : graph->ops[run.id].name;
+    rmi_put_format(sink, "%s %s%s%s%s%s", rmi_txt_ways[run.way - (run.way > RMI_OPT)], name, part[0] ? ":" : "", part,
+                   form[0] ? "@" : "", form);
 }
 
 /* 16 digits into out, which has room for 17 bytes. */
@@ -21029,24 +20980,18 @@ RMI_FN rm_result rmi_txt_write_program(const rm_graph *graph, const rmi_program 
     }
     for (i = 0; i < program->n && !sink->failed; i++) {
         const rmi_stmt *st = &program->st[i];
-        rmi_put_format(sink, "%s ", rmi_txt_statements[st->what].word);
+        rmi_put_format(sink, "%s ", rmi_txt_statements[st->what]);
         if (st->what == RMI_RUN) rmi_txt_put_run(sink, graph, st->run);
         else rmi_txt_put_buffer(sink, graph, "", st->buf);
         if (st->what == RMI_RUN && st->run.way == RMI_OPT_HOST) rmi_put(sink, "@host");
-        if (rmi_txt_statements[st->what].second == RMI_TXT_OFFSET) rmi_put_format(sink, " %u", st->offset);
-        if (rmi_txt_statements[st->what].second == RMI_TXT_BUFFER) rmi_txt_put_buffer(sink, graph, " ", st->other);
+        if (rmi_txt_has_offset(st->what)) rmi_put_format(sink, " %u", st->offset);
+        if (rmi_txt_has_other(st->what)) rmi_txt_put_buffer(sink, graph, " ", st->other);
         rmi_put(sink, "\n");
     }
     return sink->failed ? RM_ERROR_WRITE : RM_OK;
 }
 
 /* --- .rmp: reading */
-
-/* The current statement as it stands in the text. */
-RMI_FN rmi_txt_slice rmi_txt_this_line(const rmi_txt *in)
-{
-    return rmi_txt_cut(in->word[0].text, rmi_txt_word(in, in->n).text);
-}
 
 /* ws:NAME is of the op if there is one of that name: rmi_txt_settle_ws corrects that when a run tells otherwise. */
 RMI_FN rm_result rmi_txt_buffer(rmi_txt *in, rmi_txt_slice slice, uint32_t *buf)
@@ -21125,10 +21070,10 @@ RMI_FN rm_result rmi_txt_run_op(rmi_txt *in, rmi_way way, rmi_txt_slice what, rm
 RMI_FN rm_result rmi_txt_run(rmi_txt *in, rmi_run *run)
 {
     rmi_txt_slice what = rmi_txt_word(in, 2), place, name = rmi_txt_split(what, '@', &place);
-    uint32_t way = RMI_FWD, id;
+    uint32_t way, id;
     RMI_TRY(rmi_txt_no_more(in, 3));
-    while (way <= RMI_BARRIER && !rmi_txt_is(rmi_txt_word(in, 1), rmi_txt_ways[way])) way++;
-    if (way > RMI_BARRIER) return rmi_txt_fail(in, rmi_txt_word(in, 1), "one of fwd bwd opt reduce barrier");
+    RMI_TRY(rmi_txt_choice(in, rmi_txt_word(in, 1), "one of", rmi_txt_ways, &way));
+    way += way > RMI_OPT;
     if (way <= RMI_BWD) return rmi_txt_run_op(in, (rmi_way)way, what, run);
     if (way == RMI_BARRIER) {
         for (id = 0; id < in->graph->n_barriers && !rmi_txt_is(what, in->graph->barriers[id].name);) id++;
@@ -21142,31 +21087,15 @@ RMI_FN rm_result rmi_txt_run(rmi_txt *in, rmi_run *run)
     return RM_OK;
 }
 
-/* One statement of the program, which has a line of the text for messages. */
-RMI_FN rm_result rmi_txt_plan_statement(rmi_txt *in)
+/* What runs; or a buffer, and what follows it in such a statement. */
+RMI_FN rm_result rmi_txt_statement(rmi_txt *in, uint32_t what, rmi_stmt *st)
 {
-    rmi_txt_plan *plan = &in->plan;
-    rmi_stmt *st;
-    uint32_t k = 0;
-    while (k < RMI_COUNT(rmi_txt_statements) && !rmi_txt_is(in->word[0], rmi_txt_statements[k].word)) k++;
-    if (k == RMI_COUNT(rmi_txt_statements))
-        return rmi_txt_fail(in, in->word[0], "one of alloc free alias reuse run offload prefetch merge drop_host");
-    if (!RMI_GROW(plan->mem, plan->program.st, plan->cap_st, plan->program.n + 1) ||
-        !RMI_GROW(&in->mem, plan->of, plan->cap_of, plan->program.n + 1))
-        return rmi_err_memory(in->err);
-    st = &plan->program.st[plan->program.n];
-    st->what = (uint8_t)k;
-    if (k == RMI_RUN) RMI_TRY(rmi_txt_run(in, &st->run));
-    else {
-        rmi_txt_second second = rmi_txt_statements[k].second;
-        RMI_TRY(rmi_txt_buffer(in, rmi_txt_word(in, 1), &st->buf));
-        if (second == RMI_TXT_OFFSET) RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 2), &st->offset));
-        if (second == RMI_TXT_BUFFER) RMI_TRY(rmi_txt_buffer(in, rmi_txt_word(in, 2), &st->other));
-        RMI_TRY(rmi_txt_no_more(in, second == RMI_TXT_ALONE ? 2 : 3));
-    }
-    rmi_txt_settle_ws(in, st);
-    plan->of[plan->program.n++] = rmi_txt_this_line(in);
-    return RM_OK;
+    int offset = rmi_txt_has_offset(what), other = rmi_txt_has_other(what);
+    if (what == RMI_RUN) return rmi_txt_run(in, &st->run);
+    RMI_TRY(rmi_txt_buffer(in, rmi_txt_word(in, 1), &st->buf));
+    if (offset) RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 2), &st->offset));
+    if (other) RMI_TRY(rmi_txt_buffer(in, rmi_txt_word(in, 2), &st->other));
+    return rmi_txt_no_more(in, offset || other ? 3 : 2);
 }
 
 /* graph HASH: the plan must be made for this graph. */
@@ -21205,62 +21134,67 @@ RMI_FN rm_result rmi_txt_plan_step(rmi_txt *in)
 }
 
 /* resident BUFFER OFFSET, home BUFFER HOSTOFFSET */
-RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in)
+RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in, const rmi_stmt *st)
 {
     rmi_txt_plan *plan = &in->plan;
     rmi_home *home;
-    uint32_t i, buf;
-    rmi_buf_kind kind;
-    if (!plan->once[1]) return rmi_txt_fail(in, in->word[0], "'arena BYTES' before what is placed in it");
-    RMI_TRY(rmi_txt_buffer(in, rmi_txt_word(in, 1), &buf));
-    kind = rmi_low_kind(in->graph, buf, &i);
+    uint32_t i;
+    rmi_buf_kind kind = rmi_low_kind(in->graph, st->buf, &i);
+    if (!plan->once[RMI_TXT_ARENA - RMI_TXT_GRAPH])
+        return rmi_txt_fail(in, in->word[0], "'arena BYTES' before what is placed in it");
     if (kind > RMI_BUF_STATE || (kind == RMI_BUF_VALUE ? in->graph->tensors[i].kind == RMI_ACT
                                                        : in->graph->tensors[i].kind != RMI_PARAM))
         return rmi_txt_fail(in, in->word[1], "what a step starts with: an input, const or param, or state: or grad: "
                             "of a param");
-    if (rmi_low_external(in->graph, buf))
+    if (rmi_low_external(in->graph, st->buf))
         return rmi_txt_fail(in, in->word[1], "nothing external: that is the caller's memory");
-    if (!RMI_GROW(plan->mem, plan->program.homes, plan->cap_homes, plan->program.n_homes + 1) ||
-        !RMI_GROW(&in->mem, plan->of_home, plan->cap_of_home, plan->program.n_homes + 1))
+    if (!RMI_GROW(plan->mem, plan->program.homes, plan->cap_homes, plan->program.n_homes + 1))
         return rmi_err_memory(in->err);
-    home = &plan->program.homes[plan->program.n_homes];
-    home->buf = buf;
-    home->host = rmi_txt_is(in->word[0], "home") ? 1 : 0;
-    RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 2), &home->offset));
-    plan->of_home[plan->program.n_homes++] = rmi_txt_this_line(in);
-    return rmi_txt_no_more(in, 3);
+    home = &plan->program.homes[plan->program.n_homes++];
+    home->buf = st->buf;
+    home->host = st->what == RMI_TXT_HOME;
+    home->offset = st->offset;
+    return RM_OK;
 }
 
 /* One statement of a .rmp file: what the step starts with, of which graph, arena and step stand once, and before what
    runs; or what runs. */
 RMI_FN rm_result rmi_txt_plan_line(rmi_txt *in)
 {
-    static const struct {
-        const char *word;
-        rm_result (*read)(rmi_txt *in);
-    } preamble[] = {{"graph", rmi_txt_plan_hash}, {"arena", rmi_txt_plan_arena}, {"step", rmi_txt_plan_step},
-                    {"resident", rmi_txt_plan_home}, {"home", rmi_txt_plan_home}};
-    size_t k = 0;
-    while (k < RMI_COUNT(preamble) && !rmi_txt_is(in->word[0], preamble[k].word)) k++;
-    if (k == RMI_COUNT(preamble)) return rmi_txt_plan_statement(in);
-    if (in->plan.program.n)
+    rmi_txt_plan *plan = &in->plan;
+    rmi_stmt st;
+    uint32_t what;
+    memset((void *)&st, 0, sizeof st);
+    RMI_TRY(rmi_txt_choice(in, in->word[0], "one of", rmi_txt_statements, &what));
+    st.what = (uint8_t)what;
+    if (what >= RMI_TXT_RESIDENT && plan->program.n)
         return rmi_txt_fail(in, in->word[0], "a statement of the program: what the step starts with stands before it");
-    if (k < RMI_COUNT(in->plan.once) && in->plan.once[k]++)
+    if (what >= RMI_TXT_GRAPH && plan->once[what - RMI_TXT_GRAPH]++)
         return rmi_txt_fail(in, in->word[0], "graph, arena and step once each");
-    return preamble[k].read(in);
+    if (what == RMI_TXT_GRAPH) return rmi_txt_plan_hash(in);
+    if (what == RMI_TXT_ARENA) return rmi_txt_plan_arena(in);
+    if (what == RMI_TXT_STEP) return rmi_txt_plan_step(in);
+    RMI_TRY(rmi_txt_statement(in, what, &st));
+    if (what >= RMI_TXT_RESIDENT) return rmi_txt_plan_home(in, &st);
+    rmi_txt_settle_ws(in, &st);
+    if (!RMI_GROW(plan->mem, plan->program.st, plan->cap_st, plan->program.n + 1)) return rmi_err_memory(in->err);
+    plan->program.st[plan->program.n++] = st;
+    return RM_OK;
 }
 
 /* The line that an offence of the checker is about; what is wrong at the start begins with the name of its buffer. */
-RMI_FN rm_result rmi_txt_offence(const rmi_txt *in, const rmi_error *fact, size_t at)
+RMI_FN rm_result rmi_txt_offence(rmi_txt *in, const rmi_error *fact, size_t at)
 {
     const rmi_program *program = &in->plan.program;
-    rmi_txt_slice line = rmi_txt_cut(in->end, in->end);
+    const char *word = NULL;
+    rmi_txt_slice line;
     char shown[4 * RMI_TXT_SHOWN + 8], name[300];
-    size_t i, n = strcspn(fact->text, " ");
-    if (at < program->n) line = in->plan.of[at];
+    size_t i, n = strcspn(fact->text, " "), number = in->statements - program->n + at;
     for (i = 0; at > program->n && i < program->n_homes; i++) /* of two for one buffer, the second is the fault */
         if (!strncmp(rmi_sch_name(in->graph, program->homes[i].buf, name), fact->text, n) && !name[n])
-            line = in->plan.of_home[i];
+            word = "home", number = i;
+    rmi_txt_again(in, word, "resident", number);
+    line = rmi_txt_cut(rmi_txt_word(in, 0).text, rmi_txt_word(in, in->n).text);
     return rmi_err_set(in->err, RM_ERROR_PLAN, "%u:1: %s: %s", rmi_txt_at(in, line.text).line, rmi_txt_show(in, line,
                        shown), fact->text);
 }
@@ -26619,12 +26553,7 @@ RMDEF void rm_barrier_add(rm_graph *graph, const char *name, rm_fn fn, void *use
     rmi_barrier *barrier;
     if (!rmi_graph_open(graph, "rm_barrier_add")) return;
     rmi_graph_full_name(graph, name, "barrier", graph->n_barriers, full);
-    if (rmi_graph_has_barrier(graph, full))
-        RMI_WRONG(graph, "barrier %s: declared twice; give the second another name", full);
-    if (!rmi_graph_name_ok(full) || (ns > RMI_MAX && ns != RM_FREE_NS))
-        RMI_WRONG(graph, "barrier '%s': not a name, or its time is not below 2^62 ns", full);
-    barrier = graph->sticky.result == RM_OK ? rmi_graph_new_barrier(graph, full, ns == RM_FREE_NS ? 0 : ns) : NULL;
-    if (!barrier) return;
+    if (rmi_graph_new_barrier(graph, full, ns == RM_FREE_NS ? 0 : ns, &barrier) != RM_OK) return;
     barrier->fn = fn;
     barrier->user = user;
 }

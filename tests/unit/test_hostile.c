@@ -68,7 +68,9 @@ static void wrong_ops(void)
     begin();
     for (i = 0; i <= UINT16_MAX; i++) { /* names are compared with all others: not through the builder's front door */
         if (i > 9 && i < UINT16_MAX - 3) {
-            if (!rmi_graph_new_form(g, 0, "filler")) exit(3);
+            rmi_form *form;
+            snprintf(name, sizeof name, "filler%d", i);
+            if (rmi_graph_new_form(g, 0, name, &form) != RM_OK) exit(3);
             continue;
         }
         snprintf(name, sizeof name, "v%d", i);

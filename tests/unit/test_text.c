@@ -237,7 +237,7 @@ static void test_builder(void)
     CHECK(rm_graph_write(g, tm_sink, &out) == RM_OK);
     if (rm_graph_result(g)) printf("%s\n", rm_graph_error(g));
     CHECK(out.s && strstr(out.s, "op h[0]/conv.0 in=x,h[0]/w out=h[0]/conv.0 needs=x,h[0]/w fwd=") != NULL);
-    CHECK(out.s && strstr(out.s, "part h[0]/conv.0 dw grads=h[0]/w needs=") != NULL);
+    CHECK(out.s && strstr(out.s, "part h[0]/conv.0 dw grads=x,h[0]/w needs=") != NULL);
     CHECK(out.s && strstr(out.s, "inplace=none bits=wino\n") != NULL);
     round_trip("built", out.s, out.n);
     tm_clear(&out);
@@ -275,11 +275,11 @@ static const bad bads[] = {
     {"\xC2\xA0op b in=h out=k", 1, "found '\\xC2\\xA0op'", "one of link"},
     {"op b in=h\rout=k", 10, "found the end of the statement", "out=NAME[:BYTES]"},
     {"op b in=h\fout=k", 9, "found 'h\\x0Cout=k'", "tensor that is declared above"},
-    {"op", 3, "found the end of the statement", "a name: 1 to 255"},
-    {"op none in=h out=k", 4, "found 'none'", "neither 'none' nor 'saved'"},
-    {"op saved in=h out=k", 4, "found 'saved'", "a name"},
-    {"op b:1 in=h out=k", 4, "found 'b:1'", "a name"},
-    {"op a in=h out=k", 4, "found 'a'", "a name that no op has yet"},
+    {"op", 3, "op '': not a name", "1 to 255"},
+    {"op none in=h out=k", 4, "op 'none': not a name", "neither 'none' nor 'saved'"},
+    {"op saved in=h out=k", 4, "op 'saved'", "not a name; take"},
+    {"op b:1 in=h out=k", 4, "op 'b:1'", "not a name; take"},
+    {"op a in=h out=k", 4, "op a: declared twice", "another name"},
     {"op b in=h out=k out=l", 17, "found 'out=l'", "'out=' only once"},
     {"op b in=h out=k rng fwd=1 rng", 27, "found 'rng'", "'rng' only once"},
     {"op b in=h out=k fwd=1 speed=2", 23, "found 'speed=2'", "one of in= out= needs="},
@@ -293,15 +293,15 @@ static const bad bads[] = {
     {"op b in=h,none out=k", 11, "found 'none'", "tensor that is declared above"},
     {"op b in= out=k", 9, "found nothing", "tensor that is declared above"},
     {"op b in=k out=k", 9, "found 'k'", "tensor that is declared above"},
-    {"op b in=h out=h", 15, "found 'h'", "a name that no tensor has yet"},
-    {"op b in=h out=k,k", 17, "found 'k'", "a name that no tensor has yet"},
+    {"op b in=h out=h", 15, "tensor h: declared twice", "another name"},
+    {"op b in=h out=k,k", 17, "tensor k: declared twice", "another name"},
     {"op b in=h out=k:", 17, "found nothing", "a decimal integer below 2^62"},
     {"op b in=h out=k:1k", 17, "found '1k'", "a decimal integer below 2^62"},
     {"op b in=h out=k:-1", 17, "found '-1'", "a decimal integer"},
     {"op b in=h out=k:4611686018427387904", 17, "found '4611686018427387904'", "a decimal integer below 2^62"},
     {"op b in=h out=k:99999999999999999999999999", 17, "found '99999999999999999999999999'", "a decimal integer below 2^62"},
     {"op b in=h out=none", 15, "found 'none'", "at least one output"},
-    {"op b in=h out=saved", 15, "found 'saved'", "a name"},
+    {"op b in=h out=saved", 15, "tensor 'saved'", "not a name; take"},
     {"op b out=k", 10, "found 'k'", "NAME:BYTES"},
     {"op b in=h out=k fwd=", 21, "found nothing", "a decimal integer"},
     {"op b in=h out=k fwd=0x1", 21, "found '0x1'", "a decimal integer"},
@@ -317,19 +317,19 @@ static const bad bads[] = {
     {"op b in=h out=k share_bwd=k", 27, "found 'k'", "an input of op b"},
     {"op b in=h out=k share_bwd=saved", 27, "found 'saved'", "an input of op b"},
     {"op b in=h out=k view=x", 22, "found 'x'", "an input of op b"},
-    {"op b in=h out=k view=h+1", 22, "found 'h'", "holds all bytes of the view k"},
+    {"op b in=h out=k view=h+1", 4, "op b: its view ends at byte 9 of h, which has 8", "correct its offset or its size"},
     {"op b in=h out=k view=h+", 24, "found nothing", "a decimal integer"},
-    {"op b in=h out=k:1,l:1 view=h", 28, "found 'h'", "a view has one output"},
+    {"op b in=h out=k:1,l:1 view=h", 4, "op b: a view has one output, this has 2", "give one size"},
     {"op b in=h out=k mutates=w", 25, "found 'w'", "a const"},
     {"op b in=h out=k mutates=c,q", 27, "found 'q'", "tensor that is declared above"},
     {"op b in=h out=k bits=a+b", 22, "found 'a+b'", "a name"},
     {"op b in=h out=k bits=", 22, "found nothing", "a name"},
-    {"tensor", 7, "found the end of the statement", "a name"},
-    {"tensor y inputs 4", 10, "found 'inputs'", "input, param or const"},
-    {"tensor y act 4", 10, "found 'act'", "input, param or const"},
+    {"tensor", 7, "found the end of the statement", "one of input param const"},
+    {"tensor y inputs 4", 10, "found 'inputs'", "one of input param const"},
+    {"tensor y act 4", 10, "found 'act'", "one of input param const"},
     {"tensor y input", 15, "found the end of the statement", "a decimal integer"},
     {"tensor y input 4 # 5\n", 0, "", ""}, /* right, to see that the table is */
-    {"tensor h input 4", 8, "found 'h'", "a name that no tensor has yet"},
+    {"tensor h input 4", 8, "tensor h: declared twice", "another name"},
     {"tensor y input 4 state=1", 18, "found 'state=1'", "one of external grad"},
     {"tensor y const 4 grad", 18, "found 'grad'", "one of external stays"},
     {"tensor y param 4 grad", 18, "found 'grad'", "one of external frozen grad= state="},
@@ -341,7 +341,7 @@ static const bad bads[] = {
     {"link h2d=1 d2h=1 duplex", 18, "found 'duplex'", "one of h2d= d2h= latency= add="},
     {"variant b v fwd=1", 9, "found 'b'", "an op that is declared above"},
     {"variant h v fwd=1", 9, "found 'h'", "an op that is declared above"},
-    {"variant a", 10, "found the end of the statement", "a name"},
+    {"variant a", 10, "op a: variant ''", "no usable name; set another"},
     {"variant a v in=x", 13, "found 'in=x'", "one of needs= saved= fwd="},
     {"variant a v rng", 13, "found 'rng'", "one of needs="},
     {"variant a v needs=c", 19, "found 'c'", "an input or output of op a"},
@@ -349,7 +349,7 @@ static const bad bads[] = {
     {"part a p needs=none", 20, "found the end of the statement", "grads="},
     {"part a p grads=h needs=none", 16, "found 'h'", "an input of op a"},
     {"part a p grads=saved needs=none", 16, "found 'saved'", "an input of op a"},
-    {"part a p grads=w needs=none again=1", 29, "found 'again=1'", "one of needs= bwd="},
+    {"part a p grads=w needs=none again=1", 29, "found 'again=1'", "one of grads= needs= bwd="},
     {"part a@v p grads=w needs=none", 8, "found 'v'", "a variant of op a"},
     {"part a@ p grads=w needs=none", 8, "found nothing", "a variant of op a"},
     {"grad x 4", 6, "found 'x'", "an activation"},
@@ -359,15 +359,15 @@ static const bad bads[] = {
     {"output w", 8, "found 'w'", "an activation"},
     {"output h z h", 12, "found 'h'", "each output only once"},
     {"output", 7, "found the end of the statement", "tensor that is declared above"},
-    {"barrier", 8, "found the end of the statement", "a name"},
+    {"barrier", 8, "barrier '': not a name", "names are 1 to 255"},
     {"barrier b ns=", 14, "found nothing", "a decimal integer"},
     {"barrier b at=3", 11, "found 'at=3'", "only ns="},
     {"anyorder 1", 10, "found '1'", "the end of the statement"},
-    {"block", 6, "found the end of the statement", "a name"},
-    {"block none", 7, "found 'none'", "a name"},
+    {"block", 6, "block '': not a name", "take 1 to 255"},
+    {"block none", 7, "block 'none': not a name", "neither 'none' nor"},
     {"block h i", 9, "found 'i'", "the end of the statement"},
-    {"  block h", 3, "found a block that is never ended", "its 'end'"},
-    {"end", 1, "found 'end'", "no end: no block is open"},
+    {"  block h", 9, "block h: it is never ended", "an end"},
+    {"end", 1, "end: no block is open", "needs its block"},
 };
 
 static void expect(const char *s, size_t n, unsigned line, unsigned column, const char *found, const char *expected)
@@ -411,15 +411,15 @@ static void test_bad_texts(void)
         {"\n rockmate graph 2\n", 2, 17, "found '2'", "this library reads version 1"},
         {"rockmate graph 1 1\n", 1, 18, "found '1'", "the end of the statement"},
         {"\xEF\xBB\xBFrockmate graph 1\n", 1, 1, "found '\\xEF\\xBB\\xBFrockmate'", "'rockmate graph 1'"},
-        {"rockmate graph 1\n", 2, 1, "found the end of the text", "at least one op"},
+        {"rockmate graph 1\n", 2, 1, "graph: it has no op", "add the layers"},
         {"rockmate graph 1\nlink h2d=1 d2h=1\nlink h2d=1 d2h=1\n", 3, 1, "found 'link'", "one link only"},
-        {"rockmate graph 1\ntensor x input 4\nop a in=x out=y\nvariant a v\nvariant a v\n", 5, 11, "found 'v'", "no variant of op a has yet"},
-        {"rockmate graph 1\ntensor x input 4\nop a in=x out=y\npart a p grads=x needs=none\npart a p grads=none needs=none\n", 5, 8, "found 'p'", "no part of this backward has yet"},
-        {"rockmate graph 1\ntensor x input 4\nop a in=x out=y\npart a p grads=x needs=none\npart a q grads=x needs=none\n", 5, 16, "found 'x'", "an input that part p does not have already"},
+        {"rockmate graph 1\ntensor x input 4\nop a in=x out=y\nvariant a v\nvariant a v\n", 5, 11, "op a: variant 'v' is there already", "set another"},
+        {"rockmate graph 1\ntensor x input 4\nop a in=x out=y\npart a p grads=x needs=none\npart a p grads=none needs=none\n", 5, 8, "op a: part p is declared twice", "another name"},
+        {"rockmate graph 1\ntensor x input 4 grad\nop a in=x out=y\npart a p grads=x needs=none\npart a q grads=x needs=none\n", 3, 4, "op a: the gradient of x stands in 2 parts", "exactly one"},
         {"rockmate graph 1\ntensor x input 4 grad\nop a in=x out=y\npart a p grads=none needs=none\n", 3, 4, "op a: the gradient of x stands in 0 parts", "exactly one"},
         {"rockmate graph 1\ntensor x input 4\nop a in=x out=y\ngrad y 3\ngrad y 3\n", 5, 6, "found 'y'", "only once"},
-        {"rockmate graph 1\nbarrier b\nbarrier b\n", 3, 9, "found 'b'", "no barrier has yet"},
-        {"rockmate graph 1\nblock b\nblock c\nend\n", 2, 1, "found a block that is never ended", "'end'"},
+        {"rockmate graph 1\nbarrier b\nbarrier b\n", 3, 9, "barrier b: declared twice", "another name"},
+        {"rockmate graph 1\nop a out=x:1\nblock b\nblock c\nend\n", 3, 7, "block b: it is never ended", "an end"},
         {"rockmate graph 1\nop a out=x:4611686018427387903,y:4611686018427387903\n", 3, 1, "graph: all sizes together", "2^62"},
     };
     static const char zero[] = "rockmate graph 1\ntensor a\0b input 4\n";
@@ -430,7 +430,7 @@ static void test_bad_texts(void)
     memset(name, 'n', sizeof name);
     memcpy(name, "rockmate graph 1\ntensor ", 24);
     memcpy(name + 24 + 256, " input 4\n", 9);
-    expect(name, 24 + 256 + 9, 2, 8, "nnnn...', expected a name: 1 to 255", "");
+    expect(name, 24 + 256 + 9, 2, 8, "tensor 'nnnn", "not a name; take 1 to 255");
     memcpy(name + 24 + 255, " input 4\nop a out=b:1\n", 22);
     expect(name, 24 + 255 + 22, 0, 0, "", "");
 }
