@@ -733,8 +733,8 @@ RMDEF rm_result rm_plan_get_info(const rm_plan *p, uint32_t step, rm_plan_info *
    is nothing. rm_graph_desc.log gets the lines, too, with RM_OK, from the first plan of a graph; the summary ends with
    them. Told are: a backward that starts the gradients (as a loss does) though another op reads what its op makes: that
    op has no backward, so weights before it do not learn; such a start that is no output; state without update; missing
-   callbacks, if any is set; gradients that are added in host memory; and once an executor without lanes has it, what a
-   step takes there, if the time counts on them. */
+   callbacks, if any is set; host memory offered without a link; gradients that are added in host memory; and once an
+   executor without lanes has it, what a step takes there, if the time counts on them. */
 RMDEF const char *rm_plan_notes(const rm_plan *p);
 
 /* A table for people, 100 columns. */
@@ -19341,6 +19341,9 @@ RMI_FN rm_result rmi_plan_note_all(rm_plan *p)
     if (backward) r = rmi_plan_note_starts(p, &tmp);
     if (r == RM_OK && backward) r = rmi_plan_note_states(p);
     if (r == RM_OK) r = rmi_plan_note_lacks(p);
+    if (r == RM_OK && p->asked && p->asked->desc.host_bytes && !p->g->has_link)
+        r = rmi_plan_say(p, "plan: %u bytes of host memory are offered, and nothing moves there, for the graph has no link; "
+                            "say how fast copies are: rm_graph_link", p->asked->desc.host_bytes);
     if (r == RM_OK && merges)
         r = rmi_plan_say(
             p,

@@ -266,6 +266,22 @@ static void told(void)
     rm_graph_destroy(g);
 }
 
+static void host_memory_without_link_is_told(void)
+{
+    rm_graph *g = small_model(nothing, 64, 1);
+    rm_plan_desc desc;
+    rm_plan *p = NULL;
+    memset((void *)&desc, 0, sizeof desc);
+    desc.host_bytes = 4096;
+    EXPECT(rm_plan_create(g, &desc, &p) == RM_OK, rm_graph_error(g));
+    EXPECT(strstr(rm_plan_notes(p), "plan: 4096 bytes of host memory are offered") && strstr(rm_plan_notes(p), "rm_graph_link"), rm_plan_notes(p));
+    rm_plan_destroy(p);
+    rm_graph_link(g, 1000000000, 1000000000, 0, 0);
+    EXPECT(rm_plan_create(g, &desc, &p) == RM_OK && !rm_plan_notes(p)[0], rm_plan_notes(p));
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+}
+
 static void merges_are_told(void)
 {
     static const char plan[] = "rockmate plan 1\narena 40 host 16\nstep middle\nresident w 0\nresident x 8\nhome grad:w 0\n"
@@ -335,6 +351,7 @@ int main(void)
     arena_of_all_steps();
     destroyed_in_any_order();
     told();
+    host_memory_without_link_is_told();
     merges_are_told();
     joint_graphs();
     return tm_end();
