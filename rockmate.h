@@ -9447,9 +9447,9 @@ typedef struct rmi_bnd {
     int link;               /* buffers may move to host memory and back; lasting ones are not on the device for sure */
     int priced;             /* the tables say enough for more than every run once */
     uint8_t *odd;           /* by op: variants differ in the parts of its backward, or there are too many to know all */
-    uint32_t *group;        /* by buffer: gradients that may be one piece of memory, or RMI_NONE */
-    uint64_t *bytes, *most; /* by buffer: surely taken; scratch */
-    uint32_t *stamp, turn;  /* by buffer: seen in this turn */
+    uint32_t *group;        /* by buffer: one for all gradients that may be the same piece of memory */
+    uint64_t *bytes, *most; /* by buffer: surely taken; by group: counted in this turn */
+    uint32_t *stamp, turn;  /* by buffer or group: seen in this turn */
     uint8_t *flag;          /* by buffer: scratch */
     uint64_t *first, *again; /* by op: least ns of a run, of a repeat */
     uint64_t *ns;           /* by access: least ns of a task that is no forward, in this mode; RMI_INF: does not fit */
@@ -9471,26 +9471,31 @@ RMI_FN uint32_t rmi_bnd_modes(const rmi_step *step, uint32_t task)
     return step->tasks[task].way <= RMI_BWD ? step->n_modes[step->tasks[task].id] : 1u;
 }
 
+/* What buffer u adds to a sum of this turn: of gradients that may be one piece of memory the largest counts. */
+RMI_FN uint64_t rmi_bnd_add(rmi_bnd *b, uint32_t u)
+{
+    uint32_t group = b->group[u];
+    uint64_t had = b->stamp[group] == b->turn ? b->most[group] : 0;
+    b->stamp[group] = b->turn;
+    b->most[group] = rmi_max(had, b->bytes[u]);
+    return b->most[group] - had;
+}
+
 /* Bytes that the task surely holds while it runs in this mode, beside workspace and gradients that may lie over what
    others leave. */
 RMI_FN uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
 {
     const rmi_step *step = b->step;
     const rmi_step_access *access = &step->accesses[step->tasks[task].access + mode];
-    uint64_t sum = 0, shared = 0;
-    uint32_t q, n = access->reads.n;
+    uint64_t sum = 0;
+    uint32_t q;
     b->turn++;
-    for (q = 0; q < n + access->makes.n; q++) {
-        const rmi_step_target *target =
-            q < n || step->tasks[task].way == RMI_FWD ? NULL : &step->targets[access->makes.at + q - n];
-        uint32_t u = target ? target->buffer : step->pool[q < n ? access->reads.at + q : access->makes.at + q - n];
-        if (b->stamp[u] == b->turn) continue;
-        b->stamp[u] = b->turn;
-        if (target && (target->over.n || target->rename)) continue;
-        if (!target && b->group[u] != RMI_NONE) shared = rmi_max(shared, b->bytes[u]);
-        else sum += b->bytes[u];
+    for (q = 0; q < access->reads.n; q++) sum += rmi_bnd_add(b, step->pool[access->reads.at + q]);
+    for (q = access->makes.at; q < access->makes.at + access->makes.n; q++) {
+        if (step->tasks[task].way == RMI_FWD) sum += rmi_bnd_add(b, step->pool[q]);
+        else if (!step->targets[q].over.n && !step->targets[q].rename) sum += rmi_bnd_add(b, step->targets[q].buffer);
     }
-    return sum + shared;
+    return sum;
 }
 
 /* Can a backward in this mode take no time, since all that it gives may be other names of its output's gradient? */
@@ -9704,11 +9709,7 @@ RMI_FN void rmi_bnd_buffers(rmi_bnd *b)
                     b->group[rmi_bnd_find(b->group, target->buffer)] = rmi_bnd_find(b->group, access->output_gradient);
             }
         }
-    for (u = 0; u < step->n_buffers; u++)
-        if (rmi_bnd_find(b->group, u) != u) b->flag[u] = b->flag[rmi_bnd_find(b->group, u)] = 1;
     for (u = 0; u < step->n_buffers; u++) b->group[u] = rmi_bnd_find(b->group, u);
-    for (u = 0; u < step->n_buffers; u++)
-        if (!b->flag[u]) b->group[u] = RMI_NONE;
 }
 
 /* Units such that all times of a step, and all bytes at any price, are far from the limit of 64 bits. */
@@ -9793,29 +9794,23 @@ RMI_FN uint64_t rmi_bnd_held_home(const rmi_bnd *b, uint32_t x, uint8_t *seen)
 RMI_FN uint64_t rmi_bnd_edge(rmi_bnd *b, int begin)
 {
     const rmi_step *step = b->step;
-    uint64_t sum = 0, shared = 0;
+    uint64_t sum = 0;
     uint32_t i, q, u, from = begin ? 0 : step->n_once;
     b->turn++;
-    for (i = step->n_once; i-- > 0 && !begin;)
-        if (step->tasks[step->once[i]].way == RMI_BARRIER) {
-            from = i;
-            break;
-        }
+    for (u = 0; u < step->n_buffers && !begin; u++)
+        if (step->buffers[u].at_end) sum += rmi_bnd_add(b, u);
+    for (i = 0; i < step->n_once && !begin; i++)
+        if (step->tasks[step->once[i]].way == RMI_BARRIER) from = i;
     for (i = from; i < step->n_once; i++) {
         const rmi_range *reads = &step->accesses[step->tasks[step->once[i]].access].reads;
         for (q = 0; q < reads->n && b->must[step->once[i]]; q++) {
             u = step->pool[reads->at + q];
             if (step->buffers[u].kind == (begin ? RMI_STEP_INPUT : RMI_STEP_GRADIENT) &&
                 step->tasks[step->once[i]].way != RMI_BWD)
-                b->stamp[u] = b->turn;
+                sum += rmi_bnd_add(b, u);
         }
     }
-    for (u = 0; u < step->n_buffers; u++) {
-        if (b->stamp[u] != b->turn && (begin || !step->buffers[u].at_end)) continue;
-        if (b->group[u] == RMI_NONE) sum += b->bytes[u];
-        else shared = rmi_max(shared, b->bytes[u]);
-    }
-    return sum + shared;
+    return sum;
 }
 
 /* What no step is below: ns of all that must run, once, at its cheapest; bytes that a run, or the step's begin and end,
@@ -9930,16 +9925,11 @@ RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *b)
             if (own) b->flag[step->targets[access->makes.at + q].buffer] |= 4;
         }
     }
-    memset(b->most, 0, step->n_buffers * sizeof(uint64_t));
+    b->turn++;
     for (u = 0; u < step->n_buffers; u++) {
         if (!(b->flag[u] & 4) && b->link && step->buffers[u].param != RMI_NONE) continue;
         if (!(b->flag[u] & 4) && !((b->flag[u] & 1) && ((b->flag[u] & 2) || step->buffers[u].at_end))) continue;
-        if (b->group[u] == RMI_NONE) sum += b->bytes[u];
-        else {
-            uint64_t *most = &b->most[b->group[u]];
-            sum += rmi_sub(b->bytes[u], *most);
-            *most = rmi_max(*most, b->bytes[u]);
-        }
+        sum += rmi_bnd_add(b, u);
     }
     return sum;
 }
@@ -10612,19 +10602,6 @@ RMI_FN rm_result rmi_bnd_solve(rmi_bnd_web *web, rmi_bnd_pick *pick, uint32_t no
 #define RMI_BND_MOMENTS 48u /* looked at */
 #define RMI_BND_PRICED 8u   /* of them are priced, those where most is missing */
 
-typedef struct rmi_bnd_try {
-    uint64_t key;   /* first the bytes that are missing there; then the bound, ns */
-    uint64_t price; /* the best */
-    uint32_t at;    /* in keep */
-} rmi_bnd_try;
-
-RMI_FN int rmi_bnd_cmp(const void *x, const void *y, void *user)
-{
-    const rmi_bnd_try *a = (const rmi_bnd_try *)x, *b = (const rmi_bnd_try *)y;
-    (void)user;
-    return a->key != b->key ? (a->key > b->key ? -1 : 1) : a->at < b->at ? -1 : a->at > b->at;
-}
-
 /* Among `stretch` places of step->once, from `from` on: the one whose run holds most. */
 RMI_FN uint32_t rmi_bnd_highest(const rmi_bnd *b, uint32_t from, uint32_t stretch)
 {
@@ -10634,33 +10611,36 @@ RMI_FN uint32_t rmi_bnd_highest(const rmi_bnd *b, uint32_t from, uint32_t stretc
     return at;
 }
 
-/* Prices moments one by one: those where most is missing, of a sample. tries: n of them, best first. */
-RMI_FN rm_result rmi_bnd_sample(rmi_bnd_web *web, rmi_bnd_try *tries, uint32_t *n_tries, uint64_t *bound)
+/* Prices moments one by one: those where most is missing, of a sample; places of them, in that order. best: of all. */
+RMI_FN rm_result rmi_bnd_sample(rmi_bnd_web *web, uint32_t *place, uint32_t *n_place, rmi_bnd_pick *best)
 {
     rmi_bnd *b = web->b;
     const rmi_step *m = b->step;
     uint32_t i, k, n = 0, large = m->n_once > 20000, step = m->n_once / (large ? 12 : RMI_BND_MOMENTS) + 1;
+    uint64_t missing[RMI_BND_MOMENTS], most;
     rmi_bnd_pick pick;
-    b->hint = rmi_min(rmi_mul_div_up(rmi_bnd_units(b, b->common), 1u << 17, b->limit + 1), b->most_price);
+    memset(&pick, 0, sizeof pick);
+    memset(best, 0, sizeof *best);
+    pick.n = 1;
+    pick.price[0] = b->hint =
+        rmi_min(rmi_mul_div_up(rmi_bnd_units(b, b->common), 1u << 17, b->limit + 1), b->most_price);
     for (i = 0; i < m->n_once; i += step) { /* of each stretch the moment at which keeping everything takes most */
         uint32_t at = rmi_bnd_highest(b, i, step);
         if (!rmi_bnd_look(b, m->once[at])) continue;
-        tries[n].at = at;
-        tries[n++].key = rmi_sub(b->at.wanted + rmi_max(b->at.held, b->takes[m->once[at]]), b->limit);
+        most = rmi_sub(b->at.wanted + rmi_max(b->at.held, b->takes[m->once[at]]), b->limit);
+        for (k = n++; k && missing[k - 1] < most; k--) {
+            missing[k] = missing[k - 1];
+            place[k] = place[k - 1];
+        }
+        missing[k] = most;
+        place[k] = at;
     }
-    rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
-    for (k = 0; k < n && k < (large ? 2 : RMI_BND_PRICED) && b->work < b->most_work / 2 && (!k || tries[k].key); k++) {
-        memset(&pick, 0, sizeof pick);
-        pick.n = 1;
-        pick.at[0] = tries[k].at;
-        pick.price[0] = k ? tries[k - 1].price : b->hint;
+    for (k = 0; k < n && k < (large ? 2 : RMI_BND_PRICED) && b->work < b->most_work / 2 && (!k || missing[k]); k++) {
+        pick.at[0] = place[k];
         RMI_TRY(rmi_bnd_solve(web, &pick, 1, 0, 60));
-        tries[k].key = pick.most;
-        tries[k].price = pick.price[0];
-        *bound = rmi_max(*bound, pick.most);
+        if (!k || pick.most > best->most) *best = pick;
     }
-    *n_tries = k;
-    rmi_sort(tries, k, sizeof *tries, rmi_bnd_cmp, NULL);
+    *n_place = k;
     return RM_OK;
 }
 
@@ -10673,20 +10653,22 @@ RMI_FN uint32_t rmi_bnd_even(uint32_t k, uint32_t n)
     return at;
 }
 
-/* Each candidate (a place in m->once) joins p if they bound more with it. */
-RMI_FN rm_result rmi_bnd_join(rmi_bnd_web *web, rmi_bnd_pick *pick, const uint32_t *cand, uint32_t n)
+/* Each of n places, then each of the backward evenly, joins pick if they bound more with it. */
+RMI_FN rm_result rmi_bnd_join(rmi_bnd_web *web, rmi_bnd_pick *pick, const uint32_t *place, uint32_t n)
 {
-    uint32_t i, k, q, nodes = web->b->step->n_once < 64 ? 32 : 1;
-    for (k = 0; k < n && web->b->work < web->b->most_work && pick->n < RMI_BND_TOGETHER; k++) {
+    const rmi_step *step = web->b->step;
+    uint32_t i, k, q, at, nodes = step->n_once < 64 ? 32 : 1, backward = step->n_once - step->n_forwards;
+    for (k = 0; k < n + 2 * backward && web->b->work < web->b->most_work && pick->n < RMI_BND_TOGETHER; k++) {
         rmi_bnd_pick now = *pick;
-        for (q = 0; q < pick->n && pick->at[q] < cand[k];) q++;
-        if (cand[k] >= web->b->step->n_once || (q < pick->n && pick->at[q] == cand[k])) continue;
+        at = k < n ? place[k] : step->n_forwards + rmi_bnd_even(k - n, backward);
+        for (q = 0; q < pick->n && pick->at[q] < at;) q++;
+        if (at >= step->n_once || (q < pick->n && pick->at[q] == at)) continue;
         now.n++;
         for (i = now.n; --i > q;) {
             now.at[i] = pick->at[i - 1];
             now.price[i] = pick->price[i - 1];
         }
-        now.at[q] = cand[k];
+        now.at[q] = at;
         now.price[q] = 0;
         for (i = 0; i < pick->n; i++) now.price[q] += pick->price[i] / 4 / pick->n;
         RMI_TRY(rmi_bnd_solve(web, &now, nodes, q, 8 + 2 * now.n));
@@ -10696,44 +10678,33 @@ RMI_FN rm_result rmi_bnd_join(rmi_bnd_web *web, rmi_bnd_pick *pick, const uint32
 }
 
 /* Several moments: the best one and whatever adds to it, or some at equal distances from it on (where there is none the
-   run that holds most); then branch and bound. */
-RMI_FN rm_result rmi_bnd_together(rmi_bnd_web *web, const rmi_bnd_try *tries, uint32_t n, uint64_t more,
-                                  uint64_t *bound)
+   run that holds most); then branch and bound. place: n candidates. */
+RMI_FN rm_result rmi_bnd_together(rmi_bnd_web *web, const uint32_t *place, uint32_t n, uint64_t more, rmi_bnd_pick *best)
 {
     rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
-    uint32_t bwd = step->n_once - step->n_forwards, i, k, n_cand = 0;
-    uint32_t *cand = RMI_NEW(b->mem, uint32_t, n + 2 * (size_t)bwd);
+    uint32_t i, k, from = best->at[0], stretch = (step->n_once - 1 - from) / (RMI_BND_TOGETHER - 1);
     uint64_t end = b->work + more;
-    rmi_bnd_pick best, now;
-    if (!cand) return RM_ERROR_MEMORY;
-    memset(&best, 0, sizeof best);
-    best.n = 1;
-    best.at[0] = tries[0].at;
-    best.price[0] = tries[0].price;
-    best.most = tries[0].key;
-    now = best;
-    for (i = 0; i < n; i++) cand[n_cand++] = tries[i].at;
-    for (i = 0; i < 2 * bwd; i++) cand[n_cand++] = step->n_forwards + rmi_bnd_even(i, bwd);
+    rmi_bnd_pick now = *best;
+    now.price[0] = (best->price[0] ? best->price[0] : b->hint) / 2 * 3 / RMI_BND_TOGETHER;
     b->most_work = b->work + more / 2;
-    RMI_TRY(rmi_bnd_join(web, &best, cand, n_cand));
-    for (now.n = k = 0; k < 2 * RMI_BND_TOGETHER;
-         k++) { /* with little memory each wants repeats, which only many show */
-        i = tries[0].at + (step->n_once - 1 - tries[0].at) * (k / 2) / (RMI_BND_TOGETHER - 1);
-        if (k & 1) i = rmi_bnd_highest(b, i, (step->n_once - 1 - tries[0].at) / (RMI_BND_TOGETHER - 1));
+    RMI_TRY(rmi_bnd_join(web, best, place, n));
+    for (now.n = k = 0; k < 2 * RMI_BND_TOGETHER; k++) { /* with little memory each wants repeats, which only many show */
+        i = from + (step->n_once - 1 - from) * (k / 2) / (RMI_BND_TOGETHER - 1);
+        if (k & 1) i = rmi_bnd_highest(b, i, stretch);
         if (now.n > k / 2 || (now.n && i <= now.at[now.n - 1]) || !rmi_bnd_look(b, step->once[i]) ||
             (now.n && !b->at.before[step->once[now.at[now.n - 1]]]))
             continue;
-        now.price[now.n] = (tries[0].price ? tries[0].price : b->hint) / 2 * 3 / RMI_BND_TOGETHER;
+        now.price[now.n] = now.price[0];
         now.at[now.n++] = i;
     }
     b->most_work = b->work + more / 4;
     if (now.n > 1) RMI_TRY(rmi_bnd_solve(web, &now, 1, 0, 100));
-    if (now.n > 1 && now.most > best.most) best = now;
-    *bound = rmi_max(*bound, best.most);
+    if (now.n > 1 && now.most > best->most) *best = now;
     b->most_work = end;
-    RMI_TRY(rmi_bnd_solve(web, &best, RMI_BND_NODES, 0, 60));
-    *bound = rmi_max(*bound, best.most);
+    now = *best;
+    RMI_TRY(rmi_bnd_solve(web, &now, RMI_BND_NODES, 0, 60));
+    best->most = rmi_max(best->most, now.most);
     return RM_OK;
 }
 
@@ -10911,7 +10882,7 @@ RMI_FN uint32_t rmi_bnd_path_demand(const rmi_bnd *b, rmi_bnd_place *place, uint
 
 /* The room beside what op p of place i holds while it saves what its backward `task` reads, and the gradients that are
    there if it comes after the backward `last`. */
-RMI_FN void rmi_bnd_path_making(const rmi_bnd *b, rmi_bnd_place *place, uint32_t task, uint32_t last)
+RMI_FN void rmi_bnd_path_making(rmi_bnd *b, rmi_bnd_place *place, uint32_t task, uint32_t last)
 {
     const rmi_step *step = b->step;
     const rmi_step_access *forward = &step->accesses[step->tasks[place->op].access];
@@ -10920,11 +10891,12 @@ RMI_FN void rmi_bnd_path_making(const rmi_bnd *b, rmi_bnd_place *place, uint32_t
     uint32_t q, k;
     for (q = 0; q < forward->makes.n; q++) sum += b->bytes[step->pool[forward->makes.at + q]];
     place->room_made = rmi_sub(b->limit, rmi_sub(sum, rmi_bnd_over(step->graph, &step->graph->ops[place->op])));
+    b->turn++;
     for (q = 0; q < backward->reads.n && last != RMI_NONE; q++) {
         uint32_t u = step->pool[backward->reads.at + q];
         const rmi_step_access *access = &step->accesses[step->tasks[last].access];
-        for (k = 0; k < access->makes.n && rmi_bnd_is_grad(step, u) && b->group[u] == RMI_NONE; k++)
-            if (step->targets[access->makes.at + k].buffer == u) place->grads += b->bytes[u];
+        for (k = 0; k < access->makes.n && rmi_bnd_is_grad(step, u); k++)
+            if (step->targets[access->makes.at + k].buffer == u) place->grads += rmi_bnd_add(b, u);
     }
 }
 
@@ -10990,24 +10962,24 @@ RMI_FN rm_result rmi_bnd_path(rmi_bnd *b, uint64_t *bound)
 /* No plan whose live bytes (beside the model's base) stay within limit is faster. work: ways to look at for one
    moment at a time; more: for several, which large graphs are spared. enough: a bound of so many ns will do. */
 RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_step *step, uint64_t limit, uint64_t work, uint64_t more,
-                                 uint64_t enough, uint64_t *bound)
+                               uint64_t enough, uint64_t *bound)
 {
     rmi_bnd b;
     rmi_bnd_web web;
-    rmi_bnd_try *tries = RMI_NEW(mem, rmi_bnd_try, RMI_BND_MOMENTS + 1u);
-    uint32_t n = 0;
-        *bound = 0;
+    rmi_bnd_pick best;
+    uint32_t n, place[RMI_BND_MOMENTS];
+    *bound = 0;
     RMI_TRY(rmi_bnd_make(mem, step, limit, 0, &b));
     if (!b.priced) return RM_OK;
-    if (!tries) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_bnd_web_begin(&b, &web));
     b.most_work = work;
     b.enough = enough;
-    RMI_TRY(rmi_bnd_sample(&web, tries, &n, bound));
+    RMI_TRY(rmi_bnd_sample(&web, place, &n, &best));
     b.most_work = b.work + more / 8;
-    if (*bound < enough && more) RMI_TRY(rmi_bnd_path(&b, bound));
-    if (*bound < enough && n && (uint64_t)web.n_way * 8000 < more)
-        RMI_TRY(rmi_bnd_together(&web, tries, n, more / 8 * 7, bound));
+    if (best.most < enough && more) RMI_TRY(rmi_bnd_path(&b, bound));
+    if (rmi_max(*bound, best.most) < enough && n && (uint64_t)web.n_way * 8000 < more)
+        RMI_TRY(rmi_bnd_together(&web, place, n, more / 8 * 7, &best));
+    *bound = rmi_max(*bound, best.most);
     return RM_OK;
 }
 
@@ -11069,13 +11041,13 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *m, uint64_t
 /* Bytes that a lane moves in ns, at most. */
 RMI_FN uint64_t rmi_bnd_moves(uint64_t ns, uint64_t per_second) { return rmi_mul_div_up(ns, per_second, 1000000000u); }
 
-/* What is paid for: bytes in 16ths of their price, b1, b2, c1, c2; ns of the host's lane in 64ths; of the computation,
-   in 16ths that of updates (and the rest of waits). The parts of a price are all but the last. */
+/* What has a price: bytes of the links (2^-20 units a byte), ns of the host's lane (2^-10); 1024ths of the
+   computation that are paid as updates' time; the rest of it is paid as waits. */
 enum { RMI_BND_B1, RMI_BND_B2, RMI_BND_C1, RMI_BND_C2, RMI_BND_HOST, RMI_BND_TIME, RMI_BND_WAIT, RMI_BND_USES };
-#define RMI_BND_PARTS RMI_BND_WAIT
+#define RMI_BND_PRICES RMI_BND_WAIT
 
 typedef struct rmi_bnd_choice { /* for so many equal params; or what there is no choice about */
-    uint64_t n, use[3][RMI_BND_USES], paid[3][RMI_BND_USES]; /* of each option; the same in units at some price */
+    uint64_t n, use[3][RMI_BND_USES]; /* by option */
     uint32_t options;
 } rmi_bnd_choice;
 #define RMI_BND_CHOICES 49u
@@ -11086,7 +11058,7 @@ typedef struct rmi_bnd_traffic {
     rmi_bnd_choice *choices;    /* the first is what there is no choice about */
     uint32_t n, waited, reads;  /* waited: the param whose update on the host is waited for; its first reader */
     uint64_t before, may, wait; /* ns of compute that surely precede x; that may lie outside x to y; of the wait */
-    uint64_t price, time;       /* of now; units of the ascent and of what every plan takes */
+    uint64_t price, time;       /* of the last ascent: a byte's price; units of it and of what every plan takes */
 } rmi_bnd_traffic;
 
 /* Of these tasks the last, in the order of everything once, that adds to the gradient of param i, or RMI_NONE. */
@@ -11179,103 +11151,80 @@ RMI_FN void rmi_bnd_changed(const rmi_bnd *b, const uint8_t *past, rmi_bnd_traff
     }
 }
 
-/* What does not depend on the parts: the runs, and what is used at this price. */
-RMI_FN void rmi_bnd_at_price(rmi_bnd_web *web, uint64_t price, rmi_bnd_traffic *traffic)
-{
-    const rmi_bnd *b = web->b;
-    int64_t lack[RMI_BND_TOGETHER];
-    uint32_t k, o, i;
-    traffic->price = price;
-    web->now[0] = RMI_MAX;
-    traffic->time = rmi_add(rmi_bnd_cost(web, &price, lack), b->common << b->up);
-    for (k = 0; k < traffic->n; k++)
-        for (o = 0; o < traffic->choices[k].options; o++)
-            for (i = 0; i < RMI_BND_USES; i++) {
-                uint64_t use = traffic->choices[k].use[o][i];
-                traffic->choices[k].paid[o][i] =
-                    i < RMI_BND_HOST ? rmi_min(rmi_scale20(use, price), (uint64_t)1 << 56) : rmi_bnd_units(b, use);
-            }
-}
-
 /* Of each choice the cheapest option, in all. left: 1024 (1 - b1 d2h): of the time outside x to y that share is counted
    as computation. */
-RMI_FN uint64_t rmi_bnd_chosen(const rmi_bnd_traffic *traffic, const uint32_t *p, uint64_t left)
+RMI_FN uint64_t rmi_bnd_chosen(const rmi_bnd *b, const rmi_bnd_traffic *traffic, const uint64_t *p, uint64_t left)
 {
     uint64_t sum = 0;
     uint32_t k, o, i;
     for (k = 0; k < traffic->n; k++) {
+        const rmi_bnd_choice *choice = &traffic->choices[k];
         uint64_t least = RMI_INF;
-        for (o = 0; o < traffic->choices[k].options; o++) {
-            const uint64_t *paid = traffic->choices[k].paid[o];
-            uint64_t cost = 0;
-            for (i = 0; i < RMI_BND_HOST; i++) cost += paid[i] * p[i];
-            cost = cost / 16 + paid[RMI_BND_HOST] / 64 * p[RMI_BND_HOST] +
-                   paid[RMI_BND_TIME] / 16384 * (left * p[RMI_BND_TIME]) +
-                   paid[RMI_BND_WAIT] / 16384 * (left * (16 - p[RMI_BND_TIME]));
+        for (o = 0; o < choice->options; o++) {
+            const uint64_t *use = choice->use[o];
+            uint64_t cost = (rmi_bnd_units(b, use[RMI_BND_TIME]) >> 20) * (left * p[RMI_BND_TIME]) +
+                            (rmi_bnd_units(b, use[RMI_BND_WAIT]) >> 20) * (left * (1024 - p[RMI_BND_TIME])) +
+                            (rmi_bnd_units(b, use[RMI_BND_HOST]) >> 10) * p[RMI_BND_HOST];
+            for (i = 0; i < RMI_BND_HOST; i++) cost = rmi_add(cost, rmi_scale20(use[i], p[i]));
             least = rmi_min(least, cost);
         }
-        sum = rmi_add(sum, rmi_mul(traffic->choices[k].n, least));
+        sum = rmi_add(sum, rmi_mul(choice->n, least));
     }
     return sum;
 }
 
-/* T for the price of now in these parts. */
-RMI_FN uint64_t rmi_bnd_link_at(const rmi_bnd *b, const rmi_bnd_traffic *traffic, const uint32_t *p)
+/* T at these prices; 0: they say nothing. */
+RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd_web *web, rmi_bnd_traffic *traffic, const uint64_t *p)
 {
+    const rmi_bnd *b = web->b;
     const rmi_link *l = &b->step->graph->link;
-    uint64_t unit = (uint64_t)1 << b->up, b1 = p[RMI_BND_B1], left = 1024, top;
-    uint64_t room = rmi_add(b->limit, rmi_mul(rmi_bnd_moves(traffic->may, l->d2h) / 16 + 1, b1));
-    uint64_t lanes = l->d2h / 16 * p[RMI_BND_B2] + l->h2d / 16 * (p[RMI_BND_C1] + p[RMI_BND_C2]) + 32;
-    uint64_t den = rmi_add(rmi_mul(unit, (uint64_t)(64 + p[RMI_BND_HOST]) << 14),
-                           rmi_mul_div_up(traffic->price, lanes, 1000000000u));
-    if (b1) { /* b1 d2h, in 1024ths of a unit */
-        uint64_t busy = rmi_mul_div_up(traffic->price, l->d2h / 16 * b1 + 16, 1000000000u) >> 10;
-        if (busy >= unit << 10) return 0;
-        left = (unit * 1024 - busy - 1) >> b->up;
+    uint64_t price = p[RMI_BND_B1] + p[RMI_BND_B2] + p[RMI_BND_C1] + p[RMI_BND_C2], unit = (uint64_t)1 << b->up;
+    uint64_t busy = p[RMI_BND_B1] ? (rmi_mul_div_up(p[RMI_BND_B1], l->d2h, 1000000000u) >> 10) + 1 : 0, top, room, den;
+    int64_t lack[RMI_BND_TOGETHER];
+    if (!price || price > b->most_price || busy >= unit << 10) return 0;
+    if (price != traffic->price) {
+        web->now[0] = RMI_MAX;
+        traffic->price = price;
+        traffic->time = rmi_add(rmi_bnd_cost(web, &price, lack), b->common << b->up);
     }
-    top = rmi_add(rmi_add(traffic->time, rmi_scale20(b->at.held, traffic->price)), rmi_bnd_chosen(traffic, p, left));
+    top = rmi_add(rmi_add(traffic->time, rmi_scale20(b->at.held, price)),
+                  rmi_bnd_chosen(b, traffic, p, (unit * 1024 - busy) >> b->up));
+    room = rmi_add(rmi_scale20(b->limit, price), rmi_scale20(rmi_bnd_moves(traffic->may, l->d2h), p[RMI_BND_B1]));
+    den = rmi_add(rmi_mul(unit, (1024 + p[RMI_BND_HOST]) << 10),
+                  rmi_add(rmi_mul_div_up(p[RMI_BND_B2], l->d2h, 1000000000u),
+                          rmi_mul_div_up(p[RMI_BND_C1] + p[RMI_BND_C2], l->h2d, 1000000000u)));
     if (den == RMI_INF || top >= (uint64_t)1 << 62) return 0;
-    return rmi_sub(rmi_mul_div_up(rmi_sub(top, rmi_add(rmi_scale20(room, traffic->price), 1)), 1u << 20, den), 1);
+    return rmi_sub(rmi_mul_div_up(rmi_sub(top, rmi_add(room, 2)), 1u << 20, den), 1);
 }
 
-/* Moves parts p by steps from 4 to `finest` while that raises T, which is returned. */
-RMI_FN uint64_t rmi_bnd_link_climb(const rmi_bnd *b, const rmi_bnd_traffic *traffic, uint32_t *p, uint32_t finest)
+/* Moves prices p by shares of 2^-1 to 2^-finest while that raises T, which is returned: one link's price goes over to
+   another's; those of the host and of time rise or fall; if `all`, too, the prices of all bytes. */
+RMI_FN uint64_t rmi_bnd_link_climb(rmi_bnd_web *web, rmi_bnd_traffic *traffic, uint64_t *p, uint32_t finest, int all)
 {
-    static const uint32_t most[] = {16, 16, 16, 16, 1024, 16};
-    uint64_t v, value = rmi_bnd_link_at(b, traffic, p);
-    uint32_t step, i, k, moved = 1;
-    for (step = 4; step >= finest && step; step /= moved ? 1 : 2)
-        for (moved = i = 0; i < RMI_BND_PARTS; i++)
-            for (k = 0; k < (i < RMI_BND_HOST ? 4u : 2u);
-                 k++) { /* a link's price goes over to another's; others rise or fall */
-                uint32_t *to = i < RMI_BND_HOST ? &p[k] : NULL, by = i == RMI_BND_HOST ? 4 * step : step, was = p[i];
-                if (to == &p[i] || ((to || k) && was < by) || (!to && !k && was + by > most[i])) continue;
-                p[i] = to || k ? was - by : was + by;
-                if (to) *to += by;
-                v = rmi_bnd_link_at(b, traffic, p);
-                moved |= v > value;
-                if (v <= value) {
-                    p[i] = was;
-                    if (to) *to -= by;
-                }
-                value = rmi_max(value, v);
+    uint64_t v, value = rmi_bnd_link_at(web, traffic, p), now[RMI_BND_PRICES], by;
+    uint32_t share, i, from, to, move, moved;
+    for (share = 1; share <= finest && web->b->work <= web->b->most_work; share += !moved)
+        for (moved = move = 0; move < (all ? 18u : 16u); move++) {
+            memcpy(now, p, sizeof now);
+            from = move / 4;
+            to = move % 4;
+            if (move > 15)
+                for (i = 0; i < RMI_BND_HOST; i++) now[i] += move > 16 ? now[i] >> share : ~(now[i] >> share) + 1;
+            else if (from != to) {
+                by = rmi_min(now[from], (p[0] + p[1] + p[2] + p[3]) >> share);
+                now[from] -= by;
+                now[to] += by;
+            } else {
+                by = (move > 5 ? 1024u : 16384u) >> share;
+                i = move > 5 ? RMI_BND_TIME : RMI_BND_HOST;
+                now[i] = from & 1 ? rmi_sub(now[i], by) : rmi_min(now[i] + by, i == RMI_BND_TIME ? 1024 : 16384);
             }
-    return value;
-}
-
-/* Climbs from several places; the best parts go to best, their T is returned. */
-RMI_FN uint64_t rmi_bnd_link_starts(const rmi_bnd *b, const rmi_bnd_traffic *traffic, uint32_t *best)
-{
-    uint64_t v, value = 0;
-    uint32_t k, i, p[RMI_BND_PARTS];
-    for (k = 0; k < (traffic->n > 1 ? 10u : 5u); k++) {
-        for (i = 0; i < RMI_BND_HOST; i++) p[i] = k % 5 == 4 ? 4 : i == k % 5 ? 16 : 0;
-        p[RMI_BND_HOST] = k / 5 * 64;
-        p[RMI_BND_TIME] = 16;
-        v = rmi_bnd_link_climb(b, traffic, p, 2);
-        if (v > value) memcpy(best, p, sizeof p);
-        value = rmi_max(value, v);
-    }
+            v = rmi_bnd_link_at(web, traffic, now);
+            if (v <= value + (value >> 16)) continue;
+            value = v;
+            memcpy(p, now, sizeof now);
+            moved = 1;
+        }
     return value;
 }
 
@@ -11321,53 +11270,39 @@ RMI_FN void rmi_bnd_wait(rmi_bnd *b, rmi_bnd_traffic *traffic)
     traffic->wait = rmi_min(rmi_sub(most, slack), RMI_MAX / 64);
 }
 
-/* The best price of the moment that s is about: raises *bound. */
+/* The best prices of the moment looked at: raises *bound. Between what a byte costs if the link has room for all that it
+   can move meanwhile and the link's time for it some are tried, with the link's parts in several ways; and next to
+   nothing, since where all bytes fit only waits and the host's lane count. */
 RMI_FN void rmi_bnd_link_prices(rmi_bnd_web *web, rmi_bnd_traffic *traffic, uint64_t *bound)
 {
     const rmi_bnd *b = web->b;
     const rmi_link *l = &b->step->graph->link;
-    uint64_t price, best = 0, at = 0, lo, hi, v, alone;
-    uint32_t i, p[RMI_BND_PARTS], q[RMI_BND_PARTS];
+    uint64_t price, best = 0, high, v, p[RMI_BND_PRICES], top[RMI_BND_PRICES];
+    uint32_t k, i, idle = 0;
     if (b->down || b->common >= ((uint64_t)1 << 60) >> b->up) return;
-    /* between what a byte costs if the link has room for all that it can move meanwhile, and the link's time for it */
-    price = rmi_min(rmi_mul(rmi_mul_div_up((uint64_t)1 << b->up, 1000000000u, rmi_min(l->h2d, l->d2h)), 1u << 20),
-                    b->most_price);
+    high = rmi_min(rmi_mul(rmi_mul_div_up((uint64_t)1 << b->up, 1000000000u, rmi_min(l->h2d, l->d2h)), 1u << 20),
+                   b->most_price);
     web->node[0].parent = RMI_NONE;
     web->node[0].value = 0;
-    web->node[0].price[0] = price;
+    web->node[0].price[0] = high;
     web->room[0] = rmi_sub(rmi_add(b->limit, rmi_bnd_moves(traffic->may, l->d2h)), b->at.held);
     rmi_bnd_visit(web, 0, 0, 24);
-    alone = web->node[0].value ? web->node[0].price[0] : price;
-    lo = rmi_min(alone, price) / 16 + 1;
-    hi = rmi_min(rmi_mul(rmi_max(alone, price), 64), b->most_price);
-    if (traffic->n > 1) { /* where all bytes fit only waits and the host's lane count: a byte costs next to nothing */
-        rmi_bnd_at_price(web, 1, traffic);
-        *bound = rmi_max(*bound, rmi_bnd_link_starts(b, traffic, p));
-    }
-    for (price = lo, i = 0; price <= hi && i < 4 && b->work <= b->most_work; price += price / 4 * 3 + 1, i++) {
-        rmi_bnd_at_price(web, price, traffic);
-        v = rmi_bnd_link_starts(b, traffic, q);
-        if (v <= best) continue;
-        best = v;
-        memcpy(p, q, sizeof p);
-        at = price;
-        i = 0;
-    }
-    if (!at || best < *bound - *bound / 32) return;
-    for (hi = at / 2; hi > at / 1024 && b->work <= b->most_work;) { /* ever closer around the best price */
-        uint64_t was = best, from = at;
-        for (i = 0; i < 2 && best == was; i++) {
-            memcpy(q, p, sizeof q);
-            if ((price = i ? from + hi : from - hi) > b->most_price) continue;
-            rmi_bnd_at_price(web, price, traffic);
-            v = rmi_bnd_link_climb(b, traffic, q, 1);
+    traffic->price = 0;
+    price = traffic->n > 1 ? 4 : 0;
+    for (; idle < 4 && price <= b->most_price && b->work <= b->most_work; idle++) {
+        for (k = 0; k < 5 && price; k++) {
+            for (i = 0; i < RMI_BND_HOST; i++) p[i] = k == 4 ? price / 4 : i == k ? price : 0;
+            p[RMI_BND_HOST] = 0;
+            p[RMI_BND_TIME] = 1024;
+            v = rmi_bnd_link_climb(web, traffic, p, 3, 0);
             if (v <= best) continue;
             best = v;
-            at = price;
-            memcpy(p, q, sizeof q);
+            memcpy(top, p, sizeof p);
+            idle = 0;
         }
-        if (best == was) hi /= 2;
+        price = price > 4 ? price + price / 4 * 3 : (web->node[0].value ? rmi_min(web->node[0].price[0], high) : high) / 16 + 5;
     }
+    if (best > *bound - *bound / 32) best = rmi_bnd_link_climb(web, traffic, top, 9, 1);
     *bound = rmi_max(*bound, best);
 }
 
