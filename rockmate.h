@@ -9581,22 +9581,17 @@ RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *b, uint32_t task, uint32_t mode)
     return ns == RMI_INF || t->way != RMI_BWD ? ns : ns + rmi_bnd_saving_ns(b, t->id, mode);
 }
 
-/* Least ns of a task in every plan; where variants differ in their parts some part of some of them runs for all. */
+/* Least ns of a task in every plan. */
 RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *b, uint32_t task)
 {
     const rmi_step *step = b->step;
     const rmi_step_task *t = &step->tasks[task];
     uint64_t least = RMI_INF;
-    uint32_t k, p;
-    int odd = t->way == RMI_BWD && b->odd[t->id];
+    uint32_t k;
+    if (t->way == RMI_BWD && b->odd[t->id]) return 0;
     if (t->way == RMI_FWD) return b->must[task] && step->n_modes[t->id] < RMI_STEP_MODES ? b->first[task] : 0;
     if (b->link && t->way == RMI_OPT && step->graph->tensors[t->id].opt_host != RMI_INF) return 0;
-    for (k = 0; k < rmi_bnd_modes(step, task) && !odd; k++) least = rmi_min(least, rmi_bnd_mode_ns(b, task, k));
-    for (p = 0; odd && p < step->n_backward[t->id] && task == step->backward[t->id]; p++)
-        for (k = 0; k < step->n_modes[t->id] && step->n_modes[t->id] < RMI_STEP_MODES; k++) {
-            uint32_t access = step->tasks[task + p].access + k;
-            if (!step->accesses[access].absent) least = rmi_min(least, b->ns[access]);
-        }
+    for (k = 0; k < rmi_bnd_modes(step, task); k++) least = rmi_min(least, rmi_bnd_mode_ns(b, task, k));
     return least == RMI_INF ? 0 : least;
 }
 
@@ -10644,15 +10639,6 @@ RMI_FN rm_result rmi_bnd_sample(rmi_bnd_web *web, uint32_t *place, uint32_t *n_p
     return RM_OK;
 }
 
-/* The k-th of n moments: evenly, ever closer; may be n or more. */
-RMI_FN uint32_t rmi_bnd_even(uint32_t k, uint32_t n)
-{
-    uint32_t i, bits, at = 0;
-    for (bits = 0; n >> bits;) bits++;
-    for (i = 0; i < bits; i++) at |= (k >> i & 1) << (bits - 1 - i);
-    return at;
-}
-
 /* Each of n places, then each of the backward evenly, joins pick if they bound more with it. */
 RMI_FN rm_result rmi_bnd_join(rmi_bnd_web *web, rmi_bnd_pick *pick, const uint32_t *place, uint32_t n)
 {
@@ -10660,9 +10646,10 @@ RMI_FN rm_result rmi_bnd_join(rmi_bnd_web *web, rmi_bnd_pick *pick, const uint32
     uint32_t i, k, q, at, nodes = step->n_once < 64 ? 32 : 1, backward = step->n_once - step->n_forwards;
     for (k = 0; k < n + 2 * backward && web->b->work < web->b->most_work && pick->n < RMI_BND_TOGETHER; k++) {
         rmi_bnd_pick now = *pick;
-        at = k < n ? place[k] : step->n_forwards + rmi_bnd_even(k - n, backward);
+        at = k < n ? place[k] /* then multiples of the golden section */
+                   : step->n_forwards + (uint32_t)((uint64_t)(uint32_t)((k - n + 1) * 2654435769u) * backward >> 32);
         for (q = 0; q < pick->n && pick->at[q] < at;) q++;
-        if (at >= step->n_once || (q < pick->n && pick->at[q] == at)) continue;
+        if (q < pick->n && pick->at[q] == at) continue;
         now.n++;
         for (i = now.n; --i > q;) {
             now.at[i] = pick->at[i - 1];
@@ -11234,29 +11221,28 @@ RMI_FN void rmi_bnd_wait(rmi_bnd *b, rmi_bnd_traffic *traffic)
 {
     const rmi_step *step = b->step;
     const rm_graph *g = step->graph;
+    const rmi_list *readers;
     uint64_t most = 0, path, slack = 0;
     uint32_t i, gives = RMI_NONE, last;
     traffic->waited = RMI_NONE;
     traffic->wait = 0;
-    for (i = 0; i < g->n_tensors; i++) {
-        const rmi_tensor *t = &g->tensors[i];
-        if (t->kind != RMI_PARAM || !t->updates || t->external || t->stays || t->opt_host == RMI_INF || !t->bytes ||
-            !t->grad_bytes || (last = rmi_bnd_gives(b, i, traffic->past)) == RMI_NONE)
+    for (i = 0; i < step->n_params; i++) {
+        const rmi_tensor *t = &g->tensors[step->params[i].tensor];
+        if (!t->updates || t->external || t->stays || t->opt_host == RMI_INF || !t->bytes || !t->grad_bytes ||
+            (last = rmi_bnd_gives(b, step->params[i].tensor, traffic->past)) == RMI_NONE)
             continue;
         path = rmi_add(rmi_add(t->opt_host, 2 * g->link.latency),
                        rmi_add(rmi_mul_div_up(t->grad_bytes, 1000000000u, g->link.d2h),
                                rmi_mul_div_up(t->bytes, 1000000000u, g->link.h2d)));
         if (path <= most) continue;
         most = path;
-        traffic->waited = i;
+        traffic->waited = step->params[i].tensor;
         gives = last;
     }
     if (traffic->waited == RMI_NONE) return;
-    for (i = 0; i < g->tensors[traffic->waited].consumers.n && !b->must[g->tensors[traffic->waited].consumers.at[i]];
-         i++) {
-    }
-    if (i == g->tensors[traffic->waited].consumers.n) return;
-    traffic->reads = g->tensors[traffic->waited].consumers.at[i];
+    for (readers = &g->tensors[traffic->waited].consumers, i = 0; i < readers->n && !b->must[readers->at[i]];) i++;
+    if (i == readers->n) return;
+    traffic->reads = readers->at[i];
     rmi_bnd_around(b, traffic->reads);
     memcpy(traffic->around, b->at.after, step->n_tasks);
     traffic->around[traffic->reads] = 1;
