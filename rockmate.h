@@ -9421,11 +9421,25 @@ RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_
 /* =====================================================================================================================
    >>bound - lower bounds on memory and time
    In: a step of >>step, a limit of bytes. Out: numbers that no legal plan can be below, whatever it recomputes, in any
-   order of runs, with any variants. Memory: what persists, and the most that one run needs at once. Time: every run
-   once, and the least that must be made again since it does not fit beside what runs at some moments; there each byte
-   has a price (Lagrange), and for given prices what is left is a Steiner problem, which dual ascent (Wong 1984)
-   bounds from below. Any prices and any part of an ascent are a bound, so limits on work are safe. O(ops + edges) to
-   look at a moment, some 30 ascents to price it.
+   order of runs, with any variants, at any addresses. >>plan calls four functions:
+
+       rmi_bnd_once         ns and bytes at any limit: of each call, of a plan read from text. All runs that every plan
+                            makes, each in its fastest way; the most that one of them, the step's begin or end holds.
+       rmi_bnd_least_bytes  bytes where nothing moves: besides, gradients that are begun and read later, and what is
+                            read later and cannot be made again.
+       rmi_bnd_bound        ns within a limit where nothing moves: at some moments each byte has a price (Lagrange), and
+                            at given prices the least that is made again is a Steiner problem, bounded by dual ascent
+                            (Wong 1984); and what a path of ops repeats (mixed checkpointing, Maddison 2024).
+       rmi_bnd_link_bound   ns within a limit with copies: one moment's ascent, and prices for what both copy lanes and
+                            the host's can do before it and after it.
+
+   What is relaxed: of the order only what surely runs before what; of bytes those at moments, and of copies those that
+   the moment parts, in fractions. Any prices and any part of an ascent are a bound, so limits on work are safe, and a
+   search for prices need only be good. Rounding: ns in units of 2^-up or 2^down, down; what prices are paid, down; the
+   room that they pay for, up; the bound of an ascent up to whole ns, since plans take whole ns and less is lost before;
+   that with copies down. A sum that saturates claims nothing. Where times or bytes could leave 64 bits, or variants
+   differ in the parts of their backward, only rmi_bnd_once speaks. O(ops + edges) to look at a moment, some 30 ascents
+   to price it.
    ================================================================================================================== */
 
 #define RMI_BND_TOGETHER 16u /* moments at once */
@@ -10666,7 +10680,8 @@ RMI_FN rm_result rmi_bnd_join(rmi_bnd_web *web, rmi_bnd_pick *pick, const uint32
 
 /* Several moments: the best one and whatever adds to it, or some at equal distances from it on (where there is none the
    run that holds most); then branch and bound. place: n candidates. */
-RMI_FN rm_result rmi_bnd_together(rmi_bnd_web *web, const uint32_t *place, uint32_t n, uint64_t more, rmi_bnd_pick *best)
+RMI_FN rm_result rmi_bnd_together(rmi_bnd_web *web, const uint32_t *place, uint32_t n, uint64_t more,
+                                  rmi_bnd_pick *best)
 {
     rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
@@ -10676,7 +10691,7 @@ RMI_FN rm_result rmi_bnd_together(rmi_bnd_web *web, const uint32_t *place, uint3
     now.price[0] = (best->price[0] ? best->price[0] : b->hint) / 2 * 3 / RMI_BND_TOGETHER;
     b->most_work = b->work + more / 2;
     RMI_TRY(rmi_bnd_join(web, best, place, n));
-    for (now.n = k = 0; k < 2 * RMI_BND_TOGETHER; k++) { /* with little memory each wants repeats, which only many show */
+    for (now.n = k = 0; k < 2 * RMI_BND_TOGETHER; k++) { /* with little memory each wants repeats: only many show it */
         i = from + (step->n_once - 1 - from) * (k / 2) / (RMI_BND_TOGETHER - 1);
         if (k & 1) i = rmi_bnd_highest(b, i, stretch);
         if (now.n > k / 2 || (now.n && i <= now.at[now.n - 1]) || !rmi_bnd_look(b, step->once[i]) ||
@@ -11256,14 +11271,14 @@ RMI_FN void rmi_bnd_wait(rmi_bnd *b, rmi_bnd_traffic *traffic)
     traffic->wait = rmi_min(rmi_sub(most, slack), RMI_MAX / 64);
 }
 
-/* The best prices of the moment looked at: raises *bound. Between what a byte costs if the link has room for all that it
-   can move meanwhile and the link's time for it some are tried, with the link's parts in several ways; and next to
-   nothing, since where all bytes fit only waits and the host's lane count. */
+/* The best prices of the moment looked at: raises *bound. A byte's is tried from a fraction of what it costs if the link
+   has room for all that it can move meanwhile, up, with the link's parts in several ways; next to nothing, too, since
+   where all bytes fit only waits and the host's lane count. */
 RMI_FN void rmi_bnd_link_prices(rmi_bnd_web *web, rmi_bnd_traffic *traffic, uint64_t *bound)
 {
     const rmi_bnd *b = web->b;
     const rmi_link *l = &b->step->graph->link;
-    uint64_t price, best = 0, high, v, p[RMI_BND_PRICES], top[RMI_BND_PRICES];
+    uint64_t price, best = 0, high, low, v, p[RMI_BND_PRICES], top[RMI_BND_PRICES];
     uint32_t k, i, idle = 0;
     if (b->down || b->common >= ((uint64_t)1 << 60) >> b->up) return;
     high = rmi_min(rmi_mul(rmi_mul_div_up((uint64_t)1 << b->up, 1000000000u, rmi_min(l->h2d, l->d2h)), 1u << 20),
@@ -11273,10 +11288,10 @@ RMI_FN void rmi_bnd_link_prices(rmi_bnd_web *web, rmi_bnd_traffic *traffic, uint
     web->node[0].price[0] = high;
     web->room[0] = rmi_sub(rmi_add(b->limit, rmi_bnd_moves(traffic->may, l->d2h)), b->at.held);
     rmi_bnd_visit(web, 0, 0, 24);
+    low = (web->node[0].value ? rmi_min(web->node[0].price[0], high) : high) / 16 + 5;
     traffic->price = 0;
-    price = traffic->n > 1 ? 4 : 0;
-    for (; idle < 4 && price <= b->most_price && b->work <= b->most_work; idle++) {
-        for (k = 0; k < 5 && price; k++) {
+    for (price = traffic->n > 1 ? 4 : low; idle < 4 && price <= b->most_price && b->work <= b->most_work; idle++) {
+        for (k = 0; k < 5; k++) {
             for (i = 0; i < RMI_BND_HOST; i++) p[i] = k == 4 ? price / 4 : i == k ? price : 0;
             p[RMI_BND_HOST] = 0;
             p[RMI_BND_TIME] = 1024;
@@ -11286,9 +11301,9 @@ RMI_FN void rmi_bnd_link_prices(rmi_bnd_web *web, rmi_bnd_traffic *traffic, uint
             memcpy(top, p, sizeof p);
             idle = 0;
         }
-        price = price > 4 ? price + price / 4 * 3 : (web->node[0].value ? rmi_min(web->node[0].price[0], high) : high) / 16 + 5;
+        price = price == 4 ? low : price + price / 4 * 3;
     }
-    if (best > *bound - *bound / 32) best = rmi_bnd_link_climb(web, traffic, top, 9, 1);
+    if (best > *bound - *bound / 32) best = rmi_bnd_link_climb(web, traffic, top, 9, 1); /* ever closer */
     *bound = rmi_max(*bound, best);
 }
 
