@@ -9512,15 +9512,6 @@ RMI_FN uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
     return sum;
 }
 
-/* Can a backward in this mode take no time, since all that it gives may be other names of its output's gradient? */
-RMI_FN int rmi_bnd_free(const rmi_step *step, const rmi_step_access *access)
-{
-    uint32_t q;
-    for (q = 0; q < access->makes.n && access->may_be_free; q++)
-        if (!step->targets[access->makes.at + q].rename) return 0;
-    return access->may_be_free;
-}
-
 /* What each task takes at least, of the ways that fit within the limit, and holds. */
 RMI_FN void rmi_bnd_times(rmi_bnd *b)
 {
@@ -9535,7 +9526,6 @@ RMI_FN void rmi_bnd_times(rmi_bnd *b)
         for (k = 0; k < rmi_bnd_modes(step, i); k++) {
             const rmi_step_access *access = &step->accesses[task->access + k];
             uint64_t held = rmi_bnd_held(b, i, k);
-            int is_free = rmi_bnd_free(step, access);
             any = rmi_min(any, access->least_ns);
             if (!forward) b->ns[task->access + k] = RMI_INF;
             for (r = 0; r < 1u + (uint32_t)forward; r++) {
@@ -9548,7 +9538,7 @@ RMI_FN void rmi_bnd_times(rmi_bnd *b)
                     b->holds[i] = rmi_min(b->holds[i], bytes);
                     if (!r && q == access->ways[0][0].at && (task->way > RMI_BWD || k == step->fastest_mode[task->id]))
                         b->takes[i] = held + way->workspace;
-                    if (bytes <= b->limit) *least = rmi_min(*least, is_free ? 0 : way->ns);
+                    if (bytes <= b->limit) *least = rmi_min(*least, access->may_be_free ? 0 : way->ns);
                 }
             }
         }
@@ -9616,9 +9606,6 @@ RMI_FN rm_result rmi_bnd_put_pred(rmi_bnd *b, uint32_t p)
     return RM_OK;
 }
 
-/* The forward that makes buffer u, or RMI_NONE: an input, a gradient. */
-RMI_INLINE uint32_t rmi_bnd_maker(const rmi_step *step, uint32_t u) { return step->buffers[u].maker; }
-
 RMI_INLINE int rmi_bnd_is_grad(const rmi_step *step, uint32_t u) { return step->buffers[u].kind == RMI_STEP_GRADIENT; }
 
 #define RMI_BND_UP 64u /* ops that are looked back */
@@ -9636,7 +9623,7 @@ RMI_FN rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uint3
         modes++;
         b->turn++;
         for (q = 0; q < access->reads.n; q++) {
-            uint32_t maker = rmi_bnd_maker(step, step->pool[access->reads.at + q]);
+            uint32_t maker = step->buffers[step->pool[access->reads.at + q]].maker;
             if (maker != RMI_NONE) seen[maker] = b->turn;
         }
         for (o = t->id + 1; o-- > low;) {
@@ -9666,8 +9653,8 @@ RMI_FN rm_result rmi_bnd_preds(rmi_bnd *b)
                 RMI_TRY(rmi_bnd_put_pred(b, step->pool[task->after.at + k]));
         for (q = 0; q < access->reads.n && task->way <= RMI_BWD; q++) {
             uint32_t u = step->pool[access->reads.at + q];
-            if (rmi_bnd_maker(step, u) != RMI_NONE && rmi_bnd_always(b, i, u))
-                RMI_TRY(rmi_bnd_put_pred(b, rmi_bnd_maker(step, u)));
+            if (step->buffers[u].maker != RMI_NONE && rmi_bnd_always(b, i, u))
+                RMI_TRY(rmi_bnd_put_pred(b, step->buffers[u].maker));
         }
         if (task->way == RMI_BWD && step->n_modes[task->id] > 1 && !b->odd[task->id])
             RMI_TRY(rmi_bnd_either(b, i, seen, count));
@@ -10163,7 +10150,7 @@ RMI_FN void rmi_bnd_put_own(rmi_bnd_web *web, uint32_t k)
         const rmi_step_access *access = &step->accesses[task->access + i];
         uint64_t fastest = task->way == RMI_FWD ? b->first[task->id] : b->ns[task->access + i];
         for (q = access->ways[0][0].at; q < access->ways[0][0].at + access->ways[0][0].n && fastest != RMI_INF; q++)
-            rmi_bnd_put_way(web, f, rmi_bnd_free(step, access) ? 0 : rmi_sub(step->ways[q].ns, fastest), k,
+            rmi_bnd_put_way(web, f, access->may_be_free ? 0 : rmi_sub(step->ways[q].ns, fastest), k,
                             step->ways[q].workspace - b->at.workspace);
     }
 }
