@@ -9512,6 +9512,15 @@ RMI_FN uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
     return sum;
 }
 
+/* Can a backward in this mode take no time, since all that it gives may be other names of its output's gradient? */
+RMI_FN int rmi_bnd_free(const rmi_step *step, const rmi_step_access *access)
+{
+    uint32_t q;
+    for (q = 0; q < access->makes.n && access->may_be_free; q++)
+        if (!step->targets[access->makes.at + q].rename) return 0;
+    return access->may_be_free;
+}
+
 /* What each task takes at least, of the ways that fit within the limit, and holds. */
 RMI_FN void rmi_bnd_times(rmi_bnd *b)
 {
@@ -9526,6 +9535,7 @@ RMI_FN void rmi_bnd_times(rmi_bnd *b)
         for (k = 0; k < rmi_bnd_modes(step, i); k++) {
             const rmi_step_access *access = &step->accesses[task->access + k];
             uint64_t held = rmi_bnd_held(b, i, k);
+            int is_free = rmi_bnd_free(step, access);
             any = rmi_min(any, access->least_ns);
             if (!forward) b->ns[task->access + k] = RMI_INF;
             for (r = 0; r < 1u + (uint32_t)forward; r++) {
@@ -9538,7 +9548,7 @@ RMI_FN void rmi_bnd_times(rmi_bnd *b)
                     b->holds[i] = rmi_min(b->holds[i], bytes);
                     if (!r && q == access->ways[0][0].at && (task->way > RMI_BWD || k == step->fastest_mode[task->id]))
                         b->takes[i] = held + way->workspace;
-                    if (bytes <= b->limit) *least = rmi_min(*least, access->may_be_free ? 0 : way->ns);
+                    if (bytes <= b->limit) *least = rmi_min(*least, is_free ? 0 : way->ns);
                 }
             }
         }
@@ -10150,7 +10160,7 @@ RMI_FN void rmi_bnd_put_own(rmi_bnd_web *web, uint32_t k)
         const rmi_step_access *access = &step->accesses[task->access + i];
         uint64_t fastest = task->way == RMI_FWD ? b->first[task->id] : b->ns[task->access + i];
         for (q = access->ways[0][0].at; q < access->ways[0][0].at + access->ways[0][0].n && fastest != RMI_INF; q++)
-            rmi_bnd_put_way(web, f, access->may_be_free ? 0 : rmi_sub(step->ways[q].ns, fastest), k,
+            rmi_bnd_put_way(web, f, rmi_bnd_free(step, access) ? 0 : rmi_sub(step->ways[q].ns, fastest), k,
                             step->ways[q].workspace - b->at.workspace);
     }
 }
