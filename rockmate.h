@@ -12596,28 +12596,12 @@ typedef struct rmi_off_item {
     uint8_t lasting;  /* a param, or its gradient or state */
 } rmi_off_item;
 
-/* What a share of the params is: updated on the host; of the others, state or gradient at home;
-   away between forward and backward, or at the step's edge. */
-enum { RMI_OFF_HOSTED, RMI_OFF_STATES, RMI_OFF_GRADS, RMI_OFF_GAPS, RMI_OFF_EDGES, RMI_OFF_REMADE, RMI_OFF_LEFT, RMI_OFF_SHARES };
-
-typedef struct rmi_off_mix { /* shares of 1024: of params, and of values that are made again, and of the forward's time for copies out */
-    uint32_t share[RMI_OFF_SHARES];
-    uint32_t large; /* the largest params are updated on the host, and of the others the smallest leave; or the other way round */
-    uint64_t energy;
-} rmi_off_mix;
-
-#define RMI_OFF_MIXES 40u
-#define RMI_OFF_REFINED 3u
-
 typedef struct rmi_off_search {
     rmi_off_model *m;
     rmi_off_item *items;
     uint32_t n, *first; /* items of group g: first[g] ... first[g + 1] */
     uint32_t n_groups;
-    uint32_t *params, n_params; /* that are updated, by size */
-    uint32_t *cheap, *early, n_values; /* items of values by cost, by time */
-    uint64_t param_bytes;
-    rmi_off_mix *mixes;
+    uint32_t *params, n_params; /* that are updated */
     uint64_t *due;  /* by tensor: when the forward wants it first */
     uint64_t energy, best_energy, found, rng, price; /* found: the least that fitted without
                                                         addresses; price: ns for 1024 bytes too many */
@@ -12744,14 +12728,6 @@ RMI_FN int rmi_off_two_sided(const rmi_off_model *m, uint32_t i)
            t->opt != RMI_INF && !(m->edge[i] & 1) && m->fixed[i] != 2 && m->g->has_link && m->host_limit;
 }
 
-RMI_FN int rmi_off_cmp_room(const void *a, const void *b, void *user)
-{
-    const rmi_off_model *m = (const rmi_off_model *)user;
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    if (m->room[x] != m->room[y]) return m->room[x] < m->room[y] ? -1 : 1;
-    return x < y ? -1 : x > y;
-}
-
 RMI_FN rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi_shape *shape, rmi_off_search *s)
 {
     uint64_t bytes = 0, ns = 0;
@@ -12763,19 +12739,16 @@ RMI_FN rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi
     s->first = RMI_NEW(mem, uint32_t, (size_t)m->n_buf + 2);
     s->undo = RMI_NEW(mem, uint8_t, (size_t)m->n_buf + 1);
     s->params = RMI_NEW(mem, uint32_t, (size_t)m->g->n_tensors + 1);
-    s->mixes = RMI_NEW(mem, rmi_off_mix, RMI_OFF_MIXES);
     s->due = RMI_NEW(mem, uint64_t, m->g->n_tensors);
     s->was = RMI_NEW(mem, uint8_t, (size_t)m->n_buf + 1);
     s->was_host = RMI_NEW(mem, uint8_t, (size_t)m->g->n_tensors + 1);
-    if (!s->items || !s->first || !s->undo || !s->was || !s->was_host || !s->params || !s->due || !s->mixes)
+    if (!s->items || !s->first || !s->undo || !s->was || !s->was_host || !s->params || !s->due)
         return RM_ERROR_MEMORY;
     for (i = 0; i < m->g->n_tensors; i++) s->n_flips += (uint32_t)rmi_off_two_sided(m, i);
     for (i = 0; i < m->g->n_tensors && rmi_low_has_update(m->step); i++) {
         const rmi_tensor *t = &m->g->tensors[i];
         if (t->kind == RMI_PARAM && !t->external && !t->stays && t->updates && m->fixed[i] != 2) s->params[s->n_params++] = i;
     }
-    for (i = 0; i < s->n_params; i++) s->param_bytes = rmi_add(s->param_bytes, m->room[s->params[i]]);
-    rmi_sort(s->params, s->n_params, sizeof(uint32_t), rmi_off_cmp_room, m);
     RMI_TRY(rmi_off_items(s, shape));
     for (i = 0; i < s->n_params; i++)
         if (m->g->tensors[s->params[i]].reader != RMI_NONE) s->due[s->params[i]] = m->plain[m->g->tensors[s->params[i]].reader];
@@ -12963,108 +12936,6 @@ RMI_FN int rmi_off_has_time(const rmi_off_search *s, uint32_t w)
     const rmi_off_model *m = s->m;
     uint64_t chain = rmi_add(rmi_add(m->out_ns[rmi_low_buf(m->g, RMI_BUF_GRAD, w)], m->in_ns[w]), m->g->tensors[w].opt_host);
     return rmi_off_two_sided(m, w) && chain <= rmi_mul(s->due[w], 3);
-}
-
-/* May `what` be of param w? */
-RMI_FN int rmi_off_can(const rmi_off_search *s, uint32_t what, uint32_t w)
-{
-    const rmi_off_model *m = s->m;
-    uint32_t b = what == RMI_OFF_STATES  ? rmi_low_buf(m->g, RMI_BUF_STATE, w)
-                 : what == RMI_OFF_GRADS ? rmi_low_buf(m->g, RMI_BUF_GRAD, w)
-                                         : w;
-    if (what == RMI_OFF_HOSTED) return rmi_off_has_time(s, w);
-    if (m->edge[b] || m->fixed[b] == 2 || rmi_low_stays(m->g, b)) return 0;
-    return what == RMI_OFF_GAPS || !m->host_update[w]; /* those are away at the edge as it is */
-}
-
-/* By size (large: the largest first) `share` of the bytes of all params; of the last size those are spread along the layers: what the
-   link and the host have to do comes evenly. */
-RMI_FN void rmi_off_send(rmi_off_search *s, uint32_t what, int large, uint32_t share)
-{
-    rmi_off_model *m = s->m;
-    uint64_t all = s->param_bytes / 1024 * share, left, same, rate, room;
-    uint32_t i, k, e, w, n = s->n_params;
-    for (i = 0; i < n; i = e) {
-        room = m->room[s->params[large ? n - 1 - i : i]];
-        for (e = i, same = 0; e < n && m->room[s->params[large ? n - 1 - e : e]] == room; e++)
-            same += (uint64_t)rmi_off_can(s, what, s->params[large ? n - 1 - e : e]);
-        if (!same || !room) continue;
-        rate = rmi_min(all / room, same) * 1024 / same;
-        all = rmi_sub(all, rmi_mul(room, same));
-        for (k = i, left = 512; k < e; k++) {
-            int sent;
-            w = s->params[large ? n - 1 - k : k];
-            if (!rmi_off_can(s, what, w)) continue;
-            left += rate;
-            sent = left >= 1024;
-            left -= sent ? 1024 : 0;
-            if (what == RMI_OFF_HOSTED) m->host_update[w] = (uint8_t)sent;
-            else if (what == RMI_OFF_GAPS) m->mode[w] |= sent ? RMI_OFF_GAP : 0;
-            else if (what == RMI_OFF_EDGES) m->mode[w] |= sent ? RMI_OFF_EDGE : 0;
-            else m->mode[rmi_low_buf(m->g, what == RMI_OFF_STATES ? RMI_BUF_STATE : RMI_BUF_GRAD, w)] = sent ? RMI_OFF_HOME : 0;
-        }
-    }
-}
-
-/* The decisions that a mix means. */
-RMI_FN void rmi_off_stir(rmi_off_search *s, const rmi_off_mix *x)
-{
-    rmi_off_model *m = s->m;
-    uint32_t i, b;
-    for (i = 0; i < s->n_params; i++)
-        if (rmi_off_two_sided(m, s->params[i])) m->host_update[s->params[i]] = 0;
-    for (i = 0; i < m->n_lasting; i++)
-        if (b = m->lasting[i], !m->edge[b] && m->fixed[b] != 2) m->mode[b] = 0;
-    rmi_off_send(s, RMI_OFF_HOSTED, x->large != 0, x->share[RMI_OFF_HOSTED]);
-    rmi_off_settle(m);
-    rmi_off_send(s, RMI_OFF_STATES, !x->large, x->share[RMI_OFF_STATES]);
-    rmi_off_send(s, RMI_OFF_GRADS, !x->large, x->share[RMI_OFF_GRADS]);
-    rmi_off_send(s, RMI_OFF_GAPS, !x->large, x->share[RMI_OFF_GAPS]);
-    rmi_off_send(s, RMI_OFF_EDGES, !x->large, x->share[RMI_OFF_EDGES]);
-    rmi_off_share(s, s->cheap, s->early, s->n_values, (uint32_t)((uint64_t)s->n_values * x->share[RMI_OFF_REMADE] / 1024),
-                  x->share[RMI_OFF_LEFT] * 100 / 1024);
-}
-
-/* Is y better than *x? Then it is taken. */
-RMI_FN int rmi_off_better(rmi_off_search *s, rmi_off_mix *x, rmi_off_mix y)
-{
-    rmi_off_stir(s, &y);
-    y.energy = rmi_off_energy(s, x->energy);
-    if (y.energy >= x->energy) return 0;
-    *x = y;
-    return 1;
-}
-
-/* Share k is set to `to`, and as much of the states as then fits is on the device, if that is better. */
-RMI_FN int rmi_off_try_share(rmi_off_search *s, rmi_off_mix *x, uint32_t k, uint32_t to)
-{
-    static const uint32_t shifts[] = {0, 16, 48, 96};
-    rmi_off_mix from = *x, y;
-    uint32_t i, side;
-    int better = 0;
-    if (to > 1024) return 0;
-    from.share[k] = to;
-    for (i = 0; i < RMI_COUNT(shifts); i++)
-        for (side = 0; side < 2; side++) {
-            y = from;
-            y.share[RMI_OFF_STATES] += side ? shifts[i] : 0u - shifts[i];
-            if (y.share[RMI_OFF_STATES] <= 1024 && (i || !side)) better |= rmi_off_better(s, x, y);
-        }
-    return better;
-}
-
-/* Mixes near x (pattern search, Hooke and Jeeves 1961). */
-RMI_FN void rmi_off_refine(rmi_off_search *s, rmi_off_mix *x, uint64_t evals)
-{
-    uint64_t end = s->evals + evals;
-    uint32_t step, k, better;
-    for (step = 64; step >= 4 && s->evals < end; step /= better ? 1 : 2) {
-        rmi_off_mix y = *x;
-        y.large = !y.large;
-        better = (uint32_t)rmi_off_better(s, x, y);
-        for (k = 0; k < RMI_OFF_SHARES && s->evals < end; k++)
-            better |= (uint32_t)(rmi_off_try_share(s, x, k, x->share[k] + step) || rmi_off_try_share(s, x, k, x->share[k] - step));
-    }
 }
 
 /* An item, one that lasts less often. */
@@ -13486,72 +13357,20 @@ RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape
 }
 
 /* Starts of the search: with and without weights at home, updates on either side or on both. by: their numbers, the best first. */
-#define RMI_OFF_RECIPES 39u /* without mixes */
-#define RMI_OFF_STARTS (RMI_OFF_RECIPES + RMI_OFF_REFINED)
+#define RMI_OFF_STARTS 39u
 RMI_FN rm_result rmi_off_start(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, uint32_t which)
 {
     static const uint32_t permille[] = {0, 1000, 950, 850, 700, 500, 300, 850, 800, 700, 500};
-    if (which >= RMI_OFF_RECIPES) {
-        rmi_off_stir(s, &s->mixes[which - RMI_OFF_RECIPES]);
-        return RM_OK;
-    }
     /* where the link has enough to do without values */
     if (which >= 33) return rmi_off_cook(s, mem, shape, RMI_OFF_BLOCKS, 1, 950 - (which - 33) * 50, 1);
     if (!s->n_flips) return rmi_off_cook(s, mem, shape, RMI_OFF_SEARCHED, (int)which, 0, 0);
     return rmi_off_cook(s, mem, shape, RMI_OFF_SEARCHED, (int)(which % 3), permille[which / 3], which / 3 > 6);
 }
 
-/* The values in the orders of the guess; mixes of everything, the best of them refined, with about so many evaluations. */
-RMI_FN rm_result rmi_off_mix_all(rmi_off_search *s, rmi_arena *mem, uint64_t evals)
-{
-    static const uint32_t hosted[] = {0, 4, 6, 8, 10}, remade[] = {0, 512, 768, 1024};
-    rmi_off_model *m = s->m;
-    uint64_t all = 0, host = 0;
-    uint32_t *by = RMI_NEW(mem, uint32_t, (size_t)s->n_groups + 1), n_by = 0, i, k;
-    s->cheap = RMI_NEW(mem, uint32_t, (size_t)s->n + 1);
-    s->early = RMI_NEW(mem, uint32_t, (size_t)s->n + 1);
-    if (!by || !s->cheap || !s->early) return RM_ERROR_MEMORY;
-    for (i = s->n_values = 0; i < s->n_groups; i++) {
-        if (s->items[s->first[i]].lasting) continue;
-        by[n_by++] = i;
-        for (k = s->first[i]; k < s->first[i + 1]; k++) s->early[s->n_values++] = k;
-    }
-    rmi_sort(by, n_by, sizeof(uint32_t), rmi_off_cmp_cost, s);
-    rmi_sort(s->early, s->n_values, sizeof(uint32_t), rmi_off_cmp_made, s);
-    rmi_off_layers(s, by, n_by, 2, s->cheap);
-    for (i = 0; i < m->g->n_ops; i++) all = rmi_add(all, m->tasks[i].ns);
-    for (i = 0; i < m->n_order; i++) all = rmi_add(all, rmi_off_task_at(m, m->order[i])->ns);
-    for (i = 0; i < s->n_params; i++)
-        if (rmi_off_two_sided(m, s->params[i])) host = rmi_add(host, m->g->tensors[s->params[i]].opt_host);
-    for (i = 0; i < RMI_OFF_MIXES; i++) {
-        rmi_off_mix *x = &s->mixes[i];
-        memset(x, 0, sizeof *x);
-        x->large = 1;
-        x->share[RMI_OFF_HOSTED] = (uint32_t)rmi_min(1024, rmi_mul_div_up(all, 128 * hosted[i % 5], host + 1));
-        x->share[RMI_OFF_REMADE] = remade[i / 5 % 4];
-        x->share[RMI_OFF_GAPS] = x->share[RMI_OFF_EDGES] = i / 20 * 1024;
-        rmi_off_stir(s, x);
-        x->energy = rmi_off_energy(s, RMI_INF);
-        for (k = 64; k <= 1024; k += k < 512 ? 64 : 128) {
-            rmi_off_mix y = *x;
-            y.share[RMI_OFF_STATES] = y.share[RMI_OFF_GRADS] = k;
-            rmi_off_better(s, x, y);
-        }
-    }
-    for (k = 0; k < RMI_OFF_REFINED; k++) {
-        rmi_off_mix *x = &s->mixes[k], y;
-        for (i = k + 1; i < RMI_OFF_MIXES; i++)
-            if (s->mixes[i].energy < x->energy) y = *x, *x = s->mixes[i], s->mixes[i] = y;
-        rmi_off_refine(s, x, evals / RMI_OFF_REFINED);
-    }
-    return RM_OK;
-}
-
-RMI_FN rm_result rmi_off_starts(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, uint64_t evals, uint32_t *by, uint32_t *n)
+RMI_FN rm_result rmi_off_starts(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, uint32_t *by, uint32_t *n)
 {
     uint64_t energy[RMI_OFF_STARTS];
     uint32_t i, k, most = s->n_flips ? RMI_OFF_STARTS : 3;
-    if (s->n_flips) RMI_TRY(rmi_off_mix_all(s, mem, evals));
     for (*n = 0; *n < most; ++*n) {
         RMI_TRY(rmi_off_start(s, mem, shape, *n));
         energy[*n] = rmi_off_energy(s, RMI_INF);
@@ -17242,7 +17061,7 @@ RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uin
         int fits;
         *size = rmi_plan_size(w, &c);
         if (c.n && c.host <= w->d->host_bytes) w->min_arena = rmi_min(w->min_arena, *size);
-        if (w->measuring) w->min_sure = rmi_min(w->min_sure, *size);
+        if (w->measuring && c.host <= w->d->host_bytes) w->min_sure = rmi_min(w->min_sure, *size);
         fits = *size <= budget && c.host <= w->d->host_bytes &&
                (!w->best.n || c.fig.time_ns <= rmi_min(w->plain_ns, rmi_plan_rank(&w->best)));
         if (fits) r = rmi_plan_weigh(w, &c);
@@ -18126,36 +17945,22 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t 
 #define RMI_PLAN_MOVE_EVALS 12000u
 #define RMI_PLAN_COARSE 32u /* decisions: where there are fewer each one is most of what a link does, and none can be spared */
 
-/* Annealing from several starts, within `work` steps; *evals: decisions weighed for that. mode, host: scratch. Nothing that fits:
-   s->best_energy is RMI_INF. */
+/* Annealing from several starts, within `work` steps; *evals: decisions weighed for that. Nothing that fits: s->best_energy is
+   RMI_INF. */
 RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t work, uint32_t turn,
-                                       uint8_t *mode, uint8_t *host, uint64_t *evals)
+                                       uint64_t *evals)
 {
     rmi_off_model *m = s->m;
-    uint64_t least = RMI_INF, price = s->price;
-    uint32_t k, n, by[RMI_OFF_STARTS], few[2] = {2, 2};
-    *evals = rmi_min(work / ((uint64_t)m->g->n_ops + 2 * m->n_order + 1), RMI_PLAN_MOVE_EVALS);
-    RMI_TRY(rmi_off_starts(s, mem, &w->p->shape, *evals / 8, by, &n));
+    uint64_t price = s->price;
+    uint32_t k, n, by[RMI_OFF_STARTS];
+    RMI_TRY(rmi_off_starts(s, mem, &w->p->shape, by, &n));
     RMI_TRY(rmi_off_start(s, mem, &w->p->shape, by[0]));
     rmi_off_look(s->m);
     *evals = work = rmi_min(work / ((uint64_t)m->n + m->n_order + 1), RMI_PLAN_MOVE_EVALS) >> (s->n_flips ? turn : 0);
     s->best_energy = RMI_INF;
-    for (k = 0; k < n && s->n_flips && (few[0] || few[1]); k++) { /* where updates run is hard to change later */
-        int mixed = by[k] >= RMI_OFF_RECIPES;
-        if (!few[mixed]) continue;
-        few[mixed]--;
-        RMI_TRY(rmi_off_start(s, mem, &w->p->shape, by[k]));
-        if (mixed && rmi_off_waits(s)) RMI_TRY(rmi_off_anneal_groups(s, mem, work / 8 + 1, m->ns / 50));
-        else rmi_off_anneal(s, work / 16 + 1, m->ns / 500);
-        if (s->energy >= least) continue;
-        least = s->energy;
-        memcpy(mode, m->mode, m->n_buf);
-        memcpy(host, m->host_update, m->g->n_tensors);
-    }
-    if (least != RMI_INF) rmi_off_take(s, mode, host);
     for (k = 0; k < 4 && s->best_energy > w->info->bound_ns; k++) { /* ever cooler, from the best so far */
         int waits = s->n_flips && rmi_off_waits(s);
-        if (waits && k < 2) RMI_TRY(rmi_off_anneal_groups(s, mem, work / 6 + 1, m->ns / (k ? 100 : 12)));
+        if (waits && k < 2) RMI_TRY(rmi_off_anneal_groups(s, mem, work / 2 + 1, m->ns / (k ? 100 : 12)));
         else rmi_off_anneal(s, work / (waits ? 12 : 5) + 1, m->ns / ((uint64_t)500 << (2 * k)) * (k < 2 ? 1 : 2));
         if (s->best_energy <= s->energy) rmi_off_take_best(s);
         else s->price *= 2; /* it does not fit */
@@ -18229,7 +18034,7 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     uint8_t *mode = RMI_NEW(mem, uint8_t, s->m->n_buf), *host = RMI_NEW(mem, uint8_t, s->m->g->n_tensors);
     if (!mode || !host) return RM_ERROR_MEMORY;
     work -= s->n_flips ? work / 4 : 0; /* the clock takes that */
-    RMI_TRY(rmi_plan_anneal_moved(w, mem, s, work, turn, mode, host, evals));
+    RMI_TRY(rmi_plan_anneal_moved(w, mem, s, work, turn, evals));
     if (s->best_energy == RMI_INF) return RM_OK;
     s->found = rmi_min(s->found, s->best_energy);
     s->packs = s->n_flips ? RMI_PLAN_PACKS * 3 / 4 : RMI_PLAN_PACKS;
@@ -18474,6 +18279,56 @@ RMI_FN rm_result rmi_plan_anneal(rmi_planner *w, uint64_t budget)
         r = rmi_search_make(&mem, &step, budget, w->d->host_bytes, &s);
         if (r == RM_OK) r = rmi_plan_anneal_from(w, &mem, &s, work);
         if (r == RM_OK) r = rmi_plan_pack_events(w, &mem, &s, budget, work);
+    }
+    rmi_arena_free(&mem);
+    return r;
+}
+
+/* --- the least memory with copies. As without them, nothing in it depends on the budget. */
+
+#define RMI_PLAN_FLOOR_EACH ((uint64_t)200000) /* work a task; three times that: no lower, a third of it: 1 % higher */
+#define RMI_PLAN_FLOOR_LESS 20u /* that part of it where there is a plan already, of few tasks */
+
+/* Cycles of annealing for bytes, in turn from everything once, what lasts on the device or in host memory, and from what that led to:
+   until there is a plan, the work is done or many in a row were in vain. Each looks for less than the smallest arena so far: addresses
+   take more than live bytes, so that a list with as many may do better. */
+RMI_FN rm_result rmi_plan_floor_cycles(rmi_planner *w, rmi_search *s, uint64_t budget)
+{
+    uint64_t work = rmi_min(RMI_PLAN_WORK, RMI_PLAN_FLOOR_EACH * s->step->n_tasks) / (w->best.n ? RMI_PLAN_FLOOR_LESS : 1);
+    uint64_t end = s->cost.work + work, least = RMI_MAX, size = RMI_INF, hot;
+    uint32_t turn, vain = 0, i, planned = w->best.n != 0;
+    rm_result r = RM_OK;
+    for (turn = 0; vain < RMI_PLAN_VAIN && (planned || !w->best.n) && s->cost.work < end && r == RM_OK && !w->stop.stopped; turn++) {
+        rmi_cost_keep_all(s->step, &s->candidate);
+        for (i = 0; i < s->step->n_params && turn % 4 == 0; i++)
+            while (s->step->params[i].allowed >> (s->candidate.home[i] + 1)) s->candidate.home[i]++;
+        rmi_search_limit(s, least, RMI_PLAN_BELOW);
+        if (!rmi_search_start(s, turn % 2 && s->best.n ? &s->best : &s->candidate)) break;
+        if (!turn) rmi_search_limit(s, s->costs.peak + 1, RMI_PLAN_BELOW);
+        if (!turn && !rmi_search_start(s, &s->candidate)) break;
+        hot = rmi_mul(s->costs.compute_ns / (s->current.n + 1), (uint64_t)RMI_PLAN_WEIGHT << turn % 3) + 1;
+        rmi_search_anneal(s, hot, hot / (turn / 2 % 2 ? 20000 : 20) + 1, work / RMI_PLAN_CYCLES + 1, &w->stop);
+        vain++;
+        if (s->best_ns == RMI_INF) continue;
+        w->measuring = 1;
+        r = rmi_plan_try_events(w, s, budget, &size);
+        w->measuring = 0;
+        if (size < least) vain = 0;
+        least = rmi_min(least, size);
+    }
+    return r;
+}
+
+/* What >>search finds where bytes are what counts: the answer if it fits, and named if not. */
+RMI_FN rm_result rmi_plan_floor(rmi_planner *w, uint64_t budget)
+{
+    rmi_arena mem = rmi_plan_arena(w);
+    rmi_step step;
+    rmi_search s;
+    rm_result r = rmi_step_make(&mem, w->g, w->step, w->align, 1, &step);
+    if (r == RM_OK && !step.unfit && (!w->best.n || step.n_tasks <= RMI_SEARCH_FEW)) {
+        r = rmi_search_make(&mem, &step, 0, w->d->host_bytes, &s);
+        if (r == RM_OK) r = rmi_plan_floor_cycles(w, &s, budget);
     }
     rmi_arena_free(&mem);
     return r;
@@ -18757,7 +18612,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     rmi_arena tmp = rmi_plan_arena(w);
     uint64_t less = w->given ? 0 : w->room, budget = w->budget ? w->budget - less : RMI_INF, once_ns;
     rm_result r;
-    int plain, searched, moves, first_moves, anneals;
+    int plain, searched, moves, first_moves, anneals, planned;
     w->step = step;
     w->info = &w->p->info[w->p->n];
     w->min_arena = w->min_sure = w->plain_ns = RMI_INF;
@@ -18797,6 +18652,11 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     if (r == RM_OK && plain && w->c.passes & RM_PASS_OFFLOAD && w->homes_bytes <= budget && !w->stop.stopped)
         r = rmi_plan_unmoved(w, budget);
     if (r == RM_OK && anneals) r = rmi_plan_anneal(w, budget);
+    if (r == RM_OK && anneals && !w->naming && !w->stop.stopped) {
+        planned = w->best.n != 0;
+        r = rmi_plan_floor(w, budget);
+        if (r == RM_OK && w->best.n && !planned) r = rmi_plan_anneal(w, budget);
+    }
     if (r == RM_OK && less) { /* the bound is of the whole budget */
         w->info->bound_ns = once_ns;
         r = rmi_plan_bound_alone(w, w->budget);
@@ -18956,23 +18816,25 @@ RMI_FN uint64_t rmi_plan_whole(const rmi_planner *w, uint64_t bytes)
     return w->d->like || w->d->live_only || bytes > RMI_MAX - w->align ? bytes : rmi_round_up(bytes, w->align);
 }
 
-/* The budget is too small; which one would do? Without copies what the smallest candidate takes that does not depend on the budget: a
-   call with as much finds it again. With copies what the smallest candidate takes, or more until a call with it has a plan. */
+/* The budget is too small; which one would do? What the smallest candidate takes that does not depend on the budget: a call with as much
+   finds it again. With copies also what the smallest of all takes, if a call with that has a plan; where >>search has no part, ever
+   more until one has. */
 RMI_FN rm_result rmi_plan_named(rmi_planner *w, rm_plan_info *worst)
 {
     rm_plan_info next;
-    uint32_t round;
+    uint32_t round, rounds;
     uint64_t less = rmi_plan_crowded(w, worst->min_bound_bytes), named = 0;
     int moves = (w->joint || w->host_only || w->c.passes & RMI_PLAN_MOVES) && w->g->has_link && w->d->host_bytes;
-    if (!moves && worst->min_bytes) worst->min_bytes = rmi_plan_whole(w, worst->min_bytes); /* found whatever the budget is */
-    if (!moves) return RM_OK;
-    for (round = 0; worst->min_bytes && worst->min_bytes != RMI_INF && !named && round < 16 && !w->stop.stopped; round++) {
+    uint64_t sure = !moves ? worst->min_bytes : rmi_plan_anneals(w, 0) ? w->min_sure : RMI_INF;
+    rounds = sure == RMI_INF ? 16 : 1;
+    for (round = 0; worst->min_bytes && worst->min_bytes < sure && !named && round < rounds && !w->stop.stopped; round++) {
         uint64_t bytes = rmi_plan_whole(w, round ? worst->min_bytes : rmi_min(less, worst->min_bytes));
         RMI_TRY(rmi_plan_works(w, bytes, &next));
         if (!next.min_bytes) named = bytes;
         else if (bytes >= worst->min_bytes)
             worst->min_bytes = next.min_bytes > bytes && next.min_bytes != RMI_INF ? next.min_bytes : bytes + bytes / 16 + 1;
     }
+    if (worst->min_bytes && !named && sure != RMI_INF) named = rmi_plan_whole(w, sure);
     if (named) worst->min_bytes = named;
     return RM_OK;
 }
