@@ -1709,6 +1709,12 @@ RMI_FN rm_result rmi_err_set(rmi_error *error, rm_result result, const char *fmt
     return result;
 }
 
+/* An argument of a call must be right; else the call ends with the message. */
+#define RMI_WANT(error, wanted, ...)                                                \
+    do {                                                                            \
+        if (!(wanted)) return rmi_err_set((error), RM_ERROR_ARGUMENT, __VA_ARGS__); \
+    } while (0)
+
 /* The message of an allocation that failed. */
 RMI_FN rm_result rmi_err_memory(rmi_error *error)
 {
@@ -2014,8 +2020,7 @@ RMI_FN rm_result rmi_graph_new_tensor(rm_graph *graph, const char *name, uint32_
     const rmi_op *op = maker == RMI_NONE ? NULL : &graph->ops[maker];
     int is_ops = op && name == op->name;
     rmi_tensor *tensor;
-    if (!is_ops && !rmi_graph_name_ok(name))
-        return RMI_WRONG(graph, "tensor '%s': not a name; take " RMI_NAME_RULE, name);
+    RMI_RULE(graph, is_ops || rmi_graph_name_ok(name), "tensor '%s': not a name; take " RMI_NAME_RULE, name);
     if (rmi_graph_lookup(&graph->build.tensor_map, name) != RMI_NONE)
         return RMI_WRONG(graph, is_ops ? "op %s: a tensor has this name, which the op's output takes, too; give one "
                          "of them another name" : "tensor %s: declared twice; give the second another name", name);
@@ -2126,6 +2131,7 @@ RMI_FN rm_result rmi_graph_new_barrier(rm_graph *graph, const char *name, uint64
 #define RMI_IN_BITS (((uint64_t)1 << 32) - 1)
 #define RMI_OUT_BITS (RM_OUT(24) | (RM_OUT(24) - RM_OUT(0)))
 #define RMI_NEEDS_BITS (RM_SAVED | RMI_IN_BITS | RMI_OUT_BITS)
+#define RMI_OVER_RULE "RM_DOUT, RM_SAVED, RM_IN(i), RM_OUT(i)"
 
 typedef struct rmi_making { /* a form of an op that is made by a kind */
     rm_graph *graph;
@@ -2141,9 +2147,8 @@ RMI_FN rm_result rmi_graph_list(const rmi_making *m, const char *what, uint64_t 
 {
     const rmi_list *in = &m->op->in, *out = &m->op->out;
     uint32_t i;
-    if (mask & ~allowed)
-        return RMI_WRONG(m->graph, "op %s: kind '%s' has a bit in its mask '%s' that means nothing there; see rm_kind",
-                         m->op->name, m->kind->name, what);
+    RMI_RULE(m->graph, !(mask & ~allowed), "op %s: kind '%s' has a bit in its mask '%s' that means nothing there; see "
+             "rm_kind", m->op->name, m->kind->name, what);
     RMI_TRY(rmi_graph_new_list(m->graph, list, mask ? (size_t)in->n + out->n : 0));
     for (i = 0; i < 64; i++) {
         uint32_t n = i < 32 ? in->n : out->n;
@@ -2160,23 +2165,15 @@ RMI_FN rm_result rmi_graph_list(const rmi_making *m, const char *what, uint64_t 
     return RM_OK;
 }
 
-/* The first tensor that a mask names, or RMI_NONE. */
-RMI_FN rm_result rmi_graph_first(const rmi_making *m, const char *what, uint64_t mask, uint64_t allowed,
-                                 uint32_t *tensor)
+/* The one tensor that a mask names, at most; or RMI_NONE. */
+RMI_FN rm_result rmi_graph_one(const rmi_making *m, const char *what, uint64_t mask, uint64_t allowed, uint32_t *tensor)
 {
     rmi_list list;
     RMI_TRY(rmi_graph_list(m, what, mask, allowed, &list));
+    RMI_RULE(m->graph, !(mask & (mask - 1)), "op %s: kind '%s' names several tensors in '%s'; it takes one of %s",
+             m->op->name, m->kind->name, what, allowed == RMI_IN_BITS ? "RM_IN(i)" : RMI_OVER_RULE);
     *tensor = list.n ? list.at[0] : RMI_NONE;
     return RM_OK;
-}
-
-/* The single input that a mask names; RMI_NONE for 0. */
-RMI_FN rm_result rmi_graph_one_input(const rmi_making *m, const char *what, uint64_t mask, uint32_t *tensor)
-{
-    RMI_TRY(rmi_graph_first(m, what, mask, RMI_IN_BITS, tensor));
-    if (!(mask & (mask - 1))) return RM_OK;
-    return RMI_WRONG(m->graph, "op %s: kind '%s' names several inputs in '%s'; it takes one RM_IN", m->op->name,
-                     m->kind->name, what);
 }
 
 /* What a backward reads, by a mask of the kind: tensors into a list, and whether it reads saved. */
@@ -2201,11 +2198,10 @@ RMI_FN rm_result rmi_graph_overs(const rmi_making *m)
     for (; form->n_overs < n; form->n_overs++, given++) {
         rmi_over *over = &form->overs[form->n_overs];
         uint64_t from = given->bytes_of;
-        RMI_TRY(rmi_graph_one_input(m, "over.grad_of", given->grad_of, &over->grad_of));
-        if (!from || (from & (from - 1)))
-            return RMI_WRONG(m->graph, "op %s: kind '%s': over.bytes_of takes one of RM_DOUT, RM_SAVED, RM_IN(i), "
-                             "RM_OUT(i)", m->op->name, m->kind->name);
-        RMI_TRY(rmi_graph_first(m, "over.bytes_of", from & ~RM_DOUT, RMI_NEEDS_BITS, &over->tensor));
+        RMI_TRY(rmi_graph_one(m, "over.grad_of", given->grad_of, RMI_IN_BITS, &over->grad_of));
+        RMI_RULE(m->graph, from, "op %s: kind '%s': over.bytes_of takes one of " RMI_OVER_RULE, m->op->name,
+                 m->kind->name);
+        RMI_TRY(rmi_graph_one(m, "over.bytes_of", from, RMI_NEEDS_BITS | RM_DOUT, &over->tensor));
         over->what = from == RM_DOUT ? RMI_OVER_DOUT : from == RM_SAVED ? RMI_OVER_SAVED : RMI_OVER_TENSOR;
     }
     return RM_OK;
@@ -2266,9 +2262,8 @@ RMI_FN rm_result rmi_graph_set(rm_graph *graph, const char *word, const char *na
         memcpy(&value, (const char *)desc + set->from, sizeof value);
         if (!value) continue;
         if (value == UINT64_MAX) value = 0;
-        if (value > RMI_MAX)
-            return RMI_WRONG(graph, "%s %s: %s is not below 2^62; give ns and bytes (RM_FREE_NS, RM_EMPTY for none)",
-                             word, name, set->name);
+        RMI_RULE(graph, value <= RMI_MAX, "%s %s: %s is not below 2^62; give ns and bytes (RM_FREE_NS, RM_EMPTY for "
+                 "none)", word, name, set->name);
         memcpy((char *)object + set->to, &value, sizeof value);
     }
     return RM_OK;
@@ -2291,7 +2286,7 @@ RMI_FN rm_result rmi_graph_make_form(const rmi_making *m)
     form->again_by = desc->again_ns ? (uint8_t)RMI_COST_GIVEN : form->fwd_by;
     if (desc->bits) RMI_TRY(rmi_graph_string(m->graph, desc->bits, &form->bits));
     RMI_TRY(rmi_graph_needs(m, "needs", kind->needs, &form->needs, &form->needs_saved));
-    RMI_TRY(rmi_graph_one_input(m, "inplace", kind->inplace, &form->inplace));
+    RMI_TRY(rmi_graph_one(m, "inplace", kind->inplace, RMI_IN_BITS, &form->inplace));
     RMI_TRY(rmi_graph_overs(m));
     return rmi_graph_parts(m);
 }
@@ -2369,11 +2364,9 @@ RMI_FN rm_result rmi_graph_given(rm_graph *graph, const char *name, rmi_tensor_k
     *id = RMI_NONE;
     if (!rmi_graph_open(graph, word)) return RM_ERROR_GRAPH;
     rmi_graph_full_name(graph, name, word, graph->n_tensors, full);
-    if (flags & ~given[kind].flags)
-        return RMI_WRONG(graph, "%s %s: a flag that means nothing there; see the declaration of rm_%s_add", word, full,
-                         word);
-    if (!bytes)
-        return RMI_WRONG(graph, "%s %s: it has 0 bytes; give its size, or RM_EMPTY if that is meant", word, full);
+    RMI_RULE(graph, !(flags & ~given[kind].flags), "%s %s: a flag that means nothing there; see the declaration of "
+             "rm_%s_add", word, full, word);
+    RMI_RULE(graph, bytes, "%s %s: it has 0 bytes; give its size, or RM_EMPTY if that is meant", word, full);
     RMI_TRY(rmi_graph_new_tensor(graph, full, RMI_NONE, kind, bytes == RM_EMPTY ? 0 : bytes, id));
     tensor = &graph->tensors[*id];
     tensor->external = (flags & RM_EXTERNAL) != 0;
@@ -2387,6 +2380,10 @@ RMI_FN rm_result rmi_graph_given(rm_graph *graph, const char *name, rmi_tensor_k
 RMI_FN rm_result rmi_graph_add_param(rm_graph *graph, const rm_param_desc *desc, uint32_t *id)
 {
     rmi_tensor *tensor;
+    if (!rmi_graph_open(graph, "param")) return RM_ERROR_GRAPH;
+    if (!desc)
+        return rmi_graph_fail(graph, RM_ERROR_ARGUMENT, "rm_param_add: desc is NULL; pass a rm_param_desc with at "
+                              "least bytes");
     RMI_TRY(rmi_graph_given(graph, desc->name, RMI_PARAM, desc->bytes, desc->flags, id));
     tensor = &graph->tensors[*id];
     tensor->update = desc->update;
@@ -2416,15 +2413,13 @@ RMI_FN rm_result rmi_graph_op_inputs(rm_graph *graph, rmi_op *op, const rm_op_de
     RMI_TRY(rmi_graph_operands(graph, op, "more_in", desc->more_in_count, desc->more_in));
     while (n < RM_MAX_IN && desc->in[n].id) n++;
     for (i = n; i < RM_MAX_IN; i++)
-        if (desc->in[i].id)
-            return RMI_WRONG(graph, "op %s: input %u is none, though input %u is given; pass the tensor that an "
-                             "earlier call returned", op->name, (uint64_t)n, (uint64_t)i);
+        RMI_RULE(graph, !desc->in[i].id, "op %s: input %u is none, though input %u is given; pass the tensor that an "
+                 "earlier call returned", op->name, (uint64_t)n, (uint64_t)i);
     RMI_TRY(rmi_graph_new_list(graph, &op->in, n + desc->more_in_count));
     for (i = 0; i < n + desc->more_in_count; i++) {
         rm_tensor handle = i < n ? desc->in[i] : desc->more_in[i - n];
-        if (!rmi_graph_has(graph, handle))
-            return RMI_WRONG(graph, "op %s: input %u is none or of another graph; pass the tensor that an earlier "
-                             "call on this graph returned", op->name, (uint64_t)i);
+        RMI_RULE(graph, rmi_graph_has(graph, handle), "op %s: input %u is none or of another graph; pass the tensor "
+                 "that an earlier call on this graph returned", op->name, (uint64_t)i);
         rmi_list_put(&op->in, rmi_graph_index(handle));
     }
     return RM_OK;
@@ -2474,9 +2469,11 @@ RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm
     rmi_making m;
     rmi_op *op;
     if (!rmi_graph_open(graph, "rm_op_add")) return RM_ERROR_GRAPH;
-    if (!kind->name || !rmi_graph_name_ok(kind->name))
-        return RMI_WRONG(graph, "op %s: its kind has no usable name; set rm_kind.name", desc->name ? desc->name
-                         : "(unnamed)");
+    if (!kind || !desc)
+        return rmi_graph_fail(graph, RM_ERROR_ARGUMENT, "rm_op_add: kind or desc is NULL; use RM_OP(g, &KIND, .in = "
+                              "{ ... })");
+    RMI_RULE(graph, kind->name && rmi_graph_name_ok(kind->name), "op %s: its kind has no usable name; set rm_kind.name",
+             desc->name ? desc->name : "(unnamed)");
     rmi_graph_full_name(graph, desc->name, kind->name, graph->n_ops, full);
     RMI_TRY(rmi_graph_new_op(graph, full, &id));
     op = &graph->ops[id];
@@ -2492,7 +2489,7 @@ RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm
     RMI_TRY(rmi_graph_new_form(graph, id, "", &m.form));
     RMI_TRY(rmi_graph_make_form(&m));
     RMI_TRY(rmi_graph_copy_args(graph, desc->arg, desc->farg, &op->arg, &op->farg));
-    RMI_TRY(rmi_graph_one_input(&m, "view", kind->view, &op->view));
+    RMI_TRY(rmi_graph_one(&m, "view", kind->view, RMI_IN_BITS, &op->view));
     RMI_TRY(rmi_graph_list(&m, "share_grad", kind->share_grad, RMI_IN_BITS, &op->share));
     rmi_graph_drop_repeated(&op->in, &op->share);
     RMI_TRY(rmi_graph_list(&m, "mutates", kind->mutates, RMI_IN_BITS, &op->mutates));
@@ -2506,10 +2503,12 @@ RMI_FN rm_result rmi_graph_add_variant(rm_graph *graph, rm_tensor handle, const 
     uint32_t id;
     rmi_making m;
     if (!rmi_graph_open(graph, "rm_variant_add")) return RM_ERROR_GRAPH;
+    if (!kind)
+        return rmi_graph_fail(graph, RM_ERROR_ARGUMENT, "rm_variant_add: the kind is NULL; pass the kind that "
+                              "implements it");
     id = rmi_graph_has(graph, handle) ? graph->tensors[rmi_graph_index(handle)].maker : RMI_NONE;
-    if (id == RMI_NONE)
-        return RMI_WRONG(graph, "rm_variant_add: the tensor is none or no op makes it in this graph; pass an op's "
-                         "output");
+    RMI_RULE(graph, id != RMI_NONE, "rm_variant_add: the tensor is none or no op makes it in this graph; pass an op's "
+             "output");
     m.graph = graph, m.op = &graph->ops[id], m.kind = kind, m.desc = desc;
     RMI_TRY(rmi_graph_new_form(graph, id, kind->name ? kind->name : "", &m.form));
     return rmi_graph_make_form(&m);
@@ -2556,8 +2555,7 @@ RMI_FN rm_result rmi_graph_end_block(rm_graph *graph)
 {
     uint32_t begin;
     rmi_mark *end;
-    if (!graph->build.n_open)
-        return RMI_WRONG(graph, "rm_block_end, end: no block is open; each needs its block (rm_block_begin)");
+    RMI_RULE(graph, graph->build.n_open, "rm_block_end, end: no block is open; each needs its block (rm_block_begin)");
     begin = graph->build.open[--graph->build.n_open];
     graph->build.prefix_n = graph->marks[begin].prefix_n;
     graph->build.prefix[graph->build.prefix_n] = 0;
@@ -2719,9 +2717,8 @@ RMI_FN rm_result rmi_graph_check_parts(rm_graph *graph, const rmi_op *op, const 
     for (i = 0; i < op->grad_in.n && op->has_bwd; i++) {
         for (n = 0, k = 0; k < form->n_parts; k++)
             n += (uint32_t)rmi_list_has(&form->parts[k].grads, op->grad_in.at[i]);
-        if (n != 1)
-            return RMI_WRONG(graph, "op %s: the gradient of %s stands in %u parts of its backward; it must stand in "
-                             "exactly one", op->name, graph->tensors[op->grad_in.at[i]].name, (uint64_t)n);
+        RMI_RULE(graph, n == 1, "op %s: the gradient of %s stands in %u parts of its backward; it must stand in "
+                 "exactly one", op->name, graph->tensors[op->grad_in.at[i]].name, (uint64_t)n);
     }
     return RM_OK;
 }
@@ -2759,18 +2756,14 @@ RMI_FN rm_result rmi_graph_check_view(rm_graph *graph, const rmi_op *op)
 {
     const rmi_tensor *of = &graph->tensors[op->view], *out = &graph->tensors[op->out.at[0]];
     uint64_t end = rmi_add(op->view_offset, out->bytes);
-    if (op->out.n != 1)
-        return RMI_WRONG(graph, "op %s: a view has one output, this has %u; give one size", op->name,
-                         (uint64_t)op->out.n);
-    if (out->external)
-        return RMI_WRONG(graph, "op %s: it is a view, so its bytes are those of %s; drop RM_EXTERNAL, or declare %s "
-                         "with it", op->name, of->name, of->name);
-    if (end > of->bytes)
-        return RMI_WRONG(graph, "op %s: its view ends at byte %u of %s, which has %u; correct its offset or its size",
-                         op->name, end, of->name, of->bytes);
-    if (op->mutates.n)
-        return RMI_WRONG(graph, "op %s: it is a view, which has no forward to change %s; drop mutates, or view",
-                         op->name, graph->tensors[op->mutates.at[0]].name);
+    RMI_RULE(graph, op->out.n == 1, "op %s: a view has one output, this has %u; give one size", op->name,
+             (uint64_t)op->out.n);
+    RMI_RULE(graph, !out->external, "op %s: it is a view, so its bytes are those of %s; drop RM_EXTERNAL, or declare "
+             "%s with it", op->name, of->name, of->name);
+    RMI_RULE(graph, end <= of->bytes, "op %s: its view ends at byte %u of %s, which has %u; correct its offset or its "
+             "size", op->name, end, of->name, of->bytes);
+    RMI_RULE(graph, !op->mutates.n, "op %s: it is a view, which has no forward to change %s; drop mutates, or view",
+             op->name, graph->tensors[op->mutates.at[0]].name);
     return RM_OK;
 }
 
@@ -2817,9 +2810,8 @@ RMI_FN rm_result rmi_graph_check_sums(rm_graph *graph)
                 ns = rmi_add(ns, form->parts[part].bwd);
             }
         }
-    if (bytes > RMI_MAX)
-        return RMI_WRONG(graph, "graph: all sizes together are not below 2^62 bytes; check the unit of the largest "
-                         "tensors");
+    RMI_RULE(graph, bytes <= RMI_MAX, "graph: all sizes together are not below 2^62 bytes; check the unit of the "
+             "largest tensors");
     if (ns > RMI_MAX)
         return RMI_WRONG(graph, "graph: all times together are not below 2^62 ns; check the unit of the longest ops");
     return RM_OK;
@@ -2832,9 +2824,8 @@ RMI_FN rm_result rmi_graph_seal(rm_graph *graph)
     if (graph->sticky.result != RM_OK) return graph->sticky.result;
     if (graph->sealed) return RM_OK;
     if (!graph->n_ops) return RMI_WRONG(graph, "graph: it has no op; add the layers with RM_OP first");
-    if (graph->build.n_open)
-        return RMI_WRONG(graph, "block %s: it is never ended; add rm_block_end (in text: an end)",
-                         graph->marks[graph->build.open[graph->build.n_open - 1]].name);
+    RMI_RULE(graph, !graph->build.n_open, "block %s: it is never ended; add rm_block_end (in text: an end)",
+             graph->marks[graph->build.open[graph->build.n_open - 1]].name);
     RMI_TRY(rmi_graph_seal_grads(graph));
     RMI_TRY(rmi_graph_seal_consts(graph));
     for (i = 0; i < graph->n_ops; i++) {
@@ -19761,6 +19752,12 @@ RMI_FN rm_result rmi_txt_fail(rmi_txt *in, rmi_txt_slice slice, const char *expe
                        rmi_txt_show(in, slice, shown), text);
 }
 
+/* What must stand at slice, and what is expected there if it does not, which ends the function. */
+#define RMI_EXPECT(in, holds, slice, ...)                                  \
+    do {                                                                   \
+        if (!(holds)) return rmi_txt_fail((in), (slice), __VA_ARGS__);     \
+    } while (0)
+
 /* --- lines and words */
 
 /* A reader of n bytes of text; graph: that is read, or that a plan is read for. */
@@ -19844,9 +19841,8 @@ RMI_FN rm_result rmi_txt_header(rmi_txt *in, const char *what)
     size_t i;
     RMI_TRY(rmi_txt_next(in));
     for (i = 0; i < 3; i++)
-        if (!rmi_txt_is(rmi_txt_word(in, i), i == 0 ? "rockmate" : i == 1 ? what : "1"))
-            return rmi_txt_fail(in, rmi_txt_word(in, i), "the first statement 'rockmate %s%s", what, i == 2 ? " 1': "
-                                "this library reads version 1" : " 1'");
+        RMI_EXPECT(in, rmi_txt_is(rmi_txt_word(in, i), i == 0 ? "rockmate" : i == 1 ? what : "1"), rmi_txt_word(in, i),
+                   "the first statement 'rockmate %s%s", what, i == 2 ? " 1': this library reads version 1" : " 1'");
     return rmi_txt_no_more(in, 3);
 }
 
@@ -20110,8 +20106,7 @@ RMI_FN rm_result rmi_txt_overs(rmi_txt *in, rmi_txt_slice list)
         item = rmi_txt_split(item, ':', &from);
         RMI_TRY(rmi_txt_own_tensor(in, item, 1, &over->grad_of));
         for (i = 0; i < form->n_overs; i++)
-            if (form->overs[i].grad_of == over->grad_of)
-                return rmi_txt_fail(in, item, "each gradient only once in inplace_bwd");
+            RMI_EXPECT(in, form->overs[i].grad_of != over->grad_of, item, "each gradient only once in inplace_bwd");
         over->what = !from.text ? RMI_OVER_DOUT : rmi_txt_is(from, "saved") ? RMI_OVER_SAVED : RMI_OVER_TENSOR;
         over->tensor = RMI_NONE;
         if (over->what == RMI_OVER_TENSOR) RMI_TRY(rmi_txt_own_tensor(in, from, 0, &over->tensor));
@@ -20216,8 +20211,8 @@ RMI_FN rm_result rmi_txt_read_value(rmi_txt *in, const rmi_txt_key *key, rmi_txt
     case RMI_TXT_VIEW: return rmi_txt_view(in, value);
     case RMI_TXT_BITS:
         name = rmi_txt_name(in, value);
-        if ((*name || in->form == in->op->forms) && !rmi_graph_name_ok(name))
-            return rmi_txt_fail(in, value, "a name: " RMI_NAME_RULE);
+        RMI_EXPECT(in, (!*name && in->form != in->op->forms) || rmi_graph_name_ok(name), value,
+                   "a name: " RMI_NAME_RULE);
         return rmi_graph_string(in->graph, name, &in->form->bits);
     case RMI_TXT_WORDS: return rmi_txt_read_words(in, key, value, (uint32_t *)field);
     default: return rmi_txt_setting(in, type, value, (rm_config *)object);
@@ -20915,8 +20910,7 @@ RMI_FN rm_result rmi_txt_plan_arena(rmi_txt *in)
 {
     RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 1), &in->plan.program.arena));
     if (in->n == 2) return RM_OK;
-    if (!rmi_txt_is(in->word[2], "host"))
-        return rmi_txt_fail(in, in->word[2], "'host BYTES' or the end of the statement");
+    RMI_EXPECT(in, rmi_txt_is(in->word[2], "host"), in->word[2], "'host BYTES' or the end of the statement");
     RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 3), &in->plan.program.host));
     return rmi_txt_no_more(in, 4);
 }
@@ -20938,14 +20932,11 @@ RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in, const rmi_stmt *st)
     rmi_home *home;
     uint32_t i;
     rmi_buf_kind kind = rmi_low_kind(in->graph, st->buf, &i);
-    if (!plan->once[RMI_TXT_ARENA - RMI_TXT_GRAPH])
-        return rmi_txt_fail(in, in->word[0], "'arena BYTES' before what is placed in it");
-    if (kind > RMI_BUF_STATE || (kind == RMI_BUF_VALUE ? in->graph->tensors[i].kind == RMI_ACT
-                                                       : in->graph->tensors[i].kind != RMI_PARAM))
-        return rmi_txt_fail(in, in->word[1], "what a step starts with: an input, const or param, or state: or grad: "
-                            "of a param");
-    if (rmi_low_external(in->graph, st->buf))
-        return rmi_txt_fail(in, in->word[1], "nothing external: that is the caller's memory");
+    RMI_EXPECT(in, plan->once[RMI_TXT_ARENA - RMI_TXT_GRAPH], in->word[0], "'arena BYTES' before what is placed in it");
+    RMI_EXPECT(in, kind <= RMI_BUF_STATE && !(kind == RMI_BUF_VALUE ? in->graph->tensors[i].kind == RMI_ACT
+               : in->graph->tensors[i].kind != RMI_PARAM), in->word[1], "what a step starts with: an input, const or "
+               "param, or state: or grad: of a param");
+    RMI_EXPECT(in, !rmi_low_external(in->graph, st->buf), in->word[1], "nothing external: that is the caller's memory");
     if (!RMI_GROW(plan->mem, plan->program.homes, plan->cap_homes, plan->program.n_homes + 1))
         return rmi_err_memory(in->err);
     home = &plan->program.homes[plan->program.n_homes++];
@@ -21355,9 +21346,7 @@ RMI_FN rm_result rmi_txt_summary(const rm_plan *plan, rmi_sink *to)
         rmi_put_n(to, line, n + 1);
     }
     rmi_arena_free(&tmp);
-    if (result == RM_ERROR_MEMORY) return rmi_err_memory(&plan->g->last);
-    return to->failed ? rmi_err_set(&plan->g->last, RM_ERROR_WRITE, "rm_plan_summary: the sink returned nonzero")
-        : result;
+    return result;
 }
 /* =====================================================================================================================
    >>view - a plan for people to look at: why a tensor is where it is, a trace, a picture of memory
@@ -22024,8 +22013,7 @@ RMI_FN rm_result rmi_vue_explain(rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
 }
 
 /* what: 0 an explanation of a tensor, 1 a trace, 2 a picture. */
-RMI_FN rm_result rmi_vue_look(const rm_plan *plan, uint32_t index, rmi_sink *to, int what, uint32_t tensor,
-                              const char *name)
+RMI_FN rm_result rmi_vue_look(const rm_plan *plan, uint32_t index, rmi_sink *to, int what, uint32_t tensor)
 {
     rmi_vue v;
     rmi_txt_pen pen;
@@ -22046,8 +22034,7 @@ RMI_FN rm_result rmi_vue_look(const rm_plan *plan, uint32_t index, rmi_sink *to,
     if (result == RM_OK && what == 1) rmi_vue_trace(&v);
     if (result == RM_OK && what == 2) rmi_vue_svg(&v);
     rmi_arena_free(&v.mem);
-    if (result == RM_ERROR_MEMORY) return rmi_err_memory(&plan->g->last);
-    return to->failed ? rmi_err_set(&plan->g->last, RM_ERROR_WRITE, "%s: the sink returned nonzero", name) : result;
+    return result;
 }
 /* =====================================================================================================================
    >>threads - the lanes of the host backend as threads
@@ -25736,9 +25723,8 @@ RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run run)
     for (i = 0; i < op->in.n; i++) rmi_chk_view(k, op->in.at[i]);
     run.part = 0;
     RMI_TRY(rmi_chk_form(k, run, &first));
-    if (!first->fn)
-        return rmi_err_set(&k->exec->err, RM_ERROR_ARGUMENT, "%s has no callback in kind '%s'; set rm_kind.forward",
-                           first->what, op->kind_name);
+    RMI_WANT(&k->exec->err, first->fn, "%s has no callback in kind '%s'; set rm_kind.forward", first->what,
+             op->kind_name);
     for (i = 0; i < op->n_forms; i++) {
         if (i == run.form || !op->forms[i].forward) continue;
         RMI_TRY(rmi_chk_form(k, rmi_low_run(RMI_FWD, run.id, i, 0), &frame));
@@ -25775,9 +25761,9 @@ RMI_FN rm_result rmi_chk_backward(rmi_chk *k, rmi_run run)
     if (frame->fn) RMI_TRY(rmi_chk_first(k, frame, RMI_CHK_WALKED));
     for (box = frame->box; box < frame->end; box++) {
         if (box->role != RMI_CHK_DIN) continue;
-        if (!frame->fn && (k->holds[box->tensor] || !rmi_chk_shares(k, op, box->tensor)))
-            return rmi_err_set(&k->exec->err, RM_ERROR_ARGUMENT, "%s has no callback in kind '%s'; set "
-                               "rm_kind.backward, or RM_NOGRAD in its flags", frame->what, op->kind_name);
+        RMI_WANT(&k->exec->err, frame->fn || (!k->holds[box->tensor] && rmi_chk_shares(k, op, box->tensor)), "%s has "
+                 "no callback in kind '%s'; set rm_kind.backward, or RM_NOGRAD in its flags", frame->what,
+                 op->kind_name);
         memcpy(k->grad[box->tensor], frame->fn ? box->result : k->grad[op->out.at[0]], (size_t)box->bytes);
         k->holds[box->tensor] = 1;
         k->whole[box->tensor] = k->grad[box->tensor];
@@ -25864,9 +25850,7 @@ RMI_FN rm_result rmi_chk_update(rmi_chk *k, rmi_run run)
     rmi_format(frame->what, sizeof frame->what, "param %s: its %s%s", tensor->name, reduce ? "reduction" : "update",
                host ? " in host memory" : "");
     frame->fn = reduce ? k->exec->desc.reduce : host ? tensor->update_host : tensor->update;
-    if (!frame->fn)
-        return rmi_err_set(&k->exec->err, RM_ERROR_ARGUMENT, "%s has no callback; set rm_param_desc.update",
-                           frame->what);
+    RMI_WANT(&k->exec->err, frame->fn, "%s has no callback; set rm_param_desc.update", frame->what);
     frame->call.phase = reduce ? RM_PHASE_REDUCE : RM_PHASE_UPDATE;
     frame->call.param_bytes = tensor->bytes;
     frame->call.grad_bytes = tensor->grad_bytes;
@@ -26154,24 +26138,20 @@ RMI_FN rm_result rmi_chk_arguments(rmi_chk *k, const rm_step *step)
     uint32_t kind = step && step->kind ? step->kind : RM_SINGLE, i, at = 0;
     const rmi_tensor *loss =
         desc && rmi_graph_has(k->graph, desc->loss) ? &k->graph->tensors[rmi_graph_index(desc->loss)] : NULL;
-    if (exec->desc.backend)
-        return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "rm_exec_check: it looks at host memory; check an executor "
-                           "without rm_exec_desc.backend");
+    RMI_WANT(&exec->err, !exec->desc.backend, "rm_exec_check: it looks at host memory; check an executor without "
+             "rm_exec_desc.backend");
     for (i = 0; i < exec->n_prog; i++)
         if (exec->prog[i].step == kind) k->program = &exec->plan->prog[at = i];
     if (!k->program) return rmi_exe_no_program(exec, "rm_exec_check", kind);
     RMI_TRY(rmi_exe_ready(exec, &exec->prog[at]));
     rmi_exe_set_now(exec, step, kind);
-    if (desc && kind == RM_FORWARD)
-        return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "rm_check_desc.finite_differences: a step of kind RM_FORWARD "
-                           "has no gradients; take RM_SINGLE, or 0 differences");
-    if (desc && desc->dtype > RM_F64)
-        return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "rm_check_desc.dtype: RM_F32 and RM_F64 are known, %u is not",
-                           (uint64_t)desc->dtype);
-    if (desc && (!loss || !loss->is_output || loss->bytes != rmi_chk_width(k)))
-        return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "rm_check_desc.loss: %s is not a declared output of one "
-                           "element (%u bytes); pass the loss, and declare it with rm_output_add", loss ? loss->name :
-                           desc->loss.id ? "a tensor of another graph" : "none", rmi_chk_width(k));
+    RMI_WANT(&exec->err, !desc || kind != RM_FORWARD, "rm_check_desc.finite_differences: a step of kind RM_FORWARD "
+             "has no gradients; take RM_SINGLE, or 0 differences");
+    RMI_WANT(&exec->err, !desc || desc->dtype <= RM_F64, "rm_check_desc.dtype: RM_F32 and RM_F64 are known, %u is not",
+             (uint64_t)desc->dtype);
+    RMI_WANT(&exec->err, !desc || (loss && loss->is_output && loss->bytes == rmi_chk_width(k)), "rm_check_desc.loss: "
+             "%s is not a declared output of one element (%u bytes); pass the loss, and declare it with rm_output_add",
+             loss ? loss->name : desc->loss.id ? "a tensor of another graph" : "none", rmi_chk_width(k));
     return RM_OK;
 }
 
@@ -26204,11 +26184,14 @@ RMI_FN rm_result rmi_chk_run(rm_exec *exec, const rm_step *step, const rm_check_
 /* =====================================================================================================================
    >>public - entry points: check arguments, delegate
    ================================================================================================================== */
-/* An argument of a call must be right; else the call ends with the message. */
-#define RMI_WANT(error, fact, ...)                                                         \
-    do {                                                                                   \
-        if (!(fact)) return rmi_err_set((error), RM_ERROR_ARGUMENT, __VA_ARGS__);          \
-    } while (0)
+/* A call on an executor, which must be there: it ends with the message if an argument is not as wanted. */
+#define RMI_EXEC_CALL(name, parameters, wanted, message, call)                  \
+    RMDEF rm_result name parameters                                             \
+    {                                                                           \
+        if (!exec) return RM_ERROR_ARGUMENT;                                    \
+        RMI_WANT(&exec->err, wanted, #name ": " message);                       \
+        return call;                                                            \
+    }
 
 RMDEF const char *rm_result_name(rm_result result)
 {
@@ -26258,33 +26241,28 @@ RMDEF rm_result rm_graph_result(const rm_graph *graph)
     return graph->sticky.result != RM_OK ? graph->sticky.result : graph->last.result;
 }
 
+/* What the builder has made of a call, in *id, as a handle. */
+#define RMI_MADE(graph, result, id) rmi_graph_handle((graph), (result) == RM_OK ? (id) : RMI_NONE)
+
 RMDEF rm_tensor rm_input_add(rm_graph *graph, const char *name, uint64_t bytes, uint32_t flags)
 {
     uint32_t id;
-    rm_result result = rmi_graph_given(graph, name, RMI_INPUT, bytes, flags, &id);
-    return rmi_graph_handle(graph, result == RM_OK ? id : RMI_NONE);
+    return RMI_MADE(graph, rmi_graph_given(graph, name, RMI_INPUT, bytes, flags, &id), id);
 }
 RMDEF rm_tensor rm_const_add(rm_graph *graph, const char *name, uint64_t bytes, uint32_t flags)
 {
     uint32_t id;
-    rm_result result = rmi_graph_given(graph, name, RMI_CONST, bytes, flags, &id);
-    return rmi_graph_handle(graph, result == RM_OK ? id : RMI_NONE);
+    return RMI_MADE(graph, rmi_graph_given(graph, name, RMI_CONST, bytes, flags, &id), id);
 }
 RMDEF rm_tensor rm_param_add(rm_graph *graph, const rm_param_desc *desc)
 {
-    uint32_t id = RMI_NONE;
-    if (!desc && rmi_graph_open(graph, "rm_param_add"))
-        rmi_graph_fail(graph, RM_ERROR_ARGUMENT,
-                       "rm_param_add: desc is NULL; pass a rm_param_desc with at least bytes");
-    return rmi_graph_handle(graph, desc && rmi_graph_add_param(graph, desc, &id) == RM_OK ? id : RMI_NONE);
+    uint32_t id;
+    return RMI_MADE(graph, rmi_graph_add_param(graph, desc, &id), id);
 }
-
 RMDEF rm_tensor rm_op_add(rm_graph *graph, const rm_kind *kind, const rm_op_desc *desc)
 {
-    uint32_t id = RMI_NONE;
-    if ((!kind || !desc) && rmi_graph_open(graph, "rm_op_add"))
-        rmi_graph_fail(graph, RM_ERROR_ARGUMENT, "rm_op_add: kind or desc is NULL; use RM_OP(g, &KIND, .in = { ... })");
-    return rmi_graph_handle(graph, kind && desc && rmi_graph_add_op(graph, kind, desc, &id) == RM_OK ? id : RMI_NONE);
+    uint32_t id;
+    return RMI_MADE(graph, rmi_graph_add_op(graph, kind, desc, &id), id);
 }
 
 RMDEF rm_tensor rm_op_output(rm_graph *graph, rm_tensor tensor, uint32_t i)
@@ -26307,9 +26285,7 @@ RMDEF void rm_variant_add(rm_graph *graph, rm_tensor tensor, const rm_kind *kind
 {
     rm_op_desc same;
     memset((void *)&same, 0, sizeof same);
-    if (kind) rmi_graph_add_variant(graph, tensor, kind, desc ? desc : &same);
-    else if (rmi_graph_open(graph, "rm_variant_add"))
-        rmi_graph_fail(graph, RM_ERROR_ARGUMENT, "rm_variant_add: the kind is NULL; pass the kind that implements it");
+    rmi_graph_add_variant(graph, tensor, kind, desc ? desc : &same);
 }
 
 /* An activation of an open graph, or an error in the name of `what`. */
@@ -26402,10 +26378,7 @@ RMDEF uint64_t rm_tensor_bytes(const rm_graph *graph, rm_tensor tensor)
     return graph && rmi_graph_has(graph, tensor) ? graph->tensors[rmi_graph_index(tensor)].bytes : 0;
 }
 
-RMI_FN rm_result rmi_no_write(rmi_error *err, const char *call)
-{
-    return rmi_err_set(err, RM_ERROR_ARGUMENT, "%s: write is NULL; pass a function that takes the text", call);
-}
+#define RMI_NO_WRITE "%s: write is NULL; pass a function that takes the text"
 
 RMDEF rm_result rm_graph_read(const char *text, size_t length, const rm_graph_desc *desc, rm_graph **out)
 {
@@ -26421,7 +26394,7 @@ RMDEF rm_result rm_graph_write(rm_graph *graph, rm_write_fn write, void *user)
 {
     rmi_sink sink = rmi_sink_make(write, user);
     if (!graph) return RM_ERROR_ARGUMENT;
-    if (!write) return rmi_no_write(&graph->last, "rm_graph_write");
+    RMI_WANT(&graph->last, write, RMI_NO_WRITE, "rm_graph_write");
     return rmi_txt_write_graph(graph, &sink);
 }
 
@@ -26496,22 +26469,6 @@ RMDEF rm_result rm_plan_curve(rm_graph *graph, const rm_plan_desc *desc, rm_poin
     return rmi_crv_make(graph, desc ? desc : &all, points, room, n);
 }
 
-RMDEF rm_result rm_plan_write(const rm_plan *plan, uint32_t step, rm_write_fn write, void *user)
-{
-    const rmi_program *prog;
-    rmi_sink sink = rmi_sink_make(write, user);
-    if (!plan) return RM_ERROR_ARGUMENT;
-    if (!write) return rmi_no_write(&plan->g->last, "rm_plan_write");
-    if (plan->live_only)
-        return rmi_err_set(&plan->g->last, RM_ERROR_ARGUMENT, "rm_plan_write: the plan counts live bytes and has no "
-                           "addresses to write; plan without rm_plan_desc.live_only");
-    prog = rmi_plan_program(plan, step, NULL);
-    if (!prog) return RM_ERROR_ARGUMENT;
-    return rmi_txt_write_program(plan->g, prog, &sink) == RM_OK
-               ? RM_OK
-               : rmi_err_set(&plan->g->last, RM_ERROR_WRITE, "plan: the sink took no more text");
-}
-
 RMDEF rm_result rm_plan_read(rm_graph *graph, const char *text, size_t length, rm_plan **out)
 {
     if (out) *out = NULL;
@@ -26520,43 +26477,49 @@ RMDEF rm_result rm_plan_read(rm_graph *graph, const char *text, size_t length, r
     return rmi_txt_read_plan(graph, text, length, out);
 }
 
+/* A text about a plan or a tensor in it: what all of these calls want, and how they fail. */
+typedef enum rmi_about { RMI_EXPLAIN, RMI_TRACE, RMI_SVG, RMI_SUMMARY, RMI_WRITE } rmi_about;
+RMI_FN rm_result rmi_tell(const rm_plan *plan, rmi_about what, uint32_t step, rm_tensor tensor, rm_write_fn write,
+                          void *user)
+{
+    static const char *const names[] = {"rm_plan_explain", "rm_plan_trace", "rm_plan_svg", "rm_plan_summary",
+                                        "rm_plan_write"};
+    rmi_sink sink = rmi_sink_make(write, user);
+    rmi_error *err = plan ? &plan->g->last : NULL;
+    uint32_t index = 0;
+    rm_result result;
+    if (!plan) return RM_ERROR_ARGUMENT;
+    RMI_WANT(err, write, RMI_NO_WRITE, names[what]);
+    RMI_WANT(err, !plan->live_only || what == RMI_EXPLAIN || what == RMI_SUMMARY, "%s: the plan counts live bytes and "
+             "has no addresses; plan without rm_plan_desc.live_only", names[what]);
+    RMI_WANT(err, what != RMI_EXPLAIN || rmi_graph_has(plan->g, tensor), "rm_plan_explain: the tensor is none or of "
+             "another graph; rm_graph_find gives one by name");
+    if (!rmi_plan_program(plan, step, &index)) return RM_ERROR_ARGUMENT;
+    if (what == RMI_WRITE) result = rmi_txt_write_program(plan->g, &plan->prog[index], &sink);
+    else if (what == RMI_SUMMARY) result = rmi_txt_summary(plan, &sink);
+    else result = rmi_vue_look(plan, index, &sink, (int)what, rmi_graph_index(tensor));
+    if (result == RM_ERROR_MEMORY) return rmi_err_memory(err);
+    return sink.failed ? rmi_err_set(err, RM_ERROR_WRITE, "%s: the sink took no more text", names[what]) : result;
+}
+RMDEF rm_result rm_plan_write(const rm_plan *plan, uint32_t step, rm_write_fn write, void *user)
+{
+    return rmi_tell(plan, RMI_WRITE, step, rmi_graph_handle(NULL, RMI_NONE), write, user);
+}
 RMDEF rm_result rm_plan_summary(const rm_plan *plan, rm_write_fn write, void *user)
 {
-    rmi_sink sink = rmi_sink_make(write, user);
-    if (!plan) return RM_ERROR_ARGUMENT;
-    if (!write) return rmi_no_write(&plan->g->last, "rm_plan_summary");
-    return rmi_txt_summary(plan, &sink);
-}
-
-/* What rm_plan_explain (what 0), rm_plan_trace (1) and rm_plan_svg (2) have in common. */
-RMI_FN rm_result rmi_look(const rm_plan *plan, uint32_t step, rm_write_fn write, void *user, int what, rm_tensor tensor)
-{
-    static const char *const names[] = {"rm_plan_explain", "rm_plan_trace", "rm_plan_svg"};
-    const rmi_program *prog;
-    rmi_sink sink = rmi_sink_make(write, user);
-    uint32_t index = 0;
-    if (!plan) return RM_ERROR_ARGUMENT;
-    if (!write) return rmi_no_write(&plan->g->last, names[what]);
-    if (what && plan->live_only)
-        return rmi_err_set(&plan->g->last, RM_ERROR_ARGUMENT, "%s: the plan counts live bytes and has no addresses to "
-                           "show; plan without rm_plan_desc.live_only", names[what]);
-    RMI_WANT(&plan->g->last, what || rmi_graph_has(plan->g, tensor),
-             "rm_plan_explain: the tensor is none or of another graph; rm_graph_find gives one by name");
-    prog = rmi_plan_program(plan, step, &index);
-    if (!prog) return RM_ERROR_ARGUMENT;
-    return rmi_vue_look(plan, index, &sink, what, rmi_graph_index(tensor), names[what]);
+    return rmi_tell(plan, RMI_SUMMARY, 0, rmi_graph_handle(NULL, RMI_NONE), write, user);
 }
 RMDEF rm_result rm_plan_explain(const rm_plan *plan, rm_tensor tensor, rm_write_fn write, void *user)
 {
-    return rmi_look(plan, 0, write, user, 0, tensor);
+    return rmi_tell(plan, RMI_EXPLAIN, 0, tensor, write, user);
 }
 RMDEF rm_result rm_plan_trace(const rm_plan *plan, uint32_t step, rm_write_fn write, void *user)
 {
-    return rmi_look(plan, step, write, user, 1, rmi_graph_handle(NULL, RMI_NONE));
+    return rmi_tell(plan, RMI_TRACE, step, rmi_graph_handle(NULL, RMI_NONE), write, user);
 }
 RMDEF rm_result rm_plan_svg(const rm_plan *plan, uint32_t step, rm_write_fn write, void *user)
 {
-    return rmi_look(plan, step, write, user, 2, rmi_graph_handle(NULL, RMI_NONE));
+    return rmi_tell(plan, RMI_SVG, step, rmi_graph_handle(NULL, RMI_NONE), write, user);
 }
 
 RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity,
@@ -26588,19 +26551,22 @@ RMDEF const char *rm_exec_error(const rm_exec *exec)
     return exec ? exec->err.text : "the executor is NULL: rm_exec_create failed, see rm_graph_error";
 }
 
-RMDEF rm_result rm_exec_bind(rm_exec *exec, rm_tensor tensor, uint32_t what, void *memory)
-{
-    return exec ? rmi_exe_bind(exec, tensor, what, memory) : RM_ERROR_ARGUMENT;
-}
+RMI_EXEC_CALL(rm_exec_bind, (rm_exec *exec, rm_tensor tensor, uint32_t what, void *memory), 1, "",
+              rmi_exe_bind(exec, tensor, what, memory))
+RMI_EXEC_CALL(rm_exec_wait, (rm_exec *exec), 1, "", rmi_exe_drain(exec))
+RMI_EXEC_CALL(rm_exec_step, (rm_exec *exec, const rm_step *step), 1, "", rmi_exe_step(exec, step))
+RMI_EXEC_CALL(rm_exec_check, (rm_exec *exec, const rm_step *step, const rm_check_desc *desc), 1, "",
+              rmi_chk_run(exec, step, desc))
+RMI_EXEC_CALL(rm_exec_restore, (rm_exec *exec, const void *data, size_t bytes), data, "data is NULL",
+              rmi_exe_restore(exec, data, bytes))
+RMI_EXEC_CALL(rm_exec_replan, (rm_exec *exec, rm_plan *plan), plan,
+              "the plan is NULL; rm_plan_create failed, see rm_graph_error", rmi_exe_replan(exec, plan))
 
 RMDEF rm_result rm_exec_write(rm_exec *exec, rm_tensor tensor, uint32_t what, uint64_t offset, const void *src,
                               uint64_t bytes)
 {
-    unsigned char *address;
-    if (!exec) return RM_ERROR_ARGUMENT;
-    address = rmi_exe_range(exec, tensor, what, 1, offset, bytes);
-    if (!address || (bytes && !src))
-        return address ? rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "rm_exec_write: src is NULL") : RM_ERROR_ARGUMENT;
+    if (!exec || !rmi_exe_range(exec, tensor, what, 1, offset, bytes)) return RM_ERROR_ARGUMENT;
+    RMI_WANT(&exec->err, src || !bytes, "rm_exec_write: src is NULL");
     return rmi_exe_write(exec, tensor, what, offset, src, bytes);
 }
 
@@ -26609,10 +26575,9 @@ RMDEF rm_result rm_exec_read(rm_exec *exec, rm_tensor tensor, uint32_t what, uin
     unsigned char *address;
     if (!exec) return RM_ERROR_ARGUMENT;
     address = rmi_exe_range(exec, tensor, what, 0, offset, bytes);
-    if (!address || (bytes && !dst))
-        return address ? rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "rm_exec_read: dst is NULL") : RM_ERROR_ARGUMENT;
-    if (bytes) RMI_TRY(rmi_exe_read(exec, tensor, what, dst, address, bytes));
-    return RM_OK;
+    if (!address) return RM_ERROR_ARGUMENT;
+    RMI_WANT(&exec->err, dst || !bytes, "rm_exec_read: dst is NULL");
+    return bytes ? rmi_exe_read(exec, tensor, what, dst, address, bytes) : RM_OK;
 }
 
 RMDEF void *rm_exec_pointer(rm_exec *exec, rm_tensor tensor, uint32_t what)
@@ -26631,33 +26596,12 @@ RMDEF void *rm_exec_pointer(rm_exec *exec, rm_tensor tensor, uint32_t what)
     return address;
 }
 
-RMDEF rm_result rm_exec_wait(rm_exec *exec) { return exec ? rmi_exe_drain(exec) : RM_ERROR_ARGUMENT; }
-RMDEF rm_result rm_exec_step(rm_exec *exec, const rm_step *step)
-{
-    return exec ? rmi_exe_step(exec, step) : RM_ERROR_ARGUMENT;
-}
-
 RMDEF rm_result rm_exec_save(rm_exec *exec, rm_write_fn write, void *user)
 {
     rmi_sink sink = rmi_sink_make(write, user);
     if (!exec) return RM_ERROR_ARGUMENT;
     RMI_WANT(&exec->err, write, "rm_exec_save: write is NULL");
     return rmi_exe_save(exec, &sink);
-}
-
-RMDEF rm_result rm_exec_restore(rm_exec *exec, const void *data, size_t bytes)
-{
-    if (!exec) return RM_ERROR_ARGUMENT;
-    RMI_WANT(&exec->err, data, "rm_exec_restore: data is NULL");
-    return rmi_exe_restore(exec, data, bytes);
-}
-
-RMDEF rm_result rm_exec_replan(rm_exec *exec, rm_plan *plan)
-{
-    if (!exec) return RM_ERROR_ARGUMENT;
-    return plan ? rmi_exe_replan(exec, plan)
-             : rmi_err_set(&exec->err, RM_ERROR_ARGUMENT,
-                           "rm_exec_replan: the plan is NULL; rm_plan_create failed, see rm_graph_error");
 }
 
 RMDEF rm_result rm_exec_profile(rm_exec *exec, const rm_step *step, uint32_t repeats)
@@ -26700,11 +26644,6 @@ RMDEF rm_result rm_exec_tune(rm_exec *exec, const rm_plan_desc *desc, const rm_s
     }
     rm_plan_destroy(next);
     return result;
-}
-
-RMDEF rm_result rm_exec_check(rm_exec *exec, const rm_step *step, const rm_check_desc *desc)
-{
-    return exec ? rmi_chk_run(exec, step, desc) : RM_ERROR_ARGUMENT;
 }
 
 RMDEF rm_result rm_exec_get_info(const rm_exec *exec, rm_exec_info *info)

@@ -128,7 +128,7 @@ static void wrong_ops(void)
     WRONG(G, "op b", "RM_OUT(1) in 'needs'", "give its size", K.needs = RM_OUT(1), RM_OP(g, &K, .name = "b", .in = {x, w}));
     WRONG(G, "op b", "mask 'needs'", "see rm_kind", K.needs = RM_IN(0) | RM_DOUT, RM_OP(g, &K, .name = "b", .in = {x, w}));
     WRONG(G, "op b", "RM_IN(1) in 'inplace'", "1 inputs", K.inplace = RM_IN(1), RM_OP(g, &K, .name = "b", .in = {x}));
-    WRONG(G, "op b", "several inputs in 'inplace'", "one RM_IN", K.inplace = RM_IN(0) | RM_IN(1), RM_OP(g, &K, .name = "b", .in = {x, w}));
+    WRONG(G, "op b", "several tensors in 'inplace'", "one of RM_IN", K.inplace = RM_IN(0) | RM_IN(1), RM_OP(g, &K, .name = "b", .in = {x, w}));
     WRONG(G, "op b", "mask 'inplace'", "see rm_kind", K.inplace = RM_SAVED, RM_OP(g, &K, .name = "b", .in = {x, w}));
     WRONG(G, "op b", "RM_IN(3) in 'share_grad'", "correct the kind", K.share_grad = RM_IN(3), RM_OP(g, &K, .name = "b", .in = {x, w}));
     WRONG(G, "op b", "mask 'share_grad'", "see rm_kind", K.share_grad = RM_OUT(0), RM_OP(g, &K, .name = "b", .in = {x, w}));
@@ -136,7 +136,7 @@ static void wrong_ops(void)
     WRONG(G, "op b", "'mutates'", "correct the kind", K.mutates = RM_IN(2), RM_OP(g, &K, .name = "b", .in = {x, c}));
     WRONG(G, "op b", "over.bytes_of", "takes one of RM_DOUT", K.over[0].grad_of = RM_IN(0), RM_OP(g, &K, .name = "b", .in = {h}));
     WRONG(G, "op b", "over.bytes_of", "takes one of RM_DOUT", K.over[0].grad_of = RM_IN(0), K.over[0].bytes_of = RM_DOUT | RM_SAVED, RM_OP(g, &K, .name = "b", .in = {h}));
-    WRONG(G, "op b", "several inputs in 'over.grad_of'", "one RM_IN", K.over[0].grad_of = RM_IN(0) | RM_IN(1), RM_OP(g, &K, .name = "b", .in = {h, w}));
+    WRONG(G, "op b", "several tensors in 'over.grad_of'", "one of RM_IN", K.over[0].grad_of = RM_IN(0) | RM_IN(1), RM_OP(g, &K, .name = "b", .in = {h, w}));
     WRONG(G, "op b", "'view'", "correct the kind", K.view = RM_IN(1), RM_OP(g, &K, .name = "b", .in = {h}));
     WRONG(G, "op b", "ends at byte 90 of first, which has 80", "correct its offset", K.view = RM_IN(0), RM_OP(g, &K, .name = "b", .in = {h}, .out = {40}, .view_offset = 50));
     WRONG(G, "op b", "its view ends", "correct its offset", K.view = RM_IN(0), RM_OP(g, &K, .name = "b", .in = {h}, .out = {40}, .view_offset = UINT64_MAX - 3));
