@@ -1330,10 +1330,7 @@ RMI_FN void *rmi_arena_take(rmi_arena *arena, size_t bytes, size_t align)
    count 0. */
 RMI_FN void *rmi_arena_raw(rmi_arena *arena, size_t count, size_t elem)
 {
-    if (elem && count > (SIZE_MAX / 4) / elem) return NULL;
-    return rmi_arena_take(
-        arena, RMI_APART ? count * elem : (count * elem + (count * elem == 0) + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN,
-        RMI_ALIGN);
+    return elem && count > (SIZE_MAX / 4) / elem ? NULL : rmi_arena_take(arena, count * elem, RMI_ALIGN);
 }
 
 /* The same, all zero. */
@@ -2397,20 +2394,16 @@ RMI_FN rm_result rmi_graph_add_param(rm_graph *graph, const rm_param_desc *desc,
     return rmi_graph_copy_args(graph, desc->arg, desc->farg, &tensor->arg, &tensor->farg);
 }
 
-/* How many operands desc gives: n in its table, and `more` behind a pointer, which must be there for them. */
-RMI_FN rm_result rmi_graph_operands(rm_graph *graph, const rmi_op *op, const char *what, size_t more,
-                                    const void *pointer)
-{
-    if (more <= RMI_NONE / 2 && (!more || pointer)) return RM_OK;
-    return RMI_WRONG(graph, "op %s: %s_count is %u, but %s does not point to so many; set both or neither", op->name,
-                     what, (uint64_t)more, what);
-}
+/* How many operands desc gives beside its table; they must stand behind a pointer. */
+#define RMI_OPERANDS(graph, op, what, more, pointer)                                                 \
+    RMI_RULE((graph), (more) <= RMI_NONE / 2 && (!(more) || (pointer)), "op %s: " what "_count is "  \
+             "%u, but " what " does not point to so many; set both or neither", (op)->name, (uint64_t)(more))
 
 /* The inputs of desc, or an error that says which one is none. */
 RMI_FN rm_result rmi_graph_op_inputs(rm_graph *graph, rmi_op *op, const rm_op_desc *desc)
 {
     size_t n = 0, i;
-    RMI_TRY(rmi_graph_operands(graph, op, "more_in", desc->more_in_count, desc->more_in));
+    RMI_OPERANDS(graph, op, "more_in", desc->more_in_count, desc->more_in);
     while (n < RM_MAX_IN && desc->in[n].id) n++;
     for (i = n; i < RM_MAX_IN; i++)
         RMI_RULE(graph, !desc->in[i].id, "op %s: input %u is none, though input %u is given; pass the tensor that an "
@@ -2429,7 +2422,7 @@ RMI_FN rm_result rmi_graph_op_inputs(rm_graph *graph, rmi_op *op, const rm_op_de
 RMI_FN rm_result rmi_graph_op_outputs(rm_graph *graph, rmi_op *op, const rm_op_desc *desc)
 {
     size_t n = 0, i;
-    RMI_TRY(rmi_graph_operands(graph, op, "more_out", desc->more_out_count, desc->more_out));
+    RMI_OPERANDS(graph, op, "more_out", desc->more_out_count, desc->more_out);
     while (n < RM_MAX_OUT && desc->out[n]) n++;
     if (!n && !desc->more_out_count && !op->in.n)
         return RMI_WRONG(graph, "op %s: no output size and no input to take it from; give .out = { bytes }", op->name);
@@ -2793,12 +2786,10 @@ RMI_FN rm_result rmi_graph_check_sums(rm_graph *graph)
     uint32_t i, k, part;
     for (i = 0; i < graph->n_tensors; i++) {
         const rmi_tensor *tensor = &graph->tensors[i];
-        const uint64_t sizes[] = {tensor->bytes, tensor->grad_bytes, tensor->state_bytes, tensor->opt_ws};
-        const uint64_t times[] = {tensor->opt, tensor->opt_host, tensor->reduce, 0};
-        for (k = 0; k < 4; k++) {
-            bytes = rmi_add(bytes, sizes[k]);
-            if (times[k] != RMI_INF) ns = rmi_add(ns, times[k]);
-        }
+        const uint64_t times[] = {tensor->opt, tensor->opt_host, tensor->reduce};
+        bytes = rmi_add(bytes, tensor->bytes + tensor->grad_bytes); /* each of them is below 2^62 */
+        bytes = rmi_add(bytes, tensor->state_bytes + tensor->opt_ws);
+        for (k = 0; k < 3; k++) ns = rmi_add(ns, times[k] == RMI_INF ? 0 : times[k]);
     }
     for (i = 0; i < graph->n_ops; i++)
         for (k = 0; k < graph->ops[i].n_forms; k++) {
@@ -19956,10 +19947,9 @@ typedef enum rmi_txt_type {
     RMI_TXT_OVERS,   /* T[:X],...: permissions of the form */
     RMI_TXT_VIEW,    /* T[+OFFSET]: an input of the op, whose bytes the output has */
     RMI_TXT_BITS,    /* a name, which the form keeps; nothing takes a variant out of its op's class */
-    RMI_TXT_PRESET,  /* the last four: of a configuration */
-    RMI_TXT_LABEL,
-    RMI_TXT_WORDS,
-    RMI_TXT_PATTERNS
+    RMI_TXT_PRESET,  /* the last three: of a configuration */
+    RMI_TXT_WORDS,   /* none, or words, for each a bit of a uint32_t */
+    RMI_TXT_LETTERS  /* none, or text of fewer than `more` bytes, in as many */
 } rmi_txt_type;
 
 enum { /* lines, and the objects that their keys fill */
@@ -19983,7 +19973,7 @@ typedef struct rmi_txt_key {
     const char *text;  /* with = if a value follows */
     uint32_t of, type; /* RMI_TXT_OF_..., rmi_txt_type */
     size_t at, more;   /* the field; more: of U64 what follows it, of NEEDS that of saved, of BIT the bit */
-    const char *must;  /* what is expected where it is left out; NULL: it may be */
+    const char *must;  /* what is expected where it is left out (of LETTERS: there); NULL: it may be */
 } rmi_txt_key;
 
 /* In the order in which they are read, listed in messages, and, values before flags, written. */
@@ -20028,13 +20018,15 @@ static const rmi_txt_key rmi_txt_keys[RMI_TXT_KEYS] = {
     {"add=", RMI_TXT_OF_LINK, RMI_TXT_RATE, offsetof(rmi_link, add), 0, NULL},
     {"ns=", RMI_TXT_OF_BARRIER, RMI_TXT_U64, offsetof(rmi_barrier, ns), 0, NULL},
     {"preset=", RMI_TXT_OF_CONFIG, RMI_TXT_PRESET, 0, 0, NULL},
-    {"name=", RMI_TXT_OF_CONFIG, RMI_TXT_LABEL, offsetof(rm_config, name), 0, NULL},
+    {"name=", RMI_TXT_OF_CONFIG, RMI_TXT_LETTERS, offsetof(rm_config, name), 32, "up to 31 letters of a name: A-Z "
+     "a-z 0-9 _ . / - [ ]"},
     {"passes=", RMI_TXT_OF_CONFIG, RMI_TXT_WORDS, offsetof(rm_config, passes), 0, NULL},
     {"off=", RMI_TXT_OF_CONFIG, RMI_TXT_WORDS, offsetof(rm_config, off), 0, NULL},
     {"segment=", RMI_TXT_OF_CONFIG, RMI_TXT_U32, offsetof(rm_config, segment), 0, NULL},
     {"gap_ppm=", RMI_TXT_OF_CONFIG, RMI_TXT_U32, offsetof(rm_config, gap_ppm), 0, NULL},
     {"work=", RMI_TXT_OF_CONFIG, RMI_TXT_U64, offsetof(rm_config, work), 0, NULL},
-    {"kinds=", RMI_TXT_OF_CONFIG, RMI_TXT_PATTERNS, offsetof(rm_config, kinds), 0, NULL}};
+    {"kinds=", RMI_TXT_OF_CONFIG, RMI_TXT_LETTERS, offsetof(rm_config, kinds), 256, "up to 255 letters of patterns, with "
+     "commas: A-Z a-z 0-9 _ . / - [ ] and * for any text"}};
 
 /* An item of out=, NAME[:BYTES]: a new tensor, made by the op; without a size it has that of the first input. */
 RMI_FN rm_result rmi_txt_new_output(rmi_txt *in, rmi_txt_slice item, uint32_t *id)
@@ -20149,27 +20141,20 @@ RMI_FN rm_result rmi_txt_read_words(rmi_txt *in, const rmi_txt_key *key, rmi_txt
     return RM_OK;
 }
 
-/* A key of a configuration that is text. */
-RMI_FN rm_result rmi_txt_setting(rmi_txt *in, rmi_txt_type type, rmi_txt_slice value, rm_config *config)
+/* A key of a configuration that is text; which letters there may be, the planner knows. */
+RMI_FN rm_result rmi_txt_setting(rmi_txt *in, const rmi_txt_key *key, rmi_txt_slice value, rm_config *config)
 {
+    char *field = (char *)config + key->at;
+    int none = rmi_txt_is(value, "none");
     const rmi_plan_preset *preset;
-    if (type == RMI_TXT_PATTERNS) {
-        memset(config->kinds, 0, sizeof config->kinds);
-        if (rmi_txt_is(value, "none")) return RM_OK;
-        if (value.n && value.n < sizeof config->kinds) memcpy(config->kinds, value.text, value.n);
-        if (config->kinds[0] && !rmi_plan_config_wrong(config)) return RM_OK;
-        return rmi_txt_fail(in, value, "none, or up to 255 letters of patterns, with commas: A-Z a-z 0-9 _ . / - [ ] "
-                            "and * for any text");
-    }
-    if (type == RMI_TXT_LABEL) {
-        if (value.n >= sizeof config->name || !rmi_graph_name_ok(rmi_txt_name(in, value)))
-            return rmi_txt_fail(in, value, "a name of up to 31 letters: " RMI_NAME_RULE);
-        memset(config->name, 0, sizeof config->name);
-        memcpy(config->name, in->name, value.n);
+    if (key->type == RMI_TXT_LETTERS) {
+        memset(field, 0, key->more);
+        if (!none && value.n < key->more) memcpy(field, value.text, value.n);
+        RMI_EXPECT(in, none || (*field && !rmi_plan_config_wrong(config)), value, "none, or %s", key->must);
         return RM_OK;
     }
     preset = rmi_plan_find_preset(rmi_txt_name(in, value));
-    if (!preset) return rmi_txt_fail(in, value, "the name of a preset, such as rockmate");
+    RMI_EXPECT(in, preset, value, "the name of a preset, such as rockmate");
     rmi_plan_use_preset(preset, config);
     return RM_OK;
 }
@@ -20215,7 +20200,7 @@ RMI_FN rm_result rmi_txt_read_value(rmi_txt *in, const rmi_txt_key *key, rmi_txt
                    "a name: " RMI_NAME_RULE);
         return rmi_graph_string(in->graph, name, &in->form->bits);
     case RMI_TXT_WORDS: return rmi_txt_read_words(in, key, value, (uint32_t *)field);
-    default: return rmi_txt_setting(in, type, value, (rm_config *)object);
+    default: return rmi_txt_setting(in, key, value, (rm_config *)object);
     }
 }
 
@@ -20475,13 +20460,13 @@ RMI_FN void rmi_txt_put_list(rmi_sink *sink, const rm_graph *graph, const char *
 /* Does the backward of a form of op read the same as another's, or everything where that has no list? */
 RMI_FN int rmi_txt_same_needs(const rmi_op *op, const rmi_form *form, const rmi_form *absent)
 {
-    uint32_t i, n = op->in.n + op->out.n;
-    for (i = 0; i < n && !absent->needs.at; i++)
-        if (!rmi_list_has(&form->needs, i < op->in.n ? op->in.at[i] : op->out.at[i - op->in.n])) return 0;
-    if (!absent->needs.at) return form->needs_saved != 0;
-    n = form->needs.n;
-    return n == absent->needs.n && form->needs_saved == absent->needs_saved &&
-           (!n || !memcmp(form->needs.at, absent->needs.at, n * sizeof(uint32_t)));
+    int all = !absent->needs.at;
+    uint32_t i;
+    for (i = 0; i < op->in.n + op->out.n; i++) {
+        uint32_t id = i < op->in.n ? op->in.at[i] : op->out.at[i - op->in.n];
+        if (rmi_list_has(&form->needs, id) != (all || rmi_list_has(&absent->needs, id))) return 0;
+    }
+    return form->needs_saved == (all ? 1u : absent->needs_saved);
 }
 
 /* What an op makes: NAME[:BYTES],... */
