@@ -16522,52 +16522,74 @@ typedef struct rmi_plan_series { /* what calls for one graph with different budg
     uint32_t near_ppm; /* a plan that close to its bound will do */
 } rmi_plan_series;
 
+typedef struct rmi_plan_trial { /* how a candidate is tried */
+    uint64_t budget; /* bytes that it may take; 0: it is not taken, only measured */
+    uint64_t effort; /* steps that addresses may take where the quick tries fail; 0: the most */
+    int quick;       /* addresses that are not found soon are not looked for */
+    int sure;        /* its addresses do not depend on the budget: what it takes may be named */
+} rmi_plan_trial;
+
+typedef struct rmi_plan_homes { /* where on the device what persists lies, in all kinds of step */
+    uint32_t *lasting, n_lasting; /* buffers, by address */
+    uint64_t *offsets;            /* by buffer; RMI_INF: not known yet */
+    uint64_t bytes;
+    rmi_home *at; /* those of the current kind of step */
+    size_t n;
+} rmi_plan_homes;
+
+typedef struct rmi_plan_memory {
+    rmi_arena tries, lists, lives; /* of one candidate, emptied for the next: its program; the list; lives while it is built */
+    rmi_arena best, list;          /* of the best program's statements and homes; of its list */
+} rmi_plan_memory;
+
+typedef struct rmi_plan_chain { /* the current kind of step as a chain */
+    rmi_blk blk;
+    rmi_chn_table *table; /* solved; NULL: not wanted */
+    rmi_ref_search *tune; /* gives its lists their fastest forms; NULL: no op has variants (or none may be chosen) */
+    rmi_step_runs tuned;  /* the last such list */
+} rmi_plan_chain;
+
+typedef struct rmi_plan_clock {
+    uint64_t end_ns; /* no limit: 0 */
+    int late;        /* the clock or the first plan, not the caller, has stopped this kind of step */
+    int placing;     /* addresses are looked for */
+} rmi_plan_clock;
+
+enum { /* several kinds of step; 0: there is one */
+    RMI_PLAN_APART = 1, /* without copies: what persists is on the device */
+    RMI_PLAN_JOINT      /* with copies, whose ends are each other's starts */
+};
+
 typedef struct rmi_planner {
     rm_graph *g;
     const rm_plan_desc *d;
     rm_plan *p;
-    uint32_t steps, step, align;
     rm_config c;
-    rmi_home *homes; /* of the current step */
-    size_t n_homes, n_late; /* all; those of >>sequence alone, after all */
-    uint32_t *lasting, n_lasting; /* buffers that are homes of some kind of step, by address */
-    uint64_t *offsets;     /* by buffer: where its home lies; RMI_INF: not known yet */
-    uint64_t homes_bytes;
-    rmi_seq seq;
-    rmi_blk blk;
-    rmi_chn_table *table;
     rmi_plan_series *series;
-    uint64_t base;   /* bytes beside the chain */
-    rmi_program best; /* n 0: none yet */
-    rmi_program tried; /* the last candidate's figures */
-    uint64_t min_arena, min_sure; /* the least that any candidate takes; of candidates that every budget has */
-    int measuring; /* such a one is tried: its addresses do not depend on the budget */
-    rm_plan_info *info;
-    rmi_stop stop;
-    uint64_t end_ns;  /* of the clock; 0: no limit */
-    int late;         /* the clock or the first plan, not the caller, has stopped this kind of step */
-    int naming;       /* is there a plan for this budget, without what earlier calls found? The first one is enough */
-    rmi_arena tries, lists, lives; /* of one candidate, emptied for the next */
-    rmi_arena best_mem; /* of the best program's lists */
-    int placing, quick; /* quick: addresses that are not found soon are not looked for */
-    int lanes; /* reductions run beside the compute lane */
-    rmi_seq_list list;  /* with reductions: what the best program was made from; n 0: not known */
-    rmi_arena list_mem;
-    int host_only; /* an update runs in host memory only: every program moves something */
-    uint64_t effort; /* steps that addresses may take where the quick tries fail; 0: the most */
+    uint32_t steps, align;
     uint64_t budget; /* 0: none */
-    int joint;     /* programs with copies whose ends are each other's starts */
-    uint32_t rush; /* percent of the link's speed that decisions count on, for what
-                      else does not fit: programs then wait for it; 0: the speed itself */
+    int host_only;   /* an update runs in host memory only: every program moves something */
+    int lanes;       /* reductions run beside the compute lane */
+    int naming;      /* is there a plan for this budget, without what earlier calls found? The first one is enough */
+    rmi_stop stop;
+    rmi_plan_clock clock;
+    rmi_plan_homes homes;
+    rmi_plan_memory mem;
+    rmi_seq seq;
+    uint32_t together;        /* RMI_PLAN_APART, RMI_PLAN_JOINT */
+    const rmi_program *given; /* JOINT: the others have what persists where this one has it; NULL: the next one decides */
+    uint64_t room;            /* what that one leaves to the others of its budget */
+    /* of the current kind of step */
+    uint32_t step;
+    uint64_t limit; /* RMI_INF: none */
+    rm_plan_info *info;
+    rmi_plan_chain chain;
+    rmi_program best;               /* n 0: none yet */
+    rmi_seq_list list;              /* with reductions: what it was made from; n 0: not known */
+    rmi_program tried;              /* the last candidate's figures */
+    uint64_t min_arena, min_sure;   /* the least that any candidate takes; of those that every budget has */
     uint64_t plain_ns; /* of the fastest plain plan with copies: no other may be slower */
-    int spares;    /* plans are to bear a slightly slower link, too */
-    int fitted;    /* the last search of copies found decisions that fit, addresses aside */
-    uint64_t room; /* what the first of these leaves to the others of its budget: it says where all that persists is */
-    int apart;     /* without copies now: programs with copies come after all those without */
-    const rmi_home *given; /* these */
-    size_t n_given;
-    rmi_ref_search *tune; /* NULL: no op has variants (or none may be chosen) */
-    rmi_step_runs tuned;  /* its runs */
+    int spares;        /* plans are to bear a slightly slower link, too */
 } rmi_planner;
 
 #define RMI_PLAN_WORK ((uint64_t)28000000) /* of a search: about a second with all that comes before */
@@ -16675,6 +16697,9 @@ RMI_FN void rmi_plan_input_ends(const rm_graph *g, uint32_t *dies)
                 dies[g->tensors[g->ops[i].forms[0].parts[p].needs.at[k]].root] = 2 * g->n_ops - i;
 }
 
+/* May programs copy to host memory? */
+RMI_FN int rmi_plan_has_host(const rmi_planner *w) { return w->g->has_link && w->d->host_bytes; }
+
 /* An arena for a pass: the graph's hooks, and the question. */
 RMI_FN rmi_arena rmi_plan_arena(rmi_planner *w)
 {
@@ -16694,8 +16719,8 @@ RMI_FN rm_result rmi_plan_layout_like(rmi_planner *w, const rmi_program *like)
             return rmi_err_set(&w->g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.like: it has %s in host memory; %s",
                                rmi_sch_name(w->g, h->buf, name),
                                w->g->has_link ? "set rm_plan_desc.host_bytes as well" : "declare the link (rm_graph_link)");
-        w->offsets[h->buf] = h->offset;
-        w->homes_bytes = rmi_max(w->homes_bytes, h->offset + rmi_round_up(rmi_low_bytes(w->g, h->buf), w->align));
+        w->homes.offsets[h->buf] = h->offset;
+        w->homes.bytes = rmi_max(w->homes.bytes, h->offset + rmi_round_up(rmi_low_bytes(w->g, h->buf), w->align));
     }
     return RM_OK;
 }
@@ -16705,10 +16730,10 @@ RMI_FN void rmi_plan_home(rmi_planner *w, uint32_t buf)
 {
     uint64_t bytes = rmi_low_bytes(w->g, buf);
     if (!bytes || rmi_low_external(w->g, buf)) return;
-    w->lasting[w->n_lasting++] = buf;
-    if (w->offsets[buf] != RMI_INF) return;
-    w->offsets[buf] = w->homes_bytes;
-    w->homes_bytes += rmi_round_up(bytes, w->align);
+    w->homes.lasting[w->homes.n_lasting++] = buf;
+    if (w->homes.offsets[buf] != RMI_INF) return;
+    w->homes.offsets[buf] = w->homes.bytes;
+    w->homes.bytes += rmi_round_up(bytes, w->align);
 }
 
 RMI_FN rm_result rmi_plan_layout_inputs(rmi_planner *w, rmi_arena *tmp)
@@ -16736,12 +16761,12 @@ RMI_FN rm_result rmi_plan_layout(rmi_planner *w)
     size_t i, n = 0;
     rm_result r;
     for (i = 0; i < g->n_tensors; i++) n += g->tensors[i].kind != RMI_ACT;
-    w->lasting = RMI_RAW(mem, uint32_t, 3 * n);
-    w->homes = RMI_NEW(mem, rmi_home, 3 * n);
-    w->offsets = RMI_RAW(mem, uint64_t, 3 * (size_t)g->n_tensors);
-    if (!w->lasting || !w->offsets || !w->homes) return RM_ERROR_MEMORY;
-    memset(w->offsets, 0xFF, 3 * (size_t)g->n_tensors * sizeof *w->offsets);
-    if (w->d->like && !(g->has_link && w->d->host_bytes)) RMI_TRY(rmi_plan_layout_like(w, &w->d->like->prog[0]));
+    w->homes.lasting = RMI_RAW(mem, uint32_t, 3 * n);
+    w->homes.at = RMI_NEW(mem, rmi_home, 3 * n);
+    w->homes.offsets = RMI_RAW(mem, uint64_t, 3 * (size_t)g->n_tensors);
+    if (!w->homes.lasting || !w->homes.offsets || !w->homes.at) return RM_ERROR_MEMORY;
+    memset(w->homes.offsets, 0xFF, 3 * (size_t)g->n_tensors * sizeof *w->homes.offsets);
+    if (w->d->like && !rmi_plan_has_host(w)) RMI_TRY(rmi_plan_layout_like(w, &w->d->like->prog[0]));
     for (i = 0; i < g->n_tensors; i++)
         if (g->tensors[i].kind == RMI_PARAM || g->tensors[i].kind == RMI_CONST) rmi_plan_home(w, (uint32_t)i);
     for (i = 0; i < g->n_tensors; i++)
@@ -16751,22 +16776,22 @@ RMI_FN rm_result rmi_plan_layout(rmi_planner *w)
     if (r != RM_OK) return r;
     for (i = 0; i < g->n_tensors && (w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)); i++)
         if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n) rmi_plan_home(w, rmi_low_buf(g, RMI_BUF_GRAD, (uint32_t)i));
-    return w->homes_bytes > RMI_MAX ? RM_ERROR_ARGUMENT : RM_OK;
+    return w->homes.bytes > RMI_MAX ? RM_ERROR_ARGUMENT : RM_OK;
 }
 
-/* The homes of one step kind, by address. A forward between micro-steps must not disturb gradients that wait there. */
+/* The homes of the current kind of step, by address. A forward between micro-steps must not disturb gradients that wait there. */
 RMI_FN void rmi_plan_step_homes(rmi_planner *w)
 {
     uint32_t i, id;
     int grads = rmi_low_grads_resident(w->step) || (w->step == RM_FORWARD && (w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)));
-    w->n_homes = 0;
-    for (i = 0; i < w->n_lasting; i++) {
-        rmi_home *h = &w->homes[w->n_homes];
-        if (rmi_low_kind(w->g, w->lasting[i], &id) == RMI_BUF_GRAD && !grads) continue;
-        w->n_homes++;
-        h->buf = w->lasting[i];
+    w->homes.n = 0;
+    for (i = 0; i < w->homes.n_lasting; i++) {
+        rmi_home *h = &w->homes.at[w->homes.n];
+        if (rmi_low_kind(w->g, w->homes.lasting[i], &id) == RMI_BUF_GRAD && !grads) continue;
+        w->homes.n++;
+        h->buf = w->homes.lasting[i];
         h->host = 0;
-        h->offset = w->offsets[h->buf];
+        h->offset = w->homes.offsets[h->buf];
     }
 }
 
@@ -16852,52 +16877,53 @@ RMI_FN void rmi_plan_spread(const rmi_seq *q, uint64_t above, rmi_program *out)
     out->arena = above;
 }
 
-/* The sequence of n runs, to be built in mem. A large graph's scratch is there as long as what else only the build asks for.
+/* The sequence of a list, to be built in mem. A large graph's scratch is there as long as what else only the build asks for.
    RM_ERROR_GRAPH: the runs cannot all come before what they must come before. */
-RMI_FN rm_result rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_run *runs, size_t n)
+RMI_FN rm_result rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_seq_list *list)
 {
     rmi_seq *q = &w->seq;
-    rmi_arena_clear(&w->lives);
-    if (w->g->n_ops > RMI_PLAN_MANY || !q->cur) RMI_TRY(rmi_seq_scratch(q, w->g, w->g->n_ops > RMI_PLAN_MANY ? &w->lives : &w->p->mem));
-    if (w->g->early) RMI_TRY(rmi_seq_delay(mem, w->g, NULL, &runs, n));
+    int many = w->g->n_ops > RMI_PLAN_MANY;
+    rmi_arena_clear(&w->mem.lives);
+    if (many || !q->cur) RMI_TRY(rmi_seq_scratch(q, w->g, many ? &w->mem.lives : &w->p->mem));
+    q->runs = list->runs;
+    if (w->g->early) RMI_TRY(rmi_seq_delay(mem, w->g, NULL, &q->runs, list->n));
     q->mem = mem;
-    q->lives = &w->lives;
+    q->lives = &w->mem.lives;
     q->step = w->step;
     q->granule = w->align;
-    q->runs = runs;
-    q->n = (uint32_t)n;
-    q->homes = w->homes;
-    q->n_homes = w->n_homes + w->n_late;
+    q->n = (uint32_t)list->n;
+    q->homes = list->homes;
+    q->n_homes = list->n_homes + list->n_late;
     return RM_OK;
 }
 
-/* Builds and checks the program of n runs in mem. */
-RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *runs, size_t n, uint64_t target, rmi_program *out)
+/* Builds and checks a list's program in mem; without a check, if its addresses are not found within the budget and that will do. */
+RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_seq_list *list, const rmi_plan_trial *how, rmi_program *out)
 {
     rmi_seq *q = &w->seq;
+    uint64_t target = how->budget == RMI_INF || how->sure ? 0 : how->budget;
     rm_result r;
     memset(out, 0, sizeof *out);
-    RMI_TRY(rmi_plan_sequence(w, mem, runs, n));
+    RMI_TRY(rmi_plan_sequence(w, mem, list));
     RMI_TRY(rmi_seq_build(q));
-    if (q->n_inst > RMI_PLAN_MANY) rmi_arena_free(&w->lives);
-    if (w->d->live_only) rmi_plan_spread(q, w->homes_bytes, out);
+    if (q->n_inst > RMI_PLAN_MANY) rmi_arena_free(&w->mem.lives);
+    if (w->d->live_only) rmi_plan_spread(q, w->homes.bytes, out);
     else {
-        w->placing = 1;
-        r = rmi_plan_place(w, q->n_inst > RMI_PLAN_MANY ? &w->lives : mem, target, w->quick, w->effort, out);
-        w->placing = 0;
-        if (r != RM_OK) return r;
+        w->clock.placing = 1;
+        r = rmi_plan_place(w, q->n_inst > RMI_PLAN_MANY ? &w->mem.lives : mem, target, how->quick, how->effort, out);
+        w->clock.placing = 0;
+        if (r != RM_OK || (how->quick && target && out->arena > target)) return r;
     }
-    if (w->quick && target && !w->d->live_only && out->arena > target) return RM_OK;
     RMI_TRY(rmi_plan_place_kept(q, mem, w->align, out));
     if (q->n_inst > RMI_PLAN_MANY) { /* what the check does not ask for goes before it */
-        rmi_arena_free(&w->lives);
+        rmi_arena_free(&w->mem.lives);
         rmi_arena_drop(mem, q->str, q->cap_str * sizeof(rmi_seq_stretch));
     }
     out->step = w->step;
     out->st = q->st;
     out->n = q->n_st;
-    out->homes = w->homes;
-    out->n_homes = w->n_homes;
+    out->homes = list->homes;
+    out->n_homes = list->n_homes;
     return rmi_sch_check(w->g, out, &w->g->last, NULL);
 }
 
@@ -16914,39 +16940,47 @@ RMI_FN rm_result rmi_plan_copy_program(rmi_arena *mem, const rmi_program *from, 
     return RM_OK;
 }
 
-/* Keeps the list that was built last. */
-RMI_FN rm_result rmi_plan_keep_list(rmi_planner *w)
+/* Keeps the list that was built last, as it was built. */
+RMI_FN rm_result rmi_plan_keep_list(rmi_planner *w, const rmi_seq_list *list)
 {
     rmi_seq_list *l = &w->list;
     const rmi_seq *q = &w->seq;
-    l->runs = RMI_RAW(&w->list_mem, rmi_run, q->n);
-    l->homes = RMI_RAW(&w->list_mem, rmi_home, q->n_homes);
+    l->runs = RMI_RAW(&w->mem.list, rmi_run, q->n);
+    l->homes = RMI_RAW(&w->mem.list, rmi_home, q->n_homes);
     if (!l->runs || !l->homes) return RM_ERROR_MEMORY;
     memcpy(l->runs, q->runs, q->n * sizeof *l->runs);
     if (q->n_homes) memcpy(l->homes, q->homes, q->n_homes * sizeof *l->homes);
     l->n = q->n;
-    l->n_homes = w->n_homes;
-    l->n_late = w->n_late;
+    l->n_homes = list->n_homes;
+    l->n_late = list->n_late;
     return RM_OK;
 }
 
-/* The program becomes the best one. made: NULL, or the arena that it was built in just now, which goes with a large one. */
-RMI_FN rm_result rmi_plan_take(rmi_planner *w, const rmi_program *c, rmi_arena *made)
+/* The program becomes the best one. from: NULL, or the list that it was built from just now, in w->mem.tries; that goes with a large
+   program. */
+RMI_FN rm_result rmi_plan_take(rmi_planner *w, const rmi_program *c, const rmi_seq_list *from)
 {
     rmi_home *homes;
-    rmi_arena_free(&w->best_mem);
-    rmi_arena_free(&w->list_mem);
+    rmi_arena_free(&w->mem.best);
+    rmi_arena_free(&w->mem.list);
     w->best.n = w->list.n = 0;
-    if (made && w->lanes) RMI_TRY(rmi_plan_keep_list(w));
-    if (w->naming && !w->joint) w->stop.stopped = w->late = 1; /* any plan will do, unless other kinds depend on how good it is */
-    if (!made || c->n <= RMI_PLAN_MANY) return rmi_plan_copy_program(&w->best_mem, c, &w->best);
-    homes = RMI_RAW(made, rmi_home, c->n_homes);
+    if (from && w->lanes) RMI_TRY(rmi_plan_keep_list(w, from));
+    if (w->naming && w->together != RMI_PLAN_JOINT) /* any plan will do, unless other kinds depend on how good it is */
+        w->stop.stopped = w->clock.late = 1;
+    if (!from || c->n <= RMI_PLAN_MANY) return rmi_plan_copy_program(&w->mem.best, c, &w->best);
+    homes = RMI_RAW(&w->mem.tries, rmi_home, c->n_homes);
     if (!homes) return RM_ERROR_MEMORY;
     if (c->n_homes) memcpy(homes, c->homes, c->n_homes * sizeof(rmi_home));
-    rmi_arena_join(&w->best_mem, made);
+    rmi_arena_join(&w->mem.best, &w->mem.tries);
     w->best = *c;
     w->best.homes = homes;
     return RM_OK;
+}
+
+/* The work of a search: what the call or its configuration says, else as usual. */
+RMI_FN uint64_t rmi_plan_work(const rmi_planner *w, uint64_t usual)
+{
+    return w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : usual;
 }
 
 RMI_FN uint64_t rmi_plan_size(const rmi_planner *w, const rmi_program *p) { return w->d->live_only ? p->fig.live_bytes : p->arena; }
@@ -16963,33 +16997,25 @@ RMI_FN void rmi_plan_tell(rmi_planner *w, const char *phase)
 }
 
 /* No plan within the budget is faster than this; m: NULL, or the step's model. brief: moments are looked at one by one, no longer. */
-RMI_FN rm_result rmi_plan_bound(rmi_planner *w, rmi_arena *mem, const rmi_step *m, uint64_t budget, int brief)
+RMI_FN rm_result rmi_plan_bound(rmi_planner *w, const rmi_step *m, uint64_t budget, int brief)
 {
+    rmi_arena mem = rmi_plan_arena(w);
     rmi_step own;
-    uint64_t bound = 0;
-    if (w->g->has_link && w->d->host_bytes) {
-        /* live bytes are counted in the order of statements, while copies of what was freed may still be under way */
-        if (budget == RMI_INF || w->d->live_only) return RM_OK;
-        if (!m) RMI_TRY(rmi_step_make(mem, w->g, w->step, 1, 0, &own));
-        return rmi_bnd_link_bound(mem, m ? m : &own, budget, RMI_PLAN_BOUND_WORK, &w->info->bound_ns);
+    uint64_t bound = 0, enough = RMI_INF, joint = w->c.passes & RM_PASS_SEARCH ? RMI_PLAN_BOUND_WORK / 2 * 3 : RMI_PLAN_BOUND_WORK / 8;
+    rm_result r = RM_OK;
+    if (rmi_plan_has_host(w) && (budget == RMI_INF || w->d->live_only))
+        return RM_OK; /* live bytes are counted in the order of statements, while copies of what was freed may still be under way */
+    if (w->best.n) enough = rmi_mul_div_up(w->best.fig.time_ns, 1000000, 1000000 + w->series->near_ppm / (brief ? 2 : 1));
+    if (!m) {
+        r = rmi_step_make(&mem, w->g, w->step, 1, 0, &own);
+        m = &own;
     }
-    if (!m) RMI_TRY(rmi_step_make(mem, w->g, w->step, 1, 0, &own));
-    if (!m) m = &own;
-    if (budget >= m->resident)
-        RMI_TRY(rmi_bnd_bound(mem, m, rmi_min(budget - m->resident, RMI_MAX), RMI_PLAN_BOUND_WORK,
-                              brief                          ? 0
-                              : w->c.passes & RM_PASS_SEARCH ? RMI_PLAN_BOUND_WORK / 2 * 3
-                                  : RMI_PLAN_BOUND_WORK / 8,
-                              w->best.n ? rmi_mul_div_up(w->best.fig.time_ns, 1000000, 1000000 + w->series->near_ppm / (brief ? 2 : 1)) : RMI_INF, &bound));
+    if (r == RM_OK && rmi_plan_has_host(w))
+        r = rmi_bnd_link_bound(&mem, m, budget, RMI_PLAN_BOUND_WORK, &w->info->bound_ns);
+    else if (r == RM_OK && budget >= m->resident)
+        r = rmi_bnd_bound(&mem, m, rmi_min(budget - m->resident, RMI_MAX), RMI_PLAN_BOUND_WORK, brief ? 0 : joint, enough, &bound);
     w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
-    return RM_OK;
-}
-
-RMI_FN rm_result rmi_plan_bound_alone(rmi_planner *w, uint64_t budget)
-{
-    rmi_arena tmp = rmi_plan_arena(w);
-    rm_result r = rmi_plan_bound(w, &tmp, NULL, budget, 0);
-    rmi_arena_free(&tmp);
+    rmi_arena_free(&mem);
     return r;
 }
 
@@ -16997,8 +17023,8 @@ RMI_FN rm_result rmi_plan_bound_alone(rmi_planner *w, uint64_t budget)
 RMI_FN int rmi_plan_ask(void *user)
 {
     rmi_planner *w = (rmi_planner *)user;
-    rmi_plan_tell(w, w->placing ? "place" : "solve");
-    if (!w->stop.stopped && w->end_ns && w->best.n && rmi_now_ns() >= w->end_ns) w->stop.stopped = w->late = 1;
+    rmi_plan_tell(w, w->clock.placing ? "place" : "solve");
+    if (!w->stop.stopped && w->clock.end_ns && w->best.n && rmi_now_ns() >= w->clock.end_ns) w->stop.stopped = w->clock.late = 1;
     return w->stop.stopped;
 }
 
@@ -17028,48 +17054,56 @@ RMI_FN rm_result rmi_plan_weigh(rmi_planner *w, rmi_program *p)
     return r == RM_ERROR_MEMORY ? r : RM_OK; /* with a link as slow as that a step may take too long */
 }
 
-/* Tries a candidate; it becomes the best if it fits and is faster (then smaller). *size: what it takes. */
-RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uint64_t budget, uint64_t *size)
+/* A list that has been built: it becomes the best if it fits and is faster (then smaller). */
+RMI_FN rm_result rmi_plan_compare(rmi_planner *w, const rmi_seq_list *list, const rmi_plan_trial *how, rmi_program *c)
 {
-    rmi_arena *tmp = &w->tries;
-    rmi_program c;
-    uint64_t target = budget == RMI_INF || w->measuring ? 0 : budget;
-    rm_result r;
-    rmi_stopped(&w->stop, 100 * (uint64_t)n);
-    r = rmi_plan_build(w, tmp, runs, n, target, &c);
-    if (r == RM_ERROR_PLAN) r = RM_ERROR_INTERNAL; /* the message is the checker's */
-    *size = RMI_INF;
-    if (r == RM_OK) {
-        int fits;
-        *size = rmi_plan_size(w, &c);
-        if (c.n && c.host <= w->d->host_bytes) w->min_arena = rmi_min(w->min_arena, *size);
-        if (w->measuring && c.host <= w->d->host_bytes) w->min_sure = rmi_min(w->min_sure, *size);
-        fits = *size <= budget && c.host <= w->d->host_bytes &&
-               (!w->best.n || c.fig.time_ns <= rmi_min(w->plain_ns, rmi_plan_rank(&w->best)));
-        if (fits) r = rmi_plan_weigh(w, &c);
-        w->tried = c;
-        if (fits && r == RM_OK &&
-            (!w->best.n || rmi_plan_rank(&c) < rmi_plan_rank(&w->best) ||
-             (rmi_plan_rank(&c) == rmi_plan_rank(&w->best) && *size < rmi_plan_size(w, &w->best)))) {
-            int first = !w->best.n;
-            r = rmi_plan_take(w, &c, tmp);
-            rmi_plan_tell(w, first ? "first" : "solve");
-        }
+    uint64_t size = rmi_plan_size(w, c);
+    int first = !w->best.n, better = size <= how->budget && c->host <= w->d->host_bytes &&
+                                     (first || c->fig.time_ns <= rmi_min(w->plain_ns, rmi_plan_rank(&w->best)));
+    if (c->n && c->host <= w->d->host_bytes) w->min_arena = rmi_min(w->min_arena, size);
+    if (how->sure && c->host <= w->d->host_bytes) w->min_sure = rmi_min(w->min_sure, size);
+    if (better) RMI_TRY(rmi_plan_weigh(w, c));
+    w->tried = *c;
+    if (better && !first) {
+        uint64_t rank = rmi_plan_rank(c), best = rmi_plan_rank(&w->best);
+        better = rank < best || (rank == best && size < rmi_plan_size(w, &w->best));
     }
-    rmi_arena_clear(tmp);
-    return r == RM_ERROR_GRAPH ? RM_OK : r; /* what keep everything can do, other lists need not */
+    if (!better) return RM_OK;
+    RMI_TRY(rmi_plan_take(w, c, list));
+    rmi_plan_tell(w, first ? "first" : "solve");
+    return RM_OK;
+}
+
+/* Tries a candidate. *size: what it takes; RMI_INF if it is no plan: what keep everything can do, other lists need not. */
+RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_seq_list *list, const rmi_plan_trial *how, uint64_t *size)
+{
+    rmi_program c;
+    rm_result r;
+    rmi_stopped(&w->stop, 100 * (uint64_t)list->n);
+    r = rmi_plan_build(w, &w->mem.tries, list, how, &c);
+    *size = r == RM_OK ? rmi_plan_size(w, &c) : RMI_INF;
+    if (r == RM_OK) r = rmi_plan_compare(w, list, how, &c);
+    rmi_arena_clear(&w->mem.tries);
+    if (r == RM_ERROR_PLAN) return RM_ERROR_INTERNAL; /* the message is the checker's */
+    return r == RM_ERROR_GRAPH ? RM_OK : r;
+}
+
+/* Tries a candidate as usual. */
+RMI_FN rm_result rmi_plan_try_list(rmi_planner *w, const rmi_seq_list *list, uint64_t *size)
+{
+    const rmi_plan_trial how = {w->limit, 0, 0, 0};
+    return rmi_plan_try(w, list, &how, size);
 }
 
 /* Tries a candidate whose addresses do not depend on the budget: what it takes may be named. Above the budget they are looked for
    once more, with effort. */
-RMI_FN rm_result rmi_plan_try_sure(rmi_planner *w, const rmi_run *runs, size_t n, uint64_t budget, uint64_t *size)
+RMI_FN rm_result rmi_plan_try_sure(rmi_planner *w, const rmi_seq_list *list)
 {
-    rm_result r;
-    w->measuring = 1;
-    r = rmi_plan_try(w, runs, n, budget, size);
-    w->measuring = 0;
-    if (r != RM_OK || *size <= budget || *size == RMI_INF || w->tried.fig.live_bytes > budget) return r;
-    return rmi_plan_try(w, runs, n, budget, size);
+    const rmi_plan_trial sure = {w->limit, 0, 0, 1};
+    uint64_t size;
+    RMI_TRY(rmi_plan_try(w, list, &sure, &size));
+    if (size <= w->limit || size == RMI_INF || w->tried.fig.live_bytes > w->limit) return RM_OK;
+    return rmi_plan_try_list(w, list, &size);
 }
 
 /* --- candidates */
@@ -17082,33 +17116,48 @@ RMI_FN size_t rmi_plan_room(const rm_graph *g, size_t stages_runs)
     return n;
 }
 
+/* Runs of a search as a list with the homes of the current kind of step. */
+RMI_FN rmi_seq_list rmi_plan_list_of(const rmi_planner *w, const rmi_step_runs *runs)
+{
+    rmi_seq_list list;
+    memset(&list, 0, sizeof list);
+    list.runs = runs->runs;
+    list.n = runs->n;
+    list.homes = w->homes.at;
+    list.n_homes = w->homes.n;
+    return list;
+}
+
+/* A list with these homes, without runs yet: it has room for all that must run and so many forwards more. */
+RMI_FN rm_result rmi_plan_list(const rmi_planner *w, rmi_arena *mem, size_t forwards, rmi_seq_list *list)
+{
+    rmi_step_runs none;
+    memset(&none, 0, sizeof none);
+    *list = rmi_plan_list_of(w, &none);
+    list->runs = RMI_NEW(mem, rmi_run, rmi_plan_room(w->g, forwards));
+    return list->runs ? RM_OK : RM_ERROR_MEMORY;
+}
+
 /* Every op once, in declaration order; then every backward in reverse. */
-RMI_FN rm_result rmi_plan_keep_all(rmi_planner *w, rmi_arena *mem, rmi_run **runs, size_t *n)
+RMI_FN rm_result rmi_plan_keep_all(const rmi_planner *w, rmi_arena *mem, rmi_seq_list *list)
 {
     const rm_graph *g = w->g;
-    rmi_run *r = RMI_NEW(mem, rmi_run, rmi_plan_room(g, 0));
     uint32_t i;
-    if (!r) return RM_ERROR_MEMORY;
-    *n = 0;
-    for (i = 0; i < g->n_ops; i++) r[(*n)++] = rmi_low_run(RMI_FWD, i, 0, 0);
-    if (rmi_low_has_backward(w->step)) *n += rmi_step_backward(g, w->step, r + *n);
-    *runs = r;
+    RMI_TRY(rmi_plan_list(w, mem, 0, list));
+    for (i = 0; i < g->n_ops; i++) list->runs[list->n++] = rmi_low_run(RMI_FWD, i, 0, 0);
+    if (rmi_low_has_backward(w->step)) list->n += rmi_step_backward(g, w->step, list->runs + list->n);
     return RM_OK;
 }
 
 /* The chain solver's actions as runs. */
-RMI_FN rm_result rmi_plan_expand(rmi_planner *w, rmi_arena *mem, const rmi_chn_act *acts, size_t n_acts, rmi_run **runs, size_t *n)
+RMI_FN rm_result rmi_plan_expand(rmi_planner *w, rmi_arena *mem, const rmi_chn_act *acts, size_t n_acts, rmi_seq_list *list)
 {
-    rmi_blk *b = &w->blk;
-    rmi_run *r;
+    rmi_blk *b = &w->chain.blk;
     size_t i, room = 0;
     for (i = 0; i < n_acts; i++) room += b->shape->stages[acts[i].stage].hi - b->shape->stages[acts[i].stage].lo;
-    r = RMI_NEW(mem, rmi_run, rmi_plan_room(w->g, room));
-    if (!r) return RM_ERROR_MEMORY;
-    *n = 0;
-    for (i = 0; i < n_acts; i++) *n += rmi_blk_act(b, acts[i], r + *n);
-    *n += rmi_step_tail(w->g, w->step, r + *n);
-    *runs = r;
+    RMI_TRY(rmi_plan_list(w, mem, room, list));
+    for (i = 0; i < n_acts; i++) list->n += rmi_blk_act(b, acts[i], list->runs + list->n);
+    list->n += rmi_step_tail(w->g, w->step, list->runs + list->n);
     return RM_OK;
 }
 
@@ -17138,20 +17187,34 @@ RMI_FN rm_result rmi_plan_segments(rmi_arena *mem, const uint32_t *first, uint32
     return RM_OK;
 }
 
-/* Tries a list with the fastest forms that leave its live bytes within `limit`; then, if that is too large, as it is. */
-RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *w, const rmi_run *runs, size_t n, uint64_t limit, uint64_t budget, uint64_t *size)
+/* Bytes beside a chain: what persists, inputs that somebody reads, and what the chain's stages carry. */
+RMI_FN uint64_t rmi_plan_chain_base(const rmi_planner *w)
 {
-    *size = RMI_INF;
-    if (w->tune && budget && n <= UINT32_MAX) {
-        w->tune->limit = rmi_sub(limit, w->tune->step->resident);
-        if (rmi_ref_load_runs(w->tune, runs, (uint32_t)n, 0)) {
-            if (!w->measuring && w->best.n && w->tune->search.costs.step_ns > w->best.fig.time_ns && !w->lanes) return RM_OK;
-            RMI_TRY(rmi_ref_runs(w->tune->mem, w->tune, NULL, &w->tuned));
-            RMI_TRY(rmi_plan_try(w, w->tuned.runs, w->tuned.n, budget, size));
-            if (*size <= budget) return RM_OK;
+    uint64_t unread = 0;
+    uint32_t i;
+    for (i = 0; i < w->g->n_tensors; i++)
+        if (rmi_low_unread(w->g, i) && !w->g->tensors[i].external) unread += rmi_round_up(w->g->tensors[i].bytes, w->align);
+    return w->homes.bytes - unread + rmi_blk_carried(&w->chain.blk);
+}
+
+
+/* Tries a list with the fastest forms that leave its live bytes within `limit`; then, if that is too large, as it is. */
+RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *w, const rmi_seq_list *list, uint64_t limit, const rmi_plan_trial *how, uint64_t *size)
+{
+    rmi_ref_search *tune = w->chain.tune;
+    rmi_seq_list tuned;
+    if (tune && how->budget && list->n <= UINT32_MAX) {
+        tune->limit = rmi_sub(limit, tune->step->resident);
+        if (rmi_ref_load_runs(tune, list->runs, (uint32_t)list->n, 0)) {
+            *size = RMI_INF;
+            if (!how->sure && w->best.n && tune->search.costs.step_ns > w->best.fig.time_ns && !w->lanes) return RM_OK;
+            RMI_TRY(rmi_ref_runs(tune->mem, tune, NULL, &w->chain.tuned));
+            tuned = rmi_plan_list_of(w, &w->chain.tuned);
+            RMI_TRY(rmi_plan_try(w, &tuned, how, size));
+            if (*size <= how->budget) return RM_OK;
         }
     }
-    return rmi_plan_try(w, runs, n, budget, size);
+    return rmi_plan_try(w, list, how, size);
 }
 
 /* At its smallest memory a chain of L stages runs L * L / 2 forwards. A list of hundreds of thousands of runs in which ops run 25
@@ -17159,101 +17222,100 @@ RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *w, const rmi_run *runs, size_t 
 #define RMI_PLAN_RUNS 200000u
 RMI_FN uint32_t rmi_plan_first_point(const rmi_planner *w)
 {
-    const rmi_chn_curve *c = &w->table->curve;
+    const rmi_chn_curve *c = &w->chain.table->curve;
     uint64_t once = 0, most;
     uint32_t i;
-    for (i = 0; i < w->blk.chain.n; i++) once = rmi_add(once, w->blk.stages[i].pass_ns[1]);
+    for (i = 0; i < w->chain.blk.chain.n; i++) once = rmi_add(once, w->chain.blk.stages[i].pass_ns[1]);
     most = rmi_mul(once, rmi_max(RMI_PLAN_RUNS / w->g->n_ops, 25));
     for (i = 0; i + 1 < c->n && c->at[i].ns - c->at[c->n - 1].ns > most;) i++;
     return i;
 }
 
-/* The chain's optimum for `bytes` bytes of chain; unless measured it is passed over if it is slower than the best plan. */
-RMI_FN rm_result rmi_plan_try_chain(rmi_planner *w, uint64_t bytes, uint64_t budget, uint64_t *size)
+/* The chain's optimum for `bytes` bytes of chain; unless it is sure it is passed over if it is slower than the best plan. */
+RMI_FN rm_result rmi_plan_try_chain(rmi_planner *w, uint64_t bytes, const rmi_plan_trial *how, uint64_t *size)
 {
-    const rmi_chn_curve *c = &w->table->curve;
+    const rmi_chn_curve *c = &w->chain.table->curve;
     rmi_chn_act *acts = NULL;
-    rmi_run *runs;
+    rmi_seq_list list;
     size_t n = 0;
     uint64_t ns;
     uint32_t i;
-    rmi_arena_clear(&w->lists);
+    rmi_arena_clear(&w->mem.lists);
     *size = RMI_INF;
     if (!c->n) return RM_OK;
     for (i = c->n; i-- > 1 && c->at[i].bytes > bytes;) {}
-    ns = c->at[i].ns - (w->tune ? c->at[i].ns / 8 : 0); /* forms may be faster than the chain's */
-    if (i < rmi_plan_first_point(w) || (!w->measuring && w->best.n && !w->lanes && ns > w->best.fig.time_ns)) return RM_OK;
-    RMI_TRY(rmi_chn_schedule(&w->lists, w->table, bytes, &acts, &n));
-    RMI_TRY(rmi_plan_expand(w, &w->lists, acts, n, &runs, &n));
-    return rmi_plan_try_tuned(w, runs, n, rmi_add(c->at[i].bytes, w->base), budget, size);
+    ns = c->at[i].ns - (w->chain.tune ? c->at[i].ns / 8 : 0); /* forms may be faster than the chain's */
+    if (i < rmi_plan_first_point(w) || (!how->sure && w->best.n && !w->lanes && ns > w->best.fig.time_ns)) return RM_OK;
+    RMI_TRY(rmi_chn_schedule(&w->mem.lists, w->chain.table, bytes, &acts, &n));
+    RMI_TRY(rmi_plan_expand(w, &w->mem.lists, acts, n, &list));
+    return rmi_plan_try_tuned(w, &list, rmi_add(c->at[i].bytes, rmi_plan_chain_base(w)), how, size);
 }
 
 /* Chain points from the most that could fit downwards until the arena is within the budget. */
-RMI_FN rm_result rmi_plan_descend(rmi_planner *w, uint64_t budget)
+RMI_FN rm_result rmi_plan_descend(rmi_planner *w)
 {
-    const rmi_chn_curve *c = &w->table->curve;
-    uint64_t chain = budget == RMI_INF ? RMI_INF : rmi_sub(budget, w->base), size = 0;
+    const rmi_chn_curve *c = &w->chain.table->curve;
+    const rmi_plan_trial how = {w->limit, 0, 0, 0};
+    uint64_t chain = w->limit == RMI_INF ? RMI_INF : rmi_sub(w->limit, rmi_plan_chain_base(w)), size = 0;
     uint32_t i, tries;
     for (tries = 0; tries < 24 && c->n && chain >= c->at[0].bytes && !w->stop.stopped; tries++) {
-        RMI_TRY(rmi_plan_try_chain(w, chain, budget, &size));
-        if (size <= budget || size == RMI_INF) break;
+        RMI_TRY(rmi_plan_try_chain(w, chain, &how, &size));
+        if (size <= w->limit || size == RMI_INF) break;
         for (i = c->n; i-- > 0 && c->at[i].bytes > chain;) {}
-        chain = rmi_min(rmi_sub(chain, size - budget), i && i < c->n ? c->at[i].bytes - 1 : 0);
+        chain = rmi_min(rmi_sub(chain, size - w->limit), i && i < c->n ? c->at[i].bytes - 1 : 0);
     }
     return RM_OK;
 }
 
 /* The smallest points of the curve, from below, always the same, as long as they take less. At its smallest memory a chain of L stages
    runs L * L / 2 forwards: where there is a plan, points of long chains that take twice as long as need be are left out. */
-RMI_FN rm_result rmi_plan_least(rmi_planner *w, uint64_t budget)
+RMI_FN rm_result rmi_plan_least(rmi_planner *w)
 {
-    const rmi_chn_curve *c = &w->table->curve;
+    const rmi_chn_curve *c = &w->chain.table->curve;
+    rmi_plan_trial how = {w->limit, 0, 0, 1};
     uint64_t size = 0, before = RMI_INF;
     uint32_t i, from = rmi_plan_first_point(w), large = w->g->n_ops > 1000;
-    rm_result r = RM_OK;
     while (large && w->best.n && from + 1 < c->n && c->at[from].ns / 2 > c->at[c->n - 1].ns) from++;
-    w->measuring = 1;
-    for (i = from; i < from + (large ? 2 : 8) && i < c->n && (size < before || !w->best.n) && r == RM_OK; i++) {
+    for (i = from; i < from + (large ? 2 : 8) && i < c->n && (size < before || !w->best.n); i++) {
         if (rmi_stopped(&w->stop, RMI_STOP_EVERY)) break;
         before = size ? size : RMI_INF;
-        r = rmi_plan_try_chain(w, c->at[i].bytes, w->best.n ? 0 : budget, &size);
+        how.budget = w->best.n ? 0 : w->limit;
+        RMI_TRY(rmi_plan_try_chain(w, c->at[i].bytes, &how, &size));
     }
-    w->measuring = 0;
-    return r;
+    return RM_OK;
 }
 
 /* --- passes */
 
-RMI_FN rm_result rmi_plan_try_segments(rmi_planner *w, const uint32_t *first, uint32_t n_segments, uint64_t budget)
+RMI_FN rm_result rmi_plan_try_segments(rmi_planner *w, const uint32_t *first, uint32_t n_segments)
 {
     rmi_arena tmp = rmi_plan_arena(w);
     rmi_chn_act *acts;
-    rmi_run *runs;
+    rmi_seq_list list;
     size_t n;
-    uint64_t size;
     rm_result r = rmi_plan_segments(&tmp, first, n_segments, &acts, &n);
-    if (r == RM_OK) r = rmi_plan_expand(w, &tmp, acts, n, &runs, &n);
-    if (r == RM_OK) r = rmi_plan_try_sure(w, runs, n, budget, &size);
+    if (r == RM_OK) r = rmi_plan_expand(w, &tmp, acts, n, &list);
+    if (r == RM_OK) r = rmi_plan_try_sure(w, &list);
     rmi_arena_free(&tmp);
     return r;
 }
 
-RMI_FN rm_result rmi_plan_pass_segments(rmi_planner *w, rmi_arena *mem, uint64_t budget)
+RMI_FN rm_result rmi_plan_pass_segments(rmi_planner *w, rmi_arena *mem)
 {
-    uint32_t L = w->blk.shape->n, len = w->c.segment, i, n = 0, *first = RMI_NEW(mem, uint32_t, (size_t)L + 1);
+    uint32_t L = w->chain.blk.shape->n, len = w->c.segment, i, n = 0, *first = RMI_NEW(mem, uint32_t, (size_t)L + 1);
     if (!first) return RM_ERROR_MEMORY;
     for (; !w->c.segment && (uint64_t)len * len < L;) len++;
     for (i = 0; i < L; i = (uint32_t)rmi_min(L, (uint64_t)i + len)) first[n++] = i;
     first[n] = L;
-    return rmi_plan_try_segments(w, first, n, budget);
+    return rmi_plan_try_segments(w, first, n);
 }
 
 /* Chen's greedy: a segment ends when its stages would keep more than a threshold. Every threshold that is a power of the
    eighth root of two below what all stages keep, so that more budget has the same plans to choose from. */
-RMI_FN rm_result rmi_plan_pass_greedy(rmi_planner *w, rmi_arena *mem, uint64_t budget)
+RMI_FN rm_result rmi_plan_pass_greedy(rmi_planner *w, rmi_arena *mem)
 {
-    const rmi_chn_stage *s = w->blk.stages;
-    uint32_t L = w->blk.shape->n, i, n, before = 0, eighth, *first = RMI_NEW(mem, uint32_t, (size_t)L + 1);
+    const rmi_chn_stage *s = w->chain.blk.stages;
+    uint32_t L = w->chain.blk.shape->n, i, n, before = 0, eighth, *first = RMI_NEW(mem, uint32_t, (size_t)L + 1);
     uint64_t all = 0, sum, limit, octave;
     if (!first) return RM_ERROR_MEMORY;
     for (i = 0; i < L; i++) all = rmi_add(all, rmi_add(s[i].options[0].saved, s[i].out_bytes));
@@ -17269,7 +17331,7 @@ RMI_FN rm_result rmi_plan_pass_greedy(rmi_planner *w, rmi_arena *mem, uint64_t b
             }
             if (n == before) continue;
             first[before = n] = L;
-            RMI_TRY(rmi_plan_try_segments(w, first, n, budget));
+            RMI_TRY(rmi_plan_try_segments(w, first, n));
         }
     return RM_OK;
 }
@@ -17304,7 +17366,7 @@ RMI_FN int rmi_plan_listed(const rm_graph *g, const char *kinds, const uint8_t *
 }
 
 /* Recomputes listed op i, and before it what it reads of others; done[i]: it has been. */
-RMI_FN void rmi_plan_rerun(const rm_graph *g, const uint8_t *listed, uint8_t *done, uint32_t *stack, uint32_t i, rmi_run *runs, size_t *n)
+RMI_FN void rmi_plan_rerun(const rm_graph *g, const uint8_t *listed, uint8_t *done, uint32_t *stack, uint32_t i, rmi_seq_list *list)
 {
     uint32_t top = 0, k;
     stack[top++] = i;
@@ -17317,86 +17379,74 @@ RMI_FN void rmi_plan_rerun(const rm_graph *g, const uint8_t *listed, uint8_t *do
             break;
         }
         if (!done[i] && k < op->in.n) continue;
-        if (!done[i]) runs[(*n)++] = rmi_low_run(RMI_FWD, i, 0, 0);
+        if (!done[i]) list->runs[list->n++] = rmi_low_run(RMI_FWD, i, 0, 0);
         done[i] = 1;
         top--;
     }
 }
 
 /* Everything once, but the listed ops a second time, right before the first backward that reads of them. */
-RMI_FN rm_result rmi_plan_pass_kinds(rmi_planner *w, rmi_arena *mem, uint64_t budget)
+RMI_FN rm_result rmi_plan_pass_kinds(rmi_planner *w, rmi_arena *mem)
 {
     const rm_graph *g = w->g;
     uint8_t *listed = RMI_NEW(mem, uint8_t, g->n_ops), *done = RMI_NEW(mem, uint8_t, g->n_ops);
-    rmi_run *runs = RMI_NEW(mem, rmi_run, rmi_plan_room(g, g->n_ops));
+    rmi_seq_list list;
     uint32_t i, k, p, *stack = RMI_NEW(mem, uint32_t, (size_t)g->n_ops + 1);
-    size_t n = 0;
-    uint64_t size;
-    if (!listed || !done || !runs || !stack) return RM_ERROR_MEMORY;
+    if (!listed || !done || !stack) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_plan_list(w, mem, g->n_ops, &list));
     for (i = 0; i < g->n_ops; i++) {
         listed[i] = (uint8_t)rmi_plan_listed(g, w->c.kinds, listed, &g->ops[i]);
-        runs[n++] = rmi_low_run(RMI_FWD, i, 0, 0);
+        list.runs[list.n++] = rmi_low_run(RMI_FWD, i, 0, 0);
     }
     for (i = g->n_ops; i-- > 0;) {
         const rmi_form *f = &g->ops[i].forms[0];
         for (p = 0; p < f->n_parts && g->ops[i].has_bwd; p++) {
             if (!rmi_low_part_wanted(&g->ops[i], &f->parts[p])) continue;
-            if (f->parts[p].needs_saved && f->saved && listed[i]) rmi_plan_rerun(g, listed, done, stack, i, runs, &n);
+            if (f->parts[p].needs_saved && f->saved && listed[i]) rmi_plan_rerun(g, listed, done, stack, i, &list);
             for (k = 0; k < f->parts[p].needs.n; k++) {
                 uint32_t m = g->tensors[f->parts[p].needs.at[k]].maker;
-                if (m != RMI_NONE && listed[m]) rmi_plan_rerun(g, listed, done, stack, m, runs, &n);
+                if (m != RMI_NONE && listed[m]) rmi_plan_rerun(g, listed, done, stack, m, &list);
             }
         }
-        n += rmi_step_backward_op(g, w->step, i, runs + n);
+        list.n += rmi_step_backward_op(g, w->step, i, list.runs + list.n);
     }
-    n += rmi_step_tail(g, w->step, runs + n);
-    return rmi_plan_try_sure(w, runs, n, budget, &size);
-}
-
-/* Bytes beside a chain: what persists, inputs that somebody reads, and what the chain's stages carry. */
-RMI_FN uint64_t rmi_plan_chain_base(const rmi_planner *w)
-{
-    uint64_t unread = 0;
-    uint32_t i;
-    for (i = 0; i < w->g->n_tensors; i++)
-        if (rmi_low_unread(w->g, i) && !w->g->tensors[i].external) unread += rmi_round_up(w->g->tensors[i].bytes, w->align);
-    return w->homes_bytes - unread + rmi_blk_carried(&w->blk);
+    list.n += rmi_step_tail(g, w->step, list.runs + list.n);
+    return rmi_plan_try_sure(w, &list);
 }
 
 /* The chain of the step's stages, solved: with options of stages, or with stages that keep all or nothing. A series of calls solves
    equal chains once. */
-RMI_FN rm_result rmi_plan_chain(rmi_planner *w, const rmi_step *model, rmi_arena *mem)
+RMI_FN rm_result rmi_plan_solve_chain(rmi_planner *w, const rmi_step *model, rmi_arena *mem)
 {
     rmi_plan_series *s = w->series;
     rmi_arena tmp = rmi_plan_arena(w);
     rm_result r = RM_OK;
     int same = 0;
     uint32_t i;
-    RMI_TRY(rmi_blk_make(mem, model, &w->p->shape, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, (w->c.passes & RM_PASS_OPTIONS) != 0,
-                         1, &w->blk));
-    w->base = rmi_plan_chain_base(w);
-    for (i = 0; i < w->blk.chain.n && w->blk.chain.n > 1000; i++) { /* of schedules that cost nothing the shortest */
-        w->blk.stages[i].pass_ns[0] = rmi_max(w->blk.stages[i].pass_ns[0], 1);
-        w->blk.stages[i].pass_ns[1] = rmi_max(w->blk.stages[i].pass_ns[1], 1);
+    RMI_TRY(rmi_blk_make(mem, model, &w->p->shape, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO,
+                         (w->c.passes & RM_PASS_OPTIONS) != 0, 1, &w->chain.blk));
+    for (i = 0; i < w->chain.blk.chain.n && w->chain.blk.chain.n > 1000; i++) { /* of schedules that cost nothing the shortest */
+        w->chain.blk.stages[i].pass_ns[0] = rmi_max(w->chain.blk.stages[i].pass_ns[0], 1);
+        w->chain.blk.stages[i].pass_ns[1] = rmi_max(w->chain.blk.stages[i].pass_ns[1], 1);
     }
-    if (w->g->n_ops > RMI_PLAN_MANY) return rmi_chn_solve(mem, &w->blk.chain, &w->table);
-    if (s->table && s->tolerance_ppm == w->blk.chain.tolerance_ppm) r = rmi_chn_is_of(&tmp, s->table, &w->blk.chain, &same);
+    if (w->g->n_ops > RMI_PLAN_MANY) return rmi_chn_solve(mem, &w->chain.blk.chain, &w->chain.table);
+    if (s->table && s->tolerance_ppm == w->chain.blk.chain.tolerance_ppm) r = rmi_chn_is_of(&tmp, s->table, &w->chain.blk.chain, &same);
     rmi_arena_free(&tmp);
     if (r == RM_OK && !same) {
         rmi_arena_free(&s->mem);
         s->table = NULL;
-        RMI_TRY(rmi_chn_solve(&s->mem, &w->blk.chain, &s->table));
-        s->tolerance_ppm = w->blk.chain.tolerance_ppm;
+        RMI_TRY(rmi_chn_solve(&s->mem, &w->chain.blk.chain, &s->table));
+        s->tolerance_ppm = w->chain.blk.chain.tolerance_ppm;
     }
-    w->table = s->table;
+    w->chain.table = s->table;
     return r;
 }
 
-RMI_FN rm_result rmi_plan_pass_chain(rmi_planner *w, const rmi_step *model, rmi_arena *mem, uint64_t budget)
+RMI_FN rm_result rmi_plan_pass_chain(rmi_planner *w, const rmi_step *model, rmi_arena *mem)
 {
-    RMI_TRY(rmi_plan_chain(w, model, mem));
-    RMI_TRY(rmi_plan_descend(w, budget));
-    return rmi_plan_least(w, budget);
+    RMI_TRY(rmi_plan_solve_chain(w, model, mem));
+    RMI_TRY(rmi_plan_descend(w));
+    return rmi_plan_least(w);
 }
 
 /* Is the plan proven to be so close to the best possible? */
@@ -17412,14 +17462,14 @@ RMI_FN rm_result rmi_plan_tune_make(rmi_planner *w, const rmi_step *model, rmi_a
     uint32_t i, k = 0;
     for (i = 0; i < w->g->n_ops && !k; i++) k = w->g->ops[i].n_forms - 1;
     if (!k || w->g->n_ops > RMI_PLAN_MANY) return RM_OK;
-    w->tune = RMI_NEW(mem, rmi_ref_search, 1);
-    if (!w->tune) return RM_ERROR_MEMORY;
-    memset(&w->tuned, 0, sizeof w->tuned);
-    return rmi_ref_search_make(mem, model, w->tune);
+    w->chain.tune = RMI_NEW(mem, rmi_ref_search, 1);
+    if (!w->chain.tune) return RM_ERROR_MEMORY;
+    memset(&w->chain.tuned, 0, sizeof w->chain.tuned);
+    return rmi_ref_search_make(mem, model, w->chain.tune);
 }
 
 /* The passes that know stages or single ops, for a step with a backward. */
-RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
+RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w)
 {
     rmi_arena tmp = rmi_plan_arena(w), tuner = rmi_plan_arena(w);
     uint32_t passes = w->c.passes;
@@ -17428,28 +17478,26 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
     rmi_step model;
     rm_result r = chain || stages ? rmi_step_make(&tuner, w->g, w->step, w->align, 0, &model) : RM_OK;
     if (r == RM_OK && chain) r = rmi_plan_tune_make(w, &model, &tuner);
-    if (r == RM_OK && stages) r = rmi_blk_make(&tmp, &model, &w->p->shape, RMI_CHN_AUTO, 0, 0, &w->blk);
-    if (r == RM_OK && passes & RM_PASS_SEGMENTS) r = rmi_plan_pass_segments(w, &tmp, budget);
-    if (r == RM_OK && passes & RM_PASS_GREEDY) r = rmi_plan_pass_greedy(w, &tmp, budget);
-    if (r == RM_OK && passes & RM_PASS_KINDS) r = rmi_plan_pass_kinds(w, &tmp, budget);
+    if (r == RM_OK && stages) r = rmi_blk_make(&tmp, &model, &w->p->shape, RMI_CHN_AUTO, 0, 0, &w->chain.blk);
+    if (r == RM_OK && passes & RM_PASS_SEGMENTS) r = rmi_plan_pass_segments(w, &tmp);
+    if (r == RM_OK && passes & RM_PASS_GREEDY) r = rmi_plan_pass_greedy(w, &tmp);
+    if (r == RM_OK && passes & RM_PASS_KINDS) r = rmi_plan_pass_kinds(w, &tmp);
     rmi_arena_free(&tmp);
-    if (r == RM_OK && chain && !w->stop.stopped) r = rmi_plan_pass_chain(w, &model, &tmp, budget);
+    if (r == RM_OK && chain && !w->stop.stopped) r = rmi_plan_pass_chain(w, &model, &tmp);
     rmi_arena_free(&tmp);
     rmi_arena_free(&tuner);
-    w->tune = NULL;
+    w->chain.tune = NULL;
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r; /* with what there is */
 }
 
-/* Keep everything, the yardstick, and a candidate of every preset. */
+/* Keep everything, the yardstick, and a candidate of every preset; budget: 0, or what it may take. */
 RMI_FN rm_result rmi_plan_yardstick(rmi_planner *w, uint64_t budget)
 {
+    const rmi_plan_trial how = {budget, 0, 0, 1};
     rmi_arena tmp = rmi_plan_arena(w);
-    rmi_run *runs = NULL;
-    size_t n = 0;
-    rm_result r = rmi_plan_keep_all(w, &tmp, &runs, &n);
-    w->measuring = 1;
-    if (r == RM_OK) r = rmi_plan_try(w, runs, n, budget, &w->info->keep_all_bytes);
-    w->measuring = 0;
+    rmi_seq_list list;
+    rm_result r = rmi_plan_keep_all(w, &tmp, &list);
+    if (r == RM_OK) r = rmi_plan_try(w, &list, &how, &w->info->keep_all_bytes);
     w->info->keep_all_ns = w->tried.fig.time_ns;
     rmi_arena_free(&tmp);
     return r;
@@ -17461,7 +17509,7 @@ RMI_FN rm_result rmi_plan_least_bytes(rmi_planner *w)
     rmi_arena tmp = rmi_plan_arena(w);
     rmi_step m;
     rm_result r = RM_OK;
-    if (!(w->g->has_link && w->d->host_bytes) && w->g->n_ops < 10000) { /* it is worth its time */
+    if (!rmi_plan_has_host(w) && w->g->n_ops < 10000) { /* it is worth its time */
         r = rmi_step_make(&tmp, w->g, w->step, 1, 0, &m);
         if (r == RM_OK) r = rmi_bnd_least_bytes(&tmp, &m, &w->info->min_bound_bytes);
     }
@@ -17478,21 +17526,21 @@ RMI_FN uint64_t rmi_plan_key(const rmi_planner *w)
 {
     uint64_t key = rmi_mix(w->step ^ (uint64_t)w->steps << 8 ^ (uint64_t)w->align << 16 ^ (uint64_t)(w->d->live_only != 0) << 50);
     size_t i;
-    if (w->c.off || w->d->like || w->joint || w->host_only || w->naming) return 0;
-    if (w->c.passes & RMI_PLAN_MOVES && w->d->host_bytes && w->g->has_link) key = rmi_mix(key ^ 1);
+    if (w->c.off || w->d->like || w->together == RMI_PLAN_JOINT || w->host_only || w->naming) return 0;
+    if (w->c.passes & RMI_PLAN_MOVES && rmi_plan_has_host(w)) key = rmi_mix(key ^ 1);
     for (i = 0; i < sizeof w->c.kinds && w->c.kinds[i]; i++) key = rmi_mix(key ^ (uint64_t)(unsigned char)w->c.kinds[i]);
     return rmi_mix(key ^ w->c.passes) | 1;
 }
 
-RMI_FN rm_result rmi_plan_recall(rmi_planner *w, uint64_t budget)
+RMI_FN rm_result rmi_plan_recall(rmi_planner *w)
 {
     uint64_t key = rmi_plan_key(w);
     rmi_known *k;
     for (k = w->p->g->known; k && key; k = k->next) {
         rmi_program c = *(const rmi_program *)k->program;
-        if (k->key != key || k->bytes > budget) continue;
+        if (k->key != key || k->bytes > w->limit) continue;
         if (rmi_sch_check(w->g, &c, &w->g->last, NULL) != RM_OK) continue; /* costs may be others now, and what is legal is not */
-        if (rmi_plan_size(w, &c) > budget || c.host > w->d->host_bytes || (w->best.n && c.fig.time_ns >= w->best.fig.time_ns)) continue;
+        if (rmi_plan_size(w, &c) > w->limit || c.host > w->d->host_bytes || (w->best.n && c.fig.time_ns >= w->best.fig.time_ns)) continue;
         RMI_TRY(rmi_plan_take(w, &c, NULL));
     }
     return RM_OK;
@@ -17538,7 +17586,6 @@ typedef struct rmi_plan_search { /* of the current kind of step */
     rmi_step model;
     rmi_ref_search s;
     rmi_step_runs runs;  /* of the list that was tried last */
-    uint64_t budget;
     rmi_arena mem;       /* of model and tables */
     rmi_arena kept;      /* of the runs, where all else makes room for a large program */
     rmi_arena chain;     /* of stages and their options */
@@ -17548,19 +17595,20 @@ typedef struct rmi_plan_search { /* of the current kind of step */
 RMI_FN rm_result rmi_plan_fits(void *user, rmi_ref_search *s, int *yes)
 {
     rmi_planner *w = (rmi_planner *)user;
-    rmi_seq *q = &w->seq;
     rmi_program out;
-    rmi_step_runs list;
+    rmi_step_runs runs;
+    rmi_seq_list list;
     rm_result r;
     *yes = 0;
-    memset(&list, 0, sizeof list);
-    r = rmi_ref_runs(&w->tries, s, NULL, &list);
-    if (r == RM_OK) r = rmi_plan_sequence(w, &w->tries, list.runs, list.n);
-    if (r == RM_OK) r = rmi_seq_build(q);
-    if (r == RM_OK) r = rmi_plan_place(w, &w->tries, s->budget, 1, RMI_PLAN_EFFORT / 10, &out);
+    memset(&runs, 0, sizeof runs);
+    r = rmi_ref_runs(&w->mem.tries, s, NULL, &runs);
+    list = rmi_plan_list_of(w, &runs);
+    if (r == RM_OK) r = rmi_plan_sequence(w, &w->mem.tries, &list);
+    if (r == RM_OK) r = rmi_seq_build(&w->seq);
+    if (r == RM_OK) r = rmi_plan_place(w, &w->mem.tries, s->budget, 1, RMI_PLAN_EFFORT / 10, &out);
     if (r == RM_OK) *yes = out.arena <= s->budget;
-    rmi_arena_clear(&w->lives);
-    rmi_arena_clear(&w->tries);
+    rmi_arena_clear(&w->mem.lives);
+    rmi_arena_clear(&w->mem.tries);
     return r == RM_ERROR_GRAPH ? RM_OK : r;
 }
 
@@ -17574,17 +17622,18 @@ RMI_FN rm_result rmi_plan_evict(rmi_ref_search *s, uint32_t permille)
 
 /* The program of a list and what the search knows are not there at a time: a large graph's take most of the memory. What the search
    needs is made anew, and goes on from list x, or what is left of it. */
-RMI_FN rm_result rmi_plan_try_apart(rmi_plan_search *h, const rmi_ref_list *x, uint64_t *size)
+RMI_FN rm_result rmi_plan_try_apart(rmi_plan_search *h, const rmi_ref_list *x, const rmi_plan_trial *how, uint64_t *size)
 {
     rmi_arena tmp = rmi_plan_arena(h->w);
     rmi_ref_search old = h->s;
     rmi_ref_list kept;
+    rmi_seq_list list = rmi_plan_list_of(h->w, &h->runs);
     int hope = x == &h->s.hope;
     rm_result r = rmi_ref_list_make(&tmp, x->n, h->w->g->n_ops, &kept);
     if (r == RM_OK) {
         rmi_ref_copy(&old, x, &kept);
         rmi_arena_free(&h->mem);
-        r = rmi_plan_try(h->w, h->runs.runs, h->runs.n, h->budget, size);
+        r = rmi_plan_try(h->w, &list, how, size);
     }
     if (r == RM_OK) r = rmi_step_make(&h->mem, h->w->g, h->w->step, h->w->align, 0, &h->model);
     if (r == RM_OK) r = rmi_ref_search_make(&h->mem, &h->model, &h->s);
@@ -17603,32 +17652,31 @@ RMI_FN rm_result rmi_plan_try_apart(rmi_plan_search *h, const rmi_ref_list *x, u
 
 /* The best list so far becomes a plan; one that is faster gets addresses with more effort. If these are above the budget the limit
    falls, and the search goes on with what is above the new one. */
-RMI_FN rm_result rmi_plan_search_try(rmi_plan_search *h)
+RMI_FN rm_result rmi_plan_search_try(rmi_plan_search *h, int quick)
 {
     rmi_planner *w = h->w;
     rmi_ref_search *s = &h->s;
+    const rmi_plan_trial how = {w->limit, RMI_PLAN_EFFORT, quick, 0};
     int hope = s->hope.n && rmi_ref_better(&s->hope, &s->best);
     rmi_ref_list *x = hope ? &s->hope : &s->best;
+    rmi_seq_list list;
     uint64_t size;
-    rm_result r;
     RMI_TRY(s->fault);
     if (!x->n || x->ns >= s->tried || (w->best.n && x->ns >= w->best.fig.time_ns)) return RM_OK;
     RMI_TRY(rmi_ref_runs(&h->kept, s, x, &h->runs));
-    w->effort = RMI_PLAN_EFFORT;
-    r = !w->best.n && s->step->n_tasks > RMI_SEARCH_LARGE ? rmi_plan_try_apart(h, x, &size)
-                                                       : rmi_plan_try(w, h->runs.runs, h->runs.n, h->budget, &size);
-    w->effort = 0;
-    RMI_TRY(r);
-    if (size <= h->budget) { /* another list may fit where one did not */
+    list = rmi_plan_list_of(w, &h->runs);
+    RMI_TRY(!w->best.n && s->step->n_tasks > RMI_SEARCH_LARGE ? rmi_plan_try_apart(h, x, &how, &size)
+                                                               : rmi_plan_try(w, &list, &how, &size));
+    if (size <= w->limit) { /* another list may fit where one did not */
         s->tried = x->ns;
         if (hope) rmi_ref_copy(s, x, &s->best);
         s->hope.n = 0;
-        s->limit += (h->budget - s->step->resident - s->limit) / 2;
+        s->limit += (w->limit - s->step->resident - s->limit) / 2;
         return RM_OK;
     }
     s->work += RMI_PLAN_EFFORT / 5;
     /* without a plan ever faster */
-    s->limit = rmi_sub(s->limit, rmi_max(rmi_mul((size - h->budget) / 3, w->best.n ? 1u : ++s->failed), h->budget / 400));
+    s->limit = rmi_sub(s->limit, rmi_max(rmi_mul((size - w->limit) / 3, w->best.n ? 1u : ++s->failed), w->limit / 400));
     if (hope && s->best.n && s->limit < s->best.peak) s->limit = s->best.peak; /* that one has addresses */
     s->next_fit = 0;
     rmi_ref_restart(s, x);
@@ -17645,16 +17693,14 @@ RMI_FN rm_result rmi_plan_search_first(rmi_plan_search *h)
     uint64_t limit = s->limit;
     rm_result r = RM_OK;
     uint32_t i;
-    if (h->budget < w->info->min_bound_bytes) return RM_OK;
+    if (w->limit < w->info->min_bound_bytes) return RM_OK;
     for (i = 0; i < 4 && r == RM_OK && !w->best.n && !w->stop.stopped; i++) {
         if (!i) s->next_fit = RMI_INF;
         r = rmi_ref_greedy(s, 300, 400);
         rmi_ref_fill(s, 0, 0);
         if (!i) s->next_fit = 0;
         if (!s->hope.n && !s->best.n) break;
-        w->quick = i < 2;
-        if (r == RM_OK) r = rmi_plan_search_try(h);
-        w->quick = 0;
+        if (r == RM_OK) r = rmi_plan_search_try(h, i < 2);
     }
     if (s->failed < 3) s->limit = limit; /* else addresses take more than live bytes */
     return r;
@@ -17663,16 +17709,16 @@ RMI_FN rm_result rmi_plan_search_first(rmi_plan_search *h)
 /* The current list becomes the chain's for so many percent of the limit, evicted down. fast: in the fastest forms. */
 RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *s, uint32_t percent, int fast)
 {
-    const rmi_chn_curve *c = &w->table->curve;
-    uint64_t bytes = rmi_sub(rmi_mul_div_up(s->limit + s->step->resident, percent, 100), w->homes_bytes + rmi_blk_carried(&w->blk));
+    const rmi_chn_curve *c = &w->chain.table->curve;
+    uint64_t bytes = rmi_sub(rmi_mul_div_up(s->limit + s->step->resident, percent, 100), w->homes.bytes + rmi_blk_carried(&w->chain.blk));
     rmi_chn_act *acts = NULL;
-    rmi_run *runs = NULL;
-    size_t n_acts = 0, n = 0;
-    rmi_arena_clear(&w->lists);
+    rmi_seq_list list;
+    size_t n_acts = 0;
+    rmi_arena_clear(&w->mem.lists);
     bytes = rmi_max(rmi_min(bytes, c->at[c->n - 1].bytes), c->at[rmi_plan_first_point(w)].bytes);
-    RMI_TRY(rmi_chn_schedule(&w->lists, w->table, bytes, &acts, &n_acts));
-    RMI_TRY(rmi_plan_expand(w, &w->lists, acts, n_acts, &runs, &n));
-    return rmi_ref_load_runs(s, runs, (uint32_t)n, fast) ? rmi_plan_evict(s, 700) : RM_OK;
+    RMI_TRY(rmi_chn_schedule(&w->mem.lists, w->chain.table, bytes, &acts, &n_acts));
+    RMI_TRY(rmi_plan_expand(w, &w->mem.lists, acts, n_acts, &list));
+    return rmi_ref_load_runs(s, list.runs, (uint32_t)list.n, fast) ? rmi_plan_evict(s, 700) : RM_OK;
 }
 
 /* Everything once and the chain's plans for as much as there is and for more, evicted. */
@@ -17681,11 +17727,11 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_plan_search *h)
     rmi_ref_search *s = &h->s;
     rmi_ref_load(s, NULL, 0, NULL);
     RMI_TRY(rmi_plan_evict(s, 700));
-    if (h->w->table && s->limit < RMI_MAX) {
+    if (h->w->chain.table && s->limit < RMI_MAX) {
         RMI_TRY(rmi_plan_search_from_chain(h->w, s, 100, 0));
         RMI_TRY(rmi_plan_search_from_chain(h->w, s, 150, s->step->n_choosing != 0));
     }
-    return rmi_plan_search_try(h);
+    return rmi_plan_search_try(h, 0);
 }
 
 /* --- the least memory that a plan is found for. Nothing in it depends on the budget: what it finds is the answer if it fits, and is
@@ -17703,15 +17749,14 @@ RMI_FN rm_result rmi_plan_lower_try(rmi_plan_search *h)
 {
     rmi_planner *w = h->w;
     rmi_ref_search *s = &h->s;
-    rm_result r;
+    const rmi_plan_trial sure = {w->limit, 0, 0, 1};
+    rmi_seq_list list;
     uint64_t size;
     if (!s->best.n || s->best.peak + s->step->resident >= w->min_sure) return RM_OK;
     RMI_TRY(rmi_ref_runs(&h->kept, s, &s->best, &h->runs));
     s->looked += 20 * (uint64_t)h->runs.n;
-    w->measuring = 1;
-    r = rmi_plan_try(w, h->runs.runs, h->runs.n, h->budget, &size);
-    w->measuring = 0;
-    return r;
+    list = rmi_plan_list_of(w, &h->runs);
+    return rmi_plan_try(w, &list, &sure, &size);
 }
 
 /* The limit becomes `bytes`, and the current list, if it is within that, the best one; else there is none. */
@@ -17750,7 +17795,7 @@ RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_search *h, uint32_t turn, uint64_
     static const uint32_t percent[] = {100, 125, 180};
     rmi_ref_search *s = &h->s;
     uint64_t hot = rmi_mul(s->mean_ns, (uint64_t)RMI_PLAN_WEIGHT << turn % 3) + 1;
-    int shuffled = 0, small = s->step->n_tasks <= RMI_SEARCH_FEW, chain = turn % 4 == 3 && h->w->table && !small;
+    int shuffled = 0, small = s->step->n_tasks <= RMI_SEARCH_FEW, chain = turn % 4 == 3 && h->w->chain.table && !small;
     s->lower = RMI_PLAN_BELOW;
     s->limit = s->best.peak - s->best.peak / s->lower;
     rmi_ref_restart(s, &s->best);
@@ -17826,17 +17871,17 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *h, int *done)
     rmi_ref_load(s, NULL, 0, NULL);
     RMI_TRY(rmi_plan_search_first(h));
     sooner = w->best.n != 0;
-    if (sooner && w->series->near_ppm) RMI_TRY(rmi_plan_bound(w, &h->mem, s->step, h->budget, 1)); /* had soon; may be near enough */
+    if (sooner && w->series->near_ppm) RMI_TRY(rmi_plan_bound(w, s->step, w->limit, 1)); /* had soon; may be near enough */
     *done = sooner && w->series->near_ppm && rmi_plan_within(w, 0);
     if (*done) return RM_OK;
-    w->table = NULL;
+    w->chain.table = NULL;
     if (w->c.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 && !w->stop.stopped) {
-        RMI_TRY(rmi_plan_chain(w, &h->model, &h->chain));
-        RMI_TRY(rmi_plan_least(w, h->budget));
+        RMI_TRY(rmi_plan_solve_chain(w, &h->model, &h->chain));
+        RMI_TRY(rmi_plan_least(w));
     }
-    if (!sooner && !w->stop.stopped && h->budget >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_search_starts(h));
-    if (!w->best.n && !w->stop.stopped && h->budget != RMI_INF) RMI_TRY(rmi_plan_search_least(h));
-    if (w->best.n && !w->stop.stopped && !rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_bound(w, &h->mem, s->step, h->budget, 0));
+    if (!sooner && !w->stop.stopped && w->limit >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_search_starts(h));
+    if (!w->best.n && !w->stop.stopped && w->limit != RMI_INF) RMI_TRY(rmi_plan_search_least(h));
+    if (w->best.n && !w->stop.stopped && !rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_bound(w, s->step, w->limit, 0));
     *done = !w->best.n || w->stop.stopped || rmi_plan_within(w, 0);
     return *done || !sooner ? RM_OK : rmi_plan_search_starts(h);
 }
@@ -17851,36 +17896,35 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *h)
     int done;
     RMI_TRY(rmi_ref_search_make(&h->mem, &h->model, s));
     usual = rmi_plan_usual_work(&h->model);
-    work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : w->end_ns ? RMI_MAX : usual;
+    work = rmi_plan_work(w, w->clock.end_ns ? RMI_MAX : usual);
     more = few && work == usual ? work / 2 : 0; /* where the bound is far the plan may be a poor one */
     usual = rmi_min(usual, work);
-    s->limit = rmi_sub(h->budget, h->model.resident);
-    s->budget = h->budget;
+    s->limit = rmi_sub(w->limit, h->model.resident);
+    s->budget = w->limit;
     s->user = w;
-    if (!w->d->live_only && h->budget != RMI_INF) s->fits = rmi_plan_fits;
+    if (!w->d->live_only && w->limit != RMI_INF) s->fits = rmi_plan_fits;
     RMI_TRY(rmi_plan_search_begin(h, &done));
     if (done) return RM_OK;
     RMI_TRY(rmi_ref_level(s, usual / 4));
-    RMI_TRY(rmi_plan_search_try(h));
+    RMI_TRY(rmi_plan_search_try(h, 0));
     if (s->best.n) rmi_ref_restart(s, &s->best);
     for (round = 0; !w->stop.stopped && !rmi_plan_within(w, s->work > usual / 4 ? w->c.gap_ppm : 0); round++) {
         if (s->work >= work + (rmi_plan_within(w, RMI_PLAN_FAR) ? 0 : more)) break;
         was = w->best.n ? w->best.fig.time_ns : 0;
         RMI_TRY(rmi_ref_improve(s, usual / parts, round));
-        RMI_TRY(rmi_plan_search_try(h));
+        RMI_TRY(rmi_plan_search_try(h, 0));
         vain = was == w->best.fig.time_ns ? vain + 1 : 0;
         if (w->series->near_ppm && vain == (few ? parts / 5 : 1)) break; /* there are other budgets to plan */
     }
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_plan_pass_search(rmi_planner *w, uint64_t budget)
+RMI_FN rm_result rmi_plan_pass_search(rmi_planner *w)
 {
     rmi_plan_search h;
     rm_result r;
     memset(&h, 0, sizeof h);
     h.w = w;
-    h.budget = budget;
     h.mem = h.kept = h.chain = rmi_plan_arena(w);
     r = rmi_step_make(&h.mem, w->g, w->step, w->align, 0, &h.model);
     if (r == RM_OK) r = rmi_plan_search_rounds(&h);
@@ -17892,24 +17936,15 @@ RMI_FN rm_result rmi_plan_pass_search(rmi_planner *w, uint64_t budget)
 
 /* --- plans with copies: lists of >>offload, with homes of their own */
 
-/* A list with homes of its own as a candidate. */
-RMI_FN rm_result rmi_plan_try_list(rmi_planner *w, const rmi_seq_list *list, uint64_t budget, uint64_t *size)
+/* The effort for addresses: who asks for little work gets little of this, too. */
+RMI_FN uint64_t rmi_plan_effort(const rmi_planner *w)
 {
-    rmi_home *homes = w->homes;
-    size_t n_homes = w->n_homes;
-    rm_result r;
-    w->homes = list->homes;
-    w->n_homes = list->n_homes;
-    w->n_late = list->n_late;
-    r = rmi_plan_try(w, list->runs, list->n, budget, size);
-    w->homes = homes;
-    w->n_homes = n_homes;
-    w->n_late = 0;
-    return r;
+    uint64_t work = rmi_plan_work(w, 0);
+    return work < 10000 ? 100 * work : 0;
 }
 
 /* The model's decisions as a candidate. */
-RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t budget, uint64_t *size)
+RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, const rmi_plan_trial *how, uint64_t *size)
 {
     rmi_arena tmp = rmi_plan_arena(w);
     rmi_seq_list list;
@@ -17917,7 +17952,7 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t 
     rmi_off_look(s->m);
     r = rmi_off_emit(s->m, &tmp, &list);
     if (r == RM_OK) r = rmi_off_homes(s->m, &tmp, &list);
-    if (r == RM_OK) r = rmi_plan_try_list(w, &list, budget, size);
+    if (r == RM_OK) r = rmi_plan_try(w, &list, how, size);
     rmi_arena_free(&tmp);
     return r;
 }
@@ -17965,19 +18000,17 @@ RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
 RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t budget, uint64_t evals, uint8_t *mode, uint8_t *host)
 {
     rmi_off_model *m = s->m;
-    uint64_t size, less, fitted = RMI_INF, effort = w->effort;
+    uint64_t size, less, fitted = RMI_INF;
+    rmi_plan_trial how = {budget, 0, 0, 0};
     uint32_t round, k, patience = 4, longer = 1, packs = s->packs;
-    rm_result r;
     for (round = 0; round < packs && !w->stop.stopped; round++) {
         int useless = s->best_energy == fitted || (w->best.n && s->best_energy > rmi_sub(rmi_plan_rank(&w->best), 1));
         rmi_off_take_best(s);
-        w->quick = round < packs - 2 || w->best.n;
         size = 0;
-        w->effort = w->quick && !effort ? RMI_PLAN_EFFORT : effort;
-        r = useless ? RM_OK : rmi_plan_try_moved(w, s, budget, &size);
-        w->effort = effort;
-        w->quick = 0;
-        if (r != RM_OK) return r;
+        how.quick = round < packs - 2 || w->best.n;
+        how.effort = rmi_plan_effort(w);
+        if (how.quick && !how.effort) how.effort = RMI_PLAN_EFFORT;
+        if (!useless) RMI_TRY(rmi_plan_try_moved(w, s, &how, &size));
         if (size == RMI_INF || budget == RMI_INF) return RM_OK;
         if (!useless && size <= budget && w->tried.host > w->d->host_bytes)
             m->host_limit -= rmi_min(m->host_limit / 2, w->tried.host - w->d->host_bytes);
@@ -18012,7 +18045,7 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t
 RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget, uint32_t turn,
                                        uint64_t *evals)
 {
-    uint64_t work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK;
+    uint64_t work = rmi_plan_work(w, RMI_PLAN_MOVE_WORK);
     uint8_t *mode = RMI_NEW(mem, uint8_t, s->m->n_buf), *host = RMI_NEW(mem, uint8_t, s->m->g->n_tensors);
     if (!mode || !host) return RM_ERROR_MEMORY;
     work -= s->n_flips ? work / 4 : 0; /* the clock takes that */
@@ -18029,18 +18062,19 @@ RMI_FN rm_result rmi_plan_recipes(rmi_planner *w, rmi_arena *mem, rmi_off_search
     static const uint32_t passes[] = {0, RM_PASS_STREAM, RM_PASS_STREAM, RM_PASS_LINK, RM_PASS_LINK, RM_PASS_BLOCKS, RM_PASS_BLOCKS};
     static const uint8_t recipes[] = {RMI_OFF_ALL_KEPT,  RMI_OFF_ALL_KEPT, RMI_OFF_STREAMED, RMI_OFF_FREE_LINK,
                                       RMI_OFF_FREE_LINK, RMI_OFF_BLOCKS,   RMI_OFF_BLOCKS};
+    const rmi_plan_trial how = {budget, rmi_plan_effort(w), 0, 0};
     rmi_off_model *m = s->m;
     uint64_t size, least = RMI_INF;
     uint32_t i, best = 0;
     for (i = 0; i <= RMI_COUNT(passes) && !w->stop.stopped; i++) {
         uint32_t which = i < RMI_COUNT(passes) ? i : best;
-        int home = (int)(which && !(which & 1)), last = i == RMI_COUNT(passes), yardstick = !which && (w->host_only || w->joint);
+        int home = (int)(which && !(which & 1)), last = i == RMI_COUNT(passes), yardstick = !which && (w->host_only || w->together == RMI_PLAN_JOINT);
         if (last ? w->best.n != 0 || least == RMI_INF : !yardstick && !(w->c.passes & passes[which])) continue;
         RMI_TRY(rmi_off_cook(s, mem, &w->p->shape, (rmi_off_recipe)recipes[which], home, home ? 1000 : 0, 0));
         rmi_off_look(s->m);
         if (m->host_bytes <= m->host_limit && m->peak < least) least = m->peak, best = which;
         if (!last && !yardstick && !rmi_off_fits(m)) continue;
-        RMI_TRY(rmi_plan_try_moved(w, s, budget, &size));
+        RMI_TRY(rmi_plan_try_moved(w, s, &how, &size));
         if (w->tried.host <= w->d->host_bytes) w->min_arena = rmi_min(w->min_arena, size);
         if (which || last || w->info->keep_all_ns) continue;
         w->info->keep_all_bytes = size;
@@ -18049,22 +18083,22 @@ RMI_FN rm_result rmi_plan_recipes(rmi_planner *w, rmi_arena *mem, rmi_off_search
     return RM_OK;
 }
 
-/* All recipes and the search. bound: between them, so that there soon is a plan. */
-RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, int bound)
+/* All recipes and the search, which count on `percent` of the link's speed. bound: between them, so that there soon is a plan.
+   *fitted: the last search found decisions that fit, addresses aside. */
+RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, uint32_t percent, int bound, int *fitted)
 {
     rmi_arena mem = rmi_plan_arena(w);
     rmi_off_model m;
     rmi_off_search s;
-    uint32_t i, percent = w->rush ? w->rush : 100 - w->d->link_margin_percent;
-    uint64_t evals = 0, work = w->d->work_limit ? w->d->work_limit : w->c.work;
+    uint32_t i;
+    uint64_t evals = 0;
     rm_result r = rmi_off_make(&mem, w->g, w->step, w->align, percent, &m);
-    w->effort = work && work < 10000 ? 100 * work : 0; /* who asks for little work gets little of this, too */
     if (r == RM_OK) {
         m.limit = budget;
         m.host_limit = w->d->host_bytes;
-        m.steady = w->joint;
+        m.steady = w->together == RMI_PLAN_JOINT;
         m.waiting = w->step == RM_FORWARD && w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST);
-        if (w->given) rmi_off_join(&m, w->given, w->n_given);
+        if (w->given) rmi_off_join(&m, w->given->homes, w->given->n_homes);
         r = rmi_off_search_make(&mem, &m, &w->p->shape, &s);
     }
     if (r == RM_OK) r = rmi_plan_recipes(w, &mem, &s, budget);
@@ -18073,7 +18107,7 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, int bound)
         if (w->best.n && rmi_plan_copies(&w->best)) w->plain_ns = w->best.fig.time_ns;
         r = rmi_plan_weigh(w, &w->best);
     }
-    if (r == RM_OK && bound && !w->stop.stopped) r = rmi_plan_bound_alone(w, budget);
+    if (r == RM_OK && bound && !w->stop.stopped) r = rmi_plan_bound(w, NULL, budget, 0);
     s.found = RMI_INF;
     /* again with room to spare, where addresses took what was found */
     for (i = 0; i < 3 && r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped; i++) {
@@ -18082,30 +18116,29 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, int bound)
         r = rmi_plan_search_moved(w, &mem, &s, budget, i, &evals);
         if (s.found == RMI_INF || (w->best.n && w->best.fig.time_ns <= s.found + s.found / 20)) break;
     }
-    w->effort = 0;
-    w->fitted = s.found != RMI_INF;
+    *fitted = s.found != RMI_INF;
     rmi_arena_free(&mem);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
 }
 
-/* Plans with copies; while there is none, with a link that is taken for slower, so that less is copied at a time. */
+/* Plans with copies; while there is none, with a link that is taken for slower or faster: programs then wait for it. */
 RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget, int bound)
 {
     static const uint32_t rush[] = {100000000, 1000, 300, 200, 150, 125};
     uint32_t i;
-    rm_result r = rmi_plan_move_from(w, budget, bound);
-    for (i = 0; i < RMI_COUNT(rush) && r == RM_OK && (w->rush || !w->best.n) && !w->stop.stopped; i++) {
-        w->rush = rush[i];
-        r = rmi_plan_move_from(w, budget, 0);
-        if (!w->best.n || !w->fitted) break;
+    int fitted;
+    rm_result r = rmi_plan_move_from(w, budget, 100 - w->d->link_margin_percent, bound, &fitted);
+    if (w->best.n) return r;
+    for (i = 0; i < RMI_COUNT(rush) && r == RM_OK && !w->stop.stopped; i++) {
+        r = rmi_plan_move_from(w, budget, rush[i], 0, &fitted);
+        if (!w->best.n || !fitted) break;
     }
-    w->rush = 0;
     return r;
 }
 
 /* Host memory makes nothing slower or impossible: the search without copies is asked as well, unless a bound says that it has
    nothing better. */
-RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
+RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w)
 {
     rmi_arena mem = rmi_plan_arena(w), kept;
     rmi_step m;
@@ -18114,22 +18147,22 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
     uint64_t bound = 0;
     rm_result r = RM_OK;
     if (w->best.n && rmi_plan_within(w, w->c.gap_ppm)) return RM_OK;
-    if (w->best.n && budget != RMI_INF) {
+    if (w->best.n && w->limit != RMI_INF) {
         r = rmi_step_make(&mem, w->g, w->step, 1, 0, &m);
-        if (r == RM_OK && m.resident <= budget)
-            r = rmi_bnd_bound(&mem, &m, rmi_min(budget - m.resident, RMI_MAX), RMI_PLAN_BOUND_WORK, 0, RMI_INF, &bound);
+        if (r == RM_OK && m.resident <= w->limit)
+            r = rmi_bnd_bound(&mem, &m, rmi_min(w->limit - m.resident, RMI_MAX), RMI_PLAN_BOUND_WORK, 0, RMI_INF, &bound);
     }
     rmi_arena_free(&mem);
     if (r != RM_OK || (w->best.n && bound >= rmi_plan_rank(&w->best))) return r;
     w->c.passes |= rmi_plan_find_preset("hiremate")->passes;
-    kept = w->best_mem;
-    w->best_mem = rmi_plan_arena(w);
+    kept = w->mem.best;
+    w->mem.best = rmi_plan_arena(w);
     w->best.n = 0; /* it goes its own way, as if nothing could be moved */
-    r = rmi_plan_pass_search(w, budget);
+    r = rmi_plan_pass_search(w);
     w->c.passes = passes;
     if (moved.n && (!w->best.n || rmi_plan_rank(&moved) < rmi_plan_rank(&w->best))) {
-        rmi_arena_free(&w->best_mem);
-        w->best_mem = kept;
+        rmi_arena_free(&w->mem.best);
+        w->mem.best = kept;
         w->best = moved;
     } else rmi_arena_free(&kept);
     return r;
@@ -18155,22 +18188,22 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
 #define RMI_PLAN_ANNEAL_OPS 20000u /* more are not searched in this way */
 
 /* Does >>search take part? Programs of several kinds of step have their homes in common, which it does not know. */
-RMI_FN int rmi_plan_anneals(const rmi_planner *w, uint64_t budget)
+RMI_FN int rmi_plan_anneals(const rmi_planner *w)
 {
-    int one = !w->joint && !w->given && !w->apart && !(w->steps & (w->steps - 1)) && rmi_low_has_backward(w->step);
-    return !RMI_WITHOUT(anneal) && w->c.passes & RM_PASS_OFFLOAD && w->g->has_link && w->d->host_bytes && one && budget != RMI_INF &&
-           w->g->n_ops <= RMI_PLAN_ANNEAL_OPS && !w->c.off && !w->g->fixed_order && !w->d->link_margin_percent;
+    return !RMI_WITHOUT(anneal) && w->c.passes & RM_PASS_OFFLOAD && rmi_plan_has_host(w) && !w->together &&
+           rmi_low_has_backward(w->step) && w->limit != RMI_INF && w->g->n_ops <= RMI_PLAN_ANNEAL_OPS && !w->c.off &&
+           !w->g->fixed_order && !w->d->link_margin_percent;
 }
 
 /* The search's best schedule as a candidate. *size: what it takes. */
-RMI_FN rm_result rmi_plan_try_events(rmi_planner *w, rmi_search *s, uint64_t budget, uint64_t *size)
+RMI_FN rm_result rmi_plan_try_events(rmi_planner *w, rmi_search *s, const rmi_plan_trial *how, uint64_t *size)
 {
     rmi_arena tmp = rmi_plan_arena(w);
     rmi_seq_list list;
     rm_result r;
     rmi_search_costs(s, &s->best, &s->next);
     r = rmi_event_write(&tmp, &s->cost, &s->best, &s->next, &list);
-    if (r == RM_OK) r = rmi_plan_try_list(w, &list, budget, size);
+    if (r == RM_OK) r = rmi_plan_try(w, &list, how, size);
     rmi_arena_free(&tmp);
     return r;
 }
@@ -18178,9 +18211,10 @@ RMI_FN rm_result rmi_plan_try_events(rmi_planner *w, rmi_search *s, uint64_t bud
 /* Addresses for what the search has found; where they take more than the budget, or the program takes longer than its schedule, the
    search goes on with a lower limit, and a higher one where that has led to nothing better: from there, or from what was found at
    first if that is much faster. Bytes that are used again make copies wait for each other: the search's clock does not know. */
-RMI_FN rm_result rmi_plan_pack_events(rmi_planner *w, rmi_arena *mem, rmi_search *s, uint64_t budget, uint64_t work)
+RMI_FN rm_result rmi_plan_pack_events(rmi_planner *w, rmi_arena *mem, rmi_search *s, uint64_t work)
 {
     rmi_schedule first;
+    rmi_plan_trial how = {w->limit, 0, 0, 0};
     uint32_t round, vain = 0;
     int late = 0; /* the program takes longer than its schedule */
     uint64_t size = 0, first_ns = s->best_ns;
@@ -18188,17 +18222,16 @@ RMI_FN rm_result rmi_plan_pack_events(rmi_planner *w, rmi_arena *mem, rmi_search
     rmi_search_copy(s->step, &s->best, &first);
     for (round = 0; round < RMI_PLAN_ANNEAL_PACKS && first_ns != RMI_INF && !w->stop.stopped; round++) {
         int useless = s->best_ns == RMI_INF || (w->best.n && s->best_ns >= w->best.fig.time_ns);
-        w->quick = w->best.n != 0;
-        if (!useless) RMI_TRY(rmi_plan_try_events(w, s, budget, &size));
-        w->quick = 0;
-        late = !useless && size <= budget && w->tried.fig.time_ns > s->best_ns + s->best_ns / RMI_PLAN_ANNEAL_LATE;
-        if (!round && size <= budget && !late) return RM_OK;
+        how.quick = w->best.n != 0;
+        if (!useless) RMI_TRY(rmi_plan_try_events(w, s, &how, &size));
+        late = !useless && size <= w->limit && w->tried.fig.time_ns > s->best_ns + s->best_ns / RMI_PLAN_ANNEAL_LATE;
+        if (!round && size <= w->limit && !late) return RM_OK;
         vain = useless ? vain + 1 : 0;
         if (vain > RMI_PLAN_ANNEAL_VAIN) break;
         if (w->best.n && w->best.fig.time_ns <= first_ns + first_ns / RMI_PLAN_ANNEAL_NEAR) break;
         if (late) s->cost.limit -= s->cost.limit / RMI_PLAN_ANNEAL_LATE;
-        else if (useless || size <= budget) s->cost.limit += (budget - s->cost.limit) / 3;
-        else s->cost.limit -= rmi_min((size - budget) / 2, s->cost.limit / 50) + s->cost.limit / 1000;
+        else if (useless || size <= w->limit) s->cost.limit += (w->limit - s->cost.limit) / 3;
+        else s->cost.limit -= rmi_min((size - w->limit) / 2, s->cost.limit / 50) + s->cost.limit / 1000;
         if (s->best_ns == RMI_INF || s->best_ns > first_ns + first_ns / RMI_PLAN_ANNEAL_WORSE)
             rmi_search_copy(s->step, &first, &s->best);
         s->best_ns = RMI_INF;
@@ -18237,10 +18270,10 @@ RMI_FN rm_result rmi_plan_anneal_from(rmi_planner *w, rmi_arena *mem, rmi_search
 }
 
 /* The best schedule that >>search finds, as a candidate. */
-RMI_FN rm_result rmi_plan_anneal(rmi_planner *w, uint64_t budget)
+RMI_FN rm_result rmi_plan_anneal(rmi_planner *w)
 {
     rmi_arena mem = rmi_plan_arena(w);
-    uint64_t work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_ANNEAL_WORK;
+    uint64_t work = rmi_plan_work(w, RMI_PLAN_ANNEAL_WORK);
     rm_graph slow = *w->g; /* plans that fill a link are often as good as others that leave it some time */
     rmi_step step;
     rmi_search s;
@@ -18258,9 +18291,9 @@ RMI_FN rm_result rmi_plan_anneal(rmi_planner *w, uint64_t budget)
     r = rmi_step_make(&mem, &slow, w->step, w->align, 1, &step);
     if (r == RM_OK && !step.unfit) {
         work = rmi_min(work, rmi_mul((uint64_t)step.n_once * step.n_once, RMI_PLAN_ANNEAL_LESS));
-        r = rmi_search_make(&mem, &step, budget, w->d->host_bytes, &s);
+        r = rmi_search_make(&mem, &step, w->limit, w->d->host_bytes, &s);
         if (r == RM_OK) r = rmi_plan_anneal_from(w, &mem, &s, work);
-        if (r == RM_OK) r = rmi_plan_pack_events(w, &mem, &s, budget, work);
+        if (r == RM_OK) r = rmi_plan_pack_events(w, &mem, &s, work);
     }
     rmi_arena_free(&mem);
     return r;
@@ -18274,10 +18307,11 @@ RMI_FN rm_result rmi_plan_anneal(rmi_planner *w, uint64_t budget)
 /* Cycles of annealing for bytes, in turn from everything once, what lasts on the device or in host memory, and from what that led to:
    until there is a plan, the work is done or many in a row were in vain. Each looks for less than the smallest arena so far: addresses
    take more than live bytes, so that a list with as many may do better. */
-RMI_FN rm_result rmi_plan_floor_cycles(rmi_planner *w, rmi_search *s, uint64_t budget)
+RMI_FN rm_result rmi_plan_floor_cycles(rmi_planner *w, rmi_search *s)
 {
     uint64_t work = rmi_min(RMI_PLAN_WORK, RMI_PLAN_FLOOR_EACH * s->step->n_tasks) / (w->best.n ? RMI_PLAN_FLOOR_LESS : 1);
     uint64_t end = s->cost.work + work, least = RMI_MAX, size = RMI_INF, hot;
+    const rmi_plan_trial sure = {w->limit, 0, 0, 1};
     uint32_t turn, vain = 0, i, planned = w->best.n != 0;
     rm_result r = RM_OK;
     for (turn = 0; vain < RMI_PLAN_VAIN && (planned || !w->best.n) && s->cost.work < end && r == RM_OK && !w->stop.stopped; turn++) {
@@ -18292,9 +18326,7 @@ RMI_FN rm_result rmi_plan_floor_cycles(rmi_planner *w, rmi_search *s, uint64_t b
         rmi_search_anneal(s, hot, hot / (turn / 2 % 2 ? 20000 : 20) + 1, work / RMI_PLAN_CYCLES + 1, &w->stop);
         vain++;
         if (s->best_ns == RMI_INF) continue;
-        w->measuring = 1;
-        r = rmi_plan_try_events(w, s, budget, &size);
-        w->measuring = 0;
+        r = rmi_plan_try_events(w, s, &sure, &size);
         if (size < least) vain = 0;
         least = rmi_min(least, size);
     }
@@ -18302,7 +18334,7 @@ RMI_FN rm_result rmi_plan_floor_cycles(rmi_planner *w, rmi_search *s, uint64_t b
 }
 
 /* What >>search finds where bytes are what counts: the answer if it fits, and named if not. */
-RMI_FN rm_result rmi_plan_floor(rmi_planner *w, uint64_t budget)
+RMI_FN rm_result rmi_plan_floor(rmi_planner *w)
 {
     rmi_arena mem = rmi_plan_arena(w);
     rmi_step step;
@@ -18310,7 +18342,7 @@ RMI_FN rm_result rmi_plan_floor(rmi_planner *w, uint64_t budget)
     rm_result r = rmi_step_make(&mem, w->g, w->step, w->align, 1, &step);
     if (r == RM_OK && !step.unfit && (!w->best.n || step.n_tasks <= RMI_SEARCH_FEW)) {
         r = rmi_search_make(&mem, &step, 0, w->d->host_bytes, &s);
-        if (r == RM_OK) r = rmi_plan_floor_cycles(w, &s, budget);
+        if (r == RM_OK) r = rmi_plan_floor_cycles(w, &s);
     }
     rmi_arena_free(&mem);
     return r;
@@ -18396,10 +18428,10 @@ RMI_FN size_t rmi_plan_bring_on(const rm_graph *g, const rmi_run *runs, size_t n
 /* The best plan, without waits for reductions that the backward can do without: its list, with updates that wait while the backward
    goes on. All of them, or those for which the budget has room: of fewer bytes at a time, else only the later ones, when what the
    backward has read is gone. Of a list with copies reductions stay where they are, and so does what the step before still copies. */
-RMI_FN rm_result rmi_plan_reductions(rmi_planner *w, uint64_t budget)
+RMI_FN rm_result rmi_plan_reductions(rmi_planner *w)
 {
     const rm_graph *g = w->g;
-    rmi_arena mem = w->list_mem; /* the best list may become another one */
+    rmi_arena mem = w->mem.list; /* the best list may become another one */
     rmi_seq_list list = w->list, later = w->list;
     size_t n = list.n, i, begin = 0, from = 0, fixed = 0;
     uint64_t *ready = RMI_NEW(&mem, uint64_t, g->n_tensors), most = RMI_MAX, all = 1, size = 0;
@@ -18407,7 +18439,7 @@ RMI_FN rm_result rmi_plan_reductions(rmi_planner *w, uint64_t budget)
     uint32_t turn;
     int copies = list.n_late != 0;
     rm_result r = ready && out ? RM_OK : RM_ERROR_MEMORY;
-    w->list_mem = rmi_plan_arena(w);
+    w->mem.list = rmi_plan_arena(w);
     later.runs = out;
     for (i = 0; i < n; i++) copies |= list.runs[i].way >= RMI_COPY_OUT;
     for (i = list.n_homes; i < list.n_homes + list.n_late; i++) fixed = (size_t)rmi_max(fixed, (uint64_t)list.homes[i].until + 1);
@@ -18425,8 +18457,8 @@ RMI_FN rm_result rmi_plan_reductions(rmi_planner *w, uint64_t budget)
         if (!turn) all = size;
         if (!all || memcmp(list.runs, out, fixed * sizeof *out)) break;
         if (!memcmp(list.runs, out, n * sizeof *out)) continue;
-        r = rmi_plan_try_list(w, &later, budget, &size);
-        if (size <= budget && !copies) break; /* it fits; of a list with copies, which later updates hold up, it is the better one */
+        r = rmi_plan_try_list(w, &later, &size);
+        if (size <= w->limit && !copies) break; /* it fits; of a list with copies, which later updates hold up, it is the better one */
     }
     rmi_arena_free(&mem);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
@@ -18555,10 +18587,9 @@ RMI_FN void rmi_plan_share_figures(rm_plan *p)
 RMI_FN rm_result rmi_plan_step_ok(rmi_planner *w, rmi_arena *mem)
 {
     const rm_graph *g = w->g;
-    const rmi_run *list;
-    rmi_run *runs;
+    const rmi_run *runs;
+    rmi_seq_list list;
     uint32_t i, f;
-    size_t n;
     if (!rmi_low_has_backward(w->step)) return RM_OK;
     for (i = 0; i < g->n_ops; i++)
         for (f = 0; f < g->ops[i].n_forms && g->ops[i].view != RMI_NONE && g->ops[i].has_bwd; f++)
@@ -18568,9 +18599,9 @@ RMI_FN rm_result rmi_plan_step_ok(rmi_planner *w, rmi_arena *mem)
                     "op %s: its backward reads %u saved bytes, but it is a view, which has no forward to leave them; drop saved, or leave it out of needs",
                     g->ops[i].name, g->ops[i].forms[f].saved);
     if (!g->early) return RM_OK;
-    RMI_TRY(rmi_plan_keep_all(w, mem, &runs, &n));
-    list = runs;
-    return rmi_seq_delay(mem, g, &w->g->last, &list, n);
+    RMI_TRY(rmi_plan_keep_all(w, mem, &list));
+    runs = list.runs;
+    return rmi_seq_delay(mem, g, &w->g->last, &runs, list.n);
 }
 
 /* The step's best program goes into the plan; if there is none, `least` is named. */
@@ -18578,30 +18609,33 @@ RMI_FN rm_result rmi_plan_step_end(rmi_planner *w, uint64_t least)
 {
     w->info->min_bytes = w->best.n ? rmi_min(w->min_arena, rmi_plan_size(w, &w->best)) : least;
     if (!w->best.n)
-        return w->stop.stopped && !w->late ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED,
+        return w->stop.stopped && !w->clock.late ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED,
                                              "the progress callback stopped the planner before any plan fitted")
                                : RM_ERROR_INFEASIBLE;
     rmi_plan_figures_of(&w->best, w->info);
     if (w->d->live_only) w->info->arena_bytes = w->info->step_bytes = w->best.fig.live_bytes;
-    w->p->prog[w->p->n++] = w->best;
-    rmi_arena_join(&w->p->mem, &w->best_mem);
+    w->p->prog[w->info - w->p->info] = w->best;
+    w->p->n++;
+    rmi_arena_join(&w->p->mem, &w->mem.best);
     return RM_OK;
 }
 
-/* Everything about one step kind: its figures of keep-everything and bounds, its program. */
-RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
+/* A kind of step begins: nothing is known of it but its homes, what runs at least, and whether it has any plan. */
+RMI_FN rm_result rmi_plan_step_begin(rmi_planner *w, uint32_t step)
 {
     rmi_arena tmp = rmi_plan_arena(w);
-    uint64_t less = w->given ? 0 : w->room, budget = w->budget ? w->budget - less : RMI_INF, once_ns;
+    uint32_t below;
     rm_result r;
-    int plain, searched, moves, first_moves, anneals, planned;
     w->step = step;
-    w->info = &w->p->info[w->p->n];
+    w->limit = !w->budget ? RMI_INF : w->given ? w->budget : w->budget - w->room;
+    w->info = w->p->info; /* in the order of kinds, whichever comes first */
+    for (below = w->steps & (step - 1); below; below &= below - 1) w->info++;
+    memset(w->info, 0, sizeof *w->info);
     w->min_arena = w->min_sure = w->plain_ns = RMI_INF;
     w->list.n = 0;
     w->spares = 0;
     memset(&w->best, 0, sizeof w->best);
-    rmi_arena_free(&w->best_mem);
+    rmi_arena_free(&w->mem.best);
     rmi_plan_step_homes(w);
     w->info->step = step;
     w->info->budget_bytes = w->d->device_bytes;
@@ -18609,44 +18643,53 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     w->info->classes = w->p->shape.n_classes;
     rmi_plan_costs(w->g, w->info);
     r = rmi_plan_step_ok(w, &tmp);
-    if (r == RM_OK)
-        r = rmi_bnd_once(&tmp, w->g, step, w->g->has_link && w->d->host_bytes, &w->info->bound_ns, &w->info->min_bound_bytes);
-    once_ns = w->info->bound_ns;
+    if (r == RM_OK) r = rmi_bnd_once(&tmp, w->g, step, rmi_plan_has_host(w), &w->info->bound_ns, &w->info->min_bound_bytes);
     rmi_arena_free(&tmp);
-    plain = !w->joint && !(w->host_only && rmi_low_has_update(step));
-    searched = plain && w->c.passes & RM_PASS_SEARCH;
-    moves = (w->joint || (w->c.passes & RMI_PLAN_MOVES && !w->apart)) && w->g->has_link && w->d->host_bytes;
-    if (r == RM_OK && plain) r = rmi_plan_yardstick(w, budget);
-    if (r == RM_OK && w->joint && !w->host_only) { /* where others' homes are given no recipe has all of it on the device */
-        uint64_t least = w->min_arena;
-        r = rmi_plan_yardstick(w, 0);
-        w->min_arena = least;
+    return r;
+}
+
+/* The preset's passes, until someone says stop; copies come first where nothing fits without them. plain, moves: there are programs
+   without copies, with copies. */
+RMI_FN rm_result rmi_plan_step_passes(rmi_planner *w, int plain, int moves)
+{
+    int searched = plain && w->c.passes & RM_PASS_SEARCH, first = moves && !searched && w->homes.bytes > w->limit;
+    int anneals = moves && rmi_plan_anneals(w), planned;
+    if (first && !w->stop.stopped) RMI_TRY(rmi_plan_move(w, w->limit, 1));
+    if (plain && rmi_low_has_backward(w->step) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w));
+    if (searched && !w->stop.stopped) RMI_TRY(rmi_plan_pass_search(w));
+    else if (!first && !w->stop.stopped) RMI_TRY(rmi_plan_bound(w, NULL, w->limit, 0));
+    if (moves && !first && !w->stop.stopped) RMI_TRY(rmi_plan_move(w, w->limit, 0));
+    if (plain && w->c.passes & RM_PASS_OFFLOAD && w->homes.bytes <= w->limit && !w->stop.stopped) RMI_TRY(rmi_plan_unmoved(w));
+    if (!anneals) return RM_OK;
+    RMI_TRY(rmi_plan_anneal(w));
+    if (w->naming || w->stop.stopped) return RM_OK;
+    planned = w->best.n != 0;
+    RMI_TRY(rmi_plan_floor(w));
+    return w->best.n && !planned ? rmi_plan_anneal(w) : RM_OK;
+}
+
+/* Everything about one kind of step: its figures of keep-everything and bounds, its program. */
+RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
+{
+    int joint = w->together == RMI_PLAN_JOINT, plain = !joint && !(w->host_only && rmi_low_has_update(step));
+    int moves = (joint || (w->c.passes & RMI_PLAN_MOVES && !w->together)) && rmi_plan_has_host(w);
+    uint64_t once_ns;
+    RMI_TRY(rmi_plan_step_begin(w, step));
+    once_ns = w->info->bound_ns;
+    if (plain) RMI_TRY(rmi_plan_yardstick(w, w->limit));
+    if (joint && !w->host_only) { /* where others' homes are given no recipe has all of it on the device */
+        RMI_TRY(rmi_plan_yardstick(w, 0));
+        w->min_arena = RMI_INF;
     }
-    if (r == RM_OK && !w->stop.stopped) r = rmi_plan_least_bytes(w);
-    first_moves = moves && !searched && w->homes_bytes > budget; /* nothing fits without copies */
-    anneals = moves && rmi_plan_anneals(w, budget);
-    if (r == RM_OK && first_moves && !w->stop.stopped) r = rmi_plan_move(w, budget, 1);
-    if (r == RM_OK && plain && rmi_low_has_backward(step) && !w->stop.stopped)
-        r = rmi_plan_backward_step(w, budget);
-    if (r == RM_OK && searched && !w->stop.stopped) r = rmi_plan_pass_search(w, budget);
-    else if (r == RM_OK && !first_moves && !w->stop.stopped) r = rmi_plan_bound_alone(w, budget);
-    if (r == RM_OK && moves && !first_moves && !w->stop.stopped) r = rmi_plan_move(w, budget, 0);
-    if (r == RM_OK && plain && w->c.passes & RM_PASS_OFFLOAD && w->homes_bytes <= budget && !w->stop.stopped)
-        r = rmi_plan_unmoved(w, budget);
-    if (r == RM_OK && anneals) r = rmi_plan_anneal(w, budget);
-    if (r == RM_OK && anneals && !w->naming && !w->stop.stopped) {
-        planned = w->best.n != 0;
-        r = rmi_plan_floor(w, budget);
-        if (r == RM_OK && w->best.n && !planned) r = rmi_plan_anneal(w, budget);
-    }
-    if (r == RM_OK && less) { /* the bound is of the whole budget */
+    if (!w->stop.stopped) RMI_TRY(rmi_plan_least_bytes(w));
+    RMI_TRY(rmi_plan_step_passes(w, plain, moves));
+    if (w->limit < w->budget) { /* the bound is of the whole budget */
         w->info->bound_ns = once_ns;
-        r = rmi_plan_bound_alone(w, w->budget);
+        RMI_TRY(rmi_plan_bound(w, NULL, w->budget, 0));
     }
-    if (r == RM_OK && w->list.n && rmi_low_has_update(step) && !w->stop.stopped) r = rmi_plan_reductions(w, budget);
-    if (r == RM_OK && plain) r = rmi_plan_recall(w, budget); /* what fits less fits more */
-    if (r == RM_OK && plain && w->best.n) rmi_plan_remember(w);
-    if (r != RM_OK) return r;
+    if (w->list.n && rmi_low_has_update(step) && !w->stop.stopped) RMI_TRY(rmi_plan_reductions(w));
+    if (plain) RMI_TRY(rmi_plan_recall(w)); /* what fits less fits more */
+    if (plain && w->best.n) rmi_plan_remember(w);
     return rmi_plan_step_end(w, moves ? w->min_arena : w->min_sure);
 }
 
@@ -18721,35 +18764,25 @@ RMI_FN rm_result rmi_plan_updates_ok(rm_graph *g, const rm_plan_desc *d, int *ho
     return RM_OK;
 }
 
-/* All wanted step kinds, each with its program. worst: of those that the budget is too small for, the one that wants most. */
+/* All wanted kinds of step, each with its program. worst: of those that the budget is too small for, the one that wants most. */
 RMI_FN rm_result rmi_plan_kinds_of_step(rmi_planner *w, rm_plan_info *worst)
 {
     static const uint32_t decider_first[RM_STEP_KINDS] = {RM_LAST, RM_SINGLE, RM_MIDDLE, RM_FIRST, RM_FORWARD};
-    uint32_t i, k;
+    uint32_t i;
+    int joint = w->together == RMI_PLAN_JOINT;
     memset(worst, 0, sizeof *worst);
     w->p->n = 0;
     for (i = 0; i < RM_STEP_KINDS; i++) {
         rm_result r;
-        uint32_t step = w->joint ? decider_first[i] : rmi_plan_steps[i];
+        uint32_t step = joint ? decider_first[i] : rmi_plan_steps[i];
         if (!(w->steps & step)) continue;
-        if (w->late) w->stop.stopped = w->late = 0; /* each kind must have a plan */
-        memset(&w->p->info[w->p->n], 0, sizeof(rm_plan_info));
+        if (w->clock.late) w->stop.stopped = w->clock.late = 0; /* each kind must have a plan */
         r = rmi_plan_step(w, step);
         if (r != RM_OK && r != RM_ERROR_INFEASIBLE) return r;
         if (r == RM_ERROR_INFEASIBLE && w->info->min_bytes >= worst->min_bytes) *worst = *w->info;
-        if (r == RM_ERROR_INFEASIBLE) memset(w->info, 0, sizeof *w->info);
-        if (r == RM_ERROR_INFEASIBLE && w->joint) return RM_OK;
-        if (!w->joint || w->given) continue;
-        w->given = w->p->prog[0].homes;
-        w->n_given = w->p->prog[0].n_homes;
+        if (r == RM_ERROR_INFEASIBLE && joint) return RM_OK;
+        if (joint && !w->given) w->given = &w->p->prog[w->info - w->p->info];
     }
-    for (i = 1; i < w->p->n; i++) /* in the order of kinds, whichever came first */
-        for (k = i; k > 0 && w->p->info[k].step < w->p->info[k - 1].step; k--) {
-            rmi_program p = w->p->prog[k];
-            rm_plan_info f = w->p->info[k];
-            w->p->prog[k] = w->p->prog[k - 1], w->p->info[k] = w->p->info[k - 1];
-            w->p->prog[k - 1] = p, w->p->info[k - 1] = f;
-        }
     return RM_OK;
 }
 
@@ -18785,7 +18818,7 @@ RMI_FN rm_result rmi_plan_works(rmi_planner *w, uint64_t bytes, rm_plan_info *ne
     w->given = w->d->like ? w->given : NULL;
     w->naming = 1;
     r = rmi_plan_kinds_of_step(w, next);
-    if (w->late) w->stop.stopped = w->late = 0;
+    if (w->clock.late) w->stop.stopped = w->clock.late = 0;
     w->naming = 0;
     w->budget = rmi_plan_budget(w);
     w->p->n = 0;
@@ -18806,8 +18839,8 @@ RMI_FN rm_result rmi_plan_named(rmi_planner *w, rm_plan_info *worst)
     rm_plan_info next;
     uint32_t round, rounds;
     uint64_t less = rmi_plan_crowded(w, worst->min_bound_bytes), named = 0;
-    int moves = (w->joint || w->host_only || w->c.passes & RMI_PLAN_MOVES) && w->g->has_link && w->d->host_bytes;
-    uint64_t sure = !moves ? worst->min_bytes : rmi_plan_anneals(w, 0) ? w->min_sure : RMI_INF;
+    int moves = (w->together == RMI_PLAN_JOINT || w->host_only || w->c.passes & RMI_PLAN_MOVES) && rmi_plan_has_host(w);
+    uint64_t sure = !moves ? worst->min_bytes : rmi_plan_anneals(w) ? w->min_sure : RMI_INF;
     rounds = sure == RMI_INF ? 16 : 1;
     for (round = 0; worst->min_bytes && worst->min_bytes < sure && !named && round < rounds && !w->stop.stopped; round++) {
         uint64_t bytes = rmi_plan_whole(w, round ? worst->min_bytes : rmi_min(less, worst->min_bytes));
@@ -18826,9 +18859,8 @@ RMI_FN rm_result rmi_plan_joint(rmi_planner *w, rm_plan_info *worst)
 {
     rm_plan_info next;
     uint32_t round;
-    w->joint = 1;
-    w->given = w->d->like ? w->d->like->prog[0].homes : NULL;
-    w->n_given = w->d->like ? w->d->like->prog[0].n_homes : 0;
+    w->together = RMI_PLAN_JOINT;
+    w->given = w->d->like ? &w->d->like->prog[0] : NULL;
     RMI_TRY(rmi_plan_kinds_of_step(w, worst));
     /* the first took too much */
     for (round = 1; worst->min_bytes && w->p->n && !w->d->like && round <= 6 && !w->stop.stopped; round++) {
@@ -18849,13 +18881,12 @@ RMI_FN rm_result rmi_plan_several(rmi_planner *w, rm_plan_info *worst)
     rm_plan_info worst_first;
     uint64_t before = 0, after = 0;
     uint32_t i;
-    int moves = (w->c.passes & RMI_PLAN_MOVES || w->host_only || w->d->like) && w->g->has_link && w->d->host_bytes;
+    int moves = (w->c.passes & RMI_PLAN_MOVES || w->host_only || w->d->like) && rmi_plan_has_host(w);
     memset(&worst_first, 0, sizeof worst_first);
     first.n = 0;
     if (!w->host_only && (!w->d->like || !moves)) {
-        w->apart = 1;
+        w->together = RMI_PLAN_APART;
         RMI_TRY(rmi_plan_kinds_of_step(w, worst));
-        w->apart = 0;
         if (!moves || (w->stop.stopped && !worst->min_bytes)) return rmi_plan_named(w, worst);
         first = *w->p;
         worst_first = *worst;
@@ -18865,8 +18896,7 @@ RMI_FN rm_result rmi_plan_several(rmi_planner *w, rm_plan_info *worst)
     for (i = 0; i < w->p->n; i++) after += w->p->info[i].time_ns;
     if (worst_first.min_bytes && worst->min_bytes > worst_first.min_bytes) {
         *worst = worst_first;
-        w->joint = 0;
-        w->apart = 1;
+        w->together = RMI_PLAN_APART;
         RMI_TRY(rmi_plan_named(w, worst));
     }
     if (!first.n || worst_first.min_bytes || (!worst->min_bytes && after < before)) return RM_OK;
@@ -19148,7 +19178,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rmi_plan_se
     w.g = g;
     w.d = d;
     w.steps = d->steps ? d->steps : RM_SINGLE;
-    w.end_ns = d->limit_ns ? rmi_add(rmi_now_ns(), d->limit_ns) : 0;
+    w.clock.end_ns = d->limit_ns ? rmi_add(rmi_now_ns(), d->limit_ns) : 0;
     w.align = d->live_only ? 1 : d->align ? d->align : 256; /* without addresses there is nothing to
                                                                align, and the bounds count what is there */
     w.budget = rmi_plan_budget(&w);
@@ -19157,18 +19187,18 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rmi_plan_se
     w.p->align = w.align;
     w.p->live_only = d->live_only != 0;
     w.p->asked = rmi_plan_note(w.p, d, &w.c);
-    w.tries = w.lists = w.lives = w.best_mem = w.list_mem = rmi_plan_arena(&w);
+    w.mem.tries = w.mem.lists = w.mem.lives = w.mem.best = w.mem.list = rmi_plan_arena(&w);
     w.series = series;
     if (!series->table) series->mem = rmi_plan_arena(&w);
     series->mem.stop = &w.stop;
     r = w.c.off ? rmi_plan_make_without(&w, g) : rmi_plan_make(&w);
     if (r == RM_OK) rmi_plan_share_figures(w.p);
     if (r == RM_OK) r = rmi_plan_note_all(w.p);
-    rmi_arena_free(&w.tries);
-    rmi_arena_free(&w.lists);
-    rmi_arena_free(&w.lives);
-    rmi_arena_free(&w.best_mem);
-    rmi_arena_free(&w.list_mem);
+    rmi_arena_free(&w.mem.tries);
+    rmi_arena_free(&w.mem.lists);
+    rmi_arena_free(&w.mem.lives);
+    rmi_arena_free(&w.mem.best);
+    rmi_arena_free(&w.mem.list);
     if (g->no_memory) r = RM_ERROR_MEMORY; /* whatever was found without */
     if (d->info && r == RM_OK) *d->info = w.p->info[0];
     if (r == RM_ERROR_MEMORY) rmi_err_memory(&g->last);

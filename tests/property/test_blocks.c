@@ -27,31 +27,31 @@ static void chain(rm_graph *g, uint64_t seed)
     plan.mem = rmi_arena_make(NULL);
     if (rmi_plan_layout(&w) != RM_OK || rmi_shp_make(&mem, g, &shape) != RM_OK) failed++;
     rmi_plan_step_homes(&w);
-    if (rmi_step_make(&mem, g, RM_SINGLE, 1, 0, &model) != RM_OK || rmi_blk_make(&mem, &model, &shape, RMI_CHN_AUTO, 1, 1, &w.blk) != RM_OK || rmi_chn_solve(&mem, &w.blk.chain, &w.table) != RM_OK || rmi_seq_scratch(&w.seq, g, &mem) != RM_OK) {
+    if (rmi_step_make(&mem, g, RM_SINGLE, 1, 0, &model) != RM_OK || rmi_blk_make(&mem, &model, &shape, RMI_CHN_AUTO, 1, 1, &w.chain.blk) != RM_OK || rmi_chn_solve(&mem, &w.chain.blk.chain, &w.chain.table) != RM_OK || rmi_seq_scratch(&w.seq, g, &mem) != RM_OK) {
         skipped++;
         goto done;
     }
     w.seq.step = RM_SINGLE;
-    w.seq.homes = w.homes;
-    w.seq.n_homes = w.n_homes;
-    for (j = 0; j < w.table->curve.n; j += 1 + w.table->curve.n / 12) {
-        rmi_chn_point p = w.table->curve.at[j];
+    w.seq.homes = w.homes.at;
+    w.seq.n_homes = w.homes.n;
+    for (j = 0; j < w.chain.table->curve.n; j += 1 + w.chain.table->curve.n / 12) {
+        rmi_chn_point p = w.chain.table->curve.at[j];
         rmi_chn_act *acts;
-        rmi_run *runs;
+        rmi_seq_list list;
         size_t n_acts, n;
         uint64_t peak, end, ns;
         uint32_t tail;
-        int ok = rmi_chn_schedule(&mem, w.table, p.bytes, &acts, &n_acts) == RM_OK && rmi_plan_expand(&w, &mem, acts, n_acts, &runs, &n) == RM_OK;
-        w.seq.runs = runs;
-        w.seq.n = (uint32_t)n;
+        int ok = rmi_chn_schedule(&mem, w.chain.table, p.bytes, &acts, &n_acts) == RM_OK && rmi_plan_expand(&w, &mem, acts, n_acts, &list) == RM_OK;
+        w.seq.runs = list.runs;
+        w.seq.n = (uint32_t)(n = list.n);
         ok = ok && rmi_seq_build(&w.seq) == RM_OK && rmi_seq_peak(&w.seq, &peak, &end) == RM_OK;
-        for (ns = w.seq.ns, tail = rmi_step_tail(g, RM_SINGLE, runs); tail > 0;) ns -= rmi_low_ns(g, runs[--tail], 0, 0); /* barriers and what waits for them is no stage's */
-        if (!ok || peak > p.bytes + rmi_blk_carried(&w.blk) || ns > p.ns) {
+        for (ns = w.seq.ns, tail = rmi_step_tail(g, RM_SINGLE, list.runs); tail > 0;) ns -= rmi_low_ns(g, list.runs[--tail], 0, 0); /* barriers and what waits for them is no stage's */
+        if (!ok || peak > p.bytes + rmi_blk_carried(&w.chain.blk) || ns > p.ns) {
             failed++;
-            printf("seed %llu, point %u: %llu bytes promised, %llu needed; %llu ns promised, %llu taken\n", (unsigned long long)seed, j, (unsigned long long)(p.bytes + rmi_blk_carried(&w.blk)),
+            printf("seed %llu, point %u: %llu bytes promised, %llu needed; %llu ns promised, %llu taken\n", (unsigned long long)seed, j, (unsigned long long)(p.bytes + rmi_blk_carried(&w.chain.blk)),
                    ok ? (unsigned long long)peak : 0, (unsigned long long)p.ns, ok ? (unsigned long long)ns : 0);
         } else passed++, points++, exact += ns == p.ns;
-        for (; ok && n > 0; n--) chosen += runs[n - 1].way <= RMI_BWD && runs[n - 1].form;
+        for (; ok && n > 0; n--) chosen += list.runs[n - 1].way <= RMI_BWD && list.runs[n - 1].form;
     }
 done:
     rmi_arena_free(&mem);
