@@ -16538,7 +16538,7 @@ typedef struct rmi_plan_homes { /* where on the device what persists lies, in al
 } rmi_plan_homes;
 
 typedef struct rmi_plan_memory {
-    rmi_arena tries, lists, lives; /* of one candidate, emptied for the next: its program; the list; lives while it is built */
+    rmi_arena tries, lists, lives; /* of one candidate, emptied for the next: program; list; lives while it is built */
     rmi_arena best, list;          /* of the best program's statements and homes; of its list */
 } rmi_plan_memory;
 
@@ -16577,7 +16577,7 @@ typedef struct rmi_planner {
     rmi_plan_memory mem;
     rmi_seq seq;
     uint32_t together;        /* RMI_PLAN_APART, RMI_PLAN_JOINT */
-    const rmi_program *given; /* JOINT: the others have what persists where this one has it; NULL: the next one decides */
+    const rmi_program *given; /* JOINT: all have what persists where this one has it; NULL: the next one decides */
     uint64_t room;            /* what that one leaves to the others of its budget */
     /* of the current kind of step */
     uint32_t step;
@@ -16779,7 +16779,8 @@ RMI_FN rm_result rmi_plan_layout(rmi_planner *w)
     return w->homes.bytes > RMI_MAX ? RM_ERROR_ARGUMENT : RM_OK;
 }
 
-/* The homes of the current kind of step, by address. A forward between micro-steps must not disturb gradients that wait there. */
+/* The homes of the current kind of step, by address. A forward between micro-steps must not disturb gradients that wait
+   there. */
 RMI_FN void rmi_plan_step_homes(rmi_planner *w)
 {
     uint32_t i, id;
@@ -16877,8 +16878,8 @@ RMI_FN void rmi_plan_spread(const rmi_seq *q, uint64_t above, rmi_program *out)
     out->arena = above;
 }
 
-/* The sequence of a list, to be built in mem. A large graph's scratch is there as long as what else only the build asks for.
-   RM_ERROR_GRAPH: the runs cannot all come before what they must come before. */
+/* The sequence of a list, to be built in mem. A large graph's scratch is there as long as what else only the build asks
+   for. RM_ERROR_GRAPH: the runs cannot all come before what they must come before. */
 RMI_FN rm_result rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_seq_list *list)
 {
     rmi_seq *q = &w->seq;
@@ -16897,8 +16898,9 @@ RMI_FN rm_result rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_seq
     return RM_OK;
 }
 
-/* Builds and checks a list's program in mem; without a check, if its addresses are not found within the budget and that will do. */
-RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_seq_list *list, const rmi_plan_trial *how, rmi_program *out)
+/* Builds and checks a list's program in mem; only its arena, if quick tries find no addresses within the budget. */
+RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_seq_list *list, const rmi_plan_trial *how,
+                                rmi_program *out)
 {
     rmi_seq *q = &w->seq;
     uint64_t target = how->budget == RMI_INF || how->sure ? 0 : how->budget;
@@ -16956,8 +16958,8 @@ RMI_FN rm_result rmi_plan_keep_list(rmi_planner *w, const rmi_seq_list *list)
     return RM_OK;
 }
 
-/* The program becomes the best one. from: NULL, or the list that it was built from just now, in w->mem.tries; that goes with a large
-   program. */
+/* The program becomes the best one. from: NULL, or the list that it was built from just now in w->mem.tries, which goes
+   with a large program. */
 RMI_FN rm_result rmi_plan_take(rmi_planner *w, const rmi_program *c, const rmi_seq_list *from)
 {
     rmi_home *homes;
@@ -17001,11 +17003,13 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *w, const rmi_step *m, uint64_t budg
 {
     rmi_arena mem = rmi_plan_arena(w);
     rmi_step own;
-    uint64_t bound = 0, enough = RMI_INF, joint = w->c.passes & RM_PASS_SEARCH ? RMI_PLAN_BOUND_WORK / 2 * 3 : RMI_PLAN_BOUND_WORK / 8;
+    uint64_t bound = 0, enough = RMI_INF;
+    uint64_t joint = w->c.passes & RM_PASS_SEARCH ? RMI_PLAN_BOUND_WORK / 2 * 3 : RMI_PLAN_BOUND_WORK / 8;
     rm_result r = RM_OK;
-    if (rmi_plan_has_host(w) && (budget == RMI_INF || w->d->live_only))
-        return RM_OK; /* live bytes are counted in the order of statements, while copies of what was freed may still be under way */
-    if (w->best.n) enough = rmi_mul_div_up(w->best.fig.time_ns, 1000000, 1000000 + w->series->near_ppm / (brief ? 2 : 1));
+    /* live bytes are counted in the order of statements, while copies of what was freed may still be under way */
+    if (rmi_plan_has_host(w) && (budget == RMI_INF || w->d->live_only)) return RM_OK;
+    if (w->best.n)
+        enough = rmi_mul_div_up(w->best.fig.time_ns, 1000000, 1000000 + w->series->near_ppm / (brief ? 2 : 1));
     if (!m) {
         r = rmi_step_make(&mem, w->g, w->step, 1, 0, &own);
         m = &own;
@@ -17013,7 +17017,8 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *w, const rmi_step *m, uint64_t budg
     if (r == RM_OK && rmi_plan_has_host(w))
         r = rmi_bnd_link_bound(&mem, m, budget, RMI_PLAN_BOUND_WORK, &w->info->bound_ns);
     else if (r == RM_OK && budget >= m->resident)
-        r = rmi_bnd_bound(&mem, m, rmi_min(budget - m->resident, RMI_MAX), RMI_PLAN_BOUND_WORK, brief ? 0 : joint, enough, &bound);
+        r = rmi_bnd_bound(&mem, m, rmi_min(budget - m->resident, RMI_MAX), RMI_PLAN_BOUND_WORK, brief ? 0 : joint, enough,
+                          &bound);
     w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
     rmi_arena_free(&mem);
     return r;
@@ -17150,7 +17155,8 @@ RMI_FN rm_result rmi_plan_keep_all(const rmi_planner *w, rmi_arena *mem, rmi_seq
 }
 
 /* The chain solver's actions as runs. */
-RMI_FN rm_result rmi_plan_expand(rmi_planner *w, rmi_arena *mem, const rmi_chn_act *acts, size_t n_acts, rmi_seq_list *list)
+RMI_FN rm_result rmi_plan_expand(rmi_planner *w, rmi_arena *mem, const rmi_chn_act *acts, size_t n_acts,
+                                 rmi_seq_list *list)
 {
     rmi_blk *b = &w->chain.blk;
     size_t i, room = 0;
@@ -17199,7 +17205,8 @@ RMI_FN uint64_t rmi_plan_chain_base(const rmi_planner *w)
 
 
 /* Tries a list with the fastest forms that leave its live bytes within `limit`; then, if that is too large, as it is. */
-RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *w, const rmi_seq_list *list, uint64_t limit, const rmi_plan_trial *how, uint64_t *size)
+RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *w, const rmi_seq_list *list, uint64_t limit, const rmi_plan_trial *how,
+                                    uint64_t *size)
 {
     rmi_ref_search *tune = w->chain.tune;
     rmi_seq_list tuned;
@@ -17231,7 +17238,7 @@ RMI_FN uint32_t rmi_plan_first_point(const rmi_planner *w)
     return i;
 }
 
-/* The chain's optimum for `bytes` bytes of chain; unless it is sure it is passed over if it is slower than the best plan. */
+/* The chain's optimum for `bytes` bytes of chain; unless it is sure, it is passed over if the best plan is faster. */
 RMI_FN rm_result rmi_plan_try_chain(rmi_planner *w, uint64_t bytes, const rmi_plan_trial *how, uint64_t *size)
 {
     const rmi_chn_curve *c = &w->chain.table->curve;
@@ -17366,7 +17373,8 @@ RMI_FN int rmi_plan_listed(const rm_graph *g, const char *kinds, const uint8_t *
 }
 
 /* Recomputes listed op i, and before it what it reads of others; done[i]: it has been. */
-RMI_FN void rmi_plan_rerun(const rm_graph *g, const uint8_t *listed, uint8_t *done, uint32_t *stack, uint32_t i, rmi_seq_list *list)
+RMI_FN void rmi_plan_rerun(const rm_graph *g, const uint8_t *listed, uint8_t *done, uint32_t *stack, uint32_t i,
+                           rmi_seq_list *list)
 {
     uint32_t top = 0, k;
     stack[top++] = i;
@@ -18643,13 +18651,14 @@ RMI_FN rm_result rmi_plan_step_begin(rmi_planner *w, uint32_t step)
     w->info->classes = w->p->shape.n_classes;
     rmi_plan_costs(w->g, w->info);
     r = rmi_plan_step_ok(w, &tmp);
-    if (r == RM_OK) r = rmi_bnd_once(&tmp, w->g, step, rmi_plan_has_host(w), &w->info->bound_ns, &w->info->min_bound_bytes);
+    if (r == RM_OK)
+        r = rmi_bnd_once(&tmp, w->g, step, rmi_plan_has_host(w), &w->info->bound_ns, &w->info->min_bound_bytes);
     rmi_arena_free(&tmp);
     return r;
 }
 
-/* The preset's passes, until someone says stop; copies come first where nothing fits without them. plain, moves: there are programs
-   without copies, with copies. */
+/* The preset's passes, until someone says stop; copies come first where nothing fits without them. plain, moves: there are
+   programs without copies, with copies. */
 RMI_FN rm_result rmi_plan_step_passes(rmi_planner *w, int plain, int moves)
 {
     int searched = plain && w->c.passes & RM_PASS_SEARCH, first = moves && !searched && w->homes.bytes > w->limit;
@@ -18659,7 +18668,8 @@ RMI_FN rm_result rmi_plan_step_passes(rmi_planner *w, int plain, int moves)
     if (searched && !w->stop.stopped) RMI_TRY(rmi_plan_pass_search(w));
     else if (!first && !w->stop.stopped) RMI_TRY(rmi_plan_bound(w, NULL, w->limit, 0));
     if (moves && !first && !w->stop.stopped) RMI_TRY(rmi_plan_move(w, w->limit, 0));
-    if (plain && w->c.passes & RM_PASS_OFFLOAD && w->homes.bytes <= w->limit && !w->stop.stopped) RMI_TRY(rmi_plan_unmoved(w));
+    if (plain && w->c.passes & RM_PASS_OFFLOAD && w->homes.bytes <= w->limit && !w->stop.stopped)
+        RMI_TRY(rmi_plan_unmoved(w));
     if (!anneals) return RM_OK;
     RMI_TRY(rmi_plan_anneal(w));
     if (w->naming || w->stop.stopped) return RM_OK;
@@ -18764,7 +18774,8 @@ RMI_FN rm_result rmi_plan_updates_ok(rm_graph *g, const rm_plan_desc *d, int *ho
     return RM_OK;
 }
 
-/* All wanted kinds of step, each with its program. worst: of those that the budget is too small for, the one that wants most. */
+/* All wanted kinds of step, each with its program. worst: of those that the budget is too small for, the one that wants
+   most. */
 RMI_FN rm_result rmi_plan_kinds_of_step(rmi_planner *w, rm_plan_info *worst)
 {
     static const uint32_t decider_first[RM_STEP_KINDS] = {RM_LAST, RM_SINGLE, RM_MIDDLE, RM_FIRST, RM_FORWARD};
@@ -19161,6 +19172,28 @@ RMI_FN rm_result rmi_plan_note_all(rm_plan *p)
     return r;
 }
 
+/* What a failure is called, where no message says it yet. Returns the result that the call has. */
+RMI_FN rm_result rmi_plan_failed(rm_graph *g, rm_result r, uint32_t align)
+{
+    rmi_error *error = &g->last;
+    if (r == RM_ERROR_MEMORY) rmi_err_memory(error);
+    if (r == RM_ERROR_ARGUMENT && !error->text[0])
+        rmi_err_set(
+            error, r,
+            "rm_plan_create: all buffers together, each rounded up to %u bytes, are not below 2^62; check the unit of the largest tensors, or take a smaller rm_plan_desc.align",
+            (uint64_t)align);
+    if (r == RM_ERROR_INTERNAL && strstr(error->text, RMI_SIM_TOO_LONG))
+        r = rmi_err_set(
+            error, RM_ERROR_ARGUMENT,
+            "rm_plan_create: with what it recomputes or copies, a step takes 2^62 ns or more; check the unit of the longest ops, and the link's speed and latency");
+    if (r == RM_ERROR_INTERNAL && !error->text[0])
+        rmi_err_set(
+            error, r,
+            "a solver made a sequence that reads what is not there: a fault of rockmate.h; please report it with the graph (rm_graph_write)");
+    error->result = r;
+    return r;
+}
+
 /* series: zero at first; whoever made it frees it. */
 RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rmi_plan_series *series, rm_plan **out)
 {
@@ -19179,8 +19212,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rmi_plan_se
     w.d = d;
     w.steps = d->steps ? d->steps : RM_SINGLE;
     w.clock.end_ns = d->limit_ns ? rmi_add(rmi_now_ns(), d->limit_ns) : 0;
-    w.align = d->live_only ? 1 : d->align ? d->align : 256; /* without addresses there is nothing to
-                                                               align, and the bounds count what is there */
+    w.align = d->live_only ? 1 : d->align ? d->align : 256; /* there is nothing to align without addresses */
     w.budget = rmi_plan_budget(&w);
     w.p = rmi_plan_new(g);
     if (!w.p) return rmi_err_memory(&g->last);
@@ -19200,26 +19232,12 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rmi_plan_se
     rmi_arena_free(&w.mem.best);
     rmi_arena_free(&w.mem.list);
     if (g->no_memory) r = RM_ERROR_MEMORY; /* whatever was found without */
-    if (d->info && r == RM_OK) *d->info = w.p->info[0];
-    if (r == RM_ERROR_MEMORY) rmi_err_memory(&g->last);
-    if (r == RM_ERROR_ARGUMENT && !g->last.text[0])
-        rmi_err_set(
-            &g->last, r,
-            "rm_plan_create: all buffers together, each rounded up to %u bytes, are not below 2^62; check the unit of the largest tensors, or take a smaller rm_plan_desc.align",
-            (uint64_t)w.align);
-    if (r == RM_ERROR_INTERNAL && strstr(g->last.text, RMI_SIM_TOO_LONG))
-        r = rmi_err_set(
-            &g->last, RM_ERROR_ARGUMENT,
-            "rm_plan_create: with what it recomputes or copies, a step takes 2^62 ns or more; check the unit of the longest ops, and the link's speed and latency");
-    if (r == RM_ERROR_INTERNAL && !g->last.text[0])
-        rmi_err_set(
-            &g->last, r,
-            "a solver made a sequence that reads what is not there: a fault of rockmate.h; please report it with the graph (rm_graph_write)");
     if (r != RM_OK) {
-        g->last.result = r;
+        r = rmi_plan_failed(g, r, w.align);
         rmi_plan_free(w.p);
         return r;
     }
+    if (d->info) *d->info = w.p->info[0];
     rmi_err_clear(&g->last);
     *out = w.p;
     return RM_OK;
