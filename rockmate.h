@@ -179,7 +179,7 @@
    RM_STAYS says of a tensor, or of what an op makes, that it may not move.
    rm_preset_name lists them; rm_config is a preset in pieces, to change, switch things off, save and load.
    rm_plan_notes tells what is legal and may not be meant: a nograd op that cuts the flow of gradients, a
-   loss that is no output, state without update, callbacks that are missing, sums in host memory.
+   loss that is no output, state without update, sums in host memory.
    rm_plan_curve gives the trade-off of bytes and time: plans for many budgets; rm_plan_summary a table for people,
    rm_plan_explain the reasons about one tensor, rm_plan_svg a picture, rm_plan_trace a timeline. The same
    graph and desc give the same plan, everywhere, after the same calls: what was found with less memory
@@ -19102,49 +19102,6 @@ RMI_FN rm_result rmi_plan_note_states(rm_plan *p)
         g->tensors[first].frozen ? " (it is frozen)" : "");
 }
 
-/* Which callback of op i is missing: "forward", "backward", or NULL. A view has none to call, and gradients that are names of the
-   output's need none. */
-RMI_FN const char *rmi_plan_lacks(const rm_graph *g, uint32_t i)
-{
-    const rmi_op *op = &g->ops[i];
-    uint32_t f, k, shared = 0;
-    if (op->view != RMI_NONE) return NULL;
-    for (k = 0; k < op->grad_in.n; k++) shared += (uint32_t)rmi_list_has(&op->share, op->grad_in.at[k]);
-    for (f = 0; f < op->n_forms; f++) {
-        if (!op->forms[f].forward) return "forward";
-        if (op->has_bwd && shared < op->grad_in.n && !op->forms[f].backward) return "backward";
-    }
-    return NULL;
-}
-
-/* Callbacks that are missing where others are set: of a graph that is to be run. */
-RMI_FN rm_result rmi_plan_note_lacks(rm_plan *p)
-{
-    const rm_graph *g = p->g;
-    uint32_t i, f, op = RMI_NONE, t = RMI_NONE, n_ops = 0, n_params = 0;
-    int runs = 0;
-    char more[40];
-    for (i = g->n_ops; i-- > 0;) {
-        for (f = 0; f < g->ops[i].n_forms; f++) runs |= g->ops[i].forms[f].forward || g->ops[i].forms[f].backward;
-        if (rmi_plan_lacks(g, i)) op = i, n_ops++;
-    }
-    for (i = g->n_tensors; i-- > 0;)
-        if ((g->tensors[i].updates && g->tensors[i].opt != RMI_INF && !g->tensors[i].update) ||
-            (g->tensors[i].updates && g->tensors[i].opt_host != RMI_INF && !g->tensors[i].update_host))
-            t = i, n_params++;
-    if (runs && n_ops)
-        RMI_TRY(rmi_plan_say(
-            p, "op %s%s: its kind '%s' has no %s callback: the plan cannot be run as it is; set rm_kind.%s%s", g->ops[op].name,
-            rmi_plan_more(more, sizeof more, n_ops), g->ops[op].kind_name, rmi_plan_lacks(g, op), rmi_plan_lacks(g, op),
-            rmi_plan_lacks(g, op)[0] == 'b' ? ", or RM_NOGRAD in its flags" : ""));
-    if (runs && n_params)
-        RMI_TRY(rmi_plan_say(
-            p, "param %s%s: it has a time for an update and no callback for it: the plan cannot be run as it is; set rm_param_desc.%s",
-            g->tensors[t].name, rmi_plan_more(more, sizeof more, n_params),
-            g->tensors[t].opt != RMI_INF && !g->tensors[t].update ? "update" : "update_host"));
-    return RM_OK;
-}
-
 /* All notes on the plan and its graph. */
 RMI_FN rm_result rmi_plan_note_all(rm_plan *p)
 {
@@ -19158,7 +19115,6 @@ RMI_FN rm_result rmi_plan_note_all(rm_plan *p)
     }
     if (backward) r = rmi_plan_note_starts(p, &tmp);
     if (r == RM_OK && backward) r = rmi_plan_note_states(p);
-    if (r == RM_OK) r = rmi_plan_note_lacks(p);
     if (r == RM_OK && p->asked && p->asked->desc.host_bytes && !p->g->has_link)
         r = rmi_plan_say(p, "plan: %u bytes of host memory are offered, and nothing moves there, for the graph has no link; "
                             "say how fast copies are: rm_graph_link", p->asked->desc.host_bytes);
