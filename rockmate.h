@@ -19635,7 +19635,8 @@ RMI_FN rm_result rmi_lan_own(rmi_arena *mem, rmi_lan *lan, rmi_lan_prog *prog)
    those of docs/formats.md. A reader stops at the first fault, says line:column, what it found and what it expected
    there, and leaves nothing half-loaded. Writers allocate nothing and give the one canonical text: reading it gives the
    same object, and writing that again the same bytes. Linear in the text.
-   The keys of all lines are rows of one table, rmi_txt_keys: readers, writers and their messages go by it.
+   Statements are rows of two tables, for graphs and plans, with what follows their first word; the keys of all lines
+   are rows of rmi_txt_keys. Readers, writers and their messages go by these.
    ================================================================================================================== */
 typedef struct rmi_txt_slice { /* a piece of the text; its column is that of its first byte */
     const char *text;
@@ -19670,6 +19671,8 @@ typedef struct rmi_txt {
     rm_graph *graph; /* that is read, or that a plan is read for */
     rmi_op *op;      /* of the current statement: whose tensors its lists may name */
     rmi_form *form;
+    uint64_t bytes;  /* of the current statement: see rmi_txt_operands */
+    uint32_t id, kind, buf, other;
     rmi_txt_plan plan;
     rm_config config;
     uint32_t n_settings; /* of config: how many lines */
@@ -19879,19 +19882,23 @@ RMI_FN const char *rmi_txt_name(rmi_txt *in, rmi_txt_slice slice)
     return in->name;
 }
 
-/* The number of a word in a list; an error names them all after `what`. */
-RMI_FN rm_result rmi_txt_choice(rmi_txt *in, rmi_txt_slice slice, const char *what, const char *const *words,
+/* The number of a word in a table whose rows, of `stride` bytes, begin with one; an error names them all after `what`. */
+RMI_FN rm_result rmi_txt_choice(rmi_txt *in, rmi_txt_slice slice, const char *what, const void *table, size_t stride,
                                 uint32_t *number)
 {
     char all[200];
     rmi_line line;
     rmi_sink sink = rmi_line_sink(&line, all, sizeof all);
-    for (*number = 0; words[*number]; ++*number) {
-        if (rmi_txt_is(slice, words[*number])) return RM_OK;
-        rmi_put_format(&sink, " %s", words[*number]);
+    const char *word;
+    for (*number = 0;; ++*number) {
+        memcpy(&word, (const char *)table + *number * stride, sizeof word);
+        if (!word) return rmi_txt_fail(in, slice, "%s%s", what, all);
+        if (rmi_txt_is(slice, word)) return RM_OK;
+        rmi_put_format(&sink, " %s", word);
     }
-    return rmi_txt_fail(in, slice, "%s%s", what, all);
 }
+#define RMI_TXT_CHOICE(in, slice, what, table, number) \
+    rmi_txt_choice((in), (slice), (what), (table), sizeof *(table), (number))
 
 /* The next item of a comma-separated list; 0 at its end. `none` alone has no items. */
 RMI_FN int rmi_txt_item(rmi_txt_slice *rest, rmi_txt_slice *item)
@@ -20138,7 +20145,7 @@ RMI_FN rm_result rmi_txt_read_words(rmi_txt *in, const rmi_txt_key *key, rmi_txt
     uint32_t i;
     *out = 0;
     while (rmi_txt_item(&list, &item)) {
-        RMI_TRY(rmi_txt_choice(in, item, passes ? "passes=none, or some of" : "off=none, or some of",
+        RMI_TRY(RMI_TXT_CHOICE(in, item, passes ? "passes=none, or some of" : "off=none, or some of",
                                passes ? rmi_txt_passes : rmi_txt_switches, &i));
         *out |= 1u << i;
     }
@@ -20255,62 +20262,14 @@ RMI_FN rm_result rmi_txt_read_keys(rmi_txt *in, size_t from, uint32_t of, void *
     return RM_OK;
 }
 
-/* --- .rmg: statements */
-
-static const rmi_link rmi_txt_plain_link = {0, 0, 0, 20000000000u};
-
-/* link h2d=... d2h=... [key=value ...] */
-RMI_FN rm_result rmi_txt_link(rmi_txt *in)
-{
-    if (in->graph->has_link) return rmi_txt_fail(in, in->word[0], "one link only");
-    in->graph->has_link = 1;
-    in->graph->link = rmi_txt_plain_link;
-    return rmi_txt_read_keys(in, 1, RMI_TXT_OF_LINK, &in->graph->link);
-}
+/* --- statements: a word, what follows it by a letter of rmi_txt_operands each, and then keys, or nothing more */
+typedef struct rmi_txt_row {
+    const char *word, *operands;
+    uint32_t keys; /* RMI_TXT_OF_... */
+} rmi_txt_row;
 
 static const char *const rmi_txt_given_kinds[] = {"input", "param", "const", NULL}; /* rmi_tensor_kind */
-
-/* tensor NAME input|param|const BYTES [key=value ...] */
-RMI_FN rm_result rmi_txt_given(rmi_txt *in)
-{
-    uint64_t bytes;
-    uint32_t kind, id;
-    RMI_TRY(rmi_txt_choice(in, rmi_txt_word(in, 2), "one of", rmi_txt_given_kinds, &kind));
-    RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 3), &bytes));
-    RMI_TRY(rmi_graph_new_tensor(in->graph, rmi_txt_name(in, rmi_txt_word(in, 1)), RMI_NONE, (rmi_tensor_kind)kind,
-                                 bytes, &id));
-    return rmi_txt_read_keys(in, 4, (uint32_t)RMI_TXT_OF_INPUT << kind | RMI_TXT_OF_TENSOR, &in->graph->tensors[id]);
-}
-
-/* The keys of a variant, whose form starts as the op's, or of an op and its own form. */
-RMI_FN rm_result rmi_txt_read_form(rmi_txt *in, size_t from, uint32_t of, uint32_t op, const char *name)
-{
-    in->op = &in->graph->ops[op];
-    RMI_TRY(rmi_graph_new_form(in->graph, op, name, &in->form));
-    return rmi_txt_read_keys(in, from, of, in->form);
-}
-
-/* op NAME [in=...] out=... [key=value ...] */
-RMI_FN rm_result rmi_txt_op(rmi_txt *in)
-{
-    uint32_t id;
-    RMI_TRY(rmi_graph_new_op(in->graph, rmi_txt_name(in, rmi_txt_word(in, 1)), &id));
-    RMI_TRY(rmi_txt_read_form(in, 2, RMI_TXT_OF_OP | RMI_TXT_OF_FORM, id, ""));
-    in->form->flags = in->op->flags;
-    if (in->form->needs.at) return RM_OK; /* who says nothing of what his backward reads, reads everything */
-    RMI_TRY(rmi_graph_new_list(in->graph, &in->form->needs, (size_t)in->op->in.n + in->op->out.n));
-    rmi_txt_in_order(in->op, NULL, &in->form->needs);
-    in->form->needs_saved = 1;
-    return RM_OK;
-}
-
-/* variant OP NAME [key=value ...] */
-RMI_FN rm_result rmi_txt_variant(rmi_txt *in)
-{
-    uint32_t id;
-    RMI_TRY(rmi_txt_named(in, &in->graph->build.op_map, rmi_txt_word(in, 1), &id));
-    return rmi_txt_read_form(in, 3, RMI_TXT_OF_FORM, id, rmi_txt_name(in, rmi_txt_word(in, 2)));
-}
+#define RMI_TXT_MADE "an activation: what an op declared above makes"
 
 /* The form of an op behind an @, or the op itself where there is none; after: ends what an error expects. */
 RMI_FN rm_result rmi_txt_variant_named(rmi_txt *in, uint32_t op, rmi_txt_slice slice, const char *after, uint32_t *form)
@@ -20320,90 +20279,134 @@ RMI_FN rm_result rmi_txt_variant_named(rmi_txt *in, uint32_t op, rmi_txt_slice s
     return rmi_txt_fail(in, slice, "a variant of op %s%s", in->graph->ops[op].name, after);
 }
 
-/* part OP[@VARIANT] NAME grads=... needs=... bwd= bwd_ws= */
-RMI_FN rm_result rmi_txt_part(rmi_txt *in)
+/* ws:NAME is of the op if there is one of that name: rmi_txt_settle_ws corrects that when a run tells otherwise. */
+RMI_FN rm_result rmi_txt_buffer(rmi_txt *in, rmi_txt_slice slice, uint32_t *buf)
 {
-    rmi_txt_slice variant, op_name = rmi_txt_split(rmi_txt_word(in, 1), '@', &variant);
-    uint32_t id, form;
-    rmi_part *part;
-    RMI_TRY(rmi_txt_named(in, &in->graph->build.op_map, op_name, &id));
-    RMI_TRY(rmi_txt_variant_named(in, id, variant, " that is declared above", &form));
-    in->op = &in->graph->ops[id];
-    in->form = &in->op->forms[form];
-    RMI_TRY(rmi_graph_new_part(in->graph, in->op, in->form, rmi_txt_name(in, rmi_txt_word(in, 2)), &part));
-    return rmi_txt_read_keys(in, 3, RMI_TXT_OF_PART, part);
+    static const char *const words[] = {"", "grad", "state", "saved", "ws"}; /* rmi_buf_kind */
+    rmi_txt_slice of, head = rmi_txt_split(slice, ':', &of);
+    uint32_t id, k = RMI_BUF_VALUE;
+    if (of.text)
+        for (k = RMI_BUF_GRAD; k <= RMI_BUF_WS && !rmi_txt_is(head, words[k]);) k++;
+    if (k > RMI_BUF_WS) return rmi_txt_fail(in, slice, "a buffer: T, grad:T, saved:OP, ws:OP, ws:PARAM or state:PARAM");
+    if (k == RMI_BUF_STATE) RMI_TRY(rmi_txt_of_kind(in, of, RMI_PARAM, "a param of the graph", &id));
+    else if (k == RMI_BUF_SAVED) RMI_TRY(rmi_txt_named(in, &in->graph->build.op_map, of, &id));
+    else if (k != RMI_BUF_WS) RMI_TRY(rmi_txt_named(in, &in->graph->build.tensor_map, of.text ? of : slice, &id));
+    else if ((id = rmi_graph_lookup_in(&in->graph->build.op_map, 0, of.text, of.n)) == RMI_NONE) {
+        k = RMI_BUF_OPT_WS;
+        RMI_TRY(rmi_txt_of_kind(in, of, RMI_PARAM, "an op or a param of the graph", &id));
+    }
+    *buf = rmi_low_buf(in->graph, (rmi_buf_kind)k, id);
+    return RM_OK;
 }
 
-#define RMI_TXT_MADE "an activation: what an op declared above makes"
-
-/* grad TENSOR BYTES */
-RMI_FN rm_result rmi_txt_grad(rmi_txt *in)
+/* The words behind the first, by a letter each: n a new name, b bytes or an offset, k the kind of a tensor, a an
+   activation, o an op, f an op or its variant, B a buffer, O the other buffer. */
+RMI_FN rm_result rmi_txt_operands(rmi_txt *in, const char *letters)
 {
-    rmi_tensor *tensor;
-    uint32_t id;
-    RMI_TRY(rmi_txt_of_kind(in, rmi_txt_word(in, 1), RMI_ACT, RMI_TXT_MADE, &id));
-    tensor = &in->graph->tensors[id];
-    if (tensor->grad_sized++) return rmi_txt_fail(in, rmi_txt_word(in, 1), "each gradient's size only once");
-    RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 2), &tensor->grad_bytes));
-    return rmi_txt_no_more(in, 3);
-}
-
-/* output TENSOR ... */
-RMI_FN rm_result rmi_txt_output(rmi_txt *in)
-{
-    size_t i;
-    uint32_t id;
-    for (i = 1; i < in->n || i == 1; i++) {
-        RMI_TRY(rmi_txt_of_kind(in, rmi_txt_word(in, i), RMI_ACT, RMI_TXT_MADE, &id));
-        if (in->graph->tensors[id].is_output++) return rmi_txt_fail(in, in->word[i], "each output only once");
+    uint32_t i, form;
+    for (i = 0; letters[i]; i++) {
+        rmi_txt_slice word = rmi_txt_word(in, i + 1), variant = rmi_txt_cut(NULL, NULL);
+        switch (letters[i]) {
+        case 'n': rmi_txt_name(in, word); break;
+        case 'b': RMI_TRY(rmi_txt_u64(in, word, &in->bytes)); break;
+        case 'k': RMI_TRY(RMI_TXT_CHOICE(in, word, "one of", rmi_txt_given_kinds, &in->kind)); break;
+        case 'a': RMI_TRY(rmi_txt_of_kind(in, word, RMI_ACT, RMI_TXT_MADE, &in->id)); break;
+        case 'B': RMI_TRY(rmi_txt_buffer(in, word, &in->buf)); break;
+        case 'O': RMI_TRY(rmi_txt_buffer(in, word, &in->other)); break;
+        default:
+            if (letters[i] == 'f') word = rmi_txt_split(word, '@', &variant);
+            RMI_TRY(rmi_txt_named(in, &in->graph->build.op_map, word, &in->id));
+            RMI_TRY(rmi_txt_variant_named(in, in->id, variant, " that is declared above", &form));
+            in->op = &in->graph->ops[in->id];
+            in->form = &in->op->forms[form];
+        }
     }
     return RM_OK;
 }
 
-/* barrier NAME [ns=NS] */
-RMI_FN rm_result rmi_txt_barrier(rmi_txt *in)
+/* --- .rmg: statements */
+enum {
+    RMI_TXT_LINK, RMI_TXT_TENSOR, RMI_TXT_OP, RMI_TXT_VARIANT, RMI_TXT_PART, RMI_TXT_GRAD, RMI_TXT_OUTPUT,
+    RMI_TXT_BARRIER, RMI_TXT_ANY_ORDER, RMI_TXT_BLOCK
+};
+static const rmi_txt_row rmi_txt_graph_rows[] = {
+    {"link", "", RMI_TXT_OF_LINK}, {"tensor", "nkb", RMI_TXT_OF_TENSOR}, {"op", "n", RMI_TXT_OF_OP | RMI_TXT_OF_FORM},
+    {"variant", "on", RMI_TXT_OF_FORM}, {"part", "fn", RMI_TXT_OF_PART}, {"grad", "ab", 0}, {"output", "a", 0},
+    {"barrier", "n", RMI_TXT_OF_BARRIER}, {"anyorder", "", 0}, {"block", "n", 0}, {"end", "", 0}, {NULL, NULL, 0}};
+
+static const rmi_link rmi_txt_plain_link = {0, 0, 0, 20000000000u};
+
+/* The keys of a variant, whose form starts as the op's, or with name "" of an op and its own form. */
+RMI_FN rm_result rmi_txt_read_form(rmi_txt *in, size_t from, uint32_t of, const char *name)
 {
-    rmi_barrier *barrier;
-    RMI_TRY(rmi_graph_new_barrier(in->graph, rmi_txt_name(in, rmi_txt_word(in, 1)), 0, &barrier));
-    return rmi_txt_read_keys(in, 2, RMI_TXT_OF_BARRIER, barrier);
+    in->op = &in->graph->ops[in->id];
+    RMI_TRY(rmi_graph_new_form(in->graph, in->id, name, &in->form));
+    RMI_TRY(rmi_txt_read_keys(in, from, of, in->form));
+    if (*name) return RM_OK;
+    in->form->flags = in->op->flags;
+    if (in->form->needs.at) return RM_OK; /* who says nothing of what his backward reads, reads everything */
+    RMI_TRY(rmi_graph_new_list(in->graph, &in->form->needs, (size_t)in->op->in.n + in->op->out.n));
+    rmi_txt_in_order(in->op, NULL, &in->form->needs);
+    in->form->needs_saved = 1;
+    return RM_OK;
 }
 
-/* block NAME */
-RMI_FN rm_result rmi_txt_block(rmi_txt *in)
-{
-    RMI_TRY(rmi_txt_no_more(in, 2));
-    /* names of a text are whole: its prefix serves nobody */
-    return rmi_graph_begin_block(in->graph, rmi_txt_name(in, rmi_txt_word(in, 1)));
-}
-
-/* end: of the block begun last */
-RMI_FN rm_result rmi_txt_end(rmi_txt *in)
-{
-    RMI_TRY(rmi_txt_no_more(in, 1));
-    return rmi_graph_end_block(in->graph);
-}
-
-/* anyorder */
-RMI_FN rm_result rmi_txt_any_order(rmi_txt *in)
-{
-    in->graph->any_order = 1;
-    return rmi_txt_no_more(in, 1);
-}
-
-/* --- .rmg: the whole */
+/* What word number i says may be said once; said: whether it was. */
+#define RMI_TXT_ONCE(in, said, i, once) RMI_EXPECT(in, !(said)++, in->word[i], once)
 
 /* One statement of a .rmg file. */
 RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *in)
 {
-    static const char *const words[] = {"link", "tensor", "op", "variant", "part", "grad", "output", "barrier",
-                                        "anyorder", "block", "end", NULL};
-    static rm_result (*const read[])(rmi_txt *in) = {
-        rmi_txt_link, rmi_txt_given, rmi_txt_op, rmi_txt_variant, rmi_txt_part, rmi_txt_grad, rmi_txt_output,
-        rmi_txt_barrier, rmi_txt_any_order, rmi_txt_block, rmi_txt_end};
-    uint32_t k;
-    RMI_TRY(rmi_txt_choice(in, in->word[0], "one of", words, &k));
-    return read[k](in);
+    rm_graph *graph = in->graph;
+    rmi_part *part;
+    rmi_barrier *barrier;
+    void *object = NULL; /* whose keys follow */
+    uint32_t row, of;
+    size_t i, n;
+    RMI_TRY(RMI_TXT_CHOICE(in, in->word[0], "one of", rmi_txt_graph_rows, &row));
+    RMI_TRY(rmi_txt_operands(in, rmi_txt_graph_rows[row].operands));
+    of = rmi_txt_graph_rows[row].keys;
+    n = 1 + strlen(rmi_txt_graph_rows[row].operands);
+    switch (row) {
+    case RMI_TXT_LINK:
+        RMI_TXT_ONCE(in, graph->has_link, 0, "one link only");
+        graph->link = rmi_txt_plain_link;
+        object = &graph->link;
+        break;
+    case RMI_TXT_TENSOR:
+        RMI_TRY(rmi_graph_new_tensor(graph, in->name, RMI_NONE, (rmi_tensor_kind)in->kind, in->bytes, &in->id));
+        of |= (uint32_t)RMI_TXT_OF_INPUT << in->kind;
+        object = &graph->tensors[in->id];
+        break;
+    case RMI_TXT_OP: RMI_TRY(rmi_graph_new_op(graph, in->name, &in->id)); return rmi_txt_read_form(in, n, of, "");
+    case RMI_TXT_VARIANT: return rmi_txt_read_form(in, n, of, in->name);
+    case RMI_TXT_PART:
+        RMI_TRY(rmi_graph_new_part(graph, in->op, in->form, in->name, &part));
+        object = part;
+        break;
+    case RMI_TXT_GRAD:
+        RMI_TXT_ONCE(in, graph->tensors[in->id].grad_sized, 1, "each gradient's size only once");
+        graph->tensors[in->id].grad_bytes = in->bytes;
+        break;
+    case RMI_TXT_OUTPUT:
+        for (i = 1; i < in->n; i++) {
+            RMI_TRY(rmi_txt_of_kind(in, in->word[i], RMI_ACT, RMI_TXT_MADE, &in->id));
+            RMI_TXT_ONCE(in, graph->tensors[in->id].is_output, i, "each output only once");
+        }
+        return RM_OK;
+    case RMI_TXT_BARRIER:
+        RMI_TRY(rmi_graph_new_barrier(graph, in->name, 0, &barrier));
+        object = barrier;
+        break;
+    case RMI_TXT_ANY_ORDER: graph->any_order = 1; break;
+    /* names of a text are whole: a block's prefix serves nobody */
+    case RMI_TXT_BLOCK: RMI_TRY(rmi_graph_begin_block(graph, in->name)); break;
+    default: RMI_TRY(rmi_graph_end_block(graph));
+    }
+    return object ? rmi_txt_read_keys(in, n, of, object) : rmi_txt_no_more(in, n);
 }
+
+/* --- .rmg: the whole */
 
 /* What only the whole graph shows is told at the name of the op, or of the block, that the message begins with. */
 RMI_FN rm_result rmi_txt_seal(rmi_txt *in)
@@ -20700,23 +20703,14 @@ RMI_FN uint64_t rmi_txt_graph_hash(const rm_graph *graph)
     return hash;
 }
 
-/* --- .rmp: statements by their first words: those of the program as in rmi_what, then what stands before it */
-enum { /* after rmi_what */
-    RMI_TXT_RESIDENT = RMI_DROP_HOST + 1, RMI_TXT_HOME, RMI_TXT_GRAPH, RMI_TXT_ARENA, RMI_TXT_STEP
-};
-
-static const char *const rmi_txt_statements[] = {
-    "alloc", "free", "alias", "reuse", "run", "offload", "prefetch", "merge", "drop_host", "resident", "home", "graph",
-    "arena", "step", NULL};
+/* --- .rmp: statements: those of the program as in rmi_what, then what stands before it */
+enum { RMI_TXT_RESIDENT = RMI_DROP_HOST + 1, RMI_TXT_HOME, RMI_TXT_GRAPH, RMI_TXT_ARENA, RMI_TXT_STEP };
+static const rmi_txt_row rmi_txt_plan_rows[] = {
+    {"alloc", "Bb", 0}, {"free", "B", 0}, {"alias", "BO", 0}, {"reuse", "BO", 0}, {"run", "", 0}, {"offload", "Bb", 0},
+    {"prefetch", "B", 0}, {"merge", "Bb", 0}, {"drop_host", "B", 0}, {"resident", "Bb", 0}, {"home", "Bb", 0},
+    {"graph", "", 0}, {"arena", "b", 0}, {"step", "", 0}, {NULL, NULL, 0}};
 
 static const char *const rmi_txt_ways[] = {"fwd", "bwd", "opt", "reduce", "barrier", NULL}; /* rmi_way but OPT_HOST */
-
-/* Is there an offset behind the buffer of such a statement; another buffer? */
-RMI_FN int rmi_txt_has_offset(uint32_t what)
-{
-    return what == RMI_ALLOC || what == RMI_OFFLOAD || what == RMI_MERGE || what >= RMI_TXT_RESIDENT;
-}
-RMI_FN int rmi_txt_has_other(uint32_t what) { return what == RMI_ALIAS || what == RMI_REUSE; }
 
 /* --- .rmp: writing */
 
@@ -20762,38 +20756,19 @@ RMI_FN rm_result rmi_txt_write_program(const rm_graph *graph, const rmi_program 
     }
     for (i = 0; i < program->n && !sink->failed; i++) {
         const rmi_stmt *st = &program->st[i];
-        rmi_put_format(sink, "%s ", rmi_txt_statements[st->what]);
+        const char *operands = rmi_txt_plan_rows[st->what].operands;
+        rmi_put_format(sink, "%s ", rmi_txt_plan_rows[st->what].word);
         if (st->what == RMI_RUN) rmi_txt_put_run(sink, graph, st->run);
         else rmi_txt_put_buffer(sink, graph, "", st->buf);
         if (st->what == RMI_RUN && st->run.way == RMI_OPT_HOST) rmi_put(sink, "@host");
-        if (rmi_txt_has_offset(st->what)) rmi_put_format(sink, " %u", st->offset);
-        if (rmi_txt_has_other(st->what)) rmi_txt_put_buffer(sink, graph, " ", st->other);
+        if (strchr(operands, 'b')) rmi_put_format(sink, " %u", st->offset);
+        if (strchr(operands, 'O')) rmi_txt_put_buffer(sink, graph, " ", st->other);
         rmi_put(sink, "\n");
     }
     return sink->failed ? RM_ERROR_WRITE : RM_OK;
 }
 
 /* --- .rmp: reading */
-
-/* ws:NAME is of the op if there is one of that name: rmi_txt_settle_ws corrects that when a run tells otherwise. */
-RMI_FN rm_result rmi_txt_buffer(rmi_txt *in, rmi_txt_slice slice, uint32_t *buf)
-{
-    static const char *const words[] = {"", "grad", "state", "saved", "ws"}; /* rmi_buf_kind */
-    rmi_txt_slice of, head = rmi_txt_split(slice, ':', &of);
-    uint32_t id, k = RMI_BUF_VALUE;
-    if (of.text)
-        for (k = RMI_BUF_GRAD; k <= RMI_BUF_WS && !rmi_txt_is(head, words[k]);) k++;
-    if (k > RMI_BUF_WS) return rmi_txt_fail(in, slice, "a buffer: T, grad:T, saved:OP, ws:OP, ws:PARAM or state:PARAM");
-    if (k == RMI_BUF_STATE) RMI_TRY(rmi_txt_of_kind(in, of, RMI_PARAM, "a param of the graph", &id));
-    else if (k == RMI_BUF_SAVED) RMI_TRY(rmi_txt_named(in, &in->graph->build.op_map, of, &id));
-    else if (k != RMI_BUF_WS) RMI_TRY(rmi_txt_named(in, &in->graph->build.tensor_map, of.text ? of : slice, &id));
-    else if ((id = rmi_graph_lookup_in(&in->graph->build.op_map, 0, of.text, of.n)) == RMI_NONE) {
-        k = RMI_BUF_OPT_WS;
-        RMI_TRY(rmi_txt_of_kind(in, of, RMI_PARAM, "an op or a param of the graph", &id));
-    }
-    *buf = rmi_low_buf(in->graph, (rmi_buf_kind)k, id);
-    return RM_OK;
-}
 
 /* The other buffer of the same name ws:NAME, if op and param share it; else the buffer itself. */
 RMI_FN uint32_t rmi_txt_other_ws(const rm_graph *graph, uint32_t buf)
@@ -20854,7 +20829,7 @@ RMI_FN rm_result rmi_txt_run(rmi_txt *in, rmi_run *run)
     rmi_txt_slice what = rmi_txt_word(in, 2), place, name = rmi_txt_split(what, '@', &place);
     uint32_t way, id;
     RMI_TRY(rmi_txt_no_more(in, 3));
-    RMI_TRY(rmi_txt_choice(in, rmi_txt_word(in, 1), "one of", rmi_txt_ways, &way));
+    RMI_TRY(RMI_TXT_CHOICE(in, rmi_txt_word(in, 1), "one of", rmi_txt_ways, &way));
     way += way > RMI_OPT;
     if (way <= RMI_BWD) return rmi_txt_run_op(in, (rmi_way)way, what, run);
     if (way == RMI_BARRIER) {
@@ -20867,17 +20842,6 @@ RMI_FN rm_result rmi_txt_run(rmi_txt *in, rmi_run *run)
     }
     *run = rmi_low_run((rmi_way)way, id, 0, 0);
     return RM_OK;
-}
-
-/* What runs; or a buffer, and what follows it in such a statement. */
-RMI_FN rm_result rmi_txt_statement(rmi_txt *in, uint32_t what, rmi_stmt *st)
-{
-    int offset = rmi_txt_has_offset(what), other = rmi_txt_has_other(what);
-    if (what == RMI_RUN) return rmi_txt_run(in, &st->run);
-    RMI_TRY(rmi_txt_buffer(in, rmi_txt_word(in, 1), &st->buf));
-    if (offset) RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 2), &st->offset));
-    if (other) RMI_TRY(rmi_txt_buffer(in, rmi_txt_word(in, 2), &st->other));
-    return rmi_txt_no_more(in, offset || other ? 3 : 2);
 }
 
 /* graph HASH: the plan must be made for this graph. */
@@ -20897,7 +20861,7 @@ RMI_FN rm_result rmi_txt_plan_hash(rmi_txt *in)
 /* arena BYTES [host BYTES] */
 RMI_FN rm_result rmi_txt_plan_arena(rmi_txt *in)
 {
-    RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 1), &in->plan.program.arena));
+    in->plan.program.arena = in->bytes;
     if (in->n == 2) return RM_OK;
     RMI_EXPECT(in, rmi_txt_is(in->word[2], "host"), in->word[2], "'host BYTES' or the end of the statement");
     RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 3), &in->plan.program.host));
@@ -20915,24 +20879,24 @@ RMI_FN rm_result rmi_txt_plan_step(rmi_txt *in)
 }
 
 /* resident BUFFER OFFSET, home BUFFER HOSTOFFSET */
-RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in, const rmi_stmt *st)
+RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in, int host)
 {
     rmi_txt_plan *plan = &in->plan;
     rmi_home *home;
     uint32_t i;
-    rmi_buf_kind kind = rmi_low_kind(in->graph, st->buf, &i);
+    rmi_buf_kind kind = rmi_low_kind(in->graph, in->buf, &i);
     RMI_EXPECT(in, plan->once[RMI_TXT_ARENA - RMI_TXT_GRAPH], in->word[0], "'arena BYTES' before what is placed in it");
     RMI_EXPECT(in, kind <= RMI_BUF_STATE && !(kind == RMI_BUF_VALUE ? in->graph->tensors[i].kind == RMI_ACT
                : in->graph->tensors[i].kind != RMI_PARAM), in->word[1], "what a step starts with: an input, const or "
                "param, or state: or grad: of a param");
-    RMI_EXPECT(in, !rmi_low_external(in->graph, st->buf), in->word[1], "nothing external: that is the caller's memory");
+    RMI_EXPECT(in, !rmi_low_external(in->graph, in->buf), in->word[1], "nothing external: that is the caller's memory");
     if (!RMI_GROW(plan->mem, plan->program.homes, plan->cap_homes, plan->program.n_homes + 1))
         return rmi_err_memory(in->err);
     home = &plan->program.homes[plan->program.n_homes++];
-    home->buf = st->buf;
-    home->host = st->what == RMI_TXT_HOME;
-    home->offset = st->offset;
-    return RM_OK;
+    home->buf = in->buf;
+    home->host = host != 0;
+    home->offset = in->bytes;
+    return rmi_txt_no_more(in, 3);
 }
 
 /* One statement of a .rmp file: what the step starts with, of which graph, arena and step stand once, and before what
@@ -20943,17 +20907,24 @@ RMI_FN rm_result rmi_txt_plan_line(rmi_txt *in)
     rmi_stmt st;
     uint32_t what;
     memset((void *)&st, 0, sizeof st);
-    RMI_TRY(rmi_txt_choice(in, in->word[0], "one of", rmi_txt_statements, &what));
-    st.what = (uint8_t)what;
+    RMI_TRY(RMI_TXT_CHOICE(in, in->word[0], "one of", rmi_txt_plan_rows, &what));
     if (what >= RMI_TXT_RESIDENT && plan->program.n)
         return rmi_txt_fail(in, in->word[0], "a statement of the program: what the step starts with stands before it");
     if (what >= RMI_TXT_GRAPH && plan->once[what - RMI_TXT_GRAPH]++)
         return rmi_txt_fail(in, in->word[0], "graph, arena and step once each");
+    RMI_TRY(rmi_txt_operands(in, rmi_txt_plan_rows[what].operands));
     if (what == RMI_TXT_GRAPH) return rmi_txt_plan_hash(in);
     if (what == RMI_TXT_ARENA) return rmi_txt_plan_arena(in);
     if (what == RMI_TXT_STEP) return rmi_txt_plan_step(in);
-    RMI_TRY(rmi_txt_statement(in, what, &st));
-    if (what >= RMI_TXT_RESIDENT) return rmi_txt_plan_home(in, &st);
+    if (what >= RMI_TXT_RESIDENT) return rmi_txt_plan_home(in, what == RMI_TXT_HOME);
+    st.what = (uint8_t)what;
+    if (what == RMI_RUN) RMI_TRY(rmi_txt_run(in, &st.run));
+    else {
+        st.buf = in->buf;
+        if (strchr(rmi_txt_plan_rows[what].operands, 'b')) st.offset = in->bytes;
+        if (strchr(rmi_txt_plan_rows[what].operands, 'O')) st.other = in->other;
+        RMI_TRY(rmi_txt_no_more(in, 1 + strlen(rmi_txt_plan_rows[what].operands)));
+    }
     rmi_txt_settle_ws(in, &st);
     if (!RMI_GROW(plan->mem, plan->program.st, plan->cap_st, plan->program.n + 1)) return rmi_err_memory(in->err);
     plan->program.st[plan->program.n++] = st;
@@ -21164,7 +21135,7 @@ RMI_FN int rmi_txt_same_row(const rmi_txt_region *first, const rmi_txt_region *r
 
 /* A row: which ops of a region are recomputed, how often each op of the graph runs, and what that costs in this and
    the next regions, `count` together; the recomputed ones by their last names, as far as a line holds them. */
-RMI_FN void rmi_txt_row(rmi_txt_pen *pen, const rm_graph *graph, const rmi_txt_region *region, uint32_t count,
+RMI_FN void rmi_txt_say_row(rmi_txt_pen *pen, const rm_graph *graph, const rmi_txt_region *region, uint32_t count,
                         const uint32_t *forwards)
 {
     uint32_t i, again = 0, most = 0, shown = 0;
@@ -21315,7 +21286,7 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *plan, uint32_t index, rmi_are
     rmi_txt_say(&pen, "  where                   ops   recomputed  runs   cost         what\n");
     for (i = 0; i < n; i += k) {
         for (k = 1; i + k < n && rmi_txt_same_row(&region[i], &region[i + k], forwards);) k++;
-        rmi_txt_row(&pen, graph, &region[i], k, forwards);
+        rmi_txt_say_row(&pen, graph, &region[i], k, forwards);
     }
     return RM_OK;
 }
