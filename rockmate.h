@@ -5770,7 +5770,7 @@ typedef struct rmi_seq_list { /* a list with copies and homes of its own */
 
 typedef struct rmi_seq {
     const rm_graph *g;
-    rmi_arena *mem, *lives; /* lives: of what only the build itself and rmi_seq_bytes_at_end ask for; NULL: mem */
+    rmi_arena *mem, *lives; /* lives: of what only the build itself and rmi_seq_bytes_of ask for; NULL: mem */
     uint32_t step, granule;
     const rmi_run *runs;
     uint32_t n;
@@ -6155,27 +6155,20 @@ RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *q, rmi_run run, uint32_t i, uint32_t 
     return RM_OK;
 }
 
-/* The bytes of what is there at the start; of an entry that views another one those of any name of its root. */
+/* The bytes of what is there at the start. */
 RMI_FN rm_result rmi_seq_start_stretches(rmi_seq *q)
 {
-    uint32_t i, k, tensor = 0, other;
+    uint32_t i;
     for (i = 0; i < q->n_start; i++) {
         rmi_seq_inst *inst = &q->inst[i];
-        int value = inst->entry && rmi_low_kind(q->g, inst->buf, &tensor) == RMI_BUF_VALUE;
         q->cur[inst->buf] = i;
         if (!inst->bytes) continue;
         if (inst->unread) {
             RMI_TRY(rmi_seq_say(q, RMI_FREE, inst->buf, 0, 0, 0));
             continue;
         }
-        for (k = value ? 0 : i; k < i; k++)
-            if (rmi_low_kind(q->g, q->inst[k].buf, &other) == RMI_BUF_VALUE &&
-                q->g->tensors[other].root == q->g->tensors[tensor].root)
-                break;
-        if (k == i || q->inst[k].stretch == RMI_NONE) {
-            RMI_TRY(rmi_seq_new_bytes(q, 0, 0, inst->last + 1, inst->bytes, inst->place));
-            rmi_seq_join(q, i, q->n_str - 1);
-        } else rmi_seq_join(q, i, q->inst[k].stretch);
+        RMI_TRY(rmi_seq_new_bytes(q, 0, 0, inst->last + 1, inst->bytes, inst->place));
+        rmi_seq_join(q, i, q->n_str - 1);
     }
     return RM_OK;
 }
@@ -6430,19 +6423,23 @@ RMI_FN rm_result rmi_seq_build(rmi_seq *q)
     return rmi_seq_emit(q);
 }
 
-/* Bytes of the stretch that a buffer is in after the last run; 0 if it is in none. */
-RMI_FN uint64_t rmi_seq_bytes_at_end(const rmi_seq *q, uint32_t buf)
+/* Bytes of the stretch that a buffer lies in at position p; 0 if it is in none. */
+RMI_FN uint64_t rmi_seq_bytes_of(const rmi_seq *q, uint32_t buf, uint32_t p)
 {
     uint32_t i;
     for (i = q->n_inst; i-- > 0;)
-        if (q->inst[i].buf == buf && !q->inst[i].gone && q->inst[i].stretch != RMI_NONE)
+        if (q->inst[i].buf == buf && q->inst[i].first <= p && q->inst[i].last >= p && q->inst[i].stretch != RMI_NONE)
             return q->str[q->inst[i].stretch].bytes;
     return 0;
 }
 
-/* The largest sum of live bytes (rounded to the granule) over positions [0, n), homes not counted; *at_end: the sum of
-   what is wanted after the last run. */
-RMI_FN rm_result rmi_seq_peak(const rmi_seq *q, uint64_t *peak, uint64_t *at_end)
+typedef struct rmi_seq_sums { /* of live bytes, rounded to the granule, homes not counted: */
+    uint64_t before, at; /* the most before a position, and there; */
+    uint64_t peak, end;  /* the most from another one on, and what is wanted after the last run */
+} rmi_seq_sums;
+
+/* The sums for positions `at` and `from`. */
+RMI_FN rm_result rmi_seq_sum(const rmi_seq *q, uint32_t at, uint32_t from, rmi_seq_sums *sums)
 {
     uint64_t *change = RMI_NEW(q->lives ? q->lives : q->mem, uint64_t, (size_t)q->n + 2);
     uint32_t i, p;
@@ -6452,10 +6449,12 @@ RMI_FN rm_result rmi_seq_peak(const rmi_seq *q, uint64_t *peak, uint64_t *at_end
         change[q->str[i].first_pos] += bytes;
         change[q->str[i].end_pos] -= bytes;
     }
-    *peak = *at_end = 0;
+    memset(sums, 0, sizeof *sums);
     for (p = 0; p <= q->n; p++) {
-        *at_end += change[p];
-        *peak = rmi_max(*peak, *at_end);
+        sums->end += change[p];
+        if (p < at) sums->before = rmi_max(sums->before, sums->end);
+        if (p == at) sums->at = sums->end;
+        if (p >= from) sums->peak = rmi_max(sums->peak, sums->end);
     }
     return RM_OK;
 }
@@ -7737,73 +7736,6 @@ RMI_FN uint32_t rmi_blk_act(rmi_blk *b, rmi_chn_act act, rmi_run *runs)
 }
 
 /* --- how much */
-typedef struct rmi_blk_figures {
-    uint64_t peak, at_end, ns; /* bytes at most, and after the last run; time */
-} rmi_blk_figures;
-
-/* Runs the scratch runs through >>sequence. */
-RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t n_runs, uint32_t n_entry, uint32_t n_exit, int reran,
-                                 rmi_blk_figures *figures)
-{
-    rmi_seq *seq = &b->seq;
-    seq->runs = b->now.runs;
-    seq->n = n_runs;
-    seq->entry = b->now.entry;
-    seq->entry_bytes = b->now.entry_bytes;
-    seq->n_entry = n_entry;
-    seq->exit = b->now.exit;
-    seq->n_exit = n_exit;
-    seq->reran = reran;
-    /* counts, and asks the caller; passes hear the answer when they have ended */
-    rmi_stopped(b->mem->stop, 16 * (uint64_t)n_runs);
-    RMI_TRY(rmi_seq_build(seq));
-    RMI_TRY(rmi_seq_peak(seq, &figures->peak, &figures->at_end));
-    figures->ns = seq->ns;
-    return RM_OK;
-}
-
-RMI_INLINE uint64_t rmi_blk_rounded_at_end(const rmi_blk *b, uint32_t t)
-{
-    return rmi_round_up(rmi_seq_bytes_at_end(&b->seq, t), b->granule);
-}
-
-/* Bytes of the stretch that the input of a stage lies in, rounded up. */
-RMI_FN uint64_t rmi_blk_in_bytes(const rmi_blk *b, uint32_t i) { return i ? b->stages[i - 1].out_bytes : 0; }
-
-/* Forwards of stage i, first and again, input dying and staying: those that keep the list keep of an option, with their
-   output or (leaf) only if the backward reads it; or those that keep nothing (kept NULL), as fwd_ns, fwd_peak. */
-RMI_FN rm_result rmi_blk_forwards(rmi_blk *b, uint32_t i, const uint8_t *kept, int leaf, rmi_chn_option *option)
-{
-    const rmi_stage *stage = &b->shape->stages[i];
-    uint64_t *ns = leaf ? option->leaf_ns : option->fwd_ns, *most = leaf ? option->leaf_peak : option->fwd_peak;
-    uint32_t turn, k, n_exit, in = (uint32_t)rmi_blk_crosses(b, stage->in), out;
-    out = stage->out != RMI_NONE && (!leaf || option->reads_out);
-    b->now.entry[0] = stage->in;
-    b->now.entry_bytes[0] = rmi_blk_in_bytes(b, i);
-    for (turn = 0; turn < 4; turn++) {
-        uint32_t again = turn / 2, hold = turn % 2, stays = in & (hold | option->reads_in);
-        rmi_blk_figures figures;
-        for (n_exit = 0, k = 0; kept && k < b->now.n_keep; k++) b->now.exit[n_exit++] = b->now.keep[k];
-        if (out) b->now.exit[n_exit++] = stage->out;
-        if (stays) b->now.exit[n_exit++] = stage->in;
-        k = rmi_blk_forward(b, stage, kept, (int)again, (int)out, b->now.runs);
-        RMI_TRY(rmi_blk_measure(b, k, in, n_exit, (int)again, &figures));
-        ns[again] = figures.ns; /* a stage that has nothing to run still starts with its input */
-        most[hold] = rmi_max(most[hold], rmi_max(figures.peak, in ? rmi_blk_in_bytes(b, i) : 0));
-        if (leaf || !kept) continue;
-        if (out && !b->shape->carried[stage->out])
-            figures.at_end = rmi_sub(figures.at_end, rmi_blk_rounded_at_end(b, stage->out));
-        if (stays) figures.at_end = rmi_sub(figures.at_end, rmi_blk_rounded_at_end(b, stage->in));
-        option->saved = rmi_max(option->saved, figures.at_end);
-    }
-    return RM_OK;
-}
-
-RMI_FN void rmi_blk_enter(rmi_blk *b, uint32_t *n, uint32_t buf, uint64_t bytes)
-{
-    b->now.entry[*n] = buf;
-    b->now.entry_bytes[(*n)++] = bytes;
-}
 
 /* Does a backward of op `from` or a later one give that tensor gradient? */
 RMI_FN int rmi_blk_given_from(const rm_graph *graph, uint32_t tensor, uint32_t from)
@@ -7812,45 +7744,85 @@ RMI_FN int rmi_blk_given_from(const rm_graph *graph, uint32_t tensor, uint32_t f
     return consumers->n && consumers->at[consumers->n - 1] >= from;
 }
 
-/* Bytes of what is in the list keep, under an option. */
-RMI_FN uint64_t rmi_blk_bytes(const rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t buf)
+/* Bytes of the stretch that the input of a stage lies in, rounded up. */
+RMI_FN uint64_t rmi_blk_in_bytes(const rmi_blk *b, uint32_t i) { return i ? b->stages[i - 1].out_bytes : 0; }
+
+/* Bytes of the stretch that a buffer lies in at a position of the list that was measured last, rounded up. */
+RMI_FN uint64_t rmi_blk_bytes_of(const rmi_blk *b, uint32_t buf, uint32_t p)
 {
-    uint32_t id;
-    if (rmi_low_kind(b->g, buf, &id) == RMI_BUF_VALUE) return b->room[b->g->tensors[id].root];
-    return rmi_blk_form(b, id, rmi_blk_mode(stage, kept, id))->saved;
+    return rmi_round_up(rmi_seq_bytes_of(&b->seq, buf, p), b->granule);
 }
 
-/* The backward of the stage with an option: from what was kept and the output's gradient to the input's gradient and
-   those of weights that stay. *din, *grown: at least the bytes of the input's gradient, and of what else it leaves. */
-RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_chn_option *option, uint64_t *din,
-                              uint64_t *grown)
+/* A wait until which a buffer is kept; wanted 0: a position at which nothing is done. */
+RMI_FN rmi_run rmi_blk_wait(uint32_t buf, int wanted) { return rmi_low_run(RMI_HOLD, wanted ? buf : 0, !wanted, 0); }
+
+/* How a stage runs: */
+#define RMI_BLK_AGAIN 1u /* its forward has run before in the step */
+#define RMI_BLK_HOLD 2u  /* its input stays, for somebody else */
+#define RMI_BLK_LEAF 4u  /* its backward is next: nobody else wants its output */
+
+/* The forward of stage i under an option, what waits, [*mark, *back), and the backward, as runs with what is there before and after
+   them. kept NULL: a forward that keeps nothing, and no backward. */
+RMI_FN void rmi_blk_both(rmi_blk *b, uint32_t i, const uint8_t *kept, uint32_t turn, rmi_chn_option *option,
+                         uint32_t *mark, uint32_t *back)
 {
-    const rm_graph *graph = b->g;
     const rmi_stage *stage = &b->shape->stages[i];
-    uint32_t k, hold, in, n_entry = 0, n = rmi_blk_way(b, stage, kept, option, b->now.runs);
-    in = option->reads_in && rmi_blk_crosses(b, stage->in);
-    if (in) rmi_blk_enter(b, &n_entry, stage->in, rmi_blk_in_bytes(b, i));
-    if (option->reads_out && rmi_blk_crosses(b, stage->out))
-        rmi_blk_enter(b, &n_entry, stage->out, b->stages[i].out_bytes);
-    for (k = 0; k < b->now.n_keep; k++)
-        rmi_blk_enter(b, &n_entry, b->now.keep[k], rmi_blk_bytes(b, stage, kept, b->now.keep[k]));
-    if (stage->out != RMI_NONE && rmi_blk_given_from(graph, stage->out, stage->hi))
-        rmi_blk_enter(b, &n_entry, rmi_low_buf(graph, RMI_BUF_GRAD, stage->out), b->dout_bytes[i]);
-    memcpy(b->now.exit, b->now.grads, b->now.n_grads * sizeof *b->now.exit);
-    b->now.exit[b->now.n_grads] = stage->in; /* who made the input may want it still */
-    option->bwd_peak = 0;
-    for (hold = 0; hold <= in; hold++) {
-        rmi_blk_figures figures;
-        uint64_t left = 0;
-        RMI_TRY(rmi_blk_measure(b, n, n_entry, b->now.n_grads + hold, 1, &figures));
-        option->bwd_ns = figures.ns;
-        option->bwd_peak = rmi_max(option->bwd_peak, figures.peak);
-        if (i && stage->in != RMI_NONE)
-            left = rmi_seq_bytes_at_end(&b->seq, rmi_low_buf(graph, RMI_BUF_GRAD, stage->in));
-        if (hold) figures.at_end = rmi_sub(figures.at_end, rmi_blk_rounded_at_end(b, stage->in));
-        *grown = rmi_max(*grown, rmi_sub(figures.at_end, rmi_round_up(left, b->granule)));
-        *din = rmi_max(*din, left);
+    rmi_seq *seq = &b->seq;
+    rmi_run *runs = b->now.runs, *backward = runs + (stage->hi - stage->lo) + 3;
+    uint32_t n = kept ? rmi_blk_way(b, stage, kept, option, backward) : 0, dout = RMI_NONE;
+    int in = rmi_blk_crosses(b, stage->in), out = stage->out != RMI_NONE && (!(turn & RMI_BLK_LEAF) || option->reads_out);
+    *mark = rmi_blk_forward(b, stage, kept, (int)(turn & RMI_BLK_AGAIN), out, runs);
+    seq->n_entry = seq->n_exit = 0;
+    if (in) {
+        b->now.entry_bytes[seq->n_entry] = rmi_blk_in_bytes(b, i);
+        b->now.entry[seq->n_entry++] = stage->in;
     }
+    if (kept && stage->out != RMI_NONE && rmi_blk_given_from(b->g, stage->out, stage->hi)) {
+        b->now.entry_bytes[seq->n_entry] = b->dout_bytes[i];
+        b->now.entry[seq->n_entry++] = dout = rmi_low_buf(b->g, RMI_BUF_GRAD, stage->out);
+    }
+    runs[*mark] = rmi_blk_wait(stage->out, out && !b->shape->carried[stage->out]);
+    runs[*mark + 1] = rmi_blk_wait(stage->in, in && (turn & RMI_BLK_HOLD || option->reads_in));
+    runs[*mark + 2] = rmi_blk_wait(dout, dout != RMI_NONE);
+    *back = *mark + 3;
+    memmove(runs + *back, backward, n * sizeof *runs);
+    seq->n = *back + n;
+    for (n = 0; kept && n < b->now.n_grads; n++) b->now.exit[seq->n_exit++] = b->now.grads[n];
+    if (in && turn & RMI_BLK_HOLD && option->reads_in) b->now.exit[seq->n_exit++] = stage->in;
+}
+
+/* Runs that list through >>sequence. Into the option goes what its forward and backward take; into *din and *grown, if that is more,
+   the bytes of the input's gradient, and of what else the backward leaves. */
+RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t i, const uint8_t *kept, uint32_t turn, rmi_chn_option *option,
+                                 uint64_t *din, uint64_t *grown)
+{
+    const rmi_stage *stage = &b->shape->stages[i];
+    rmi_seq *seq = &b->seq;
+    uint64_t *peak = turn & RMI_BLK_LEAF ? option->leaf_peak : option->fwd_peak, dout = 0, left = 0, ns = 0;
+    uint32_t mark, back, k, again = turn & RMI_BLK_AGAIN, hold = (turn & RMI_BLK_HOLD) != 0;
+    int in = rmi_blk_crosses(b, stage->in);
+    rmi_seq_sums sums;
+    rmi_blk_both(b, i, kept, turn, option, &mark, &back);
+    seq->reran = (int)again;
+    /* counts, and asks the caller; passes hear the answer when they have ended */
+    rmi_stopped(b->mem->stop, 16 * (uint64_t)seq->n);
+    RMI_TRY(rmi_seq_build(seq));
+    RMI_TRY(rmi_seq_sum(seq, mark, back, &sums));
+    if (seq->n_entry > (uint32_t)in) dout = rmi_round_up(b->now.entry_bytes[in], b->granule);
+    for (k = 0; k < mark; k++) ns = rmi_add(ns, rmi_low_ns(b->g, b->now.runs[k], (int)again, 0));
+    (turn & RMI_BLK_LEAF ? option->leaf_ns : option->fwd_ns)[again] = ns;
+    peak[hold] = rmi_max(peak[hold], rmi_sub(sums.before, dout));
+    if (in) peak[hold] = rmi_max(peak[hold], rmi_blk_in_bytes(b, i)); /* though it may have nothing to run */
+    if (!kept) return RM_OK;
+    if (in) sums.at = rmi_sub(sums.at, rmi_blk_bytes_of(b, stage->in, mark));
+    if (stage->out != RMI_NONE) sums.at = rmi_sub(sums.at, rmi_blk_bytes_of(b, stage->out, mark));
+    if (!(turn & RMI_BLK_LEAF)) option->saved = rmi_max(option->saved, rmi_sub(sums.at, dout));
+    option->bwd_ns = seq->ns - ns;
+    option->bwd_peak = rmi_max(option->bwd_peak, sums.peak);
+    if (i && stage->in != RMI_NONE) left = rmi_seq_bytes_of(seq, rmi_low_buf(b->g, RMI_BUF_GRAD, stage->in), seq->n);
+    if (in && hold && option->reads_in) sums.end = rmi_sub(sums.end, rmi_blk_bytes_of(b, stage->in, seq->n));
+    *grown = rmi_max(*grown, rmi_sub(sums.end, rmi_round_up(left, b->granule)));
+    *din = rmi_max(*din, left);
     return RM_OK;
 }
 
@@ -7898,34 +7870,23 @@ typedef struct rmi_blk_list { /* candidates of a stage, codes of m bytes */
 /* Bytes of the list keep, under an option: views of one root count once. */
 RMI_FN uint64_t rmi_blk_kept_bytes(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept)
 {
-    uint64_t sum = 0;
-    uint32_t k;
+    uint64_t sum = 0, bytes;
+    uint32_t k, id;
     for (k = 0; k < b->now.n_keep; k++) {
         uint8_t *counted = &b->now.wanted[rmi_seq_root(b->g, b->now.keep[k])];
-        if (!*counted)
-            sum = rmi_add(sum, rmi_round_up(rmi_blk_bytes(b, stage, kept, b->now.keep[k]), b->granule));
+        bytes = rmi_low_kind(b->g, b->now.keep[k], &id) == RMI_BUF_VALUE
+                    ? b->room[b->g->tensors[id].root]
+                    : rmi_blk_form(b, id, rmi_blk_mode(stage, kept, id))->saved;
+        if (!*counted) sum = rmi_add(sum, rmi_round_up(bytes, b->granule));
         *counted = 1;
     }
     for (k = 0; k < b->now.n_keep; k++) b->now.wanted[rmi_seq_root(b->g, b->now.keep[k])] = 0;
     return sum;
 }
 
-/* Time of the first forward under an option, and its largest workspace. */
-RMI_FN void rmi_blk_first(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint64_t *ns, uint64_t *workspace)
-{
-    uint32_t i;
-    *ns = *workspace = 0;
-    for (i = stage->lo; i < stage->hi; i++) {
-        rmi_run run = rmi_blk_forward_run(b, stage, kept, i, 0);
-        *ns = rmi_add(*ns, rmi_low_ns(b->g, run, 0, 0));
-        *workspace = rmi_max(*workspace, rmi_low_form(b->g, run)->fwd_ws);
-    }
-}
-
-/* One candidate more. Of its forward only time and workspace are told. */
+/* One candidate more, with the figures of its first run. */
 RMI_FN rm_result rmi_blk_add(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, const uint8_t *kept)
 {
-    const rmi_stage *stage = &b->shape->stages[i];
     rmi_chn_option *option;
     uint64_t din = 0, grown = 0;
     if (!rmi_arena_grow(mem, (void **)&list->at, &list->cap, (size_t)list->n + 1, sizeof *list->at) ||
@@ -7935,10 +7896,7 @@ RMI_FN rm_result rmi_blk_add(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_lis
     memset(option, 0, sizeof *option);
     memcpy(list->kept + (size_t)list->n++ * list->m, kept, list->m);
     rmi_arena_free(b->seq.mem);
-    RMI_TRY(rmi_blk_back(b, i, kept, option, &din, &grown));
-    option->saved = rmi_blk_kept_bytes(b, stage, kept);
-    rmi_blk_first(b, stage, kept, &option->fwd_ns[0], &option->fwd_peak[1]);
-    return RM_OK;
+    return rmi_blk_measure(b, i, kept, RMI_BLK_HOLD, option, &din, &grown);
 }
 
 /* Is one option as good as the other in everything, give or take slack / 256 of what option 0 takes? */
@@ -8011,8 +7969,9 @@ RMI_FN void rmi_blk_cost(rmi_blk *b, uint32_t i, rmi_blk_point *point, rmi_chn_o
 {
     const rmi_stage *stage = &b->shape->stages[i];
     uint32_t k, n = rmi_blk_way(b, stage, point->kept, option, b->now.runs);
-    uint64_t workspace;
-    rmi_blk_first(b, stage, point->kept, &point->ns, &workspace);
+    point->ns = 0;
+    for (k = stage->lo; k < stage->hi; k++)
+        point->ns = rmi_add(point->ns, rmi_low_ns(b->g, rmi_blk_forward_run(b, stage, point->kept, k, 0), 0, 0));
     for (k = 0; k < n; k++) point->ns = rmi_add(point->ns, rmi_low_ns(b->g, b->now.runs[k], 1, 0));
     point->bytes = rmi_blk_kept_bytes(b, stage, point->kept);
 }
@@ -8205,7 +8164,7 @@ RMI_FN rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
     rmi_chn_stage *out = &b->stages[i];
     rmi_chn_option pass;
     uint64_t din = 0;
-    uint32_t k, *like = &b->like[b->shape->stages[i].cls], twin = *like - 1;
+    uint32_t k, turn, *like = &b->like[b->shape->stages[i].cls], twin = *like - 1;
     if (*like && rmi_blk_alike(b, i, twin)) {
         uint64_t out_bytes = out->out_bytes, grad_bytes = out->grad_bytes;
         *out = b->stages[twin];
@@ -8218,7 +8177,7 @@ RMI_FN rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
     } else {
         rmi_blk_enter_stage(b, i);
         memset(&pass, 0, sizeof pass);
-        RMI_TRY(rmi_blk_forwards(b, i, NULL, 0, &pass));
+        for (turn = 0; turn < RMI_BLK_LEAF; turn++) RMI_TRY(rmi_blk_measure(b, i, NULL, turn, &pass, NULL, NULL));
         memcpy(out->pass_peak, pass.fwd_peak, sizeof pass.fwd_peak);
         memcpy(out->pass_ns, pass.fwd_ns, sizeof pass.fwd_ns);
         RMI_TRY(rmi_blk_choose(b, i));
@@ -8226,9 +8185,8 @@ RMI_FN rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
             rmi_chn_option *o = &b->options[i][k];
             const uint8_t *kept = rmi_blk_code_of(b, i, k);
             rmi_arena_free(b->seq.mem);
-            RMI_TRY(rmi_blk_back(b, i, kept, o, &din, &out->grown));
-            RMI_TRY(rmi_blk_forwards(b, i, kept, 0, o));
-            RMI_TRY(rmi_blk_forwards(b, i, kept, 1, o));
+            for (turn = 0; turn < 2 * RMI_BLK_LEAF; turn++)
+                RMI_TRY(rmi_blk_measure(b, i, kept, turn, o, &din, &out->grown));
         }
     }
     *like = i + 1;
@@ -8334,6 +8292,10 @@ RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rmi_step *model, const rmi_s
     b->seq.granule = b->granule;
     b->seq.partial = 1;
     b->seq.uncounted = b->now.uncounted;
+    b->seq.runs = b->now.runs;
+    b->seq.entry = b->now.entry;
+    b->seq.entry_bytes = b->now.entry_bytes;
+    b->seq.exit = b->now.exit;
     b->seq.mem = &tmp;
     for (i = shape->n; i-- > 0 && result == RM_OK;) {
         result = rmi_blk_options(b, i);

@@ -39,17 +39,18 @@ static void chain(rm_graph *g, uint64_t seed)
         rmi_chn_act *acts;
         rmi_seq_list list;
         size_t n_acts, n;
-        uint64_t peak, end, ns;
+        uint64_t ns;
+        rmi_seq_sums sums;
         uint32_t tail;
         int ok = rmi_chn_schedule(&mem, w.chain.table, p.bytes, &acts, &n_acts) == RM_OK && rmi_plan_expand(&w, &mem, acts, n_acts, &list) == RM_OK;
         w.seq.runs = list.runs;
         w.seq.n = (uint32_t)(n = list.n);
-        ok = ok && rmi_seq_build(&w.seq) == RM_OK && rmi_seq_peak(&w.seq, &peak, &end) == RM_OK;
+        ok = ok && rmi_seq_build(&w.seq) == RM_OK && rmi_seq_sum(&w.seq, 0, 0, &sums) == RM_OK;
         for (ns = w.seq.ns, tail = rmi_step_tail(g, RM_SINGLE, list.runs); tail > 0;) ns -= rmi_low_ns(g, list.runs[--tail], 0, 0); /* barriers and what waits for them is no stage's */
-        if (!ok || peak > p.bytes + rmi_blk_carried(&w.chain.blk) || ns > p.ns) {
+        if (!ok || sums.peak > p.bytes + rmi_blk_carried(&w.chain.blk) || ns > p.ns) {
             failed++;
             printf("seed %llu, point %u: %llu bytes promised, %llu needed; %llu ns promised, %llu taken\n", (unsigned long long)seed, j, (unsigned long long)(p.bytes + rmi_blk_carried(&w.chain.blk)),
-                   ok ? (unsigned long long)peak : 0, (unsigned long long)p.ns, ok ? (unsigned long long)ns : 0);
+                   ok ? (unsigned long long)sums.peak : 0, (unsigned long long)p.ns, ok ? (unsigned long long)ns : 0);
         } else passed++, points++, exact += ns == p.ns;
         for (; ok && n > 0; n--) chosen += list.runs[n - 1].way <= RMI_BWD && list.runs[n - 1].form;
     }
