@@ -3559,28 +3559,38 @@ RMI_FN rm_result rmi_sch_space_make(rmi_arena *mem, rmi_space *space)
     return RMI_TABLES(mem, RMI_T(space->mark, 2 * space->leaves), RMI_T(space->latest, 2 * space->leaves));
 }
 
-/* Marks the bytes [from, to). Returns the latest mark on any of them before. Ends that are no end point count as the
-   next one. */
+/* Nothing is marked. */
+RMI_FN void rmi_sch_clear(rmi_space *space)
+{
+    memset(space->mark, 0, 2 * space->leaves * sizeof *space->mark);
+    memset(space->latest, 0, 2 * space->leaves * sizeof *space->latest);
+}
+
+/* The latest mark on any of the bytes [from, to). Ends that are no end point count as the next one. */
+RMI_FN uint64_t rmi_sch_latest(const rmi_space *space, uint64_t from, uint64_t to)
+{
+    size_t low = space->leaves + rmi_lower_bound(space->cut, space->n_cut, from), node = low,
+           end = space->leaves + rmi_lower_bound(space->cut, space->n_cut, to), other = end - 1;
+    uint64_t latest = 0;
+    for (; node; node /= 2, other /= 2) latest = rmi_max(latest, rmi_max(space->mark[node], space->mark[other]));
+    for (; low < end; low /= 2, end /= 2) {
+        if (low & 1) latest = rmi_max(latest, space->latest[low++]);
+        if (end & 1) latest = rmi_max(latest, space->latest[--end]);
+    }
+    return latest;
+}
+
+/* Marks them. Returns the latest mark before. */
 RMI_FN uint64_t rmi_sch_mark(rmi_space *space, uint64_t from, uint64_t to, uint64_t mark)
 {
-    size_t first = space->leaves + rmi_lower_bound(space->cut, space->n_cut, from), low = first, node,
-           end = space->leaves + rmi_lower_bound(space->cut, space->n_cut, to), last = end - 1, other;
-    uint64_t *latest = space->latest, before = 0;
-    for (node = first, other = last; node; node /= 2, other /= 2)
-        before = rmi_max(before, rmi_max(space->mark[node], space->mark[other]));
+    size_t low = space->leaves + rmi_lower_bound(space->cut, space->n_cut, from), node = low,
+           end = space->leaves + rmi_lower_bound(space->cut, space->n_cut, to), other = end - 1;
+    uint64_t *latest = space->latest, before = rmi_sch_latest(space, from, to);
     for (; low < end; low /= 2, end /= 2) {
-        if (low & 1) {
-            before = rmi_max(before, latest[low]);
-            space->mark[low] = latest[low] = mark;
-            low++;
-        }
-        if (end & 1) {
-            end--;
-            before = rmi_max(before, latest[end]);
-            space->mark[end] = latest[end] = mark;
-        }
+        if (low & 1) space->mark[low] = latest[low] = mark, low++;
+        if (end & 1) end--, space->mark[end] = latest[end] = mark;
     }
-    for (node = first / 2, other = last / 2; node; node /= 2, other /= 2) {
+    for (node /= 2, other /= 2; node; node /= 2, other /= 2) {
         latest[node] = rmi_max(space->mark[node], rmi_max(latest[2 * node], latest[2 * node + 1]));
         latest[other] = rmi_max(space->mark[other], rmi_max(latest[2 * other], latest[2 * other + 1]));
     }
@@ -19388,7 +19398,7 @@ RMI_FN rm_result rmi_crv_make(rm_graph *graph, const rm_plan_desc *asked, rm_poi
    waits for). An op comes after the last writer of what it reads and after all users of what it writes; a lane keeps
    its own order. A vector clock for each lane knows what its next op comes after anyway: what that covers, or another
    wait of the same op, is dropped. So every wait that is left has two ops that only it puts in order. O(log n) for each
-   range, if ranges are of like size.
+   range and lane.
    ================================================================================================================== */
 typedef struct rmi_lan_use {
     uint64_t lo, hi;
@@ -19405,26 +19415,17 @@ typedef struct rmi_lan_waits { /* in order of ops */
 } rmi_lan_waits;
 
 typedef struct rmi_lan_prog {
-    rmi_lan_use *use; /* in order of ops once prepared, lo and hi numbers of end points then */
+    rmi_lan_use *use; /* in order of ops */
     size_t n_use, cap_use;
     uint8_t *lane;    /* by op */
     uint32_t n;
     uint32_t joined;  /* so many first ops have ended before any other one is issued: nobody need wait for them */
-    size_t *first;    /* by op: its first use */
     rmi_lan_waits own; /* those that it has alone */
 } rmi_lan_prog;
 
-typedef struct rmi_lan_piece { /* ops count from 1 here; 0: none */
-    uint32_t writer, reader[RMI_LANES];
-} rmi_lan_piece;
-
-typedef struct rmi_lan {
-    uint64_t *cut;        /* sorted end points of all programs */
-    size_t n_cut;
-    uint8_t *head;        /* by end point: a piece begins there */
-    rmi_lan_piece *piece; /* by end point */
+typedef struct rmi_lan { /* ops count from 1 here; 0: none */
+    rmi_space used[RMI_LANES], written[RMI_LANES]; /* by lane, over the end points of all programs: marks are its ops */
     uint32_t *clock;      /* by op and lane: what has ended when this op has */
-    uint8_t *lane;        /* by op */
     uint32_t known[RMI_LANES][RMI_LANES];
     uint32_t n;           /* ops so far, of both programs */
 } rmi_lan;
@@ -19443,82 +19444,43 @@ RMI_FN rm_result rmi_lan_touch(rmi_arena *mem, rmi_lan_prog *prog, uint64_t lo, 
     return RM_OK;
 }
 
-/* Numbers the end points of all programs together. */
-RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *lan, rmi_lan_prog *prog, uint32_t n_prog)
+/* Room for any two of these programs. */
+RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog *prog, uint32_t n_prog)
 {
-    uint32_t i, k, most = 0;
-    size_t n = 0, u;
+    rmi_space ends; /* of all ranges */
+    uint32_t i, most = 0;
+    size_t k;
+    memset((void *)&ends, 0, sizeof ends);
     for (i = 0; i < n_prog; i++) {
-        n += 2 * prog[i].n_use;
         if (prog[i].n > most) most = prog[i].n;
-    }
-    RMI_TRY(RMI_TABLES(mem, RMI_T(lan->cut, 2 * n), RMI_T(lan->clock, 2 * (size_t)most * RMI_LANES),
-                       RMI_T(lan->lane, 2 * (size_t)most)));
-    for (i = 0; i < n_prog; i++)
-        for (u = 0; u < prog[i].n_use; u++) {
-            lan->cut[lan->n_cut++] = prog[i].use[u].lo;
-            lan->cut[lan->n_cut++] = prog[i].use[u].hi;
+        if (!RMI_GROW(mem, ends.cut, ends.cap_cut, ends.n_cut + 2 * prog[i].n_use)) return RM_ERROR_MEMORY;
+        for (k = 0; k < prog[i].n_use; k++) {
+            ends.cut[ends.n_cut++] = prog[i].use[k].lo;
+            ends.cut[ends.n_cut++] = prog[i].use[k].hi;
         }
-    rmi_sort_u64(lan->cut, lan->cut + lan->n_cut, lan->n_cut);
-    for (u = 0, n = 0; u < lan->n_cut; u++)
-        if (!n || lan->cut[n - 1] != lan->cut[u]) lan->cut[n++] = lan->cut[u];
-    lan->n_cut = n;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(lan->head, n + 1), RMI_T(lan->piece, n + 1)));
-    for (i = 0; i < n_prog; i++) {
-        prog[i].first = RMI_NEW(mem, size_t, (size_t)prog[i].n + 1);
-        if (!prog[i].first) return RM_ERROR_MEMORY;
-        for (u = 0, k = 0; k < prog[i].n; k++)
-            for (prog[i].first[k] = u; u < prog[i].n_use && prog[i].use[u].op == k; u++) {
-                prog[i].use[u].lo = rmi_lower_bound(lan->cut, lan->n_cut, prog[i].use[u].lo);
-                prog[i].use[u].hi = rmi_lower_bound(lan->cut, lan->n_cut, prog[i].use[u].hi);
-            }
-        prog[i].first[k] = u;
     }
-    return RM_OK;
+    for (i = 0; i < RMI_LANES; i++) {
+        RMI_TRY(rmi_sch_space_make(mem, &ends));
+        lan->used[i] = ends;
+        RMI_TRY(rmi_sch_space_make(mem, &ends));
+        lan->written[i] = ends;
+    }
+    return RMI_TABLES(mem, RMI_T(lan->clock, 2 * (size_t)most * RMI_LANES));
 }
 
-/* The first piece that begins at or after c, or hi. */
-RMI_FN uint64_t rmi_lan_next(const rmi_lan *lan, uint64_t c, uint64_t hi)
-{
-    const uint8_t *at = c < hi ? (const uint8_t *)memchr(lan->head + c, 1, (size_t)(hi - c)) : NULL;
-    return at ? (uint64_t)(at - lan->head) : hi;
-}
-
-/* A piece begins at c from now on. */
-RMI_FN void rmi_lan_split(rmi_lan *lan, uint64_t c)
-{
-    uint64_t from = c;
-    while (!lan->head[from]) from--; /* the first end point is a head */
-    lan->piece[c] = lan->piece[from];
-    lan->head[c] = 1;
-}
-
-RMI_FN void rmi_lan_later(uint32_t *need, const uint8_t *lane, uint32_t op)
-{
-    if (op && need[lane[op - 1]] < op) need[lane[op - 1]] = op;
-}
-
-/* The latest op of each lane that these uses come after; then the uses are `me`'s. */
+/* The latest op of each lane that uses come after, which go to need; then they are op me's, in its lane. */
 RMI_FN void rmi_lan_account(rmi_lan *lan, const rmi_lan_use *use, size_t n, uint32_t me, uint32_t lane, uint32_t *need)
 {
-    size_t i;
     uint32_t k;
-    uint64_t c;
-    for (i = 0; i < n; i++) {
-        rmi_lan_split(lan, use[i].lo);
-        rmi_lan_split(lan, use[i].hi);
-        for (c = use[i].lo; c < use[i].hi; c = rmi_lan_next(lan, c + 1, use[i].hi)) {
-            rmi_lan_later(need, lan->lane, lan->piece[c].writer);
-            for (k = 0; k < RMI_LANES && use[i].write; k++) rmi_lan_later(need, lan->lane, lan->piece[c].reader[k]);
+    size_t i;
+    for (k = 0; k < RMI_LANES; k++)
+        for (i = 0; i < n && k != lane; i++) {
+            const rmi_space *space = use[i].write ? &lan->used[k] : &lan->written[k];
+            need[k] = (uint32_t)rmi_max(need[k], rmi_sch_latest(space, use[i].lo, use[i].hi));
         }
-    }
     for (i = 0; i < n; i++) {
-        for (c = use[i].lo; c < use[i].hi && !use[i].write; c = rmi_lan_next(lan, c + 1, use[i].hi))
-            if (lan->piece[c].writer != me) lan->piece[c].reader[lane] = me;
-        if (!use[i].write) continue;
-        memset(lan->head + use[i].lo + 1, 0, (size_t)(use[i].hi - use[i].lo - 1)); /* what one op wrote is one piece */
-        memset((void *)&lan->piece[use[i].lo], 0, sizeof(rmi_lan_piece));
-        lan->piece[use[i].lo].writer = me;
+        rmi_sch_mark(&lan->used[lane], use[i].lo, use[i].hi, me);
+        if (use[i].write) rmi_sch_mark(&lan->written[lane], use[i].lo, use[i].hi, me);
     }
 }
 
@@ -19536,15 +19498,15 @@ RMI_FN void rmi_lan_learn(rmi_lan *lan, uint32_t lane, uint32_t op)
 RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog *prog, rmi_lan_waits *out)
 {
     uint32_t base = lan->n, i, a, b;
-    size_t w = 0;
+    size_t w = 0, first, use = 0;
     for (i = 0; i < prog->n; i++) {
         uint32_t me = base + i + 1, lane = prog->lane[i], need[RMI_LANES] = {0, 0, 0, 0, 0};
-        lan->lane[me - 1] = prog->lane[i];
-        rmi_lan_account(lan, prog->use + prog->first[i], prog->first[i + 1] - prog->first[i], me, lane, need);
+        for (first = use; use < prog->n_use && prog->use[use].op == i;) use++;
+        rmi_lan_account(lan, prog->use + first, use - first, me, lane, need);
         for (; w < prog->own.n && prog->own.wait[w].op == i; w++)
             rmi_lan_learn(lan, lane, base + prog->own.wait[w].on + 1);
         for (a = 0; a < RMI_LANES; a++)
-            if (a == lane || need[a] <= lan->known[lane][a]) need[a] = 0;
+            if (need[a] <= lan->known[lane][a]) need[a] = 0;
         for (a = 0; a < RMI_LANES; a++) {
             /* of two that cover each other neither exists: before is a strict order */
             for (b = 0; b < RMI_LANES && need[a]; b++)
@@ -19564,18 +19526,20 @@ RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog *p
     return RM_OK;
 }
 
-/* The waits that a program needs besides its own when it follows `before` (NULL: nothing has run); `on` is an op of that one.
-   Steps further back have ended. */
+/* The waits that a program needs besides its own when it follows `before` (NULL: nothing has run); `on` is an op of
+   that one. Steps further back have ended. */
 RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog *before, const rmi_lan_prog *prog,
                                rmi_lan_waits *out)
 {
     rmi_lan_waits none;
+    uint32_t i;
     memset((void *)&none, 0, sizeof none);
     *out = none;
-    memset(lan->head, 0, lan->n_cut + 1);
+    for (i = 0; i < RMI_LANES; i++) {
+        rmi_sch_clear(&lan->used[i]);
+        rmi_sch_clear(&lan->written[i]);
+    }
     memset(lan->known, 0, sizeof lan->known);
-    memset((void *)lan->piece, 0, sizeof(rmi_lan_piece));
-    lan->head[0] = 1;
     lan->n = 0;
     if (before) RMI_TRY(rmi_lan_run(mem, lan, before, &none));
     return rmi_lan_run(mem, lan, prog, out);
