@@ -21249,7 +21249,6 @@ typedef struct rmi_vue_piece {
     size_t from, to;     /* statements [from, to) */
     size_t drawn;        /* from which on it is the one drawn; to or later: never */
     uint64_t start, end; /* ns, of what is drawn */
-    uint8_t home, open;
 } rmi_vue_piece;
 
 typedef struct rmi_vue {
@@ -21260,7 +21259,7 @@ typedef struct rmi_vue {
     rmi_span *span;      /* two by statement */
     rmi_vue_piece *piece;
     uint32_t n_pieces;
-    uint32_t *latest;    /* by buffer: its last piece so far */
+    uint32_t *latest;    /* by buffer: its last piece so far; before its end that is the program's */
     uint32_t *before;    /* by statement, and the end: runs before it */
     uint32_t *run_at, n_runs; /* by run: its statement */
     uint8_t *again;      /* by statement: a forward that ran before in this step */
@@ -21294,7 +21293,6 @@ RMI_FN rmi_vue_piece *rmi_vue_open(rmi_vue *v, uint32_t buf, uint64_t off, uint6
     piece->bytes = bytes;
     piece->from = piece->drawn = at;
     piece->to = v->prog->n;
-    piece->open = 1;
     v->latest[buf] = v->n_pieces++;
     return piece;
 }
@@ -21303,10 +21301,8 @@ RMI_FN rmi_vue_piece *rmi_vue_open(rmi_vue *v, uint32_t buf, uint64_t off, uint6
 RMI_FN void rmi_vue_close(rmi_vue *v, uint32_t buf, size_t at)
 {
     uint32_t i = v->latest[buf], k;
-    rmi_vue_piece *piece;
-    if (i == RMI_NONE || !v->piece[i].open) return;
-    piece = &v->piece[i];
-    piece->open = 0;
+    rmi_vue_piece *piece = i != RMI_NONE ? &v->piece[i] : NULL;
+    if (!piece || piece->to < v->prog->n) return;
     piece->to = at;
     if (piece->around == i) return;
     if (piece->drawn < at) v->piece[piece->around].drawn = at;
@@ -21319,7 +21315,7 @@ RMI_FN void rmi_vue_rename(rmi_vue *v, const rmi_stmt *st, size_t at)
 {
     uint32_t old = v->latest[st->other];
     rmi_vue_piece *piece;
-    if (old == RMI_NONE || !v->piece[old].open) return; /* the caller's memory, or nothing */
+    if (old == RMI_NONE || v->piece[old].to < v->prog->n) return; /* the caller's memory, or nothing */
     piece = rmi_vue_open(v, st->buf, v->piece[old].off, v->piece[old].bytes, at);
     if (st->what == RMI_REUSE) {
         rmi_vue_close(v, st->other, at);
@@ -21344,8 +21340,7 @@ RMI_FN rm_result rmi_vue_pieces(rmi_vue *v)
     for (i = 0; i < program->n_homes; i++)
         if (!program->homes[i].host)
             rmi_vue_open(v, program->homes[i].buf, program->homes[i].offset,
-                         rmi_low_bytes(v->graph, program->homes[i].buf), 0)
-                ->home = 1;
+                         rmi_low_bytes(v->graph, program->homes[i].buf), 0);
     for (i = 0; i < program->n; i++) {
         const rmi_stmt *st = &program->st[i];
         v->before[i] = v->n_runs;
@@ -21381,6 +21376,7 @@ RMI_FN rm_result rmi_vue_times(rmi_vue *v)
     for (i = program->n, now = v->end; start[i] = now, i-- > 0;)
         if (v->span[2 * i].ran && (v->span[2 * i].lane == RM_LANE_COMPUTE || v->span[2 * i].lane == RM_LANE_H2D))
             now = v->span[2 * i].start;
+    start[0] = v->begin;
     /* when all before it has ended, on any lane that reads */
     for (i = 0, now = v->begin; i < program->n; end[++i] = now)
         if (v->span[2 * i].ran) now = rmi_max(now, v->span[2 * i].end);
@@ -21393,7 +21389,7 @@ RMI_FN rm_result rmi_vue_times(rmi_vue *v)
             v->graph->tensors[id].maker == program->st[v->run_at[run]].run.id)
             piece->colour = 'a';
         if (piece->drawn >= piece->to) continue;
-        piece->start = piece->home && !piece->drawn ? v->begin : start[piece->drawn];
+        piece->start = start[piece->drawn];
         piece->end = piece->to == program->n ? v->end : rmi_max(piece->start, end[piece->to]);
         v->live[v->before[piece->drawn]] += piece->bytes;
         v->live[v->before[piece->to]] -= piece->bytes; /* wraps, and back */
@@ -21428,17 +21424,6 @@ RMI_FN void rmi_vue_put_event(const rmi_vue *v, size_t i, size_t host)
 }
 
 /* --- the trace: Chrome's JSON, microseconds */
-RMI_FN void rmi_vue_trace_event(const rmi_vue *v, size_t i, size_t host)
-{
-    const rmi_span *span = &v->span[2 * i + host];
-    const rmi_vue_sort *sort = rmi_vue_sort_of(v, i, host);
-    if (!span->ran) return;
-    rmi_put_format(v->to, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"ts\":%3r,\"dur\":%3r,\"name\":\"",
-                   (uint64_t)span->lane + 1, span->start - v->begin, (uint64_t)1000, span->end - span->start,
-                   (uint64_t)1000);
-    rmi_vue_put_event(v, i, host);
-    rmi_put_format(v->to, "\",\"cat\":\"%s\",\"cname\":\"%s\"}", sort->name, sort->trace_colour);
-}
 
 /* The whole trace: lanes, what ran on them, live bytes at each run. */
 RMI_FN void rmi_vue_trace(const rmi_vue *v)
@@ -21454,7 +21439,16 @@ RMI_FN void rmi_vue_trace(const rmi_vue *v)
             rmi_put_format(v->to,
                            ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}}",
                            (uint64_t)k + 1, lanes[k]);
-    for (i = 0; i < 2 * v->prog->n; i++) rmi_vue_trace_event(v, i / 2, i & 1);
+    for (i = 0; i < 2 * v->prog->n; i++) {
+        const rmi_span *span = &v->span[i];
+        const rmi_vue_sort *sort = rmi_vue_sort_of(v, i / 2, i & 1);
+        if (!span->ran) continue;
+        rmi_put_format(v->to, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"ts\":%3r,\"dur\":%3r,\"name\":\"",
+                       (uint64_t)span->lane + 1, span->start - v->begin, (uint64_t)1000, span->end - span->start,
+                       (uint64_t)1000);
+        rmi_vue_put_event(v, i / 2, i & 1);
+        rmi_put_format(v->to, "\",\"cat\":\"%s\",\"cname\":\"%s\"}", sort->name, sort->trace_colour);
+    }
     for (k = 0; k < v->n_runs; k++) {
         const rmi_span *span = &v->span[2 * v->run_at[k]];
         rmi_put_format(v->to, ",\n{\"ph\":\"C\",\"pid\":1,\"name\":\"live bytes\",\"ts\":%3r,\"args\":{\"bytes\":%u}}",
@@ -22121,11 +22115,7 @@ RMI_FN rmi_thr *rmi_thr_of(void *user) { return *(rmi_thr **)user; }
    the caller reads or writes then, and nothing is at work. */
 RMI_FN int rmi_thr_copy(void *user, void *dst, const void *src, uint64_t bytes, uint32_t lane)
 {
-    rmi_thr_cmd cmd;
-    memset((void *)&cmd, 0, sizeof cmd);
-    cmd.dst = dst;
-    cmd.src = src;
-    cmd.bytes = bytes;
+    const rmi_thr_cmd cmd = {NULL, NULL, dst, src, bytes, {0, 0}};
     if (rmi_thr_of(user)->lane[lane].runs) return rmi_thr_put(rmi_thr_of(user), lane, &cmd);
     memmove(dst, src, (size_t)bytes);
     return 0;
@@ -22134,10 +22124,7 @@ RMI_FN int rmi_thr_copy(void *user, void *dst, const void *src, uint64_t bytes, 
 /* A call on a lane; at once on the compute lane. */
 RMI_FN int rmi_thr_call(void *user, uint32_t lane, int (*fn)(void *arg), void *arg)
 {
-    rmi_thr_cmd cmd;
-    memset((void *)&cmd, 0, sizeof cmd);
-    cmd.fn = fn;
-    cmd.arg = arg;
+    const rmi_thr_cmd cmd = {fn, arg, NULL, NULL, 0, {0, 0}};
     return lane == RM_LANE_COMPUTE ? fn(arg) : rmi_thr_put(rmi_thr_of(user), lane, &cmd);
 }
 
@@ -22158,10 +22145,8 @@ RMI_FN int rmi_thr_record(void *user, uint32_t event, uint32_t lane)
 RMI_FN int rmi_thr_wait(void *user, uint32_t event, uint32_t lane)
 {
     rmi_thr *threads = rmi_thr_of(user);
-    rmi_thr_cmd cmd;
+    const rmi_thr_cmd cmd = {NULL, NULL, NULL, NULL, 0, threads->event[event]};
     int code;
-    memset((void *)&cmd, 0, sizeof cmd);
-    cmd.on = threads->event[event];
     if (lane != RM_LANE_COMPUTE && lane != RM_LANE_CALLER) return rmi_thr_put(threads, lane, &cmd);
     rmi_thr_enter(&threads->lock);
     while (threads->lane[cmd.on.lane].done < cmd.on.at) rmi_thr_sleep(&threads->lock);
@@ -22252,8 +22237,8 @@ RMI_FN rmi_thr *rmi_thr_make(const rm_allocator *hooks, uint64_t h2d, uint64_t d
    >>exec - walks a plan through a backend; the host backend; profiling
    A program is compiled once into calls with all their pointers; a step is a walk over them that decides and allocates
    nothing. In: plan + memory + callbacks. Out: training steps.
-   All bytes that a program touches stand in one line: the caller's buffers first, then the arena, host memory, memory
-   beside a step. A place is a number in this line; rmi_exe_at gives its address.
+   All bytes that a program touches stand in one line: the caller's buffers first, then, each at a multiple of 2^62, the
+   arena, host memory, memory beside a step. A place is a number in this line; rmi_exe_at gives its address.
    ================================================================================================================== */
 /* Numbers that were chosen, times on a machine of two cores. */
 #define RMI_EXE_REPEATS 3u                /* steps that a profile times, if nobody says how many */
@@ -22281,34 +22266,33 @@ typedef struct rmi_exe_op {
     uint32_t buf;             /* COPY, ADD */
     uint32_t number;          /* ADD: the param; FILL: which din of the call */
     uint32_t event;           /* recorded behind it, or RMI_NONE */
-    struct rm_exec *exec;     /* for the host's lanes, which get an op and nothing else */
+    struct rmi_exe_prog *prog; /* for the host's lanes, which get an op and nothing else */
+    uint32_t runs;            /* in a lane of the host: so often it has run */
 } rmi_exe_op;
 
 /* The memories of an executor; the first two are a plan's. */
 enum { RMI_EXE_ARENA, RMI_EXE_HOST, RMI_EXE_BESIDE, RMI_EXE_MEMORIES };
+#define RMI_EXE_PLACE(memory) ((uint64_t)((memory) + 1) << 62) /* of its first byte */
 
 typedef struct rmi_exe_memory {
     unsigned char *at;
-    uint64_t bytes, base; /* base: the place of its first byte */
+    uint64_t bytes;
     uint64_t *home;       /* by buffer: offset of what persists, or RMI_INF; two homes hold the same between steps */
     int own;              /* it is the backend's, and goes back to it */
 } rmi_exe_memory;
 
 typedef struct rmi_exe_prog {
+    struct rm_exec *exec;
+    rm_step values[2];     /* of its last two steps, for lanes of the host, which may be a step behind */
+    uint32_t issued;       /* steps of it */
     uint32_t step;
     rmi_exe_op *op;
     size_t n;
     uint64_t *at_end[2];   /* by memory and buffer: its place after the step, or RMI_INF */
     uint32_t lanes;        /* bits: those that it uses */
-    rmi_lan_waits waits[1 + RM_STEP_KINDS]; /* of its ops, for events: always; by the program before: more */
+    /* of its ops for the events behind others: of its own, always; of the program before, by that one */
+    rmi_lan_waits waits[1 + RM_STEP_KINDS];
 } rmi_exe_prog;
-
-typedef struct rmi_exe_turn { /* a lane of the host: it may be a step behind, and reads the values of its own step */
-    rm_step values[2];
-    uint32_t in, out;      /* steps that used this lane: issued; begun in it */
-    const rmi_exe_op *failed;
-    int code;
-} rmi_exe_turn;
 
 /* Numbers of events: ends of the last two steps by lane, one for the caller, then those of the programs. */
 #define RMI_EXE_EVENT_CALLER (2u * RMI_LANES)
@@ -22320,7 +22304,8 @@ typedef struct rmi_exe_turn { /* a lane of the host: it may be a step behind, an
 
 typedef struct rmi_exe_lanes {
     int on;                  /* the backend has lanes; else all this is zero */
-    rmi_exe_turn turn[RMI_LANES];
+    const rmi_exe_op *failed[RMI_LANES]; /* of the host: the op whose callback did, and what it returned */
+    int code[RMI_LANES];
     const rmi_exe_prog *before; /* the last step, if its lanes may be at work; NULL: they have been waited for */
     uint32_t joined;         /* 1: the first op of programs has bytes: inputs, or the step's values on the device */
     int inputs_open;         /* nothing of `before` is at work in the bytes of inputs, and they have been written */
@@ -22414,22 +22399,10 @@ RMI_FN uint32_t rmi_exe_outside_at(const rm_exec *exec, uint64_t place)
 RMI_FN unsigned char *rmi_exe_at(const rm_exec *exec, uint64_t place)
 {
     const rmi_exe_outside *outside = &exec->outside;
-    uint32_t i;
-    for (i = RMI_EXE_MEMORIES; i-- > 0;)
-        if (place >= exec->memory[i].base) return exec->memory[i].at + (size_t)(place - exec->memory[i].base);
+    uint32_t i = (uint32_t)(place >> 62);
+    if (i) return exec->memory[i - 1].at + (size_t)(place - RMI_EXE_PLACE(i - 1));
     i = rmi_exe_outside_at(exec, place);
     return outside->bound[i] ? (unsigned char *)outside->bound[i] + (size_t)(place - outside->from[i]) : NULL;
-}
-
-/* The arena, host memory and what lies beside stand one behind the other in the line of places. */
-RMI_FN void rmi_exe_line_up(rm_exec *exec)
-{
-    uint64_t place = exec->outside.from[rmi_low_buffers(exec->graph)];
-    uint32_t i;
-    for (i = 0; i < RMI_EXE_MEMORIES; i++) {
-        exec->memory[i].base = place;
-        place = rmi_add(place, exec->memory[i].bytes);
-    }
 }
 
 /* --- the host backend */
@@ -22577,28 +22550,29 @@ RMI_FN int rmi_exe_quiet(rm_exec *exec)
 {
     rmi_exe_lanes *lanes = &exec->lanes;
     int code = exec->backend.sync(exec->backend.user);
-    uint32_t lane;
     if (code && lanes->on) exec->backend.sync(exec->backend.user); /* the first one may only tell what failed */
     lanes->before = NULL;
     lanes->ends[0] = lanes->ends[1] = 0;
     lanes->inputs_open = 0;
-    for (lane = 0; lane < RMI_LANES; lane++) lanes->turn[lane].in = lanes->turn[lane].out = 0;
     return rmi_exe_did(exec, code);
 }
 
 /* After a failure with lanes: all of them come to rest; if it began in a callback of a lane, that is what is told. */
 RMI_FN rm_result rmi_exe_broken(rm_exec *exec, rm_result result)
 {
-    uint32_t lane;
-    if (!exec->lanes.on || result == RM_OK) return result;
+    rmi_exe_lanes *lanes = &exec->lanes;
+    uint32_t i;
+    size_t k;
+    if (!lanes->on || result == RM_OK) return result;
     rmi_exe_quiet(exec);
     exec->last = NULL;
     exec->course.used_up = 1;
-    for (lane = 0; lane < RMI_LANES; lane++) {
-        rmi_exe_turn *turn = &exec->lanes.turn[lane];
-        if (turn->failed) result = rmi_exe_callback_failed(exec, turn->failed, turn->code);
-        turn->failed = NULL;
+    for (i = 0; i < RMI_LANES; i++) {
+        if (lanes->failed[i]) result = rmi_exe_callback_failed(exec, lanes->failed[i], lanes->code[i]);
+        lanes->failed[i] = NULL;
     }
+    for (i = 0; i < exec->n_prog; i++) /* some ops of a step have not run */
+        for (exec->prog[i].issued = 0, k = 0; k < exec->prog[i].n; k++) exec->prog[i].op[k].runs = 0;
     return result;
 }
 
@@ -22642,12 +22616,6 @@ RMI_FN rm_result rmi_exe_build_make(rmi_exe_build *build, rm_exec *exec, rmi_are
     return RM_OK;
 }
 
-/* Does the host work in this lane by itself, and not where its ops are issued? */
-RMI_FN int rmi_exe_hosts(const rm_exec *exec, uint32_t lane)
-{
-    return lane == RM_LANE_HOST || (exec->backend.call_lanes >> lane & 1);
-}
-
 /* One more op of the program. What runs beside a step is issued alone, and done where it is issued. */
 RMI_FN rm_result rmi_exe_push(rmi_exe_build *build, rmi_exe_what what, uint32_t lane, rmi_exe_op **op)
 {
@@ -22656,9 +22624,11 @@ RMI_FN rm_result rmi_exe_push(rmi_exe_build *build, rmi_exe_what what, uint32_t 
     memset((void *)*op, 0, sizeof **op);
     (*op)->what = (uint8_t)what;
     (*op)->lane = (uint8_t)lane;
-    (*op)->hosted = build->uses && (what == RMI_EXE_CALL || what == RMI_EXE_ADD) && rmi_exe_hosts(build->exec, lane);
+    (*op)->hosted = build->uses && (what == RMI_EXE_CALL || what == RMI_EXE_ADD) &&
+                    (lane == RM_LANE_HOST || (build->exec->backend.call_lanes >> lane & 1));
     (*op)->event = RMI_NONE;
-    (*op)->exec = build->exec;
+    (*op)->prog = build->out;
+    build->out->exec = build->exec;
     return RM_OK;
 }
 
@@ -22679,7 +22649,7 @@ RMI_FN rm_result rmi_exe_point(rmi_exe_build *build, int host, uint32_t buf, uin
     uint64_t place = build->at[host][buf];
     RMI_TRY(rmi_exe_uses(build, place, bytes, write));
     *slot = bytes && place != RMI_INF ? rmi_exe_at(build->exec, place) : arena->at;
-    if (!bytes || place >= arena->base) return RM_OK;
+    if (!bytes || place >= RMI_EXE_PLACE(RMI_EXE_ARENA)) return RM_OK;
     if (!RMI_GROW(&build->exec->tables, outside->patch, outside->cap_patches, outside->n_patches + 1))
         return RM_ERROR_MEMORY;
     outside->patch[outside->n_patches].slot = slot;
@@ -22924,7 +22894,7 @@ RMI_FN rm_result rmi_exe_move(rmi_exe_build *build, uint32_t lane, uint32_t buf,
 RMI_FN rm_result rmi_exe_moves(rmi_exe_build *build, const rmi_stmt *stmt)
 {
     uint64_t *host = &build->at[1][stmt->buf], device = build->at[0][stmt->buf];
-    uint64_t to = build->exec->memory[RMI_EXE_HOST].base + stmt->offset;
+    uint64_t to = RMI_EXE_PLACE(RMI_EXE_HOST) + stmt->offset;
     uint32_t id;
     int gradient = rmi_low_kind(build->exec->graph, stmt->buf, &id) == RMI_BUF_GRAD;
     if (stmt->what == RMI_PREFETCH) {
@@ -22967,7 +22937,7 @@ RMI_FN rm_result rmi_exe_statement(rmi_exe_build *build, const rmi_stmt *stmt)
     uint32_t id;
     switch ((rmi_what)stmt->what) {
     case RMI_ALLOC:
-        at[stmt->buf] = place = build->exec->memory[RMI_EXE_ARENA].base + stmt->offset;
+        at[stmt->buf] = place = RMI_EXE_PLACE(RMI_EXE_ARENA) + stmt->offset;
         if (rmi_low_kind(build->exec->graph, stmt->buf, &id) == RMI_BUF_GRAD) build->holds[id] = 0;
         if (!build->exec->desc.poison || !stmt->bytes) return RM_OK;
         RMI_TRY(rmi_exe_push(build, RMI_EXE_FILL, RM_LANE_COMPUTE, &op));
@@ -23003,7 +22973,7 @@ RMI_FN rm_result rmi_exe_first_ops(rmi_exe_build *build)
     exec->lanes.joined |= n == 2;
     for (i = 0; i < exec->graph->n_tensors; i++) {
         if (!rmi_exe_is_input(exec, i) || arena->home[i] == RMI_INF) continue;
-        RMI_TRY(rmi_lan_touch(build->uses_mem, build->uses, arena->base + arena->home[i],
+        RMI_TRY(rmi_lan_touch(build->uses_mem, build->uses, RMI_EXE_PLACE(RMI_EXE_ARENA) + arena->home[i],
                               exec->graph->tensors[i].bytes, 0, 1));
         exec->lanes.joined = 1;
     }
@@ -23025,7 +22995,7 @@ RMI_FN rm_result rmi_exe_compile(rm_exec *exec, const rmi_program *program, rmi_
         build.holds[i] = exec->graph->tensors[i].kind == RMI_PARAM && rmi_low_adds_to_earlier(program->step);
     for (i = 0; i < program->n_homes; i++) {
         const rmi_home *home = &program->homes[i];
-        build.at[home->host != 0][home->buf] = exec->memory[home->host != 0].base + home->offset;
+        build.at[home->host != 0][home->buf] = RMI_EXE_PLACE(home->host != 0) + home->offset;
     }
     RMI_TRY(rmi_exe_first_ops(&build));
     for (i = 0; i < program->n; i++) {
@@ -23043,23 +23013,12 @@ RMI_FN rm_result rmi_exe_compile(rm_exec *exec, const rmi_program *program, rmi_
 
 /* --- lanes: events for the waits that >>lanes finds */
 
-/* Waits for ops of a program become waits for events behind them. */
-RMI_FN void rmi_exe_events(rm_exec *exec, rmi_exe_prog *on, const rmi_lan_waits *waits)
-{
-    size_t i;
-    for (i = 0; i < waits->n; i++) {
-        uint32_t *event = &on->op[waits->wait[i].on].event;
-        if (*event == RMI_NONE) *event = exec->lanes.n_events++;
-        waits->wait[i].on = *event;
-    }
-}
-
 /* Waits and events of all programs, alone and after each; mem: for what is needed meanwhile. */
 RMI_FN rm_result rmi_exe_order(rm_exec *exec, rmi_arena *mem, rmi_lan_prog *uses)
 {
     rmi_lan lan;
     rmi_exe_prog *prog = exec->prog;
-    uint32_t i, before;
+    uint32_t i, before, lane;
     size_t k;
     memset((void *)&lan, 0, sizeof lan);
     exec->lanes.n_events = RMI_EXE_EVENTS;
@@ -23071,24 +23030,23 @@ RMI_FN rm_result rmi_exe_order(rm_exec *exec, rmi_arena *mem, rmi_lan_prog *uses
     }
     RMI_TRY(rmi_lan_prepare(mem, &lan, uses, exec->n_prog));
     for (i = 0; i < exec->n_prog; i++) RMI_TRY(rmi_lan_own(&exec->tables, &lan, &uses[i]));
-    for (before = 0; before < exec->n_prog; before++)
-        for (i = 0; i < exec->n_prog; i++) {
-            rmi_lan_waits *waits = &prog[i].waits[1 + before];
-            RMI_TRY(rmi_lan_after(&exec->tables, &lan, &uses[before], &uses[i], waits));
-            rmi_exe_events(exec, &prog[before], waits);
-        }
-    for (i = 0; i < exec->n_prog; i++) {
-        prog[i].waits[0] = uses[i].own;
-        rmi_exe_events(exec, &prog[i], &prog[i].waits[0]);
-    }
     for (i = 0; i < exec->n_prog; i++) { /* two steps of it, and the reads and writes between them, give each lane */
-        uint32_t n[RMI_LANES] = {0, 0, 0, 0, 0}, lane;
-        uint64_t further = 0;
+        uint32_t n[RMI_LANES] = {0, 0, 0, 0, 0}, further = 0;
         for (k = 0; k < prog[i].n; k++) n[prog[i].op[k].lane]++;
-        for (k = 0; k < prog[i].waits[0].n; k++) n[prog[i].op[prog[i].waits[0].wait[k].op].lane]++;
-        for (k = 1; k <= exec->n_prog; k++) further = rmi_max(further, prog[i].waits[k].n);
+        for (k = 0; k < uses[i].own.n; k++) n[prog[i].op[uses[i].own.wait[k].op].lane]++;
+        for (before = 0; before <= exec->n_prog; before++) { /* 0: whatever was; then by the program before */
+            rmi_exe_prog *on = &prog[before ? before - 1 : i];
+            rmi_lan_waits *waits = &prog[i].waits[before];
+            *waits = uses[i].own;
+            if (before) RMI_TRY(rmi_lan_after(&exec->tables, &lan, &uses[before - 1], &uses[i], waits));
+            if (before && waits->n > further) further = (uint32_t)waits->n;
+            for (k = 0; k < waits->n; k++) {
+                uint32_t *event = &on->op[waits->wait[k].on].event;
+                if (*event == RMI_NONE) *event = exec->lanes.n_events++;
+            }
+        }
         for (lane = 0; lane < RMI_LANES; lane++) {
-            uint32_t most = n[lane] ? 2 * (n[lane] + (uint32_t)further) + RMI_EXE_CALLS_BETWEEN : 0;
+            uint32_t most = n[lane] ? 2 * (n[lane] + further) + RMI_EXE_CALLS_BETWEEN : 0;
             if (exec->lanes.calls[lane] < most) exec->lanes.calls[lane] = most;
         }
     }
@@ -23173,21 +23131,17 @@ RMI_FN rm_result rmi_exe_memory_of(rm_exec *exec, uint32_t which)
 /* Homes and programs of the plan; mem: for what is needed meanwhile. */
 RMI_FN rm_result rmi_exe_programs(rm_exec *exec, rmi_arena *mem)
 {
-    uint64_t **home[2];
+    rmi_exe_memory *memory = exec->memory;
+    rmi_lan_prog *uses;
     uint32_t i;
     size_t k, n = rmi_low_buffers(exec->graph);
-    rmi_lan_prog *uses = RMI_NEW(mem, rmi_lan_prog, RM_STEP_KINDS);
-    if (!uses) return RM_ERROR_MEMORY;
-    for (i = 0; i < 2; i++) {
-        home[i] = &exec->memory[i].home;
-        *home[i] = RMI_RAW(&exec->tables, uint64_t, n);
-        if (!*home[i]) return RM_ERROR_MEMORY;
-        for (k = 0; k < n; k++) (*home[i])[k] = RMI_INF;
-    }
+    RMI_TRY(RMI_TABLES(mem, RMI_T(uses, RM_STEP_KINDS)));
+    RMI_TRY(RMI_TABLES(&exec->tables, RMI_T(memory[0].home, n), RMI_T(memory[1].home, n)));
+    for (k = 0; k < n; k++) memory[0].home[k] = memory[1].home[k] = RMI_INF;
     for (i = 0; i < exec->plan->n; i++)
         for (k = 0; k < exec->plan->prog[i].n_homes; k++) {
             const rmi_home *at = &exec->plan->prog[i].homes[k];
-            (*home[at->host != 0])[at->buf] = at->offset;
+            memory[at->host != 0].home[at->buf] = at->offset;
         }
     for (i = 0; i < exec->plan->n; i++) {
         RMI_TRY(rmi_exe_compile(exec, &exec->plan->prog[i], &exec->prog[i], mem, exec->lanes.on ? &uses[i] : NULL));
@@ -23250,14 +23204,13 @@ RMI_FN rm_result rmi_exe_load(rm_exec *exec)
     rm_result result;
     RMI_TRY(rmi_exe_memory_of(exec, RMI_EXE_ARENA));
     RMI_TRY(rmi_exe_memory_of(exec, RMI_EXE_HOST));
-    rmi_exe_line_up(exec);
     result = rmi_exe_programs(exec, &tmp);
     rmi_arena_free(&tmp);
     if (result != RM_OK) return rmi_err_memory(&exec->err);
     RMI_TRY(rmi_exe_callbacks(exec));
     RMI_TRY(rmi_exe_reserve(exec));
-    if (arena->bytes)
-        RMI_TRY(rmi_exe_needs(exec, backend->fill(backend->user, arena->at, 0, arena->bytes), "clearing the arena", NULL));
+    if (arena->bytes && rmi_exe_did(exec, backend->fill(backend->user, arena->at, 0, arena->bytes)))
+        return rmi_exe_backend_failed(exec, "clearing the arena", NULL);
     if (exec->lanes.on) RMI_TRY(rmi_exe_sync(exec, "clearing the arena", NULL)); /* before other lanes bring anything */
     if (host->bytes) memset(host->at, 0, (size_t)host->bytes);
     return rmi_exe_tell_alone(exec) == RM_OK ? RM_OK : rmi_err_memory(&exec->err);
@@ -23433,7 +23386,7 @@ RMI_FN void rmi_exe_set_now(rm_exec *exec, const rm_step *s, uint32_t kind)
 /* What an op calls, with the values of its step; returns the callback's code. */
 RMI_INLINE int rmi_exe_invoke(rmi_exe_op *op, const rm_step *step)
 {
-    const rm_exec *exec = op->exec;
+    const rm_exec *exec = op->prog->exec;
     if (op->what == RMI_EXE_ADD) {
         exec->desc.add(op->dst, op->src, op->bytes, rmi_graph_handle(exec->graph, op->number), exec->desc.add_user);
         return 0;
@@ -23443,20 +23396,15 @@ RMI_INLINE int rmi_exe_invoke(rmi_exe_op *op, const rm_step *step)
     return op->fn(op->call);
 }
 
-/* In a lane of the host, in its order: a step begins; an op of it. */
-RMI_FN int rmi_exe_lane_begin(void *arg)
-{
-    ((rmi_exe_turn *)arg)->out++;
-    return 0;
-}
+/* In a lane of the host, in its order: an op, which runs once in each step that is issued. */
 RMI_FN int rmi_exe_lane_call(void *arg)
 {
     rmi_exe_op *op = (rmi_exe_op *)arg;
-    rmi_exe_turn *turn = &op->exec->lanes.turn[op->lane];
-    if (turn->failed) return 0; /* told already */
-    turn->code = rmi_exe_invoke(op, &turn->values[(turn->out - 1) & 1]);
-    if (turn->code) turn->failed = op;
-    return turn->code;
+    rmi_exe_lanes *lanes = &op->prog->exec->lanes;
+    if (lanes->failed[op->lane]) return 0; /* told already */
+    lanes->code[op->lane] = rmi_exe_invoke(op, &op->prog->values[op->runs++ & 1]);
+    if (lanes->code[op->lane]) lanes->failed[op->lane] = op;
+    return lanes->code[op->lane];
 }
 
 /* Issues one op. */
@@ -23501,18 +23449,13 @@ RMI_FN rm_result rmi_exe_record(rm_exec *exec, uint32_t event, uint32_t lane)
     return rmi_exe_needs(exec, exec->backend.record(exec->backend.user, event, lane), "an event", NULL);
 }
 
-/* The caller waits for what the compute lane has been given so far. */
-RMI_FN rm_result rmi_exe_join_compute(rm_exec *exec)
+/* The compute lane copies bytes (0: none), and the caller waits for all that it has been given so far. */
+RMI_FN rm_result rmi_exe_by_compute(rm_exec *exec, void *to, const void *from, uint64_t bytes, const char *what)
 {
+    const rm_backend *backend = &exec->backend;
+    if (bytes) RMI_TRY(rmi_exe_needs(exec, backend->copy(backend->user, to, from, bytes, RM_LANE_COMPUTE), what, NULL));
     RMI_TRY(rmi_exe_record(exec, RMI_EXE_EVENT_CALLER, RM_LANE_COMPUTE));
     return rmi_exe_wait(exec, RMI_EXE_EVENT_CALLER, RM_LANE_CALLER);
-}
-
-/* A copy in the compute lane. */
-RMI_FN rm_result rmi_exe_in_compute(rm_exec *exec, void *to, const void *from, uint64_t bytes, const char *what,
-                                    const char *of)
-{
-    return rmi_exe_needs(exec, exec->backend.copy(exec->backend.user, to, from, bytes, RM_LANE_COMPUTE), what, of);
 }
 
 /* The compute lane writes bytes of an input; 0: none, the old ones serve once more. It waits for what the step before
@@ -23524,24 +23467,20 @@ RMI_FN rm_result rmi_exe_feed(rm_exec *exec, void *to, const void *from, uint64_
     const rmi_lan_waits *waits = before ? &exec->prog[0].waits[1 + (before - exec->prog)] : NULL;
     size_t i;
     for (i = 0; waits && i < waits->n && waits->wait[i].op == 0; i++)
-        RMI_TRY(rmi_exe_wait(exec, waits->wait[i].on, RM_LANE_COMPUTE));
-    if (bytes) RMI_TRY(rmi_exe_in_compute(exec, to, from, bytes, "writing an input", NULL));
+        RMI_TRY(rmi_exe_wait(exec, before->op[waits->wait[i].on].event, RM_LANE_COMPUTE));
     exec->lanes.inputs_open = 1;
-    return rmi_exe_join_compute(exec);
+    return rmi_exe_by_compute(exec, to, from, bytes, "writing an input");
 }
 
-/* Issues all of a program; joined: nothing before it is at work. The host's lanes learn that a step begins. */
+/* Issues all of a program; joined: nothing before it is at work. */
 RMI_FN rm_result rmi_exe_issue(rm_exec *exec, rmi_exe_prog *prog, int joined)
 {
-    const rmi_exe_prog *before = joined ? NULL : exec->lanes.before;
-    const rmi_lan_waits *waits[2]; /* always; after the step before */
+    const rmi_exe_prog *before = joined ? NULL : exec->lanes.before, *on[2];
+    const rmi_lan_waits *waits[2]; /* for ops of this step; of the step before */
     size_t next[2] = {0, 0}, k;
-    uint32_t lane, i;
-    for (lane = 0; lane < RMI_LANES && exec->lanes.on; lane++)
-        if ((prog->lanes >> lane & 1) && rmi_exe_hosts(exec, lane))
-            RMI_TRY(rmi_exe_needs(exec, exec->backend.host_call(exec->backend.user, lane, rmi_exe_lane_begin,
-                                                                &exec->lanes.turn[lane]),
-                                  "work in a lane of the host", NULL));
+    uint32_t i;
+    on[0] = prog;
+    on[1] = before;
     waits[0] = &prog->waits[0];
     waits[1] = before ? &prog->waits[1 + (before - exec->prog)] : &prog->waits[0];
     if (!before) next[1] = waits[1]->n;
@@ -23550,7 +23489,7 @@ RMI_FN rm_result rmi_exe_issue(rm_exec *exec, rmi_exe_prog *prog, int joined)
         rmi_exe_op *op = &prog->op[k];
         for (i = 0; i < 2 && exec->lanes.on; i++)
             for (; next[i] < waits[i]->n && waits[i]->wait[next[i]].op == k; next[i]++)
-                RMI_TRY(rmi_exe_wait(exec, waits[i]->wait[next[i]].on, op->lane));
+                RMI_TRY(rmi_exe_wait(exec, on[i]->op[waits[i]->wait[next[i]].on].event, op->lane));
         RMI_TRY(rmi_exe_run(exec, op));
         if (op->event != RMI_NONE) RMI_TRY(rmi_exe_record(exec, op->event, op->lane));
     }
@@ -23584,7 +23523,7 @@ RMI_FN rm_result rmi_exe_walk(rm_exec *exec, rmi_exe_prog *prog, uint32_t *answe
 }
 
 /* Room in the lanes for one more step: the one before last has ended in every lane, and inputs are there. */
-RMI_FN rm_result rmi_exe_room(rm_exec *exec, const rmi_exe_prog *prog)
+RMI_FN rm_result rmi_exe_room(rm_exec *exec, rmi_exe_prog *prog)
 {
     rmi_exe_lanes *lanes = &exec->lanes;
     uint32_t lane;
@@ -23592,12 +23531,11 @@ RMI_FN rm_result rmi_exe_room(rm_exec *exec, const rmi_exe_prog *prog)
         RMI_TRY(rmi_exe_drain(exec));
         RMI_TRY(rmi_exe_reserve(exec));
     }
-    for (lane = 0; lane < RMI_LANES; lane++) {
+    for (lane = 0; lane < RMI_LANES; lane++)
         if (lanes->ends[lanes->parity] >> lane & 1)
             RMI_TRY(rmi_exe_wait(exec, lanes->parity * RMI_LANES + lane, RM_LANE_CALLER));
-        if (prog->lanes >> lane & 1) lanes->turn[lane].values[lanes->turn[lane].in++ & 1] = exec->now;
-    }
     lanes->ends[lanes->parity] = 0;
+    prog->values[prog->issued++ & 1] = exec->now;
     return lanes->before && lanes->joined && !lanes->inputs_open ? rmi_exe_feed(exec, NULL, NULL, 0) : RM_OK;
 }
 
@@ -23807,16 +23745,12 @@ RMI_FN rm_result rmi_exe_read(rm_exec *exec, rm_tensor t, uint32_t what, void *t
 {
     uint32_t id = rmi_graph_index(t);
     const rmi_tensor *tensor = &exec->graph->tensors[id];
-    int computed = exec->lanes.on && what == RM_VALUE && tensor->kind == RMI_ACT && !tensor->external;
-    rm_result result;
+    int computed = exec->lanes.on && what == RM_VALUE && tensor->kind == RMI_ACT && !tensor->external &&
+                   tensor->root == id;
     size_t i;
-    computed = computed && tensor->root == id;
     for (i = 0; computed && exec->last && i < exec->last->n; i++) /* not if a copy has brought it */
         computed = exec->last->op[i].lane != RM_LANE_H2D || exec->last->op[i].buf != id;
-    if (computed) {
-        result = rmi_exe_in_compute(exec, to, from, bytes, "reading an output", NULL);
-        return rmi_exe_broken(exec, result == RM_OK ? rmi_exe_join_compute(exec) : result);
-    }
+    if (computed) return rmi_exe_broken(exec, rmi_exe_by_compute(exec, to, from, bytes, "reading an output"));
     RMI_TRY(rmi_exe_drain(exec));
     if (rmi_exe_carry(exec, to, from, bytes, RM_LANE_D2H)) return rmi_exe_backend_failed(exec, "reading", tensor->name);
     return rmi_exe_sync(exec, "reading", tensor->name);
@@ -23900,16 +23834,16 @@ RMI_FN uint64_t rmi_exe_sum(uint64_t sum, const unsigned char *bytes, uint64_t n
     return sum;
 }
 
-/* A word, or a number, for the head that is put together. */
-RMI_FN void rmi_exe_put_head(rmi_exe_state *state, const char *word, size_t n)
+/* More bytes, or a number, for the head that is put together. */
+RMI_FN void rmi_exe_put_head(rmi_exe_state *state, const void *bytes, size_t n)
 {
-    memcpy(state->head + state->n, word, n);
+    memcpy(state->head + state->n, bytes, n);
     state->n += n;
 }
 RMI_FN void rmi_exe_put_number(rmi_exe_state *state, uint64_t number)
 {
     int i;
-    for (i = 0; i < 8; i++) state->head[state->n++] = (unsigned char)(number >> (8 * i));
+    for (i = 0; i < 64; i += 8) state->head[state->n++] = (unsigned char)(number >> i);
 }
 
 /* Writes bytes of a part: the last ones, with the checksum behind them, or a multiple of 8. */
@@ -23940,65 +23874,46 @@ RMI_FN rm_result rmi_exe_put_buffer(rmi_exe_state *state, uint32_t buf, const ch
     return RM_OK;
 }
 
-/* An error of a state that is read. */
-RMI_FN rm_result rmi_exe_odd(rmi_exe_state *state, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    rmi_err_vset(&state->exec->err, RM_ERROR_TEXT, format, args);
-    va_end(args);
-    return RM_ERROR_TEXT;
-}
-
 /* The next n bytes are a part of this name, and its checksum: are they there, and are they what was written? */
 RMI_FN rm_result rmi_exe_take_part(rmi_exe_state *state, uint64_t n, const char *part)
 {
     const unsigned char *bytes = state->data + (size_t)state->at;
     const uint64_t begin = state->at, left = state->bytes - begin;
     if (left < 8 || n > left - 8)
-        return rmi_exe_odd(state, "rm_exec_restore: %s, at byte %u: the state is cut short or damaged; it has %u bytes",
-                           part, begin, state->bytes);
+        return rmi_err_set(&state->exec->err, RM_ERROR_TEXT, "rm_exec_restore: %s, at byte %u: the state is cut short "
+                           "or damaged; it has %u bytes", part, begin, state->bytes);
     state->at += n + 8;
     state->sum = rmi_exe_sum(state->sum, bytes, n);
     if (state->sum == rmi_exe_number(bytes + (size_t)n)) return RM_OK;
-    return rmi_exe_odd(state, "rm_exec_restore: %s, bytes %u to %u: the state is damaged, its checksum is another one; "
-                       "use another copy of it", part, begin, state->at);
+    return rmi_err_set(&state->exec->err, RM_ERROR_TEXT, "rm_exec_restore: %s, bytes %u to %u: the state is damaged, "
+                       "its checksum is another one; use another copy of it", part, begin, state->at);
 }
 
-/* The header, of this version, order of bytes and number of buffers: that in head. */
-RMI_FN rm_result rmi_exe_take_header(rmi_exe_state *state)
+/* What was put together, the header (name NULL) or the head of a buffer of that name: it is written; or read, and both
+   begin alike and end with the same number. */
+RMI_FN rm_result rmi_exe_head(rmi_exe_state *state, const char *name)
 {
-    int whole = state->bytes >= RMI_EXE_MAGIC_BYTES;
-    if (whole && !memcmp(state->data, rmi_exe_magic(1), RMI_EXE_MAGIC_BYTES))
-        return rmi_exe_odd(state, "rm_exec_restore: the state is of a machine with the other order of bytes (%s); only "
-                           "you know the types of its elements: convert it there",
-                           rmi_exe_magic(1)[17] == 'b' ? "big-endian" : "little-endian");
-    if (!whole || memcmp(state->data, state->head, RMI_EXE_MAGIC_BYTES))
-        return rmi_exe_odd(state, "rm_exec_restore: this is not what rm_exec_save writes (version 2)");
-    RMI_TRY(rmi_exe_take_part(state, RMI_EXE_MAGIC_BYTES + 8, "its header"));
-    if (!memcmp(state->data, state->head, RMI_EXE_MAGIC_BYTES + 8)) return RM_OK;
-    return rmi_exe_odd(state, "rm_exec_restore: the state has %u buffers, this graph has %u; it is of another graph",
-                       rmi_exe_number(state->data + RMI_EXE_MAGIC_BYTES),
-                       rmi_exe_number(state->head + RMI_EXE_MAGIC_BYTES));
-}
-
-/* The head of a buffer of that name and size. */
-RMI_FN rm_result rmi_exe_take_head(rmi_exe_state *state, const char *name, uint64_t want)
-{
-    const unsigned char *head = state->data + (size_t)state->at;
-    const uint64_t begin = state->at, n = state->bytes - begin < 8 ? 0 : rmi_exe_number(head);
-    char theirs[300];
-    RMI_TRY(rmi_exe_take_part(state, rmi_add(n, 16), name));
-    if (n != strlen(name) || memcmp(head + 8, name, (size_t)n)) {
-        theirs[0] = 0;
-        strncat(theirs, (const char *)head + 8, (size_t)rmi_min(n, sizeof theirs - 1));
-        return rmi_exe_odd(state, "rm_exec_restore: the state has %s at byte %u, this graph has %s there; it is of "
-                           "another graph", theirs, begin, name);
-    }
-    head += 8 + (size_t)n;
-    if (rmi_exe_number(head) == want) return RM_OK;
-    return rmi_exe_odd(state, "rm_exec_restore: %s has %u bytes in this graph, %u in the state", name, want,
-                       rmi_exe_number(head));
+    rmi_error *err = &state->exec->err;
+    const unsigned char *theirs = state->data + (size_t)state->at;
+    const char *of = name ? "bytes of " : "buffers";
+    const uint64_t begin = state->at, left = state->bytes - begin;
+    const int alike = left >= RMI_EXE_MAGIC_BYTES && !memcmp(theirs, state->head, RMI_EXE_MAGIC_BYTES);
+    uint64_t n = state->n;
+    char word[300] = "";
+    if (state->sink) return rmi_exe_put_part(state, state->head, n, 1);
+    if (name) n = rmi_add(left < 8 ? 0 : rmi_exe_number(theirs), 16);
+    else if (!alike && left >= RMI_EXE_MAGIC_BYTES && !memcmp(theirs, rmi_exe_magic(1), RMI_EXE_MAGIC_BYTES))
+        return rmi_err_set(err, RM_ERROR_TEXT, "rm_exec_restore: the state is of a machine with the other order of "
+                           "bytes (%s); only you know the types of its elements: convert it there",
+                           theirs[17] == 'b' ? "big-endian" : "little-endian");
+    else if (!alike)
+        return rmi_err_set(err, RM_ERROR_TEXT, "rm_exec_restore: this is not what rm_exec_save writes (version 2)");
+    RMI_TRY(rmi_exe_take_part(state, n, name ? name : "its header"));
+    if (n == state->n && !memcmp(theirs, state->head, (size_t)n)) return RM_OK;
+    if (name) strncat(word, (const char *)theirs + 8, (size_t)rmi_min(n - 16, sizeof word - 1));
+    return rmi_err_set(err, RM_ERROR_TEXT, "rm_exec_restore: the state has %u %s%s at byte %u, this graph has %u %s%s "
+                       "there; it is of another graph", rmi_exe_number(theirs + (size_t)n - 8), of, word, begin,
+                       rmi_exe_number(state->head + state->n - 8), of, name ? name : "");
 }
 
 /* Writes a state, or walks over one that is read, all of it. */
@@ -24011,27 +23926,23 @@ RMI_FN rm_result rmi_exe_state_walk(rmi_exe_state *state)
     state->sum = RMI_EXE_SUM_START;
     rmi_exe_put_head(state, rmi_exe_magic(0), RMI_EXE_MAGIC_BYTES);
     rmi_exe_put_number(state, count);
-    RMI_TRY(state->sink ? rmi_exe_put_part(state, state->head, state->n, 1) : rmi_exe_take_header(state));
+    RMI_TRY(rmi_exe_head(state, NULL));
     for (buf = 0; buf < n; buf++) {
         const char *name = rmi_exe_name(exec, buf);
         uint64_t bytes = rmi_low_bytes(exec->graph, buf);
         if (!rmi_exe_saves(exec, buf)) continue;
-        if (!state->sink) {
-            RMI_TRY(rmi_exe_take_head(state, name, bytes));
-            if (state->apply)
-                RMI_TRY(rmi_exe_put_home(exec, buf, 0, state->data + (size_t)state->at, bytes, "writing what persists"));
-            RMI_TRY(rmi_exe_take_part(state, bytes, name));
-            continue;
-        }
         state->n = 0;
         rmi_exe_put_number(state, strlen(name));
         rmi_exe_put_head(state, name, strlen(name));
         rmi_exe_put_number(state, bytes);
-        RMI_TRY(rmi_exe_put_part(state, state->head, state->n, 1));
-        RMI_TRY(rmi_exe_put_buffer(state, buf, name));
+        RMI_TRY(rmi_exe_head(state, name));
+        if (state->apply)
+            RMI_TRY(rmi_exe_put_home(exec, buf, 0, state->data + (size_t)state->at, bytes, "writing what persists"));
+        RMI_TRY(state->sink ? rmi_exe_put_buffer(state, buf, name) : rmi_exe_take_part(state, bytes, name));
     }
     if (state->at == state->bytes) return state->apply ? rmi_exe_sync(exec, "writing what persists", NULL) : RM_OK;
-    return rmi_exe_odd(state, "rm_exec_restore: %u bytes are left over behind the state", state->bytes - state->at);
+    return rmi_err_set(&exec->err, RM_ERROR_TEXT, "rm_exec_restore: %u bytes are left over behind the state",
+                       state->bytes - state->at);
 }
 
 /* rm_exec_save. */
@@ -24157,13 +24068,11 @@ RMI_FN rm_result rmi_exe_undo(rm_exec *exec, rmi_exe_aside *aside)
 
 /* --- another plan, the same training */
 
-/* Amid an accumulation: does the new plan go on with it, and has it a place for what has been added up? */
-RMI_FN rm_result rmi_exe_goes_on(rm_exec *exec, const rm_plan *plan)
+/* Amid an accumulation: does the new plan go on with it (to: by this program, or NULL), and has it a place for what has
+   been added up? */
+RMI_FN rm_result rmi_exe_goes_on(rm_exec *exec, const rmi_program *to)
 {
-    const rmi_program *to = NULL;
     uint32_t i;
-    for (i = 0; i < plan->n; i++)
-        if (rmi_low_adds_to_earlier(plan->prog[i].step)) to = &plan->prog[i];
     for (i = 0; i < exec->trained.n && exec->course.adding; i++) {
         uint32_t buf = rmi_low_buf(exec->graph, RMI_BUF_GRAD, exec->trained.at[i]);
         size_t k = 0;
@@ -24188,7 +24097,6 @@ RMI_FN rm_result rmi_exe_park(rm_exec *exec)
     exec->tables = aside.mem;
     exec->memory[RMI_EXE_ARENA].home = aside.nowhere;
     exec->memory[RMI_EXE_HOST] = aside.memory;
-    rmi_exe_line_up(exec);
     return RM_OK;
 }
 
@@ -24223,12 +24131,15 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
     rm_plan *old = exec->plan;
     rmi_error why;
     rm_result result;
-    uint32_t i, goes_on = 0;
+    const rmi_program *to = NULL;
+    uint32_t i;
     if (plan->g != exec->graph)
         return rmi_exe_refuse(exec, "rm_exec_replan: the plan is of another graph; make it with the graph of this "
                               "executor's plan");
     RMI_TRY(rmi_exe_has_addresses(plan, "rm_exec_replan", &exec->err));
-    RMI_TRY(rmi_exe_goes_on(exec, plan));
+    for (i = 0; i < plan->n; i++)
+        if (rmi_low_adds_to_earlier(plan->prog[i].step)) to = &plan->prog[i];
+    RMI_TRY(rmi_exe_goes_on(exec, to));
     if (exec->n_prog) RMI_TRY(rmi_exe_park(exec));
     result = rmi_exe_unpark(exec, plan);
     if (result != RM_OK) {
@@ -24242,8 +24153,7 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
                            "in host memory for rm_exec_replan with a smaller one", why.text);
     }
     rmi_exe_use_plan(exec, plan);
-    for (i = 0; i < plan->n; i++) goes_on |= (uint32_t)rmi_low_adds_to_earlier(plan->prog[i].step);
-    if (!goes_on) exec->course.used_up = 1; /* what has been added up has no place */
+    if (!to) exec->course.used_up = 1; /* what has been added up has no place */
     rmi_exe_forget(exec);
     exec->touched = 0;
     return RM_OK;
@@ -24287,8 +24197,6 @@ typedef struct rmi_exe_profile {
     rmi_exe_time *time;     /* by op, a form's behind the other's, its first run first; then of params, and all else */
     size_t n_times, *first; /* by op: its first time; then that of params */
     rmi_exe_ratio *ratio;
-    uint64_t *seen;         /* classes of ops that have been timed beside a step */
-    size_t n_seen, cap_seen;
     rmi_exe_sample *sample;
     size_t n, cap, sorted;  /* samples; the first ones are sorted */
     uint32_t repeats;
@@ -24379,10 +24287,10 @@ RMI_FN rmi_exe_key rmi_exe_key_of(const rmi_exe_profile *f, rmi_run run, uint32_
 RMI_FN void rmi_exe_put_time(rmi_exe_profile *f, rmi_run run, uint32_t again, uint64_t *ns, uint8_t *by)
 {
     rmi_exe_time *time = &f->time[f->n_times++];
-    uint32_t others = 2 * f->exec->graph->n_ops;
+    uint32_t other = 2 * f->exec->graph->n_ops + (run.way < RMI_REDUCE ? (uint32_t)run.way - RMI_OPT : 2);
     time->run = run;
     time->again = again;
-    time->group = run.way <= RMI_BWD ? 2 * run.id + run.way : others + (uint32_t)rmi_min((uint64_t)run.way - RMI_OPT, 2);
+    time->group = run.way <= RMI_BWD ? 2 * run.id + run.way : other;
     time->key = rmi_exe_key_of(f, run, again);
     time->ns = ns;
     time->thought = *ns;
@@ -24542,28 +24450,18 @@ RMI_FN int rmi_exe_wanted(const rmi_exe_profile *f, const rmi_exe_time *time)
     if (run.way > RMI_OPT_HOST) return run.way == RMI_EXE_ADDITION;
     if (!rmi_exe_callback(f->exec, run)) return 0;
     if (run.way == RMI_FWD) return !(time->again && op->pinned);
-    return run.way != RMI_BWD || (op->has_bwd && op->forms[run.form].forward && rmi_low_has_part(op, run.form, run.part) &&
-                                  rmi_low_has_backward(f->exec->now.kind));
+    if (run.way > RMI_BWD) return 1;
+    return op->has_bwd && op->forms[run.form].forward && rmi_low_has_part(op, run.form, run.part) &&
+           rmi_low_has_backward(f->exec->now.kind);
 }
 
-/* Is it measured now: it is wanted, or first run of a form of which another time is, for what that leaves? */
-RMI_FN int rmi_exe_is_due(const rmi_exe_profile *f, const rmi_exe_time *time)
-{
-    const rmi_run run = time->run;
-    const rmi_exe_time *end = time + 1;
-    if (run.way == RMI_FWD && !time->again) end = &f->time[f->first[run.id + 1]];
-    for (; time < end && time->run.form == run.form; time++)
-        if (rmi_exe_wanted(f, time)) return 1;
-    return 0;
-}
-
-/* A run beside the step uses so many bytes of a buffer. */
+/* Runs beside the step use so many bytes of a buffer (RMI_NONE: of none). */
 RMI_FN void rmi_exe_room_for(rmi_exe_profile *f, uint32_t buf, uint64_t bytes)
 {
-    f->room[buf] = rmi_max(f->room[buf], bytes + 1);
+    if (buf != RMI_NONE) f->room[buf] = rmi_max(f->room[buf], bytes + 1);
 }
 
-/* It uses what >>lower says; an addition what a reduction does. */
+/* What a run uses: what >>lower says; an addition what a reduction does. */
 RMI_FN void rmi_exe_room_of(rmi_exe_profile *f, rmi_run run)
 {
     const rm_graph *graph = f->exec->graph;
@@ -24575,116 +24473,119 @@ RMI_FN void rmi_exe_room_of(rmi_exe_profile *f, rmi_run run)
         rmi_exe_room_for(f, touched->reads[i], rmi_low_bytes(graph, touched->reads[i]));
     for (i = 0; i < touched->n_writes; i++)
         rmi_exe_room_for(f, touched->writes[i], rmi_low_bytes(graph, touched->writes[i]));
-    if (touched->saved != RMI_NONE) rmi_exe_room_for(f, touched->saved, touched->saved_bytes);
-    if (touched->ws != RMI_NONE) rmi_exe_room_for(f, touched->ws, touched->ws_bytes);
+    rmi_exe_room_for(f, touched->saved, touched->saved_bytes);
+    rmi_exe_room_for(f, touched->ws, touched->ws_bytes);
 }
 
-/* The place of a tensor's value that is in the arena or the caller's memory, by its address. */
-RMI_FN uint64_t rmi_exe_place_of(const rm_exec *exec, uint32_t tensor, const void *address)
-{
-    const rmi_exe_memory *arena = &exec->memory[RMI_EXE_ARENA];
-    const unsigned char *at = (const unsigned char *)address;
-    uint32_t root = exec->graph->tensors[tensor].root;
-    if (!exec->graph->tensors[tensor].bytes) return arena->base;
-    if (!exec->graph->tensors[root].external) return arena->base + (uint64_t)(at - arena->at);
-    return exec->outside.from[root] + (uint64_t)(at - (const unsigned char *)exec->outside.bound[root]);
-}
-
-/* Places for what the runs of these times use, an op's or one of a param: inputs where `call`, the op's run in the
-   step, has them, but for consts that it changes; all else beside, on the device, in host memory, or both. */
-RMI_FN void rmi_exe_lay(rmi_exe_profile *f, const rmi_exe_time *time, size_t n, const rm_call *call)
+/* Places for what a run uses, and before a backward its forward: beside, on the device, in host memory, or both. Of an
+   op (call: its run in the step) only those inputs get any that are consts which it changes. */
+RMI_FN void rmi_exe_lay(rmi_exe_profile *f, rmi_run run, const rm_call *call)
 {
     const rm_exec *exec = f->exec;
-    const rmi_op *op = &exec->graph->ops[call ? time->run.id : 0];
+    const rmi_op *op = &exec->graph->ops[call ? run.id : 0];
     rmi_exe_memory *beside = &f->exec->memory[RMI_EXE_BESIDE];
     uint64_t align = rmi_max(exec->plan->align, RMI_EXE_SPACING);
     uint32_t buf, host, i, n_bufs = rmi_low_buffers(exec->graph);
-    const uint32_t first = time->run.way == RMI_OPT_HOST, last = time->run.way >= RMI_OPT_HOST; /* 0: on the device */
+    const uint32_t first = run.way == RMI_OPT_HOST, last = run.way >= RMI_OPT_HOST; /* 0: on the device */
     memset(f->room, 0, n_bufs * sizeof *f->room);
-    for (i = 0; i < n; i++)
-        if (rmi_exe_is_due(f, &time[i])) rmi_exe_room_of(f, time[i].run);
-    for (i = 0; call && i < op->in.n; i++) {
-        if (rmi_list_has(&op->mutates, op->in.at[i])) continue;
-        f->room[op->in.at[i]] = 0;
-        f->build.at[0][op->in.at[i]] = rmi_exe_place_of(exec, op->in.at[i], call->in[i]);
-    }
+    rmi_exe_room_of(f, run);
+    if (run.way == RMI_BWD) rmi_exe_room_of(f, rmi_low_run(RMI_FWD, run.id, run.form, 0));
+    for (i = 0; call && i < op->in.n; i++)
+        if (!rmi_list_has(&op->mutates, op->in.at[i])) f->room[op->in.at[i]] = 0;
     for (beside->bytes = 0, buf = 0; buf < n_bufs; buf++)
         for (host = first; f->room[buf] && host <= last; host++) {
-            f->build.at[host][buf] = beside->base + beside->bytes;
-            beside->bytes = rmi_add(beside->bytes, rmi_mul(rmi_add(f->room[buf] - 1, align - 1) / align, align));
+            f->build.at[host][buf] = RMI_EXE_PLACE(RMI_EXE_BESIDE) + beside->bytes;
+            beside->bytes = rmi_add(beside->bytes, rmi_round_up(f->room[buf] - 1, align));
         }
 }
 
-/* Times the last op that was compiled, of a run of this key, so often that a short one is known well; the first time
-   warms up. Each time the ops before it are done, too: they clear what it adds to. */
-RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_key key)
+/* What a backward beside the step comes after: as gradients of the outputs it gets the outputs once more, numbers of a
+   likely kind and size. Gradients that are another name of dout are not given, unless the part has no others: then it
+   runs where they cannot be that. */
+RMI_FN rm_result rmi_exe_before_backward(rmi_exe_build *build, rmi_run run)
 {
-    rm_exec *exec = f->exec;
-    rmi_exe_op *op = &f->beside.op[f->beside.n - 1], *clears;
-    uint64_t ns, sum = 0;
-    uint32_t i;
-    for (i = 0; i <= f->repeats || (sum < RMI_EXE_SHORT_NS && i <= f->repeats * RMI_EXE_OFTEN); i++) {
-        for (clears = f->beside.op; clears < op; clears++) RMI_TRY(rmi_exe_run(exec, clears));
-        RMI_TRY(rmi_exe_broken(exec, rmi_exe_timed_op(f, op, &ns))); /* while op, which a lane may blame, is there */
-        sum += ns;
-        if (i) RMI_TRY(rmi_exe_sampled(f, key | 1, ns));
-    }
-    f->beside.n = 0;
-    return RM_OK;
-}
-
-/* Compiles a run beside the step. A forward gets the consts that it changes as they are in the step; a backward as
-   gradients of the outputs the outputs once more, numbers of a likely kind and size. Gradients that are another name of
-   dout are not given, unless the part has no others: then it runs where they cannot be that. */
-RMI_FN rm_result rmi_exe_compile_beside(rmi_exe_profile *f, const rmi_exe_time *time, const rm_call *call)
-{
-    rm_exec *exec = f->exec;
-    const rm_graph *graph = exec->graph;
-    const rmi_run run = time->run;
-    const rmi_op *op = &graph->ops[call ? run.id : 0];
-    uint64_t *const *at = f->build.at;
-    uint32_t i, own = 0, grad = rmi_low_buf(graph, RMI_BUF_GRAD, run.id);
-    if (run.way == RMI_EXE_ADDITION) return rmi_exe_move(&f->build, RM_LANE_HOST, grad, at[0][grad], at[1][grad]);
-    if (run.way > RMI_BWD) return rmi_exe_update(&f->build, run);
-    for (i = 0; i < op->in.n && run.way == RMI_FWD; i++)
-        if (rmi_list_has(&op->mutates, op->in.at[i]))
-            RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, at[0][op->in.at[i]]), call->in[i], call->in_bytes[i],
-                                       "copying beside the step", op->name));
-    f->build.ran[run.id] = time->again;
-    if (run.way == RMI_FWD) return rmi_exe_forward(&f->build, run);
+    const rm_graph *graph = build->exec->graph;
+    const rmi_op *op = &graph->ops[run.id];
+    uint32_t i, own = 0;
     for (i = 0; i < op->grad_out.n; i++) {
-        const rmi_tensor *out = &graph->tensors[op->grad_out.at[i]];
-        grad = rmi_low_buf(graph, RMI_BUF_GRAD, op->grad_out.at[i]);
-        if (out->grad_bytes == out->bytes)
-            RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, at[0][grad]), rmi_exe_at(exec, at[0][op->grad_out.at[i]]),
-                                       out->bytes, "copying beside the step", op->name));
+        uint32_t out = op->grad_out.at[i], grad = rmi_low_buf(graph, RMI_BUF_GRAD, out);
+        if (graph->tensors[out].grad_bytes == graph->tensors[out].bytes)
+            RMI_TRY(rmi_exe_move(build, RM_LANE_COMPUTE, grad, build->at[0][out], build->at[0][grad]));
     }
     for (i = 0; i < op->grad_in.n; i++)
         own += rmi_list_has(&rmi_low_part(graph, run)->grads, op->grad_in.at[i]) &&
                !rmi_list_has(&op->share, op->grad_in.at[i]);
     for (i = 0; i < op->grad_in.n; i++) {
-        f->build.holds[op->grad_in.at[i]] = 0;
-        f->build.moved[op->grad_in.at[i]] = own && rmi_list_has(&op->share, op->grad_in.at[i]);
+        build->holds[op->grad_in.at[i]] = 0;
+        build->moved[op->grad_in.at[i]] = own && rmi_list_has(&op->share, op->grad_in.at[i]);
     }
-    return rmi_exe_backward(&f->build, run);
+    return RM_OK;
 }
 
-/* Measures what is wanted of these times, an op's beside the step (call: its run there) or a param's between steps (call
+/* Compiles a run beside the step as its last op; before it what it needs done: a forward gets copies of the consts that
+   it changes, a backward comes behind its forward. All other inputs are those of `call`, the op's run in the step. */
+RMI_FN rm_result rmi_exe_compile_beside(rmi_exe_profile *f, const rmi_exe_time *time, const rm_call *call)
+{
+    const rm_graph *graph = f->exec->graph;
+    const rmi_run run = time->run;
+    const rmi_op *op = &graph->ops[call ? run.id : 0];
+    rmi_exe_build *build = &f->build;
+    uint32_t i, grad = rmi_low_buf(graph, RMI_BUF_GRAD, run.id);
+    size_t k;
+    if (run.way == RMI_EXE_ADDITION)
+        return rmi_exe_move(build, RM_LANE_HOST, grad, build->at[0][grad], build->at[1][grad]);
+    if (run.way > RMI_BWD) return rmi_exe_update(build, run);
+    for (i = 0; i < op->in.n; i++) {
+        uint64_t place = build->at[0][op->in.at[i]];
+        if (!rmi_list_has(&op->mutates, op->in.at[i])) continue;
+        RMI_TRY(rmi_exe_move(build, RM_LANE_COMPUTE, op->in.at[i], place, place));
+        f->beside.op[f->beside.n - 1].src = (const unsigned char *)call->in[i];
+    }
+    build->ran[run.id] = time->again;
+    RMI_TRY(rmi_exe_forward(build, rmi_low_run(RMI_FWD, run.id, run.form, 0)));
+    if (run.way == RMI_BWD) {
+        RMI_TRY(rmi_exe_before_backward(build, run));
+        RMI_TRY(rmi_exe_backward(build, run));
+    }
+    for (k = 0; k < f->beside.n; k++)
+        for (i = 0; f->beside.op[k].what == RMI_EXE_CALL && i < op->in.n; i++) {
+            const void **in = (const void **)(void *)f->beside.op[k].call->in;
+            if (in[i] && !rmi_list_has(&op->mutates, op->in.at[i])) in[i] = call->in[i];
+        }
+    return RM_OK;
+}
+
+/* Times the last op beside the step, of a run of this key, so often that a short one is known well; the first time
+   warms up. Each time the ops before it are done, too. */
+RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_key key)
+{
+    rmi_exe_op *op = &f->beside.op[f->beside.n - 1], *before;
+    uint64_t ns, sum = 0;
+    uint32_t i;
+    for (i = 0; i <= f->repeats || (sum < RMI_EXE_SHORT_NS && i <= f->repeats * RMI_EXE_OFTEN); i++) {
+        for (before = f->beside.op; before < op; before++) RMI_TRY(rmi_exe_run(f->exec, before));
+        RMI_TRY(rmi_exe_timed_op(f, op, &ns));
+        sum += ns;
+        if (i) RMI_TRY(rmi_exe_sampled(f, key | 1, ns));
+    }
+    return RM_OK;
+}
+
+/* Measures a time, if it is wanted: an op's beside the step (call: its run there) or a param's between steps (call
    NULL), in memory that is all zero: for the host plain one; on the device, between steps, the arena if it is large
    enough, for what it holds has been set aside. Without memory there is no time. */
-RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, size_t n, const rm_call *call)
+RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, const rm_call *call)
 {
     rm_exec *exec = f->exec;
     const rm_backend *backend = &exec->backend;
     rmi_exe_memory *beside = &exec->memory[RMI_EXE_BESIDE];
-    size_t n_patches = exec->outside.n_patches, i;
+    size_t n_patches = exec->outside.n_patches;
     uint32_t host = time->run.way >= RMI_OPT_HOST;
     void *memory = exec->memory[RMI_EXE_ARENA].at;
     rm_backend giver = *backend;
     rm_result result = RM_OK;
-    for (i = 0; i < n && !rmi_exe_wanted(f, &time[i]);) i++;
-    if (i == n) return RM_OK;
-    rmi_exe_lay(f, time, n, call);
+    if (!rmi_exe_wanted(f, time)) return RM_OK;
+    rmi_exe_lay(f, time->run, call);
     beside->own = host || call || beside->bytes > exec->memory[RMI_EXE_ARENA].bytes;
     if (host) giver.user = exec, giver.alloc = rmi_exe_host_alloc, giver.release = rmi_exe_host_release;
     RMI_TRY(rmi_exe_sync(exec, "waiting before an op", NULL));
@@ -24696,11 +24597,8 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, si
     else
         result = rmi_exe_needs(exec, backend->fill(backend->user, memory, 0, beside->bytes),
                                "clearing memory beside the step", NULL);
-    for (i = 0; i < n && result == RM_OK; i++) {
-        if (!rmi_exe_is_due(f, &time[i])) continue;
-        result = rmi_exe_compile_beside(f, &time[i], call);
-        if (result == RM_OK) result = rmi_exe_time_beside(f, time[i].key);
-    }
+    if (result == RM_OK) result = rmi_exe_compile_beside(f, time, call);
+    if (result == RM_OK) result = rmi_exe_broken(exec, rmi_exe_time_beside(f, time->key));
     if (rmi_exe_did(exec, backend->sync(backend->user)) && result == RM_OK)
         result = rmi_exe_backend_failed(exec, "waiting for an op", NULL);
     if (beside->own) giver.release(giver.user, memory, host);
@@ -24711,17 +24609,16 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, si
     return result;
 }
 
-/* Before an op of a step: all that ops of its class have no time for yet, once. Not of one that runs once a step: it
-   may read a file. */
-RMI_FN rm_result rmi_exe_op_beside(rmi_exe_profile *f, const rmi_exe_op *first)
+/* Before an op of a step: all that ops of its class have no time for yet, once, before the first of them. Not of one
+   that runs once a step: it may read a file. */
+RMI_FN rm_result rmi_exe_op_beside(rmi_exe_profile *f, const rmi_exe_op *op)
 {
-    uint32_t id = first->run.id;
-    size_t i = 0;
-    while (i < f->n_seen && f->seen[i] != f->class_of[id]) i++;
-    if (i < f->n_seen || (f->exec->graph->ops[id].flags & RM_ONCE)) return RM_OK;
-    if (!RMI_GROW(&f->tmp, f->seen, f->cap_seen, f->n_seen + 1)) return RM_ERROR_MEMORY;
-    f->seen[f->n_seen++] = f->class_of[id];
-    return rmi_exe_beside(f, &f->time[f->first[id]], f->first[id + 1] - f->first[id], first->call);
+    uint32_t id = op->run.id, first = 0;
+    size_t i;
+    while (f->class_of[first] != f->class_of[id]) first++;
+    if (first < id || op->call->recompute || (f->exec->graph->ops[id].flags & RM_ONCE)) return RM_OK;
+    for (i = f->first[id]; i < f->first[id + 1]; i++) RMI_TRY(rmi_exe_beside(f, &f->time[i], op->call));
+    return RM_OK;
 }
 
 /* --- steps with their ops timed one by one */
@@ -24732,9 +24629,7 @@ RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog, int 
     rm_exec *exec = f->exec;
     const rm_backend *backend = &exec->backend;
     size_t k;
-    uint32_t lane;
-    for (lane = 0; lane < RMI_LANES; lane++) /* lanes of the host begin by hand: one op at a time needs no waits */
-        exec->lanes.turn[lane].values[0] = exec->lanes.turn[lane].values[1] = exec->now;
+    prog->values[prog->issued++ & 1] = exec->now;
     if (backend->begin)
         RMI_TRY(rmi_exe_needs(exec, backend->begin(backend->user, (uint32_t)(prog - exec->prog), &exec->now, NULL),
                               "beginning a step", NULL));
@@ -24885,7 +24780,7 @@ RMI_FN rm_result rmi_exe_profile_in(rmi_exe_profile *f, const rm_step *s, uint32
     if (!last) return rmi_exe_no_program(exec, "rm_exec_profile", kinds);
     RMI_TRY(rmi_exe_timed_steps(f, last, s, 1));
     for (k = f->first[exec->graph->n_ops]; k < f->n_times; k++) {
-        RMI_TRY(rmi_exe_beside(f, &f->time[k], 1, NULL));
+        RMI_TRY(rmi_exe_beside(f, &f->time[k], NULL));
         rmi_exe_sort_samples(f);
     }
     return RM_OK;

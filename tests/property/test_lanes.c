@@ -269,7 +269,7 @@ static int q_wait(void *user, uint32_t event, uint32_t lane)
 static void spans_of(note *n, const rmi_exe_op *op)
 {
     const rm_call *c = op->call;
-    const rm_graph *g = op->exec->graph;
+    const rm_graph *g = op->prog->exec->graph;
     static char found; /* what a barrier finds and updates use */
     uint32_t i;
     if (!n) return;

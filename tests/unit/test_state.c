@@ -188,10 +188,10 @@ static void other_graphs(void)
     build(&name, "weight", 13);
     build(&size, "w", 14);
     was = state(&name);
-    EXPECT(refused(&name, good.s, good.n, "the state has w at byte ", &was) && strstr(rm_exec_error(name.x), "this graph has weight there"), rm_exec_error(name.x));
+    EXPECT(refused(&name, good.s, good.n, "the state has 13 bytes of w at byte ", &was) && strstr(rm_exec_error(name.x), "this graph has 13 bytes of weight there"), rm_exec_error(name.x));
     free(was.s);
     was = state(&size);
-    EXPECT(refused(&size, good.s, good.n, "w has 14 bytes in this graph, 13 in the state", &was), rm_exec_error(size.x));
+    EXPECT(refused(&size, good.s, good.n, "the state has 13 bytes of w at byte ", &was), rm_exec_error(size.x));
     free(was.s);
     free(good.s);
     drop(&m);
