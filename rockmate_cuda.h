@@ -257,6 +257,10 @@ typedef struct rmc_program { /* a kind of step */
     uint32_t kind, n_slots;
 } rmc_program;
 
+/* Its own events: where a captured step begins; the last graph has been launched; it has taken its values; what each
+   lane has been given. From RMC_FIRST on with times: the steps that are timed begin, they end; an op, begins and ends. */
+enum { RMC_FORK, RMC_DONE, RMC_TAKEN, RMC_TAIL, RMC_FIRST = RMC_TAIL + 5, RMC_LAST, RMC_MARK, RMC_OWN = RMC_MARK + 2 };
+
 struct rm_cuda {
     rm_cuda_desc d;
     rm_backend table;
@@ -277,7 +281,7 @@ struct rm_cuda {
     int launches;          /* a graph has been launched: `taken` says whether it has its values */
     cudaStream_t stream[RMC_LANES];
     uint32_t own_streams;  /* bits */
-    cudaEvent_t *event, tail[RMC_LANES], fork, done, taken, mark[2], first, last;
+    cudaEvent_t *event, own[RMC_OWN]; /* those of the plan, by number; its own: RMC_FORK ... */
     rmc_seen *event_seen, seen[RMC_LANES], fork_seen;
     uint32_t n_events, calls;
     uint64_t given[RMC_LANES]; /* things given to each lane */
@@ -512,13 +516,13 @@ RMC_FN int rmc_enter(rm_cuda *c, uint32_t lane)
     if (lane == RM_LANE_COMPUTE) return 0;
     if (c->capturing) {
         if (c->in_capture & bit) return 0;
-        code = rmc_wait_for(c, lane, c->fork, &c->fork_seen);
+        code = rmc_wait_for(c, lane, c->own[RMC_FORK], &c->fork_seen);
         c->in_capture |= bit;
         return code;
     }
     if (!(c->behind & bit)) return 0;
     c->behind &= ~bit;
-    return rmc_wait_for(c, lane, c->done, &c->seen[RM_LANE_COMPUTE]);
+    return rmc_wait_for(c, lane, c->own[RMC_DONE], &c->seen[RM_LANE_COMPUTE]);
 }
 
 /* A lane has been given something. Debug mode: see it done. */
@@ -533,8 +537,8 @@ RMC_FN int rmc_gave(rm_cuda *c, uint32_t lane)
 RMC_FN int rmc_join(rm_cuda *c, uint32_t lane)
 {
     if (c->seen[RM_LANE_COMPUTE].lane[lane] >= c->given[lane]) return 0;
-    RMC_DO(c, cudaEventRecord, (c->tail[lane], c->stream[lane]));
-    return rmc_wait_for(c, RM_LANE_COMPUTE, c->tail[lane], &c->seen[lane]);
+    RMC_DO(c, cudaEventRecord, (c->own[RMC_TAIL + lane], c->stream[lane]));
+    return rmc_wait_for(c, RM_LANE_COMPUTE, c->own[RMC_TAIL + lane], &c->seen[lane]);
 }
 
 RMC_FN int rmc_copy(void *user, void *dst, const void *src, uint64_t bytes, uint32_t lane)
@@ -691,7 +695,7 @@ RMC_FN int rmc_mark(void *user, uint32_t i)
     cudaError_t e;
     int code = !i && !c->d.debug ? rmc_hold_lane(c, s) : 0; /* in debug mode each op is waited for */
     if (code) return code;
-    e = cudaEventRecord(c->mark[i], s);
+    e = cudaEventRecord(c->own[RMC_MARK + i], s);
     if (i || e) RMC_STORE(&c->held, 0);
     return rmc_did(c, e, "cudaEventRecord");
 }
@@ -707,7 +711,7 @@ RMC_FN int rmc_elapsed(rm_cuda *c, cudaEvent_t from, cudaEvent_t to, uint64_t *n
 RMC_FN int rmc_marked(void *user, uint64_t *ns)
 {
     rm_cuda *c = (rm_cuda *)user;
-    return rmc_elapsed(c, c->mark[0], c->mark[1], ns);
+    return rmc_elapsed(c, c->own[RMC_MARK], c->own[RMC_MARK + 1], ns);
 }
 
 typedef struct rmc_probe {
@@ -745,9 +749,9 @@ RMC_FN int rmc_probe_once(rm_cuda *c, const rmc_probe *p, uint32_t lane, size_t 
     for (i = 0; i < 256 && !p->load; i++) RMC_DO(c, cudaMemsetAsync, (p->dev + p->half, (int)i, p->half / 2, compute)); /* longer than the copy */
     for (i = 0; i < 3; i++) RMC_DO(c, cudaMemcpyAsync, (other == RM_LANE_H2D ? p->dev + p->half + p->half / 2 : p->host + p->half, other == RM_LANE_H2D ? p->host + p->half : p->dev + p->half + p->half / 2, p->half / 2, back, c->stream[other]));
     if ((code = rmc_hold_lane(c, s)) != 0) return code; /* as ops: what the host takes to enqueue it is not the link's */
-    RMC_DO(c, cudaEventRecord, (c->mark[0], s));
+    RMC_DO(c, cudaEventRecord, (c->own[RMC_MARK], s));
     RMC_DO(c, cudaMemcpyAsync, (lane == RM_LANE_H2D ? p->dev : p->host, lane == RM_LANE_H2D ? p->host : p->dev, bytes, kind, s));
-    RMC_DO(c, cudaEventRecord, (c->mark[1], s));
+    RMC_DO(c, cudaEventRecord, (c->own[RMC_MARK + 1], s));
     RMC_STORE(&c->held, 0);
     for (i = 0; i < RMC_LANES; i++) RMC_DO(c, cudaStreamSynchronize, (c->stream[i]));
     return rmc_marked(c, ns);
@@ -828,7 +832,7 @@ RMC_FN int rmc_values(rm_cuda *c, rmc_block *b, const rm_step *s)
 /* The block that graphs copy from is free when the one launched last has copied it: as soon as that step has begun. */
 RMC_FN int rmc_graph_values(rm_cuda *c, const rm_step *s)
 {
-    if (c->launches) RMC_DO(c, cudaEventSynchronize, (c->taken));
+    if (c->launches) RMC_DO(c, cudaEventSynchronize, (c->own[RMC_TAKEN]));
     c->ring[RMC_GRAPH].step = *s;
     c->ring[RMC_GRAPH].skip = 0;
     return 0;
@@ -854,7 +858,7 @@ RMC_FN int rmc_gather(rm_cuda *c)
 RMC_FN int rmc_border(rm_cuda *c)
 {
     c->launched = c->seen[RM_LANE_COMPUTE].lane[RM_LANE_COMPUTE] = ++c->given[RM_LANE_COMPUTE];
-    RMC_DO(c, cudaEventRecord, (c->done, c->stream[RM_LANE_COMPUTE]));
+    RMC_DO(c, cudaEventRecord, (c->own[RMC_DONE], c->stream[RM_LANE_COMPUTE]));
     c->behind = (1u << RMC_LANES) - 2u; /* all but compute */
     return 0;
 }
@@ -877,9 +881,9 @@ RMC_FN int rmc_capture(rm_cuda *c, rmc_program *p, const rm_step *s)
     c->in_capture = 1u << RM_LANE_COMPUTE;
     p->n_slots = 0;
     if ((code = rmc_values(c, &c->ring[RMC_GRAPH], s)) != 0) return code;
-    RMC_DO(c, cudaEventRecordWithFlags, (c->taken, c->stream[RM_LANE_COMPUTE], cudaEventRecordExternal)); /* a node: each launch records it */
+    RMC_DO(c, cudaEventRecordWithFlags, (c->own[RMC_TAKEN], c->stream[RM_LANE_COMPUTE], cudaEventRecordExternal)); /* a node: each launch records it */
     c->fork_seen = c->seen[RM_LANE_COMPUTE];
-    return rmc_did(c, cudaEventRecord(c->fork, c->stream[RM_LANE_COMPUTE]), "cudaEventRecord");
+    return rmc_did(c, cudaEventRecord(c->own[RMC_FORK], c->stream[RM_LANE_COMPUTE]), "cudaEventRecord");
 }
 
 /* What was captured is let go, and this kind of step stays in streams. Nothing of it has run; all lanes come after what was
@@ -936,7 +940,7 @@ RMC_FN int rmc_begin(void *user, uint32_t program, const rm_step *s, uint32_t *a
     if ((code = rmc_here(c)) != 0) return code;
     if ((c->d.limit_bytes || c->checked == 1) && (code = rmc_check_memory(c)) != 0) return code;
     if (!answer) return rmc_values(c, &c->ring[c->ring_at++ % RMC_RING], s); /* a step of rm_exec_profile */
-    if (!c->timed) RMC_DO(c, cudaEventRecord, (c->first, c->stream[RM_LANE_COMPUTE]));
+    if (!c->timed) RMC_DO(c, cudaEventRecord, (c->own[RMC_FIRST], c->stream[RM_LANE_COMPUTE]));
     p->kind = s->kind;
     if (!c->d.graph || c->d.debug || p->streams_only || !p->steps) { /* the first step goes to streams: libraries load what they need */
         *answer = RM_ISSUE;
@@ -964,7 +968,7 @@ RMC_FN int rmc_end(void *user, uint32_t program, uint32_t *answer, const char *f
         c->replayed += !code;
     } else c->streamed += !failed;
     if (code || failed) return code;
-    RMC_DO(c, cudaEventRecord, (c->last, c->stream[RM_LANE_COMPUTE]));
+    RMC_DO(c, cudaEventRecord, (c->own[RMC_LAST], c->stream[RM_LANE_COMPUTE]));
     c->timed++;
     if (!p->steps++ && !c->checked) c->checked = 1;
     return 0;
@@ -1062,15 +1066,9 @@ RMC_FN int rmc_open(rm_cuda *c)
         if (given) c->stream[i] = given;
         else RMC_DO(c, cudaStreamCreateWithPriority, (&c->stream[i], cudaStreamNonBlocking, i == RM_LANE_COMPUTE ? least : greatest));
         if (!given) c->own_streams |= 1u << i;
-        RMC_DO(c, cudaEventCreateWithFlags, (&c->tail[i], cudaEventDisableTiming));
     }
-    RMC_DO(c, cudaEventCreateWithFlags, (&c->fork, cudaEventDisableTiming));
-    RMC_DO(c, cudaEventCreateWithFlags, (&c->done, cudaEventDisableTiming));
-    RMC_DO(c, cudaEventCreateWithFlags, (&c->taken, cudaEventDisableTiming));
-    RMC_DO(c, cudaEventCreateWithFlags, (&c->mark[0], cudaEventDefault));
-    RMC_DO(c, cudaEventCreateWithFlags, (&c->mark[1], cudaEventDefault));
-    RMC_DO(c, cudaEventCreateWithFlags, (&c->first, cudaEventDefault));
-    RMC_DO(c, cudaEventCreateWithFlags, (&c->last, cudaEventDefault));
+    for (i = 0; i < RMC_OWN; i++)
+        RMC_DO(c, cudaEventCreateWithFlags, (&c->own[i], i < RMC_FIRST ? cudaEventDisableTiming : cudaEventDefault));
     RMC_DO(c, cudaMalloc, (&p, sizeof(rmc_block)));
     c->on_device = (rmc_block *)p;
     RMC_DO(c, cudaHostAlloc, (&p, RMC_BLOCKS * sizeof(rmc_block), cudaHostAllocPortable));
@@ -1087,17 +1085,10 @@ RMC_FN void rmc_close(rm_cuda *c)
     uint32_t i;
     rmc_drop_graphs(c);
     for (i = 0; i < c->n_events; i++) (void)cudaEventDestroy(c->event[i]);
-    for (i = 0; i < RMC_LANES; i++) {
-        if (c->tail[i]) (void)cudaEventDestroy(c->tail[i]);
+    for (i = 0; i < RMC_OWN; i++)
+        if (c->own[i]) (void)cudaEventDestroy(c->own[i]);
+    for (i = 0; i < RMC_LANES; i++)
         if (c->own_streams >> i & 1) (void)cudaStreamDestroy(c->stream[i]);
-    }
-    if (c->fork) (void)cudaEventDestroy(c->fork);
-    if (c->done) (void)cudaEventDestroy(c->done);
-    if (c->taken) (void)cudaEventDestroy(c->taken);
-    for (i = 0; i < 2; i++)
-        if (c->mark[i]) (void)cudaEventDestroy(c->mark[i]);
-    if (c->first) (void)cudaEventDestroy(c->first);
-    if (c->last) (void)cudaEventDestroy(c->last);
     if (c->on_device) (void)cudaFree(c->on_device);
     if (c->ring) (void)cudaFreeHost(c->ring);
     rmc_table_free(c, c->event);
@@ -1192,7 +1183,7 @@ RMDEF rm_result rm_cuda_get_info(rm_cuda *c, rm_cuda_info *info)
     if (!c || !c->ring || !info) return RM_ERROR_ARGUMENT;
     memset(info, 0, sizeof *info);
     if (rmc_sync(c) || rmc_outside(c, &info->outside_bytes, &info->free_bytes, &info->total_bytes)) return RM_ERROR_BACKEND;
-    if (c->timed && rmc_elapsed(c, c->first, c->last, &info->step_ns)) return RM_ERROR_BACKEND;
+    if (c->timed && rmc_elapsed(c, c->own[RMC_FIRST], c->own[RMC_LAST], &info->step_ns)) return RM_ERROR_BACKEND;
     info->steps = c->timed;
     if (c->timed) info->step_ns /= c->timed;
     c->timed = 0;
