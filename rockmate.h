@@ -10243,6 +10243,20 @@ RMI_FN rm_result rmi_bnd_web_room(rmi_bnd_web *web, uint32_t n)
     return RM_OK;
 }
 
+/* Puts the facts to pay for in an order. */
+RMI_FN void rmi_bnd_sort(rmi_bnd_web *web, uint32_t order)
+{
+    uint32_t i, n = web->b->step->graph->n_ops;
+    web->order = order;
+    for (i = 0; i < web->tmp.n_todo; i++) {
+        const rmi_bnd_fact *fact = &web->fact[(uint32_t)web->tmp.todo[i]];
+        uint32_t op = order == RMI_BND_BY_LAST_OP ? n - fact->op : fact->op;
+        uint32_t key = order == RMI_BND_BY_WINDOW ? fact->window * n + op : op * RMI_BND_TOGETHER + fact->window;
+        web->tmp.todo[i] = (uint64_t)key << 32 | (uint32_t)web->tmp.todo[i];
+    }
+    rmi_sort_u64(web->tmp.todo, web->tmp.sort, web->tmp.n_todo);
+}
+
 /* The web of moments x (tasks), n of them. 0 in *fits: one does not surely come after the one before it, or is no
    moment. */
 RMI_FN rm_result rmi_bnd_web_make(rmi_bnd_web *web, const uint32_t *x, uint32_t n, int *fits)
@@ -10267,6 +10281,10 @@ RMI_FN rm_result rmi_bnd_web_make(rmi_bnd_web *web, const uint32_t *x, uint32_t 
             if (k) rmi_bnd_put_tail(web, web->at[(k - 1) * nb + u]);
         }
     b->work += 8u * web->n_way;
+    for (k = 0; k < web->n_want; k++) web->tmp.todo[k] = web->want[k];
+    web->tmp.n_todo = (uint32_t)web->n_want;
+    rmi_bnd_sort(web, web->order);
+    memcpy(web->now, web->room, sizeof web->now);
     *fits = 1;
     return RM_OK;
 }
@@ -10394,20 +10412,6 @@ RMI_FN uint64_t rmi_bnd_value(rmi_bnd_web *web, const uint64_t *price, int64_t *
     uint32_t k;
     for (k = 0; k < web->n && sum != RMI_INF; k++) sum = rmi_sub(sum, rmi_add(rmi_scale20(web->now[k], price[k]), 1));
     return sum;
-}
-
-/* Puts the facts to pay for in an order. */
-RMI_FN void rmi_bnd_sort(rmi_bnd_web *web, uint32_t order)
-{
-    uint32_t i, n = web->b->step->graph->n_ops;
-    web->order = order;
-    for (i = 0; i < web->tmp.n_todo; i++) {
-        const rmi_bnd_fact *fact = &web->fact[(uint32_t)web->tmp.todo[i]];
-        uint32_t op = order == RMI_BND_BY_LAST_OP ? n - fact->op : fact->op;
-        uint32_t key = order == RMI_BND_BY_WINDOW ? fact->window * n + op : op * RMI_BND_TOGETHER + fact->window;
-        web->tmp.todo[i] = (uint64_t)key << 32 | (uint32_t)web->tmp.todo[i];
-    }
-    rmi_sort_u64(web->tmp.todo, web->tmp.sort, web->tmp.n_todo);
 }
 
 /* The value in the best of the orders. */
@@ -10998,6 +11002,10 @@ RMI_FN uint64_t rmi_bnd_moves(uint64_t ns, uint64_t per_second) { return rmi_mul
    computation that are paid as updates' time; the rest of it is paid as waits. */
 enum { RMI_BND_B1, RMI_BND_B2, RMI_BND_C1, RMI_BND_C2, RMI_BND_HOST, RMI_BND_TIME, RMI_BND_WAIT, RMI_BND_USES };
 #define RMI_BND_PRICES RMI_BND_WAIT
+#define RMI_BND_HOST_MOST 16384u
+#define RMI_BND_TIME_MOST 1024u
+#define RMI_BND_FINEST 9u /* prices move by shares of 2^-1 to 2^-9 of those of all bytes, or of the host's most */
+#define RMI_BND_COARSE 3u /* finer ones only where the bound is within 3 % of the best so far */
 
 typedef struct rmi_bnd_choice { /* for so many equal params; or what there is no choice about */
     uint64_t n, use[3][RMI_BND_USES]; /* by option */
@@ -11136,7 +11144,6 @@ RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd_web *web, rmi_bnd_traffic *traffic, cons
     int64_t lack[RMI_BND_TOGETHER];
     if (!price || price > b->most_price || busy >= unit << 10) return 0;
     if (price != traffic->price) {
-        web->now[0] = RMI_MAX;
         traffic->price = price;
         traffic->time = rmi_add(rmi_bnd_cost(web, &price, lack), b->common << b->up);
     }
@@ -11150,34 +11157,31 @@ RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd_web *web, rmi_bnd_traffic *traffic, cons
     return rmi_sub(rmi_mul_div_up(rmi_sub(top, rmi_add(room, 2)), 1u << 20, den), 1);
 }
 
-/* Moves prices p by shares of 2^-1 to 2^-finest while that raises T, which is returned: one link's price goes over to
-   another's; those of the host and of time rise or fall; if `all`, too, the prices of all bytes. */
-RMI_FN uint64_t rmi_bnd_link_climb(rmi_bnd_web *web, rmi_bnd_traffic *traffic, uint64_t *p, uint32_t finest, int all)
+/* Raises T, which is returned, by moving prices p while that helps: one link's price goes over to another's, any price
+   rises or falls. best: T of other moments. */
+RMI_FN uint64_t rmi_bnd_link_climb(rmi_bnd_web *web, rmi_bnd_traffic *traffic, uint64_t *p, uint64_t best)
 {
     uint64_t v, value = rmi_bnd_link_at(web, traffic, p), now[RMI_BND_PRICES], by;
-    uint32_t share, i, from, to, move, moved;
-    for (share = 1; share <= finest && web->b->work <= web->b->most_work; share += !moved)
-        for (moved = move = 0; move < (all ? 18u : 16u); move++) {
-            memcpy(now, p, sizeof now);
-            from = move / 4;
-            to = move % 4;
-            if (move > 15)
-                for (i = 0; i < RMI_BND_HOST; i++) now[i] += move > 16 ? now[i] >> share : ~(now[i] >> share) + 1;
-            else if (from != to) {
-                by = rmi_min(now[from], (p[0] + p[1] + p[2] + p[3]) >> share);
-                now[from] -= by;
-                now[to] += by;
-            } else {
-                by = (move > 5 ? 1024u : 16384u) >> share;
-                i = move > 5 ? RMI_BND_TIME : RMI_BND_HOST;
-                now[i] = from & 1 ? rmi_sub(now[i], by) : rmi_min(now[i] + by, i == RMI_BND_TIME ? 1024 : 16384);
+    uint32_t share, from, to, moved;
+    for (share = 1; share <= RMI_BND_FINEST && web->b->work <= web->b->most_work; share += !moved) {
+        if (share > RMI_BND_COARSE && value < best - best / 32) break;
+        for (moved = from = 0; from <= RMI_BND_PRICES; from++)
+            for (to = 0; to <= RMI_BND_PRICES; to++) { /* the last is none */
+                uint32_t other = from > to ? from : to;
+                if (from == to || (other >= RMI_BND_HOST && other < RMI_BND_PRICES)) continue;
+                memcpy(now, p, sizeof now);
+                by = (rmi_min(from, to) < RMI_BND_HOST ? p[0] + p[1] + p[2] + p[3] : RMI_BND_HOST_MOST) >> share;
+                if (from < RMI_BND_PRICES) now[from] -= by = rmi_min(by, now[from]);
+                if (to < RMI_BND_PRICES) now[to] += by;
+                now[RMI_BND_HOST] = rmi_min(now[RMI_BND_HOST], RMI_BND_HOST_MOST);
+                now[RMI_BND_TIME] = rmi_min(now[RMI_BND_TIME], RMI_BND_TIME_MOST);
+                v = rmi_bnd_link_at(web, traffic, now);
+                if (v <= value + (value >> 16)) continue;
+                value = v;
+                memcpy(p, now, sizeof now);
+                moved = 1;
             }
-            v = rmi_bnd_link_at(web, traffic, now);
-            if (v <= value + (value >> 16)) continue;
-            value = v;
-            memcpy(p, now, sizeof now);
-            moved = 1;
-        }
+    }
     return value;
 }
 
@@ -11222,40 +11226,24 @@ RMI_FN void rmi_bnd_wait(rmi_bnd *b, rmi_bnd_traffic *traffic)
     traffic->wait = rmi_min(rmi_sub(most, slack), RMI_MAX / 64);
 }
 
-/* The best prices of the moment looked at: raises *bound. A byte's is tried from a fraction of what it costs if the link
-   has room for all that it can move meanwhile, up, with the link's parts in several ways; next to nothing, too, since
-   where all bytes fit only waits and the host's lane count. */
+/* The best prices of the moment looked at: raises *bound. A byte's price begins at a fraction of what the link takes for
+   it, and at next to nothing, since where all bytes fit only waits and the host's lane count. */
 RMI_FN void rmi_bnd_link_prices(rmi_bnd_web *web, rmi_bnd_traffic *traffic, uint64_t *bound)
 {
     const rmi_bnd *b = web->b;
     const rmi_link *l = &b->step->graph->link;
-    uint64_t price, best = 0, high, low, v, p[RMI_BND_PRICES], top[RMI_BND_PRICES];
-    uint32_t k, i, idle = 0;
+    uint64_t high, p[RMI_BND_PRICES];
+    uint32_t k, i;
     if (b->down || b->common >= ((uint64_t)1 << 60) >> b->up) return;
     high = rmi_min(rmi_mul(rmi_mul_div_up((uint64_t)1 << b->up, 1000000000u, rmi_min(l->h2d, l->d2h)), 1u << 20),
                    b->most_price);
-    web->node[0].parent = RMI_NONE;
-    web->node[0].value = 0;
-    web->node[0].price[0] = high;
-    web->room[0] = rmi_sub(rmi_add(b->limit, rmi_bnd_moves(traffic->may, l->d2h)), b->at.held);
-    rmi_bnd_visit(web, 0, 0, 24);
-    low = (web->node[0].value ? rmi_min(web->node[0].price[0], high) : high) / 16 + 5;
     traffic->price = 0;
-    for (price = traffic->n > 1 ? 4 : low; idle < 4 && price <= b->most_price && b->work <= b->most_work; idle++) {
-        for (k = 0; k < 5; k++) {
-            for (i = 0; i < RMI_BND_HOST; i++) p[i] = k == 4 ? price / 4 : i == k ? price : 0;
-            p[RMI_BND_HOST] = 0;
-            p[RMI_BND_TIME] = 1024;
-            v = rmi_bnd_link_climb(web, traffic, p, 3, 0);
-            if (v <= best) continue;
-            best = v;
-            memcpy(top, p, sizeof p);
-            idle = 0;
-        }
-        price = price == 4 ? low : price + price / 4 * 3;
+    for (k = 0; k < 2; k++) {
+        for (i = 0; i < RMI_BND_HOST; i++) p[i] = k ? high / 64 + 1 : 1;
+        p[RMI_BND_HOST] = 0;
+        p[RMI_BND_TIME] = RMI_BND_TIME_MOST;
+        *bound = rmi_max(*bound, rmi_bnd_link_climb(web, traffic, p, *bound));
     }
-    if (best > *bound - *bound / 32) best = rmi_bnd_link_climb(web, traffic, top, 9, 1); /* ever closer */
-    *bound = rmi_max(*bound, best);
 }
 
 /* Prices moment x, with y or (RMI_NONE) without. */
