@@ -1368,7 +1368,7 @@ RMI_FN void rmi_arena_drop(rmi_arena *arena, const void *memory, size_t bytes)
     rmi_block **at = &arena->blocks, *block;
     while ((block = *at) != NULL && (const unsigned char *)block + RMI_HEADER != (const unsigned char *)memory)
         at = &block->next;
-    if (!block || block->used > (bytes + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN) return;
+    if (!block || block->used > bytes) return;
     *at = block->next;
     arena->hooks.free(block, arena->hooks.user);
 }
@@ -25548,22 +25548,16 @@ typedef struct rmi_chk_sample {
 
 RMI_FN uint64_t rmi_chk_width(const rmi_chk *k) { return k->desc->dtype == RM_F64 ? 8 : 4; }
 
-/* Element i of a tensor of the checked type, F32 or F64, as a double. */
-RMI_FN double rmi_chk_load(const rmi_chk *k, const unsigned char *bytes, uint64_t i)
+/* Element i of a tensor of the checked type, F32 or F64, as a double; if there is a value to set, after that. */
+RMI_FN double rmi_chk_scalar(const rmi_chk *k, unsigned char *bytes, uint64_t i, const double *set)
 {
-    double value = 0;
-    float single = 0;
-    memcpy(k->desc->dtype == RM_F64 ? (void *)&value : (void *)&single, bytes + (size_t)(i * rmi_chk_width(k)),
-           (size_t)rmi_chk_width(k));
-    return k->desc->dtype == RM_F64 ? value : (double)single;
-}
-
-/* Sets element i of such a tensor. */
-RMI_FN void rmi_chk_store(const rmi_chk *k, unsigned char *bytes, uint64_t i, double value)
-{
-    float single = (float)value;
-    memcpy(bytes + (size_t)(i * rmi_chk_width(k)), k->desc->dtype == RM_F64 ? (void *)&value : (void *)&single,
-           (size_t)rmi_chk_width(k));
+    size_t width = (size_t)rmi_chk_width(k);
+    double wide = set ? *set : 0;
+    float single = (float)wide;
+    void *held = k->desc->dtype == RM_F64 ? (void *)&wide : (void *)&single;
+    if (set) memcpy(bytes + (size_t)(i * width), held, width);
+    else memcpy(held, bytes + (size_t)(i * width), width);
+    return k->desc->dtype == RM_F64 ? wide : (double)single;
 }
 
 RMI_FN double rmi_chk_abs(double value) { return value < 0 ? -value : value; }
@@ -25574,8 +25568,8 @@ RMI_FN double rmi_chk_slope_given(const rmi_chk *k, uint32_t tensor, uint64_t i)
 {
     uint64_t at = k->aside.memory.home[rmi_low_buf(k->graph, RMI_BUF_GRAD, tensor)];
     int earlier = rmi_low_adds_to_earlier(k->program->step) && at != RMI_INF;
-    return rmi_chk_load(k, k->whole[tensor], i) -
-           (earlier ? rmi_chk_load(k, k->aside.memory.at + (size_t)at, i) : 0);
+    return rmi_chk_scalar(k, k->whole[tensor], i, NULL) -
+           (earlier ? rmi_chk_scalar(k, k->aside.memory.at + (size_t)at, i, NULL) : 0);
 }
 
 /* Some elements of a param's gradient, now that it is complete: by chance, every other one the largest of sixteen. */
@@ -25833,7 +25827,7 @@ RMI_FN rm_result rmi_chk_loss(rmi_chk *k, uint32_t from, double *loss)
         rmi_chk_forget(k);
     }
     rmi_chk_view(k, at);
-    *loss = rmi_chk_load(k, k->value[at], 0);
+    *loss = rmi_chk_scalar(k, k->value[at], 0, NULL);
     return RM_OK;
 }
 
@@ -25846,16 +25840,16 @@ RMI_FN rm_result rmi_chk_element(rmi_chk *k, uint32_t tensor, const rmi_chk_samp
     int f64 = k->desc->dtype == RM_F64;
     double eps = k->desc->epsilon > 0 ? k->desc->epsilon : f64 ? 1e-5 : 1e-2, slope[RMI_COUNT(steps)], noise = 0, most;
     double tol = k->desc->tolerance > 0 ? k->desc->tolerance : f64 ? 1e-4 : 5e-2, loss[2], at[2], rounding;
-    double weight = rmi_chk_load(k, k->value[tensor], sample->at), size = rmi_chk_max(rmi_chk_abs(weight), 1);
+    double weight = rmi_chk_scalar(k, k->value[tensor], sample->at, NULL), size = rmi_chk_max(rmi_chk_abs(weight), 1);
     char given[32], found[32], width[32];
     uint32_t i, side;
     for (i = 0; i < RMI_COUNT(steps); i++) {
         for (side = 0; side < 2; side++) {
-            rmi_chk_store(k, k->value[tensor], sample->at, weight + (side ? 1 : -1) * (eps * steps[i] * size));
-            at[side] = rmi_chk_load(k, k->value[tensor], sample->at);
+            at[side] = weight + (side ? 1 : -1) * (eps * steps[i] * size);
+            at[side] = rmi_chk_scalar(k, k->value[tensor], sample->at, &at[side]);
             RMI_TRY(rmi_chk_loss(k, from, &loss[side]));
         }
-        rmi_chk_store(k, k->value[tensor], sample->at, weight);
+        rmi_chk_scalar(k, k->value[tensor], sample->at, &weight);
         slope[i] = (loss[1] - loss[0]) / (at[1] - at[0]);
         rounding = 4 * (f64 ? 2.3e-16 : 1.2e-7) * (rmi_chk_abs(loss[1]) + rmi_chk_abs(loss[0])) / (at[1] - at[0]);
         noise = rmi_chk_max(noise, rounding); /* how much of the slope may be rounding of the loss */

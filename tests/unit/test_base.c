@@ -137,6 +137,12 @@ static void arenas(void)
     EXPECT(held == before, "and goes alone");
     EXPECT(!rmi_arena_get(&a, SIZE_MAX / 2, 4) && !rmi_arena_get(&a, SIZE_MAX / 4, 5), "a product that overflows");
     rmi_arena_free(&a);
+    table = RMI_RAW(&a, uint32_t, 5); /* 20 bytes, and a byte in what is left of 32 */
+    before = held;
+    EXPECT(rmi_arena_take(&a, 1, 1) == table + 5, "what is small lies close");
+    rmi_arena_drop(&a, table, 5 * sizeof *table);
+    EXPECT(held == before, "and does not go with its neighbour");
+    rmi_arena_free(&a);
     EXPECT(!held, "all goes back");
 }
 
