@@ -16442,20 +16442,21 @@ RMI_FN rm_result rmi_ref_level(rmi_ref_search *s, uint64_t work)
     return RM_OK;
 }
 
-
 /* =====================================================================================================================
    >>plan - passes of a preset, the plan and its figures
-   In: graph, budget, preset. Every candidate is a list of runs; it becomes statements (>>sequence), addresses (>>place) and
-   figures (>>schedule), and counts only if its arena is within the budget: the budget is the arena. The fastest wins.
+   In: graph, budget, preset. Every candidate is a list of runs; it becomes statements (>>sequence), addresses (>>place)
+   and figures (>>schedule), and counts only if its arena is within the budget: the budget is the arena. The fastest
+   wins.
 
-   A call (rmi_plan_create) lays out what persists, then plans each kind of step (rmi_plan_step; several kinds, and a plan like
-   another: rmi_plan_several): keep everything; the passes of the preset, each with its candidates (rmi_plan_try); a bound; then
-   reductions beside the backward, and what earlier calls have found. Who has no plan is told of one (rmi_plan_named).
+   A call (rmi_plan_create) lays out what persists, then plans each kind of step (rmi_plan_step; several kinds, and a
+   plan like another: rmi_plan_several): keep everything; the passes of the preset, each with its candidates
+   (rmi_plan_try); a bound; then reductions beside the backward, and what earlier calls have found. Who has no plan is
+   told of one (rmi_plan_named).
    ================================================================================================================== */
 static const uint32_t rmi_plan_steps[RM_STEP_KINDS] = {RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD};
 
-typedef struct rmi_plan_asked { /* the call that made the plan; and what rm_plan_explain has planned since, with more memory */
-    rm_plan_desc desc;  /* read no more: info, progress; like is the plan itself */
+typedef struct rmi_plan_asked { /* the call that made the plan, and what rm_plan_explain has planned since */
+    rm_plan_desc desc;   /* read no more: info, progress; like is the plan itself */
     rm_config config;
     uint64_t more_bytes; /* 0: nothing yet */
     rm_point now, more;  /* under the costs of then */
@@ -16557,7 +16558,8 @@ typedef struct rmi_planner {
 #define RMI_PLAN_FAR 50000u /* ppm: a plan that far from its bound may be a poor one */
 #define RMI_PLAN_BOUND_WORK ((uint64_t)20000000) /* of a lower bound: some 50 ms at most */
 
-/* A preset is a row: which passes run, and what they need to know. The first one is the default (with host memory: offmate). */
+/* A preset is a row: which passes run, and what they need to know. The first one is the default (with host memory:
+   offmate). */
 typedef struct rmi_plan_preset {
     const char *name, *help, *kinds;
     uint32_t passes, segment, work;
@@ -16571,22 +16573,26 @@ typedef struct rmi_plan_preset {
 static const rmi_plan_preset rmi_plan_presets[] = {
     {"hiremate", "rockmate, and whole-graph search from its plans: about a second", "",
      RM_PASS_CHAIN | RM_PASS_OPTIONS | RM_PASS_SEARCH, 0, 0},
-    {"rockmate", "rotor, and for each stage what to keep of it (Zhao et al. 2023)", "", RM_PASS_CHAIN | RM_PASS_OPTIONS, 0, 0},
+    {"rockmate", "rotor, and for each stage what to keep of it (Zhao et al. 2023)", "", RM_PASS_CHAIN | RM_PASS_OPTIONS,
+     0, 0},
     {"rotor", "the best checkpoints of a chain of stages, exact for every budget", "", RM_PASS_CHAIN, 0, 0},
     {"noremat", "every op once, in the order of declaration", "", 0, 0, 0},
     {"every-block", "a checkpoint at every cut point", "", RM_PASS_SEGMENTS, 1, 0},
     {"sqrt", "segments of about the root of the number of stages (Chen et al. 2016)", "", RM_PASS_SEGMENTS, 0, 0},
-    {"greedy", "a checkpoint whenever enough has been kept since the last one (Chen et al. 2016)", "", RM_PASS_GREEDY, 0, 0},
+    {"greedy", "a checkpoint whenever enough has been kept since the last one (Chen et al. 2016)", "", RM_PASS_GREEDY,
+     0, 0},
     {"llmc-1", "recompute activation functions, keep all else", RMI_PLAN_GELU, RM_PASS_KINDS, 0, 0},
-    {"llmc-2", "recompute activation functions and norms, keep all else", RMI_PLAN_GELU ",*norm*,*ln*,*rms*", RM_PASS_KINDS, 0, 0},
+    {"llmc-2", "recompute activation functions and norms, keep all else", RMI_PLAN_GELU ",*norm*,*ln*,*rms*",
+     RM_PASS_KINDS, 0, 0},
     {"hilp", "checkmate with a 14th of its work: a fifth of a second", "", RM_PASS_SEARCH, 0, RMI_PLAN_QUICK_WORK},
     {"checkmate", "whole-graph search, no chain: single values, variants, any order", "", RM_PASS_SEARCH, 0, 0},
     {"search", "rotor, and whole-graph search from its plans", "", RM_PASS_CHAIN | RM_PASS_SEARCH, 0, 0},
-    {"stream", "weights, gradients and states at home in host memory, streamed; updates there", "", RM_PASS_STREAM, 0, 0},
+    {"stream", "weights, gradients and states at home in host memory, streamed; updates there", "", RM_PASS_STREAM, 0,
+     0},
     {"link", "what fits the link's free time goes to host memory; nothing is recomputed", "", RM_PASS_LINK, 0, 0},
     {"blocks", "every stage recomputed from its input, which goes to host memory", "", RM_PASS_BLOCKS, 0, 0},
-    {"offmate", "keep, recompute or move each tensor: all that the link and host memory allow", "", RM_PASS_CHAIN | RMI_PLAN_MOVES,
-     0, 0},
+    {"offmate", "keep, recompute or move each tensor: all that the link and host memory allow", "",
+     RM_PASS_CHAIN | RMI_PLAN_MOVES, 0, 0},
 };
 
 RMI_FN void rmi_plan_use_preset(const rmi_plan_preset *p, rm_config *c)
@@ -16617,7 +16623,8 @@ RMI_FN const char *rmi_plan_config_wrong(const rm_config *c)
     if (c->off >> 5) return "off has an unknown bit; take RM_NO_RECOMPUTE and its like";
     if (c->work > RMI_MAX) return "work is not below 2^62";
     for (i = 0; i < sizeof c->name && c->name[i]; i++) {}
-    if (i == sizeof c->name || (i && !rmi_graph_name_ok(c->name))) return "name is no name: up to 31 of A-Z a-z 0-9 _ . / - [ ]";
+    if (i == sizeof c->name || (i && !rmi_graph_name_ok(c->name)))
+        return "name is no name: up to 31 of A-Z a-z 0-9 _ . / - [ ]";
     for (i = 0; i < sizeof c->kinds && c->kinds[i];) i++;
     if (i == sizeof c->kinds) return "kinds has no end within its 256 bytes";
     for (i = 0; c->kinds[i]; i++) {
@@ -16625,14 +16632,15 @@ RMI_FN const char *rmi_plan_config_wrong(const rm_config *c)
         letter[0] = c->kinds[i];
         letter[1] = 0;
         if (letter[0] != '*' && letter[0] != ',' && !rmi_graph_name_ok(letter))
-            return "kinds has a letter that no name has; it is a list of patterns of A-Z a-z 0-9 _ . / - [ ] and *, with commas";
+            return "kinds has a letter that no name has; it is a list of patterns of A-Z a-z 0-9 _ . / - [ ] and *, "
+                   "with commas";
     }
     if (!strcmp(c->kinds, "none")) return "kinds is 'none', which no op is called; leave it empty";
     return NULL;
 }
 
-/* --- homes: what persists has one address in all programs; inputs lie above it, those that live longest lowest, and the
-   gradients that accumulate above them, so that programs that do not accumulate have one piece for all else */
+/* --- homes: what persists has one address in all programs; inputs lie above it, those that live longest lowest, and
+   the gradients that accumulate above them, so that programs that do not accumulate have one piece for all else */
 typedef struct rmi_plan_input {
     uint32_t buf, dies; /* dies: large if late */
 } rmi_plan_input;
@@ -16645,7 +16653,8 @@ RMI_FN int rmi_plan_cmp_input(const void *a, const void *b, void *user)
     return x->buf < y->buf ? -1 : x->buf > y->buf;
 }
 
-/* Position of the last use of each input in a step that runs everything once: forward position, or after it from the end. */
+/* Position of the last use of each input in a step that runs everything once: forward position, or after it from the
+   end. */
 RMI_FN void rmi_plan_input_ends(const rm_graph *g, uint32_t *dies)
 {
     uint32_t i, k, p;
@@ -16678,7 +16687,8 @@ RMI_FN rm_result rmi_plan_layout_like(rmi_planner *w, const rmi_program *like)
         if (h->host)
             return rmi_err_set(&w->g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.like: it has %s in host memory; %s",
                                rmi_sch_name(w->g, h->buf, name),
-                               w->g->has_link ? "set rm_plan_desc.host_bytes as well" : "declare the link (rm_graph_link)");
+                               w->g->has_link ? "set rm_plan_desc.host_bytes as well"
+                                              : "declare the link (rm_graph_link)");
         w->homes.offsets[h->buf] = h->offset;
         w->homes.bytes = rmi_max(w->homes.bytes, h->offset + rmi_round_up(rmi_low_bytes(w->g, h->buf), w->align));
     }
@@ -16735,7 +16745,8 @@ RMI_FN rm_result rmi_plan_layout(rmi_planner *w)
     rmi_arena_free(&tmp);
     if (r != RM_OK) return r;
     for (i = 0; i < g->n_tensors && (w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)); i++)
-        if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n) rmi_plan_home(w, rmi_low_buf(g, RMI_BUF_GRAD, (uint32_t)i));
+        if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n)
+            rmi_plan_home(w, rmi_low_buf(g, RMI_BUF_GRAD, (uint32_t)i));
     return w->homes.bytes > RMI_MAX ? RM_ERROR_ARGUMENT : RM_OK;
 }
 
@@ -16744,7 +16755,8 @@ RMI_FN rm_result rmi_plan_layout(rmi_planner *w)
 RMI_FN void rmi_plan_step_homes(rmi_planner *w)
 {
     uint32_t i, id;
-    int grads = rmi_low_grads_resident(w->step) || (w->step == RM_FORWARD && (w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)));
+    int grads = rmi_low_grads_resident(w->step) ||
+                (w->step == RM_FORWARD && (w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)));
     w->homes.n = 0;
     for (i = 0; i < w->homes.n_lasting; i++) {
         rmi_home *h = &w->homes.at[w->homes.n];
@@ -16781,9 +16793,10 @@ RMI_FN rm_result rmi_plan_place_kept(const rmi_seq *q, rmi_arena *mem, uint32_t 
     return RM_OK;
 }
 
-/* Addresses of the sequence. Where lanes run beside the compute lane, time depends on who gets whose bytes: then they are those
-   of the lowest arena, the same for every budget, if that is within the target. */
-RMI_FN rm_result rmi_plan_place(rmi_planner *w, rmi_arena *mem, uint64_t target, int only_quick, uint64_t effort, rmi_program *out)
+/* Addresses of the sequence. Where lanes run beside the compute lane, time depends on who gets whose bytes: then they
+   are those of the lowest arena, the same for every budget, if that is within the target. */
+RMI_FN rm_result rmi_plan_place(rmi_planner *w, rmi_arena *mem, uint64_t target, int only_quick, uint64_t effort,
+                                rmi_program *out)
 {
     const rmi_seq *q = &w->seq;
     rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, (size_t)q->n_str + q->n_homes);
@@ -16817,7 +16830,9 @@ RMI_FN rm_result rmi_plan_place(rmi_planner *w, rmi_arena *mem, uint64_t target,
         if (q->st[i].what == RMI_ALLOC) q->st[i].offset = items[q->st[i].offset].offset;
     out->arena = info.height;
     for (i = 0; i < q->n_homes; i++) /* inputs that no run reads are there, too, when the step begins */
-        if (!q->homes[i].host) out->arena = rmi_max(out->arena, rmi_round_up(q->homes[i].offset + rmi_low_bytes(q->g, q->homes[i].buf), w->align));
+        if (!q->homes[i].host)
+            out->arena = rmi_max(out->arena,
+                                 rmi_round_up(q->homes[i].offset + rmi_low_bytes(q->g, q->homes[i].buf), w->align));
     return RM_OK;
 }
 
@@ -16830,7 +16845,8 @@ RMI_FN void rmi_plan_spread(const rmi_seq *q, uint64_t above, rmi_program *out)
     for (i = 0; i < q->n_str; i++)
         if (q->str[i].home) above = rmi_max(above, q->homes[q->str[i].home - 1].offset + q->str[i].bytes);
     for (i = 0; i < q->n_st; i++)
-        if (q->st[i].what == RMI_ALLOC && q->str[q->st[i].offset].home) q->st[i].offset = q->homes[q->str[q->st[i].offset].home - 1].offset;
+        if (q->st[i].what == RMI_ALLOC && q->str[q->st[i].offset].home)
+            q->st[i].offset = q->homes[q->str[q->st[i].offset].home - 1].offset;
         else if (q->st[i].what == RMI_ALLOC) {
             q->st[i].offset = above;
             above = rmi_add(above, q->st[i].bytes);
@@ -16945,7 +16961,10 @@ RMI_FN uint64_t rmi_plan_work(const rmi_planner *w, uint64_t usual)
     return w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : usual;
 }
 
-RMI_FN uint64_t rmi_plan_size(const rmi_planner *w, const rmi_program *p) { return w->d->live_only ? p->fig.live_bytes : p->arena; }
+RMI_FN uint64_t rmi_plan_size(const rmi_planner *w, const rmi_program *p)
+{
+    return w->d->live_only ? p->fig.live_bytes : p->arena;
+}
 
 RMI_FN void rmi_plan_tell(rmi_planner *w, const char *phase)
 {
@@ -16958,7 +16977,8 @@ RMI_FN void rmi_plan_tell(rmi_planner *w, const char *phase)
     w->stop.stopped = w->stop.stopped || w->d->progress(w->d->progress_user, &g);
 }
 
-/* No plan within the budget is faster than this; m: NULL, or the step's model. brief: moments are looked at one by one, no longer. */
+/* No plan within the budget is faster than this; m: NULL, or the step's model. brief: moments are looked at one by one,
+   no longer. */
 RMI_FN rm_result rmi_plan_bound(rmi_planner *w, const rmi_step *m, uint64_t budget, int brief)
 {
     rmi_arena mem = rmi_plan_arena(w);
@@ -16977,8 +16997,8 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *w, const rmi_step *m, uint64_t budg
     if (r == RM_OK && rmi_plan_has_host(w))
         r = rmi_bnd_link_bound(&mem, m, budget, RMI_PLAN_BOUND_WORK, &w->info->bound_ns);
     else if (r == RM_OK && budget >= m->resident)
-        r = rmi_bnd_bound(&mem, m, rmi_min(budget - m->resident, RMI_MAX), RMI_PLAN_BOUND_WORK, brief ? 0 : joint, enough,
-                          &bound);
+        r = rmi_bnd_bound(&mem, m, rmi_min(budget - m->resident, RMI_MAX), RMI_PLAN_BOUND_WORK, brief ? 0 : joint,
+                          enough, &bound);
     w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
     rmi_arena_free(&mem);
     return r;
@@ -16989,14 +17009,18 @@ RMI_FN int rmi_plan_ask(void *user)
 {
     rmi_planner *w = (rmi_planner *)user;
     rmi_plan_tell(w, w->clock.placing ? "place" : "solve");
-    if (!w->stop.stopped && w->clock.end_ns && w->best.n && rmi_now_ns() >= w->clock.end_ns) w->stop.stopped = w->clock.late = 1;
+    if (!w->stop.stopped && w->clock.end_ns && w->best.n && rmi_now_ns() >= w->clock.end_ns)
+        w->stop.stopped = w->clock.late = 1;
     return w->stop.stopped;
 }
 
 #define RMI_PLAN_FRAIL 50u /* one part in so many of the computation: what a link 5 % slower may cost */
 
 /* What plans may lose by that. */
-RMI_FN uint64_t rmi_plan_may_lose(const rmi_program *p) { return rmi_sub(p->fig.busy[0], p->fig.recomputed_ns) / RMI_PLAN_FRAIL; }
+RMI_FN uint64_t rmi_plan_may_lose(const rmi_program *p)
+{
+    return rmi_sub(p->fig.busy[0], p->fig.recomputed_ns) / RMI_PLAN_FRAIL;
+}
 
 /* What plans are compared by: a link that is slower is not certain, so what it costs counts half. */
 RMI_FN uint64_t rmi_plan_rank(const rmi_program *p) { return rmi_add(p->fig.time_ns, p->frail_ns / 2); }
@@ -17039,7 +17063,8 @@ RMI_FN rm_result rmi_plan_compare(rmi_planner *w, const rmi_seq_list *list, cons
     return RM_OK;
 }
 
-/* Tries a candidate. *size: what it takes; RMI_INF if it is no plan: what keep everything can do, other lists need not. */
+/* Tries a candidate. *size: what it takes; RMI_INF if it is no plan: what keep everything can do, other lists need
+   not. */
 RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_seq_list *list, const rmi_plan_trial *how, uint64_t *size)
 {
     rmi_program c;
@@ -17060,8 +17085,8 @@ RMI_FN rm_result rmi_plan_try_list(rmi_planner *w, const rmi_seq_list *list, uin
     return rmi_plan_try(w, list, &how, size);
 }
 
-/* Tries a candidate whose addresses do not depend on the budget: what it takes may be named. Above the budget they are looked for
-   once more, with effort. */
+/* Tries a candidate whose addresses do not depend on the budget: what it takes may be named. Above the budget they are
+   looked for once more, with effort. */
 RMI_FN rm_result rmi_plan_try_sure(rmi_planner *w, const rmi_seq_list *list)
 {
     const rmi_plan_trial sure = {w->limit, 0, 0, 1};
@@ -17136,17 +17161,20 @@ RMI_FN void rmi_plan_act(rmi_chn_act *a, uint32_t what, uint32_t stage, uint32_t
 }
 
 /* Checkpoints at the borders of segments (Chen et al. 2016): segment k is the stages [first[k], first[k + 1]). */
-RMI_FN rm_result rmi_plan_segments(rmi_arena *mem, const uint32_t *first, uint32_t n_segments, rmi_chn_act **acts, size_t *n)
+RMI_FN rm_result rmi_plan_segments(rmi_arena *mem, const uint32_t *first, uint32_t n_segments, rmi_chn_act **acts,
+                                   size_t *n)
 {
     uint32_t i, k, last = n_segments - 1;
     rmi_chn_act *a = RMI_NEW(mem, rmi_chn_act, 3 * (size_t)first[n_segments]);
     if (!a) return RM_ERROR_MEMORY;
     *n = 0;
     for (k = 0; k < last; k++)
-        for (i = first[k]; i < first[k + 1]; i++) rmi_plan_act(&a[(*n)++], RMI_CHN_PASS, i, i == first[k] ? RMI_CHN_INPUT_STAYS : 0);
+        for (i = first[k]; i < first[k + 1]; i++)
+            rmi_plan_act(&a[(*n)++], RMI_CHN_PASS, i, i == first[k] ? RMI_CHN_INPUT_STAYS : 0);
     for (k = n_segments; k-- > 0;) {
         for (i = first[k]; i < first[k + 1]; i++)
-            rmi_plan_act(&a[(*n)++], RMI_CHN_KEEP, i, (k < last ? RMI_CHN_AGAIN : 0) | (i + 1 == first[k + 1] ? RMI_CHN_LEAF : 0));
+            rmi_plan_act(&a[(*n)++], RMI_CHN_KEEP, i,
+                         (k < last ? RMI_CHN_AGAIN : 0) | (i + 1 == first[k + 1] ? RMI_CHN_LEAF : 0));
         for (i = first[k + 1]; i-- > first[k];) rmi_plan_act(&a[(*n)++], RMI_CHN_BACKWARD, i, 0);
     }
     *acts = a;
@@ -17159,12 +17187,14 @@ RMI_FN uint64_t rmi_plan_chain_base(const rmi_planner *w)
     uint64_t unread = 0;
     uint32_t i;
     for (i = 0; i < w->g->n_tensors; i++)
-        if (rmi_low_unread(w->g, i) && !w->g->tensors[i].external) unread += rmi_round_up(w->g->tensors[i].bytes, w->align);
+        if (rmi_low_unread(w->g, i) && !w->g->tensors[i].external)
+            unread += rmi_round_up(w->g->tensors[i].bytes, w->align);
     return w->homes.bytes - unread + rmi_blk_carried(&w->chain.blk);
 }
 
 
-/* Tries a list with the fastest forms that leave its live bytes within `limit`; then, if that is too large, as it is. */
+/* Tries a list with the fastest forms that leave its live bytes within `limit`; then, if that is too large, as it
+   is. */
 RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *w, const rmi_seq_list *list, uint64_t limit, const rmi_plan_trial *how,
                                     uint64_t *size)
 {
@@ -17184,8 +17214,8 @@ RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *w, const rmi_seq_list *list, ui
     return rmi_plan_try(w, list, how, size);
 }
 
-/* At its smallest memory a chain of L stages runs L * L / 2 forwards. A list of hundreds of thousands of runs in which ops run 25
-   times or more is no plan that anyone waits for: the first point of the curve that is shorter. */
+/* At its smallest memory a chain of L stages runs L * L / 2 forwards. A list of hundreds of thousands of runs in which
+   ops run 25 times or more is no plan that anyone waits for: the first point of the curve that is shorter. */
 #define RMI_PLAN_RUNS 200000u
 RMI_FN uint32_t rmi_plan_first_point(const rmi_planner *w)
 {
@@ -17234,8 +17264,9 @@ RMI_FN rm_result rmi_plan_descend(rmi_planner *w)
     return RM_OK;
 }
 
-/* The smallest points of the curve, from below, always the same, as long as they take less. At its smallest memory a chain of L stages
-   runs L * L / 2 forwards: where there is a plan, points of long chains that take twice as long as need be are left out. */
+/* The smallest points of the curve, from below, always the same, as long as they take less. At its smallest memory a
+   chain of L stages runs L * L / 2 forwards: where there is a plan, points of long chains that take twice as long as
+   need be are left out. */
 RMI_FN rm_result rmi_plan_least(rmi_planner *w)
 {
     const rmi_chn_curve *c = &w->chain.table->curve;
@@ -17277,8 +17308,8 @@ RMI_FN rm_result rmi_plan_pass_segments(rmi_planner *w, rmi_arena *mem)
     return rmi_plan_try_segments(w, first, n);
 }
 
-/* Chen's greedy: a segment ends when its stages would keep more than a threshold. Every threshold that is a power of the
-   eighth root of two below what all stages keep, so that more budget has the same plans to choose from. */
+/* Chen's greedy: a segment ends when its stages would keep more than a threshold. Every threshold that is a power of
+   the eighth root of two below what all stages keep, so that more budget has the same plans to choose from. */
 RMI_FN rm_result rmi_plan_pass_greedy(rmi_planner *w, rmi_arena *mem)
 {
     const rmi_chn_stage *s = w->chain.blk.stages;
@@ -17326,7 +17357,9 @@ RMI_FN int rmi_plan_listed(const rm_graph *g, const char *kinds, const uint8_t *
     for (p = op->name; *p; p++)
         if (*p == '/' || *p == '.') word = p + 1;
     for (p = kinds; *p; p += *p == ',') {
-        if (*p != ',' && (rmi_plan_matches(p, op->kind_name) || rmi_plan_matches(p, op->name) || rmi_plan_matches(p, word))) return 1;
+        if (*p != ',' &&
+            (rmi_plan_matches(p, op->kind_name) || rmi_plan_matches(p, op->name) || rmi_plan_matches(p, word)))
+            return 1;
         while (*p && *p != ',') p++;
     }
     return 0;
@@ -17382,8 +17415,8 @@ RMI_FN rm_result rmi_plan_pass_kinds(rmi_planner *w, rmi_arena *mem)
     return rmi_plan_try_sure(w, &list);
 }
 
-/* The chain of the step's stages, solved: with options of stages, or with stages that keep all or nothing. A series of calls solves
-   equal chains once. */
+/* The chain of the step's stages, solved: with options of stages, or with stages that keep all or nothing. A series of
+   calls solves equal chains once. */
 RMI_FN rm_result rmi_plan_solve_chain(rmi_planner *w, const rmi_step *model, rmi_arena *mem)
 {
     rmi_plan_series *s = w->series;
@@ -17393,12 +17426,14 @@ RMI_FN rm_result rmi_plan_solve_chain(rmi_planner *w, const rmi_step *model, rmi
     uint32_t i;
     RMI_TRY(rmi_blk_make(mem, model, &w->p->shape, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO,
                          (w->c.passes & RM_PASS_OPTIONS) != 0, 1, &w->chain.blk));
-    for (i = 0; i < w->chain.blk.chain.n && w->chain.blk.chain.n > 1000; i++) { /* of schedules that cost nothing the shortest */
+    /* of schedules that cost nothing the shortest */
+    for (i = 0; i < w->chain.blk.chain.n && w->chain.blk.chain.n > 1000; i++) {
         w->chain.blk.stages[i].pass_ns[0] = rmi_max(w->chain.blk.stages[i].pass_ns[0], 1);
         w->chain.blk.stages[i].pass_ns[1] = rmi_max(w->chain.blk.stages[i].pass_ns[1], 1);
     }
     if (w->g->n_ops > RMI_PLAN_MANY) return rmi_chn_solve(mem, &w->chain.blk.chain, &w->chain.table);
-    if (s->table && s->tolerance_ppm == w->chain.blk.chain.tolerance_ppm) r = rmi_chn_is_of(&tmp, s->table, &w->chain.blk.chain, &same);
+    if (s->table && s->tolerance_ppm == w->chain.blk.chain.tolerance_ppm)
+        r = rmi_chn_is_of(&tmp, s->table, &w->chain.blk.chain, &same);
     rmi_arena_free(&tmp);
     if (r == RM_OK && !same) {
         rmi_arena_free(&s->mem);
@@ -17441,7 +17476,8 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w)
 {
     rmi_arena tmp = rmi_plan_arena(w), tuner = rmi_plan_arena(w);
     uint32_t passes = w->c.passes;
-    int chain = passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && !(passes & RM_PASS_SEARCH); /* the search starts from the chain's plans */
+    /* the search starts from the chain's plans */
+    int chain = passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && !(passes & RM_PASS_SEARCH);
     int stages = (passes & (RM_PASS_SEGMENTS | RM_PASS_GREEDY)) != 0; /* that keep all or nothing */
     rmi_step model;
     rm_result r = chain || stages ? rmi_step_make(&tuner, w->g, w->step, w->align, 0, &model) : RM_OK;
@@ -17485,18 +17521,20 @@ RMI_FN rm_result rmi_plan_least_bytes(rmi_planner *w)
     return r;
 }
 
-/* --- what the planner knows: programs of earlier calls for the same graph, each faster than all that are smaller. A search with
-   more memory is then never slower than one before it with less. */
+/* --- what the planner knows: programs of earlier calls for the same graph, each faster than all that are smaller. A
+   search with more memory is then never slower than one before it with less. */
 #define RMI_PLAN_KNOWN 16u
 
 /* Calls whose programs fit each other; 0: none do. */
 RMI_FN uint64_t rmi_plan_key(const rmi_planner *w)
 {
-    uint64_t key = rmi_mix(w->step ^ (uint64_t)w->steps << 8 ^ (uint64_t)w->align << 16 ^ (uint64_t)(w->d->live_only != 0) << 50);
+    uint64_t key = rmi_mix(w->step ^ (uint64_t)w->steps << 8 ^ (uint64_t)w->align << 16 ^
+                           (uint64_t)(w->d->live_only != 0) << 50);
     size_t i;
     if (w->c.off || w->d->like || w->together == RMI_PLAN_JOINT || w->host_only || w->naming) return 0;
     if (w->c.passes & RMI_PLAN_MOVES && rmi_plan_has_host(w)) key = rmi_mix(key ^ 1);
-    for (i = 0; i < sizeof w->c.kinds && w->c.kinds[i]; i++) key = rmi_mix(key ^ (uint64_t)(unsigned char)w->c.kinds[i]);
+    for (i = 0; i < sizeof w->c.kinds && w->c.kinds[i]; i++)
+        key = rmi_mix(key ^ (uint64_t)(unsigned char)w->c.kinds[i]);
     return rmi_mix(key ^ w->c.passes) | 1;
 }
 
@@ -17507,8 +17545,11 @@ RMI_FN rm_result rmi_plan_recall(rmi_planner *w)
     for (k = w->p->g->known; k && key; k = k->next) {
         rmi_program c = *(const rmi_program *)k->program;
         if (k->key != key || k->bytes > w->limit) continue;
-        if (rmi_sch_check(w->g, &c, &w->g->last, NULL) != RM_OK) continue; /* costs may be others now, and what is legal is not */
-        if (rmi_plan_size(w, &c) > w->limit || c.host > w->d->host_bytes || (w->best.n && c.fig.time_ns >= w->best.fig.time_ns)) continue;
+        /* costs may be others now, and what is legal is not */
+        if (rmi_sch_check(w->g, &c, &w->g->last, NULL) != RM_OK) continue;
+        if (rmi_plan_size(w, &c) > w->limit || c.host > w->d->host_bytes ||
+            (w->best.n && c.fig.time_ns >= w->best.fig.time_ns))
+            continue;
         RMI_TRY(rmi_plan_take(w, &c, NULL));
     }
     return RM_OK;
@@ -17588,9 +17629,10 @@ RMI_FN rm_result rmi_plan_evict(rmi_ref_search *s, uint32_t permille)
     return RM_OK;
 }
 
-/* The program of a list and what the search knows are not there at a time: a large graph's take most of the memory. What the search
-   needs is made anew, and goes on from list x, or what is left of it. */
-RMI_FN rm_result rmi_plan_try_apart(rmi_plan_search *h, const rmi_ref_list *x, const rmi_plan_trial *how, uint64_t *size)
+/* The program of a list and what the search knows are not there at a time: a large graph's take most of the memory.
+   What the search needs is made anew, and goes on from list x, or what is left of it. */
+RMI_FN rm_result rmi_plan_try_apart(rmi_plan_search *h, const rmi_ref_list *x, const rmi_plan_trial *how,
+                                    uint64_t *size)
 {
     rmi_arena tmp = rmi_plan_arena(h->w);
     rmi_ref_search old = h->s;
@@ -17618,8 +17660,8 @@ RMI_FN rm_result rmi_plan_try_apart(rmi_plan_search *h, const rmi_ref_list *x, c
     return r;
 }
 
-/* The best list so far becomes a plan; one that is faster gets addresses with more effort. If these are above the budget the limit
-   falls, and the search goes on with what is above the new one. */
+/* The best list so far becomes a plan; one that is faster gets addresses with more effort. If these are above the
+   budget the limit falls, and the search goes on with what is above the new one. */
 RMI_FN rm_result rmi_plan_search_try(rmi_plan_search *h, int quick)
 {
     rmi_planner *w = h->w;
@@ -17652,8 +17694,9 @@ RMI_FN rm_result rmi_plan_search_try(rmi_plan_search *h, int quick)
     return rmi_plan_evict(s, 900);
 }
 
-/* A first plan, as soon as can be: everything once if that fits, else evictions from there. Their list gets addresses when it is
-   filled, not before, and at first only quick tries for them: a little below the limit there may be an easier one. */
+/* A first plan, as soon as can be: everything once if that fits, else evictions from there. Their list gets addresses
+   when it is filled, not before, and at first only quick tries for them: a little below the limit there may be an
+   easier one. */
 RMI_FN rm_result rmi_plan_search_first(rmi_plan_search *h)
 {
     rmi_planner *w = h->w;
@@ -17678,7 +17721,8 @@ RMI_FN rm_result rmi_plan_search_first(rmi_plan_search *h)
 RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *s, uint32_t percent, int fast)
 {
     const rmi_chn_curve *c = &w->chain.table->curve;
-    uint64_t bytes = rmi_sub(rmi_mul_div_up(s->limit + s->step->resident, percent, 100), w->homes.bytes + rmi_blk_carried(&w->chain.blk));
+    uint64_t bytes = rmi_sub(rmi_mul_div_up(s->limit + s->step->resident, percent, 100),
+                             w->homes.bytes + rmi_blk_carried(&w->chain.blk));
     rmi_chn_act *acts = NULL;
     rmi_seq_list list;
     size_t n_acts = 0;
@@ -17702,8 +17746,8 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_plan_search *h)
     return rmi_plan_search_try(h, 0);
 }
 
-/* --- the least memory that a plan is found for. Nothing in it depends on the budget: what it finds is the answer if it fits, and is
-   named if not, so that a call with as much or more finds it again. */
+/* --- the least memory that a plan is found for. Nothing in it depends on the budget: what it finds is the answer if it
+   fits, and is named if not, so that a call with as much or more finds it again. */
 #define RMI_PLAN_STAIR 16u     /* everything once is evicted to limits that part of each other apart; */
 #define RMI_PLAN_STEP 8u       /* so many of them at a time, as long as that works */
 #define RMI_PLAN_LOWER_EACH ((uint64_t)600000) /* work a task, at most */
@@ -17736,16 +17780,19 @@ RMI_FN void rmi_plan_lower_to(rmi_ref_search *s, uint64_t bytes)
     rmi_ref_consider(s);
 }
 
-/* Everything once is evicted to limits many stairs apart, each from what fitted the one before; ever fewer, when that fails. */
+/* Everything once is evicted to limits many stairs apart, each from what fitted the one before; ever fewer, when that
+   fails. */
 RMI_FN rm_result rmi_plan_lower_evict(rmi_ref_search *s, uint64_t floor)
 {
     uint64_t half = s->end - (s->end - rmi_ref_spent(s)) / 2;
     uint32_t step, n;
     if (!rmi_ref_load(s, NULL, 0, NULL)) return RM_OK;
     rmi_plan_lower_to(s, RMI_MAX);
-    for (step = RMI_PLAN_STEP; step && s->best.n && s->best.peak > floor && rmi_ref_spent(s) < half && !rmi_ref_told(s);) {
+    for (step = RMI_PLAN_STEP;
+         step && s->best.n && s->best.peak > floor && rmi_ref_spent(s) < half && !rmi_ref_told(s);) {
         n = s->best.n;
-        rmi_plan_lower_to(s, rmi_max(s->best.peak - rmi_min(s->best.peak / RMI_PLAN_STAIR * step, s->best.peak / 2) - 1, floor));
+        rmi_plan_lower_to(
+            s, rmi_max(s->best.peak - rmi_min(s->best.peak / RMI_PLAN_STAIR * step, s->best.peak / 2) - 1, floor));
         RMI_TRY(rmi_ref_greedy(s, 400, 400));
         if (s->best.n) continue;
         s->best.n = n; /* nothing was found: that one is the best again */
@@ -17756,8 +17803,8 @@ RMI_FN rm_result rmi_plan_lower_evict(rmi_ref_search *s, uint64_t floor)
     return RM_OK;
 }
 
-/* A cycle of annealing for bytes: from the lowest list, or in turn from everything once, in another order or evicted, or from the
-   chain's plan for that limit. */
+/* A cycle of annealing for bytes: from the lowest list, or in turn from everything once, in another order or evicted,
+   or from the chain's plan for that limit. */
 RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_search *h, uint32_t turn, uint64_t work)
 {
     static const uint32_t percent[] = {100, 125, 180};
@@ -17773,7 +17820,8 @@ RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_search *h, uint32_t turn, uint64_
         shuffled = small;
         RMI_TRY(rmi_ref_greedy(s, turn % 8 == 1 ? 500 : 300, 400));
     }
-    RMI_TRY(rmi_ref_cycle(s, hot, hot / (turn / 2 % 2 ? 20000 : 20) + 1, work, shuffled)); /* cold: single bytes count */
+    /* cold: single bytes count */
+    RMI_TRY(rmi_ref_cycle(s, hot, hot / (turn / 2 % 2 ? 20000 : 20) + 1, work, shuffled));
     s->lower = 0;
     return RM_OK;
 }
@@ -17798,8 +17846,8 @@ RMI_FN rm_result rmi_plan_lower(rmi_plan_search *h)
     return RM_OK;
 }
 
-/* The search starts anew for less memory, whatever it has found before. If that led to a plan within the budget, it goes on from its
-   list as before, with half of the work counted. */
+/* The search starts anew for less memory, whatever it has found before. If that led to a plan within the budget, it
+   goes on from its list as before, with half of the work counted. */
 RMI_FN rm_result rmi_plan_search_least(rmi_plan_search *h)
 {
     rmi_planner *w = h->w;
@@ -17816,7 +17864,8 @@ RMI_FN rm_result rmi_plan_search_least(rmi_plan_search *h)
     s->limit = limit;
     s->told = s->work = before + (s->work - before) / 2;
     if (!w->d->live_only) s->fits = rmi_plan_fits;
-    if (r == RM_OK && w->best.n && rmi_ref_load_runs(s, h->runs.runs, (uint32_t)h->runs.n, 0)) rmi_ref_fill(s, 0, 400000 / s->step->n_tasks);
+    if (r == RM_OK && w->best.n && rmi_ref_load_runs(s, h->runs.runs, (uint32_t)h->runs.n, 0))
+        rmi_ref_fill(s, 0, 400000 / s->step->n_tasks);
     return r;
 }
 
@@ -17830,7 +17879,8 @@ RMI_FN uint64_t rmi_plan_usual_work(const rmi_step *m)
     return rmi_min(most, each * m->n_tasks);
 }
 
-/* A plan, if one is found: the first, else one of other starts, else the lowest. *done: it needs no search, or there is none. */
+/* A plan, if one is found: the first, else one of other starts, else the lowest. *done: it needs no search, or there is
+   none. */
 RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *h, int *done)
 {
     rmi_planner *w = h->w;
@@ -17839,11 +17889,13 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *h, int *done)
     rmi_ref_load(s, NULL, 0, NULL);
     RMI_TRY(rmi_plan_search_first(h));
     sooner = w->best.n != 0;
-    if (sooner && w->series->near_ppm) RMI_TRY(rmi_plan_bound(w, s->step, w->limit, 1)); /* had soon; may be near enough */
+    /* had soon; may be near enough */
+    if (sooner && w->series->near_ppm) RMI_TRY(rmi_plan_bound(w, s->step, w->limit, 1));
     *done = sooner && w->series->near_ppm && rmi_plan_within(w, 0);
     if (*done) return RM_OK;
     w->chain.table = NULL;
-    if (w->c.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 && !w->stop.stopped) {
+    if (w->c.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 &&
+        !w->stop.stopped) {
         RMI_TRY(rmi_plan_solve_chain(w, &h->model, &h->chain));
         RMI_TRY(rmi_plan_least(w));
     }
@@ -17860,7 +17912,8 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *h)
     rmi_planner *w = h->w;
     rmi_ref_search *s = &h->s;
     uint64_t usual, work, more, was;
-    uint32_t round, vain = 0, few = h->model.n_tasks <= RMI_SEARCH_FEW, parts = few ? 144 : 3; /* few tasks: from many orders */
+    /* few tasks: from many orders */
+    uint32_t round, vain = 0, few = h->model.n_tasks <= RMI_SEARCH_FEW, parts = few ? 144 : 3;
     int done;
     RMI_TRY(rmi_ref_search_make(&h->mem, &h->model, s));
     usual = rmi_plan_usual_work(&h->model);
@@ -17928,10 +17981,11 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, const rmi
 #define RMI_PLAN_MOVE_WORK ((uint64_t)40000000) /* runs that are looked at, some 40 ns each */
 #define RMI_PLAN_PACKS 60u /* times that addresses are looked for */
 #define RMI_PLAN_MOVE_EVALS 12000u
-#define RMI_PLAN_COARSE 32u /* decisions: where there are fewer each one is most of what a link does, and none can be spared */
+/* decisions: where there are fewer each one is most of what a link does, and none can be spared */
+#define RMI_PLAN_COARSE 32u
 
-/* Annealing from several starts, within `work` steps; *evals: decisions weighed for that. Nothing that fits: s->best_energy is
-   RMI_INF. */
+/* Annealing from several starts, within `work` steps; *evals: decisions weighed for that. Nothing that fits:
+   s->best_energy is RMI_INF. */
 RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t work, uint32_t turn,
                                        uint64_t *evals)
 {
@@ -17965,7 +18019,8 @@ RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
 
 /* What was found gets addresses; while these cost more than live
    bytes, it is searched again with a lower limit. mode, host: scratch. */
-RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t budget, uint64_t evals, uint8_t *mode, uint8_t *host)
+RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t budget, uint64_t evals, uint8_t *mode,
+                                     uint8_t *host)
 {
     rmi_off_model *m = s->m;
     uint64_t size, less, fitted = RMI_INF;
@@ -18008,10 +18063,10 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t
     return RM_OK;
 }
 
-/* The search, and addresses for what it finds. turn: how often that was done in vain; with updates each takes half of the time that
-   the one before took. */
-RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget, uint32_t turn,
-                                       uint64_t *evals)
+/* The search, and addresses for what it finds. turn: how often that was done in vain; with updates each takes half of
+   the time that the one before took. */
+RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget,
+                                       uint32_t turn, uint64_t *evals)
 {
     uint64_t work = rmi_plan_work(w, RMI_PLAN_MOVE_WORK);
     uint8_t *mode = RMI_NEW(mem, uint8_t, s->m->n_buf), *host = RMI_NEW(mem, uint8_t, s->m->g->n_tensors);
@@ -18027,7 +18082,8 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
 /* The plain plans. The smallest is tried even if it does not seem to fit when nothing else does: it says what does. */
 RMI_FN rm_result rmi_plan_recipes(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
 {
-    static const uint32_t passes[] = {0, RM_PASS_STREAM, RM_PASS_STREAM, RM_PASS_LINK, RM_PASS_LINK, RM_PASS_BLOCKS, RM_PASS_BLOCKS};
+    static const uint32_t passes[] = {
+        0, RM_PASS_STREAM, RM_PASS_STREAM, RM_PASS_LINK, RM_PASS_LINK, RM_PASS_BLOCKS, RM_PASS_BLOCKS};
     static const uint8_t recipes[] = {RMI_OFF_ALL_KEPT,  RMI_OFF_ALL_KEPT, RMI_OFF_STREAMED, RMI_OFF_FREE_LINK,
                                       RMI_OFF_FREE_LINK, RMI_OFF_BLOCKS,   RMI_OFF_BLOCKS};
     const rmi_plan_trial how = {budget, rmi_plan_effort(w), 0, 0};
@@ -18036,7 +18092,8 @@ RMI_FN rm_result rmi_plan_recipes(rmi_planner *w, rmi_arena *mem, rmi_off_search
     uint32_t i, best = 0;
     for (i = 0; i <= RMI_COUNT(passes) && !w->stop.stopped; i++) {
         uint32_t which = i < RMI_COUNT(passes) ? i : best;
-        int home = (int)(which && !(which & 1)), last = i == RMI_COUNT(passes), yardstick = !which && (w->host_only || w->together == RMI_PLAN_JOINT);
+        int home = (int)(which && !(which & 1)), last = i == RMI_COUNT(passes),
+            yardstick = !which && (w->host_only || w->together == RMI_PLAN_JOINT);
         if (last ? w->best.n != 0 || least == RMI_INF : !yardstick && !(w->c.passes & passes[which])) continue;
         RMI_TRY(rmi_off_cook(s, mem, &w->p->shape, (rmi_off_recipe)recipes[which], home, home ? 1000 : 0, 0));
         rmi_off_look(s->m);
@@ -18051,8 +18108,8 @@ RMI_FN rm_result rmi_plan_recipes(rmi_planner *w, rmi_arena *mem, rmi_off_search
     return RM_OK;
 }
 
-/* All recipes and the search, which count on `percent` of the link's speed. bound: between them, so that there soon is a plan.
-   *fitted: the last search found decisions that fit, addresses aside. */
+/* All recipes and the search, which count on `percent` of the link's speed. bound: between them, so that there soon is
+   a plan. *fitted: the last search found decisions that fit, addresses aside. */
 RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, uint32_t percent, int bound, int *fitted)
 {
     rmi_arena mem = rmi_plan_arena(w);
@@ -18104,8 +18161,8 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget, int bound)
     return r;
 }
 
-/* Host memory makes nothing slower or impossible: the search without copies is asked as well, unless a bound says that it has
-   nothing better. */
+/* Host memory makes nothing slower or impossible: the search without copies is asked as well, unless a bound says that
+   it has nothing better. */
 RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w)
 {
     rmi_arena mem = rmi_plan_arena(w), kept;
@@ -18118,7 +18175,8 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w)
     if (w->best.n && w->limit != RMI_INF) {
         r = rmi_step_make(&mem, w->g, w->step, 1, 0, &m);
         if (r == RM_OK && m.resident <= w->limit)
-            r = rmi_bnd_bound(&mem, &m, rmi_min(w->limit - m.resident, RMI_MAX), RMI_PLAN_BOUND_WORK, 0, RMI_INF, &bound);
+            r = rmi_bnd_bound(&mem, &m, rmi_min(w->limit - m.resident, RMI_MAX), RMI_PLAN_BOUND_WORK, 0, RMI_INF,
+                              &bound);
     }
     rmi_arena_free(&mem);
     if (r != RM_OK || (w->best.n && bound >= rmi_plan_rank(&w->best))) return r;
@@ -18138,10 +18196,11 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w)
 
 /* --- plans of >>search, from the best plan so far */
 
-/* Tuned on GPT-2 124M with host updates, U-Net, ResNet-50 and -101, DenseNet-121, MobileNet, VGG-16, 25 GB/s each way. */
+/* Tuned on GPT-2 124M with host updates, U-Net, ResNet-50 and -101, DenseNet-121, MobileNet, VGG-16, 25 GB/s each
+   way. */
 #define RMI_PLAN_ANNEAL_WORK ((uint64_t)50000000) /* events that are looked at, some 20 ns each */
 #define RMI_PLAN_ANNEAL_LESS 30000u /* but no more than that times the square of the events of everything once */
-#define RMI_PLAN_ANNEAL_HOT 200u   /* the first temperature is the bound of the step's time over that, the last one's a tenth */
+#define RMI_PLAN_ANNEAL_HOT 200u   /* the first temperature is the step's bound over that, the last one's a tenth */
 #define RMI_PLAN_ANNEAL_FEW 64u    /* ops: each value is most of what memory there is: hotter, by as much: */
 #define RMI_PLAN_ANNEAL_HOTTER 20u
 #define RMI_PLAN_ANNEAL_MOVES 100u /* where there is work for fewer moves by event, it is cooler by as much, */
@@ -18176,9 +18235,10 @@ RMI_FN rm_result rmi_plan_try_events(rmi_planner *w, rmi_search *s, const rmi_pl
     return r;
 }
 
-/* Addresses for what the search has found; where they take more than the budget, or the program takes longer than its schedule, the
-   search goes on with a lower limit, and a higher one where that has led to nothing better: from there, or from what was found at
-   first if that is much faster. Bytes that are used again make copies wait for each other: the search's clock does not know. */
+/* Addresses for what the search has found; where they take more than the budget, or the program takes longer than its
+   schedule, the search goes on with a lower limit, and a higher one where that has led to nothing better: from there,
+   or from what was found at first if that is much faster. Bytes that are used again make copies wait for each other:
+   the search's clock does not know. */
 RMI_FN rm_result rmi_plan_pack_events(rmi_planner *w, rmi_arena *mem, rmi_search *s, uint64_t work)
 {
     rmi_schedule first;
@@ -18210,13 +18270,14 @@ RMI_FN rm_result rmi_plan_pack_events(rmi_planner *w, rmi_arena *mem, rmi_search
     return RM_OK;
 }
 
-/* Anneals runs, copies, variants and homes together: from the best plan so far, from everything once on the device, and at last,
-   cooler, from the better of what that led to. */
+/* Anneals runs, copies, variants and homes together: from the best plan so far, from everything once on the device, and
+   at last, cooler, from the better of what that led to. */
 RMI_FN rm_result rmi_plan_anneal_from(rmi_planner *w, rmi_arena *mem, rmi_search *s, uint64_t work)
 {
     uint64_t moves = work / (4 * ((uint64_t)s->step->n_once * s->step->n_once + 1)) + 1; /* by event, about */
     uint64_t cooler = rmi_min(rmi_max(RMI_PLAN_ANNEAL_MOVES / moves, 1), RMI_PLAN_ANNEAL_COOLER);
-    uint64_t hot = w->info->bound_ns / (RMI_PLAN_ANNEAL_HOT * cooler) * (w->g->n_ops > RMI_PLAN_ANNEAL_FEW ? 1 : RMI_PLAN_ANNEAL_HOTTER);
+    uint64_t hot = w->info->bound_ns / (RMI_PLAN_ANNEAL_HOT * cooler) *
+                   (w->g->n_ops > RMI_PLAN_ANNEAL_FEW ? 1 : RMI_PLAN_ANNEAL_HOTTER);
     uint64_t trip = 0;
     uint32_t i;
     int fits = 0;
@@ -18226,7 +18287,8 @@ RMI_FN rm_result rmi_plan_anneal_from(rmi_planner *w, rmi_arena *mem, rmi_search
     rmi_cost_keep_all(s->step, &s->candidate);
     s->cost.price = s->base_price;
     if (rmi_search_start(s, &s->candidate)) rmi_search_anneal(s, 2 * hot, 0, work / (fits ? 4 : 2), &w->stop);
-    for (i = 0; i < s->step->n_buffers; i++) trip = rmi_max(trip, s->step->buffers[i].out_ns + s->step->buffers[i].in_ns);
+    for (i = 0; i < s->step->n_buffers; i++)
+        trip = rmi_max(trip, s->step->buffers[i].out_ns + s->step->buffers[i].in_ns);
     if (s->best_ns == RMI_INF && !w->best.n && trip > hot) { /* a copy takes so long that bytes too many were cheaper */
         s->cost.price = s->base_price = rmi_mul(s->base_price, trip / (hot + 1) + 1);
         rmi_cost_keep_all(s->step, &s->candidate);
@@ -18272,17 +18334,20 @@ RMI_FN rm_result rmi_plan_anneal(rmi_planner *w)
 #define RMI_PLAN_FLOOR_EACH ((uint64_t)200000) /* work a task; three times that: no lower, a third of it: 1 % higher */
 #define RMI_PLAN_FLOOR_LESS 20u /* that part of it where there is a plan already, of few tasks */
 
-/* Cycles of annealing for bytes, in turn from everything once, what lasts on the device or in host memory, and from what that led to:
-   until there is a plan, the work is done or many in a row were in vain. Each looks for less than the smallest arena so far: addresses
-   take more than live bytes, so that a list with as many may do better. */
+/* Cycles of annealing for bytes, in turn from everything once, what lasts on the device or in host memory, and from
+   what that led to: until there is a plan, the work is done or many in a row were in vain. Each looks for less than the
+   smallest arena so far: addresses take more than live bytes, so that a list with as many may do better. */
 RMI_FN rm_result rmi_plan_floor_cycles(rmi_planner *w, rmi_search *s)
 {
-    uint64_t work = rmi_min(RMI_PLAN_WORK, RMI_PLAN_FLOOR_EACH * s->step->n_tasks) / (w->best.n ? RMI_PLAN_FLOOR_LESS : 1);
+    uint64_t work = rmi_min(RMI_PLAN_WORK, RMI_PLAN_FLOOR_EACH * s->step->n_tasks) /
+                    (w->best.n ? RMI_PLAN_FLOOR_LESS : 1);
     uint64_t end = s->cost.work + work, least = RMI_MAX, size = RMI_INF, hot;
     const rmi_plan_trial sure = {w->limit, 0, 0, 1};
     uint32_t turn, vain = 0, i, planned = w->best.n != 0;
     rm_result r = RM_OK;
-    for (turn = 0; vain < RMI_PLAN_VAIN && (planned || !w->best.n) && s->cost.work < end && r == RM_OK && !w->stop.stopped; turn++) {
+    for (turn = 0;
+         vain < RMI_PLAN_VAIN && (planned || !w->best.n) && s->cost.work < end && r == RM_OK && !w->stop.stopped;
+         turn++) {
         rmi_cost_keep_all(s->step, &s->candidate);
         for (i = 0; i < s->step->n_params && turn % 4 == 0; i++)
             while (s->step->params[i].allowed >> (s->candidate.home[i] + 1)) s->candidate.home[i]++;
@@ -18328,14 +18393,16 @@ RMI_FN size_t rmi_plan_behind(const rmi_run *wait, size_t first, size_t last, ui
     return first;
 }
 
-/* The n runs with each update from number `from` on moved behind its reduction's end, but for what would keep more than `most`
-   bytes of gradients waiting. Nothing reads a weight after its update, so it may come later; what is said of copies of the param,
-   its state and gradient comes with it. out has room for 2 n. Returns the most bytes that waited. */
-RMI_FN uint64_t rmi_plan_put_off(const rm_graph *g, const rmi_run *runs, size_t n, size_t from, uint64_t most, uint64_t *ready,
-                                 rmi_run *out)
+/* The n runs with each update from number `from` on moved behind its reduction's end, but for what would keep more than
+   `most` bytes of gradients waiting. Nothing reads a weight after its update, so it may come later; what is said of
+   copies of the param, its state and gradient comes with it. out has room for 2 n. Returns the most bytes that
+   waited. */
+RMI_FN uint64_t rmi_plan_put_off(const rm_graph *g, const rmi_run *runs, size_t n, size_t from, uint64_t most,
+                                 uint64_t *ready, rmi_run *out)
 {
     uint64_t t = 0, comm = 0, waiting = 0, peak = 0;
-    size_t i, k, at, to = 0, first = n, last = n; /* those that wait stand in out from n on, in the order of their reductions */
+    /* those that wait stand in out from n on, in the order of their reductions */
+    size_t i, k, at, to = 0, first = n, last = n;
     uint32_t id;
     for (i = 0; i <= n; i++) {
         const rmi_run *r = i < n ? &runs[i] : NULL;
@@ -18366,8 +18433,8 @@ RMI_FN uint64_t rmi_plan_put_off(const rm_graph *g, const rmi_run *runs, size_t 
     return peak;
 }
 
-/* The same runs, each reduction right behind the last backward that adds to its gradient. at: a number for each tensor. out has
-   room for 2 n. Returns how many they are: n, if each such gradient was reduced once. */
+/* The same runs, each reduction right behind the last backward that adds to its gradient. at: a number for each tensor.
+   out has room for 2 n. Returns how many they are: n, if each such gradient was reduced once. */
 RMI_FN size_t rmi_plan_bring_on(const rm_graph *g, const rmi_run *runs, size_t n, uint64_t *at, rmi_run *out)
 {
     size_t i, to = 0;
@@ -18393,9 +18460,10 @@ RMI_FN size_t rmi_plan_bring_on(const rm_graph *g, const rmi_run *runs, size_t n
 
 #define RMI_PLAN_WAITS 7u /* times that less is tried */
 
-/* The best plan, without waits for reductions that the backward can do without: its list, with updates that wait while the backward
-   goes on. All of them, or those for which the budget has room: of fewer bytes at a time, else only the later ones, when what the
-   backward has read is gone. Of a list with copies reductions stay where they are, and so does what the step before still copies. */
+/* The best plan, without waits for reductions that the backward can do without: its list, with updates that wait while
+   the backward goes on. All of them, or those for which the budget has room: of fewer bytes at a time, else only the
+   later ones, when what the backward has read is gone. Of a list with copies reductions stay where they are, and so
+   does what the step before still copies. */
 RMI_FN rm_result rmi_plan_reductions(rmi_planner *w)
 {
     const rm_graph *g = w->g;
@@ -18410,7 +18478,8 @@ RMI_FN rm_result rmi_plan_reductions(rmi_planner *w)
     w->mem.list = rmi_plan_arena(w);
     later.runs = out;
     for (i = 0; i < n; i++) copies |= list.runs[i].way >= RMI_COPY_OUT;
-    for (i = list.n_homes; i < list.n_homes + list.n_late; i++) fixed = (size_t)rmi_max(fixed, (uint64_t)list.homes[i].until + 1);
+    for (i = list.n_homes; i < list.n_homes + list.n_late; i++)
+        fixed = (size_t)rmi_max(fixed, (uint64_t)list.homes[i].until + 1);
     fixed = (size_t)rmi_min(fixed, n);
     if (r == RM_OK && !copies) {
         if (rmi_plan_bring_on(g, list.runs, n, ready, out) != n) all = 0;
@@ -18426,7 +18495,8 @@ RMI_FN rm_result rmi_plan_reductions(rmi_planner *w)
         if (!all || memcmp(list.runs, out, fixed * sizeof *out)) break;
         if (!memcmp(list.runs, out, n * sizeof *out)) continue;
         r = rmi_plan_try_list(w, &later, &size);
-        if (size <= w->limit && !copies) break; /* it fits; of a list with copies, which later updates hold up, it is the better one */
+        /* it fits; of a list with copies, which later updates hold up, it is the better one */
+        if (size <= w->limit && !copies) break;
     }
     rmi_arena_free(&mem);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
@@ -18448,7 +18518,8 @@ RMI_FN const char *rmi_plan_largest_op(const rm_graph *g)
             const rmi_list *values = p ? &p->needs : &op->in, *made = p ? &p->grads : &op->out;
             bytes = rmi_add(p ? p->bwd_ws : f->fwd_ws, !p || p->needs_saved ? f->saved : 0);
             for (k = 0; k < values->n; k++) bytes = rmi_add(bytes, g->tensors[values->at[k]].bytes);
-            for (k = 0; k < made->n; k++) bytes = rmi_add(bytes, p ? g->tensors[made->at[k]].grad_bytes : g->tensors[made->at[k]].bytes);
+            for (k = 0; k < made->n; k++)
+                bytes = rmi_add(bytes, p ? g->tensors[made->at[k]].grad_bytes : g->tensors[made->at[k]].bytes);
             for (k = 0; k < op->grad_out.n && p; k++) bytes = rmi_add(bytes, g->tensors[op->grad_out.at[k]].grad_bytes);
             if (bytes > most) most = bytes, at = i;
         }
@@ -18474,16 +18545,24 @@ RMI_FN void rmi_plan_advice(const rmi_planner *w, const rm_plan_info *worst, cha
             int when;
             const char *text, *what;
         } rows[] = {
-            {stays > half, "let weights move (RM_STAYS keeps more than half of the budget), or make the largest op smaller (%s)", NULL},
-            {host && !g->has_link, "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used", ""},
+            {stays > half,
+             "let weights move (RM_STAYS keeps more than half of the budget), or make the largest op smaller (%s)",
+             NULL},
+            {host && !g->has_link,
+             "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used",
+             ""},
             {forwards && !(w->c.passes & (RM_PASS_SEARCH | RM_PASS_OFFLOAD)),
              "or take preset 'hiremate': the step has no backward, so only a search recomputes anything in it", ""},
             {moves > half && g->has_link && !host, "or let weights wait in host memory (rm_plan_desc.host_bytes)", ""},
             {g->has_link && host && w->d->host_bytes < moves && w->c.passes & RMI_PLAN_MOVES,
-             "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states: %s bytes", bytes},
-            {host && g->has_link && !(w->c.passes & RM_PASS_OFFLOAD), "take preset 'offmate', or make the largest op smaller (%s)", NULL},
+             "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states: %s bytes",
+             bytes},
+            {host && g->has_link && !(w->c.passes & RM_PASS_OFFLOAD),
+             "take preset 'offmate', or make the largest op smaller (%s)", NULL},
             {moves > worst->min_bytes / 2 && !g->has_link,
-             "or let weights and states, which take most of it, wait in host memory (rm_plan_desc.host_bytes, rm_graph_link)", ""},
+             "or let weights and states, which take most of it, wait in host memory (rm_plan_desc.host_bytes, "
+             "rm_graph_link)",
+             ""},
             {1, "or make the largest op smaller (%s)", NULL},
         };
         for (k = 0; !rows[k].when;) k++;
@@ -18497,16 +18576,17 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
     char advice[400];
     if (worst->min_bytes == RMI_INF) { /* no budget was found that works */
         if (w->d->info) w->d->info->min_bytes = 0;
-        return rmi_err_set(
-            &w->g->last, RM_ERROR_INFEASIBLE,
-            "host memory of %u bytes: too small for step kind '%s'; preset '%s' has no plan within it, whatever the budget%s. Set rm_plan_desc.host_bytes to more",
-            w->d->host_bytes, kind, preset, w->d->like ? ", that is like the plan given" : "");
+        return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE,
+                           "host memory of %u bytes: too small for step kind '%s'; preset '%s' has no plan within it, "
+                           "whatever the budget%s. Set rm_plan_desc.host_bytes to more",
+                           w->d->host_bytes, kind, preset, w->d->like ? ", that is like the plan given" : "");
     }
     rmi_plan_advice(w, worst, advice, sizeof advice);
-    return rmi_err_set(
-        &w->g->last, RM_ERROR_INFEASIBLE,
-        "budget of %u bytes: too small for step kind '%s'; preset '%s' works with %u bytes, and no plan at all needs less than %u. Give %u, %s",
-        w->d->device_bytes, kind, preset, worst->min_bytes, worst->min_bound_bytes, worst->min_bytes, advice);
+    return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE,
+                       "budget of %u bytes: too small for step kind '%s'; preset '%s' works with %u bytes, and no plan "
+                       "at all needs less than %u. Give %u, %s",
+                       w->d->device_bytes, kind, preset, worst->min_bytes, worst->min_bound_bytes, worst->min_bytes,
+                       advice);
 }
 
 /* What the times of a plan rest on. */
@@ -18550,8 +18630,8 @@ RMI_FN void rmi_plan_share_figures(rm_plan *p)
     }
 }
 
-/* Has the step any plan? A view's backward cannot read what no forward leaves, and backwards that read consts as they were must
-   have a place before the ops that change these. */
+/* Has the step any plan? A view's backward cannot read what no forward leaves, and backwards that read consts as they
+   were must have a place before the ops that change these. */
 RMI_FN rm_result rmi_plan_step_ok(rmi_planner *w, rmi_arena *mem)
 {
     const rm_graph *g = w->g;
@@ -18562,10 +18642,10 @@ RMI_FN rm_result rmi_plan_step_ok(rmi_planner *w, rmi_arena *mem)
     for (i = 0; i < g->n_ops; i++)
         for (f = 0; f < g->ops[i].n_forms && g->ops[i].view != RMI_NONE && g->ops[i].has_bwd; f++)
             if (rmi_low_reads_saved(&g->ops[i], &g->ops[i].forms[f]))
-                return rmi_err_set(
-                    &w->g->last, RM_ERROR_GRAPH,
-                    "op %s: its backward reads %u saved bytes, but it is a view, which has no forward to leave them; drop saved, or leave it out of needs",
-                    g->ops[i].name, g->ops[i].forms[f].saved);
+                return rmi_err_set(&w->g->last, RM_ERROR_GRAPH,
+                                   "op %s: its backward reads %u saved bytes, but it is a view, which has no forward "
+                                   "to leave them; drop saved, or leave it out of needs",
+                                   g->ops[i].name, g->ops[i].forms[f].saved);
     if (!g->early) return RM_OK;
     RMI_TRY(rmi_plan_keep_all(w, mem, &list));
     runs = list.runs;
@@ -18617,8 +18697,8 @@ RMI_FN rm_result rmi_plan_step_begin(rmi_planner *w, uint32_t step)
     return r;
 }
 
-/* The preset's passes, until someone says stop; copies come first where nothing fits without them. plain, moves: there are
-   programs without copies, with copies. */
+/* The preset's passes, until someone says stop; copies come first where nothing fits without them. plain, moves: there
+   are programs without copies, with copies. */
 RMI_FN rm_result rmi_plan_step_passes(rmi_planner *w, int plain, int moves)
 {
     int searched = plain && w->c.passes & RM_PASS_SEARCH, first = moves && !searched && w->homes.bytes > w->limit;
@@ -18679,7 +18759,8 @@ RMI_FN rm_result rmi_plan_config(rm_graph *g, const rm_plan_desc *d, rm_config *
             memcpy(names + n, rmi_plan_presets[i].name, length);
         }
         names[n] = 0;
-        return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.preset: '%s' is not known; take one of %s", d->preset, names);
+        return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.preset: '%s' is not known; take one of %s",
+                           d->preset, names);
     }
     if (d->config) *c = *d->config;
     wrong = rmi_plan_config_wrong(c);
@@ -18693,11 +18774,12 @@ RMI_FN rm_result rmi_plan_desc_ok(rm_graph *g, const rm_plan_desc *d)
     size_t i;
     int aligned = 1;
     if (d->steps & ~(RM_SINGLE | RM_FIRST | RM_MIDDLE | RM_LAST | RM_FORWARD))
-        return rmi_err_set(&g->last, RM_ERROR_ARGUMENT,
-                           "rm_plan_desc.steps: an unknown bit; take RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD");
+        return rmi_err_set(
+            &g->last, RM_ERROR_ARGUMENT,
+            "rm_plan_desc.steps: an unknown bit; take RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD");
     if (d->align & (d->align - 1))
-        return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.align: %u is no power of two; take 256 or leave it 0",
-                           (uint64_t)d->align);
+        return rmi_err_set(&g->last, RM_ERROR_ARGUMENT,
+                           "rm_plan_desc.align: %u is no power of two; take 256 or leave it 0", (uint64_t)d->align);
     if (d->link_margin_percent > 90)
         return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.link_margin_percent: %u; take 0 to 90",
                            (uint64_t)d->link_margin_percent);
@@ -18719,16 +18801,17 @@ RMI_FN rm_result rmi_plan_updates_ok(rm_graph *g, const rm_plan_desc *d, int *ho
     for (i = 0; i < g->n_tensors && steps & (RM_SINGLE | RM_LAST); i++) {
         if (!g->tensors[i].updates || g->tensors[i].opt != RMI_INF) continue;
         if (g->tensors[i].external || g->tensors[i].stays)
-            return rmi_err_set(
-                &g->last, RM_ERROR_ARGUMENT,
-                "param %s: its update runs in host memory only, and what is %s does not move; give it an update on the device as well, or drop %s",
-                g->tensors[i].name, g->tensors[i].external ? "RM_EXTERNAL" : "RM_STAYS",
-                g->tensors[i].external ? "RM_EXTERNAL" : "RM_STAYS");
+            return rmi_err_set(&g->last, RM_ERROR_ARGUMENT,
+                               "param %s: its update runs in host memory only, and what is %s does not move; give it "
+                               "an update on the device as well, or drop %s",
+                               g->tensors[i].name, g->tensors[i].external ? "RM_EXTERNAL" : "RM_STAYS",
+                               g->tensors[i].external ? "RM_EXTERNAL" : "RM_STAYS");
         *host_only = 1;
         if (!g->has_link || !d->host_bytes)
             return rmi_err_set(
                 &g->last, RM_ERROR_ARGUMENT,
-                "param %s: its update runs in host memory only; %s, or give it an update on the device as well", g->tensors[i].name,
+                "param %s: its update runs in host memory only; %s, or give it an update on the device as well",
+                g->tensors[i].name,
                 !g->has_link ? "declare the link that takes it there (rm_graph_link)" : "set rm_plan_desc.host_bytes");
     }
     return RM_OK;
@@ -18757,15 +18840,16 @@ RMI_FN rm_result rmi_plan_kinds_of_step(rmi_planner *w, rm_plan_info *worst)
     return RM_OK;
 }
 
-/* The budget in whole steps of the alignment, as every arena is: budgets that hold the same plans give the same plan. */
+/* The budget in whole steps of the alignment, as every arena is: budgets that hold the same plans give the same
+   plan. */
 RMI_FN uint64_t rmi_plan_budget(const rmi_planner *w)
 {
     uint64_t bytes = w->d->device_bytes;
     return w->d->like || w->d->live_only || bytes < w->align ? bytes : bytes - bytes % w->align;
 }
 
-/* A budget that should do where host memory has no room for all that could wait there: what was asked for, or at least must be there,
-   and one and a half times what is left over. */
+/* A budget that should do where host memory has no room for all that could wait there: what was asked for, or at least
+   must be there, and one and a half times what is left over. */
 RMI_FN uint64_t rmi_plan_crowded(const rmi_planner *w, uint64_t least)
 {
     uint64_t moves = 0, host = w->d->host_bytes;
@@ -18780,8 +18864,8 @@ RMI_FN uint64_t rmi_plan_crowded(const rmi_planner *w, uint64_t least)
     return moves < RMI_MAX ? rmi_round_up(moves, w->align) : RMI_INF;
 }
 
-/* Has a call with this budget a plan? The planner goes that call's way, until there is one. next: what the kinds of step that have
-   none say; its min_bytes is 0 if all have one. */
+/* Has a call with this budget a plan? The planner goes that call's way, until there is one. next: what the kinds of
+   step that have none say; its min_bytes is 0 if all have one. */
 RMI_FN rm_result rmi_plan_works(rmi_planner *w, uint64_t bytes, rm_plan_info *next)
 {
     rm_result r;
@@ -18802,9 +18886,9 @@ RMI_FN uint64_t rmi_plan_whole(const rmi_planner *w, uint64_t bytes)
     return w->d->like || w->d->live_only || bytes > RMI_MAX - w->align ? bytes : rmi_round_up(bytes, w->align);
 }
 
-/* The budget is too small; which one would do? What the smallest candidate takes that does not depend on the budget: a call with as much
-   finds it again. With copies also what the smallest of all takes, if a call with that has a plan; where >>search has no part, ever
-   more until one has. */
+/* The budget is too small; which one would do? What the smallest candidate takes that does not depend on the budget: a
+   call with as much finds it again. With copies also what the smallest of all takes, if a call with that has a plan;
+   where >>search has no part, ever more until one has. */
 RMI_FN rm_result rmi_plan_named(rmi_planner *w, rm_plan_info *worst)
 {
     rm_plan_info next;
@@ -18813,12 +18897,14 @@ RMI_FN rm_result rmi_plan_named(rmi_planner *w, rm_plan_info *worst)
     int moves = (w->together == RMI_PLAN_JOINT || w->host_only || w->c.passes & RMI_PLAN_MOVES) && rmi_plan_has_host(w);
     uint64_t sure = !moves ? worst->min_bytes : rmi_plan_anneals(w) ? w->min_sure : RMI_INF;
     rounds = sure == RMI_INF ? 16 : 1;
-    for (round = 0; worst->min_bytes && worst->min_bytes < sure && !named && round < rounds && !w->stop.stopped; round++) {
+    for (round = 0; worst->min_bytes && worst->min_bytes < sure && !named && round < rounds && !w->stop.stopped;
+         round++) {
         uint64_t bytes = rmi_plan_whole(w, round ? worst->min_bytes : rmi_min(less, worst->min_bytes));
         RMI_TRY(rmi_plan_works(w, bytes, &next));
         if (!next.min_bytes) named = bytes;
         else if (bytes >= worst->min_bytes)
-            worst->min_bytes = next.min_bytes > bytes && next.min_bytes != RMI_INF ? next.min_bytes : bytes + bytes / 16 + 1;
+            worst->min_bytes = next.min_bytes > bytes && next.min_bytes != RMI_INF ? next.min_bytes
+                                                                                   : bytes + bytes / 16 + 1;
     }
     if (worst->min_bytes && !named && sure != RMI_INF) named = rmi_plan_whole(w, sure);
     if (named) worst->min_bytes = named;
@@ -18844,8 +18930,8 @@ RMI_FN rm_result rmi_plan_joint(rmi_planner *w, rm_plan_info *worst)
     return rmi_plan_named(w, worst);
 }
 
-/* Programs of several kinds share what persists. So there are two plans: one in which nothing moves, and one in which the kind
-   that knows all that persists decides where it is. The faster one counts. */
+/* Programs of several kinds share what persists. So there are two plans: one in which nothing moves, and one in which
+   the kind that knows all that persists decides where it is. The faster one counts. */
 RMI_FN rm_result rmi_plan_several(rmi_planner *w, rm_plan_info *worst)
 {
     rm_plan first = *w->p;
@@ -18882,7 +18968,8 @@ RMI_FN rm_result rmi_plan_make(rmi_planner *w)
 {
     rm_plan_info worst;
     uint32_t i;
-    for (i = 0; i < w->g->n_tensors; i++) w->lanes |= w->g->tensors[i].reduce != RMI_INF && w->g->tensors[i].consumers.n;
+    for (i = 0; i < w->g->n_tensors; i++)
+        w->lanes |= w->g->tensors[i].reduce != RMI_INF && w->g->tensors[i].consumers.n;
     RMI_TRY(rmi_shp_make(&w->p->mem, w->g, &w->p->shape));
     RMI_TRY(rmi_plan_layout(w));
     if (w->host_only) w->c.passes |= RM_PASS_STREAM | RM_PASS_OFFLOAD;
@@ -18926,8 +19013,8 @@ RMI_FN void rmi_plan_free(rm_plan *p)
     rmi_graph_free(g);
 }
 
-/* The graph as the switches leave it: a copy that lacks the freedoms which are off, so that no pass need know of them. NULL:
-   no memory. */
+/* The graph as the switches leave it: a copy that lacks the freedoms which are off, so that no pass need know of them.
+   NULL: no memory. */
 RMI_FN rm_graph *rmi_plan_ablate(rmi_arena *mem, rm_graph *g, uint32_t off)
 {
     rm_graph *v = RMI_NEW(mem, rm_graph, 1);
@@ -19015,7 +19102,8 @@ RMI_FN const char *rmi_plan_more(char *out, size_t room, uint32_t n)
 RMI_FN rm_result rmi_plan_note_starts(rm_plan *p, rmi_arena *tmp)
 {
     const rm_graph *g = p->g;
-    uint32_t i, k, cut = RMI_NONE, by = 0, end = RMI_NONE, n_cut = 0, n_end = 0, *reader = RMI_RAW(tmp, uint32_t, g->n_tensors);
+    uint32_t i, k, cut = RMI_NONE, by = 0, end = RMI_NONE, n_cut = 0, n_end = 0,
+                   *reader = RMI_RAW(tmp, uint32_t, g->n_tensors);
     char more[40];
     if (!reader) return RM_ERROR_MEMORY;
     for (i = 0; i < g->n_tensors; i++) reader[i] = RMI_NONE;
@@ -19035,13 +19123,15 @@ RMI_FN rm_result rmi_plan_note_starts(rm_plan *p, rmi_arena *tmp)
     if (cut != RMI_NONE)
         RMI_TRY(rmi_plan_say(
             p,
-            "op %s%s: no gradient comes back to its backward, for op %s, which reads its output, has none: it starts the gradients, as a loss does, and weights before it learn nothing from what follows. Drop RM_NOGRAD (nograd) of %s, or freeze those weights; if it is a loss, declare its output (rm_output_add)",
+            "op %s%s: no gradient comes back to its backward, for op %s, which reads its output, has none: it starts "
+            "the gradients, as a loss does, and weights before it learn nothing from what follows. Drop RM_NOGRAD "
+            "(nograd) of %s, or freeze those weights; if it is a loss, declare its output (rm_output_add)",
             g->ops[cut].name, rmi_plan_more(more, sizeof more, n_cut), g->ops[by].name, g->ops[by].name));
     if (end != RMI_NONE)
-        RMI_TRY(rmi_plan_say(
-            p,
-            "op %s%s: its backward starts the gradients, as a loss does, and none of its outputs is declared (rm_output_add): its value is gone when a step has ended",
-            g->ops[end].name, rmi_plan_more(more, sizeof more, n_end)));
+        RMI_TRY(rmi_plan_say(p,
+                             "op %s%s: its backward starts the gradients, as a loss does, and none of its outputs is "
+                             "declared (rm_output_add): its value is gone when a step has ended",
+                             g->ops[end].name, rmi_plan_more(more, sizeof more, n_end)));
     return RM_OK;
 }
 
@@ -19055,11 +19145,11 @@ RMI_FN rm_result rmi_plan_note_states(rm_plan *p)
             (g->tensors[i].frozen || (g->tensors[i].opt == RMI_INF && g->tensors[i].opt_host == RMI_INF)))
             first = i, n++;
     if (!n) return RM_OK;
-    return rmi_plan_say(
-        p,
-        "param %s%s: it has %u bytes of state that no step uses, for it has no update%s; set rm_param_desc.update (in text opt=), or drop state_bytes, unless you update it yourself",
-        g->tensors[first].name, rmi_plan_more(more, sizeof more, n), g->tensors[first].state_bytes,
-        g->tensors[first].frozen ? " (it is frozen)" : "");
+    return rmi_plan_say(p,
+                        "param %s%s: it has %u bytes of state that no step uses, for it has no update%s; set "
+                        "rm_param_desc.update (in text opt=), or drop state_bytes, unless you update it yourself",
+                        g->tensors[first].name, rmi_plan_more(more, sizeof more, n), g->tensors[first].state_bytes,
+                        g->tensors[first].frozen ? " (it is frozen)" : "");
 }
 
 /* All notes on the plan and its graph. */
@@ -19076,13 +19166,17 @@ RMI_FN rm_result rmi_plan_note_all(rm_plan *p)
     if (backward) r = rmi_plan_note_starts(p, &tmp);
     if (r == RM_OK && backward) r = rmi_plan_note_states(p);
     if (r == RM_OK && p->asked && p->asked->desc.host_bytes && !p->g->has_link)
-        r = rmi_plan_say(p, "plan: %u bytes of host memory are offered, and nothing moves there, for the graph has no link; "
-                            "say how fast copies are: rm_graph_link", p->asked->desc.host_bytes);
-    if (r == RM_OK && merges)
         r = rmi_plan_say(
             p,
-            "plan: %u times a step a gradient is added up in host memory, where each sum is rounded once more than on the device: bits may differ from those of keeping everything in the last place. RM_NO_MERGE (rm_config.off) forbids that",
-            merges);
+            "plan: %u bytes of host memory are offered, and nothing moves there, for the graph has no link; "
+            "say how fast copies are: rm_graph_link",
+            p->asked->desc.host_bytes);
+    if (r == RM_OK && merges)
+        r = rmi_plan_say(p,
+                         "plan: %u times a step a gradient is added up in host memory, where each sum is rounded once "
+                         "more than on the device: bits may differ from those of keeping everything in the last place. "
+                         "RM_NO_MERGE (rm_config.off) forbids that",
+                         merges);
     rmi_arena_free(&tmp);
     p->g->noted = 1;
     return r;
@@ -19094,18 +19188,18 @@ RMI_FN rm_result rmi_plan_failed(rm_graph *g, rm_result r, uint32_t align)
     rmi_error *error = &g->last;
     if (r == RM_ERROR_MEMORY) rmi_err_memory(error);
     if (r == RM_ERROR_ARGUMENT && !error->text[0])
-        rmi_err_set(
-            error, r,
-            "rm_plan_create: all buffers together, each rounded up to %u bytes, are not below 2^62; check the unit of the largest tensors, or take a smaller rm_plan_desc.align",
-            (uint64_t)align);
+        rmi_err_set(error, r,
+                    "rm_plan_create: all buffers together, each rounded up to %u bytes, are not below 2^62; check the "
+                    "unit of the largest tensors, or take a smaller rm_plan_desc.align",
+                    (uint64_t)align);
     if (r == RM_ERROR_INTERNAL && strstr(error->text, RMI_SIM_TOO_LONG))
-        r = rmi_err_set(
-            error, RM_ERROR_ARGUMENT,
-            "rm_plan_create: with what it recomputes or copies, a step takes 2^62 ns or more; check the unit of the longest ops, and the link's speed and latency");
+        r = rmi_err_set(error, RM_ERROR_ARGUMENT,
+                        "rm_plan_create: with what it recomputes or copies, a step takes 2^62 ns or more; check the "
+                        "unit of the longest ops, and the link's speed and latency");
     if (r == RM_ERROR_INTERNAL && !error->text[0])
-        rmi_err_set(
-            error, r,
-            "a solver made a sequence that reads what is not there: a fault of rockmate.h; please report it with the graph (rm_graph_write)");
+        rmi_err_set(error, r,
+                    "a solver made a sequence that reads what is not there: a fault of rockmate.h; please report it "
+                    "with the graph (rm_graph_write)");
     error->result = r;
     return r;
 }
@@ -19168,7 +19262,8 @@ RMI_FN const rmi_program *rmi_plan_program(const rm_plan *p, uint32_t step, uint
             if (index) *index = i;
             return &p->prog[i];
         }
-    rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "the plan has no program for this step kind; name it in rm_plan_desc.steps");
+    rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT,
+                "the plan has no program for this step kind; name it in rm_plan_desc.steps");
     return NULL;
 }
 
