@@ -1050,6 +1050,7 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
    For tests/bench/worth.c alone, as private as any name that begins with RMI_:
      RMI_SEED                  where the searches' generators start; plans that depend on it show how much is luck
      RMI_WITHOUT(mechanism)    true: plan without this mechanism, to see what it is worth
+     RMI_WITHOUT_MOVE(name)    true: plan without this move of the search
    ================================================================================================================== */
 #if defined(ROCKMATE_IMPLEMENTATION) && !defined(RMI_IMPLEMENTED)
 #define RMI_IMPLEMENTED
@@ -1081,6 +1082,9 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #endif
 #ifndef RMI_WITHOUT
 #define RMI_WITHOUT(mechanism) 0
+#endif
+#ifndef RMI_WITHOUT_MOVE
+#define RMI_WITHOUT_MOVE(name) 0
 #endif
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -14420,9 +14424,10 @@ RMI_FN int rmi_cost_eval(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
 
 /* =====================================================================================================================
    >>events - a schedule and what follows from it -> the list of runs and copies that >>sequence turns into statements
-   Before an event come the copies in that are said there, the names of views that it reads, and the ends of host copies that
-   nobody wants any more; after it the copies out of what it made, and the ends of those that are over. Homes: what is on the device
-   all the time lies lowest, then what is there at the step's edge, then inputs. O(events + copies).
+   Before an event come the copies in that are said there, the names of views that it reads, and the ends of host
+   copies that nobody wants any more; after it the copies out of what it made, and the ends of those that are over.
+   Homes: what is on the device all the time lies lowest, then what is there at the step's edge, then inputs. O(events
+   + copies).
    ================================================================================================================== */
 typedef struct rmi_event_writer {
     const rmi_cost *cost;
@@ -14434,176 +14439,186 @@ typedef struct rmi_event_writer {
     uint32_t *hold_head, *hold_next; /* by event; by life: kept until after that event */
 } rmi_event_writer;
 
-RMI_FN rm_result rmi_event_say_copy(rmi_event_writer *w, rmi_way way, uint32_t buffer, uint32_t form)
+RMI_FN rm_result rmi_event_say_copy(rmi_event_writer *writer, rmi_way way, uint32_t buffer, uint32_t form)
 {
-    return rmi_step_say(w->mem, &w->out, rmi_low_run(way, w->cost->step->buffers[buffer].number, form, 0));
+    return rmi_step_say(writer->mem, &writer->out,
+                        rmi_low_run(way, writer->cost->step->buffers[buffer].number, form, 0));
 }
 
-/* The run of event p, with the names that it reads and those of what it makes brought up to date. */
-RMI_FN rm_result rmi_event_run(rmi_event_writer *w, uint32_t p)
+/* The run of the event, with the names that it reads and those of what it makes brought up to date. */
+RMI_FN rm_result rmi_event_run(rmi_event_writer *writer, uint32_t event)
 {
-    const rmi_step *s = w->cost->step;
-    const rmi_step_task *task = &s->tasks[w->schedule->events[p].task];
+    const rmi_step *step = writer->cost->step;
+    const rmi_step_task *task = &step->tasks[writer->schedule->events[event].task];
     uint32_t way = task->way;
-    if (rmi_step_access_of(s, w->schedule->events[p].task, w->schedule->mode)->absent) return RM_OK;
-    if (way == RMI_OPT && s->moves && w->costs->update_event[task->param] == p) way = RMI_OPT_HOST;
-    return rmi_step_say_run(w->mem, s->graph, &w->out,
-                            rmi_low_run((rmi_way)way, task->id, w->costs->form[p], task->part));
+    if (rmi_step_access_of(step, writer->schedule->events[event].task, writer->schedule->mode)->absent) return RM_OK;
+    if (way == RMI_OPT && step->moves && writer->costs->update_event[task->param] == event) way = RMI_OPT_HOST;
+    return rmi_step_say_run(writer->mem, step->graph, &writer->out,
+                            rmi_low_run((rmi_way)way, task->id, writer->costs->form[event], task->part));
 }
 
-/* Copies in before event p, and the ends of host copies of values that it is the last to need. */
-RMI_FN rm_result rmi_event_before(rmi_event_writer *w, uint32_t p)
+/* Copies in before the event, and the ends of host copies of values that it is the last to need. */
+RMI_FN rm_result rmi_event_before(rmi_event_writer *writer, uint32_t event)
 {
-    const rmi_costs *x = w->costs;
+    const rmi_costs *costs = writer->costs;
     uint32_t i;
-    for (i = x->n_ins ? w->cost->in_head[p] : RMI_NONE; i != RMI_NONE; i = x->ins[i].next) {
-        uint32_t buffer = x->lives[x->ins[i].life].buffer;
-        RMI_TRY(rmi_event_say_copy(w, RMI_COPY_IN, buffer, 0));
-        rmi_step_new_instance(w->cost->step->graph, &w->out, w->cost->step->buffers[buffer].number);
+    for (i = costs->n_ins ? writer->cost->in_head[event] : RMI_NONE; i != RMI_NONE; i = costs->ins[i].next) {
+        uint32_t buffer = costs->lives[costs->ins[i].life].buffer;
+        RMI_TRY(rmi_event_say_copy(writer, RMI_COPY_IN, buffer, 0));
+        rmi_step_new_instance(writer->cost->step->graph, &writer->out, writer->cost->step->buffers[buffer].number);
     }
-    for (i = x->first_life[p]; p < w->schedule->n && i < x->first_life[p + 1] && x->lives[i].in != RMI_NONE; i++) {
-        const rmi_copy *in = &x->ins[x->lives[i].in];
-        if (in->stays || in->source == RMI_NONE || --x->outs[in->source].source) continue;
-        RMI_TRY(rmi_event_say_copy(w, RMI_COPY_DROP, x->lives[i].buffer, 0));
+    for (i = costs->first_life[event];
+         event < writer->schedule->n && i < costs->first_life[event + 1] && costs->lives[i].in != RMI_NONE; i++) {
+        const rmi_copy *in = &costs->ins[costs->lives[i].in];
+        if (in->stays || in->source == RMI_NONE || --costs->outs[in->source].source) continue;
+        RMI_TRY(rmi_event_say_copy(writer, RMI_COPY_DROP, costs->lives[i].buffer, 0));
     }
     return RM_OK;
 }
 
-/* Copies out after event p, and the lives that are kept until there. */
-RMI_FN rm_result rmi_event_after(rmi_event_writer *w, uint32_t p)
+/* Copies out after the event, and the lives that are kept until there. */
+RMI_FN rm_result rmi_event_after(rmi_event_writer *writer, uint32_t event)
 {
-    const rmi_costs *x = w->costs;
+    const rmi_costs *costs = writer->costs;
     uint32_t i;
-    for (i = x->n_outs ? w->cost->out_head[p] : RMI_NONE; i != RMI_NONE; i = x->outs[i].next)
-        RMI_TRY(rmi_event_say_copy(w, RMI_COPY_OUT, x->lives[x->outs[i].life].buffer, 0));
-    for (i = w->hold_head[p]; i; i = w->hold_next[i - 1])
-        RMI_TRY(rmi_event_say_copy(w, RMI_HOLD, x->lives[i - 1].buffer, 0));
+    for (i = costs->n_outs ? writer->cost->out_head[event] : RMI_NONE; i != RMI_NONE; i = costs->outs[i].next)
+        RMI_TRY(rmi_event_say_copy(writer, RMI_COPY_OUT, costs->lives[costs->outs[i].life].buffer, 0));
+    for (i = writer->hold_head[event]; i; i = writer->hold_next[i - 1])
+        RMI_TRY(rmi_event_say_copy(writer, RMI_HOLD, costs->lives[i - 1].buffer, 0));
     return RM_OK;
 }
 
 /* Notes until when lives are kept that a copy reads or follows. */
-RMI_FN rm_result rmi_event_holds(rmi_event_writer *w)
+RMI_FN rm_result rmi_event_holds(rmi_event_writer *writer)
 {
-    const rmi_costs *x = w->costs;
-    uint32_t i, end, n = w->schedule->n;
-    uint8_t *left = RMI_NEW(w->mem, uint8_t, (size_t)x->n_lives + 1); /* by life: given up, to come back by a copy */
+    const rmi_costs *costs = writer->costs;
+    uint32_t i, end, n = writer->schedule->n;
+    /* by life: given up, to come back by a copy */
+    uint8_t *left = RMI_NEW(writer->mem, uint8_t, (size_t)costs->n_lives + 1);
     if (!left) return RM_ERROR_MEMORY;
-    for (i = 0; i < x->n_lives; i++)
-        if (x->lives[i].in != RMI_NONE && !x->ins[x->lives[i].in].edge && !x->ins[x->lives[i].in].stays)
-            left[x->lives[i].previous] = 1;
-    for (i = 0; i < x->n_lives; i++) {
-        const rmi_life *l = &x->lives[i];
-        const rmi_copy *out =
-            l->out == RMI_NONE || x->outs[l->out].stays || x->outs[l->out].edge ? NULL : &x->outs[l->out];
-        end = l->last;
-        if (out) end = out->wraps ? n - 1 : (uint32_t)rmi_max(x->lives[out->until].last, out->at - 1);
-        if (!out && w->cost->step->buffers[l->buffer].kind == RMI_STEP_WEIGHT) continue; /* its bytes are no one else's */
-        if (l->gone || (!out && !left[i]) || end >= n) continue;
-        w->hold_next[i] = w->hold_head[end];
-        w->hold_head[end] = i + 1;
+    for (i = 0; i < costs->n_lives; i++)
+        if (costs->lives[i].in != RMI_NONE && !costs->ins[costs->lives[i].in].edge &&
+            !costs->ins[costs->lives[i].in].stays)
+            left[costs->lives[i].previous] = 1;
+    for (i = 0; i < costs->n_lives; i++) {
+        const rmi_life *life = &costs->lives[i];
+        const rmi_copy *out = life->out == RMI_NONE || costs->outs[life->out].stays || costs->outs[life->out].edge
+                                  ? NULL
+                                  : &costs->outs[life->out];
+        end = life->last;
+        if (out) end = out->wraps ? n - 1 : (uint32_t)rmi_max(costs->lives[out->until].last, out->at - 1);
+        /* its bytes are no one else's */
+        if (!out && writer->cost->step->buffers[life->buffer].kind == RMI_STEP_WEIGHT) continue;
+        if (life->gone || (!out && !left[i]) || end >= n) continue;
+        writer->hold_next[i] = writer->hold_head[end];
+        writer->hold_head[end] = i + 1;
     }
     return RM_OK;
 }
 
 /* Where >>lower's buffer is when the step begins, in bits: 1 always on the device, 2 there at the edge, 4 as an input;
    8 in host memory. */
-RMI_FN uint32_t rmi_event_begins(const rmi_event_writer *w, uint32_t number)
+RMI_FN uint32_t rmi_event_begins(const rmi_event_writer *writer, uint32_t number)
 {
-    const rmi_step *s = w->cost->step;
-    const rmi_costs *x = w->costs;
-    uint32_t id, life, buffer = s->buffer_of[number];
-    rmi_buf_kind kind = rmi_low_kind(s->graph, number, &id);
-    const rmi_tensor *t = &s->graph->tensors[id];
-    const rmi_step_buffer *b = buffer == RMI_NONE ? NULL : &s->buffers[buffer];
-    if (rmi_low_external(s->graph, number) || !rmi_low_bytes(s->graph, number) || t->kind == RMI_ACT || t->root != id ||
-        (kind != RMI_BUF_VALUE && t->kind != RMI_PARAM) ||
-        (kind == RMI_BUF_GRAD && !(t->consumers.n && rmi_low_grads_resident(s->kind))))
+    const rmi_step *step = writer->cost->step;
+    const rmi_costs *costs = writer->costs;
+    uint32_t id, life, buffer = step->buffer_of[number];
+    rmi_buf_kind kind = rmi_low_kind(step->graph, number, &id);
+    const rmi_tensor *t = &step->graph->tensors[id];
+    const rmi_step_buffer *b = buffer == RMI_NONE ? NULL : &step->buffers[buffer];
+    if (rmi_low_external(step->graph, number) || !rmi_low_bytes(step->graph, number) || t->kind == RMI_ACT ||
+        t->root != id || (kind != RMI_BUF_VALUE && t->kind != RMI_PARAM) ||
+        (kind == RMI_BUF_GRAD && !(t->consumers.n && rmi_low_grads_resident(step->kind))))
         return 0;
     if (kind == RMI_BUF_VALUE && t->kind == RMI_INPUT) return 4;
     if (!b || (b->kind != RMI_STEP_WEIGHT && b->kind != RMI_STEP_STATE) ||
-        w->schedule->home[b->param] < (b->kind == RMI_STEP_STATE ? RMI_HOME_STATE_AWAY : RMI_HOME_AWAY))
+        writer->schedule->home[b->param] < (b->kind == RMI_STEP_STATE ? RMI_HOME_STATE_AWAY : RMI_HOME_AWAY))
         return 1;
-    for (life = x->last_life[buffer]; life < RMI_COST_AT_HOME && x->lives[life].previous < RMI_COST_AT_HOME;)
-        life = x->lives[life].previous;
-    return life < RMI_COST_AT_HOME && (x->ins[x->lives[life].in].stays || x->ins[x->lives[life].in].wraps) ? 8 | 2 : 8;
+    for (life = costs->last_life[buffer]; life < RMI_COST_AT_HOME && costs->lives[life].previous < RMI_COST_AT_HOME;)
+        life = costs->lives[life].previous;
+    return life < RMI_COST_AT_HOME &&
+                   (costs->ins[costs->lives[life].in].stays || costs->ins[costs->lives[life].in].wraps)
+               ? 8 | 2
+               : 8;
 }
 
 /* Homes at offsets of their own. What the step before still copies out has one, too, until that is over. */
-RMI_FN rm_result rmi_event_homes(rmi_event_writer *w)
+RMI_FN rm_result rmi_event_homes(rmi_event_writer *writer)
 {
-    const rmi_step *s = w->cost->step;
-    const rmi_costs *x = w->costs;
-    rmi_seq_list *list = w->list;
-    uint32_t number, pass, i, all = 3 * s->graph->n_tensors;
+    const rmi_step *step = writer->cost->step;
+    const rmi_costs *costs = writer->costs;
+    rmi_seq_list *list = writer->list;
+    uint32_t number, pass, i, all = 3 * step->graph->n_tensors;
     uint64_t top[2] = {0, 0};
-    rmi_home *home = list->homes = RMI_NEW(w->mem, rmi_home, 2 * (size_t)all + x->n_outs);
+    rmi_home *home = list->homes = RMI_NEW(writer->mem, rmi_home, 2 * (size_t)all + costs->n_outs);
     if (!home) return RM_ERROR_MEMORY;
     for (pass = 0; pass < 4; pass++)
         for (number = 0; number < all; number++) {
-            if (!(rmi_event_begins(w, number) >> pass & 1)) continue;
+            if (!(rmi_event_begins(writer, number) >> pass & 1)) continue;
             home->buf = number;
             home->host = pass == 3;
             home++->offset = top[pass == 3];
-            top[pass == 3] += rmi_round_up(rmi_low_bytes(s->graph, number), s->granule);
+            top[pass == 3] += rmi_round_up(rmi_low_bytes(step->graph, number), step->granule);
         }
     list->n_homes = (size_t)(home - list->homes);
-    for (i = 0; i < x->n_outs; i++) {
-        if (x->outs[i].stays || x->outs[i].edge || !x->outs[i].wraps || !x->outs[i].at) continue;
-        home->buf = s->buffers[x->lives[x->outs[i].life].buffer].number;
+    for (i = 0; i < costs->n_outs; i++) {
+        if (costs->outs[i].stays || costs->outs[i].edge || !costs->outs[i].wraps || !costs->outs[i].at) continue;
+        home->buf = step->buffers[costs->lives[costs->outs[i].life].buffer].number;
         home->host = 2;
-        home->until = list->at[x->outs[i].at - 1];
+        home->until = list->at[costs->outs[i].at - 1];
         home++->offset = top[0];
-        top[0] += w->cost->stretches[x->lives[x->outs[i].life].stretch].room;
+        top[0] += writer->cost->stretches[costs->lives[costs->outs[i].life].stretch].room;
         list->n_late++;
     }
     return RM_OK;
 }
 
 /* The list of schedule h, whose costs x the evaluator c has just found; x is used up. */
-RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *c, const rmi_schedule *h, const rmi_costs *x,
-                                 rmi_seq_list *list)
+RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *c, const rmi_schedule *schedule,
+                                 const rmi_costs *costs, rmi_seq_list *list)
 {
-    rmi_event_writer w;
-    uint32_t p, i;
+    rmi_event_writer writer;
+    uint32_t event, i;
     memset(list, 0, sizeof *list);
-    memset(&w, 0, sizeof w);
-    w.cost = c;
-    w.schedule = h;
-    w.costs = x;
-    w.mem = mem;
-    w.list = list;
-    w.hold_head = RMI_NEW(mem, uint32_t, (size_t)h->n + 1);
-    w.hold_next = RMI_NEW(mem, uint32_t, (size_t)x->n_lives + 1);
-    list->at = RMI_NEW(mem, uint32_t, (size_t)h->n + 1);
-    if (!w.hold_head || !w.hold_next || !list->at) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_step_runs_begin(mem, c->step, h->n, &w.out));
-    RMI_TRY(rmi_event_holds(&w));
-    for (p = 0; p < h->n; p++) {
-        RMI_TRY(rmi_event_before(&w, p));
-        RMI_TRY(rmi_event_run(&w, p));
-        list->at[p] = (uint32_t)w.out.n - 1;
-        RMI_TRY(rmi_event_after(&w, p));
+    memset(&writer, 0, sizeof writer);
+    writer.cost = c;
+    writer.schedule = schedule;
+    writer.costs = costs;
+    writer.mem = mem;
+    writer.list = list;
+    writer.hold_head = RMI_NEW(mem, uint32_t, (size_t)schedule->n + 1);
+    writer.hold_next = RMI_NEW(mem, uint32_t, (size_t)costs->n_lives + 1);
+    list->at = RMI_NEW(mem, uint32_t, (size_t)schedule->n + 1);
+    if (!writer.hold_head || !writer.hold_next || !list->at) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_step_runs_begin(mem, c->step, schedule->n, &writer.out));
+    RMI_TRY(rmi_event_holds(&writer));
+    for (event = 0; event < schedule->n; event++) {
+        RMI_TRY(rmi_event_before(&writer, event));
+        RMI_TRY(rmi_event_run(&writer, event));
+        list->at[event] = (uint32_t)writer.out.n - 1;
+        RMI_TRY(rmi_event_after(&writer, event));
     }
-    RMI_TRY(rmi_event_before(&w, h->n));
-    RMI_TRY(rmi_step_runs_end(mem, c->step->graph, &w.out));
-    for (i = 0; i < c->step->n_params && c->step->moves; i++) /* gradients in host memory may be in use when the next step begins */
-        if (x->update_event[i] != RMI_NONE)
-            RMI_TRY(rmi_event_say_copy(&w, RMI_HOLD, c->step->params[i].gradient, 2));
-    list->runs = w.out.runs;
-    list->n = w.out.n;
-    return rmi_event_homes(&w);
+    RMI_TRY(rmi_event_before(&writer, schedule->n));
+    RMI_TRY(rmi_step_runs_end(mem, c->step->graph, &writer.out));
+    /* gradients in host memory may be in use when the next step begins */
+    for (i = 0; i < c->step->n_params && c->step->moves; i++)
+        if (costs->update_event[i] != RMI_NONE)
+            RMI_TRY(rmi_event_say_copy(&writer, RMI_HOLD, c->step->params[i].gradient, 2));
+    list->runs = writer.out.runs;
+    list->n = writer.out.n;
+    return rmi_event_homes(&writer);
 }
 
 /* --- and back: the schedule that a program is of */
 
 /* Copies in whose buffer the next reader has not met yet become its copied reads. waits: by buffer. */
-RMI_FN uint64_t rmi_event_copied(const rmi_step *s, const rmi_schedule *h, uint32_t task, uint8_t *waits)
+RMI_FN uint64_t rmi_event_copied(const rmi_step *step, const rmi_schedule *schedule, uint32_t task, uint8_t *waits)
 {
-    const rmi_step_access *a = rmi_step_access_of(s, task, h->mode);
+    const rmi_step_access *access = rmi_step_access_of(step, task, schedule->mode);
     uint64_t copied = 0;
     uint32_t k;
-    for (k = 0; k < a->reads.n; k++) {
-        uint32_t buffer = s->pool[a->reads.at + k];
+    for (k = 0; k < access->reads.n; k++) {
+        uint32_t buffer = step->pool[access->reads.at + k];
         if (waits[buffer] && k < 64) copied |= (uint64_t)1 << k;
         waits[buffer] = 0;
     }
@@ -14611,80 +14626,82 @@ RMI_FN uint64_t rmi_event_copied(const rmi_step *s, const rmi_schedule *h, uint3
 }
 
 /* The modes that the program's runs are in, and the homes that it gives to params. form: scratch, two by op. */
-RMI_FN void rmi_event_read_choices(const rmi_step *s, const rmi_program *program, rmi_schedule *h, uint32_t *form)
+RMI_FN void rmi_event_read_choices(const rmi_step *step, const rmi_program *program, rmi_schedule *schedule,
+                                   uint32_t *form)
 {
-    const rm_graph *g = s->graph;
+    const rm_graph *graph = step->graph;
     uint32_t i, id, buffer;
     size_t k;
-    memset(form, 0xFF, 2 * g->n_ops * sizeof *form);
+    memset(form, 0xFF, 2 * graph->n_ops * sizeof *form);
     for (k = 0; k < program->n; k++) {
         const rmi_run *run = &program->st[k].run;
         if (program->st[k].what != RMI_RUN || run->way > RMI_BWD) continue;
         if (form[2 * run->id + (run->way == RMI_BWD)] == RMI_NONE)
             form[2 * run->id + (run->way == RMI_BWD)] = run->form;
     }
-    for (i = 0; i < g->n_ops; i++) {
+    for (i = 0; i < graph->n_ops; i++) {
         uint32_t forward = form[2 * i] == RMI_NONE ? 0 : form[2 * i];
-        h->mode[i] =
-            (uint8_t)rmi_step_mode_of(&g->ops[i], form[2 * i + 1] == RMI_NONE ? forward : form[2 * i + 1], forward);
+        schedule->mode[i] =
+            (uint8_t)rmi_step_mode_of(&graph->ops[i], form[2 * i + 1] == RMI_NONE ? forward : form[2 * i + 1], forward);
     }
-    for (i = 0; i < s->n_params; i++) h->home[i] = RMI_HOME_DEVICE;
+    for (i = 0; i < step->n_params; i++) schedule->home[i] = RMI_HOME_DEVICE;
     for (k = 0; k < program->n_homes; k++) {
-        rmi_buf_kind kind = rmi_low_kind(g, program->homes[k].buf, &id);
-        buffer = s->buffer_of[program->homes[k].buf];
-        if (program->homes[k].host != 1 || buffer == RMI_NONE || s->buffers[buffer].param == RMI_NONE) continue;
-        i = s->buffers[buffer].param;
-        if (kind == RMI_BUF_STATE && h->home[i] < RMI_HOME_STATE_AWAY) h->home[i] = RMI_HOME_STATE_AWAY;
-        if (kind == RMI_BUF_VALUE) h->home[i] = RMI_HOME_AWAY;
+        rmi_buf_kind kind = rmi_low_kind(graph, program->homes[k].buf, &id);
+        buffer = step->buffer_of[program->homes[k].buf];
+        if (program->homes[k].host != 1 || buffer == RMI_NONE || step->buffers[buffer].param == RMI_NONE) continue;
+        i = step->buffers[buffer].param;
+        if (kind == RMI_BUF_STATE && schedule->home[i] < RMI_HOME_STATE_AWAY) schedule->home[i] = RMI_HOME_STATE_AWAY;
+        if (kind == RMI_BUF_VALUE) schedule->home[i] = RMI_HOME_AWAY;
     }
     for (k = 0; k < program->n; k++)
         if (program->st[k].what == RMI_RUN && program->st[k].run.way == RMI_OPT_HOST)
-            for (i = 0; i < s->n_params; i++)
-                if (s->params[i].tensor == program->st[k].run.id) h->home[i] = RMI_HOME_HOST_UPDATE;
-    for (i = 0; i < s->n_params; i++)
-        while (!(s->params[i].allowed >> h->home[i] & 1)) h->home[i] = (uint8_t)((h->home[i] + 1) % RMI_HOMES);
+            for (i = 0; i < step->n_params; i++)
+                if (step->params[i].tensor == program->st[k].run.id) schedule->home[i] = RMI_HOME_HOST_UPDATE;
+    for (i = 0; i < step->n_params; i++)
+        while (!(step->params[i].allowed >> schedule->home[i] & 1))
+            schedule->home[i] = (uint8_t)((schedule->home[i] + 1) % RMI_HOMES);
 }
 
-/* Puts the program's runs, modes and homes into h, which has room for `most` events. *fits: they are a schedule, but for what the
-   evaluator says of it. */
-RMI_FN rm_result rmi_event_read(rmi_arena *mem, const rmi_step *s, const rmi_program *program, rmi_schedule *h,
-                                uint32_t most, int *fits)
+/* Puts the program's runs, modes and homes into h, which has room for `most` events. *fits: they are a schedule, but
+   for what the evaluator says of it. */
+RMI_FN rm_result rmi_event_read(rmi_arena *mem, const rmi_step *step, const rmi_program *program,
+                                rmi_schedule *schedule, uint32_t most, int *fits)
 {
-    const rm_graph *g = s->graph;
-    uint32_t *form = RMI_NEW(mem, uint32_t, 2 * (size_t)g->n_ops),
-             *update = RMI_NEW(mem, uint32_t, g->n_tensors + g->n_barriers + 1);
-    uint8_t *waits = RMI_NEW(mem, uint8_t, (size_t)s->n_buffers + 1),
-            *done = RMI_NEW(mem, uint8_t, (size_t)s->n_tasks + 1);
+    const rm_graph *graph = step->graph;
+    uint32_t *form = RMI_NEW(mem, uint32_t, 2 * (size_t)graph->n_ops),
+             *update = RMI_NEW(mem, uint32_t, graph->n_tensors + graph->n_barriers + 1);
+    uint8_t *waits = RMI_NEW(mem, uint8_t, (size_t)step->n_buffers + 1),
+            *done = RMI_NEW(mem, uint8_t, (size_t)step->n_tasks + 1);
     uint32_t i, task, last;
     size_t k;
     *fits = 0;
     if (!form || !update || !waits || !done) return RM_ERROR_MEMORY;
-    rmi_event_read_choices(s, program, h, form);
-    h->n = 0;
+    rmi_event_read_choices(step, program, schedule, form);
+    schedule->n = 0;
     for (k = 0; k < program->n; k++) {
         const rmi_run *run = &program->st[k].run;
-        uint32_t buffer = program->st[k].what == RMI_PREFETCH ? s->buffer_of[program->st[k].buf] : RMI_NONE;
+        uint32_t buffer = program->st[k].what == RMI_PREFETCH ? step->buffer_of[program->st[k].buf] : RMI_NONE;
         if (buffer != RMI_NONE) waits[buffer] = 1;
         if (program->st[k].what != RMI_RUN) continue;
-        for (task = run->way == RMI_FWD ? run->id : g->n_ops; task < s->n_tasks; task++) {
-            const rmi_step_task *t = &s->tasks[task];
+        for (task = run->way == RMI_FWD ? run->id : graph->n_ops; task < step->n_tasks; task++) {
+            const rmi_step_task *t = &step->tasks[task];
             int same = t->way == run->way || (run->way == RMI_OPT_HOST && t->way == RMI_OPT);
             if (same && t->id == run->id && (t->way != RMI_BWD || t->part == run->part)) break;
         }
         last = task; /* where forms differ in parts all of them come with the first */
-        if (task < s->n_tasks && run->way == RMI_BWD)
-            for (i = 1; i < g->ops[run->id].n_forms; i++)
-                if (!rmi_low_same_parts(&g->ops[run->id].forms[0], &g->ops[run->id].forms[i])) {
-                    task = s->backward[run->id];
-                    last = task + s->n_backward[run->id] - 1;
+        if (task < step->n_tasks && run->way == RMI_BWD)
+            for (i = 1; i < graph->ops[run->id].n_forms; i++)
+                if (!rmi_low_same_parts(&graph->ops[run->id].forms[0], &graph->ops[run->id].forms[i])) {
+                    task = step->backward[run->id];
+                    last = task + step->n_backward[run->id] - 1;
                 }
-        if (task >= s->n_tasks || h->n + last - task + 1 > most) return RM_OK;
+        if (task >= step->n_tasks || schedule->n + last - task + 1 > most) return RM_OK;
         for (; task <= last; task++) {
-            if (s->tasks[task].way != RMI_FWD && done[task]) continue;
+            if (step->tasks[task].way != RMI_FWD && done[task]) continue;
             done[task] = 1;
-            h->events[h->n].task = task;
-            h->events[h->n].copied = rmi_event_copied(s, h, task, waits);
-            h->n++;
+            schedule->events[schedule->n].task = task;
+            schedule->events[schedule->n].copied = rmi_event_copied(step, schedule, task, waits);
+            schedule->n++;
         }
     }
     *fits = 1;
@@ -14694,14 +14711,16 @@ RMI_FN rm_result rmi_event_read(rmi_arena *mem, const rmi_step *s, const rmi_pro
 /* =====================================================================================================================
    >>search - annealing over runs, copies, variants and homes, with a price of bytes above the limit
    In: a model, a limit of live bytes, a start. Out: the fastest schedule found whose live bytes are within the limit.
-   One state for all: >>cost's schedule. One question about every gap between two uses of a value: do its bytes stay, are they made
-   again, do they come back by a copy? One about every param: where is its home, where does its update run? And about every op: what
-   does its backward read? A move proposes another answer to one of these; it knows nothing of temperatures. What the state costs is
-   its time and a price for bytes above the limit; the price rises while too few states are within the limit and falls while too
-   many are. Integers, an own generator, counted work: the same everywhere. One evaluation a move, O(accesses).
+   One state for all: >>cost's schedule. One question about every gap between two uses of a value: do its bytes stay,
+   are they made again, do they come back by a copy? One about every param: where is its home, where does its update
+   run? And about every op: what does its backward read? A move proposes another answer to one of these; it knows
+   nothing of temperatures. What the state costs is its time and a price for bytes above the limit; the price rises
+   while too few states are within the limit and falls while too many are. Integers, an own generator, counted work:
+   the same everywhere. One evaluation a move, O(accesses).
    ================================================================================================================== */
 
-/* Tuned on DenseNet-121, ResNet-50 and -101, MobileNet, U-Net, VGG-16 and GPT-2 at 30 to 50 % of their memory (tests/bench/worth.c). */
+/* Tuned on DenseNet-121, ResNet-50 and -101, MobileNet, U-Net, VGG-16 and GPT-2 at 30 to 50 % of their memory
+   (tests/bench/worth.c). */
 #define RMI_SEARCH_FEASIBLE 30u   /* percent of states that are to be within the limit */
 #define RMI_SEARCH_WINDOW 64u     /* states after which the price is looked at */
 #define RMI_SEARCH_PRICE_STEP 25u /* the price changes by one part in so many */
@@ -14715,9 +14734,11 @@ RMI_FN rm_result rmi_event_read(rmi_arena *mem, const rmi_step *s, const rmi_pro
 #define RMI_SEARCH_TRIES 64u      /* gaps that are looked at for one */
 #define RMI_SEARCH_SAMPLES 12u    /* events that are looked at for a full one */
 #ifndef RMI_SEARCH_LARGE
-#define RMI_SEARCH_LARGE 50000u   /* tasks: memory counts; tests set it and RMI_PLAN_MANY lower: a small graph then goes a large one's way */
+/* tasks: memory counts; tests set it and RMI_PLAN_MANY lower: a small graph then goes a large one's way */
+#define RMI_SEARCH_LARGE 50000u
 #endif
-#define RMI_SEARCH_TIMES(tasks) ((tasks) > RMI_SEARCH_LARGE ? 2u : (tasks) > 5000 ? 3u : 4u) /* events of a schedule: so many times those of everything once */
+/* events of a schedule: so many times those of everything once */
+#define RMI_SEARCH_TIMES(tasks) ((tasks) > RMI_SEARCH_LARGE ? 2u : (tasks) > 5000 ? 3u : 4u)
 
 typedef struct rmi_search_insert { /* a run before event `at` */
     uint64_t copied;
@@ -14759,8 +14780,8 @@ typedef struct rmi_search {
     uint64_t random;
     uint64_t heat;         /* temperature, ns */
     uint32_t looked, feasible; /* states since the price was looked at; those within the limit */
-    uint32_t off;          /* moves that are not made: bits by rmi_search_move */
-    uint64_t *most_before, *most_after, above; /* by event: the most live bytes before it, from it on; sum of what is above the limit */
+    /* by event: the most live bytes before it, from it on; sum of what is above the limit */
+    uint64_t *most_before, *most_after, above;
     uint8_t lean;          /* large, without copies: nothing is annealed, costs and next lie in the same tables */
     uint8_t known;         /* these are those of the current schedule and the limit */
     uint64_t least_ns, next_least_ns; /* that the runs of the current schedule, of the candidate take at least */
@@ -14776,14 +14797,16 @@ RMI_FN void rmi_search_find_params(rmi_search *s)
     const rmi_step *step = s->step;
     uint32_t i;
     for (i = 0; i < step->n_params; i++) {
-        const rmi_step_param *q = &step->params[i];
-        uint64_t room = (q->weight == RMI_NONE ? 0 : step->buffers[q->weight].room) + (q->state == RMI_NONE ? 0 : step->buffers[q->state].room);
-        if (q->allowed >> RMI_HOME_HOST_UPDATE) room = RMI_MAX; /* its update takes the device no time there */
-        if (room >= s->cost.gap_bytes && (q->allowed & (q->allowed - 1))) s->params[s->n_params++] = i;
+        const rmi_step_param *param = &step->params[i];
+        uint64_t room = (param->weight == RMI_NONE ? 0 : step->buffers[param->weight].room) +
+                        (param->state == RMI_NONE ? 0 : step->buffers[param->state].room);
+        if (param->allowed >> RMI_HOME_HOST_UPDATE) room = RMI_MAX; /* its update takes the device no time there */
+        if (room >= s->cost.gap_bytes && (param->allowed & (param->allowed - 1))) s->params[s->n_params++] = i;
     }
 }
 
-RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t limit, uint64_t host_limit, rmi_search *s)
+RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t limit, uint64_t host_limit,
+                                 rmi_search *s)
 {
     size_t events, annealed;
     memset(s, 0, sizeof *s);
@@ -14807,9 +14830,11 @@ RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t 
     s->best_ns = RMI_INF;
     s->random = RMI_SEED;
     s->edit.cap_inserts = step->graph->n_ops + 2 * RMI_SEARCH_DEPTH;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(s->edit.inserts, s->edit.cap_inserts + 1), RMI_T(s->edit.drop, events), RMI_T(s->edit.flip, step->moves ? events : 0),
-                       RMI_T(s->edit.touched, step->moves ? 2 * events : events), RMI_T(s->edit.change, annealed), RMI_T(s->edit.spans, RMI_SEARCH_SPANS + 1),
-                       RMI_T(s->most_before, annealed), RMI_T(s->most_after, annealed), RMI_T(s->params, step->n_params + 1),
+    RMI_TRY(RMI_TABLES(mem, RMI_T(s->edit.inserts, s->edit.cap_inserts + 1), RMI_T(s->edit.drop, events),
+                       RMI_T(s->edit.flip, step->moves ? events : 0),
+                       RMI_T(s->edit.touched, step->moves ? 2 * events : events), RMI_T(s->edit.change, annealed),
+                       RMI_T(s->edit.spans, RMI_SEARCH_SPANS + 1), RMI_T(s->most_before, annealed),
+                       RMI_T(s->most_after, annealed), RMI_T(s->params, step->n_params + 1),
                        RMI_T(s->needed, step->n_buffers), RMI_T(s->runs_left, step->n_tasks)));
     rmi_search_find_params(s);
     return RM_OK;
@@ -14861,26 +14886,26 @@ RMI_INLINE void rmi_search_note(rmi_search *s, uint32_t from, uint32_t to, int64
 /* A repeated run goes: what it made stays from before, what it was the last to read goes sooner. */
 RMI_FN void rmi_search_drop(rmi_search *s, uint32_t event)
 {
-    const rmi_costs *x = &s->costs;
-    uint32_t i, lo = 0, hi = x->n_gaps;
+    const rmi_costs *costs = &s->costs;
+    uint32_t i, lo = 0, hi = costs->n_gaps;
     if (s->edit.drop[event]) return;
     s->edit.drop[event] = 1;
     s->edit.n_drops++;
     s->edit.touched[s->edit.n_touched++] = event;
     s->edit.dropped_ns += rmi_step_access_of(s->step, s->current.events[event].task, s->current.mode)->least_ns;
-    for (i = x->first_life[event]; i < x->first_life[event + 1]; i++) {
-        const rmi_life *l = &x->lives[i];
-        if (l->in == RMI_NONE && l->previous < RMI_COST_AT_HOME)
-            rmi_search_note(s, x->lives[l->previous].last + 1, event, (int64_t)l->room);
+    for (i = costs->first_life[event]; i < costs->first_life[event + 1]; i++) {
+        const rmi_life *life = &costs->lives[i];
+        if (life->in == RMI_NONE && life->previous < RMI_COST_AT_HOME)
+            rmi_search_note(s, costs->lives[life->previous].last + 1, event, (int64_t)life->room);
     }
     while (lo < hi) { /* gaps stand in the order of their ends */
         uint32_t middle = lo + (hi - lo) / 2;
-        if (x->gaps[middle].to < event) lo = middle + 1;
+        if (costs->gaps[middle].to < event) lo = middle + 1;
         else hi = middle;
     }
-    for (; lo < x->n_gaps && x->gaps[lo].to == event; lo++) {
-        const rmi_life *l = &x->lives[x->gaps[lo].life];
-        if (l->last == event) rmi_search_note(s, x->gaps[lo].from + 1, event, -(int64_t)l->room);
+    for (; lo < costs->n_gaps && costs->gaps[lo].to == event; lo++) {
+        const rmi_life *life = &costs->lives[costs->gaps[lo].life];
+        if (life->last == event) rmi_search_note(s, costs->gaps[lo].from + 1, event, -(int64_t)life->room);
     }
 }
 
@@ -14902,18 +14927,20 @@ RMI_INLINE int rmi_search_is_copied(const rmi_search *s, uint32_t event, uint32_
 RMI_FN uint32_t rmi_search_life_before(const rmi_search *s, uint32_t buffer, uint32_t event)
 {
     uint32_t life = s->costs.last_life[buffer];
-    while (life < RMI_COST_AT_HOME && s->costs.lives[life].first >= event && !(event && s->costs.lives[life].first == 0))
+    while (life < RMI_COST_AT_HOME && s->costs.lives[life].first >= event &&
+           !(event && s->costs.lives[life].first == 0))
         life = s->costs.lives[life].previous;
     return life;
 }
 
-/* Inserts the run that makes `buffer` before `event`, and before it runs for what it reads and is not there; these things may also
-   live on or come back by copies. All inserts of an edit are at one event, in their order. 0: it cannot be made again. */
+/* Inserts the run that makes `buffer` before `event`, and before it runs for what it reads and is not there; these
+   things may also live on or come back by copies. All inserts of an edit are at one event, in their order. 0: it
+   cannot be made again. */
 RMI_FN int rmi_search_make_again(rmi_search *s, uint32_t buffer, uint32_t event, uint32_t depth)
 {
     const rmi_step *step = s->step;
     uint32_t task = step->buffers[buffer].maker, k, i, dice, backwards = rmi_random(&s->random, 2);
-    const rmi_step_access *a;
+    const rmi_step_access *access;
     rmi_search_insert insert;
     if (task == RMI_NONE || step->tasks[task].once || depth > RMI_SEARCH_DEPTH) return 0;
     for (i = s->edit.first; i < s->edit.n_inserts; i++)
@@ -14922,11 +14949,11 @@ RMI_FN int rmi_search_make_again(rmi_search *s, uint32_t buffer, uint32_t event,
     insert.at = event;
     insert.task = task;
     insert.copied = 0;
-    a = rmi_step_access_of(step, task, s->current.mode);
-    for (i = 0; i < a->reads.n; i++) {
+    access = rmi_step_access_of(step, task, s->current.mode);
+    for (i = 0; i < access->reads.n; i++) {
         uint32_t read, life;
-        k = backwards ? a->reads.n - 1 - i : i;
-        read = step->pool[a->reads.at + k];
+        k = backwards ? access->reads.n - 1 - i : i;
+        read = step->pool[access->reads.at + k];
         life = rmi_search_life_before(s, read, event);
         if (life == RMI_COST_AT_HOME || (life != RMI_NONE && s->costs.lives[life].last >= event)) continue;
         dice = rmi_random(&s->random, 100);
@@ -14934,63 +14961,66 @@ RMI_FN int rmi_search_make_again(rmi_search *s, uint32_t buffer, uint32_t event,
             rmi_search_note(s, s->costs.lives[life].last + 1, event, (int64_t)s->costs.lives[life].room);
             continue;
         }
-        if (!(dice < 45 && k < 64 && rmi_cost_may_copy(step, &s->current, read)) && rmi_search_make_again(s, read, event, depth + 1)) continue;
+        if (!(dice < 45 && k < 64 && rmi_cost_may_copy(step, &s->current, read)) &&
+            rmi_search_make_again(s, read, event, depth + 1))
+            continue;
         if (k < 64 && rmi_cost_may_copy(step, &s->current, read)) insert.copied |= (uint64_t)1 << k;
     }
-    s->edit.ns += a->least_ns;
+    s->edit.ns += access->least_ns;
     s->edit.inserts[s->edit.n_inserts++] = insert;
     return 1;
 }
 
 /* Reads of backwards whose mode becomes another one keep their way of arriving. */
-RMI_FN void rmi_search_remap(const rmi_search *s, rmi_schedule *h)
+RMI_FN void rmi_search_remap(const rmi_search *s, rmi_schedule *schedule)
 {
     const rmi_step *step = s->step;
-    uint32_t p, k, i;
-    for (p = h->n; p-- > 0;) {
-        rmi_event *e = &h->events[p];
+    uint32_t at, k, i;
+    for (at = schedule->n; at-- > 0;) {
+        rmi_event *event = &schedule->events[at];
         const rmi_step_access *was, *is;
         uint64_t copied = 0;
-        if (!e->copied || step->tasks[e->task].way != RMI_BWD) continue;
-        was = rmi_step_access_of(step, e->task, s->current.mode);
-        is = rmi_step_access_of(step, e->task, h->mode);
+        if (!event->copied || step->tasks[event->task].way != RMI_BWD) continue;
+        was = rmi_step_access_of(step, event->task, s->current.mode);
+        is = rmi_step_access_of(step, event->task, schedule->mode);
         for (k = 0; k < was->reads.n && k < 64 && was != is; k++)
-            for (i = 0; i < is->reads.n && i < 64 && e->copied >> k & 1; i++)
+            for (i = 0; i < is->reads.n && i < 64 && event->copied >> k & 1; i++)
                 if (step->pool[is->reads.at + i] == step->pool[was->reads.at + k]) copied |= (uint64_t)1 << i;
-        if (was != is) e->copied = copied;
+        if (was != is) event->copied = copied;
     }
 }
 
 /* Drops forwards of h that nobody reads, from the end on. Returns a time that what is left does not fall below. */
-RMI_FN uint64_t rmi_search_prune(rmi_search *s, rmi_schedule *h)
+RMI_FN uint64_t rmi_search_prune(rmi_search *s, rmi_schedule *schedule)
 {
     const rmi_step *step = s->step;
-    uint32_t p, k, to = h->n;
+    uint32_t event, k, to = schedule->n;
     uint64_t least = 0;
     memset(s->needed, 0, step->n_buffers);
     for (k = 0; k < step->n_ends; k++) s->needed[step->ends[k]] = 1;
     memset(s->runs_left, 0, step->n_tasks * sizeof(uint32_t));
-    for (p = 0; p < h->n; p++) s->runs_left[h->events[p].task]++;
-    for (p = h->n; p-- > 0;) {
-        uint32_t task = h->events[p].task, last = --s->runs_left[task] == 0, any = !(step->tasks[task].way == RMI_FWD) || (step->tasks[task].must && last);
-        const rmi_step_access *a = rmi_step_access_of(step, task, h->mode);
+    for (event = 0; event < schedule->n; event++) s->runs_left[schedule->events[event].task]++;
+    for (event = schedule->n; event-- > 0;) {
+        uint32_t task = schedule->events[event].task, last = --s->runs_left[task] == 0,
+                 any = !(step->tasks[task].way == RMI_FWD) || (step->tasks[task].must && last);
+        const rmi_step_access *access = rmi_step_access_of(step, task, schedule->mode);
         if (step->tasks[task].way == RMI_FWD) {
-            for (k = 0; k < a->makes.n; k++) {
-                any |= s->needed[step->pool[a->makes.at + k]];
-                s->needed[step->pool[a->makes.at + k]] = 0;
+            for (k = 0; k < access->makes.n; k++) {
+                any |= s->needed[step->pool[access->makes.at + k]];
+                s->needed[step->pool[access->makes.at + k]] = 0;
             }
-            if (a->saved != RMI_NONE) {
-                any |= s->needed[a->saved];
-                s->needed[a->saved] = 0;
+            if (access->saved != RMI_NONE) {
+                any |= s->needed[access->saved];
+                s->needed[access->saved] = 0;
             }
         }
         if (!any) continue;
-        for (k = 0; k < a->reads.n; k++) s->needed[step->pool[a->reads.at + k]] = 1;
-        if (!rmi_cost_on_host(step, h, task)) least += a->least_ns;
-        h->events[--to] = h->events[p];
+        for (k = 0; k < access->reads.n; k++) s->needed[step->pool[access->reads.at + k]] = 1;
+        if (!rmi_cost_on_host(step, schedule, task)) least += access->least_ns;
+        schedule->events[--to] = schedule->events[event];
     }
-    if (to) memmove(h->events, h->events + to, (h->n - to) * sizeof *h->events);
-    h->n -= to;
+    if (to) memmove(schedule->events, schedule->events + to, (schedule->n - to) * sizeof *schedule->events);
+    schedule->n -= to;
     return least;
 }
 
@@ -15010,10 +15040,11 @@ RMI_FN int rmi_search_apply(rmi_search *s)
 {
     const rmi_schedule *from = &s->current;
     rmi_schedule *to = &s->candidate;
-    uint32_t p, i = 0, n = 0;
+    uint32_t event, i = 0, n = 0;
     if (from->n + s->edit.n_inserts > s->cost.cap_events) return 0;
     rmi_search_sort(s);
-    if (s->edit.n_drops + s->edit.n_flips == 0 && (!s->edit.n_inserts || s->edit.inserts[0].at == s->edit.inserts[s->edit.n_inserts - 1].at)) {
+    if (s->edit.n_drops + s->edit.n_flips == 0 &&
+        (!s->edit.n_inserts || s->edit.inserts[0].at == s->edit.inserts[s->edit.n_inserts - 1].at)) {
         n = s->edit.n_inserts ? s->edit.inserts[0].at : from->n;
         memcpy(to->events, from->events, n * sizeof *to->events);
         for (; i < s->edit.n_inserts; i++) {
@@ -15024,14 +15055,14 @@ RMI_FN int rmi_search_apply(rmi_search *s)
         to->n = from->n + i;
         return 1;
     }
-    for (p = 0; p <= from->n; p++) {
-        for (; i < s->edit.n_inserts && s->edit.inserts[i].at == p; i++, n++) {
+    for (event = 0; event <= from->n; event++) {
+        for (; i < s->edit.n_inserts && s->edit.inserts[i].at == event; i++, n++) {
             to->events[n].task = s->edit.inserts[i].task;
             to->events[n].copied = s->edit.inserts[i].copied;
         }
-        if (p == from->n || s->edit.drop[p]) continue;
-        to->events[n].task = from->events[p].task;
-        to->events[n++].copied = s->step->moves ? from->events[p].copied ^ s->edit.flip[p] : 0;
+        if (event == from->n || s->edit.drop[event]) continue;
+        to->events[n].task = from->events[event].task;
+        to->events[n++].copied = s->step->moves ? from->events[event].copied ^ s->edit.flip[event] : 0;
     }
     to->n = n;
     return 1;
@@ -15039,13 +15070,16 @@ RMI_FN int rmi_search_apply(rmi_search *s)
 
 /* --- what a state costs */
 
-RMI_FN int rmi_search_fits(const rmi_search *s, const rmi_costs *x) { return !x->excess && x->host_bytes <= s->cost.host_limit; }
+RMI_FN int rmi_search_fits(const rmi_search *s, const rmi_costs *costs)
+{
+    return !costs->excess && costs->host_bytes <= s->cost.host_limit;
+}
 
 /* Time, and the price of bytes above the limits. */
-RMI_FN uint64_t rmi_search_score(const rmi_search *s, const rmi_costs *x, uint32_t events)
+RMI_FN uint64_t rmi_search_score(const rmi_search *s, const rmi_costs *costs, uint32_t events)
 {
-    uint64_t host = rmi_scale20(rmi_sub(x->host_bytes, s->cost.host_limit), s->cost.price);
-    return rmi_add(rmi_add(x->step_ns, rmi_cost_penalty(&s->cost, x->excess, x->sum_excess, events)), host);
+    uint64_t host = rmi_scale20(rmi_sub(costs->host_bytes, s->cost.host_limit), s->cost.price);
+    return rmi_add(rmi_add(costs->step_ns, rmi_cost_penalty(&s->cost, costs->excess, costs->sum_excess, events)), host);
 }
 
 /* Once in a while the price follows the share of states that are within the limits. */
@@ -15064,15 +15098,16 @@ RMI_FN void rmi_search_adapt(rmi_search *s)
 /* Copies that are not made are no longer asked for. */
 RMI_FN void rmi_search_settle(rmi_search *s)
 {
-    const rmi_costs *x = &s->costs;
+    const rmi_costs *costs = &s->costs;
     uint32_t i, k;
-    for (i = 0; i < x->n_ins; i++) {
-        const rmi_step_access *a;
-        uint32_t event = x->ins[i].event;
-        if (!x->ins[i].stays || x->ins[i].edge) continue;
-        a = rmi_step_access_of(s->step, s->current.events[event].task, s->current.mode);
-        for (k = 0; k < a->reads.n && k < 64; k++)
-            if (s->step->pool[a->reads.at + k] == x->lives[x->ins[i].life].buffer) s->current.events[event].copied &= ~((uint64_t)1 << k);
+    for (i = 0; i < costs->n_ins; i++) {
+        const rmi_step_access *access;
+        uint32_t event = costs->ins[i].event;
+        if (!costs->ins[i].stays || costs->ins[i].edge) continue;
+        access = rmi_step_access_of(s->step, s->current.events[event].task, s->current.mode);
+        for (k = 0; k < access->reads.n && k < 64; k++)
+            if (s->step->pool[access->reads.at + k] == costs->lives[costs->ins[i].life].buffer)
+                s->current.events[event].copied &= ~((uint64_t)1 << k);
     }
 }
 
@@ -15080,23 +15115,24 @@ RMI_FN void rmi_search_settle(rmi_search *s)
 RMI_FN void rmi_search_know(rmi_search *s)
 {
     const uint64_t *live = s->costs.live;
-    uint32_t p, n = s->current.n;
+    uint32_t event, n = s->current.n;
     s->known = 1;
     s->above = s->most_before[0] = s->most_after[n] = 0;
-    for (p = 0; p < n; p++) {
-        s->most_before[p + 1] = rmi_max(s->most_before[p], live[p]);
-        s->above += rmi_sub(live[p], s->cost.limit);
+    for (event = 0; event < n; event++) {
+        s->most_before[event + 1] = rmi_max(s->most_before[event], live[event]);
+        s->above += rmi_sub(live[event], s->cost.limit);
     }
-    for (p = n; p-- > 0;) s->most_after[p] = rmi_max(s->most_after[p + 1], live[p]);
+    for (event = n; event-- > 0;) s->most_after[event] = rmi_max(s->most_after[event + 1], live[event]);
 }
 
-/* What the candidate costs, as far as its edit tells. least_ns: that its runs take at least. O(events of which the bytes change). */
+/* What the candidate costs, as far as its edit tells. least_ns: that its runs take at least. O(events of which the
+   bytes change). */
 RMI_FN uint64_t rmi_search_forecast(rmi_search *s, uint64_t least_ns)
 {
-    const rmi_costs *x = &s->costs;
-    uint64_t excess, sum, limit = s->cost.limit, ns = rmi_sub(rmi_add(x->step_ns, least_ns), s->least_ns);
+    const rmi_costs *costs = &s->costs;
+    uint64_t excess, sum, limit = s->cost.limit, ns = rmi_sub(rmi_add(costs->step_ns, least_ns), s->least_ns);
     int64_t change = 0;
-    uint32_t i, p, lo = s->current.n, hi = 0;
+    uint32_t i, event, lo = s->current.n, hi = 0;
     if (!s->known) rmi_search_know(s);
     for (i = 0; i < s->edit.n_spans; i++) {
         const rmi_search_span *span = &s->edit.spans[i];
@@ -15108,35 +15144,35 @@ RMI_FN uint64_t rmi_search_forecast(rmi_search *s, uint64_t least_ns)
     if (hi < lo) hi = lo;
     excess = rmi_sub(rmi_max(s->most_before[lo], s->most_after[hi]), limit);
     sum = s->above;
-    for (p = lo; p < hi; p++) {
+    for (event = lo; event < hi; event++) {
         uint64_t live, over;
-        change += s->edit.change[p];
-        s->edit.change[p] = 0;
-        live = x->live[p] + (uint64_t)change;
+        change += s->edit.change[event];
+        s->edit.change[event] = 0;
+        live = costs->live[event] + (uint64_t)change;
         over = rmi_sub(live, limit);
-        sum += over - rmi_sub(x->live[p], limit);
+        sum += over - rmi_sub(costs->live[event], limit);
         excess = rmi_max(excess, over);
     }
     s->edit.change[hi] = 0;
     s->cost.work += (hi - lo) / 8;
-    ns = rmi_max(rmi_sub(ns, rmi_min(s->edit.spared, x->step_ns - x->compute_ns)), least_ns);
+    ns = rmi_max(rmi_sub(ns, rmi_min(s->edit.spared, costs->step_ns - costs->compute_ns)), least_ns);
     return rmi_add(ns, rmi_cost_penalty(&s->cost, excess, sum, s->current.n));
 }
 
 /* The fastest within the limits; where the limit follows the best one: that with the lowest peak. */
-RMI_FN int rmi_search_is_best(const rmi_search *s, const rmi_costs *x)
+RMI_FN int rmi_search_is_best(const rmi_search *s, const rmi_costs *costs)
 {
-    if (s->lower) return x->peak < s->least_peak && x->host_bytes <= s->cost.host_limit;
-    return rmi_search_fits(s, x) && x->step_ns < s->best_ns;
+    if (s->lower) return costs->peak < s->least_peak && costs->host_bytes <= s->cost.host_limit;
+    return rmi_search_fits(s, costs) && costs->step_ns < s->best_ns;
 }
 
-RMI_FN void rmi_search_keep_best(rmi_search *s, const rmi_schedule *h, const rmi_costs *x)
+RMI_FN void rmi_search_keep_best(rmi_search *s, const rmi_schedule *schedule, const rmi_costs *costs)
 {
-    rmi_search_copy(s->step, h, &s->best);
-    s->best_ns = x->step_ns;
+    rmi_search_copy(s->step, schedule, &s->best);
+    s->best_ns = costs->step_ns;
     if (!s->lower) return;
-    s->least_peak = x->peak;
-    s->cost.limit = x->peak - x->peak / s->lower;
+    s->least_peak = costs->peak;
+    s->cost.limit = costs->peak - costs->peak / s->lower;
     s->known = 0;
 }
 
@@ -15159,7 +15195,8 @@ RMI_FN void rmi_search_consider(rmi_search *s)
     int blind = !rmi_random(&s->random, RMI_SEARCH_BLIND); /* no forecast is trusted always */
     if (blind) rmi_search_adapt(s);
     blind |= s->edit.unsure;
-    if (!blind && rmi_search_forecast(s, rmi_sub(rmi_add(s->least_ns, s->edit.ns), 2 * s->edit.dropped_ns)) > most) return;
+    if (!blind && rmi_search_forecast(s, rmi_sub(rmi_add(s->least_ns, s->edit.ns), 2 * s->edit.dropped_ns)) > most)
+        return;
     if (!rmi_search_apply(s)) return;
     if (s->step->moves) rmi_search_remap(s, &s->candidate);
     s->cost.work += s->current.n / 4;
@@ -15179,9 +15216,9 @@ RMI_FN void rmi_search_consider(rmi_search *s)
 }
 
 /* The search goes on from schedule h (not the current one). 0: it is not legal. */
-RMI_FN int rmi_search_start(rmi_search *s, const rmi_schedule *h)
+RMI_FN int rmi_search_start(rmi_search *s, const rmi_schedule *schedule)
 {
-    rmi_search_copy(s->step, h, &s->current);
+    rmi_search_copy(s->step, schedule, &s->current);
     s->known = 0;
     s->cost.enough = RMI_INF;
     s->least_ns = rmi_search_prune(s, &s->current);
@@ -15194,10 +15231,10 @@ RMI_FN int rmi_search_start(rmi_search *s, const rmi_schedule *h)
 }
 
 /* What follows from a schedule that is known to be legal. */
-RMI_FN void rmi_search_costs(rmi_search *s, const rmi_schedule *h, rmi_costs *x)
+RMI_FN void rmi_search_costs(rmi_search *s, const rmi_schedule *schedule, rmi_costs *costs)
 {
     s->cost.enough = RMI_INF;
-    rmi_cost_eval(&s->cost, h, x);
+    rmi_cost_eval(&s->cost, schedule, costs);
 }
 
 /* --- choosing what to change */
@@ -15214,14 +15251,15 @@ RMI_FN uint32_t rmi_search_full_event(rmi_search *s)
     return event;
 }
 
-/* A random gap around the event, if one is soon found. copied: whether the read after it arrives by a copy; 2: either. */
+/* A random gap around the event, if one is soon found. copied: whether the read after it arrives by a copy; 2:
+   either. */
 RMI_FN const rmi_gap *rmi_search_gap_at(rmi_search *s, uint32_t event, uint32_t copied)
 {
-    const rmi_costs *x = &s->costs;
+    const rmi_costs *costs = &s->costs;
     uint32_t i;
     s->cost.work += RMI_SEARCH_TRIES / 8;
-    for (i = 0; i < RMI_SEARCH_TRIES && x->n_gaps; i++) {
-        const rmi_gap *gap = &x->gaps[rmi_random(&s->random, x->n_gaps)];
+    for (i = 0; i < RMI_SEARCH_TRIES && costs->n_gaps; i++) {
+        const rmi_gap *gap = &costs->gaps[rmi_random(&s->random, costs->n_gaps)];
         if (event != RMI_NONE && (gap->from >= event || gap->to <= event)) continue;
         if (copied > 1 || rmi_search_is_copied(s, gap->to, gap->bit) == (int)copied) return gap;
     }
@@ -15237,9 +15275,9 @@ RMI_FN const rmi_gap *rmi_search_gap(rmi_search *s, uint32_t copied)
 /* One of the repeated runs, or RMI_NONE. */
 RMI_FN uint32_t rmi_search_repeat(rmi_search *s)
 {
-    uint32_t p = s->current.n ? rmi_random(&s->random, s->current.n) : 0, i;
-    for (i = 0; i < s->current.n; i++, p = p + 1 < s->current.n ? p + 1 : 0)
-        if (s->costs.again[p]) return p;
+    uint32_t event = s->current.n ? rmi_random(&s->random, s->current.n) : 0, i;
+    for (i = 0; i < s->current.n; i++, event = event + 1 < s->current.n ? event + 1 : 0)
+        if (s->costs.again[event]) return event;
     return RMI_NONE;
 }
 
@@ -15247,23 +15285,26 @@ RMI_FN uint32_t rmi_search_repeat(rmi_search *s)
 
 RMI_FN int rmi_search_give_up(rmi_search *s, const rmi_gap *gap)
 {
-    const rmi_costs *x = &s->costs;
-    if (!gap || !rmi_search_make_again(s, x->lives[gap->life].buffer, gap->to, 0)) return 0;
+    const rmi_costs *costs = &s->costs;
+    if (!gap || !rmi_search_make_again(s, costs->lives[gap->life].buffer, gap->to, 0)) return 0;
     if (rmi_search_is_copied(s, gap->to, gap->bit)) {
         rmi_search_flip(s, gap->to, gap->bit);
         s->edit.spared = RMI_MAX;
-    } else rmi_search_note(s, gap->from + 1, gap->to, -(int64_t)x->lives[gap->life].room);
-    s->edit.unsure |= x->again[gap->from] && x->lives[gap->life].first == gap->from; /* that run may go for this one */
+    } else rmi_search_note(s, gap->from + 1, gap->to, -(int64_t)costs->lives[gap->life].room);
+    /* that run may go for this one */
+    s->edit.unsure |= costs->again[gap->from] && costs->lives[gap->life].first == gap->from;
     return 1;
 }
 
 #define RMI_SEARCH_ACROSS 32u
-/* Gives up gaps around the event until `need` bytes are free there: of a few random ones that which takes least time a byte. */
+/* Gives up gaps around the event until `need` bytes are free there: of a few random ones that which takes least time
+   a byte. */
 RMI_FN int rmi_search_free(rmi_search *s, uint32_t event, uint64_t need)
 {
-    const rmi_costs *x = &s->costs;
+    const rmi_costs *costs = &s->costs;
     const rmi_gap *across[RMI_SEARCH_ACROSS];
-    uint32_t i, left = 0, chosen = 0, k, most = need > 1 ? RMI_SEARCH_ACROSS : RMI_SEARCH_ACROSS / 4, sample = 1 + rmi_random(&s->random, 8);
+    uint32_t i, left = 0, chosen = 0, k, most = need > 1 ? RMI_SEARCH_ACROSS : RMI_SEARCH_ACROSS / 4,
+                sample = 1 + rmi_random(&s->random, 8);
     uint64_t got = 0;
     for (i = 0; i < most; i++) {
         const rmi_gap *gap = rmi_search_gap_at(s, event, 0);
@@ -15284,7 +15325,8 @@ RMI_FN int rmi_search_free(rmi_search *s, uint32_t event, uint64_t need)
             s->edit.first = inserts;
             if (rmi_search_give_up(s, across[k])) {
                 uint64_t took = s->edit.ns - ns;
-                if (best == RMI_NONE || took * (x->lives[across[best]->life].room >> 8) < best_ns * (x->lives[across[k]->life].room >> 8)) {
+                if (best == RMI_NONE || took * (costs->lives[across[best]->life].room >> 8) <
+                                            best_ns * (costs->lives[across[k]->life].room >> 8)) {
                     best = k;
                     best_ns = took;
                     best_random = random;
@@ -15302,31 +15344,35 @@ RMI_FN int rmi_search_free(rmi_search *s, uint32_t event, uint64_t need)
         s->edit.first = s->edit.n_inserts;
         rmi_search_give_up(s, gap);
         s->random = later;
-        got += x->lives[gap->life].room;
+        got += costs->lives[gap->life].room;
         across[best] = across[--left];
         chosen++;
     }
     return chosen > 0;
 }
 
-RMI_FN int rmi_search_move_cheapest(rmi_search *s) { return s->current.n && rmi_search_free(s, rmi_search_full_event(s), 1); }
+RMI_FN int rmi_search_move_cheapest(rmi_search *s)
+{
+    return s->current.n && rmi_search_free(s, rmi_search_full_event(s), 1);
+}
 
 /* Repeated runs go, and what their bytes would be too much is freed where there are most. */
 RMI_FN int rmi_search_move_swap(rmi_search *s)
 {
-    uint32_t p = rmi_search_repeat(s), n = rmi_random(&s->random, 2) ? 1 : 1 + rmi_random(&s->random, 4), top = RMI_NONE, i;
+    uint32_t event = rmi_search_repeat(s), n = rmi_random(&s->random, 2) ? 1 : 1 + rmi_random(&s->random, 4),
+             top = RMI_NONE, i;
     uint64_t most = 0;
-    if (p == RMI_NONE) return 0;
-    for (; n && p < s->current.n; p++)
-        if (s->costs.again[p]) rmi_search_drop(s, p), n--;
+    if (event == RMI_NONE) return 0;
+    for (; n && event < s->current.n; event++)
+        if (s->costs.again[event]) rmi_search_drop(s, event), n--;
         else break;
     if (rmi_random(&s->random, 4) == 0) return rmi_search_free(s, rmi_search_full_event(s), 1);
     for (i = 0; i < s->edit.n_spans; i++) {
         const rmi_search_span *span = &s->edit.spans[i];
-        for (p = span->from; p < span->to && span->bytes > 0; p++)
-            if (s->costs.live[p] + (uint64_t)span->bytes > most) {
-                most = s->costs.live[p] + (uint64_t)span->bytes;
-                top = p;
+        for (event = span->from; event < span->to && span->bytes > 0; event++)
+            if (s->costs.live[event] + (uint64_t)span->bytes > most) {
+                most = s->costs.live[event] + (uint64_t)span->bytes;
+                top = event;
             }
     }
     if (top == RMI_NONE) return 1;
@@ -15339,25 +15385,25 @@ RMI_FN int rmi_search_move_again_not_copied(rmi_search *s) { return rmi_search_g
 /* A repeated run goes, and now and then up to three that follow it. */
 RMI_FN int rmi_search_move_remove(rmi_search *s)
 {
-    uint32_t p = rmi_search_repeat(s), n = rmi_random(&s->random, 2) ? 1 : 1 + rmi_random(&s->random, 4);
-    if (p == RMI_NONE) return 0;
-    for (; n && p < s->current.n; p++)
-        if (s->costs.again[p]) rmi_search_drop(s, p), n--;
-        else if (s->step->tasks[s->current.events[p].task].way == RMI_BWD && rmi_random(&s->random, 2)) break;
+    uint32_t event = rmi_search_repeat(s), n = rmi_random(&s->random, 2) ? 1 : 1 + rmi_random(&s->random, 4);
+    if (event == RMI_NONE) return 0;
+    for (; n && event < s->current.n; event++)
+        if (s->costs.again[event]) rmi_search_drop(s, event), n--;
+        else if (s->step->tasks[s->current.events[event].task].way == RMI_BWD && rmi_random(&s->random, 2)) break;
     return 1;
 }
 
 RMI_FN int rmi_search_turn_copy(rmi_search *s, const rmi_gap *gap)
 {
-    const rmi_costs *x = &s->costs;
+    const rmi_costs *costs = &s->costs;
     uint32_t i;
-    if (!gap || !rmi_cost_may_copy(s->step, &s->current, x->lives[gap->life].buffer)) return 0;
+    if (!gap || !rmi_cost_may_copy(s->step, &s->current, costs->lives[gap->life].buffer)) return 0;
     if (rmi_search_is_copied(s, gap->to, gap->bit)) {
         s->edit.spared = RMI_MAX;
-        for (i = x->first_life[gap->to]; i < x->first_life[gap->to + 1] && x->lives[i].in != RMI_NONE; i++)
-            if (x->lives[i].previous == gap->life && !x->ins[x->lives[i].in].stays)
-                rmi_search_note(s, gap->from + 1, x->ins[x->lives[i].in].at, (int64_t)x->lives[i].room);
-    } else rmi_search_note(s, gap->from + 1, gap->to, -(int64_t)x->lives[gap->life].room);
+        for (i = costs->first_life[gap->to]; i < costs->first_life[gap->to + 1] && costs->lives[i].in != RMI_NONE; i++)
+            if (costs->lives[i].previous == gap->life && !costs->ins[costs->lives[i].in].stays)
+                rmi_search_note(s, gap->from + 1, costs->ins[costs->lives[i].in].at, (int64_t)costs->lives[i].room);
+    } else rmi_search_note(s, gap->from + 1, gap->to, -(int64_t)costs->lives[gap->life].room);
     rmi_search_flip(s, gap->to, gap->bit);
     return 1;
 }
@@ -15368,23 +15414,25 @@ RMI_FN int rmi_search_move_no_copy(rmi_search *s) { return rmi_search_turn_copy(
 /* What a repeated run makes comes back by a copy instead. */
 RMI_FN int rmi_search_move_copy_not_again(rmi_search *s)
 {
-    const rmi_costs *x = &s->costs;
-    uint32_t p = rmi_search_repeat(s), i, q, k;
+    const rmi_costs *costs = &s->costs;
+    uint32_t event = rmi_search_repeat(s), i, later, k;
     int any = 0;
-    if (p == RMI_NONE) return 0;
-    for (i = x->first_life[p]; i < x->first_life[p + 1]; i++) {
-        uint32_t buffer = x->lives[i].buffer;
-        if (x->lives[i].in != RMI_NONE || x->lives[i].last <= p || !rmi_cost_may_copy(s->step, &s->current, buffer)) continue;
-        for (q = p + 1; q < s->current.n && q <= x->lives[i].last; q++) {
-            const rmi_step_access *a = rmi_step_access_of(s->step, s->current.events[q].task, s->current.mode);
-            for (k = 0; k < a->reads.n && s->step->pool[a->reads.at + k] != buffer;) k++;
-            if (k == a->reads.n) continue;
-            if (!rmi_search_is_copied(s, q, k)) rmi_search_flip(s, q, k);
+    if (event == RMI_NONE) return 0;
+    for (i = costs->first_life[event]; i < costs->first_life[event + 1]; i++) {
+        uint32_t buffer = costs->lives[i].buffer;
+        if (costs->lives[i].in != RMI_NONE || costs->lives[i].last <= event ||
+            !rmi_cost_may_copy(s->step, &s->current, buffer))
+            continue;
+        for (later = event + 1; later < s->current.n && later <= costs->lives[i].last; later++) {
+            const rmi_step_access *access = rmi_step_access_of(s->step, s->current.events[later].task, s->current.mode);
+            for (k = 0; k < access->reads.n && s->step->pool[access->reads.at + k] != buffer;) k++;
+            if (k == access->reads.n) continue;
+            if (!rmi_search_is_copied(s, later, k)) rmi_search_flip(s, later, k);
             any = 1;
             break;
         }
     }
-    if (any) rmi_search_drop(s, p);
+    if (any) rmi_search_drop(s, event);
     s->edit.unsure = 1;
     return any;
 }
@@ -15393,9 +15441,10 @@ RMI_FN int rmi_search_move_copy_not_again(rmi_search *s)
 RMI_FN int rmi_search_move_exchange(rmi_search *s)
 {
     const rmi_gap *gap = rmi_search_gap(s, rmi_random(&s->random, 3) ? 2 : 1);
-    uint32_t p = rmi_search_repeat(s);
-    if (gap && rmi_search_is_copied(s, gap->to, gap->bit) && rmi_random(&s->random, 2)) rmi_search_flip(s, gap->to, gap->bit);
-    else if (p != RMI_NONE) rmi_search_drop(s, p);
+    uint32_t event = rmi_search_repeat(s);
+    if (gap && rmi_search_is_copied(s, gap->to, gap->bit) && rmi_random(&s->random, 2))
+        rmi_search_flip(s, gap->to, gap->bit);
+    else if (event != RMI_NONE) rmi_search_drop(s, event);
     else return 0;
     gap = rmi_search_gap(s, 0);
     return s->step->moves && rmi_random(&s->random, 2) ? rmi_search_turn_copy(s, gap) : rmi_search_give_up(s, gap);
@@ -15404,23 +15453,23 @@ RMI_FN int rmi_search_move_exchange(rmi_search *s)
 /* A repeated run, or an update, moves to another place. */
 RMI_FN int rmi_search_move_shift(rmi_search *s)
 {
-    uint32_t p = rmi_search_repeat(s), span = 1 + rmi_random(&s->random, s->current.n / 8 + 1), to;
+    uint32_t event = rmi_search_repeat(s), span = 1 + rmi_random(&s->random, s->current.n / 8 + 1), to;
     rmi_search_insert *insert = &s->edit.inserts[0];
     if (s->step->n_updates && rmi_random(&s->random, 2)) {
-        const rmi_step_param *q = &s->step->params[s->step->updates[rmi_random(&s->random, s->step->n_updates)]];
-        for (p = s->current.n; p-- > 0 && s->current.events[p].task != q->update;) {}
-        if (p >= s->current.n) return 0;
-        to = p + 1 + span;
+        const rmi_step_param *param = &s->step->params[s->step->updates[rmi_random(&s->random, s->step->n_updates)]];
+        for (event = s->current.n; event-- > 0 && s->current.events[event].task != param->update;) {}
+        if (event >= s->current.n) return 0;
+        to = event + 1 + span;
     } else {
-        if (p == RMI_NONE) return 0;
-        to = rmi_random(&s->random, 2) ? p + 1 + span : p - (span < p ? span : p);
+        if (event == RMI_NONE) return 0;
+        to = rmi_random(&s->random, 2) ? event + 1 + span : event - (span < event ? span : event);
     }
     if (to >= s->current.n) return 0;
     insert->at = to;
-    insert->task = s->current.events[p].task;
-    insert->copied = s->current.events[p].copied;
+    insert->task = s->current.events[event].task;
+    insert->copied = s->current.events[event].copied;
     s->edit.n_inserts = 1;
-    rmi_search_drop(s, p);
+    rmi_search_drop(s, event);
     s->edit.unsure = 1;
     return 1;
 }
@@ -15429,24 +15478,24 @@ RMI_FN int rmi_search_move_shift(rmi_search *s)
 RMI_FN int rmi_search_comes_after(const rmi_search *s, uint32_t task, uint32_t from, uint32_t to)
 {
     const rmi_step_task *t = &s->step->tasks[task];
-    uint32_t p, k;
-    for (p = from; p < to && t->after.n; p++)
+    uint32_t event, k;
+    for (event = from; event < to && t->after.n; event++)
         for (k = 0; k < t->after.n; k++)
-            if (s->step->pool[t->after.at + k] == s->current.events[p].task) return 1;
+            if (s->step->pool[t->after.at + k] == s->current.events[event].task) return 1;
     return 0;
 }
 
-/* Does event q read, or make anew, what the run of event p makes? */
-RMI_FN int rmi_search_depends(const rmi_search *s, uint32_t p, uint32_t q)
+/* Does the later event read, or make anew, what the run of the event makes? */
+RMI_FN int rmi_search_depends(const rmi_search *s, uint32_t event, uint32_t later)
 {
-    const rmi_costs *x = &s->costs;
-    const rmi_step_access *a = rmi_step_access_of(s->step, s->current.events[q].task, s->current.mode);
+    const rmi_costs *costs = &s->costs;
+    const rmi_step_access *access = rmi_step_access_of(s->step, s->current.events[later].task, s->current.mode);
     uint32_t i, k;
-    for (i = x->first_life[p]; i < x->first_life[p + 1]; i++) {
-        uint32_t buffer = x->lives[i].buffer;
-        if (x->lives[i].in != RMI_NONE) continue;
-        for (k = 0; k < a->reads.n; k++)
-            if (s->step->pool[a->reads.at + k] == buffer) return 1;
+    for (i = costs->first_life[event]; i < costs->first_life[event + 1]; i++) {
+        uint32_t buffer = costs->lives[i].buffer;
+        if (costs->lives[i].in != RMI_NONE) continue;
+        for (k = 0; k < access->reads.n; k++)
+            if (s->step->pool[access->reads.at + k] == buffer) return 1;
     }
     return 0;
 }
@@ -15454,54 +15503,56 @@ RMI_FN int rmi_search_depends(const rmi_search *s, uint32_t p, uint32_t q)
 /* Any run moves to another place, as far as what it reads, what it makes and the order of tasks allow. */
 RMI_FN int rmi_search_move_order(rmi_search *s)
 {
-    const rmi_step_access *a;
+    const rmi_step_access *access;
     rmi_search_insert *insert;
-    uint32_t p, task, distance, to, q, k, again = rmi_random(&s->random, 2);
+    uint32_t event, task, distance, to, later, k, again = rmi_random(&s->random, 2);
     if (!s->current.n || s->step->graph->fixed_order) return 0;
-    p = rmi_random(&s->random, s->current.n);
-    task = s->current.events[p].task;
+    event = rmi_random(&s->random, s->current.n);
+    task = s->current.events[event].task;
     distance = 1 + rmi_random(&s->random, 1u << (1 + rmi_random(&s->random, 6)));
     if (rmi_random(&s->random, 2)) {
-        to = p > distance ? p - distance : 0;
-        a = rmi_step_access_of(s->step, task, s->current.mode);
-        for (k = 0; k < a->reads.n; k++)
-            if (rmi_search_life_before(s, s->step->pool[a->reads.at + k], to) == RMI_NONE) return 0;
-        if (rmi_search_comes_after(s, task, to, p)) return 0;
+        to = event > distance ? event - distance : 0;
+        access = rmi_step_access_of(s->step, task, s->current.mode);
+        for (k = 0; k < access->reads.n; k++)
+            if (rmi_search_life_before(s, s->step->pool[access->reads.at + k], to) == RMI_NONE) return 0;
+        if (rmi_search_comes_after(s, task, to, event)) return 0;
     } else {
-        to = p + 1 + distance < s->current.n ? p + 1 + distance : s->current.n;
-        for (q = p + 1; q < to; q++)
-            if (s->current.events[q].task == task || rmi_search_depends(s, p, q) ||
-                rmi_search_comes_after(s, s->current.events[q].task, p, p + 1)) return 0;
+        to = event + 1 + distance < s->current.n ? event + 1 + distance : s->current.n;
+        for (later = event + 1; later < to; later++)
+            if (s->current.events[later].task == task || rmi_search_depends(s, event, later) ||
+                rmi_search_comes_after(s, s->current.events[later].task, event, event + 1)) return 0;
     }
-    if (to == p || to == p + 1) return 0;
-    a = rmi_step_access_of(s->step, task, s->current.mode);
-    for (k = 0; k < a->reads.n && to > p && again; k++) { /* what it was the last one to read is made again for it */
-        uint32_t read = s->step->pool[a->reads.at + k], life = rmi_search_life_before(s, read, p);
-        if (life < RMI_COST_AT_HOME && s->costs.lives[life].last <= p) rmi_search_make_again(s, read, to, 0);
+    if (to == event || to == event + 1) return 0;
+    access = rmi_step_access_of(s->step, task, s->current.mode);
+    /* what it was the last one to read is made again for it */
+    for (k = 0; k < access->reads.n && to > event && again; k++) {
+        uint32_t read = s->step->pool[access->reads.at + k], life = rmi_search_life_before(s, read, event);
+        if (life < RMI_COST_AT_HOME && s->costs.lives[life].last <= event) rmi_search_make_again(s, read, to, 0);
     }
     insert = &s->edit.inserts[s->edit.n_inserts++];
     insert->at = to;
     insert->task = task;
-    insert->copied = s->current.events[p].copied;
-    rmi_search_drop(s, p);
+    insert->copied = s->current.events[event].copied;
+    rmi_search_drop(s, event);
     s->edit.unsure = 1;
     return 1;
 }
 
-/* An op's backward reads something else; alone, with the op that has a choice next, or with all ops that are equal to it. */
+/* An op's backward reads something else; alone, with the op that has a choice next, or with all ops that are equal to
+   it. */
 RMI_FN int rmi_search_move_mode(rmi_search *s)
 {
     const rmi_step *step = s->step;
-    uint32_t at, o, kind = rmi_random(&s->random, 3), i, mode;
+    uint32_t at, op, kind = rmi_random(&s->random, 3), i, mode;
     if (!step->n_choosing) return 0;
     at = rmi_random(&s->random, step->n_choosing);
-    o = step->choosing[at];
-    mode = rmi_random(&s->random, step->n_modes[o]);
-    if (mode == s->current.mode[o]) return 0;
+    op = step->choosing[at];
+    mode = rmi_random(&s->random, step->n_modes[op]);
+    if (mode == s->current.mode[op]) return 0;
     s->edit.unsure = 1;
     for (i = 0; i < step->n_choosing; i++) {
         uint32_t other = step->choosing[i];
-        if (other == o || (kind == 2 && step->class_of[other] == step->class_of[o]))
+        if (other == op || (kind == 2 && step->class_of[other] == step->class_of[op]))
             s->candidate.mode[other] = (uint8_t)mode;
         else if (kind == 1 && i == at + 1)
             s->candidate.mode[other] = (uint8_t)rmi_random(&s->random, step->n_modes[other]);
@@ -15534,7 +15585,9 @@ RMI_FN int rmi_search_move_homes(rmi_search *s)
     if (s->n_params < 2) return 0;
     a = s->params[rmi_random(&s->random, s->n_params)];
     b = s->params[rmi_random(&s->random, s->n_params)];
-    if (home[a] == home[b] || !(s->step->params[b].allowed >> home[a] & 1) || !(s->step->params[a].allowed >> home[b] & 1)) return 0;
+    if (home[a] == home[b] || !(s->step->params[b].allowed >> home[a] & 1) ||
+        !(s->step->params[a].allowed >> home[b] & 1))
+        return 0;
     kept = home[a];
     home[a] = home[b];
     home[b] = kept;
@@ -15552,38 +15605,18 @@ static const rmi_search_move rmi_search_moves[] = {
     {rmi_search_move_again, "again", 20, 20},
     {rmi_search_move_remove, "remove", 10, 10},
     {rmi_search_move_copy, "copy", 0, 12},
-    {rmi_search_move_no_copy, "no copy", 0, 8},
-    {rmi_search_move_again_not_copied, "again, not copied", 0, 6},
-    {rmi_search_move_copy_not_again, "copied, not again", 0, 6},
+    {rmi_search_move_no_copy, "no_copy", 0, 8},
+    {rmi_search_move_again_not_copied, "convert", 0, 6},
+    {rmi_search_move_copy_not_again, "convert", 0, 6},
     {rmi_search_move_exchange, "exchange", 0, 8},
     {rmi_search_move_shift, "shift", 6, 6},
     {rmi_search_move_mode, "mode", 16, 16},
     {rmi_search_move_home, "home", 0, 10},
-    {rmi_search_move_homes, "exchange homes", 0, 5},
+    {rmi_search_move_homes, "homes", 0, 5},
     {rmi_search_move_order, "order", 12, 4},
     {rmi_search_move_cheapest, "cheapest", 10, 4},
     {rmi_search_move_swap, "swap", 60, 12},
 };
-
-/* The moves that are left out, to see what they are worth. */
-RMI_FN uint32_t rmi_search_left_out(void)
-{
-    uint32_t off = 0;
-    if (RMI_WITHOUT(search_again)) off |= 1u << 0;
-    if (RMI_WITHOUT(search_remove)) off |= 1u << 1;
-    if (RMI_WITHOUT(search_copy)) off |= 1u << 2;
-    if (RMI_WITHOUT(search_no_copy)) off |= 1u << 3;
-    if (RMI_WITHOUT(search_convert)) off |= 3u << 4;
-    if (RMI_WITHOUT(search_exchange)) off |= 1u << 6;
-    if (RMI_WITHOUT(search_shift)) off |= 1u << 7;
-    if (RMI_WITHOUT(search_mode)) off |= 1u << 8;
-    if (RMI_WITHOUT(search_home)) off |= 1u << 9;
-    if (RMI_WITHOUT(search_homes)) off |= 1u << 10;
-    if (RMI_WITHOUT(search_order)) off |= 1u << 11;
-    if (RMI_WITHOUT(search_cheapest)) off |= 1u << 12;
-    if (RMI_WITHOUT(search_swap)) off |= 1u << 13;
-    return off;
-}
 
 /* One move: proposed, evaluated, taken or not. */
 RMI_FN void rmi_search_once(rmi_search *s)
@@ -15593,7 +15626,7 @@ RMI_FN void rmi_search_once(rmi_search *s)
         const rmi_search_move *move = &rmi_search_moves[i];
         uint32_t weight = s->step->moves ? move->copying : move->weight;
         if (few && move->propose == rmi_search_move_order) weight *= 4;
-        if (s->off >> i & 1 || !weight) continue;
+        if (!weight || RMI_WITHOUT_MOVE(move->name)) continue;
         sum += weight;
         if (rmi_random(&s->random, sum) < weight) pick = i;
     }
@@ -15632,8 +15665,8 @@ RMI_FN void rmi_search_forget(rmi_search *s)
     s->base_price = s->lower = s->looked = s->feasible = 0;
 }
 
-/* Another limit of live bytes for what is searched next; nothing is known to be within it. lower: see rmi_search; then what has less
-   than `limit` at its peak is searched for. */
+/* Another limit of live bytes for what is searched next; nothing is known to be within it. lower: see rmi_search;
+   then what has less than `limit` at its peak is searched for. */
 RMI_FN void rmi_search_limit(rmi_search *s, uint64_t limit, uint64_t lower)
 {
     s->least_peak = limit;
@@ -15644,13 +15677,13 @@ RMI_FN void rmi_search_limit(rmi_search *s, uint64_t limit, uint64_t lower)
     s->best_ns = RMI_INF;
 }
 
-/* Anneals from the current schedule, `work` events long, from a temperature of `hot` ns down to `cold` (0: the usual part of the step). */
+/* Anneals from the current schedule, `work` events long, from a temperature of `hot` ns down to `cold` (0: the usual
+   part of the step). */
 RMI_FN void rmi_search_anneal(rmi_search *s, uint64_t hot, uint64_t cold, uint64_t work, rmi_stop *stop)
 {
     uint64_t begin = s->cost.work, halvings = 0, told = begin;
     if (!cold) cold = s->costs.step_ns / RMI_SEARCH_COLD + 1;
     while ((hot >> (halvings >> 10)) > cold) halvings += 1024;
-    s->off = rmi_search_left_out();
     while (s->cost.work - begin < work) {
         s->heat = rmi_search_cool(hot, halvings, s->cost.work - begin, work);
         rmi_search_once(s);
@@ -15659,12 +15692,11 @@ RMI_FN void rmi_search_anneal(rmi_search *s, uint64_t hot, uint64_t cold, uint64
     }
 }
 
-
 /* =====================================================================================================================
    >>refine - greedy evictions and fillings of a list of runs without copies, and its way through >>search
-   In: the tables of a step, a limit of live bytes beside those that are always there. Out: lists of runs with repeats, and the form
-   of each. The current list is the current schedule of >>search, evaluated by >>cost; an edit inserts repeats, or drops some.
-   All decisions are taken in integers and counted work: the same everywhere.
+   In: the tables of a step, a limit of live bytes beside those that are always there. Out: lists of runs with
+   repeats, and the form of each. The current list is the current schedule of >>search, evaluated by >>cost; an edit
+   inserts repeats, or drops some. All decisions are taken in integers and counted work: the same everywhere.
    ================================================================================================================== */
 
 /* --- lists */
@@ -15713,13 +15745,13 @@ typedef struct rmi_ref_closure {
     uint8_t *busy;       /* by life: 1 read by, 2 given up by what a batch has chosen */
 } rmi_ref_closure;
 
-RMI_FN rm_result rmi_ref_list_make(rmi_arena *mem, uint32_t n, uint32_t ops, rmi_ref_list *x)
+RMI_FN rm_result rmi_ref_list_make(rmi_arena *mem, uint32_t n, uint32_t ops, rmi_ref_list *list)
 {
-    memset(x, 0, sizeof *x);
-    x->task = RMI_RAW(mem, uint32_t, n + (size_t)1);
-    x->form = RMI_RAW(mem, uint16_t, n + (size_t)1);
-    x->mode = RMI_NEW(mem, uint8_t, ops);
-    return x->task && x->form && x->mode ? RM_OK : RM_ERROR_MEMORY;
+    memset(list, 0, sizeof *list);
+    list->task = RMI_RAW(mem, uint32_t, n + (size_t)1);
+    list->form = RMI_RAW(mem, uint16_t, n + (size_t)1);
+    list->mode = RMI_NEW(mem, uint8_t, ops);
+    return list->task && list->form && list->mode ? RM_OK : RM_ERROR_MEMORY;
 }
 
 /* What a forward takes in the mean, in ns. */
@@ -15733,15 +15765,15 @@ RMI_FN uint64_t rmi_ref_mean_ns(const rmi_step *step)
 
 RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_step *step, rmi_ref_search *s)
 {
-    rmi_ref_closure *c = RMI_NEW(mem, rmi_ref_closure, 1);
+    rmi_ref_closure *closure = RMI_NEW(mem, rmi_ref_closure, 1);
     uint32_t i, k, events;
     memset(s, 0, sizeof *s);
-    if (!c) return RM_ERROR_MEMORY;
+    if (!closure) return RM_ERROR_MEMORY;
     s->step = step;
     s->mem = mem;
-    s->closure = c;
+    s->closure = closure;
     s->mean_ns = rmi_ref_mean_ns(step);
-    s->end = c->most_ns = s->tried = RMI_INF;
+    s->end = closure->most_ns = s->tried = RMI_INF;
     RMI_TRY(rmi_search_make(mem, step, 0, 0, &s->search));
     s->search.cost.reduces = 0; /* the compute lane alone: reductions run where they have room */
     rmi_cost_keep_all(step, &s->search.current);
@@ -15750,13 +15782,14 @@ RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_step *step, rmi_r
     events = s->search.cost.cap_events;
     for (i = 0; i < step->n_tasks; i++)
         for (k = 0; k < (step->tasks[i].way <= RMI_BWD ? step->n_modes[step->tasks[i].id] : 1u); k++)
-            c->cap_touched += step->accesses[step->tasks[i].access + k].reads.n;
-    c->cap_ins = s->search.edit.cap_inserts;
-    c->ins = RMI_RAW(mem, uint64_t, c->cap_ins);
-    c->touched = RMI_RAW(mem, uint32_t, c->cap_touched + (size_t)1);
-    c->stack = RMI_RAW(mem, uint32_t, step->graph->n_ops + (size_t)8);
-    if (!c->ins || !c->touched || !c->stack) return RM_ERROR_MEMORY;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(c->mark, step->n_tasks), RMI_T(c->above, events + (size_t)2), RMI_T(c->busy, s->search.cost.cap_lives)));
+            closure->cap_touched += step->accesses[step->tasks[i].access + k].reads.n;
+    closure->cap_ins = s->search.edit.cap_inserts;
+    closure->ins = RMI_RAW(mem, uint64_t, closure->cap_ins);
+    closure->touched = RMI_RAW(mem, uint32_t, closure->cap_touched + (size_t)1);
+    closure->stack = RMI_RAW(mem, uint32_t, step->graph->n_ops + (size_t)8);
+    if (!closure->ins || !closure->touched || !closure->stack) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(closure->mark, step->n_tasks), RMI_T(closure->above, events + (size_t)2),
+                       RMI_T(closure->busy, s->search.cost.cap_lives)));
     RMI_TRY(rmi_ref_list_make(mem, events, step->graph->n_ops, &s->hope));
     return rmi_ref_list_make(mem, events, step->graph->n_ops, &s->best);
 }
@@ -15773,7 +15806,7 @@ RMI_FN void rmi_ref_search_reset(rmi_ref_search *s)
 }
 
 /* Everything about schedule h within the limit. 0: it is not legal. */
-RMI_FN int rmi_ref_eval(rmi_ref_search *s, const rmi_schedule *h, rmi_costs *x)
+RMI_FN int rmi_ref_eval(rmi_ref_search *s, const rmi_schedule *schedule, rmi_costs *costs)
 {
     rmi_cost *c = &s->search.cost;
     uint64_t before = c->work;
@@ -15781,7 +15814,7 @@ RMI_FN int rmi_ref_eval(rmi_ref_search *s, const rmi_schedule *h, rmi_costs *x)
     c->limit = rmi_add(s->limit, s->step->resident);
     c->enough = RMI_INF;
     c->gap_bytes = 0;
-    ok = rmi_cost_eval(c, h, x);
+    ok = rmi_cost_eval(c, schedule, costs);
     s->work += c->work - before;
     return ok;
 }
@@ -15789,18 +15822,18 @@ RMI_FN int rmi_ref_eval(rmi_ref_search *s, const rmi_schedule *h, rmi_costs *x)
 /* Time and peak of the current list. */
 RMI_FN rmi_ref_list rmi_ref_now(const rmi_ref_search *s)
 {
-    rmi_ref_list x;
-    memset(&x, 0, sizeof x);
-    x.n = s->search.current.n;
-    x.ns = s->search.costs.step_ns;
-    x.peak = s->search.costs.peak - s->step->resident;
-    return x;
+    rmi_ref_list list;
+    memset(&list, 0, sizeof list);
+    list.n = s->search.current.n;
+    list.ns = s->search.costs.step_ns;
+    list.peak = s->search.costs.peak - s->step->resident;
+    return list;
 }
 
 /* Is x better than y, or y none? */
-RMI_FN int rmi_ref_better(const rmi_ref_list *x, const rmi_ref_list *y)
+RMI_FN int rmi_ref_better(const rmi_ref_list *list, const rmi_ref_list *y)
 {
-    return !y->n || x->ns < y->ns || (x->ns == y->ns && x->peak < y->peak);
+    return !y->n || list->ns < y->ns || (list->ns == y->ns && list->peak < y->peak);
 }
 
 RMI_FN void rmi_ref_copy(const rmi_ref_search *s, const rmi_ref_list *from, rmi_ref_list *to)
@@ -15814,46 +15847,46 @@ RMI_FN void rmi_ref_copy(const rmi_ref_search *s, const rmi_ref_list *from, rmi_
 }
 
 /* The current list is kept as x. */
-RMI_FN void rmi_ref_keep(const rmi_ref_search *s, rmi_ref_list *x)
+RMI_FN void rmi_ref_keep(const rmi_ref_search *s, rmi_ref_list *list)
 {
     rmi_ref_list now = rmi_ref_now(s);
-    uint32_t p;
-    for (p = 0; p < now.n; p++) x->task[p] = s->search.current.events[p].task;
-    memcpy(x->form, s->search.costs.form, now.n * sizeof *x->form);
-    memcpy(x->mode, s->search.current.mode, s->step->graph->n_ops);
-    x->n = now.n;
-    x->ns = now.ns;
-    x->peak = now.peak;
+    uint32_t event;
+    for (event = 0; event < now.n; event++) list->task[event] = s->search.current.events[event].task;
+    memcpy(list->form, s->search.costs.form, now.n * sizeof *list->form);
+    memcpy(list->mode, s->search.current.mode, s->step->graph->n_ops);
+    list->n = now.n;
+    list->ns = now.ns;
+    list->peak = now.peak;
 }
 
 /* A list as runs with their forms; NULL: the current one. */
 RMI_FN rm_result rmi_ref_runs(rmi_arena *mem, const rmi_ref_search *s, const rmi_ref_list *x, rmi_step_runs *list)
 {
-    const rm_graph *g = s->step->graph;
+    const rm_graph *graph = s->step->graph;
     const uint16_t *form = x ? x->form : s->search.costs.form;
-    uint32_t p, n = x ? x->n : s->search.current.n;
+    uint32_t event, n = x ? x->n : s->search.current.n;
     RMI_TRY(rmi_step_runs_begin(mem, s->step, n, list));
-    for (p = 0; p < n; p++) {
-        uint32_t id = x ? x->task[p] : s->search.current.events[p].task;
-        const rmi_step_task *t = &s->step->tasks[id];
+    for (event = 0; event < n; event++) {
+        uint32_t id = x ? x->task[event] : s->search.current.events[event].task;
+        const rmi_step_task *task = &s->step->tasks[id];
         if (rmi_step_access_of(s->step, id, x ? x->mode : s->search.current.mode)->absent) continue;
-        RMI_TRY(rmi_step_say_run(mem, g, list, rmi_low_run((rmi_way)t->way, t->id, form[p], t->part)));
+        RMI_TRY(rmi_step_say_run(mem, graph, list, rmi_low_run((rmi_way)task->way, task->id, form[event], task->part)));
     }
-    return rmi_step_runs_end(mem, g, list);
+    return rmi_step_runs_end(mem, graph, list);
 }
 
 /* The candidate becomes a list of n tasks with these modes. 0: it is too long. */
 RMI_FN int rmi_ref_propose(rmi_ref_search *s, const uint32_t *task, uint32_t n, const uint8_t *mode)
 {
-    rmi_schedule *h = &s->search.candidate;
-    uint32_t p;
+    rmi_schedule *schedule = &s->search.candidate;
+    uint32_t event;
     if (n > s->search.cost.cap_events) return 0;
-    for (p = 0; p < n; p++) {
-        h->events[p].task = task[p];
-        h->events[p].copied = 0;
+    for (event = 0; event < n; event++) {
+        schedule->events[event].task = task[event];
+        schedule->events[event].copied = 0;
     }
-    h->n = n;
-    memcpy(h->mode, mode, s->step->graph->n_ops);
+    schedule->n = n;
+    memcpy(schedule->mode, mode, s->step->graph->n_ops);
     return 1;
 }
 
@@ -15861,12 +15894,13 @@ RMI_FN int rmi_ref_propose(rmi_ref_search *s, const uint32_t *task, uint32_t n, 
 RMI_FN void rmi_ref_restart(rmi_ref_search *s, const rmi_ref_list *from)
 {
     if (!from) rmi_ref_eval(s, &s->search.current, &s->search.costs);
-    else if (rmi_ref_propose(s, from->task, from->n, from->mode) && rmi_ref_eval(s, &s->search.candidate, &s->search.next))
+    else if (rmi_ref_propose(s, from->task, from->n, from->mode) &&
+             rmi_ref_eval(s, &s->search.candidate, &s->search.next))
         rmi_search_accept(&s->search);
 }
 
-/* The current list becomes the best if it is, and gets addresses. These cost as much as many evaluations: at most a fifth of
-   the work goes to asking for them. */
+/* The current list becomes the best if it is, and gets addresses. These cost as much as many evaluations: at most a
+   fifth of the work goes to asking for them. */
 #define RMI_REF_FIT_COST 64u /* runs looked at, a run */
 RMI_FN void rmi_ref_consider(rmi_ref_search *s)
 {
@@ -15919,7 +15953,10 @@ RMI_FN void rmi_ref_accept(rmi_ref_search *s)
 RMI_FN int rmi_ref_load(rmi_ref_search *s, const uint32_t *task, uint32_t n, const uint8_t *mode)
 {
     const rmi_step *step = s->step;
-    if (!(task ? rmi_ref_propose(s, task, n, mode) : rmi_ref_propose(s, step->once, step->n_once, step->fastest_mode)) || !rmi_ref_clean(s)) return 0;
+    if (!(task ? rmi_ref_propose(s, task, n, mode)
+               : rmi_ref_propose(s, step->once, step->n_once, step->fastest_mode)) ||
+        !rmi_ref_clean(s))
+        return 0;
     rmi_ref_accept(s);
     return 1;
 }
@@ -15928,31 +15965,32 @@ RMI_FN int rmi_ref_load(rmi_ref_search *s, const uint32_t *task, uint32_t n, con
 RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n, int fast)
 {
     const rmi_step *step = s->step;
-    rmi_schedule *h = &s->search.candidate;
-    uint32_t p, i, t;
-    h->n = 0;
-    memset(h->mode, 0, step->graph->n_ops);
-    for (p = 0; p < n; p++) {
+    rmi_schedule *schedule = &s->search.candidate;
+    uint32_t event, i, t;
+    schedule->n = 0;
+    memset(schedule->mode, 0, step->graph->n_ops);
+    for (event = 0; event < n; event++) {
         uint32_t first = 1, parts = 1, k;
-        t = runs[p].id;
-        if (runs[p].way == RMI_FWD && step->graph->ops[t].view != RMI_NONE) continue;
-        if (runs[p].way == RMI_BWD) {
+        t = runs[event].id;
+        if (runs[event].way == RMI_FWD && step->graph->ops[t].view != RMI_NONE) continue;
+        if (runs[event].way == RMI_BWD) {
             const rmi_op *op = &step->graph->ops[t];
-            for (i = 0; i < runs[p].part; i++) first &= !rmi_low_has_part(op, runs[p].form, i);
-            h->mode[t] = (uint8_t)rmi_step_mode_of(op, runs[p].form, runs[p].form);
+            for (i = 0; i < runs[event].part; i++) first &= !rmi_low_has_part(op, runs[event].form, i);
+            schedule->mode[t] = (uint8_t)rmi_step_mode_of(op, runs[event].form, runs[event].form);
             parts = step->n_backward[t];
-        } else if (runs[p].way != RMI_FWD)
-            for (t = step->n_tasks; t-- > 0 && (step->tasks[t].way != runs[p].way || step->tasks[t].id != runs[p].id);) {}
+        } else if (runs[event].way != RMI_FWD)
+            for (t = step->n_tasks;
+                 t-- > 0 && (step->tasks[t].way != runs[event].way || step->tasks[t].id != runs[event].id);) {}
         for (i = 0; i < parts; i++) { /* parts that only other forms have run with the first one */
-            k = runs[p].way == RMI_BWD ? step->backward[t] + i : t;
-            if (runs[p].way == RMI_BWD && step->tasks[k].part != runs[p].part &&
-                !(first && !rmi_low_has_part(&step->graph->ops[t], runs[p].form, step->tasks[k].part))) continue;
-            if (k == RMI_NONE || h->n == s->search.cost.cap_events) return 0;
-            h->events[h->n].copied = 0;
-            h->events[h->n++].task = k;
+            k = runs[event].way == RMI_BWD ? step->backward[t] + i : t;
+            if (runs[event].way == RMI_BWD && step->tasks[k].part != runs[event].part &&
+                !(first && !rmi_low_has_part(&step->graph->ops[t], runs[event].form, step->tasks[k].part))) continue;
+            if (k == RMI_NONE || schedule->n == s->search.cost.cap_events) return 0;
+            schedule->events[schedule->n].copied = 0;
+            schedule->events[schedule->n++].task = k;
         }
     }
-    if (fast) memcpy(h->mode, step->fastest_mode, step->graph->n_ops);
+    if (fast) memcpy(schedule->mode, step->fastest_mode, step->graph->n_ops);
     if (!rmi_ref_clean(s)) return 0;
     rmi_ref_accept(s);
     return 1;
@@ -15968,8 +16006,8 @@ RMI_FN int rmi_ref_told(rmi_ref_search *s)
 
 /* --- annealing */
 
-/* One cycle of >>search from the current list: from temperature hot down to cold (ns), about `work` runs looked at. shuffled: from
-   another order of it. What it finds becomes the current list. */
+/* One cycle of >>search from the current list: from temperature hot down to cold (ns), about `work` runs looked at.
+   shuffled: from another order of it. What it finds becomes the current list. */
 RMI_FN rm_result rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64_t work, int shuffled)
 {
     rmi_search *joint = &s->search;
@@ -15994,9 +16032,9 @@ RMI_FN rm_result rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, u
     return s->fault;
 }
 
-/* One more cycle of about `work` runs. The first, longer, is from what is there; every fifth, too, from everything once; the others
-   from the best, every second one hotter. When nothing has been gained for a while, cycles are from everything once or much hotter.
-   In a short list every second cycle is from everything once, in another order. */
+/* One more cycle of about `work` runs. The first, longer, is from what is there; every fifth, too, from everything
+   once; the others from the best, every second one hotter. When nothing has been gained for a while, cycles are from
+   everything once or much hotter. In a short list every second cycle is from everything once, in another order. */
 RMI_FN rm_result rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
 {
     uint32_t stale = round - s->gained;
@@ -16028,63 +16066,66 @@ typedef struct rmi_ref_pick { /* the bytes of a life are given up after event `f
     uint32_t level;
 } rmi_ref_pick;
 
-/* Inserts op before event x->b with what the level says of its inputs, ns added to *ns. 0: it cannot be, or takes too long. */
-RMI_FN int rmi_ref_close(rmi_ref_search *s, uint32_t op, const rmi_ref_pick *x, uint64_t *ns)
+/* Inserts op before event x->b with what the level says of its inputs, ns added to *ns. 0: it cannot be, or takes too
+   long. */
+RMI_FN int rmi_ref_close(rmi_ref_search *s, uint32_t op, const rmi_ref_pick *pick, uint64_t *ns)
 {
     const rmi_step *step = s->step;
-    rmi_ref_closure *c = s->closure;
-    uint32_t top = 0, k, b = x->b, first = c->n_ins, ok = !step->tasks[op].once;
-    if (ok) c->mark[op] = 1, c->stack[top++] = op;
+    rmi_ref_closure *closure = s->closure;
+    uint32_t top = 0, k, b = pick->b, first = closure->n_ins, ok = !step->tasks[op].once;
+    if (ok) closure->mark[op] = 1, closure->stack[top++] = op;
     while (top && ok) {
-        uint32_t o = c->stack[--top];
+        uint32_t o = closure->stack[--top];
         const rmi_step_access *access = &step->accesses[step->tasks[o].access];
         *ns += step->ways[access->ways[0][1].at].ns;
         s->looked += 1 + access->reads.n;
-        if (*ns > c->most_ns || c->n_ins == c->cap_ins) {
-            c->mark[o] = 0;
+        if (*ns > closure->most_ns || closure->n_ins == closure->cap_ins) {
+            closure->mark[o] = 0;
             ok = 0;
             break;
         }
-        c->ins[c->n_ins++] = (uint64_t)b << 32 | o;
+        closure->ins[closure->n_ins++] = (uint64_t)b << 32 | o;
         for (k = 0; k < access->reads.n; k++) {
-            uint32_t u = step->pool[access->reads.at + k], i = rmi_search_life_before(&s->search, u, b), maker = step->buffers[u].maker;
-            const rmi_life *l = &s->search.costs.lives[i < RMI_COST_AT_HOME ? i : 0];
+            uint32_t u = step->pool[access->reads.at + k], i = rmi_search_life_before(&s->search, u, b),
+                     maker = step->buffers[u].maker;
+            const rmi_life *life = &s->search.costs.lives[i < RMI_COST_AT_HOME ? i : 0];
             int fixed = maker == RMI_NONE || step->tasks[maker].once;
-            if ((maker != RMI_NONE && c->mark[maker]) || i == RMI_COST_AT_HOME) continue;
+            if ((maker != RMI_NONE && closure->mark[maker]) || i == RMI_COST_AT_HOME) continue;
             if (i == RMI_NONE) {
                 if (fixed) ok = 0;
-                else c->mark[maker] = 1, c->stack[top++] = maker;
+                else closure->mark[maker] = 1, closure->stack[top++] = maker;
                 continue;
             }
-            if (l->last < b && !fixed) {
-                c->forked = 1;
-                if (x->level == RMI_REF_DEAD || (x->level == RMI_REF_CROSSING && l->last <= x->t)) {
-                    c->mark[maker] = 1;
-                    c->stack[top++] = maker;
+            if (life->last < b && !fixed) {
+                closure->forked = 1;
+                if (pick->level == RMI_REF_DEAD || (pick->level == RMI_REF_CROSSING && life->last <= pick->t)) {
+                    closure->mark[maker] = 1;
+                    closure->stack[top++] = maker;
                     continue;
                 }
             }
-            if (c->n_touched < c->cap_touched) c->touched[c->n_touched++] = i;
-            if (l->last < b) c->extended += (l->room >> 8) * (c->above[b] - c->above[l->last + 1]);
+            if (closure->n_touched < closure->cap_touched) closure->touched[closure->n_touched++] = i;
+            if (life->last < b)
+                closure->extended += (life->room >> 8) * (closure->above[b] - closure->above[life->last + 1]);
         }
     }
-    while (top) c->mark[c->stack[--top]] = 0;
-    for (k = first; k < c->n_ins; k++) c->mark[(uint32_t)c->ins[k]] = 0;
+    while (top) closure->mark[closure->stack[--top]] = 0;
+    for (k = first; k < closure->n_ins; k++) closure->mark[(uint32_t)closure->ins[k]] = 0;
     return (int)ok;
 }
 
 /* What a pick costs, in ns; RMI_INF: it cannot be. stays: its inserts stay behind those of other picks. */
-RMI_FN uint64_t rmi_ref_price(rmi_ref_search *s, const rmi_ref_pick *x, int stays)
+RMI_FN uint64_t rmi_ref_price(rmi_ref_search *s, const rmi_ref_pick *pick, int stays)
 {
-    rmi_ref_closure *c = s->closure;
-    uint32_t before = c->n_ins;
+    rmi_ref_closure *closure = s->closure;
+    uint32_t before = closure->n_ins;
     uint64_t ns = 1;
     int ok;
-    c->extended = 0;
-    c->n_touched = 0;
-    c->forked = 0;
-    ok = rmi_ref_close(s, s->step->buffers[s->search.costs.lives[x->life].buffer].maker, x, &ns);
-    if (!ok || !stays) c->n_ins = before;
+    closure->extended = 0;
+    closure->n_touched = 0;
+    closure->forked = 0;
+    ok = rmi_ref_close(s, s->step->buffers[s->search.costs.lives[pick->life].buffer].maker, pick, &ns);
+    if (!ok || !stays) closure->n_ins = before;
     return ok ? ns : RMI_INF;
 }
 
@@ -16107,46 +16148,52 @@ RMI_FN int rmi_ref_cmp_pick(const void *x, const void *y, void *user)
     return a->t < b->t ? -1 : a->t > b->t;
 }
 
-/* The level of the pick that is best, bytes above the limit by ns, and its score, if that is more than `least`; else the score is 0. */
-RMI_FN void rmi_ref_best_way(rmi_ref_search *s, rmi_ref_pick *x, uint64_t least)
+/* The level of the pick that is best, bytes above the limit by ns, and its score, if that is more than `least`; else
+   the score is 0. */
+RMI_FN void rmi_ref_best_way(rmi_ref_search *s, rmi_ref_pick *pick, uint64_t least)
 {
-    rmi_ref_closure *c = s->closure;
-    rmi_ref_pick way = *x;
+    rmi_ref_closure *closure = s->closure;
+    rmi_ref_pick way = *pick;
     uint32_t same = 0;
-    x->score = 0;
+    pick->score = 0;
     for (way.level = 0; way.level < (same ? 1u : RMI_REF_LEVELS); way.level++) {
-        uint64_t gain = (s->search.costs.lives[x->life].room >> 8) * (c->above[x->b] - c->above[x->from + 1]), ns, score;
-        least = rmi_max(least, x->score);
-        c->most_ns = least ? rmi_ref_ratio(gain, least) + 1 : RMI_INF;
+        uint64_t gain = (s->search.costs.lives[pick->life].room >> 8) *
+                        (closure->above[pick->b] - closure->above[pick->from + 1]),
+                 ns, score;
+        least = rmi_max(least, pick->score);
+        closure->most_ns = least ? rmi_ref_ratio(gain, least) + 1 : RMI_INF;
         ns = rmi_ref_price(s, &way, 0);
-        c->most_ns = RMI_INF;
-        same = !way.level && !c->forked; /* so are the other levels */
-        if (ns == RMI_INF || gain <= c->extended) continue;
-        score = rmi_ref_ratio(gain - c->extended, ns);
+        closure->most_ns = RMI_INF;
+        same = !way.level && !closure->forked; /* so are the other levels */
+        if (ns == RMI_INF || gain <= closure->extended) continue;
+        score = rmi_ref_ratio(gain - closure->extended, ns);
         if (score <= least) continue;
-        x->score = score;
-        x->level = way.level;
+        pick->score = score;
+        pick->level = way.level;
     }
 }
 
-/* One pick for every gap that spans an event above the limit; those nearly as good as the best (permille), best first. */
-RMI_FN rm_result rmi_ref_picks(rmi_ref_search *s, rmi_arena *mem, uint32_t permille, rmi_ref_pick **out, uint32_t *n_out)
+/* One pick for every gap that spans an event above the limit; those nearly as good as the best (permille), best
+   first. */
+RMI_FN rm_result rmi_ref_picks(rmi_ref_search *s, rmi_arena *mem, uint32_t permille, rmi_ref_pick **out,
+                               uint32_t *n_out)
 {
     const rmi_step *step = s->step;
-    const rmi_costs *x = &s->search.costs;
+    const rmi_costs *costs = &s->search.costs;
     const uint32_t *above = s->closure->above;
     rmi_ref_pick *picks = NULL;
     uint64_t best = 0;
     size_t cap = 0;
     uint32_t g, n = 0, k = 0;
-    s->looked += x->n_lives + x->n_gaps;
-    for (g = 0; g < x->n_gaps; g++) {
-        uint32_t lo = x->gaps[g].from + 1, hi = x->gaps[g].to, maker = step->buffers[x->lives[x->gaps[g].life].buffer].maker;
+    s->looked += costs->n_lives + costs->n_gaps;
+    for (g = 0; g < costs->n_gaps; g++) {
+        uint32_t lo = costs->gaps[g].from + 1, hi = costs->gaps[g].to,
+                 maker = step->buffers[costs->lives[costs->gaps[g].life].buffer].maker;
         rmi_ref_pick pick;
         if (maker == RMI_NONE || step->tasks[maker].once || above[hi] == above[lo]) continue;
         memset(&pick, 0, sizeof pick);
-        pick.life = x->gaps[g].life;
-        pick.from = x->gaps[g].from;
+        pick.life = costs->gaps[g].life;
+        pick.from = costs->gaps[g].from;
         pick.b = hi--;
         while (lo < hi) { /* the first event above the limit: where above[p + 1] grows */
             uint32_t middle = lo + (hi - lo) / 2;
@@ -16168,101 +16215,105 @@ RMI_FN rm_result rmi_ref_picks(rmi_ref_search *s, rmi_arena *mem, uint32_t permi
     return RM_OK;
 }
 
-/* Bytes by position, as a tree: added to ranges, asked for their most. max of a node holds what was added to all of it. */
+/* Bytes by position, as a tree: added to ranges, asked for their most. max of a node holds what was added to all of
+   it. */
 typedef struct rmi_ref_tree {
     uint32_t leaves;
     int64_t *max, *add;
 } rmi_ref_tree;
 
-RMI_FN rm_result rmi_ref_tree_make(rmi_arena *mem, const uint64_t *at, uint32_t n, rmi_ref_tree *t)
+RMI_FN rm_result rmi_ref_tree_make(rmi_arena *mem, const uint64_t *at, uint32_t n, rmi_ref_tree *tree)
 {
     uint32_t i;
-    for (t->leaves = 1; t->leaves < n; t->leaves *= 2) {}
-    t->max = RMI_NEW(mem, int64_t, 2 * (size_t)t->leaves);
-    t->add = RMI_NEW(mem, int64_t, t->leaves + (size_t)1);
-    if (!t->max || !t->add) return RM_ERROR_MEMORY;
-    for (i = 0; i < n; i++) t->max[t->leaves + i] = (int64_t)at[i];
-    for (i = t->leaves; i-- > 1;) t->max[i] = t->max[2 * i] > t->max[2 * i + 1] ? t->max[2 * i] : t->max[2 * i + 1];
+    for (tree->leaves = 1; tree->leaves < n; tree->leaves *= 2) {}
+    tree->max = RMI_NEW(mem, int64_t, 2 * (size_t)tree->leaves);
+    tree->add = RMI_NEW(mem, int64_t, tree->leaves + (size_t)1);
+    if (!tree->max || !tree->add) return RM_ERROR_MEMORY;
+    for (i = 0; i < n; i++) tree->max[tree->leaves + i] = (int64_t)at[i];
+    for (i = tree->leaves; i-- > 1;)
+        tree->max[i] = tree->max[2 * i] > tree->max[2 * i + 1] ? tree->max[2 * i] : tree->max[2 * i + 1];
     return RM_OK;
 }
 
 /* Adds to positions [lo, hi). */
-RMI_FN void rmi_ref_tree_add(rmi_ref_tree *t, uint32_t lo, uint32_t hi, int64_t bytes)
+RMI_FN void rmi_ref_tree_add(rmi_ref_tree *tree, uint32_t lo, uint32_t hi, int64_t bytes)
 {
-    uint32_t l = t->leaves + lo, r = t->leaves + hi, side, i;
+    uint32_t l = tree->leaves + lo, r = tree->leaves + hi, side, i;
     if (lo >= hi) return;
     for (; l < r; l /= 2, r /= 2) {
         for (side = 0; side < 2; side++) {
             if (!((side ? r : l) & 1)) continue;
             i = side ? --r : l++;
-            t->max[i] += bytes;
-            if (i < t->leaves) t->add[i] += bytes;
+            tree->max[i] += bytes;
+            if (i < tree->leaves) tree->add[i] += bytes;
         }
     }
     for (side = 0; side < 2; side++)
-        for (i = (t->leaves + (side ? hi - 1 : lo)) / 2; i; i /= 2)
-            t->max[i] = (t->max[2 * i] > t->max[2 * i + 1] ? t->max[2 * i] : t->max[2 * i + 1]) + t->add[i];
+        for (i = (tree->leaves + (side ? hi - 1 : lo)) / 2; i; i /= 2)
+            tree->max[i] =
+                (tree->max[2 * i] > tree->max[2 * i + 1] ? tree->max[2 * i] : tree->max[2 * i + 1]) + tree->add[i];
 }
 
 /* The most in positions [lo, hi); 0 if there are none. */
-RMI_FN int64_t rmi_ref_tree_most(const rmi_ref_tree *t, uint32_t lo, uint32_t hi)
+RMI_FN int64_t rmi_ref_tree_most(const rmi_ref_tree *tree, uint32_t lo, uint32_t hi)
 {
-    uint32_t l = t->leaves + lo, r = t->leaves + hi - 1;
+    uint32_t l = tree->leaves + lo, r = tree->leaves + hi - 1;
     int64_t a, b;
     if (lo >= hi) return 0;
-    a = t->max[l];
-    b = t->max[r];
+    a = tree->max[l];
+    b = tree->max[r];
     for (; l / 2 != r / 2; l /= 2, r /= 2) { /* a: of [lo, end of l's subtree); b: of [start of r's, hi) */
-        if (!(l & 1) && t->max[l + 1] > a) a = t->max[l + 1];
-        if ((r & 1) && t->max[r - 1] > b) b = t->max[r - 1];
-        a += t->add[l / 2];
-        b += t->add[r / 2];
+        if (!(l & 1) && tree->max[l + 1] > a) a = tree->max[l + 1];
+        if ((r & 1) && tree->max[r - 1] > b) b = tree->max[r - 1];
+        a += tree->add[l / 2];
+        b += tree->add[r / 2];
     }
     if (b > a) a = b;
-    for (l /= 2; l; l /= 2) a += t->add[l];
+    for (l /= 2; l; l /= 2) a += tree->add[l];
     return a;
 }
 
 /* Takes the picks that still help, in their order: inserts are noted. est: by event, live bytes. Returns how many. */
 RMI_FN uint32_t rmi_ref_choose_picks(rmi_ref_search *s, const rmi_ref_pick *picks, uint32_t n, rmi_ref_tree *est)
 {
-    rmi_ref_closure *c = s->closure;
+    rmi_ref_closure *closure = s->closure;
     uint32_t i, k, taken = 0;
-    memset(c->busy, 0, s->search.costs.n_lives);
+    memset(closure->busy, 0, s->search.costs.n_lives);
     for (i = 0; i < n; i++) {
-        const rmi_ref_pick *x = &picks[i];
-        uint32_t before = c->n_ins;
-        int apart = !c->busy[x->life];
-        if (!apart || rmi_ref_tree_most(est, x->from + 1, x->b) <= (int64_t)s->search.cost.limit) continue;
-        if (rmi_ref_price(s, x, 1) == RMI_INF) continue;
-        for (k = 0; k < c->n_touched && apart; k++) apart = c->busy[c->touched[k]] != 2;
+        const rmi_ref_pick *pick = &picks[i];
+        uint32_t before = closure->n_ins;
+        int apart = !closure->busy[pick->life];
+        if (!apart || rmi_ref_tree_most(est, pick->from + 1, pick->b) <= (int64_t)s->search.cost.limit) continue;
+        if (rmi_ref_price(s, pick, 1) == RMI_INF) continue;
+        for (k = 0; k < closure->n_touched && apart; k++) apart = closure->busy[closure->touched[k]] != 2;
         if (!apart) {
-            c->n_ins = before;
+            closure->n_ins = before;
             continue;
         }
-        for (k = 0; k < c->n_touched; k++) c->busy[c->touched[k]] |= 1;
-        c->busy[x->life] = 2;
-        rmi_ref_tree_add(est, x->from + 1, x->b, -(int64_t)s->search.costs.lives[x->life].room);
+        for (k = 0; k < closure->n_touched; k++) closure->busy[closure->touched[k]] |= 1;
+        closure->busy[pick->life] = 2;
+        rmi_ref_tree_add(est, pick->from + 1, pick->b, -(int64_t)s->search.costs.lives[pick->life].room);
         taken++;
     }
     return taken;
 }
 
-/* The candidate becomes the current list with the repeats noted, by event, then by task, each once. 0: it is not legal, or too long. */
+/* The candidate becomes the current list with the repeats noted, by event, then by task, each once. 0: it is not
+   legal, or too long. */
 RMI_FN int rmi_ref_insert(rmi_ref_search *s, rmi_arena *mem)
 {
-    rmi_ref_closure *c = s->closure;
+    rmi_ref_closure *closure = s->closure;
     rmi_search_edit *edit = &s->search.edit;
-    uint64_t *spare = RMI_RAW(mem, uint64_t, c->n_ins);
+    uint64_t *spare = RMI_RAW(mem, uint64_t, closure->n_ins);
     uint32_t i;
     if (!spare) return 0;
-    rmi_sort_u64(c->ins, spare, c->n_ins);
+    rmi_sort_u64(closure->ins, spare, closure->n_ins);
     rmi_search_copy_choices(s->step, &s->search.current, &s->search.candidate);
     rmi_search_clear(&s->search);
-    for (i = 0; i < c->n_ins; i++) {
-        if (i && c->ins[i] == c->ins[i - 1]) continue;
-        edit->inserts[edit->n_inserts].at = (uint32_t)(c->ins[i] >> 32);
-        edit->inserts[edit->n_inserts].task = (uint32_t)c->ins[i];
+    for (i = 0; i < closure->n_ins; i++) {
+        if (i && closure->ins[i] == closure->ins[i - 1]) continue;
+        edit->inserts[edit->n_inserts].at = (uint32_t)(closure->ins[i] >> 32);
+        edit->inserts[edit->n_inserts].task = (uint32_t)closure->ins[i];
         edit->inserts[edit->n_inserts++].copied = 0;
     }
     return rmi_search_apply(&s->search) && rmi_ref_clean(s);
@@ -16271,17 +16322,18 @@ RMI_FN int rmi_ref_insert(rmi_ref_search *s, rmi_arena *mem)
 /* Notes the events whose live bytes are `bytes` or more. */
 RMI_FN void rmi_ref_count_above(rmi_ref_search *s, uint64_t bytes)
 {
-    uint32_t p, sum = 0, *above = s->closure->above;
-    for (p = 0; p <= s->search.current.n; p++) {
-        above[p] = sum;
-        sum += p < s->search.current.n && s->search.costs.live[p] >= bytes;
+    uint32_t event, sum = 0, *above = s->closure->above;
+    for (event = 0; event <= s->search.current.n; event++) {
+        above[event] = sum;
+        sum += event < s->search.current.n && s->search.costs.live[event] >= bytes;
     }
-    above[p] = sum;
+    above[event] = sum;
 }
 
 RMI_FN uint64_t rmi_ref_spent(const rmi_ref_search *s) { return s->work + s->looked / 4; }
 
-/* Evicts until the current list fits, or nothing helps. permille: how much worse than the best a pick of a batch may be. */
+/* Evicts until the current list fits, or nothing helps. permille: how much worse than the best a pick of a batch may
+   be. */
 RMI_FN rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t rounds)
 {
     uint32_t n, stuck = 0;
@@ -16293,7 +16345,8 @@ RMI_FN rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t r
         int on = 0;
         rmi_ref_count_above(s, s->search.cost.limit + 1);
         s->closure->n_ins = 0;
-        if (rmi_ref_picks(s, &tmp, permille, &picks, &n) != RM_OK || rmi_ref_tree_make(&tmp, s->search.costs.live, s->search.current.n + 1, &est) != RM_OK) {
+        if (rmi_ref_picks(s, &tmp, permille, &picks, &n) != RM_OK ||
+            rmi_ref_tree_make(&tmp, s->search.costs.live, s->search.current.n + 1, &est) != RM_OK) {
             rmi_arena_free(&tmp);
             return RM_ERROR_MEMORY;
         }
@@ -16310,43 +16363,47 @@ RMI_FN rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t r
 
 /* --- repeats that need not be are dropped, dearest first by time per byte and event, while the rest fits */
 
-/* Without the repeat that life i begins with, the life before it goes on: through events [*from, first). 0: there is none. */
-RMI_FN int rmi_ref_bridge(const rmi_costs *x, uint32_t i, uint32_t *from)
+/* Without the repeat that life i begins with, the life before it goes on: through events [*from, first). 0: there is
+   none. */
+RMI_FN int rmi_ref_bridge(const rmi_costs *costs, uint32_t i, uint32_t *from)
 {
-    const rmi_life *l = &x->lives[i];
-    if (l->previous >= RMI_COST_AT_HOME || l->last <= l->first) return 0;
-    *from = x->lives[l->previous].last + !x->lives[l->previous].gone; /* gone: taken over in its last use, and then has bytes of its own */
+    const rmi_life *life = &costs->lives[i];
+    if (life->previous >= RMI_COST_AT_HOME || life->last <= life->first) return 0;
+    /* gone: taken over in its last use, and then has bytes of its own */
+    *from = costs->lives[life->previous].last + !costs->lives[life->previous].gone;
     return 1;
 }
 
-/* What the repeat at event p costs per byte that dropping it would hold. */
-RMI_FN uint64_t rmi_ref_spare_score(const rmi_ref_search *s, uint32_t p)
+/* What the repeat at the event costs per byte that dropping it would hold. */
+RMI_FN uint64_t rmi_ref_spare_score(const rmi_ref_search *s, uint32_t event)
 {
-    const rmi_costs *x = &s->search.costs;
+    const rmi_costs *costs = &s->search.costs;
     const uint32_t *above = s->closure->above;
     uint32_t i, from;
     uint64_t held = 1;
-    for (i = x->first_life[p]; i < x->first_life[p + 1]; i++)
-        if (rmi_ref_bridge(x, i, &from)) held += (x->lives[i].room >> 8) * (above[p] - above[from] + 1);
-    return rmi_ref_ratio(x->ns[p] << 10, held);
+    for (i = costs->first_life[event]; i < costs->first_life[event + 1]; i++)
+        if (rmi_ref_bridge(costs, i, &from)) held += (costs->lives[i].room >> 8) * (above[event] - above[from] + 1);
+    return rmi_ref_ratio(costs->ns[event] << 10, held);
 }
 
-/* Holds in the tree what dropping the repeat at event p holds; 0: it does not fit, and the tree is as before. */
-RMI_FN int rmi_ref_hold(const rmi_ref_search *s, rmi_ref_tree *t, uint32_t p)
+/* Holds in the tree what dropping the repeat at the event holds; 0: it does not fit, and the tree is as before. */
+RMI_FN int rmi_ref_hold(const rmi_ref_search *s, rmi_ref_tree *tree, uint32_t event)
 {
-    const rmi_costs *x = &s->search.costs;
+    const rmi_costs *costs = &s->search.costs;
     int64_t limit = (int64_t)rmi_min(s->search.cost.limit, RMI_MAX);
-    uint32_t i, from, least = p, end = x->first_life[p + 1];
+    uint32_t i, from, least = event, end = costs->first_life[event + 1];
     int ok = 1, pass;
-    for (i = x->first_life[p]; i < end; i++) /* most fail alone */
-        if (rmi_ref_bridge(x, i, &from) && from < p && rmi_ref_tree_most(t, from, p) + (int64_t)x->lives[i].room > limit) return 0;
+    for (i = costs->first_life[event]; i < end; i++) /* most fail alone */
+        if (rmi_ref_bridge(costs, i, &from) && from < event &&
+            rmi_ref_tree_most(tree, from, event) + (int64_t)costs->lives[i].room > limit)
+            return 0;
     for (pass = 0; pass < 2 && (!pass || !ok); pass++) {
-        for (i = x->first_life[p]; i < end; i++) {
-            if (!rmi_ref_bridge(x, i, &from)) continue;
-            rmi_ref_tree_add(t, from, p, pass ? -(int64_t)x->lives[i].room : (int64_t)x->lives[i].room);
+        for (i = costs->first_life[event]; i < end; i++) {
+            if (!rmi_ref_bridge(costs, i, &from)) continue;
+            rmi_ref_tree_add(tree, from, event, pass ? -(int64_t)costs->lives[i].room : (int64_t)costs->lives[i].room);
             least = (uint32_t)rmi_min(least, from);
         }
-        if (!pass) ok = rmi_ref_tree_most(t, least, p) <= limit;
+        if (!pass) ok = rmi_ref_tree_most(tree, least, event) <= limit;
     }
     return ok;
 }
@@ -16367,29 +16424,31 @@ RMI_FN int rmi_ref_drop(rmi_ref_search *s, const rmi_plc_key *repeats, uint32_t 
 /* The repeats of the current list, in their order; out NULL: how many there are. */
 RMI_FN uint32_t rmi_ref_repeats(const rmi_ref_search *s, rmi_plc_key *out)
 {
-    uint32_t p, n = 0;
-    for (p = 0; p < s->search.current.n; p++) {
-        if (!s->search.costs.again[p]) continue;
-        if (out) out[n].id = p;
+    uint32_t event, n = 0;
+    for (event = 0; event < s->search.current.n; event++) {
+        if (!s->search.costs.again[event]) continue;
+        if (out) out[n].id = event;
         n++;
     }
     return n;
 }
 
-/* Drops as many repeats at once as the tree allows; what the tree does not know of (bytes under other names) is found by the
-   evaluation, then fewer are dropped. Returns how many were. */
+/* Drops as many repeats at once as the tree allows; what the tree does not know of (bytes under other names) is found
+   by the evaluation, then fewer are dropped. Returns how many were. */
 RMI_FN uint32_t rmi_ref_fill_many(rmi_ref_search *s, rmi_arena *mem, uint64_t scarce)
 {
     uint32_t i, k = 0, n = rmi_ref_repeats(s, NULL);
-    rmi_plc_key *spare = RMI_RAW(mem, rmi_plc_key, n + (size_t)1), *room = RMI_RAW(mem, rmi_plc_key, n + (size_t)1); /* key: the dearer the smaller */
-    rmi_ref_tree t;
-    if (!spare || !room || rmi_ref_tree_make(mem, s->search.costs.live, s->search.current.n + 1, &t) != RM_OK) return 0;
+    /* key: the dearer the smaller */
+    rmi_plc_key *spare = RMI_RAW(mem, rmi_plc_key, n + (size_t)1), *room = RMI_RAW(mem, rmi_plc_key, n + (size_t)1);
+    rmi_ref_tree tree;
+    if (!spare || !room || rmi_ref_tree_make(mem, s->search.costs.live, s->search.current.n + 1, &tree) != RM_OK)
+        return 0;
     rmi_ref_count_above(s, scarce ? rmi_add(scarce, s->step->resident) : 0);
     rmi_ref_repeats(s, spare);
     for (i = 0; i < n; i++) spare[i].key = RMI_INF - rmi_ref_spare_score(s, spare[i].id);
     rmi_plc_sort(spare, room, n);
     for (i = 0; i < n; i++)
-        if (rmi_ref_hold(s, &t, spare[i].id)) spare[k++] = spare[i];
+        if (rmi_ref_hold(s, &tree, spare[i].id)) spare[k++] = spare[i];
     for (; k && !rmi_ref_drop(s, spare, k); k /= 2) {}
     return k;
 }
@@ -16397,35 +16456,35 @@ RMI_FN uint32_t rmi_ref_fill_many(rmi_ref_search *s, rmi_arena *mem, uint64_t sc
 /* Many at once, then one by one (`each` of them, last first) with exact evaluations. */
 RMI_FN void rmi_ref_fill(rmi_ref_search *s, uint64_t scarce, uint32_t each)
 {
-    uint32_t p, round, n = 1;
+    uint32_t event, round, n = 1;
     rmi_plc_key one;
     for (round = 0; round < 12 && n && !s->search.costs.excess && !rmi_ref_told(s); round++) {
         rmi_arena tmp = rmi_arena_make(&s->mem->hooks);
         n = rmi_ref_fill_many(s, &tmp, scarce);
         rmi_arena_free(&tmp);
     }
-    for (p = s->search.current.n; p-- > 0 && each && !s->search.costs.excess && !rmi_ref_told(s);) {
-        if (p >= s->search.current.n || !s->search.costs.again[p]) continue;
+    for (event = s->search.current.n; event-- > 0 && each && !s->search.costs.excess && !rmi_ref_told(s);) {
+        if (event >= s->search.current.n || !s->search.costs.again[event]) continue;
         each--;
-        one.id = p;
+        one.id = event;
         rmi_ref_drop(s, &one, 1);
     }
 }
 
-/* From the best list: what is cheapest a byte is given up until an n-th of the limit is free, then what is dearest a byte, where
-   less than a 32nd was free, is kept instead. So prices become alike all over a long list, of which a move of annealing sees a few
-   places. */
+/* From the best list: what is cheapest a byte is given up until an n-th of the limit is free, then what is dearest a
+   byte, where less than a 32nd was free, is kept instead. So prices become alike all over a long list, of which a
+   move of annealing sees a few places. */
 RMI_FN rm_result rmi_ref_exchange(rmi_ref_search *s, uint32_t n)
 {
     uint64_t limit = s->limit;
-    rm_result r;
+    rm_result result;
     s->limit -= limit / n;
     rmi_ref_restart(s, s->hope.n ? &s->hope : &s->best);
-    r = rmi_ref_greedy(s, 900, 200);
+    result = rmi_ref_greedy(s, 900, 200);
     s->limit = limit;
     rmi_ref_restart(s, NULL); /* forms may be others now */
     rmi_ref_fill(s, limit - limit / 32, 100000 / s->step->n_tasks);
-    return r;
+    return result;
 }
 
 /* The same for ever more room, each as long as it helps, in about `work` runs. */

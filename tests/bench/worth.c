@@ -8,7 +8,7 @@
       --preset NAME  (the default's)
       --rows         each instance, too
 
-   A mechanism is the word inside one of the header's RMI_WITHOUT(...), or one of the configurations below. First the planner as it
+   A mechanism is the word inside one of the header's RMI_WITHOUT(...), search_ and a move's name, or one of the configurations below. First the planner as it
    is: overhead over keeping everything, its spread over seeds, processor time. Then a row for each mechanism: points of overhead
    that plans lose without it (positive: it pays), mean over all cases and seeds, standard error of that mean, median, extremes, and
    processor time with it over without. Without MECHANISM: all of them. Work is counted, so the machine's load changes times only.
@@ -16,9 +16,10 @@
 #include <stdint.h>
 static uint64_t worth_seed = 1;
 static const char *worth_off = "";
-static int worth_without(const char *mechanism);
+static int worth_without(const char *mechanism), worth_without_move(const char *name);
 #define RMI_SEED worth_seed
 #define RMI_WITHOUT(mechanism) worth_without(#mechanism)
+#define RMI_WITHOUT_MOVE(name) worth_without_move(name)
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
 #include "examples/models.h"
@@ -26,6 +27,7 @@ static int worth_without(const char *mechanism);
 #include <stdio.h>
 
 static int worth_without(const char *mechanism) { return worth_off[0] == mechanism[0] && !strcmp(worth_off, mechanism); }
+static int worth_without_move(const char *name) { return !strncmp(worth_off, "search_", 7) && !strcmp(worth_off + 7, name); }
 
 #define SEEDS 16
 #define CASES 512
