@@ -24031,9 +24031,8 @@ RMI_FN rm_result rmi_exe_take_part(rmi_exe_state *state, uint64_t n, const char 
                        "its checksum is another one; use another copy of it", part, begin, state->at);
 }
 
-/* What was put together, the header (name NULL) or the head of a buffer of that name: it is written; or read, and both
-   begin alike and end with the same number. */
-RMI_FN rm_result rmi_exe_head(rmi_exe_state *state, const char *name)
+/* The next part is the header (name NULL), or the head of a buffer of that name, as it was put together here. */
+RMI_FN rm_result rmi_exe_take_head(rmi_exe_state *state, const char *name)
 {
     rmi_error *err = &state->exec->err;
     const unsigned char *theirs = state->data + (size_t)state->at;
@@ -24042,7 +24041,6 @@ RMI_FN rm_result rmi_exe_head(rmi_exe_state *state, const char *name)
     const int alike = left >= RMI_EXE_MAGIC_BYTES && !memcmp(theirs, state->head, RMI_EXE_MAGIC_BYTES);
     uint64_t n = state->n;
     char word[300] = "";
-    if (state->sink) return rmi_exe_put_part(state, state->head, n, 1);
     if (name) n = rmi_add(left < 8 ? 0 : rmi_exe_number(theirs), 16);
     else if (!alike && left >= RMI_EXE_MAGIC_BYTES && !memcmp(theirs, rmi_exe_magic(1), RMI_EXE_MAGIC_BYTES))
         return rmi_err_set(err, RM_ERROR_TEXT, "rm_exec_restore: the state is of a machine with the other order of "
@@ -24068,7 +24066,7 @@ RMI_FN rm_result rmi_exe_state_walk(rmi_exe_state *state)
     state->sum = RMI_EXE_SUM_START;
     rmi_exe_put_head(state, rmi_exe_magic(0), RMI_EXE_MAGIC_BYTES);
     rmi_exe_put_number(state, count);
-    RMI_TRY(rmi_exe_head(state, NULL));
+    RMI_TRY(state->sink ? rmi_exe_put_part(state, state->head, state->n, 1) : rmi_exe_take_head(state, NULL));
     for (buf = 0; buf < n; buf++) {
         const char *name = rmi_exe_name(exec, buf);
         uint64_t bytes = rmi_low_bytes(exec->graph, buf);
@@ -24077,7 +24075,7 @@ RMI_FN rm_result rmi_exe_state_walk(rmi_exe_state *state)
         rmi_exe_put_number(state, strlen(name));
         rmi_exe_put_head(state, name, strlen(name));
         rmi_exe_put_number(state, bytes);
-        RMI_TRY(rmi_exe_head(state, name));
+        RMI_TRY(state->sink ? rmi_exe_put_part(state, state->head, state->n, 1) : rmi_exe_take_head(state, name));
         if (state->apply)
             RMI_TRY(rmi_exe_put_home(exec, buf, 0, state->data + (size_t)state->at, bytes, "writing what persists"));
         RMI_TRY(state->sink ? rmi_exe_put_buffer(state, buf, name) : rmi_exe_take_part(state, bytes, name));
