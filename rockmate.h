@@ -19950,7 +19950,7 @@ RMI_FN const char *rmi_txt_name(rmi_txt *in, rmi_txt_slice slice)
     return in->name;
 }
 
-/* The number of a word in a table whose rows, of `stride` bytes, begin with one; an error names them all after `what`. */
+/* The number of a word in a table of rows of `stride` bytes that begin with one; an error names them all. */
 RMI_FN rm_result rmi_txt_choice(rmi_txt *in, rmi_txt_slice slice, const char *what, const void *table, size_t stride,
                                 uint32_t *number)
 {
@@ -20104,8 +20104,8 @@ static const rmi_txt_key rmi_txt_keys[RMI_TXT_KEYS] = {
     {"segment=", RMI_TXT_OF_CONFIG, RMI_TXT_U32, offsetof(rm_config, segment), 0, NULL},
     {"gap_ppm=", RMI_TXT_OF_CONFIG, RMI_TXT_U32, offsetof(rm_config, gap_ppm), 0, NULL},
     {"work=", RMI_TXT_OF_CONFIG, RMI_TXT_U64, offsetof(rm_config, work), 0, NULL},
-    {"kinds=", RMI_TXT_OF_CONFIG, RMI_TXT_LETTERS, offsetof(rm_config, kinds), 256, "up to 255 letters of patterns, with "
-     "commas: A-Z a-z 0-9 _ . / - [ ] and * for any text"}};
+    {"kinds=", RMI_TXT_OF_CONFIG, RMI_TXT_LETTERS, offsetof(rm_config, kinds), 256, "up to 255 letters of patterns, "
+     "with commas: A-Z a-z 0-9 _ . / - [ ] and * for any text"}};
 
 /* An item of out=, NAME[:BYTES]: a new tensor, made by the op; without a size it has that of the first input. */
 RMI_FN rm_result rmi_txt_new_output(rmi_txt *in, rmi_txt_slice item, uint32_t *id)
@@ -24961,10 +24961,10 @@ RMI_FN rm_result rmi_exe_profile_run(rm_exec *exec, const rm_step *s, uint32_t k
    >>check - finds wrong declarations of kinds
    In: an executor between steps. Out: the first lie, by name. The plan's runs are walked once more with a buffer of its
    own for everything. Each call is tried several times in a frame, which has a box for each operand: a copy with guard
-   bytes around it. A trial says what the boxes hold, which of them the call sees, and what it proves if a result is not,
-   bit for bit, that of the first trial. First, all that a call may not depend on holds other bytes; then one right of
-   the executor is used at a time (in place, recomputed, not wanted, added to). Then the planned step must leave the same
-   bits, and gradients must be the slopes of the loss. Cost: about ten steps, and all tensors at once in host memory.
+   bytes around it. A trial says what the boxes hold, which of them the call sees, and what it proves if a result is
+   not, bit for bit, that of the first trial. First, all that a call may not depend on holds other bytes; then one right
+   of the executor is used at a time (in place, recomputed, not wanted, added to). Then the planned step must leave the
+   same bits, and gradients must be the slopes of the loss. Cost: about ten steps, and all tensors in host memory.
    ================================================================================================================== */
 #define RMI_CHK_GUARD 64u
 #define RMI_CHK_NAN 0xFFu   /* poison: NaN in every float format, -1 */
@@ -25019,7 +25019,7 @@ typedef struct rmi_chk_trial {
     uint32_t changed;          /* so many places hold other bytes: first guards, box by box, then what boxes hold */
     uint32_t recompute;
     rmi_chk_sums sums;
-    int first, small;          /* others are compared with its results; undeclared operands: not zeros, but small numbers */
+    int first, small;          /* others are compared with it; undeclared operands are not zeros, but small numbers */
     const rmi_chk_box *absent; /* the call gets NULL for it; or NULL */
     const rmi_chk_box *upper, *lower; /* the first lies over the bytes of the second, which may be written; or NULL */
     const char *lie;           /* proven by a result that changes; NULL: the caller looks for himself */
@@ -25059,9 +25059,9 @@ typedef struct rmi_chk {
     uint8_t *sampled;          /* by tensor */
 } rmi_chk;
 
-/* Text in which %b stands for the box, %t for its tensor, %i for its number, %n for its bytes, %@ for one of them, %a for
-   what would declare it, %f for the remedy of its role; %r for the result that changed, %o for the box that another lies
-   over, %k for the kind. */
+/* Text in which %b stands for the box, %t for its tensor, %i for its number, %n for its bytes, %@ for one of them, %a
+   for what would declare it, %f for the remedy of its role; %r for the result that changed, %o for the box that another
+   lies over, %k for the kind. */
 RMI_FN void rmi_chk_put(const rmi_chk *k, rmi_sink *sink, const rmi_chk_frame *frame, const rmi_chk_box *box,
                         uint64_t at, const char *text)
 {
@@ -25169,12 +25169,12 @@ RMI_FN void rmi_chk_operands(rmi_chk *k, rmi_run run, rmi_chk_frame *frame, cons
         const rmi_list *list = role % 2 ? &op->out : &op->in;
         for (i = 0; i < list->n; i++) {
             rmi_chk_use use = role == RMI_CHK_DIN || (role == RMI_CHK_OUT && !part) ? RMI_CHK_MAKES : RMI_CHK_READS;
-            if (role == RMI_CHK_IN && !part && rmi_list_has(&op->mutates, list->at[i])) use = RMI_CHK_CHANGES;
-            if (role == RMI_CHK_DIN && !(rmi_list_has(&op->grad_in, list->at[i]) && rmi_list_has(&part->grads, list->at[i])))
-                continue;
-            if (role == RMI_CHK_DOUT && !rmi_list_has(&op->grad_out, list->at[i])) continue;
-            box = rmi_chk_add(k, frame, (rmi_chk_role)role, i, list->at[i], use);
-            box->undeclared = part && role < RMI_CHK_DIN && !rmi_list_has(&part->needs, list->at[i]);
+            uint32_t tensor = list->at[i];
+            if (role == RMI_CHK_IN && !part && rmi_list_has(&op->mutates, tensor)) use = RMI_CHK_CHANGES;
+            if (role == RMI_CHK_DIN && !rmi_list_has(&part->grads, tensor)) continue;
+            if (role >= RMI_CHK_DIN && !rmi_list_has(role == RMI_CHK_DIN ? &op->grad_in : &op->grad_out, tensor)) continue;
+            box = rmi_chk_add(k, frame, (rmi_chk_role)role, i, tensor, use);
+            box->undeclared = part && role < RMI_CHK_DIN && !rmi_list_has(&part->needs, tensor);
         }
     }
     if (ws) rmi_chk_add(k, frame, RMI_CHK_WS, 0, RMI_NONE, RMI_CHK_SCRATCHES)->bytes = ws;
@@ -25414,7 +25414,7 @@ RMI_FN rm_result rmi_chk_first(rmi_chk *k, rmi_chk_frame *frame, rmi_chk_sums su
     return rmi_chk_try(k, frame, &trial);
 }
 
-/* --- what a call may not depend on: guards, workspace, old results, undeclared operands, what a forward left unwritten */
+/* --- what a call may not depend on: guards, workspace, old results, undeclared operands, what was left unwritten */
 
 /* What it means that a result depends on the guard of a box, or on what it holds. */
 RMI_FN const char *rmi_chk_dependence(const rmi_chk_frame *frame, const rmi_chk_box *box, int guard)
@@ -25480,15 +25480,14 @@ RMI_FN rm_result rmi_chk_independent(rmi_chk *k, rmi_chk_frame *frame)
 RMI_FN rm_result rmi_chk_each_absent(rmi_chk *k, rmi_chk_frame *frame)
 {
     int forward = frame->call.phase == RM_PHASE_FORWARD;
-    uint32_t again = forward && !frame->op->pinned, n = 0;
+    uint32_t again = forward && !frame->op->pinned, role = forward ? RMI_CHK_SAVED : RMI_CHK_DIN, n = 0;
     const rmi_chk_box *box;
     rmi_chk_trial trial = RMI_INIT;
-    for (box = frame->box; box < frame->end; box++) n += box->role == (forward ? RMI_CHK_SAVED : RMI_CHK_DIN);
+    for (box = frame->box; box < frame->end; box++) n += box->role == role;
     for (; trial.recompute <= again; trial.recompute++)
         for (box = frame->box; box <= frame->end; box++) {
             trial.absent = box < frame->end ? box : NULL; /* at last all are there */
-            if (trial.absent ? box->role != (forward ? RMI_CHK_SAVED : RMI_CHK_DIN) || (!forward && n < 2) : !trial.recompute)
-                continue;
+            if (trial.absent ? box->role != role || (!forward && n < 2) : !trial.recompute) continue;
             trial.lie = trial.recompute
                             ? frame->op->mutates.n
                                   ? "gives other bytes in %r when it is recomputed (c->recompute is 1); its results "
@@ -25511,8 +25510,8 @@ RMI_FN rm_result rmi_chk_over(rmi_chk *k, rmi_chk_frame *frame, const rmi_chk_bo
     trial.upper = upper;
     trial.lower = lower;
     trial.lie = upper->role == RMI_CHK_OUT
-                    ? "gives other bytes in %r when out[0] lies over the bytes of %o, as kind '%k' declares in inplace; "
-                      "read each element before it is written, or drop inplace"
+                    ? "gives other bytes in %r when out[0] lies over the bytes of %o, as kind '%k' declares in "
+                      "inplace; read each element before it is written, or drop inplace"
                     : "gives other bytes in %r when din[%i] lies over the bytes of %o, as kind '%k' declares in over; "
                       "read each element before it is written, or drop that entry";
     return rmi_chk_try(k, frame, &trial);
@@ -25569,8 +25568,8 @@ RMI_FN rm_result rmi_chk_gradients(rmi_chk *k, rmi_chk_frame *frame)
             memcmp(box->result, k->grad[op->out.at[0]], (size_t)box->bytes))
             return rmi_chk_found(k, frame, box, 0, op->view == box->tensor
                                  ? "computes %b, which must equal dout[0], for kind '%k' is a view; copy dout[0]"
-                                 : "computes %b, which is not equal to dout[0], though kind '%k' says so in share_grad; "
-                                   "drop RM_IN(%i) from share_grad");
+                                 : "computes %b, which is not equal to dout[0], though kind '%k' says so in "
+                                   "share_grad; drop RM_IN(%i) from share_grad");
     trial.sums = RMI_CHK_LARGE;
     RMI_TRY(rmi_chk_try(k, frame, &trial));
     trial.sums = RMI_CHK_OWN;
@@ -25630,8 +25629,8 @@ RMI_FN void rmi_chk_view(rmi_chk *k, uint32_t tensor)
     memcpy(k->value[tensor], k->value[op->view] + (size_t)op->view_offset, (size_t)info->bytes);
 }
 
-/* The forwards of all forms of an op, which give the same bits if they say so; the results of the plan's form become the
-   values. */
+/* The forwards of all forms of an op, which give the same bits if they say so; the results of the plan's form become
+   the values. */
 RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run run)
 {
     const rmi_op *op = &k->graph->ops[run.id];
@@ -25918,8 +25917,8 @@ RMI_FN rm_result rmi_chk_planned(rmi_chk *k, const rm_step *step)
         else if (at < bytes)
             result = rmi_err_set(&k->exec->err, RM_ERROR_CHECK, "tensor %s: its %s after the planned step differs from "
                                  "that of a step that keeps everything, from byte %u of %u on, though each callback "
-                                 "alone keeps its word; look for a callback that remembers something between calls, and "
-                                 "report it if there is none", tensor->name, names[what], at, bytes);
+                                 "alone keeps its word; look for a callback that remembers something between calls, "
+                                 "and report it if there is none", tensor->name, names[what], at, bytes);
     }
     k->exec->last = NULL; /* its outputs go when all is put back */
     return result;
