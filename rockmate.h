@@ -9400,15 +9400,29 @@ RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_
    to price it.
    ================================================================================================================== */
 
-#define RMI_BND_TOGETHER 16u /* moments at once */
-#define RMI_BND_NODES 2048u  /* of branch and bound */
+/* Tuned on the limits of docs/benchmarks.md, "Lower bound". */
+#define RMI_BND_TOGETHER 16u     /* moments at once */
+#define RMI_BND_MOMENTS 48u      /* looked at */
+#define RMI_BND_PRICED 8u        /* of them are priced, those where most is missing; sizes of a path's things tried */
+#define RMI_BND_LARGE 20000u     /* steps of more runs: a quarter of both */
+#define RMI_BND_NODES 2048u      /* of branch and bound, */
+#define RMI_BND_FEW_NODES 32u    /* while moments are found for steps of less than */
+#define RMI_BND_FEW 64u          /* runs */
+#define RMI_BND_UP 64u           /* ops that are looked back for what all modes of a backward come from */
+#define RMI_BND_PATH_ROOMS 4u    /* a path's demands with room for so many things more than the least are let go */
+#define RMI_BND_HOST_MOST 16384u /* the highest price of the host's lane */
+#define RMI_BND_TIME_MOST 1024u  /* of updates' time */
+#define RMI_BND_FINEST 9u        /* link prices move by shares of 2^-1 to 2^-9 of all bytes' or the host's most; */
+#define RMI_BND_COARSE 3u        /* by finer ones only where the bound is within 3 % of the best so far */
+
 /* A moment: a run, what surely runs before and after it, and what it holds. */
 typedef struct rmi_bnd_moment {
     uint32_t task;           /* the run */
     uint8_t *before, *after; /* by task */
     const uint8_t *upto;     /* by task: of what comes after x only these read anything; or NULL: all */
     uint8_t *there;          /* by buffer: x reads it, or makes it */
-    uint64_t held, wanted;   /* bytes: with the least workspace; of values made before x that later runs read */
+    uint64_t held;           /* bytes, with the least workspace */
+    uint64_t wanted, kept;   /* of values made before x: later runs read them; must, and nothing makes them again */
     uint64_t workspace;      /* the least that its run takes */
 } rmi_bnd_moment;
 
@@ -9575,8 +9589,6 @@ RMI_FN rm_result rmi_bnd_put_pred(rmi_bnd *b, uint32_t p)
 }
 
 RMI_INLINE int rmi_bnd_is_grad(const rmi_step *step, uint32_t u) { return step->buffers[u].kind == RMI_STEP_GRADIENT; }
-
-#define RMI_BND_UP 64u /* ops that are looked back */
 
 /* Of a backward whose modes read different things: forwards from which all modes' reads come. seen, count: by op;
    count is all 0. */
@@ -9974,16 +9986,21 @@ RMI_FN int rmi_bnd_look(rmi_bnd *b, uint32_t x)
     if (task->way == RMI_FWD) at->held = rmi_sub(at->held, rmi_bnd_over(step->graph, &step->graph->ops[task->id]));
     at->workspace = rmi_bnd_workspace(b, x, NULL);
     at->held += at->workspace;
-    at->wanted = 0;
-    b->turn++;
+    at->wanted = at->kept = 0;
+    memset(b->flag, 0, step->n_buffers);
     for (i = 0; i < step->n_once; i++) {
-        if (!rmi_bnd_later(b, step->once[i])) continue;
-        access = &step->accesses[step->tasks[step->once[i]].access];
-        for (q = 0; q < access->reads.n; q++) {
-            uint32_t u = step->pool[access->reads.at + q];
-            if (b->stamp[u] == b->turn || !rmi_bnd_open(b, u)) continue;
-            b->stamp[u] = b->turn;
-            at->wanted += b->bytes[u];
+        uint32_t later = step->once[i];
+        if (!rmi_bnd_later(b, later)) continue;
+        access = &step->accesses[step->tasks[later].access];
+        for (q = access->reads.at; q < access->reads.at + access->reads.n; q++) { /* bit 0: in wanted; bit 1: in kept */
+            uint32_t u = step->pool[q], maker = step->buffers[u].maker;
+            if (!rmi_bnd_open(b, u)) continue;
+            if (!(b->flag[u] & 1)) at->wanted += b->bytes[u];
+            b->flag[u] |= 1;
+            if (b->flag[u] & 2 || (maker != RMI_NONE && !step->tasks[maker].once) || !rmi_bnd_always(b, later, u))
+                continue;
+            at->kept += b->bytes[u];
+            b->flag[u] |= 2;
         }
     }
     return 1;
@@ -10567,9 +10584,6 @@ RMI_FN rm_result rmi_bnd_solve(rmi_bnd_web *web, rmi_bnd_pick *pick, uint32_t no
 
 /* --- which moments */
 
-#define RMI_BND_MOMENTS 48u /* looked at */
-#define RMI_BND_PRICED 8u   /* of them are priced, those where most is missing */
-
 /* Among `stretch` places of step->once, from `from` on: the one whose run holds most. */
 RMI_FN uint32_t rmi_bnd_highest(const rmi_bnd *b, uint32_t from, uint32_t stretch)
 {
@@ -10584,7 +10598,7 @@ RMI_FN rm_result rmi_bnd_sample(rmi_bnd_web *web, uint32_t *place, uint32_t *n_p
 {
     rmi_bnd *b = web->b;
     const rmi_step *m = b->step;
-    uint32_t i, k, n = 0, large = m->n_once > 20000, step = m->n_once / (large ? 12 : RMI_BND_MOMENTS) + 1;
+    uint32_t i, k, n = 0, few = m->n_once > RMI_BND_LARGE ? 4 : 1, step = m->n_once / (RMI_BND_MOMENTS / few) + 1;
     uint64_t missing[RMI_BND_MOMENTS], most;
     rmi_bnd_pick pick;
     memset(&pick, 0, sizeof pick);
@@ -10603,7 +10617,7 @@ RMI_FN rm_result rmi_bnd_sample(rmi_bnd_web *web, uint32_t *place, uint32_t *n_p
         missing[k] = most;
         place[k] = at;
     }
-    for (k = 0; k < n && k < (large ? 2 : RMI_BND_PRICED) && b->work < b->most_work / 2 && (!k || missing[k]); k++) {
+    for (k = 0; k < n && k < RMI_BND_PRICED / few && b->work < b->most_work / 2 && (!k || missing[k]); k++) {
         pick.at[0] = place[k];
         RMI_TRY(rmi_bnd_solve(web, &pick, 1, 0, 60));
         if (!k || pick.most > best->most) *best = pick;
@@ -10616,7 +10630,8 @@ RMI_FN rm_result rmi_bnd_sample(rmi_bnd_web *web, uint32_t *place, uint32_t *n_p
 RMI_FN rm_result rmi_bnd_join(rmi_bnd_web *web, rmi_bnd_pick *pick, const uint32_t *place, uint32_t n)
 {
     const rmi_step *step = web->b->step;
-    uint32_t i, k, q, at, nodes = step->n_once < 64 ? 32 : 1, backward = step->n_once - step->n_forwards;
+    uint32_t i, k, q, at, nodes = step->n_once < RMI_BND_FEW ? RMI_BND_FEW_NODES : 1;
+    uint32_t backward = step->n_once - step->n_forwards;
     for (k = 0; k < n + 2 * backward && web->b->work < web->b->most_work && pick->n < RMI_BND_TOGETHER; k++) {
         rmi_bnd_pick now = *pick;
         at = k < n ? place[k] /* then multiples of the golden section */
@@ -10739,8 +10754,6 @@ RMI_FN rm_result rmi_bnd_path_time(rmi_bnd *b, const rmi_bnd_place *p, uint32_t 
 #undef RMI_BND_V
     return RM_OK;
 }
-
-#define RMI_BND_PATH_ROOMS 4u /* demands with room for so many things more than the least are let go */
 
 /* What places 0 to n - 1 of p (`from` on of the path) add to every op once, if a thing takes `unit` bytes or more. */
 RMI_FN rm_result rmi_bnd_path_part(rmi_bnd *b, rmi_bnd_place *p, uint32_t from, uint32_t n, uint64_t unit,
@@ -10950,40 +10963,23 @@ RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_step *step, uint64_t li
 RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *m, uint64_t *bytes)
 {
     rmi_bnd b;
-    uint32_t i, k, q, step = m->n_once / (m->n_once > 2000 ? 64 : 256) + 1;
+    uint32_t i, step = m->n_once / (m->n_once > 2000 ? 64 : 256) + 1;
     RMI_TRY(rmi_bnd_make(mem, m, RMI_MAX, 0, &b));
-    if (!b.priced) return RM_OK;
-    for (i = 0; i < m->n_once; i += step) {
-        uint64_t kept = 0;
-        if (!rmi_bnd_look(&b, m->once[rmi_bnd_highest(&b, i, step)])) continue;
-        b.turn++;
-        for (k = 0; k < m->n_once; k++) {
-            uint32_t task = m->once[k];
-            const rmi_step_access *access = &m->accesses[m->tasks[task].access];
-            for (q = 0; q < access->reads.n && rmi_bnd_later(&b, task); q++) {
-                uint32_t u = m->pool[access->reads.at + q];
-                if (b.stamp[u] == b.turn || !rmi_bnd_open(&b, u) ||
-                    (m->buffers[u].maker != RMI_NONE && !m->tasks[m->buffers[u].maker].once) ||
-                    !rmi_bnd_always(&b, task, u))
-                    continue;
-                b.stamp[u] = b.turn;
-                kept += b.bytes[u];
-            }
-        }
-        *bytes = rmi_max(*bytes, m->resident + b.at.held + kept);
-    }
+    for (i = 0; i < m->n_once && b.priced; i += step)
+        if (rmi_bnd_look(&b, m->once[rmi_bnd_highest(&b, i, step)]))
+            *bytes = rmi_max(*bytes, m->resident + b.at.held + b.at.kept);
     return RM_OK;
 }
 
 /* --- with a link. Values that are read after x and not made again are on the device when x starts, or went out over
    d2h before x in this step and come back over h2d after it. Params that are read after x are on the device then or
-   come in after x. What a backward changes for
-   the next step (a gradient that is handed on, a param that gets an update) is on the device when the next x starts,
-   or it, or the gradient that it comes from, went out. With y, a run that is surely after x, repeats count that what
-   comes before y reads; what updates after y change went out between y and the next x, as values did. Steps do not
-   overlap on the compute lane: of a step's time T, at least the runs between x and y and the repeats lie between x
-   and y; x starts W after its step does, V >= what follows it is left, W + V = T. By linear duality, with prices b1,
-   b2, c1, c2 on the links' capacities and a = b1 + b2 + c1 + c2 on the device,
+   come in after x. What a backward changes for the next step (a gradient that is handed on, a param that gets an
+   update) is on the device when the next x starts, or it, or the gradient that it comes from, went out. With y, a run
+   that is surely after x, repeats count that what comes before y reads; what updates after y change went out between y
+   and the next x, as values did. Steps do not overlap on the compute lane: of a step's time T, at least the runs
+   between x and y and the repeats lie between x and y; x starts W after its step does, V >= what follows it is left,
+   W + V = T. By linear duality, with prices b1, b2, c1, c2 on the links' capacities and a = b1 + b2 + c1 + c2 on the
+   device,
        T (1 + b2 d2h + (c1 + c2) h2d) >= time(a) - a (limit - held) + (c1 + c2) params + b2 changed
                                          - b1 d2h (all but x to y) + c1 h2d (all that surely precedes x)
    if b1 d2h <= 1 + c1 h2d. A price that is wrong costs tightness only. Updates that surely come after x, with `late`
@@ -10991,14 +10987,15 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *m, uint64_t
    weight comes in for the forward before the next x, or for x. On the device it takes time, its states are there at x
    or come in after x and go out, its weight (if x does not hold it) is there at the next x or goes out; if no
    backward after x reads the weight, it comes in for the update alone. To the left comes T h, to the right the least of
-       h host + (b2 + late b1) gradient + c2 weight  and  device + (b2 + late b1 + c1 + c2) states + (b2 + late b1) weight.
-   Where earlier steps have contributed to the gradient,
-   that is there at x or comes in after x, too, c1 + c2, or (for the host) the sum is made there, which takes time of
-   its lane; or (for the host, where a barrier alone puts the update after x) the sum was made on the device before x,
-   and had come in for that, c2. One param (a tied embedding: read first, complete last) is waited for: if the host
-   updates it, its first read of the next step comes after copy, update and copy, and what does not lie between that
-   read and its last gradient, updates on the device among it, is all that can run meanwhile. T is above that sum as
-   it is above the sum of all computation, so above any mean of both. */
+       h host + (b2 + late b1) gradient + c2 weight   and
+       device + (b2 + late b1 + c1 + c2) states + (b2 + late b1) weight.
+   Where earlier steps have contributed to the gradient, that is there at x or comes in after x, too, c1 + c2, or (for
+   the host) the sum is made there, which takes time of its lane; or (for the host, where a barrier alone puts the
+   update after x) the sum was made on the device before x, and had come in for that, c2. One param (a tied embedding:
+   read first, complete last) is waited for: if the host updates it, its first read of the next step comes after copy,
+   update and copy, and what does not lie between that read and its last gradient, updates on the device among it, is
+   all that can run meanwhile. T is above that sum as it is above the sum of all computation, so above any mean of
+   both. */
 /* Bytes that a lane moves in ns, at most. */
 RMI_FN uint64_t rmi_bnd_moves(uint64_t ns, uint64_t per_second) { return rmi_mul_div_up(ns, per_second, 1000000000u); }
 
@@ -11006,10 +11003,6 @@ RMI_FN uint64_t rmi_bnd_moves(uint64_t ns, uint64_t per_second) { return rmi_mul
    computation that are paid as updates' time; the rest of it is paid as waits. */
 enum { RMI_BND_B1, RMI_BND_B2, RMI_BND_C1, RMI_BND_C2, RMI_BND_HOST, RMI_BND_TIME, RMI_BND_WAIT, RMI_BND_USES };
 #define RMI_BND_PRICES RMI_BND_WAIT
-#define RMI_BND_HOST_MOST 16384u
-#define RMI_BND_TIME_MOST 1024u
-#define RMI_BND_FINEST 9u /* prices move by shares of 2^-1 to 2^-9 of those of all bytes, or of the host's most */
-#define RMI_BND_COARSE 3u /* finer ones only where the bound is within 3 % of the best so far */
 
 typedef struct rmi_bnd_choice { /* for so many equal params; or what there is no choice about */
     uint64_t n, use[3][RMI_BND_USES]; /* by option */
@@ -11230,8 +11223,8 @@ RMI_FN void rmi_bnd_wait(rmi_bnd *b, rmi_bnd_traffic *traffic)
     traffic->wait = rmi_min(rmi_sub(most, slack), RMI_MAX / 64);
 }
 
-/* The best prices of the moment looked at: raises *bound. A byte's price begins at a fraction of what the link takes for
-   it, and at next to nothing, since where all bytes fit only waits and the host's lane count. */
+/* The best prices of the moment looked at: raises *bound. A byte's price begins at a fraction of what the link takes
+   for it, and at next to nothing, since where all bytes fit only waits and the host's lane count. */
 RMI_FN void rmi_bnd_link_prices(rmi_bnd_web *web, rmi_bnd_traffic *traffic, uint64_t *bound)
 {
     const rmi_bnd *b = web->b;
