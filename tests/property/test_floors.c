@@ -21,14 +21,17 @@ static void put(tm_text *t, const char *format, ...)
     tm_sink(t, line, strlen(line));
 }
 
-/* n layers of a transformer, nine ops each; with a link of so many MB a second (0: none) updates run on either side. */
-static void transformer(tm_text *t, unsigned n, unsigned link)
+/* n layers of a transformer, nine ops each; with a link of so many MB a second (0: none) updates run on either side, and host memory
+   adds as many (0: the format's default). */
+static void transformer(tm_text *t, unsigned n, unsigned link, unsigned add)
 {
     const char *update = link ? "state=16384 opt=3000 opt_host=9000" : "state=16384 opt=3000";
     char x[16] = "x";
     unsigned i;
     put(t, "rockmate graph 1\n");
-    if (link) put(t, "link h2d=%u000000 d2h=%u000000 latency=500\n", link, link);
+    if (link) put(t, "link h2d=%u000000 d2h=%u000000 latency=500", link, link);
+    if (link && add) put(t, " add=%u000000", add);
+    if (link) put(t, "\n");
     put(t, "tensor x input 8192 grad\n");
     for (i = 0; i < n; i++) {
         put(t, "tensor wq%u param 12288 %s\ntensor wp%u param 4096 %s\ntensor wf%u param 16384 %s\n", i, update, i, update, i, update);
@@ -87,6 +90,7 @@ static const struct {
     {"linked", 8, 500, 0, 0, 0, "link", 800000, 2612344, 2475152, 690923, 81100},
     {"linked", 8, 500, 0, 0, 0, "stream", 1100000, 2612114, 2475152, 1088609, 81100},
     {"linked", 8, 500, 0, 0, 0, "blocks", 800000, 3283966, 2475152, 167639, 81100},
+    {"linked, a middle step, slow additions", 4, 900, 0, 0, 0, "offmate", 500902, 1370000, 1240000, 175000, 81100},
     {"linked", 8, 500, 0, 0, 0, "offmate", 1, 0, 2622457, 112200, 81100},
     {"chain", 0, 0, 2, 22, CHAIN, NULL, 20500, 40574, 35815, 20106, 15882},
     {"chain", 0, 0, 2, 22, CHAIN, NULL, 24000, 39650, 35429, 20106, 15882},
@@ -116,13 +120,14 @@ int main(int argc, char **argv)
         memset(&t, 0, sizeof t);
         memset(&d, 0, sizeof d);
         memset(&info, 0, sizeof info);
-        if (rows[i].layers) transformer(&t, rows[i].layers, rows[i].link);
+        if (rows[i].layers) transformer(&t, rows[i].layers, rows[i].link, strstr(rows[i].name, "slow additions") ? 9 : 0);
         else any(&t, rows[i].seed, rows[i].ops, rows[i].features);
         d.info = &info;
         d.work_limit = 5000;
         d.preset = rows[i].preset;
         d.device_bytes = rows[i].budget;
-        if (strstr("linked host", rows[i].name)) d.host_bytes = (uint64_t)1 << 30;
+        if (strstr(rows[i].name, "middle step")) d.steps = RM_MIDDLE;
+        if (rows[i].link || !strcmp(rows[i].name, "host")) d.host_bytes = (uint64_t)1 << 30;
         r = rm_graph_read(t.s, t.n, NULL, &g);
         if (r == RM_OK) r = rm_plan_create(g, &d, &p);
         snprintf(said, sizeof said, "%s, preset %s, budget %llu: time %llu, bound %llu, named %llu, least %llu%s%s", rows[i].name, rows[i].preset ? rows[i].preset : "default", (unsigned long long)rows[i].budget,
