@@ -19609,7 +19609,7 @@ RMI_FN void rmi_lan_account(rmi_lan *lan, const rmi_lan_use *use, size_t n, uint
     uint32_t k;
     size_t i;
     for (k = 0; k < RMI_LANES; k++)
-        for (i = 0; i < n && k != lane; i++) {
+        for (i = 0; i < n && k != lane && lan->used[k].latest[1] > lan->known[lane][k]; i++) {
             const rmi_space *space = use[i].write ? &lan->used[k] : &lan->written[k];
             need[k] = (uint32_t)rmi_max(need[k], rmi_sch_latest(space, use[i].lo, use[i].hi));
         }
