@@ -9567,17 +9567,22 @@ RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *b, uint32_t task, uint32_t mode)
     return ns == RMI_INF || t->way != RMI_BWD ? ns : ns + rmi_bnd_saving_ns(b, t->id, mode);
 }
 
-/* Least ns of a task in every plan. */
+/* Least ns of a task in every plan; where variants differ in their parts some part of some of them runs for all. */
 RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *b, uint32_t task)
 {
     const rmi_step *step = b->step;
     const rmi_step_task *t = &step->tasks[task];
     uint64_t least = RMI_INF;
-    uint32_t k;
-    if (t->way == RMI_BWD && b->odd[t->id]) return 0;
+    uint32_t k, part;
+    int odd = t->way == RMI_BWD && b->odd[t->id];
     if (t->way == RMI_FWD) return b->must[task] && step->n_modes[t->id] < RMI_STEP_MODES ? b->first[task] : 0;
     if (b->link && t->way == RMI_OPT && step->graph->tensors[t->id].opt_host != RMI_INF) return 0;
-    for (k = 0; k < rmi_bnd_modes(step, task); k++) least = rmi_min(least, rmi_bnd_mode_ns(b, task, k));
+    for (k = 0; k < rmi_bnd_modes(step, task) && !odd; k++) least = rmi_min(least, rmi_bnd_mode_ns(b, task, k));
+    for (part = 0; odd && part < step->n_backward[t->id] && task == step->backward[t->id]; part++)
+        for (k = 0; k < step->n_modes[t->id] && step->n_modes[t->id] < RMI_STEP_MODES; k++) {
+            uint32_t access = step->tasks[task + part].access + k;
+            if (!step->accesses[access].absent) least = rmi_min(least, b->ns[access]);
+        }
     return least == RMI_INF ? 0 : least;
 }
 
