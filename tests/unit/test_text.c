@@ -243,6 +243,19 @@ static void test_builder(void)
     tm_clear(&out);
     rm_graph_destroy(g);
 
+    g = rm_graph_create(NULL); /* flags of tensors that are given */
+    memset(&d, 0, sizeof d);
+    memset(&p, 0, sizeof p);
+    p.name = "w", p.bytes = 4, p.flags = RM_FROZEN | RM_STAYS;
+    d.in[0] = rm_input_add(g, "x", 4, RM_EXTERNAL | RM_STAYS | RM_INPUT_GRAD);
+    d.in[1] = rm_param_add(g, &p);
+    rm_const_add(g, "c", RM_EMPTY, RM_EXTERNAL);
+    rm_op_add(g, &add, &d);
+    CHECK(rm_graph_write(g, tm_sink, &out) == RM_OK && strstr(out.s, "tensor x input 4 grad external stays\n"));
+    CHECK(out.s && strstr(out.s, "tensor w param 4 frozen stays\n") && strstr(out.s, "tensor c const 0 external\n"));
+    tm_clear(&out);
+    rm_graph_destroy(g);
+
     g = rm_graph_create(NULL); /* a class of bits with a name that text cannot hold */
     memset(&d, 0, sizeof d);
     d.in[0] = d.in[1] = rm_input_add(g, "x", 4, 0);
