@@ -13701,6 +13701,18 @@ RMI_INLINE int rmi_cost_too_late(const rmi_cost *c, const rmi_step_task *task, i
     return 0;
 }
 
+/* Has a task not run yet that this one must come after? Reads tell it of makers of bytes; a backward's other makers depend on
+   its mode. */
+RMI_INLINE int rmi_cost_too_early(const rmi_cost *c, const rmi_step_task *task)
+{
+    uint32_t k;
+    for (k = 0; k < task->after.n; k++) {
+        uint32_t other = c->step->pool[task->after.at + k];
+        if (c->ran[other] != c->stamp && (task->way != RMI_BWD || other >= c->step->graph->n_ops)) return 1;
+    }
+    return 0;
+}
+
 /* Does no event read the input? Then its bytes may go at once. */
 RMI_FN int rmi_cost_unread(const rmi_cost *c, const rmi_schedule *h, const rmi_costs *x, uint32_t input)
 {
@@ -13720,7 +13732,7 @@ RMI_INLINE int rmi_cost_on_host(const rmi_step *s, const rmi_schedule *h, uint32
     return t->way >= RMI_OPT && t->way <= RMI_OPT_HOST && h->home[t->param] == RMI_HOME_HOST_UPDATE;
 }
 
-/* First pass. 0: something is read that is not there, runs too late, or the tables are full. */
+/* First pass. 0: something is read that is not there, runs too early or too late, or the tables are full. */
 RMI_FN int rmi_cost_lives(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
 {
     const rmi_step *s = c->step;
@@ -13733,6 +13745,7 @@ RMI_FN int rmi_cost_lives(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
         x->first_life[p] = x->n_lives;
         x->again[p] = c->ran[id] == c->stamp;
         if (task->until.n && rmi_cost_too_late(c, task, x->again[p])) return 0;
+        if (task->after.n && rmi_cost_too_early(c, task)) return 0;
         c->ran[id] = c->stamp;
         c->event_of[id] = p;
         if (a->absent) continue;
