@@ -9409,7 +9409,7 @@ RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_
 #define RMI_BND_FEW_NODES 32u    /* while moments are found for steps of less than */
 #define RMI_BND_FEW 64u          /* runs */
 #define RMI_BND_UP 64u           /* ops that are looked back for what all modes of a backward come from */
-#define RMI_BND_PATH_ROOMS 4u    /* a path's demands with room for so many things more than the least are let go */
+#define RMI_BND_QUANTILES 4u     /* sizes, and times, of a path's things that are tried */
 #define RMI_BND_HOST_MOST 16384u /* the highest price of the host's lane */
 #define RMI_BND_TIME_MOST 1024u  /* of updates' time */
 #define RMI_BND_FINEST 9u        /* link prices move by shares of 2^-1 to 2^-9 of all bytes' or the host's most; */
@@ -10689,103 +10689,103 @@ RMI_FN rm_result rmi_bnd_together(rmi_bnd_web *web, const uint32_t *place, uint3
     return RM_OK;
 }
 
-/* --- a path of ops: op p reads value p - 1 and makes value p, p = 1 to n; backwards run from the last to the first.
-   Each backward demands at most one thing at a place p, whatever its mode: "made" is what op p saves, "read" is value
-   p - 1 (of which the output of op p - 1 is an instance). Of what later demands can use (values to start from, saved
-   bytes), each of `unit` bytes or more, a plan has at most keep(p) beside what the demand's backward holds, and at most
-   make(p) beside what op p holds while it makes what is demanded of it after the backward before. Let V(i, j, k) be the
-   least time of forwards for the demands of places i to j if value i - 1 is at hand and k things are kept for others:
+/* --- a path of ops: op p reads value p - 1 and makes value p, p = 1, 2, ...; backwards run from the last to the first. Each
+   backward demands at most one thing at a place p, whatever its mode: "made" is what op p saves, "read" is value p - 1
+   (of which the output of op p - 1 is an instance). Let there be n demands, whose ops take `least` ns or more. Of what
+   later demands can use (values to start from, saved bytes), each of `unit` bytes or more, a plan has at most `keep`
+   beside what a demand's backward holds, and at most `make` beside what an op holds while it makes what is demanded of
+   it after the backward before. Let V(n, k) be the least runs that serve the demands of n ops in a row, if the value
+   before them is at hand and k things are kept for others:
 
-       V(i, i, k) = ns(i) if made and k <= make(i), 0 if read and k <= keep(i)
-       V(i, j, k) = the least of   ns(i) + V(i+1, j, k+1)          if made and k <= keep(i): keep what op i saves
-                                   ns(i) + V(i+1, j, k)                              if nothing is demanded at i
-                                   ns(i) + ... + ns(h) + V(h+1, j, k+1) + V(i, h, k) for any h: keep value i - 1
+       V(1, k) = 1 if made and k <= make, 0 if read and k <= keep
+       V(n, k) = the least of   1 + V(n-1, k+1)              if made and k <= keep: keep what the first op saves
+                                h + V(n-h, k+1) + V(h, k)    for any h: keep the value before them
 
-   This is mixed checkpointing (Maddison 2024) for any times and any room. No plan is faster, also of those that drop a
-   value and make it again before it is needed, or that keep a value only until what was made from it is kept instead:
-   what a plan makes before it is on the way to the next demand can be made later from what it was made from, and of the
-   values that are kept from the first pass on the lowest may be taken to stay (tests/oracle/test_bound.cpp compares
-   with all plans). A value of less than `unit` is free to keep: the path is cut there, and the parts add up. */
+   This is mixed checkpointing (Maddison 2024). No plan has fewer, also of those that drop a value and make it again
+   before it is needed, or that keep a value only until what was made from it is kept instead: what a plan makes before
+   it is on the way to the next demand can be made later from what it was made from, and of the values that are kept from
+   the first pass on the lowest may be taken to stay (tests/oracle/test_bound.cpp compares with all plans). What all
+   plans run once is n, or n - 1 if something is read. The last op has limits of its own; the first is served last, when
+   nothing is kept. Demands with more room than others are let go; with reads, what is made counts as read. A value of
+   less than `unit` is free to keep: the path is cut there, and the parts add up. */
 
 enum { RMI_BND_NOTHING, RMI_BND_MADE, RMI_BND_READ };
 
 typedef struct rmi_bnd_place {
     uint32_t op, value; /* op p; value p - 1, or RMI_NONE: it is on the device all the time */
     uint32_t follows;   /* the place whose backward comes before this one's, or RMI_NONE */
-    uint8_t demand;
+    uint8_t demand, counts; /* counts: in the part looked at */
     uint64_t ns;        /* least time of a repeat of op p */
     uint64_t bytes;     /* of value p - 1 */
     uint64_t wanted;    /* bytes of what is demanded */
     uint64_t room;      /* bytes beside what the demand's backward holds of no use for demands of earlier places */
     uint64_t room_made; /* the same while op p makes it */
     uint64_t grads;     /* bytes of gradients that are there then after the backward before */
-    uint32_t keep, make;
 } rmi_bnd_place;
 
-/* V(0, n - 1, 0), or RMI_INF, if k may be up to `most`; 0 if that takes too long. Where all places but the first and
-   the last are alike, what counts of places i to j is how many they are, and whether those two are among them. */
-RMI_FN rm_result rmi_bnd_path_time(rmi_bnd *b, const rmi_bnd_place *p, uint32_t n, uint32_t most, uint64_t *least)
+typedef struct rmi_bnd_path { /* n demands; of the last op keep and make are one limit */
+    uint32_t n, keep, make, last;
+    int made;
+} rmi_bnd_path;
+
+/* V(n, 0), or RMI_INF; 0 if it takes too long to find. */
+RMI_FN rm_result rmi_bnd_path_runs(rmi_bnd *b, const rmi_bnd_path *path, uint64_t *runs)
 {
-    uint32_t i, h, len, k, rows = 4;
-    uint64_t *v, steps;
-    for (i = 2; i + 1 < n; i++)
-        if (p[i].ns != p[1].ns || p[i].demand != p[1].demand || p[i].keep != p[1].keep || p[i].make != p[1].make)
-            rows = n;
-    *least = 0;
-    steps = (uint64_t)n * n / 2 * (most + 1) * (rows / 3 + 1);
-    if (b->work + steps / 4 > b->most_work) return RM_OK;
-    b->work += steps / 4;
-    v = RMI_RAW(b->mem, uint64_t, (size_t)(most + 1) * rows * (n + 1));
-    if (!v) return RM_ERROR_MEMORY;
-#define RMI_BND_V(k_, i_, len_) \
-    v[((size_t)(k_)*rows + (rows == n ? (i_) : 2u * !(i_) + ((i_) + (len_) == n))) * (n + 1) + (len_)]
+    uint32_t n = path->n, k, len, h, most = path->keep + 1, last;
+    uint64_t *row[2], steps = (uint64_t)n * n / 2 * (most + 1), best; /* row: of k, of k + 1; by number, then with the last */
+    *runs = 0;
+    if (b->work + steps / 2 > b->most_work) return RM_OK;
+    b->work += steps / 2;
+    row[0] = RMI_NEW(b->mem, uint64_t, 4 * (size_t)n + 4);
+    if (!row[0]) return RM_ERROR_MEMORY;
+    row[1] = row[0] + 2 * (size_t)n + 2;
     for (k = most + 1; k-- > 0;)
-        for (len = 1; len <= n; len++)
-            for (i = 0; i + len <= n; i = rows == n || !i ? i + 1 : i + len < n ? n - len : n) {
-                uint64_t best = RMI_INF, sum = 0;
-                int fits = p[i].demand == RMI_BND_NOTHING || k <= p[i].keep;
-                if (len == 1 && p[i].demand == RMI_BND_MADE) best = k <= p[i].make ? p[i].ns : RMI_INF;
-                else if (len == 1) best = fits ? 0 : RMI_INF;
-                else if (p[i].demand == RMI_BND_NOTHING) best = rmi_add(p[i].ns, RMI_BND_V(k, i + 1, len - 1));
-                else if (p[i].demand == RMI_BND_MADE && fits && k < most)
-                    best = rmi_add(p[i].ns, RMI_BND_V(k + 1, i + 1, len - 1));
-                for (h = 1; h < len && k < most; h++) {
-                    sum += p[i + h - 1].ns;
-                    best = rmi_min(best, rmi_add(sum, rmi_add(RMI_BND_V(k + 1, i + h, len - h), RMI_BND_V(k, i, h))));
-                }
-                RMI_BND_V(k, i, len) = best;
+        for (last = 0; last < 2; last++)
+            for (len = 1; len <= n; len++) {
+                uint64_t *now = row[k % 2], *more = row[(k + 1) % 2] + last * (n + 1);
+                best = k <= (last ? path->last : path->made ? path->make : path->keep) ? (uint64_t)path->made : RMI_INF;
+                if (len > 1) best = path->made && k < most ? rmi_add(1, more[len - 1]) : RMI_INF;
+                for (h = 1; h < len && k < most; h++) best = rmi_min(best, rmi_add(h, rmi_add(more[len - h], now[h])));
+                now[last * (n + 1) + len] = best;
             }
-    *least = RMI_BND_V(0, 0, n);
-#undef RMI_BND_V
+    *runs = row[0][2 * n + 1];
     return RM_OK;
 }
 
-/* What places 0 to n - 1 of p (`from` on of the path) add to every op once, if a thing takes `unit` bytes or more. */
-RMI_FN rm_result rmi_bnd_path_part(rmi_bnd *b, rmi_bnd_place *p, uint32_t from, uint32_t n, uint64_t unit,
-                                   uint64_t *ns)
+/* Adds to *more what places `from` to before `to` add to the ns of every op once, if a thing takes `unit` bytes or more
+   and an op that counts `least` ns. */
+RMI_FN rm_result rmi_bnd_path_part(rmi_bnd *b, rmi_bnd_place *place, uint32_t from, uint32_t to, uint64_t unit,
+                                   uint64_t least, uint64_t *more)
 {
-    uint64_t least, once = 0, fewest = RMI_INF;
-    uint64_t spare = n && p[0].bytes < unit; /* what the first op reads needs no room */
-    uint32_t i, most = 0;
-    for (i = 0; i < n; i++)
-        if (p[i].demand != RMI_BND_NOTHING) fewest = rmi_min(fewest, p[i].room / unit);
-    for (i = 0; i < n; i++)
-        if (p[i].room / unit >= rmi_add(fewest, RMI_BND_PATH_ROOMS)) p[i].demand = RMI_BND_NOTHING;
-    while (n && p[n - 1].demand == RMI_BND_NOTHING) n--;
-    if (n < 2 || fewest >= n) return RM_OK;
-    for (i = 0; i < n; i++) { /* what is demanded after a demand that is let go may be made before all backwards */
-        uint32_t before = p[i].follows - from; /* of another part, or RMI_NONE: n or more */
-        int after = before < n && p[before].demand != RMI_BND_NOTHING;
-        uint64_t made = rmi_sub(p[i].room_made, after ? p[i].grads : 0);
-        if (i + 1 < n || p[i].demand == RMI_BND_MADE) once += p[i].ns;
-        p[i].keep = p[i].make = 0;
-        if (p[i].demand == RMI_BND_NOTHING) continue;
-        p[i].keep = (uint32_t)(p[i].room / unit + spare);
-        p[i].make = (uint32_t)rmi_min(p[i].keep, made / unit + spare);
-        most = (uint32_t)rmi_max(most, p[i].keep);
+    uint64_t fewest = RMI_INF, make = 0, runs, spare = place[from].bytes < unit; /* the first op's value needs no room */
+    uint32_t i, first = RMI_NONE, last = RMI_NONE;
+    rmi_bnd_path path;
+    memset(&path, 0, sizeof path);
+    for (i = from; i < to; i++) {
+        place[i].counts = place[i].demand != RMI_BND_NOTHING && place[i].wanted >= unit && place[i].ns >= least;
+        if (!place[i].counts) continue;
+        if (first == RMI_NONE) first = i;
+        else if (last != RMI_NONE) fewest = rmi_min(fewest, place[last].room / unit);
+        last = i;
     }
-    RMI_TRY(rmi_bnd_path_time(b, p, n, most, &least));
-    if (least != RMI_INF) *ns += rmi_sub(least, once);
+    if (last == first) return RM_OK; 
+    for (path.made = 1, i = last + 1; i-- > first;) {
+        rmi_bnd_place *p = &place[i];
+        uint64_t grads = p->follows <= last && place[p->follows].counts ? p->grads : 0;
+        uint64_t room = rmi_sub(p->room_made, grads) / unit + spare;
+        p->counts &= i == first || i == last || p->room / unit <= fewest;
+        if (!p->counts) continue;
+        path.n++;
+        path.made &= p->demand == RMI_BND_MADE;
+        if (i == last) path.last = (uint32_t)rmi_min(p->room / unit + spare, rmi_min(p->demand == RMI_BND_MADE ? room : RMI_INF, to));
+        else if (i > first) make = rmi_max(make, room);
+    }
+    fewest = fewest == RMI_INF ? 0 : fewest + spare;
+    if (fewest >= path.n) return RM_OK;
+    path.keep = (uint32_t)fewest;
+    path.make = (uint32_t)rmi_min(fewest, make);
+    RMI_TRY(rmi_bnd_path_runs(b, &path, &runs));
+    if (runs != RMI_INF) *more = rmi_add(*more, rmi_mul(rmi_sub(runs, path.n - !path.made), least));
     return RM_OK;
 }
 
@@ -10830,33 +10830,20 @@ RMI_FN rm_result rmi_bnd_path_find(rmi_bnd *b, rmi_bnd_place **place, uint32_t *
 }
 
 /* What the backward of place i demands: of what it reads in every mode the largest. Its place, or RMI_NONE. */
-RMI_FN uint32_t rmi_bnd_path_demand(const rmi_bnd *b, rmi_bnd_place *place, uint32_t n, uint32_t i, uint32_t task)
+RMI_FN uint32_t rmi_bnd_path_demand(const rmi_bnd *b, rmi_bnd_place *place, uint32_t i, uint32_t task)
 {
-    const rmi_step *step = b->step;
-    uint32_t saved = step->buffer_of[rmi_low_buf(step->graph, RMI_BUF_SAVED, place[i].op)], at = RMI_NONE,
-             next = place[i + 1].value;
+    uint32_t c, best = RMI_NONE;
     uint64_t most = 0;
-    uint8_t demand = RMI_BND_NOTHING;
-    if (saved != RMI_NONE && rmi_bnd_always(b, task, saved)) {
-        most = b->bytes[saved];
-        demand = RMI_BND_MADE;
-        at = i;
+    for (c = 0; c < 3; c++) { /* what op p saves; value p - 1; value p */
+        uint32_t at = i + (c == 2), u = c ? place[at].value : b->step->buffer_of[rmi_low_buf(b->step->graph, RMI_BUF_SAVED, place[i].op)];
+        if (u == RMI_NONE || b->bytes[u] <= most || place[at].demand || !rmi_bnd_always(b, task, u)) continue;
+        most = b->bytes[u];
+        best = at * 2 + (c > 0);
     }
-    if (place[i].value != RMI_NONE && place[i].bytes > most && rmi_bnd_always(b, task, place[i].value)) {
-        most = place[i].bytes;
-        demand = RMI_BND_READ;
-        at = i;
-    }
-    if (i + 2 < n && next != RMI_NONE && place[i + 1].bytes > most && !place[i + 1].demand &&
-        rmi_bnd_always(b, task, next)) {
-        most = place[i + 1].bytes;
-        demand = RMI_BND_READ;
-        at = i + 1;
-    }
-    if (at == RMI_NONE || !most) return RMI_NONE;
-    place[at].demand = demand;
-    place[at].wanted = most;
-    return at;
+    if (best == RMI_NONE) return RMI_NONE;
+    place[best / 2].demand = best % 2 ? RMI_BND_READ : RMI_BND_MADE;
+    place[best / 2].wanted = most;
+    return best / 2;
 }
 
 /* The room beside what op p of place i holds while it saves what its backward `task` reads, and the gradients that are
@@ -10888,7 +10875,7 @@ RMI_FN void rmi_bnd_path_demands(rmi_bnd *b, rmi_bnd_place *place, uint32_t n)
         for (k = step->backward[place[i].op], at = RMI_NONE;
              k < step->backward[place[i].op] + step->n_backward[place[i].op] && at == RMI_NONE; k++) {
             if (!rmi_bnd_look(b, k) || (last != RMI_NONE && !b->at.before[last])) continue;
-            if ((at = rmi_bnd_path_demand(b, place, n, i, k)) == RMI_NONE) continue;
+            if ((at = rmi_bnd_path_demand(b, place, i, k)) == RMI_NONE) continue;
             rmi_bnd_path_making(b, &place[at], k, last);
             place[at].follows = follows;
             follows = at;
@@ -10902,35 +10889,31 @@ RMI_FN void rmi_bnd_path_demands(rmi_bnd *b, rmi_bnd_place *place, uint32_t n)
         }
 }
 
-/* Raises *bound by what the longest path of ops must repeat; for the unit the sizes of some values are tried. */
-RMI_FN rm_result rmi_bnd_path(rmi_bnd *b, uint64_t *bound)
+/* Raises *bound by what the longest path of ops must repeat; for `unit` and `least` sizes and times of some places are
+   tried. */
+RMI_FN rm_result rmi_bnd_path_bound(rmi_bnd *b, uint64_t *bound)
 {
-    const rmi_step *step = b->step;
-    rmi_bnd_place *place, *part;
-    uint64_t *size, *tmp;
-    uint32_t n, i, k, q, from;
+    rmi_bnd_place *place;
+    uint64_t *size, *ns, *tmp, more;
+    uint32_t n, i, k, from;
     RMI_TRY(rmi_bnd_path_find(b, &place, &n));
-    if (n < 3 || b->work + (uint64_t)n * step->n_once > b->most_work) return RM_OK;
-    b->work += (uint64_t)n * step->n_once;
-    part = RMI_NEW(b->mem, rmi_bnd_place, n);
-    size = RMI_NEW(b->mem, uint64_t, n);
-    tmp = RMI_NEW(b->mem, uint64_t, n);
-    if (!part || !size || !tmp) return RM_ERROR_MEMORY;
+    if (n < 3 || b->work + (uint64_t)n * b->step->n_once > b->most_work) return RM_OK;
+    b->work += (uint64_t)n * b->step->n_once;
+    RMI_TRY(RMI_TABLES(b->mem, RMI_T(size, n), RMI_T(ns, n), RMI_T(tmp, n)));
     rmi_bnd_path_demands(b, place, n);
-    for (i = 0; i < n; i++) size[i] = place[i].bytes;
+    for (i = 0; i < n; i++) {
+        size[i] = place[i].bytes;
+        ns[i] = place[i].ns;
+    }
     rmi_sort_u64(size, tmp, n);
-    for (k = 0; k < RMI_BND_PRICED; k++) {
-        uint64_t more = 0, unit = size[(uint64_t)k * (n - 1) / RMI_BND_PRICED + 1];
-        if (!unit || (k && unit == tmp[0])) continue;
-        tmp[0] = unit;
-        for (i = from = 0; i <= n; i++) {
-            if (i < n) {
-                part[i] = place[i];
-                if (part[i].wanted < unit) part[i].demand = RMI_BND_NOTHING;
-            }
-            if (i < n && (!i || part[i].bytes >= unit)) continue;
-            q = i - from;
-            RMI_TRY(rmi_bnd_path_part(b, part + from, from, q, unit, &more));
+    rmi_sort_u64(ns, tmp, n);
+    for (k = 0; k < RMI_BND_QUANTILES * RMI_BND_QUANTILES; k++) {
+        uint64_t unit = size[k / RMI_BND_QUANTILES * (n - 1) / RMI_BND_QUANTILES + 1];
+        uint64_t least = ns[k % RMI_BND_QUANTILES * (n - 1) / RMI_BND_QUANTILES + 1];
+        if (!unit || !least) continue;
+        for (more = 0, from = 0, i = 1; i <= n; i++) {
+            if (i < n && place[i].bytes >= unit) continue;
+            RMI_TRY(rmi_bnd_path_part(b, place, from, i, unit, least, &more));
             from = i;
         }
         *bound = rmi_max(*bound, b->common + more);
@@ -10955,7 +10938,7 @@ RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_step *step, uint64_t li
     b.enough = enough;
     RMI_TRY(rmi_bnd_sample(&web, place, &n, &best));
     b.most_work = b.work + more / 8;
-    if (best.most < enough && more) RMI_TRY(rmi_bnd_path(&b, bound));
+    if (best.most < enough && more) RMI_TRY(rmi_bnd_path_bound(&b, bound));
     if (rmi_max(*bound, best.most) < enough && n && (uint64_t)web.n_way * 8000 < more)
         RMI_TRY(rmi_bnd_together(&web, place, n, more / 8 * 7, &best));
     *bound = rmi_max(*bound, best.most);

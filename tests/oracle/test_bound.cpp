@@ -525,7 +525,7 @@ static void chains(unsigned long graphs, unsigned long seed, unsigned *passed, u
                 if (rmi_step_make(&mem, g, RM_SINGLE, 1, 0, &m) != RM_OK || rmi_bnd_make(&mem, &m, limit, 0, &b) != RM_OK) exit(2);
                 b.most_work = 1000000;
                 opt = o.solve();
-                if (rmi_bnd_path(&b, &path) != RM_OK || rmi_bnd_bound(&mem, &m, limit, 1000000, 1000000, RMI_INF, &bound) != RM_OK) exit(2);
+                if (rmi_bnd_path_bound(&b, &path) != RM_OK || rmi_bnd_bound(&mem, &m, limit, 1000000, 1000000, RMI_INF, &bound) != RM_OK) exit(2);
                 if (!opt || opt == RMI_INF) ++*skipped;
                 else if (std::max(path, bound) <= opt) {
                     ++*passed;
