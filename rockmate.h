@@ -9776,20 +9776,17 @@ RMI_FN uint64_t rmi_bnd_edge(rmi_bnd *b, int begin)
 {
     const rmi_step *step = b->step;
     uint64_t sum = 0;
-    uint32_t i, q, u, from = begin ? 0 : step->n_once;
+    uint32_t i, q, from = begin ? 0 : step->n_once;
     b->turn++;
-    for (u = 0; u < step->n_buffers && !begin; u++)
-        if (step->buffers[u].at_end) sum += rmi_bnd_add(b, u);
+    for (i = 0; i < step->n_ends && !begin; i++) sum += rmi_bnd_add(b, step->ends[i]);
     for (i = 0; i < step->n_once && !begin; i++)
         if (step->tasks[step->once[i]].way == RMI_BARRIER) from = i;
     for (i = from; i < step->n_once; i++) {
         const rmi_range *reads = &step->accesses[step->tasks[step->once[i]].access].reads;
-        for (q = 0; q < reads->n && b->must[step->once[i]]; q++) {
-            u = step->pool[reads->at + q];
-            if (step->buffers[u].kind == (begin ? RMI_STEP_INPUT : RMI_STEP_GRADIENT) &&
-                step->tasks[step->once[i]].way != RMI_BWD)
-                sum += rmi_bnd_add(b, u);
-        }
+        if (!b->must[step->once[i]] || step->tasks[step->once[i]].way == RMI_BWD) continue;
+        for (q = reads->at; q < reads->at + reads->n; q++)
+            if (step->buffers[step->pool[q]].kind == (begin ? RMI_STEP_INPUT : RMI_STEP_GRADIENT))
+                sum += rmi_bnd_add(b, step->pool[q]);
     }
     return sum;
 }
@@ -10024,6 +10021,7 @@ typedef struct rmi_bnd_way {
 typedef struct rmi_bnd_fact {
     uint32_t way, use, by, stamp; /* first way to it; first use as a tail; the way by which it is true, or RMI_NONE */
     uint32_t op, window;          /* facts are paid for by window, then by op */
+    uint8_t wanted;               /* bits: every plan makes it true, what is branched does */
 } rmi_bnd_fact;
 
 typedef struct rmi_bnd_use { /* of a fact as a tail of a way; next: of the same fact */
@@ -10051,10 +10049,9 @@ typedef struct rmi_bnd_web {
     rmi_bnd_way *way;
     rmi_bnd_fact *fact;
     rmi_bnd_use *use;
-    uint32_t *want; /* facts that every plan makes true */
-    size_t n_way, cap_way, n_fact, cap_fact, n_use, cap_use, n_want, cap_want;
+    size_t n_way, cap_way, n_fact, cap_fact, n_use, cap_use;
     uint32_t *at;            /* by window and buffer: the fact, or RMI_NONE */
-    uint32_t *run, *lo, *hi; /* by task: its fact, or RMI_NONE; it runs in one of the windows from lo to before hi */
+    uint32_t *run, *lo, *hi; /* by task: its fact; it runs in a window from lo (RMI_NONE: or before) to before hi */
     uint32_t n, turn, order; /* moments; of stamps; of paying */
     uint64_t goal;           /* units with which a value is enough */
     uint64_t room[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER],
@@ -10077,19 +10074,16 @@ RMI_FN rm_result rmi_bnd_web_begin(rmi_bnd *b, rmi_bnd_web *web)
     return RM_OK;
 }
 
-RMI_FN uint32_t rmi_bnd_put_fact(rmi_bnd_web *web, uint32_t op, uint32_t k)
+/* One fact more, of an op in window k; wanted: every plan makes it true. */
+RMI_FN uint32_t rmi_bnd_put_fact(rmi_bnd_web *web, uint32_t op, uint32_t k, int wanted)
 {
     rmi_bnd_fact *f = &web->fact[web->n_fact];
+    f->wanted = (uint8_t)wanted;
     f->way = f->use = RMI_NONE;
     f->stamp = 0;
     f->op = op;
     f->window = k;
     return (uint32_t)web->n_fact++;
-}
-
-RMI_FN uint32_t rmi_bnd_put_want(rmi_bnd_web *web, uint32_t op, uint32_t k)
-{
-    return web->want[web->n_want++] = rmi_bnd_put_fact(web, op, k);
 }
 
 RMI_FN void rmi_bnd_put_way(rmi_bnd_web *web, uint32_t head, uint64_t ns, uint32_t which, uint64_t bytes)
@@ -10135,7 +10129,7 @@ RMI_FN void rmi_bnd_put_own(rmi_bnd_web *web, uint32_t k)
     for (i = 0; task->way == RMI_FWD && i < step->n_modes[task->id]; i++)
         if (rmi_bnd_saving_ns(b, task->id, i)) return; /* a slower run is paid for by the backward */
     if (rmi_bnd_workspace(b, b->at.task, &most) == most) return;
-    f = rmi_bnd_put_want(web, task->id, k);
+    f = rmi_bnd_put_fact(web, task->id, k, 1);
     for (i = 0; i < step->n_modes[task->id]; i++) {
         const rmi_step_access *access = &step->accesses[task->access + i];
         uint64_t fastest = task->way == RMI_FWD ? b->first[task->id] : b->ns[task->access + i];
@@ -10155,12 +10149,12 @@ RMI_FN void rmi_bnd_put_op(rmi_bnd_web *web, uint32_t o, uint32_t k, uint32_t *a
     for (q = 0; q <= access->makes.n; q++) {
         uint32_t u = q < access->makes.n ? step->pool[access->makes.at + q] : saved;
         if (u == RMI_NONE || !rmi_bnd_open(b, u)) continue;
-        at[u] = rmi_bnd_put_fact(web, o, k);
+        at[u] = rmi_bnd_put_fact(web, o, k, 0);
         f = at[u];
         n++;
     }
     if (!n || step->tasks[o].once) return;
-    if (n > 1) f = rmi_bnd_put_fact(web, o, k); /* "o repeats" */
+    if (n > 1) f = rmi_bnd_put_fact(web, o, k, 0); /* "o repeats" */
     rmi_bnd_put_way(web, f, b->again[o], RMI_NONE, 0);
     rmi_bnd_put_reads(web, access, at);
     for (q = 0; q <= access->makes.n && n > 1; q++) {
@@ -10171,8 +10165,6 @@ RMI_FN void rmi_bnd_put_op(rmi_bnd_web *web, uint32_t o, uint32_t k, uint32_t *a
     }
 }
 
-#define RMI_BND_TO_COME (RMI_NONE - 1) /* of run: the fact is put with the first window */
-
 /* The ways by which a task runs in the window of these facts. */
 RMI_FN void rmi_bnd_put_run(rmi_bnd_web *web, uint32_t task, const uint32_t *at)
 {
@@ -10180,17 +10172,13 @@ RMI_FN void rmi_bnd_put_run(rmi_bnd_web *web, uint32_t task, const uint32_t *at)
     const rmi_step_task *t = &b->step->tasks[task];
     uint64_t least = t->way == RMI_BWD ? b->least[task] : 0;
     uint32_t j;
-    if (web->run[task] == RMI_BND_TO_COME) web->run[task] = rmi_bnd_put_want(web, t->id, web->lo[task]);
     for (j = 0; j < (t->way == RMI_BWD ? b->step->n_modes[t->id] : 1u); j++) {
         uint64_t ns = t->way == RMI_BWD ? rmi_bnd_mode_ns(b, task, j) : 0;
         if (ns == RMI_INF) continue;
         rmi_bnd_put_way(web, web->run[task], ns - least, RMI_NONE, 0);
         rmi_bnd_put_reads(web, &b->step->accesses[t->access + j], at);
     }
-    if (web->fact[web->run[task]].way == RMI_NONE) { /* no mode is known to fit */
-        web->n_want--;
-        web->run[task] = RMI_NONE;
-    }
+    web->fact[web->run[task]].wanted = web->fact[web->run[task]].way != RMI_NONE; /* else no mode is known to fit */
 }
 
 /* Window k, which begins with the moment looked at: what may be there or be made again, what runs, what stays to the
@@ -10203,7 +10191,7 @@ RMI_FN void rmi_bnd_put_window(rmi_bnd_web *web, uint32_t k)
     memset(at, 0xFF, step->n_buffers * sizeof *at);
     for (i = 0; i < step->n_inputs; i++) {
         uint32_t u = step->inputs[i];
-        if (rmi_bnd_open(b, u) && at[u] == RMI_NONE) at[u] = rmi_bnd_put_fact(web, 0, k);
+        if (rmi_bnd_open(b, u) && at[u] == RMI_NONE) at[u] = rmi_bnd_put_fact(web, 0, k, 0);
     }
     for (i = 0; i < step->n_once; i++) {
         const rmi_step_task *t = &step->tasks[step->once[i]];
@@ -10212,39 +10200,38 @@ RMI_FN void rmi_bnd_put_window(rmi_bnd_web *web, uint32_t k)
     }
     for (i = 0; i < step->n_once; i++) {
         uint32_t task = step->once[i];
-        if (web->run[task] != RMI_NONE && web->lo[task] <= k && k < web->hi[task])
-            rmi_bnd_put_run(web, task, at);
+        if (web->lo[task] <= k && k < web->hi[task]) rmi_bnd_put_run(web, task, at);
     }
     for (i = 0; i < step->n_ends && k + 1 == web->n && !b->at.upto; i++) {
         uint32_t u = step->ends[i];
         if (at[u] == RMI_NONE) continue;
-        f = rmi_bnd_put_want(web, step->buffers[u].maker == RMI_NONE ? 0 : step->buffers[u].maker, k);
+        f = rmi_bnd_put_fact(web, step->buffers[u].maker == RMI_NONE ? 0 : step->buffers[u].maker, k, 1);
         rmi_bnd_put_way(web, f, 0, RMI_NONE, 0);
         rmi_bnd_put_tail(web, at[u]);
     }
 }
 
-/* Which windows each task may run in. */
+/* Which windows each task may run in, and that it does. */
 RMI_FN void rmi_bnd_windows(rmi_bnd_web *web, const uint32_t *x)
 {
     rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
     uint32_t i, k, task;
     for (i = 0; i < step->n_once; i++) {
-        web->run[step->once[i]] = RMI_NONE;
+        web->lo[step->once[i]] = RMI_NONE;
         web->hi[step->once[i]] = web->n;
     }
     for (k = 0; k < web->n; k++) {
         rmi_bnd_around(b, x[k]);
         for (i = 0; i < step->n_once; i++) {
             task = step->once[i];
-            if (rmi_bnd_later(b, task)) {
-                web->lo[task] = k;
-                web->run[task] = RMI_BND_TO_COME;
-            }
+            if (rmi_bnd_later(b, task)) web->lo[task] = k;
             if ((b->at.before[task] || task == x[k]) && web->hi[task] == web->n) web->hi[task] = k;
         }
     }
+    for (i = 0; i < step->n_once; i++)
+        if (web->lo[task = step->once[i]] != RMI_NONE)
+            web->run[task] = rmi_bnd_put_fact(web, step->tasks[task].id, web->lo[task], 0);
 }
 
 /* Room for all that n windows can have. */
@@ -10256,7 +10243,6 @@ RMI_FN rm_result rmi_bnd_web_room(rmi_bnd_web *web, uint32_t n)
     size_t uses = n * (step->n_pool + 3 * (size_t)step->n_buffers), all = 2 * facts + ways + uses + 1;
     rmi_bnd_scratch *tmp = &web->tmp;
     if (!RMI_GROW(web->b->mem, web->fact, web->cap_fact, facts) ||
-        !RMI_GROW(web->b->mem, web->want, web->cap_want, facts) ||
         !RMI_GROW(web->b->mem, web->way, web->cap_way, ways) || !RMI_GROW(web->b->mem, web->use, web->cap_use, uses) ||
         !RMI_GROW(web->b->mem, tmp->block, tmp->cap, 4 * all))
         return RM_ERROR_MEMORY;
@@ -10265,20 +10251,21 @@ RMI_FN rm_result rmi_bnd_web_room(rmi_bnd_web *web, uint32_t n)
     tmp->list = (uint32_t *)(tmp->sort + all);
     tmp->queue = tmp->list + all;
     tmp->into = tmp->queue + all;
-    web->n_way = web->n_fact = web->n_use = web->n_want = 0;
+    web->n_way = web->n_fact = web->n_use = 0;
     return RM_OK;
 }
 
-/* Puts the facts to pay for in an order. */
+/* Lists the facts to pay for in an order. */
 RMI_FN void rmi_bnd_sort(rmi_bnd_web *web, uint32_t order)
 {
-    uint32_t i, n = web->b->step->graph->n_ops;
+    uint32_t i, n_ops = web->b->step->graph->n_ops;
     web->order = order;
-    for (i = 0; i < web->tmp.n_todo; i++) {
-        const rmi_bnd_fact *fact = &web->fact[(uint32_t)web->tmp.todo[i]];
-        uint32_t op = order == RMI_BND_BY_LAST_OP ? n - fact->op : fact->op;
-        uint32_t key = order == RMI_BND_BY_WINDOW ? fact->window * n + op : op * RMI_BND_TOGETHER + fact->window;
-        web->tmp.todo[i] = (uint64_t)key << 32 | (uint32_t)web->tmp.todo[i];
+    web->tmp.n_todo = 0;
+    for (i = 0; i < web->n_fact; i++) {
+        const rmi_bnd_fact *fact = &web->fact[i];
+        uint32_t op = order == RMI_BND_BY_LAST_OP ? n_ops - fact->op : fact->op;
+        uint32_t key = order == RMI_BND_BY_WINDOW ? fact->window * n_ops + op : op * RMI_BND_TOGETHER + fact->window;
+        if (fact->wanted) web->tmp.todo[web->tmp.n_todo++] = (uint64_t)key << 32 | i;
     }
     rmi_sort_u64(web->tmp.todo, web->tmp.sort, web->tmp.n_todo);
 }
@@ -10307,8 +10294,6 @@ RMI_FN rm_result rmi_bnd_web_make(rmi_bnd_web *web, const uint32_t *x, uint32_t 
             if (k) rmi_bnd_put_tail(web, web->at[(k - 1) * nb + u]);
         }
     b->work += 8u * web->n_way;
-    for (k = 0; k < web->n_want; k++) web->tmp.todo[k] = web->want[k];
-    web->tmp.n_todo = (uint32_t)web->n_want;
     rmi_bnd_sort(web, web->order);
     memcpy(web->now, web->room, sizeof web->now);
     *fits = 1;
@@ -10502,13 +10487,13 @@ RMI_FN uint64_t rmi_bnd_climb(rmi_bnd_web *web, uint64_t *price, uint32_t first,
 RMI_FN void rmi_bnd_visit(rmi_bnd_web *web, uint32_t i, uint32_t first, uint32_t turns)
 {
     rmi_bnd_node *node = web->node;
-    uint32_t p, k, rank, most = 0, n = 0;
+    uint32_t p, k, rank, most = 0;
     uint64_t worth = 0;
     memcpy(web->now, web->room, sizeof web->now);
     web->paid = 0;
     node[i].branch = RMI_NONE;
     for (k = 0; k < web->n_way; k++) web->way[k].set = web->way[k].seen = 0;
-    for (k = 0; k < web->n_want; k++) web->tmp.todo[n++] = web->want[k];
+    for (k = 0; k < web->n_fact; k++) web->fact[k].wanted &= 1;
     for (p = i; node[p].parent != RMI_NONE; p = node[p].parent) {
         rmi_bnd_way *way = &web->way[node[p].way];
         way->set = node[p].set;
@@ -10519,21 +10504,17 @@ RMI_FN void rmi_bnd_visit(rmi_bnd_web *web, uint32_t i, uint32_t first, uint32_t
             return;
         }
         web->now[way->which] -= way->bytes;
-        for (k = 0; k < way->n_tail; k++) web->tmp.todo[n++] = web->use[way->tail0 + k].fact;
+        for (k = 0; k < way->n_tail; k++) web->fact[web->use[way->tail0 + k].fact].wanted |= 2;
     }
-    web->tmp.n_todo = n;
     rmi_bnd_sort(web, web->order);
     node[i].value = rmi_max(node[i].value, rmi_bnd_climb(web, node[i].price, first, turns));
-    for (k = 0; k < web->n_way && node[i].value != RMI_INF;
-         k++) { /* taken in one solution, not in another; then any that is taken */
+    for (k = 0; k < web->n_way && node[i].value != RMI_INF; k++) { /* taken in one solution, not in another; then any taken */
         const rmi_bnd_way *way = &web->way[k];
-        uint64_t v = way->which == RMI_NONE ? 0
-                                            : rmi_add(rmi_bnd_units(web->b, way->ns),
-                                                      rmi_scale20(way->bytes, node[i].price[way->which]));
+        uint64_t v;
+        if (way->set || way->which == RMI_NONE || way->bytes > web->now[way->which]) continue;
+        v = rmi_add(rmi_bnd_units(web->b, way->ns), rmi_scale20(way->bytes, node[i].price[way->which]));
         rank = way->seen == 3 ? 2 : way->seen == 1;
-        if (way->set || !rank || way->which == RMI_NONE || way->bytes > web->now[way->which] || rank < most ||
-            (rank == most && v <= worth))
-            continue;
+        if (!rank || rank < most || (rank == most && v <= worth)) continue;
         most = rank;
         worth = v;
         node[i].branch = k;
@@ -10765,19 +10746,19 @@ RMI_FN rm_result rmi_bnd_path_part(rmi_bnd *b, rmi_bnd_place *place, uint32_t fr
         place[i].counts = place[i].demand != RMI_BND_NOTHING && place[i].wanted >= unit && place[i].ns >= least;
         if (!place[i].counts) continue;
         if (first == RMI_NONE) first = i;
-        else if (last != RMI_NONE) fewest = rmi_min(fewest, place[last].room / unit);
+        else if (last != first) fewest = rmi_min(fewest, place[last].room / unit);
         last = i;
     }
-    if (last == first) return RM_OK; 
+    if (last == first) return RM_OK;
     for (path.made = 1, i = last + 1; i-- > first;) {
         rmi_bnd_place *p = &place[i];
         uint64_t grads = p->follows <= last && place[p->follows].counts ? p->grads : 0;
-        uint64_t room = rmi_sub(p->room_made, grads) / unit + spare;
+        uint64_t room = rmi_min(p->room, rmi_sub(p->room_made, grads)) / unit + spare;
         p->counts &= i == first || i == last || p->room / unit <= fewest;
         if (!p->counts) continue;
         path.n++;
         path.made &= p->demand == RMI_BND_MADE;
-        if (i == last) path.last = (uint32_t)rmi_min(p->room / unit + spare, rmi_min(p->demand == RMI_BND_MADE ? room : RMI_INF, to));
+        if (i == last) path.last = (uint32_t)rmi_min(to, p->demand == RMI_BND_MADE ? room : p->room / unit + spare);
         else if (i > first) make = rmi_max(make, room);
     }
     fewest = fewest == RMI_INF ? 0 : fewest + spare;
