@@ -5663,76 +5663,17 @@ RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *g, uint32_t kind,
     return r;
 }
 
-/* --- a list of runs for >>sequence. Views, of which tasks say nothing, become names of what they look at when they are read. */
+/* --- a list of runs for >>sequence */
 
 typedef struct rmi_step_runs {
     rmi_run *runs;
     size_t n, cap;
-    uint32_t *instance; /* by tensor that is its own root: how often it has come to be */
-    uint32_t *alias;    /* by view: 1 + the instance of its root that it is a name of */
 } rmi_step_runs;
-
-/* An empty list, of about so many runs. What one before it had serves again. */
-RMI_FN rm_result rmi_step_runs_begin(rmi_arena *mem, const rmi_step *s, size_t runs, rmi_step_runs *list)
-{
-    size_t n = s->graph->n_tensors;
-    if (!rmi_arena_grow(mem, (void **)&list->runs, &list->cap, runs, sizeof(rmi_run))) return RM_ERROR_MEMORY;
-    if (!list->instance) list->instance = RMI_NEW(mem, uint32_t, n);
-    if (!list->alias) list->alias = RMI_NEW(mem, uint32_t, n);
-    if (!list->instance || !list->alias) return RM_ERROR_MEMORY;
-    memset(list->instance, 0, n * sizeof(uint32_t));
-    memset(list->alias, 0, n * sizeof(uint32_t));
-    list->n = 0;
-    return RM_OK;
-}
 
 RMI_FN rm_result rmi_step_say(rmi_arena *mem, rmi_step_runs *list, rmi_run run)
 {
     if (!rmi_arena_grow(mem, (void **)&list->runs, &list->cap, list->n + 1, sizeof(rmi_run))) return RM_ERROR_MEMORY;
     list->runs[list->n++] = run;
-    return RM_OK;
-}
-
-/* A new instance of >>lower's buffer: names of an older one are not names of it. */
-RMI_FN void rmi_step_new_instance(const rm_graph *g, rmi_step_runs *list, uint32_t number)
-{
-    uint32_t id;
-    if (rmi_low_kind(g, number, &id) == RMI_BUF_VALUE) list->instance[g->tensors[id].root]++;
-}
-
-/* Tensor t is read next: if it is a view it becomes a name of its root's newest instance, unless it is one. */
-RMI_FN rm_result rmi_step_name(rmi_arena *mem, const rm_graph *g, rmi_step_runs *list, uint32_t t)
-{
-    uint32_t root = g->tensors[t].root, view = t, next;
-    while (list->alias[t] != list->instance[root] + 1 && t != root) { /* the names that lead to t, the root's first */
-        for (view = t;
-             (next = g->ops[g->tensors[view].maker].view) != root && list->alias[next] != list->instance[root] + 1;)
-            view = next;
-        RMI_TRY(rmi_step_say(mem, list, rmi_low_run(RMI_FWD, g->tensors[view].maker, 0, 0)));
-        list->alias[view] = list->instance[root] + 1;
-    }
-    return RM_OK;
-}
-
-/* A run, after the names that it reads. */
-RMI_FN rm_result rmi_step_say_run(rmi_arena *mem, const rm_graph *g, rmi_step_runs *list, rmi_run run)
-{
-    uint32_t i;
-    if (run.way <= RMI_BWD) {
-        const rmi_op *op = &g->ops[run.id];
-        const rmi_list *reads = run.way == RMI_FWD ? &op->in : &op->forms[run.form].parts[run.part].needs;
-        for (i = 0; i < reads->n; i++) RMI_TRY(rmi_step_name(mem, g, list, reads->at[i]));
-        for (i = 0; i < op->out.n && run.way == RMI_FWD; i++) rmi_step_new_instance(g, list, op->out.at[i]);
-    }
-    return rmi_step_say(mem, list, run);
-}
-
-/* What the step hands on is named, too. */
-RMI_FN rm_result rmi_step_runs_end(rmi_arena *mem, const rm_graph *g, rmi_step_runs *list)
-{
-    uint32_t i;
-    for (i = 0; i < g->n_tensors; i++)
-        if (g->tensors[i].is_output) RMI_TRY(rmi_step_name(mem, g, list, i));
     return RM_OK;
 }
 
@@ -5758,11 +5699,13 @@ typedef struct rmi_seq_inst { /* one life of one buffer */
     uint32_t place;   /* index into homes + 1, or 0: it begins or ends there */
     uint32_t staged;  /* where it was merged from, in host memory */
     uint32_t next;    /* another one + 1 that ends after the same run, or 0 */
+    uint32_t of;      /* of a view: the life of its root that it is a name of */
     uint64_t bytes;
     uint8_t home;     /* 1: persists; 2: an input; 3: there, and counted elsewhere */
     uint8_t gone;     /* its bytes went on under another name */
     uint8_t spent;    /* merged: its bytes are a copy's source and hold nothing */
     uint8_t entry;    /* there when the sequence starts */
+    uint8_t named;    /* the run after which it ends does not read it: another name of its bytes begins there */
     uint8_t off;      /* a view that does not start where its stretch does */
     uint8_t unread;   /* an input that no run reads: its bytes are free before the first run */
 } rmi_seq_inst;
@@ -5874,7 +5817,7 @@ RMI_INLINE rm_result rmi_seq_use(rmi_seq *q, int host, uint32_t buf, uint32_t at
     uint32_t i = host ? q->hst[buf] : q->cur[buf];
     if (rmi_seq_ignored(q, buf)) return RM_OK;
     if (i == RMI_NONE) return RM_ERROR_INTERNAL;
-    if (!host) q->inst[i].last = at;
+    if (!host) q->inst[i].last = at, q->inst[i].named = 0;
     else if (q->kept[i].end_pos <= at) q->kept[i].end_pos = at + 1;
     return RM_OK;
 }
@@ -5952,6 +5895,35 @@ RMI_FN rm_result rmi_seq_life_copy(rmi_seq *q, uint32_t p)
     }
 }
 
+RMI_INLINE int rmi_seq_is_view(const rmi_seq *q, uint32_t buf)
+{
+    return buf < q->g->n_tensors && q->g->tensors[buf].root != buf;
+}
+
+/* Is a view a name of what its root is now? */
+RMI_INLINE int rmi_seq_is_named(const rmi_seq *q, uint32_t view)
+{
+    return q->cur[view] != RMI_NONE && q->inst[q->cur[view]].of == q->cur[q->g->tensors[view].root];
+}
+
+/* Position p reads a buffer: a view becomes a name of its root's bytes before that, unless it is one, and so do the views on the way
+   to it. Lists of runs say nothing of views. */
+RMI_FN rm_result rmi_seq_name(rmi_seq *q, uint32_t buf, uint32_t p)
+{
+    const rm_graph *graph = q->g;
+    while (rmi_seq_is_view(q, buf) && !rmi_seq_ignored(q, buf) && !rmi_seq_is_named(q, buf)) {
+        uint32_t root = graph->tensors[buf].root, view = buf, below;
+        rmi_seq_inst *inst;
+        while ((below = graph->ops[graph->tensors[view].maker].view) != root && !rmi_seq_is_named(q, below)) view = below;
+        if (q->cur[below] == RMI_NONE && !rmi_seq_ignored(q, below)) return RM_ERROR_INTERNAL;
+        inst = q->cur[below] == RMI_NONE ? NULL : &q->inst[q->cur[below]];
+        if (inst && inst->last != p) inst->last = p, inst->named = 1;
+        if (!(inst = rmi_seq_birth(q, view, p, graph->tensors[view].bytes))) return RM_ERROR_MEMORY;
+        inst->of = q->cur[root];
+    }
+    return RM_OK;
+}
+
 /* Is a buffer not on the device, or merged away from there? */
 RMI_INLINE int rmi_seq_absent(const rmi_seq *q, uint32_t buf)
 {
@@ -5966,7 +5938,9 @@ RMI_FN rm_result rmi_seq_life(rmi_seq *q, uint32_t p)
     uint32_t i;
     int again = run.way == RMI_FWD && q->ran[run.id]++ > 0;
     if (run.way >= RMI_COPY_OUT) return rmi_seq_life_copy(q, p);
+    if (run.way == RMI_FWD && q->g->ops[run.id].view != RMI_NONE) return RM_OK;
     rmi_low_access(q->g, run, again, access);
+    for (i = 0; i < access->n_reads; i++) RMI_TRY(rmi_seq_name(q, access->reads[i], p));
     for (i = 0; i < access->n_reads; i++) {
         uint32_t buf = access->reads[i];
         int there = run.way == RMI_OPT_HOST || (run.way == RMI_BARRIER && rmi_seq_absent(q, buf));
@@ -6006,7 +5980,10 @@ RMI_FN rm_result rmi_seq_ends(rmi_seq *q)
     for (i = 0; i < q->n_exit; i++) RMI_TRY(rmi_seq_use(q, 0, q->exit[i], q->n));
     for (i = 0; i < q->g->n_tensors && !q->partial; i++) {
         uint32_t buf = rmi_low_buf(q->g, RMI_BUF_GRAD, i);
-        if (q->g->tensors[i].is_output) RMI_TRY(rmi_seq_use(q, 0, i, q->n));
+        if (q->g->tensors[i].is_output) {
+            RMI_TRY(rmi_seq_name(q, i, q->n));
+            RMI_TRY(rmi_seq_use(q, 0, i, q->n));
+        }
         if (!rmi_low_grad_stays(q->g, q->step, i)) continue;
         RMI_TRY(rmi_seq_use(q, q->hst[buf] != RMI_NONE, buf, q->n)); /* what went out is at home there */
     }
@@ -6023,7 +6000,7 @@ RMI_FN rm_result rmi_seq_lives(rmi_seq *q)
         rmi_seq_inst *inst = &q->inst[i];
         if ((inst->last == RMI_NONE && inst->home != 2) || inst->home == 3 ||
             (inst->home == 1 && q->cur[inst->buf] == i))
-            inst->last = q->n;
+            inst->last = q->n, inst->named = 0;
         else if (inst->home == 1 && inst->first) inst->home = 0, inst->place = 0;
     }
     for (i = 0; i < q->n_homes; i++) {
@@ -6048,7 +6025,7 @@ RMI_FN uint32_t rmi_seq_names(rmi_seq *q, uint32_t stretch, uint32_t p)
     uint32_t *at = &q->str[stretch].head;
     while (*at != RMI_NONE) {
         rmi_seq_inst *inst = &q->inst[*at];
-        if (inst->gone || inst->last < p) *at = inst->sibling;
+        if (inst->gone || inst->last < p + inst->named) *at = inst->sibling;
         else at = &inst->sibling;
     }
     return q->str[stretch].head;
@@ -6119,21 +6096,13 @@ RMI_FN uint32_t rmi_seq_dying(rmi_seq *q, uint32_t buf, uint32_t p)
     return k == RMI_NONE ? i : RMI_NONE;
 }
 
-/* Output 0 of a forward: a view, or in place. */
+/* Output 0 of a forward: in place. */
 RMI_FN rm_result rmi_seq_join_fwd(rmi_seq *q, rmi_run run, uint32_t i, uint32_t p)
 {
     const rmi_op *op = &q->g->ops[run.id];
     uint32_t from = op->forms[run.form].inplace;
-    if (q->inst[i].buf != op->out.at[0]) return RM_OK;
-    if (op->view != RMI_NONE) {
-        uint32_t of = q->cur[op->view];
-        if (of != RMI_NONE && q->inst[of].stretch != RMI_NONE) {
-            q->inst[i].off = q->inst[of].off || op->view_offset;
-            rmi_seq_join(q, i, q->inst[of].stretch);
-        }
-        return rmi_seq_say(q, RMI_ALIAS, q->inst[i].buf, op->view, 0, 0);
-    }
-    if (from == RMI_NONE || !q->inst[i].bytes || q->g->tensors[from].kind != RMI_ACT) return RM_OK;
+    if (q->inst[i].buf != op->out.at[0] || from == RMI_NONE || !q->inst[i].bytes) return RM_OK;
+    if (q->g->tensors[from].kind != RMI_ACT) return RM_OK;
     from = rmi_seq_dying(q, from, p);
     return from == RMI_NONE || q->inst[i].bytes > q->inst[from].bytes ? RM_OK : rmi_seq_take_over(q, i, from);
 }
@@ -6201,14 +6170,43 @@ RMI_FN rm_result rmi_seq_emit_copy(rmi_seq *q, uint32_t p, uint32_t i)
     return rmi_seq_say(q, RMI_PREFETCH, buf, 0, 0, q->inst[i].bytes);
 }
 
+/* Instance i ends. */
+RMI_FN rm_result rmi_seq_end(rmi_seq *q, uint32_t i)
+{
+    const rmi_seq_inst *inst = &q->inst[i];
+    if (inst->gone || inst->home == 3 || (!inst->bytes && !rmi_seq_is_view(q, inst->buf))) return RM_OK;
+    return rmi_seq_say(q, RMI_FREE, inst->buf, 0, 0, 0);
+}
+
+/* Before run p: the views that it reads become names, inst[*lo ...]; what they are names of may end there. */
+RMI_FN rm_result rmi_seq_emit_names(rmi_seq *q, uint32_t p, uint32_t *lo, const uint32_t *ends)
+{
+    uint32_t k;
+    for (; *lo < q->n_inst && q->inst[*lo].first == p && rmi_seq_is_view(q, q->inst[*lo].buf); ++*lo) {
+        uint32_t buf = q->inst[*lo].buf;
+        const rmi_op *op = &q->g->ops[q->g->tensors[buf].maker];
+        const rmi_seq_inst *below = q->cur[op->view] == RMI_NONE ? NULL : &q->inst[q->cur[op->view]];
+        if (below && below->stretch != RMI_NONE) {
+            q->inst[*lo].off = below->off || op->view_offset;
+            rmi_seq_join(q, *lo, below->stretch);
+        }
+        q->cur[buf] = *lo;
+        RMI_TRY(rmi_seq_say(q, RMI_ALIAS, buf, op->view, 0, 0));
+    }
+    for (k = ends[p]; k; k = q->inst[k - 1].next)
+        if (q->inst[k - 1].named) RMI_TRY(rmi_seq_end(q, k - 1));
+    return RM_OK;
+}
+
 /* Statements of run p; its new instances are inst[lo, hi). */
 RMI_FN rm_result rmi_seq_emit_run(rmi_seq *q, uint32_t p, uint32_t lo, uint32_t hi)
 {
     rmi_run run = q->runs[p];
     rmi_access *access = &q->acc;
     uint32_t i, renamed = 0, id;
-    int again = q->partial ? q->reran : 0, view = run.way == RMI_FWD && q->g->ops[run.id].view != RMI_NONE;
+    int again = q->partial ? q->reran : 0;
     if (run.way >= RMI_COPY_OUT) return rmi_seq_emit_copy(q, p, lo);
+    if (run.way == RMI_FWD && q->g->ops[run.id].view != RMI_NONE) return RM_OK;
     if (run.way == RMI_FWD) again |= q->ran[run.id]++ > 0;
     rmi_low_access(q->g, run, again, access);
     if (access->ws_bytes) {
@@ -6222,12 +6220,11 @@ RMI_FN rm_result rmi_seq_emit_run(rmi_seq *q, uint32_t p, uint32_t lo, uint32_t 
             continue;
         }
         RMI_TRY(run.way == RMI_FWD ? rmi_seq_join_fwd(q, run, i, p) : rmi_seq_join_bwd(q, run, i, p, &renamed));
-        if (inst->stretch == RMI_NONE && inst->bytes && !view) RMI_TRY(rmi_seq_alloc(q, i, p));
+        if (inst->stretch == RMI_NONE && inst->bytes) RMI_TRY(rmi_seq_alloc(q, i, p));
     }
     for (i = lo; i < hi; i++)
         if (!q->inst[i].gone || q->inst[i].last != p) q->cur[q->inst[i].buf] = i;
     q->ns = rmi_add(q->ns, rmi_low_ns(q->g, run, again, renamed && renamed == access->n_writes));
-    if (view) return RM_OK;
     RMI_TRY(rmi_seq_say(q, RMI_RUN, RMI_NONE, RMI_NONE, 0, 0));
     q->st[q->n_st - 1].run = run;
     return access->ws_bytes ? rmi_seq_say(q, RMI_FREE, access->ws, 0, 0, 0) : RM_OK;
@@ -6236,7 +6233,7 @@ RMI_FN rm_result rmi_seq_emit_run(rmi_seq *q, uint32_t p, uint32_t lo, uint32_t 
 /* The second pass. */
 RMI_FN rm_result rmi_seq_emit(rmi_seq *q)
 {
-    uint32_t p, i, id, *ends = RMI_NEW(q->lives ? q->lives : q->mem, uint32_t, (size_t)q->n + 1);
+    uint32_t p, i, *ends = RMI_NEW(q->lives ? q->lives : q->mem, uint32_t, (size_t)q->n + 1);
     if (!ends) return RM_ERROR_MEMORY;
     for (i = q->n_inst; i-- > 0;) { /* instances by the run after which they are freed */
         rmi_seq_inst *inst = &q->inst[i];
@@ -6246,16 +6243,14 @@ RMI_FN rm_result rmi_seq_emit(rmi_seq *q)
     }
     RMI_TRY(rmi_seq_start_stretches(q));
     for (p = 0, i = q->n_start; p < q->n; p++) {
-        uint32_t lo = i, k;
-        while (i < q->n_inst && q->inst[i].first == p) i++;
+        uint32_t lo, k;
+        RMI_TRY(rmi_seq_emit_names(q, p, &i, ends));
+        for (lo = i; i < q->n_inst && q->inst[i].first == p;) i++;
         RMI_TRY(rmi_seq_emit_run(q, p, lo, i));
-        for (k = ends[p]; k; k = q->inst[k - 1].next) {
-            const rmi_seq_inst *inst = &q->inst[k - 1];
-            if (inst->gone || inst->home == 3) continue;
-            if (inst->bytes || (rmi_low_kind(q->g, inst->buf, &id) == RMI_BUF_VALUE && q->g->tensors[id].root != id))
-                RMI_TRY(rmi_seq_say(q, RMI_FREE, inst->buf, 0, 0, 0));
-        }
+        for (k = ends[p]; k; k = q->inst[k - 1].next)
+            if (!q->inst[k - 1].named) RMI_TRY(rmi_seq_end(q, k - 1));
     }
+    RMI_TRY(rmi_seq_emit_names(q, q->n, &i, ends));
     rmi_seq_clean(q);
     return RM_OK;
 }
@@ -7646,8 +7641,10 @@ RMI_FN uint32_t rmi_blk_forward(rmi_blk *b, const rmi_stage *stage, const uint8_
             wanted[op->out.at[k]] = 0;
         }
         b->now.todo[i] = need && !op->pinned;
-        for (k = 0; k < op->in.n && b->now.todo[i]; k++)
-            if (rmi_blk_inner(b, stage, op->in.at[k])) wanted[op->in.at[k]] = 1;
+        for (k = 0; k < op->in.n && b->now.todo[i]; k++) {
+            uint32_t root = graph->tensors[op->in.at[k]].root;
+            if (rmi_blk_inner(b, stage, root)) wanted[root] = 1;
+        }
     }
     for (i = stage->lo; i < stage->hi; i++) {
         if (!again || b->now.todo[i]) runs[n++] = rmi_blk_forward_run(b, stage, kept, i, again);
@@ -7665,19 +7662,16 @@ RMI_FN void rmi_blk_put_keep(rmi_blk *b, uint32_t buf)
     b->now.keep[b->now.n_keep++] = buf;
 }
 
-/* Something reads a tensor during the backward: notes it if it is kept; 0: it has to be rerun. A view is kept with what
-   it looks at. */
-RMI_FN int rmi_blk_there(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t tensor,
-                         rmi_chn_option *option)
+/* Something reads a value during the backward: notes it if it is kept; 0: it has to be rerun. */
+RMI_FN int rmi_blk_there(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t root, rmi_chn_option *option)
 {
-    const rmi_tensor *info = &b->g->tensors[tensor];
-    uint32_t root = info->root;
-    if (stage->in != RMI_NONE && root == stage->in) option->reads_in = 1;
-    if (stage->out != RMI_NONE && root == stage->out && b->shape->carried[root]) option->reads_out = 1;
-    if (!rmi_blk_inner(b, stage, tensor) || b->now.fresh[info->maker]) return 1;
-    if (rmi_blk_inner(b, stage, root) && !(kept[b->g->tensors[root].maker - stage->lo] & RMI_BLK_VALUES)) return 0;
+    uint32_t maker = b->g->tensors[root].maker;
+    if (root == stage->in) option->reads_in = 1;
+    if (root == stage->out && b->shape->carried[root]) option->reads_out = 1;
+    if (!rmi_blk_inner(b, stage, root) || b->now.fresh[maker]) return 1;
+    if (!(kept[maker - stage->lo] & RMI_BLK_VALUES)) return 0;
     if (root == stage->out) option->reads_out = 1;
-    if (tensor != stage->out) rmi_blk_put_keep(b, tensor);
+    else rmi_blk_put_keep(b, root);
     return 1;
 }
 
@@ -7690,10 +7684,10 @@ RMI_FN uint32_t rmi_blk_rerun(rmi_blk *b, const rmi_stage *stage, const uint8_t 
     b->now.todo[last] = 1;
     for (i = last + 1; i-- > lo;)
         for (k = 0; k < graph->ops[i].in.n && b->now.todo[i]; k++) {
-            uint32_t tensor = graph->ops[i].in.at[k];
-            if (rmi_blk_there(b, stage, kept, tensor, option)) continue;
-            b->now.todo[graph->tensors[tensor].maker] = 1;
-            if (graph->tensors[tensor].maker < lo) lo = graph->tensors[tensor].maker;
+            uint32_t root = graph->tensors[graph->ops[i].in.at[k]].root, maker = graph->tensors[root].maker;
+            if (rmi_blk_there(b, stage, kept, root, option)) continue;
+            b->now.todo[maker] = 1;
+            if (maker < lo) lo = maker;
         }
     for (i = lo; i <= last; i++) {
         if (!b->now.todo[i]) continue;
@@ -7725,9 +7719,9 @@ RMI_FN uint32_t rmi_blk_way(rmi_blk *b, const rmi_stage *stage, const uint8_t *k
                 else n += rmi_blk_rerun(b, stage, kept, i, option, runs + n);
             }
             for (k = 0; k < form->parts[p].needs.n; k++) {
-                uint32_t tensor = form->parts[p].needs.at[k];
-                if (!rmi_blk_there(b, stage, kept, tensor, option))
-                    n += rmi_blk_rerun(b, stage, kept, graph->tensors[tensor].maker, option, runs + n);
+                uint32_t root = graph->tensors[form->parts[p].needs.at[k]].root;
+                if (!rmi_blk_there(b, stage, kept, root, option))
+                    n += rmi_blk_rerun(b, stage, kept, graph->tensors[root].maker, option, runs + n);
             }
         }
         n += rmi_blk_backward(b, stage, kept, i, runs + n);
@@ -7854,12 +7848,12 @@ RMI_FN void rmi_blk_enter_stage(rmi_blk *b, uint32_t i)
     for (k = stage->lo; k < stage->hi; k++) {
         const rmi_op *op = &graph->ops[k];
         uint32_t saved = rmi_low_buf(graph, RMI_BUF_SAVED, k);
-        for (e = 0; e < op->out.n; e++)
+        for (e = 0; e < op->out.n && op->view == RMI_NONE; e++)
             if (b->shape->carried[op->out.at[e]]) there[n++] = op->out.at[e];
         if (b->shape->carried[saved]) there[n++] = saved;
         for (e = 0; e < op->in.n; e++) {
-            if (b->shape->carried[op->in.at[e]]) there[n++] = op->in.at[e];
             tensor = graph->tensors[op->in.at[e]].root;
+            if (b->shape->carried[tensor]) there[n++] = tensor;
             if (graph->tensors[tensor].kind == RMI_ACT ||
                 (rmi_low_grads_resident(b->model->kind) && graph->tensors[tensor].kind == RMI_PARAM))
                 continue;
@@ -7881,20 +7875,17 @@ typedef struct rmi_blk_list { /* candidates of a stage, codes of m bytes */
     uint32_t n;
 } rmi_blk_list;
 
-/* Bytes of the list keep, under an option: views of one root count once. */
+/* Bytes of the list keep, under an option. */
 RMI_FN uint64_t rmi_blk_kept_bytes(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept)
 {
     uint64_t sum = 0, bytes;
     uint32_t k, id;
     for (k = 0; k < b->now.n_keep; k++) {
-        uint8_t *counted = &b->now.wanted[rmi_seq_root(b->g, b->now.keep[k])];
         bytes = rmi_low_kind(b->g, b->now.keep[k], &id) == RMI_BUF_VALUE
-                    ? b->room[b->g->tensors[id].root]
+                    ? b->room[id]
                     : rmi_blk_form(b, id, rmi_blk_mode(stage, kept, id))->saved;
-        if (!*counted) sum = rmi_add(sum, rmi_round_up(bytes, b->granule));
-        *counted = 1;
+        sum = rmi_add(sum, rmi_round_up(bytes, b->granule));
     }
-    for (k = 0; k < b->now.n_keep; k++) b->now.wanted[rmi_seq_root(b->g, b->now.keep[k])] = 0;
     return sum;
 }
 
@@ -8004,8 +7995,7 @@ RMI_FN void rmi_blk_arrive(rmi_blk *b, uint32_t i, rmi_blk_point *point)
         point->kept[b->g->tensors[stage->out].maker - stage->lo] |= RMI_BLK_VALUES;
     for (k = 0; k < b->now.n_keep; k++)
         if (rmi_low_kind(b->g, b->now.keep[k], &id) == RMI_BUF_SAVED) point->kept[id - stage->lo] |= RMI_BLK_SAVED;
-        else if (rmi_blk_inner(b, stage, b->g->tensors[id].root))
-            point->kept[b->g->tensors[b->g->tensors[id].root].maker - stage->lo] |= RMI_BLK_VALUES;
+        else point->kept[b->g->tensors[id].maker - stage->lo] |= RMI_BLK_VALUES;
     memcpy(point->was, point->kept, rmi_blk_code(stage));
 }
 
@@ -14428,8 +14418,8 @@ RMI_FN rm_result rmi_event_run(rmi_event_writer *writer, uint32_t event)
     uint32_t way = task->way;
     if (rmi_step_access_of(step, writer->schedule->events[event].task, writer->schedule->mode)->absent) return RM_OK;
     if (way == RMI_OPT && step->moves && writer->costs->update_event[task->param] == event) way = RMI_OPT_HOST;
-    return rmi_step_say_run(writer->mem, step->graph, &writer->out,
-                            rmi_low_run((rmi_way)way, task->id, writer->costs->form[event], task->part));
+    return rmi_step_say(writer->mem, &writer->out,
+                        rmi_low_run((rmi_way)way, task->id, writer->costs->form[event], task->part));
 }
 
 /* Copies in before the event, and the ends of host copies of values that it is the last to need. */
@@ -14440,7 +14430,6 @@ RMI_FN rm_result rmi_event_before(rmi_event_writer *writer, uint32_t event)
     for (i = costs->n_ins ? writer->cost->in_head[event] : RMI_NONE; i != RMI_NONE; i = costs->ins[i].next) {
         uint32_t buffer = costs->lives[costs->ins[i].life].buffer;
         RMI_TRY(rmi_event_say_copy(writer, RMI_COPY_IN, buffer, 0));
-        rmi_step_new_instance(writer->cost->step->graph, &writer->out, writer->cost->step->buffers[buffer].number);
     }
     for (i = costs->first_life[event];
          event < writer->schedule->n && i < costs->first_life[event + 1] && costs->lives[i].in != RMI_NONE; i++) {
@@ -14565,7 +14554,6 @@ RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *c, const rmi_sc
     writer.hold_next = RMI_NEW(mem, uint32_t, (size_t)costs->n_lives + 1);
     list->at = RMI_NEW(mem, uint32_t, (size_t)schedule->n + 1);
     if (!writer.hold_head || !writer.hold_next || !list->at) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_step_runs_begin(mem, c->step, schedule->n, &writer.out));
     RMI_TRY(rmi_event_holds(&writer));
     for (event = 0; event < schedule->n; event++) {
         RMI_TRY(rmi_event_before(&writer, event));
@@ -14574,7 +14562,6 @@ RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *c, const rmi_sc
         RMI_TRY(rmi_event_after(&writer, event));
     }
     RMI_TRY(rmi_event_before(&writer, schedule->n));
-    RMI_TRY(rmi_step_runs_end(mem, c->step->graph, &writer.out));
     /* gradients in host memory may be in use when the next step begins */
     for (i = 0; i < c->step->n_params && c->step->moves; i++)
         if (costs->update_event[i] != RMI_NONE)
@@ -15837,17 +15824,17 @@ RMI_FN void rmi_ref_keep(const rmi_ref_search *s, rmi_ref_list *list)
 /* A list as runs with their forms; NULL: the current one. */
 RMI_FN rm_result rmi_ref_runs(rmi_arena *mem, const rmi_ref_search *s, const rmi_ref_list *x, rmi_step_runs *list)
 {
-    const rm_graph *graph = s->step->graph;
     const uint16_t *form = x ? x->form : s->search.costs.form;
     uint32_t event, n = x ? x->n : s->search.current.n;
-    RMI_TRY(rmi_step_runs_begin(mem, s->step, n, list));
+    if (!rmi_arena_grow(mem, (void **)&list->runs, &list->cap, n, sizeof(rmi_run))) return RM_ERROR_MEMORY;
+    list->n = 0;
     for (event = 0; event < n; event++) {
         uint32_t id = x ? x->task[event] : s->search.current.events[event].task;
         const rmi_step_task *task = &s->step->tasks[id];
         if (rmi_step_access_of(s->step, id, x ? x->mode : s->search.current.mode)->absent) continue;
-        RMI_TRY(rmi_step_say_run(mem, graph, list, rmi_low_run((rmi_way)task->way, task->id, form[event], task->part)));
+        RMI_TRY(rmi_step_say(mem, list, rmi_low_run((rmi_way)task->way, task->id, form[event], task->part)));
     }
-    return rmi_step_runs_end(mem, graph, list);
+    return RM_OK;
 }
 
 /* The candidate becomes a list of n tasks with these modes. 0: it is too long. */
