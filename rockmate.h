@@ -3490,7 +3490,6 @@ typedef struct rmi_program {
     rmi_home *homes;
     size_t n_homes;
     uint64_t arena, host; /* bytes of both memories */
-    uint64_t frail_ns;    /* too: what it loses by a slightly slower link, beyond what plans may (rmi_plan_weigh) */
     rmi_figures fig;
 } rmi_program;
 
@@ -15678,13 +15677,6 @@ typedef struct rmi_ref_search {
     uint32_t gained;     /* cycles until the last one that found a better list */
     uint32_t failed;     /* lists that got no addresses before there was a plan */
     rmi_ref_list best;
-    rmi_ref_list hope;   /* faster than the best, within the limit, not known to get addresses within the budget */
-    /* does the current list get them? NULL: what is within the limit does */
-    rm_result (*fits)(void *user, struct rmi_ref_search *s, int *yes);
-    void *user;
-    uint64_t budget;     /* for fits: of the arena */
-    rm_result fault;     /* of fits */
-    uint64_t next_fit;   /* work from which on it is asked again */
     uint64_t tried;      /* time of the best list that has got addresses */
     uint64_t lower;      /* 0, or the list with the lowest peak is the best one, and the limit that part below it */
     uint64_t work, told; /* told: work that the caller's stop knows of */
@@ -15752,7 +15744,6 @@ RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_step *step, rmi_r
     if (!closure->ins || !closure->touched || !closure->stack) return RM_ERROR_MEMORY;
     RMI_TRY(RMI_TABLES(mem, RMI_T(closure->mark, step->n_tasks), RMI_T(closure->above, events + (size_t)2),
                        RMI_T(closure->busy, s->search.cost.cap_lives)));
-    RMI_TRY(rmi_ref_list_make(mem, events, step->graph->n_ops, &s->hope));
     return rmi_ref_list_make(mem, events, step->graph->n_ops, &s->best);
 }
 
@@ -15761,9 +15752,7 @@ RMI_FN void rmi_ref_search_reset(rmi_ref_search *s)
 {
     s->limit = RMI_MAX;
     s->tried = RMI_INF;
-    s->best.n = s->hope.n = s->failed = s->gained = 0;
-    s->next_fit = 0;
-    s->fits = NULL;
+    s->best.n = s->failed = s->gained = 0;
     rmi_search_forget(&s->search);
 }
 
@@ -15861,31 +15850,16 @@ RMI_FN void rmi_ref_restart(rmi_ref_search *s, const rmi_ref_list *from)
         rmi_search_accept(&s->search);
 }
 
-/* The current list becomes the best if it is, and gets addresses. These cost as much as many evaluations: at most a
-   fifth of the work goes to asking for them. */
-#define RMI_REF_FIT_COST 64u /* runs looked at, a run */
+/* The current list becomes the best if it is faster and within the limit; where bytes are what counts, if it is
+   lower. */
 RMI_FN void rmi_ref_consider(rmi_ref_search *s)
 {
     rmi_ref_list now = rmi_ref_now(s);
-    uint64_t before;
-    int yes = 1;
-    if (s->lower && (!s->best.n || now.peak < s->best.peak)) {
-        rmi_ref_keep(s, &s->best);
-        s->limit = now.peak - now.peak / s->lower;
-        rmi_ref_restart(s, NULL);
-    }
-    if (s->lower || s->search.costs.excess || !rmi_ref_better(&now, &s->best)) return;
-    if (s->fits) {
-        if (rmi_ref_better(&now, &s->hope)) rmi_ref_keep(s, &s->hope);
-        if (s->fault != RM_OK || s->work < s->next_fit) return;
-        before = s->work;
-        s->fault = s->fits(s->user, s, &yes);
-        s->work += RMI_REF_FIT_COST * (uint64_t)now.n;
-        s->next_fit = s->work + 4 * (s->work - before);
-    }
-    if (!yes || s->fault != RM_OK) return;
+    if (!s->lower && !s->search.costs.excess && rmi_ref_better(&now, &s->best)) rmi_ref_keep(s, &s->best);
+    if (!s->lower || (s->best.n && now.peak >= s->best.peak)) return;
     rmi_ref_keep(s, &s->best);
-    if (!rmi_ref_better(&s->hope, &s->best)) s->hope.n = 0;
+    s->limit = now.peak - now.peak / s->lower;
+    rmi_ref_restart(s, NULL);
 }
 
 /* The candidate is not taken: a lean search knows again what follows from the current list. */
@@ -15923,8 +15897,8 @@ RMI_FN int rmi_ref_load(rmi_ref_search *s, const uint32_t *task, uint32_t n, con
     return 1;
 }
 
-/* Runs of another solver become the current list; the modes are those of its backwards, or the fastest. 0: as above. */
-RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n, int fast)
+/* Runs of another solver become the current list; the modes are those of its backwards. 0: as above. */
+RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n)
 {
     const rmi_step *step = s->step;
     rmi_schedule *schedule = &s->search.candidate;
@@ -15952,7 +15926,6 @@ RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n,
             schedule->events[schedule->n++].task = k;
         }
     }
-    if (fast) memcpy(schedule->mode, step->fastest_mode, step->graph->n_ops);
     if (!rmi_ref_clean(s)) return 0;
     rmi_ref_accept(s);
     return 1;
@@ -15970,19 +15943,19 @@ RMI_FN int rmi_ref_told(rmi_ref_search *s)
 
 /* One cycle of >>search from the current list: from temperature hot down to cold (ns), about `work` runs looked at.
    shuffled: from another order of it. What it finds becomes the current list. */
-RMI_FN rm_result rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64_t work, int shuffled)
+RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64_t work, int shuffled)
 {
     rmi_search *joint = &s->search;
     uint64_t before = joint->cost.work;
     if (s->step->n_tasks > RMI_SEARCH_LARGE || !joint->current.n) {
         s->work += work; /* too few moves to change anything */
-        return RM_OK;
+        return;
     }
     rmi_search_limit(joint, rmi_add(s->lower ? s->best.peak : s->limit, s->step->resident), s->lower);
     rmi_search_copy(s->step, &joint->current, &joint->candidate);
     if (!rmi_search_start(joint, &joint->candidate)) {
         s->work += work;
-        return RM_OK;
+        return;
     }
     if (shuffled) rmi_search_shuffle(joint);
     rmi_search_anneal(joint, hot, cold, work, s->mem->stop);
@@ -15991,13 +15964,12 @@ RMI_FN rm_result rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, u
         rmi_search_copy(s->step, &joint->best, &joint->candidate);
         if (rmi_ref_clean(s)) rmi_ref_accept(s);
     } else rmi_ref_restart(s, NULL);
-    return s->fault;
 }
 
 /* One more cycle of about `work` runs. The first, longer, is from what is there; every fifth, too, from everything
    once; the others from the best, every second one hotter. When nothing has been gained for a while, cycles are from
    everything once or much hotter. In a short list every second cycle is from everything once, in another order. */
-RMI_FN rm_result rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
+RMI_FN void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
 {
     uint32_t stale = round - s->gained;
     int small = s->step->n_tasks <= RMI_SEARCH_FEW, anew = round % (small || stale > 2 ? 2 : 5) == 1;
@@ -16008,10 +15980,9 @@ RMI_FN rm_result rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t roun
                                       : mean / 6,
              was = s->best.n ? s->best.ns : RMI_INF;
     if (anew) rmi_ref_load(s, NULL, 0, NULL);
-    else if (round && (s->best.n || s->hope.n)) rmi_ref_restart(s, s->hope.n ? &s->hope : &s->best);
-    RMI_TRY(rmi_ref_cycle(s, hot + 1, mean / 250 + 1, anew || !round ? 2 * work : work, anew && small));
+    else if (round && s->best.n) rmi_ref_restart(s, &s->best);
+    rmi_ref_cycle(s, hot + 1, mean / 250 + 1, anew || !round ? 2 * work : work, anew && small);
     if (s->best.n && s->best.ns < was) s->gained = round + 1;
-    return RM_OK;
 }
 
 /* --- evictions */
@@ -16441,7 +16412,7 @@ RMI_FN rm_result rmi_ref_exchange(rmi_ref_search *s, uint32_t n)
     uint64_t limit = s->limit;
     rm_result result;
     s->limit -= limit / n;
-    rmi_ref_restart(s, s->hope.n ? &s->hope : &s->best);
+    rmi_ref_restart(s, &s->best);
     result = rmi_ref_greedy(s, 900, 200);
     s->limit = limit;
     rmi_ref_restart(s, NULL); /* forms may be others now */
@@ -16457,9 +16428,9 @@ RMI_FN rm_result rmi_ref_level(rmi_ref_search *s, uint64_t work)
     for (n = 512; n >= 8 && s->best.n && s->limit < RMI_MAX; n /= 2)
         do {
             if (s->work >= end || rmi_ref_told(s)) return RM_OK;
-            was = s->hope.n ? s->hope.ns : s->best.ns;
+            was = s->best.ns;
             RMI_TRY(rmi_ref_exchange(s, n));
-        } while ((s->hope.n ? s->hope.ns : s->best.ns) < was);
+        } while (s->best.ns < was);
     return RM_OK;
 }
 
@@ -16570,12 +16541,11 @@ typedef struct rmi_planner {
     rmi_seq_list list;              /* with reductions: what it was made from; n 0: not known */
     rmi_program tried;              /* the last candidate's figures */
     uint64_t min_arena, min_sure;   /* the least that any candidate takes; of those that every budget has */
-    uint64_t plain_ns; /* of the fastest plain plan with copies: no other may be slower */
-    int spares;        /* plans are to bear a slightly slower link, too */
 } rmi_planner;
 
 #define RMI_PLAN_WORK ((uint64_t)28000000) /* of a search: about a second with all that comes before */
 #define RMI_PLAN_QUICK_WORK 2000000u /* of preset hilp's */
+#define RMI_PLAN_START_LESS 3u /* with copies it has that part of it: what it finds is what they start from */
 #define RMI_PLAN_FAR 50000u /* ppm: a plan that far from its bound may be a poor one */
 #define RMI_PLAN_BOUND_WORK ((uint64_t)20000000) /* of a lower bound: some 50 ms at most */
 
@@ -16613,7 +16583,7 @@ static const rmi_plan_preset rmi_plan_presets[] = {
     {"link", "what fits the link's free time goes to host memory; nothing is recomputed", "", RM_PASS_LINK, 0, 0},
     {"blocks", "every stage recomputed from its input, which goes to host memory", "", RM_PASS_BLOCKS, 0, 0},
     {"offmate", "keep, recompute or move each tensor: all that the link and host memory allow", "",
-     RM_PASS_CHAIN | RMI_PLAN_MOVES, 0, 0},
+     RM_PASS_CHAIN | RM_PASS_OPTIONS | RM_PASS_SEARCH | RMI_PLAN_MOVES, 0, 0},
 };
 
 RMI_FN void rmi_plan_use_preset(const rmi_plan_preset *p, rm_config *c)
@@ -16689,6 +16659,12 @@ RMI_FN void rmi_plan_input_ends(const rm_graph *g, uint32_t *dies)
 
 /* May programs copy to host memory? */
 RMI_FN int rmi_plan_has_host(const rmi_planner *w) { return w->g->has_link && w->d->host_bytes; }
+
+/* Do programs of the current kind of step copy? */
+RMI_FN int rmi_plan_moves(const rmi_planner *w)
+{
+    return (w->together == RMI_PLAN_JOINT || (!w->together && w->c.passes & RMI_PLAN_MOVES)) && rmi_plan_has_host(w);
+}
 
 /* An arena for a pass: the graph's hooks, and the question. */
 RMI_FN rmi_arena rmi_plan_arena(rmi_planner *w)
@@ -17035,50 +17011,19 @@ RMI_FN int rmi_plan_ask(void *user)
     return w->stop.stopped;
 }
 
-#define RMI_PLAN_FRAIL 50u /* one part in so many of the computation: what a link 5 % slower may cost */
-
-/* What plans may lose by that. */
-RMI_FN uint64_t rmi_plan_may_lose(const rmi_program *p)
-{
-    return rmi_sub(p->fig.busy[0], p->fig.recomputed_ns) / RMI_PLAN_FRAIL;
-}
-
-/* What plans are compared by: a link that is slower is not certain, so what it costs counts half. */
-RMI_FN uint64_t rmi_plan_rank(const rmi_program *p) { return rmi_add(p->fig.time_ns, p->frail_ns / 2); }
-
-/* Does the checked program move anything? */
-RMI_FN int rmi_plan_copies(const rmi_program *p) { return (p->fig.copied[0] | p->fig.copied[1]) != 0; }
-
-/* Fills frail_ns of a checked program: the referee's clock on a link 5 % slower. */
-RMI_FN rm_result rmi_plan_weigh(rmi_planner *w, rmi_program *p)
-{
-    rm_graph slow = *w->g;
-    rmi_program q = *p;
-    rm_result r;
-    p->frail_ns = 0;
-    if (!w->spares || !rmi_plan_copies(p)) return RM_OK;
-    slow.link.h2d -= slow.link.h2d / 20;
-    slow.link.d2h -= slow.link.d2h / 20;
-    r = rmi_sch_check(&slow, &q, &w->g->last, NULL);
-    if (r == RM_OK) p->frail_ns = rmi_sub(q.fig.time_ns, rmi_add(p->fig.time_ns, rmi_plan_may_lose(p)));
-    return r == RM_ERROR_MEMORY ? r : RM_OK; /* with a link as slow as that a step may take too long */
-}
-
 /* A list that has been built: it becomes the best if it fits and is faster (then smaller). */
-RMI_FN rm_result rmi_plan_compare(rmi_planner *w, const rmi_seq_list *list, const rmi_plan_trial *how, rmi_program *c)
+RMI_FN rm_result rmi_plan_compare(rmi_planner *w, const rmi_seq_list *list, const rmi_plan_trial *how,
+                                  const rmi_program *c)
 {
+    const rmi_program *best = &w->best;
     uint64_t size = rmi_plan_size(w, c);
-    int first = !w->best.n, better = size <= how->budget && c->host <= w->d->host_bytes &&
-                                     (first || c->fig.time_ns <= rmi_min(w->plain_ns, rmi_plan_rank(&w->best)));
-    if (c->n && c->host <= w->d->host_bytes) w->min_arena = rmi_min(w->min_arena, size);
-    if (how->sure && c->host <= w->d->host_bytes) w->min_sure = rmi_min(w->min_sure, size);
-    if (better) RMI_TRY(rmi_plan_weigh(w, c));
+    int first = !best->n;
     w->tried = *c;
-    if (better && !first) {
-        uint64_t rank = rmi_plan_rank(c), best = rmi_plan_rank(&w->best);
-        better = rank < best || (rank == best && size < rmi_plan_size(w, &w->best));
-    }
-    if (!better) return RM_OK;
+    if (c->host > w->d->host_bytes) return RM_OK;
+    if (c->n) w->min_arena = rmi_min(w->min_arena, size);
+    if (how->sure) w->min_sure = rmi_min(w->min_sure, size);
+    if (size > how->budget || (!first && c->fig.time_ns > best->fig.time_ns)) return RM_OK;
+    if (!first && c->fig.time_ns == best->fig.time_ns && size >= rmi_plan_size(w, best)) return RM_OK;
     RMI_TRY(rmi_plan_take(w, c, list));
     rmi_plan_tell(w, first ? "first" : "solve");
     return RM_OK;
@@ -17223,7 +17168,7 @@ RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *w, const rmi_seq_list *list, ui
     rmi_seq_list tuned;
     if (tune && how->budget && list->n <= UINT32_MAX) {
         tune->limit = rmi_sub(limit, tune->step->resident);
-        if (rmi_ref_load_runs(tune, list->runs, (uint32_t)list->n, 0)) {
+        if (rmi_ref_load_runs(tune, list->runs, (uint32_t)list->n)) {
             *size = RMI_INF;
             if (!how->sure && w->best.n && tune->search.costs.step_ns > w->best.fig.time_ns && !w->lanes) return RM_OK;
             RMI_TRY(rmi_ref_runs(tune->mem, tune, NULL, &w->chain.tuned));
@@ -17621,27 +17566,6 @@ typedef struct rmi_plan_search { /* of the current kind of step */
     rmi_arena chain;     /* of stages and their options */
 } rmi_plan_search;
 
-/* Does the search's current list get addresses within the budget, with no more than the quick tries? */
-RMI_FN rm_result rmi_plan_fits(void *user, rmi_ref_search *s, int *yes)
-{
-    rmi_planner *w = (rmi_planner *)user;
-    rmi_program out;
-    rmi_step_runs runs;
-    rmi_seq_list list;
-    rm_result r;
-    *yes = 0;
-    memset(&runs, 0, sizeof runs);
-    r = rmi_ref_runs(&w->mem.tries, s, NULL, &runs);
-    list = rmi_plan_list_of(w, &runs);
-    if (r == RM_OK) r = rmi_plan_sequence(w, &w->mem.tries, &list);
-    if (r == RM_OK) r = rmi_seq_build(&w->seq);
-    if (r == RM_OK) r = rmi_plan_place(w, &w->mem.tries, s->budget, 1, RMI_PLAN_EFFORT / 10, &out);
-    if (r == RM_OK) *yes = out.arena <= s->budget;
-    rmi_arena_clear(&w->mem.lives);
-    rmi_arena_clear(&w->mem.tries);
-    return r == RM_ERROR_GRAPH ? RM_OK : r;
-}
-
 /* Evicts from the current list until it fits, and takes back what need not be evicted for that. */
 RMI_FN rm_result rmi_plan_evict(rmi_ref_search *s, uint32_t permille)
 {
@@ -17651,18 +17575,16 @@ RMI_FN rm_result rmi_plan_evict(rmi_ref_search *s, uint32_t permille)
 }
 
 /* The program of a list and what the search knows are not there at a time: a large graph's take most of the memory.
-   What the search needs is made anew, and goes on from list x, or what is left of it. */
-RMI_FN rm_result rmi_plan_try_apart(rmi_plan_search *h, const rmi_ref_list *x, const rmi_plan_trial *how,
-                                    uint64_t *size)
+   What the search needs is made anew, and goes on from that list. */
+RMI_FN rm_result rmi_plan_try_apart(rmi_plan_search *h, const rmi_plan_trial *how, uint64_t *size)
 {
     rmi_arena tmp = rmi_plan_arena(h->w);
     rmi_ref_search old = h->s;
     rmi_ref_list kept;
     rmi_seq_list list = rmi_plan_list_of(h->w, &h->runs);
-    int hope = x == &h->s.hope;
-    rm_result r = rmi_ref_list_make(&tmp, x->n, h->w->g->n_ops, &kept);
+    rm_result r = rmi_ref_list_make(&tmp, old.best.n, h->w->g->n_ops, &kept);
     if (r == RM_OK) {
-        rmi_ref_copy(&old, x, &kept);
+        rmi_ref_copy(&old, &old.best, &kept);
         rmi_arena_free(&h->mem);
         r = rmi_plan_try(h->w, &list, how, size);
     }
@@ -17672,74 +17594,48 @@ RMI_FN rm_result rmi_plan_try_apart(rmi_plan_search *h, const rmi_ref_list *x, c
         old.search = h->s.search;
         old.closure = h->s.closure;
         old.best = h->s.best;
-        old.hope = h->s.hope;
         h->s = old;
-        rmi_ref_copy(&h->s, &kept, hope ? &h->s.hope : &h->s.best);
+        rmi_ref_copy(&h->s, &kept, &h->s.best);
         rmi_ref_restart(&h->s, &kept);
     }
     rmi_arena_free(&tmp);
     return r;
 }
 
-/* The best list so far becomes a plan; one that is faster gets addresses with more effort. If these are above the
-   budget the limit falls, and the search goes on with what is above the new one. */
-RMI_FN rm_result rmi_plan_search_try(rmi_plan_search *h, int quick)
+/* The best list becomes a plan, if it is faster. Where its addresses are above the budget the limit falls, without a plan
+   ever faster, and what is above that is evicted: this list is tried next. */
+#define RMI_PLAN_PACKS_PLAIN 8u /* lists one after the other */
+RMI_FN rm_result rmi_plan_search_try(rmi_plan_search *h)
 {
     rmi_planner *w = h->w;
     rmi_ref_search *s = &h->s;
-    const rmi_plan_trial how = {w->limit, RMI_PLAN_EFFORT, quick, 0};
-    int hope = s->hope.n && rmi_ref_better(&s->hope, &s->best);
-    rmi_ref_list *x = hope ? &s->hope : &s->best;
+    const rmi_plan_trial how = {w->limit, RMI_PLAN_EFFORT, 0, 0};
     rmi_seq_list list;
     uint64_t size;
-    RMI_TRY(s->fault);
-    if (!x->n || x->ns >= s->tried || (w->best.n && x->ns >= w->best.fig.time_ns)) return RM_OK;
-    RMI_TRY(rmi_ref_runs(&h->kept, s, x, &h->runs));
-    list = rmi_plan_list_of(w, &h->runs);
-    RMI_TRY(!w->best.n && s->step->n_tasks > RMI_SEARCH_LARGE ? rmi_plan_try_apart(h, x, &how, &size)
-                                                               : rmi_plan_try(w, &list, &how, &size));
-    if (size <= w->limit) { /* another list may fit where one did not */
-        s->tried = x->ns;
-        if (hope) rmi_ref_copy(s, x, &s->best);
-        s->hope.n = 0;
-        s->limit += (w->limit - s->step->resident - s->limit) / 2;
-        return RM_OK;
+    uint32_t tries;
+    for (tries = 0; tries < RMI_PLAN_PACKS_PLAIN && s->best.n && s->best.ns < s->tried && !w->stop.stopped; tries++) {
+        if (w->best.n && s->best.ns >= w->best.fig.time_ns) return RM_OK;
+        RMI_TRY(rmi_ref_runs(&h->kept, s, &s->best, &h->runs));
+        list = rmi_plan_list_of(w, &h->runs);
+        RMI_TRY(!w->best.n && s->step->n_tasks > RMI_SEARCH_LARGE ? rmi_plan_try_apart(h, &how, &size)
+                                                                   : rmi_plan_try(w, &list, &how, &size));
+        if (size <= w->limit) { /* another list may fit where one did not */
+            s->tried = s->best.ns;
+            s->limit += (w->limit - s->step->resident - s->limit) / 2;
+            return RM_OK;
+        }
+        s->work += RMI_PLAN_EFFORT / 5;
+        size = rmi_mul((size - w->limit) / 3, w->best.n ? 1u : ++s->failed);
+        s->limit = rmi_sub(s->limit, rmi_max(size, w->limit / 400));
+        rmi_ref_restart(s, &s->best);
+        s->best.n = 0;
+        RMI_TRY(rmi_plan_evict(s, 900));
     }
-    s->work += RMI_PLAN_EFFORT / 5;
-    /* without a plan ever faster */
-    s->limit = rmi_sub(s->limit, rmi_max(rmi_mul((size - w->limit) / 3, w->best.n ? 1u : ++s->failed), w->limit / 400));
-    if (hope && s->best.n && s->limit < s->best.peak) s->limit = s->best.peak; /* that one has addresses */
-    s->next_fit = 0;
-    rmi_ref_restart(s, x);
-    s->hope.n = 0;
-    return rmi_plan_evict(s, 900);
+    return RM_OK;
 }
 
-/* A first plan, as soon as can be: everything once if that fits, else evictions from there. Their list gets addresses
-   when it is filled, not before, and at first only quick tries for them: a little below the limit there may be an
-   easier one. */
-RMI_FN rm_result rmi_plan_search_first(rmi_plan_search *h)
-{
-    rmi_planner *w = h->w;
-    rmi_ref_search *s = &h->s;
-    uint64_t limit = s->limit;
-    rm_result r = RM_OK;
-    uint32_t i;
-    if (w->limit < w->info->min_bound_bytes) return RM_OK;
-    for (i = 0; i < 4 && r == RM_OK && !w->best.n && !w->stop.stopped; i++) {
-        if (!i) s->next_fit = RMI_INF;
-        r = rmi_ref_greedy(s, 300, 400);
-        rmi_ref_fill(s, 0, 0);
-        if (!i) s->next_fit = 0;
-        if (!s->hope.n && !s->best.n) break;
-        if (r == RM_OK) r = rmi_plan_search_try(h, i < 2);
-    }
-    if (s->failed < 3) s->limit = limit; /* else addresses take more than live bytes */
-    return r;
-}
-
-/* The current list becomes the chain's for so many percent of the limit, evicted down. fast: in the fastest forms. */
-RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *s, uint32_t percent, int fast)
+/* The current list becomes the chain's for so many percent of the limit, evicted down. */
+RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *s, uint32_t percent)
 {
     const rmi_chn_curve *c = &w->chain.table->curve;
     uint64_t bytes = rmi_sub(rmi_mul_div_up(s->limit + s->step->resident, percent, 100),
@@ -17751,20 +17647,17 @@ RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *s, u
     bytes = rmi_max(rmi_min(bytes, c->at[c->n - 1].bytes), c->at[rmi_plan_first_point(w)].bytes);
     RMI_TRY(rmi_chn_schedule(&w->mem.lists, w->chain.table, bytes, &acts, &n_acts));
     RMI_TRY(rmi_plan_expand(w, &w->mem.lists, acts, n_acts, &list));
-    return rmi_ref_load_runs(s, list.runs, (uint32_t)list.n, fast) ? rmi_plan_evict(s, 700) : RM_OK;
+    return rmi_ref_load_runs(s, list.runs, (uint32_t)list.n) ? rmi_plan_evict(s, 700) : RM_OK;
 }
 
-/* Everything once and the chain's plans for as much as there is and for more, evicted. */
+/* Everything once and the chain's plan for as much as there is, evicted. */
 RMI_FN rm_result rmi_plan_search_starts(rmi_plan_search *h)
 {
     rmi_ref_search *s = &h->s;
     rmi_ref_load(s, NULL, 0, NULL);
     RMI_TRY(rmi_plan_evict(s, 700));
-    if (h->w->chain.table && s->limit < RMI_MAX) {
-        RMI_TRY(rmi_plan_search_from_chain(h->w, s, 100, 0));
-        RMI_TRY(rmi_plan_search_from_chain(h->w, s, 150, s->step->n_choosing != 0));
-    }
-    return rmi_plan_search_try(h, 0);
+    if (h->w->chain.table && s->limit < RMI_MAX) RMI_TRY(rmi_plan_search_from_chain(h->w, s, 100));
+    return rmi_plan_search_try(h);
 }
 
 /* --- the least memory that a plan is found for. Nothing in it depends on the budget: what it finds is the answer if it
@@ -17835,14 +17728,13 @@ RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_search *h, uint32_t turn, uint64_
     s->lower = RMI_PLAN_BELOW;
     s->limit = s->best.peak - s->best.peak / s->lower;
     rmi_ref_restart(s, &s->best);
-    if (chain) RMI_TRY(rmi_plan_search_from_chain(h->w, s, percent[turn / 4 % 3], 0));
+    if (chain) RMI_TRY(rmi_plan_search_from_chain(h->w, s, percent[turn / 4 % 3]));
     else if (turn % 2) {
         rmi_ref_load(s, NULL, 0, NULL);
         shuffled = small;
         RMI_TRY(rmi_ref_greedy(s, turn % 8 == 1 ? 500 : 300, 400));
     }
-    /* cold: single bytes count */
-    RMI_TRY(rmi_ref_cycle(s, hot, hot / (turn / 2 % 2 ? 20000 : 20) + 1, work, shuffled));
+    rmi_ref_cycle(s, hot, hot / (turn / 2 % 2 ? 20000 : 20) + 1, work, shuffled); /* cold: single bytes count */
     s->lower = 0;
     return RM_OK;
 }
@@ -17884,8 +17776,7 @@ RMI_FN rm_result rmi_plan_search_least(rmi_plan_search *h)
     s->best.n = 0;
     s->limit = limit;
     s->told = s->work = before + (s->work - before) / 2;
-    if (!w->d->live_only) s->fits = rmi_plan_fits;
-    if (r == RM_OK && w->best.n && rmi_ref_load_runs(s, h->runs.runs, (uint32_t)h->runs.n, 0))
+    if (r == RM_OK && w->best.n && rmi_ref_load_runs(s, h->runs.runs, (uint32_t)h->runs.n))
         rmi_ref_fill(s, 0, 400000 / s->step->n_tasks);
     return r;
 }
@@ -17900,15 +17791,21 @@ RMI_FN uint64_t rmi_plan_usual_work(const rmi_step *m)
     return rmi_min(most, each * m->n_tasks);
 }
 
-/* A plan, if one is found: the first, else one of other starts, else the lowest. *done: it needs no search, or there is
-   none. */
+/* A plan, if one is found: of everything once, as soon as can be, else of other starts, else the lowest. *done: it
+   needs no search, or there is none. */
 RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *h, int *done)
 {
     rmi_planner *w = h->w;
     rmi_ref_search *s = &h->s;
+    uint64_t limit = s->limit;
     int sooner;
     rmi_ref_load(s, NULL, 0, NULL);
-    RMI_TRY(rmi_plan_search_first(h));
+    if (w->limit >= w->info->min_bound_bytes) {
+        RMI_TRY(rmi_ref_greedy(s, 300, 400));
+        rmi_ref_fill(s, 0, 0);
+        RMI_TRY(rmi_plan_search_try(h));
+        s->limit = limit;
+    }
     sooner = w->best.n != 0;
     /* had soon; may be near enough */
     if (sooner && w->series->near_ppm) RMI_TRY(rmi_plan_bound(w, s->step, w->limit, 1));
@@ -17921,8 +17818,9 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *h, int *done)
         RMI_TRY(rmi_plan_least(w));
     }
     if (!sooner && !w->stop.stopped && w->limit >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_search_starts(h));
-    if (!w->best.n && !w->stop.stopped && w->limit != RMI_INF) RMI_TRY(rmi_plan_search_least(h));
-    if (w->best.n && !w->stop.stopped && !rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_bound(w, s->step, w->limit, 0));
+    if (!w->best.n && !w->stop.stopped && w->limit != RMI_INF && !rmi_plan_moves(w)) RMI_TRY(rmi_plan_search_least(h));
+    if ((w->best.n || rmi_plan_moves(w)) && !w->stop.stopped && !rmi_plan_within(w, 0))
+        RMI_TRY(rmi_plan_bound(w, s->step, w->limit, 0));
     *done = !w->best.n || w->stop.stopped || rmi_plan_within(w, 0);
     return *done || !sooner ? RM_OK : rmi_plan_search_starts(h);
 }
@@ -17937,24 +17835,21 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *h)
     uint32_t round, vain = 0, few = h->model.n_tasks <= RMI_SEARCH_FEW, parts = few ? 144 : 3;
     int done;
     RMI_TRY(rmi_ref_search_make(&h->mem, &h->model, s));
-    usual = rmi_plan_usual_work(&h->model);
-    work = rmi_plan_work(w, w->clock.end_ns ? RMI_MAX : usual);
+    usual = rmi_plan_usual_work(&h->model) / (rmi_plan_moves(w) ? RMI_PLAN_START_LESS : 1);
+    work = rmi_plan_work(w, w->clock.end_ns && !rmi_plan_moves(w) ? RMI_MAX : usual);
     more = few && work == usual ? work / 2 : 0; /* where the bound is far the plan may be a poor one */
     usual = rmi_min(usual, work);
     s->limit = rmi_sub(w->limit, h->model.resident);
-    s->budget = w->limit;
-    s->user = w;
-    if (!w->d->live_only && w->limit != RMI_INF) s->fits = rmi_plan_fits;
     RMI_TRY(rmi_plan_search_begin(h, &done));
     if (done) return RM_OK;
     RMI_TRY(rmi_ref_level(s, usual / 4));
-    RMI_TRY(rmi_plan_search_try(h, 0));
+    RMI_TRY(rmi_plan_search_try(h));
     if (s->best.n) rmi_ref_restart(s, &s->best);
     for (round = 0; !w->stop.stopped && !rmi_plan_within(w, s->work > usual / 4 ? w->c.gap_ppm : 0); round++) {
         if (s->work >= work + (rmi_plan_within(w, RMI_PLAN_FAR) ? 0 : more)) break;
         was = w->best.n ? w->best.fig.time_ns : 0;
-        RMI_TRY(rmi_ref_improve(s, usual / parts, round));
-        RMI_TRY(rmi_plan_search_try(h, 0));
+        rmi_ref_improve(s, usual / parts, round);
+        RMI_TRY(rmi_plan_search_try(h));
         vain = was == w->best.fig.time_ns ? vain + 1 : 0;
         if (w->series->near_ppm && vain == (few ? parts / 5 : 1)) break; /* there are other budgets to plan */
     }
@@ -17999,11 +17894,11 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, const rmi
     return r;
 }
 
+#define RMI_PLAN_SPARE 4u /* per cent that the link is taken for slower than it is: plans that fill it are often as good as
+                             others that leave it some time, which lose little on a link 5 % slower */
 #define RMI_PLAN_MOVE_WORK ((uint64_t)40000000) /* runs that are looked at, some 40 ns each */
 #define RMI_PLAN_PACKS 60u /* times that addresses are looked for */
 #define RMI_PLAN_MOVE_EVALS 12000u
-/* decisions: where there are fewer each one is most of what a link does, and none can be spared */
-#define RMI_PLAN_COARSE 32u
 
 /* Annealing from several starts, within `work` steps; *evals: decisions weighed for that. Nothing that fits:
    s->best_energy is RMI_INF. */
@@ -18048,7 +17943,7 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t
     rmi_plan_trial how = {budget, 0, 0, 0};
     uint32_t round, k, patience = 4, longer = 1, packs = s->packs;
     for (round = 0; round < packs && !w->stop.stopped; round++) {
-        int useless = s->best_energy == fitted || (w->best.n && s->best_energy > rmi_sub(rmi_plan_rank(&w->best), 1));
+        int useless = s->best_energy == fitted || (w->best.n && s->best_energy > rmi_sub(w->best.fig.time_ns, 1));
         rmi_off_take_best(s);
         size = 0;
         how.quick = round < packs - 2 || w->best.n;
@@ -18060,7 +17955,7 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t
             m->host_limit -= rmi_min(m->host_limit / 2, w->tried.host - w->d->host_bytes);
         else if (size <= budget) {
             if (!useless) {
-                if (fitted == RMI_INF || rmi_plan_rank(&w->tried) <= rmi_plan_rank(&w->best)) {
+                if (fitted == RMI_INF || w->tried.fig.time_ns <= w->best.fig.time_ns) {
                     memcpy(mode, m->mode, m->n_buf);
                     memcpy(host, m->host_update, m->g->n_tensors);
                 }
@@ -18148,11 +18043,6 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, uint32_t pe
         r = rmi_off_search_make(&mem, &m, &w->p->shape, &s);
     }
     if (r == RM_OK) r = rmi_plan_recipes(w, &mem, &s, budget);
-    if (r == RM_OK && percent == 100 && w->c.passes & RM_PASS_OFFLOAD && s.n >= RMI_PLAN_COARSE) {
-        w->spares = 1;
-        if (w->best.n && rmi_plan_copies(&w->best)) w->plain_ns = w->best.fig.time_ns;
-        r = rmi_plan_weigh(w, &w->best);
-    }
     if (r == RM_OK && bound && !w->stop.stopped) r = rmi_plan_bound(w, NULL, budget, 0);
     s.found = RMI_INF;
     /* again with room to spare, where addresses took what was found */
@@ -18173,45 +18063,13 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget, int bound)
     static const uint32_t rush[] = {100000000, 1000, 300, 200, 150, 125};
     uint32_t i;
     int fitted;
-    rm_result r = rmi_plan_move_from(w, budget, 100 - w->d->link_margin_percent, bound, &fitted);
+    uint32_t margin = (uint32_t)rmi_max(w->d->link_margin_percent, w->c.passes & RM_PASS_OFFLOAD ? RMI_PLAN_SPARE : 0);
+    rm_result r = rmi_plan_move_from(w, budget, 100 - margin, bound, &fitted);
     if (w->best.n) return r;
     for (i = 0; i < RMI_COUNT(rush) && r == RM_OK && !w->stop.stopped; i++) {
         r = rmi_plan_move_from(w, budget, rush[i], 0, &fitted);
         if (!w->best.n || !fitted) break;
     }
-    return r;
-}
-
-/* Host memory makes nothing slower or impossible: the search without copies is asked as well, unless a bound says that
-   it has nothing better. */
-RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w)
-{
-    rmi_arena mem = rmi_plan_arena(w), kept;
-    rmi_step m;
-    rmi_program moved = w->best;
-    uint32_t passes = w->c.passes;
-    uint64_t bound = 0;
-    rm_result r = RM_OK;
-    if (w->best.n && rmi_plan_within(w, w->c.gap_ppm)) return RM_OK;
-    if (w->best.n && w->limit != RMI_INF) {
-        r = rmi_step_make(&mem, w->g, w->step, 1, 0, &m);
-        if (r == RM_OK && m.resident <= w->limit)
-            r = rmi_bnd_bound(&mem, &m, rmi_min(w->limit - m.resident, RMI_MAX), RMI_PLAN_BOUND_WORK, 0, RMI_INF,
-                              &bound);
-    }
-    rmi_arena_free(&mem);
-    if (r != RM_OK || (w->best.n && bound >= rmi_plan_rank(&w->best))) return r;
-    w->c.passes |= rmi_plan_find_preset("hiremate")->passes;
-    kept = w->mem.best;
-    w->mem.best = rmi_plan_arena(w);
-    w->best.n = 0; /* it goes its own way, as if nothing could be moved */
-    r = rmi_plan_pass_search(w);
-    w->c.passes = passes;
-    if (moved.n && (!w->best.n || rmi_plan_rank(&moved) < rmi_plan_rank(&w->best))) {
-        rmi_arena_free(&w->mem.best);
-        w->mem.best = kept;
-        w->best = moved;
-    } else rmi_arena_free(&kept);
     return r;
 }
 
@@ -18232,7 +18090,6 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w)
 #define RMI_PLAN_ANNEAL_NEAR 400u  /* a plan with addresses that takes but that part more time will do */
 #define RMI_PLAN_ANNEAL_LATE 100u  /* a program that takes that part more time than its schedule has too few bytes */
 #define RMI_PLAN_ANNEAL_VAIN 2u    /* rounds that lead to nothing better, one after the other */
-#define RMI_PLAN_ANNEAL_SPARE 25u  /* the link is taken for that part slower than it is */
 #define RMI_PLAN_ANNEAL_OPS 20000u /* more are not searched in this way */
 
 /* Does >>search take part? Programs of several kinds of step have their homes in common, which it does not know. */
@@ -18325,19 +18182,14 @@ RMI_FN rm_result rmi_plan_anneal(rmi_planner *w)
 {
     rmi_arena mem = rmi_plan_arena(w);
     uint64_t work = rmi_plan_work(w, RMI_PLAN_ANNEAL_WORK);
-    rm_graph slow = *w->g; /* plans that fill a link are often as good as others that leave it some time */
+    rm_graph slow = *w->g;
     rmi_step step;
     rmi_search s;
     rm_result r;
     if (w->stop.stopped || (w->best.n && rmi_plan_within(w, w->c.gap_ppm))) return RM_OK;
-    if (!w->spares) {
-        w->spares = 1;
-        if (w->best.n && rmi_plan_copies(&w->best)) w->plain_ns = w->best.fig.time_ns;
-        RMI_TRY(rmi_plan_weigh(w, &w->best));
-    }
     if (!RMI_WITHOUT(search_spare)) {
-        slow.link.h2d -= slow.link.h2d / RMI_PLAN_ANNEAL_SPARE;
-        slow.link.d2h -= slow.link.d2h / RMI_PLAN_ANNEAL_SPARE;
+        slow.link.h2d -= slow.link.h2d / 100 * RMI_PLAN_SPARE;
+        slow.link.d2h -= slow.link.d2h / 100 * RMI_PLAN_SPARE;
     }
     r = rmi_step_make(&mem, &slow, w->step, w->align, 1, &step);
     if (r == RM_OK && !step.unfit) {
@@ -18700,9 +18552,8 @@ RMI_FN rm_result rmi_plan_step_begin(rmi_planner *w, uint32_t step)
     w->info = w->p->info; /* in the order of kinds, whichever comes first */
     for (below = w->steps & (step - 1); below; below &= below - 1) w->info++;
     memset(w->info, 0, sizeof *w->info);
-    w->min_arena = w->min_sure = w->plain_ns = RMI_INF;
+    w->min_arena = w->min_sure = RMI_INF;
     w->list.n = 0;
-    w->spares = 0;
     memset(&w->best, 0, sizeof w->best);
     rmi_arena_free(&w->mem.best);
     rmi_plan_step_homes(w);
@@ -18718,19 +18569,16 @@ RMI_FN rm_result rmi_plan_step_begin(rmi_planner *w, uint32_t step)
     return r;
 }
 
-/* The preset's passes, until someone says stop; copies come first where nothing fits without them. plain, moves: there
-   are programs without copies, with copies. */
+/* The preset's passes, until someone says stop. plain, moves: there are programs without copies, with copies. The search
+   without copies is asked first, unless what persists has no room on the device. */
 RMI_FN rm_result rmi_plan_step_passes(rmi_planner *w, int plain, int moves)
 {
-    int searched = plain && w->c.passes & RM_PASS_SEARCH, first = moves && !searched && w->homes.bytes > w->limit;
     int anneals = moves && rmi_plan_anneals(w), planned;
-    if (first && !w->stop.stopped) RMI_TRY(rmi_plan_move(w, w->limit, 1));
+    int searched = plain && w->c.passes & RM_PASS_SEARCH && (!moves || w->homes.bytes <= w->limit);
     if (plain && rmi_low_has_backward(w->step) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w));
     if (searched && !w->stop.stopped) RMI_TRY(rmi_plan_pass_search(w));
-    else if (!first && !w->stop.stopped) RMI_TRY(rmi_plan_bound(w, NULL, w->limit, 0));
-    if (moves && !first && !w->stop.stopped) RMI_TRY(rmi_plan_move(w, w->limit, 0));
-    if (plain && w->c.passes & RM_PASS_OFFLOAD && w->homes.bytes <= w->limit && !w->stop.stopped)
-        RMI_TRY(rmi_plan_unmoved(w));
+    if (!searched && !moves && !w->stop.stopped) RMI_TRY(rmi_plan_bound(w, NULL, w->limit, 0));
+    if (moves && !w->stop.stopped) RMI_TRY(rmi_plan_move(w, w->limit, !searched));
     if (!anneals) return RM_OK;
     RMI_TRY(rmi_plan_anneal(w));
     if (w->naming || w->stop.stopped) return RM_OK;
@@ -18743,7 +18591,7 @@ RMI_FN rm_result rmi_plan_step_passes(rmi_planner *w, int plain, int moves)
 RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
 {
     int joint = w->together == RMI_PLAN_JOINT, plain = !joint && !(w->host_only && rmi_low_has_update(step));
-    int moves = (joint || (w->c.passes & RMI_PLAN_MOVES && !w->together)) && rmi_plan_has_host(w);
+    int moves = rmi_plan_moves(w);
     uint64_t once_ns;
     RMI_TRY(rmi_plan_step_begin(w, step));
     once_ns = w->info->bound_ns;
