@@ -16441,9 +16441,17 @@ RMI_FN rm_result rmi_ref_level(rmi_ref_search *s, uint64_t work)
    wins.
 
    A call (rmi_plan_create) lays out what persists, then plans each kind of step (rmi_plan_step; several kinds, and a
-   plan like another: rmi_plan_several): keep everything; the passes of the preset, each with its candidates
-   (rmi_plan_try); a bound; then reductions beside the backward, and what earlier calls have found. Who has no plan is
-   told of one (rmi_plan_named).
+   plan like another: rmi_plan_several). It gives each kind a checked program within the budget, all with what persists
+   at the same addresses; or RM_ERROR_INFEASIBLE and a budget that a call with the same preset has a plan for
+   (rmi_plan_named); or, if the caller has stopped it before there was one, RM_ERROR_CANCELLED. The clock stops it only
+   when there is a plan. What is tried for a kind of step, in this order, as far as the preset has it:
+   - everything once, the yardstick; segments, greedy segments, kinds of ops run twice;
+   - the plan of the chain for as much memory as there is, for less until its addresses fit, and its smallest ones;
+   - the search without copies: everything once, evicted; the plan of the chain, evicted; the least memory, if neither
+     fits; exchanges all over the list, and cycles of annealing, addresses behind each (a third of the work before copies);
+   - with copies: the recipes of stream, link and blocks; >>offload, for a link slower by RMI_PLAN_SPARE, and, if it
+     finds nothing, for other speeds; >>search from the best plan so far; its least memory;
+   - reductions beside the backward; programs of earlier calls for the graph.
    ================================================================================================================== */
 static const uint32_t rmi_plan_steps[RM_STEP_KINDS] = {RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD};
 
@@ -16514,10 +16522,10 @@ enum { /* several kinds of step; 0: there is one */
 };
 
 typedef struct rmi_planner {
-    rm_graph *g;
-    const rm_plan_desc *d;
-    rm_plan *p;
-    rm_config c;
+    rm_graph *graph;
+    const rm_plan_desc *desc;
+    rm_plan *plan;
+    rm_config config;
     rmi_plan_series *series;
     uint32_t steps, align;
     uint64_t budget; /* 0: none */
@@ -16586,15 +16594,15 @@ static const rmi_plan_preset rmi_plan_presets[] = {
      RM_PASS_CHAIN | RM_PASS_OPTIONS | RM_PASS_SEARCH | RMI_PLAN_MOVES, 0, 0},
 };
 
-RMI_FN void rmi_plan_use_preset(const rmi_plan_preset *p, rm_config *c)
+RMI_FN void rmi_plan_use_preset(const rmi_plan_preset *preset, rm_config *config)
 {
-    memset((void *)c, 0, sizeof *c);
-    memcpy(c->name, p->name, strlen(p->name));
-    memcpy(c->kinds, p->kinds, strlen(p->kinds));
-    c->passes = p->passes;
-    c->segment = p->segment;
-    c->work = p->work;
-    c->gap_ppm = 1000;
+    memset((void *)config, 0, sizeof *config);
+    memcpy(config->name, preset->name, strlen(preset->name));
+    memcpy(config->kinds, preset->kinds, strlen(preset->kinds));
+    config->passes = preset->passes;
+    config->segment = preset->segment;
+    config->work = preset->work;
+    config->gap_ppm = 1000;
 }
 
 /* The preset of that name (NULL: the default), or NULL. */
@@ -16607,26 +16615,26 @@ RMI_FN const rmi_plan_preset *rmi_plan_find_preset(const char *name)
 }
 
 /* What is wrong with a configuration, or NULL. Lists of patterns have the letters of names, * and commas. */
-RMI_FN const char *rmi_plan_config_wrong(const rm_config *c)
+RMI_FN const char *rmi_plan_config_wrong(const rm_config *config)
 {
     size_t i;
-    if (c->passes >> 10) return "passes has an unknown bit; take RM_PASS_CHAIN and its like";
-    if (c->off >> 5) return "off has an unknown bit; take RM_NO_RECOMPUTE and its like";
-    if (c->work > RMI_MAX) return "work is not below 2^62";
-    for (i = 0; i < sizeof c->name && c->name[i]; i++) {}
-    if (i == sizeof c->name || (i && !rmi_graph_name_ok(c->name)))
+    if (config->passes >> 10) return "passes has an unknown bit; take RM_PASS_CHAIN and its like";
+    if (config->off >> 5) return "off has an unknown bit; take RM_NO_RECOMPUTE and its like";
+    if (config->work > RMI_MAX) return "work is not below 2^62";
+    for (i = 0; i < sizeof config->name && config->name[i]; i++) {}
+    if (i == sizeof config->name || (i && !rmi_graph_name_ok(config->name)))
         return "name is no name: up to 31 of A-Z a-z 0-9 _ . / - [ ]";
-    for (i = 0; i < sizeof c->kinds && c->kinds[i];) i++;
-    if (i == sizeof c->kinds) return "kinds has no end within its 256 bytes";
-    for (i = 0; c->kinds[i]; i++) {
+    for (i = 0; i < sizeof config->kinds && config->kinds[i];) i++;
+    if (i == sizeof config->kinds) return "kinds has no end within its 256 bytes";
+    for (i = 0; config->kinds[i]; i++) {
         char letter[2];
-        letter[0] = c->kinds[i];
+        letter[0] = config->kinds[i];
         letter[1] = 0;
         if (letter[0] != '*' && letter[0] != ',' && !rmi_graph_name_ok(letter))
             return "kinds has a letter that no name has; it is a list of patterns of A-Z a-z 0-9 _ . / - [ ] and *, "
                    "with commas";
     }
-    if (!strcmp(c->kinds, "none")) return "kinds is 'none', which no op is called; leave it empty";
+    if (!strcmp(config->kinds, "none")) return "kinds is 'none', which no op is called; leave it empty";
     return NULL;
 }
 
@@ -16646,30 +16654,31 @@ RMI_FN int rmi_plan_cmp_input(const void *a, const void *b, void *user)
 
 /* Position of the last use of each input in a step that runs everything once: forward position, or after it from the
    end. */
-RMI_FN void rmi_plan_input_ends(const rm_graph *g, uint32_t *dies)
+RMI_FN void rmi_plan_input_ends(const rm_graph *graph, uint32_t *dies)
 {
     uint32_t i, k, p;
-    for (i = 0; i < g->n_ops; i++)
-        for (k = 0; k < g->ops[i].in.n; k++) dies[g->tensors[g->ops[i].in.at[k]].root] = i + 1;
-    for (i = g->n_ops; i-- > 0;)
-        for (p = 0; p < g->ops[i].forms[0].n_parts && g->ops[i].has_bwd; p++)
-            for (k = 0; k < g->ops[i].forms[0].parts[p].needs.n; k++)
-                dies[g->tensors[g->ops[i].forms[0].parts[p].needs.at[k]].root] = 2 * g->n_ops - i;
+    for (i = 0; i < graph->n_ops; i++)
+        for (k = 0; k < graph->ops[i].in.n; k++) dies[graph->tensors[graph->ops[i].in.at[k]].root] = i + 1;
+    for (i = graph->n_ops; i-- > 0;)
+        for (p = 0; p < graph->ops[i].forms[0].n_parts && graph->ops[i].has_bwd; p++)
+            for (k = 0; k < graph->ops[i].forms[0].parts[p].needs.n; k++)
+                dies[graph->tensors[graph->ops[i].forms[0].parts[p].needs.at[k]].root] = 2 * graph->n_ops - i;
 }
 
 /* May programs copy to host memory? */
-RMI_FN int rmi_plan_has_host(const rmi_planner *w) { return w->g->has_link && w->d->host_bytes; }
+RMI_FN int rmi_plan_has_host(const rmi_planner *w) { return w->graph->has_link && w->desc->host_bytes; }
 
 /* Do programs of the current kind of step copy? */
 RMI_FN int rmi_plan_moves(const rmi_planner *w)
 {
-    return (w->together == RMI_PLAN_JOINT || (!w->together && w->c.passes & RMI_PLAN_MOVES)) && rmi_plan_has_host(w);
+    return (w->together == RMI_PLAN_JOINT || (!w->together && w->config.passes & RMI_PLAN_MOVES)) &&
+           rmi_plan_has_host(w);
 }
 
 /* An arena for a pass: the graph's hooks, and the question. */
 RMI_FN rmi_arena rmi_plan_arena(rmi_planner *w)
 {
-    rmi_arena a = rmi_arena_make(&w->g->mem.hooks);
+    rmi_arena a = rmi_arena_make(&w->graph->mem.hooks);
     a.stop = &w->stop;
     return a;
 }
@@ -16680,14 +16689,15 @@ RMI_FN rm_result rmi_plan_layout_like(rmi_planner *w, const rmi_program *like)
     char name[300];
     size_t i;
     for (i = 0; i < like->n_homes; i++) {
-        const rmi_home *h = &like->homes[i];
-        if (h->host)
-            return rmi_err_set(&w->g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.like: it has %s in host memory; %s",
-                               rmi_sch_name(w->g, h->buf, name),
-                               w->g->has_link ? "set rm_plan_desc.host_bytes as well"
+        const rmi_home *home = &like->homes[i];
+        if (home->host)
+            return rmi_err_set(&w->graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc.like: it has %s in host memory; %s",
+                               rmi_sch_name(w->graph, home->buf, name),
+                               w->graph->has_link ? "set rm_plan_desc.host_bytes as well"
                                               : "declare the link (rm_graph_link)");
-        w->homes.offsets[h->buf] = h->offset;
-        w->homes.bytes = rmi_max(w->homes.bytes, h->offset + rmi_round_up(rmi_low_bytes(w->g, h->buf), w->align));
+        w->homes.offsets[home->buf] = home->offset;
+        w->homes.bytes =
+            rmi_max(w->homes.bytes, home->offset + rmi_round_up(rmi_low_bytes(w->graph, home->buf), w->align));
     }
     return RM_OK;
 }
@@ -16695,8 +16705,8 @@ RMI_FN rm_result rmi_plan_layout_like(rmi_planner *w, const rmi_program *like)
 /* What persists in that buffer, if anything does, gets the next address, unless it has one. */
 RMI_FN void rmi_plan_home(rmi_planner *w, uint32_t buf)
 {
-    uint64_t bytes = rmi_low_bytes(w->g, buf);
-    if (!bytes || rmi_low_external(w->g, buf)) return;
+    uint64_t bytes = rmi_low_bytes(w->graph, buf);
+    if (!bytes || rmi_low_external(w->graph, buf)) return;
     w->homes.lasting[w->homes.n_lasting++] = buf;
     if (w->homes.offsets[buf] != RMI_INF) return;
     w->homes.offsets[buf] = w->homes.bytes;
@@ -16705,15 +16715,15 @@ RMI_FN void rmi_plan_home(rmi_planner *w, uint32_t buf)
 
 RMI_FN rm_result rmi_plan_layout_inputs(rmi_planner *w, rmi_arena *tmp)
 {
-    const rm_graph *g = w->g;
-    uint32_t i, n = 0, *dies = RMI_NEW(tmp, uint32_t, g->n_tensors);
-    rmi_plan_input *in = RMI_RAW(tmp, rmi_plan_input, g->n_tensors);
+    const rm_graph *graph = w->graph;
+    uint32_t i, n = 0, *dies = RMI_NEW(tmp, uint32_t, graph->n_tensors);
+    rmi_plan_input *in = RMI_RAW(tmp, rmi_plan_input, graph->n_tensors);
     if (!dies || !in) return RM_ERROR_MEMORY;
-    rmi_plan_input_ends(g, dies);
-    for (i = 0; i < g->n_tensors; i++)
-        if (g->tensors[i].kind == RMI_INPUT) {
+    rmi_plan_input_ends(graph, dies);
+    for (i = 0; i < graph->n_tensors; i++)
+        if (graph->tensors[i].kind == RMI_INPUT) {
             in[n].buf = i;
-            in[n++].dies = g->tensors[i].is_output ? RMI_NONE : dies[i];
+            in[n++].dies = graph->tensors[i].is_output ? RMI_NONE : dies[i];
         }
     rmi_sort(in, n, sizeof(rmi_plan_input), rmi_plan_cmp_input, NULL);
     for (i = 0; i < n; i++) rmi_plan_home(w, in[i].buf);
@@ -16723,27 +16733,27 @@ RMI_FN rm_result rmi_plan_layout_inputs(rmi_planner *w, rmi_arena *tmp)
 /* Addresses of all that any of the steps starts with. */
 RMI_FN rm_result rmi_plan_layout(rmi_planner *w)
 {
-    const rm_graph *g = w->g;
-    rmi_arena *mem = &w->p->mem, tmp = rmi_plan_arena(w);
+    const rm_graph *graph = w->graph;
+    rmi_arena *mem = &w->plan->mem, tmp = rmi_plan_arena(w);
     size_t i, n = 0;
-    rm_result r;
-    for (i = 0; i < g->n_tensors; i++) n += g->tensors[i].kind != RMI_ACT;
+    rm_result result;
+    for (i = 0; i < graph->n_tensors; i++) n += graph->tensors[i].kind != RMI_ACT;
     w->homes.lasting = RMI_RAW(mem, uint32_t, 3 * n);
     w->homes.at = RMI_NEW(mem, rmi_home, 3 * n);
-    w->homes.offsets = RMI_RAW(mem, uint64_t, 3 * (size_t)g->n_tensors);
+    w->homes.offsets = RMI_RAW(mem, uint64_t, 3 * (size_t)graph->n_tensors);
     if (!w->homes.lasting || !w->homes.offsets || !w->homes.at) return RM_ERROR_MEMORY;
-    memset(w->homes.offsets, 0xFF, 3 * (size_t)g->n_tensors * sizeof *w->homes.offsets);
-    if (w->d->like && !rmi_plan_has_host(w)) RMI_TRY(rmi_plan_layout_like(w, &w->d->like->prog[0]));
-    for (i = 0; i < g->n_tensors; i++)
-        if (g->tensors[i].kind == RMI_PARAM || g->tensors[i].kind == RMI_CONST) rmi_plan_home(w, (uint32_t)i);
-    for (i = 0; i < g->n_tensors; i++)
-        if (g->tensors[i].kind == RMI_PARAM) rmi_plan_home(w, rmi_low_buf(g, RMI_BUF_STATE, (uint32_t)i));
-    r = rmi_plan_layout_inputs(w, &tmp);
+    memset(w->homes.offsets, 0xFF, 3 * (size_t)graph->n_tensors * sizeof *w->homes.offsets);
+    if (w->desc->like && !rmi_plan_has_host(w)) RMI_TRY(rmi_plan_layout_like(w, &w->desc->like->prog[0]));
+    for (i = 0; i < graph->n_tensors; i++)
+        if (graph->tensors[i].kind == RMI_PARAM || graph->tensors[i].kind == RMI_CONST) rmi_plan_home(w, (uint32_t)i);
+    for (i = 0; i < graph->n_tensors; i++)
+        if (graph->tensors[i].kind == RMI_PARAM) rmi_plan_home(w, rmi_low_buf(graph, RMI_BUF_STATE, (uint32_t)i));
+    result = rmi_plan_layout_inputs(w, &tmp);
     rmi_arena_free(&tmp);
-    if (r != RM_OK) return r;
-    for (i = 0; i < g->n_tensors && (w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)); i++)
-        if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n)
-            rmi_plan_home(w, rmi_low_buf(g, RMI_BUF_GRAD, (uint32_t)i));
+    if (result != RM_OK) return result;
+    for (i = 0; i < graph->n_tensors && (w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)); i++)
+        if (graph->tensors[i].kind == RMI_PARAM && graph->tensors[i].consumers.n)
+            rmi_plan_home(w, rmi_low_buf(graph, RMI_BUF_GRAD, (uint32_t)i));
     return w->homes.bytes > RMI_MAX ? RM_ERROR_ARGUMENT : RM_OK;
 }
 
@@ -16756,36 +16766,37 @@ RMI_FN void rmi_plan_step_homes(rmi_planner *w)
                 (w->step == RM_FORWARD && (w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)));
     w->homes.n = 0;
     for (i = 0; i < w->homes.n_lasting; i++) {
-        rmi_home *h = &w->homes.at[w->homes.n];
-        if (rmi_low_kind(w->g, w->homes.lasting[i], &id) == RMI_BUF_GRAD && !grads) continue;
+        rmi_home *home = &w->homes.at[w->homes.n];
+        if (rmi_low_kind(w->graph, w->homes.lasting[i], &id) == RMI_BUF_GRAD && !grads) continue;
         w->homes.n++;
-        h->buf = w->homes.lasting[i];
-        h->host = 0;
-        h->offset = w->homes.offsets[h->buf];
+        home->buf = w->homes.lasting[i];
+        home->host = 0;
+        home->offset = w->homes.offsets[home->buf];
     }
 }
 
 /* --- one candidate: runs -> program with addresses and figures */
 
 /* Addresses of what the sequence has in host memory. */
-RMI_FN rm_result rmi_plan_place_kept(const rmi_seq *q, rmi_arena *mem, uint32_t align, rmi_program *out)
+RMI_FN rm_result rmi_plan_place_kept(const rmi_seq *seq, rmi_arena *mem, uint32_t align, rmi_program *out)
 {
-    rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, (size_t)q->n_kept + 1);
+    rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, (size_t)seq->n_kept + 1);
     rmi_plc_info info;
     size_t i;
     out->host = 0;
-    if (!q->n_kept) return RM_OK;
+    if (!seq->n_kept) return RM_OK;
     if (!items) return RM_ERROR_MEMORY;
-    for (i = 0; i < q->n_kept; i++) {
-        items[i].start = q->kept[i].first_pos;
-        items[i].end = q->kept[i].end_pos;
-        items[i].size = q->kept[i].bytes;
-        items[i].fixed = q->kept[i].home != 0;
-        if (items[i].fixed) items[i].offset = q->homes[q->kept[i].home - 1].offset;
+    for (i = 0; i < seq->n_kept; i++) {
+        items[i].start = seq->kept[i].first_pos;
+        items[i].end = seq->kept[i].end_pos;
+        items[i].size = seq->kept[i].bytes;
+        items[i].fixed = seq->kept[i].home != 0;
+        if (items[i].fixed) items[i].offset = seq->homes[seq->kept[i].home - 1].offset;
     }
-    RMI_TRY(rmi_plc_place(mem, items, q->n_kept, align, 0, 200000u + 400u * (uint64_t)q->n_kept, &info));
-    for (i = 0; i < q->n_st; i++)
-        if (q->st[i].what == RMI_OFFLOAD || q->st[i].what == RMI_MERGE) q->st[i].offset = items[q->st[i].offset].offset;
+    RMI_TRY(rmi_plc_place(mem, items, seq->n_kept, align, 0, 200000u + 400u * (uint64_t)seq->n_kept, &info));
+    for (i = 0; i < seq->n_st; i++)
+        if (seq->st[i].what == RMI_OFFLOAD || seq->st[i].what == RMI_MERGE)
+            seq->st[i].offset = items[seq->st[i].offset].offset;
     out->host = info.height;
     return RM_OK;
 }
@@ -16795,58 +16806,59 @@ RMI_FN rm_result rmi_plan_place_kept(const rmi_seq *q, rmi_arena *mem, uint32_t 
 RMI_FN rm_result rmi_plan_place(rmi_planner *w, rmi_arena *mem, uint64_t target, int only_quick, uint64_t effort,
                                 rmi_program *out)
 {
-    const rmi_seq *q = &w->seq;
-    rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, (size_t)q->n_str + q->n_homes);
+    const rmi_seq *seq = &w->seq;
+    rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, (size_t)seq->n_str + seq->n_homes);
     rmi_plc_info info;
-    size_t i, k, n = q->n_str;
+    size_t i, k, n = seq->n_str;
     /* steps of a few ns: training schedules need far less */
-    uint64_t quick = (effort && (only_quick || effort < 2000000u) ? effort : 2000000u) + 400u * (uint64_t)q->n_str;
+    uint64_t quick = (effort && (only_quick || effort < 2000000u) ? effort : 2000000u) + 400u * (uint64_t)seq->n_str;
     if (!items) return RM_ERROR_MEMORY;
-    for (i = 0; i < q->n_str; i++) {
-        items[i].start = q->str[i].first_pos;
-        items[i].end = q->str[i].end_pos;
-        items[i].size = q->str[i].bytes;
-        if (q->str[i].home) {
+    for (i = 0; i < seq->n_str; i++) {
+        items[i].start = seq->str[i].first_pos;
+        items[i].end = seq->str[i].end_pos;
+        items[i].size = seq->str[i].bytes;
+        if (seq->str[i].home) {
             items[i].fixed = 1;
-            items[i].offset = q->homes[q->str[i].home - 1].offset;
+            items[i].offset = seq->homes[seq->str[i].home - 1].offset;
         }
     }
-    for (i = 0; i < q->n_homes; i++) { /* what the step before still copies */
-        if (q->homes[i].host != 2) continue;
-        for (k = 0; k < q->n_str && q->str[k].home != i + 1;) k++;
-        items[n].end = k < q->n_str ? (uint32_t)rmi_min((uint64_t)q->homes[i].until + 1, q->str[k].first_pos) : 0;
+    for (i = 0; i < seq->n_homes; i++) { /* what the step before still copies */
+        if (seq->homes[i].host != 2) continue;
+        for (k = 0; k < seq->n_str && seq->str[k].home != i + 1;) k++;
+        items[n].end = k < seq->n_str ? (uint32_t)rmi_min((uint64_t)seq->homes[i].until + 1, seq->str[k].first_pos) : 0;
         if (!items[n].end) continue;
-        items[n].size = rmi_low_bytes(q->g, q->homes[i].buf);
-        items[n].offset = q->homes[i].offset;
+        items[n].size = rmi_low_bytes(seq->g, seq->homes[i].buf);
+        items[n].offset = seq->homes[i].offset;
         items[n++].fixed = 1;
     }
     RMI_TRY(rmi_plc_place(mem, items, n, w->align, w->lanes ? 0 : target, quick, &info));
     if (target && info.height > target && info.bound <= target && !only_quick)
         RMI_TRY(rmi_plc_place(mem, items, n, w->align, target, effort, &info));
-    for (i = 0; i < q->n_st; i++)
-        if (q->st[i].what == RMI_ALLOC) q->st[i].offset = items[q->st[i].offset].offset;
+    for (i = 0; i < seq->n_st; i++)
+        if (seq->st[i].what == RMI_ALLOC) seq->st[i].offset = items[seq->st[i].offset].offset;
     out->arena = info.height;
-    for (i = 0; i < q->n_homes; i++) /* inputs that no run reads are there, too, when the step begins */
-        if (!q->homes[i].host)
-            out->arena = rmi_max(out->arena,
-                                 rmi_round_up(q->homes[i].offset + rmi_low_bytes(q->g, q->homes[i].buf), w->align));
+    for (i = 0; i < seq->n_homes; i++) /* inputs that no run reads are there, too, when the step begins */
+        if (!seq->homes[i].host)
+            out->arena = rmi_max(
+                out->arena, rmi_round_up(seq->homes[i].offset + rmi_low_bytes(seq->g, seq->homes[i].buf), w->align));
     return RM_OK;
 }
 
 /* Without addresses: buffers one after the other in a space that nobody has to fit into, to count live bytes. */
-RMI_FN void rmi_plan_spread(const rmi_seq *q, uint64_t above, rmi_program *out)
+RMI_FN void rmi_plan_spread(const rmi_seq *seq, uint64_t above, rmi_program *out)
 {
     size_t i;
-    for (i = 0; i < q->n_homes; i++)
-        if (q->homes[i].host != 1) above = rmi_max(above, q->homes[i].offset + rmi_low_bytes(q->g, q->homes[i].buf));
-    for (i = 0; i < q->n_str; i++)
-        if (q->str[i].home) above = rmi_max(above, q->homes[q->str[i].home - 1].offset + q->str[i].bytes);
-    for (i = 0; i < q->n_st; i++)
-        if (q->st[i].what == RMI_ALLOC && q->str[q->st[i].offset].home)
-            q->st[i].offset = q->homes[q->str[q->st[i].offset].home - 1].offset;
-        else if (q->st[i].what == RMI_ALLOC) {
-            q->st[i].offset = above;
-            above = rmi_add(above, q->st[i].bytes);
+    for (i = 0; i < seq->n_homes; i++)
+        if (seq->homes[i].host != 1)
+            above = rmi_max(above, seq->homes[i].offset + rmi_low_bytes(seq->g, seq->homes[i].buf));
+    for (i = 0; i < seq->n_str; i++)
+        if (seq->str[i].home) above = rmi_max(above, seq->homes[seq->str[i].home - 1].offset + seq->str[i].bytes);
+    for (i = 0; i < seq->n_st; i++)
+        if (seq->st[i].what == RMI_ALLOC && seq->str[seq->st[i].offset].home)
+            seq->st[i].offset = seq->homes[seq->str[seq->st[i].offset].home - 1].offset;
+        else if (seq->st[i].what == RMI_ALLOC) {
+            seq->st[i].offset = above;
+            above = rmi_add(above, seq->st[i].bytes);
         }
     out->arena = above;
 }
@@ -16855,19 +16867,19 @@ RMI_FN void rmi_plan_spread(const rmi_seq *q, uint64_t above, rmi_program *out)
    for. RM_ERROR_GRAPH: the runs cannot all come before what they must come before. */
 RMI_FN rm_result rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_seq_list *list)
 {
-    rmi_seq *q = &w->seq;
-    int many = w->g->n_ops > RMI_PLAN_MANY;
+    rmi_seq *seq = &w->seq;
+    int many = w->graph->n_ops > RMI_PLAN_MANY;
     rmi_arena_clear(&w->mem.lives);
-    if (many || !q->cur) RMI_TRY(rmi_seq_scratch(q, w->g, many ? &w->mem.lives : &w->p->mem));
-    q->runs = list->runs;
-    if (w->g->early) RMI_TRY(rmi_seq_delay(mem, w->g, NULL, &q->runs, list->n));
-    q->mem = mem;
-    q->lives = &w->mem.lives;
-    q->step = w->step;
-    q->granule = w->align;
-    q->n = (uint32_t)list->n;
-    q->homes = list->homes;
-    q->n_homes = list->n_homes + list->n_late;
+    if (many || !seq->cur) RMI_TRY(rmi_seq_scratch(seq, w->graph, many ? &w->mem.lives : &w->plan->mem));
+    seq->runs = list->runs;
+    if (w->graph->early) RMI_TRY(rmi_seq_delay(mem, w->graph, NULL, &seq->runs, list->n));
+    seq->mem = mem;
+    seq->lives = &w->mem.lives;
+    seq->step = w->step;
+    seq->granule = w->align;
+    seq->n = (uint32_t)list->n;
+    seq->homes = list->homes;
+    seq->n_homes = list->n_homes + list->n_late;
     return RM_OK;
 }
 
@@ -16875,31 +16887,32 @@ RMI_FN rm_result rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_seq
 RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_seq_list *list, const rmi_plan_trial *how,
                                 rmi_program *out)
 {
-    rmi_seq *q = &w->seq;
+    rmi_seq *seq = &w->seq;
     uint64_t target = how->budget == RMI_INF || how->sure ? 0 : how->budget;
-    rm_result r;
+    rm_result result;
     memset(out, 0, sizeof *out);
     RMI_TRY(rmi_plan_sequence(w, mem, list));
-    RMI_TRY(rmi_seq_build(q));
-    if (q->n_inst > RMI_PLAN_MANY) rmi_arena_free(&w->mem.lives);
-    if (w->d->live_only) rmi_plan_spread(q, w->homes.bytes, out);
+    RMI_TRY(rmi_seq_build(seq));
+    if (seq->n_inst > RMI_PLAN_MANY) rmi_arena_free(&w->mem.lives);
+    if (w->desc->live_only) rmi_plan_spread(seq, w->homes.bytes, out);
     else {
         w->clock.placing = 1;
-        r = rmi_plan_place(w, q->n_inst > RMI_PLAN_MANY ? &w->mem.lives : mem, target, how->quick, how->effort, out);
+        result =
+            rmi_plan_place(w, seq->n_inst > RMI_PLAN_MANY ? &w->mem.lives : mem, target, how->quick, how->effort, out);
         w->clock.placing = 0;
-        if (r != RM_OK || (how->quick && target && out->arena > target)) return r;
+        if (result != RM_OK || (how->quick && target && out->arena > target)) return result;
     }
-    RMI_TRY(rmi_plan_place_kept(q, mem, w->align, out));
-    if (q->n_inst > RMI_PLAN_MANY) { /* what the check does not ask for goes before it */
+    RMI_TRY(rmi_plan_place_kept(seq, mem, w->align, out));
+    if (seq->n_inst > RMI_PLAN_MANY) { /* what the check does not ask for goes before it */
         rmi_arena_free(&w->mem.lives);
-        rmi_arena_drop(mem, q->str, q->cap_str * sizeof(rmi_seq_stretch));
+        rmi_arena_drop(mem, seq->str, seq->cap_str * sizeof(rmi_seq_stretch));
     }
     out->step = w->step;
-    out->st = q->st;
-    out->n = q->n_st;
+    out->st = seq->st;
+    out->n = seq->n_st;
     out->homes = list->homes;
     out->n_homes = list->n_homes;
-    return rmi_sch_check(w->g, out, &w->g->last, NULL);
+    return rmi_sch_check(w->graph, out, &w->graph->last, NULL);
 }
 
 RMI_FN rm_result rmi_plan_copy_program(rmi_arena *mem, const rmi_program *from, rmi_program *to)
@@ -16918,22 +16931,22 @@ RMI_FN rm_result rmi_plan_copy_program(rmi_arena *mem, const rmi_program *from, 
 /* Keeps the list that was built last, as it was built. */
 RMI_FN rm_result rmi_plan_keep_list(rmi_planner *w, const rmi_seq_list *list)
 {
-    rmi_seq_list *l = &w->list;
-    const rmi_seq *q = &w->seq;
-    l->runs = RMI_RAW(&w->mem.list, rmi_run, q->n);
-    l->homes = RMI_RAW(&w->mem.list, rmi_home, q->n_homes);
-    if (!l->runs || !l->homes) return RM_ERROR_MEMORY;
-    memcpy(l->runs, q->runs, q->n * sizeof *l->runs);
-    if (q->n_homes) memcpy(l->homes, q->homes, q->n_homes * sizeof *l->homes);
-    l->n = q->n;
-    l->n_homes = list->n_homes;
-    l->n_late = list->n_late;
+    rmi_seq_list *kept = &w->list;
+    const rmi_seq *seq = &w->seq;
+    kept->runs = RMI_RAW(&w->mem.list, rmi_run, seq->n);
+    kept->homes = RMI_RAW(&w->mem.list, rmi_home, seq->n_homes);
+    if (!kept->runs || !kept->homes) return RM_ERROR_MEMORY;
+    memcpy(kept->runs, seq->runs, seq->n * sizeof *kept->runs);
+    if (seq->n_homes) memcpy(kept->homes, seq->homes, seq->n_homes * sizeof *kept->homes);
+    kept->n = seq->n;
+    kept->n_homes = list->n_homes;
+    kept->n_late = list->n_late;
     return RM_OK;
 }
 
 /* The program becomes the best one. from: NULL, or the list that it was built from just now in w->mem.tries, which goes
    with a large program. */
-RMI_FN rm_result rmi_plan_take(rmi_planner *w, const rmi_program *c, const rmi_seq_list *from)
+RMI_FN rm_result rmi_plan_take(rmi_planner *w, const rmi_program *program, const rmi_seq_list *from)
 {
     rmi_home *homes;
     rmi_arena_free(&w->mem.best);
@@ -16942,12 +16955,12 @@ RMI_FN rm_result rmi_plan_take(rmi_planner *w, const rmi_program *c, const rmi_s
     if (from && w->lanes) RMI_TRY(rmi_plan_keep_list(w, from));
     if (w->naming && w->together != RMI_PLAN_JOINT) /* any plan will do, unless other kinds depend on how good it is */
         w->stop.stopped = w->clock.late = 1;
-    if (!from || c->n <= RMI_PLAN_MANY) return rmi_plan_copy_program(&w->mem.best, c, &w->best);
-    homes = RMI_RAW(&w->mem.tries, rmi_home, c->n_homes);
+    if (!from || program->n <= RMI_PLAN_MANY) return rmi_plan_copy_program(&w->mem.best, program, &w->best);
+    homes = RMI_RAW(&w->mem.tries, rmi_home, program->n_homes);
     if (!homes) return RM_ERROR_MEMORY;
-    if (c->n_homes) memcpy(homes, c->homes, c->n_homes * sizeof(rmi_home));
+    if (program->n_homes) memcpy(homes, program->homes, program->n_homes * sizeof(rmi_home));
     rmi_arena_join(&w->mem.best, &w->mem.tries);
-    w->best = *c;
+    w->best = *program;
     w->best.homes = homes;
     return RM_OK;
 }
@@ -16955,50 +16968,50 @@ RMI_FN rm_result rmi_plan_take(rmi_planner *w, const rmi_program *c, const rmi_s
 /* The work of a search: what the call or its configuration says, else as usual. */
 RMI_FN uint64_t rmi_plan_work(const rmi_planner *w, uint64_t usual)
 {
-    return w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : usual;
+    return w->desc->work_limit ? w->desc->work_limit : w->config.work ? w->config.work : usual;
 }
 
-RMI_FN uint64_t rmi_plan_size(const rmi_planner *w, const rmi_program *p)
+RMI_FN uint64_t rmi_plan_size(const rmi_planner *w, const rmi_program *program)
 {
-    return w->d->live_only ? p->fig.live_bytes : p->arena;
+    return w->desc->live_only ? program->fig.live_bytes : program->arena;
 }
 
 RMI_FN void rmi_plan_tell(rmi_planner *w, const char *phase)
 {
-    rm_progress g;
-    if (!w->d->progress || w->stop.stopped) return;
-    g.phase = phase;
-    g.time_ns = w->best.n ? w->best.fig.time_ns : 0;
-    g.bound_ns = w->info->bound_ns;
-    g.arena_bytes = w->best.n ? rmi_plan_size(w, &w->best) : 0;
-    w->stop.stopped = w->stop.stopped || w->d->progress(w->d->progress_user, &g);
+    rm_progress progress;
+    if (!w->desc->progress || w->stop.stopped) return;
+    progress.phase = phase;
+    progress.time_ns = w->best.n ? w->best.fig.time_ns : 0;
+    progress.bound_ns = w->info->bound_ns;
+    progress.arena_bytes = w->best.n ? rmi_plan_size(w, &w->best) : 0;
+    w->stop.stopped = w->stop.stopped || w->desc->progress(w->desc->progress_user, &progress);
 }
 
-/* No plan within the budget is faster than this; m: NULL, or the step's model. brief: moments are looked at one by one,
-   no longer. */
-RMI_FN rm_result rmi_plan_bound(rmi_planner *w, const rmi_step *m, uint64_t budget, int brief)
+/* No plan within the budget is faster than this; model: NULL, or the step's model. brief: moments are looked at one by
+   one, no longer. */
+RMI_FN rm_result rmi_plan_bound(rmi_planner *w, const rmi_step *model, uint64_t budget, int brief)
 {
     rmi_arena mem = rmi_plan_arena(w);
     rmi_step own;
     uint64_t bound = 0, enough = RMI_INF;
-    uint64_t joint = w->c.passes & RM_PASS_SEARCH ? RMI_PLAN_BOUND_WORK / 2 * 3 : RMI_PLAN_BOUND_WORK / 8;
-    rm_result r = RM_OK;
+    uint64_t joint = w->config.passes & RM_PASS_SEARCH ? RMI_PLAN_BOUND_WORK / 2 * 3 : RMI_PLAN_BOUND_WORK / 8;
+    rm_result result = RM_OK;
     /* live bytes are counted in the order of statements, while copies of what was freed may still be under way */
-    if (rmi_plan_has_host(w) && (budget == RMI_INF || w->d->live_only)) return RM_OK;
+    if (rmi_plan_has_host(w) && (budget == RMI_INF || w->desc->live_only)) return RM_OK;
     if (w->best.n)
         enough = rmi_mul_div_up(w->best.fig.time_ns, 1000000, 1000000 + w->series->near_ppm / (brief ? 2 : 1));
-    if (!m) {
-        r = rmi_step_make(&mem, w->g, w->step, 1, 0, &own);
-        m = &own;
+    if (!model) {
+        result = rmi_step_make(&mem, w->graph, w->step, 1, 0, &own);
+        model = &own;
     }
-    if (r == RM_OK && rmi_plan_has_host(w))
-        r = rmi_bnd_link_bound(&mem, m, budget, RMI_PLAN_BOUND_WORK, &w->info->bound_ns);
-    else if (r == RM_OK && budget >= m->resident)
-        r = rmi_bnd_bound(&mem, m, rmi_min(budget - m->resident, RMI_MAX), RMI_PLAN_BOUND_WORK, brief ? 0 : joint,
-                          enough, &bound);
+    if (result == RM_OK && rmi_plan_has_host(w))
+        result = rmi_bnd_link_bound(&mem, model, budget, RMI_PLAN_BOUND_WORK, &w->info->bound_ns);
+    else if (result == RM_OK && budget >= model->resident)
+        result = rmi_bnd_bound(&mem, model, rmi_min(budget - model->resident, RMI_MAX), RMI_PLAN_BOUND_WORK,
+                               brief ? 0 : joint, enough, &bound);
     w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
     rmi_arena_free(&mem);
-    return r;
+    return result;
 }
 
 /* The solvers' question. */
@@ -17013,18 +17026,18 @@ RMI_FN int rmi_plan_ask(void *user)
 
 /* A list that has been built: it becomes the best if it fits and is faster (then smaller). */
 RMI_FN rm_result rmi_plan_compare(rmi_planner *w, const rmi_seq_list *list, const rmi_plan_trial *how,
-                                  const rmi_program *c)
+                                  const rmi_program *program)
 {
     const rmi_program *best = &w->best;
-    uint64_t size = rmi_plan_size(w, c);
+    uint64_t size = rmi_plan_size(w, program);
     int first = !best->n;
-    w->tried = *c;
-    if (c->host > w->d->host_bytes) return RM_OK;
-    if (c->n) w->min_arena = rmi_min(w->min_arena, size);
+    w->tried = *program;
+    if (program->host > w->desc->host_bytes) return RM_OK;
+    if (program->n) w->min_arena = rmi_min(w->min_arena, size);
     if (how->sure) w->min_sure = rmi_min(w->min_sure, size);
-    if (size > how->budget || (!first && c->fig.time_ns > best->fig.time_ns)) return RM_OK;
-    if (!first && c->fig.time_ns == best->fig.time_ns && size >= rmi_plan_size(w, best)) return RM_OK;
-    RMI_TRY(rmi_plan_take(w, c, list));
+    if (size > how->budget || (!first && program->fig.time_ns > best->fig.time_ns)) return RM_OK;
+    if (!first && program->fig.time_ns == best->fig.time_ns && size >= rmi_plan_size(w, best)) return RM_OK;
+    RMI_TRY(rmi_plan_take(w, program, list));
     rmi_plan_tell(w, first ? "first" : "solve");
     return RM_OK;
 }
@@ -17033,15 +17046,15 @@ RMI_FN rm_result rmi_plan_compare(rmi_planner *w, const rmi_seq_list *list, cons
    not. */
 RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_seq_list *list, const rmi_plan_trial *how, uint64_t *size)
 {
-    rmi_program c;
-    rm_result r;
+    rmi_program program;
+    rm_result result;
     rmi_stopped(&w->stop, 100 * (uint64_t)list->n);
-    r = rmi_plan_build(w, &w->mem.tries, list, how, &c);
-    *size = r == RM_OK ? rmi_plan_size(w, &c) : RMI_INF;
-    if (r == RM_OK) r = rmi_plan_compare(w, list, how, &c);
+    result = rmi_plan_build(w, &w->mem.tries, list, how, &program);
+    *size = result == RM_OK ? rmi_plan_size(w, &program) : RMI_INF;
+    if (result == RM_OK) result = rmi_plan_compare(w, list, how, &program);
     rmi_arena_clear(&w->mem.tries);
-    if (r == RM_ERROR_PLAN) return RM_ERROR_INTERNAL; /* the message is the checker's */
-    return r == RM_ERROR_GRAPH ? RM_OK : r;
+    if (result == RM_ERROR_PLAN) return RM_ERROR_INTERNAL; /* the message is the checker's */
+    return result == RM_ERROR_GRAPH ? RM_OK : result;
 }
 
 /* Tries a candidate as usual. */
@@ -17064,11 +17077,11 @@ RMI_FN rm_result rmi_plan_try_sure(rmi_planner *w, const rmi_seq_list *list)
 
 /* --- candidates */
 
-RMI_FN size_t rmi_plan_room(const rm_graph *g, size_t stages_runs)
+RMI_FN size_t rmi_plan_room(const rm_graph *graph, size_t stages_runs)
 {
-    size_t n = stages_runs + g->n_barriers + 8, i;
-    for (i = 0; i < g->n_ops; i++) n += 1 + rmi_low_parts(&g->ops[i]);
-    for (i = 0; i < g->n_tensors; i++) n += g->tensors[i].kind == RMI_PARAM ? 3u : 0u;
+    size_t n = stages_runs + graph->n_barriers + 8, i;
+    for (i = 0; i < graph->n_ops; i++) n += 1 + rmi_low_parts(&graph->ops[i]);
+    for (i = 0; i < graph->n_tensors; i++) n += graph->tensors[i].kind == RMI_PARAM ? 3u : 0u;
     return n;
 }
 
@@ -17090,18 +17103,18 @@ RMI_FN rm_result rmi_plan_list(const rmi_planner *w, rmi_arena *mem, size_t forw
     rmi_step_runs none;
     memset(&none, 0, sizeof none);
     *list = rmi_plan_list_of(w, &none);
-    list->runs = RMI_NEW(mem, rmi_run, rmi_plan_room(w->g, forwards));
+    list->runs = RMI_NEW(mem, rmi_run, rmi_plan_room(w->graph, forwards));
     return list->runs ? RM_OK : RM_ERROR_MEMORY;
 }
 
 /* Every op once, in declaration order; then every backward in reverse. */
 RMI_FN rm_result rmi_plan_keep_all(const rmi_planner *w, rmi_arena *mem, rmi_seq_list *list)
 {
-    const rm_graph *g = w->g;
+    const rm_graph *graph = w->graph;
     uint32_t i;
     RMI_TRY(rmi_plan_list(w, mem, 0, list));
-    for (i = 0; i < g->n_ops; i++) list->runs[list->n++] = rmi_low_run(RMI_FWD, i, 0, 0);
-    if (rmi_low_has_backward(w->step)) list->n += rmi_step_backward(g, w->step, list->runs + list->n);
+    for (i = 0; i < graph->n_ops; i++) list->runs[list->n++] = rmi_low_run(RMI_FWD, i, 0, 0);
+    if (rmi_low_has_backward(w->step)) list->n += rmi_step_backward(graph, w->step, list->runs + list->n);
     return RM_OK;
 }
 
@@ -17109,21 +17122,22 @@ RMI_FN rm_result rmi_plan_keep_all(const rmi_planner *w, rmi_arena *mem, rmi_seq
 RMI_FN rm_result rmi_plan_expand(rmi_planner *w, rmi_arena *mem, const rmi_chn_act *acts, size_t n_acts,
                                  rmi_seq_list *list)
 {
-    rmi_blk *b = &w->chain.blk;
+    rmi_blk *block = &w->chain.blk;
     size_t i, room = 0;
-    for (i = 0; i < n_acts; i++) room += b->shape->stages[acts[i].stage].hi - b->shape->stages[acts[i].stage].lo;
+    for (i = 0; i < n_acts; i++)
+        room += block->shape->stages[acts[i].stage].hi - block->shape->stages[acts[i].stage].lo;
     RMI_TRY(rmi_plan_list(w, mem, room, list));
-    for (i = 0; i < n_acts; i++) list->n += rmi_blk_act(b, acts[i], list->runs + list->n);
-    list->n += rmi_step_tail(w->g, w->step, list->runs + list->n);
+    for (i = 0; i < n_acts; i++) list->n += rmi_blk_act(block, acts[i], list->runs + list->n);
+    list->n += rmi_step_tail(w->graph, w->step, list->runs + list->n);
     return RM_OK;
 }
 
-RMI_FN void rmi_plan_act(rmi_chn_act *a, uint32_t what, uint32_t stage, uint32_t flags)
+RMI_FN void rmi_plan_act(rmi_chn_act *act, uint32_t what, uint32_t stage, uint32_t flags)
 {
-    a->what = what;
-    a->stage = stage;
-    a->option = 0;
-    a->flags = flags;
+    act->what = what;
+    act->stage = stage;
+    act->option = 0;
+    act->flags = flags;
 }
 
 /* Checkpoints at the borders of segments (Chen et al. 2016): segment k is the stages [first[k], first[k + 1]). */
@@ -17131,19 +17145,19 @@ RMI_FN rm_result rmi_plan_segments(rmi_arena *mem, const uint32_t *first, uint32
                                    size_t *n)
 {
     uint32_t i, k, last = n_segments - 1;
-    rmi_chn_act *a = RMI_NEW(mem, rmi_chn_act, 3 * (size_t)first[n_segments]);
-    if (!a) return RM_ERROR_MEMORY;
+    rmi_chn_act *act = RMI_NEW(mem, rmi_chn_act, 3 * (size_t)first[n_segments]);
+    if (!act) return RM_ERROR_MEMORY;
     *n = 0;
     for (k = 0; k < last; k++)
         for (i = first[k]; i < first[k + 1]; i++)
-            rmi_plan_act(&a[(*n)++], RMI_CHN_PASS, i, i == first[k] ? RMI_CHN_INPUT_STAYS : 0);
+            rmi_plan_act(&act[(*n)++], RMI_CHN_PASS, i, i == first[k] ? RMI_CHN_INPUT_STAYS : 0);
     for (k = n_segments; k-- > 0;) {
         for (i = first[k]; i < first[k + 1]; i++)
-            rmi_plan_act(&a[(*n)++], RMI_CHN_KEEP, i,
+            rmi_plan_act(&act[(*n)++], RMI_CHN_KEEP, i,
                          (k < last ? RMI_CHN_AGAIN : 0) | (i + 1 == first[k + 1] ? RMI_CHN_LEAF : 0));
-        for (i = first[k + 1]; i-- > first[k];) rmi_plan_act(&a[(*n)++], RMI_CHN_BACKWARD, i, 0);
+        for (i = first[k + 1]; i-- > first[k];) rmi_plan_act(&act[(*n)++], RMI_CHN_BACKWARD, i, 0);
     }
-    *acts = a;
+    *acts = act;
     return RM_OK;
 }
 
@@ -17152,9 +17166,9 @@ RMI_FN uint64_t rmi_plan_chain_base(const rmi_planner *w)
 {
     uint64_t unread = 0;
     uint32_t i;
-    for (i = 0; i < w->g->n_tensors; i++)
-        if (rmi_low_unread(w->g, i) && !w->g->tensors[i].external)
-            unread += rmi_round_up(w->g->tensors[i].bytes, w->align);
+    for (i = 0; i < w->graph->n_tensors; i++)
+        if (rmi_low_unread(w->graph, i) && !w->graph->tensors[i].external)
+            unread += rmi_round_up(w->graph->tensors[i].bytes, w->align);
     return w->homes.bytes - unread + rmi_blk_carried(&w->chain.blk);
 }
 
@@ -17185,19 +17199,19 @@ RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *w, const rmi_seq_list *list, ui
 #define RMI_PLAN_RUNS 200000u
 RMI_FN uint32_t rmi_plan_first_point(const rmi_planner *w)
 {
-    const rmi_chn_curve *c = &w->chain.table->curve;
+    const rmi_chn_curve *curve = &w->chain.table->curve;
     uint64_t once = 0, most;
     uint32_t i;
     for (i = 0; i < w->chain.blk.chain.n; i++) once = rmi_add(once, w->chain.blk.stages[i].pass_ns[1]);
-    most = rmi_mul(once, rmi_max(RMI_PLAN_RUNS / w->g->n_ops, 25));
-    for (i = 0; i + 1 < c->n && c->at[i].ns - c->at[c->n - 1].ns > most;) i++;
+    most = rmi_mul(once, rmi_max(RMI_PLAN_RUNS / w->graph->n_ops, 25));
+    for (i = 0; i + 1 < curve->n && curve->at[i].ns - curve->at[curve->n - 1].ns > most;) i++;
     return i;
 }
 
 /* The chain's optimum for `bytes` bytes of chain; unless it is sure, it is passed over if the best plan is faster. */
 RMI_FN rm_result rmi_plan_try_chain(rmi_planner *w, uint64_t bytes, const rmi_plan_trial *how, uint64_t *size)
 {
-    const rmi_chn_curve *c = &w->chain.table->curve;
+    const rmi_chn_curve *curve = &w->chain.table->curve;
     rmi_chn_act *acts = NULL;
     rmi_seq_list list;
     size_t n = 0;
@@ -17205,27 +17219,27 @@ RMI_FN rm_result rmi_plan_try_chain(rmi_planner *w, uint64_t bytes, const rmi_pl
     uint32_t i;
     rmi_arena_clear(&w->mem.lists);
     *size = RMI_INF;
-    if (!c->n) return RM_OK;
-    for (i = c->n; i-- > 1 && c->at[i].bytes > bytes;) {}
-    ns = c->at[i].ns - (w->chain.tune ? c->at[i].ns / 8 : 0); /* forms may be faster than the chain's */
+    if (!curve->n) return RM_OK;
+    for (i = curve->n; i-- > 1 && curve->at[i].bytes > bytes;) {}
+    ns = curve->at[i].ns - (w->chain.tune ? curve->at[i].ns / 8 : 0); /* forms may be faster than the chain's */
     if (i < rmi_plan_first_point(w) || (!how->sure && w->best.n && !w->lanes && ns > w->best.fig.time_ns)) return RM_OK;
     RMI_TRY(rmi_chn_schedule(&w->mem.lists, w->chain.table, bytes, &acts, &n));
     RMI_TRY(rmi_plan_expand(w, &w->mem.lists, acts, n, &list));
-    return rmi_plan_try_tuned(w, &list, rmi_add(c->at[i].bytes, rmi_plan_chain_base(w)), how, size);
+    return rmi_plan_try_tuned(w, &list, rmi_add(curve->at[i].bytes, rmi_plan_chain_base(w)), how, size);
 }
 
 /* Chain points from the most that could fit downwards until the arena is within the budget. */
 RMI_FN rm_result rmi_plan_descend(rmi_planner *w)
 {
-    const rmi_chn_curve *c = &w->chain.table->curve;
+    const rmi_chn_curve *curve = &w->chain.table->curve;
     const rmi_plan_trial how = {w->limit, 0, 0, 0};
     uint64_t chain = w->limit == RMI_INF ? RMI_INF : rmi_sub(w->limit, rmi_plan_chain_base(w)), size = 0;
     uint32_t i, tries;
-    for (tries = 0; tries < 24 && c->n && chain >= c->at[0].bytes && !w->stop.stopped; tries++) {
+    for (tries = 0; tries < 24 && curve->n && chain >= curve->at[0].bytes && !w->stop.stopped; tries++) {
         RMI_TRY(rmi_plan_try_chain(w, chain, &how, &size));
         if (size <= w->limit || size == RMI_INF) break;
-        for (i = c->n; i-- > 0 && c->at[i].bytes > chain;) {}
-        chain = rmi_min(rmi_sub(chain, size - w->limit), i && i < c->n ? c->at[i].bytes - 1 : 0);
+        for (i = curve->n; i-- > 0 && curve->at[i].bytes > chain;) {}
+        chain = rmi_min(rmi_sub(chain, size - w->limit), i && i < curve->n ? curve->at[i].bytes - 1 : 0);
     }
     return RM_OK;
 }
@@ -17235,16 +17249,16 @@ RMI_FN rm_result rmi_plan_descend(rmi_planner *w)
    need be are left out. */
 RMI_FN rm_result rmi_plan_least(rmi_planner *w)
 {
-    const rmi_chn_curve *c = &w->chain.table->curve;
+    const rmi_chn_curve *curve = &w->chain.table->curve;
     rmi_plan_trial how = {w->limit, 0, 0, 1};
     uint64_t size = 0, before = RMI_INF;
-    uint32_t i, from = rmi_plan_first_point(w), large = w->g->n_ops > 1000;
-    while (large && w->best.n && from + 1 < c->n && c->at[from].ns / 2 > c->at[c->n - 1].ns) from++;
-    for (i = from; i < from + (large ? 2 : 8) && i < c->n && (size < before || !w->best.n); i++) {
+    uint32_t i, from = rmi_plan_first_point(w), large = w->graph->n_ops > 1000;
+    while (large && w->best.n && from + 1 < curve->n && curve->at[from].ns / 2 > curve->at[curve->n - 1].ns) from++;
+    for (i = from; i < from + (large ? 2 : 8) && i < curve->n && (size < before || !w->best.n); i++) {
         if (rmi_stopped(&w->stop, RMI_STOP_EVERY)) break;
         before = size ? size : RMI_INF;
         how.budget = w->best.n ? 0 : w->limit;
-        RMI_TRY(rmi_plan_try_chain(w, c->at[i].bytes, &how, &size));
+        RMI_TRY(rmi_plan_try_chain(w, curve->at[i].bytes, &how, &size));
     }
     return RM_OK;
 }
@@ -17257,20 +17271,21 @@ RMI_FN rm_result rmi_plan_try_segments(rmi_planner *w, const uint32_t *first, ui
     rmi_chn_act *acts;
     rmi_seq_list list;
     size_t n;
-    rm_result r = rmi_plan_segments(&tmp, first, n_segments, &acts, &n);
-    if (r == RM_OK) r = rmi_plan_expand(w, &tmp, acts, n, &list);
-    if (r == RM_OK) r = rmi_plan_try_sure(w, &list);
+    rm_result result = rmi_plan_segments(&tmp, first, n_segments, &acts, &n);
+    if (result == RM_OK) result = rmi_plan_expand(w, &tmp, acts, n, &list);
+    if (result == RM_OK) result = rmi_plan_try_sure(w, &list);
     rmi_arena_free(&tmp);
-    return r;
+    return result;
 }
 
 RMI_FN rm_result rmi_plan_pass_segments(rmi_planner *w, rmi_arena *mem)
 {
-    uint32_t L = w->chain.blk.shape->n, len = w->c.segment, i, n = 0, *first = RMI_NEW(mem, uint32_t, (size_t)L + 1);
+    uint32_t n_stages = w->chain.blk.shape->n, len = w->config.segment, i, n = 0,
+             *first = RMI_NEW(mem, uint32_t, (size_t)n_stages + 1);
     if (!first) return RM_ERROR_MEMORY;
-    for (; !w->c.segment && (uint64_t)len * len < L;) len++;
-    for (i = 0; i < L; i = (uint32_t)rmi_min(L, (uint64_t)i + len)) first[n++] = i;
-    first[n] = L;
+    for (; !w->config.segment && (uint64_t)len * len < n_stages;) len++;
+    for (i = 0; i < n_stages; i = (uint32_t)rmi_min(n_stages, (uint64_t)i + len)) first[n++] = i;
+    first[n] = n_stages;
     return rmi_plan_try_segments(w, first, n);
 }
 
@@ -17278,23 +17293,24 @@ RMI_FN rm_result rmi_plan_pass_segments(rmi_planner *w, rmi_arena *mem)
    the eighth root of two below what all stages keep, so that more budget has the same plans to choose from. */
 RMI_FN rm_result rmi_plan_pass_greedy(rmi_planner *w, rmi_arena *mem)
 {
-    const rmi_chn_stage *s = w->chain.blk.stages;
-    uint32_t L = w->chain.blk.shape->n, i, n, before = 0, eighth, *first = RMI_NEW(mem, uint32_t, (size_t)L + 1);
+    const rmi_chn_stage *stages = w->chain.blk.stages;
+    uint32_t n_stages = w->chain.blk.shape->n, i, n, before = 0, eighth,
+             *first = RMI_NEW(mem, uint32_t, (size_t)n_stages + 1);
     uint64_t all = 0, sum, limit, octave;
     if (!first) return RM_ERROR_MEMORY;
-    for (i = 0; i < L; i++) all = rmi_add(all, rmi_add(s[i].options[0].saved, s[i].out_bytes));
-    for (octave = all; octave && before < L && !w->stop.stopped; octave /= 2)
-        for (eighth = 0; eighth < 8 && before < L && !w->stop.stopped; eighth++) {
+    for (i = 0; i < n_stages; i++) all = rmi_add(all, rmi_add(stages[i].options[0].saved, stages[i].out_bytes));
+    for (octave = all; octave && before < n_stages && !w->stop.stopped; octave /= 2)
+        for (eighth = 0; eighth < 8 && before < n_stages && !w->stop.stopped; eighth++) {
             static const uint32_t permille[] = {1000, 917, 841, 771, 707, 648, 595, 545};
             limit = rmi_mul(octave, permille[eighth]) / 1000;
-            for (i = n = 0, sum = 0; i < L; i++) {
-                sum = rmi_add(sum, rmi_add(s[i].options[0].saved, s[i].out_bytes));
+            for (i = n = 0, sum = 0; i < n_stages; i++) {
+                sum = rmi_add(sum, rmi_add(stages[i].options[0].saved, stages[i].out_bytes));
                 if (i && sum <= limit) continue;
                 first[n++] = i;
-                sum = rmi_add(s[i].options[0].saved, s[i].out_bytes);
+                sum = rmi_add(stages[i].options[0].saved, stages[i].out_bytes);
             }
             if (n == before) continue;
-            first[before = n] = L;
+            first[before = n] = n_stages;
             RMI_TRY(rmi_plan_try_segments(w, first, n));
         }
     return RM_OK;
@@ -17315,11 +17331,12 @@ RMI_FN int rmi_plan_matches(const char *pattern, const char *s)
 }
 
 /* Is op one of those to be recomputed? A view goes with what it looks at. */
-RMI_FN int rmi_plan_listed(const rm_graph *g, const char *kinds, const uint8_t *listed, const rmi_op *op)
+RMI_FN int rmi_plan_listed(const rm_graph *graph, const char *kinds, const uint8_t *listed, const rmi_op *op)
 {
     const char *word = op->name, *p;
     if (op->pinned) return 0;
-    if (op->view != RMI_NONE) return g->tensors[op->view].maker != RMI_NONE && listed[g->tensors[op->view].maker];
+    if (op->view != RMI_NONE)
+        return graph->tensors[op->view].maker != RMI_NONE && listed[graph->tensors[op->view].maker];
     for (p = op->name; *p; p++)
         if (*p == '/' || *p == '.') word = p + 1;
     for (p = kinds; *p; p += *p == ',') {
@@ -17332,15 +17349,15 @@ RMI_FN int rmi_plan_listed(const rm_graph *g, const char *kinds, const uint8_t *
 }
 
 /* Recomputes listed op i, and before it what it reads of others; done[i]: it has been. */
-RMI_FN void rmi_plan_rerun(const rm_graph *g, const uint8_t *listed, uint8_t *done, uint32_t *stack, uint32_t i,
+RMI_FN void rmi_plan_rerun(const rm_graph *graph, const uint8_t *listed, uint8_t *done, uint32_t *stack, uint32_t i,
                            rmi_seq_list *list)
 {
     uint32_t top = 0, k;
     stack[top++] = i;
     while (top) {
-        const rmi_op *op = &g->ops[i = stack[top - 1]];
+        const rmi_op *op = &graph->ops[i = stack[top - 1]];
         for (k = 0; k < op->in.n && !done[i]; k++) {
-            uint32_t m = g->tensors[op->in.at[k]].maker;
+            uint32_t m = graph->tensors[op->in.at[k]].maker;
             if (m == RMI_NONE || !listed[m] || done[m]) continue;
             stack[top++] = m;
             break;
@@ -17355,29 +17372,30 @@ RMI_FN void rmi_plan_rerun(const rm_graph *g, const uint8_t *listed, uint8_t *do
 /* Everything once, but the listed ops a second time, right before the first backward that reads of them. */
 RMI_FN rm_result rmi_plan_pass_kinds(rmi_planner *w, rmi_arena *mem)
 {
-    const rm_graph *g = w->g;
-    uint8_t *listed = RMI_NEW(mem, uint8_t, g->n_ops), *done = RMI_NEW(mem, uint8_t, g->n_ops);
+    const rm_graph *graph = w->graph;
+    uint8_t *listed = RMI_NEW(mem, uint8_t, graph->n_ops), *done = RMI_NEW(mem, uint8_t, graph->n_ops);
     rmi_seq_list list;
-    uint32_t i, k, p, *stack = RMI_NEW(mem, uint32_t, (size_t)g->n_ops + 1);
+    uint32_t i, k, p, *stack = RMI_NEW(mem, uint32_t, (size_t)graph->n_ops + 1);
     if (!listed || !done || !stack) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_plan_list(w, mem, g->n_ops, &list));
-    for (i = 0; i < g->n_ops; i++) {
-        listed[i] = (uint8_t)rmi_plan_listed(g, w->c.kinds, listed, &g->ops[i]);
+    RMI_TRY(rmi_plan_list(w, mem, graph->n_ops, &list));
+    for (i = 0; i < graph->n_ops; i++) {
+        listed[i] = (uint8_t)rmi_plan_listed(graph, w->config.kinds, listed, &graph->ops[i]);
         list.runs[list.n++] = rmi_low_run(RMI_FWD, i, 0, 0);
     }
-    for (i = g->n_ops; i-- > 0;) {
-        const rmi_form *f = &g->ops[i].forms[0];
-        for (p = 0; p < f->n_parts && g->ops[i].has_bwd; p++) {
-            if (!rmi_low_part_wanted(&g->ops[i], &f->parts[p])) continue;
-            if (f->parts[p].needs_saved && f->saved && listed[i]) rmi_plan_rerun(g, listed, done, stack, i, &list);
-            for (k = 0; k < f->parts[p].needs.n; k++) {
-                uint32_t m = g->tensors[f->parts[p].needs.at[k]].maker;
-                if (m != RMI_NONE && listed[m]) rmi_plan_rerun(g, listed, done, stack, m, &list);
+    for (i = graph->n_ops; i-- > 0;) {
+        const rmi_form *form = &graph->ops[i].forms[0];
+        for (p = 0; p < form->n_parts && graph->ops[i].has_bwd; p++) {
+            if (!rmi_low_part_wanted(&graph->ops[i], &form->parts[p])) continue;
+            if (form->parts[p].needs_saved && form->saved && listed[i])
+                rmi_plan_rerun(graph, listed, done, stack, i, &list);
+            for (k = 0; k < form->parts[p].needs.n; k++) {
+                uint32_t m = graph->tensors[form->parts[p].needs.at[k]].maker;
+                if (m != RMI_NONE && listed[m]) rmi_plan_rerun(graph, listed, done, stack, m, &list);
             }
         }
-        list.n += rmi_step_backward_op(g, w->step, i, list.runs + list.n);
+        list.n += rmi_step_backward_op(graph, w->step, i, list.runs + list.n);
     }
-    list.n += rmi_step_tail(g, w->step, list.runs + list.n);
+    list.n += rmi_step_tail(graph, w->step, list.runs + list.n);
     return rmi_plan_try_sure(w, &list);
 }
 
@@ -17385,30 +17403,30 @@ RMI_FN rm_result rmi_plan_pass_kinds(rmi_planner *w, rmi_arena *mem)
    calls solves equal chains once. */
 RMI_FN rm_result rmi_plan_solve_chain(rmi_planner *w, const rmi_step *model, rmi_arena *mem)
 {
-    rmi_plan_series *s = w->series;
+    rmi_plan_series *series = w->series;
     rmi_arena tmp = rmi_plan_arena(w);
-    rm_result r = RM_OK;
+    rm_result result = RM_OK;
     int same = 0;
     uint32_t i;
-    RMI_TRY(rmi_blk_make(mem, model, &w->p->shape, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO,
-                         (w->c.passes & RM_PASS_OPTIONS) != 0, 1, &w->chain.blk));
+    RMI_TRY(rmi_blk_make(mem, model, &w->plan->shape, w->desc->tolerance_ppm ? w->desc->tolerance_ppm : RMI_CHN_AUTO,
+                         (w->config.passes & RM_PASS_OPTIONS) != 0, 1, &w->chain.blk));
     /* of schedules that cost nothing the shortest */
     for (i = 0; i < w->chain.blk.chain.n && w->chain.blk.chain.n > 1000; i++) {
         w->chain.blk.stages[i].pass_ns[0] = rmi_max(w->chain.blk.stages[i].pass_ns[0], 1);
         w->chain.blk.stages[i].pass_ns[1] = rmi_max(w->chain.blk.stages[i].pass_ns[1], 1);
     }
-    if (w->g->n_ops > RMI_PLAN_MANY) return rmi_chn_solve(mem, &w->chain.blk.chain, &w->chain.table);
-    if (s->table && s->tolerance_ppm == w->chain.blk.chain.tolerance_ppm)
-        r = rmi_chn_is_of(&tmp, s->table, &w->chain.blk.chain, &same);
+    if (w->graph->n_ops > RMI_PLAN_MANY) return rmi_chn_solve(mem, &w->chain.blk.chain, &w->chain.table);
+    if (series->table && series->tolerance_ppm == w->chain.blk.chain.tolerance_ppm)
+        result = rmi_chn_is_of(&tmp, series->table, &w->chain.blk.chain, &same);
     rmi_arena_free(&tmp);
-    if (r == RM_OK && !same) {
-        rmi_arena_free(&s->mem);
-        s->table = NULL;
-        RMI_TRY(rmi_chn_solve(&s->mem, &w->chain.blk.chain, &s->table));
-        s->tolerance_ppm = w->chain.blk.chain.tolerance_ppm;
+    if (result == RM_OK && !same) {
+        rmi_arena_free(&series->mem);
+        series->table = NULL;
+        RMI_TRY(rmi_chn_solve(&series->mem, &w->chain.blk.chain, &series->table));
+        series->tolerance_ppm = w->chain.blk.chain.tolerance_ppm;
     }
-    w->chain.table = s->table;
-    return r;
+    w->chain.table = series->table;
+    return result;
 }
 
 RMI_FN rm_result rmi_plan_pass_chain(rmi_planner *w, const rmi_step *model, rmi_arena *mem)
@@ -17429,8 +17447,8 @@ RMI_FN int rmi_plan_within(const rmi_planner *w, uint64_t ppm)
 RMI_FN rm_result rmi_plan_tune_make(rmi_planner *w, const rmi_step *model, rmi_arena *mem)
 {
     uint32_t i, k = 0;
-    for (i = 0; i < w->g->n_ops && !k; i++) k = w->g->ops[i].n_forms - 1;
-    if (!k || w->g->n_ops > RMI_PLAN_MANY) return RM_OK;
+    for (i = 0; i < w->graph->n_ops && !k; i++) k = w->graph->ops[i].n_forms - 1;
+    if (!k || w->graph->n_ops > RMI_PLAN_MANY) return RM_OK;
     w->chain.tune = RMI_NEW(mem, rmi_ref_search, 1);
     if (!w->chain.tune) return RM_ERROR_MEMORY;
     memset(&w->chain.tuned, 0, sizeof w->chain.tuned);
@@ -17441,23 +17459,24 @@ RMI_FN rm_result rmi_plan_tune_make(rmi_planner *w, const rmi_step *model, rmi_a
 RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w)
 {
     rmi_arena tmp = rmi_plan_arena(w), tuner = rmi_plan_arena(w);
-    uint32_t passes = w->c.passes;
+    uint32_t passes = w->config.passes;
     /* the search starts from the chain's plans */
     int chain = passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && !(passes & RM_PASS_SEARCH);
     int stages = (passes & (RM_PASS_SEGMENTS | RM_PASS_GREEDY)) != 0; /* that keep all or nothing */
     rmi_step model;
-    rm_result r = chain || stages ? rmi_step_make(&tuner, w->g, w->step, w->align, 0, &model) : RM_OK;
-    if (r == RM_OK && chain) r = rmi_plan_tune_make(w, &model, &tuner);
-    if (r == RM_OK && stages) r = rmi_blk_make(&tmp, &model, &w->p->shape, RMI_CHN_AUTO, 0, 0, &w->chain.blk);
-    if (r == RM_OK && passes & RM_PASS_SEGMENTS) r = rmi_plan_pass_segments(w, &tmp);
-    if (r == RM_OK && passes & RM_PASS_GREEDY) r = rmi_plan_pass_greedy(w, &tmp);
-    if (r == RM_OK && passes & RM_PASS_KINDS) r = rmi_plan_pass_kinds(w, &tmp);
+    rm_result result = chain || stages ? rmi_step_make(&tuner, w->graph, w->step, w->align, 0, &model) : RM_OK;
+    if (result == RM_OK && chain) result = rmi_plan_tune_make(w, &model, &tuner);
+    if (result == RM_OK && stages)
+        result = rmi_blk_make(&tmp, &model, &w->plan->shape, RMI_CHN_AUTO, 0, 0, &w->chain.blk);
+    if (result == RM_OK && passes & RM_PASS_SEGMENTS) result = rmi_plan_pass_segments(w, &tmp);
+    if (result == RM_OK && passes & RM_PASS_GREEDY) result = rmi_plan_pass_greedy(w, &tmp);
+    if (result == RM_OK && passes & RM_PASS_KINDS) result = rmi_plan_pass_kinds(w, &tmp);
     rmi_arena_free(&tmp);
-    if (r == RM_OK && chain && !w->stop.stopped) r = rmi_plan_pass_chain(w, &model, &tmp);
+    if (result == RM_OK && chain && !w->stop.stopped) result = rmi_plan_pass_chain(w, &model, &tmp);
     rmi_arena_free(&tmp);
     rmi_arena_free(&tuner);
     w->chain.tune = NULL;
-    return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r; /* with what there is */
+    return result == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : result; /* with what there is */
 }
 
 /* Keep everything, the yardstick, and a candidate of every preset; budget: 0, or what it may take. */
@@ -17466,25 +17485,25 @@ RMI_FN rm_result rmi_plan_yardstick(rmi_planner *w, uint64_t budget)
     const rmi_plan_trial how = {budget, 0, 0, 1};
     rmi_arena tmp = rmi_plan_arena(w);
     rmi_seq_list list;
-    rm_result r = rmi_plan_keep_all(w, &tmp, &list);
-    if (r == RM_OK) r = rmi_plan_try(w, &list, &how, &w->info->keep_all_bytes);
+    rm_result result = rmi_plan_keep_all(w, &tmp, &list);
+    if (result == RM_OK) result = rmi_plan_try(w, &list, &how, &w->info->keep_all_bytes);
     w->info->keep_all_ns = w->tried.fig.time_ns;
     rmi_arena_free(&tmp);
-    return r;
+    return result;
 }
 
 /* The least memory that any plan needs. */
 RMI_FN rm_result rmi_plan_least_bytes(rmi_planner *w)
 {
     rmi_arena tmp = rmi_plan_arena(w);
-    rmi_step m;
-    rm_result r = RM_OK;
-    if (!rmi_plan_has_host(w) && w->g->n_ops < 10000) { /* it is worth its time */
-        r = rmi_step_make(&tmp, w->g, w->step, 1, 0, &m);
-        if (r == RM_OK) r = rmi_bnd_least_bytes(&tmp, &m, &w->info->min_bound_bytes);
+    rmi_step model;
+    rm_result result = RM_OK;
+    if (!rmi_plan_has_host(w) && w->graph->n_ops < 10000) { /* it is worth its time */
+        result = rmi_step_make(&tmp, w->graph, w->step, 1, 0, &model);
+        if (result == RM_OK) result = rmi_bnd_least_bytes(&tmp, &model, &w->info->min_bound_bytes);
     }
     rmi_arena_free(&tmp);
-    return r;
+    return result;
 }
 
 /* --- what the planner knows: programs of earlier calls for the same graph, each faster than all that are smaller. A
@@ -17495,28 +17514,28 @@ RMI_FN rm_result rmi_plan_least_bytes(rmi_planner *w)
 RMI_FN uint64_t rmi_plan_key(const rmi_planner *w)
 {
     uint64_t key = rmi_mix(w->step ^ (uint64_t)w->steps << 8 ^ (uint64_t)w->align << 16 ^
-                           (uint64_t)(w->d->live_only != 0) << 50);
+                           (uint64_t)(w->desc->live_only != 0) << 50);
     size_t i;
-    if (w->c.off || w->d->like || w->together == RMI_PLAN_JOINT || w->host_only || w->naming) return 0;
-    if (w->c.passes & RMI_PLAN_MOVES && rmi_plan_has_host(w)) key = rmi_mix(key ^ 1);
-    for (i = 0; i < sizeof w->c.kinds && w->c.kinds[i]; i++)
-        key = rmi_mix(key ^ (uint64_t)(unsigned char)w->c.kinds[i]);
-    return rmi_mix(key ^ w->c.passes) | 1;
+    if (w->config.off || w->desc->like || w->together == RMI_PLAN_JOINT || w->host_only || w->naming) return 0;
+    if (w->config.passes & RMI_PLAN_MOVES && rmi_plan_has_host(w)) key = rmi_mix(key ^ 1);
+    for (i = 0; i < sizeof w->config.kinds && w->config.kinds[i]; i++)
+        key = rmi_mix(key ^ (uint64_t)(unsigned char)w->config.kinds[i]);
+    return rmi_mix(key ^ w->config.passes) | 1;
 }
 
 RMI_FN rm_result rmi_plan_recall(rmi_planner *w)
 {
     uint64_t key = rmi_plan_key(w);
-    rmi_known *k;
-    for (k = w->p->g->known; k && key; k = k->next) {
-        rmi_program c = *(const rmi_program *)k->program;
-        if (k->key != key || k->bytes > w->limit) continue;
+    rmi_known *known;
+    for (known = w->plan->g->known; known && key; known = known->next) {
+        rmi_program program = *(const rmi_program *)known->program;
+        if (known->key != key || known->bytes > w->limit) continue;
         /* costs may be others now, and what is legal is not */
-        if (rmi_sch_check(w->g, &c, &w->g->last, NULL) != RM_OK) continue;
-        if (rmi_plan_size(w, &c) > w->limit || c.host > w->d->host_bytes ||
-            (w->best.n && c.fig.time_ns >= w->best.fig.time_ns))
+        if (rmi_sch_check(w->graph, &program, &w->graph->last, NULL) != RM_OK) continue;
+        if (rmi_plan_size(w, &program) > w->limit || program.host > w->desc->host_bytes ||
+            (w->best.n && program.fig.time_ns >= w->best.fig.time_ns))
             continue;
-        RMI_TRY(rmi_plan_take(w, &c, NULL));
+        RMI_TRY(rmi_plan_take(w, &program, NULL));
     }
     return RM_OK;
 }
@@ -17525,8 +17544,8 @@ RMI_FN rm_result rmi_plan_recall(rmi_planner *w)
 RMI_FN void rmi_plan_remember(rmi_planner *w)
 {
     uint64_t key = rmi_plan_key(w), bytes = rmi_plan_size(w, &w->best), ns = w->best.fig.time_ns;
-    rmi_known **at = &w->p->g->known, *k;
-    rmi_arena mem = rmi_arena_make(&w->g->mem.hooks);
+    rmi_known **at = &w->plan->g->known, *k;
+    rmi_arena mem = rmi_arena_make(&w->graph->mem.hooks);
     uint32_t n = 0;
     if (!key || w->best.n > 100000) return;
     while ((k = *at) != NULL) {
@@ -17548,8 +17567,8 @@ RMI_FN void rmi_plan_remember(rmi_planner *w)
     k->key = key;
     k->bytes = bytes;
     k->ns = ns;
-    k->next = w->p->g->known;
-    w->p->g->known = k;
+    k->next = w->plan->g->known;
+    w->plan->g->known = k;
 }
 
 /* --- whole-graph search: from everything once and from the chain's plans, evicted until they fit, then improved */
@@ -17567,97 +17586,100 @@ typedef struct rmi_plan_search { /* of the current kind of step */
 } rmi_plan_search;
 
 /* Evicts from the current list until it fits, and takes back what need not be evicted for that. */
-RMI_FN rm_result rmi_plan_evict(rmi_ref_search *s, uint32_t permille)
+RMI_FN rm_result rmi_plan_evict(rmi_ref_search *refine, uint32_t permille)
 {
-    RMI_TRY(rmi_ref_greedy(s, permille, 400));
-    rmi_ref_fill(s, 0, 400000 / s->step->n_tasks);
+    RMI_TRY(rmi_ref_greedy(refine, permille, 400));
+    rmi_ref_fill(refine, 0, 400000 / refine->step->n_tasks);
     return RM_OK;
 }
 
 /* The program of a list and what the search knows are not there at a time: a large graph's take most of the memory.
    What the search needs is made anew, and goes on from that list. */
-RMI_FN rm_result rmi_plan_try_apart(rmi_plan_search *h, const rmi_plan_trial *how, uint64_t *size)
+RMI_FN rm_result rmi_plan_try_apart(rmi_plan_search *search, const rmi_plan_trial *how, uint64_t *size)
 {
-    rmi_arena tmp = rmi_plan_arena(h->w);
-    rmi_ref_search old = h->s;
+    rmi_arena tmp = rmi_plan_arena(search->w);
+    rmi_ref_search old = search->s;
     rmi_ref_list kept;
-    rmi_seq_list list = rmi_plan_list_of(h->w, &h->runs);
-    rm_result r = rmi_ref_list_make(&tmp, old.best.n, h->w->g->n_ops, &kept);
-    if (r == RM_OK) {
+    rmi_seq_list list = rmi_plan_list_of(search->w, &search->runs);
+    rm_result result = rmi_ref_list_make(&tmp, old.best.n, search->w->graph->n_ops, &kept);
+    if (result == RM_OK) {
         rmi_ref_copy(&old, &old.best, &kept);
-        rmi_arena_free(&h->mem);
-        r = rmi_plan_try(h->w, &list, how, size);
+        rmi_arena_free(&search->mem);
+        result = rmi_plan_try(search->w, &list, how, size);
     }
-    if (r == RM_OK) r = rmi_step_make(&h->mem, h->w->g, h->w->step, h->w->align, 0, &h->model);
-    if (r == RM_OK) r = rmi_ref_search_make(&h->mem, &h->model, &h->s);
-    if (r == RM_OK) {
-        old.search = h->s.search;
-        old.closure = h->s.closure;
-        old.best = h->s.best;
-        h->s = old;
-        rmi_ref_copy(&h->s, &kept, &h->s.best);
-        rmi_ref_restart(&h->s, &kept);
+    if (result == RM_OK)
+        result = rmi_step_make(&search->mem, search->w->graph, search->w->step, search->w->align, 0, &search->model);
+    if (result == RM_OK) result = rmi_ref_search_make(&search->mem, &search->model, &search->s);
+    if (result == RM_OK) {
+        old.search = search->s.search;
+        old.closure = search->s.closure;
+        old.best = search->s.best;
+        search->s = old;
+        rmi_ref_copy(&search->s, &kept, &search->s.best);
+        rmi_ref_restart(&search->s, &kept);
     }
     rmi_arena_free(&tmp);
-    return r;
+    return result;
 }
 
-/* The best list becomes a plan, if it is faster. Where its addresses are above the budget the limit falls, without a plan
-   ever faster, and what is above that is evicted: this list is tried next. */
+/* The best list becomes a plan, if it is faster. Where its addresses are above the budget the limit falls, ever faster
+   if there is no plan yet, and what is above that is evicted: this list is tried next. */
 #define RMI_PLAN_PACKS_PLAIN 8u /* lists one after the other */
-RMI_FN rm_result rmi_plan_search_try(rmi_plan_search *h)
+RMI_FN rm_result rmi_plan_search_try(rmi_plan_search *search)
 {
-    rmi_planner *w = h->w;
-    rmi_ref_search *s = &h->s;
+    rmi_planner *w = search->w;
+    rmi_ref_search *refine = &search->s;
     const rmi_plan_trial how = {w->limit, RMI_PLAN_EFFORT, 0, 0};
     rmi_seq_list list;
     uint64_t size;
     uint32_t tries;
-    for (tries = 0; tries < RMI_PLAN_PACKS_PLAIN && s->best.n && s->best.ns < s->tried && !w->stop.stopped; tries++) {
-        if (w->best.n && s->best.ns >= w->best.fig.time_ns) return RM_OK;
-        RMI_TRY(rmi_ref_runs(&h->kept, s, &s->best, &h->runs));
-        list = rmi_plan_list_of(w, &h->runs);
-        RMI_TRY(!w->best.n && s->step->n_tasks > RMI_SEARCH_LARGE ? rmi_plan_try_apart(h, &how, &size)
+    for (tries = 0;
+         tries < RMI_PLAN_PACKS_PLAIN && refine->best.n && refine->best.ns < refine->tried && !w->stop.stopped;
+         tries++) {
+        if (w->best.n && refine->best.ns >= w->best.fig.time_ns) return RM_OK;
+        RMI_TRY(rmi_ref_runs(&search->kept, refine, &refine->best, &search->runs));
+        list = rmi_plan_list_of(w, &search->runs);
+        RMI_TRY(!w->best.n && refine->step->n_tasks > RMI_SEARCH_LARGE ? rmi_plan_try_apart(search, &how, &size)
                                                                    : rmi_plan_try(w, &list, &how, &size));
         if (size <= w->limit) { /* another list may fit where one did not */
-            s->tried = s->best.ns;
-            s->limit += (w->limit - s->step->resident - s->limit) / 2;
+            refine->tried = refine->best.ns;
+            refine->limit += (w->limit - refine->step->resident - refine->limit) / 2;
             return RM_OK;
         }
-        s->work += RMI_PLAN_EFFORT / 5;
-        size = rmi_mul((size - w->limit) / 3, w->best.n ? 1u : ++s->failed);
-        s->limit = rmi_sub(s->limit, rmi_max(size, w->limit / 400));
-        rmi_ref_restart(s, &s->best);
-        s->best.n = 0;
-        RMI_TRY(rmi_plan_evict(s, 900));
+        refine->work += RMI_PLAN_EFFORT / 5;
+        size = rmi_mul((size - w->limit) / 3, w->best.n ? 1u : ++refine->failed);
+        refine->limit = rmi_sub(refine->limit, rmi_max(size, w->limit / 400));
+        rmi_ref_restart(refine, &refine->best);
+        refine->best.n = 0;
+        RMI_TRY(rmi_plan_evict(refine, 900));
     }
     return RM_OK;
 }
 
 /* The current list becomes the chain's for so many percent of the limit, evicted down. */
-RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *s, uint32_t percent)
+RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *refine, uint32_t percent)
 {
-    const rmi_chn_curve *c = &w->chain.table->curve;
-    uint64_t bytes = rmi_sub(rmi_mul_div_up(s->limit + s->step->resident, percent, 100),
+    const rmi_chn_curve *curve = &w->chain.table->curve;
+    uint64_t bytes = rmi_sub(rmi_mul_div_up(refine->limit + refine->step->resident, percent, 100),
                              w->homes.bytes + rmi_blk_carried(&w->chain.blk));
     rmi_chn_act *acts = NULL;
     rmi_seq_list list;
     size_t n_acts = 0;
     rmi_arena_clear(&w->mem.lists);
-    bytes = rmi_max(rmi_min(bytes, c->at[c->n - 1].bytes), c->at[rmi_plan_first_point(w)].bytes);
+    bytes = rmi_max(rmi_min(bytes, curve->at[curve->n - 1].bytes), curve->at[rmi_plan_first_point(w)].bytes);
     RMI_TRY(rmi_chn_schedule(&w->mem.lists, w->chain.table, bytes, &acts, &n_acts));
     RMI_TRY(rmi_plan_expand(w, &w->mem.lists, acts, n_acts, &list));
-    return rmi_ref_load_runs(s, list.runs, (uint32_t)list.n) ? rmi_plan_evict(s, 700) : RM_OK;
+    return rmi_ref_load_runs(refine, list.runs, (uint32_t)list.n) ? rmi_plan_evict(refine, 700) : RM_OK;
 }
 
 /* Everything once and the chain's plan for as much as there is, evicted. */
-RMI_FN rm_result rmi_plan_search_starts(rmi_plan_search *h)
+RMI_FN rm_result rmi_plan_search_starts(rmi_plan_search *search)
 {
-    rmi_ref_search *s = &h->s;
-    rmi_ref_load(s, NULL, 0, NULL);
-    RMI_TRY(rmi_plan_evict(s, 700));
-    if (h->w->chain.table && s->limit < RMI_MAX) RMI_TRY(rmi_plan_search_from_chain(h->w, s, 100));
-    return rmi_plan_search_try(h);
+    rmi_ref_search *refine = &search->s;
+    rmi_ref_load(refine, NULL, 0, NULL);
+    RMI_TRY(rmi_plan_evict(refine, 700));
+    if (search->w->chain.table && refine->limit < RMI_MAX) RMI_TRY(rmi_plan_search_from_chain(search->w, refine, 100));
+    return rmi_plan_search_try(search);
 }
 
 /* --- the least memory that a plan is found for. Nothing in it depends on the budget: what it finds is the answer if it
@@ -17671,47 +17693,49 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_plan_search *h)
 #define RMI_PLAN_WEIGHT 64u    /* of bytes against time, as often as in annealing for time at first */
 
 /* The search's best list, the lowest so far, gets addresses, unless a smaller arena is known already. */
-RMI_FN rm_result rmi_plan_lower_try(rmi_plan_search *h)
+RMI_FN rm_result rmi_plan_lower_try(rmi_plan_search *search)
 {
-    rmi_planner *w = h->w;
-    rmi_ref_search *s = &h->s;
+    rmi_planner *w = search->w;
+    rmi_ref_search *refine = &search->s;
     const rmi_plan_trial sure = {w->limit, 0, 0, 1};
     rmi_seq_list list;
     uint64_t size;
-    if (!s->best.n || s->best.peak + s->step->resident >= w->min_sure) return RM_OK;
-    RMI_TRY(rmi_ref_runs(&h->kept, s, &s->best, &h->runs));
-    s->looked += 20 * (uint64_t)h->runs.n;
-    list = rmi_plan_list_of(w, &h->runs);
+    if (!refine->best.n || refine->best.peak + refine->step->resident >= w->min_sure) return RM_OK;
+    RMI_TRY(rmi_ref_runs(&search->kept, refine, &refine->best, &search->runs));
+    refine->looked += 20 * (uint64_t)search->runs.n;
+    list = rmi_plan_list_of(w, &search->runs);
     return rmi_plan_try(w, &list, &sure, &size);
 }
 
 /* The limit becomes `bytes`, and the current list, if it is within that, the best one; else there is none. */
-RMI_FN void rmi_plan_lower_to(rmi_ref_search *s, uint64_t bytes)
+RMI_FN void rmi_plan_lower_to(rmi_ref_search *refine, uint64_t bytes)
 {
-    s->limit = bytes;
-    s->best.n = 0;
-    rmi_ref_restart(s, NULL);
-    rmi_ref_consider(s);
+    refine->limit = bytes;
+    refine->best.n = 0;
+    rmi_ref_restart(refine, NULL);
+    rmi_ref_consider(refine);
 }
 
 /* Everything once is evicted to limits many stairs apart, each from what fitted the one before; ever fewer, when that
    fails. */
-RMI_FN rm_result rmi_plan_lower_evict(rmi_ref_search *s, uint64_t floor)
+RMI_FN rm_result rmi_plan_lower_evict(rmi_ref_search *refine, uint64_t floor)
 {
-    uint64_t half = s->end - (s->end - rmi_ref_spent(s)) / 2;
+    uint64_t half = refine->end - (refine->end - rmi_ref_spent(refine)) / 2;
     uint32_t step, n;
-    if (!rmi_ref_load(s, NULL, 0, NULL)) return RM_OK;
-    rmi_plan_lower_to(s, RMI_MAX);
-    for (step = RMI_PLAN_STEP;
-         step && s->best.n && s->best.peak > floor && rmi_ref_spent(s) < half && !rmi_ref_told(s);) {
-        n = s->best.n;
+    if (!rmi_ref_load(refine, NULL, 0, NULL)) return RM_OK;
+    rmi_plan_lower_to(refine, RMI_MAX);
+    for (step = RMI_PLAN_STEP; step && refine->best.n && refine->best.peak > floor && rmi_ref_spent(refine) < half &&
+                               !rmi_ref_told(refine);) {
+        n = refine->best.n;
         rmi_plan_lower_to(
-            s, rmi_max(s->best.peak - rmi_min(s->best.peak / RMI_PLAN_STAIR * step, s->best.peak / 2) - 1, floor));
-        RMI_TRY(rmi_ref_greedy(s, 400, 400));
-        if (s->best.n) continue;
-        s->best.n = n; /* nothing was found: that one is the best again */
-        s->limit = s->best.peak;
-        rmi_ref_restart(s, &s->best);
+            refine,
+            rmi_max(refine->best.peak - rmi_min(refine->best.peak / RMI_PLAN_STAIR * step, refine->best.peak / 2) - 1,
+                    floor));
+        RMI_TRY(rmi_ref_greedy(refine, 400, 400));
+        if (refine->best.n) continue;
+        refine->best.n = n; /* nothing was found: that one is the best again */
+        refine->limit = refine->best.peak;
+        rmi_ref_restart(refine, &refine->best);
         step /= 2;
     }
     return RM_OK;
@@ -17719,41 +17743,42 @@ RMI_FN rm_result rmi_plan_lower_evict(rmi_ref_search *s, uint64_t floor)
 
 /* A cycle of annealing for bytes: from the lowest list, or in turn from everything once, in another order or evicted,
    or from the chain's plan for that limit. */
-RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_search *h, uint32_t turn, uint64_t work)
+RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_search *search, uint32_t turn, uint64_t work)
 {
     static const uint32_t percent[] = {100, 125, 180};
-    rmi_ref_search *s = &h->s;
-    uint64_t hot = rmi_mul(s->mean_ns, (uint64_t)RMI_PLAN_WEIGHT << turn % 3) + 1;
-    int shuffled = 0, small = s->step->n_tasks <= RMI_SEARCH_FEW, chain = turn % 4 == 3 && h->w->chain.table && !small;
-    s->lower = RMI_PLAN_BELOW;
-    s->limit = s->best.peak - s->best.peak / s->lower;
-    rmi_ref_restart(s, &s->best);
-    if (chain) RMI_TRY(rmi_plan_search_from_chain(h->w, s, percent[turn / 4 % 3]));
+    rmi_ref_search *refine = &search->s;
+    uint64_t hot = rmi_mul(refine->mean_ns, (uint64_t)RMI_PLAN_WEIGHT << turn % 3) + 1;
+    int shuffled = 0, small = refine->step->n_tasks <= RMI_SEARCH_FEW,
+        chain = turn % 4 == 3 && search->w->chain.table && !small;
+    refine->lower = RMI_PLAN_BELOW;
+    refine->limit = refine->best.peak - refine->best.peak / refine->lower;
+    rmi_ref_restart(refine, &refine->best);
+    if (chain) RMI_TRY(rmi_plan_search_from_chain(search->w, refine, percent[turn / 4 % 3]));
     else if (turn % 2) {
-        rmi_ref_load(s, NULL, 0, NULL);
+        rmi_ref_load(refine, NULL, 0, NULL);
         shuffled = small;
-        RMI_TRY(rmi_ref_greedy(s, turn % 8 == 1 ? 500 : 300, 400));
+        RMI_TRY(rmi_ref_greedy(refine, turn % 8 == 1 ? 500 : 300, 400));
     }
-    rmi_ref_cycle(s, hot, hot / (turn / 2 % 2 ? 20000 : 20) + 1, work, shuffled); /* cold: single bytes count */
-    s->lower = 0;
+    rmi_ref_cycle(refine, hot, hot / (turn / 2 % 2 ? 20000 : 20) + 1, work, shuffled); /* cold: single bytes count */
+    refine->lower = 0;
     return RM_OK;
 }
 
 /* Evictions, then cycles, until the work is done or many in a row were in vain. */
-RMI_FN rm_result rmi_plan_lower(rmi_plan_search *h)
+RMI_FN rm_result rmi_plan_lower(rmi_plan_search *search)
 {
-    rmi_planner *w = h->w;
-    rmi_ref_search *s = &h->s;
-    uint64_t floor = rmi_sub(w->info->min_bound_bytes, s->step->resident), work, was;
+    rmi_planner *w = search->w;
+    rmi_ref_search *refine = &search->s;
+    uint64_t floor = rmi_sub(w->info->min_bound_bytes, refine->step->resident), work, was;
     uint32_t turn, vain = 0;
-    RMI_TRY(rmi_plan_lower_evict(s, floor));
-    RMI_TRY(rmi_plan_lower_try(h));
-    work = (s->end - rmi_ref_spent(s)) / RMI_PLAN_CYCLES + 1;
-    for (turn = 0; s->best.n && !w->best.n && s->best.peak > floor && vain < RMI_PLAN_VAIN; turn++) {
-        if (rmi_ref_spent(s) >= s->end || rmi_ref_told(s)) break;
+    RMI_TRY(rmi_plan_lower_evict(refine, floor));
+    RMI_TRY(rmi_plan_lower_try(search));
+    work = (refine->end - rmi_ref_spent(refine)) / RMI_PLAN_CYCLES + 1;
+    for (turn = 0; refine->best.n && !w->best.n && refine->best.peak > floor && vain < RMI_PLAN_VAIN; turn++) {
+        if (rmi_ref_spent(refine) >= refine->end || rmi_ref_told(refine)) break;
         was = w->min_sure;
-        RMI_TRY(rmi_plan_lower_cycle(h, turn, work));
-        RMI_TRY(rmi_plan_lower_try(h));
+        RMI_TRY(rmi_plan_lower_cycle(search, turn, work));
+        RMI_TRY(rmi_plan_lower_try(search));
         vain = w->min_sure < was ? 0 : vain + 1;
     }
     return RM_OK;
@@ -17761,95 +17786,97 @@ RMI_FN rm_result rmi_plan_lower(rmi_plan_search *h)
 
 /* The search starts anew for less memory, whatever it has found before. If that led to a plan within the budget, it
    goes on from its list as before, with half of the work counted. */
-RMI_FN rm_result rmi_plan_search_least(rmi_plan_search *h)
+RMI_FN rm_result rmi_plan_search_least(rmi_plan_search *search)
 {
-    rmi_planner *w = h->w;
-    rmi_ref_search *s = &h->s;
-    uint64_t limit = s->limit, before = s->work, kinds = 0;
+    rmi_planner *w = search->w;
+    rmi_ref_search *refine = &search->s;
+    uint64_t limit = refine->limit, before = refine->work, kinds = 0;
     uint32_t i;
-    rm_result r;
+    rm_result result;
     for (i = 0; i < RM_STEP_KINDS; i++) kinds += w->steps >> i & 1;
-    rmi_ref_search_reset(s);
-    s->end = rmi_ref_spent(s) + rmi_min(RMI_PLAN_WORK, RMI_PLAN_LOWER_EACH * s->step->n_tasks) / kinds;
-    r = rmi_plan_lower(h);
-    s->end = RMI_INF;
-    s->best.n = 0;
-    s->limit = limit;
-    s->told = s->work = before + (s->work - before) / 2;
-    if (r == RM_OK && w->best.n && rmi_ref_load_runs(s, h->runs.runs, (uint32_t)h->runs.n))
-        rmi_ref_fill(s, 0, 400000 / s->step->n_tasks);
-    return r;
+    rmi_ref_search_reset(refine);
+    refine->end = rmi_ref_spent(refine) + rmi_min(RMI_PLAN_WORK, RMI_PLAN_LOWER_EACH * refine->step->n_tasks) / kinds;
+    result = rmi_plan_lower(search);
+    refine->end = RMI_INF;
+    refine->best.n = 0;
+    refine->limit = limit;
+    refine->told = refine->work = before + (refine->work - before) / 2;
+    if (result == RM_OK && w->best.n && rmi_ref_load_runs(refine, search->runs.runs, (uint32_t)search->runs.n))
+        rmi_ref_fill(refine, 0, 400000 / refine->step->n_tasks);
+    return result;
 }
 
 /* What a search may take that nobody limits: about a second, or less where tasks are few. */
-RMI_FN uint64_t rmi_plan_usual_work(const rmi_step *m)
+RMI_FN uint64_t rmi_plan_usual_work(const rmi_step *model)
 {
     uint64_t most = RMI_PLAN_WORK, each = 200000;
-    if (m->n_choosing) most = RMI_PLAN_WORK / 5 * 6, each = 360000;
-    else if (m->n_tasks <= 1000) most = RMI_PLAN_WORK / 4 * 5;
-    if (m->n_tasks <= RMI_SEARCH_FEW) each *= 6;
-    return rmi_min(most, each * m->n_tasks);
+    if (model->n_choosing) most = RMI_PLAN_WORK / 5 * 6, each = 360000;
+    else if (model->n_tasks <= 1000) most = RMI_PLAN_WORK / 4 * 5;
+    if (model->n_tasks <= RMI_SEARCH_FEW) each *= 6;
+    return rmi_min(most, each * model->n_tasks);
 }
 
 /* A plan, if one is found: of everything once, as soon as can be, else of other starts, else the lowest. *done: it
    needs no search, or there is none. */
-RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *h, int *done)
+RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *search, int *done)
 {
-    rmi_planner *w = h->w;
-    rmi_ref_search *s = &h->s;
-    uint64_t limit = s->limit;
+    rmi_planner *w = search->w;
+    rmi_ref_search *refine = &search->s;
+    uint64_t limit = refine->limit;
     int sooner;
-    rmi_ref_load(s, NULL, 0, NULL);
+    rmi_ref_load(refine, NULL, 0, NULL);
     if (w->limit >= w->info->min_bound_bytes) {
-        RMI_TRY(rmi_ref_greedy(s, 300, 400));
-        rmi_ref_fill(s, 0, 0);
-        RMI_TRY(rmi_plan_search_try(h));
-        s->limit = limit;
+        RMI_TRY(rmi_ref_greedy(refine, 300, 400));
+        rmi_ref_fill(refine, 0, 0);
+        RMI_TRY(rmi_plan_search_try(search));
+        refine->limit = limit;
     }
     sooner = w->best.n != 0;
     /* had soon; may be near enough */
-    if (sooner && w->series->near_ppm) RMI_TRY(rmi_plan_bound(w, s->step, w->limit, 1));
+    if (sooner && w->series->near_ppm) RMI_TRY(rmi_plan_bound(w, refine->step, w->limit, 1));
     *done = sooner && w->series->near_ppm && rmi_plan_within(w, 0);
     if (*done) return RM_OK;
     w->chain.table = NULL;
-    if (w->c.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 &&
-        !w->stop.stopped) {
-        RMI_TRY(rmi_plan_solve_chain(w, &h->model, &h->chain));
+    if (w->config.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && rmi_low_has_backward(w->step) &&
+        w->plan->shape.n >= 3 && !w->stop.stopped) {
+        RMI_TRY(rmi_plan_solve_chain(w, &search->model, &search->chain));
         RMI_TRY(rmi_plan_least(w));
     }
-    if (!sooner && !w->stop.stopped && w->limit >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_search_starts(h));
-    if (!w->best.n && !w->stop.stopped && w->limit != RMI_INF && !rmi_plan_moves(w)) RMI_TRY(rmi_plan_search_least(h));
+    if (!sooner && !w->stop.stopped && w->limit >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_search_starts(search));
+    if (!w->best.n && !w->stop.stopped && w->limit != RMI_INF && !rmi_plan_moves(w))
+        RMI_TRY(rmi_plan_search_least(search));
     if ((w->best.n || rmi_plan_moves(w)) && !w->stop.stopped && !rmi_plan_within(w, 0))
-        RMI_TRY(rmi_plan_bound(w, s->step, w->limit, 0));
+        RMI_TRY(rmi_plan_bound(w, refine->step, w->limit, 0));
     *done = !w->best.n || w->stop.stopped || rmi_plan_within(w, 0);
-    return *done || !sooner ? RM_OK : rmi_plan_search_starts(h);
+    return *done || !sooner ? RM_OK : rmi_plan_search_starts(search);
 }
 
 /* The search in the model of the step. */
-RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *h)
+RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *search)
 {
-    rmi_planner *w = h->w;
-    rmi_ref_search *s = &h->s;
+    rmi_planner *w = search->w;
+    rmi_ref_search *refine = &search->s;
     uint64_t usual, work, more, was;
     /* few tasks: from many orders */
-    uint32_t round, vain = 0, few = h->model.n_tasks <= RMI_SEARCH_FEW, parts = few ? 144 : 3;
+    uint32_t round, vain = 0, few = search->model.n_tasks <= RMI_SEARCH_FEW, parts = few ? 144 : 3;
     int done;
-    RMI_TRY(rmi_ref_search_make(&h->mem, &h->model, s));
-    usual = rmi_plan_usual_work(&h->model) / (rmi_plan_moves(w) ? RMI_PLAN_START_LESS : 1);
+    RMI_TRY(rmi_ref_search_make(&search->mem, &search->model, refine));
+    usual = rmi_plan_usual_work(&search->model) / (rmi_plan_moves(w) ? RMI_PLAN_START_LESS : 1);
     work = rmi_plan_work(w, w->clock.end_ns && !rmi_plan_moves(w) ? RMI_MAX : usual);
     more = few && work == usual ? work / 2 : 0; /* where the bound is far the plan may be a poor one */
     usual = rmi_min(usual, work);
-    s->limit = rmi_sub(w->limit, h->model.resident);
-    RMI_TRY(rmi_plan_search_begin(h, &done));
+    refine->limit = rmi_sub(w->limit, search->model.resident);
+    RMI_TRY(rmi_plan_search_begin(search, &done));
     if (done) return RM_OK;
-    RMI_TRY(rmi_ref_level(s, usual / 4));
-    RMI_TRY(rmi_plan_search_try(h));
-    if (s->best.n) rmi_ref_restart(s, &s->best);
-    for (round = 0; !w->stop.stopped && !rmi_plan_within(w, s->work > usual / 4 ? w->c.gap_ppm : 0); round++) {
-        if (s->work >= work + (rmi_plan_within(w, RMI_PLAN_FAR) ? 0 : more)) break;
+    RMI_TRY(rmi_ref_level(refine, usual / 4));
+    RMI_TRY(rmi_plan_search_try(search));
+    if (refine->best.n) rmi_ref_restart(refine, &refine->best);
+    for (round = 0; !w->stop.stopped && !rmi_plan_within(w, refine->work > usual / 4 ? w->config.gap_ppm : 0);
+         round++) {
+        if (refine->work >= work + (rmi_plan_within(w, RMI_PLAN_FAR) ? 0 : more)) break;
         was = w->best.n ? w->best.fig.time_ns : 0;
-        rmi_ref_improve(s, usual / parts, round);
-        RMI_TRY(rmi_plan_search_try(h));
+        rmi_ref_improve(refine, usual / parts, round);
+        RMI_TRY(rmi_plan_search_try(search));
         vain = was == w->best.fig.time_ns ? vain + 1 : 0;
         if (w->series->near_ppm && vain == (few ? parts / 5 : 1)) break; /* there are other budgets to plan */
     }
@@ -17858,17 +17885,17 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *h)
 
 RMI_FN rm_result rmi_plan_pass_search(rmi_planner *w)
 {
-    rmi_plan_search h;
-    rm_result r;
-    memset(&h, 0, sizeof h);
-    h.w = w;
-    h.mem = h.kept = h.chain = rmi_plan_arena(w);
-    r = rmi_step_make(&h.mem, w->g, w->step, w->align, 0, &h.model);
-    if (r == RM_OK) r = rmi_plan_search_rounds(&h);
-    rmi_arena_free(&h.chain);
-    rmi_arena_free(&h.kept);
-    rmi_arena_free(&h.mem);
-    return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
+    rmi_plan_search search;
+    rm_result result;
+    memset(&search, 0, sizeof search);
+    search.w = w;
+    search.mem = search.kept = search.chain = rmi_plan_arena(w);
+    result = rmi_step_make(&search.mem, w->graph, w->step, w->align, 0, &search.model);
+    if (result == RM_OK) result = rmi_plan_search_rounds(&search);
+    rmi_arena_free(&search.chain);
+    rmi_arena_free(&search.kept);
+    rmi_arena_free(&search.mem);
+    return result == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : result;
 }
 
 /* --- plans with copies: lists of >>offload, with homes of their own */
@@ -17894,7 +17921,8 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, const rmi
     return r;
 }
 
-#define RMI_PLAN_SPARE 4u /* per cent that the link is taken for slower than it is: plans that fill it are often as good as
+#define RMI_PLAN_SPARE                                                                                                 \
+    4u /* per cent that the link is taken for slower than it is: plans that fill it are often as good as
                              others that leave it some time, which lose little on a link 5 % slower */
 #define RMI_PLAN_MOVE_WORK ((uint64_t)40000000) /* runs that are looked at, some 40 ns each */
 #define RMI_PLAN_PACKS 60u /* times that addresses are looked for */
@@ -17908,8 +17936,8 @@ RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     rmi_off_model *m = s->m;
     uint64_t price = s->price;
     uint32_t k, n, by[RMI_OFF_STARTS];
-    RMI_TRY(rmi_off_starts(s, mem, &w->p->shape, by, &n));
-    RMI_TRY(rmi_off_start(s, mem, &w->p->shape, by[0]));
+    RMI_TRY(rmi_off_starts(s, mem, &w->plan->shape, by, &n));
+    RMI_TRY(rmi_off_start(s, mem, &w->plan->shape, by[0]));
     rmi_off_look(s->m);
     *evals = work = rmi_min(work / ((uint64_t)m->n + m->n_order + 1), RMI_PLAN_MOVE_EVALS) >> (s->n_flips ? turn : 0);
     s->best_energy = RMI_INF;
@@ -17921,13 +17949,13 @@ RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
         else s->price *= 2; /* it does not fit */
     }
     for (k = 0; k < 2 && s->best_energy == RMI_INF; k++) { /* or from what takes the least memory */
-        RMI_TRY(rmi_off_cook(s, mem, &w->p->shape, k ? RMI_OFF_BLOCKS : RMI_OFF_SEARCHED, 1, 1000, 0));
+        RMI_TRY(rmi_off_cook(s, mem, &w->plan->shape, k ? RMI_OFF_BLOCKS : RMI_OFF_SEARCHED, 1, 1000, 0));
         rmi_off_anneal(s, work / 4 + 1, m->ns / 500);
     }
     for (k = 0; k < 3 && s->best_energy == RMI_INF; k++) { /* or hotter: with few large values a place
                                                               that does not fit is hard to leave */
         s->price = price;
-        RMI_TRY(rmi_off_start(s, mem, &w->p->shape, by[k % n]));
+        RMI_TRY(rmi_off_start(s, mem, &w->plan->shape, by[k % n]));
         rmi_off_anneal(s, work / 4 + 1, m->ns / (k < 2 ? 100 : 20));
     }
     return RM_OK;
@@ -17951,8 +17979,8 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t
         if (how.quick && !how.effort) how.effort = RMI_PLAN_EFFORT;
         if (!useless) RMI_TRY(rmi_plan_try_moved(w, s, &how, &size));
         if (size == RMI_INF || budget == RMI_INF) return RM_OK;
-        if (!useless && size <= budget && w->tried.host > w->d->host_bytes)
-            m->host_limit -= rmi_min(m->host_limit / 2, w->tried.host - w->d->host_bytes);
+        if (!useless && size <= budget && w->tried.host > w->desc->host_bytes)
+            m->host_limit -= rmi_min(m->host_limit / 2, w->tried.host - w->desc->host_bytes);
         else if (size <= budget) {
             if (!useless) {
                 if (fitted == RMI_INF || w->tried.fig.time_ns <= w->best.fig.time_ns) {
@@ -18010,13 +18038,13 @@ RMI_FN rm_result rmi_plan_recipes(rmi_planner *w, rmi_arena *mem, rmi_off_search
         uint32_t which = i < RMI_COUNT(passes) ? i : best;
         int home = (int)(which && !(which & 1)), last = i == RMI_COUNT(passes),
             yardstick = !which && (w->host_only || w->together == RMI_PLAN_JOINT);
-        if (last ? w->best.n != 0 || least == RMI_INF : !yardstick && !(w->c.passes & passes[which])) continue;
-        RMI_TRY(rmi_off_cook(s, mem, &w->p->shape, (rmi_off_recipe)recipes[which], home, home ? 1000 : 0, 0));
+        if (last ? w->best.n != 0 || least == RMI_INF : !yardstick && !(w->config.passes & passes[which])) continue;
+        RMI_TRY(rmi_off_cook(s, mem, &w->plan->shape, (rmi_off_recipe)recipes[which], home, home ? 1000 : 0, 0));
         rmi_off_look(s->m);
         if (m->host_bytes <= m->host_limit && m->peak < least) least = m->peak, best = which;
         if (!last && !yardstick && !rmi_off_fits(m)) continue;
         RMI_TRY(rmi_plan_try_moved(w, s, &how, &size));
-        if (w->tried.host <= w->d->host_bytes) w->min_arena = rmi_min(w->min_arena, size);
+        if (w->tried.host <= w->desc->host_bytes) w->min_arena = rmi_min(w->min_arena, size);
         if (which || last || w->info->keep_all_ns) continue;
         w->info->keep_all_bytes = size;
         w->info->keep_all_ns = w->tried.fig.time_ns;
@@ -18033,22 +18061,22 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, uint32_t pe
     rmi_off_search s;
     uint32_t i;
     uint64_t evals = 0;
-    rm_result r = rmi_off_make(&mem, w->g, w->step, w->align, percent, &m);
+    rm_result r = rmi_off_make(&mem, w->graph, w->step, w->align, percent, &m);
     if (r == RM_OK) {
         m.limit = budget;
-        m.host_limit = w->d->host_bytes;
+        m.host_limit = w->desc->host_bytes;
         m.steady = w->together == RMI_PLAN_JOINT;
         m.waiting = w->step == RM_FORWARD && w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST);
         if (w->given) rmi_off_join(&m, w->given->homes, w->given->n_homes);
-        r = rmi_off_search_make(&mem, &m, &w->p->shape, &s);
+        r = rmi_off_search_make(&mem, &m, &w->plan->shape, &s);
     }
     if (r == RM_OK) r = rmi_plan_recipes(w, &mem, &s, budget);
     if (r == RM_OK && bound && !w->stop.stopped) r = rmi_plan_bound(w, NULL, budget, 0);
     s.found = RMI_INF;
     /* again with room to spare, where addresses took what was found */
-    for (i = 0; i < 3 && r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped; i++) {
+    for (i = 0; i < 3 && r == RM_OK && w->config.passes & RM_PASS_OFFLOAD && !w->stop.stopped; i++) {
         m.limit = budget - (budget == RMI_INF ? 0 : budget / 32 * i * i);
-        m.host_limit = w->d->host_bytes;
+        m.host_limit = w->desc->host_bytes;
         r = rmi_plan_search_moved(w, &mem, &s, budget, i, &evals);
         if (s.found == RMI_INF || (w->best.n && w->best.fig.time_ns <= s.found + s.found / 20)) break;
     }
@@ -18063,14 +18091,15 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget, int bound)
     static const uint32_t rush[] = {100000000, 1000, 300, 200, 150, 125};
     uint32_t i;
     int fitted;
-    uint32_t margin = (uint32_t)rmi_max(w->d->link_margin_percent, w->c.passes & RM_PASS_OFFLOAD ? RMI_PLAN_SPARE : 0);
-    rm_result r = rmi_plan_move_from(w, budget, 100 - margin, bound, &fitted);
-    if (w->best.n) return r;
-    for (i = 0; i < RMI_COUNT(rush) && r == RM_OK && !w->stop.stopped; i++) {
-        r = rmi_plan_move_from(w, budget, rush[i], 0, &fitted);
+    uint32_t margin =
+        (uint32_t)rmi_max(w->desc->link_margin_percent, w->config.passes & RM_PASS_OFFLOAD ? RMI_PLAN_SPARE : 0);
+    rm_result result = rmi_plan_move_from(w, budget, 100 - margin, bound, &fitted);
+    if (w->best.n) return result;
+    for (i = 0; i < RMI_COUNT(rush) && result == RM_OK && !w->stop.stopped; i++) {
+        result = rmi_plan_move_from(w, budget, rush[i], 0, &fitted);
         if (!w->best.n || !fitted) break;
     }
-    return r;
+    return result;
 }
 
 /* --- plans of >>search, from the best plan so far */
@@ -18095,85 +18124,90 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget, int bound)
 /* Does >>search take part? Programs of several kinds of step have their homes in common, which it does not know. */
 RMI_FN int rmi_plan_anneals(const rmi_planner *w)
 {
-    return !RMI_WITHOUT(anneal) && w->c.passes & RM_PASS_OFFLOAD && rmi_plan_has_host(w) && !w->together &&
-           rmi_low_has_backward(w->step) && w->limit != RMI_INF && w->g->n_ops <= RMI_PLAN_ANNEAL_OPS && !w->c.off &&
-           !w->g->fixed_order && !w->d->link_margin_percent;
+    return !RMI_WITHOUT(anneal) && w->config.passes & RM_PASS_OFFLOAD && rmi_plan_has_host(w) && !w->together &&
+           rmi_low_has_backward(w->step) && w->limit != RMI_INF && w->graph->n_ops <= RMI_PLAN_ANNEAL_OPS &&
+           !w->config.off && !w->graph->fixed_order && !w->desc->link_margin_percent;
 }
 
 /* The search's best schedule as a candidate. *size: what it takes. */
-RMI_FN rm_result rmi_plan_try_events(rmi_planner *w, rmi_search *s, const rmi_plan_trial *how, uint64_t *size)
+RMI_FN rm_result rmi_plan_try_events(rmi_planner *w, rmi_search *joint, const rmi_plan_trial *how, uint64_t *size)
 {
     rmi_arena tmp = rmi_plan_arena(w);
     rmi_seq_list list;
-    rm_result r;
-    rmi_search_costs(s, &s->best, &s->next);
-    r = rmi_event_write(&tmp, &s->cost, &s->best, &s->next, &list);
-    if (r == RM_OK) r = rmi_plan_try(w, &list, how, size);
+    rm_result result;
+    rmi_search_costs(joint, &joint->best, &joint->next);
+    result = rmi_event_write(&tmp, &joint->cost, &joint->best, &joint->next, &list);
+    if (result == RM_OK) result = rmi_plan_try(w, &list, how, size);
     rmi_arena_free(&tmp);
-    return r;
+    return result;
 }
 
 /* Addresses for what the search has found; where they take more than the budget, or the program takes longer than its
    schedule, the search goes on with a lower limit, and a higher one where that has led to nothing better: from there,
    or from what was found at first if that is much faster. Bytes that are used again make copies wait for each other:
    the search's clock does not know. */
-RMI_FN rm_result rmi_plan_pack_events(rmi_planner *w, rmi_arena *mem, rmi_search *s, uint64_t work)
+RMI_FN rm_result rmi_plan_pack_events(rmi_planner *w, rmi_arena *mem, rmi_search *joint, uint64_t work)
 {
     rmi_schedule first;
     rmi_plan_trial how = {w->limit, 0, 0, 0};
     uint32_t round, vain = 0;
     int late = 0; /* the program takes longer than its schedule */
-    uint64_t size = 0, first_ns = s->best_ns;
-    RMI_TRY(rmi_cost_make_schedule(mem, &s->cost, &first));
-    rmi_search_copy(s->step, &s->best, &first);
+    uint64_t size = 0, first_ns = joint->best_ns;
+    RMI_TRY(rmi_cost_make_schedule(mem, &joint->cost, &first));
+    rmi_search_copy(joint->step, &joint->best, &first);
     for (round = 0; round < RMI_PLAN_ANNEAL_PACKS && first_ns != RMI_INF && !w->stop.stopped; round++) {
-        int useless = s->best_ns == RMI_INF || (w->best.n && s->best_ns >= w->best.fig.time_ns);
+        int useless = joint->best_ns == RMI_INF || (w->best.n && joint->best_ns >= w->best.fig.time_ns);
         how.quick = w->best.n != 0;
-        if (!useless) RMI_TRY(rmi_plan_try_events(w, s, &how, &size));
-        late = !useless && size <= w->limit && w->tried.fig.time_ns > s->best_ns + s->best_ns / RMI_PLAN_ANNEAL_LATE;
+        if (!useless) RMI_TRY(rmi_plan_try_events(w, joint, &how, &size));
+        late = !useless && size <= w->limit &&
+               w->tried.fig.time_ns > joint->best_ns + joint->best_ns / RMI_PLAN_ANNEAL_LATE;
         if (!round && size <= w->limit && !late) return RM_OK;
         vain = useless ? vain + 1 : 0;
         if (vain > RMI_PLAN_ANNEAL_VAIN) break;
         if (w->best.n && w->best.fig.time_ns <= first_ns + first_ns / RMI_PLAN_ANNEAL_NEAR) break;
-        if (late) s->cost.limit -= s->cost.limit / RMI_PLAN_ANNEAL_LATE;
-        else if (useless || size <= w->limit) s->cost.limit += (w->limit - s->cost.limit) / 3;
-        else s->cost.limit -= rmi_min((size - w->limit) / 2, s->cost.limit / 50) + s->cost.limit / 1000;
-        if (s->best_ns == RMI_INF || s->best_ns > first_ns + first_ns / RMI_PLAN_ANNEAL_WORSE)
-            rmi_search_copy(s->step, &first, &s->best);
-        s->best_ns = RMI_INF;
-        s->cost.price = s->base_price;
-        if (!rmi_search_start(s, &s->best)) return RM_ERROR_INTERNAL;
-        rmi_search_anneal(s, s->costs.step_ns / (RMI_PLAN_ANNEAL_HOT * 10), 0, work / 10, &w->stop);
+        if (late) joint->cost.limit -= joint->cost.limit / RMI_PLAN_ANNEAL_LATE;
+        else if (useless || size <= w->limit) joint->cost.limit += (w->limit - joint->cost.limit) / 3;
+        else joint->cost.limit -= rmi_min((size - w->limit) / 2, joint->cost.limit / 50) + joint->cost.limit / 1000;
+        if (joint->best_ns == RMI_INF || joint->best_ns > first_ns + first_ns / RMI_PLAN_ANNEAL_WORSE)
+            rmi_search_copy(joint->step, &first, &joint->best);
+        joint->best_ns = RMI_INF;
+        joint->cost.price = joint->base_price;
+        if (!rmi_search_start(joint, &joint->best)) return RM_ERROR_INTERNAL;
+        rmi_search_anneal(joint, joint->costs.step_ns / (RMI_PLAN_ANNEAL_HOT * 10), 0, work / 10, &w->stop);
     }
     return RM_OK;
 }
 
 /* Anneals runs, copies, variants and homes together: from the best plan so far, from everything once on the device, and
    at last, cooler, from the better of what that led to. */
-RMI_FN rm_result rmi_plan_anneal_from(rmi_planner *w, rmi_arena *mem, rmi_search *s, uint64_t work)
+RMI_FN rm_result rmi_plan_anneal_from(rmi_planner *w, rmi_arena *mem, rmi_search *joint, uint64_t work)
 {
-    uint64_t moves = work / (4 * ((uint64_t)s->step->n_once * s->step->n_once + 1)) + 1; /* by event, about */
+    uint64_t moves = work / (4 * ((uint64_t)joint->step->n_once * joint->step->n_once + 1)) + 1; /* by event, about */
     uint64_t cooler = rmi_min(rmi_max(RMI_PLAN_ANNEAL_MOVES / moves, 1), RMI_PLAN_ANNEAL_COOLER);
     uint64_t hot = w->info->bound_ns / (RMI_PLAN_ANNEAL_HOT * cooler) *
-                   (w->g->n_ops > RMI_PLAN_ANNEAL_FEW ? 1 : RMI_PLAN_ANNEAL_HOTTER);
+                   (w->graph->n_ops > RMI_PLAN_ANNEAL_FEW ? 1 : RMI_PLAN_ANNEAL_HOTTER);
     uint64_t trip = 0;
     uint32_t i;
     int fits = 0;
-    if (w->best.n) RMI_TRY(rmi_event_read(mem, s->step, &w->best, &s->candidate, s->cost.cap_events, &fits));
-    fits = fits && rmi_search_start(s, &s->candidate);
-    if (fits) rmi_search_anneal(s, hot, 0, work / 4, &w->stop);
-    rmi_cost_keep_all(s->step, &s->candidate);
-    s->cost.price = s->base_price;
-    if (rmi_search_start(s, &s->candidate)) rmi_search_anneal(s, 2 * hot, 0, work / (fits ? 4 : 2), &w->stop);
-    for (i = 0; i < s->step->n_buffers; i++)
-        trip = rmi_max(trip, s->step->buffers[i].out_ns + s->step->buffers[i].in_ns);
-    if (s->best_ns == RMI_INF && !w->best.n && trip > hot) { /* a copy takes so long that bytes too many were cheaper */
-        s->cost.price = s->base_price = rmi_mul(s->base_price, trip / (hot + 1) + 1);
-        rmi_cost_keep_all(s->step, &s->candidate);
-        if (rmi_search_start(s, &s->candidate)) rmi_search_anneal(s, rmi_mul(trip, 4), 0, work / 2, &w->stop);
+    if (w->best.n)
+        RMI_TRY(rmi_event_read(mem, joint->step, &w->best, &joint->candidate, joint->cost.cap_events, &fits));
+    fits = fits && rmi_search_start(joint, &joint->candidate);
+    if (fits) rmi_search_anneal(joint, hot, 0, work / 4, &w->stop);
+    rmi_cost_keep_all(joint->step, &joint->candidate);
+    joint->cost.price = joint->base_price;
+    if (rmi_search_start(joint, &joint->candidate))
+        rmi_search_anneal(joint, 2 * hot, 0, work / (fits ? 4 : 2), &w->stop);
+    for (i = 0; i < joint->step->n_buffers; i++)
+        trip = rmi_max(trip, joint->step->buffers[i].out_ns + joint->step->buffers[i].in_ns);
+    /* a copy takes so long that bytes above the limit were cheaper */
+    if (joint->best_ns == RMI_INF && !w->best.n && trip > hot) {
+        joint->cost.price = joint->base_price = rmi_mul(joint->base_price, trip / (hot + 1) + 1);
+        rmi_cost_keep_all(joint->step, &joint->candidate);
+        if (rmi_search_start(joint, &joint->candidate))
+            rmi_search_anneal(joint, rmi_mul(trip, 4), 0, work / 2, &w->stop);
     }
-    if (s->best_ns != RMI_INF) rmi_search_start(s, &s->best);
-    rmi_search_anneal(s, rmi_max(hot / 10, w->info->bound_ns / RMI_PLAN_ANNEAL_COOL), 0, work / 2, &w->stop);
+    if (joint->best_ns != RMI_INF) rmi_search_start(joint, &joint->best);
+    rmi_search_anneal(joint, rmi_max(hot / 10, w->info->bound_ns / RMI_PLAN_ANNEAL_COOL), 0, work / 2, &w->stop);
     return RM_OK;
 }
 
@@ -18182,24 +18216,24 @@ RMI_FN rm_result rmi_plan_anneal(rmi_planner *w)
 {
     rmi_arena mem = rmi_plan_arena(w);
     uint64_t work = rmi_plan_work(w, RMI_PLAN_ANNEAL_WORK);
-    rm_graph slow = *w->g;
+    rm_graph slow = *w->graph;
     rmi_step step;
-    rmi_search s;
-    rm_result r;
-    if (w->stop.stopped || (w->best.n && rmi_plan_within(w, w->c.gap_ppm))) return RM_OK;
+    rmi_search joint;
+    rm_result result;
+    if (w->stop.stopped || (w->best.n && rmi_plan_within(w, w->config.gap_ppm))) return RM_OK;
     if (!RMI_WITHOUT(search_spare)) {
         slow.link.h2d -= slow.link.h2d / 100 * RMI_PLAN_SPARE;
         slow.link.d2h -= slow.link.d2h / 100 * RMI_PLAN_SPARE;
     }
-    r = rmi_step_make(&mem, &slow, w->step, w->align, 1, &step);
-    if (r == RM_OK && !step.unfit) {
+    result = rmi_step_make(&mem, &slow, w->step, w->align, 1, &step);
+    if (result == RM_OK && !step.unfit) {
         work = rmi_min(work, rmi_mul((uint64_t)step.n_once * step.n_once, RMI_PLAN_ANNEAL_LESS));
-        r = rmi_search_make(&mem, &step, w->limit, w->d->host_bytes, &s);
-        if (r == RM_OK) r = rmi_plan_anneal_from(w, &mem, &s, work);
-        if (r == RM_OK) r = rmi_plan_pack_events(w, &mem, &s, work);
+        result = rmi_search_make(&mem, &step, w->limit, w->desc->host_bytes, &joint);
+        if (result == RM_OK) result = rmi_plan_anneal_from(w, &mem, &joint, work);
+        if (result == RM_OK) result = rmi_plan_pack_events(w, &mem, &joint, work);
     }
     rmi_arena_free(&mem);
-    return r;
+    return result;
 }
 
 /* --- the least memory with copies. As without them, nothing in it depends on the budget. */
@@ -18210,33 +18244,33 @@ RMI_FN rm_result rmi_plan_anneal(rmi_planner *w)
 /* Cycles of annealing for bytes, in turn from everything once, what lasts on the device or in host memory, and from
    what that led to: until there is a plan, the work is done or many in a row were in vain. Each looks for less than the
    smallest arena so far: addresses take more than live bytes, so that a list with as many may do better. */
-RMI_FN rm_result rmi_plan_floor_cycles(rmi_planner *w, rmi_search *s)
+RMI_FN rm_result rmi_plan_floor_cycles(rmi_planner *w, rmi_search *joint)
 {
-    uint64_t work = rmi_min(RMI_PLAN_WORK, RMI_PLAN_FLOOR_EACH * s->step->n_tasks) /
+    uint64_t work = rmi_min(RMI_PLAN_WORK, RMI_PLAN_FLOOR_EACH * joint->step->n_tasks) /
                     (w->best.n ? RMI_PLAN_FLOOR_LESS : 1);
-    uint64_t end = s->cost.work + work, least = RMI_MAX, size = RMI_INF, hot;
+    uint64_t end = joint->cost.work + work, least = RMI_MAX, size = RMI_INF, hot;
     const rmi_plan_trial sure = {w->limit, 0, 0, 1};
     uint32_t turn, vain = 0, i, planned = w->best.n != 0;
-    rm_result r = RM_OK;
-    for (turn = 0;
-         vain < RMI_PLAN_VAIN && (planned || !w->best.n) && s->cost.work < end && r == RM_OK && !w->stop.stopped;
+    rm_result result = RM_OK;
+    for (turn = 0; vain < RMI_PLAN_VAIN && (planned || !w->best.n) && joint->cost.work < end && result == RM_OK &&
+                   !w->stop.stopped;
          turn++) {
-        rmi_cost_keep_all(s->step, &s->candidate);
-        for (i = 0; i < s->step->n_params && turn % 4 == 0; i++)
-            while (s->step->params[i].allowed >> (s->candidate.home[i] + 1)) s->candidate.home[i]++;
-        rmi_search_limit(s, least, RMI_PLAN_BELOW);
-        if (!rmi_search_start(s, turn % 2 && s->best.n ? &s->best : &s->candidate)) break;
-        if (!turn) rmi_search_limit(s, s->costs.peak + 1, RMI_PLAN_BELOW);
-        if (!turn && !rmi_search_start(s, &s->candidate)) break;
-        hot = rmi_mul(s->costs.compute_ns / (s->current.n + 1), (uint64_t)RMI_PLAN_WEIGHT << turn % 3) + 1;
-        rmi_search_anneal(s, hot, hot / (turn / 2 % 2 ? 20000 : 20) + 1, work / RMI_PLAN_CYCLES + 1, &w->stop);
+        rmi_cost_keep_all(joint->step, &joint->candidate);
+        for (i = 0; i < joint->step->n_params && turn % 4 == 0; i++)
+            while (joint->step->params[i].allowed >> (joint->candidate.home[i] + 1)) joint->candidate.home[i]++;
+        rmi_search_limit(joint, least, RMI_PLAN_BELOW);
+        if (!rmi_search_start(joint, turn % 2 && joint->best.n ? &joint->best : &joint->candidate)) break;
+        if (!turn) rmi_search_limit(joint, joint->costs.peak + 1, RMI_PLAN_BELOW);
+        if (!turn && !rmi_search_start(joint, &joint->candidate)) break;
+        hot = rmi_mul(joint->costs.compute_ns / (joint->current.n + 1), (uint64_t)RMI_PLAN_WEIGHT << turn % 3) + 1;
+        rmi_search_anneal(joint, hot, hot / (turn / 2 % 2 ? 20000 : 20) + 1, work / RMI_PLAN_CYCLES + 1, &w->stop);
         vain++;
-        if (s->best_ns == RMI_INF) continue;
-        r = rmi_plan_try_events(w, s, &sure, &size);
+        if (joint->best_ns == RMI_INF) continue;
+        result = rmi_plan_try_events(w, joint, &sure, &size);
         if (size < least) vain = 0;
         least = rmi_min(least, size);
     }
-    return r;
+    return result;
 }
 
 /* What >>search finds where bytes are what counts: the answer if it fits, and named if not. */
@@ -18244,14 +18278,14 @@ RMI_FN rm_result rmi_plan_floor(rmi_planner *w)
 {
     rmi_arena mem = rmi_plan_arena(w);
     rmi_step step;
-    rmi_search s;
-    rm_result r = rmi_step_make(&mem, w->g, w->step, w->align, 1, &step);
-    if (r == RM_OK && !step.unfit && (!w->best.n || step.n_tasks <= RMI_SEARCH_FEW)) {
-        r = rmi_search_make(&mem, &step, 0, w->d->host_bytes, &s);
-        if (r == RM_OK) r = rmi_plan_floor_cycles(w, &s);
+    rmi_search joint;
+    rm_result result = rmi_step_make(&mem, w->graph, w->step, w->align, 1, &step);
+    if (result == RM_OK && !step.unfit && (!w->best.n || step.n_tasks <= RMI_SEARCH_FEW)) {
+        result = rmi_search_make(&mem, &step, 0, w->desc->host_bytes, &joint);
+        if (result == RM_OK) result = rmi_plan_floor_cycles(w, &joint);
     }
     rmi_arena_free(&mem);
-    return r;
+    return result;
 }
 
 /* --- reductions beside the backward */
@@ -18270,7 +18304,7 @@ RMI_FN size_t rmi_plan_behind(const rmi_run *wait, size_t first, size_t last, ui
    `most` bytes of gradients waiting. Nothing reads a weight after its update, so it may come later; what is said of
    copies of the param, its state and gradient comes with it. out has room for 2 n. Returns the most bytes that
    waited. */
-RMI_FN uint64_t rmi_plan_put_off(const rm_graph *g, const rmi_run *runs, size_t n, size_t from, uint64_t most,
+RMI_FN uint64_t rmi_plan_put_off(const rm_graph *graph, const rmi_run *runs, size_t n, size_t from, uint64_t most,
                                  uint64_t *ready, rmi_run *out)
 {
     uint64_t t = 0, comm = 0, waiting = 0, peak = 0;
@@ -18278,48 +18312,49 @@ RMI_FN uint64_t rmi_plan_put_off(const rm_graph *g, const rmi_run *runs, size_t 
     size_t i, k, at, to = 0, first = n, last = n;
     uint32_t id;
     for (i = 0; i <= n; i++) {
-        const rmi_run *r = i < n ? &runs[i] : NULL;
+        const rmi_run *run = i < n ? &runs[i] : NULL;
         while (first < last) {
             rmi_run u = out[first];
-            if (r && ready[u.id] > t && waiting <= most) break;
-            t = rmi_add(rmi_max(t, ready[u.id]), g->tensors[u.id].opt);
-            waiting -= g->tensors[u.id].grad_bytes;
+            if (run && ready[u.id] > t && waiting <= most) break;
+            t = rmi_add(rmi_max(t, ready[u.id]), graph->tensors[u.id].opt);
+            waiting -= graph->tensors[u.id].grad_bytes;
             do out[to++] = out[first++];
             while (first < last && out[first].way != RMI_OPT);
         }
-        if (!r) break;
+        if (!run) break;
         at = 0;
-        if (r->way >= RMI_COPY_OUT) {
-            rmi_buf_kind kind = rmi_low_kind(g, r->id, &id);
+        if (run->way >= RMI_COPY_OUT) {
+            rmi_buf_kind kind = rmi_low_kind(graph, run->id, &id);
             if (kind <= RMI_BUF_STATE) at = rmi_plan_behind(out, first, last, id);
-        } else if (r->way == RMI_REDUCE) ready[r->id] = comm = rmi_add(rmi_max(comm, t), g->tensors[r->id].reduce);
-        else if (r->way == RMI_OPT && i >= from && g->tensors[r->id].reduce != RMI_INF && ready[r->id] > t) {
-            waiting += g->tensors[r->id].grad_bytes;
+        } else if (run->way == RMI_REDUCE)
+            ready[run->id] = comm = rmi_add(rmi_max(comm, t), graph->tensors[run->id].reduce);
+        else if (run->way == RMI_OPT && i >= from && graph->tensors[run->id].reduce != RMI_INF && ready[run->id] > t) {
+            waiting += graph->tensors[run->id].grad_bytes;
             peak = rmi_max(peak, waiting);
-            for (at = first; at < last && (out[at].way != RMI_OPT || ready[out[at].id] <= ready[r->id]);) at++;
-        } else if (r->way != RMI_OPT_HOST) t = rmi_add(t, rmi_low_ns(g, *r, 0, 0));
+            for (at = first; at < last && (out[at].way != RMI_OPT || ready[out[at].id] <= ready[run->id]);) at++;
+        } else if (run->way != RMI_OPT_HOST) t = rmi_add(t, rmi_low_ns(graph, *run, 0, 0));
         if (at) {
             for (k = last++; k > at; k--) out[k] = out[k - 1];
-            out[at] = *r;
-        } else out[to++] = *r;
+            out[at] = *run;
+        } else out[to++] = *run;
     }
     return peak;
 }
 
 /* The same runs, each reduction right behind the last backward that adds to its gradient. at: a number for each tensor.
    out has room for 2 n. Returns how many they are: n, if each such gradient was reduced once. */
-RMI_FN size_t rmi_plan_bring_on(const rm_graph *g, const rmi_run *runs, size_t n, uint64_t *at, rmi_run *out)
+RMI_FN size_t rmi_plan_bring_on(const rm_graph *graph, const rmi_run *runs, size_t n, uint64_t *at, rmi_run *out)
 {
     size_t i, to = 0;
     uint32_t k, turn;
     for (turn = 0; turn < 2; turn++)
         for (i = 0; i < n; i++) {
-            const rmi_list *in = runs[i].way == RMI_BWD ? &g->ops[runs[i].id].grad_in : NULL;
+            const rmi_list *in = runs[i].way == RMI_BWD ? &graph->ops[runs[i].id].grad_in : NULL;
             if (turn && (runs[i].way != RMI_REDUCE || !at[runs[i].id])) out[to++] = runs[i];
             for (k = 0; in && k < in->n; k++) {
                 uint32_t w = in->at[k];
-                if (g->tensors[w].kind != RMI_PARAM || g->tensors[w].reduce == RMI_INF ||
-                    !rmi_list_has(&rmi_low_part(g, runs[i])->grads, w))
+                if (graph->tensors[w].kind != RMI_PARAM || graph->tensors[w].reduce == RMI_INF ||
+                    !rmi_list_has(&rmi_low_part(graph, runs[i])->grads, w))
                     continue;
                 if (!turn) at[w] = i + 1;
                 else if (at[w] == i + 1) {
@@ -18339,79 +18374,82 @@ RMI_FN size_t rmi_plan_bring_on(const rm_graph *g, const rmi_run *runs, size_t n
    does what the step before still copies. */
 RMI_FN rm_result rmi_plan_reductions(rmi_planner *w)
 {
-    const rm_graph *g = w->g;
+    const rm_graph *graph = w->graph;
     rmi_arena mem = w->mem.list; /* the best list may become another one */
     rmi_seq_list list = w->list, later = w->list;
     size_t n = list.n, i, begin = 0, from = 0, fixed = 0;
-    uint64_t *ready = RMI_NEW(&mem, uint64_t, g->n_tensors), most = RMI_MAX, all = 1, size = 0;
+    uint64_t *ready = RMI_NEW(&mem, uint64_t, graph->n_tensors), most = RMI_MAX, all = 1, size = 0;
     rmi_run *out = RMI_RAW(&mem, rmi_run, 2 * n);
     uint32_t turn;
     int copies = list.n_late != 0;
-    rm_result r = ready && out ? RM_OK : RM_ERROR_MEMORY;
+    rm_result result = ready && out ? RM_OK : RM_ERROR_MEMORY;
     w->mem.list = rmi_plan_arena(w);
     later.runs = out;
     for (i = 0; i < n; i++) copies |= list.runs[i].way >= RMI_COPY_OUT;
     for (i = list.n_homes; i < list.n_homes + list.n_late; i++)
         fixed = (size_t)rmi_max(fixed, (uint64_t)list.homes[i].until + 1);
     fixed = (size_t)rmi_min(fixed, n);
-    if (r == RM_OK && !copies) {
-        if (rmi_plan_bring_on(g, list.runs, n, ready, out) != n) all = 0;
+    if (result == RM_OK && !copies) {
+        if (rmi_plan_bring_on(graph, list.runs, n, ready, out) != n) all = 0;
         else memcpy(list.runs, out, n * sizeof *out);
-        memset(ready, 0, g->n_tensors * sizeof *ready);
+        memset(ready, 0, graph->n_tensors * sizeof *ready);
     }
     while (begin < n && list.runs[begin].way != RMI_REDUCE) begin++;
-    for (turn = 0; turn <= 2 * RMI_PLAN_WAITS && all && r == RM_OK && !w->stop.stopped; turn++) {
+    for (turn = 0; turn <= 2 * RMI_PLAN_WAITS && all && result == RM_OK && !w->stop.stopped; turn++) {
         if (turn) most = turn < RMI_PLAN_WAITS ? all >> turn : RMI_MAX;
         if (turn >= RMI_PLAN_WAITS) from = begin + (n - begin) * (turn - RMI_PLAN_WAITS + 1) / (RMI_PLAN_WAITS + 2);
-        size = rmi_plan_put_off(g, list.runs, n, from, most, ready, out);
+        size = rmi_plan_put_off(graph, list.runs, n, from, most, ready, out);
         if (!turn) all = size;
         if (!all || memcmp(list.runs, out, fixed * sizeof *out)) break;
         if (!memcmp(list.runs, out, n * sizeof *out)) continue;
-        r = rmi_plan_try_list(w, &later, &size);
+        result = rmi_plan_try_list(w, &later, &size);
         /* it fits; of a list with copies, which later updates hold up, it is the better one */
         if (size <= w->limit && !copies) break;
     }
     rmi_arena_free(&mem);
-    return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
+    return result == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : result;
 }
 
 /* --- one program */
 
 /* The op that takes most bytes at a time. */
-RMI_FN const char *rmi_plan_largest_op(const rm_graph *g)
+RMI_FN const char *rmi_plan_largest_op(const rm_graph *graph)
 {
     uint64_t most = 0, bytes;
     uint32_t i, k, part, at = 0;
-    for (i = 0; i < g->n_ops; i++) {
-        const rmi_op *op = &g->ops[i];
-        const rmi_form *f = &op->forms[0];
+    for (i = 0; i < graph->n_ops; i++) {
+        const rmi_op *op = &graph->ops[i];
+        const rmi_form *form = &op->forms[0];
         if (op->view != RMI_NONE) continue;
-        for (part = 0; part <= (op->has_bwd ? f->n_parts : 0); part++) { /* the forward, then parts of the backward */
-            const rmi_part *p = part ? &f->parts[part - 1] : NULL;
+        /* the forward, then parts of the backward */
+        for (part = 0; part <= (op->has_bwd ? form->n_parts : 0); part++) {
+            const rmi_part *p = part ? &form->parts[part - 1] : NULL;
             const rmi_list *values = p ? &p->needs : &op->in, *made = p ? &p->grads : &op->out;
-            bytes = rmi_add(p ? p->bwd_ws : f->fwd_ws, !p || p->needs_saved ? f->saved : 0);
-            for (k = 0; k < values->n; k++) bytes = rmi_add(bytes, g->tensors[values->at[k]].bytes);
+            bytes = rmi_add(p ? p->bwd_ws : form->fwd_ws, !p || p->needs_saved ? form->saved : 0);
+            for (k = 0; k < values->n; k++) bytes = rmi_add(bytes, graph->tensors[values->at[k]].bytes);
             for (k = 0; k < made->n; k++)
-                bytes = rmi_add(bytes, p ? g->tensors[made->at[k]].grad_bytes : g->tensors[made->at[k]].bytes);
-            for (k = 0; k < op->grad_out.n && p; k++) bytes = rmi_add(bytes, g->tensors[op->grad_out.at[k]].grad_bytes);
+                bytes = rmi_add(bytes, p ? graph->tensors[made->at[k]].grad_bytes : graph->tensors[made->at[k]].bytes);
+            for (k = 0; k < op->grad_out.n && p; k++)
+                bytes = rmi_add(bytes, graph->tensors[op->grad_out.at[k]].grad_bytes);
             if (bytes > most) most = bytes, at = i;
         }
     }
-    return g->ops[at].name;
+    return graph->ops[at].name;
 }
 
 /* What may be had instead of memory, in words: the first row that is true. */
 RMI_FN void rmi_plan_advice(const rmi_planner *w, const rm_plan_info *worst, char *text, size_t room)
 {
-    const rm_graph *g = w->g;
-    uint64_t moves = 0, stays = 0, half = w->d->device_bytes / 2;
+    const rm_graph *graph = w->graph;
+    uint64_t moves = 0, stays = 0, half = w->desc->device_bytes / 2;
     uint32_t k, t;
-    int forwards = 1, host = w->d->host_bytes != 0;
+    int forwards = 1, host = w->desc->host_bytes != 0;
     char bytes[24];
-    for (k = 0; k < 3 * g->n_tensors; k++) /* what might have waited in host memory */
-        if (rmi_low_kind(g, k, &t) != RMI_BUF_GRAD && g->tensors[t].kind == RMI_PARAM && !g->tensors[t].external)
-            *(g->tensors[t].stays ? &stays : &moves) += rmi_low_bytes(g, k);
-    for (k = 0; k < g->n_ops; k++) forwards &= !g->ops[k].has_bwd || worst->step == RM_FORWARD;
+    for (k = 0; k < 3 * graph->n_tensors; k++) /* what might have waited in host memory */
+        if (rmi_low_kind(graph, k, &t) != RMI_BUF_GRAD && graph->tensors[t].kind == RMI_PARAM &&
+            !graph->tensors[t].external)
+            *(graph->tensors[t].stays ? &stays : &moves) += rmi_low_bytes(graph, k);
+    for (k = 0; k < graph->n_ops; k++) forwards &= !graph->ops[k].has_bwd || worst->step == RM_FORWARD;
     rmi_format(bytes, sizeof bytes, "%u", moves);
     {
         const struct {
@@ -18421,85 +18459,87 @@ RMI_FN void rmi_plan_advice(const rmi_planner *w, const rm_plan_info *worst, cha
             {stays > half,
              "let weights move (RM_STAYS keeps more than half of the budget), or make the largest op smaller (%s)",
              NULL},
-            {host && !g->has_link,
+            {host && !graph->has_link,
              "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used",
              ""},
-            {forwards && !(w->c.passes & (RM_PASS_SEARCH | RM_PASS_OFFLOAD)),
+            {forwards && !(w->config.passes & (RM_PASS_SEARCH | RM_PASS_OFFLOAD)),
              "or take preset 'hiremate': the step has no backward, so only a search recomputes anything in it", ""},
-            {moves > half && g->has_link && !host, "or let weights wait in host memory (rm_plan_desc.host_bytes)", ""},
-            {g->has_link && host && w->d->host_bytes < moves && w->c.passes & RMI_PLAN_MOVES,
+            {moves > half && graph->has_link && !host, "or let weights wait in host memory (rm_plan_desc.host_bytes)",
+             ""},
+            {graph->has_link && host && w->desc->host_bytes < moves && w->config.passes & RMI_PLAN_MOVES,
              "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states: %s bytes",
              bytes},
-            {host && g->has_link && !(w->c.passes & RM_PASS_OFFLOAD),
+            {host && graph->has_link && !(w->config.passes & RM_PASS_OFFLOAD),
              "take preset 'offmate', or make the largest op smaller (%s)", NULL},
-            {moves > worst->min_bytes / 2 && !g->has_link,
+            {moves > worst->min_bytes / 2 && !graph->has_link,
              "or let weights and states, which take most of it, wait in host memory (rm_plan_desc.host_bytes, "
              "rm_graph_link)",
              ""},
             {1, "or make the largest op smaller (%s)", NULL},
         };
         for (k = 0; !rows[k].when;) k++;
-        rmi_format(text, room, rows[k].text, rows[k].what ? rows[k].what : rmi_plan_largest_op(g));
+        rmi_format(text, room, rows[k].text, rows[k].what ? rows[k].what : rmi_plan_largest_op(graph));
     }
 }
 
 RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
 {
-    const char *kind = rmi_low_step_name(worst->step), *preset = w->c.name[0] ? w->c.name : "(a configuration)";
+    const char *kind = rmi_low_step_name(worst->step),
+               *preset = w->config.name[0] ? w->config.name : "(a configuration)";
     char advice[400];
     if (worst->min_bytes == RMI_INF) { /* no budget was found that works */
-        if (w->d->info) w->d->info->min_bytes = 0;
-        return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE,
+        if (w->desc->info) w->desc->info->min_bytes = 0;
+        return rmi_err_set(&w->graph->last, RM_ERROR_INFEASIBLE,
                            "host memory of %u bytes: too small for step kind '%s'; preset '%s' has no plan within it, "
                            "whatever the budget%s. Set rm_plan_desc.host_bytes to more",
-                           w->d->host_bytes, kind, preset, w->d->like ? ", that is like the plan given" : "");
+                           w->desc->host_bytes, kind, preset, w->desc->like ? ", that is like the plan given" : "");
     }
     rmi_plan_advice(w, worst, advice, sizeof advice);
-    return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE,
+    return rmi_err_set(&w->graph->last, RM_ERROR_INFEASIBLE,
                        "budget of %u bytes: too small for step kind '%s'; preset '%s' works with %u bytes, and no plan "
                        "at all needs less than %u. Give %u, %s",
-                       w->d->device_bytes, kind, preset, worst->min_bytes, worst->min_bound_bytes, worst->min_bytes,
+                       w->desc->device_bytes, kind, preset, worst->min_bytes, worst->min_bound_bytes, worst->min_bytes,
                        advice);
 }
 
 /* What the times of a plan rest on. */
-RMI_FN void rmi_plan_costs(const rm_graph *g, rm_plan_info *f)
+RMI_FN void rmi_plan_costs(const rm_graph *graph, rm_plan_info *info)
 {
-    f->estimated = g->costs.estimated;
-    f->measured = g->costs.measured;
-    f->spread_ppm = g->costs.spread_ppm;
-    f->loaded = g->costs.loaded;
+    info->estimated = graph->costs.estimated;
+    info->measured = graph->costs.measured;
+    info->spread_ppm = graph->costs.spread_ppm;
+    info->loaded = graph->costs.loaded;
 }
 
-RMI_FN void rmi_plan_figures_of(const rmi_program *p, rm_plan_info *f)
+RMI_FN void rmi_plan_figures_of(const rmi_program *program, rm_plan_info *info)
 {
     size_t s;
-    f->arena_bytes = f->step_bytes = p->arena;
-    f->live_bytes = p->fig.live_bytes;
-    f->host_bytes = p->host;
-    f->time_ns = p->fig.time_ns;
-    f->recomputed_ns = p->fig.recomputed_ns;
-    f->runs = p->fig.runs;
-    f->recomputed_runs = p->fig.recomputed_runs;
-    f->statements = p->n;
-    f->h2d_bytes = p->fig.copied[0];
-    f->d2h_bytes = p->fig.copied[1];
-    for (s = 0, f->merges = 0; s < p->n; s++) f->merges += p->st[s].what == RMI_MERGE;
-    memcpy(f->busy_ns, p->fig.busy, sizeof f->busy_ns);
+    info->arena_bytes = info->step_bytes = program->arena;
+    info->live_bytes = program->fig.live_bytes;
+    info->host_bytes = program->host;
+    info->time_ns = program->fig.time_ns;
+    info->recomputed_ns = program->fig.recomputed_ns;
+    info->runs = program->fig.runs;
+    info->recomputed_runs = program->fig.recomputed_runs;
+    info->statements = program->n;
+    info->h2d_bytes = program->fig.copied[0];
+    info->d2h_bytes = program->fig.copied[1];
+    for (s = 0, info->merges = 0; s < program->n; s++) info->merges += program->st[s].what == RMI_MERGE;
+    memcpy(info->busy_ns, program->fig.busy, sizeof info->busy_ns);
 }
 
 /* What all step kinds of the plan share, once all are there. */
-RMI_FN void rmi_plan_share_figures(rm_plan *p)
+RMI_FN void rmi_plan_share_figures(rm_plan *plan)
 {
     uint64_t arena = 0, host = 0;
     uint32_t i;
-    for (i = 0; i < p->n; i++) {
-        arena = rmi_max(arena, p->info[i].arena_bytes);
-        host = rmi_max(host, p->info[i].host_bytes);
+    for (i = 0; i < plan->n; i++) {
+        arena = rmi_max(arena, plan->info[i].arena_bytes);
+        host = rmi_max(host, plan->info[i].host_bytes);
     }
-    for (i = 0; i < p->n; i++) {
-        p->info[i].arena_bytes = arena;
-        p->info[i].host_bytes = host;
+    for (i = 0; i < plan->n; i++) {
+        plan->info[i].arena_bytes = arena;
+        plan->info[i].host_bytes = host;
     }
 }
 
@@ -18507,22 +18547,22 @@ RMI_FN void rmi_plan_share_figures(rm_plan *p)
    were must have a place before the ops that change these. */
 RMI_FN rm_result rmi_plan_step_ok(rmi_planner *w, rmi_arena *mem)
 {
-    const rm_graph *g = w->g;
+    const rm_graph *graph = w->graph;
     const rmi_run *runs;
     rmi_seq_list list;
     uint32_t i, f;
     if (!rmi_low_has_backward(w->step)) return RM_OK;
-    for (i = 0; i < g->n_ops; i++)
-        for (f = 0; f < g->ops[i].n_forms && g->ops[i].view != RMI_NONE && g->ops[i].has_bwd; f++)
-            if (rmi_low_reads_saved(&g->ops[i], &g->ops[i].forms[f]))
-                return rmi_err_set(&w->g->last, RM_ERROR_GRAPH,
+    for (i = 0; i < graph->n_ops; i++)
+        for (f = 0; f < graph->ops[i].n_forms && graph->ops[i].view != RMI_NONE && graph->ops[i].has_bwd; f++)
+            if (rmi_low_reads_saved(&graph->ops[i], &graph->ops[i].forms[f]))
+                return rmi_err_set(&w->graph->last, RM_ERROR_GRAPH,
                                    "op %s: its backward reads %u saved bytes, but it is a view, which has no forward "
                                    "to leave them; drop saved, or leave it out of needs",
-                                   g->ops[i].name, g->ops[i].forms[f].saved);
-    if (!g->early) return RM_OK;
+                                   graph->ops[i].name, graph->ops[i].forms[f].saved);
+    if (!graph->early) return RM_OK;
     RMI_TRY(rmi_plan_keep_all(w, mem, &list));
     runs = list.runs;
-    return rmi_seq_delay(mem, g, &w->g->last, &runs, list.n);
+    return rmi_seq_delay(mem, graph, &w->graph->last, &runs, list.n);
 }
 
 /* The step's best program goes into the plan; if there is none, `least` is named. */
@@ -18530,14 +18570,14 @@ RMI_FN rm_result rmi_plan_step_end(rmi_planner *w, uint64_t least)
 {
     w->info->min_bytes = w->best.n ? rmi_min(w->min_arena, rmi_plan_size(w, &w->best)) : least;
     if (!w->best.n)
-        return w->stop.stopped && !w->clock.late ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED,
+        return w->stop.stopped && !w->clock.late ? rmi_err_set(&w->graph->last, RM_ERROR_CANCELLED,
                                              "the progress callback stopped the planner before any plan fitted")
                                : RM_ERROR_INFEASIBLE;
     rmi_plan_figures_of(&w->best, w->info);
-    if (w->d->live_only) w->info->arena_bytes = w->info->step_bytes = w->best.fig.live_bytes;
-    w->p->prog[w->info - w->p->info] = w->best;
-    w->p->n++;
-    rmi_arena_join(&w->p->mem, &w->mem.best);
+    if (w->desc->live_only) w->info->arena_bytes = w->info->step_bytes = w->best.fig.live_bytes;
+    w->plan->prog[w->info - w->plan->info] = w->best;
+    w->plan->n++;
+    rmi_arena_join(&w->plan->mem, &w->mem.best);
     return RM_OK;
 }
 
@@ -18546,10 +18586,10 @@ RMI_FN rm_result rmi_plan_step_begin(rmi_planner *w, uint32_t step)
 {
     rmi_arena tmp = rmi_plan_arena(w);
     uint32_t below;
-    rm_result r;
+    rm_result result;
     w->step = step;
     w->limit = !w->budget ? RMI_INF : w->given ? w->budget : w->budget - w->room;
-    w->info = w->p->info; /* in the order of kinds, whichever comes first */
+    w->info = w->plan->info; /* in the order of kinds, whichever comes first */
     for (below = w->steps & (step - 1); below; below &= below - 1) w->info++;
     memset(w->info, 0, sizeof *w->info);
     w->min_arena = w->min_sure = RMI_INF;
@@ -18558,23 +18598,24 @@ RMI_FN rm_result rmi_plan_step_begin(rmi_planner *w, uint32_t step)
     rmi_arena_free(&w->mem.best);
     rmi_plan_step_homes(w);
     w->info->step = step;
-    w->info->budget_bytes = w->d->device_bytes;
-    w->info->blocks = w->p->shape.n;
-    w->info->classes = w->p->shape.n_classes;
-    rmi_plan_costs(w->g, w->info);
-    r = rmi_plan_step_ok(w, &tmp);
-    if (r == RM_OK)
-        r = rmi_bnd_once(&tmp, w->g, step, rmi_plan_has_host(w), &w->info->bound_ns, &w->info->min_bound_bytes);
+    w->info->budget_bytes = w->desc->device_bytes;
+    w->info->blocks = w->plan->shape.n;
+    w->info->classes = w->plan->shape.n_classes;
+    rmi_plan_costs(w->graph, w->info);
+    result = rmi_plan_step_ok(w, &tmp);
+    if (result == RM_OK)
+        result =
+            rmi_bnd_once(&tmp, w->graph, step, rmi_plan_has_host(w), &w->info->bound_ns, &w->info->min_bound_bytes);
     rmi_arena_free(&tmp);
-    return r;
+    return result;
 }
 
-/* The preset's passes, until someone says stop. plain, moves: there are programs without copies, with copies. The search
-   without copies is asked first, unless what persists has no room on the device. */
+/* The preset's passes, until someone says stop. plain, moves: there are programs without copies, with copies. The
+   search without copies comes first, unless what persists has no room on the device. */
 RMI_FN rm_result rmi_plan_step_passes(rmi_planner *w, int plain, int moves)
 {
     int anneals = moves && rmi_plan_anneals(w), planned;
-    int searched = plain && w->c.passes & RM_PASS_SEARCH && (!moves || w->homes.bytes <= w->limit);
+    int searched = plain && w->config.passes & RM_PASS_SEARCH && (!moves || w->homes.bytes <= w->limit);
     if (plain && rmi_low_has_backward(w->step) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w));
     if (searched && !w->stop.stopped) RMI_TRY(rmi_plan_pass_search(w));
     if (!searched && !moves && !w->stop.stopped) RMI_TRY(rmi_plan_bound(w, NULL, w->limit, 0));
@@ -18612,76 +18653,77 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     return rmi_plan_step_end(w, moves ? w->min_arena : w->min_sure);
 }
 
-/* The configuration that d asks for. */
-RMI_FN rm_result rmi_plan_config(rm_graph *g, const rm_plan_desc *d, rm_config *c)
+/* The configuration that desc asks for. */
+RMI_FN rm_result rmi_plan_config(rm_graph *graph, const rm_plan_desc *desc, rm_config *config)
 {
-    const rmi_plan_preset *p = rmi_plan_find_preset(d->preset);
+    const rmi_plan_preset *preset = rmi_plan_find_preset(desc->preset);
     const char *wrong;
     char names[256];
     size_t i, n = 0, length;
-    if (!d->preset && d->host_bytes && g->has_link) p = rmi_plan_find_preset("offmate");
-    if (!d->config && p) rmi_plan_use_preset(p, c);
-    if (!d->config && !p) {
+    if (!desc->preset && desc->host_bytes && graph->has_link) preset = rmi_plan_find_preset("offmate");
+    if (!desc->config && preset) rmi_plan_use_preset(preset, config);
+    if (!desc->config && !preset) {
         for (i = 0; i < RMI_COUNT(rmi_plan_presets) && n + 40 < sizeof names; i++, n += length) {
             length = strlen(rmi_plan_presets[i].name);
             if (i) memcpy(names + n, ", ", 2), n += 2;
             memcpy(names + n, rmi_plan_presets[i].name, length);
         }
         names[n] = 0;
-        return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.preset: '%s' is not known; take one of %s",
-                           d->preset, names);
+        return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc.preset: '%s' is not known; take one of %s",
+                           desc->preset, names);
     }
-    if (d->config) *c = *d->config;
-    wrong = rmi_plan_config_wrong(c);
-    if (wrong) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.config: %s", wrong);
-    if (c->off & RM_NO_RECOMPUTE) c->passes &= RM_PASS_SEARCH;
+    if (desc->config) *config = *desc->config;
+    wrong = rmi_plan_config_wrong(config);
+    if (wrong) return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc.config: %s", wrong);
+    if (config->off & RM_NO_RECOMPUTE) config->passes &= RM_PASS_SEARCH;
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_plan_desc_ok(rm_graph *g, const rm_plan_desc *d)
+RMI_FN rm_result rmi_plan_desc_ok(rm_graph *graph, const rm_plan_desc *desc)
 {
     size_t i;
     int aligned = 1;
-    if (d->steps & ~(RM_SINGLE | RM_FIRST | RM_MIDDLE | RM_LAST | RM_FORWARD))
+    if (desc->steps & ~(RM_SINGLE | RM_FIRST | RM_MIDDLE | RM_LAST | RM_FORWARD))
         return rmi_err_set(
-            &g->last, RM_ERROR_ARGUMENT,
+            &graph->last, RM_ERROR_ARGUMENT,
             "rm_plan_desc.steps: an unknown bit; take RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD");
-    if (d->align & (d->align - 1))
-        return rmi_err_set(&g->last, RM_ERROR_ARGUMENT,
-                           "rm_plan_desc.align: %u is no power of two; take 256 or leave it 0", (uint64_t)d->align);
-    if (d->link_margin_percent > 90)
-        return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.link_margin_percent: %u; take 0 to 90",
-                           (uint64_t)d->link_margin_percent);
-    for (i = 0; d->like && d->like->g == g && i < d->like->prog[0].n_homes; i++)
-        aligned &= d->like->prog[0].homes[i].offset % (d->align ? d->align : 256) == 0;
-    if (d->like && (d->like->g != g || !aligned || d->like->live_only))
-        return rmi_err_set(&g->last, RM_ERROR_ARGUMENT,
+    if (desc->align & (desc->align - 1))
+        return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT,
+                           "rm_plan_desc.align: %u is no power of two; take 256 or leave it 0", (uint64_t)desc->align);
+    if (desc->link_margin_percent > 90)
+        return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc.link_margin_percent: %u; take 0 to 90",
+                           (uint64_t)desc->link_margin_percent);
+    for (i = 0; desc->like && desc->like->g == graph && i < desc->like->prog[0].n_homes; i++)
+        aligned &= desc->like->prog[0].homes[i].offset % (desc->align ? desc->align : 256) == 0;
+    if (desc->like && (desc->like->g != graph || !aligned || desc->like->live_only))
+        return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT,
                            "rm_plan_desc.like: a plan of another graph, of another alignment, or without addresses");
-    if (d->device_bytes > RMI_MAX || d->host_bytes > RMI_MAX)
-        return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc: a budget is not below 2^62 bytes");
+    if (desc->device_bytes > RMI_MAX || desc->host_bytes > RMI_MAX)
+        return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc: a budget is not below 2^62 bytes");
     return RM_OK;
 }
 
 /* Updates in host memory want a link, room there, and bytes that may move. */
-RMI_FN rm_result rmi_plan_updates_ok(rm_graph *g, const rm_plan_desc *d, int *host_only)
+RMI_FN rm_result rmi_plan_updates_ok(rm_graph *graph, const rm_plan_desc *desc, int *host_only)
 {
-    uint32_t i, steps = d->steps ? d->steps : RM_SINGLE;
+    uint32_t i, steps = desc->steps ? desc->steps : RM_SINGLE;
     *host_only = 0;
-    for (i = 0; i < g->n_tensors && steps & (RM_SINGLE | RM_LAST); i++) {
-        if (!g->tensors[i].updates || g->tensors[i].opt != RMI_INF) continue;
-        if (g->tensors[i].external || g->tensors[i].stays)
-            return rmi_err_set(&g->last, RM_ERROR_ARGUMENT,
+    for (i = 0; i < graph->n_tensors && steps & (RM_SINGLE | RM_LAST); i++) {
+        if (!graph->tensors[i].updates || graph->tensors[i].opt != RMI_INF) continue;
+        if (graph->tensors[i].external || graph->tensors[i].stays)
+            return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT,
                                "param %s: its update runs in host memory only, and what is %s does not move; give it "
                                "an update on the device as well, or drop %s",
-                               g->tensors[i].name, g->tensors[i].external ? "RM_EXTERNAL" : "RM_STAYS",
-                               g->tensors[i].external ? "RM_EXTERNAL" : "RM_STAYS");
+                               graph->tensors[i].name, graph->tensors[i].external ? "RM_EXTERNAL" : "RM_STAYS",
+                               graph->tensors[i].external ? "RM_EXTERNAL" : "RM_STAYS");
         *host_only = 1;
-        if (!g->has_link || !d->host_bytes)
+        if (!graph->has_link || !desc->host_bytes)
             return rmi_err_set(
-                &g->last, RM_ERROR_ARGUMENT,
+                &graph->last, RM_ERROR_ARGUMENT,
                 "param %s: its update runs in host memory only; %s, or give it an update on the device as well",
-                g->tensors[i].name,
-                !g->has_link ? "declare the link that takes it there (rm_graph_link)" : "set rm_plan_desc.host_bytes");
+                graph->tensors[i].name,
+                !graph->has_link ? "declare the link that takes it there (rm_graph_link)"
+                                 : "set rm_plan_desc.host_bytes");
     }
     return RM_OK;
 }
@@ -18694,17 +18736,17 @@ RMI_FN rm_result rmi_plan_kinds_of_step(rmi_planner *w, rm_plan_info *worst)
     uint32_t i;
     int joint = w->together == RMI_PLAN_JOINT;
     memset(worst, 0, sizeof *worst);
-    w->p->n = 0;
+    w->plan->n = 0;
     for (i = 0; i < RM_STEP_KINDS; i++) {
-        rm_result r;
+        rm_result result;
         uint32_t step = joint ? decider_first[i] : rmi_plan_steps[i];
         if (!(w->steps & step)) continue;
         if (w->clock.late) w->stop.stopped = w->clock.late = 0; /* each kind must have a plan */
-        r = rmi_plan_step(w, step);
-        if (r != RM_OK && r != RM_ERROR_INFEASIBLE) return r;
-        if (r == RM_ERROR_INFEASIBLE && w->info->min_bytes >= worst->min_bytes) *worst = *w->info;
-        if (r == RM_ERROR_INFEASIBLE && joint) return RM_OK;
-        if (joint && !w->given) w->given = &w->p->prog[w->info - w->p->info];
+        result = rmi_plan_step(w, step);
+        if (result != RM_OK && result != RM_ERROR_INFEASIBLE) return result;
+        if (result == RM_ERROR_INFEASIBLE && w->info->min_bytes >= worst->min_bytes) *worst = *w->info;
+        if (result == RM_ERROR_INFEASIBLE && joint) return RM_OK;
+        if (joint && !w->given) w->given = &w->plan->prog[w->info - w->plan->info];
     }
     return RM_OK;
 }
@@ -18713,21 +18755,21 @@ RMI_FN rm_result rmi_plan_kinds_of_step(rmi_planner *w, rm_plan_info *worst)
    plan. */
 RMI_FN uint64_t rmi_plan_budget(const rmi_planner *w)
 {
-    uint64_t bytes = w->d->device_bytes;
-    return w->d->like || w->d->live_only || bytes < w->align ? bytes : bytes - bytes % w->align;
+    uint64_t bytes = w->desc->device_bytes;
+    return w->desc->like || w->desc->live_only || bytes < w->align ? bytes : bytes - bytes % w->align;
 }
 
 /* A budget that should do where host memory has no room for all that could wait there: what was asked for, or at least
    must be there, and one and a half times what is left over. */
 RMI_FN uint64_t rmi_plan_crowded(const rmi_planner *w, uint64_t least)
 {
-    uint64_t moves = 0, host = w->d->host_bytes;
+    uint64_t moves = 0, host = w->desc->host_bytes;
     uint32_t k, t;
-    if (!w->g->has_link || !host || !(w->c.passes & RMI_PLAN_MOVES)) return RMI_INF;
-    for (k = 0; k < 3 * w->g->n_tensors; k++)
-        if ((rmi_low_kind(w->g, k, &t) != RMI_BUF_GRAD || w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)) &&
-            w->g->tensors[t].kind == RMI_PARAM && !w->g->tensors[t].external)
-            moves = rmi_add(moves, rmi_low_bytes(w->g, k));
+    if (!w->graph->has_link || !host || !(w->config.passes & RMI_PLAN_MOVES)) return RMI_INF;
+    for (k = 0; k < 3 * w->graph->n_tensors; k++)
+        if ((rmi_low_kind(w->graph, k, &t) != RMI_BUF_GRAD || w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)) &&
+            w->graph->tensors[t].kind == RMI_PARAM && !w->graph->tensors[t].external)
+            moves = rmi_add(moves, rmi_low_bytes(w->graph, k));
     if (moves <= host) return RMI_INF;
     moves = rmi_add(rmi_max(w->budget, least), moves - host + (moves - host) / 2);
     return moves < RMI_MAX ? rmi_round_up(moves, w->align) : RMI_INF;
@@ -18737,22 +18779,22 @@ RMI_FN uint64_t rmi_plan_crowded(const rmi_planner *w, uint64_t least)
    step that have none say; its min_bytes is 0 if all have one. */
 RMI_FN rm_result rmi_plan_works(rmi_planner *w, uint64_t bytes, rm_plan_info *next)
 {
-    rm_result r;
+    rm_result result;
     w->budget = bytes;
-    w->given = w->d->like ? w->given : NULL;
+    w->given = w->desc->like ? w->given : NULL;
     w->naming = 1;
-    r = rmi_plan_kinds_of_step(w, next);
+    result = rmi_plan_kinds_of_step(w, next);
     if (w->clock.late) w->stop.stopped = w->clock.late = 0;
     w->naming = 0;
     w->budget = rmi_plan_budget(w);
-    w->p->n = 0;
-    return r;
+    w->plan->n = 0;
+    return result;
 }
 
 /* Bytes as a call takes them for its budget. */
 RMI_FN uint64_t rmi_plan_whole(const rmi_planner *w, uint64_t bytes)
 {
-    return w->d->like || w->d->live_only || bytes > RMI_MAX - w->align ? bytes : rmi_round_up(bytes, w->align);
+    return w->desc->like || w->desc->live_only || bytes > RMI_MAX - w->align ? bytes : rmi_round_up(bytes, w->align);
 }
 
 /* The budget is too small; which one would do? What the smallest candidate takes that does not depend on the budget: a
@@ -18763,7 +18805,8 @@ RMI_FN rm_result rmi_plan_named(rmi_planner *w, rm_plan_info *worst)
     rm_plan_info next;
     uint32_t round, rounds;
     uint64_t less = rmi_plan_crowded(w, worst->min_bound_bytes), named = 0;
-    int moves = (w->together == RMI_PLAN_JOINT || w->host_only || w->c.passes & RMI_PLAN_MOVES) && rmi_plan_has_host(w);
+    int moves =
+        (w->together == RMI_PLAN_JOINT || w->host_only || w->config.passes & RMI_PLAN_MOVES) && rmi_plan_has_host(w);
     uint64_t sure = !moves ? worst->min_bytes : rmi_plan_anneals(w) ? w->min_sure : RMI_INF;
     rounds = sure == RMI_INF ? 16 : 1;
     for (round = 0; worst->min_bytes && worst->min_bytes < sure && !named && round < rounds && !w->stop.stopped;
@@ -18786,10 +18829,10 @@ RMI_FN rm_result rmi_plan_joint(rmi_planner *w, rm_plan_info *worst)
     rm_plan_info next;
     uint32_t round;
     w->together = RMI_PLAN_JOINT;
-    w->given = w->d->like ? &w->d->like->prog[0] : NULL;
+    w->given = w->desc->like ? &w->desc->like->prog[0] : NULL;
     RMI_TRY(rmi_plan_kinds_of_step(w, worst));
     /* the first took too much */
-    for (round = 1; worst->min_bytes && w->p->n && !w->d->like && round <= 6 && !w->stop.stopped; round++) {
+    for (round = 1; worst->min_bytes && w->plan->n && !w->desc->like && round <= 6 && !w->stop.stopped; round++) {
         w->room = w->budget / 16 * round;
         w->given = NULL;
         RMI_TRY(rmi_plan_kinds_of_step(w, &next));
@@ -18803,32 +18846,32 @@ RMI_FN rm_result rmi_plan_joint(rmi_planner *w, rm_plan_info *worst)
    the kind that knows all that persists decides where it is. The faster one counts. */
 RMI_FN rm_result rmi_plan_several(rmi_planner *w, rm_plan_info *worst)
 {
-    rm_plan first = *w->p;
+    rm_plan first = *w->plan;
     rm_plan_info worst_first;
     uint64_t before = 0, after = 0;
     uint32_t i;
-    int moves = (w->c.passes & RMI_PLAN_MOVES || w->host_only || w->d->like) && rmi_plan_has_host(w);
+    int moves = (w->config.passes & RMI_PLAN_MOVES || w->host_only || w->desc->like) && rmi_plan_has_host(w);
     memset(&worst_first, 0, sizeof worst_first);
     first.n = 0;
-    if (!w->host_only && (!w->d->like || !moves)) {
+    if (!w->host_only && (!w->desc->like || !moves)) {
         w->together = RMI_PLAN_APART;
         RMI_TRY(rmi_plan_kinds_of_step(w, worst));
         if (!moves || (w->stop.stopped && !worst->min_bytes)) return rmi_plan_named(w, worst);
-        first = *w->p;
+        first = *w->plan;
         worst_first = *worst;
         for (i = 0; i < first.n; i++) before += first.info[i].time_ns;
     }
     RMI_TRY(rmi_plan_joint(w, worst));
-    for (i = 0; i < w->p->n; i++) after += w->p->info[i].time_ns;
+    for (i = 0; i < w->plan->n; i++) after += w->plan->info[i].time_ns;
     if (worst_first.min_bytes && worst->min_bytes > worst_first.min_bytes) {
         *worst = worst_first;
         w->together = RMI_PLAN_APART;
         RMI_TRY(rmi_plan_named(w, worst));
     }
     if (!first.n || worst_first.min_bytes || (!worst->min_bytes && after < before)) return RM_OK;
-    memcpy(w->p->prog, first.prog, sizeof first.prog);
-    memcpy(w->p->info, first.info, sizeof first.info);
-    w->p->n = first.n;
+    memcpy(w->plan->prog, first.prog, sizeof first.prog);
+    memcpy(w->plan->info, first.info, sizeof first.info);
+    w->plan->n = first.n;
     *worst = worst_first;
     return RM_OK;
 }
@@ -18837,127 +18880,128 @@ RMI_FN rm_result rmi_plan_make(rmi_planner *w)
 {
     rm_plan_info worst;
     uint32_t i;
-    for (i = 0; i < w->g->n_tensors; i++)
-        w->lanes |= w->g->tensors[i].reduce != RMI_INF && w->g->tensors[i].consumers.n;
-    RMI_TRY(rmi_shp_make(&w->p->mem, w->g, &w->p->shape));
+    for (i = 0; i < w->graph->n_tensors; i++)
+        w->lanes |= w->graph->tensors[i].reduce != RMI_INF && w->graph->tensors[i].consumers.n;
+    RMI_TRY(rmi_shp_make(&w->plan->mem, w->graph, &w->plan->shape));
     RMI_TRY(rmi_plan_layout(w));
-    if (w->host_only) w->c.passes |= RM_PASS_STREAM | RM_PASS_OFFLOAD;
-    if (w->d->like || w->steps & (w->steps - 1)) RMI_TRY(rmi_plan_several(w, &worst));
+    if (w->host_only) w->config.passes |= RM_PASS_STREAM | RM_PASS_OFFLOAD;
+    if (w->desc->like || w->steps & (w->steps - 1)) RMI_TRY(rmi_plan_several(w, &worst));
     else {
         RMI_TRY(rmi_plan_kinds_of_step(w, &worst));
         RMI_TRY(rmi_plan_named(w, &worst));
     }
     if (worst.min_bytes) {
-        if (w->d->info) *w->d->info = worst;
+        if (w->desc->info) *w->desc->info = worst;
         return rmi_plan_infeasible(w, &worst);
     }
     rmi_plan_tell(w, "done");
     return RM_OK;
 }
 
-RMI_FN rm_plan *rmi_plan_new(rm_graph *g)
+RMI_FN rm_plan *rmi_plan_new(rm_graph *graph)
 {
-    rmi_arena mem = rmi_arena_make(&g->mem.hooks);
-    rm_plan *p = RMI_NEW(&mem, rm_plan, 1);
-    if (!p) {
+    rmi_arena mem = rmi_arena_make(&graph->mem.hooks);
+    rm_plan *plan = RMI_NEW(&mem, rm_plan, 1);
+    if (!plan) {
         rmi_arena_free(&mem);
         return NULL;
     }
-    p->mem = mem;
-    p->g = g;
-    p->uses = 1;
-    g->uses++;
-    return p;
+    plan->mem = mem;
+    plan->g = graph;
+    plan->uses = 1;
+    graph->uses++;
+    return plan;
 }
 
 /* One use of the plan ends; with the last one it goes, and its use of the graph. */
-RMI_FN void rmi_plan_free(rm_plan *p)
+RMI_FN void rmi_plan_free(rm_plan *plan)
 {
     rmi_arena mem;
-    rm_graph *g;
-    if (!p || --p->uses) return;
-    mem = p->mem;
-    g = p->g;
+    rm_graph *graph;
+    if (!plan || --plan->uses) return;
+    mem = plan->mem;
+    graph = plan->g;
     rmi_arena_free(&mem);
-    rmi_graph_free(g);
+    rmi_graph_free(graph);
 }
 
 /* The graph as the switches leave it: a copy that lacks the freedoms which are off, so that no pass need know of them.
    NULL: no memory. */
-RMI_FN rm_graph *rmi_plan_ablate(rmi_arena *mem, rm_graph *g, uint32_t off)
+RMI_FN rm_graph *rmi_plan_ablate(rmi_arena *mem, rm_graph *graph, uint32_t off)
 {
-    rm_graph *v = RMI_NEW(mem, rm_graph, 1);
-    rmi_op *ops = RMI_NEW(mem, rmi_op, g->n_ops);
+    rm_graph *lacking = RMI_NEW(mem, rm_graph, 1);
+    rmi_op *ops = RMI_NEW(mem, rmi_op, graph->n_ops);
     uint32_t i, k;
-    if (!v || !ops) return NULL;
-    *v = *g;
-    v->ops = ops;
-    v->fixed_order = (off & RM_NO_REORDER) != 0;
-    v->no_merge = (off & RM_NO_MERGE) != 0;
-    for (i = 0; i < g->n_ops; i++) {
-        ops[i] = g->ops[i];
+    if (!lacking || !ops) return NULL;
+    *lacking = *graph;
+    lacking->ops = ops;
+    lacking->fixed_order = (off & RM_NO_REORDER) != 0;
+    lacking->no_merge = (off & RM_NO_MERGE) != 0;
+    for (i = 0; i < graph->n_ops; i++) {
+        ops[i] = graph->ops[i];
         if (off & RM_NO_VARIANTS) ops[i].n_forms = 1;
         if (off & RM_NO_RECOMPUTE) ops[i].pinned = 1;
         if (!(off & RM_NO_INPLACE)) continue;
         if (!(ops[i].forms = RMI_NEW(mem, rmi_form, ops[i].n_forms))) return NULL;
         for (k = 0; k < ops[i].n_forms; k++) {
-            ops[i].forms[k] = g->ops[i].forms[k];
+            ops[i].forms[k] = graph->ops[i].forms[k];
             ops[i].forms[k].inplace = RMI_NONE;
             ops[i].forms[k].n_overs = 0;
         }
     }
-    return v;
+    return lacking;
 }
 
-/* Plans the copy of g that the switches leave, and has the referee look at the result with g itself. */
-RMI_FN rm_result rmi_plan_make_without(rmi_planner *w, rm_graph *g)
+/* Plans the copy of the graph that the switches leave, and has the referee look at the result with the graph itself. */
+RMI_FN rm_result rmi_plan_make_without(rmi_planner *w, rm_graph *graph)
 {
-    rm_result r;
+    rm_result result;
     uint32_t i;
-    w->g = rmi_plan_ablate(&w->p->mem, g, w->c.off);
-    if (!w->g) return RM_ERROR_MEMORY;
-    r = rmi_plan_make(w);
-    for (i = 0; i < w->p->n && r == RM_OK; i++) r = rmi_sch_check(g, &w->p->prog[i], &w->g->last, NULL);
-    if (r != RM_OK) g->last = w->g->last;
-    return r == RM_ERROR_PLAN ? RM_ERROR_INTERNAL : r;
+    w->graph = rmi_plan_ablate(&w->plan->mem, graph, w->config.off);
+    if (!w->graph) return RM_ERROR_MEMORY;
+    result = rmi_plan_make(w);
+    for (i = 0; i < w->plan->n && result == RM_OK; i++)
+        result = rmi_sch_check(graph, &w->plan->prog[i], &w->graph->last, NULL);
+    if (result != RM_OK) graph->last = w->graph->last;
+    return result == RM_ERROR_PLAN ? RM_ERROR_INTERNAL : result;
 }
 
-/* What was asked of plan p. */
-RMI_FN rmi_plan_asked *rmi_plan_note(rm_plan *p, const rm_plan_desc *d, const rm_config *c)
+/* What was asked of the plan. */
+RMI_FN rmi_plan_asked *rmi_plan_note(rm_plan *plan, const rm_plan_desc *desc, const rm_config *config)
 {
-    rmi_plan_asked *a = RMI_NEW(&p->mem, rmi_plan_asked, 1);
-    if (!a) return NULL;
-    a->desc = *d;
-    a->config = *c;
-    a->desc.preset = NULL;
-    a->desc.config = &a->config;
-    a->desc.info = NULL;
-    a->desc.progress = NULL;
-    if (a->desc.like) a->desc.like = p;
-    return a;
+    rmi_plan_asked *asked = RMI_NEW(&plan->mem, rmi_plan_asked, 1);
+    if (!asked) return NULL;
+    asked->desc = *desc;
+    asked->config = *config;
+    asked->desc.preset = NULL;
+    asked->desc.config = &asked->config;
+    asked->desc.info = NULL;
+    asked->desc.progress = NULL;
+    if (asked->desc.like) asked->desc.like = plan;
+    return asked;
 }
 
-RMI_FN void rmi_plan_series_free(rmi_plan_series *s) { rmi_arena_free(&s->mem); }
+RMI_FN void rmi_plan_series_free(rmi_plan_series *series) { rmi_arena_free(&series->mem); }
 
 /* --- notes: what is legal, and yet may not be meant. Of many such objects the first is named. */
 
-RMI_FN rm_result rmi_plan_say(rm_plan *p, const char *format, ...)
+RMI_FN rm_result rmi_plan_say(rm_plan *plan, const char *format, ...)
 {
     char line[1536], *both;
     rmi_line text;
     rmi_sink to = rmi_line_sink(&text, line, sizeof line - 1);
-    size_t had = p->notes ? strlen(p->notes) : 0;
+    size_t had = plan->notes ? strlen(plan->notes) : 0;
     va_list args;
     va_start(args, format);
     rmi_put_args(&to, format, args);
     va_end(args);
-    if ((p->alone || !p->g->noted) && p->g->last.log) p->g->last.log(p->g->last.log_user, RM_OK, line);
-    both = RMI_RAW(&p->mem, char, had + text.n + 2);
+    if ((plan->alone || !plan->g->noted) && plan->g->last.log) plan->g->last.log(plan->g->last.log_user, RM_OK, line);
+    both = RMI_RAW(&plan->mem, char, had + text.n + 2);
     if (!both) return RM_ERROR_MEMORY;
-    if (had) memcpy(both, p->notes, had);
+    if (had) memcpy(both, plan->notes, had);
     memcpy(both + had, line, text.n);
     memcpy(both + had + text.n, "\n", 2);
-    p->notes = both;
+    plan->notes = both;
     return RM_OK;
 }
 
@@ -18968,22 +19012,22 @@ RMI_FN const char *rmi_plan_more(char *out, size_t room, uint32_t n)
 }
 
 /* Backwards that start the gradients. With an output declared they are losses. */
-RMI_FN rm_result rmi_plan_note_starts(rm_plan *p, rmi_arena *tmp)
+RMI_FN rm_result rmi_plan_note_starts(rm_plan *plan, rmi_arena *tmp)
 {
-    const rm_graph *g = p->g;
+    const rm_graph *graph = plan->g;
     uint32_t i, k, cut = RMI_NONE, by = 0, end = RMI_NONE, n_cut = 0, n_end = 0,
-                   *reader = RMI_RAW(tmp, uint32_t, g->n_tensors);
+                   *reader = RMI_RAW(tmp, uint32_t, graph->n_tensors);
     char more[40];
     if (!reader) return RM_ERROR_MEMORY;
-    for (i = 0; i < g->n_tensors; i++) reader[i] = RMI_NONE;
-    for (i = g->n_ops; i-- > 0;)
-        for (k = 0; k < g->ops[i].in.n; k++) reader[g->ops[i].in.at[k]] = i;
-    for (i = g->n_ops; i-- > 0;) {
-        const rmi_op *op = &g->ops[i];
+    for (i = 0; i < graph->n_tensors; i++) reader[i] = RMI_NONE;
+    for (i = graph->n_ops; i-- > 0;)
+        for (k = 0; k < graph->ops[i].in.n; k++) reader[graph->ops[i].in.at[k]] = i;
+    for (i = graph->n_ops; i-- > 0;) {
+        const rmi_op *op = &graph->ops[i];
         uint32_t read = RMI_NONE, shown = 0;
         for (k = 0; k < op->out.n; k++) {
             if (reader[op->out.at[k]] != RMI_NONE) read = reader[op->out.at[k]];
-            shown |= g->tensors[op->out.at[k]].is_output;
+            shown |= graph->tensors[op->out.at[k]].is_output;
         }
         if (!op->has_bwd || op->grad_out.n || shown) continue;
         if (read == RMI_NONE) end = i, n_end++;
@@ -18991,147 +19035,147 @@ RMI_FN rm_result rmi_plan_note_starts(rm_plan *p, rmi_arena *tmp)
     }
     if (cut != RMI_NONE)
         RMI_TRY(rmi_plan_say(
-            p,
+            plan,
             "op %s%s: no gradient comes back to its backward, for op %s, which reads its output, has none: it starts "
             "the gradients, as a loss does, and weights before it learn nothing from what follows. Drop RM_NOGRAD "
             "(nograd) of %s, or freeze those weights; if it is a loss, declare its output (rm_output_add)",
-            g->ops[cut].name, rmi_plan_more(more, sizeof more, n_cut), g->ops[by].name, g->ops[by].name));
+            graph->ops[cut].name, rmi_plan_more(more, sizeof more, n_cut), graph->ops[by].name, graph->ops[by].name));
     if (end != RMI_NONE)
-        RMI_TRY(rmi_plan_say(p,
+        RMI_TRY(rmi_plan_say(plan,
                              "op %s%s: its backward starts the gradients, as a loss does, and none of its outputs is "
                              "declared (rm_output_add): its value is gone when a step has ended",
-                             g->ops[end].name, rmi_plan_more(more, sizeof more, n_end)));
+                             graph->ops[end].name, rmi_plan_more(more, sizeof more, n_end)));
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_plan_note_states(rm_plan *p)
+RMI_FN rm_result rmi_plan_note_states(rm_plan *plan)
 {
-    const rm_graph *g = p->g;
+    const rm_graph *graph = plan->g;
     uint32_t i, first = RMI_NONE, n = 0;
     char more[40];
-    for (i = g->n_tensors; i-- > 0;)
-        if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].state_bytes &&
-            (g->tensors[i].frozen || (g->tensors[i].opt == RMI_INF && g->tensors[i].opt_host == RMI_INF)))
+    for (i = graph->n_tensors; i-- > 0;)
+        if (graph->tensors[i].kind == RMI_PARAM && graph->tensors[i].state_bytes &&
+            (graph->tensors[i].frozen || (graph->tensors[i].opt == RMI_INF && graph->tensors[i].opt_host == RMI_INF)))
             first = i, n++;
     if (!n) return RM_OK;
-    return rmi_plan_say(p,
+    return rmi_plan_say(plan,
                         "param %s%s: it has %u bytes of state that no step uses, for it has no update%s; set "
                         "rm_param_desc.update (in text opt=), or drop state_bytes, unless you update it yourself",
-                        g->tensors[first].name, rmi_plan_more(more, sizeof more, n), g->tensors[first].state_bytes,
-                        g->tensors[first].frozen ? " (it is frozen)" : "");
+                        graph->tensors[first].name, rmi_plan_more(more, sizeof more, n),
+                        graph->tensors[first].state_bytes, graph->tensors[first].frozen ? " (it is frozen)" : "");
 }
 
 /* All notes on the plan and its graph. */
-RMI_FN rm_result rmi_plan_note_all(rm_plan *p)
+RMI_FN rm_result rmi_plan_note_all(rm_plan *plan)
 {
-    rmi_arena tmp = rmi_arena_make(&p->g->mem.hooks);
+    rmi_arena tmp = rmi_arena_make(&plan->g->mem.hooks);
     uint64_t merges = 0;
     uint32_t i, backward = 0;
-    rm_result r = RM_OK;
-    for (i = 0; i < p->n; i++) {
-        backward |= (uint32_t)rmi_low_has_backward(p->prog[i].step);
-        merges = rmi_max(merges, p->info[i].merges);
+    rm_result result = RM_OK;
+    for (i = 0; i < plan->n; i++) {
+        backward |= (uint32_t)rmi_low_has_backward(plan->prog[i].step);
+        merges = rmi_max(merges, plan->info[i].merges);
     }
-    if (backward) r = rmi_plan_note_starts(p, &tmp);
-    if (r == RM_OK && backward) r = rmi_plan_note_states(p);
-    if (r == RM_OK && p->asked && p->asked->desc.host_bytes && !p->g->has_link)
-        r = rmi_plan_say(
-            p,
+    if (backward) result = rmi_plan_note_starts(plan, &tmp);
+    if (result == RM_OK && backward) result = rmi_plan_note_states(plan);
+    if (result == RM_OK && plan->asked && plan->asked->desc.host_bytes && !plan->g->has_link)
+        result = rmi_plan_say(
+            plan,
             "plan: %u bytes of host memory are offered, and nothing moves there, for the graph has no link; "
             "say how fast copies are: rm_graph_link",
-            p->asked->desc.host_bytes);
-    if (r == RM_OK && merges)
-        r = rmi_plan_say(p,
+            plan->asked->desc.host_bytes);
+    if (result == RM_OK && merges)
+        result = rmi_plan_say(plan,
                          "plan: %u times a step a gradient is added up in host memory, where each sum is rounded once "
                          "more than on the device: bits may differ from those of keeping everything in the last place. "
                          "RM_NO_MERGE (rm_config.off) forbids that",
                          merges);
     rmi_arena_free(&tmp);
-    p->g->noted = 1;
-    return r;
+    plan->g->noted = 1;
+    return result;
 }
 
 /* What a failure is called, where no message says it yet. Returns the result that the call has. */
-RMI_FN rm_result rmi_plan_failed(rm_graph *g, rm_result r, uint32_t align)
+RMI_FN rm_result rmi_plan_failed(rm_graph *graph, rm_result result, uint32_t align)
 {
-    rmi_error *error = &g->last;
-    if (r == RM_ERROR_MEMORY) rmi_err_memory(error);
-    if (r == RM_ERROR_ARGUMENT && !error->text[0])
-        rmi_err_set(error, r,
+    rmi_error *error = &graph->last;
+    if (result == RM_ERROR_MEMORY) rmi_err_memory(error);
+    if (result == RM_ERROR_ARGUMENT && !error->text[0])
+        rmi_err_set(error, result,
                     "rm_plan_create: all buffers together, each rounded up to %u bytes, are not below 2^62; check the "
                     "unit of the largest tensors, or take a smaller rm_plan_desc.align",
                     (uint64_t)align);
-    if (r == RM_ERROR_INTERNAL && strstr(error->text, RMI_SIM_TOO_LONG))
-        r = rmi_err_set(error, RM_ERROR_ARGUMENT,
+    if (result == RM_ERROR_INTERNAL && strstr(error->text, RMI_SIM_TOO_LONG))
+        result = rmi_err_set(error, RM_ERROR_ARGUMENT,
                         "rm_plan_create: with what it recomputes or copies, a step takes 2^62 ns or more; check the "
                         "unit of the longest ops, and the link's speed and latency");
-    if (r == RM_ERROR_INTERNAL && !error->text[0])
-        rmi_err_set(error, r,
+    if (result == RM_ERROR_INTERNAL && !error->text[0])
+        rmi_err_set(error, result,
                     "a solver made a sequence that reads what is not there: a fault of rockmate.h; please report it "
                     "with the graph (rm_graph_write)");
-    error->result = r;
-    return r;
+    error->result = result;
+    return result;
 }
 
 /* series: zero at first; whoever made it frees it. */
-RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rmi_plan_series *series, rm_plan **out)
+RMI_FN rm_result rmi_plan_create(rm_graph *graph, const rm_plan_desc *desc, rmi_plan_series *series, rm_plan **out)
 {
     rmi_planner w;
-    rm_result r;
+    rm_result result;
     memset((void *)&w, 0, sizeof w); /* in C++14 its config is no plain struct */
-    rmi_err_clear(&g->last);
-    g->no_memory = 0;
-    RMI_TRY(rmi_graph_seal(g));
-    RMI_TRY(rmi_plan_desc_ok(g, d));
-    RMI_TRY(rmi_plan_config(g, d, &w.c));
-    RMI_TRY(rmi_plan_updates_ok(g, d, &w.host_only));
+    rmi_err_clear(&graph->last);
+    graph->no_memory = 0;
+    RMI_TRY(rmi_graph_seal(graph));
+    RMI_TRY(rmi_plan_desc_ok(graph, desc));
+    RMI_TRY(rmi_plan_config(graph, desc, &w.config));
+    RMI_TRY(rmi_plan_updates_ok(graph, desc, &w.host_only));
     w.stop.ask = rmi_plan_ask;
     w.stop.user = &w;
-    w.g = g;
-    w.d = d;
-    w.steps = d->steps ? d->steps : RM_SINGLE;
-    w.clock.end_ns = d->limit_ns ? rmi_add(rmi_now_ns(), d->limit_ns) : 0;
-    w.align = d->live_only ? 1 : d->align ? d->align : 256; /* there is nothing to align without addresses */
+    w.graph = graph;
+    w.desc = desc;
+    w.steps = desc->steps ? desc->steps : RM_SINGLE;
+    w.clock.end_ns = desc->limit_ns ? rmi_add(rmi_now_ns(), desc->limit_ns) : 0;
+    w.align = desc->live_only ? 1 : desc->align ? desc->align : 256; /* there is nothing to align without addresses */
     w.budget = rmi_plan_budget(&w);
-    w.p = rmi_plan_new(g);
-    if (!w.p) return rmi_err_memory(&g->last);
-    w.p->align = w.align;
-    w.p->live_only = d->live_only != 0;
-    w.p->asked = rmi_plan_note(w.p, d, &w.c);
+    w.plan = rmi_plan_new(graph);
+    if (!w.plan) return rmi_err_memory(&graph->last);
+    w.plan->align = w.align;
+    w.plan->live_only = desc->live_only != 0;
+    w.plan->asked = rmi_plan_note(w.plan, desc, &w.config);
     w.mem.tries = w.mem.lists = w.mem.lives = w.mem.best = w.mem.list = rmi_plan_arena(&w);
     w.series = series;
     if (!series->table) series->mem = rmi_plan_arena(&w);
     series->mem.stop = &w.stop;
-    r = w.c.off ? rmi_plan_make_without(&w, g) : rmi_plan_make(&w);
-    if (r == RM_OK) rmi_plan_share_figures(w.p);
-    if (r == RM_OK) r = rmi_plan_note_all(w.p);
+    result = w.config.off ? rmi_plan_make_without(&w, graph) : rmi_plan_make(&w);
+    if (result == RM_OK) rmi_plan_share_figures(w.plan);
+    if (result == RM_OK) result = rmi_plan_note_all(w.plan);
     rmi_arena_free(&w.mem.tries);
     rmi_arena_free(&w.mem.lists);
     rmi_arena_free(&w.mem.lives);
     rmi_arena_free(&w.mem.best);
     rmi_arena_free(&w.mem.list);
-    if (g->no_memory) r = RM_ERROR_MEMORY; /* whatever was found without */
-    if (r != RM_OK) {
-        r = rmi_plan_failed(g, r, w.align);
-        rmi_plan_free(w.p);
-        return r;
+    if (graph->no_memory) result = RM_ERROR_MEMORY; /* whatever was found without */
+    if (result != RM_OK) {
+        result = rmi_plan_failed(graph, result, w.align);
+        rmi_plan_free(w.plan);
+        return result;
     }
-    if (d->info) *d->info = w.p->info[0];
-    rmi_err_clear(&g->last);
-    *out = w.p;
+    if (desc->info) *desc->info = w.plan->info[0];
+    rmi_err_clear(&graph->last);
+    *out = w.plan;
     return RM_OK;
 }
 
 /* The program for a step kind (0: the first), or NULL with a message. */
-RMI_FN const rmi_program *rmi_plan_program(const rm_plan *p, uint32_t step, uint32_t *index)
+RMI_FN const rmi_program *rmi_plan_program(const rm_plan *plan, uint32_t step, uint32_t *index)
 {
     uint32_t i;
-    for (i = 0; i < p->n; i++)
-        if (!step || p->info[i].step == step) {
+    for (i = 0; i < plan->n; i++)
+        if (!step || plan->info[i].step == step) {
             if (index) *index = i;
-            return &p->prog[i];
+            return &plan->prog[i];
         }
-    rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT,
+    rmi_err_set(&plan->g->last, RM_ERROR_ARGUMENT,
                 "the plan has no program for this step kind; name it in rm_plan_desc.steps");
     return NULL;
 }

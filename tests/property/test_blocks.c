@@ -23,7 +23,7 @@ static void chain(rm_graph *g, uint64_t seed)
     uint32_t j;
     memset((void *)&w, 0, sizeof w);
     memset((void *)&plan, 0, sizeof plan);
-    w.g = g, w.p = &plan, w.d = &d, w.steps = w.step = RM_SINGLE, w.align = 1;
+    w.graph = g, w.plan = &plan, w.desc = &d, w.steps = w.step = RM_SINGLE, w.align = 1;
     plan.mem = rmi_arena_make(NULL);
     if (rmi_plan_layout(&w) != RM_OK || rmi_shp_make(&mem, g, &shape) != RM_OK) failed++;
     rmi_plan_step_homes(&w);
