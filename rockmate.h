@@ -4693,11 +4693,11 @@ RMI_FN rm_result rmi_sch_check(const rm_graph *graph, rmi_program *program, rmi_
 
 /* =====================================================================================================================
    >>step - one lowered model of a training step: tasks, ways to run them, buffers, homes, order
-   In: a sealed graph, a kind of step. Out: read-only tables, which >>block, >>cost, >>events and >>search look at instead of the graph.
-   A task is a forward, one part of a backward, an update, a reduction or a barrier. A buffer is what a task reads or writes and
-   what can come and go: a view counts as the buffer that it looks at, what is always on the device as bytes of `resident`. The
-   rules by which new bytes may lie over old ones (in place, over, shared, renamed) are decided here; they are those of >>sequence.
-   O(accesses * variants).
+   In: a sealed graph, a kind of step. Out: read-only tables, which >>block, >>cost, >>events and >>search look at
+   instead of the graph. A task is a forward, one part of a backward, an update, a reduction or a barrier. A buffer is
+   what a task reads or writes and what can come and go: a view counts as the buffer that it looks at, what is always on
+   the device as bytes of `resident`. The rules by which new bytes may lie over old ones (in place, over, shared,
+   renamed) are decided here; they are those of >>sequence. O(accesses * variants).
    ================================================================================================================== */
 typedef struct rmi_range { /* of a pool: entries at ... at + n - 1 */
     uint32_t at, n;
@@ -4713,7 +4713,7 @@ typedef enum rmi_step_kind {
 } rmi_step_kind;
 
 typedef struct rmi_step_buffer {
-    uint64_t bytes, room;   /* as declared; rounded up to the granule. Of what a forward saves the most: see its access */
+    uint64_t bytes, room;   /* as declared; rounded up to the granule. Of saved data the most: see its access */
     uint64_t out_ns, in_ns; /* of a copy to host memory and back */
     uint32_t number;        /* >>lower's */
     uint32_t maker;         /* the forward that makes it, or RMI_NONE */
@@ -4738,22 +4738,21 @@ typedef struct rmi_step_target { /* a gradient that a backward contributes to */
 typedef struct rmi_step_access { /* what a task touches in one mode of its op */
     rmi_range reads;             /* buffers, each once */
     rmi_range makes;             /* of a forward: buffers; of a backward: targets */
-    rmi_range ways[2][2];        /* [saving][again], fastest first; saving: what it saves is read; again: it has run before */
+    rmi_range ways[2][2];        /* [saving][again], fastest first; saving: what it saves is read; again: it has run */
     uint64_t saved_bytes, saved_room, saved_out_ns, saved_in_ns;
     uint64_t least_ns;           /* no run of it takes less */
     uint32_t saved;              /* the buffer that a forward can leave for this mode's backward, or RMI_NONE */
     uint32_t output_gradient;    /* of a backward: that of output 0, or RMI_NONE */
     uint32_t gradients;          /* of a backward: how many it gives, buffers or not */
     uint8_t may_be_free;         /* takes no time if all its gradients are other names of the output's */
-    uint8_t absent;              /* nothing runs: a view, or a part that this mode's backward does not have; its one way takes no time */
+    uint8_t absent;              /* nothing runs: a view, or a part that this mode's backward does not have */
     uint8_t first_is_output;     /* of a forward: the first buffer that it makes is output 0 */
 } rmi_step_access;
 
 typedef struct rmi_step_task {
     rmi_range after;   /* tasks that must have run before it, beside those that make what it reads */
-    rmi_range
-        until; /* tasks that must not have run before it: they change what it reads. Of a forward only its first run, as far as
-                          these are forwards */
+    rmi_range until;   /* tasks that must not have run before it: they change what it reads. Of a forward only its first
+                          run, as far as these are forwards */
     uint32_t id;       /* op, param (tensor) or barrier */
     uint32_t param;    /* of an update or reduction: its row in the table of params; else RMI_NONE */
     uint32_t access;   /* of mode 0; those of further modes follow */
@@ -4785,7 +4784,7 @@ typedef struct rmi_step {
     rmi_arena *mem;
     uint32_t kind, granule;   /* kind: RM_SINGLE ... */
     int moves;                /* copies to host memory are possible */
-    int unfit;                /* an update runs in host memory only, and this step has no way to have it there: no schedule is right */
+    int unfit;                /* an update runs in host memory only, and cannot in this step: no schedule is right */
     uint64_t resident;        /* bytes that are on the device all the time */
     rmi_step_task *tasks;     /* forwards by op; then everything else */
     rmi_step_buffer *buffers;
@@ -4802,9 +4801,9 @@ typedef struct rmi_step {
     uint32_t *class_of;       /* by op: the first op that is equal to it in times, bytes and modes */
     uint32_t *once, n_once;   /* the list that runs everything once */
     uint32_t n_forwards;      /* so many forwards, views aside, stand at its beginning */
-    uint32_t *once_at;        /* by op, and one more: where its backward ends in that list, with what follows; that of the op behind
-                                 it: where it begins */
-    uint32_t *inputs, n_inputs, *ends, n_ends; /* buffers that are there when the step begins; that are wanted when it ends */
+    uint32_t *once_at;        /* by op, and one more: where its backward ends in that list, with what follows; that of
+                                 the op behind it: where it begins */
+    uint32_t *inputs, n_inputs, *ends, n_ends; /* buffers that are there at the begin; that are wanted at the end */
     uint32_t *choosing, n_choosing; /* ops with more than one mode */
     uint32_t *updates, n_updates;   /* params with an update */
 } rmi_step;
@@ -4868,77 +4867,80 @@ RMI_FN uint32_t rmi_step_gradient(const rmi_step *s, uint32_t tensor)
 }
 
 /* Has the param a view? Then its bytes stay where the view looks for them. */
-RMI_FN int rmi_step_is_viewed(const rm_graph *g, uint32_t tensor)
+RMI_FN int rmi_step_is_viewed(const rm_graph *graph, uint32_t tensor)
 {
     uint32_t i;
-    for (i = 0; i < g->n_ops; i++)
-        if (g->ops[i].view != RMI_NONE && g->tensors[g->ops[i].view].root == tensor) return 1;
+    for (i = 0; i < graph->n_ops; i++)
+        if (graph->ops[i].view != RMI_NONE && graph->tensors[graph->ops[i].view].root == tensor) return 1;
     return 0;
 }
 
-/* What kind of buffer >>lower's number is. 0: it takes no bytes that come or go: the caller's, empty, or always on the device. */
+/* What kind of buffer >>lower's number is. 0: it takes no bytes that come or go: the caller's, empty, or always on the
+   device. */
 RMI_FN int rmi_step_tracked(const rmi_step *s, uint32_t number, uint8_t *kind)
 {
-    const rm_graph *g = s->graph;
-    const rmi_tensor *t;
-    uint32_t id, f;
-    rmi_buf_kind of = rmi_low_kind(g, number, &id);
+    const rm_graph *graph = s->graph;
+    const rmi_tensor *tensor;
+    uint32_t id, form;
+    rmi_buf_kind of = rmi_low_kind(graph, number, &id);
     if (of == RMI_BUF_SAVED) {
         *kind = RMI_STEP_SAVED;
-        for (f = 0; f < g->ops[id].n_forms && g->ops[id].has_bwd && rmi_low_has_backward(s->kind); f++)
-            if (rmi_low_reads_saved(&g->ops[id], &g->ops[id].forms[f])) return 1;
+        for (form = 0; form < graph->ops[id].n_forms && graph->ops[id].has_bwd && rmi_low_has_backward(s->kind); form++)
+            if (rmi_low_reads_saved(&graph->ops[id], &graph->ops[id].forms[form])) return 1;
         return 0;
     }
-    if (of > RMI_BUF_STATE || rmi_low_external(g, number) || !rmi_low_bytes(g, number)) return 0;
-    t = &g->tensors[id];
+    if (of > RMI_BUF_STATE || rmi_low_external(graph, number) || !rmi_low_bytes(graph, number)) return 0;
+    tensor = &graph->tensors[id];
     if (of == RMI_BUF_VALUE) {
-        *kind = t->kind == RMI_ACT ? RMI_STEP_VALUE : t->kind == RMI_INPUT ? RMI_STEP_INPUT : RMI_STEP_WEIGHT;
-        if (t->root != id || t->kind == RMI_CONST || rmi_low_unread(g, id)) return 0;
-        return t->kind != RMI_PARAM || (s->moves && !t->stays && !rmi_step_is_viewed(g, id));
+        *kind = tensor->kind == RMI_ACT ? RMI_STEP_VALUE : tensor->kind == RMI_INPUT ? RMI_STEP_INPUT : RMI_STEP_WEIGHT;
+        if (tensor->root != id || tensor->kind == RMI_CONST || rmi_low_unread(graph, id)) return 0;
+        return tensor->kind != RMI_PARAM || (s->moves && !tensor->stays && !rmi_step_is_viewed(graph, id));
     }
     *kind = of == RMI_BUF_GRAD ? RMI_STEP_GRADIENT : RMI_STEP_STATE;
-    if (of == RMI_BUF_STATE) return t->kind == RMI_PARAM && s->moves && !t->stays;
-    return rmi_low_has_backward(s->kind) && !(t->kind == RMI_PARAM && rmi_low_grads_resident(s->kind));
+    if (of == RMI_BUF_STATE) return tensor->kind == RMI_PARAM && s->moves && !tensor->stays;
+    return rmi_low_has_backward(s->kind) && !(tensor->kind == RMI_PARAM && rmi_low_grads_resident(s->kind));
 }
 
 /* Bytes that >>lower's buffer has on the device all the time if it is not tracked. */
 RMI_FN uint64_t rmi_step_resident(const rmi_step *s, uint32_t number)
 {
-    const rm_graph *g = s->graph;
+    const rm_graph *graph = s->graph;
     uint32_t id;
-    rmi_buf_kind of = rmi_low_kind(g, number, &id);
+    rmi_buf_kind of = rmi_low_kind(graph, number, &id);
     int home = 0;
-    if (of == RMI_BUF_VALUE) home = g->tensors[id].kind != RMI_ACT && !rmi_low_unread(g, id);
-    if (of == RMI_BUF_STATE) home = g->tensors[id].kind == RMI_PARAM;
+    if (of == RMI_BUF_VALUE) home = graph->tensors[id].kind != RMI_ACT && !rmi_low_unread(graph, id);
+    if (of == RMI_BUF_STATE) home = graph->tensors[id].kind == RMI_PARAM;
     if (of == RMI_BUF_GRAD)
-        home = g->tensors[id].kind == RMI_PARAM && g->tensors[id].consumers.n && rmi_low_grads_resident(s->kind);
-    return home && !rmi_low_external(g, number) ? rmi_step_round(s, rmi_low_bytes(g, number)) : 0;
+        home =
+            graph->tensors[id].kind == RMI_PARAM && graph->tensors[id].consumers.n && rmi_low_grads_resident(s->kind);
+    return home && !rmi_low_external(graph, number) ? rmi_step_round(s, rmi_low_bytes(graph, number)) : 0;
 }
 
 /* Fills a tracked buffer's row. */
-RMI_FN void rmi_step_describe(const rmi_step *s, uint32_t number, rmi_step_buffer *b)
+RMI_FN void rmi_step_describe(const rmi_step *s, uint32_t number, rmi_step_buffer *row)
 {
-    const rm_graph *g = s->graph;
-    uint32_t id, f;
-    rmi_buf_kind of = rmi_low_kind(g, number, &id);
-    uint64_t bytes = rmi_low_bytes(g, number);
-    for (f = 0; of == RMI_BUF_SAVED && f < g->ops[id].n_forms; f++) bytes = rmi_max(bytes, g->ops[id].forms[f].saved);
-    b->bytes = bytes;
-    b->room = rmi_step_round(s, bytes);
-    b->out_ns = rmi_step_copy_ns(s, bytes, 1);
-    b->in_ns = rmi_step_copy_ns(s, bytes, 0);
-    b->number = number;
-    b->maker = of == RMI_BUF_SAVED ? id : of == RMI_BUF_VALUE ? g->tensors[id].maker : RMI_NONE;
-    b->param = RMI_NONE;
-    b->at_end =
-        (of == RMI_BUF_GRAD && rmi_low_grad_stays(g, s->kind, id)) || (of == RMI_BUF_VALUE && g->tensors[id].is_output);
-    b->may_move = s->moves && !rmi_low_stays(g, number) && b->kind != RMI_STEP_GRADIENT;
+    const rm_graph *graph = s->graph;
+    uint32_t id, form;
+    rmi_buf_kind of = rmi_low_kind(graph, number, &id);
+    uint64_t bytes = rmi_low_bytes(graph, number);
+    for (form = 0; of == RMI_BUF_SAVED && form < graph->ops[id].n_forms; form++)
+        bytes = rmi_max(bytes, graph->ops[id].forms[form].saved);
+    row->bytes = bytes;
+    row->room = rmi_step_round(s, bytes);
+    row->out_ns = rmi_step_copy_ns(s, bytes, 1);
+    row->in_ns = rmi_step_copy_ns(s, bytes, 0);
+    row->number = number;
+    row->maker = of == RMI_BUF_SAVED ? id : of == RMI_BUF_VALUE ? graph->tensors[id].maker : RMI_NONE;
+    row->param = RMI_NONE;
+    row->at_end = (of == RMI_BUF_GRAD && rmi_low_grad_stays(graph, s->kind, id)) ||
+                  (of == RMI_BUF_VALUE && graph->tensors[id].is_output);
+    row->may_move = s->moves && !rmi_low_stays(graph, number) && row->kind != RMI_STEP_GRADIENT;
 }
 
 RMI_FN rm_result rmi_step_make_buffers(rmi_step *s)
 {
-    const rm_graph *g = s->graph;
-    uint32_t number, all = rmi_low_buffers(g), i;
+    const rm_graph *graph = s->graph;
+    uint32_t number, all = rmi_low_buffers(graph), i;
     uint8_t kind;
     s->buffer_of = RMI_RAW(s->mem, uint32_t, all);
     if (!s->buffer_of) return RM_ERROR_MEMORY;
@@ -4954,9 +4956,10 @@ RMI_FN rm_result rmi_step_make_buffers(rmi_step *s)
         rmi_step_tracked(s, number, &s->buffers[s->buffer_of[number]].kind);
         rmi_step_describe(s, number, &s->buffers[s->buffer_of[number]]);
     }
-    for (i = 0; i < g->n_tensors; i++) { /* an output may be a view: then its root is wanted, and so are names of outputs */
+    /* an output may be a view: then its root is wanted, and so are names of outputs */
+    for (i = 0; i < graph->n_tensors; i++) {
         uint32_t root = rmi_step_value(s, i);
-        if (g->tensors[i].is_output && root != RMI_NONE) s->buffers[root].at_end = 1;
+        if (graph->tensors[i].is_output && root != RMI_NONE) s->buffers[root].at_end = 1;
     }
     RMI_TRY(RMI_TABLES(s->mem, RMI_T(s->inputs, s->n_buffers), RMI_T(s->ends, s->n_buffers)));
     for (i = 0; i < s->n_buffers; i++) {
@@ -4969,28 +4972,30 @@ RMI_FN rm_result rmi_step_make_buffers(rmi_step *s)
 
 /* --- modes: what an op's backward reads, and the bits that its forwards give */
 
-/* A mode is named by the first form f of those that read the same, and the first form `bits` of those that give the same bits. */
-RMI_FN int rmi_step_is_mode(const rmi_op *op, uint32_t f, uint32_t bits)
+/* A mode is named by the first `form` of those that read the same, and the first form `bits` of those that give the
+   same bits. */
+RMI_FN int rmi_step_is_mode(const rmi_op *op, uint32_t form, uint32_t bits)
 {
     uint32_t i;
-    for (i = 0; i < f; i++)
-        if (rmi_low_same_mode(op, &op->forms[i], &op->forms[f])) return 0;
+    for (i = 0; i < form; i++)
+        if (rmi_low_same_mode(op, &op->forms[i], &op->forms[form])) return 0;
     for (i = 0; i < bits; i++)
         if (!strcmp(op->forms[i].bits, op->forms[bits].bits)) return 0;
-    if (op->has_bwd && rmi_low_reads_saved(op, &op->forms[f])) return !strcmp(op->forms[f].bits, op->forms[bits].bits);
-    return op->has_bwd || !f;
+    if (op->has_bwd && rmi_low_reads_saved(op, &op->forms[form]))
+        return !strcmp(op->forms[form].bits, op->forms[bits].bits);
+    return op->has_bwd || !form;
 }
 
 #define RMI_STEP_MODES 255u /* of an op; further ones are not looked at */
 
-/* The next mode of op after that of forms *f, *bits (both RMI_NONE: the first). 0: there is none. */
-RMI_FN int rmi_step_next_mode(const rmi_op *op, uint32_t *f, uint32_t *bits)
+/* The next mode of op after that of *form and *bits (both RMI_NONE: the first). 0: there is none. */
+RMI_FN int rmi_step_next_mode(const rmi_op *op, uint32_t *form, uint32_t *bits)
 {
-    uint32_t i = *f == RMI_NONE ? 0 : *f * op->n_forms + *bits + 1;
+    uint32_t i = *form == RMI_NONE ? 0 : *form * op->n_forms + *bits + 1;
     for (; i < op->n_forms * op->n_forms; i++) {
-        *f = i / op->n_forms;
+        *form = i / op->n_forms;
         *bits = i % op->n_forms;
-        if (rmi_step_is_mode(op, *f, *bits)) return 1;
+        if (rmi_step_is_mode(op, *form, *bits)) return 1;
     }
     return 0;
 }
@@ -4998,9 +5003,9 @@ RMI_FN int rmi_step_next_mode(const rmi_op *op, uint32_t *f, uint32_t *bits)
 /* The mode that a form stands for, its forwards being in form `forward`. */
 RMI_FN uint32_t rmi_step_mode_of(const rmi_op *op, uint32_t form, uint32_t forward)
 {
-    uint32_t f = RMI_NONE, bits = RMI_NONE, mode;
-    for (mode = 0; mode < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); mode++)
-        if (rmi_low_same_mode(op, &op->forms[f], &op->forms[form]) &&
+    uint32_t first = RMI_NONE, bits = RMI_NONE, mode;
+    for (mode = 0; mode < RMI_STEP_MODES && rmi_step_next_mode(op, &first, &bits); mode++)
+        if (rmi_low_same_mode(op, &op->forms[first], &op->forms[form]) &&
             !strcmp(op->forms[bits].bits, op->forms[forward].bits))
             return mode;
     return 0;
@@ -5010,12 +5015,12 @@ RMI_FN uint32_t rmi_step_mode_of(const rmi_op *op, uint32_t form, uint32_t forwa
 
 RMI_FN rmi_step_access *rmi_step_new_access(rmi_step *s)
 {
-    rmi_step_access *a = RMI_STEP_PUSH(s, accesses, rmi_step_access);
-    if (!a) return NULL;
-    memset(a, 0, sizeof *a);
-    a->saved = a->output_gradient = RMI_NONE;
-    a->reads = a->makes = rmi_step_range(s->n_pool);
-    return a;
+    rmi_step_access *access = RMI_STEP_PUSH(s, accesses, rmi_step_access);
+    if (!access) return NULL;
+    memset(access, 0, sizeof *access);
+    access->saved = access->output_gradient = RMI_NONE;
+    access->reads = access->makes = rmi_step_range(s->n_pool);
+    return access;
 }
 
 /* One way more at the end of the pool; the range stays sorted by time, then workspace. */
@@ -5036,7 +5041,7 @@ RMI_FN rm_result rmi_step_put_way(rmi_step *s, rmi_range *range, rmi_step_way wa
 }
 
 /* The one way of a run, whatever it saves and whether it has run before. */
-RMI_FN rm_result rmi_step_only_way(rmi_step *s, rmi_step_access *a, uint32_t form, uint64_t ns, uint64_t workspace)
+RMI_FN rm_result rmi_step_only_way(rmi_step *s, rmi_step_access *access, uint32_t form, uint64_t ns, uint64_t workspace)
 {
     rmi_step_way way;
     uint32_t k;
@@ -5044,181 +5049,192 @@ RMI_FN rm_result rmi_step_only_way(rmi_step *s, rmi_step_access *a, uint32_t for
     way.inplace = RMI_NONE;
     way.ns = ns;
     way.workspace = workspace;
-    a->ways[0][0] = rmi_step_range(s->n_ways);
-    RMI_TRY(rmi_step_put_way(s, &a->ways[0][0], way));
-    for (k = 1; k < 4; k++) a->ways[k / 2][k % 2] = a->ways[0][0];
-    a->least_ns = a->may_be_free ? 0 : ns;
+    access->ways[0][0] = rmi_step_range(s->n_ways);
+    RMI_TRY(rmi_step_put_way(s, &access->ways[0][0], way));
+    for (k = 1; k < 4; k++) access->ways[k / 2][k % 2] = access->ways[0][0];
+    access->least_ns = access->may_be_free ? 0 : ns;
     return RM_OK;
 }
 
 /* An access of a task that is not there in this mode: nothing runs. */
 RMI_FN rm_result rmi_step_no_access(rmi_step *s, uint32_t form)
 {
-    rmi_step_access *a = rmi_step_new_access(s);
-    if (!a) return RM_ERROR_MEMORY;
-    a->absent = 1;
-    return rmi_step_only_way(s, a, form, 0, 0);
+    rmi_step_access *access = rmi_step_new_access(s);
+    if (!access) return RM_ERROR_MEMORY;
+    access->absent = 1;
+    return rmi_step_only_way(s, access, form, 0, 0);
 }
 
-/* May new bytes lie over the tensor that op reads last? It must start where its buffer does, be large enough, and be read under one
-   name only. The buffer, or RMI_NONE. reads: what the run reads. */
+/* May new bytes lie over the tensor that op reads last? It must start where its buffer does, be large enough, and be
+   read under one name only. The buffer, or RMI_NONE. reads: what the run reads. */
 RMI_FN uint32_t rmi_step_over_tensor(const rmi_step *s, const rmi_list *reads, uint32_t tensor, uint64_t bytes)
 {
-    const rm_graph *g = s->graph;
-    uint32_t i, t;
-    if (tensor == RMI_NONE || g->tensors[tensor].kind != RMI_ACT || bytes > g->tensors[tensor].bytes || !bytes)
+    const rm_graph *graph = s->graph;
+    uint32_t i, view;
+    if (tensor == RMI_NONE || graph->tensors[tensor].kind != RMI_ACT || bytes > graph->tensors[tensor].bytes || !bytes)
         return RMI_NONE;
-    for (t = tensor; g->tensors[t].root != t; t = g->ops[g->tensors[t].maker].view)
-        if (g->ops[g->tensors[t].maker].view_offset) return RMI_NONE;
+    for (view = tensor; graph->tensors[view].root != view; view = graph->ops[graph->tensors[view].maker].view)
+        if (graph->ops[graph->tensors[view].maker].view_offset) return RMI_NONE;
     for (i = 0; i < reads->n; i++)
-        if (reads->at[i] != tensor && g->tensors[reads->at[i]].root == g->tensors[tensor].root) return RMI_NONE;
+        if (reads->at[i] != tensor && graph->tensors[reads->at[i]].root == graph->tensors[tensor].root) return RMI_NONE;
     return rmi_step_value(s, tensor);
 }
 
 /* The way that a forward takes in this form. */
 RMI_FN rmi_step_way rmi_step_forward_way(const rmi_step *s, const rmi_op *op, uint32_t form, int again)
 {
-    const rmi_form *f = &op->forms[form];
+    const rmi_form *chosen = &op->forms[form];
     rmi_step_way way;
     way.form = form;
-    way.ns = again ? f->again : f->fwd;
-    way.workspace = f->fwd_ws;
-    way.inplace = rmi_step_over_tensor(s, &op->in, f->inplace, s->graph->tensors[op->out.at[0]].bytes);
+    way.ns = again ? chosen->again : chosen->fwd;
+    way.workspace = chosen->fwd_ws;
+    way.inplace = rmi_step_over_tensor(s, &op->in, chosen->inplace, s->graph->tensors[op->out.at[0]].bytes);
     return way;
 }
 
 /* Notes the least time that a run of the access can take. */
-RMI_FN void rmi_step_find_least(const rmi_step *s, rmi_step_access *a)
+RMI_FN void rmi_step_find_least(const rmi_step *s, rmi_step_access *access)
 {
     uint32_t k;
-    a->least_ns = RMI_INF;
+    access->least_ns = RMI_INF;
     for (k = 0; k < 4; k++)
-        if (a->ways[k / 2][k % 2].n) a->least_ns = rmi_min(a->least_ns, s->ways[a->ways[k / 2][k % 2].at].ns);
-    if (a->may_be_free || a->least_ns == RMI_INF) a->least_ns = 0;
+        if (access->ways[k / 2][k % 2].n)
+            access->least_ns = rmi_min(access->least_ns, s->ways[access->ways[k / 2][k % 2].at].ns);
+    if (access->may_be_free || access->least_ns == RMI_INF) access->least_ns = 0;
 }
 
-/* A forward in the mode of forms f and bits. A view runs as its alias, with nothing to do. */
-RMI_FN rm_result rmi_step_forward_access(rmi_step *s, uint32_t o, uint32_t f, uint32_t bits)
+/* A forward in the mode of `form` and `bits`. A view runs as its alias, with nothing to do. */
+RMI_FN rm_result rmi_step_forward_access(rmi_step *s, uint32_t id, uint32_t form, uint32_t bits)
 {
-    const rmi_op *op = &s->graph->ops[o];
+    const rmi_op *op = &s->graph->ops[id];
     uint32_t i, saving, again;
-    rmi_step_access *a;
-    if (op->view != RMI_NONE) return rmi_step_no_access(s, f);
-    a = rmi_step_new_access(s);
-    if (!a) return RM_ERROR_MEMORY;
-    for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->in.at[i]), &a->reads));
-    a->makes = rmi_step_range(s->n_pool);
-    for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->out.at[i]), &a->makes));
-    a->first_is_output = rmi_step_value(s, op->out.at[0]) != RMI_NONE;
-    if (op->has_bwd && rmi_low_has_backward(s->kind) && rmi_low_reads_saved(op, &op->forms[f])) {
-        uint64_t bytes = op->forms[f].saved;
-        a->saved = s->buffer_of[rmi_low_buf(s->graph, RMI_BUF_SAVED, o)];
-        a->saved_bytes = bytes;
-        a->saved_room = rmi_step_round(s, bytes);
-        a->saved_out_ns = rmi_step_copy_ns(s, bytes, 1);
-        a->saved_in_ns = rmi_step_copy_ns(s, bytes, 0);
+    rmi_step_access *access;
+    if (op->view != RMI_NONE) return rmi_step_no_access(s, form);
+    access = rmi_step_new_access(s);
+    if (!access) return RM_ERROR_MEMORY;
+    for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->in.at[i]), &access->reads));
+    access->makes = rmi_step_range(s->n_pool);
+    for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->out.at[i]), &access->makes));
+    access->first_is_output = rmi_step_value(s, op->out.at[0]) != RMI_NONE;
+    if (op->has_bwd && rmi_low_has_backward(s->kind) && rmi_low_reads_saved(op, &op->forms[form])) {
+        uint64_t bytes = op->forms[form].saved;
+        access->saved = s->buffer_of[rmi_low_buf(s->graph, RMI_BUF_SAVED, id)];
+        access->saved_bytes = bytes;
+        access->saved_room = rmi_step_round(s, bytes);
+        access->saved_out_ns = rmi_step_copy_ns(s, bytes, 1);
+        access->saved_in_ns = rmi_step_copy_ns(s, bytes, 0);
     }
     for (saving = 0; saving < 2; saving++)
         for (again = 0; again < 2; again++) {
-            if (op->n_forms == 1 && (saving || (again && op->forms[0].again == op->forms[0].fwd))) { /* one way serves for all */
-                a->ways[saving][again] = a->ways[0][saving ? again : 0];
+            /* one way serves for all */
+            if (op->n_forms == 1 && (saving || (again && op->forms[0].again == op->forms[0].fwd))) {
+                access->ways[saving][again] = access->ways[0][saving ? again : 0];
                 continue;
             }
-            a->ways[saving][again] = rmi_step_range(s->n_ways);
+            access->ways[saving][again] = rmi_step_range(s->n_ways);
             for (i = 0; i < op->n_forms; i++)
-                if (saving ? i == f : !strcmp(op->forms[i].bits, op->forms[bits].bits))
-                    RMI_TRY(rmi_step_put_way(s, &a->ways[saving][again], rmi_step_forward_way(s, op, i, (int)again)));
+                if (saving ? i == form : !strcmp(op->forms[i].bits, op->forms[bits].bits))
+                    RMI_TRY(
+                        rmi_step_put_way(s, &access->ways[saving][again], rmi_step_forward_way(s, op, i, (int)again)));
         }
-    rmi_step_find_least(s, a);
+    rmi_step_find_least(s, access);
     return RM_OK;
 }
 
-/* Does the op read t more than once? Then it contributes to the gradient of t more than once as well (x + x gives 2
+/* Does the op read the tensor more than once? Then it contributes to its gradient more than once as well (x + x gives 2
    dout), and what it reads must outlive the first of these writes. */
-RMI_FN int rmi_step_repeated(const rmi_op *op, uint32_t t)
+RMI_FN int rmi_step_repeated(const rmi_op *op, uint32_t tensor)
 {
     uint32_t i, n = 0;
-    for (i = 0; i < op->in.n; i++) n += op->in.at[i] == t;
+    for (i = 0; i < op->in.n; i++) n += op->in.at[i] == tensor;
     return n > 1;
 }
 
-/* How the gradient of tensor t comes to be in a backward of op in form f, part p. */
-RMI_FN rm_result rmi_step_put_target(rmi_step *s, uint32_t o, const rmi_form *f, const rmi_part *p, uint32_t t)
+/* How the gradient of a tensor comes to be in a part of the backward of op `id` in this form. */
+RMI_FN rm_result rmi_step_put_target(rmi_step *s, uint32_t id, const rmi_form *form, const rmi_part *part,
+                                     uint32_t tensor)
 {
-    const rm_graph *g = s->graph;
-    const rmi_op *op = &g->ops[o];
-    uint64_t bytes = g->tensors[t].grad_bytes, output_bytes = g->tensors[op->out.at[0]].grad_bytes;
+    const rm_graph *graph = s->graph;
+    const rmi_op *op = &graph->ops[id];
+    uint64_t bytes = graph->tensors[tensor].grad_bytes, output_bytes = graph->tensors[op->out.at[0]].grad_bytes;
     rmi_step_target *target = RMI_STEP_PUSH(s, targets, rmi_step_target);
     uint32_t k, buffer;
     if (!target) return RM_ERROR_MEMORY;
     memset(target, 0, sizeof *target);
-    target->buffer = rmi_step_gradient(s, t);
+    target->buffer = rmi_step_gradient(s, tensor);
     target->over = rmi_step_range(s->n_pool);
-    if (rmi_step_repeated(op, t)) return RM_OK; /* written twice: what it reads outlives the first */
-    target->share = rmi_list_has(&op->share, t) && bytes == output_bytes;
-    target->rename = target->share || (op->view == t && bytes == output_bytes);
-    for (k = 0; k < f->n_overs && !(f->flags & RM_ZERO_GRADS); k++) { /* what arrives zeroed cannot hold what is read */
-        const rmi_over *over = &f->overs[k];
-        if (over->grad_of != t) continue;
+    if (rmi_step_repeated(op, tensor)) return RM_OK; /* written twice: what it reads outlives the first */
+    target->share = rmi_list_has(&op->share, tensor) && bytes == output_bytes;
+    target->rename = target->share || (op->view == tensor && bytes == output_bytes);
+    /* what arrives zeroed cannot hold what is read */
+    for (k = 0; k < form->n_overs && !(form->flags & RM_ZERO_GRADS); k++) {
+        const rmi_over *over = &form->overs[k];
+        if (over->grad_of != tensor) continue;
         buffer = RMI_NONE;
         if (over->what == RMI_OVER_DOUT && bytes <= output_bytes) buffer = rmi_step_gradient(s, op->out.at[0]);
-        if (over->what == RMI_OVER_SAVED && bytes <= f->saved) buffer = s->buffer_of[rmi_low_buf(g, RMI_BUF_SAVED, o)];
-        if (over->what == RMI_OVER_TENSOR) buffer = rmi_step_over_tensor(s, &p->needs, over->tensor, bytes);
+        if (over->what == RMI_OVER_SAVED && bytes <= form->saved)
+            buffer = s->buffer_of[rmi_low_buf(graph, RMI_BUF_SAVED, id)];
+        if (over->what == RMI_OVER_TENSOR) buffer = rmi_step_over_tensor(s, &part->needs, over->tensor, bytes);
         RMI_TRY(rmi_step_put(s, buffer, &target->over));
     }
     return RM_OK;
 }
 
-/* Part `part` of the backward of op o in the mode of form f. */
-RMI_FN rm_result rmi_step_backward_access(rmi_step *s, uint32_t o, uint32_t part, uint32_t f)
+/* Part `part` of the backward of op `id` in the mode of form `mode_form`. */
+RMI_FN rm_result rmi_step_backward_access(rmi_step *s, uint32_t id, uint32_t part, uint32_t mode_form)
 {
-    const rm_graph *g = s->graph;
-    const rmi_op *op = &g->ops[o];
-    const rmi_form *form = &op->forms[f];
-    const rmi_part *p = &form->parts[part];
-    rmi_step_access *a = rmi_step_new_access(s);
+    const rm_graph *graph = s->graph;
+    const rmi_op *op = &graph->ops[id];
+    const rmi_form *form = &op->forms[mode_form];
+    const rmi_part *portion = &form->parts[part];
+    rmi_step_access *access = rmi_step_new_access(s);
     rmi_step_way way;
     uint32_t i, again;
-    if (!a) return RM_ERROR_MEMORY;
-    a->output_gradient = g->tensors[op->out.at[0]].consumers.n ? rmi_step_gradient(s, op->out.at[0]) : RMI_NONE;
-    for (i = 0; i < p->needs.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, p->needs.at[i]), &a->reads));
-    if (p->needs_saved && form->saved)
-        RMI_TRY(rmi_step_put(s, s->buffer_of[rmi_low_buf(g, RMI_BUF_SAVED, o)], &a->reads));
-    for (i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_gradient(s, op->grad_out.at[i]), &a->reads));
-    a->makes = rmi_step_range(s->n_targets);
-    a->may_be_free = 1;
+    if (!access) return RM_ERROR_MEMORY;
+    access->output_gradient =
+        graph->tensors[op->out.at[0]].consumers.n ? rmi_step_gradient(s, op->out.at[0]) : RMI_NONE;
+    for (i = 0; i < portion->needs.n; i++)
+        RMI_TRY(rmi_step_put(s, rmi_step_value(s, portion->needs.at[i]), &access->reads));
+    if (portion->needs_saved && form->saved)
+        RMI_TRY(rmi_step_put(s, s->buffer_of[rmi_low_buf(graph, RMI_BUF_SAVED, id)], &access->reads));
+    for (i = 0; i < op->grad_out.n; i++)
+        RMI_TRY(rmi_step_put(s, rmi_step_gradient(s, op->grad_out.at[i]), &access->reads));
+    access->makes = rmi_step_range(s->n_targets);
+    access->may_be_free = 1;
     for (i = 0; i < op->grad_in.n; i++) {
-        uint32_t t = op->grad_in.at[i];
-        if (!rmi_list_has(&p->grads, t)) continue;
-        a->gradients++;
-        if (rmi_step_repeated(op, t) || (!rmi_list_has(&op->share, t) && op->view != t)) a->may_be_free = 0;
-        if (rmi_step_gradient(s, t) == RMI_NONE) continue;
-        RMI_TRY(rmi_step_put_target(s, o, form, p, t));
-        a->makes.n++;
+        uint32_t tensor = op->grad_in.at[i];
+        if (!rmi_list_has(&portion->grads, tensor)) continue;
+        access->gradients++;
+        if (rmi_step_repeated(op, tensor) || (!rmi_list_has(&op->share, tensor) && op->view != tensor))
+            access->may_be_free = 0;
+        if (rmi_step_gradient(s, tensor) == RMI_NONE) continue;
+        RMI_TRY(rmi_step_put_target(s, id, form, portion, tensor));
+        access->makes.n++;
     }
     way.inplace = RMI_NONE;
-    a->ways[0][0] = rmi_step_range(s->n_ways);
+    access->ways[0][0] = rmi_step_range(s->n_ways);
     for (i = 0; i < op->n_forms; i++) {
         if (!rmi_low_same_mode(op, form, &op->forms[i])) continue;
         way.form = i;
         way.ns = op->forms[i].parts[part].bwd;
         way.workspace = op->forms[i].parts[part].bwd_ws;
-        RMI_TRY(rmi_step_put_way(s, &a->ways[0][0], way));
+        RMI_TRY(rmi_step_put_way(s, &access->ways[0][0], way));
     }
-    for (again = 1; again < 4; again++) a->ways[again / 2][again % 2] = a->ways[0][0];
-    rmi_step_find_least(s, a);
+    for (again = 1; again < 4; again++) access->ways[again / 2][again % 2] = access->ways[0][0];
+    rmi_step_find_least(s, access);
     return RM_OK;
 }
 
 /* An update on the device, a reduction or a barrier. */
-RMI_FN rm_result rmi_step_other_access(rmi_step *s, rmi_run r, rmi_access *low)
+RMI_FN rm_result rmi_step_other_access(rmi_step *s, rmi_run run, rmi_access *low)
 {
-    rmi_step_access *a = rmi_step_new_access(s);
+    rmi_step_access *access = rmi_step_new_access(s);
     uint32_t i;
-    if (!a) return RM_ERROR_MEMORY;
-    rmi_low_access(s->graph, r, 0, low);
-    for (i = 0; i < low->n_reads; i++) RMI_TRY(rmi_step_put(s, s->buffer_of[low->reads[i]], &a->reads));
-    return rmi_step_only_way(s, a, 0, r.way == RMI_REDUCE || r.way == RMI_OPT_HOST ? 0 : rmi_low_ns(s->graph, r, 0, 0),
+    if (!access) return RM_ERROR_MEMORY;
+    rmi_low_access(s->graph, run, 0, low);
+    for (i = 0; i < low->n_reads; i++) RMI_TRY(rmi_step_put(s, s->buffer_of[low->reads[i]], &access->reads));
+    return rmi_step_only_way(s, access, 0,
+                             run.way == RMI_REDUCE || run.way == RMI_OPT_HOST ? 0 : rmi_low_ns(s->graph, run, 0, 0),
                              low->ws_bytes);
 }
 
@@ -5237,37 +5253,38 @@ RMI_FN rmi_step_task *rmi_step_new_task(rmi_step *s, rmi_way way, uint32_t id, u
     return task;
 }
 
-/* The forward of op o in all its modes. What takes no bytes of its own is made once and stays. */
-RMI_FN rm_result rmi_step_forward_task(rmi_step *s, uint32_t o)
+/* The forward of op `id` in all its modes. What takes no bytes of its own is made once and stays. */
+RMI_FN rm_result rmi_step_forward_task(rmi_step *s, uint32_t id)
 {
-    const rmi_op *op = &s->graph->ops[o];
-    rmi_step_task *task = rmi_step_new_task(s, RMI_FWD, o, 0);
-    uint32_t f = RMI_NONE, bits = RMI_NONE, n, i;
+    const rmi_op *op = &s->graph->ops[id];
+    rmi_step_task *task = rmi_step_new_task(s, RMI_FWD, id, 0);
+    uint32_t form = RMI_NONE, bits = RMI_NONE, n, i;
     task->must = op->mutates.n || (op->flags & RM_ONCE);
     for (i = 0; i < op->out.n; i++) task->must |= rmi_step_value(s, op->out.at[i]) == RMI_NONE;
-    for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); n++)
-        RMI_TRY(rmi_step_forward_access(s, o, f, bits));
-    s->n_modes[o] = (uint8_t)n;
+    for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &form, &bits); n++)
+        RMI_TRY(rmi_step_forward_access(s, id, form, bits));
+    s->n_modes[id] = (uint8_t)n;
     return RM_OK;
 }
 
-/* The backward of op o, a task a part. Where forms differ in parts, a task stands for the p-th one of each, of some for none. */
-RMI_FN rm_result rmi_step_backward_tasks(rmi_step *s, uint32_t o)
+/* The backward of op `id`, a task a part. Where forms differ in parts, a task stands for the part of that number of
+   each, of some for none. */
+RMI_FN rm_result rmi_step_backward_tasks(rmi_step *s, uint32_t id)
 {
-    const rmi_op *op = &s->graph->ops[o];
-    uint32_t p, f, bits, n, any;
-    for (p = 0; p < rmi_low_parts(op); p++) {
-        for (any = 0; any < op->n_forms && !rmi_low_has_part(op, any, p);) any++;
+    const rmi_op *op = &s->graph->ops[id];
+    uint32_t part, form, bits, n, any;
+    for (part = 0; part < rmi_low_parts(op); part++) {
+        for (any = 0; any < op->n_forms && !rmi_low_has_part(op, any, part);) any++;
         if (any == op->n_forms) continue;
-        rmi_step_new_task(s, RMI_BWD, o, p);
-        if (!s->n_backward[o]++) s->backward[o] = s->n_tasks - 1;
-        f = bits = RMI_NONE;
-        for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); n++) {
-            if (rmi_low_has_part(op, f, p)) {
-                RMI_TRY(rmi_step_backward_access(s, o, p, f));
+        rmi_step_new_task(s, RMI_BWD, id, part);
+        if (!s->n_backward[id]++) s->backward[id] = s->n_tasks - 1;
+        form = bits = RMI_NONE;
+        for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &form, &bits); n++) {
+            if (rmi_low_has_part(op, form, part)) {
+                RMI_TRY(rmi_step_backward_access(s, id, part, form));
                 continue;
             }
-            RMI_TRY(rmi_step_no_access(s, f));
+            RMI_TRY(rmi_step_no_access(s, form));
         }
     }
     return RM_OK;
@@ -5275,76 +5292,77 @@ RMI_FN rm_result rmi_step_backward_tasks(rmi_step *s, uint32_t o)
 
 RMI_INLINE const rmi_step_access *rmi_step_access_of(const rmi_step *s, uint32_t task, const uint8_t *mode)
 {
-    const rmi_step_task *t = &s->tasks[task];
-    return &s->accesses[t->access + (t->way <= RMI_BWD ? mode[t->id] : 0u)];
+    const rmi_step_task *row = &s->tasks[task];
+    return &s->accesses[row->access + (row->way <= RMI_BWD ? mode[row->id] : 0u)];
 }
 
-/* Time of op o in a mode if every run takes its fastest way. */
-RMI_FN uint64_t rmi_step_mode_ns(const rmi_step *s, uint32_t o, uint32_t mode)
+/* Time of op `id` in a mode if every run takes its fastest way. */
+RMI_FN uint64_t rmi_step_mode_ns(const rmi_step *s, uint32_t id, uint32_t mode)
 {
-    const rmi_step_access *a = &s->accesses[s->tasks[o].access + mode];
-    uint64_t ns = s->ways[a->ways[a->saved != RMI_NONE][0].at].ns;
-    uint32_t p;
-    for (p = 0; p < s->n_backward[o]; p++)
-        ns += s->ways[s->accesses[s->tasks[s->backward[o] + p].access + mode].ways[0][0].at].ns;
+    const rmi_step_access *access = &s->accesses[s->tasks[id].access + mode];
+    uint64_t ns = s->ways[access->ways[access->saved != RMI_NONE][0].at].ns;
+    uint32_t part;
+    for (part = 0; part < s->n_backward[id]; part++)
+        ns += s->ways[s->accesses[s->tasks[s->backward[id] + part].access + mode].ways[0][0].at].ns;
     return ns;
 }
 
-/* The mode of op o that takes least. */
-RMI_FN void rmi_step_find_fastest(rmi_step *s, uint32_t o)
+/* The mode of op `id` that takes least. */
+RMI_FN void rmi_step_find_fastest(rmi_step *s, uint32_t id)
 {
     uint64_t least = RMI_INF, ns;
     uint32_t mode;
-    for (mode = 0; mode < s->n_modes[o]; mode++) {
-        if ((ns = rmi_step_mode_ns(s, o, mode)) >= least) continue;
+    for (mode = 0; mode < s->n_modes[id]; mode++) {
+        if ((ns = rmi_step_mode_ns(s, id, mode)) >= least) continue;
         least = ns;
-        s->fastest_mode[o] = (uint8_t)mode;
+        s->fastest_mode[id] = (uint8_t)mode;
     }
 }
 
 /* --- params: weights, their gradients and states as one decision */
 
-/* The homes that param row q may have. */
-RMI_FN uint8_t rmi_step_homes(const rmi_step *s, const rmi_step_param *q)
+/* The homes that a param may have. */
+RMI_FN uint8_t rmi_step_homes(const rmi_step *s, const rmi_step_param *param)
 {
-    const rmi_tensor *t = &s->graph->tensors[q->tensor];
-    int updated = q->update != RMI_NONE;
+    const rmi_tensor *tensor = &s->graph->tensors[param->tensor];
+    int updated = param->update != RMI_NONE;
     uint32_t homes = 0;
-    if (!updated || t->opt != RMI_INF) {
+    if (!updated || tensor->opt != RMI_INF) {
         homes = 1u << RMI_HOME_DEVICE;
-        if (q->state != RMI_NONE) homes |= 1u << RMI_HOME_STATE_AWAY;
-        if (q->weight != RMI_NONE && (q->state != RMI_NONE || !t->state_bytes)) homes |= 1u << RMI_HOME_AWAY;
+        if (param->state != RMI_NONE) homes |= 1u << RMI_HOME_STATE_AWAY;
+        if (param->weight != RMI_NONE && (param->state != RMI_NONE || !tensor->state_bytes))
+            homes |= 1u << RMI_HOME_AWAY;
     }
-    if (updated && t->opt_host != RMI_INF && q->weight != RMI_NONE && (q->state != RMI_NONE || !t->state_bytes) &&
-        q->gradient != RMI_NONE)
+    if (updated && tensor->opt_host != RMI_INF && param->weight != RMI_NONE &&
+        (param->state != RMI_NONE || !tensor->state_bytes) && param->gradient != RMI_NONE)
         homes |= 1u << RMI_HOME_HOST_UPDATE;
     return (uint8_t)homes;
 }
 
 RMI_FN rm_result rmi_step_make_params(rmi_step *s)
 {
-    const rm_graph *g = s->graph;
-    uint32_t i, k, n = 0, *row = RMI_RAW(s->mem, uint32_t, g->n_tensors);
-    for (i = 0; i < g->n_tensors; i++) n += g->tensors[i].kind == RMI_PARAM;
+    const rm_graph *graph = s->graph;
+    uint32_t i, k, n = 0, *row = RMI_RAW(s->mem, uint32_t, graph->n_tensors);
+    for (i = 0; i < graph->n_tensors; i++) n += graph->tensors[i].kind == RMI_PARAM;
     s->params = RMI_NEW(s->mem, rmi_step_param, n);
     s->updates = RMI_RAW(s->mem, uint32_t, n);
     if (!row || !s->params || !s->updates) return RM_ERROR_MEMORY;
-    for (i = 0; i < g->n_tensors; i++) {
-        rmi_step_param *q = &s->params[s->n_params];
+    for (i = 0; i < graph->n_tensors; i++) {
+        rmi_step_param *param = &s->params[s->n_params];
         uint32_t own[3];
-        if (g->tensors[i].kind != RMI_PARAM) continue;
+        if (graph->tensors[i].kind != RMI_PARAM) continue;
         row[i] = s->n_params++;
-        q->tensor = i;
-        q->update = q->reduction = RMI_NONE;
-        q->weight = own[0] = s->buffer_of[i];
-        q->gradient = own[1] = rmi_step_gradient(s, i);
-        q->state = own[2] = s->buffer_of[rmi_low_buf(g, RMI_BUF_STATE, i)];
-        q->host_update_ns = g->tensors[i].opt_host;
-        q->state_bytes = g->tensors[i].state_bytes;
+        param->tensor = i;
+        param->update = param->reduction = RMI_NONE;
+        param->weight = own[0] = s->buffer_of[i];
+        param->gradient = own[1] = rmi_step_gradient(s, i);
+        param->state = own[2] = s->buffer_of[rmi_low_buf(graph, RMI_BUF_STATE, i)];
+        param->host_update_ns = graph->tensors[i].opt_host;
+        param->state_bytes = graph->tensors[i].state_bytes;
         for (k = 0; k < 3; k++)
             if (own[k] != RMI_NONE) s->buffers[own[k]].param = row[i];
     }
-    for (i = g->n_ops; i < s->n_tasks; i++) {
+    for (i = graph->n_ops; i < s->n_tasks; i++) {
         rmi_step_task *task = &s->tasks[i];
         if (task->way < RMI_OPT || task->way > RMI_REDUCE) continue;
         task->param = row[task->id];
@@ -5361,60 +5379,63 @@ RMI_FN rm_result rmi_step_make_params(rmi_step *s)
 
 /* --- order */
 
-/* May part `part` of the op's backward contribute to the gradient of tensor t, in some form? */
-RMI_FN int rmi_step_gives(const rmi_op *op, uint32_t part, uint32_t t)
+/* May part `part` of the op's backward contribute to the tensor's gradient, in some form? */
+RMI_FN int rmi_step_gives(const rmi_op *op, uint32_t part, uint32_t tensor)
 {
-    uint32_t f;
-    for (f = 0; f < op->n_forms; f++)
-        if (part < op->forms[f].n_parts && rmi_list_has(&op->forms[f].parts[part].grads, t)) return 1;
+    uint32_t form;
+    for (form = 0; form < op->n_forms; form++)
+        if (part < op->forms[form].n_parts && rmi_list_has(&op->forms[form].parts[part].grads, tensor)) return 1;
     return 0;
 }
 
-/* The task comes after the contributions to the gradient of tensor t of its consumers from number k on; where the order of
+/* The task comes after the contributions to the tensor's gradient of its consumers from number k on; where the order of
    contributions is fixed after the first of these consumers, who comes after the others. */
-RMI_FN rm_result rmi_step_after_consumers(rmi_step *s, uint32_t task, uint32_t t, uint32_t k)
+RMI_FN rm_result rmi_step_after_consumers(rmi_step *s, uint32_t task, uint32_t tensor, uint32_t k)
 {
-    const rm_graph *g = s->graph;
-    const rmi_list *consumers = &g->tensors[t].consumers;
+    const rm_graph *graph = s->graph;
+    const rmi_list *consumers = &graph->tensors[tensor].consumers;
     rmi_range *after = &s->tasks[task].after;
-    uint32_t p, had = after->n;
-    for (; k < consumers->n && (g->any_order || after->n == had); k++)
-        for (p = 0; p < s->n_backward[consumers->at[k]]; p++) {
-            uint32_t other = s->backward[consumers->at[k]] + p;
-            if (other != task && rmi_step_gives(&g->ops[consumers->at[k]], s->tasks[other].part, t))
+    uint32_t part, had = after->n;
+    for (; k < consumers->n && (graph->any_order || after->n == had); k++)
+        for (part = 0; part < s->n_backward[consumers->at[k]]; part++) {
+            uint32_t other = s->backward[consumers->at[k]] + part;
+            if (other != task && rmi_step_gives(&graph->ops[consumers->at[k]], s->tasks[other].part, tensor))
                 RMI_TRY(rmi_step_append(s, other, after));
         }
     return RM_OK;
 }
 
-/* A backward comes after the contributions to its outputs' gradients, and to its inputs' in their order if that is fixed. */
+/* A backward comes after the contributions to its outputs' gradients, and to its inputs' in their order if that is
+   fixed. */
 RMI_FN rm_result rmi_step_after_backwards(rmi_step *s, uint32_t task)
 {
-    const rm_graph *g = s->graph;
-    const rmi_step_task *b = &s->tasks[task];
-    const rmi_op *op = &g->ops[b->id];
+    const rm_graph *graph = s->graph;
+    const rmi_step_task *backward = &s->tasks[task];
+    const rmi_op *op = &graph->ops[backward->id];
     uint32_t i;
     for (i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_step_after_consumers(s, task, op->grad_out.at[i], 0));
-    for (i = 0; i < op->grad_in.n && !g->any_order; i++) {
-        const rmi_list *consumers = &g->tensors[op->grad_in.at[i]].consumers;
-        if (rmi_step_gives(op, b->part, op->grad_in.at[i])) /* the first consumer behind this op */
+    for (i = 0; i < op->grad_in.n && !graph->any_order; i++) {
+        const rmi_list *consumers = &graph->tensors[op->grad_in.at[i]].consumers;
+        if (rmi_step_gives(op, backward->part, op->grad_in.at[i])) /* the first consumer behind this op */
             RMI_TRY(rmi_step_after_consumers(s, task, op->grad_in.at[i],
-                                             rmi_lower_bound_u32(consumers->at, consumers->n, b->id + 1)));
+                                             rmi_lower_bound_u32(consumers->at, consumers->n, backward->id + 1)));
     }
     return RM_OK;
 }
 
-/* What the order of task reading tensor t follows from and bytes do not show: after the makers of what takes no bytes and the
-   mutations of consts that come first, or (`until`) before those that come later and before updates. update: by tensor. */
-RMI_FN rm_result rmi_step_order_read(rmi_step *s, uint32_t task, uint32_t t, const uint32_t *update, int until)
+/* What the order of a task that reads the tensor follows from and bytes do not show: after the makers of what takes no
+   bytes and the mutations of consts that come first, or (`until`) before those that come later and before updates.
+   update: by tensor. */
+RMI_FN rm_result rmi_step_order_read(rmi_step *s, uint32_t task, uint32_t tensor, const uint32_t *update, int until)
 {
-    const rmi_tensor *root = &s->graph->tensors[s->graph->tensors[t].root]; /* a view of a const has that one's versions */
+    /* a view of a const has that one's versions */
+    const rmi_tensor *root = &s->graph->tensors[s->graph->tensors[tensor].root];
     rmi_step_task *k = &s->tasks[task];
     rmi_range *range = until ? &k->until : &k->after;
     uint32_t i;
-    if (until && update[s->graph->tensors[t].root] != RMI_NONE)
-        RMI_TRY(rmi_step_put(s, update[s->graph->tensors[t].root], range));
-    if (!until && root->kind == RMI_ACT && rmi_step_value(s, t) == RMI_NONE &&
+    if (until && update[s->graph->tensors[tensor].root] != RMI_NONE)
+        RMI_TRY(rmi_step_put(s, update[s->graph->tensors[tensor].root], range));
+    if (!until && root->kind == RMI_ACT && rmi_step_value(s, tensor) == RMI_NONE &&
         !(k->way == RMI_FWD && k->id == root->maker))
         RMI_TRY(rmi_step_append(s, root->maker, range));
     for (i = 0; i < root->mutators.n && k->way == RMI_FWD; i++)
@@ -5426,49 +5447,49 @@ RMI_FN rm_result rmi_step_order_read(rmi_step *s, uint32_t task, uint32_t t, con
 /* The same for all that a forward or backward may read, in any mode. */
 RMI_FN rm_result rmi_step_order_reads(rmi_step *s, uint32_t task, const uint32_t *update, int until)
 {
-    const rmi_step_task *t = &s->tasks[task];
-    const rmi_op *op = &s->graph->ops[t->id];
-    uint32_t i, f;
+    const rmi_step_task *row = &s->tasks[task];
+    const rmi_op *op = &s->graph->ops[row->id];
+    uint32_t i, form;
     if (until) s->tasks[task].until = rmi_step_range(s->n_pool);
-    if (op->view != RMI_NONE && t->way == RMI_FWD) return RM_OK;
-    for (i = 0; i < op->in.n && t->way == RMI_FWD; i++)
+    if (op->view != RMI_NONE && row->way == RMI_FWD) return RM_OK;
+    for (i = 0; i < op->in.n && row->way == RMI_FWD; i++)
         RMI_TRY(rmi_step_order_read(s, task, op->in.at[i], update, until));
-    for (i = 0; i < op->mutates.n && t->way == RMI_FWD; i++)
+    for (i = 0; i < op->mutates.n && row->way == RMI_FWD; i++)
         if (!rmi_list_has(&op->in, op->mutates.at[i]))
             RMI_TRY(rmi_step_order_read(s, task, op->mutates.at[i], update, until));
-    for (f = 0; f < op->n_forms && t->way == RMI_BWD; f++) {
+    for (form = 0; form < op->n_forms && row->way == RMI_BWD; form++) {
         const rmi_list *needs;
-        if (t->part >= op->forms[f].n_parts) continue;
-        needs = &op->forms[f].parts[t->part].needs;
+        if (row->part >= op->forms[form].n_parts) continue;
+        needs = &op->forms[form].parts[row->part].needs;
         for (i = 0; i < needs->n; i++) RMI_TRY(rmi_step_order_read(s, task, needs->at[i], update, until));
     }
     return RM_OK;
 }
 
-/* A reduction, update or barrier comes after all that stands before it in the list of everything once and that touches its
-   gradient. */
+/* A reduction, update or barrier comes after all that stands before it in the list of everything once and that touches
+   its gradient. */
 RMI_FN rm_result rmi_step_order_others(rmi_step *s, rmi_arena *scratch)
 {
-    const rm_graph *g = s->graph;
-    uint32_t i, k, p, n_barriers = 0, *at = RMI_NEW(scratch, uint32_t, s->n_tasks);
-    uint32_t *barriers = RMI_NEW(scratch, uint32_t, (size_t)g->n_barriers + 1);
-    uint32_t *latest = RMI_RAW(scratch, uint32_t, g->n_tensors); /* by tensor: its reduction or update so far */
+    const rm_graph *graph = s->graph;
+    uint32_t i, k, part, n_barriers = 0, *at = RMI_NEW(scratch, uint32_t, s->n_tasks);
+    uint32_t *barriers = RMI_NEW(scratch, uint32_t, (size_t)graph->n_barriers + 1);
+    uint32_t *latest = RMI_RAW(scratch, uint32_t, graph->n_tensors); /* by tensor: its reduction or update so far */
     if (!at || !barriers || !latest) return RM_ERROR_MEMORY;
-    memset(latest, 0xFF, g->n_tensors * sizeof *latest);
+    memset(latest, 0xFF, graph->n_tensors * sizeof *latest);
     for (i = 0; i < s->n_once; i++) at[s->once[i]] = i;
     for (i = s->n_forwards; i < s->n_once; i++) {
-        rmi_step_task *t = &s->tasks[s->once[i]];
-        const rmi_list *consumers = t->way == RMI_BARRIER ? NULL : &g->tensors[t->id].consumers;
-        if (t->way == RMI_BWD) continue;
-        t->after = rmi_step_range(s->n_pool);
-        for (k = s->n_forwards; k < i && !consumers; k++) RMI_TRY(rmi_step_append(s, s->once[k], &t->after));
+        rmi_step_task *task = &s->tasks[s->once[i]];
+        const rmi_list *consumers = task->way == RMI_BARRIER ? NULL : &graph->tensors[task->id].consumers;
+        if (task->way == RMI_BWD) continue;
+        task->after = rmi_step_range(s->n_pool);
+        for (k = s->n_forwards; k < i && !consumers; k++) RMI_TRY(rmi_step_append(s, s->once[k], &task->after));
         for (k = 0; consumers && k < consumers->n; k++)
-            for (p = 0; p < s->n_backward[consumers->at[k]]; p++)
-                if (at[s->backward[consumers->at[k]] + p] < i)
-                    RMI_TRY(rmi_step_append(s, s->backward[consumers->at[k]] + p, &t->after));
-        for (k = 0; consumers && k < n_barriers; k++) RMI_TRY(rmi_step_append(s, barriers[k], &t->after));
-        if (consumers && latest[t->id] != RMI_NONE) RMI_TRY(rmi_step_append(s, latest[t->id], &t->after));
-        if (consumers) latest[t->id] = s->once[i];
+            for (part = 0; part < s->n_backward[consumers->at[k]]; part++)
+                if (at[s->backward[consumers->at[k]] + part] < i)
+                    RMI_TRY(rmi_step_append(s, s->backward[consumers->at[k]] + part, &task->after));
+        for (k = 0; consumers && k < n_barriers; k++) RMI_TRY(rmi_step_append(s, barriers[k], &task->after));
+        if (consumers && latest[task->id] != RMI_NONE) RMI_TRY(rmi_step_append(s, latest[task->id], &task->after));
+        if (consumers) latest[task->id] = s->once[i];
         else barriers[n_barriers++] = s->once[i];
     }
     return RM_OK;
@@ -5477,10 +5498,10 @@ RMI_FN rm_result rmi_step_order_others(rmi_step *s, rmi_arena *scratch)
 /* All that tells in which order tasks may run, beside what they read. */
 RMI_FN rm_result rmi_step_make_order(rmi_step *s, rmi_arena *scratch)
 {
-    const rm_graph *g = s->graph;
-    uint32_t i, *update = RMI_RAW(scratch, uint32_t, g->n_tensors);
+    const rm_graph *graph = s->graph;
+    uint32_t i, *update = RMI_RAW(scratch, uint32_t, graph->n_tensors);
     if (!update) return RM_ERROR_MEMORY;
-    memset(update, 0xFF, g->n_tensors * sizeof *update);
+    memset(update, 0xFF, graph->n_tensors * sizeof *update);
     for (i = 0; i < s->n_params; i++) update[s->params[i].tensor] = s->params[i].update;
     for (i = 0; i < s->n_tasks; i++) {
         s->tasks[i].after = rmi_step_range(s->n_pool);
@@ -5499,30 +5520,31 @@ RMI_FN uint32_t rmi_step_updates(const rm_graph *graph, uint32_t op, rmi_run *ru
     const rmi_list *in = &graph->ops[op].in;
     uint32_t i, k, n = 0;
     for (i = 0; i < in->n; i++) {
-        uint32_t w = graph->tensors[in->at[i]].root;
-        if (!graph->tensors[w].updates || graph->tensors[w].reader != op) continue;
-        for (k = 0; k < i && graph->tensors[in->at[k]].root != w;) k++;
-        if (k == i) runs[n++] = rmi_low_run(graph->tensors[w].opt == RMI_INF ? RMI_OPT_HOST : RMI_OPT, w, 0, 0);
+        uint32_t weight = graph->tensors[in->at[i]].root;
+        if (!graph->tensors[weight].updates || graph->tensors[weight].reader != op) continue;
+        for (k = 0; k < i && graph->tensors[in->at[k]].root != weight;) k++;
+        if (k == i)
+            runs[n++] = rmi_low_run(graph->tensors[weight].opt == RMI_INF ? RMI_OPT_HOST : RMI_OPT, weight, 0, 0);
     }
     return n;
 }
 
-/* The backward of op i as declared, each param's reduction as soon as its gradient is complete, its update as soon as nobody
-   reads it any more. */
+/* The backward of op i as declared, each param's reduction as soon as its gradient is complete, its update as soon as
+   nobody reads it any more. */
 RMI_FN uint32_t rmi_step_backward_op(const rm_graph *graph, uint32_t step, uint32_t i, rmi_run *runs)
 {
     const rmi_op *op = &graph->ops[i];
     const rmi_part *part = op->forms[0].parts;
-    uint32_t p, k, n = 0;
-    for (p = 0; p < op->forms[0].n_parts && op->has_bwd; p++, part++) {
+    uint32_t number, k, n = 0;
+    for (number = 0; number < op->forms[0].n_parts && op->has_bwd; number++, part++) {
         if (!rmi_low_part_wanted(op, part)) continue;
-        runs[n++] = rmi_low_run(RMI_BWD, i, 0, p);
+        runs[n++] = rmi_low_run(RMI_BWD, i, 0, number);
         for (k = 0; k < op->grad_in.n && rmi_low_has_update(step); k++) {
-            uint32_t w = op->grad_in.at[k];
-            const rmi_tensor *tensor = &graph->tensors[w];
+            uint32_t weight = op->grad_in.at[k];
+            const rmi_tensor *tensor = &graph->tensors[weight];
             if (tensor->kind == RMI_PARAM && tensor->consumers.at[0] == i && tensor->reduce != RMI_INF &&
-                rmi_list_has(&part->grads, w))
-                runs[n++] = rmi_low_run(RMI_REDUCE, w, 0, 0);
+                rmi_list_has(&part->grads, weight))
+                runs[n++] = rmi_low_run(RMI_REDUCE, weight, 0, 0);
         }
     }
     if (rmi_low_has_update(step) && !graph->n_barriers) n += rmi_step_updates(graph, i, runs + n);
@@ -5569,47 +5591,49 @@ RMI_FN rm_result rmi_step_put_once(rmi_step *s, const rmi_run *runs, uint32_t n,
     return RM_OK;
 }
 
-/* Everything once: forwards in order of declaration, backwards in reverse, reductions and updates as soon as they can be. */
+/* Everything once: forwards in order of declaration, backwards in reverse, reductions and updates as soon as they can
+   be. */
 RMI_FN rm_result rmi_step_make_tasks(rmi_step *s, rmi_arena *scratch)
 {
-    const rm_graph *g = s->graph;
-    uint32_t i, n = 0, most = 3 * g->n_tensors + g->n_barriers + 8;
+    const rm_graph *graph = s->graph;
+    uint32_t i, n = 0, most = 3 * graph->n_tensors + graph->n_barriers + 8;
     int backward = rmi_low_has_backward(s->kind);
     rmi_run *runs;
     rmi_access low;
-    for (i = 0; i < g->n_ops; i++) most += 1 + rmi_low_parts(&g->ops[i]);
-    RMI_TRY(RMI_TABLES(s->mem, RMI_T(s->tasks, most), RMI_T(s->once, (size_t)most + g->n_ops + 1)));
+    for (i = 0; i < graph->n_ops; i++) most += 1 + rmi_low_parts(&graph->ops[i]);
+    RMI_TRY(RMI_TABLES(s->mem, RMI_T(s->tasks, most), RMI_T(s->once, (size_t)most + graph->n_ops + 1)));
     s->once_at = s->once + most;
     runs = RMI_NEW(scratch, rmi_run, most);
     if (!runs) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_low_access_make(g, scratch, &low));
-    for (i = 0; i < g->n_ops; i++) {
+    RMI_TRY(rmi_low_access_make(graph, scratch, &low));
+    for (i = 0; i < graph->n_ops; i++) {
         RMI_TRY(rmi_step_forward_task(s, i));
-        if (g->ops[i].view == RMI_NONE) s->once[s->n_forwards++] = i;
+        if (graph->ops[i].view == RMI_NONE) s->once[s->n_forwards++] = i;
     }
-    for (i = 0; i < g->n_ops && backward; i++)
-        if (g->ops[i].has_bwd) RMI_TRY(rmi_step_backward_tasks(s, i));
-    s->once_at[g->n_ops] = s->n_once = s->n_forwards;
-    for (i = g->n_ops; i-- > 0; s->once_at[i] = s->n_once) {
-        n = backward ? rmi_step_backward_op(g, s->kind, i, runs) : 0;
+    for (i = 0; i < graph->n_ops && backward; i++)
+        if (graph->ops[i].has_bwd) RMI_TRY(rmi_step_backward_tasks(s, i));
+    s->once_at[graph->n_ops] = s->n_once = s->n_forwards;
+    for (i = graph->n_ops; i-- > 0; s->once_at[i] = s->n_once) {
+        n = backward ? rmi_step_backward_op(graph, s->kind, i, runs) : 0;
         RMI_TRY(rmi_step_put_once(s, runs, n, &low));
     }
-    return rmi_step_put_once(s, runs, rmi_step_tail(g, s->kind, runs), &low);
+    return rmi_step_put_once(s, runs, rmi_step_tail(graph, s->kind, runs), &low);
 }
 
 /* --- equal ops */
 
-/* A hash of what decides about op o: its modes' times and bytes. */
-RMI_FN uint64_t rmi_step_signature(const rmi_step *s, uint32_t o)
+/* A hash of what decides about op `id`: its modes' times and bytes. */
+RMI_FN uint64_t rmi_step_signature(const rmi_step *s, uint32_t id)
 {
-    uint64_t hash = s->n_modes[o];
-    uint32_t mode, p, k;
-    for (mode = 0; mode < s->n_modes[o]; mode++)
-        for (p = 0; p <= s->n_backward[o]; p++) {
-            const rmi_step_access *a = &s->accesses[s->tasks[p ? s->backward[o] + p - 1 : o].access + mode];
-            hash = rmi_mix(hash ^ a->saved_room ^ ((uint64_t)a->reads.n << 40));
-            for (k = 0; k < a->reads.n; k++) hash = rmi_mix(hash ^ s->buffers[s->pool[a->reads.at + k]].room);
-            if (!a->absent) hash = rmi_mix(hash ^ s->ways[a->ways[0][0].at].ns);
+    uint64_t hash = s->n_modes[id];
+    uint32_t mode, part, k;
+    for (mode = 0; mode < s->n_modes[id]; mode++)
+        for (part = 0; part <= s->n_backward[id]; part++) {
+            const rmi_step_access *access =
+                &s->accesses[s->tasks[part ? s->backward[id] + part - 1 : id].access + mode];
+            hash = rmi_mix(hash ^ access->saved_room ^ ((uint64_t)access->reads.n << 40));
+            for (k = 0; k < access->reads.n; k++) hash = rmi_mix(hash ^ s->buffers[s->pool[access->reads.at + k]].room);
+            if (!access->absent) hash = rmi_mix(hash ^ s->ways[access->ways[0][0].at].ns);
         }
     return hash;
 }
@@ -5617,49 +5641,50 @@ RMI_FN uint64_t rmi_step_signature(const rmi_step *s, uint32_t o)
 /* Which ops are equal. O(ops * classes of one hash). */
 RMI_FN rm_result rmi_step_make_classes(rmi_step *s, rmi_arena *scratch)
 {
-    uint32_t n = s->graph->n_ops, o, slots = 1, *slot;
+    uint32_t n = s->graph->n_ops, id, slots = 1, *slot;
     uint64_t *hash = RMI_RAW(scratch, uint64_t, n);
     while (slots < 2 * n) slots *= 2;
     slot = RMI_NEW(scratch, uint32_t, slots);
     if (!hash || !slot) return RM_ERROR_MEMORY;
-    for (o = 0; o < n; o++) {
-        size_t at = (size_t)(hash[o] = rmi_step_signature(s, o)) & (slots - 1);
-        while (slot[at] && hash[slot[at] - 1] != hash[o]) at = (at + 1) & (slots - 1);
-        if (!slot[at]) slot[at] = o + 1;
-        s->class_of[o] = slot[at] - 1;
+    for (id = 0; id < n; id++) {
+        size_t at = (size_t)(hash[id] = rmi_step_signature(s, id)) & (slots - 1);
+        while (slot[at] && hash[slot[at] - 1] != hash[id]) at = (at + 1) & (slots - 1);
+        if (!slot[at]) slot[at] = id + 1;
+        s->class_of[id] = slot[at] - 1;
     }
     return RM_OK;
 }
 
 /* The model of one kind of step. moves: copies to host memory are possible. Owned by mem. */
-RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *g, uint32_t kind, uint32_t granule, int moves,
+RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *graph, uint32_t kind, uint32_t granule, int moves,
                                rmi_step *s)
 {
     rmi_arena scratch = rmi_arena_make(&mem->hooks);
     rmi_range none;
-    uint32_t o;
-    rm_result r;
+    uint32_t id;
+    rm_result result;
     memset(s, 0, sizeof *s);
-    s->graph = g;
+    s->graph = graph;
     s->mem = mem;
     s->kind = kind;
     s->granule = granule;
-    s->moves = moves && g->has_link;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(s->backward, g->n_ops), RMI_T(s->n_backward, g->n_ops), RMI_T(s->n_modes, g->n_ops),
-                       RMI_T(s->fastest_mode, g->n_ops), RMI_T(s->class_of, g->n_ops), RMI_T(s->choosing, g->n_ops)));
+    s->moves = moves && graph->has_link;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(s->backward, graph->n_ops), RMI_T(s->n_backward, graph->n_ops),
+                       RMI_T(s->n_modes, graph->n_ops), RMI_T(s->fastest_mode, graph->n_ops),
+                       RMI_T(s->class_of, graph->n_ops), RMI_T(s->choosing, graph->n_ops)));
     none = rmi_step_range(0);
-    r = rmi_step_append(s, RMI_NONE, &none); /* the pool is not NULL, though no op may read anything */
-    if (r == RM_OK) r = rmi_step_make_buffers(s);
-    if (r == RM_OK) r = rmi_step_make_tasks(s, &scratch);
-    if (r == RM_OK) r = rmi_step_make_params(s);
-    if (r == RM_OK) r = rmi_step_make_order(s, &scratch);
-    for (o = 0; o < g->n_ops && r == RM_OK; o++) {
-        rmi_step_find_fastest(s, o);
-        if (s->n_modes[o] > 1) s->choosing[s->n_choosing++] = o;
+    result = rmi_step_append(s, RMI_NONE, &none); /* the pool is not NULL, though no op may read anything */
+    if (result == RM_OK) result = rmi_step_make_buffers(s);
+    if (result == RM_OK) result = rmi_step_make_tasks(s, &scratch);
+    if (result == RM_OK) result = rmi_step_make_params(s);
+    if (result == RM_OK) result = rmi_step_make_order(s, &scratch);
+    for (id = 0; id < graph->n_ops && result == RM_OK; id++) {
+        rmi_step_find_fastest(s, id);
+        if (s->n_modes[id] > 1) s->choosing[s->n_choosing++] = id;
     }
-    if (r == RM_OK) r = rmi_step_make_classes(s, &scratch);
+    if (result == RM_OK) result = rmi_step_make_classes(s, &scratch);
     rmi_arena_free(&scratch);
-    return r;
+    return result;
 }
 
 /* --- a list of runs for >>sequence */
@@ -13282,17 +13307,20 @@ RMI_FN rm_result rmi_off_starts(rmi_off_search *s, rmi_arena *mem, const rmi_sha
 
 /* =====================================================================================================================
    >>cost - the evaluator of a schedule: lives, bytes at every event, time on every lane
-   A schedule is the list of runs in program order, forwards as often as it likes; for each read of a run whether its bytes arrive
-   by a copy from host memory; for each op the mode of its backward; for each param its home. All else follows:
-   1. lives: a read belongs to the latest run before it that makes its buffer. A read that arrives by a copy ends the life before
-      it and begins another one; what it copies goes to host memory right after it was made.
-   2. bytes: stretches, which new bytes may lie over (the rules of >>step), the fastest way of each run whose workspace fits.
-   3. copies in: from the last need to the first, as late as the lane allows, and begun early only where bytes allow it. One that
-      would begin before the bytes were given up is not made: they stay.
-   4. lanes: the steady state of steps in a row, in program order. Bytes whose copy out is under way are no error: a run waits
-      until enough of them are free.
-   Two evaluations can be asked for. `held`: bytes that a copy in goes to were another's until the run before: no addresses make the
-   program slower than that. Not held, and without a limit: what the referee says of a program that uses no bytes twice, exactly.
+   A schedule is the list of runs in program order, forwards as often as it likes; for each read of a run whether its
+   bytes arrive by a copy from host memory; for each op the mode of its backward; for each param its home. All else
+   follows:
+   1. lives: a read belongs to the latest run before it that makes its buffer. A read that arrives by a copy ends the
+      life before it and begins another one; what it copies goes to host memory right after it was made.
+   2. bytes: stretches, which new bytes may lie over (the rules of >>step), the fastest way of each run whose workspace
+      fits.
+   3. copies in: from the last need to the first, as late as the lane allows, and begun early only where bytes allow it.
+      One that would begin before the bytes were given up is not made: they stay.
+   4. lanes: the steady state of steps in a row, in program order. Bytes whose copy out is under way are no error: a run
+      waits until enough of them are free.
+   Two evaluations can be asked for. `held`: bytes that a copy in goes to were another's until the run before: no
+   addresses make the program slower than that. Not held, and without a limit: what the referee says of a program that
+   uses no bytes twice, exactly.
    O(accesses) with a few ns each.
    ================================================================================================================== */
 typedef struct rmi_event { /* a run */
@@ -13327,7 +13355,7 @@ typedef struct rmi_copy {
     uint32_t source; /* in: the copy out that it waits for, or RMI_NONE; out: how many copies in there are of it */
     uint32_t until;  /* out: the life that ends with the bytes that it reads: copies in that are not made keep them */
     uint32_t next;   /* at the same event */
-    uint8_t edge;    /* in: of what is in host memory when the step begins; out: what it reads is there in the next step */
+    uint8_t edge;    /* in: of what is in host memory at the begin; out: what it reads is there in the next step */
     uint8_t wraps;   /* in: said in the step before, at event `at` of that; out: over in the next step */
     uint8_t stays;   /* not made, the bytes stay on the device */
 } rmi_copy;
@@ -13369,7 +13397,7 @@ typedef struct rmi_costs { /* what follows from a schedule */
 typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluation */
     const rmi_step *step;
     uint64_t limit, host_limit;
-    uint64_t enough;      /* a schedule that costs more, the price of bytes above the limit included, need not be looked at further */
+    uint64_t enough;      /* a schedule that costs more, bytes above the limit included, is looked at no further */
     uint64_t price;       /* of what is above the limit: ns a byte, 2^-20 */
     uint64_t gap_bytes;   /* smaller gaps are not noted */
     int held;
@@ -13380,265 +13408,273 @@ typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluati
     uint32_t *free_head, *next_free; /* by event; by life: lives that end there */
     rmi_stretch_use *stretches;
     uint32_t n_stretches;
-    uint32_t *in_head, *out_head, *pending_head; /* by event: copies said before it, after it; stretches that end there and are copied out */
+    uint32_t *in_head, *out_head; /* by event: copies said before it, after it */
+    uint32_t *pending_head;  /* by event: stretches that end there and are copied out */
     uint32_t *pending_next;  /* by copy out */
     uint64_t *queue_end, *queue_bytes; /* of copies out in the order of their lane */
     uint32_t *queue_copy, *queued; /* the copy; by copy out: its latest place in the queue */
     uint64_t *host_ready;  /* by param, two each: when its newest weight, its newest state are in host memory */
     uint64_t *reduced;     /* by param: end of its reduction */
     uint32_t *event_of;    /* by task: its last event */
-    uint32_t *late_head, *late_next; /* by event: params whose gradient's bytes, which the step before may still read, it writes */
+    uint32_t *late_head;     /* by event: params whose gradient's bytes it writes; the step before may read them */
+    uint32_t *late_next;
     uint64_t work;         /* events looked at */
 } rmi_cost;
 
 /* --- memory */
 
-RMI_FN rm_result rmi_cost_make_costs(rmi_arena *mem, const rmi_cost *c, rmi_costs *x)
+RMI_FN rm_result rmi_cost_make_costs(rmi_arena *mem, const rmi_cost *c, rmi_costs *costs)
 {
     size_t events = (size_t)c->cap_events + 2;
-    memset(x, 0, sizeof *x);
-    RMI_TRY(RMI_TABLES(mem, RMI_T(x->live, events), RMI_T(x->start, events), RMI_T(x->ns, events),
-                       RMI_T(x->first_life, events), RMI_T(x->last_life, c->step->n_buffers),
-                       RMI_T(x->update_event, c->step->n_params), RMI_T(x->form, events), RMI_T(x->again, events)));
-    x->lives = RMI_RAW(mem, rmi_life, c->cap_lives);
-    x->gaps = RMI_RAW(mem, rmi_gap, c->cap_gaps);
-    x->ins = RMI_RAW(mem, rmi_copy, c->cap_copies);
-    x->outs = RMI_RAW(mem, rmi_copy, c->cap_copies);
-    return x->lives && x->gaps && x->ins && x->outs ? RM_OK : RM_ERROR_MEMORY;
+    memset(costs, 0, sizeof *costs);
+    RMI_TRY(RMI_TABLES(mem, RMI_T(costs->live, events), RMI_T(costs->start, events), RMI_T(costs->ns, events),
+                       RMI_T(costs->first_life, events), RMI_T(costs->last_life, c->step->n_buffers),
+                       RMI_T(costs->update_event, c->step->n_params), RMI_T(costs->form, events),
+                       RMI_T(costs->again, events)));
+    costs->lives = RMI_RAW(mem, rmi_life, c->cap_lives);
+    costs->gaps = RMI_RAW(mem, rmi_gap, c->cap_gaps);
+    costs->ins = RMI_RAW(mem, rmi_copy, c->cap_copies);
+    costs->outs = RMI_RAW(mem, rmi_copy, c->cap_copies);
+    return costs->lives && costs->gaps && costs->ins && costs->outs ? RM_OK : RM_ERROR_MEMORY;
 }
 
-RMI_FN rm_result rmi_cost_make_schedule(rmi_arena *mem, const rmi_cost *c, rmi_schedule *h)
+RMI_FN rm_result rmi_cost_make_schedule(rmi_arena *mem, const rmi_cost *c, rmi_schedule *schedule)
 {
-    memset(h, 0, sizeof *h);
-    return RMI_TABLES(mem, RMI_T(h->events, (size_t)c->cap_events + 2), RMI_T(h->mode, c->step->graph->n_ops),
-                      RMI_T(h->home, c->step->n_params));
+    memset(schedule, 0, sizeof *schedule);
+    return RMI_TABLES(mem, RMI_T(schedule->events, (size_t)c->cap_events + 2),
+                      RMI_T(schedule->mode, c->step->graph->n_ops), RMI_T(schedule->home, c->step->n_params));
 }
 
 /* An evaluator without limits, for schedules of up to `times` as many events as running everything once. */
-RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *s, uint32_t times, rmi_cost *c)
+RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *step, uint32_t times, rmi_cost *c)
 {
     size_t makes = 0, reads = 0, lives, copies, events, laned, i;
     uint32_t spare = times > 2 ? 2 : 1; /* what runs again may make and read more than others */
     memset(c, 0, sizeof *c);
-    c->step = s;
+    c->step = step;
     c->limit = c->host_limit = c->enough = RMI_INF;
-    c->cap_events = times * s->n_once + 64;
-    for (i = 0; i < s->n_tasks; i++) {
+    c->cap_events = times * step->n_once + 64;
+    for (i = 0; i < step->n_tasks; i++) {
         size_t most_makes = 0, most_reads = 0, k;
-        for (k = 0; k < (s->tasks[i].way <= RMI_BWD ? s->n_modes[s->tasks[i].id] : 1u); k++) {
-            const rmi_step_access *a = &s->accesses[s->tasks[i].access + k];
-            most_makes = (size_t)rmi_max(most_makes, a->makes.n + (a->saved != RMI_NONE));
-            most_reads = (size_t)rmi_max(most_reads, a->reads.n);
+        for (k = 0; k < (step->tasks[i].way <= RMI_BWD ? step->n_modes[step->tasks[i].id] : 1u); k++) {
+            const rmi_step_access *access = &step->accesses[step->tasks[i].access + k];
+            most_makes = (size_t)rmi_max(most_makes, access->makes.n + (access->saved != RMI_NONE));
+            most_reads = (size_t)rmi_max(most_reads, access->reads.n);
         }
         makes += most_makes;
         reads += most_reads;
     }
-    lives = 64 + (size_t)s->n_inputs + makes * times * spare + (s->moves ? 2 * (size_t)s->n_buffers + reads * times * spare : 0);
+    lives = 64 + (size_t)step->n_inputs + makes * times * spare +
+            (step->moves ? 2 * (size_t)step->n_buffers + reads * times * spare : 0);
     lives = c->cap_lives = (uint32_t)rmi_min(lives, RMI_NONE / 8);
     c->cap_gaps = (uint32_t)rmi_min(64 + reads * times * spare, RMI_NONE / 8);
-    copies = c->cap_copies = s->moves ? c->cap_lives : 1;
+    copies = c->cap_copies = step->moves ? c->cap_lives : 1;
     events = (size_t)c->cap_events + 2;
     c->stretches = RMI_RAW(mem, rmi_stretch_use, lives);
-    for (i = 0; i < s->n_params; i++) c->reduces |= s->params[i].reduction != RMI_NONE;
+    for (i = 0; i < step->n_params; i++) c->reduces |= step->params[i].reduction != RMI_NONE;
     if (!c->stretches) return RM_ERROR_MEMORY;
-    laned = s->moves || c->reduces ? events : 0;
-    return RMI_TABLES(mem, RMI_T(c->ran, s->n_tasks), RMI_T(c->event_of, s->n_tasks), RMI_T(c->now, s->n_buffers),
-                      RMI_T(c->free_head, events), RMI_T(c->next_free, lives), RMI_T(c->in_head, laned),
-                      RMI_T(c->out_head, laned), RMI_T(c->pending_head, laned), RMI_T(c->pending_next, copies),
-                      RMI_T(c->queue_end, 3 * copies), RMI_T(c->queue_bytes, 3 * copies), RMI_T(c->queue_copy, 3 * copies),
-                      RMI_T(c->queued, copies), RMI_T(c->host_ready, 2 * (size_t)s->n_params),
-                      RMI_T(c->reduced, s->n_params), RMI_T(c->late_head, laned), RMI_T(c->late_next, s->n_params));
+    laned = step->moves || c->reduces ? events : 0;
+    return RMI_TABLES(mem, RMI_T(c->ran, step->n_tasks), RMI_T(c->event_of, step->n_tasks),
+                      RMI_T(c->now, step->n_buffers), RMI_T(c->free_head, events), RMI_T(c->next_free, lives),
+                      RMI_T(c->in_head, laned), RMI_T(c->out_head, laned), RMI_T(c->pending_head, laned),
+                      RMI_T(c->pending_next, copies), RMI_T(c->queue_end, 3 * copies),
+                      RMI_T(c->queue_bytes, 3 * copies), RMI_T(c->queue_copy, 3 * copies), RMI_T(c->queued, copies),
+                      RMI_T(c->host_ready, 2 * (size_t)step->n_params), RMI_T(c->reduced, step->n_params),
+                      RMI_T(c->late_head, laned), RMI_T(c->late_next, step->n_params));
 }
 
-/* The schedule that runs everything once, in the fastest modes, all that lasts at home on the device if it may be there. */
-RMI_FN void rmi_cost_keep_all(const rmi_step *s, rmi_schedule *h)
+/* The schedule that runs everything once, in the fastest modes, all that lasts at home on the device if it may be
+   there. */
+RMI_FN void rmi_cost_keep_all(const rmi_step *step, rmi_schedule *schedule)
 {
     uint32_t i, home;
-    for (i = 0; i < s->n_once; i++) {
-        h->events[i].task = s->once[i];
-        h->events[i].copied = 0;
+    for (i = 0; i < step->n_once; i++) {
+        schedule->events[i].task = step->once[i];
+        schedule->events[i].copied = 0;
     }
-    h->n = s->n_once;
-    memcpy(h->mode, s->fastest_mode, s->graph->n_ops);
-    for (i = 0; i < s->n_params; i++) {
-        for (home = 0; home + 1 < RMI_HOMES && !(s->params[i].allowed >> home & 1);) home++;
-        h->home[i] = (uint8_t)home;
+    schedule->n = step->n_once;
+    memcpy(schedule->mode, step->fastest_mode, step->graph->n_ops);
+    for (i = 0; i < step->n_params; i++) {
+        for (home = 0; home + 1 < RMI_HOMES && !(step->params[i].allowed >> home & 1);) home++;
+        schedule->home[i] = (uint8_t)home;
     }
 }
 
 /* --- 1. lives */
 
-RMI_INLINE rmi_life *rmi_cost_birth(rmi_costs *x, uint32_t buffer, uint32_t event)
+RMI_INLINE rmi_life *rmi_cost_birth(rmi_costs *costs, uint32_t buffer, uint32_t event)
 {
-    rmi_life *l = &x->lives[x->n_lives];
-    l->buffer = buffer;
-    l->first = l->last = l->written = event;
-    l->again = l->stretch = l->sibling = l->in = l->out = RMI_NONE;
-    l->previous = x->last_life[buffer];
-    l->origin = x->n_lives;
-    l->gone = l->followed = 0;
-    x->last_life[buffer] = x->n_lives++;
-    return l;
+    rmi_life *life = &costs->lives[costs->n_lives];
+    life->buffer = buffer;
+    life->first = life->last = life->written = event;
+    life->again = life->stretch = life->sibling = life->in = life->out = RMI_NONE;
+    life->previous = costs->last_life[buffer];
+    life->origin = costs->n_lives;
+    life->gone = life->followed = 0;
+    costs->last_life[buffer] = costs->n_lives++;
+    return life;
 }
 
 /* The life's contents are copied to host memory after the event that made them (last wrote them). */
-RMI_INLINE uint32_t rmi_cost_ask_out(rmi_costs *x, uint32_t life, uint32_t event, uint64_t ns)
+RMI_INLINE uint32_t rmi_cost_ask_out(rmi_costs *costs, uint32_t life, uint32_t event, uint64_t ns)
 {
-    rmi_copy *o = &x->outs[x->n_outs];
-    o->life = life;
-    o->event = event;
-    o->at = RMI_NONE;
-    o->ns = ns;
-    o->end = 0;
-    o->source = 0;
-    o->edge = o->wraps = o->stays = 0;
-    x->lives[life].out = x->n_outs;
-    return x->n_outs++;
+    rmi_copy *out = &costs->outs[costs->n_outs];
+    out->life = life;
+    out->event = event;
+    out->at = RMI_NONE;
+    out->ns = ns;
+    out->end = 0;
+    out->source = 0;
+    out->edge = out->wraps = out->stays = 0;
+    costs->lives[life].out = costs->n_outs;
+    return costs->n_outs++;
 }
 
 /* A life of the buffer that begins with a copy from host memory, for the event that reads it. */
-RMI_INLINE void rmi_cost_ask_in(rmi_costs *x, uint32_t buffer, uint32_t event, uint64_t ns, uint64_t room)
+RMI_INLINE void rmi_cost_ask_in(rmi_costs *costs, uint32_t buffer, uint32_t event, uint64_t ns, uint64_t room)
 {
-    rmi_copy *in = &x->ins[x->n_ins];
-    rmi_life *l = rmi_cost_birth(x, buffer, event);
-    in->life = x->n_lives - 1;
+    rmi_copy *in = &costs->ins[costs->n_ins];
+    rmi_life *life = rmi_cost_birth(costs, buffer, event);
+    in->life = costs->n_lives - 1;
     in->event = in->at = event;
     in->source = RMI_NONE;
     in->ns = ns;
     in->end = 0;
     in->edge = in->wraps = in->stays = 0;
-    l->in = x->n_ins++;
-    l->room = room;
+    life->in = costs->n_ins++;
+    life->room = room;
 }
 
 /* A read that arrives by a copy: the life before it ends, another one begins. */
-RMI_FN void rmi_cost_read_copy(const rmi_cost *c, const rmi_schedule *h, rmi_costs *x, uint32_t life, uint32_t event)
+RMI_FN void rmi_cost_read_copy(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs, uint32_t life,
+                               uint32_t event)
 {
-    const rmi_step_buffer *b = &c->step->buffers[x->lives[life].buffer];
-    uint32_t origin = x->lives[life].origin, out;
-    uint64_t out_ns = b->out_ns, in_ns = b->in_ns;
-    if (b->kind == RMI_STEP_SAVED) {
-        const rmi_step_access *a = rmi_step_access_of(c->step, b->maker, h->mode);
-        out_ns = a->saved_out_ns;
-        in_ns = a->saved_in_ns;
+    const rmi_step_buffer *row = &c->step->buffers[costs->lives[life].buffer];
+    uint32_t origin = costs->lives[life].origin, out;
+    uint64_t out_ns = row->out_ns, in_ns = row->in_ns;
+    if (row->kind == RMI_STEP_SAVED) {
+        const rmi_step_access *access = rmi_step_access_of(c->step, row->maker, schedule->mode);
+        out_ns = access->saved_out_ns;
+        in_ns = access->saved_in_ns;
     }
-    x->lives[life].followed = 1;
-    rmi_cost_ask_in(x, x->lives[life].buffer, event, in_ns, x->lives[life].room);
-    x->lives[x->n_lives - 1].origin = origin;
-    if (b->kind == RMI_STEP_WEIGHT) return; /* the copy in host memory is there anyway */
-    out = x->lives[origin].out != RMI_NONE ? x->lives[origin].out
-                                           : rmi_cost_ask_out(x, origin, x->lives[origin].first, out_ns);
-    x->outs[out].source++;
-    x->ins[x->n_ins - 1].source = out;
+    costs->lives[life].followed = 1;
+    rmi_cost_ask_in(costs, costs->lives[life].buffer, event, in_ns, costs->lives[life].room);
+    costs->lives[costs->n_lives - 1].origin = origin;
+    if (row->kind == RMI_STEP_WEIGHT) return; /* the copy in host memory is there anyway */
+    out = costs->lives[origin].out != RMI_NONE ? costs->lives[origin].out
+                                               : rmi_cost_ask_out(costs, origin, costs->lives[origin].first, out_ns);
+    costs->outs[out].source++;
+    costs->ins[costs->n_ins - 1].source = out;
 }
 
 /* May this read arrive by a copy? */
-RMI_INLINE int rmi_cost_may_copy(const rmi_step *s, const rmi_schedule *h, uint32_t buffer)
+RMI_INLINE int rmi_cost_may_copy(const rmi_step *step, const rmi_schedule *schedule, uint32_t buffer)
 {
-    const rmi_step_buffer *b = &s->buffers[buffer];
-    return b->may_move && (b->kind != RMI_STEP_WEIGHT || h->home[b->param] >= RMI_HOME_AWAY) &&
-           b->kind != RMI_STEP_STATE;
+    const rmi_step_buffer *row = &step->buffers[buffer];
+    return row->may_move && (row->kind != RMI_STEP_WEIGHT || schedule->home[row->param] >= RMI_HOME_AWAY) &&
+           row->kind != RMI_STEP_STATE;
 }
 
-/* Event p reads what access a says. 0: something is not there. */
-RMI_INLINE int rmi_cost_reads(const rmi_cost *c, const rmi_schedule *h, rmi_costs *x, uint32_t p,
-                              const rmi_step_access *a)
+/* The event reads what its access says. 0: something is not there. */
+RMI_INLINE int rmi_cost_reads(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs, uint32_t event,
+                              const rmi_step_access *access)
 {
-    const uint32_t *reads = c->step->pool + a->reads.at;
-    uint64_t copied = h->events[p].copied;
+    const uint32_t *reads = c->step->pool + access->reads.at;
+    uint64_t copied = schedule->events[event].copied;
     uint32_t k;
-    for (k = 0; k < a->reads.n; k++) {
-        uint32_t buffer = reads[k], life = x->last_life[buffer];
-        rmi_life *l;
+    for (k = 0; k < access->reads.n; k++) {
+        uint32_t buffer = reads[k], life = costs->last_life[buffer];
+        rmi_life *at;
         if (life == RMI_COST_AT_HOME) continue;
         if (life == RMI_NONE) {
-            const rmi_step_buffer *b = &c->step->buffers[buffer];
-            if (b->kind != RMI_STEP_WEIGHT && b->kind != RMI_STEP_STATE) return 0;
-            rmi_cost_ask_in(x, buffer, p, b->in_ns, b->room);
-            x->ins[x->n_ins - 1].edge = 1;
+            const rmi_step_buffer *row = &c->step->buffers[buffer];
+            if (row->kind != RMI_STEP_WEIGHT && row->kind != RMI_STEP_STATE) return 0;
+            rmi_cost_ask_in(costs, buffer, event, row->in_ns, row->room);
+            costs->ins[costs->n_ins - 1].edge = 1;
             continue;
         }
-        l = &x->lives[life];
-        if (p > l->last + 1 && l->room >= c->gap_bytes && c->step->buffers[buffer].kind != RMI_STEP_GRADIENT) {
-            rmi_gap *gap = &x->gaps[x->n_gaps++];
+        at = &costs->lives[life];
+        if (event > at->last + 1 && at->room >= c->gap_bytes && c->step->buffers[buffer].kind != RMI_STEP_GRADIENT) {
+            rmi_gap *gap = &costs->gaps[costs->n_gaps++];
             gap->life = life;
-            gap->from = l->last;
-            gap->to = p;
+            gap->from = at->last;
+            gap->to = event;
             gap->bit = k;
         }
-        if (k < 64 && copied >> k & 1 && p > l->last + 1 && rmi_cost_may_copy(c->step, h, buffer))
-            rmi_cost_read_copy(c, h, x, life, p);
-        else l->last = p;
+        if (k < 64 && copied >> k & 1 && event > at->last + 1 && rmi_cost_may_copy(c->step, schedule, buffer))
+            rmi_cost_read_copy(c, schedule, costs, life, event);
+        else at->last = event;
     }
     return 1;
 }
 
-/* The run of event p makes new buffers, or adds to gradients. */
-RMI_INLINE void rmi_cost_makes(const rmi_cost *c, rmi_costs *x, uint32_t p, const rmi_step_task *task,
-                               const rmi_step_access *a)
+/* The event's run makes new buffers, or adds to gradients. */
+RMI_INLINE void rmi_cost_makes(const rmi_cost *c, rmi_costs *costs, uint32_t event, const rmi_step_task *task,
+                               const rmi_step_access *access)
 {
-    const rmi_step *s = c->step;
+    const rmi_step *step = c->step;
     uint32_t k;
     if (task->way == RMI_FWD) {
-        for (k = 0; k < a->makes.n; k++) {
-            uint32_t buffer = s->pool[a->makes.at + k];
-            rmi_cost_birth(x, buffer, p)->room = s->buffers[buffer].room;
+        for (k = 0; k < access->makes.n; k++) {
+            uint32_t buffer = step->pool[access->makes.at + k];
+            rmi_cost_birth(costs, buffer, event)->room = step->buffers[buffer].room;
         }
-        if (a->saved != RMI_NONE) rmi_cost_birth(x, a->saved, p)->room = a->saved_room;
+        if (access->saved != RMI_NONE) rmi_cost_birth(costs, access->saved, event)->room = access->saved_room;
         return;
     }
-    for (k = 0; k < a->makes.n; k++) {
-        uint32_t buffer = s->targets[a->makes.at + k].buffer, life = x->last_life[buffer];
+    for (k = 0; k < access->makes.n; k++) {
+        uint32_t buffer = step->targets[access->makes.at + k].buffer, life = costs->last_life[buffer];
         if (life == RMI_NONE) {
-            rmi_cost_birth(x, buffer, p)->room = s->buffers[buffer].room;
+            rmi_cost_birth(costs, buffer, event)->room = step->buffers[buffer].room;
             continue;
         }
-        if (x->lives[life].again == RMI_NONE) x->lives[life].again = p;
-        x->lives[life].last = x->lives[life].written = p;
+        if (costs->lives[life].again == RMI_NONE) costs->lives[life].again = event;
+        costs->lives[life].last = costs->lives[life].written = event;
     }
 }
 
 /* Copies out that an update or reduction asks for: of what it has changed and is at home in host memory. */
-RMI_FN void rmi_cost_lasting(const rmi_cost *c, const rmi_schedule *h, rmi_costs *x, uint32_t p,
+RMI_FN void rmi_cost_lasting(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs, uint32_t event,
                              const rmi_step_task *task)
 {
-    const rmi_step_param *q = &c->step->params[task->param];
+    const rmi_step_param *param = &c->step->params[task->param];
     uint32_t life;
     if (task->way == RMI_REDUCE) {
-        life = q->gradient == RMI_NONE ? RMI_NONE : x->last_life[q->gradient];
+        life = param->gradient == RMI_NONE ? RMI_NONE : costs->last_life[param->gradient];
         if (life >= RMI_COST_AT_HOME) return;
-        if (x->lives[life].again == RMI_NONE) x->lives[life].again = p;
-        x->lives[life].written = p;
+        if (costs->lives[life].again == RMI_NONE) costs->lives[life].again = event;
+        costs->lives[life].written = event;
         return;
     }
-    if (h->home[task->param] >= RMI_HOME_AWAY && x->last_life[q->weight] < RMI_COST_AT_HOME)
-        rmi_cost_ask_out(x, x->last_life[q->weight], p, c->step->buffers[q->weight].out_ns);
-    if (h->home[task->param] >= RMI_HOME_STATE_AWAY && q->state != RMI_NONE &&
-        x->last_life[q->state] < RMI_COST_AT_HOME)
-        rmi_cost_ask_out(x, x->last_life[q->state], p, c->step->buffers[q->state].out_ns);
+    if (schedule->home[task->param] >= RMI_HOME_AWAY && costs->last_life[param->weight] < RMI_COST_AT_HOME)
+        rmi_cost_ask_out(costs, costs->last_life[param->weight], event, c->step->buffers[param->weight].out_ns);
+    if (schedule->home[task->param] >= RMI_HOME_STATE_AWAY && param->state != RMI_NONE &&
+        costs->last_life[param->state] < RMI_COST_AT_HOME)
+        rmi_cost_ask_out(costs, costs->last_life[param->state], event, c->step->buffers[param->state].out_ns);
 }
 
 /* What is there when the step begins. Returns the bytes that are there all the time. */
-RMI_FN uint64_t rmi_cost_begin(const rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
+RMI_FN uint64_t rmi_cost_begin(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
 {
-    const rmi_step *s = c->step;
-    uint64_t resident = s->resident;
+    const rmi_step *step = c->step;
+    uint64_t resident = step->resident;
     uint32_t i;
-    memset(x->last_life, 0xFF, s->n_buffers * sizeof(uint32_t));
-    x->n_lives = x->n_gaps = x->n_ins = x->n_outs = 0;
-    x->host_bytes = 0;
-    for (i = 0; i < s->n_inputs; i++) rmi_cost_birth(x, s->inputs[i], 0)->room = s->buffers[s->inputs[i]].room;
-    for (i = 0; i < s->n_params && s->moves; i++) {
-        const rmi_step_param *q = &s->params[i];
-        x->update_event[i] = RMI_NONE;
-        if (q->weight != RMI_NONE && h->home[i] < RMI_HOME_AWAY) {
-            x->last_life[q->weight] = RMI_COST_AT_HOME;
-            resident += s->buffers[q->weight].room;
-        } else if (q->weight != RMI_NONE) x->host_bytes += s->buffers[q->weight].room;
-        if (q->state != RMI_NONE && h->home[i] < RMI_HOME_STATE_AWAY) {
-            x->last_life[q->state] = RMI_COST_AT_HOME;
-            resident += s->buffers[q->state].room;
-        } else if (q->state != RMI_NONE) x->host_bytes += s->buffers[q->state].room;
+    memset(costs->last_life, 0xFF, step->n_buffers * sizeof(uint32_t));
+    costs->n_lives = costs->n_gaps = costs->n_ins = costs->n_outs = 0;
+    costs->host_bytes = 0;
+    for (i = 0; i < step->n_inputs; i++)
+        rmi_cost_birth(costs, step->inputs[i], 0)->room = step->buffers[step->inputs[i]].room;
+    for (i = 0; i < step->n_params && step->moves; i++) {
+        const rmi_step_param *param = &step->params[i];
+        costs->update_event[i] = RMI_NONE;
+        if (param->weight != RMI_NONE && schedule->home[i] < RMI_HOME_AWAY) {
+            costs->last_life[param->weight] = RMI_COST_AT_HOME;
+            resident += step->buffers[param->weight].room;
+        } else if (param->weight != RMI_NONE) costs->host_bytes += step->buffers[param->weight].room;
+        if (param->state != RMI_NONE && schedule->home[i] < RMI_HOME_STATE_AWAY) {
+            costs->last_life[param->state] = RMI_COST_AT_HOME;
+            resident += step->buffers[param->state].room;
+        } else if (param->state != RMI_NONE) costs->host_bytes += step->buffers[param->state].room;
     }
     return resident;
 }
@@ -13649,13 +13685,14 @@ RMI_INLINE int rmi_cost_too_late(const rmi_cost *c, const rmi_step_task *task, i
     uint32_t k;
     for (k = 0; k < task->until.n; k++) {
         uint32_t other = c->step->pool[task->until.at + k];
-        if (c->ran[other] == c->stamp && !(other < c->step->graph->n_ops && again)) return 1; /* a repeat changes no const */
+        /* a repeat changes no const */
+        if (c->ran[other] == c->stamp && !(other < c->step->graph->n_ops && again)) return 1;
     }
     return 0;
 }
 
-/* Has a task not run yet that this one must come after? Reads tell it of makers of bytes; a backward's other makers depend on
-   its mode. */
+/* Has a task not run yet that this one must come after? Reads tell it of makers of bytes; a backward's other makers
+   depend on its mode. */
 RMI_INLINE int rmi_cost_too_early(const rmi_cost *c, const rmi_step_task *task)
 {
     uint32_t k;
@@ -13667,117 +13704,123 @@ RMI_INLINE int rmi_cost_too_early(const rmi_cost *c, const rmi_step_task *task)
 }
 
 /* Does no event read the input? Then its bytes may go at once. */
-RMI_FN int rmi_cost_unread(const rmi_cost *c, const rmi_schedule *h, const rmi_costs *x, uint32_t input)
+RMI_FN int rmi_cost_unread(const rmi_cost *c, const rmi_schedule *schedule, const rmi_costs *costs, uint32_t input)
 {
-    const rmi_life *l = &x->lives[x->last_life[input]];
-    const rmi_step_access *a;
+    const rmi_life *life = &costs->lives[costs->last_life[input]];
+    const rmi_step_access *access;
     uint32_t k;
-    if (l->in != RMI_NONE || l->last || !h->n) return !h->n;
-    a = rmi_step_access_of(c->step, h->events[0].task, h->mode);
-    for (k = 0; k < a->reads.n && c->step->pool[a->reads.at + k] != input;) k++;
-    return k == a->reads.n;
+    if (life->in != RMI_NONE || life->last || !schedule->n) return !schedule->n;
+    access = rmi_step_access_of(c->step, schedule->events[0].task, schedule->mode);
+    for (k = 0; k < access->reads.n && c->step->pool[access->reads.at + k] != input;) k++;
+    return k == access->reads.n;
 }
 
 /* Is the task an update that runs in host memory? */
-RMI_INLINE int rmi_cost_on_host(const rmi_step *s, const rmi_schedule *h, uint32_t task)
+RMI_INLINE int rmi_cost_on_host(const rmi_step *step, const rmi_schedule *schedule, uint32_t task)
 {
-    const rmi_step_task *t = &s->tasks[task];
-    return t->way >= RMI_OPT && t->way <= RMI_OPT_HOST && h->home[t->param] == RMI_HOME_HOST_UPDATE;
+    const rmi_step_task *row = &step->tasks[task];
+    return row->way >= RMI_OPT && row->way <= RMI_OPT_HOST && schedule->home[row->param] == RMI_HOME_HOST_UPDATE;
 }
 
 /* First pass. 0: something is read that is not there, runs too early or too late, or the tables are full. */
-RMI_FN int rmi_cost_lives(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
+RMI_FN int rmi_cost_lives(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
 {
-    const rmi_step *s = c->step;
-    uint32_t p, i;
+    const rmi_step *step = c->step;
+    uint32_t event, i;
     c->stamp++;
-    for (p = 0; p < h->n; p++) {
-        uint32_t id = h->events[p].task;
-        const rmi_step_task *task = &s->tasks[id];
-        const rmi_step_access *a = rmi_step_access_of(s, id, h->mode);
-        x->first_life[p] = x->n_lives;
-        x->again[p] = c->ran[id] == c->stamp;
-        if (task->until.n && rmi_cost_too_late(c, task, x->again[p])) return 0;
+    for (event = 0; event < schedule->n; event++) {
+        uint32_t id = schedule->events[event].task;
+        const rmi_step_task *task = &step->tasks[id];
+        const rmi_step_access *access = rmi_step_access_of(step, id, schedule->mode);
+        costs->first_life[event] = costs->n_lives;
+        costs->again[event] = c->ran[id] == c->stamp;
+        if (task->until.n && rmi_cost_too_late(c, task, costs->again[event])) return 0;
         if (task->after.n && rmi_cost_too_early(c, task)) return 0;
         c->ran[id] = c->stamp;
-        c->event_of[id] = p;
-        if (a->absent) continue;
-        if (x->n_lives + a->reads.n + a->makes.n + 2 > c->cap_lives || x->n_gaps + a->reads.n > c->cap_gaps) return 0;
-        if (rmi_cost_on_host(s, h, id)) {
-            x->update_event[task->param] = p;
+        c->event_of[id] = event;
+        if (access->absent) continue;
+        if (costs->n_lives + access->reads.n + access->makes.n + 2 > c->cap_lives ||
+            costs->n_gaps + access->reads.n > c->cap_gaps)
+            return 0;
+        if (rmi_cost_on_host(step, schedule, id)) {
+            costs->update_event[task->param] = event;
             continue;
         }
-        if (!rmi_cost_reads(c, h, x, p, a)) return 0;
-        if (task->way <= RMI_BWD) rmi_cost_makes(c, x, p, task, a);
-        else if (task->param != RMI_NONE) rmi_cost_lasting(c, h, x, p, task);
+        if (!rmi_cost_reads(c, schedule, costs, event, access)) return 0;
+        if (task->way <= RMI_BWD) rmi_cost_makes(c, costs, event, task, access);
+        else if (task->param != RMI_NONE) rmi_cost_lasting(c, schedule, costs, event, task);
     }
-    x->first_life[h->n] = x->n_lives;
-    for (i = 0; i < s->n_params && s->moves; i++) { /* gradients for updates on the host */
-        uint32_t gradient = s->params[i].gradient, life;
-        if (x->update_event[i] == RMI_NONE) continue;
-        life = x->last_life[gradient];
+    costs->first_life[schedule->n] = costs->n_lives;
+    for (i = 0; i < step->n_params && step->moves; i++) { /* gradients for updates on the host */
+        uint32_t gradient = step->params[i].gradient, life;
+        if (costs->update_event[i] == RMI_NONE) continue;
+        life = costs->last_life[gradient];
         if (life == RMI_NONE) return 0;
-        rmi_cost_ask_out(x, life, x->lives[life].written, s->buffers[gradient].out_ns);
+        rmi_cost_ask_out(costs, life, costs->lives[life].written, step->buffers[gradient].out_ns);
     }
-    for (i = 0; i < s->n_ends; i++) {
-        if (x->last_life[s->ends[i]] == RMI_NONE) return 0;
-        x->lives[x->last_life[s->ends[i]]].last = h->n;
+    for (i = 0; i < step->n_ends; i++) {
+        if (costs->last_life[step->ends[i]] == RMI_NONE) return 0;
+        costs->lives[costs->last_life[step->ends[i]]].last = schedule->n;
     }
-    for (i = 0; i < s->n_inputs; i++) {
-        uint32_t input = s->inputs[i];
-        if (!s->buffers[input].at_end && rmi_cost_unread(c, h, x, input)) x->lives[x->last_life[input]].gone = 1;
+    for (i = 0; i < step->n_inputs; i++) {
+        uint32_t input = step->inputs[i];
+        if (!step->buffers[input].at_end && rmi_cost_unread(c, schedule, costs, input))
+            costs->lives[costs->last_life[input]].gone = 1;
     }
     return 1;
 }
 
 /* --- 2. bytes and ways */
 
-/* The current life of a buffer if its last use is event p and its bytes can be taken over there; else RMI_NONE. */
-RMI_INLINE uint32_t rmi_cost_dying(const rmi_cost *c, const rmi_costs *x, uint32_t buffer, uint32_t p)
+/* The current life of a buffer if its last use is this event and its bytes can be taken over there; else RMI_NONE. */
+RMI_INLINE uint32_t rmi_cost_dying(const rmi_cost *c, const rmi_costs *costs, uint32_t buffer, uint32_t event)
 {
     uint32_t life = buffer == RMI_NONE ? RMI_NONE : c->now[buffer];
-    const rmi_life *l;
+    const rmi_life *at;
     if (life == RMI_NONE) return RMI_NONE;
-    l = &x->lives[life];
-    if (l->last != p || l->gone || l->followed || l->out != RMI_NONE || l->stretch == RMI_NONE) return RMI_NONE;
-    return c->stretches[l->stretch].names == 1 ? life : RMI_NONE;
+    at = &costs->lives[life];
+    if (at->last != event || at->gone || at->followed || at->out != RMI_NONE || at->stretch == RMI_NONE)
+        return RMI_NONE;
+    return c->stretches[at->stretch].names == 1 ? life : RMI_NONE;
 }
 
-RMI_INLINE void rmi_cost_join(rmi_cost *c, rmi_costs *x, uint32_t life, uint32_t stretch)
+RMI_INLINE void rmi_cost_join(rmi_cost *c, rmi_costs *costs, uint32_t life, uint32_t stretch)
 {
-    x->lives[life].stretch = stretch;
-    x->lives[life].sibling = c->stretches[stretch].head;
+    costs->lives[life].stretch = stretch;
+    costs->lives[life].sibling = c->stretches[stretch].head;
     c->stretches[stretch].head = life;
     c->stretches[stretch].names++;
 }
 
-RMI_INLINE void rmi_cost_stretch(rmi_cost *c, rmi_costs *x, uint32_t life)
+RMI_INLINE void rmi_cost_stretch(rmi_cost *c, rmi_costs *costs, uint32_t life)
 {
     rmi_stretch_use *stretch = &c->stretches[c->n_stretches];
     stretch->head = stretch->end = stretch->out = RMI_NONE;
     stretch->names = 0;
-    stretch->room = x->lives[life].room;
-    rmi_cost_join(c, x, life, c->n_stretches++);
+    stretch->room = costs->lives[life].room;
+    rmi_cost_join(c, costs, life, c->n_stretches++);
 }
 
-RMI_INLINE void rmi_cost_take_over(rmi_cost *c, rmi_costs *x, uint32_t life, uint32_t from)
+RMI_INLINE void rmi_cost_take_over(rmi_cost *c, rmi_costs *costs, uint32_t life, uint32_t from)
 {
-    x->lives[from].gone = 1;
-    c->stretches[x->lives[from].stretch].names--;
-    rmi_cost_join(c, x, life, x->lives[from].stretch);
+    costs->lives[from].gone = 1;
+    c->stretches[costs->lives[from].stretch].names--;
+    rmi_cost_join(c, costs, life, costs->lives[from].stretch);
 }
 
-/* May a new gradient be one more name of the output's, from event p on? Nobody writes bytes while another name of them is alive. */
-RMI_FN int rmi_cost_can_share(const rmi_cost *c, const rmi_costs *x, uint32_t fresh, uint32_t output, uint32_t p)
+/* May a new gradient be one more name of the output's, from this event on? Nobody writes bytes while another name of
+   them is alive. */
+RMI_FN int rmi_cost_can_share(const rmi_cost *c, const rmi_costs *costs, uint32_t fresh, uint32_t output,
+                              uint32_t event)
 {
-    const rmi_life *l = &x->lives[fresh];
+    const rmi_life *at = &costs->lives[fresh];
     uint32_t k;
-    if (x->lives[output].stretch == RMI_NONE || x->lives[output].gone) return 0;
-    for (k = c->stretches[x->lives[output].stretch].head; k != RMI_NONE; k = x->lives[k].sibling) {
-        const rmi_life *other = &x->lives[k];
-        if (other->gone || other->last < p) continue;
-        if (l->again != RMI_NONE && other->last >= l->again) return 0;
-        if (other->again != RMI_NONE && other->again > p && l->last >= other->again) return 0;
+    if (costs->lives[output].stretch == RMI_NONE || costs->lives[output].gone) return 0;
+    for (k = c->stretches[costs->lives[output].stretch].head; k != RMI_NONE; k = costs->lives[k].sibling) {
+        const rmi_life *other = &costs->lives[k];
+        if (other->gone || other->last < event) continue;
+        if (at->again != RMI_NONE && other->last >= at->again) return 0;
+        if (other->again != RMI_NONE && other->again > event && at->last >= other->again) return 0;
     }
     return 1;
 }
@@ -13788,9 +13831,9 @@ typedef struct rmi_cost_choice {
     uint32_t taken;     /* life that output 0 takes over, or RMI_NONE */
 } rmi_cost_choice;
 
-/* The fastest way whose bytes fit beside `live`, or the one that takes least. fresh: bytes of what the run makes, `output` of them
-   output 0's, which may lie over what dies. */
-RMI_INLINE rmi_cost_choice rmi_cost_choose(const rmi_cost *c, const rmi_costs *x, uint32_t p, rmi_range ways,
+/* The fastest way whose bytes fit beside `live`, or the one that takes least. fresh: bytes of what the run makes,
+   `output` of them output 0's, which may lie over what dies. */
+RMI_INLINE rmi_cost_choice rmi_cost_choose(const rmi_cost *c, const rmi_costs *costs, uint32_t event, rmi_range ways,
                                            uint64_t live, uint64_t fresh, uint64_t output)
 {
     rmi_cost_choice best;
@@ -13800,7 +13843,7 @@ RMI_INLINE rmi_cost_choice rmi_cost_choose(const rmi_cost *c, const rmi_costs *x
     best.taken = RMI_NONE;
     for (i = 0; i < ways.n; i++) {
         const rmi_step_way *way = &c->step->ways[ways.at + i];
-        uint32_t taken = output ? rmi_cost_dying(c, x, way->inplace, p) : RMI_NONE;
+        uint32_t taken = output ? rmi_cost_dying(c, costs, way->inplace, event) : RMI_NONE;
         uint64_t bytes = fresh + way->workspace - (taken != RMI_NONE ? output : 0);
         if (bytes >= best.bytes) continue;
         best.bytes = bytes;
@@ -13811,30 +13854,32 @@ RMI_INLINE rmi_cost_choice rmi_cost_choose(const rmi_cost *c, const rmi_costs *x
     return best;
 }
 
-/* A forward at event p, whose new lives are [lo, hi). Returns the live bytes while it runs; *live: before and after it. */
-RMI_FN uint64_t rmi_cost_forward(rmi_cost *c, rmi_costs *x, uint32_t p, const rmi_step_access *a, uint32_t lo,
-                                 uint64_t *live)
+/* A forward at this event, whose new lives are [lo, hi). Returns the live bytes while it runs; *live: before and after
+   it. */
+RMI_FN uint64_t rmi_cost_forward(rmi_cost *c, rmi_costs *costs, uint32_t event, const rmi_step_access *access,
+                                 uint32_t lo, uint64_t *live)
 {
-    uint32_t i, hi = x->first_life[p + 1], saving = 0;
+    uint32_t i, hi = costs->first_life[event + 1], saving = 0;
     uint64_t fresh = 0;
     rmi_cost_choice choice;
     for (i = lo; i < hi; i++) {
-        rmi_life *l = &x->lives[i];
-        if (l->buffer == a->saved && l->last == p && !l->followed) l->gone = 1; /* nobody reads it: it is not asked for */
-        else fresh += l->room;
-        saving |= l->buffer == a->saved && !l->gone;
+        rmi_life *life = &costs->lives[i];
+        /* nobody reads it: it is not asked for */
+        if (life->buffer == access->saved && life->last == event && !life->followed) life->gone = 1;
+        else fresh += life->room;
+        saving |= life->buffer == access->saved && !life->gone;
     }
-    choice = rmi_cost_choose(c, x, p, a->ways[saving][x->again[p]], *live, fresh,
-                             a->first_is_output && lo < hi ? x->lives[lo].room : 0);
-    x->form[p] = (uint16_t)choice.way->form;
-    x->ns[p] = choice.way->ns;
+    choice = rmi_cost_choose(c, costs, event, access->ways[saving][costs->again[event]], *live, fresh,
+                             access->first_is_output && lo < hi ? costs->lives[lo].room : 0);
+    costs->form[event] = (uint16_t)choice.way->form;
+    costs->ns[event] = choice.way->ns;
     for (i = lo; i < hi; i++) {
-        if (x->lives[i].gone) continue;
-        if (i == lo && choice.taken != RMI_NONE) rmi_cost_take_over(c, x, i, choice.taken);
-        else rmi_cost_stretch(c, x, i);
+        if (costs->lives[i].gone) continue;
+        if (i == lo && choice.taken != RMI_NONE) rmi_cost_take_over(c, costs, i, choice.taken);
+        else rmi_cost_stretch(c, costs, i);
     }
     for (i = lo; i < hi; i++)
-        if (!x->lives[i].gone) c->now[x->lives[i].buffer] = i;
+        if (!costs->lives[i].gone) c->now[costs->lives[i].buffer] = i;
     *live += choice.bytes;
     fresh = *live;
     *live -= choice.way->workspace;
@@ -13842,59 +13887,59 @@ RMI_FN uint64_t rmi_cost_forward(rmi_cost *c, rmi_costs *x, uint32_t p, const rm
 }
 
 /* The bytes of a gradient's first contribution: 1: other names of the output's gradient. */
-RMI_FN int rmi_cost_new_gradient(rmi_cost *c, rmi_costs *x, uint32_t p, const rmi_step_access *a, uint32_t life,
-                                 const rmi_step_target *target)
+RMI_FN int rmi_cost_new_gradient(rmi_cost *c, rmi_costs *costs, uint32_t event, const rmi_step_access *access,
+                                 uint32_t life, const rmi_step_target *target)
 {
-    uint32_t k, from, output = a->output_gradient == RMI_NONE ? RMI_NONE : c->now[a->output_gradient];
-    if (output != RMI_NONE && target->share && rmi_cost_can_share(c, x, life, output, p)) {
-        rmi_cost_join(c, x, life, x->lives[output].stretch);
+    uint32_t k, from, output = access->output_gradient == RMI_NONE ? RMI_NONE : c->now[access->output_gradient];
+    if (output != RMI_NONE && target->share && rmi_cost_can_share(c, costs, life, output, event)) {
+        rmi_cost_join(c, costs, life, costs->lives[output].stretch);
         return 1;
     }
-    if (output != RMI_NONE && target->rename && rmi_cost_dying(c, x, a->output_gradient, p) != RMI_NONE) {
-        rmi_cost_take_over(c, x, life, output);
+    if (output != RMI_NONE && target->rename && rmi_cost_dying(c, costs, access->output_gradient, event) != RMI_NONE) {
+        rmi_cost_take_over(c, costs, life, output);
         return 1;
     }
     for (k = 0; k < target->over.n; k++) {
-        from = rmi_cost_dying(c, x, c->step->pool[target->over.at + k], p);
+        from = rmi_cost_dying(c, costs, c->step->pool[target->over.at + k], event);
         if (from == RMI_NONE) continue;
-        rmi_cost_take_over(c, x, life, from);
+        rmi_cost_take_over(c, costs, life, from);
         return 0;
     }
-    rmi_cost_stretch(c, x, life);
+    rmi_cost_stretch(c, costs, life);
     return 0;
 }
 
-/* Anything else than a forward at event p, as above. */
-RMI_FN uint64_t rmi_cost_backward(rmi_cost *c, rmi_costs *x, uint32_t p, const rmi_step_access *a, uint32_t lo,
-                                  uint64_t *live)
+/* Anything else than a forward at this event, as above. */
+RMI_FN uint64_t rmi_cost_backward(rmi_cost *c, rmi_costs *costs, uint32_t event, const rmi_step_access *access,
+                                  uint32_t lo, uint64_t *live)
 {
-    uint32_t i, hi = x->first_life[p + 1], k = 0, renamed = 0, before = c->n_stretches;
+    uint32_t i, hi = costs->first_life[event + 1], k = 0, renamed = 0, before = c->n_stretches;
     rmi_cost_choice choice;
     for (i = lo; i < hi; i++) {
-        while (c->step->targets[a->makes.at + k].buffer != x->lives[i].buffer) k++;
-        renamed += (uint32_t)rmi_cost_new_gradient(c, x, p, a, i, &c->step->targets[a->makes.at + k]);
-        if (c->n_stretches > before) *live += x->lives[i].room;
+        while (c->step->targets[access->makes.at + k].buffer != costs->lives[i].buffer) k++;
+        renamed += (uint32_t)rmi_cost_new_gradient(c, costs, event, access, i, &c->step->targets[access->makes.at + k]);
+        if (c->n_stretches > before) *live += costs->lives[i].room;
         before = c->n_stretches;
     }
-    for (i = lo; i < hi; i++) c->now[x->lives[i].buffer] = i;
-    choice = rmi_cost_choose(c, x, p, a->ways[0][0], *live, 0, 0);
-    x->form[p] = (uint16_t)choice.way->form;
-    x->ns[p] = a->gradients && renamed == a->gradients ? 0 : choice.way->ns;
+    for (i = lo; i < hi; i++) c->now[costs->lives[i].buffer] = i;
+    choice = rmi_cost_choose(c, costs, event, access->ways[0][0], *live, 0, 0);
+    costs->form[event] = (uint16_t)choice.way->form;
+    costs->ns[event] = access->gradients && renamed == access->gradients ? 0 : choice.way->ns;
     return *live + choice.way->workspace;
 }
 
-/* Lives that end at event p. */
-RMI_INLINE void rmi_cost_ends(rmi_cost *c, rmi_costs *x, uint32_t p, uint64_t *live)
+/* Lives that end at this event. */
+RMI_INLINE void rmi_cost_ends(rmi_cost *c, rmi_costs *costs, uint32_t event, uint64_t *live)
 {
     uint32_t i;
-    for (i = c->free_head[p]; i != RMI_NONE; i = c->next_free[i]) {
-        const rmi_life *l = &x->lives[i];
+    for (i = c->free_head[event]; i != RMI_NONE; i = c->next_free[i]) {
+        const rmi_life *life = &costs->lives[i];
         rmi_stretch_use *stretch;
-        if (l->gone || l->stretch == RMI_NONE) continue;
-        stretch = &c->stretches[l->stretch];
+        if (life->gone || life->stretch == RMI_NONE) continue;
+        stretch = &c->stretches[life->stretch];
         if (--stretch->names) continue;
         *live -= stretch->room;
-        stretch->end = p;
+        stretch->end = event;
     }
 }
 
@@ -13905,122 +13950,128 @@ RMI_INLINE uint64_t rmi_cost_penalty(const rmi_cost *c, uint64_t excess, uint64_
 }
 
 /* Notes the bytes above the limit at one event. */
-RMI_INLINE void rmi_cost_exceed(rmi_costs *x, uint64_t bytes)
+RMI_INLINE void rmi_cost_exceed(rmi_costs *costs, uint64_t bytes)
 {
-    x->excess = rmi_max(x->excess, bytes);
-    x->sum_excess += bytes;
+    costs->excess = rmi_max(costs->excess, bytes);
+    costs->sum_excess += bytes;
 }
 
 /* Second pass: live bytes, ways, time of each run. 0: it costs more than is of interest. */
-RMI_FN int rmi_cost_bytes(rmi_cost *c, const rmi_schedule *h, rmi_costs *x, uint64_t live)
+RMI_FN int rmi_cost_bytes(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs, uint64_t live)
 {
-    const rmi_step *s = c->step;
+    const rmi_step *step = c->step;
     uint64_t most = c->enough; /* of time, penalty aside */
-    uint32_t p, i;
-    x->excess = x->sum_excess = 0;
-    x->compute_ns = 0;
+    uint32_t event, i;
+    costs->excess = costs->sum_excess = 0;
+    costs->compute_ns = 0;
     c->n_stretches = 0;
-    memset(c->free_head, 0xFF, (h->n + 1u) * sizeof(uint32_t));
-    memset(c->now, 0xFF, s->n_buffers * sizeof(uint32_t));
-    for (i = x->n_lives; i-- > 0;) {
-        c->next_free[i] = c->free_head[x->lives[i].last];
-        c->free_head[x->lives[i].last] = i;
+    memset(c->free_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
+    memset(c->now, 0xFF, step->n_buffers * sizeof(uint32_t));
+    for (i = costs->n_lives; i-- > 0;) {
+        c->next_free[i] = c->free_head[costs->lives[i].last];
+        c->free_head[costs->lives[i].last] = i;
     }
-    for (i = 0; i < (h->n ? x->first_life[0] : x->n_lives); i++) { /* inputs */
-        if (x->lives[i].gone) continue;
-        rmi_cost_stretch(c, x, i);
-        c->now[x->lives[i].buffer] = i;
-        live += x->lives[i].room;
+    for (i = 0; i < (schedule->n ? costs->first_life[0] : costs->n_lives); i++) { /* inputs */
+        if (costs->lives[i].gone) continue;
+        rmi_cost_stretch(c, costs, i);
+        c->now[costs->lives[i].buffer] = i;
+        live += costs->lives[i].room;
     }
-    for (p = 0; p < h->n; p++) {
-        const rmi_step_task *task = &s->tasks[h->events[p].task];
-        const rmi_step_access *a = rmi_step_access_of(s, h->events[p].task, h->mode);
-        for (i = x->first_life[p]; i < x->first_life[p + 1] && x->lives[i].in != RMI_NONE; i++) {
-            rmi_cost_stretch(c, x, i);
-            c->now[x->lives[i].buffer] = i;
-            live += x->lives[i].room;
+    for (event = 0; event < schedule->n; event++) {
+        const rmi_step_task *task = &step->tasks[schedule->events[event].task];
+        const rmi_step_access *access = rmi_step_access_of(step, schedule->events[event].task, schedule->mode);
+        for (i = costs->first_life[event]; i < costs->first_life[event + 1] && costs->lives[i].in != RMI_NONE; i++) {
+            rmi_cost_stretch(c, costs, i);
+            c->now[costs->lives[i].buffer] = i;
+            live += costs->lives[i].room;
         }
-        x->form[p] = 0;
-        x->ns[p] = 0;
-        if (a->absent || (task->param != RMI_NONE && x->update_event[task->param] == p && s->moves)) x->live[p] = live;
+        costs->form[event] = 0;
+        costs->ns[event] = 0;
+        if (access->absent || (task->param != RMI_NONE && costs->update_event[task->param] == event && step->moves))
+            costs->live[event] = live;
         else
-            x->live[p] =
-                task->way == RMI_FWD ? rmi_cost_forward(c, x, p, a, i, &live) : rmi_cost_backward(c, x, p, a, i, &live);
-        x->compute_ns += x->ns[p];
-        if (x->live[p] > c->limit) {
-            rmi_cost_exceed(x, x->live[p] - c->limit);
-            if (c->enough != RMI_INF) most = rmi_sub(c->enough, rmi_cost_penalty(c, x->excess, x->sum_excess, h->n));
+            costs->live[event] = task->way == RMI_FWD ? rmi_cost_forward(c, costs, event, access, i, &live)
+                                                      : rmi_cost_backward(c, costs, event, access, i, &live);
+        costs->compute_ns += costs->ns[event];
+        if (costs->live[event] > c->limit) {
+            rmi_cost_exceed(costs, costs->live[event] - c->limit);
+            if (c->enough != RMI_INF)
+                most = rmi_sub(c->enough, rmi_cost_penalty(c, costs->excess, costs->sum_excess, schedule->n));
         }
-        if (x->compute_ns > most) return 0;
-        rmi_cost_ends(c, x, p, &live);
+        if (costs->compute_ns > most) return 0;
+        rmi_cost_ends(c, costs, event, &live);
     }
-    x->live[h->n] = live;
+    costs->live[schedule->n] = live;
     return 1;
 }
 
 /* --- 3. copies in */
 
-/* Begins copy `in` as early as its lane asks for, from event `at` down to `lowest`, where bytes allow it. `offset`: what is added to
-   the events' times. Returns the event that it is said before. */
-RMI_INLINE uint32_t rmi_cost_begin_early(const rmi_cost *c, rmi_costs *x, const rmi_copy *in, uint32_t at,
+/* Begins copy `in` as early as its lane asks for, from event `at` down to `lowest`, where bytes allow it. `offset`:
+   what is added to the events' times. Returns the event that it is said before. */
+RMI_INLINE uint32_t rmi_cost_begin_early(const rmi_cost *c, rmi_costs *costs, const rmi_copy *in, uint32_t at,
                                          uint32_t lowest, uint64_t begin, uint64_t offset)
 {
-    uint64_t room = x->lives[in->life].room;
-    while (at > lowest && offset + x->start[at] > begin && x->live[at - 1] + room <= c->limit) x->live[--at] += room;
+    uint64_t room = costs->lives[in->life].room;
+    while (at > lowest && offset + costs->start[at] > begin && costs->live[at - 1] + room <= c->limit)
+        costs->live[--at] += room;
     return at;
 }
 
-/* Where copy `in` is said, before the event that needs it; `lane`: when the next copy begins, T for the step's start. A copy of what
-   is in host memory at the step's edge may begin in the step before. Returns when it begins. */
-RMI_FN uint64_t rmi_cost_say_in(const rmi_cost *c, const rmi_schedule *h, rmi_costs *x, rmi_copy *in, uint64_t lane)
+/* Where copy `in` is said, before the event that needs it; `lane`: when the next copy begins, compute_ns for the step's
+   start. A copy of what is in host memory at the step's edge may begin in the step before. Returns when it begins. */
+RMI_FN uint64_t rmi_cost_say_in(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs, rmi_copy *in,
+                                uint64_t lane)
 {
-    uint64_t T = x->compute_ns, end = rmi_min(lane, T + x->start[in->event]), begin = rmi_sub(end, in->ns);
-    const rmi_life *l = &x->lives[in->life], *last;
-    uint32_t lowest = in->edge ? 0 : x->lives[l->previous].last + 1, param, at;
+    uint64_t compute_ns = costs->compute_ns, end = rmi_min(lane, compute_ns + costs->start[in->event]),
+             begin = rmi_sub(end, in->ns);
+    const rmi_life *life = &costs->lives[in->life], *last;
+    uint32_t lowest = in->edge ? 0 : costs->lives[life->previous].last + 1, param, at;
     int held_by_host;
-    in->at = rmi_cost_begin_early(c, x, in, in->event, lowest, begin, T);
+    in->at = rmi_cost_begin_early(c, costs, in, in->event, lowest, begin, compute_ns);
     if (!in->edge) {
         in->stays = in->at == lowest;
         return begin;
     }
-    if (in->at || begin >= T) return begin;
-    last = &x->lives[x->last_life[l->buffer]];
-    param = c->step->buffers[l->buffer].param;
-    held_by_host = x->update_event[param] != RMI_NONE;
-    lowest = last->last < h->n ? last->last + 1 : h->n;
-    if (held_by_host && x->update_event[param] >= lowest) lowest = x->update_event[param] + 1;
-    at = rmi_cost_begin_early(c, x, in, h->n, lowest, begin, 0);
+    if (in->at || begin >= compute_ns) return begin;
+    last = &costs->lives[costs->last_life[life->buffer]];
+    param = c->step->buffers[life->buffer].param;
+    held_by_host = costs->update_event[param] != RMI_NONE;
+    lowest = last->last < schedule->n ? last->last + 1 : schedule->n;
+    if (held_by_host && costs->update_event[param] >= lowest) lowest = costs->update_event[param] + 1;
+    at = rmi_cost_begin_early(c, costs, in, schedule->n, lowest, begin, 0);
     in->stays = at == lowest && !held_by_host;
-    in->wraps = at < h->n && !in->stays;
+    in->wraps = at < schedule->n && !in->stays;
     if (in->wraps) in->at = at;
     return begin;
 }
 
 /* Third pass. Lives that stay are joined: what was to be copied out for them is not, if no other copy in is of it. */
-RMI_FN void rmi_cost_copies_in(const rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
+RMI_FN void rmi_cost_copies_in(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
 {
-    uint64_t now = 0, T = x->compute_ns, lane = T, first;
-    uint32_t p, i;
-    for (p = 0; p < h->n; p++) {
-        x->start[p] = now;
-        now += x->ns[p];
+    uint64_t now = 0, compute_ns = costs->compute_ns, lane = compute_ns, first;
+    uint32_t event, i;
+    for (event = 0; event < schedule->n; event++) {
+        costs->start[event] = now;
+        now += costs->ns[event];
     }
-    x->start[h->n] = now;
-    for (i = x->n_ins, first = 2 * T; i-- > 0;)
-        first = rmi_sub(rmi_min(first, T + x->start[x->ins[i].event]), x->ins[i].ns);
-    lane = 2 * T - rmi_min(rmi_sub(T, first), T); /* what begins before the step takes the lane's end */
-    for (i = x->n_ins; i-- > 0;) {
-        rmi_copy *in = &x->ins[i];
-        uint64_t begin = rmi_cost_say_in(c, h, x, in, lane);
-        const rmi_life *l = &x->lives[in->life];
+    costs->start[schedule->n] = now;
+    for (i = costs->n_ins, first = 2 * compute_ns; i-- > 0;)
+        first = rmi_sub(rmi_min(first, compute_ns + costs->start[costs->ins[i].event]), costs->ins[i].ns);
+    /* what begins before the step takes the lane's end */
+    lane = 2 * compute_ns - rmi_min(rmi_sub(compute_ns, first), compute_ns);
+    for (i = costs->n_ins; i-- > 0;) {
+        rmi_copy *in = &costs->ins[i];
+        uint64_t begin = rmi_cost_say_in(c, schedule, costs, in, lane);
+        const rmi_life *life = &costs->lives[in->life];
         if (!in->stays) lane = begin;
-        else if (in->source != RMI_NONE) x->outs[in->source].source--;
-        else if (in->edge && x->lives[x->last_life[l->buffer]].out != RMI_NONE)
-            x->outs[x->lives[x->last_life[l->buffer]].out].edge = 1;
+        else if (in->source != RMI_NONE) costs->outs[in->source].source--;
+        else if (in->edge && costs->lives[costs->last_life[life->buffer]].out != RMI_NONE)
+            costs->outs[costs->lives[costs->last_life[life->buffer]].out].edge = 1;
     }
-    for (i = 0; i < x->n_outs; i++) {
-        rmi_copy *out = &x->outs[i];
-        uint8_t kind = c->step->buffers[x->lives[out->life].buffer].kind;
+    for (i = 0; i < costs->n_outs; i++) {
+        rmi_copy *out = &costs->outs[i];
+        uint8_t kind = c->step->buffers[costs->lives[out->life].buffer].kind;
         out->stays = kind != RMI_STEP_WEIGHT && kind != RMI_STEP_STATE && kind != RMI_STEP_GRADIENT && !out->source;
     }
 }
@@ -14040,24 +14091,25 @@ typedef struct rmi_clock { /* of the lanes, in one evaluation */
 } rmi_clock;
 
 /* Copies out that are over at `now` leave the queue. */
-RMI_INLINE void rmi_cost_release(rmi_cost *c, rmi_costs *x, rmi_clock *k)
+RMI_INLINE void rmi_cost_release(rmi_cost *c, rmi_costs *costs, rmi_clock *lanes)
 {
-    for (; k->released < k->queued && c->queue_end[k->released] <= k->now; k->released++) {
-        k->pending -= c->queue_bytes[k->released];
-        if (k->last_turn) x->outs[c->queue_copy[k->released]].at = k->event;
+    for (; lanes->released < lanes->queued && c->queue_end[lanes->released] <= lanes->now; lanes->released++) {
+        lanes->pending -= c->queue_bytes[lanes->released];
+        if (lanes->last_turn) costs->outs[c->queue_copy[lanes->released]].at = lanes->event;
     }
 }
 
 /* Copy `in` is not made after all: its bytes are there from the life before it on. */
-RMI_FN void rmi_cost_stay(rmi_costs *x, rmi_copy *in, rmi_copy *out, uint32_t events)
+RMI_FN void rmi_cost_stay(rmi_costs *costs, rmi_copy *in, rmi_copy *out, uint32_t events)
 {
-    const rmi_life *l = &x->lives[in->life];
-    uint32_t last = x->lives[in->edge ? x->last_life[l->buffer] : l->previous].last, p;
+    const rmi_life *life = &costs->lives[in->life];
+    uint32_t last = costs->lives[in->edge ? costs->last_life[life->buffer] : life->previous].last, event;
     in->stays = 1;
     if (in->edge) out->edge = 1;
     else out->stays = --out->source == 0;
-    for (p = last + 1; p < (in->edge && !in->wraps ? events : in->at); p++) x->live[p] += l->room;
-    for (p = 0; p < in->at && in->edge && !in->wraps; p++) x->live[p] += l->room;
+    for (event = last + 1; event < (in->edge && !in->wraps ? events : in->at); event++)
+        costs->live[event] += life->room;
+    for (event = 0; event < in->at && in->edge && !in->wraps; event++) costs->live[event] += life->room;
 }
 
 /* Where the time is noted from which on the buffer's newest contents are in host memory. */
@@ -14067,213 +14119,221 @@ RMI_INLINE uint64_t *rmi_cost_host_ready(const rmi_cost *c, uint32_t buffer)
 }
 
 /* Copies in that are said before the event. */
-RMI_FN void rmi_cost_clock_in(rmi_cost *c, rmi_costs *x, rmi_clock *k, uint32_t events)
+RMI_FN void rmi_cost_clock_in(rmi_cost *c, rmi_costs *costs, rmi_clock *lanes, uint32_t events)
 {
     uint32_t i;
-    for (i = c->in_head[k->event]; i != RMI_NONE; i = x->ins[i].next) {
-        rmi_copy *in = &x->ins[i];
-        uint32_t buffer = x->lives[in->life].buffer, out = in->source;
+    for (i = c->in_head[lanes->event]; i != RMI_NONE; i = costs->ins[i].next) {
+        rmi_copy *in = &costs->ins[i];
+        uint32_t buffer = costs->lives[in->life].buffer, out = in->source;
         if (in->stays) continue;
-        if (in->edge) out = x->lives[x->last_life[buffer]].out;
-        if (out != RMI_NONE && c->queued[out] != RMI_NONE && c->queued[out] >= k->released) { /* it is not out yet: it need not leave */
-            rmi_cost_stay(x, in, &x->outs[out], events);
-            k->stayed = 1;
+        if (in->edge) out = costs->lives[costs->last_life[buffer]].out;
+        /* it is not out yet: it need not leave */
+        if (out != RMI_NONE && c->queued[out] != RMI_NONE && c->queued[out] >= lanes->released) {
+            rmi_cost_stay(costs, in, &costs->outs[out], events);
+            lanes->stayed = 1;
         }
         if (in->stays) continue;
-        if (c->held) k->in = rmi_max(k->in, k->now);
-        k->in = rmi_max(k->in, in->source != RMI_NONE ? x->outs[in->source].end : *rmi_cost_host_ready(c, buffer));
-        in->end = k->in += in->ns;
+        if (c->held) lanes->in = rmi_max(lanes->in, lanes->now);
+        lanes->in =
+            rmi_max(lanes->in, in->source != RMI_NONE ? costs->outs[in->source].end : *rmi_cost_host_ready(c, buffer));
+        in->end = lanes->in += in->ns;
     }
 }
 
 /* Copies out that are said after the event. */
-RMI_FN void rmi_cost_clock_out(rmi_cost *c, rmi_costs *x, rmi_clock *k)
+RMI_FN void rmi_cost_clock_out(rmi_cost *c, rmi_costs *costs, rmi_clock *lanes)
 {
     uint32_t i;
-    for (i = c->out_head[k->event]; i != RMI_NONE; i = x->outs[i].next) {
-        rmi_copy *out = &x->outs[i];
-        const rmi_life *l = &x->lives[out->life];
-        const rmi_step_buffer *b = &c->step->buffers[l->buffer];
-        uint64_t ready = k->now;
-        if (b->kind == RMI_STEP_GRADIENT) ready = rmi_max(ready, c->reduced[b->param]);
-        if (b->kind == RMI_STEP_INPUT && !c->held) { /* the batch is there when the last one's users have finished */
-            ready = l->last ? x->start[l->last] + x->ns[l->last] : k->first_end;
-            ready = k->turn ? rmi_max(ready, out->end) : 0;
+    for (i = c->out_head[lanes->event]; i != RMI_NONE; i = costs->outs[i].next) {
+        rmi_copy *out = &costs->outs[i];
+        const rmi_life *life = &costs->lives[out->life];
+        const rmi_step_buffer *row = &c->step->buffers[life->buffer];
+        uint64_t ready = lanes->now;
+        if (row->kind == RMI_STEP_GRADIENT) ready = rmi_max(ready, c->reduced[row->param]);
+        if (row->kind == RMI_STEP_INPUT && !c->held) { /* the batch is there when the last one's users have finished */
+            ready = life->last ? costs->start[life->last] + costs->ns[life->last] : lanes->first_end;
+            ready = lanes->turn ? rmi_max(ready, out->end) : 0;
         }
-        out->end = k->out = rmi_max(k->out, ready) + out->ns;
-        c->queue_end[k->queued] = out->end;
-        c->queue_bytes[k->queued] = 0;
-        c->queue_copy[k->queued] = i;
-        c->queued[i] = k->queued++;
-        if (b->kind == RMI_STEP_WEIGHT || b->kind == RMI_STEP_STATE) *rmi_cost_host_ready(c, l->buffer) = out->end;
+        out->end = lanes->out = rmi_max(lanes->out, ready) + out->ns;
+        c->queue_end[lanes->queued] = out->end;
+        c->queue_bytes[lanes->queued] = 0;
+        c->queue_copy[lanes->queued] = i;
+        c->queued[i] = lanes->queued++;
+        if (row->kind == RMI_STEP_WEIGHT || row->kind == RMI_STEP_STATE)
+            *rmi_cost_host_ready(c, life->buffer) = out->end;
     }
 }
 
 /* The events of the first and the last contribution to the gradient that the task reduces. */
-RMI_FN void rmi_cost_contributions(const rmi_cost *c, const rmi_schedule *h, const rmi_step_task *task, uint32_t *first,
-                                   uint32_t *last)
+RMI_FN void rmi_cost_contributions(const rmi_cost *c, const rmi_schedule *schedule, const rmi_step_task *task,
+                                   uint32_t *first, uint32_t *last)
 {
-    const rmi_step *s = c->step;
+    const rmi_step *step = c->step;
     uint32_t i;
-    *first = h->n;
+    *first = schedule->n;
     *last = 0;
     for (i = 0; i < task->after.n; i++) {
-        uint32_t other = s->pool[task->after.at + i];
-        const rmi_step_task *backward = &s->tasks[other];
-        if (backward->way != RMI_BWD || rmi_step_access_of(s, other, h->mode)->absent) continue;
-        if (!rmi_step_gives(&s->graph->ops[backward->id], backward->part, task->id)) continue;
+        uint32_t other = step->pool[task->after.at + i];
+        const rmi_step_task *backward = &step->tasks[other];
+        if (backward->way != RMI_BWD || rmi_step_access_of(step, other, schedule->mode)->absent) continue;
+        if (!rmi_step_gives(&step->graph->ops[backward->id], backward->part, task->id)) continue;
         *first = (uint32_t)rmi_min(*first, c->event_of[other]);
         *last = (uint32_t)rmi_max(*last, c->event_of[other]);
     }
 }
 
 /* The first event of a step that writes the bytes of the life, through copies in that are not made. */
-RMI_FN uint32_t rmi_cost_first_write(const rmi_cost *c, const rmi_costs *x, uint32_t life)
+RMI_FN uint32_t rmi_cost_first_write(const rmi_cost *c, const rmi_costs *costs, uint32_t life)
 {
     uint32_t event = RMI_NONE, k, before;
     for (; life != RMI_NONE; life = before) {
         before = RMI_NONE;
-        for (k = c->stretches[x->lives[life].stretch].head; k != RMI_NONE; k = x->lives[k].sibling) {
-            const rmi_life *l = &x->lives[k];
-            event = (uint32_t)rmi_min(event, l->first);
-            if (l->in != RMI_NONE && x->ins[l->in].stays && !x->ins[l->in].edge) before = l->previous;
+        for (k = c->stretches[costs->lives[life].stretch].head; k != RMI_NONE; k = costs->lives[k].sibling) {
+            const rmi_life *at = &costs->lives[k];
+            event = (uint32_t)rmi_min(event, at->first);
+            if (at->in != RMI_NONE && costs->ins[at->in].stays && !costs->ins[at->in].edge) before = at->previous;
         }
     }
     return event;
 }
 
-/* What reads a param's gradient beside the compute lane, its reduction without an update after it or the copy to an update in
-   host memory, may be under way when the next step begins. That waits where it first writes the gradient's bytes; for the
-   reduction of a gradient whose bytes come and go, where the evaluation is `held`, at once. */
-RMI_FN void rmi_cost_chain_late(rmi_cost *c, const rmi_schedule *h, const rmi_costs *x)
+/* What reads a param's gradient beside the compute lane, its reduction without an update after it or the copy to an
+   update in host memory, may be under way when the next step begins. That waits where it first writes the gradient's
+   bytes; for the reduction of a gradient whose bytes come and go, where the evaluation is `held`, at once. */
+RMI_FN void rmi_cost_chain_late(rmi_cost *c, const rmi_schedule *schedule, const rmi_costs *costs)
 {
-    const rmi_step *s = c->step;
+    const rmi_step *step = c->step;
     uint32_t i, event, last;
-    memset(c->late_head, 0xFF, (h->n + 1u) * sizeof(uint32_t));
-    for (i = 0; i < s->n_params; i++) {
-        const rmi_step_param *q = &s->params[i];
-        int copied = s->moves && x->update_event[i] != RMI_NONE;
-        if (!copied && (q->reduction == RMI_NONE || q->update != RMI_NONE)) continue;
-        if (q->gradient == RMI_NONE) rmi_cost_contributions(c, h, &s->tasks[q->reduction], &event, &last);
-        else event = c->held && !copied ? 0 : rmi_cost_first_write(c, x, x->last_life[q->gradient]);
+    memset(c->late_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
+    for (i = 0; i < step->n_params; i++) {
+        const rmi_step_param *param = &step->params[i];
+        int copied = step->moves && costs->update_event[i] != RMI_NONE;
+        if (!copied && (param->reduction == RMI_NONE || param->update != RMI_NONE)) continue;
+        if (param->gradient == RMI_NONE)
+            rmi_cost_contributions(c, schedule, &step->tasks[param->reduction], &event, &last);
+        else event = c->held && !copied ? 0 : rmi_cost_first_write(c, costs, costs->last_life[param->gradient]);
         c->late_next[i] = c->late_head[event];
         c->late_head[event] = i;
     }
 }
 
-/* What the run of event p, of a task that is no forward or backward, waits for on other lanes or does there. */
-RMI_FN void rmi_cost_clock_other(rmi_cost *c, const rmi_schedule *h, const rmi_costs *x, rmi_clock *k,
+/* What the run of the clock's event, of a task that is no forward or backward, waits for on other lanes or does there.
+   */
+RMI_FN void rmi_cost_clock_other(rmi_cost *c, const rmi_schedule *schedule, const rmi_costs *costs, rmi_clock *lanes,
                                  const rmi_step_task *task)
 {
-    const rmi_step *s = c->step;
-    const rmi_step_param *q = task->param == RMI_NONE ? NULL : &s->params[task->param];
-    uint32_t i, last, p = k->event, own[2];
+    const rmi_step *step = c->step;
+    const rmi_step_param *param = task->param == RMI_NONE ? NULL : &step->params[task->param];
+    uint32_t i, last, event = lanes->event, own[2];
     uint64_t ready;
     if (task->way == RMI_BARRIER) {
-        for (i = 0; i < s->n_params; i++) k->now = rmi_max(k->now, c->reduced[i]);
-        k->barrier = k->now + x->ns[p];
+        for (i = 0; i < step->n_params; i++) lanes->now = rmi_max(lanes->now, c->reduced[i]);
+        lanes->barrier = lanes->now + costs->ns[event];
     } else if (task->way == RMI_REDUCE) {
-        rmi_cost_contributions(c, h, task, &i, &last);
-        k->comm = rmi_max(k->comm, x->start[last] + x->ns[last]) + s->graph->tensors[task->id].reduce;
-        c->reduced[task->param] = k->comm;
-    } else if (s->moves && x->update_event[task->param] == p) {
-        ready = x->outs[x->lives[x->last_life[q->gradient]].out].end;
+        rmi_cost_contributions(c, schedule, task, &i, &last);
+        lanes->comm =
+            rmi_max(lanes->comm, costs->start[last] + costs->ns[last]) + step->graph->tensors[task->id].reduce;
+        c->reduced[task->param] = lanes->comm;
+    } else if (step->moves && costs->update_event[task->param] == event) {
+        ready = costs->outs[costs->lives[costs->last_life[param->gradient]].out].end;
         for (i = 0; i < 2; i++) ready = rmi_max(ready, c->host_ready[2 * task->param + i]);
-        k->host = rmi_max(rmi_max(k->host, k->barrier), ready) + q->host_update_ns;
-        for (i = 0; i < 2; i++) c->host_ready[2 * task->param + i] = k->host;
+        lanes->host = rmi_max(rmi_max(lanes->host, lanes->barrier), ready) + param->host_update_ns;
+        for (i = 0; i < 2; i++) c->host_ready[2 * task->param + i] = lanes->host;
     } else {
-        k->now = rmi_max(k->now, c->reduced[task->param]);
-        own[0] = q->weight;
-        own[1] = q->state;
+        lanes->now = rmi_max(lanes->now, c->reduced[task->param]);
+        own[0] = param->weight;
+        own[1] = param->state;
         for (i = 0; i < 2; i++) { /* the step before may still copy out what this update writes */
-            uint32_t life = own[i] == RMI_NONE ? RMI_NONE : x->last_life[own[i]];
-            if (life < RMI_COST_AT_HOME && x->lives[life].out != RMI_NONE)
-                k->now = rmi_max(k->now, x->outs[x->lives[life].out].end);
+            uint32_t life = own[i] == RMI_NONE ? RMI_NONE : costs->last_life[own[i]];
+            if (life < RMI_COST_AT_HOME && costs->lives[life].out != RMI_NONE)
+                lanes->now = rmi_max(lanes->now, costs->outs[costs->lives[life].out].end);
         }
     }
 }
 
 /* Bytes whose life ends at the event while their copy out is under way. */
-RMI_INLINE void rmi_cost_clock_pending(rmi_cost *c, const rmi_costs *x, rmi_clock *k)
+RMI_INLINE void rmi_cost_clock_pending(rmi_cost *c, const rmi_costs *costs, rmi_clock *lanes)
 {
     uint32_t i, place;
-    for (i = c->pending_head[k->event]; i != RMI_NONE; i = c->pending_next[i]) {
+    for (i = c->pending_head[lanes->event]; i != RMI_NONE; i = c->pending_next[i]) {
         place = c->queued[i];
-        if (place == RMI_NONE || place < k->released || c->queue_end[place] <= k->now) continue;
-        c->queue_bytes[place] = c->stretches[x->lives[x->outs[i].until].stretch].room;
-        k->pending += c->queue_bytes[place];
+        if (place == RMI_NONE || place < lanes->released || c->queue_end[place] <= lanes->now) continue;
+        c->queue_bytes[place] = c->stretches[costs->lives[costs->outs[i].until].stretch].room;
+        lanes->pending += c->queue_bytes[place];
     }
 }
 
 /* Event `event` writes bytes of gradients that the step before still reads on other lanes. */
-RMI_INLINE void rmi_cost_clock_late(const rmi_cost *c, const rmi_costs *x, rmi_clock *k, uint32_t event)
+RMI_INLINE void rmi_cost_clock_late(const rmi_cost *c, const rmi_costs *costs, rmi_clock *lanes, uint32_t event)
 {
     uint32_t i, gradient, out;
     for (i = c->late_head[event]; i != RMI_NONE; i = c->late_next[i]) {
         gradient = c->step->params[i].gradient;
-        out = gradient == RMI_NONE ? RMI_NONE : x->lives[x->last_life[gradient]].out;
-        k->now = rmi_max(k->now, out == RMI_NONE ? c->reduced[i] : x->outs[out].end);
+        out = gradient == RMI_NONE ? RMI_NONE : costs->lives[costs->last_life[gradient]].out;
+        lanes->now = rmi_max(lanes->now, out == RMI_NONE ? c->reduced[i] : costs->outs[out].end);
     }
 }
 
-/* One step; the lanes go on from the one before. 0: it takes too long: the first one, until now and with all further runs. */
-RMI_FN int rmi_cost_turn(rmi_cost *c, const rmi_schedule *h, rmi_costs *x, rmi_clock *k)
+/* One step; the lanes go on from the one before. 0: it takes too long: the first one, until now and with all further
+   runs. */
+RMI_FN int rmi_cost_turn(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs, rmi_clock *lanes)
 {
-    const rmi_step *s = c->step;
-    uint32_t p, i;
+    const rmi_step *step = c->step;
+    uint32_t event, i;
     uint64_t end = 0;
-    x->peak = x->excess = x->sum_excess = 0;
-    for (p = 0; p < h->n; p++) {
-        const rmi_step_task *task = &s->tasks[h->events[p].task];
-        k->event = p;
-        rmi_cost_release(c, x, k);
-        while (k->released < k->queued && x->live[p] + k->pending > c->limit) {
-            k->now = rmi_max(k->now, c->queue_end[k->released]);
-            rmi_cost_release(c, x, k);
+    costs->peak = costs->excess = costs->sum_excess = 0;
+    for (event = 0; event < schedule->n; event++) {
+        const rmi_step_task *task = &step->tasks[schedule->events[event].task];
+        lanes->event = event;
+        rmi_cost_release(c, costs, lanes);
+        while (lanes->released < lanes->queued && costs->live[event] + lanes->pending > c->limit) {
+            lanes->now = rmi_max(lanes->now, c->queue_end[lanes->released]);
+            rmi_cost_release(c, costs, lanes);
         }
-        if (x->n_ins) rmi_cost_clock_in(c, x, k, h->n);
-        for (i = x->first_life[p]; i < x->first_life[p + 1] && x->lives[i].in != RMI_NONE; i++)
-            if (!x->ins[x->lives[i].in].stays) k->now = rmi_max(k->now, x->ins[x->lives[i].in].end);
-        if (task->way > RMI_BWD) rmi_cost_clock_other(c, h, x, k, task);
-        rmi_cost_clock_late(c, x, k, p);
-        if (!k->turn && rmi_add(k->now, x->compute_ns - x->start[p]) > k->most) return 0;
-        x->start[p] = k->now;
-        k->now += x->ns[p];
-        x->peak = rmi_max(x->peak, x->live[p] + k->pending);
-        if (x->live[p] > c->limit) rmi_cost_exceed(x, x->live[p] - c->limit);
-        if (!p) end = k->now;
-        if (!x->n_outs) continue;
-        rmi_cost_clock_out(c, x, k);
-        rmi_cost_clock_pending(c, x, k);
+        if (costs->n_ins) rmi_cost_clock_in(c, costs, lanes, schedule->n);
+        for (i = costs->first_life[event]; i < costs->first_life[event + 1] && costs->lives[i].in != RMI_NONE; i++)
+            if (!costs->ins[costs->lives[i].in].stays)
+                lanes->now = rmi_max(lanes->now, costs->ins[costs->lives[i].in].end);
+        if (task->way > RMI_BWD) rmi_cost_clock_other(c, schedule, costs, lanes, task);
+        rmi_cost_clock_late(c, costs, lanes, event);
+        if (!lanes->turn && rmi_add(lanes->now, costs->compute_ns - costs->start[event]) > lanes->most) return 0;
+        costs->start[event] = lanes->now;
+        lanes->now += costs->ns[event];
+        costs->peak = rmi_max(costs->peak, costs->live[event] + lanes->pending);
+        if (costs->live[event] > c->limit) rmi_cost_exceed(costs, costs->live[event] - c->limit);
+        if (!event) end = lanes->now;
+        if (!costs->n_outs) continue;
+        rmi_cost_clock_out(c, costs, lanes);
+        rmi_cost_clock_pending(c, costs, lanes);
     }
-    k->first_end = end;
-    k->event = h->n;
-    rmi_cost_release(c, x, k);
-    if (x->n_ins) rmi_cost_clock_in(c, x, k, h->n);
-    x->peak = rmi_max(x->peak, x->live[h->n]);
-    x->start[h->n] = k->now;
+    lanes->first_end = end;
+    lanes->event = schedule->n;
+    rmi_cost_release(c, costs, lanes);
+    if (costs->n_ins) rmi_cost_clock_in(c, costs, lanes, schedule->n);
+    costs->peak = rmi_max(costs->peak, costs->live[schedule->n]);
+    costs->start[schedule->n] = lanes->now;
     return 1;
 }
 
-/* Chains the copies out that are made by the event after which the bytes that they read are no longer alive. Where several read
-   the same bytes the last one counts. */
-RMI_FN void rmi_cost_chain_pending(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
+/* Chains the copies out that are made by the event after which the bytes that they read are no longer alive. Where
+   several read the same bytes the last one counts. */
+RMI_FN void rmi_cost_chain_pending(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
 {
     uint32_t i;
-    memset(c->pending_head, 0xFF, (h->n + 1u) * sizeof(uint32_t));
-    for (i = 0; i < x->n_outs; i++) x->outs[i].until = x->outs[i].life;
-    for (i = 0; i < x->n_ins; i++) {
-        const rmi_copy *in = &x->ins[i];
-        rmi_copy *out = in->source == RMI_NONE ? NULL : &x->outs[in->source];
-        if (in->stays && out && out->until == x->lives[in->life].previous) out->until = in->life;
+    memset(c->pending_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
+    for (i = 0; i < costs->n_outs; i++) costs->outs[i].until = costs->outs[i].life;
+    for (i = 0; i < costs->n_ins; i++) {
+        const rmi_copy *in = &costs->ins[i];
+        rmi_copy *out = in->source == RMI_NONE ? NULL : &costs->outs[in->source];
+        if (in->stays && out && out->until == costs->lives[in->life].previous) out->until = in->life;
     }
-    for (i = 0; i < x->n_outs; i++) {
-        rmi_stretch_use *stretch = &c->stretches[x->lives[x->outs[i].until].stretch];
-        if (x->outs[i].stays || x->outs[i].edge) continue;
-        if (stretch->out == RMI_NONE || x->outs[stretch->out].event <= x->outs[i].event) stretch->out = i;
+    for (i = 0; i < costs->n_outs; i++) {
+        rmi_stretch_use *stretch = &c->stretches[costs->lives[costs->outs[i].until].stretch];
+        if (costs->outs[i].stays || costs->outs[i].edge) continue;
+        if (stretch->out == RMI_NONE || costs->outs[stretch->out].event <= costs->outs[i].event) stretch->out = i;
     }
-    for (i = 0; i < x->n_outs; i++) {
-        rmi_stretch_use *stretch = &c->stretches[x->lives[x->outs[i].until].stretch];
+    for (i = 0; i < costs->n_outs; i++) {
+        rmi_stretch_use *stretch = &c->stretches[costs->lives[costs->outs[i].until].stretch];
         if (stretch->out != i) continue;
         stretch->out = RMI_NONE;
         if (stretch->end == RMI_NONE) continue;
@@ -14282,108 +14342,111 @@ RMI_FN void rmi_cost_chain_pending(rmi_cost *c, const rmi_schedule *h, rmi_costs
     }
 }
 
-/* Chains the copies that are made by the event at which they are said: what wraps comes after what is needed in this step. */
-RMI_FN void rmi_cost_chain(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
+/* Chains the copies that are made by the event at which they are said: what wraps comes after what is needed in this
+   step. */
+RMI_FN void rmi_cost_chain(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
 {
     uint32_t i, *head;
     int wraps;
-    memset(c->in_head, 0xFF, (h->n + 1u) * sizeof(uint32_t));
-    memset(c->out_head, 0xFF, (h->n + 1u) * sizeof(uint32_t));
+    memset(c->in_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
+    memset(c->out_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
     for (wraps = 1; wraps >= 0; wraps--)
-        for (i = x->n_ins; i-- > 0;) {
-            if (x->ins[i].stays || x->ins[i].wraps != wraps) continue;
-            head = &c->in_head[x->ins[i].at];
-            x->ins[i].next = *head;
+        for (i = costs->n_ins; i-- > 0;) {
+            if (costs->ins[i].stays || costs->ins[i].wraps != wraps) continue;
+            head = &c->in_head[costs->ins[i].at];
+            costs->ins[i].next = *head;
             *head = i;
         }
-    for (i = x->n_outs; i-- > 0;) {
-        c->queued[i] = x->outs[i].at = RMI_NONE;
-        x->outs[i].end = 0;
-        if (x->outs[i].stays) continue;
-        head = &c->out_head[x->outs[i].event];
-        x->outs[i].next = *head;
+    for (i = costs->n_outs; i-- > 0;) {
+        c->queued[i] = costs->outs[i].at = RMI_NONE;
+        costs->outs[i].end = 0;
+        if (costs->outs[i].stays) continue;
+        head = &c->out_head[costs->outs[i].event];
+        costs->outs[i].next = *head;
         *head = i;
     }
 }
 
 /* Does one step leave something to the next one on a lane? */
-RMI_FN int rmi_cost_steps_meet(const rmi_cost *c, const rmi_costs *x)
+RMI_FN int rmi_cost_steps_meet(const rmi_cost *c, const rmi_costs *costs)
 {
     uint32_t i;
     if (c->reduces) return 1;
-    for (i = 0; i < x->n_ins; i++)
-        if (x->ins[i].edge) return 1;
-    for (i = 0; i < x->n_outs; i++) {
-        uint8_t kind = c->step->buffers[x->lives[x->outs[i].life].buffer].kind;
-        if (!x->outs[i].stays && kind != RMI_STEP_VALUE && kind != RMI_STEP_SAVED &&
+    for (i = 0; i < costs->n_ins; i++)
+        if (costs->ins[i].edge) return 1;
+    for (i = 0; i < costs->n_outs; i++) {
+        uint8_t kind = c->step->buffers[costs->lives[costs->outs[i].life].buffer].kind;
+        if (!costs->outs[i].stays && kind != RMI_STEP_VALUE && kind != RMI_STEP_SAVED &&
             !(kind == RMI_STEP_INPUT && c->held))
             return 1;
     }
     return 0;
 }
 
-/* Fourth pass: the lanes of as many steps as it takes until they are in a steady state, as the referee does; again without the
-   copies in that turned out to be needless. 0: it costs more than is of interest. */
-RMI_FN int rmi_cost_lanes(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
+/* Fourth pass: the lanes of as many steps as it takes until they are in a steady state, as the referee does; again
+   without the copies in that turned out to be needless. 0: it costs more than is of interest. */
+RMI_FN int rmi_cost_lanes(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
 {
-    uint32_t turns = rmi_cost_steps_meet(c, x) ? 3 : 1, i;
+    uint32_t turns = rmi_cost_steps_meet(c, costs) ? 3 : 1, i;
     uint64_t ends[3] = {0, 0, 0}, most = c->enough;
-    rmi_clock k;
-    if (most != RMI_INF) most = rmi_sub(most, rmi_cost_penalty(c, x->excess, x->sum_excess, h->n));
+    rmi_clock lanes;
+    if (most != RMI_INF) most = rmi_sub(most, rmi_cost_penalty(c, costs->excess, costs->sum_excess, schedule->n));
     do {
-        memset(&k, 0, sizeof k);
-        k.most = x->start[h->n] == x->compute_ns ? most : RMI_INF; /* in the first round the runs' times alone */
-        if (x->n_ins || x->n_outs) rmi_cost_chain(c, h, x);
-        if (x->n_outs) rmi_cost_chain_pending(c, h, x);
-        rmi_cost_chain_late(c, h, x);
+        memset(&lanes, 0, sizeof lanes);
+        /* in the first round the runs' times alone */
+        lanes.most = costs->start[schedule->n] == costs->compute_ns ? most : RMI_INF;
+        if (costs->n_ins || costs->n_outs) rmi_cost_chain(c, schedule, costs);
+        if (costs->n_outs) rmi_cost_chain_pending(c, schedule, costs);
+        rmi_cost_chain_late(c, schedule, costs);
         memset(c->host_ready, 0, 2 * (size_t)c->step->n_params * sizeof(uint64_t));
         memset(c->reduced, 0, c->step->n_params * sizeof(uint64_t));
-        for (k.turn = 0; k.turn < turns; k.turn++) {
-            k.last_turn = k.turn + 1 == turns;
-            c->work += h->n;
-            if (!rmi_cost_turn(c, h, x, &k)) return 0;
-            ends[k.turn] = rmi_max(rmi_max(rmi_max(k.now, k.in), rmi_max(k.out, k.host)), k.comm);
+        for (lanes.turn = 0; lanes.turn < turns; lanes.turn++) {
+            lanes.last_turn = lanes.turn + 1 == turns;
+            c->work += schedule->n;
+            if (!rmi_cost_turn(c, schedule, costs, &lanes)) return 0;
+            ends[lanes.turn] =
+                rmi_max(rmi_max(rmi_max(lanes.now, lanes.in), rmi_max(lanes.out, lanes.host)), lanes.comm);
         }
-    } while (k.stayed);
-    x->step_ns = turns == 1 ? ends[0] : ends[2] - ends[1];
-    for (i = 0; i < x->n_outs; i++) {
-        rmi_copy *out = &x->outs[i];
+    } while (lanes.stayed);
+    costs->step_ns = turns == 1 ? ends[0] : ends[2] - ends[1];
+    for (i = 0; i < costs->n_outs; i++) {
+        rmi_copy *out = &costs->outs[i];
         if (out->stays) continue;
-        x->host_bytes += x->lives[out->life].room;
+        costs->host_bytes += costs->lives[out->life].room;
         out->wraps = out->at <= out->event;
-        if (out->at == RMI_NONE) out->at = h->n;
+        if (out->at == RMI_NONE) out->at = schedule->n;
     }
     return 1;
 }
 
 /* The same where nothing is copied or reduced: one lane, each step like the other. */
-RMI_FN void rmi_cost_one_lane(const rmi_schedule *h, rmi_costs *x)
+RMI_FN void rmi_cost_one_lane(const rmi_schedule *schedule, rmi_costs *costs)
 {
-    uint32_t p;
-    x->peak = x->live[h->n];
-    x->step_ns = 0;
-    for (p = 0; p < h->n; p++) {
-        x->start[p] = x->step_ns;
-        x->step_ns += x->ns[p];
-        x->peak = rmi_max(x->peak, x->live[p]);
+    uint32_t event;
+    costs->peak = costs->live[schedule->n];
+    costs->step_ns = 0;
+    for (event = 0; event < schedule->n; event++) {
+        costs->start[event] = costs->step_ns;
+        costs->step_ns += costs->ns[event];
+        costs->peak = rmi_max(costs->peak, costs->live[event]);
     }
-    x->start[h->n] = x->step_ns;
+    costs->start[schedule->n] = costs->step_ns;
 }
 
-/* Everything that follows from schedule h. 0: it is not legal, or costs more than `enough`. */
-RMI_FN int rmi_cost_eval(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
+/* Everything that follows from the schedule. 0: it is not legal, or costs more than `enough`. */
+RMI_FN int rmi_cost_eval(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
 {
-    uint64_t resident = rmi_cost_begin(c, h, x);
-    c->work += h->n;
-    if (!rmi_cost_lives(c, h, x)) return 0;
-    c->work += h->n;
-    if (!rmi_cost_bytes(c, h, x, resident)) return 0;
-    if (!x->n_ins && !x->n_outs && !c->reduces) {
-        rmi_cost_one_lane(h, x);
+    uint64_t resident = rmi_cost_begin(c, schedule, costs);
+    c->work += schedule->n;
+    if (!rmi_cost_lives(c, schedule, costs)) return 0;
+    c->work += schedule->n;
+    if (!rmi_cost_bytes(c, schedule, costs, resident)) return 0;
+    if (!costs->n_ins && !costs->n_outs && !c->reduces) {
+        rmi_cost_one_lane(schedule, costs);
         return 1;
     }
-    rmi_cost_copies_in(c, h, x);
-    return rmi_cost_lanes(c, h, x);
+    rmi_cost_copies_in(c, schedule, costs);
+    return rmi_cost_lanes(c, schedule, costs);
 }
 
 /* =====================================================================================================================
