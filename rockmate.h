@@ -4784,6 +4784,7 @@ typedef struct rmi_step {
     rmi_arena *mem;
     uint32_t kind, granule;   /* kind: RM_SINGLE ... */
     int moves;                /* copies to host memory are possible */
+    int all;                  /* params, gradients and states are buffers even if they stay on the device */
     int unfit;                /* an update runs in host memory only, and cannot in this step: no schedule is right */
     uint64_t resident;        /* bytes that are on the device all the time */
     rmi_step_task *tasks;     /* forwards by op; then everything else */
@@ -4894,11 +4895,11 @@ RMI_FN int rmi_step_tracked(const rmi_step *s, uint32_t number, uint8_t *kind)
     if (of == RMI_BUF_VALUE) {
         *kind = tensor->kind == RMI_ACT ? RMI_STEP_VALUE : tensor->kind == RMI_INPUT ? RMI_STEP_INPUT : RMI_STEP_WEIGHT;
         if (tensor->root != id || tensor->kind == RMI_CONST || rmi_low_unread(graph, id)) return 0;
-        return tensor->kind != RMI_PARAM || (s->moves && !tensor->stays && !rmi_step_is_viewed(graph, id));
+        return tensor->kind != RMI_PARAM || s->all || (s->moves && !tensor->stays && !rmi_step_is_viewed(graph, id));
     }
     *kind = of == RMI_BUF_GRAD ? RMI_STEP_GRADIENT : RMI_STEP_STATE;
-    if (of == RMI_BUF_STATE) return tensor->kind == RMI_PARAM && s->moves && !tensor->stays;
-    return rmi_low_has_backward(s->kind) && !(tensor->kind == RMI_PARAM && rmi_low_grads_resident(s->kind));
+    if (of == RMI_BUF_STATE) return tensor->kind == RMI_PARAM && (s->all || (s->moves && !tensor->stays));
+    return rmi_low_has_backward(s->kind) && (s->all || tensor->kind != RMI_PARAM || !rmi_low_grads_resident(s->kind));
 }
 
 /* Bytes that >>lower's buffer has on the device all the time if it is not tracked. */
@@ -5655,7 +5656,8 @@ RMI_FN rm_result rmi_step_make_classes(rmi_step *s, rmi_arena *scratch)
     return RM_OK;
 }
 
-/* The model of one kind of step. moves: copies to host memory are possible. Owned by mem. */
+/* The model of one kind of step. moves: copies to host memory are possible; 2: all that lasts is a buffer. Owned by
+   mem. */
 RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *graph, uint32_t kind, uint32_t granule, int moves,
                                rmi_step *s)
 {
@@ -5669,6 +5671,7 @@ RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *graph, uint32_t k
     s->kind = kind;
     s->granule = granule;
     s->moves = moves && graph->has_link;
+    s->all = moves == 2;
     RMI_TRY(RMI_TABLES(mem, RMI_T(s->backward, graph->n_ops), RMI_T(s->n_backward, graph->n_ops),
                        RMI_T(s->n_modes, graph->n_ops), RMI_T(s->fastest_mode, graph->n_ops),
                        RMI_T(s->class_of, graph->n_ops), RMI_T(s->choosing, graph->n_ops)));
@@ -11302,14 +11305,16 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_step *m, uint64_t 
 
 /* =====================================================================================================================
    >>offload - what to keep, recompute, and move to host memory: decisions, a timed evaluator, emission, search
-   A decision says of every value whether it stays, goes to host memory and comes back, or is made again in the backward; of
-   every param whether it leaves the device between its uses; of gradients and states where they are at home. Decisions give a
-   list of runs. Its times are running sums (compute never waits in a good plan); copies out start in the order in which their
-   content is ready, gradients that the host waits for first, as early as they can; copies in end when they are needed, as late
-   as they can (POFO, NeurIPS 2021, has the same two queues). That gives every life a position where it begins and ends, and so
-   the memory at every run, in one pass.
-   In: graph, limit, link. Out: a list for >>sequence, with copies in simulated time order: lives in program order are then the
-   timed ones and addresses cost no waits. O(accesses) an evaluation.
+   In: >>step's tables, every op in form 0 and its order of everything once; limits of bytes on the device and on the host; the
+   share of the link's speed to count on; homes, where another program of the plan has fixed them. Out: a list of runs and copies
+   for >>sequence, in simulated time order, so that lives in program order are the timed ones and addresses cost no waits; homes.
+   A decision says of every value whether it stays, goes to host memory and comes back, or is made again in the backward, once; of
+   every param whether it leaves the device between its uses, and where its gradient, its state and its update are at home.
+   Decisions give a list of runs. Its times are running sums (compute never waits in a good plan); copies out start in the order
+   in which their content is ready, gradients that the host waits for first, as early as they can; copies in end when they are
+   needed, as late as they can (POFO, NeurIPS 2021, has the same two queues). That gives every life a position where it begins
+   and ends, and so the memory at every run, in one pass. What it has beside >>cost: steps that accumulate gradients, whose
+   contributions host memory adds, and moves of all layers' equal tensors at once. O(accesses) an evaluation.
    ================================================================================================================== */
 typedef enum rmi_off_mode { RMI_OFF_KEEP, RMI_OFF_OUT, RMI_OFF_AGAIN } rmi_off_mode; /* of values */
 /* Of params: leaves the device in the longest gap between its uses; from its last use to the next step's first. */
@@ -11319,15 +11324,10 @@ typedef enum rmi_off_mode { RMI_OFF_KEEP, RMI_OFF_OUT, RMI_OFF_AGAIN } rmi_off_m
 #define RMI_OFF_HOME 1u
 #define RMI_OFF_EASE 51u  /* of 1024: a link that is as much slower costs half as much by that, this one next to nothing */
 
-typedef struct rmi_off_task {
-    uint32_t read, n_reads, write, n_writes; /* into the pool; of each write two buffers that it may take over, or RMI_NONE */
-    uint32_t saved;
-    uint8_t way, view;
-    uint64_t saved_bytes, ws_bytes, ns, again;
-} rmi_off_task;
-
 typedef struct rmi_off_inst { /* one life of one buffer; positions of runs */
-    uint32_t buf, first, last;
+    uint32_t buf, id;       /* id: tensor or op */
+    uint8_t kind, lasts;    /* of a param, its gradient or state */
+    uint32_t first, last;
     uint32_t written;       /* the last write */
     uint32_t before, after; /* the uses around the longest gap; after 0: there is none */
     uint32_t from[2];       /* instances whose bytes it may take over, or RMI_NONE */
@@ -11353,26 +11353,24 @@ typedef struct rmi_off_model {
     const rm_graph *g;
     rmi_arena *mem;
     uint32_t step, granule, n_buf;
-    rmi_off_task *tasks;
-    uint32_t *pool, *bwd_at; /* bwd_at: by op: task of its backward's first part; its forward's is that of its number */
-    uint32_t reduce_at, opt_at, host_at, barrier_at;
+    rmi_step model;
     uint64_t *room, *out_ns, *in_ns, *add_ns; /* by buffer */
     uint32_t *root;                   /* by buffer: of views; itself otherwise; RMI_NONE: takes no bytes */
-    uint32_t *of, *lasting, n_lasting; /* by buffer: tensor or op; values, gradients, states of params that take bytes */
-    uint8_t *kind;
+    uint32_t *lasting, n_lasting;     /* values, gradients, states of params that take bytes */
     uint8_t *mode, *fixed;            /* decisions by buffer; 1: not to be changed */
-    uint8_t *host_update;             /* by tensor */
+    uint8_t *host_update;             /* by tensor: decisions, too, behind those of mode */
+    uint32_t n_decisions;
     uint8_t *edge;                    /* by buffer: given by another step's program: 1 on the device, 2 in host memory; 0: free */
     const rmi_home *given;
     size_t n_given;
     int waiting;                      /* gradients of an accumulation wait while this forward runs */
     uint64_t ease;                    /* parts of 1024 that copies in begin earlier by than they must, if the lane has the time */
     int steady;                       /* other programs come before and after: no copy crosses the step's edge */
-    rmi_run *order;                   /* backward, reductions, updates of a step without recomputation */
+    uint32_t *order;                  /* tasks: backward, reductions, updates of a step without recomputation */
     uint32_t n_order;
     uint64_t limit, base, host_limit; /* base: of what is there all the time */
     /* a list of runs and what follows from it */
-    rmi_run *runs;
+    uint32_t *runs; /* tasks */
     uint32_t n, cap;
     rmi_off_inst *inst;
     rmi_off_copy *copy;
@@ -11386,58 +11384,14 @@ typedef struct rmi_off_model {
     uint32_t *begin, *next; /* copies in that begin before run p, chained */
     uint32_t *lane, *said, *queue, n_out; /* copies out in their order; by copy: said after this run; those that are ready */
     rmi_off_job *jobs;
-    uint32_t *heap, *served, *host_order, n_jobs, n_host; /* served: jobs in their order; host_order: params updated on the host */
+    uint32_t *pending, *served, *host_order, n_jobs, n_host; /* served: jobs in their order; host_order: params updated on the host */
     uint8_t *there, *wanted;
     uint64_t ns, compute_ns, late_ns, peak, over, host_bytes, d2h_ns, h2d_ns, host_ns, d2h_carry, h2d_lead;
     uint32_t peak_at, late_of; /* late_of: the param whose update on the host is waited for longest, or RMI_NONE */
-    /* found */
-    uint8_t *best_mode, *best_host;
     uint32_t *stack;
 } rmi_off_model;
 
 /* --- tables */
-
-RMI_FN void rmi_off_task_of(rmi_off_model *m, rmi_access *a, rmi_run r, rmi_off_task *t, uint32_t *used)
-{
-    const rm_graph *g = m->g;
-    uint32_t i, k, n = *used;
-    rmi_low_access(g, r, 0, a);
-    t->way = r.way;
-    t->saved = a->saved;
-    t->saved_bytes = rmi_round_up(a->saved_bytes, m->granule);
-    t->ws_bytes = rmi_round_up(a->ws_bytes, m->granule);
-    t->ns = rmi_low_ns(g, r, 0, 0);
-    t->again = rmi_low_ns(g, r, 1, 0);
-    t->view = r.way == RMI_FWD && g->ops[r.id].view != RMI_NONE;
-    t->read = n;
-    for (i = 0; i < a->n_reads; i++)
-        if (m->root[a->reads[i]] != RMI_NONE) m->pool[n++] = m->root[a->reads[i]];
-    t->n_reads = n - t->read;
-    t->write = n;
-    for (i = 0; i < a->n_writes && !t->view; i++) {
-        uint32_t b = a->writes[i], from[2] = {RMI_NONE, RMI_NONE}, n_from = 0, tensor, dout;
-        const rmi_form *f = r.way <= RMI_BWD ? rmi_low_form(g, r) : NULL;
-        if (m->root[b] == RMI_NONE) continue;
-        if (r.way == RMI_FWD && b == g->ops[r.id].out.at[0] && f->inplace != RMI_NONE && g->tensors[f->inplace].kind == RMI_ACT)
-            from[n_from++] = m->root[f->inplace];
-        if (r.way == RMI_BWD) {
-            const rmi_op *op = &g->ops[r.id];
-            rmi_low_kind(g, b, &tensor);
-            dout = rmi_low_buf(g, RMI_BUF_GRAD, op->out.at[0]);
-            if ((rmi_list_has(&op->share, tensor) || op->view == tensor) && m->room[dout] == m->room[b]) from[n_from++] = dout;
-            for (k = 0; k < f->n_overs && n_from < 2; k++)
-                if (f->overs[k].grad_of == tensor)
-                    from[n_from++] = f->overs[k].what == RMI_OVER_DOUT    ? dout
-                                     : f->overs[k].what == RMI_OVER_SAVED ? rmi_low_buf(g, RMI_BUF_SAVED, r.id)
-                                                                          : m->root[f->overs[k].tensor];
-        }
-        m->pool[n++] = m->root[b];
-        m->pool[n++] = from[0];
-        m->pool[n++] = from[1];
-        t->n_writes++;
-    }
-    *used = n;
-}
 
 /* A copy's length at `percent` of the link's speed; counting on more than all of it, latency is less, too. */
 RMI_FN uint64_t rmi_off_copy_ns(const rm_graph *g, uint64_t bytes, uint64_t per_second, uint32_t percent)
@@ -11451,34 +11405,16 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
 {
     const rm_graph *g = m->g;
     uint32_t b, i, k, n = m->n_buf;
-    m->room = RMI_NEW(m->mem, uint64_t, n);
-    m->out_ns = RMI_NEW(m->mem, uint64_t, n);
-    m->in_ns = RMI_NEW(m->mem, uint64_t, n);
-    m->add_ns = RMI_NEW(m->mem, uint64_t, n);
-    m->root = RMI_NEW(m->mem, uint32_t, n);
-    m->of = RMI_NEW(m->mem, uint32_t, n);
-    m->lasting = RMI_NEW(m->mem, uint32_t, n);
-    m->kind = RMI_NEW(m->mem, uint8_t, n);
-    m->mode = RMI_NEW(m->mem, uint8_t, n);
-    m->best_mode = RMI_NEW(m->mem, uint8_t, n);
-    m->fixed = RMI_NEW(m->mem, uint8_t, n);
-    m->there = RMI_NEW(m->mem, uint8_t, n);
-    m->wanted = RMI_NEW(m->mem, uint8_t, g->n_ops);
-    m->cur = RMI_NEW(m->mem, uint32_t, n);
-    m->host_update = RMI_NEW(m->mem, uint8_t, g->n_tensors);
-    m->edge = RMI_NEW(m->mem, uint8_t, n);
-    m->host_end = RMI_NEW(m->mem, uint64_t, g->n_tensors);
-    m->host_pos = RMI_NEW(m->mem, uint32_t, g->n_tensors);
-    m->best_host = RMI_NEW(m->mem, uint8_t, g->n_tensors);
-    m->jobs = RMI_NEW(m->mem, rmi_off_job, 2 * (size_t)g->n_tensors);
-    m->heap = RMI_NEW(m->mem, uint32_t, 2 * (size_t)g->n_tensors);
-    m->host_order = RMI_NEW(m->mem, uint32_t, g->n_tensors);
-    m->served = RMI_NEW(m->mem, uint32_t, 2 * (size_t)g->n_tensors);
-    m->updated = RMI_NEW(m->mem, uint64_t, 2 * (size_t)g->n_tensors);
-    if (!m->room || !m->out_ns || !m->in_ns || !m->add_ns || !m->of || !m->lasting || !m->kind || !m->root || !m->mode ||
-        !m->best_mode || !m->fixed || !m->there || !m->wanted || !m->cur || !m->edge || !m->host_update || !m->host_end ||
-        !m->host_pos || !m->best_host || !m->jobs || !m->heap || !m->host_order || !m->served || !m->updated)
-        return RM_ERROR_MEMORY;
+    m->n_decisions = n + g->n_tensors;
+    RMI_TRY(RMI_TABLES(m->mem, RMI_T(m->room, n), RMI_T(m->out_ns, n), RMI_T(m->in_ns, n), RMI_T(m->add_ns, n),
+                       RMI_T(m->root, n), RMI_T(m->lasting, n),
+                       RMI_T(m->mode, m->n_decisions), RMI_T(m->fixed, n), RMI_T(m->there, n),
+                       RMI_T(m->wanted, g->n_ops), RMI_T(m->cur, n), RMI_T(m->edge, n)));
+    m->host_update = m->mode + n;
+    RMI_TRY(RMI_TABLES(m->mem, RMI_T(m->host_end, g->n_tensors), RMI_T(m->host_pos, g->n_tensors),
+                       RMI_T(m->jobs, 2 * (size_t)g->n_tensors), RMI_T(m->pending, 2 * (size_t)g->n_tensors),
+                       RMI_T(m->host_order, g->n_tensors), RMI_T(m->served, 2 * (size_t)g->n_tensors),
+                       RMI_T(m->updated, 2 * (size_t)g->n_tensors)));
     for (b = 0; b < n; b++) {
         rmi_buf_kind kind = rmi_low_kind(g, b, &i);
         uint64_t bytes = rmi_low_bytes(g, b);
@@ -11486,8 +11422,6 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
         m->root[b] = kind == RMI_BUF_VALUE ? g->tensors[i].root : b;
         if (rmi_low_external(g, m->root[b]) || (!bytes && m->root[b] == b)) m->root[b] = RMI_NONE;
         m->room[b] = rmi_round_up(bytes, m->granule);
-        m->kind[b] = (uint8_t)kind;
-        m->of[b] = i;
         if (kind <= RMI_BUF_STATE && g->tensors[i].kind == RMI_PARAM && m->root[b] != RMI_NONE &&
             (kind != RMI_BUF_GRAD || g->tensors[i].consumers.n))
             m->lasting[m->n_lasting++] = b;
@@ -11499,72 +11433,44 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_off_tasks(rmi_off_model *m)
+/* --- tasks: those of >>step, each op in form 0 */
+
+RMI_INLINE const rmi_step_access *rmi_off_access(const rmi_off_model *m, uint32_t task)
 {
-    const rm_graph *g = m->g;
-    uint32_t i, p, n = 0, used = 0;
-    size_t room = 64, tasks = 3 * (size_t)g->n_tensors + g->n_barriers;
-    rmi_access a;
-    RMI_TRY(rmi_low_access_make(g, m->mem, &a));
-    for (i = 0; i < g->n_ops; i++) { /* all in form 0 */
-        const rmi_op *op = &g->ops[i];
-        tasks += 1 + op->forms[0].n_parts;
-        room += (1 + (size_t)op->forms[0].n_parts) * 4 * ((size_t)op->in.n + 2 * op->out.n + op->mutates.n + 4);
-    }
-    room += 32 * (size_t)g->n_tensors + (size_t)g->n_barriers * g->n_tensors;
-    m->tasks = RMI_NEW(m->mem, rmi_off_task, tasks);
-    m->pool = RMI_NEW(m->mem, uint32_t, room);
-    m->bwd_at = RMI_NEW(m->mem, uint32_t, g->n_ops);
-    if (!m->tasks || !m->pool || !m->bwd_at) return RM_ERROR_MEMORY;
-    for (i = 0; i < g->n_ops; i++) rmi_off_task_of(m, &a, rmi_low_run(RMI_FWD, i, 0, 0), &m->tasks[n++], &used);
-    for (i = 0; i < g->n_ops; i++)
-        for (m->bwd_at[i] = n, p = 0; p < g->ops[i].forms[0].n_parts; p++)
-            rmi_off_task_of(m, &a, rmi_low_run(RMI_BWD, i, 0, p), &m->tasks[n++], &used);
-    m->reduce_at = n;
-    for (i = 0; i < g->n_tensors; i++, n++)
-        if (g->tensors[i].kind == RMI_PARAM) rmi_off_task_of(m, &a, rmi_low_run(RMI_REDUCE, i, 0, 0), &m->tasks[n], &used);
-    m->opt_at = n;
-    for (i = 0; i < g->n_tensors; i++, n++)
-        if (g->tensors[i].kind == RMI_PARAM) rmi_off_task_of(m, &a, rmi_low_run(RMI_OPT, i, 0, 0), &m->tasks[n], &used);
-    m->host_at = n;
-    for (i = 0; i < g->n_tensors; i++, n++) {
-        m->tasks[n].way = RMI_OPT_HOST;
-        m->tasks[n].saved = RMI_NONE;
-    }
-    m->barrier_at = n;
-    for (i = 0; i < g->n_barriers; i++) rmi_off_task_of(m, &a, rmi_low_run(RMI_BARRIER, i, 0, 0), &m->tasks[n++], &used);
-    return RM_OK;
+    return &m->model.accesses[m->model.tasks[task].access];
 }
 
-RMI_INLINE const rmi_off_task *rmi_off_task_at(const rmi_off_model *m, rmi_run r)
+/* A run of the task, updates where the decisions put them. */
+RMI_INLINE rmi_run rmi_off_run(const rmi_off_model *m, uint32_t task)
 {
-    switch ((rmi_way)r.way) {
-    case RMI_FWD: return &m->tasks[r.id];
-    case RMI_BWD: return &m->tasks[m->bwd_at[r.id] + r.part];
-    case RMI_REDUCE: return &m->tasks[m->reduce_at + r.id];
-    case RMI_OPT: return &m->tasks[m->opt_at + r.id];
-    case RMI_BARRIER: return &m->tasks[m->barrier_at + r.id];
-    default: return &m->tasks[m->host_at + r.id];
-    }
+    const rmi_step_task *t = &m->model.tasks[task];
+    rmi_run run = rmi_low_run((rmi_way)t->way, t->id, 0, t->part);
+    if (t->way == RMI_OPT || t->way == RMI_OPT_HOST) run.way = (uint8_t)(m->host_update[t->id] ? RMI_OPT_HOST : RMI_OPT);
+    return run;
 }
 
+/* The update on the host that the task is; NULL: it is none. */
+RMI_INLINE const rmi_step_task *rmi_off_host_task(const rmi_off_model *m, uint32_t task)
+{
+    const rmi_step_task *t = &m->model.tasks[task];
+    return (t->way == RMI_OPT || t->way == RMI_OPT_HOST) && m->host_update[t->id] ? t : NULL;
+}
+
+/* How the task runs in form 0. */
+RMI_INLINE const rmi_step_way *rmi_off_way(const rmi_off_model *m, uint32_t task, int again)
+{
+    const rmi_step_way *way = &m->model.ways[rmi_off_access(m, task)->ways[0][again].at];
+    while (way->form) way++;
+    return way;
+}
+
+/* Time of the task on the device. */
+RMI_INLINE uint64_t rmi_off_ns(const rmi_off_model *m, uint32_t task, int again)
+{
+    return rmi_off_host_task(m, task) ? 0 : rmi_off_way(m, task, again)->ns;
+}
 
 /* --- the evaluator: lives, copies, memory */
-
-RMI_FN rmi_buf_kind rmi_off_kind(const rmi_off_model *m, uint32_t b, uint32_t *i)
-{
-    *i = m->of[b];
-    return (rmi_buf_kind)m->kind[b];
-}
-
-/* Is b, of what persists, on the device all the time? */
-RMI_INLINE int rmi_off_stays(const rmi_off_model *m, uint32_t b, rmi_buf_kind kind, uint32_t i)
-{
-    const rmi_tensor *t = &m->g->tensors[i];
-    if (kind == RMI_BUF_VALUE) return t->kind == RMI_CONST || (t->kind == RMI_PARAM && !m->mode[b]);
-    if (kind == RMI_BUF_GRAD) return t->kind == RMI_PARAM && t->consumers.n && rmi_low_grads_resident(m->step) && !m->mode[b];
-    return kind == RMI_BUF_STATE && !m->mode[b];
-}
 
 /* Does the gradient of param w get its earlier contributions in host memory (else they come to the device first)? */
 RMI_FN int rmi_off_merges(const rmi_off_model *m, uint32_t w)
@@ -11578,6 +11484,8 @@ RMI_INLINE uint32_t rmi_off_new_inst(rmi_off_model *m, uint32_t b, uint32_t p, u
     rmi_off_inst *s = &m->inst[m->n_inst];
     if (m->n_inst >= m->cap_inst) return RMI_NONE;
     s->buf = b;
+    s->kind = (uint8_t)rmi_low_kind(m->g, b, &s->id);
+    s->lasts = s->kind <= RMI_BUF_STATE && m->g->tensors[s->id].kind == RMI_PARAM;
     s->first = s->last = s->written = p;
     s->before = s->after = s->out = s->in = s->edge = 0;
     s->from[0] = s->from[1] = s->taken = RMI_NONE;
@@ -11604,57 +11512,86 @@ RMI_INLINE uint32_t rmi_off_touch(rmi_off_model *m, uint32_t b, uint32_t p)
     return c;
 }
 
-RMI_INLINE void rmi_off_scan_writes(rmi_off_model *m, const rmi_off_task *t, uint32_t p)
+/* The buffer's life that a run p begins, in the bytes of another that ends there (from, 2 of them). */
+RMI_INLINE void rmi_off_begin(rmi_off_model *m, uint32_t buffer, uint32_t p, const uint32_t *from)
 {
-    uint32_t i, k, c;
-    for (i = 0; i < t->n_writes; i++) {
-        const uint32_t *w = &m->pool[t->write + 3 * i];
-        int fresh = t->way == RMI_FWD ? m->g->tensors[w[0]].kind == RMI_ACT : m->cur[w[0]] == RMI_NONE;
-        uint32_t from[2];
-        if (fresh) {
-            for (k = 0; k < 2; k++) from[k] = w[k + 1] == RMI_NONE ? RMI_NONE : m->cur[w[k + 1]];
-            c = rmi_off_new_inst(m, w[0], p, m->room[w[0]]);
-            if (c == RMI_NONE) return;
-            m->inst[c].from[0] = from[0];
-            m->inst[c].from[1] = from[1];
-        } else c = rmi_off_touch(m, w[0], p);
-        if (c != RMI_NONE) m->inst[c].written = p;
+    const rmi_step_buffer *buffers = m->model.buffers;
+    uint32_t k, was[2], c;
+    for (k = 0; k < 2; k++) was[k] = from[k] == RMI_NONE ? RMI_NONE : m->cur[buffers[from[k]].number];
+    c = rmi_off_new_inst(m, buffers[buffer].number, p, buffers[buffer].room);
+    for (k = 0; k < 2 && c != RMI_NONE; k++) m->inst[c].from[k] = was[k];
+}
+
+/* What run p of a forward makes. */
+RMI_INLINE void rmi_off_scan_forward(rmi_off_model *m, uint32_t task, const rmi_step_access *a, uint32_t p)
+{
+    const rmi_step *model = &m->model;
+    uint32_t i, from[2] = {RMI_NONE, RMI_NONE}, root;
+    if (a->absent) { /* a view reads what it looks at */
+        root = rmi_step_value(model, m->g->ops[task].view);
+        if (root != RMI_NONE) rmi_off_touch(m, model->buffers[root].number, p);
     }
-    if (t->saved != RMI_NONE && t->way == RMI_FWD) rmi_off_new_inst(m, t->saved, p, t->saved_bytes);
+    for (i = 0; i < a->makes.n; i++) {
+        from[0] = !i && a->first_is_output ? rmi_off_way(m, task, 0)->inplace : RMI_NONE;
+        rmi_off_begin(m, model->pool[a->makes.at + i], p, from);
+    }
+    if (a->saved != RMI_NONE) rmi_off_new_inst(m, model->buffers[a->saved].number, p, a->saved_room);
+}
+
+/* The gradients that run p of a backward contributes to. */
+RMI_INLINE void rmi_off_scan_backward(rmi_off_model *m, const rmi_step_access *a, uint32_t p)
+{
+    const rmi_step *model = &m->model;
+    uint32_t i, k, n, from[2], c;
+    for (i = 0; i < a->makes.n; i++) {
+        const rmi_step_target *target = &model->targets[a->makes.at + i];
+        c = m->cur[model->buffers[target->buffer].number];
+        if (c != RMI_NONE) {
+            rmi_off_touch(m, m->inst[c].buf, p);
+            m->inst[c].written = p;
+            continue;
+        }
+        from[0] = target->rename ? a->output_gradient : RMI_NONE;
+        from[1] = RMI_NONE;
+        for (n = from[0] != RMI_NONE, k = 0; k < target->over.n && n < 2; k++) from[n++] = model->pool[target->over.at + k];
+        rmi_off_begin(m, target->buffer, p, from);
+    }
 }
 
 /* Lives of the list, unless it computes for longer than `enough`: then compute_ns is more than that. 0: an instance too many. */
 RMI_FN int rmi_off_scan(rmi_off_model *m, uint64_t enough)
 {
     const rm_graph *g = m->g;
-    uint32_t p, i, b;
+    uint32_t p, i, k, b;
     uint64_t now = 0;
     m->n_inst = 0;
     memset(m->cur, 0xFF, m->n_buf * sizeof(uint32_t));
     memset(m->ran, 0, g->n_ops * sizeof(uint32_t));
     for (p = 0; p < m->n; p++) {
-        const rmi_off_task *t = rmi_off_task_at(m, m->runs[p]);
         m->start[p] = m->plain[p] = now;
-        if (t->way == RMI_OPT_HOST || t->way == RMI_REDUCE) continue;
-        now += t->way == RMI_FWD && m->ran[m->runs[p].id]++ ? t->again : t->ns;
+        now += rmi_off_ns(m, m->runs[p], m->runs[p] < g->n_ops && m->ran[m->runs[p]]++);
     }
     m->start[m->n] = m->plain[m->n] = m->ns = m->compute_ns = now;
     if (now > enough) return 1;
     for (p = 0; p < m->n; p++) {
-        const rmi_off_task *t = rmi_off_task_at(m, m->runs[p]);
-        m->ws[p] = t->ws_bytes;
-        for (i = 0; i < t->n_reads; i++) {
-            b = m->pool[t->read + i];
-            if (t->way == RMI_BARRIER && m->cur[b] == RMI_NONE) continue;
-            if (t->way == RMI_BARRIER && m->mode[b] && rmi_off_merges(m, b - g->n_tensors)) continue;
-            rmi_off_touch(m, b, p);
+        const rmi_step_access *a = rmi_off_access(m, m->runs[p]);
+        uint8_t way = m->model.tasks[m->runs[p]].way;
+        int hosted = rmi_off_host_task(m, m->runs[p]) != NULL;
+        m->ws[p] = hosted ? 0 : rmi_off_way(m, m->runs[p], 0)->workspace;
+        for (i = 0; i < a->reads.n && !hosted; i++) {
+            b = m->model.buffers[m->model.pool[a->reads.at + i]].number;
+            if (way == RMI_BARRIER && m->cur[b] == RMI_NONE) continue;
+            if (way == RMI_BARRIER && m->mode[b] && rmi_off_merges(m, b - g->n_tensors)) continue;
+            k = rmi_off_touch(m, b, p);
+            if (way == RMI_REDUCE && k != RMI_NONE) m->inst[k].written = p;
         }
-        rmi_off_scan_writes(m, t, p);
+        if (way == RMI_FWD) rmi_off_scan_forward(m, m->runs[p], a, p);
+        if (way == RMI_BWD) rmi_off_scan_backward(m, a, p);
     }
-    for (i = 0; i < g->n_tensors && m->n; i++) {
-        uint32_t grad = rmi_low_buf(g, RMI_BUF_GRAD, i);
-        if (g->tensors[i].is_output && m->root[i] != RMI_NONE && m->cur[m->root[i]] != RMI_NONE) rmi_off_touch(m, m->root[i], m->n - 1);
-        if (m->cur[grad] != RMI_NONE && !m->mode[grad] && rmi_low_grad_stays(g, m->step, i)) rmi_off_touch(m, grad, m->n - 1);
+    for (i = 0; i < m->model.n_ends && m->n; i++) {
+        b = m->model.buffers[m->model.ends[i]].number;
+        if (m->cur[b] != RMI_NONE && !(m->model.buffers[m->model.ends[i]].kind == RMI_STEP_GRADIENT && m->mode[b]))
+            rmi_off_touch(m, b, m->n - 1);
     }
     return m->n_inst < m->cap_inst;
 }
@@ -11675,13 +11612,14 @@ RMI_INLINE uint32_t rmi_off_ask(rmi_off_model *m, rmi_way way, uint32_t inst, ui
 }
 
 /* The copies that instance i of something that persists wants. */
-RMI_INLINE void rmi_off_ask_lasting(rmi_off_model *m, uint32_t i, rmi_buf_kind kind, uint32_t w)
+RMI_INLINE void rmi_off_ask_lasting(rmi_off_model *m, uint32_t i)
 {
     rmi_off_inst *s = &m->inst[i];
+    uint32_t w = s->id;
     uint8_t mode = m->mode[s->buf];
     int changed;
     if (!mode) return;
-    if (kind == RMI_BUF_GRAD) {
+    if (s->kind == RMI_BUF_GRAD) {
         const rmi_tensor *t = &m->g->tensors[w];
         int merges = rmi_off_merges(m, w), updated = t->updates && rmi_low_has_update(m->step) && !m->host_update[w];
         if (rmi_low_adds_to_earlier(m->step) && !merges) s->in = rmi_off_ask(m, RMI_COPY_IN, i, s->first);
@@ -11693,27 +11631,25 @@ RMI_INLINE void rmi_off_ask_lasting(rmi_off_model *m, uint32_t i, rmi_buf_kind k
         return;
     }
     changed = rmi_low_has_update(m->step) && m->g->tensors[w].updates && !m->host_update[w];
-    if (kind == RMI_BUF_STATE || (mode & RMI_OFF_EDGE)) s->edge = rmi_off_ask(m, RMI_COPY_IN, i, s->first);
-    if (kind == RMI_BUF_VALUE && (mode & RMI_OFF_GAP) && s->after && s->gap > m->in_ns[s->buf])
+    if (s->kind == RMI_BUF_STATE || (mode & RMI_OFF_EDGE)) s->edge = rmi_off_ask(m, RMI_COPY_IN, i, s->first);
+    if (s->kind == RMI_BUF_VALUE && (mode & RMI_OFF_GAP) && s->after && s->gap > m->in_ns[s->buf])
         s->in = rmi_off_ask(m, RMI_COPY_IN, i, s->after);
     if (changed) s->out = rmi_off_ask(m, RMI_COPY_OUT, i, s->last);
 }
 
 RMI_FN void rmi_off_ask_all(rmi_off_model *m)
 {
-    uint32_t i, w;
+    uint32_t i;
     m->n_copy = 0;
     memset(m->head_out, 0, m->n * sizeof(uint32_t));
     memset(m->head_in, 0, m->n * sizeof(uint32_t));
     for (i = 0; i < m->n_inst; i++) {
         rmi_off_inst *s = &m->inst[i];
-        rmi_buf_kind kind = rmi_off_kind(m, s->buf, &w);
-        int lasts = (kind == RMI_BUF_GRAD || kind == RMI_BUF_VALUE) ? m->g->tensors[w].kind == RMI_PARAM : kind == RMI_BUF_STATE;
-        if (lasts) {
-            rmi_off_ask_lasting(m, i, kind, w);
+        if (s->lasts) {
+            rmi_off_ask_lasting(m, i);
             continue;
         }
-        if (kind == RMI_BUF_GRAD || m->mode[s->buf] != RMI_OFF_OUT || !s->after ||
+        if (s->kind == RMI_BUF_GRAD || m->mode[s->buf] != RMI_OFF_OUT || !s->after ||
             s->gap < m->out_ns[s->buf] + m->in_ns[s->buf])
             continue;
         s->out = rmi_off_ask(m, RMI_COPY_OUT, i, s->first);
@@ -11738,24 +11674,17 @@ RMI_INLINE uint32_t rmi_off_run_at(const rmi_off_model *m, uint64_t t)
 RMI_FN void rmi_off_time_host(rmi_off_model *m)
 {
     uint64_t t = 0;
-    uint32_t i = 0, n = 0, k, pos = 0, w, served = 0;
+    uint32_t i = 0, n = 0, k, pos = 0, served = 0;
     m->n_host = 0;
     while (i < m->n_jobs || n) {
         rmi_off_job j;
         if (!n) t = rmi_max(t, m->jobs[i].ready);
-        for (; i < m->n_jobs && m->jobs[i].ready <= t; i++) {
-            for (k = n++; k && m->jobs[m->heap[(k - 1) / 2]].key > m->jobs[i].key; k = (k - 1) / 2) m->heap[k] = m->heap[(k - 1) / 2];
-            m->heap[k] = i;
+        for (; i < m->n_jobs && m->jobs[i].ready <= t; i++) { /* that are ready, the least key last */
+            for (k = n++; k && m->jobs[m->pending[k - 1]].key < m->jobs[i].key; k--) m->pending[k] = m->pending[k - 1];
+            m->pending[k] = i;
         }
-        m->served[served] = m->heap[0];
-        j = m->jobs[m->heap[0]];
-        for (n--, k = 0; 2 * k + 1 < n; k = w) {
-            w = 2 * k + 1;
-            w += w + 1 < n && m->jobs[m->heap[w + 1]].key < m->jobs[m->heap[w]].key;
-            if (m->jobs[m->heap[n]].key <= m->jobs[m->heap[w]].key) break;
-            m->heap[k] = m->heap[w];
-        }
-        m->heap[k] = m->heap[n];
+        m->served[served] = m->pending[--n];
+        j = m->jobs[m->served[served]];
         if (j.pos > pos) pos = j.pos;
         m->jobs[m->served[served++]].pos = pos;
         if (j.key < m->n) { /* an addition */
@@ -11790,9 +11719,10 @@ RMI_FN void rmi_off_ask_host(rmi_off_model *m)
         k = m->lane[i], p = m->said[k];
         if (m->copy[k].way == RMI_COPY_MERGE) rmi_off_put_job(m, m->copy[k].end, k, p, p);
     }
-    for (p = 0; p < m->n && rmi_low_has_update(m->step); p++) {
-        if (m->runs[p].way != RMI_OPT_HOST) continue;
-        w = m->runs[p].id;
+    for (p = 0; p < m->n; p++) {
+        const rmi_step_task *update = rmi_off_host_task(m, m->runs[p]);
+        if (!update) continue;
+        w = update->id;
         k = m->cur[w] == RMI_NONE ? m->n - 1 : m->inst[m->cur[w]].first;
         rmi_off_put_job(m, rmi_max(m->host_end[w], m->start[p]), w, p, m->n + k);
     }
@@ -11803,7 +11733,7 @@ RMI_FN void rmi_off_ask_host(rmi_off_model *m)
 RMI_INLINE uint64_t rmi_off_serve(rmi_off_model *m, uint32_t k, uint64_t lane, uint32_t *at, uint32_t *said)
 {
     rmi_off_copy *c = &m->copy[k];
-    uint32_t w;
+    const rmi_off_inst *s = &m->inst[c->inst];
     lane = rmi_max(lane, m->start[c->pos + 1]);
     c->start = lane;
     c->end = lane += c->ns;
@@ -11812,7 +11742,7 @@ RMI_INLINE uint64_t rmi_off_serve(rmi_off_model *m, uint32_t k, uint64_t lane, u
     m->lane[m->n_out++] = k;
     while (*at + 1 < m->n && m->start[*at + 1] < lane) ++*at;
     c->at = *at < *said ? *said : *at;
-    if (rmi_off_kind(m, m->inst[c->inst].buf, &w) == RMI_BUF_GRAD && m->g->tensors[w].kind == RMI_PARAM) m->host_end[w] = lane;
+    if (s->kind == RMI_BUF_GRAD && s->lasts) m->host_end[s->id] = lane;
     return lane;
 }
 
@@ -11828,14 +11758,13 @@ RMI_INLINE uint32_t rmi_off_due(const rmi_off_model *m, uint32_t k)
 RMI_FN void rmi_off_time_out(rmi_off_model *m)
 {
     uint64_t lane = m->d2h_carry;
-    uint32_t p, k, w, at = 0, said = 0, first[2] = {0, 0}, end[2] = {0, 0}, due = RMI_NONE, q; /* due: none of queue 1 sooner */
+    uint32_t p, k, at = 0, said = 0, first[2] = {0, 0}, end[2] = {0, 0}, due = RMI_NONE, q; /* due: none of queue 1 sooner */
     m->n_out = 0;
-    for (p = 0; p < m->n && !rmi_low_has_update(m->step); p++)
-        for (k = m->head_out[p]; k; k = m->copy[k - 1].next) lane = rmi_off_serve(m, k - 1, lane, &at, &said);
-    for (;;) {
+    for (p = 0;;) {
         for (; p < m->n && (m->start[p + 1] <= lane || (first[0] == end[0] && first[1] == end[1])); p++)
             for (k = m->head_out[p]; k; k = m->copy[k - 1].next) {
-                q = rmi_off_kind(m, m->inst[m->copy[k - 1].inst].buf, &w) != RMI_BUF_GRAD || !m->host_update[w];
+                const rmi_off_inst *s = &m->inst[m->copy[k - 1].inst];
+                q = s->kind != RMI_BUF_GRAD || !m->host_update[s->id];
                 if (q && rmi_off_due(m, k - 1) < due) due = rmi_off_due(m, k - 1);
                 m->queue[2 * end[q]++ + q] = k - 1;
             }
@@ -11864,7 +11793,7 @@ RMI_FN void rmi_off_time_in(rmi_off_model *m)
 {
     /* times are T later, so that none is negative */
     uint64_t T = m->ns, lane = 2 * T - rmi_min(m->h2d_lead, T), all = m->h2d_ns, ease;
-    uint32_t p, k, at = m->n, w = 0;
+    uint32_t p, k, at = m->n, w;
     int edge, hosted;
     uint64_t ready;
     m->late_ns = m->h2d_lead = 0;
@@ -11878,7 +11807,8 @@ RMI_FN void rmi_off_time_in(rmi_off_model *m)
             lane = rmi_sub(c->end, c->ns + c->ns / 1024 * ease);
             c->start = lane;
             edge = s->edge && c == &m->copy[s->edge - 1];
-            hosted = edge && rmi_off_kind(m, s->buf, &w) == RMI_BUF_VALUE && m->host_update[w] && rmi_low_has_update(m->step);
+            w = s->id;
+            hosted = edge && s->kind == RMI_BUF_VALUE && m->host_update[w];
             ready = hosted ? rmi_max(lane, m->host_end[w]) : lane;
             if (ready - lane > m->late_ns) m->late_ns = ready - lane, m->late_of = w;
             c->wraps = ready < T && !m->steady && m->fixed[s->buf] != 2 && edge;
@@ -11948,9 +11878,9 @@ RMI_FN uint64_t rmi_off_host_peak(rmi_off_model *m, uint64_t base)
     for (i = 0; i < m->n_inst; i++) {
         const rmi_off_inst *s = &m->inst[i];
         const rmi_off_copy *out = s->out ? &m->copy[s->out - 1] : NULL, *in = s->in ? &m->copy[s->in - 1] : NULL;
-        rmi_buf_kind kind = rmi_off_kind(m, s->buf, &w);
-        int grad = kind == RMI_BUF_GRAD && m->g->tensors[w].kind == RMI_PARAM;
-        if (!out || kind == RMI_BUF_STATE || (kind == RMI_BUF_VALUE && m->g->tensors[w].kind == RMI_PARAM)) continue;
+        int grad = s->kind == RMI_BUF_GRAD && s->lasts;
+        w = s->id;
+        if (!out || (s->lasts && !grad)) continue;
         first = out->pos;
         last = m->n - 1;
         if (out->way == RMI_COPY_MERGE) { /* staging bytes, until they have been added */
@@ -11983,7 +11913,7 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
     memset(m->down, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     for (i = 0; i < m->n_lasting; i++) {
         uint32_t b = m->lasting[i];
-        rmi_buf_kind kind = rmi_off_kind(m, b, &w);
+        rmi_buf_kind kind = rmi_low_kind(g, b, &w);
         if (kind == RMI_BUF_GRAD && !(m->waiting || rmi_low_grads_resident(m->step))) continue;
         if (!m->mode[b]) sum += kind == RMI_BUF_VALUE && m->cur[b] != RMI_NONE ? 0 : m->room[b];
         else host += m->room[b];
@@ -11991,18 +11921,17 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
     for (i = 0; i < m->n_inst; i++) {
         rmi_off_inst *s = &m->inst[i];
         const rmi_off_copy *in = s->in ? &m->copy[s->in - 1] : NULL, *out = s->out ? &m->copy[s->out - 1] : NULL;
-        rmi_buf_kind kind = rmi_off_kind(m, s->buf, &w);
         uint32_t end = rmi_off_end(m, s), first = s->first;
-        if (kind == RMI_BUF_SAVED && s->last == s->first) continue; /* nobody asks for it */
-        if (kind != RMI_BUF_SAVED && rmi_off_stays(m, s->buf, kind, w) && g->tensors[w].kind != RMI_ACT) {
-            if (kind == RMI_BUF_VALUE && g->tensors[w].kind == RMI_PARAM) rmi_off_live(m, 0, m->n - 1, s->bytes);
+        if (s->kind == RMI_BUF_SAVED && s->last == s->first) continue; /* nobody asks for it */
+        if (s->lasts && !m->mode[s->buf] && (s->kind != RMI_BUF_GRAD || rmi_low_grads_resident(m->step))) { /* it stays */
+            if (s->kind == RMI_BUF_VALUE) rmi_off_live(m, 0, m->n - 1, s->bytes);
             continue;
         }
-        if (kind == RMI_BUF_STATE || (kind == RMI_BUF_VALUE && g->tensors[w].kind == RMI_PARAM)) {
+        if (s->lasts && s->kind != RMI_BUF_GRAD) {
             rmi_off_live_param(m, s);
             continue;
         }
-        if (kind == RMI_BUF_VALUE && g->tensors[w].kind == RMI_INPUT) first = 0;
+        if (s->kind == RMI_BUF_VALUE && g->tensors[s->id].kind == RMI_INPUT) first = 0;
         if (s->from[0] != RMI_NONE || s->from[1] != RMI_NONE) rmi_off_take_over(m, i);
         if (in && in->pos == s->first) first = in->at; /* earlier contributions come first */
         else if (in && out && in->at > rmi_max(s->before, out->at)) {
@@ -12038,8 +11967,10 @@ RMI_FN uint64_t rmi_off_load(rmi_off_model *m)
         else m->d2h_ns += m->copy[i].ns;
         if (m->copy[i].way == RMI_COPY_MERGE) m->host_ns += m->add_ns[m->inst[m->copy[i].inst].buf];
     }
-    for (i = 0; i < m->n; i++)
-        if (m->runs[i].way == RMI_OPT_HOST) m->host_ns += m->g->tensors[m->runs[i].id].opt_host;
+    for (i = 0; i < m->n; i++) {
+        const rmi_step_task *update = rmi_off_host_task(m, m->runs[i]);
+        if (update) m->host_ns += m->g->tensors[update->id].opt_host;
+    }
     return rmi_max(rmi_max(m->compute_ns, m->host_ns), rmi_max(m->d2h_ns, m->h2d_ns));
 }
 
@@ -12085,13 +12016,12 @@ RMI_FN void rmi_off_queue(rmi_off_model *m)
 /* The clock of one step: copies in that are said before run p, from `now` on. The end of the last. */
 RMI_FN uint64_t rmi_off_clock_in(rmi_off_model *m, uint32_t p, uint64_t lane, uint64_t now)
 {
-    uint32_t k, w;
+    uint32_t k;
     for (k = m->begin[p]; k; k = m->next[k - 1]) {
         const rmi_off_inst *s = &m->inst[m->copy[k - 1].inst];
-        rmi_buf_kind kind = rmi_off_kind(m, s->buf, &w);
         lane = rmi_max(lane, now);
         if (s->out && !rmi_off_idle(m, &m->copy[s->out - 1])) lane = rmi_max(lane, m->done[s->out - 1]);
-        if (s->edge == k && kind == RMI_BUF_VALUE) lane = rmi_max(lane, m->updated[w]);
+        if (s->edge == k && s->kind == RMI_BUF_VALUE) lane = rmi_max(lane, m->updated[s->id]);
         m->done[k - 1] = lane += m->copy[k - 1].ns;
     }
     return lane;
@@ -12113,23 +12043,22 @@ RMI_FN uint64_t rmi_off_clock(rmi_off_model *m)
     for (turn = 0; turn < 3; turn++) {
         memset(m->ran, 0, g->n_ops * sizeof(uint32_t));
         for (p = i = job = left = 0, late = tail; p <= m->n; p++) {
-            const rmi_off_task *t = p < m->n ? rmi_off_task_at(m, m->runs[p]) : NULL;
             for (; late < n_out && rmi_off_run_at(m, m->copy[m->queue[late]].end - m->ns) < p; late++)
                 if (p <= m->said[m->queue[late]]) now = rmi_max(now, m->done[m->queue[late]]);
             for (; left < tail && m->copy[m->queue[left]].at < p; left++) now = rmi_max(now, m->done[m->queue[left]]);
             in = rmi_off_clock_in(m, p, in, now);
-            if (!t) break;
+            if (p == m->n) break;
             for (k = m->head_in[p]; k; k = m->copy[k - 1].next) now = rmi_max(now, m->done[k - 1]);
-            if (t->way != RMI_OPT_HOST && t->way != RMI_REDUCE) now += t->way == RMI_FWD && m->ran[m->runs[p].id]++ ? t->again : t->ns;
+            now += rmi_off_ns(m, m->runs[p], m->runs[p] < g->n_ops && m->ran[m->runs[p]]++);
             for (; i < n_out && m->said[m->queue[i]] == p; i++) {
-                uint32_t b = m->inst[m->copy[m->queue[i]].inst].buf;
+                const rmi_off_inst *s = &m->inst[m->copy[m->queue[i]].inst];
                 m->done[m->queue[i]] = out = rmi_max(out, now) + m->copy[m->queue[i]].ns;
-                if (rmi_off_kind(m, b, &w) == RMI_BUF_GRAD) m->updated[g->n_tensors + w] = out;
+                if (s->kind == RMI_BUF_GRAD) m->updated[g->n_tensors + s->id] = out;
             }
             for (; job < m->n_jobs && m->jobs[m->served[job]].pos <= p; job++) {
                 const rmi_off_job *j = &m->jobs[m->served[job]];
                 int adds = j->key < m->n;
-                w = adds ? m->of[m->inst[m->copy[j->id].inst].buf] : j->id;
+                w = adds ? m->inst[m->copy[j->id].inst].id : j->id;
                 host = rmi_max(host, m->updated[g->n_tensors + w]) +
                        (adds ? m->add_ns[m->inst[m->copy[j->id].inst].buf] : g->tensors[w].opt_host);
                 m->updated[adds ? g->n_tensors + w : w] = host;
@@ -12204,13 +12133,13 @@ RMI_FN void rmi_off_derive(rmi_off_model *m)
     const rm_graph *g = m->g;
     uint32_t i, k, q, lo, hi;
     m->n = 0;
-    for (i = 0; i < g->n_ops; i++) m->runs[m->n++] = rmi_low_run(RMI_FWD, i, 0, 0);
+    for (i = 0; i < g->n_ops; i++) m->runs[m->n++] = i;
     for (i = 0; i < m->n_buf; i++) m->there[i] = m->mode[i] != RMI_OFF_AGAIN;
     for (i = 0; i < g->n_ops; i++)
         if (g->ops[i].view != RMI_NONE && m->root[g->ops[i].view] != RMI_NONE)
             m->there[g->ops[i].out.at[0]] = !m->mode[m->root[g->ops[i].view]];
     for (q = 0; q < m->n_order; q++) {
-        rmi_run r = m->order[q];
+        rmi_run r = rmi_off_run(m, m->order[q]);
         if (r.way == RMI_BWD) {
             const rmi_part *part = rmi_low_part(g, r);
             lo = g->n_ops, hi = 0;
@@ -12221,10 +12150,10 @@ RMI_FN void rmi_off_derive(rmi_off_model *m)
             for (i = lo; i < hi; i++) {
                 if (!m->wanted[i]) continue;
                 m->wanted[i] = 0;
-                m->runs[m->n++] = rmi_low_run(RMI_FWD, i, 0, 0);
+                m->runs[m->n++] = i;
             }
         }
-        m->runs[m->n++] = r;
+        m->runs[m->n++] = m->order[q];
     }
 }
 
@@ -12233,10 +12162,8 @@ RMI_FN void rmi_off_derive(rmi_off_model *m)
 /* Is it on the device when the step begins? */
 RMI_FN int rmi_off_at_edge(const rmi_off_model *m, const rmi_off_inst *s)
 {
-    uint32_t w;
-    rmi_buf_kind kind = rmi_off_kind(m, s->buf, &w);
-    if (kind != RMI_BUF_STATE && (kind != RMI_BUF_VALUE || m->g->tensors[w].kind != RMI_PARAM)) return 0;
-    return (s->edge && m->copy[s->edge - 1].wraps) || (kind == RMI_BUF_VALUE && !(m->mode[s->buf] & RMI_OFF_EDGE));
+    if (!s->lasts || s->kind == RMI_BUF_GRAD) return 0;
+    return (s->edge && m->copy[s->edge - 1].wraps) || (s->kind == RMI_BUF_VALUE && !(m->mode[s->buf] & RMI_OFF_EDGE));
 }
 
 /* The list with its copies: before run p the copies in that begin then, after it the copies out of what is ready and the ends
@@ -12269,8 +12196,9 @@ RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_seq_list *ou
         }
     for (p = 0; p < m->n; p++) { /* gradients in host memory, by the run during which
                                     their update ends there; n: in the next step */
-        if (m->runs[p].way != RMI_OPT_HOST || rmi_low_grads_resident(m->step) || !m->g->tensors[m->runs[p].id].consumers.n) continue;
-        w = m->runs[p].id;
+        const rmi_step_task *update = rmi_off_host_task(m, m->runs[p]);
+        if (!update || rmi_low_grads_resident(m->step) || !m->g->tensors[update->id].consumers.n) continue;
+        w = update->id;
         k = m->host_end[w] > m->ns ? m->n : (uint32_t)rmi_max(m->host_pos[w], rmi_off_run_at(m, m->host_end[w]));
         done_next[w] = done[k];
         done[k] = w + 1;
@@ -12283,13 +12211,11 @@ RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_seq_list *ou
             out->runs[out->n++] = rmi_low_run(RMI_HOLD, rmi_low_buf(m->g, RMI_BUF_GRAD, k - 1), 2, 0);
         if (p == m->n) break;
         for (k = m->head_in[p]; k; k = m->copy[k - 1].next) { /* a copy of a value has been read when its need comes */
-            uint32_t b = m->inst[m->copy[k - 1].inst].buf;
-            rmi_buf_kind kind = rmi_low_kind(m->g, b, &w);
-            int value = kind == RMI_BUF_SAVED || (kind == RMI_BUF_VALUE && m->g->tensors[w].kind != RMI_PARAM);
-            if (value && !rmi_off_idle(m, &m->copy[k - 1])) out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, b, 0, 0);
+            const rmi_off_inst *s = &m->inst[m->copy[k - 1].inst];
+            if (!s->lasts && !rmi_off_idle(m, &m->copy[k - 1])) out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, s->buf, 0, 0);
         }
         out->at[p] = (uint32_t)out->n;
-        if (m->runs[p].way != RMI_OPT_HOST) out->runs[out->n++] = m->runs[p];
+        if (!rmi_off_host_task(m, m->runs[p])) out->runs[out->n++] = rmi_off_run(m, m->runs[p]);
         for (; lane < m->n_out && m->said[m->lane[lane]] == p; lane++) {
             k = m->lane[lane];
             if (!rmi_off_idle(m, &m->copy[k]))
@@ -12341,42 +12267,25 @@ RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
     m->granule = granule;
     m->n_buf = rmi_low_buffers(g);
     RMI_TRY(rmi_off_buffers(m, percent));
-    RMI_TRY(rmi_off_tasks(m));
+    RMI_TRY(rmi_step_make(mem, g, step, granule, 2, &m->model));
     rmi_off_fix(m);
-    for (i = 0; i < g->n_ops; i++) room += g->ops[i].forms[0].n_parts;
-    m->order = RMI_NEW(mem, rmi_run, room + 4 * (size_t)g->n_tensors + g->n_barriers);
+    m->order = RMI_NEW(mem, uint32_t, m->model.n_once);
     if (!m->order) return RM_ERROR_MEMORY;
-    if (rmi_low_has_backward(step)) {
-        m->n_order = rmi_step_backward(g, step, m->order);
-    }
+    for (i = m->model.n_forwards; i < m->model.n_once; i++)
+        if (!rmi_off_access(m, m->model.once[i])->absent) m->order[m->n_order++] = m->model.once[i];
     /* nothing is made again twice */
     for (i = 0, m->cap = m->n_order + g->n_ops + 64; i < g->n_ops; i++) m->cap += g->ops[i].out.n + 1;
-    for (i = 0, room = 64 + 2 * (size_t)m->n_buf; i < m->barrier_at; i++) room += 3 * ((size_t)m->tasks[i].n_writes + 1);
+    for (i = 0, room = 64 + 2 * (size_t)m->n_buf; i < m->model.n_tasks; i++) room += 3 * ((size_t)rmi_off_access(m, (uint32_t)i)->makes.n + 1);
     m->cap_inst = (uint32_t)rmi_min(room, RMI_NONE / 4);
     m->cap_copy = 3 * m->cap_inst;
-    m->runs = RMI_NEW(mem, rmi_run, m->cap);
-    m->inst = RMI_NEW(mem, rmi_off_inst, m->cap_inst);
-    m->copy = RMI_NEW(mem, rmi_off_copy, m->cap_copy);
-    m->start = RMI_NEW(mem, uint64_t, (size_t)m->cap + 1);
-    m->plain = RMI_NEW(mem, uint64_t, (size_t)m->cap + 1);
-    m->up = RMI_NEW(mem, uint64_t, (size_t)m->cap + 2);
-    m->down = RMI_NEW(mem, uint64_t, (size_t)m->cap + 2);
-    m->ws = RMI_NEW(mem, uint64_t, m->cap);
-    m->ran = RMI_NEW(mem, uint32_t, g->n_ops);
-    m->head_out = RMI_NEW(mem, uint32_t, m->cap);
-    m->head_in = RMI_NEW(mem, uint32_t, m->cap);
     for (i = 0, room = 8; i < g->n_ops; i++) room += g->ops[i].in.n;
-    m->stack = RMI_NEW(mem, uint32_t, room);
-    m->done = RMI_NEW(mem, uint64_t, m->cap_copy);
-    m->begin = RMI_NEW(mem, uint32_t, (size_t)m->cap + 1);
-    m->next = RMI_NEW(mem, uint32_t, m->cap_copy);
-    m->lane = RMI_NEW(mem, uint32_t, m->cap_copy);
-    m->said = RMI_NEW(mem, uint32_t, m->cap_copy);
-    m->queue = RMI_NEW(mem, uint32_t, 2 * (size_t)m->cap_copy);
-    if (!m->runs || !m->inst || !m->copy || !m->start || !m->plain || !m->up || !m->down || !m->ws || !m->ran || !m->head_out ||
-        !m->head_in || !m->stack || !m->done || !m->begin || !m->next || !m->lane ||
-        !m->said || !m->queue)
-        return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(m->runs, m->cap), RMI_T(m->start, (size_t)m->cap + 1), RMI_T(m->plain, (size_t)m->cap + 1),
+                       RMI_T(m->up, (size_t)m->cap + 2), RMI_T(m->down, (size_t)m->cap + 2), RMI_T(m->ws, m->cap),
+                       RMI_T(m->head_out, m->cap), RMI_T(m->head_in, m->cap), RMI_T(m->begin, (size_t)m->cap + 1),
+                       RMI_T(m->ran, g->n_ops), RMI_T(m->stack, room)));
+    RMI_TRY(RMI_TABLES(mem, RMI_T(m->inst, m->cap_inst), RMI_T(m->copy, m->cap_copy), RMI_T(m->done, m->cap_copy),
+                       RMI_T(m->next, m->cap_copy), RMI_T(m->lane, m->cap_copy), RMI_T(m->said, m->cap_copy),
+                       RMI_T(m->queue, 2 * (size_t)m->cap_copy)));
     for (i = 0; i < g->n_tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
         if (m->root[i] == i && (t->kind == RMI_CONST || (t->kind == RMI_INPUT && t->reader == RMI_NONE && t->is_output)))
@@ -12387,19 +12296,16 @@ RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
     return RM_OK;
 }
 
-/* Runs the updates of `order` where the decisions put them. */
+/* What follows from the sides of updates: at home in host memory is what is updated there. */
 RMI_FN void rmi_off_settle(rmi_off_model *m)
 {
-    uint32_t q, w;
+    uint32_t q;
     for (q = 0; q < m->n_order; q++) {
-        rmi_run *r = &m->order[q];
-        if (r->way != RMI_OPT && r->way != RMI_OPT_HOST) continue;
-        w = r->id;
-        r->way = (uint8_t)(m->host_update[w] ? RMI_OPT_HOST : RMI_OPT);
-        if (!m->host_update[w]) continue;
-        m->mode[w] |= RMI_OFF_EDGE;
-        m->mode[rmi_low_buf(m->g, RMI_BUF_GRAD, w)] = RMI_OFF_HOME;
-        m->mode[rmi_low_buf(m->g, RMI_BUF_STATE, w)] = RMI_OFF_HOME;
+        const rmi_step_task *update = rmi_off_host_task(m, m->order[q]);
+        if (!update) continue;
+        m->mode[update->id] |= RMI_OFF_EDGE;
+        m->mode[rmi_low_buf(m->g, RMI_BUF_GRAD, update->id)] = RMI_OFF_HOME;
+        m->mode[rmi_low_buf(m->g, RMI_BUF_STATE, update->id)] = RMI_OFF_HOME;
     }
 }
 
@@ -12443,65 +12349,67 @@ RMI_FN uint64_t rmi_off_absent(const rmi_off_model *m, const rmi_off_inst *s)
            (m->n + 1);
 }
 
-RMI_FN int rmi_off_cmp_absent(const void *a, const void *b, void *user)
+/* Homes in the order of their addresses: host memory last; then by turn, which stands where the offset will. */
+RMI_FN int rmi_off_cmp_home(const void *a, const void *b, void *user)
 {
     const rmi_home *x = (const rmi_home *)a, *y = (const rmi_home *)b;
     (void)user;
+    if (x->host != y->host) return x->host < y->host ? -1 : 1;
     if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
     return x->buf < y->buf ? -1 : x->buf > y->buf;
 }
 
+/* Is buffer b, a param, gradient, state, const or input, at home somewhere when the step begins? */
+RMI_FN int rmi_off_has_home(const rmi_off_model *m, uint32_t b)
+{
+    uint32_t i;
+    rmi_buf_kind kind = rmi_low_kind(m->g, b, &i);
+    const rmi_tensor *t = &m->g->tensors[i];
+    if (m->root[b] != b || t->kind == RMI_ACT || rmi_low_external(m->g, b) || !rmi_low_bytes(m->g, b)) return 0;
+    if (kind == RMI_BUF_GRAD)
+        return t->kind == RMI_PARAM && t->consumers.n && (m->waiting || rmi_low_grads_resident(m->step));
+    return kind == RMI_BUF_VALUE || t->kind == RMI_PARAM;
+}
+
 /* A list for >>sequence, its homes at offsets of their own: what stays lowest, then what is there at the step's edge, what is away
-   longest last, so that the room it leaves is in one piece; inputs. */
+   longest last, so that the room it leaves is in one piece; inputs; then what is at home in host memory. */
 RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_seq_list *out)
 {
-    rmi_home *home, *end;
-    const rm_graph *g = m->g;
-    uint32_t b, i, pass;
-    size_t before;
-    uint64_t dev = 0, host = 0;
-    for (i = 0; i < m->n_given; i++)
-        if (m->given[i].host) host = rmi_max(host, m->given[i].offset + m->room[m->given[i].buf]);
-        else dev = rmi_max(dev, m->given[i].offset + m->room[m->given[i].buf]);
+    uint32_t b, i;
+    uint64_t end[2] = {0, 0}; /* of the device's homes, of those in host memory */
+    const uint64_t inputs = RMI_MAX;
+    for (i = 0; i < m->n_given; i++) {
+        uint64_t *to = &end[m->given[i].host != 0];
+        *to = rmi_max(*to, m->given[i].offset + m->room[m->given[i].buf]);
+    }
     out->homes = RMI_NEW(mem, rmi_home, 3 * (size_t)m->n_buf);
     out->n_homes = out->n_late = 0;
     if (!out->homes) return RM_ERROR_MEMORY;
-    for (pass = 0; pass < 4; pass++) {
-        before = out->n_homes;
-        for (b = 0; b < 3 * g->n_tensors; b++) {
-            rmi_buf_kind kind = rmi_low_kind(g, b, &i);
-            const rmi_tensor *t = &g->tensors[i];
-            const rmi_off_inst *s = m->cur[b] == RMI_NONE ? NULL : &m->inst[m->cur[b]];
-            rmi_home *h = &out->homes[out->n_homes];
-            uint32_t turn = 0, host_too = 0;
-            if (m->root[b] != b || t->kind == RMI_ACT || rmi_low_external(g, b) || !rmi_low_bytes(g, b)) continue;
-            if (kind == RMI_BUF_VALUE && t->kind == RMI_INPUT) turn = 2;
-            else if (kind != RMI_BUF_VALUE && t->kind != RMI_PARAM) continue;
-            else if (kind == RMI_BUF_GRAD && !(t->consumers.n && (m->waiting || rmi_low_grads_resident(m->step)))) continue;
-            else if (m->mode[b]) {
-                host_too = 1;
-                turn = s && ((kind == RMI_BUF_VALUE && !(m->mode[b] & RMI_OFF_EDGE)) || (s->edge && m->copy[s->edge - 1].wraps)) ? 1 : 4;
-            }
-            if (pass == 3 ? !host_too : turn != pass) continue;
-            h->buf = b;
-            h->host = pass == 3;
-            h->offset = pass == 1 ? rmi_off_absent(m, s) : rmi_off_offset(m, b, pass == 3, pass == 3 ? &host : &dev);
-            out->n_homes++;
-        }
-        if (pass != 1) continue;
-        rmi_sort(out->homes + before, out->n_homes - before, sizeof(rmi_home), rmi_off_cmp_absent, NULL);
-        end = out->homes + out->n_homes;
-        for (home = out->homes + before; home != end; home++) home->offset = rmi_off_offset(m, home->buf, 0, &dev);
+    for (b = 0; b < 3 * m->g->n_tensors; b++) {
+        rmi_buf_kind kind = rmi_low_kind(m->g, b, &i);
+        const rmi_off_inst *s = m->cur[b] == RMI_NONE ? NULL : &m->inst[m->cur[b]];
+        rmi_home *h = &out->homes[out->n_homes];
+        int input = kind == RMI_BUF_VALUE && m->g->tensors[i].kind == RMI_INPUT, moves = !input && m->mode[b];
+        if (!rmi_off_has_home(m, b)) continue;
+        if (moves) h->buf = b, h->host = 1, h++, out->n_homes++;
+        if (moves && !(s && ((kind == RMI_BUF_VALUE && !(m->mode[b] & RMI_OFF_EDGE)) || (s->edge && m->copy[s->edge - 1].wraps))))
+            continue;
+        h->buf = b;
+        h->offset = input ? inputs : moves ? 1 + rmi_off_absent(m, s) : 0;
+        out->n_homes++;
     }
+    rmi_sort(out->homes, out->n_homes, sizeof(rmi_home), rmi_off_cmp_home, NULL);
+    for (i = 0; i < out->n_homes; i++)
+        out->homes[i].offset = rmi_off_offset(m, out->homes[i].buf, out->homes[i].host, &end[out->homes[i].host]);
     for (i = 0; i < m->n_copy; i++) { /* addresses of what the next step's first runs must not write yet */
         rmi_home *h = &out->homes[out->n_homes + out->n_late];
         b = m->inst[m->copy[i].inst].buf;
         if (m->copy[i].way == RMI_COPY_IN || m->copy[i].end <= m->ns || rmi_off_idle(m, &m->copy[i])) continue;
         h->buf = b;
         h->host = 2;
-        h->offset = dev;
+        h->offset = end[0];
         h->until = out->at[rmi_off_run_at(m, m->copy[i].end - m->ns)];
-        dev += m->room[b];
+        end[0] += m->room[b];
         out->n_late++;
     }
     return RM_OK;
@@ -12516,6 +12424,8 @@ typedef struct rmi_off_item {
     uint64_t ns;      /* to make it again */
     uint64_t made;    /* when it is there, if everything runs once */
     uint8_t lasting;  /* a param, or its gradient or state */
+    uint8_t weight;   /* a param */
+    uint32_t id;      /* tensor or op */
 } rmi_off_item;
 
 typedef struct rmi_off_search {
@@ -12527,8 +12437,7 @@ typedef struct rmi_off_search {
     uint64_t *due;  /* by tensor: when the forward wants it first */
     uint64_t energy, best_energy, found, rng, price; /* found: the least that fitted without
                                                         addresses; price: ns for 1024 bytes too many */
-    uint8_t *undo;      /* modes of the range that a move changes */
-    uint8_t *was, *was_host; /* all decisions before a move that changes where updates run */
+    uint8_t *was, *best; /* decisions: before a move; the best that fit */
     uint32_t packs;     /* times that addresses are looked for */
     uint32_t late_of;   /* of the decisions of now */
     uint32_t n_flips;   /* params whose update may run on either side */
@@ -12560,13 +12469,13 @@ RMI_FN void rmi_off_put_item(rmi_off_search *s, const rmi_shape *shape, uint32_t
     const rmi_off_model *m = s->m;
     rmi_off_item *x = &s->items[s->n];
     rmi_buf_kind kind;
-    uint32_t i;
     if (m->root[b] != b || m->fixed[b] == 2 || op == RMI_NONE || !m->room[b]) return;
-    kind = rmi_low_kind(m->g, b, &i);
+    kind = rmi_low_kind(m->g, b, &x->id);
     x->buf = b;
     x->stage = rmi_off_stage_of(shape, op);
     x->key = (uint64_t)shape->stages[x->stage].cls << 40 | (uint64_t)(op - shape->stages[x->stage].lo) << 16 | slot;
-    x->lasting = kind != RMI_BUF_SAVED && m->g->tensors[i].kind == RMI_PARAM;
+    x->lasting = kind != RMI_BUF_SAVED && m->g->tensors[x->id].kind == RMI_PARAM;
+    x->weight = x->lasting && kind == RMI_BUF_VALUE;
     x->ns = x->lasting ? 0 : m->start[op];
     x->made = m->plain[op];
     s->n++;
@@ -12582,15 +12491,15 @@ RMI_FN rm_result rmi_off_items(rmi_off_search *s, const rmi_shape *shape)
     uint8_t *read = m->there;
     memset(read, 0, m->n_buf);
     for (i = 0; i < m->n_order; i++) {
-        const rmi_off_task *t = rmi_off_task_at(m, m->order[i]);
-        for (k = 0; k < t->n_reads; k++) read[m->pool[t->read + k]] = 1;
+        const rmi_step_access *a = rmi_off_access(m, m->order[i]);
+        for (k = 0; k < a->reads.n; k++) read[m->model.buffers[m->model.pool[a->reads.at + k]].number] = 1;
     }
     memset(m->plain, 0, g->n_ops * sizeof(uint64_t));
     /* scratch, too */
-    for (i = 0; i < g->n_ops; i++) m->plain[i] = now = rmi_add(now, m->tasks[i].ns);
+    for (i = 0; i < g->n_ops; i++) m->plain[i] = now = rmi_add(now, rmi_off_ns(m, i, 0));
     for (i = 0; i < g->n_ops; i++) { /* start (scratch here): the time to make an op's
                                         output again, with inputs that are never kept */
-        m->start[i] = m->tasks[i].again;
+        m->start[i] = rmi_off_ns(m, i, 1);
         for (k = 0; k < g->ops[i].in.n; k++) {
             uint32_t t = m->root[g->ops[i].in.at[k]];
             if (t != RMI_NONE && g->tensors[t].kind == RMI_ACT && !read[t] && !m->fixed[t])
@@ -12657,15 +12566,9 @@ RMI_FN rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi
     memset(s, 0, sizeof *s);
     s->m = m;
     s->rng = RMI_SEED - 1;
-    s->items = RMI_NEW(mem, rmi_off_item, (size_t)m->n_buf + 1);
-    s->first = RMI_NEW(mem, uint32_t, (size_t)m->n_buf + 2);
-    s->undo = RMI_NEW(mem, uint8_t, (size_t)m->n_buf + 1);
-    s->params = RMI_NEW(mem, uint32_t, (size_t)m->g->n_tensors + 1);
-    s->due = RMI_NEW(mem, uint64_t, m->g->n_tensors);
-    s->was = RMI_NEW(mem, uint8_t, (size_t)m->n_buf + 1);
-    s->was_host = RMI_NEW(mem, uint8_t, (size_t)m->g->n_tensors + 1);
-    if (!s->items || !s->first || !s->undo || !s->was || !s->was_host || !s->params || !s->due)
-        return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(s->items, (size_t)m->n_buf + 1), RMI_T(s->first, (size_t)m->n_buf + 2),
+                       RMI_T(s->params, m->g->n_tensors), RMI_T(s->due, m->g->n_tensors),
+                       RMI_T(s->was, m->n_decisions), RMI_T(s->best, m->n_decisions)));
     for (i = 0; i < m->g->n_tensors; i++) s->n_flips += (uint32_t)rmi_off_two_sided(m, i);
     for (i = 0; i < m->g->n_tensors && rmi_low_has_update(m->step); i++) {
         const rmi_tensor *t = &m->g->tensors[i];
@@ -12718,24 +12621,26 @@ RMI_FN int rmi_off_fits(const rmi_off_model *m) { return m->peak <= m->limit && 
 RMI_FN int rmi_off_may(const rmi_off_search *s, const rmi_off_item *x, uint8_t mode)
 {
     const rmi_off_model *m = s->m;
-    uint32_t i;
-    rmi_buf_kind kind = rmi_low_kind(m->g, x->buf, &i);
+    int made = x->buf >= m->g->n_tensors || m->g->tensors[x->buf].kind == RMI_ACT; /* of values: by an op */
     if (mode == RMI_OFF_OUT && !x->lasting) return m->g->has_link && m->host_limit && !rmi_low_stays(m->g, x->buf);
-    if (!x->lasting) return mode == RMI_OFF_KEEP || (!m->fixed[x->buf] && (kind == RMI_BUF_SAVED || m->g->tensors[i].kind == RMI_ACT));
+    if (!x->lasting) return mode == RMI_OFF_KEEP || (!m->fixed[x->buf] && made);
     if (mode && (!m->g->has_link || !m->host_limit)) return 0;
-    if (m->host_update[i] || m->edge[x->buf] == 2)
-        return kind == RMI_BUF_VALUE ? mode < 4 && (mode & RMI_OFF_EDGE) != 0 : mode == RMI_OFF_HOME;
-    return mode < (kind == RMI_BUF_VALUE ? 4 : 2);
+    if (m->host_update[x->id] || m->edge[x->buf] == 2)
+        return x->weight ? mode < 4 && (mode & RMI_OFF_EDGE) != 0 : mode == RMI_OFF_HOME;
+    return mode < (x->weight ? 4 : 2);
 }
 
-/* One mode for items [lo, hi); what was there goes to undo. */
-RMI_FN void rmi_off_set(rmi_off_search *s, uint32_t lo, uint32_t hi, uint8_t mode)
+/* One mode for those of items [lo, hi) that may have it. Does that change anything? */
+RMI_FN int rmi_off_set(rmi_off_search *s, uint32_t lo, uint32_t hi, uint8_t mode)
 {
-    uint32_t i;
-    for (i = lo; i < hi; i++) {
-        s->undo[i] = s->m->mode[s->items[i].buf];
-        if (rmi_off_may(s, &s->items[i], mode)) s->m->mode[s->items[i].buf] = mode;
+    int changed = 0;
+    for (; lo < hi; lo++) {
+        uint8_t *now = &s->m->mode[s->items[lo].buf];
+        if (*now == mode || !rmi_off_may(s, &s->items[lo], mode)) continue;
+        *now = mode;
+        changed = 1;
     }
+    return changed;
 }
 
 RMI_FN uint32_t rmi_off_random(rmi_off_search *s, uint32_t n)
@@ -12766,12 +12671,12 @@ RMI_FN int rmi_off_cmp_made(const void *a, const void *b, void *user)
    weights that the host updates go home (2), or only at the step's edge. */
 RMI_FN void rmi_off_stream(rmi_off_search *s, int home)
 {
-    uint32_t i, w;
+    uint32_t i;
     for (i = 0; i < s->n; i++) {
         const rmi_off_item *x = &s->items[i];
-        rmi_buf_kind kind = rmi_low_kind(s->m->g, x->buf, &w);
-        uint8_t gap = home & 1 || (home && s->m->host_update[w]) ? RMI_OFF_GAP | RMI_OFF_EDGE : s->m->host_update[w] ? RMI_OFF_EDGE : 0;
-        if (x->lasting) rmi_off_set(s, i, i + 1, (uint8_t)(kind == RMI_BUF_VALUE ? gap : home & 1 ? RMI_OFF_HOME : 0));
+        int hosted = x->lasting && s->m->host_update[x->id];
+        uint32_t gap = home & 1 || (home && hosted) ? RMI_OFF_GAP | RMI_OFF_EDGE : hosted ? RMI_OFF_EDGE : 0;
+        if (x->lasting) rmi_off_set(s, i, i + 1, (uint8_t)(x->weight ? gap : home & 1 ? RMI_OFF_HOME : 0));
     }
 }
 
@@ -12871,12 +12776,11 @@ RMI_FN uint32_t rmi_off_pick(rmi_off_search *s)
 }
 
 /* One move: a range of a group gets one mode; mostly the range ends at a border between modes. 0: nothing would change. */
-RMI_FN int rmi_off_move(rmi_off_search *s, uint32_t *lo, uint32_t *hi)
+RMI_FN int rmi_off_move(rmi_off_search *s)
 {
     rmi_off_model *m = s->m;
-    uint32_t x = rmi_off_pick(s), g = s->items[x].group, a = s->first[g], b = s->first[g + 1], dice = rmi_off_random(s, 8), len, i;
+    uint32_t x = rmi_off_pick(s), g = s->items[x].group, a = s->first[g], b = s->first[g + 1], dice = rmi_off_random(s, 8), len;
     uint8_t old = m->mode[s->items[x].buf], mode = (uint8_t)rmi_off_random(s, s->items[x].lasting ? 4 : 3);
-    int changed = 0;
     len = 1 + rmi_off_random(s, 1 + rmi_off_random(s, dice < 2 ? b - a : 4));
     if (dice >= 3) { /* a border near x */
         uint32_t up = x;
@@ -12890,15 +12794,11 @@ RMI_FN int rmi_off_move(rmi_off_search *s, uint32_t *lo, uint32_t *hi)
             else mode = old, x = x > a + len ? x - len : a;
         }
     }
-    *lo = x;
-    *hi = x + len < b ? x + len : b;
-    rmi_off_set(s, *lo, *hi, mode);
-    for (i = *lo; i < *hi; i++) changed |= s->undo[i] != m->mode[s->items[i].buf];
-    return changed;
+    return rmi_off_set(s, x, x + len < b ? x + len : b, mode);
 }
 
 /* `len` values around item x, of those that are in its mode without a gap, get another one, from one end of these. */
-RMI_FN void rmi_off_shift(rmi_off_search *s, uint32_t x, uint32_t len, uint8_t mode, uint32_t *lo, uint32_t *hi)
+RMI_FN void rmi_off_shift(rmi_off_search *s, uint32_t x, uint32_t len, uint8_t mode)
 {
     const rmi_off_model *m = s->m;
     uint32_t a = s->first[s->items[x].group], b = s->first[s->items[x].group + 1], up = x;
@@ -12906,16 +12806,14 @@ RMI_FN void rmi_off_shift(rmi_off_search *s, uint32_t x, uint32_t len, uint8_t m
     while (up + 1 < b && m->mode[s->items[up + 1].buf] == old) up++;
     while (x > a && m->mode[s->items[x - 1].buf] == old) x--;
     if (up - x >= len && rmi_off_random(s, 2)) x = up + 1 - len;
-    *lo = x;
-    *hi = up - x < len ? up + 1 : x + len;
-    rmi_off_set(s, *lo, *hi, mode);
+    rmi_off_set(s, x, up - x < len ? up + 1 : x + len, mode);
 }
 
 /* Is item x away at the turn from forward to backward? */
 RMI_FN int rmi_off_away(const rmi_off_search *s, uint32_t x)
 {
     uint8_t mode = s->m->mode[s->items[x].buf];
-    return s->m->kind[s->items[x].buf] == RMI_BUF_VALUE && s->items[x].lasting ? (mode & RMI_OFF_GAP) != 0 : mode != 0;
+    return s->items[x].weight ? (mode & RMI_OFF_GAP) != 0 : mode != 0;
 }
 
 /* The mode of x if it is kept there (0) or not (that of a value). */
@@ -12923,13 +12821,13 @@ RMI_FN uint8_t rmi_off_sent(const rmi_off_search *s, uint32_t x, uint8_t mode)
 {
     uint8_t edge = s->m->mode[s->items[x].buf] & RMI_OFF_EDGE;
     if (!s->items[x].lasting) return mode;
-    return (uint8_t)((mode ? RMI_OFF_GAP : 0) | (s->m->kind[s->items[x].buf] == RMI_BUF_VALUE ? edge : 0));
+    return (uint8_t)((mode ? RMI_OFF_GAP : 0) | (s->items[x].weight ? edge : 0));
 }
 
 /* Two groups trade modes, as many bytes of one for as many of the other: what the link has time for, or memory has room for, goes
    where it saves more, and neither has more to do. One large value for several small ones is many moves, and each by itself looks
    bad. 0: nothing would change. */
-RMI_FN int rmi_off_trade(rmi_off_search *s, uint32_t *at)
+RMI_FN int rmi_off_trade(rmi_off_search *s)
 {
     rmi_off_model *m = s->m;
     uint32_t x = rmi_off_pick(s), y = rmi_off_pick(s), few, many;
@@ -12949,8 +12847,8 @@ RMI_FN int rmi_off_trade(rmi_off_search *s, uint32_t *at)
     few = 1 + rmi_off_random(s, 1 + rmi_off_random(s, 3));
     many = (uint32_t)rmi_min((few * rmi_max(p, q) + rmi_min(p, q) / 2) / rmi_min(p, q), s->n);
     many += rmi_off_random(s, 2);
-    rmi_off_shift(s, x, p < q ? many : few, b, &at[0], &at[1]);
-    rmi_off_shift(s, y, p < q ? few : many, a, &at[2], &at[3]);
+    rmi_off_shift(s, x, p < q ? many : few, b);
+    rmi_off_shift(s, y, p < q ? few : many, a);
     return 1;
 }
 
@@ -12976,7 +12874,7 @@ RMI_FN int rmi_off_trade_sides(rmi_off_search *s)
     uint8_t mode, host[2];
     for (k = 0; k < 2; k++) {
         from[k] = rmi_off_pick(s);
-        rmi_low_kind(m->g, s->items[from[k]].buf, &w[k]);
+        w[k] = s->items[from[k]].id;
         if (!s->items[from[k]].lasting || !rmi_off_two_sided(m, w[k])) return 0;
         host[k] = m->host_update[w[k]];
     }
@@ -12985,7 +12883,7 @@ RMI_FN int rmi_off_trade_sides(rmi_off_search *s)
     few = rmi_max(m->room[w[0]], m->room[w[1]]) * (1 + rmi_off_random(s, 2));
     for (side = 0; side < 2; side++)
         for (k = from[side], bytes = 0; k < s->first[s->items[k].group + 1] && bytes < few; k++) {
-            rmi_low_kind(m->g, s->items[k].buf, &w[side]);
+            w[side] = s->items[k].id;
             if (bytes + m->room[w[side]] / 2 > few || m->host_update[w[side]] != host[side]) break;
             changed += rmi_off_flip_one(m, w[side], !host[side], mode);
             bytes += m->room[w[side]];
@@ -13001,8 +12899,6 @@ RMI_FN int rmi_off_flip(rmi_off_search *s)
     uint32_t x = rmi_off_pick(s), b = s->first[s->items[x].group + 1], len = 1 + rmi_off_random(s, 1 + rmi_off_random(s, 4)), w,
              changed = 0;
     uint8_t host = 0, mode;
-    memcpy(s->was, m->mode, m->n_buf);
-    memcpy(s->was_host, m->host_update, m->g->n_tensors);
     if (s->late_of != RMI_NONE && !rmi_off_random(s, 4)) {
         changed = rmi_off_flip_one(m, s->late_of, 0, (uint8_t)rmi_off_random(s, 2));
         len = 0;
@@ -13012,7 +12908,7 @@ RMI_FN int rmi_off_flip(rmi_off_search *s)
     }
     mode = (uint8_t)rmi_off_random(s, 2);
     for (; s->items[x].lasting && x < b && len; x++, len--) {
-        rmi_low_kind(m->g, s->items[x].buf, &w);
+        w = s->items[x].id;
         if (!changed) host = !m->host_update[w];
         changed += rmi_off_flip_one(m, w, host, mode);
     }
@@ -13024,21 +12920,20 @@ RMI_FN void rmi_off_keep_best(rmi_off_search *s)
 {
     if (!rmi_off_fits(s->m) || s->energy >= s->best_energy) return;
     s->best_energy = s->energy;
-    memcpy(s->m->best_mode, s->m->mode, s->m->n_buf);
-    memcpy(s->m->best_host, s->m->host_update, s->m->g->n_tensors);
+    memcpy(s->best, s->m->mode, s->m->n_decisions);
 }
 
-RMI_FN void rmi_off_take(rmi_off_search *s, const uint8_t *mode, const uint8_t *host)
+/* Back to these decisions. */
+RMI_FN void rmi_off_take(rmi_off_model *m, const uint8_t *decisions)
 {
-    memcpy(s->m->mode, mode, s->m->n_buf);
-    memcpy(s->m->host_update, host, s->m->g->n_tensors);
-    rmi_off_settle(s->m);
+    memcpy(m->mode, decisions, m->n_decisions);
+    rmi_off_settle(m);
 }
 
 /* Back to the best, if there is one. */
 RMI_FN void rmi_off_take_best(rmi_off_search *s)
 {
-    if (s->best_energy != RMI_INF) rmi_off_take(s, s->m->best_mode, s->m->best_host);
+    if (s->best_energy != RMI_INF) rmi_off_take(s->m, s->best);
 }
 
 /* Threshold accepting (Dueck and Scheuer 1990) from the decisions of now; the best that fits is kept. Where the host's lane and the
@@ -13047,7 +12942,6 @@ RMI_FN void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
 {
     rmi_off_model *m = s->m;
     uint64_t end = s->evals + evals, from = s->evals, e, allowed;
-    uint32_t at[4], i;
     s->energy = rmi_off_energy(s, RMI_INF);
     s->late_of = m->late_of;
     rmi_off_keep_best(s);
@@ -13057,13 +12951,9 @@ RMI_FN void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
         /* plain moves are short of time where there is much to move */
         int trades = kind > 2 && !rmi_off_random(s, s->n_flips ? 8 : s->n > 1000 ? 3 : 2);
         int changed;
-        if (kind == 2) {
-            memcpy(s->was, m->mode, m->n_buf);
-            memcpy(s->was_host, m->host_update, m->g->n_tensors);
-        }
-        at[2] = at[3] = 0;
-        changed = kind < 2 ? rmi_off_flip(s) : trades ? rmi_off_trade(s, at) : rmi_off_move(s, &at[0], &at[1]);
-        if (kind == 1 || kind == 2) changed |= rmi_off_move(s, &at[0], &at[1]);
+        memcpy(s->was, m->mode, m->n_decisions);
+        changed = kind < 2 ? rmi_off_flip(s) : trades ? rmi_off_trade(s) : rmi_off_move(s);
+        if (kind == 1 || kind == 2) changed |= rmi_off_move(s);
         if (!changed) {
             s->rng++;
             from -= from > 0 && !(s->rng & 15); /* moves that change nothing cost little */
@@ -13078,14 +12968,7 @@ RMI_FN void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
             rmi_off_keep_best(s);
             continue;
         }
-        if (kind < 3) {
-            memcpy(m->mode, s->was, m->n_buf);
-            memcpy(m->host_update, s->was_host, m->g->n_tensors);
-            rmi_off_settle(m);
-            continue;
-        }
-        for (i = at[0]; i < at[1]; i++) m->mode[s->items[i].buf] = s->undo[i];
-        for (i = at[2]; i < at[3]; i++) m->mode[s->items[i].buf] = s->undo[i];
+        rmi_off_take(m, s->was);
     }
 }
 
@@ -13107,41 +12990,37 @@ RMI_FN int rmi_off_eligible(const rmi_off_search *s, uint32_t k, uint32_t which)
 {
     const rmi_off_model *m = s->m;
     const rmi_off_item *x = &s->items[k];
-    uint32_t w;
-    rmi_buf_kind kind = rmi_off_kind(m, x->buf, &w);
     if (!x->lasting) return which ? m->mode[x->buf] != RMI_OFF_AGAIN : rmi_off_may(s, x, RMI_OFF_AGAIN);
-    if (which) return kind == RMI_BUF_VALUE && rmi_off_has_time(s, w);
-    return kind == RMI_BUF_VALUE || !m->host_update[w];
+    if (which) return x->weight && rmi_off_has_time(s, x->id);
+    return x->weight || !m->host_update[x->id];
 }
 
 /* Is item k what `which` says? */
 RMI_FN int rmi_off_is(const rmi_off_search *s, uint32_t k, uint32_t which)
 {
-    const rmi_off_model *m = s->m;
-    uint8_t mode = m->mode[s->items[k].buf];
-    uint32_t w;
-    rmi_buf_kind kind = rmi_off_kind(m, s->items[k].buf, &w);
-    if (!s->items[k].lasting) return mode == (which ? RMI_OFF_OUT : RMI_OFF_AGAIN);
-    return which ? m->host_update[w] : kind == RMI_BUF_VALUE ? mode & RMI_OFF_GAP : mode;
+    const rmi_off_item *x = &s->items[k];
+    uint8_t mode = s->m->mode[x->buf];
+    if (!x->lasting) return mode == (which ? RMI_OFF_OUT : RMI_OFF_AGAIN);
+    return which ? s->m->host_update[x->id] : x->weight ? mode & RMI_OFF_GAP : mode;
 }
 
 /* The decisions of counts: count[2 g + which] of group g, in order[2 g + which]. */
 RMI_FN void rmi_off_dose(rmi_off_search *s, const uint32_t *count, const uint8_t *order)
 {
     rmi_off_model *m = s->m;
-    uint32_t turn, g, k, i, n, w;
+    uint32_t turn, g, k, i, n;
     for (turn = 0; turn < 3; turn++) { /* updates first, then what is made again, then what goes out of what is left */
         for (g = 0; g < s->n_groups; g++) {
             uint32_t which = turn != 1, d = 2 * g + which, lasting = s->items[s->first[g]].lasting;
             if (lasting ? turn == 2 : turn == 0) continue;
             for (k = s->first[g], n = 0; k < s->first[g + 1]; k++) n += (uint32_t)rmi_off_eligible(s, k, which);
             for (k = s->first[g], i = 0; k < s->first[g + 1]; k++) {
-                rmi_buf_kind kind = rmi_off_kind(m, s->items[k].buf, &w);
-                uint8_t edge = lasting && kind == RMI_BUF_VALUE ? m->mode[s->items[k].buf] & RMI_OFF_EDGE : 0;
+                const rmi_off_item *x = &s->items[k];
+                uint8_t edge = x->weight ? m->mode[x->buf] & RMI_OFF_EDGE : 0;
                 int is;
                 if (!rmi_off_eligible(s, k, which)) continue;
                 is = rmi_off_among(order[d], i++, n, (count[d] < n ? count[d] : n));
-                if (lasting && which) m->host_update[w] = (uint8_t)is;
+                if (lasting && which) m->host_update[x->id] = (uint8_t)is;
                 else if (!which || is)
                     rmi_off_set(s, k, k + 1, (uint8_t)(!is ? edge : lasting ? 1 | edge : which ? RMI_OFF_OUT : RMI_OFF_AGAIN));
             }
@@ -18025,9 +17904,8 @@ RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
 }
 
 /* What was found gets addresses; while these cost more than live
-   bytes, it is searched again with a lower limit. mode, host: scratch. */
-RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t budget, uint64_t evals, uint8_t *mode,
-                                     uint8_t *host)
+   bytes, it is searched again with a lower limit. fitting: scratch for decisions. */
+RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t budget, uint64_t evals, uint8_t *fitting)
 {
     rmi_off_model *m = s->m;
     uint64_t size, less, fitted = RMI_INF;
@@ -18046,13 +17924,11 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t
             m->host_limit -= rmi_min(m->host_limit / 2, w->tried.host - w->desc->host_bytes);
         else if (size <= budget) {
             if (!useless) {
-                if (fitted == RMI_INF || w->tried.fig.time_ns <= w->best.fig.time_ns) {
-                    memcpy(mode, m->mode, m->n_buf);
-                    memcpy(host, m->host_update, m->g->n_tensors);
-                }
+                if (fitted == RMI_INF || w->tried.fig.time_ns <= w->best.fig.time_ns)
+                    memcpy(fitting, m->mode, m->n_decisions);
                 fitted = s->best_energy;
                 if (!round) break;
-            } else if (fitted != RMI_INF) rmi_off_take(s, mode, host);
+            } else if (fitted != RMI_INF) rmi_off_take(m, fitting);
             if (fitted != RMI_INF || s->best_energy != RMI_INF || !patience) {
                 m->limit += (budget - m->limit) / 4;
             } else patience--, longer = 8; /* with less room another plan is wanted, not this one with less of it */
@@ -18076,14 +17952,14 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
                                        uint32_t turn, uint64_t *evals)
 {
     uint64_t work = rmi_plan_work(w, RMI_PLAN_MOVE_WORK);
-    uint8_t *mode = RMI_NEW(mem, uint8_t, s->m->n_buf), *host = RMI_NEW(mem, uint8_t, s->m->g->n_tensors);
-    if (!mode || !host) return RM_ERROR_MEMORY;
+    uint8_t *fitting = RMI_NEW(mem, uint8_t, s->m->n_decisions);
+    if (!fitting) return RM_ERROR_MEMORY;
     work -= s->n_flips ? work / 4 : 0; /* the clock takes that */
     RMI_TRY(rmi_plan_anneal_moved(w, mem, s, work, turn, evals));
     if (s->best_energy == RMI_INF) return RM_OK;
     s->found = rmi_min(s->found, s->best_energy);
     s->packs = s->n_flips ? RMI_PLAN_PACKS * 3 / 4 : RMI_PLAN_PACKS;
-    return rmi_plan_pack_moved(w, s, budget, *evals, mode, host);
+    return rmi_plan_pack_moved(w, s, budget, *evals, fitting);
 }
 
 /* The plain plans. The smallest is tried even if it does not seem to fit when nothing else does: it says what does. */

@@ -135,7 +135,7 @@ static void time_it(timing *t)
             if (t->trips[k].in == i) runs[n++] = rmi_low_run(RMI_COPY_IN, t->trips[k].buf, 0, 0);
         for (k = 0; k < t->n; k++)
             if (t->trips[k].after == i) runs[n++] = rmi_low_run(RMI_COPY_DROP, t->trips[k].buf, 0, 0);
-        runs[n++] = t->m->runs[i];
+        runs[n++] = rmi_off_run(t->m, t->m->runs[i]);
         for (k = 0; k < t->n; k++)
             if (t->trips[k].out == i) runs[n++] = rmi_low_run(RMI_COPY_OUT, t->trips[k].buf, 0, 0);
         for (k = 0; k < t->n; k++)
@@ -180,12 +180,12 @@ static int find_trip(const rmi_off_model *m, uint32_t b, trip *x)
     x->after = 0;
     if (rmi_low_access_make(m->g, &mem, &acc) != RM_OK) return 0;
     for (i = 0; i < m->n; i++) {
-        rmi_low_access(m->g, m->runs[i], 0, &acc);
+        rmi_low_access(m->g, rmi_off_run(m, m->runs[i]), 0, &acc);
         for (k = used = 0; k < acc.n_reads; k++) used |= acc.reads[k] == b;
         for (k = 0; k < acc.n_writes && last == RMI_NONE; k++)
-            if (acc.writes[k] == b) x->made = last = i, since = now + rmi_low_ns(m->g, m->runs[i], 0, 0);
+            if (acc.writes[k] == b) x->made = last = i, since = now + rmi_low_ns(m->g, rmi_off_run(m, m->runs[i]), 0, 0);
         if (used && last != RMI_NONE && now - since >= gap && i > last) x->before = last, x->after = i, gap = now - since;
-        now += rmi_low_ns(m->g, m->runs[i], 0, 0);
+        now += rmi_low_ns(m->g, rmi_off_run(m, m->runs[i]), 0, 0);
         if (used) last = i, since = now;
     }
     rmi_arena_free(&mem);

@@ -135,7 +135,7 @@ static void try_graph(unsigned long seed, const tm_text *text, uint32_t kind, in
     rmi_schedule h, kept;
     uint64_t random = seed, least = 0;
     int turn, k;
-    if (rm_graph_read(text->s, text->n, NULL, &g) || rmi_step_make(&mem, g, kind, 1, moves, &s) ||
+    if (rm_graph_read(text->s, text->n, NULL, &g) || rmi_step_make(&mem, g, kind, 1, moves != 0, &s) ||
         rmi_cost_make(&mem, &s, 4, &c) || rmi_cost_make_costs(&mem, &c, &x) || rmi_cost_make_schedule(&mem, &c, &h) ||
         rmi_cost_make_schedule(&mem, &c, &kept)) {
         expect(0, seed, "the graph", g ? rm_graph_error(g) : "-");
