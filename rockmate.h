@@ -11305,16 +11305,17 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_step *m, uint64_t 
 
 /* =====================================================================================================================
    >>offload - what to keep, recompute, and move to host memory: decisions, a timed evaluator, emission, search
-   In: >>step's tables, every op in form 0 and its order of everything once; limits of bytes on the device and on the host; the
-   share of the link's speed to count on; homes, where another program of the plan has fixed them. Out: a list of runs and copies
-   for >>sequence, in simulated time order, so that lives in program order are the timed ones and addresses cost no waits; homes.
-   A decision says of every value whether it stays, goes to host memory and comes back, or is made again in the backward, once; of
-   every param whether it leaves the device between its uses, and where its gradient, its state and its update are at home.
-   Decisions give a list of runs. Its times are running sums (compute never waits in a good plan); copies out start in the order
-   in which their content is ready, gradients that the host waits for first, as early as they can; copies in end when they are
-   needed, as late as they can (POFO, NeurIPS 2021, has the same two queues). That gives every life a position where it begins
-   and ends, and so the memory at every run, in one pass. What it has beside >>cost: steps that accumulate gradients, whose
-   contributions host memory adds, and moves of all layers' equal tensors at once. O(accesses) an evaluation.
+   In: >>step's tables, every op in form 0 and its order of everything once; limits of bytes on the device and on the
+   host; the share of the link's speed to count on; homes, where another program of the plan has fixed them. Out: a
+   list of runs and copies for >>sequence, in simulated time order, so that lives in program order are the timed ones
+   and addresses cost no waits; homes. A decision says of every value whether it stays, goes to host memory and comes
+   back, or is made again in the backward, once; of every param whether it leaves the device between its uses, and
+   where its gradient, its state and its update are at home. Decisions give a list of runs. Its times are running sums
+   (compute never waits in a good plan); copies out start in the order in which their content is ready, gradients that
+   the host waits for first, as early as they can; copies in end when they are needed, as late as they can (POFO,
+   NeurIPS 2021, has the same two queues). That gives every life a position where it begins and ends, and so the
+   memory at every run, in one pass. What it has beside >>cost: steps that accumulate gradients, whose contributions
+   host memory adds, and moves of all layers' equal tensors at once. O(accesses) an evaluation.
    ================================================================================================================== */
 typedef enum rmi_off_mode { RMI_OFF_KEEP, RMI_OFF_OUT, RMI_OFF_AGAIN } rmi_off_mode; /* of values */
 /* Of params: leaves the device in the longest gap between its uses; from its last use to the next step's first. */
@@ -11322,9 +11323,10 @@ typedef enum rmi_off_mode { RMI_OFF_KEEP, RMI_OFF_OUT, RMI_OFF_AGAIN } rmi_off_m
 #define RMI_OFF_EDGE 2u
 /* Of gradients and states: at home in host memory. */
 #define RMI_OFF_HOME 1u
-#define RMI_OFF_EASE 51u  /* of 1024: a link that is as much slower costs half as much by that, this one next to nothing */
+/* Of 1024: a link that is as much slower costs half as much by that, this one next to nothing. */
+#define RMI_OFF_EASE 51u
 
-typedef struct rmi_off_inst { /* one life of one buffer; positions of runs */
+typedef struct rmi_off_life { /* one life of one buffer; positions of runs */
     uint32_t buf, id;       /* id: tensor or op */
     uint8_t kind, lasts;    /* of a param, its gradient or state */
     uint32_t first, last;
@@ -11334,10 +11336,10 @@ typedef struct rmi_off_inst { /* one life of one buffer; positions of runs */
     uint32_t taken;         /* the instance that shares this one's bytes, or RMI_NONE */
     uint32_t out, in, edge; /* copies: numbers + 1 */
     uint64_t gap, bytes;
-} rmi_off_inst;
+} rmi_off_life;
 
 typedef struct rmi_off_copy {
-    uint32_t inst, pos, at, next; /* pos: ready after (needed by) this run; at: over during (begins during) that one */
+    uint32_t life, pos, at, next; /* pos: ready after (needed by) this run; at: over during (begins during) that one */
     uint32_t added;               /* of a merge: its addition is over during this run; n: in the next step */
     uint8_t way, wraps;           /* wraps: begins in the step before */
     uint64_t ns, start, end;
@@ -11360,11 +11362,13 @@ typedef struct rmi_off_model {
     uint8_t *mode, *fixed;            /* decisions by buffer; 1: not to be changed */
     uint8_t *host_update;             /* by tensor: decisions, too, behind those of mode */
     uint32_t n_decisions;
-    uint8_t *edge;                    /* by buffer: given by another step's program: 1 on the device, 2 in host memory; 0: free */
+    /* by buffer: given by another step's program: 1 on the device, 2 in host memory; 0: free */
+    uint8_t *edge;
     const rmi_home *given;
     size_t n_given;
     int waiting;                      /* gradients of an accumulation wait while this forward runs */
-    uint64_t ease;                    /* parts of 1024 that copies in begin earlier by than they must, if the lane has the time */
+    /* parts of 1024 that copies in begin earlier by than they must, if the lane has the time */
+    uint64_t ease;
     int steady;                       /* other programs come before and after: no copy crosses the step's edge */
     uint32_t *order;                  /* tasks: backward, reductions, updates of a step without recomputation */
     uint32_t n_order;
@@ -11372,9 +11376,9 @@ typedef struct rmi_off_model {
     /* a list of runs and what follows from it */
     uint32_t *runs; /* tasks */
     uint32_t n, cap;
-    rmi_off_inst *inst;
+    rmi_off_life *lives;
     rmi_off_copy *copy;
-    uint32_t n_inst, n_copy, cap_inst, cap_copy;
+    uint32_t n_lives, n_copy, cap_lives, cap_copy;
     uint32_t *cur, *ran, *head_out, *head_in;
     uint64_t *start, *plain; /* of run p; start[n]: the end; plain: if none waited */
     uint64_t *up, *down, *ws;
@@ -11382,9 +11386,11 @@ typedef struct rmi_off_model {
     uint32_t *host_pos; /* by tensor: after this run it is said */
     uint64_t *done, *updated; /* the clock's: by copy; by tensor: its update on the host, its gradient's copy there */
     uint32_t *begin, *next; /* copies in that begin before run p, chained */
-    uint32_t *lane, *said, *queue, n_out; /* copies out in their order; by copy: said after this run; those that are ready */
+    /* copies out in their order; by copy: said after this run; those that are ready */
+    uint32_t *lane, *said, *queue, n_out;
     rmi_off_job *jobs;
-    uint32_t *pending, *served, *host_order, n_jobs, n_host; /* served: jobs in their order; host_order: params updated on the host */
+    /* served: jobs in their order; host_order: params updated on the host */
+    uint32_t *pending, *served, *host_order, n_jobs, n_host;
     uint8_t *there, *wanted;
     uint64_t ns, compute_ns, late_ns, peak, over, host_bytes, d2h_ns, h2d_ns, host_ns, d2h_carry, h2d_lead;
     uint32_t peak_at, late_of; /* late_of: the param whose update on the host is waited for longest, or RMI_NONE */
@@ -11394,43 +11400,50 @@ typedef struct rmi_off_model {
 /* --- tables */
 
 /* A copy's length at `percent` of the link's speed; counting on more than all of it, latency is less, too. */
-RMI_FN uint64_t rmi_off_copy_ns(const rm_graph *g, uint64_t bytes, uint64_t per_second, uint32_t percent)
+RMI_FN uint64_t rmi_off_copy_ns(const rm_graph *graph, uint64_t bytes, uint64_t per_second, uint32_t percent)
 {
-    return rmi_add(percent > 100 ? rmi_mul_div_up(g->link.latency, 100, percent) : g->link.latency,
+    return rmi_add(percent > 100 ? rmi_mul_div_up(graph->link.latency, 100, percent) : graph->link.latency,
                    rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, rmi_mul(per_second / 100, percent))));
 }
 
 /* Bytes, copies' lengths, roots. percent: of the link's speed to count on. */
 RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
 {
-    const rm_graph *g = m->g;
-    uint32_t b, i, k, n = m->n_buf;
-    m->n_decisions = n + g->n_tensors;
+    const rm_graph *graph = m->g;
+    uint32_t buf, i, k, n = m->n_buf;
+    m->n_decisions = n + graph->n_tensors;
     RMI_TRY(RMI_TABLES(m->mem, RMI_T(m->room, n), RMI_T(m->out_ns, n), RMI_T(m->in_ns, n), RMI_T(m->add_ns, n),
                        RMI_T(m->root, n), RMI_T(m->lasting, n),
                        RMI_T(m->mode, m->n_decisions), RMI_T(m->fixed, n), RMI_T(m->there, n),
-                       RMI_T(m->wanted, g->n_ops), RMI_T(m->cur, n), RMI_T(m->edge, n)));
+                       RMI_T(m->wanted, graph->n_ops), RMI_T(m->cur, n), RMI_T(m->edge, n)));
     m->host_update = m->mode + n;
-    RMI_TRY(RMI_TABLES(m->mem, RMI_T(m->host_end, g->n_tensors), RMI_T(m->host_pos, g->n_tensors),
-                       RMI_T(m->jobs, 2 * (size_t)g->n_tensors), RMI_T(m->pending, 2 * (size_t)g->n_tensors),
-                       RMI_T(m->host_order, g->n_tensors), RMI_T(m->served, 2 * (size_t)g->n_tensors),
-                       RMI_T(m->updated, 2 * (size_t)g->n_tensors)));
-    for (b = 0; b < n; b++) {
-        rmi_buf_kind kind = rmi_low_kind(g, b, &i);
-        uint64_t bytes = rmi_low_bytes(g, b);
-        for (k = 0; kind == RMI_BUF_SAVED && k < g->ops[i].n_forms; k++) bytes = rmi_max(bytes, g->ops[i].forms[k].saved);
-        m->root[b] = kind == RMI_BUF_VALUE ? g->tensors[i].root : b;
-        if (rmi_low_external(g, m->root[b]) || (!bytes && m->root[b] == b)) m->root[b] = RMI_NONE;
-        m->room[b] = rmi_round_up(bytes, m->granule);
-        if (kind <= RMI_BUF_STATE && g->tensors[i].kind == RMI_PARAM && m->root[b] != RMI_NONE &&
-            (kind != RMI_BUF_GRAD || g->tensors[i].consumers.n))
-            m->lasting[m->n_lasting++] = b;
-        if (!g->has_link) continue;
-        m->add_ns[b] = rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, g->link.add));
-        m->out_ns[b] = rmi_off_copy_ns(g, bytes, g->link.d2h, percent);
-        m->in_ns[b] = rmi_off_copy_ns(g, bytes, g->link.h2d, percent);
+    RMI_TRY(RMI_TABLES(m->mem, RMI_T(m->host_end, graph->n_tensors), RMI_T(m->host_pos, graph->n_tensors),
+                       RMI_T(m->jobs, 2 * (size_t)graph->n_tensors), RMI_T(m->pending, 2 * (size_t)graph->n_tensors),
+                       RMI_T(m->host_order, graph->n_tensors), RMI_T(m->served, 2 * (size_t)graph->n_tensors),
+                       RMI_T(m->updated, 2 * (size_t)graph->n_tensors)));
+    for (buf = 0; buf < n; buf++) {
+        rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
+        uint64_t bytes = rmi_low_bytes(graph, buf);
+        for (k = 0; kind == RMI_BUF_SAVED && k < graph->ops[i].n_forms; k++)
+            bytes = rmi_max(bytes, graph->ops[i].forms[k].saved);
+        m->root[buf] = kind == RMI_BUF_VALUE ? graph->tensors[i].root : buf;
+        if (rmi_low_external(graph, m->root[buf]) || (!bytes && m->root[buf] == buf)) m->root[buf] = RMI_NONE;
+        m->room[buf] = rmi_round_up(bytes, m->granule);
+        if (kind <= RMI_BUF_STATE && graph->tensors[i].kind == RMI_PARAM && m->root[buf] != RMI_NONE &&
+            (kind != RMI_BUF_GRAD || graph->tensors[i].consumers.n))
+            m->lasting[m->n_lasting++] = buf;
+        if (!graph->has_link) continue;
+        m->add_ns[buf] = rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, graph->link.add));
+        m->out_ns[buf] = rmi_off_copy_ns(graph, bytes, graph->link.d2h, percent);
+        m->in_ns[buf] = rmi_off_copy_ns(graph, bytes, graph->link.h2d, percent);
     }
     return RM_OK;
+}
+
+/* The copy of that number + 1; NULL: there is none. */
+RMI_INLINE const rmi_off_copy *rmi_off_copy_of(const rmi_off_model *m, uint32_t number)
+{
+    return number ? &m->copy[number - 1] : NULL;
 }
 
 /* --- tasks: those of >>step, each op in form 0 */
@@ -11445,7 +11458,8 @@ RMI_INLINE rmi_run rmi_off_run(const rmi_off_model *m, uint32_t task)
 {
     const rmi_step_task *t = &m->model.tasks[task];
     rmi_run run = rmi_low_run((rmi_way)t->way, t->id, 0, t->part);
-    if (t->way == RMI_OPT || t->way == RMI_OPT_HOST) run.way = (uint8_t)(m->host_update[t->id] ? RMI_OPT_HOST : RMI_OPT);
+    if (t->way == RMI_OPT || t->way == RMI_OPT_HOST)
+        run.way = (uint8_t)(m->host_update[t->id] ? RMI_OPT_HOST : RMI_OPT);
     return run;
 }
 
@@ -11473,168 +11487,173 @@ RMI_INLINE uint64_t rmi_off_ns(const rmi_off_model *m, uint32_t task, int again)
 /* --- the evaluator: lives, copies, memory */
 
 /* Does the gradient of param w get its earlier contributions in host memory (else they come to the device first)? */
-RMI_FN int rmi_off_merges(const rmi_off_model *m, uint32_t w)
+RMI_FN int rmi_off_merges(const rmi_off_model *m, uint32_t param)
 {
     if (!rmi_low_adds_to_earlier(m->step) || m->g->no_merge) return 0;
-    return m->step == RM_MIDDLE || (m->g->tensors[w].reduce == RMI_INF && m->host_update[w]);
+    return m->step == RM_MIDDLE || (m->g->tensors[param].reduce == RMI_INF && m->host_update[param]);
 }
 
-RMI_INLINE uint32_t rmi_off_new_inst(rmi_off_model *m, uint32_t b, uint32_t p, uint64_t bytes)
+RMI_INLINE uint32_t rmi_off_new_life(rmi_off_model *m, uint32_t buf, uint32_t at, uint64_t bytes)
 {
-    rmi_off_inst *s = &m->inst[m->n_inst];
-    if (m->n_inst >= m->cap_inst) return RMI_NONE;
-    s->buf = b;
-    s->kind = (uint8_t)rmi_low_kind(m->g, b, &s->id);
-    s->lasts = s->kind <= RMI_BUF_STATE && m->g->tensors[s->id].kind == RMI_PARAM;
-    s->first = s->last = s->written = p;
-    s->before = s->after = s->out = s->in = s->edge = 0;
-    s->from[0] = s->from[1] = s->taken = RMI_NONE;
-    s->gap = 0;
-    s->bytes = bytes;
-    m->cur[b] = m->n_inst;
-    return m->n_inst++;
+    rmi_off_life *life = &m->lives[m->n_lives];
+    if (m->n_lives >= m->cap_lives) return RMI_NONE;
+    life->buf = buf;
+    life->kind = (uint8_t)rmi_low_kind(m->g, buf, &life->id);
+    life->lasts = life->kind <= RMI_BUF_STATE && m->g->tensors[life->id].kind == RMI_PARAM;
+    life->first = life->last = life->written = at;
+    life->before = life->after = life->out = life->in = life->edge = 0;
+    life->from[0] = life->from[1] = life->taken = RMI_NONE;
+    life->gap = 0;
+    life->bytes = bytes;
+    m->cur[buf] = m->n_lives;
+    return m->n_lives++;
 }
 
-RMI_INLINE uint32_t rmi_off_touch(rmi_off_model *m, uint32_t b, uint32_t p)
+RMI_INLINE uint32_t rmi_off_touch(rmi_off_model *m, uint32_t buf, uint32_t at)
 {
-    uint32_t c = m->cur[b];
-    rmi_off_inst *s;
+    uint32_t number = m->cur[buf];
+    rmi_off_life *life;
     uint64_t gap;
-    if (c == RMI_NONE) return rmi_off_new_inst(m, b, p, m->room[b]); /* params, consts, inputs, earlier gradients */
-    s = &m->inst[c];
-    gap = m->start[p] - m->start[s->last + (s->last < p)];
-    if (gap > s->gap) {
-        s->gap = gap;
-        s->before = s->last;
-        s->after = p;
+    /* params, consts, inputs, earlier gradients */
+    if (number == RMI_NONE) return rmi_off_new_life(m, buf, at, m->room[buf]);
+    life = &m->lives[number];
+    gap = m->start[at] - m->start[life->last + (life->last < at)];
+    if (gap > life->gap) {
+        life->gap = gap;
+        life->before = life->last;
+        life->after = at;
     }
-    s->last = p;
-    return c;
+    life->last = at;
+    return number;
 }
 
 /* The buffer's life that a run p begins, in the bytes of another that ends there (from, 2 of them). */
-RMI_INLINE void rmi_off_begin(rmi_off_model *m, uint32_t buffer, uint32_t p, const uint32_t *from)
+RMI_INLINE void rmi_off_begin(rmi_off_model *m, uint32_t buffer, uint32_t at, const uint32_t *from)
 {
     const rmi_step_buffer *buffers = m->model.buffers;
-    uint32_t k, was[2], c;
+    uint32_t k, was[2], number;
     for (k = 0; k < 2; k++) was[k] = from[k] == RMI_NONE ? RMI_NONE : m->cur[buffers[from[k]].number];
-    c = rmi_off_new_inst(m, buffers[buffer].number, p, buffers[buffer].room);
-    for (k = 0; k < 2 && c != RMI_NONE; k++) m->inst[c].from[k] = was[k];
+    number = rmi_off_new_life(m, buffers[buffer].number, at, buffers[buffer].room);
+    for (k = 0; k < 2 && number != RMI_NONE; k++) m->lives[number].from[k] = was[k];
 }
 
 /* What run p of a forward makes. */
-RMI_INLINE void rmi_off_scan_forward(rmi_off_model *m, uint32_t task, const rmi_step_access *a, uint32_t p)
+RMI_INLINE void rmi_off_scan_forward(rmi_off_model *m, uint32_t task, const rmi_step_access *access, uint32_t at)
 {
     const rmi_step *model = &m->model;
     uint32_t i, from[2] = {RMI_NONE, RMI_NONE}, root;
-    if (a->absent) { /* a view reads what it looks at */
+    if (access->absent) { /* a view reads what it looks at */
         root = rmi_step_value(model, m->g->ops[task].view);
-        if (root != RMI_NONE) rmi_off_touch(m, model->buffers[root].number, p);
+        if (root != RMI_NONE) rmi_off_touch(m, model->buffers[root].number, at);
     }
-    for (i = 0; i < a->makes.n; i++) {
-        from[0] = !i && a->first_is_output ? rmi_off_way(m, task, 0)->inplace : RMI_NONE;
-        rmi_off_begin(m, model->pool[a->makes.at + i], p, from);
+    for (i = 0; i < access->makes.n; i++) {
+        from[0] = !i && access->first_is_output ? rmi_off_way(m, task, 0)->inplace : RMI_NONE;
+        rmi_off_begin(m, model->pool[access->makes.at + i], at, from);
     }
-    if (a->saved != RMI_NONE) rmi_off_new_inst(m, model->buffers[a->saved].number, p, a->saved_room);
+    if (access->saved != RMI_NONE) rmi_off_new_life(m, model->buffers[access->saved].number, at, access->saved_room);
 }
 
 /* The gradients that run p of a backward contributes to. */
-RMI_INLINE void rmi_off_scan_backward(rmi_off_model *m, const rmi_step_access *a, uint32_t p)
+RMI_INLINE void rmi_off_scan_backward(rmi_off_model *m, const rmi_step_access *access, uint32_t at)
 {
     const rmi_step *model = &m->model;
-    uint32_t i, k, n, from[2], c;
-    for (i = 0; i < a->makes.n; i++) {
-        const rmi_step_target *target = &model->targets[a->makes.at + i];
-        c = m->cur[model->buffers[target->buffer].number];
-        if (c != RMI_NONE) {
-            rmi_off_touch(m, m->inst[c].buf, p);
-            m->inst[c].written = p;
+    uint32_t i, k, n, from[2], number;
+    for (i = 0; i < access->makes.n; i++) {
+        const rmi_step_target *target = &model->targets[access->makes.at + i];
+        number = m->cur[model->buffers[target->buffer].number];
+        if (number != RMI_NONE) {
+            rmi_off_touch(m, m->lives[number].buf, at);
+            m->lives[number].written = at;
             continue;
         }
-        from[0] = target->rename ? a->output_gradient : RMI_NONE;
+        from[0] = target->rename ? access->output_gradient : RMI_NONE;
         from[1] = RMI_NONE;
-        for (n = from[0] != RMI_NONE, k = 0; k < target->over.n && n < 2; k++) from[n++] = model->pool[target->over.at + k];
-        rmi_off_begin(m, target->buffer, p, from);
+        for (n = from[0] != RMI_NONE, k = 0; k < target->over.n && n < 2; k++)
+            from[n++] = model->pool[target->over.at + k];
+        rmi_off_begin(m, target->buffer, at, from);
     }
 }
 
-/* Lives of the list, unless it computes for longer than `enough`: then compute_ns is more than that. 0: an instance too many. */
+/* Lives of the list, unless it computes for longer than `enough`: then compute_ns is more than that. 0: an instance
+   too many. */
 RMI_FN int rmi_off_scan(rmi_off_model *m, uint64_t enough)
 {
-    const rm_graph *g = m->g;
-    uint32_t p, i, k, b;
+    const rm_graph *graph = m->g;
+    uint32_t at, i, k, buf;
     uint64_t now = 0;
-    m->n_inst = 0;
+    m->n_lives = 0;
     memset(m->cur, 0xFF, m->n_buf * sizeof(uint32_t));
-    memset(m->ran, 0, g->n_ops * sizeof(uint32_t));
-    for (p = 0; p < m->n; p++) {
-        m->start[p] = m->plain[p] = now;
-        now += rmi_off_ns(m, m->runs[p], m->runs[p] < g->n_ops && m->ran[m->runs[p]]++);
+    memset(m->ran, 0, graph->n_ops * sizeof(uint32_t));
+    for (at = 0; at < m->n; at++) {
+        m->start[at] = m->plain[at] = now;
+        now += rmi_off_ns(m, m->runs[at], m->runs[at] < graph->n_ops && m->ran[m->runs[at]]++);
     }
     m->start[m->n] = m->plain[m->n] = m->ns = m->compute_ns = now;
     if (now > enough) return 1;
-    for (p = 0; p < m->n; p++) {
-        const rmi_step_access *a = rmi_off_access(m, m->runs[p]);
-        uint8_t way = m->model.tasks[m->runs[p]].way;
-        int hosted = rmi_off_host_task(m, m->runs[p]) != NULL;
-        m->ws[p] = hosted ? 0 : rmi_off_way(m, m->runs[p], 0)->workspace;
-        for (i = 0; i < a->reads.n && !hosted; i++) {
-            b = m->model.buffers[m->model.pool[a->reads.at + i]].number;
-            if (way == RMI_BARRIER && m->cur[b] == RMI_NONE) continue;
-            if (way == RMI_BARRIER && m->mode[b] && rmi_off_merges(m, b - g->n_tensors)) continue;
-            k = rmi_off_touch(m, b, p);
-            if (way == RMI_REDUCE && k != RMI_NONE) m->inst[k].written = p;
+    for (at = 0; at < m->n; at++) {
+        const rmi_step_access *access = rmi_off_access(m, m->runs[at]);
+        uint8_t way = m->model.tasks[m->runs[at]].way;
+        int hosted = rmi_off_host_task(m, m->runs[at]) != NULL;
+        m->ws[at] = hosted ? 0 : rmi_off_way(m, m->runs[at], 0)->workspace;
+        for (i = 0; i < access->reads.n && !hosted; i++) {
+            buf = m->model.buffers[m->model.pool[access->reads.at + i]].number;
+            if (way == RMI_BARRIER && m->cur[buf] == RMI_NONE) continue;
+            if (way == RMI_BARRIER && m->mode[buf] && rmi_off_merges(m, buf - graph->n_tensors)) continue;
+            k = rmi_off_touch(m, buf, at);
+            if (way == RMI_REDUCE && k != RMI_NONE) m->lives[k].written = at;
         }
-        if (way == RMI_FWD) rmi_off_scan_forward(m, m->runs[p], a, p);
-        if (way == RMI_BWD) rmi_off_scan_backward(m, a, p);
+        if (way == RMI_FWD) rmi_off_scan_forward(m, m->runs[at], access, at);
+        if (way == RMI_BWD) rmi_off_scan_backward(m, access, at);
     }
     for (i = 0; i < m->model.n_ends && m->n; i++) {
-        b = m->model.buffers[m->model.ends[i]].number;
-        if (m->cur[b] != RMI_NONE && !(m->model.buffers[m->model.ends[i]].kind == RMI_STEP_GRADIENT && m->mode[b]))
-            rmi_off_touch(m, b, m->n - 1);
+        buf = m->model.buffers[m->model.ends[i]].number;
+        if (m->cur[buf] != RMI_NONE && !(m->model.buffers[m->model.ends[i]].kind == RMI_STEP_GRADIENT && m->mode[buf]))
+            rmi_off_touch(m, buf, m->n - 1);
     }
-    return m->n_inst < m->cap_inst;
+    return m->n_lives < m->cap_lives;
 }
 
 /* Notes a copy; it is chained at its position. Its number + 1. */
 RMI_INLINE uint32_t rmi_off_ask(rmi_off_model *m, rmi_way way, uint32_t inst, uint32_t pos)
 {
-    rmi_off_copy *c = &m->copy[m->n_copy];
-    uint32_t *head = way == RMI_COPY_IN ? &m->head_in[pos] : &m->head_out[pos], b = m->inst[inst].buf;
+    rmi_off_copy *copy = &m->copy[m->n_copy];
+    uint32_t *head = way == RMI_COPY_IN ? &m->head_in[pos] : &m->head_out[pos], buf = m->lives[inst].buf;
     if (m->n_copy >= m->cap_copy) return 0;
-    c->inst = inst;
-    c->pos = c->at = pos;
-    c->way = (uint8_t)way;
-    c->wraps = 0;
-    c->ns = way == RMI_COPY_IN ? m->in_ns[b] : m->out_ns[b];
-    c->next = *head;
+    copy->life = inst;
+    copy->pos = copy->at = pos;
+    copy->way = (uint8_t)way;
+    copy->wraps = 0;
+    copy->ns = way == RMI_COPY_IN ? m->in_ns[buf] : m->out_ns[buf];
+    copy->next = *head;
     return *head = ++m->n_copy;
 }
 
 /* The copies that instance i of something that persists wants. */
 RMI_INLINE void rmi_off_ask_lasting(rmi_off_model *m, uint32_t i)
 {
-    rmi_off_inst *s = &m->inst[i];
-    uint32_t w = s->id;
-    uint8_t mode = m->mode[s->buf];
+    rmi_off_life *life = &m->lives[i];
+    uint32_t param = life->id;
+    uint8_t mode = m->mode[life->buf];
     int changed;
     if (!mode) return;
-    if (s->kind == RMI_BUF_GRAD) {
-        const rmi_tensor *t = &m->g->tensors[w];
-        int merges = rmi_off_merges(m, w), updated = t->updates && rmi_low_has_update(m->step) && !m->host_update[w];
-        if (rmi_low_adds_to_earlier(m->step) && !merges) s->in = rmi_off_ask(m, RMI_COPY_IN, i, s->first);
-        if (!updated) s->out = rmi_off_ask(m, merges ? RMI_COPY_MERGE : RMI_COPY_OUT, i, s->written);
-        else if (!s->in && s->before == s->written && s->gap > 2 * (m->out_ns[s->buf] + m->in_ns[s->buf])) {
-            s->out = rmi_off_ask(m, RMI_COPY_OUT, i, s->before);
-            s->in = rmi_off_ask(m, RMI_COPY_IN, i, s->after);
+    if (life->kind == RMI_BUF_GRAD) {
+        const rmi_tensor *tensor = &m->g->tensors[param];
+        int merges = rmi_off_merges(m, param),
+            updated = tensor->updates && rmi_low_has_update(m->step) && !m->host_update[param];
+        if (rmi_low_adds_to_earlier(m->step) && !merges) life->in = rmi_off_ask(m, RMI_COPY_IN, i, life->first);
+        if (!updated) life->out = rmi_off_ask(m, merges ? RMI_COPY_MERGE : RMI_COPY_OUT, i, life->written);
+        else if (!life->in && life->before == life->written &&
+                 life->gap > 2 * (m->out_ns[life->buf] + m->in_ns[life->buf])) {
+            life->out = rmi_off_ask(m, RMI_COPY_OUT, i, life->before);
+            life->in = rmi_off_ask(m, RMI_COPY_IN, i, life->after);
         }
         return;
     }
-    changed = rmi_low_has_update(m->step) && m->g->tensors[w].updates && !m->host_update[w];
-    if (s->kind == RMI_BUF_STATE || (mode & RMI_OFF_EDGE)) s->edge = rmi_off_ask(m, RMI_COPY_IN, i, s->first);
-    if (s->kind == RMI_BUF_VALUE && (mode & RMI_OFF_GAP) && s->after && s->gap > m->in_ns[s->buf])
-        s->in = rmi_off_ask(m, RMI_COPY_IN, i, s->after);
-    if (changed) s->out = rmi_off_ask(m, RMI_COPY_OUT, i, s->last);
+    changed = rmi_low_has_update(m->step) && m->g->tensors[param].updates && !m->host_update[param];
+    if (life->kind == RMI_BUF_STATE || (mode & RMI_OFF_EDGE)) life->edge = rmi_off_ask(m, RMI_COPY_IN, i, life->first);
+    if (life->kind == RMI_BUF_VALUE && (mode & RMI_OFF_GAP) && life->after && life->gap > m->in_ns[life->buf])
+        life->in = rmi_off_ask(m, RMI_COPY_IN, i, life->after);
+    if (changed) life->out = rmi_off_ask(m, RMI_COPY_OUT, i, life->last);
 }
 
 RMI_FN void rmi_off_ask_all(rmi_off_model *m)
@@ -11643,43 +11662,44 @@ RMI_FN void rmi_off_ask_all(rmi_off_model *m)
     m->n_copy = 0;
     memset(m->head_out, 0, m->n * sizeof(uint32_t));
     memset(m->head_in, 0, m->n * sizeof(uint32_t));
-    for (i = 0; i < m->n_inst; i++) {
-        rmi_off_inst *s = &m->inst[i];
-        if (s->lasts) {
+    for (i = 0; i < m->n_lives; i++) {
+        rmi_off_life *life = &m->lives[i];
+        if (life->lasts) {
             rmi_off_ask_lasting(m, i);
             continue;
         }
-        if (s->kind == RMI_BUF_GRAD || m->mode[s->buf] != RMI_OFF_OUT || !s->after ||
-            s->gap < m->out_ns[s->buf] + m->in_ns[s->buf])
+        if (life->kind == RMI_BUF_GRAD || m->mode[life->buf] != RMI_OFF_OUT || !life->after ||
+            life->gap < m->out_ns[life->buf] + m->in_ns[life->buf])
             continue;
-        s->out = rmi_off_ask(m, RMI_COPY_OUT, i, s->first);
-        s->in = rmi_off_ask(m, RMI_COPY_IN, i, s->after);
+        life->out = rmi_off_ask(m, RMI_COPY_OUT, i, life->first);
+        life->in = rmi_off_ask(m, RMI_COPY_IN, i, life->after);
     }
 }
 
 /* The last run that starts by then. */
-RMI_INLINE uint32_t rmi_off_run_at(const rmi_off_model *m, uint64_t t)
+RMI_INLINE uint32_t rmi_off_run_at(const rmi_off_model *m, uint64_t now)
 {
     uint32_t lo = 0, hi = m->n - 1;
     while (lo < hi) {
         uint32_t mid = (lo + hi + 1) / 2;
-        if (m->start[mid] <= t) lo = mid;
+        if (m->start[mid] <= now) lo = mid;
         else hi = mid - 1;
     }
     return lo;
 }
 
-/* The host lane: additions as they come; of the updates whose gradients are there, the one whose param the next step reads first,
-   so that what the backward leaves last, and the next step wants first, does not wait for all that came before it. */
+/* The host lane: additions as they come; of the updates whose gradients are there, the one whose param the next step
+   reads first, so that what the backward leaves last, and the next step wants first, does not wait for all that came
+   before it. */
 RMI_FN void rmi_off_time_host(rmi_off_model *m)
 {
-    uint64_t t = 0;
+    uint64_t now = 0;
     uint32_t i = 0, n = 0, k, pos = 0, served = 0;
     m->n_host = 0;
     while (i < m->n_jobs || n) {
         rmi_off_job j;
-        if (!n) t = rmi_max(t, m->jobs[i].ready);
-        for (; i < m->n_jobs && m->jobs[i].ready <= t; i++) { /* that are ready, the least key last */
+        if (!n) now = rmi_max(now, m->jobs[i].ready);
+        for (; i < m->n_jobs && m->jobs[i].ready <= now; i++) { /* that are ready, the least key last */
             for (k = n++; k && m->jobs[m->pending[k - 1]].key < m->jobs[i].key; k--) m->pending[k] = m->pending[k - 1];
             m->pending[k] = i;
         }
@@ -11688,13 +11708,13 @@ RMI_FN void rmi_off_time_host(rmi_off_model *m)
         if (j.pos > pos) pos = j.pos;
         m->jobs[m->served[served++]].pos = pos;
         if (j.key < m->n) { /* an addition */
-            rmi_off_copy *c = &m->copy[j.id];
-            t += m->add_ns[m->inst[c->inst].buf];
-            c->added = t > m->ns ? m->n : (uint32_t)rmi_max(c->at, rmi_off_run_at(m, t));
+            rmi_off_copy *copy = &m->copy[j.id];
+            now += m->add_ns[m->lives[copy->life].buf];
+            copy->added = now > m->ns ? m->n : (uint32_t)rmi_max(copy->at, rmi_off_run_at(m, now));
             continue;
         }
-        t += m->g->tensors[j.id].opt_host;
-        m->host_end[j.id] = t;
+        now += m->g->tensors[j.id].opt_host;
+        m->host_end[j.id] = now;
         m->host_pos[j.id] = pos;
         m->host_order[m->n_host++] = j.id;
     }
@@ -11713,18 +11733,18 @@ RMI_INLINE void rmi_off_put_job(rmi_off_model *m, uint64_t ready, uint32_t id, u
 /* What copies out ask of the host, and its updates. */
 RMI_FN void rmi_off_ask_host(rmi_off_model *m)
 {
-    uint32_t p, k, i, w;
+    uint32_t at, k, i, param;
     m->n_jobs = 0;
     for (i = 0; i < m->n_out; i++) {
-        k = m->lane[i], p = m->said[k];
-        if (m->copy[k].way == RMI_COPY_MERGE) rmi_off_put_job(m, m->copy[k].end, k, p, p);
+        k = m->lane[i], at = m->said[k];
+        if (m->copy[k].way == RMI_COPY_MERGE) rmi_off_put_job(m, m->copy[k].end, k, at, at);
     }
-    for (p = 0; p < m->n; p++) {
-        const rmi_step_task *update = rmi_off_host_task(m, m->runs[p]);
+    for (at = 0; at < m->n; at++) {
+        const rmi_step_task *update = rmi_off_host_task(m, m->runs[at]);
         if (!update) continue;
-        w = update->id;
-        k = m->cur[w] == RMI_NONE ? m->n - 1 : m->inst[m->cur[w]].first;
-        rmi_off_put_job(m, rmi_max(m->host_end[w], m->start[p]), w, p, m->n + k);
+        param = update->id;
+        k = m->cur[param] == RMI_NONE ? m->n - 1 : m->lives[m->cur[param]].first;
+        rmi_off_put_job(m, rmi_max(m->host_end[param], m->start[at]), param, at, m->n + k);
     }
     rmi_off_time_host(m);
 }
@@ -11732,98 +11752,101 @@ RMI_FN void rmi_off_ask_host(rmi_off_model *m)
 /* Copy k goes out next. */
 RMI_INLINE uint64_t rmi_off_serve(rmi_off_model *m, uint32_t k, uint64_t lane, uint32_t *at, uint32_t *said)
 {
-    rmi_off_copy *c = &m->copy[k];
-    const rmi_off_inst *s = &m->inst[c->inst];
-    lane = rmi_max(lane, m->start[c->pos + 1]);
-    c->start = lane;
-    c->end = lane += c->ns;
-    if (*said < c->pos) *said = c->pos;
+    rmi_off_copy *copy = &m->copy[k];
+    const rmi_off_life *life = &m->lives[copy->life];
+    lane = rmi_max(lane, m->start[copy->pos + 1]);
+    copy->start = lane;
+    copy->end = lane += copy->ns;
+    if (*said < copy->pos) *said = copy->pos;
     m->said[k] = *said;
     m->lane[m->n_out++] = k;
     while (*at + 1 < m->n && m->start[*at + 1] < lane) ++*at;
-    c->at = *at < *said ? *said : *at;
-    if (s->kind == RMI_BUF_GRAD && s->lasts) m->host_end[s->id] = lane;
+    copy->at = *at < *said ? *said : *at;
+    if (life->kind == RMI_BUF_GRAD && life->lasts) m->host_end[life->id] = lane;
     return lane;
 }
 
 /* The run that a copy out must not come after: something comes back for it. */
 RMI_INLINE uint32_t rmi_off_due(const rmi_off_model *m, uint32_t k)
 {
-    const rmi_off_inst *s = &m->inst[m->copy[k].inst];
-    return s->in && m->copy[s->in - 1].pos > m->copy[k].pos ? m->copy[s->in - 1].pos : RMI_NONE;
+    const rmi_off_life *life = &m->lives[m->copy[k].life];
+    return life->in && m->copy[life->in - 1].pos > m->copy[k].pos ? m->copy[life->in - 1].pos : RMI_NONE;
 }
 
-/* Copies out, first come first served, but gradients whose update on the host is waited for go before what is only to leave, unless
-   that is needed again before the gradient is there. */
+/* Copies out, first come first served, but gradients whose update on the host is waited for go before what is only to
+   leave, unless that is needed again before the gradient is there. */
 RMI_FN void rmi_off_time_out(rmi_off_model *m)
 {
     uint64_t lane = m->d2h_carry;
-    uint32_t p, k, at = 0, said = 0, first[2] = {0, 0}, end[2] = {0, 0}, due = RMI_NONE, q; /* due: none of queue 1 sooner */
+    /* due: none of queue 1 sooner */
+    uint32_t run, k, at = 0, said = 0, first[2] = {0, 0}, end[2] = {0, 0}, due = RMI_NONE, which;
     m->n_out = 0;
-    for (p = 0;;) {
-        for (; p < m->n && (m->start[p + 1] <= lane || (first[0] == end[0] && first[1] == end[1])); p++)
-            for (k = m->head_out[p]; k; k = m->copy[k - 1].next) {
-                const rmi_off_inst *s = &m->inst[m->copy[k - 1].inst];
-                q = s->kind != RMI_BUF_GRAD || !m->host_update[s->id];
-                if (q && rmi_off_due(m, k - 1) < due) due = rmi_off_due(m, k - 1);
-                m->queue[2 * end[q]++ + q] = k - 1;
+    for (run = 0;;) {
+        for (; run < m->n && (m->start[run + 1] <= lane || (first[0] == end[0] && first[1] == end[1])); run++)
+            for (k = m->head_out[run]; k; k = m->copy[k - 1].next) {
+                const rmi_off_life *life = &m->lives[m->copy[k - 1].life];
+                which = life->kind != RMI_BUF_GRAD || !m->host_update[life->id];
+                if (which && rmi_off_due(m, k - 1) < due) due = rmi_off_due(m, k - 1);
+                m->queue[2 * end[which]++ + which] = k - 1;
             }
-        q = first[0] == end[0];
-        if (first[q] == end[q]) break;
-        if (!q && due <= m->copy[m->queue[2 * first[0]]].pos) {
+        which = first[0] == end[0];
+        if (first[which] == end[which]) break;
+        if (!which && due <= m->copy[m->queue[2 * first[0]]].pos) {
             for (k = first[1], due = RMI_NONE; k < end[1]; k++)
                 if (rmi_off_due(m, m->queue[2 * k + 1]) < due) due = rmi_off_due(m, m->queue[2 * k + 1]);
-            q = due <= m->copy[m->queue[2 * first[0]]].pos;
+            which = due <= m->copy[m->queue[2 * first[0]]].pos;
         }
-        lane = rmi_off_serve(m, m->queue[2 * first[q]++ + q], lane, &at, &said);
+        lane = rmi_off_serve(m, m->queue[2 * first[which]++ + which], lane, &at, &said);
     }
     m->d2h_carry = m->n_out && lane > m->ns && !m->steady ? rmi_min(lane - m->ns, m->ns / 2) : 0;
     rmi_off_ask_host(m);
 }
 
 /* Where instance i ends, at the latest of its last use and its copy out. */
-RMI_INLINE uint32_t rmi_off_end(const rmi_off_model *m, const rmi_off_inst *s)
+RMI_INLINE uint32_t rmi_off_end(const rmi_off_model *m, const rmi_off_life *life)
 {
-    if (!s->out || m->copy[s->out - 1].pos < s->last) return s->last;
-    return m->copy[s->out - 1].at > s->last ? m->copy[s->out - 1].at : s->last;
+    if (!life->out || m->copy[life->out - 1].pos < life->last) return life->last;
+    return m->copy[life->out - 1].at > life->last ? m->copy[life->out - 1].at : life->last;
 }
 
-/* Copies in, from the last need to the first, each as late as it can; what begins before the step begins in the one before. */
+/* Copies in, from the last need to the first, each as late as it can; what begins before the step begins in the one
+   before. */
 RMI_FN void rmi_off_time_in(rmi_off_model *m)
 {
     /* times are T later, so that none is negative */
-    uint64_t T = m->ns, lane = 2 * T - rmi_min(m->h2d_lead, T), all = m->h2d_ns, ease;
-    uint32_t p, k, at = m->n, w;
+    uint64_t step_ns = m->ns, lane = 2 * step_ns - rmi_min(m->h2d_lead, step_ns), all = m->h2d_ns, ease;
+    uint32_t run, k, at = m->n, param;
     int edge, hosted;
     uint64_t ready;
     m->late_ns = m->h2d_lead = 0;
     m->late_of = RMI_NONE;
-    ease = rmi_min(m->ease, rmi_sub(T, all + all / 30) / (all / 1024 + 1)); /* what the lane has time for */
-    for (p = m->n; p-- > 0;)
-        for (k = m->head_in[p]; k; k = m->copy[k - 1].next) {
-            rmi_off_copy *c = &m->copy[k - 1];
-            rmi_off_inst *s = &m->inst[c->inst];
-            c->end = rmi_min(lane, T + m->start[p]);
-            lane = rmi_sub(c->end, c->ns + c->ns / 1024 * ease);
-            c->start = lane;
-            edge = s->edge && c == &m->copy[s->edge - 1];
-            w = s->id;
-            hosted = edge && s->kind == RMI_BUF_VALUE && m->host_update[w];
-            ready = hosted ? rmi_max(lane, m->host_end[w]) : lane;
-            if (ready - lane > m->late_ns) m->late_ns = ready - lane, m->late_of = w;
-            c->wraps = ready < T && !m->steady && m->fixed[s->buf] != 2 && edge;
-            if (lane < T && m->steady) m->late_ns = rmi_max(m->late_ns, T - lane);
-            if (lane < T && !m->steady) m->h2d_lead = rmi_max(m->h2d_lead, T - lane);
-            if (!c->wraps) {
-                while (at > 0 && (at == m->n || T + m->start[at] > lane)) at--;
-                c->at = ready > lane ? rmi_off_run_at(m, rmi_sub(ready, T)) : at;
-                c->at = c->at < p ? c->at : p;
-                if (s->out && m->copy[s->out - 1].pos < p && c->at <= m->said[s->out - 1]) c->at = m->said[s->out - 1] + 1;
+    ease = rmi_min(m->ease, rmi_sub(step_ns, all + all / 30) / (all / 1024 + 1)); /* what the lane has time for */
+    for (run = m->n; run-- > 0;)
+        for (k = m->head_in[run]; k; k = m->copy[k - 1].next) {
+            rmi_off_copy *copy = &m->copy[k - 1];
+            rmi_off_life *life = &m->lives[copy->life];
+            copy->end = rmi_min(lane, step_ns + m->start[run]);
+            lane = rmi_sub(copy->end, copy->ns + copy->ns / 1024 * ease);
+            copy->start = lane;
+            edge = life->edge && copy == &m->copy[life->edge - 1];
+            param = life->id;
+            hosted = edge && life->kind == RMI_BUF_VALUE && m->host_update[param];
+            ready = hosted ? rmi_max(lane, m->host_end[param]) : lane;
+            if (ready - lane > m->late_ns) m->late_ns = ready - lane, m->late_of = param;
+            copy->wraps = ready < step_ns && !m->steady && m->fixed[life->buf] != 2 && edge;
+            if (lane < step_ns && m->steady) m->late_ns = rmi_max(m->late_ns, step_ns - lane);
+            if (lane < step_ns && !m->steady) m->h2d_lead = rmi_max(m->h2d_lead, step_ns - lane);
+            if (!copy->wraps) {
+                while (at > 0 && (at == m->n || step_ns + m->start[at] > lane)) at--;
+                copy->at = ready > lane ? rmi_off_run_at(m, rmi_sub(ready, step_ns)) : at;
+                copy->at = copy->at < run ? copy->at : run;
+                if (life->out && m->copy[life->out - 1].pos < run && copy->at <= m->said[life->out - 1])
+                    copy->at = m->said[life->out - 1] + 1;
             } else {
-                c->at = rmi_off_run_at(m, ready); /* not after its last use: then it stays (rmi_off_idle) */
+                copy->at = rmi_off_run_at(m, ready); /* not after its last use: then it stays (rmi_off_idle) */
                 if (!hosted) continue;
-                if (c->at <= s->last) c->at = s->last + 1;
-                if (c->at <= m->host_pos[w]) c->at = m->host_pos[w] + 1;
+                if (copy->at <= life->last) copy->at = life->last + 1;
+                if (copy->at <= m->host_pos[param]) copy->at = m->host_pos[param] + 1;
             }
         }
 }
@@ -11835,35 +11858,36 @@ RMI_INLINE void rmi_off_live(rmi_off_model *m, uint32_t from, uint32_t to, uint6
 }
 
 /* Bytes over time of an instance of something that persists: it may be there at the step's edge. */
-RMI_FN void rmi_off_live_param(rmi_off_model *m, rmi_off_inst *s)
+RMI_FN void rmi_off_live_param(rmi_off_model *m, rmi_off_life *life)
 {
-    const rmi_off_copy *edge = s->edge ? &m->copy[s->edge - 1] : NULL, *in = s->in ? &m->copy[s->in - 1] : NULL;
-    uint32_t first = edge && !edge->wraps ? edge->at : 0, last = edge ? rmi_off_end(m, s) : m->n - 1;
+    const rmi_off_copy *edge = rmi_off_copy_of(m, life->edge), *in = rmi_off_copy_of(m, life->in);
+    uint32_t first = edge && !edge->wraps ? edge->at : 0, last = edge ? rmi_off_end(m, life) : m->n - 1;
     if (edge && edge->wraps && edge->at <= last) last = m->n - 1;
-    else if (edge && edge->wraps && edge->at < m->n) rmi_off_live(m, edge->at, m->n - 1, s->bytes);
-    if (in && in->at > s->before) {
-        rmi_off_live(m, first, s->before, s->bytes);
+    else if (edge && edge->wraps && edge->at < m->n) rmi_off_live(m, edge->at, m->n - 1, life->bytes);
+    if (in && in->at > life->before) {
+        rmi_off_live(m, first, life->before, life->bytes);
         first = in->at;
     }
-    rmi_off_live(m, first, last, s->bytes);
+    rmi_off_live(m, first, last, life->bytes);
 }
 
 /* Does instance i begin in the bytes of another one that ends there? */
 RMI_FN void rmi_off_take_over(rmi_off_model *m, uint32_t i)
 {
-    rmi_off_inst *s = &m->inst[i];
+    rmi_off_life *life = &m->lives[i];
     uint32_t k, j, end;
     for (k = 0; k < 2; k++) {
-        rmi_off_inst *o;
-        j = s->from[k];
+        rmi_off_life *other;
+        j = life->from[k];
         if (j == RMI_NONE) continue;
-        o = &m->inst[j];
-        end = rmi_off_end(m, o);
-        if (end != s->first || o->bytes < s->bytes || o->taken != RMI_NONE || o->first >= s->first) continue;
-        o->taken = i;
-        m->down[s->first < m->n ? s->first : m->n] += o->bytes; /* ends one run earlier */
-        m->up[s->first + 1 < m->n ? s->first + 1 : m->n] += o->bytes;
-        s->bytes = o->bytes;
+        other = &m->lives[j];
+        end = rmi_off_end(m, other);
+        if (end != life->first || other->bytes < life->bytes || other->taken != RMI_NONE || other->first >= life->first)
+            continue;
+        other->taken = i;
+        m->down[life->first < m->n ? life->first : m->n] += other->bytes; /* ends one run earlier */
+        m->up[life->first + 1 < m->n ? life->first + 1 : m->n] += other->bytes;
+        life->bytes = other->bytes;
         return;
     }
 }
@@ -11871,33 +11895,33 @@ RMI_FN void rmi_off_take_over(rmi_off_model *m, uint32_t i)
 /* The most bytes in host memory at once. base: what is there all the time. Takes up, down for its own. */
 RMI_FN uint64_t rmi_off_host_peak(rmi_off_model *m, uint64_t base)
 {
-    uint32_t i, w, p, first, last;
+    uint32_t i, param, at, first, last;
     uint64_t peak = base, sum = base;
     memset(m->up, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     memset(m->down, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
-    for (i = 0; i < m->n_inst; i++) {
-        const rmi_off_inst *s = &m->inst[i];
-        const rmi_off_copy *out = s->out ? &m->copy[s->out - 1] : NULL, *in = s->in ? &m->copy[s->in - 1] : NULL;
-        int grad = s->kind == RMI_BUF_GRAD && s->lasts;
-        w = s->id;
-        if (!out || (s->lasts && !grad)) continue;
+    for (i = 0; i < m->n_lives; i++) {
+        const rmi_off_life *life = &m->lives[i];
+        const rmi_off_copy *out = rmi_off_copy_of(m, life->out), *in = rmi_off_copy_of(m, life->in);
+        int grad = life->kind == RMI_BUF_GRAD && life->lasts;
+        param = life->id;
+        if (!out || (life->lasts && !grad)) continue;
         first = out->pos;
         last = m->n - 1;
         if (out->way == RMI_COPY_MERGE) { /* staging bytes, until they have been added */
             if (out->added < m->n) last = out->added;
             else first = 0;
         } else if (grad && rmi_low_grads_resident(m->step)) continue;
-        else if (grad && m->host_update[w]) {
-            if (m->host_end[w] > m->ns) first = 0;
-            else last = (uint32_t)rmi_max(m->host_pos[w], rmi_off_run_at(m, m->host_end[w]));
+        else if (grad && m->host_update[param]) {
+            if (m->host_end[param] > m->ns) first = 0;
+            else last = (uint32_t)rmi_max(m->host_pos[param], rmi_off_run_at(m, m->host_end[param]));
         } else if (in && in->pos > first) {
-            if (in->at <= rmi_max(s->before, out->at)) continue; /* not made */
+            if (in->at <= rmi_max(life->before, out->at)) continue; /* not made */
             last = in->pos - 1;
         }
-        rmi_off_live(m, first, last, s->bytes);
+        rmi_off_live(m, first, last, life->bytes);
     }
-    for (p = 0; p < m->n; p++) {
-        sum = sum + m->up[p] - m->down[p];
+    for (at = 0; at < m->n; at++) {
+        sum = sum + m->up[at] - m->down[at];
         peak = rmi_max(peak, sum);
     }
     return peak;
@@ -11906,51 +11930,52 @@ RMI_FN uint64_t rmi_off_host_peak(rmi_off_model *m, uint64_t base)
 /* Live bytes at every run. */
 RMI_FN void rmi_off_memory(rmi_off_model *m)
 {
-    const rm_graph *g = m->g;
-    uint32_t i, w, p;
+    const rm_graph *graph = m->g;
+    uint32_t i, param, at;
     uint64_t sum = m->base, host = 0, moved = 0;
     memset(m->up, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     memset(m->down, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     for (i = 0; i < m->n_lasting; i++) {
-        uint32_t b = m->lasting[i];
-        rmi_buf_kind kind = rmi_low_kind(g, b, &w);
+        uint32_t buf = m->lasting[i];
+        rmi_buf_kind kind = rmi_low_kind(graph, buf, &param);
         if (kind == RMI_BUF_GRAD && !(m->waiting || rmi_low_grads_resident(m->step))) continue;
-        if (!m->mode[b]) sum += kind == RMI_BUF_VALUE && m->cur[b] != RMI_NONE ? 0 : m->room[b];
-        else host += m->room[b];
+        if (!m->mode[buf]) sum += kind == RMI_BUF_VALUE && m->cur[buf] != RMI_NONE ? 0 : m->room[buf];
+        else host += m->room[buf];
     }
-    for (i = 0; i < m->n_inst; i++) {
-        rmi_off_inst *s = &m->inst[i];
-        const rmi_off_copy *in = s->in ? &m->copy[s->in - 1] : NULL, *out = s->out ? &m->copy[s->out - 1] : NULL;
-        uint32_t end = rmi_off_end(m, s), first = s->first;
-        if (s->kind == RMI_BUF_SAVED && s->last == s->first) continue; /* nobody asks for it */
-        if (s->lasts && !m->mode[s->buf] && (s->kind != RMI_BUF_GRAD || rmi_low_grads_resident(m->step))) { /* it stays */
-            if (s->kind == RMI_BUF_VALUE) rmi_off_live(m, 0, m->n - 1, s->bytes);
+    for (i = 0; i < m->n_lives; i++) {
+        rmi_off_life *life = &m->lives[i];
+        const rmi_off_copy *in = rmi_off_copy_of(m, life->in), *out = rmi_off_copy_of(m, life->out);
+        uint32_t end = rmi_off_end(m, life), first = life->first;
+        if (life->kind == RMI_BUF_SAVED && life->last == life->first) continue; /* nobody asks for it */
+        /* it stays */
+        if (life->lasts && !m->mode[life->buf] && (life->kind != RMI_BUF_GRAD || rmi_low_grads_resident(m->step))) {
+            if (life->kind == RMI_BUF_VALUE) rmi_off_live(m, 0, m->n - 1, life->bytes);
             continue;
         }
-        if (s->lasts && s->kind != RMI_BUF_GRAD) {
-            rmi_off_live_param(m, s);
+        if (life->lasts && life->kind != RMI_BUF_GRAD) {
+            rmi_off_live_param(m, life);
             continue;
         }
-        if (s->kind == RMI_BUF_VALUE && g->tensors[s->id].kind == RMI_INPUT) first = 0;
-        if (s->from[0] != RMI_NONE || s->from[1] != RMI_NONE) rmi_off_take_over(m, i);
-        if (in && in->pos == s->first) first = in->at; /* earlier contributions come first */
-        else if (in && out && in->at > rmi_max(s->before, out->at)) {
-            rmi_off_live(m, first, (uint32_t)rmi_max(s->before, out->at), s->bytes);
+        if (life->kind == RMI_BUF_VALUE && graph->tensors[life->id].kind == RMI_INPUT) first = 0;
+        if (life->from[0] != RMI_NONE || life->from[1] != RMI_NONE) rmi_off_take_over(m, i);
+        if (in && in->pos == life->first) first = in->at; /* earlier contributions come first */
+        else if (in && out && in->at > rmi_max(life->before, out->at)) {
+            rmi_off_live(m, first, (uint32_t)rmi_max(life->before, out->at), life->bytes);
             first = in->at;
-            end = s->last;
+            end = life->last;
         }
-        if (out) moved += s->bytes;
-        rmi_off_live(m, first, end, s->bytes);
+        if (out) moved += life->bytes;
+        rmi_off_live(m, first, end, life->bytes);
     }
     for (i = 0; i < m->n_copy; i++) /* what the step before still copies out */
         if (m->copy[i].way != RMI_COPY_IN && m->copy[i].end > m->ns)
-            rmi_off_live(m, 0, rmi_off_run_at(m, m->copy[i].end - m->ns), m->inst[m->copy[i].inst].bytes);
+            rmi_off_live(m, 0, rmi_off_run_at(m, m->copy[i].end - m->ns), m->lives[m->copy[i].life].bytes);
     m->peak = m->over = 0;
-    for (p = 0; p < m->n; p++) {
+    for (at = 0; at < m->n; at++) {
         uint64_t live;
-        sum = sum + m->up[p] - m->down[p];
-        live = sum + m->ws[p];
-        if (live > m->peak) m->peak = live, m->peak_at = p;
+        sum = sum + m->up[at] - m->down[at];
+        live = sum + m->ws[at];
+        if (live > m->peak) m->peak = live, m->peak_at = at;
         if (live > m->limit) m->over += (live - m->limit) >> 10;
     }
     m->host_bytes = host + moved; /* never more */
@@ -11965,7 +11990,7 @@ RMI_FN uint64_t rmi_off_load(rmi_off_model *m)
     for (i = 0; i < m->n_copy; i++) {
         if (m->copy[i].way == RMI_COPY_IN) m->h2d_ns += m->copy[i].ns;
         else m->d2h_ns += m->copy[i].ns;
-        if (m->copy[i].way == RMI_COPY_MERGE) m->host_ns += m->add_ns[m->inst[m->copy[i].inst].buf];
+        if (m->copy[i].way == RMI_COPY_MERGE) m->host_ns += m->add_ns[m->lives[m->copy[i].life].buf];
     }
     for (i = 0; i < m->n; i++) {
         const rmi_step_task *update = rmi_off_host_task(m, m->runs[i]);
@@ -11974,8 +11999,8 @@ RMI_FN uint64_t rmi_off_load(rmi_off_model *m)
     return rmi_max(rmi_max(m->compute_ns, m->host_ns), rmi_max(m->d2h_ns, m->h2d_ns));
 }
 
-/* Where another lane has more to do than the computation, `most`, that must wait somewhere: up to `idle` at the step's end, and all
-   runs are taken to last as much longer as is left. What could wait at the end. */
+/* Where another lane has more to do than the computation, `most`, that must wait somewhere: up to `idle` at the step's
+   end, and all runs are taken to last as much longer as is left. What could wait at the end. */
 RMI_FN uint64_t rmi_off_stretch(rmi_off_model *m, uint64_t most, uint64_t idle)
 {
     uint64_t ratio;
@@ -11989,24 +12014,24 @@ RMI_FN uint64_t rmi_off_stretch(rmi_off_model *m, uint64_t most, uint64_t idle)
 }
 
 /* A copy for a gap that the copies themselves fill: it is not made. */
-RMI_FN int rmi_off_idle(const rmi_off_model *m, const rmi_off_copy *c)
+RMI_FN int rmi_off_idle(const rmi_off_model *m, const rmi_off_copy *copy)
 {
-    const rmi_off_inst *s = &m->inst[c->inst];
-    const rmi_off_copy *in = s->in ? &m->copy[s->in - 1] : NULL, *out = s->out ? &m->copy[s->out - 1] : NULL;
-    if (s->edge && c == &m->copy[s->edge - 1]) return c->wraps && c->at <= rmi_off_end(m, s);
-    if (!in || in->pos == s->first || (c != in && c != out)) return 0;
-    if (out && out->pos < in->pos) return in->at <= rmi_max(s->before, out->at);
-    return c == in && in->at <= s->before;
+    const rmi_off_life *life = &m->lives[copy->life];
+    const rmi_off_copy *in = rmi_off_copy_of(m, life->in), *out = rmi_off_copy_of(m, life->out);
+    if (life->edge && copy == &m->copy[life->edge - 1]) return copy->wraps && copy->at <= rmi_off_end(m, life);
+    if (!in || in->pos == life->first || (copy != in && copy != out)) return 0;
+    if (out && out->pos < in->pos) return in->at <= rmi_max(life->before, out->at);
+    return copy == in && in->at <= life->before;
 }
 
 /* The copies in by the run before which they are said: what wraps comes last, what begins first comes first. */
 RMI_FN void rmi_off_queue(rmi_off_model *m)
 {
-    uint32_t pass, p, k;
+    uint32_t pass, at, k;
     memset(m->begin, 0, ((size_t)m->n + 1) * sizeof(uint32_t));
     for (pass = 0; pass < 2; pass++) /* chains are stacks: what begins first is put last, after all that wraps */
-        for (p = m->n; p-- > 0;)
-            for (k = m->head_in[p]; k; k = m->copy[k - 1].next) {
+        for (at = m->n; at-- > 0;)
+            for (k = m->head_in[at]; k; k = m->copy[k - 1].next) {
                 if (m->copy[k - 1].wraps == pass || rmi_off_idle(m, &m->copy[k - 1])) continue;
                 m->next[k - 1] = m->begin[m->copy[k - 1].at];
                 m->begin[m->copy[k - 1].at] = k;
@@ -12014,54 +12039,55 @@ RMI_FN void rmi_off_queue(rmi_off_model *m)
 }
 
 /* The clock of one step: copies in that are said before run p, from `now` on. The end of the last. */
-RMI_FN uint64_t rmi_off_clock_in(rmi_off_model *m, uint32_t p, uint64_t lane, uint64_t now)
+RMI_FN uint64_t rmi_off_clock_in(rmi_off_model *m, uint32_t at, uint64_t lane, uint64_t now)
 {
     uint32_t k;
-    for (k = m->begin[p]; k; k = m->next[k - 1]) {
-        const rmi_off_inst *s = &m->inst[m->copy[k - 1].inst];
+    for (k = m->begin[at]; k; k = m->next[k - 1]) {
+        const rmi_off_life *life = &m->lives[m->copy[k - 1].life];
         lane = rmi_max(lane, now);
-        if (s->out && !rmi_off_idle(m, &m->copy[s->out - 1])) lane = rmi_max(lane, m->done[s->out - 1]);
-        if (s->edge == k && s->kind == RMI_BUF_VALUE) lane = rmi_max(lane, m->updated[s->id]);
+        if (life->out && !rmi_off_idle(m, &m->copy[life->out - 1])) lane = rmi_max(lane, m->done[life->out - 1]);
+        if (life->edge == k && life->kind == RMI_BUF_VALUE) lane = rmi_max(lane, m->updated[life->id]);
         m->done[k - 1] = lane += m->copy[k - 1].ns;
     }
     return lane;
 }
 
-/* What the referee's clock will show: the lanes of three steps in a row, in the order in which they are said. Copies in begin when
-   the run before which they are said may begin, which waits for the bytes that copies out leave before it. */
+/* What the referee's clock will show: the lanes of three steps in a row, in the order in which they are said. Copies
+   in begin when the run before which they are said may begin, which waits for the bytes that copies out leave before
+   it. */
 RMI_FN uint64_t rmi_off_clock(rmi_off_model *m)
 {
-    const rm_graph *g = m->g;
+    const rm_graph *graph = m->g;
     uint64_t ends[3] = {0, 0, 0}, now = 0, in = 0, out = 0, host = 0;
-    uint32_t p, k, i, w, turn, job, n_out, tail, left, late;
+    uint32_t at, k, i, param, turn, job, n_out, tail, left, late;
     rmi_off_queue(m);
     memset(m->done, 0, m->n_copy * sizeof(uint64_t));
-    memset(m->updated, 0, 2 * (size_t)g->n_tensors * sizeof(uint64_t));
+    memset(m->updated, 0, 2 * (size_t)graph->n_tensors * sizeof(uint64_t));
     for (i = n_out = 0; i < m->n_out; i++)
         if (!rmi_off_idle(m, &m->copy[m->lane[i]])) m->queue[n_out++] = m->lane[i];
     for (tail = n_out; tail && m->copy[m->queue[tail - 1]].end > m->ns;) tail--; /* over in the next step */
     for (turn = 0; turn < 3; turn++) {
-        memset(m->ran, 0, g->n_ops * sizeof(uint32_t));
-        for (p = i = job = left = 0, late = tail; p <= m->n; p++) {
-            for (; late < n_out && rmi_off_run_at(m, m->copy[m->queue[late]].end - m->ns) < p; late++)
-                if (p <= m->said[m->queue[late]]) now = rmi_max(now, m->done[m->queue[late]]);
-            for (; left < tail && m->copy[m->queue[left]].at < p; left++) now = rmi_max(now, m->done[m->queue[left]]);
-            in = rmi_off_clock_in(m, p, in, now);
-            if (p == m->n) break;
-            for (k = m->head_in[p]; k; k = m->copy[k - 1].next) now = rmi_max(now, m->done[k - 1]);
-            now += rmi_off_ns(m, m->runs[p], m->runs[p] < g->n_ops && m->ran[m->runs[p]]++);
-            for (; i < n_out && m->said[m->queue[i]] == p; i++) {
-                const rmi_off_inst *s = &m->inst[m->copy[m->queue[i]].inst];
+        memset(m->ran, 0, graph->n_ops * sizeof(uint32_t));
+        for (at = i = job = left = 0, late = tail; at <= m->n; at++) {
+            for (; late < n_out && rmi_off_run_at(m, m->copy[m->queue[late]].end - m->ns) < at; late++)
+                if (at <= m->said[m->queue[late]]) now = rmi_max(now, m->done[m->queue[late]]);
+            for (; left < tail && m->copy[m->queue[left]].at < at; left++) now = rmi_max(now, m->done[m->queue[left]]);
+            in = rmi_off_clock_in(m, at, in, now);
+            if (at == m->n) break;
+            for (k = m->head_in[at]; k; k = m->copy[k - 1].next) now = rmi_max(now, m->done[k - 1]);
+            now += rmi_off_ns(m, m->runs[at], m->runs[at] < graph->n_ops && m->ran[m->runs[at]]++);
+            for (; i < n_out && m->said[m->queue[i]] == at; i++) {
+                const rmi_off_life *life = &m->lives[m->copy[m->queue[i]].life];
                 m->done[m->queue[i]] = out = rmi_max(out, now) + m->copy[m->queue[i]].ns;
-                if (s->kind == RMI_BUF_GRAD) m->updated[g->n_tensors + s->id] = out;
+                if (life->kind == RMI_BUF_GRAD) m->updated[graph->n_tensors + life->id] = out;
             }
-            for (; job < m->n_jobs && m->jobs[m->served[job]].pos <= p; job++) {
+            for (; job < m->n_jobs && m->jobs[m->served[job]].pos <= at; job++) {
                 const rmi_off_job *j = &m->jobs[m->served[job]];
                 int adds = j->key < m->n;
-                w = adds ? m->inst[m->copy[j->id].inst].id : j->id;
-                host = rmi_max(host, m->updated[g->n_tensors + w]) +
-                       (adds ? m->add_ns[m->inst[m->copy[j->id].inst].buf] : g->tensors[w].opt_host);
-                m->updated[adds ? g->n_tensors + w : w] = host;
+                param = adds ? m->lives[m->copy[j->id].life].id : j->id;
+                host = rmi_max(host, m->updated[graph->n_tensors + param]) +
+                       (adds ? m->add_ns[m->lives[m->copy[j->id].life].buf] : graph->tensors[param].opt_host);
+                m->updated[adds ? graph->n_tensors + param : param] = host;
             }
         }
         ends[turn] = rmi_max(rmi_max(now, in), rmi_max(out, host));
@@ -12069,8 +12095,8 @@ RMI_FN uint64_t rmi_off_clock(rmi_off_model *m)
     return ends[2] - ends[1];
 }
 
-/* Time, lateness, memory of m->runs under m->mode, but for what a lane alone has to do if that is more than `enough`. What the
-   fullest lane has to do; RMI_INF: does not fit the tables. */
+/* Time, lateness, memory of m->runs under m->mode, but for what a lane alone has to do if that is more than `enough`.
+   What the fullest lane has to do; RMI_INF: does not fit the tables. */
 RMI_FN uint64_t rmi_off_eval(rmi_off_model *m, uint64_t enough)
 {
     uint64_t before, idle = 0, may, most;
@@ -12103,49 +12129,50 @@ RMI_FN uint64_t rmi_off_eval(rmi_off_model *m, uint64_t enough)
 /* --- decisions -> runs */
 
 /* Makes buffer b be there for the backward run that comes next: what must run again for it is marked, lo ... hi. */
-RMI_FN void rmi_off_want(rmi_off_model *m, uint32_t b, uint32_t *lo, uint32_t *hi)
+RMI_FN void rmi_off_want(rmi_off_model *m, uint32_t buf, uint32_t *lo, uint32_t *hi)
 {
-    const rm_graph *g = m->g;
+    const rm_graph *graph = m->g;
     uint32_t n = 0, i, t;
-    m->stack[n++] = b;
+    m->stack[n++] = buf;
     while (n) {
         rmi_buf_kind kind;
         uint32_t op;
-        b = m->stack[--n];
-        kind = rmi_low_kind(g, b, &t);
-        if (m->there[b] || (kind == RMI_BUF_VALUE && g->tensors[t].kind != RMI_ACT) ||
+        buf = m->stack[--n];
+        kind = rmi_low_kind(graph, buf, &t);
+        if (m->there[buf] || (kind == RMI_BUF_VALUE && graph->tensors[t].kind != RMI_ACT) ||
             (kind != RMI_BUF_VALUE && kind != RMI_BUF_SAVED))
             continue;
-        op = kind == RMI_BUF_SAVED ? t : g->tensors[t].maker;
-        m->there[b] = 1;
+        op = kind == RMI_BUF_SAVED ? t : graph->tensors[t].maker;
+        m->there[buf] = 1;
         if (m->wanted[op]) continue;
         m->wanted[op] = 1;
         if (op < *lo) *lo = op;
         if (op >= *hi) *hi = op + 1;
-        for (i = 0; i < g->ops[op].in.n; i++)
-            if (!m->there[g->ops[op].in.at[i]]) m->stack[n++] = g->ops[op].in.at[i];
+        for (i = 0; i < graph->ops[op].in.n; i++)
+            if (!m->there[graph->ops[op].in.at[i]]) m->stack[n++] = graph->ops[op].in.at[i];
     }
 }
 
-/* The list of runs that the decisions mean: everything once; in the backward, what is not there is made right before its need. */
+/* The list of runs that the decisions mean: everything once; in the backward, what is not there is made right before
+   its need. */
 RMI_FN void rmi_off_derive(rmi_off_model *m)
 {
-    const rm_graph *g = m->g;
-    uint32_t i, k, q, lo, hi;
+    const rm_graph *graph = m->g;
+    uint32_t i, k, which, lo, hi;
     m->n = 0;
-    for (i = 0; i < g->n_ops; i++) m->runs[m->n++] = i;
+    for (i = 0; i < graph->n_ops; i++) m->runs[m->n++] = i;
     for (i = 0; i < m->n_buf; i++) m->there[i] = m->mode[i] != RMI_OFF_AGAIN;
-    for (i = 0; i < g->n_ops; i++)
-        if (g->ops[i].view != RMI_NONE && m->root[g->ops[i].view] != RMI_NONE)
-            m->there[g->ops[i].out.at[0]] = !m->mode[m->root[g->ops[i].view]];
-    for (q = 0; q < m->n_order; q++) {
-        rmi_run r = rmi_off_run(m, m->order[q]);
-        if (r.way == RMI_BWD) {
-            const rmi_part *part = rmi_low_part(g, r);
-            lo = g->n_ops, hi = 0;
+    for (i = 0; i < graph->n_ops; i++)
+        if (graph->ops[i].view != RMI_NONE && m->root[graph->ops[i].view] != RMI_NONE)
+            m->there[graph->ops[i].out.at[0]] = !m->mode[m->root[graph->ops[i].view]];
+    for (which = 0; which < m->n_order; which++) {
+        rmi_run run = rmi_off_run(m, m->order[which]);
+        if (run.way == RMI_BWD) {
+            const rmi_part *part = rmi_low_part(graph, run);
+            lo = graph->n_ops, hi = 0;
             for (k = 0; k < part->needs.n; k++)
                 if (!m->there[part->needs.at[k]]) rmi_off_want(m, part->needs.at[k], &lo, &hi);
-            k = rmi_low_buf(g, RMI_BUF_SAVED, r.id);
+            k = rmi_low_buf(graph, RMI_BUF_SAVED, run.id);
             if (part->needs_saved && !m->there[k]) rmi_off_want(m, k, &lo, &hi);
             for (i = lo; i < hi; i++) {
                 if (!m->wanted[i]) continue;
@@ -12153,38 +12180,40 @@ RMI_FN void rmi_off_derive(rmi_off_model *m)
                 m->runs[m->n++] = i;
             }
         }
-        m->runs[m->n++] = m->order[q];
+        m->runs[m->n++] = m->order[which];
     }
 }
 
 /* --- emission */
 
 /* Is it on the device when the step begins? */
-RMI_FN int rmi_off_at_edge(const rmi_off_model *m, const rmi_off_inst *s)
+RMI_FN int rmi_off_at_edge(const rmi_off_model *m, const rmi_off_life *life)
 {
-    if (!s->lasts || s->kind == RMI_BUF_GRAD) return 0;
-    return (s->edge && m->copy[s->edge - 1].wraps) || (s->kind == RMI_BUF_VALUE && !(m->mode[s->buf] & RMI_OFF_EDGE));
+    if (!life->lasts || life->kind == RMI_BUF_GRAD) return 0;
+    return (life->edge && m->copy[life->edge - 1].wraps) ||
+           (life->kind == RMI_BUF_VALUE && !(m->mode[life->buf] & RMI_OFF_EDGE));
 }
 
-/* The list with its copies: before run p the copies in that begin then, after it the copies out of what is ready and the ends
-   of copies that are over. */
+/* The list with its copies: before run p the copies in that begin then, after it the copies out of what is ready and
+   the ends of copies that are over. */
 RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_seq_list *out)
 {
-    uint32_t p, k, *over = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *begin = m->begin, *next = m->next,
+    uint32_t at, k, *over = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *begin = m->begin, *next = m->next,
                    *added = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
-    uint32_t *then = RMI_NEW(mem, uint32_t, (size_t)m->n_copy + 1), w, host = 0, lane = 0;
+    uint32_t *then = RMI_NEW(mem, uint32_t, (size_t)m->n_copy + 1), param, host = 0, lane = 0;
     uint32_t *done = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *done_next = RMI_NEW(mem, uint32_t, m->g->n_tensors);
     out->runs = RMI_NEW(mem, rmi_run, 2 * (size_t)m->n + 4 * (size_t)m->n_copy + 1);
     out->at = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
     out->n = 0;
     if (!out->at || !over || !added || !then || !done || !done_next || !out->runs) return RM_ERROR_MEMORY;
     rmi_off_queue(m);
-    for (p = m->n; p-- > 0;)
-        for (k = m->head_out[p]; k; k = m->copy[k - 1].next) {
+    for (at = m->n; at-- > 0;)
+        for (k = m->head_out[at]; k; k = m->copy[k - 1].next) {
             if (rmi_off_idle(m, &m->copy[k - 1])) continue;
             next[k - 1] = over[m->copy[k - 1].at];
             over[m->copy[k - 1].at] = k;
-            if (m->copy[k - 1].way == RMI_COPY_OUT && m->copy[k - 1].end > m->ns && rmi_off_at_edge(m, &m->inst[m->copy[k - 1].inst])) {
+            if (m->copy[k - 1].way == RMI_COPY_OUT && m->copy[k - 1].end > m->ns &&
+                rmi_off_at_edge(m, &m->lives[m->copy[k - 1].life])) {
                 /* what is there when the step begins, and still read by it */
                 uint32_t *late = &added[rmi_off_run_at(m, m->copy[k - 1].end - m->ns)];
                 then[k - 1] = *late;
@@ -12194,40 +12223,45 @@ RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_seq_list *ou
             then[k - 1] = added[m->copy[k - 1].added];
             added[m->copy[k - 1].added] = k;
         }
-    for (p = 0; p < m->n; p++) { /* gradients in host memory, by the run during which
+    for (at = 0; at < m->n; at++) { /* gradients in host memory, by the run during which
                                     their update ends there; n: in the next step */
-        const rmi_step_task *update = rmi_off_host_task(m, m->runs[p]);
+        const rmi_step_task *update = rmi_off_host_task(m, m->runs[at]);
         if (!update || rmi_low_grads_resident(m->step) || !m->g->tensors[update->id].consumers.n) continue;
-        w = update->id;
-        k = m->host_end[w] > m->ns ? m->n : (uint32_t)rmi_max(m->host_pos[w], rmi_off_run_at(m, m->host_end[w]));
-        done_next[w] = done[k];
-        done[k] = w + 1;
+        param = update->id;
+        k = m->host_end[param] > m->ns ? m->n
+                                       : (uint32_t)rmi_max(m->host_pos[param], rmi_off_run_at(m, m->host_end[param]));
+        done_next[param] = done[k];
+        done[k] = param + 1;
     }
-    for (p = 0; p <= m->n; p++) {
-        for (k = begin[p]; k; k = next[k - 1]) out->runs[out->n++] = rmi_low_run(RMI_COPY_IN, m->inst[m->copy[k - 1].inst].buf, 0, 0);
-        for (k = p == m->n ? added[p] : 0; k; k = then[k - 1])
-            out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->inst[m->copy[k - 1].inst].buf, 2, 0);
-        for (k = p == m->n ? done[p] : 0; k; k = done_next[k - 1])
+    for (at = 0; at <= m->n; at++) {
+        for (k = begin[at]; k; k = next[k - 1])
+            out->runs[out->n++] = rmi_low_run(RMI_COPY_IN, m->lives[m->copy[k - 1].life].buf, 0, 0);
+        for (k = at == m->n ? added[at] : 0; k; k = then[k - 1])
+            out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->lives[m->copy[k - 1].life].buf, 2, 0);
+        for (k = at == m->n ? done[at] : 0; k; k = done_next[k - 1])
             out->runs[out->n++] = rmi_low_run(RMI_HOLD, rmi_low_buf(m->g, RMI_BUF_GRAD, k - 1), 2, 0);
-        if (p == m->n) break;
-        for (k = m->head_in[p]; k; k = m->copy[k - 1].next) { /* a copy of a value has been read when its need comes */
-            const rmi_off_inst *s = &m->inst[m->copy[k - 1].inst];
-            if (!s->lasts && !rmi_off_idle(m, &m->copy[k - 1])) out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, s->buf, 0, 0);
+        if (at == m->n) break;
+        for (k = m->head_in[at]; k; k = m->copy[k - 1].next) { /* a copy of a value has been read when its need comes */
+            const rmi_off_life *life = &m->lives[m->copy[k - 1].life];
+            if (!life->lasts && !rmi_off_idle(m, &m->copy[k - 1]))
+                out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, life->buf, 0, 0);
         }
-        out->at[p] = (uint32_t)out->n;
-        if (!rmi_off_host_task(m, m->runs[p])) out->runs[out->n++] = rmi_off_run(m, m->runs[p]);
-        for (; lane < m->n_out && m->said[m->lane[lane]] == p; lane++) {
+        out->at[at] = (uint32_t)out->n;
+        if (!rmi_off_host_task(m, m->runs[at])) out->runs[out->n++] = rmi_off_run(m, m->runs[at]);
+        for (; lane < m->n_out && m->said[m->lane[lane]] == at; lane++) {
             k = m->lane[lane];
             if (!rmi_off_idle(m, &m->copy[k]))
-                out->runs[out->n++] = rmi_low_run((rmi_way)m->copy[k].way, m->inst[m->copy[k].inst].buf, 0, 0);
+                out->runs[out->n++] = rmi_low_run((rmi_way)m->copy[k].way, m->lives[m->copy[k].life].buf, 0, 0);
         }
-        for (k = added[p]; k; k = then[k - 1])
-            out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->inst[m->copy[k - 1].inst].buf, m->copy[k - 1].way == RMI_COPY_MERGE, 0);
-        for (k = over[p]; k; k = next[k - 1])
-            if (m->copy[k - 1].at > m->said[k - 1]) out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->inst[m->copy[k - 1].inst].buf, 0, 0);
-        for (; host < m->n_host && m->host_pos[m->host_order[host]] == p; host++)
+        for (k = added[at]; k; k = then[k - 1])
+            out->runs[out->n++] =
+                rmi_low_run(RMI_HOLD, m->lives[m->copy[k - 1].life].buf, m->copy[k - 1].way == RMI_COPY_MERGE, 0);
+        for (k = over[at]; k; k = next[k - 1])
+            if (m->copy[k - 1].at > m->said[k - 1])
+                out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->lives[m->copy[k - 1].life].buf, 0, 0);
+        for (; host < m->n_host && m->host_pos[m->host_order[host]] == at; host++)
             out->runs[out->n++] = rmi_low_run(RMI_OPT_HOST, m->host_order[host], 0, 0);
-        for (k = done[p]; k; k = done_next[k - 1])
+        for (k = done[at]; k; k = done_next[k - 1])
             out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, rmi_low_buf(m->g, RMI_BUF_GRAD, k - 1), 0, 0);
     }
     return RM_OK;
@@ -12235,60 +12269,66 @@ RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_seq_list *ou
 
 /* --- the model of one step */
 
-/* fixed 1: values that may not be made again (their op runs once, or changes something); 2: no decisions (outputs; params with
-   views, which would keep the old bytes; gradients that nobody has). */
+/* fixed 1: values that may not be made again (their op runs once, or changes something); 2: no decisions (outputs;
+   params with views, which would keep the old bytes; gradients that nobody has). */
 RMI_FN void rmi_off_fix(rmi_off_model *m)
 {
-    const rm_graph *g = m->g;
+    const rm_graph *graph = m->g;
     uint32_t i, k;
-    for (i = 0; i < g->n_ops; i++)
-        for (k = 0; k < g->ops[i].out.n && g->ops[i].pinned; k++)
-            m->fixed[g->ops[i].out.at[k]] = m->fixed[rmi_low_buf(g, RMI_BUF_SAVED, i)] = 1;
-    for (i = 0; i < g->n_tensors; i++) {
-        uint32_t grad = rmi_low_buf(g, RMI_BUF_GRAD, i);
-        if (g->tensors[i].is_output) m->fixed[m->root[i] == RMI_NONE ? i : m->root[i]] = 2;
-        if (g->tensors[i].kind != RMI_ACT && rmi_low_stays(g, i))
-            m->fixed[i] = m->fixed[grad] = m->fixed[rmi_low_buf(g, RMI_BUF_STATE, i)] = 2;
-        if (m->root[i] != RMI_NONE && m->root[i] != i && g->tensors[m->root[i]].kind == RMI_PARAM) m->fixed[m->root[i]] = 2;
-        if (g->tensors[i].kind != RMI_PARAM) continue;
-        m->host_update[i] = rmi_low_has_update(m->step) && g->tensors[i].updates && g->tensors[i].opt == RMI_INF;
-        if (!g->tensors[i].consumers.n && !rmi_low_grads_resident(m->step)) m->fixed[grad] = 2;
+    for (i = 0; i < graph->n_ops; i++)
+        for (k = 0; k < graph->ops[i].out.n && graph->ops[i].pinned; k++)
+            m->fixed[graph->ops[i].out.at[k]] = m->fixed[rmi_low_buf(graph, RMI_BUF_SAVED, i)] = 1;
+    for (i = 0; i < graph->n_tensors; i++) {
+        uint32_t grad = rmi_low_buf(graph, RMI_BUF_GRAD, i);
+        if (graph->tensors[i].is_output) m->fixed[m->root[i] == RMI_NONE ? i : m->root[i]] = 2;
+        if (graph->tensors[i].kind != RMI_ACT && rmi_low_stays(graph, i))
+            m->fixed[i] = m->fixed[grad] = m->fixed[rmi_low_buf(graph, RMI_BUF_STATE, i)] = 2;
+        if (m->root[i] != RMI_NONE && m->root[i] != i && graph->tensors[m->root[i]].kind == RMI_PARAM)
+            m->fixed[m->root[i]] = 2;
+        if (graph->tensors[i].kind != RMI_PARAM) continue;
+        m->host_update[i] =
+            rmi_low_has_update(m->step) && graph->tensors[i].updates && graph->tensors[i].opt == RMI_INF;
+        if (!graph->tensors[i].consumers.n && !rmi_low_grads_resident(m->step)) m->fixed[grad] = 2;
     }
 }
 
 /* percent: of the link's speed to count on. */
-RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, uint32_t granule, uint32_t percent, rmi_off_model *m)
+RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *graph, uint32_t step, uint32_t granule, uint32_t percent,
+                              rmi_off_model *m)
 {
     size_t room = 64, i;
     memset(m, 0, sizeof *m);
-    m->g = g;
+    m->g = graph;
     m->mem = mem;
     m->step = step;
     m->granule = granule;
-    m->n_buf = rmi_low_buffers(g);
+    m->n_buf = rmi_low_buffers(graph);
     RMI_TRY(rmi_off_buffers(m, percent));
-    RMI_TRY(rmi_step_make(mem, g, step, granule, 2, &m->model));
+    RMI_TRY(rmi_step_make(mem, graph, step, granule, 2, &m->model));
     rmi_off_fix(m);
     m->order = RMI_NEW(mem, uint32_t, m->model.n_once);
     if (!m->order) return RM_ERROR_MEMORY;
     for (i = m->model.n_forwards; i < m->model.n_once; i++)
         if (!rmi_off_access(m, m->model.once[i])->absent) m->order[m->n_order++] = m->model.once[i];
     /* nothing is made again twice */
-    for (i = 0, m->cap = m->n_order + g->n_ops + 64; i < g->n_ops; i++) m->cap += g->ops[i].out.n + 1;
-    for (i = 0, room = 64 + 2 * (size_t)m->n_buf; i < m->model.n_tasks; i++) room += 3 * ((size_t)rmi_off_access(m, (uint32_t)i)->makes.n + 1);
-    m->cap_inst = (uint32_t)rmi_min(room, RMI_NONE / 4);
-    m->cap_copy = 3 * m->cap_inst;
-    for (i = 0, room = 8; i < g->n_ops; i++) room += g->ops[i].in.n;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(m->runs, m->cap), RMI_T(m->start, (size_t)m->cap + 1), RMI_T(m->plain, (size_t)m->cap + 1),
-                       RMI_T(m->up, (size_t)m->cap + 2), RMI_T(m->down, (size_t)m->cap + 2), RMI_T(m->ws, m->cap),
-                       RMI_T(m->head_out, m->cap), RMI_T(m->head_in, m->cap), RMI_T(m->begin, (size_t)m->cap + 1),
-                       RMI_T(m->ran, g->n_ops), RMI_T(m->stack, room)));
-    RMI_TRY(RMI_TABLES(mem, RMI_T(m->inst, m->cap_inst), RMI_T(m->copy, m->cap_copy), RMI_T(m->done, m->cap_copy),
+    for (i = 0, m->cap = m->n_order + graph->n_ops + 64; i < graph->n_ops; i++) m->cap += graph->ops[i].out.n + 1;
+    for (i = 0, room = 64 + 2 * (size_t)m->n_buf; i < m->model.n_tasks; i++)
+        room += 3 * ((size_t)rmi_off_access(m, (uint32_t)i)->makes.n + 1);
+    m->cap_lives = (uint32_t)rmi_min(room, RMI_NONE / 4);
+    m->cap_copy = 3 * m->cap_lives;
+    for (i = 0, room = 8; i < graph->n_ops; i++) room += graph->ops[i].in.n;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(m->runs, m->cap), RMI_T(m->start, (size_t)m->cap + 1),
+                       RMI_T(m->plain, (size_t)m->cap + 1), RMI_T(m->up, (size_t)m->cap + 2),
+                       RMI_T(m->down, (size_t)m->cap + 2), RMI_T(m->ws, m->cap), RMI_T(m->head_out, m->cap),
+                       RMI_T(m->head_in, m->cap), RMI_T(m->begin, (size_t)m->cap + 1), RMI_T(m->ran, graph->n_ops),
+                       RMI_T(m->stack, room)));
+    RMI_TRY(RMI_TABLES(mem, RMI_T(m->lives, m->cap_lives), RMI_T(m->copy, m->cap_copy), RMI_T(m->done, m->cap_copy),
                        RMI_T(m->next, m->cap_copy), RMI_T(m->lane, m->cap_copy), RMI_T(m->said, m->cap_copy),
                        RMI_T(m->queue, 2 * (size_t)m->cap_copy)));
-    for (i = 0; i < g->n_tensors; i++) {
-        const rmi_tensor *t = &g->tensors[i];
-        if (m->root[i] == i && (t->kind == RMI_CONST || (t->kind == RMI_INPUT && t->reader == RMI_NONE && t->is_output)))
+    for (i = 0; i < graph->n_tensors; i++) {
+        const rmi_tensor *tensor = &graph->tensors[i];
+        if (m->root[i] == i && (tensor->kind == RMI_CONST ||
+                                (tensor->kind == RMI_INPUT && tensor->reader == RMI_NONE && tensor->is_output)))
             m->base += m->room[i];
     }
     m->limit = m->host_limit = RMI_INF;
@@ -12299,9 +12339,9 @@ RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
 /* What follows from the sides of updates: at home in host memory is what is updated there. */
 RMI_FN void rmi_off_settle(rmi_off_model *m)
 {
-    uint32_t q;
-    for (q = 0; q < m->n_order; q++) {
-        const rmi_step_task *update = rmi_off_host_task(m, m->order[q]);
+    uint32_t which;
+    for (which = 0; which < m->n_order; which++) {
+        const rmi_step_task *update = rmi_off_host_task(m, m->order[which]);
         if (!update) continue;
         m->mode[update->id] |= RMI_OFF_EDGE;
         m->mode[rmi_low_buf(m->g, RMI_BUF_GRAD, update->id)] = RMI_OFF_HOME;
@@ -12313,69 +12353,73 @@ RMI_FN void rmi_off_settle(rmi_off_model *m)
 RMI_FN void rmi_off_join(rmi_off_model *m, const rmi_home *homes, size_t n)
 {
     size_t k;
-    uint32_t b, i;
+    uint32_t buf, i;
     for (k = 0; k < n; k++) m->edge[homes[k].buf] |= homes[k].host ? 2 : 1;
     m->given = homes;
     m->n_given = n;
     m->steady = 1;
-    for (b = 0; b < 3 * m->g->n_tensors; b++) {
-        rmi_buf_kind kind = rmi_low_kind(m->g, b, &i);
-        if (m->g->tensors[i].kind != RMI_PARAM || m->root[b] == RMI_NONE || !m->edge[b]) continue;
-        m->mode[b] = (uint8_t)(m->edge[b] == 1         ? 0
+    for (buf = 0; buf < 3 * m->g->n_tensors; buf++) {
+        rmi_buf_kind kind = rmi_low_kind(m->g, buf, &i);
+        if (m->g->tensors[i].kind != RMI_PARAM || m->root[buf] == RMI_NONE || !m->edge[buf]) continue;
+        m->mode[buf] = (uint8_t)(m->edge[buf] == 1         ? 0
                                : kind != RMI_BUF_VALUE ? RMI_OFF_HOME
-                               : m->edge[b] == 2       ? RMI_OFF_GAP | RMI_OFF_EDGE
+                               : m->edge[buf] == 2       ? RMI_OFF_GAP | RMI_OFF_EDGE
                                                        : RMI_OFF_GAP);
-        if (kind != RMI_BUF_VALUE || m->edge[b] != 2) m->fixed[b] = 2;
+        if (kind != RMI_BUF_VALUE || m->edge[buf] != 2) m->fixed[buf] = 2;
     }
 }
 
 /* Where a given home is, or where the next one goes. */
-RMI_FN uint64_t rmi_off_offset(const rmi_off_model *m, uint32_t b, uint32_t host, uint64_t *next)
+RMI_FN uint64_t rmi_off_offset(const rmi_off_model *m, uint32_t buf, uint32_t host, uint64_t *next)
 {
     uint64_t at = *next;
     size_t k;
-    for (k = 0; k < m->n_given && m->edge[b] & (host ? 2 : 1); k++)
-        if (m->given[k].buf == b && m->given[k].host == host) return m->given[k].offset;
-    *next += m->room[b];
+    for (k = 0; k < m->n_given && m->edge[buf] & (host ? 2 : 1); k++)
+        if (m->given[k].buf == buf && m->given[k].host == host) return m->given[k].offset;
+    *next += m->room[buf];
     return at;
 }
 
 /* For how many quarters of the step a param that is there at its edge is away. */
-RMI_FN uint64_t rmi_off_absent(const rmi_off_model *m, const rmi_off_inst *s)
+RMI_FN uint64_t rmi_off_absent(const rmi_off_model *m, const rmi_off_life *life)
 {
-    const rmi_off_copy *edge = s->edge ? &m->copy[s->edge - 1] : NULL, *in = s->in ? &m->copy[s->in - 1] : NULL;
-    uint32_t end = rmi_off_end(m, s);
-    return 4 * (uint64_t)((edge && edge->at > end ? edge->at - end : 0u) + (in && in->at > s->before ? in->at - s->before : 0u)) /
+    const rmi_off_copy *edge = rmi_off_copy_of(m, life->edge), *in = rmi_off_copy_of(m, life->in);
+    uint32_t end = rmi_off_end(m, life);
+    return 4 *
+           (uint64_t)((edge && edge->at > end ? edge->at - end : 0u) +
+                      (in && in->at > life->before ? in->at - life->before : 0u)) /
            (m->n + 1);
 }
 
 /* Homes in the order of their addresses: host memory last; then by turn, which stands where the offset will. */
-RMI_FN int rmi_off_cmp_home(const void *a, const void *b, void *user)
+RMI_FN int rmi_off_cmp_home(const void *one, const void *two, void *user)
 {
-    const rmi_home *x = (const rmi_home *)a, *y = (const rmi_home *)b;
+    const rmi_home *left = (const rmi_home *)one, *right = (const rmi_home *)two;
     (void)user;
-    if (x->host != y->host) return x->host < y->host ? -1 : 1;
-    if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
-    return x->buf < y->buf ? -1 : x->buf > y->buf;
+    if (left->host != right->host) return left->host < right->host ? -1 : 1;
+    if (left->offset != right->offset) return left->offset < right->offset ? -1 : 1;
+    return left->buf < right->buf ? -1 : left->buf > right->buf;
 }
 
 /* Is buffer b, a param, gradient, state, const or input, at home somewhere when the step begins? */
-RMI_FN int rmi_off_has_home(const rmi_off_model *m, uint32_t b)
+RMI_FN int rmi_off_has_home(const rmi_off_model *m, uint32_t buf)
 {
     uint32_t i;
-    rmi_buf_kind kind = rmi_low_kind(m->g, b, &i);
-    const rmi_tensor *t = &m->g->tensors[i];
-    if (m->root[b] != b || t->kind == RMI_ACT || rmi_low_external(m->g, b) || !rmi_low_bytes(m->g, b)) return 0;
+    rmi_buf_kind kind = rmi_low_kind(m->g, buf, &i);
+    const rmi_tensor *tensor = &m->g->tensors[i];
+    if (m->root[buf] != buf || tensor->kind == RMI_ACT || rmi_low_external(m->g, buf) || !rmi_low_bytes(m->g, buf))
+        return 0;
     if (kind == RMI_BUF_GRAD)
-        return t->kind == RMI_PARAM && t->consumers.n && (m->waiting || rmi_low_grads_resident(m->step));
-    return kind == RMI_BUF_VALUE || t->kind == RMI_PARAM;
+        return tensor->kind == RMI_PARAM && tensor->consumers.n && (m->waiting || rmi_low_grads_resident(m->step));
+    return kind == RMI_BUF_VALUE || tensor->kind == RMI_PARAM;
 }
 
-/* A list for >>sequence, its homes at offsets of their own: what stays lowest, then what is there at the step's edge, what is away
-   longest last, so that the room it leaves is in one piece; inputs; then what is at home in host memory. */
+/* A list for >>sequence, its homes at offsets of their own: what stays lowest, then what is there at the step's edge,
+   what is away longest last, so that the room it leaves is in one piece; inputs; then what is at home in host memory.
+   */
 RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_seq_list *out)
 {
-    uint32_t b, i;
+    uint32_t buf, i;
     uint64_t end[2] = {0, 0}; /* of the device's homes, of those in host memory */
     const uint64_t inputs = RMI_MAX;
     for (i = 0; i < m->n_given; i++) {
@@ -12385,31 +12429,32 @@ RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_seq_l
     out->homes = RMI_NEW(mem, rmi_home, 3 * (size_t)m->n_buf);
     out->n_homes = out->n_late = 0;
     if (!out->homes) return RM_ERROR_MEMORY;
-    for (b = 0; b < 3 * m->g->n_tensors; b++) {
-        rmi_buf_kind kind = rmi_low_kind(m->g, b, &i);
-        const rmi_off_inst *s = m->cur[b] == RMI_NONE ? NULL : &m->inst[m->cur[b]];
-        rmi_home *h = &out->homes[out->n_homes];
-        int input = kind == RMI_BUF_VALUE && m->g->tensors[i].kind == RMI_INPUT, moves = !input && m->mode[b];
-        if (!rmi_off_has_home(m, b)) continue;
-        if (moves) h->buf = b, h->host = 1, h++, out->n_homes++;
-        if (moves && !(s && ((kind == RMI_BUF_VALUE && !(m->mode[b] & RMI_OFF_EDGE)) || (s->edge && m->copy[s->edge - 1].wraps))))
+    for (buf = 0; buf < 3 * m->g->n_tensors; buf++) {
+        rmi_buf_kind kind = rmi_low_kind(m->g, buf, &i);
+        const rmi_off_life *life = m->cur[buf] == RMI_NONE ? NULL : &m->lives[m->cur[buf]];
+        rmi_home *home = &out->homes[out->n_homes];
+        int input = kind == RMI_BUF_VALUE && m->g->tensors[i].kind == RMI_INPUT, moves = !input && m->mode[buf];
+        if (!rmi_off_has_home(m, buf)) continue;
+        if (moves) home->buf = buf, home->host = 1, home++, out->n_homes++;
+        if (moves && !(life && ((kind == RMI_BUF_VALUE && !(m->mode[buf] & RMI_OFF_EDGE)) ||
+                                (life->edge && m->copy[life->edge - 1].wraps))))
             continue;
-        h->buf = b;
-        h->offset = input ? inputs : moves ? 1 + rmi_off_absent(m, s) : 0;
+        home->buf = buf;
+        home->offset = input ? inputs : moves ? 1 + rmi_off_absent(m, life) : 0;
         out->n_homes++;
     }
     rmi_sort(out->homes, out->n_homes, sizeof(rmi_home), rmi_off_cmp_home, NULL);
     for (i = 0; i < out->n_homes; i++)
         out->homes[i].offset = rmi_off_offset(m, out->homes[i].buf, out->homes[i].host, &end[out->homes[i].host]);
     for (i = 0; i < m->n_copy; i++) { /* addresses of what the next step's first runs must not write yet */
-        rmi_home *h = &out->homes[out->n_homes + out->n_late];
-        b = m->inst[m->copy[i].inst].buf;
+        rmi_home *home = &out->homes[out->n_homes + out->n_late];
+        buf = m->lives[m->copy[i].life].buf;
         if (m->copy[i].way == RMI_COPY_IN || m->copy[i].end <= m->ns || rmi_off_idle(m, &m->copy[i])) continue;
-        h->buf = b;
-        h->host = 2;
-        h->offset = end[0];
-        h->until = out->at[rmi_off_run_at(m, m->copy[i].end - m->ns)];
-        end[0] += m->room[b];
+        home->buf = buf;
+        home->host = 2;
+        home->offset = end[0];
+        home->until = out->at[rmi_off_run_at(m, m->copy[i].end - m->ns)];
+        end[0] += m->room[buf];
         out->n_late++;
     }
     return RM_OK;
@@ -12444,13 +12489,13 @@ typedef struct rmi_off_search {
     uint64_t evals;
 } rmi_off_search;
 
-RMI_FN int rmi_off_cmp_item(const void *a, const void *b, void *user)
+RMI_FN int rmi_off_cmp_item(const void *one, const void *two, void *user)
 {
-    const rmi_off_item *x = (const rmi_off_item *)a, *y = (const rmi_off_item *)b;
+    const rmi_off_item *item = (const rmi_off_item *)one, *right = (const rmi_off_item *)two;
     (void)user;
-    if (x->key != y->key) return x->key < y->key ? -1 : 1;
-    if (x->stage != y->stage) return x->stage < y->stage ? -1 : 1;
-    return x->buf < y->buf ? -1 : x->buf > y->buf;
+    if (item->key != right->key) return item->key < right->key ? -1 : 1;
+    if (item->stage != right->stage) return item->stage < right->stage ? -1 : 1;
+    return item->buf < right->buf ? -1 : item->buf > right->buf;
 }
 
 RMI_FN uint32_t rmi_off_stage_of(const rmi_shape *shape, uint32_t op)
@@ -12464,20 +12509,21 @@ RMI_FN uint32_t rmi_off_stage_of(const rmi_shape *shape, uint32_t op)
     return lo;
 }
 
-RMI_FN void rmi_off_put_item(rmi_off_search *s, const rmi_shape *shape, uint32_t b, uint32_t op, uint32_t slot)
+RMI_FN void rmi_off_put_item(rmi_off_search *s, const rmi_shape *shape, uint32_t buf, uint32_t op, uint32_t slot)
 {
     const rmi_off_model *m = s->m;
-    rmi_off_item *x = &s->items[s->n];
+    rmi_off_item *item = &s->items[s->n];
     rmi_buf_kind kind;
-    if (m->root[b] != b || m->fixed[b] == 2 || op == RMI_NONE || !m->room[b]) return;
-    kind = rmi_low_kind(m->g, b, &x->id);
-    x->buf = b;
-    x->stage = rmi_off_stage_of(shape, op);
-    x->key = (uint64_t)shape->stages[x->stage].cls << 40 | (uint64_t)(op - shape->stages[x->stage].lo) << 16 | slot;
-    x->lasting = kind != RMI_BUF_SAVED && m->g->tensors[x->id].kind == RMI_PARAM;
-    x->weight = x->lasting && kind == RMI_BUF_VALUE;
-    x->ns = x->lasting ? 0 : m->start[op];
-    x->made = m->plain[op];
+    if (m->root[buf] != buf || m->fixed[buf] == 2 || op == RMI_NONE || !m->room[buf]) return;
+    kind = rmi_low_kind(m->g, buf, &item->id);
+    item->buf = buf;
+    item->stage = rmi_off_stage_of(shape, op);
+    item->key =
+        (uint64_t)shape->stages[item->stage].cls << 40 | (uint64_t)(op - shape->stages[item->stage].lo) << 16 | slot;
+    item->lasting = kind != RMI_BUF_SAVED && m->g->tensors[item->id].kind == RMI_PARAM;
+    item->weight = item->lasting && kind == RMI_BUF_VALUE;
+    item->ns = item->lasting ? 0 : m->start[op];
+    item->made = m->plain[op];
     s->n++;
 }
 
@@ -12485,45 +12531,48 @@ RMI_FN void rmi_off_put_item(rmi_off_search *s, const rmi_shape *shape, uint32_t
 RMI_FN rm_result rmi_off_items(rmi_off_search *s, const rmi_shape *shape)
 {
     rmi_off_model *m = s->m;
-    const rm_graph *g = m->g;
+    const rm_graph *graph = m->g;
     uint32_t i, k;
     uint64_t now = 0;
     uint8_t *read = m->there;
     memset(read, 0, m->n_buf);
     for (i = 0; i < m->n_order; i++) {
-        const rmi_step_access *a = rmi_off_access(m, m->order[i]);
-        for (k = 0; k < a->reads.n; k++) read[m->model.buffers[m->model.pool[a->reads.at + k]].number] = 1;
+        const rmi_step_access *access = rmi_off_access(m, m->order[i]);
+        for (k = 0; k < access->reads.n; k++) read[m->model.buffers[m->model.pool[access->reads.at + k]].number] = 1;
     }
-    memset(m->plain, 0, g->n_ops * sizeof(uint64_t));
+    memset(m->plain, 0, graph->n_ops * sizeof(uint64_t));
     /* scratch, too */
-    for (i = 0; i < g->n_ops; i++) m->plain[i] = now = rmi_add(now, rmi_off_ns(m, i, 0));
-    for (i = 0; i < g->n_ops; i++) { /* start (scratch here): the time to make an op's
+    for (i = 0; i < graph->n_ops; i++) m->plain[i] = now = rmi_add(now, rmi_off_ns(m, i, 0));
+    for (i = 0; i < graph->n_ops; i++) { /* start (scratch here): the time to make an op's
                                         output again, with inputs that are never kept */
         m->start[i] = rmi_off_ns(m, i, 1);
-        for (k = 0; k < g->ops[i].in.n; k++) {
-            uint32_t t = m->root[g->ops[i].in.at[k]];
-            if (t != RMI_NONE && g->tensors[t].kind == RMI_ACT && !read[t] && !m->fixed[t])
-                m->start[i] = rmi_add(m->start[i], m->start[g->tensors[t].maker]);
+        for (k = 0; k < graph->ops[i].in.n; k++) {
+            uint32_t t = m->root[graph->ops[i].in.at[k]];
+            if (t != RMI_NONE && graph->tensors[t].kind == RMI_ACT && !read[t] && !m->fixed[t])
+                m->start[i] = rmi_add(m->start[i], m->start[graph->tensors[t].maker]);
         }
     }
-    for (i = 0; i < g->n_ops; i++) { /* what no backward reads is made again, if a recomputation wants it */
-        for (k = 0; k < g->ops[i].out.n; k++) {
-            uint32_t b = g->ops[i].out.at[k];
-            if (read[b]) rmi_off_put_item(s, shape, b, i, k);
-            else if (!m->fixed[b] && m->root[b] == b) m->mode[b] = RMI_OFF_AGAIN;
+    for (i = 0; i < graph->n_ops; i++) { /* what no backward reads is made again, if a recomputation wants it */
+        for (k = 0; k < graph->ops[i].out.n; k++) {
+            uint32_t buf = graph->ops[i].out.at[k];
+            if (read[buf]) rmi_off_put_item(s, shape, buf, i, k);
+            else if (!m->fixed[buf] && m->root[buf] == buf) m->mode[buf] = RMI_OFF_AGAIN;
         }
-        k = rmi_low_buf(g, RMI_BUF_SAVED, i);
+        k = rmi_low_buf(graph, RMI_BUF_SAVED, i);
         if (read[k]) rmi_off_put_item(s, shape, k, i, 0x4000);
-        else if (!m->fixed[k] && m->room[k]) m->mode[k] = RMI_OFF_AGAIN; /* a backward may say that it reads what has no bytes */
+        /* a backward may say that it reads what has no bytes */
+        else if (!m->fixed[k] && m->room[k]) m->mode[k] = RMI_OFF_AGAIN;
     }
-    for (i = 0; i < g->n_tensors; i++) {
-        uint32_t op = g->tensors[i].reader, slot = 0, grad = rmi_low_buf(g, RMI_BUF_GRAD, i), state = rmi_low_buf(g, RMI_BUF_STATE, i);
-        if (g->tensors[i].kind == RMI_CONST || g->tensors[i].kind == RMI_ACT || op == RMI_NONE) continue;
-        while (slot < g->ops[op].in.n && g->ops[op].in.at[slot] != i) slot++;
+    for (i = 0; i < graph->n_tensors; i++) {
+        uint32_t op = graph->tensors[i].reader, slot = 0, grad = rmi_low_buf(graph, RMI_BUF_GRAD, i),
+                 state = rmi_low_buf(graph, RMI_BUF_STATE, i);
+        if (graph->tensors[i].kind == RMI_CONST || graph->tensors[i].kind == RMI_ACT || op == RMI_NONE) continue;
+        while (slot < graph->ops[op].in.n && graph->ops[op].in.at[slot] != i) slot++;
         rmi_off_put_item(s, shape, i, op, 0x5000 + slot);
-        if (g->tensors[i].kind != RMI_PARAM || m->step == RM_FORWARD) continue;
-        if (g->tensors[i].consumers.n) rmi_off_put_item(s, shape, grad, op, 0x6000 + slot);
-        if (g->tensors[i].updates && rmi_low_has_update(m->step)) rmi_off_put_item(s, shape, state, op, 0x7000 + slot);
+        if (graph->tensors[i].kind != RMI_PARAM || m->step == RM_FORWARD) continue;
+        if (graph->tensors[i].consumers.n) rmi_off_put_item(s, shape, grad, op, 0x6000 + slot);
+        if (graph->tensors[i].updates && rmi_low_has_update(m->step))
+            rmi_off_put_item(s, shape, state, op, 0x7000 + slot);
     }
     return RM_OK;
 }
@@ -12554,9 +12603,10 @@ RMI_FN void rmi_off_drop_small(rmi_off_search *s)
 /* May the update of tensor i run on either side? */
 RMI_FN int rmi_off_two_sided(const rmi_off_model *m, uint32_t i)
 {
-    const rmi_tensor *t = &m->g->tensors[i];
-    return t->kind == RMI_PARAM && !t->external && t->updates && rmi_low_has_update(m->step) && t->opt_host != RMI_INF &&
-           t->opt != RMI_INF && !(m->edge[i] & 1) && m->fixed[i] != 2 && m->g->has_link && m->host_limit;
+    const rmi_tensor *tensor = &m->g->tensors[i];
+    return tensor->kind == RMI_PARAM && !tensor->external && tensor->updates && rmi_low_has_update(m->step) &&
+           tensor->opt_host != RMI_INF && tensor->opt != RMI_INF && !(m->edge[i] & 1) && m->fixed[i] != 2 &&
+           m->g->has_link && m->host_limit;
 }
 
 RMI_FN rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi_shape *shape, rmi_off_search *s)
@@ -12571,12 +12621,14 @@ RMI_FN rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi
                        RMI_T(s->was, m->n_decisions), RMI_T(s->best, m->n_decisions)));
     for (i = 0; i < m->g->n_tensors; i++) s->n_flips += (uint32_t)rmi_off_two_sided(m, i);
     for (i = 0; i < m->g->n_tensors && rmi_low_has_update(m->step); i++) {
-        const rmi_tensor *t = &m->g->tensors[i];
-        if (t->kind == RMI_PARAM && !t->external && !t->stays && t->updates && m->fixed[i] != 2) s->params[s->n_params++] = i;
+        const rmi_tensor *tensor = &m->g->tensors[i];
+        if (tensor->kind == RMI_PARAM && !tensor->external && !tensor->stays && tensor->updates && m->fixed[i] != 2)
+            s->params[s->n_params++] = i;
     }
     RMI_TRY(rmi_off_items(s, shape));
     for (i = 0; i < s->n_params; i++)
-        if (m->g->tensors[s->params[i]].reader != RMI_NONE) s->due[s->params[i]] = m->plain[m->g->tensors[s->params[i]].reader];
+        if (m->g->tensors[s->params[i]].reader != RMI_NONE)
+            s->due[s->params[i]] = m->plain[m->g->tensors[s->params[i]].reader];
     rmi_sort(s->items, s->n, sizeof(rmi_off_item), rmi_off_cmp_item, NULL);
     rmi_off_drop_small(s);
     for (i = 0; i < s->n; i++) {
@@ -12598,36 +12650,38 @@ RMI_FN void rmi_off_look(rmi_off_model *m)
     rmi_off_eval(m, RMI_INF);
 }
 
-/* Time of the decisions of now, with a price on bytes too many. With updates what crosses the step's edge is timed by the clock,
-   unless it is more than `enough` without that. */
+/* Time of the decisions of now, with a price on bytes too many. With updates what crosses the step's edge is timed by
+   the clock, unless it is more than `enough` without that. */
 RMI_FN uint64_t rmi_off_energy(rmi_off_search *s, uint64_t enough)
 {
     rmi_off_model *m = s->m;
-    uint64_t e, price = 0;
+    uint64_t energy, price = 0;
     s->evals++;
     rmi_off_derive(m);
-    e = rmi_off_eval(m, enough);
-    if (e > enough) return e;
-    if (m->peak > m->limit) price = rmi_add(rmi_mul((m->peak - m->limit) >> 10, s->price), rmi_mul(m->over / m->n, s->price));
+    energy = rmi_off_eval(m, enough);
+    if (energy > enough) return energy;
+    if (m->peak > m->limit)
+        price = rmi_add(rmi_mul((m->peak - m->limit) >> 10, s->price), rmi_mul(m->over / m->n, s->price));
     if (m->host_bytes > m->host_limit) price = rmi_add(price, rmi_mul((m->host_bytes - m->host_limit) >> 10, s->price));
-    if (!rmi_low_has_update(m->step)) e = rmi_add(rmi_max(e, m->ns), m->late_ns);
-    else if (rmi_add(e, price) <= enough) e = rmi_max(e, rmi_off_clock(m));
-    return rmi_add(e, price);
+    if (!rmi_low_has_update(m->step)) energy = rmi_add(rmi_max(energy, m->ns), m->late_ns);
+    else if (rmi_add(energy, price) <= enough) energy = rmi_max(energy, rmi_off_clock(m));
+    return rmi_add(energy, price);
 }
 
 RMI_FN int rmi_off_fits(const rmi_off_model *m) { return m->peak <= m->limit && m->host_bytes <= m->host_limit; }
 
 /* Is mode possible for item x? */
-RMI_FN int rmi_off_may(const rmi_off_search *s, const rmi_off_item *x, uint8_t mode)
+RMI_FN int rmi_off_may(const rmi_off_search *s, const rmi_off_item *item, uint8_t mode)
 {
     const rmi_off_model *m = s->m;
-    int made = x->buf >= m->g->n_tensors || m->g->tensors[x->buf].kind == RMI_ACT; /* of values: by an op */
-    if (mode == RMI_OFF_OUT && !x->lasting) return m->g->has_link && m->host_limit && !rmi_low_stays(m->g, x->buf);
-    if (!x->lasting) return mode == RMI_OFF_KEEP || (!m->fixed[x->buf] && made);
+    int made = item->buf >= m->g->n_tensors || m->g->tensors[item->buf].kind == RMI_ACT; /* of values: by an op */
+    if (mode == RMI_OFF_OUT && !item->lasting)
+        return m->g->has_link && m->host_limit && !rmi_low_stays(m->g, item->buf);
+    if (!item->lasting) return mode == RMI_OFF_KEEP || (!m->fixed[item->buf] && made);
     if (mode && (!m->g->has_link || !m->host_limit)) return 0;
-    if (m->host_update[x->id] || m->edge[x->buf] == 2)
-        return x->weight ? mode < 4 && (mode & RMI_OFF_EDGE) != 0 : mode == RMI_OFF_HOME;
-    return mode < (x->weight ? 4 : 2);
+    if (m->host_update[item->id] || m->edge[item->buf] == 2)
+        return item->weight ? mode < 4 && (mode & RMI_OFF_EDGE) != 0 : mode == RMI_OFF_HOME;
+    return mode < (item->weight ? 4 : 2);
 }
 
 /* One mode for those of items [lo, hi) that may have it. Does that change anything? */
@@ -12650,19 +12704,20 @@ RMI_FN uint32_t rmi_off_random(rmi_off_search *s, uint32_t n)
 }
 
 /* Groups by what it costs to make a byte again, cheapest first. */
-RMI_FN int rmi_off_cmp_cost(const void *a, const void *b, void *user)
+RMI_FN int rmi_off_cmp_cost(const void *one, const void *two, void *user)
 {
     const rmi_off_search *s = (const rmi_off_search *)user;
-    const rmi_off_item *x = &s->items[s->first[*(const uint32_t *)a]], *y = &s->items[s->first[*(const uint32_t *)b]];
-    uint64_t p = rmi_mul(x->ns, s->m->room[y->buf] >> 8), q = rmi_mul(y->ns, s->m->room[x->buf] >> 8);
+    const rmi_off_item *item = &s->items[s->first[*(const uint32_t *)one]],
+                       *right = &s->items[s->first[*(const uint32_t *)two]];
+    uint64_t p = rmi_mul(item->ns, s->m->room[right->buf] >> 8), q = rmi_mul(right->ns, s->m->room[item->buf] >> 8);
     if (p != q) return p < q ? -1 : 1;
-    return x->key < y->key ? -1 : x->key > y->key;
+    return item->key < right->key ? -1 : item->key > right->key;
 }
 
-RMI_FN int rmi_off_cmp_made(const void *a, const void *b, void *user)
+RMI_FN int rmi_off_cmp_made(const void *one, const void *two, void *user)
 {
     const rmi_off_search *s = (const rmi_off_search *)user;
-    uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+    uint32_t i = *(const uint32_t *)one, k = *(const uint32_t *)two;
     if (s->items[i].made != s->items[k].made) return s->items[i].made < s->items[k].made ? -1 : 1;
     return i < k ? -1 : i > k;
 }
@@ -12673,16 +12728,17 @@ RMI_FN void rmi_off_stream(rmi_off_search *s, int home)
 {
     uint32_t i;
     for (i = 0; i < s->n; i++) {
-        const rmi_off_item *x = &s->items[i];
-        int hosted = x->lasting && s->m->host_update[x->id];
+        const rmi_off_item *item = &s->items[i];
+        int hosted = item->lasting && s->m->host_update[item->id];
         uint32_t gap = home & 1 || (home && hosted) ? RMI_OFF_GAP | RMI_OFF_EDGE : hosted ? RMI_OFF_EDGE : 0;
-        if (x->lasting) rmi_off_set(s, i, i + 1, (uint8_t)(x->weight ? gap : home & 1 ? RMI_OFF_HOME : 0));
+        if (item->lasting) rmi_off_set(s, i, i + 1, (uint8_t)(item->weight ? gap : home & 1 ? RMI_OFF_HOME : 0));
     }
 }
 
-/* Of the n values the first `again` of `cheap` are made again; of the others those that are out within `percent` of the forward's
-   time go out, in the order in which they are made (`early`). How many stay. */
-RMI_FN uint32_t rmi_off_share(rmi_off_search *s, const uint32_t *cheap, const uint32_t *early, uint32_t n, uint32_t again, uint32_t percent)
+/* Of the n values the first `again` of `cheap` are made again; of the others those that are out within `percent` of
+   the forward's time go out, in the order in which they are made (`early`). How many stay. */
+RMI_FN uint32_t rmi_off_share(rmi_off_search *s, const uint32_t *cheap, const uint32_t *early, uint32_t n,
+                                uint32_t again, uint32_t percent)
 {
     rmi_off_model *m = s->m;
     uint64_t lane = 0, end, until = n ? s->items[early[n - 1]].made / 100 * percent : 0;
@@ -12692,35 +12748,41 @@ RMI_FN uint32_t rmi_off_share(rmi_off_search *s, const uint32_t *cheap, const ui
         if (i < again) rmi_off_set(s, cheap[i], cheap[i] + 1, RMI_OFF_AGAIN);
     }
     for (i = 0; i < n; i++) {
-        const rmi_off_item *x = &s->items[early[i]];
-        end = rmi_max(lane, x->made) + m->out_ns[x->buf];
-        if (m->mode[x->buf] == RMI_OFF_KEEP && end <= until) rmi_off_set(s, early[i], early[i] + 1, RMI_OFF_OUT);
-        if (m->mode[x->buf] == RMI_OFF_OUT) lane = end;
-        stay += m->mode[x->buf] == RMI_OFF_KEEP;
+        const rmi_off_item *item = &s->items[early[i]];
+        end = rmi_max(lane, item->made) + m->out_ns[item->buf];
+        if (m->mode[item->buf] == RMI_OFF_KEEP && end <= until) rmi_off_set(s, early[i], early[i] + 1, RMI_OFF_OUT);
+        if (m->mode[item->buf] == RMI_OFF_OUT) lane = end;
+        stay += m->mode[item->buf] == RMI_OFF_KEEP;
     }
     return stay;
 }
 
-/* The values of n groups, group by group; of each late layers first, or (order 1) spread out, or (2) those in the middle first. */
+/* The values of n groups, group by group; of each late layers first, or (order 1) spread out, or (2) those in the
+   middle first. */
 RMI_FN void rmi_off_layers(const rmi_off_search *s, const uint32_t *by, uint32_t n, uint32_t order, uint32_t *cheap)
 {
-    uint32_t i, k, r, x, c, bit, to = 0;
+    uint32_t i, k, r, item, number, bit, to = 0;
     for (i = 0; i < n; i++) {
-        uint32_t a = s->first[by[i]];
-        c = s->first[by[i] + 1] - a;
-        for (bit = 1; bit < c;) bit *= 2;
-        if (order == 0) for (k = c; k-- > 0;) cheap[to++] = a + k;
-        if (order == 2) for (k = c; k-- > 0;) cheap[to++] = a + ((c - 1 - k) % 2 ? c / 2 + (c - k) / 2 : c / 2 - (c - 1 - k) / 2) % c;
+        uint32_t first = s->first[by[i]];
+        number = s->first[by[i] + 1] - first;
+        for (bit = 1; bit < number;) bit *= 2;
+        if (order == 0) for (k = number; k-- > 0;) cheap[to++] = first + k;
+        if (order == 2)
+            for (k = number; k-- > 0;)
+                cheap[to++] =
+                    first +
+                    ((number - 1 - k) % 2 ? number / 2 + (number - k) / 2 : number / 2 - (number - 1 - k) / 2) % number;
         for (k = 0; k < bit && order == 1; k++) {
-            for (r = bit / 2, x = 0; r; r /= 2) x += (k & (bit / 2 / r)) ? r : 0;
-            if (x < c) cheap[to++] = a + x;
+            for (r = bit / 2, item = 0; r; r /= 2) item += (k & (bit / 2 / r)) ? r : 0;
+            if (item < number) cheap[to++] = first + item;
         }
     }
 }
 
-/* A first guess (greedy solution of the linear programme): what the link has time for while the forward runs goes out, what is
-   cheapest per byte is made again until the rest fits. Either takes from the same need for room at the turn. So there are two
-   numbers to find: how much of the forward's time the link is given, and how many values are made again. again 0: none. */
+/* A first guess (greedy solution of the linear programme): what the link has time for while the forward runs goes out,
+   what is cheapest per byte is made again until the rest fits. Either takes from the same need for room at the turn.
+   So there are two numbers to find: how much of the forward's time the link is given, and how many values are made
+   again. again 0: none. */
 RMI_FN rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int again)
 {
     static const uint32_t percent[] = {100, 90, 75, 50, 0};
@@ -12728,7 +12790,7 @@ RMI_FN rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int again)
     uint32_t *cheap = RMI_NEW(mem, uint32_t, (size_t)s->n + 1), *early = RMI_NEW(mem, uint32_t, (size_t)s->n + 1),
              *by = RMI_NEW(mem, uint32_t, (size_t)s->n_groups + 1);
     uint32_t n = 0, n_by = 0, i, k, lo, hi, best = 100, most = 0, chosen = 0;
-    uint64_t least = RMI_INF, e;
+    uint64_t least = RMI_INF, energy;
     if (!cheap || !early || !by) return RM_ERROR_MEMORY;
     for (i = 0; i < s->n_groups; i++) {
         if (s->items[s->first[i]].lasting) continue;
@@ -12739,7 +12801,8 @@ RMI_FN rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int again)
     rmi_sort(early, n, sizeof(uint32_t), rmi_off_cmp_made, s);
     for (i = 0; i < RMI_COUNT(percent) + 2 && again; i++) { /* the middle first; then, with the
                                                                best share of time, the other orders */
-        uint32_t shares = (uint32_t)RMI_COUNT(percent), order = i < shares ? 2 : i - shares, share = i < shares ? percent[i] : best;
+        uint32_t shares = (uint32_t)RMI_COUNT(percent), order = i < shares ? 2 : i - shares,
+                 share = i < shares ? percent[i] : best;
         rmi_off_layers(s, by, n_by, order, cheap);
         for (lo = 0, hi = n; lo < hi;) {
             uint32_t mid = (lo + hi) / 2, stay = rmi_off_share(s, cheap, early, n, mid, share);
@@ -12748,156 +12811,162 @@ RMI_FN rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int again)
             else lo = mid + 1;
         }
         rmi_off_share(s, cheap, early, n, lo, share);
-        e = rmi_off_energy(s, RMI_INF);
-        if (e < least) least = e, best = share, most = lo, chosen = order;
+        energy = rmi_off_energy(s, RMI_INF);
+        if (energy < least) least = energy, best = share, most = lo, chosen = order;
     }
     rmi_off_layers(s, by, n_by, chosen, cheap);
     rmi_off_share(s, cheap, early, n, most, best);
     return RM_OK;
 }
 
-/* May param w be updated on the host, and is it back before the next step's forward wants it? Its gradient is complete about twice as
-   long before the step's end as it is wanted after it. */
-RMI_FN int rmi_off_has_time(const rmi_off_search *s, uint32_t w)
+/* May param w be updated on the host, and is it back before the next step's forward wants it? Its gradient is complete
+   about twice as long before the step's end as it is wanted after it. */
+RMI_FN int rmi_off_has_time(const rmi_off_search *s, uint32_t param)
 {
     const rmi_off_model *m = s->m;
-    uint64_t chain = rmi_add(rmi_add(m->out_ns[rmi_low_buf(m->g, RMI_BUF_GRAD, w)], m->in_ns[w]), m->g->tensors[w].opt_host);
-    return rmi_off_two_sided(m, w) && chain <= rmi_mul(s->due[w], 3);
+    uint64_t chain = rmi_add(rmi_add(m->out_ns[rmi_low_buf(m->g, RMI_BUF_GRAD, param)], m->in_ns[param]),
+                             m->g->tensors[param].opt_host);
+    return rmi_off_two_sided(m, param) && chain <= rmi_mul(s->due[param], 3);
 }
 
 /* An item, one that lasts less often. */
 RMI_FN uint32_t rmi_off_pick(rmi_off_search *s)
 {
-    uint32_t x = rmi_off_random(s, s->n), k, g;
-    for (k = 0; k < 2 && s->items[x].lasting; k++) x = rmi_off_random(s, s->n);
-    if (!s->n_flips || rmi_off_random(s, 4)) return x;
+    uint32_t item = rmi_off_random(s, s->n), k, g;
+    for (k = 0; k < 2 && s->items[item].lasting; k++) item = rmi_off_random(s, s->n);
+    if (!s->n_flips || rmi_off_random(s, 4)) return item;
     g = rmi_off_random(s, s->n_groups);
     return s->first[g] + rmi_off_random(s, s->first[g + 1] - s->first[g]);
 }
 
-/* One move: a range of a group gets one mode; mostly the range ends at a border between modes. 0: nothing would change. */
+/* One move: a range of a group gets one mode; mostly the range ends at a border between modes. 0: nothing would
+   change. */
 RMI_FN int rmi_off_move(rmi_off_search *s)
 {
     rmi_off_model *m = s->m;
-    uint32_t x = rmi_off_pick(s), g = s->items[x].group, a = s->first[g], b = s->first[g + 1], dice = rmi_off_random(s, 8), len;
-    uint8_t old = m->mode[s->items[x].buf], mode = (uint8_t)rmi_off_random(s, s->items[x].lasting ? 4 : 3);
-    len = 1 + rmi_off_random(s, 1 + rmi_off_random(s, dice < 2 ? b - a : 4));
+    uint32_t item = rmi_off_pick(s), g = s->items[item].group, first = s->first[g], buf = s->first[g + 1],
+             dice = rmi_off_random(s, 8), len;
+    uint8_t old = m->mode[s->items[item].buf], mode = (uint8_t)rmi_off_random(s, s->items[item].lasting ? 4 : 3);
+    len = 1 + rmi_off_random(s, 1 + rmi_off_random(s, dice < 2 ? buf - first : 4));
     if (dice >= 3) { /* a border near x */
-        uint32_t up = x;
-        while (up + 1 < b && m->mode[s->items[up + 1].buf] == old) up++;
-        while (x > a && m->mode[s->items[x - 1].buf] == old) x--;
-        if (rmi_off_random(s, 2) && up + 1 < b) { /* the run's upper end: from either side */
-            if (rmi_off_random(s, 2)) mode = m->mode[s->items[up + 1].buf], x = up + 1 > a + len ? up + 1 - len : a;
-            else mode = old, x = up + 1;
-        } else if (x > a) {
-            if (rmi_off_random(s, 2)) mode = m->mode[s->items[x - 1].buf];
-            else mode = old, x = x > a + len ? x - len : a;
+        uint32_t up = item;
+        while (up + 1 < buf && m->mode[s->items[up + 1].buf] == old) up++;
+        while (item > first && m->mode[s->items[item - 1].buf] == old) item--;
+        if (rmi_off_random(s, 2) && up + 1 < buf) { /* the run's upper end: from either side */
+            if (rmi_off_random(s, 2))
+                mode = m->mode[s->items[up + 1].buf], item = up + 1 > first + len ? up + 1 - len : first;
+            else mode = old, item = up + 1;
+        } else if (item > first) {
+            if (rmi_off_random(s, 2)) mode = m->mode[s->items[item - 1].buf];
+            else mode = old, item = item > first + len ? item - len : first;
         }
     }
-    return rmi_off_set(s, x, x + len < b ? x + len : b, mode);
+    return rmi_off_set(s, item, item + len < buf ? item + len : buf, mode);
 }
 
 /* `len` values around item x, of those that are in its mode without a gap, get another one, from one end of these. */
-RMI_FN void rmi_off_shift(rmi_off_search *s, uint32_t x, uint32_t len, uint8_t mode)
+RMI_FN void rmi_off_shift(rmi_off_search *s, uint32_t item, uint32_t len, uint8_t mode)
 {
     const rmi_off_model *m = s->m;
-    uint32_t a = s->first[s->items[x].group], b = s->first[s->items[x].group + 1], up = x;
-    uint8_t old = m->mode[s->items[x].buf];
-    while (up + 1 < b && m->mode[s->items[up + 1].buf] == old) up++;
-    while (x > a && m->mode[s->items[x - 1].buf] == old) x--;
-    if (up - x >= len && rmi_off_random(s, 2)) x = up + 1 - len;
-    rmi_off_set(s, x, up - x < len ? up + 1 : x + len, mode);
+    uint32_t first = s->first[s->items[item].group], buf = s->first[s->items[item].group + 1], up = item;
+    uint8_t old = m->mode[s->items[item].buf];
+    while (up + 1 < buf && m->mode[s->items[up + 1].buf] == old) up++;
+    while (item > first && m->mode[s->items[item - 1].buf] == old) item--;
+    if (up - item >= len && rmi_off_random(s, 2)) item = up + 1 - len;
+    rmi_off_set(s, item, up - item < len ? up + 1 : item + len, mode);
 }
 
 /* Is item x away at the turn from forward to backward? */
-RMI_FN int rmi_off_away(const rmi_off_search *s, uint32_t x)
+RMI_FN int rmi_off_away(const rmi_off_search *s, uint32_t item)
 {
-    uint8_t mode = s->m->mode[s->items[x].buf];
-    return s->items[x].weight ? (mode & RMI_OFF_GAP) != 0 : mode != 0;
+    uint8_t mode = s->m->mode[s->items[item].buf];
+    return s->items[item].weight ? (mode & RMI_OFF_GAP) != 0 : mode != 0;
 }
 
 /* The mode of x if it is kept there (0) or not (that of a value). */
-RMI_FN uint8_t rmi_off_sent(const rmi_off_search *s, uint32_t x, uint8_t mode)
+RMI_FN uint8_t rmi_off_sent(const rmi_off_search *s, uint32_t item, uint8_t mode)
 {
-    uint8_t edge = s->m->mode[s->items[x].buf] & RMI_OFF_EDGE;
-    if (!s->items[x].lasting) return mode;
-    return (uint8_t)((mode ? RMI_OFF_GAP : 0) | (s->items[x].weight ? edge : 0));
+    uint8_t edge = s->m->mode[s->items[item].buf] & RMI_OFF_EDGE;
+    if (!s->items[item].lasting) return mode;
+    return (uint8_t)((mode ? RMI_OFF_GAP : 0) | (s->items[item].weight ? edge : 0));
 }
 
-/* Two groups trade modes, as many bytes of one for as many of the other: what the link has time for, or memory has room for, goes
-   where it saves more, and neither has more to do. One large value for several small ones is many moves, and each by itself looks
-   bad. 0: nothing would change. */
+/* Two groups trade modes, as many bytes of one for as many of the other: what the link has time for, or memory has
+   room for, goes where it saves more, and neither has more to do. One large value for several small ones is many
+   moves, and each by itself looks bad. 0: nothing would change. */
 RMI_FN int rmi_off_trade(rmi_off_search *s)
 {
     rmi_off_model *m = s->m;
-    uint32_t x = rmi_off_pick(s), y = rmi_off_pick(s), few, many;
-    uint8_t a = m->mode[s->items[x].buf], b = m->mode[s->items[y].buf];
-    uint64_t p = m->room[s->items[x].buf], q = m->room[s->items[y].buf];
-    if (s->items[x].group == s->items[y].group) return 0;
-    if (s->items[x].lasting || s->items[y].lasting) { /* one is there where the other was */
-        if (!s->n_flips || rmi_off_away(s, x) == rmi_off_away(s, y)) return 0;
-        if (rmi_off_away(s, x)) {
-            uint32_t t = x;
+    uint32_t item = rmi_off_pick(s), other = rmi_off_pick(s), few, many;
+    uint8_t a = m->mode[s->items[item].buf], b = m->mode[s->items[other].buf];
+    uint64_t p = m->room[s->items[item].buf], q = m->room[s->items[other].buf];
+    if (s->items[item].group == s->items[other].group) return 0;
+    if (s->items[item].lasting || s->items[other].lasting) { /* one is there where the other was */
+        if (!s->n_flips || rmi_off_away(s, item) == rmi_off_away(s, other)) return 0;
+        if (rmi_off_away(s, item)) {
+            uint32_t t = item;
             uint64_t bytes = p;
-            x = y, y = t, p = q, q = bytes;
+            item = other, other = t, p = q, q = bytes;
         }
-        b = rmi_off_sent(s, x, (uint8_t)(1 + rmi_off_random(s, 2)));
-        a = rmi_off_sent(s, y, 0);
+        b = rmi_off_sent(s, item, (uint8_t)(1 + rmi_off_random(s, 2)));
+        a = rmi_off_sent(s, other, 0);
     } else if (a == b) return 0;
     few = 1 + rmi_off_random(s, 1 + rmi_off_random(s, 3));
     many = (uint32_t)rmi_min((few * rmi_max(p, q) + rmi_min(p, q) / 2) / rmi_min(p, q), s->n);
     many += rmi_off_random(s, 2);
-    rmi_off_shift(s, x, p < q ? many : few, b);
-    rmi_off_shift(s, y, p < q ? few : many, a);
+    rmi_off_shift(s, item, p < q ? many : few, b);
+    rmi_off_shift(s, other, p < q ? few : many, a);
     return 1;
 }
 
 /* The update of w goes to the other side; on the device its state gets a mode. 0: it may not. */
-RMI_FN uint32_t rmi_off_flip_one(rmi_off_model *m, uint32_t w, uint8_t host, uint8_t mode)
+RMI_FN uint32_t rmi_off_flip_one(rmi_off_model *m, uint32_t param, uint8_t host, uint8_t mode)
 {
-    uint32_t grad = rmi_low_buf(m->g, RMI_BUF_GRAD, w), state = rmi_low_buf(m->g, RMI_BUF_STATE, w);
-    if (!rmi_off_two_sided(m, w) || m->host_update[w] == host) return 0;
-    m->host_update[w] = host;
+    uint32_t grad = rmi_low_buf(m->g, RMI_BUF_GRAD, param), state = rmi_low_buf(m->g, RMI_BUF_STATE, param);
+    if (!rmi_off_two_sided(m, param) || m->host_update[param] == host) return 0;
+    m->host_update[param] = host;
     if (host) return 1;
-    if (!m->edge[w]) m->mode[w] &= RMI_OFF_GAP;
+    if (!m->edge[param]) m->mode[param] &= RMI_OFF_GAP;
     if (!m->edge[state] && m->fixed[state] != 2 && !rmi_low_stays(m->g, state)) m->mode[state] = mode;
     if (!rmi_low_grads_resident(m->step) && m->fixed[grad] != 2) m->mode[grad] = 0;
     return 1;
 }
 
-/* Two groups trade the side of their updates, as many bytes of one for as many of the other. 0: nothing would change. */
+/* Two groups trade the side of their updates, as many bytes of one for as many of the other. 0: nothing would change.
+   */
 RMI_FN int rmi_off_trade_sides(rmi_off_search *s)
 {
     rmi_off_model *m = s->m;
-    uint32_t side, k, w[2], from[2], changed = 0;
+    uint32_t side, k, param[2], from[2], changed = 0;
     uint64_t bytes = 0, few;
     uint8_t mode, host[2];
     for (k = 0; k < 2; k++) {
         from[k] = rmi_off_pick(s);
-        w[k] = s->items[from[k]].id;
-        if (!s->items[from[k]].lasting || !rmi_off_two_sided(m, w[k])) return 0;
-        host[k] = m->host_update[w[k]];
+        param[k] = s->items[from[k]].id;
+        if (!s->items[from[k]].lasting || !rmi_off_two_sided(m, param[k])) return 0;
+        host[k] = m->host_update[param[k]];
     }
     if (host[0] == host[1]) return 0;
-    mode = m->mode[rmi_low_buf(m->g, RMI_BUF_STATE, w[host[0] ? 1 : 0])];
-    few = rmi_max(m->room[w[0]], m->room[w[1]]) * (1 + rmi_off_random(s, 2));
+    mode = m->mode[rmi_low_buf(m->g, RMI_BUF_STATE, param[host[0] ? 1 : 0])];
+    few = rmi_max(m->room[param[0]], m->room[param[1]]) * (1 + rmi_off_random(s, 2));
     for (side = 0; side < 2; side++)
         for (k = from[side], bytes = 0; k < s->first[s->items[k].group + 1] && bytes < few; k++) {
-            w[side] = s->items[k].id;
-            if (bytes + m->room[w[side]] / 2 > few || m->host_update[w[side]] != host[side]) break;
-            changed += rmi_off_flip_one(m, w[side], !host[side], mode);
-            bytes += m->room[w[side]];
+            param[side] = s->items[k].id;
+            if (bytes + m->room[param[side]] / 2 > few || m->host_update[param[side]] != host[side]) break;
+            changed += rmi_off_flip_one(m, param[side], !host[side], mode);
+            bytes += m->room[param[side]];
             if (k + 1 == s->first[s->items[k].group + 1]) break;
         }
     return changed != 0;
 }
 
-/* One move: the updates of a few equal params go to the other side, or the one that the step waits for. 0: nothing would change. */
+/* One move: the updates of a few equal params go to the other side, or the one that the step waits for. 0: nothing
+   would change. */
 RMI_FN int rmi_off_flip(rmi_off_search *s)
 {
     rmi_off_model *m = s->m;
-    uint32_t x = rmi_off_pick(s), b = s->first[s->items[x].group + 1], len = 1 + rmi_off_random(s, 1 + rmi_off_random(s, 4)), w,
-             changed = 0;
+    uint32_t item = rmi_off_pick(s), buf = s->first[s->items[item].group + 1],
+             len = 1 + rmi_off_random(s, 1 + rmi_off_random(s, 4)), param, changed = 0;
     uint8_t host = 0, mode;
     if (s->late_of != RMI_NONE && !rmi_off_random(s, 4)) {
         changed = rmi_off_flip_one(m, s->late_of, 0, (uint8_t)rmi_off_random(s, 2));
@@ -12907,10 +12976,10 @@ RMI_FN int rmi_off_flip(rmi_off_search *s)
         len = 0;
     }
     mode = (uint8_t)rmi_off_random(s, 2);
-    for (; s->items[x].lasting && x < b && len; x++, len--) {
-        w = s->items[x].id;
-        if (!changed) host = !m->host_update[w];
-        changed += rmi_off_flip_one(m, w, host, mode);
+    for (; s->items[item].lasting && item < buf && len; item++, len--) {
+        param = s->items[item].id;
+        if (!changed) host = !m->host_update[param];
+        changed += rmi_off_flip_one(m, param, host, mode);
     }
     if (changed) rmi_off_settle(m);
     return changed != 0;
@@ -12936,12 +13005,12 @@ RMI_FN void rmi_off_take_best(rmi_off_search *s)
     if (s->best_energy != RMI_INF) rmi_off_take(s->m, s->best);
 }
 
-/* Threshold accepting (Dueck and Scheuer 1990) from the decisions of now; the best that fits is kept. Where the host's lane and the
-   link are both full, only two moves at once help: one gives the lane the time that the other takes. */
+/* Threshold accepting (Dueck and Scheuer 1990) from the decisions of now; the best that fits is kept. Where the host's
+   lane and the link are both full, only two moves at once help: one gives the lane the time that the other takes. */
 RMI_FN void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
 {
     rmi_off_model *m = s->m;
-    uint64_t end = s->evals + evals, from = s->evals, e, allowed;
+    uint64_t end = s->evals + evals, from = s->evals, energy, allowed;
     s->energy = rmi_off_energy(s, RMI_INF);
     s->late_of = m->late_of;
     rmi_off_keep_best(s);
@@ -12961,9 +13030,9 @@ RMI_FN void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
             continue;
         }
         allowed = heat * (left * left >> 10) / 1024 * rmi_off_random(s, 1024) / 1024;
-        e = rmi_off_energy(s, rmi_add(s->energy, allowed));
-        if (e <= rmi_add(s->energy, allowed)) {
-            s->energy = e;
+        energy = rmi_off_energy(s, rmi_add(s->energy, allowed));
+        if (energy <= rmi_add(s->energy, allowed)) {
+            s->energy = energy;
             s->late_of = m->late_of;
             rmi_off_keep_best(s);
             continue;
@@ -12984,24 +13053,24 @@ RMI_FN int rmi_off_among(uint32_t order, uint32_t i, uint32_t n, uint32_t k)
     return i >= (n - k) / 2 && i < (n - k) / 2 + k;
 }
 
-/* What there is of group g: `which` 0: made again, at home, away between forward and backward; 1: out, updated on the host. The items of
-   which that may be are numbered. 0: it is no such group. */
+/* What there is of group g: `which` 0: made again, at home, away between forward and backward; 1: out, updated on the
+   host. The items of which that may be are numbered. 0: it is no such group. */
 RMI_FN int rmi_off_eligible(const rmi_off_search *s, uint32_t k, uint32_t which)
 {
     const rmi_off_model *m = s->m;
-    const rmi_off_item *x = &s->items[k];
-    if (!x->lasting) return which ? m->mode[x->buf] != RMI_OFF_AGAIN : rmi_off_may(s, x, RMI_OFF_AGAIN);
-    if (which) return x->weight && rmi_off_has_time(s, x->id);
-    return x->weight || !m->host_update[x->id];
+    const rmi_off_item *item = &s->items[k];
+    if (!item->lasting) return which ? m->mode[item->buf] != RMI_OFF_AGAIN : rmi_off_may(s, item, RMI_OFF_AGAIN);
+    if (which) return item->weight && rmi_off_has_time(s, item->id);
+    return item->weight || !m->host_update[item->id];
 }
 
 /* Is item k what `which` says? */
 RMI_FN int rmi_off_is(const rmi_off_search *s, uint32_t k, uint32_t which)
 {
-    const rmi_off_item *x = &s->items[k];
-    uint8_t mode = s->m->mode[x->buf];
-    if (!x->lasting) return mode == (which ? RMI_OFF_OUT : RMI_OFF_AGAIN);
-    return which ? s->m->host_update[x->id] : x->weight ? mode & RMI_OFF_GAP : mode;
+    const rmi_off_item *item = &s->items[k];
+    uint8_t mode = s->m->mode[item->buf];
+    if (!item->lasting) return mode == (which ? RMI_OFF_OUT : RMI_OFF_AGAIN);
+    return which ? s->m->host_update[item->id] : item->weight ? mode & RMI_OFF_GAP : mode;
 }
 
 /* The decisions of counts: count[2 g + which] of group g, in order[2 g + which]. */
@@ -13015,14 +13084,18 @@ RMI_FN void rmi_off_dose(rmi_off_search *s, const uint32_t *count, const uint8_t
             if (lasting ? turn == 2 : turn == 0) continue;
             for (k = s->first[g], n = 0; k < s->first[g + 1]; k++) n += (uint32_t)rmi_off_eligible(s, k, which);
             for (k = s->first[g], i = 0; k < s->first[g + 1]; k++) {
-                const rmi_off_item *x = &s->items[k];
-                uint8_t edge = x->weight ? m->mode[x->buf] & RMI_OFF_EDGE : 0;
+                const rmi_off_item *item = &s->items[k];
+                uint8_t edge = item->weight ? m->mode[item->buf] & RMI_OFF_EDGE : 0;
                 int is;
                 if (!rmi_off_eligible(s, k, which)) continue;
                 is = rmi_off_among(order[d], i++, n, (count[d] < n ? count[d] : n));
-                if (lasting && which) m->host_update[x->id] = (uint8_t)is;
+                if (lasting && which) m->host_update[item->id] = (uint8_t)is;
                 else if (!which || is)
-                    rmi_off_set(s, k, k + 1, (uint8_t)(!is ? edge : lasting ? 1 | edge : which ? RMI_OFF_OUT : RMI_OFF_AGAIN));
+                    rmi_off_set(s, k, k + 1,
+                                (uint8_t)(!is       ? edge
+                                          : lasting ? 1 | edge
+                                          : which   ? RMI_OFF_OUT
+                                                    : RMI_OFF_AGAIN));
             }
         }
         if (turn) continue;
@@ -13035,16 +13108,17 @@ RMI_FN void rmi_off_dose(rmi_off_search *s, const uint32_t *count, const uint8_t
 /* Is another lane than the computation what the decisions of now take their time for? */
 RMI_FN int rmi_off_waits(rmi_off_search *s)
 {
-    uint64_t e = rmi_off_energy(s, RMI_INF);
-    return e > s->m->compute_ns + s->m->compute_ns / 32;
+    uint64_t energy = rmi_off_energy(s, RMI_INF);
+    return energy > s->m->compute_ns + s->m->compute_ns / 32;
 }
 
-/* Threshold accepting as above over counts: decisions of many layers change at once, in a pattern that keeps the lanes' load even. */
+/* Threshold accepting as above over counts: decisions of many layers change at once, in a pattern that keeps the
+   lanes' load even. */
 RMI_FN rm_result rmi_off_anneal_groups(rmi_off_search *s, rmi_arena *mem, uint64_t evals, uint64_t heat)
 {
     uint32_t *count = RMI_NEW(mem, uint32_t, 2 * (size_t)s->n_groups + 1), d[2], was[2], g, k, turn, which;
     uint8_t *order = RMI_NEW(mem, uint8_t, 2 * (size_t)s->n_groups + 1), used[2];
-    uint64_t end = s->evals + evals, from = s->evals, e, allowed;
+    uint64_t end = s->evals + evals, from = s->evals, energy, allowed;
     if (!count || !order) return RM_ERROR_MEMORY;
     for (g = 0; g < s->n_groups; g++)
         for (which = 0; which < 2; which++) {
@@ -13070,15 +13144,16 @@ RMI_FN rm_result rmi_off_anneal_groups(rmi_off_search *s, rmi_arena *mem, uint64
             used[turn] = order[d[turn]];
             if (!rmi_off_random(s, 4)) order[d[turn]] = (uint8_t)rmi_off_random(s, 4);
             k = 1 + rmi_off_random(s, 1 + rmi_off_random(s, n[turn] / 4 + 1));
-            count[d[turn]] = rmi_off_random(s, 2) ? (uint32_t)rmi_min(was[turn] + k, n[turn]) : was[turn] - (uint32_t)rmi_min(k, was[turn]);
+            count[d[turn]] = rmi_off_random(s, 2) ? (uint32_t)rmi_min(was[turn] + k, n[turn])
+                                                  : was[turn] - (uint32_t)rmi_min(k, was[turn]);
             changed |= count[d[turn]] != was[turn] || order[d[turn]] != used[turn];
         }
         allowed = heat * (left * left >> 10) / 1024 * rmi_off_random(s, 1024) / 1024;
         if (changed) {
             rmi_off_dose(s, count, order);
-            e = rmi_off_energy(s, rmi_add(s->energy, allowed));
-            if (e <= rmi_add(s->energy, allowed)) {
-                s->energy = e;
+            energy = rmi_off_energy(s, rmi_add(s->energy, allowed));
+            if (energy <= rmi_add(s->energy, allowed)) {
+                s->energy = energy;
                 rmi_off_keep_best(s);
                 continue;
             }
@@ -13090,28 +13165,34 @@ RMI_FN rm_result rmi_off_anneal_groups(rmi_off_search *s, rmi_arena *mem, uint64
 
 /* --- plain plans, and where everything starts from */
 
-typedef enum rmi_off_recipe { RMI_OFF_ALL_KEPT, RMI_OFF_STREAMED, RMI_OFF_FREE_LINK, RMI_OFF_BLOCKS, RMI_OFF_SEARCHED } rmi_off_recipe;
+typedef enum rmi_off_recipe {
+    RMI_OFF_ALL_KEPT,
+    RMI_OFF_STREAMED,
+    RMI_OFF_FREE_LINK,
+    RMI_OFF_BLOCKS,
+    RMI_OFF_SEARCHED
+} rmi_off_recipe;
 
-/* Which updates run on the host: those that can run nowhere else, and of all that can, `permille` of the time that they take there.
-   What the forward reads first is updated last and wanted first: these stay on the device. spread: it is every so-manieth instead,
-   so that the link has time for the states of those that are updated on the device. */
+/* Which updates run on the host: those that can run nowhere else, and of all that can, `permille` of the time that
+   they take there. What the forward reads first is updated last and wanted first: these stay on the device. spread: it
+   is every so-manieth instead, so that the link has time for the states of those that are updated on the device. */
 RMI_FN void rmi_off_host_updates(rmi_off_model *m, uint32_t permille, int spread)
 {
-    const rm_graph *g = m->g;
+    const rm_graph *graph = m->g;
     uint64_t all = 0, left;
     uint32_t i, pass;
     for (pass = 0; pass < 2; pass++) {
         left = spread ? 0 : permille == 1000 ? RMI_INF : all / 1000 * permille;
-        for (i = g->n_tensors; i-- > 0;) {
-            const rmi_tensor *t = &g->tensors[i];
-            int can = t->kind == RMI_PARAM && !t->external && !t->stays && t->updates && rmi_low_has_update(m->step) &&
-                      t->opt_host != RMI_INF;
+        for (i = graph->n_tensors; i-- > 0;) {
+            const rmi_tensor *tensor = &graph->tensors[i];
+            int can = tensor->kind == RMI_PARAM && !tensor->external && !tensor->stays && tensor->updates &&
+                      rmi_low_has_update(m->step) && tensor->opt_host != RMI_INF;
             int free = rmi_off_two_sided(m, i) && (permille == 1000 || m->room[i] > m->limit >> 12);
-            if (!pass) all += free ? t->opt_host : 0;
+            if (!pass) all += free ? tensor->opt_host : 0;
             if (!pass || !can) continue;
-            if (spread && free) left += t->opt_host / 1000 * permille;
-            m->host_update[i] = t->opt == RMI_INF || (free && permille && t->opt_host <= left);
-            if (free && m->host_update[i]) left -= t->opt_host;
+            if (spread && free) left += tensor->opt_host / 1000 * permille;
+            m->host_update[i] = tensor->opt == RMI_INF || (free && permille && tensor->opt_host <= left);
+            if (free && m->host_update[i]) left -= tensor->opt_host;
         }
     }
 }
@@ -13121,17 +13202,18 @@ RMI_FN void rmi_off_rest_states(rmi_off_model *m, int home)
 {
     uint32_t i;
     for (i = 0; i < m->g->n_tensors && !rmi_low_has_update(m->step); i++) {
-        uint32_t b = rmi_low_buf(m->g, RMI_BUF_STATE, i);
-        if (m->g->tensors[i].kind == RMI_PARAM && !m->edge[b] && !rmi_low_stays(m->g, b)) m->mode[b] = (uint8_t)(home ? RMI_OFF_HOME : 0);
+        uint32_t buf = rmi_low_buf(m->g, RMI_BUF_STATE, i);
+        if (m->g->tensors[i].kind == RMI_PARAM && !m->edge[buf] && !rmi_low_stays(m->g, buf))
+            m->mode[buf] = (uint8_t)(home ? RMI_OFF_HOME : 0);
     }
 }
 
-/* Modes of a recipe. ALL_KEPT: nothing moves that need not. STREAMED: what persists is at home in host memory, updates run there.
-   FREE_LINK: values go out while the forward leaves the link time. BLOCKS: every stage is made again from its input, which goes
-   out. SEARCHED: the guess. home: 1: what persists; 2: only states that this step does not touch, and weights that the host
-   updates. */
-RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, rmi_off_recipe recipe, int home,
-                              uint32_t host, int spread)
+/* Modes of a recipe. ALL_KEPT: nothing moves that need not. STREAMED: what persists is at home in host memory, updates
+   run there. FREE_LINK: values go out while the forward leaves the link time. BLOCKS: every stage is made again from
+   its input, which goes out. SEARCHED: the guess. home: 1: what persists; 2: only states that this step does not
+   touch, and weights that the host updates. */
+RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, rmi_off_recipe recipe,
+                              int home, uint32_t host, int spread)
 {
     rmi_off_model *m = s->m;
     uint32_t i, k;
@@ -13148,16 +13230,17 @@ RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape
             if (s->items[k].buf == m->root[shape->stages[i].in]) rmi_off_set(s, k, k + 1, RMI_OFF_OUT);
     if (recipe == RMI_OFF_FREE_LINK) {
         uint64_t limit = m->limit;
-        rm_result r;
+        rm_result result;
         m->limit = 0;
-        r = rmi_off_guess(s, mem, 0);
+        result = rmi_off_guess(s, mem, 0);
         m->limit = limit;
-        return r;
+        return result;
     }
     return recipe == RMI_OFF_SEARCHED ? rmi_off_guess(s, mem, 1) : RM_OK;
 }
 
-/* Starts of the search: with and without weights at home, updates on either side or on both. by: their numbers, the best first. */
+/* Starts of the search: with and without weights at home, updates on either side or on both. by: their numbers, the
+   best first. */
 #define RMI_OFF_STARTS 39u
 RMI_FN rm_result rmi_off_start(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, uint32_t which)
 {
