@@ -14648,47 +14648,50 @@ RMI_FN void rmi_event_read_choices(const rmi_step *step, const rmi_program *prog
             schedule->home[i] = (uint8_t)((schedule->home[i] + 1) % RMI_HOMES);
 }
 
+/* Is the task what the run does? Parts of a backward that only other forms have are done with the form's first one. */
+RMI_FN int rmi_event_is_of(const rmi_step *step, uint32_t task, const rmi_run *run)
+{
+    const rmi_step_task *t = &step->tasks[task];
+    uint32_t part;
+    if (t->id != run->id || (t->way != run->way && !(run->way == RMI_OPT_HOST && t->way == RMI_OPT))) return 0;
+    if (run->way != RMI_BWD || t->part == run->part) return 1;
+    for (part = 0; part < run->part; part++)
+        if (rmi_low_has_part(&step->graph->ops[run->id], run->form, part)) return 0;
+    return !rmi_low_has_part(&step->graph->ops[run->id], run->form, t->part);
+}
+
 /* Puts the program's runs, modes and homes into h, which has room for `most` events. *fits: they are a schedule, but
-   for what the evaluator says of it. */
+   for what the evaluator says of it. mem: scratch. */
 RMI_FN rm_result rmi_event_read(rmi_arena *mem, const rmi_step *step, const rmi_program *program,
                                 rmi_schedule *schedule, uint32_t most, int *fits)
 {
     const rm_graph *graph = step->graph;
-    uint32_t *form = RMI_NEW(mem, uint32_t, 2 * (size_t)graph->n_ops),
-             *update = RMI_NEW(mem, uint32_t, graph->n_tensors + graph->n_barriers + 1);
+    uint32_t *form = RMI_NEW(mem, uint32_t, 2 * (size_t)graph->n_ops), task, end, any;
     uint8_t *waits = RMI_NEW(mem, uint8_t, (size_t)step->n_buffers + 1),
             *done = RMI_NEW(mem, uint8_t, (size_t)step->n_tasks + 1);
-    uint32_t i, task, last;
     size_t k;
     *fits = 0;
-    if (!form || !update || !waits || !done) return RM_ERROR_MEMORY;
+    if (!form || !waits || !done) return RM_ERROR_MEMORY;
     rmi_event_read_choices(step, program, schedule, form);
     schedule->n = 0;
     for (k = 0; k < program->n; k++) {
         const rmi_run *run = &program->st[k].run;
         uint32_t buffer = program->st[k].what == RMI_PREFETCH ? step->buffer_of[program->st[k].buf] : RMI_NONE;
         if (buffer != RMI_NONE) waits[buffer] = 1;
-        if (program->st[k].what != RMI_RUN) continue;
-        for (task = run->way == RMI_FWD ? run->id : graph->n_ops; task < step->n_tasks; task++) {
-            const rmi_step_task *t = &step->tasks[task];
-            int same = t->way == run->way || (run->way == RMI_OPT_HOST && t->way == RMI_OPT);
-            if (same && t->id == run->id && (t->way != RMI_BWD || t->part == run->part)) break;
-        }
-        last = task; /* where forms differ in parts all of them come with the first */
-        if (task < step->n_tasks && run->way == RMI_BWD)
-            for (i = 1; i < graph->ops[run->id].n_forms; i++)
-                if (!rmi_low_same_parts(&graph->ops[run->id].forms[0], &graph->ops[run->id].forms[i])) {
-                    task = step->backward[run->id];
-                    last = task + step->n_backward[run->id] - 1;
-                }
-        if (task >= step->n_tasks || schedule->n + last - task + 1 > most) return RM_OK;
-        for (; task <= last; task++) {
+        if (program->st[k].what != RMI_RUN || (run->way == RMI_FWD && graph->ops[run->id].view != RMI_NONE)) continue;
+        task = run->way == RMI_FWD ? run->id : run->way == RMI_BWD ? step->backward[run->id] : graph->n_ops;
+        end = run->way == RMI_FWD ? task + 1 : run->way == RMI_BWD ? task + step->n_backward[run->id] : step->n_tasks;
+        for (any = 0; task < end; task++) {
+            if (!rmi_event_is_of(step, task, run)) continue;
+            any = 1;
             if (step->tasks[task].way != RMI_FWD && done[task]) continue;
+            if (schedule->n == most) return RM_OK;
             done[task] = 1;
             schedule->events[schedule->n].task = task;
             schedule->events[schedule->n].copied = rmi_event_copied(step, schedule, task, waits);
             schedule->n++;
         }
+        if (!any) return RM_OK;
     }
     *fits = 1;
     return RM_OK;
@@ -14761,7 +14764,7 @@ typedef struct rmi_search {
     uint64_t score;        /* of the current one */
     uint64_t best_ns;      /* RMI_INF: none is within the limit */
     uint64_t lower;        /* 0, or the best schedule is that with the least peak, and the limit that part below it */
-    uint64_t least_peak;   /* lower: of the best schedule */
+    uint64_t best_peak;    /* of the best schedule */
     uint64_t base_price;   /* the first price of bytes above the limit */
     uint64_t random;
     uint64_t heat;         /* temperature, ns */
@@ -14806,11 +14809,9 @@ RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t 
     RMI_TRY(rmi_cost_make_schedule(mem, &s->cost, &s->candidate));
     RMI_TRY(rmi_cost_make_costs(mem, &s->cost, &s->costs));
     s->lean = step->n_tasks > RMI_SEARCH_LARGE && !step->moves;
+    RMI_TRY(rmi_cost_make_schedule(mem, &s->cost, &s->best));
     if (s->lean) s->next = s->costs;
-    else {
-        RMI_TRY(rmi_cost_make_costs(mem, &s->cost, &s->next));
-        RMI_TRY(rmi_cost_make_schedule(mem, &s->cost, &s->best));
-    }
+    else RMI_TRY(rmi_cost_make_costs(mem, &s->cost, &s->next));
     events = (size_t)s->cost.cap_events + 2;
     annealed = s->lean ? 0 : events;
     s->best_ns = RMI_INF;
@@ -15148,7 +15149,7 @@ RMI_FN uint64_t rmi_search_forecast(rmi_search *s, uint64_t least_ns)
 /* The fastest within the limits; where the limit follows the best one: that with the lowest peak. */
 RMI_FN int rmi_search_is_best(const rmi_search *s, const rmi_costs *costs)
 {
-    if (s->lower) return costs->peak < s->least_peak && costs->host_bytes <= s->cost.host_limit;
+    if (s->lower) return costs->peak < s->best_peak && costs->host_bytes <= s->cost.host_limit;
     return rmi_search_fits(s, costs) && costs->step_ns < s->best_ns;
 }
 
@@ -15156,8 +15157,8 @@ RMI_FN void rmi_search_keep_best(rmi_search *s, const rmi_schedule *schedule, co
 {
     rmi_search_copy(s->step, schedule, &s->best);
     s->best_ns = costs->step_ns;
+    s->best_peak = costs->peak;
     if (!s->lower) return;
-    s->least_peak = costs->peak;
     s->cost.limit = costs->peak - costs->peak / s->lower;
     s->known = 0;
 }
@@ -15171,6 +15172,7 @@ RMI_FN void rmi_search_accept(rmi_search *s)
     s->candidate = schedule;
     s->costs = s->next;
     s->next = costs;
+    s->least_ns = s->next_least_ns;
     s->known = 0;
 }
 
@@ -15197,7 +15199,6 @@ RMI_FN void rmi_search_consider(rmi_search *s)
     if (score > most) return;
     rmi_search_accept(s);
     s->score = score;
-    s->least_ns = s->next_least_ns;
     rmi_search_settle(s);
 }
 
@@ -15651,16 +15652,25 @@ RMI_FN void rmi_search_forget(rmi_search *s)
     s->base_price = s->lower = s->looked = s->feasible = 0;
 }
 
-/* Another limit of live bytes for what is searched next; nothing is known to be within it. lower: see rmi_search;
-   then what has less than `limit` at its peak is searched for. */
+/* The current schedule is looked at again: the limit is another one, or its costs are overwritten. 0: it is not
+   legal. */
+RMI_FN int rmi_search_again(rmi_search *s)
+{
+    rmi_search_copy(s->step, &s->current, &s->candidate);
+    return rmi_search_start(s, &s->candidate);
+}
+
+/* Another limit of live bytes for what is searched next; the best schedule is forgotten if it is above that. lower: see
+   rmi_search; then what has less than `limit` at its peak is searched for. */
 RMI_FN void rmi_search_limit(rmi_search *s, uint64_t limit, uint64_t lower)
 {
-    s->least_peak = limit;
+    if (s->best_ns == RMI_INF || s->best_peak > limit) {
+        s->best_ns = RMI_INF;
+        s->best_peak = limit;
+    }
     s->cost.limit = lower ? limit - limit / lower : limit;
-    s->cost.gap_bytes = lower ? 0 : limit / RMI_SEARCH_SMALL; /* single bytes count */
     if (s->lower && !lower) s->cost.price = s->base_price;
     s->lower = lower;
-    s->best_ns = RMI_INF;
 }
 
 /* Anneals from the current schedule, `work` events long, from a temperature of `hot` ns down to `cold` (0: the usual
@@ -15679,59 +15689,27 @@ RMI_FN void rmi_search_anneal(rmi_search *s, uint64_t hot, uint64_t cold, uint64
 }
 
 /* =====================================================================================================================
-   >>refine - greedy evictions and fillings of a list of runs without copies, and its way through >>search
-   In: the tables of a step, a limit of live bytes beside those that are always there. Out: lists of runs with
-   repeats, and the form of each. The current list is the current schedule of >>search, evaluated by >>cost; an edit
-   inserts repeats, or drops some. All decisions are taken in integers and counted work: the same everywhere.
+   >>refine - schedules without copies: evicted to a limit, filled up to it, annealed in cycles
+   In: a model, a limit of live bytes. Out: the best schedule of >>search, which all of this works on: an edit inserts
+   repeats, or drops some. All decisions are taken in integers and counted work: the same everywhere.
    ================================================================================================================== */
-
-/* --- lists */
-typedef struct rmi_ref_list { /* of runs, kept */
-    uint32_t *task, n;  /* n 0: none */
-    uint16_t *form;
-    uint8_t *mode;      /* by op */
-    uint64_t ns, peak;  /* peak: of live bytes, what is always there not counted */
-} rmi_ref_list;
-
 typedef struct rmi_ref_search {
-    const rmi_step *step;
-    rmi_search search;   /* its current schedule is the current list */
+    rmi_search search;
     rmi_arena *mem;
     uint64_t mean_ns;    /* of a forward */
-    uint64_t limit;      /* of live bytes, what is always there not counted */
-    uint32_t gained;     /* cycles until the last one that found a better list */
-    uint32_t failed;     /* lists that got no addresses before there was a plan */
-    rmi_ref_list best;
-    uint64_t tried;      /* time of the best list that has got addresses */
-    uint64_t lower;      /* 0, or the list with the lowest peak is the best one, and the limit that part below it */
-    uint64_t work, told; /* told: work that the caller's stop knows of */
-    uint64_t looked;     /* steps to find evictions, a few ns each, which are not in work */
-    uint64_t end;        /* evictions end when both come to this */
-    struct rmi_ref_closure *closure; /* scratch of evictions */
-} rmi_ref_search;
-
-/* Scratch of one eviction, and of a batch of them. */
-typedef struct rmi_ref_closure {
+    uint64_t told;       /* work that the caller's stop knows of */
+    uint64_t end;        /* evictions end when work comes to this */
+    uint32_t gained;     /* cycles until the last one that found a better schedule */
+    /* scratch of one eviction, and of a batch of them */
     uint64_t *ins;       /* repeats: event << 32 | task */
     uint32_t n_ins, cap_ins;
-    uint64_t most_ns;    /* what takes longer is of no use */
+    uint32_t *touched, n_touched, cap_touched; /* lives that an eviction reads where they are; as many as one can */
     uint64_t extended;   /* bytes (in 256) times events above the limit that longer lives take */
-    int forked;          /* it would have been another one at another level */
-    uint32_t *touched, n_touched, cap_touched; /* lives that it reads where they are; as many as one can */
-    uint8_t *mark;       /* by task */
-    uint32_t *stack;
     uint32_t *above;     /* by event: how many events before it are above the limit */
+    uint32_t *stack;     /* ops */
+    uint8_t *mark;       /* by task */
     uint8_t *busy;       /* by life: 1 read by, 2 given up by what a batch has chosen */
-} rmi_ref_closure;
-
-RMI_FN rm_result rmi_ref_list_make(rmi_arena *mem, uint32_t n, uint32_t ops, rmi_ref_list *list)
-{
-    memset(list, 0, sizeof *list);
-    list->task = RMI_RAW(mem, uint32_t, n + (size_t)1);
-    list->form = RMI_RAW(mem, uint16_t, n + (size_t)1);
-    list->mode = RMI_NEW(mem, uint8_t, ops);
-    return list->task && list->form && list->mode ? RM_OK : RM_ERROR_MEMORY;
-}
+} rmi_ref_search;
 
 /* What a forward takes in the mean, in ns. */
 RMI_FN uint64_t rmi_ref_mean_ns(const rmi_step *step)
@@ -15742,358 +15720,211 @@ RMI_FN uint64_t rmi_ref_mean_ns(const rmi_step *step)
     return sum / step->graph->n_ops + 1;
 }
 
-RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_step *step, rmi_ref_search *s)
+/* A search within `limit` bytes, without a schedule yet. */
+RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_step *step, uint64_t limit, rmi_ref_search *s)
 {
-    rmi_ref_closure *closure = RMI_NEW(mem, rmi_ref_closure, 1);
-    uint32_t i, k, events;
+    uint32_t i, k;
     memset(s, 0, sizeof *s);
-    if (!closure) return RM_ERROR_MEMORY;
-    s->step = step;
     s->mem = mem;
-    s->closure = closure;
     s->mean_ns = rmi_ref_mean_ns(step);
-    s->end = closure->most_ns = s->tried = RMI_INF;
-    RMI_TRY(rmi_search_make(mem, step, 0, 0, &s->search));
+    s->end = RMI_INF;
+    RMI_TRY(rmi_search_make(mem, step, limit, 0, &s->search));
+    s->search.cost.gap_bytes = 0;
     s->search.cost.reduces = 0; /* the compute lane alone: reductions run where they have room */
-    rmi_cost_keep_all(step, &s->search.current);
-    rmi_cost_keep_all(step, &s->search.candidate);
-    s->search.current.n = 0;
-    events = s->search.cost.cap_events;
     for (i = 0; i < step->n_tasks; i++)
         for (k = 0; k < (step->tasks[i].way <= RMI_BWD ? step->n_modes[step->tasks[i].id] : 1u); k++)
-            closure->cap_touched += step->accesses[step->tasks[i].access + k].reads.n;
-    closure->cap_ins = s->search.edit.cap_inserts;
-    closure->ins = RMI_RAW(mem, uint64_t, closure->cap_ins);
-    closure->touched = RMI_RAW(mem, uint32_t, closure->cap_touched + (size_t)1);
-    closure->stack = RMI_RAW(mem, uint32_t, step->graph->n_ops + (size_t)8);
-    if (!closure->ins || !closure->touched || !closure->stack) return RM_ERROR_MEMORY;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(closure->mark, step->n_tasks), RMI_T(closure->above, events + (size_t)2),
-                       RMI_T(closure->busy, s->search.cost.cap_lives)));
-    return rmi_ref_list_make(mem, events, step->graph->n_ops, &s->best);
+            s->cap_touched += step->accesses[step->tasks[i].access + k].reads.n;
+    s->cap_ins = s->search.edit.cap_inserts;
+    s->ins = RMI_RAW(mem, uint64_t, s->cap_ins);
+    s->touched = RMI_RAW(mem, uint32_t, s->cap_touched + (size_t)1);
+    s->stack = RMI_RAW(mem, uint32_t, step->graph->n_ops + (size_t)8);
+    if (!s->ins || !s->touched || !s->stack) return RM_ERROR_MEMORY;
+    return RMI_TABLES(mem, RMI_T(s->mark, step->n_tasks), RMI_T(s->above, s->search.cost.cap_events + (size_t)2),
+                      RMI_T(s->busy, s->search.cost.cap_lives));
 }
 
-/* The search forgets its lists and whatever it has learnt; its work so far counts on. */
-RMI_FN void rmi_ref_search_reset(rmi_ref_search *s)
+/* --- the current schedule */
+
+/* Everything once, in the fastest modes, becomes the current schedule. 0: that is not legal. */
+RMI_FN int rmi_ref_load(rmi_ref_search *s)
 {
-    s->limit = RMI_MAX;
-    s->tried = RMI_INF;
-    s->best.n = s->failed = s->gained = 0;
-    rmi_search_forget(&s->search);
+    rmi_cost_keep_all(s->search.step, &s->search.candidate);
+    return rmi_search_start(&s->search, &s->search.candidate);
 }
 
-/* Everything about schedule h within the limit. 0: it is not legal. */
-RMI_FN int rmi_ref_eval(rmi_ref_search *s, const rmi_schedule *schedule, rmi_costs *costs)
+/* Runs of another solver become the current schedule, if they are legal and not too many: *loaded; else everything
+   once does. */
+RMI_FN rm_result rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, size_t n, int *loaded)
 {
-    rmi_cost *c = &s->search.cost;
-    uint64_t before = c->work;
-    int ok;
-    c->limit = rmi_add(s->limit, s->step->resident);
-    c->enough = RMI_INF;
-    c->gap_bytes = 0;
-    ok = rmi_cost_eval(c, schedule, costs);
-    s->work += c->work - before;
-    return ok;
+    rmi_arena tmp = rmi_arena_make(&s->mem->hooks);
+    rmi_program program;
+    rm_result result = RM_ERROR_MEMORY;
+    size_t i;
+    memset(&program, 0, sizeof program);
+    program.st = RMI_NEW(&tmp, rmi_stmt, n + 1);
+    for (program.n = n, i = 0; program.st && i < n; i++) {
+        program.st[i].what = RMI_RUN;
+        program.st[i].run = runs[i];
+    }
+    *loaded = 0;
+    if (program.st)
+        result = rmi_event_read(&tmp, s->search.step, &program, &s->search.candidate, s->search.cost.cap_events,
+                                loaded);
+    rmi_arena_free(&tmp);
+    *loaded = *loaded && rmi_search_start(&s->search, &s->search.candidate);
+    if (!*loaded) rmi_ref_load(s);
+    return result;
 }
 
-/* Time and peak of the current list. */
-RMI_FN rmi_ref_list rmi_ref_now(const rmi_ref_search *s)
+/* The current schedule as runs with their forms. */
+RMI_FN rm_result rmi_ref_runs(rmi_arena *mem, const rmi_search *s, rmi_step_runs *list)
 {
-    rmi_ref_list list;
-    memset(&list, 0, sizeof list);
-    list.n = s->search.current.n;
-    list.ns = s->search.costs.step_ns;
-    list.peak = s->search.costs.peak - s->step->resident;
-    return list;
-}
-
-/* Is x better than y, or y none? */
-RMI_FN int rmi_ref_better(const rmi_ref_list *list, const rmi_ref_list *y)
-{
-    return !y->n || list->ns < y->ns || (list->ns == y->ns && list->peak < y->peak);
-}
-
-RMI_FN void rmi_ref_copy(const rmi_ref_search *s, const rmi_ref_list *from, rmi_ref_list *to)
-{
-    memcpy(to->task, from->task, from->n * sizeof *to->task);
-    memcpy(to->form, from->form, from->n * sizeof *to->form);
-    memcpy(to->mode, from->mode, s->step->graph->n_ops);
-    to->n = from->n;
-    to->ns = from->ns;
-    to->peak = from->peak;
-}
-
-/* The current list is kept as x. */
-RMI_FN void rmi_ref_keep(const rmi_ref_search *s, rmi_ref_list *list)
-{
-    rmi_ref_list now = rmi_ref_now(s);
     uint32_t event;
-    for (event = 0; event < now.n; event++) list->task[event] = s->search.current.events[event].task;
-    memcpy(list->form, s->search.costs.form, now.n * sizeof *list->form);
-    memcpy(list->mode, s->search.current.mode, s->step->graph->n_ops);
-    list->n = now.n;
-    list->ns = now.ns;
-    list->peak = now.peak;
-}
-
-/* A list as runs with their forms; NULL: the current one. */
-RMI_FN rm_result rmi_ref_runs(rmi_arena *mem, const rmi_ref_search *s, const rmi_ref_list *x, rmi_step_runs *list)
-{
-    const uint16_t *form = x ? x->form : s->search.costs.form;
-    uint32_t event, n = x ? x->n : s->search.current.n;
-    if (!rmi_arena_grow(mem, (void **)&list->runs, &list->cap, n, sizeof(rmi_run))) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(mem, (void **)&list->runs, &list->cap, s->current.n, sizeof(rmi_run))) return RM_ERROR_MEMORY;
     list->n = 0;
-    for (event = 0; event < n; event++) {
-        uint32_t id = x ? x->task[event] : s->search.current.events[event].task;
+    for (event = 0; event < s->current.n; event++) {
+        uint32_t id = s->current.events[event].task;
         const rmi_step_task *task = &s->step->tasks[id];
-        if (rmi_step_access_of(s->step, id, x ? x->mode : s->search.current.mode)->absent) continue;
-        RMI_TRY(rmi_step_say(mem, list, rmi_low_run((rmi_way)task->way, task->id, form[event], task->part)));
+        if (rmi_step_access_of(s->step, id, s->current.mode)->absent) continue;
+        RMI_TRY(rmi_step_say(mem, list,
+                             rmi_low_run((rmi_way)task->way, task->id, s->costs.form[event], task->part)));
     }
     return RM_OK;
 }
 
-/* The candidate becomes a list of n tasks with these modes. 0: it is too long. */
-RMI_FN int rmi_ref_propose(rmi_ref_search *s, const uint32_t *task, uint32_t n, const uint8_t *mode)
+/* The candidate is not taken: a lean search knows again what follows from the current schedule. */
+RMI_FN int rmi_ref_turn_down(rmi_search *s)
 {
-    rmi_schedule *schedule = &s->search.candidate;
-    uint32_t event;
-    if (n > s->search.cost.cap_events) return 0;
-    for (event = 0; event < n; event++) {
-        schedule->events[event].task = task[event];
-        schedule->events[event].copied = 0;
-    }
-    schedule->n = n;
-    memcpy(schedule->mode, mode, s->step->graph->n_ops);
-    return 1;
-}
-
-/* A kept list becomes the current one; NULL: that is looked at again, with other limits. */
-RMI_FN void rmi_ref_restart(rmi_ref_search *s, const rmi_ref_list *from)
-{
-    if (!from) rmi_ref_eval(s, &s->search.current, &s->search.costs);
-    else if (rmi_ref_propose(s, from->task, from->n, from->mode) &&
-             rmi_ref_eval(s, &s->search.candidate, &s->search.next))
-        rmi_search_accept(&s->search);
-}
-
-/* The current list becomes the best if it is faster and within the limit; where bytes are what counts, if it is
-   lower. */
-RMI_FN void rmi_ref_consider(rmi_ref_search *s)
-{
-    rmi_ref_list now = rmi_ref_now(s);
-    if (!s->lower && !s->search.costs.excess && rmi_ref_better(&now, &s->best)) rmi_ref_keep(s, &s->best);
-    if (!s->lower || (s->best.n && now.peak >= s->best.peak)) return;
-    rmi_ref_keep(s, &s->best);
-    s->limit = now.peak - now.peak / s->lower;
-    rmi_ref_restart(s, NULL);
-}
-
-/* The candidate is not taken: a lean search knows again what follows from the current list. */
-RMI_FN int rmi_ref_turn_down(rmi_ref_search *s)
-{
-    uint64_t work = s->work;
-    if (s->search.lean && s->search.current.n) rmi_ref_restart(s, NULL);
-    s->work = work; /* it decides the same as with more memory */
+    uint64_t work = s->cost.work;
+    if (s->lean) rmi_search_again(s);
+    s->cost.work = work; /* it decides the same as with more memory */
     return 0;
 }
 
 /* The candidate, without forwards that nobody reads, is evaluated. 0: it is not legal. */
-RMI_FN int rmi_ref_clean(rmi_ref_search *s)
+RMI_FN int rmi_ref_try(rmi_search *s)
 {
-    s->work += s->search.candidate.n / 2;
-    rmi_search_prune(&s->search, &s->search.candidate);
-    return rmi_ref_eval(s, &s->search.candidate, &s->search.next) || rmi_ref_turn_down(s);
+    s->cost.work += s->candidate.n / 2;
+    s->cost.enough = RMI_INF;
+    s->next_least_ns = rmi_search_prune(s, &s->candidate);
+    return rmi_cost_eval(&s->cost, &s->candidate, &s->next) || rmi_ref_turn_down(s);
 }
 
-RMI_FN void rmi_ref_accept(rmi_ref_search *s)
+/* The candidate becomes the current schedule, and the best if it is that. */
+RMI_FN void rmi_ref_accept(rmi_search *s)
 {
-    rmi_search_accept(&s->search);
-    rmi_ref_consider(s);
-}
-
-/* The current list becomes this one (NULL: everything once, in the fastest modes). 0: it is not legal, or too long. */
-RMI_FN int rmi_ref_load(rmi_ref_search *s, const uint32_t *task, uint32_t n, const uint8_t *mode)
-{
-    const rmi_step *step = s->step;
-    if (!(task ? rmi_ref_propose(s, task, n, mode)
-               : rmi_ref_propose(s, step->once, step->n_once, step->fastest_mode)) ||
-        !rmi_ref_clean(s))
-        return 0;
-    rmi_ref_accept(s);
-    return 1;
-}
-
-/* Runs of another solver become the current list; the modes are those of its backwards. 0: as above. */
-RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n)
-{
-    const rmi_step *step = s->step;
-    rmi_schedule *schedule = &s->search.candidate;
-    uint32_t event, i, t;
-    schedule->n = 0;
-    memset(schedule->mode, 0, step->graph->n_ops);
-    for (event = 0; event < n; event++) {
-        uint32_t first = 1, parts = 1, k;
-        t = runs[event].id;
-        if (runs[event].way == RMI_FWD && step->graph->ops[t].view != RMI_NONE) continue;
-        if (runs[event].way == RMI_BWD) {
-            const rmi_op *op = &step->graph->ops[t];
-            for (i = 0; i < runs[event].part; i++) first &= !rmi_low_has_part(op, runs[event].form, i);
-            schedule->mode[t] = (uint8_t)rmi_step_mode_of(op, runs[event].form, runs[event].form);
-            parts = step->n_backward[t];
-        } else if (runs[event].way != RMI_FWD)
-            for (t = step->n_tasks;
-                 t-- > 0 && (step->tasks[t].way != runs[event].way || step->tasks[t].id != runs[event].id);) {}
-        for (i = 0; i < parts; i++) { /* parts that only other forms have run with the first one */
-            k = runs[event].way == RMI_BWD ? step->backward[t] + i : t;
-            if (runs[event].way == RMI_BWD && step->tasks[k].part != runs[event].part &&
-                !(first && !rmi_low_has_part(&step->graph->ops[t], runs[event].form, step->tasks[k].part))) continue;
-            if (k == RMI_NONE || schedule->n == s->search.cost.cap_events) return 0;
-            schedule->events[schedule->n].copied = 0;
-            schedule->events[schedule->n++].task = k;
-        }
-    }
-    if (!rmi_ref_clean(s)) return 0;
-    rmi_ref_accept(s);
-    return 1;
+    rmi_search_accept(s);
+    if (!rmi_search_is_best(s, &s->costs)) return;
+    rmi_search_keep_best(s, &s->current, &s->costs);
+    if (s->lower) rmi_search_again(s);
 }
 
 /* Has the caller had enough? */
 RMI_FN int rmi_ref_told(rmi_ref_search *s)
 {
-    uint64_t steps = 2 * (s->work - s->told);
-    s->told = s->work;
+    uint64_t steps = 2 * (s->search.cost.work - s->told);
+    s->told = s->search.cost.work;
     return rmi_stopped(s->mem->stop, steps);
 }
 
 /* --- annealing */
 
-/* One cycle of >>search from the current list: from temperature hot down to cold (ns), about `work` runs looked at.
-   shuffled: from another order of it. What it finds becomes the current list. */
-RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64_t work, int shuffled)
+/* One cycle of >>search from the current schedule: from temperature hot down to cold (ns), about `work` runs looked at.
+   shuffled: from another order of it. */
+RMI_FN void rmi_ref_cycle(rmi_ref_search *r, uint64_t hot, uint64_t cold, uint64_t work, int shuffled)
 {
-    rmi_search *joint = &s->search;
-    uint64_t before = joint->cost.work;
-    if (s->step->n_tasks > RMI_SEARCH_LARGE || !joint->current.n) {
-        s->work += work; /* too few moves to change anything */
-        return;
+    rmi_search *s = &r->search;
+    if (s->lean) s->cost.work += work; /* too few moves to change anything */
+    else {
+        s->cost.gap_bytes = s->lower ? 0 : s->cost.limit / RMI_SEARCH_SMALL; /* lower: single bytes count */
+        if (rmi_search_again(s)) {
+            if (shuffled) rmi_search_shuffle(s);
+            rmi_search_anneal(s, hot, cold, work, r->mem->stop);
+        }
+        s->cost.gap_bytes = 0;
+        r->told = s->cost.work;
     }
-    rmi_search_limit(joint, rmi_add(s->lower ? s->best.peak : s->limit, s->step->resident), s->lower);
-    rmi_search_copy(s->step, &joint->current, &joint->candidate);
-    if (!rmi_search_start(joint, &joint->candidate)) {
-        s->work += work;
-        return;
-    }
-    if (shuffled) rmi_search_shuffle(joint);
-    rmi_search_anneal(joint, hot, cold, work, s->mem->stop);
-    s->told = s->work += joint->cost.work - before;
-    if (joint->best_ns != RMI_INF) {
-        rmi_search_copy(s->step, &joint->best, &joint->candidate);
-        if (rmi_ref_clean(s)) rmi_ref_accept(s);
-    } else rmi_ref_restart(s, NULL);
 }
 
 /* One more cycle of about `work` runs. The first, longer, is from what is there; every fifth, too, from everything
    once; the others from the best, every second one hotter. When nothing has been gained for a while, cycles are from
    everything once or much hotter. In a short list every second cycle is from everything once, in another order. */
-RMI_FN void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
+RMI_FN void rmi_ref_improve(rmi_ref_search *r, uint64_t work, uint32_t round)
 {
-    uint32_t stale = round - s->gained;
+    rmi_search *s = &r->search;
+    uint32_t stale = round - r->gained;
     int small = s->step->n_tasks <= RMI_SEARCH_FEW, anew = round % (small || stale > 2 ? 2 : 5) == 1;
-    uint64_t mean = small ? s->mean_ns : rmi_max(s->mean_ns / 4, s->search.costs.step_ns / 4000),
-             hot = stale > 2 && !anew ? 2 * mean
-                   : anew || !round   ? mean
-                   : round % 2        ? mean / 2
-                                      : mean / 6,
-             was = s->best.n ? s->best.ns : RMI_INF;
-    if (anew) rmi_ref_load(s, NULL, 0, NULL);
-    else if (round && s->best.n) rmi_ref_restart(s, &s->best);
-    rmi_ref_cycle(s, hot + 1, mean / 250 + 1, anew || !round ? 2 * work : work, anew && small);
-    if (s->best.n && s->best.ns < was) s->gained = round + 1;
+    uint64_t mean, hot, was = s->best_ns;
+    if (anew) rmi_ref_load(r);
+    else if (s->best_ns != RMI_INF) rmi_search_start(s, &s->best);
+    mean = small ? r->mean_ns : rmi_max(r->mean_ns / 4, s->costs.step_ns / 4000);
+    hot = stale > 2 && !anew ? 2 * mean : anew || !round ? mean : round % 2 ? mean / 2 : mean / 6;
+    rmi_ref_cycle(r, hot + 1, mean / 250 + 1, anew || !round ? 2 * work : work, anew && small);
+    if (s->best_ns < was) r->gained = round + 1;
 }
 
 /* --- evictions */
 
-#define RMI_REF_EXTEND 0u   /* dead inputs of a recomputation live longer */
-#define RMI_REF_CROSSING 1u /* those whose longer life would cross t are recomputed, too */
-#define RMI_REF_DEAD 2u     /* all dead ones are */
-#define RMI_REF_LEVELS 3u
-
-typedef struct rmi_ref_pick { /* the bytes of a life are given up after event `from`, and made again before event b */
+typedef struct rmi_ref_pick { /* a life's bytes are given up after event `from`, and made again before event `to` */
     uint64_t score;
-    uint32_t life, from, b;
-    uint32_t t;                /* the first event above the limit between them */
-    uint32_t level;
+    uint32_t life, from, to;
+    uint32_t first;            /* event above the limit between them */
 } rmi_ref_pick;
 
-/* Inserts op before event x->b with what the level says of its inputs, ns added to *ns. 0: it cannot be, or takes too
-   long. */
-RMI_FN int rmi_ref_close(rmi_ref_search *s, uint32_t op, const rmi_ref_pick *pick, uint64_t *ns)
+/* Notes the repeat of op before event pick->to. What it reads and is dead by then is made again before it if it was
+   alive where bytes are too many, and lives on if it died later. Returns ns; RMI_INF: it cannot be, or takes more than
+   `most`. */
+RMI_FN uint64_t rmi_ref_close(rmi_ref_search *s, uint32_t op, const rmi_ref_pick *pick, uint64_t most)
 {
-    const rmi_step *step = s->step;
-    rmi_ref_closure *closure = s->closure;
-    uint32_t top = 0, k, b = pick->b, first = closure->n_ins, ok = !step->tasks[op].once;
-    if (ok) closure->mark[op] = 1, closure->stack[top++] = op;
+    const rmi_step *step = s->search.step;
+    uint32_t top = 0, k, noted = s->n_ins;
+    uint64_t ns = 1;
+    int ok = !step->tasks[op].once;
+    s->extended = 0;
+    s->n_touched = 0;
+    if (ok) s->mark[op] = 1, s->stack[top++] = op;
     while (top && ok) {
-        uint32_t o = closure->stack[--top];
-        const rmi_step_access *access = &step->accesses[step->tasks[o].access];
-        *ns += step->ways[access->ways[0][1].at].ns;
-        s->looked += 1 + access->reads.n;
-        if (*ns > closure->most_ns || closure->n_ins == closure->cap_ins) {
-            closure->mark[o] = 0;
-            ok = 0;
-            break;
-        }
-        closure->ins[closure->n_ins++] = (uint64_t)b << 32 | o;
-        for (k = 0; k < access->reads.n; k++) {
-            uint32_t u = step->pool[access->reads.at + k], i = rmi_search_life_before(&s->search, u, b),
-                     maker = step->buffers[u].maker;
+        uint32_t task = s->stack[--top];
+        const rmi_step_access *access = &step->accesses[step->tasks[task].access];
+        ns += step->ways[access->ways[0][1].at].ns;
+        s->search.cost.work++;
+        ok = ns <= most && s->n_ins < s->cap_ins;
+        if (ok) s->ins[s->n_ins++] = (uint64_t)pick->to << 32 | task;
+        else s->mark[task] = 0;
+        for (k = 0; k < access->reads.n && ok; k++) {
+            uint32_t read = step->pool[access->reads.at + k], maker = step->buffers[read].maker;
+            uint32_t i = rmi_search_life_before(&s->search, read, pick->to);
             const rmi_life *life = &s->search.costs.lives[i < RMI_COST_AT_HOME ? i : 0];
             int fixed = maker == RMI_NONE || step->tasks[maker].once;
-            if ((maker != RMI_NONE && closure->mark[maker]) || i == RMI_COST_AT_HOME) continue;
-            if (i == RMI_NONE) {
-                if (fixed) ok = 0;
-                else closure->mark[maker] = 1, closure->stack[top++] = maker;
-                continue;
+            if ((maker != RMI_NONE && s->mark[maker]) || i == RMI_COST_AT_HOME) continue;
+            if (i == RMI_NONE && fixed) ok = 0;
+            else if (!fixed && (i == RMI_NONE || (life->last < pick->to && life->last <= pick->first))) {
+                s->mark[maker] = 1;
+                s->stack[top++] = maker;
+            } else {
+                if (s->n_touched < s->cap_touched) s->touched[s->n_touched++] = i;
+                if (life->last < pick->to)
+                    s->extended += (life->room >> 8) * (s->above[pick->to] - s->above[life->last + 1]);
             }
-            if (life->last < b && !fixed) {
-                closure->forked = 1;
-                if (pick->level == RMI_REF_DEAD || (pick->level == RMI_REF_CROSSING && life->last <= pick->t)) {
-                    closure->mark[maker] = 1;
-                    closure->stack[top++] = maker;
-                    continue;
-                }
-            }
-            if (closure->n_touched < closure->cap_touched) closure->touched[closure->n_touched++] = i;
-            if (life->last < b)
-                closure->extended += (life->room >> 8) * (closure->above[b] - closure->above[life->last + 1]);
         }
     }
-    while (top) closure->mark[closure->stack[--top]] = 0;
-    for (k = first; k < closure->n_ins; k++) closure->mark[(uint32_t)closure->ins[k]] = 0;
-    return (int)ok;
+    while (top) s->mark[s->stack[--top]] = 0;
+    for (k = noted; k < s->n_ins; k++) s->mark[(uint32_t)s->ins[k]] = 0;
+    if (!ok) s->n_ins = noted;
+    return ok ? ns : RMI_INF;
 }
 
-/* What a pick costs, in ns; RMI_INF: it cannot be. stays: its inserts stay behind those of other picks. */
-RMI_FN uint64_t rmi_ref_price(rmi_ref_search *s, const rmi_ref_pick *pick, int stays)
+/* The op that makes a life's contents, or RMI_NONE: nothing does, or nothing more than once. */
+RMI_FN uint32_t rmi_ref_maker(const rmi_search *s, uint32_t life)
 {
-    rmi_ref_closure *closure = s->closure;
-    uint32_t before = closure->n_ins;
-    uint64_t ns = 1;
-    int ok;
-    closure->extended = 0;
-    closure->n_touched = 0;
-    closure->forked = 0;
-    ok = rmi_ref_close(s, s->step->buffers[s->search.costs.lives[pick->life].buffer].maker, pick, &ns);
-    if (!ok || !stays) closure->n_ins = before;
-    return ok ? ns : RMI_INF;
+    uint32_t maker = s->step->buffers[s->costs.lives[life].buffer].maker;
+    return maker == RMI_NONE || s->step->tasks[maker].once ? RMI_NONE : maker;
 }
 
 /* a / b in 2^-20, good to some 40 bits. */
 RMI_FN uint64_t rmi_ref_ratio(uint64_t a, uint64_t b)
 {
-    while (a >> 44) {
-        a >>= 4;
-        b >>= 4;
-    }
+    for (; a >> 44; a >>= 4) b >>= 4;
     return (a << 20) / (b ? b : 1);
 }
 
@@ -16103,32 +15934,19 @@ RMI_FN int rmi_ref_cmp_pick(const void *x, const void *y, void *user)
     (void)user;
     if (a->score != b->score) return a->score > b->score ? -1 : 1;
     if (a->life != b->life) return a->life < b->life ? -1 : 1;
-    return a->t < b->t ? -1 : a->t > b->t;
+    return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* The level of the pick that is best, bytes above the limit by ns, and its score, if that is more than `least`; else
-   the score is 0. */
-RMI_FN void rmi_ref_best_way(rmi_ref_search *s, rmi_ref_pick *pick, uint64_t least)
+/* Bytes above the limit that a pick frees by the ns that it takes; 0: not more than `least`. */
+RMI_FN uint64_t rmi_ref_score(rmi_ref_search *s, const rmi_ref_pick *pick, uint64_t least)
 {
-    rmi_ref_closure *closure = s->closure;
-    rmi_ref_pick way = *pick;
-    uint32_t same = 0;
-    pick->score = 0;
-    for (way.level = 0; way.level < (same ? 1u : RMI_REF_LEVELS); way.level++) {
-        uint64_t gain = (s->search.costs.lives[pick->life].room >> 8) *
-                        (closure->above[pick->b] - closure->above[pick->from + 1]),
-                 ns, score;
-        least = rmi_max(least, pick->score);
-        closure->most_ns = least ? rmi_ref_ratio(gain, least) + 1 : RMI_INF;
-        ns = rmi_ref_price(s, &way, 0);
-        closure->most_ns = RMI_INF;
-        same = !way.level && !closure->forked; /* so are the other levels */
-        if (ns == RMI_INF || gain <= closure->extended) continue;
-        score = rmi_ref_ratio(gain - closure->extended, ns);
-        if (score <= least) continue;
-        pick->score = score;
-        pick->level = way.level;
-    }
+    uint32_t noted = s->n_ins, events = s->above[pick->to] - s->above[pick->from + 1];
+    uint64_t gain = (s->search.costs.lives[pick->life].room >> 8) * events, score;
+    uint64_t most = least ? rmi_ref_ratio(gain, least) + 1 : RMI_INF;
+    uint64_t ns = rmi_ref_close(s, rmi_ref_maker(&s->search, pick->life), pick, most);
+    s->n_ins = noted;
+    score = ns == RMI_INF || gain <= s->extended ? 0 : rmi_ref_ratio(gain - s->extended, ns);
+    return score > least ? score : 0;
 }
 
 /* One pick for every gap that spans an event above the limit; those nearly as good as the best (permille), best
@@ -16136,37 +15954,35 @@ RMI_FN void rmi_ref_best_way(rmi_ref_search *s, rmi_ref_pick *pick, uint64_t lea
 RMI_FN rm_result rmi_ref_picks(rmi_ref_search *s, rmi_arena *mem, uint32_t permille, rmi_ref_pick **out,
                                uint32_t *n_out)
 {
-    const rmi_step *step = s->step;
     const rmi_costs *costs = &s->search.costs;
-    const uint32_t *above = s->closure->above;
+    const uint32_t *above = s->above;
     rmi_ref_pick *picks = NULL;
     uint64_t best = 0;
     size_t cap = 0;
-    uint32_t g, n = 0, k = 0;
-    s->looked += costs->n_lives + costs->n_gaps;
-    for (g = 0; g < costs->n_gaps; g++) {
-        uint32_t lo = costs->gaps[g].from + 1, hi = costs->gaps[g].to,
-                 maker = step->buffers[costs->lives[costs->gaps[g].life].buffer].maker;
+    uint32_t i, n = 0, k = 0;
+    s->search.cost.work += (costs->n_lives + costs->n_gaps) / 4;
+    for (i = 0; i < costs->n_gaps; i++) {
+        const rmi_gap *gap = &costs->gaps[i];
+        uint32_t lo = gap->from + 1, hi = gap->to - 1;
         rmi_ref_pick pick;
-        if (maker == RMI_NONE || step->tasks[maker].once || above[hi] == above[lo]) continue;
-        memset(&pick, 0, sizeof pick);
-        pick.life = costs->gaps[g].life;
-        pick.from = costs->gaps[g].from;
-        pick.b = hi--;
-        while (lo < hi) { /* the first event above the limit: where above[p + 1] grows */
+        if (rmi_ref_maker(&s->search, gap->life) == RMI_NONE || above[gap->to] == above[lo]) continue;
+        pick.life = gap->life;
+        pick.from = gap->from;
+        pick.to = gap->to;
+        while (lo < hi) { /* the first event above the limit: where above[event + 1] grows */
             uint32_t middle = lo + (hi - lo) / 2;
-            if (above[middle + 1] > above[pick.from + 1]) hi = middle;
+            if (above[middle + 1] > above[gap->from + 1]) hi = middle;
             else lo = middle + 1;
         }
-        pick.t = lo;
-        rmi_ref_best_way(s, &pick, best / 1000 * permille);
+        pick.first = lo;
+        pick.score = rmi_ref_score(s, &pick, best / 1000 * permille);
         if (!pick.score) continue;
         if (!rmi_arena_grow(mem, (void **)&picks, &cap, n + (size_t)1, sizeof *picks)) return RM_ERROR_MEMORY;
         picks[n++] = pick;
         best = rmi_max(best, pick.score);
     }
-    for (g = 0; g < n; g++)
-        if (picks[g].score > best / 1000 * permille) picks[k++] = picks[g];
+    for (i = 0; i < n; i++)
+        if (picks[i].score > best / 1000 * permille) picks[k++] = picks[i];
     rmi_sort(picks, k, sizeof *picks, rmi_ref_cmp_pick, NULL);
     *out = picks;
     *n_out = k;
@@ -16234,87 +16050,85 @@ RMI_FN int64_t rmi_ref_tree_most(const rmi_ref_tree *tree, uint32_t lo, uint32_t
 /* Takes the picks that still help, in their order: inserts are noted. est: by event, live bytes. Returns how many. */
 RMI_FN uint32_t rmi_ref_choose_picks(rmi_ref_search *s, const rmi_ref_pick *picks, uint32_t n, rmi_ref_tree *est)
 {
-    rmi_ref_closure *closure = s->closure;
     uint32_t i, k, taken = 0;
-    memset(closure->busy, 0, s->search.costs.n_lives);
+    s->n_ins = 0;
+    memset(s->busy, 0, s->search.costs.n_lives);
     for (i = 0; i < n; i++) {
         const rmi_ref_pick *pick = &picks[i];
-        uint32_t before = closure->n_ins;
-        int apart = !closure->busy[pick->life];
-        if (!apart || rmi_ref_tree_most(est, pick->from + 1, pick->b) <= (int64_t)s->search.cost.limit) continue;
-        if (rmi_ref_price(s, pick, 1) == RMI_INF) continue;
-        for (k = 0; k < closure->n_touched && apart; k++) apart = closure->busy[closure->touched[k]] != 2;
+        uint32_t noted = s->n_ins;
+        int apart = !s->busy[pick->life];
+        if (!apart || rmi_ref_tree_most(est, pick->from + 1, pick->to) <= (int64_t)s->search.cost.limit) continue;
+        if (rmi_ref_close(s, rmi_ref_maker(&s->search, pick->life), pick, RMI_INF) == RMI_INF) continue;
+        for (k = 0; k < s->n_touched && apart; k++) apart = s->busy[s->touched[k]] != 2;
         if (!apart) {
-            closure->n_ins = before;
+            s->n_ins = noted;
             continue;
         }
-        for (k = 0; k < closure->n_touched; k++) closure->busy[closure->touched[k]] |= 1;
-        closure->busy[pick->life] = 2;
-        rmi_ref_tree_add(est, pick->from + 1, pick->b, -(int64_t)s->search.costs.lives[pick->life].room);
+        for (k = 0; k < s->n_touched; k++) s->busy[s->touched[k]] |= 1;
+        s->busy[pick->life] = 2;
+        rmi_ref_tree_add(est, pick->from + 1, pick->to, -(int64_t)s->search.costs.lives[pick->life].room);
         taken++;
     }
     return taken;
 }
 
-/* The candidate becomes the current list with the repeats noted, by event, then by task, each once. 0: it is not
-   legal, or too long. */
+/* The candidate becomes the current schedule with the repeats noted, by event, then by task, each once, and is
+   tried. */
 RMI_FN int rmi_ref_insert(rmi_ref_search *s, rmi_arena *mem)
 {
-    rmi_ref_closure *closure = s->closure;
     rmi_search_edit *edit = &s->search.edit;
-    uint64_t *spare = RMI_RAW(mem, uint64_t, closure->n_ins);
+    uint64_t *spare = RMI_RAW(mem, uint64_t, s->n_ins);
     uint32_t i;
     if (!spare) return 0;
-    rmi_sort_u64(closure->ins, spare, closure->n_ins);
-    rmi_search_copy_choices(s->step, &s->search.current, &s->search.candidate);
+    rmi_sort_u64(s->ins, spare, s->n_ins);
+    rmi_search_copy_choices(s->search.step, &s->search.current, &s->search.candidate);
     rmi_search_clear(&s->search);
-    for (i = 0; i < closure->n_ins; i++) {
-        if (i && closure->ins[i] == closure->ins[i - 1]) continue;
-        edit->inserts[edit->n_inserts].at = (uint32_t)(closure->ins[i] >> 32);
-        edit->inserts[edit->n_inserts].task = (uint32_t)closure->ins[i];
+    for (i = 0; i < s->n_ins; i++) {
+        if (i && s->ins[i] == s->ins[i - 1]) continue;
+        edit->inserts[edit->n_inserts].at = (uint32_t)(s->ins[i] >> 32);
+        edit->inserts[edit->n_inserts].task = (uint32_t)s->ins[i];
         edit->inserts[edit->n_inserts++].copied = 0;
     }
-    return rmi_search_apply(&s->search) && rmi_ref_clean(s);
+    return rmi_search_apply(&s->search) && rmi_ref_try(&s->search);
 }
 
 /* Notes the events whose live bytes are `bytes` or more. */
 RMI_FN void rmi_ref_count_above(rmi_ref_search *s, uint64_t bytes)
 {
-    uint32_t event, sum = 0, *above = s->closure->above;
+    uint32_t event, sum = 0;
     for (event = 0; event <= s->search.current.n; event++) {
-        above[event] = sum;
+        s->above[event] = sum;
         sum += event < s->search.current.n && s->search.costs.live[event] >= bytes;
     }
-    above[event] = sum;
+    s->above[event] = sum;
 }
 
-RMI_FN uint64_t rmi_ref_spent(const rmi_ref_search *s) { return s->work + s->looked / 4; }
-
-/* Evicts until the current list fits, or nothing helps. permille: how much worse than the best a pick of a batch may
-   be. */
-RMI_FN rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t rounds)
+/* Evicts until the current schedule fits, or nothing helps. permille: how much worse than the best a pick of a batch
+   may be. */
+RMI_FN rm_result rmi_ref_greedy(rmi_ref_search *r, uint32_t permille, uint32_t rounds)
 {
+    rmi_search *s = &r->search;
     uint32_t n, stuck = 0;
     uint64_t least = RMI_INF;
-    while (s->search.costs.excess && rounds-- && stuck < 6 && !rmi_ref_told(s) && rmi_ref_spent(s) < s->end) {
-        rmi_arena tmp = rmi_arena_make(&s->mem->hooks);
+    while (s->costs.excess && rounds-- && stuck < 6 && !rmi_ref_told(r) && s->cost.work < r->end) {
+        rmi_arena tmp = rmi_arena_make(&r->mem->hooks);
         rmi_ref_tree est;
         rmi_ref_pick *picks;
+        rm_result result;
         int on = 0;
-        rmi_ref_count_above(s, s->search.cost.limit + 1);
-        s->closure->n_ins = 0;
-        if (rmi_ref_picks(s, &tmp, permille, &picks, &n) != RM_OK ||
-            rmi_ref_tree_make(&tmp, s->search.costs.live, s->search.current.n + 1, &est) != RM_OK) {
-            rmi_arena_free(&tmp);
-            return RM_ERROR_MEMORY;
+        rmi_ref_count_above(r, s->cost.limit + 1);
+        result = rmi_ref_picks(r, &tmp, permille, &picks, &n);
+        if (result == RM_OK) result = rmi_ref_tree_make(&tmp, s->costs.live, s->current.n + 1, &est);
+        if (result == RM_OK) {
+            s->cost.work += 4 * (uint64_t)n;
+            on = n && rmi_ref_choose_picks(r, picks, n, &est) && rmi_ref_insert(r, &tmp);
         }
-        s->work += 4 * (uint64_t)n;
-        on = n && rmi_ref_choose_picks(s, picks, n, &est) && rmi_ref_insert(s, &tmp);
         rmi_arena_free(&tmp);
+        RMI_TRY(result);
         if (!on) break;
         rmi_ref_accept(s);
-        stuck = s->search.costs.sum_excess < least ? 0 : stuck + 1;
-        least = rmi_min(least, s->search.costs.sum_excess);
+        stuck = s->costs.sum_excess < least ? 0 : stuck + 1;
+        least = rmi_min(least, s->costs.sum_excess);
     }
     return RM_OK;
 }
@@ -16336,7 +16150,7 @@ RMI_FN int rmi_ref_bridge(const rmi_costs *costs, uint32_t i, uint32_t *from)
 RMI_FN uint64_t rmi_ref_spare_score(const rmi_ref_search *s, uint32_t event)
 {
     const rmi_costs *costs = &s->search.costs;
-    const uint32_t *above = s->closure->above;
+    const uint32_t *above = s->above;
     uint32_t i, from;
     uint64_t held = 1;
     for (i = costs->first_life[event]; i < costs->first_life[event + 1]; i++)
@@ -16366,20 +16180,20 @@ RMI_FN int rmi_ref_hold(const rmi_ref_search *s, rmi_ref_tree *tree, uint32_t ev
     return ok;
 }
 
-/* Drops these repeats. 0: that is not legal, above the limit, or no faster; then the list is as before. */
-RMI_FN int rmi_ref_drop(rmi_ref_search *s, const rmi_plc_key *repeats, uint32_t n)
+/* Drops these repeats. 0: that is not legal, above the limit, or no faster; then the schedule is as before. */
+RMI_FN int rmi_ref_drop(rmi_search *s, const rmi_plc_key *repeats, uint32_t n)
 {
     uint32_t i;
-    rmi_search_copy_choices(s->step, &s->search.current, &s->search.candidate);
-    rmi_search_clear(&s->search);
-    for (i = 0; i < n; i++) rmi_search_drop(&s->search, repeats[i].id);
-    if (!rmi_search_apply(&s->search) || !rmi_ref_clean(s)) return 0;
-    if (s->search.next.excess || s->search.next.step_ns >= s->search.costs.step_ns) return rmi_ref_turn_down(s);
+    rmi_search_copy_choices(s->step, &s->current, &s->candidate);
+    rmi_search_clear(s);
+    for (i = 0; i < n; i++) rmi_search_drop(s, repeats[i].id);
+    if (!rmi_search_apply(s) || !rmi_ref_try(s)) return 0;
+    if (s->next.excess || s->next.step_ns >= s->costs.step_ns) return rmi_ref_turn_down(s);
     rmi_ref_accept(s);
     return 1;
 }
 
-/* The repeats of the current list, in their order; out NULL: how many there are. */
+/* The repeats of the current schedule, in their order; out NULL: how many there are. */
 RMI_FN uint32_t rmi_ref_repeats(const rmi_ref_search *s, rmi_plc_key *out)
 {
     uint32_t event, n = 0;
@@ -16401,13 +16215,13 @@ RMI_FN uint32_t rmi_ref_fill_many(rmi_ref_search *s, rmi_arena *mem, uint64_t sc
     rmi_ref_tree tree;
     if (!spare || !room || rmi_ref_tree_make(mem, s->search.costs.live, s->search.current.n + 1, &tree) != RM_OK)
         return 0;
-    rmi_ref_count_above(s, scarce ? rmi_add(scarce, s->step->resident) : 0);
+    rmi_ref_count_above(s, scarce);
     rmi_ref_repeats(s, spare);
     for (i = 0; i < n; i++) spare[i].key = RMI_INF - rmi_ref_spare_score(s, spare[i].id);
     rmi_plc_sort(spare, room, n);
     for (i = 0; i < n; i++)
         if (rmi_ref_hold(s, &tree, spare[i].id)) spare[k++] = spare[i];
-    for (; k && !rmi_ref_drop(s, spare, k); k /= 2) {}
+    for (; k && !rmi_ref_drop(&s->search, spare, k); k /= 2) {}
     return k;
 }
 
@@ -16425,37 +16239,37 @@ RMI_FN void rmi_ref_fill(rmi_ref_search *s, uint64_t scarce, uint32_t each)
         if (event >= s->search.current.n || !s->search.costs.again[event]) continue;
         each--;
         one.id = event;
-        rmi_ref_drop(s, &one, 1);
+        rmi_ref_drop(&s->search, &one, 1);
     }
 }
 
-/* From the best list: what is cheapest a byte is given up until an n-th of the limit is free, then what is dearest a
-   byte, where less than a 32nd was free, is kept instead. So prices become alike all over a long list, of which a
+/* From the best schedule: what is cheapest a byte is given up until an n-th of the limit is free, then what is dearest
+   a byte, where less than a 32nd was free, is kept instead. So prices become alike all over a long list, of which a
    move of annealing sees a few places. */
 RMI_FN rm_result rmi_ref_exchange(rmi_ref_search *s, uint32_t n)
 {
-    uint64_t limit = s->limit;
+    uint64_t limit = s->search.cost.limit;
     rm_result result;
-    s->limit -= limit / n;
-    rmi_ref_restart(s, &s->best);
+    s->search.cost.limit -= limit / n;
+    rmi_search_start(&s->search, &s->search.best);
     result = rmi_ref_greedy(s, 900, 200);
-    s->limit = limit;
-    rmi_ref_restart(s, NULL); /* forms may be others now */
-    rmi_ref_fill(s, limit - limit / 32, 100000 / s->step->n_tasks);
+    s->search.cost.limit = limit;
+    rmi_search_again(&s->search); /* forms may be others now */
+    rmi_ref_fill(s, limit - limit / 32, 100000 / s->search.step->n_tasks);
     return result;
 }
 
 /* The same for ever more room, each as long as it helps, in about `work` runs. */
 RMI_FN rm_result rmi_ref_level(rmi_ref_search *s, uint64_t work)
 {
-    uint64_t end = s->work + work, was;
+    uint64_t end = s->search.cost.work + work, was;
     uint32_t n;
-    for (n = 512; n >= 8 && s->best.n && s->limit < RMI_MAX; n /= 2)
+    for (n = 512; n >= 8 && s->search.best_ns != RMI_INF && s->search.cost.limit < RMI_MAX; n /= 2)
         do {
-            if (s->work >= end || rmi_ref_told(s)) return RM_OK;
-            was = s->best.ns;
+            if (s->search.cost.work >= end || rmi_ref_told(s)) return RM_OK;
+            was = s->search.best_ns;
             RMI_TRY(rmi_ref_exchange(s, n));
-        } while (s->best.ns < was);
+        } while (s->search.best_ns < was);
     return RM_OK;
 }
 
@@ -17205,12 +17019,15 @@ RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *w, const rmi_seq_list *list, ui
 {
     rmi_ref_search *tune = w->chain.tune;
     rmi_seq_list tuned;
-    if (tune && how->budget && list->n <= UINT32_MAX) {
-        tune->limit = rmi_sub(limit, tune->step->resident);
-        if (rmi_ref_load_runs(tune, list->runs, (uint32_t)list->n)) {
+    int loaded = 0;
+    if (tune && how->budget) {
+        tune->search.best_ns = RMI_INF;
+        rmi_search_limit(&tune->search, limit, 0);
+        RMI_TRY(rmi_ref_load_runs(tune, list->runs, list->n, &loaded));
+        if (loaded) {
             *size = RMI_INF;
             if (!how->sure && w->best.n && tune->search.costs.step_ns > w->best.fig.time_ns && !w->lanes) return RM_OK;
-            RMI_TRY(rmi_ref_runs(tune->mem, tune, NULL, &w->chain.tuned));
+            RMI_TRY(rmi_ref_runs(tune->mem, &tune->search, &w->chain.tuned));
             tuned = rmi_plan_list_of(w, &w->chain.tuned);
             RMI_TRY(rmi_plan_try(w, &tuned, how, size));
             if (*size <= how->budget) return RM_OK;
@@ -17477,7 +17294,7 @@ RMI_FN rm_result rmi_plan_tune_make(rmi_planner *w, const rmi_step *model, rmi_a
     w->chain.tune = RMI_NEW(mem, rmi_ref_search, 1);
     if (!w->chain.tune) return RM_ERROR_MEMORY;
     memset(&w->chain.tuned, 0, sizeof w->chain.tuned);
-    return rmi_ref_search_make(mem, model, w->chain.tune);
+    return rmi_ref_search_make(mem, model, 0, w->chain.tune);
 }
 
 /* The passes that know stages or single ops, for a step with a backward. */
@@ -17604,106 +17421,107 @@ typedef struct rmi_plan_search { /* of the current kind of step */
     rmi_planner *w;
     rmi_step model;
     rmi_ref_search s;
+    uint64_t tried;      /* time of the best list that has got addresses */
+    uint32_t failed;     /* lists that got no addresses before there was a plan */
     rmi_step_runs runs;  /* of the list that was tried last */
     rmi_arena mem;       /* of model and tables */
     rmi_arena kept;      /* of the runs, where all else makes room for a large program */
     rmi_arena chain;     /* of stages and their options */
 } rmi_plan_search;
 
-/* Evicts from the current list until it fits, and takes back what need not be evicted for that. */
+/* Evicts from the current schedule until it fits, and takes back what need not be evicted for that. */
 RMI_FN rm_result rmi_plan_evict(rmi_ref_search *refine, uint32_t permille)
 {
     RMI_TRY(rmi_ref_greedy(refine, permille, 400));
-    rmi_ref_fill(refine, 0, 400000 / refine->step->n_tasks);
+    rmi_ref_fill(refine, 0, 400000 / refine->search.step->n_tasks);
     return RM_OK;
 }
 
 /* The program of a list and what the search knows are not there at a time: a large graph's take most of the memory.
-   What the search needs is made anew, and goes on from that list. */
+   What the search needs is made anew, and goes on from its best schedule. */
 RMI_FN rm_result rmi_plan_try_apart(rmi_plan_search *search, const rmi_plan_trial *how, uint64_t *size)
 {
     rmi_arena tmp = rmi_plan_arena(search->w);
-    rmi_ref_search old = search->s;
-    rmi_ref_list kept;
     rmi_seq_list list = rmi_plan_list_of(search->w, &search->runs);
-    rm_result result = rmi_ref_list_make(&tmp, old.best.n, search->w->graph->n_ops, &kept);
+    uint64_t limit = search->s.search.cost.limit, work = search->s.search.cost.work, told = search->s.told;
+    rmi_schedule best;
+    rm_result result = rmi_cost_make_schedule(&tmp, &search->s.search.cost, &best);
     if (result == RM_OK) {
-        rmi_ref_copy(&old, &old.best, &kept);
+        rmi_search_copy(&search->model, &search->s.search.best, &best);
         rmi_arena_free(&search->mem);
         result = rmi_plan_try(search->w, &list, how, size);
     }
     if (result == RM_OK)
         result = rmi_step_make(&search->mem, search->w->graph, search->w->step, search->w->align, 0, &search->model);
-    if (result == RM_OK) result = rmi_ref_search_make(&search->mem, &search->model, &search->s);
+    if (result == RM_OK) result = rmi_ref_search_make(&search->mem, &search->model, limit, &search->s);
     if (result == RM_OK) {
-        old.search = search->s.search;
-        old.closure = search->s.closure;
-        old.best = search->s.best;
-        search->s = old;
-        rmi_ref_copy(&search->s, &kept, &search->s.best);
-        rmi_ref_restart(&search->s, &kept);
+        rmi_search_start(&search->s.search, &best);
+        search->s.search.cost.work = work;
+        search->s.told = told;
     }
     rmi_arena_free(&tmp);
     return result;
 }
 
-/* The best list becomes a plan, if it is faster. Where its addresses are above the budget the limit falls, ever faster
-   if there is no plan yet, and what is above that is evicted: this list is tried next. */
-#define RMI_PLAN_PACKS_PLAIN 8u /* lists one after the other */
+/* The best schedule becomes a plan, if it is faster. Where its addresses are above the budget the limit falls, ever
+   faster if there is no plan yet, and what is above that is evicted: this schedule is tried next. */
+#define RMI_PLAN_PACKS_PLAIN 8u /* schedules one after the other */
 RMI_FN rm_result rmi_plan_search_try(rmi_plan_search *search)
 {
     rmi_planner *w = search->w;
-    rmi_ref_search *refine = &search->s;
+    rmi_search *joint = &search->s.search;
     const rmi_plan_trial how = {w->limit, RMI_PLAN_EFFORT, 0, 0};
     rmi_seq_list list;
-    uint64_t size;
+    uint64_t size, limit;
     uint32_t tries;
-    for (tries = 0;
-         tries < RMI_PLAN_PACKS_PLAIN && refine->best.n && refine->best.ns < refine->tried && !w->stop.stopped;
-         tries++) {
-        if (w->best.n && refine->best.ns >= w->best.fig.time_ns) return RM_OK;
-        RMI_TRY(rmi_ref_runs(&search->kept, refine, &refine->best, &search->runs));
+    for (tries = 0; tries < RMI_PLAN_PACKS_PLAIN && joint->best_ns < search->tried && !w->stop.stopped; tries++) {
+        if (w->best.n && joint->best_ns >= w->best.fig.time_ns) return RM_OK;
+        limit = joint->cost.limit;
+        rmi_search_start(joint, &joint->best);
+        RMI_TRY(rmi_ref_runs(&search->kept, joint, &search->runs));
         list = rmi_plan_list_of(w, &search->runs);
-        RMI_TRY(!w->best.n && refine->step->n_tasks > RMI_SEARCH_LARGE ? rmi_plan_try_apart(search, &how, &size)
+        RMI_TRY(!w->best.n && joint->step->n_tasks > RMI_SEARCH_LARGE ? rmi_plan_try_apart(search, &how, &size)
                                                                    : rmi_plan_try(w, &list, &how, &size));
         if (size <= w->limit) { /* another list may fit where one did not */
-            refine->tried = refine->best.ns;
-            refine->limit += (w->limit - refine->step->resident - refine->limit) / 2;
+            search->tried = joint->best_ns;
+            rmi_search_limit(joint, limit + (w->limit - limit) / 2, 0);
             return RM_OK;
         }
-        refine->work += RMI_PLAN_EFFORT / 5;
-        size = rmi_mul((size - w->limit) / 3, w->best.n ? 1u : ++refine->failed);
-        refine->limit = rmi_sub(refine->limit, rmi_max(size, w->limit / 400));
-        rmi_ref_restart(refine, &refine->best);
-        refine->best.n = 0;
-        RMI_TRY(rmi_plan_evict(refine, 900));
+        joint->cost.work += RMI_PLAN_EFFORT / 5;
+        size = rmi_mul((size - w->limit) / 3, w->best.n ? 1u : ++search->failed);
+        joint->best_ns = RMI_INF;
+        rmi_search_limit(joint, rmi_sub(limit, rmi_max(size, w->limit / 400)), 0);
+        rmi_search_again(joint);
+        RMI_TRY(rmi_plan_evict(&search->s, 900));
     }
     return RM_OK;
 }
 
-/* The current list becomes the chain's for so many percent of the limit, evicted down. */
+/* The current schedule becomes the chain's for so many percent of the limit, evicted down. */
 RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *refine, uint32_t percent)
 {
     const rmi_chn_curve *curve = &w->chain.table->curve;
-    uint64_t bytes = rmi_sub(rmi_mul_div_up(refine->limit + refine->step->resident, percent, 100),
+    uint64_t bytes = rmi_sub(rmi_mul_div_up(refine->search.cost.limit, percent, 100),
                              w->homes.bytes + rmi_blk_carried(&w->chain.blk));
     rmi_chn_act *acts = NULL;
     rmi_seq_list list;
     size_t n_acts = 0;
+    int loaded;
     rmi_arena_clear(&w->mem.lists);
     bytes = rmi_max(rmi_min(bytes, curve->at[curve->n - 1].bytes), curve->at[rmi_plan_first_point(w)].bytes);
     RMI_TRY(rmi_chn_schedule(&w->mem.lists, w->chain.table, bytes, &acts, &n_acts));
     RMI_TRY(rmi_plan_expand(w, &w->mem.lists, acts, n_acts, &list));
-    return rmi_ref_load_runs(refine, list.runs, (uint32_t)list.n) ? rmi_plan_evict(refine, 700) : RM_OK;
+    RMI_TRY(rmi_ref_load_runs(refine, list.runs, list.n, &loaded));
+    return loaded ? rmi_plan_evict(refine, 700) : RM_OK;
 }
 
 /* Everything once and the chain's plan for as much as there is, evicted. */
 RMI_FN rm_result rmi_plan_search_starts(rmi_plan_search *search)
 {
-    rmi_ref_search *refine = &search->s;
-    rmi_ref_load(refine, NULL, 0, NULL);
-    RMI_TRY(rmi_plan_evict(refine, 700));
-    if (search->w->chain.table && refine->limit < RMI_MAX) RMI_TRY(rmi_plan_search_from_chain(search->w, refine, 100));
+    rmi_ref_load(&search->s);
+    RMI_TRY(rmi_plan_evict(&search->s, 700));
+    if (search->w->chain.table && search->w->limit != RMI_INF)
+        RMI_TRY(rmi_plan_search_from_chain(search->w, &search->s, 100));
     return rmi_plan_search_try(search);
 }
 
@@ -17721,46 +17539,38 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_plan_search *search)
 RMI_FN rm_result rmi_plan_lower_try(rmi_plan_search *search)
 {
     rmi_planner *w = search->w;
-    rmi_ref_search *refine = &search->s;
+    rmi_search *joint = &search->s.search;
     const rmi_plan_trial sure = {w->limit, 0, 0, 1};
     rmi_seq_list list;
     uint64_t size;
-    if (!refine->best.n || refine->best.peak + refine->step->resident >= w->min_sure) return RM_OK;
-    RMI_TRY(rmi_ref_runs(&search->kept, refine, &refine->best, &search->runs));
-    refine->looked += 20 * (uint64_t)search->runs.n;
+    if (joint->best_ns == RMI_INF || joint->best_peak >= w->min_sure) return RM_OK;
+    rmi_search_start(joint, &joint->best);
+    RMI_TRY(rmi_ref_runs(&search->kept, joint, &search->runs));
+    joint->cost.work += 5 * (uint64_t)search->runs.n;
     list = rmi_plan_list_of(w, &search->runs);
     return rmi_plan_try(w, &list, &sure, &size);
-}
-
-/* The limit becomes `bytes`, and the current list, if it is within that, the best one; else there is none. */
-RMI_FN void rmi_plan_lower_to(rmi_ref_search *refine, uint64_t bytes)
-{
-    refine->limit = bytes;
-    refine->best.n = 0;
-    rmi_ref_restart(refine, NULL);
-    rmi_ref_consider(refine);
 }
 
 /* Everything once is evicted to limits many stairs apart, each from what fitted the one before; ever fewer, when that
    fails. */
 RMI_FN rm_result rmi_plan_lower_evict(rmi_ref_search *refine, uint64_t floor)
 {
-    uint64_t half = refine->end - (refine->end - rmi_ref_spent(refine)) / 2;
-    uint32_t step, n;
-    if (!rmi_ref_load(refine, NULL, 0, NULL)) return RM_OK;
-    rmi_plan_lower_to(refine, RMI_MAX);
-    for (step = RMI_PLAN_STEP; step && refine->best.n && refine->best.peak > floor && rmi_ref_spent(refine) < half &&
-                               !rmi_ref_told(refine);) {
-        n = refine->best.n;
-        rmi_plan_lower_to(
-            refine,
-            rmi_max(refine->best.peak - rmi_min(refine->best.peak / RMI_PLAN_STAIR * step, refine->best.peak / 2) - 1,
-                    floor));
+    rmi_search *joint = &refine->search;
+    uint64_t half = refine->end - (refine->end - joint->cost.work) / 2, peak, ns;
+    uint32_t step;
+    rmi_search_limit(joint, RMI_MAX, 0);
+    if (!rmi_ref_load(refine)) return RM_OK;
+    for (step = RMI_PLAN_STEP; step && joint->best_peak > floor && joint->cost.work < half && !rmi_ref_told(refine);) {
+        peak = joint->best_peak;
+        ns = joint->best_ns;
+        rmi_search_limit(joint, rmi_max(peak - rmi_min(peak / RMI_PLAN_STAIR * step, peak / 2) - 1, floor), 0);
+        rmi_search_again(joint);
         RMI_TRY(rmi_ref_greedy(refine, 400, 400));
-        if (refine->best.n) continue;
-        refine->best.n = n; /* nothing was found: that one is the best again */
-        refine->limit = refine->best.peak;
-        rmi_ref_restart(refine, &refine->best);
+        if (joint->best_ns != RMI_INF) continue;
+        joint->best_ns = ns; /* nothing was found: that one is the best again */
+        joint->best_peak = peak;
+        rmi_search_limit(joint, peak, 0);
+        rmi_search_start(joint, &joint->best);
         step /= 2;
     }
     return RM_OK;
@@ -17771,21 +17581,21 @@ RMI_FN rm_result rmi_plan_lower_evict(rmi_ref_search *refine, uint64_t floor)
 RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_search *search, uint32_t turn, uint64_t work)
 {
     static const uint32_t percent[] = {100, 125, 180};
-    rmi_ref_search *refine = &search->s;
-    uint64_t hot = rmi_mul(refine->mean_ns, (uint64_t)RMI_PLAN_WEIGHT << turn % 3) + 1;
-    int shuffled = 0, small = refine->step->n_tasks <= RMI_SEARCH_FEW,
-        chain = turn % 4 == 3 && search->w->chain.table && !small;
-    refine->lower = RMI_PLAN_BELOW;
-    refine->limit = refine->best.peak - refine->best.peak / refine->lower;
-    rmi_ref_restart(refine, &refine->best);
-    if (chain) RMI_TRY(rmi_plan_search_from_chain(search->w, refine, percent[turn / 4 % 3]));
+    rmi_search *joint = &search->s.search;
+    uint64_t hot = rmi_mul(search->s.mean_ns, (uint64_t)RMI_PLAN_WEIGHT << turn % 3) + 1;
+    int shuffled = 0, small = joint->step->n_tasks <= RMI_SEARCH_FEW;
+    int chain = turn % 4 == 3 && search->w->chain.table && !small;
+    rmi_search_limit(joint, joint->best_peak, RMI_PLAN_BELOW);
+    rmi_search_start(joint, &joint->best);
+    if (chain) RMI_TRY(rmi_plan_search_from_chain(search->w, &search->s, percent[turn / 4 % 3]));
     else if (turn % 2) {
-        rmi_ref_load(refine, NULL, 0, NULL);
+        rmi_ref_load(&search->s);
         shuffled = small;
-        RMI_TRY(rmi_ref_greedy(refine, turn % 8 == 1 ? 500 : 300, 400));
+        RMI_TRY(rmi_ref_greedy(&search->s, turn % 8 == 1 ? 500 : 300, 400));
     }
-    rmi_ref_cycle(refine, hot, hot / (turn / 2 % 2 ? 20000 : 20) + 1, work, shuffled); /* cold: single bytes count */
-    refine->lower = 0;
+    /* cold: single bytes count */
+    rmi_ref_cycle(&search->s, hot, hot / (turn / 2 % 2 ? 20000 : 20) + 1, work, shuffled);
+    rmi_search_limit(joint, joint->best_peak, 0);
     return RM_OK;
 }
 
@@ -17793,14 +17603,15 @@ RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_search *search, uint32_t turn, ui
 RMI_FN rm_result rmi_plan_lower(rmi_plan_search *search)
 {
     rmi_planner *w = search->w;
-    rmi_ref_search *refine = &search->s;
-    uint64_t floor = rmi_sub(w->info->min_bound_bytes, refine->step->resident), work, was;
+    rmi_search *joint = &search->s.search;
+    uint64_t floor = w->info->min_bound_bytes, work, was;
     uint32_t turn, vain = 0;
-    RMI_TRY(rmi_plan_lower_evict(refine, floor));
+    RMI_TRY(rmi_plan_lower_evict(&search->s, floor));
     RMI_TRY(rmi_plan_lower_try(search));
-    work = (refine->end - rmi_ref_spent(refine)) / RMI_PLAN_CYCLES + 1;
-    for (turn = 0; refine->best.n && !w->best.n && refine->best.peak > floor && vain < RMI_PLAN_VAIN; turn++) {
-        if (rmi_ref_spent(refine) >= refine->end || rmi_ref_told(refine)) break;
+    rmi_search_forget(joint);
+    work = rmi_sub(search->s.end, joint->cost.work) / RMI_PLAN_CYCLES + 1;
+    for (turn = 0; joint->best_ns != RMI_INF && !w->best.n && vain < RMI_PLAN_VAIN; turn++) {
+        if (joint->best_peak <= floor || joint->cost.work >= search->s.end || rmi_ref_told(&search->s)) break;
         was = w->min_sure;
         RMI_TRY(rmi_plan_lower_cycle(search, turn, work));
         RMI_TRY(rmi_plan_lower_try(search));
@@ -17814,20 +17625,23 @@ RMI_FN rm_result rmi_plan_lower(rmi_plan_search *search)
 RMI_FN rm_result rmi_plan_search_least(rmi_plan_search *search)
 {
     rmi_planner *w = search->w;
-    rmi_ref_search *refine = &search->s;
-    uint64_t limit = refine->limit, before = refine->work, kinds = 0;
+    rmi_search *joint = &search->s.search;
+    uint64_t limit = joint->cost.limit, before = joint->cost.work, kinds = 0;
     uint32_t i;
+    int loaded = 0;
     rm_result result;
     for (i = 0; i < RM_STEP_KINDS; i++) kinds += w->steps >> i & 1;
-    rmi_ref_search_reset(refine);
-    refine->end = rmi_ref_spent(refine) + rmi_min(RMI_PLAN_WORK, RMI_PLAN_LOWER_EACH * refine->step->n_tasks) / kinds;
+    rmi_search_forget(joint);
+    joint->best_ns = search->tried = RMI_INF;
+    search->failed = search->s.gained = 0;
+    search->s.end = before + rmi_min(RMI_PLAN_WORK, RMI_PLAN_LOWER_EACH * joint->step->n_tasks) / kinds;
     result = rmi_plan_lower(search);
-    refine->end = RMI_INF;
-    refine->best.n = 0;
-    refine->limit = limit;
-    refine->told = refine->work = before + (refine->work - before) / 2;
-    if (result == RM_OK && w->best.n && rmi_ref_load_runs(refine, search->runs.runs, (uint32_t)search->runs.n))
-        rmi_ref_fill(refine, 0, 400000 / refine->step->n_tasks);
+    search->s.end = joint->best_ns = RMI_INF;
+    rmi_search_limit(joint, limit, 0);
+    search->s.told = joint->cost.work = before + (joint->cost.work - before) / 2;
+    if (result == RM_OK && w->best.n)
+        result = rmi_ref_load_runs(&search->s, search->runs.runs, search->runs.n, &loaded);
+    if (loaded) rmi_ref_fill(&search->s, 0, 400000 / joint->step->n_tasks);
     return result;
 }
 
@@ -17846,19 +17660,17 @@ RMI_FN uint64_t rmi_plan_usual_work(const rmi_step *model)
 RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *search, int *done)
 {
     rmi_planner *w = search->w;
-    rmi_ref_search *refine = &search->s;
-    uint64_t limit = refine->limit;
     int sooner;
-    rmi_ref_load(refine, NULL, 0, NULL);
+    rmi_ref_load(&search->s);
     if (w->limit >= w->info->min_bound_bytes) {
-        RMI_TRY(rmi_ref_greedy(refine, 300, 400));
-        rmi_ref_fill(refine, 0, 0);
+        RMI_TRY(rmi_ref_greedy(&search->s, 300, 400));
+        rmi_ref_fill(&search->s, 0, 0);
         RMI_TRY(rmi_plan_search_try(search));
-        refine->limit = limit;
+        rmi_search_limit(&search->s.search, w->limit, 0);
     }
     sooner = w->best.n != 0;
     /* had soon; may be near enough */
-    if (sooner && w->series->near_ppm) RMI_TRY(rmi_plan_bound(w, refine->step, w->limit, 1));
+    if (sooner && w->series->near_ppm) RMI_TRY(rmi_plan_bound(w, &search->model, w->limit, 1));
     *done = sooner && w->series->near_ppm && rmi_plan_within(w, 0);
     if (*done) return RM_OK;
     w->chain.table = NULL;
@@ -17871,7 +17683,7 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *search, int *done)
     if (!w->best.n && !w->stop.stopped && w->limit != RMI_INF && !rmi_plan_moves(w))
         RMI_TRY(rmi_plan_search_least(search));
     if ((w->best.n || rmi_plan_moves(w)) && !w->stop.stopped && !rmi_plan_within(w, 0))
-        RMI_TRY(rmi_plan_bound(w, refine->step, w->limit, 0));
+        RMI_TRY(rmi_plan_bound(w, &search->model, w->limit, 0));
     *done = !w->best.n || w->stop.stopped || rmi_plan_within(w, 0);
     return *done || !sooner ? RM_OK : rmi_plan_search_starts(search);
 }
@@ -17880,27 +17692,28 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *search, int *done)
 RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *search)
 {
     rmi_planner *w = search->w;
-    rmi_ref_search *refine = &search->s;
+    rmi_search *joint = &search->s.search;
     uint64_t usual, work, more, was;
     /* few tasks: from many orders */
     uint32_t round, vain = 0, few = search->model.n_tasks <= RMI_SEARCH_FEW, parts = few ? 144 : 3;
     int done;
-    RMI_TRY(rmi_ref_search_make(&search->mem, &search->model, refine));
+    search->tried = RMI_INF;
+    RMI_TRY(rmi_ref_search_make(&search->mem, &search->model, w->limit, &search->s));
     usual = rmi_plan_usual_work(&search->model) / (rmi_plan_moves(w) ? RMI_PLAN_START_LESS : 1);
     work = rmi_plan_work(w, w->clock.end_ns && !rmi_plan_moves(w) ? RMI_MAX : usual);
     more = few && work == usual ? work / 2 : 0; /* where the bound is far the plan may be a poor one */
     usual = rmi_min(usual, work);
-    refine->limit = rmi_sub(w->limit, search->model.resident);
     RMI_TRY(rmi_plan_search_begin(search, &done));
     if (done) return RM_OK;
-    RMI_TRY(rmi_ref_level(refine, usual / 4));
+    RMI_TRY(rmi_ref_level(&search->s, usual / 4));
     RMI_TRY(rmi_plan_search_try(search));
-    if (refine->best.n) rmi_ref_restart(refine, &refine->best);
-    for (round = 0; !w->stop.stopped && !rmi_plan_within(w, refine->work > usual / 4 ? w->config.gap_ppm : 0);
-         round++) {
-        if (refine->work >= work + (rmi_plan_within(w, RMI_PLAN_FAR) ? 0 : more)) break;
+    rmi_search_forget(joint);
+    if (joint->best_ns != RMI_INF) rmi_search_start(joint, &joint->best);
+    for (round = 0; !w->stop.stopped; round++) {
+        if (rmi_plan_within(w, joint->cost.work > usual / 4 ? w->config.gap_ppm : 0)) break;
+        if (joint->cost.work >= work + (rmi_plan_within(w, RMI_PLAN_FAR) ? 0 : more)) break;
         was = w->best.n ? w->best.fig.time_ns : 0;
-        rmi_ref_improve(refine, usual / parts, round);
+        rmi_ref_improve(&search->s, usual / parts, round);
         RMI_TRY(rmi_plan_search_try(search));
         vain = was == w->best.fig.time_ns ? vain + 1 : 0;
         if (w->series->near_ppm && vain == (few ? parts / 5 : 1)) break; /* there are other budgets to plan */
@@ -18280,10 +18093,14 @@ RMI_FN rm_result rmi_plan_floor_cycles(rmi_planner *w, rmi_search *joint)
         rmi_cost_keep_all(joint->step, &joint->candidate);
         for (i = 0; i < joint->step->n_params && turn % 4 == 0; i++)
             while (joint->step->params[i].allowed >> (joint->candidate.home[i] + 1)) joint->candidate.home[i]++;
+        joint->best_ns = RMI_INF;
         rmi_search_limit(joint, least, RMI_PLAN_BELOW);
         if (!rmi_search_start(joint, turn % 2 && joint->best.n ? &joint->best : &joint->candidate)) break;
-        if (!turn) rmi_search_limit(joint, joint->costs.peak + 1, RMI_PLAN_BELOW);
-        if (!turn && !rmi_search_start(joint, &joint->candidate)) break;
+        if (!turn) {
+            joint->best_ns = RMI_INF;
+            rmi_search_limit(joint, joint->costs.peak + 1, RMI_PLAN_BELOW);
+            if (!rmi_search_start(joint, &joint->candidate)) break;
+        }
         hot = rmi_mul(joint->costs.compute_ns / (joint->current.n + 1), (uint64_t)RMI_PLAN_WEIGHT << turn % 3) + 1;
         rmi_search_anneal(joint, hot, hot / (turn / 2 % 2 ? 20000 : 20) + 1, work / RMI_PLAN_CYCLES + 1, &w->stop);
         vain++;

@@ -116,20 +116,19 @@ static void sound_walk(sound_case *c, uint32_t steps)
     uint32_t i;
     for (i = 0; i < c->g->n_tensors && rmi_low_has_update(c->step); i++) /* updates in host memory alone: no plan is without copies */
         if (c->g->tensors[i].updates && c->g->tensors[i].opt == RMI_INF) return;
-    if (rmi_step_make(&mem, c->g, c->step, 1, 0, &m) != RM_OK || rmi_ref_search_make(&mem, &m, &s) != RM_OK) exit(2);
+    if (rmi_step_make(&mem, c->g, c->step, 1, 0, &m) != RM_OK || rmi_ref_search_make(&mem, &m, RMI_MAX, &s) != RM_OK) exit(2);
     s.search.random = c->rng;
     for (i = 0; i < steps && c->n < SOUND_PLANS; i++) {
         sound_plan *x = &c->plan[c->n];
         if (i % 256 == 0) {
             uint64_t peak;
-            s.limit = RMI_MAX;
-            rmi_ref_load(&s, NULL, 0, NULL);
+            rmi_search_limit(&s.search, RMI_MAX, 0);
+            rmi_ref_load(&s);
             peak = s.search.costs.peak - m.resident;
-            s.limit = peak / 16 * (1 + sound_draw(c, 15));
+            rmi_search_limit(&s.search, peak / 16 * (1 + sound_draw(c, 15)) + m.resident, 0);
+            rmi_search_again(&s.search);
             if (i) rmi_ref_greedy(&s, 300 + (uint32_t)sound_draw(c, 600), 40);
-            rmi_search_limit(&s.search, s.limit + m.resident, 0);
-            rmi_search_copy(&m, &s.search.current, &s.search.candidate);
-            if (!rmi_search_start(&s.search, &s.search.candidate)) break;
+            if (!rmi_search_again(&s.search)) break;
         }
         s.search.heat = RMI_INF >> 24;
         rmi_search_once(&s.search);
