@@ -183,8 +183,8 @@
    rm_plan_curve gives the trade-off of bytes and time: plans for many budgets; rm_plan_summary a table for people,
    rm_plan_explain the reasons about one tensor, rm_plan_svg a picture, rm_plan_trace a timeline. The same
    graph and desc give the same plan, everywhere, after the same calls: what was found with less memory
-   stays a candidate, so that more memory is never slower (with copies: of one step kind). steps = RM_FIRST | RM_MIDDLE |
-   RM_LAST | RM_FORWARD plans accumulation and evaluation together; all programs share the addresses of
+   stays a candidate, so that more memory is never slower (with copies: of one step kind). steps = RM_FIRST |
+   RM_MIDDLE | RM_LAST | RM_FORWARD plans accumulation and evaluation together; all programs share the addresses of
    what persists.
 
    7. Running
@@ -221,9 +221,9 @@
    12. Threads
    Different objects may be used in different threads at once; one object, in one thread at a time.
    rm_plan_create and rm_exec_create write messages to their graph, rm_exec_profile its costs, and what is
-   destroyed may end a use of it: all these count as a use of the graph. Callbacks run in the thread that calls rm_exec_step. With rm_exec_desc.threads copies,
-   update_host, add and reduce run in threads of the executor; a step may then end after rm_exec_step has
-   returned, and rm_exec_wait waits for it.
+   destroyed may end a use of it: all these count as a use of the graph. Callbacks run in the thread that calls
+   rm_exec_step. With rm_exec_desc.threads copies, update_host, add and reduce run in threads of the executor; a step
+   may then end after rm_exec_step has returned, and rm_exec_wait waits for it.
 
    13. Overrides, before the implementation
    ROCKMATE_THREADS: rm_exec_desc.threads may ask for lanes in threads (pthreads or Windows).
@@ -906,8 +906,8 @@ typedef struct rm_exec_desc {
                                           of so many bytes a second; 0: as memory does */
     uint64_t latency_ns RM_ZERO;       /* and so much more each, where h2d or d2h is given */
     /* 1: what persists need not outlast rm_exec_profile and rm_exec_replan, for tuning before it is written for good:
-       no second copy of it all is held. Ends an accumulation; a call that fails may lose what persists, too. Inputs, and
-       memory of the caller, are kept */
+       no second copy of it all is held. Ends an accumulation; a call that fails may lose what persists, too. Inputs,
+       and memory of the caller, are kept */
     uint32_t forget RM_ZERO;
 } rm_exec_desc;
 
@@ -5933,15 +5933,16 @@ RMI_INLINE int rmi_seq_is_named(const rmi_seq *q, uint32_t view)
     return q->cur[view] != RMI_NONE && q->inst[q->cur[view]].of == q->cur[q->g->tensors[view].root];
 }
 
-/* Position p reads a buffer: a view becomes a name of its root's bytes before that, unless it is one, and so do the views on the way
-   to it. Lists of runs say nothing of views. */
+/* Position p reads a buffer: a view becomes a name of its root's bytes before that, unless it is one, and so do the
+   views on the way to it. Lists of runs say nothing of views. */
 RMI_FN rm_result rmi_seq_name(rmi_seq *q, uint32_t buf, uint32_t p)
 {
     const rm_graph *graph = q->g;
     while (rmi_seq_is_view(q, buf) && !rmi_seq_ignored(q, buf) && !rmi_seq_is_named(q, buf)) {
         uint32_t root = graph->tensors[buf].root, view = buf, below;
         rmi_seq_inst *inst;
-        while ((below = graph->ops[graph->tensors[view].maker].view) != root && !rmi_seq_is_named(q, below)) view = below;
+        while ((below = graph->ops[graph->tensors[view].maker].view) != root && !rmi_seq_is_named(q, below))
+            view = below;
         if (q->cur[below] == RMI_NONE && !rmi_seq_ignored(q, below)) return RM_ERROR_INTERNAL;
         inst = q->cur[below] == RMI_NONE ? NULL : &q->inst[q->cur[below]];
         if (inst && inst->last != p) inst->last = p, inst->named = 1;
@@ -6844,8 +6845,8 @@ RMI_FN uint32_t rmi_chn_ends(const rmi_chn_table *table, uint32_t start, uint32_
     return n;
 }
 
-/* Are the pieces from a stage solved whatever their end? Those from the first stage and from the best places are, if not
-   all: with the least memory a chain goes back to these for each of its last stages. */
+/* Are the pieces from a stage solved whatever their end? Those from the first stage and from the best places are, if
+   not all: with the least memory a chain goes back to these for each of its last stages. */
 RMI_INLINE int rmi_chn_is_open(const rmi_chn_table *table, uint32_t start)
 {
     return table->reach != RMI_NONE && (!start || table->place[table->open_level][start >> table->open_level] == start);
@@ -6887,7 +6888,7 @@ typedef struct rmi_chn_points { /* of an envelope, or of a stretch of it; after 
 typedef struct rmi_chn_sum {
     const rmi_chn_curve *f, *g;
     uint64_t f_shift, g_shift, begin, ns, least_ns; /* least_ns: in any memory */
-    uint64_t margin; /* by so much it must be less than others: with a tolerance, candidates are no use that hardly are */
+    uint64_t margin; /* by so much it must be less than others: with a tolerance, what hardly is less is no use */
     uint32_t f_cells, g_cells, grid_ns; /* the shifts in cells, ns and margin in the grid's unit, rounded down */
     uint32_t choice;                    /* as in rmi_chn_curve */
 } rmi_chn_sum;
@@ -6954,8 +6955,9 @@ RMI_FN rm_result rmi_chn_make_pieces(rmi_chn_solver *solver)
     return RM_OK;
 }
 
-/* RM_ERROR_CANCELLED if the pieces have more candidates than the way allows. Curves have the more points the more options
-   stages have, about as their number, or as its square where no points are dropped: then candidates count for more. */
+/* RM_ERROR_CANCELLED if the pieces have more candidates than the way allows. Curves have the more points the more
+   options stages have, about as their number, or as its square where no points are dropped: then candidates count for
+   more. */
 RMI_FN rm_result rmi_chn_count(rmi_chn_solver *solver)
 {
     const rmi_chn_table *table = solver->table;
@@ -7528,11 +7530,11 @@ RMI_FN rm_result rmi_chn_schedule(rmi_arena *arena, const rmi_chn_table *table, 
    >>block - options of one stage: what to keep, with bytes, peaks, times
    In: a stage of the chain. Out: what the chain solver needs to know of it, and the runs of its actions. A stage keeps
    only what its backward reads, and reruns only what that needs. An option is a set of ops whose values are kept; what
-   else the backward reads is rerun right before it (rk-rotor's options, arXiv 2307.01236). It also says of each op whose
-   backward runs (its mode: what that reads, MONeT, arXiv 2010.14501), and whether runs are fast or tight: among forms
-   that differ in nothing else the fastest runs, or the one with the least workspace. Up to RMI_BLK_CODES choices of all
-   that: every one; more: one change after the other, the cheapest a byte first. Pareto sets by saved bytes, peaks and
-   times. Peaks come from >>sequence, so that they are those of the plan. Equal stages are measured once.
+   else the backward reads is rerun right before it (rk-rotor's options, arXiv 2307.01236). It also says of each op
+   whose backward runs (its mode: what that reads, MONeT, arXiv 2010.14501), and whether runs are fast or tight: among
+   forms that differ in nothing else the fastest runs, or the one with the least workspace. Up to RMI_BLK_CODES choices
+   of all that: every one; more: one change after the other, the cheapest a byte first. Pareto sets by saved bytes,
+   peaks and times. Peaks come from >>sequence, so that they are those of the plan. Equal stages are measured once.
    ================================================================================================================== */
 #define RMI_BLK_CODES 512u
 #define RMI_BLK_MOST 2048u /* changes of a stage; more: no options */
@@ -7617,11 +7619,13 @@ RMI_FN rmi_run rmi_blk_forward_run(const rmi_blk *b, const rmi_stage *stage, con
     uint32_t access = b->model->tasks[i].access + (kept ? rmi_blk_mode(stage, kept, i) : 0);
     const rmi_step_access *a = &b->model->accesses[access];
     rmi_range ways = a->ways[kept && a->saved != RMI_NONE][again];
-    return rmi_low_run(RMI_FWD, i, rmi_blk_pick(b, ways, !b->vary || b->g->ops[i].pinned, !kept || kept[stage->hi - stage->lo]), 0);
+    return rmi_low_run(RMI_FWD, i, rmi_blk_pick(b, ways, !b->vary || b->g->ops[i].pinned,
+                                                !kept || kept[stage->hi - stage->lo]), 0);
 }
 
 /* The backward of op i under an option, with the reductions and updates that follow it. */
-RMI_FN uint32_t rmi_blk_backward(const rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t i, rmi_run *runs)
+RMI_FN uint32_t rmi_blk_backward(const rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t i,
+                                 rmi_run *runs)
 {
     const rmi_step *model = b->model;
     uint32_t k, n = 0;
@@ -7796,8 +7800,8 @@ RMI_FN rmi_run rmi_blk_wait(uint32_t buf, int wanted) { return rmi_low_run(RMI_H
 #define RMI_BLK_HOLD 2u  /* its input stays, for somebody else */
 #define RMI_BLK_LEAF 4u  /* its backward is next: nobody else wants its output */
 
-/* The forward of stage i under an option, what waits, [*mark, *back), and the backward, as runs with what is there before and after
-   them. kept NULL: a forward that keeps nothing, and no backward. */
+/* The forward of stage i under an option, what waits, [*mark, *back), and the backward, as runs with what is there
+   before and after them. kept NULL: a forward that keeps nothing, and no backward. */
 RMI_FN void rmi_blk_both(rmi_blk *b, uint32_t i, const uint8_t *kept, uint32_t turn, rmi_chn_option *option,
                          uint32_t *mark, uint32_t *back)
 {
@@ -7805,7 +7809,8 @@ RMI_FN void rmi_blk_both(rmi_blk *b, uint32_t i, const uint8_t *kept, uint32_t t
     rmi_seq *seq = &b->seq;
     rmi_run *runs = b->now.runs, *backward = runs + (stage->hi - stage->lo) + 3;
     uint32_t n = kept ? rmi_blk_way(b, stage, kept, option, backward) : 0, dout = RMI_NONE;
-    int in = rmi_blk_crosses(b, stage->in), out = stage->out != RMI_NONE && (!(turn & RMI_BLK_LEAF) || option->reads_out);
+    int in = rmi_blk_crosses(b, stage->in);
+    int out = stage->out != RMI_NONE && (!(turn & RMI_BLK_LEAF) || option->reads_out);
     *mark = rmi_blk_forward(b, stage, kept, (int)(turn & RMI_BLK_AGAIN), out, runs);
     seq->n_entry = seq->n_exit = 0;
     if (in) {
@@ -7826,8 +7831,8 @@ RMI_FN void rmi_blk_both(rmi_blk *b, uint32_t i, const uint8_t *kept, uint32_t t
     if (in && turn & RMI_BLK_HOLD && option->reads_in) b->now.exit[seq->n_exit++] = stage->in;
 }
 
-/* Runs that list through >>sequence. Into the option goes what its forward and backward take; into *din and *grown, if that is more,
-   the bytes of the input's gradient, and of what else the backward leaves. */
+/* Runs that list through >>sequence. Into the option goes what its forward and backward take; into *din and *grown, if
+   that is more, the bytes of the input's gradient, and of what else the backward leaves. */
 RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t i, const uint8_t *kept, uint32_t turn, rmi_chn_option *option,
                                  uint64_t *din, uint64_t *grown)
 {
@@ -8008,8 +8013,8 @@ RMI_FN void rmi_blk_cost(rmi_blk *b, uint32_t i, rmi_blk_point *point, rmi_chn_o
     point->bytes = rmi_blk_kept_bytes(b, stage, point->kept);
 }
 
-/* The code has changed: what nobody reads is not kept, so that dropping a value does not put what it is made from in its
-   place. */
+/* The code has changed: what nobody reads is not kept, so that dropping a value does not put what it is made from in
+   its place. */
 RMI_FN void rmi_blk_arrive(rmi_blk *b, uint32_t i, rmi_blk_point *point)
 {
     const rmi_stage *stage = &b->shape->stages[i];
@@ -10525,7 +10530,8 @@ RMI_FN void rmi_bnd_visit(rmi_bnd_web *web, uint32_t i, uint32_t first, uint32_t
     }
     rmi_bnd_sort(web, web->order);
     node[i].value = rmi_max(node[i].value, rmi_bnd_climb(web, node[i].price, first, turns));
-    for (k = 0; k < web->n_way && node[i].value != RMI_INF; k++) { /* taken in one solution, not in another; then any taken */
+    /* taken in one solution, not in another; then any taken */
+    for (k = 0; k < web->n_way && node[i].value != RMI_INF; k++) {
         const rmi_bnd_way *way = &web->way[k];
         uint64_t v;
         if (way->set || way->which == RMI_NONE || way->bytes > web->now[way->which]) continue;
@@ -10687,13 +10693,13 @@ RMI_FN rm_result rmi_bnd_together(rmi_bnd_web *web, const uint32_t *place, uint3
     return RM_OK;
 }
 
-/* --- a path of ops: op p reads value p - 1 and makes value p, p = 1, 2, ...; backwards run from the last to the first. Each
-   backward demands at most one thing at a place p, whatever its mode: "made" is what op p saves, "read" is value p - 1
-   (of which the output of op p - 1 is an instance). Let there be n demands, whose ops take `least` ns or more. Of what
-   later demands can use (values to start from, saved bytes), each of `unit` bytes or more, a plan has at most `keep`
-   beside what a demand's backward holds, and at most `make` beside what an op holds while it makes what is demanded of
-   it after the backward before. Let V(n, k) be the least runs that serve the demands of n ops in a row, if the value
-   before them is at hand and k things are kept for others:
+/* --- a path of ops: op p reads value p - 1 and makes value p, p = 1, 2, ...; backwards run from the last to the first.
+   Each backward demands at most one thing at a place p, whatever its mode: "made" is what op p saves, "read" is value p
+   - 1 (of which the output of op p - 1 is an instance). Let there be n demands, whose ops take `least` ns or more. Of
+   what later demands can use (values to start from, saved bytes), each of `unit` bytes or more, a plan has at most
+   `keep` beside what a demand's backward holds, and at most `make` beside what an op holds while it makes what is
+   demanded of it after the backward before. Let V(n, k) be the least runs that serve the demands of n ops in a row, if
+   the value before them is at hand and k things are kept for others:
 
        V(1, k) = 1 if made and k <= make, 0 if read and k <= keep
        V(n, k) = the least of   1 + V(n-1, k+1)              if made and k <= keep: keep what the first op saves
@@ -10701,11 +10707,11 @@ RMI_FN rm_result rmi_bnd_together(rmi_bnd_web *web, const uint32_t *place, uint3
 
    This is mixed checkpointing (Maddison 2024). No plan has fewer, also of those that drop a value and make it again
    before it is needed, or that keep a value only until what was made from it is kept instead: what a plan makes before
-   it is on the way to the next demand can be made later from what it was made from, and of the values that are kept from
-   the first pass on the lowest may be taken to stay (tests/oracle/test_bound.cpp compares with all plans). What all
-   plans run once is n, or n - 1 if something is read. The last op has limits of its own; the first is served last, when
-   nothing is kept. Demands with more room than others are let go; with reads, what is made counts as read. A value of
-   less than `unit` is free to keep: the path is cut there, and the parts add up. */
+   it is on the way to the next demand can be made later from what it was made from, and of the values that are kept
+   from the first pass on the lowest may be taken to stay (tests/oracle/test_bound.cpp compares with all plans). What
+   all plans run once is n, or n - 1 if something is read. The last op has limits of its own; the first is served last,
+   when nothing is kept. Demands with more room than others are let go; with reads, what is made counts as read. A value
+   of less than `unit` is free to keep: the path is cut there, and the parts add up. */
 
 enum { RMI_BND_NOTHING, RMI_BND_MADE, RMI_BND_READ };
 
@@ -10730,7 +10736,7 @@ typedef struct rmi_bnd_path { /* n demands; of the last op keep and make are one
 RMI_FN rm_result rmi_bnd_path_runs(rmi_bnd *b, const rmi_bnd_path *path, uint64_t *runs)
 {
     uint32_t n = path->n, k, len, h, most = path->keep + 1, last;
-    uint64_t *row[2], steps = (uint64_t)n * n / 2 * (most + 1), best; /* row: of k, of k + 1; by number, then with the last */
+    uint64_t *row[2], steps = (uint64_t)n * n / 2 * (most + 1), best; /* row: of k, k + 1; by number, then the last */
     *runs = 0;
     if (b->work + steps / 2 > b->most_work) return RM_OK;
     b->work += steps / 2;
@@ -10755,7 +10761,8 @@ RMI_FN rm_result rmi_bnd_path_runs(rmi_bnd *b, const rmi_bnd_path *path, uint64_
 RMI_FN rm_result rmi_bnd_path_part(rmi_bnd *b, rmi_bnd_place *place, uint32_t from, uint32_t to, uint64_t unit,
                                    uint64_t least, uint64_t *more)
 {
-    uint64_t fewest = RMI_INF, make = 0, runs, spare = place[from].bytes < unit; /* the first op's value needs no room */
+    uint64_t fewest = RMI_INF, make = 0, runs;
+    uint64_t spare = place[from].bytes < unit; /* the first op's value needs no room */
     uint32_t i, first = RMI_NONE, last = RMI_NONE;
     rmi_bnd_path path;
     memset(&path, 0, sizeof path);
@@ -10833,7 +10840,8 @@ RMI_FN uint32_t rmi_bnd_path_demand(const rmi_bnd *b, rmi_bnd_place *place, uint
     uint32_t c, best = RMI_NONE;
     uint64_t most = 0;
     for (c = 0; c < 3; c++) { /* what op p saves; value p - 1; value p */
-        uint32_t at = i + (c == 2), u = c ? place[at].value : b->step->buffer_of[rmi_low_buf(b->step->graph, RMI_BUF_SAVED, place[i].op)];
+        uint32_t at = i + (c == 2);
+        uint32_t u = c ? place[at].value : b->step->buffer_of[rmi_low_buf(b->step->graph, RMI_BUF_SAVED, place[i].op)];
         if (u == RMI_NONE || b->bytes[u] <= most || place[at].demand || !rmi_bnd_always(b, task, u)) continue;
         most = b->bytes[u];
         best = at * 2 + (c > 0);
@@ -15006,6 +15014,7 @@ RMI_FN uint64_t rmi_search_prune(rmi_search *s, rmi_schedule *schedule)
         if (!rmi_cost_on_host(step, schedule, task)) least += access->least_ns;
         schedule->events[--to] = schedule->events[event];
     }
+    if (to == schedule->n) return 0; /* a forward step without outputs: all stays */
     if (to) memmove(schedule->events, schedule->events + to, (schedule->n - to) * sizeof *schedule->events);
     schedule->n -= to;
     return least;
@@ -16287,7 +16296,8 @@ RMI_FN rm_result rmi_ref_level(rmi_ref_search *s, uint64_t work)
    - everything once, the yardstick; segments, greedy segments, kinds of ops run twice;
    - the plan of the chain for as much memory as there is, for less until its addresses fit, and its smallest ones;
    - the search without copies: everything once, evicted; the plan of the chain, evicted; the least memory, if neither
-     fits; exchanges all over the list, and cycles of annealing, addresses behind each (a third of the work before copies);
+     fits; exchanges all over the list, and cycles of annealing, addresses behind each (a third of the work before
+     copies);
    - with copies: the recipes of stream, link and blocks; >>offload, for a link slower by RMI_PLAN_SPARE, and, if it
      finds nothing, for other speeds; >>search from the best plan so far; its least memory;
    - reductions beside the backward; programs of earlier calls for the graph.
@@ -17801,7 +17811,8 @@ RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
 
 /* What was found gets addresses; while these cost more than live
    bytes, it is searched again with a lower limit. fitting: scratch for decisions. */
-RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t budget, uint64_t evals, uint8_t *fitting)
+RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t budget, uint64_t evals,
+                                     uint8_t *fitting)
 {
     rmi_off_model *m = s->m;
     uint64_t size, less, fitted = RMI_INF;
@@ -24192,7 +24203,7 @@ RMI_FN const rmi_exe_sample *rmi_exe_samples(const rmi_exe_profile *f, rmi_exe_k
     }
     while (end < f->sorted && f->sample[end].key == key) end++;
     *n = end - first;
-    return &f->sample[first];
+    return *n ? &f->sample[first] : NULL;
 }
 
 /* ns that it takes in a step, or else beside one; 0 if that is not known. The lower quartile, for whatever else the
@@ -24865,7 +24876,8 @@ RMI_FN void rmi_chk_operands(rmi_chk *k, rmi_run run, rmi_chk_frame *frame, cons
             uint32_t tensor = list->at[i];
             if (role == RMI_CHK_IN && !part && rmi_list_has(&op->mutates, tensor)) use = RMI_CHK_CHANGES;
             if (role == RMI_CHK_DIN && !rmi_list_has(&part->grads, tensor)) continue;
-            if (role >= RMI_CHK_DIN && !rmi_list_has(role == RMI_CHK_DIN ? &op->grad_in : &op->grad_out, tensor)) continue;
+            if (role >= RMI_CHK_DIN && !rmi_list_has(role == RMI_CHK_DIN ? &op->grad_in : &op->grad_out, tensor))
+                continue;
             box = rmi_chk_add(k, frame, (rmi_chk_role)role, i, tensor, use);
             box->undeclared = part && role < RMI_CHK_DIN && !rmi_list_has(&part->needs, tensor);
         }
