@@ -6503,7 +6503,7 @@ RMI_FN rm_result rmi_seq_sum(const rmi_seq *q, uint32_t at, uint32_t from, rmi_s
    Paper     rotor (arXiv 1911.13214) and rk-rotor (arXiv 2307.01236): optimal persistent schedules. Theirs cut memory
              into slots and answer one budget; here each table is its list of breakpoints: nothing is rounded.
    Cost      O(n^3) pairs of curves for n stages, O(n^2) in a run of equal ones: equal pieces share one curve. Long
-             chains (RMI_CHN_AUTO): long pieces end at chosen places only, and points that gain little are dropped.
+             chains (RMI_CHN_AUTO): long pieces begin or end at chosen places, and points that gain little are dropped.
 
    P(start, end, held)(m): the least time to run stages start .. end - 1 forward and backward inside m bytes. On entry
    the input of stage `start` is on the device, and the gradient of the last output, if that is not the chain's; it ends
@@ -6516,23 +6516,19 @@ RMI_FN rm_result rmi_seq_sum(const rmi_seq *q, uint32_t at, uint32_t from, rmi_s
    ================================================================================================================== */
 
 /* Tuned on the chains of tests/bench/chain.c: 25 to 10,000 stages, equal, different, with up to 33 options. */
-#define RMI_CHN_CELLS 512u  /* cells of memory that a piece's candidates are compared in, at most */
-#define RMI_CHN_BLOCK 8u    /* cells at a time: a loop of that many fits vector registers */
-#define RMI_CHN_GRIDS ((uint64_t)1 << 24) /* cells of all pieces together; long chains have fewer each */
-#define RMI_CHN_OPEN 6u      /* pieces from the best of 2^5 to 2^6 neighbourhoods are solved to any end ... */
-#define RMI_CHN_ROUGH 20000u /* ... with this tolerance */
-#define RMI_CHN_STEPS ((uint64_t)120000000) /* steps of 5 ns; what takes more is given up for the next way */
+#define RMI_CHN_CELLS 128u                  /* cells of memory that a piece's candidates are compared in, at most */
+#define RMI_CHN_GRIDS ((uint64_t)1 << 23)   /* cells of all pieces together; long chains have fewer each */
+#define RMI_CHN_STEPS ((uint64_t)100000000) /* steps of 10 ns; what takes more is given up for the next way */
+#define RMI_CHN_FEW 200000u                 /* curves of no more points than that over the tolerance keep them all */
 
 typedef struct rmi_chn_way { /* what RMI_CHN_AUTO may leave out */
-    uint32_t ppm;   /* points of long curves that gain less time than that */
-    uint32_t reach; /* pieces of twice as many stages and more end at chosen places only; RMI_NONE: none does */
-    uint32_t pairs; /* candidates of all pieces together, if this way is to be taken; 0: any number */
-    uint32_t few;   /* curves of no more points keep them all */
+    uint32_t ppm;        /* points of long curves that gain less time than that */
+    uint32_t reach;      /* pieces of twice as many stages and more begin or end at places; RMI_NONE: none does */
+    uint32_t candidates; /* of all pieces together, if this way is to be taken; 0: any number */
 } rmi_chn_way;
 static const rmi_chn_way rmi_chn_ways[] = {
-    { 0, RMI_NONE, 400000, 0 }, { 200, 16, 120000, 1000 }, { 200, 8, 120000, 1000 }, { 200, 4, 120000, 1000 },
-    { 200, 3, 200000, 1000 },   { 200, 2, 260000, 1000 },  { 200, 1, 480000, 1000 }, { 2000, 1, 500000, 200 },
-    { 5000, 1, 0, 100 }
+    { 0, RMI_NONE, 400000 }, { 200, 16, 100000 }, { 200, 8, 100000 }, { 200, 4, 100000 },
+    { 200, 2, 150000 },      { 200, 1, 300000 },  { 5000, 1, 0 }
 };
 
 typedef struct rmi_chn_option { /* a way to run a stage forward keeping what its backward reads, and that backward */
@@ -6546,6 +6542,7 @@ typedef struct rmi_chn_option { /* a way to run a stage forward keeping what its
     uint32_t reads_in, reads_out; /* the backward reads the stage's input, its output: then bwd_peak includes them */
 } rmi_chn_option;
 
+/* All numbers are below 2^62; peaks include the input, the output and what is saved where these are there. */
 typedef struct rmi_chn_stage {
     uint64_t out_bytes, grad_bytes; /* of the output; of its gradient */
     /* bytes its backward leaves behind until the end of the step; bwd_peak includes them */
@@ -6568,6 +6565,7 @@ typedef struct rmi_chn_chain {
 
 typedef struct rmi_chn_point {
     uint64_t bytes, ns;
+    uint32_t choice; /* how: the option, or n_options - 1 + the stages before the cut of a checkpoint */
 } rmi_chn_point;
 
 /* what an action does */
@@ -6583,303 +6581,99 @@ typedef struct rmi_chn_act {
     uint32_t what, stage, option, flags; /* stage from 0; option indexes the stage's options */
 } rmi_chn_act;
 
-/* The time of a piece by its memory. n 0: the piece cannot run, or is not solved. */
+/* The time of a piece by its memory. n 0: the piece cannot run. */
 typedef struct rmi_chn_curve {
     const rmi_chn_point *at; /* bytes rising, ns falling, both strictly; after the last one of RMI_MAX + 1 bytes */
-    const uint32_t *choice;  /* by point: the option, or n_options - 1 + the stages before the cut of a checkpoint */
-    const uint32_t *grid;    /* by border of cells: time there in the grid's unit, rounded down */
+    const uint64_t *grid;    /* by border of cells: time there */
     uint64_t least_bytes, least_ns;
     uint32_t n;
 } rmi_chn_curve;
 
 typedef struct rmi_chn_class { /* a stage by its numbers: equal stages share one */
-    rmi_chn_stage stage;
+    const rmi_chn_stage *stage;
     uint64_t in_bytes;
-    uint32_t forms; /* curves that pieces need which begin with it: bit 0 input owned, bit 1 held */
+    uint32_t forms; /* curves that pieces need which begin with it, see rmi_chn_forms */
 } rmi_chn_class;
-
-typedef struct rmi_chn_equal { /* of a start: pieces of up to `length` stages are equal to those from `start` */
-    uint32_t length, start;
-} rmi_chn_equal;
 
 typedef struct rmi_chn_piece { /* a piece that others are equal to, and its curves: [0] input owned, [1] held */
     uint32_t start, length;
-    uint32_t rough; /* 1: it ends at no place of its level; the least memory of long pieces needs it, and little else */
     rmi_chn_curve curve[2];
 } rmi_chn_piece;
 
 typedef struct rmi_chn_table {
-    uint32_t n, n_classes, n_pieces, n_levels;
+    uint32_t n, n_classes, n_pieces;
     uint32_t tolerance_ppm; /* points closer in time than this were dropped, in long curves or all */
     uint32_t reach;         /* as in rmi_chn_way */
     rmi_chn_curve curve;    /* the whole chain: from the smallest memory to the fastest schedule */
     rmi_chn_class *classes;
-    uint32_t *class_of;   /* per stage */
-    uint64_t *grown_sum;  /* n + 1 prefix sums */
-    rmi_chn_equal *equal; /* of each start by rising length, each with an earlier start, */
-    size_t *first_equal;  /* from here on; */
-    uint32_t *shared;     /* per start: longer pieces than this are the first of their sort */
-    uint32_t open_level;  /* pieces from places of this level are solved whatever their end */
-    uint32_t **place;     /* per level p: of each 2^p neighbours the stage with the smallest input */
-    rmi_chn_piece *pieces; /* by start and length, those of a start */
-    uint32_t *first_piece; /* from here on; n + 1 */
-    uint64_t work;         /* steps taken: a measure of time that is the same everywhere */
+    uint32_t *class_of;     /* per stage */
+    uint64_t *grown_sum;    /* n + 1 prefix sums */
+    uint32_t *like;         /* per start: the earlier one with the longest equal pieces, */
+    uint32_t *shared;       /* of up to so many stages */
+    rmi_chn_piece *pieces;  /* by start and length, those of a start */
+    uint32_t *first_piece;  /* from here on; n + 1 */
+    uint64_t work;          /* steps taken: a measure of time that is the same everywhere */
 } rmi_chn_table;
 
 /* --- classes */
 
 RMI_INLINE uint64_t rmi_chn_cap(uint64_t value) { return rmi_min(value, RMI_MAX); }
-RMI_FN uint64_t rmi_chn_in_bytes(const rmi_chn_chain *chain, uint32_t stage)
+RMI_INLINE const rmi_chn_class *rmi_chn_class_of(const rmi_chn_table *table, uint32_t stage)
 {
-    return rmi_chn_cap(stage ? chain->stages[stage - 1].out_bytes : chain->in_bytes);
+    return &table->classes[table->class_of[stage]];
 }
 
-/* Takes a stage over: numbers below 2^62, and peaks at least what they are said to include, so that nothing wraps
-   later. */
-RMI_FN rm_result rmi_chn_copy_stage(rmi_arena *arena, const rmi_chn_stage *from, uint64_t in_bytes, rmi_chn_class *to)
+/* Are two stages the same in all their numbers? */
+RMI_FN int rmi_chn_equal_stages(const rmi_chn_stage *one, const rmi_chn_stage *other)
 {
-    rmi_chn_option *option = RMI_NEW(arena, rmi_chn_option, from->n_options);
-    uint32_t i, stays, readers = 0;
-    if (!option) return RM_ERROR_MEMORY;
-    to->stage = *from;
-    to->in_bytes = in_bytes;
-    to->stage.out_bytes = rmi_chn_cap(from->out_bytes);
-    to->stage.grad_bytes = rmi_chn_cap(from->grad_bytes);
-    to->stage.grown = rmi_chn_cap(from->grown);
-    for (stays = 0; stays < 2; stays++) {
-        to->stage.pass_peak[stays] = rmi_chn_cap(rmi_max(from->pass_peak[stays], stays ? in_bytes : 0));
-        to->stage.pass_ns[stays] = rmi_chn_cap(from->pass_ns[stays]);
-    }
-    for (i = 0; i < from->n_options; i++) {
-        const rmi_chn_option *given = &from->options[i];
-        option[i].saved = rmi_chn_cap(given->saved);
-        for (stays = 0; stays < 2; stays++) {
-            option[i].fwd_peak[stays] = rmi_chn_cap(rmi_max(given->fwd_peak[stays], stays ? in_bytes : 0));
-            option[i].leaf_peak[stays] = rmi_chn_cap(rmi_max(given->leaf_peak[stays], stays ? in_bytes : 0));
-            option[i].fwd_ns[stays] = rmi_chn_cap(given->fwd_ns[stays]);
-            option[i].leaf_ns[stays] = rmi_chn_cap(given->leaf_ns[stays]);
-        }
-        option[i].reads_in = given->reads_in != 0;
-        option[i].reads_out = given->reads_out != 0;
-        option[i].bwd_peak = rmi_chn_cap(rmi_max(given->bwd_peak, option[i].reads_in ? in_bytes : 0));
-        option[i].bwd_ns = rmi_chn_cap(given->bwd_ns);
-        readers += option[i].reads_in;
-    }
-    to->stage.options = option;
-    /* if every option reads the input, it never dies: owning it is holding it in a memory that much smaller */
-    to->forms = readers == from->n_options ? 2 : 1;
-    return RM_OK;
+    return !memcmp(one, other, offsetof(rmi_chn_stage, n_options)) && one->n_options == other->n_options &&
+           (!one->n_options || !memcmp(one->options, other->options, one->n_options * sizeof *one->options));
 }
 
-/* Orders stages by their numbers; 0 if these are the same. */
-RMI_FN int rmi_chn_compare_stages(const rmi_chn_stage *one, const rmi_chn_stage *other)
+/* Whether a stage is the last one (4): it ends pieces of another kind, and is alone in its class. And which curves
+   pieces need which begin with it: held (2), if somebody else may hold the input, or if every option reads it, for then
+   owning it is holding it in a memory that much smaller; else owned (1), or both. */
+RMI_FN uint32_t rmi_chn_forms(const rmi_chn_chain *chain, uint32_t i)
 {
-    int order = memcmp(one, other, offsetof(rmi_chn_stage, n_options));
-    if (order || one->n_options != other->n_options) return order ? order : one->n_options < other->n_options ? -1 : 1;
-    return one->n_options ? memcmp(one->options, other->options, one->n_options * sizeof *one->options) : 0;
+    const rmi_chn_stage *stage = &chain->stages[i], *before = i ? stage - 1 : NULL;
+    uint32_t o, held = before ? 0 : 2, last = i + 1 == chain->n ? 4 : 0;
+    for (o = 0; before && o < before->n_options && !held; o++) held = before->options[o].reads_out ? 2 : 0;
+    for (o = 0; o < stage->n_options && stage->options[o].reads_in;) o++;
+    return last | (o == stage->n_options ? 2 : held | 1);
 }
 
-/* Do the stages of a chain have the numbers that the table was made for? */
-RMI_FN rm_result rmi_chn_is_of(rmi_arena *temp, const rmi_chn_table *table, const rmi_chn_chain *chain, int *yes)
-{
-    uint32_t i;
-    rmi_chn_class own;
-    *yes = table->n == chain->n;
-    for (i = 0; i < chain->n && *yes; i++) {
-        const rmi_chn_class *cls = &table->classes[table->class_of[i]];
-        RMI_TRY(rmi_chn_copy_stage(temp, &chain->stages[i], rmi_chn_in_bytes(chain, i), &own));
-        *yes = own.in_bytes == cls->in_bytes && !rmi_chn_compare_stages(&own.stage, &cls->stage);
-    }
-    return RM_OK;
-}
-
-typedef struct rmi_chn_key { /* of a stage, for sorting */
-    const rmi_chn_stage *stage;
-    uint64_t in_bytes;
-    uint32_t number;
-    uint32_t held; /* bit 0: somebody else may hold the input of a piece that starts there; bit 1: the last stage */
-} rmi_chn_key;
-
-/* Orders keys so that stages of one class stand together. The last stage ends pieces of another kind: it is alone. */
-RMI_FN int rmi_chn_compare_keys(const void *a, const void *b, void *user)
-{
-    const rmi_chn_key *one = (const rmi_chn_key *)a, *other = (const rmi_chn_key *)b;
-    (void)user;
-    if (one->held != other->held) return one->held < other->held ? -1 : 1;
-    if (one->in_bytes != other->in_bytes) return one->in_bytes < other->in_bytes ? -1 : 1;
-    return rmi_chn_compare_stages(one->stage, other->stage);
-}
-
-/* Fills classes and class_of. Stages are compared as the caller gave them. */
+/* Fills classes and class_of. */
 RMI_FN rm_result rmi_chn_classify(rmi_arena *arena, rmi_arena *temp, const rmi_chn_chain *chain, rmi_chn_table *table)
 {
-    rmi_chn_key *key = RMI_NEW(temp, rmi_chn_key, chain->n);
-    uint32_t i, o;
+    uint64_t *hashes = RMI_NEW(temp, uint64_t, chain->n); /* by class */
+    uint32_t i, c;
     RMI_TRY(RMI_TABLES(arena, RMI_T(table->classes, chain->n), RMI_T(table->class_of, chain->n)));
-    if (!key) return RM_ERROR_MEMORY;
+    if (!hashes) return RM_ERROR_MEMORY;
     for (i = 0; i < chain->n; i++) {
-        const rmi_chn_stage *before = i ? &chain->stages[i - 1] : NULL;
-        key[i].stage = &chain->stages[i];
-        key[i].in_bytes = rmi_chn_in_bytes(chain, i);
-        key[i].number = i;
-        key[i].held = (before ? 0u : 1u) | (i + 1 == chain->n ? 2u : 0u);
-        for (o = 0; before && o < before->n_options; o++) key[i].held |= before->options[o].reads_out != 0;
-        for (o = 0; o < chain->stages[i].n_options && chain->stages[i].options[o].reads_in;) o++;
-        if (o == chain->stages[i].n_options) key[i].held &= 2u; /* owning an input is holding it */
-    }
-    rmi_sort(key, chain->n, sizeof *key, rmi_chn_compare_keys, NULL);
-    for (i = 0; i < chain->n; i++) {
-        rmi_chn_class *cls = &table->classes[table->n_classes];
-        if (!i || rmi_chn_compare_keys(&key[i - 1], &key[i], NULL)) {
-            RMI_TRY(rmi_chn_copy_stage(arena, key[i].stage, key[i].in_bytes, cls));
-            cls->forms |= (key[i].held & 1) << 1;
-            table->n_classes++;
-        }
-        table->class_of[key[i].number] = table->n_classes - 1;
+        const rmi_chn_stage *stage = &chain->stages[i];
+        uint64_t in_bytes = i ? stage[-1].out_bytes : chain->in_bytes;
+        uint32_t forms = rmi_chn_forms(chain, i);
+        uint64_t hash = rmi_fnv(rmi_mix(in_bytes + forms), stage, offsetof(rmi_chn_stage, n_options));
+        hash = rmi_fnv(hash, stage->options, stage->n_options * sizeof *stage->options);
+        for (c = 0; c < table->n_classes; c++)
+            if (hashes[c] == hash && table->classes[c].in_bytes == in_bytes && table->classes[c].forms == forms &&
+                rmi_chn_equal_stages(table->classes[c].stage, stage))
+                break;
+        table->class_of[i] = c;
+        if (c < table->n_classes) continue;
+        hashes[c] = hash;
+        table->classes[c].stage = stage;
+        table->classes[c].in_bytes = in_bytes;
+        table->classes[c].forms = forms;
+        table->n_classes++;
     }
     return RM_OK;
-}
-
-/* --- pieces */
-
-/* Finds, for every start, the earlier starts of equal pieces. run[p]: length of the longest equal pieces at i and p,
-   from the one at i + 1 and p + 1. O(n^2) steps of a few cycles. */
-RMI_FN rm_result rmi_chn_share(rmi_arena *arena, rmi_arena *temp, rmi_chn_table *table)
-{
-    uint32_t i, p, best, *run = RMI_NEW(temp, uint32_t, (size_t)table->n + 1);
-    size_t n_equal = 0, room = 0;
-    RMI_TRY(RMI_TABLES(arena, RMI_T(table->shared, table->n), RMI_T(table->first_equal, table->n)));
-    if (!run) return RM_ERROR_MEMORY;
-    for (i = table->n; i-- > 0;) {
-        table->first_equal[i] = n_equal;
-        for (p = best = 0; p < i; p++) {
-            run[p] = table->class_of[p] == table->class_of[i] ? run[p + 1] + 1 : 0;
-            if (run[p] <= best) continue;
-            best = run[p];
-            if (!rmi_arena_grow(arena, (void **)&table->equal, &room, n_equal + 1, sizeof *table->equal))
-                return RM_ERROR_MEMORY;
-            table->equal[n_equal].length = best;
-            table->equal[n_equal++].start = p;
-        }
-        table->shared[i] = best;
-        run[i] = 0; /* no piece is compared with itself */
-    }
-    return RM_OK;
-}
-
-/* The first start of a piece like that of `length` stages at `start`. */
-RMI_INLINE uint32_t rmi_chn_first_like(const rmi_chn_table *table, uint32_t start, uint32_t length)
-{
-    const rmi_chn_equal *equal;
-    if (length > table->shared[start]) return start;
-    for (equal = &table->equal[table->first_equal[start]]; equal->length < length; equal++) continue;
-    return equal->start;
-}
-
-/* The curve of P(start, end, held), and what is to be added to its bytes. NULL: that piece is not solved. */
-RMI_FN const rmi_chn_curve *rmi_chn_find(const rmi_chn_table *table, uint32_t start, uint32_t end, uint32_t held,
-                                         uint64_t *shift)
-{
-    const rmi_chn_class *cls = &table->classes[table->class_of[start]];
-    uint32_t length = end - start, first = rmi_chn_first_like(table, start, length), lo = table->first_piece[first],
-             hi = table->first_piece[first + 1], middle;
-    *shift = 0;
-    if (!(cls->forms >> held & 1)) { /* owning an input that stays anyway */
-        *shift = cls->in_bytes;
-        held = 1;
-    }
-    if (lo < hi && length - table->pieces[lo].length < hi - lo) { /* where all lengths are solved, it is there */
-        middle = lo + length - table->pieces[lo].length;
-        if (table->pieces[middle].length == length) return &table->pieces[middle].curve[held];
-    }
-    while (lo < hi) {
-        middle = lo + (hi - lo) / 2;
-        if (table->pieces[middle].length < length) lo = middle + 1;
-        else hi = middle;
-    }
-    if (lo == table->first_piece[first + 1] || table->pieces[lo].length != length) return NULL;
-    return &table->pieces[lo].curve[held];
-}
-
-/* Fills table->place: of level 0 all stages, of level p the better of two neighbours of level p - 1. */
-RMI_FN rm_result rmi_chn_make_places(rmi_arena *arena, rmi_chn_table *table)
-{
-    uint32_t i, p, n = table->n;
-    for (table->n_levels = 1; n > 1; n = (n + 1) / 2) table->n_levels++;
-    table->open_level = table->n_levels > RMI_CHN_OPEN ? table->n_levels - RMI_CHN_OPEN : 0;
-    table->place = RMI_NEW(arena, uint32_t *, table->n_levels);
-    for (p = 0, n = table->n; p < table->n_levels && table->place; p++, n = (n + 1) / 2) {
-        uint32_t *place = table->place[p] = RMI_NEW(arena, uint32_t, n);
-        const uint32_t *below = p ? table->place[p - 1] : NULL, n_below = (table->n - 1) >> (p ? p - 1 : 0);
-        if (!place) return RM_ERROR_MEMORY;
-        for (i = 0; i < n; i++) {
-            uint32_t one = below ? below[2 * i] : i, other = below && 2 * i < n_below ? below[2 * i + 1] : one;
-            place[i] = table->classes[table->class_of[other]].in_bytes < table->classes[table->class_of[one]].in_bytes
-                           ? other
-                           : one;
-        }
-    }
-    return table->place ? RM_OK : RM_ERROR_MEMORY;
-}
-
-/* The level of places that pieces of `length` stages end at: 0 up to twice the reach, one more at each doubling. */
-RMI_INLINE uint32_t rmi_chn_level(const rmi_chn_table *table, uint32_t length)
-{
-    uint32_t level = 0;
-    for (length /= table->reach; length > 1 && level + 1 < table->n_levels; length /= 2) level++;
-    return level;
-}
-
-/* Lists the stages before `end` that pieces from `start` may end before; returns how many. */
-RMI_FN uint32_t rmi_chn_ends(const rmi_chn_table *table, uint32_t start, uint32_t end, uint32_t *list)
-{
-    uint32_t k, n = 0, level, group;
-    uint64_t from = table->reach;
-    for (k = start + 1; k < end && k - start < 2 * from; k++) list[n++] = k;
-    for (level = 1; level < table->n_levels && start + (from *= 2) < end; level++)
-        for (group = (uint32_t)((start + from) >> level); (uint64_t)group << level < end; group++) {
-            k = table->place[level][group];
-            if (k - start >= 2 * from) break;
-            if (k >= start + from && k < end) list[n++] = k;
-        }
-    return n;
-}
-
-/* Are the pieces from a stage solved whatever their end? Those from the first stage and from the best places are, if
-   not all: with the least memory a chain goes back to these for each of its last stages. */
-RMI_INLINE int rmi_chn_is_open(const rmi_chn_table *table, uint32_t start)
-{
-    return table->reach != RMI_NONE && (!start || table->place[table->open_level][start >> table->open_level] == start);
-}
-
-/* Lists the stages where the piece start..end may be cut: where pieces from `start` end; and others at distances from
-   `end` that grow: for pieces of equal stages, which have other places elsewhere; and, where the piece from `start` may
-   end anywhere, the best places. */
-RMI_FN uint32_t rmi_chn_cuts(const rmi_chn_table *table, uint32_t start, uint32_t end, uint32_t *list)
-{
-    uint32_t n = rmi_chn_ends(table, start, end, list), width = 1u << table->open_level, right, level, k;
-    for (right = 1; right <= (end - start) / 2; right += 1 + right / (2 * table->reach)) {
-        k = end - right;
-        level = rmi_chn_level(table, k - start);
-        if (level && table->place[level][k >> level] != k) list[n++] = k;
-    }
-    for (right = width; right < end - start && rmi_chn_is_open(table, start); right += width + right / 2) {
-        k = table->place[table->open_level][(end - right) >> table->open_level];
-        level = k > start && k < end ? rmi_chn_level(table, k - start) : 0;
-        if (level && table->place[level][k >> level] != k) list[n++] = k;
-    }
-    return n;
 }
 
 /* --- the solver */
 
-typedef struct rmi_chn_best { /* a point, and which candidate it is of */
-    uint64_t bytes, ns;
-    uint32_t choice;
-} rmi_chn_best;
-
 typedef struct rmi_chn_points { /* of an envelope, or of a stretch of it; after the last one of RMI_INF bytes */
-    rmi_chn_best *at;
+    rmi_chn_point *at;
     size_t room;
     uint32_t n;
 } rmi_chn_points;
@@ -6888,75 +6682,178 @@ typedef struct rmi_chn_points { /* of an envelope, or of a stretch of it; after 
 typedef struct rmi_chn_sum {
     const rmi_chn_curve *f, *g;
     uint64_t f_shift, g_shift, begin, ns, least_ns; /* least_ns: in any memory */
-    uint64_t margin; /* by so much it must be less than others: with a tolerance, what hardly is less is no use */
-    uint32_t f_cells, g_cells, grid_ns; /* the shifts in cells, ns and margin in the grid's unit, rounded down */
-    uint32_t choice;                    /* as in rmi_chn_curve */
+    uint32_t f_cells, g_cells;                      /* the shifts in cells, rounded down */
+    uint32_t choice;                                /* as in rmi_chn_point */
 } rmi_chn_sum;
 
 typedef struct rmi_chn_solver {
     rmi_arena *arena, *temp;
     rmi_chn_table *table;
-    uint64_t told; /* work that stop knows of */
     rmi_chn_way way;
     rmi_stop *stop;
-    uint64_t *wanted; /* pieces: start << 32 | length << 1 | rough */
+    uint64_t told; /* work that stop knows of */
+    uint32_t few;  /* as RMI_CHN_FEW; 0: an exact curve or a tolerance that is given */
+    uint32_t **place, n_levels; /* by level, and by 2^level neighbours: the place */
+    uint8_t *rank;              /* by stage: the highest level that it is a place of; of the chain's end: above all */
+    uint8_t *level;             /* by length of a piece: what places it begins or ends at */
+    uint64_t *wanted;           /* pieces: start << 32 | length */
     size_t n_wanted, wanted_room;
-    uint32_t cell_log, ns_log, n_cells;
+    uint32_t cell_log, n_cells;
     rmi_chn_sum *sums; /* the candidates of a piece */
     uint32_t n_sums, *order, *cuts, n_cuts;
-    uint64_t *pass_ns, *pass_bytes;   /* by stage: of the forwards before it that save nothing */
-    uint32_t ppm, few;                /* the tolerance of the piece at hand; curves of no more points keep them all */
-    rmi_chn_points out, now, next;    /* the envelope so far; its block at hand; the same with one candidate more */
-    uint32_t ceiling[RMI_CHN_BLOCK];  /* by cell of that block: the envelope at its beginning, rounded up */
+    rmi_chn_point *pass;           /* by cut: forwards to there that save nothing, peak and time */
+    rmi_chn_points out, now, next; /* the envelope so far; its cell at hand; the same with one candidate more */
 } rmi_chn_solver;
 
-/* Notes that the piece start..end is to be solved. */
-RMI_FN rm_result rmi_chn_want(rmi_chn_solver *solver, uint32_t start, uint32_t end, uint32_t rough)
+/* --- pieces: which are solved; equal ones once
+
+   All pieces shorter than twice the reach; with each doubling of the length those that begin or end at a place of the
+   next level: of each 2^level neighbours the stage with the smallest input. Exact: the reach is without end. */
+
+/* Finds the places, and which of them pieces of each length begin or end at. The first stage is one of every level. */
+RMI_FN rm_result rmi_chn_make_places(rmi_chn_solver *solver)
 {
-    uint64_t first = rmi_chn_first_like(solver->table, start, end - start);
-    if (solver->way.pairs && solver->n_wanted > solver->way.pairs) return RM_ERROR_CANCELLED;
-    if (!rmi_arena_grow(solver->temp, (void **)&solver->wanted, &solver->wanted_room, solver->n_wanted + 1,
-                        sizeof *solver->wanted))
-        return RM_ERROR_MEMORY;
-    solver->wanted[solver->n_wanted++] = first << 32 | (uint64_t)(end - start) << 1 | rough;
+    const rmi_chn_table *table = solver->table;
+    uint32_t i, level, n = table->n;
+    for (solver->n_levels = 1; n > 1; n = (n + 1) / 2) solver->n_levels++;
+    RMI_TRY(RMI_TABLES(solver->temp, RMI_T(solver->place, solver->n_levels), RMI_T(solver->rank, (size_t)table->n + 1),
+                       RMI_T(solver->level, (size_t)table->n + 1)));
+    for (level = 0, n = table->n; level < solver->n_levels; level++, n = (n + 1) / 2) {
+        const uint32_t *below = level ? solver->place[level - 1] : NULL;
+        uint32_t *place = solver->place[level] = RMI_NEW(solver->temp, uint32_t, n);
+        uint32_t n_below = below ? ((table->n - 1) >> (level - 1)) + 1 : 0;
+        if (!place) return RM_ERROR_MEMORY;
+        for (i = 0; i < n; i++) {
+            uint32_t one = below ? below[2 * i] : i, other = 2 * i + 1 < n_below ? below[2 * i + 1] : one;
+            int smaller = rmi_chn_class_of(table, other)->in_bytes < rmi_chn_class_of(table, one)->in_bytes;
+            place[i] = one && smaller ? other : one;
+            solver->rank[place[i]] = (uint8_t)level;
+        }
+    }
+    solver->rank[table->n] = UINT8_MAX;
+    for (i = 1; i <= table->n; i++)
+        solver->level[i] = (uint8_t)(i / 2 < table->reach ? 0 : solver->level[i / 2] + 1);
     return RM_OK;
 }
 
-/* Makes the list of pieces, and room for their curves. A piece is solved if all it may be made of is: every place where
-   it can end lies on a level that shorter pieces know, too. */
+/* Finds, for every start, the earlier start with the longest equal pieces. run[p]: the length of those at i and p, from
+   the one at i + 1 and p + 1. O(n^2) steps of a few cycles. */
+RMI_FN rm_result rmi_chn_share(rmi_arena *arena, rmi_arena *temp, rmi_chn_table *table)
+{
+    uint32_t i, p, best, *run = RMI_NEW(temp, uint32_t, (size_t)table->n + 1);
+    RMI_TRY(RMI_TABLES(arena, RMI_T(table->shared, table->n), RMI_T(table->like, table->n)));
+    if (!run) return RM_ERROR_MEMORY;
+    for (i = table->n; i-- > 0; run[i] = 0) { /* no piece is compared with itself */
+        for (p = best = 0; p < i; p++) {
+            run[p] = table->class_of[p] == table->class_of[i] ? run[p + 1] + 1 : 0;
+            if (run[p] <= best) continue;
+            best = run[p];
+            table->like[i] = p;
+        }
+        table->shared[i] = best;
+    }
+    return RM_OK;
+}
+
+/* The first start of a piece like that of `length` stages at `start`. */
+RMI_INLINE uint32_t rmi_chn_first_like(const rmi_chn_table *table, uint32_t start, uint32_t length)
+{
+    while (length <= table->shared[start]) start = table->like[start];
+    return start;
+}
+
+/* Notes that the piece start..end is to be solved. RM_ERROR_CANCELLED: there are more than the way allows. */
+RMI_FN rm_result rmi_chn_want(rmi_chn_solver *solver, uint32_t start, uint32_t end)
+{
+    uint64_t first = rmi_chn_first_like(solver->table, start, end - start);
+    if (solver->way.candidates && solver->n_wanted > solver->way.candidates) return RM_ERROR_CANCELLED;
+    if (!rmi_arena_grow(solver->temp, (void **)&solver->wanted, &solver->wanted_room, solver->n_wanted + 1,
+                        sizeof *solver->wanted))
+        return RM_ERROR_MEMORY;
+    solver->wanted[solver->n_wanted++] = first << 32 | (end - start);
+    return RM_OK;
+}
+
+/* Notes all pieces that are to be solved. */
+RMI_FN rm_result rmi_chn_want_all(rmi_chn_solver *solver)
+{
+    uint32_t start, end, level, group, n = solver->table->n;
+    for (start = 0; start < n; start++) {
+        uint64_t from = (uint64_t)solver->table->reach << solver->rank[start];
+        for (end = start + 1; end < n && end - start < 2 * from; end++) RMI_TRY(rmi_chn_want(solver, start, end));
+        for (level = solver->rank[start] + 1u; level < solver->n_levels && start + (from *= 2) < n; level++)
+            for (group = (uint32_t)((start + from) >> level); (uint64_t)group << level < n; group++) {
+                end = solver->place[level][group];
+                if (end - start >= 2 * from) break;
+                if (end >= start + from) RMI_TRY(rmi_chn_want(solver, start, end));
+            }
+        RMI_TRY(rmi_chn_want(solver, start, n));
+    }
+    return RM_OK;
+}
+
+/* Makes the list of pieces; solver->wanted says in which order to solve them, short ones first. */
 RMI_FN rm_result rmi_chn_make_pieces(rmi_chn_solver *solver)
 {
     rmi_chn_table *table = solver->table;
-    uint64_t *spare, before = RMI_INF;
-    uint32_t i, k, n, *ends = RMI_NEW(solver->temp, uint32_t, table->n);
+    uint64_t *spare;
+    uint32_t i = 0;
     size_t w;
-    if (!ends) return RM_ERROR_MEMORY;
-    for (i = 0; i < table->n; i++) {
-        n = rmi_chn_ends(table, i, table->n, ends);
-        for (k = 0; k < n; k++) RMI_TRY(rmi_chn_want(solver, i, ends[k], 0));
-        for (k = i + 1; k < table->n && rmi_chn_is_open(table, i); k++) RMI_TRY(rmi_chn_want(solver, i, k, 1));
-        RMI_TRY(rmi_chn_want(solver, i, table->n, 0));
-    }
+    RMI_TRY(rmi_chn_want_all(solver));
     spare = RMI_NEW(solver->temp, uint64_t, solver->n_wanted);
     RMI_TRY(RMI_TABLES(solver->arena, RMI_T(table->pieces, solver->n_wanted),
                        RMI_T(table->first_piece, (size_t)table->n + 1)));
     if (!spare) return RM_ERROR_MEMORY;
     rmi_sort_u64(solver->wanted, spare, solver->n_wanted);
-    for (w = 0, i = 0; w < solver->n_wanted; before = solver->wanted[w++]) {
-        if (solver->wanted[w] >> 1 == before >> 1) continue;
+    for (w = 0; w < solver->n_wanted; w++) {
+        if (w && solver->wanted[w] == solver->wanted[w - 1]) continue;
         while (i <= solver->wanted[w] >> 32) table->first_piece[i++] = table->n_pieces;
         table->pieces[table->n_pieces].start = (uint32_t)(solver->wanted[w] >> 32);
-        table->pieces[table->n_pieces].rough = (uint32_t)solver->wanted[w] & 1;
-        table->pieces[table->n_pieces++].length = (uint32_t)solver->wanted[w] >> 1;
+        table->pieces[table->n_pieces++].length = (uint32_t)solver->wanted[w];
     }
     while (i <= table->n) table->first_piece[i++] = table->n_pieces;
     for (i = 0; i < table->n_pieces; i++) solver->wanted[i] = (uint64_t)table->pieces[i].length << 32 | i;
-    rmi_sort_u64(solver->wanted, spare, table->n_pieces); /* in the order of solving now: short ones first */
+    rmi_sort_u64(solver->wanted, spare, table->n_pieces);
     return RM_OK;
 }
 
-/* RM_ERROR_CANCELLED if the pieces have more candidates than the way allows. Curves have the more points the more
-   options stages have, about as their number, or as its square where no points are dropped: then candidates count for
+/* The piece start..end or the one that it is equal to, or RMI_NONE: it is not solved. */
+RMI_FN uint32_t rmi_chn_find(const rmi_chn_table *table, uint32_t start, uint32_t end)
+{
+    uint32_t length = end - start, first = rmi_chn_first_like(table, start, length), middle;
+    uint32_t lo = table->first_piece[first], hi = table->first_piece[first + 1], behind = hi;
+    if (lo < hi && length - table->pieces[lo].length < hi - lo) { /* where all lengths are solved, it is there */
+        middle = lo + length - table->pieces[lo].length;
+        if (table->pieces[middle].length == length) return middle;
+    }
+    while (lo < hi) {
+        middle = lo + (hi - lo) / 2;
+        if (table->pieces[middle].length < length) lo = middle + 1;
+        else hi = middle;
+    }
+    return lo < behind && table->pieces[lo].length == length ? lo : RMI_NONE;
+}
+
+/* Lists where a piece may be cut: at places for its own start or end. */
+RMI_FN void rmi_chn_find_cuts(rmi_chn_solver *solver, const rmi_chn_piece *piece)
+{
+    const uint8_t *rank = solver->rank, *level = solver->level;
+    uint32_t end = piece->start + piece->length, k = piece->start + 1, least, next;
+    uint64_t near_end;
+    for (solver->n_cuts = 0; k < end;) {
+        least = level[k - piece->start] < level[end - k] ? level[k - piece->start] : level[end - k];
+        if (rank[k] >= least) solver->cuts[solver->n_cuts++] = k++;
+        else { /* on to the next place of that level, or to where a lower one will do */
+            near_end = end - ((uint64_t)solver->table->reach << least) + 1;
+            next = solver->place[least][k >> least];
+            if (next < k) next = (k >> least) < (end - 1) >> least ? solver->place[least][(k >> least) + 1] : end;
+            k = (uint32_t)rmi_min(next, near_end);
+        }
+    }
+}
+
+/* RM_ERROR_CANCELLED if the pieces have more candidates than the way allows. The more options stages have the more
+   points do curves have, about as their number, or as its square where none are dropped: then candidates count for
    more. */
 RMI_FN rm_result rmi_chn_count(rmi_chn_solver *solver)
 {
@@ -6964,59 +6861,52 @@ RMI_FN rm_result rmi_chn_count(rmi_chn_solver *solver)
     uint64_t sum = 0, squares = 0, all = 0;
     uint32_t i;
     for (i = 0; i < table->n; i++) {
-        uint64_t options = table->classes[table->class_of[i]].stage.n_options;
+        uint64_t options = rmi_chn_class_of(table, i)->stage->n_options;
         squares += options * options;
         all += options;
     }
     for (i = 0; i < table->n_pieces; i++) {
         const rmi_chn_piece *piece = &table->pieces[i];
-        const rmi_chn_class *cls = &table->classes[table->class_of[piece->start]];
-        uint64_t own =
-            cls->stage.n_options + rmi_chn_cuts(table, piece->start, piece->start + piece->length, solver->cuts);
-        sum = rmi_add(sum, cls->forms == 3 ? 2 * own : own);
+        const rmi_chn_class *cls = rmi_chn_class_of(table, piece->start);
+        rmi_chn_find_cuts(solver, piece);
+        sum += (cls->stage->n_options + solver->n_cuts) * ((cls->forms & 3) == 3 ? 2u : 1u);
     }
     sum = rmi_mul(sum, table->tolerance_ppm ? table->n + all : 2 * rmi_max(table->n, squares / 3)) / (2 * table->n);
-    return !solver->way.pairs || sum <= solver->way.pairs ? RM_OK : RM_ERROR_CANCELLED;
+    return !solver->way.candidates || sum <= solver->way.candidates ? RM_OK : RM_ERROR_CANCELLED;
 }
 
-/* Chooses the cells, so that all memory that is of use lies in them, and the unit of time. */
-RMI_FN void rmi_chn_make_grid(rmi_chn_solver *solver)
+/* Chooses the cells, so that all memory that is of use lies in them. */
+RMI_FN void rmi_chn_make_cells(rmi_chn_solver *solver)
 {
     const rmi_chn_table *table = solver->table;
-    uint64_t bytes = 0, peak = 0, ns = 0;
+    uint64_t bytes = 0, peak = 0;
     uint32_t i, o, cells = RMI_CHN_CELLS;
     for (i = 0; i < table->n; i++) {
-        const rmi_chn_class *cls = &table->classes[table->class_of[i]];
-        uint64_t held = 0, longest = 0;
-        for (o = 0; o < cls->stage.n_options; o++) {
-            const rmi_chn_option *option = &cls->stage.options[o];
+        const rmi_chn_class *cls = rmi_chn_class_of(table, i);
+        uint64_t held = 0;
+        for (o = 0; o < cls->stage->n_options; o++) {
+            const rmi_chn_option *option = &cls->stage->options[o];
             held = rmi_max(held, option->saved + (option->reads_in ? cls->in_bytes : 0) +
-                                     (option->reads_out ? cls->stage.out_bytes : 0));
-            longest = rmi_max(longest, option->fwd_ns[0] + option->bwd_ns);
+                                     (option->reads_out ? cls->stage->out_bytes : 0));
             peak = rmi_max(peak, rmi_max(option->fwd_peak[1], option->bwd_peak));
         }
-        bytes = rmi_add(bytes, rmi_add(held, cls->stage.grown));
-        ns = rmi_add(ns, longest);
+        bytes = rmi_add(bytes, rmi_add(held, cls->stage->grown));
     }
-    while (cells > 64 && (uint64_t)table->n_pieces * cells > RMI_CHN_GRIDS) cells /= 2;
+    while (cells > 16 && (uint64_t)table->n_pieces * cells > RMI_CHN_GRIDS) cells /= 2;
     bytes = rmi_chn_cap(rmi_add(bytes, peak));
     while (bytes >> solver->cell_log >= cells) solver->cell_log++;
-    while (ns >> solver->ns_log >= 1u << 24) solver->ns_log++;
-    solver->n_cells = ((uint32_t)(bytes >> solver->cell_log) + RMI_CHN_BLOCK) / RMI_CHN_BLOCK * RMI_CHN_BLOCK;
+    solver->n_cells = (uint32_t)(bytes >> solver->cell_log) + 1;
 }
 
 /* --- the envelope: the least of all candidates for a piece
 
    Most candidates win nowhere, or in a few stretches. To see where without walking along them, memory is cut into cells
-   of 2^cell_log bytes, and every curve has its times at their borders in 32 bits, rounded down. In a cell a candidate
-   is at least what its parts are at the cell's end, the envelope at most what it is at its beginning. Cells only choose
-   where to look: what is computed there is exact. */
-#define RMI_CHN_GRID_MAX 0x1FFFFFFFu  /* three of them, less RMI_CHN_GRID_NONE, keep their sign in 32 bits */
-#define RMI_CHN_GRID_NONE 0x7FFFFFFFu /* the envelope where nothing is feasible yet */
-
-static const rmi_chn_point rmi_chn_nothing_at[2] = { { 0, 0 }, { RMI_MAX + 1, 0 } };
-static const uint32_t rmi_chn_nothing_grid[RMI_CHN_CELLS + RMI_CHN_BLOCK + 1] = { 0 };
-static const rmi_chn_curve rmi_chn_nothing = { rmi_chn_nothing_at, NULL, rmi_chn_nothing_grid, 0, 0, 1 };
+   of 2^cell_log bytes, and every curve has its times at their borders. In a cell a candidate is at least what its parts
+   are at the cell's end, the envelope at most what it is at its beginning. Cells only choose where to look: what is
+   computed there is exact. */
+static const rmi_chn_point rmi_chn_nothing_at[2] = { { 0, 0, 0 }, { RMI_MAX + 1, 0, 0 } };
+static const uint64_t rmi_chn_nothing_grid[RMI_CHN_CELLS + 2] = { 0 };
+static const rmi_chn_curve rmi_chn_nothing = { rmi_chn_nothing_at, rmi_chn_nothing_grid, 0, 0, 1 };
 
 /* Adds a candidate, unless it is feasible nowhere; its `begin` is what it needs besides its parts. */
 RMI_FN void rmi_chn_consider(rmi_chn_solver *solver, rmi_chn_sum sum)
@@ -7027,26 +6917,16 @@ RMI_FN void rmi_chn_consider(rmi_chn_solver *solver, rmi_chn_sum sum)
     sum.least_ns = sum.ns + sum.f->least_ns + sum.g->least_ns;
     sum.f_cells = (uint32_t)rmi_min(sum.f_shift >> solver->cell_log, solver->n_cells);
     sum.g_cells = (uint32_t)rmi_min(sum.g_shift >> solver->cell_log, solver->n_cells);
+    solver->order[solver->n_sums] = solver->n_sums;
     solver->sums[solver->n_sums++] = sum;
 }
 
-/* May a candidate be less than the envelope in the block that begins with `cell`? Then in cells *from .. *to - 1 of it
-   only. */
-RMI_INLINE int rmi_chn_may_win(const rmi_chn_solver *solver, const rmi_chn_sum *sum, uint32_t cell, uint32_t *from,
-                               uint32_t *to)
+/* No more than the least time that a candidate takes within a cell; the last cell goes on without end. */
+RMI_INLINE uint64_t rmi_chn_low(const rmi_chn_solver *solver, const rmi_chn_sum *sum, uint32_t cell)
 {
-    const uint32_t *f, *g;
-    uint32_t b, any = 0;
-    *from = 0;
-    *to = RMI_CHN_BLOCK;
-    if (cell == solver->n_cells || sum->begin >> solver->cell_log > cell) return 1;
-    f = sum->f->grid + (cell + 1 - sum->f_cells);
-    g = sum->g->grid + (cell + 1 - sum->g_cells);
-    for (b = 0; b < RMI_CHN_BLOCK; b++) any |= f[b] + g[b] + sum->grid_ns - solver->ceiling[b];
-    if (!(any >> 31)) return 0;
-    while (!((f[*from] + g[*from] + sum->grid_ns - solver->ceiling[*from]) >> 31)) ++*from;
-    while (!((f[*to - 1] + g[*to - 1] + sum->grid_ns - solver->ceiling[*to - 1]) >> 31)) --*to;
-    return 1;
+    if (cell == solver->n_cells) return sum->least_ns;
+    if (sum->begin >> solver->cell_log > cell) return RMI_INF;
+    return sum->f->grid[cell + 1 - sum->f_cells] + sum->g->grid[cell + 1 - sum->g_cells] + sum->ns;
 }
 
 /* The last point within `bytes`, or RMI_NONE. */
@@ -7070,13 +6950,13 @@ RMI_INLINE uint64_t rmi_chn_step(const rmi_chn_sum *sum, const rmi_chn_point **f
     return rmi_min(f_next, g_next);
 }
 
-/* Merges a candidate into the block at hand, from the step (f, g) on, which begins at `bytes` and is less than the
+/* Merges a candidate into the cell at hand, from the step (f, g) on, which begins at `bytes` and is less than the
    envelope there; up to `end`. */
 RMI_FN rm_result rmi_chn_merge(rmi_chn_solver *solver, const rmi_chn_sum *sum, const rmi_chn_point *f,
                                const rmi_chn_point *g, uint64_t bytes, uint64_t end)
 {
     size_t room = (size_t)(sum->f->at + sum->f->n - f) + (size_t)(sum->g->at + sum->g->n - g) + solver->now.n + 2;
-    const rmi_chn_best *old = solver->now.at;
+    const rmi_chn_point *old = solver->now.at;
     rmi_chn_points next = solver->next;
     uint64_t last = RMI_INF, ns;
     if (!rmi_arena_grow(solver->temp, (void **)&next.at, &next.room, room, sizeof *next.at)) return RM_ERROR_MEMORY;
@@ -7106,11 +6986,11 @@ RMI_FN rm_result rmi_chn_merge(rmi_chn_solver *solver, const rmi_chn_sum *sum, c
 /* Compares a candidate with the envelope from `begin` to `end`, and merges it from where it is less. */
 RMI_FN rm_result rmi_chn_improve(rmi_chn_solver *solver, const rmi_chn_sum *sum, uint64_t begin, uint64_t end)
 {
-    const rmi_chn_best *best = solver->now.at;
+    const rmi_chn_point *best = solver->now.at;
     const rmi_chn_point *f = sum->f->at + rmi_chn_at(sum->f->at, sum->f->n, begin - sum->f_shift);
     const rmi_chn_point *g = sum->g->at + rmi_chn_at(sum->g->at, sum->g->n, begin - sum->g_shift);
     const rmi_chn_point *f_last, *g_last;
-    uint64_t bytes = begin, stop, ns = sum->ns + sum->margin;
+    uint64_t bytes = begin, stop, ns = sum->ns;
     while (bytes < end) {
         while (best[1].bytes <= bytes) best++;
         stop = rmi_min(best[1].bytes, end); /* up to there the envelope is flat, and the candidate least at the end */
@@ -7128,57 +7008,34 @@ RMI_FN rm_result rmi_chn_improve(rmi_chn_solver *solver, const rmi_chn_sum *sum,
     return RM_OK;
 }
 
-/* Notes what the envelope is at the beginning of each cell of the block at hand. */
-RMI_FN void rmi_chn_set_ceilings(rmi_chn_solver *solver, uint32_t cell)
-{
-    const rmi_chn_best *best = solver->now.at;
-    uint32_t b;
-    for (b = 0; b < RMI_CHN_BLOCK; b++) {
-        while (best[1].bytes <= (uint64_t)(cell + b) << solver->cell_log) best++;
-        solver->ceiling[b] = (uint32_t)rmi_min(best->ns >> solver->ns_log, RMI_CHN_GRID_NONE - 1) + 1;
-    }
-}
-
-/* The envelope within the block that begins with `cell`, or beyond all cells. Candidates that can be less nowhere any
-   more leave solver->order; one that is less comes to its front, for it will be in the next block, too. The others keep
-   their order, so that of equal ones the latest cut is taken (of 100 equal stages the search then finds a run less). */
-RMI_FN rm_result rmi_chn_block(rmi_chn_solver *solver, uint32_t cell, uint32_t *n_order)
+/* The envelope within a cell. Candidates that can be less nowhere any more leave solver->order; the last one that was
+   less comes to its front, for it will be in the next cell, too. The others keep their order, so that of equal ones the
+   latest cut is taken (of 100 equal stages the search then finds a run less). */
+RMI_FN rm_result rmi_chn_cell(rmi_chn_solver *solver, uint32_t cell, uint32_t *n_order)
 {
     rmi_chn_points *out = &solver->out;
     uint64_t begin = (uint64_t)cell << solver->cell_log, last = out->n ? out->at[out->n - 1].ns : RMI_INF,
-             end = cell < solver->n_cells ? (uint64_t)(cell + RMI_CHN_BLOCK) << solver->cell_log : RMI_MAX + 1;
-    const rmi_chn_best *now;
-    uint32_t i, from, to, least = RMI_NONE, best = 0, kept = 0, which;
+             end = cell < solver->n_cells ? ((uint64_t)cell + 1) << solver->cell_log : RMI_MAX + 1;
+    uint32_t i, best = 0, kept = 0, which;
+    const rmi_chn_point *now;
     solver->now.at[0].bytes = begin;
     solver->now.at[0].ns = last;
     solver->now.at[1].bytes = RMI_INF;
     solver->now.n = 1;
-    rmi_chn_set_ceilings(solver, cell);
     solver->table->work += *n_order;
-    for (i = 0; i < *n_order && cell < solver->n_cells; i++) {
+    for (i = 0; i < *n_order; i++) {
         const rmi_chn_sum *sum = &solver->sums[solver->order[i]];
-        uint32_t at = cell + RMI_CHN_BLOCK, ns;
-        if (sum->begin >> solver->cell_log > cell) continue;
-        ns = sum->f->grid[at - sum->f_cells] + sum->g->grid[at - sum->g_cells] + sum->grid_ns;
-        if (ns >= least) continue;
-        least = ns;
-        best = i;
+        if (sum->least_ns >= last) continue;
+        solver->order[kept++] = solver->order[i];
+        if (sum->begin >= end || rmi_chn_low(solver, sum, cell) >= solver->now.at[0].ns) continue;
+        now = solver->now.at;
+        RMI_TRY(rmi_chn_improve(solver, sum, rmi_max(sum->begin, begin), end));
+        if (now != solver->now.at) best = kept - 1;
     }
+    *n_order = kept;
     which = solver->order[best];
     memmove(solver->order + 1, solver->order, best * sizeof which);
     solver->order[0] = which;
-    for (i = 0; i < *n_order; i++) {
-        const rmi_chn_sum *sum = &solver->sums[solver->order[i]];
-        now = solver->now.at;
-        if (sum->least_ns >= last) continue;
-        solver->order[kept++] = solver->order[i];
-        if (sum->begin < end && rmi_chn_may_win(solver, sum, cell, &from, &to)) {
-            RMI_TRY(rmi_chn_improve(solver, sum, rmi_max(sum->begin, begin + ((uint64_t)from << solver->cell_log)),
-                                    to < RMI_CHN_BLOCK ? begin + ((uint64_t)to << solver->cell_log) : end));
-            if (now != solver->now.at) rmi_chn_set_ceilings(solver, cell);
-        }
-    }
-    *n_order = kept;
     if (!rmi_arena_grow(solver->temp, (void **)&out->at, &out->room, (size_t)out->n + solver->now.n, sizeof *out->at))
         return RM_ERROR_MEMORY;
     for (now = solver->now.at; now->bytes < RMI_INF; now++)
@@ -7189,32 +7046,23 @@ RMI_FN rm_result rmi_chn_block(rmi_chn_solver *solver, uint32_t cell, uint32_t *
 /* The envelope of all candidates, into solver->out. */
 RMI_FN rm_result rmi_chn_envelope(rmi_chn_solver *solver)
 {
-    uint64_t begin = RMI_MAX, least_ns = RMI_INF;
+    uint64_t begin = RMI_MAX;
     uint32_t i, n = solver->n_sums, cell;
-    for (i = 0; i < n; i++) least_ns = rmi_min(least_ns, solver->sums[i].least_ns);
-    for (i = 0; i < n; i++) {
-        rmi_chn_sum *sum = &solver->sums[i];
-        solver->order[i] = i;
-        begin = rmi_min(begin, sum->begin);
-        if (sum->least_ns > least_ns)
-            sum->margin = (sum->least_ns >> 20) * (solver->ppm / 2);
-        sum->grid_ns = (uint32_t)rmi_min((sum->ns + sum->margin) >> solver->ns_log, RMI_CHN_GRID_MAX);
-    }
+    for (i = 0; i < n; i++) begin = rmi_min(begin, solver->sums[i].begin);
     solver->out.n = 0;
-    cell = (uint32_t)rmi_min(begin >> solver->cell_log, solver->n_cells) / RMI_CHN_BLOCK * RMI_CHN_BLOCK;
-    for (; cell <= solver->n_cells && n; cell += RMI_CHN_BLOCK) RMI_TRY(rmi_chn_block(solver, cell, &n));
+    cell = (uint32_t)rmi_min(begin >> solver->cell_log, solver->n_cells);
+    for (; cell <= solver->n_cells && n; cell++) RMI_TRY(rmi_chn_cell(solver, cell, &n));
     return RM_OK;
 }
 
 /* Drops points while the first of them is within the tolerance: that one stays, so that what remains can be had; the
-   ends stay too. What is dropped adds up from piece to longer piece, so with RMI_CHN_AUTO curves of few points keep
-   them. */
+   ends stay too. What is dropped adds up from piece to longer piece, so curves of few points keep them. */
 RMI_FN void rmi_chn_thin(rmi_chn_solver *solver)
 {
     rmi_chn_points *out = &solver->out;
-    uint32_t i, n = 0, ppm = solver->ppm;
+    uint32_t i, n = 0, ppm = solver->table->tolerance_ppm;
     uint64_t before = RMI_INF, now;
-    if (!ppm || out->n <= solver->few) return;
+    if (!ppm || out->n <= solver->few / ppm) return;
     for (i = 0; i < out->n; i++) {
         now = out->at[i].ns;
         if (n && i + 1 < out->n && before - now <= now / 1000000u * ppm + now % 1000000u * ppm / 1000000u) continue;
@@ -7228,38 +7076,43 @@ RMI_FN void rmi_chn_thin(rmi_chn_solver *solver)
 RMI_FN rm_result rmi_chn_store(rmi_chn_solver *solver, rmi_chn_curve *to)
 {
     rmi_chn_point *point;
-    uint32_t i, at = 0, *grid, *choice;
-    const rmi_chn_points *out = &solver->out;
-    RMI_TRY(RMI_TABLES(solver->arena, RMI_T(point, (size_t)out->n + 1), RMI_T(grid, solver->n_cells + 1),
-                       RMI_T(choice, out->n)));
-    for (i = 0; i < out->n; i++) {
-        point[i].bytes = out->at[i].bytes;
-        point[i].ns = out->at[i].ns;
-        choice[i] = out->at[i].choice;
-    }
-    point[out->n].bytes = RMI_MAX + 1;
+    uint64_t *grid;
+    uint32_t i, at = 0, n = solver->out.n;
+    RMI_TRY(RMI_TABLES(solver->arena, RMI_T(point, (size_t)n + 1), RMI_T(grid, solver->n_cells + 1)));
+    if (n) memcpy(point, solver->out.at, n * sizeof *point);
+    point[n].bytes = RMI_MAX + 1;
     for (i = 0; i <= solver->n_cells; i++) {
-        while (at < out->n && point[at].bytes <= (uint64_t)i << solver->cell_log) at++;
-        grid[i] = at ? (uint32_t)rmi_min(point[at - 1].ns >> solver->ns_log, RMI_CHN_GRID_MAX) : RMI_CHN_GRID_MAX;
+        while (at < n && point[at].bytes <= (uint64_t)i << solver->cell_log) at++;
+        grid[i] = at ? point[at - 1].ns : RMI_MAX;
     }
     to->at = point;
-    to->choice = choice;
     to->grid = grid;
     to->least_bytes = point[0].bytes;
-    to->least_ns = out->n ? point[out->n - 1].ns : 0;
-    to->n = out->n;
+    to->least_ns = n ? point[n - 1].ns : 0;
+    to->n = n;
     return RM_OK;
 }
 
 /* --- the recursion */
 
+/* The curve of the piece start..end with its input owned (0) or held (1) by others, and what is to be added to its
+   bytes. NULL: that piece is not solved. */
+RMI_FN const rmi_chn_curve *rmi_chn_curve_of(const rmi_chn_table *table, uint32_t start, uint32_t end, uint32_t held,
+                                             uint64_t *shift)
+{
+    const rmi_chn_class *cls = rmi_chn_class_of(table, start);
+    uint32_t piece = rmi_chn_find(table, start, end), only_held = !(cls->forms >> held & 1);
+    *shift = only_held ? cls->in_bytes : 0; /* owning an input that stays anyway */
+    return piece == RMI_NONE ? NULL : &table->pieces[piece].curve[held | only_held];
+}
+
 /* The candidate that runs stage `start` with option o. gradient: bytes that wait during the forward. */
 RMI_FN rmi_chn_sum rmi_chn_keep(const rmi_chn_table *table, const rmi_chn_piece *piece, uint32_t held, uint32_t o,
                                 uint64_t gradient)
 {
-    uint32_t start = piece->start, end = start + piece->length, again = end < table->n;
-    const rmi_chn_class *cls = &table->classes[table->class_of[start]];
-    const rmi_chn_option *option = &cls->stage.options[o];
+    uint32_t end = piece->start + piece->length, again = end < table->n;
+    const rmi_chn_class *cls = rmi_chn_class_of(table, piece->start);
+    const rmi_chn_option *option = &cls->stage->options[o];
     uint32_t stays = held | option->reads_in;
     uint64_t outside = held ? cls->in_bytes : 0, bwd = option->bwd_peak - (option->reads_in ? outside : 0), fwd;
     rmi_chn_sum sum;
@@ -7271,11 +7124,11 @@ RMI_FN rmi_chn_sum rmi_chn_keep(const rmi_chn_table *table, const rmi_chn_piece 
     } else {
         fwd = option->fwd_peak[stays];
         sum.ns = option->fwd_ns[again] + option->bwd_ns;
-        sum.f = rmi_chn_find(table, start + 1, end, option->reads_out, &sum.f_shift);
-        sum.f_shift = rmi_add(sum.f_shift, rmi_add(option->saved, option->reads_out ? cls->stage.out_bytes : 0));
+        sum.f = rmi_chn_curve_of(table, piece->start + 1, end, option->reads_out, &sum.f_shift);
+        sum.f_shift = rmi_add(sum.f_shift, rmi_add(option->saved, option->reads_out ? cls->stage->out_bytes : 0));
         if (!held && option->reads_in) sum.f_shift = rmi_add(sum.f_shift, cls->in_bytes);
         sum.f_shift = rmi_min(sum.f_shift, RMI_MAX + 1); /* too much for any memory, but no more than can be added to */
-        bwd += table->grown_sum[end] - table->grown_sum[start + 1];
+        bwd += table->grown_sum[end] - table->grown_sum[piece->start + 1];
     }
     sum.begin = rmi_max(fwd + gradient - outside, bwd);
     sum.ns = rmi_chn_cap(sum.ns);
@@ -7283,61 +7136,47 @@ RMI_FN rmi_chn_sum rmi_chn_keep(const rmi_chn_table *table, const rmi_chn_piece 
     return sum;
 }
 
-/* The candidate that keeps the input of a piece and runs on to stage k. */
-RMI_FN rmi_chn_sum rmi_chn_checkpoint(const rmi_chn_solver *solver, const rmi_chn_piece *piece, uint32_t held,
-                                      uint32_t k)
-{
-    const rmi_chn_table *table = solver->table;
-    const rmi_chn_class *cls = &table->classes[table->class_of[piece->start]];
-    uint32_t end = piece->start + piece->length;
-    rmi_chn_sum sum;
-    memset(&sum, 0, sizeof sum);
-    sum.f = rmi_chn_find(table, k, end, 0, &sum.f_shift);
-    sum.g = rmi_chn_find(table, piece->start, k, held, &sum.g_shift);
-    sum.f_shift += held ? 0 : cls->in_bytes;
-    sum.g_shift += table->grown_sum[end] - table->grown_sum[k];
-    sum.ns = solver->pass_ns[k];
-    sum.begin = solver->pass_bytes[k];
-    sum.choice = cls->stage.n_options - 1 + k - piece->start;
-    return sum;
-}
-
-/* What running a piece up to stage k without saving takes, for every k: solver->pass_ns, solver->pass_bytes. */
-RMI_FN void rmi_chn_passes(const rmi_chn_solver *solver, const rmi_chn_piece *piece, uint32_t held, uint64_t gradient)
-{
-    const rmi_chn_table *table = solver->table;
-    const rmi_chn_class *cls = &table->classes[table->class_of[piece->start]];
-    uint32_t k, end = piece->start + piece->length, again = end < table->n;
-    uint64_t in_bytes = cls->in_bytes, ns = cls->stage.pass_ns[again];
-    uint64_t bytes = cls->stage.pass_peak[1] - (held ? in_bytes : 0) + gradient;
-    for (k = piece->start + 1; k < end; k++) {
-        solver->pass_ns[k] = ns;
-        solver->pass_bytes[k] = bytes;
-        cls = &table->classes[table->class_of[k]];
-        ns = rmi_chn_cap(ns + cls->stage.pass_ns[again]);
-        bytes = rmi_max(bytes, cls->stage.pass_peak[0] + gradient + (held ? 0 : in_bytes));
-    }
-}
-
-/* The curves of a piece, from those of all shorter ones. */
+/* The curves of a piece, from those of all that it may be made of. */
 RMI_FN rm_result rmi_chn_solve_piece(rmi_chn_solver *solver, rmi_chn_piece *piece)
 {
     rmi_chn_table *table = solver->table;
-    const rmi_chn_class *cls = &table->classes[table->class_of[piece->start]];
-    uint32_t o, i, held, end = piece->start + piece->length,
-                         n_cuts = rmi_chn_cuts(table, piece->start, end, solver->cuts);
-    uint64_t gradient = end < table->n ? table->classes[table->class_of[end - 1]].stage.grad_bytes : 0;
-    solver->ppm = piece->rough ? RMI_CHN_ROUGH : table->tolerance_ppm;
-    solver->few = piece->rough ? 0 : solver->way.few;
+    const rmi_chn_class *cls = rmi_chn_class_of(table, piece->start);
+    uint32_t o, i, k, held, end = piece->start + piece->length, again = end < table->n;
+    uint64_t gradient = again ? rmi_chn_class_of(table, end - 1)->stage->grad_bytes : 0;
+    rmi_chn_find_cuts(solver, piece);
     for (held = 0; held < 2; held++) {
+        uint64_t ns, bytes, beside = held ? 0 : cls->in_bytes;
         if (!(cls->forms >> held & 1)) continue;
         solver->n_sums = 0;
-        for (o = 0; o < cls->stage.n_options; o++)
+        for (o = 0; o < cls->stage->n_options; o++)
             rmi_chn_consider(solver, rmi_chn_keep(table, piece, held, o, gradient));
-        rmi_chn_passes(solver, piece, held, gradient);
-        for (i = n_cuts; i-- > 0;) rmi_chn_consider(solver, rmi_chn_checkpoint(solver, piece, held, solver->cuts[i]));
+        /* forwards that save nothing, up to each cut: time, peak */
+        ns = cls->stage->pass_ns[again];
+        bytes = cls->stage->pass_peak[1] - (held ? cls->in_bytes : 0) + gradient;
+        for (k = piece->start + 1, i = 0; i < solver->n_cuts; i++) {
+            for (; k < solver->cuts[i]; k++) {
+                const rmi_chn_stage *passed = rmi_chn_class_of(table, k)->stage;
+                ns = rmi_chn_cap(ns + passed->pass_ns[again]);
+                bytes = rmi_max(bytes, passed->pass_peak[0] + gradient + beside);
+            }
+            solver->pass[i].ns = ns;
+            solver->pass[i].bytes = bytes;
+        }
+        while (i-- > 0) { /* checkpoints: the input stays, and stage k is run to */
+            rmi_chn_sum sum;
+            memset(&sum, 0, sizeof sum);
+            k = solver->cuts[i];
+            sum.f = rmi_chn_curve_of(table, k, end, 0, &sum.f_shift);
+            sum.g = rmi_chn_curve_of(table, piece->start, k, held, &sum.g_shift);
+            sum.f_shift += beside;
+            sum.g_shift += table->grown_sum[end] - table->grown_sum[k];
+            sum.ns = solver->pass[i].ns;
+            sum.begin = solver->pass[i].bytes;
+            sum.choice = cls->stage->n_options + k - piece->start - 1;
+            rmi_chn_consider(solver, sum);
+        }
         table->work += 10 * (uint64_t)solver->n_sums + solver->n_cells;
-        if ((solver->way.pairs && table->work > RMI_CHN_STEPS) ||
+        if ((solver->way.candidates && table->work > RMI_CHN_STEPS) ||
             rmi_stopped(solver->stop, (table->work - solver->told) / 2))
             return RM_ERROR_CANCELLED;
         solver->told = table->work;
@@ -7353,30 +7192,31 @@ RMI_FN rm_result rmi_chn_solve_once(rmi_chn_solver *solver, const rmi_chn_chain 
 {
     rmi_chn_table *table = solver->table;
     uint32_t i, most = 0;
+    size_t most_sums;
     table->n = chain->n;
     RMI_TRY(rmi_chn_classify(solver->arena, solver->temp, chain, table));
-    RMI_TRY(rmi_chn_share(solver->arena, solver->temp, table));
-    RMI_TRY(rmi_chn_make_places(solver->arena, table));
     table->grown_sum = RMI_NEW(solver->arena, uint64_t, (size_t)table->n + 1);
     if (!table->grown_sum) return RM_ERROR_MEMORY;
     for (i = 0; i < table->n; i++) {
-        const rmi_chn_stage *stage = &table->classes[table->class_of[i]].stage;
+        const rmi_chn_stage *stage = rmi_chn_class_of(table, i)->stage;
         table->grown_sum[i + 1] = rmi_add(table->grown_sum[i], stage->grown);
         if (stage->n_options > most) most = stage->n_options;
     }
     if (table->grown_sum[table->n] > RMI_MAX) return RM_ERROR_INFEASIBLE; /* all there at the end of the step */
-    RMI_TRY(RMI_TABLES(solver->temp, RMI_T(solver->pass_ns, table->n), RMI_T(solver->pass_bytes, table->n),
-                       RMI_T(solver->sums, 3 * (size_t)table->n + most),
-                       RMI_T(solver->order, 3 * (size_t)table->n + most), RMI_T(solver->cuts, 3 * (size_t)table->n)));
+    most_sums = (size_t)table->n + most;
+    RMI_TRY(RMI_TABLES(solver->temp, RMI_T(solver->pass, table->n), RMI_T(solver->cuts, table->n),
+                       RMI_T(solver->sums, most_sums), RMI_T(solver->order, most_sums)));
+    RMI_TRY(rmi_chn_make_places(solver));
+    RMI_TRY(rmi_chn_share(solver->arena, solver->temp, table));
+    RMI_TRY(rmi_chn_make_pieces(solver));
+    RMI_TRY(rmi_chn_count(solver));
+    rmi_chn_make_cells(solver);
     if (!rmi_arena_grow(solver->temp, (void **)&solver->now.at, &solver->now.room, 2, sizeof *solver->now.at) ||
         !rmi_arena_grow(solver->temp, (void **)&solver->next.at, &solver->next.room, 2, sizeof *solver->next.at))
         return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_chn_make_pieces(solver));
-    RMI_TRY(rmi_chn_count(solver));
-    rmi_chn_make_grid(solver);
     for (i = 0; i < table->n_pieces; i++)
         RMI_TRY(rmi_chn_solve_piece(solver, &table->pieces[(uint32_t)solver->wanted[i]]));
-    table->curve = table->pieces[table->first_piece[1] - 1].curve[1];
+    table->curve = table->pieces[rmi_chn_find(table, 0, table->n)].curve[1];
     return table->curve.n ? RM_OK : RM_ERROR_INFEASIBLE;
 }
 
@@ -7390,6 +7230,7 @@ RMI_FN rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, r
     solver.arena = arena;
     solver.temp = &temp;
     solver.way = way;
+    solver.few = chain->tolerance_ppm == RMI_CHN_AUTO ? RMI_CHN_FEW : 0;
     solver.stop = arena->stop;
     if ((solver.table = RMI_NEW(arena, rmi_chn_table, 1)) != NULL) {
         solver.table->tolerance_ppm = (uint32_t)rmi_min(way.ppm, 500000);
@@ -7401,7 +7242,7 @@ RMI_FN rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, r
     return result;
 }
 
-/* Solves a chain for all budgets. The table lives in the arena and does not point into the chain. RM_ERROR_INFEASIBLE:
+/* Solves a chain for all budgets. The table lives in the arena and points to the stages. RM_ERROR_INFEASIBLE:
    some stage has no option, or what must be held adds up to 2^62 bytes. RM_ERROR_CANCELLED: the arena's stop said
    so. */
 RMI_FN rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_table **out)
@@ -7409,7 +7250,7 @@ RMI_FN rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, rmi
     rmi_arena own = rmi_arena_make(&arena->hooks);
     rmi_chn_table *table = NULL;
     rm_result result = RM_ERROR_CANCELLED;
-    rmi_chn_way exact = { chain->tolerance_ppm, RMI_NONE, 0, 0 };
+    rmi_chn_way exact = { chain->tolerance_ppm, RMI_NONE, 0 };
     uint32_t i;
     *out = NULL;
     if (chain->n == 0) return RM_ERROR_ARGUMENT;
@@ -7431,7 +7272,7 @@ RMI_FN rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, rmi
 /* --- the schedule */
 
 typedef struct rmi_chn_todo { /* a piece to run in `bytes`; or, with end 0, the backward of stage `start` */
-    uint32_t start, end, held, option;
+    uint32_t start, end, held; /* held: of a backward, its option */
     uint64_t bytes;
 } rmi_chn_todo;
 
@@ -7465,7 +7306,7 @@ RMI_FN rm_result rmi_chn_push(rmi_chn_writer *writer, uint32_t start, uint32_t e
         return RM_ERROR_MEMORY;
     todo.start = start;
     todo.end = end;
-    todo.held = todo.option = held;
+    todo.held = held;
     todo.bytes = bytes;
     writer->stack[writer->n_stack++] = todo;
     return RM_OK;
@@ -7475,23 +7316,22 @@ RMI_FN rm_result rmi_chn_push(rmi_chn_writer *writer, uint32_t start, uint32_t e
 RMI_FN rm_result rmi_chn_write_piece(rmi_chn_writer *writer, rmi_chn_todo piece)
 {
     const rmi_chn_table *table = writer->table;
-    const rmi_chn_class *cls = &table->classes[table->class_of[piece.start]];
-    uint32_t again = piece.end < table->n ? RMI_CHN_AGAIN : 0, n = cls->stage.n_options, choice, k, i, at;
+    const rmi_chn_class *cls = rmi_chn_class_of(table, piece.start);
+    uint32_t again = piece.end < table->n ? RMI_CHN_AGAIN : 0, n = cls->stage->n_options, choice, k, i, at;
     uint64_t shift;
-    const rmi_chn_curve *curve = rmi_chn_find(table, piece.start, piece.end, piece.held, &shift);
+    const rmi_chn_curve *curve = rmi_chn_curve_of(table, piece.start, piece.end, piece.held, &shift);
     at = piece.bytes < shift ? RMI_NONE : rmi_chn_at(curve->at, curve->n, piece.bytes - shift);
     if (at == RMI_NONE) return RM_ERROR_INFEASIBLE;
-    choice = curve->choice[at];
+    choice = curve->at[at].choice;
     if (choice < n) {
-        const rmi_chn_option *option = &cls->stage.options[choice];
-        int leaf = piece.start + 1 == piece.end;
-        RMI_TRY(
-            rmi_chn_put(writer, RMI_CHN_KEEP, piece.start, choice,
-                        again | (piece.held | option->reads_in ? RMI_CHN_INPUT_STAYS : 0) | (leaf ? RMI_CHN_LEAF : 0)));
+        const rmi_chn_option *option = &cls->stage->options[choice];
+        uint32_t stays = piece.held | option->reads_in ? RMI_CHN_INPUT_STAYS : 0;
+        uint32_t leaf = piece.start + 1 == piece.end ? RMI_CHN_LEAF : 0;
+        RMI_TRY(rmi_chn_put(writer, RMI_CHN_KEEP, piece.start, choice, again | stays | leaf));
         RMI_TRY(rmi_chn_push(writer, piece.start, 0, choice, 0));
         if (leaf) return RM_OK;
         shift = option->saved + (piece.held || !option->reads_in ? 0 : cls->in_bytes) +
-                (option->reads_out ? cls->stage.out_bytes : 0);
+                (option->reads_out ? cls->stage->out_bytes : 0);
         return rmi_chn_push(writer, piece.start + 1, piece.end, option->reads_out, piece.bytes - shift);
     }
     k = piece.start + choice + 1 - n;
@@ -7518,7 +7358,7 @@ RMI_FN rm_result rmi_chn_schedule(rmi_arena *arena, const rmi_chn_table *table, 
     while (result == RM_OK && writer.n_stack) {
         rmi_chn_todo todo = writer.stack[--writer.n_stack];
         result = todo.end ? rmi_chn_write_piece(&writer, todo)
-                          : rmi_chn_put(&writer, RMI_CHN_BACKWARD, todo.start, todo.option, 0);
+                          : rmi_chn_put(&writer, RMI_CHN_BACKWARD, todo.start, todo.held, 0);
     }
     rmi_arena_free(&temp);
     *acts = result == RM_OK ? writer.acts : NULL;
@@ -16327,8 +16167,9 @@ struct rm_plan {
 
 typedef struct rmi_plan_series { /* what calls for one graph with different budgets have in common */
     rmi_arena mem;
-    rmi_chn_table *table; /* the chain that was solved last, or NULL: searches ask again, and so do further budgets */
-    uint32_t tolerance_ppm;
+    rmi_blk blk;          /* the chain that was solved last: searches ask again, and so do further budgets */
+    rmi_chn_table *table; /* its curve; NULL: there is none */
+    uint32_t step, passes, granule;
     uint32_t near_ppm; /* a plan that close to its bound will do */
 } rmi_plan_series;
 
@@ -17252,33 +17093,35 @@ RMI_FN rm_result rmi_plan_pass_kinds(rmi_planner *w, rmi_arena *mem)
 }
 
 /* The chain of the step's stages, solved: with options of stages, or with stages that keep all or nothing. A series of
-   calls solves equal chains once. */
+   calls solves it once, unless it is so large that its memory is wanted. */
 RMI_FN rm_result rmi_plan_solve_chain(rmi_planner *w, const rmi_step *model, rmi_arena *mem)
 {
     rmi_plan_series *series = w->series;
-    rmi_arena tmp = rmi_plan_arena(w);
-    rm_result result = RM_OK;
-    int same = 0;
-    uint32_t i;
-    RMI_TRY(rmi_blk_make(mem, model, &w->plan->shape, w->desc->tolerance_ppm ? w->desc->tolerance_ppm : RMI_CHN_AUTO,
-                         (w->config.passes & RM_PASS_OPTIONS) != 0, 1, &w->chain.blk));
-    /* of schedules that cost nothing the shortest */
-    for (i = 0; i < w->chain.blk.chain.n && w->chain.blk.chain.n > 1000; i++) {
-        w->chain.blk.stages[i].pass_ns[0] = rmi_max(w->chain.blk.stages[i].pass_ns[0], 1);
-        w->chain.blk.stages[i].pass_ns[1] = rmi_max(w->chain.blk.stages[i].pass_ns[1], 1);
-    }
-    if (w->graph->n_ops > RMI_PLAN_MANY) return rmi_chn_solve(mem, &w->chain.blk.chain, &w->chain.table);
-    if (series->table && series->tolerance_ppm == w->chain.blk.chain.tolerance_ppm)
-        result = rmi_chn_is_of(&tmp, series->table, &w->chain.blk.chain, &same);
-    rmi_arena_free(&tmp);
-    if (result == RM_OK && !same) {
-        rmi_arena_free(&series->mem);
+    uint32_t i, passes = w->config.passes & RM_PASS_OPTIONS, large = w->graph->n_ops > RMI_PLAN_MANY;
+    rmi_arena *arena = large ? mem : &series->mem;
+    int known = !large && series->table && series->step == w->step && series->passes == passes &&
+                series->granule == model->granule;
+    if (!known) {
+        if (!large) rmi_arena_free(arena);
         series->table = NULL;
-        RMI_TRY(rmi_chn_solve(&series->mem, &w->chain.blk.chain, &series->table));
-        series->tolerance_ppm = w->chain.blk.chain.tolerance_ppm;
+        RMI_TRY(rmi_blk_make(arena, model, &w->plan->shape,
+                             w->desc->tolerance_ppm ? w->desc->tolerance_ppm : RMI_CHN_AUTO, passes != 0, 1,
+                             &series->blk));
+        for (i = 0; i < series->blk.chain.n && series->blk.chain.n > 1000; i++) { /* of free schedules the shortest */
+            series->blk.stages[i].pass_ns[0] = rmi_max(series->blk.stages[i].pass_ns[0], 1);
+            series->blk.stages[i].pass_ns[1] = rmi_max(series->blk.stages[i].pass_ns[1], 1);
+        }
+        RMI_TRY(rmi_chn_solve(arena, &series->blk.chain, &w->chain.table));
+        if (!large) series->table = w->chain.table;
+        series->step = w->step;
+        series->passes = passes;
+        series->granule = model->granule;
     }
-    w->chain.table = series->table;
-    return result;
+    w->chain.blk = series->blk;
+    w->chain.blk.model = model;
+    w->chain.blk.shape = &w->plan->shape;
+    if (known) w->chain.table = series->table;
+    return RM_OK;
 }
 
 RMI_FN rm_result rmi_plan_pass_chain(rmi_planner *w, const rmi_step *model, rmi_arena *mem)
