@@ -9274,8 +9274,7 @@ RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_
 #define RMI_BND_QUANTILES 4u     /* sizes, and times, of a path's things that are tried */
 #define RMI_BND_HOST_MOST 16384u /* the highest price of the host's lane */
 #define RMI_BND_TIME_MOST 1024u  /* of updates' time */
-#define RMI_BND_FINEST 9u        /* link prices move by shares of 2^-1 to 2^-9 of all bytes' or the host's most; */
-#define RMI_BND_COARSE 3u        /* by finer ones only where the bound is within 3 % of the best so far */
+#define RMI_BND_FINEST 9u        /* link prices move by shares of 2^-1 to 2^-9 of all bytes' or the host's most */
 
 /* A moment: a run, what surely runs before and after it, and what it holds. */
 typedef struct rmi_bnd_moment {
@@ -9882,7 +9881,7 @@ typedef struct rmi_bnd_way {
 
 typedef struct rmi_bnd_fact {
     uint32_t way, use, by, stamp; /* first way to it; first use as a tail; the way by which it is true, or RMI_NONE */
-    uint32_t op, window;          /* facts are paid for by window, then by op */
+    uint32_t op, window;
     uint8_t wanted;               /* bits: every plan makes it true, what is branched does */
 } rmi_bnd_fact;
 
@@ -9903,9 +9902,6 @@ typedef struct rmi_bnd_scratch {
     size_t cap;
 } rmi_bnd_scratch;
 
-/* The order in which facts are paid for. */
-enum { RMI_BND_BY_OP, RMI_BND_BY_LAST_OP, RMI_BND_BY_WINDOW, RMI_BND_ORDERS };
-
 typedef struct rmi_bnd_web {
     rmi_bnd *b;
     rmi_bnd_way *way;
@@ -9914,7 +9910,8 @@ typedef struct rmi_bnd_web {
     size_t n_way, cap_way, n_fact, cap_fact, n_use, cap_use;
     uint32_t *at;            /* by window and buffer: the fact, or RMI_NONE */
     uint32_t *run, *lo, *hi; /* by task: its fact; it runs in a window from lo (RMI_NONE: or before) to before hi */
-    uint32_t n, turn, order; /* moments; of stamps; of paying */
+    int by_op;               /* facts are paid for by op, then by window; else by window first */
+    uint32_t n, turn;        /* moments; of stamps */
     uint64_t goal;           /* units with which a value is enough */
     uint64_t room[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER],
         paid; /* bytes that may stay; beside what branching takes; its price */
@@ -9926,7 +9923,6 @@ RMI_FN rm_result rmi_bnd_web_begin(rmi_bnd *b, rmi_bnd_web *web)
 {
     memset(web, 0, sizeof *web);
     web->b = b;
-    web->order = RMI_BND_BY_WINDOW;
     web->at = RMI_NEW(b->mem, uint32_t, (size_t)RMI_BND_TOGETHER * b->step->n_buffers);
     web->run = RMI_NEW(b->mem, uint32_t, 3 * (size_t)b->step->n_tasks + 1u);
     web->node = RMI_NEW(b->mem, rmi_bnd_node, RMI_BND_NODES);
@@ -10117,17 +10113,16 @@ RMI_FN rm_result rmi_bnd_web_room(rmi_bnd_web *web, uint32_t n)
     return RM_OK;
 }
 
-/* Lists the facts to pay for in an order. */
-RMI_FN void rmi_bnd_sort(rmi_bnd_web *web, uint32_t order)
+/* Lists the facts to pay for in the order of paying. */
+RMI_FN void rmi_bnd_sort(rmi_bnd_web *web, int by_op)
 {
     uint32_t i, n_ops = web->b->step->graph->n_ops;
-    web->order = order;
+    web->by_op = by_op;
     web->tmp.n_todo = 0;
     for (i = 0; i < web->n_fact; i++) {
         const rmi_bnd_fact *fact = &web->fact[i];
-        uint32_t op = order == RMI_BND_BY_LAST_OP ? n_ops - fact->op : fact->op;
-        uint32_t key = order == RMI_BND_BY_WINDOW ? fact->window * n_ops + op : op * RMI_BND_TOGETHER + fact->window;
-        if (fact->wanted) web->tmp.todo[web->tmp.n_todo++] = (uint64_t)key << 32 | i;
+        uint32_t place = by_op ? fact->op * RMI_BND_TOGETHER + fact->window : fact->window * n_ops + fact->op;
+        if (fact->wanted) web->tmp.todo[web->tmp.n_todo++] = (uint64_t)place << 32 | i;
     }
     rmi_sort_u64(web->tmp.todo, web->tmp.sort, web->tmp.n_todo);
 }
@@ -10156,7 +10151,7 @@ RMI_FN rm_result rmi_bnd_web_make(rmi_bnd_web *web, const uint32_t *x, uint32_t 
             if (k) rmi_bnd_put_tail(web, web->at[(k - 1) * nb + u]);
         }
     b->work += 8u * web->n_way;
-    rmi_bnd_sort(web, web->order);
+    rmi_bnd_sort(web, web->by_op);
     memcpy(web->now, web->room, sizeof web->now);
     *fits = 1;
     return RM_OK;
@@ -10287,44 +10282,23 @@ RMI_FN uint64_t rmi_bnd_value(rmi_bnd_web *web, const uint64_t *price, int64_t *
     return sum;
 }
 
-/* The value in the best of the orders. */
-RMI_FN uint64_t rmi_bnd_orders(rmi_bnd_web *web, const uint64_t *price, int64_t *lack)
-{
-    uint32_t order, best = web->order;
-    uint64_t value, most = rmi_bnd_value(web, price, lack);
-    int64_t now[RMI_BND_TOGETHER];
-    for (order = 0; order < RMI_BND_ORDERS; order++) {
-        if (order == best) continue;
-        rmi_bnd_sort(web, order);
-        value = rmi_bnd_value(web, price, now);
-        if (value <= most) continue;
-        most = value;
-        best = order;
-        memcpy(lack, now, sizeof now);
-    }
-    rmi_bnd_sort(web, best);
-    return most;
-}
-
 /* The best value found in so many turns; its prices go to price. One price after the other, from that of moment
    `first` on, rises if the solution takes too much at its moment, else falls, by steps that grow while the value
-   does. At the root of several moments other orders are tried. */
+   does. At first, and where that ends, the other order of paying is tried. */
 RMI_FN uint64_t rmi_bnd_climb(rmi_bnd_web *web, uint64_t *price, uint32_t first, uint32_t turns)
 {
-    uint64_t best, v, by[RMI_BND_TOGETHER], was, mean = 0;
     int64_t lack[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER];
-    uint32_t n = web->n, k, t, idle = 0, root = n > 1 && turns > 8;
-    best = root ? rmi_bnd_orders(web, price, lack) : rmi_bnd_value(web, price, lack);
-    for (t = 1; t < turns / 2 && !best; t++) { /* prices are far too high */
-        for (k = 0; k < n; k++) price[k] /= lack[k] < 0 ? 4 : 1;
-        best = rmi_bnd_value(web, price, lack);
-    }
+    uint64_t best = rmi_bnd_value(web, price, lack), v, by[RMI_BND_TOGETHER], was, mean = 0;
+    uint32_t n = web->n, k, t, idle = 0;
     for (k = 0; k < n; k++) mean += price[k] / n;
     for (k = 0; k < n; k++) by[k] = mean / 4 + 1;
-    for (k = first % n; t < turns && best < web->goal && idle < 6 * n && web->b->work <= web->b->most_work; t++) {
+    k = first % n;
+    for (t = 1; t < turns && best < web->goal && idle < 6 * n && web->b->work <= web->b->most_work; t++) {
+        int turn = (t == 1 || idle == 3 * n) && n > 1 && turns > 8;
         was = price[k];
-        price[k] = lack[k] > 0 ? rmi_min(was + by[k], web->b->most_price) : rmi_sub(was, by[k]);
-        v = price[k] == was ? 0 : rmi_bnd_value(web, price, now);
+        if (turn) rmi_bnd_sort(web, !web->by_op);
+        else price[k] = lack[k] > 0 ? rmi_min(was + by[k], web->b->most_price) : rmi_sub(was, by[k]);
+        v = price[k] == was && !turn ? 0 : rmi_bnd_value(web, price, now);
         if (v > best) {
             best = v;
             memcpy(lack, now, sizeof lack);
@@ -10332,13 +10306,11 @@ RMI_FN uint64_t rmi_bnd_climb(rmi_bnd_web *web, uint64_t *price, uint32_t first,
             idle = 0;
             continue;
         }
+        if (turn) rmi_bnd_sort(web, !web->by_op);
         price[k] = was;
         by[k] = by[k] / 2 + 1;
         k = (k + 1) % n;
-        if (++idle != 3 * n || !root) continue;
-        v = rmi_bnd_orders(web, price, lack);
-        if (v > best) idle = 0;
-        best = rmi_max(best, v);
+        idle++;
     }
     return best;
 }
@@ -10368,7 +10340,7 @@ RMI_FN void rmi_bnd_visit(rmi_bnd_web *web, uint32_t i, uint32_t first, uint32_t
         web->now[way->which] -= way->bytes;
         for (k = 0; k < way->n_tail; k++) web->fact[web->use[way->tail0 + k].fact].wanted |= 2;
     }
-    rmi_bnd_sort(web, web->order);
+    rmi_bnd_sort(web, web->by_op);
     node[i].value = rmi_max(node[i].value, rmi_bnd_climb(web, node[i].price, first, turns));
     /* taken in one solution, not in another; then any taken */
     for (k = 0; k < web->n_way && node[i].value != RMI_INF; k++) {
@@ -10989,13 +10961,12 @@ RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd_web *web, rmi_bnd_traffic *traffic, cons
 }
 
 /* Raises T, which is returned, by moving prices p while that helps: one link's price goes over to another's, any price
-   rises or falls. best: T of other moments. */
-RMI_FN uint64_t rmi_bnd_link_climb(rmi_bnd_web *web, rmi_bnd_traffic *traffic, uint64_t *p, uint64_t best)
+   rises or falls. */
+RMI_FN uint64_t rmi_bnd_link_climb(rmi_bnd_web *web, rmi_bnd_traffic *traffic, uint64_t *p)
 {
     uint64_t v, value = rmi_bnd_link_at(web, traffic, p), now[RMI_BND_PRICES], by;
     uint32_t share, from, to, moved;
     for (share = 1; share <= RMI_BND_FINEST && web->b->work <= web->b->most_work; share += !moved) {
-        if (share > RMI_BND_COARSE && value < best - best / 32) break;
         for (moved = from = 0; from <= RMI_BND_PRICES; from++)
             for (to = 0; to <= RMI_BND_PRICES; to++) { /* the last is none */
                 uint32_t other = from > to ? from : to;
@@ -11073,7 +11044,7 @@ RMI_FN void rmi_bnd_link_prices(rmi_bnd_web *web, rmi_bnd_traffic *traffic, uint
         for (i = 0; i < RMI_BND_HOST; i++) p[i] = k ? high / 64 + 1 : 1;
         p[RMI_BND_HOST] = 0;
         p[RMI_BND_TIME] = RMI_BND_TIME_MOST;
-        *bound = rmi_max(*bound, rmi_bnd_link_climb(web, traffic, p, *bound));
+        *bound = rmi_max(*bound, rmi_bnd_link_climb(web, traffic, p));
     }
 }
 
@@ -11122,7 +11093,7 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_step *m, uint64_t 
     rmi_bnd b;
     rmi_bnd_web web;
     rmi_bnd_traffic traffic;
-    uint64_t most = 0, near = 0, value;
+    uint64_t most = 0, value;
     uint32_t i, k, at, top = RMI_NONE, last = m->n_once, step = (m->n_once - m->n_forwards) / 24 + 1;
     RMI_TRY(rmi_bnd_make(mem, m, limit, 1, &b));
     if (!b.priced) return RM_OK;
@@ -11141,13 +11112,11 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_step *m, uint64_t 
     }
     while (last > m->n_forwards && m->tasks[m->once[--last]].way != RMI_BWD) {
     }
-    for (i = 0; i < 8 && top != RMI_NONE && b.work < work / 2;
-         i++) { /* the first of them, the best and its neighbours, with the last backward as y */
-        at = !i ? m->n_forwards : i & 1 ? top + i / 2 : top - i / 2;
-        if (at < m->n_once && m->tasks[m->once[at]].way <= RMI_BWD)
-            RMI_TRY(rmi_bnd_link_moment(&web, m->once[at], m->once[last], &traffic, &near));
+    for (i = 0; i < 2 && top != RMI_NONE; i++) { /* the first and the best, with the last backward as y */
+        at = m->once[i ? top : m->n_forwards];
+        if (m->tasks[at].way <= RMI_BWD) RMI_TRY(rmi_bnd_link_moment(&web, at, m->once[last], &traffic, &most));
     }
-    *bound = rmi_max(*bound, rmi_max(most, near));
+    *bound = rmi_max(*bound, most);
     return RM_OK;
 }
 
