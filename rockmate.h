@@ -1109,16 +1109,17 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
    ================================================================================================================== */
 #define RMI_MAX ((((uint64_t)1) << 62) - 1)
 #define RMI_INF UINT64_MAX
-#define RMI_NONE UINT32_MAX
+#define RMI_NONE UINT32_MAX /* where the number of a tensor, op, buffer, ... stands: there is none */
 #define RMI_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Returns from the enclosing function when an allocation or a step failed. */
+/* Ends the enclosing function with the result of expr, unless that is RM_OK. */
 #define RMI_TRY(expr)                         \
     do {                                      \
         rm_result rmi_try_ = (expr);          \
         if (rmi_try_ != RM_OK) return rmi_try_; \
     } while (0)
 
+/* Saturating: a sum or product too large is RMI_INF, and RMI_INF less anything too; a smaller less a larger is 0. */
 RMI_INLINE uint64_t rmi_add(uint64_t a, uint64_t b) { return a > RMI_INF - b ? RMI_INF : a + b; }
 RMI_INLINE uint64_t rmi_sub(uint64_t a, uint64_t b) { return a == RMI_INF ? RMI_INF : a > b ? a - b : 0; }
 RMI_INLINE uint64_t rmi_mul(uint64_t a, uint64_t b) { return b && a > RMI_INF / b ? RMI_INF : a * b; }
@@ -1126,13 +1127,13 @@ RMI_INLINE uint64_t rmi_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
 RMI_INLINE uint64_t rmi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 RMI_FN uint64_t rmi_ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
-/* a, or the next multiple of `to` above it. */
+/* a, or the next multiple of `to` above it; to > 0. */
 RMI_INLINE uint64_t rmi_round_up(uint64_t a, uint64_t to)
 {
     return a > RMI_INF - (to - 1) ? RMI_INF : (a + to - 1) / to * to;
 }
 
-/* a * b / 2^20, rounded down, saturating. */
+/* a * b / 2^20, rounded down, saturating; RMI_INF is a number like others here. */
 RMI_INLINE uint64_t rmi_scale20(uint64_t a, uint64_t b)
 {
     return rmi_add(rmi_mul(a >> 20, b), ((a & 0xFFFFFu) * (b >> 20)) + (((a & 0xFFFFFu) * (b & 0xFFFFFu)) >> 20));
@@ -1178,7 +1179,7 @@ RMI_INLINE uint64_t rmi_mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* A random number below n. state: of the generator, moves on. */
+/* A random number below n, which is positive. Moves *state, of the generator, on. */
 RMI_INLINE uint32_t rmi_random(uint64_t *state, uint32_t n)
 {
     return (uint32_t)(((rmi_mix(++*state) >> 32) * n) >> 32);
@@ -1217,10 +1218,10 @@ typedef struct rmi_stop {
     int (*ask)(void *user); /* nonzero: stop */
     void *user;
     uint64_t done, all;     /* steps since the last question; since the start */
-    int stopped;
+    int stopped;            /* the answer was yes: it is not asked again */
 } rmi_stop;
 
-/* A solver has done so many steps more: is it to stop? */
+/* Counts so many steps more in *stop (NULL: nobody asks), and asks if it is time: is the solver to stop? */
 RMI_FN int rmi_stopped(rmi_stop *stop, uint64_t steps)
 {
     if (!stop || stop->stopped) return stop != NULL;
@@ -1239,13 +1240,13 @@ typedef struct rmi_block {
 
 typedef struct rmi_arena {
     rm_allocator hooks;
-    rmi_block *blocks;
-    size_t next_size;
+    rmi_block *blocks; /* the first is the one that is being filled */
+    size_t next_size;  /* bytes of the next block, but for large requests */
     rmi_stop *stop; /* goes with the hooks to a solver that is lent the arena; may be NULL */
 } rmi_arena;
 
 #define RMI_ALIGN ((size_t)16)
-#define RMI_LARGE ((size_t)1 << 18) /* bytes */
+#define RMI_LARGE ((size_t)1 << 18) /* bytes; requests from here on get a block of their own */
 #ifndef RMI_APART
 /* 1, in tests: an allocation for each table, of just its bytes, so that sanitizers see where it ends. */
 #define RMI_APART 0
@@ -1288,8 +1289,8 @@ RMI_FN void rmi_arena_free(rmi_arena *arena)
     }
 }
 
-/* Empties the arena for the next round of the same work: what took many blocks comes in one from then on, which is
-   kept. */
+/* Empties the arena for the next round of the same work; nothing that it gave may be used again. One block is kept;
+   many are given back, and the next will be as large as all of them. */
 RMI_FN void rmi_arena_clear(rmi_arena *arena)
 {
     size_t sum = 0;
@@ -1304,7 +1305,8 @@ RMI_FN void rmi_arena_clear(rmi_arena *arena)
     arena->next_size = sum;
 }
 
-/* So many bytes of any content, at a multiple of align, a power of two up to 16; NULL when memory is out. */
+/* So many bytes of any content, at a multiple of align, a power of two up to 16; NULL when memory is out. They are
+   valid until they are dropped or the arena is cleared or freed. */
 RMI_FN void *rmi_arena_take(rmi_arena *arena, size_t bytes, size_t align)
 {
     size_t want, at;
@@ -1337,7 +1339,7 @@ RMI_FN void *rmi_arena_raw(rmi_arena *arena, size_t count, size_t elem)
     return elem && count > (SIZE_MAX / 4) / elem ? NULL : rmi_arena_take(arena, count * elem, RMI_ALIGN);
 }
 
-/* The same, all zero. */
+/* As rmi_arena_raw, all zero. */
 RMI_FN void *rmi_arena_get(rmi_arena *arena, size_t count, size_t elem)
 {
     void *memory = rmi_arena_raw(arena, count, elem);
@@ -1345,10 +1347,11 @@ RMI_FN void *rmi_arena_get(rmi_arena *arena, size_t count, size_t elem)
     return memory;
 }
 #define RMI_NEW(arena, type, count) ((type *)rmi_arena_get((arena), (size_t)(count), sizeof(type)))
-/* The same without clearing, for tables that are written before they are read. */
+/* As RMI_NEW, but not cleared, for tables that are written before they are read. */
 #define RMI_RAW(arena, type, count) ((type *)rmi_arena_raw((arena), (size_t)(count), sizeof(type)))
 
-/* Tables, all zero: for each where its pointer goes, how many elements, their size; then NULL. */
+/* Several tables, all zero. For each, three arguments (RMI_T): where its pointer goes, how many elements, their size;
+   then NULL, which RMI_TABLES adds. On RM_ERROR_MEMORY those behind the one that failed are not written. */
 RMI_FN rm_result rmi_arena_tables(rmi_arena *arena, ...)
 {
     rm_result result = RM_OK;
@@ -1366,7 +1369,8 @@ RMI_FN rm_result rmi_arena_tables(rmi_arena *arena, ...)
 #define RMI_TABLES(arena, ...) rmi_arena_tables((arena), __VA_ARGS__, (void **)NULL)
 #define RMI_T(pointer, count) (void **)&(pointer), (size_t)(count), sizeof *(pointer)
 
-/* Gives back the block that holds these bytes, if they are alone in it; else they stay until the arena goes. */
+/* Gives `bytes` bytes from `memory` on back to the hooks if they have a block to themselves; else they stay until the
+   arena goes. Not to be used again either way. */
 RMI_FN void rmi_arena_drop(rmi_arena *arena, const void *memory, size_t bytes)
 {
     rmi_block **at = &arena->blocks, *block;
@@ -1377,7 +1381,7 @@ RMI_FN void rmi_arena_drop(rmi_arena *arena, const void *memory, size_t bytes)
     arena->hooks.free(block, arena->hooks.user);
 }
 
-/* All of `from` goes to a. */
+/* All blocks of `from`, of the same hooks, go to arena; `from` is empty then. */
 RMI_FN void rmi_arena_join(rmi_arena *arena, rmi_arena *from)
 {
     rmi_block **at = &arena->blocks;
@@ -1386,7 +1390,7 @@ RMI_FN void rmi_arena_join(rmi_arena *arena, rmi_arena *from)
     from->blocks = NULL;
 }
 
-/* The slow part of rmi_arena_grow. */
+/* The slow part of rmi_arena_grow: the array is too small. */
 RMI_FN int rmi_arena_grow_to(rmi_arena *arena, void **array, size_t *cap, size_t need, size_t elem)
 {
     size_t to = *cap ? *cap : need > 64 ? need : 8; /* who asks for much at first knows how much it is */
@@ -1404,21 +1408,22 @@ RMI_FN int rmi_arena_grow_to(rmi_arena *arena, void **array, size_t *cap, size_t
     return 1;
 }
 
-/* Makes *array (cap elements of elem bytes, in the arena) hold at least need; what it held is kept, the rest is zero.
-   Large arrays move: nothing may point into the old one. */
+/* Makes *array (*cap elements of elem bytes, in the arena) hold at least need; what it held is kept, the rest is zero.
+   It may move: nothing may point into the old one. Returns 0 if memory is out; then *array and *cap stay as they are.
+   */
 RMI_INLINE int rmi_arena_grow(rmi_arena *arena, void **array, size_t *cap, size_t need, size_t elem)
 {
     return need <= *cap || rmi_arena_grow_to(arena, array, cap, need, elem);
 }
 
-/* The same for an array of the type that it has. */
+/* The same, with the size of an element taken from the array's type. */
 #define RMI_GROW(arena, array, cap, need) \
     rmi_arena_grow((arena), (void **)&(array), &(cap), (size_t)(need), sizeof *(array))
 
 /* --- lists of numbers, of a size known when they are made */
 typedef struct rmi_list {
-    uint32_t *at;
-    uint32_t n;
+    uint32_t *at; /* the numbers */
+    uint32_t n;   /* how many there are so far */
 } rmi_list;
 
 /* Does the list hold that number? */
@@ -1429,6 +1434,7 @@ RMI_FN int rmi_list_has(const rmi_list *list, uint32_t number)
         if (list->at[i] == number) return 1;
     return 0;
 }
+/* Appends a number; the list must have room for it. */
 RMI_FN void rmi_list_put(rmi_list *list, uint32_t number) { list->at[list->n++] = number; }
 RMI_FN void rmi_list_put_once(rmi_list *list, uint32_t number)
 {
@@ -1436,7 +1442,7 @@ RMI_FN void rmi_list_put_once(rmi_list *list, uint32_t number)
 }
 
 /* --- sorting: heap sort, in place, no recursion, no allocation, the same order everywhere if cmp is a total order */
-typedef int (*rmi_cmp)(const void *a, const void *b, void *user);
+typedef int (*rmi_cmp)(const void *a, const void *b, void *user); /* < 0: a comes first; user: that of rmi_sort */
 
 /* Swaps n bytes, which do not overlap. */
 RMI_FN void rmi_swap_bytes(unsigned char *one, unsigned char *other, size_t n)
@@ -1451,7 +1457,7 @@ RMI_FN void rmi_swap_bytes(unsigned char *one, unsigned char *other, size_t n)
     }
 }
 
-/* Sorts n elements of elem bytes by cmp. */
+/* Sorts the n elements of elem bytes at base by cmp. */
 RMI_FN void rmi_sort(void *base, size_t n, size_t elem, rmi_cmp cmp, void *user)
 {
     unsigned char *first = (unsigned char *)base;
@@ -1474,7 +1480,7 @@ RMI_FN void rmi_sort(void *base, size_t n, size_t elem, rmi_cmp cmp, void *user)
 }
 
 /* Defines name(a, room, n), which sorts n elements by the uint64_t `key` of each (a member, or nothing), ascending,
-   equal ones in the order that they have; room: as many again. Digits in which all agree are skipped. */
+   equal ones in the order that they have. room: n elements to work in. Digits in which all agree are skipped. */
 #define RMI_RADIX_SORT(name, type, key)                                             \
     RMI_FN void name(type *a, type *room, size_t n)                                 \
     {                                                                               \
@@ -1501,7 +1507,7 @@ RMI_FN void rmi_sort(void *base, size_t n, size_t elem, rmi_cmp cmp, void *user)
     }
 RMI_RADIX_SORT(rmi_sort_u64, uint64_t, )
 
-/* --- how many of n ascending numbers are below a value: where it stands, or would */
+/* --- how many of the n ascending numbers `at` are below a value: the place of the first that is not, or n */
 #define RMI_LOWER_BOUND(name, type, size)                         \
     RMI_INLINE size name(const type *at, size n, type value)      \
     {                                                             \
@@ -1520,7 +1526,7 @@ RMI_LOWER_BOUND(rmi_lower_bound_u32, uint32_t, uint32_t)
 typedef struct rmi_sink {
     rm_write_fn write;
     void *user;
-    int failed;
+    int failed; /* a write has failed: nothing is written any more */
 } rmi_sink;
 
 /* A sink that writes through the caller's function. */
@@ -1550,7 +1556,7 @@ RMI_FN void rmi_put_u64(rmi_sink *sink, uint64_t value)
     rmi_put_n(sink, digits + at, sizeof digits - at);
 }
 
-/* The quotient value / unit with so many decimals, rounded. */
+/* The quotient value / unit (unit > 0) with so many decimals (0 to 9), rounded. */
 RMI_FN void rmi_put_ratio(rmi_sink *sink, uint64_t value, uint64_t unit, uint32_t decimals)
 {
     uint64_t scale = 1, whole = value / unit, part, digit;
@@ -1562,7 +1568,7 @@ RMI_FN void rmi_put_ratio(rmi_sink *sink, uint64_t value, uint64_t unit, uint32_
     for (digit = scale / 10; digit; digit /= 10) rmi_put_u64(sink, part / digit % 10);
 }
 
-/* The largest unit of bytes that is not above `bytes`, and its name. */
+/* The largest unit of bytes, a power of 1024, that is not above `bytes` (1 for 0), and its *name behind a space. */
 RMI_FN uint64_t rmi_unit_of_bytes(uint64_t bytes, const char **name)
 {
     static const char *const names[] = {" bytes", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"};
@@ -1628,10 +1634,10 @@ RMI_FN void rmi_put_format(rmi_sink *sink, const char *format, ...)
 /* --- text in memory, as a sink: zero-terminated, what does not fit is cut */
 typedef struct rmi_line {
     char *text;
-    size_t n, room;
+    size_t n, room; /* bytes written, without the zero; bytes that text has, with the zero */
 } rmi_line;
 
-/* Appends to a line what fits; the write function of its sink. */
+/* Appends n bytes of text to an rmi_line, or as many as fit; the write function of its sink, which never fails. */
 RMI_FN int rmi_line_more(void *line, const char *text, size_t n)
 {
     rmi_line *to = (rmi_line *)line;
@@ -1642,7 +1648,7 @@ RMI_FN int rmi_line_more(void *line, const char *text, size_t n)
     return 0;
 }
 
-/* The sink that appends to the line, which has so many bytes of room and is emptied. */
+/* A sink that appends to *line, which is set to write into text, of room > 0 bytes, from its beginning. */
 RMI_FN rmi_sink rmi_line_sink(rmi_line *line, char *text, size_t room)
 {
     line->text = text;
@@ -1652,7 +1658,7 @@ RMI_FN rmi_sink rmi_line_sink(rmi_line *line, char *text, size_t room)
     return rmi_sink_make(rmi_line_more, line);
 }
 
-/* Text by a format into `out`, which has so many bytes of room; returns out. */
+/* Text by a format of rmi_put_args into `out`, of room > 0 bytes; what does not fit is cut. Returns out. */
 RMI_FN char *rmi_format(char *out, size_t room, const char *format, ...)
 {
     rmi_line line;
@@ -1743,10 +1749,10 @@ typedef enum rmi_tensor_kind { RMI_INPUT, RMI_PARAM, RMI_CONST, RMI_ACT } rmi_te
 typedef struct rmi_tensor {
     const char *name;
     uint64_t bytes, grad_bytes, state_bytes;
-    uint64_t opt, opt_host, reduce; /* ns; RMI_INF: there is none */
-    uint64_t opt_ws;
+    uint64_t opt, opt_host, reduce; /* ns of the update on the device, on the host, of the reduction; RMI_INF: none */
+    uint64_t opt_ws;                /* bytes of the workspace of the update on the device */
     rm_fn update, update_host;
-    const int64_t *arg; /* RM_MAX_ARGS each, params only */
+    const int64_t *arg; /* RM_MAX_ARGS of arg and of farg, params only */
     const double *farg;
     void *user;
     uint8_t kind, want_grad, external, frozen, stays, is_output, grad_sized, opt_by,
@@ -1762,41 +1768,41 @@ typedef struct rmi_tensor {
 } rmi_tensor;
 
 typedef enum rmi_over_what { RMI_OVER_DOUT, RMI_OVER_TENSOR, RMI_OVER_SAVED } rmi_over_what;
-typedef struct rmi_over {
-    uint32_t grad_of, what, tensor;
+typedef struct rmi_over { /* the gradient of input grad_of may be written over the bytes of `what` */
+    uint32_t grad_of, what, tensor; /* tensor: of RMI_OVER_TENSOR */
 } rmi_over;
 
 typedef struct rmi_part { /* of a backward, or the whole of it */
     const char *name;
-    rmi_list grads, needs;
-    uint64_t bwd, bwd_ws;
-    uint32_t needs_saved;
+    rmi_list grads, needs; /* tensors: whose gradients it gives; whose values it reads */
+    uint64_t bwd, bwd_ws;  /* ns, bytes of workspace */
+    uint32_t needs_saved;  /* it reads what the forward saved */
     uint8_t bwd_by; /* rmi_cost_by */
 } rmi_part;
 
 typedef struct rmi_form { /* one implementation of an op: the op itself, or a variant */
     const char *name; /* "" for the op itself */
-    const char *bits;
-    uint64_t fwd, bwd, again, fwd_ws, bwd_ws, saved;
-    rmi_list needs;
+    const char *bits; /* class of forms that give the same bits; another must not run in the same step */
+    uint64_t fwd, bwd, again, fwd_ws, bwd_ws, saved; /* ns of a forward, backward, repeated forward; bytes */
+    rmi_list needs;   /* values that the whole backward reads */
     rmi_over *overs;
     rmi_part *parts; /* sealed: at least one; a whole backward is one part without a name */
     rm_fn forward, backward;
     uint32_t needs_saved;
-    uint32_t inplace; /* tensor, or RMI_NONE */
+    uint32_t inplace; /* the input whose bytes the first output may take, or RMI_NONE */
     uint32_t n_overs, n_parts;
     uint32_t flags;
-    uint8_t own_parts, fwd_by, again_by,
-        bwd_by; /* the last three: rmi_cost_by; bwd_by: until it is sealed, then of the parts */
+    uint8_t own_parts;                /* how many parts were declared for it */
+    uint8_t fwd_by, again_by, bwd_by; /* rmi_cost_by; bwd_by until the graph is sealed, then that of the parts */
 } rmi_form;
 
 typedef struct rmi_op {
     const char *name, *kind_name;
-    rmi_list in, out, share, mutates;
+    rmi_list in, out, share, mutates; /* share: inputs whose gradient may be the first output's, by an alias */
     rmi_form *forms;
     uint32_t n_forms;
     uint32_t flags;       /* RM_RNG | RM_ONCE | RM_NOGRAD | RM_EXTERNAL */
-    uint32_t view;        /* tensor, or RMI_NONE */
+    uint32_t view;        /* the input that its output is a view of, or RMI_NONE */
     uint64_t view_offset;
     const int64_t *arg;
     const double *farg;
@@ -1823,7 +1829,7 @@ typedef struct rmi_mark { /* a block's begin or end, before op number `op` */
 } rmi_mark;
 
 typedef struct rmi_link {
-    uint64_t h2d, d2h, latency, add;
+    uint64_t h2d, d2h, latency, add; /* bytes a second in, out; ns a copy; bytes a second added in host memory */
 } rmi_link;
 
 typedef struct rmi_name { /* a name in a map: the number it stands for */
@@ -1833,7 +1839,7 @@ typedef struct rmi_name { /* a name in a map: the number it stands for */
 } rmi_name;
 typedef struct rmi_map { /* names -> numbers, open addressing */
     rmi_name *slot;
-    size_t size, used;
+    size_t size, used; /* slots: a power of two, or 0 before the first name; those that hold a name */
 } rmi_map;
 
 typedef struct rmi_known { /* a program found before; what it is belongs to the planner */
@@ -1900,7 +1906,8 @@ RMI_FN void rmi_graph_freed(void *memory, void *user)
     graph->hooks.free(memory, graph->hooks.user);
 }
 
-/* The first error of the graph sticks, by a format of rmi_put_args; returns it. */
+/* Sets the graph's sticky error, by a format of rmi_put_args, unless it has one. Returns the result of the one it has.
+   */
 RMI_FN rm_result rmi_graph_fail(rm_graph *graph, rm_result result, const char *format, ...)
 {
     va_list args;
@@ -1917,7 +1924,7 @@ RMI_FN rm_result rmi_graph_fail(rm_graph *graph, rm_result result, const char *f
         if (!(holds)) return RMI_WRONG((graph), __VA_ARGS__);    \
     } while (0)
 
-/* The same of an allocation that failed. */
+/* The sticky error of an allocation that failed, unless there is one already; returns it. */
 RMI_FN rm_result rmi_graph_memory(rm_graph *graph)
 {
     return graph->sticky.result != RM_OK ? graph->sticky.result : rmi_err_memory(&graph->sticky);
@@ -1934,8 +1941,9 @@ RMI_FN rm_result rmi_graph_string(rm_graph *graph, const char *text, const char 
     return RM_OK;
 }
 
-/* One element more behind n of elem bytes each, all zero but for what they begin with: a copy of their name (NULL:
-   none). The table doubles whenever n is a power of two. NULL: no memory. */
+/* Room for one element more behind the n (of elem bytes) of a table; the caller counts it. table: the address of the
+   pointer to them, which may move. The new one is all zero, but begins with the pointer to a copy of the name (NULL:
+   none). Returns it; NULL: no memory. The table doubles whenever n is a power of two. */
 RMI_FN void *rmi_graph_append(rm_graph *graph, void *table, uint32_t n, size_t elem, const char *name)
 {
     unsigned char *all, *more;
@@ -1969,7 +1977,8 @@ RMI_FN int rmi_graph_name_ok(const char *text)
     return n > 0;
 }
 
-/* The slot of a name of n bytes in the map, which is not empty: the one that holds it, or the one where it would go. */
+/* map->size > 0. The slot that holds this name of n bytes in this scope, or the free one (number 0) where it would go.
+   There always is a free one: rmi_graph_map_put keeps the map at most half full. */
 RMI_FN rmi_name *rmi_graph_map_slot(const rmi_map *map, uint32_t scope, const char *name, size_t n)
 {
     size_t i = (size_t)rmi_mix(rmi_fnv(RMI_FNV_START, name, n) ^ scope) & (map->size - 1);
@@ -1977,17 +1986,18 @@ RMI_FN rmi_name *rmi_graph_map_slot(const rmi_map *map, uint32_t scope, const ch
         if (map->slot[i].scope == scope && !strncmp(map->slot[i].text, name, n) && !map->slot[i].text[n]) break;
     return &map->slot[i];
 }
-/* The number that a name of n bytes stands for; RMI_NONE: the map does not have it. */
+/* The number that a name of n bytes stands for in a scope; RMI_NONE: the map does not have it. */
 RMI_FN uint32_t rmi_graph_lookup_in(const rmi_map *map, uint32_t scope, const char *name, size_t n)
 {
     return map->size ? rmi_graph_map_slot(map, scope, name, n)->number - 1 : RMI_NONE; /* 0 - 1: RMI_NONE */
 }
+/* The same of a whole name, in scope 0. */
 RMI_FN uint32_t rmi_graph_lookup(const rmi_map *map, const char *name)
 {
     return rmi_graph_lookup_in(map, 0, name, strlen(name));
 }
 
-/* The name stands for this number from now on; the map, rebuilt at half load, keeps the pointer. */
+/* In this scope the name stands for this number from now on. The map, rebuilt at half load, keeps the pointer to it. */
 RMI_FN rm_result rmi_graph_map_put(rm_graph *graph, rmi_map *map, uint32_t scope, const char *name, uint32_t number)
 {
     rmi_map old = *map;
@@ -2013,8 +2023,8 @@ RMI_FN rm_result rmi_graph_map_put(rm_graph *graph, rmi_map *map, uint32_t scope
 
 /* --- raw constructors, shared by the builder and the text room; names are full and copied */
 
-/* A tensor of a full name, which is copied; maker: the op that makes it, or RMI_NONE. One output may have the op's
-   name. */
+/* Adds a tensor; *id: its number. maker: the op that makes it (whose external and stays it takes on), or RMI_NONE. An
+   error if the name is none, taken, or the size too large. */
 RMI_FN rm_result rmi_graph_new_tensor(rm_graph *graph, const char *name, uint32_t maker, rmi_tensor_kind kind,
                                       uint64_t bytes, uint32_t *id)
 {
@@ -2039,7 +2049,7 @@ RMI_FN rm_result rmi_graph_new_tensor(rm_graph *graph, const char *name, uint32_
     return RM_OK;
 }
 
-/* An op without operands or forms; an error: the name is none or taken. */
+/* Adds an op without operands or forms; *id: its number. An error: the name is none or taken. */
 RMI_FN rm_result rmi_graph_new_op(rm_graph *graph, const char *name, uint32_t *id)
 {
     rmi_op *op;
@@ -2055,7 +2065,7 @@ RMI_FN rm_result rmi_graph_new_op(rm_graph *graph, const char *name, uint32_t *i
     return RM_OK;
 }
 
-/* Room for a list of n numbers, packed, for most are short. */
+/* An empty list with room for n numbers. They are packed, for most lists are short. */
 RMI_FN rm_result rmi_graph_new_list(rm_graph *graph, rmi_list *list, size_t n)
 {
     list->n = 0;
@@ -2065,13 +2075,14 @@ RMI_FN rm_result rmi_graph_new_list(rm_graph *graph, rmi_list *list, size_t n)
     return list->at ? RM_OK : rmi_graph_memory(graph);
 }
 
-/* The number of the op's form of a name of n bytes, which the op itself does not have; RMI_NONE: there is none. */
+/* The number of the op's form of that name of n bytes: n = 0 is the op's own form, 0. RMI_NONE: there is none. */
 RMI_FN uint32_t rmi_graph_find_form(const rm_graph *graph, uint32_t op, const char *name, size_t n)
 {
     return n ? rmi_graph_lookup_in(&graph->build.form_map, op, name, n) : 0;
 }
 
-/* The op's own form (without a name), or one more: a variant, that begins as a copy of it. */
+/* Adds a form to the op (*out): first its own, without a name, then variants, which begin as copies of that, but
+   without its parts. An error: the name is none or taken. */
 RMI_FN rm_result rmi_graph_new_form(rm_graph *graph, uint32_t op, const char *name, rmi_form **out)
 {
     rmi_op *owner = &graph->ops[op];
@@ -2094,7 +2105,7 @@ RMI_FN rm_result rmi_graph_new_form(rm_graph *graph, uint32_t op, const char *na
     return RM_OK;
 }
 
-/* One part more of the own ones of a form of op. */
+/* Adds a part (*out, empty) to those that were declared for this form of op. An error: the name is none or taken. */
 RMI_FN rm_result rmi_graph_new_part(rm_graph *graph, const rmi_op *op, rmi_form *form, const char *name,
                                     rmi_part **out)
 {
@@ -2111,7 +2122,8 @@ RMI_FN rm_result rmi_graph_new_part(rm_graph *graph, const rmi_op *op, rmi_form 
     return RM_OK;
 }
 
-/* One more barrier, which has no callback yet. */
+/* Adds a barrier (*out) that takes ns and has no callback yet. An error: the name is none or taken, the time too long.
+   */
 RMI_FN rm_result rmi_graph_new_barrier(rm_graph *graph, const char *name, uint64_t ns, rmi_barrier **out)
 {
     uint32_t i;
@@ -2142,8 +2154,9 @@ typedef struct rmi_making { /* a form of an op that is made by a kind */
     rmi_form *form;
 } rmi_making;
 
-/* The tensors of the op that a mask of the kind names, each once; the last bits stand for all operands from theirs on.
-   A bit beyond what is allowed there and what the op has is a slip of the pen that would silently do nothing. */
+/* Into a new list: the operands of the op that a mask of the kind (its field `what`) names, each once; the last bit of
+   inputs, and of outputs, stands for all from there on. A bit that is not in `allowed`, or names an operand that the op
+   does not have, is an error. */
 RMI_FN rm_result rmi_graph_list(const rmi_making *m, const char *what, uint64_t mask, uint64_t allowed, rmi_list *list)
 {
     const rmi_list *in = &m->op->in, *out = &m->op->out;
@@ -2166,7 +2179,7 @@ RMI_FN rm_result rmi_graph_list(const rmi_making *m, const char *what, uint64_t 
     return RM_OK;
 }
 
-/* The one tensor that a mask names, at most; or RMI_NONE. */
+/* As rmi_graph_list, of a mask with one bit or none: *tensor, or RMI_NONE. */
 RMI_FN rm_result rmi_graph_one(const rmi_making *m, const char *what, uint64_t mask, uint64_t allowed, uint32_t *tensor)
 {
     rmi_list list;
@@ -2177,7 +2190,8 @@ RMI_FN rm_result rmi_graph_one(const rmi_making *m, const char *what, uint64_t m
     return RM_OK;
 }
 
-/* What a backward reads, by a mask of the kind: tensors into a list, and whether it reads saved. */
+/* What a backward reads, by a mask of the kind (0: everything): tensors into a new list, and in *saved whether it reads
+   what the forward saved. */
 RMI_FN rm_result rmi_graph_needs(const rmi_making *m, const char *what, uint64_t mask, rmi_list *needs, uint32_t *saved)
 {
     uint64_t ins = ((uint64_t)1 << rmi_min(m->op->in.n, 32)) - 1, outs = ((uint64_t)1 << rmi_min(m->op->out.n, 25)) - 1;
@@ -2186,7 +2200,7 @@ RMI_FN rm_result rmi_graph_needs(const rmi_making *m, const char *what, uint64_t
     return rmi_graph_list(m, what, mask & ~RM_NOTHING, RMI_NEEDS_BITS, needs);
 }
 
-/* The gradients that may be written over other bytes, by the kind. */
+/* Sets the form's overs: the gradients that may be written over other bytes, by the kind. */
 RMI_FN rm_result rmi_graph_overs(const rmi_making *m)
 {
     const rm_over *given = m->kind->over;
@@ -2208,9 +2222,11 @@ RMI_FN rm_result rmi_graph_overs(const rmi_making *m)
     return RM_OK;
 }
 
+/* Is a time guessed, by where it is from (rmi_cost_by)? */
 RMI_FN int rmi_graph_guess(uint8_t by) { return by == RMI_COST_GUESSED || by == RMI_COST_SCALED; }
 
-/* The parts of a backward, by the kind, with their times and workspaces. */
+/* Adds the parts that the kind declares to the form, with the times and workspaces of desc; the form's backward takes
+   their sum, unless desc gives a time for it. */
 RMI_FN rm_result rmi_graph_parts(const rmi_making *m)
 {
     uint64_t sum = 0;
@@ -2253,7 +2269,8 @@ static const rmi_setter rmi_graph_param_setters[RMI_SETTERS] = {
     {"update_ns", offsetof(rm_param_desc, update_ns), offsetof(rmi_tensor, opt)},
     {"update_host_ns", offsetof(rm_param_desc, update_host_ns), offsetof(rmi_tensor, opt_host)}};
 
-/* The figures that desc gives go to the object, the others stay; an error: one is too large. */
+/* The figures that desc gives, by a table of RMI_SETTERS, go to the object, the other fields stay. An error,
+   about the `word` ("op") of that name: one is too large. */
 RMI_FN rm_result rmi_graph_set(rm_graph *graph, const char *word, const char *name, const rmi_setter *set,
                                const void *desc, void *object)
 {
@@ -2270,7 +2287,7 @@ RMI_FN rm_result rmi_graph_set(rm_graph *graph, const char *word, const char *na
     return RM_OK;
 }
 
-/* What kind and desc say, into a fresh form of the op, its own one or a variant. */
+/* What kind and desc say, into m->form, which is fresh: the op's own form or a variant. */
 RMI_FN rm_result rmi_graph_make_form(const rmi_making *m)
 {
     const rm_kind *kind = m->kind;
@@ -2292,7 +2309,8 @@ RMI_FN rm_result rmi_graph_make_form(const rmi_making *m)
     return rmi_graph_parts(m);
 }
 
-/* The arguments of an op or param, copied; those that have none share one table of zeros. */
+/* Copies of the RM_MAX_ARGS arguments at arg and farg: *to and *fto. Where all are 0, a table of zeros that is shared.
+   */
 RMI_FN rm_result rmi_graph_copy_args(rm_graph *graph, const int64_t *arg, const double *farg, const int64_t **to,
                                      const double **fto)
 {
@@ -2309,6 +2327,7 @@ RMI_FN rm_result rmi_graph_copy_args(rm_graph *graph, const int64_t *arg, const 
 
 /* --- handles: a tensor's number + 1, and above bit 32 a mark of its graph */
 
+/* The upper half of handles of a graph, from its address: not 0, so that handles of another graph are noticed. */
 RMI_FN uint32_t rmi_graph_tag(const rm_graph *graph) { return (uint32_t)((uintptr_t)graph >> 4) | 1; }
 
 /* The handle of a tensor; RMI_NONE gives none. */
@@ -2328,7 +2347,8 @@ RMI_FN int rmi_graph_has(const rm_graph *graph, rm_tensor handle)
     return rmi_graph_index(handle) < graph->n_tensors && (!tag || tag == rmi_graph_tag(graph));
 }
 
-/* May the builder go on? After an error it does nothing; after the first plan it is closed. */
+/* May the builder go on with a declaration (what: its word)? Not after an error; nor once the graph is sealed, which is
+   an error. */
 RMI_FN int rmi_graph_open(rm_graph *graph, const char *what)
 {
     if (!graph || graph->sticky.result != RM_OK) return 0;
@@ -2349,7 +2369,7 @@ RMI_FN void rmi_graph_full_name(const rm_graph *graph, const char *name, const c
                name ? name : kind, (uint64_t)number);
 }
 
-/* An input, param or const, by the words of the API. */
+/* Adds an input, param or const with the flags of the API; *id: its number, or RMI_NONE on an error. */
 RMI_FN rm_result rmi_graph_given(rm_graph *graph, const char *name, rmi_tensor_kind kind, uint64_t bytes,
                                  uint32_t flags, uint32_t *id)
 {
@@ -2377,7 +2397,7 @@ RMI_FN rm_result rmi_graph_given(rm_graph *graph, const char *name, rmi_tensor_k
     return RM_OK;
 }
 
-/* A param with its update by desc. */
+/* Adds a param (*id) with its update by desc. */
 RMI_FN rm_result rmi_graph_add_param(rm_graph *graph, const rm_param_desc *desc, uint32_t *id)
 {
     rmi_tensor *tensor;
@@ -2398,12 +2418,12 @@ RMI_FN rm_result rmi_graph_add_param(rm_graph *graph, const rm_param_desc *desc,
     return rmi_graph_copy_args(graph, desc->arg, desc->farg, &tensor->arg, &tensor->farg);
 }
 
-/* How many operands desc gives beside its table; they must stand behind a pointer. */
+/* The rule that `more` operands, given beside the description's table, stand behind a pointer. */
 #define RMI_OPERANDS(graph, op, what, more, pointer)                                                 \
     RMI_RULE((graph), (more) <= RMI_NONE / 2 && (!(more) || (pointer)), "op %s: " what "_count is "  \
              "%u, but " what " does not point to so many; set both or neither", (op)->name, (uint64_t)(more))
 
-/* The inputs of desc, or an error that says which one is none. */
+/* Sets op->in to the inputs of desc. An error: one is none or of another graph, with its number. */
 RMI_FN rm_result rmi_graph_op_inputs(rm_graph *graph, rmi_op *op, const rm_op_desc *desc)
 {
     size_t n = 0, i;
@@ -2422,7 +2442,8 @@ RMI_FN rm_result rmi_graph_op_inputs(rm_graph *graph, rmi_op *op, const rm_op_de
     return RM_OK;
 }
 
-/* The op's outputs as new tensors: the sizes of desc, or one of the first input's size. */
+/* Adds the op's outputs as new tensors and sets op->out: the sizes of desc, or one of the first input's size. The first
+   has the op's name, the others NAME.NUMBER. */
 RMI_FN rm_result rmi_graph_op_outputs(rm_graph *graph, rmi_op *op, const rm_op_desc *desc)
 {
     size_t n = 0, i;
@@ -2445,8 +2466,7 @@ RMI_FN rm_result rmi_graph_op_outputs(rm_graph *graph, rmi_op *op, const rm_op_d
     return RM_OK;
 }
 
-/* Takes inputs that stand twice out of a list of shared gradients: of x + x neither share is x's gradient, their sum
-   is. */
+/* Takes inputs that the op reads twice out of *share: of x + x neither share is x's gradient, their sum is. */
 RMI_FN void rmi_graph_drop_repeated(const rmi_list *in, rmi_list *share)
 {
     uint32_t i, j, n = 0, seen;
@@ -2457,7 +2477,7 @@ RMI_FN void rmi_graph_drop_repeated(const rmi_list *in, rmi_list *share)
     share->n = n;
 }
 
-/* An op by its kind and desc, and its first output. */
+/* Adds an op by its kind and desc; *output: the tensor that is its first output. */
 RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm_op_desc *desc, uint32_t *output)
 {
     const uint32_t known = RM_RNG | RM_ONCE | RM_NOGRAD | RM_ZERO_GRADS | RM_EXTERNAL | RM_STAYS;
@@ -2494,7 +2514,7 @@ RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm
     return RM_OK;
 }
 
-/* One more form of the op that made the tensor of this handle. */
+/* Adds a variant, by its kind and desc, to the op that made the tensor of this handle. */
 RMI_FN rm_result rmi_graph_add_variant(rm_graph *graph, rm_tensor handle, const rm_kind *kind, const rm_op_desc *desc)
 {
     uint32_t id;
@@ -2513,7 +2533,7 @@ RMI_FN rm_result rmi_graph_add_variant(rm_graph *graph, rm_tensor handle, const 
 
 /* --- blocks */
 
-/* A mark of a block's begin, or with name NULL of an end; NULL: no memory. */
+/* Adds a mark of a block's begin, or with name NULL of an end, before the next op; NULL: no memory. */
 RMI_FN rmi_mark *rmi_graph_mark(rm_graph *graph, const char *name)
 {
     rmi_mark *mark = (rmi_mark *)rmi_graph_append(graph, &graph->marks, graph->n_marks, sizeof *mark, name);
@@ -2524,7 +2544,8 @@ RMI_FN rmi_mark *rmi_graph_mark(rm_graph *graph, const char *name)
     return mark;
 }
 
-/* What is declared from here on stands in a block of that name, whose number in it goes before all names. */
+/* What is declared from here on stands in a block of that name: "NAME[NUMBER]/" goes before all names, where the number
+   counts blocks of the same name in the same outer block. */
 RMI_FN rm_result rmi_graph_begin_block(rm_graph *graph, const char *name)
 {
     rmi_building *build = &graph->build;
@@ -2547,7 +2568,7 @@ RMI_FN rm_result rmi_graph_begin_block(rm_graph *graph, const char *name)
     return RM_OK;
 }
 
-/* The end of the block begun last. */
+/* Ends the block begun last: its prefix goes. An error: no block is open. */
 RMI_FN rm_result rmi_graph_end_block(rm_graph *graph)
 {
     uint32_t begin;
@@ -2561,16 +2582,16 @@ RMI_FN rm_result rmi_graph_end_block(rm_graph *graph)
     return graph->sticky.result;
 }
 
-/* --- sealing: everything derived, and what only the whole graph can tell to be wrong; that ops name their own tensors
-   is seen to by who makes them, the builder and the text room */
+/* --- sealing: everything derived, and what only the whole graph can tell to be wrong (that ops name tensors of their
+   own, the builder and the text room have seen to) */
 
-/* How often a const has been changed when op reads it. */
+/* How often a const has been changed when op reads it: the mutators before it in the order of declaration. */
 RMI_FN uint32_t rmi_graph_version_for(const rm_graph *graph, uint32_t tensor, uint32_t op)
 {
     return rmi_lower_bound_u32(graph->tensors[tensor].mutators.at, graph->tensors[tensor].mutators.n, op);
 }
 
-/* Is a time of op, in any form, or of an update of t a guess? */
+/* Is a time of the op, in any of its forms, a guess? Views take none. */
 RMI_FN int rmi_graph_op_guessed(const rmi_op *op)
 {
     uint32_t k, part;
@@ -2582,13 +2603,14 @@ RMI_FN int rmi_graph_op_guessed(const rmi_op *op)
     }
     return guessed;
 }
+/* Is a time of the param's updates a guess? */
 RMI_FN int rmi_graph_update_guessed(const rmi_tensor *tensor)
 {
     return rmi_graph_guess(tensor->opt_by) || rmi_graph_guess(tensor->opt_host_by);
 }
 
-/* Costs left to be measured are taken as 10 bytes a ns and a microsecond a call until they are; how many ops and
-   updates have any, and how many have measured ones. */
+/* Sets times that were left to be measured to 10 bytes a ns and a microsecond a call, and counts in graph->costs how
+   many ops and updates have times that are guesses, and how many have measured ones. */
 RMI_FN void rmi_graph_estimate(rm_graph *graph)
 {
     uint32_t i, k, part;
@@ -2624,7 +2646,8 @@ RMI_FN void rmi_graph_estimate(rm_graph *graph)
     }
 }
 
-/* For each tensor a list of the ops that name it in theirs, ascending; both lists by their places in the structs. */
+/* Turns lists around: makes in each tensor, at byte of_tensor of its struct, the list of ops that name it in theirs, at
+   byte of_op of the op's struct; ascending. */
 RMI_FN rm_result rmi_graph_seal_lists(rm_graph *graph, size_t of_op, size_t of_tensor)
 {
     uint32_t i, k, *count = RMI_NEW(&graph->mem, uint32_t, graph->n_tensors);
@@ -2643,7 +2666,8 @@ RMI_FN rm_result rmi_graph_seal_lists(rm_graph *graph, size_t of_op, size_t of_t
     return RM_OK;
 }
 
-/* Who has a gradient, roots of views, first readers, consumers in order; which params the library updates. */
+/* Sets the sealed fields of tensors and ops but for consts: who has a gradient, roots of views, first readers,
+   consumers in order, which params the library updates. */
 RMI_FN rm_result rmi_graph_seal_grads(rm_graph *graph)
 {
     uint32_t i, k;
@@ -2688,8 +2712,8 @@ RMI_FN int rmi_graph_changes(const rm_graph *graph, uint32_t i, uint32_t tensor)
     return mutators->n && mutators->at[mutators->n - 1] > i;
 }
 
-/* Versions of mutated consts, and ops whose second run would read the wrong one: what is changed later on, even by an
-   op that changes it itself, for a third value is neither old nor new. */
+/* Sets the mutators of consts, and pins ops that must not run twice: RM_ONCE, and those that read a const which a later
+   op changes (even if they change it, too: a second run would make a third value). An error: it is no const. */
 RMI_FN rm_result rmi_graph_seal_consts(rm_graph *graph)
 {
     uint32_t i, k;
@@ -2707,7 +2731,7 @@ RMI_FN rm_result rmi_graph_seal_consts(rm_graph *graph)
     return RM_OK;
 }
 
-/* Does each gradient of the op stand in exactly one part of the form's backward? */
+/* An error unless each gradient that the op gives stands in exactly one part of the form's backward. */
 RMI_FN rm_result rmi_graph_check_parts(rm_graph *graph, const rmi_op *op, const rmi_form *form)
 {
     uint32_t i, k, n;
@@ -2720,8 +2744,8 @@ RMI_FN rm_result rmi_graph_check_parts(rm_graph *graph, const rmi_op *op, const 
     return RM_OK;
 }
 
-/* Forms without parts of their own have those of the op, with costs of their own; an op without parts has one, the
-   whole backward. All are checked. */
+/* Gives parts to the op's forms that declare none: a variant gets copies of those that the op's own form declares, if
+   it does; else the whole backward is one part. All are checked. */
 RMI_FN rm_result rmi_graph_seal_parts(rm_graph *graph, rmi_op *op)
 {
     uint32_t k;
@@ -2748,7 +2772,7 @@ RMI_FN rm_result rmi_graph_seal_parts(rm_graph *graph, rmi_op *op)
     return RM_OK;
 }
 
-/* Is the op a view that can be one? */
+/* An error unless the op, which is declared as a view, has one output, within the bytes of the input that it views. */
 RMI_FN rm_result rmi_graph_check_view(rm_graph *graph, const rmi_op *op)
 {
     const rmi_tensor *of = &graph->tensors[op->view], *out = &graph->tensors[op->out.at[0]];
@@ -2771,7 +2795,7 @@ RMI_FN int rmi_graph_early(const rm_graph *graph, uint32_t i, uint32_t tensor)
     return rmi_graph_changes(graph, i, tensor) && !rmi_list_has(&graph->ops[i].mutates, graph->tensors[tensor].root);
 }
 
-/* Notes in the graph whether any backward must come before a later op that changes a const. */
+/* Sets graph->early: must any backward come before a later op that changes a const? */
 RMI_FN void rmi_graph_seal_early(rm_graph *graph)
 {
     uint32_t i, form, part, k;
@@ -2783,7 +2807,7 @@ RMI_FN void rmi_graph_seal_early(rm_graph *graph)
             }
 }
 
-/* No sum of sizes, of times of a step may leave 62 bits: later rooms then need no checks. */
+/* An error unless all sizes together, and all times together, are below 2^62: later rooms then need no checks. */
 RMI_FN rm_result rmi_graph_check_sums(rm_graph *graph)
 {
     uint64_t bytes = 0, ns = 0;
@@ -2812,7 +2836,8 @@ RMI_FN rm_result rmi_graph_check_sums(rm_graph *graph)
     return RM_OK;
 }
 
-/* Once per graph; afterwards only costs change. */
+/* Derives and checks everything, when all is declared; afterwards only costs change. Nothing happens the second time.
+   */
 RMI_FN rm_result rmi_graph_seal(rm_graph *graph)
 {
     uint32_t i;
@@ -2834,7 +2859,7 @@ RMI_FN rm_result rmi_graph_seal(rm_graph *graph)
     return RM_OK;
 }
 
-/* May the gradients of two forms lie over the same bytes? */
+/* Do the overs of two forms allow the same, in the same order? */
 RMI_FN int rmi_graph_same_overs(const rmi_form *first, const rmi_form *other)
 {
     uint32_t i;
@@ -2846,7 +2871,7 @@ RMI_FN int rmi_graph_same_overs(const rmi_form *first, const rmi_form *other)
     return 1;
 }
 
-/* One use of the graph ends; with the last one it goes. */
+/* One use of the graph (NULL: none) ends; with the last one the graph and its memory go. */
 RMI_FN void rmi_graph_free(rm_graph *graph)
 {
     rmi_arena mem;
