@@ -3486,16 +3486,16 @@ typedef enum rmi_what {
 } rmi_what;
 
 typedef struct rmi_stmt {
-    uint8_t what;
+    uint8_t what;    /* rmi_what */
     rmi_run run;     /* of RUN */
-    uint32_t buf;    /* of all others; NEW of ALIAS and REUSE */
-    uint32_t other;  /* OLD */
+    uint32_t buf;    /* of all others; of ALIAS and REUSE the new name */
+    uint32_t other;  /* of ALIAS and REUSE the old one, whose bytes it is on */
     uint64_t offset; /* ALLOC: arena; OFFLOAD, MERGE: host */
     uint64_t bytes;  /* ALLOC, and copies of what a forward saved: size, filled by rmi_sch_sizes */
 } rmi_stmt;
 
 typedef struct rmi_home { /* where something is when the step starts and ends */
-    uint32_t buf, host;   /* host 1: in host memory; 2: not at home, but its last life has this address (>>sequence) */
+    uint32_t buf, host;   /* host 0: device; 1: host memory; 2, of >>sequence only: its last life is there */
     uint64_t offset;
     uint32_t until;       /* host 2: a copy of the step before may read it until after this position */
 } rmi_home;
@@ -3503,13 +3503,14 @@ typedef struct rmi_home { /* where something is when the step starts and ends */
 #define RMI_LANES 5
 
 typedef struct rmi_figures {
-    /* copied: to the device, to the host */
-    uint64_t time_ns, first_ns, recomputed_ns, arena_top, live_bytes, host_top, busy[RMI_LANES], copied[2];
-    uint64_t runs, recomputed_runs;
+    uint64_t time_ns, first_ns, recomputed_ns; /* a step in the steady state; the first one; forwards that ran again */
+    uint64_t arena_top, live_bytes, host_top;  /* bytes: highest end, most at once, on the device; highest end, host */
+    uint64_t busy[RMI_LANES], copied[2];       /* ns by lane; bytes to the device, to the host */
+    uint64_t runs, recomputed_runs;            /* forwards, backwards and updates; forwards that ran again */
 } rmi_figures;
 
 typedef struct rmi_program {
-    uint32_t step;
+    uint32_t step; /* its kind: RM_SINGLE, ... */
     rmi_stmt *st;
     size_t n;
     rmi_home *homes;
@@ -3518,7 +3519,7 @@ typedef struct rmi_program {
     rmi_figures fig;
 } rmi_program;
 
-/* The name of a buffer as in plans; out has room for 300. */
+/* Writes the name of a buffer, as in plans, to out, which has room for 300 bytes; returns out. */
 RMI_FN const char *rmi_sch_name(const rm_graph *graph, uint32_t buf, char *out)
 {
     static const char *const head[] = {"", "grad:", "state:", "saved:", "ws:", "ws:"};
@@ -3530,11 +3531,12 @@ RMI_FN const char *rmi_sch_name(const rm_graph *graph, uint32_t buf, char *out)
     return out;
 }
 
-/* Sizes of the ALLOCs of what forwards save and of workspaces: those of the run (or prefetch) that comes next. */
+/* Sets `bytes` of the program's statements: of every ALLOC (of what a forward saves, and of a workspace: the size for
+   the run or prefetch that comes next), and of copies of what a forward saved. */
 RMI_FN rm_result rmi_sch_sizes(const rm_graph *graph, rmi_program *program)
 {
     rmi_arena tmp = rmi_arena_make(&graph->mem.hooks);
-    uint32_t base = rmi_low_buf(graph, RMI_BUF_SAVED, 0), k;
+    uint32_t base = rmi_low_buf(graph, RMI_BUF_SAVED, 0), op;
     uint64_t *next = RMI_NEW(&tmp, uint64_t, rmi_low_buffers(graph) - base); /* by buffer from base on */
     uint64_t *left = RMI_NEW(&tmp, uint64_t, graph->n_ops); /* size of what the latest forward left, for prefetches */
     size_t i;
@@ -3547,8 +3549,8 @@ RMI_FN rm_result rmi_sch_sizes(const rm_graph *graph, rmi_program *program)
             next[graph->n_ops + st->run.id] = rmi_low_part(graph, st->run)->bwd_ws;
         } else if (st->what == RMI_RUN && st->run.way == RMI_OPT) {
             next[2 * graph->n_ops + st->run.id] = graph->tensors[st->run.id].opt_ws;
-        } else if (st->what == RMI_PREFETCH && rmi_low_kind(graph, st->buf, &k) == RMI_BUF_SAVED) {
-            next[k] = RMI_INF; /* known on the way forward only */
+        } else if (st->what == RMI_PREFETCH && rmi_low_kind(graph, st->buf, &op) == RMI_BUF_SAVED) {
+            next[op] = RMI_INF; /* known on the way forward only */
         } else if (st->what == RMI_ALLOC) {
             st->bytes = st->buf < base ? rmi_low_bytes(graph, st->buf) : next[st->buf - base];
         }
@@ -3557,8 +3559,8 @@ RMI_FN rm_result rmi_sch_sizes(const rm_graph *graph, rmi_program *program)
         rmi_stmt *st = &program->st[i];
         if (st->what == RMI_RUN && st->run.way == RMI_FWD) left[st->run.id] = rmi_low_form(graph, st->run)->saved;
         if (st->what != RMI_RUN && (st->what != RMI_ALLOC || st->bytes == RMI_INF) &&
-            rmi_low_kind(graph, st->buf, &k) == RMI_BUF_SAVED)
-            st->bytes = left[k];
+            rmi_low_kind(graph, st->buf, &op) == RMI_BUF_SAVED)
+            st->bytes = left[op];
     }
     rmi_arena_free(&tmp);
     return next && left ? RM_OK : RM_ERROR_MEMORY;
@@ -3568,12 +3570,13 @@ RMI_FN rm_result rmi_sch_sizes(const rm_graph *graph, rmi_program *program)
    when their last user ends, or RMI_INF while they are live. */
 typedef struct rmi_space {
     uint64_t *cut; /* sorted end points */
-    size_t n_cut, cap_cut, leaves;
+    size_t n_cut, cap_cut, leaves; /* leaf i: bytes from cut[i] to cut[i + 1] */
     uint64_t *mark, *latest; /* by node; latest: of the marks on it and below */
-    uint64_t size, top, sum, peak;
+    uint64_t size, top, sum, peak; /* bytes: of the memory; highest end so far; live now; most live so far */
 } rmi_space;
 
-/* The tree, when all end points are there, in any order. */
+/* Sorts the end points in cut, which are complete by now, takes out equal ones, and makes the tree: nothing is marked.
+   */
 RMI_FN rm_result rmi_sch_space_make(rmi_arena *mem, rmi_space *space)
 {
     uint64_t *room = RMI_RAW(mem, uint64_t, space->n_cut + 1);
@@ -3587,14 +3590,15 @@ RMI_FN rm_result rmi_sch_space_make(rmi_arena *mem, rmi_space *space)
     return RMI_TABLES(mem, RMI_T(space->mark, 2 * space->leaves), RMI_T(space->latest, 2 * space->leaves));
 }
 
-/* Nothing is marked. */
+/* Takes all marks off. */
 RMI_FN void rmi_sch_clear(rmi_space *space)
 {
     memset(space->mark, 0, 2 * space->leaves * sizeof *space->mark);
     memset(space->latest, 0, 2 * space->leaves * sizeof *space->latest);
 }
 
-/* The latest mark on any of the bytes [from, to). Ends that are no end point count as the next one. */
+/* The latest mark on any of the bytes [from, to); from < to, and both are among the end points that the tree was made
+   of (one that is not is rounded up to the next, so that bytes before it would be missed). */
 RMI_FN uint64_t rmi_sch_latest(const rmi_space *space, uint64_t from, uint64_t to)
 {
     size_t low = space->leaves + rmi_lower_bound(space->cut, space->n_cut, from), node = low,
@@ -3608,7 +3612,8 @@ RMI_FN uint64_t rmi_sch_latest(const rmi_space *space, uint64_t from, uint64_t t
     return latest;
 }
 
-/* Marks them. Returns the latest mark before. */
+/* Marks the bytes [from, to), both end points of the tree, from < to. Returns the latest mark that was on any of them.
+   */
 RMI_FN uint64_t rmi_sch_mark(rmi_space *space, uint64_t from, uint64_t to, uint64_t mark)
 {
     size_t low = space->leaves + rmi_lower_bound(space->cut, space->n_cut, from), node = low,
@@ -3632,23 +3637,26 @@ typedef struct rmi_span { /* when something ran, in the last of the steps that w
 } rmi_span;
 
 typedef struct rmi_stretch {
-    uint64_t lo, hi, busy, ready; /* when its last user ends, when what was written is there */
-    uint32_t first;               /* buffer whose name it is; further ones by rmi_held.next */
-    uint32_t next;                /* free list */
-    uint32_t memory;
+    uint64_t lo, hi;      /* bytes [lo, hi) of its memory */
+    uint64_t busy, ready; /* ns: when its last user ends, when what was written to it is there */
+    uint32_t first;       /* buffer whose name it is; further ones by rmi_held.next */
+    uint32_t next;        /* of a free one: the next free one */
+    uint32_t memory;      /* 0: device; 1: host memory */
 } rmi_stretch;
 
-/* nothing: from == to. A gradient: contributions [from, to). All else: to = from + 1, from is its version */
+/* What a buffer holds. Nothing: from == to. A gradient: contributions [from, to). Else version `from`; to = from + 1.
+   */
 typedef struct rmi_content {
     uint32_t from, to;
 } rmi_content;
 
 typedef struct rmi_held { /* a buffer in one of the two memories */
-    uint32_t stretch, next; /* RMI_NONE: it is not there; it is the last name of its stretch */
+    uint32_t stretch; /* RMI_NONE: the buffer is not in this memory */
+    uint32_t next;    /* the next buffer that is a name of the same stretch; RMI_NONE: it is the last */
     rmi_content is;
 } rmi_held;
 
-typedef struct rmi_pending { /* an alias, or (takes 1) a reuse */
+typedef struct rmi_pending { /* an alias, or (takes 1) a reuse: gradient or value `fresh` on the bytes of `old` */
     uint32_t fresh, old, takes;
 } rmi_pending;
 
@@ -3672,22 +3680,22 @@ typedef struct rmi_sim {
     const rm_graph *graph;
     const rmi_program *program;
     rmi_arena mem, turn;        /* turn: of one step */
-    rmi_error *err;
-    size_t at;                  /* the statement */
+    rmi_error *err;             /* where the first offence goes */
+    size_t at;                  /* the statement that is replayed */
     rmi_held *held[2];          /* by buffer: on the device, in host memory */
-    rmi_stretch *str;
-    uint32_t n_str, free_str;
+    rmi_stretch *str;           /* all stretches, live ones and free ones */
+    uint32_t n_str, free_str;   /* free_str: the first free one, or RMI_NONE */
     size_t cap_str;
     rmi_space space[2];         /* arena, host memory */
-    uint64_t lane[RMI_LANES];   /* when it is free */
+    uint64_t lane[RMI_LANES];   /* ns: when it is free */
     rmi_pending *pend;          /* those whose run has not come yet; from n_wait on: of the current run */
     size_t n_pend, n_wait, cap_pend;
     uint32_t *ws, spent;        /* workspaces that are allocated now; the one that the last run had */
     size_t n_ws, cap_ws;
     uint32_t *done_at;          /* by op: its first in now.done */
     rmi_progress now;
-    rmi_access acc;
-    rmi_sim_use *use;
+    rmi_access acc;             /* what the current run reads and writes */
+    rmi_sim_use *use;           /* and its stretches, or those of the current copy */
     size_t n_use, cap_use;
     rmi_content *after;         /* what the gradients that a backward contributes to hold afterwards */
     size_t cap_after;
@@ -3695,80 +3703,84 @@ typedef struct rmi_sim {
     rmi_span *spans;            /* two by statement, the second of the host lane; or NULL */
 } rmi_sim;
 
-/* The offence, by a format of rmi_put_args; returns RM_ERROR_PLAN. */
-RMI_FN rm_result rmi_sim_fail(rmi_sim *s, const char *fmt, ...)
+/* Reports an offence, by a format of rmi_put_args, in sim->err; returns RM_ERROR_PLAN. */
+RMI_FN rm_result rmi_sim_fail(rmi_sim *sim, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    rmi_err_vset(s->err, RM_ERROR_PLAN, fmt, args);
+    rmi_err_vset(sim->err, RM_ERROR_PLAN, fmt, args);
     va_end(args);
     return RM_ERROR_PLAN;
 }
 
-/* The same: the name of a buffer, and the fact. */
-RMI_FN rm_result rmi_sim_fail_buf(rmi_sim *s, uint32_t buf, const char *fact)
+/* Reports a fact about a buffer. */
+RMI_FN rm_result rmi_sim_fail_buf(rmi_sim *sim, uint32_t buf, const char *fact)
 {
     char name[300];
-    return rmi_sim_fail(s, "%s %s", rmi_sch_name(s->graph, buf, name), fact);
+    return rmi_sim_fail(sim, "%s %s", rmi_sch_name(sim->graph, buf, name), fact);
 }
 
-/* The same about two buffers. */
-RMI_FN rm_result rmi_sim_fail_two(rmi_sim *s, uint32_t buf, const char *fact, uint32_t with)
+/* Reports a fact about two buffers: "BUF fact WITH". */
+RMI_FN rm_result rmi_sim_fail_two(rmi_sim *sim, uint32_t buf, const char *fact, uint32_t with)
 {
     char name[300], other[300];
-    return rmi_sim_fail(s, "%s %s %s", rmi_sch_name(s->graph, buf, name), fact, rmi_sch_name(s->graph, with, other));
+    return rmi_sim_fail(sim, "%s %s %s", rmi_sch_name(sim->graph, buf, name), fact,
+                        rmi_sch_name(sim->graph, with, other));
 }
 
-/* An offence: bytes are not free; the live buffer that they overlap is told. */
-RMI_FN rm_result rmi_sim_fail_overlap(rmi_sim *s, uint32_t memory, uint32_t buf, uint64_t lo, uint64_t hi)
+/* Reports that bytes [lo, hi) of a memory, wanted for buf, are not free, and which live buffer they overlap. */
+RMI_FN rm_result rmi_sim_fail_overlap(rmi_sim *sim, uint32_t memory, uint32_t buf, uint64_t lo, uint64_t hi)
 {
-    const rmi_held *held = s->held[memory];
-    uint32_t k, n = rmi_low_buffers(s->graph);
+    const rmi_held *held = sim->held[memory];
+    uint32_t k, n = rmi_low_buffers(sim->graph);
     char name[300], other[300] = "another buffer";
     for (k = 0; k < n; k++)
-        if (held[k].stretch != RMI_NONE && s->str[held[k].stretch].lo < hi && lo < s->str[held[k].stretch].hi) break;
-    return rmi_sim_fail(s, "%s at [%u, %u) overlaps %s, which is live", rmi_sch_name(s->graph, buf, name), lo, hi,
-                        k < n ? rmi_sch_name(s->graph, k, other) : other);
+        if (held[k].stretch != RMI_NONE && sim->str[held[k].stretch].lo < hi && lo < sim->str[held[k].stretch].hi)
+            break;
+    return rmi_sim_fail(sim, "%s at [%u, %u) overlaps %s, which is live", rmi_sch_name(sim->graph, buf, name), lo, hi,
+                        k < n ? rmi_sch_name(sim->graph, k, other) : other);
 }
 
-/* A buffer gets bytes from lo on in the arena or in host memory; an offence if they are not free, or past the end. */
-RMI_FN rm_result rmi_sim_place(rmi_sim *s, uint32_t memory, uint32_t buf, uint64_t lo, uint64_t bytes)
+/* A buffer that is not in that memory (0: arena; 1: host memory) gets a new stretch of bytes from lo on; an offence if
+   they are not free or past the end. Contents stay as held[memory][buf].is says. */
+RMI_FN rm_result rmi_sim_place(rmi_sim *sim, uint32_t memory, uint32_t buf, uint64_t lo, uint64_t bytes)
 {
-    rmi_space *space = &s->space[memory];
+    rmi_space *space = &sim->space[memory];
     uint64_t hi = rmi_add(lo, bytes), freed = 0;
-    uint32_t i = s->free_str;
+    uint32_t stretch = sim->free_str;
     char name[300];
     if (hi > space->size)
-        return rmi_sim_fail(s, "%s ends at byte %u, past the %u bytes of the %s", rmi_sch_name(s->graph, buf, name), hi,
+        return rmi_sim_fail(sim, "%s ends at byte %u, past the %u bytes of the %s",
+                            rmi_sch_name(sim->graph, buf, name), hi,
                             space->size, memory ? "host memory" : "arena");
     if (bytes) freed = rmi_sch_mark(space, lo, hi, RMI_INF);
-    if (freed == RMI_INF) return rmi_sim_fail_overlap(s, memory, buf, lo, hi);
-    if (i != RMI_NONE) s->free_str = s->str[i].next;
-    else if (RMI_GROW(&s->mem, s->str, s->cap_str, (size_t)s->n_str + 1)) i = s->n_str++;
+    if (freed == RMI_INF) return rmi_sim_fail_overlap(sim, memory, buf, lo, hi);
+    if (stretch != RMI_NONE) sim->free_str = sim->str[stretch].next;
+    else if (RMI_GROW(&sim->mem, sim->str, sim->cap_str, (size_t)sim->n_str + 1)) stretch = sim->n_str++;
     else return RM_ERROR_MEMORY;
-    s->str[i].lo = lo;
-    s->str[i].hi = hi;
-    s->str[i].busy = s->str[i].ready = freed;
-    s->str[i].first = buf;
-    s->str[i].memory = memory;
-    s->held[memory][buf].stretch = i;
-    s->held[memory][buf].next = RMI_NONE;
+    sim->str[stretch].lo = lo;
+    sim->str[stretch].hi = hi;
+    sim->str[stretch].busy = sim->str[stretch].ready = freed;
+    sim->str[stretch].first = buf;
+    sim->str[stretch].memory = memory;
+    sim->held[memory][buf].stretch = stretch;
+    sim->held[memory][buf].next = RMI_NONE;
     space->top = rmi_max(space->top, hi);
     space->sum += bytes;
     space->peak = rmi_max(space->peak, space->sum);
     return RM_OK;
 }
 
-/* The bytes of a stretch without names are free from its last use on. */
-RMI_FN void rmi_sim_release(rmi_sim *s, uint32_t str)
+/* A stretch that has lost its last name goes: its bytes are free from the end of its last use on. */
+RMI_FN void rmi_sim_release(rmi_sim *sim, uint32_t str)
 {
-    rmi_stretch *stretch = &s->str[str];
-    rmi_space *space = &s->space[stretch->memory];
+    rmi_stretch *stretch = &sim->str[str];
+    rmi_space *space = &sim->space[stretch->memory];
     if (stretch->hi > stretch->lo)
         rmi_sch_mark(space, stretch->lo, stretch->hi, rmi_min(stretch->busy, RMI_INF - 1));
     space->sum -= stretch->hi - stretch->lo;
-    stretch->next = s->free_str;
-    s->free_str = str;
+    stretch->next = sim->free_str;
+    sim->free_str = str;
 }
 
 /* --- contents */
@@ -3785,7 +3797,7 @@ RMI_FN int rmi_sim_same(rmi_content content, rmi_content other)
 }
 RMI_FN int rmi_sim_nothing(rmi_content content) { return content.from == content.to; }
 
-/* The contributions of both, if they follow each other; else what is never right. */
+/* The contributions of both, if they follow each other; else contents that no reader accepts. */
 RMI_FN rmi_content rmi_sim_sum(rmi_content one, rmi_content other)
 {
     return one.to == other.from   ? rmi_sim_content(one.from, other.to)
@@ -3793,218 +3805,224 @@ RMI_FN rmi_content rmi_sim_sum(rmi_content one, rmi_content other)
                                   : rmi_sim_content(RMI_NONE - 1, RMI_NONE);
 }
 
-/* A buffer goes from a memory; with the last name its bytes do. */
-RMI_FN void rmi_sim_drop(rmi_sim *s, uint32_t memory, uint32_t buf)
+/* Takes a buffer, which is there, from a memory; its bytes are freed if it was the last name on them. */
+RMI_FN void rmi_sim_drop(rmi_sim *sim, uint32_t memory, uint32_t buf)
 {
-    rmi_held *held = s->held[memory];
-    uint32_t str = held[buf].stretch, *link = &s->str[str].first;
+    rmi_held *held = sim->held[memory];
+    uint32_t str = held[buf].stretch, *link = &sim->str[str].first;
     while (*link != buf) link = &held[*link].next;
     *link = held[buf].next;
     held[buf].stretch = RMI_NONE;
     held[buf].is = rmi_sim_content(0, 0);
-    if (s->str[str].first == RMI_NONE) rmi_sim_release(s, str);
+    if (sim->str[str].first == RMI_NONE) rmi_sim_release(sim, str);
 }
 
 /* Contributions that a complete gradient has; earlier steps' count as one. */
-RMI_FN uint32_t rmi_sim_full(const rmi_sim *s, uint32_t tensor)
+RMI_FN uint32_t rmi_sim_full(const rmi_sim *sim, uint32_t tensor)
 {
-    return s->graph->tensors[tensor].consumers.n +
-           (s->graph->tensors[tensor].kind == RMI_PARAM && rmi_low_adds_to_earlier(s->program->step) ? 1u : 0u);
+    return sim->graph->tensors[tensor].consumers.n +
+           (sim->graph->tensors[tensor].kind == RMI_PARAM && rmi_low_adds_to_earlier(sim->program->step) ? 1u : 0u);
 }
 
 /* What a buffer must hold to be read. */
-RMI_FN rmi_content rmi_sim_right(const rmi_sim *s, uint32_t buf)
+RMI_FN rmi_content rmi_sim_right(const rmi_sim *sim, uint32_t buf)
 {
     uint32_t i, version = 0;
-    switch (rmi_low_kind(s->graph, buf, &i)) {
-    case RMI_BUF_GRAD: return rmi_sim_content(0, rmi_sim_full(s, i));
+    switch (rmi_low_kind(sim->graph, buf, &i)) {
+    case RMI_BUF_GRAD: return rmi_sim_content(0, rmi_sim_full(sim, i));
     case RMI_BUF_VALUE:
-    case RMI_BUF_STATE: version = s->now.version[i]; break;
-    case RMI_BUF_SAVED: version = s->now.left_by[i]; break;
+    case RMI_BUF_STATE: version = sim->now.version[i]; break;
+    case RMI_BUF_SAVED: version = sim->now.left_by[i]; break;
     default: break;
     }
     return rmi_sim_content(version, version + 1);
 }
 
 /* Is a buffer in that memory, with its whole, newest value? */
-RMI_FN int rmi_sim_whole(const rmi_sim *s, uint32_t memory, uint32_t buf)
+RMI_FN int rmi_sim_whole(const rmi_sim *sim, uint32_t memory, uint32_t buf)
 {
-    return s->held[memory][buf].stretch != RMI_NONE && rmi_sim_same(s->held[memory][buf].is, rmi_sim_right(s, buf));
+    const rmi_held *held = &sim->held[memory][buf];
+    return held->stretch != RMI_NONE && rmi_sim_same(held->is, rmi_sim_right(sim, buf));
 }
 
-/* The buffer must be on the device; one of no bytes always is. */
-RMI_FN rm_result rmi_sim_at_device(rmi_sim *s, uint32_t buf)
+/* An offence unless the buffer is on the device; one of no bytes is put there if it is not. */
+RMI_FN rm_result rmi_sim_at_device(rmi_sim *sim, uint32_t buf)
 {
     uint32_t i;
-    if (s->held[0][buf].stretch != RMI_NONE) return RM_OK;
-    if (rmi_low_kind(s->graph, buf, &i) > RMI_BUF_STATE || rmi_low_bytes(s->graph, buf))
-        return rmi_sim_fail_buf(s, buf, "is not on the device");
-    return rmi_sim_place(s, 0, buf, 0, 0);
+    if (sim->held[0][buf].stretch != RMI_NONE) return RM_OK;
+    if (rmi_low_kind(sim->graph, buf, &i) > RMI_BUF_STATE || rmi_low_bytes(sim->graph, buf))
+        return rmi_sim_fail_buf(sim, buf, "is not on the device");
+    return rmi_sim_place(sim, 0, buf, 0, 0);
 }
 
-/* It must be there and hold its whole, newest value. */
-RMI_FN rm_result rmi_sim_need(rmi_sim *s, uint32_t buf)
+/* An offence unless the buffer is on the device and holds its whole, newest value. */
+RMI_FN rm_result rmi_sim_need(rmi_sim *sim, uint32_t buf)
 {
-    RMI_TRY(rmi_sim_at_device(s, buf));
-    if (rmi_sim_whole(s, 0, buf)) return RM_OK;
-    return rmi_sim_fail_buf(s, buf, rmi_sim_nothing(s->held[0][buf].is) ? "is on the device and holds nothing yet"
+    RMI_TRY(rmi_sim_at_device(sim, buf));
+    if (rmi_sim_whole(sim, 0, buf)) return RM_OK;
+    return rmi_sim_fail_buf(sim, buf, rmi_sim_nothing(sim->held[0][buf].is) ? "is on the device and holds nothing yet"
                                     : "does not hold its whole, newest value");
 }
 
 /* An offence if a buffer on the device shares its bytes with another name. */
-RMI_FN rm_result rmi_sim_unshared(rmi_sim *s, uint32_t buf)
+RMI_FN rm_result rmi_sim_unshared(rmi_sim *sim, uint32_t buf)
 {
-    const rmi_held *held = &s->held[0][buf];
-    if (s->str[held->stretch].first == buf && held->next == RMI_NONE) return RM_OK;
-    return rmi_sim_fail_buf(s, buf, "has bytes that another name shares");
+    const rmi_held *held = &sim->held[0][buf];
+    if (sim->str[held->stretch].first == buf && held->next == RMI_NONE) return RM_OK;
+    return rmi_sim_fail_buf(sim, buf, "has bytes that another name shares");
 }
 
-/* The current run or copy reads or writes a stretch. */
-RMI_FN rm_result rmi_sim_touch(rmi_sim *s, uint32_t stretch, int writes)
+/* Notes in sim->use that the current run or copy reads or writes a stretch. */
+RMI_FN rm_result rmi_sim_touch(rmi_sim *sim, uint32_t stretch, int writes)
 {
-    if (!RMI_GROW(&s->mem, s->use, s->cap_use, s->n_use + 1)) return RM_ERROR_MEMORY;
-    s->use[s->n_use].stretch = stretch;
-    s->use[s->n_use++].writes = (uint32_t)writes;
+    if (!RMI_GROW(&sim->mem, sim->use, sim->cap_use, sim->n_use + 1)) return RM_ERROR_MEMORY;
+    sim->use[sim->n_use].stretch = stretch;
+    sim->use[sim->n_use++].writes = (uint32_t)writes;
     return RM_OK;
 }
 
-/* A run or copy on a lane, with its uses gathered: when does it end? */
-RMI_FN uint64_t rmi_sim_work(rmi_sim *s, uint32_t lane, uint64_t ns, uint64_t not_before)
+/* A run or copy of so many ns takes place on a lane, as soon as that is free, the stretches in sim->use are, and
+   not_before. Empties sim->use; returns when it ends. */
+RMI_FN uint64_t rmi_sim_work(rmi_sim *sim, uint32_t lane, uint64_t ns, uint64_t not_before)
 {
-    uint64_t start = rmi_max(s->lane[lane], not_before), end;
+    uint64_t start = rmi_max(sim->lane[lane], not_before), end;
     size_t i;
-    for (i = 0; i < s->n_use; i++) {
-        const rmi_stretch *used = &s->str[s->use[i].stretch];
-        start = rmi_max(start, s->use[i].writes ? used->busy : used->ready);
+    for (i = 0; i < sim->n_use; i++) {
+        const rmi_stretch *used = &sim->str[sim->use[i].stretch];
+        start = rmi_max(start, sim->use[i].writes ? used->busy : used->ready);
     }
-    end = s->lane[lane] = rmi_add(start, ns);
-    s->fig.busy[lane] = rmi_add(s->fig.busy[lane], ns);
-    if (s->spans) {
-        rmi_span *span = &s->spans[2 * s->at + (lane == RM_LANE_HOST)];
+    end = sim->lane[lane] = rmi_add(start, ns);
+    sim->fig.busy[lane] = rmi_add(sim->fig.busy[lane], ns);
+    if (sim->spans) {
+        rmi_span *span = &sim->spans[2 * sim->at + (lane == RM_LANE_HOST)];
         span->start = start;
         span->end = end;
         span->lane = lane;
         span->ran = 1;
     }
-    for (i = 0; i < s->n_use; i++) {
-        rmi_stretch *used = &s->str[s->use[i].stretch];
+    for (i = 0; i < sim->n_use; i++) {
+        rmi_stretch *used = &sim->str[sim->use[i].stretch];
         used->busy = rmi_max(used->busy, end);
-        if (s->use[i].writes) used->ready = rmi_max(used->ready, end);
+        if (sim->use[i].writes) used->ready = rmi_max(used->ready, end);
     }
-    s->n_use = 0;
+    sim->n_use = 0;
     return end;
 }
 
 /* --- statements about memory */
-RMI_FN rm_result rmi_sim_alloc(rmi_sim *s, const rmi_stmt *st)
+
+/* The statement alloc. */
+RMI_FN rm_result rmi_sim_alloc(rmi_sim *sim, const rmi_stmt *st)
 {
     uint32_t i, buf = st->buf;
-    rmi_buf_kind kind = rmi_low_kind(s->graph, buf, &i);
-    if (rmi_low_external(s->graph, buf))
-        return rmi_sim_fail_buf(s, buf, "is the caller's memory: it is never allocated");
-    if (s->held[0][buf].stretch != RMI_NONE) return rmi_sim_fail_buf(s, buf, "is allocated already");
-    if (kind == RMI_BUF_VALUE && s->graph->tensors[i].maker != RMI_NONE &&
-        s->graph->ops[s->graph->tensors[i].maker].view != RMI_NONE)
-        return rmi_sim_fail_buf(s, buf, "is a view: it comes to be by an alias");
+    rmi_buf_kind kind = rmi_low_kind(sim->graph, buf, &i);
+    if (rmi_low_external(sim->graph, buf))
+        return rmi_sim_fail_buf(sim, buf, "is the caller's memory: it is never allocated");
+    if (sim->held[0][buf].stretch != RMI_NONE) return rmi_sim_fail_buf(sim, buf, "is allocated already");
+    if (kind == RMI_BUF_VALUE && sim->graph->tensors[i].maker != RMI_NONE &&
+        sim->graph->ops[sim->graph->tensors[i].maker].view != RMI_NONE)
+        return rmi_sim_fail_buf(sim, buf, "is a view: it comes to be by an alias");
     if (kind >= RMI_BUF_WS) {
-        if (!RMI_GROW(&s->mem, s->ws, s->cap_ws, s->n_ws + 1)) return RM_ERROR_MEMORY;
-        s->ws[s->n_ws++] = buf;
+        if (!RMI_GROW(&sim->mem, sim->ws, sim->cap_ws, sim->n_ws + 1)) return RM_ERROR_MEMORY;
+        sim->ws[sim->n_ws++] = buf;
     }
-    return rmi_sim_place(s, 0, buf, st->offset, st->bytes);
+    return rmi_sim_place(sim, 0, buf, st->offset, st->bytes);
 }
 
 /* The statement free. */
-RMI_FN rm_result rmi_sim_free(rmi_sim *s, uint32_t buf)
+RMI_FN rm_result rmi_sim_free(rmi_sim *sim, uint32_t buf)
 {
     size_t i;
-    if (rmi_low_external(s->graph, buf)) return rmi_sim_fail_buf(s, buf, "is the caller's memory: it is never freed");
-    if (s->held[0][buf].stretch == RMI_NONE) return rmi_sim_fail_buf(s, buf, "is not on the device");
-    for (i = 0; i < s->n_ws; i++)
-        if (s->ws[i] == buf) s->ws[i] = s->ws[--s->n_ws];
-    if (s->spent == buf) s->spent = RMI_NONE;
-    rmi_sim_drop(s, 0, buf);
+    if (rmi_low_external(sim->graph, buf))
+        return rmi_sim_fail_buf(sim, buf, "is the caller's memory: it is never freed");
+    if (sim->held[0][buf].stretch == RMI_NONE) return rmi_sim_fail_buf(sim, buf, "is not on the device");
+    for (i = 0; i < sim->n_ws; i++)
+        if (sim->ws[i] == buf) sim->ws[i] = sim->ws[--sim->n_ws];
+    if (sim->spent == buf) sim->spent = RMI_NONE;
+    rmi_sim_drop(sim, 0, buf);
     return RM_OK;
 }
 
 /* The bytes of a buffer; of saved ones, those of the form that left them. */
-RMI_FN uint64_t rmi_sim_length(const rmi_sim *s, uint32_t buf)
+RMI_FN uint64_t rmi_sim_length(const rmi_sim *sim, uint32_t buf)
 {
     uint32_t i;
-    if (rmi_low_kind(s->graph, buf, &i) != RMI_BUF_SAVED) return rmi_low_bytes(s->graph, buf);
-    return s->graph->ops[i].forms[s->now.left_by[i]].saved;
+    if (rmi_low_kind(sim->graph, buf, &i) != RMI_BUF_SAVED) return rmi_low_bytes(sim->graph, buf);
+    return sim->graph->ops[i].forms[sim->now.left_by[i]].saved;
 }
 
-/* The new name joins the bytes of the old one. */
-RMI_FN rm_result rmi_sim_share(rmi_sim *s, uint32_t fresh, uint32_t old)
+/* The new name joins the bytes of the old one; what it holds is not set. An offence: it is there already, or larger. */
+RMI_FN rm_result rmi_sim_share(rmi_sim *sim, uint32_t fresh, uint32_t old)
 {
-    rmi_held *held = s->held[0];
-    if (held[fresh].stretch != RMI_NONE) return rmi_sim_fail_buf(s, fresh, "is there already");
-    RMI_TRY(rmi_sim_at_device(s, old));
-    if (rmi_low_bytes(s->graph, fresh) > rmi_sim_length(s, old))
-        return rmi_sim_fail_two(s, fresh, "is larger than", old);
+    rmi_held *held = sim->held[0];
+    if (held[fresh].stretch != RMI_NONE) return rmi_sim_fail_buf(sim, fresh, "is there already");
+    RMI_TRY(rmi_sim_at_device(sim, old));
+    if (rmi_low_bytes(sim->graph, fresh) > rmi_sim_length(sim, old))
+        return rmi_sim_fail_two(sim, fresh, "is larger than", old);
     held[fresh].stretch = held[old].stretch;
-    held[fresh].next = s->str[held[old].stretch].first;
-    s->str[held[old].stretch].first = fresh;
+    held[fresh].next = sim->str[held[old].stretch].first;
+    sim->str[held[old].stretch].first = fresh;
     return RM_OK;
 }
 
-/* The same, which waits for the run that makes it right; takes: the old name goes with it. */
-RMI_FN rm_result rmi_sim_pend(rmi_sim *s, uint32_t fresh, uint32_t old, uint32_t takes)
+/* As rmi_sim_share, and notes in sim->pend that a run must come which allows it; takes: with that run the old name
+   goes. */
+RMI_FN rm_result rmi_sim_pend(rmi_sim *sim, uint32_t fresh, uint32_t old, uint32_t takes)
 {
-    RMI_TRY(rmi_sim_share(s, fresh, old));
-    if (!RMI_GROW(&s->mem, s->pend, s->cap_pend, s->n_pend + 1)) return RM_ERROR_MEMORY;
-    s->pend[s->n_pend].fresh = fresh;
-    s->pend[s->n_pend].old = old;
-    s->pend[s->n_pend++].takes = takes;
+    RMI_TRY(rmi_sim_share(sim, fresh, old));
+    if (!RMI_GROW(&sim->mem, sim->pend, sim->cap_pend, sim->n_pend + 1)) return RM_ERROR_MEMORY;
+    sim->pend[sim->n_pend].fresh = fresh;
+    sim->pend[sim->n_pend].old = old;
+    sim->pend[sim->n_pend++].takes = takes;
     return RM_OK;
 }
 
-/* The statement alias: a view of an input, or a gradient that shares the bytes of the output's. */
-RMI_FN rm_result rmi_sim_alias(rmi_sim *s, uint32_t fresh, uint32_t old)
+/* The statement alias: a view of an input (its forward has run then), or a gradient that shares the output's bytes. */
+RMI_FN rm_result rmi_sim_alias(rmi_sim *sim, uint32_t fresh, uint32_t old)
 {
-    const rm_graph *graph = s->graph;
+    const rm_graph *graph = sim->graph;
     uint32_t i, of, maker;
     rmi_buf_kind kind = rmi_low_kind(graph, fresh, &i), old_kind = rmi_low_kind(graph, old, &of);
     if (kind == RMI_BUF_GRAD) {
         maker = old_kind == RMI_BUF_GRAD ? graph->tensors[of].maker : RMI_NONE;
         if (maker != RMI_NONE && graph->ops[maker].out.at[0] == of && rmi_list_has(&graph->ops[maker].share, i))
-            return rmi_sim_pend(s, fresh, old, 0);
-        return rmi_sim_fail_two(s, fresh, "may not share the bytes of", old);
+            return rmi_sim_pend(sim, fresh, old, 0);
+        return rmi_sim_fail_two(sim, fresh, "may not share the bytes of", old);
     }
     maker = kind == RMI_BUF_VALUE ? graph->tensors[i].maker : RMI_NONE;
-    if (maker == RMI_NONE || graph->ops[maker].view != old) return rmi_sim_fail_two(s, fresh, "is no view of", old);
-    RMI_TRY(rmi_sim_need(s, old));
-    RMI_TRY(rmi_sim_share(s, fresh, old));
-    s->held[0][fresh].is = rmi_sim_right(s, fresh);
-    s->now.ran[maker]++;
+    if (maker == RMI_NONE || graph->ops[maker].view != old) return rmi_sim_fail_two(sim, fresh, "is no view of", old);
+    RMI_TRY(rmi_sim_need(sim, old));
+    RMI_TRY(rmi_sim_share(sim, fresh, old));
+    sim->held[0][fresh].is = rmi_sim_right(sim, fresh);
+    sim->now.ran[maker]++;
     return RM_OK;
 }
 
 /* The statement reuse: a value or gradient takes over the bytes of a buffer that dies. */
-RMI_FN rm_result rmi_sim_reuse(rmi_sim *s, uint32_t fresh, uint32_t old)
+RMI_FN rm_result rmi_sim_reuse(rmi_sim *sim, uint32_t fresh, uint32_t old)
 {
     uint32_t i;
-    rmi_buf_kind kind = rmi_low_kind(s->graph, fresh, &i);
-    RMI_TRY(rmi_sim_at_device(s, old));
-    RMI_TRY(rmi_sim_unshared(s, old));
-    if (rmi_low_external(s->graph, old))
-        return rmi_sim_fail_buf(s, old, "is the caller's memory: nothing takes it over");
-    if (kind != RMI_BUF_GRAD && (kind != RMI_BUF_VALUE || s->graph->tensors[i].maker == RMI_NONE))
-        return rmi_sim_fail_two(s, fresh, "may not take over the bytes of", old);
-    return rmi_sim_pend(s, fresh, old, 1);
+    rmi_buf_kind kind = rmi_low_kind(sim->graph, fresh, &i);
+    RMI_TRY(rmi_sim_at_device(sim, old));
+    RMI_TRY(rmi_sim_unshared(sim, old));
+    if (rmi_low_external(sim->graph, old))
+        return rmi_sim_fail_buf(sim, old, "is the caller's memory: nothing takes it over");
+    if (kind != RMI_BUF_GRAD && (kind != RMI_BUF_VALUE || sim->graph->tensors[i].maker == RMI_NONE))
+        return rmi_sim_fail_two(sim, fresh, "may not take over the bytes of", old);
+    return rmi_sim_pend(sim, fresh, old, 1);
 }
 
-/* May gradient `fresh` take the bytes of `old` in this backward? */
-RMI_FN int rmi_sim_over_ok(const rmi_sim *s, rmi_run run, uint32_t fresh, uint32_t old)
+/* May gradient `fresh` take over the bytes of buffer `old` in this run of a backward? */
+RMI_FN int rmi_sim_over_ok(const rmi_sim *sim, rmi_run run, uint32_t fresh, uint32_t old)
 {
-    const rmi_op *op = &s->graph->ops[run.id];
-    const rmi_form *form = rmi_low_form(s->graph, run);
-    uint32_t tensor, i, dout = rmi_low_buf(s->graph, RMI_BUF_GRAD, op->out.at[0]),
-             saved = rmi_low_buf(s->graph, RMI_BUF_SAVED, run.id);
-    rmi_low_kind(s->graph, fresh, &tensor);
+    const rmi_op *op = &sim->graph->ops[run.id];
+    const rmi_form *form = rmi_low_form(sim->graph, run);
+    uint32_t tensor, i, dout = rmi_low_buf(sim->graph, RMI_BUF_GRAD, op->out.at[0]),
+             saved = rmi_low_buf(sim->graph, RMI_BUF_SAVED, run.id);
+    rmi_low_kind(sim->graph, fresh, &tensor);
     if (!rmi_list_has(&op->grad_in, tensor)) return 0;
     if (old == dout && (op->view == tensor || rmi_list_has(&op->share, tensor)) &&
-        rmi_low_bytes(s->graph, fresh) == rmi_low_bytes(s->graph, old))
+        rmi_low_bytes(sim->graph, fresh) == rmi_low_bytes(sim->graph, old))
         return 1;
     for (i = 0; i < form->n_overs; i++) {
         const rmi_over *over = &form->overs[i];
@@ -4014,640 +4032,655 @@ RMI_FN int rmi_sim_over_ok(const rmi_sim *s, rmi_run run, uint32_t fresh, uint32
     return 0;
 }
 
-/* The reuses and shares said since the last run belong to this run: are they allowed? Shares may wait for their part of
-   a backward; what waits comes first in the list from then on. */
-RMI_FN rm_result rmi_sim_settle(rmi_sim *s, rmi_run run)
+/* The reuses and shares in sim->pend belong to this run: an offence if it does not allow one. Only a share may wait,
+   for its part of a backward: those that wait come first in the list then, n_wait of them. */
+RMI_FN rm_result rmi_sim_settle(rmi_sim *sim, rmi_run run)
 {
-    const rmi_op *op = run.way <= RMI_BWD ? &s->graph->ops[run.id] : NULL;
+    const rmi_op *op = run.way <= RMI_BWD ? &sim->graph->ops[run.id] : NULL;
     size_t i, k;
-    for (s->n_wait = i = 0; i < s->n_pend; i++) {
-        rmi_pending one = s->pend[i];
+    for (sim->n_wait = i = 0; i < sim->n_pend; i++) {
+        rmi_pending one = sim->pend[i];
         uint32_t tensor;
-        rmi_way way = rmi_low_kind(s->graph, one.fresh, &tensor) == RMI_BUF_GRAD ? RMI_BWD : RMI_FWD;
+        rmi_way way = rmi_low_kind(sim->graph, one.fresh, &tensor) == RMI_BUF_GRAD ? RMI_BWD : RMI_FWD;
         int mine = run.way == way;
-        if (!one.takes && (!mine || one.old != rmi_low_buf(s->graph, RMI_BUF_GRAD, op->out.at[0]) ||
-                           !rmi_list_has(&rmi_low_part(s->graph, run)->grads, tensor))) {
-            for (k = i; k > s->n_wait; k--) s->pend[k] = s->pend[k - 1];
-            s->pend[s->n_wait++] = one;
+        if (!one.takes && (!mine || one.old != rmi_low_buf(sim->graph, RMI_BUF_GRAD, op->out.at[0]) ||
+                           !rmi_list_has(&rmi_low_part(sim->graph, run)->grads, tensor))) {
+            for (k = i; k > sim->n_wait; k--) sim->pend[k] = sim->pend[k - 1];
+            sim->pend[sim->n_wait++] = one;
             continue;
         }
         if (mine && way == RMI_FWD)
-            mine = op->out.at[0] == tensor && rmi_low_form(s->graph, run)->inplace == one.old;
-        else if (mine) mine = rmi_sim_over_ok(s, run, one.fresh, one.old);
-        if (!mine || s->held[0][one.fresh].stretch != s->held[0][one.old].stretch)
-            return rmi_sim_fail_two(s, one.fresh, "may not take the bytes in this run of", one.old);
+            mine = op->out.at[0] == tensor && rmi_low_form(sim->graph, run)->inplace == one.old;
+        else if (mine) mine = rmi_sim_over_ok(sim, run, one.fresh, one.old);
+        if (!mine || sim->held[0][one.fresh].stretch != sim->held[0][one.old].stretch)
+            return rmi_sim_fail_two(sim, one.fresh, "may not take the bytes in this run of", one.old);
     }
     return RM_OK;
 }
 
-/* The buffer whose bytes this one took over, or shares, for the current run; RMI_NONE: none. */
-RMI_FN uint32_t rmi_sim_moved_from(const rmi_sim *s, uint32_t buf)
+/* The buffer whose bytes buf takes over or shares by a statement for the current run; RMI_NONE: there is none. */
+RMI_FN uint32_t rmi_sim_moved_from(const rmi_sim *sim, uint32_t buf)
 {
     size_t i;
-    for (i = s->n_wait; i < s->n_pend; i++)
-        if (s->pend[i].fresh == buf) return s->pend[i].old;
+    for (i = sim->n_wait; i < sim->n_pend; i++)
+        if (sim->pend[i].fresh == buf) return sim->pend[i].old;
     return RMI_NONE;
 }
 
 /* --- runs */
 
-/* Consts (and params) that this step has changed must not be read in their old place. What the op changes itself it may
-   find changed `later` times more than by the ops before it. */
-RMI_FN rm_result rmi_sim_fresh(rmi_sim *s, const rmi_list *tensors, uint32_t op, uint32_t later)
+/* An offence unless each const or param of the list holds the value that op number `op` reads: changed by all ops
+   before it and by nothing else. What the op changes itself may have been changed up to `later` times more. */
+RMI_FN rm_result rmi_sim_fresh(rmi_sim *sim, const rmi_list *tensors, uint32_t op, uint32_t later)
 {
     uint32_t i;
     for (i = 0; i < tensors->n; i++) {
-        uint32_t root = s->graph->tensors[tensors->at[i]].root, changed = s->now.version[root],
-                 wanted = rmi_graph_version_for(s->graph, root, op);
-        rmi_tensor_kind kind = (rmi_tensor_kind)s->graph->tensors[root].kind;
+        uint32_t root = sim->graph->tensors[tensors->at[i]].root, changed = sim->now.version[root],
+                 wanted = rmi_graph_version_for(sim->graph, root, op);
+        rmi_tensor_kind kind = (rmi_tensor_kind)sim->graph->tensors[root].kind;
         if (kind == RMI_ACT || kind == RMI_INPUT) continue;
-        if (changed < wanted || changed - wanted > (rmi_list_has(&s->graph->ops[op].mutates, root) ? later : 0))
-            return rmi_sim_fail_buf(s, root, "has been changed in this step, and this run wants its earlier value");
+        if (changed < wanted || changed - wanted > (rmi_list_has(&sim->graph->ops[op].mutates, root) ? later : 0))
+            return rmi_sim_fail_buf(sim, root, "has been changed in this step, and this run wants its earlier value");
     }
     return RM_OK;
 }
 
-/* Names on the bytes of buf besides buf, those that this run takes over and (for a forward's output) views of it. */
-RMI_FN uint32_t rmi_sim_other_name(const rmi_sim *s, uint32_t buf, int forward)
+/* A name on the bytes of buf other than buf itself, those that this run takes over and (forward: buf is an output)
+   views of it; RMI_NONE: there is none. */
+RMI_FN uint32_t rmi_sim_other_name(const rmi_sim *sim, uint32_t buf, int forward)
 {
-    uint32_t n, i;
+    uint32_t name, i;
     size_t k;
-    for (n = s->str[s->held[0][buf].stretch].first; n != RMI_NONE; n = s->held[0][n].next) {
-        for (k = s->n_wait; k < s->n_pend && !(s->pend[k].takes && s->pend[k].old == n);) k++;
-        if (n == buf || k < s->n_pend) continue;
-        if (forward && rmi_low_kind(s->graph, n, &i) == RMI_BUF_VALUE && s->graph->tensors[i].root == buf) continue;
-        return n;
+    for (name = sim->str[sim->held[0][buf].stretch].first; name != RMI_NONE; name = sim->held[0][name].next) {
+        for (k = sim->n_wait; k < sim->n_pend && !(sim->pend[k].takes && sim->pend[k].old == name);) k++;
+        if (name == buf || k < sim->n_pend) continue;
+        if (forward && rmi_low_kind(sim->graph, name, &i) == RMI_BUF_VALUE && sim->graph->tensors[i].root == buf)
+            continue;
+        return name;
     }
     return RMI_NONE;
 }
 
-/* May a forward run now: not once more than it may, with the same bits, on inputs of the right version, into bytes of
-   its own? */
-RMI_FN rm_result rmi_sim_may_fwd(rmi_sim *s, rmi_run run, int again)
+/* An offence unless a forward (again: not its first run) may run now: not once more than it may, with the same bits as
+   before, on inputs of the right version, into bytes of its own. Notes its bits. */
+RMI_FN rm_result rmi_sim_may_fwd(rmi_sim *sim, rmi_run run, int again)
 {
-    const rmi_op *op = &s->graph->ops[run.id];
-    const char *bits = rmi_low_form(s->graph, run)->bits;
+    const rmi_op *op = &sim->graph->ops[run.id];
+    const char *bits = rmi_low_form(sim->graph, run)->bits;
     uint32_t i, other;
-    if (op->view != RMI_NONE) return rmi_sim_fail(s, "%s is a view: it runs by its alias", op->name);
-    if (again && (op->flags & RM_ONCE)) return rmi_sim_fail(s, "%s runs once a step", op->name);
-    if (s->now.bits[run.id] && strcmp(s->now.bits[run.id], bits))
-        return rmi_sim_fail(s, "%s has run in this step in a variant that gives other bits", op->name);
-    s->now.bits[run.id] = bits;
-    RMI_TRY(rmi_sim_fresh(s, &op->in, run.id, again != 0));
-    if (!again) RMI_TRY(rmi_sim_fresh(s, &op->mutates, run.id, 0));
+    if (op->view != RMI_NONE) return rmi_sim_fail(sim, "%s is a view: it runs by its alias", op->name);
+    if (again && (op->flags & RM_ONCE)) return rmi_sim_fail(sim, "%s runs once a step", op->name);
+    if (sim->now.bits[run.id] && strcmp(sim->now.bits[run.id], bits))
+        return rmi_sim_fail(sim, "%s has run in this step in a variant that gives other bits", op->name);
+    sim->now.bits[run.id] = bits;
+    RMI_TRY(rmi_sim_fresh(sim, &op->in, run.id, again != 0));
+    if (!again) RMI_TRY(rmi_sim_fresh(sim, &op->mutates, run.id, 0));
     for (i = 0; i < op->out.n; i++) {
-        RMI_TRY(rmi_sim_at_device(s, op->out.at[i]));
-        other = rmi_sim_other_name(s, op->out.at[i], 1);
-        if (other != RMI_NONE) return rmi_sim_fail_two(s, other, "shares the bytes of", op->out.at[i]);
+        RMI_TRY(rmi_sim_at_device(sim, op->out.at[i]));
+        other = rmi_sim_other_name(sim, op->out.at[i], 1);
+        if (other != RMI_NONE) return rmi_sim_fail_two(sim, other, "shares the bytes of", op->out.at[i]);
     }
     return RM_OK;
 }
 
-/* May an update run now: on that side, once a step, after its reduction and all barriers? */
-RMI_FN rm_result rmi_sim_may_opt(rmi_sim *s, rmi_run run)
+/* An offence unless an update may run now: on that side, once a step, after its reduction and all barriers. */
+RMI_FN rm_result rmi_sim_may_opt(rmi_sim *sim, rmi_run run)
 {
-    const rmi_tensor *tensor = &s->graph->tensors[run.id];
+    const rmi_tensor *tensor = &sim->graph->tensors[run.id];
     uint32_t i;
-    if (s->now.updated[run.id] || !tensor->updates || !rmi_low_has_update(s->program->step))
-        return rmi_sim_fail(s, "%s has no update to run here", tensor->name);
-    if (tensor->reduce != RMI_INF && !s->now.reduced[run.id])
-        return rmi_sim_fail(s, "the gradient of %s is not reduced yet", tensor->name);
-    for (i = 0; i < s->graph->n_barriers; i++)
-        if (!s->now.passed[i]) return rmi_sim_fail(s, "barrier %s comes before any update", s->graph->barriers[i].name);
+    if (sim->now.updated[run.id] || !tensor->updates || !rmi_low_has_update(sim->program->step))
+        return rmi_sim_fail(sim, "%s has no update to run here", tensor->name);
+    if (tensor->reduce != RMI_INF && !sim->now.reduced[run.id])
+        return rmi_sim_fail(sim, "the gradient of %s is not reduced yet", tensor->name);
+    for (i = 0; i < sim->graph->n_barriers; i++)
+        if (!sim->now.passed[i])
+            return rmi_sim_fail(sim, "barrier %s comes before any update", sim->graph->barriers[i].name);
     if ((run.way == RMI_OPT ? tensor->opt : tensor->opt_host) != RMI_INF) return RM_OK;
-    return rmi_sim_fail(s, "the update of %s cannot run on the %s", tensor->name,
+    return rmi_sim_fail(sim, "the update of %s cannot run on the %s", tensor->name,
                         run.way == RMI_OPT ? "device" : "host");
 }
 
-/* May a run come now, whatever is where? */
-RMI_FN rm_result rmi_sim_may_run(rmi_sim *s, rmi_run run, int again)
+/* An offence unless the run may come now; where its buffers are is not looked at. */
+RMI_FN rm_result rmi_sim_may_run(rmi_sim *sim, rmi_run run, int again)
 {
-    const rm_graph *graph = s->graph;
-    int updates = rmi_low_has_update(s->program->step);
-    if (run.way == RMI_BWD && (!graph->ops[run.id].has_bwd || !rmi_low_has_backward(s->program->step)))
-        return rmi_sim_fail(s, "%s has no backward to run in this step", graph->ops[run.id].name);
+    const rm_graph *graph = sim->graph;
+    int updates = rmi_low_has_update(sim->program->step);
+    if (run.way == RMI_BWD && (!graph->ops[run.id].has_bwd || !rmi_low_has_backward(sim->program->step)))
+        return rmi_sim_fail(sim, "%s has no backward to run in this step", graph->ops[run.id].name);
     if (run.way == RMI_BWD && !rmi_low_part_wanted(&graph->ops[run.id], rmi_low_part(graph, run)))
-        return rmi_sim_fail(s, "%s: nobody wants a gradient of this part", graph->ops[run.id].name);
-    if (run.way <= RMI_BWD) RMI_TRY(rmi_sim_settle(s, run));
+        return rmi_sim_fail(sim, "%s: nobody wants a gradient of this part", graph->ops[run.id].name);
+    if (run.way <= RMI_BWD) RMI_TRY(rmi_sim_settle(sim, run));
     switch ((rmi_way)run.way) {
-    case RMI_FWD: return rmi_sim_may_fwd(s, run, again);
-    case RMI_BWD: return rmi_sim_fresh(s, &rmi_low_part(graph, run)->needs, run.id, RMI_NONE);
+    case RMI_FWD: return rmi_sim_may_fwd(sim, run, again);
+    case RMI_BWD: return rmi_sim_fresh(sim, &rmi_low_part(graph, run)->needs, run.id, RMI_NONE);
     case RMI_BARRIER:
-        if (updates && !s->now.passed[run.id]) return RM_OK;
-        return rmi_sim_fail(s, "barrier %s has run already, or this step has no updates", graph->barriers[run.id].name);
+        if (updates && !sim->now.passed[run.id]) return RM_OK;
+        return rmi_sim_fail(sim, "barrier %s has run already, or this step has no updates",
+                            graph->barriers[run.id].name);
     case RMI_REDUCE:
-        if (updates && graph->tensors[run.id].reduce != RMI_INF && !s->now.reduced[run.id] && !s->now.updated[run.id])
+        if (updates && graph->tensors[run.id].reduce != RMI_INF && !sim->now.reduced[run.id] &&
+            !sim->now.updated[run.id])
             return RM_OK;
-        return rmi_sim_fail(s, "%s has no gradient to reduce (again) here", graph->tensors[run.id].name);
-    default: return rmi_sim_may_opt(s, run);
+        return rmi_sim_fail(sim, "%s has no gradient to reduce (again) here", graph->tensors[run.id].name);
+    default: return rmi_sim_may_opt(sim, run);
     }
 }
 
-/* A run reads a buffer where it must be: in host memory for an update there, on either side for a barrier. */
-RMI_FN rm_result rmi_sim_read(rmi_sim *s, rmi_run run, uint32_t buf)
+/* Notes that a run reads a buffer; an offence unless that is whole where it must be: in host memory for an update
+   there, on either side for a barrier, else on the device. */
+RMI_FN rm_result rmi_sim_read(rmi_sim *sim, rmi_run run, uint32_t buf)
 {
-    uint32_t i, memory = run.way == RMI_OPT_HOST || (run.way == RMI_BARRIER && !rmi_sim_whole(s, 0, buf));
-    rmi_buf_kind kind = rmi_low_kind(s->graph, buf, &i);
-    if (run.way == RMI_OPT_HOST && !rmi_low_bytes(s->graph, buf)) {
-        if (kind != RMI_BUF_GRAD || rmi_sim_same(s->held[0][buf].is, rmi_sim_right(s, buf))) return RM_OK;
-        return rmi_sim_fail_buf(s, buf, "is not complete");
+    uint32_t i, memory = run.way == RMI_OPT_HOST || (run.way == RMI_BARRIER && !rmi_sim_whole(sim, 0, buf));
+    rmi_buf_kind kind = rmi_low_kind(sim->graph, buf, &i);
+    if (run.way == RMI_OPT_HOST && !rmi_low_bytes(sim->graph, buf)) {
+        if (kind != RMI_BUF_GRAD || rmi_sim_same(sim->held[0][buf].is, rmi_sim_right(sim, buf))) return RM_OK;
+        return rmi_sim_fail_buf(sim, buf, "is not complete");
     }
-    if (run.way == RMI_OPT_HOST && !rmi_sim_whole(s, 1, buf))
-        return rmi_sim_fail_buf(s, buf, "is not whole in host memory, where this update runs");
+    if (run.way == RMI_OPT_HOST && !rmi_sim_whole(sim, 1, buf))
+        return rmi_sim_fail_buf(sim, buf, "is not whole in host memory, where this update runs");
     if (run.way == RMI_BARRIER &&
-        (!rmi_sim_whole(s, memory, buf) || (s->graph->tensors[i].reduce != RMI_INF && !s->now.reduced[i])))
-        return rmi_sim_fail_buf(s, buf, "is not complete (and reduced) before the barrier");
-    if (run.way == RMI_BWD && kind == RMI_BUF_SAVED && s->now.left_by[i] != run.form)
-        return rmi_sim_fail_buf(s, buf, "is what another variant left");
-    if (!memory) RMI_TRY(rmi_sim_need(s, buf));
-    return rmi_sim_touch(s, s->held[memory][buf].stretch, 0);
+        (!rmi_sim_whole(sim, memory, buf) || (sim->graph->tensors[i].reduce != RMI_INF && !sim->now.reduced[i])))
+        return rmi_sim_fail_buf(sim, buf, "is not complete (and reduced) before the barrier");
+    if (run.way == RMI_BWD && kind == RMI_BUF_SAVED && sim->now.left_by[i] != run.form)
+        return rmi_sim_fail_buf(sim, buf, "is what another variant left");
+    if (!memory) RMI_TRY(rmi_sim_need(sim, buf));
+    return rmi_sim_touch(sim, sim->held[memory][buf].stretch, 0);
 }
 
-/* Where the contribution of an op to the gradient of a tensor stands in now.done. */
-RMI_FN uint8_t *rmi_sim_done(const rmi_sim *s, uint32_t op, uint32_t tensor)
+/* The flag in now.done of the contribution of an op to the gradient of a tensor, which must be in its grad_in. */
+RMI_FN uint8_t *rmi_sim_done(const rmi_sim *sim, uint32_t op, uint32_t tensor)
 {
     uint32_t k;
-    for (k = 0; s->graph->ops[op].grad_in.at[k] != tensor;) k++;
-    return &s->now.done[s->done_at[op] + k];
+    for (k = 0; sim->graph->ops[op].grad_in.at[k] != tensor;) k++;
+    return &sim->now.done[sim->done_at[op] + k];
 }
 
-/* One contribution of op to a gradient: allowed now, and into these bytes? Gives what the buffer holds afterwards. */
-RMI_FN rm_result rmi_sim_contribute(rmi_sim *s, uint32_t op_id, uint32_t buf, rmi_content *after)
+/* One contribution of op to gradient buffer buf: an offence unless it is allowed now, and into the bytes where that is.
+   *after: what the buffer holds once it is made. */
+RMI_FN rm_result rmi_sim_contribute(rmi_sim *sim, uint32_t op_id, uint32_t buf, rmi_content *after)
 {
-    uint32_t tensor = buf - s->graph->n_tensors, given = s->now.given[tensor], other, seq, next,
-             from = rmi_sim_moved_from(s, buf);
-    const rmi_list *consumers = &s->graph->tensors[tensor].consumers;
-    const rmi_op *op = &s->graph->ops[op_id];
-    if (*rmi_sim_done(s, op_id, tensor)) return rmi_sim_fail_buf(s, buf, "has got this op's contribution already");
-    seq = rmi_sim_full(s, tensor) - consumers->n + given;
+    uint32_t tensor = buf - sim->graph->n_tensors, given = sim->now.given[tensor], other, number, next,
+             from = rmi_sim_moved_from(sim, buf);
+    const rmi_list *consumers = &sim->graph->tensors[tensor].consumers;
+    const rmi_op *op = &sim->graph->ops[op_id];
+    if (*rmi_sim_done(sim, op_id, tensor)) return rmi_sim_fail_buf(sim, buf, "has got this op's contribution already");
+    number = rmi_sim_full(sim, tensor) - consumers->n + given;
     next = consumers->at[consumers->n - 1 - given];
-    if (!s->graph->any_order && next != op_id)
-        return rmi_sim_fail(s, "the gradient of %s gets its contributions in reverse order of declaration: %s comes "
-                            "first", s->graph->tensors[tensor].name, s->graph->ops[next].name);
-    RMI_TRY(rmi_sim_at_device(s, buf));
-    *after = rmi_sim_content(seq, seq + 1);
-    other = rmi_sim_other_name(s, buf, 0);
-    if (other != RMI_NONE && !(from == rmi_low_buf(s->graph, RMI_BUF_GRAD, op->out.at[0]) &&
+    if (!sim->graph->any_order && next != op_id)
+        return rmi_sim_fail(sim, "the gradient of %s gets its contributions in reverse order of declaration: %s comes "
+                            "first", sim->graph->tensors[tensor].name, sim->graph->ops[next].name);
+    RMI_TRY(rmi_sim_at_device(sim, buf));
+    *after = rmi_sim_content(number, number + 1);
+    other = rmi_sim_other_name(sim, buf, 0);
+    if (other != RMI_NONE && !(from == rmi_low_buf(sim->graph, RMI_BUF_GRAD, op->out.at[0]) &&
                                rmi_list_has(&op->share, tensor)))
-        return rmi_sim_fail_two(s, other, "shares the bytes that this run writes of", buf);
-    if (rmi_sim_nothing(s->held[0][buf].is)) return RM_OK;
-    *after = rmi_sim_sum(s->held[0][buf].is, *after);
+        return rmi_sim_fail_two(sim, other, "shares the bytes that this run writes of", buf);
+    if (rmi_sim_nothing(sim->held[0][buf].is)) return RM_OK;
+    *after = rmi_sim_sum(sim->held[0][buf].is, *after);
     if (from == RMI_NONE) return RM_OK;
-    return rmi_sim_fail_buf(s, buf, "holds earlier contributions and cannot take over other bytes");
+    return rmi_sim_fail_buf(sim, buf, "holds earlier contributions and cannot take over other bytes");
 }
 
-/* A run writes a buffer where it is. Of a backward: *after is what that holds then. */
-RMI_FN rm_result rmi_sim_write(rmi_sim *s, rmi_run run, uint32_t buf, rmi_content *after)
+/* Notes that a run writes a buffer; an offence if that is not there. Of a backward: *after is what it holds then. */
+RMI_FN rm_result rmi_sim_write(rmi_sim *sim, rmi_run run, uint32_t buf, rmi_content *after)
 {
     int host = run.way == RMI_OPT_HOST;
-    if (host && !rmi_low_bytes(s->graph, buf)) return RM_OK;
-    if (run.way == RMI_BWD) RMI_TRY(rmi_sim_contribute(s, run.id, buf, after));
-    else if (!host) RMI_TRY(rmi_sim_at_device(s, buf));
-    if (run.way == RMI_REDUCE) RMI_TRY(rmi_sim_unshared(s, buf));
-    return rmi_sim_touch(s, s->held[host][buf].stretch, 1);
+    if (host && !rmi_low_bytes(sim->graph, buf)) return RM_OK;
+    if (run.way == RMI_BWD) RMI_TRY(rmi_sim_contribute(sim, run.id, buf, after));
+    else if (!host) RMI_TRY(rmi_sim_at_device(sim, buf));
+    if (run.way == RMI_REDUCE) RMI_TRY(rmi_sim_unshared(sim, buf));
+    return rmi_sim_touch(sim, sim->held[host][buf].stretch, 1);
 }
 
-/* Is that much allocated for a buffer? */
-RMI_FN int rmi_sim_has_room(const rmi_sim *s, uint32_t buf, uint64_t bytes)
+/* Is the buffer on the device, with at least so many bytes? */
+RMI_FN int rmi_sim_has_room(const rmi_sim *sim, uint32_t buf, uint64_t bytes)
 {
-    uint32_t str = s->held[0][buf].stretch;
-    return str != RMI_NONE && s->str[str].hi - s->str[str].lo >= bytes;
+    uint32_t str = sim->held[0][buf].stretch;
+    return str != RMI_NONE && sim->str[str].hi - sim->str[str].lo >= bytes;
 }
 
-/* All that a run reads and writes: is it there? What a forward saves counts only where there is room for it. */
-RMI_FN rm_result rmi_sim_gather(rmi_sim *s, rmi_run run, int again)
+/* Sets sim->acc, use and after to what a run reads and writes; an offence unless all of it is there. What a forward
+   saves is written only if its buffer is there. */
+RMI_FN rm_result rmi_sim_gather(rmi_sim *sim, rmi_run run, int again)
 {
-    rmi_access *access = &s->acc;
+    rmi_access *access = &sim->acc;
     uint32_t i, saved;
     char name[300];
-    rmi_low_access(s->graph, run, again, access);
+    rmi_low_access(sim->graph, run, again, access);
     if (run.way == RMI_OPT_HOST) { /* the gradient first */
         i = access->reads[0];
         access->reads[0] = access->reads[1];
         access->reads[1] = i;
     }
-    for (i = 0; i < access->n_reads; i++) RMI_TRY(rmi_sim_read(s, run, access->reads[i]));
+    for (i = 0; i < access->n_reads; i++) RMI_TRY(rmi_sim_read(sim, run, access->reads[i]));
     for (i = 0; i < access->n_writes; i++) {
-        if (!RMI_GROW(&s->mem, s->after, s->cap_after, (size_t)i + 1)) return RM_ERROR_MEMORY;
-        RMI_TRY(rmi_sim_write(s, run, access->writes[i], &s->after[i]));
+        if (!RMI_GROW(&sim->mem, sim->after, sim->cap_after, (size_t)i + 1)) return RM_ERROR_MEMORY;
+        RMI_TRY(rmi_sim_write(sim, run, access->writes[i], &sim->after[i]));
     }
-    if (access->ws_bytes && !rmi_sim_has_room(s, access->ws, access->ws_bytes))
-        return rmi_sim_fail(s, "%s of %u bytes is wanted by this run and not allocated",
-                            rmi_sch_name(s->graph, access->ws, name), access->ws_bytes);
-    if (access->ws_bytes) RMI_TRY(rmi_sim_touch(s, s->held[0][access->ws].stretch, 1));
+    if (access->ws_bytes && !rmi_sim_has_room(sim, access->ws, access->ws_bytes))
+        return rmi_sim_fail(sim, "%s of %u bytes is wanted by this run and not allocated",
+                            rmi_sch_name(sim->graph, access->ws, name), access->ws_bytes);
+    if (access->ws_bytes) RMI_TRY(rmi_sim_touch(sim, sim->held[0][access->ws].stretch, 1));
     saved = access->saved;
-    if (saved == RMI_NONE || s->held[0][saved].stretch == RMI_NONE) return RM_OK;
-    if (!rmi_sim_has_room(s, saved, access->saved_bytes))
-        return rmi_sim_fail_buf(s, saved, "is too small for what this variant leaves");
-    s->now.left_by[run.id] = run.form;
+    if (saved == RMI_NONE || sim->held[0][saved].stretch == RMI_NONE) return RM_OK;
+    if (!rmi_sim_has_room(sim, saved, access->saved_bytes))
+        return rmi_sim_fail_buf(sim, saved, "is too small for what this variant leaves");
+    sim->now.left_by[run.id] = run.form;
     access->writes[access->n_writes++] = saved;
-    return rmi_sim_touch(s, s->held[0][saved].stretch, 1);
+    return rmi_sim_touch(sim, sim->held[0][saved].stretch, 1);
 }
 
-/* Does a part of a backward only rename gradients, so that it takes no time? */
-RMI_FN int rmi_sim_is_free(const rmi_sim *s, rmi_run run)
+/* Does the current part of a backward only rename gradients, so that it takes no time? */
+RMI_FN int rmi_sim_is_free(const rmi_sim *sim, rmi_run run)
 {
-    const rmi_op *op = &s->graph->ops[run.id];
-    uint32_t i, dout = rmi_low_buf(s->graph, RMI_BUF_GRAD, op->out.at[0]);
-    for (i = 0; i < s->acc.n_writes; i++) {
-        uint32_t tensor = s->acc.writes[i] - s->graph->n_tensors;
-        if (rmi_sim_moved_from(s, s->acc.writes[i]) != dout) return 0;
+    const rmi_op *op = &sim->graph->ops[run.id];
+    uint32_t i, dout = rmi_low_buf(sim->graph, RMI_BUF_GRAD, op->out.at[0]);
+    for (i = 0; i < sim->acc.n_writes; i++) {
+        uint32_t tensor = sim->acc.writes[i] - sim->graph->n_tensors;
+        if (rmi_sim_moved_from(sim, sim->acc.writes[i]) != dout) return 0;
         if ((!rmi_list_has(&op->share, tensor) && op->view != tensor) ||
-            s->graph->tensors[tensor].grad_bytes != rmi_low_bytes(s->graph, dout))
+            sim->graph->tensors[tensor].grad_bytes != rmi_low_bytes(sim->graph, dout))
             return 0;
     }
     return 1;
 }
 
-/* A run is over: what the step has behind it, and what the buffers that it wrote hold now. */
-RMI_FN void rmi_sim_ran(rmi_sim *s, rmi_run run, int again, uint64_t end)
+/* A run is over at `end`: notes it in sim->now, and what the buffers that it wrote hold. */
+RMI_FN void rmi_sim_ran(rmi_sim *sim, rmi_run run, int again, uint64_t end)
 {
-    const rm_graph *graph = s->graph;
-    const rmi_access *access = &s->acc;
+    const rm_graph *graph = sim->graph;
+    const rmi_access *access = &sim->acc;
     uint32_t i, buf = rmi_low_buf(graph, RMI_BUF_GRAD, run.id), state = rmi_low_buf(graph, RMI_BUF_STATE, run.id);
     switch ((rmi_way)run.way) {
     case RMI_FWD:
-        s->now.ran[run.id]++;
-        for (i = 0; i < graph->ops[run.id].mutates.n && !again; i++) s->now.version[graph->ops[run.id].mutates.at[i]]++;
+        sim->now.ran[run.id]++;
+        for (i = 0; i < graph->ops[run.id].mutates.n && !again; i++)
+            sim->now.version[graph->ops[run.id].mutates.at[i]]++;
         break;
     case RMI_BWD:
         for (i = 0; i < access->n_writes; i++) {
-            *rmi_sim_done(s, run.id, access->writes[i] - graph->n_tensors) = 1;
-            s->now.given[access->writes[i] - graph->n_tensors]++;
+            *rmi_sim_done(sim, run.id, access->writes[i] - graph->n_tensors) = 1;
+            sim->now.given[access->writes[i] - graph->n_tensors]++;
         }
         break;
     case RMI_REDUCE:
-        s->held[1][buf].is = rmi_sim_content(0, 0);
-        s->now.reduced[run.id] = 1;
+        sim->held[1][buf].is = rmi_sim_content(0, 0);
+        sim->now.reduced[run.id] = 1;
         break;
     case RMI_BARRIER:
-        s->now.barrier_end = end;
-        s->now.passed[run.id] = 1;
+        sim->now.barrier_end = end;
+        sim->now.passed[run.id] = 1;
         break;
     default:
-        s->now.updated[run.id] = 1;
-        s->now.version[run.id]++;
-        if (!graph->tensors[run.id].state_bytes) s->held[0][state].is = rmi_sim_right(s, state);
+        sim->now.updated[run.id] = 1;
+        sim->now.version[run.id]++;
+        if (!graph->tensors[run.id].state_bytes) sim->held[0][state].is = rmi_sim_right(sim, state);
         break;
     }
     for (i = 0; i < access->n_writes; i++) {
         buf = access->writes[i];
-        s->held[run.way == RMI_OPT_HOST && rmi_low_bytes(graph, buf)][buf].is =
-            run.way == RMI_BWD ? s->after[i] : rmi_sim_right(s, buf);
+        sim->held[run.way == RMI_OPT_HOST && rmi_low_bytes(graph, buf)][buf].is =
+            run.way == RMI_BWD ? sim->after[i] : rmi_sim_right(sim, buf);
     }
 }
 
-/* The workspaces that are there must be the run's, and nobody may have run in them. */
-RMI_FN rm_result rmi_sim_workspaces(rmi_sim *s, rmi_run run)
+/* An offence unless the workspaces that are allocated are the run's, which no run had before; notes that it is spent.
+   */
+RMI_FN rm_result rmi_sim_workspaces(rmi_sim *sim, rmi_run run)
 {
-    uint32_t own = run.way <= RMI_BWD  ? rmi_low_buf(s->graph, RMI_BUF_WS, run.id)
-                   : run.way == RMI_OPT ? rmi_low_buf(s->graph, RMI_BUF_OPT_WS, run.id)
+    uint32_t own = run.way <= RMI_BWD  ? rmi_low_buf(sim->graph, RMI_BUF_WS, run.id)
+                   : run.way == RMI_OPT ? rmi_low_buf(sim->graph, RMI_BUF_OPT_WS, run.id)
                                         : RMI_NONE;
     size_t i;
-    for (i = 0; i < s->n_ws; i++)
-        if (s->ws[i] != own || s->spent == own)
-            return rmi_sim_fail_buf(s, s->ws[i], "is still allocated: a workspace is allocated right before its "
+    for (i = 0; i < sim->n_ws; i++)
+        if (sim->ws[i] != own || sim->spent == own)
+            return rmi_sim_fail_buf(sim, sim->ws[i], "is still allocated: a workspace is allocated right before its "
                                     "run and freed right after");
-    if (s->n_ws) s->spent = own;
+    if (sim->n_ws) sim->spent = own;
     return RM_OK;
 }
 
 /* The statement run. */
-RMI_FN rm_result rmi_sim_run(rmi_sim *s, rmi_run run)
+RMI_FN rm_result rmi_sim_run(rmi_sim *sim, rmi_run run)
 {
-    int again = run.way == RMI_FWD && s->now.ran[run.id] > 0, updates = run.way == RMI_OPT || run.way == RMI_OPT_HOST;
+    int again = run.way == RMI_FWD && sim->now.ran[run.id] > 0, updates = run.way == RMI_OPT || run.way == RMI_OPT_HOST;
     uint32_t lane = run.way == RMI_OPT_HOST ? RM_LANE_HOST : run.way == RMI_REDUCE ? RM_LANE_COMM : RM_LANE_COMPUTE;
     uint64_t ns;
-    s->n_use = 0;
-    RMI_TRY(rmi_sim_workspaces(s, run));
-    RMI_TRY(rmi_sim_may_run(s, run, again));
-    RMI_TRY(rmi_sim_gather(s, run, again));
-    if (run.way > RMI_BWD) RMI_TRY(rmi_sim_settle(s, run)); /* nothing may be taken over in it */
-    ns = rmi_low_ns(s->graph, run, again, run.way == RMI_BWD && rmi_sim_is_free(s, run));
-    rmi_sim_ran(s, run, again, rmi_sim_work(s, lane, ns, updates ? s->now.barrier_end : 0));
-    s->fig.runs += run.way <= RMI_BWD || updates;
+    sim->n_use = 0;
+    RMI_TRY(rmi_sim_workspaces(sim, run));
+    RMI_TRY(rmi_sim_may_run(sim, run, again));
+    RMI_TRY(rmi_sim_gather(sim, run, again));
+    if (run.way > RMI_BWD) RMI_TRY(rmi_sim_settle(sim, run)); /* nothing may be taken over in it */
+    ns = rmi_low_ns(sim->graph, run, again, run.way == RMI_BWD && rmi_sim_is_free(sim, run));
+    rmi_sim_ran(sim, run, again, rmi_sim_work(sim, lane, ns, updates ? sim->now.barrier_end : 0));
+    sim->fig.runs += run.way <= RMI_BWD || updates;
     if (again) {
-        s->fig.recomputed_ns = rmi_add(s->fig.recomputed_ns, ns);
-        s->fig.recomputed_runs++;
+        sim->fig.recomputed_ns = rmi_add(sim->fig.recomputed_ns, ns);
+        sim->fig.recomputed_runs++;
     }
-    for (; s->n_pend > s->n_wait; s->n_pend--) {
-        const rmi_pending *one = &s->pend[s->n_pend - 1];
-        if (one->takes && s->held[0][one->old].stretch != RMI_NONE) rmi_sim_drop(s, 0, one->old);
+    for (; sim->n_pend > sim->n_wait; sim->n_pend--) {
+        const rmi_pending *one = &sim->pend[sim->n_pend - 1];
+        if (one->takes && sim->held[0][one->old].stretch != RMI_NONE) rmi_sim_drop(sim, 0, one->old);
     }
     return RM_OK;
 }
 
 /* --- copies */
 
-/* A copy between stretches of the device and of host memory, in the lane of its direction. */
-RMI_FN rm_result rmi_sim_copy(rmi_sim *s, uint32_t lane, uint32_t from, uint32_t to, uint64_t bytes)
+/* A copy of so many bytes from one stretch to another, in the lane of its direction; an offence without a link. */
+RMI_FN rm_result rmi_sim_copy(rmi_sim *sim, uint32_t lane, uint32_t from, uint32_t to, uint64_t bytes)
 {
-    uint64_t rate = lane == RM_LANE_D2H ? s->graph->link.d2h : s->graph->link.h2d;
-    if (!s->graph->has_link)
-        return rmi_sim_fail(s, "the graph has no link: nothing can be copied; declare it with rm_graph_link");
-    s->n_use = 0;
-    RMI_TRY(rmi_sim_touch(s, from, 0));
-    RMI_TRY(rmi_sim_touch(s, to, 1));
-    rmi_sim_work(s, lane, rmi_add(s->graph->link.latency, rmi_mul_div_up(bytes, 1000000000u, rate)), 0);
-    s->fig.copied[lane == RM_LANE_D2H] += bytes;
+    uint64_t rate = lane == RM_LANE_D2H ? sim->graph->link.d2h : sim->graph->link.h2d;
+    if (!sim->graph->has_link)
+        return rmi_sim_fail(sim, "the graph has no link: nothing can be copied; declare it with rm_graph_link");
+    sim->n_use = 0;
+    RMI_TRY(rmi_sim_touch(sim, from, 0));
+    RMI_TRY(rmi_sim_touch(sim, to, 1));
+    rmi_sim_work(sim, lane, rmi_add(sim->graph->link.latency, rmi_mul_div_up(bytes, 1000000000u, rate)), 0);
+    sim->fig.copied[lane == RM_LANE_D2H] += bytes;
     return RM_OK;
 }
 
 /* The statement offload: a copy to host memory, in the lane d2h. */
-RMI_FN rm_result rmi_sim_offload(rmi_sim *s, const rmi_stmt *st)
+RMI_FN rm_result rmi_sim_offload(rmi_sim *sim, const rmi_stmt *st)
 {
     uint32_t buf = st->buf, i;
-    rmi_held *here = &s->held[0][buf], *there = &s->held[1][buf];
+    rmi_held *here = &sim->held[0][buf], *there = &sim->held[1][buf];
     uint64_t bytes;
-    if (rmi_low_external(s->graph, buf) || rmi_low_kind(s->graph, buf, &i) >= RMI_BUF_WS)
-        return rmi_sim_fail_buf(s, buf, "does not move");
-    if (rmi_low_stays(s->graph, buf)) return rmi_sim_fail_buf(s, buf, "was declared to stay on the device (RM_STAYS)");
-    RMI_TRY(rmi_sim_at_device(s, buf));
-    if (rmi_sim_nothing(here->is)) return rmi_sim_fail_buf(s, buf, "holds nothing that could be offloaded");
-    bytes = rmi_sim_length(s, buf);
-    if (there->stretch != RMI_NONE && (s->str[there->stretch].lo != st->offset ||
-                                       s->str[there->stretch].hi != rmi_add(st->offset, bytes)))
-        rmi_sim_drop(s, 1, buf);
-    if (there->stretch == RMI_NONE) RMI_TRY(rmi_sim_place(s, 1, buf, st->offset, bytes));
-    RMI_TRY(rmi_sim_copy(s, RM_LANE_D2H, here->stretch, there->stretch, bytes));
+    if (rmi_low_external(sim->graph, buf) || rmi_low_kind(sim->graph, buf, &i) >= RMI_BUF_WS)
+        return rmi_sim_fail_buf(sim, buf, "does not move");
+    if (rmi_low_stays(sim->graph, buf))
+        return rmi_sim_fail_buf(sim, buf, "was declared to stay on the device (RM_STAYS)");
+    RMI_TRY(rmi_sim_at_device(sim, buf));
+    if (rmi_sim_nothing(here->is)) return rmi_sim_fail_buf(sim, buf, "holds nothing that could be offloaded");
+    bytes = rmi_sim_length(sim, buf);
+    if (there->stretch != RMI_NONE && (sim->str[there->stretch].lo != st->offset ||
+                                       sim->str[there->stretch].hi != rmi_add(st->offset, bytes)))
+        rmi_sim_drop(sim, 1, buf);
+    if (there->stretch == RMI_NONE) RMI_TRY(rmi_sim_place(sim, 1, buf, st->offset, bytes));
+    RMI_TRY(rmi_sim_copy(sim, RM_LANE_D2H, here->stretch, there->stretch, bytes));
     there->is = here->is;
     return RM_OK;
 }
 
 /* The statement prefetch: a copy from host memory, in the lane h2d. */
-RMI_FN rm_result rmi_sim_prefetch(rmi_sim *s, uint32_t buf)
+RMI_FN rm_result rmi_sim_prefetch(rmi_sim *sim, uint32_t buf)
 {
     uint32_t i;
-    const rmi_held *there = &s->held[1][buf];
+    const rmi_held *there = &sim->held[1][buf];
     if (there->stretch == RMI_NONE || rmi_sim_nothing(there->is))
-        return rmi_sim_fail_buf(s, buf, "is not in host memory");
-    RMI_TRY(rmi_sim_at_device(s, buf));
-    RMI_TRY(rmi_sim_unshared(s, buf));
-    if (rmi_low_kind(s->graph, buf, &i) != RMI_BUF_GRAD && !rmi_sim_whole(s, 1, buf))
-        return rmi_sim_fail_buf(s, buf, "is stale in host memory");
-    RMI_TRY(rmi_sim_copy(s, RM_LANE_H2D, there->stretch, s->held[0][buf].stretch, rmi_sim_length(s, buf)));
-    s->held[0][buf].is = there->is;
+        return rmi_sim_fail_buf(sim, buf, "is not in host memory");
+    RMI_TRY(rmi_sim_at_device(sim, buf));
+    RMI_TRY(rmi_sim_unshared(sim, buf));
+    if (rmi_low_kind(sim->graph, buf, &i) != RMI_BUF_GRAD && !rmi_sim_whole(sim, 1, buf))
+        return rmi_sim_fail_buf(sim, buf, "is stale in host memory");
+    RMI_TRY(rmi_sim_copy(sim, RM_LANE_H2D, there->stretch, sim->held[0][buf].stretch, rmi_sim_length(sim, buf)));
+    sim->held[0][buf].is = there->is;
     return RM_OK;
 }
 
 /* The statement merge: a partial gradient is copied to host memory and added to what is there. */
-RMI_FN rm_result rmi_sim_merge(rmi_sim *s, const rmi_stmt *st)
+RMI_FN rm_result rmi_sim_merge(rmi_sim *sim, const rmi_stmt *st)
 {
-    uint32_t buf = st->buf, tensor, kept = s->held[1][buf].stretch, staging;
-    rmi_content mine = s->held[0][buf].is, theirs = s->held[1][buf].is;
+    uint32_t buf = st->buf, tensor, kept = sim->held[1][buf].stretch, staging;
+    rmi_content mine = sim->held[0][buf].is, theirs = sim->held[1][buf].is;
     uint64_t bytes;
-    RMI_TRY(rmi_sim_at_device(s, buf));
-    if (rmi_low_kind(s->graph, buf, &tensor) != RMI_BUF_GRAD || s->graph->tensors[tensor].kind != RMI_PARAM ||
+    RMI_TRY(rmi_sim_at_device(sim, buf));
+    if (rmi_low_kind(sim->graph, buf, &tensor) != RMI_BUF_GRAD || sim->graph->tensors[tensor].kind != RMI_PARAM ||
         kept == RMI_NONE || rmi_sim_nothing(mine) || rmi_sim_nothing(theirs) ||
         (mine.from < theirs.to && theirs.from < mine.to))
-        return rmi_sim_fail_buf(s, buf, "cannot be merged: contributions on the device are added to other ones in host "
-                                "memory");
-    bytes = rmi_sim_length(s, buf);
-    RMI_TRY(rmi_sim_place(s, 1, buf, st->offset, bytes));
-    staging = s->held[1][buf].stretch;
-    s->held[1][buf].stretch = kept;
-    RMI_TRY(rmi_sim_copy(s, RM_LANE_D2H, s->held[0][buf].stretch, staging, bytes));
-    RMI_TRY(rmi_sim_touch(s, staging, 0));
-    RMI_TRY(rmi_sim_touch(s, kept, 1));
-    rmi_sim_work(s, RM_LANE_HOST, rmi_mul_div_up(bytes, 1000000000u, s->graph->link.add), 0);
-    rmi_sim_release(s, staging);
-    s->held[1][buf].is = rmi_sim_sum(mine, theirs);
-    s->held[0][buf].is = rmi_sim_content(0, 0);
+        return rmi_sim_fail_buf(sim, buf, "cannot be merged: contributions on the device are added to other ones in "
+                                "host memory");
+    bytes = rmi_sim_length(sim, buf);
+    RMI_TRY(rmi_sim_place(sim, 1, buf, st->offset, bytes));
+    staging = sim->held[1][buf].stretch;
+    sim->held[1][buf].stretch = kept;
+    RMI_TRY(rmi_sim_copy(sim, RM_LANE_D2H, sim->held[0][buf].stretch, staging, bytes));
+    RMI_TRY(rmi_sim_touch(sim, staging, 0));
+    RMI_TRY(rmi_sim_touch(sim, kept, 1));
+    rmi_sim_work(sim, RM_LANE_HOST, rmi_mul_div_up(bytes, 1000000000u, sim->graph->link.add), 0);
+    rmi_sim_release(sim, staging);
+    sim->held[1][buf].is = rmi_sim_sum(mine, theirs);
+    sim->held[0][buf].is = rmi_sim_content(0, 0);
     return RM_OK;
 }
 
 /* --- a step begins and ends */
 
-/* What a buffer holds that is there when a step begins. */
-RMI_FN rmi_content rmi_sim_initial(const rmi_sim *s, uint32_t buf)
+/* What a buffer that is there when a step begins holds then. */
+RMI_FN rmi_content rmi_sim_initial(const rmi_sim *sim, uint32_t buf)
 {
-    uint32_t i, adds = rmi_low_adds_to_earlier(s->program->step) ? 1 : 0;
-    rmi_buf_kind kind = rmi_low_kind(s->graph, buf, &i);
-    if (kind != RMI_BUF_GRAD) adds = kind == RMI_BUF_STATE || s->graph->tensors[i].kind != RMI_ACT;
+    uint32_t i, adds = rmi_low_adds_to_earlier(sim->program->step) ? 1 : 0;
+    rmi_buf_kind kind = rmi_low_kind(sim->graph, buf, &i);
+    if (kind != RMI_BUF_GRAD) adds = kind == RMI_BUF_STATE || sim->graph->tensors[i].kind != RMI_ACT;
     return rmi_sim_content(0, adds);
 }
 
-/* Nothing has run; the caller's memory, what has no bytes and what has a home is there. */
-RMI_FN rm_result rmi_sim_begin(rmi_sim *s)
+/* Sets sim->now to the begin of a step, when nothing has run, and what the caller's memory, what has no bytes and what
+   has a home hold. */
+RMI_FN rm_result rmi_sim_begin(rmi_sim *sim)
 {
-    const rm_graph *graph = s->graph;
+    const rm_graph *graph = sim->graph;
     uint32_t buf, i, n = graph->n_tensors, n_ops = graph->n_ops;
-    rmi_progress *now = &s->now;
+    rmi_progress *now = &sim->now;
     size_t k;
-    rmi_arena_clear(&s->turn);
+    rmi_arena_clear(&sim->turn);
     now->barrier_end = 0;
-    RMI_TRY(RMI_TABLES(&s->turn, RMI_T(now->version, n), RMI_T(now->given, n), RMI_T(now->updated, n),
+    RMI_TRY(RMI_TABLES(&sim->turn, RMI_T(now->version, n), RMI_T(now->given, n), RMI_T(now->updated, n),
                        RMI_T(now->reduced, n), RMI_T(now->passed, graph->n_barriers), RMI_T(now->ran, n_ops),
-                       RMI_T(now->left_by, n_ops), RMI_T(now->bits, n_ops), RMI_T(now->done, s->done_at[n_ops]),
+                       RMI_T(now->left_by, n_ops), RMI_T(now->bits, n_ops), RMI_T(now->done, sim->done_at[n_ops]),
                        RMI_T(now->declared, rmi_low_buffers(graph))));
     for (buf = 0; buf < 3 * n; buf++) {
         if (rmi_low_kind(graph, buf, &i) != RMI_BUF_VALUE && graph->tensors[i].kind != RMI_PARAM) continue;
-        if (graph->tensors[i].external || !rmi_low_bytes(graph, buf)) s->held[0][buf].is = rmi_sim_initial(s, buf);
+        if (graph->tensors[i].external || !rmi_low_bytes(graph, buf)) sim->held[0][buf].is = rmi_sim_initial(sim, buf);
     }
-    for (k = 0; k < s->program->n_homes; k++) {
-        const rmi_home *home = &s->program->homes[k];
-        s->held[home->host][home->buf].is = rmi_sim_initial(s, home->buf);
+    for (k = 0; k < sim->program->n_homes; k++) {
+        const rmi_home *home = &sim->program->homes[k];
+        sim->held[home->host][home->buf].is = rmi_sim_initial(sim, home->buf);
         now->declared[home->buf] |= (uint8_t)(1u << home->host);
     }
     return RM_OK;
 }
 
-/* Has each op run as often as it must, and given all its contributions? */
-RMI_FN rm_result rmi_sim_finish_ops(rmi_sim *s)
+/* An offence unless each op has run as often as it must, and given all its contributions. */
+RMI_FN rm_result rmi_sim_finish_ops(rmi_sim *sim)
 {
-    const rm_graph *graph = s->graph;
+    const rm_graph *graph = sim->graph;
     uint32_t i, k;
     for (i = 0; i < graph->n_ops; i++) {
         const rmi_op *op = &graph->ops[i];
-        if (op->mutates.n && !s->now.ran[i])
-            return rmi_sim_fail(s, "%s never runs, and it has consts to bring up to date", op->name);
-        if ((op->flags & RM_ONCE) && s->now.ran[i] != 1) return rmi_sim_fail(s, "%s must run exactly once", op->name);
-        for (k = 0; k < op->grad_in.n && rmi_low_has_backward(s->program->step); k++)
-            if (!s->now.done[s->done_at[i] + k])
-                return rmi_sim_fail(s, "the backward of %s never gives its contribution to the gradient of %s",
+        if (op->mutates.n && !sim->now.ran[i])
+            return rmi_sim_fail(sim, "%s never runs, and it has consts to bring up to date", op->name);
+        if ((op->flags & RM_ONCE) && sim->now.ran[i] != 1)
+            return rmi_sim_fail(sim, "%s must run exactly once", op->name);
+        for (k = 0; k < op->grad_in.n && rmi_low_has_backward(sim->program->step); k++)
+            if (!sim->now.done[sim->done_at[i] + k])
+                return rmi_sim_fail(sim, "the backward of %s never gives its contribution to the gradient of %s",
                                     op->name, graph->tensors[op->grad_in.at[k]].name);
     }
     return RM_OK;
 }
 
-/* Are outputs there, gradients of params complete, reduced, used for their updates, where the next step finds them? */
-RMI_FN rm_result rmi_sim_finish_tensors(rmi_sim *s)
+/* An offence unless outputs are there, and gradients of params were reduced and used for their updates, or are
+   complete. */
+RMI_FN rm_result rmi_sim_finish_tensors(rmi_sim *sim)
 {
-    const rm_graph *graph = s->graph;
-    int updates = rmi_low_has_update(s->program->step);
+    const rm_graph *graph = sim->graph;
+    int updates = rmi_low_has_update(sim->program->step);
     uint32_t i;
     for (i = 0; i < graph->n_tensors; i++) {
         const rmi_tensor *tensor = &graph->tensors[i];
         uint32_t buf = rmi_low_buf(graph, RMI_BUF_GRAD, i);
-        if (tensor->is_output && !rmi_sim_whole(s, 0, i))
-            return rmi_sim_fail_buf(s, i, "is an output and is not on the device at the end");
-        if (!tensor->consumers.n || tensor->kind == RMI_ACT || !rmi_low_has_backward(s->program->step)) continue;
-        if (tensor->kind == RMI_PARAM && updates && tensor->reduce != RMI_INF && !s->now.reduced[i])
-            return rmi_sim_fail_buf(s, buf, "is never reduced");
-        if (tensor->updates && updates && !s->now.updated[i]) return rmi_sim_fail_buf(s, i, "is never updated");
-        if (!(tensor->updates && updates) && !rmi_sim_whole(s, 0, buf) && !rmi_sim_whole(s, 1, buf))
-            return rmi_sim_fail_buf(s, buf, "is not complete in one place at the end");
+        if (tensor->is_output && !rmi_sim_whole(sim, 0, i))
+            return rmi_sim_fail_buf(sim, i, "is an output and is not on the device at the end");
+        if (!tensor->consumers.n || tensor->kind == RMI_ACT || !rmi_low_has_backward(sim->program->step)) continue;
+        if (tensor->kind == RMI_PARAM && updates && tensor->reduce != RMI_INF && !sim->now.reduced[i])
+            return rmi_sim_fail_buf(sim, buf, "is never reduced");
+        if (tensor->updates && updates && !sim->now.updated[i]) return rmi_sim_fail_buf(sim, i, "is never updated");
+        if (!(tensor->updates && updates) && !rmi_sim_whole(sim, 0, buf) && !rmi_sim_whole(sim, 1, buf))
+            return rmi_sim_fail_buf(sim, buf, "is not complete in one place at the end");
     }
     return RM_OK;
 }
 
 /* Is the buffer an input, which the next step gets anew? */
-RMI_FN int rmi_sim_is_input(const rmi_sim *s, uint32_t buf)
+RMI_FN int rmi_sim_is_input(const rmi_sim *sim, uint32_t buf)
 {
-    return buf < s->graph->n_tensors && s->graph->tensors[buf].kind == RMI_INPUT;
+    return buf < sim->graph->n_tensors && sim->graph->tensors[buf].kind == RMI_INPUT;
 }
 
-/* Is all that the next step starts with where this one found it, whole and newest? Drops the rest. */
-RMI_FN rm_result rmi_sim_finish_homes(rmi_sim *s)
+/* An offence unless all that the next step starts with is where this one found it, whole and newest. Drops the rest. */
+RMI_FN rm_result rmi_sim_finish_homes(rmi_sim *sim)
 {
-    const rm_graph *graph = s->graph;
-    int hands_on = rmi_low_hands_on(s->program->step);
+    const rm_graph *graph = sim->graph;
+    int hands_on = rmi_low_hands_on(sim->program->step);
     size_t k;
     uint32_t buf, i, n = rmi_low_buffers(graph);
-    for (k = 0; k < s->program->n_homes; k++) {
-        const rmi_home *home = &s->program->homes[k];
-        const rmi_held *held = &s->held[home->host][home->buf];
+    for (k = 0; k < sim->program->n_homes; k++) {
+        const rmi_home *home = &sim->program->homes[k];
+        const rmi_held *held = &sim->held[home->host][home->buf];
         rmi_buf_kind kind = rmi_low_kind(graph, home->buf, &i);
-        if (rmi_sim_is_input(s, home->buf)) continue;
-        if (held->stretch == RMI_NONE || s->str[held->stretch].lo != home->offset)
-            return rmi_sim_fail_buf(s, home->buf, "is not at the end where it was at the start");
+        if (rmi_sim_is_input(sim, home->buf)) continue;
+        if (held->stretch == RMI_NONE || sim->str[held->stretch].lo != home->offset)
+            return rmi_sim_fail_buf(sim, home->buf, "is not at the end where it was at the start");
         if ((kind != RMI_BUF_GRAD || (hands_on && graph->tensors[i].consumers.n)) &&
-            !rmi_sim_whole(s, home->host, home->buf))
-            return rmi_sim_fail_buf(s, home->buf, "is not whole and newest at the end where it was at the start");
+            !rmi_sim_whole(sim, home->host, home->buf))
+            return rmi_sim_fail_buf(sim, home->buf, "is not whole and newest at the end where it was at the start");
     }
     for (i = 0; i < graph->n_tensors && hands_on; i++) {
         buf = rmi_low_buf(graph, RMI_BUF_GRAD, i);
         if (graph->tensors[i].kind == RMI_PARAM && graph->tensors[i].consumers.n && !graph->tensors[i].external &&
-            graph->tensors[i].grad_bytes && !s->now.declared[buf])
-            return rmi_sim_fail_buf(s, buf, "has no place where the next step finds it");
+            graph->tensors[i].grad_bytes && !sim->now.declared[buf])
+            return rmi_sim_fail_buf(sim, buf, "has no place where the next step finds it");
     }
     for (buf = 0; buf < n; buf++)
         for (i = 0; i < 2; i++)
-            if (s->held[i][buf].stretch != RMI_NONE && !(s->now.declared[buf] >> i & 1) &&
+            if (sim->held[i][buf].stretch != RMI_NONE && !(sim->now.declared[buf] >> i & 1) &&
                 (i || !rmi_low_external(graph, buf)))
-                rmi_sim_drop(s, i, buf);
+                rmi_sim_drop(sim, i, buf);
     return RM_OK;
 }
 
-/* The next batch arrives where the last one did, when that one's last user has finished. */
-RMI_FN rm_result rmi_sim_finish_inputs(rmi_sim *s)
+/* Puts inputs back at their homes: the next batch arrives when the last user of the bytes has finished. */
+RMI_FN rm_result rmi_sim_finish_inputs(rmi_sim *sim)
 {
-    size_t k, n = s->program->n_homes;
+    size_t k, n = sim->program->n_homes;
     for (k = 0; k < 2 * n; k++) { /* those that lie elsewhere go before any comes */
-        const rmi_home *home = &s->program->homes[k % n];
-        rmi_held *held = &s->held[home->host][home->buf];
-        if (!rmi_sim_is_input(s, home->buf)) continue;
-        if (k < n && held->stretch != RMI_NONE && s->str[held->stretch].lo != home->offset)
-            rmi_sim_drop(s, home->host, home->buf);
+        const rmi_home *home = &sim->program->homes[k % n];
+        rmi_held *held = &sim->held[home->host][home->buf];
+        if (!rmi_sim_is_input(sim, home->buf)) continue;
+        if (k < n && held->stretch != RMI_NONE && sim->str[held->stretch].lo != home->offset)
+            rmi_sim_drop(sim, home->host, home->buf);
         if (k < n) continue;
         if (held->stretch == RMI_NONE)
-            RMI_TRY(rmi_sim_place(s, home->host, home->buf, home->offset, rmi_low_bytes(s->graph, home->buf)));
-        s->str[held->stretch].ready = s->str[held->stretch].busy;
+            RMI_TRY(rmi_sim_place(sim, home->host, home->buf, home->offset, rmi_low_bytes(sim->graph, home->buf)));
+        sim->str[held->stretch].ready = sim->str[held->stretch].busy;
     }
     return RM_OK;
 }
 
-/* The end of a step. */
-RMI_FN rm_result rmi_sim_finish(rmi_sim *s)
+/* The checks and changes at the end of a step. */
+RMI_FN rm_result rmi_sim_finish(rmi_sim *sim)
 {
-    if (s->n_pend) return rmi_sim_fail(s, "a reuse or alias has no run that it belongs to");
-    if (s->n_ws) return rmi_sim_fail_buf(s, s->ws[0], "is never freed");
-    RMI_TRY(rmi_sim_finish_ops(s));
-    RMI_TRY(rmi_sim_finish_tensors(s));
-    RMI_TRY(rmi_sim_finish_homes(s));
-    return rmi_sim_finish_inputs(s);
+    if (sim->n_pend) return rmi_sim_fail(sim, "a reuse or alias has no run that it belongs to");
+    if (sim->n_ws) return rmi_sim_fail_buf(sim, sim->ws[0], "is never freed");
+    RMI_TRY(rmi_sim_finish_ops(sim));
+    RMI_TRY(rmi_sim_finish_tensors(sim));
+    RMI_TRY(rmi_sim_finish_homes(sim));
+    return rmi_sim_finish_inputs(sim);
 }
 
 /* --- the whole program */
 
-/* Bytes of a memory begin and end there. */
-RMI_FN rm_result rmi_sim_cut(rmi_sim *s, uint32_t memory, uint64_t offset, uint64_t bytes)
+/* Adds the two ends of so many bytes from offset on to the end points of a memory. */
+RMI_FN rm_result rmi_sim_cut(rmi_sim *sim, uint32_t memory, uint64_t offset, uint64_t bytes)
 {
-    rmi_space *space = &s->space[memory];
-    if (!RMI_GROW(&s->mem, space->cut, space->cap_cut, space->n_cut + 2)) return RM_ERROR_MEMORY;
+    rmi_space *space = &sim->space[memory];
+    if (!RMI_GROW(&sim->mem, space->cut, space->cap_cut, space->n_cut + 2)) return RM_ERROR_MEMORY;
     space->cut[space->n_cut++] = offset;
     space->cut[space->n_cut++] = rmi_add(offset, bytes);
     return RM_OK;
 }
 
-/* Both memories, with the end points of all homes, allocations and copies in host memory. */
-RMI_FN rm_result rmi_sim_spaces(rmi_sim *s)
+/* Makes both memories, with the end points of all homes, allocations and copies in host memory. */
+RMI_FN rm_result rmi_sim_spaces(rmi_sim *sim)
 {
-    const rmi_program *program = s->program;
+    const rmi_program *program = sim->program;
     uint32_t id, memory;
     size_t i;
     for (i = 0; i < program->n_homes; i++)
-        RMI_TRY(rmi_sim_cut(s, program->homes[i].host, program->homes[i].offset,
-                            rmi_low_bytes(s->graph, program->homes[i].buf)));
+        RMI_TRY(rmi_sim_cut(sim, program->homes[i].host, program->homes[i].offset,
+                            rmi_low_bytes(sim->graph, program->homes[i].buf)));
     for (i = 0; i < program->n; i++) {
         const rmi_stmt *st = &program->st[i];
-        int sized = st->what == RMI_ALLOC || rmi_low_kind(s->graph, st->buf, &id) == RMI_BUF_SAVED;
+        int sized = st->what == RMI_ALLOC || rmi_low_kind(sim->graph, st->buf, &id) == RMI_BUF_SAVED;
         if (st->what == RMI_ALLOC || st->what == RMI_OFFLOAD || st->what == RMI_MERGE)
-            RMI_TRY(rmi_sim_cut(s, st->what != RMI_ALLOC, st->offset,
-                                sized ? st->bytes : rmi_low_bytes(s->graph, st->buf)));
+            RMI_TRY(rmi_sim_cut(sim, st->what != RMI_ALLOC, st->offset,
+                                sized ? st->bytes : rmi_low_bytes(sim->graph, st->buf)));
     }
     for (memory = 0; memory < 2; memory++) {
-        s->space[memory].size = memory ? program->host : program->arena;
-        RMI_TRY(rmi_sch_space_make(&s->mem, &s->space[memory]));
+        sim->space[memory].size = memory ? program->host : program->arena;
+        RMI_TRY(rmi_sch_space_make(&sim->mem, &sim->space[memory]));
     }
     return RM_OK;
 }
 
 /* The tables of the simulation. */
-RMI_FN rm_result rmi_sim_tables(rmi_sim *s)
+RMI_FN rm_result rmi_sim_tables(rmi_sim *sim)
 {
-    const rm_graph *graph = s->graph;
+    const rm_graph *graph = sim->graph;
     size_t n = rmi_low_buffers(graph), i;
-    RMI_TRY(RMI_TABLES(&s->mem, RMI_T(s->held[0], n), RMI_T(s->held[1], n),
-                       RMI_T(s->done_at, (size_t)graph->n_ops + 1)));
-    for (i = 0; i < n; i++) s->held[0][i].stretch = s->held[1][i].stretch = RMI_NONE;
-    for (i = 0; i < graph->n_ops; i++) s->done_at[i + 1] = s->done_at[i] + graph->ops[i].grad_in.n;
-    RMI_TRY(rmi_low_access_make(graph, &s->mem, &s->acc));
-    return rmi_sim_spaces(s);
+    RMI_TRY(RMI_TABLES(&sim->mem, RMI_T(sim->held[0], n), RMI_T(sim->held[1], n),
+                       RMI_T(sim->done_at, (size_t)graph->n_ops + 1)));
+    for (i = 0; i < n; i++) sim->held[0][i].stretch = sim->held[1][i].stretch = RMI_NONE;
+    for (i = 0; i < graph->n_ops; i++) sim->done_at[i + 1] = sim->done_at[i] + graph->ops[i].grad_in.n;
+    RMI_TRY(rmi_low_access_make(graph, &sim->mem, &sim->acc));
+    return rmi_sim_spaces(sim);
 }
 
-/* What is there when the first step starts: the caller's memory, and what has a home. */
-RMI_FN rm_result rmi_sim_homes(rmi_sim *s)
+/* Puts there what is there when the first step starts: the caller's memory, and what has a home; an offence if that may
+   not have one. */
+RMI_FN rm_result rmi_sim_homes(rmi_sim *sim)
 {
     size_t k;
-    uint32_t buf, i, n = rmi_low_buffers(s->graph);
+    uint32_t buf, i, n = rmi_low_buffers(sim->graph);
     for (buf = 0; buf < n; buf++)
-        if (rmi_low_external(s->graph, buf)) RMI_TRY(rmi_sim_place(s, 0, buf, 0, 0));
-    for (k = 0; k < s->program->n_homes; k++) {
-        const rmi_home *home = &s->program->homes[k];
-        rmi_buf_kind kind = rmi_low_kind(s->graph, home->buf, &i);
-        if (rmi_low_external(s->graph, home->buf) || kind > RMI_BUF_STATE ||
-            (kind == RMI_BUF_VALUE ? s->graph->tensors[i].kind == RMI_ACT : s->graph->tensors[i].kind != RMI_PARAM))
-            return rmi_sim_fail_buf(s, home->buf, "is not something that a step starts with");
-        if (s->held[home->host][home->buf].stretch != RMI_NONE)
-            return rmi_sim_fail_buf(s, home->buf, "is placed twice");
-        if (home->host && rmi_low_stays(s->graph, home->buf))
-            return rmi_sim_fail_buf(s, home->buf, "was declared to stay on the device (RM_STAYS)");
-        RMI_TRY(rmi_sim_place(s, home->host, home->buf, home->offset, rmi_low_bytes(s->graph, home->buf)));
+        if (rmi_low_external(sim->graph, buf)) RMI_TRY(rmi_sim_place(sim, 0, buf, 0, 0));
+    for (k = 0; k < sim->program->n_homes; k++) {
+        const rmi_home *home = &sim->program->homes[k];
+        rmi_buf_kind kind = rmi_low_kind(sim->graph, home->buf, &i);
+        if (rmi_low_external(sim->graph, home->buf) || kind > RMI_BUF_STATE ||
+            (kind == RMI_BUF_VALUE ? sim->graph->tensors[i].kind == RMI_ACT : sim->graph->tensors[i].kind != RMI_PARAM))
+            return rmi_sim_fail_buf(sim, home->buf, "is not something that a step starts with");
+        if (sim->held[home->host][home->buf].stretch != RMI_NONE)
+            return rmi_sim_fail_buf(sim, home->buf, "is placed twice");
+        if (home->host && rmi_low_stays(sim->graph, home->buf))
+            return rmi_sim_fail_buf(sim, home->buf, "was declared to stay on the device (RM_STAYS)");
+        RMI_TRY(rmi_sim_place(sim, home->host, home->buf, home->offset, rmi_low_bytes(sim->graph, home->buf)));
     }
     return RM_OK;
 }
 
 /* One statement of the program. */
-RMI_FN rm_result rmi_sim_statement(rmi_sim *s, const rmi_stmt *st)
+RMI_FN rm_result rmi_sim_statement(rmi_sim *sim, const rmi_stmt *st)
 {
     switch ((rmi_what)st->what) {
-    case RMI_ALLOC: return rmi_sim_alloc(s, st);
-    case RMI_FREE: return rmi_sim_free(s, st->buf);
-    case RMI_ALIAS: return rmi_sim_alias(s, st->buf, st->other);
-    case RMI_REUSE: return rmi_sim_reuse(s, st->buf, st->other);
-    case RMI_RUN: return rmi_sim_run(s, st->run);
-    case RMI_OFFLOAD: return rmi_sim_offload(s, st);
-    case RMI_PREFETCH: return rmi_sim_prefetch(s, st->buf);
-    case RMI_MERGE: return rmi_sim_merge(s, st);
+    case RMI_ALLOC: return rmi_sim_alloc(sim, st);
+    case RMI_FREE: return rmi_sim_free(sim, st->buf);
+    case RMI_ALIAS: return rmi_sim_alias(sim, st->buf, st->other);
+    case RMI_REUSE: return rmi_sim_reuse(sim, st->buf, st->other);
+    case RMI_RUN: return rmi_sim_run(sim, st->run);
+    case RMI_OFFLOAD: return rmi_sim_offload(sim, st);
+    case RMI_PREFETCH: return rmi_sim_prefetch(sim, st->buf);
+    case RMI_MERGE: return rmi_sim_merge(sim, st);
     default:
-        if (s->held[1][st->buf].stretch == RMI_NONE) return rmi_sim_fail_buf(s, st->buf, "is not in host memory");
-        rmi_sim_drop(s, 1, st->buf);
+        if (sim->held[1][st->buf].stretch == RMI_NONE) return rmi_sim_fail_buf(sim, st->buf, "is not in host memory");
+        rmi_sim_drop(sim, 1, st->buf);
         return RM_OK;
     }
 }
 
-/* Do lanes work side by side? Else every step is the first one again. */
+/* Does the program use more than the compute lane? If not, every step takes as long as the first. */
 RMI_FN int rmi_sim_side_by_side(const rmi_program *program)
 {
     size_t i;
@@ -4662,51 +4695,52 @@ RMI_FN int rmi_sim_side_by_side(const rmi_program *program)
 #define RMI_SIM_TOO_LONG "the times of the plan add up to 2^62 ns or more"
 
 /* Replays one step, or three where lanes work side by side: the third one's time is that of the steady state. */
-RMI_FN rm_result rmi_sim_steps(rmi_sim *s)
+RMI_FN rm_result rmi_sim_steps(rmi_sim *sim)
 {
     uint64_t ends[3] = {0, 0, 0};
-    uint32_t turn, turns = rmi_sim_side_by_side(s->program) ? 3 : 1, k;
+    uint32_t turn, turns = rmi_sim_side_by_side(sim->program) ? 3 : 1, k;
     for (turn = 0; turn < turns; turn++) {
-        memset((void *)&s->fig, 0, sizeof s->fig); /* figures are those of one step */
-        RMI_TRY(rmi_sim_begin(s));
-        for (s->at = 0; s->at < s->program->n; s->at++) RMI_TRY(rmi_sim_statement(s, &s->program->st[s->at]));
-        RMI_TRY(rmi_sim_finish(s));
-        for (k = 0; k < RMI_LANES; k++) ends[turn] = rmi_max(ends[turn], s->lane[k]);
+        memset((void *)&sim->fig, 0, sizeof sim->fig); /* figures are those of one step */
+        RMI_TRY(rmi_sim_begin(sim));
+        for (sim->at = 0; sim->at < sim->program->n; sim->at++)
+            RMI_TRY(rmi_sim_statement(sim, &sim->program->st[sim->at]));
+        RMI_TRY(rmi_sim_finish(sim));
+        for (k = 0; k < RMI_LANES; k++) ends[turn] = rmi_max(ends[turn], sim->lane[k]);
     }
-    s->fig.first_ns = ends[0];
-    s->fig.time_ns = turns == 1 ? ends[0] : ends[2] - ends[1];
-    if (rmi_max(s->fig.first_ns, s->fig.time_ns) > RMI_MAX || ends[turns - 1] == RMI_INF)
-        return rmi_sim_fail(s, RMI_SIM_TOO_LONG);
+    sim->fig.first_ns = ends[0];
+    sim->fig.time_ns = turns == 1 ? ends[0] : ends[2] - ends[1];
+    if (rmi_max(sim->fig.first_ns, sim->fig.time_ns) > RMI_MAX || ends[turns - 1] == RMI_INF)
+        return rmi_sim_fail(sim, RMI_SIM_TOO_LONG);
     return RM_OK;
 }
 
-/* Replays a program. RM_OK: program->fig is filled, and spans, if not NULL (see rmi_sim). Else err holds the fact, and
-   *at the statement (program->n: the end; RMI_NONE: the start). */
+/* Replays a program. RM_OK: program->fig is filled, and so are spans (two a statement, see rmi_sim; or NULL). Else err
+   holds the fact, and *at (if not NULL) the statement (program->n: the end; RMI_NONE: the start). */
 RMI_FN rm_result rmi_sch_replay(const rm_graph *graph, rmi_program *program, rmi_error *err, size_t *at,
                                   rmi_span *spans)
 {
-    rmi_sim s;
+    rmi_sim sim;
     rm_result result;
-    memset(&s, 0, sizeof s);
-    s.graph = graph;
-    s.program = program;
-    s.err = err;
-    s.spans = spans;
-    s.mem = rmi_arena_make(&graph->mem.hooks);
-    s.turn = rmi_arena_make(&graph->mem.hooks);
-    s.free_str = s.spent = RMI_NONE;
-    s.at = (size_t)RMI_NONE;
-    result = rmi_sim_tables(&s);
-    if (result == RM_OK) result = rmi_sim_homes(&s);
-    if (result == RM_OK) result = rmi_sim_steps(&s);
-    s.fig.arena_top = s.space[0].top;
-    s.fig.live_bytes = s.space[0].peak;
-    s.fig.host_top = s.space[1].top;
-    if (result == RM_OK) program->fig = s.fig;
-    if (at) *at = s.at;
+    memset(&sim, 0, sizeof sim);
+    sim.graph = graph;
+    sim.program = program;
+    sim.err = err;
+    sim.spans = spans;
+    sim.mem = rmi_arena_make(&graph->mem.hooks);
+    sim.turn = rmi_arena_make(&graph->mem.hooks);
+    sim.free_str = sim.spent = RMI_NONE;
+    sim.at = (size_t)RMI_NONE;
+    result = rmi_sim_tables(&sim);
+    if (result == RM_OK) result = rmi_sim_homes(&sim);
+    if (result == RM_OK) result = rmi_sim_steps(&sim);
+    sim.fig.arena_top = sim.space[0].top;
+    sim.fig.live_bytes = sim.space[0].peak;
+    sim.fig.host_top = sim.space[1].top;
+    if (result == RM_OK) program->fig = sim.fig;
+    if (at) *at = sim.at;
     if (result == RM_ERROR_MEMORY) rmi_err_memory(err);
-    rmi_arena_free(&s.mem);
-    rmi_arena_free(&s.turn);
+    rmi_arena_free(&sim.mem);
+    rmi_arena_free(&sim.turn);
     return result;
 }
 
@@ -4837,15 +4871,15 @@ typedef struct rmi_step {
 /* --- pools */
 
 /* One entry more at the end of a pool of the step; NULL: memory is out. */
-#define RMI_STEP_PUSH(s, array, type)                                                                                  \
-    (rmi_arena_grow((s)->mem, (void **)&(s)->array, &(s)->cap_##array, (s)->n_##array + 1, sizeof(type))               \
-         ? &(s)->array[(s)->n_##array++]                                                                               \
+#define RMI_STEP_PUSH(step, array, type)                                                                             \
+    (rmi_arena_grow((step)->mem, (void **)&(step)->array, &(step)->cap_##array, (step)->n_##array + 1, sizeof(type)) \
+         ? &(step)->array[(step)->n_##array++]                                                                       \
          : NULL)
 
 /* Puts a number at the end of the pool, where `range` ends. */
-RMI_FN rm_result rmi_step_append(rmi_step *s, uint32_t number, rmi_range *range)
+RMI_FN rm_result rmi_step_append(rmi_step *step, uint32_t number, rmi_range *range)
 {
-    uint32_t *entry = RMI_STEP_PUSH(s, pool, uint32_t);
+    uint32_t *entry = RMI_STEP_PUSH(step, pool, uint32_t);
     if (!entry) return RM_ERROR_MEMORY;
     *entry = number;
     range->n++;
@@ -4853,12 +4887,12 @@ RMI_FN rm_result rmi_step_append(rmi_step *s, uint32_t number, rmi_range *range)
 }
 
 /* The same, unless the number is RMI_NONE or in the range already. */
-RMI_FN rm_result rmi_step_put(rmi_step *s, uint32_t number, rmi_range *range)
+RMI_FN rm_result rmi_step_put(rmi_step *step, uint32_t number, rmi_range *range)
 {
     uint32_t i;
     for (i = 0; i < range->n; i++)
-        if (s->pool[range->at + i] == number) return RM_OK;
-    return number == RMI_NONE ? RM_OK : rmi_step_append(s, number, range);
+        if (step->pool[range->at + i] == number) return RM_OK;
+    return number == RMI_NONE ? RM_OK : rmi_step_append(step, number, range);
 }
 
 /* An empty range where the pool of that many entries ends now. */
@@ -4870,26 +4904,26 @@ RMI_FN rmi_range rmi_step_range(size_t at)
     return range;
 }
 
-RMI_FN uint64_t rmi_step_round(const rmi_step *s, uint64_t bytes) { return rmi_round_up(bytes, s->granule); }
+RMI_FN uint64_t rmi_step_round(const rmi_step *step, uint64_t bytes) { return rmi_round_up(bytes, step->granule); }
 
 /* How long a copy of so many bytes lasts; 0 without a link. */
-RMI_FN uint64_t rmi_step_copy_ns(const rmi_step *s, uint64_t bytes, int to_host)
+RMI_FN uint64_t rmi_step_copy_ns(const rmi_step *step, uint64_t bytes, int to_host)
 {
-    const rmi_link *link = &s->graph->link;
-    if (!s->moves) return 0;
+    const rmi_link *link = &step->graph->link;
+    if (!step->moves) return 0;
     return rmi_add(link->latency, rmi_mul_div_up(bytes, 1000000000u, to_host ? link->d2h : link->h2d));
 }
 
 /* --- buffers */
 
 /* The buffer of a tensor's value: its root's, for views. */
-RMI_FN uint32_t rmi_step_value(const rmi_step *s, uint32_t tensor)
+RMI_FN uint32_t rmi_step_value(const rmi_step *step, uint32_t tensor)
 {
-    return s->buffer_of[s->graph->tensors[tensor].root];
+    return step->buffer_of[step->graph->tensors[tensor].root];
 }
-RMI_FN uint32_t rmi_step_gradient(const rmi_step *s, uint32_t tensor)
+RMI_FN uint32_t rmi_step_gradient(const rmi_step *step, uint32_t tensor)
 {
-    return s->buffer_of[rmi_low_buf(s->graph, RMI_BUF_GRAD, tensor)];
+    return step->buffer_of[rmi_low_buf(step->graph, RMI_BUF_GRAD, tensor)];
 }
 
 /* Has the param a view? Then its bytes stay where the view looks for them. */
@@ -4903,15 +4937,16 @@ RMI_FN int rmi_step_is_viewed(const rm_graph *graph, uint32_t tensor)
 
 /* What kind of buffer >>lower's number is. 0: it takes no bytes that come or go: the caller's, empty, or always on the
    device. */
-RMI_FN int rmi_step_tracked(const rmi_step *s, uint32_t number, uint8_t *kind)
+RMI_FN int rmi_step_tracked(const rmi_step *step, uint32_t number, uint8_t *kind)
 {
-    const rm_graph *graph = s->graph;
+    const rm_graph *graph = step->graph;
     const rmi_tensor *tensor;
     uint32_t id, form;
     rmi_buf_kind of = rmi_low_kind(graph, number, &id);
     if (of == RMI_BUF_SAVED) {
         *kind = RMI_STEP_SAVED;
-        for (form = 0; form < graph->ops[id].n_forms && graph->ops[id].has_bwd && rmi_low_has_backward(s->kind); form++)
+        for (form = 0; form < graph->ops[id].n_forms && graph->ops[id].has_bwd && rmi_low_has_backward(step->kind);
+             form++)
             if (rmi_low_reads_saved(&graph->ops[id], &graph->ops[id].forms[form])) return 1;
         return 0;
     }
@@ -4920,78 +4955,80 @@ RMI_FN int rmi_step_tracked(const rmi_step *s, uint32_t number, uint8_t *kind)
     if (of == RMI_BUF_VALUE) {
         *kind = tensor->kind == RMI_ACT ? RMI_STEP_VALUE : tensor->kind == RMI_INPUT ? RMI_STEP_INPUT : RMI_STEP_WEIGHT;
         if (tensor->root != id || tensor->kind == RMI_CONST || rmi_low_unread(graph, id)) return 0;
-        return tensor->kind != RMI_PARAM || s->all || (s->moves && !tensor->stays && !rmi_step_is_viewed(graph, id));
+        return tensor->kind != RMI_PARAM || step->all ||
+               (step->moves && !tensor->stays && !rmi_step_is_viewed(graph, id));
     }
     *kind = of == RMI_BUF_GRAD ? RMI_STEP_GRADIENT : RMI_STEP_STATE;
-    if (of == RMI_BUF_STATE) return tensor->kind == RMI_PARAM && (s->all || (s->moves && !tensor->stays));
-    return rmi_low_has_backward(s->kind) && (s->all || tensor->kind != RMI_PARAM || !rmi_low_grads_resident(s->kind));
+    if (of == RMI_BUF_STATE) return tensor->kind == RMI_PARAM && (step->all || (step->moves && !tensor->stays));
+    return rmi_low_has_backward(step->kind) &&
+           (step->all || tensor->kind != RMI_PARAM || !rmi_low_grads_resident(step->kind));
 }
 
 /* Bytes that >>lower's buffer has on the device all the time if it is not tracked. */
-RMI_FN uint64_t rmi_step_resident(const rmi_step *s, uint32_t number)
+RMI_FN uint64_t rmi_step_resident(const rmi_step *step, uint32_t number)
 {
-    const rm_graph *graph = s->graph;
+    const rm_graph *graph = step->graph;
     uint32_t id;
     rmi_buf_kind of = rmi_low_kind(graph, number, &id);
     int home = 0;
     if (of == RMI_BUF_VALUE) home = graph->tensors[id].kind != RMI_ACT && !rmi_low_unread(graph, id);
     if (of == RMI_BUF_STATE) home = graph->tensors[id].kind == RMI_PARAM;
     if (of == RMI_BUF_GRAD)
-        home =
-            graph->tensors[id].kind == RMI_PARAM && graph->tensors[id].consumers.n && rmi_low_grads_resident(s->kind);
-    return home && !rmi_low_external(graph, number) ? rmi_step_round(s, rmi_low_bytes(graph, number)) : 0;
+        home = graph->tensors[id].kind == RMI_PARAM && graph->tensors[id].consumers.n &&
+               rmi_low_grads_resident(step->kind);
+    return home && !rmi_low_external(graph, number) ? rmi_step_round(step, rmi_low_bytes(graph, number)) : 0;
 }
 
 /* Fills a tracked buffer's row. */
-RMI_FN void rmi_step_describe(const rmi_step *s, uint32_t number, rmi_step_buffer *row)
+RMI_FN void rmi_step_describe(const rmi_step *step, uint32_t number, rmi_step_buffer *row)
 {
-    const rm_graph *graph = s->graph;
+    const rm_graph *graph = step->graph;
     uint32_t id, form;
     rmi_buf_kind of = rmi_low_kind(graph, number, &id);
     uint64_t bytes = rmi_low_bytes(graph, number);
     for (form = 0; of == RMI_BUF_SAVED && form < graph->ops[id].n_forms; form++)
         bytes = rmi_max(bytes, graph->ops[id].forms[form].saved);
     row->bytes = bytes;
-    row->room = rmi_step_round(s, bytes);
-    row->out_ns = rmi_step_copy_ns(s, bytes, 1);
-    row->in_ns = rmi_step_copy_ns(s, bytes, 0);
+    row->room = rmi_step_round(step, bytes);
+    row->out_ns = rmi_step_copy_ns(step, bytes, 1);
+    row->in_ns = rmi_step_copy_ns(step, bytes, 0);
     row->number = number;
     row->maker = of == RMI_BUF_SAVED ? id : of == RMI_BUF_VALUE ? graph->tensors[id].maker : RMI_NONE;
     row->param = RMI_NONE;
-    row->at_end = (of == RMI_BUF_GRAD && rmi_low_grad_stays(graph, s->kind, id)) ||
+    row->at_end = (of == RMI_BUF_GRAD && rmi_low_grad_stays(graph, step->kind, id)) ||
                   (of == RMI_BUF_VALUE && graph->tensors[id].is_output);
-    row->may_move = s->moves && !rmi_low_stays(graph, number) && row->kind != RMI_STEP_GRADIENT;
+    row->may_move = step->moves && !rmi_low_stays(graph, number) && row->kind != RMI_STEP_GRADIENT;
 }
 
-RMI_FN rm_result rmi_step_make_buffers(rmi_step *s)
+RMI_FN rm_result rmi_step_make_buffers(rmi_step *step)
 {
-    const rm_graph *graph = s->graph;
+    const rm_graph *graph = step->graph;
     uint32_t number, all = rmi_low_buffers(graph), i;
     uint8_t kind;
-    s->buffer_of = RMI_RAW(s->mem, uint32_t, all);
-    if (!s->buffer_of) return RM_ERROR_MEMORY;
+    step->buffer_of = RMI_RAW(step->mem, uint32_t, all);
+    if (!step->buffer_of) return RM_ERROR_MEMORY;
     for (number = 0; number < all; number++)
-        s->buffer_of[number] = rmi_step_tracked(s, number, &kind) ? s->n_buffers++ : RMI_NONE;
-    s->buffers = RMI_NEW(s->mem, rmi_step_buffer, s->n_buffers);
-    if (!s->buffers) return RM_ERROR_MEMORY;
+        step->buffer_of[number] = rmi_step_tracked(step, number, &kind) ? step->n_buffers++ : RMI_NONE;
+    step->buffers = RMI_NEW(step->mem, rmi_step_buffer, step->n_buffers);
+    if (!step->buffers) return RM_ERROR_MEMORY;
     for (number = 0; number < all; number++) {
-        if (s->buffer_of[number] == RMI_NONE) {
-            s->resident += rmi_step_resident(s, number);
+        if (step->buffer_of[number] == RMI_NONE) {
+            step->resident += rmi_step_resident(step, number);
             continue;
         }
-        rmi_step_tracked(s, number, &s->buffers[s->buffer_of[number]].kind);
-        rmi_step_describe(s, number, &s->buffers[s->buffer_of[number]]);
+        rmi_step_tracked(step, number, &step->buffers[step->buffer_of[number]].kind);
+        rmi_step_describe(step, number, &step->buffers[step->buffer_of[number]]);
     }
     /* an output may be a view: then its root is wanted, and so are names of outputs */
     for (i = 0; i < graph->n_tensors; i++) {
-        uint32_t root = rmi_step_value(s, i);
-        if (graph->tensors[i].is_output && root != RMI_NONE) s->buffers[root].at_end = 1;
+        uint32_t root = rmi_step_value(step, i);
+        if (graph->tensors[i].is_output && root != RMI_NONE) step->buffers[root].at_end = 1;
     }
-    RMI_TRY(RMI_TABLES(s->mem, RMI_T(s->inputs, s->n_buffers), RMI_T(s->ends, s->n_buffers)));
-    for (i = 0; i < s->n_buffers; i++) {
-        s->buffers[i].may_move &= (uint8_t)!s->buffers[i].at_end;
-        if (s->buffers[i].kind == RMI_STEP_INPUT) s->inputs[s->n_inputs++] = i;
-        if (s->buffers[i].at_end) s->ends[s->n_ends++] = i;
+    RMI_TRY(RMI_TABLES(step->mem, RMI_T(step->inputs, step->n_buffers), RMI_T(step->ends, step->n_buffers)));
+    for (i = 0; i < step->n_buffers; i++) {
+        step->buffers[i].may_move &= (uint8_t)!step->buffers[i].at_end;
+        if (step->buffers[i].kind == RMI_STEP_INPUT) step->inputs[step->n_inputs++] = i;
+        if (step->buffers[i].at_end) step->ends[step->n_ends++] = i;
     }
     return RM_OK;
 }
@@ -5039,35 +5076,36 @@ RMI_FN uint32_t rmi_step_mode_of(const rmi_op *op, uint32_t form, uint32_t forwa
 
 /* --- what tasks touch */
 
-RMI_FN rmi_step_access *rmi_step_new_access(rmi_step *s)
+RMI_FN rmi_step_access *rmi_step_new_access(rmi_step *step)
 {
-    rmi_step_access *access = RMI_STEP_PUSH(s, accesses, rmi_step_access);
+    rmi_step_access *access = RMI_STEP_PUSH(step, accesses, rmi_step_access);
     if (!access) return NULL;
     memset(access, 0, sizeof *access);
     access->saved = access->output_gradient = RMI_NONE;
-    access->reads = access->makes = rmi_step_range(s->n_pool);
+    access->reads = access->makes = rmi_step_range(step->n_pool);
     return access;
 }
 
 /* One way more at the end of the pool; the range stays sorted by time, then workspace. */
-RMI_FN rm_result rmi_step_put_way(rmi_step *s, rmi_range *range, rmi_step_way way)
+RMI_FN rm_result rmi_step_put_way(rmi_step *step, rmi_range *range, rmi_step_way way)
 {
-    rmi_step_way *last = RMI_STEP_PUSH(s, ways, rmi_step_way);
+    rmi_step_way *last = RMI_STEP_PUSH(step, ways, rmi_step_way);
     uint32_t i;
     if (!last) return RM_ERROR_MEMORY;
-    way.workspace = rmi_step_round(s, way.workspace);
+    way.workspace = rmi_step_round(step, way.workspace);
     for (i = range->at + range->n; i > range->at; i--) {
-        const rmi_step_way *before = &s->ways[i - 1];
+        const rmi_step_way *before = &step->ways[i - 1];
         if (before->ns < way.ns || (before->ns == way.ns && before->workspace <= way.workspace)) break;
-        s->ways[i] = *before;
+        step->ways[i] = *before;
     }
-    s->ways[i] = way;
+    step->ways[i] = way;
     range->n++;
     return RM_OK;
 }
 
 /* The one way of a run, whatever it saves and whether it has run before. */
-RMI_FN rm_result rmi_step_only_way(rmi_step *s, rmi_step_access *access, uint32_t form, uint64_t ns, uint64_t workspace)
+RMI_FN rm_result rmi_step_only_way(rmi_step *step, rmi_step_access *access, uint32_t form, uint64_t ns,
+                                   uint64_t workspace)
 {
     rmi_step_way way;
     uint32_t k;
@@ -5075,27 +5113,27 @@ RMI_FN rm_result rmi_step_only_way(rmi_step *s, rmi_step_access *access, uint32_
     way.inplace = RMI_NONE;
     way.ns = ns;
     way.workspace = workspace;
-    access->ways[0][0] = rmi_step_range(s->n_ways);
-    RMI_TRY(rmi_step_put_way(s, &access->ways[0][0], way));
+    access->ways[0][0] = rmi_step_range(step->n_ways);
+    RMI_TRY(rmi_step_put_way(step, &access->ways[0][0], way));
     for (k = 1; k < 4; k++) access->ways[k / 2][k % 2] = access->ways[0][0];
     access->least_ns = access->may_be_free ? 0 : ns;
     return RM_OK;
 }
 
 /* An access of a task that is not there in this mode: nothing runs. */
-RMI_FN rm_result rmi_step_no_access(rmi_step *s, uint32_t form)
+RMI_FN rm_result rmi_step_no_access(rmi_step *step, uint32_t form)
 {
-    rmi_step_access *access = rmi_step_new_access(s);
+    rmi_step_access *access = rmi_step_new_access(step);
     if (!access) return RM_ERROR_MEMORY;
     access->absent = 1;
-    return rmi_step_only_way(s, access, form, 0, 0);
+    return rmi_step_only_way(step, access, form, 0, 0);
 }
 
 /* May new bytes lie over the tensor that op reads last? It must start where its buffer does, be large enough, and be
    read under one name only. The buffer, or RMI_NONE. reads: what the run reads. */
-RMI_FN uint32_t rmi_step_over_tensor(const rmi_step *s, const rmi_list *reads, uint32_t tensor, uint64_t bytes)
+RMI_FN uint32_t rmi_step_over_tensor(const rmi_step *step, const rmi_list *reads, uint32_t tensor, uint64_t bytes)
 {
-    const rm_graph *graph = s->graph;
+    const rm_graph *graph = step->graph;
     uint32_t i, view;
     if (tensor == RMI_NONE || graph->tensors[tensor].kind != RMI_ACT || bytes > graph->tensors[tensor].bytes || !bytes)
         return RMI_NONE;
@@ -5103,52 +5141,52 @@ RMI_FN uint32_t rmi_step_over_tensor(const rmi_step *s, const rmi_list *reads, u
         if (graph->ops[graph->tensors[view].maker].view_offset) return RMI_NONE;
     for (i = 0; i < reads->n; i++)
         if (reads->at[i] != tensor && graph->tensors[reads->at[i]].root == graph->tensors[tensor].root) return RMI_NONE;
-    return rmi_step_value(s, tensor);
+    return rmi_step_value(step, tensor);
 }
 
 /* The way that a forward takes in this form. */
-RMI_FN rmi_step_way rmi_step_forward_way(const rmi_step *s, const rmi_op *op, uint32_t form, int again)
+RMI_FN rmi_step_way rmi_step_forward_way(const rmi_step *step, const rmi_op *op, uint32_t form, int again)
 {
     const rmi_form *chosen = &op->forms[form];
     rmi_step_way way;
     way.form = form;
     way.ns = again ? chosen->again : chosen->fwd;
     way.workspace = chosen->fwd_ws;
-    way.inplace = rmi_step_over_tensor(s, &op->in, chosen->inplace, s->graph->tensors[op->out.at[0]].bytes);
+    way.inplace = rmi_step_over_tensor(step, &op->in, chosen->inplace, step->graph->tensors[op->out.at[0]].bytes);
     return way;
 }
 
 /* Notes the least time that a run of the access can take. */
-RMI_FN void rmi_step_find_least(const rmi_step *s, rmi_step_access *access)
+RMI_FN void rmi_step_find_least(const rmi_step *step, rmi_step_access *access)
 {
     uint32_t k;
     access->least_ns = RMI_INF;
     for (k = 0; k < 4; k++)
         if (access->ways[k / 2][k % 2].n)
-            access->least_ns = rmi_min(access->least_ns, s->ways[access->ways[k / 2][k % 2].at].ns);
+            access->least_ns = rmi_min(access->least_ns, step->ways[access->ways[k / 2][k % 2].at].ns);
     if (access->may_be_free || access->least_ns == RMI_INF) access->least_ns = 0;
 }
 
 /* A forward in the mode of `form` and `bits`. A view runs as its alias, with nothing to do. */
-RMI_FN rm_result rmi_step_forward_access(rmi_step *s, uint32_t id, uint32_t form, uint32_t bits)
+RMI_FN rm_result rmi_step_forward_access(rmi_step *step, uint32_t id, uint32_t form, uint32_t bits)
 {
-    const rmi_op *op = &s->graph->ops[id];
+    const rmi_op *op = &step->graph->ops[id];
     uint32_t i, saving, again;
     rmi_step_access *access;
-    if (op->view != RMI_NONE) return rmi_step_no_access(s, form);
-    access = rmi_step_new_access(s);
+    if (op->view != RMI_NONE) return rmi_step_no_access(step, form);
+    access = rmi_step_new_access(step);
     if (!access) return RM_ERROR_MEMORY;
-    for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->in.at[i]), &access->reads));
-    access->makes = rmi_step_range(s->n_pool);
-    for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->out.at[i]), &access->makes));
-    access->first_is_output = rmi_step_value(s, op->out.at[0]) != RMI_NONE;
-    if (op->has_bwd && rmi_low_has_backward(s->kind) && rmi_low_reads_saved(op, &op->forms[form])) {
+    for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_step_put(step, rmi_step_value(step, op->in.at[i]), &access->reads));
+    access->makes = rmi_step_range(step->n_pool);
+    for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_step_put(step, rmi_step_value(step, op->out.at[i]), &access->makes));
+    access->first_is_output = rmi_step_value(step, op->out.at[0]) != RMI_NONE;
+    if (op->has_bwd && rmi_low_has_backward(step->kind) && rmi_low_reads_saved(op, &op->forms[form])) {
         uint64_t bytes = op->forms[form].saved;
-        access->saved = s->buffer_of[rmi_low_buf(s->graph, RMI_BUF_SAVED, id)];
+        access->saved = step->buffer_of[rmi_low_buf(step->graph, RMI_BUF_SAVED, id)];
         access->saved_bytes = bytes;
-        access->saved_room = rmi_step_round(s, bytes);
-        access->saved_out_ns = rmi_step_copy_ns(s, bytes, 1);
-        access->saved_in_ns = rmi_step_copy_ns(s, bytes, 0);
+        access->saved_room = rmi_step_round(step, bytes);
+        access->saved_out_ns = rmi_step_copy_ns(step, bytes, 1);
+        access->saved_in_ns = rmi_step_copy_ns(step, bytes, 0);
     }
     for (saving = 0; saving < 2; saving++)
         for (again = 0; again < 2; again++) {
@@ -5157,13 +5195,13 @@ RMI_FN rm_result rmi_step_forward_access(rmi_step *s, uint32_t id, uint32_t form
                 access->ways[saving][again] = access->ways[0][saving ? again : 0];
                 continue;
             }
-            access->ways[saving][again] = rmi_step_range(s->n_ways);
+            access->ways[saving][again] = rmi_step_range(step->n_ways);
             for (i = 0; i < op->n_forms; i++)
                 if (saving ? i == form : !strcmp(op->forms[i].bits, op->forms[bits].bits))
-                    RMI_TRY(
-                        rmi_step_put_way(s, &access->ways[saving][again], rmi_step_forward_way(s, op, i, (int)again)));
+                    RMI_TRY(rmi_step_put_way(step, &access->ways[saving][again],
+                                             rmi_step_forward_way(step, op, i, (int)again)));
         }
-    rmi_step_find_least(s, access);
+    rmi_step_find_least(step, access);
     return RM_OK;
 }
 
@@ -5177,18 +5215,18 @@ RMI_FN int rmi_step_repeated(const rmi_op *op, uint32_t tensor)
 }
 
 /* How the gradient of a tensor comes to be in a part of the backward of op `id` in this form. */
-RMI_FN rm_result rmi_step_put_target(rmi_step *s, uint32_t id, const rmi_form *form, const rmi_part *part,
+RMI_FN rm_result rmi_step_put_target(rmi_step *step, uint32_t id, const rmi_form *form, const rmi_part *part,
                                      uint32_t tensor)
 {
-    const rm_graph *graph = s->graph;
+    const rm_graph *graph = step->graph;
     const rmi_op *op = &graph->ops[id];
     uint64_t bytes = graph->tensors[tensor].grad_bytes, output_bytes = graph->tensors[op->out.at[0]].grad_bytes;
-    rmi_step_target *target = RMI_STEP_PUSH(s, targets, rmi_step_target);
+    rmi_step_target *target = RMI_STEP_PUSH(step, targets, rmi_step_target);
     uint32_t k, buffer;
     if (!target) return RM_ERROR_MEMORY;
     memset(target, 0, sizeof *target);
-    target->buffer = rmi_step_gradient(s, tensor);
-    target->over = rmi_step_range(s->n_pool);
+    target->buffer = rmi_step_gradient(step, tensor);
+    target->over = rmi_step_range(step->n_pool);
     if (rmi_step_repeated(op, tensor)) return RM_OK; /* written twice: what it reads outlives the first */
     target->share = rmi_list_has(&op->share, tensor) && bytes == output_bytes;
     target->rename = target->share || (op->view == tensor && bytes == output_bytes);
@@ -5197,35 +5235,35 @@ RMI_FN rm_result rmi_step_put_target(rmi_step *s, uint32_t id, const rmi_form *f
         const rmi_over *over = &form->overs[k];
         if (over->grad_of != tensor) continue;
         buffer = RMI_NONE;
-        if (over->what == RMI_OVER_DOUT && bytes <= output_bytes) buffer = rmi_step_gradient(s, op->out.at[0]);
+        if (over->what == RMI_OVER_DOUT && bytes <= output_bytes) buffer = rmi_step_gradient(step, op->out.at[0]);
         if (over->what == RMI_OVER_SAVED && bytes <= form->saved)
-            buffer = s->buffer_of[rmi_low_buf(graph, RMI_BUF_SAVED, id)];
-        if (over->what == RMI_OVER_TENSOR) buffer = rmi_step_over_tensor(s, &part->needs, over->tensor, bytes);
-        RMI_TRY(rmi_step_put(s, buffer, &target->over));
+            buffer = step->buffer_of[rmi_low_buf(graph, RMI_BUF_SAVED, id)];
+        if (over->what == RMI_OVER_TENSOR) buffer = rmi_step_over_tensor(step, &part->needs, over->tensor, bytes);
+        RMI_TRY(rmi_step_put(step, buffer, &target->over));
     }
     return RM_OK;
 }
 
 /* Part `part` of the backward of op `id` in the mode of form `mode_form`. */
-RMI_FN rm_result rmi_step_backward_access(rmi_step *s, uint32_t id, uint32_t part, uint32_t mode_form)
+RMI_FN rm_result rmi_step_backward_access(rmi_step *step, uint32_t id, uint32_t part, uint32_t mode_form)
 {
-    const rm_graph *graph = s->graph;
+    const rm_graph *graph = step->graph;
     const rmi_op *op = &graph->ops[id];
     const rmi_form *form = &op->forms[mode_form];
     const rmi_part *portion = &form->parts[part];
-    rmi_step_access *access = rmi_step_new_access(s);
+    rmi_step_access *access = rmi_step_new_access(step);
     rmi_step_way way;
     uint32_t i, again;
     if (!access) return RM_ERROR_MEMORY;
     access->output_gradient =
-        graph->tensors[op->out.at[0]].consumers.n ? rmi_step_gradient(s, op->out.at[0]) : RMI_NONE;
+        graph->tensors[op->out.at[0]].consumers.n ? rmi_step_gradient(step, op->out.at[0]) : RMI_NONE;
     for (i = 0; i < portion->needs.n; i++)
-        RMI_TRY(rmi_step_put(s, rmi_step_value(s, portion->needs.at[i]), &access->reads));
+        RMI_TRY(rmi_step_put(step, rmi_step_value(step, portion->needs.at[i]), &access->reads));
     if (portion->needs_saved && form->saved)
-        RMI_TRY(rmi_step_put(s, s->buffer_of[rmi_low_buf(graph, RMI_BUF_SAVED, id)], &access->reads));
+        RMI_TRY(rmi_step_put(step, step->buffer_of[rmi_low_buf(graph, RMI_BUF_SAVED, id)], &access->reads));
     for (i = 0; i < op->grad_out.n; i++)
-        RMI_TRY(rmi_step_put(s, rmi_step_gradient(s, op->grad_out.at[i]), &access->reads));
-    access->makes = rmi_step_range(s->n_targets);
+        RMI_TRY(rmi_step_put(step, rmi_step_gradient(step, op->grad_out.at[i]), &access->reads));
+    access->makes = rmi_step_range(step->n_targets);
     access->may_be_free = 1;
     for (i = 0; i < op->grad_in.n; i++) {
         uint32_t tensor = op->grad_in.at[i];
@@ -5233,124 +5271,124 @@ RMI_FN rm_result rmi_step_backward_access(rmi_step *s, uint32_t id, uint32_t par
         access->gradients++;
         if (rmi_step_repeated(op, tensor) || (!rmi_list_has(&op->share, tensor) && op->view != tensor))
             access->may_be_free = 0;
-        if (rmi_step_gradient(s, tensor) == RMI_NONE) continue;
-        RMI_TRY(rmi_step_put_target(s, id, form, portion, tensor));
+        if (rmi_step_gradient(step, tensor) == RMI_NONE) continue;
+        RMI_TRY(rmi_step_put_target(step, id, form, portion, tensor));
         access->makes.n++;
     }
     way.inplace = RMI_NONE;
-    access->ways[0][0] = rmi_step_range(s->n_ways);
+    access->ways[0][0] = rmi_step_range(step->n_ways);
     for (i = 0; i < op->n_forms; i++) {
         if (!rmi_low_same_mode(op, form, &op->forms[i])) continue;
         way.form = i;
         way.ns = op->forms[i].parts[part].bwd;
         way.workspace = op->forms[i].parts[part].bwd_ws;
-        RMI_TRY(rmi_step_put_way(s, &access->ways[0][0], way));
+        RMI_TRY(rmi_step_put_way(step, &access->ways[0][0], way));
     }
     for (again = 1; again < 4; again++) access->ways[again / 2][again % 2] = access->ways[0][0];
-    rmi_step_find_least(s, access);
+    rmi_step_find_least(step, access);
     return RM_OK;
 }
 
 /* An update on the device, a reduction or a barrier. */
-RMI_FN rm_result rmi_step_other_access(rmi_step *s, rmi_run run, rmi_access *low)
+RMI_FN rm_result rmi_step_other_access(rmi_step *step, rmi_run run, rmi_access *low)
 {
-    rmi_step_access *access = rmi_step_new_access(s);
+    rmi_step_access *access = rmi_step_new_access(step);
     uint32_t i;
     if (!access) return RM_ERROR_MEMORY;
-    rmi_low_access(s->graph, run, 0, low);
-    for (i = 0; i < low->n_reads; i++) RMI_TRY(rmi_step_put(s, s->buffer_of[low->reads[i]], &access->reads));
-    return rmi_step_only_way(s, access, 0,
-                             run.way == RMI_REDUCE || run.way == RMI_OPT_HOST ? 0 : rmi_low_ns(s->graph, run, 0, 0),
+    rmi_low_access(step->graph, run, 0, low);
+    for (i = 0; i < low->n_reads; i++) RMI_TRY(rmi_step_put(step, step->buffer_of[low->reads[i]], &access->reads));
+    return rmi_step_only_way(step, access, 0,
+                             run.way == RMI_REDUCE || run.way == RMI_OPT_HOST ? 0 : rmi_low_ns(step->graph, run, 0, 0),
                              low->ws_bytes);
 }
 
 /* --- tasks */
 
-RMI_FN rmi_step_task *rmi_step_new_task(rmi_step *s, rmi_way way, uint32_t id, uint32_t part)
+RMI_FN rmi_step_task *rmi_step_new_task(rmi_step *step, rmi_way way, uint32_t id, uint32_t part)
 {
-    rmi_step_task *task = &s->tasks[s->n_tasks++];
+    rmi_step_task *task = &step->tasks[step->n_tasks++];
     task->way = (uint8_t)way;
     task->part = (uint8_t)part;
     task->id = id;
     task->param = RMI_NONE;
-    task->access = (uint32_t)s->n_accesses;
-    task->once = way != RMI_FWD || s->graph->ops[id].pinned;
+    task->access = (uint32_t)step->n_accesses;
+    task->once = way != RMI_FWD || step->graph->ops[id].pinned;
     task->must = way != RMI_FWD;
     return task;
 }
 
 /* The forward of op `id` in all its modes. What takes no bytes of its own is made once and stays. */
-RMI_FN rm_result rmi_step_forward_task(rmi_step *s, uint32_t id)
+RMI_FN rm_result rmi_step_forward_task(rmi_step *step, uint32_t id)
 {
-    const rmi_op *op = &s->graph->ops[id];
-    rmi_step_task *task = rmi_step_new_task(s, RMI_FWD, id, 0);
+    const rmi_op *op = &step->graph->ops[id];
+    rmi_step_task *task = rmi_step_new_task(step, RMI_FWD, id, 0);
     uint32_t form = RMI_NONE, bits = RMI_NONE, n, i;
     task->must = op->mutates.n || (op->flags & RM_ONCE);
-    for (i = 0; i < op->out.n; i++) task->must |= rmi_step_value(s, op->out.at[i]) == RMI_NONE;
+    for (i = 0; i < op->out.n; i++) task->must |= rmi_step_value(step, op->out.at[i]) == RMI_NONE;
     for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &form, &bits); n++)
-        RMI_TRY(rmi_step_forward_access(s, id, form, bits));
-    s->n_modes[id] = (uint8_t)n;
+        RMI_TRY(rmi_step_forward_access(step, id, form, bits));
+    step->n_modes[id] = (uint8_t)n;
     return RM_OK;
 }
 
 /* The backward of op `id`, a task a part. Where forms differ in parts, a task stands for the part of that number of
    each, of some for none. */
-RMI_FN rm_result rmi_step_backward_tasks(rmi_step *s, uint32_t id)
+RMI_FN rm_result rmi_step_backward_tasks(rmi_step *step, uint32_t id)
 {
-    const rmi_op *op = &s->graph->ops[id];
+    const rmi_op *op = &step->graph->ops[id];
     uint32_t part, form, bits, n, any;
     for (part = 0; part < rmi_low_parts(op); part++) {
         for (any = 0; any < op->n_forms && !rmi_low_has_part(op, any, part);) any++;
         if (any == op->n_forms) continue;
-        rmi_step_new_task(s, RMI_BWD, id, part);
-        if (!s->n_backward[id]++) s->backward[id] = s->n_tasks - 1;
+        rmi_step_new_task(step, RMI_BWD, id, part);
+        if (!step->n_backward[id]++) step->backward[id] = step->n_tasks - 1;
         form = bits = RMI_NONE;
         for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &form, &bits); n++) {
             if (rmi_low_has_part(op, form, part)) {
-                RMI_TRY(rmi_step_backward_access(s, id, part, form));
+                RMI_TRY(rmi_step_backward_access(step, id, part, form));
                 continue;
             }
-            RMI_TRY(rmi_step_no_access(s, form));
+            RMI_TRY(rmi_step_no_access(step, form));
         }
     }
     return RM_OK;
 }
 
-RMI_INLINE const rmi_step_access *rmi_step_access_of(const rmi_step *s, uint32_t task, const uint8_t *mode)
+RMI_INLINE const rmi_step_access *rmi_step_access_of(const rmi_step *step, uint32_t task, const uint8_t *mode)
 {
-    const rmi_step_task *row = &s->tasks[task];
-    return &s->accesses[row->access + (row->way <= RMI_BWD ? mode[row->id] : 0u)];
+    const rmi_step_task *row = &step->tasks[task];
+    return &step->accesses[row->access + (row->way <= RMI_BWD ? mode[row->id] : 0u)];
 }
 
 /* Time of op `id` in a mode if every run takes its fastest way. */
-RMI_FN uint64_t rmi_step_mode_ns(const rmi_step *s, uint32_t id, uint32_t mode)
+RMI_FN uint64_t rmi_step_mode_ns(const rmi_step *step, uint32_t id, uint32_t mode)
 {
-    const rmi_step_access *access = &s->accesses[s->tasks[id].access + mode];
-    uint64_t ns = s->ways[access->ways[access->saved != RMI_NONE][0].at].ns;
+    const rmi_step_access *access = &step->accesses[step->tasks[id].access + mode];
+    uint64_t ns = step->ways[access->ways[access->saved != RMI_NONE][0].at].ns;
     uint32_t part;
-    for (part = 0; part < s->n_backward[id]; part++)
-        ns += s->ways[s->accesses[s->tasks[s->backward[id] + part].access + mode].ways[0][0].at].ns;
+    for (part = 0; part < step->n_backward[id]; part++)
+        ns += step->ways[step->accesses[step->tasks[step->backward[id] + part].access + mode].ways[0][0].at].ns;
     return ns;
 }
 
 /* The mode of op `id` that takes least. */
-RMI_FN void rmi_step_find_fastest(rmi_step *s, uint32_t id)
+RMI_FN void rmi_step_find_fastest(rmi_step *step, uint32_t id)
 {
     uint64_t least = RMI_INF, ns;
     uint32_t mode;
-    for (mode = 0; mode < s->n_modes[id]; mode++) {
-        if ((ns = rmi_step_mode_ns(s, id, mode)) >= least) continue;
+    for (mode = 0; mode < step->n_modes[id]; mode++) {
+        if ((ns = rmi_step_mode_ns(step, id, mode)) >= least) continue;
         least = ns;
-        s->fastest_mode[id] = (uint8_t)mode;
+        step->fastest_mode[id] = (uint8_t)mode;
     }
 }
 
 /* --- params: weights, their gradients and states as one decision */
 
 /* The homes that a param may have. */
-RMI_FN uint8_t rmi_step_homes(const rmi_step *s, const rmi_step_param *param)
+RMI_FN uint8_t rmi_step_homes(const rmi_step *step, const rmi_step_param *param)
 {
-    const rmi_tensor *tensor = &s->graph->tensors[param->tensor];
+    const rmi_tensor *tensor = &step->graph->tensors[param->tensor];
     int updated = param->update != RMI_NONE;
     uint32_t homes = 0;
     if (!updated || tensor->opt != RMI_INF) {
@@ -5365,40 +5403,40 @@ RMI_FN uint8_t rmi_step_homes(const rmi_step *s, const rmi_step_param *param)
     return (uint8_t)homes;
 }
 
-RMI_FN rm_result rmi_step_make_params(rmi_step *s)
+RMI_FN rm_result rmi_step_make_params(rmi_step *step)
 {
-    const rm_graph *graph = s->graph;
-    uint32_t i, k, n = 0, *row = RMI_RAW(s->mem, uint32_t, graph->n_tensors);
+    const rm_graph *graph = step->graph;
+    uint32_t i, k, n = 0, *row = RMI_RAW(step->mem, uint32_t, graph->n_tensors);
     for (i = 0; i < graph->n_tensors; i++) n += graph->tensors[i].kind == RMI_PARAM;
-    s->params = RMI_NEW(s->mem, rmi_step_param, n);
-    s->updates = RMI_RAW(s->mem, uint32_t, n);
-    if (!row || !s->params || !s->updates) return RM_ERROR_MEMORY;
+    step->params = RMI_NEW(step->mem, rmi_step_param, n);
+    step->updates = RMI_RAW(step->mem, uint32_t, n);
+    if (!row || !step->params || !step->updates) return RM_ERROR_MEMORY;
     for (i = 0; i < graph->n_tensors; i++) {
-        rmi_step_param *param = &s->params[s->n_params];
+        rmi_step_param *param = &step->params[step->n_params];
         uint32_t own[3];
         if (graph->tensors[i].kind != RMI_PARAM) continue;
-        row[i] = s->n_params++;
+        row[i] = step->n_params++;
         param->tensor = i;
         param->update = param->reduction = RMI_NONE;
-        param->weight = own[0] = s->buffer_of[i];
-        param->gradient = own[1] = rmi_step_gradient(s, i);
-        param->state = own[2] = s->buffer_of[rmi_low_buf(graph, RMI_BUF_STATE, i)];
+        param->weight = own[0] = step->buffer_of[i];
+        param->gradient = own[1] = rmi_step_gradient(step, i);
+        param->state = own[2] = step->buffer_of[rmi_low_buf(graph, RMI_BUF_STATE, i)];
         param->host_update_ns = graph->tensors[i].opt_host;
         param->state_bytes = graph->tensors[i].state_bytes;
         for (k = 0; k < 3; k++)
-            if (own[k] != RMI_NONE) s->buffers[own[k]].param = row[i];
+            if (own[k] != RMI_NONE) step->buffers[own[k]].param = row[i];
     }
-    for (i = graph->n_ops; i < s->n_tasks; i++) {
-        rmi_step_task *task = &s->tasks[i];
+    for (i = graph->n_ops; i < step->n_tasks; i++) {
+        rmi_step_task *task = &step->tasks[i];
         if (task->way < RMI_OPT || task->way > RMI_REDUCE) continue;
         task->param = row[task->id];
-        if (task->way == RMI_REDUCE) s->params[task->param].reduction = i;
-        else s->params[task->param].update = i;
+        if (task->way == RMI_REDUCE) step->params[task->param].reduction = i;
+        else step->params[task->param].update = i;
     }
-    for (i = 0; i < s->n_params; i++) {
-        s->params[i].allowed = rmi_step_homes(s, &s->params[i]);
-        s->unfit |= !s->params[i].allowed;
-        if (s->params[i].update != RMI_NONE) s->updates[s->n_updates++] = i;
+    for (i = 0; i < step->n_params; i++) {
+        step->params[i].allowed = rmi_step_homes(step, &step->params[i]);
+        step->unfit |= !step->params[i].allowed;
+        if (step->params[i].update != RMI_NONE) step->updates[step->n_updates++] = i;
     }
     return RM_OK;
 }
@@ -5416,34 +5454,34 @@ RMI_FN int rmi_step_gives(const rmi_op *op, uint32_t part, uint32_t tensor)
 
 /* The task comes after the contributions to the tensor's gradient of its consumers from number k on; where the order of
    contributions is fixed after the first of these consumers, who comes after the others. */
-RMI_FN rm_result rmi_step_after_consumers(rmi_step *s, uint32_t task, uint32_t tensor, uint32_t k)
+RMI_FN rm_result rmi_step_after_consumers(rmi_step *step, uint32_t task, uint32_t tensor, uint32_t k)
 {
-    const rm_graph *graph = s->graph;
+    const rm_graph *graph = step->graph;
     const rmi_list *consumers = &graph->tensors[tensor].consumers;
-    rmi_range *after = &s->tasks[task].after;
+    rmi_range *after = &step->tasks[task].after;
     uint32_t part, had = after->n;
     for (; k < consumers->n && (graph->any_order || after->n == had); k++)
-        for (part = 0; part < s->n_backward[consumers->at[k]]; part++) {
-            uint32_t other = s->backward[consumers->at[k]] + part;
-            if (other != task && rmi_step_gives(&graph->ops[consumers->at[k]], s->tasks[other].part, tensor))
-                RMI_TRY(rmi_step_append(s, other, after));
+        for (part = 0; part < step->n_backward[consumers->at[k]]; part++) {
+            uint32_t other = step->backward[consumers->at[k]] + part;
+            if (other != task && rmi_step_gives(&graph->ops[consumers->at[k]], step->tasks[other].part, tensor))
+                RMI_TRY(rmi_step_append(step, other, after));
         }
     return RM_OK;
 }
 
 /* A backward comes after the contributions to its outputs' gradients, and to its inputs' in their order if that is
    fixed. */
-RMI_FN rm_result rmi_step_after_backwards(rmi_step *s, uint32_t task)
+RMI_FN rm_result rmi_step_after_backwards(rmi_step *step, uint32_t task)
 {
-    const rm_graph *graph = s->graph;
-    const rmi_step_task *backward = &s->tasks[task];
+    const rm_graph *graph = step->graph;
+    const rmi_step_task *backward = &step->tasks[task];
     const rmi_op *op = &graph->ops[backward->id];
     uint32_t i;
-    for (i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_step_after_consumers(s, task, op->grad_out.at[i], 0));
+    for (i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_step_after_consumers(step, task, op->grad_out.at[i], 0));
     for (i = 0; i < op->grad_in.n && !graph->any_order; i++) {
         const rmi_list *consumers = &graph->tensors[op->grad_in.at[i]].consumers;
         if (rmi_step_gives(op, backward->part, op->grad_in.at[i])) /* the first consumer behind this op */
-            RMI_TRY(rmi_step_after_consumers(s, task, op->grad_in.at[i],
+            RMI_TRY(rmi_step_after_consumers(step, task, op->grad_in.at[i],
                                              rmi_lower_bound_u32(consumers->at, consumers->n, backward->id + 1)));
     }
     return RM_OK;
@@ -5452,91 +5490,92 @@ RMI_FN rm_result rmi_step_after_backwards(rmi_step *s, uint32_t task)
 /* What the order of a task that reads the tensor follows from and bytes do not show: after the makers of what takes no
    bytes and the mutations of consts that come first, or (`until`) before those that come later and before updates.
    update: by tensor. */
-RMI_FN rm_result rmi_step_order_read(rmi_step *s, uint32_t task, uint32_t tensor, const uint32_t *update, int until)
+RMI_FN rm_result rmi_step_order_read(rmi_step *step, uint32_t task, uint32_t tensor, const uint32_t *update, int until)
 {
     /* a view of a const has that one's versions */
-    const rmi_tensor *root = &s->graph->tensors[s->graph->tensors[tensor].root];
-    rmi_step_task *k = &s->tasks[task];
+    const rmi_tensor *root = &step->graph->tensors[step->graph->tensors[tensor].root];
+    rmi_step_task *k = &step->tasks[task];
     rmi_range *range = until ? &k->until : &k->after;
     uint32_t i;
-    if (until && update[s->graph->tensors[tensor].root] != RMI_NONE)
-        RMI_TRY(rmi_step_put(s, update[s->graph->tensors[tensor].root], range));
-    if (!until && root->kind == RMI_ACT && rmi_step_value(s, tensor) == RMI_NONE &&
+    if (until && update[step->graph->tensors[tensor].root] != RMI_NONE)
+        RMI_TRY(rmi_step_put(step, update[step->graph->tensors[tensor].root], range));
+    if (!until && root->kind == RMI_ACT && rmi_step_value(step, tensor) == RMI_NONE &&
         !(k->way == RMI_FWD && k->id == root->maker))
-        RMI_TRY(rmi_step_append(s, root->maker, range));
+        RMI_TRY(rmi_step_append(step, root->maker, range));
     for (i = 0; i < root->mutators.n && k->way == RMI_FWD; i++)
         if (until ? root->mutators.at[i] > k->id : root->mutators.at[i] < k->id)
-            RMI_TRY(rmi_step_append(s, root->mutators.at[i], range));
+            RMI_TRY(rmi_step_append(step, root->mutators.at[i], range));
     return RM_OK;
 }
 
 /* The same for all that a forward or backward may read, in any mode. */
-RMI_FN rm_result rmi_step_order_reads(rmi_step *s, uint32_t task, const uint32_t *update, int until)
+RMI_FN rm_result rmi_step_order_reads(rmi_step *step, uint32_t task, const uint32_t *update, int until)
 {
-    const rmi_step_task *row = &s->tasks[task];
-    const rmi_op *op = &s->graph->ops[row->id];
+    const rmi_step_task *row = &step->tasks[task];
+    const rmi_op *op = &step->graph->ops[row->id];
     uint32_t i, form;
-    if (until) s->tasks[task].until = rmi_step_range(s->n_pool);
+    if (until) step->tasks[task].until = rmi_step_range(step->n_pool);
     if (op->view != RMI_NONE && row->way == RMI_FWD) return RM_OK;
     for (i = 0; i < op->in.n && row->way == RMI_FWD; i++)
-        RMI_TRY(rmi_step_order_read(s, task, op->in.at[i], update, until));
+        RMI_TRY(rmi_step_order_read(step, task, op->in.at[i], update, until));
     for (i = 0; i < op->mutates.n && row->way == RMI_FWD; i++)
         if (!rmi_list_has(&op->in, op->mutates.at[i]))
-            RMI_TRY(rmi_step_order_read(s, task, op->mutates.at[i], update, until));
+            RMI_TRY(rmi_step_order_read(step, task, op->mutates.at[i], update, until));
     for (form = 0; form < op->n_forms && row->way == RMI_BWD; form++) {
         const rmi_list *needs;
         if (row->part >= op->forms[form].n_parts) continue;
         needs = &op->forms[form].parts[row->part].needs;
-        for (i = 0; i < needs->n; i++) RMI_TRY(rmi_step_order_read(s, task, needs->at[i], update, until));
+        for (i = 0; i < needs->n; i++) RMI_TRY(rmi_step_order_read(step, task, needs->at[i], update, until));
     }
     return RM_OK;
 }
 
 /* A reduction, update or barrier comes after all that stands before it in the list of everything once and that touches
    its gradient. */
-RMI_FN rm_result rmi_step_order_others(rmi_step *s, rmi_arena *scratch)
+RMI_FN rm_result rmi_step_order_others(rmi_step *step, rmi_arena *scratch)
 {
-    const rm_graph *graph = s->graph;
-    uint32_t i, k, part, n_barriers = 0, *at = RMI_NEW(scratch, uint32_t, s->n_tasks);
+    const rm_graph *graph = step->graph;
+    uint32_t i, k, part, n_barriers = 0, *at = RMI_NEW(scratch, uint32_t, step->n_tasks);
     uint32_t *barriers = RMI_NEW(scratch, uint32_t, (size_t)graph->n_barriers + 1);
     uint32_t *latest = RMI_RAW(scratch, uint32_t, graph->n_tensors); /* by tensor: its reduction or update so far */
     if (!at || !barriers || !latest) return RM_ERROR_MEMORY;
     memset(latest, 0xFF, graph->n_tensors * sizeof *latest);
-    for (i = 0; i < s->n_once; i++) at[s->once[i]] = i;
-    for (i = s->n_forwards; i < s->n_once; i++) {
-        rmi_step_task *task = &s->tasks[s->once[i]];
+    for (i = 0; i < step->n_once; i++) at[step->once[i]] = i;
+    for (i = step->n_forwards; i < step->n_once; i++) {
+        rmi_step_task *task = &step->tasks[step->once[i]];
         const rmi_list *consumers = task->way == RMI_BARRIER ? NULL : &graph->tensors[task->id].consumers;
         if (task->way == RMI_BWD) continue;
-        task->after = rmi_step_range(s->n_pool);
-        for (k = s->n_forwards; k < i && !consumers; k++) RMI_TRY(rmi_step_append(s, s->once[k], &task->after));
+        task->after = rmi_step_range(step->n_pool);
+        for (k = step->n_forwards; k < i && !consumers; k++)
+            RMI_TRY(rmi_step_append(step, step->once[k], &task->after));
         for (k = 0; consumers && k < consumers->n; k++)
-            for (part = 0; part < s->n_backward[consumers->at[k]]; part++)
-                if (at[s->backward[consumers->at[k]] + part] < i)
-                    RMI_TRY(rmi_step_append(s, s->backward[consumers->at[k]] + part, &task->after));
-        for (k = 0; consumers && k < n_barriers; k++) RMI_TRY(rmi_step_append(s, barriers[k], &task->after));
-        if (consumers && latest[task->id] != RMI_NONE) RMI_TRY(rmi_step_append(s, latest[task->id], &task->after));
-        if (consumers) latest[task->id] = s->once[i];
-        else barriers[n_barriers++] = s->once[i];
+            for (part = 0; part < step->n_backward[consumers->at[k]]; part++)
+                if (at[step->backward[consumers->at[k]] + part] < i)
+                    RMI_TRY(rmi_step_append(step, step->backward[consumers->at[k]] + part, &task->after));
+        for (k = 0; consumers && k < n_barriers; k++) RMI_TRY(rmi_step_append(step, barriers[k], &task->after));
+        if (consumers && latest[task->id] != RMI_NONE) RMI_TRY(rmi_step_append(step, latest[task->id], &task->after));
+        if (consumers) latest[task->id] = step->once[i];
+        else barriers[n_barriers++] = step->once[i];
     }
     return RM_OK;
 }
 
 /* All that tells in which order tasks may run, beside what they read. */
-RMI_FN rm_result rmi_step_make_order(rmi_step *s, rmi_arena *scratch)
+RMI_FN rm_result rmi_step_make_order(rmi_step *step, rmi_arena *scratch)
 {
-    const rm_graph *graph = s->graph;
+    const rm_graph *graph = step->graph;
     uint32_t i, *update = RMI_RAW(scratch, uint32_t, graph->n_tensors);
     if (!update) return RM_ERROR_MEMORY;
     memset(update, 0xFF, graph->n_tensors * sizeof *update);
-    for (i = 0; i < s->n_params; i++) update[s->params[i].tensor] = s->params[i].update;
-    for (i = 0; i < s->n_tasks; i++) {
-        s->tasks[i].after = rmi_step_range(s->n_pool);
-        if (s->tasks[i].way > RMI_BWD) continue;
-        if (s->tasks[i].way == RMI_BWD) RMI_TRY(rmi_step_after_backwards(s, i));
-        RMI_TRY(rmi_step_order_reads(s, i, update, 0));
-        RMI_TRY(rmi_step_order_reads(s, i, update, 1));
+    for (i = 0; i < step->n_params; i++) update[step->params[i].tensor] = step->params[i].update;
+    for (i = 0; i < step->n_tasks; i++) {
+        step->tasks[i].after = rmi_step_range(step->n_pool);
+        if (step->tasks[i].way > RMI_BWD) continue;
+        if (step->tasks[i].way == RMI_BWD) RMI_TRY(rmi_step_after_backwards(step, i));
+        RMI_TRY(rmi_step_order_reads(step, i, update, 0));
+        RMI_TRY(rmi_step_order_reads(step, i, update, 1));
     }
-    return rmi_step_order_others(s, scratch);
+    return rmi_step_order_others(step, scratch);
 }
 
 /* Updates after the backward of op: of those params that it is the first to read. Earlier ops do not want the old
@@ -5598,85 +5637,86 @@ RMI_FN uint32_t rmi_step_backward(const rm_graph *graph, uint32_t step, rmi_run 
 }
 
 /* Puts runs at the end of the list of everything once, as tasks. Parts of a backward are those of one op. */
-RMI_FN rm_result rmi_step_put_once(rmi_step *s, const rmi_run *runs, uint32_t n, rmi_access *low)
+RMI_FN rm_result rmi_step_put_once(rmi_step *step, const rmi_run *runs, uint32_t n, rmi_access *low)
 {
     uint32_t i, k, end, next = 0;
     for (i = 0; i < n; i++) {
-        const rmi_op *op = &s->graph->ops[runs[i].way == RMI_BWD ? runs[i].id : 0];
+        const rmi_op *op = &step->graph->ops[runs[i].way == RMI_BWD ? runs[i].id : 0];
         if (runs[i].way != RMI_BWD) {
-            s->once[s->n_once++] = s->n_tasks;
-            rmi_step_new_task(s, (rmi_way)runs[i].way, runs[i].id, 0);
-            RMI_TRY(rmi_step_other_access(s, runs[i], low));
+            step->once[step->n_once++] = step->n_tasks;
+            rmi_step_new_task(step, (rmi_way)runs[i].way, runs[i].id, 0);
+            RMI_TRY(rmi_step_other_access(step, runs[i], low));
             continue;
         }
         end = next + 1; /* with the first part all, if forms differ in parts */
         for (k = 1; k < op->n_forms; k++)
-            if (!rmi_low_same_parts(&op->forms[0], &op->forms[k])) end = s->n_backward[runs[i].id];
-        for (; next < end; next++) s->once[s->n_once++] = s->backward[runs[i].id] + next;
+            if (!rmi_low_same_parts(&op->forms[0], &op->forms[k])) end = step->n_backward[runs[i].id];
+        for (; next < end; next++) step->once[step->n_once++] = step->backward[runs[i].id] + next;
     }
     return RM_OK;
 }
 
 /* Everything once: forwards in order of declaration, backwards in reverse, reductions and updates as soon as they can
    be. */
-RMI_FN rm_result rmi_step_make_tasks(rmi_step *s, rmi_arena *scratch)
+RMI_FN rm_result rmi_step_make_tasks(rmi_step *step, rmi_arena *scratch)
 {
-    const rm_graph *graph = s->graph;
+    const rm_graph *graph = step->graph;
     uint32_t i, n = 0, most = 3 * graph->n_tensors + graph->n_barriers + 8;
-    int backward = rmi_low_has_backward(s->kind);
+    int backward = rmi_low_has_backward(step->kind);
     rmi_run *runs;
     rmi_access low;
     for (i = 0; i < graph->n_ops; i++) most += 1 + rmi_low_parts(&graph->ops[i]);
-    RMI_TRY(RMI_TABLES(s->mem, RMI_T(s->tasks, most), RMI_T(s->once, (size_t)most + graph->n_ops + 1)));
-    s->once_at = s->once + most;
+    RMI_TRY(RMI_TABLES(step->mem, RMI_T(step->tasks, most), RMI_T(step->once, (size_t)most + graph->n_ops + 1)));
+    step->once_at = step->once + most;
     runs = RMI_NEW(scratch, rmi_run, most);
     if (!runs) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_low_access_make(graph, scratch, &low));
     for (i = 0; i < graph->n_ops; i++) {
-        RMI_TRY(rmi_step_forward_task(s, i));
-        if (graph->ops[i].view == RMI_NONE) s->once[s->n_forwards++] = i;
+        RMI_TRY(rmi_step_forward_task(step, i));
+        if (graph->ops[i].view == RMI_NONE) step->once[step->n_forwards++] = i;
     }
     for (i = 0; i < graph->n_ops && backward; i++)
-        if (graph->ops[i].has_bwd) RMI_TRY(rmi_step_backward_tasks(s, i));
-    s->once_at[graph->n_ops] = s->n_once = s->n_forwards;
-    for (i = graph->n_ops; i-- > 0; s->once_at[i] = s->n_once) {
-        n = backward ? rmi_step_backward_op(graph, s->kind, i, runs) : 0;
-        RMI_TRY(rmi_step_put_once(s, runs, n, &low));
+        if (graph->ops[i].has_bwd) RMI_TRY(rmi_step_backward_tasks(step, i));
+    step->once_at[graph->n_ops] = step->n_once = step->n_forwards;
+    for (i = graph->n_ops; i-- > 0; step->once_at[i] = step->n_once) {
+        n = backward ? rmi_step_backward_op(graph, step->kind, i, runs) : 0;
+        RMI_TRY(rmi_step_put_once(step, runs, n, &low));
     }
-    return rmi_step_put_once(s, runs, rmi_step_tail(graph, s->kind, runs), &low);
+    return rmi_step_put_once(step, runs, rmi_step_tail(graph, step->kind, runs), &low);
 }
 
 /* --- equal ops */
 
 /* A hash of what decides about op `id`: its modes' times and bytes. */
-RMI_FN uint64_t rmi_step_signature(const rmi_step *s, uint32_t id)
+RMI_FN uint64_t rmi_step_signature(const rmi_step *step, uint32_t id)
 {
-    uint64_t hash = s->n_modes[id];
+    uint64_t hash = step->n_modes[id];
     uint32_t mode, part, k;
-    for (mode = 0; mode < s->n_modes[id]; mode++)
-        for (part = 0; part <= s->n_backward[id]; part++) {
+    for (mode = 0; mode < step->n_modes[id]; mode++)
+        for (part = 0; part <= step->n_backward[id]; part++) {
             const rmi_step_access *access =
-                &s->accesses[s->tasks[part ? s->backward[id] + part - 1 : id].access + mode];
+                &step->accesses[step->tasks[part ? step->backward[id] + part - 1 : id].access + mode];
             hash = rmi_mix(hash ^ access->saved_room ^ ((uint64_t)access->reads.n << 40));
-            for (k = 0; k < access->reads.n; k++) hash = rmi_mix(hash ^ s->buffers[s->pool[access->reads.at + k]].room);
-            if (!access->absent) hash = rmi_mix(hash ^ s->ways[access->ways[0][0].at].ns);
+            for (k = 0; k < access->reads.n; k++)
+                hash = rmi_mix(hash ^ step->buffers[step->pool[access->reads.at + k]].room);
+            if (!access->absent) hash = rmi_mix(hash ^ step->ways[access->ways[0][0].at].ns);
         }
     return hash;
 }
 
 /* Which ops are equal. O(ops * classes of one hash). */
-RMI_FN rm_result rmi_step_make_classes(rmi_step *s, rmi_arena *scratch)
+RMI_FN rm_result rmi_step_make_classes(rmi_step *step, rmi_arena *scratch)
 {
-    uint32_t n = s->graph->n_ops, id, slots = 1, *slot;
+    uint32_t n = step->graph->n_ops, id, slots = 1, *slot;
     uint64_t *hash = RMI_RAW(scratch, uint64_t, n);
     while (slots < 2 * n) slots *= 2;
     slot = RMI_NEW(scratch, uint32_t, slots);
     if (!hash || !slot) return RM_ERROR_MEMORY;
     for (id = 0; id < n; id++) {
-        size_t at = (size_t)(hash[id] = rmi_step_signature(s, id)) & (slots - 1);
+        size_t at = (size_t)(hash[id] = rmi_step_signature(step, id)) & (slots - 1);
         while (slot[at] && hash[slot[at] - 1] != hash[id]) at = (at + 1) & (slots - 1);
         if (!slot[at]) slot[at] = id + 1;
-        s->class_of[id] = slot[at] - 1;
+        step->class_of[id] = slot[at] - 1;
     }
     return RM_OK;
 }
@@ -5684,33 +5724,33 @@ RMI_FN rm_result rmi_step_make_classes(rmi_step *s, rmi_arena *scratch)
 /* The model of one kind of step. moves: copies to host memory are possible; 2: all that lasts is a buffer. Owned by
    mem. */
 RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *graph, uint32_t kind, uint32_t granule, int moves,
-                               rmi_step *s)
+                               rmi_step *step)
 {
     rmi_arena scratch = rmi_arena_make(&mem->hooks);
     rmi_range none;
     uint32_t id;
     rm_result result;
-    memset(s, 0, sizeof *s);
-    s->graph = graph;
-    s->mem = mem;
-    s->kind = kind;
-    s->granule = granule;
-    s->moves = moves && graph->has_link;
-    s->all = moves == 2;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(s->backward, graph->n_ops), RMI_T(s->n_backward, graph->n_ops),
-                       RMI_T(s->n_modes, graph->n_ops), RMI_T(s->fastest_mode, graph->n_ops),
-                       RMI_T(s->class_of, graph->n_ops), RMI_T(s->choosing, graph->n_ops)));
+    memset(step, 0, sizeof *step);
+    step->graph = graph;
+    step->mem = mem;
+    step->kind = kind;
+    step->granule = granule;
+    step->moves = moves && graph->has_link;
+    step->all = moves == 2;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(step->backward, graph->n_ops), RMI_T(step->n_backward, graph->n_ops),
+                       RMI_T(step->n_modes, graph->n_ops), RMI_T(step->fastest_mode, graph->n_ops),
+                       RMI_T(step->class_of, graph->n_ops), RMI_T(step->choosing, graph->n_ops)));
     none = rmi_step_range(0);
-    result = rmi_step_append(s, RMI_NONE, &none); /* the pool is not NULL, though no op may read anything */
-    if (result == RM_OK) result = rmi_step_make_buffers(s);
-    if (result == RM_OK) result = rmi_step_make_tasks(s, &scratch);
-    if (result == RM_OK) result = rmi_step_make_params(s);
-    if (result == RM_OK) result = rmi_step_make_order(s, &scratch);
+    result = rmi_step_append(step, RMI_NONE, &none); /* the pool is not NULL, though no op may read anything */
+    if (result == RM_OK) result = rmi_step_make_buffers(step);
+    if (result == RM_OK) result = rmi_step_make_tasks(step, &scratch);
+    if (result == RM_OK) result = rmi_step_make_params(step);
+    if (result == RM_OK) result = rmi_step_make_order(step, &scratch);
     for (id = 0; id < graph->n_ops && result == RM_OK; id++) {
-        rmi_step_find_fastest(s, id);
-        if (s->n_modes[id] > 1) s->choosing[s->n_choosing++] = id;
+        rmi_step_find_fastest(step, id);
+        if (step->n_modes[id] > 1) step->choosing[step->n_choosing++] = id;
     }
-    if (result == RM_OK) result = rmi_step_make_classes(s, &scratch);
+    if (result == RM_OK) result = rmi_step_make_classes(step, &scratch);
     rmi_arena_free(&scratch);
     return result;
 }
