@@ -4758,7 +4758,7 @@ RMI_FN rm_result rmi_sch_check(const rm_graph *graph, rmi_program *program, rmi_
    the device as bytes of `resident`. The rules by which new bytes may lie over old ones (in place, over, shared,
    renamed) are decided here; they are those of >>sequence. O(accesses * variants).
    ================================================================================================================== */
-typedef struct rmi_range { /* of a pool: entries at ... at + n - 1 */
+typedef struct rmi_range { /* entries at ... at + n - 1 of rmi_step.pool, ways or targets */
     uint32_t at, n;
 } rmi_range;
 
@@ -4774,7 +4774,7 @@ typedef enum rmi_step_kind {
 typedef struct rmi_step_buffer {
     uint64_t bytes, room;   /* as declared; rounded up to the granule. Of saved data the most: see its access */
     uint64_t out_ns, in_ns; /* of a copy to host memory and back */
-    uint32_t number;        /* >>lower's */
+    uint32_t number;        /* of the buffer in >>lower */
     uint32_t maker;         /* the forward that makes it, or RMI_NONE */
     uint32_t param;         /* of a weight, its state and gradient: its row in the table of params; else RMI_NONE */
     uint8_t kind;           /* rmi_step_kind */
@@ -4783,7 +4783,7 @@ typedef struct rmi_step_buffer {
 } rmi_step_buffer;
 
 typedef struct rmi_step_way { /* one implementation of a run */
-    uint64_t ns, workspace;   /* workspace: bytes, rounded up */
+    uint64_t ns, workspace;   /* workspace: bytes, rounded up to the granule */
     uint32_t form;            /* of the op, for the program */
     uint32_t inplace;         /* the buffer that output 0 may take over, or RMI_NONE */
 } rmi_step_way;
@@ -4791,13 +4791,13 @@ typedef struct rmi_step_way { /* one implementation of a run */
 typedef struct rmi_step_target { /* a gradient that a backward contributes to */
     rmi_range over;              /* buffers that it may take over if they end there */
     uint32_t buffer;
-    uint8_t share, rename;       /* it may be one more name of the output's gradient; it may take that over */
+    uint8_t share, rename;       /* it may be one more name of output 0's gradient; may take over its bytes */
 } rmi_step_target;
 
 typedef struct rmi_step_access { /* what a task touches in one mode of its op */
     rmi_range reads;             /* buffers, each once */
     rmi_range makes;             /* of a forward: buffers; of a backward: targets */
-    rmi_range ways[2][2];        /* [saving][again], fastest first; saving: what it saves is read; again: it has run */
+    rmi_range ways[2][2];        /* [saving][again], fastest first; saving: what it saves is read; again: a later run */
     uint64_t saved_bytes, saved_room, saved_out_ns, saved_in_ns;
     uint64_t least_ns;           /* no run of it takes less */
     uint32_t saved;              /* the buffer that a forward can leave for this mode's backward, or RMI_NONE */
@@ -4843,26 +4843,26 @@ typedef struct rmi_step {
     rmi_arena *mem;
     uint32_t kind, granule;   /* kind: RM_SINGLE ... */
     int moves;                /* copies to host memory are possible */
-    int all;                  /* params, gradients and states are buffers even if they stay on the device */
+    int all;                  /* params, their gradients and states are buffers even if they stay on the device */
     int unfit;                /* an update runs in host memory only, and cannot in this step: no schedule is right */
-    uint64_t resident;        /* bytes that are on the device all the time */
+    uint64_t resident;        /* bytes that are on the device all the time and belong to no buffer here */
     rmi_step_task *tasks;     /* forwards by op; then everything else */
     rmi_step_buffer *buffers;
     rmi_step_param *params;
     rmi_step_access *accesses;
     rmi_step_way *ways;
     rmi_step_target *targets;
-    uint32_t *pool;
+    uint32_t *pool;           /* numbers of buffers and of tasks, by ranges */
     uint32_t n_tasks, n_buffers, n_params;
     size_t n_accesses, cap_accesses, n_ways, cap_ways, n_targets, cap_targets, n_pool, cap_pool;
-    uint32_t *buffer_of;      /* by >>lower's number: ours, or RMI_NONE: takes no bytes that come or go */
+    uint32_t *buffer_of;      /* by number in >>lower: the buffer here; RMI_NONE: it takes no bytes that come or go */
     uint32_t *backward;       /* by op: its first backward task, n_backward of them */
     uint8_t *n_backward, *n_modes, *fastest_mode; /* by op */
     uint32_t *class_of;       /* by op: the first op that is equal to it in times, bytes and modes */
-    uint32_t *once, n_once;   /* the list that runs everything once */
+    uint32_t *once, n_once;   /* tasks: the list that runs everything once */
     uint32_t n_forwards;      /* so many forwards, views aside, stand at its beginning */
-    uint32_t *once_at;        /* by op, and one more: where its backward ends in that list, with what follows; that of
-                                 the op behind it: where it begins */
+    uint32_t *once_at;        /* by op, and n_ops: the backward of op i, and the reductions and updates that it allows,
+                                 are entries once_at[i + 1] ... once_at[i] - 1 of that list */
     uint32_t *inputs, n_inputs, *ends, n_ends; /* buffers that are there at the begin; that are wanted at the end */
     uint32_t *choosing, n_choosing; /* ops with more than one mode */
     uint32_t *updates, n_updates;   /* params with an update */
@@ -4870,13 +4870,13 @@ typedef struct rmi_step {
 
 /* --- pools */
 
-/* One entry more at the end of a pool of the step; NULL: memory is out. */
+/* Adds an entry, not cleared unless the pool grew, to a pool of the step (array); NULL: memory is out. */
 #define RMI_STEP_PUSH(step, array, type)                                                                             \
     (rmi_arena_grow((step)->mem, (void **)&(step)->array, &(step)->cap_##array, (step)->n_##array + 1, sizeof(type)) \
          ? &(step)->array[(step)->n_##array++]                                                                       \
          : NULL)
 
-/* Puts a number at the end of the pool, where `range` ends. */
+/* Puts a number at the end of the pool, where *range must end, which holds it then, too. */
 RMI_FN rm_result rmi_step_append(rmi_step *step, uint32_t number, rmi_range *range)
 {
     uint32_t *entry = RMI_STEP_PUSH(step, pool, uint32_t);
@@ -4886,7 +4886,7 @@ RMI_FN rm_result rmi_step_append(rmi_step *step, uint32_t number, rmi_range *ran
     return RM_OK;
 }
 
-/* The same, unless the number is RMI_NONE or in the range already. */
+/* As rmi_step_append, unless the number is RMI_NONE or in the range already. */
 RMI_FN rm_result rmi_step_put(rmi_step *step, uint32_t number, rmi_range *range)
 {
     uint32_t i;
@@ -4895,7 +4895,7 @@ RMI_FN rm_result rmi_step_put(rmi_step *step, uint32_t number, rmi_range *range)
     return number == RMI_NONE ? RM_OK : rmi_step_append(step, number, range);
 }
 
-/* An empty range where the pool of that many entries ends now. */
+/* An empty range at the end of a pool that has `at` entries. */
 RMI_FN rmi_range rmi_step_range(size_t at)
 {
     rmi_range range;
@@ -4904,9 +4904,10 @@ RMI_FN rmi_range rmi_step_range(size_t at)
     return range;
 }
 
+/* Bytes rounded up to the granule. */
 RMI_FN uint64_t rmi_step_round(const rmi_step *step, uint64_t bytes) { return rmi_round_up(bytes, step->granule); }
 
-/* How long a copy of so many bytes lasts; 0 without a link. */
+/* How long a copy of so many bytes lasts; 0 if nothing moves in this step. */
 RMI_FN uint64_t rmi_step_copy_ns(const rmi_step *step, uint64_t bytes, int to_host)
 {
     const rmi_link *link = &step->graph->link;
@@ -4916,17 +4917,18 @@ RMI_FN uint64_t rmi_step_copy_ns(const rmi_step *step, uint64_t bytes, int to_ho
 
 /* --- buffers */
 
-/* The buffer of a tensor's value: its root's, for views. */
+/* The buffer of a tensor's value (of a view: its root's), or RMI_NONE. */
 RMI_FN uint32_t rmi_step_value(const rmi_step *step, uint32_t tensor)
 {
     return step->buffer_of[step->graph->tensors[tensor].root];
 }
+/* The buffer of a tensor's gradient, or RMI_NONE. */
 RMI_FN uint32_t rmi_step_gradient(const rmi_step *step, uint32_t tensor)
 {
     return step->buffer_of[rmi_low_buf(step->graph, RMI_BUF_GRAD, tensor)];
 }
 
-/* Has the param a view? Then its bytes stay where the view looks for them. */
+/* Has the tensor a view, directly or through views? A param that has stays on the device. */
 RMI_FN int rmi_step_is_viewed(const rm_graph *graph, uint32_t tensor)
 {
     uint32_t i;
@@ -4935,8 +4937,8 @@ RMI_FN int rmi_step_is_viewed(const rm_graph *graph, uint32_t tensor)
     return 0;
 }
 
-/* What kind of buffer >>lower's number is. 0: it takes no bytes that come or go: the caller's, empty, or always on the
-   device. */
+/* Is a buffer of >>lower, by its number there, one here: do its bytes come or go? Not if it is the caller's, empty, or
+   always on the device. *kind: rmi_step_kind of one that is. */
 RMI_FN int rmi_step_tracked(const rmi_step *step, uint32_t number, uint8_t *kind)
 {
     const rm_graph *graph = step->graph;
@@ -4964,7 +4966,7 @@ RMI_FN int rmi_step_tracked(const rmi_step *step, uint32_t number, uint8_t *kind
            (step->all || tensor->kind != RMI_PARAM || !rmi_low_grads_resident(step->kind));
 }
 
-/* Bytes that >>lower's buffer has on the device all the time if it is not tracked. */
+/* Bytes, rounded up, that a buffer of >>lower which is none here has on the device all the time. */
 RMI_FN uint64_t rmi_step_resident(const rmi_step *step, uint32_t number)
 {
     const rm_graph *graph = step->graph;
@@ -4979,7 +4981,7 @@ RMI_FN uint64_t rmi_step_resident(const rmi_step *step, uint32_t number)
     return home && !rmi_low_external(graph, number) ? rmi_step_round(step, rmi_low_bytes(graph, number)) : 0;
 }
 
-/* Fills a tracked buffer's row. */
+/* Fills the row of a buffer, but for its kind, which is set. number: in >>lower. */
 RMI_FN void rmi_step_describe(const rmi_step *step, uint32_t number, rmi_step_buffer *row)
 {
     const rm_graph *graph = step->graph;
@@ -5000,6 +5002,7 @@ RMI_FN void rmi_step_describe(const rmi_step *step, uint32_t number, rmi_step_bu
     row->may_move = step->moves && !rmi_low_stays(graph, number) && row->kind != RMI_STEP_GRADIENT;
 }
 
+/* Makes the table of buffers, the lists of inputs and of what is wanted at the end, and counts resident bytes. */
 RMI_FN rm_result rmi_step_make_buffers(rmi_step *step)
 {
     const rm_graph *graph = step->graph;
@@ -5035,8 +5038,9 @@ RMI_FN rm_result rmi_step_make_buffers(rmi_step *step)
 
 /* --- modes: what an op's backward reads, and the bits that its forwards give */
 
-/* A mode is named by the first `form` of those that read the same, and the first form `bits` of those that give the
-   same bits. */
+/* Does this pair name a mode? It does if `form` is the first form whose backward reads what its backward reads, `bits`
+   the first that gives the same bits as itself, and forwards of such bits can leave what the backward of `form` reads.
+   */
 RMI_FN int rmi_step_is_mode(const rmi_op *op, uint32_t form, uint32_t bits)
 {
     uint32_t i;
@@ -5051,7 +5055,7 @@ RMI_FN int rmi_step_is_mode(const rmi_op *op, uint32_t form, uint32_t bits)
 
 #define RMI_STEP_MODES 255u /* of an op; further ones are not looked at */
 
-/* The next mode of op after that of *form and *bits (both RMI_NONE: the first). 0: there is none. */
+/* Moves *form and *bits on to the next mode of op (from RMI_NONE: to the first). 0: there is none. */
 RMI_FN int rmi_step_next_mode(const rmi_op *op, uint32_t *form, uint32_t *bits)
 {
     uint32_t i = *form == RMI_NONE ? 0 : *form * op->n_forms + *bits + 1;
@@ -5063,7 +5067,7 @@ RMI_FN int rmi_step_next_mode(const rmi_op *op, uint32_t *form, uint32_t *bits)
     return 0;
 }
 
-/* The mode that a form stands for, its forwards being in form `forward`. */
+/* The number of the mode in which the backward may run in this form and forwards in form `forward`; 0 if none is. */
 RMI_FN uint32_t rmi_step_mode_of(const rmi_op *op, uint32_t form, uint32_t forward)
 {
     uint32_t first = RMI_NONE, bits = RMI_NONE, mode;
@@ -5076,6 +5080,7 @@ RMI_FN uint32_t rmi_step_mode_of(const rmi_op *op, uint32_t form, uint32_t forwa
 
 /* --- what tasks touch */
 
+/* Adds an empty access, whose reads begin at the end of the pool; NULL: memory is out. The next one may move it. */
 RMI_FN rmi_step_access *rmi_step_new_access(rmi_step *step)
 {
     rmi_step_access *access = RMI_STEP_PUSH(step, accesses, rmi_step_access);
@@ -5086,7 +5091,8 @@ RMI_FN rmi_step_access *rmi_step_new_access(rmi_step *step)
     return access;
 }
 
-/* One way more at the end of the pool; the range stays sorted by time, then workspace. */
+/* Adds a way, its workspace rounded up, to *range, which must end where the pool does; it stays sorted by time, then
+   workspace. */
 RMI_FN rm_result rmi_step_put_way(rmi_step *step, rmi_range *range, rmi_step_way way)
 {
     rmi_step_way *last = RMI_STEP_PUSH(step, ways, rmi_step_way);
@@ -5103,7 +5109,7 @@ RMI_FN rm_result rmi_step_put_way(rmi_step *step, rmi_range *range, rmi_step_way
     return RM_OK;
 }
 
-/* The one way of a run, whatever it saves and whether it has run before. */
+/* Gives the access one way, whatever the run saves and whether it has run before. */
 RMI_FN rm_result rmi_step_only_way(rmi_step *step, rmi_step_access *access, uint32_t form, uint64_t ns,
                                    uint64_t workspace)
 {
@@ -5120,7 +5126,7 @@ RMI_FN rm_result rmi_step_only_way(rmi_step *step, rmi_step_access *access, uint
     return RM_OK;
 }
 
-/* An access of a task that is not there in this mode: nothing runs. */
+/* Adds the access of a task that is not there in this mode: nothing runs. */
 RMI_FN rm_result rmi_step_no_access(rmi_step *step, uint32_t form)
 {
     rmi_step_access *access = rmi_step_new_access(step);
@@ -5129,8 +5135,9 @@ RMI_FN rm_result rmi_step_no_access(rmi_step *step, uint32_t form)
     return rmi_step_only_way(step, access, form, 0, 0);
 }
 
-/* May new bytes lie over the tensor that op reads last? It must start where its buffer does, be large enough, and be
-   read under one name only. The buffer, or RMI_NONE. reads: what the run reads. */
+/* The buffer over which so many new bytes of a run that reads the tensor last may lie; RMI_NONE: they may not. The
+   tensor must start where its buffer does, be large enough, and be read under one name only. reads: all that the run
+   reads. */
 RMI_FN uint32_t rmi_step_over_tensor(const rmi_step *step, const rmi_list *reads, uint32_t tensor, uint64_t bytes)
 {
     const rm_graph *graph = step->graph;
@@ -5144,7 +5151,7 @@ RMI_FN uint32_t rmi_step_over_tensor(const rmi_step *step, const rmi_list *reads
     return rmi_step_value(step, tensor);
 }
 
-/* The way that a forward takes in this form. */
+/* The way in which a forward (again: not its first run) runs in this form. */
 RMI_FN rmi_step_way rmi_step_forward_way(const rmi_step *step, const rmi_op *op, uint32_t form, int again)
 {
     const rmi_form *chosen = &op->forms[form];
@@ -5156,7 +5163,7 @@ RMI_FN rmi_step_way rmi_step_forward_way(const rmi_step *step, const rmi_op *op,
     return way;
 }
 
-/* Notes the least time that a run of the access can take. */
+/* Sets the least time that a run of the access can take. */
 RMI_FN void rmi_step_find_least(const rmi_step *step, rmi_step_access *access)
 {
     uint32_t k;
@@ -5167,7 +5174,7 @@ RMI_FN void rmi_step_find_least(const rmi_step *step, rmi_step_access *access)
     if (access->may_be_free || access->least_ns == RMI_INF) access->least_ns = 0;
 }
 
-/* A forward in the mode of `form` and `bits`. A view runs as its alias, with nothing to do. */
+/* Adds the access of the forward of op `id` in the mode of `form` and `bits`. A view has none: it runs as its alias. */
 RMI_FN rm_result rmi_step_forward_access(rmi_step *step, uint32_t id, uint32_t form, uint32_t bits)
 {
     const rmi_op *op = &step->graph->ops[id];
@@ -5214,7 +5221,7 @@ RMI_FN int rmi_step_repeated(const rmi_op *op, uint32_t tensor)
     return n > 1;
 }
 
-/* How the gradient of a tensor comes to be in a part of the backward of op `id` in this form. */
+/* Adds a target: how the gradient of a tensor comes to be in a part of the backward of op `id` in this form. */
 RMI_FN rm_result rmi_step_put_target(rmi_step *step, uint32_t id, const rmi_form *form, const rmi_part *part,
                                      uint32_t tensor)
 {
@@ -5244,7 +5251,7 @@ RMI_FN rm_result rmi_step_put_target(rmi_step *step, uint32_t id, const rmi_form
     return RM_OK;
 }
 
-/* Part `part` of the backward of op `id` in the mode of form `mode_form`. */
+/* Adds the access of part `part` of the backward of op `id` in a mode whose backward is form mode_form's. */
 RMI_FN rm_result rmi_step_backward_access(rmi_step *step, uint32_t id, uint32_t part, uint32_t mode_form)
 {
     const rm_graph *graph = step->graph;
@@ -5289,7 +5296,8 @@ RMI_FN rm_result rmi_step_backward_access(rmi_step *step, uint32_t id, uint32_t 
     return RM_OK;
 }
 
-/* An update on the device, a reduction or a barrier. */
+/* Adds the access of an update, a reduction or a barrier; reductions and updates on the host take no time of the
+   compute lane. low: room for what it touches. */
 RMI_FN rm_result rmi_step_other_access(rmi_step *step, rmi_run run, rmi_access *low)
 {
     rmi_step_access *access = rmi_step_new_access(step);
@@ -5304,6 +5312,7 @@ RMI_FN rm_result rmi_step_other_access(rmi_step *step, rmi_run run, rmi_access *
 
 /* --- tasks */
 
+/* Adds a task, whose accesses come next; the table has room. */
 RMI_FN rmi_step_task *rmi_step_new_task(rmi_step *step, rmi_way way, uint32_t id, uint32_t part)
 {
     rmi_step_task *task = &step->tasks[step->n_tasks++];
@@ -5317,7 +5326,7 @@ RMI_FN rmi_step_task *rmi_step_new_task(rmi_step *step, rmi_way way, uint32_t id
     return task;
 }
 
-/* The forward of op `id` in all its modes. What takes no bytes of its own is made once and stays. */
+/* Adds the forward of op `id` as a task, with its modes. It must run if an output takes no bytes that come or go. */
 RMI_FN rm_result rmi_step_forward_task(rmi_step *step, uint32_t id)
 {
     const rmi_op *op = &step->graph->ops[id];
@@ -5331,8 +5340,8 @@ RMI_FN rm_result rmi_step_forward_task(rmi_step *step, uint32_t id)
     return RM_OK;
 }
 
-/* The backward of op `id`, a task a part. Where forms differ in parts, a task stands for the part of that number of
-   each, of some for none. */
+/* Adds the backward of op `id`, a task a part, with accesses for all modes. Where forms differ in parts, a task stands
+   for the part of that number of each form, and is absent in modes of forms without it. */
 RMI_FN rm_result rmi_step_backward_tasks(rmi_step *step, uint32_t id)
 {
     const rmi_op *op = &step->graph->ops[id];
@@ -5354,13 +5363,14 @@ RMI_FN rm_result rmi_step_backward_tasks(rmi_step *step, uint32_t id)
     return RM_OK;
 }
 
+/* What a task touches, given the mode of each op. */
 RMI_INLINE const rmi_step_access *rmi_step_access_of(const rmi_step *step, uint32_t task, const uint8_t *mode)
 {
     const rmi_step_task *row = &step->tasks[task];
     return &step->accesses[row->access + (row->way <= RMI_BWD ? mode[row->id] : 0u)];
 }
 
-/* Time of op `id` in a mode if every run takes its fastest way. */
+/* Time (ns) of the forward and the backward of op `id` in a mode if both run in their fastest ways. */
 RMI_FN uint64_t rmi_step_mode_ns(const rmi_step *step, uint32_t id, uint32_t mode)
 {
     const rmi_step_access *access = &step->accesses[step->tasks[id].access + mode];
@@ -5371,7 +5381,7 @@ RMI_FN uint64_t rmi_step_mode_ns(const rmi_step *step, uint32_t id, uint32_t mod
     return ns;
 }
 
-/* The mode of op `id` that takes least. */
+/* Sets the fastest mode of op `id`. */
 RMI_FN void rmi_step_find_fastest(rmi_step *step, uint32_t id)
 {
     uint64_t least = RMI_INF, ns;
@@ -5385,7 +5395,7 @@ RMI_FN void rmi_step_find_fastest(rmi_step *step, uint32_t id)
 
 /* --- params: weights, their gradients and states as one decision */
 
-/* The homes that a param may have. */
+/* The homes that a param may have, as bits by rmi_step_home. */
 RMI_FN uint8_t rmi_step_homes(const rmi_step *step, const rmi_step_param *param)
 {
     const rmi_tensor *tensor = &step->graph->tensors[param->tensor];
@@ -5403,6 +5413,7 @@ RMI_FN uint8_t rmi_step_homes(const rmi_step *step, const rmi_step_param *param)
     return (uint8_t)homes;
 }
 
+/* Makes the table of params, with their buffers, tasks and allowed homes; sets param in their buffers and tasks. */
 RMI_FN rm_result rmi_step_make_params(rmi_step *step)
 {
     const rm_graph *graph = step->graph;
@@ -5452,8 +5463,9 @@ RMI_FN int rmi_step_gives(const rmi_op *op, uint32_t part, uint32_t tensor)
     return 0;
 }
 
-/* The task comes after the contributions to the tensor's gradient of its consumers from number k on; where the order of
-   contributions is fixed after the first of these consumers, who comes after the others. */
+/* Adds to task->after, which must end where the pool does, the backwards that give the tensor's gradient contributions
+   of its consumers from number k on. Where the order of contributions is fixed, those of the first such consumer are
+   enough: they come after the others. */
 RMI_FN rm_result rmi_step_after_consumers(rmi_step *step, uint32_t task, uint32_t tensor, uint32_t k)
 {
     const rm_graph *graph = step->graph;
@@ -5469,8 +5481,8 @@ RMI_FN rm_result rmi_step_after_consumers(rmi_step *step, uint32_t task, uint32_
     return RM_OK;
 }
 
-/* A backward comes after the contributions to its outputs' gradients, and to its inputs' in their order if that is
-   fixed. */
+/* Adds to a backward's `after` the contributions to its outputs' gradients and, if the order of contributions is fixed,
+   those that come before its own to its inputs' gradients. */
 RMI_FN rm_result rmi_step_after_backwards(rmi_step *step, uint32_t task)
 {
     const rm_graph *graph = step->graph;
@@ -5487,28 +5499,28 @@ RMI_FN rm_result rmi_step_after_backwards(rmi_step *step, uint32_t task)
     return RM_OK;
 }
 
-/* What the order of a task that reads the tensor follows from and bytes do not show: after the makers of what takes no
-   bytes and the mutations of consts that come first, or (`until`) before those that come later and before updates.
-   update: by tensor. */
+/* Adds to the task's `after` or (until 1) to its `until` what else a read of the tensor demands: after the maker of
+   what takes no bytes and the mutations of a const that come first; until the later mutations, and until the update of
+   a param. update: by tensor its task, or RMI_NONE. */
 RMI_FN rm_result rmi_step_order_read(rmi_step *step, uint32_t task, uint32_t tensor, const uint32_t *update, int until)
 {
     /* a view of a const has that one's versions */
     const rmi_tensor *root = &step->graph->tensors[step->graph->tensors[tensor].root];
-    rmi_step_task *k = &step->tasks[task];
-    rmi_range *range = until ? &k->until : &k->after;
+    rmi_step_task *row = &step->tasks[task];
+    rmi_range *range = until ? &row->until : &row->after;
     uint32_t i;
     if (until && update[step->graph->tensors[tensor].root] != RMI_NONE)
         RMI_TRY(rmi_step_put(step, update[step->graph->tensors[tensor].root], range));
     if (!until && root->kind == RMI_ACT && rmi_step_value(step, tensor) == RMI_NONE &&
-        !(k->way == RMI_FWD && k->id == root->maker))
+        !(row->way == RMI_FWD && row->id == root->maker))
         RMI_TRY(rmi_step_append(step, root->maker, range));
-    for (i = 0; i < root->mutators.n && k->way == RMI_FWD; i++)
-        if (until ? root->mutators.at[i] > k->id : root->mutators.at[i] < k->id)
+    for (i = 0; i < root->mutators.n && row->way == RMI_FWD; i++)
+        if (until ? root->mutators.at[i] > row->id : root->mutators.at[i] < row->id)
             RMI_TRY(rmi_step_append(step, root->mutators.at[i], range));
     return RM_OK;
 }
 
-/* The same for all that a forward or backward may read, in any mode. */
+/* As rmi_step_order_read, for all that a forward or backward may read, in any mode. */
 RMI_FN rm_result rmi_step_order_reads(rmi_step *step, uint32_t task, const uint32_t *update, int until)
 {
     const rmi_step_task *row = &step->tasks[task];
@@ -5530,8 +5542,8 @@ RMI_FN rm_result rmi_step_order_reads(rmi_step *step, uint32_t task, const uint3
     return RM_OK;
 }
 
-/* A reduction, update or barrier comes after all that stands before it in the list of everything once and that touches
-   its gradient. */
+/* Sets `after` of reductions, updates and barriers: what stands before them in the list of everything once and touches
+   their gradient; of barriers all but forwards. */
 RMI_FN rm_result rmi_step_order_others(rmi_step *step, rmi_arena *scratch)
 {
     const rm_graph *graph = step->graph;
@@ -5560,7 +5572,7 @@ RMI_FN rm_result rmi_step_order_others(rmi_step *step, rmi_arena *scratch)
     return RM_OK;
 }
 
-/* All that tells in which order tasks may run, beside what they read. */
+/* Sets `after` and `until` of all tasks. */
 RMI_FN rm_result rmi_step_make_order(rmi_step *step, rmi_arena *scratch)
 {
     const rm_graph *graph = step->graph;
@@ -5578,8 +5590,8 @@ RMI_FN rm_result rmi_step_make_order(rmi_step *step, rmi_arena *scratch)
     return rmi_step_order_others(step, scratch);
 }
 
-/* Updates after the backward of op: of those params that it is the first to read. Earlier ops do not want the old
-   value. */
+/* Writes to runs the updates that may come after the backward of op: of those params that it is the first to read, for
+   earlier ops do not want the old value. Returns how many. */
 RMI_FN uint32_t rmi_step_updates(const rm_graph *graph, uint32_t op, rmi_run *runs)
 {
     const rmi_list *in = &graph->ops[op].in;
@@ -5594,8 +5606,8 @@ RMI_FN uint32_t rmi_step_updates(const rm_graph *graph, uint32_t op, rmi_run *ru
     return n;
 }
 
-/* The backward of op i as declared, each param's reduction as soon as its gradient is complete, its update as soon as
-   nobody reads it any more. */
+/* Writes to runs the backward of op i in its own form, each param's reduction as soon as its gradient is complete, its
+   update as soon as nobody reads it any more. Returns how many. step: its kind. */
 RMI_FN uint32_t rmi_step_backward_op(const rm_graph *graph, uint32_t step, uint32_t i, rmi_run *runs)
 {
     const rmi_op *op = &graph->ops[i];
@@ -5616,7 +5628,8 @@ RMI_FN uint32_t rmi_step_backward_op(const rm_graph *graph, uint32_t step, uint3
     return n;
 }
 
-/* What comes after the whole backward: barriers, and the updates that waited for them. */
+/* Writes to runs what comes after the whole backward: barriers, and the updates that waited for them. Returns how many.
+   */
 RMI_FN uint32_t rmi_step_tail(const rm_graph *graph, uint32_t step, rmi_run *runs)
 {
     uint32_t i, n = 0;
@@ -5628,7 +5641,7 @@ RMI_FN uint32_t rmi_step_tail(const rm_graph *graph, uint32_t step, rmi_run *run
     return n;
 }
 
-/* The whole backward as declared, in reverse order, and its tail. */
+/* Writes to runs the backwards of all ops, the last one first, and the tail. Returns how many. */
 RMI_FN uint32_t rmi_step_backward(const rm_graph *graph, uint32_t step, rmi_run *runs)
 {
     uint32_t i, n = 0;
@@ -5636,7 +5649,8 @@ RMI_FN uint32_t rmi_step_backward(const rm_graph *graph, uint32_t step, rmi_run 
     return n + rmi_step_tail(graph, step, runs + n);
 }
 
-/* Puts runs at the end of the list of everything once, as tasks. Parts of a backward are those of one op. */
+/* Puts n runs at the end of the list of everything once: parts of one op's backward, whose tasks are there, and others,
+   which become tasks. low: room for what a run touches. */
 RMI_FN rm_result rmi_step_put_once(rmi_step *step, const rmi_run *runs, uint32_t n, rmi_access *low)
 {
     uint32_t i, k, end, next = 0;
@@ -5656,8 +5670,8 @@ RMI_FN rm_result rmi_step_put_once(rmi_step *step, const rmi_run *runs, uint32_t
     return RM_OK;
 }
 
-/* Everything once: forwards in order of declaration, backwards in reverse, reductions and updates as soon as they can
-   be. */
+/* Makes all tasks, their accesses, and the list of everything once: forwards in order of declaration, backwards in
+   reverse, reductions and updates as soon as they can be. */
 RMI_FN rm_result rmi_step_make_tasks(rmi_step *step, rmi_arena *scratch)
 {
     const rm_graph *graph = step->graph;
@@ -5704,7 +5718,7 @@ RMI_FN uint64_t rmi_step_signature(const rmi_step *step, uint32_t id)
     return hash;
 }
 
-/* Which ops are equal. O(ops * classes of one hash). */
+/* Sets class_of: which ops are equal, by the hash of what decides about them. */
 RMI_FN rm_result rmi_step_make_classes(rmi_step *step, rmi_arena *scratch)
 {
     uint32_t n = step->graph->n_ops, id, slots = 1, *slot;
@@ -5721,8 +5735,8 @@ RMI_FN rm_result rmi_step_make_classes(rmi_step *step, rmi_arena *scratch)
     return RM_OK;
 }
 
-/* The model of one kind of step. moves: copies to host memory are possible; 2: all that lasts is a buffer. Owned by
-   mem. */
+/* Makes the model of one kind of step of a sealed graph, in mem. granule: bytes. moves 1: copies to host memory are
+   possible, if there is a link; 2: and all that lasts is a buffer, whether it may move or not. */
 RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *graph, uint32_t kind, uint32_t granule, int moves,
                                rmi_step *step)
 {
@@ -5762,6 +5776,7 @@ typedef struct rmi_step_runs {
     size_t n, cap;
 } rmi_step_runs;
 
+/* Adds a run to the list. */
 RMI_FN rm_result rmi_step_say(rmi_arena *mem, rmi_step_runs *list, rmi_run run)
 {
     if (!rmi_arena_grow(mem, (void **)&list->runs, &list->cap, list->n + 1, sizeof(rmi_run))) return RM_ERROR_MEMORY;
@@ -8336,38 +8351,39 @@ typedef struct rmi_plc_box {
     uint64_t offset;     /* granules; given, for what is fixed */
 } rmi_plc_box;
 
-typedef struct rmi_plc_key {
+typedef struct rmi_plc_key { /* box or item `id`, to be sorted by key */
     uint64_t key;
     uint32_t id;
 } rmi_plc_key;
 
-typedef struct rmi_plc_node { /* over boxes by start: the smallest end and rank below; a box that is placed has none */
+typedef struct rmi_plc_node { /* of the tree over boxes by start: smallest end and rank below it, of those not placed */
     uint32_t end, rank;
 } rmi_plc_node;
 
 typedef struct rmi_plc {
     rmi_arena *mem;
     rmi_plc_box *box; /* movable, by start */
-    rmi_plc_box *fix; /* fixed, by offset; those that float above a gap first[0 .. floats) after rmi_plc_base */
-    uint32_t n, fixes, floats, columns;
+    rmi_plc_box *fix; /* fixed, by offset; after rmi_plc_base only the `floats` first count, which float above a gap */
+    uint32_t n, fixes, floats, columns; /* n: movable boxes */
     uint64_t *live;   /* per column: sum of sizes */
     uint64_t *base;   /* per column: top of the fixed boxes that rest on the floor or on each other */
     uint32_t *first;  /* per column, and for their number: the first box that starts there or later */
-    uint64_t *best;   /* offsets of the best placement so far; height RMI_INF: none yet */
-    uint64_t bound, target, height, fixed_top, work, limit; /* limit 0: stopped */
+    uint64_t *best;   /* by box: offsets of the best placement so far; height RMI_INF: none yet */
+    uint64_t bound, target, height, fixed_top; /* granules: most live; good enough; of best; of fixed */
+    uint64_t work, limit; /* steps done, and at most; limit 0: stopped */
     rmi_stop *stop;
     rmi_plc_key *key, *key_room; /* n: an order, and room to sort */
     uint64_t *value;             /* by box, of an order: larger ones first */
     rmi_plc_node *tree;          /* 2 * leaves; box i is leaf i */
     uint32_t leaves;
     uint64_t *sky;               /* 2 * sky_leaves, a tree of minima; its leaves: rmi_plc_height of the columns */
-    uint32_t *segment_end, *segment_before; /* by its first column */
+    uint32_t *segment_end, *segment_before; /* by a segment's first column: its end; first column of the one before */
     uint32_t sky_leaves;
 } rmi_plc;
 
 RMI_RADIX_SORT(rmi_plc_sort, rmi_plc_key, .key)
 
-/* Checks the items and counts those that have a size. */
+/* Counts movable and fixed items that have a size, and sets fixed_top. RM_ERROR_ARGUMENT: see rmi_plc_place. */
 RMI_FN rm_result rmi_plc_check(rmi_plc *pack, const rmi_plc_item *items, size_t n, uint64_t granule)
 {
     uint64_t sum = 0, top = 0;
@@ -8388,7 +8404,8 @@ RMI_FN rm_result rmi_plc_check(rmi_plc *pack, const rmi_plc_item *items, size_t 
     return RM_OK;
 }
 
-/* Boxes in columns, by start: a new column begins with every start that follows an end. scratch goes afterwards. */
+/* Makes the boxes, by start, and counts the columns: a new one begins with every start that follows an end. scratch: an
+   arena for what is needed meanwhile only. */
 RMI_FN rm_result rmi_plc_columns(rmi_plc *pack, rmi_arena *scratch, const rmi_plc_item *items, size_t n,
                                  uint64_t granule)
 {
@@ -8428,7 +8445,7 @@ RMI_FN rm_result rmi_plc_columns(rmi_plc *pack, rmi_arena *scratch, const rmi_pl
     return RM_OK;
 }
 
-/* Live bytes and first box of each column, and the bound. */
+/* Sets live granules and the first box of each column, and the bound. */
 RMI_FN rm_result rmi_plc_measure(rmi_plc *pack)
 {
     uint32_t i, column;
@@ -8449,7 +8466,8 @@ RMI_FN rm_result rmi_plc_measure(rmi_plc *pack)
 
 /* --- what is fixed: a profile for what rests on the floor, a list of what floats above a gap */
 
-/* The profile of all fixed boxes; those that float come first in fix. RM_ERROR_ARGUMENT: two overlap. */
+/* Sets base, and moves the fixed boxes that float to the front of fix; stacked ones of the same life become one.
+   RM_ERROR_ARGUMENT: two overlap. */
 RMI_FN rm_result rmi_plc_base(rmi_plc *pack)
 {
     rmi_plc_key *key, *room;
@@ -8484,7 +8502,7 @@ RMI_FN rm_result rmi_plc_base(rmi_plc *pack)
     return RM_OK;
 }
 
-/* The lowest floating box in columns [start, end) that reaches above a height; NULL if there is none. */
+/* The first (lowest) floating box over columns [start, end) that reaches above a height; NULL if there is none. */
 RMI_FN const rmi_plc_box *rmi_plc_above(rmi_plc *pack, uint32_t start, uint32_t end, uint64_t height)
 {
     uint32_t i;
@@ -8499,7 +8517,7 @@ RMI_FN const rmi_plc_box *rmi_plc_above(rmi_plc *pack, uint32_t start, uint32_t 
 /* --- the orders */
 enum { RMI_PLC_BY_LIFETIME, RMI_PLC_BY_AREA, RMI_PLC_BY_SIZE, RMI_PLC_BY_END, RMI_PLC_ORDERS };
 
-/* The keys become the order by value, larger first; ties by size, then by start. */
+/* Sorts key: all boxes by `value`, larger first; ties by size, larger first, then by start. */
 RMI_FN void rmi_plc_rank(rmi_plc *pack)
 {
     uint32_t i;
@@ -8512,7 +8530,7 @@ RMI_FN void rmi_plc_rank(rmi_plc *pack)
     rmi_plc_sort(pack->key, pack->key_room, pack->n);
 }
 
-/* The values and keys of one of the orders. */
+/* Sets `value` and key for one of the orders. */
 RMI_FN void rmi_plc_order(rmi_plc *pack, uint32_t order)
 {
     uint32_t i;
@@ -8529,6 +8547,7 @@ RMI_FN void rmi_plc_order(rmi_plc *pack, uint32_t order)
 
 /* --- the tree: which box of the order comes first among those that live within some columns? */
 
+/* A node over two others. */
 RMI_INLINE rmi_plc_node rmi_plc_join(rmi_plc_node left, rmi_plc_node right)
 {
     if (right.end < left.end) left.end = right.end;
@@ -8536,7 +8555,7 @@ RMI_INLINE rmi_plc_node rmi_plc_join(rmi_plc_node left, rmi_plc_node right)
     return left;
 }
 
-/* The tree with every box in it, ranked by the keys. */
+/* Puts every box into the tree, ranked by its place in key. */
 RMI_FN void rmi_plc_tree_fill(rmi_plc *pack)
 {
     rmi_plc_node *leaf = pack->tree + pack->leaves;
@@ -8550,7 +8569,7 @@ RMI_FN void rmi_plc_tree_fill(rmi_plc *pack)
     pack->work += pack->n;
 }
 
-/* A box that is placed leaves the tree. */
+/* Takes box i, which is placed, out of the tree. */
 RMI_FN void rmi_plc_tree_drop(rmi_plc *pack, uint32_t i)
 {
     i += pack->leaves;
@@ -8598,6 +8617,7 @@ RMI_INLINE uint64_t rmi_plc_height(const rmi_plc *pack, uint32_t column)
 {
     return pack->sky[pack->sky_leaves + column];
 }
+/* Sets it, and the minima above it. */
 RMI_FN void rmi_plc_set_height(rmi_plc *pack, uint32_t column, uint64_t height)
 {
     uint32_t i = pack->sky_leaves + column;
@@ -8609,7 +8629,7 @@ RMI_FN void rmi_plc_set_height(rmi_plc *pack, uint32_t column, uint64_t height)
     }
 }
 
-/* The segment at a column ends at another one, where a segment of the same height begins. */
+/* Splits the segment that starts at a column in two of its height; the second starts at column `at`, inside it. */
 RMI_FN void rmi_plc_split(rmi_plc *pack, uint32_t column, uint32_t at)
 {
     uint32_t end = pack->segment_end[column];
@@ -8619,7 +8639,7 @@ RMI_FN void rmi_plc_split(rmi_plc *pack, uint32_t column, uint32_t at)
     rmi_plc_set_height(pack, at, rmi_plc_height(pack, column));
 }
 
-/* The segment at a column and the next one become one if they are of one height. */
+/* Joins the segment that starts at a column with the next one, if there is one, of the same height. */
 RMI_FN void rmi_plc_join_next(rmi_plc *pack, uint32_t column)
 {
     uint32_t next = pack->segment_end[column];
@@ -8629,7 +8649,8 @@ RMI_FN void rmi_plc_join_next(rmi_plc *pack, uint32_t column)
     rmi_plc_set_height(pack, next, RMI_INF);
 }
 
-/* Columns [start, end) of the segment at a column rise. */
+/* Columns [start, end), within the segment that starts at a column, get a height, and join neighbours of that height.
+   */
 RMI_FN void rmi_plc_rise(rmi_plc *pack, uint32_t column, uint32_t start, uint32_t end, uint64_t height)
 {
     pack->work += 4;
@@ -8640,7 +8661,7 @@ RMI_FN void rmi_plc_rise(rmi_plc *pack, uint32_t column, uint32_t start, uint32_
     if (start) rmi_plc_join_next(pack, pack->segment_before[start]);
 }
 
-/* The skyline of what is fixed at the bottom. */
+/* Sets the skyline to the top of the fixed boxes at the bottom (base). */
 RMI_FN void rmi_plc_sky_start(rmi_plc *pack)
 {
     uint64_t *leaf = pack->sky + pack->sky_leaves;
@@ -8659,7 +8680,7 @@ RMI_FN void rmi_plc_sky_start(rmi_plc *pack)
     for (i = pack->sky_leaves - 1; i; i--) pack->sky[i] = rmi_min(pack->sky[2 * i], pack->sky[2 * i + 1]);
 }
 
-/* The first of the lowest segments. */
+/* The first column of the lowest segment, of several the first. */
 RMI_FN uint32_t rmi_plc_lowest(const rmi_plc *pack)
 {
     uint32_t i = 1;
@@ -8667,7 +8688,8 @@ RMI_FN uint32_t rmi_plc_lowest(const rmi_plc *pack)
     return i - pack->sky_leaves;
 }
 
-/* A segment that found no box rises to its lower neighbour, or to the floating box above it. */
+/* Lifts the segment that starts at a column, for which there is no box: to its lower neighbour, or to the floating box
+   above it (NULL: none) if that is lower. */
 RMI_FN void rmi_plc_lift(rmi_plc *pack, uint32_t column, const rmi_plc_box *above)
 {
     uint32_t end = pack->segment_end[column];
@@ -8713,7 +8735,7 @@ RMI_FN uint64_t rmi_plc_sky(rmi_plc *pack, uint64_t stop)
     return top;
 }
 
-/* The offsets that the boxes have become the best ones if that is lower. */
+/* Copies the offsets of the boxes, a placement of this height, to best if that is lower than the best so far. */
 RMI_FN void rmi_plc_keep(rmi_plc *pack, uint64_t height)
 {
     uint32_t i;
@@ -8722,7 +8744,7 @@ RMI_FN void rmi_plc_keep(rmi_plc *pack, uint64_t height)
     pack->height = height;
 }
 
-/* The tables of the skyline. */
+/* Makes the tables of the orders and of the skyline. */
 RMI_FN rm_result rmi_plc_sky_make(rmi_plc *pack)
 {
     for (pack->leaves = 1; pack->leaves < pack->n;) pack->leaves *= 2;
@@ -8733,7 +8755,7 @@ RMI_FN rm_result rmi_plc_sky_make(rmi_plc *pack)
                       RMI_T(pack->segment_before, pack->columns + 1));
 }
 
-/* One packing by each of the orders. */
+/* Packs by each of the orders until the target is reached or the limit of work is. */
 RMI_FN void rmi_plc_orders(rmi_plc *pack)
 {
     uint32_t order;
@@ -8744,8 +8766,9 @@ RMI_FN void rmi_plc_orders(rmi_plc *pack)
     }
 }
 
-/* From the order by area: packs again and again, what came out too high earlier in the order. The target ends it but
-   does not steer it: what is found for a low target is found for a higher one. */
+/* Packs again and again for at most so many steps, first in the order by area, then each time with the boxes that came
+   out too high earlier in the order. The target ends it but does not steer it: what is found for a low target is found
+   for a higher one. */
 RMI_FN void rmi_plc_repeat(rmi_plc *pack, uint64_t steps)
 {
     uint64_t height, begun = pack->work, high, least = rmi_max(pack->bound, pack->fixed_top);
@@ -8770,20 +8793,24 @@ RMI_FN void rmi_plc_repeat(rmi_plc *pack, uint64_t steps)
    with the sum `left` of its unplaced boxes, none of which can be below floor, needs floor + left <= cap. When no
    unplaced box crosses a border between two columns, the two sides are solved apart, and a failure of one undoes
    both. */
-typedef struct rmi_plc_part { /* a box of the room in the search */
-    uint32_t start, end, rank, next, prev, placed;
+typedef struct rmi_plc_part { /* what the search knows of the box of the same number */
+    uint32_t start, end, rank;  /* columns; its place in the order of the run */
+    uint32_t next, prev;        /* list of the unplaced boxes, by start; its head is part[n] */
+    uint32_t placed;
     uint32_t twin;              /* the same box one rank before, or RMI_NONE */
     uint32_t group, group_rank; /* the first box of the same columns; there: rank and top of the one placed last */
     uint64_t size, low;         /* low: the top of the fixed boxes below it */
     uint64_t lowest;            /* its lowest place above what is placed */
-    uint64_t offset, found, group_top, total; /* total: the largest live sum of its columns */
+    uint64_t offset, found;     /* where it is placed; where it was when what it is connected with was solved */
+    uint64_t group_top, total;  /* see group; the largest live sum of its columns */
 } rmi_plc_part;
 
 typedef struct rmi_plc_column {
-    uint64_t left, floor;   /* floor: the lowest place of `watch`, the lowest of the unplaced boxes of the column */
-    uint64_t solved;        /* where what is connected starts: the height for which found holds, or RMI_INF */
+    uint64_t left;          /* sum of the sizes of its unplaced boxes */
+    uint64_t floor;         /* the lowest place of `watch`, the lowest of the unplaced boxes of the column */
+    uint64_t solved;        /* of the first of connected columns: the cap that `found` of their boxes keeps to */
     uint64_t weight, fails; /* how often the column ended a branch: past runs, this run */
-    uint32_t watch, member; /* member: where its boxes begin */
+    uint32_t watch, member; /* member: where its boxes begin in rmi_plc_search.member */
     uint32_t cross;         /* unplaced boxes over the border to the column before */
 } rmi_plc_column;
 
@@ -8799,7 +8826,7 @@ typedef struct rmi_plc_range { /* one connected stretch of columns, and how far 
     uint32_t start, end;           /* columns */
     uint32_t from, to;             /* boxes */
     uint32_t before, here;         /* the boxes placed last and here; RMI_NONE: none */
-    uint32_t part;                 /* the columns from here on are still to be solved */
+    uint32_t unsolved;             /* the columns from here on are still to be solved, given `here` */
     uint32_t began, tried_rank;
     uint64_t last, below, tried;   /* offsets from last on, less than below; tried, and tried_rank at that offset */
     size_t mark;                   /* to undo `here` */
@@ -8811,7 +8838,8 @@ typedef struct rmi_plc_search {
     rmi_plc_column *column; /* columns, and one for the ends */
     uint32_t *member;       /* per column from column.member: its boxes */
     uint32_t n, columns;
-    uint64_t cap, nodes, limit;
+    uint64_t cap;           /* the height that is tried */
+    uint64_t nodes, limit;  /* boxes placed in this run, and at most */
     size_t turn;            /* of a round of runs with this limit */
     rmi_plc_range *stack;   /* n + 1 */
     rmi_plc_undo *undo;
@@ -8821,27 +8849,27 @@ typedef struct rmi_plc_search {
 /* STOP: the limit is reached; FAIL: no memory. */
 typedef enum rmi_plc_answer { RMI_PLC_NO, RMI_PLC_YES, RMI_PLC_STOP, RMI_PLC_FAIL } rmi_plc_answer;
 
-/* The members of each column, by start, and the largest live sum of each box. */
+/* Sets the members of each column, by start, and `total` and `low` of each box. */
 RMI_FN void rmi_plc_search_members(rmi_plc_search *search)
 {
     rmi_plc_column *columns = search->column;
-    uint32_t c, i, sum = 0;
+    uint32_t col, i, sum = 0;
     for (i = 0; i < search->n; i++)
-        for (c = search->part[i].start; c < search->part[i].end; c++) columns[c].watch++;
-    for (c = 0; c <= search->columns; c++) {
-        columns[c].member = sum;
-        sum += columns[c].watch;
-        columns[c].watch = columns[c].member;
+        for (col = search->part[i].start; col < search->part[i].end; col++) columns[col].watch++;
+    for (col = 0; col <= search->columns; col++) {
+        columns[col].member = sum;
+        sum += columns[col].watch;
+        columns[col].watch = columns[col].member;
     }
     for (i = 0; i < search->n; i++)
-        for (c = search->part[i].start; c < search->part[i].end; c++) {
-            search->member[columns[c].watch++] = i;
-            search->part[i].total = rmi_max(search->part[i].total, search->pack->live[c]);
-            search->part[i].low = rmi_max(search->part[i].low, search->pack->base[c]);
+        for (col = search->part[i].start; col < search->part[i].end; col++) {
+            search->member[columns[col].watch++] = i;
+            search->part[i].total = rmi_max(search->part[i].total, search->pack->live[col]);
+            search->part[i].low = rmi_max(search->part[i].low, search->pack->base[col]);
         }
 }
 
-/* The tables of the search; its n is 0 if the problem is too large for it, or has floating boxes. */
+/* Makes the search; its n is 0, so that it finds nothing, if the problem is too large for it or has floating boxes. */
 RMI_FN rm_result rmi_plc_search_make(rmi_plc_search *search, rmi_plc *pack)
 {
     size_t members = 0;
@@ -8865,7 +8893,7 @@ RMI_FN rm_result rmi_plc_search_make(rmi_plc_search *search, rmi_plc *pack)
     return RM_OK;
 }
 
-/* Notes what an entry had, before it changes; there is room. */
+/* Notes for rmi_plc_take_back what a box or column has before it changes; undo must have room. */
 RMI_FN void rmi_plc_note(rmi_plc_search *search, rmi_plc_change what, uint32_t id, uint64_t old, uint32_t watch)
 {
     rmi_plc_undo *undo = search->undo + search->undos++;
@@ -8875,12 +8903,12 @@ RMI_FN void rmi_plc_note(rmi_plc_search *search, rmi_plc_change what, uint32_t i
     undo->watch = watch;
 }
 
-/* The lowest unplaced box of a column anew; whether the column can still hold its boxes. */
-RMI_FN int rmi_plc_rewatch(rmi_plc_search *search, uint32_t c)
+/* Finds the lowest unplaced box of a column again (watch, floor); 0 if its boxes do not fit below cap any more. */
+RMI_FN int rmi_plc_rewatch(rmi_plc_search *search, uint32_t col)
 {
-    rmi_plc_column *column = search->column + c;
+    rmi_plc_column *column = search->column + col;
     uint32_t k, best = RMI_NONE;
-    rmi_plc_note(search, RMI_PLC_FLOOR, c, column->floor, column->watch);
+    rmi_plc_note(search, RMI_PLC_FLOOR, col, column->floor, column->watch);
     for (k = column->member; k < column[1].member; k++) {
         const rmi_plc_part *part = search->part + search->member[k];
         if (!part->placed && (best == RMI_NONE || part->lowest < search->part[best].lowest)) best = search->member[k];
@@ -8894,11 +8922,12 @@ RMI_FN int rmi_plc_rewatch(rmi_plc_search *search, uint32_t c)
     return 0;
 }
 
-/* Lifts the unplaced boxes of a range that lie over columns of a box that was placed, and looks at their columns. */
+/* Lifts the unplaced boxes of a range that share columns with a box that was just placed to its top. NO: a column can
+   no longer hold its boxes. */
 RMI_FN rmi_plc_answer rmi_plc_push_up(rmi_plc_search *search, const rmi_plc_range *range, const rmi_plc_part *box)
 {
     uint64_t top = box->offset + box->size;
-    uint32_t c, i = search->part[range->from].placed ? search->part[range->from].next : range->from;
+    uint32_t col, i = search->part[range->from].placed ? search->part[range->from].next : range->from;
     size_t k = search->undos, lifted;
     for (; i < range->to && search->part[i].start < box->end; i = search->part[i].next) {
         rmi_plc_part *part = search->part + i;
@@ -8908,13 +8937,13 @@ RMI_FN rmi_plc_answer rmi_plc_push_up(rmi_plc_search *search, const rmi_plc_rang
         part->lowest = top;
     }
     lifted = search->undos;
-    for (c = box->start; c < box->end; c++)
-        if (!rmi_plc_rewatch(search, c)) return RMI_PLC_NO;
+    for (col = box->start; col < box->end; col++)
+        if (!rmi_plc_rewatch(search, col)) return RMI_PLC_NO;
     for (; k < lifted; k++) {
         const rmi_plc_part *part = search->part + (i = search->undo[k].id);
-        for (c = part->start; c < part->end; c++) {
-            const rmi_plc_column *column = search->column + c;
-            if (column->watch == i && column->floor < part->lowest && !rmi_plc_rewatch(search, c)) return RMI_PLC_NO;
+        for (col = part->start; col < part->end; col++) {
+            const rmi_plc_column *column = search->column + col;
+            if (column->watch == i && column->floor < part->lowest && !rmi_plc_rewatch(search, col)) return RMI_PLC_NO;
         }
         search->pack->work += (part->end - part->start) / 2;
     }
@@ -8922,42 +8951,42 @@ RMI_FN rmi_plc_answer rmi_plc_push_up(rmi_plc_search *search, const rmi_plc_rang
 }
 
 /* Places a box of the range at its lowest place. NO: a column can no longer hold its boxes; the caller undoes. */
-RMI_FN rmi_plc_answer rmi_plc_put(rmi_plc_search *search, const rmi_plc_range *range, uint32_t x)
+RMI_FN rmi_plc_answer rmi_plc_put(rmi_plc_search *search, const rmi_plc_range *range, uint32_t number)
 {
-    rmi_plc_part *box = search->part + x, *group = search->part + box->group;
+    rmi_plc_part *box = search->part + number, *group = search->part + box->group;
     size_t room = search->undos + 1 + (range->to - range->from) + (range->end - range->start);
-    uint32_t c;
+    uint32_t col;
     if (!RMI_GROW(search->pack->mem, search->undo, search->undo_cap, room)) return RMI_PLC_FAIL;
-    rmi_plc_note(search, RMI_PLC_PLACED, x, group->group_top, group->group_rank);
+    rmi_plc_note(search, RMI_PLC_PLACED, number, group->group_top, group->group_rank);
     group->group_top = box->lowest + box->size;
     group->group_rank = box->rank;
     box->placed = 1;
     box->offset = box->lowest;
     search->part[box->prev].next = box->next;
     search->part[box->next].prev = box->prev;
-    for (c = box->start; c < box->end; c++) {
-        search->column[c].left -= box->size;
-        search->column[c].cross -= c > box->start;
+    for (col = box->start; col < box->end; col++) {
+        search->column[col].left -= box->size;
+        search->column[col].cross -= col > box->start;
     }
     return rmi_plc_push_up(search, range, box);
 }
 
-/* All changes after a mark are undone, the last one first. */
+/* Undoes all changes after a mark (a count of undos), the last one first. */
 RMI_FN void rmi_plc_take_back(rmi_plc_search *search, size_t mark)
 {
     while (search->undos > mark) {
         const rmi_plc_undo *undo = search->undo + --search->undos;
         rmi_plc_part *box = search->part + undo->id;
-        uint32_t c;
+        uint32_t col;
         if (undo->what == RMI_PLC_LOWEST) {
             box->lowest = undo->old;
         } else if (undo->what == RMI_PLC_FLOOR) {
             search->column[undo->id].floor = undo->old;
             search->column[undo->id].watch = undo->watch;
         } else {
-            for (c = box->start; c < box->end; c++) {
-                search->column[c].left += box->size;
-                search->column[c].cross += c > box->start;
+            for (col = box->start; col < box->end; col++) {
+                search->column[col].left += box->size;
+                search->column[col].cross += col > box->start;
             }
             box->placed = 0;
             search->part[box->group].group_top = undo->old;
@@ -8968,11 +8997,12 @@ RMI_FN void rmi_plc_take_back(rmi_plc_search *search, size_t mark)
     }
 }
 
-/* The range of columns [start, end) after box before was placed; 0 if nothing is left to place there. */
+/* Makes *range: what is left to place in columns [start, end), after box `before` (RMI_NONE: none) was placed. Returns
+   0 if nothing is left. */
 RMI_FN int rmi_plc_range_make(rmi_plc_search *search, rmi_plc_range *range, uint32_t start, uint32_t end,
                               uint32_t before)
 {
-    uint32_t i, c;
+    uint32_t i, col;
     uint64_t left = 0;
     memset(range, 0, sizeof *range);
     range->start = start;
@@ -8991,14 +9021,14 @@ RMI_FN int rmi_plc_range_make(rmi_plc_search *search, rmi_plc_range *range, uint
         range->below = rmi_min(range->below, search->part[i].lowest + search->part[i].size);
         search->pack->work++;
     }
-    for (c = start; c < end; c++) left = rmi_max(left, search->column[c].left);
+    for (col = start; col < end; col++) left = rmi_max(left, search->column[col].left);
     /* all that is left will be at this offset or above */
     range->below = left > search->cap ? 0 : rmi_min(range->below, search->cap - left + 1);
     search->pack->work += (end - start) / 4;
     return 1;
 }
 
-/* The next box to try: by offset, then by rank. RMI_NONE: all were tried. */
+/* The next box of the range to try, by offset, then by rank, and notes it as tried. RMI_NONE: all were tried. */
 RMI_FN uint32_t rmi_plc_pick(rmi_plc_search *search, rmi_plc_range *range)
 {
     uint32_t i, pick = RMI_NONE;
@@ -9023,7 +9053,8 @@ RMI_FN uint32_t rmi_plc_pick(rmi_plc_search *search, rmi_plc_range *range)
     return pick;
 }
 
-/* Places everything in columns [start, end): a stack of ranges, each with its box and the parts left to solve. */
+/* Places all boxes of columns [start, end), with a stack of ranges, each with the box that it has placed and the
+   columns left to solve. YES: they are placed; NO: there is no such placement below cap. */
 RMI_FN rmi_plc_answer rmi_plc_descend(rmi_plc_search *search, uint32_t start, uint32_t end)
 {
     size_t depth = 1;
@@ -9033,18 +9064,18 @@ RMI_FN rmi_plc_answer rmi_plc_descend(rmi_plc_search *search, uint32_t start, ui
         rmi_plc_range *range = search->stack + depth - 1;
         rmi_plc_answer answer = RMI_PLC_NO;
         if (range->here != RMI_NONE) { /* the next part of all that its box has left; after the last one it is done */
-            uint32_t from = range->part, to = from + 1;
+            uint32_t from = range->unsolved, to = from + 1;
             if (from == range->end) {
                 depth--;
                 continue;
             }
             while (to < range->end && search->column[to].cross) to++;
-            range->part = to;
+            range->unsolved = to;
             depth += (size_t)rmi_plc_range_make(search, range + 1, from, to, range->here);
             continue;
         }
         range->here = rmi_plc_pick(search, range);
-        range->part = range->start;
+        range->unsolved = range->start;
         if (range->here == RMI_NONE) { /* nothing left to try: the box below has to go */
             if (!--depth) return RMI_PLC_NO;
             range--;
@@ -9061,11 +9092,11 @@ RMI_FN rmi_plc_answer rmi_plc_descend(rmi_plc_search *search, uint32_t start, ui
     return RMI_PLC_YES;
 }
 
-/* A box unplaced, with its group and its twin for the ranks as they are. */
+/* Sets box i to unplaced, with its group and its twin for the ranks as they are, and counts it in its columns. */
 RMI_FN void rmi_plc_unplace(rmi_plc_search *search, uint32_t i)
 {
     rmi_plc_part *box = search->part + i;
-    uint32_t c, k;
+    uint32_t col, k;
     box->lowest = box->low;
     box->placed = 0;
     box->next = i + 1;
@@ -9073,9 +9104,9 @@ RMI_FN void rmi_plc_unplace(rmi_plc_search *search, uint32_t i)
     box->group_top = 0;
     box->group_rank = 0;
     box->twin = box->group = RMI_NONE;
-    for (c = box->start; c < box->end; c++) {
-        search->column[c].left += box->size;
-        search->column[c].cross += c > box->start;
+    for (col = box->start; col < box->end; col++) {
+        search->column[col].left += box->size;
+        search->column[col].cross += col > box->start;
     }
     for (k = search->pack->first[box->start]; k < search->n && search->part[k].start == box->start; k++) {
         const rmi_plc_part *other = search->part + k;
@@ -9086,20 +9117,21 @@ RMI_FN void rmi_plc_unplace(rmi_plc_search *search, uint32_t i)
     }
 }
 
-/* Everything unplaced. NO: a column cannot hold its boxes. */
+/* Sets all boxes to unplaced. NO: a column cannot hold its boxes below cap. */
 RMI_FN rmi_plc_answer rmi_plc_search_start(rmi_plc_search *search)
 {
-    uint32_t i, c;
+    uint32_t i, col;
     if (!RMI_GROW(search->pack->mem, search->undo, search->undo_cap, 1)) return RMI_PLC_FAIL;
     search->nodes = 0;
-    for (c = 0; c <= search->columns; c++)
-        search->column[c].left = search->column[c].floor = search->column[c].fails = search->column[c].cross = 0;
+    for (col = 0; col <= search->columns; col++)
+        search->column[col].left = search->column[col].floor = search->column[col].fails =
+            search->column[col].cross = 0;
     for (i = 0; i < search->n; i++) rmi_plc_unplace(search, i);
     search->part[search->n].next = 0;
     search->part[search->n].prev = search->n - 1;
-    for (c = 0; c < search->columns; c++) {
+    for (col = 0; col < search->columns; col++) {
         search->undos = 0; /* nothing to go back to */
-        if (!rmi_plc_rewatch(search, c)) return RMI_PLC_NO;
+        if (!rmi_plc_rewatch(search, col)) return RMI_PLC_NO;
     }
     search->undos = 0;
     search->pack->work += search->n + (uint64_t)search->column[search->columns].member * 2;
@@ -9112,23 +9144,23 @@ typedef enum rmi_plc_by {
     RMI_PLC_RANK_TOTAL, RMI_PLC_RANK_AREA, RMI_PLC_RANK_END, RMI_PLC_RANK_WORST, RMI_PLC_RANK_MEAN
 } rmi_plc_by;
 
-/* That figure of a box. */
+/* The figure of a box by which a run ranks. */
 RMI_FN uint64_t rmi_plc_search_value(rmi_plc_search *search, const rmi_plc_part *box, rmi_plc_by by)
 {
     uint64_t worst = 0, sum = 0;
-    uint32_t c;
+    uint32_t col;
     if (by == RMI_PLC_RANK_TOTAL) return box->total;
     if (by == RMI_PLC_RANK_AREA) return rmi_mul(box->size, box->end - box->start);
     if (by == RMI_PLC_RANK_END) return box->end;
-    for (c = box->start; c < box->end; c++) {
-        worst = rmi_max(worst, search->column[c].weight);
-        sum += search->column[c].weight;
+    for (col = box->start; col < box->end; col++) {
+        worst = rmi_max(worst, search->column[col].weight);
+        sum += search->column[col].weight;
     }
     search->pack->work += box->end - box->start;
     return by == RMI_PLC_RANK_WORST ? worst : sum / (box->end - box->start);
 }
 
-/* Ranks for a run; ties by lifetime, then by size. */
+/* Sets the ranks of all boxes for a run; ties by lifetime, then by size, larger ones first. */
 RMI_FN void rmi_plc_search_rank(rmi_plc_search *search, rmi_plc_by by)
 {
     rmi_plc_key *key = search->pack->key;
@@ -9151,29 +9183,29 @@ RMI_FN void rmi_plc_search_rank(rmi_plc_search *search, rmi_plc_by by)
    these offsets; NO: there is no placement of height cap. */
 RMI_FN rmi_plc_answer rmi_plc_run(rmi_plc_search *search, rmi_plc_by by)
 {
-    uint32_t c, start, i;
+    uint32_t col, start, i;
     uint64_t nodes = 1;
     rmi_plc_answer answer, all = RMI_PLC_YES;
     rmi_plc_search_rank(search, by);
     answer = rmi_plc_search_start(search);
     if (answer != RMI_PLC_YES) return answer;
-    for (start = 0, c = 1; c <= search->columns; c++) {
+    for (start = 0, col = 1; col <= search->columns; col++) {
         rmi_plc_column *column = search->column + start;
-        if (c < search->columns && search->column[c].cross) continue;
+        if (col < search->columns && search->column[col].cross) continue;
         if (column->solved > search->cap) {
             search->nodes = 0;
-            answer = rmi_plc_descend(search, start, c);
+            answer = rmi_plc_descend(search, start, col);
             nodes += search->nodes;
             if (answer == RMI_PLC_NO || answer == RMI_PLC_FAIL) return answer;
             if (answer == RMI_PLC_YES) column->solved = search->cap;
             else all = answer;
-            for (i = search->pack->first[start]; answer == RMI_PLC_YES && i < search->pack->first[c]; i++)
+            for (i = search->pack->first[start]; answer == RMI_PLC_YES && i < search->pack->first[col]; i++)
                 search->part[i].found = search->part[i].offset;
         }
-        start = c;
+        start = col;
     }
-    for (c = 0; c < search->columns && by >= RMI_PLC_RANK_WORST; c++)
-        search->column[c].weight = search->column[c].weight / 2 + (search->column[c].fails << 20) / nodes;
+    for (col = 0; col < search->columns && by >= RMI_PLC_RANK_WORST; col++)
+        search->column[col].weight = search->column[col].weight / 2 + (search->column[col].fails << 20) / nodes;
     for (i = 0; i < search->n && all == RMI_PLC_YES; i++) search->pack->box[i].offset = search->part[i].found;
     return all;
 }
@@ -9207,7 +9239,8 @@ RMI_FN rm_result rmi_plc_branch(rmi_plc_search *search)
     return RM_OK;
 }
 
-/* Where the orders miss the target: the search for it; better packings; the search again, where it stopped. */
+/* Where the orders miss the target: the branch and bound; packing again and again; the branch and bound again, from
+   where it stopped. Improves best and height, within the limit of work. */
 RMI_FN rm_result rmi_plc_hard(rmi_plc *pack)
 {
     uint64_t most = pack->limit;
@@ -9222,7 +9255,7 @@ RMI_FN rm_result rmi_plc_hard(rmi_plc *pack)
 
 /* --- the whole */
 
-/* Offsets of all items, within the limit of steps of the packing. */
+/* Sets the offsets of all items, within pack->limit steps. target: bytes. On failure the items are unchanged. */
 RMI_FN rm_result rmi_plc_solve(rmi_plc *pack, rmi_plc_item *items, size_t n, uint64_t granule, uint64_t target)
 {
     size_t i;
@@ -9276,7 +9309,8 @@ RMI_FN rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n, 
     return result;
 }
 
-/* The same for items with times of 64 bits (rm_place): where they do not fit into positions, their ranks do. */
+/* As rmi_plc_place, for items with times of 64 bits (rm_place): where these do not fit into positions, their ranks do.
+   */
 RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity,
                                      rmi_plc_info *info)
 {
