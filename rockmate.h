@@ -22340,6 +22340,119 @@ RMI_FN rm_result rmi_exe_drain(rm_exec *exec)
     return rmi_exe_broken(exec, rmi_exe_backend_failed(exec, "waiting for its lanes", NULL));
 }
 
+/* --- operands: the pointers that a callback gets, and what it does with the bytes there */
+typedef enum rmi_exe_role { /* the first four: as many as the call has inputs, outputs */
+    RMI_EXE_IN, RMI_EXE_OUT, RMI_EXE_DIN, RMI_EXE_DOUT,
+    RMI_EXE_PARAM, RMI_EXE_GRAD, RMI_EXE_STATE, RMI_EXE_SAVED, RMI_EXE_WS, RMI_EXE_ROLES
+} rmi_exe_role;
+
+typedef enum rmi_exe_use { /* the last two: it is a result */
+    RMI_EXE_READS, RMI_EXE_SCRATCHES, RMI_EXE_MAKES, RMI_EXE_CHANGES
+} rmi_exe_use;
+
+#define RMI_EXE_OF_BWD (1u << RMI_BWD)
+#define RMI_EXE_OF_OP (1u << RMI_FWD | 1u << RMI_BWD)
+#define RMI_EXE_OF_PARAM (1u << RMI_OPT | 1u << RMI_OPT_HOST | 1u << RMI_REDUCE)
+static const struct {
+    uint32_t ways;         /* bits: runs that have it */
+    rmi_buf_kind kind;
+    rmi_exe_use use;       /* in general */
+    size_t pointer, bytes; /* in rm_call; of inputs and outputs each leads to a table */
+} rmi_exe_roles[RMI_EXE_ROLES] = {
+    {RMI_EXE_OF_OP | 1u << RMI_BARRIER, RMI_BUF_VALUE, RMI_EXE_READS, offsetof(rm_call, in),
+     offsetof(rm_call, in_bytes)},
+    {RMI_EXE_OF_OP, RMI_BUF_VALUE, RMI_EXE_MAKES, offsetof(rm_call, out), offsetof(rm_call, out_bytes)},
+    {RMI_EXE_OF_BWD, RMI_BUF_GRAD, RMI_EXE_MAKES, offsetof(rm_call, din), 0},
+    {RMI_EXE_OF_BWD, RMI_BUF_GRAD, RMI_EXE_READS, offsetof(rm_call, dout), 0},
+    {RMI_EXE_OF_PARAM, RMI_BUF_VALUE, RMI_EXE_CHANGES, offsetof(rm_call, param), offsetof(rm_call, param_bytes)},
+    {RMI_EXE_OF_PARAM, RMI_BUF_GRAD, RMI_EXE_SCRATCHES, offsetof(rm_call, grad), offsetof(rm_call, grad_bytes)},
+    {RMI_EXE_OF_PARAM, RMI_BUF_STATE, RMI_EXE_CHANGES, offsetof(rm_call, state), offsetof(rm_call, state_bytes)},
+    {RMI_EXE_OF_OP, RMI_BUF_SAVED, RMI_EXE_MAKES, offsetof(rm_call, saved), offsetof(rm_call, saved_bytes)},
+    {RMI_EXE_OF_OP | 1u << RMI_OPT, RMI_BUF_WS, RMI_EXE_SCRATCHES, offsetof(rm_call, ws), offsetof(rm_call, ws_bytes)}};
+
+typedef struct rmi_exe_operand {
+    uint32_t tensor, buf; /* tensor: RMI_NONE of saved and workspace */
+    uint64_t bytes;
+    rmi_exe_use use;
+    int declared;         /* the callback is to have it; else it gets NULL */
+} rmi_exe_operand;
+
+/* The tensors that a run has in a role, by slot; NULL: none, or the role is no list. */
+RMI_FN const rmi_list *rmi_exe_list(const rm_exec *exec, rmi_run run, uint32_t role)
+{
+    const rmi_op *op = &exec->graph->ops[run.way <= RMI_BWD ? run.id : 0];
+    if (role > RMI_EXE_DOUT || !(rmi_exe_roles[role].ways >> run.way & 1)) return NULL;
+    return run.way == RMI_BARRIER ? &exec->trained : role % 2 ? &op->out : &op->in;
+}
+
+/* Operand number `slot` of a run in a role; 0: it has fewer. Saved, state and workspace of no bytes are none. */
+RMI_FN int rmi_exe_operand_of(const rm_exec *exec, rmi_run run, uint32_t role, uint32_t slot, rmi_exe_operand *operand)
+{
+    const rm_graph *graph = exec->graph;
+    const rmi_list *list = rmi_exe_list(exec, run, role);
+    const rmi_op *op = &graph->ops[run.way <= RMI_BWD ? run.id : 0];
+    const rmi_form *form = run.way <= RMI_BWD ? &op->forms[run.form] : NULL;
+    const rmi_part *part = run.way == RMI_BWD ? &form->parts[run.part] : NULL;
+    const int reduce = run.way == RMI_REDUCE;
+    rmi_buf_kind kind = rmi_exe_roles[role].kind;
+    uint32_t tensor = run.id;
+    if (!(rmi_exe_roles[role].ways >> run.way & 1) || slot >= (list ? list->n : 1)) return 0;
+    if (list) tensor = list->at[slot];
+    if (run.way == RMI_BARRIER) kind = RMI_BUF_GRAD;
+    if (role == RMI_EXE_WS && !form) kind = RMI_BUF_OPT_WS;
+    operand->tensor = role < RMI_EXE_SAVED ? tensor : RMI_NONE;
+    operand->buf = rmi_low_buf(graph, kind, tensor);
+    operand->bytes = role == RMI_EXE_SAVED ? form->saved
+                     : role < RMI_EXE_WS   ? rmi_low_bytes(graph, operand->buf)
+                     : part                ? part->bwd_ws
+                     : form                ? form->fwd_ws
+                                           : graph->tensors[tensor].opt_ws;
+    operand->use = rmi_exe_roles[role].use;
+    if (part && (role == RMI_EXE_OUT || role == RMI_EXE_SAVED)) operand->use = RMI_EXE_READS;
+    if (role == RMI_EXE_IN && form && !part && rmi_list_has(&op->mutates, tensor)) operand->use = RMI_EXE_CHANGES;
+    if (role == RMI_EXE_GRAD && reduce) operand->use = RMI_EXE_CHANGES;
+    operand->declared = !reduce || role == RMI_EXE_GRAD;
+    if (part && role <= RMI_EXE_OUT) operand->declared = rmi_list_has(&part->needs, tensor);
+    if (part && role == RMI_EXE_SAVED) operand->declared = part->needs_saved != 0;
+    if (role == RMI_EXE_DIN)
+        operand->declared = rmi_list_has(&part->grads, tensor) && rmi_list_has(&op->grad_in, tensor);
+    if (role == RMI_EXE_DOUT) operand->declared = rmi_list_has(&op->grad_out, tensor);
+    return operand->bytes || role < RMI_EXE_STATE;
+}
+
+/* Tables for the operands of a call that are lists, all NULL, and for their sizes. */
+RMI_FN rm_result rmi_exe_arrays(const rm_exec *exec, rmi_arena *mem, rmi_run run, rm_call *call)
+{
+    const rmi_list *list;
+    uint32_t role;
+    for (role = 0; (list = rmi_exe_list(exec, run, role)) != NULL; role++) {
+        void **pointer;
+        uint64_t *bytes;
+        RMI_TRY(RMI_TABLES(mem, RMI_T(pointer, list->n), RMI_T(bytes, list->n)));
+        memcpy((char *)call + rmi_exe_roles[role].pointer, &pointer, sizeof pointer);
+        if (role <= RMI_EXE_OUT) memcpy((char *)call + rmi_exe_roles[role].bytes, &bytes, sizeof bytes);
+        if (role <= RMI_EXE_OUT) *(role ? &call->n_out : &call->n_in) = list->n;
+    }
+    return RM_OK;
+}
+
+/* Where a call has its pointer to an operand. */
+RMI_FN void **rmi_exe_slot(rm_call *call, uint32_t role, uint32_t slot)
+{
+    char *field = (char *)call + rmi_exe_roles[role].pointer;
+    if (role < RMI_EXE_PARAM) memcpy(&field, field, sizeof field);
+    return (void **)(void *)field + slot;
+}
+
+/* A call is told the size of an operand; those of gradients of tensors it has no place for. */
+RMI_FN void rmi_exe_put_size(rm_call *call, uint32_t role, uint32_t slot, uint64_t bytes)
+{
+    char *field = (char *)call + rmi_exe_roles[role].bytes;
+    if (role == RMI_EXE_DIN || role == RMI_EXE_DOUT) return;
+    if (role <= RMI_EXE_OUT) memcpy(&field, field, sizeof field);
+    memcpy(field + slot * sizeof bytes, &bytes, sizeof bytes);
+}
+
 /* --- compiling a program: where everything is when a run comes, and which pointers its callback gets */
 typedef struct rmi_exe_build {
     rm_exec *exec;
@@ -22414,39 +22527,6 @@ RMI_FN rm_result rmi_exe_point(rmi_exe_build *build, int host, uint32_t buf, uin
     return RM_OK;
 }
 
-/* What a call uses besides an op's operands: a param, its gradient and state, what was saved, workspace. Of nothing
-   there is no pointer, but to params and gradients on the device. A reduction is given the gradient, and all sizes. */
-RMI_FN rm_result rmi_exe_own(rmi_exe_build *build, rmi_run run, rm_call *call)
-{
-    const rm_graph *graph = build->exec->graph;
-    void **slot[] = {&call->param, &call->grad, &call->state, &call->saved, &call->ws, &call->ws};
-    uint64_t *size[] = {&call->param_bytes, &call->grad_bytes,  &call->state_bytes,
-                        &call->saved_bytes, &call->ws_bytes, &call->ws_bytes};
-    uint64_t bytes[] = {0, 0, 0, 0, 0, 0};
-    uint32_t kind, saved = rmi_low_buf(graph, RMI_BUF_SAVED, run.id);
-    int host = run.way == RMI_OPT_HOST, reduce = run.way == RMI_REDUCE;
-    if (run.way == RMI_FWD) {
-        bytes[RMI_BUF_SAVED] = build->at[0][saved] != RMI_INF ? rmi_low_form(graph, run)->saved : 0;
-        bytes[RMI_BUF_WS] = rmi_low_form(graph, run)->fwd_ws;
-    } else if (run.way == RMI_BWD) {
-        bytes[RMI_BUF_SAVED] = rmi_low_part(graph, run)->needs_saved ? rmi_low_form(graph, run)->saved : 0;
-        bytes[RMI_BUF_WS] = rmi_low_part(graph, run)->bwd_ws;
-    } else {
-        for (kind = RMI_BUF_VALUE; kind <= RMI_BUF_STATE; kind++)
-            bytes[kind] = rmi_low_bytes(graph, rmi_low_buf(graph, (rmi_buf_kind)kind, run.id));
-        bytes[RMI_BUF_OPT_WS] = run.way == RMI_OPT ? graph->tensors[run.id].opt_ws : 0;
-    }
-    for (kind = RMI_BUF_VALUE; kind <= RMI_BUF_OPT_WS; kind++) {
-        uint32_t buf = rmi_low_buf(graph, (rmi_buf_kind)kind, run.id);
-        int write = kind == RMI_BUF_SAVED ? run.way == RMI_FWD : kind != RMI_BUF_GRAD || reduce;
-        if (!bytes[kind] && (run.way <= RMI_BWD || kind >= RMI_BUF_STATE)) continue;
-        *size[kind] = bytes[kind];
-        if ((reduce && kind != RMI_BUF_GRAD) || (host && build->at[1][buf] == RMI_INF)) continue;
-        RMI_TRY(rmi_exe_point(build, host, buf, bytes[kind], write, (const void **)(void *)slot[kind]));
-    }
-    return RM_OK;
-}
-
 /* The callback of a run; NULL: nobody gave one. */
 RMI_FN rm_fn rmi_exe_callback(const rm_exec *exec, rmi_run run)
 {
@@ -22490,42 +22570,33 @@ RMI_FN void rmi_exe_call_of(const rm_exec *exec, rmi_run run, uint32_t lane, rm_
 /* Does a backward give the gradient of input i, which is not there under another name? */
 RMI_FN int rmi_exe_given(const rmi_exe_build *build, rmi_run run, uint32_t i)
 {
-    const rmi_op *op = &build->exec->graph->ops[run.id];
-    uint32_t tensor = op->in.at[i];
-    return rmi_list_has(&op->grad_in, tensor) && rmi_list_has(&op->forms[run.form].parts[run.part].grads, tensor) &&
-           !build->moved[tensor];
+    rmi_exe_operand operand;
+    return rmi_exe_operand_of(build->exec, run, RMI_EXE_DIN, i, &operand) && operand.declared &&
+           !build->moved[operand.tensor];
 }
 
-/* Pointers to the values of an op's inputs and outputs; of a backward those that it needs, and their gradients. Of a
-   barrier the inputs are gradients, in host memory if on the device they hold nothing yet, or no more. */
+/* Pointers and sizes of all that a call is given, where it is now. Of a barrier the inputs are gradients, in host
+   memory if on the device they hold nothing yet, or no more; of nothing there is no pointer, but to params and
+   gradients on the device. */
 RMI_FN rm_result rmi_exe_operands(rmi_exe_build *build, rmi_run run, rm_call *call)
 {
-    const rm_graph *graph = build->exec->graph;
-    const rmi_op *op = &graph->ops[run.way == RMI_BARRIER ? 0 : run.id];
-    int backward = run.way == RMI_BWD, barrier = run.way == RMI_BARRIER;
-    uint32_t role, i;
-    for (role = 0; role < (barrier ? 1 : backward ? 4 : 2); role++) { /* in, out, din, dout */
-        const rmi_list *list = barrier ? &build->exec->trained : role % 2 ? &op->out : &op->in;
-        const void **at;
-        uint64_t *sizes;
-        RMI_TRY(RMI_TABLES(build->mem, RMI_T(at, list->n), RMI_T(sizes, list->n)));
-        for (i = 0; i < list->n; i++) {
-            uint32_t tensor = list->at[i];
-            uint32_t buf = rmi_low_buf(graph, role < 2 && !barrier ? RMI_BUF_VALUE : RMI_BUF_GRAD, tensor);
-            int host = barrier && build->at[1][buf] != RMI_INF;
-            if (build->at[0][buf] != RMI_INF && build->holds[tensor]) host = 0;
-            sizes[i] = rmi_low_bytes(graph, buf);
-            if (backward && !(role < 2    ? rmi_list_has(&rmi_low_part(graph, run)->needs, tensor)
-                              : role == 2 ? rmi_exe_given(build, run, i)
-                                          : rmi_list_has(&op->grad_out, tensor)))
-                continue;
-            RMI_TRY(rmi_exe_point(build, host, buf, sizes[i], role == (backward ? 2 : 1), &at[i]));
+    rmi_exe_operand operand;
+    uint32_t role, slot;
+    RMI_TRY(rmi_exe_arrays(build->exec, build->mem, run, call));
+    for (role = 0; role < RMI_EXE_ROLES; role++)
+        for (slot = 0; rmi_exe_operand_of(build->exec, run, role, slot, &operand); slot++) {
+            int nowhere = build->at[0][operand.buf] == RMI_INF, host = build->at[1][operand.buf] != RMI_INF;
+            int write = operand.use == RMI_EXE_CHANGES ? !call->recompute
+                                                       : operand.use == RMI_EXE_MAKES || role == RMI_EXE_WS;
+            if (run.way == RMI_BARRIER) host &= nowhere || !build->holds[operand.tensor];
+            else if (run.way != RMI_OPT_HOST) host = 0;
+            if (role == RMI_EXE_DIN && build->moved[operand.tensor]) continue; /* it is there already */
+            if (role == RMI_EXE_SAVED && (nowhere || !operand.declared)) continue;
+            rmi_exe_put_size(call, role, slot, operand.bytes);
+            if (!operand.declared || (run.way == RMI_OPT_HOST && !host)) continue;
+            RMI_TRY(rmi_exe_point(build, host, operand.buf, operand.bytes, write,
+                                  (const void **)(void *)rmi_exe_slot(call, role, slot)));
         }
-        if (role == 0) call->in = at, call->in_bytes = sizes, call->n_in = list->n;
-        if (role == 1) call->out = (void *const *)(const void *)at, call->out_bytes = sizes, call->n_out = list->n;
-        if (role == 2) call->din = (void *const *)(const void *)at;
-        if (role == 3) call->dout = at;
-    }
     return RM_OK;
 }
 
@@ -22539,24 +22610,16 @@ RMI_FN rm_result rmi_exe_call(rmi_exe_build *build, rmi_run run, rm_call *call)
     op->call = call;
     op->fn = rmi_exe_callback(build->exec, run);
     rmi_exe_call_of(build->exec, run, lane, call);
-    if (run.way <= RMI_BWD || run.way == RMI_BARRIER) RMI_TRY(rmi_exe_operands(build, run, call));
-    return run.way == RMI_BARRIER ? RM_OK : rmi_exe_own(build, run, call);
+    return rmi_exe_operands(build, run, call);
 }
 
 /* A forward, for the first time or again. */
 RMI_FN rm_result rmi_exe_forward(rmi_exe_build *build, rmi_run run)
 {
-    const rm_graph *graph = build->exec->graph;
-    const rmi_op *op = &graph->ops[run.id];
     rm_call *call;
-    uint32_t i;
     RMI_TRY(RMI_TABLES(build->mem, RMI_T(call, 1)));
-    RMI_TRY(rmi_exe_call(build, run, call));
     call->recompute = build->ran[run.id]++ > 0;
-    for (i = 0; i < op->mutates.n && !call->recompute; i++) {
-        uint32_t tensor = op->mutates.at[i];
-        RMI_TRY(rmi_exe_uses(build, build->at[0][tensor], graph->tensors[tensor].bytes, 1));
-    }
+    RMI_TRY(rmi_exe_call(build, run, call));
     if (call->saved_bytes) build->left_by[run.id] = run.form;
     return RM_OK;
 }
@@ -23963,7 +24026,6 @@ typedef struct rmi_exe_profile {
     rmi_exe_build build;    /* of calls beside a step */
     rmi_exe_prog beside;
     uint64_t *room;         /* by buffer: 1 + the bytes that calls beside a step use of it; 0: none does */
-    rmi_access touched;     /* by one of them */
     rmi_arena calls;        /* its memory */
 } rmi_exe_profile;
 
@@ -24210,26 +24272,15 @@ RMI_FN int rmi_exe_wanted(const rmi_exe_profile *f, const rmi_exe_time *time)
            rmi_low_has_backward(f->exec->now.kind);
 }
 
-/* Runs beside the step use so many bytes of a buffer (RMI_NONE: of none). */
-RMI_FN void rmi_exe_room_for(rmi_exe_profile *f, uint32_t buf, uint64_t bytes)
-{
-    if (buf != RMI_NONE) f->room[buf] = rmi_max(f->room[buf], bytes + 1);
-}
-
-/* What a run uses: what >>lower says; an addition what a reduction does. */
+/* What a run is given; an addition what a reduction is. */
 RMI_FN void rmi_exe_room_of(rmi_exe_profile *f, rmi_run run)
 {
-    const rm_graph *graph = f->exec->graph;
-    rmi_access *touched = &f->touched;
-    uint32_t i;
+    rmi_exe_operand operand;
+    uint32_t role, slot;
     if (run.way == RMI_EXE_ADDITION) run.way = RMI_REDUCE;
-    rmi_low_access(graph, run, 0, touched);
-    for (i = 0; i < touched->n_reads; i++)
-        rmi_exe_room_for(f, touched->reads[i], rmi_low_bytes(graph, touched->reads[i]));
-    for (i = 0; i < touched->n_writes; i++)
-        rmi_exe_room_for(f, touched->writes[i], rmi_low_bytes(graph, touched->writes[i]));
-    rmi_exe_room_for(f, touched->saved, touched->saved_bytes);
-    rmi_exe_room_for(f, touched->ws, touched->ws_bytes);
+    for (role = 0; role < RMI_EXE_ROLES; role++)
+        for (slot = 0; rmi_exe_operand_of(f->exec, run, role, slot, &operand); slot++)
+            if (operand.declared) f->room[operand.buf] = rmi_max(f->room[operand.buf], operand.bytes + 1);
 }
 
 /* Places for what a run uses, and before a backward its forward: beside, on the device, in host memory, or both. Of an
@@ -24553,7 +24604,6 @@ RMI_FN rm_result rmi_exe_profile_run(rm_exec *exec, const rm_step *s, uint32_t k
     f.calls = rmi_arena_make(&exec->mem.hooks);
     result = rmi_exe_classes(&f);
     if (result == RM_OK) result = rmi_exe_times(&f);
-    if (result == RM_OK) result = rmi_low_access_make(exec->graph, &f.tmp, &f.touched);
     if (result == RM_OK) result = rmi_exe_build_make(&f.build, exec, &f.tmp, &f.tmp);
     if (result == RM_OK) {
         f.build.mem = &f.calls;
@@ -24586,39 +24636,31 @@ RMI_FN rm_result rmi_exe_profile_run(rm_exec *exec, const rm_step *s, uint32_t k
 #define RMI_CHK_OTHER 0x42u /* poison: a number of a size that no addition hides (48.6 as float, 1.6e11 as double) */
 #define RMI_CHK_SMALL 0x3Cu /* poison: about 0.01 as float, 1.5 as double */
 
-typedef enum rmi_chk_role { /* the first four: as many as the call has inputs, outputs */
-    RMI_CHK_IN, RMI_CHK_OUT, RMI_CHK_DIN, RMI_CHK_DOUT,
-    RMI_CHK_SAVED, RMI_CHK_WS, RMI_CHK_PARAM, RMI_CHK_GRAD, RMI_CHK_STATE, RMI_CHK_ROLES
-} rmi_chk_role;
-
 static const struct {
-    rmi_buf_kind kind;
     const char *name, *declared; /* for rmi_chk_put; declared: in needs, by a backward that reads it */
     const char *remedy;          /* when a callback writes beyond its bytes */
-} rmi_chk_roles[RMI_CHK_ROLES] = {
-    {RMI_BUF_VALUE, "input %i (%t)", "RM_IN(%i)", "inputs are read only"},
-    {RMI_BUF_VALUE, "output %i", "RM_OUT(%i)", "write no more, or give its size in rm_op_desc.out"},
-    {RMI_BUF_GRAD, "the gradient of input %i (%t)", "",
+} rmi_chk_roles[RMI_EXE_ROLES] = {
+    {"input %i (%t)", "RM_IN(%i)", "inputs are read only"},
+    {"output %i", "RM_OUT(%i)", "write no more, or give its size in rm_op_desc.out"},
+    {"the gradient of input %i (%t)", "",
      "write no more, or give its size with rm_grad_bytes or rm_param_desc.grad_bytes"},
-    {RMI_BUF_GRAD, "dout %i", "", "gradients of outputs are read only"},
-    {RMI_BUF_SAVED, "saved", "RM_SAVED", "write no more, or give its size in rm_op_desc.saved"},
-    {RMI_BUF_WS, "its workspace", "",
-     "use no more, or give its size in rm_op_desc (fwd_ws, bwd_ws, part_ws) or rm_param_desc.update_ws"},
-    {RMI_BUF_VALUE, "the param", "", "write no more, or give its size in rm_param_desc.bytes"},
-    {RMI_BUF_GRAD, "the gradient", "", "write no more, or give its size in rm_param_desc.grad_bytes"},
-    {RMI_BUF_STATE, "the state", "", "write no more, or give its size in rm_param_desc.state_bytes"}};
-
-typedef enum rmi_chk_use { /* what the call does with an operand; the last two: it is a result */
-    RMI_CHK_READS, RMI_CHK_SCRATCHES, RMI_CHK_MAKES, RMI_CHK_CHANGES
-} rmi_chk_use;
+    {"dout %i", "", "gradients of outputs are read only"},
+    {"the param", "", "write no more, or give its size in rm_param_desc.bytes"},
+    {"the gradient", "", "write no more, or give its size in rm_param_desc.grad_bytes"},
+    {"the state", "", "write no more, or give its size in rm_param_desc.state_bytes"},
+    {"saved", "RM_SAVED", "write no more, or give its size in rm_op_desc.saved"},
+    {"its workspace", "",
+     "use no more, or give its size in rm_op_desc (fwd_ws, bwd_ws, part_ws) or rm_param_desc.update_ws"}};
 
 typedef struct rmi_chk_box { /* one buffer of the call in the frame */
-    uint32_t role, slot, tensor; /* in[slot] ..., the first one if a tensor stands there twice; tensor or RMI_NONE */
+    uint32_t role, slot;         /* in[slot] ..., the first one if a tensor stands there twice */
+    uint32_t tensor, buf;        /* as in rmi_exe_operand */
     uint64_t bytes;
     unsigned char *data, *result; /* with guards on both sides; of the first trial, NULL if it is none */
     const unsigned char *from;    /* its bytes before the call; NULL: poison */
     const unsigned char *other;   /* of saved: the same with other bytes where the forward wrote none, or NULL */
-    uint8_t use, undeclared;
+    rmi_exe_use use;
+    uint8_t undeclared;
     /* in this trial */
     uint8_t guard, byte;          /* around it; in it, unless it holds bytes of a tensor: */
     const unsigned char *held;
@@ -24646,8 +24688,6 @@ typedef struct rmi_chk_frame {
     const rmi_op *op;           /* and its form, of a forward or backward; or NULL */
     const rmi_form *form;
     rmi_chk_box *box, *end;     /* [box, end) */
-    void **seen[RMI_CHK_SAVED]; /* by role, by slot, what the call sees */
-    uint64_t *sizes;            /* of inputs, then of outputs */
     rmi_chk_trial trial;
     const rmi_chk_box *odd;     /* after a trial: the first result that is not as in the first trial, or NULL */
     uint64_t odd_byte;
@@ -24724,27 +24764,6 @@ RMI_FN unsigned char *rmi_chk_bytes(const rmi_chk *k, rmi_arena *mem, uint64_t b
     return p + (size_t)((align - (uint64_t)(uintptr_t)p % align) % align);
 }
 
-/* A frame for a run with so many operands, without boxes yet. */
-RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, rmi_run run, uint32_t n_in, uint32_t n_out, rmi_chk_frame **out)
-{
-    rmi_chk_frame *frame = RMI_NEW(&k->tmp, rmi_chk_frame, 1);
-    size_t n = 2 * ((size_t)n_in + n_out) + RMI_CHK_ROLES - RMI_CHK_SAVED;
-    if (!frame) return RM_ERROR_MEMORY;
-    rmi_exe_call_of(k->exec, run, RM_LANE_COMPUTE, &frame->call);
-    RMI_TRY(RMI_TABLES(&k->tmp, RMI_T(frame->box, n), RMI_T(frame->seen[RMI_CHK_IN], n_in),
-                       RMI_T(frame->seen[RMI_CHK_OUT], n_out), RMI_T(frame->seen[RMI_CHK_DIN], n_in),
-                       RMI_T(frame->seen[RMI_CHK_DOUT], n_out), RMI_T(frame->sizes, (size_t)n_in + n_out)));
-    frame->end = frame->box;
-    frame->call.n_in = n_in;
-    frame->call.n_out = n_out;
-    frame->call.in = (const void *const *)frame->seen[RMI_CHK_IN];
-    frame->call.out = frame->seen[RMI_CHK_OUT];
-    frame->call.in_bytes = frame->sizes;
-    frame->call.out_bytes = frame->sizes + n_in;
-    *out = frame;
-    return RM_OK;
-}
-
 /* The box of a tensor (or RMI_NONE) in a role, or NULL. */
 RMI_FN rmi_chk_box *rmi_chk_box_of(const rmi_chk_frame *frame, uint32_t role, uint32_t tensor)
 {
@@ -24753,53 +24772,48 @@ RMI_FN rmi_chk_box *rmi_chk_box_of(const rmi_chk_frame *frame, uint32_t role, ui
     return box < frame->end ? box : NULL;
 }
 
-/* A box for one more operand, unless its tensor has one in that role. Of a tensor (or RMI_NONE) it has the size and,
-   unless the call makes it, the bytes. Memory comes with the first trial. */
-RMI_FN rmi_chk_box *rmi_chk_add(rmi_chk *k, rmi_chk_frame *frame, rmi_chk_role role, uint32_t slot, uint32_t tensor,
-                                rmi_chk_use use)
+/* A box for one more operand of a run, unless its tensor has one in that role, with what the walk has for it. */
+RMI_FN void rmi_chk_add(rmi_chk *k, rmi_chk_frame *frame, rmi_run run, uint32_t role, uint32_t slot,
+                        const rmi_exe_operand *operand)
 {
-    rmi_chk_box *box = rmi_chk_box_of(frame, role, tensor);
-    uint32_t buf;
-    if (box) return box;
+    const uint32_t form = run.way <= RMI_BWD ? k->form_at[run.id] + run.form : 0;
+    const int saved = role == RMI_EXE_SAVED, backward = run.way == RMI_BWD;
+    rmi_chk_box *box;
+    if (!saved) rmi_exe_put_size(&frame->call, role, slot, operand->bytes); /* that of saved goes with its pointer */
+    if (rmi_chk_box_of(frame, role, operand->tensor) || (saved && backward && !k->saved[form])) return;
+    if (!operand->declared && role > RMI_EXE_OUT && !saved) return;
     box = frame->end++;
     box->role = role;
     box->slot = slot;
-    box->tensor = tensor;
-    box->use = (uint8_t)use;
-    if (tensor == RMI_NONE) return box;
-    buf = rmi_low_buf(k->graph, rmi_chk_roles[role].kind, tensor);
-    box->bytes = rmi_low_bytes(k->graph, buf);
-    if (use != RMI_CHK_MAKES) box->from = k->value[buf];
-    return box;
+    box->tensor = operand->tensor;
+    box->buf = operand->buf;
+    box->bytes = operand->bytes;
+    box->use = operand->use;
+    box->undeclared = !operand->declared;
+    if (saved && backward) box->from = k->saved[form], box->other = k->saved_too[form];
+    else if (run.way == RMI_BARRIER) box->from = k->whole[box->tensor];
+    else if (run.way == RMI_OPT_HOST && role == RMI_EXE_GRAD && k->host[run.id]) box->from = k->host[run.id];
+    else if (box->tensor != RMI_NONE && box->use != RMI_EXE_MAKES) box->from = k->value[box->buf];
 }
 
-/* Operands of a forward (part NULL), or of one part of a backward. */
-RMI_FN void rmi_chk_operands(rmi_chk *k, rmi_run run, rmi_chk_frame *frame, const rmi_part *part)
+/* A frame for a run, with a box for each operand. Their memory comes with the first trial. */
+RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
 {
-    const rmi_op *op = frame->op;
-    uint64_t ws = part ? part->bwd_ws : frame->form->fwd_ws;
-    uint32_t i, role, form = k->form_at[run.id] + run.form;
-    rmi_chk_box *box;
-    for (role = 0; role < (part ? 4u : 2u); role++) {
-        const rmi_list *list = role % 2 ? &op->out : &op->in;
-        for (i = 0; i < list->n; i++) {
-            rmi_chk_use use = role == RMI_CHK_DIN || (role == RMI_CHK_OUT && !part) ? RMI_CHK_MAKES : RMI_CHK_READS;
-            uint32_t tensor = list->at[i];
-            if (role == RMI_CHK_IN && !part && rmi_list_has(&op->mutates, tensor)) use = RMI_CHK_CHANGES;
-            if (role == RMI_CHK_DIN && !rmi_list_has(&part->grads, tensor)) continue;
-            if (role >= RMI_CHK_DIN && !rmi_list_has(role == RMI_CHK_DIN ? &op->grad_in : &op->grad_out, tensor))
-                continue;
-            box = rmi_chk_add(k, frame, (rmi_chk_role)role, i, tensor, use);
-            box->undeclared = part && role < RMI_CHK_DIN && !rmi_list_has(&part->needs, tensor);
-        }
-    }
-    if (ws) rmi_chk_add(k, frame, RMI_CHK_WS, 0, RMI_NONE, RMI_CHK_SCRATCHES)->bytes = ws;
-    if (!frame->form->saved || (part && !k->saved[form])) return;
-    box = rmi_chk_add(k, frame, RMI_CHK_SAVED, 0, RMI_NONE, part ? RMI_CHK_READS : RMI_CHK_MAKES);
-    box->bytes = frame->form->saved;
-    box->from = part ? k->saved[form] : NULL;
-    box->other = part ? k->saved_too[form] : NULL;
-    box->undeclared = part && !part->needs_saved;
+    rmi_chk_frame *frame = RMI_NEW(&k->tmp, rmi_chk_frame, 1);
+    rm_call *call = &frame->call;
+    rmi_exe_operand operand;
+    uint32_t role, slot;
+    *out = frame;
+    if (!frame) return RM_ERROR_MEMORY;
+    rmi_exe_call_of(k->exec, run, RM_LANE_COMPUTE, call);
+    frame->fn = rmi_exe_callback(k->exec, run);
+    RMI_TRY(rmi_exe_arrays(k->exec, &k->tmp, run, call));
+    RMI_TRY(RMI_TABLES(&k->tmp, RMI_T(frame->box, 2 * ((size_t)call->n_in + call->n_out) + RMI_EXE_ROLES)));
+    frame->end = frame->box;
+    for (role = 0; role < RMI_EXE_ROLES; role++)
+        for (slot = 0; rmi_exe_operand_of(k->exec, run, role, slot, &operand); slot++)
+            rmi_chk_add(k, frame, run, role, slot, &operand);
+    return RM_OK;
 }
 
 /* A frame for a forward, or for one part of a backward. */
@@ -24807,35 +24821,27 @@ RMI_FN rm_result rmi_chk_op_frame(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
 {
     const rmi_op *op = &k->graph->ops[run.id];
     const rmi_form *form = &op->forms[run.form];
-    const rmi_part *part = run.way == RMI_BWD ? &form->parts[run.part] : NULL;
+    const char *part = run.way == RMI_BWD ? form->parts[run.part].name : "";
     rmi_chk_frame *frame;
-    uint32_t i;
-    RMI_TRY(rmi_chk_frame_make(k, run, op->in.n, op->out.n, &frame));
-    *out = frame;
-    rmi_format(frame->what, sizeof frame->what, "op %s: its %s%s%s%s%s", op->name, part ? "backward" : "forward",
-               part && part->name[0] ? ", part " : "", part ? part->name : "", form->name[0] ? ", variant " : "",
-               form->name);
+    RMI_TRY(rmi_chk_frame_make(k, run, out));
+    frame = *out;
+    rmi_format(frame->what, sizeof frame->what, "op %s: its %s%s%s%s%s", op->name,
+               run.way == RMI_BWD ? "backward" : "forward", part[0] ? ", part " : "", part,
+               form->name[0] ? ", variant " : "", form->name);
     frame->op = op;
     frame->form = form;
-    frame->fn = part ? form->backward : form->forward;
-    if (part) frame->call.din = frame->seen[RMI_CHK_DIN];
-    if (part) frame->call.dout = (const void *const *)frame->seen[RMI_CHK_DOUT];
-    frame->call.phase = part ? RM_PHASE_BACKWARD : RM_PHASE_FORWARD;
     frame->call.seed = rm_seed(&k->exec->now, run.id);
-    for (i = 0; i < op->in.n; i++) frame->sizes[i] = k->graph->tensors[op->in.at[i]].bytes;
-    for (i = 0; i < op->out.n; i++) frame->sizes[op->in.n + i] = k->graph->tensors[op->out.at[i]].bytes;
-    rmi_chk_operands(k, run, frame, part);
     return RM_OK;
 }
 
 /* --- trials: what boxes hold, and where the call sees them */
 
-RMI_FN int rmi_chk_is_result(const rmi_chk_box *box) { return box->use >= RMI_CHK_MAKES; }
+RMI_FN int rmi_chk_is_result(const rmi_chk_box *box) { return box->use >= RMI_EXE_MAKES; }
 
 /* Does a tensor stand in slot i of the call, as in that of its box? */
 RMI_FN int rmi_chk_stands(const rmi_chk_frame *frame, const rmi_chk_box *box, uint32_t i)
 {
-    int input = box->role == RMI_CHK_IN || box->role == RMI_CHK_DIN;
+    int input = box->role == RMI_EXE_IN || box->role == RMI_EXE_DIN;
     return i == box->slot || (input && frame->op && frame->op->in.at[i] == box->tensor);
 }
 
@@ -24864,8 +24870,8 @@ RMI_FN void rmi_chk_set(const rmi_chk *k, const rmi_chk_frame *frame, rmi_chk_bo
     box->guard = place < trial->changed ? RMI_CHK_NAN : RMI_CHK_OTHER;
     box->byte = !changed ? RMI_CHK_OTHER : box->undeclared ? rmi_chk_unlike(k, box, trial->small) : RMI_CHK_NAN;
     box->held = changed && box->undeclared ? NULL : changed && box->other ? box->other : box->from;
-    if (trial->recompute && box->use == RMI_CHK_CHANGES) box->held = box->result;
-    if (box->role == RMI_CHK_DIN && trial->sums == RMI_CHK_WALKED && k->holds[box->tensor])
+    if (trial->recompute && box->use == RMI_EXE_CHANGES) box->held = box->result;
+    if (box->role == RMI_EXE_DIN && trial->sums == RMI_CHK_WALKED && k->holds[box->tensor])
         box->held = k->grad[box->tensor];
 }
 
@@ -24877,11 +24883,11 @@ RMI_FN void rmi_chk_accum(const rmi_chk *k, rmi_chk_frame *frame)
     int late = 0; /* one of the inputs that share a bit adds */
     frame->call.accum = 0;
     for (box = frame->box; box < frame->end; box++)
-        for (i = box->slot > 31 ? box->slot : 31; box->role == RMI_CHK_DIN && box->seen && i < frame->call.n_in; i++)
+        for (i = box->slot > 31 ? box->slot : 31; box->role == RMI_EXE_DIN && box->seen && i < frame->call.n_in; i++)
             late |= rmi_chk_stands(frame, box, i) && (i > box->slot || rmi_chk_adds(k, frame, box));
     for (box = frame->box; box < frame->end; box++) {
         int zeroed = (frame->form && (frame->form->flags & RM_ZERO_GRADS)) || (late && box->slot >= 31);
-        if (box->role != RMI_CHK_DIN || !box->seen) continue;
+        if (box->role != RMI_EXE_DIN || !box->seen) continue;
         for (i = box->slot; i < frame->call.n_in; i++)
             if (rmi_chk_stands(frame, box, i) && (i > box->slot || zeroed || rmi_chk_adds(k, frame, box)))
                 frame->call.accum |= RM_IN(i);
@@ -24893,7 +24899,7 @@ RMI_FN void rmi_chk_accum(const rmi_chk *k, rmi_chk_frame *frame)
 RMI_FN int rmi_chk_lost(const rmi_chk_box *box, size_t at, size_t *n)
 {
     *n = (size_t)rmi_min(8, box->bytes - at);
-    return box->role == RMI_CHK_DIN && !memcmp(box->data + at, box->result + at, *n);
+    return box->role == RMI_EXE_DIN && !memcmp(box->data + at, box->result + at, *n);
 }
 
 /* All boxes, and their guards, as the frame's trial wants them. */
@@ -24907,7 +24913,7 @@ RMI_FN void rmi_chk_fill(const rmi_chk *k, rmi_chk_frame *frame)
         memset(box->data - RMI_CHK_GUARD, box->guard, RMI_CHK_GUARD);
         memset(box->data + (size_t)box->bytes, box->guard, RMI_CHK_GUARD);
         if (box->held) memcpy(box->data, box->held, (size_t)box->bytes);
-        else if (frame->trial.sums != RMI_CHK_OWN || box->role != RMI_CHK_DIN)
+        else if (frame->trial.sums != RMI_CHK_OWN || box->role != RMI_EXE_DIN)
             memset(box->data, box->byte, (size_t)box->bytes);
         else
             for (at = 0; at < box->bytes; at += n)
@@ -24921,17 +24927,14 @@ RMI_FN void rmi_chk_fill(const rmi_chk *k, rmi_chk_frame *frame)
 RMI_FN rm_result rmi_chk_call(rmi_chk *k, rmi_chk_frame *frame)
 {
     rm_call *call = &frame->call;
-    void **own[] = {&call->saved, &call->ws, &call->param, &call->grad, &call->state};
     const rmi_chk_box *box;
     uint32_t i;
     int code;
     for (box = frame->box; box < frame->end; box++) {
-        if (box->role < RMI_CHK_SAVED) frame->seen[box->role][box->slot] = box->seen;
-        else *own[box->role - RMI_CHK_SAVED] = box->seen;
+        *rmi_exe_slot(call, box->role, box->slot) = box->seen;
         for (i = box->slot + 1; i < call->n_in; i++)
-            if (rmi_chk_stands(frame, box, i)) frame->seen[box->role][i] = box->seen;
-        if (box->role == RMI_CHK_SAVED) call->saved_bytes = box->seen ? box->bytes : 0;
-        if (box->role == RMI_CHK_WS) call->ws_bytes = box->bytes;
+            if (rmi_chk_stands(frame, box, i)) *rmi_exe_slot(call, box->role, i) = box->seen;
+        if (box->role == RMI_EXE_SAVED) call->saved_bytes = box->seen ? box->bytes : 0;
     }
     call->recompute = frame->trial.recompute;
     code = frame->fn(call);
@@ -24969,7 +24972,7 @@ RMI_FN rm_result rmi_chk_inspect(rmi_chk *k, const rmi_chk_frame *frame)
                 return rmi_chk_found(k, frame, box, 0, "writes before the start of %b, which has %n bytes; %f");
         }
     for (box = frame->box; box < frame->end; box++) {
-        int reads = box->use == RMI_CHK_READS || (box->use == RMI_CHK_CHANGES && frame->trial.recompute);
+        int reads = box->use == RMI_EXE_READS || (box->use == RMI_EXE_CHANGES && frame->trial.recompute);
         if (!reads || box == frame->trial.lower) continue;
         if (box->held && !memcmp(box->data, box->held, (size_t)box->bytes)) continue;
         for (at = 0; at < box->bytes && box->data[at] == (box->held ? box->held[at] : box->byte);) at++;
@@ -24994,7 +24997,7 @@ RMI_FN void rmi_chk_compare(rmi_chk_frame *frame)
         if (!rmi_chk_is_result(box) || !box->seen || !memcmp(box->seen, box->result, (size_t)box->bytes)) continue;
         for (at = 0; at < box->bytes && !frame->odd; at++) {
             if (box->seen[at] == box->result[at]) continue;
-            if (box->role == RMI_CHK_SAVED && rmi_chk_unwritten(box, at)) continue;
+            if (box->role == RMI_EXE_SAVED && rmi_chk_unwritten(box, at)) continue;
             frame->odd = box;
             frame->odd_byte = at;
         }
@@ -25035,12 +25038,12 @@ RMI_FN rm_result rmi_chk_first(rmi_chk *k, rmi_chk_frame *frame, rmi_chk_sums su
 /* What it means that a result depends on the guard of a box, or on what it holds. */
 RMI_FN const char *rmi_chk_dependence(const rmi_chk_frame *frame, const rmi_chk_box *box, int guard)
 {
-    int gradient = box->role == RMI_CHK_DIN;
+    int gradient = box->role == RMI_EXE_DIN;
     if (guard) return "reads beyond the %n bytes of %b (%r changes); stay within them, or declare more";
     if (box->undeclared)
         return frame->form->own_parts ? "reads %b, which kind '%k' does not declare in the part's needs; add %a"
                                       : "reads %b, which kind '%k' does not declare in needs; add %a";
-    if (box->role == RMI_CHK_WS)
+    if (box->role == RMI_EXE_WS)
         return "reads its workspace before it has written it (%r changes); clear it first: nothing survives there";
     if (box->other)
         return "reads bytes of saved that its forward leaves unwritten (%r changes); write all of saved that is read";
@@ -25096,7 +25099,7 @@ RMI_FN rm_result rmi_chk_independent(rmi_chk *k, rmi_chk_frame *frame)
 RMI_FN rm_result rmi_chk_each_absent(rmi_chk *k, rmi_chk_frame *frame)
 {
     int forward = frame->call.phase == RM_PHASE_FORWARD;
-    uint32_t again = forward && !frame->op->pinned, role = forward ? RMI_CHK_SAVED : RMI_CHK_DIN, n = 0;
+    uint32_t again = forward && !frame->op->pinned, role = forward ? RMI_EXE_SAVED : RMI_EXE_DIN, n = 0;
     const rmi_chk_box *box;
     rmi_chk_trial trial = RMI_INIT;
     for (box = frame->box; box < frame->end; box++) n += box->role == role;
@@ -25125,7 +25128,7 @@ RMI_FN rm_result rmi_chk_over(rmi_chk *k, rmi_chk_frame *frame, const rmi_chk_bo
     if (!upper || !lower || lower->undeclared || lower->bytes < upper->bytes) return RM_OK;
     trial.upper = upper;
     trial.lower = lower;
-    trial.lie = upper->role == RMI_CHK_OUT
+    trial.lie = upper->role == RMI_EXE_OUT
                     ? "gives other bytes in %r when out[0] lies over the bytes of %o, as kind '%k' declares in "
                       "inplace; read each element before it is written, or drop inplace"
                     : "gives other bytes in %r when din[%i] lies over the bytes of %o, as kind '%k' declares in over; "
@@ -25139,15 +25142,15 @@ RMI_FN rm_result rmi_chk_each_over(rmi_chk *k, rmi_chk_frame *frame)
     const rmi_form *form = frame->form;
     uint32_t i, out = frame->op->out.at[0];
     if (frame->call.phase == RM_PHASE_FORWARD)
-        return rmi_chk_over(k, frame, rmi_chk_box_of(frame, RMI_CHK_OUT, out),
-                            form->inplace == RMI_NONE ? NULL : rmi_chk_box_of(frame, RMI_CHK_IN, form->inplace));
+        return rmi_chk_over(k, frame, rmi_chk_box_of(frame, RMI_EXE_OUT, out),
+                            form->inplace == RMI_NONE ? NULL : rmi_chk_box_of(frame, RMI_EXE_IN, form->inplace));
     for (i = 0; i < form->n_overs && !(form->flags & RM_ZERO_GRADS); i++) {
         const rmi_over *over = &form->overs[i];
-        const rmi_chk_box *lower = over->what == RMI_OVER_DOUT    ? rmi_chk_box_of(frame, RMI_CHK_DOUT, out)
-                                   : over->what == RMI_OVER_SAVED ? rmi_chk_box_of(frame, RMI_CHK_SAVED, RMI_NONE)
-                                                                  : rmi_chk_box_of(frame, RMI_CHK_OUT, over->tensor);
-        if (!lower && over->what == RMI_OVER_TENSOR) lower = rmi_chk_box_of(frame, RMI_CHK_IN, over->tensor);
-        RMI_TRY(rmi_chk_over(k, frame, rmi_chk_box_of(frame, RMI_CHK_DIN, over->grad_of), lower));
+        const rmi_chk_box *lower = over->what == RMI_OVER_DOUT    ? rmi_chk_box_of(frame, RMI_EXE_DOUT, out)
+                                   : over->what == RMI_OVER_SAVED ? rmi_chk_box_of(frame, RMI_EXE_SAVED, RMI_NONE)
+                                                                  : rmi_chk_box_of(frame, RMI_EXE_OUT, over->tensor);
+        if (!lower && over->what == RMI_OVER_TENSOR) lower = rmi_chk_box_of(frame, RMI_EXE_IN, over->tensor);
+        RMI_TRY(rmi_chk_over(k, frame, rmi_chk_box_of(frame, RMI_EXE_DIN, over->grad_of), lower));
     }
     return RM_OK;
 }
@@ -25180,7 +25183,7 @@ RMI_FN rm_result rmi_chk_gradients(rmi_chk *k, rmi_chk_frame *frame)
     rmi_chk_trial trial = RMI_INIT;
     size_t at, n;
     for (box = frame->box; box < frame->end; box++)
-        if (box->role == RMI_CHK_DIN && rmi_chk_shares(k, op, box->tensor) &&
+        if (box->role == RMI_EXE_DIN && rmi_chk_shares(k, op, box->tensor) &&
             memcmp(box->result, k->grad[op->out.at[0]], (size_t)box->bytes))
             return rmi_chk_found(k, frame, box, 0, op->view == box->tensor
                                  ? "computes %b, which must equal dout[0], for kind '%k' is a view; copy dout[0]"
@@ -25191,7 +25194,7 @@ RMI_FN rm_result rmi_chk_gradients(rmi_chk *k, rmi_chk_frame *frame)
     trial.sums = RMI_CHK_OWN;
     RMI_TRY(rmi_chk_try(k, frame, &trial));
     for (box = frame->box; box < frame->end; box++)
-        for (at = 0; box->role == RMI_CHK_DIN && at < box->bytes; at += n)
+        for (at = 0; box->role == RMI_EXE_DIN && at < box->bytes; at += n)
             if (rmi_chk_lost(box, at, &n) && !rmi_chk_special(box->result + at, n))
                 return rmi_chk_found(k, frame, box, at, frame->form->flags & RM_ZERO_GRADS
                                      ? "writes %b, though kind '%k' declares RM_ZERO_GRADS: that promises to add; add, "
@@ -25224,7 +25227,7 @@ RMI_FN rm_result rmi_chk_form(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
     if (!frame->fn) return RM_OK;
     RMI_TRY(rmi_chk_independent(k, frame));
     k->unsteady |= frame->unsteady; /* its right; but nothing after it can be compared with another step */
-    saved = forward ? rmi_chk_box_of(frame, RMI_CHK_SAVED, RMI_NONE) : NULL;
+    saved = forward ? rmi_chk_box_of(frame, RMI_EXE_SAVED, RMI_NONE) : NULL;
     if (saved) RMI_TRY(rmi_chk_keep(k, saved->result, saved->bytes, &k->saved[at]));
     if (frame->unsteady) return RM_OK;
     if (saved && memcmp(saved->data, saved->result, (size_t)saved->bytes))
@@ -25266,7 +25269,7 @@ RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run run)
         RMI_TRY(rmi_chk_form(k, rmi_low_run(RMI_FWD, run.id, i, 0), &frame));
         if (strcmp(op->forms[i].bits, op->forms[run.form].bits)) continue;
         for (box = frame->box; box < frame->end; box++)
-            box->seen = box->role <= RMI_CHK_OUT ? first->box[box - frame->box].result : NULL;
+            box->seen = box->role <= RMI_EXE_OUT ? first->box[box - frame->box].result : NULL;
         rmi_chk_compare(frame);
         if (frame->odd)
             return rmi_chk_found(k, frame, frame->odd, frame->odd_byte, "gives other bytes in %r than the op's other "
@@ -25296,7 +25299,7 @@ RMI_FN rm_result rmi_chk_backward(rmi_chk *k, rmi_run run)
     k->seen[run.id] = 1;
     if (frame->fn) RMI_TRY(rmi_chk_first(k, frame, RMI_CHK_WALKED));
     for (box = frame->box; box < frame->end; box++) {
-        if (box->role != RMI_CHK_DIN) continue;
+        if (box->role != RMI_EXE_DIN) continue;
         RMI_WANT(&k->exec->err, frame->fn || (!k->holds[box->tensor] && rmi_chk_shares(k, op, box->tensor)), "%s has "
                  "no callback in kind '%s'; set rm_kind.backward, or RM_NOGRAD in its flags", frame->what,
                  op->kind_name);
@@ -25376,46 +25379,23 @@ RMI_FN rm_result rmi_chk_update(rmi_chk *k, rmi_run run)
     const rmi_chk_box *box;
     rmi_chk_sample_param(k, run.id);
     if (reduce && !k->exec->desc.reduce) return RM_OK;
-    RMI_TRY(rmi_chk_frame_make(k, run, 0, 0, &frame));
+    RMI_TRY(rmi_chk_frame_make(k, run, &frame));
     rmi_format(frame->what, sizeof frame->what, "param %s: its %s%s", tensor->name, reduce ? "reduction" : "update",
                host ? " in host memory" : "");
-    frame->fn = reduce ? k->exec->desc.reduce : host ? tensor->update_host : tensor->update;
     RMI_WANT(&k->exec->err, frame->fn, "%s has no callback; set rm_param_desc.update", frame->what);
-    frame->call.phase = reduce ? RM_PHASE_REDUCE : RM_PHASE_UPDATE;
-    frame->call.param_bytes = tensor->bytes;
-    frame->call.grad_bytes = tensor->grad_bytes;
-    frame->call.state_bytes = tensor->state_bytes;
-    rmi_chk_add(k, frame, RMI_CHK_GRAD, 0, run.id, reduce ? RMI_CHK_CHANGES : RMI_CHK_SCRATCHES)->from =
-        host && k->host[run.id] ? k->host[run.id] : k->grad[run.id];
-    if (!reduce) rmi_chk_add(k, frame, RMI_CHK_PARAM, 0, run.id, RMI_CHK_CHANGES);
-    if (!reduce && tensor->state_bytes) rmi_chk_add(k, frame, RMI_CHK_STATE, 0, run.id, RMI_CHK_CHANGES);
-    if (!reduce && !host && tensor->opt_ws)
-        rmi_chk_add(k, frame, RMI_CHK_WS, 0, RMI_NONE, RMI_CHK_SCRATCHES)->bytes = tensor->opt_ws;
     /* once, for other ranks reduce once, too */
     RMI_TRY(reduce ? rmi_chk_first(k, frame, RMI_CHK_NOTHING) : rmi_chk_independent(k, frame));
     for (box = frame->box; box < frame->end; box++)
-        if (rmi_chk_is_result(box))
-            memcpy(k->value[rmi_low_buf(k->graph, rmi_chk_roles[box->role].kind, run.id)], box->result,
-                   (size_t)box->bytes);
+        if (rmi_chk_is_result(box)) memcpy(k->value[box->buf], box->result, (size_t)box->bytes);
     return RM_OK;
 }
 
 /* Its inputs are the gradients of all params that have one. */
 RMI_FN rm_result rmi_chk_barrier(rmi_chk *k, rmi_run run)
 {
-    const rm_graph *graph = k->graph;
-    const rmi_list *trained = &k->exec->trained;
-    uint32_t i;
     rmi_chk_frame *frame;
-    RMI_TRY(rmi_chk_frame_make(k, run, trained->n, 0, &frame));
-    for (i = 0; i < trained->n; i++) {
-        rmi_chk_box *box = rmi_chk_add(k, frame, RMI_CHK_IN, i, trained->at[i], RMI_CHK_READS);
-        box->bytes = frame->sizes[i] = graph->tensors[trained->at[i]].grad_bytes;
-        box->from = k->whole[trained->at[i]];
-    }
-    rmi_format(frame->what, sizeof frame->what, "barrier %s: its callback", graph->barriers[run.id].name);
-    frame->fn = graph->barriers[run.id].fn;
-    frame->call.phase = RM_PHASE_BARRIER;
+    RMI_TRY(rmi_chk_frame_make(k, run, &frame));
+    rmi_format(frame->what, sizeof frame->what, "barrier %s: its callback", k->graph->barriers[run.id].name);
     return rmi_chk_first(k, frame, RMI_CHK_NOTHING);
 }
 
@@ -25588,7 +25568,7 @@ RMI_FN rm_result rmi_chk_loss(rmi_chk *k, uint32_t from, double *loss)
         for (box = frame->box; box < frame->end; box++) {
             box->seen = box->tensor != RMI_NONE ? k->value[box->tensor] : rmi_chk_bytes(k, &k->tmp, box->bytes);
             if (!box->seen) return RM_ERROR_MEMORY;
-            if (box->role == RMI_CHK_SAVED) box->seen = NULL;
+            if (box->role == RMI_EXE_SAVED) box->seen = NULL;
         }
         RMI_TRY(rmi_chk_call(k, frame));
         rmi_chk_forget(k);
