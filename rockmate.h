@@ -22115,7 +22115,6 @@ struct rm_exec {
     rmi_exe_course course;
     uint64_t touched;
     rmi_exe_lanes lanes;
-    int code;                 /* the backend's last failure */
     char failed[300];         /* the op or buffer at which issuing stopped */
     char name[300];           /* of a buffer, for a message */
 };
@@ -22262,28 +22261,16 @@ RMI_FN rm_result rmi_exe_backend(rm_exec *exec)
 
 /* --- what went wrong */
 
-/* Keeps a code of the backend for the message; returns it. */
-RMI_FN int rmi_exe_did(rm_exec *exec, int code)
-{
-    if (code) exec->code = code;
-    return code;
-}
-
-/* The backend's last code becomes the message: what it did then, of which op or buffer (or NULL). */
-RMI_FN rm_result rmi_exe_backend_failed(rm_exec *exec, const char *what, const char *of)
-{
-    const char *words = exec->backend.error_text ? exec->backend.error_text(exec->backend.user, exec->code) : NULL;
-    int64_t code = exec->code;
-    if (of != exec->failed) rmi_format(exec->failed, sizeof exec->failed, "%s", of ? of : "");
-    return rmi_err_set(&exec->err, RM_ERROR_BACKEND, "the backend failed: %s%s%s: %s%scode %s%u", what,
-                       of ? " of " : "", of ? of : "", words ? words : "", words ? ", " : "", code < 0 ? "-" : "",
-                       (uint64_t)(code < 0 ? -code : code));
-}
-
-/* Did the backend do it? If not, that is told. */
+/* Did the backend do it (code 0)? If not, the message says what it was to do, of which op or buffer (or NULL). */
 RMI_FN rm_result rmi_exe_needs(rm_exec *exec, int code, const char *what, const char *of)
 {
-    return rmi_exe_did(exec, code) ? rmi_exe_backend_failed(exec, what, of) : RM_OK;
+    const char *words = code && exec->backend.error_text ? exec->backend.error_text(exec->backend.user, code) : NULL;
+    int64_t number = code;
+    if (!code) return RM_OK;
+    if (of != exec->failed) rmi_format(exec->failed, sizeof exec->failed, "%s", of ? of : "");
+    return rmi_err_set(&exec->err, RM_ERROR_BACKEND, "the backend failed: %s%s%s: %s%scode %s%u", what,
+                       of ? " of " : "", of ? of : "", words ? words : "", words ? ", " : "", number < 0 ? "-" : "",
+                       (uint64_t)(number < 0 ? -number : number));
 }
 RMI_FN rm_result rmi_exe_sync(rm_exec *exec, const char *what, const char *of)
 {
@@ -22311,7 +22298,7 @@ RMI_FN int rmi_exe_quiet(rm_exec *exec)
     lanes->before = NULL;
     lanes->ends[0] = lanes->ends[1] = 0;
     lanes->inputs_open = 0;
-    return rmi_exe_did(exec, code);
+    return code;
 }
 
 /* After a failure with lanes: all of them come to rest; if it began in a callback of a lane, that is what is told. */
@@ -22336,8 +22323,8 @@ RMI_FN rm_result rmi_exe_broken(rm_exec *exec, rm_result result)
 /* All lanes have finished; nothing to do where there are none. */
 RMI_FN rm_result rmi_exe_drain(rm_exec *exec)
 {
-    if (!exec->lanes.on || !rmi_exe_quiet(exec)) return RM_OK;
-    return rmi_exe_broken(exec, rmi_exe_backend_failed(exec, "waiting for its lanes", NULL));
+    int code = exec->lanes.on ? rmi_exe_quiet(exec) : 0;
+    return rmi_exe_broken(exec, rmi_exe_needs(exec, code, "waiting for its lanes", NULL));
 }
 
 /* --- operands: the pointers that a callback gets, and what it does with the bytes there */
@@ -22541,28 +22528,20 @@ RMI_FN rm_fn rmi_exe_callback(const rm_exec *exec, rmi_run run)
 RMI_FN void rmi_exe_call_of(const rm_exec *exec, rmi_run run, uint32_t lane, rm_call *call)
 {
     const rm_graph *graph = exec->graph;
-    const int64_t *arg = NULL;
-    const double *farg = NULL;
+    const rmi_op *op = run.way <= RMI_BWD ? &graph->ops[run.id] : NULL;
+    const rmi_barrier *barrier = run.way == RMI_BARRIER ? &graph->barriers[run.id] : NULL;
+    const rmi_tensor *param = op || barrier ? NULL : &graph->tensors[run.id];
+    const int64_t *arg = op ? op->arg : param ? param->arg : NULL;
+    const double *farg = op ? op->farg : param ? param->farg : NULL;
     call->step = &exec->now;
     call->device_step = exec->backend.device_step;
     call->phase = run.way + (run.way <= RMI_OPT ? 1u : 0u); /* RM_PHASE_FORWARD ...: updates of both sides are one */
     if (lane == RM_LANE_COMPUTE || !exec->lanes.on) call->stream = exec->backend.stream;
     else if (lane == RM_LANE_COMM) call->stream = exec->backend.comm_stream;
-    if (run.way <= RMI_BWD) {
-        call->op = graph->ops[run.id].name;
-        call->user = graph->ops[run.id].user;
-        call->seed_key = run.id;
-        arg = graph->ops[run.id].arg;
-        farg = graph->ops[run.id].farg;
-    } else if (run.way == RMI_BARRIER) {
-        call->op = graph->barriers[run.id].name;
-        call->user = graph->barriers[run.id].user;
-    } else {
-        call->op = graph->tensors[run.id].name;
-        call->user = run.way == RMI_REDUCE ? exec->desc.reduce_user : graph->tensors[run.id].user;
-        arg = graph->tensors[run.id].arg;
-        farg = graph->tensors[run.id].farg;
-    }
+    call->op = op ? op->name : barrier ? barrier->name : param->name;
+    call->user = op ? op->user : barrier ? barrier->user : param->user;
+    if (run.way == RMI_REDUCE) call->user = exec->desc.reduce_user;
+    call->seed_key = op ? run.id : 0;
     if (arg) memcpy(call->arg, arg, sizeof call->arg);
     if (farg) memcpy(call->farg, farg, sizeof call->farg);
 }
@@ -22934,11 +22913,11 @@ RMI_FN rm_result rmi_exe_memory_of(rm_exec *exec, uint32_t which)
     if (given && size < bytes)
         return rmi_exe_refuse(exec, "%s: %s %u bytes, %u were given", names[which],
                               which ? "the plan needs" : "the plan's arena has", bytes, size);
-    if (!given && (!alloc || rmi_exe_did(exec, alloc(exec->backend.user, bytes ? bytes : 1, which, &got)))) {
-        rmi_format(exec->name, sizeof exec->name, "giving %u bytes %s budget", bytes,
-                   which ? "of host memory; plan with a smaller host" : "for the arena; plan with a smaller");
-        return rmi_exe_backend_failed(exec, exec->name, NULL);
-    }
+    rmi_format(exec->name, sizeof exec->name, "giving %u bytes %s budget", bytes,
+               which ? "of host memory; plan with a smaller host" : "for the arena; plan with a smaller");
+    if (!given)
+        RMI_TRY(rmi_exe_needs(exec, alloc ? alloc(exec->backend.user, bytes ? bytes : 1, which, &got) : -1, exec->name,
+                              NULL));
     memory->at = (unsigned char *)got;
     memory->own = !given;
     if ((uint64_t)(uintptr_t)got % exec->plan->align == 0) return RM_OK;
@@ -23029,8 +23008,9 @@ RMI_FN rm_result rmi_exe_load(rm_exec *exec)
     if (result != RM_OK) return rmi_err_memory(&exec->err);
     RMI_TRY(rmi_exe_callbacks(exec));
     RMI_TRY(rmi_exe_reserve(exec));
-    if (arena->bytes && rmi_exe_did(exec, backend->fill(backend->user, arena->at, 0, arena->bytes)))
-        return rmi_exe_backend_failed(exec, "clearing the arena", NULL);
+    if (arena->bytes)
+        RMI_TRY(rmi_exe_needs(exec, backend->fill(backend->user, arena->at, 0, arena->bytes), "clearing the arena",
+                              NULL));
     if (exec->lanes.on) RMI_TRY(rmi_exe_sync(exec, "clearing the arena", NULL)); /* before other lanes bring anything */
     if (host->bytes) memset(host->at, 0, (size_t)host->bytes);
     return rmi_exe_tell_alone(exec) == RM_OK ? RM_OK : rmi_err_memory(&exec->err);
@@ -23322,6 +23302,7 @@ RMI_FN rm_result rmi_exe_walk(rm_exec *exec, rmi_exe_prog *prog, uint32_t *answe
     const rm_backend *backend = &exec->backend;
     uint32_t number = (uint32_t)(prog - exec->prog), attempt, asked;
     rm_result result = RM_OK;
+    int code;
     for (attempt = 0; attempt < 2; attempt++) {
         *answer = RM_ISSUE;
         if (backend->begin)
@@ -23330,10 +23311,8 @@ RMI_FN rm_result rmi_exe_walk(rm_exec *exec, rmi_exe_prog *prog, uint32_t *answe
         asked = *answer;
         exec->failed[0] = 0;
         if (asked != RM_REPLAY) result = rmi_exe_issue(exec, prog, asked == RM_CAPTURE);
-        if (backend->end &&
-            rmi_exe_did(exec, backend->end(backend->user, number, answer, result == RM_OK ? NULL : exec->failed)) &&
-            result == RM_OK)
-            result = rmi_exe_backend_failed(exec, "ending a step", NULL);
+        code = backend->end ? backend->end(backend->user, number, answer, result == RM_OK ? NULL : exec->failed) : 0;
+        if (result == RM_OK) result = rmi_exe_needs(exec, code, "ending a step", NULL);
         if (asked == RM_ISSUE || *answer == asked) break;
         if (exec->lanes.on) RMI_TRY(rmi_exe_sync(exec, "waiting for its lanes", NULL));
         exec->lanes.before = NULL; /* what was not kept may have recorded the events of the step before anew */
@@ -23510,20 +23489,21 @@ RMI_FN unsigned char *rmi_exe_range(rm_exec *exec, rm_tensor t, uint32_t what, i
 
 /* --- bytes between the caller and where something is: the arena, through the backend, or host memory */
 
-/* Bytes to where something is (H2D), or from there (D2H), between steps; nonzero: the backend failed. Of many copies,
-   no more are in flight than was said to the backend. */
+/* Bytes to where something is (H2D), or from there (D2H), between steps; returns the backend's code. Of many copies, no
+   more are in flight than was said to the backend. */
 RMI_FN int rmi_exe_carry(rm_exec *exec, void *to, const void *from, uint64_t bytes, uint32_t lane)
 {
     const rm_backend *backend = &exec->backend;
     const rmi_exe_memory *host = &exec->memory[RMI_EXE_HOST];
     uintptr_t ours = (uintptr_t)(lane == RM_LANE_H2D ? to : from), begin = (uintptr_t)host->at;
+    int code;
     if (host->at && ours >= begin && ours - begin < host->bytes) {
         memcpy(to, from, (size_t)bytes);
         return 0;
     }
-    if (rmi_exe_did(exec, backend->copy(backend->user, to, from, bytes, lane))) return 1;
-    return exec->lanes.on && ++exec->lanes.transfers % RMI_EXE_IN_FLIGHT == 0 &&
-           rmi_exe_did(exec, backend->sync(backend->user));
+    code = backend->copy(backend->user, to, from, bytes, lane);
+    if (code || !exec->lanes.on || ++exec->lanes.transfers % RMI_EXE_IN_FLIGHT) return code;
+    return backend->sync(backend->user);
 }
 
 /* Bytes of a buffer from `offset` on, to all its homes, or to the caller's memory; what: for a message. */
@@ -23533,28 +23513,25 @@ RMI_FN rm_result rmi_exe_put_home(rm_exec *exec, uint32_t buf, uint64_t offset, 
     const rmi_exe_memory *host = &exec->memory[RMI_EXE_HOST];
     unsigned char *home = rmi_exe_home(exec, buf) + (size_t)offset;
     if (rmi_exe_twice(exec, buf)) memcpy(host->at + (size_t)(host->home[buf] + offset), from, (size_t)bytes);
-    if (!rmi_exe_carry(exec, home, from, bytes, RM_LANE_H2D)) return RM_OK;
-    return rmi_exe_backend_failed(exec, what, rmi_exe_name(exec, buf));
+    return rmi_exe_needs(exec, rmi_exe_carry(exec, home, from, bytes, RM_LANE_H2D), what, rmi_exe_name(exec, buf));
 }
 
-/* Bytes of the caller's to where a buffer persists, from `offset` on. With lanes an input goes through the compute
-   lane, behind its last users there; the other lanes go on with the step before. */
-RMI_FN rm_result rmi_exe_put(rm_exec *exec, uint32_t buf, uint64_t offset, const void *from, uint64_t bytes)
-{
-    if (exec->lanes.on && buf < exec->graph->n_tensors && rmi_exe_is_input(exec, buf) &&
-        exec->memory[RMI_EXE_ARENA].home[buf] != RMI_INF && !rmi_exe_twice(exec, buf))
-        return rmi_exe_broken(exec, rmi_exe_feed(exec, rmi_exe_home(exec, buf) + (size_t)offset, from, bytes));
-    RMI_TRY(rmi_exe_drain(exec));
-    RMI_TRY(rmi_exe_put_home(exec, buf, offset, from, bytes, "writing"));
-    return rmi_exe_sync(exec, "writing", rmi_exe_name(exec, buf));
-}
-
-/* rm_exec_write, of a range that is there. */
+/* rm_exec_write, of a range that is there. With lanes an input goes through the compute lane, behind its last users
+   there; the other lanes go on with the step before. */
 RMI_FN rm_result rmi_exe_write(rm_exec *exec, rm_tensor t, uint32_t what, uint64_t offset, const void *from,
                                uint64_t bytes)
 {
-    uint64_t *due = &exec->due[exec->graph->tensors[rmi_graph_index(t)].root];
-    if (bytes) RMI_TRY(rmi_exe_put(exec, rmi_exe_buffer(exec, t, what), offset, from, bytes));
+    uint32_t buf = rmi_exe_buffer(exec, t, what), id = rmi_graph_index(t);
+    uint64_t *due = &exec->due[exec->graph->tensors[id].root];
+    int feed = exec->lanes.on && what == RM_VALUE && rmi_exe_is_input(exec, id) &&
+               exec->memory[RMI_EXE_ARENA].home[buf] != RMI_INF && !rmi_exe_twice(exec, buf);
+    if (bytes && feed)
+        RMI_TRY(rmi_exe_broken(exec, rmi_exe_feed(exec, rmi_exe_home(exec, buf) + (size_t)offset, from, bytes)));
+    else if (bytes) {
+        RMI_TRY(rmi_exe_drain(exec));
+        RMI_TRY(rmi_exe_put_home(exec, buf, offset, from, bytes, "writing"));
+        RMI_TRY(rmi_exe_sync(exec, "writing", rmi_exe_name(exec, buf)));
+    }
     if (what == RM_VALUE) *due -= rmi_min(*due, bytes); /* of parts that overlap, twice: no complaint without cause */
     if (what == RM_GRAD) exec->course.used_up = 0; /* the caller knows what they hold */
     return RM_OK;
@@ -23572,7 +23549,7 @@ RMI_FN rm_result rmi_exe_read(rm_exec *exec, rm_tensor t, uint32_t what, void *t
         computed = exec->last->op[i].lane != RM_LANE_H2D || exec->last->op[i].buf != id;
     if (computed) return rmi_exe_broken(exec, rmi_exe_by_compute(exec, to, from, bytes, "reading an output"));
     RMI_TRY(rmi_exe_drain(exec));
-    if (rmi_exe_carry(exec, to, from, bytes, RM_LANE_D2H)) return rmi_exe_backend_failed(exec, "reading", tensor->name);
+    RMI_TRY(rmi_exe_needs(exec, rmi_exe_carry(exec, to, from, bytes, RM_LANE_D2H), "reading", tensor->name));
     return rmi_exe_sync(exec, "reading", tensor->name);
 }
 
@@ -23686,8 +23663,8 @@ RMI_FN rm_result rmi_exe_put_buffer(rmi_exe_state *state, uint32_t buf, const ch
     uint64_t bytes = rmi_low_bytes(exec->graph, buf), at, n;
     for (at = 0; at < bytes; at += n) {
         n = rmi_min(RMI_EXE_PIECE, bytes - at);
-        if (rmi_exe_carry(exec, state->piece, rmi_exe_home(exec, buf) + (size_t)at, n, RM_LANE_D2H))
-            return rmi_exe_backend_failed(exec, "reading what persists", name);
+        RMI_TRY(rmi_exe_needs(exec, rmi_exe_carry(exec, state->piece, rmi_exe_home(exec, buf) + (size_t)at, n,
+                                                  RM_LANE_D2H), "reading what persists", name));
         RMI_TRY(rmi_exe_sync(exec, "reading what persists", name));
         RMI_TRY(rmi_exe_put_part(state, state->piece, n, at + n == bytes));
     }
@@ -23838,10 +23815,10 @@ RMI_FN rm_result rmi_exe_set_aside(rm_exec *exec, rmi_exe_aside *aside, int for_
     if (memory->bytes <= SIZE_MAX / 8) memory->at = RMI_RAW(&aside->mem, unsigned char, memory->bytes);
     if (result != RM_OK || !memory->at) result = rmi_err_memory(&exec->err);
     for (buf = 0; buf < n && result == RM_OK; buf++)
-        if (memory->home[buf] != RMI_INF &&
-            rmi_exe_carry(exec, memory->at + (size_t)memory->home[buf], rmi_exe_home(exec, buf),
-                          rmi_low_bytes(exec->graph, buf), RM_LANE_D2H))
-            result = rmi_exe_backend_failed(exec, "setting aside what persists", NULL);
+        if (memory->home[buf] != RMI_INF)
+            result = rmi_exe_needs(exec, rmi_exe_carry(exec, memory->at + (size_t)memory->home[buf],
+                                                       rmi_exe_home(exec, buf), rmi_low_bytes(exec->graph, buf),
+                                                       RM_LANE_D2H), "setting aside what persists", NULL);
     if (result == RM_OK) result = rmi_exe_sync(exec, "setting aside what persists", NULL);
     if (result == RM_OK) memcpy(aside->due, exec->due, exec->graph->n_tensors * sizeof *exec->due);
     else rmi_arena_free(&aside->mem);
@@ -23924,13 +23901,14 @@ RMI_FN rm_result rmi_exe_unpark(rm_exec *exec, rm_plan *plan)
     rmi_arena tables = exec->tables;
     rmi_exe_memory memory[RMI_EXE_MEMORIES];
     rm_result result;
+    int code;
     memcpy(memory, exec->memory, sizeof memory);
     exec->tables = rmi_arena_make(&exec->mem.hooks);
     exec->plan = plan;
     result = rmi_exe_load(exec);
     if (result == RM_OK) result = rmi_exe_put_back(exec, &memory[RMI_EXE_HOST], 0);
-    if (rmi_exe_quiet(exec) && result == RM_OK)
-        result = rmi_exe_backend_failed(exec, "putting back what persists", NULL);
+    code = rmi_exe_quiet(exec);
+    if (result == RM_OK) result = rmi_exe_needs(exec, code, "putting back what persists", NULL);
     if (result == RM_OK) {
         rmi_arena_free(&tables);
         return RM_OK;
@@ -24390,6 +24368,7 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, co
     void *memory = exec->memory[RMI_EXE_ARENA].at;
     rm_backend giver = *backend;
     rm_result result = RM_OK;
+    int code;
     if (!rmi_exe_wanted(f, time)) return RM_OK;
     rmi_exe_lay(f, time->run, call);
     beside->own = host || call || beside->bytes > exec->memory[RMI_EXE_ARENA].bytes;
@@ -24405,8 +24384,8 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, co
                                "clearing memory beside the step", NULL);
     if (result == RM_OK) result = rmi_exe_compile_beside(f, time, call);
     if (result == RM_OK) result = rmi_exe_broken(exec, rmi_exe_time_beside(f, time->key));
-    if (rmi_exe_did(exec, backend->sync(backend->user)) && result == RM_OK)
-        result = rmi_exe_backend_failed(exec, "waiting for an op", NULL);
+    code = backend->sync(backend->user);
+    if (result == RM_OK) result = rmi_exe_needs(exec, code, "waiting for an op", NULL);
     if (beside->own) giver.release(giver.user, memory, host);
     rmi_arena_free(&f->calls);
     exec->outside.n_patches = n_patches; /* those of calls beside the step go with them */
@@ -24464,9 +24443,9 @@ RMI_FN rm_result rmi_exe_timed_steps(rmi_exe_profile *f, rmi_exe_prog *prog, con
     exec->last = NULL;
     do {
         rm_result result = rmi_exe_broken(exec, rmi_exe_timed_step(f, prog, beside));
-        int failed = rmi_exe_quiet(exec);
+        int code = rmi_exe_quiet(exec);
         RMI_TRY(result);
-        if (failed) return rmi_exe_backend_failed(exec, "waiting for the end of the step", NULL);
+        RMI_TRY(rmi_exe_needs(exec, code, "waiting for the end of the step", NULL));
         RMI_TRY(rmi_exe_put_back(exec, &f->aside.memory, 1));
         if (!done++ && warm) f->n = before;
         passed = exec->backend.now(exec->backend.user) - begin;
@@ -24800,11 +24779,12 @@ RMI_FN void rmi_chk_add(rmi_chk *k, rmi_chk_frame *frame, rmi_run run, uint32_t 
 RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
 {
     rmi_chk_frame *frame = RMI_NEW(&k->tmp, rmi_chk_frame, 1);
-    rm_call *call = &frame->call;
     rmi_exe_operand operand;
     uint32_t role, slot;
+    rm_call *call;
     *out = frame;
     if (!frame) return RM_ERROR_MEMORY;
+    call = &frame->call;
     rmi_exe_call_of(k->exec, run, RM_LANE_COMPUTE, call);
     frame->fn = rmi_exe_callback(k->exec, run);
     RMI_TRY(rmi_exe_arrays(k->exec, &k->tmp, run, call));
