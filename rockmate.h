@@ -23958,24 +23958,24 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
 /* --- profiling: the times of all that a plan may choose, by class of equal ops. What the plan at hand runs is timed
    within its steps; everything else beside a step, in memory of its own, just before the plan runs such an op: its
    inputs are there then. What runs beside is compiled as a program is. */
-typedef uint64_t rmi_exe_key; /* what a time is of: class and form, slot; lowest bit: beside a step, not in it */
-
 enum { RMI_EXE_ADDITION = RMI_BARRIER + 1 }; /* the way of what is no run of a plan: an addition in host memory */
 
-/* Slots of ops: first run, recomputation, parts of the backward. Those of params follow their ways. */
+/* Times of a form of an op, in this order: first run, recomputation, parts of the backward. Those of a param follow
+   their ways. */
 enum { RMI_EXE_FIRST, RMI_EXE_AGAIN, RMI_EXE_PART };
 
-typedef struct rmi_exe_sample {
-    rmi_exe_key key;
-    uint64_t ns;
-} rmi_exe_sample;
+typedef struct rmi_exe_samples {
+    uint64_t *ns; /* ascending */
+    size_t n, cap;
+} rmi_exe_samples;
 
 /* A time that the graph has and a profile measures. */
 typedef struct rmi_exe_time {
     rmi_run run;
     uint32_t again;   /* of a forward: it is run again */
     uint32_t group;   /* number of its rmi_exe_ratio */
-    rmi_exe_key key;
+    struct rmi_exe_time *like;  /* the first time of the same thing, which has the samples of all */
+    rmi_exe_samples samples[2]; /* in a step; beside one */
     uint64_t *ns, thought; /* where it stands; what stood there */
     uint8_t *by;
 } rmi_exe_time;
@@ -23989,12 +23989,10 @@ typedef struct rmi_exe_ratio {
 typedef struct rmi_exe_profile {
     rm_exec *exec;
     rmi_arena tmp;
-    uint64_t *class_of;     /* by op, then by tensor, then by barrier */
-    rmi_exe_time *time;     /* by op, a form's behind the other's, its first run first; then of params, and all else */
-    size_t n_times, *first; /* by op: its first time; then that of params */
+    uint32_t *like;         /* by op, then by tensor, then by barrier: the first one that is like it */
+    rmi_exe_time *time;     /* by op, a form's behind the other's; then of params, and all else */
+    size_t n_times, *first; /* by op, tensor, barrier: its first time */
     rmi_exe_ratio *ratio;
-    rmi_exe_sample *sample;
-    size_t n, cap, sorted;  /* samples; the first ones are sorted */
     uint32_t repeats;
     uint64_t wall, took;    /* time that passed in calls, and that they took */
     uint64_t lost;          /* how often one lost the processor to somebody else */
@@ -24013,11 +24011,11 @@ RMI_FN rm_result rmi_exe_classes(rmi_exe_profile *f)
 {
     const rm_graph *graph = f->exec->graph;
     uint32_t n = graph->n_ops + graph->n_tensors + graph->n_barriers, *range, *shape, i, k;
-    RMI_TRY(RMI_TABLES(&f->tmp, RMI_T(f->class_of, n), RMI_T(shape, graph->n_ops),
+    uint64_t *hash_of; /* by op, then by tensor */
+    RMI_TRY(RMI_TABLES(&f->tmp, RMI_T(f->like, n), RMI_T(hash_of, n), RMI_T(shape, graph->n_ops),
                        RMI_T(range, 2 * (size_t)graph->n_ops)));
     for (i = 0; i < 2 * graph->n_ops; i++) range[i] = (i + 1) / 2;
     RMI_TRY(rmi_shp_classes(&f->tmp, graph, range, graph->n_ops, shape, &k));
-    for (i = 0; i < n; i++) f->class_of[i] = rmi_mix(((uint64_t)1 << 32) + i);
     for (i = 0; i < graph->n_ops; i++) {
         const rmi_op *op = &graph->ops[i];
         uint64_t hash = shape[i];
@@ -24027,25 +24025,22 @@ RMI_FN rm_result rmi_exe_classes(rmi_exe_profile *f)
         }
         if (op->arg) hash = rmi_fnv(rmi_mix(hash), op->arg, RM_MAX_ARGS * sizeof *op->arg);
         if (op->farg) hash = rmi_fnv(rmi_mix(hash ^ 1), op->farg, RM_MAX_ARGS * sizeof *op->farg);
-        f->class_of[i] = rmi_mix(hash);
+        hash_of[i] = hash;
     }
     for (i = 0; i < graph->n_tensors; i++) {
         const rmi_tensor *param = &graph->tensors[i];
         uint64_t hash = rmi_fnv(RMI_FNV_START, &param->update, sizeof param->update);
         hash = rmi_fnv(rmi_mix(hash), &param->update_host, sizeof param->update_host);
-        hash = rmi_mix(rmi_mix(rmi_mix(hash ^ param->bytes) ^ param->grad_bytes) ^ param->state_bytes);
-        if (param->kind == RMI_PARAM) f->class_of[graph->n_ops + i] = hash;
+        hash_of[graph->n_ops + i] = rmi_mix(rmi_mix(rmi_mix(hash ^ param->bytes) ^ param->grad_bytes) ^
+                                            param->state_bytes);
+    }
+    for (i = 0; i < n; i++) {
+        int of_op = i < graph->n_ops, of_param = !of_op && i < graph->n_ops + graph->n_tensors &&
+                                                 graph->tensors[i - graph->n_ops].kind == RMI_PARAM;
+        for (k = of_op ? 0 : of_param ? graph->n_ops : i; hash_of[k] != hash_of[i];) k++;
+        f->like[i] = k;
     }
     return RM_OK;
-}
-
-/* --- samples */
-RMI_FN int rmi_exe_cmp_sample(const void *a, const void *b, void *user)
-{
-    const rmi_exe_sample *one = (const rmi_exe_sample *)a, *other = (const rmi_exe_sample *)b;
-    (void)user;
-    if (one->key != other->key) return one->key < other->key ? -1 : 1;
-    return one->ns < other->ns ? -1 : one->ns > other->ns;
 }
 
 /* Do two forms of an op make the same call in this slot? */
@@ -24062,20 +24057,21 @@ RMI_FN int rmi_exe_same_call(const rmi_form *one, const rmi_form *other, uint32_
            rmi_low_same_list(&part->grads, &like->grads) && rmi_low_same_list(&part->needs, &like->needs);
 }
 
-/* The key of a run's time in a step, for the first time or again. Forms of an op that make the same call share one: two
-   times of one thing would let the noise choose. */
-RMI_FN rmi_exe_key rmi_exe_key_of(const rmi_exe_profile *f, rmi_run run, uint32_t again)
+/* The time of a run, for the first time or again, of the first op, param or barrier that is like its own. Forms of an
+   op that make the same call share one: two times of one thing would let the noise choose. */
+RMI_FN rmi_exe_time *rmi_exe_time_of(const rmi_exe_profile *f, rmi_run run, uint32_t again)
 {
     const rm_graph *graph = f->exec->graph;
     const rmi_form *forms = run.way <= RMI_BWD ? graph->ops[run.id].forms : NULL;
-    uint32_t number = run.id, form = 0, slot = again ? RMI_EXE_AGAIN : RMI_EXE_FIRST;
-    if (run.way == RMI_BWD) slot = RMI_EXE_PART + run.part;
-    if (run.way > RMI_BWD) {
-        number += run.way == RMI_BARRIER ? graph->n_ops + graph->n_tensors : graph->n_ops;
-        slot = (uint32_t)run.way - RMI_OPT;
-    }
+    uint32_t number = run.way <= RMI_BWD ? run.id : graph->n_ops + run.id, form = 0, k;
+    uint32_t slot = run.way == RMI_BWD ? RMI_EXE_PART + run.part : again ? RMI_EXE_AGAIN : RMI_EXE_FIRST;
+    rmi_exe_time *time;
+    if (run.way == RMI_BARRIER) number += graph->n_tensors;
+    time = &f->time[f->first[f->like[number]]];
+    if (run.way > RMI_BWD) return run.way == RMI_BARRIER ? time : time + (run.way - RMI_OPT);
     while (form < run.form && !rmi_exe_same_call(&forms[form], &forms[run.form], slot)) form++;
-    return (rmi_mix(f->class_of[number] ^ form) & ~(uint64_t)15) | slot << 1;
+    for (k = 0; k < form; k++) time += RMI_EXE_PART + forms[k].n_parts;
+    return time + slot;
 }
 
 /* One time more of those that are measured; by: where the graph says where that is from, or NULL. */
@@ -24086,7 +24082,7 @@ RMI_FN void rmi_exe_put_time(rmi_exe_profile *f, rmi_run run, uint32_t again, ui
     time->run = run;
     time->again = again;
     time->group = run.way <= RMI_BWD ? 2 * run.id + run.way : other;
-    time->key = rmi_exe_key_of(f, run, again);
+    time->like = run.way == RMI_EXE_ADDITION ? time : rmi_exe_time_of(f, run, again);
     time->ns = ns;
     time->thought = *ns;
     time->by = by ? by : &f->nobody;
@@ -24101,7 +24097,7 @@ RMI_FN rm_result rmi_exe_times(rmi_exe_profile *f)
     uint64_t bytes = 0;
     for (i = 0; i < graph->n_ops; i++)
         for (k = 0; k < graph->ops[i].n_forms; k++) n += RMI_EXE_PART + graph->ops[i].forms[k].n_parts;
-    RMI_TRY(RMI_TABLES(&f->tmp, RMI_T(f->time, n), RMI_T(f->first, (size_t)graph->n_ops + 1),
+    RMI_TRY(RMI_TABLES(&f->tmp, RMI_T(f->time, n), RMI_T(f->first, graph->n_ops + n),
                        RMI_T(f->ratio, 2 * (size_t)graph->n_ops + 3), RMI_T(f->room, rmi_low_buffers(graph))));
     for (i = 0; i < graph->n_ops; i++) {
         f->first[i] = f->n_times;
@@ -24113,59 +24109,47 @@ RMI_FN rm_result rmi_exe_times(rmi_exe_profile *f)
                 rmi_exe_put_time(f, rmi_low_run(RMI_BWD, i, k, p), 0, &form->parts[p].bwd, &form->parts[p].bwd_by);
         }
     }
-    f->first[i] = f->n_times;
     for (i = 0; i < graph->n_tensors; i++) {
         rmi_tensor *param = &graph->tensors[i];
+        f->first[graph->n_ops + i] = f->n_times;
         if (param->kind != RMI_PARAM) continue;
         rmi_exe_put_time(f, rmi_low_run(RMI_OPT, i, 0, 0), 0, &param->opt, &param->opt_by);
         rmi_exe_put_time(f, rmi_low_run(RMI_OPT_HOST, i, 0, 0), 0, &param->opt_host, &param->opt_host_by);
         rmi_exe_put_time(f, rmi_low_run(RMI_REDUCE, i, 0, 0), 0, &param->reduce, NULL);
         if (param->consumers.n && param->grad_bytes > bytes) bytes = param->grad_bytes, largest = i;
     }
-    for (i = 0; i < graph->n_barriers; i++)
+    for (i = 0; i < graph->n_barriers; i++) {
+        f->first[graph->n_ops + graph->n_tensors + i] = f->n_times;
         rmi_exe_put_time(f, rmi_low_run(RMI_BARRIER, i, 0, 0), 0, &graph->barriers[i].ns, NULL);
+    }
     if (f->exec->desc.add && graph->has_link && largest != RMI_NONE)
         rmi_exe_put_time(f, rmi_low_run((rmi_way)RMI_EXE_ADDITION, largest, 0, 0), 0, &f->addition, NULL);
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_exe_sampled(rmi_exe_profile *f, rmi_exe_key key, uint64_t ns)
+/* One sample more of a time, in a step or beside one. */
+RMI_FN rm_result rmi_exe_sampled(rmi_exe_profile *f, const rmi_exe_time *time, int beside, uint64_t ns)
 {
-    if (!RMI_GROW(&f->tmp, f->sample, f->cap, f->n + 1)) return rmi_err_memory(&f->exec->err);
-    f->sample[f->n].key = key;
-    f->sample[f->n++].ns = ns ? ns : 1; /* below the clock's grain: not nothing */
+    rmi_exe_samples *to = &time->like->samples[beside];
+    size_t i;
+    if (!RMI_GROW(&f->tmp, to->ns, to->cap, to->n + 1)) return rmi_err_memory(&f->exec->err);
+    ns = ns ? ns : 1; /* below the clock's grain: not nothing */
+    for (i = to->n++; i && to->ns[i - 1] > ns; i--) to->ns[i] = to->ns[i - 1];
+    to->ns[i] = ns;
     return RM_OK;
 }
 
-RMI_FN void rmi_exe_sort_samples(rmi_exe_profile *f)
-{
-    rmi_sort(f->sample, f->n, sizeof(rmi_exe_sample), rmi_exe_cmp_sample, NULL);
-    f->sorted = f->n;
-}
+/* The lower quartile, for whatever else the machine does only makes it longer. */
+RMI_FN uint64_t rmi_exe_quartile(const rmi_exe_samples *samples) { return samples->ns[(samples->n - 1) / 4]; }
 
-/* The samples of a key, in order of time, and how many there are. */
-RMI_FN const rmi_exe_sample *rmi_exe_samples(const rmi_exe_profile *f, rmi_exe_key key, size_t *n)
+/* ns that it takes in a step, or else beside one; 0 if that is not known. *spread grows by how much the upper quartile
+   is above the lower one. */
+RMI_FN uint64_t rmi_exe_measured(const rmi_exe_time *time, uint64_t *spread)
 {
-    size_t first = 0, end = f->sorted;
-    while (first < end) {
-        size_t middle = first + (end - first) / 2;
-        if (f->sample[middle].key < key) first = middle + 1;
-        else end = middle;
-    }
-    while (end < f->sorted && f->sample[end].key == key) end++;
-    *n = end - first;
-    return *n ? &f->sample[first] : NULL;
-}
-
-/* ns that it takes in a step, or else beside one; 0 if that is not known. The lower quartile, for whatever else the
-   machine does only makes it longer; *spread grows by how much the upper one is above it. */
-RMI_FN uint64_t rmi_exe_measured(const rmi_exe_profile *f, rmi_exe_key key, uint64_t *spread)
-{
-    size_t n;
-    const rmi_exe_sample *sample = rmi_exe_samples(f, key, &n);
-    if (!n) sample = rmi_exe_samples(f, key | 1, &n);
-    if (n && spread) *spread += sample[(n - 1) - (n - 1) / 4].ns - sample[(n - 1) / 4].ns;
-    return n ? sample[(n - 1) / 4].ns : 0;
+    const rmi_exe_samples *of = &time->like->samples[time->like->samples[0].n == 0];
+    if (!of->n) return 0;
+    if (spread) *spread += of->ns[(of->n - 1) - (of->n - 1) / 4] - rmi_exe_quartile(of);
+    return rmi_exe_quartile(of);
 }
 
 /* --- clocks */
@@ -24241,7 +24225,7 @@ RMI_FN int rmi_exe_wanted(const rmi_exe_profile *f, const rmi_exe_time *time)
 {
     const rmi_run run = time->run;
     const rmi_op *op = &f->exec->graph->ops[run.way <= RMI_BWD ? run.id : 0];
-    if (rmi_exe_measured(f, time->key, NULL)) return 0;
+    if (rmi_exe_measured(time, NULL)) return 0;
     if (run.way > RMI_OPT_HOST) return run.way == RMI_EXE_ADDITION;
     if (!rmi_exe_callback(f->exec, run)) return 0;
     if (run.way == RMI_FWD) return !(time->again && op->pinned);
@@ -24339,9 +24323,9 @@ RMI_FN rm_result rmi_exe_compile_beside(rmi_exe_profile *f, const rmi_exe_time *
     return RM_OK;
 }
 
-/* Times the last op beside the step, of a run of this key, so often that a short one is known well; the first time
+/* Times the last op beside the step, a run of this time, so often that a short one is known well; the first time
    warms up. Each time the ops before it are done, too. */
-RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_key key)
+RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, const rmi_exe_time *time)
 {
     rmi_exe_op *op = &f->beside.op[f->beside.n - 1], *before;
     uint64_t ns, sum = 0;
@@ -24350,7 +24334,7 @@ RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_key key)
         for (before = f->beside.op; before < op; before++) RMI_TRY(rmi_exe_run(f->exec, before));
         RMI_TRY(rmi_exe_timed_op(f, op, &ns));
         sum += ns;
-        if (i) RMI_TRY(rmi_exe_sampled(f, key | 1, ns));
+        if (i) RMI_TRY(rmi_exe_sampled(f, time, 1, ns));
     }
     return RM_OK;
 }
@@ -24383,7 +24367,7 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, co
         result = rmi_exe_needs(exec, backend->fill(backend->user, memory, 0, beside->bytes),
                                "clearing memory beside the step", NULL);
     if (result == RM_OK) result = rmi_exe_compile_beside(f, time, call);
-    if (result == RM_OK) result = rmi_exe_broken(exec, rmi_exe_time_beside(f, time->key));
+    if (result == RM_OK) result = rmi_exe_broken(exec, rmi_exe_time_beside(f, time));
     code = backend->sync(backend->user);
     if (result == RM_OK) result = rmi_exe_needs(exec, code, "waiting for an op", NULL);
     if (beside->own) giver.release(giver.user, memory, host);
@@ -24398,18 +24382,17 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, co
    that runs once a step: it may read a file. */
 RMI_FN rm_result rmi_exe_op_beside(rmi_exe_profile *f, const rmi_exe_op *op)
 {
-    uint32_t id = op->run.id, first = 0;
+    uint32_t id = op->run.id;
     size_t i;
-    while (f->class_of[first] != f->class_of[id]) first++;
-    if (first < id || op->call->recompute || (f->exec->graph->ops[id].flags & RM_ONCE)) return RM_OK;
+    if (f->like[id] < id || op->call->recompute || (f->exec->graph->ops[id].flags & RM_ONCE)) return RM_OK;
     for (i = f->first[id]; i < f->first[id + 1]; i++) RMI_TRY(rmi_exe_beside(f, &f->time[i], op->call));
     return RM_OK;
 }
 
 /* --- steps with their ops timed one by one */
 
-/* One step; beside 1: and before its ops what has no time yet. */
-RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog, int beside)
+/* One step, whose times are noted unless it warms up; beside 1: before its ops what has no time yet, and no others. */
+RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog, int beside, int warms_up)
 {
     rm_exec *exec = f->exec;
     const rm_backend *backend = &exec->backend;
@@ -24423,8 +24406,8 @@ RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog, int 
         uint64_t ns = 0;
         if (beside && op->what == RMI_EXE_CALL && op->run.way == RMI_FWD) RMI_TRY(rmi_exe_op_beside(f, op));
         RMI_TRY(rmi_exe_timed_op(f, op, &ns));
-        if (beside || op->what != RMI_EXE_CALL) continue;
-        RMI_TRY(rmi_exe_sampled(f, rmi_exe_key_of(f, op->run, op->call->recompute), ns));
+        if (beside || warms_up || op->what != RMI_EXE_CALL) continue;
+        RMI_TRY(rmi_exe_sampled(f, rmi_exe_time_of(f, op->run, op->call->recompute), 0, ns));
     }
     return RM_OK;
 }
@@ -24437,20 +24420,18 @@ RMI_FN rm_result rmi_exe_timed_steps(rmi_exe_profile *f, rmi_exe_prog *prog, con
     uint64_t begin = exec->backend.now(exec->backend.user), passed;
     uint32_t most = exec->desc.reduce ? 0 : f->repeats * RMI_EXE_OFTEN;
     uint32_t done = 0, warm = !beside && f->repeats > 1; /* the first step warms caches and page tables */
-    size_t before = f->n;
     RMI_TRY(rmi_exe_ready(exec, prog));
     rmi_exe_set_now(exec, s, prog->step);
     exec->last = NULL;
     do {
-        rm_result result = rmi_exe_broken(exec, rmi_exe_timed_step(f, prog, beside));
+        rm_result result = rmi_exe_broken(exec, rmi_exe_timed_step(f, prog, beside, done < warm));
         int code = rmi_exe_quiet(exec);
         RMI_TRY(result);
         RMI_TRY(rmi_exe_needs(exec, code, "waiting for the end of the step", NULL));
         RMI_TRY(rmi_exe_put_back(exec, &f->aside.memory, 1));
-        if (!done++ && warm) f->n = before;
+        done++;
         passed = exec->backend.now(exec->backend.user) - begin;
     } while (!beside && (done < f->repeats + warm || (done < most && passed < RMI_EXE_SHORT_STEP_NS)));
-    rmi_exe_sort_samples(f);
     return RM_OK;
 }
 
@@ -24464,18 +24445,16 @@ RMI_FN void rmi_exe_add_ratio(rmi_exe_ratio *to, const rmi_exe_ratio *more)
 
 /* A recomputation takes as much more or less than the form's first run as the two differ when they are timed alike, by
    more than they vary; if that is not known, as was thought. 0: it was not measured. */
-RMI_FN uint64_t rmi_exe_again(const rmi_exe_profile *f, const rmi_exe_time *time)
+RMI_FN uint64_t rmi_exe_again(const rmi_exe_time *time)
 {
     const rmi_exe_time *run = time - 1;
-    uint64_t ns = rmi_exe_measured(f, run->key, NULL);
+    uint64_t ns = rmi_exe_measured(run, NULL);
     uint32_t beside;
     for (beside = 0; beside < 2; beside++) {
-        size_t n, n_again;
-        const rmi_exe_sample *first = rmi_exe_samples(f, run->key | beside, &n);
-        const rmi_exe_sample *again = rmi_exe_samples(f, time->key | beside, &n_again);
-        if (!n || !n_again) continue;
-        if (first[0].ns <= again[n_again - 1].ns && again[0].ns <= first[n - 1].ns) return ns;
-        return rmi_mul_div_up(ns, again[(n_again - 1) / 4].ns, first[(n - 1) / 4].ns);
+        const rmi_exe_samples *first = &run->like->samples[beside], *again = &time->like->samples[beside];
+        if (!first->n || !again->n) continue;
+        if (first->ns[0] <= again->ns[again->n - 1] && again->ns[0] <= first->ns[first->n - 1]) return ns;
+        return rmi_mul_div_up(ns, rmi_exe_quartile(again), rmi_exe_quartile(first));
     }
     return run->thought && time->thought ? rmi_mul_div_up(time->thought, ns, run->thought) : ns;
 }
@@ -24488,7 +24467,7 @@ RMI_FN void rmi_exe_set_time(rmi_exe_profile *f, const rmi_exe_time *time, uint6
     rmi_exe_ratio ratio;
     ratio.thought = time->thought;
     if (ratio.thought == RMI_INF) return;
-    ratio.measured = time->again ? rmi_exe_again(f, time) : rmi_exe_measured(f, time->key, spread);
+    ratio.measured = time->again ? rmi_exe_again(time) : rmi_exe_measured(time, spread);
     if (run.way == RMI_BWD && !rmi_low_has_part(&f->exec->graph->ops[run.id], run.form, run.part))
         *time->by = RMI_COST_MEASURED; /* it never runs */
     if (!ratio.measured) return;
@@ -24564,10 +24543,7 @@ RMI_FN rm_result rmi_exe_profile_in(rmi_exe_profile *f, const rm_step *s, uint32
         }
     if (!last) return rmi_exe_no_program(exec, "rm_exec_profile", kinds);
     RMI_TRY(rmi_exe_timed_steps(f, last, s, 1));
-    for (k = f->first[exec->graph->n_ops]; k < f->n_times; k++) {
-        RMI_TRY(rmi_exe_beside(f, &f->time[k], NULL));
-        rmi_exe_sort_samples(f);
-    }
+    for (k = f->first[exec->graph->n_ops]; k < f->n_times; k++) RMI_TRY(rmi_exe_beside(f, &f->time[k], NULL));
     return RM_OK;
 }
 
