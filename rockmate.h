@@ -22046,6 +22046,7 @@ typedef struct rmi_exe_prog {
     rmi_exe_op *op;
     size_t n;
     uint64_t *at_end[2];   /* by memory and buffer: its place after the step, or RMI_INF */
+    uint8_t *reads;        /* by tensor: some forward reads it, itself or through views */
     uint32_t lanes;        /* bits: those that it uses */
     /* of its ops for the events behind others: of its own, always; of the program before, by that one */
     rmi_lan_waits waits[1 + RM_STEP_KINDS];
@@ -22567,6 +22568,8 @@ RMI_FN rm_result rmi_exe_operands(rmi_exe_build *build, rmi_run run, rm_call *ca
             int nowhere = build->at[0][operand.buf] == RMI_INF, host = build->at[1][operand.buf] != RMI_INF;
             int write = operand.use == RMI_EXE_CHANGES ? !call->recompute
                                                        : operand.use == RMI_EXE_MAKES || role == RMI_EXE_WS;
+            if (role == RMI_EXE_IN && run.way == RMI_FWD && build->out->reads)
+                build->out->reads[build->exec->graph->tensors[operand.tensor].root] = 1;
             if (run.way == RMI_BARRIER) host &= nowhere || !build->holds[operand.tensor];
             else if (run.way != RMI_OPT_HOST) host = 0;
             if (role == RMI_EXE_DIN && build->moved[operand.tensor]) continue; /* it is there already */
@@ -22786,6 +22789,7 @@ RMI_FN rm_result rmi_exe_compile(rm_exec *exec, const rmi_program *program, rmi_
     rmi_exe_build build;
     size_t i, k;
     RMI_TRY(rmi_exe_build_make(&build, exec, &exec->tables, mem));
+    RMI_TRY(RMI_TABLES(&exec->tables, RMI_T(out->reads, exec->graph->n_tensors)));
     build.out = out;
     build.uses = uses;
     build.uses_mem = mem;
@@ -23142,24 +23146,15 @@ RMI_FN rm_result rmi_exe_unwritten(rm_exec *exec, uint32_t tensor)
    things left, would train without a word. */
 RMI_FN rm_result rmi_exe_ready(rm_exec *exec, const rmi_exe_prog *prog)
 {
-    const rm_graph *graph = exec->graph;
-    const rmi_program *program = &exec->plan->prog[prog - exec->prog];
     const rmi_exe_patch *patch = exec->outside.patch;
-    uint64_t due = 0;
-    uint32_t k, tensor;
+    uint32_t tensor;
     size_t i;
     for (i = 0; i < exec->outside.n_patches; i++)
         if (!*patch[i].slot)
             return rmi_exe_refuse(exec, "%s is the caller's memory and not bound; call rm_exec_bind first",
                                   rmi_exe_name(exec, rmi_exe_outside_at(exec, patch[i].place)));
-    for (k = 0; k < graph->n_tensors; k++) due |= exec->due[k];
-    for (i = 0; due && i < program->n; i++) {
-        if (program->st[i].what != RMI_RUN || program->st[i].run.way != RMI_FWD) continue;
-        for (k = 0; k < graph->ops[program->st[i].run.id].in.n; k++) {
-            tensor = graph->tensors[graph->ops[program->st[i].run.id].in.at[k]].root;
-            if (exec->due[tensor]) return rmi_exe_unwritten(exec, tensor);
-        }
-    }
+    for (tensor = 0; tensor < exec->graph->n_tensors; tensor++)
+        if (exec->due[tensor] && prog->reads[tensor]) return rmi_exe_unwritten(exec, tensor);
     return RM_OK;
 }
 
