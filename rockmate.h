@@ -22428,17 +22428,20 @@ RMI_FN rm_result rmi_exe_arrays(const rm_exec *exec, rmi_arena *mem, rmi_run run
 RMI_FN void **rmi_exe_slot(rm_call *call, uint32_t role, uint32_t slot)
 {
     char *field = (char *)call + rmi_exe_roles[role].pointer;
-    if (role < RMI_EXE_PARAM) memcpy(&field, field, sizeof field);
-    return (void **)(void *)field + slot;
+    void **table;
+    if (role >= RMI_EXE_PARAM) return (void **)(void *)field;
+    memcpy(&table, field, sizeof table);
+    return table + slot;
 }
 
 /* A call is told the size of an operand; those of gradients of tensors it has no place for. */
 RMI_FN void rmi_exe_put_size(rm_call *call, uint32_t role, uint32_t slot, uint64_t bytes)
 {
     char *field = (char *)call + rmi_exe_roles[role].bytes;
+    uint64_t *table = (uint64_t *)(void *)field;
     if (role == RMI_EXE_DIN || role == RMI_EXE_DOUT) return;
-    if (role <= RMI_EXE_OUT) memcpy(&field, field, sizeof field);
-    memcpy(field + slot * sizeof bytes, &bytes, sizeof bytes);
+    if (role <= RMI_EXE_OUT) memcpy(&table, field, sizeof table);
+    table[slot] = bytes;
 }
 
 /* --- compiling a program: where everything is when a run comes, and which pointers its callback gets */
