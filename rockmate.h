@@ -20873,9 +20873,12 @@ RMI_FN void rmi_txt_head(rmi_txt_pen *pen, const rm_plan_info *info)
 {
     rmi_txt_say(pen, "  memory     %b", info->step_bytes);
     if (info->budget_bytes) rmi_txt_say(pen, " of a budget of %b", info->budget_bytes);
-    rmi_txt_say(pen, "; keeping everything takes %b\n", info->keep_all_bytes);
-    rmi_txt_say(pen, "  time       %t%s, %o over keeping everything\n", info->time_ns, info->estimated ? " (estimated "
-                "costs)" : "", info->time_ns, info->keep_all_ns);
+    rmi_txt_say(pen, info->keep_all_bytes ? "; keeping everything takes %b\n" : "\n", info->keep_all_bytes);
+    rmi_txt_say(pen, "  time       %t%s", info->time_ns, info->estimated ? " (estimated costs)" : "");
+    if (info->keep_all_ns) /* a plan from text does not know it */
+        rmi_txt_say(pen, ", %o %s keeping everything", info->time_ns, info->keep_all_ns,
+                    info->time_ns < info->keep_all_ns ? "against" : "over");
+    rmi_txt_say(pen, "\n");
     rmi_txt_say(pen, "  proven     at most %2r % from the best possible\n", rmi_mul(rmi_sub(info->time_ns,
                 info->bound_ns), 100), info->bound_ns);
     rmi_txt_say(pen, "  recompute  %u of %u runs, %t\n", (uint64_t)info->recomputed_runs, (uint64_t)info->runs,
@@ -21269,7 +21272,7 @@ RMI_FN uint64_t rmi_vue_tick(uint64_t value, uint64_t most, int bytes)
 RMI_FN void rmi_vue_head(const rmi_vue *v, uint64_t height)
 {
     const rm_plan_info *info = &v->plan->info[v->prog - v->plan->prog];
-    char budget[64] = "";
+    char budget[64] = "", all[64] = "";
     rmi_put_format(v->to, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" font-family=\"sans-serif\" "
                    "font-size=\"12\" fill=\"#222\">\n", (uint64_t)(RMI_VUE_LEFT + RMI_VUE_WIDE) / 100 + 20,
                    height / 100);
@@ -21278,9 +21281,11 @@ RMI_FN void rmi_vue_head(const rmi_vue *v, uint64_t height)
                    ".c{fill:#8e6bbf}.x{fill:#f6f6f4;stroke:#bbb;stroke-width:.6}.n{stroke:none}"
                    ".l{stroke:#bbb;stroke-width:.4}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
     if (info->budget_bytes) rmi_format(budget, sizeof budget, " of a budget of %b", info->budget_bytes);
-    rmi_vue_label(v, RMI_VUE_LEFT, 2400, " font-size=\"16\" font-weight=\"bold\"",
-                  "Step (%s): %b%s (keeping everything: %b), %t, %o", rmi_low_step_name(info->step), info->step_bytes,
-                  budget, info->keep_all_bytes, info->time_ns, info->time_ns, info->keep_all_ns);
+    if (info->keep_all_ns) /* a plan from text does not know it */
+        rmi_format(all, sizeof all, ", %o; keeping everything takes %b", info->time_ns, info->keep_all_ns,
+                   info->keep_all_bytes);
+    rmi_vue_label(v, RMI_VUE_LEFT, 2400, " font-size=\"16\" font-weight=\"bold\"", "Step (%s): %b%s, %t%s",
+                  rmi_low_step_name(info->step), info->step_bytes, budget, info->time_ns, all);
 }
 
 /* A square and a word for each colour. */

@@ -24,11 +24,33 @@ typedef struct models_device {
     const char *text;
 } models_device;
 
+/* By the makers' data sheets. The first one is the default. fp16: the card has no bf16. */
 static const models_device models_devices[] = {
-    { "h200",      989e12, 141e9, 4.80e12, 55e9,   200e9, "H200 SXM, PCIe 5 x16" },
-    { "h100",      989e12,  80e9, 3.35e12, 55e9,   200e9, "H100 SXM, PCIe 5 x16" },
-    { "rtx4090",   165e12,  24e9, 1.01e12, 25e9,    60e9, "RTX 4090, PCIe 4 x16" },
-    { "rtx4060ti",  44e12,  16e9, 0.29e12, 12.5e9,  50e9, "RTX 4060 Ti 16 GB, PCIe 4 x8" },
+    { "h200",        989e12, 141e9, 4.80e12, 55e9,   200e9, "H200 SXM, PCIe 5 x16" },
+    { "b200",       2250e12, 180e9, 7.70e12, 55e9,   200e9, "B200 SXM, PCIe 5 x16" },
+    { "h100",        989e12,  80e9, 3.35e12, 55e9,   200e9, "H100 SXM, PCIe 5 x16" },
+    { "h100-pcie",   756e12,  80e9, 2.00e12, 55e9,   200e9, "H100 PCIe, PCIe 5 x16" },
+    { "mi300x",     1307e12, 192e9, 5.30e12, 55e9,   200e9, "MI300X, PCIe 5 x16" },
+    { "a100",        312e12,  80e9, 2.04e12, 25e9,   200e9, "A100 SXM 80 GB, PCIe 4 x16" },
+    { "a100-40gb",   312e12,  40e9, 1.55e12, 25e9,   200e9, "A100 SXM 40 GB, PCIe 4 x16" },
+    { "v100",        125e12,  32e9, 0.90e12, 12e9,   100e9, "V100 SXM2 32 GB (fp16), PCIe 3 x16" },
+    { "l40s",        362e12,  48e9, 0.86e12, 25e9,   200e9, "L40S, PCIe 4 x16" },
+    { "l4",          121e12,  24e9, 0.30e12, 25e9,   200e9, "L4, PCIe 4 x16" },
+    { "a10",         125e12,  24e9, 0.60e12, 25e9,   200e9, "A10, PCIe 4 x16" },
+    { "t4",           65e12,  16e9, 0.32e12, 12e9,   100e9, "T4 (fp16), PCIe 3 x16" },
+    { "rtxpro6000",  504e12,  96e9, 1.79e12, 55e9,    80e9, "RTX PRO 6000 Blackwell, PCIe 5 x16" },
+    { "rtx6000ada",  364e12,  48e9, 0.96e12, 25e9,    80e9, "RTX 6000 Ada, PCIe 4 x16" },
+    { "a6000",       155e12,  48e9, 0.77e12, 25e9,    80e9, "RTX A6000, PCIe 4 x16" },
+    { "rtx5090",     210e12,  32e9, 1.79e12, 55e9,    60e9, "RTX 5090, PCIe 5 x16" },
+    { "rtx5080",     113e12,  16e9, 0.96e12, 55e9,    60e9, "RTX 5080, PCIe 5 x16" },
+    { "rtx5070ti",    88e12,  16e9, 0.90e12, 55e9,    60e9, "RTX 5070 Ti, PCIe 5 x16" },
+    { "rtx4090",     165e12,  24e9, 1.01e12, 25e9,    60e9, "RTX 4090, PCIe 4 x16" },
+    { "rtx4080",      97e12,  16e9, 0.72e12, 25e9,    60e9, "RTX 4080, PCIe 4 x16" },
+    { "rtx4070",      58e12,  12e9, 0.50e12, 25e9,    60e9, "RTX 4070, PCIe 4 x16" },
+    { "rtx4060ti",    44e12,  16e9, 0.29e12, 12.5e9,  50e9, "RTX 4060 Ti 16 GB, PCIe 4 x8" },
+    { "rtx4060",      30e12,   8e9, 0.27e12, 12.5e9,  50e9, "RTX 4060, PCIe 4 x8" },
+    { "rtx3090",      71e12,  24e9, 0.94e12, 25e9,    50e9, "RTX 3090, PCIe 4 x16" },
+    { "rtx3060",      25e12,  12e9, 0.36e12, 25e9,    50e9, "RTX 3060 12 GB, PCIe 4 x16" },
 };
 
 /* What a model is to be built for. Zeros: 8,192 tokens or 32 images; sequences of 2,048 or what the model can; AdamW. */

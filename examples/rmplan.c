@@ -1,307 +1,692 @@
 /* rmplan.c - plans the training step of a graph file (.rmg) into a memory budget, on the command line
 
    Build:  cc -O2 -o rmplan examples/rmplan.c -lm
-   Run:    ./rmplan model.rmg --budget 40% --out model.rmp            (./rmplan --help lists the options)
+   Run:    ./rmplan model.rmg --budget 40% --out model.rmp            (./rmplan --help, docs/rmplan.1)
 
-   Figures go to stdout as key=value lines, messages to stderr. Exit status: 0 there is a plan, 2 wrong usage or an unreadable
-   file (file:line:column says where), 3 the budget cannot be met, 1 anything else. */
+   On a terminal the answer is for people. Into a pipe or a file it is key=value lines (--kv), or one JSON object
+   (--json, docs/formats.md); --text is the answer for people there, too. Messages go to stderr. Exit status: 0 there is
+   a plan, 2 wrong usage or an unreadable file (file:line:column says where), 3 the budget cannot be met, 1 anything
+   else.
 
-#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+   In order: numbers and sizes; the options, all in one table; files; the three forms of figures; the live line; what
+   lies in memory, read from the texts of a graph and its plan; planning; the answer for people; --curve and --compare;
+   where the graph comes from; --place; --help. */
+
+#define _POSIX_C_SOURCE 200809L /* clock_gettime, isatty */
 #define ROCKMATE_IMPLEMENTATION
 #include "../rockmate.h"
 #include "models.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#if defined(_WIN32)
+#include <fcntl.h>
+#include <io.h>
+#define isatty _isatty
+#define fileno _fileno
+#else
+#include <unistd.h>
+#endif
 
 #define MOST (((uint64_t)1 << 62) - 1) /* the largest quantity */
+#define GIB ((uint64_t)1 << 30)
+#define MODEL_HOST_BYTES (128 * GIB) /* host memory that a model is given which does not fit the device alone */
+#define GO_ON (-1)                   /* in place of an exit status: no problem so far */
 #define EXIT_OK 0
 #define EXIT_OTHER 1
 #define EXIT_USAGE 2
 #define EXIT_TOO_SMALL 3
 
-static const char help[] =
-    "usage: rmplan GRAPH.rmg [options]\n"
-    "       rmplan --model NAME [--device NAME] [--tokens N] [options]\n"
-    "       rmplan --place BUFFERS.csv [--capacity SIZE] [--align N] [--out FILE]\n"
-    "\n"
-    "Plans one training step of a graph: what to keep, what to recompute, and an address for every buffer.\n"
-    "\n"
-    "  --budget SIZE   device memory the plan may use; none given: no limit\n"
-    "  --host SIZE     host memory the plan may use, then with preset offmate if no other is named; none given: none\n"
-    "  --step KIND     single (default), first, middle, last (of an accumulation), forward\n"
-    "  --like FILE     what persists lies where this plan (.rmp) of another step kind has it\n"
-    "  --link h2d=N,d2h=N  bytes a second each way, instead of the graph's; latency=NS and add=N may follow\n"
-    "  --margin PCT    count on that much less than the link's speed\n"
-    "  --preset NAME   what the planner does: one of the presets below\n"
-    "  --config FILE   the same from a file of key=value lines (docs/formats.md)\n"
-    "  --compare       plan with every preset and print one table of them; those that copy if there is --host\n"
-    "  --seconds S     stop looking for better plans after S seconds (0.5 is a number, too)\n"
-    "  --align N       alignment of every buffer, a power of two (default 256)\n"
-    "  --live          the budget is for the sum of live bytes; no addresses\n"
-    "  --out FILE      write the plan (.rmp) there\n"
-    "  --explain T     tell of tensor T why it is kept, recomputed or moved, and what memory is worth\n"
-    "  --trace FILE    write the simulated step there, for ui.perfetto.dev\n"
-    "  --svg FILE      write a picture of the arena over time there\n"
-    "  --curve         plan from the least memory up to --budget, or to where more gains nothing, and print one table of the plans\n"
-    "  --points N      so many of them, at most (default 16)\n"
-    "\n"
-    "  --model NAME    plan a well-known model instead of a file, with analytic costs; '--model list' shows them all\n"
-    "  --device NAME   on this device: h200 (default), h100, rtx4090, rtx4060ti; without --budget its memory less 1G is the budget\n"
-    "  --tokens N      of a step, for language models (default 8192); --sequence N: of these, in one sequence\n"
-    "                  A model that does not fit its budget alone is planned with 128G of host memory; --host 0 forbids that\n"
-    "  --images N      of a step, for convolutional networks (default 32)\n"
-    "  --optimizer O   adamw (default: 12 bytes of state a weight) or slim (two bf16 moments: 4 bytes)\n"
-    "  --export FILE   write the graph (.rmg) there, and plan it only if --budget is given as well\n"
-    "\n"
-    "  --place FILE    place the buffers of a table with the columns id,lower,upper,size; each lives during [lower, upper)\n"
-    "  --capacity SIZE the height that is wanted; none given: as low as it gets\n"
-    "  --align N       alignment of every offset (default 1)\n"
-    "  --out FILE      write the table there, with one column more: offset\n"
-    "\n"
-    "  --help, --version\n"
-    "\n"
-    "SIZE is bytes, or a number with K, M, G or T (powers of 1024): 512M, 1.5G. Of a graph also a percentage of the memory\n"
-    "that keeping everything takes: 40%.\n"
-    "\n"
-    "Prints key=value lines: status (ok or infeasible; timeout if --seconds ran out before any plan fitted), times in _ns, sizes\n"
-    "in _bytes, gap_pct (the plan's time over the lower bound of any plan's), first_ms (to the first plan that fits), solve_ms.\n"
-    "Exit status: 0 a plan, 2 wrong usage or an unreadable file, 3 the budget (capacity) cannot be met, 1 anything else.\n"
-    "\n"
-    "Presets:\n";
+#define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 
-/* --- options */
-typedef struct quantity { /* bytes, or millionths of something else */
+/* --- numbers and sizes */
+typedef struct quantity { /* bytes, or millionths of what keeping everything takes */
     uint64_t bytes, share;
     int is_share;
 } quantity;
 
-typedef struct options {
-    const char *graph, *place, *out, *preset, *config, *like, *explain, *trace, *svg;
-    uint64_t link[4], margin; /* h2d, d2h, latency, add */
-    uint32_t step;
-    int has_link;
-    quantity budget, host, capacity;
-    uint64_t align, milliseconds, points;
-    int has_budget, has_host, has_capacity, has_align, has_seconds, live, curve, compare;
-    const char *export_to;
-    models_desc model;
-    int has_model_option; /* one that goes with --model only */
-} options;
-
-static int usage(const char *problem, const char *what)
+/* digits[.digits] as whole and millionths; 0 if text is no such number or too large. *end: what follows it. */
+static int parse_millionths(const char *text, uint64_t *whole, uint64_t *millionths, const char **end)
 {
-    fprintf(stderr, "rmplan: %s%s%s\nTry 'rmplan --help'.\n", problem, what ? ": " : "", what ? what : "");
-    return EXIT_USAGE;
-}
-
-/* digits[.digits] as millionths; 0 if s is no such number or too large. *end: what follows it. */
-static int parse_millionths(const char *s, uint64_t *whole, uint64_t *millionths, const char **end)
-{
-    const char *start = s;
+    const char *start = text;
     uint64_t unit = 100000;
     *whole = *millionths = 0;
-    for (; *s >= '0' && *s <= '9'; s++) {
-        uint64_t digit = (uint64_t)(*s - '0');
+    for (; *text >= '0' && *text <= '9'; text++) {
+        uint64_t digit = (uint64_t)(*text - '0');
         if (*whole > (MOST - digit) / 10) return 0;
         *whole = *whole * 10 + digit;
     }
-    if (s == start) return 0;
-    if (*s == '.') {
-        if (s[1] < '0' || s[1] > '9') return 0;
-        for (s++; *s >= '0' && *s <= '9'; s++, unit /= 10) *millionths += unit * (uint64_t)(*s - '0');
+    if (text == start) return 0;
+    if (*text == '.') {
+        if (text[1] < '0' || text[1] > '9') return 0;
+        for (text++; *text >= '0' && *text <= '9'; text++, unit /= 10) *millionths += unit * (uint64_t)(*text - '0');
     }
-    *end = s;
+    *end = text;
     return 1;
 }
 
-/* a * b / c, rounded down, for b <= c or small results; 0 in *ok if it does not fit. */
+/* a * b / c, rounded down, for b < 2^40 and c of a million at most; 0 in *ok if it does not fit. */
 static uint64_t scale(uint64_t a, uint64_t b, uint64_t c, int *ok)
 {
-    uint64_t high = a / c, low = a % c; /* c is a million here and b below 2^40: low * b fits */
+    uint64_t high = a / c, low = a % c;
     if (b >> 40 || (high && b > MOST / high)) *ok = 0;
     return *ok ? high * b + low * b / c : 0;
 }
 
-static int parse_quantity(const char *s, quantity *q)
+/* A number with a unit, K, M, G, T or P, of powers of `thousand` (1000 or 1024), up to a comma or the end. A fraction
+   needs a unit. *end: what follows. */
+static int parse_units(const char *text, uint64_t thousand, uint64_t *out, const char **end)
 {
-    static const char units[] = "KMGT";
+    static const char units[] = "KMGTP";
+    uint64_t whole, millionths, unit = 1;
+    const char *letter;
+    int ok = 1;
+    if (!parse_millionths(text, &whole, &millionths, end)) return 0;
+    letter = **end ? strchr(units, **end) : NULL;
+    if (letter) {
+        for (; letter >= units; letter--) unit *= thousand;
+        ++*end;
+    }
+    if ((**end && **end != ',') || (millionths && unit == 1) || whole > MOST / unit) return 0;
+    *out = whole * unit + scale(unit, millionths, 1000000, &ok);
+    return ok && *out <= MOST;
+}
+
+/* A size: bytes, with units of powers of 1024, or a percentage. */
+static int parse_size(const char *text, quantity *out)
+{
     uint64_t whole, millionths;
-    const char *end, *unit;
-    int shift = 0, ok = 1;
-    memset(q, 0, sizeof *q);
-    if (!parse_millionths(s, &whole, &millionths, &end)) return 0;
-    if (!strcmp(end, "%")) {
-        q->is_share = 1;
-        if (whole > 1000000) return 0;
-        q->share = (whole * 1000000 + millionths) / 100;
-        return 1;
+    const char *end;
+    memset(out, 0, sizeof *out);
+    if (parse_millionths(text, &whole, &millionths, &end) && !strcmp(end, "%")) {
+        out->is_share = 1;
+        out->share = whole <= 1000000 ? (whole * 1000000 + millionths) / 100 : 0;
+        return whole <= 1000000;
     }
-    unit = *end ? strchr(units, *end) : NULL;
-    if (unit) shift = 10 * (int)(unit - units + 1), end++;
-    if (*end || (millionths && !shift) || whole > (MOST >> shift)) return 0;
-    q->bytes = (whole << shift) + scale((uint64_t)1 << shift, millionths, 1000000, &ok);
-    return ok && q->bytes <= MOST;
+    return parse_units(text, 1024, &out->bytes, &end) && !*end;
 }
 
-/* The value of option `name` if argv[*i] is it, as `--name value` or `--name=value`. 0: it is another; -1: it has no value. */
-static int value_of(const char *name, int argc, char **argv, int *i, const char **value)
-{
-    size_t n = strlen(name);
-    if (strncmp(argv[*i], name, n)) return 0;
-    if (argv[*i][n] == '=') {
-        *value = argv[*i] + n + 1;
-        return 1;
-    }
-    if (argv[*i][n]) return 0;
-    if (*i + 1 >= argc) {
-        usage("this option needs a value", name);
-        return -1;
-    }
-    *value = argv[++*i];
-    return 1;
-}
-
-static int parse_number(const char *s, uint64_t *out)
+/* A whole number and nothing else. */
+static int parse_number(const char *text, uint64_t *out)
 {
     uint64_t fraction;
     const char *end;
-    return parse_millionths(s, out, &fraction, &end) && !*end && !strchr(s, '.');
+    return parse_millionths(text, out, &fraction, &end) && !*end && !strchr(text, '.');
 }
 
-/* Options with a value. */
-typedef enum option_id { OPT_BUDGET, OPT_HOST, OPT_CAPACITY, OPT_ALIGN, OPT_SECONDS, OPT_PRESET, OPT_OUT, OPT_CONFIG, OPT_PLACE, OPT_MODEL, OPT_DEVICE, OPT_TOKENS, OPT_SEQUENCE, OPT_IMAGES, OPT_OPTIMIZER, OPT_EXPORT, OPT_STEP, OPT_LIKE, OPT_LINK, OPT_MARGIN, OPT_EXPLAIN, OPT_TRACE, OPT_SVG, OPT_POINTS, OPT_COUNT } option_id;
-static const char *const option_names[] = {"--budget", "--host", "--capacity", "--align", "--seconds", "--preset", "--out", "--config", "--place", "--model", "--device", "--tokens", "--sequence", "--images", "--optimizer", "--export", "--step", "--like", "--link", "--margin", "--explain", "--trace", "--svg", "--points"};
+/* How much more is `value` than `base`, in parts per million of it: upwards, so that a difference is never shown as
+   none; 0 if there is no base; far off at most. */
+static int64_t ppm_over(uint64_t value, uint64_t base)
+{
+    uint64_t difference = value > base ? value - base : base - value, whole, rest;
+    int i;
+    if (!base) return 0;
+    whole = difference / base;
+    rest = difference % base;
+    for (; base >> 60; base >>= 1) rest >>= 1;
+    for (i = 0; i < 6 && whole < (uint64_t)1 << 58; i++) {
+        whole = whole * 10 + rest * 10 / base;
+        rest = rest * 10 % base;
+    }
+    whole += rest != 0;
+    return value >= base ? (int64_t)whole : -(int64_t)whole;
+}
 
-static int parse_seconds(options *o, const char *value)
+/* A size, a time for people: 20.7 GiB, 4.13 s. Each call of one statement needs its own room. */
+typedef struct short_text {
+    char text[32];
+} short_text;
+
+static const char *human_bytes(short_text *room, uint64_t bytes)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double size = (double)bytes;
+    int i;
+    for (i = 0; size >= 1023.95 && i < 6; i++) size /= 1024;
+    snprintf(room->text, sizeof room->text, i ? "%.1f %s" : "%.0f %s", size, units[i]);
+    return room->text;
+}
+
+static const char *human_ns(short_text *room, uint64_t ns)
+{
+    static const char *const units[] = {"ns", "us", "ms", "s"};
+    double time = (double)ns;
+    int i;
+    for (i = 0; time >= 999.995 && i < 3; i++) time /= 1000;
+    snprintf(room->text, sizeof room->text, i ? "%.2f %s" : "%.0f %s", time, units[i]);
+    return room->text;
+}
+
+/* "12.58 % slower", "as fast as" and such; than what, the caller says. */
+static const char *human_slower(short_text *room, int64_t ppm)
+{
+    if (!ppm) return "as fast as";
+    snprintf(room->text, sizeof room->text, "%.2f %% %s than", (double)(ppm < 0 ? -ppm : ppm) / 1e4,
+             ppm < 0 ? "faster" : "slower");
+    return room->text;
+}
+
+/* --- names that were meant */
+
+/* How many letters must change, come or go to make one name the other; names of up to 40 letters. */
+static size_t name_distance(const char *one, const char *other)
+{
+    size_t row[41], i, j, n = strlen(other);
+    if (n > 40) return n;
+    for (j = 0; j <= n; j++) row[j] = j;
+    for (i = 0; one[i]; i++) {
+        size_t corner = row[0];
+        row[0] = i + 1;
+        for (j = 0; j < n; j++) {
+            size_t change = corner + (one[i] != other[j]), least = row[j] < row[j + 1] ? row[j] + 1 : row[j + 1] + 1;
+            corner = row[j + 1];
+            row[j + 1] = change < least ? change : least;
+        }
+    }
+    return row[n];
+}
+
+typedef struct nearest { /* the name that comes nearest to what was given */
+    const char *given, *name;
+    size_t cost;
+} nearest;
+
+/* One of the names that it may be: one that begins as the given one is best, then one that differs in few letters. */
+static void nearest_try(nearest *best, const char *name)
+{
+    size_t n = strlen(best->given), cost = name_distance(best->given, name);
+    int begins = n > 1 && !strncmp(best->given, name, n);
+    if (!begins && cost > 1 + n / 4) return;
+    if (!begins) cost += 100;
+    if (best->name && cost >= best->cost) return;
+    best->name = name;
+    best->cost = cost;
+}
+
+static int complain(const char *problem, const char *what, const char *meant)
+{
+    fprintf(stderr, "rmplan: %s%s%s", problem, what ? ": " : "", what ? what : "");
+    if (meant) fprintf(stderr, "; did you mean %s?", meant);
+    fprintf(stderr, "\nTry 'rmplan --help'.\n");
+    return EXIT_USAGE;
+}
+
+static int usage(const char *problem, const char *what) { return complain(problem, what, NULL); }
+
+/* --- the options */
+
+/* What one call does, and why options of others mean nothing to it. */
+enum { PLAN = 1, CURVE = 2, COMPARE = 4, CHECK = 8, EXPORT = 16, PLACE = 32, LIST = 64 };
+#define MAKES_PLANS (PLAN | CURVE | COMPARE)
+#define HAS_GRAPH (MAKES_PLANS | CHECK | EXPORT)
+
+static const struct {
+    uint32_t task;
+    const char *option, *why;
+} tasks[] = {
+    {PLAN, "a plan for one budget", "--curve makes many, --compare one for every preset"},
+    {CURVE, "--curve", "--curve makes many plans"},
+    {COMPARE, "--compare", "--compare plans with every preset"},
+    {CHECK, "--plan", "--plan looks at a plan that is there, and plans nothing"},
+    {EXPORT, "--export", "--export without --budget writes the graph, and plans nothing"},
+    {PLACE, "--place", "--place goes with --capacity, --align and --out only: there is no graph"},
+    {LIST, "a list", "a list of names plans nothing"},
+};
+
+/* The questions that people come with; --help has the options by them. */
+typedef enum question {
+    ASK_FIT,
+    ASK_MODEL,
+    ASK_MORE,
+    ASK_HOW,
+    ASK_WHERE,
+    ASK_PLAN,
+    ASK_OWN,
+    ASK_OUT,
+    QUESTIONS
+} question;
+
+static const char *const questions[QUESTIONS] = {
+    "Does it fit, and how fast is a step?",
+    "What does a known model need?",
+    "What would more memory, or less, bring?",
+    "How is it planned?",
+    "What fills the memory, and why is a tensor where it is?",
+    "What is in a plan that I have?",
+    "Where do buffers of my own go?",
+    "How do I get the answer?",
+};
+
+/* What the value of an option looks like. Numbers: from least to most. */
+typedef enum value_kind {
+    TAKES_NOTHING,
+    TAKES_TEXT,
+    TAKES_SIZE,
+    TAKES_BYTES,
+    TAKES_COUNT,
+    TAKES_ALIGN,
+    TAKES_MARGIN,
+    TAKES_POINTS,
+    TAKES_SECONDS,
+    TAKES_STEP,
+    TAKES_OPTIMIZER,
+    TAKES_LINK,
+    TAKES_DEVICE
+} value_kind;
+
+static const struct {
+    const char *looks_like;
+    uint64_t least, most;
+} value_kinds[] = {
+    {"takes no value", 0, 0},
+    {"takes a name", 0, 0},
+    {"takes a size such as 8589934592, 8G or 40%", 0, MOST},
+    {"takes a size such as 1048576 or 1M", 0, MOST},
+    {"takes a number from 1 to 2^32", 1, (uint64_t)1 << 32},
+    {"takes a number of bytes from 1 to 2^31", 1, (uint64_t)1 << 31},
+    {"takes a percentage from 0 to 90", 0, 90},
+    {"takes a number from 2 to 10000", 2, 10000},
+    {"takes a number such as 10 or 0.5", 0, 0},
+    {"takes single, first, middle, last or forward", 0, 0},
+    {"takes adamw or slim", 0, 0},
+    {"takes bytes a second, both ways (25G) or each (h2d=25G,d2h=20G); latency=NS and add=RATE may follow", 0, 0},
+    {"takes a name ('rmplan --device list') or flops=RATE,bandwidth=RATE,memory=SIZE, or both", 0, 0},
+};
+
+/* All options: id, name, argument, question, kind of value, field of the request, tasks that use it, help. */
+#define OPTIONS(X) \
+    X(BUDGET, "--budget", "SIZE", ASK_FIT, TAKES_SIZE, budget, MAKES_PLANS, \
+      "device memory that the plan may use; none given: no limit, or the memory of --device less 1G") \
+    X(HOST, "--host", "SIZE", ASK_FIT, TAKES_SIZE, host, MAKES_PLANS, \
+      "host memory that it may use, too, then with preset offmate if no other is named; none given: none") \
+    X(DEVICE, "--device", "NAME", ASK_FIT, TAKES_DEVICE, device, HAS_GRAPH | LIST, \
+      "on this card ('list' shows them): its memory, its link, and for --model its speed (default h200); " \
+      "or flops=RATE,bandwidth=RATE,memory=SIZE,link=RATE,host=RATE, alone or behind a name; link and host: 25G, 60G") \
+    X(LINK, "--link", "RATE", ASK_FIT, TAKES_LINK, link, MAKES_PLANS | EXPORT, \
+      "bytes a second to host memory and back, instead of the graph's: 25G, or h2d=25G,d2h=20G; " \
+      "latency=NS a copy and add=RATE (sums in host memory) may follow") \
+    X(MARGIN, "--margin", "PCT", ASK_FIT, TAKES_MARGIN, margin, MAKES_PLANS, \
+      "count on that much less than the link's speed") \
+    X(STEP, "--step", "KIND", ASK_FIT, TAKES_STEP, step, MAKES_PLANS, \
+      "single (default); first, middle, last (of an accumulation); forward") \
+    X(MODEL, "--model", "NAME", ASK_MODEL, TAKES_TEXT, model.model, HAS_GRAPH | LIST, \
+      "a well-known model ('list' shows them) instead of a file, with costs by analysis; if it does not fit alone, " \
+      "128G of host memory are taken, too (--host 0 forbids that)") \
+    X(TOKENS, "--tokens", "N", ASK_MODEL, TAKES_COUNT, model.tokens, HAS_GRAPH, \
+      "of a step, for language models (default 8192)") \
+    X(SEQUENCE, "--sequence", "N", ASK_MODEL, TAKES_COUNT, model.sequence, HAS_GRAPH, \
+      "of these, in one sequence (default 2048, or what the model can)") \
+    X(IMAGES, "--images", "N", ASK_MODEL, TAKES_COUNT, model.images, HAS_GRAPH, \
+      "of a step, for convolutional networks (default 32)") \
+    X(OPTIMIZER, "--optimizer", "NAME", ASK_MODEL, TAKES_OPTIMIZER, model.slim, HAS_GRAPH, \
+      "adamw (default: 12 bytes of state a weight) or slim (two bf16 moments: 4 bytes)") \
+    X(EXPORT, "--export", "FILE", ASK_MODEL, TAKES_TEXT, export_to, PLAN | CHECK | EXPORT, \
+      "write the graph (.rmg) there, and plan it only if --budget is given as well") \
+    X(CURVE, "--curve", NULL, ASK_MORE, TAKES_NOTHING, curve, CURVE, \
+      "a table of plans from the least memory up to --budget, or to where more gains nothing") \
+    X(POINTS, "--points", "N", ASK_MORE, TAKES_POINTS, points, CURVE, "so many of them, at most (default 16)") \
+    X(PRESET, "--preset", "NAME", ASK_HOW, TAKES_TEXT, preset, PLAN | CURVE, \
+      "what the planner does: one of the presets below") \
+    X(CONFIG, "--config", "FILE", ASK_HOW, TAKES_TEXT, config, PLAN | CURVE, \
+      "the same from a file of key=value lines (docs/formats.md)") \
+    X(COMPARE, "--compare", NULL, ASK_HOW, TAKES_NOTHING, compare, COMPARE, \
+      "a table of plans by every preset; those that copy if there is --host") \
+    X(SECONDS, "--seconds", "S", ASK_HOW, TAKES_SECONDS, milliseconds, MAKES_PLANS, \
+      "stop looking for better plans after S seconds (0.5 is a number, too); at a terminal Ctrl-C does that") \
+    X(ALIGN, "--align", "N", ASK_HOW, TAKES_ALIGN, align, MAKES_PLANS | PLACE, \
+      "alignment of every buffer, a power of two (default 256); with --place of every offset, any number (default 1)") \
+    X(LIVE, "--live", NULL, ASK_HOW, TAKES_NOTHING, live, MAKES_PLANS, \
+      "the budget is for the sum of live bytes; no addresses") \
+    X(LIKE, "--like", "FILE", ASK_HOW, TAKES_TEXT, like, MAKES_PLANS, \
+      "what persists lies where this plan (.rmp) of another step kind has it") \
+    X(PEAK, "--peak", NULL, ASK_WHERE, TAKES_NOTHING, peak, PLAN | CHECK, \
+      "all that lies in memory at the fullest moment, largest first") \
+    X(TENSORS, "--tensors", NULL, ASK_WHERE, TAKES_NOTHING, tensors, PLAN | CHECK, \
+      "all buffers of the step, largest first: how long each is there, how often it is made again or copied") \
+    X(EXPLAIN, "--explain", "TENSOR", ASK_WHERE, TAKES_TEXT, explain, PLAN | CHECK, \
+      "why it is kept, recomputed or moved, and what memory is worth") \
+    X(SVG, "--svg", "FILE", ASK_WHERE, TAKES_TEXT, svg, PLAN | CHECK, "write a picture of the arena over time there") \
+    X(TRACE, "--trace", "FILE", ASK_WHERE, TAKES_TEXT, trace, PLAN | CHECK, \
+      "write the simulated step there, for ui.perfetto.dev") \
+    X(PLAN, "--plan", "FILE", ASK_PLAN, TAKES_TEXT, plan, CHECK, \
+      "check this plan (.rmp) of the graph, edited by hand maybe, and give its figures as of one just made") \
+    X(PLACE, "--place", "FILE", ASK_OWN, TAKES_TEXT, place, PLACE, \
+      "place the buffers of a table with the columns id,lower,upper,size; each lives during [lower, upper)") \
+    X(CAPACITY, "--capacity", "SIZE", ASK_OWN, TAKES_BYTES, capacity, PLACE, \
+      "the height that is wanted; none given: as low as it gets") \
+    X(OUT, "--out", "FILE", ASK_OUT, TAKES_TEXT, out, PLAN | CHECK | PLACE, \
+      "write the plan (.rmp) there; with --place the table, with one column more: offset") \
+    X(TEXT, "--text", NULL, ASK_OUT, TAKES_NOTHING, text, HAS_GRAPH | PLACE, \
+      "the answer for people, as on a terminal (default there)") \
+    X(KV, "--kv", NULL, ASK_OUT, TAKES_NOTHING, kv, HAS_GRAPH | PLACE, \
+      "key=value lines (default when stdout is no terminal)") \
+    X(JSON, "--json", NULL, ASK_OUT, TAKES_NOTHING, json, HAS_GRAPH | PLACE, "one JSON object (docs/formats.md)") \
+    X(HELP, "--help", NULL, ASK_OUT, TAKES_NOTHING, help, ~0u, "this text; also -h") \
+    X(VERSION, "--version", NULL, ASK_OUT, TAKES_NOTHING, version, ~0u, "the version of rockmate.h")
+
+#define OPTION_ID(id, name, argument, question, kind, field, tasks, help) OPTION_##id,
+typedef enum option_id { OPTIONS(OPTION_ID) OPTION_COUNT } option_id;
+
+typedef struct link_rates {
+    uint64_t rate[4];
+} link_rates; /* h2d, d2h, ns a copy, sums in host memory */
+
+typedef struct request { /* what the command line says; fields of options that are not given are zero */
+    const char *graph, *place, *plan, *out, *preset, *config, *like, *explain, *trace, *svg, *export_to;
+    quantity budget, host, capacity;
+    link_rates link;
+    models_device device;
+    models_desc model;
+    uint64_t align, milliseconds, points, margin, step;
+    int live, curve, compare, peak, tensors, text, kv, json, help, version;
+    int given[OPTION_COUNT];
+    uint32_t task;
+} request;
+
+typedef struct option {
+    const char *name, *argument; /* argument NULL: it has no value */
+    question question;
+    value_kind kind;
+    size_t field;   /* in request */
+    uint32_t tasks; /* that have a use for it */
+    const char *help;
+} option;
+
+#define OPTION_ROW(id, name, argument, question, kind, field, tasks, help) \
+    {name, argument, question, kind, offsetof(request, field), tasks, help},
+static const option options[OPTION_COUNT] = {OPTIONS(OPTION_ROW)};
+
+/* Pairs that contradict each other. */
+static const struct {
+    option_id one, other;
+    const char *why;
+} conflicts[] = {
+    {OPTION_PRESET, OPTION_CONFIG, "both say what the planner does: take one, or preset=NAME in the file"},
+    {OPTION_LIVE, OPTION_OUT, "--live plans without addresses, and a plan file has them"},
+    {OPTION_LIVE, OPTION_TRACE, "--live plans without addresses, and a trace needs a plan with them"},
+    {OPTION_LIVE, OPTION_SVG, "--live plans without addresses, and a picture shows them"},
+    {OPTION_LIVE, OPTION_PEAK, "--live plans without addresses, and what lies in memory is read from a plan with them"},
+    {OPTION_LIVE, OPTION_TENSORS,
+     "--live plans without addresses, and what lies in memory is read from a plan with them"},
+    {OPTION_LIVE, OPTION_ALIGN, "--live plans without addresses: there is nothing to align"},
+    {OPTION_CURVE, OPTION_COMPARE, "two tables: take one"},
+    {OPTION_KV, OPTION_JSON, "two forms of one answer: take one"},
+    {OPTION_TEXT, OPTION_JSON, "two forms of one answer: take one"},
+    {OPTION_TEXT, OPTION_KV, "two forms of one answer: take one"},
+};
+
+/* --- reading the command line */
+
+/* The keys of a list key=value,key=value; -1 for none of them. *value: behind it. */
+static int find_key(const char *const *keys, int n, const char *text, const char **value)
+{
+    int k;
+    for (k = 0; k < n; k++) {
+        size_t length = strlen(keys[k]);
+        if (strncmp(keys[k], text, length) || text[length] != '=') continue;
+        *value = text + length + 1;
+        return k;
+    }
+    return -1;
+}
+
+/* --link: one rate for both ways, or keys. */
+static int parse_link(const char *text, link_rates *link)
+{
+    static const char *const keys[] = {"h2d", "d2h", "latency", "add"};
+    const char *value;
+    if (parse_units(text, 1000, &link->rate[0], &text)) {
+        link->rate[1] = link->rate[0];
+        if (*text == ',') text++;
+    }
+    while (*text) {
+        int k = find_key(keys, 4, text, &value);
+        if (k < 0 || !parse_units(value, 1000, &link->rate[k], &text)) return 0;
+        if (*text == ',') text++;
+    }
+    return link->rate[0] && link->rate[1];
+}
+
+/* --device: a name, figures, or figures behind a name. Rates are in powers of 1000, memory is a size. */
+static int parse_device(const char *text, models_device *device)
+{
+    static const char *const keys[] = {"flops", "bandwidth", "link", "host", "memory"};
+    double *figures[5];
+    size_t n = strcspn(text, ",");
+    uint64_t figure;
+    char name[32];
+    const char *value;
+    const models_device *known = NULL;
+    memset(device, 0, sizeof *device);
+    if (find_key(keys, 5, text, &value) < 0) {
+        if (n >= sizeof name) return 0;
+        memcpy(name, text, n);
+        name[n] = 0;
+        if (!(known = models_device_find(name))) return 0;
+        *device = *known;
+        text += n + (text[n] == ',');
+    } else {
+        device->name = device->text = "the --device given";
+        device->link = 25e9;
+        device->host = 60e9;
+    }
+    figures[0] = &device->flops, figures[1] = &device->bandwidth, figures[2] = &device->link;
+    figures[3] = &device->host, figures[4] = &device->bytes;
+    while (*text) {
+        int k = find_key(keys, 5, text, &value);
+        if (k < 0 || !parse_units(value, k == 4 ? 1024 : 1000, &figure, &text) || !figure) return 0;
+        *figures[k] = (double)figure;
+        if (*text == ',') text++;
+    }
+    return device->flops > 0 && device->bandwidth > 0 && device->bytes > 0;
+}
+
+static int parse_seconds(const char *text, uint64_t *milliseconds)
 {
     uint64_t whole, millionths;
     const char *end;
-    o->has_seconds = parse_millionths(value, &whole, &millionths, &end) && !*end && whole < 1000000000;
-    o->milliseconds = o->has_seconds ? whole * 1000 + millionths / 1000 : 0;
-    return o->has_seconds ? -1 : usage("--seconds takes a number such as 10 or 0.5", value);
+    if (!parse_millionths(text, &whole, &millionths, &end) || *end || whole >= 1000000000) return 0;
+    *milliseconds = whole * 1000 + millionths / 1000;
+    return 1;
 }
 
-static int parse_count(const char *value, uint64_t *out, const char *problem)
-{
-    return parse_number(value, out) && *out && *out <= (uint64_t)1 << 32 ? -1 : usage(problem, value);
-}
-
-/* The options that describe a model. */
-static int parse_model(options *o, option_id id, const char *value)
-{
-    o->has_model_option |= id != OPT_MODEL;
-    switch (id) {
-    case OPT_MODEL: o->model.model = value; return -1;
-    case OPT_DEVICE: return (o->model.device = models_device_find(value)) != NULL ? -1 : usage("--device takes h200, h100, rtx4090 or rtx4060ti", value);
-    case OPT_TOKENS: return parse_count(value, &o->model.tokens, "--tokens takes a number from 1 to 2^32");
-    case OPT_SEQUENCE: return parse_count(value, &o->model.sequence, "--sequence takes a number from 1 to 2^32");
-    case OPT_IMAGES: return parse_count(value, &o->model.images, "--images takes a number from 1 to 2^32");
-    default: o->model.slim = !strcmp(value, "slim"); return o->model.slim || !strcmp(value, "adamw") ? -1 : usage("--optimizer takes adamw or slim", value);
-    }
-}
-
-static int parse_step(options *o, const char *value)
+static int parse_step(const char *text, uint64_t *step)
 {
     static const char *const kinds[] = {"single", "first", "middle", "last", "forward"};
     uint32_t k;
     for (k = 0; k < 5; k++)
-        if (!strcmp(kinds[k], value)) o->step = 1u << k;
-    return o->step ? -1 : usage("--step takes single, first, middle, last or forward", value);
+        if (!strcmp(kinds[k], text)) *step = (uint64_t)1 << k;
+    return *step != 0;
 }
 
-/* key=number, with commas. */
-static int parse_link(options *o, const char *value)
+static int parse_optimizer(const char *text, int *slim)
 {
-    static const char *const keys[] = {"h2d=", "d2h=", "latency=", "add="};
-    const char *s = value;
-    uint64_t millionths;
-    size_t k;
-    while (*s) {
-        for (k = 0; k < 4 && strncmp(s, keys[k], strlen(keys[k]));) k++;
-        if (k == 4 || !parse_millionths(s + strlen(keys[k]), &o->link[k], &millionths, &s) || (*s && *s != ',')) break;
-        s += *s == ',';
-    }
-    o->has_link = 1;
-    return !*s && o->link[0] && o->link[1] ? -1 : usage("--link takes h2d=BYTES,d2h=BYTES a second, both above 0", value);
+    *slim = !strcmp(text, "slim");
+    return *slim || !strcmp(text, "adamw");
 }
 
-/* The exit status in case of a problem, -1 for a good one. */
-static int parse_value(options *o, option_id id, const char *value)
+/* Puts a value where it belongs in the request; 0: it is none for this option. */
+static int take_value(request *r, const option *opt, const char *text)
 {
-    switch (id) {
-    case OPT_BUDGET: return (o->has_budget = parse_quantity(value, &o->budget)) != 0 ? -1 : usage("--budget takes a size such as 8589934592, 8G or 40%", value);
-    case OPT_HOST: return (o->has_host = parse_quantity(value, &o->host)) != 0 ? -1 : usage("--host takes a size such as 8589934592, 8G or 40%", value);
-    case OPT_CAPACITY: return (o->has_capacity = parse_quantity(value, &o->capacity)) != 0 && !o->capacity.is_share ? -1 : usage("--capacity takes a size such as 1048576 or 1M", value);
-    case OPT_ALIGN: return (o->has_align = parse_number(value, &o->align)) != 0 && o->align && o->align <= (uint32_t)1 << 31 ? -1 : usage("--align takes a number of bytes from 1 on", value);
-    case OPT_SECONDS: return parse_seconds(o, value);
-    case OPT_PRESET: o->preset = value; return -1;
-    case OPT_OUT: o->out = value; return -1;
-    case OPT_CONFIG: o->config = value; return -1;
-    case OPT_PLACE: o->place = value; return -1;
-    case OPT_EXPORT: o->export_to = value; return -1;
-    case OPT_STEP: return parse_step(o, value);
-    case OPT_LIKE: o->like = value; return -1;
-    case OPT_LINK: return parse_link(o, value);
-    case OPT_MARGIN: return parse_number(value, &o->margin) && o->margin <= 90 ? -1 : usage("--margin takes a percentage from 0 to 90", value);
-    case OPT_EXPLAIN: o->explain = value; return -1;
-    case OPT_TRACE: o->trace = value; return -1;
-    case OPT_SVG: o->svg = value; return -1;
-    case OPT_POINTS: return parse_number(value, &o->points) && o->points >= 2 && o->points <= 10000 ? -1 : usage("--points takes a number from 2 to 10000", value);
-    default: return parse_model(o, id, value);
+    void *field = (char *)r + opt->field;
+    uint64_t *number = (uint64_t *)field;
+    switch (opt->kind) {
+    case TAKES_NOTHING: *(int *)field = 1; return 1;
+    case TAKES_TEXT: *(const char **)field = text; return *text != 0;
+    case TAKES_SIZE: return parse_size(text, (quantity *)field);
+    case TAKES_BYTES: return parse_size(text, (quantity *)field) && !((quantity *)field)->is_share;
+    case TAKES_SECONDS: return parse_seconds(text, number);
+    case TAKES_STEP: return parse_step(text, number);
+    case TAKES_OPTIMIZER: return parse_optimizer(text, (int *)field);
+    case TAKES_LINK: return parse_link(text, (link_rates *)field);
+    case TAKES_DEVICE: return !strcmp(text, "list") || parse_device(text, (models_device *)field);
+    default:
+        return parse_number(text, number) && *number >= value_kinds[opt->kind].least &&
+               *number <= value_kinds[opt->kind].most;
     }
 }
 
-/* One argument, and its value if it has one; the exit status in case of a problem, -1 for a good one. */
-static int parse_one(options *o, int argc, char **argv, int *i)
+/* The name that was meant by a --device that is none. */
+static const char *device_meant(const char *given)
 {
-    const char *arg = argv[*i], *value = NULL;
-    int k, has = 0;
-    if (!strcmp(arg, "--live") || !strcmp(arg, "--curve") || !strcmp(arg, "--compare")) {
-        *(arg[2] == 'l' ? &o->live : arg[3] == 'u' ? &o->curve : &o->compare) = 1;
-        return -1;
-    }
-    for (k = 0; k < OPT_COUNT && !has; k++) has = value_of(option_names[k], argc, argv, i, &value);
-    if (has < 0) return EXIT_USAGE;
-    if (has) return parse_value(o, (option_id)(k - 1), value);
-    if (arg[0] == '-') return usage("unknown option", arg);
-    if (o->graph) return usage("one graph at a time; this is the second", arg);
-    o->graph = arg;
-    return -1;
+    nearest best = {NULL, NULL, 0};
+    size_t i;
+    best.given = given;
+    for (i = 0; i < LENGTH(models_devices); i++) nearest_try(&best, models_devices[i].name);
+    return best.name;
 }
 
-static int parse_options(options *o, int argc, char **argv)
+/* 8G for 8GB, 8GiB, 8g; NULL if that would be no size either. */
+static const char *size_meant(short_text *room, const option *opt, const char *given)
+{
+    size_t n = strcspn(given, "KMGTkmgt");
+    quantity size;
+    if ((opt->kind != TAKES_SIZE && opt->kind != TAKES_BYTES) || !given[n] || n + 2 > sizeof room->text) return NULL;
+    memcpy(room->text, given, n);
+    room->text[n] = given[n] > 'Z' ? (char)(given[n] - 'a' + 'A') : given[n];
+    room->text[n + 1] = 0;
+    return strspn(given + n + 1, "iBb") == strlen(given + n + 1) && parse_size(room->text, &size) ? room->text : NULL;
+}
+
+static int unknown_option(const char *arg, size_t name_length)
+{
+    nearest best = {NULL, NULL, 0};
+    char name[32];
+    int k;
+    snprintf(name, sizeof name, "%.*s", (int)(name_length < 31 ? name_length : 31), arg);
+    best.given = name;
+    for (k = 0; k < OPTION_COUNT; k++) nearest_try(&best, options[k].name);
+    return complain("unknown option", arg, best.name);
+}
+
+/* One option, argv[*i], with its value if it has one: --name value or --name=value. */
+static int take_option(request *r, int argc, char **argv, int *i)
+{
+    const char *arg = argv[*i], *equals = strchr(arg, '='), *value = NULL;
+    size_t n = equals ? (size_t)(equals - arg) : strlen(arg);
+    char problem[256];
+    short_text room;
+    int k;
+    for (k = 0; k < OPTION_COUNT; k++)
+        if (strlen(options[k].name) == n && !strncmp(arg, options[k].name, n)) break;
+    if (!strcmp(arg, "-h")) k = OPTION_HELP;
+    if (k == OPTION_COUNT) return unknown_option(arg, n);
+    if (equals && !options[k].argument) return usage("this option takes no value", arg);
+    r->given[k] = 1;
+    if (options[k].argument) {
+        if (!equals && *i + 1 >= argc) return usage("this option needs a value", options[k].name);
+        value = equals ? equals + 1 : argv[++*i];
+    }
+    if (take_value(r, &options[k], value)) {
+        if (k == OPTION_DEVICE && !strcmp(value, "list")) r->task = LIST;
+        return GO_ON;
+    }
+    snprintf(problem, sizeof problem, "%s %s", options[k].name, value_kinds[options[k].kind].looks_like);
+    return complain(problem, value, k == OPTION_DEVICE ? device_meant(value) : size_meant(&room, &options[k], value));
+}
+
+/* What the call is to do. */
+static uint32_t task_of(const request *r)
+{
+    if (r->task) return r->task;
+    if (r->model.model && !strcmp(r->model.model, "list")) return LIST;
+    if (r->place) return PLACE;
+    if (r->plan) return CHECK;
+    if (r->compare) return COMPARE;
+    if (r->curve) return CURVE;
+    return r->export_to && !r->given[OPTION_BUDGET] ? EXPORT : PLAN;
+}
+
+/* Refuses options that the task has no use for, with the reason. */
+static int check_task(const request *r)
+{
+    char problem[256];
+    size_t k, t, own = 0;
+    for (t = 0; t < LENGTH(tasks); t++)
+        if (tasks[t].task == r->task) own = t;
+    for (k = 0; k < LENGTH(conflicts); k++)
+        if (r->given[conflicts[k].one] && r->given[conflicts[k].other]) {
+            snprintf(problem, sizeof problem, "%s and %s: %s", options[conflicts[k].one].name,
+                     options[conflicts[k].other].name, conflicts[k].why);
+            return usage(problem, NULL);
+        }
+    for (k = 0; k < OPTION_COUNT; k++) {
+        if (!r->given[k] || options[k].tasks & r->task) continue;
+        for (t = 0; t < LENGTH(tasks) && tasks[t].task != options[k].tasks; t++) continue;
+        if (t < LENGTH(tasks) && r->task != PLACE && strcmp(tasks[t].option, options[k].name))
+            snprintf(problem, sizeof problem, "%s goes with %s", options[k].name, tasks[t].option);
+        else snprintf(problem, sizeof problem, "%s does not apply here: %s", options[k].name, tasks[own].why);
+        return usage(problem, NULL);
+    }
+    return GO_ON;
+}
+
+/* Refuses options about the size of a model that are not of this model. */
+static int check_model(const request *r)
+{
+    static const option_id model_only[] = {OPTION_TOKENS, OPTION_SEQUENCE, OPTION_IMAGES, OPTION_OPTIMIZER};
+    size_t i;
+    char problem[256];
+    for (i = 0; i < LENGTH(model_only) && !r->model.model; i++)
+        if (r->given[model_only[i]]) {
+            snprintf(problem, sizeof problem, "%s describes a --model; a file has its sizes",
+                     options[model_only[i]].name);
+            return usage(problem, NULL);
+        }
+    for (i = 0; i < LENGTH(models_nets) && r->model.model; i++)
+        if (!strcmp(models_nets[i], r->model.model) && (r->model.tokens || r->model.sequence))
+            return usage("--tokens and --sequence are for language models; a convolutional network has --images",
+                         r->model.model);
+    for (i = 0; i < LENGTH(models_lms) && r->model.model; i++)
+        if (!strcmp(models_lms[i].name, r->model.model) && r->model.images)
+            return usage("--images is for convolutional networks; a language model has --tokens", r->model.model);
+    if (r->model.sequence && (r->model.tokens ? r->model.tokens : 8192) % r->model.sequence)
+        return usage("--tokens is no multiple of --sequence: a step has whole sequences", NULL);
+    return GO_ON;
+}
+
+static int is_dash(const char *path) { return path && !strcmp(path, "-"); }
+
+/* stdin and stdout serve once each; the figures make room for a file on stdout. */
+static int check_streams(const request *r)
+{
+    if (is_dash(r->graph) + is_dash(r->config) + is_dash(r->like) + is_dash(r->plan) + is_dash(r->place) > 1)
+        return usage("stdin (-) can be one file only", NULL);
+    if (is_dash(r->out) + is_dash(r->trace) + is_dash(r->svg) + is_dash(r->export_to) > 1)
+        return usage("stdout (-) can be one file only", NULL);
+    return GO_ON;
+}
+
+static int parse_command_line(request *r, int argc, char **argv)
 {
     int i, status;
-    memset(o, 0, sizeof *o);
+    memset(r, 0, sizeof *r);
     for (i = 1; i < argc; i++) {
-        status = parse_one(o, argc, argv, &i);
-        if (status >= 0) return status;
+        status = GO_ON;
+        if (argv[i][0] == '-' && argv[i][1]) status = take_option(r, argc, argv, &i);
+        else if (r->graph) return usage("one graph at a time; this is the second", argv[i]);
+        else r->graph = argv[i];
+        if (status != GO_ON) return status;
     }
-    if (o->place) {
-        if (o->graph) return usage("--place takes no graph", o->graph);
-        if (o->has_budget || o->has_host || o->preset || o->has_seconds || o->live || o->curve || o->points || o->config || o->compare || o->export_to || o->explain || o->trace || o->svg || o->model.model) return usage("--place goes with --capacity, --align and --out only", NULL);
-        return -1;
-    }
-    if (o->graph && o->model.model) return usage("a graph or --model, not both", o->graph);
-    if (o->model.model) o->graph = o->model.model;
-    else if (o->has_model_option) return usage("--device, --tokens, --sequence, --images and --optimizer go with --model", NULL);
-    if (o->model.sequence && (o->model.tokens ? o->model.tokens : 8192) % o->model.sequence) return usage("--tokens is no multiple of --sequence: a step has whole sequences", NULL);
-    if (!o->graph) return usage("no graph given", NULL);
-    if (o->has_capacity) return usage("--capacity goes with --place; of a graph it is --budget", NULL);
-    if (o->preset && o->config) return usage("--preset and --config both say what the planner does: take one, or preset=NAME in the file", NULL);
-    if (o->points && !o->curve) return usage("--points goes with --curve", NULL);
-    if (o->curve && (o->out || o->explain || o->trace || o->svg)) return usage("--curve makes many plans: no --out, --explain, --trace or --svg", NULL);
-    if (o->compare && (o->preset || o->config || o->out || o->curve || o->explain || o->trace || o->svg)) return usage("--compare plans with every preset: no --preset, --config, --curve, --out, --explain, --trace or --svg", NULL);
-    if (o->live && (o->out || o->trace || o->svg)) return usage("--live plans without addresses, and --out, --trace and --svg write them: take one", NULL);
-    return -1;
+    if (r->help || r->version) return GO_ON;
+    r->task = task_of(r);
+    status = check_task(r);
+    if (status == GO_ON) status = check_model(r);
+    if (status == GO_ON) status = check_streams(r);
+    if (status != GO_ON || r->task == LIST) return status;
+    if (r->place) return r->graph ? usage("--place takes no graph", r->graph) : GO_ON;
+    if (r->graph && r->model.model) return usage("a graph or --model, not both", r->graph);
+    if (r->model.model) r->graph = r->model.model;
+    return r->graph ? GO_ON : usage("no graph given: name a file (.rmg), - for stdin, or --model NAME", NULL);
 }
 
-/* --- files and time */
+/* --- files, text in memory, time */
 static uint64_t now_us(void)
 {
 #if defined(_WIN32)
@@ -313,390 +698,1786 @@ static uint64_t now_us(void)
 #endif
 }
 
-/* The whole of a file, with a zero byte behind it; NULL and a message if it cannot be read. */
-static char *read_file(const char *path, size_t *length)
+static const char *input_name(const char *path) { return is_dash(path) ? "stdin" : path; }
+static const char *output_name(const char *path) { return is_dash(path) ? "stdout" : path; }
+
+/* A text that grows; `at` ends with a zero byte. Zero at first. */
+typedef struct text_buffer {
+    char *at;
+    size_t n, room;
+} text_buffer;
+
+/* Room for so many bytes more, and a zero; 0: no memory. */
+static int text_room(text_buffer *text, size_t more)
 {
-    size_t n = 0, room = 1 << 16, got;
-    char *text = (char *)malloc(room + 1), *more;
-    FILE *f;
-    errno = 0;
-    f = fopen(path, "rb");
-    if (!f) fprintf(stderr, "rmplan: %s: %s\n", path, errno ? strerror(errno) : "cannot be opened");
-    while (f && text) {
-        got = fread(text + n, 1, room - n, f);
-        n += got;
-        if (!got) break;
-        if (n < room) continue;
-        more = (char *)realloc(text, 2 * room + 1);
-        if (!more) free(text);
-        text = more;
-        room *= 2;
-    }
-    if (f && !text) fprintf(stderr, "rmplan: %s: no memory to read it\n", path);
-    if (f && text && ferror(f)) {
-        fprintf(stderr, "rmplan: %s: %s\n", path, errno ? strerror(errno) : "cannot be read");
-        free(text);
-        text = NULL;
-    }
-    if (!f) {
-        free(text);
-        return NULL;
-    }
-    fclose(f);
-    if (text) text[n] = 0;
-    *length = n;
-    return text;
+    size_t room = text->room ? text->room : 1 << 12;
+    char *at;
+    if (text->n + more < text->room) return 1;
+    while (room <= text->n + more) room *= 2;
+    at = (char *)realloc(text->at, room);
+    if (!at) return 0;
+    text->at = at;
+    text->room = room;
+    return 1;
+}
+
+/* rm_write_fn: into a text_buffer, into a file. */
+static int text_sink(void *user, const char *from, size_t n)
+{
+    text_buffer *text = (text_buffer *)user;
+    if (!text_room(text, n)) return 1;
+    memcpy(text->at + text->n, from, n);
+    text->n += n;
+    text->at[text->n] = 0;
+    return 0;
 }
 
 static int file_sink(void *user, const char *text, size_t n) { return fwrite(text, 1, n, (FILE *)user) != n; }
 
+static void text_free(text_buffer *text)
+{
+    free(text->at);
+    memset(text, 0, sizeof *text);
+}
+
+static int no_memory(const char *path)
+{
+    fprintf(stderr, "rmplan: %s: no memory to read it\n", path);
+    return EXIT_OTHER;
+}
+
+/* The whole of a file, or of stdin. */
+static int read_file(const char *path, text_buffer *text)
+{
+    FILE *f;
+    size_t got = 0;
+    int bad;
+    memset(text, 0, sizeof *text);
+    errno = 0;
+    f = is_dash(path) ? stdin : fopen(path, "rb");
+#if defined(_WIN32)
+    if (f == stdin) _setmode(_fileno(stdin), _O_BINARY);
+#endif
+    while (f && text_room(text, (size_t)1 << 16) && (got = fread(text->at + text->n, 1, (size_t)1 << 16, f)) > 0)
+        text->n += got;
+    bad = !f || ferror(f);
+    if (bad) fprintf(stderr, "rmplan: %s: %s\n", input_name(path), errno ? strerror(errno) : "cannot be read");
+    else if (got) bad = no_memory(input_name(path)); /* it ended for want of room */
+    if (f && f != stdin) fclose(f);
+    if (bad || !text->at) text_free(text);
+    else text->at[text->n] = 0;
+    return text->at ? GO_ON : EXIT_USAGE;
+}
+
 static int cannot_write(const char *path)
 {
-    fprintf(stderr, "rmplan: %s: %s; it is not written, or not whole\n", path, errno ? strerror(errno) : "cannot be written");
+    fprintf(stderr, "rmplan: %s: %s; it is not written, or not whole\n", output_name(path),
+            errno ? strerror(errno) : "cannot be written");
     return EXIT_USAGE;
 }
 
-/* --- planning */
-typedef struct watch {
-    uint64_t start_us, first_us, limit_us;
-    int has_first, has_limit;
-} watch;
-
-static int on_progress(void *user, const rm_progress *p)
+static FILE *open_output(const char *path)
 {
-    watch *w = (watch *)user;
-    uint64_t t = now_us() - w->start_us;
-    if (p->time_ns && !w->has_first) {
-        w->has_first = 1;
-        w->first_us = t;
-    }
-    return w->has_limit && t >= w->limit_us;
+    errno = 0;
+#if defined(_WIN32)
+    if (is_dash(path)) _setmode(_fileno(stdout), _O_BINARY);
+#endif
+    return is_dash(path) ? stdout : fopen(path, "wb");
 }
 
-static void print_ms(const char *before, const char *key, uint64_t us) { printf("%s%s=%" PRIu64 ".%03" PRIu64 "\n", before, key, us / 1000, us % 1000); }
-
-/* (time - bound) / bound in percent, rounded up at the fourth decimal: a gap that is not zero is never shown as zero. Of a graph in
-   which nothing is wanted, whose bound is 0, there is nothing to be slower than. */
-static void print_gap(uint64_t time, uint64_t bound)
+/* What is there after a failure stays: it may be a device. */
+static int close_output(const char *path, FILE *f, int bad)
 {
-    uint64_t rest, whole;
-    int i;
-    if (!bound || time < bound) {
-        printf("gap_pct=0.0000\n");
-        return;
-    }
-    whole = (time - bound) / bound;
-    rest = (time - bound) % bound;
-    for (; bound >> 60; bound >>= 1) rest >>= 1;
-    for (i = 0; i < 6; i++) {
-        if (whole > UINT64_MAX / 20) break;
-        whole = whole * 10 + rest * 10 / bound;
-        rest = rest * 10 % bound;
-    }
-    whole += rest != 0;
-    printf("gap_pct=%" PRIu64 ".%04" PRIu64 "\n", whole / 10000, whole % 10000);
+    bad |= f == stdout ? fflush(f) != 0 : fclose(f) != 0;
+    return bad ? cannot_write(path) : EXIT_OK;
 }
 
-static void print_info(const char *status, const rm_plan_info *f, const watch *w, uint64_t solve_us)
+/* Says before the planning what would fail after it: a file that cannot be written. */
+static int check_output(const char *path)
 {
-    static const char *const lanes[] = {"compute", "h2d", "d2h", "host", "comm"};
-    int ok = !strcmp(status, "ok"), lane;
-    printf("status=%s\n", status);
-    printf("budget_bytes=%" PRIu64 "\n", f->budget_bytes);
-    if (ok) printf("time_ns=%" PRIu64 "\n", f->time_ns);
-    printf("keep_all_ns=%" PRIu64 "\n", f->keep_all_ns);
-    if (ok) printf("recomputed_ns=%" PRIu64 "\n", f->recomputed_ns);
-    printf("bound_ns=%" PRIu64 "\n", f->bound_ns);
-    if (ok) {
-        print_gap(f->time_ns, f->bound_ns);
-        printf("arena_bytes=%" PRIu64 "\nlive_bytes=%" PRIu64 "\nhost_bytes=%" PRIu64 "\n", f->arena_bytes, f->live_bytes, f->host_bytes);
-        printf("h2d_bytes=%" PRIu64 "\nd2h_bytes=%" PRIu64 "\n", f->h2d_bytes, f->d2h_bytes);
-        for (lane = 0; lane < 5; lane++) printf("busy_%s_ns=%" PRIu64 "\n", lanes[lane], f->busy_ns[lane]);
+    FILE *there, *f;
+    if (!path || is_dash(path)) return GO_ON;
+    there = fopen(path, "rb");
+    if (there) fclose(there);
+    errno = 0;
+    f = fopen(path, "ab");
+    if (!f) return cannot_write(path);
+    fclose(f);
+    if (!there) remove(path);
+    return GO_ON;
+}
+
+/* --- words of the library in words of the command line */
+static const struct {
+    const char *api, *option;
+} words[] = {
+    {"set rm_plan_desc.host_bytes", "give --host"},
+    {"Set rm_plan_desc.host_bytes to more", "Give more --host"},
+    {"declare the link to host memory (rm_graph_link)", "say how fast host memory is (--link)"},
+    {"RM_NO_MERGE (rm_config.off)", "off=merge in a --config file"},
+    {"rm_plan_desc.device_bytes", "--budget"},
+    {"rm_plan_desc.host_bytes", "--host"},
+    {"rm_plan_desc.preset", "--preset"},
+    {"rm_plan_desc.config", "--config"},
+    {"rm_plan_desc.steps", "--step"},
+    {"rm_plan_desc.align", "--align"},
+    {"rm_plan_desc.like", "--like"},
+    {"rm_plan_desc.live_only", "--live"},
+    {"rm_plan_desc.link_margin_percent", "--margin"},
+    {"take 256 or leave it 0", "take 256 or leave it out"},
+    {"rm_plan_desc: ", ""},
+    {"rm_plan_create: ", ""},
+    {"rm_graph_link", "--link"},
+};
+
+/* A text of the library with the names of options in place of fields and calls; as it is if there is no memory. */
+static const char *in_options(text_buffer *room, const char *text)
+{
+    const char *whole = text;
+    size_t k, plain;
+    room->n = 0;
+    while (*text) {
+        for (k = 0; k < LENGTH(words) && strncmp(text, words[k].api, strlen(words[k].api)); k++) continue;
+        plain = 1 + strcspn(text + 1, "rRsSdt"); /* the letters that an entry begins with */
+        if (text_sink(room, k < LENGTH(words) ? words[k].option : text,
+                      k < LENGTH(words) ? strlen(words[k].option) : plain))
+            return whole;
+        text += k < LENGTH(words) ? strlen(words[k].api) : plain;
     }
-    printf("keep_all_bytes=%" PRIu64 "\n", f->keep_all_bytes);
-    if (!ok) printf("min_bytes=%" PRIu64 "\n", f->min_bytes);
-    printf("min_bound_bytes=%" PRIu64 "\n", f->min_bound_bytes);
-    if (w->has_first) print_ms("", "first_ms", w->first_us);
-    print_ms("", "solve_ms", solve_us);
+    return room->n ? room->at : "";
+}
+
+static void print_in_options(FILE *to, const char *text)
+{
+    text_buffer room = {NULL, 0, 0};
+    fputs(in_options(&room, text), to);
+    text_free(&room);
 }
 
 /* What a wrong graph, a wrong option or a lack of memory means for the exit status, with the message. */
 static int refuse(const char *path, const rm_graph *g, rm_result r)
 {
-    const char *message = rm_graph_error(g);
-    fprintf(stderr, r == RM_ERROR_TEXT ? "%s:%s\n" : "rmplan: %s: %s\n", path, message);
-    return r == RM_ERROR_MEMORY || r == RM_ERROR_INTERNAL || r == RM_ERROR_PLAN ? EXIT_OTHER : EXIT_USAGE;
+    fprintf(stderr, r == RM_ERROR_TEXT ? "%s:" : "rmplan: %s: ", input_name(path));
+    print_in_options(stderr, rm_graph_error(g));
+    fprintf(stderr, "\n");
+    return r == RM_ERROR_MEMORY || r == RM_ERROR_INTERNAL ? EXIT_OTHER : EXIT_USAGE;
 }
 
-/* Percentages are of what keeping everything takes, in the same measure (arena or live bytes). */
-static int resolve(rm_graph *g, const options *o, rm_plan_desc *d)
+/* --- figures in three forms */
+typedef enum answer_form { FORM_TEXT, FORM_KV, FORM_JSON } answer_form;
+
+typedef struct printer {
+    FILE *to;
+    answer_form form;
+    int begun; /* JSON: the object or list that is open has something in it */
+} printer;
+
+/* A JSON string, or a bare word of --kv. */
+static void say_string(const printer *p, const char *text)
 {
-    rm_plan_desc all = *d;
-    rm_plan_info info;
-    rm_plan *plan = NULL;
-    rm_result r;
-    int ok = 1;
-    d->device_bytes = o->budget.bytes;
-    d->host_bytes = o->host.bytes;
-    if (o->budget.is_share || o->host.is_share) {
-        memset(&info, 0, sizeof info);
-        all.preset = "noremat";
-        all.config = NULL;
-        all.info = &info;
-        all.progress = NULL;
-        r = rm_plan_create(g, &all, &plan);
-        rm_plan_destroy(plan);
-        if (r != RM_OK) return refuse(o->graph, g, r);
-        if (o->budget.is_share) d->device_bytes = scale(info.keep_all_bytes, o->budget.share, 1000000, &ok);
-        if (o->host.is_share) d->host_bytes = scale(info.keep_all_bytes, o->host.share, 1000000, &ok);
+    if (p->form != FORM_JSON) {
+        fputs(text, p->to);
+        return;
     }
-    if (!ok) return usage("a percentage that gives 2^62 bytes or more", NULL);
-    if (o->has_budget && !d->device_bytes) return usage("a --budget of no bytes; leave it out to plan without a limit", NULL);
-    return -1;
-}
-
-/* The plan into a file, in one of its forms. */
-static int write_plan(const options *o, const char *path, rm_result (*form)(const rm_plan *, uint32_t, rm_write_fn, void *), const rm_graph *g, const rm_plan *plan)
-{
-    FILE *f;
-    rm_result r;
-    errno = 0;
-    f = fopen(path, "wb");
-    if (!f) return cannot_write(path);
-    r = form(plan, 0, file_sink, f);
-    if (fclose(f) || r == RM_ERROR_WRITE) return cannot_write(path); /* what is there stays: it may be a device */
-    return r == RM_OK ? EXIT_OK : refuse(o->graph, g, r);
-}
-
-/* What was asked for besides the figures. */
-static int tell_more(const options *o, rm_graph *g, const rm_plan *plan)
-{
-    int status = EXIT_OK;
-    if (o->explain) {
-        rm_tensor t = rm_graph_find(g, o->explain);
-        rm_result r;
-        if (!t.id) return usage("--explain: the graph has no such tensor", o->explain);
-        printf("\n");
-        r = rm_plan_explain(plan, t, file_sink, stdout);
-        if (r != RM_OK) return refuse(o->graph, g, r);
+    putc('"', p->to);
+    for (; *text; text++) {
+        if (*text == '\n') fputs("\\n", p->to);
+        else if ((unsigned char)*text < ' ') fprintf(p->to, "\\u%04x", (unsigned)(unsigned char)*text);
+        else if (*text == '"' || *text == '\\') fprintf(p->to, "\\%c", *text);
+        else putc(*text, p->to);
     }
-    if (o->trace) status = write_plan(o, o->trace, rm_plan_trace, g, plan);
-    if (o->svg && status == EXIT_OK) status = write_plan(o, o->svg, rm_plan_svg, g, plan);
-    return o->out && status == EXIT_OK ? write_plan(o, o->out, rm_plan_write, g, plan) : status;
+    putc('"', p->to);
 }
 
-/* One table of all presets. */
-static int compare(const options *o, rm_graph *g, rm_plan_desc d)
+/* The comma and the key before a value; key NULL in a list. */
+static void say_key(printer *p, const char *key)
 {
+    if (p->form == FORM_JSON) {
+        fputs(p->begun ? "," : "", p->to);
+        if (key) fprintf(p->to, "\"%s\":", key);
+        p->begun = 1;
+    } else fprintf(p->to, "%s=", key);
+}
+
+static void say_number(printer *p, const char *key, uint64_t number)
+{
+    say_key(p, key);
+    fprintf(p->to, p->form == FORM_JSON ? "%" PRIu64 : "%" PRIu64 "\n", number);
+}
+
+static void say_text(printer *p, const char *key, const char *text)
+{
+    say_key(p, key);
+    say_string(p, text);
+    if (p->form != FORM_JSON) putc('\n', p->to);
+}
+
+/* Microseconds: solve_ms=1.234, "solve_us":1234. */
+static void say_us(printer *p, const char *what, uint64_t us)
+{
+    char key[32];
+    snprintf(key, sizeof key, p->form == FORM_JSON ? "%s_us" : "%s_ms", what);
+    if (p->form == FORM_JSON) say_number(p, key, us);
+    else fprintf(p->to, "%s=%" PRIu64 ".%03" PRIu64 "\n", key, us / 1000, us % 1000);
+}
+
+/* Parts per million: gap_pct=0.1234, "gap_ppm":1234. */
+static void say_ppm(printer *p, const char *what, int64_t ppm)
+{
+    char key[32];
+    snprintf(key, sizeof key, p->form == FORM_JSON ? "%s_ppm" : "%s_pct", what);
+    if (p->form == FORM_JSON) say_number(p, key, (uint64_t)ppm);
+    else fprintf(p->to, "%s=%" PRId64 ".%04" PRId64 "\n", key, ppm / 10000, ppm % 10000);
+}
+
+/* Braces and brackets of JSON; other forms have none. */
+static void say_open(printer *p, const char *key, char bracket)
+{
+    if (p->form != FORM_JSON) return;
+    if (key) say_key(p, key);
+    else if (p->begun) putc(',', p->to);
+    putc(bracket, p->to);
+    p->begun = 0;
+}
+
+static void say_close(printer *p, char bracket)
+{
+    if (p->form != FORM_JSON) return;
+    putc(bracket, p->to);
+    p->begun = 1;
+}
+
+/* Tables: rows of cells under columns, for people with units, for --kv as bare numbers, as JSON lists of objects. */
+typedef enum unit { UNIT_TEXT, UNIT_COUNT, UNIT_BYTES, UNIT_NS, UNIT_US, UNIT_PPM, UNIT_SHARE } unit;
+
+typedef struct column {
+    const char *key;   /* without the unit of UNIT_US (_ms, _us) and of UNIT_PPM and UNIT_SHARE (_pct, _ppm) */
+    const char *title; /* for people; NULL: they do not see it */
+    unit unit;
+    int kv_width, text_width; /* negative: flush left; kv_width 0: in JSON alone */
+    int decimals;             /* of a percentage in --kv */
+} column;
+
+typedef struct cell {
+    int64_t number;
+    const char *text; /* of UNIT_TEXT; in place of a number that is missing, "-" if NULL */
+    int is_missing;
+} cell;
+
+/* The key of a column in this form. */
+static const char *column_key(const printer *p, const column *c, short_text *room)
+{
+    static const char *const kv[] = {"", "", "", "", "_ms", "_pct", "_pct"}, *const json[] = {"",    "",     "",    "",
+                                                                                              "_us", "_ppm", "_ppm"};
+    snprintf(room->text, sizeof room->text, "%s%s", c->key, (p->form == FORM_JSON ? json : kv)[c->unit]);
+    return room->text;
+}
+
+static void table_head(const printer *p, const column *columns, size_t n)
+{
+    short_text room;
     size_t i;
-    const char *name;
-    int left_out = 0;
-    printf("# budget_bytes=%" PRIu64 "\n%-12s %16s %12s %14s %14s %10s %11s\n", d.device_bytes, "preset", "time_ns", "overhead_pct", "arena_bytes", "bound_ns", "gap_pct", "solve_ms");
-    for (i = 0; (name = rm_preset_name(i, NULL)) != NULL; i++) {
-        rm_plan *plan = NULL;
-        rm_plan_info f;
-        watch w;
-        rm_result r;
-        uint64_t us;
-        rm_config c;
-        if (rm_config_preset(name, &c) == RM_OK && !d.host_bytes && c.passes & (RM_PASS_STREAM | RM_PASS_LINK | RM_PASS_BLOCKS | RM_PASS_OFFLOAD)) {
-            left_out = 1;
-            continue;
+    for (i = 0; i < n && p->form != FORM_JSON; i++) {
+        int width = p->form == FORM_TEXT ? columns[i].text_width : columns[i].kv_width;
+        if (p->form == FORM_TEXT ? !columns[i].title : !columns[i].kv_width) continue;
+        fprintf(p->to, i ? " %*s" : "%*s", width,
+                p->form == FORM_TEXT ? columns[i].title : column_key(p, &columns[i], &room));
+    }
+    if (p->form != FORM_JSON) putc('\n', p->to);
+}
+
+/* A cell as text, in --kv bare and for people with its unit. */
+static const char *cell_text(const printer *p, const column *c, const cell *x, short_text *room)
+{
+    int people = p->form == FORM_TEXT;
+    if (x->is_missing) return x->text ? x->text : "-";
+    switch (c->unit) {
+    case UNIT_TEXT: return x->text;
+    case UNIT_BYTES:
+        if (people) return human_bytes(room, (uint64_t)x->number);
+        break;
+    case UNIT_NS:
+        if (people) return human_ns(room, (uint64_t)x->number);
+        break;
+    case UNIT_US:
+        if (people) return human_ns(room, (uint64_t)x->number * 1000);
+        snprintf(room->text, sizeof room->text, "%" PRId64 ".%03" PRId64, x->number / 1000, x->number % 1000);
+        return room->text;
+    case UNIT_PPM:
+    case UNIT_SHARE:
+        snprintf(room->text, sizeof room->text, people ? c->unit == UNIT_PPM ? "%+.*f %%" : "%.*f %%" : "%.*f",
+                 people ? 2 : c->decimals, (double)x->number / 1e4);
+        return room->text;
+    default: break;
+    }
+    snprintf(room->text, sizeof room->text, "%" PRId64, x->number);
+    return room->text;
+}
+
+static void table_row(printer *p, const column *columns, const cell *cells, size_t n)
+{
+    short_text room;
+    size_t i;
+    say_open(p, NULL, '{');
+    for (i = 0; i < n; i++) {
+        const column *c = &columns[i];
+        int width = p->form == FORM_TEXT ? c->text_width : c->kv_width;
+        if (p->form == FORM_JSON) {
+            if (cells[i].is_missing) continue;
+            say_key(p, column_key(p, c, &room));
+            if (c->unit == UNIT_TEXT) say_string(p, cells[i].text);
+            else fprintf(p->to, "%" PRId64, cells[i].number);
+        } else if (p->form == FORM_KV ? c->kv_width : c->title != NULL)
+            fprintf(p->to, i ? " %*s" : "%*s", width, cell_text(p, c, &cells[i], &room));
+    }
+    say_close(p, '}');
+    if (p->form != FORM_JSON) putc('\n', p->to);
+}
+
+/* --- the live line, and Ctrl-C */
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_number)
+{
+    interrupted = 1;
+    signal(signal_number, SIG_DFL); /* the second one ends the program */
+}
+
+typedef struct watch {
+    uint64_t start_us, first_us, limit_us, shown_us;
+    int has_first, has_limit;
+    int is_live; /* there is a terminal to show it on */
+    int was_shown;
+    int is_curve;
+    size_t points; /* of it, so far */
+} watch;
+
+static void watch_start(watch *w, const request *r, int is_live)
+{
+    memset(w, 0, sizeof *w);
+    w->start_us = now_us();
+    w->has_limit = r->given[OPTION_SECONDS];
+    w->limit_us = r->milliseconds * 1000;
+    w->is_live = is_live;
+    w->is_curve = r->task == CURVE;
+    if (is_live) signal(SIGINT, on_interrupt);
+}
+
+static void watch_clear_line(watch *w)
+{
+    if (w->was_shown) fprintf(stderr, "\r%100s\r", "");
+    w->was_shown = 0;
+    fflush(stderr);
+}
+
+/* Seconds so far, the best plan so far, how far it is at most from the best possible. */
+static void watch_show(watch *w, const rm_progress *progress, uint64_t us)
+{
+    char line[128];
+    short_text time;
+    int n = snprintf(line, sizeof line, "planning, %.1f s: ", (double)us / 1e6);
+    if (w->points) n += snprintf(line + n, sizeof line - (size_t)n, "%lu plans, ", (unsigned long)w->points);
+    if (!progress->time_ns) snprintf(line + n, sizeof line - (size_t)n, "nothing fits so far");
+    else if (!progress->bound_ns)
+        snprintf(line + n, sizeof line - (size_t)n, "best so far %s", human_ns(&time, progress->time_ns));
+    else
+        snprintf(line + n, sizeof line - (size_t)n,
+                 "best so far %s, at most %.2f %% from the best possible (Ctrl-C takes it)",
+                 human_ns(&time, progress->time_ns), (double)ppm_over(progress->time_ns, progress->bound_ns) / 1e4);
+    fprintf(stderr, "\r%-100.100s", line);
+    fflush(stderr);
+    w->was_shown = 1;
+    w->shown_us = us;
+}
+
+static int on_progress(void *user, const rm_progress *progress)
+{
+    watch *w = (watch *)user;
+    uint64_t us = now_us() - w->start_us;
+    if (progress->time_ns && !w->has_first) {
+        w->has_first = 1;
+        w->first_us = us;
+    }
+    w->points += w->is_curve && !strcmp(progress->phase, "done");
+    if (w->is_live && us >= w->shown_us + 200000) watch_show(w, progress, us);
+    return interrupted || (w->has_limit && us >= w->limit_us);
+}
+
+/* --- what lies in memory: read from the texts of the graph and of its plan, by docs/formats.md */
+
+/* Names with a number each: a hash table of open addresses, never more than half full. */
+typedef struct names {
+    char **key;
+    uint64_t *number;
+    size_t n, room;
+} names;
+
+/* Where a key stands, or would. */
+static size_t names_slot(const names *t, const char *key)
+{
+    uint64_t hash = 14695981039346656037u;
+    size_t slot;
+    const char *c;
+    for (c = key; *c; c++) hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+    for (slot = (size_t)(hash >> 16) & (t->room - 1); t->key[slot] && strcmp(t->key[slot], key);)
+        slot = (slot + 1) & (t->room - 1);
+    return slot;
+}
+
+static int names_grow(names *t)
+{
+    names wider;
+    size_t i, slot;
+    wider.n = t->n;
+    wider.room = t->room ? 2 * t->room : 256;
+    wider.key = (char **)calloc(wider.room, sizeof *wider.key);
+    wider.number = (uint64_t *)calloc(wider.room, sizeof *wider.number);
+    if (!wider.key || !wider.number) {
+        free((void *)wider.key);
+        free(wider.number);
+        return 0;
+    }
+    for (i = 0; i < t->room; i++)
+        if (t->key[i]) {
+            slot = names_slot(&wider, t->key[i]);
+            wider.key[slot] = t->key[i];
+            wider.number[slot] = t->number[i];
         }
-        memset(&f, 0, sizeof f);
-        memset(&w, 0, sizeof w);
-        w.has_limit = o->has_seconds;
-        w.limit_us = o->milliseconds * 1000;
-        w.start_us = now_us();
-        d.preset = name;
-        d.info = &f;
-        d.progress_user = &w;
-        r = rm_plan_create(g, &d, &plan);
-        us = now_us() - w.start_us;
-        rm_plan_destroy(plan);
-        if (r != RM_OK && r != RM_ERROR_INFEASIBLE && r != RM_ERROR_CANCELLED) return refuse(o->graph, g, r);
-        printf("%-12s ", name);
-        if (r == RM_OK)
-            printf("%16" PRIu64 " %12.2f %14" PRIu64 " %14" PRIu64 " %10.4f", f.time_ns, f.keep_all_ns ? 100.0 * ((double)f.time_ns / (double)f.keep_all_ns - 1) : 0.0, f.arena_bytes, f.bound_ns,
-                   f.bound_ns ? 100.0 * ((double)f.time_ns / (double)f.bound_ns - 1) : 0.0);
-        else printf("%16s %12s %14" PRIu64 " %14" PRIu64 " %10s", r == RM_ERROR_INFEASIBLE ? "infeasible" : "timeout", "-", f.min_bytes, f.bound_ns, "-");
-        printf(" %7" PRIu64 ".%03" PRIu64 "\n", us / 1000, us % 1000);
-    }
-    if (left_out) printf("# without host memory (--host) the presets that copy are left out\n");
-    return EXIT_OK;
+    free((void *)t->key);
+    free(t->number);
+    *t = wider;
+    return 1;
 }
 
-/* 100 * a / b, and by how many percent a is more than b; 0 if there is no b. */
-static double percent(uint64_t a, uint64_t b) { return b ? 100.0 * (double)a / (double)b : 0.0; }
-static double percent_over(uint64_t a, uint64_t b) { return b ? percent(a, b) - 100.0 : 0.0; }
+/* The number of a name, to be read or set; a new name has `fresh`. NULL: no memory. */
+static uint64_t *names_put(names *t, const char *key, uint64_t fresh)
+{
+    size_t slot, n = strlen(key) + 1;
+    if (2 * (t->n + 1) > t->room && !names_grow(t)) return NULL;
+    slot = names_slot(t, key);
+    if (!t->key[slot]) {
+        t->key[slot] = (char *)malloc(n);
+        if (!t->key[slot]) return NULL;
+        memcpy(t->key[slot], key, n);
+        t->number[slot] = fresh;
+        t->n++;
+    }
+    return &t->number[slot];
+}
 
-/* The table of --curve. f: what the call of rm_plan_curve filled. */
-static int print_curve(const rm_plan_info *f, const rm_point *points, size_t n, uint64_t solve_us)
+static const uint64_t *names_find(const names *t, const char *key)
+{
+    size_t slot = t->room ? names_slot(t, key) : 0;
+    return t->room && t->key[slot] ? &t->number[slot] : NULL;
+}
+
+static void names_free(names *t)
 {
     size_t i;
-    printf("# keep_all_bytes=%" PRIu64 "\n# keep_all_ns=%" PRIu64 "\n", f->keep_all_bytes, f->keep_all_ns);
-    print_ms("# ", "solve_ms", solve_us);
-    printf("%16s %12s %14s %16s %12s %16s %10s\n", "arena_bytes", "keep_all_pct", "host_bytes", "time_ns", "overhead_pct", "bound_ns", "gap_pct");
-    for (i = 0; i < n; i++)
-        printf("%16" PRIu64 " %12.2f %14" PRIu64 " %16" PRIu64 " %12.2f %16" PRIu64 " %10.4f\n", points[i].arena_bytes, percent(points[i].arena_bytes, f->keep_all_bytes), points[i].host_bytes, points[i].time_ns,
-               percent_over(points[i].time_ns, f->keep_all_ns), points[i].bound_ns, percent_over(points[i].time_ns, points[i].bound_ns));
-    return EXIT_OK;
+    for (i = 0; i < t->room; i++) free(t->key[i]);
+    free((void *)t->key);
+    free(t->number);
+    memset(t, 0, sizeof *t);
+}
+
+#define NOWHERE SIZE_MAX
+
+typedef struct statement {
+    const char *word[3];
+} statement; /* of a plan; words that are not there are "" */
+
+typedef struct buffer {
+    const char *name;
+    size_t stretch;                           /* the bytes that it has in the arena now, or NOWHERE */
+    uint64_t bytes;                           /* the most that it had */
+    uint64_t since, there;                    /* run from which it is there; runs in which it was */
+    uint64_t made, to_host, to_device;        /* how often */
+    uint64_t peak_since, peak_until, at_peak; /* runs around the fullest one; its bytes there */
+} buffer;
+
+typedef struct stretch { /* bytes of the arena; aliases have one together */
+    uint64_t bytes;
+    size_t names;
+    int is_marked; /* in the list of what is there at the peak, under one of its names */
+} stretch;
+
+typedef struct account {
+    rm_graph *g;
+    text_buffer graph_text, plan_text;
+    names sizes;   /* grad:T, state:P, saved:OP[@V]; of workspaces "fwd OP[@V]", "bwd OP[:PART][@V]", "opt P" */
+    names kinds;   /* of tensors that no op makes: index into kind_words */
+    names indices; /* of buffers, by name */
+    statement *program;
+    buffer *buffers;
+    stretch *stretches;
+    size_t n, n_buffers, n_stretches;
+    uint64_t runs, live, peak_bytes, peak_run;
+    const statement *peak; /* the run */
+} account;
+
+static const char *const kind_words[] = {"activation", "input", "const", "weight",
+                                         "gradient",   "state", "saved", "workspace"};
+
+/* The next word of a line, cut off by a zero; "" at its end. */
+static char *next_word(char **at)
+{
+    char *word = *at;
+    word += strspn(word, " ");
+    *at = word + strcspn(word, " ");
+    if (**at) *(*at)++ = 0;
+    return word;
+}
+
+/* The next line of a text, cut off by a zero; NULL at its end. */
+static char *next_line(char **at)
+{
+    char *line = *at;
+    if (!line || !*line) return NULL;
+    *at += strcspn(line, "\n");
+    if (**at) *(*at)++ = 0;
+    return line;
+}
+
+/* Notes a size under "before name after". */
+static int note_size(account *a, const char *before, const char *name, const char *after, const char *digits)
+{
+    char key[1024];
+    uint64_t *size;
+    snprintf(key, sizeof key, "%s%s%s", before, name, after);
+    size = names_put(&a->sizes, key, 0);
+    if (size) *size = (uint64_t)strtoull(digits, NULL, 10);
+    return size != NULL;
+}
+
+/* Notes the sizes among the keys of a statement about an op, a variant, a part or a param, which `name` names as plans
+ * do. */
+static int note_keys(account *a, const char *name, char *rest)
+{
+    static const struct {
+        const char *key, *before;
+    } sizes[] = {{"grad", "grad:"},   {"state", "state:"}, {"opt_ws", "opt "},
+                 {"saved", "saved:"}, {"fwd_ws", "fwd "},  {"bwd_ws", "bwd "}};
+    const char *word;
+    size_t k;
+    while (*(word = next_word(&rest)))
+        for (k = 0; k < LENGTH(sizes); k++) {
+            size_t n = strlen(sizes[k].key);
+            if (strncmp(word, sizes[k].key, n) || word[n] != '=') continue;
+            if (!note_size(a, sizes[k].before, name, "", word + n + 1)) return 0;
+        }
+    return 1;
+}
+
+/* One statement of the graph. 0: no memory. */
+static int read_graph_line(account *a, char *rest)
+{
+    const char *verb = next_word(&rest), *name = next_word(&rest), *second;
+    char full[1024];
+    size_t k, at = strcspn(name, "@");
+    if (!strcmp(verb, "op")) return note_keys(a, name, rest);
+    second = !strcmp(verb, "tensor") || !strcmp(verb, "variant") || !strcmp(verb, "part") || !strcmp(verb, "grad")
+                 ? next_word(&rest)
+                 : "";
+    if (!strcmp(verb, "grad")) return note_size(a, "grad:", name, "", second);
+    if (!strcmp(verb, "tensor")) {
+        for (k = 0; k < 4; k++) {
+            uint64_t *kind = strcmp(second, k == 3 ? "param" : kind_words[k]) ? NULL : names_put(&a->kinds, name, k);
+            if (!strcmp(second, k == 3 ? "param" : kind_words[k]) && !kind) return 0;
+        }
+        return note_keys(a, name, rest);
+    }
+    if (!strcmp(verb, "variant")) {
+        snprintf(full, sizeof full, "%s@%s", name, second);
+        return note_keys(a, full, rest);
+    }
+    if (!strcmp(verb, "part")) { /* a variant's part takes nothing over from the op's of the same name */
+        snprintf(full, sizeof full, "%.*s:%s%s", (int)at, name, second, name + at);
+        return note_size(a, "bwd ", full, "", "0") && note_keys(a, full, rest);
+    }
+    return 1;
+}
+
+/* A size by its key, or by the key without @VARIANT, whose sizes are the op's if it has none of its own. */
+static uint64_t find_size(const account *a, const char *before, const char *name)
+{
+    char key[1024];
+    const uint64_t *size;
+    snprintf(key, sizeof key, "%s%s", before, name);
+    size = names_find(&a->sizes, key);
+    key[strcspn(key, "@")] = 0;
+    if (!size) size = names_find(&a->sizes, key);
+    return size ? *size : 0;
+}
+
+/* The bytes of a buffer that is allocated at statement i. Of a workspace, and of what an op saves, the next run tells.
+ */
+static uint64_t buffer_bytes(const account *a, const char *name, size_t i)
+{
+    const char *of = strchr(name, ':');
+    char verb[16];
+    while (i < a->n && strcmp(a->program[i].word[0], "run")) i++;
+    if (!of) return rm_tensor_bytes(a->g, rm_graph_find(a->g, name));
+    if (!strncmp(name, "grad:", 5)) {
+        const uint64_t *size = names_find(&a->sizes, name);
+        return size ? *size : rm_tensor_bytes(a->g, rm_graph_find(a->g, of + 1));
+    }
+    if (i < a->n && !strncmp(name, "saved:", 6)) return find_size(a, "saved:", a->program[i].word[2]);
+    if (i < a->n && !strncmp(name, "ws:", 3)) {
+        snprintf(verb, sizeof verb, "%s ", a->program[i].word[1]);
+        return find_size(a, verb, a->program[i].word[2]);
+    }
+    return find_size(a, "", name);
+}
+
+static buffer *find_buffer(account *a, const char *name) { return &a->buffers[*names_find(&a->indices, name)]; }
+
+/* A buffer comes to have a stretch of the arena; NOWHERE: it is the caller's memory under another name. */
+static void buffer_comes(account *a, buffer *b, size_t at)
+{
+    b->stretch = at;
+    if (at == NOWHERE) return;
+    b->since = a->runs;
+    if (a->stretches[at].bytes > b->bytes) b->bytes = a->stretches[at].bytes;
+}
+
+static void buffer_goes(account *a, buffer *b)
+{
+    if (b->stretch == NOWHERE) return;
+    if (b->at_peak && !b->peak_until) b->peak_until = a->runs;
+    b->there += a->runs - b->since;
+    b->stretch = NOWHERE;
+}
+
+/* The fullest run comes next: what is there? */
+static void mark_peak(account *a)
+{
+    size_t i;
+    for (i = 0; i < a->n_buffers; i++) {
+        buffer *b = &a->buffers[i];
+        if (b->stretch == NOWHERE || a->stretches[b->stretch].is_marked) continue;
+        a->stretches[b->stretch].is_marked = 1;
+        b->at_peak = a->stretches[b->stretch].bytes;
+        b->peak_since = b->since;
+    }
+}
+
+/* One statement of the plan. */
+static void account_statement(account *a, size_t i)
+{
+    const char *verb = a->program[i].word[0];
+    buffer *b = !strcmp(verb, "run") ? NULL : find_buffer(a, a->program[i].word[1]), *old;
+    size_t at = a->n_stretches;
+    if (!b) a->runs++;
+    else if (!strcmp(verb, "alloc") || !strcmp(verb, "resident")) {
+        a->stretches[at].bytes = buffer_bytes(a, b->name, i);
+        a->stretches[at].names = 1;
+        a->stretches[at].is_marked = 0;
+        a->n_stretches++;
+        a->live += a->stretches[at].bytes;
+        b->made += *verb == 'a';
+        buffer_comes(a, b, at);
+    } else if (!strcmp(verb, "alias") || !strcmp(verb, "reuse")) {
+        old = find_buffer(a, a->program[i].word[2]);
+        at = old->stretch;
+        if (*verb == 'r') buffer_goes(a, old); /* in the next run */
+        if (*verb == 'a' && at != NOWHERE) a->stretches[at].names++;
+        b->made++;
+        buffer_comes(a, b, at);
+    } else if (!strcmp(verb, "free")) {
+        at = b->stretch;
+        buffer_goes(a, b);
+        if (at != NOWHERE && !--a->stretches[at].names) a->live -= a->stretches[at].bytes;
+    } else if (!strcmp(verb, "offload")) b->to_host++;
+    else if (!strcmp(verb, "prefetch")) b->to_device++;
+}
+
+/* Walks through the plan: first to find the fullest run, then to see what is there in it. */
+static void account_walk(account *a, int second)
+{
+    size_t i;
+    a->runs = a->live = 0;
+    a->n_stretches = 0;
+    for (i = 0; i < a->n_buffers; i++) {
+        const char *name = a->buffers[i].name;
+        memset(&a->buffers[i], 0, sizeof a->buffers[i]);
+        a->buffers[i].name = name;
+        a->buffers[i].stretch = NOWHERE;
+    }
+    for (i = 0; i < a->n; i++) {
+        if (!strcmp(a->program[i].word[0], "run")) {
+            if (second && a->runs == a->peak_run) mark_peak(a);
+            if (!second && (!a->peak || a->live > a->peak_bytes)) {
+                a->peak = &a->program[i];
+                a->peak_bytes = a->live;
+                a->peak_run = a->runs;
+            }
+        }
+        account_statement(a, i);
+    }
+    for (i = 0; i < a->n_buffers; i++)
+        if (a->buffers[i].stretch != NOWHERE) buffer_goes(a, &a->buffers[i]);
+}
+
+/* The statements of the plan's text that matter, and the buffers that they name. 0: no memory. */
+static int read_program(account *a)
+{
+    static const char *const verbs[] = {"alloc", "free", "alias", "reuse", "run", "offload", "prefetch", "resident"};
+    char *at = a->plan_text.at, *line;
+    size_t lines = 1, k, n;
+    const char *c;
+    uint64_t *index;
+    for (c = at; *c; c++) lines += *c == '\n';
+    a->program = (statement *)calloc(lines, sizeof *a->program);
+    a->buffers = (buffer *)calloc(2 * lines, sizeof *a->buffers);
+    a->stretches = (stretch *)calloc(lines, sizeof *a->stretches);
+    if (!a->program || !a->buffers || !a->stretches) return 0;
+    while ((line = next_line(&at)) != NULL) {
+        statement *st = &a->program[a->n];
+        for (k = 0; k < 3; k++) st->word[k] = next_word(&line);
+        for (k = 0; k < LENGTH(verbs) && strcmp(verbs[k], st->word[0]); k++) continue;
+        if (k == LENGTH(verbs)) continue;
+        a->n++;
+        n = *st->word[0] == 'r' && st->word[0][1] == 'u' ? 0 : st->word[0][1] == 'l' && st->word[0][2] == 'i' ? 2 : 1;
+        if (!strcmp(st->word[0], "reuse")) n = 2;
+        for (k = 1; k <= n; k++) {
+            index = names_put(&a->indices, st->word[k], a->n_buffers);
+            if (!index) return 0;
+            if (*index == a->n_buffers) a->buffers[a->n_buffers++].name = st->word[k];
+        }
+    }
+    return 1;
+}
+
+static void account_free(account *a)
+{
+    text_free(&a->graph_text);
+    text_free(&a->plan_text);
+    names_free(&a->sizes);
+    names_free(&a->kinds);
+    names_free(&a->indices);
+    free(a->program);
+    free(a->buffers);
+    free(a->stretches);
+    memset(a, 0, sizeof *a);
+}
+
+/* What lies in memory in each run of the plan's first program. 0: no memory. */
+static int account_make(account *a, rm_graph *g, const rm_plan *plan)
+{
+    char *at, *line;
+    memset(a, 0, sizeof *a);
+    a->g = g;
+    if (rm_graph_write(g, text_sink, &a->graph_text) != RM_OK ||
+        rm_plan_write(plan, 0, text_sink, &a->plan_text) != RM_OK)
+        return 0;
+    for (at = a->graph_text.at; (line = next_line(&at)) != NULL;)
+        if (!read_graph_line(a, line)) return 0;
+    if (!read_program(a)) return 0;
+    account_walk(a, 0);
+    account_walk(a, 1);
+    return 1;
+}
+
+/* What kind of buffer has this name. */
+static const char *buffer_kind(const account *a, const char *name)
+{
+    static const char *const before[] = {"grad:", "state:", "saved:", "ws:"};
+    const uint64_t *kind = names_find(&a->kinds, name);
+    size_t k;
+    for (k = 0; k < 4; k++)
+        if (!strncmp(name, before[k], strlen(before[k]))) return kind_words[4 + k];
+    return kind_words[kind ? *kind : 0];
+}
+
+/* --- planning */
+typedef struct job {
+    const request *r;
+    rm_graph *g;
+    const models_device *device; /* whose memory is the budget if none is given; NULL: none */
+    rm_plan_desc desc;
+    rm_config config;
+    rm_plan_info info;
+    rm_plan *like, *plan;
+    rm_point *points; /* of --curve */
+    size_t n_points;
+    watch watch;
+    uint64_t solve_us;
+    printer out;
+} job;
+
+static void job_free(job *j)
+{
+    rm_plan_destroy(j->plan);
+    rm_plan_destroy(j->like);
+    free(j->points);
+}
+
+/* Where the answer goes and in which form. */
+static printer answer_printer(const request *r)
+{
+    printer p;
+    int taken = is_dash(r->out) || is_dash(r->trace) || is_dash(r->svg) || is_dash(r->export_to);
+    p.to = taken ? stderr : stdout;
+    p.form = r->json ? FORM_JSON : r->kv ? FORM_KV : r->text || isatty(fileno(p.to)) ? FORM_TEXT : FORM_KV;
+    p.begun = 0;
+    return p;
 }
 
 static int read_config(const char *path, rm_config *c)
 {
-    size_t n;
-    char message[512], *text = read_file(path, &n);
-    rm_result r;
-    if (!text) return EXIT_USAGE;
-    r = rm_config_read(text, n, c, message, sizeof message);
-    free(text);
-    if (r == RM_OK) return -1;
-    fprintf(stderr, r == RM_ERROR_TEXT ? "%s:%s\n" : "rmplan: %s: %s\n", path, message);
-    return r == RM_ERROR_TEXT ? EXIT_USAGE : EXIT_OTHER;
+    text_buffer text;
+    char message[512];
+    rm_result result;
+    int status = read_file(path, &text);
+    if (status != GO_ON) return status;
+    result = rm_config_read(text.at, text.n, c, message, sizeof message);
+    text_free(&text);
+    if (result == RM_OK) return GO_ON;
+    fprintf(stderr, result == RM_ERROR_TEXT ? "%s:%s\n" : "rmplan: %s: %s\n", input_name(path), message);
+    return result == RM_ERROR_TEXT ? EXIT_USAGE : EXIT_OTHER;
 }
 
-/* The plan that --like names. */
-static int read_like(const options *o, rm_graph *g, rm_plan **out)
+/* A plan file (.rmp) of the graph. */
+static int read_plan(const char *path, rm_graph *g, rm_plan **out)
 {
-    size_t n;
-    char *text = read_file(o->like, &n);
-    rm_result r;
-    if (!text) return EXIT_USAGE;
-    r = rm_plan_read(g, text, n, out);
-    free(text);
-    return r == RM_OK ? -1 : refuse(o->like, g, r);
+    text_buffer text;
+    rm_result result;
+    int status = read_file(path, &text);
+    if (status != GO_ON) return status;
+    result = rm_plan_read(g, text.at, text.n, out);
+    text_free(&text);
+    if (result == RM_OK) return GO_ON;
+    if (result != RM_ERROR_PLAN) return refuse(path, g, result);
+    fprintf(stderr, "%s:%s\n", input_name(path), rm_graph_error(g)); /* it begins with line and column, too */
+    return EXIT_USAGE;
 }
 
-static int plan_graph(const options *o, rm_graph *g)
+/* Has the graph a link to host memory? */
+static int graph_has_link(rm_graph *g)
 {
-    static rm_plan_desc zeros; /* the fields that are not named below */
-    rm_plan_desc d = zeros;
-    rm_plan_info info;
-    rm_plan *plan = NULL, *like = NULL;
-    rm_point *points = NULL;
-    watch w;
-    rm_result r;
-    uint64_t solve_us;
-    size_t n = o->points ? (size_t)o->points : 16;
-    rm_config config;
-    int status = o->config ? read_config(o->config, &config) : -1;
-    if (status >= 0) return status;
-    memset(&info, 0, sizeof info);
-    memset(&w, 0, sizeof w);
-    d.align = (uint32_t)o->align;
-    d.preset = o->preset;
-    d.config = o->config ? &config : NULL;
-    d.live_only = (uint32_t)o->live;
-    d.steps = o->step;
-    d.link_margin_percent = (uint32_t)o->margin;
-    d.info = &info;
-    d.progress = on_progress;
-    d.progress_user = &w;
-    if (o->has_link && !o->model.model) rm_graph_link(g, o->link[0], o->link[1], o->link[2], o->link[3]);
-    status = o->like ? read_like(o, g, &like) : -1;
-    if (status >= 0) return status;
-    d.like = like;
-    status = resolve(g, o, &d);
-    if (status >= 0) return status;
-    if (o->compare) return compare(o, g, d);
-    w.has_limit = o->has_seconds;
-    w.limit_us = o->milliseconds * 1000;
-    d.limit_ns = o->milliseconds * 1000000;
-    w.start_us = now_us();
-    if (o->curve && (points = (rm_point *)malloc(n * sizeof *points)) == NULL) return EXIT_OTHER;
-    r = o->curve ? rm_plan_curve(g, &d, points, &n) : rm_plan_create(g, &d, &plan);
-    if (r == RM_ERROR_INFEASIBLE && o->model.model && !o->has_host && !o->preset && !o->config && !o->live) {
-        fprintf(stderr, "rmplan: %s: needs %" PRIu64 " bytes on the device alone; planning with 128 GiB of host memory, too (--host says how much, 0 for none)\n", o->graph, info.min_bytes);
-        d.host_bytes = (uint64_t)128 << 30;
-        n = o->points ? (size_t)o->points : 16;
-        r = o->curve ? rm_plan_curve(g, &d, points, &n) : rm_plan_create(g, &d, &plan);
-    }
-    if (r == RM_OK && !o->curve && o->model.model && !o->has_host && !d.host_bytes && !o->preset && !o->config && !o->live && info.time_ns / 5 > info.keep_all_ns / 4)
-        fprintf(stderr, "rmplan: %s: %" PRIu64 " %% slower than with everything kept; host memory may be faster: --host 128G (0: none, and no such hint)\n", o->graph, (info.time_ns - info.keep_all_ns) / (info.keep_all_ns / 100 + 1));
-    solve_us = now_us() - w.start_us;
-    rm_plan_destroy(like);
-    if (r == RM_OK && o->curve) status = print_curve(&info, points, n, solve_us);
-    free(points);
-    if (r != RM_OK && r != RM_ERROR_INFEASIBLE && r != RM_ERROR_CANCELLED) return refuse(o->graph, g, r);
-    if (status == EXIT_OK) return status;
-    info.budget_bytes = d.device_bytes;
-    print_info(r == RM_OK ? "ok" : r == RM_ERROR_INFEASIBLE ? "infeasible" : "timeout", &info, &w, solve_us);
-    if (r != RM_OK) {
-        fprintf(stderr, "rmplan: %s: %s\n", o->graph, rm_graph_error(g));
-        return EXIT_TOO_SMALL;
-    }
-    status = tell_more(o, g, plan);
+    text_buffer text = {NULL, 0, 0};
+    int has = rm_graph_write(g, text_sink, &text) == RM_OK && strstr(text.at, "\nlink ") != NULL;
+    text_free(&text);
+    return has;
+}
+
+/* Does this preset copy to host memory? */
+static int preset_copies(const char *name)
+{
+    static const uint32_t copying = RM_PASS_STREAM | RM_PASS_LINK | RM_PASS_BLOCKS | RM_PASS_OFFLOAD;
+    rm_config c;
+    return rm_config_preset(name, &c) == RM_OK && (c.passes & copying) != 0;
+}
+
+/* Refuses options about host memory where nothing is copied. A model may be given host memory without --host. */
+static int check_host(const job *j)
+{
+    const request *r = j->r;
+    int no_host = r->given[OPTION_HOST] && !r->host.bytes && !r->host.share;
+    int none = no_host || (!r->given[OPTION_HOST] && !r->model.model);
+    if (r->task == CHECK) return GO_ON;
+    if (none && !r->like && (r->given[OPTION_MARGIN] || (r->given[OPTION_LINK] && !r->export_to)))
+        return usage(r->given[OPTION_MARGIN]
+                         ? "--margin is about copies to host memory, and there are none without --host"
+                         : "--link is about copies to host memory, and there are none without --host",
+                     NULL);
+    if (none && r->preset && preset_copies(r->preset))
+        fprintf(stderr, "rmplan: --preset %s copies to host memory, and there is none without --host\n", r->preset);
+    if (!none && !graph_has_link(j->g))
+        return usage(
+            "--host: the graph does not say how fast host memory is; give --link 25G (bytes a second) or --device NAME",
+            NULL);
+    return GO_ON;
+}
+
+/* The figures of keeping everything, whatever the budget, in the measure of the plan (arena or live bytes). */
+static int keep_all(job *j, rm_plan_info *info)
+{
+    rm_plan_desc all = j->desc;
+    rm_plan *plan = NULL;
+    rm_result result;
+    memset(info, 0, sizeof *info);
+    all.device_bytes = all.host_bytes = 0;
+    all.preset = "noremat";
+    all.config = NULL;
+    all.info = info;
+    all.progress = NULL;
+    result = rm_plan_create(j->g, &all, &plan);
     rm_plan_destroy(plan);
+    return result == RM_OK ? GO_ON : refuse(j->r->graph, j->g, result);
+}
+
+/* Percentages are of what keeping everything takes. */
+static int resolve_sizes(job *j)
+{
+    const request *r = j->r;
+    rm_plan_info info;
+    int ok = 1, status;
+    if (r->budget.is_share || r->host.is_share) {
+        status = keep_all(j, &info);
+        if (status != GO_ON) return status;
+        if (r->budget.is_share) j->desc.device_bytes = scale(info.keep_all_bytes, r->budget.share, 1000000, &ok);
+        if (r->host.is_share) j->desc.host_bytes = scale(info.keep_all_bytes, r->host.share, 1000000, &ok);
+    }
+    if (!ok) return usage("a percentage that gives 2^62 bytes or more", NULL);
+    if (r->given[OPTION_BUDGET] && !j->desc.device_bytes)
+        return usage("a --budget of no bytes; leave it out to plan without a limit", NULL);
+    return GO_ON;
+}
+
+/* A word about a budget that the device does not have. */
+static void warn_of_budget(const job *j)
+{
+    short_text asked, has;
+    if (!j->device || (double)j->desc.device_bytes <= j->device->bytes) return;
+    fprintf(stderr,
+            "rmplan: a budget of %s is more than the memory of the device (%s%s: %s); the plan will not fit there\n",
+            human_bytes(&asked, j->desc.device_bytes), j->device->text,
+            j->r->given[OPTION_DEVICE] ? "" : ", if no --device is named",
+            human_bytes(&has, (uint64_t)j->device->bytes));
+}
+
+/* What is asked of the planner. */
+static int job_describe(job *j)
+{
+    const request *r = j->r;
+    rm_plan_desc *d = &j->desc;
+    uint64_t memory = j->device ? (uint64_t)j->device->bytes : 0;
+    int status = r->config ? read_config(r->config, &j->config) : GO_ON;
+    if (status == GO_ON && r->like) status = read_plan(r->like, j->g, &j->like);
+    if (status != GO_ON) return status;
+    d->device_bytes = r->given[OPTION_BUDGET] ? r->budget.bytes : memory > GIB ? memory - GIB : memory;
+    d->host_bytes = r->host.bytes;
+    d->align = (uint32_t)r->align;
+    d->preset = r->preset;
+    d->config = r->config ? &j->config : NULL;
+    d->live_only = (uint32_t)r->live;
+    d->steps = (uint32_t)r->step;
+    d->link_margin_percent = (uint32_t)r->margin;
+    d->limit_ns = r->milliseconds * 1000000;
+    d->like = j->like;
+    d->info = &j->info;
+    d->progress = on_progress;
+    d->progress_user = &j->watch;
+    status = resolve_sizes(j);
+    if (status == GO_ON) warn_of_budget(j);
+    return status;
+}
+
+/* The name that was meant by a --preset that is none. */
+static int check_preset(const request *r)
+{
+    nearest best = {NULL, NULL, 0};
+    const char *name;
+    size_t i;
+    best.given = r->preset;
+    for (i = 0; r->preset && (name = rm_preset_name(i, NULL)) != NULL; i++) {
+        if (!strcmp(name, r->preset)) return GO_ON;
+        nearest_try(&best, name);
+    }
+    return r->preset ? complain("no such preset ('rmplan --help' lists them)", r->preset, best.name) : GO_ON;
+}
+
+/* The tensor that was meant by a --explain of none. */
+static int check_tensor(const job *j)
+{
+    nearest best = {NULL, NULL, 0};
+    rm_tensor t;
+    if (!j->r->explain || rm_graph_find(j->g, j->r->explain).id) return GO_ON;
+    best.given = j->r->explain;
+    for (t.id = 1; t.id <= rm_graph_tensor_count(j->g); t.id++) nearest_try(&best, rm_tensor_name(j->g, t));
+    return complain("--explain: the graph has no such tensor", j->r->explain, best.name);
+}
+
+/* All that can be refused before planning. */
+static int job_prepare(job *j)
+{
+    const request *r = j->r;
+    int status = check_preset(r);
+    if (status == GO_ON) status = check_output(r->out);
+    if (status == GO_ON) status = check_output(r->svg);
+    if (status == GO_ON) status = check_output(r->trace);
+    if (status == GO_ON) status = check_tensor(j);
+    if (status == GO_ON) status = check_host(j);
+    return status == GO_ON && r->task != CHECK ? job_describe(j) : status;
+}
+
+static rm_result plan_once(job *j)
+{
+    size_t room = j->r->points ? (size_t)j->r->points : 16;
+    if (j->r->task != CURVE) return rm_plan_create(j->g, &j->desc, &j->plan);
+    if (!j->points) j->points = (rm_point *)malloc(room * sizeof *j->points);
+    j->n_points = room;
+    return j->points ? rm_plan_curve(j->g, &j->desc, j->points, &j->n_points) : RM_ERROR_MEMORY;
+}
+
+/* The plan or the curve. A model that does not fit alone is planned with host memory, unless something else was said.
+ */
+static rm_result plan_all(job *j)
+{
+    const request *r = j->r;
+    short_text need;
+    rm_result result;
+    int may_take_host = r->model.model && !r->given[OPTION_HOST] && !r->preset && !r->config && !r->live;
+    watch_start(&j->watch, r, j->out.form == FORM_TEXT && isatty(fileno(stderr)));
+    result = plan_once(j);
+    if (result == RM_ERROR_INFEASIBLE && may_take_host) {
+        watch_clear_line(&j->watch);
+        fprintf(stderr,
+                "rmplan: %s: needs %s (%" PRIu64
+                " bytes) on the device alone; planning with 128 GiB of host memory, too "
+                "(--host says how much, 0 for none)\n",
+                r->graph, human_bytes(&need, j->info.min_bytes), j->info.min_bytes);
+        j->desc.host_bytes = MODEL_HOST_BYTES;
+        result = plan_once(j);
+    }
+    j->solve_us = now_us() - j->watch.start_us;
+    watch_clear_line(&j->watch);
+    signal(SIGINT, SIG_DFL);
+    if (result == RM_OK && r->task == PLAN && may_take_host && !j->desc.host_bytes &&
+        j->info.time_ns / 5 > j->info.keep_all_ns / 4)
+        fprintf(stderr,
+                "rmplan: %s: %.0f %% slower than with everything kept; host memory may be faster: --host 128G "
+                "(0: none, and no such hint)\n",
+                r->graph, (double)ppm_over(j->info.time_ns, j->info.keep_all_ns) / 1e4);
+    return result;
+}
+
+/* --- the figures of --kv and --json */
+static void say_info(job *j, const char *status)
+{
+    static const char *const lanes[] = {"compute", "h2d", "d2h", "host", "comm"};
+    const rm_plan_info *f = &j->info;
+    printer *p = &j->out;
+    char key[32];
+    int ok = !strcmp(status, "ok"), lane;
+    say_text(p, "status", status);
+    say_number(p, "budget_bytes", f->budget_bytes);
+    if (ok) say_number(p, "time_ns", f->time_ns);
+    say_number(p, "keep_all_ns", f->keep_all_ns);
+    if (ok) say_number(p, "recomputed_ns", f->recomputed_ns);
+    say_number(p, "bound_ns", f->bound_ns);
+    if (ok) {
+        say_ppm(p, "gap", f->time_ns > f->bound_ns ? ppm_over(f->time_ns, f->bound_ns) : 0);
+        say_number(p, "arena_bytes", f->arena_bytes);
+        say_number(p, "live_bytes", f->live_bytes);
+        say_number(p, "host_bytes", f->host_bytes);
+        say_number(p, "h2d_bytes", f->h2d_bytes);
+        say_number(p, "d2h_bytes", f->d2h_bytes);
+        for (lane = 0; lane < 5; lane++) {
+            snprintf(key, sizeof key, "busy_%s_ns", lanes[lane]);
+            say_number(p, key, f->busy_ns[lane]);
+        }
+    }
+    say_number(p, "keep_all_bytes", f->keep_all_bytes);
+    if (!ok) say_number(p, "min_bytes", f->min_bytes);
+    say_number(p, "min_bound_bytes", f->min_bound_bytes);
+    if (j->watch.has_first) say_us(p, "first", j->watch.first_us);
+    if (j->r->task != CHECK) say_us(p, "solve", j->solve_us);
+    if (p->form != FORM_JSON || !ok) return;
+    say_number(p, "runs", f->runs);
+    say_number(p, "recomputed_runs", f->recomputed_runs);
+    say_number(p, "estimated", f->estimated);
+}
+
+/* JSON: the object's begin, with what was planned. */
+static void say_begin(printer *p, const char *subject)
+{
+    say_open(p, NULL, '{');
+    if (p->form != FORM_JSON) return;
+    say_text(p, "rmplan", RM_VERSION);
+    say_text(p, "of", input_name(subject));
+}
+
+static void say_end(printer *p)
+{
+    say_close(p, '}');
+    if (p->form == FORM_JSON) putc('\n', p->to);
+}
+
+/* --- the answer for people */
+
+/* Live bytes over the time of a step: at each run, from the counter of the trace. */
+typedef struct history {
+    uint64_t *ns, *bytes;
+    size_t n;
+} history;
+
+static void history_free(history *h)
+{
+    free(h->ns);
+    free(h->bytes);
+}
+
+/* 0: no memory. */
+static int history_make(history *h, const rm_plan *plan)
+{
+    text_buffer trace = {NULL, 0, 0};
+    char *at, *line, *time, *bytes;
+    size_t lines = 1;
+    int ok = rm_plan_trace(plan, 0, text_sink, &trace) == RM_OK;
+    memset(h, 0, sizeof *h);
+    for (at = trace.at; ok && *at; at++) lines += *at == '\n';
+    h->ns = (uint64_t *)calloc(lines, sizeof *h->ns);
+    h->bytes = (uint64_t *)calloc(lines, sizeof *h->bytes);
+    ok = ok && h->ns && h->bytes;
+    for (at = trace.at; ok && (line = next_line(&at)) != NULL;) {
+        time = strstr(line, "\"ts\":");
+        bytes = strstr(line, "{\"bytes\":");
+        if (strncmp(line, "{\"ph\":\"C\"", 9) || !time || !bytes) continue;
+        h->ns[h->n] = (uint64_t)(strtod(time + 5, NULL) * 1000 + 0.5);
+        h->bytes[h->n++] = (uint64_t)strtoull(bytes + 9, NULL, 10);
+    }
+    text_free(&trace);
+    return ok;
+}
+
+static int speaks_utf8(void)
+{
+    const char *locale = getenv("LC_ALL");
+    if (!locale || !*locale) locale = getenv("LC_CTYPE");
+    if (!locale || !*locale) locale = getenv("LANG");
+    return locale &&
+           (strstr(locale, "UTF-8") || strstr(locale, "utf8") || strstr(locale, "UTF8") || strstr(locale, "utf-8"));
+}
+
+#define SPARK_COLUMNS 60
+
+/* A line of blocks: the most live bytes in each sixtieth of the step, on a scale from nothing to `top`. */
+static void print_sparkline(FILE *to, const history *h, uint64_t step_ns, uint64_t top)
+{
+    static const char *const blocks[] = {" ",
+                                         "\xe2\x96\x81",
+                                         "\xe2\x96\x82",
+                                         "\xe2\x96\x83",
+                                         "\xe2\x96\x84",
+                                         "\xe2\x96\x85",
+                                         "\xe2\x96\x86",
+                                         "\xe2\x96\x87",
+                                         "\xe2\x96\x88"};
+    static const char *const letters[] = {" ", "_", ".", ":", "-", "=", "+", "*", "#"};
+    const char *const *ramp = speaks_utf8() ? blocks : letters;
+    uint64_t most[SPARK_COLUMNS], last = 0;
+    size_t i, at;
+    memset(most, 0, sizeof most);
+    for (i = 0; i < h->n; i++) {
+        at = step_ns && h->ns[i] < step_ns ? (size_t)((double)h->ns[i] / (double)step_ns * SPARK_COLUMNS)
+                                           : SPARK_COLUMNS - 1;
+        if (h->bytes[i] > most[at]) most[at] = h->bytes[i];
+    }
+    for (at = 0; at < SPARK_COLUMNS; at++) {
+        if (most[at]) last = most[at];
+        fputs(ramp[top ? (size_t)((double)last / (double)top * 7.999) + (last > 0) : 0], to);
+    }
+}
+
+/* Memory over the step, and its fullest moment. */
+static void print_history(job *j, const account *a)
+{
+    short_text top, live;
+    history h;
+    size_t i, peak = 0;
+    if (history_make(&h, j->plan) && h.n) {
+        for (i = 1; i < h.n; i++)
+            if (h.bytes[i] > h.bytes[peak]) peak = i;
+        fprintf(j->out.to, "  over the step  ");
+        print_sparkline(j->out.to, &h, j->info.time_ns, h.bytes[peak]);
+        fprintf(j->out.to, " 0 to %s\n", human_bytes(&top, h.bytes[peak]));
+        if (a->peak)
+            fprintf(j->out.to, "  fullest        %.0f %% into it, run %" PRIu64 " of %" PRIu64 " (%s %s): %s live%s\n",
+                    j->info.time_ns ? 100.0 * (double)h.ns[peak] / (double)j->info.time_ns : 0.0, a->peak_run + 1,
+                    a->runs, a->peak->word[1], a->peak->word[2], human_bytes(&live, a->peak_bytes),
+                    j->r->peak ? "" : "; --peak lists it");
+    }
+    history_free(&h);
+}
+
+static void print_bytes_line(FILE *to, const char *label, uint64_t bytes, const char *more)
+{
+    short_text size;
+    fprintf(to, "  %-14s %s (%" PRIu64 " bytes)%s\n", label, human_bytes(&size, bytes), bytes, more);
+}
+
+/* How much a step of a model trains on, and of what: tokens or images. */
+static uint64_t model_batch(const models_desc *m, const char **what)
+{
+    size_t i;
+    *what = "images";
+    for (i = 0; i < LENGTH(models_lms); i++)
+        if (!strcmp(models_lms[i].name, m->model)) *what = "tokens";
+    return **what == 't' ? m->tokens ? m->tokens : 8192 : m->images ? m->images : 32;
+}
+
+/* What is planned, and where its costs are from if it is a model. */
+static void print_subject(const job *j)
+{
+    const models_desc *m = &j->r->model;
+    const char *what;
+    uint64_t batch = m->model ? model_batch(m, &what) : 0;
+    fprintf(j->out.to, "%s", input_name(j->r->graph));
+    if (m->model)
+        fprintf(j->out.to, ", %" PRIu64 " %s a step, %s, costs by analysis", batch, what,
+                m->slim ? "slim optimizer" : "AdamW");
+    else fprintf(j->out.to, ", %lu ops", (unsigned long)rm_graph_op_count(j->g));
+    if (j->device)
+        fprintf(j->out.to, ", on %s%s", j->device->text, j->r->given[OPTION_DEVICE] ? "" : " (no --device given)");
+    fprintf(j->out.to, "\n");
+}
+
+static void print_speed(const job *j)
+{
+    const char *what;
+    uint64_t batch = model_batch(&j->r->model, &what);
+    if (j->info.time_ns)
+        fprintf(j->out.to, "  speed          %.0f %s a second\n", (double)batch * 1e9 / (double)j->info.time_ns, what);
+}
+
+/* Does it fit, and how fast is it? Then the summary. */
+static rm_result print_answer(job *j, const account *a)
+{
+    const rm_plan_info *f = &j->info;
+    short_text arena, budget, time, slower, keep;
+    text_buffer summary = {NULL, 0, 0};
+    FILE *to = j->out.to;
+    rm_result result = rm_plan_summary(j->plan, text_sink, &summary);
+    if (result == RM_OK) {
+        print_subject(j);
+        if (f->budget_bytes)
+            fprintf(to, "It fits: %s of %s", human_bytes(&arena, f->arena_bytes),
+                    human_bytes(&budget, f->budget_bytes));
+        else fprintf(to, "It takes %s", human_bytes(&arena, f->arena_bytes));
+        fprintf(to, ", and a step takes %s", human_ns(&time, f->time_ns));
+        if (!f->recomputed_runs && !f->h2d_bytes) fprintf(to, ": everything is kept.\n");
+        else
+            fprintf(to, ", %s with everything kept in %s.\n",
+                    human_slower(&slower, ppm_over(f->time_ns, f->keep_all_ns)), human_bytes(&keep, f->keep_all_bytes));
+        print_bytes_line(to, "device memory", f->arena_bytes, "");
+        if (f->host_bytes) print_bytes_line(to, "host memory", f->host_bytes, "");
+        if (j->r->model.model) print_speed(j);
+        if (a->n) print_history(j, a);
+        print_bytes_line(to, "at least", f->min_bound_bytes, ": no plan takes less of the device");
+        if (j->r->task != CHECK) fprintf(to, "  planned in     %s\n", human_ns(&time, j->solve_us * 1000));
+        fprintf(to, "\n");
+        print_in_options(to, summary.at);
+    }
+    text_free(&summary);
+    return result;
+}
+
+/* It does not fit. */
+static void print_no_answer(job *j, rm_result result)
+{
+    const rm_plan_info *f = &j->info;
+    short_text budget;
+    FILE *to = j->out.to;
+    print_subject(j);
+    if (result == RM_ERROR_CANCELLED)
+        fprintf(to, "No plan yet: the time was up before anything fitted. More --seconds, or a larger --budget.\n");
+    else fprintf(to, "It does not fit in %s.\n", human_bytes(&budget, j->desc.device_bytes));
+    if (f->min_bytes) print_bytes_line(to, "would do", f->min_bytes, ": the smallest plan found");
+    print_bytes_line(to, "at least", f->min_bound_bytes, ": no plan takes less of the device");
+    print_bytes_line(to, "keeping all", f->keep_all_bytes, "");
+}
+
+/* --- --peak and --tensors */
+static int by_bytes_at_peak(const void *one, const void *other)
+{
+    const buffer *a = (const buffer *)one, *b = (const buffer *)other;
+    if (a->at_peak != b->at_peak) return a->at_peak < b->at_peak ? 1 : -1;
+    return strcmp(a->name, b->name);
+}
+
+static int by_bytes(const void *one, const void *other)
+{
+    const buffer *a = (const buffer *)one, *b = (const buffer *)other;
+    if (a->bytes != b->bytes) return a->bytes < b->bytes ? 1 : -1;
+    return strcmp(a->name, b->name);
+}
+
+#define ROWS_FOR_PEOPLE 30
+
+/* A row of numbers behind a name and a kind. */
+static void buffer_row(job *j, const account *a, const column *columns, size_t n, const char *name,
+                       const uint64_t *numbers)
+{
+    cell cells[8];
+    size_t i;
+    memset(cells, 0, sizeof cells);
+    cells[0].text = name;
+    cells[1].text = buffer_kind(a, name);
+    for (i = 2; i < n; i++) cells[i].number = (int64_t)numbers[i - 2];
+    table_row(&j->out, columns, cells, n);
+}
+
+/* The rows that people do not see. */
+static void print_rest(const job *j, uint64_t count, uint64_t bytes)
+{
+    short_text size;
+    if (count)
+        fprintf(j->out.to, "and %" PRIu64 " more with %s (all of them: --kv, --json)\n", count,
+                human_bytes(&size, bytes));
+}
+
+/* A line of the bytes by kind. */
+static void print_kinds_at_peak(const job *j, const account *a)
+{
+    short_text size;
+    uint64_t sum;
+    size_t i, k, shown = 0;
+    for (k = 0; k < LENGTH(kind_words); k++) {
+        for (i = 0, sum = 0; i < a->n_buffers; i++)
+            if (a->buffers[i].at_peak && buffer_kind(a, a->buffers[i].name) == kind_words[k])
+                sum += a->buffers[i].at_peak;
+        if (sum) fprintf(j->out.to, "%s%s %s", shown++ ? ", " : "", kind_words[k], human_bytes(&size, sum));
+    }
+    fprintf(j->out.to, "\n");
+}
+
+/* What lies in memory in the fullest run. */
+static void say_peak(job *j, account *a)
+{
+    static const column columns[] = {
+        {"buffer", "buffer", UNIT_TEXT, -32, -32, 0},  {"kind", "what", UNIT_TEXT, -10, -10, 0},
+        {"bytes", "size", UNIT_BYTES, 16, 10, 0},      {"share", "share", UNIT_SHARE, 10, 8, 2},
+        {"from_run", "from run", UNIT_COUNT, 9, 9, 0}, {"to_run", "to", UNIT_COUNT, 7, 7, 0}};
+    printer *p = &j->out;
+    uint64_t numbers[4], rest = 0, rest_bytes = 0;
+    char run[600];
+    size_t i;
+    qsort(a->buffers, a->n_buffers, sizeof *a->buffers, by_bytes_at_peak);
+    snprintf(run, sizeof run, "%.15s %.512s", a->peak ? a->peak->word[1] : "", a->peak ? a->peak->word[2] : "");
+    say_open(p, "peak", '{');
+    if (p->form == FORM_TEXT)
+        fprintf(p->to, "\nIn memory at the fullest moment, run %" PRIu64 " of %" PRIu64 " (%s):\n", a->peak_run + 1,
+                a->runs, run);
+    else if (p->form == FORM_KV)
+        fprintf(p->to, "\n# peak of run %" PRIu64 " of %" PRIu64 ": %s, %" PRIu64 " bytes\n", a->peak_run + 1, a->runs,
+                run, a->peak_bytes);
+    else {
+        say_number(p, "run", a->peak_run + 1);
+        say_number(p, "runs", a->runs);
+        say_text(p, "what", run);
+        say_number(p, "bytes", a->peak_bytes);
+        say_open(p, "buffers", '[');
+    }
+    if (p->form == FORM_TEXT) print_kinds_at_peak(j, a);
+    table_head(p, columns, LENGTH(columns));
+    for (i = 0; i < a->n_buffers && a->buffers[i].at_peak; i++) {
+        const buffer *b = &a->buffers[i];
+        if (p->form == FORM_TEXT && i >= ROWS_FOR_PEOPLE) {
+            rest++;
+            rest_bytes += b->at_peak;
+            continue;
+        }
+        numbers[0] = b->at_peak;
+        numbers[1] = (uint64_t)(1e6 * (double)b->at_peak / (double)a->peak_bytes + 0.5);
+        numbers[2] = b->peak_since + 1;
+        numbers[3] = b->peak_until;
+        buffer_row(j, a, columns, LENGTH(columns), b->name, numbers);
+    }
+    print_rest(j, rest, rest_bytes);
+    say_close(p, ']');
+    say_close(p, '}');
+    if (p->form != FORM_TEXT) return;
+    for (i = 0; i < a->n_buffers && a->buffers[i].at_peak; i++) /* what a smaller budget would have to do without */
+        if (!strcmp(buffer_kind(a, a->buffers[i].name), "activation")) {
+            fprintf(p->to,
+                    "A smaller budget has to do without some of it in this run; what that costs: --explain '%s'\n",
+                    a->buffers[i].name);
+            return;
+        }
+}
+
+/* Activations, and what an op saves: what is made again is recomputed. */
+static int is_made_by_op(const account *a, const char *name)
+{
+    const char *kind = buffer_kind(a, name);
+    return !strcmp(kind, "activation") || !strcmp(kind, "saved");
+}
+
+/* All buffers of the step. */
+static void say_tensors(job *j, account *a)
+{
+    static const column columns[] = {{"buffer", "buffer", UNIT_TEXT, -32, -32, 0},
+                                     {"kind", "what", UNIT_TEXT, -10, -10, 0},
+                                     {"bytes", "size", UNIT_BYTES, 16, 10, 0},
+                                     {"there", "there", UNIT_SHARE, 10, 9, 2},
+                                     {"made_again", "made again", UNIT_COUNT, 10, 10, 0},
+                                     {"to_host", "to host", UNIT_COUNT, 8, 8, 0},
+                                     {"to_device", "and back", UNIT_COUNT, 9, 9, 0}};
+    printer *p = &j->out;
+    uint64_t numbers[5], rest = 0, rest_bytes = 0;
+    size_t i;
+    qsort(a->buffers, a->n_buffers, sizeof *a->buffers, by_bytes);
+    say_open(p, "tensors", '[');
+    if (p->form == FORM_TEXT)
+        fprintf(p->to, "\nAll buffers of the step, and in how much of its %" PRIu64 " runs each is on the device:\n",
+                a->runs);
+    else if (p->form == FORM_KV) fprintf(p->to, "\n# buffers of %" PRIu64 " runs\n", a->runs);
+    table_head(p, columns, LENGTH(columns));
+    for (i = 0; i < a->n_buffers; i++) {
+        const buffer *b = &a->buffers[i];
+        if (p->form == FORM_TEXT && i >= ROWS_FOR_PEOPLE) {
+            rest++;
+            rest_bytes += b->bytes;
+            continue;
+        }
+        numbers[0] = b->bytes;
+        numbers[1] = a->runs ? (uint64_t)(1e6 * (double)b->there / (double)a->runs + 0.5) : 0;
+        numbers[2] = is_made_by_op(a, b->name) && b->made > b->to_device + 1 ? b->made - b->to_device - 1 : 0;
+        numbers[3] = b->to_host;
+        numbers[4] = b->to_device;
+        buffer_row(j, a, columns, LENGTH(columns), b->name, numbers);
+    }
+    print_rest(j, rest, rest_bytes);
+    say_close(p, ']');
+}
+
+/* --- one plan */
+static int write_form(const job *j, const char *path, rm_result (*form)(const rm_plan *, uint32_t, rm_write_fn, void *))
+{
+    FILE *f;
+    rm_result result;
+    int status;
+    if (!path) return EXIT_OK;
+    f = open_output(path);
+    if (!f) return cannot_write(path);
+    result = form(j->plan, 0, file_sink, f);
+    status = close_output(path, f, result == RM_ERROR_WRITE);
+    return status != EXIT_OK || result == RM_OK ? status : refuse(j->r->graph, j->g, result);
+}
+
+/* The plan into the files that were asked for. */
+static int write_files(const job *j)
+{
+    int status = write_form(j, j->r->trace, rm_plan_trace);
+    if (status == EXIT_OK) status = write_form(j, j->r->svg, rm_plan_svg);
+    return status == EXIT_OK ? write_form(j, j->r->out, rm_plan_write) : status;
+}
+
+/* A text of the library as a JSON string. */
+static void say_in_options(printer *p, const char *key, const char *text)
+{
+    text_buffer room = {NULL, 0, 0};
+    say_text(p, key, in_options(&room, text));
+    text_free(&room);
+}
+
+/* --explain. */
+static rm_result say_explanation(job *j)
+{
+    text_buffer text = {NULL, 0, 0};
+    rm_result result = rm_plan_explain(j->plan, rm_graph_find(j->g, j->r->explain), text_sink, &text);
+    if (result == RM_OK && j->out.form == FORM_JSON) say_in_options(&j->out, "explain", text.at);
+    else if (result == RM_OK) {
+        putc('\n', j->out.to);
+        print_in_options(j->out.to, text.at);
+    }
+    text_free(&text);
+    return result;
+}
+
+/* The answer about a plan: the figures, and what was asked for besides. */
+static int tell_plan(job *j)
+{
+    const request *r = j->r;
+    rm_result result = RM_OK;
+    account a;
+    int status = write_files(j), wants_account = r->peak || r->tensors || (j->out.form == FORM_TEXT && !r->live);
+    if (status != EXIT_OK) return status;
+    memset(&a, 0, sizeof a);
+    if (wants_account && !account_make(&a, j->g, j->plan)) result = RM_ERROR_MEMORY;
+    if (result == RM_OK && j->out.form == FORM_TEXT) result = print_answer(j, &a);
+    else if (result == RM_OK) {
+        say_begin(&j->out, r->graph);
+        say_info(j, "ok");
+        if (j->out.form == FORM_JSON) say_in_options(&j->out, "notes", rm_plan_notes(j->plan));
+    }
+    if (result == RM_OK && r->peak) say_peak(j, &a);
+    if (result == RM_OK && r->tensors) say_tensors(j, &a);
+    if (result == RM_OK && r->explain) result = say_explanation(j);
+    if (result == RM_OK && j->out.form == FORM_JSON) say_end(&j->out);
+    account_free(&a);
+    if (result == RM_ERROR_MEMORY) return no_memory(r->graph);
+    return result == RM_OK ? EXIT_OK : refuse(r->graph, j->g, result);
+}
+
+/* The answer that there is no plan; the message has the remedies. */
+static int tell_no_plan(job *j, rm_result result)
+{
+    if (j->out.form == FORM_TEXT) print_no_answer(j, result);
+    else {
+        say_begin(&j->out, j->r->graph);
+        say_info(j, result == RM_ERROR_INFEASIBLE ? "infeasible" : "timeout");
+        if (j->out.form == FORM_JSON) say_in_options(&j->out, "message", rm_graph_error(j->g));
+        if (j->out.form == FORM_JSON) say_end(&j->out);
+    }
+    fprintf(stderr, "rmplan: %s: ", input_name(j->r->graph));
+    print_in_options(stderr, rm_graph_error(j->g));
+    fprintf(stderr, "\n");
+    return EXIT_TOO_SMALL;
+}
+
+/* --- tables of plans */
+
+/* How much slower than, for a table. */
+static cell ppm_cell(uint64_t value, uint64_t base)
+{
+    cell c = {0, NULL, 0};
+    c.number = ppm_over(value, base);
+    return c;
+}
+
+static cell number_cell(uint64_t number)
+{
+    cell c = {0, NULL, 0};
+    c.number = (int64_t)number;
+    return c;
+}
+
+static cell missing_cell(void)
+{
+    cell c = {0, NULL, 1};
+    return c;
+}
+
+/* The table of --curve. */
+static int tell_curve(job *j)
+{
+    static const column columns[] = {
+        {"arena_bytes", "device", UNIT_BYTES, 16, 10, 0},      {"keep_all", "of keeping all", UNIT_SHARE, 12, 15, 2},
+        {"host_bytes", "host", UNIT_BYTES, 14, 10, 0},         {"time_ns", "a step takes", UNIT_NS, 16, 13, 0},
+        {"overhead", "over keeping all", UNIT_PPM, 12, 17, 2}, {"bound_ns", NULL, UNIT_NS, 16, 0, 0},
+        {"gap", "gap at most", UNIT_SHARE, 10, 12, 4}};
+    printer *p = &j->out;
+    short_text time;
+    cell row[7];
+    size_t i;
+    if (p->form == FORM_TEXT) print_subject(j);
+    else if (p->form == FORM_KV)
+        fprintf(p->to,
+                "# keep_all_bytes=%" PRIu64 "\n# keep_all_ns=%" PRIu64 "\n# solve_ms=%" PRIu64 ".%03" PRIu64 "\n",
+                j->info.keep_all_bytes, j->info.keep_all_ns, j->solve_us / 1000, j->solve_us % 1000);
+    else {
+        say_begin(p, j->r->graph);
+        say_text(p, "status", "ok");
+        say_number(p, "keep_all_bytes", j->info.keep_all_bytes);
+        say_number(p, "keep_all_ns", j->info.keep_all_ns);
+        say_us(p, "solve", j->solve_us);
+        say_open(p, "curve", '[');
+    }
+    table_head(p, columns, LENGTH(columns));
+    for (i = 0; i < j->n_points; i++) {
+        const rm_point *point = &j->points[i];
+        row[0] = number_cell(point->arena_bytes);
+        row[1] = number_cell((uint64_t)(j->info.keep_all_bytes
+                                            ? 1e6 * (double)point->arena_bytes / (double)j->info.keep_all_bytes + 0.5
+                                            : 0));
+        row[2] = number_cell(point->host_bytes);
+        row[2].is_missing = p->form == FORM_TEXT && !point->host_bytes;
+        row[3] = number_cell(point->time_ns);
+        row[4] = ppm_cell(point->time_ns, j->info.keep_all_ns);
+        row[5] = number_cell(point->bound_ns);
+        row[6] = ppm_cell(point->time_ns, point->bound_ns);
+        table_row(p, columns, row, 7);
+    }
+    say_close(p, ']');
+    if (p->form == FORM_JSON) say_end(p);
+    if (p->form == FORM_TEXT) fprintf(p->to, "planned in %s; sizes in bytes: --kv\n", human_ns(&time, j->solve_us * 1000));
+    return EXIT_OK;
+}
+
+/* The row of one preset. What does not fit has no time, and instead of an arena the least memory that the preset needs.
+ */
+static int compare_one(job *j, const column *columns, const char *name)
+{
+    const rm_plan_info *f = &j->info;
+    cell row[9];
+    rm_result result;
+    int i, ok;
+    memset(&j->info, 0, sizeof j->info);
+    watch_start(&j->watch, j->r, j->out.form == FORM_TEXT && isatty(fileno(stderr)));
+    j->desc.preset = name;
+    result = rm_plan_create(j->g, &j->desc, &j->plan);
+    j->solve_us = now_us() - j->watch.start_us;
+    watch_clear_line(&j->watch);
+    rm_plan_destroy(j->plan);
+    j->plan = NULL;
+    if (result != RM_OK && result != RM_ERROR_INFEASIBLE && result != RM_ERROR_CANCELLED)
+        return refuse(j->r->graph, j->g, result);
+    ok = result == RM_OK;
+    for (i = 0; i < 9; i++) row[i] = missing_cell();
+    row[0].text = name;
+    row[8].text = ok ? "ok" : result == RM_ERROR_CANCELLED ? "timeout" : "infeasible";
+    row[0].is_missing = row[8].is_missing = 0;
+    row[1] = number_cell(f->time_ns);
+    row[1].text = result == RM_ERROR_INFEASIBLE && j->out.form == FORM_TEXT ? "does not fit" : row[8].text;
+    row[1].is_missing = !ok;
+    if (ok) row[2] = ppm_cell(f->time_ns, f->keep_all_ns);
+    if (ok) row[3] = number_cell(f->arena_bytes);
+    row[4] = number_cell(f->bound_ns);
+    if (ok) row[5] = ppm_cell(f->time_ns, f->bound_ns);
+    row[6] = number_cell(j->solve_us);
+    if (!ok && f->min_bytes) row[7] = number_cell(f->min_bytes);
+    table_row(&j->out, columns, row, 9);
+    return GO_ON;
+}
+
+/* One table of all presets. */
+static int compare(job *j)
+{
+    static const column columns[] = {{"preset", "preset", UNIT_TEXT, -12, -12, 0},
+                                     {"time_ns", "a step takes", UNIT_NS, 16, 13, 0},
+                                     {"overhead", "over keeping all", UNIT_PPM, 12, 17, 2},
+                                     {"arena_bytes", "device", UNIT_BYTES, 14, 10, 0},
+                                     {"bound_ns", NULL, UNIT_NS, 14, 0, 0},
+                                     {"gap", "gap at most", UNIT_SHARE, 10, 12, 4},
+                                     {"solve", "planned in", UNIT_US, 11, 11, 0},
+                                     {"min_bytes", "or would need", UNIT_BYTES, 14, 14, 0},
+                                     {"status", NULL, UNIT_TEXT, 0, 0, 0}};
+    printer *p = &j->out;
+    const char *name;
+    size_t i;
+    int left_out = 0, status = GO_ON;
+    short_text budget;
+    if (p->form == FORM_TEXT) {
+        print_subject(j);
+        if (j->desc.device_bytes)
+            fprintf(p->to, "within %s (%" PRIu64 " bytes)\n", human_bytes(&budget, j->desc.device_bytes),
+                    j->desc.device_bytes);
+    } else if (p->form == FORM_KV) fprintf(p->to, "# budget_bytes=%" PRIu64 "\n", j->desc.device_bytes);
+    say_begin(p, j->r->graph);
+    if (p->form == FORM_JSON) say_text(p, "status", "ok");
+    if (p->form == FORM_JSON) say_number(p, "budget_bytes", j->desc.device_bytes);
+    say_open(p, "compare", '[');
+    table_head(p, columns, LENGTH(columns));
+    for (i = 0; (name = rm_preset_name(i, NULL)) != NULL && status == GO_ON && !interrupted; i++) {
+        if (!j->desc.host_bytes && preset_copies(name)) left_out = 1;
+        else status = compare_one(j, columns, name);
+    }
+    signal(SIGINT, SIG_DFL);
+    say_close(p, ']');
+    if (p->form == FORM_JSON) say_end(p);
+    if (left_out && p->form != FORM_JSON)
+        fprintf(p->to, "# without host memory (--host) the presets that copy are left out\n");
+    return status == GO_ON ? EXIT_OK : status;
+}
+
+/* --plan: a plan that exists, as if it had just been made. */
+static int check_plan(job *j)
+{
+    rm_plan_info all;
+    int status = read_plan(j->r->plan, j->g, &j->plan);
+    if (status != GO_ON) return status;
+    if (rm_plan_get_info(j->plan, 0, &j->info) != RM_OK) return EXIT_OTHER;
+    if (!j->info.keep_all_ns && keep_all(j, &all) == GO_ON) { /* a plan from text does not know */
+        j->info.keep_all_ns = all.keep_all_ns;
+        j->info.keep_all_bytes = all.keep_all_bytes;
+    }
+    return tell_plan(j);
+}
+
+/* All that is done with a graph. device: NULL for none. */
+static int plan_graph(const request *r, rm_graph *g, const models_device *device)
+{
+    job j;
+    rm_result result;
+    int status;
+    memset(&j, 0, sizeof j);
+    j.r = r;
+    j.g = g;
+    j.device = device;
+    j.out = answer_printer(r);
+    status = job_prepare(&j);
+    if (status == GO_ON && r->task == COMPARE) status = compare(&j);
+    else if (status == GO_ON && r->task == CHECK) {
+        status = check_plan(&j);
+    } else if (status == GO_ON) {
+        result = plan_all(&j);
+        j.info.budget_bytes = j.desc.device_bytes;
+        if (result == RM_ERROR_INFEASIBLE || result == RM_ERROR_CANCELLED) status = tell_no_plan(&j, result);
+        else if (result != RM_OK) status = refuse(r->graph, g, result);
+        else status = r->task == CURVE ? tell_curve(&j) : tell_plan(&j);
+    }
+    job_free(&j);
     return status;
 }
 
 /* --- where the graph comes from */
-static void list_models(void)
+static int print_lists(void)
 {
     size_t i;
     printf("language models:");
-    for (i = 0; i < sizeof models_lms / sizeof models_lms[0]; i++) printf(" %s", models_lms[i].name);
+    for (i = 0; i < LENGTH(models_lms); i++) printf(" %s", models_lms[i].name);
     printf("\nconvolutional networks:");
-    for (i = 0; i < sizeof models_nets / sizeof models_nets[0]; i++) printf(" %s", models_nets[i]);
+    for (i = 0; i < LENGTH(models_nets); i++) printf(" %s", models_nets[i]);
     printf("\ndevices:\n");
-    for (i = 0; i < sizeof models_devices / sizeof models_devices[0]; i++) {
+    for (i = 0; i < LENGTH(models_devices); i++) {
         const models_device *d = &models_devices[i];
-        printf("  %-10s %s: %.0f TFLOP/s, %.0f GB, %.2f TB/s, link %.1f GB/s\n", d->name, d->text, d->flops / 1e12, d->bytes / 1e9, d->bandwidth / 1e12, d->link / 1e9);
+        printf("  %-12s %s: %.0f TFLOP/s, %.0f GB, %.2f TB/s, link %.1f GB/s\n", d->name, d->text, d->flops / 1e12,
+               d->bytes / 1e9, d->bandwidth / 1e12, d->link / 1e9);
     }
+    return EXIT_OK;
 }
 
-static int export_graph(const options *o, rm_graph *g)
+static int export_graph(const request *r, rm_graph *g)
 {
     FILE *f;
-    rm_result r;
-    errno = 0;
-    f = fopen(o->export_to, "wb");
-    if (!f) return cannot_write(o->export_to);
-    r = rm_graph_write(g, file_sink, f);
-    if (fclose(f) || r == RM_ERROR_WRITE) return cannot_write(o->export_to);
-    return r == RM_OK ? EXIT_OK : refuse(o->graph, g, r);
-}
-
-static int plan_or_export(const options *o, rm_graph *g)
-{
-    int status = o->export_to ? export_graph(o, g) : EXIT_OK;
-    return status != EXIT_OK || (o->export_to && !o->has_budget) ? status : plan_graph(o, g);
-}
-
-static int run_model(const options *o)
-{
-    options x = *o;
-    rm_graph *g;
+    rm_result result;
     int status;
-    if (!strcmp(x.model.model, "list")) {
-        list_models();
-        return EXIT_OK;
+    if (!r->export_to) return EXIT_OK;
+    f = open_output(r->export_to);
+    if (!f) return cannot_write(r->export_to);
+    result = rm_graph_write(g, file_sink, f);
+    status = close_output(r->export_to, f, result == RM_ERROR_WRITE);
+    return status != EXIT_OK || result == RM_OK ? status : refuse(r->graph, g, result);
+}
+
+/* A graph that is whole: written, planned or both. */
+static int run_graph(const request *r, rm_graph *g, const models_device *device)
+{
+    int status = export_graph(r, g);
+    return status != EXIT_OK || r->task == EXPORT ? status : plan_graph(r, g, device);
+}
+
+/* --model. */
+static int run_model(const request *r)
+{
+    nearest best = {NULL, NULL, 0};
+    models_desc model = r->model;
+    rm_graph *g;
+    size_t i;
+    int status;
+    model.device = r->given[OPTION_DEVICE] ? &r->device : &models_devices[0];
+    model.link = r->given[OPTION_LINK] ? r->link.rate : NULL;
+    g = models_build(&model);
+    if (!g) {
+        best.given = model.model;
+        for (i = 0; i < LENGTH(models_lms); i++) nearest_try(&best, models_lms[i].name);
+        for (i = 0; i < LENGTH(models_nets); i++) nearest_try(&best, models_nets[i]);
+        return complain("no such model ('rmplan --model list' shows them)", model.model, best.name);
     }
-    if (!x.model.device) x.model.device = &models_devices[0];
-    if (!x.has_budget && !x.export_to) {
-        x.has_budget = 1;
-        x.budget.bytes = (uint64_t)x.model.device->bytes - ((uint64_t)1 << 30);
-    }
-    if (x.has_link) x.model.link = x.link;
-    g = models_build(&x.model);
-    if (!g) return usage("no such model ('rmplan --model list' shows them)", x.model.model);
-    status = rm_graph_result(g) != RM_OK ? refuse(x.graph, g, rm_graph_result(g)) : plan_or_export(&x, g);
+    status = rm_graph_result(g) != RM_OK ? refuse(r->graph, g, rm_graph_result(g)) : run_graph(r, g, model.device);
     rm_graph_destroy(g);
     return status;
 }
 
-static int run_graph(const options *o)
+/* A graph file. */
+static int run_file(const request *r)
 {
-    size_t n;
-    char *text = read_file(o->graph, &n);
+    const models_device *device = r->given[OPTION_DEVICE] ? &r->device : NULL;
+    text_buffer text;
     rm_graph *g = NULL;
-    rm_result r;
-    int status;
-    if (!text) return EXIT_USAGE;
-    r = rm_graph_read(text, n, NULL, &g);
-    free(text);
-    status = r != RM_OK ? refuse(o->graph, g, r) : plan_or_export(o, g);
+    rm_result result;
+    int status = read_file(r->graph, &text);
+    if (status != GO_ON) return status;
+    result = rm_graph_read(text.at, text.n, NULL, &g);
+    text_free(&text);
+    if (result == RM_OK && r->given[OPTION_LINK])
+        rm_graph_link(g, r->link.rate[0], r->link.rate[1], r->link.rate[2], r->link.rate[3]);
+    else if (result == RM_OK && device)
+        rm_graph_link(g, (uint64_t)device->link, (uint64_t)device->link, 10000, (uint64_t)(device->host / 3));
+    status = result == RM_OK ? run_graph(r, g, device) : refuse(r->graph, g, result);
     rm_graph_destroy(g);
     return status;
 }
@@ -723,132 +2504,223 @@ static int table_room(table *t)
     return 1;
 }
 
-static int table_wrong(const char *path, size_t line, const char *start, const char *at, const char *expected)
+typedef struct place_in_text { /* for messages: line, and where it starts */
+    const char *path, *start;
+    size_t line;
+} place_in_text;
+
+static int table_wrong(const place_in_text *place, const char *at, const char *expected)
 {
     size_t n = strcspn(at, ",\r\n");
-    fprintf(stderr, "%s:%" PRIu64 ":%" PRIu64 ": found '%.*s', expected %s\n", path, (uint64_t)line, (uint64_t)(at - start + 1), (int)(n > 60 ? 60 : n), at, expected);
+    fprintf(stderr, "%s:%" PRIu64 ":%" PRIu64 ": found '%.*s', expected %s\n", input_name(place->path),
+            (uint64_t)place->line, (uint64_t)(at - place->start + 1), (int)(n > 60 ? 60 : n), at, expected);
     return EXIT_USAGE;
 }
 
 /* id,lower,upper,size */
-static int table_row(table *t, const char *path, size_t line, const char *start)
+static int table_line(table *t, const place_in_text *place)
 {
-    const char *at = start + strcspn(start, ",\r\n"), *end;
+    const char *at = place->start + strcspn(place->start, ",\r\n"), *end;
     uint64_t value[3], fraction;
     size_t k;
     for (k = 0; k < 3; k++) {
-        if (*at != ',') return table_wrong(path, line, start, at, "a comma: a row is id,lower,upper,size");
+        if (*at != ',') return table_wrong(place, at, "a comma: a row is id,lower,upper,size");
         at++;
-        if (!parse_millionths(at, &value[k], &fraction, &end) || fraction || (*end && !strchr(",\r\n", *end))) return table_wrong(path, line, start, at, "an integer below 2^62");
-        if (k == 1 && value[1] <= value[0]) return table_wrong(path, line, start, at, "an upper above the lower: the buffer lives during [lower, upper)");
+        if (!parse_millionths(at, &value[k], &fraction, &end) || fraction || (*end && !strchr(",\r\n", *end)))
+            return table_wrong(place, at, "an integer below 2^62");
+        if (k == 1 && value[1] <= value[0])
+            return table_wrong(place, at, "an upper above the lower: the buffer lives during [lower, upper)");
         at = end;
     }
-    if (*at == ',') return table_wrong(path, line, start, at + 1, "the end of the row after id,lower,upper,size");
-    if (!table_room(t)) {
-        fprintf(stderr, "rmplan: %s: no memory to read it\n", path);
-        return EXIT_OTHER;
-    }
-    t->id[t->n] = start;
+    if (*at == ',') return table_wrong(place, at + 1, "the end of the row after id,lower,upper,size");
+    if (!table_room(t)) return no_memory(input_name(place->path));
+    t->id[t->n] = place->start;
     t->items[t->n].start = value[0];
     t->items[t->n].end = value[1];
     t->items[t->n].size = value[2];
     t->n++;
-    return -1;
+    return GO_ON;
 }
 
-static int table_read(table *t, const char *path, const char *text, size_t n)
+static int table_read(table *t, const char *path, const text_buffer *text)
 {
     static const char header[] = "id,lower,upper,size";
-    const char *at = text;
-    size_t line = 1, len;
+    place_in_text place;
+    size_t length;
     int status;
-    if (strlen(text) != n) return table_wrong(path, 1, text, text, "text without zero bytes");
-    for (; *at; line++) {
-        len = strcspn(at, "\r\n");
-        if (line == 1 && (len != sizeof header - 1 || memcmp(at, header, len))) return table_wrong(path, 1, at, at, "the header id,lower,upper,size");
-        status = line > 1 && len ? table_row(t, path, line, at) : -1;
-        if (status >= 0) return status;
-        at += len;
-        at += *at == '\r' && at[1] == '\n' ? 2 : *at != 0;
+    place.path = path;
+    place.start = text->at;
+    place.line = 1;
+    if (strlen(text->at) != text->n) return table_wrong(&place, text->at, "text without zero bytes");
+    for (; *place.start; place.line++) {
+        const char *end;
+        length = strcspn(place.start, "\r\n");
+        if (place.line == 1 && (length != sizeof header - 1 || memcmp(place.start, header, length)))
+            return table_wrong(&place, place.start, "the header id,lower,upper,size");
+        status = place.line > 1 && length ? table_line(t, &place) : GO_ON;
+        if (status != GO_ON) return status;
+        end = place.start + length;
+        place.start = end + (*end == '\r' && end[1] == '\n' ? 2 : *end != 0);
     }
-    return line == 1 ? table_wrong(path, 1, at, at, "the header id,lower,upper,size") : -1;
+    return place.line == 1 ? table_wrong(&place, place.start, "the header id,lower,upper,size") : GO_ON;
 }
 
 static int table_write(const table *t, const char *path)
 {
-    FILE *f;
+    FILE *f = open_output(path);
     size_t i;
     int bad = 0;
-    errno = 0;
-    f = fopen(path, "wb");
     if (!f) return cannot_write(path);
     bad |= fprintf(f, "id,lower,upper,size,offset\n") < 0;
     for (i = 0; i < t->n; i++) {
         const rm_place_item *x = &t->items[i];
         size_t n = strcspn(t->id[i], ",");
         bad |= fwrite(t->id[i], 1, n, f) != n;
-        bad |= fprintf(f, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", x->start, x->end, x->size, x->offset) < 0;
+        bad |=
+            fprintf(f, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", x->start, x->end, x->size, x->offset) < 0;
     }
-    bad |= fclose(f) != 0;
-    return bad ? cannot_write(path) : EXIT_OK;
+    return close_output(path, f, bad);
 }
 
-static int place_table(const options *o, table *t)
+/* The figures of a placement. */
+static void tell_place(const request *r, uint64_t height, uint64_t bound, uint64_t us, size_t n)
+{
+    printer p = answer_printer(r);
+    int fits = !r->given[OPTION_CAPACITY] || height <= r->capacity.bytes;
+    if (p.form == FORM_TEXT) {
+        fprintf(p.to, "%s, %lu buffers: %" PRIu64 " high", input_name(r->place), (unsigned long)n, height);
+        fprintf(p.to, height == bound ? ", which is as low as it gets\n" : "; none is lower than %" PRIu64 "\n", bound);
+        return;
+    }
+    say_begin(&p, r->place);
+    say_text(&p, "status", fits ? "ok" : "infeasible");
+    say_number(&p, "height", height);
+    say_number(&p, "bound", bound);
+    say_us(&p, "solve", us);
+    if (p.form == FORM_JSON) say_end(&p);
+}
+
+static int place_table(const request *r, table *t)
 {
     uint64_t height, bound, start = now_us(), us;
-    rm_result r = rm_place(NULL, t->items, t->n, o->align, o->capacity.bytes, &height, &bound);
-    int fits = !o->has_capacity || height <= o->capacity.bytes;
+    rm_result result = rm_place(NULL, t->items, t->n, r->align, r->capacity.bytes, &height, &bound);
+    int fits = !r->given[OPTION_CAPACITY] || height <= r->capacity.bytes, status;
     us = now_us() - start;
-    if (r != RM_OK) {
-        fprintf(stderr, "rmplan: %s: %s\n", o->place, r == RM_ERROR_ARGUMENT ? "the sizes add up to 2^62 or more" : rm_result_text(r));
-        return r == RM_ERROR_ARGUMENT ? EXIT_USAGE : EXIT_OTHER;
+    if (result != RM_OK) {
+        fprintf(stderr, "rmplan: %s: %s\n", input_name(r->place),
+                result == RM_ERROR_ARGUMENT ? "the sizes add up to 2^62 or more" : rm_result_text(result));
+        return result == RM_ERROR_ARGUMENT ? EXIT_USAGE : EXIT_OTHER;
     }
-    printf("status=%s\nheight=%" PRIu64 "\nbound=%" PRIu64 "\n", fits ? "ok" : "infeasible", height, bound);
-    print_ms("", "solve_ms", us);
-    if (!fits) {
-        fprintf(stderr, "rmplan: %s: a capacity of %" PRIu64 " is %s; the lowest placement found is %" PRIu64 " high\n", o->place, o->capacity.bytes,
-                bound > o->capacity.bytes ? "below the largest sum of what is alive together" : "not reached", height);
-        return EXIT_TOO_SMALL;
-    }
-    return o->out ? table_write(t, o->out) : EXIT_OK;
+    status = r->out && fits ? table_write(t, r->out) : EXIT_OK;
+    if (status != EXIT_OK) return status;
+    tell_place(r, height, bound, us, t->n);
+    if (fits) return EXIT_OK;
+    fprintf(stderr, "rmplan: %s: a capacity of %" PRIu64 " is %s; the lowest placement found is %" PRIu64 " high\n",
+            input_name(r->place), r->capacity.bytes,
+            bound > r->capacity.bytes ? "below the largest sum of what is alive together" : "not reached", height);
+    return EXIT_TOO_SMALL;
 }
 
-static int run_place(const options *o)
+static int run_place(const request *r)
 {
-    size_t n;
-    char *text = read_file(o->place, &n);
+    text_buffer text;
     table t;
-    int status;
-    if (!text) return EXIT_USAGE;
+    int status = read_file(r->place, &text);
+    if (status != GO_ON) return status;
     memset(&t, 0, sizeof t);
-    status = table_read(&t, o->place, text, n);
-    if (status < 0) status = place_table(o, &t);
+    status = table_read(&t, r->place, &text);
+    if (status == GO_ON) status = place_table(r, &t);
     free(t.items);
     free((void *)t.id);
-    free(text);
+    text_free(&text);
     return status;
+}
+
+/* --- --help */
+static const char help_begin[] =
+    "usage: rmplan GRAPH.rmg [options]\n"
+    "       rmplan --model NAME [--device NAME] [options]\n"
+    "       rmplan GRAPH.rmg --plan PLAN.rmp [options]\n"
+    "       rmplan --place BUFFERS.csv [--capacity SIZE] [--align N] [--out FILE]\n"
+    "\n"
+    "Plans one training step of a graph: what to keep, what to recompute, what to move, and an address for every\n"
+    "buffer.\n";
+
+static const char help_end[] =
+    "\n"
+    "SIZE is bytes, or a number with K, M, G or T (powers of 1024): 512M, 1.5G. Of a graph also a percentage of the\n"
+    "memory that keeping everything takes: 40%. RATE is something a second, with K, M, G, T or P (powers of 1000):\n"
+    "25G, 989T. FILE may be - for stdin or stdout; while a file goes to stdout the figures go to stderr.\n"
+    "\n"
+    "Examples:\n"
+    "  rmplan --model llama3-8b --device rtx4090                 does it train on my card?\n"
+    "  rmplan --model gpt2-124m --device rtx4060ti --curve       what does each GiB bring?\n"
+    "  rmplan --model gpt2-124m --budget 3G --peak               what fills the memory?\n"
+    "  rmplan model.rmg --budget 40% --out model.rmp             a plan file of my own graph\n"
+    "  rmplan model.rmg --plan model.rmp --svg model.svg         a picture of it\n"
+    "  rmplan model.rmg --budget 8G --compare                    what do the usual policies cost?\n"
+    "  rmplan model.rmg --budget 8G --host 64G --link 25G        with host memory\n"
+    "\n"
+    "Figures of --kv and --json: status (ok or infeasible; timeout if --seconds ran out before any plan fitted),\n"
+    "times in _ns, sizes in _bytes, gap (the plan's time over the lower bound of any plan's), first (to the first\n"
+    "plan that fits), solve. Exit status: 0 a plan, 2 wrong usage or an unreadable file, 3 the budget (capacity) cannot be\n"
+    "met, 1 anything else.\n"
+    "\n"
+    "Presets:\n";
+
+#define HELP_COLUMN 20 /* where the texts of options begin */
+#define HELP_WIDTH 112
+
+/* An option with its text, broken into lines. */
+static void print_option(const option *opt)
+{
+    const char *text = opt->help;
+    int at = printf("  %s%s%s", opt->name, opt->argument ? " " : "", opt->argument ? opt->argument : "");
+    while (*text) {
+        int word = (int)strcspn(text, " "), is_first = text == opt->help;
+        if (!is_first && at + 1 + word > HELP_WIDTH) {
+            printf("\n");
+            at = 0;
+        }
+        at += printf("%*s%.*s", at < HELP_COLUMN ? HELP_COLUMN - at : 1, "", word, text);
+        text += word + (text[word] == ' ');
+    }
+    printf("\n");
 }
 
 static int print_help(void)
 {
-    size_t i;
     const char *name, *text;
-    int bad = fputs(help, stdout) < 0;
-    for (i = 0; (name = rm_preset_name(i, &text)) != NULL; i++) bad |= printf("  %-15s %s%s\n", name, text, i ? "" : " (default)") < 0;
-    return bad ? EXIT_OTHER : EXIT_OK;
+    size_t i, k;
+    fputs(help_begin, stdout);
+    for (k = 0; k < QUESTIONS; k++) {
+        printf("\n%s\n", questions[k]);
+        for (i = 0; i < OPTION_COUNT; i++)
+            if (options[i].question == (question)k) print_option(&options[i]);
+    }
+    fputs(help_end, stdout);
+    for (i = 0; (name = rm_preset_name(i, &text)) != NULL; i++)
+        printf("  %-15s %s%s\n", name, text, i ? "" : " (default)");
+    return EXIT_OK;
+}
+
+static int print_version(void)
+{
+    printf("rmplan %s\n", RM_VERSION);
+    return EXIT_OK;
 }
 
 int main(int argc, char **argv)
 {
-    options o;
-    int i, status;
-    for (i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return print_help();
-        if (!strcmp(argv[i], "--version")) return printf("rmplan %s\n", RM_VERSION) < 0 ? EXIT_OTHER : EXIT_OK;
-    }
-    status = parse_options(&o, argc, argv);
-    if (status >= 0) return status;
-    status = o.place ? run_place(&o) : o.model.model ? run_model(&o) : run_graph(&o);
+    request r;
+    int status = parse_command_line(&r, argc, argv);
+    if (status == GO_ON)
+        status = r.help           ? print_help()
+                 : r.version      ? print_version()
+                 : r.task == LIST ? print_lists()
+                 : r.place        ? run_place(&r)
+                 : r.model.model  ? run_model(&r)
+                                  : run_file(&r);
     if (fflush(stdout) || ferror(stdout)) {
         fprintf(stderr, "rmplan: the figures could not be printed\n");
         if (status == EXIT_OK) status = EXIT_OTHER;

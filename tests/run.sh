@@ -263,6 +263,7 @@ same() { # NAME COMPILER...: its plans, to be compared with the others' at the e
     "$out/same_$name" 9 >"$out/same_$name.txt" 2>&1 && ok || bad "same_plans ($name): exit status $?"
 }
 planner_cli() {
+    check "rmplan.c without warnings" ${CC} -std=c99 $W -DRMI_IMPLEMENTED -fsyntax-only examples/rmplan.c
     if [ $all = 1 ]; then check "build rmplan" ${CC} -O2 -o "$out/rmplan" examples/rmplan.c -lm
     else check "build rmplan" ${CC} -O2 -DRMI_IMPLEMENTED -o "$out/rmplan" examples/rmplan.c "$out/objects/plain.o" -lm -lpthread; fi
     for t in tests/cli/*.sh; do

@@ -18,6 +18,7 @@ run() {
     shift 2
     "$rmplan" "$@" >out 2>err
     code=$?
+    if grep -qE '(rm|RM)_[a-zA-Z]' out err; then bad "words of the library, not of the command line: rmplan $*"; fi
     if [ $code != "$status" ]; then bad "exit status $code, not $status: rmplan $*"; return; fi
     if [ -z "$text" ]; then
         if [ -s err ]; then bad "a message without need: rmplan $*"; else ok; fi
@@ -145,7 +146,7 @@ if grep -q '^# without host memory' out && ! grep -q '^offmate' out; then ok; el
 run 0 "" chain.rmg --budget 80% --compare --host 1G --link h2d=1000000000,d2h=1000000000
 if grep -q '^# without' out; then bad "--compare with host memory leaves presets out"; else ok; fi
 for preset in $("$rmplan" --help | sed -n '/^Presets:/,$s/^  \([a-z0-9-]*\) .*/\1/p'); do
-    if [ "$(grep -c "^$preset .*[0-9]$" out)" = 1 ]; then ok; else bad "--compare: not one line of $preset"; fi
+    if [ "$(grep -c "^$preset .*[0-9.] *[0-9-]*$" out)" = 1 ]; then ok; else bad "--compare: not one line of $preset"; fi
 done
 
 # --- plan files
@@ -268,7 +269,186 @@ run 2 "whole sequences" --model gpt2-124m --tokens 1000 --sequence 300
 run 2 "--device takes" --model gpt2-124m --device abacus
 run 2 "--tokens takes" --model gpt2-124m --tokens 0
 run 2 "a graph or --model" chain.rmg --model gpt2-124m
-run 2 "go with --model" chain.rmg --tokens 5
+run 2 "--tokens describes a --model" chain.rmg --tokens 5
+
+# --- the answer for people, and for scripts
+run 0 "" chain.rmg --budget 80% --kv
+cp out kv
+run 0 "" chain.rmg --budget 80% --text
+if grep -q "^It fits: 17.1 MiB of 20.1 MiB, and a step takes 18.10 us, 12.42 % slower than with everything kept in 25.1 MiB\.$" out &&
+   grep -q "^  device memory  17.1 MiB ($(value arena_bytes kv) bytes)$" out && grep -q "^  fullest .*run 7 of 15 (bwd loss): 17.1 MiB live" out &&
+   grep -q "^plan of a step (single)" out && ! grep -q "^status=" out; then ok; else bad "the answer for people"; fi
+LC_ALL=C "$rmplan" chain.rmg --budget 80% --text >out 2>err
+if grep -q "^  over the step  [ _.:=+*#-]* 0 to 17.1 MiB$" out && ! LC_ALL=C grep -q "[^ -~]" out; then ok; else bad "the sparkline in letters"; fi
+LC_ALL=C.UTF-8 "$rmplan" chain.rmg --budget 80% --text >out 2>err
+if grep -q "^  over the step  .*█.* 0 to 17.1 MiB$" out; then ok; else bad "the sparkline in blocks"; fi
+run 0 "" chain.rmg --text
+if grep -q "^It takes 25.1 MiB, and a step takes 16.10 us: everything is kept\.$" out; then ok; else bad "an answer without a budget"; fi
+run 3 "Give $min, or make the largest op smaller (b)" chain.rmg --budget 1K --text
+if grep -q "^It does not fit in 1.0 KiB\.$" out && grep -q "^  would do .*($min bytes)" out; then ok; else bad "people are told that it does not fit"; fi
+run 0 "planning with 128 GiB" --model llama3-8b --tokens 8192 --device rtx4090 --budget 16G --text
+if grep -q "% faster than with everything kept" out && grep -q "^  host memory    [0-9.]* GiB ([0-9]* bytes)$" out && ! grep -q -- "-[0-9.]* % over" out; then ok; else bad "faster is not slower by less than nothing"; fi
+if grep -q "^  speed  *[0-9]* tokens a second$" out; then ok; else bad "tokens a second"; fi
+run 0 "" chain.rmg --curve --text
+if grep -q "^  *device  *of keeping all" out && grep -q "MiB .* us .* %$" out; then ok; else bad "the curve for people"; fi
+if command -v python3 >/dev/null 2>&1; then
+    cat >same.py <<'END'
+import json
+kv = dict(line.rstrip("\n").split("=", 1) for line in open("kv"))
+o = json.load(open("out"))
+whole = lambda x: all(map(whole, x.values() if isinstance(x, dict) else x)) if isinstance(x, (dict, list)) else isinstance(x, (int, str))
+assert whole(o), "a number that is not whole"
+for key, value in kv.items():
+    assert key.endswith(("_ms", "_pct")) or str(o[key]) == value, key
+assert o["gap_ppm"] == round(float(kv["gap_pct"]) * 1e4) and o["of"] == "chain.rmg" and o["solve_us"] >= o["first_us"]
+END
+    run 0 "" chain.rmg --budget 80% --json
+    if python3 same.py 2>err; then ok; else bad "--json says what --kv says, in whole numbers"; fi
+    if [ "$(wc -l <out)" = 1 ]; then ok; else bad "--json is one line"; fi
+    for more in "--budget 80% --peak --tensors --explain h2" "--curve --points 3" "--compare --budget 60%" "--budget 1K" "--seconds 0 --budget 60%"; do
+        # shellcheck disable=SC2086
+        "$rmplan" chain.rmg --json $more >out 2>err
+        if python3 -c 'import json; o = json.load(open("out")); assert o["status"] == "ok" or o["message"]' 2>>err; then ok; else bad "--json $more"; fi
+    done
+else echo "no python3: --json is not read back"; skipped=$((skipped + 7)); fi
+if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
+    on_terminal() { script -qec "$1" /dev/null </dev/null 2>err | tr '\r' '\n' >out; }
+    on_terminal "'$rmplan' chain.rmg --budget 80%"
+    if grep -q "^It fits" out && ! grep -q "^status=" out; then ok; else bad "a terminal shows the answer for people"; fi
+    on_terminal "'$rmplan' chain.rmg --budget 80% --kv"
+    if grep -q "^status=ok" out && ! grep -q "^It fits" out; then ok; else bad "--kv on a terminal"; fi
+    on_terminal "'$rmplan' --model gpt2-124m --device rtx4090 --budget 2800M --seconds 1"
+    if grep -q "^planning, [0-9.]* s: " out && grep -q "^It fits" out; then ok; else bad "the line while it plans"; fi
+    on_terminal "timeout --foreground -s INT 1 '$rmplan' --model gpt2-124m --device rtx4090 --budget 2800M --seconds 30"
+    if grep -qE "^(It fits|No plan yet)" out; then ok; else bad "Ctrl-C takes the best plan so far"; fi
+else echo "no script(1): nothing is tried on a terminal"; skipped=$((skipped + 4)); fi
+
+# --- did you mean; options that mean nothing; devices
+run 2 "did you mean gpt2-124m?" --model gpt2
+run 2 "did you mean rtx4090?" --model gpt2-124m --device rtx409
+run 2 "did you mean offmate?" chain.rmg --preset offmat
+run 2 "did you mean --budget?" chain.rmg --bugdet=3G
+run 2 "did you mean h2?" chain.rmg --explain h22
+run 2 "did you mean 3G?" chain.rmg --budget 3GiB
+run 2 "takes no value: --curve=3" chain.rmg --curve=3
+while IFS='|' read -r arguments reason; do
+    # shellcheck disable=SC2086
+    run 2 "$reason" $arguments
+    quiet "refused options"
+done <<'END'
+chain.rmg --margin 5|--margin is about copies to host memory, and there are none without --host
+chain.rmg --link 25G|--link is about copies to host memory
+chain.rmg --host 1G|the graph does not say how fast host memory is; give --link
+chain.rmg --curve --compare|two tables
+chain.rmg --kv --json|two forms of one answer
+chain.rmg --live --align 64|nothing to align
+chain.rmg --live --peak|--live plans without addresses
+chain.rmg --plan p.rmp --budget 3G|--plan looks at a plan that is there
+chain.rmg --plan p.rmp --seconds 3|--plan looks at a plan that is there
+chain.rmg --compare --out c.rmp|--compare plans with every preset
+chain.rmg --export c.rmg --svg c.svg|--export without --budget writes the graph
+chain.rmg --images 3|--images describes a --model
+--model resnet50 --tokens 4096|--images
+--model gpt2-124m --images 4|--tokens
+--model list --budget 3G|a list of names plans nothing
+chain.rmg --out - --svg -|stdout (-) can be one file only
+- --config -|stdin (-) can be one file only
+END
+run 0 "is more than the memory of the device (RTX 4060, PCIe 4 x8: 7.5 GiB)" --model gpt2-124m --device rtx4060 --budget 100G --preset noremat
+run 0 "--preset stream copies to host memory, and there is none" chain.rmg --preset stream
+run 0 "" --device list
+if [ "$(grep -c "^  [a-z0-9-]* .*TFLOP/s.*GB/s$" out)" -ge 20 ]; then ok; else bad "--device list"; fi
+run 0 "" --model gpt2-124m --tokens 2048 --preset noremat --device flops=100T,bandwidth=800G,memory=16G,link=12G
+holds 'v["budget_bytes"] == 15 * 1073741824'
+slow=$(value keep_all_ns)
+run 0 "" --model gpt2-124m --tokens 2048 --preset noremat --device flops=200T,bandwidth=1.6T,memory=20G
+holds 'v["budget_bytes"] == 19 * 1073741824 && v["keep_all_ns"] < 0.7 * '"$slow"
+run 0 "" --model gpt2-124m --tokens 2048 --preset noremat --device rtx4090,memory=9G
+holds 'v["budget_bytes"] == 8 * 1073741824'
+for wrong in flops=1T rtx4090,speed=3 memory=8G,flops=0,bandwidth=1G ,; do run 2 "--device takes" --model gpt2-124m --device "$wrong"; done
+run 0 "" chain.rmg --device rtx4060 --host 1G --preset offmate
+holds 'v["budget_bytes"] == 8000000000 - 1073741824'
+run 0 "" chain.rmg --host 1G --link 25G --budget 80%
+
+# --- stdin, stdout, files that cannot be written
+"$rmplan" - --budget 80% <chain.rmg >out 2>err
+holds 'v["status"] == "ok" && v["time_ns"] == 18100'
+"$rmplan" chain.rmg --budget 80% --out - >one.rmp 2>out
+holds 'v["status"] == "ok"'
+"$rmplan" chain.rmg --budget 80% --out two.rmp >out 2>err
+if cmp -s one.rmp two.rmp; then ok; else bad "--out - is the plan and nothing else"; fi
+"$rmplan" --model resnet50 --images 4 --export - 2>err | "$rmplan" - --preset noremat >out 2>>err
+holds 'v["status"] == "ok"'
+"$rmplan" - --budget 80% <bad.rmg >out 2>err
+if grep -q "^stdin:4:56: found 'sped=1'" err; then ok; else bad "a fault on stdin"; fi
+for path in no/such/place.rmp folder.rmg; do
+    run 2 "$path: " chain.rmg --out $path
+    quiet "--out $path"
+done
+if [ -c /dev/full ]; then
+    for to in --out --svg --trace; do
+        run 2 "/dev/full: " chain.rmg $to /dev/full
+        quiet "$to /dev/full"
+    done
+else echo "no /dev/full: no full disk is tried"; skipped=$((skipped + 6)); fi
+
+# --- what lies in memory: the sum of the rows is what the planner counts
+peak_holds() { # ARGUMENTS...
+    "$rmplan" "$@" --kv --peak >out 2>err
+    if awk -F= '/^live_bytes=/ { live = $2 } /^# peak of run/ { n = split($0, w, " "); said = w[n - 1]; rows = 1; getline; next }
+        rows { split($0, c, " "); sum += c[3]; if (c[3] + 0 > last && seen) bad = 1; last = c[3] + 0; seen = 1 }
+        END { exit !(rows && !bad && said == live && sum == live) }' out; then ok; else bad "--peak: other bytes than the planner's: $*"; fi
+}
+peak_holds chain.rmg --budget 80%
+peak_holds --model gpt2-124m --tokens 2048 --preset rockmate --budget 2500M
+peak_holds --model resnet50 --images 8 --preset rockmate --budget 700M
+peak_holds --model gpt2-355m --tokens 2048 --device rtx4060 --host 64G --preset stream --budget 2G
+for graph in "$here"/tests/data/regress/*.rmg; do
+    if "$rmplan" "$graph" --preset rockmate >out 2>err; then peak_holds "$graph" --preset rockmate; fi
+done
+run 0 "" chain.rmg --budget 80% --text --peak
+if grep -q "^In memory at the fullest moment, run 7 of 15 (bwd loss):" out && grep -q "^h2 .* activation .* 4.0 MiB .* 23.44 %" out &&
+   grep -q -- "--explain 'h2'" out; then ok; else bad "--peak for people"; fi
+run 0 "" chain.rmg --budget 80% --tensors
+if [ "$(awk '$1 == "h1" { print $3, $5, $6, $7 }' out)" = "4194304 1 0 0" ] && [ "$(awk '$1 == "w" { print $2, $4 }' out)" = "weight 100.00" ]; then ok; else bad "--tensors"; fi
+
+# --- a plan that exists
+"$rmplan" chain.rmg --budget 80% --out one.rmp >kv 2>err
+run 0 "" chain.rmg --plan one.rmp --svg p.svg --peak
+for key in time_ns arena_bytes live_bytes recomputed_ns keep_all_ns; do
+    if [ "$(value $key)" = "$(value $key kv)" ]; then ok; else bad "--plan: another $key than when it was planned"; fi
+done
+if grep -q "^# peak of run 7 of 15" out && [ "$(head -c 5 p.svg)" = "<svg " ]; then ok; else bad "--plan with --peak and --svg"; fi
+run 0 "" chain.rmg --plan one.rmp --text
+if grep -q "^It takes 17.1 MiB" out && grep -q "^plan of a step" out; then ok; else bad "--plan for people"; fi
+if grep -q "takes 0 bytes" out || grep -q "[+]1810000" out; then bad "a plan from text: figures of keeping everything that it does not know"; else ok; fi
+sed '/^free h1$/d' one.rmp >edited.rmp
+run 2 "edited.rmp:" chain.rmg --plan edited.rmp
+quiet "a plan that is not legal"
+run 2 "two.rmg:" two.rmg --plan one.rmp
+run 2 "chain.rmg:" chain.rmg --plan chain.rmg
+"$rmplan" chain.rmg --plan - <one.rmp >out 2>err
+holds 'v["status"] == "ok"'
+
+# --- a preset that does not fit has the memory that it needs, and no figures of a plan
+run 0 "" chain.rmg --budget 60% --compare
+if [ "$(awk '$1 == "noremat" { print $2, $3, $4, $6 }' out)" = "infeasible - - -" ]; then ok; else bad "--compare: figures of no plan"; fi
+needs=$(awk '$1 == "sqrt" { print $8 }' out)
+run 0 "" chain.rmg --preset sqrt --budget "${needs:-0}"
+
+# --- the manual has the options of --help, with their arguments
+if [ -f "$here/docs/rmplan.1" ]; then
+    "$rmplan" --help >out
+    sed -n 's/^  \(--[a-z]*\)\( [A-Z]*\)\{0,1\}  *[^ ].*/\1\2/p' out | sed 's/ *$//' | sort >help.options
+    sed -n '/^\.TP$/{n;s/^\.BI* \(\\-.*\)$/\1/p;}' "$here/docs/rmplan.1" | sed 's/[\\"]//g; s/  */ /' | grep -E '^--[a-z]+( [A-Z]+)?$' | sort -u >manual.options
+    if [ "$(wc -l <help.options)" -ge 30 ] && diff help.options manual.options >>err; then ok; else bad "docs/rmplan.1 has other options than --help"; fi
+    grep '^[A-Z].*?$' out | while read -r question; do grep -qF "\"$question\"" "$here/docs/rmplan.1" || echo "$question"; done >missing
+    if [ -s missing ]; then bad "docs/rmplan.1 lacks the question '$(head -n 1 missing)'"; else ok; fi
+    if command -v groff >/dev/null 2>&1; then
+        groff -man -Tascii -ww "$here/docs/rmplan.1" >out 2>err
+        if [ -s err ]; then bad "groff complains of docs/rmplan.1"; else ok; fi
+    else echo "no groff: docs/rmplan.1 is not formatted"; skipped=$((skipped + 1)); fi
+else echo "no docs/rmplan.1 here: not compared with --help"; skipped=$((skipped + 3)); fi
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]
