@@ -13253,6 +13253,7 @@ typedef struct rmi_stretch_use { /* of bytes */
 typedef struct rmi_costs { /* what follows from a schedule */
     uint64_t step_ns;      /* in the steady state */
     uint64_t compute_ns;   /* of all runs */
+    uint64_t frame_ns;     /* that the fullest lane has to do: copies in are spread over it */
     uint64_t peak;         /* the most live bytes */
     uint64_t excess, sum_excess; /* above the limit, bytes that no waiting frees: the most; over all events */
     uint64_t host_bytes;
@@ -13896,22 +13897,22 @@ RMI_INLINE uint32_t rmi_cost_begin_early(const rmi_cost *c, rmi_costs *costs, co
     return at;
 }
 
-/* Where copy `in` is said, before the event that needs it; `lane`: when the next copy begins, compute_ns for the step's
+/* Where copy `in` is said, before the event that needs it; `lane`: when the next copy begins, frame_ns for the step's
    start. A copy of what is in host memory at the step's edge may begin in the step before. Returns when it begins. */
 RMI_FN uint64_t rmi_cost_say_in(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs, rmi_copy *in,
                                 uint64_t lane)
 {
-    uint64_t compute_ns = costs->compute_ns, end = rmi_min(lane, compute_ns + costs->start[in->event]),
+    uint64_t frame_ns = costs->frame_ns, end = rmi_min(lane, frame_ns + costs->start[in->event]),
              begin = rmi_sub(end, in->ns);
     const rmi_life *life = &costs->lives[in->life], *last;
     uint32_t lowest = in->edge ? 0 : costs->lives[life->previous].last + 1, param, at;
     int held_by_host;
-    in->at = rmi_cost_begin_early(c, costs, in, in->event, lowest, begin, compute_ns);
+    in->at = rmi_cost_begin_early(c, costs, in, in->event, lowest, begin, frame_ns);
     if (!in->edge) {
         in->stays = in->at == lowest;
         return begin;
     }
-    if (in->at || begin >= compute_ns) return begin;
+    if (in->at || begin >= frame_ns) return begin;
     last = &costs->lives[costs->last_life[life->buffer]];
     param = c->step->buffers[life->buffer].param;
     held_by_host = costs->update_event[param] != RMI_NONE;
@@ -13924,20 +13925,37 @@ RMI_FN uint64_t rmi_cost_say_in(const rmi_cost *c, const rmi_schedule *schedule,
     return begin;
 }
 
+/* The frame of the copies in, and when runs begin in it: where another lane has more to do than the computation, that
+   waits somewhere, and all runs are taken to last as much longer. */
+RMI_FN void rmi_cost_frame(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
+{
+    uint64_t now = 0, in = 0, out = 0, host = 0, ratio = (uint64_t)1 << 20;
+    uint32_t i;
+    for (i = 0; i < costs->n_ins; i++) in += costs->ins[i].ns;
+    for (i = 0; i < costs->n_outs; i++) out += costs->outs[i].ns;
+    for (i = 0; i < c->step->n_params && c->step->moves; i++)
+        if (costs->update_event[i] != RMI_NONE) host += c->step->params[i].host_update_ns;
+    costs->frame_ns = rmi_max(rmi_max(costs->compute_ns, in), rmi_max(out, host));
+    if (costs->frame_ns > costs->compute_ns)
+        ratio = rmi_mul_div_up(costs->frame_ns, ratio, costs->compute_ns + 1);
+    for (i = 0; i < schedule->n; i++) {
+        costs->start[i] = rmi_min(rmi_scale20(now, ratio), costs->frame_ns);
+        now += costs->ns[i];
+    }
+    costs->start[schedule->n] = costs->frame_ns;
+}
+
 /* Third pass. Lives that stay are joined: what was to be copied out for them is not, if no other copy in is of it. */
 RMI_FN void rmi_cost_copies_in(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
 {
-    uint64_t now = 0, compute_ns = costs->compute_ns, lane = compute_ns, first;
-    uint32_t event, i;
-    for (event = 0; event < schedule->n; event++) {
-        costs->start[event] = now;
-        now += costs->ns[event];
-    }
-    costs->start[schedule->n] = now;
-    for (i = costs->n_ins, first = 2 * compute_ns; i-- > 0;)
-        first = rmi_sub(rmi_min(first, compute_ns + costs->start[costs->ins[i].event]), costs->ins[i].ns);
+    uint64_t frame_ns, lane, first;
+    uint32_t i;
+    rmi_cost_frame(c, schedule, costs);
+    frame_ns = costs->frame_ns;
+    for (i = costs->n_ins, first = 2 * frame_ns; i-- > 0;)
+        first = rmi_sub(rmi_min(first, frame_ns + costs->start[costs->ins[i].event]), costs->ins[i].ns);
     /* what begins before the step takes the lane's end */
-    lane = 2 * compute_ns - rmi_min(rmi_sub(compute_ns, first), compute_ns);
+    lane = 2 * frame_ns - rmi_min(rmi_sub(frame_ns, first), frame_ns);
     for (i = costs->n_ins; i-- > 0;) {
         rmi_copy *in = &costs->ins[i];
         uint64_t begin = rmi_cost_say_in(c, schedule, costs, in, lane);
@@ -13961,6 +13979,7 @@ typedef struct rmi_clock { /* of the lanes, in one evaluation */
     uint64_t first_end;        /* of event 0 in the step before */
     uint64_t pending;          /* bytes whose life is over and whose copy out is not */
     uint64_t most;             /* a first step that takes longer need not be looked at further */
+    uint64_t left_ns;          /* of the step's runs that are still to come */
     uint32_t queued, released; /* of the queue of copies out */
     uint32_t event;            /* that is looked at */
     uint32_t turn;
@@ -14174,7 +14193,8 @@ RMI_FN int rmi_cost_turn(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *c
                 lanes->now = rmi_max(lanes->now, costs->ins[costs->lives[i].in].end);
         if (task->way > RMI_BWD) rmi_cost_clock_other(c, schedule, costs, lanes, task);
         rmi_cost_clock_late(c, costs, lanes, event);
-        if (!lanes->turn && rmi_add(lanes->now, costs->compute_ns - costs->start[event]) > lanes->most) return 0;
+        if (!lanes->turn && rmi_add(lanes->now, lanes->left_ns) > lanes->most) return 0;
+        lanes->left_ns -= costs->ns[event];
         costs->start[event] = lanes->now;
         lanes->now += costs->ns[event];
         costs->peak = rmi_max(costs->peak, costs->live[event] + lanes->pending);
@@ -14271,8 +14291,7 @@ RMI_FN int rmi_cost_lanes(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *
     if (most != RMI_INF) most = rmi_sub(most, rmi_cost_penalty(c, costs->excess, costs->sum_excess, schedule->n));
     do {
         memset(&lanes, 0, sizeof lanes);
-        /* in the first round the runs' times alone */
-        lanes.most = costs->start[schedule->n] == costs->compute_ns ? most : RMI_INF;
+        lanes.most = most;
         if (costs->n_ins || costs->n_outs) rmi_cost_chain(c, schedule, costs);
         if (costs->n_outs) rmi_cost_chain_pending(c, schedule, costs);
         rmi_cost_chain_late(c, schedule, costs);
@@ -14280,6 +14299,7 @@ RMI_FN int rmi_cost_lanes(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *
         memset(c->reduced, 0, c->step->n_params * sizeof(uint64_t));
         for (lanes.turn = 0; lanes.turn < turns; lanes.turn++) {
             lanes.last_turn = lanes.turn + 1 == turns;
+            lanes.left_ns = costs->compute_ns;
             c->work += schedule->n;
             if (!rmi_cost_turn(c, schedule, costs, &lanes)) return 0;
             ends[lanes.turn] =
