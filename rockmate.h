@@ -13201,7 +13201,7 @@ RMI_FN rm_result rmi_off_starts(rmi_off_search *s, rmi_arena *mem, const rmi_sha
    uses no bytes twice, exactly.
    O(accesses) with a few ns each.
    ================================================================================================================== */
-typedef struct rmi_event { /* a run */
+typedef struct rmi_event { /* a run of a task */
     uint64_t copied;       /* bit k: its k-th read arrives by a copy */
     uint32_t task;
 } rmi_event;
@@ -13214,39 +13214,39 @@ typedef struct rmi_schedule {
 } rmi_schedule;
 
 typedef struct rmi_life { /* a buffer on the device, from one event to another */
-    uint64_t room;
-    uint32_t buffer, first, last;
-    uint32_t again, written;    /* events: of the second write, or RMI_NONE; of the last one */
-    uint32_t stretch, sibling;  /* the bytes that it lies in; the next life there */
+    uint64_t room;              /* bytes, rounded up */
+    uint32_t buffer, first, last; /* events: [first, last] */
+    uint32_t again, written;    /* events: of the second write, or RMI_NONE; of the last write */
+    uint32_t stretch, sibling;  /* the stretch of bytes that it lies in; the next life there */
     uint32_t previous;          /* life of the same buffer, or RMI_NONE */
     uint32_t origin;            /* the life that a run made and this one is a copy of; itself */
     uint32_t in, out;           /* copies that begin it and that read it, or RMI_NONE */
-    uint8_t gone;               /* its bytes went on under another name */
-    uint8_t followed;           /* by a life that is a copy of the same contents */
+    uint8_t gone;               /* another life took over its bytes, or nobody reads it and it takes none */
+    uint8_t followed;           /* the next life of the buffer is a copy of the same contents */
 } rmi_life;
 
-typedef struct rmi_copy {
+typedef struct rmi_copy { /* in: from host memory to the device; out: to host memory */
     uint64_t ns, end;
-    uint32_t life;
+    uint32_t life;   /* in: the one that it begins; out: the one whose bytes it reads */
     uint32_t event;  /* of a copy in: the one that needs it; out: the one that made it */
     uint32_t at;     /* in: said before this event; out: the device's bytes are free before this event */
     uint32_t source; /* in: the copy out that it waits for, or RMI_NONE; out: how many copies in there are of it */
     uint32_t until;  /* out: the life that ends with the bytes that it reads: copies in that are not made keep them */
-    uint32_t next;   /* at the same event */
-    uint8_t edge;    /* in: of what is in host memory at the begin; out: what it reads is there in the next step */
+    uint32_t next;   /* the next copy said at the same event, or RMI_NONE */
+    uint8_t edge;    /* in: of what is in host memory at the begin; out: what it reads is here in the next step */
     uint8_t wraps;   /* in: said in the step before, at event `at` of that; out: over in the next step */
-    uint8_t stays;   /* not made, the bytes stay on the device */
+    uint8_t stays;   /* the copy is not made: the bytes stay on the device */
 } rmi_copy;
 
-typedef struct rmi_gap { /* between two uses of a life's contents */
+typedef struct rmi_gap { /* between two uses of a life's contents, which could leave the device there */
     uint32_t life, from, to; /* events */
     uint32_t bit;            /* which read of event `to` it is */
 } rmi_gap;
 
-typedef struct rmi_stretch_use { /* of bytes */
-    uint64_t room;
-    uint32_t head, names; /* lives in it; how many of them are alive */
-    uint32_t end;         /* event after which none is, or RMI_NONE */
+typedef struct rmi_stretch_use { /* a stretch of bytes that one life or several have */
+    uint64_t room;        /* bytes */
+    uint32_t head, names; /* the first of its lives (then by sibling); how many of them are alive */
+    uint32_t end;         /* event after which none is alive, or RMI_NONE */
     uint32_t out;         /* the last copy out that reads it, or RMI_NONE */
 } rmi_stretch_use;
 
@@ -13255,15 +13255,15 @@ typedef struct rmi_costs { /* what follows from a schedule */
     uint64_t compute_ns;   /* of all runs */
     uint64_t frame_ns;     /* that the fullest lane has to do: copies in are spread over it */
     uint64_t peak;         /* the most live bytes */
-    uint64_t excess, sum_excess; /* above the limit, bytes that no waiting frees: the most; over all events */
+    uint64_t excess, sum_excess; /* bytes above the limit that no waiting frees: the most; sum over events */
     uint64_t host_bytes;
     uint64_t *live;        /* by event, and n: bytes that are there, copies out under way aside */
     uint64_t *start, *ns;  /* by event; start: in the last of the steps */
-    uint32_t *first_life;  /* by event, and n */
-    uint32_t *last_life;   /* by buffer, or RMI_NONE */
-    uint32_t *update_event; /* by param: where its update on the host is said */
-    uint16_t *form;        /* by event */
-    uint8_t *again;        /* by event */
+    uint32_t *first_life;  /* by event, and n: lives from this one on begin there or later */
+    uint32_t *last_life;   /* by buffer: its latest life, RMI_NONE or RMI_COST_AT_HOME */
+    uint32_t *update_event; /* by param: where its update on the host is said, or RMI_NONE */
+    uint16_t *form;        /* by event: in which form the run runs */
+    uint8_t *again;        /* by event: the task has run before */
     rmi_life *lives;
     rmi_gap *gaps;
     rmi_copy *ins, *outs;
@@ -13277,13 +13277,13 @@ typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluati
     const rmi_step *step;
     uint64_t limit, host_limit;
     uint64_t enough;      /* a schedule that costs more, bytes above the limit included, is looked at no further */
-    uint64_t price;       /* of what is above the limit: ns a byte, 2^-20 */
-    uint64_t gap_bytes;   /* smaller gaps are not noted */
-    int held;
+    uint64_t price;       /* of bytes above the limit: 2^-20 ns each */
+    uint64_t gap_bytes;   /* gaps of fewer bytes are not noted */
+    int held;             /* which evaluation: see above */
     int reduces;          /* some param has a reduction: steps meet on its lane */
-    uint32_t cap_events, cap_lives, cap_gaps, cap_copies;
+    uint32_t cap_events, cap_lives, cap_gaps, cap_copies; /* room in tables of schedules and costs */
     uint32_t stamp, *ran; /* by task: the stamp of the evaluation that it ran in */
-    uint32_t *now;        /* by buffer: life at the event that is looked at */
+    uint32_t *now;        /* by buffer: its life at the event that is looked at, or RMI_NONE */
     uint32_t *free_head, *next_free; /* by event; by life: lives that end there */
     rmi_stretch_use *stretches;
     uint32_t n_stretches;
@@ -13297,11 +13297,12 @@ typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluati
     uint32_t *event_of;    /* by task: its last event */
     uint32_t *late_head;     /* by event: params whose gradient's bytes it writes; the step before may read them */
     uint32_t *late_next;
-    uint64_t work;         /* events looked at */
+    uint64_t work;         /* events looked at in all evaluations */
 } rmi_cost;
 
 /* --- memory */
 
+/* Makes the tables of *costs, with the room that the evaluator asks for. */
 RMI_FN rm_result rmi_cost_make_costs(rmi_arena *mem, const rmi_cost *c, rmi_costs *costs)
 {
     size_t events = (size_t)c->cap_events + 2;
@@ -13317,6 +13318,7 @@ RMI_FN rm_result rmi_cost_make_costs(rmi_arena *mem, const rmi_cost *c, rmi_cost
     return costs->lives && costs->gaps && costs->ins && costs->outs ? RM_OK : RM_ERROR_MEMORY;
 }
 
+/* Makes an empty schedule with that room. */
 RMI_FN rm_result rmi_cost_make_schedule(rmi_arena *mem, const rmi_cost *c, rmi_schedule *schedule)
 {
     memset(schedule, 0, sizeof *schedule);
@@ -13324,7 +13326,7 @@ RMI_FN rm_result rmi_cost_make_schedule(rmi_arena *mem, const rmi_cost *c, rmi_s
                       RMI_T(schedule->mode, c->step->graph->n_ops), RMI_T(schedule->home, c->step->n_params));
 }
 
-/* An evaluator without limits, for schedules of up to `times` as many events as running everything once. */
+/* Makes *c, an evaluator without limits, for schedules of up to `times` as many events as running everything once. */
 RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *step, uint32_t times, rmi_cost *c)
 {
     size_t makes = 0, reads = 0, lives, copies, events, laned, i;
@@ -13362,8 +13364,8 @@ RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *step, uint32_t ti
                       RMI_T(c->late_head, laned), RMI_T(c->late_next, step->n_params));
 }
 
-/* The schedule that runs everything once, in the fastest modes, all that lasts at home on the device if it may be
-   there. */
+/* Sets the schedule to running everything once, in the fastest modes, with all params at home on the device if they may
+   be. */
 RMI_FN void rmi_cost_keep_all(const rmi_step *step, rmi_schedule *schedule)
 {
     uint32_t i, home;
@@ -13381,6 +13383,7 @@ RMI_FN void rmi_cost_keep_all(const rmi_step *step, rmi_schedule *schedule)
 
 /* --- 1. lives */
 
+/* Adds a life of the buffer from this event on; its room and contents are the caller's to set. There is room for it. */
 RMI_INLINE rmi_life *rmi_cost_birth(rmi_costs *costs, uint32_t buffer, uint32_t event)
 {
     rmi_life *life = &costs->lives[costs->n_lives];
@@ -13394,7 +13397,8 @@ RMI_INLINE rmi_life *rmi_cost_birth(rmi_costs *costs, uint32_t buffer, uint32_t 
     return life;
 }
 
-/* The life's contents are copied to host memory after the event that made them (last wrote them). */
+/* Adds a copy of the life's contents to host memory, said after an event: the one that made or last wrote them. Returns
+   its number. */
 RMI_INLINE uint32_t rmi_cost_ask_out(rmi_costs *costs, uint32_t life, uint32_t event, uint64_t ns)
 {
     rmi_copy *out = &costs->outs[costs->n_outs];
@@ -13409,7 +13413,7 @@ RMI_INLINE uint32_t rmi_cost_ask_out(rmi_costs *costs, uint32_t life, uint32_t e
     return costs->n_outs++;
 }
 
-/* A life of the buffer that begins with a copy from host memory, for the event that reads it. */
+/* Adds a life of the buffer that begins with a copy from host memory, for the event that reads it, and that copy. */
 RMI_INLINE void rmi_cost_ask_in(rmi_costs *costs, uint32_t buffer, uint32_t event, uint64_t ns, uint64_t room)
 {
     rmi_copy *in = &costs->ins[costs->n_ins];
@@ -13424,7 +13428,8 @@ RMI_INLINE void rmi_cost_ask_in(rmi_costs *costs, uint32_t buffer, uint32_t even
     life->room = room;
 }
 
-/* A read that arrives by a copy: the life before it ends, another one begins. */
+/* The event reads what the life held by a copy: that life ends, another one begins, and its contents, if they are not a
+   weight's, are copied out where they were made. */
 RMI_FN void rmi_cost_read_copy(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs, uint32_t life,
                                uint32_t event)
 {
@@ -13454,7 +13459,7 @@ RMI_INLINE int rmi_cost_may_copy(const rmi_step *step, const rmi_schedule *sched
            row->kind != RMI_STEP_STATE;
 }
 
-/* The event reads what its access says. 0: something is not there. */
+/* The event reads what its access says: adds gaps, copies and lives, or extends lives. 0: something is not there. */
 RMI_INLINE int rmi_cost_reads(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs, uint32_t event,
                               const rmi_step_access *access)
 {
@@ -13463,7 +13468,7 @@ RMI_INLINE int rmi_cost_reads(const rmi_cost *c, const rmi_schedule *schedule, r
     uint32_t k;
     for (k = 0; k < access->reads.n; k++) {
         uint32_t buffer = reads[k], life = costs->last_life[buffer];
-        rmi_life *at;
+        rmi_life *had;
         if (life == RMI_COST_AT_HOME) continue;
         if (life == RMI_NONE) {
             const rmi_step_buffer *row = &c->step->buffers[buffer];
@@ -13472,22 +13477,22 @@ RMI_INLINE int rmi_cost_reads(const rmi_cost *c, const rmi_schedule *schedule, r
             costs->ins[costs->n_ins - 1].edge = 1;
             continue;
         }
-        at = &costs->lives[life];
-        if (event > at->last + 1 && at->room >= c->gap_bytes && c->step->buffers[buffer].kind != RMI_STEP_GRADIENT) {
+        had = &costs->lives[life];
+        if (event > had->last + 1 && had->room >= c->gap_bytes && c->step->buffers[buffer].kind != RMI_STEP_GRADIENT) {
             rmi_gap *gap = &costs->gaps[costs->n_gaps++];
             gap->life = life;
-            gap->from = at->last;
+            gap->from = had->last;
             gap->to = event;
             gap->bit = k;
         }
-        if (k < 64 && copied >> k & 1 && event > at->last + 1 && rmi_cost_may_copy(c->step, schedule, buffer))
+        if (k < 64 && copied >> k & 1 && event > had->last + 1 && rmi_cost_may_copy(c->step, schedule, buffer))
             rmi_cost_read_copy(c, schedule, costs, life, event);
-        else at->last = event;
+        else had->last = event;
     }
     return 1;
 }
 
-/* The event's run makes new buffers, or adds to gradients. */
+/* The event's forward or backward makes new lives, or adds to gradients that live. */
 RMI_INLINE void rmi_cost_makes(const rmi_cost *c, rmi_costs *costs, uint32_t event, const rmi_step_task *task,
                                const rmi_step_access *access)
 {
@@ -13512,7 +13517,8 @@ RMI_INLINE void rmi_cost_makes(const rmi_cost *c, rmi_costs *costs, uint32_t eve
     }
 }
 
-/* Copies out that an update or reduction asks for: of what it has changed and is at home in host memory. */
+/* Adds the copies out that an update asks for, of what it has changed and is at home in host memory; of a reduction,
+   notes that it writes the gradient. */
 RMI_FN void rmi_cost_lasting(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs, uint32_t event,
                              const rmi_step_task *task)
 {
@@ -13532,7 +13538,8 @@ RMI_FN void rmi_cost_lasting(const rmi_cost *c, const rmi_schedule *schedule, rm
         rmi_cost_ask_out(costs, costs->last_life[param->state], event, c->step->buffers[param->state].out_ns);
 }
 
-/* What is there when the step begins. Returns the bytes that are there all the time. */
+/* Empties *costs and adds the lives that are there when the step begins. Returns the bytes that are there all the time.
+   */
 RMI_FN uint64_t rmi_cost_begin(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
 {
     const rmi_step *step = c->step;
@@ -13570,8 +13577,8 @@ RMI_INLINE int rmi_cost_too_late(const rmi_cost *c, const rmi_step_task *task, i
     return 0;
 }
 
-/* Has a task not run yet that this one must come after? Reads tell it of makers of bytes; a backward's other makers
-   depend on its mode. */
+/* Has a task not run yet in this evaluation that this one must come after? Forwards before a backward are left to what
+   it reads, which depends on its mode. */
 RMI_INLINE int rmi_cost_too_early(const rmi_cost *c, const rmi_step_task *task)
 {
     uint32_t k;
@@ -13582,7 +13589,7 @@ RMI_INLINE int rmi_cost_too_early(const rmi_cost *c, const rmi_step_task *task)
     return 0;
 }
 
-/* Does no event read the input? Then its bytes may go at once. */
+/* Does no event read the input, whose only life begins the step? Then its bytes may go at once. */
 RMI_FN int rmi_cost_unread(const rmi_cost *c, const rmi_schedule *schedule, const rmi_costs *costs, uint32_t input)
 {
     const rmi_life *life = &costs->lives[costs->last_life[input]];
@@ -13594,14 +13601,15 @@ RMI_FN int rmi_cost_unread(const rmi_cost *c, const rmi_schedule *schedule, cons
     return k == access->reads.n;
 }
 
-/* Is the task an update that runs in host memory? */
+/* Is the task an update that runs in host memory, by its param's home? */
 RMI_INLINE int rmi_cost_on_host(const rmi_step *step, const rmi_schedule *schedule, uint32_t task)
 {
     const rmi_step_task *row = &step->tasks[task];
     return row->way >= RMI_OPT && row->way <= RMI_OPT_HOST && schedule->home[row->param] == RMI_HOME_HOST_UPDATE;
 }
 
-/* First pass. 0: something is read that is not there, runs too early or too late, or the tables are full. */
+/* First pass: lives, gaps, and the copies that are asked for. 0: something is read that is not there, runs too early or
+   too late, or the tables are full. */
 RMI_FN int rmi_cost_lives(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
 {
     const rmi_step *step = c->step;
@@ -13651,18 +13659,19 @@ RMI_FN int rmi_cost_lives(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *
 
 /* --- 2. bytes and ways */
 
-/* The current life of a buffer if its last use is this event and its bytes can be taken over there; else RMI_NONE. */
+/* The current life of a buffer (or RMI_NONE) if this event uses it last and may take over its bytes; else RMI_NONE. */
 RMI_INLINE uint32_t rmi_cost_dying(const rmi_cost *c, const rmi_costs *costs, uint32_t buffer, uint32_t event)
 {
     uint32_t life = buffer == RMI_NONE ? RMI_NONE : c->now[buffer];
-    const rmi_life *at;
+    const rmi_life *row;
     if (life == RMI_NONE) return RMI_NONE;
-    at = &costs->lives[life];
-    if (at->last != event || at->gone || at->followed || at->out != RMI_NONE || at->stretch == RMI_NONE)
+    row = &costs->lives[life];
+    if (row->last != event || row->gone || row->followed || row->out != RMI_NONE || row->stretch == RMI_NONE)
         return RMI_NONE;
-    return c->stretches[at->stretch].names == 1 ? life : RMI_NONE;
+    return c->stretches[row->stretch].names == 1 ? life : RMI_NONE;
 }
 
+/* Puts a life into a stretch, beside those that are in it. */
 RMI_INLINE void rmi_cost_join(rmi_cost *c, rmi_costs *costs, uint32_t life, uint32_t stretch)
 {
     costs->lives[life].stretch = stretch;
@@ -13671,6 +13680,7 @@ RMI_INLINE void rmi_cost_join(rmi_cost *c, rmi_costs *costs, uint32_t life, uint
     c->stretches[stretch].names++;
 }
 
+/* Gives a life a new stretch. */
 RMI_INLINE void rmi_cost_stretch(rmi_cost *c, rmi_costs *costs, uint32_t life)
 {
     rmi_stretch_use *stretch = &c->stretches[c->n_stretches];
@@ -13680,6 +13690,7 @@ RMI_INLINE void rmi_cost_stretch(rmi_cost *c, rmi_costs *costs, uint32_t life)
     rmi_cost_join(c, costs, life, c->n_stretches++);
 }
 
+/* Gives a life the stretch of another one, which is gone with that. */
 RMI_INLINE void rmi_cost_take_over(rmi_cost *c, rmi_costs *costs, uint32_t life, uint32_t from)
 {
     costs->lives[from].gone = 1;
@@ -13687,19 +13698,19 @@ RMI_INLINE void rmi_cost_take_over(rmi_cost *c, rmi_costs *costs, uint32_t life,
     rmi_cost_join(c, costs, life, costs->lives[from].stretch);
 }
 
-/* May a new gradient be one more name of the output's, from this event on? Nobody writes bytes while another name of
-   them is alive. */
+/* May life `fresh`, of a new gradient, lie in the stretch of life `output`, from this event on? Only if nobody writes
+   those bytes while another life in them lasts. */
 RMI_FN int rmi_cost_can_share(const rmi_cost *c, const rmi_costs *costs, uint32_t fresh, uint32_t output,
                               uint32_t event)
 {
-    const rmi_life *at = &costs->lives[fresh];
+    const rmi_life *fresh_life = &costs->lives[fresh];
     uint32_t k;
     if (costs->lives[output].stretch == RMI_NONE || costs->lives[output].gone) return 0;
     for (k = c->stretches[costs->lives[output].stretch].head; k != RMI_NONE; k = costs->lives[k].sibling) {
         const rmi_life *other = &costs->lives[k];
         if (other->gone || other->last < event) continue;
-        if (at->again != RMI_NONE && other->last >= at->again) return 0;
-        if (other->again != RMI_NONE && other->again > event && at->last >= other->again) return 0;
+        if (fresh_life->again != RMI_NONE && other->last >= fresh_life->again) return 0;
+        if (other->again != RMI_NONE && other->again > event && fresh_life->last >= other->again) return 0;
     }
     return 1;
 }
@@ -13710,8 +13721,8 @@ typedef struct rmi_cost_choice {
     uint32_t taken;     /* life that output 0 takes over, or RMI_NONE */
 } rmi_cost_choice;
 
-/* The fastest way whose bytes fit beside `live`, or the one that takes least. fresh: bytes of what the run makes,
-   `output` of them output 0's, which may lie over what dies. */
+/* The fastest way whose bytes fit beside `live`, or the one that takes the fewest bytes. fresh: bytes of what the run
+   makes; `output` of them are output 0's, which may take over the bytes of a life that ends here. */
 RMI_INLINE rmi_cost_choice rmi_cost_choose(const rmi_cost *c, const rmi_costs *costs, uint32_t event, rmi_range ways,
                                            uint64_t live, uint64_t fresh, uint64_t output)
 {
@@ -13733,8 +13744,8 @@ RMI_INLINE rmi_cost_choice rmi_cost_choose(const rmi_cost *c, const rmi_costs *c
     return best;
 }
 
-/* A forward at this event, whose new lives are [lo, hi). Returns the live bytes while it runs; *live: before and after
-   it. */
+/* A forward at this event: gives stretches to what it makes, the event's lives from lo on, and sets its form and time.
+   *live: bytes before it, changed to those after it. Returns the bytes while it runs. */
 RMI_FN uint64_t rmi_cost_forward(rmi_cost *c, rmi_costs *costs, uint32_t event, const rmi_step_access *access,
                                  uint32_t lo, uint64_t *live)
 {
@@ -13765,7 +13776,7 @@ RMI_FN uint64_t rmi_cost_forward(rmi_cost *c, rmi_costs *costs, uint32_t event, 
     return fresh;
 }
 
-/* The bytes of a gradient's first contribution: 1: other names of the output's gradient. */
+/* Gives a stretch to a life that is a new gradient. Returns 1 if its bytes are those of the output's gradient. */
 RMI_FN int rmi_cost_new_gradient(rmi_cost *c, rmi_costs *costs, uint32_t event, const rmi_step_access *access,
                                  uint32_t life, const rmi_step_target *target)
 {
@@ -13788,7 +13799,7 @@ RMI_FN int rmi_cost_new_gradient(rmi_cost *c, rmi_costs *costs, uint32_t event, 
     return 0;
 }
 
-/* Anything else than a forward at this event, as above. */
+/* As rmi_cost_forward, for any other task. */
 RMI_FN uint64_t rmi_cost_backward(rmi_cost *c, rmi_costs *costs, uint32_t event, const rmi_step_access *access,
                                   uint32_t lo, uint64_t *live)
 {
@@ -13807,7 +13818,7 @@ RMI_FN uint64_t rmi_cost_backward(rmi_cost *c, rmi_costs *costs, uint32_t event,
     return *live + choice.way->workspace;
 }
 
-/* Lives that end at this event. */
+/* Ends the lives whose last use is this event, and takes the bytes of stretches without any from *live. */
 RMI_INLINE void rmi_cost_ends(rmi_cost *c, rmi_costs *costs, uint32_t event, uint64_t *live)
 {
     uint32_t i;
@@ -13822,20 +13833,20 @@ RMI_INLINE void rmi_cost_ends(rmi_cost *c, rmi_costs *costs, uint32_t event, uin
     }
 }
 
-/* What bytes above the limit cost: the most of them, and four times the mean over the events. */
+/* What bytes above the limit cost, in ns: the most of them, and four times the mean over the events. */
 RMI_INLINE uint64_t rmi_cost_penalty(const rmi_cost *c, uint64_t excess, uint64_t sum_excess, uint32_t events)
 {
     return rmi_scale20(rmi_add(excess, 4 * (sum_excess / (events + 1))), c->price);
 }
 
-/* Notes the bytes above the limit at one event. */
+/* Adds so many bytes above the limit at one event to the costs. */
 RMI_INLINE void rmi_cost_exceed(rmi_costs *costs, uint64_t bytes)
 {
     costs->excess = rmi_max(costs->excess, bytes);
     costs->sum_excess += bytes;
 }
 
-/* Second pass: live bytes, ways, time of each run. 0: it costs more than is of interest. */
+/* Second pass: live bytes, form and time of each run, starting with `live` bytes. 0: it costs more than `enough`. */
 RMI_FN int rmi_cost_bytes(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs, uint64_t live)
 {
     const rmi_step *step = c->step;
@@ -13886,8 +13897,8 @@ RMI_FN int rmi_cost_bytes(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *
 
 /* --- 3. copies in */
 
-/* Begins copy `in` as early as its lane asks for, from event `at` down to `lowest`, where bytes allow it. `offset`:
-   what is added to the events' times. Returns the event that it is said before. */
+/* Moves copy `in` from before event `at` down to where it can begin at time `begin`, at most to `lowest`, as far as the
+   bytes allow, and counts its bytes there. offset: added to the events' times. Returns the event it is said before. */
 RMI_INLINE uint32_t rmi_cost_begin_early(const rmi_cost *c, rmi_costs *costs, const rmi_copy *in, uint32_t at,
                                          uint32_t lowest, uint64_t begin, uint64_t offset)
 {
@@ -13897,8 +13908,9 @@ RMI_INLINE uint32_t rmi_cost_begin_early(const rmi_cost *c, rmi_costs *costs, co
     return at;
 }
 
-/* Where copy `in` is said, before the event that needs it; `lane`: when the next copy begins, frame_ns for the step's
-   start. A copy of what is in host memory at the step's edge may begin in the step before. Returns when it begins. */
+/* Sets where copy `in` is said (at, wraps), or that it stays. lane: when the copy after it begins; times are ns from
+   frame_ns before the step's start. A copy of what is in host memory at the step's edge may begin in the step before.
+   Returns when it begins. */
 RMI_FN uint64_t rmi_cost_say_in(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs, rmi_copy *in,
                                 uint64_t lane)
 {
@@ -13925,8 +13937,8 @@ RMI_FN uint64_t rmi_cost_say_in(const rmi_cost *c, const rmi_schedule *schedule,
     return begin;
 }
 
-/* The frame of the copies in, and when runs begin in it: where another lane has more to do than the computation, that
-   waits somewhere, and all runs are taken to last as much longer. */
+/* Sets frame_ns, the time over which copies in are spread, and starts of runs in it: where another lane has more to do
+   than the computation, that waits somewhere, and all runs are taken to last as much longer. */
 RMI_FN void rmi_cost_frame(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
 {
     uint64_t now = 0, in = 0, out = 0, host = 0, ratio = (uint64_t)1 << 20;
@@ -13945,7 +13957,8 @@ RMI_FN void rmi_cost_frame(const rmi_cost *c, const rmi_schedule *schedule, rmi_
     costs->start[schedule->n] = costs->frame_ns;
 }
 
-/* Third pass. Lives that stay are joined: what was to be copied out for them is not, if no other copy in is of it. */
+/* Third pass: sets starts of events, and for each copy in where it is said or that it stays; a copy out that no copy in
+   is of any more stays, too. */
 RMI_FN void rmi_cost_copies_in(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
 {
     uint64_t frame_ns, lane, first;
@@ -13974,20 +13987,20 @@ RMI_FN void rmi_cost_copies_in(const rmi_cost *c, const rmi_schedule *schedule, 
 
 /* --- 4. lanes */
 
-typedef struct rmi_clock { /* of the lanes, in one evaluation */
+typedef struct rmi_clock { /* where the lanes are in an evaluation; times in ns */
     uint64_t now, in, out, host, comm, barrier; /* when each lane is free; the end of the last barrier */
     uint64_t first_end;        /* of event 0 in the step before */
     uint64_t pending;          /* bytes whose life is over and whose copy out is not */
     uint64_t most;             /* a first step that takes longer need not be looked at further */
     uint64_t left_ns;          /* of the step's runs that are still to come */
-    uint32_t queued, released; /* of the queue of copies out */
+    uint32_t queued, released; /* copies out that have entered their queue; that have left it */
     uint32_t event;            /* that is looked at */
-    uint32_t turn;
+    uint32_t turn;             /* number of the step, from 0 */
     int last_turn;
     int stayed;               /* a copy in turned out to be needless */
 } rmi_clock;
 
-/* Copies out that are over at `now` leave the queue. */
+/* Copies out that are over at lanes->now leave the queue, and their bytes `pending`. */
 RMI_INLINE void rmi_cost_release(rmi_cost *c, rmi_costs *costs, rmi_clock *lanes)
 {
     for (; lanes->released < lanes->queued && c->queue_end[lanes->released] <= lanes->now; lanes->released++) {
@@ -13996,7 +14009,8 @@ RMI_INLINE void rmi_cost_release(rmi_cost *c, rmi_costs *costs, rmi_clock *lanes
     }
 }
 
-/* Copy `in` is not made after all: its bytes are there from the life before it on. */
+/* Copy `in` is not made after all: counts its bytes as live from the life before it on. out: the copy that it waits
+   for. */
 RMI_FN void rmi_cost_stay(rmi_costs *costs, rmi_copy *in, rmi_copy *out, uint32_t events)
 {
     const rmi_life *life = &costs->lives[in->life];
@@ -14009,13 +14023,13 @@ RMI_FN void rmi_cost_stay(rmi_costs *costs, rmi_copy *in, rmi_copy *out, uint32_
     for (event = 0; event < in->at && in->edge && !in->wraps; event++) costs->live[event] += life->room;
 }
 
-/* Where the time is noted from which on the buffer's newest contents are in host memory. */
+/* The place of the time from which on a weight's or state's newest contents are in host memory. */
 RMI_INLINE uint64_t *rmi_cost_host_ready(const rmi_cost *c, uint32_t buffer)
 {
     return &c->host_ready[2 * c->step->buffers[buffer].param + (c->step->buffers[buffer].kind == RMI_STEP_STATE)];
 }
 
-/* Copies in that are said before the event. */
+/* Copies in that are said before lanes->event take place; one whose bytes are not out yet stays. */
 RMI_FN void rmi_cost_clock_in(rmi_cost *c, rmi_costs *costs, rmi_clock *lanes, uint32_t events)
 {
     uint32_t i;
@@ -14037,7 +14051,7 @@ RMI_FN void rmi_cost_clock_in(rmi_cost *c, rmi_costs *costs, rmi_clock *lanes, u
     }
 }
 
-/* Copies out that are said after the event. */
+/* Copies out that are said after lanes->event take place and enter the queue. */
 RMI_FN void rmi_cost_clock_out(rmi_cost *c, rmi_costs *costs, rmi_clock *lanes)
 {
     uint32_t i;
@@ -14061,7 +14075,7 @@ RMI_FN void rmi_cost_clock_out(rmi_cost *c, rmi_costs *costs, rmi_clock *lanes)
     }
 }
 
-/* The events of the first and the last contribution to the gradient that the task reduces. */
+/* The events of the *first and the *last contribution to the gradient that the task, a reduction, reduces. */
 RMI_FN void rmi_cost_contributions(const rmi_cost *c, const rmi_schedule *schedule, const rmi_step_task *task,
                                    uint32_t *first, uint32_t *last)
 {
@@ -14079,24 +14093,25 @@ RMI_FN void rmi_cost_contributions(const rmi_cost *c, const rmi_schedule *schedu
     }
 }
 
-/* The first event of a step that writes the bytes of the life, through copies in that are not made. */
+/* The first event that begins a life in the stretch of this one, or in those that a copy which is not made joins to it.
+   */
 RMI_FN uint32_t rmi_cost_first_write(const rmi_cost *c, const rmi_costs *costs, uint32_t life)
 {
     uint32_t event = RMI_NONE, k, before;
     for (; life != RMI_NONE; life = before) {
         before = RMI_NONE;
         for (k = c->stretches[costs->lives[life].stretch].head; k != RMI_NONE; k = costs->lives[k].sibling) {
-            const rmi_life *at = &costs->lives[k];
-            event = (uint32_t)rmi_min(event, at->first);
-            if (at->in != RMI_NONE && costs->ins[at->in].stays && !costs->ins[at->in].edge) before = at->previous;
+            const rmi_life *row = &costs->lives[k];
+            event = (uint32_t)rmi_min(event, row->first);
+            if (row->in != RMI_NONE && costs->ins[row->in].stays && !costs->ins[row->in].edge) before = row->previous;
         }
     }
     return event;
 }
 
-/* What reads a param's gradient beside the compute lane, its reduction without an update after it or the copy to an
-   update in host memory, may be under way when the next step begins. That waits where it first writes the gradient's
-   bytes; for the reduction of a gradient whose bytes come and go, where the evaluation is `held`, at once. */
+/* Sets late_head: what reads a param's gradient on another lane (a reduction without an update after it, or the copy to
+   an update in host memory) may be under way when the next step begins, which then waits where it first writes the
+   gradient's bytes; for the reduction of a gradient whose bytes come and go, if the evaluation is `held`, at once. */
 RMI_FN void rmi_cost_chain_late(rmi_cost *c, const rmi_schedule *schedule, const rmi_costs *costs)
 {
     const rmi_step *step = c->step;
@@ -14114,8 +14129,7 @@ RMI_FN void rmi_cost_chain_late(rmi_cost *c, const rmi_schedule *schedule, const
     }
 }
 
-/* What the run of the clock's event, of a task that is no forward or backward, waits for on other lanes or does there.
-   */
+/* What a barrier, reduction or update at lanes->event waits for on other lanes and does there. */
 RMI_FN void rmi_cost_clock_other(rmi_cost *c, const rmi_schedule *schedule, const rmi_costs *costs, rmi_clock *lanes,
                                  const rmi_step_task *task)
 {
@@ -14148,7 +14162,7 @@ RMI_FN void rmi_cost_clock_other(rmi_cost *c, const rmi_schedule *schedule, cons
     }
 }
 
-/* Bytes whose life ends at the event while their copy out is under way. */
+/* Counts as pending the bytes whose life ends at lanes->event while their copy out is under way. */
 RMI_INLINE void rmi_cost_clock_pending(rmi_cost *c, const rmi_costs *costs, rmi_clock *lanes)
 {
     uint32_t i, place;
@@ -14160,7 +14174,7 @@ RMI_INLINE void rmi_cost_clock_pending(rmi_cost *c, const rmi_costs *costs, rmi_
     }
 }
 
-/* Event `event` writes bytes of gradients that the step before still reads on other lanes. */
+/* Waits for other lanes to be done with gradients of the step before whose bytes this event writes. */
 RMI_INLINE void rmi_cost_clock_late(const rmi_cost *c, const rmi_costs *costs, rmi_clock *lanes, uint32_t event)
 {
     uint32_t i, gradient, out;
@@ -14171,8 +14185,8 @@ RMI_INLINE void rmi_cost_clock_late(const rmi_cost *c, const rmi_costs *costs, r
     }
 }
 
-/* One step; the lanes go on from the one before. 0: it takes too long: the first one, until now and with all further
-   runs. */
+/* One step, the lanes going on from the one before: sets starts, peak and excess. 0: the first step, with the runs that
+   are still to come, takes longer than lanes->most. */
 RMI_FN int rmi_cost_turn(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs, rmi_clock *lanes)
 {
     const rmi_step *step = c->step;
@@ -14213,7 +14227,7 @@ RMI_FN int rmi_cost_turn(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *c
     return 1;
 }
 
-/* Chains the copies out that are made by the event after which the bytes that they read are no longer alive. Where
+/* Sets pending_head: the copies out by the event after which the bytes that they read are no longer alive. Where
    several read the same bytes the last one counts. */
 RMI_FN void rmi_cost_chain_pending(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
 {
@@ -14240,8 +14254,8 @@ RMI_FN void rmi_cost_chain_pending(rmi_cost *c, const rmi_schedule *schedule, rm
     }
 }
 
-/* Chains the copies that are made by the event at which they are said: what wraps comes after what is needed in this
-   step. */
+/* Sets in_head and out_head: the copies that are made by the event at which they are said; what wraps comes after what
+   is needed in this step. */
 RMI_FN void rmi_cost_chain(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
 {
     uint32_t i, *head;
@@ -14281,8 +14295,8 @@ RMI_FN int rmi_cost_steps_meet(const rmi_cost *c, const rmi_costs *costs)
     return 0;
 }
 
-/* Fourth pass: the lanes of as many steps as it takes until they are in a steady state, as the referee does; again
-   without the copies in that turned out to be needless. 0: it costs more than is of interest. */
+/* Fourth pass: step_ns in the steady state, from as many steps as rmi_sch_replay takes, and again whenever copies in
+   have turned out to be needless; host_bytes; where copies out are over. 0: it costs more than `enough`. */
 RMI_FN int rmi_cost_lanes(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
 {
     uint32_t turns = rmi_cost_steps_meet(c, costs) ? 3 : 1, i;
@@ -14317,7 +14331,7 @@ RMI_FN int rmi_cost_lanes(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *
     return 1;
 }
 
-/* The same where nothing is copied or reduced: one lane, each step like the other. */
+/* As rmi_cost_lanes where nothing is copied or reduced: one lane, each step like the other. */
 RMI_FN void rmi_cost_one_lane(const rmi_schedule *schedule, rmi_costs *costs)
 {
     uint32_t event;
@@ -14331,7 +14345,8 @@ RMI_FN void rmi_cost_one_lane(const rmi_schedule *schedule, rmi_costs *costs)
     costs->start[schedule->n] = costs->step_ns;
 }
 
-/* Everything that follows from the schedule. 0: it is not legal, or costs more than `enough`. */
+/* Sets *costs to all that follows from the schedule. 0: it is not legal, or costs more than `enough`; *costs is no use.
+   */
 RMI_FN int rmi_cost_eval(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
 {
     uint64_t resident = rmi_cost_begin(c, schedule, costs);
@@ -14359,18 +14374,19 @@ typedef struct rmi_event_writer {
     const rmi_schedule *schedule;
     const rmi_costs *costs;
     rmi_arena *mem;
-    rmi_seq_list *list;
-    rmi_step_runs out;
-    uint32_t *hold_head, *hold_next; /* by event; by life: kept until after that event */
+    rmi_seq_list *list;              /* what is made: the homes */
+    rmi_step_runs out;               /* and the runs */
+    uint32_t *hold_head, *hold_next; /* by event; by life: those kept until after that event; number + 1, 0 ends */
 } rmi_event_writer;
 
+/* Writes a copy, drop or hold of a buffer (its number in the step). */
 RMI_FN rm_result rmi_event_say_copy(rmi_event_writer *writer, rmi_way way, uint32_t buffer, uint32_t form)
 {
     return rmi_step_say(writer->mem, &writer->out,
                         rmi_low_run(way, writer->cost->step->buffers[buffer].number, form, 0));
 }
 
-/* The run of the event, with the names that it reads and those of what it makes brought up to date. */
+/* Writes the run of the event, if anything runs. */
 RMI_FN rm_result rmi_event_run(rmi_event_writer *writer, uint32_t event)
 {
     const rmi_step *step = writer->cost->step;
@@ -14382,7 +14398,8 @@ RMI_FN rm_result rmi_event_run(rmi_event_writer *writer, uint32_t event)
                         rmi_low_run((rmi_way)way, task->id, writer->costs->form[event], task->part));
 }
 
-/* Copies in before the event, and the ends of host copies of values that it is the last to need. */
+/* Writes the copies in before the event, and the ends of host copies that its copies in are the last to need; uses up
+   `source` of copies out. */
 RMI_FN rm_result rmi_event_before(rmi_event_writer *writer, uint32_t event)
 {
     const rmi_costs *costs = writer->costs;
@@ -14400,7 +14417,7 @@ RMI_FN rm_result rmi_event_before(rmi_event_writer *writer, uint32_t event)
     return RM_OK;
 }
 
-/* Copies out after the event, and the lives that are kept until there. */
+/* Writes the copies out after the event, and the lives that are kept until there. */
 RMI_FN rm_result rmi_event_after(rmi_event_writer *writer, uint32_t event)
 {
     const rmi_costs *costs = writer->costs;
@@ -14412,7 +14429,7 @@ RMI_FN rm_result rmi_event_after(rmi_event_writer *writer, uint32_t event)
     return RM_OK;
 }
 
-/* Notes until when lives are kept that a copy reads or follows. */
+/* Sets hold_head: until when lives are kept that a copy out reads, or that a copy in follows. */
 RMI_FN rm_result rmi_event_holds(rmi_event_writer *writer)
 {
     const rmi_costs *costs = writer->costs;
@@ -14440,23 +14457,23 @@ RMI_FN rm_result rmi_event_holds(rmi_event_writer *writer)
     return RM_OK;
 }
 
-/* Where >>lower's buffer is when the step begins, in bits: 1 always on the device, 2 there at the edge, 4 as an input;
-   8 in host memory. */
+/* Where a buffer of >>lower, by its number there, is when the step begins, in bits: 1 always on the device, 2 on the
+   device at the edge, 4 on the device as an input; 8 in host memory. 0: nowhere. */
 RMI_FN uint32_t rmi_event_begins(const rmi_event_writer *writer, uint32_t number)
 {
     const rmi_step *step = writer->cost->step;
     const rmi_costs *costs = writer->costs;
     uint32_t id, life, buffer = step->buffer_of[number];
     rmi_buf_kind kind = rmi_low_kind(step->graph, number, &id);
-    const rmi_tensor *t = &step->graph->tensors[id];
-    const rmi_step_buffer *b = buffer == RMI_NONE ? NULL : &step->buffers[buffer];
-    if (rmi_low_external(step->graph, number) || !rmi_low_bytes(step->graph, number) || t->kind == RMI_ACT ||
-        t->root != id || (kind != RMI_BUF_VALUE && t->kind != RMI_PARAM) ||
-        (kind == RMI_BUF_GRAD && !(t->consumers.n && rmi_low_grads_resident(step->kind))))
+    const rmi_tensor *tensor = &step->graph->tensors[id];
+    const rmi_step_buffer *row = buffer == RMI_NONE ? NULL : &step->buffers[buffer];
+    if (rmi_low_external(step->graph, number) || !rmi_low_bytes(step->graph, number) || tensor->kind == RMI_ACT ||
+        tensor->root != id || (kind != RMI_BUF_VALUE && tensor->kind != RMI_PARAM) ||
+        (kind == RMI_BUF_GRAD && !(tensor->consumers.n && rmi_low_grads_resident(step->kind))))
         return 0;
-    if (kind == RMI_BUF_VALUE && t->kind == RMI_INPUT) return 4;
-    if (!b || (b->kind != RMI_STEP_WEIGHT && b->kind != RMI_STEP_STATE) ||
-        writer->schedule->home[b->param] < (b->kind == RMI_STEP_STATE ? RMI_HOME_STATE_AWAY : RMI_HOME_AWAY))
+    if (kind == RMI_BUF_VALUE && tensor->kind == RMI_INPUT) return 4;
+    if (!row || (row->kind != RMI_STEP_WEIGHT && row->kind != RMI_STEP_STATE) ||
+        writer->schedule->home[row->param] < (row->kind == RMI_STEP_STATE ? RMI_HOME_STATE_AWAY : RMI_HOME_AWAY))
         return 1;
     for (life = costs->last_life[buffer]; life < RMI_COST_AT_HOME && costs->lives[life].previous < RMI_COST_AT_HOME;)
         life = costs->lives[life].previous;
@@ -14466,7 +14483,8 @@ RMI_FN uint32_t rmi_event_begins(const rmi_event_writer *writer, uint32_t number
                : 8;
 }
 
-/* Homes at offsets of their own. What the step before still copies out has one, too, until that is over. */
+/* Sets the list's homes, at offsets of their own. What the step before still copies out has one, too, until that is
+   over. */
 RMI_FN rm_result rmi_event_homes(rmi_event_writer *writer)
 {
     const rmi_step *step = writer->cost->step;
@@ -14497,7 +14515,7 @@ RMI_FN rm_result rmi_event_homes(rmi_event_writer *writer)
     return RM_OK;
 }
 
-/* The list of schedule h, whose costs x the evaluator c has just found; x is used up. */
+/* Makes the list (in mem) of a schedule that evaluator c has evaluated last, into costs, which are used up. */
 RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *c, const rmi_schedule *schedule,
                                  const rmi_costs *costs, rmi_seq_list *list)
 {
@@ -14533,7 +14551,8 @@ RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *c, const rmi_sc
 
 /* --- and back: the schedule that a program is of */
 
-/* Copies in whose buffer the next reader has not met yet become its copied reads. waits: by buffer. */
+/* The bits of the task's reads that arrive by a copy: those of buffers that wait, by a copy in, for a reader. waits: by
+   buffer; cleared for all that the task reads. */
 RMI_FN uint64_t rmi_event_copied(const rmi_step *step, const rmi_schedule *schedule, uint32_t task, uint8_t *waits)
 {
     const rmi_step_access *access = rmi_step_access_of(step, task, schedule->mode);
@@ -14547,7 +14566,8 @@ RMI_FN uint64_t rmi_event_copied(const rmi_step *step, const rmi_schedule *sched
     return copied;
 }
 
-/* The modes that the program's runs are in, and the homes that it gives to params. form: scratch, two by op. */
+/* Sets the schedule's modes to those of the program's runs, and its homes to those of the program's params, or allowed
+   ones. form: scratch, two by op. */
 RMI_FN void rmi_event_read_choices(const rmi_step *step, const rmi_program *program, rmi_schedule *schedule,
                                    uint32_t *form)
 {
@@ -14587,17 +14607,17 @@ RMI_FN void rmi_event_read_choices(const rmi_step *step, const rmi_program *prog
 /* Is the task what the run does? Parts of a backward that only other forms have are done with the form's first one. */
 RMI_FN int rmi_event_is_of(const rmi_step *step, uint32_t task, const rmi_run *run)
 {
-    const rmi_step_task *t = &step->tasks[task];
+    const rmi_step_task *row = &step->tasks[task];
     uint32_t part;
-    if (t->id != run->id || (t->way != run->way && !(run->way == RMI_OPT_HOST && t->way == RMI_OPT))) return 0;
-    if (run->way != RMI_BWD || t->part == run->part) return 1;
+    if (row->id != run->id || (row->way != run->way && !(run->way == RMI_OPT_HOST && row->way == RMI_OPT))) return 0;
+    if (run->way != RMI_BWD || row->part == run->part) return 1;
     for (part = 0; part < run->part; part++)
         if (rmi_low_has_part(&step->graph->ops[run->id], run->form, part)) return 0;
-    return !rmi_low_has_part(&step->graph->ops[run->id], run->form, t->part);
+    return !rmi_low_has_part(&step->graph->ops[run->id], run->form, row->part);
 }
 
-/* Puts the program's runs, modes and homes into h, which has room for `most` events. *fits: they are a schedule, but
-   for what the evaluator says of it. mem: scratch. */
+/* Puts the program's runs, modes and homes into the schedule, which has room for `most` events. *fits: each run is a
+   task, and there was room; whether it is legal the evaluator says. mem: scratch. */
 RMI_FN rm_result rmi_event_read(rmi_arena *mem, const rmi_step *step, const rmi_program *program,
                                 rmi_schedule *schedule, uint32_t most, int *fits)
 {
