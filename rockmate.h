@@ -14670,23 +14670,23 @@ RMI_FN rm_result rmi_event_read(rmi_arena *mem, const rmi_step *step, const rmi_
 #define RMI_SEARCH_WINDOW 64u     /* states after which the price is looked at */
 #define RMI_SEARCH_PRICE_STEP 25u /* the price changes by one part in so many */
 #define RMI_SEARCH_PRICE_RANGE 64u /* and stays within that factor of the first one */
-#define RMI_SEARCH_COLD 32000u    /* the last temperature is the step's time over that */
+#define RMI_SEARCH_COLD 32000u    /* the last temperature is the step'search time over that */
 #define RMI_SEARCH_DEPTH 10u      /* of what is made again for what is made again */
-#define RMI_SEARCH_GROUP 12u      /* params whose homes change together, at most; and an eighth of all */
+#define RMI_SEARCH_GROUP 12u      /* params whose homes change together, at most, and an eighth of all more */
 #define RMI_SEARCH_SMALL 2000u    /* gaps smaller than the limit over that are not looked at */
 #define RMI_SEARCH_BLIND 16u      /* one edit in so many is evaluated whatever the forecast says */
-#define RMI_SEARCH_FEW 128u       /* tasks: orders matter more */
+#define RMI_SEARCH_FEW 128u       /* tasks: up to so many, orders matter more */
 #define RMI_SEARCH_TRIES 64u      /* gaps that are looked at for one */
 #define RMI_SEARCH_SAMPLES 12u    /* events that are looked at for a full one */
 #ifndef RMI_SEARCH_LARGE
-/* tasks: memory counts; tests set it and RMI_PLAN_MANY lower: a small graph then goes a large one's way */
+/* tasks: beyond, tables must be few; tests set it and RMI_PLAN_MANY lower: a small graph then goes a large one's way */
 #define RMI_SEARCH_LARGE 50000u
 #endif
 /* events of a schedule: so many times those of everything once */
 #define RMI_SEARCH_TIMES(tasks) ((tasks) > RMI_SEARCH_LARGE ? 2u : (tasks) > 5000 ? 3u : 4u)
 
-typedef struct rmi_search_insert { /* a run before event `at` */
-    uint64_t copied;
+typedef struct rmi_search_insert { /* a run of a task before event `at` */
+    uint64_t copied; /* as in rmi_event */
     uint32_t at, task;
 } rmi_search_insert;
 
@@ -14708,8 +14708,8 @@ typedef struct rmi_search_edit { /* what a move proposes: the current schedule b
     uint32_t n_spans, first; /* first: the insert that what is made again now begins with */
     uint64_t dropped_ns;     /* that the dropped runs take at least */
     uint64_t ns;       /* that the inserts take at least */
-    uint64_t spared;   /* of waiting, at most */
-    uint8_t unsure;    /* the move cannot tell */
+    uint64_t spared;   /* ns of waiting that the edit saves, at most */
+    uint8_t unsure;    /* spans and times do not tell what the edit does: no forecast */
 } rmi_search_edit;
 
 typedef struct rmi_search {
@@ -14717,78 +14717,84 @@ typedef struct rmi_search {
     rmi_cost cost;
     rmi_schedule current, candidate, best;
     rmi_costs costs, next; /* of the current schedule, of the candidate */
-    uint64_t score;        /* of the current one */
+    uint64_t score;        /* rmi_search_score of the current one */
     uint64_t best_ns;      /* RMI_INF: none is within the limit */
-    uint64_t lower;        /* 0, or the best schedule is that with the least peak, and the limit that part below it */
+    uint64_t lower;        /* not 0: the best schedule has the least peak, and the limit is 1 / lower below that */
     uint64_t best_peak;    /* of the best schedule */
     uint64_t base_price;   /* the first price of bytes above the limit */
     uint64_t random;
     uint64_t heat;         /* temperature, ns */
     uint32_t looked, feasible; /* states since the price was looked at; those within the limit */
-    /* by event: the most live bytes before it, from it on; sum of what is above the limit */
+    /* by event: the most live bytes before it, from it on; sum over events of bytes above the limit */
     uint64_t *most_before, *most_after, above;
     uint8_t lean;          /* large, without copies: nothing is annealed, costs and next lie in the same tables */
-    uint8_t known;         /* these are those of the current schedule and the limit */
+    uint8_t known;         /* most_before, most_after and above are those of the current schedule and limit */
     uint64_t least_ns, next_least_ns; /* that the runs of the current schedule, of the candidate take at least */
     rmi_search_edit edit;
-    uint32_t *params, n_params; /* rows of params that are large enough for another home */
+    uint32_t *params, n_params; /* rows of params whose homes are searched */
     uint8_t *needed;       /* scratch of pruning, by buffer */
     uint32_t *runs_left;   /* scratch of pruning, by task */
 } rmi_search;
 
-/* The params whose homes the search decides about: with more than one possible home, and not too small. */
-RMI_FN void rmi_search_find_params(rmi_search *s)
+/* Sets params to those whose homes the search decides about: with more than one possible home, and not too small. */
+RMI_FN void rmi_search_find_params(rmi_search *search)
 {
-    const rmi_step *step = s->step;
+    const rmi_step *step = search->step;
     uint32_t i;
     for (i = 0; i < step->n_params; i++) {
         const rmi_step_param *param = &step->params[i];
         uint64_t room = (param->weight == RMI_NONE ? 0 : step->buffers[param->weight].room) +
                         (param->state == RMI_NONE ? 0 : step->buffers[param->state].room);
         if (param->allowed >> RMI_HOME_HOST_UPDATE) room = RMI_MAX; /* its update takes the device no time there */
-        if (room >= s->cost.gap_bytes && (param->allowed & (param->allowed - 1))) s->params[s->n_params++] = i;
+        if (room >= search->cost.gap_bytes && (param->allowed & (param->allowed - 1)))
+            search->params[search->n_params++] = i;
     }
 }
 
+/* Makes a search, in mem, with a limit of live bytes and one of bytes in host memory; it has no current schedule yet.
+   */
 RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t limit, uint64_t host_limit,
-                                 rmi_search *s)
+                                 rmi_search *search)
 {
     size_t events, annealed;
-    memset(s, 0, sizeof *s);
-    s->step = step;
-    RMI_TRY(rmi_cost_make(mem, step, RMI_SEARCH_TIMES(step->n_tasks), &s->cost));
-    s->cost.limit = limit;
-    s->cost.host_limit = host_limit;
-    s->cost.gap_bytes = limit / RMI_SEARCH_SMALL;
-    s->cost.held = 1;
-    RMI_TRY(rmi_cost_make_schedule(mem, &s->cost, &s->current));
-    RMI_TRY(rmi_cost_make_schedule(mem, &s->cost, &s->candidate));
-    RMI_TRY(rmi_cost_make_costs(mem, &s->cost, &s->costs));
-    s->lean = step->n_tasks > RMI_SEARCH_LARGE && !step->moves;
-    RMI_TRY(rmi_cost_make_schedule(mem, &s->cost, &s->best));
-    if (s->lean) s->next = s->costs;
-    else RMI_TRY(rmi_cost_make_costs(mem, &s->cost, &s->next));
-    events = (size_t)s->cost.cap_events + 2;
-    annealed = s->lean ? 0 : events;
-    s->best_ns = RMI_INF;
-    s->random = RMI_SEED;
-    s->edit.cap_inserts = step->graph->n_ops + 2 * RMI_SEARCH_DEPTH;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(s->edit.inserts, s->edit.cap_inserts + 1), RMI_T(s->edit.drop, events),
-                       RMI_T(s->edit.flip, step->moves ? events : 0),
-                       RMI_T(s->edit.touched, step->moves ? 2 * events : events), RMI_T(s->edit.change, annealed),
-                       RMI_T(s->edit.spans, RMI_SEARCH_SPANS + 1), RMI_T(s->most_before, annealed),
-                       RMI_T(s->most_after, annealed), RMI_T(s->params, step->n_params + 1),
-                       RMI_T(s->needed, step->n_buffers), RMI_T(s->runs_left, step->n_tasks)));
-    rmi_search_find_params(s);
+    memset(search, 0, sizeof *search);
+    search->step = step;
+    RMI_TRY(rmi_cost_make(mem, step, RMI_SEARCH_TIMES(step->n_tasks), &search->cost));
+    search->cost.limit = limit;
+    search->cost.host_limit = host_limit;
+    search->cost.gap_bytes = limit / RMI_SEARCH_SMALL;
+    search->cost.held = 1;
+    RMI_TRY(rmi_cost_make_schedule(mem, &search->cost, &search->current));
+    RMI_TRY(rmi_cost_make_schedule(mem, &search->cost, &search->candidate));
+    RMI_TRY(rmi_cost_make_costs(mem, &search->cost, &search->costs));
+    search->lean = step->n_tasks > RMI_SEARCH_LARGE && !step->moves;
+    RMI_TRY(rmi_cost_make_schedule(mem, &search->cost, &search->best));
+    if (search->lean) search->next = search->costs;
+    else RMI_TRY(rmi_cost_make_costs(mem, &search->cost, &search->next));
+    events = (size_t)search->cost.cap_events + 2;
+    annealed = search->lean ? 0 : events;
+    search->best_ns = RMI_INF;
+    search->random = RMI_SEED;
+    search->edit.cap_inserts = step->graph->n_ops + 2 * RMI_SEARCH_DEPTH;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(search->edit.inserts, search->edit.cap_inserts + 1), RMI_T(search->edit.drop, events),
+                       RMI_T(search->edit.flip, step->moves ? events : 0),
+                       RMI_T(search->edit.touched, step->moves ? 2 * events : events),
+                       RMI_T(search->edit.change, annealed),
+                       RMI_T(search->edit.spans, RMI_SEARCH_SPANS + 1), RMI_T(search->most_before, annealed),
+                       RMI_T(search->most_after, annealed), RMI_T(search->params, step->n_params + 1),
+                       RMI_T(search->needed, step->n_buffers), RMI_T(search->runs_left, step->n_tasks)));
+    rmi_search_find_params(search);
     return RM_OK;
 }
 
+/* Copies the modes and homes of a schedule to another one. */
 RMI_FN void rmi_search_copy_choices(const rmi_step *step, const rmi_schedule *from, rmi_schedule *to)
 {
     memcpy(to->mode, from->mode, step->graph->n_ops);
     if (step->n_params) memcpy(to->home, from->home, step->n_params);
 }
 
+/* Copies a whole schedule; `to` has room. */
 RMI_FN void rmi_search_copy(const rmi_step *step, const rmi_schedule *from, rmi_schedule *to)
 {
     memcpy(to->events, from->events, from->n * sizeof *from->events);
@@ -14798,48 +14804,51 @@ RMI_FN void rmi_search_copy(const rmi_step *step, const rmi_schedule *from, rmi_
 
 /* --- edits */
 
-RMI_FN void rmi_search_clear(rmi_search *s)
+/* Empties the edit. */
+RMI_FN void rmi_search_clear(rmi_search *search)
 {
     uint32_t i;
-    for (i = 0; i < s->edit.n_touched; i++) {
-        s->edit.drop[s->edit.touched[i]] = 0;
-        if (s->step->moves) s->edit.flip[s->edit.touched[i]] = 0;
+    for (i = 0; i < search->edit.n_touched; i++) {
+        search->edit.drop[search->edit.touched[i]] = 0;
+        if (search->step->moves) search->edit.flip[search->edit.touched[i]] = 0;
     }
-    s->edit.n_inserts = s->edit.n_drops = s->edit.n_flips = s->edit.n_touched = 0;
-    s->edit.ns = s->edit.spared = s->edit.dropped_ns = 0;
-    s->edit.n_spans = s->edit.first = 0;
-    s->edit.unsure = 0;
+    search->edit.n_inserts = search->edit.n_drops = search->edit.n_flips = search->edit.n_touched = 0;
+    search->edit.ns = search->edit.spared = search->edit.dropped_ns = 0;
+    search->edit.n_spans = search->edit.first = 0;
+    search->edit.unsure = 0;
 }
 
-/* The edit makes so many bytes live (bytes < 0: free) from event `from` to before event `to`. */
-RMI_INLINE void rmi_search_note(rmi_search *s, uint32_t from, uint32_t to, int64_t bytes)
+/* Notes that the edit makes so many bytes live (bytes < 0: free) in events [from, to) of the current schedule. */
+RMI_INLINE void rmi_search_note(rmi_search *search, uint32_t from, uint32_t to, int64_t bytes)
 {
-    rmi_search_span *span = &s->edit.spans[s->edit.n_spans];
+    rmi_search_span *span = &search->edit.spans[search->edit.n_spans];
     if (from >= to) return;
-    if (s->edit.n_spans == RMI_SEARCH_SPANS) {
-        s->edit.unsure = 1;
+    if (search->edit.n_spans == RMI_SEARCH_SPANS) {
+        search->edit.unsure = 1;
         return;
     }
     span->from = from;
     span->to = to;
     span->bytes = bytes;
-    s->edit.n_spans++;
+    search->edit.n_spans++;
 }
 
-/* A repeated run goes: what it made stays from before, what it was the last to read goes sooner. */
-RMI_FN void rmi_search_drop(rmi_search *s, uint32_t event)
+/* Adds to the edit that the run at an event, a repeated one, is dropped: what it made stays on from the life before,
+   what it was the last to read goes sooner. */
+RMI_FN void rmi_search_drop(rmi_search *search, uint32_t event)
 {
-    const rmi_costs *costs = &s->costs;
+    const rmi_costs *costs = &search->costs;
     uint32_t i, lo = 0, hi = costs->n_gaps;
-    if (s->edit.drop[event]) return;
-    s->edit.drop[event] = 1;
-    s->edit.n_drops++;
-    s->edit.touched[s->edit.n_touched++] = event;
-    s->edit.dropped_ns += rmi_step_access_of(s->step, s->current.events[event].task, s->current.mode)->least_ns;
+    if (search->edit.drop[event]) return;
+    search->edit.drop[event] = 1;
+    search->edit.n_drops++;
+    search->edit.touched[search->edit.n_touched++] = event;
+    search->edit.dropped_ns += rmi_step_access_of(search->step, search->current.events[event].task,
+                                                  search->current.mode)->least_ns;
     for (i = costs->first_life[event]; i < costs->first_life[event + 1]; i++) {
         const rmi_life *life = &costs->lives[i];
         if (life->in == RMI_NONE && life->previous < RMI_COST_AT_HOME)
-            rmi_search_note(s, costs->lives[life->previous].last + 1, event, (int64_t)life->room);
+            rmi_search_note(search, costs->lives[life->previous].last + 1, event, (int64_t)life->room);
     }
     while (lo < hi) { /* gaps stand in the order of their ends */
         uint32_t middle = lo + (hi - lo) / 2;
@@ -14848,83 +14857,85 @@ RMI_FN void rmi_search_drop(rmi_search *s, uint32_t event)
     }
     for (; lo < costs->n_gaps && costs->gaps[lo].to == event; lo++) {
         const rmi_life *life = &costs->lives[costs->gaps[lo].life];
-        if (life->last == event) rmi_search_note(s, costs->gaps[lo].from + 1, event, -(int64_t)life->room);
+        if (life->last == event) rmi_search_note(search, costs->gaps[lo].from + 1, event, -(int64_t)life->room);
     }
 }
 
-/* The read of that number of the event arrives by a copy if it did not, and the other way round. */
-RMI_FN void rmi_search_flip(rmi_search *s, uint32_t event, uint32_t bit)
+/* Adds to the edit that read number `bit` of the event arrives by a copy if it did not, and the other way round. */
+RMI_FN void rmi_search_flip(rmi_search *search, uint32_t event, uint32_t bit)
 {
-    if (!s->step->moves || bit >= 64 || s->edit.n_flips >= s->cost.cap_events) return;
-    s->edit.flip[event] ^= (uint64_t)1 << bit;
-    s->edit.n_flips++;
-    s->edit.touched[s->edit.n_touched++] = event;
+    if (!search->step->moves || bit >= 64 || search->edit.n_flips >= search->cost.cap_events) return;
+    search->edit.flip[event] ^= (uint64_t)1 << bit;
+    search->edit.n_flips++;
+    search->edit.touched[search->edit.n_touched++] = event;
 }
 
-RMI_INLINE int rmi_search_is_copied(const rmi_search *s, uint32_t event, uint32_t bit)
+/* Does read number `bit` of the event arrive by a copy? */
+RMI_INLINE int rmi_search_is_copied(const rmi_search *search, uint32_t event, uint32_t bit)
 {
-    return bit < 64 && (s->current.events[event].copied >> bit & 1);
+    return bit < 64 && (search->current.events[event].copied >> bit & 1);
 }
 
-/* The life of a buffer that a run before `event` would read, or RMI_NONE, RMI_COST_AT_HOME. */
-RMI_FN uint32_t rmi_search_life_before(const rmi_search *s, uint32_t buffer, uint32_t event)
+/* The life of a buffer that a run inserted before `event` would read; RMI_NONE: none, or RMI_COST_AT_HOME. */
+RMI_FN uint32_t rmi_search_life_before(const rmi_search *search, uint32_t buffer, uint32_t event)
 {
-    uint32_t life = s->costs.last_life[buffer];
-    while (life < RMI_COST_AT_HOME && s->costs.lives[life].first >= event &&
-           !(event && s->costs.lives[life].first == 0))
-        life = s->costs.lives[life].previous;
+    uint32_t life = search->costs.last_life[buffer];
+    while (life < RMI_COST_AT_HOME && search->costs.lives[life].first >= event &&
+           !(event && search->costs.lives[life].first == 0))
+        life = search->costs.lives[life].previous;
     return life;
 }
 
-/* Inserts the run that makes `buffer` before `event`, and before it runs for what it reads and is not there; these
-   things may also live on or come back by copies. All inserts of an edit are at one event, in their order. 0: it
-   cannot be made again. */
-RMI_FN int rmi_search_make_again(rmi_search *s, uint32_t buffer, uint32_t event, uint32_t depth)
+/* Adds to the edit the run that makes `buffer`, before `event`, and before that run those that make what it reads and
+   is not there; by chance these things live on or come back by copies instead. depth: 0, within itself one more a
+   level. 0: it cannot be made again; then inserts and spans may have been added which the caller takes back. */
+RMI_FN int rmi_search_make_again(rmi_search *search, uint32_t buffer, uint32_t event, uint32_t depth)
 {
-    const rmi_step *step = s->step;
-    uint32_t task = step->buffers[buffer].maker, k, i, dice, backwards = rmi_random(&s->random, 2);
+    const rmi_step *step = search->step;
+    uint32_t task = step->buffers[buffer].maker, k, i, dice, backwards = rmi_random(&search->random, 2);
     const rmi_step_access *access;
     rmi_search_insert insert;
     if (task == RMI_NONE || step->tasks[task].once || depth > RMI_SEARCH_DEPTH) return 0;
-    for (i = s->edit.first; i < s->edit.n_inserts; i++)
-        if (s->edit.inserts[i].task == task) return 1;
-    if (s->edit.n_inserts + RMI_SEARCH_DEPTH + 1 > s->edit.cap_inserts) return 0;
+    for (i = search->edit.first; i < search->edit.n_inserts; i++)
+        if (search->edit.inserts[i].task == task) return 1;
+    if (search->edit.n_inserts + RMI_SEARCH_DEPTH + 1 > search->edit.cap_inserts) return 0;
     insert.at = event;
     insert.task = task;
     insert.copied = 0;
-    access = rmi_step_access_of(step, task, s->current.mode);
+    access = rmi_step_access_of(step, task, search->current.mode);
     for (i = 0; i < access->reads.n; i++) {
         uint32_t read, life;
         k = backwards ? access->reads.n - 1 - i : i;
         read = step->pool[access->reads.at + k];
-        life = rmi_search_life_before(s, read, event);
-        if (life == RMI_COST_AT_HOME || (life != RMI_NONE && s->costs.lives[life].last >= event)) continue;
-        dice = rmi_random(&s->random, 100);
+        life = rmi_search_life_before(search, read, event);
+        if (life == RMI_COST_AT_HOME || (life != RMI_NONE && search->costs.lives[life].last >= event)) continue;
+        dice = rmi_random(&search->random, 100);
         if (life != RMI_NONE && dice < 25) { /* lives on */
-            rmi_search_note(s, s->costs.lives[life].last + 1, event, (int64_t)s->costs.lives[life].room);
+            rmi_search_note(search, search->costs.lives[life].last + 1, event, (int64_t)search->costs.lives[life].room);
             continue;
         }
-        if (!(dice < 45 && k < 64 && rmi_cost_may_copy(step, &s->current, read)) &&
-            rmi_search_make_again(s, read, event, depth + 1))
+        if (!(dice < 45 && k < 64 && rmi_cost_may_copy(step, &search->current, read)) &&
+            rmi_search_make_again(search, read, event, depth + 1))
             continue;
-        if (k < 64 && rmi_cost_may_copy(step, &s->current, read)) insert.copied |= (uint64_t)1 << k;
+        if (k < 64 && rmi_cost_may_copy(step, &search->current, read)) insert.copied |= (uint64_t)1 << k;
     }
-    s->edit.ns += access->least_ns;
-    s->edit.inserts[s->edit.n_inserts++] = insert;
+    search->edit.ns += access->least_ns;
+    search->edit.inserts[search->edit.n_inserts++] = insert;
     return 1;
 }
 
-/* Reads of backwards whose mode becomes another one keep their way of arriving. */
-RMI_FN void rmi_search_remap(const rmi_search *s, rmi_schedule *schedule)
+/* Changes `copied` of the schedule's backwards whose mode is not that of the current schedule, so that each buffer goes
+   on arriving as it did. */
+RMI_FN void rmi_search_remap(const rmi_search *search, rmi_schedule *schedule)
 {
-    const rmi_step *step = s->step;
+    const rmi_step *step = search->step;
     uint32_t at, k, i;
     for (at = schedule->n; at-- > 0;) {
         rmi_event *event = &schedule->events[at];
         const rmi_step_access *was, *is;
         uint64_t copied = 0;
         if (!event->copied || step->tasks[event->task].way != RMI_BWD) continue;
-        was = rmi_step_access_of(step, event->task, s->current.mode);
+        was = rmi_step_access_of(step, event->task, search->current.mode);
         is = rmi_step_access_of(step, event->task, schedule->mode);
         for (k = 0; k < was->reads.n && k < 64 && was != is; k++)
             for (i = 0; i < is->reads.n && i < 64 && event->copied >> k & 1; i++)
@@ -14933,32 +14944,33 @@ RMI_FN void rmi_search_remap(const rmi_search *s, rmi_schedule *schedule)
     }
 }
 
-/* Drops forwards of h that nobody reads, from the end on. Returns a time that what is left does not fall below. */
-RMI_FN uint64_t rmi_search_prune(rmi_search *s, rmi_schedule *schedule)
+/* Drops forwards that nobody reads from the schedule. Returns a time (ns) that the runs which are left take at least.
+   */
+RMI_FN uint64_t rmi_search_prune(rmi_search *search, rmi_schedule *schedule)
 {
-    const rmi_step *step = s->step;
+    const rmi_step *step = search->step;
     uint32_t event, k, to = schedule->n;
     uint64_t least = 0;
-    memset(s->needed, 0, step->n_buffers);
-    for (k = 0; k < step->n_ends; k++) s->needed[step->ends[k]] = 1;
-    memset(s->runs_left, 0, step->n_tasks * sizeof(uint32_t));
-    for (event = 0; event < schedule->n; event++) s->runs_left[schedule->events[event].task]++;
+    memset(search->needed, 0, step->n_buffers);
+    for (k = 0; k < step->n_ends; k++) search->needed[step->ends[k]] = 1;
+    memset(search->runs_left, 0, step->n_tasks * sizeof(uint32_t));
+    for (event = 0; event < schedule->n; event++) search->runs_left[schedule->events[event].task]++;
     for (event = schedule->n; event-- > 0;) {
-        uint32_t task = schedule->events[event].task, last = --s->runs_left[task] == 0,
+        uint32_t task = schedule->events[event].task, last = --search->runs_left[task] == 0,
                  any = !(step->tasks[task].way == RMI_FWD) || (step->tasks[task].must && last);
         const rmi_step_access *access = rmi_step_access_of(step, task, schedule->mode);
         if (step->tasks[task].way == RMI_FWD) {
             for (k = 0; k < access->makes.n; k++) {
-                any |= s->needed[step->pool[access->makes.at + k]];
-                s->needed[step->pool[access->makes.at + k]] = 0;
+                any |= search->needed[step->pool[access->makes.at + k]];
+                search->needed[step->pool[access->makes.at + k]] = 0;
             }
             if (access->saved != RMI_NONE) {
-                any |= s->needed[access->saved];
-                s->needed[access->saved] = 0;
+                any |= search->needed[access->saved];
+                search->needed[access->saved] = 0;
             }
         }
         if (!any) continue;
-        for (k = 0; k < access->reads.n; k++) s->needed[step->pool[access->reads.at + k]] = 1;
+        for (k = 0; k < access->reads.n; k++) search->needed[step->pool[access->reads.at + k]] = 1;
         if (!rmi_cost_on_host(step, schedule, task)) least += access->least_ns;
         schedule->events[--to] = schedule->events[event];
     }
@@ -14968,45 +14980,47 @@ RMI_FN uint64_t rmi_search_prune(rmi_search *s, rmi_schedule *schedule)
     return least;
 }
 
-/* Inserts in the order of their events; those at one event stay in their order. */
-RMI_FN void rmi_search_sort(rmi_search *s)
+/* Sorts the inserts of the edit by event; those at one event stay in their order. */
+RMI_FN void rmi_search_sort(rmi_search *search)
 {
     uint32_t i, k;
-    for (i = 1; i < s->edit.n_inserts; i++) {
-        rmi_search_insert insert = s->edit.inserts[i];
-        for (k = i; k && s->edit.inserts[k - 1].at > insert.at; k--) s->edit.inserts[k] = s->edit.inserts[k - 1];
-        s->edit.inserts[k] = insert;
+    for (i = 1; i < search->edit.n_inserts; i++) {
+        rmi_search_insert insert = search->edit.inserts[i];
+        for (k = i; k && search->edit.inserts[k - 1].at > insert.at; k--)
+            search->edit.inserts[k] = search->edit.inserts[k - 1];
+        search->edit.inserts[k] = insert;
     }
 }
 
-/* The current schedule with the edit -> the candidate's events. 0: it would be too long. */
-RMI_FN int rmi_search_apply(rmi_search *s)
+/* Sets the candidate's events to the current ones with the edit, whose inserts it sorts. 0: there would be too many. */
+RMI_FN int rmi_search_apply(rmi_search *search)
 {
-    const rmi_schedule *from = &s->current;
-    rmi_schedule *to = &s->candidate;
+    const rmi_schedule *from = &search->current;
+    rmi_schedule *to = &search->candidate;
     uint32_t event, i = 0, n = 0;
-    if (from->n + s->edit.n_inserts > s->cost.cap_events) return 0;
-    rmi_search_sort(s);
-    if (s->edit.n_drops + s->edit.n_flips == 0 &&
-        (!s->edit.n_inserts || s->edit.inserts[0].at == s->edit.inserts[s->edit.n_inserts - 1].at)) {
-        n = s->edit.n_inserts ? s->edit.inserts[0].at : from->n;
+    if (from->n + search->edit.n_inserts > search->cost.cap_events) return 0;
+    rmi_search_sort(search);
+    if (search->edit.n_drops + search->edit.n_flips == 0 &&
+        (!search->edit.n_inserts ||
+         search->edit.inserts[0].at == search->edit.inserts[search->edit.n_inserts - 1].at)) {
+        n = search->edit.n_inserts ? search->edit.inserts[0].at : from->n;
         memcpy(to->events, from->events, n * sizeof *to->events);
-        for (; i < s->edit.n_inserts; i++) {
-            to->events[n + i].task = s->edit.inserts[i].task;
-            to->events[n + i].copied = s->edit.inserts[i].copied;
+        for (; i < search->edit.n_inserts; i++) {
+            to->events[n + i].task = search->edit.inserts[i].task;
+            to->events[n + i].copied = search->edit.inserts[i].copied;
         }
         memcpy(to->events + n + i, from->events + n, (from->n - n) * sizeof *to->events);
         to->n = from->n + i;
         return 1;
     }
     for (event = 0; event <= from->n; event++) {
-        for (; i < s->edit.n_inserts && s->edit.inserts[i].at == event; i++, n++) {
-            to->events[n].task = s->edit.inserts[i].task;
-            to->events[n].copied = s->edit.inserts[i].copied;
+        for (; i < search->edit.n_inserts && search->edit.inserts[i].at == event; i++, n++) {
+            to->events[n].task = search->edit.inserts[i].task;
+            to->events[n].copied = search->edit.inserts[i].copied;
         }
-        if (event == from->n || s->edit.drop[event]) continue;
+        if (event == from->n || search->edit.drop[event]) continue;
         to->events[n].task = from->events[event].task;
-        to->events[n++].copied = s->step->moves ? from->events[event].copied ^ s->edit.flip[event] : 0;
+        to->events[n++].copied = search->step->moves ? from->events[event].copied ^ search->edit.flip[event] : 0;
     }
     to->n = n;
     return 1;
@@ -15014,244 +15028,256 @@ RMI_FN int rmi_search_apply(rmi_search *s)
 
 /* --- what a state costs */
 
-RMI_FN int rmi_search_fits(const rmi_search *s, const rmi_costs *costs)
+/* Are these costs within the limits of bytes? */
+RMI_FN int rmi_search_fits(const rmi_search *search, const rmi_costs *costs)
 {
-    return !costs->excess && costs->host_bytes <= s->cost.host_limit;
+    return !costs->excess && costs->host_bytes <= search->cost.host_limit;
 }
 
-/* Time, and the price of bytes above the limits. */
-RMI_FN uint64_t rmi_search_score(const rmi_search *s, const rmi_costs *costs, uint32_t events)
+/* Time of a step of such costs and so many events, and the price of its bytes above the limits: ns. */
+RMI_FN uint64_t rmi_search_score(const rmi_search *search, const rmi_costs *costs, uint32_t events)
 {
-    uint64_t host = rmi_scale20(rmi_sub(costs->host_bytes, s->cost.host_limit), s->cost.price);
-    return rmi_add(rmi_add(costs->step_ns, rmi_cost_penalty(&s->cost, costs->excess, costs->sum_excess, events)), host);
+    uint64_t host = rmi_scale20(rmi_sub(costs->host_bytes, search->cost.host_limit), search->cost.price);
+    return rmi_add(rmi_add(costs->step_ns, rmi_cost_penalty(&search->cost, costs->excess, costs->sum_excess, events)),
+                   host);
 }
 
-/* Once in a while the price follows the share of states that are within the limits. */
-RMI_FN void rmi_search_adapt(rmi_search *s)
+/* Counts the current state; once in RMI_SEARCH_WINDOW states the price follows the share that is within the limits, and
+   the score follows the price. */
+RMI_FN void rmi_search_adapt(rmi_search *search)
 {
-    uint64_t *price = &s->cost.price;
-    s->feasible += (uint32_t)rmi_search_fits(s, &s->costs);
-    if (++s->looked < RMI_SEARCH_WINDOW) return;
-    if (s->feasible * 100 < s->looked * RMI_SEARCH_FEASIBLE)
-        *price = rmi_min(*price + *price / RMI_SEARCH_PRICE_STEP + 1, rmi_mul(s->base_price, RMI_SEARCH_PRICE_RANGE));
-    else *price = rmi_max(*price - *price / RMI_SEARCH_PRICE_STEP, s->base_price / RMI_SEARCH_PRICE_RANGE + 1);
-    s->looked = s->feasible = 0;
-    s->score = rmi_search_score(s, &s->costs, s->current.n);
+    uint64_t *price = &search->cost.price;
+    search->feasible += (uint32_t)rmi_search_fits(search, &search->costs);
+    if (++search->looked < RMI_SEARCH_WINDOW) return;
+    if (search->feasible * 100 < search->looked * RMI_SEARCH_FEASIBLE)
+        *price = rmi_min(*price + *price / RMI_SEARCH_PRICE_STEP + 1,
+                         rmi_mul(search->base_price, RMI_SEARCH_PRICE_RANGE));
+    else *price = rmi_max(*price - *price / RMI_SEARCH_PRICE_STEP, search->base_price / RMI_SEARCH_PRICE_RANGE + 1);
+    search->looked = search->feasible = 0;
+    search->score = rmi_search_score(search, &search->costs, search->current.n);
 }
 
-/* Copies that are not made are no longer asked for. */
-RMI_FN void rmi_search_settle(rmi_search *s)
+/* Takes copies that are not made (stays) out of the current schedule. */
+RMI_FN void rmi_search_settle(rmi_search *search)
 {
-    const rmi_costs *costs = &s->costs;
+    const rmi_costs *costs = &search->costs;
     uint32_t i, k;
     for (i = 0; i < costs->n_ins; i++) {
         const rmi_step_access *access;
         uint32_t event = costs->ins[i].event;
         if (!costs->ins[i].stays || costs->ins[i].edge) continue;
-        access = rmi_step_access_of(s->step, s->current.events[event].task, s->current.mode);
+        access = rmi_step_access_of(search->step, search->current.events[event].task, search->current.mode);
         for (k = 0; k < access->reads.n && k < 64; k++)
-            if (s->step->pool[access->reads.at + k] == costs->lives[costs->ins[i].life].buffer)
-                s->current.events[event].copied &= ~((uint64_t)1 << k);
+            if (search->step->pool[access->reads.at + k] == costs->lives[costs->ins[i].life].buffer)
+                search->current.events[event].copied &= ~((uint64_t)1 << k);
     }
 }
 
-/* The most live bytes before and after each event of the current schedule. */
-RMI_FN void rmi_search_know(rmi_search *s)
+/* Sets most_before, most_after and above for the current schedule. */
+RMI_FN void rmi_search_know(rmi_search *search)
 {
-    const uint64_t *live = s->costs.live;
-    uint32_t event, n = s->current.n;
-    s->known = 1;
-    s->above = s->most_before[0] = s->most_after[n] = 0;
+    const uint64_t *live = search->costs.live;
+    uint32_t event, n = search->current.n;
+    search->known = 1;
+    search->above = search->most_before[0] = search->most_after[n] = 0;
     for (event = 0; event < n; event++) {
-        s->most_before[event + 1] = rmi_max(s->most_before[event], live[event]);
-        s->above += rmi_sub(live[event], s->cost.limit);
+        search->most_before[event + 1] = rmi_max(search->most_before[event], live[event]);
+        search->above += rmi_sub(live[event], search->cost.limit);
     }
-    for (event = n; event-- > 0;) s->most_after[event] = rmi_max(s->most_after[event + 1], live[event]);
+    for (event = n; event-- > 0;) search->most_after[event] = rmi_max(search->most_after[event + 1], live[event]);
 }
 
-/* What the candidate costs, as far as its edit tells. least_ns: that its runs take at least. O(events of which the
-   bytes change). */
-RMI_FN uint64_t rmi_search_forecast(rmi_search *s, uint64_t least_ns)
+/* The score that the current schedule with the edit will have, as far as the edit's spans and times tell. least_ns:
+   that its runs take at least. O(events of which the bytes change). */
+RMI_FN uint64_t rmi_search_forecast(rmi_search *search, uint64_t least_ns)
 {
-    const rmi_costs *costs = &s->costs;
-    uint64_t excess, sum, limit = s->cost.limit, ns = rmi_sub(rmi_add(costs->step_ns, least_ns), s->least_ns);
+    const rmi_costs *costs = &search->costs;
+    uint64_t excess, sum, limit = search->cost.limit, ns = rmi_sub(rmi_add(costs->step_ns, least_ns), search->least_ns);
     int64_t change = 0;
-    uint32_t i, event, lo = s->current.n, hi = 0;
-    if (!s->known) rmi_search_know(s);
-    for (i = 0; i < s->edit.n_spans; i++) {
-        const rmi_search_span *span = &s->edit.spans[i];
-        s->edit.change[span->from] += span->bytes;
-        s->edit.change[span->to] -= span->bytes;
+    uint32_t i, event, lo = search->current.n, hi = 0;
+    if (!search->known) rmi_search_know(search);
+    for (i = 0; i < search->edit.n_spans; i++) {
+        const rmi_search_span *span = &search->edit.spans[i];
+        search->edit.change[span->from] += span->bytes;
+        search->edit.change[span->to] -= span->bytes;
         lo = (uint32_t)rmi_min(lo, span->from);
         hi = (uint32_t)rmi_max(hi, span->to);
     }
     if (hi < lo) hi = lo;
-    excess = rmi_sub(rmi_max(s->most_before[lo], s->most_after[hi]), limit);
-    sum = s->above;
+    excess = rmi_sub(rmi_max(search->most_before[lo], search->most_after[hi]), limit);
+    sum = search->above;
     for (event = lo; event < hi; event++) {
         uint64_t live, over;
-        change += s->edit.change[event];
-        s->edit.change[event] = 0;
+        change += search->edit.change[event];
+        search->edit.change[event] = 0;
         live = costs->live[event] + (uint64_t)change;
         over = rmi_sub(live, limit);
         sum += over - rmi_sub(costs->live[event], limit);
         excess = rmi_max(excess, over);
     }
-    s->edit.change[hi] = 0;
-    s->cost.work += (hi - lo) / 8;
-    ns = rmi_max(rmi_sub(ns, rmi_min(s->edit.spared, costs->step_ns - costs->compute_ns)), least_ns);
-    return rmi_add(ns, rmi_cost_penalty(&s->cost, excess, sum, s->current.n));
+    search->edit.change[hi] = 0;
+    search->cost.work += (hi - lo) / 8;
+    ns = rmi_max(rmi_sub(ns, rmi_min(search->edit.spared, costs->step_ns - costs->compute_ns)), least_ns);
+    return rmi_add(ns, rmi_cost_penalty(&search->cost, excess, sum, search->current.n));
 }
 
-/* The fastest within the limits; where the limit follows the best one: that with the lowest peak. */
-RMI_FN int rmi_search_is_best(const rmi_search *s, const rmi_costs *costs)
+/* Is a schedule of such costs better than the best: faster and within the limits; or, if `lower`, of a lower peak? */
+RMI_FN int rmi_search_is_best(const rmi_search *search, const rmi_costs *costs)
 {
-    if (s->lower) return costs->peak < s->best_peak && costs->host_bytes <= s->cost.host_limit;
-    return rmi_search_fits(s, costs) && costs->step_ns < s->best_ns;
+    if (search->lower) return costs->peak < search->best_peak && costs->host_bytes <= search->cost.host_limit;
+    return rmi_search_fits(search, costs) && costs->step_ns < search->best_ns;
 }
 
-RMI_FN void rmi_search_keep_best(rmi_search *s, const rmi_schedule *schedule, const rmi_costs *costs)
+/* Copies a schedule of such costs to best; if `lower`, the limit goes below its peak. */
+RMI_FN void rmi_search_keep_best(rmi_search *search, const rmi_schedule *schedule, const rmi_costs *costs)
 {
-    rmi_search_copy(s->step, schedule, &s->best);
-    s->best_ns = costs->step_ns;
-    s->best_peak = costs->peak;
-    if (!s->lower) return;
-    s->cost.limit = costs->peak - costs->peak / s->lower;
-    s->known = 0;
+    rmi_search_copy(search->step, schedule, &search->best);
+    search->best_ns = costs->step_ns;
+    search->best_peak = costs->peak;
+    if (!search->lower) return;
+    search->cost.limit = costs->peak - costs->peak / search->lower;
+    search->known = 0;
 }
 
-/* The candidate becomes the current schedule, and the other way round. */
-RMI_FN void rmi_search_accept(rmi_search *s)
+/* Exchanges the candidate and the current schedule, and their costs. */
+RMI_FN void rmi_search_accept(rmi_search *search)
 {
-    rmi_schedule schedule = s->current;
-    rmi_costs costs = s->costs;
-    s->current = s->candidate;
-    s->candidate = schedule;
-    s->costs = s->next;
-    s->next = costs;
-    s->least_ns = s->next_least_ns;
-    s->known = 0;
+    rmi_schedule schedule = search->current;
+    rmi_costs costs = search->costs;
+    search->current = search->candidate;
+    search->candidate = schedule;
+    search->costs = search->next;
+    search->next = costs;
+    search->least_ns = search->next_least_ns;
+    search->known = 0;
 }
 
-/* Evaluates the candidate; it becomes the current schedule if chance allows it. */
-RMI_FN void rmi_search_consider(rmi_search *s)
+/* Forecasts what the edit gives, makes the candidate and evaluates it unless that is hopeless, and makes it the current
+   schedule if chance, at this temperature, allows it, and the best one if it is. */
+RMI_FN void rmi_search_consider(rmi_search *search)
 {
-    uint64_t most = rmi_add(s->score, s->heat * rmi_random_exponential(&s->random) >> 16), score;
-    int blind = !rmi_random(&s->random, RMI_SEARCH_BLIND); /* no forecast is trusted always */
-    if (blind) rmi_search_adapt(s);
-    blind |= s->edit.unsure;
-    if (!blind && rmi_search_forecast(s, rmi_sub(rmi_add(s->least_ns, s->edit.ns), 2 * s->edit.dropped_ns)) > most)
+    uint64_t most = rmi_add(search->score, search->heat * rmi_random_exponential(&search->random) >> 16), score;
+    int blind = !rmi_random(&search->random, RMI_SEARCH_BLIND); /* no forecast is trusted always */
+    if (blind) rmi_search_adapt(search);
+    blind |= search->edit.unsure;
+    if (!blind &&
+        rmi_search_forecast(search, rmi_sub(rmi_add(search->least_ns, search->edit.ns), 2 * search->edit.dropped_ns)) >
+            most)
         return;
-    if (!rmi_search_apply(s)) return;
-    if (s->step->moves) rmi_search_remap(s, &s->candidate);
-    s->cost.work += s->current.n / 4;
-    s->next_least_ns = rmi_search_prune(s, &s->candidate);
-    if (s->next_least_ns > most) return;
-    if (!blind && s->edit.n_drops && rmi_search_forecast(s, s->next_least_ns) > most) return;
-    s->cost.enough = most;
-    if (!rmi_cost_eval(&s->cost, &s->candidate, &s->next)) return;
-    score = rmi_search_score(s, &s->next, s->candidate.n);
-    rmi_search_adapt(s);
-    if (rmi_search_is_best(s, &s->next)) rmi_search_keep_best(s, &s->candidate, &s->next);
+    if (!rmi_search_apply(search)) return;
+    if (search->step->moves) rmi_search_remap(search, &search->candidate);
+    search->cost.work += search->current.n / 4;
+    search->next_least_ns = rmi_search_prune(search, &search->candidate);
+    if (search->next_least_ns > most) return;
+    if (!blind && search->edit.n_drops && rmi_search_forecast(search, search->next_least_ns) > most) return;
+    search->cost.enough = most;
+    if (!rmi_cost_eval(&search->cost, &search->candidate, &search->next)) return;
+    score = rmi_search_score(search, &search->next, search->candidate.n);
+    rmi_search_adapt(search);
+    if (rmi_search_is_best(search, &search->next)) rmi_search_keep_best(search, &search->candidate, &search->next);
     if (score > most) return;
-    rmi_search_accept(s);
-    s->score = score;
-    rmi_search_settle(s);
+    rmi_search_accept(search);
+    search->score = score;
+    rmi_search_settle(search);
 }
 
-/* The search goes on from schedule h (not the current one). 0: it is not legal. */
-RMI_FN int rmi_search_start(rmi_search *s, const rmi_schedule *schedule)
+/* Makes a copy of a schedule (not `current` itself), pruned and evaluated, the current one. 0: it is not legal. */
+RMI_FN int rmi_search_start(rmi_search *search, const rmi_schedule *schedule)
 {
-    rmi_search_copy(s->step, schedule, &s->current);
-    s->known = 0;
-    s->cost.enough = RMI_INF;
-    s->least_ns = rmi_search_prune(s, &s->current);
-    if (!rmi_cost_eval(&s->cost, &s->current, &s->costs)) return 0;
-    if (!s->base_price) s->base_price = s->cost.price = (s->costs.compute_ns << 19) / (s->costs.peak + 1) + 1;
-    if (s->lower) s->cost.price = rmi_mul(s->base_price, RMI_SEARCH_PRICE_RANGE); /* bytes are what counts */
-    s->score = rmi_search_score(s, &s->costs, s->current.n);
-    if (rmi_search_is_best(s, &s->costs)) rmi_search_keep_best(s, &s->current, &s->costs);
+    rmi_search_copy(search->step, schedule, &search->current);
+    search->known = 0;
+    search->cost.enough = RMI_INF;
+    search->least_ns = rmi_search_prune(search, &search->current);
+    if (!rmi_cost_eval(&search->cost, &search->current, &search->costs)) return 0;
+    if (!search->base_price)
+        search->base_price = search->cost.price = (search->costs.compute_ns << 19) / (search->costs.peak + 1) + 1;
+    /* where bytes are what counts */
+    if (search->lower) search->cost.price = rmi_mul(search->base_price, RMI_SEARCH_PRICE_RANGE);
+    search->score = rmi_search_score(search, &search->costs, search->current.n);
+    if (rmi_search_is_best(search, &search->costs)) rmi_search_keep_best(search, &search->current, &search->costs);
     return 1;
 }
 
-/* What follows from a schedule that is known to be legal. */
-RMI_FN void rmi_search_costs(rmi_search *s, const rmi_schedule *schedule, rmi_costs *costs)
+/* Sets *costs to what follows from a schedule that is known to be legal. */
+RMI_FN void rmi_search_costs(rmi_search *search, const rmi_schedule *schedule, rmi_costs *costs)
 {
-    s->cost.enough = RMI_INF;
-    rmi_cost_eval(&s->cost, schedule, costs);
+    search->cost.enough = RMI_INF;
+    rmi_cost_eval(&search->cost, schedule, costs);
 }
 
 /* --- choosing what to change */
 
-/* Where most is live of a few random events. */
-RMI_FN uint32_t rmi_search_full_event(rmi_search *s)
+/* Of a few random events that with the most live bytes, or the first with nearly as many as the limit; RMI_NONE: no
+   event. */
+RMI_FN uint32_t rmi_search_full_event(rmi_search *search)
 {
     uint32_t i, event = RMI_NONE;
-    for (i = 0; i < RMI_SEARCH_SAMPLES && s->current.n; i++) {
-        uint32_t other = rmi_random(&s->random, s->current.n);
-        if (event == RMI_NONE || s->costs.live[other] > s->costs.live[event]) event = other;
-        if (s->costs.live[event] >= s->cost.limit / 10 * 9) break;
+    for (i = 0; i < RMI_SEARCH_SAMPLES && search->current.n; i++) {
+        uint32_t other = rmi_random(&search->random, search->current.n);
+        if (event == RMI_NONE || search->costs.live[other] > search->costs.live[event]) event = other;
+        if (search->costs.live[event] >= search->cost.limit / 10 * 9) break;
     }
     return event;
 }
 
-/* A random gap around the event, if one is soon found. copied: whether the read after it arrives by a copy; 2:
-   either. */
-RMI_FN const rmi_gap *rmi_search_gap_at(rmi_search *s, uint32_t event, uint32_t copied)
+/* A random gap around the event (RMI_NONE: anywhere); NULL: none was soon found. copied 1: the read after it arrives by
+   a copy; 0: it does not; 2: either. */
+RMI_FN const rmi_gap *rmi_search_gap_at(rmi_search *search, uint32_t event, uint32_t copied)
 {
-    const rmi_costs *costs = &s->costs;
+    const rmi_costs *costs = &search->costs;
     uint32_t i;
-    s->cost.work += RMI_SEARCH_TRIES / 8;
+    search->cost.work += RMI_SEARCH_TRIES / 8;
     for (i = 0; i < RMI_SEARCH_TRIES && costs->n_gaps; i++) {
-        const rmi_gap *gap = &costs->gaps[rmi_random(&s->random, costs->n_gaps)];
+        const rmi_gap *gap = &costs->gaps[rmi_random(&search->random, costs->n_gaps)];
         if (event != RMI_NONE && (gap->from >= event || gap->to <= event)) continue;
-        if (copied > 1 || rmi_search_is_copied(s, gap->to, gap->bit) == (int)copied) return gap;
+        if (copied > 1 || rmi_search_is_copied(search, gap->to, gap->bit) == (int)copied) return gap;
     }
     return NULL;
 }
 
-/* The same, four times in five around a full event. */
-RMI_FN const rmi_gap *rmi_search_gap(rmi_search *s, uint32_t copied)
+/* As rmi_search_gap_at, four times in five around a full event, else anywhere. */
+RMI_FN const rmi_gap *rmi_search_gap(rmi_search *search, uint32_t copied)
 {
-    return rmi_search_gap_at(s, rmi_random(&s->random, 5) ? rmi_search_full_event(s) : RMI_NONE, copied);
+    return rmi_search_gap_at(search, rmi_random(&search->random, 5) ? rmi_search_full_event(search) : RMI_NONE, copied);
 }
 
-/* One of the repeated runs, or RMI_NONE. */
-RMI_FN uint32_t rmi_search_repeat(rmi_search *s)
+/* The event of a random repeated run, or RMI_NONE. */
+RMI_FN uint32_t rmi_search_repeat(rmi_search *search)
 {
-    uint32_t event = s->current.n ? rmi_random(&s->random, s->current.n) : 0, i;
-    for (i = 0; i < s->current.n; i++, event = event + 1 < s->current.n ? event + 1 : 0)
-        if (s->costs.again[event]) return event;
+    uint32_t event = search->current.n ? rmi_random(&search->random, search->current.n) : 0, i;
+    for (i = 0; i < search->current.n; i++, event = event + 1 < search->current.n ? event + 1 : 0)
+        if (search->costs.again[event]) return event;
     return RMI_NONE;
 }
 
 /* --- moves: each proposes an edit, or changes modes or homes of the candidate; 0: there is nothing to propose */
 
-RMI_FN int rmi_search_give_up(rmi_search *s, const rmi_gap *gap)
+/* Proposes to give up the bytes of a gap (NULL: none), and to make them again after it. */
+RMI_FN int rmi_search_give_up(rmi_search *search, const rmi_gap *gap)
 {
-    const rmi_costs *costs = &s->costs;
-    if (!gap || !rmi_search_make_again(s, costs->lives[gap->life].buffer, gap->to, 0)) return 0;
-    if (rmi_search_is_copied(s, gap->to, gap->bit)) {
-        rmi_search_flip(s, gap->to, gap->bit);
-        s->edit.spared = RMI_MAX;
-    } else rmi_search_note(s, gap->from + 1, gap->to, -(int64_t)costs->lives[gap->life].room);
+    const rmi_costs *costs = &search->costs;
+    if (!gap || !rmi_search_make_again(search, costs->lives[gap->life].buffer, gap->to, 0)) return 0;
+    if (rmi_search_is_copied(search, gap->to, gap->bit)) {
+        rmi_search_flip(search, gap->to, gap->bit);
+        search->edit.spared = RMI_MAX;
+    } else rmi_search_note(search, gap->from + 1, gap->to, -(int64_t)costs->lives[gap->life].room);
     /* that run may go for this one */
-    s->edit.unsure |= costs->again[gap->from] && costs->lives[gap->life].first == gap->from;
+    search->edit.unsure |= costs->again[gap->from] && costs->lives[gap->life].first == gap->from;
     return 1;
 }
 
-#define RMI_SEARCH_ACROSS 32u
-/* Gives up gaps around the event until `need` bytes are free there: of a few random ones that which takes least time
-   a byte. */
-RMI_FN int rmi_search_free(rmi_search *s, uint32_t event, uint64_t need)
+#define RMI_SEARCH_ACROSS 32u /* gaps */
+/* Adds to the edit that gaps around the event are given up until `need` bytes are free there: each time, of a few
+   random ones, that which takes least time a byte. 0: none can be. */
+RMI_FN int rmi_search_free(rmi_search *search, uint32_t event, uint64_t need)
 {
-    const rmi_costs *costs = &s->costs;
+    const rmi_costs *costs = &search->costs;
     const rmi_gap *across[RMI_SEARCH_ACROSS];
     uint32_t i, left = 0, chosen = 0, k, most = need > 1 ? RMI_SEARCH_ACROSS : RMI_SEARCH_ACROSS / 4,
-                sample = 1 + rmi_random(&s->random, 8);
+                sample = 1 + rmi_random(&search->random, 8);
     uint64_t got = 0;
     for (i = 0; i < most; i++) {
-        const rmi_gap *gap = rmi_search_gap_at(s, event, 0);
+        const rmi_gap *gap = rmi_search_gap_at(search, event, 0);
         if (!gap) break;
         for (k = 0; k < left && across[k] != gap; k++) {}
         if (k == left) across[left++] = gap;
@@ -15261,14 +15287,14 @@ RMI_FN int rmi_search_free(rmi_search *s, uint32_t event, uint64_t need)
         uint32_t best = RMI_NONE, tries;
         const rmi_gap *gap;
         for (tries = 0; tries < sample && tries < left; tries++) {
-            uint64_t ns = s->edit.ns, random;
-            uint32_t inserts = s->edit.n_inserts, spans = s->edit.n_spans;
-            uint8_t unsure = s->edit.unsure;
-            k = rmi_random(&s->random, left);
-            random = s->random;
-            s->edit.first = inserts;
-            if (rmi_search_give_up(s, across[k])) {
-                uint64_t took = s->edit.ns - ns;
+            uint64_t ns = search->edit.ns, random;
+            uint32_t inserts = search->edit.n_inserts, spans = search->edit.n_spans;
+            uint8_t unsure = search->edit.unsure;
+            k = rmi_random(&search->random, left);
+            random = search->random;
+            search->edit.first = inserts;
+            if (rmi_search_give_up(search, across[k])) {
+                uint64_t took = search->edit.ns - ns;
                 if (best == RMI_NONE || took * (costs->lives[across[best]->life].room >> 8) <
                                             best_ns * (costs->lives[across[k]->life].room >> 8)) {
                     best = k;
@@ -15276,18 +15302,18 @@ RMI_FN int rmi_search_free(rmi_search *s, uint32_t event, uint64_t need)
                     best_random = random;
                 }
             }
-            s->edit.ns = ns;
-            s->edit.n_inserts = inserts;
-            s->edit.unsure = unsure;
-            s->edit.n_spans = spans;
+            search->edit.ns = ns;
+            search->edit.n_inserts = inserts;
+            search->edit.unsure = unsure;
+            search->edit.n_spans = spans;
         }
         if (best == RMI_NONE) break;
         gap = across[best];
-        later = s->random;
-        s->random = best_random;
-        s->edit.first = s->edit.n_inserts;
-        rmi_search_give_up(s, gap);
-        s->random = later;
+        later = search->random;
+        search->random = best_random;
+        search->edit.first = search->edit.n_inserts;
+        rmi_search_give_up(search, gap);
+        search->random = later;
         got += costs->lives[gap->life].room;
         across[best] = across[--left];
         chosen++;
@@ -15295,254 +15321,282 @@ RMI_FN int rmi_search_free(rmi_search *s, uint32_t event, uint64_t need)
     return chosen > 0;
 }
 
-RMI_FN int rmi_search_move_cheapest(rmi_search *s)
+/* The cheapest of a few gaps around a full event is given up. */
+RMI_FN int rmi_search_move_cheapest(rmi_search *search)
 {
-    return s->current.n && rmi_search_free(s, rmi_search_full_event(s), 1);
+    return search->current.n && rmi_search_free(search, rmi_search_full_event(search), 1);
 }
 
-/* Repeated runs go, and what their bytes would be too much is freed where there are most. */
-RMI_FN int rmi_search_move_swap(rmi_search *s)
+/* Up to four repeated runs in a row go; where this makes most bytes live, as many are freed as are above the limit. */
+RMI_FN int rmi_search_move_swap(rmi_search *search)
 {
-    uint32_t event = rmi_search_repeat(s), n = rmi_random(&s->random, 2) ? 1 : 1 + rmi_random(&s->random, 4),
-             top = RMI_NONE, i;
+    uint32_t event = rmi_search_repeat(search), top = RMI_NONE, i,
+             n = rmi_random(&search->random, 2) ? 1 : 1 + rmi_random(&search->random, 4);
     uint64_t most = 0;
     if (event == RMI_NONE) return 0;
-    for (; n && event < s->current.n; event++)
-        if (s->costs.again[event]) rmi_search_drop(s, event), n--;
+    for (; n && event < search->current.n; event++)
+        if (search->costs.again[event]) rmi_search_drop(search, event), n--;
         else break;
-    if (rmi_random(&s->random, 4) == 0) return rmi_search_free(s, rmi_search_full_event(s), 1);
-    for (i = 0; i < s->edit.n_spans; i++) {
-        const rmi_search_span *span = &s->edit.spans[i];
+    if (rmi_random(&search->random, 4) == 0) return rmi_search_free(search, rmi_search_full_event(search), 1);
+    for (i = 0; i < search->edit.n_spans; i++) {
+        const rmi_search_span *span = &search->edit.spans[i];
         for (event = span->from; event < span->to && span->bytes > 0; event++)
-            if (s->costs.live[event] + (uint64_t)span->bytes > most) {
-                most = s->costs.live[event] + (uint64_t)span->bytes;
+            if (search->costs.live[event] + (uint64_t)span->bytes > most) {
+                most = search->costs.live[event] + (uint64_t)span->bytes;
                 top = event;
             }
     }
     if (top == RMI_NONE) return 1;
-    return most <= s->cost.limit || rmi_search_free(s, top, most - s->cost.limit);
+    return most <= search->cost.limit || rmi_search_free(search, top, most - search->cost.limit);
 }
 
-RMI_FN int rmi_search_move_again(rmi_search *s) { return rmi_search_give_up(s, rmi_search_gap(s, 0)); }
-RMI_FN int rmi_search_move_again_not_copied(rmi_search *s) { return rmi_search_give_up(s, rmi_search_gap(s, 1)); }
+/* A value that stays over a gap is made again after it. */
+RMI_FN int rmi_search_move_again(rmi_search *search) { return rmi_search_give_up(search, rmi_search_gap(search, 0)); }
+
+/* A value that comes back by a copy is made again instead. */
+RMI_FN int rmi_search_move_again_not_copied(rmi_search *search)
+{
+    return rmi_search_give_up(search, rmi_search_gap(search, 1));
+}
 
 /* A repeated run goes, and now and then up to three that follow it. */
-RMI_FN int rmi_search_move_remove(rmi_search *s)
+RMI_FN int rmi_search_move_remove(rmi_search *search)
 {
-    uint32_t event = rmi_search_repeat(s), n = rmi_random(&s->random, 2) ? 1 : 1 + rmi_random(&s->random, 4);
+    uint32_t event = rmi_search_repeat(search),
+             n = rmi_random(&search->random, 2) ? 1 : 1 + rmi_random(&search->random, 4);
     if (event == RMI_NONE) return 0;
-    for (; n && event < s->current.n; event++)
-        if (s->costs.again[event]) rmi_search_drop(s, event), n--;
-        else if (s->step->tasks[s->current.events[event].task].way == RMI_BWD && rmi_random(&s->random, 2)) break;
+    for (; n && event < search->current.n; event++)
+        if (search->costs.again[event]) rmi_search_drop(search, event), n--;
+        else if (search->step->tasks[search->current.events[event].task].way == RMI_BWD &&
+                 rmi_random(&search->random, 2))
+            break;
     return 1;
 }
 
-RMI_FN int rmi_search_turn_copy(rmi_search *s, const rmi_gap *gap)
+/* Proposes that what lives over a gap (NULL: none) comes back by a copy if it stays now, and stays if it comes back so.
+   */
+RMI_FN int rmi_search_turn_copy(rmi_search *search, const rmi_gap *gap)
 {
-    const rmi_costs *costs = &s->costs;
+    const rmi_costs *costs = &search->costs;
     uint32_t i;
-    if (!gap || !rmi_cost_may_copy(s->step, &s->current, costs->lives[gap->life].buffer)) return 0;
-    if (rmi_search_is_copied(s, gap->to, gap->bit)) {
-        s->edit.spared = RMI_MAX;
+    if (!gap || !rmi_cost_may_copy(search->step, &search->current, costs->lives[gap->life].buffer)) return 0;
+    if (rmi_search_is_copied(search, gap->to, gap->bit)) {
+        search->edit.spared = RMI_MAX;
         for (i = costs->first_life[gap->to]; i < costs->first_life[gap->to + 1] && costs->lives[i].in != RMI_NONE; i++)
             if (costs->lives[i].previous == gap->life && !costs->ins[costs->lives[i].in].stays)
-                rmi_search_note(s, gap->from + 1, costs->ins[costs->lives[i].in].at, (int64_t)costs->lives[i].room);
-    } else rmi_search_note(s, gap->from + 1, gap->to, -(int64_t)costs->lives[gap->life].room);
-    rmi_search_flip(s, gap->to, gap->bit);
+                rmi_search_note(search, gap->from + 1, costs->ins[costs->lives[i].in].at,
+                                (int64_t)costs->lives[i].room);
+    } else rmi_search_note(search, gap->from + 1, gap->to, -(int64_t)costs->lives[gap->life].room);
+    rmi_search_flip(search, gap->to, gap->bit);
     return 1;
 }
 
-RMI_FN int rmi_search_move_copy(rmi_search *s) { return rmi_search_turn_copy(s, rmi_search_gap(s, 0)); }
-RMI_FN int rmi_search_move_no_copy(rmi_search *s) { return rmi_search_turn_copy(s, rmi_search_gap(s, 1)); }
+/* A value that stays over a gap comes back by a copy. */
+RMI_FN int rmi_search_move_copy(rmi_search *search) { return rmi_search_turn_copy(search, rmi_search_gap(search, 0)); }
+
+/* A value that comes back by a copy stays. */
+RMI_FN int rmi_search_move_no_copy(rmi_search *search)
+{
+    return rmi_search_turn_copy(search, rmi_search_gap(search, 1));
+}
 
 /* What a repeated run makes comes back by a copy instead. */
-RMI_FN int rmi_search_move_copy_not_again(rmi_search *s)
+RMI_FN int rmi_search_move_copy_not_again(rmi_search *search)
 {
-    const rmi_costs *costs = &s->costs;
-    uint32_t event = rmi_search_repeat(s), i, later, k;
+    const rmi_costs *costs = &search->costs;
+    uint32_t event = rmi_search_repeat(search), i, later, k;
     int any = 0;
     if (event == RMI_NONE) return 0;
     for (i = costs->first_life[event]; i < costs->first_life[event + 1]; i++) {
         uint32_t buffer = costs->lives[i].buffer;
         if (costs->lives[i].in != RMI_NONE || costs->lives[i].last <= event ||
-            !rmi_cost_may_copy(s->step, &s->current, buffer))
+            !rmi_cost_may_copy(search->step, &search->current, buffer))
             continue;
-        for (later = event + 1; later < s->current.n && later <= costs->lives[i].last; later++) {
-            const rmi_step_access *access = rmi_step_access_of(s->step, s->current.events[later].task, s->current.mode);
-            for (k = 0; k < access->reads.n && s->step->pool[access->reads.at + k] != buffer;) k++;
+        for (later = event + 1; later < search->current.n && later <= costs->lives[i].last; later++) {
+            const rmi_step_access *access = rmi_step_access_of(search->step, search->current.events[later].task,
+                                                               search->current.mode);
+            for (k = 0; k < access->reads.n && search->step->pool[access->reads.at + k] != buffer;) k++;
             if (k == access->reads.n) continue;
-            if (!rmi_search_is_copied(s, later, k)) rmi_search_flip(s, later, k);
+            if (!rmi_search_is_copied(search, later, k)) rmi_search_flip(search, later, k);
             any = 1;
             break;
         }
     }
-    if (any) rmi_search_drop(s, event);
-    s->edit.unsure = 1;
+    if (any) rmi_search_drop(search, event);
+    search->edit.unsure = 1;
     return any;
 }
 
 /* A repeated run or a copy goes, and a gap is given up. */
-RMI_FN int rmi_search_move_exchange(rmi_search *s)
+RMI_FN int rmi_search_move_exchange(rmi_search *search)
 {
-    const rmi_gap *gap = rmi_search_gap(s, rmi_random(&s->random, 3) ? 2 : 1);
-    uint32_t event = rmi_search_repeat(s);
-    if (gap && rmi_search_is_copied(s, gap->to, gap->bit) && rmi_random(&s->random, 2))
-        rmi_search_flip(s, gap->to, gap->bit);
-    else if (event != RMI_NONE) rmi_search_drop(s, event);
+    const rmi_gap *gap = rmi_search_gap(search, rmi_random(&search->random, 3) ? 2 : 1);
+    uint32_t event = rmi_search_repeat(search);
+    if (gap && rmi_search_is_copied(search, gap->to, gap->bit) && rmi_random(&search->random, 2))
+        rmi_search_flip(search, gap->to, gap->bit);
+    else if (event != RMI_NONE) rmi_search_drop(search, event);
     else return 0;
-    gap = rmi_search_gap(s, 0);
-    return s->step->moves && rmi_random(&s->random, 2) ? rmi_search_turn_copy(s, gap) : rmi_search_give_up(s, gap);
+    gap = rmi_search_gap(search, 0);
+    return search->step->moves && rmi_random(&search->random, 2) ? rmi_search_turn_copy(search, gap)
+                                                                 : rmi_search_give_up(search, gap);
 }
 
 /* A repeated run, or an update, moves to another place. */
-RMI_FN int rmi_search_move_shift(rmi_search *s)
+RMI_FN int rmi_search_move_shift(rmi_search *search)
 {
-    uint32_t event = rmi_search_repeat(s), span = 1 + rmi_random(&s->random, s->current.n / 8 + 1), to;
-    rmi_search_insert *insert = &s->edit.inserts[0];
-    if (s->step->n_updates && rmi_random(&s->random, 2)) {
-        const rmi_step_param *param = &s->step->params[s->step->updates[rmi_random(&s->random, s->step->n_updates)]];
-        for (event = s->current.n; event-- > 0 && s->current.events[event].task != param->update;) {}
-        if (event >= s->current.n) return 0;
-        to = event + 1 + span;
+    uint32_t event = rmi_search_repeat(search), far = 1 + rmi_random(&search->random, search->current.n / 8 + 1), to;
+    rmi_search_insert *insert = &search->edit.inserts[0];
+    if (search->step->n_updates && rmi_random(&search->random, 2)) {
+        const rmi_step_param *param =
+            &search->step->params[search->step->updates[rmi_random(&search->random, search->step->n_updates)]];
+        for (event = search->current.n; event-- > 0 && search->current.events[event].task != param->update;) {}
+        if (event >= search->current.n) return 0;
+        to = event + 1 + far;
     } else {
         if (event == RMI_NONE) return 0;
-        to = rmi_random(&s->random, 2) ? event + 1 + span : event - (span < event ? span : event);
+        to = rmi_random(&search->random, 2) ? event + 1 + far : event - (far < event ? far : event);
     }
-    if (to >= s->current.n) return 0;
+    if (to >= search->current.n) return 0;
     insert->at = to;
-    insert->task = s->current.events[event].task;
-    insert->copied = s->current.events[event].copied;
-    s->edit.n_inserts = 1;
-    rmi_search_drop(s, event);
-    s->edit.unsure = 1;
+    insert->task = search->current.events[event].task;
+    insert->copied = search->current.events[event].copied;
+    search->edit.n_inserts = 1;
+    rmi_search_drop(search, event);
+    search->edit.unsure = 1;
     return 1;
 }
 
-/* Does one of the tasks that must have run before it run in events [from, to)? */
-RMI_FN int rmi_search_comes_after(const rmi_search *s, uint32_t task, uint32_t from, uint32_t to)
+/* Does one of the tasks in task->after run in events [from, to)? These only order tasks; runs that make what it reads
+   are not among them: for those see rmi_search_depends, rmi_search_life_before. */
+RMI_FN int rmi_search_orders_after(const rmi_search *search, uint32_t task, uint32_t from, uint32_t to)
 {
-    const rmi_step_task *t = &s->step->tasks[task];
+    const rmi_step_task *row = &search->step->tasks[task];
     uint32_t event, k;
-    for (event = from; event < to && t->after.n; event++)
-        for (k = 0; k < t->after.n; k++)
-            if (s->step->pool[t->after.at + k] == s->current.events[event].task) return 1;
+    for (event = from; event < to && row->after.n; event++)
+        for (k = 0; k < row->after.n; k++)
+            if (search->step->pool[row->after.at + k] == search->current.events[event].task) return 1;
     return 0;
 }
 
-/* Does the later event read, or make anew, what the run of the event makes? */
-RMI_FN int rmi_search_depends(const rmi_search *s, uint32_t event, uint32_t later)
+/* Does the later event read something that the run of the event makes? */
+RMI_FN int rmi_search_depends(const rmi_search *search, uint32_t event, uint32_t later)
 {
-    const rmi_costs *costs = &s->costs;
-    const rmi_step_access *access = rmi_step_access_of(s->step, s->current.events[later].task, s->current.mode);
+    const rmi_costs *costs = &search->costs;
+    const rmi_step_access *access = rmi_step_access_of(search->step, search->current.events[later].task,
+                                                       search->current.mode);
     uint32_t i, k;
     for (i = costs->first_life[event]; i < costs->first_life[event + 1]; i++) {
         uint32_t buffer = costs->lives[i].buffer;
         if (costs->lives[i].in != RMI_NONE) continue;
         for (k = 0; k < access->reads.n; k++)
-            if (s->step->pool[access->reads.at + k] == buffer) return 1;
+            if (search->step->pool[access->reads.at + k] == buffer) return 1;
     }
     return 0;
 }
 
 /* Any run moves to another place, as far as what it reads, what it makes and the order of tasks allow. */
-RMI_FN int rmi_search_move_order(rmi_search *s)
+RMI_FN int rmi_search_move_order(rmi_search *search)
 {
     const rmi_step_access *access;
     rmi_search_insert *insert;
-    uint32_t event, task, distance, to, later, k, again = rmi_random(&s->random, 2);
-    if (!s->current.n || s->step->graph->fixed_order) return 0;
-    event = rmi_random(&s->random, s->current.n);
-    task = s->current.events[event].task;
-    distance = 1 + rmi_random(&s->random, 1u << (1 + rmi_random(&s->random, 6)));
-    if (rmi_random(&s->random, 2)) {
+    uint32_t event, task, distance, to, later, k, again = rmi_random(&search->random, 2);
+    if (!search->current.n || search->step->graph->fixed_order) return 0;
+    event = rmi_random(&search->random, search->current.n);
+    task = search->current.events[event].task;
+    distance = 1 + rmi_random(&search->random, 1u << (1 + rmi_random(&search->random, 6)));
+    if (rmi_random(&search->random, 2)) {
         to = event > distance ? event - distance : 0;
-        access = rmi_step_access_of(s->step, task, s->current.mode);
+        access = rmi_step_access_of(search->step, task, search->current.mode);
         for (k = 0; k < access->reads.n; k++)
-            if (rmi_search_life_before(s, s->step->pool[access->reads.at + k], to) == RMI_NONE) return 0;
-        if (rmi_search_comes_after(s, task, to, event)) return 0;
+            if (rmi_search_life_before(search, search->step->pool[access->reads.at + k], to) == RMI_NONE) return 0;
+        if (rmi_search_orders_after(search, task, to, event)) return 0;
     } else {
-        to = event + 1 + distance < s->current.n ? event + 1 + distance : s->current.n;
+        to = event + 1 + distance < search->current.n ? event + 1 + distance : search->current.n;
         for (later = event + 1; later < to; later++)
-            if (s->current.events[later].task == task || rmi_search_depends(s, event, later) ||
-                rmi_search_comes_after(s, s->current.events[later].task, event, event + 1)) return 0;
+            if (search->current.events[later].task == task || rmi_search_depends(search, event, later) ||
+                rmi_search_orders_after(search, search->current.events[later].task, event, event + 1)) return 0;
     }
     if (to == event || to == event + 1) return 0;
-    access = rmi_step_access_of(s->step, task, s->current.mode);
+    access = rmi_step_access_of(search->step, task, search->current.mode);
     /* what it was the last one to read is made again for it */
     for (k = 0; k < access->reads.n && to > event && again; k++) {
-        uint32_t read = s->step->pool[access->reads.at + k], life = rmi_search_life_before(s, read, event);
-        if (life < RMI_COST_AT_HOME && s->costs.lives[life].last <= event) rmi_search_make_again(s, read, to, 0);
+        uint32_t read = search->step->pool[access->reads.at + k], life = rmi_search_life_before(search, read, event);
+        if (life < RMI_COST_AT_HOME && search->costs.lives[life].last <= event)
+            rmi_search_make_again(search, read, to, 0);
     }
-    insert = &s->edit.inserts[s->edit.n_inserts++];
+    insert = &search->edit.inserts[search->edit.n_inserts++];
     insert->at = to;
     insert->task = task;
-    insert->copied = s->current.events[event].copied;
-    rmi_search_drop(s, event);
-    s->edit.unsure = 1;
+    insert->copied = search->current.events[event].copied;
+    rmi_search_drop(search, event);
+    search->edit.unsure = 1;
     return 1;
 }
 
-/* An op's backward reads something else; alone, with the op that has a choice next, or with all ops that are equal to
-   it. */
-RMI_FN int rmi_search_move_mode(rmi_search *s)
+/* An op gets another mode (what its backward reads): alone, with the op that has a choice next, or with all ops equal
+   to it. */
+RMI_FN int rmi_search_move_mode(rmi_search *search)
 {
-    const rmi_step *step = s->step;
-    uint32_t at, op, kind = rmi_random(&s->random, 3), i, mode;
+    const rmi_step *step = search->step;
+    uint32_t at, op, kind = rmi_random(&search->random, 3), i, mode;
     if (!step->n_choosing) return 0;
-    at = rmi_random(&s->random, step->n_choosing);
+    at = rmi_random(&search->random, step->n_choosing);
     op = step->choosing[at];
-    mode = rmi_random(&s->random, step->n_modes[op]);
-    if (mode == s->current.mode[op]) return 0;
-    s->edit.unsure = 1;
+    mode = rmi_random(&search->random, step->n_modes[op]);
+    if (mode == search->current.mode[op]) return 0;
+    search->edit.unsure = 1;
     for (i = 0; i < step->n_choosing; i++) {
         uint32_t other = step->choosing[i];
         if (other == op || (kind == 2 && step->class_of[other] == step->class_of[op]))
-            s->candidate.mode[other] = (uint8_t)mode;
+            search->candidate.mode[other] = (uint8_t)mode;
         else if (kind == 1 && i == at + 1)
-            s->candidate.mode[other] = (uint8_t)rmi_random(&s->random, step->n_modes[other]);
+            search->candidate.mode[other] = (uint8_t)rmi_random(&search->random, step->n_modes[other]);
     }
     return 1;
 }
 
 /* Another home for a param, or for some of its neighbours. */
-RMI_FN int rmi_search_move_home(rmi_search *s)
+RMI_FN int rmi_search_move_home(rmi_search *search)
 {
-    uint32_t n = rmi_random(&s->random, 2) ? 1 : 1 + rmi_random(&s->random, RMI_SEARCH_GROUP + s->n_params / 8), i;
-    uint32_t home = rmi_random(&s->random, RMI_HOMES);
+    uint32_t n = rmi_random(&search->random, 2)
+                     ? 1
+                     : 1 + rmi_random(&search->random, RMI_SEARCH_GROUP + search->n_params / 8),
+             i;
+    uint32_t home = rmi_random(&search->random, RMI_HOMES);
     int any = 0;
-    if (!s->n_params) return 0;
-    for (i = rmi_random(&s->random, s->n_params); n && i < s->n_params; i++, n--) {
-        uint32_t row = s->params[i];
-        if (!(s->step->params[row].allowed >> home & 1) || s->candidate.home[row] == home) continue;
-        s->candidate.home[row] = (uint8_t)home;
+    if (!search->n_params) return 0;
+    for (i = rmi_random(&search->random, search->n_params); n && i < search->n_params; i++, n--) {
+        uint32_t row = search->params[i];
+        if (!(search->step->params[row].allowed >> home & 1) || search->candidate.home[row] == home) continue;
+        search->candidate.home[row] = (uint8_t)home;
         any = 1;
     }
-    s->edit.unsure = 1;
+    search->edit.unsure = 1;
     return any;
 }
 
 /* Two params exchange their homes. */
-RMI_FN int rmi_search_move_homes(rmi_search *s)
+RMI_FN int rmi_search_move_homes(rmi_search *search)
 {
-    uint8_t *home = s->candidate.home, kept;
-    uint32_t a, b;
-    if (s->n_params < 2) return 0;
-    a = s->params[rmi_random(&s->random, s->n_params)];
-    b = s->params[rmi_random(&s->random, s->n_params)];
-    if (home[a] == home[b] || !(s->step->params[b].allowed >> home[a] & 1) ||
-        !(s->step->params[a].allowed >> home[b] & 1))
+    uint8_t *home = search->candidate.home, kept;
+    uint32_t one, other;
+    if (search->n_params < 2) return 0;
+    one = search->params[rmi_random(&search->random, search->n_params)];
+    other = search->params[rmi_random(&search->random, search->n_params)];
+    if (home[one] == home[other] || !(search->step->params[other].allowed >> home[one] & 1) ||
+        !(search->step->params[one].allowed >> home[other] & 1))
         return 0;
-    kept = home[a];
-    home[a] = home[b];
-    home[b] = kept;
-    s->edit.unsure = 1;
+    kept = home[one];
+    home[one] = home[other];
+    home[other] = kept;
+    search->edit.unsure = 1;
     return 1;
 }
 
 typedef struct rmi_search_move {
-    int (*propose)(rmi_search *s);
-    const char *name;
-    uint32_t weight, copying; /* without a link; with one */
+    int (*propose)(rmi_search *search);
+    const char *name;         /* for tests that leave moves out */
+    uint32_t weight, copying; /* how often it is drawn: in a step without copies; with them */
 } rmi_search_move;
 
 static const rmi_search_move rmi_search_moves[] = {
@@ -15562,86 +15616,86 @@ static const rmi_search_move rmi_search_moves[] = {
     {rmi_search_move_swap, "swap", 60, 12},
 };
 
-/* One move: proposed, evaluated, taken or not. */
-RMI_FN void rmi_search_once(rmi_search *s)
+/* One random move from the current schedule: proposed, evaluated, taken or not. */
+RMI_FN void rmi_search_once(rmi_search *search)
 {
-    uint32_t i, sum = 0, pick = RMI_NONE, few = s->step->n_tasks <= RMI_SEARCH_FEW;
+    uint32_t i, sum = 0, pick = RMI_NONE, is_small = search->step->n_tasks <= RMI_SEARCH_FEW;
     for (i = 0; i < RMI_COUNT(rmi_search_moves); i++) {
         const rmi_search_move *move = &rmi_search_moves[i];
-        uint32_t weight = s->step->moves ? move->copying : move->weight;
-        if (few && move->propose == rmi_search_move_order) weight *= 4;
+        uint32_t weight = search->step->moves ? move->copying : move->weight;
+        if (is_small && move->propose == rmi_search_move_order) weight *= 4;
         if (!weight || RMI_WITHOUT_MOVE(move->name)) continue;
         sum += weight;
-        if (rmi_random(&s->random, sum) < weight) pick = i;
+        if (rmi_random(&search->random, sum) < weight) pick = i;
     }
     if (pick == RMI_NONE) return;
-    s->cost.work += s->step->moves ? rmi_min(s->current.n / 8 + 1, 16) : 16;
-    rmi_search_copy_choices(s->step, &s->current, &s->candidate);
-    rmi_search_clear(s);
-    if (!rmi_search_moves[pick].propose(s)) return;
-    rmi_search_consider(s);
+    search->cost.work += search->step->moves ? rmi_min(search->current.n / 8 + 1, 16) : 16;
+    rmi_search_copy_choices(search->step, &search->current, &search->candidate);
+    rmi_search_clear(search);
+    if (!rmi_search_moves[pick].propose(search)) return;
+    rmi_search_consider(search);
 }
 
-/* hot * 2^(-halvings * done / all), halvings in 1/1024. */
+/* The temperature hot * 2^(-halvings * done / all); halvings in 1/1024. */
 RMI_FN uint64_t rmi_search_cool(uint64_t hot, uint64_t halvings, uint64_t done, uint64_t all)
 {
-    uint64_t x = halvings * (rmi_min(done, all) >> 10) / ((all >> 10) + 1), whole = x >> 10, part = x & 1023u;
+    uint64_t both = halvings * (rmi_min(done, all) >> 10) / ((all >> 10) + 1), whole = both >> 10, part = both & 1023u;
     if (whole > 40) return 0;
     return (hot >> whole) - ((hot >> whole) * part >> 11);
 }
 
-/* Another order of the current schedule: single runs move wherever that is allowed, whatever it costs. */
-RMI_FN void rmi_search_shuffle(rmi_search *s)
+/* Puts the current schedule into another order: single runs move wherever that is allowed, whatever it costs. */
+RMI_FN void rmi_search_shuffle(rmi_search *search)
 {
     uint32_t i;
-    for (i = 0; i < 4 * s->step->n_once; i++) {
-        rmi_search_copy_choices(s->step, &s->current, &s->candidate);
-        rmi_search_clear(s);
-        s->heat = RMI_INF >> 24;
-        if (rmi_search_move_order(s)) rmi_search_consider(s);
+    for (i = 0; i < 4 * search->step->n_once; i++) {
+        rmi_search_copy_choices(search->step, &search->current, &search->candidate);
+        rmi_search_clear(search);
+        search->heat = RMI_INF >> 24;
+        if (rmi_search_move_order(search)) rmi_search_consider(search);
     }
 }
 
-/* What comes next depends on nothing that was searched before. */
-RMI_FN void rmi_search_forget(rmi_search *s)
+/* Sets random numbers, price and counts back: what comes next depends on nothing that was searched before. */
+RMI_FN void rmi_search_forget(rmi_search *search)
 {
-    s->random = RMI_SEED;
-    s->base_price = s->lower = s->looked = s->feasible = 0;
+    search->random = RMI_SEED;
+    search->base_price = search->lower = search->looked = search->feasible = 0;
 }
 
-/* The current schedule is looked at again: the limit is another one, or its costs are overwritten. 0: it is not
-   legal. */
-RMI_FN int rmi_search_again(rmi_search *s)
+/* Evaluates the current schedule again, where the limit has changed or its costs are overwritten. 0: it is not legal.
+   */
+RMI_FN int rmi_search_again(rmi_search *search)
 {
-    rmi_search_copy(s->step, &s->current, &s->candidate);
-    return rmi_search_start(s, &s->candidate);
+    rmi_search_copy(search->step, &search->current, &search->candidate);
+    return rmi_search_start(search, &search->candidate);
 }
 
-/* Another limit of live bytes for what is searched next; the best schedule is forgotten if it is above that. lower: see
-   rmi_search; then what has less than `limit` at its peak is searched for. */
-RMI_FN void rmi_search_limit(rmi_search *s, uint64_t limit, uint64_t lower)
+/* Sets another limit of live bytes for what is searched next; the best schedule is forgotten if its peak is above that.
+   lower: see rmi_search; if not 0, schedules whose peak is below `limit` are searched for. */
+RMI_FN void rmi_search_limit(rmi_search *search, uint64_t limit, uint64_t lower)
 {
-    if (s->best_ns == RMI_INF || s->best_peak > limit) {
-        s->best_ns = RMI_INF;
-        s->best_peak = limit;
+    if (search->best_ns == RMI_INF || search->best_peak > limit) {
+        search->best_ns = RMI_INF;
+        search->best_peak = limit;
     }
-    s->cost.limit = lower ? limit - limit / lower : limit;
-    if (s->lower && !lower) s->cost.price = s->base_price;
-    s->lower = lower;
+    search->cost.limit = lower ? limit - limit / lower : limit;
+    if (search->lower && !lower) search->cost.price = search->base_price;
+    search->lower = lower;
 }
 
-/* Anneals from the current schedule, `work` events long, from a temperature of `hot` ns down to `cold` (0: the usual
-   part of the step). */
-RMI_FN void rmi_search_anneal(rmi_search *s, uint64_t hot, uint64_t cold, uint64_t work, rmi_stop *stop)
+/* Anneals from the current schedule until `work` events were looked at (rmi_cost.work), from a temperature of `hot` ns
+   down to `cold` (0: the usual part of the step's time). stop: NULL, or asked meanwhile. */
+RMI_FN void rmi_search_anneal(rmi_search *search, uint64_t hot, uint64_t cold, uint64_t work, rmi_stop *stop)
 {
-    uint64_t begin = s->cost.work, halvings = 0, told = begin;
-    if (!cold) cold = s->costs.step_ns / RMI_SEARCH_COLD + 1;
+    uint64_t begin = search->cost.work, halvings = 0, told = begin;
+    if (!cold) cold = search->costs.step_ns / RMI_SEARCH_COLD + 1;
     while ((hot >> (halvings >> 10)) > cold) halvings += 1024;
-    while (s->cost.work - begin < work) {
-        s->heat = rmi_search_cool(hot, halvings, s->cost.work - begin, work);
-        rmi_search_once(s);
-        if (rmi_stopped(stop, 4 * (s->cost.work - told))) break;
-        told = s->cost.work;
+    while (search->cost.work - begin < work) {
+        search->heat = rmi_search_cool(hot, halvings, search->cost.work - begin, work);
+        rmi_search_once(search);
+        if (rmi_stopped(stop, 4 * (search->cost.work - told))) break;
+        told = search->cost.work;
     }
 }
 
