@@ -222,9 +222,11 @@ static int usage(const char *problem, const char *what) { return complain(proble
 /* --- the options */
 
 /* What one call does, and why options of others mean nothing to it. */
-enum { PLAN = 1, CURVE = 2, COMPARE = 4, CHECK = 8, EXPORT = 16, PLACE = 32, LIST = 64 };
+enum { PLAN = 1, CURVE = 2, COMPARE = 4, CHECK = 8, EXPORT = 16, PLACE = 32, LIST = 64, FIT = 128 };
 #define MAKES_PLANS (PLAN | CURVE | COMPARE)
+#define HAS_BUDGET (MAKES_PLANS | FIT)
 #define HAS_GRAPH (MAKES_PLANS | CHECK | EXPORT)
+#define HAS_MODEL (HAS_GRAPH | FIT)
 
 static const struct {
     uint32_t task;
@@ -235,6 +237,7 @@ static const struct {
     {COMPARE, "--compare", "--compare plans with every preset"},
     {CHECK, "--plan", "--plan looks at a plan that is there, and plans nothing"},
     {EXPORT, "--export", "--export without --budget writes the graph, and plans nothing"},
+    {FIT, "--fit", "--fit tries many sizes of a --model"},
     {PLACE, "--place", "--place goes with --capacity, --align and --out only: there is no graph"},
     {LIST, "a list", "a list of names plans nothing"},
 };
@@ -275,6 +278,8 @@ typedef enum value_kind {
     TAKES_POINTS,
     TAKES_SECONDS,
     TAKES_STEP,
+    TAKES_FIT,
+    TAKES_PERCENT,
     TAKES_OPTIMIZER,
     TAKES_LINK,
     TAKES_DEVICE
@@ -294,6 +299,8 @@ static const struct {
     {"takes a number from 2 to 10000", 2, 10000},
     {"takes a number such as 10 or 0.5", 0, 0},
     {"takes single, first, middle, last or forward", 0, 0},
+    {"takes batch or sequence", 0, 0},
+    {"takes a percentage from 0 to 10000", 0, 10000},
     {"takes adamw or slim", 0, 0},
     {"takes bytes a second, both ways (25G) or each (h2d=25G,d2h=20G); latency=NS and add=RATE may follow", 0, 0},
     {"takes a name ('rmplan --device list') or flops=RATE,bandwidth=RATE,memory=SIZE, or both", 0, 0},
@@ -301,47 +308,52 @@ static const struct {
 
 /* All options: id, name, argument, question, kind of value, field of the request, tasks that use it, help. */
 #define OPTIONS(X) \
-    X(BUDGET, "--budget", "SIZE", ASK_FIT, TAKES_SIZE, budget, MAKES_PLANS, \
+    X(BUDGET, "--budget", "SIZE", ASK_FIT, TAKES_SIZE, budget, HAS_BUDGET, \
       "device memory that the plan may use; none given: no limit, or the memory of --device less 1G") \
-    X(HOST, "--host", "SIZE", ASK_FIT, TAKES_SIZE, host, MAKES_PLANS, \
+    X(HOST, "--host", "SIZE", ASK_FIT, TAKES_SIZE, host, HAS_BUDGET, \
       "host memory that it may use, too, then with preset offmate if no other is named; none given: none") \
-    X(DEVICE, "--device", "NAME", ASK_FIT, TAKES_DEVICE, device, HAS_GRAPH | LIST, \
+    X(DEVICE, "--device", "NAME", ASK_FIT, TAKES_DEVICE, device, HAS_MODEL | LIST, \
       "on this card ('list' shows them): its memory, its link, and for --model its speed (default h200); " \
       "or flops=RATE,bandwidth=RATE,memory=SIZE,link=RATE,host=RATE, alone or behind a name; link and host: 25G, 60G") \
-    X(LINK, "--link", "RATE", ASK_FIT, TAKES_LINK, link, MAKES_PLANS | EXPORT, \
+    X(LINK, "--link", "RATE", ASK_FIT, TAKES_LINK, link, HAS_BUDGET | EXPORT, \
       "bytes a second to host memory and back, instead of the graph's: 25G, or h2d=25G,d2h=20G; " \
       "latency=NS a copy and add=RATE (sums in host memory) may follow") \
-    X(MARGIN, "--margin", "PCT", ASK_FIT, TAKES_MARGIN, margin, MAKES_PLANS, \
+    X(MARGIN, "--margin", "PCT", ASK_FIT, TAKES_MARGIN, margin, HAS_BUDGET, \
       "count on that much less than the link's speed") \
-    X(STEP, "--step", "KIND", ASK_FIT, TAKES_STEP, step, MAKES_PLANS, \
+    X(STEP, "--step", "KIND", ASK_FIT, TAKES_STEP, step, HAS_BUDGET, \
       "single (default); first, middle, last (of an accumulation); forward") \
-    X(MODEL, "--model", "NAME", ASK_MODEL, TAKES_TEXT, model.model, HAS_GRAPH | LIST, \
+    X(MODEL, "--model", "NAME", ASK_MODEL, TAKES_TEXT, model.model, HAS_MODEL | LIST, \
       "a well-known model ('list' shows them) instead of a file, with costs by analysis; if it does not fit alone, " \
       "128G of host memory are taken, too (--host 0 forbids that)") \
     X(TOKENS, "--tokens", "N", ASK_MODEL, TAKES_COUNT, model.tokens, HAS_GRAPH, \
       "of a step, for language models (default 8192)") \
-    X(SEQUENCE, "--sequence", "N", ASK_MODEL, TAKES_COUNT, model.sequence, HAS_GRAPH, \
+    X(SEQUENCE, "--sequence", "N", ASK_MODEL, TAKES_COUNT, model.sequence, HAS_MODEL, \
       "of these, in one sequence (default 2048, or what the model can)") \
     X(IMAGES, "--images", "N", ASK_MODEL, TAKES_COUNT, model.images, HAS_GRAPH, \
       "of a step, for convolutional networks (default 32)") \
-    X(OPTIMIZER, "--optimizer", "NAME", ASK_MODEL, TAKES_OPTIMIZER, model.slim, HAS_GRAPH, \
+    X(OPTIMIZER, "--optimizer", "NAME", ASK_MODEL, TAKES_OPTIMIZER, model.slim, HAS_MODEL, \
       "adamw (default: 12 bytes of state a weight) or slim (two bf16 moments: 4 bytes)") \
+    X(FIT, "--fit", "WHAT", ASK_MODEL, TAKES_FIT, fit, FIT, \
+      "the largest batch of the --model that fits, or with 'sequence' the longest sequence, and the fastest; with " \
+      "preset rockmate if no other is named and there is no --host") \
+    X(SLOWER, "--slower", "PCT", ASK_MODEL, TAKES_PERCENT, slower, FIT, \
+      "a size fits only if a step is at most that much slower than with everything kept") \
     X(EXPORT, "--export", "FILE", ASK_MODEL, TAKES_TEXT, export_to, PLAN | CHECK | EXPORT, \
       "write the graph (.rmg) there, and plan it only if --budget is given as well") \
     X(CURVE, "--curve", NULL, ASK_MORE, TAKES_NOTHING, curve, CURVE, \
       "a table of plans from the least memory up to --budget, or to where more gains nothing") \
     X(POINTS, "--points", "N", ASK_MORE, TAKES_POINTS, points, CURVE, "so many of them, at most (default 16)") \
-    X(PRESET, "--preset", "NAME", ASK_HOW, TAKES_TEXT, preset, PLAN | CURVE, \
+    X(PRESET, "--preset", "NAME", ASK_HOW, TAKES_TEXT, preset, PLAN | CURVE | FIT, \
       "what the planner does: one of the presets below") \
-    X(CONFIG, "--config", "FILE", ASK_HOW, TAKES_TEXT, config, PLAN | CURVE, \
+    X(CONFIG, "--config", "FILE", ASK_HOW, TAKES_TEXT, config, PLAN | CURVE | FIT, \
       "the same from a file of key=value lines (docs/formats.md)") \
     X(COMPARE, "--compare", NULL, ASK_HOW, TAKES_NOTHING, compare, COMPARE, \
       "a table of plans by every preset; those that copy if there is --host") \
-    X(SECONDS, "--seconds", "S", ASK_HOW, TAKES_SECONDS, milliseconds, MAKES_PLANS, \
+    X(SECONDS, "--seconds", "S", ASK_HOW, TAKES_SECONDS, milliseconds, HAS_BUDGET, \
       "stop looking for better plans after S seconds (0.5 is a number, too); at a terminal Ctrl-C does that") \
-    X(ALIGN, "--align", "N", ASK_HOW, TAKES_ALIGN, align, MAKES_PLANS | PLACE, \
+    X(ALIGN, "--align", "N", ASK_HOW, TAKES_ALIGN, align, HAS_BUDGET | PLACE, \
       "alignment of every buffer, a power of two (default 256); with --place of every offset, any number (default 1)") \
-    X(LIVE, "--live", NULL, ASK_HOW, TAKES_NOTHING, live, MAKES_PLANS, \
+    X(LIVE, "--live", NULL, ASK_HOW, TAKES_NOTHING, live, HAS_BUDGET, \
       "the budget is for the sum of live bytes; no addresses") \
     X(LIKE, "--like", "FILE", ASK_HOW, TAKES_TEXT, like, MAKES_PLANS, \
       "what persists lies where this plan (.rmp) of another step kind has it") \
@@ -362,11 +374,11 @@ static const struct {
       "the height that is wanted; none given: as low as it gets") \
     X(OUT, "--out", "FILE", ASK_OUT, TAKES_TEXT, out, PLAN | CHECK | PLACE, \
       "write the plan (.rmp) there; with --place the table, with one column more: offset") \
-    X(TEXT, "--text", NULL, ASK_OUT, TAKES_NOTHING, text, HAS_GRAPH | PLACE, \
+    X(TEXT, "--text", NULL, ASK_OUT, TAKES_NOTHING, text, HAS_MODEL | PLACE, \
       "the answer for people, as on a terminal (default there)") \
-    X(KV, "--kv", NULL, ASK_OUT, TAKES_NOTHING, kv, HAS_GRAPH | PLACE, \
+    X(KV, "--kv", NULL, ASK_OUT, TAKES_NOTHING, kv, HAS_MODEL | PLACE, \
       "key=value lines (default when stdout is no terminal)") \
-    X(JSON, "--json", NULL, ASK_OUT, TAKES_NOTHING, json, HAS_GRAPH | PLACE, "one JSON object (docs/formats.md)") \
+    X(JSON, "--json", NULL, ASK_OUT, TAKES_NOTHING, json, HAS_MODEL | PLACE, "one JSON object (docs/formats.md)") \
     X(HELP, "--help", NULL, ASK_OUT, TAKES_NOTHING, help, ~0u, "this text; also -h") \
     X(VERSION, "--version", NULL, ASK_OUT, TAKES_NOTHING, version, ~0u, "the version of rockmate.h")
 
@@ -377,13 +389,16 @@ typedef struct link_rates {
     uint64_t rate[4];
 } link_rates; /* h2d, d2h, ns a copy, sums in host memory */
 
+enum { FIT_BATCH = 1, FIT_SEQUENCE = 2 };
+
 typedef struct request { /* what the command line says; fields of options that are not given are zero */
     const char *graph, *place, *plan, *out, *preset, *config, *like, *explain, *trace, *svg, *export_to;
     quantity budget, host, capacity;
     link_rates link;
     models_device device;
     models_desc model;
-    uint64_t align, milliseconds, points, margin, step;
+    uint64_t align, milliseconds, points, margin, step, slower;
+    int fit; /* FIT_BATCH or FIT_SEQUENCE */
     int live, curve, compare, peak, tensors, text, kv, json, help, version;
     int given[OPTION_COUNT];
     uint32_t task;
@@ -416,6 +431,8 @@ static const struct {
      "--live plans without addresses, and what lies in memory is read from a plan with them"},
     {OPTION_LIVE, OPTION_ALIGN, "--live plans without addresses: there is nothing to align"},
     {OPTION_CURVE, OPTION_COMPARE, "two tables: take one"},
+    {OPTION_FIT, OPTION_CURVE, "two tables: take one"},
+    {OPTION_FIT, OPTION_COMPARE, "two tables: take one"},
     {OPTION_KV, OPTION_JSON, "two forms of one answer: take one"},
     {OPTION_TEXT, OPTION_JSON, "two forms of one answer: take one"},
     {OPTION_TEXT, OPTION_KV, "two forms of one answer: take one"},
@@ -505,6 +522,12 @@ static int parse_step(const char *text, uint64_t *step)
     return *step != 0;
 }
 
+static int parse_fit(const char *text, int *fit)
+{
+    *fit = !strcmp(text, "batch") ? FIT_BATCH : !strcmp(text, "sequence") ? FIT_SEQUENCE : 0;
+    return *fit != 0;
+}
+
 static int parse_optimizer(const char *text, int *slim)
 {
     *slim = !strcmp(text, "slim");
@@ -523,6 +546,7 @@ static int take_value(request *r, const option *opt, const char *text)
     case TAKES_BYTES: return parse_size(text, (quantity *)field) && !((quantity *)field)->is_share;
     case TAKES_SECONDS: return parse_seconds(text, number);
     case TAKES_STEP: return parse_step(text, number);
+    case TAKES_FIT: return parse_fit(text, (int *)field);
     case TAKES_OPTIMIZER: return parse_optimizer(text, (int *)field);
     case TAKES_LINK: return parse_link(text, (link_rates *)field);
     case TAKES_DEVICE: return !strcmp(text, "list") || parse_device(text, (models_device *)field);
@@ -598,6 +622,7 @@ static uint32_t task_of(const request *r)
     if (r->model.model && !strcmp(r->model.model, "list")) return LIST;
     if (r->place) return PLACE;
     if (r->plan) return CHECK;
+    if (r->fit) return FIT;
     if (r->compare) return COMPARE;
     if (r->curve) return CURVE;
     return r->export_to && !r->given[OPTION_BUDGET] ? EXPORT : PLAN;
@@ -627,6 +652,15 @@ static int check_task(const request *r)
     return GO_ON;
 }
 
+/* The figures of a language model; NULL for none of that name. */
+static const models_lm *find_lm(const char *name)
+{
+    size_t i;
+    for (i = 0; i < LENGTH(models_lms); i++)
+        if (!strcmp(models_lms[i].name, name)) return &models_lms[i];
+    return NULL;
+}
+
 /* Refuses options about the size of a model that are not of this model. */
 static int check_model(const request *r)
 {
@@ -643,9 +677,13 @@ static int check_model(const request *r)
         if (!strcmp(models_nets[i], r->model.model) && (r->model.tokens || r->model.sequence))
             return usage("--tokens and --sequence are for language models; a convolutional network has --images",
                          r->model.model);
-    for (i = 0; i < LENGTH(models_lms) && r->model.model; i++)
-        if (!strcmp(models_lms[i].name, r->model.model) && r->model.images)
-            return usage("--images is for convolutional networks; a language model has --tokens", r->model.model);
+    if (r->model.model && r->model.images && find_lm(r->model.model))
+        return usage("--images is for convolutional networks; a language model has --tokens", r->model.model);
+    if (r->fit && !r->model.model) return usage("--fit asks for sizes of a --model; a graph has its sizes", NULL);
+    if (r->fit && (r->budget.is_share || r->host.is_share))
+        return usage("--fit needs sizes in bytes: what keeping everything takes grows with the batch", NULL);
+    if (r->fit == FIT_SEQUENCE && (r->model.sequence || !find_lm(r->model.model)))
+        return usage("--fit sequence is for language models, and looks for the --sequence itself", NULL);
     if (r->model.sequence && (r->model.tokens ? r->model.tokens : 8192) % r->model.sequence)
         return usage("--tokens is no multiple of --sequence: a step has whole sequences", NULL);
     return GO_ON;
@@ -1659,9 +1697,7 @@ static int job_describe(job *j)
     d->info = &j->info;
     d->progress = on_progress;
     d->progress_user = &j->watch;
-    status = resolve_sizes(j);
-    if (status == GO_ON) warn_of_budget(j);
-    return status;
+    return resolve_sizes(j);
 }
 
 /* The name that was meant by a --preset that is none. */
@@ -1699,7 +1735,9 @@ static int job_prepare(job *j)
     if (status == GO_ON) status = check_output(r->trace);
     if (status == GO_ON) status = check_tensor(j);
     if (status == GO_ON) status = check_host(j);
-    return status == GO_ON && r->task != CHECK ? job_describe(j) : status;
+    if (status == GO_ON && r->task != CHECK) status = job_describe(j);
+    if (status == GO_ON) warn_of_budget(j);
+    return status;
 }
 
 static rm_result plan_once(job *j)
@@ -1901,10 +1939,7 @@ static void print_bytes_line(FILE *to, const char *label, uint64_t bytes, const 
 /* How much a step of a model trains on, and of what: tokens or images. */
 static uint64_t model_batch(const models_desc *m, const char **what)
 {
-    size_t i;
-    *what = "images";
-    for (i = 0; i < LENGTH(models_lms); i++)
-        if (!strcmp(models_lms[i].name, m->model)) *what = "tokens";
+    *what = find_lm(m->model) ? "tokens" : "images";
     return **what == 't' ? m->tokens ? m->tokens : 8192 : m->images ? m->images : 32;
 }
 
@@ -1974,7 +2009,7 @@ static void print_no_answer(job *j, rm_result result)
     if (result == RM_ERROR_CANCELLED)
         fprintf(to, "No plan yet: the time was up before anything fitted. More --seconds, or a larger --budget.\n");
     else fprintf(to, "It does not fit in %s.\n", human_bytes(&budget, j->desc.device_bytes));
-    if (f->min_bytes) print_bytes_line(to, "would do", f->min_bytes, ": the smallest plan found");
+    if (f->min_bytes) print_bytes_line(to, "would do", f->min_bytes, ": the smallest plan of the preset");
     print_bytes_line(to, "at least", f->min_bound_bytes, ": no plan takes less of the device");
     print_bytes_line(to, "keeping all", f->keep_all_bytes, "");
 }
@@ -2283,7 +2318,8 @@ static int tell_curve(job *j)
     }
     say_close(p, ']');
     if (p->form == FORM_JSON) say_end(p);
-    if (p->form == FORM_TEXT) fprintf(p->to, "planned in %s; sizes in bytes: --kv\n", human_ns(&time, j->solve_us * 1000));
+    if (p->form == FORM_TEXT)
+        fprintf(p->to, "planned in %s; sizes in bytes: --kv\n", human_ns(&time, j->solve_us * 1000));
     return EXIT_OK;
 }
 
@@ -2440,6 +2476,196 @@ static int run_graph(const request *r, rm_graph *g, const models_device *device)
     return status != EXIT_OK || r->task == EXPORT ? status : plan_graph(r, g, device);
 }
 
+/* --- --fit: the largest size of a model that fits */
+typedef struct fit_try {
+    uint64_t size;  /* sequences, images, or tokens of the one sequence */
+    uint64_t batch; /* tokens or images of a step */
+    int fits;
+    rm_plan_info info;
+} fit_try;
+
+#define FIT_TRIES 64 /* of sizes up to 2^20, each doubled once and halved between: 40 at most */
+#define FIT_UNIT 128 /* tokens that a sequence grows by */
+
+typedef struct fit {
+    const request *r;
+    models_desc model;
+    fit_try tries[FIT_TRIES]; /* by rising size */
+    size_t n;
+    uint64_t most; /* units that the model can */
+    printer out;
+} fit;
+
+/* The model at so many units: sequences, images, or FIT_UNIT tokens of one sequence. */
+static fit_try fit_size(fit *f, uint64_t units)
+{
+    const models_lm *lm = find_lm(f->model.model);
+    fit_try t;
+    memset(&t, 0, sizeof t);
+    t.size = t.batch = units;
+    if (f->r->fit == FIT_SEQUENCE) f->model.tokens = f->model.sequence = t.size = t.batch = units * FIT_UNIT;
+    else if (lm) {
+        f->model.sequence = f->r->model.sequence ? f->r->model.sequence : lm->positions ? lm->positions : 2048;
+        f->model.tokens = t.batch = units * f->model.sequence;
+    } else f->model.images = units;
+    return t;
+}
+
+/* Does it fit? The try is put in its place. */
+static int fit_once(fit *f, uint64_t units, int *fits)
+{
+    fit_try t = fit_size(f, units);
+    rm_result result;
+    size_t at;
+    job j;
+    int status;
+    memset(&j, 0, sizeof j);
+    j.r = f->r;
+    j.device = f->model.device;
+    j.g = models_build(&f->model);
+    status = j.g ? job_describe(&j) : no_memory(f->r->graph);
+    if (status == GO_ON) {
+        if (!f->r->preset && !f->r->config && !f->r->host.bytes) j.desc.preset = "rockmate";
+        watch_start(&j.watch, f->r, f->out.form == FORM_TEXT && isatty(fileno(stderr)));
+        result = rm_plan_create(j.g, &j.desc, &j.plan);
+        watch_clear_line(&j.watch);
+        if (result != RM_OK && result != RM_ERROR_INFEASIBLE && result != RM_ERROR_CANCELLED)
+            status = refuse(f->r->graph, j.g, result);
+        t.info = j.info;
+        t.fits = result == RM_OK && (!f->r->given[OPTION_SLOWER] ||
+                                     ppm_over(j.info.time_ns, j.info.keep_all_ns) <= (int64_t)f->r->slower * 10000);
+        for (at = f->n; at > 0 && f->tries[at - 1].size > t.size; at--) f->tries[at] = f->tries[at - 1];
+        f->tries[at] = t;
+        f->n++;
+    }
+    *fits = t.fits;
+    job_free(&j);
+    rm_graph_destroy(j.g);
+    return status;
+}
+
+/* Doubles until it no longer fits, then halves between. What fits is found as if less always fitted where more does. */
+static int fit_search(fit *f)
+{
+    uint64_t fitting = 0, too_large = f->most + 1, units;
+    int fits, status = GO_ON;
+    while (status == GO_ON && too_large - fitting > 1 && f->n < FIT_TRIES && !interrupted) {
+        units = fitting && 2 * fitting < too_large ? 2 * fitting : fitting + (too_large - fitting) / 2;
+        if (!fitting) units = too_large > f->most ? 1 : too_large / 2;
+        status = fit_once(f, units, &fits);
+        if (fits) fitting = units;
+        else too_large = units;
+    }
+    signal(SIGINT, SIG_DFL);
+    return status;
+}
+
+/* Tokens or images a second. */
+static uint64_t fit_speed(const fit_try *t)
+{
+    return t->info.time_ns ? (uint64_t)((double)t->batch * 1e9 / (double)t->info.time_ns) : 0;
+}
+
+/* The table of what was tried. */
+static void fit_table(fit *f, const char *what)
+{
+    static const column columns[] = {{"size", "size", UNIT_COUNT, 10, 10, 0},
+                                     {"batch", "of a step", UNIT_COUNT, 12, 10, 0},
+                                     {"time_ns", "a step takes", UNIT_NS, 16, 13, 0},
+                                     {"overhead", "over keeping all", UNIT_PPM, 12, 17, 2},
+                                     {"arena_bytes", "device", UNIT_BYTES, 16, 10, 0},
+                                     {"per_second", "a second", UNIT_COUNT, 12, 10, 0},
+                                     {"min_bytes", "or would need", UNIT_BYTES, 16, 14, 0}};
+    cell row[7];
+    size_t i, k;
+    if (f->out.form == FORM_TEXT)
+        fprintf(f->out.to, "sizes in %s, tried with preset %s:\n", what,
+                f->r->preset       ? f->r->preset
+                : f->r->config     ? f->r->config
+                : f->r->host.bytes ? "offmate"
+                                   : "rockmate");
+    table_head(&f->out, columns, LENGTH(columns));
+    for (i = 0; i < f->n; i++) {
+        const fit_try *t = &f->tries[i];
+        for (k = 2; k < 7; k++) row[k] = missing_cell();
+        row[0] = number_cell(t->size);
+        row[1] = number_cell(t->batch);
+        row[2].text = f->out.form == FORM_TEXT ? "does not fit" : "infeasible";
+        if (t->info.arena_bytes) {
+            row[2] = number_cell(t->info.time_ns);
+            row[3] = ppm_cell(t->info.time_ns, t->info.keep_all_ns);
+            row[4] = number_cell(t->info.arena_bytes);
+            row[5] = number_cell(fit_speed(t));
+        } else if (t->info.min_bytes) row[6] = number_cell(t->info.min_bytes);
+        table_row(&f->out, columns, row, 7);
+    }
+}
+
+/* The largest that fits, and the fastest. */
+static int tell_fit(fit *f, const rm_plan_desc *desc)
+{
+    const char *batch_of = find_lm(f->model.model) ? "tokens" : "images", *what = batch_of;
+    const fit_try *largest = NULL, *fastest = NULL;
+    short_text budget;
+    printer *p = &f->out;
+    size_t i;
+    if (f->r->fit == FIT_BATCH && find_lm(f->model.model)) what = "sequences";
+    for (i = 0; i < f->n; i++)
+        if (f->tries[i].fits) {
+            largest = &f->tries[i];
+            if (!fastest || fit_speed(largest) > fit_speed(fastest)) fastest = largest;
+        }
+    say_begin(p, f->r->graph);
+    if (p->form != FORM_TEXT) {
+        say_text(p, "status", largest ? "ok" : "infeasible");
+        say_number(p, "budget_bytes", desc->device_bytes);
+        say_number(p, "largest", largest ? largest->size : 0);
+        say_number(p, "fastest", fastest ? fastest->size : 0);
+        if (p->form == FORM_KV) putc('\n', p->to);
+    } else {
+        fprintf(p->to, "%s, %s, costs by analysis, on %s%s\n", f->model.model,
+                f->model.slim ? "slim optimizer" : "AdamW", f->model.device->text,
+                f->r->given[OPTION_DEVICE] ? "" : " (no --device given)");
+        human_bytes(&budget, desc->device_bytes);
+        if (!largest) fprintf(p->to, "Not one fits in %s.\n", budget.text);
+        else {
+            fprintf(p->to, "The largest that fits in %s: %" PRIu64 " %s", budget.text, largest->size, what);
+            if (largest->batch != largest->size) fprintf(p->to, ", %" PRIu64 " tokens", largest->batch);
+            fprintf(p->to, ", at %" PRIu64 " %s a second.\n", fit_speed(largest), batch_of);
+            fprintf(p->to, "The fastest of those tried: %" PRIu64 " %s, at %" PRIu64 " %s a second.\n", fastest->size,
+                    what, fit_speed(fastest), batch_of);
+        }
+    }
+    say_open(p, "fit", '[');
+    fit_table(f, what);
+    say_close(p, ']');
+    if (p->form == FORM_JSON) say_end(p);
+    return largest ? EXIT_OK : EXIT_TOO_SMALL;
+}
+
+/* g: the model at its usual size, for what can be refused beforehand. */
+static int fit_model(const request *r, rm_graph *g, const models_desc *model)
+{
+    const models_lm *lm = find_lm(model->model);
+    fit f;
+    job j;
+    int status;
+    memset(&f, 0, sizeof f);
+    memset(&j, 0, sizeof j);
+    j.r = f.r = r;
+    j.g = g;
+    j.device = model->device;
+    f.model = *model;
+    f.out = answer_printer(r);
+    f.most = (uint64_t)1 << 20;
+    if (r->fit == FIT_SEQUENCE && lm->positions) f.most = lm->positions / FIT_UNIT;
+    status = job_prepare(&j);
+    if (status == GO_ON) status = fit_search(&f);
+    if (status == GO_ON) status = tell_fit(&f, &j.desc);
+    job_free(&j);
+    return status;
+}
+
 /* --model. */
 static int run_model(const request *r)
 {
@@ -2457,7 +2683,8 @@ static int run_model(const request *r)
         for (i = 0; i < LENGTH(models_nets); i++) nearest_try(&best, models_nets[i]);
         return complain("no such model ('rmplan --model list' shows them)", model.model, best.name);
     }
-    status = rm_graph_result(g) != RM_OK ? refuse(r->graph, g, rm_graph_result(g)) : run_graph(r, g, model.device);
+    if (rm_graph_result(g) != RM_OK) status = refuse(r->graph, g, rm_graph_result(g));
+    else status = r->fit ? fit_model(r, g, &model) : run_graph(r, g, model.device);
     rm_graph_destroy(g);
     return status;
 }
@@ -2654,6 +2881,7 @@ static const char help_end[] =
     "\n"
     "Examples:\n"
     "  rmplan --model llama3-8b --device rtx4090                 does it train on my card?\n"
+    "  rmplan --model gpt2-124m --device rtx4090 --fit batch     how large a batch?\n"
     "  rmplan --model gpt2-124m --device rtx4060ti --curve       what does each GiB bring?\n"
     "  rmplan --model gpt2-124m --budget 3G --peak               what fills the memory?\n"
     "  rmplan model.rmg --budget 40% --out model.rmp             a plan file of my own graph\n"
@@ -2663,8 +2891,8 @@ static const char help_end[] =
     "\n"
     "Figures of --kv and --json: status (ok or infeasible; timeout if --seconds ran out before any plan fitted),\n"
     "times in _ns, sizes in _bytes, gap (the plan's time over the lower bound of any plan's), first (to the first\n"
-    "plan that fits), solve. Exit status: 0 a plan, 2 wrong usage or an unreadable file, 3 the budget (capacity) cannot be\n"
-    "met, 1 anything else.\n"
+    "plan that fits), solve. Exit status: 0 a plan, 2 wrong usage or an unreadable file, 3 the budget (capacity)\n"
+    "cannot be met, 1 anything else.\n"
     "\n"
     "Presets:\n";
 

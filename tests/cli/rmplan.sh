@@ -319,7 +319,7 @@ if script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
     if grep -q "^status=ok" out && ! grep -q "^It fits" out; then ok; else bad "--kv on a terminal"; fi
     on_terminal "'$rmplan' --model gpt2-124m --device rtx4090 --budget 2800M --seconds 1"
     if grep -q "^planning, [0-9.]* s: " out && grep -q "^It fits" out; then ok; else bad "the line while it plans"; fi
-    on_terminal "timeout --foreground -s INT 1 '$rmplan' --model gpt2-124m --device rtx4090 --budget 2800M --seconds 30"
+    on_terminal "timeout --foreground -s INT 2 '$rmplan' --model gpt2-124m --device rtx4090 --budget 2800M --seconds 30"
     if grep -qE "^(It fits|No plan yet)" out; then ok; else bad "Ctrl-C takes the best plan so far"; fi
 else echo "no script(1): nothing is tried on a terminal"; skipped=$((skipped + 4)); fi
 
@@ -411,6 +411,30 @@ if grep -q "^In memory at the fullest moment, run 7 of 15 (bwd loss):" out && gr
    grep -q -- "--explain 'h2'" out; then ok; else bad "--peak for people"; fi
 run 0 "" chain.rmg --budget 80% --tensors
 if [ "$(awk '$1 == "h1" { print $3, $5, $6, $7 }' out)" = "4194304 1 0 0" ] && [ "$(awk '$1 == "w" { print $2, $4 }' out)" = "weight 100.00" ]; then ok; else bad "--tensors"; fi
+
+# --- the largest that fits: it does, and the next one does not; what is said to be slower is
+run 0 "" --model gpt2-124m --device rtx4060 --fit batch
+largest=$(value largest)
+holds 'v["status"] == "ok" && v["largest"] >= v["fastest"] && v["fastest"] > 0 && v["budget_bytes"] == 8000000000 - 1073741824'
+if awk 'NF == 7 && $1 > last && (NR < 6 || $1 > 0) { last = $1 } NF == 7 && $1 == '"$largest"' { at = $6 } NF == 7 && $6 ~ /^[0-9]/ && $6 > best { best = $6; size = $1 }
+        /^fastest=/ { split($0, f, "=") } END { exit !(at > 0 && size == f[2]) }' out; then ok; else bad "--fit: the fastest"; fi
+run 0 "" --model gpt2-124m --device rtx4060 --preset rockmate --host 0 --sequence 1024 --tokens $((1024 * largest))
+run 3 "too small" --model gpt2-124m --device rtx4060 --preset rockmate --host 0 --sequence 1024 --tokens $((1024 * (largest + 1)))
+run 0 "" --model resnet50 --budget 4G --fit batch --slower 10 --json
+if grep -q '"status":"ok","budget_bytes":4294967296,"largest":[1-9][0-9]*,"fastest":[1-9][0-9]*,"fit":\[{' out; then ok; else bad "--fit --json"; fi
+run 0 "" --model resnet50 --budget 4G --fit batch --slower 10
+largest=$(value largest)
+if awk 'NF == 7 && $1 == '"$largest"' && $4 <= 10 { fits = 1 } NF == 7 && $1 == '"$largest"' + 1 && ($4 > 10 || $3 == "infeasible") { next_one = 1 } END { exit !(fits && next_one) }' out; then ok; else bad "--fit --slower"; fi
+run 0 "" --model llama3.2-1b --device rtx4090 --fit sequence --text
+if grep -q "^The largest that fits in 21.4 GiB: [0-9]* tokens, at [0-9]* tokens a second\.$" out && grep -q "does not fit .* GiB$" out; then ok; else bad "--fit sequence"; fi
+run 3 "" --model llama3-8b --device rtx4060 --fit batch --text
+if grep -q "^Not one fits in 6.5 GiB\.$" out; then ok; else bad "--fit: not one"; fi
+run 2 "--fit asks for sizes of a --model" chain.rmg --fit batch
+run 2 "--fit takes batch or sequence" --model gpt2-124m --fit tokens
+run 2 "--fit sequence is for language models" --model resnet50 --fit sequence
+run 2 "--slower goes with --fit" --model resnet50 --slower 5
+run 2 "--fit tries many sizes" --model resnet50 --fit batch --images 3
+run 2 "--fit needs sizes in bytes" --model resnet50 --fit batch --budget 50%
 
 # --- a plan that exists
 "$rmplan" chain.rmg --budget 80% --out one.rmp >kv 2>err
