@@ -19251,7 +19251,7 @@ RMI_FN rm_result rmi_crv_make(rm_graph *graph, const rm_plan_desc *asked, rm_poi
    wait of the same op, is dropped. So every wait that is left has two ops that only it puts in order. O(log n) for each
    range and lane.
    ================================================================================================================== */
-typedef struct rmi_lan_use {
+typedef struct rmi_lan_use { /* an op reads, or (write 1) writes, bytes [lo, hi) */
     uint64_t lo, hi;
     uint32_t op, write;
 } rmi_lan_use;
@@ -19269,19 +19269,19 @@ typedef struct rmi_lan_prog {
     rmi_lan_use *use; /* in order of ops */
     size_t n_use, cap_use;
     uint8_t *lane;    /* by op */
-    uint32_t n;
-    uint32_t joined;  /* so many first ops have ended before any other one is issued: nobody need wait for them */
-    rmi_lan_waits own; /* those that it has alone */
+    uint32_t n;       /* ops */
+    uint32_t n_ended_first; /* so many first ops have ended before any other is issued: nobody need wait for them */
+    rmi_lan_waits own; /* those that it needs whatever ran before it */
 } rmi_lan_prog;
 
 typedef struct rmi_lan { /* ops count from 1 here; 0: none */
     rmi_space used[RMI_LANES], written[RMI_LANES]; /* by lane, over the end points of all programs: marks are its ops */
-    uint32_t *clock;      /* by op and lane: what has ended when this op has */
-    uint32_t known[RMI_LANES][RMI_LANES];
+    uint32_t *clock;      /* by op and lane: the last op of that lane that has ended when this op has */
+    uint32_t known[RMI_LANES][RMI_LANES]; /* [a][b]: the last op of lane b that the next of lane a comes after */
     uint32_t n;           /* ops so far, of both programs */
 } rmi_lan;
 
-/* The op, which is no earlier than the program's others but the first ones, uses bytes. */
+/* Adds to the program that an op (write 1: writes) uses so many bytes from lo on. Fast where ops come in order. */
 RMI_FN rm_result rmi_lan_touch(rmi_arena *mem, rmi_lan_prog *prog, uint64_t lo, uint64_t bytes, uint32_t op, int write)
 {
     size_t i = prog->n_use;
@@ -19295,7 +19295,7 @@ RMI_FN rm_result rmi_lan_touch(rmi_arena *mem, rmi_lan_prog *prog, uint64_t lo, 
     return RM_OK;
 }
 
-/* Room for any two of these programs. */
+/* Makes the tables of *lan, for any two of these programs in turn. */
 RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog *prog, uint32_t n_prog)
 {
     rmi_space ends; /* of all ranges */
@@ -19319,7 +19319,8 @@ RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *lan, const rmi_lan_pro
     return RMI_TABLES(mem, RMI_T(lan->clock, 2 * (size_t)most * RMI_LANES));
 }
 
-/* The latest op of each lane that uses come after, which go to need; then they are op me's, in its lane. */
+/* Op number `me` (from 1) of a lane makes n uses. Raises need, by lane, to the latest op of each other lane that it
+   must come after; then marks the bytes as used by it. */
 RMI_FN void rmi_lan_account(rmi_lan *lan, const rmi_lan_use *use, size_t n, uint32_t me, uint32_t lane, uint32_t *need)
 {
     uint32_t k;
@@ -19335,7 +19336,7 @@ RMI_FN void rmi_lan_account(rmi_lan *lan, const rmi_lan_use *use, size_t n, uint
     }
 }
 
-/* A lane has waited for an op: it comes after all that this came after. */
+/* A lane has waited for an op: raises what is known of it to all that had ended when that op had. */
 RMI_FN void rmi_lan_learn(rmi_lan *lan, uint32_t lane, uint32_t op)
 {
     const uint32_t *clock = lan->clock + (size_t)(op - 1) * RMI_LANES;
@@ -19344,41 +19345,42 @@ RMI_FN void rmi_lan_learn(rmi_lan *lan, uint32_t lane, uint32_t op)
         if (lan->known[lane][k] < clock[k]) lan->known[lane][k] = clock[k];
 }
 
-/* Runs a program after what has run so far. Its own waits count as said; those that it lacks go to out, `on` being a
-   number among all ops so far (of the program before, if prog's own are known). */
+/* Runs a program after what has run so far. Its own waits count as said; those that it lacks are added to *out, `on`
+   being a number, from 0, among all ops so far (so one of the program before, if prog's own are known). */
 RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog *prog, rmi_lan_waits *out)
 {
-    uint32_t base = lan->n, i, a, b;
-    size_t w = 0, first, use = 0;
+    uint32_t base = lan->n, i, from, via;
+    size_t own = 0, first, use = 0;
     for (i = 0; i < prog->n; i++) {
         uint32_t me = base + i + 1, lane = prog->lane[i], need[RMI_LANES] = {0, 0, 0, 0, 0};
         for (first = use; use < prog->n_use && prog->use[use].op == i;) use++;
         rmi_lan_account(lan, prog->use + first, use - first, me, lane, need);
-        for (; w < prog->own.n && prog->own.wait[w].op == i; w++)
-            rmi_lan_learn(lan, lane, base + prog->own.wait[w].on + 1);
-        for (a = 0; a < RMI_LANES; a++)
-            if (need[a] <= lan->known[lane][a]) need[a] = 0;
-        for (a = 0; a < RMI_LANES; a++) {
-            /* of two that cover each other neither exists: before is a strict order */
-            for (b = 0; b < RMI_LANES && need[a]; b++)
-                if (b != a && need[b] && lan->clock[(size_t)(need[b] - 1) * RMI_LANES + a] >= need[a]) break;
-            if (!need[a] || b < RMI_LANES) continue;
+        for (; own < prog->own.n && prog->own.wait[own].op == i; own++)
+            rmi_lan_learn(lan, lane, base + prog->own.wait[own].on + 1);
+        for (from = 0; from < RMI_LANES; from++)
+            if (need[from] <= lan->known[lane][from]) need[from] = 0;
+        for (from = 0; from < RMI_LANES; from++) {
+            /* a wait that another one covers is dropped; no two cover each other, for "before" is a strict order */
+            for (via = 0; via < RMI_LANES && need[from]; via++)
+                if (via != from && need[via] && lan->clock[(size_t)(need[via] - 1) * RMI_LANES + from] >= need[from])
+                    break;
+            if (!need[from] || via < RMI_LANES) continue;
             if (!RMI_GROW(mem, out->wait, out->cap, out->n + 1)) return RM_ERROR_MEMORY;
             out->wait[out->n].op = i;
-            out->wait[out->n++].on = need[a] - 1;
+            out->wait[out->n++].on = need[from] - 1;
         }
-        for (a = 0; a < RMI_LANES; a++)
-            if (need[a]) rmi_lan_learn(lan, lane, need[a]);
+        for (from = 0; from < RMI_LANES; from++)
+            if (need[from]) rmi_lan_learn(lan, lane, need[from]);
         lan->known[lane][lane] = me;
         memcpy(lan->clock + (size_t)(me - 1) * RMI_LANES, lan->known[lane], sizeof lan->known[lane]);
-        for (a = 0; a < RMI_LANES && i < prog->joined; a++) rmi_lan_learn(lan, a, me);
+        for (from = 0; from < RMI_LANES && i < prog->n_ended_first; from++) rmi_lan_learn(lan, from, me);
     }
     lan->n = base + prog->n;
     return RM_OK;
 }
 
-/* The waits that a program needs besides its own when it follows `before` (NULL: nothing has run); `on` is an op of
-   that one. Steps further back have ended. */
+/* Sets *out to the waits that a program needs besides its own when it follows `before` (NULL: nothing has run); `on` is
+   an op of that one. Steps further back have ended. */
 RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog *before, const rmi_lan_prog *prog,
                                rmi_lan_waits *out)
 {
@@ -19396,7 +19398,7 @@ RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog 
     return rmi_lan_run(mem, lan, prog, out);
 }
 
-/* The waits of a program alone: they hold whatever ran before. */
+/* Sets prog->own: the waits of a program alone, which hold whatever ran before. */
 RMI_FN rm_result rmi_lan_own(rmi_arena *mem, rmi_lan *lan, rmi_lan_prog *prog)
 {
     rmi_lan_waits found;
@@ -21096,13 +21098,13 @@ RMI_FN rm_result rmi_txt_summary(const rm_plan *plan, rmi_sink *to)
    ================================================================================================================== */
 typedef struct rmi_vue_piece {
     uint32_t buf;
-    char colour;         /* a class of the picture's style */
+    char colour;         /* a class of the picture's style: see rmi_vue_colour */
     uint32_t prev;       /* the piece before it of the same buffer, or RMI_NONE */
-    uint32_t around;     /* next of the names that share its bytes now: a ring */
-    uint64_t off, bytes;
+    uint32_t around;     /* the next piece that shares its bytes now: a ring */
+    uint64_t off, bytes; /* in the arena */
     size_t from, to;     /* statements [from, to) */
-    size_t drawn;        /* from which on it is the one drawn; to or later: never */
-    uint64_t start, end; /* ns, of what is drawn */
+    size_t drawn;        /* statement from which on it, of those that share bytes, is drawn; `to` or later: never */
+    uint64_t start, end; /* ns: when it is drawn */
 } rmi_vue_piece;
 
 typedef struct rmi_vue {
@@ -21113,13 +21115,13 @@ typedef struct rmi_vue {
     rmi_span *span;      /* two by statement */
     rmi_vue_piece *piece;
     uint32_t n_pieces;
-    uint32_t *latest;    /* by buffer: its last piece so far; before its end that is the program's */
+    uint32_t *latest;    /* by buffer: its last piece so far, or RMI_NONE; until it ends its `to` is prog->n */
     uint32_t *before;    /* by statement, and the end: runs before it */
     uint32_t *run_at, n_runs; /* by run: its statement */
     uint8_t *again;      /* by statement: a forward that ran before in this step */
-    uint64_t *live;      /* by run */
+    uint64_t *live;      /* by run: bytes */
     uint64_t begin, end; /* ns: of the step that is shown */
-    rmi_sink *to;
+    rmi_sink *to;        /* where the trace or the picture is written */
 } rmi_vue;
 
 /* --- what lies where and when */
@@ -21135,120 +21137,123 @@ RMI_FN char rmi_vue_colour(const rm_graph *graph, uint32_t buf)
     return kind == RMI_BUF_STATE ? 's' : kind == RMI_BUF_SAVED ? 'k' : 't';
 }
 
-/* A name comes to stand at an address: a new piece, which is drawn. */
-RMI_FN rmi_vue_piece *rmi_vue_open(rmi_vue *v, uint32_t buf, uint64_t off, uint64_t bytes, size_t at)
+/* Adds a piece: from statement `at` on the buffer is at an address. It is drawn. */
+RMI_FN rmi_vue_piece *rmi_vue_open(rmi_vue *view, uint32_t buf, uint64_t off, uint64_t bytes, size_t at)
 {
-    rmi_vue_piece *piece = &v->piece[v->n_pieces];
+    rmi_vue_piece *piece = &view->piece[view->n_pieces];
     piece->buf = buf;
-    piece->colour = rmi_vue_colour(v->graph, buf);
-    piece->prev = v->latest[buf];
-    piece->around = v->n_pieces;
+    piece->colour = rmi_vue_colour(view->graph, buf);
+    piece->prev = view->latest[buf];
+    piece->around = view->n_pieces;
     piece->off = off;
     piece->bytes = bytes;
     piece->from = piece->drawn = at;
-    piece->to = v->prog->n;
-    v->latest[buf] = v->n_pieces++;
+    piece->to = view->prog->n;
+    view->latest[buf] = view->n_pieces++;
     return piece;
 }
 
-/* The name goes; if it was the one drawn, another that shares its bytes is from now on. */
-RMI_FN void rmi_vue_close(rmi_vue *v, uint32_t buf, size_t at)
+/* Ends the buffer's piece, if it has one, at statement `at`; if it was drawn, another that shares its bytes is from
+   then on. */
+RMI_FN void rmi_vue_close(rmi_vue *view, uint32_t buf, size_t at)
 {
-    uint32_t i = v->latest[buf], k;
-    rmi_vue_piece *piece = i != RMI_NONE ? &v->piece[i] : NULL;
-    if (!piece || piece->to < v->prog->n) return;
+    uint32_t i = view->latest[buf], k;
+    rmi_vue_piece *piece = i != RMI_NONE ? &view->piece[i] : NULL;
+    if (!piece || piece->to < view->prog->n) return;
     piece->to = at;
     if (piece->around == i) return;
-    if (piece->drawn < at) v->piece[piece->around].drawn = at;
-    for (k = piece->around; v->piece[k].around != i;) k = v->piece[k].around;
-    v->piece[k].around = piece->around;
+    if (piece->drawn < at) view->piece[piece->around].drawn = at;
+    for (k = piece->around; view->piece[k].around != i;) k = view->piece[k].around;
+    view->piece[k].around = piece->around;
 }
 
-/* A name that takes over the bytes of another, or shares them. */
-RMI_FN void rmi_vue_rename(rmi_vue *v, const rmi_stmt *st, size_t at)
+/* Adds the piece of a reuse or alias at statement `at`: in the bytes of the old name, which goes if it is a reuse. */
+RMI_FN void rmi_vue_rename(rmi_vue *view, const rmi_stmt *st, size_t at)
 {
-    uint32_t old = v->latest[st->other];
+    uint32_t old = view->latest[st->other];
     rmi_vue_piece *piece;
-    if (old == RMI_NONE || v->piece[old].to < v->prog->n) return; /* the caller's memory, or nothing */
-    piece = rmi_vue_open(v, st->buf, v->piece[old].off, v->piece[old].bytes, at);
+    if (old == RMI_NONE || view->piece[old].to < view->prog->n) return; /* the caller's memory, or nothing */
+    piece = rmi_vue_open(view, st->buf, view->piece[old].off, view->piece[old].bytes, at);
     if (st->what == RMI_REUSE) {
-        rmi_vue_close(v, st->other, at);
+        rmi_vue_close(view, st->other, at);
         return;
     }
     piece->drawn = SIZE_MAX;
-    piece->around = v->piece[old].around;
-    v->piece[old].around = v->n_pieces - 1;
+    piece->around = view->piece[old].around;
+    view->piece[old].around = view->n_pieces - 1;
 }
 
-/* All pieces of the program, and its runs in order. */
-RMI_FN rm_result rmi_vue_pieces(rmi_vue *v)
+/* Makes all pieces of the program, and the tables of its runs in order. */
+RMI_FN rm_result rmi_vue_pieces(rmi_vue *view)
 {
-    const rmi_program *program = v->prog;
-    uint32_t k, nb = rmi_low_buffers(v->graph), *ran = RMI_NEW(&v->mem, uint32_t, v->graph->n_ops);
+    const rmi_program *program = view->prog;
+    uint32_t k, nb = rmi_low_buffers(view->graph), *ran = RMI_NEW(&view->mem, uint32_t, view->graph->n_ops);
     size_t i;
-    RMI_TRY(RMI_TABLES(&v->mem, RMI_T(v->piece, program->n + program->n_homes), RMI_T(v->latest, nb),
-                       RMI_T(v->before, program->n + 1), RMI_T(v->run_at, program->n),
-                       RMI_T(v->again, program->n + 1)));
+    RMI_TRY(RMI_TABLES(&view->mem, RMI_T(view->piece, program->n + program->n_homes), RMI_T(view->latest, nb),
+                       RMI_T(view->before, program->n + 1), RMI_T(view->run_at, program->n),
+                       RMI_T(view->again, program->n + 1)));
     if (!ran) return RM_ERROR_MEMORY;
-    for (k = 0; k < nb; k++) v->latest[k] = RMI_NONE;
+    for (k = 0; k < nb; k++) view->latest[k] = RMI_NONE;
     for (i = 0; i < program->n_homes; i++)
         if (!program->homes[i].host)
-            rmi_vue_open(v, program->homes[i].buf, program->homes[i].offset,
-                         rmi_low_bytes(v->graph, program->homes[i].buf), 0);
+            rmi_vue_open(view, program->homes[i].buf, program->homes[i].offset,
+                         rmi_low_bytes(view->graph, program->homes[i].buf), 0);
     for (i = 0; i < program->n; i++) {
         const rmi_stmt *st = &program->st[i];
-        v->before[i] = v->n_runs;
-        if (st->what == RMI_ALLOC) rmi_vue_open(v, st->buf, st->offset, st->bytes, i);
-        if (st->what == RMI_FREE) rmi_vue_close(v, st->buf, i);
-        if (st->what == RMI_ALIAS || st->what == RMI_REUSE) rmi_vue_rename(v, st, i);
+        view->before[i] = view->n_runs;
+        if (st->what == RMI_ALLOC) rmi_vue_open(view, st->buf, st->offset, st->bytes, i);
+        if (st->what == RMI_FREE) rmi_vue_close(view, st->buf, i);
+        if (st->what == RMI_ALIAS || st->what == RMI_REUSE) rmi_vue_rename(view, st, i);
         if (st->what != RMI_RUN) continue;
-        v->run_at[v->n_runs++] = (uint32_t)i;
-        v->again[i] = st->run.way == RMI_FWD && ran[st->run.id]++;
+        view->run_at[view->n_runs++] = (uint32_t)i;
+        view->again[i] = st->run.way == RMI_FWD && ran[st->run.id]++;
     }
-    v->before[program->n] = v->n_runs;
+    view->before[program->n] = view->n_runs;
     return RM_OK;
 }
 
-/* A piece is drawn from the start of the first run or copy after it came to be to the end of the last before it went.
-   What a repeated forward makes has a colour of its own. */
-RMI_FN rm_result rmi_vue_times(rmi_vue *v)
+/* Sets the times of pieces, the live bytes of runs, begin and end: a piece is drawn from the start of the first run or
+   copy after it came to be to the end of the last before it went. What a repeated forward makes gets a colour of its
+   own. */
+RMI_FN rm_result rmi_vue_times(rmi_vue *view)
 {
-    const rmi_program *program = v->prog;
+    const rmi_program *program = view->prog;
     uint64_t *start, *end, now;
     uint32_t k, id;
     size_t i;
-    RMI_TRY(RMI_TABLES(&v->mem, RMI_T(start, program->n + 1), RMI_T(end, program->n + 1),
-                       RMI_T(v->live, v->n_runs + 1)));
-    v->begin = RMI_INF;
+    RMI_TRY(RMI_TABLES(&view->mem, RMI_T(start, program->n + 1), RMI_T(end, program->n + 1),
+                       RMI_T(view->live, view->n_runs + 1)));
+    view->begin = RMI_INF;
     for (i = 0; i < 2 * program->n; i++)
-        if (v->span[i].ran) {
-            v->begin = rmi_min(v->begin, v->span[i].start);
-            v->end = rmi_max(v->end, v->span[i].end);
+        if (view->span[i].ran) {
+            view->begin = rmi_min(view->begin, view->span[i].start);
+            view->end = rmi_max(view->end, view->span[i].end);
         }
-    v->begin = rmi_min(v->begin, v->end);
+    view->begin = rmi_min(view->begin, view->end);
     /* when what comes next in the program starts, on any lane that fills */
-    for (i = program->n, now = v->end; start[i] = now, i-- > 0;)
-        if (v->span[2 * i].ran && (v->span[2 * i].lane == RM_LANE_COMPUTE || v->span[2 * i].lane == RM_LANE_H2D))
-            now = v->span[2 * i].start;
-    start[0] = v->begin;
+    for (i = program->n, now = view->end; start[i] = now, i-- > 0;)
+        if (view->span[2 * i].ran &&
+            (view->span[2 * i].lane == RM_LANE_COMPUTE || view->span[2 * i].lane == RM_LANE_H2D))
+            now = view->span[2 * i].start;
+    start[0] = view->begin;
     /* when all before it has ended, on any lane that reads */
-    for (i = 0, now = v->begin; i < program->n; end[++i] = now)
-        if (v->span[2 * i].ran) now = rmi_max(now, v->span[2 * i].end);
-    end[0] = v->begin;
-    for (k = 0; k < v->n_pieces; k++) {
-        rmi_vue_piece *piece = &v->piece[k];
-        uint32_t run = v->before[piece->from];
-        if (piece->colour == 'v' && run < v->n_runs && v->again[v->run_at[run]] &&
-            rmi_low_kind(v->graph, piece->buf, &id) == RMI_BUF_VALUE &&
-            v->graph->tensors[id].maker == program->st[v->run_at[run]].run.id)
+    for (i = 0, now = view->begin; i < program->n; end[++i] = now)
+        if (view->span[2 * i].ran) now = rmi_max(now, view->span[2 * i].end);
+    end[0] = view->begin;
+    for (k = 0; k < view->n_pieces; k++) {
+        rmi_vue_piece *piece = &view->piece[k];
+        uint32_t run = view->before[piece->from];
+        if (piece->colour == 'v' && run < view->n_runs && view->again[view->run_at[run]] &&
+            rmi_low_kind(view->graph, piece->buf, &id) == RMI_BUF_VALUE &&
+            view->graph->tensors[id].maker == program->st[view->run_at[run]].run.id)
             piece->colour = 'a';
         if (piece->drawn >= piece->to) continue;
         piece->start = start[piece->drawn];
-        piece->end = piece->to == program->n ? v->end : rmi_max(piece->start, end[piece->to]);
-        v->live[v->before[piece->drawn]] += piece->bytes;
-        v->live[v->before[piece->to]] -= piece->bytes; /* wraps, and back */
+        piece->end = piece->to == program->n ? view->end : rmi_max(piece->start, end[piece->to]);
+        view->live[view->before[piece->drawn]] += piece->bytes;
+        view->live[view->before[piece->to]] -= piece->bytes; /* wraps, and back */
     }
-    for (k = 1; k <= v->n_runs; k++) v->live[k] += v->live[k - 1];
+    for (k = 1; k <= view->n_runs; k++) view->live[k] += view->live[k - 1];
     return RM_OK;
 }
 
@@ -21258,98 +21263,102 @@ typedef struct rmi_vue_sort { /* of what a statement does on a lane */
     char colour; /* of the picture */
 } rmi_vue_sort;
 
-/* Statement i, or what it does in host memory if host is 1. */
-RMI_FN const rmi_vue_sort *rmi_vue_sort_of(const rmi_vue *v, size_t i, size_t host)
+/* The sort of what statement i does or, if host is 1, of what it does on the host lane (the addition of a merge). */
+RMI_FN const rmi_vue_sort *rmi_vue_sort_of(const rmi_vue *view, size_t i, size_t host)
 {
     static const rmi_vue_sort sorts[] = {{"forward", "thread_state_running", 'v'}, {"recompute", "terrible", 'a'},
                                          {"backward", "rail_response", 'g'},       {"update", "rail_load", 'w'},
                                          {"copy", "rail_animation", 'c'},          {"add", "rail_idle", 's'}};
-    const rmi_stmt *st = &v->prog->st[i];
+    const rmi_stmt *st = &view->prog->st[i];
     if (st->what != RMI_RUN) return &sorts[4 + host];
-    return &sorts[st->run.way == RMI_FWD ? v->again[i] : st->run.way == RMI_BWD ? 2 : 3];
+    return &sorts[st->run.way == RMI_FWD ? view->again[i] : st->run.way == RMI_BWD ? 2 : 3];
 }
-/* The name of what statement i does, or of what it does in host memory. */
-RMI_FN void rmi_vue_put_event(const rmi_vue *v, size_t i, size_t host)
+
+/* Writes the name of what statement i does, or of what it does on the host lane. */
+RMI_FN void rmi_vue_put_event(const rmi_vue *view, size_t i, size_t host)
 {
-    const rmi_stmt *st = &v->prog->st[i];
+    const rmi_stmt *st = &view->prog->st[i];
     const char *verb = st->what == RMI_OFFLOAD ? "offload " : st->what == RMI_PREFETCH ? "prefetch " : "merge ";
-    if (st->what == RMI_RUN) rmi_txt_put_run(v->to, v->graph, st->run);
-    else rmi_txt_put_buffer(v->to, v->graph, host ? "add " : verb, st->buf);
+    if (st->what == RMI_RUN) rmi_txt_put_run(view->to, view->graph, st->run);
+    else rmi_txt_put_buffer(view->to, view->graph, host ? "add " : verb, st->buf);
 }
 
 /* --- the trace: Chrome's JSON, microseconds */
 
-/* The whole trace: lanes, what ran on them, live bytes at each run. */
-RMI_FN void rmi_vue_trace(const rmi_vue *v)
+/* Writes the trace: lanes, what ran on them, live bytes at each run. */
+RMI_FN void rmi_vue_trace(const rmi_vue *view)
 {
     static const char *const lanes[RMI_LANES] = {"compute", "copies to the device", "copies to host memory", "host",
                                                  "reductions"};
     uint32_t k;
     size_t i;
-    rmi_put(v->to, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\","
-                   "\"args\":{\"name\":\"rockmate plan, simulated\"}}");
+    rmi_put(view->to, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":1,"
+                   "\"name\":\"process_name\",\"args\":{\"name\":\"rockmate plan, simulated\"}}");
     for (k = 0; k < RMI_LANES; k++)
-        if (v->prog->fig.busy[k])
-            rmi_put_format(v->to,
+        if (view->prog->fig.busy[k])
+            rmi_put_format(view->to,
                            ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}}",
                            (uint64_t)k + 1, lanes[k]);
-    for (i = 0; i < 2 * v->prog->n; i++) {
-        const rmi_span *span = &v->span[i];
-        const rmi_vue_sort *sort = rmi_vue_sort_of(v, i / 2, i & 1);
+    for (i = 0; i < 2 * view->prog->n; i++) {
+        const rmi_span *span = &view->span[i];
+        const rmi_vue_sort *sort = rmi_vue_sort_of(view, i / 2, i & 1);
         if (!span->ran) continue;
-        rmi_put_format(v->to, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"ts\":%3r,\"dur\":%3r,\"name\":\"",
-                       (uint64_t)span->lane + 1, span->start - v->begin, (uint64_t)1000, span->end - span->start,
+        rmi_put_format(view->to, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"ts\":%3r,\"dur\":%3r,\"name\":\"",
+                       (uint64_t)span->lane + 1, span->start - view->begin, (uint64_t)1000, span->end - span->start,
                        (uint64_t)1000);
-        rmi_vue_put_event(v, i / 2, i & 1);
-        rmi_put_format(v->to, "\",\"cat\":\"%s\",\"cname\":\"%s\"}", sort->name, sort->trace_colour);
+        rmi_vue_put_event(view, i / 2, i & 1);
+        rmi_put_format(view->to, "\",\"cat\":\"%s\",\"cname\":\"%s\"}", sort->name, sort->trace_colour);
     }
-    for (k = 0; k < v->n_runs; k++) {
-        const rmi_span *span = &v->span[2 * v->run_at[k]];
-        rmi_put_format(v->to, ",\n{\"ph\":\"C\",\"pid\":1,\"name\":\"live bytes\",\"ts\":%3r,\"args\":{\"bytes\":%u}}",
-                       span->ran ? span->start - v->begin : 0, (uint64_t)1000, v->live[k]);
+    for (k = 0; k < view->n_runs; k++) {
+        const rmi_span *span = &view->span[2 * view->run_at[k]];
+        rmi_put_format(view->to,
+                       ",\n{\"ph\":\"C\",\"pid\":1,\"name\":\"live bytes\",\"ts\":%3r,\"args\":{\"bytes\":%u}}",
+                       span->ran ? span->start - view->begin : 0, (uint64_t)1000, view->live[k]);
     }
-    rmi_put(v->to, "\n]}\n");
+    rmi_put(view->to, "\n]}\n");
 }
 
 /* --- the picture: lanes above, the arena below; lengths in hundredths of a pixel */
-#define RMI_VUE_LEFT 8000u
+#define RMI_VUE_LEFT 8000u /* of lanes and arena */
 #define RMI_VUE_WIDE 132000u
-#define RMI_VUE_TALL 64000u
-#define RMI_VUE_LANE 1800u
-#define RMI_VUE_TOP 6400u
-#define RMI_VUE_PX ((uint64_t)100)
+#define RMI_VUE_TALL 64000u /* the arena */
+#define RMI_VUE_LANE 1800u /* from lane to lane */
+#define RMI_VUE_TOP 6400u /* of the first lane */
+#define RMI_VUE_PX ((uint64_t)100) /* a pixel */
 
-/* Where a time of the step lies from left to right. */
-RMI_FN uint64_t rmi_vue_x(const rmi_vue *v, uint64_t ns)
+/* Where a time of the step (ns, begin to end) lies from left to right. */
+RMI_FN uint64_t rmi_vue_x(const rmi_vue *view, uint64_t ns)
 {
-    return RMI_VUE_LEFT + rmi_mul_div_up(ns - v->begin, RMI_VUE_WIDE, v->end > v->begin ? v->end - v->begin : 1);
+    return RMI_VUE_LEFT + rmi_mul_div_up(ns - view->begin, RMI_VUE_WIDE,
+                                         view->end > view->begin ? view->end - view->begin : 1);
 }
 
-/* The opening of a rectangle, unless it is too thin to be seen. */
-RMI_FN int rmi_vue_rect(const rmi_vue *v, uint64_t x, uint64_t x2, uint64_t y, uint64_t y2, char colour)
+/* Writes a rectangle up to its title, which the caller writes and closes. 0: it is too thin to be seen; nothing is
+   written. */
+RMI_FN int rmi_vue_rect(const rmi_vue *view, uint64_t x, uint64_t x2, uint64_t y, uint64_t y2, char colour)
 {
     char name[2] = {0, 0};
     if (x2 < x + 4 || y2 < y + 4) return 0;
     name[0] = colour;
-    rmi_put_format(v->to, "<rect x=\"%2r\" y=\"%2r\" width=\"%2r\" height=\"%2r\" class=\"%s%s\"><title>", x,
+    rmi_put_format(view->to, "<rect x=\"%2r\" y=\"%2r\" width=\"%2r\" height=\"%2r\" class=\"%s%s\"><title>", x,
                    RMI_VUE_PX, y, RMI_VUE_PX, x2 - x, RMI_VUE_PX, y2 - y, RMI_VUE_PX, name,
                    x2 < x + 150 || y2 < y + 150 ? " n" : ""); /* a border would be all of it */
     return 1;
 }
 
-/* A text by a format of rmi_put_args, with further attributes. */
-RMI_FN void rmi_vue_label(const rmi_vue *v, uint64_t x, uint64_t y, const char *attributes, const char *format, ...)
+/* Writes a text by a format of rmi_put_args, with further attributes. */
+RMI_FN void rmi_vue_label(const rmi_vue *view, uint64_t x, uint64_t y, const char *attributes, const char *format, ...)
 {
     va_list args;
-    rmi_put_format(v->to, "<text x=\"%2r\" y=\"%2r\"%s>", x, RMI_VUE_PX, y, RMI_VUE_PX, attributes);
+    rmi_put_format(view->to, "<text x=\"%2r\" y=\"%2r\"%s>", x, RMI_VUE_PX, y, RMI_VUE_PX, attributes);
     va_start(args, format);
-    rmi_put_args(v->to, format, args);
+    rmi_put_args(view->to, format, args);
     va_end(args);
-    rmi_put(v->to, "</text>\n");
+    rmi_put(view->to, "</text>\n");
 }
 
-/* A round number of units such that at most `most` of them fit into value: 1, 2 or 5 times a power of ten; of two for
-   bytes. */
+/* The smallest round number that fits at most `most` times into value: 1, 2 or 5 times a power of ten; for bytes a
+   power of two. */
 RMI_FN uint64_t rmi_vue_tick(uint64_t value, uint64_t most, int bytes)
 {
     static const uint32_t up[] = {2, 5, 10};
@@ -21362,15 +21371,16 @@ RMI_FN uint64_t rmi_vue_tick(uint64_t value, uint64_t most, int bytes)
     return tick;
 }
 
-/* Opening, colours and title of the picture. */
-RMI_FN void rmi_vue_head(const rmi_vue *v, uint64_t height)
+/* Writes the opening, colours and title of the picture. */
+RMI_FN void rmi_vue_head(const rmi_vue *view, uint64_t height)
 {
-    const rm_plan_info *info = &v->plan->info[v->prog - v->plan->prog];
+    const rm_plan_info *info = &view->plan->info[view->prog - view->plan->prog];
     char budget[64] = "", all[64] = "";
-    rmi_put_format(v->to, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" font-family=\"sans-serif\" "
+    rmi_put_format(view->to,
+                   "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" font-family=\"sans-serif\" "
                    "font-size=\"12\" fill=\"#222\">\n", (uint64_t)(RMI_VUE_LEFT + RMI_VUE_WIDE) / 100 + 20,
                    height / 100);
-    rmi_put(v->to, "<style>rect{stroke:#fff;stroke-width:.3}.w{fill:#4d5a68}.s{fill:#7d8a97}.i{fill:#c9b458}"
+    rmi_put(view->to, "<style>rect{stroke:#fff;stroke-width:.3}.w{fill:#4d5a68}.s{fill:#7d8a97}.i{fill:#c9b458}"
                    ".v{fill:#4c9f70}.a{fill:#e07a3f}.g{fill:#5b8fd9}.p{fill:#3559a8}.k{fill:#9fd0b0}.t{fill:#c7c7c7}"
                    ".c{fill:#8e6bbf}.x{fill:#f6f6f4;stroke:#bbb;stroke-width:.6}.n{stroke:none}"
                    ".l{stroke:#bbb;stroke-width:.4}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
@@ -21378,12 +21388,12 @@ RMI_FN void rmi_vue_head(const rmi_vue *v, uint64_t height)
     if (info->keep_all_ns) /* a plan from text does not know it */
         rmi_format(all, sizeof all, ", %o; keeping everything takes %b", info->time_ns, info->keep_all_ns,
                    info->keep_all_bytes);
-    rmi_vue_label(v, RMI_VUE_LEFT, 2400, " font-size=\"16\" font-weight=\"bold\"", "Step (%s): %b%s, %t%s",
+    rmi_vue_label(view, RMI_VUE_LEFT, 2400, " font-size=\"16\" font-weight=\"bold\"", "Step (%s): %b%s, %t%s",
                   rmi_low_step_name(info->step), info->step_bytes, budget, info->time_ns, all);
 }
 
-/* A square and a word for each colour. */
-RMI_FN void rmi_vue_legend(const rmi_vue *v, uint64_t y)
+/* Writes a square and a word for each colour, at height y. */
+RMI_FN void rmi_vue_legend(const rmi_vue *view, uint64_t y)
 {
     static const char *const words[] = {"forward, activation", "recomputed",
                                         "backward, gradient",  "gradient of a weight",
@@ -21394,114 +21404,114 @@ RMI_FN void rmi_vue_legend(const rmi_vue *v, uint64_t y)
     uint32_t i;
     uint64_t x = RMI_VUE_LEFT;
     for (i = 0; i < RMI_COUNT(words); i++) {
-        rmi_vue_rect(v, x, x + 1200, y - 1000, y + 200, colours[i]);
-        rmi_put(v->to, "</title></rect>");
-        rmi_vue_label(v, x + 1700, y, "", "%s", words[i]);
+        rmi_vue_rect(view, x, x + 1200, y - 1000, y + 200, colours[i]);
+        rmi_put(view->to, "</title></rect>");
+        rmi_vue_label(view, x + 1700, y, "", "%s", words[i]);
         x += 3000 + 660 * strlen(words[i]);
     }
 }
 
-/* Lines and figures at round addresses and times. */
-RMI_FN void rmi_vue_axes(const rmi_vue *v, uint64_t y0, uint64_t arena)
+/* Writes lines and figures at round addresses and times. y0: the top of the arena, which has so many bytes. */
+RMI_FN void rmi_vue_axes(const rmi_vue *view, uint64_t y0, uint64_t arena)
 {
     const char *name;
-    uint64_t tick = rmi_vue_tick(arena, 10, 1), at, x, y, ns = v->end - v->begin,
+    uint64_t tick = rmi_vue_tick(arena, 10, 1), at, x, y, ns = view->end - view->begin,
              unit = rmi_unit_of_bytes(arena, &name);
     for (at = 0; at <= arena; at += tick) {
         y = y0 + RMI_VUE_TALL - rmi_mul_div_up(at, RMI_VUE_TALL, arena);
-        rmi_vue_label(v, RMI_VUE_LEFT - 600, y + 400, " text-anchor=\"end\"", tick % unit ? "%2r%s" : "%0r%s", at, unit,
-                      name);
-        rmi_put_format(v->to, "<path class=\"l\" d=\"M%2r %2rH%2r\"/>\n", (uint64_t)RMI_VUE_LEFT - 400, RMI_VUE_PX, y,
-                       RMI_VUE_PX, (uint64_t)RMI_VUE_LEFT, RMI_VUE_PX);
+        rmi_vue_label(view, RMI_VUE_LEFT - 600, y + 400, " text-anchor=\"end\"", tick % unit ? "%2r%s" : "%0r%s", at,
+                      unit, name);
+        rmi_put_format(view->to, "<path class=\"l\" d=\"M%2r %2rH%2r\"/>\n", (uint64_t)RMI_VUE_LEFT - 400, RMI_VUE_PX,
+                       y, RMI_VUE_PX, (uint64_t)RMI_VUE_LEFT, RMI_VUE_PX);
     }
     tick = rmi_vue_tick(ns ? ns : 1, 12, 0);
     for (at = 0; at <= ns; at += tick) { /* round numbers are not 200.00 */
-        x = rmi_vue_x(v, v->begin + at);
+        x = rmi_vue_x(view, view->begin + at);
         y = y0 + RMI_VUE_TALL + 1800;
         unit = at < 10000000000u ? 1000000 : 1000000000;
-        if (at && at % unit) rmi_vue_label(v, x, y, " text-anchor=\"middle\"", "%t", at);
+        if (at && at % unit) rmi_vue_label(view, x, y, " text-anchor=\"middle\"", "%t", at);
         else
-            rmi_vue_label(v, x, y, " text-anchor=\"middle\"", "%u%s", at / unit,
+            rmi_vue_label(view, x, y, " text-anchor=\"middle\"", "%u%s", at / unit,
                           !at ? "" : unit == 1000000 ? " ms" : " s");
     }
 }
 
-/* A rectangle for each run and copy, on its lane. */
-RMI_FN void rmi_vue_lane_rects(const rmi_vue *v, const uint64_t *lane_y)
+/* Writes a rectangle for each run and copy, on its lane. lane_y: top of each lane. */
+RMI_FN void rmi_vue_lane_rects(const rmi_vue *view, const uint64_t *lane_y)
 {
     size_t i;
-    for (i = 0; i < 2 * v->prog->n; i++) {
-        const rmi_span *span = &v->span[i];
-        const rmi_vue_sort *sort = rmi_vue_sort_of(v, i / 2, i & 1);
+    for (i = 0; i < 2 * view->prog->n; i++) {
+        const rmi_span *span = &view->span[i];
+        const rmi_vue_sort *sort = rmi_vue_sort_of(view, i / 2, i & 1);
         uint64_t y = lane_y[span->lane];
-        if (!span->ran || !rmi_vue_rect(v, rmi_vue_x(v, span->start), rmi_vue_x(v, span->end), y,
+        if (!span->ran || !rmi_vue_rect(view, rmi_vue_x(view, span->start), rmi_vue_x(view, span->end), y,
                                         y + RMI_VUE_LANE - 300, sort->colour))
             continue;
-        rmi_vue_put_event(v, i / 2, i & 1);
-        rmi_put_format(v->to, "%s%t</title></rect>\n", sort->colour == 'a' ? " again, " : ", ",
+        rmi_vue_put_event(view, i / 2, i & 1);
+        rmi_put_format(view->to, "%s%t</title></rect>\n", sort->colour == 'a' ? " again, " : ", ",
                        span->end - span->start);
     }
 }
 
-/* One piece, with its name in it if there is room. */
-RMI_FN void rmi_vue_draw(const rmi_vue *v, const rmi_vue_piece *piece, uint64_t y0, uint64_t arena)
+/* Writes a piece, with its name in it if there is room. y0, arena: as in rmi_vue_axes. */
+RMI_FN void rmi_vue_draw(const rmi_vue *view, const rmi_vue_piece *piece, uint64_t y0, uint64_t arena)
 {
-    uint64_t x = rmi_vue_x(v, piece->start), x2 = rmi_vue_x(v, piece->end), floor = y0 + RMI_VUE_TALL;
+    uint64_t x = rmi_vue_x(view, piece->start), x2 = rmi_vue_x(view, piece->end), floor = y0 + RMI_VUE_TALL;
     uint64_t y = floor - rmi_mul_div_up(piece->off + piece->bytes, RMI_VUE_TALL, arena);
     uint64_t y2 = floor - rmi_mul_div_up(piece->off, RMI_VUE_TALL, arena);
     char name[300];
-    rmi_sch_name(v->graph, piece->buf, name);
-    if (!rmi_vue_rect(v, x, x2, y, y2, piece->colour)) return;
-    rmi_put_format(v->to, "%s, %b</title></rect>\n", name, piece->bytes);
+    rmi_sch_name(view->graph, piece->buf, name);
+    if (!rmi_vue_rect(view, x, x2, y, y2, piece->colour)) return;
+    rmi_put_format(view->to, "%s, %b</title></rect>\n", name, piece->bytes);
     if (y2 - y < 1300 || x2 - x < 640 * (strlen(name) + 1)) return;
-    rmi_vue_label(v, x + 400, (y + y2) / 2 + 350, " font-size=\"10\" fill=\"#fff\" pointer-events=\"none\"", "%s",
+    rmi_vue_label(view, x + 400, (y + y2) / 2 + 350, " font-size=\"10\" fill=\"#fff\" pointer-events=\"none\"", "%s",
                   name);
 }
 
-/* The whole picture. */
-RMI_FN void rmi_vue_svg(const rmi_vue *v)
+/* Writes the picture. */
+RMI_FN void rmi_vue_svg(const rmi_vue *view)
 {
     static const char *const names[] = {"compute", "to device", "to host", "host", "reduce"};
-    uint64_t lane_y[RMI_LANES], y0 = RMI_VUE_TOP, arena = v->prog->arena ? v->prog->arena : 1;
+    uint64_t lane_y[RMI_LANES], y0 = RMI_VUE_TOP, arena = view->prog->arena ? view->prog->arena : 1;
     uint32_t k;
     for (k = 0; k < RMI_LANES; k++) {
         lane_y[k] = y0;
-        if (v->prog->fig.busy[k]) y0 += RMI_VUE_LANE;
+        if (view->prog->fig.busy[k]) y0 += RMI_VUE_LANE;
     }
     y0 += 800;
-    rmi_vue_head(v, y0 + RMI_VUE_TALL + 3000);
-    rmi_vue_legend(v, 4800);
+    rmi_vue_head(view, y0 + RMI_VUE_TALL + 3000);
+    rmi_vue_legend(view, 4800);
     for (k = 0; k < RMI_LANES; k++)
-        if (v->prog->fig.busy[k])
-            rmi_vue_label(v, RMI_VUE_LEFT - 600, lane_y[k] + 1200, " text-anchor=\"end\"", "%s", names[k]);
-    rmi_vue_lane_rects(v, lane_y);
-    rmi_vue_rect(v, RMI_VUE_LEFT, RMI_VUE_LEFT + RMI_VUE_WIDE, y0, y0 + RMI_VUE_TALL, 'x');
-    rmi_put(v->to, "free</title></rect>\n");
-    for (k = 0; k < v->n_pieces; k++) {
-        const rmi_vue_piece *piece = &v->piece[k];
-        if (piece->drawn < piece->to && piece->off + piece->bytes <= arena) rmi_vue_draw(v, piece, y0, arena);
+        if (view->prog->fig.busy[k])
+            rmi_vue_label(view, RMI_VUE_LEFT - 600, lane_y[k] + 1200, " text-anchor=\"end\"", "%s", names[k]);
+    rmi_vue_lane_rects(view, lane_y);
+    rmi_vue_rect(view, RMI_VUE_LEFT, RMI_VUE_LEFT + RMI_VUE_WIDE, y0, y0 + RMI_VUE_TALL, 'x');
+    rmi_put(view->to, "free</title></rect>\n");
+    for (k = 0; k < view->n_pieces; k++) {
+        const rmi_vue_piece *piece = &view->piece[k];
+        if (piece->drawn < piece->to && piece->off + piece->bytes <= arena) rmi_vue_draw(view, piece, y0, arena);
     }
-    rmi_vue_axes(v, y0, arena);
-    rmi_put(v->to, "</svg>\n");
+    rmi_vue_axes(view, y0, arena);
+    rmi_put(view->to, "</svg>\n");
 }
 
 /* --- why a tensor is where it is */
 
-/* Is the buffer on the device during a run? */
-RMI_FN int rmi_vue_there(const rmi_vue *v, uint32_t buf, uint32_t run)
+/* Is the buffer on the device during run number `run`? */
+RMI_FN int rmi_vue_there(const rmi_vue *view, uint32_t buf, uint32_t run)
 {
-    uint32_t k = v->latest[buf];
-    for (; k != RMI_NONE; k = v->piece[k].prev)
-        if (v->before[v->piece[k].from] <= run && run < v->before[v->piece[k].to]) return 1;
-    return !rmi_low_bytes(v->graph, buf) || rmi_low_external(v->graph, buf);
+    uint32_t k = view->latest[buf];
+    for (; k != RMI_NONE; k = view->piece[k].prev)
+        if (view->before[view->piece[k].from] <= run && run < view->before[view->piece[k].to]) return 1;
+    return !rmi_low_bytes(view->graph, buf) || rmi_low_external(view->graph, buf);
 }
 
-/* What making a tensor again just before a run would take: its op, and those of inputs that are not there. RMI_INF: it
-   cannot be. */
-RMI_FN rm_result rmi_vue_remake(rmi_vue *v, uint32_t tensor, uint32_t run, uint64_t *ns, uint32_t *ops)
+/* What making a tensor, which an op makes, again just before a run would take: *ns (RMI_INF: it cannot be) and how many
+   *ops: its own, and those of inputs that are not there. */
+RMI_FN rm_result rmi_vue_remake(rmi_vue *view, uint32_t tensor, uint32_t run, uint64_t *ns, uint32_t *ops)
 {
-    const rm_graph *graph = v->graph;
-    uint8_t *wanted = RMI_NEW(&v->mem, uint8_t, graph->n_ops);
+    const rm_graph *graph = view->graph;
+    uint8_t *wanted = RMI_NEW(&view->mem, uint8_t, graph->n_ops);
     uint32_t i = graph->tensors[tensor].maker, k;
     *ns = *ops = 0;
     if (!wanted) return RM_ERROR_MEMORY;
@@ -21513,7 +21523,7 @@ RMI_FN rm_result rmi_vue_remake(rmi_vue *v, uint32_t tensor, uint32_t run, uint6
         (*ops)++;
         for (k = 0; k < op->in.n; k++) {
             uint32_t maker = graph->tensors[op->in.at[k]].maker;
-            if (rmi_vue_there(v, op->in.at[k], run)) continue;
+            if (rmi_vue_there(view, op->in.at[k], run)) continue;
             if (maker != RMI_NONE) wanted[maker] = 1;
             else *ns = RMI_INF; /* an input whose bytes are used for other things, a weight elsewhere */
         }
@@ -21521,41 +21531,41 @@ RMI_FN rm_result rmi_vue_remake(rmi_vue *v, uint32_t tensor, uint32_t run, uint6
     return RM_OK;
 }
 
-/* The number and name of a run. */
-RMI_FN void rmi_vue_say_run(const rmi_vue *v, rmi_txt_pen *pen, uint32_t run)
+/* Writes the number and name of a run. */
+RMI_FN void rmi_vue_say_run(const rmi_vue *view, rmi_txt_pen *pen, uint32_t run)
 {
     rmi_txt_say(pen, "%u (", (uint64_t)run + 1);
-    rmi_txt_put_run(&pen->in, v->graph, v->prog->st[v->run_at[run]].run);
-    rmi_txt_say(pen, v->again[v->run_at[run]] ? ", again)" : ")");
+    rmi_txt_put_run(&pen->in, view->graph, view->prog->st[view->run_at[run]].run);
+    rmi_txt_say(pen, view->again[view->run_at[run]] ? ", again)" : ")");
 }
 
-/* Who else is on the device during a run, the largest first. */
-RMI_FN void rmi_vue_others(const rmi_vue *v, rmi_txt_pen *pen, uint32_t buf, uint32_t run)
+/* Writes which other buffers are on the device during a run, the four largest by name. */
+RMI_FN void rmi_vue_others(const rmi_vue *view, rmi_txt_pen *pen, uint32_t buf, uint32_t run)
 {
-    uint32_t largest[5], shown = 0, i, k; /* the last one: of those that are not shown */
+    uint32_t largest[5], shown = 0, i, k; /* largest: pieces; the fifth has been pushed out */
     uint64_t rest = 0, n = 0;
     rmi_txt_say(pen, "    beside it");
-    for (k = 0; k < v->n_pieces; k++) {
-        const rmi_vue_piece *piece = &v->piece[k];
-        if (piece->buf == buf || piece->drawn >= piece->to || v->before[piece->drawn] > run ||
-            run >= v->before[piece->to])
+    for (k = 0; k < view->n_pieces; k++) {
+        const rmi_vue_piece *piece = &view->piece[k];
+        if (piece->buf == buf || piece->drawn >= piece->to || view->before[piece->drawn] > run ||
+            run >= view->before[piece->to])
             continue;
-        for (i = shown; i > 0 && v->piece[largest[i - 1]].bytes < piece->bytes; i--) largest[i] = largest[i - 1];
+        for (i = shown; i > 0 && view->piece[largest[i - 1]].bytes < piece->bytes; i--) largest[i] = largest[i - 1];
         largest[i] = k;
         shown += shown < 4;
         rest += piece->bytes;
         n++;
     }
     for (i = 0; i < shown; i++) {
-        rmi_txt_put_buffer(&pen->in, v->graph, i ? ", " : ": ", v->piece[largest[i]].buf);
-        rmi_txt_say(pen, " %b", v->piece[largest[i]].bytes);
-        rest -= v->piece[largest[i]].bytes;
+        rmi_txt_put_buffer(&pen->in, view->graph, i ? ", " : ": ", view->piece[largest[i]].buf);
+        rmi_txt_say(pen, " %b", view->piece[largest[i]].bytes);
+        rest -= view->piece[largest[i]].bytes;
     }
     if (n > shown) rmi_txt_say(pen, ", and %u more with %b", n - shown, rest);
     rmi_txt_say(pen, n ? "\n" : " nothing\n");
 }
 
-/* ns for bytes, as a price. */
+/* Writes so many ns for so many bytes as a price a MiB or GiB. */
 RMI_FN void rmi_vue_price(rmi_txt_pen *pen, uint64_t ns, uint64_t bytes)
 {
     uint64_t mib = rmi_mul_div_up(ns, (uint64_t)1 << 20, bytes ? bytes : 1);
@@ -21563,37 +21573,37 @@ RMI_FN void rmi_vue_price(rmi_txt_pen *pen, uint64_t ns, uint64_t bytes)
     else rmi_txt_say(pen, " (%t for each MiB)", mib);
 }
 
-/* Stays on the device, the oldest first. */
-RMI_FN void rmi_vue_stays(const rmi_vue *v, rmi_txt_pen *pen, uint32_t buf)
+/* Writes the buffer's stays on the device, the first eight. */
+RMI_FN void rmi_vue_stays(const rmi_vue *view, rmi_txt_pen *pen, uint32_t buf)
 {
     uint32_t k, n = 0;
-    for (k = 0; k < v->n_pieces; k++) {
-        const rmi_vue_piece *piece = &v->piece[k];
-        uint32_t first = v->before[piece->from], end = v->before[piece->to];
+    for (k = 0; k < view->n_pieces; k++) {
+        const rmi_vue_piece *piece = &view->piece[k];
+        uint32_t first = view->before[piece->from], end = view->before[piece->to];
         if (piece->buf != buf || first >= end) continue;
         if (n++ == 8) {
             rmi_txt_say(pen, "    and more often\n");
             break;
         }
         rmi_txt_say(pen, n == 1 ? "  on the device from run " : "           again from run ");
-        rmi_vue_say_run(v, pen, first);
+        rmi_vue_say_run(view, pen, first);
         rmi_txt_say(pen, " to ");
-        rmi_vue_say_run(v, pen, end - 1);
+        rmi_vue_say_run(view, pen, end - 1);
         rmi_txt_say(pen, piece->drawn > piece->from ? ", in bytes of another name\n" : "\n");
     }
     if (!n) rmi_txt_say(pen, "  never on the device\n");
 }
 
-/* What is done to have it more than once: repeated runs, copies. */
-RMI_FN void rmi_vue_work(const rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
+/* Writes what is done to have the tensor more than once: repeated runs, copies. */
+RMI_FN void rmi_vue_work(const rmi_vue *view, rmi_txt_pen *pen, uint32_t tensor)
 {
-    const rmi_program *program = v->prog;
+    const rmi_program *program = view->prog;
     uint64_t again = 0, out = 0, back = 0, ns = 0, copy_ns = 0;
     size_t i;
     for (i = 0; i < program->n; i++) {
         const rmi_stmt *st = &program->st[i];
-        uint64_t took = v->span[2 * i].ran ? v->span[2 * i].end - v->span[2 * i].start : 0;
-        if (v->again[i] && st->run.id == v->graph->tensors[tensor].maker) again++, ns += took;
+        uint64_t took = view->span[2 * i].ran ? view->span[2 * i].end - view->span[2 * i].start : 0;
+        if (view->again[i] && st->run.id == view->graph->tensors[tensor].maker) again++, ns += took;
         if ((st->what != RMI_OFFLOAD && st->what != RMI_PREFETCH) || st->buf != tensor) continue;
         copy_ns += took;
         out += st->what == RMI_OFFLOAD;
@@ -21605,27 +21615,27 @@ RMI_FN void rmi_vue_work(const rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
     if (out || back)
         rmi_txt_say(pen, "  copied to host memory %u and back %u time%s: %t on the copy lanes\n", out, back, back == 1
                     ? "" : "s", copy_ns);
-    if (!again && !out && !back && v->graph->tensors[tensor].kind == RMI_ACT)
+    if (!again && !out && !back && view->graph->tensors[tensor].kind == RMI_ACT)
         rmi_txt_say(pen, "  made once, never recomputed or copied\n");
 }
 
-/* The longest time that it is kept, [lo, hi) between two runs that use it, or (absent) that it is away between two
-   stays. */
-RMI_FN rm_result rmi_vue_gap(rmi_vue *v, uint32_t tensor, int absent, uint32_t *lo, uint32_t *hi)
+/* The most runs [*lo, *hi) in a row during which the tensor is kept but not used or, if absent, away between two stays;
+   *lo == *hi: there are none. */
+RMI_FN rm_result rmi_vue_gap(rmi_vue *view, uint32_t tensor, int absent, uint32_t *lo, uint32_t *hi)
 {
     rmi_access access;
     uint32_t run, k, last = RMI_NONE;
     *lo = *hi = 0;
-    RMI_TRY(rmi_low_access_make(v->graph, &v->mem, &access));
-    for (run = 0; run < v->n_runs; run++) {
+    RMI_TRY(rmi_low_access_make(view->graph, &view->mem, &access));
+    for (run = 0; run < view->n_runs; run++) {
         int used = 0, there;
-        if (absent) used = rmi_vue_there(v, tensor, run);
+        if (absent) used = rmi_vue_there(view, tensor, run);
         else {
-            rmi_low_access(v->graph, v->prog->st[v->run_at[run]].run, v->again[v->run_at[run]], &access);
+            rmi_low_access(view->graph, view->prog->st[view->run_at[run]].run, view->again[view->run_at[run]], &access);
             for (k = 0; k < access.n_reads; k++) used |= access.reads[k] == tensor;
             for (k = 0; k < access.n_writes; k++) used |= access.writes[k] == tensor;
         }
-        there = absent || rmi_vue_there(v, tensor, run);
+        there = absent || rmi_vue_there(view, tensor, run);
         if (!there) last = RMI_NONE;
         if (!used || !there) continue;
         if (last != RMI_NONE && run - last - 1 > *hi - *lo) *lo = last + 1, *hi = run;
@@ -21634,34 +21644,34 @@ RMI_FN rm_result rmi_vue_gap(rmi_vue *v, uint32_t tensor, int absent, uint32_t *
     return RM_OK;
 }
 
-/* "7 runs; the fullest of them, run 7 (bwd x): 3.1 MiB live of a budget of 4.0 MiB"; the fullest of the runs [lo,
-   hi). */
-RMI_FN uint32_t rmi_vue_say_fullest(const rmi_vue *v, rmi_txt_pen *pen, uint32_t lo, uint32_t hi)
+/* Writes "7 runs; the fullest of them, run 7 (bwd x): 3.1 MiB live of a budget of 4.0 MiB" of runs [lo, hi), lo < hi.
+   Returns the fullest. */
+RMI_FN uint32_t rmi_vue_say_fullest(const rmi_vue *view, rmi_txt_pen *pen, uint32_t lo, uint32_t hi)
 {
-    const rm_plan_info *info = &v->plan->info[v->prog - v->plan->prog];
+    const rm_plan_info *info = &view->plan->info[view->prog - view->plan->prog];
     uint32_t run, best = lo;
     for (run = lo; run < hi; run++)
-        if (v->live[run] > v->live[best]) best = run;
+        if (view->live[run] > view->live[best]) best = run;
     rmi_txt_say(pen, "%u runs; the fullest of them, run ", (uint64_t)(hi - lo));
-    rmi_vue_say_run(v, pen, best);
+    rmi_vue_say_run(view, pen, best);
     rmi_txt_say(pen, info->budget_bytes ? ": %b live of a budget of %b\n" : ": %b live of an arena of %b\n",
-                v->live[best], info->budget_bytes ? info->budget_bytes : info->arena_bytes);
+                view->live[best], info->budget_bytes ? info->budget_bytes : info->arena_bytes);
     return best;
 }
 
-/* Would it pay to let go of it while nobody uses it? Was it worth letting go? */
-RMI_FN rm_result rmi_vue_choices(rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
+/* Writes what it would cost to let go of the tensor while nobody uses it, and to keep it while it is away. */
+RMI_FN rm_result rmi_vue_choices(rmi_vue *view, rmi_txt_pen *pen, uint32_t tensor)
 {
-    const rm_plan_info *info = &v->plan->info[v->prog - v->plan->prog];
-    uint64_t ns, bytes = v->graph->tensors[tensor].bytes,
+    const rm_plan_info *info = &view->plan->info[view->prog - view->plan->prog];
+    uint64_t ns, bytes = view->graph->tensors[tensor].bytes,
                  most = info->budget_bytes ? info->budget_bytes : info->arena_bytes;
     uint32_t lo, hi, run, ops;
-    RMI_TRY(rmi_vue_gap(v, tensor, 0, &lo, &hi));
+    RMI_TRY(rmi_vue_gap(view, tensor, 0, &lo, &hi));
     if (lo < hi) {
         rmi_txt_say(pen, "  kept unused for ");
-        run = rmi_vue_say_fullest(v, pen, lo, hi);
-        rmi_vue_others(v, pen, tensor, run);
-        RMI_TRY(rmi_vue_remake(v, tensor, hi, &ns, &ops));
+        run = rmi_vue_say_fullest(view, pen, lo, hi);
+        rmi_vue_others(view, pen, tensor, run);
+        RMI_TRY(rmi_vue_remake(view, tensor, hi, &ns, &ops));
         rmi_txt_say(pen, "    without it there would be %b more then", bytes);
         if (ns == RMI_INF) rmi_txt_say(pen, "; but nothing could make it again");
         else {
@@ -21671,29 +21681,29 @@ RMI_FN rm_result rmi_vue_choices(rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
         }
         rmi_txt_say(pen, "\n");
     }
-    RMI_TRY(rmi_vue_gap(v, tensor, 1, &lo, &hi));
+    RMI_TRY(rmi_vue_gap(view, tensor, 1, &lo, &hi));
     if (lo >= hi) return RM_OK;
     rmi_txt_say(pen, "  away for ");
-    run = rmi_vue_say_fullest(v, pen, lo, hi);
-    if (v->live[run] + bytes > most)
-        rmi_txt_say(pen, "    kept, it would take %b more than there are then\n", v->live[run] + bytes - most);
+    run = rmi_vue_say_fullest(view, pen, lo, hi);
+    if (view->live[run] + bytes > most)
+        rmi_txt_say(pen, "    kept, it would take %b more than there are then\n", view->live[run] + bytes - most);
     else
         rmi_txt_say(pen, "    kept, it would fit by the sum of bytes: addresses, or a plan better as a whole, spoke "
                     "against it\n");
     return RM_OK;
 }
 
-/* What more memory would bring to the plan as a whole. */
-RMI_FN rm_result rmi_vue_worth(const rmi_vue *v, rmi_txt_pen *pen)
+/* Writes what more memory would bring to the plan as a whole, which may take further plans. */
+RMI_FN rm_result rmi_vue_worth(const rmi_vue *view, rmi_txt_pen *pen)
 {
-    const rmi_plan_asked *asked = v->plan->asked;
+    const rmi_plan_asked *asked = view->plan->asked;
     uint64_t gain;
     if (!asked) return RM_OK;
     if (!asked->desc.device_bytes) {
         rmi_txt_say(pen, "  more memory: the plan has no limit\n");
         return RM_OK;
     }
-    RMI_TRY(rmi_crv_more(v->plan));
+    RMI_TRY(rmi_crv_more(view->plan));
     gain = rmi_sub(asked->now.time_ns, asked->more.time_ns);
     rmi_txt_say(pen, "  more memory: with %b (a 64th of keeping everything) ", asked->more_bytes);
     rmi_txt_say(pen, gain ? "a step is faster by %t" : "no step is faster", gain);
@@ -21702,18 +21712,19 @@ RMI_FN rm_result rmi_vue_worth(const rmi_vue *v, rmi_txt_pen *pen)
     return RM_OK;
 }
 
-/* In a plan with copies: where what persists of a tensor is between steps, and where its update runs. */
-RMI_FN void rmi_vue_homes(const rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
+/* Writes, for a plan with copies, where value, gradient and state of a tensor are between steps, and where it is
+   updated. */
+RMI_FN void rmi_vue_homes(const rmi_vue *view, rmi_txt_pen *pen, uint32_t tensor)
 {
     static const char *const words[] = {"values", "gradient", "state"};
     static const char *const where[] = {"", "on the device", "in host memory", "on the device and in host memory"};
-    const rmi_program *program = v->prog;
+    const rmi_program *program = view->prog;
     uint32_t what, side, n = 0, updated = 0;
     size_t i;
     for (what = 0; what < 3; what++) {
         for (i = side = 0; i < program->n_homes; i++)
             if (program->homes[i].host < 2 &&
-                program->homes[i].buf == rmi_low_buf(v->graph, (rmi_buf_kind)what, tensor))
+                program->homes[i].buf == rmi_low_buf(view->graph, (rmi_buf_kind)what, tensor))
                 side |= 1u << program->homes[i].host;
         if (side) rmi_txt_say(pen, "%sthe %s %s", n++ ? ", " : "  between steps: ", words[what], where[side]);
     }
@@ -21725,51 +21736,52 @@ RMI_FN void rmi_vue_homes(const rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
     if (n) rmi_txt_say(pen, updated ? "; updated %s\n" : "\n", where[updated]);
 }
 
-/* All that the plan does with a tensor. */
-RMI_FN rm_result rmi_vue_explain(rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
+/* Writes all that the plan does with a tensor. */
+RMI_FN rm_result rmi_vue_explain(rmi_vue *view, rmi_txt_pen *pen, uint32_t tensor)
 {
     static const char *const kinds[] = {"an input", "a weight", "a const", "an activation"};
-    const rm_graph *graph = v->graph;
+    const rm_graph *graph = view->graph;
     const rmi_tensor *info = &graph->tensors[tensor];
     rmi_txt_say(pen, "%s: %s of %b", info->name, kinds[info->kind], info->bytes);
     if (info->maker != RMI_NONE)
         rmi_txt_say(pen, info->root != tensor ? ", other name of bytes of %s" : ", made by op %s",
                     info->root != tensor ? graph->tensors[info->root].name : graph->ops[info->maker].name);
-    rmi_txt_say(pen, "; the step has %u runs\n", (uint64_t)v->n_runs);
+    rmi_txt_say(pen, "; the step has %u runs\n", (uint64_t)view->n_runs);
     if (rmi_low_external(graph, tensor) || !info->bytes) {
         rmi_txt_say(pen, info->bytes ? "  the caller's memory: no plan moves it\n" : "  of no bytes: nothing to "
                     "plan\n");
         return RM_OK;
     }
-    if (v->prog->host) rmi_vue_homes(v, pen, tensor);
-    rmi_vue_stays(v, pen, tensor);
-    rmi_vue_work(v, pen, tensor);
-    if (info->kind == RMI_ACT) RMI_TRY(rmi_vue_choices(v, pen, tensor));
-    return rmi_vue_worth(v, pen);
+    if (view->prog->host) rmi_vue_homes(view, pen, tensor);
+    rmi_vue_stays(view, pen, tensor);
+    rmi_vue_work(view, pen, tensor);
+    if (info->kind == RMI_ACT) RMI_TRY(rmi_vue_choices(view, pen, tensor));
+    return rmi_vue_worth(view, pen);
 }
 
-/* what: 0 an explanation of a tensor, 1 a trace, 2 a picture. */
+/* Writes what there is to see of the plan's program number `index` to a sink. what: 0 an explanation of a tensor, 1 a
+   trace, 2 a picture. */
 RMI_FN rm_result rmi_vue_look(const rm_plan *plan, uint32_t index, rmi_sink *to, int what, uint32_t tensor)
 {
-    rmi_vue v;
+    rmi_vue view;
     rmi_txt_pen pen;
     rmi_program copy = plan->prog[index];
     rm_result result;
-    memset(&v, 0, sizeof v);
-    v.plan = plan;
-    v.graph = plan->g;
-    v.prog = &plan->prog[index];
-    v.mem = rmi_arena_make(&plan->g->mem.hooks);
-    v.to = to;
+    memset(&view, 0, sizeof view);
+    view.plan = plan;
+    view.graph = plan->g;
+    view.prog = &plan->prog[index];
+    view.mem = rmi_arena_make(&plan->g->mem.hooks);
+    view.to = to;
     rmi_txt_pen_make(&pen, to);
-    v.span = RMI_NEW(&v.mem, rmi_span, 2 * copy.n + 2);
-    result = v.span ? rmi_sch_replay(plan->g, &copy, &plan->g->last, NULL, v.span) : RM_ERROR_MEMORY;
-    if (result == RM_OK) result = rmi_vue_pieces(&v);
-    if (result == RM_OK) result = rmi_vue_times(&v);
-    if (result == RM_OK && what == 0) result = rmi_vue_explain(&v, &pen, tensor);
-    if (result == RM_OK && what == 1) rmi_vue_trace(&v);
-    if (result == RM_OK && what == 2) rmi_vue_svg(&v);
-    rmi_arena_free(&v.mem);
+    view.span = RMI_NEW(&view.mem, rmi_span, 2 * copy.n + 2);
+    result = view.span ? rmi_sch_replay(plan->g, &copy, &plan->g->last, NULL, view.span) : RM_ERROR_MEMORY;
+    if (result == RM_OK) result = rmi_vue_pieces(&view);
+    if (result == RM_OK) result = rmi_vue_times(&view);
+    if (result == RM_OK && what == 0) result = rmi_vue_explain(&view, &pen, tensor);
+    if (result == RM_OK && what == 1) rmi_vue_trace(&view);
+    if (result == RM_OK && what == 2) rmi_vue_svg(&view);
+    rmi_arena_free(&view.mem);
     return result;
 }
 /* =====================================================================================================================
@@ -22929,7 +22941,7 @@ RMI_FN rm_result rmi_exe_order(rm_exec *exec, rmi_arena *mem, rmi_lan_prog *uses
     exec->lanes.n_events = RMI_EXE_EVENTS;
     for (i = 0; i < exec->n_prog; i++) {
         uses[i].n = (uint32_t)prog[i].n;
-        uses[i].joined = exec->lanes.joined;
+        uses[i].n_ended_first = exec->lanes.joined;
         RMI_TRY(RMI_TABLES(mem, RMI_T(uses[i].lane, prog[i].n)));
         for (k = 0; k < prog[i].n; k++) uses[i].lane[k] = prog[i].op[k].lane;
     }
