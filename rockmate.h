@@ -1409,8 +1409,7 @@ RMI_FN int rmi_arena_grow_to(rmi_arena *arena, void **array, size_t *cap, size_t
 }
 
 /* Makes *array (*cap elements of elem bytes, in the arena) hold at least need; what it held is kept, the rest is zero.
-   It may move: nothing may point into the old one. Returns 0 if memory is out; then *array and *cap stay as they are.
-   */
+   It may move: nothing may point into the old one. Returns 0 if memory is out; *array and *cap stay then. */
 RMI_INLINE int rmi_arena_grow(rmi_arena *arena, void **array, size_t *cap, size_t need, size_t elem)
 {
     return need <= *cap || rmi_arena_grow_to(arena, array, cap, need, elem);
@@ -1891,8 +1890,7 @@ struct rm_graph {
     uint64_t hash;       /* FNV-1a of the statements it was read from; valid if hashed */
 };
 
-/* The caller's allocator, and a note of its failure: a solver that went on without what it had asked for gave another
-   plan. */
+/* The caller's allocator; notes its failure, after which solvers go on with less and may give another plan. */
 RMI_FN void *rmi_graph_alloc(size_t bytes, void *user)
 {
     rm_graph *graph = (rm_graph *)user;
@@ -1906,8 +1904,7 @@ RMI_FN void rmi_graph_freed(void *memory, void *user)
     graph->hooks.free(memory, graph->hooks.user);
 }
 
-/* Sets the graph's sticky error, by a format of rmi_put_args, unless it has one. Returns the result of the one it has.
-   */
+/* Sets the graph's sticky error, by a format of rmi_put_args, unless it has one. Returns the sticky result. */
 RMI_FN rm_result rmi_graph_fail(rm_graph *graph, rm_result result, const char *format, ...)
 {
     va_list args;
@@ -2122,8 +2119,7 @@ RMI_FN rm_result rmi_graph_new_part(rm_graph *graph, const rmi_op *op, rmi_form 
     return RM_OK;
 }
 
-/* Adds a barrier (*out) that takes ns and has no callback yet. An error: the name is none or taken, the time too long.
-   */
+/* Adds a barrier (*out) of ns, without a callback yet. An error: the name is none or taken, the time too long. */
 RMI_FN rm_result rmi_graph_new_barrier(rm_graph *graph, const char *name, uint64_t ns, rmi_barrier **out)
 {
     uint32_t i;
@@ -2247,8 +2243,7 @@ RMI_FN rm_result rmi_graph_parts(const rmi_making *m)
     return RM_OK;
 }
 
-/* A figure of a description, and the field that it sets, both uint64_t; what is 0 was not given, RM_EMPTY and
-   RM_FREE_NS are 0. */
+/* A figure of a description and the field that it sets, both uint64_t. 0: not given; RM_EMPTY, RM_FREE_NS: 0. */
 typedef struct rmi_setter {
     const char *name;
     size_t from, to;
@@ -2309,8 +2304,7 @@ RMI_FN rm_result rmi_graph_make_form(const rmi_making *m)
     return rmi_graph_parts(m);
 }
 
-/* Copies of the RM_MAX_ARGS arguments at arg and farg: *to and *fto. Where all are 0, a table of zeros that is shared.
-   */
+/* Copies of the RM_MAX_ARGS arguments at arg and farg: *to, *fto. Where all are 0, a shared table of zeros. */
 RMI_FN rm_result rmi_graph_copy_args(rm_graph *graph, const int64_t *arg, const double *farg, const int64_t **to,
                                      const double **fto)
 {
@@ -2836,8 +2830,7 @@ RMI_FN rm_result rmi_graph_check_sums(rm_graph *graph)
     return RM_OK;
 }
 
-/* Derives and checks everything, when all is declared; afterwards only costs change. Nothing happens the second time.
-   */
+/* Derives and checks everything, when all is declared; afterwards only costs change. The second time does nothing. */
 RMI_FN rm_result rmi_graph_seal(rm_graph *graph)
 {
     uint32_t i;
@@ -3473,16 +3466,8 @@ RMI_FN rm_result rmi_shp_make(rmi_arena *mem, const rm_graph *graph, rmi_shape *
    what was checked; it shares no code with the solvers and every program goes through it before anyone sees it.
    A stretch is a piece of memory with one or more buffer names; content says what a buffer holds. O(log n) a statement.
    ================================================================================================================== */
-typedef enum rmi_what {
-    RMI_ALLOC,
-    RMI_FREE,
-    RMI_ALIAS,
-    RMI_REUSE,
-    RMI_RUN,
-    RMI_OFFLOAD,
-    RMI_PREFETCH,
-    RMI_MERGE,
-    RMI_DROP_HOST
+typedef enum rmi_what { /* a statement: docs/formats.md */
+    RMI_ALLOC, RMI_FREE, RMI_ALIAS, RMI_REUSE, RMI_RUN, RMI_OFFLOAD, RMI_PREFETCH, RMI_MERGE, RMI_DROP_HOST
 } rmi_what;
 
 typedef struct rmi_stmt {
@@ -3575,8 +3560,7 @@ typedef struct rmi_space {
     uint64_t size, top, sum, peak; /* bytes: of the memory; highest end so far; live now; most live so far */
 } rmi_space;
 
-/* Sorts the end points in cut, which are complete by now, takes out equal ones, and makes the tree: nothing is marked.
-   */
+/* Sorts the end points in cut, all of them, drops equal ones, and makes the tree: nothing is marked. */
 RMI_FN rm_result rmi_sch_space_make(rmi_arena *mem, rmi_space *space)
 {
     uint64_t *room = RMI_RAW(mem, uint64_t, space->n_cut + 1);
@@ -3612,8 +3596,7 @@ RMI_FN uint64_t rmi_sch_latest(const rmi_space *space, uint64_t from, uint64_t t
     return latest;
 }
 
-/* Marks the bytes [from, to), both end points of the tree, from < to. Returns the latest mark that was on any of them.
-   */
+/* Marks the bytes [from, to), both end points of the tree, from < to. Returns the latest mark that any of them had. */
 RMI_FN uint64_t rmi_sch_mark(rmi_space *space, uint64_t from, uint64_t to, uint64_t mark)
 {
     size_t low = space->leaves + rmi_lower_bound(space->cut, space->n_cut, from), node = low,
@@ -3965,8 +3948,7 @@ RMI_FN rm_result rmi_sim_share(rmi_sim *sim, uint32_t fresh, uint32_t old)
     return RM_OK;
 }
 
-/* As rmi_sim_share, and notes in sim->pend that a run must come which allows it; takes: with that run the old name
-   goes. */
+/* As rmi_sim_share; notes in sim->pend that a run must come which allows it. takes: the old name goes with that run. */
 RMI_FN rm_result rmi_sim_pend(rmi_sim *sim, uint32_t fresh, uint32_t old, uint32_t takes)
 {
     RMI_TRY(rmi_sim_share(sim, fresh, old));
@@ -4324,8 +4306,7 @@ RMI_FN void rmi_sim_ran(rmi_sim *sim, rmi_run run, int again, uint64_t end)
     }
 }
 
-/* An offence unless the workspaces that are allocated are the run's, which no run had before; notes that it is spent.
-   */
+/* An offence unless the allocated workspaces are the run's, and no run had them before; notes that they are spent. */
 RMI_FN rm_result rmi_sim_workspaces(rmi_sim *sim, rmi_run run)
 {
     uint32_t own = run.way <= RMI_BWD  ? rmi_low_buf(sim->graph, RMI_BUF_WS, run.id)
@@ -4456,8 +4437,7 @@ RMI_FN rmi_content rmi_sim_initial(const rmi_sim *sim, uint32_t buf)
     return rmi_sim_content(0, adds);
 }
 
-/* Sets sim->now to the begin of a step, when nothing has run, and what the caller's memory, what has no bytes and what
-   has a home hold. */
+/* Sets sim->now to the begin of a step, and what the caller's memory, what has no bytes and what has a home hold. */
 RMI_FN rm_result rmi_sim_begin(rmi_sim *sim)
 {
     const rm_graph *graph = sim->graph;
@@ -4638,8 +4618,7 @@ RMI_FN rm_result rmi_sim_tables(rmi_sim *sim)
     return rmi_sim_spaces(sim);
 }
 
-/* Puts there what is there when the first step starts: the caller's memory, and what has a home; an offence if that may
-   not have one. */
+/* Puts there what the first step starts with: the caller's memory, and homes; an offence if something may have none. */
 RMI_FN rm_result rmi_sim_homes(rmi_sim *sim)
 {
     size_t k;
@@ -4762,13 +4741,8 @@ typedef struct rmi_range { /* entries at ... at + n - 1 of rmi_step.pool, ways o
     uint32_t at, n;
 } rmi_range;
 
-typedef enum rmi_step_kind {
-    RMI_STEP_VALUE,
-    RMI_STEP_INPUT,
-    RMI_STEP_GRADIENT,
-    RMI_STEP_SAVED,
-    RMI_STEP_WEIGHT,
-    RMI_STEP_STATE
+typedef enum rmi_step_kind { /* of a buffer: VALUE: of an activation; SAVED: what a forward leaves for its backward */
+    RMI_STEP_VALUE, RMI_STEP_INPUT, RMI_STEP_GRADIENT, RMI_STEP_SAVED, RMI_STEP_WEIGHT, RMI_STEP_STATE
 } rmi_step_kind;
 
 typedef struct rmi_step_buffer {
@@ -4823,9 +4797,9 @@ typedef struct rmi_step_task {
 /* Where a weight and its optimizer state are at the step's edge, and where its update runs. */
 typedef enum rmi_step_home {
     RMI_HOME_DEVICE,
-    RMI_HOME_STATE_AWAY,
-    RMI_HOME_AWAY,
-    RMI_HOME_HOST_UPDATE,
+    RMI_HOME_STATE_AWAY,  /* the state in host memory */
+    RMI_HOME_AWAY,        /* weight and state in host memory */
+    RMI_HOME_HOST_UPDATE, /* the same, and updated there */
     RMI_HOMES
 } rmi_step_home;
 
@@ -5039,8 +5013,7 @@ RMI_FN rm_result rmi_step_make_buffers(rmi_step *step)
 /* --- modes: what an op's backward reads, and the bits that its forwards give */
 
 /* Does this pair name a mode? It does if `form` is the first form whose backward reads what its backward reads, `bits`
-   the first that gives the same bits as itself, and forwards of such bits can leave what the backward of `form` reads.
-   */
+   the first that gives the same bits as itself, and forwards of such bits can leave what that backward reads. */
 RMI_FN int rmi_step_is_mode(const rmi_op *op, uint32_t form, uint32_t bits)
 {
     uint32_t i;
@@ -5135,9 +5108,8 @@ RMI_FN rm_result rmi_step_no_access(rmi_step *step, uint32_t form)
     return rmi_step_only_way(step, access, form, 0, 0);
 }
 
-/* The buffer over which so many new bytes of a run that reads the tensor last may lie; RMI_NONE: they may not. The
-   tensor must start where its buffer does, be large enough, and be read under one name only. reads: all that the run
-   reads. */
+/* The buffer over which so many new bytes of a run that reads the tensor last may lie; RMI_NONE: they may not. It must
+   start where its buffer does, be large enough, and be read under one name only. reads: all that the run reads. */
 RMI_FN uint32_t rmi_step_over_tensor(const rmi_step *step, const rmi_list *reads, uint32_t tensor, uint64_t bytes)
 {
     const rm_graph *graph = step->graph;
@@ -5464,8 +5436,7 @@ RMI_FN int rmi_step_gives(const rmi_op *op, uint32_t part, uint32_t tensor)
 }
 
 /* Adds to task->after, which must end where the pool does, the backwards that give the tensor's gradient contributions
-   of its consumers from number k on. Where the order of contributions is fixed, those of the first such consumer are
-   enough: they come after the others. */
+   of its consumers from number k on; where their order is fixed, of the first alone, which comes after the others. */
 RMI_FN rm_result rmi_step_after_consumers(rmi_step *step, uint32_t task, uint32_t tensor, uint32_t k)
 {
     const rm_graph *graph = step->graph;
@@ -5628,8 +5599,7 @@ RMI_FN uint32_t rmi_step_backward_op(const rm_graph *graph, uint32_t step, uint3
     return n;
 }
 
-/* Writes to runs what comes after the whole backward: barriers, and the updates that waited for them. Returns how many.
-   */
+/* Writes to runs what follows the whole backward: barriers, and the updates that waited for them. Returns how many. */
 RMI_FN uint32_t rmi_step_tail(const rm_graph *graph, uint32_t step, rmi_run *runs)
 {
     uint32_t i, n = 0;
@@ -8649,8 +8619,7 @@ RMI_FN void rmi_plc_join_next(rmi_plc *pack, uint32_t column)
     rmi_plc_set_height(pack, next, RMI_INF);
 }
 
-/* Columns [start, end), within the segment that starts at a column, get a height, and join neighbours of that height.
-   */
+/* Columns [start, end), within the segment that starts at a column, get a height, and join equal neighbours. */
 RMI_FN void rmi_plc_rise(rmi_plc *pack, uint32_t column, uint32_t start, uint32_t end, uint64_t height)
 {
     pack->work += 4;
@@ -8699,8 +8668,7 @@ RMI_FN void rmi_plc_lift(rmi_plc *pack, uint32_t column, const rmi_plc_box *abov
     rmi_plc_rise(pack, column, column, end, to);
 }
 
-/* One packing by the order of the keys, into the boxes' offsets; its height, or RMI_INF if it would not get below
-   `stop`. */
+/* Packs in the order of the keys: sets offsets. Returns the height, or RMI_INF if it would not get below `stop`. */
 RMI_FN uint64_t rmi_plc_sky(rmi_plc *pack, uint64_t stop)
 {
     uint32_t left = pack->n;
@@ -8787,12 +8755,11 @@ RMI_FN void rmi_plc_repeat(rmi_plc *pack, uint64_t steps)
     }
 }
 
-/* --- the branch and bound: is there a placement of height cap, and which one?
-   Boxes are placed bottom up. A box goes to its lowest place above what is placed, offsets never fall along a branch,
-   and what could have gone below without moving anything is pruned: only canonical placements are visited. A column
-   with the sum `left` of its unplaced boxes, none of which can be below floor, needs floor + left <= cap. When no
-   unplaced box crosses a border between two columns, the two sides are solved apart, and a failure of one undoes
-   both. */
+/* --- the branch and bound: is there a placement of height cap, and which one? Boxes are placed bottom up. A box goes
+   to its lowest place above what is placed, offsets never fall along a branch, and what could have gone below without
+   moving anything is pruned: only canonical placements are visited. A column with the sum `left` of its unplaced boxes,
+   none of which can be below floor, needs floor + left <= cap. When no unplaced box crosses a border between two
+   columns, the two sides are solved apart, and a failure of one undoes both. */
 typedef struct rmi_plc_part { /* what the search knows of the box of the same number */
     uint32_t start, end, rank;  /* columns; its place in the order of the run */
     uint32_t next, prev;        /* list of the unplaced boxes, by start; its head is part[n] */
@@ -8997,8 +8964,7 @@ RMI_FN void rmi_plc_take_back(rmi_plc_search *search, size_t mark)
     }
 }
 
-/* Makes *range: what is left to place in columns [start, end), after box `before` (RMI_NONE: none) was placed. Returns
-   0 if nothing is left. */
+/* Makes *range: what is left to place in columns [start, end) after box `before` (RMI_NONE: none). 0: nothing is. */
 RMI_FN int rmi_plc_range_make(rmi_plc_search *search, rmi_plc_range *range, uint32_t start, uint32_t end,
                               uint32_t before)
 {
@@ -9309,8 +9275,7 @@ RMI_FN rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n, 
     return result;
 }
 
-/* As rmi_plc_place, for items with times of 64 bits (rm_place): where these do not fit into positions, their ranks do.
-   */
+/* As rmi_plc_place, for items with 64-bit times (rm_place); their ranks serve where these do not fit into positions. */
 RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity,
                                      rmi_plc_info *info)
 {
@@ -13364,8 +13329,7 @@ RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *step, uint32_t ti
                       RMI_T(c->late_head, laned), RMI_T(c->late_next, step->n_params));
 }
 
-/* Sets the schedule to running everything once, in the fastest modes, with all params at home on the device if they may
-   be. */
+/* Sets the schedule to running everything once, in the fastest modes, params at home on the device if they may be. */
 RMI_FN void rmi_cost_keep_all(const rmi_step *step, rmi_schedule *schedule)
 {
     uint32_t i, home;
@@ -13397,8 +13361,7 @@ RMI_INLINE rmi_life *rmi_cost_birth(rmi_costs *costs, uint32_t buffer, uint32_t 
     return life;
 }
 
-/* Adds a copy of the life's contents to host memory, said after an event: the one that made or last wrote them. Returns
-   its number. */
+/* Adds a copy out of the life's contents, said after the event that made or last wrote them. Returns its number. */
 RMI_INLINE uint32_t rmi_cost_ask_out(rmi_costs *costs, uint32_t life, uint32_t event, uint64_t ns)
 {
     rmi_copy *out = &costs->outs[costs->n_outs];
@@ -13538,8 +13501,7 @@ RMI_FN void rmi_cost_lasting(const rmi_cost *c, const rmi_schedule *schedule, rm
         rmi_cost_ask_out(costs, costs->last_life[param->state], event, c->step->buffers[param->state].out_ns);
 }
 
-/* Empties *costs and adds the lives that are there when the step begins. Returns the bytes that are there all the time.
-   */
+/* Empties *costs and adds the lives that begin the step. Returns the bytes that are there all the time. */
 RMI_FN uint64_t rmi_cost_begin(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
 {
     const rmi_step *step = c->step;
@@ -14009,8 +13971,7 @@ RMI_INLINE void rmi_cost_release(rmi_cost *c, rmi_costs *costs, rmi_clock *lanes
     }
 }
 
-/* Copy `in` is not made after all: counts its bytes as live from the life before it on. out: the copy that it waits
-   for. */
+/* Copy `in` is not made after all: its bytes are live from the life before it on. out: the copy that it waits for. */
 RMI_FN void rmi_cost_stay(rmi_costs *costs, rmi_copy *in, rmi_copy *out, uint32_t events)
 {
     const rmi_life *life = &costs->lives[in->life];
@@ -14093,8 +14054,7 @@ RMI_FN void rmi_cost_contributions(const rmi_cost *c, const rmi_schedule *schedu
     }
 }
 
-/* The first event that begins a life in the stretch of this one, or in those that a copy which is not made joins to it.
-   */
+/* The first event that begins a life in the stretch of this one, or in those that a copy not made joins to it. */
 RMI_FN uint32_t rmi_cost_first_write(const rmi_cost *c, const rmi_costs *costs, uint32_t life)
 {
     uint32_t event = RMI_NONE, k, before;
@@ -14345,8 +14305,7 @@ RMI_FN void rmi_cost_one_lane(const rmi_schedule *schedule, rmi_costs *costs)
     costs->start[schedule->n] = costs->step_ns;
 }
 
-/* Sets *costs to all that follows from the schedule. 0: it is not legal, or costs more than `enough`; *costs is no use.
-   */
+/* Sets *costs to all that follows from the schedule. 0: it is not legal, or costs more than `enough`. */
 RMI_FN int rmi_cost_eval(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
 {
     uint64_t resident = rmi_cost_begin(c, schedule, costs);
@@ -14483,8 +14442,7 @@ RMI_FN uint32_t rmi_event_begins(const rmi_event_writer *writer, uint32_t number
                : 8;
 }
 
-/* Sets the list's homes, at offsets of their own. What the step before still copies out has one, too, until that is
-   over. */
+/* Sets the list's homes, at offsets of their own, also of what the step before still copies out, until that is over. */
 RMI_FN rm_result rmi_event_homes(rmi_event_writer *writer)
 {
     const rmi_step *step = writer->cost->step;
@@ -14751,8 +14709,7 @@ RMI_FN void rmi_search_find_params(rmi_search *search)
     }
 }
 
-/* Makes a search, in mem, with a limit of live bytes and one of bytes in host memory; it has no current schedule yet.
-   */
+/* Makes a search, in mem, with limits of live bytes and of bytes in host memory; it has no current schedule yet. */
 RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t limit, uint64_t host_limit,
                                  rmi_search *search)
 {
@@ -14924,8 +14881,7 @@ RMI_FN int rmi_search_make_again(rmi_search *search, uint32_t buffer, uint32_t e
     return 1;
 }
 
-/* Changes `copied` of the schedule's backwards whose mode is not that of the current schedule, so that each buffer goes
-   on arriving as it did. */
+/* Changes `copied` of backwards whose mode is not that of the current schedule: each buffer arrives as it did. */
 RMI_FN void rmi_search_remap(const rmi_search *search, rmi_schedule *schedule)
 {
     const rmi_step *step = search->step;
@@ -14944,8 +14900,7 @@ RMI_FN void rmi_search_remap(const rmi_search *search, rmi_schedule *schedule)
     }
 }
 
-/* Drops forwards that nobody reads from the schedule. Returns a time (ns) that the runs which are left take at least.
-   */
+/* Drops forwards that nobody reads from the schedule. Returns a time (ns) that the runs left take at least. */
 RMI_FN uint64_t rmi_search_prune(rmi_search *search, rmi_schedule *schedule)
 {
     const rmi_step *step = search->step;
@@ -15042,8 +14997,7 @@ RMI_FN uint64_t rmi_search_score(const rmi_search *search, const rmi_costs *cost
                    host);
 }
 
-/* Counts the current state; once in RMI_SEARCH_WINDOW states the price follows the share that is within the limits, and
-   the score follows the price. */
+/* Counts the current state; once in RMI_SEARCH_WINDOW times price and score follow the share within the limits. */
 RMI_FN void rmi_search_adapt(rmi_search *search)
 {
     uint64_t *price = &search->cost.price;
@@ -15207,8 +15161,7 @@ RMI_FN void rmi_search_costs(rmi_search *search, const rmi_schedule *schedule, r
 
 /* --- choosing what to change */
 
-/* Of a few random events that with the most live bytes, or the first with nearly as many as the limit; RMI_NONE: no
-   event. */
+/* Of a few random events the fullest, or the first nearly as full as the limit allows; RMI_NONE: no event. */
 RMI_FN uint32_t rmi_search_full_event(rmi_search *search)
 {
     uint32_t i, event = RMI_NONE;
@@ -15373,8 +15326,7 @@ RMI_FN int rmi_search_move_remove(rmi_search *search)
     return 1;
 }
 
-/* Proposes that what lives over a gap (NULL: none) comes back by a copy if it stays now, and stays if it comes back so.
-   */
+/* Proposes that what lives over a gap (NULL: none) comes back by a copy if it stays, and stays if it comes back so. */
 RMI_FN int rmi_search_turn_copy(rmi_search *search, const rmi_gap *gap)
 {
     const rmi_costs *costs = &search->costs;
@@ -15533,8 +15485,7 @@ RMI_FN int rmi_search_move_order(rmi_search *search)
     return 1;
 }
 
-/* An op gets another mode (what its backward reads): alone, with the op that has a choice next, or with all ops equal
-   to it. */
+/* An op gets another mode (what its backward reads): alone, with the next that has a choice, or with all its equals. */
 RMI_FN int rmi_search_move_mode(rmi_search *search)
 {
     const rmi_step *step = search->step;
@@ -21213,8 +21164,7 @@ RMI_FN rm_result rmi_vue_pieces(rmi_vue *view)
 }
 
 /* Sets the times of pieces, the live bytes of runs, begin and end: a piece is drawn from the start of the first run or
-   copy after it came to be to the end of the last before it went. What a repeated forward makes gets a colour of its
-   own. */
+   copy after it came to be to the end of the last before it went. What a repeated forward makes has its own colour. */
 RMI_FN rm_result rmi_vue_times(rmi_vue *view)
 {
     const rmi_program *program = view->prog;
@@ -21333,8 +21283,7 @@ RMI_FN uint64_t rmi_vue_x(const rmi_vue *view, uint64_t ns)
                                          view->end > view->begin ? view->end - view->begin : 1);
 }
 
-/* Writes a rectangle up to its title, which the caller writes and closes. 0: it is too thin to be seen; nothing is
-   written. */
+/* Writes a rectangle up to its title, which the caller writes and closes. 0: too thin to be seen, nothing written. */
 RMI_FN int rmi_vue_rect(const rmi_vue *view, uint64_t x, uint64_t x2, uint64_t y, uint64_t y2, char colour)
 {
     char name[2] = {0, 0};
@@ -21357,8 +21306,7 @@ RMI_FN void rmi_vue_label(const rmi_vue *view, uint64_t x, uint64_t y, const cha
     rmi_put(view->to, "</text>\n");
 }
 
-/* The smallest round number that fits at most `most` times into value: 1, 2 or 5 times a power of ten; for bytes a
-   power of two. */
+/* The smallest round number that fits at most `most` times into value: 1, 2, 5 times a power of ten; bytes: of two. */
 RMI_FN uint64_t rmi_vue_tick(uint64_t value, uint64_t most, int bytes)
 {
     static const uint32_t up[] = {2, 5, 10};
@@ -21759,8 +21707,7 @@ RMI_FN rm_result rmi_vue_explain(rmi_vue *view, rmi_txt_pen *pen, uint32_t tenso
     return rmi_vue_worth(view, pen);
 }
 
-/* Writes what there is to see of the plan's program number `index` to a sink. what: 0 an explanation of a tensor, 1 a
-   trace, 2 a picture. */
+/* Writes a view of the plan's program number `index` to a sink. what: 0 explains a tensor, 1 a trace, 2 a picture. */
 RMI_FN rm_result rmi_vue_look(const rm_plan *plan, uint32_t index, rmi_sink *to, int what, uint32_t tensor)
 {
     rmi_vue view;
