@@ -22178,16 +22178,6 @@ struct rm_exec {
     char name[300];           /* of a buffer, for a message */
 };
 
-/* An error of an argument: object, fact and remedy. */
-RMI_FN rm_result rmi_exe_refuse(rm_exec *exec, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    rmi_err_vset(&exec->err, RM_ERROR_ARGUMENT, format, args);
-    va_end(args);
-    return RM_ERROR_ARGUMENT;
-}
-
 /* The name of a buffer, until the next one is asked for. */
 RMI_FN const char *rmi_exe_name(rm_exec *exec, uint32_t buf) { return rmi_sch_name(exec->graph, buf, exec->name); }
 
@@ -22279,14 +22269,13 @@ RMI_FN rm_result rmi_exe_backend(rm_exec *exec)
         *backend = *from;
         exec->desc.backend = backend;
         exec->lanes.on = from->record != NULL;
-        if (!from->record != !from->wait || !from->record != !from->reserve)
-            return rmi_exe_refuse(exec, "rm_exec_desc.backend: reserve, record and wait go together; set all of them "
-                                  "(lanes) or none");
+        RMI_WANT(&exec->err, !from->record == !from->wait && !from->record == !from->reserve, "rm_exec_desc.backend: "
+                 "reserve, record and wait go together; set all of them (lanes) or none");
         if (from->copy && from->fill && from->sync && ((from->alloc && from->release) || exec->desc.device_memory))
             return RM_OK;
-        if (from->alloc || from->release || from->copy || from->fill || from->sync || from->record)
-            return rmi_exe_refuse(exec, "rm_exec_desc.backend: it has some functions and lacks others; set alloc, "
-                                  "release, copy, fill and sync, or none of them for the host backend");
+        RMI_WANT(&exec->err, !from->alloc && !from->release && !from->copy && !from->fill && !from->sync &&
+                 !from->record, "rm_exec_desc.backend: it has some functions and lacks others; set alloc, release, "
+                 "copy, fill and sync, or none of them for the host backend");
     }
     exec->desc.backend = NULL;
     backend->user = exec;
@@ -22297,9 +22286,8 @@ RMI_FN rm_result rmi_exe_backend(rm_exec *exec)
     backend->sync = rmi_exe_host_sync;
     backend->now = rmi_exe_host_now;
     if (!exec->desc.threads) return RM_OK;
-    if (exec->desc.threads > 1)
-        return rmi_exe_refuse(exec, "rm_exec_desc.threads: %u, but it is no number of threads: 1 gives each lane its "
-                              "own, 0 none", (uint64_t)exec->desc.threads);
+    RMI_WANT(&exec->err, exec->desc.threads <= 1, "rm_exec_desc.threads: %u, but it is no number of threads: 1 gives "
+             "each lane its own, 0 none", (uint64_t)exec->desc.threads);
 #if defined(ROCKMATE_THREADS)
     exec->threads = rmi_thr_make(&exec->mem.hooks, exec->desc.h2d, exec->desc.d2h, exec->desc.latency_ns);
     if (!exec->threads) return rmi_err_memory(&exec->err);
@@ -22313,8 +22301,8 @@ RMI_FN rm_result rmi_exe_backend(rm_exec *exec)
     backend->call_lanes = 1u << RM_LANE_COMM;
     return RM_OK;
 #else
-    return rmi_exe_refuse(exec, "rm_exec_desc.threads: this implementation was compiled without threads; define "
-                          "ROCKMATE_THREADS before it");
+    return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "rm_exec_desc.threads: this implementation was compiled without "
+                       "threads; define ROCKMATE_THREADS before it");
 #endif
 }
 
@@ -22938,13 +22926,12 @@ RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
     for (others[0] = 0, i = 0; i < exec->n_prog; i++)
         for (k = 0; k < exec->prog[i].n; k++) {
             const rmi_exe_op *op = &exec->prog[i].op[k];
-            if (exec->lanes.on && op->lane == RM_LANE_HOST && !exec->backend.host_call)
-                return rmi_exe_refuse(exec, "param %s: the plan works on it in the host lane; set rm_backend.host_call",
-                                      exec->graph->tensors[op->call ? op->run.id : op->number].name);
-            if (op->what == RMI_EXE_ADD && !exec->desc.add)
-                return rmi_exe_refuse(exec, "param %s: the plan adds up its gradient in host memory; set "
-                                      "rm_exec_desc.add, or plan with RM_NO_MERGE (rm_config.off)",
-                                      exec->graph->tensors[op->number].name);
+            RMI_WANT(&exec->err, !exec->lanes.on || op->lane != RM_LANE_HOST || exec->backend.host_call, "param %s: "
+                     "the plan works on it in the host lane; set rm_backend.host_call", exec->graph->tensors[op->call ?
+                     op->run.id : op->number].name);
+            RMI_WANT(&exec->err, op->what != RMI_EXE_ADD || exec->desc.add, "param %s: the plan adds up its gradient "
+                     "in host memory; set rm_exec_desc.add, or plan with RM_NO_MERGE (rm_config.off)",
+                     exec->graph->tensors[op->number].name);
             if (op->what != RMI_EXE_CALL || op->fn) continue;
             if (!first) first = op;
             rmi_format(one, sizeof one, "%s of %s, ", ways[op->run.way], op->call->op);
@@ -22955,7 +22942,7 @@ RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
     if (n) others[n - 2] = 0; /* the last comma */
     rmi_format(one, sizeof one, remedies[first->run.way], first->call->op,
                first->run.way <= RMI_BWD ? exec->graph->ops[first->run.id].kind_name : "");
-    return rmi_exe_refuse(exec, "%s%s", one, others);
+    return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "%s%s", one, others);
 }
 
 /* One memory, as large as the largest program needs it, the caller's or the backend's. Offsets of a plan are aligned;
@@ -22971,13 +22958,11 @@ RMI_FN rm_result rmi_exe_memory_of(rm_exec *exec, uint32_t which)
     for (i = 0; i < exec->plan->n; i++)
         bytes = rmi_max(bytes, which ? exec->plan->prog[i].host : exec->plan->prog[i].arena);
     memory->bytes = bytes;
-    if (!given && size)
-        return rmi_exe_refuse(exec, "%s: it is NULL, though %s_bytes is %u; give the memory, or leave both zero",
-                              names[which], strchr(names[which], '.') + 1, size);
+    RMI_WANT(&exec->err, given || !size, "%s: it is NULL, though %s_bytes is %u; give the memory, or leave both zero",
+             names[which], strchr(names[which], '.') + 1, size);
     if (which && !bytes) return RM_OK;
-    if (given && size < bytes)
-        return rmi_exe_refuse(exec, "%s: %s %u bytes, %u were given", names[which],
-                              which ? "the plan needs" : "the plan's arena has", bytes, size);
+    RMI_WANT(&exec->err, !given || size >= bytes, "%s: %s %u bytes, %u were given", names[which],
+             which ? "the plan needs" : "the plan's arena has", bytes, size);
     rmi_format(exec->name, sizeof exec->name, "giving %u bytes %s budget", bytes,
                which ? "of host memory; plan with a smaller host" : "for the arena; plan with a smaller");
     if (!given)
@@ -22985,11 +22970,11 @@ RMI_FN rm_result rmi_exe_memory_of(rm_exec *exec, uint32_t which)
                               NULL));
     memory->at = (unsigned char *)got;
     memory->own = !given;
-    if ((uint64_t)(uintptr_t)got % exec->plan->align == 0) return RM_OK;
-    return rmi_exe_refuse(exec, "%s: its address is no multiple of %u, the alignment of the plan; give memory that is "
-                          "aligned so, or plan with a smaller rm_plan_desc.align",
-                          given ? names[which] : which ? "the backend's host memory" : "the backend's device memory",
-                          (uint64_t)exec->plan->align);
+    RMI_WANT(&exec->err, (uint64_t)(uintptr_t)got % exec->plan->align == 0, "%s: its address is no multiple of %u, the "
+             "alignment of the plan; give memory that is aligned so, or plan with a smaller rm_plan_desc.align",
+             given ? names[which] : which ? "the backend's host memory" : "the backend's device memory",
+             (uint64_t)exec->plan->align);
+    return RM_OK;
 }
 
 /* Homes and programs of the plan; mem: for what is needed meanwhile. */
@@ -23193,14 +23178,12 @@ RMI_FN rm_result rmi_exe_unwritten(rm_exec *exec, uint32_t tensor)
     const rmi_tensor *input = &exec->graph->tensors[tensor];
     const char *kept = exec->desc.forget ? " (rm_exec_desc.forget forgets what persists, and keeps inputs)" : "";
     uint64_t due = exec->due[tensor];
-    if (due < input->bytes)
-        return rmi_exe_refuse(exec, "input %s: only %u of its %u bytes were written; rm_exec_write all of them before "
-                              "each step (sizes are in bytes)%s", input->name, input->bytes - due, input->bytes, kept);
-    if (exec->course.steps)
-        return rmi_exe_refuse(exec, "input %s: not written since the last step, which used its bytes for other things; "
-                              "rm_exec_write it before each step%s", input->name, kept);
-    return rmi_exe_refuse(exec, "input %s: never written; rm_exec_write it before the first step, and before each one "
-                          "that follows%s", input->name, kept);
+    RMI_WANT(&exec->err, due == input->bytes, "input %s: only %u of its %u bytes were written; rm_exec_write all of "
+             "them before each step (sizes are in bytes)%s", input->name, input->bytes - due, input->bytes, kept);
+    RMI_WANT(&exec->err, !exec->course.steps, "input %s: not written since the last step, which used its bytes for "
+             "other things; rm_exec_write it before each step%s", input->name, kept);
+    return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "input %s: never written; rm_exec_write it before the first "
+                       "step, and before each one that follows%s", input->name, kept);
 }
 
 /* Is all there that a step of a program reads? The caller's memory is bound, inputs are written: zeros, or what other
@@ -23211,9 +23194,8 @@ RMI_FN rm_result rmi_exe_ready(rm_exec *exec, const rmi_exe_prog *prog)
     uint32_t tensor;
     size_t i;
     for (i = 0; i < exec->outside.n_patches; i++)
-        if (!*patch[i].slot)
-            return rmi_exe_refuse(exec, "%s is the caller's memory and not bound; call rm_exec_bind first",
-                                  rmi_exe_name(exec, rmi_exe_outside_at(exec, patch[i].place)));
+        RMI_WANT(&exec->err, *patch[i].slot, "%s is the caller's memory and not bound; call rm_exec_bind first",
+                 rmi_exe_name(exec, rmi_exe_outside_at(exec, patch[i].place)));
     for (tensor = 0; tensor < exec->graph->n_tensors; tensor++)
         if (exec->due[tensor] && prog->reads[tensor]) return rmi_exe_unwritten(exec, tensor);
     return RM_OK;
@@ -23415,14 +23397,12 @@ RMI_FN rm_result rmi_exe_go(rm_exec *exec, rmi_exe_prog *prog)
 RMI_FN rm_result rmi_exe_no_program(rm_exec *exec, const char *call, uint32_t kind)
 {
     const char *name = rmi_low_step_name(kind);
-    if (!exec->n_prog)
-        return rmi_exe_refuse(exec, "%s: there is no arena since rm_exec_replan failed for want of memory; call it "
-                              "with a plan that needs less", call);
-    if (!name)
-        return rmi_exe_refuse(exec, "%s: %u is no kind of step; rm_step.kind is one of RM_SINGLE, RM_FIRST, RM_MIDDLE, "
-                              "RM_LAST, RM_FORWARD", call, (uint64_t)kind);
-    return rmi_exe_refuse(exec, "%s: the plan has no program for steps of kind '%s'; name it in rm_plan_desc.steps",
-                          call, name);
+    RMI_WANT(&exec->err, exec->n_prog, "%s: there is no arena since rm_exec_replan failed for want of memory; call it "
+             "with a plan that needs less", call);
+    RMI_WANT(&exec->err, name, "%s: %u is no kind of step; rm_step.kind is one of RM_SINGLE, RM_FIRST, RM_MIDDLE, "
+             "RM_LAST, RM_FORWARD", call, (uint64_t)kind);
+    return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "%s: the plan has no program for steps of kind '%s'; name it in "
+                       "rm_plan_desc.steps", call, name);
 }
 
 RMI_FN rm_result rmi_exe_step(rm_exec *exec, const rm_step *s)
@@ -23432,13 +23412,11 @@ RMI_FN rm_result rmi_exe_step(rm_exec *exec, const rm_step *s)
     for (i = 0; i < exec->n_prog; i++)
         if (exec->prog[i].step == kind) prog = &exec->prog[i];
     if (!prog) return rmi_exe_no_program(exec, "rm_exec_step", kind);
-    if (exec->course.used_up && rmi_low_adds_to_earlier(kind))
-        return rmi_exe_refuse(exec, "rm_exec_step: a step of kind '%s' adds to gradients of the steps before it, and "
-                              "%s; begin an accumulation with RM_FIRST", rmi_low_step_name(kind),
-                              exec->course.forgotten ? "rm_exec_desc.forget has forgotten them"
-                              : exec->course.steps   ? "an update has used them up, a step failed, a state was "
-                                                       "restored, or a plan had no place for them"
-                                                     : "there was none");
+    RMI_WANT(&exec->err, !exec->course.used_up || !rmi_low_adds_to_earlier(kind), "rm_exec_step: a step of kind '%s' "
+             "adds to gradients of the steps before it, and %s; begin an accumulation with RM_FIRST",
+             rmi_low_step_name(kind), exec->course.forgotten ? "rm_exec_desc.forget has forgotten them"
+             : exec->course.steps ? "an update has used them up, a step failed, a state was restored, or a plan had no "
+                                    "place for them" : "there was none");
     RMI_TRY(rmi_exe_ready(exec, prog));
     rmi_exe_set_now(exec, s, kind);
     exec->last = NULL;
@@ -23500,8 +23478,8 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what,
     const char *why;
     int input, spent; /* spent: its home holds anything */
     if (!rmi_graph_has(exec->graph, t) || what > RM_STATE)
-        return rmi_exe_refuse(exec, "the tensor is none or of another graph, or `what` is not RM_VALUE, RM_GRAD or "
-                              "RM_STATE"), (unsigned char *)NULL;
+        return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "the tensor is none or of another graph, or `what` is not "
+                           "RM_VALUE, RM_GRAD or RM_STATE"), (unsigned char *)NULL;
     tensor = &exec->graph->tensors[id];
     buf = rmi_exe_buffer(exec, t, what);
     *bytes = rmi_low_bytes(exec->graph, buf);
@@ -23528,7 +23506,7 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what,
     else
         why = " is not there after this kind of step; gradients of params that the library updates are gone then: read "
               "them from the update callback";
-    return rmi_exe_refuse(exec, "%s%s", rmi_exe_name(exec, buf), why), (unsigned char *)NULL;
+    return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "%s%s", rmi_exe_name(exec, buf), why), (unsigned char *)NULL;
 }
 
 /* The same for bytes of it from `offset` on. */
@@ -23538,8 +23516,8 @@ RMI_FN unsigned char *rmi_exe_range(rm_exec *exec, rm_tensor t, uint32_t what, i
     uint64_t have = 0;
     unsigned char *address = rmi_exe_address(exec, t, what, write, &have);
     if (!address || rmi_add(offset, bytes) <= have) return address ? address + (size_t)offset : NULL;
-    rmi_exe_refuse(exec, "%s: bytes %u to %u were asked for; it was declared with %u (sizes are bytes)",
-                   rmi_exe_name(exec, rmi_exe_buffer(exec, t, what)), offset, rmi_add(offset, bytes), have);
+    rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "%s: bytes %u to %u were asked for; it was declared with %u (sizes are "
+                "bytes)", rmi_exe_name(exec, rmi_exe_buffer(exec, t, what)), offset, rmi_add(offset, bytes), have);
     return NULL;
 }
 
@@ -23616,10 +23594,9 @@ RMI_FN rm_result rmi_exe_bind(rm_exec *exec, rm_tensor t, uint32_t what, void *m
     int known = rmi_graph_has(exec->graph, t);
     uint32_t buf = known && what <= RM_STATE ? rmi_exe_buffer(exec, t, what) : 0;
     size_t i;
-    if (!known || what > RM_STATE || !rmi_low_external(exec->graph, buf))
-        return rmi_exe_refuse(exec, "rm_exec_bind: %s was not declared RM_EXTERNAL; the plan places it",
-                              known ? exec->graph->tensors[rmi_graph_index(t)].name
-                                    : "the tensor (none, or of another graph)");
+    RMI_WANT(&exec->err, known && what <= RM_STATE && rmi_low_external(exec->graph, buf), "rm_exec_bind: %s was not "
+             "declared RM_EXTERNAL; the plan places it", known ? exec->graph->tensors[rmi_graph_index(t)].name
+             : "the tensor (none, or of another graph)");
     RMI_TRY(rmi_exe_drain(exec));
     exec->lanes.rebound |= exec->lanes.on && outside->bound[buf] != memory;
     outside->bound[buf] = memory;
@@ -23797,14 +23774,15 @@ RMI_FN rm_result rmi_exe_state_walk(rmi_exe_state *state)
 }
 
 /* rm_exec_save. */
-RMI_FN rm_result rmi_exe_save(rm_exec *exec, rmi_sink *sink)
+RMI_FN rm_result rmi_exe_save(rm_exec *exec, rm_write_fn write, void *user)
 {
+    rmi_sink sink = rmi_sink_make(write, user);
     rmi_arena mem = rmi_arena_make(&exec->mem.hooks);
     rm_result result;
     rmi_exe_state state;
     memset((void *)&state, 0, sizeof state);
     state.exec = exec;
-    state.sink = sink;
+    state.sink = &sink;
     state.piece = RMI_RAW(&mem, unsigned char, RMI_EXE_PIECE);
     result = state.piece ? rmi_exe_drain(exec) : rmi_err_memory(&exec->err);
     if (result == RM_OK) result = rmi_exe_state_walk(&state);
@@ -23930,9 +23908,9 @@ RMI_FN rm_result rmi_exe_goes_on(rm_exec *exec, const rmi_program *to)
         if (!rmi_low_bytes(exec->graph, buf) || rmi_low_external(exec->graph, buf)) continue;
         while (to && k < to->n_homes && to->homes[k].buf != buf) k++;
         if (to && k < to->n_homes) continue;
-        return rmi_exe_refuse(exec, "rm_exec_replan: gradients are being accumulated, and the new plan has no place "
-                              "for %s; finish with a step of kind RM_LAST first, or plan with RM_MIDDLE | RM_LAST in "
-                              "rm_plan_desc.steps", rmi_exe_name(exec, buf));
+        return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "rm_exec_replan: gradients are being accumulated, and the "
+                           "new plan has no place for %s; finish with a step of kind RM_LAST first, or plan with "
+                           "RM_MIDDLE | RM_LAST in rm_plan_desc.steps", rmi_exe_name(exec, buf));
     }
     return RM_OK;
 }
@@ -23985,9 +23963,8 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
     rm_result result;
     const rmi_program *to = NULL;
     uint32_t i;
-    if (plan->g != exec->graph)
-        return rmi_exe_refuse(exec, "rm_exec_replan: the plan is of another graph; make it with the graph of this "
-                              "executor's plan");
+    RMI_WANT(&exec->err, plan->g == exec->graph, "rm_exec_replan: the plan is of another graph; make it with the graph "
+             "of this executor's plan");
     RMI_TRY(rmi_exe_has_addresses(plan, "rm_exec_replan", &exec->err));
     for (i = 0; i < plan->n; i++)
         if (rmi_low_adds_to_earlier(plan->prog[i].step)) to = &plan->prog[i];
@@ -24590,8 +24567,7 @@ RMI_FN rm_result rmi_exe_profile_in(rmi_exe_profile *f, const rm_step *s, uint32
     rmi_exe_prog *last = NULL;
     uint32_t i;
     size_t k;
-    if (!exec->backend.now)
-        return rmi_exe_refuse(exec, "rm_exec_profile: the backend has no clock; set rm_backend.now");
+    RMI_WANT(&exec->err, exec->backend.now, "rm_exec_profile: the backend has no clock; set rm_backend.now");
     for (i = 0; i < exec->n_prog; i++)
         if (exec->prog[i].step & kinds) {
             last = &exec->prog[i];
@@ -26079,6 +26055,8 @@ RMI_EXEC_CALL(rm_exec_wait, (rm_exec *exec), 1, "", rmi_exe_drain(exec))
 RMI_EXEC_CALL(rm_exec_step, (rm_exec *exec, const rm_step *step), 1, "", rmi_exe_step(exec, step))
 RMI_EXEC_CALL(rm_exec_check, (rm_exec *exec, const rm_step *step, const rm_check_desc *desc), 1, "",
               rmi_chk_run(exec, step, desc))
+RMI_EXEC_CALL(rm_exec_save, (rm_exec *exec, rm_write_fn write, void *user), write, "write is NULL",
+              rmi_exe_save(exec, write, user))
 RMI_EXEC_CALL(rm_exec_restore, (rm_exec *exec, const void *data, size_t bytes), data, "data is NULL",
               rmi_exe_restore(exec, data, bytes))
 RMI_EXEC_CALL(rm_exec_replan, (rm_exec *exec, rm_plan *plan), plan,
@@ -26112,18 +26090,11 @@ RMDEF void *rm_exec_pointer(rm_exec *exec, rm_tensor tensor, uint32_t what)
     if (rmi_exe_drain(exec) != RM_OK) return NULL;
     address = rmi_exe_address(exec, tensor, what, input, &bytes);
     if (address && rmi_exe_twice(exec, rmi_exe_buffer(exec, tensor, what)))
-        return rmi_exe_refuse(exec, "%s persists on the device and in host memory, both the same: use rm_exec_write "
-                              "and rm_exec_read", exec->graph->tensors[rmi_graph_index(tensor)].name), (void *)NULL;
+        return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "%s persists on the device and in host memory, both the "
+                           "same: use rm_exec_write and rm_exec_read",
+                           exec->graph->tensors[rmi_graph_index(tensor)].name), (void *)NULL;
     if (address && input) exec->due[rmi_graph_index(tensor)] = 0; /* it was asked for to be written */
     return address;
-}
-
-RMDEF rm_result rm_exec_save(rm_exec *exec, rm_write_fn write, void *user)
-{
-    rmi_sink sink = rmi_sink_make(write, user);
-    if (!exec) return RM_ERROR_ARGUMENT;
-    RMI_WANT(&exec->err, write, "rm_exec_save: write is NULL");
-    return rmi_exe_save(exec, &sink);
 }
 
 RMDEF rm_result rm_exec_profile(rm_exec *exec, const rm_step *step, uint32_t repeats)
