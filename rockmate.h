@@ -21860,7 +21860,7 @@ typedef struct rmi_thr_lane {
 } rmi_thr_lane;
 
 typedef struct rmi_thr {
-    rmi_arena mem, rings; /* this object; what rmi_thr_reserve makes */
+    rmi_arena rings;      /* what rmi_thr_reserve makes */
     rmi_thr_lock lock;
     rmi_thr_lane lane[RMI_LANES];
     rmi_thr_event *event; /* the caller's */
@@ -22008,10 +22008,9 @@ RMI_FN int rmi_thr_reserve(rmi_thr *threads, uint32_t events, const uint32_t *ca
     return !ok;
 }
 
-/* Ends the threads when their commands are done. */
+/* Ends the threads when their commands are done; the lanes go with the arena that they are in. */
 RMI_FN void rmi_thr_free(rmi_thr *threads)
 {
-    rmi_arena mem;
     uint32_t i;
     if (!threads) return;
     rmi_thr_enter(&threads->lock);
@@ -22022,22 +22021,16 @@ RMI_FN void rmi_thr_free(rmi_thr *threads)
         if (threads->lane[i].runs) rmi_thr_join(threads->lane[i].id);
     rmi_thr_close(&threads->lock);
     rmi_arena_free(&threads->rings);
-    mem = threads->mem;
-    rmi_arena_free(&mem);
 }
 
-/* Lanes without threads; copies take as long as links of these bytes a second (0: no limit) would. NULL: no memory. */
-RMI_FN rmi_thr *rmi_thr_make(const rm_allocator *hooks, uint64_t h2d, uint64_t d2h, uint64_t latency_ns)
+/* Lanes in mem, without threads yet; copies take as long as links of these bytes a second (0: no limit) would. NULL: no
+   memory. */
+RMI_FN rmi_thr *rmi_thr_make(rmi_arena *mem, uint64_t h2d, uint64_t d2h, uint64_t latency_ns)
 {
-    rmi_arena mem = rmi_arena_make(hooks);
-    rmi_thr *threads = RMI_NEW(&mem, rmi_thr, 1);
+    rmi_thr *threads = RMI_NEW(mem, rmi_thr, 1);
     uint32_t i;
-    if (!threads || !rmi_thr_open(&threads->lock)) {
-        rmi_arena_free(&mem);
-        return NULL;
-    }
-    threads->mem = mem;
-    threads->rings = rmi_arena_make(hooks);
+    if (!threads || !rmi_thr_open(&threads->lock)) return NULL;
+    threads->rings = rmi_arena_make(&mem->hooks);
     for (i = 0; i < RMI_LANES; i++) {
         threads->lane[i].all = threads;
         threads->lane[i].latency_ns = latency_ns; /* counts where there is a rate */
@@ -22289,7 +22282,7 @@ RMI_FN rm_result rmi_exe_backend(rm_exec *exec)
     RMI_WANT(&exec->err, exec->desc.threads <= 1, "rm_exec_desc.threads: %u, but it is no number of threads: 1 gives "
              "each lane its own, 0 none", (uint64_t)exec->desc.threads);
 #if defined(ROCKMATE_THREADS)
-    exec->threads = rmi_thr_make(&exec->mem.hooks, exec->desc.h2d, exec->desc.d2h, exec->desc.latency_ns);
+    exec->threads = rmi_thr_make(&exec->mem, exec->desc.h2d, exec->desc.d2h, exec->desc.latency_ns);
     if (!exec->threads) return rmi_err_memory(&exec->err);
     exec->lanes.on = 1;
     backend->copy = rmi_thr_copy;

@@ -40,7 +40,8 @@ static void catches_up(void)
 {
     static unsigned char from[COPIES + 2][BYTES], to[COPIES + 2][BYTES];
     const uint32_t calls[RMI_LANES] = {0, 2 * COPIES, 2 * COPIES, 2 * COPIES, 2 * COPIES};
-    rmi_thr *t = rmi_thr_make(NULL, BYTES * 1000000000ull / NS, BYTES * 1000000000ull / NS, LATENCY);
+    rmi_arena mem = rmi_arena_make(NULL);
+    rmi_thr *t = rmi_thr_make(&mem, BYTES * 1000000000ull / NS, BYTES * 1000000000ull / NS, LATENCY);
     held h;
     uint64_t before;
     unsigned i, k;
@@ -65,6 +66,7 @@ static void catches_up(void)
     EXPECT(t->lane[RM_LANE_H2D].free_at >= before + NS + LATENCY && rmi_thr_now() >= t->lane[RM_LANE_H2D].free_at, "it takes its time");
     EXPECT(!memcmp(from, to, sizeof from), "the bytes");
     rmi_thr_free(t);
+    rmi_arena_free(&mem);
 }
 
 /* --- a training whose host lane and link are slow in turns */
