@@ -21012,7 +21012,7 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *plan, uint32_t index, rmi_are
                 (uint64_t)info->blocks, (uint64_t)info->classes);
     rmi_txt_head(&pen, info);
     rmi_txt_costs(&pen, graph, info);
-    rmi_txt_memory(&pen, graph, prog, 0);
+    if (!plan->live_only) rmi_txt_memory(&pen, graph, prog, 0);
     if (prog->host) rmi_txt_memory(&pen, graph, prog, 1);
     if (prog->host) rmi_txt_moves(&pen, prog, info);
     if (!info->recomputed_runs) return RM_OK;

@@ -866,21 +866,30 @@ static const struct {
     {"rm_plan_desc: ", ""},
     {"rm_plan_create: ", ""},
     {"rm_graph_link", "--link"},
+    {"rm_graph_write", "--export"},
+    {"RM_NOGRAD (nograd)", "nograd"}, /* of graph files */
+    {"rm_param_desc.update (in text opt=), or drop state_bytes", "opt=, or drop state="},
+    {"add rm_block_end (in text: an end)", "add an end"},
+    {"rm_block_end, end:", "end:"},
+    {" (rm_block_begin)", ""},
+    {"add the layers with RM_OP first", "add its layers (op) first"},
+    {"declare that with rm_const_add", "declare it as const"},
+    {"rm_output_add", "output"},
+    {"RM_STAYS", "stays"},
+    {"RM_EXTERNAL", "external"},
 };
 
 /* A text of the library with the names of options in place of fields and calls; as it is if there is no memory. */
 static const char *in_options(text_buffer *room, const char *text)
 {
     const char *whole = text;
-    size_t k, plain;
+    size_t k;
     room->n = 0;
     while (*text) {
         for (k = 0; k < LENGTH(words) && strncmp(text, words[k].api, strlen(words[k].api)); k++) continue;
-        plain = 1 + strcspn(text + 1, "rRsSdt"); /* the letters that an entry begins with */
-        if (text_sink(room, k < LENGTH(words) ? words[k].option : text,
-                      k < LENGTH(words) ? strlen(words[k].option) : plain))
+        if (k == LENGTH(words) ? text_sink(room, text, 1) : text_sink(room, words[k].option, strlen(words[k].option)))
             return whole;
-        text += k < LENGTH(words) ? strlen(words[k].api) : plain;
+        text += k == LENGTH(words) ? 1 : strlen(words[k].api);
     }
     return room->n ? room->at : "";
 }
@@ -1933,7 +1942,9 @@ static void print_history(job *j, const account *a)
 static void print_bytes_line(FILE *to, const char *label, uint64_t bytes, const char *more)
 {
     short_text size;
-    fprintf(to, "  %-14s %s (%" PRIu64 " bytes)%s\n", label, human_bytes(&size, bytes), bytes, more);
+    fprintf(to, "  %-14s %s", label, human_bytes(&size, bytes));
+    if (bytes >= 1024) fprintf(to, " (%" PRIu64 " bytes)", bytes);
+    fprintf(to, "%s\n", more);
 }
 
 /* How much a step of a model trains on, and of what: tokens or images. */
@@ -1953,7 +1964,10 @@ static void print_subject(const job *j)
     if (m->model)
         fprintf(j->out.to, ", %" PRIu64 " %s a step, %s, costs by analysis", batch, what,
                 m->slim ? "slim optimizer" : "AdamW");
-    else fprintf(j->out.to, ", %lu ops", (unsigned long)rm_graph_op_count(j->g));
+    else {
+        unsigned long ops = (unsigned long)rm_graph_op_count(j->g);
+        fprintf(j->out.to, ", %lu op%s", ops, ops == 1 ? "" : "s");
+    }
     if (j->device)
         fprintf(j->out.to, ", on %s%s", j->device->text, j->r->given[OPTION_DEVICE] ? "" : " (no --device given)");
     fprintf(j->out.to, "\n");
@@ -1990,7 +2004,8 @@ static rm_result print_answer(job *j, const account *a)
         if (f->host_bytes) print_bytes_line(to, "host memory", f->host_bytes, "");
         if (j->r->model.model) print_speed(j);
         if (a->n) print_history(j, a);
-        print_bytes_line(to, "at least", f->min_bound_bytes, ": no plan takes less of the device");
+        if (f->min_bound_bytes)
+            print_bytes_line(to, "at least", f->min_bound_bytes, ": no plan takes less of the device");
         if (j->r->task != CHECK) fprintf(to, "  planned in     %s\n", human_ns(&time, j->solve_us * 1000));
         fprintf(to, "\n");
         print_in_options(to, summary.at);

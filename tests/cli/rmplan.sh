@@ -84,6 +84,12 @@ run 2 "none.rmg: " none.rmg
 run 2 "folder.rmg: " folder.rmg
 run 2 "empty.rmg:1:1: found the end of the text, expected" empty.rmg
 run 2 "two.rmg:1:16: found '2', expected" two.rmg
+printf 'rockmate graph 1\ntensor x input 100\n' >none.rmg
+run 2 "it has no op; add its layers (op) first" none.rmg
+rm none.rmg
+printf 'rockmate graph 1\ntensor x input 100\nop a in=x out=h fwd=1\n' >one.rmg
+run 0 "" one.rmg --text
+if grep -q "^one.rmg, 1 op$" out && ! grep -q "512 bytes (512 bytes)" out; then ok; else bad "one op, few bytes"; fi
 run 2 "bad.rmg:4:56: found 'sped=1', expected one of" bad.rmg
 quiet "a wrong graph"
 head -c 500 chain.rmg | head -c 130 >cut.rmg
@@ -168,6 +174,8 @@ else skipped=$((skipped + 1)); fi
 # --- live bytes, the trade-off
 run 0 "" chain.rmg --live --budget 80%
 holds 'v["live_bytes"] <= v["budget_bytes"] && v["arena_bytes"] == v["live_bytes"]'
+run 0 "" chain.rmg --live --budget 80% --text
+if grep -q "^  arena" out; then bad "an arena of a plan without addresses"; else ok; fi
 run 0 "" chain.rmg --curve --points 5
 if ! grep -vqE '^# [a-z_]+=[0-9.]+$|^ *arena_bytes +keep_all_pct +host_bytes +time_ns +overhead_pct +bound_ns +gap_pct$|^( *[0-9.-]+){7}$' out; then ok; else bad "--curve: a table and comments only"; fi
 if grep '^[ 0-9.-]*$' out | awk 'NR > 1 && ($1 <= b || $4 >= t || $6 > l) { bad = 1 } $6 > $4 { bad = 1 } { b = $1; t = $4; l = $6 } END { exit bad || NR < 2 || NR > 5 }'; then ok; else bad "--curve: more bytes, less time"; fi
