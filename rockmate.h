@@ -21,11 +21,11 @@
    >>step      one lowered model of a training step: tasks, ways to run them, buffers, homes, order
    >>sequence  a list of runs with repeats -> lifetimes and statements; the language solvers speak
    >>chain     exact checkpointing of a chain of stages for every budget at once
-   >>block     options of one stage: what to keep, with bytes, peaks, times
    >>place     addresses in one arena
    >>bound     lower bounds on memory and time
    >>offload   what to keep, recompute, and move to host memory
    >>cost      the evaluator of a schedule: lives, bytes at every event, time on every lane
+   >>block     options of one stage: what to keep, with bytes, peaks, times
    >>events    a schedule -> the list of runs and copies for >>sequence, and homes
    >>search    annealing over runs, copies, variants and homes, with a price of bytes above the limit
    >>refine    greedy evictions; lists without copies, and their way through >>search
@@ -3354,6 +3354,18 @@ RMI_FN rm_result rmi_shp_classes(rmi_arena *mem, const rm_graph *graph, const ui
     return result;
 }
 
+/* Classes of single ops. */
+RMI_FN rm_result rmi_shp_op_classes(rmi_arena *mem, const rm_graph *graph, uint32_t *cls)
+{
+    rmi_arena tmp = rmi_arena_make(&mem->hooks);
+    uint32_t i, n_classes, *range = RMI_NEW(&tmp, uint32_t, 2 * (size_t)graph->n_ops);
+    rm_result result = range ? RM_OK : RM_ERROR_MEMORY;
+    for (i = 0; range && i < 2 * graph->n_ops; i++) range[i] = (i + 1) / 2;
+    if (range) result = rmi_shp_classes(mem, graph, range, graph->n_ops, cls, &n_classes);
+    rmi_arena_free(&tmp);
+    return result;
+}
+
 /* --- cuts */
 RMI_FN void rmi_shp_carry(rmi_shape *s, const rm_graph *graph, uint32_t buf)
 {
@@ -4832,7 +4844,7 @@ typedef struct rmi_step {
     uint32_t *buffer_of;      /* by number in >>lower: the buffer here; RMI_NONE: it takes no bytes that come or go */
     uint32_t *backward;       /* by op: its first backward task, n_backward of them */
     uint8_t *n_backward, *n_modes, *fastest_mode; /* by op */
-    uint32_t *class_of;       /* by op: the first op that is equal to it in times, bytes and modes */
+    uint32_t *class_of;       /* by op: equal ones have the same number */
     uint32_t *once, n_once;   /* tasks: the list that runs everything once */
     uint32_t n_forwards;      /* so many forwards, views aside, stand at its beginning */
     uint32_t *once_at;        /* by op, and n_ops: the backward of op i, and the reductions and updates that it allows,
@@ -5669,42 +5681,6 @@ RMI_FN rm_result rmi_step_make_tasks(rmi_step *step, rmi_arena *scratch)
     return rmi_step_put_once(step, runs, rmi_step_tail(graph, step->kind, runs), &low);
 }
 
-/* --- equal ops */
-
-/* A hash of what decides about op `id`: its modes' times and bytes. */
-RMI_FN uint64_t rmi_step_signature(const rmi_step *step, uint32_t id)
-{
-    uint64_t hash = step->n_modes[id];
-    uint32_t mode, part, k;
-    for (mode = 0; mode < step->n_modes[id]; mode++)
-        for (part = 0; part <= step->n_backward[id]; part++) {
-            const rmi_step_access *access =
-                &step->accesses[step->tasks[part ? step->backward[id] + part - 1 : id].access + mode];
-            hash = rmi_mix(hash ^ access->saved_room ^ ((uint64_t)access->reads.n << 40));
-            for (k = 0; k < access->reads.n; k++)
-                hash = rmi_mix(hash ^ step->buffers[step->pool[access->reads.at + k]].room);
-            if (!access->absent) hash = rmi_mix(hash ^ step->ways[access->ways[0][0].at].ns);
-        }
-    return hash;
-}
-
-/* Sets class_of: which ops are equal, by the hash of what decides about them. */
-RMI_FN rm_result rmi_step_make_classes(rmi_step *step, rmi_arena *scratch)
-{
-    uint32_t n = step->graph->n_ops, id, slots = 1, *slot;
-    uint64_t *hash = RMI_RAW(scratch, uint64_t, n);
-    while (slots < 2 * n) slots *= 2;
-    slot = RMI_NEW(scratch, uint32_t, slots);
-    if (!hash || !slot) return RM_ERROR_MEMORY;
-    for (id = 0; id < n; id++) {
-        size_t at = (size_t)(hash[id] = rmi_step_signature(step, id)) & (slots - 1);
-        while (slot[at] && hash[slot[at] - 1] != hash[id]) at = (at + 1) & (slots - 1);
-        if (!slot[at]) slot[at] = id + 1;
-        step->class_of[id] = slot[at] - 1;
-    }
-    return RM_OK;
-}
-
 /* Makes the model of one kind of step of a sealed graph, in mem. granule: bytes. moves 1: copies to host memory are
    possible, if there is a link; 2: and all that lasts is a buffer, whether it may move or not. */
 RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *graph, uint32_t kind, uint32_t granule, int moves,
@@ -5734,7 +5710,7 @@ RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *graph, uint32_t k
         rmi_step_find_fastest(step, id);
         if (step->n_modes[id] > 1) step->choosing[step->n_choosing++] = id;
     }
-    if (result == RM_OK) result = rmi_step_make_classes(step, &scratch);
+    if (result == RM_OK) result = rmi_shp_op_classes(mem, graph, step->class_of);
     rmi_arena_free(&scratch);
     return result;
 }
@@ -5759,8 +5735,7 @@ RMI_FN rm_result rmi_step_say(rmi_arena *mem, rmi_step_runs *list, rmi_run run)
    A solver says in which order tasks run, a forward as often as it likes; everything else follows: an instance of a
    buffer lives from the run that makes it to its last use before it is made again; bytes go on under another name (in
    place, view, shared gradient) wherever the kinds allow it and nobody needs the old content. In: runs. Out: statements
-   whose offsets are still numbers of stretches, and the stretches for >>place. Part of a step can be looked at alone
-   (entry, exit), which is how stages get their peaks: one rule for prediction and plan. Copies are said in the list,
+   whose offsets are still numbers of stretches, and the stretches for >>place. Copies are said in the list,
    too: COPY_OUT (to host memory, from where what the host lacks is made), COPY_IN (a new instance on the device; the
    old one ended at its last use), COPY_MERGE (a gradient, added to its host copy; the device's is gone), COPY_DROP;
    HOLD makes an instance live until there, as the source of a copy must while that lasts (form 1: the staging bytes of
@@ -5778,10 +5753,9 @@ typedef struct rmi_seq_inst { /* one life of one buffer */
     uint32_t next;    /* another one + 1 that ends after the same run, or 0 */
     uint32_t of;      /* of a view: the life of its root that it is a name of */
     uint64_t bytes;
-    uint8_t home;     /* 1: persists; 2: an input; 3: there, and counted elsewhere */
+    uint8_t home;     /* 1: persists; 2: an input */
     uint8_t gone;     /* its bytes went on under another name */
     uint8_t spent;    /* merged: its bytes are a copy's source and hold nothing */
-    uint8_t entry;    /* there when the sequence starts */
     uint8_t named;    /* the run after which it ends does not read it: another name of its bytes begins there */
     uint8_t off;      /* a view that does not start where its stretch does */
     uint8_t unread;   /* an input that no run reads: its bytes are free before the first run */
@@ -5804,57 +5778,53 @@ typedef struct rmi_seq_list { /* a list with copies and homes of its own */
 
 typedef struct rmi_seq {
     const rm_graph *g;
-    rmi_arena *mem, *lives; /* lives: of what only the build itself and rmi_seq_bytes_of ask for; NULL: mem */
-    uint32_t step, granule;
+    rmi_arena *mem, *lives; /* of the results; of what only the build itself asks for */
+    uint32_t step;
     const rmi_run *runs;
     uint32_t n;
-    /* what is there at the start without being counted (homes), counted (entry), wanted at the end (exit); buffers */
-    const rmi_home *homes;
+    const rmi_home *homes; /* what is there at the start */
     size_t n_homes;
-    const uint32_t *entry, *uncounted, *exit;
-    const uint64_t *entry_bytes; /* of the stretches that the entries are in */
-    uint32_t n_entry, n_uncounted, n_exit;
-    int partial; /* not a whole step: what persists is there and not counted; only exit is wanted at the end */
-    int reran;   /* partial: forwards count as recomputations */
-    uint32_t *cur; /* per buffer, all RMI_NONE; and so again afterwards */
-    uint32_t *ran; /* per op, all 0; and so again afterwards */
-    uint32_t *hst; /* per buffer: its bytes in host memory, all RMI_NONE; and so again afterwards */
-    rmi_access acc;
     /* out */
     rmi_seq_inst *inst;
     rmi_seq_stretch *str, *kept; /* in the arena, in host memory */
     rmi_stmt *st;
     uint32_t n_inst, n_str, n_kept;
     size_t n_st, cap_inst, cap_str, cap_st, cap_kept;
-    uint64_t ns;
     /* scratch */
-    uint32_t *kept_at; /* by position: the bytes in host memory that a copy there begins or goes to */
-    uint32_t n_start;  /* instances that are there at the start */
+    uint32_t *cur, *hst; /* by buffer: its instance, its bytes in host memory at the run looked at, or RMI_NONE */
+    uint32_t *ran;       /* by op: its forwards so far */
+    uint32_t *kept_at;   /* by position: the bytes in host memory that a copy there begins or goes to */
+    uint32_t *ends;      /* by position: an instance that is freed after it, + 1, or 0 */
+    uint32_t n_start;    /* instances that are there at the start */
+    rmi_access acc;
 } rmi_seq;
 
-/* Takes no bytes here: the caller's memory, nothing at all, or in a part of a step what persists. Views are names and
-   stay. */
+/* Takes no bytes here: the caller's memory, or nothing at all. Views are names and stay. */
 RMI_INLINE int rmi_seq_ignored(const rmi_seq *q, uint32_t buf)
 {
     const rm_graph *graph = q->g;
     uint32_t i;
     rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
     if (rmi_low_external(graph, buf)) return 1;
-    if (q->partial) {
-        if (kind == RMI_BUF_STATE || (kind == RMI_BUF_VALUE && graph->tensors[i].kind != RMI_ACT)) return 1;
-        if (kind == RMI_BUF_GRAD && graph->tensors[i].kind == RMI_PARAM && rmi_low_grads_resident(q->step)) return 1;
-    }
     if (kind > RMI_BUF_STATE || rmi_low_bytes(graph, buf)) return 0;
     return !(kind == RMI_BUF_VALUE && graph->tensors[i].root != i);
 }
 
 /* --- first pass: who lives from when to when */
 
+/* Before a pass over the runs: nothing is there. */
+RMI_FN void rmi_seq_rewind(rmi_seq *q)
+{
+    memset(q->cur, 0xFF, rmi_low_buffers(q->g) * sizeof *q->cur);
+    memset(q->hst, 0xFF, rmi_low_buffers(q->g) * sizeof *q->hst);
+    memset(q->ran, 0, q->g->n_ops * sizeof *q->ran);
+}
+
 /* A new instance of a buffer; NULL: memory is out. */
 RMI_FN rmi_seq_inst *rmi_seq_birth(rmi_seq *q, uint32_t buf, uint32_t at, uint64_t bytes)
 {
     rmi_seq_inst *inst;
-    if (!RMI_GROW(q->lives ? q->lives : q->mem, q->inst, q->cap_inst, (size_t)q->n_inst + 1)) return NULL;
+    if (!RMI_GROW(q->lives, q->inst, q->cap_inst, (size_t)q->n_inst + 1)) return NULL;
     inst = &q->inst[q->n_inst];
     inst->buf = buf;
     inst->first = inst->last = at;
@@ -5864,27 +5834,20 @@ RMI_FN rmi_seq_inst *rmi_seq_birth(rmi_seq *q, uint32_t buf, uint32_t at, uint64
     return inst;
 }
 
-/* New bytes in the arena or in host memory: the last of str or kept. */
-RMI_FN rm_result rmi_seq_new_bytes(rmi_seq *q, int host, uint32_t first, uint32_t end, uint64_t bytes, uint32_t home)
+/* New bytes in the arena, or in host memory for a buffer (RMI_NONE: the arena): the last of str or kept. */
+RMI_FN rm_result rmi_seq_new_bytes(rmi_seq *q, uint32_t host, uint32_t first, uint32_t end, uint64_t bytes,
+                                   uint32_t home)
 {
     rmi_seq_stretch *stretch;
-    if (!(host ? RMI_GROW(q->mem, q->kept, q->cap_kept, (size_t)q->n_kept + 1)
-               : RMI_GROW(q->mem, q->str, q->cap_str, (size_t)q->n_str + 1)))
+    if (!(host != RMI_NONE ? RMI_GROW(q->mem, q->kept, q->cap_kept, (size_t)q->n_kept + 1)
+                           : RMI_GROW(q->mem, q->str, q->cap_str, (size_t)q->n_str + 1)))
         return RM_ERROR_MEMORY;
-    stretch = host ? &q->kept[q->n_kept++] : &q->str[q->n_str++];
+    stretch = host != RMI_NONE ? &q->kept[q->n_kept++] : &q->str[q->n_str++];
     stretch->first_pos = first;
     stretch->end_pos = end;
-    stretch->head = RMI_NONE;
+    stretch->head = host;
     stretch->home = home;
     stretch->bytes = bytes;
-    return RM_OK;
-}
-
-/* The same in host memory, for a buffer. */
-RMI_FN rm_result rmi_seq_keep(rmi_seq *q, uint32_t buf, uint32_t first, uint32_t end, uint64_t bytes, uint32_t home)
-{
-    RMI_TRY(rmi_seq_new_bytes(q, 1, first, end, bytes, home));
-    q->kept[q->n_kept - 1].head = buf;
     return RM_OK;
 }
 
@@ -5909,21 +5872,13 @@ RMI_FN rm_result rmi_seq_start(rmi_seq *q)
         int input = rmi_low_kind(q->g, buf, &id) == RMI_BUF_VALUE && q->g->tensors[id].kind == RMI_INPUT;
         if (q->homes[i].host == 1) {
             q->hst[buf] = q->n_kept;
-            RMI_TRY(rmi_seq_keep(q, buf, 0, q->n + 1, rmi_low_bytes(q->g, buf), i + 1));
+            RMI_TRY(rmi_seq_new_bytes(q, buf, 0, q->n + 1, rmi_low_bytes(q->g, buf), i + 1));
         }
         if (q->homes[i].host) continue;
         if (!(inst = rmi_seq_birth(q, buf, 0, rmi_low_bytes(q->g, buf)))) return RM_ERROR_MEMORY;
         inst->home = (uint8_t)(input ? 2 : 1);
         inst->place = i + 1;
         inst->last = RMI_NONE;
-    }
-    for (i = 0; i < q->n_uncounted + q->n_entry; i++) {
-        int counted = i >= q->n_uncounted;
-        uint32_t k = counted ? i - q->n_uncounted : i, buf = counted ? q->entry[k] : q->uncounted[k];
-        if (rmi_seq_ignored(q, buf) || q->cur[buf] != RMI_NONE) continue;
-        if (!(inst = rmi_seq_birth(q, buf, 0, counted ? q->entry_bytes[k] : 0))) return RM_ERROR_MEMORY;
-        if (counted) inst->entry = 1;
-        else inst->home = 3;
     }
     q->n_start = q->n_inst;
     return RM_OK;
@@ -5940,7 +5895,7 @@ RMI_FN rm_result rmi_seq_life_copy(rmi_seq *q, uint32_t p)
         RMI_TRY(rmi_seq_use(q, 0, buf, p));
         if (k == RMI_NONE) {
             q->hst[buf] = q->n_kept;
-            RMI_TRY(rmi_seq_keep(q, buf, p, p + 1, q->inst[c].bytes, 0));
+            RMI_TRY(rmi_seq_new_bytes(q, buf, p, p + 1, q->inst[c].bytes, 0));
         }
         q->kept_at[p] = q->hst[buf];
         return rmi_seq_use(q, 1, buf, p);
@@ -5957,7 +5912,7 @@ RMI_FN rm_result rmi_seq_life_copy(rmi_seq *q, uint32_t p)
         RMI_TRY(rmi_seq_use(q, 1, buf, p));
         q->inst[c].spent = 1;
         q->kept_at[p] = q->inst[c].staged = q->n_kept;
-        return rmi_seq_keep(q, buf, p, p + 1, q->kept[k].bytes, 0);
+        return rmi_seq_new_bytes(q, buf, p, p + 1, q->kept[k].bytes, 0);
     case RMI_COPY_DROP:
         RMI_TRY(rmi_seq_use(q, 1, buf, p));
         q->hst[buf] = RMI_NONE;
@@ -6027,7 +5982,7 @@ RMI_FN rm_result rmi_seq_life(rmi_seq *q, uint32_t p)
     if (run.way == RMI_OPT_HOST) return RM_OK;
     for (i = 0; i < access->n_writes; i++) {
         uint32_t buf = access->writes[i], c = q->cur[buf];
-        if (rmi_seq_ignored(q, buf) || (c != RMI_NONE && q->inst[c].home == 3)) continue;
+        if (rmi_seq_ignored(q, buf)) continue;
         if ((run.way == RMI_FWD && q->g->tensors[buf].kind == RMI_ACT) ||
             (run.way == RMI_BWD && rmi_seq_absent(q, buf))) {
             if (!rmi_seq_birth(q, buf, p, rmi_low_bytes(q->g, buf))) return RM_ERROR_MEMORY;
@@ -6037,26 +5992,14 @@ RMI_FN rm_result rmi_seq_life(rmi_seq *q, uint32_t p)
         if (q->inst[c].again == RMI_NONE) q->inst[c].again = p;
     }
     if (access->saved == RMI_NONE) return RM_OK;
-    if (q->cur[access->saved] != RMI_NONE && q->inst[q->cur[access->saved]].home == 3) return RM_OK;
     return rmi_seq_birth(q, access->saved, p, access->saved_bytes) ? RM_OK : RM_ERROR_MEMORY;
-}
-
-/* The tables by buffer and op as they were before. */
-RMI_FN void rmi_seq_clean(rmi_seq *q)
-{
-    uint32_t i;
-    for (i = 0; i < q->n_inst; i++) q->cur[q->inst[i].buf] = RMI_NONE;
-    for (i = 0; i < q->n_kept; i++) q->hst[q->kept[i].head] = RMI_NONE;
-    for (i = 0; i < q->n; i++)
-        if (q->runs[i].way == RMI_FWD) q->ran[q->runs[i].id] = 0;
 }
 
 /* What is wanted after the last run lives until there. */
 RMI_FN rm_result rmi_seq_ends(rmi_seq *q)
 {
     uint32_t i;
-    for (i = 0; i < q->n_exit; i++) RMI_TRY(rmi_seq_use(q, 0, q->exit[i], q->n));
-    for (i = 0; i < q->g->n_tensors && !q->partial; i++) {
+    for (i = 0; i < q->g->n_tensors; i++) {
         uint32_t buf = rmi_low_buf(q->g, RMI_BUF_GRAD, i);
         if (q->g->tensors[i].is_output) {
             RMI_TRY(rmi_seq_name(q, i, q->n));
@@ -6072,11 +6015,12 @@ RMI_FN rm_result rmi_seq_ends(rmi_seq *q)
 RMI_FN rm_result rmi_seq_lives(rmi_seq *q)
 {
     uint32_t p, i;
+    rmi_seq_rewind(q);
     RMI_TRY(rmi_seq_start(q));
     for (p = 0; p < q->n; p++) RMI_TRY(rmi_seq_life(q, p));
     for (i = 0; i < q->n_inst; i++) { /* inputs may die early, weights not, unless they are copied in again */
         rmi_seq_inst *inst = &q->inst[i];
-        if ((inst->last == RMI_NONE && inst->home != 2) || inst->home == 3 ||
+        if ((inst->last == RMI_NONE && inst->home != 2) ||
             (inst->home == 1 && q->cur[inst->buf] == i))
             inst->last = q->n, inst->named = 0;
         else if (inst->home == 1 && inst->first) inst->home = 0, inst->place = 0;
@@ -6090,7 +6034,6 @@ RMI_FN rm_result rmi_seq_lives(rmi_seq *q)
     RMI_TRY(rmi_seq_ends(q));
     for (i = 0; i < q->n_start; i++)
         if (q->inst[i].last == RMI_NONE) q->inst[i].unread = 1, q->inst[i].last = 0;
-    rmi_seq_clean(q);
     return RM_OK;
 }
 
@@ -6137,7 +6080,7 @@ RMI_INLINE rm_result rmi_seq_say(rmi_seq *q, rmi_what what, uint32_t buf, uint32
 RMI_FN rm_result rmi_seq_alloc(rmi_seq *q, uint32_t i, uint32_t p)
 {
     const rmi_seq_inst *inst = &q->inst[i];
-    RMI_TRY(rmi_seq_new_bytes(q, 0, p, inst->last + 1, inst->bytes, inst->place));
+    RMI_TRY(rmi_seq_new_bytes(q, RMI_NONE, p, inst->last + 1, inst->bytes, inst->place));
     rmi_seq_join(q, i, q->n_str - 1);
     return rmi_seq_say(q, RMI_ALLOC, inst->buf, 0, q->n_str - 1, inst->bytes);
 }
@@ -6186,7 +6129,7 @@ RMI_FN rm_result rmi_seq_join_fwd(rmi_seq *q, rmi_run run, uint32_t i, uint32_t 
 }
 
 /* A gradient's first contribution: another name of dout, dout's bytes, or bytes of what this backward reads last. */
-RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *q, rmi_run run, uint32_t i, uint32_t p, uint32_t *renamed)
+RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *q, rmi_run run, uint32_t i, uint32_t p)
 {
     const rmi_op *op = &q->g->ops[run.id];
     const rmi_form *form = &op->forms[run.form];
@@ -6196,7 +6139,6 @@ RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *q, rmi_run run, uint32_t i, uint32_t 
     if (dout != RMI_NONE && q->inst[dout].bytes == q->inst[i].bytes && !q->inst[dout].home) {
         int shares = rmi_list_has(&op->share, t), joins = shares && rmi_seq_can_share(q, i, dout, p);
         if (joins || ((shares || op->view == t) && rmi_seq_dying(q, dout_buf, p) != RMI_NONE)) {
-            ++*renamed;
             if (!joins) return rmi_seq_take_over(q, i, dout);
             rmi_seq_join(q, i, q->inst[dout].stretch);
             return rmi_seq_say(q, RMI_ALIAS, q->inst[i].buf, dout_buf, 0, 0);
@@ -6228,7 +6170,7 @@ RMI_FN rm_result rmi_seq_start_stretches(rmi_seq *q)
             RMI_TRY(rmi_seq_say(q, RMI_FREE, inst->buf, 0, 0, 0));
             continue;
         }
-        RMI_TRY(rmi_seq_new_bytes(q, 0, 0, inst->last + 1, inst->bytes, inst->place));
+        RMI_TRY(rmi_seq_new_bytes(q, RMI_NONE, 0, inst->last + 1, inst->bytes, inst->place));
         rmi_seq_join(q, i, q->n_str - 1);
     }
     return RM_OK;
@@ -6252,12 +6194,12 @@ RMI_FN rm_result rmi_seq_emit_copy(rmi_seq *q, uint32_t p, uint32_t i)
 RMI_FN rm_result rmi_seq_end(rmi_seq *q, uint32_t i)
 {
     const rmi_seq_inst *inst = &q->inst[i];
-    if (inst->gone || inst->home == 3 || (!inst->bytes && !rmi_seq_is_view(q, inst->buf))) return RM_OK;
+    if (inst->gone || (!inst->bytes && !rmi_seq_is_view(q, inst->buf))) return RM_OK;
     return rmi_seq_say(q, RMI_FREE, inst->buf, 0, 0, 0);
 }
 
 /* Before run p: the views that it reads become names, inst[*lo ...]; what they are names of may end there. */
-RMI_FN rm_result rmi_seq_emit_names(rmi_seq *q, uint32_t p, uint32_t *lo, const uint32_t *ends)
+RMI_FN rm_result rmi_seq_emit_names(rmi_seq *q, uint32_t p, uint32_t *lo)
 {
     uint32_t k;
     for (; *lo < q->n_inst && q->inst[*lo].first == p && rmi_seq_is_view(q, q->inst[*lo].buf); ++*lo) {
@@ -6271,7 +6213,7 @@ RMI_FN rm_result rmi_seq_emit_names(rmi_seq *q, uint32_t p, uint32_t *lo, const 
         q->cur[buf] = *lo;
         RMI_TRY(rmi_seq_say(q, RMI_ALIAS, buf, op->view, 0, 0));
     }
-    for (k = ends[p]; k; k = q->inst[k - 1].next)
+    for (k = q->ends[p]; k; k = q->inst[k - 1].next)
         if (q->inst[k - 1].named) RMI_TRY(rmi_seq_end(q, k - 1));
     return RM_OK;
 }
@@ -6281,14 +6223,14 @@ RMI_FN rm_result rmi_seq_emit_run(rmi_seq *q, uint32_t p, uint32_t lo, uint32_t 
 {
     rmi_run run = q->runs[p];
     rmi_access *access = &q->acc;
-    uint32_t i, renamed = 0, id;
-    int again = q->partial ? q->reran : 0;
+    uint32_t i, id;
+    int again;
     if (run.way >= RMI_COPY_OUT) return rmi_seq_emit_copy(q, p, lo);
     if (run.way == RMI_FWD && q->g->ops[run.id].view != RMI_NONE) return RM_OK;
-    if (run.way == RMI_FWD) again |= q->ran[run.id]++ > 0;
+    again = run.way == RMI_FWD && q->ran[run.id]++ > 0;
     rmi_low_access(q->g, run, again, access);
     if (access->ws_bytes) {
-        RMI_TRY(rmi_seq_new_bytes(q, 0, p, p + 1, access->ws_bytes, 0));
+        RMI_TRY(rmi_seq_new_bytes(q, RMI_NONE, p, p + 1, access->ws_bytes, 0));
         RMI_TRY(rmi_seq_say(q, RMI_ALLOC, access->ws, 0, q->n_str - 1, access->ws_bytes));
     }
     for (i = lo; i < hi; i++) {
@@ -6297,12 +6239,11 @@ RMI_FN rm_result rmi_seq_emit_run(rmi_seq *q, uint32_t p, uint32_t lo, uint32_t 
             inst->gone = 1; /* nobody reads what this forward would save: it is not asked to */
             continue;
         }
-        RMI_TRY(run.way == RMI_FWD ? rmi_seq_join_fwd(q, run, i, p) : rmi_seq_join_bwd(q, run, i, p, &renamed));
+        RMI_TRY(run.way == RMI_FWD ? rmi_seq_join_fwd(q, run, i, p) : rmi_seq_join_bwd(q, run, i, p));
         if (inst->stretch == RMI_NONE && inst->bytes) RMI_TRY(rmi_seq_alloc(q, i, p));
     }
     for (i = lo; i < hi; i++)
         if (!q->inst[i].gone || q->inst[i].last != p) q->cur[q->inst[i].buf] = i;
-    q->ns = rmi_add(q->ns, rmi_low_ns(q->g, run, again, renamed && renamed == access->n_writes));
     RMI_TRY(rmi_seq_say(q, RMI_RUN, RMI_NONE, RMI_NONE, 0, 0));
     q->st[q->n_st - 1].run = run;
     return access->ws_bytes ? rmi_seq_say(q, RMI_FREE, access->ws, 0, 0, 0) : RM_OK;
@@ -6311,26 +6252,24 @@ RMI_FN rm_result rmi_seq_emit_run(rmi_seq *q, uint32_t p, uint32_t lo, uint32_t 
 /* The second pass. */
 RMI_FN rm_result rmi_seq_emit(rmi_seq *q)
 {
-    uint32_t p, i, *ends = RMI_NEW(q->lives ? q->lives : q->mem, uint32_t, (size_t)q->n + 1);
-    if (!ends) return RM_ERROR_MEMORY;
+    uint32_t p, i;
+    rmi_seq_rewind(q);
     for (i = q->n_inst; i-- > 0;) { /* instances by the run after which they are freed */
         rmi_seq_inst *inst = &q->inst[i];
         if (inst->unread) continue;
-        inst->next = ends[inst->last];
-        ends[inst->last] = i + 1;
+        inst->next = q->ends[inst->last];
+        q->ends[inst->last] = i + 1;
     }
     RMI_TRY(rmi_seq_start_stretches(q));
     for (p = 0, i = q->n_start; p < q->n; p++) {
         uint32_t lo, k;
-        RMI_TRY(rmi_seq_emit_names(q, p, &i, ends));
+        RMI_TRY(rmi_seq_emit_names(q, p, &i));
         for (lo = i; i < q->n_inst && q->inst[i].first == p;) i++;
         RMI_TRY(rmi_seq_emit_run(q, p, lo, i));
-        for (k = ends[p]; k; k = q->inst[k - 1].next)
+        for (k = q->ends[p]; k; k = q->inst[k - 1].next)
             if (!q->inst[k - 1].named) RMI_TRY(rmi_seq_end(q, k - 1));
     }
-    RMI_TRY(rmi_seq_emit_names(q, q->n, &i, ends));
-    rmi_seq_clean(q);
-    return RM_OK;
+    return rmi_seq_emit_names(q, q->n, &i);
 }
 
 /* --- before all that: ops that change a const come after the backwards that read it as it was */
@@ -6475,76 +6414,26 @@ RMI_FN rm_result rmi_seq_delay(rmi_arena *mem, const rm_graph *graph, rmi_error 
     return RM_OK;
 }
 
-/* Scratch that any number of builds share: memory for cur, ran, acc. */
-RMI_FN rm_result rmi_seq_scratch(rmi_seq *q, const rm_graph *graph, rmi_arena *mem)
-{
-    uint32_t buf, nb = rmi_low_buffers(graph);
-    memset(q, 0, sizeof *q);
-    q->g = graph;
-    q->mem = mem;
-    q->granule = 1;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(q->cur, nb), RMI_T(q->ran, graph->n_ops), RMI_T(q->hst, nb)));
-    for (buf = 0; buf < nb; buf++) q->cur[buf] = q->hst[buf] = RMI_NONE;
-    return rmi_low_access_make(graph, mem, &q->acc);
-}
-
-/* Lifetimes and statements of q->runs; the results live in q->mem. RM_ERROR_INTERNAL: a run reads what is not there. */
+/* Lifetimes and statements of q->runs. RM_ERROR_INTERNAL: a run reads what is not there. */
 RMI_FN rm_result rmi_seq_build(rmi_seq *q)
 {
-    size_t whole = q->partial ? 0 : q->n;
-    uint32_t p;
+    uint32_t nb = rmi_low_buffers(q->g);
     q->inst = NULL;
     q->str = q->kept = NULL;
     q->st = NULL;
     q->n_inst = q->n_str = q->n_start = q->n_kept = 0;
     q->cap_inst = q->cap_str = q->n_st = q->cap_st = q->cap_kept = 0;
-    q->ns = 0;
-    for (p = 0; p < q->n && q->runs[p].way < RMI_COPY_OUT;) p++;
-    q->kept_at = p < q->n ? RMI_NEW(q->mem, uint32_t, q->n) : NULL;
-    if (p < q->n && !q->kept_at) return RM_ERROR_MEMORY;
-    if (!RMI_GROW(q->lives ? q->lives : q->mem, q->inst, q->cap_inst, whole + whole / 2)) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(q->lives, RMI_T(q->cur, nb), RMI_T(q->hst, nb), RMI_T(q->ran, q->g->n_ops),
+                       RMI_T(q->kept_at, q->n), RMI_T(q->ends, (size_t)q->n + 1)));
+    RMI_TRY(rmi_low_access_make(q->g, q->lives, &q->acc));
+    if (!RMI_GROW(q->lives, q->inst, q->cap_inst, q->n + (size_t)q->n / 2)) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_seq_lives(q));
-    if (whole && (!RMI_GROW(q->mem, q->str, q->cap_str, q->n_inst) || /* a run, an instance's begin and end */
-                  !RMI_GROW(q->mem, q->st, q->cap_st, whole + 2 * (size_t)q->n_inst)))
+    if (!RMI_GROW(q->mem, q->str, q->cap_str, q->n_inst) || /* a run, an instance's begin and end */
+        !RMI_GROW(q->mem, q->st, q->cap_st, q->n + 2 * (size_t)q->n_inst))
         return RM_ERROR_MEMORY;
     return rmi_seq_emit(q);
 }
 
-/* Bytes of the stretch that a buffer lies in at position p; 0 if it is in none. */
-RMI_FN uint64_t rmi_seq_bytes_of(const rmi_seq *q, uint32_t buf, uint32_t p)
-{
-    uint32_t i;
-    for (i = q->n_inst; i-- > 0;)
-        if (q->inst[i].buf == buf && q->inst[i].first <= p && q->inst[i].last >= p && q->inst[i].stretch != RMI_NONE)
-            return q->str[q->inst[i].stretch].bytes;
-    return 0;
-}
-
-typedef struct rmi_seq_sums { /* of live bytes, rounded to the granule, homes not counted: */
-    uint64_t before, at; /* the most before a position, and there; */
-    uint64_t peak, end;  /* the most from another one on, and what is wanted after the last run */
-} rmi_seq_sums;
-
-/* The sums for positions `at` and `from`. */
-RMI_FN rm_result rmi_seq_sum(const rmi_seq *q, uint32_t at, uint32_t from, rmi_seq_sums *sums)
-{
-    uint64_t *change = RMI_NEW(q->lives ? q->lives : q->mem, uint64_t, (size_t)q->n + 2);
-    uint32_t i, p;
-    if (!change) return RM_ERROR_MEMORY;
-    for (i = 0; i < q->n_str; i++) {
-        uint64_t bytes = q->str[i].home ? 0 : rmi_round_up(q->str[i].bytes, q->granule);
-        change[q->str[i].first_pos] += bytes;
-        change[q->str[i].end_pos] -= bytes;
-    }
-    memset(sums, 0, sizeof *sums);
-    for (p = 0; p <= q->n; p++) {
-        sums->end += change[p];
-        if (p < at) sums->before = rmi_max(sums->before, sums->end);
-        if (p == at) sums->at = sums->end;
-        if (p >= from) sums->peak = rmi_max(sums->peak, sums->end);
-    }
-    return RM_OK;
-}
 /* =====================================================================================================================
    >>chain - the best way to run a chain of stages, for every budget at once
    Owns      exact step functions time(memory) of every piece start..end of the chain
@@ -7414,858 +7303,6 @@ RMI_FN rm_result rmi_chn_schedule(rmi_arena *arena, const rmi_chn_table *table, 
     *acts = result == RM_OK ? writer.acts : NULL;
     *n = result == RM_OK ? writer.n_acts : 0;
     return result;
-}
-
-/* =====================================================================================================================
-   >>block - options of one stage: what to keep, with bytes, peaks, times
-   In: a stage of the chain. Out: what the chain solver needs to know of it, and the runs of its actions. A stage keeps
-   only what its backward reads, and reruns only what that needs. An option is a set of ops whose values are kept; what
-   else the backward reads is rerun right before it (rk-rotor's options, arXiv 2307.01236). It also says of each op
-   whose backward runs (its mode: what that reads, MONeT, arXiv 2010.14501), and whether runs are fast or tight: among
-   forms that differ in nothing else the fastest runs, or the one with the least workspace. Up to RMI_BLK_CODES choices
-   of all that: every one; more: one change after the other, the cheapest a byte first. Pareto sets by saved bytes,
-   peaks and times. Peaks come from >>sequence, so that they are those of the plan. Equal stages are measured once.
-   ================================================================================================================== */
-#define RMI_BLK_CODES 512u
-#define RMI_BLK_MOST 2048u /* changes of a stage; more: no options */
-#define RMI_BLK_WORK ((uint64_t)2000000) /* ops looked at to find prices anew */
-#define RMI_BLK_POINTS 48u  /* of a descent are measured, about */
-#define RMI_BLK_OPTIONS 24u /* of a stage, at most */
-#define RMI_BLK_MODES 64u   /* modes of an op that are looked at */
-#define RMI_BLK_VALUES 1u   /* bits of a code: the values that an op makes are kept, */
-#define RMI_BLK_SAVED 2u    /* and what its forward saves */
-
-typedef struct rmi_blk_scratch { /* of the stage at hand */
-    uint8_t *fresh, *todo;     /* by op: rerun in this backward; to be run next, all 0 */
-    uint8_t *wanted;           /* by buffer, all 0 */
-    rmi_run *runs;
-    uint32_t *keep, *exit, *uncounted, *entry; /* lists of buffers */
-    uint32_t *grads;           /* gradients that the stage's backward leaves */
-    uint64_t *entry_bytes;
-    uint32_t n_keep, n_grads;
-} rmi_blk_scratch;
-
-typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its actions into runs */
-    const rmi_step *model;
-    const rm_graph *g;
-    const rmi_shape *shape;
-    rmi_arena *mem;
-    uint32_t granule;
-    int many, vary;            /* options that do not keep all; ops may run otherwise than as declared */
-    rmi_chn_chain chain;
-    rmi_chn_stage *stages;
-    rmi_chn_option **options;  /* by stage */
-    const uint8_t **kept;      /* by stage: for each option a code, see below. Option 0 keeps all */
-    uint32_t *choice_at;       /* by op, and one more: where its choices begin: */
-    uint8_t *choices;          /* modes that an option of the op's stage has, the fastest first */
-    uint32_t *like;      /* by class: the stage that was measured last, + 1 */
-    uint8_t *begun;      /* by tensor: a later stage has begun its gradient */
-    uint64_t *room;      /* by tensor: of the stretch that it may lie in: its own bytes, or more that it took over */
-    uint64_t *dout_bytes; /* by stage: of the stretch that its output's gradient lies in */
-    rmi_seq seq;
-    rmi_blk_scratch now;
-} rmi_blk;
-
-/* The code of an option of a stage of m ops: a byte an op (two bits; the rest: its mode), and one byte more: 1 if it is
-   tight. */
-RMI_FN size_t rmi_blk_code(const rmi_stage *stage) { return (size_t)(stage->hi - stage->lo) + 1; }
-RMI_FN const uint8_t *rmi_blk_code_of(const rmi_blk *b, uint32_t stage, uint32_t option)
-{
-    return b->kept[stage] + option * rmi_blk_code(&b->shape->stages[stage]);
-}
-RMI_FN uint32_t rmi_blk_mode(const rmi_stage *stage, const uint8_t *kept, uint32_t op)
-{
-    return kept[op - stage->lo] >> 2;
-}
-
-/* --- forms */
-
-/* A form whose backward reads what that of op i does in a mode. */
-RMI_FN const rmi_form *rmi_blk_form(const rmi_blk *b, uint32_t i, uint32_t mode)
-{
-    const rmi_step *model = b->model;
-    const rmi_step_access *a;
-    uint32_t p;
-    for (p = 0; p < model->n_backward[i]; p++) {
-        a = &model->accesses[model->tasks[model->backward[i] + p].access + mode];
-        if (!a->absent) return &b->g->ops[i].forms[model->ways[a->ways[0][0].at].form];
-    }
-    return b->g->ops[i].forms;
-}
-
-/* The form of the fastest way (tight: of that with the least workspace), or, declared, the first one. */
-RMI_FN uint32_t rmi_blk_pick(const rmi_blk *b, rmi_range ways, int declared, int tight)
-{
-    const rmi_step_way *way = &b->model->ways[ways.at], *best = way;
-    uint32_t i;
-    for (i = 1; i < ways.n; i++)
-        if (declared ? !way[i].form : tight && way[i].workspace < best->workspace) best = &way[i];
-    return best->form;
-}
-
-/* The forward of op i under an option (NULL: one that keeps nothing, which is tight). */
-RMI_FN rmi_run rmi_blk_forward_run(const rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t i, int again)
-{
-    uint32_t access = b->model->tasks[i].access + (kept ? rmi_blk_mode(stage, kept, i) : 0);
-    const rmi_step_access *a = &b->model->accesses[access];
-    rmi_range ways = a->ways[kept && a->saved != RMI_NONE][again];
-    return rmi_low_run(RMI_FWD, i, rmi_blk_pick(b, ways, !b->vary || b->g->ops[i].pinned,
-                                                !kept || kept[stage->hi - stage->lo]), 0);
-}
-
-/* The backward of op i under an option, with the reductions and updates that follow it. */
-RMI_FN uint32_t rmi_blk_backward(const rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t i,
-                                 rmi_run *runs)
-{
-    const rmi_step *model = b->model;
-    uint32_t k, n = 0;
-    for (k = model->once_at[i + 1]; k < model->once_at[i]; k++) {
-        const rmi_step_task *task = &model->tasks[model->once[k]];
-        uint32_t mode = task->way == RMI_BWD ? rmi_blk_mode(stage, kept, i) : 0;
-        const rmi_step_access *a = &model->accesses[task->access + mode];
-        uint32_t form = rmi_blk_pick(b, a->ways[0][0], !b->vary, kept[stage->hi - stage->lo]);
-        if (!a->absent) runs[n++] = rmi_low_run((rmi_way)task->way, task->id, form, task->part);
-    }
-    return n;
-}
-
-/* --- which runs */
-RMI_FN int rmi_blk_inner(const rmi_blk *b, const rmi_stage *stage, uint32_t tensor)
-{
-    const rmi_tensor *info = &b->g->tensors[tensor];
-    return info->kind == RMI_ACT && info->maker >= stage->lo && info->maker < stage->hi && !b->shape->carried[tensor];
-}
-
-/* Does the tensor cross a border of the stage that it is given (RMI_NONE: there is none), and not as one that is
-   carried? */
-RMI_FN int rmi_blk_crosses(const rmi_blk *b, uint32_t tensor)
-{
-    return tensor != RMI_NONE && !b->shape->carried[tensor];
-}
-
-/* Forward runs of a stage under an option (NULL: keeping nothing): all of them the first time; again: those that the
-   list keep and, if wanted, the output need. */
-RMI_FN uint32_t rmi_blk_forward(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, int again, int out,
-                                rmi_run *runs)
-{
-    const rm_graph *graph = b->g;
-    uint8_t *wanted = b->now.wanted;
-    uint32_t i, k, n = 0;
-    if (again && out && rmi_blk_crosses(b, stage->out)) wanted[stage->out] = 1;
-    for (i = 0; again && kept && i < b->now.n_keep; i++) wanted[b->now.keep[i]] = 1;
-    for (i = stage->hi; again && i-- > stage->lo;) {
-        const rmi_op *op = &graph->ops[i];
-        uint8_t *saved = &wanted[rmi_low_buf(graph, RMI_BUF_SAVED, i)];
-        int need = *saved;
-        for (*saved = 0, k = 0; k < op->out.n; k++) {
-            need |= wanted[op->out.at[k]];
-            wanted[op->out.at[k]] = 0;
-        }
-        b->now.todo[i] = need && !op->pinned;
-        for (k = 0; k < op->in.n && b->now.todo[i]; k++) {
-            uint32_t root = graph->tensors[op->in.at[k]].root;
-            if (rmi_blk_inner(b, stage, root)) wanted[root] = 1;
-        }
-    }
-    for (i = stage->lo; i < stage->hi; i++) {
-        if (!again || b->now.todo[i]) runs[n++] = rmi_blk_forward_run(b, stage, kept, i, again);
-        b->now.todo[i] = 0;
-    }
-    return n;
-}
-
-/* --- what an option runs */
-
-RMI_FN void rmi_blk_put_keep(rmi_blk *b, uint32_t buf)
-{
-    if (b->now.wanted[buf]) return;
-    b->now.wanted[buf] = 1;
-    b->now.keep[b->now.n_keep++] = buf;
-}
-
-/* Something reads a value during the backward: notes it if it is kept; 0: it has to be rerun. */
-RMI_FN int rmi_blk_there(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t root, rmi_chn_option *option)
-{
-    uint32_t maker = b->g->tensors[root].maker;
-    if (root == stage->in) option->reads_in = 1;
-    if (root == stage->out && b->shape->carried[root]) option->reads_out = 1;
-    if (!rmi_blk_inner(b, stage, root) || b->now.fresh[maker]) return 1;
-    if (!(kept[maker - stage->lo] & RMI_BLK_VALUES)) return 0;
-    if (root == stage->out) option->reads_out = 1;
-    else rmi_blk_put_keep(b, root);
-    return 1;
-}
-
-/* Reruns op `last`, and before it whatever it reads that is not there. */
-RMI_FN uint32_t rmi_blk_rerun(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t last,
-                              rmi_chn_option *option, rmi_run *runs)
-{
-    const rm_graph *graph = b->g;
-    uint32_t i, k, lo = last, n = 0;
-    b->now.todo[last] = 1;
-    for (i = last + 1; i-- > lo;)
-        for (k = 0; k < graph->ops[i].in.n && b->now.todo[i]; k++) {
-            uint32_t root = graph->tensors[graph->ops[i].in.at[k]].root, maker = graph->tensors[root].maker;
-            if (rmi_blk_there(b, stage, kept, root, option)) continue;
-            b->now.todo[maker] = 1;
-            if (maker < lo) lo = maker;
-        }
-    for (i = lo; i <= last; i++) {
-        if (!b->now.todo[i]) continue;
-        b->now.todo[i] = 0;
-        b->now.fresh[i] = 1;
-        runs[n++] = rmi_blk_forward_run(b, stage, kept, i, 1);
-    }
-    return n;
-}
-
-/* The backward runs of a stage when it keeps what the ops in `kept` make; the list keep: what of that is read; whether
-   input and output are. */
-RMI_FN uint32_t rmi_blk_way(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, rmi_chn_option *option,
-                            rmi_run *runs)
-{
-    const rm_graph *graph = b->g;
-    uint32_t i, k, p, n = 0;
-    b->now.n_keep = 0;
-    option->reads_in = option->reads_out = 0;
-    memset(b->now.fresh + stage->lo, 0, stage->hi - stage->lo);
-    for (i = stage->hi; i-- > stage->lo;) {
-        const rmi_op *op = &graph->ops[i];
-        uint32_t saved = rmi_low_buf(graph, RMI_BUF_SAVED, i);
-        const rmi_form *form = rmi_blk_form(b, i, rmi_blk_mode(stage, kept, i));
-        for (p = 0; p < form->n_parts && op->has_bwd; p++) {
-            if (!rmi_low_part_wanted(op, &form->parts[p])) continue;
-            if (form->parts[p].needs_saved && form->saved && !b->shape->carried[saved] && !b->now.fresh[i]) {
-                if (kept[i - stage->lo] & RMI_BLK_SAVED) rmi_blk_put_keep(b, saved);
-                else n += rmi_blk_rerun(b, stage, kept, i, option, runs + n);
-            }
-            for (k = 0; k < form->parts[p].needs.n; k++) {
-                uint32_t root = graph->tensors[form->parts[p].needs.at[k]].root;
-                if (!rmi_blk_there(b, stage, kept, root, option))
-                    n += rmi_blk_rerun(b, stage, kept, graph->tensors[root].maker, option, runs + n);
-            }
-        }
-        n += rmi_blk_backward(b, stage, kept, i, runs + n);
-    }
-    for (i = 0; i < b->now.n_keep; i++) b->now.wanted[b->now.keep[i]] = 0;
-    return n;
-}
-
-/* The runs of an action of the chain's schedule. */
-RMI_FN uint32_t rmi_blk_act(rmi_blk *b, rmi_chn_act act, rmi_run *runs)
-{
-    const rmi_stage *stage = &b->shape->stages[act.stage];
-    const uint8_t *kept = act.what == RMI_CHN_PASS ? NULL : rmi_blk_code_of(b, act.stage, act.option);
-    int again = (act.flags & RMI_CHN_AGAIN) != 0;
-    rmi_chn_option same;
-    if (act.what == RMI_CHN_BACKWARD) return rmi_blk_way(b, stage, kept, &same, runs);
-    if (kept && again) rmi_blk_way(b, stage, kept, &same, b->now.runs); /* the list keep */
-    return rmi_blk_forward(b, stage, kept, again,
-                           !(act.flags & RMI_CHN_LEAF) || b->options[act.stage][act.option].reads_out, runs);
-}
-
-/* --- how much */
-
-/* Does a backward of op `from` or a later one give that tensor gradient? */
-RMI_FN int rmi_blk_given_from(const rm_graph *graph, uint32_t tensor, uint32_t from)
-{
-    const rmi_list *consumers = &graph->tensors[tensor].consumers;
-    return consumers->n && consumers->at[consumers->n - 1] >= from;
-}
-
-/* Bytes of the stretch that the input of a stage lies in, rounded up. */
-RMI_FN uint64_t rmi_blk_in_bytes(const rmi_blk *b, uint32_t i) { return i ? b->stages[i - 1].out_bytes : 0; }
-
-/* Bytes of the stretch that a buffer lies in at a position of the list that was measured last, rounded up. */
-RMI_FN uint64_t rmi_blk_bytes_of(const rmi_blk *b, uint32_t buf, uint32_t p)
-{
-    return rmi_round_up(rmi_seq_bytes_of(&b->seq, buf, p), b->granule);
-}
-
-/* A wait until which a buffer is kept; wanted 0: a position at which nothing is done. */
-RMI_FN rmi_run rmi_blk_wait(uint32_t buf, int wanted) { return rmi_low_run(RMI_HOLD, wanted ? buf : 0, !wanted, 0); }
-
-/* How a stage runs: */
-#define RMI_BLK_AGAIN 1u /* its forward has run before in the step */
-#define RMI_BLK_HOLD 2u  /* its input stays, for somebody else */
-#define RMI_BLK_LEAF 4u  /* its backward is next: nobody else wants its output */
-
-/* The forward of stage i under an option, what waits, [*mark, *back), and the backward, as runs with what is there
-   before and after them. kept NULL: a forward that keeps nothing, and no backward. */
-RMI_FN void rmi_blk_both(rmi_blk *b, uint32_t i, const uint8_t *kept, uint32_t turn, rmi_chn_option *option,
-                         uint32_t *mark, uint32_t *back)
-{
-    const rmi_stage *stage = &b->shape->stages[i];
-    rmi_seq *seq = &b->seq;
-    rmi_run *runs = b->now.runs, *backward = runs + (stage->hi - stage->lo) + 3;
-    uint32_t n = kept ? rmi_blk_way(b, stage, kept, option, backward) : 0, dout = RMI_NONE;
-    int in = rmi_blk_crosses(b, stage->in);
-    int out = stage->out != RMI_NONE && (!(turn & RMI_BLK_LEAF) || option->reads_out);
-    *mark = rmi_blk_forward(b, stage, kept, (int)(turn & RMI_BLK_AGAIN), out, runs);
-    seq->n_entry = seq->n_exit = 0;
-    if (in) {
-        b->now.entry_bytes[seq->n_entry] = rmi_blk_in_bytes(b, i);
-        b->now.entry[seq->n_entry++] = stage->in;
-    }
-    if (kept && stage->out != RMI_NONE && rmi_blk_given_from(b->g, stage->out, stage->hi)) {
-        b->now.entry_bytes[seq->n_entry] = b->dout_bytes[i];
-        b->now.entry[seq->n_entry++] = dout = rmi_low_buf(b->g, RMI_BUF_GRAD, stage->out);
-    }
-    runs[*mark] = rmi_blk_wait(stage->out, out && !b->shape->carried[stage->out]);
-    runs[*mark + 1] = rmi_blk_wait(stage->in, in && (turn & RMI_BLK_HOLD || option->reads_in));
-    runs[*mark + 2] = rmi_blk_wait(dout, dout != RMI_NONE);
-    *back = *mark + 3;
-    memmove(runs + *back, backward, n * sizeof *runs);
-    seq->n = *back + n;
-    for (n = 0; kept && n < b->now.n_grads; n++) b->now.exit[seq->n_exit++] = b->now.grads[n];
-    if (in && turn & RMI_BLK_HOLD && option->reads_in) b->now.exit[seq->n_exit++] = stage->in;
-}
-
-/* Runs that list through >>sequence. Into the option goes what its forward and backward take; into *din and *grown, if
-   that is more, the bytes of the input's gradient, and of what else the backward leaves. */
-RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t i, const uint8_t *kept, uint32_t turn, rmi_chn_option *option,
-                                 uint64_t *din, uint64_t *grown)
-{
-    const rmi_stage *stage = &b->shape->stages[i];
-    rmi_seq *seq = &b->seq;
-    uint64_t *peak = turn & RMI_BLK_LEAF ? option->leaf_peak : option->fwd_peak, dout = 0, left = 0, ns = 0;
-    uint32_t mark, back, k, again = turn & RMI_BLK_AGAIN, hold = (turn & RMI_BLK_HOLD) != 0;
-    int in = rmi_blk_crosses(b, stage->in);
-    rmi_seq_sums sums;
-    rmi_blk_both(b, i, kept, turn, option, &mark, &back);
-    seq->reran = (int)again;
-    /* counts, and asks the caller; passes hear the answer when they have ended */
-    rmi_stopped(b->mem->stop, 16 * (uint64_t)seq->n);
-    RMI_TRY(rmi_seq_build(seq));
-    RMI_TRY(rmi_seq_sum(seq, mark, back, &sums));
-    if (seq->n_entry > (uint32_t)in) dout = rmi_round_up(b->now.entry_bytes[in], b->granule);
-    for (k = 0; k < mark; k++) ns = rmi_add(ns, rmi_low_ns(b->g, b->now.runs[k], (int)again, 0));
-    (turn & RMI_BLK_LEAF ? option->leaf_ns : option->fwd_ns)[again] = ns;
-    peak[hold] = rmi_max(peak[hold], rmi_sub(sums.before, dout));
-    if (in) peak[hold] = rmi_max(peak[hold], rmi_blk_in_bytes(b, i)); /* though it may have nothing to run */
-    if (!kept) return RM_OK;
-    if (in) sums.at = rmi_sub(sums.at, rmi_blk_bytes_of(b, stage->in, mark));
-    if (stage->out != RMI_NONE) sums.at = rmi_sub(sums.at, rmi_blk_bytes_of(b, stage->out, mark));
-    if (!(turn & RMI_BLK_LEAF)) option->saved = rmi_max(option->saved, rmi_sub(sums.at, dout));
-    option->bwd_ns = seq->ns - ns;
-    option->bwd_peak = rmi_max(option->bwd_peak, sums.peak);
-    if (i && stage->in != RMI_NONE) left = rmi_seq_bytes_of(seq, rmi_low_buf(b->g, RMI_BUF_GRAD, stage->in), seq->n);
-    if (in && hold && option->reads_in) sums.end = rmi_sub(sums.end, rmi_blk_bytes_of(b, stage->in, seq->n));
-    *grown = rmi_max(*grown, rmi_sub(sums.end, rmi_round_up(left, b->granule)));
-    *din = rmi_max(*din, left);
-    return RM_OK;
-}
-
-/* Notes what is always there for stage i: what it touches of the carried values and of gradients that later stages have
-   begun; and the gradients that its backward leaves. */
-RMI_FN void rmi_blk_enter_stage(rmi_blk *b, uint32_t i)
-{
-    const rm_graph *graph = b->g;
-    const rmi_stage *stage = &b->shape->stages[i];
-    uint32_t k, e, tensor, *there = b->now.uncounted, n = 0;
-    b->now.n_grads = 0;
-    if (stage->in != RMI_NONE && rmi_blk_given_from(graph, stage->in, stage->lo) &&
-        graph->ops[graph->tensors[stage->in].maker].has_bwd)
-        b->now.grads[b->now.n_grads++] = rmi_low_buf(graph, RMI_BUF_GRAD, stage->in);
-    for (k = stage->lo; k < stage->hi; k++) {
-        const rmi_op *op = &graph->ops[k];
-        uint32_t saved = rmi_low_buf(graph, RMI_BUF_SAVED, k);
-        for (e = 0; e < op->out.n && op->view == RMI_NONE; e++)
-            if (b->shape->carried[op->out.at[e]]) there[n++] = op->out.at[e];
-        if (b->shape->carried[saved]) there[n++] = saved;
-        for (e = 0; e < op->in.n; e++) {
-            tensor = graph->tensors[op->in.at[e]].root;
-            if (b->shape->carried[tensor]) there[n++] = tensor;
-            if (graph->tensors[tensor].kind == RMI_ACT ||
-                (rmi_low_grads_resident(b->model->kind) && graph->tensors[tensor].kind == RMI_PARAM))
-                continue;
-            if (b->begun[tensor]) there[n++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
-            else if (rmi_list_has(&op->grad_in, tensor) &&
-                     (graph->tensors[tensor].reader < stage->lo || graph->n_barriers ||
-                      rmi_low_grad_stays(graph, b->model->kind, tensor)))
-                b->now.grads[b->now.n_grads++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
-        }
-    }
-    b->seq.n_uncounted = n;
-}
-
-/* --- which options */
-typedef struct rmi_blk_list { /* candidates of a stage, codes of m bytes */
-    rmi_chn_option *at;
-    uint8_t *kept;
-    size_t cap, cap_kept, m;
-    uint32_t n;
-} rmi_blk_list;
-
-/* Bytes of the list keep, under an option. */
-RMI_FN uint64_t rmi_blk_kept_bytes(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept)
-{
-    uint64_t sum = 0, bytes;
-    uint32_t k, id;
-    for (k = 0; k < b->now.n_keep; k++) {
-        bytes = rmi_low_kind(b->g, b->now.keep[k], &id) == RMI_BUF_VALUE
-                    ? b->room[id]
-                    : rmi_blk_form(b, id, rmi_blk_mode(stage, kept, id))->saved;
-        sum = rmi_add(sum, rmi_round_up(bytes, b->granule));
-    }
-    return sum;
-}
-
-/* One candidate more, with the figures of its first run. */
-RMI_FN rm_result rmi_blk_add(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, const uint8_t *kept)
-{
-    rmi_chn_option *option;
-    uint64_t din = 0, grown = 0;
-    if (!rmi_arena_grow(mem, (void **)&list->at, &list->cap, (size_t)list->n + 1, sizeof *list->at) ||
-        !rmi_arena_grow(mem, (void **)&list->kept, &list->cap_kept, ((size_t)list->n + 1) * list->m, 1))
-        return RM_ERROR_MEMORY;
-    option = &list->at[list->n];
-    memset(option, 0, sizeof *option);
-    memcpy(list->kept + (size_t)list->n++ * list->m, kept, list->m);
-    rmi_arena_free(b->seq.mem);
-    return rmi_blk_measure(b, i, kept, RMI_BLK_HOLD, option, &din, &grown);
-}
-
-/* Is one option as good as the other in everything, give or take slack / 256 of what option 0 takes? */
-RMI_FN int rmi_blk_covers(const rmi_chn_option *one, const rmi_chn_option *other, const rmi_chn_option *all,
-                          uint64_t slack)
-{
-    return one->reads_in <= other->reads_in && one->reads_out <= other->reads_out &&
-           one->saved <= other->saved + all->saved / 256 * slack &&
-           one->bwd_peak <= other->bwd_peak + all->bwd_peak / 256 * slack &&
-           one->bwd_ns <= other->bwd_ns + all->bwd_ns / 1024 * slack &&
-           one->fwd_peak[1] <= other->fwd_peak[1] + all->fwd_peak[1] / 256 * slack &&
-           one->fwd_ns[0] <= other->fwd_ns[0] + all->fwd_ns[0] / 1024 * slack;
-}
-
-/* Leaves a Pareto set of at most RMI_BLK_OPTIONS, option 0 in front. */
-RMI_FN void rmi_blk_pareto(rmi_blk_list *list)
-{
-    uint64_t slack;
-    for (slack = 0; slack < 256; slack = slack * 3 / 2 + 1) {
-        uint32_t i, k, n = 1;
-        for (i = 1; i < list->n; i++) {
-            for (k = 0; k < n && !rmi_blk_covers(&list->at[k], &list->at[i], &list->at[0], slack);) k++;
-            if (k < n) continue;
-            for (k = i + 1; k < list->n && !slack && !rmi_blk_covers(&list->at[k], &list->at[i], &list->at[0], 0);) k++;
-            if (k < list->n && !slack && !rmi_blk_covers(&list->at[i], &list->at[k], &list->at[0], 0)) continue;
-            list->at[n] = list->at[i];
-            memmove(list->kept + (size_t)n * list->m, list->kept + (size_t)i * list->m, list->m);
-            n++;
-        }
-        list->n = n;
-        if (n <= RMI_BLK_OPTIONS) return;
-    }
-    list->n = (uint32_t)rmi_min(list->n, RMI_BLK_OPTIONS);
-}
-
-/* Of a code: bits of an op are cleared, or its mode becomes another. */
-typedef struct rmi_blk_change {
-    uint64_t price; /* time a byte; RMI_MAX: it frees nothing; RMI_INF: it changes nothing */
-    uint32_t op;
-    uint8_t drop, mode; /* drop 0: the mode changes */
-} rmi_blk_change;
-
-typedef struct rmi_blk_point { /* where a descent is: a code whose bits are exactly what the stage holds */
-    uint8_t *kept, *was;
-    uint64_t bytes, ns;
-    uint32_t reads_out;
-} rmi_blk_point;
-
-/* Makes the change in the code; 0: it is none. What another mode reads may be held. */
-RMI_FN int rmi_blk_apply(const rmi_blk *b, const rmi_stage *stage, const rmi_blk_change *change, uint8_t *kept)
-{
-    const rmi_form *form = rmi_blk_form(b, change->op, change->mode);
-    uint8_t *code = &kept[change->op - stage->lo], was = *code;
-    uint32_t p, k;
-    if (change->drop) {
-        *code = (uint8_t)(was & ~(uint32_t)change->drop);
-        return *code != was;
-    }
-    *code = (uint8_t)((uint32_t)change->mode << 2 | RMI_BLK_SAVED | (was & RMI_BLK_VALUES));
-    for (p = 0; p < form->n_parts; p++)
-        for (k = 0; k < form->parts[p].needs.n; k++) {
-            uint32_t root = b->g->tensors[form->parts[p].needs.at[k]].root;
-            if (rmi_blk_inner(b, stage, root)) kept[b->g->tensors[root].maker - stage->lo] |= RMI_BLK_VALUES;
-        }
-    return was >> 2 != change->mode;
-}
-
-/* What the code takes: bytes held, time. */
-RMI_FN void rmi_blk_cost(rmi_blk *b, uint32_t i, rmi_blk_point *point, rmi_chn_option *option)
-{
-    const rmi_stage *stage = &b->shape->stages[i];
-    uint32_t k, n = rmi_blk_way(b, stage, point->kept, option, b->now.runs);
-    point->ns = 0;
-    for (k = stage->lo; k < stage->hi; k++)
-        point->ns = rmi_add(point->ns, rmi_low_ns(b->g, rmi_blk_forward_run(b, stage, point->kept, k, 0), 0, 0));
-    for (k = 0; k < n; k++) point->ns = rmi_add(point->ns, rmi_low_ns(b->g, b->now.runs[k], 1, 0));
-    point->bytes = rmi_blk_kept_bytes(b, stage, point->kept);
-}
-
-/* The code has changed: what nobody reads is not kept, so that dropping a value does not put what it is made from in
-   its place. */
-RMI_FN void rmi_blk_arrive(rmi_blk *b, uint32_t i, rmi_blk_point *point)
-{
-    const rmi_stage *stage = &b->shape->stages[i];
-    rmi_chn_option option;
-    uint32_t k, id;
-    rmi_blk_cost(b, i, point, &option);
-    point->reads_out = option.reads_out;
-    for (k = 0; k < stage->hi - stage->lo; k++) point->kept[k] &= 0xFCu;
-    if (option.reads_out && rmi_blk_inner(b, stage, stage->out))
-        point->kept[b->g->tensors[stage->out].maker - stage->lo] |= RMI_BLK_VALUES;
-    for (k = 0; k < b->now.n_keep; k++)
-        if (rmi_low_kind(b->g, b->now.keep[k], &id) == RMI_BUF_SAVED) point->kept[id - stage->lo] |= RMI_BLK_SAVED;
-        else point->kept[b->g->tensors[id].maker - stage->lo] |= RMI_BLK_VALUES;
-    memcpy(point->was, point->kept, rmi_blk_code(stage));
-}
-
-/* The price of a change. */
-RMI_FN uint64_t rmi_blk_price(rmi_blk *b, uint32_t i, const rmi_blk_point *from, const rmi_blk_change *change)
-{
-    rmi_blk_point to = *from;
-    rmi_chn_option option;
-    uint64_t price = RMI_INF;
-    if (rmi_blk_apply(b, &b->shape->stages[i], change, to.kept)) {
-        rmi_blk_cost(b, i, &to, &option);
-        if (option.reads_out > from->reads_out) to.bytes = rmi_add(to.bytes, b->stages[i].out_bytes);
-        price = RMI_MAX;
-        if (to.bytes < from->bytes)
-            price = rmi_min(rmi_mul_div_up(rmi_sub(to.ns, from->ns), (uint64_t)1 << 20, from->bytes - to.bytes), price);
-    }
-    memcpy(to.kept, to.was, rmi_blk_code(&b->shape->stages[i]));
-    return price;
-}
-
-RMI_FN int rmi_blk_cmp_change(const void *a, const void *b, void *user)
-{
-    const rmi_blk_change *change = (const rmi_blk_change *)a, *other = (const rmi_blk_change *)b;
-    (void)user;
-    if (change->price != other->price) return change->price < other->price ? -1 : 1;
-    return change->op != other->op      ? (change->op < other->op ? -1 : 1)
-           : change->drop != other->drop ? (change->drop < other->drop ? -1 : 1)
-           : change->mode < other->mode ? -1
-                                        : change->mode > other->mode;
-}
-
-/* All single changes of the code of stage i. */
-RMI_FN rm_result rmi_blk_changes(const rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_change **change, uint32_t *n)
-{
-    const rmi_stage *stage = &b->shape->stages[i];
-    uint32_t op, k, most;
-    most = 2 * (stage->hi - stage->lo) + b->choice_at[stage->hi] - b->choice_at[stage->lo];
-    if (!(*change = RMI_NEW(mem, rmi_blk_change, most))) return RM_ERROR_MEMORY;
-    for (*n = 0, op = stage->lo; op < stage->hi; op++) {
-        for (k = RMI_BLK_VALUES; k <= RMI_BLK_SAVED && b->many; k *= 2) {
-            if (b->g->ops[op].view != RMI_NONE || b->g->ops[op].pinned) continue;
-            (*change)[*n].drop = (uint8_t)k;
-            (*change)[(*n)++].op = op;
-        }
-        for (k = b->choice_at[op] + 1; k < b->choice_at[op + 1]; k++) {
-            (*change)[*n].mode = b->choices[k];
-            (*change)[(*n)++].op = op;
-        }
-    }
-    return RM_OK;
-}
-
-/* One change after the other, that which costs least time a byte first. A price is found anew when its turn comes, as
-   long as that is not too much work: it has mostly risen since. */
-RMI_FN rm_result rmi_blk_descend(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, uint8_t *kept)
-{
-    uint32_t k, done, n;
-    uint64_t work = RMI_BLK_WORK / list->m, next, step;
-    rmi_blk_change *change;
-    rmi_blk_point point;
-    RMI_TRY(rmi_blk_changes(b, mem, i, &change, &n));
-    if (n > RMI_BLK_MOST) return RM_OK;
-    point.kept = kept;
-    if (!(point.was = RMI_NEW(mem, uint8_t, list->m))) return RM_ERROR_MEMORY;
-    rmi_blk_arrive(b, i, &point);
-    next = point.bytes;
-    step = next / RMI_BLK_POINTS;
-    for (k = 0; k < n; k++) change[k].price = rmi_blk_price(b, i, &point, &change[k]);
-    rmi_sort(change, n, sizeof *change, rmi_blk_cmp_change, NULL);
-    for (done = 0; done < n; done++) {
-        for (k = done + 1; k > done && work && done + 1 < n; work--) {
-            rmi_blk_change now = change[done];
-            now.price = rmi_blk_price(b, i, &point, &now);
-            for (k = done; k + 1 < n && rmi_blk_cmp_change(&change[k + 1], &now, NULL) < 0; k++)
-                change[k] = change[k + 1];
-            change[k] = now;
-        }
-        if (!rmi_blk_apply(b, &b->shape->stages[i], &change[done], kept)) continue;
-        rmi_blk_arrive(b, i, &point);
-        if (point.bytes > rmi_sub(next, step) && done + 1 < n) continue;
-        next = point.bytes;
-        RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
-    }
-    return RM_OK;
-}
-
-/* Code number `at` of a stage: all kept, fastest modes; then every
-   other one. Returns how many there are, at most RMI_BLK_CODES + 1. */
-RMI_FN uint32_t rmi_blk_number(const rmi_blk *b, const rmi_stage *stage, uint32_t at, uint8_t *kept)
-{
-    uint32_t i, total = 1;
-    for (i = stage->lo; i < stage->hi; i++) {
-        const rmi_op *op = &b->g->ops[i];
-        uint32_t drops = b->many && op->view == RMI_NONE && !op->pinned ? 2 : 1;
-        uint32_t n = b->choice_at[i + 1] - b->choice_at[i], mode = b->choices[b->choice_at[i] + at / drops % n];
-        kept[i - stage->lo] = (uint8_t)((at % drops ? 0u : RMI_BLK_VALUES | RMI_BLK_SAVED) | mode << 2);
-        at /= drops * n;
-        total = (uint32_t)rmi_min((uint64_t)total * drops * n, RMI_BLK_CODES + 1);
-    }
-    return total;
-}
-
-/* Candidates of stage i. */
-RMI_FN rm_result rmi_blk_candidates(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, uint8_t *kept)
-{
-    uint32_t k, n, codes = rmi_blk_number(b, &b->shape->stages[i], 0, kept);
-    RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
-    for (k = 1; k < codes && codes <= RMI_BLK_CODES; k++) {
-        rmi_blk_number(b, &b->shape->stages[i], k, kept);
-        RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
-    }
-    if (codes > RMI_BLK_CODES) RMI_TRY(rmi_blk_descend(b, mem, i, list, kept));
-    rmi_blk_pareto(list);
-    for (k = 0, n = list->n; k < n && b->vary; k++) { /* all of them tight */
-        memcpy(kept, list->kept + k * list->m, list->m);
-        kept[list->m - 1] = 1;
-        RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
-    }
-    if (list->n > n) rmi_blk_pareto(list);
-    return RM_OK;
-}
-
-/* The options of stage i, without figures of their forwards. */
-RMI_FN rm_result rmi_blk_choose(rmi_blk *b, uint32_t i)
-{
-    rmi_arena mem = rmi_arena_make(&b->mem->hooks);
-    rmi_blk_list list;
-    uint8_t *kept, *mine;
-    rm_result result;
-    memset(&list, 0, sizeof list);
-    list.m = rmi_blk_code(&b->shape->stages[i]);
-    kept = RMI_NEW(&mem, uint8_t, list.m);
-    result = kept ? rmi_blk_candidates(b, &mem, i, &list, kept) : RM_ERROR_MEMORY;
-    if (result == RM_OK) {
-        b->options[i] = RMI_NEW(b->mem, rmi_chn_option, list.n);
-        b->kept[i] = mine = RMI_NEW(b->mem, uint8_t, list.n * list.m);
-        b->stages[i].n_options = list.n;
-        if (!b->options[i] || !mine) result = RM_ERROR_MEMORY;
-        else memcpy(mine, list.kept, list.n * list.m);
-    }
-    rmi_arena_free(&mem);
-    return result;
-}
-
-/* Are two stages of one class the same in all that their figures depend on? */
-RMI_FN int rmi_blk_alike(const rmi_blk *b, uint32_t i, uint32_t j)
-{
-    const rmi_shape *shape = b->shape;
-    const rmi_stage *stage = &shape->stages[i], *other = &shape->stages[j];
-    uint32_t k, e;
-    if ((stage->in == RMI_NONE) != (other->in == RMI_NONE) || (stage->out == RMI_NONE) != (other->out == RMI_NONE) ||
-        !i || !j || b->stages[i - 1].out_bytes != b->stages[j - 1].out_bytes || b->dout_bytes[i] != b->dout_bytes[j])
-        return 0;
-    for (k = 0; k < stage->hi - stage->lo; k++) {
-        const rmi_op *op = &b->g->ops[stage->lo + k], *twin = &b->g->ops[other->lo + k];
-        for (e = 0; e < op->in.n + op->out.n; e++) {
-            uint32_t t = e < op->in.n ? op->in.at[e] : op->out.at[e - op->in.n];
-            uint32_t u = e < op->in.n ? twin->in.at[e] : twin->out.at[e - op->in.n];
-            if ((t == stage->in) != (u == other->in) || (t == stage->out) != (u == other->out) ||
-                shape->carried[t] != shape->carried[u])
-                return 0;
-        }
-    }
-    return 1;
-}
-
-/* The options of stage i with all their figures. A stage like one before is not measured again. */
-RMI_FN rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
-{
-    rmi_chn_stage *out = &b->stages[i];
-    rmi_chn_option pass;
-    uint64_t din = 0;
-    uint32_t k, turn, *like = &b->like[b->shape->stages[i].cls], twin = *like - 1;
-    if (*like && rmi_blk_alike(b, i, twin)) {
-        uint64_t out_bytes = out->out_bytes, grad_bytes = out->grad_bytes;
-        *out = b->stages[twin];
-        out->out_bytes = out_bytes;
-        out->grad_bytes = grad_bytes;
-        b->kept[i] = b->kept[twin];
-        if (!(b->options[i] = RMI_NEW(b->mem, rmi_chn_option, out->n_options))) return RM_ERROR_MEMORY;
-        memcpy(b->options[i], b->options[twin], out->n_options * sizeof(rmi_chn_option));
-        din = b->dout_bytes[twin - 1];
-    } else {
-        rmi_blk_enter_stage(b, i);
-        memset(&pass, 0, sizeof pass);
-        for (turn = 0; turn < RMI_BLK_LEAF; turn++) RMI_TRY(rmi_blk_measure(b, i, NULL, turn, &pass, NULL, NULL));
-        memcpy(out->pass_peak, pass.fwd_peak, sizeof pass.fwd_peak);
-        memcpy(out->pass_ns, pass.fwd_ns, sizeof pass.fwd_ns);
-        RMI_TRY(rmi_blk_choose(b, i));
-        for (k = 0; k < out->n_options; k++) {
-            rmi_chn_option *o = &b->options[i][k];
-            const uint8_t *kept = rmi_blk_code_of(b, i, k);
-            rmi_arena_free(b->seq.mem);
-            for (turn = 0; turn < 2 * RMI_BLK_LEAF; turn++)
-                RMI_TRY(rmi_blk_measure(b, i, kept, turn, o, &din, &out->grown));
-        }
-    }
-    *like = i + 1;
-    out->options = b->options[i];
-    if (!i) return RM_OK;
-    b->dout_bytes[i - 1] = din;
-    b->stages[i - 1].grad_bytes = rmi_round_up(din, b->granule);
-    return RM_OK;
-}
-
-/* --- the chain */
-
-RMI_FN rm_result rmi_blk_tables(rmi_blk *b)
-{
-    const rm_graph *graph = b->g;
-    uint32_t i, k, most = 0, n = b->shape->n;
-    size_t nb = rmi_low_buffers(graph), lists;
-    for (i = 0; i < n; i++) {
-        uint32_t runs = 0;
-        for (k = b->shape->stages[i].lo; k < b->shape->stages[i].hi; k++)
-            runs += 2 * (graph->ops[k].grad_in.n + graph->ops[k].in.n + graph->ops[k].out.n) +
-                    rmi_low_parts(&graph->ops[k]) + 3;
-        if (runs > most) most = runs;
-    }
-    lists = 2 * (size_t)most + 8;
-    return RMI_TABLES(b->mem, RMI_T(b->stages, n), RMI_T(b->options, n), RMI_T(b->kept, n),
-                      RMI_T(b->room, graph->n_tensors), RMI_T(b->now.fresh, graph->n_ops),
-                      RMI_T(b->now.todo, graph->n_ops), RMI_T(b->like, b->shape->n_classes), RMI_T(b->now.wanted, nb),
-                      RMI_T(b->begun, graph->n_tensors), RMI_T(b->dout_bytes, n), RMI_T(b->now.runs, lists),
-                      RMI_T(b->now.keep, lists), RMI_T(b->now.exit, lists), RMI_T(b->now.uncounted, lists),
-                      RMI_T(b->now.grads, lists), RMI_T(b->now.entry, lists), RMI_T(b->now.entry_bytes, lists));
-}
-
-/* Which modes options may choose from: those whose forwards give the bits of form 0. */
-RMI_FN rm_result rmi_blk_find_modes(rmi_blk *b)
-{
-    const rmi_step *model = b->model;
-    uint32_t i, mode, at, n = 0;
-    for (i = 0; i < b->g->n_ops; i++) n += model->n_modes[i];
-    RMI_TRY(RMI_TABLES(b->mem, RMI_T(b->choice_at, (size_t)b->g->n_ops + 1), RMI_T(b->choices, n)));
-    for (i = n = 0; i < b->g->n_ops; b->choice_at[++i] = n) {
-        const rmi_op *op = &b->g->ops[i];
-        b->choices[at = n++] = 0;
-        if (!b->vary || op->pinned || !op->has_bwd || op->view != RMI_NONE) continue;
-        for (mode = 1; mode < model->n_modes[i] && mode < RMI_BLK_MODES; mode++) {
-            uint32_t form = model->ways[model->accesses[model->tasks[i].access + mode].ways[0][0].at].form;
-            if (strcmp(op->forms[form].bits, op->forms[0].bits)) continue;
-            b->choices[n++] = (uint8_t)mode;
-            if (rmi_step_mode_ns(model, i, mode) >= rmi_step_mode_ns(model, i, b->choices[at])) continue;
-            memmove(&b->choices[at + 1], &b->choices[at], n - at - 1);
-            b->choices[at] = (uint8_t)mode;
-        }
-    }
-    return RM_OK;
-}
-
-/* Room of every tensor, in the forms that ops may run in; of the outputs of stages. */
-RMI_FN void rmi_blk_rooms(rmi_blk *b)
-{
-    const rm_graph *graph = b->g;
-    const rmi_step *model = b->model;
-    uint32_t i, k;
-    for (i = 0; i < graph->n_tensors; i++) b->room[i] = graph->tensors[i].external ? 0 : graph->tensors[i].bytes;
-    for (i = 0; i < graph->n_ops; i++) {
-        const rmi_range ways = model->accesses[model->tasks[i].access].ways[0][0];
-        uint64_t *room = &b->room[graph->ops[i].out.at[0]];
-        for (k = ways.at; k < ways.at + ways.n && *room; k++) {
-            const rmi_step_way *way = &model->ways[k];
-            if (way->inplace == RMI_NONE || !(b->vary || !way->form)) continue;
-            if (model->buffers[way->inplace].kind != RMI_STEP_VALUE) continue; /* inputs stay */
-            *room = rmi_max(*room, b->room[model->buffers[way->inplace].number]);
-        }
-    }
-    for (i = 0; i < b->shape->n; i++)
-        if (rmi_blk_crosses(b, b->shape->stages[i].out))
-            b->stages[i].out_bytes = rmi_round_up(b->room[b->shape->stages[i].out], b->granule);
-}
-
-/* The chain of the stages of a step with a backward; many: each with options that do not keep all; vary: and with
-   variants, else ops run as declared. Bytes are rounded up to the granule; what persists, inputs and
-   carried values are not in it. */
-RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rmi_step *model, const rmi_shape *shape, uint32_t tolerance_ppm,
-                              int many, int vary, rmi_blk *b)
-{
-    const rm_graph *graph = model->graph;
-    rmi_arena tmp = rmi_arena_make(&mem->hooks);
-    uint64_t workspace = 0; /* of updates after a barrier */
-    uint32_t i, k, e;
-    rm_result result;
-    memset(b, 0, sizeof *b);
-    b->model = model;
-    b->g = graph;
-    b->shape = shape;
-    b->mem = mem;
-    b->granule = model->granule;
-    b->many = many;
-    for (i = 0; i < graph->n_ops && vary; i++) b->vary |= graph->ops[i].n_forms > 1;
-    result = rmi_blk_tables(b);
-    if (result == RM_OK) result = rmi_blk_find_modes(b);
-    if (result == RM_OK) rmi_blk_rooms(b);
-    if (result == RM_OK) result = rmi_seq_scratch(&b->seq, graph, mem);
-    b->seq.step = model->kind;
-    b->seq.granule = b->granule;
-    b->seq.partial = 1;
-    b->seq.uncounted = b->now.uncounted;
-    b->seq.runs = b->now.runs;
-    b->seq.entry = b->now.entry;
-    b->seq.entry_bytes = b->now.entry_bytes;
-    b->seq.exit = b->now.exit;
-    b->seq.mem = &tmp;
-    for (i = shape->n; i-- > 0 && result == RM_OK;) {
-        result = rmi_blk_options(b, i);
-        for (k = shape->stages[i].lo; k < shape->stages[i].hi; k++)
-            for (e = 0; e < graph->ops[k].grad_in.n; e++) b->begun[graph->ops[k].grad_in.at[e]] = 1;
-    }
-    rmi_arena_free(&tmp);
-    b->seq.mem = mem;
-    if (result != RM_OK) return result;
-    /* updates after the barrier: all gradients are there, and a workspace */
-    if (graph->n_barriers && rmi_low_has_update(model->kind)) {
-        for (i = 0; i < graph->n_tensors; i++)
-            if (graph->tensors[i].updates)
-                workspace = rmi_max(workspace, rmi_round_up(graph->tensors[i].opt_ws, b->granule));
-        for (k = 0; k < b->stages[0].n_options; k++)
-            b->options[0][k].bwd_peak = rmi_max(b->options[0][k].bwd_peak, b->stages[0].grown + workspace);
-    }
-    b->chain.n = shape->n;
-    b->chain.stages = b->stages;
-    b->chain.tolerance_ppm = tolerance_ppm;
-    return RM_OK;
-}
-
-/* Bytes of carried values, which are there all the time as far as the chain is concerned. A view keeps the bytes that
-   it is of, also when their maker runs again for the sake of what else it makes. */
-RMI_FN uint64_t rmi_blk_carried(const rmi_blk *b)
-{
-    const rm_graph *graph = b->g;
-    uint64_t sum = 0;
-    uint32_t i, tensor;
-    for (i = 0; i < b->shape->n_carried; i++) {
-        uint32_t buf = b->shape->carried_list[i], maker;
-        if (rmi_low_kind(graph, buf, &tensor) == RMI_BUF_SAVED) {
-            sum += rmi_round_up(graph->ops[tensor].forms[0].saved, b->granule);
-            continue;
-        }
-        maker = graph->tensors[graph->tensors[tensor].root].maker;
-        if (!graph->tensors[tensor].external &&
-            (graph->tensors[tensor].root == tensor ||
-             (maker != RMI_NONE && !graph->ops[maker].pinned &&
-              (graph->ops[maker].out.n > 1 || rmi_low_reads_saved(&graph->ops[maker], &graph->ops[maker].forms[0])))))
-            sum += rmi_round_up(b->room[graph->tensors[tensor].root], b->granule);
-    }
-    return sum;
 }
 
 /* =====================================================================================================================
@@ -13168,7 +12205,7 @@ RMI_FN rm_result rmi_off_starts(rmi_off_search *s, rmi_arena *mem, const rmi_sha
    ================================================================================================================== */
 typedef struct rmi_event { /* a run of a task */
     uint64_t copied;       /* bit k: its k-th read arrives by a copy */
-    uint32_t task;
+    uint32_t task, form;   /* form: of parts of a step, what it runs in */
 } rmi_event;
 
 typedef struct rmi_schedule {
@@ -13238,8 +12275,17 @@ typedef struct rmi_costs { /* what follows from a schedule */
 /* What a buffer has instead of a life while it is at home on the device. */
 #define RMI_COST_AT_HOME (RMI_NONE - 1)
 
+typedef struct rmi_cost_part { /* some of a step's tasks alone, in given forms: what is there before and after them */
+    const uint32_t *ends;      /* buffers that are wanted at the end */
+    uint64_t begin_room[2];    /* bytes of the stretches that the buffers `begin` lie in */
+    uint32_t begin[2], held[3]; /* buffers that are there at the start; in use at the pause; RMI_NONE: none */
+    uint32_t n_ends, pause;    /* pause: the event at which nothing runs */
+    int again;                 /* the forwards have run before in the step */
+} rmi_cost_part;
+
 typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluation */
     const rmi_step *step;
+    const rmi_cost_part *part; /* NULL: schedules are of the whole step */
     uint64_t limit, host_limit;
     uint64_t enough;      /* a schedule that costs more, bytes above the limit included, is looked at no further */
     uint64_t price;       /* of bytes above the limit: 2^-20 ns each */
@@ -13327,6 +12373,27 @@ RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *step, uint32_t ti
                       RMI_T(c->queue_bytes, 3 * copies), RMI_T(c->queue_copy, 3 * copies), RMI_T(c->queued, copies),
                       RMI_T(c->host_ready, 2 * (size_t)step->n_params), RMI_T(c->reduced, step->n_params),
                       RMI_T(c->late_head, laned), RMI_T(c->late_next, step->n_params));
+}
+
+/* An evaluator of parts of the step in which no task runs more than twice, and what it works on. What lasts, and
+   inputs, are at home all the time. */
+RMI_FN rm_result rmi_cost_make_part(rmi_arena *mem, const rmi_step *step, const rmi_cost_part *part, rmi_cost *c,
+                                    rmi_costs *costs, rmi_schedule *schedule)
+{
+    uint32_t i;
+    RMI_TRY(rmi_cost_make(mem, step, 2, c));
+    RMI_TRY(rmi_cost_make_costs(mem, c, costs));
+    RMI_TRY(rmi_cost_make_schedule(mem, c, schedule));
+    c->part = part;
+    c->gap_bytes = RMI_INF;
+    c->reduces = 0;
+    memset(costs->update_event, 0xFF, step->n_params * sizeof *costs->update_event);
+    for (i = 0; i < step->n_buffers; i++) {
+        uint8_t kind = step->buffers[i].kind;
+        int lasts = kind == RMI_STEP_INPUT || kind == RMI_STEP_WEIGHT || kind == RMI_STEP_STATE;
+        costs->last_life[i] = lasts ? RMI_COST_AT_HOME : RMI_NONE;
+    }
+    return RM_OK;
 }
 
 /* Sets the schedule to running everything once, in the fastest modes, params at home on the device if they may be. */
@@ -13464,13 +12531,16 @@ RMI_INLINE void rmi_cost_makes(const rmi_cost *c, rmi_costs *costs, uint32_t eve
     if (task->way == RMI_FWD) {
         for (k = 0; k < access->makes.n; k++) {
             uint32_t buffer = step->pool[access->makes.at + k];
+            if (costs->last_life[buffer] == RMI_COST_AT_HOME) continue;
             rmi_cost_birth(costs, buffer, event)->room = step->buffers[buffer].room;
         }
-        if (access->saved != RMI_NONE) rmi_cost_birth(costs, access->saved, event)->room = access->saved_room;
+        if (access->saved != RMI_NONE && costs->last_life[access->saved] != RMI_COST_AT_HOME)
+            rmi_cost_birth(costs, access->saved, event)->room = access->saved_room;
         return;
     }
     for (k = 0; k < access->makes.n; k++) {
         uint32_t buffer = step->targets[access->makes.at + k].buffer, life = costs->last_life[buffer];
+        if (life == RMI_COST_AT_HOME) continue;
         if (life == RMI_NONE) {
             rmi_cost_birth(costs, buffer, event)->room = step->buffers[buffer].room;
             continue;
@@ -13499,6 +12569,19 @@ RMI_FN void rmi_cost_lasting(const rmi_cost *c, const rmi_schedule *schedule, rm
     if (schedule->home[task->param] >= RMI_HOME_STATE_AWAY && param->state != RMI_NONE &&
         costs->last_life[param->state] < RMI_COST_AT_HOME)
         rmi_cost_ask_out(costs, costs->last_life[param->state], event, c->step->buffers[param->state].out_ns);
+}
+
+/* What is there when a part of the step begins. Nothing is left of the evaluation before this one. */
+RMI_FN void rmi_cost_begin_part(const rmi_cost *c, rmi_costs *costs)
+{
+    const rmi_cost_part *part = c->part;
+    uint32_t i;
+    for (i = 0; i < costs->n_lives; i++)
+        costs->last_life[costs->lives[i].buffer] = c->now[costs->lives[i].buffer] = RMI_NONE;
+    costs->n_lives = 0;
+    for (i = 0; i < RMI_COUNT(part->begin); i++)
+        if (part->begin[i] != RMI_NONE && costs->last_life[part->begin[i]] == RMI_NONE)
+            rmi_cost_birth(costs, part->begin[i], 0)->room = part->begin_room[i];
 }
 
 /* Empties *costs and adds the lives that begin the step. Returns the bytes that are there all the time. */
@@ -13570,25 +12653,40 @@ RMI_INLINE int rmi_cost_on_host(const rmi_step *step, const rmi_schedule *schedu
     return row->way >= RMI_OPT && row->way <= RMI_OPT_HOST && schedule->home[row->param] == RMI_HOME_HOST_UPDATE;
 }
 
+/* What is held at the pause of a part is in use there. */
+RMI_FN void rmi_cost_hold(const rmi_cost *c, rmi_costs *costs)
+{
+    uint32_t i, life;
+    for (i = 0; i < RMI_COUNT(c->part->held); i++) {
+        life = c->part->held[i] == RMI_NONE ? RMI_NONE : costs->last_life[c->part->held[i]];
+        if (life < RMI_COST_AT_HOME) costs->lives[life].last = c->part->pause;
+    }
+}
+
 /* First pass: lives, gaps, and the copies that are asked for. 0: something is read that is not there, runs too early or
-   too late, or the tables are full. */
+   too late (in a part of the step that is not asked), or the tables are full. */
 RMI_FN int rmi_cost_lives(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
 {
     const rmi_step *step = c->step;
-    uint32_t event, i;
+    const uint32_t *ends = c->part ? c->part->ends : step->ends;
+    uint32_t event, i, n_ends = c->part ? c->part->n_ends : step->n_ends;
     c->stamp++;
     for (event = 0; event < schedule->n; event++) {
         uint32_t id = schedule->events[event].task;
         const rmi_step_task *task = &step->tasks[id];
         const rmi_step_access *access = rmi_step_access_of(step, id, schedule->mode);
         costs->first_life[event] = costs->n_lives;
-        costs->again[event] = c->ran[id] == c->stamp;
-        if (task->until.n && rmi_cost_too_late(c, task, costs->again[event])) return 0;
-        if (task->after.n && rmi_cost_too_early(c, task)) return 0;
+        costs->again[event] = c->ran[id] == c->stamp || (c->part && c->part->again);
+        if (c->part && event == c->part->pause) {
+            rmi_cost_hold(c, costs);
+            continue;
+        }
+        if (task->until.n && !c->part && rmi_cost_too_late(c, task, costs->again[event])) return 0;
+        if (task->after.n && !c->part && rmi_cost_too_early(c, task)) return 0;
         c->ran[id] = c->stamp;
         c->event_of[id] = event;
         if (access->absent) continue;
-        if (costs->n_lives + access->reads.n + access->makes.n + 2 > c->cap_lives ||
+        if (costs->n_lives + (step->moves ? access->reads.n : 0) + access->makes.n + 2 > c->cap_lives ||
             costs->n_gaps + access->reads.n > c->cap_gaps)
             return 0;
         if (rmi_cost_on_host(step, schedule, id)) {
@@ -13600,18 +12698,18 @@ RMI_FN int rmi_cost_lives(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *
         else if (task->param != RMI_NONE) rmi_cost_lasting(c, schedule, costs, event, task);
     }
     costs->first_life[schedule->n] = costs->n_lives;
-    for (i = 0; i < step->n_params && step->moves; i++) { /* gradients for updates on the host */
+    for (i = 0; i < step->n_params && step->moves && !c->part; i++) { /* gradients for updates on the host */
         uint32_t gradient = step->params[i].gradient, life;
         if (costs->update_event[i] == RMI_NONE) continue;
         life = costs->last_life[gradient];
         if (life == RMI_NONE) return 0;
         rmi_cost_ask_out(costs, life, costs->lives[life].written, step->buffers[gradient].out_ns);
     }
-    for (i = 0; i < step->n_ends; i++) {
-        if (costs->last_life[step->ends[i]] == RMI_NONE) return 0;
-        costs->lives[costs->last_life[step->ends[i]]].last = schedule->n;
+    for (i = 0; i < n_ends; i++) {
+        if (costs->last_life[ends[i]] == RMI_NONE) return 0;
+        costs->lives[costs->last_life[ends[i]]].last = schedule->n;
     }
-    for (i = 0; i < step->n_inputs; i++) {
+    for (i = 0; i < step->n_inputs && !c->part; i++) {
         uint32_t input = step->inputs[i];
         if (!step->buffers[input].at_end && rmi_cost_unread(c, schedule, costs, input))
             costs->lives[costs->last_life[input]].gone = 1;
@@ -13683,8 +12781,9 @@ typedef struct rmi_cost_choice {
     uint32_t taken;     /* life that output 0 takes over, or RMI_NONE */
 } rmi_cost_choice;
 
-/* The fastest way whose bytes fit beside `live`, or the one that takes the fewest bytes. fresh: bytes of what the run
-   makes; `output` of them are output 0's, which may take over the bytes of a life that ends here. */
+/* The fastest way whose bytes fit beside `live`, or the one that takes the fewest bytes; in a part of the step that of
+   the event's form. fresh: bytes of what the run makes; `output` of them are output 0's, which may take over the bytes
+   of a life that ends here. */
 RMI_INLINE rmi_cost_choice rmi_cost_choose(const rmi_cost *c, const rmi_costs *costs, uint32_t event, rmi_range ways,
                                            uint64_t live, uint64_t fresh, uint64_t output)
 {
@@ -13696,7 +12795,9 @@ RMI_INLINE rmi_cost_choice rmi_cost_choose(const rmi_cost *c, const rmi_costs *c
     for (i = 0; i < ways.n; i++) {
         const rmi_step_way *way = &c->step->ways[ways.at + i];
         uint32_t taken = output ? rmi_cost_dying(c, costs, way->inplace, event) : RMI_NONE;
-        uint64_t bytes = fresh + way->workspace - (taken != RMI_NONE ? output : 0);
+        uint64_t bytes;
+        if (c->part && way->form != costs->form[event]) continue;
+        bytes = fresh + way->workspace - (taken != RMI_NONE ? output : 0);
         if (bytes >= best.bytes) continue;
         best.bytes = bytes;
         best.way = way;
@@ -13712,6 +12813,7 @@ RMI_FN uint64_t rmi_cost_forward(rmi_cost *c, rmi_costs *costs, uint32_t event, 
                                  uint32_t lo, uint64_t *live)
 {
     uint32_t i, hi = costs->first_life[event + 1], saving = 0;
+    int first = access->first_is_output && lo < hi && costs->lives[lo].buffer == c->step->pool[access->makes.at];
     uint64_t fresh = 0;
     rmi_cost_choice choice;
     for (i = lo; i < hi; i++) {
@@ -13722,7 +12824,7 @@ RMI_FN uint64_t rmi_cost_forward(rmi_cost *c, rmi_costs *costs, uint32_t event, 
         saving |= life->buffer == access->saved && !life->gone;
     }
     choice = rmi_cost_choose(c, costs, event, access->ways[saving][costs->again[event]], *live, fresh,
-                             access->first_is_output && lo < hi ? costs->lives[lo].room : 0);
+                             first ? costs->lives[lo].room : 0);
     costs->form[event] = (uint16_t)choice.way->form;
     costs->ns[event] = choice.way->ns;
     for (i = lo; i < hi; i++) {
@@ -13818,7 +12920,7 @@ RMI_FN int rmi_cost_bytes(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *
     costs->compute_ns = 0;
     c->n_stretches = 0;
     memset(c->free_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
-    memset(c->now, 0xFF, step->n_buffers * sizeof(uint32_t));
+    if (!c->part) memset(c->now, 0xFF, step->n_buffers * sizeof(uint32_t));
     for (i = costs->n_lives; i-- > 0;) {
         c->next_free[i] = c->free_head[costs->lives[i].last];
         c->free_head[costs->lives[i].last] = i;
@@ -13837,9 +12939,10 @@ RMI_FN int rmi_cost_bytes(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *
             c->now[costs->lives[i].buffer] = i;
             live += costs->lives[i].room;
         }
-        costs->form[event] = 0;
+        costs->form[event] = (uint16_t)(c->part ? schedule->events[event].form : 0);
         costs->ns[event] = 0;
-        if (access->absent || (task->param != RMI_NONE && costs->update_event[task->param] == event && step->moves))
+        if (access->absent || (c->part && event == c->part->pause) ||
+            (task->param != RMI_NONE && costs->update_event[task->param] == event && step->moves))
             costs->live[event] = live;
         else
             costs->live[event] = task->way == RMI_FWD ? rmi_cost_forward(c, costs, event, access, i, &live)
@@ -14308,7 +13411,9 @@ RMI_FN void rmi_cost_one_lane(const rmi_schedule *schedule, rmi_costs *costs)
 /* Sets *costs to all that follows from the schedule. 0: it is not legal, or costs more than `enough`. */
 RMI_FN int rmi_cost_eval(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
 {
-    uint64_t resident = rmi_cost_begin(c, schedule, costs);
+    uint64_t resident = 0;
+    if (c->part) rmi_cost_begin_part(c, costs);
+    else resident = rmi_cost_begin(c, schedule, costs);
     c->work += schedule->n;
     if (!rmi_cost_lives(c, schedule, costs)) return 0;
     c->work += schedule->n;
@@ -14319,6 +13424,884 @@ RMI_FN int rmi_cost_eval(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *c
     }
     rmi_cost_copies_in(c, schedule, costs);
     return rmi_cost_lanes(c, schedule, costs);
+}
+
+/* =====================================================================================================================
+   >>block - options of one stage: what to keep, with bytes, peaks, times
+   In: a stage of the chain. Out: what the chain solver needs to know of it, and the runs of its actions. A stage keeps
+   only what its backward reads, and reruns only what that needs. An option is a set of ops whose values are kept; what
+   else the backward reads is rerun right before it (rk-rotor's options, arXiv 2307.01236). It also says of each op
+   whose backward runs (its mode: what that reads, MONeT, arXiv 2010.14501), and whether runs are fast or tight: among
+   forms that differ in nothing else the fastest runs, or the one with the least workspace. Up to RMI_BLK_CODES choices
+   of all that: every one; more: one change after the other, the cheapest a byte first. Pareto sets by saved bytes,
+   peaks and times. Peaks come from >>cost, which evaluates the stage's tasks alone. Equal stages are measured once.
+   ================================================================================================================== */
+#define RMI_BLK_CODES 512u
+#define RMI_BLK_MOST 2048u /* changes of a stage; more: no options */
+#define RMI_BLK_WORK ((uint64_t)2000000) /* ops looked at to find prices anew */
+#define RMI_BLK_POINTS 48u  /* of a descent are measured, about */
+#define RMI_BLK_OPTIONS 24u /* of a stage, at most */
+#define RMI_BLK_MODES 64u   /* modes of an op that are looked at */
+#define RMI_BLK_VALUES 1u   /* bits of a code: the values that an op makes are kept, */
+#define RMI_BLK_SAVED 2u    /* and what its forward saves */
+
+typedef struct rmi_blk_scratch { /* of the stage at hand */
+    uint8_t *fresh, *todo;     /* by op: rerun in this backward; to be run next, all 0 */
+    uint8_t *wanted;           /* by buffer, all 0 */
+    rmi_event *runs;
+    uint32_t *keep;            /* what an option keeps for its backward: >>lower's buffers */
+    uint32_t *there, *grads;   /* the model's buffers: always there for the stage; gradients that its backward leaves */
+    uint32_t n_keep, n_there, n_grads;
+    rmi_cost cost;
+    rmi_cost_part part;
+    rmi_costs costs;
+    rmi_schedule schedule;
+} rmi_blk_scratch;
+
+typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its actions into runs */
+    const rmi_step *model;
+    const rm_graph *g;
+    const rmi_shape *shape;
+    rmi_arena *mem;
+    uint32_t granule;
+    int many, vary;            /* options that do not keep all; ops may run otherwise than as declared */
+    rmi_chn_chain chain;
+    rmi_chn_stage *stages;
+    rmi_chn_option **options;  /* by stage */
+    const uint8_t **kept;      /* by stage: for each option a code, see below. Option 0 keeps all */
+    uint32_t *choice_at;       /* by op, and one more: where its choices begin: */
+    uint8_t *choices;          /* modes that an option of the op's stage has, the fastest first */
+    uint32_t *like;      /* by class: the stage that was measured last, + 1 */
+    uint8_t *begun;      /* by tensor: a later stage has begun its gradient */
+    uint64_t *room;      /* by tensor: of the stretch that it may lie in: its own bytes, or more that it took over */
+    uint64_t *dout_bytes; /* by stage: of the stretch that its output's gradient lies in */
+    rmi_blk_scratch now;
+} rmi_blk;
+
+/* The code of an option of a stage of m ops: a byte an op (two bits; the rest: its mode), and one byte more: 1 if it is
+   tight. */
+RMI_FN size_t rmi_blk_code(const rmi_stage *stage) { return (size_t)(stage->hi - stage->lo) + 1; }
+RMI_FN const uint8_t *rmi_blk_code_of(const rmi_blk *b, uint32_t stage, uint32_t option)
+{
+    return b->kept[stage] + option * rmi_blk_code(&b->shape->stages[stage]);
+}
+RMI_FN uint32_t rmi_blk_mode(const rmi_stage *stage, const uint8_t *kept, uint32_t op)
+{
+    return kept[op - stage->lo] >> 2;
+}
+
+/* --- forms */
+
+/* A form whose backward reads what that of op i does in a mode. */
+RMI_FN const rmi_form *rmi_blk_form(const rmi_blk *b, uint32_t i, uint32_t mode)
+{
+    const rmi_step *model = b->model;
+    const rmi_step_access *a;
+    uint32_t p;
+    for (p = 0; p < model->n_backward[i]; p++) {
+        a = &model->accesses[model->tasks[model->backward[i] + p].access + mode];
+        if (!a->absent) return &b->g->ops[i].forms[model->ways[a->ways[0][0].at].form];
+    }
+    return b->g->ops[i].forms;
+}
+
+/* The form of the fastest way (tight: of that with the least workspace), or, declared, the first one. */
+RMI_FN uint32_t rmi_blk_pick(const rmi_blk *b, rmi_range ways, int declared, int tight)
+{
+    const rmi_step_way *way = &b->model->ways[ways.at], *best = way;
+    uint32_t i;
+    for (i = 1; i < ways.n; i++)
+        if (declared ? !way[i].form : tight && way[i].workspace < best->workspace) best = &way[i];
+    return best->form;
+}
+
+/* The run as programs have it. */
+RMI_FN rmi_run rmi_blk_low(const rmi_blk *b, rmi_event run)
+{
+    const rmi_step_task *task = &b->model->tasks[run.task];
+    return rmi_low_run((rmi_way)task->way, task->id, run.form, task->part);
+}
+
+/* Its time as declared. */
+RMI_FN uint64_t rmi_blk_ns(const rmi_blk *b, rmi_event run, int again)
+{
+    return rmi_low_ns(b->g, rmi_blk_low(b, run), again, 0);
+}
+
+/* The forward of op i under an option (NULL: one that keeps nothing, which is tight). */
+RMI_FN rmi_event rmi_blk_forward_run(const rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t i,
+                                     int again)
+{
+    uint32_t access = b->model->tasks[i].access + (kept ? rmi_blk_mode(stage, kept, i) : 0);
+    const rmi_step_access *a = &b->model->accesses[access];
+    rmi_range ways = a->ways[kept && a->saved != RMI_NONE][again];
+    rmi_event run;
+    run.copied = 0;
+    run.task = i;
+    run.form = rmi_blk_pick(b, ways, !b->vary || b->g->ops[i].pinned, !kept || kept[stage->hi - stage->lo]);
+    return run;
+}
+
+/* The backward of op i under an option, with the reductions and updates that follow it. */
+RMI_FN uint32_t rmi_blk_backward(const rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t i,
+                                 rmi_event *runs)
+{
+    const rmi_step *model = b->model;
+    uint32_t k, n = 0;
+    for (k = model->once_at[i + 1]; k < model->once_at[i]; k++) {
+        const rmi_step_task *task = &model->tasks[model->once[k]];
+        uint32_t mode = task->way == RMI_BWD ? rmi_blk_mode(stage, kept, i) : 0;
+        const rmi_step_access *a = &model->accesses[task->access + mode];
+        if (a->absent) continue;
+        runs[n].task = model->once[k];
+        runs[n++].form = rmi_blk_pick(b, a->ways[0][0], !b->vary, kept[stage->hi - stage->lo]);
+    }
+    return n;
+}
+
+/* --- which runs */
+RMI_FN int rmi_blk_inner(const rmi_blk *b, const rmi_stage *stage, uint32_t tensor)
+{
+    const rmi_tensor *info = &b->g->tensors[tensor];
+    return info->kind == RMI_ACT && info->maker >= stage->lo && info->maker < stage->hi && !b->shape->carried[tensor];
+}
+
+/* Does the tensor cross a border of the stage that it is given (RMI_NONE: there is none), and not as one that is
+   carried? */
+RMI_FN int rmi_blk_crosses(const rmi_blk *b, uint32_t tensor)
+{
+    return tensor != RMI_NONE && !b->shape->carried[tensor];
+}
+
+/* Forward runs of a stage under an option (NULL: keeping nothing): all of them the first time; again: those that the
+   list keep and, if wanted, the output need. */
+RMI_FN uint32_t rmi_blk_forward(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, int again, int out,
+                                rmi_event *runs)
+{
+    const rm_graph *graph = b->g;
+    uint8_t *wanted = b->now.wanted;
+    uint32_t i, k, n = 0;
+    if (again && out && rmi_blk_crosses(b, stage->out)) wanted[stage->out] = 1;
+    for (i = 0; again && kept && i < b->now.n_keep; i++) wanted[b->now.keep[i]] = 1;
+    for (i = stage->hi; again && i-- > stage->lo;) {
+        const rmi_op *op = &graph->ops[i];
+        uint8_t *saved = &wanted[rmi_low_buf(graph, RMI_BUF_SAVED, i)];
+        int need = *saved;
+        for (*saved = 0, k = 0; k < op->out.n; k++) {
+            need |= wanted[op->out.at[k]];
+            wanted[op->out.at[k]] = 0;
+        }
+        b->now.todo[i] = need && !op->pinned;
+        for (k = 0; k < op->in.n && b->now.todo[i]; k++) {
+            uint32_t root = graph->tensors[op->in.at[k]].root;
+            if (rmi_blk_inner(b, stage, root)) wanted[root] = 1;
+        }
+    }
+    for (i = stage->lo; i < stage->hi; i++) {
+        if (!again || b->now.todo[i]) runs[n++] = rmi_blk_forward_run(b, stage, kept, i, again);
+        b->now.todo[i] = 0;
+    }
+    return n;
+}
+
+/* --- what an option runs */
+
+RMI_FN void rmi_blk_put_keep(rmi_blk *b, uint32_t buf)
+{
+    if (b->now.wanted[buf]) return;
+    b->now.wanted[buf] = 1;
+    b->now.keep[b->now.n_keep++] = buf;
+}
+
+/* Something reads a value during the backward: notes it if it is kept; 0: it has to be rerun. */
+RMI_FN int rmi_blk_there(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t root, rmi_chn_option *option)
+{
+    uint32_t maker = b->g->tensors[root].maker;
+    if (root == stage->in) option->reads_in = 1;
+    if (root == stage->out && b->shape->carried[root]) option->reads_out = 1;
+    if (!rmi_blk_inner(b, stage, root) || b->now.fresh[maker]) return 1;
+    if (!(kept[maker - stage->lo] & RMI_BLK_VALUES)) return 0;
+    if (root == stage->out) option->reads_out = 1;
+    else rmi_blk_put_keep(b, root);
+    return 1;
+}
+
+/* Reruns op `last`, and before it whatever it reads that is not there. */
+RMI_FN uint32_t rmi_blk_rerun(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t last,
+                              rmi_chn_option *option, rmi_event *runs)
+{
+    const rm_graph *graph = b->g;
+    uint32_t i, k, lo = last, n = 0;
+    b->now.todo[last] = 1;
+    for (i = last + 1; i-- > lo;)
+        for (k = 0; k < graph->ops[i].in.n && b->now.todo[i]; k++) {
+            uint32_t root = graph->tensors[graph->ops[i].in.at[k]].root, maker = graph->tensors[root].maker;
+            if (rmi_blk_there(b, stage, kept, root, option)) continue;
+            b->now.todo[maker] = 1;
+            if (maker < lo) lo = maker;
+        }
+    for (i = lo; i <= last; i++) {
+        if (!b->now.todo[i]) continue;
+        b->now.todo[i] = 0;
+        b->now.fresh[i] = 1;
+        runs[n++] = rmi_blk_forward_run(b, stage, kept, i, 1);
+    }
+    return n;
+}
+
+/* The backward runs of a stage when it keeps what the ops in `kept` make; the list keep: what of that is read; whether
+   input and output are. */
+RMI_FN uint32_t rmi_blk_way(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, rmi_chn_option *option,
+                            rmi_event *runs)
+{
+    const rm_graph *graph = b->g;
+    uint32_t i, k, p, n = 0;
+    b->now.n_keep = 0;
+    option->reads_in = option->reads_out = 0;
+    memset(b->now.fresh + stage->lo, 0, stage->hi - stage->lo);
+    for (i = stage->hi; i-- > stage->lo;) {
+        const rmi_op *op = &graph->ops[i];
+        uint32_t saved = rmi_low_buf(graph, RMI_BUF_SAVED, i);
+        const rmi_form *form = rmi_blk_form(b, i, rmi_blk_mode(stage, kept, i));
+        for (p = 0; p < form->n_parts && op->has_bwd; p++) {
+            if (!rmi_low_part_wanted(op, &form->parts[p])) continue;
+            if (form->parts[p].needs_saved && form->saved && !b->shape->carried[saved] && !b->now.fresh[i]) {
+                if (kept[i - stage->lo] & RMI_BLK_SAVED) rmi_blk_put_keep(b, saved);
+                else n += rmi_blk_rerun(b, stage, kept, i, option, runs + n);
+            }
+            for (k = 0; k < form->parts[p].needs.n; k++) {
+                uint32_t root = graph->tensors[form->parts[p].needs.at[k]].root;
+                if (!rmi_blk_there(b, stage, kept, root, option))
+                    n += rmi_blk_rerun(b, stage, kept, graph->tensors[root].maker, option, runs + n);
+            }
+        }
+        n += rmi_blk_backward(b, stage, kept, i, runs + n);
+    }
+    for (i = 0; i < b->now.n_keep; i++) b->now.wanted[b->now.keep[i]] = 0;
+    return n;
+}
+
+/* The runs of an action of the chain's schedule. */
+RMI_FN uint32_t rmi_blk_act(rmi_blk *b, rmi_chn_act act, rmi_run *runs)
+{
+    const rmi_stage *stage = &b->shape->stages[act.stage];
+    const uint8_t *kept = act.what == RMI_CHN_PASS ? NULL : rmi_blk_code_of(b, act.stage, act.option);
+    int again = (act.flags & RMI_CHN_AGAIN) != 0;
+    uint32_t i, n = 0;
+    rmi_chn_option same;
+    if (kept && (again || act.what == RMI_CHN_BACKWARD)) /* and the list keep */
+        n = rmi_blk_way(b, stage, kept, &same, b->now.runs);
+    if (act.what != RMI_CHN_BACKWARD)
+        n = rmi_blk_forward(b, stage, kept, again,
+                            !(act.flags & RMI_CHN_LEAF) || b->options[act.stage][act.option].reads_out, b->now.runs);
+    for (i = 0; i < n; i++) runs[i] = rmi_blk_low(b, b->now.runs[i]);
+    return n;
+}
+
+/* --- how much */
+
+/* Does a backward of op `from` or a later one give that tensor gradient? */
+RMI_FN int rmi_blk_given_from(const rm_graph *graph, uint32_t tensor, uint32_t from)
+{
+    const rmi_list *consumers = &graph->tensors[tensor].consumers;
+    return consumers->n && consumers->at[consumers->n - 1] >= from;
+}
+
+/* Bytes of the stretch that the input of a stage lies in, rounded up. */
+RMI_FN uint64_t rmi_blk_in_bytes(const rmi_blk *b, uint32_t i) { return i ? b->stages[i - 1].out_bytes : 0; }
+
+/* Bytes of the stretch that a buffer lies in at an event of what was measured last; 0 if it is in none. */
+RMI_FN uint64_t rmi_blk_bytes_of(const rmi_blk *b, uint32_t buffer, uint32_t event)
+{
+    const rmi_costs *costs = &b->now.costs;
+    uint32_t i;
+    for (i = costs->n_lives; i-- > 0;)
+        if (costs->lives[i].buffer == buffer && costs->lives[i].first <= event && costs->lives[i].last >= event &&
+            costs->lives[i].stretch != RMI_NONE)
+            return b->now.cost.stretches[costs->lives[i].stretch].room;
+    return 0;
+}
+
+/* How a stage runs: */
+#define RMI_BLK_AGAIN 1u /* its forward has run before in the step */
+#define RMI_BLK_HOLD 2u  /* its input stays, for somebody else */
+#define RMI_BLK_LEAF 4u  /* its backward is next: nobody else wants its output */
+
+/* The forward of stage i under an option, a pause, and the backward, as a part of the step with what is there before
+   and after it. kept NULL: a forward that keeps nothing, and no backward. */
+RMI_FN void rmi_blk_both(rmi_blk *b, uint32_t i, const uint8_t *kept, uint32_t turn, rmi_chn_option *option)
+{
+    const rmi_stage *stage = &b->shape->stages[i];
+    const uint32_t *buffer_of = b->model->buffer_of;
+    rmi_cost_part *part = &b->now.part;
+    rmi_event *runs = b->now.runs, *backward = runs + (stage->hi - stage->lo) + 1;
+    uint32_t n = kept ? rmi_blk_way(b, stage, kept, option, backward) : 0, k, held = turn & RMI_BLK_HOLD;
+    int out = stage->out != RMI_NONE && (!(turn & RMI_BLK_LEAF) || option->reads_out);
+    part->pause = rmi_blk_forward(b, stage, kept, (int)(turn & RMI_BLK_AGAIN), out, runs);
+    part->again = (int)(turn & RMI_BLK_AGAIN);
+    memmove(runs + part->pause + 1, backward, n * sizeof *runs);
+    memset(runs + part->pause, 0, sizeof *runs);
+    b->now.schedule.n = part->pause + 1 + n;
+    for (k = stage->lo; k < stage->hi; k++)
+        b->now.schedule.mode[k] = (uint8_t)(kept ? rmi_blk_mode(stage, kept, k) : 0);
+    part->begin[0] = rmi_blk_crosses(b, stage->in) ? buffer_of[stage->in] : RMI_NONE;
+    part->begin_room[0] = rmi_blk_in_bytes(b, i);
+    part->begin[1] = RMI_NONE;
+    if (kept && stage->out != RMI_NONE && rmi_blk_given_from(b->g, stage->out, stage->hi))
+        part->begin[1] = buffer_of[rmi_low_buf(b->g, RMI_BUF_GRAD, stage->out)];
+    part->begin_room[1] = b->dout_bytes[i];
+    part->held[0] = held || option->reads_in ? part->begin[0] : RMI_NONE;
+    part->held[1] = part->begin[1];
+    part->held[2] = out && !b->shape->carried[stage->out] ? buffer_of[stage->out] : RMI_NONE;
+    part->n_ends = kept ? b->now.n_grads : 0;
+    if (held && option->reads_in && part->begin[0] != RMI_NONE) b->now.grads[part->n_ends++] = part->begin[0];
+}
+
+/* Measures that. Into the option goes what its forward and backward take; into *din and *grown, if that is more, the
+   bytes of the input's gradient, and of what else the backward leaves. */
+RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t i, const uint8_t *kept, uint32_t turn, rmi_chn_option *option,
+                                 uint64_t *din, uint64_t *grown)
+{
+    const rmi_stage *stage = &b->shape->stages[i];
+    const rmi_cost_part *part = &b->now.part;
+    const uint64_t *live = b->now.costs.live;
+    uint64_t *peak = turn & RMI_BLK_LEAF ? option->leaf_peak : option->fwd_peak, before = 0, ns = 0, dout,
+             saved, left = 0, held = 0;
+    uint32_t k, n, again = turn & RMI_BLK_AGAIN, hold = (turn & RMI_BLK_HOLD) != 0;
+    rmi_blk_both(b, i, kept, turn, option);
+    n = b->now.schedule.n;
+    /* counts, and asks the caller; passes hear the answer when they have ended */
+    rmi_stopped(b->mem->stop, 16 * (uint64_t)n);
+    if (!rmi_cost_eval(&b->now.cost, &b->now.schedule, &b->now.costs)) return RM_ERROR_INTERNAL;
+    for (k = 0; k < part->pause; k++) {
+        before = rmi_max(before, live[k]);
+        ns = rmi_add(ns, rmi_blk_ns(b, b->now.runs[k], (int)again));
+    }
+    dout = part->begin[1] != RMI_NONE ? part->begin_room[1] : 0;
+    (turn & RMI_BLK_LEAF ? option->leaf_ns : option->fwd_ns)[again] = ns;
+    peak[hold] = rmi_max(peak[hold], rmi_sub(before, dout));
+    if (rmi_blk_crosses(b, stage->in)) /* though it may have nothing to run */
+        peak[hold] = rmi_max(peak[hold], rmi_blk_in_bytes(b, i));
+    if (!kept) return RM_OK;
+    saved = live[part->pause] - rmi_blk_bytes_of(b, part->held[0], k) - rmi_blk_bytes_of(b, part->held[2], k);
+    if (!(turn & RMI_BLK_LEAF)) option->saved = rmi_max(option->saved, rmi_sub(saved, dout));
+    for (option->bwd_ns = 0, k++; k < n; k++) {
+        int on_device = b->model->tasks[b->now.runs[k].task].way <= RMI_BWD;
+        option->bwd_peak = rmi_max(option->bwd_peak, live[k]);
+        option->bwd_ns = rmi_add(option->bwd_ns, on_device ? b->now.costs.ns[k] : rmi_blk_ns(b, b->now.runs[k], 1));
+    }
+    option->bwd_peak = rmi_max(option->bwd_peak, live[n]);
+    if (i && stage->in != RMI_NONE) left = rmi_blk_bytes_of(b, rmi_step_gradient(b->model, stage->in), n);
+    if (part->n_ends > b->now.n_grads) held = rmi_blk_bytes_of(b, part->begin[0], n);
+    *grown = rmi_max(*grown, live[n] - left - held);
+    *din = rmi_max(*din, left);
+    return RM_OK;
+}
+
+/* Notes buffer `number` (>>lower's) as always there, in no bytes of the stage. */
+RMI_FN void rmi_blk_put_there(rmi_blk *b, uint32_t number)
+{
+    uint32_t buffer = b->model->buffer_of[number];
+    if (buffer == RMI_NONE || b->now.costs.last_life[buffer] == RMI_COST_AT_HOME) return;
+    b->now.costs.last_life[buffer] = RMI_COST_AT_HOME;
+    b->now.there[b->now.n_there++] = buffer;
+}
+
+/* Notes a gradient that the stage's backward leaves. */
+RMI_FN void rmi_blk_put_gradient(rmi_blk *b, uint32_t tensor)
+{
+    uint32_t buffer = rmi_step_gradient(b->model, tensor);
+    if (buffer != RMI_NONE) b->now.grads[b->now.n_grads++] = buffer;
+}
+
+/* Notes what is always there for stage i: what it touches of the carried values and of gradients that later stages have
+   begun; and the gradients that its backward leaves. */
+RMI_FN void rmi_blk_enter_stage(rmi_blk *b, uint32_t i)
+{
+    const rm_graph *graph = b->g;
+    const rmi_stage *stage = &b->shape->stages[i];
+    uint32_t k, e, tensor;
+    b->now.part.begin[0] = b->now.part.begin[1] = RMI_NONE;
+    rmi_cost_begin_part(&b->now.cost, &b->now.costs);
+    while (b->now.n_there) b->now.costs.last_life[b->now.there[--b->now.n_there]] = RMI_NONE;
+    b->now.n_grads = 0;
+    if (stage->in != RMI_NONE && rmi_blk_given_from(graph, stage->in, stage->lo) &&
+        graph->ops[graph->tensors[stage->in].maker].has_bwd)
+        rmi_blk_put_gradient(b, stage->in);
+    for (k = stage->lo; k < stage->hi; k++) {
+        const rmi_op *op = &graph->ops[k];
+        uint32_t saved = rmi_low_buf(graph, RMI_BUF_SAVED, k);
+        for (e = 0; e < op->out.n && op->view == RMI_NONE; e++)
+            if (b->shape->carried[op->out.at[e]]) rmi_blk_put_there(b, op->out.at[e]);
+        if (b->shape->carried[saved]) rmi_blk_put_there(b, saved);
+        for (e = 0; e < op->in.n; e++) {
+            tensor = graph->tensors[op->in.at[e]].root;
+            if (b->shape->carried[tensor]) rmi_blk_put_there(b, tensor);
+            if (graph->tensors[tensor].kind == RMI_ACT ||
+                (rmi_low_grads_resident(b->model->kind) && graph->tensors[tensor].kind == RMI_PARAM))
+                continue;
+            if (b->begun[tensor]) rmi_blk_put_there(b, rmi_low_buf(graph, RMI_BUF_GRAD, tensor));
+            else if (rmi_list_has(&op->grad_in, tensor) &&
+                     (graph->tensors[tensor].reader < stage->lo || graph->n_barriers ||
+                      rmi_low_grad_stays(graph, b->model->kind, tensor)))
+                rmi_blk_put_gradient(b, tensor);
+        }
+    }
+}
+
+/* --- which options */
+typedef struct rmi_blk_list { /* candidates of a stage, codes of m bytes */
+    rmi_chn_option *at;
+    uint8_t *kept;
+    size_t cap, cap_kept, m;
+    uint32_t n;
+} rmi_blk_list;
+
+/* One candidate more, with the figures of its first run. */
+RMI_FN rm_result rmi_blk_add(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, const uint8_t *kept)
+{
+    rmi_chn_option *option;
+    uint64_t din = 0, grown = 0;
+    if (!rmi_arena_grow(mem, (void **)&list->at, &list->cap, (size_t)list->n + 1, sizeof *list->at) ||
+        !rmi_arena_grow(mem, (void **)&list->kept, &list->cap_kept, ((size_t)list->n + 1) * list->m, 1))
+        return RM_ERROR_MEMORY;
+    option = &list->at[list->n];
+    memset(option, 0, sizeof *option);
+    memcpy(list->kept + (size_t)list->n++ * list->m, kept, list->m);
+    return rmi_blk_measure(b, i, kept, RMI_BLK_HOLD, option, &din, &grown);
+}
+
+/* Is one option as good as the other in everything, give or take slack / 256 of what option 0 takes? */
+RMI_FN int rmi_blk_covers(const rmi_chn_option *one, const rmi_chn_option *other, const rmi_chn_option *all,
+                          uint64_t slack)
+{
+    return one->reads_in <= other->reads_in && one->reads_out <= other->reads_out &&
+           one->saved <= other->saved + all->saved / 256 * slack &&
+           one->bwd_peak <= other->bwd_peak + all->bwd_peak / 256 * slack &&
+           one->bwd_ns <= other->bwd_ns + all->bwd_ns / 1024 * slack &&
+           one->fwd_peak[1] <= other->fwd_peak[1] + all->fwd_peak[1] / 256 * slack &&
+           one->fwd_ns[0] <= other->fwd_ns[0] + all->fwd_ns[0] / 1024 * slack;
+}
+
+/* Leaves a Pareto set of at most RMI_BLK_OPTIONS, option 0 in front. */
+RMI_FN void rmi_blk_pareto(rmi_blk_list *list)
+{
+    uint64_t slack;
+    for (slack = 0; slack < 256; slack = slack * 3 / 2 + 1) {
+        uint32_t i, k, n = 1;
+        for (i = 1; i < list->n; i++) {
+            for (k = 0; k < n && !rmi_blk_covers(&list->at[k], &list->at[i], &list->at[0], slack);) k++;
+            if (k < n) continue;
+            for (k = i + 1; k < list->n && !slack && !rmi_blk_covers(&list->at[k], &list->at[i], &list->at[0], 0);) k++;
+            if (k < list->n && !slack && !rmi_blk_covers(&list->at[i], &list->at[k], &list->at[0], 0)) continue;
+            list->at[n] = list->at[i];
+            memmove(list->kept + (size_t)n * list->m, list->kept + (size_t)i * list->m, list->m);
+            n++;
+        }
+        list->n = n;
+        if (n <= RMI_BLK_OPTIONS) return;
+    }
+    list->n = (uint32_t)rmi_min(list->n, RMI_BLK_OPTIONS);
+}
+
+/* Of a code: bits of an op are cleared, or its mode becomes another. */
+typedef struct rmi_blk_change {
+    uint64_t price; /* time a byte; RMI_MAX: it frees nothing; RMI_INF: it changes nothing */
+    uint32_t op;
+    uint8_t drop, mode; /* drop 0: the mode changes */
+} rmi_blk_change;
+
+typedef struct rmi_blk_point { /* where a descent is: a code whose bits are exactly what the stage holds */
+    uint8_t *kept, *was;
+    uint64_t bytes, ns;
+    uint32_t reads_out;
+} rmi_blk_point;
+
+/* Makes the change in the code; 0: it is none. What another mode reads may be held. */
+RMI_FN int rmi_blk_apply(const rmi_blk *b, const rmi_stage *stage, const rmi_blk_change *change, uint8_t *kept)
+{
+    const rmi_form *form = rmi_blk_form(b, change->op, change->mode);
+    uint8_t *code = &kept[change->op - stage->lo], was = *code;
+    uint32_t p, k;
+    if (change->drop) {
+        *code = (uint8_t)(was & ~(uint32_t)change->drop);
+        return *code != was;
+    }
+    *code = (uint8_t)((uint32_t)change->mode << 2 | RMI_BLK_SAVED | (was & RMI_BLK_VALUES));
+    for (p = 0; p < form->n_parts; p++)
+        for (k = 0; k < form->parts[p].needs.n; k++) {
+            uint32_t root = b->g->tensors[form->parts[p].needs.at[k]].root;
+            if (rmi_blk_inner(b, stage, root)) kept[b->g->tensors[root].maker - stage->lo] |= RMI_BLK_VALUES;
+        }
+    return was >> 2 != change->mode;
+}
+
+/* What the code takes: bytes held, time. */
+RMI_FN rm_result rmi_blk_cost(rmi_blk *b, uint32_t i, rmi_blk_point *point, rmi_chn_option *option)
+{
+    uint64_t din = 0, grown = 0;
+    memset(option, 0, sizeof *option);
+    RMI_TRY(rmi_blk_measure(b, i, point->kept, RMI_BLK_HOLD, option, &din, &grown));
+    point->ns = rmi_add(option->fwd_ns[0], option->bwd_ns);
+    point->bytes = option->saved;
+    return RM_OK;
+}
+
+/* The code has changed: what nobody reads is not kept, so that dropping a value does not put what it is made from in
+   its place. */
+RMI_FN rm_result rmi_blk_arrive(rmi_blk *b, uint32_t i, rmi_blk_point *point)
+{
+    const rmi_stage *stage = &b->shape->stages[i];
+    rmi_chn_option option;
+    uint32_t k, id;
+    RMI_TRY(rmi_blk_cost(b, i, point, &option));
+    point->reads_out = option.reads_out;
+    for (k = 0; k < stage->hi - stage->lo; k++) point->kept[k] &= 0xFCu;
+    if (option.reads_out && rmi_blk_inner(b, stage, stage->out))
+        point->kept[b->g->tensors[stage->out].maker - stage->lo] |= RMI_BLK_VALUES;
+    for (k = 0; k < b->now.n_keep; k++)
+        if (rmi_low_kind(b->g, b->now.keep[k], &id) == RMI_BUF_SAVED) point->kept[id - stage->lo] |= RMI_BLK_SAVED;
+        else point->kept[b->g->tensors[id].maker - stage->lo] |= RMI_BLK_VALUES;
+    memcpy(point->was, point->kept, rmi_blk_code(stage));
+    return RM_OK;
+}
+
+/* The price of a change. */
+RMI_FN uint64_t rmi_blk_price(rmi_blk *b, uint32_t i, const rmi_blk_point *from, const rmi_blk_change *change)
+{
+    rmi_blk_point to = *from;
+    rmi_chn_option option;
+    uint64_t price = RMI_INF;
+    if (rmi_blk_apply(b, &b->shape->stages[i], change, to.kept) && rmi_blk_cost(b, i, &to, &option) == RM_OK) {
+        if (option.reads_out > from->reads_out) to.bytes = rmi_add(to.bytes, b->stages[i].out_bytes);
+        price = RMI_MAX;
+        if (to.bytes < from->bytes)
+            price = rmi_min(rmi_mul_div_up(rmi_sub(to.ns, from->ns), (uint64_t)1 << 20, from->bytes - to.bytes), price);
+    }
+    memcpy(to.kept, to.was, rmi_blk_code(&b->shape->stages[i]));
+    return price;
+}
+
+RMI_FN int rmi_blk_cmp_change(const void *a, const void *b, void *user)
+{
+    const rmi_blk_change *change = (const rmi_blk_change *)a, *other = (const rmi_blk_change *)b;
+    (void)user;
+    if (change->price != other->price) return change->price < other->price ? -1 : 1;
+    return change->op != other->op      ? (change->op < other->op ? -1 : 1)
+           : change->drop != other->drop ? (change->drop < other->drop ? -1 : 1)
+           : change->mode < other->mode ? -1
+                                        : change->mode > other->mode;
+}
+
+/* All single changes of the code of stage i. */
+RMI_FN rm_result rmi_blk_changes(const rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_change **change, uint32_t *n)
+{
+    const rmi_stage *stage = &b->shape->stages[i];
+    uint32_t op, k, most;
+    most = 2 * (stage->hi - stage->lo) + b->choice_at[stage->hi] - b->choice_at[stage->lo];
+    if (!(*change = RMI_NEW(mem, rmi_blk_change, most))) return RM_ERROR_MEMORY;
+    for (*n = 0, op = stage->lo; op < stage->hi; op++) {
+        for (k = RMI_BLK_VALUES; k <= RMI_BLK_SAVED && b->many; k *= 2) {
+            if (b->g->ops[op].view != RMI_NONE || b->g->ops[op].pinned) continue;
+            (*change)[*n].drop = (uint8_t)k;
+            (*change)[(*n)++].op = op;
+        }
+        for (k = b->choice_at[op] + 1; k < b->choice_at[op + 1]; k++) {
+            (*change)[*n].mode = b->choices[k];
+            (*change)[(*n)++].op = op;
+        }
+    }
+    return RM_OK;
+}
+
+/* One change after the other, that which costs least time a byte first. A price is found anew when its turn comes, as
+   long as that is not too much work: it has mostly risen since. */
+RMI_FN rm_result rmi_blk_descend(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, uint8_t *kept)
+{
+    uint32_t k, done, n;
+    uint64_t work = RMI_BLK_WORK / list->m, next, step;
+    rmi_blk_change *change;
+    rmi_blk_point point;
+    RMI_TRY(rmi_blk_changes(b, mem, i, &change, &n));
+    if (n > RMI_BLK_MOST) return RM_OK;
+    point.kept = kept;
+    if (!(point.was = RMI_NEW(mem, uint8_t, list->m))) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_blk_arrive(b, i, &point));
+    next = point.bytes;
+    step = next / RMI_BLK_POINTS;
+    for (k = 0; k < n; k++) change[k].price = rmi_blk_price(b, i, &point, &change[k]);
+    rmi_sort(change, n, sizeof *change, rmi_blk_cmp_change, NULL);
+    for (done = 0; done < n; done++) {
+        for (k = done + 1; k > done && work && done + 1 < n; work--) {
+            rmi_blk_change now = change[done];
+            now.price = rmi_blk_price(b, i, &point, &now);
+            for (k = done; k + 1 < n && rmi_blk_cmp_change(&change[k + 1], &now, NULL) < 0; k++)
+                change[k] = change[k + 1];
+            change[k] = now;
+        }
+        if (!rmi_blk_apply(b, &b->shape->stages[i], &change[done], kept)) continue;
+        RMI_TRY(rmi_blk_arrive(b, i, &point));
+        if (point.bytes > rmi_sub(next, step) && done + 1 < n) continue;
+        next = point.bytes;
+        RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
+    }
+    return RM_OK;
+}
+
+/* Code number `at` of a stage: all kept, fastest modes; then every
+   other one. Returns how many there are, at most RMI_BLK_CODES + 1. */
+RMI_FN uint32_t rmi_blk_number(const rmi_blk *b, const rmi_stage *stage, uint32_t at, uint8_t *kept)
+{
+    uint32_t i, total = 1;
+    for (i = stage->lo; i < stage->hi; i++) {
+        const rmi_op *op = &b->g->ops[i];
+        uint32_t drops = b->many && op->view == RMI_NONE && !op->pinned ? 2 : 1;
+        uint32_t n = b->choice_at[i + 1] - b->choice_at[i], mode = b->choices[b->choice_at[i] + at / drops % n];
+        kept[i - stage->lo] = (uint8_t)((at % drops ? 0u : RMI_BLK_VALUES | RMI_BLK_SAVED) | mode << 2);
+        at /= drops * n;
+        total = (uint32_t)rmi_min((uint64_t)total * drops * n, RMI_BLK_CODES + 1);
+    }
+    return total;
+}
+
+/* Candidates of stage i. */
+RMI_FN rm_result rmi_blk_candidates(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, uint8_t *kept)
+{
+    uint32_t k, n, codes = rmi_blk_number(b, &b->shape->stages[i], 0, kept);
+    RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
+    for (k = 1; k < codes && codes <= RMI_BLK_CODES; k++) {
+        rmi_blk_number(b, &b->shape->stages[i], k, kept);
+        RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
+    }
+    if (codes > RMI_BLK_CODES) RMI_TRY(rmi_blk_descend(b, mem, i, list, kept));
+    rmi_blk_pareto(list);
+    for (k = 0, n = list->n; k < n && b->vary; k++) { /* all of them tight */
+        memcpy(kept, list->kept + k * list->m, list->m);
+        kept[list->m - 1] = 1;
+        RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
+    }
+    if (list->n > n) rmi_blk_pareto(list);
+    return RM_OK;
+}
+
+/* The options of stage i, without figures of their forwards. */
+RMI_FN rm_result rmi_blk_choose(rmi_blk *b, uint32_t i)
+{
+    rmi_arena mem = rmi_arena_make(&b->mem->hooks);
+    rmi_blk_list list;
+    uint8_t *kept, *mine;
+    rm_result result;
+    memset(&list, 0, sizeof list);
+    list.m = rmi_blk_code(&b->shape->stages[i]);
+    kept = RMI_NEW(&mem, uint8_t, list.m);
+    result = kept ? rmi_blk_candidates(b, &mem, i, &list, kept) : RM_ERROR_MEMORY;
+    if (result == RM_OK) {
+        b->options[i] = RMI_NEW(b->mem, rmi_chn_option, list.n);
+        b->kept[i] = mine = RMI_NEW(b->mem, uint8_t, list.n * list.m);
+        b->stages[i].n_options = list.n;
+        if (!b->options[i] || !mine) result = RM_ERROR_MEMORY;
+        else memcpy(mine, list.kept, list.n * list.m);
+    }
+    rmi_arena_free(&mem);
+    return result;
+}
+
+/* Are two stages of one class the same in all that their figures depend on? */
+RMI_FN int rmi_blk_alike(const rmi_blk *b, uint32_t i, uint32_t j)
+{
+    const rmi_shape *shape = b->shape;
+    const rmi_stage *stage = &shape->stages[i], *other = &shape->stages[j];
+    uint32_t k, e;
+    if ((stage->in == RMI_NONE) != (other->in == RMI_NONE) || (stage->out == RMI_NONE) != (other->out == RMI_NONE) ||
+        !i || !j || b->stages[i - 1].out_bytes != b->stages[j - 1].out_bytes || b->dout_bytes[i] != b->dout_bytes[j])
+        return 0;
+    for (k = 0; k < stage->hi - stage->lo; k++) {
+        const rmi_op *op = &b->g->ops[stage->lo + k], *twin = &b->g->ops[other->lo + k];
+        for (e = 0; e < op->in.n + op->out.n; e++) {
+            uint32_t t = e < op->in.n ? op->in.at[e] : op->out.at[e - op->in.n];
+            uint32_t u = e < op->in.n ? twin->in.at[e] : twin->out.at[e - op->in.n];
+            if ((t == stage->in) != (u == other->in) || (t == stage->out) != (u == other->out) ||
+                shape->carried[t] != shape->carried[u])
+                return 0;
+        }
+    }
+    return 1;
+}
+
+/* The options of stage i with all their figures. A stage like one before is not measured again. */
+RMI_FN rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
+{
+    rmi_chn_stage *out = &b->stages[i];
+    rmi_chn_option pass;
+    uint64_t din = 0;
+    uint32_t k, turn, *like = &b->like[b->shape->stages[i].cls], twin = *like - 1;
+    if (*like && rmi_blk_alike(b, i, twin)) {
+        uint64_t out_bytes = out->out_bytes, grad_bytes = out->grad_bytes;
+        *out = b->stages[twin];
+        out->out_bytes = out_bytes;
+        out->grad_bytes = grad_bytes;
+        b->kept[i] = b->kept[twin];
+        if (!(b->options[i] = RMI_NEW(b->mem, rmi_chn_option, out->n_options))) return RM_ERROR_MEMORY;
+        memcpy(b->options[i], b->options[twin], out->n_options * sizeof(rmi_chn_option));
+        din = b->dout_bytes[twin - 1];
+    } else {
+        rmi_blk_enter_stage(b, i);
+        memset(&pass, 0, sizeof pass);
+        for (turn = 0; turn < RMI_BLK_LEAF; turn++) RMI_TRY(rmi_blk_measure(b, i, NULL, turn, &pass, NULL, NULL));
+        memcpy(out->pass_peak, pass.fwd_peak, sizeof pass.fwd_peak);
+        memcpy(out->pass_ns, pass.fwd_ns, sizeof pass.fwd_ns);
+        RMI_TRY(rmi_blk_choose(b, i));
+        for (k = 0; k < out->n_options; k++) {
+            rmi_chn_option *o = &b->options[i][k];
+            const uint8_t *kept = rmi_blk_code_of(b, i, k);
+            for (turn = 0; turn < 2 * RMI_BLK_LEAF; turn++)
+                RMI_TRY(rmi_blk_measure(b, i, kept, turn, o, &din, &out->grown));
+        }
+    }
+    *like = i + 1;
+    out->options = b->options[i];
+    if (!i) return RM_OK;
+    b->dout_bytes[i - 1] = din;
+    b->stages[i - 1].grad_bytes = rmi_round_up(din, b->granule);
+    return RM_OK;
+}
+
+/* --- the chain */
+
+RMI_FN rm_result rmi_blk_tables(rmi_blk *b, rmi_arena *scratch)
+{
+    const rm_graph *graph = b->g;
+    uint32_t i, k, most = 0, n = b->shape->n;
+    size_t nb = rmi_low_buffers(graph), lists;
+    for (i = 0; i < n; i++) {
+        uint32_t runs = 0;
+        for (k = b->shape->stages[i].lo; k < b->shape->stages[i].hi; k++)
+            runs += 2 * (graph->ops[k].grad_in.n + graph->ops[k].in.n + graph->ops[k].out.n) +
+                    rmi_low_parts(&graph->ops[k]) + 3;
+        if (runs > most) most = runs;
+    }
+    lists = 2 * (size_t)most + 8;
+    RMI_TRY(RMI_TABLES(b->mem, RMI_T(b->stages, n), RMI_T(b->options, n), RMI_T(b->kept, n),
+                      RMI_T(b->room, graph->n_tensors), RMI_T(b->now.fresh, graph->n_ops),
+                      RMI_T(b->now.todo, graph->n_ops), RMI_T(b->like, b->shape->n_classes), RMI_T(b->now.wanted, nb),
+                      RMI_T(b->begun, graph->n_tensors), RMI_T(b->dout_bytes, n), RMI_T(b->now.runs, lists),
+                      RMI_T(b->now.keep, lists)));
+    RMI_TRY(RMI_TABLES(scratch, RMI_T(b->now.there, lists), RMI_T(b->now.grads, lists)));
+    RMI_TRY(rmi_cost_make_part(scratch, b->model, &b->now.part, &b->now.cost, &b->now.costs, &b->now.schedule));
+    b->now.schedule.events = b->now.runs;
+    b->now.part.ends = b->now.grads;
+    return RM_OK;
+}
+
+/* Which modes options may choose from: those whose forwards give the bits of form 0. */
+RMI_FN rm_result rmi_blk_find_modes(rmi_blk *b)
+{
+    const rmi_step *model = b->model;
+    uint32_t i, mode, at, n = 0;
+    for (i = 0; i < b->g->n_ops; i++) n += model->n_modes[i];
+    RMI_TRY(RMI_TABLES(b->mem, RMI_T(b->choice_at, (size_t)b->g->n_ops + 1), RMI_T(b->choices, n)));
+    for (i = n = 0; i < b->g->n_ops; b->choice_at[++i] = n) {
+        const rmi_op *op = &b->g->ops[i];
+        b->choices[at = n++] = 0;
+        if (!b->vary || op->pinned || !op->has_bwd || op->view != RMI_NONE) continue;
+        for (mode = 1; mode < model->n_modes[i] && mode < RMI_BLK_MODES; mode++) {
+            uint32_t form = model->ways[model->accesses[model->tasks[i].access + mode].ways[0][0].at].form;
+            if (strcmp(op->forms[form].bits, op->forms[0].bits)) continue;
+            b->choices[n++] = (uint8_t)mode;
+            if (rmi_step_mode_ns(model, i, mode) >= rmi_step_mode_ns(model, i, b->choices[at])) continue;
+            memmove(&b->choices[at + 1], &b->choices[at], n - at - 1);
+            b->choices[at] = (uint8_t)mode;
+        }
+    }
+    return RM_OK;
+}
+
+/* Room of every tensor, in the forms that ops may run in; of the outputs of stages. */
+RMI_FN void rmi_blk_rooms(rmi_blk *b)
+{
+    const rm_graph *graph = b->g;
+    const rmi_step *model = b->model;
+    uint32_t i, k;
+    for (i = 0; i < graph->n_tensors; i++) b->room[i] = graph->tensors[i].external ? 0 : graph->tensors[i].bytes;
+    for (i = 0; i < graph->n_ops; i++) {
+        const rmi_range ways = model->accesses[model->tasks[i].access].ways[0][0];
+        uint64_t *room = &b->room[graph->ops[i].out.at[0]];
+        for (k = ways.at; k < ways.at + ways.n && *room; k++) {
+            const rmi_step_way *way = &model->ways[k];
+            if (way->inplace == RMI_NONE || !(b->vary || !way->form)) continue;
+            if (model->buffers[way->inplace].kind != RMI_STEP_VALUE) continue; /* inputs stay */
+            *room = rmi_max(*room, b->room[model->buffers[way->inplace].number]);
+        }
+    }
+    for (i = 0; i < b->shape->n; i++)
+        if (rmi_blk_crosses(b, b->shape->stages[i].out))
+            b->stages[i].out_bytes = rmi_round_up(b->room[b->shape->stages[i].out], b->granule);
+}
+
+/* The chain of the stages of a step with a backward; many: each with options that do not keep all; vary: and with
+   variants, else ops run as declared. Bytes are rounded up to the granule; what persists, inputs and
+   carried values are not in it. */
+RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rmi_step *model, const rmi_shape *shape, uint32_t tolerance_ppm,
+                              int many, int vary, rmi_blk *b)
+{
+    const rm_graph *graph = model->graph;
+    rmi_arena tmp = rmi_arena_make(&mem->hooks);
+    uint64_t workspace = 0; /* of updates after a barrier */
+    uint32_t i, k, e;
+    rm_result result;
+    memset(b, 0, sizeof *b);
+    b->model = model;
+    b->g = graph;
+    b->shape = shape;
+    b->mem = mem;
+    b->granule = model->granule;
+    b->many = many;
+    for (i = 0; i < graph->n_ops && vary; i++) b->vary |= graph->ops[i].n_forms > 1;
+    result = rmi_blk_tables(b, &tmp);
+    if (result == RM_OK) result = rmi_blk_find_modes(b);
+    if (result == RM_OK) rmi_blk_rooms(b);
+    for (i = shape->n; i-- > 0 && result == RM_OK;) {
+        result = rmi_blk_options(b, i);
+        for (k = shape->stages[i].lo; k < shape->stages[i].hi; k++)
+            for (e = 0; e < graph->ops[k].grad_in.n; e++) b->begun[graph->ops[k].grad_in.at[e]] = 1;
+    }
+    rmi_arena_free(&tmp);
+    if (result != RM_OK) return result;
+    /* updates after the barrier: all gradients are there, and a workspace */
+    if (graph->n_barriers && rmi_low_has_update(model->kind)) {
+        for (i = 0; i < graph->n_tensors; i++)
+            if (graph->tensors[i].updates)
+                workspace = rmi_max(workspace, rmi_round_up(graph->tensors[i].opt_ws, b->granule));
+        for (k = 0; k < b->stages[0].n_options; k++)
+            b->options[0][k].bwd_peak = rmi_max(b->options[0][k].bwd_peak, b->stages[0].grown + workspace);
+    }
+    b->chain.n = shape->n;
+    b->chain.stages = b->stages;
+    b->chain.tolerance_ppm = tolerance_ppm;
+    return RM_OK;
+}
+
+/* Bytes of carried values, which are there all the time as far as the chain is concerned. A view keeps the bytes that
+   it is of, also when their maker runs again for the sake of what else it makes. */
+RMI_FN uint64_t rmi_blk_carried(const rmi_blk *b)
+{
+    const rm_graph *graph = b->g;
+    uint64_t sum = 0;
+    uint32_t i, tensor;
+    for (i = 0; i < b->shape->n_carried; i++) {
+        uint32_t buf = b->shape->carried_list[i], maker;
+        if (rmi_low_kind(graph, buf, &tensor) == RMI_BUF_SAVED) {
+            sum += rmi_round_up(graph->ops[tensor].forms[0].saved, b->granule);
+            continue;
+        }
+        maker = graph->tensors[graph->tensors[tensor].root].maker;
+        if (!graph->tensors[tensor].external &&
+            (graph->tensors[tensor].root == tensor ||
+             (maker != RMI_NONE && !graph->ops[maker].pinned &&
+              (graph->ops[maker].out.n > 1 || rmi_low_reads_saved(&graph->ops[maker], &graph->ops[maker].forms[0])))))
+            sum += rmi_round_up(b->room[graph->tensors[tensor].root], b->granule);
+    }
+    return sum;
 }
 
 /* =====================================================================================================================
@@ -16666,20 +16649,18 @@ RMI_FN void rmi_plan_spread(const rmi_seq *seq, uint64_t above, rmi_program *out
     out->arena = above;
 }
 
-/* The sequence of a list, to be built in mem. A large graph's scratch is there as long as what else only the build asks
-   for. RM_ERROR_GRAPH: the runs cannot all come before what they must come before. */
+/* The sequence of a list, to be built in mem. RM_ERROR_GRAPH: the runs cannot all come before what they must come
+   before. */
 RMI_FN rm_result rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_seq_list *list)
 {
     rmi_seq *seq = &w->seq;
-    int many = w->graph->n_ops > RMI_PLAN_MANY;
     rmi_arena_clear(&w->mem.lives);
-    if (many || !seq->cur) RMI_TRY(rmi_seq_scratch(seq, w->graph, many ? &w->mem.lives : &w->plan->mem));
+    seq->g = w->graph;
     seq->runs = list->runs;
     if (w->graph->early) RMI_TRY(rmi_seq_delay(mem, w->graph, NULL, &seq->runs, list->n));
     seq->mem = mem;
     seq->lives = &w->mem.lives;
     seq->step = w->step;
-    seq->granule = w->align;
     seq->n = (uint32_t)list->n;
     seq->homes = list->homes;
     seq->n_homes = list->n_homes + list->n_late;
@@ -24036,12 +24017,10 @@ typedef struct rmi_exe_profile {
 RMI_FN rm_result rmi_exe_classes(rmi_exe_profile *f)
 {
     const rm_graph *graph = f->exec->graph;
-    uint32_t n = graph->n_ops + graph->n_tensors + graph->n_barriers, *range, *shape, i, k;
+    uint32_t n = graph->n_ops + graph->n_tensors + graph->n_barriers, *shape, i, k;
     uint64_t *hash_of; /* by op, then by tensor */
-    RMI_TRY(RMI_TABLES(&f->tmp, RMI_T(f->like, n), RMI_T(hash_of, n), RMI_T(shape, graph->n_ops),
-                       RMI_T(range, 2 * (size_t)graph->n_ops)));
-    for (i = 0; i < 2 * graph->n_ops; i++) range[i] = (i + 1) / 2;
-    RMI_TRY(rmi_shp_classes(&f->tmp, graph, range, graph->n_ops, shape, &k));
+    RMI_TRY(RMI_TABLES(&f->tmp, RMI_T(f->like, n), RMI_T(hash_of, n), RMI_T(shape, graph->n_ops)));
+    RMI_TRY(rmi_shp_op_classes(&f->tmp, graph, shape));
     for (i = 0; i < graph->n_ops; i++) {
         const rmi_op *op = &graph->ops[i];
         uint64_t hash = shape[i];

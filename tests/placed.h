@@ -1,8 +1,17 @@
-/* placed.h - addresses for a sequence that a test has built by itself. Wants the implementation above it. */
+/* placed.h - a sequence that a test builds by itself, and addresses for it. Wants the implementation above it. */
 #ifndef RMTEST_PLACED_H
 #define RMTEST_PLACED_H
 
 #include <string.h>
+
+/* A sequence of the graph, to be built in mem. Returns 0. */
+static int sequence_of(rmi_seq *q, const rm_graph *g, rmi_arena *mem)
+{
+    memset(q, 0, sizeof *q);
+    q->g = g;
+    q->mem = q->lives = mem;
+    return 0;
+}
 
 /* target: 0, or the arena that is wanted; only_quick: without a long search for it. */
 static rm_result placed(const rmi_seq *q, rmi_arena *mem, uint32_t align, uint64_t target, int only_quick, rmi_program *out)

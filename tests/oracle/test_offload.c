@@ -75,7 +75,7 @@ static uint64_t exhaust(rm_graph *g, uint64_t budget)
     rmi_off_model m;
     uint32_t values[16], n;
     uint64_t best = RMI_INF, code, all;
-    if (rmi_seq_scratch(&q, g, &mem) || rmi_off_make(&mem, g, RM_SINGLE, 256, 100, &m)) return 0;
+    if (sequence_of(&q, g, &mem) || rmi_off_make(&mem, g, RM_SINGLE, 256, 100, &m)) return 0;
     all = choices(g, values, &n);
     for (code = 0; code < all; code++) {
         rmi_arena tmp = rmi_arena_make(NULL);
@@ -87,7 +87,7 @@ static uint64_t exhaust(rm_graph *g, uint64_t budget)
         choose(&m, values, n, code);
         r = rmi_off_emit(&m, &tmp, &list);
         if (r == RM_OK) r = rmi_off_homes(&m, &tmp, &list);
-        q.mem = &tmp, q.step = RM_SINGLE, q.granule = 256, q.runs = list.runs, q.n = (uint32_t)list.n, q.homes = list.homes, q.n_homes = list.n_homes + list.n_late;
+        q.mem = q.lives = &tmp, q.step = RM_SINGLE, q.runs = list.runs, q.n = (uint32_t)list.n, q.homes = list.homes, q.n_homes = list.n_homes + list.n_late;
         if (r == RM_OK) r = rmi_seq_build(&q);
         if (r == RM_OK) r = placed(&q, &tmp, 256, budget, 0, &p);
         if (r == RM_OK) r = rmi_plan_place_kept(&q, &tmp, 256, &p);
@@ -141,7 +141,7 @@ static void time_it(timing *t)
         for (k = 0; k < t->n; k++)
             if (t->trips[k].hold == i) runs[n++] = rmi_low_run(RMI_HOLD, t->trips[k].buf, 0, 0);
     }
-    t->q->mem = &tmp, t->q->step = RM_SINGLE, t->q->granule = 256, t->q->runs = runs, t->q->n = n;
+    t->q->mem = t->q->lives = &tmp, t->q->step = RM_SINGLE, t->q->runs = runs, t->q->n = n;
     t->q->homes = t->plain->homes, t->q->n_homes = t->plain->n_homes;
     r = rmi_seq_build(t->q);
     if (r == RM_OK) r = placed(t->q, &tmp, 256, t->budget, 0, &p);
@@ -200,7 +200,7 @@ static uint64_t exhaust_timings(rm_graph *g, uint64_t budget, uint64_t best, uin
     rmi_off_model m;
     uint32_t values[16], n, i;
     uint64_t code, all;
-    if (rmi_seq_scratch(&q, g, &mem) || rmi_off_make(&mem, g, RM_SINGLE, 256, 100, &m)) return 0;
+    if (sequence_of(&q, g, &mem) || rmi_off_make(&mem, g, RM_SINGLE, 256, 100, &m)) return 0;
     all = choices(g, values, &n);
     for (code = 0; code < all; code++) {
         rmi_arena tmp = rmi_arena_make(NULL);

@@ -64,9 +64,8 @@ static void judge(unsigned long seed, rm_graph *g, const rg_text *t, uint32_t st
     memset(&prog, 0, sizeof prog);
     result = rmi_off_emit(m, &tmp, &list);
     if (result == RM_OK) result = rmi_off_homes(m, &tmp, &list);
-    q->mem = &tmp;
+    q->mem = q->lives = &tmp;
     q->step = step;
-    q->granule = 256;
     q->runs = list.runs;
     q->n = (uint32_t)list.n;
     q->homes = list.homes;
@@ -129,7 +128,7 @@ int main(int argc, char **argv)
         uint64_t rng = i;
         memset(&t, 0, sizeof t);
         rg_generate(&t, i, (int)(4 + i % 30), (i % 2 ? (uint32_t)rmi_mix(i) : RG_ALL) | RG_LINK);
-        if (rm_graph_read(t.data, t.size, NULL, &g) || rmi_seq_scratch(&q, g, &mem) || rmi_off_make(&mem, g, step, 256, 100, &m)) {
+        if (rm_graph_read(t.data, t.size, NULL, &g) || sequence_of(&q, g, &mem) || rmi_off_make(&mem, g, step, 256, 100, &m)) {
             expect(0, i, "the graph", g ? rm_graph_error(g) : "-");
         } else {
             told = graphs == 1;

@@ -78,10 +78,8 @@ static void judge(unsigned long seed, rm_graph *g, rmi_cost *c, const rmi_schedu
     uint64_t peak = x->peak, ns = x->step_ns;
     rm_result r = rmi_event_write(&tmp, c, h, x, &list);
     memset(&program, 0, sizeof program);
-    if (r == RM_OK) r = rmi_seq_scratch(&q, g, &tmp);
-    q.mem = &tmp;
+    sequence_of(&q, g, &tmp);
     q.step = program.step = c->step->kind;
-    q.granule = c->step->granule;
     q.runs = list.runs;
     q.n = (uint32_t)list.n;
     q.homes = list.homes;
