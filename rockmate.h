@@ -10459,11 +10459,7 @@ RMI_INLINE void rmi_off_begin(rmi_off_model *m, uint32_t buffer, uint32_t at, co
 RMI_INLINE void rmi_off_scan_forward(rmi_off_model *m, uint32_t task, const rmi_step_access *access, uint32_t at)
 {
     const rmi_step *model = &m->model;
-    uint32_t i, from[2] = {RMI_NONE, RMI_NONE}, root;
-    if (access->absent) { /* a view reads what it looks at */
-        root = rmi_step_value(model, m->g->ops[task].view);
-        if (root != RMI_NONE) rmi_off_touch(m, model->buffers[root].number, at);
-    }
+    uint32_t i, from[2] = {RMI_NONE, RMI_NONE};
     for (i = 0; i < access->makes.n; i++) {
         from[0] = !i && access->first_is_output ? rmi_off_way(m, task, 0)->inplace : RMI_NONE;
         rmi_off_begin(m, model->pool[access->makes.at + i], at, from);
@@ -11046,28 +11042,23 @@ RMI_FN uint64_t rmi_off_eval(rmi_off_model *m, uint64_t enough)
 
 /* --- decisions -> runs */
 
-/* Makes buffer b be there for the backward run that comes next: what must run again for it is marked, lo ... hi. */
-RMI_FN void rmi_off_want(rmi_off_model *m, uint32_t buf, uint32_t *lo, uint32_t *hi)
+/* Makes a buffer of >>step be there for the backward run that comes next: what must run again for it is marked, lo ...
+   hi. */
+RMI_FN void rmi_off_want(rmi_off_model *m, uint32_t buffer, uint32_t *lo, uint32_t *hi)
 {
-    const rm_graph *graph = m->g;
-    uint32_t n = 0, i, t;
-    m->stack[n++] = buf;
+    uint32_t n = 0, i;
+    m->stack[n++] = buffer;
     while (n) {
-        rmi_buf_kind kind;
-        uint32_t op;
-        buf = m->stack[--n];
-        kind = rmi_low_kind(graph, buf, &t);
-        if (m->there[buf] || (kind == RMI_BUF_VALUE && graph->tensors[t].kind != RMI_ACT) ||
-            (kind != RMI_BUF_VALUE && kind != RMI_BUF_SAVED))
-            continue;
-        op = kind == RMI_BUF_SAVED ? t : graph->tensors[t].maker;
-        m->there[buf] = 1;
-        if (m->wanted[op]) continue;
-        m->wanted[op] = 1;
-        if (op < *lo) *lo = op;
-        if (op >= *hi) *hi = op + 1;
-        for (i = 0; i < graph->ops[op].in.n; i++)
-            if (!m->there[graph->ops[op].in.at[i]]) m->stack[n++] = graph->ops[op].in.at[i];
+        const rmi_step_buffer *b = &m->model.buffers[m->stack[--n]];
+        const rmi_step_access *access;
+        if (m->there[b->number] || b->maker == RMI_NONE) continue;
+        m->there[b->number] = 1;
+        if (m->wanted[b->maker]) continue;
+        m->wanted[b->maker] = 1;
+        if (b->maker < *lo) *lo = b->maker;
+        if (b->maker >= *hi) *hi = b->maker + 1;
+        access = rmi_off_access(m, b->maker);
+        for (i = 0; i < access->reads.n; i++) m->stack[n++] = m->model.pool[access->reads.at + i];
     }
 }
 
@@ -11075,28 +11066,18 @@ RMI_FN void rmi_off_want(rmi_off_model *m, uint32_t buf, uint32_t *lo, uint32_t 
    its need. */
 RMI_FN void rmi_off_derive(rmi_off_model *m)
 {
-    const rm_graph *graph = m->g;
     uint32_t i, k, which, lo, hi;
-    m->n = 0;
-    for (i = 0; i < graph->n_ops; i++) m->runs[m->n++] = i;
+    for (m->n = 0; m->n < m->model.n_forwards; m->n++) m->runs[m->n] = m->model.once[m->n];
     for (i = 0; i < m->n_buf; i++) m->there[i] = m->mode[i] != RMI_OFF_AGAIN;
-    for (i = 0; i < graph->n_ops; i++)
-        if (graph->ops[i].view != RMI_NONE && m->root[graph->ops[i].view] != RMI_NONE)
-            m->there[graph->ops[i].out.at[0]] = !m->mode[m->root[graph->ops[i].view]];
     for (which = 0; which < m->n_order; which++) {
-        rmi_run run = rmi_off_run(m, m->order[which]);
-        if (run.way == RMI_BWD) {
-            const rmi_part *part = rmi_low_part(graph, run);
-            lo = graph->n_ops, hi = 0;
-            for (k = 0; k < part->needs.n; k++)
-                if (!m->there[part->needs.at[k]]) rmi_off_want(m, part->needs.at[k], &lo, &hi);
-            k = rmi_low_buf(graph, RMI_BUF_SAVED, run.id);
-            if (part->needs_saved && !m->there[k]) rmi_off_want(m, k, &lo, &hi);
-            for (i = lo; i < hi; i++) {
-                if (!m->wanted[i]) continue;
-                m->wanted[i] = 0;
-                m->runs[m->n++] = i;
-            }
+        const rmi_step_access *access = rmi_off_access(m, m->order[which]);
+        lo = m->g->n_ops, hi = 0;
+        for (k = 0; k < access->reads.n && m->model.tasks[m->order[which]].way == RMI_BWD; k++)
+            rmi_off_want(m, m->model.pool[access->reads.at + k], &lo, &hi);
+        for (i = lo; i < hi; i++) {
+            if (!m->wanted[i]) continue;
+            m->wanted[i] = 0;
+            m->runs[m->n++] = i;
         }
         m->runs[m->n++] = m->order[which];
     }
