@@ -2153,19 +2153,20 @@ typedef struct rmi_making { /* a form of an op that is made by a kind */
 /* Into a new list: the operands of the op that a mask of the kind (its field `what`) names, each once; the last bit of
    inputs, and of outputs, stands for all from there on. A bit that is not in `allowed`, or names an operand that the op
    does not have, is an error. */
-RMI_FN rm_result rmi_graph_list(const rmi_making *m, const char *what, uint64_t mask, uint64_t allowed, rmi_list *list)
+RMI_FN rm_result rmi_graph_list(const rmi_making *making, const char *what, uint64_t mask, uint64_t allowed,
+                                rmi_list *list)
 {
-    const rmi_list *in = &m->op->in, *out = &m->op->out;
+    const rmi_list *in = &making->op->in, *out = &making->op->out;
     uint32_t i;
-    RMI_RULE(m->graph, !(mask & ~allowed), "op %s: kind '%s' has a bit in its mask '%s' that means nothing there; see "
-             "rm_kind", m->op->name, m->kind->name, what);
-    RMI_TRY(rmi_graph_new_list(m->graph, list, mask ? (size_t)in->n + out->n : 0));
+    RMI_RULE(making->graph, !(mask & ~allowed), "op %s: kind '%s' has a bit in its mask '%s' that means nothing there; "
+             "see rm_kind", making->op->name, making->kind->name, what);
+    RMI_TRY(rmi_graph_new_list(making->graph, list, mask ? (size_t)in->n + out->n : 0));
     for (i = 0; i < 64; i++) {
         uint32_t n = i < 32 ? in->n : out->n;
         if (!(mask & (RMI_IN_BITS | RMI_OUT_BITS) & (uint64_t)1 << i) || i % 32 < n) continue;
-        return RMI_WRONG(m->graph, i < 32 ? "op %s: kind '%s' names RM_IN(%u) in '%s', but the op has %u inputs; give "
-                         "the input or correct the kind" : "op %s: kind '%s' names RM_OUT(%u) in '%s', but the op has "
-                         "%u outputs; give its size or correct the kind", m->op->name, m->kind->name,
+        return RMI_WRONG(making->graph, i < 32 ? "op %s: kind '%s' names RM_IN(%u) in '%s', but the op has %u inputs; "
+                         "give the input or correct the kind" : "op %s: kind '%s' names RM_OUT(%u) in '%s', but the op "
+                         "has %u outputs; give its size or correct the kind", making->op->name, making->kind->name,
                          (uint64_t)i % 32, what, (uint64_t)n);
     }
     for (i = 0; i < in->n; i++)
@@ -2176,43 +2177,46 @@ RMI_FN rm_result rmi_graph_list(const rmi_making *m, const char *what, uint64_t 
 }
 
 /* As rmi_graph_list, of a mask with one bit or none: *tensor, or RMI_NONE. */
-RMI_FN rm_result rmi_graph_one(const rmi_making *m, const char *what, uint64_t mask, uint64_t allowed, uint32_t *tensor)
+RMI_FN rm_result rmi_graph_one(const rmi_making *making, const char *what, uint64_t mask, uint64_t allowed,
+                               uint32_t *tensor)
 {
     rmi_list list;
-    RMI_TRY(rmi_graph_list(m, what, mask, allowed, &list));
-    RMI_RULE(m->graph, !(mask & (mask - 1)), "op %s: kind '%s' names several tensors in '%s'; it takes one of %s",
-             m->op->name, m->kind->name, what, allowed == RMI_IN_BITS ? "RM_IN(i)" : RMI_OVER_RULE);
+    RMI_TRY(rmi_graph_list(making, what, mask, allowed, &list));
+    RMI_RULE(making->graph, !(mask & (mask - 1)), "op %s: kind '%s' names several tensors in '%s'; it takes one of %s",
+             making->op->name, making->kind->name, what, allowed == RMI_IN_BITS ? "RM_IN(i)" : RMI_OVER_RULE);
     *tensor = list.n ? list.at[0] : RMI_NONE;
     return RM_OK;
 }
 
 /* What a backward reads, by a mask of the kind (0: everything): tensors into a new list, and in *saved whether it reads
    what the forward saved. */
-RMI_FN rm_result rmi_graph_needs(const rmi_making *m, const char *what, uint64_t mask, rmi_list *needs, uint32_t *saved)
+RMI_FN rm_result rmi_graph_needs(const rmi_making *making, const char *what, uint64_t mask, rmi_list *needs,
+                                 uint32_t *saved)
 {
-    uint64_t ins = ((uint64_t)1 << rmi_min(m->op->in.n, 32)) - 1, outs = ((uint64_t)1 << rmi_min(m->op->out.n, 25)) - 1;
+    uint64_t ins = ((uint64_t)1 << rmi_min(making->op->in.n, 32)) - 1,
+        outs = ((uint64_t)1 << rmi_min(making->op->out.n, 25)) - 1;
     if (!mask) mask = RM_SAVED | ins | outs << 32; /* all that there is */
     *saved = (mask & RM_SAVED) != 0;
-    return rmi_graph_list(m, what, mask & ~RM_NOTHING, RMI_NEEDS_BITS, needs);
+    return rmi_graph_list(making, what, mask & ~RM_NOTHING, RMI_NEEDS_BITS, needs);
 }
 
 /* Sets the form's overs: the gradients that may be written over other bytes, by the kind. */
-RMI_FN rm_result rmi_graph_overs(const rmi_making *m)
+RMI_FN rm_result rmi_graph_overs(const rmi_making *making)
 {
-    const rm_over *given = m->kind->over;
-    rmi_form *form = m->form;
+    const rm_over *given = making->kind->over;
+    rmi_form *form = making->form;
     uint32_t n = 0;
     while (n < RM_MAX_OVERS && given[n].grad_of) n++;
     form->n_overs = 0;
-    form->overs = n ? RMI_NEW(&m->graph->mem, rmi_over, n) : NULL;
-    if (n && !form->overs) return rmi_graph_memory(m->graph);
+    form->overs = n ? RMI_NEW(&making->graph->mem, rmi_over, n) : NULL;
+    if (n && !form->overs) return rmi_graph_memory(making->graph);
     for (; form->n_overs < n; form->n_overs++, given++) {
         rmi_over *over = &form->overs[form->n_overs];
         uint64_t from = given->bytes_of;
-        RMI_TRY(rmi_graph_one(m, "over.grad_of", given->grad_of, RMI_IN_BITS, &over->grad_of));
-        RMI_RULE(m->graph, from, "op %s: kind '%s': over.bytes_of takes one of " RMI_OVER_RULE, m->op->name,
-                 m->kind->name);
-        RMI_TRY(rmi_graph_one(m, "over.bytes_of", from, RMI_NEEDS_BITS | RM_DOUT, &over->tensor));
+        RMI_TRY(rmi_graph_one(making, "over.grad_of", given->grad_of, RMI_IN_BITS, &over->grad_of));
+        RMI_RULE(making->graph, from, "op %s: kind '%s': over.bytes_of takes one of " RMI_OVER_RULE, making->op->name,
+                 making->kind->name);
+        RMI_TRY(rmi_graph_one(making, "over.bytes_of", from, RMI_NEEDS_BITS | RM_DOUT, &over->tensor));
         over->what = from == RM_DOUT ? RMI_OVER_DOUT : from == RM_SAVED ? RMI_OVER_SAVED : RMI_OVER_TENSOR;
     }
     return RM_OK;
@@ -2223,23 +2227,23 @@ RMI_FN int rmi_graph_guess(uint8_t by) { return by == RMI_COST_GUESSED || by == 
 
 /* Adds the parts that the kind declares to the form, with the times and workspaces of desc; the form's backward takes
    their sum, unless desc gives a time for it. */
-RMI_FN rm_result rmi_graph_parts(const rmi_making *m)
+RMI_FN rm_result rmi_graph_parts(const rmi_making *making)
 {
     uint64_t sum = 0;
     uint32_t i;
-    for (i = 0; i < RM_MAX_PARTS && m->kind->part[i].grads; i++) {
-        const rm_part *given = &m->kind->part[i];
-        uint64_t ns = m->desc->part_ns[i], ws = m->desc->part_ws[i];
+    for (i = 0; i < RM_MAX_PARTS && making->kind->part[i].grads; i++) {
+        const rm_part *given = &making->kind->part[i];
+        uint64_t ns = making->desc->part_ns[i], ws = making->desc->part_ws[i];
         rmi_part *part;
-        RMI_TRY(rmi_graph_new_part(m->graph, m->op, m->form, given->name ? given->name : "", &part));
-        RMI_TRY(rmi_graph_list(m, "part.grads", given->grads, RMI_IN_BITS, &part->grads));
-        RMI_TRY(rmi_graph_needs(m, "part.needs", given->needs, &part->needs, &part->needs_saved));
+        RMI_TRY(rmi_graph_new_part(making->graph, making->op, making->form, given->name ? given->name : "", &part));
+        RMI_TRY(rmi_graph_list(making, "part.grads", given->grads, RMI_IN_BITS, &part->grads));
+        RMI_TRY(rmi_graph_needs(making, "part.needs", given->needs, &part->needs, &part->needs_saved));
         part->bwd = ns == RM_FREE_NS ? 0 : ns;
         part->bwd_by = ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
         part->bwd_ws = ws == RM_EMPTY ? 0 : ws;
         sum = rmi_add(sum, part->bwd);
     }
-    if (i && !m->desc->bwd_ns) m->form->bwd = sum;
+    if (i && !making->desc->bwd_ns) making->form->bwd = sum;
     return RM_OK;
 }
 
@@ -2283,25 +2287,25 @@ RMI_FN rm_result rmi_graph_set(rm_graph *graph, const char *word, const char *na
 }
 
 /* What kind and desc say, into m->form, which is fresh: the op's own form or a variant. */
-RMI_FN rm_result rmi_graph_make_form(const rmi_making *m)
+RMI_FN rm_result rmi_graph_make_form(const rmi_making *making)
 {
-    const rm_kind *kind = m->kind;
-    const rm_op_desc *desc = m->desc;
-    rmi_form *form = m->form;
-    int is_own = form == m->op->forms;
+    const rm_kind *kind = making->kind;
+    const rm_op_desc *desc = making->desc;
+    rmi_form *form = making->form;
+    int is_own = form == making->op->forms;
     form->forward = kind->forward;
     form->backward = kind->backward;
     form->flags = kind->flags | desc->flags;
-    RMI_TRY(rmi_graph_set(m->graph, "op", m->op->name, rmi_graph_form_setters, desc, form));
+    RMI_TRY(rmi_graph_set(making->graph, "op", making->op->name, rmi_graph_form_setters, desc, form));
     if (is_own || desc->fwd_ns) form->fwd_by = desc->fwd_ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
     if (is_own || desc->bwd_ns) form->bwd_by = desc->bwd_ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
     if (!desc->again_ns && (is_own || desc->fwd_ns)) form->again = form->fwd;
     form->again_by = desc->again_ns ? (uint8_t)RMI_COST_GIVEN : form->fwd_by;
-    if (desc->bits) RMI_TRY(rmi_graph_string(m->graph, desc->bits, &form->bits));
-    RMI_TRY(rmi_graph_needs(m, "needs", kind->needs, &form->needs, &form->needs_saved));
-    RMI_TRY(rmi_graph_one(m, "inplace", kind->inplace, RMI_IN_BITS, &form->inplace));
-    RMI_TRY(rmi_graph_overs(m));
-    return rmi_graph_parts(m);
+    if (desc->bits) RMI_TRY(rmi_graph_string(making->graph, desc->bits, &form->bits));
+    RMI_TRY(rmi_graph_needs(making, "needs", kind->needs, &form->needs, &form->needs_saved));
+    RMI_TRY(rmi_graph_one(making, "inplace", kind->inplace, RMI_IN_BITS, &form->inplace));
+    RMI_TRY(rmi_graph_overs(making));
+    return rmi_graph_parts(making);
 }
 
 /* Copies of the RM_MAX_ARGS arguments at arg and farg: *to, *fto. Where all are 0, a shared table of zeros. */
@@ -2356,11 +2360,11 @@ RMI_FN int rmi_graph_open(rm_graph *graph, const char *what)
 
 #define RMI_NAME_ROOM 300u /* longer than any name may be: what is cut off here is refused as too long */
 
-/* Into out, of RMI_NAME_ROOM bytes: prefix + name, or prefix + kind + number when there is no name. */
-RMI_FN void rmi_graph_full_name(const rm_graph *graph, const char *name, const char *kind, uint32_t number, char *out)
+/* Into out, of RMI_NAME_ROOM bytes: prefix + name, or prefix + word + number when there is no name. */
+RMI_FN void rmi_graph_full_name(const rm_graph *graph, const char *name, const char *word, uint32_t number, char *out)
 {
     rmi_format(out, RMI_NAME_ROOM, name ? "%s%s" : "%s%s.%u", graph->build.prefix_n ? graph->build.prefix : "",
-               name ? name : kind, (uint64_t)number);
+               name ? name : word, (uint64_t)number);
 }
 
 /* Adds an input, param or const with the flags of the API; *id: its number, or RMI_NONE on an error. */
@@ -2474,10 +2478,10 @@ RMI_FN void rmi_graph_drop_repeated(const rmi_list *in, rmi_list *share)
 /* Adds an op by its kind and desc; *output: the tensor that is its first output. */
 RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm_op_desc *desc, uint32_t *output)
 {
-    const uint32_t known = RM_RNG | RM_ONCE | RM_NOGRAD | RM_ZERO_GRADS | RM_EXTERNAL | RM_STAYS;
+    const uint32_t allowed = RM_RNG | RM_ONCE | RM_NOGRAD | RM_ZERO_GRADS | RM_EXTERNAL | RM_STAYS;
     char full[RMI_NAME_ROOM];
     uint32_t id;
-    rmi_making m;
+    rmi_making making;
     rmi_op *op;
     if (!rmi_graph_open(graph, "rm_op_add")) return RM_ERROR_GRAPH;
     if (!kind || !desc)
@@ -2490,20 +2494,20 @@ RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm
     op = &graph->ops[id];
     RMI_TRY(rmi_graph_string(graph, kind->name, &op->kind_name));
     op->flags = kind->flags | desc->flags;
-    if (op->flags & ~known)
+    if (op->flags & ~allowed)
         return RMI_WRONG(graph, "op %s: a flag that means nothing there; see RM_RNG and its neighbours", op->name);
     op->user = desc->user;
     op->view_offset = desc->view_offset;
     RMI_TRY(rmi_graph_op_inputs(graph, op, desc));
     RMI_TRY(rmi_graph_op_outputs(graph, op, desc));
-    m.graph = graph, m.op = op, m.kind = kind, m.desc = desc;
-    RMI_TRY(rmi_graph_new_form(graph, id, "", &m.form));
-    RMI_TRY(rmi_graph_make_form(&m));
+    making.graph = graph, making.op = op, making.kind = kind, making.desc = desc;
+    RMI_TRY(rmi_graph_new_form(graph, id, "", &making.form));
+    RMI_TRY(rmi_graph_make_form(&making));
     RMI_TRY(rmi_graph_copy_args(graph, desc->arg, desc->farg, &op->arg, &op->farg));
-    RMI_TRY(rmi_graph_one(&m, "view", kind->view, RMI_IN_BITS, &op->view));
-    RMI_TRY(rmi_graph_list(&m, "share_grad", kind->share_grad, RMI_IN_BITS, &op->share));
+    RMI_TRY(rmi_graph_one(&making, "view", kind->view, RMI_IN_BITS, &op->view));
+    RMI_TRY(rmi_graph_list(&making, "share_grad", kind->share_grad, RMI_IN_BITS, &op->share));
     rmi_graph_drop_repeated(&op->in, &op->share);
-    RMI_TRY(rmi_graph_list(&m, "mutates", kind->mutates, RMI_IN_BITS, &op->mutates));
+    RMI_TRY(rmi_graph_list(&making, "mutates", kind->mutates, RMI_IN_BITS, &op->mutates));
     *output = op->out.at[0];
     return RM_OK;
 }
@@ -2512,7 +2516,7 @@ RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm
 RMI_FN rm_result rmi_graph_add_variant(rm_graph *graph, rm_tensor handle, const rm_kind *kind, const rm_op_desc *desc)
 {
     uint32_t id;
-    rmi_making m;
+    rmi_making making;
     if (!rmi_graph_open(graph, "rm_variant_add")) return RM_ERROR_GRAPH;
     if (!kind)
         return rmi_graph_fail(graph, RM_ERROR_ARGUMENT, "rm_variant_add: the kind is NULL; pass the kind that "
@@ -2520,9 +2524,9 @@ RMI_FN rm_result rmi_graph_add_variant(rm_graph *graph, rm_tensor handle, const 
     id = rmi_graph_has(graph, handle) ? graph->tensors[rmi_graph_index(handle)].maker : RMI_NONE;
     RMI_RULE(graph, id != RMI_NONE, "rm_variant_add: the tensor is none or no op makes it in this graph; pass an op's "
              "output");
-    m.graph = graph, m.op = &graph->ops[id], m.kind = kind, m.desc = desc;
-    RMI_TRY(rmi_graph_new_form(graph, id, kind->name ? kind->name : "", &m.form));
-    return rmi_graph_make_form(&m);
+    making.graph = graph, making.op = &graph->ops[id], making.kind = kind, making.desc = desc;
+    RMI_TRY(rmi_graph_new_form(graph, id, kind->name ? kind->name : "", &making.form));
+    return rmi_graph_make_form(&making);
 }
 
 /* --- blocks */
@@ -4036,17 +4040,17 @@ RMI_FN rm_result rmi_sim_settle(rmi_sim *sim, rmi_run run)
         rmi_pending one = sim->pend[i];
         uint32_t tensor;
         rmi_way way = rmi_low_kind(sim->graph, one.fresh, &tensor) == RMI_BUF_GRAD ? RMI_BWD : RMI_FWD;
-        int mine = run.way == way;
-        if (!one.takes && (!mine || one.old != rmi_low_buf(sim->graph, RMI_BUF_GRAD, op->out.at[0]) ||
+        int allowed = run.way == way;
+        if (!one.takes && (!allowed || one.old != rmi_low_buf(sim->graph, RMI_BUF_GRAD, op->out.at[0]) ||
                            !rmi_list_has(&rmi_low_part(sim->graph, run)->grads, tensor))) {
             for (k = i; k > sim->n_wait; k--) sim->pend[k] = sim->pend[k - 1];
             sim->pend[sim->n_wait++] = one;
             continue;
         }
-        if (mine && way == RMI_FWD)
-            mine = op->out.at[0] == tensor && rmi_low_form(sim->graph, run)->inplace == one.old;
-        else if (mine) mine = rmi_sim_over_ok(sim, run, one.fresh, one.old);
-        if (!mine || sim->held[0][one.fresh].stretch != sim->held[0][one.old].stretch)
+        if (allowed && way == RMI_FWD)
+            allowed = op->out.at[0] == tensor && rmi_low_form(sim->graph, run)->inplace == one.old;
+        else if (allowed) allowed = rmi_sim_over_ok(sim, run, one.fresh, one.old);
+        if (!allowed || sim->held[0][one.fresh].stretch != sim->held[0][one.old].stretch)
             return rmi_sim_fail_two(sim, one.fresh, "may not take the bytes in this run of", one.old);
     }
     return RM_OK;
@@ -4065,7 +4069,7 @@ RMI_FN uint32_t rmi_sim_moved_from(const rmi_sim *sim, uint32_t buf)
 
 /* An offence unless each const or param of the list holds the value that op number `op` reads: changed by all ops
    before it and by nothing else. What the op changes itself may have been changed up to `later` times more. */
-RMI_FN rm_result rmi_sim_fresh(rmi_sim *sim, const rmi_list *tensors, uint32_t op, uint32_t later)
+RMI_FN rm_result rmi_sim_versions(rmi_sim *sim, const rmi_list *tensors, uint32_t op, uint32_t later)
 {
     uint32_t i;
     for (i = 0; i < tensors->n; i++) {
@@ -4083,14 +4087,14 @@ RMI_FN rm_result rmi_sim_fresh(rmi_sim *sim, const rmi_list *tensors, uint32_t o
    views of it; RMI_NONE: there is none. */
 RMI_FN uint32_t rmi_sim_other_name(const rmi_sim *sim, uint32_t buf, int forward)
 {
-    uint32_t name, i;
+    uint32_t other, i;
     size_t k;
-    for (name = sim->str[sim->held[0][buf].stretch].first; name != RMI_NONE; name = sim->held[0][name].next) {
-        for (k = sim->n_wait; k < sim->n_pend && !(sim->pend[k].takes && sim->pend[k].old == name);) k++;
-        if (name == buf || k < sim->n_pend) continue;
-        if (forward && rmi_low_kind(sim->graph, name, &i) == RMI_BUF_VALUE && sim->graph->tensors[i].root == buf)
+    for (other = sim->str[sim->held[0][buf].stretch].first; other != RMI_NONE; other = sim->held[0][other].next) {
+        for (k = sim->n_wait; k < sim->n_pend && !(sim->pend[k].takes && sim->pend[k].old == other);) k++;
+        if (other == buf || k < sim->n_pend) continue;
+        if (forward && rmi_low_kind(sim->graph, other, &i) == RMI_BUF_VALUE && sim->graph->tensors[i].root == buf)
             continue;
-        return name;
+        return other;
     }
     return RMI_NONE;
 }
@@ -4107,8 +4111,8 @@ RMI_FN rm_result rmi_sim_may_fwd(rmi_sim *sim, rmi_run run, int again)
     if (sim->now.bits[run.id] && strcmp(sim->now.bits[run.id], bits))
         return rmi_sim_fail(sim, "%s has run in this step in a variant that gives other bits", op->name);
     sim->now.bits[run.id] = bits;
-    RMI_TRY(rmi_sim_fresh(sim, &op->in, run.id, again != 0));
-    if (!again) RMI_TRY(rmi_sim_fresh(sim, &op->mutates, run.id, 0));
+    RMI_TRY(rmi_sim_versions(sim, &op->in, run.id, again != 0));
+    if (!again) RMI_TRY(rmi_sim_versions(sim, &op->mutates, run.id, 0));
     for (i = 0; i < op->out.n; i++) {
         RMI_TRY(rmi_sim_at_device(sim, op->out.at[i]));
         other = rmi_sim_other_name(sim, op->out.at[i], 1);
@@ -4146,7 +4150,7 @@ RMI_FN rm_result rmi_sim_may_run(rmi_sim *sim, rmi_run run, int again)
     if (run.way <= RMI_BWD) RMI_TRY(rmi_sim_settle(sim, run));
     switch ((rmi_way)run.way) {
     case RMI_FWD: return rmi_sim_may_fwd(sim, run, again);
-    case RMI_BWD: return rmi_sim_fresh(sim, &rmi_low_part(graph, run)->needs, run.id, RMI_NONE);
+    case RMI_BWD: return rmi_sim_versions(sim, &rmi_low_part(graph, run)->needs, run.id, RMI_NONE);
     case RMI_BARRIER:
         if (updates && !sim->now.passed[run.id]) return RM_OK;
         return rmi_sim_fail(sim, "barrier %s has run already, or this step has no updates",
@@ -5590,8 +5594,8 @@ RMI_FN uint32_t rmi_step_updates(const rm_graph *graph, uint32_t op, rmi_run *ru
 }
 
 /* Writes to runs the backward of op i in its own form, each param's reduction as soon as its gradient is complete, its
-   update as soon as nobody reads it any more. Returns how many. step: its kind. */
-RMI_FN uint32_t rmi_step_backward_op(const rm_graph *graph, uint32_t step, uint32_t i, rmi_run *runs)
+   update as soon as nobody reads it any more. Returns how many. kind: of step. */
+RMI_FN uint32_t rmi_step_backward_op(const rm_graph *graph, uint32_t kind, uint32_t i, rmi_run *runs)
 {
     const rmi_op *op = &graph->ops[i];
     const rmi_part *part = op->forms[0].parts;
@@ -5599,7 +5603,7 @@ RMI_FN uint32_t rmi_step_backward_op(const rm_graph *graph, uint32_t step, uint3
     for (number = 0; number < op->forms[0].n_parts && op->has_bwd; number++, part++) {
         if (!rmi_low_part_wanted(op, part)) continue;
         runs[n++] = rmi_low_run(RMI_BWD, i, 0, number);
-        for (k = 0; k < op->grad_in.n && rmi_low_has_update(step); k++) {
+        for (k = 0; k < op->grad_in.n && rmi_low_has_update(kind); k++) {
             uint32_t weight = op->grad_in.at[k];
             const rmi_tensor *tensor = &graph->tensors[weight];
             if (tensor->kind == RMI_PARAM && tensor->consumers.at[0] == i && tensor->reduce != RMI_INF &&
@@ -5607,15 +5611,15 @@ RMI_FN uint32_t rmi_step_backward_op(const rm_graph *graph, uint32_t step, uint3
                 runs[n++] = rmi_low_run(RMI_REDUCE, weight, 0, 0);
         }
     }
-    if (rmi_low_has_update(step) && !graph->n_barriers) n += rmi_step_updates(graph, i, runs + n);
+    if (rmi_low_has_update(kind) && !graph->n_barriers) n += rmi_step_updates(graph, i, runs + n);
     return n;
 }
 
 /* Writes to runs what follows the whole backward: barriers, and the updates that waited for them. Returns how many. */
-RMI_FN uint32_t rmi_step_tail(const rm_graph *graph, uint32_t step, rmi_run *runs)
+RMI_FN uint32_t rmi_step_tail(const rm_graph *graph, uint32_t kind, rmi_run *runs)
 {
     uint32_t i, n = 0;
-    if (!rmi_low_has_update(step) || !graph->n_barriers) return 0;
+    if (!rmi_low_has_update(kind) || !graph->n_barriers) return 0;
     for (i = 0; i < graph->n_barriers; i++) runs[n++] = rmi_low_run(RMI_BARRIER, i, 0, 0);
     for (i = graph->n_tensors; i-- > 0;)
         if (graph->tensors[i].updates)
@@ -5624,11 +5628,11 @@ RMI_FN uint32_t rmi_step_tail(const rm_graph *graph, uint32_t step, rmi_run *run
 }
 
 /* Writes to runs the backwards of all ops, the last one first, and the tail. Returns how many. */
-RMI_FN uint32_t rmi_step_backward(const rm_graph *graph, uint32_t step, rmi_run *runs)
+RMI_FN uint32_t rmi_step_backward(const rm_graph *graph, uint32_t kind, rmi_run *runs)
 {
     uint32_t i, n = 0;
-    for (i = graph->n_ops; i-- > 0;) n += rmi_step_backward_op(graph, step, i, runs + n);
-    return n + rmi_step_tail(graph, step, runs + n);
+    for (i = graph->n_ops; i-- > 0;) n += rmi_step_backward_op(graph, kind, i, runs + n);
+    return n + rmi_step_tail(graph, kind, runs + n);
 }
 
 /* Puts n runs at the end of the list of everything once: parts of one op's backward, whose tasks are there, and others,
@@ -7543,9 +7547,9 @@ RMI_FN void rmi_plc_order(rmi_plc *pack, uint32_t order)
     uint32_t i;
     for (i = 0; i < pack->n; i++) {
         const rmi_plc_box *box = pack->box + i;
-        uint64_t columns = box->end - box->start;
-        pack->value[i] = order == RMI_PLC_BY_LIFETIME ? columns
-                         : order == RMI_PLC_BY_AREA   ? rmi_mul(box->size, columns)
+        uint64_t width = box->end - box->start;
+        pack->value[i] = order == RMI_PLC_BY_LIFETIME ? width
+                         : order == RMI_PLC_BY_AREA   ? rmi_mul(box->size, width)
                          : order == RMI_PLC_BY_SIZE   ? box->size
                                                       : box->end;
     }
@@ -7910,19 +7914,19 @@ RMI_FN void rmi_plc_note(rmi_plc_search *search, rmi_plc_change what, uint32_t i
 /* Finds the lowest unplaced box of a column again (watch, floor); 0 if its boxes do not fit below cap any more. */
 RMI_FN int rmi_plc_rewatch(rmi_plc_search *search, uint32_t col)
 {
-    rmi_plc_column *column = search->column + col;
+    rmi_plc_column *row = search->column + col;
     uint32_t k, best = RMI_NONE;
-    rmi_plc_note(search, RMI_PLC_FLOOR, col, column->floor, column->watch);
-    for (k = column->member; k < column[1].member; k++) {
+    rmi_plc_note(search, RMI_PLC_FLOOR, col, row->floor, row->watch);
+    for (k = row->member; k < row[1].member; k++) {
         const rmi_plc_part *part = search->part + search->member[k];
         if (!part->placed && (best == RMI_NONE || part->lowest < search->part[best].lowest)) best = search->member[k];
     }
-    search->pack->work += (column[1].member - column->member) / 2;
-    column->watch = best;
+    search->pack->work += (row[1].member - row->member) / 2;
+    row->watch = best;
     if (best == RMI_NONE) return 1;
-    column->floor = search->part[best].lowest;
-    if (column->floor + column->left <= search->cap) return 1;
-    column->fails++;
+    row->floor = search->part[best].lowest;
+    if (row->floor + row->left <= search->cap) return 1;
+    row->fails++;
     return 0;
 }
 
@@ -7946,8 +7950,8 @@ RMI_FN rmi_plc_answer rmi_plc_push_up(rmi_plc_search *search, const rmi_plc_rang
     for (; k < lifted; k++) {
         const rmi_plc_part *part = search->part + (i = search->undo[k].id);
         for (col = part->start; col < part->end; col++) {
-            const rmi_plc_column *column = search->column + col;
-            if (column->watch == i && column->floor < part->lowest && !rmi_plc_rewatch(search, col)) return RMI_PLC_NO;
+            const rmi_plc_column *row = search->column + col;
+            if (row->watch == i && row->floor < part->lowest && !rmi_plc_rewatch(search, col)) return RMI_PLC_NO;
         }
         search->pack->work += (part->end - part->start) / 2;
     }
@@ -8193,14 +8197,14 @@ RMI_FN rmi_plc_answer rmi_plc_run(rmi_plc_search *search, rmi_plc_by by)
     answer = rmi_plc_search_start(search);
     if (answer != RMI_PLC_YES) return answer;
     for (start = 0, col = 1; col <= search->columns; col++) {
-        rmi_plc_column *column = search->column + start;
+        rmi_plc_column *row = search->column + start;
         if (col < search->columns && search->column[col].cross) continue;
-        if (column->solved > search->cap) {
+        if (row->solved > search->cap) {
             search->nodes = 0;
             answer = rmi_plc_descend(search, start, col);
             nodes += search->nodes;
             if (answer == RMI_PLC_NO || answer == RMI_PLC_FAIL) return answer;
-            if (answer == RMI_PLC_YES) column->solved = search->cap;
+            if (answer == RMI_PLC_YES) row->solved = search->cap;
             else all = answer;
             for (i = search->pack->first[start]; answer == RMI_PLC_YES && i < search->pack->first[col]; i++)
                 search->part[i].found = search->part[i].offset;
@@ -12259,7 +12263,7 @@ typedef struct rmi_costs { /* what follows from a schedule */
 typedef struct rmi_cost_part { /* some of a step's tasks alone, in given forms: what is there before and after them */
     const uint32_t *ends;      /* buffers that are wanted at the end */
     uint64_t begin_room[2];    /* bytes of the stretches that the buffers `begin` lie in */
-    uint32_t begin[2], held[3]; /* buffers that are there at the start; in use at the pause; RMI_NONE: none */
+    uint32_t begin[2], at_pause[3]; /* buffers that are there at the start; in use at the pause; RMI_NONE: none */
     uint32_t n_ends, pause;    /* pause: the event at which nothing runs */
     int again;                 /* the forwards have run before in the step */
 } rmi_cost_part;
@@ -12356,8 +12360,8 @@ RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *step, uint32_t ti
                       RMI_T(c->late_head, laned), RMI_T(c->late_next, step->n_params));
 }
 
-/* An evaluator of parts of the step in which no task runs more than twice, and what it works on. What lasts, and
-   inputs, are at home all the time. */
+/* Makes an evaluator (*c) of part of the step, in which no task runs more than twice, with its *costs and *schedule.
+   What lasts, and inputs, are at home all the time. part must live as long. */
 RMI_FN rm_result rmi_cost_make_part(rmi_arena *mem, const rmi_step *step, const rmi_cost_part *part, rmi_cost *c,
                                     rmi_costs *costs, rmi_schedule *schedule)
 {
@@ -12552,7 +12556,8 @@ RMI_FN void rmi_cost_lasting(const rmi_cost *c, const rmi_schedule *schedule, rm
         rmi_cost_ask_out(costs, costs->last_life[param->state], event, c->step->buffers[param->state].out_ns);
 }
 
-/* What is there when a part of the step begins. Nothing is left of the evaluation before this one. */
+/* As rmi_cost_begin, for a part of the step: forgets the lives of the evaluation before, adds those that begin the
+   part. */
 RMI_FN void rmi_cost_begin_part(const rmi_cost *c, rmi_costs *costs)
 {
     const rmi_cost_part *part = c->part;
@@ -12634,12 +12639,12 @@ RMI_INLINE int rmi_cost_on_host(const rmi_step *step, const rmi_schedule *schedu
     return row->way >= RMI_OPT && row->way <= RMI_OPT_HOST && schedule->home[row->param] == RMI_HOME_HOST_UPDATE;
 }
 
-/* What is held at the pause of a part is in use there. */
+/* Extends the lives of what is in use at the pause of a part to that event. */
 RMI_FN void rmi_cost_hold(const rmi_cost *c, rmi_costs *costs)
 {
     uint32_t i, life;
-    for (i = 0; i < RMI_COUNT(c->part->held); i++) {
-        life = c->part->held[i] == RMI_NONE ? RMI_NONE : costs->last_life[c->part->held[i]];
+    for (i = 0; i < RMI_COUNT(c->part->at_pause); i++) {
+        life = c->part->at_pause[i] == RMI_NONE ? RMI_NONE : costs->last_life[c->part->at_pause[i]];
         if (life < RMI_COST_AT_HOME) costs->lives[life].last = c->part->pause;
     }
 }
@@ -12739,12 +12744,12 @@ RMI_INLINE void rmi_cost_take_over(rmi_cost *c, rmi_costs *costs, uint32_t life,
     rmi_cost_join(c, costs, life, costs->lives[from].stretch);
 }
 
-/* May life `fresh`, of a new gradient, lie in the stretch of life `output`, from this event on? Only if nobody writes
+/* May life `added`, of a new gradient, lie in the stretch of life `output`, from this event on? Only if nobody writes
    those bytes while another life in them lasts. */
-RMI_FN int rmi_cost_can_share(const rmi_cost *c, const rmi_costs *costs, uint32_t fresh, uint32_t output,
+RMI_FN int rmi_cost_can_share(const rmi_cost *c, const rmi_costs *costs, uint32_t added, uint32_t output,
                               uint32_t event)
 {
-    const rmi_life *fresh_life = &costs->lives[fresh];
+    const rmi_life *fresh_life = &costs->lives[added];
     uint32_t k;
     if (costs->lives[output].stretch == RMI_NONE || costs->lives[output].gone) return 0;
     for (k = c->stretches[costs->lives[output].stretch].head; k != RMI_NONE; k = costs->lives[k].sibling) {
@@ -12763,10 +12768,10 @@ typedef struct rmi_cost_choice {
 } rmi_cost_choice;
 
 /* The fastest way whose bytes fit beside `live`, or the one that takes the fewest bytes; in a part of the step that of
-   the event's form. fresh: bytes of what the run makes; `output` of them are output 0's, which may take over the bytes
+   the event's form. fresh_bytes: what the run makes; output_bytes of them are output 0's, which may take over the bytes
    of a life that ends here. */
 RMI_INLINE rmi_cost_choice rmi_cost_choose(const rmi_cost *c, const rmi_costs *costs, uint32_t event, rmi_range ways,
-                                           uint64_t live, uint64_t fresh, uint64_t output)
+                                           uint64_t live, uint64_t fresh_bytes, uint64_t output_bytes)
 {
     rmi_cost_choice best;
     uint32_t i;
@@ -12775,10 +12780,10 @@ RMI_INLINE rmi_cost_choice rmi_cost_choose(const rmi_cost *c, const rmi_costs *c
     best.taken = RMI_NONE;
     for (i = 0; i < ways.n; i++) {
         const rmi_step_way *way = &c->step->ways[ways.at + i];
-        uint32_t taken = output ? rmi_cost_dying(c, costs, way->inplace, event) : RMI_NONE;
+        uint32_t taken = output_bytes ? rmi_cost_dying(c, costs, way->inplace, event) : RMI_NONE;
         uint64_t bytes;
         if (c->part && way->form != costs->form[event]) continue;
-        bytes = fresh + way->workspace - (taken != RMI_NONE ? output : 0);
+        bytes = fresh_bytes + way->workspace - (taken != RMI_NONE ? output_bytes : 0);
         if (bytes >= best.bytes) continue;
         best.bytes = bytes;
         best.way = way;
@@ -12844,7 +12849,7 @@ RMI_FN int rmi_cost_new_gradient(rmi_cost *c, rmi_costs *costs, uint32_t event, 
     return 0;
 }
 
-/* As rmi_cost_forward, for any other task. */
+/* As rmi_cost_forward, for any other task: the event's lives from lo on are new gradients of a backward, or none. */
 RMI_FN uint64_t rmi_cost_backward(rmi_cost *c, rmi_costs *costs, uint32_t event, const rmi_step_access *access,
                                   uint32_t lo, uint64_t *live)
 {
@@ -12962,7 +12967,7 @@ RMI_FN uint64_t rmi_cost_say_in(const rmi_cost *c, const rmi_schedule *schedule,
 {
     uint64_t frame_ns = costs->frame_ns, end = rmi_min(lane, frame_ns + costs->start[in->event]),
              begin = rmi_sub(end, in->ns);
-    const rmi_life *life = &costs->lives[in->life], *last;
+    const rmi_life *life = &costs->lives[in->life], *latest;
     uint32_t lowest = in->edge ? 0 : costs->lives[life->previous].last + 1, param, at;
     int held_by_host;
     in->at = rmi_cost_begin_early(c, costs, in, in->event, lowest, begin, frame_ns);
@@ -12971,10 +12976,10 @@ RMI_FN uint64_t rmi_cost_say_in(const rmi_cost *c, const rmi_schedule *schedule,
         return begin;
     }
     if (in->at || begin >= frame_ns) return begin;
-    last = &costs->lives[costs->last_life[life->buffer]];
+    latest = &costs->lives[costs->last_life[life->buffer]];
     param = c->step->buffers[life->buffer].param;
     held_by_host = costs->update_event[param] != RMI_NONE;
-    lowest = last->last < schedule->n ? last->last + 1 : schedule->n;
+    lowest = latest->last < schedule->n ? latest->last + 1 : schedule->n;
     if (held_by_host && costs->update_event[param] >= lowest) lowest = costs->update_event[param] + 1;
     at = rmi_cost_begin_early(c, costs, in, schedule->n, lowest, begin, 0);
     in->stays = at == lowest && !held_by_host;
@@ -13007,14 +13012,14 @@ RMI_FN void rmi_cost_frame(const rmi_cost *c, const rmi_schedule *schedule, rmi_
    is of any more stays, too. */
 RMI_FN void rmi_cost_copies_in(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
 {
-    uint64_t frame_ns, lane, first;
+    uint64_t frame_ns, lane, earliest;
     uint32_t i;
     rmi_cost_frame(c, schedule, costs);
     frame_ns = costs->frame_ns;
-    for (i = costs->n_ins, first = 2 * frame_ns; i-- > 0;)
-        first = rmi_sub(rmi_min(first, frame_ns + costs->start[costs->ins[i].event]), costs->ins[i].ns);
+    for (i = costs->n_ins, earliest = 2 * frame_ns; i-- > 0;)
+        earliest = rmi_sub(rmi_min(earliest, frame_ns + costs->start[costs->ins[i].event]), costs->ins[i].ns);
     /* what begins before the step takes the lane's end */
-    lane = 2 * frame_ns - rmi_min(rmi_sub(frame_ns, first), frame_ns);
+    lane = 2 * frame_ns - rmi_min(rmi_sub(frame_ns, earliest), frame_ns);
     for (i = costs->n_ins; i-- > 0;) {
         rmi_copy *in = &costs->ins[i];
         uint64_t begin = rmi_cost_say_in(c, schedule, costs, in, lane);
@@ -13163,11 +13168,11 @@ RMI_FN void rmi_cost_chain_late(rmi_cost *c, const rmi_schedule *schedule, const
     memset(c->late_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
     for (i = 0; i < step->n_params; i++) {
         const rmi_step_param *param = &step->params[i];
-        int copied = step->moves && costs->update_event[i] != RMI_NONE;
-        if (!copied && (param->reduction == RMI_NONE || param->update != RMI_NONE)) continue;
+        int on_host = step->moves && costs->update_event[i] != RMI_NONE;
+        if (!on_host && (param->reduction == RMI_NONE || param->update != RMI_NONE)) continue;
         if (param->gradient == RMI_NONE)
             rmi_cost_contributions(c, schedule, &step->tasks[param->reduction], &event, &last);
-        else event = c->held && !copied ? 0 : rmi_cost_first_write(c, costs, costs->last_life[param->gradient]);
+        else event = c->held && !on_host ? 0 : rmi_cost_first_write(c, costs, costs->last_life[param->gradient]);
         c->late_next[i] = c->late_head[event];
         c->late_head[event] = i;
     }
@@ -13731,9 +13736,9 @@ RMI_FN void rmi_blk_both(rmi_blk *b, uint32_t i, const uint8_t *kept, uint32_t t
     if (kept && stage->out != RMI_NONE && rmi_blk_given_from(b->g, stage->out, stage->hi))
         part->begin[1] = buffer_of[rmi_low_buf(b->g, RMI_BUF_GRAD, stage->out)];
     part->begin_room[1] = b->dout_bytes[i];
-    part->held[0] = held || option->reads_in ? part->begin[0] : RMI_NONE;
-    part->held[1] = part->begin[1];
-    part->held[2] = out && !b->shape->carried[stage->out] ? buffer_of[stage->out] : RMI_NONE;
+    part->at_pause[0] = held || option->reads_in ? part->begin[0] : RMI_NONE;
+    part->at_pause[1] = part->begin[1];
+    part->at_pause[2] = out && !b->shape->carried[stage->out] ? buffer_of[stage->out] : RMI_NONE;
     part->n_ends = kept ? b->now.n_grads : 0;
     if (held && option->reads_in && part->begin[0] != RMI_NONE) b->now.grads[part->n_ends++] = part->begin[0];
 }
@@ -13764,7 +13769,7 @@ RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t i, const uint8_t *kept, ui
     if (rmi_blk_crosses(b, stage->in)) /* though it may have nothing to run */
         peak[hold] = rmi_max(peak[hold], rmi_blk_in_bytes(b, i));
     if (!kept) return RM_OK;
-    saved = live[part->pause] - rmi_blk_bytes_of(b, part->held[0], k) - rmi_blk_bytes_of(b, part->held[2], k);
+    saved = live[part->pause] - rmi_blk_bytes_of(b, part->at_pause[0], k) - rmi_blk_bytes_of(b, part->at_pause[2], k);
     if (!(turn & RMI_BLK_LEAF)) option->saved = rmi_max(option->saved, rmi_sub(saved, dout));
     for (option->bwd_ns = 0, k++; k < n; k++) {
         int on_device = b->model->tasks[b->now.runs[k].task].way <= RMI_BWD;
@@ -14851,16 +14856,16 @@ RMI_FN void rmi_search_remap(const rmi_search *search, rmi_schedule *schedule)
     const rmi_step *step = search->step;
     uint32_t at, k, i;
     for (at = schedule->n; at-- > 0;) {
-        rmi_event *event = &schedule->events[at];
+        rmi_event *run = &schedule->events[at];
         const rmi_step_access *was, *is;
         uint64_t copied = 0;
-        if (!event->copied || step->tasks[event->task].way != RMI_BWD) continue;
-        was = rmi_step_access_of(step, event->task, search->current.mode);
-        is = rmi_step_access_of(step, event->task, schedule->mode);
+        if (!run->copied || step->tasks[run->task].way != RMI_BWD) continue;
+        was = rmi_step_access_of(step, run->task, search->current.mode);
+        is = rmi_step_access_of(step, run->task, schedule->mode);
         for (k = 0; k < was->reads.n && k < 64 && was != is; k++)
-            for (i = 0; i < is->reads.n && i < 64 && event->copied >> k & 1; i++)
+            for (i = 0; i < is->reads.n && i < 64 && run->copied >> k & 1; i++)
                 if (step->pool[is->reads.at + i] == step->pool[was->reads.at + k]) copied |= (uint64_t)1 << i;
-        if (was != is) event->copied = copied;
+        if (was != is) run->copied = copied;
     }
 }
 
@@ -15200,7 +15205,7 @@ RMI_FN int rmi_search_free(rmi_search *search, uint32_t event, uint64_t need)
         if (k == left) across[left++] = gap;
     }
     while (got < need && left && chosen < 24) {
-        uint64_t best_random = 0, best_ns = 0, later;
+        uint64_t best_random = 0, best_ns = 0, after;
         uint32_t best = RMI_NONE, tries;
         const rmi_gap *gap;
         for (tries = 0; tries < sample && tries < left; tries++) {
@@ -15226,11 +15231,11 @@ RMI_FN int rmi_search_free(rmi_search *search, uint32_t event, uint64_t need)
         }
         if (best == RMI_NONE) break;
         gap = across[best];
-        later = search->random;
+        after = search->random;
         search->random = best_random;
         search->edit.first = search->edit.n_inserts;
         rmi_search_give_up(search, gap);
-        search->random = later;
+        search->random = after;
         got += costs->lives[gap->life].room;
         across[best] = across[--left];
         chosen++;
@@ -19263,11 +19268,11 @@ RMI_FN void rmi_lan_learn(rmi_lan *lan, uint32_t lane, uint32_t op)
 RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog *prog, rmi_lan_waits *out)
 {
     uint32_t base = lan->n, i, from, via;
-    size_t own = 0, first, use = 0;
+    size_t own = 0, first, end = 0;
     for (i = 0; i < prog->n; i++) {
         uint32_t me = base + i + 1, lane = prog->lane[i], need[RMI_LANES] = {0, 0, 0, 0, 0};
-        for (first = use; use < prog->n_use && prog->use[use].op == i;) use++;
-        rmi_lan_account(lan, prog->use + first, use - first, me, lane, need);
+        for (first = end; end < prog->n_use && prog->use[end].op == i;) end++;
+        rmi_lan_account(lan, prog->use + first, end - first, me, lane, need);
         for (; own < prog->own.n && prog->own.wait[own].op == i; own++)
             rmi_lan_learn(lan, lane, base + prog->own.wait[own].on + 1);
         for (from = 0; from < RMI_LANES; from++)
@@ -21248,11 +21253,11 @@ RMI_FN uint64_t rmi_vue_x(const rmi_vue *view, uint64_t ns)
 /* Writes a rectangle up to its title, which the caller writes and closes. 0: too thin to be seen, nothing written. */
 RMI_FN int rmi_vue_rect(const rmi_vue *view, uint64_t x, uint64_t x2, uint64_t y, uint64_t y2, char colour)
 {
-    char name[2] = {0, 0};
+    char style[2] = {0, 0};
     if (x2 < x + 4 || y2 < y + 4) return 0;
-    name[0] = colour;
+    style[0] = colour;
     rmi_put_format(view->to, "<rect x=\"%2r\" y=\"%2r\" width=\"%2r\" height=\"%2r\" class=\"%s%s\"><title>", x,
-                   RMI_VUE_PX, y, RMI_VUE_PX, x2 - x, RMI_VUE_PX, y2 - y, RMI_VUE_PX, name,
+                   RMI_VUE_PX, y, RMI_VUE_PX, x2 - x, RMI_VUE_PX, y2 - y, RMI_VUE_PX, style,
                    x2 < x + 150 || y2 < y + 150 ? " n" : ""); /* a border would be all of it */
     return 1;
 }
@@ -21268,15 +21273,16 @@ RMI_FN void rmi_vue_label(const rmi_vue *view, uint64_t x, uint64_t y, const cha
     rmi_put(view->to, "</text>\n");
 }
 
-/* The smallest round number that fits at most `most` times into value: 1, 2, 5 times a power of ten; bytes: of two. */
-RMI_FN uint64_t rmi_vue_tick(uint64_t value, uint64_t most, int bytes)
+/* The smallest round number that fits at most `most` times into value: 1, 2, 5 times a power of ten, or, is_bytes, of
+   2. */
+RMI_FN uint64_t rmi_vue_tick(uint64_t value, uint64_t most, int is_bytes)
 {
     static const uint32_t up[] = {2, 5, 10};
     uint64_t unit = 1, tick = 1;
     uint32_t i = 0;
     while (value / tick > most) {
-        tick = bytes ? tick * 2 : unit * up[i % 3];
-        if (!bytes && i++ % 3 == 2) unit = tick;
+        tick = is_bytes ? tick * 2 : unit * up[i % 3];
+        if (!is_bytes && i++ % 3 == 2) unit = tick;
     }
     return tick;
 }
@@ -21651,21 +21657,21 @@ RMI_FN rm_result rmi_vue_explain(rmi_vue *view, rmi_txt_pen *pen, uint32_t tenso
 {
     static const char *const kinds[] = {"an input", "a weight", "a const", "an activation"};
     const rm_graph *graph = view->graph;
-    const rmi_tensor *info = &graph->tensors[tensor];
-    rmi_txt_say(pen, "%s: %s of %b", info->name, kinds[info->kind], info->bytes);
-    if (info->maker != RMI_NONE)
-        rmi_txt_say(pen, info->root != tensor ? ", other name of bytes of %s" : ", made by op %s",
-                    info->root != tensor ? graph->tensors[info->root].name : graph->ops[info->maker].name);
+    const rmi_tensor *subject = &graph->tensors[tensor];
+    rmi_txt_say(pen, "%s: %s of %b", subject->name, kinds[subject->kind], subject->bytes);
+    if (subject->maker != RMI_NONE)
+        rmi_txt_say(pen, subject->root != tensor ? ", other name of bytes of %s" : ", made by op %s",
+                    subject->root != tensor ? graph->tensors[subject->root].name : graph->ops[subject->maker].name);
     rmi_txt_say(pen, "; the step has %u runs\n", (uint64_t)view->n_runs);
-    if (rmi_low_external(graph, tensor) || !info->bytes) {
-        rmi_txt_say(pen, info->bytes ? "  the caller's memory: no plan moves it\n" : "  of no bytes: nothing to "
+    if (rmi_low_external(graph, tensor) || !subject->bytes) {
+        rmi_txt_say(pen, subject->bytes ? "  the caller's memory: no plan moves it\n" : "  of no bytes: nothing to "
                     "plan\n");
         return RM_OK;
     }
     if (view->prog->host) rmi_vue_homes(view, pen, tensor);
     rmi_vue_stays(view, pen, tensor);
     rmi_vue_work(view, pen, tensor);
-    if (info->kind == RMI_ACT) RMI_TRY(rmi_vue_choices(view, pen, tensor));
+    if (subject->kind == RMI_ACT) RMI_TRY(rmi_vue_choices(view, pen, tensor));
     return rmi_vue_worth(view, pen);
 }
 
