@@ -1784,13 +1784,13 @@ typedef struct rmi_form { /* one implementation of an op: the op itself, or a va
     const char *bits; /* class of forms that give the same bits; another must not run in the same step */
     uint64_t fwd, bwd, again, fwd_ws, bwd_ws, saved; /* ns of a forward, backward, repeated forward; bytes */
     rmi_list needs;   /* values that the whole backward reads */
-    rmi_over *overs;
+    rmi_over *overs;  /* gradients that its backward may write over other bytes */
     rmi_part *parts; /* sealed: at least one; a whole backward is one part without a name */
     rm_fn forward, backward;
-    uint32_t needs_saved;
+    uint32_t needs_saved; /* the whole backward reads what the forward saved */
     uint32_t inplace; /* the input whose bytes the first output may take, or RMI_NONE */
     uint32_t n_overs, n_parts;
-    uint32_t flags;
+    uint32_t flags;   /* of its kind and of the op's description */
     uint8_t own_parts;                /* how many parts were declared for it */
     uint8_t fwd_by, again_by, bwd_by; /* rmi_cost_by; bwd_by until the graph is sealed, then that of the parts */
 } rmi_form;
@@ -1798,12 +1798,12 @@ typedef struct rmi_form { /* one implementation of an op: the op itself, or a va
 typedef struct rmi_op {
     const char *name, *kind_name;
     rmi_list in, out, share, mutates; /* share: inputs whose gradient may be the first output's, by an alias */
-    rmi_form *forms;
+    rmi_form *forms;      /* the first is its own, the others are variants */
     uint32_t n_forms;
     uint32_t flags;       /* RM_RNG | RM_ONCE | RM_NOGRAD | RM_EXTERNAL */
     uint32_t view;        /* the input that its output is a view of, or RMI_NONE */
-    uint64_t view_offset;
-    const int64_t *arg;
+    uint64_t view_offset; /* bytes */
+    const int64_t *arg;   /* RM_MAX_ARGS of arg and of farg */
     const double *farg;
     void *user;
     /* sealed */
@@ -1844,13 +1844,13 @@ typedef struct rmi_map { /* names -> numbers, open addressing */
 typedef struct rmi_known { /* a program found before; what it is belongs to the planner */
     struct rmi_known *next;
     rmi_arena mem;
-    uint64_t key, bytes, ns;
+    uint64_t key, bytes, ns; /* of what was asked; what it takes */
     void *program;
 } rmi_known;
 
 typedef struct rmi_building { /* what the builder needs beside the tables that it fills */
     uint32_t nothing[1];   /* what empty lists point to */
-    rmi_map tensor_map, op_map;
+    rmi_map tensor_map, op_map; /* full names; scope 0 */
     rmi_map form_map;      /* variants; the scope is their op */
     /* of each name in each block, the latest begin mark; the scope is 1 + the block's begin mark */
     rmi_map block_map;
@@ -2250,7 +2250,7 @@ RMI_FN rm_result rmi_graph_parts(const rmi_making *making)
 /* A figure of a description and the field that it sets, both uint64_t. 0: not given; RM_EMPTY, RM_FREE_NS: 0. */
 typedef struct rmi_setter {
     const char *name;
-    size_t from, to;
+    size_t from, to; /* offsets in the description, in the object */
 } rmi_setter;
 #define RMI_SETTERS 6
 static const rmi_setter rmi_graph_form_setters[RMI_SETTERS] = {
@@ -3631,7 +3631,7 @@ RMI_FN uint64_t rmi_sch_mark(rmi_space *space, uint64_t from, uint64_t to, uint6
 
 /* --- state of the simulation */
 typedef struct rmi_span { /* when something ran, in the last of the steps that were simulated */
-    uint64_t start, end;
+    uint64_t start, end; /* ns */
     uint32_t lane, ran; /* ran 0: it was not a run or copy */
 } rmi_span;
 
@@ -3652,7 +3652,7 @@ typedef struct rmi_content {
 typedef struct rmi_held { /* a buffer in one of the two memories */
     uint32_t stretch; /* RMI_NONE: the buffer is not in this memory */
     uint32_t next;    /* the next buffer that is a name of the same stretch; RMI_NONE: it is the last */
-    rmi_content is;
+    rmi_content is;   /* what it holds */
 } rmi_held;
 
 typedef struct rmi_pending { /* an alias, or (takes 1) a reuse: gradient or value `fresh` on the bytes of `old` */
@@ -3668,7 +3668,7 @@ typedef struct rmi_progress { /* of the step that is replayed */
     uint8_t *updated, *reduced; /* by tensor */
     uint8_t *passed;            /* by barrier */
     uint8_t *declared;          /* by buffer: it has a home on the device (1), in host memory (2) */
-    uint64_t barrier_end;
+    uint64_t barrier_end;       /* ns: of the last barrier */
 } rmi_progress;
 
 typedef struct rmi_sim_use { /* a stretch that the current run or copy reads or writes */
@@ -3698,7 +3698,7 @@ typedef struct rmi_sim {
     size_t n_use, cap_use;
     rmi_content *after;         /* what the gradients that a backward contributes to hold afterwards */
     size_t cap_after;
-    rmi_figures fig;
+    rmi_figures fig;            /* of the step that is replayed, but for tops and peaks */
     rmi_span *spans;            /* two by statement, the second of the host lane; or NULL */
 } rmi_sim;
 
@@ -4788,7 +4788,7 @@ typedef struct rmi_step_access { /* what a task touches in one mode of its op */
     rmi_range reads;             /* buffers, each once */
     rmi_range makes;             /* of a forward: buffers; of a backward: targets */
     rmi_range ways[2][2];        /* [saving][again], fastest first; saving: what it saves is read; again: a later run */
-    uint64_t saved_bytes, saved_room, saved_out_ns, saved_in_ns;
+    uint64_t saved_bytes, saved_room, saved_out_ns, saved_in_ns; /* of `saved`, as in rmi_step_buffer */
     uint64_t least_ns;           /* no run of it takes less */
     uint32_t saved;              /* the buffer that a forward can leave for this mode's backward, or RMI_NONE */
     uint32_t output_gradient;    /* of a backward: that of output 0, or RMI_NONE */
@@ -4820,7 +4820,7 @@ typedef enum rmi_step_home {
 } rmi_step_home;
 
 typedef struct rmi_step_param {
-    uint64_t host_update_ns;
+    uint64_t host_update_ns;          /* RMI_INF: it cannot be updated on the host */
     uint64_t state_bytes;             /* as the program counts them: not rounded */
     uint32_t tensor;
     uint32_t weight, state, gradient; /* buffers, or RMI_NONE */
@@ -7835,7 +7835,7 @@ typedef struct rmi_plc_range { /* one connected stretch of columns, and how far 
     uint32_t from, to;             /* boxes */
     uint32_t before, here;         /* the boxes placed last and here; RMI_NONE: none */
     uint32_t unsolved;             /* the columns from here on are still to be solved, given `here` */
-    uint32_t began, tried_rank;
+    uint32_t began, tried_rank;    /* began: some box was tried */
     uint64_t last, below, tried;   /* offsets from last on, less than below; tried, and tried_rank at that offset */
     size_t mark;                   /* to undo `here` */
 } rmi_plc_range;
@@ -12213,7 +12213,7 @@ typedef struct rmi_life { /* a buffer on the device, from one event to another *
 } rmi_life;
 
 typedef struct rmi_copy { /* in: from host memory to the device; out: to host memory */
-    uint64_t ns, end;
+    uint64_t ns, end; /* how long it takes; when it ends in the last of the steps */
     uint32_t life;   /* in: the one that it begins; out: the one whose bytes it reads */
     uint32_t event;  /* of a copy in: the one that needs it; out: the one that made it */
     uint32_t at;     /* in: said before this event; out: the device's bytes are free before this event */
@@ -12271,7 +12271,7 @@ typedef struct rmi_cost_part { /* some of a step's tasks alone, in given forms: 
 typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluation */
     const rmi_step *step;
     const rmi_cost_part *part; /* NULL: schedules are of the whole step */
-    uint64_t limit, host_limit;
+    uint64_t limit, host_limit; /* of live bytes; of bytes in host memory */
     uint64_t enough;      /* a schedule that costs more, bytes above the limit included, is looked at no further */
     uint64_t price;       /* of bytes above the limit: 2^-20 ns each */
     uint64_t gap_bytes;   /* gaps of fewer bytes are not noted */
@@ -12292,7 +12292,7 @@ typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluati
     uint64_t *reduced;     /* by param: end of its reduction */
     uint32_t *event_of;    /* by task: its last event */
     uint32_t *late_head;     /* by event: params whose gradient's bytes it writes; the step before may read them */
-    uint32_t *late_next;
+    uint32_t *late_next;   /* by param */
     uint64_t work;         /* events looked at in all evaluations */
 } rmi_cost;
 
@@ -14641,7 +14641,7 @@ typedef struct rmi_search_edit { /* what a move proposes: the current schedule b
 
 typedef struct rmi_search {
     const rmi_step *step;
-    rmi_cost cost;
+    rmi_cost cost;         /* the evaluator, with limits and price */
     rmi_schedule current, candidate, best;
     rmi_costs costs, next; /* of the current schedule, of the candidate */
     uint64_t score;        /* rmi_search_score of the current one */
@@ -14649,7 +14649,7 @@ typedef struct rmi_search {
     uint64_t lower;        /* not 0: the best schedule has the least peak, and the limit is 1 / lower below that */
     uint64_t best_peak;    /* of the best schedule */
     uint64_t base_price;   /* the first price of bytes above the limit */
-    uint64_t random;
+    uint64_t random;       /* state of the generator */
     uint64_t heat;         /* temperature, ns */
     uint32_t looked, feasible; /* states since the price was looked at; those within the limit */
     /* by event: the most live bytes before it, from it on; sum over events of bytes above the limit */
@@ -19180,7 +19180,7 @@ typedef struct rmi_lan_wait {
 
 typedef struct rmi_lan_waits { /* in order of ops */
     rmi_lan_wait *wait;
-    size_t n, cap;
+    size_t n, cap; /* waits; room */
 } rmi_lan_waits;
 
 typedef struct rmi_lan_prog {
