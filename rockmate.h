@@ -22887,9 +22887,9 @@ RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
     for (others[0] = 0, i = 0; i < exec->n_prog; i++)
         for (k = 0; k < exec->prog[i].n; k++) {
             const rmi_exe_op *op = &exec->prog[i].op[k];
-            RMI_WANT(&exec->err, !exec->lanes.on || op->lane != RM_LANE_HOST || exec->backend.host_call, "param %s: "
-                     "the plan works on it in the host lane; set rm_backend.host_call", exec->graph->tensors[op->call ?
-                     op->run.id : op->number].name);
+            RMI_WANT(&exec->err, !exec->lanes.on || op->lane != RM_LANE_HOST || exec->backend.host_call,
+                     "param %s: the plan works on it in the host lane; set rm_backend.host_call",
+                     exec->graph->tensors[op->call ? op->run.id : op->number].name);
             RMI_WANT(&exec->err, op->what != RMI_EXE_ADD || exec->desc.add, "param %s: the plan adds up its gradient "
                      "in host memory; set rm_exec_desc.add, or plan with RM_NO_MERGE (rm_config.off)",
                      exec->graph->tensors[op->number].name);
@@ -23999,37 +23999,39 @@ typedef struct rmi_exe_profile {
     rmi_arena calls;        /* its memory */
 } rmi_exe_profile;
 
-/* What makes ops alike: structure, callbacks of all forms, arguments; params: callbacks and sizes; all else is like
-   nothing. Told by a hash, which is wrong once in 2^60. */
+/* Do two ops of one class make the same calls: callbacks of all forms, arguments? */
+RMI_FN int rmi_exe_same_op(const rmi_op *one, const rmi_op *other)
+{
+    uint32_t k;
+    for (k = 0; k < one->n_forms; k++)
+        if (one->forms[k].forward != other->forms[k].forward || one->forms[k].backward != other->forms[k].backward)
+            return 0;
+    if (!one->arg || !other->arg) return one->arg == other->arg; /* of a graph from text: no op has any */
+    return !memcmp(one->arg, other->arg, RM_MAX_ARGS * sizeof *one->arg) &&
+           !memcmp(one->farg, other->farg, RM_MAX_ARGS * sizeof *one->farg);
+}
+
+/* Do two params make the same calls: callbacks, sizes? */
+RMI_FN int rmi_exe_same_param(const rmi_tensor *one, const rmi_tensor *other)
+{
+    return one->kind == other->kind && one->update == other->update && one->update_host == other->update_host &&
+           one->bytes == other->bytes && one->grad_bytes == other->grad_bytes && one->state_bytes == other->state_bytes;
+}
+
+/* Which op or param is the first that is like each one; all else is like nothing. */
 RMI_FN rm_result rmi_exe_classes(rmi_exe_profile *f)
 {
     const rm_graph *graph = f->exec->graph;
     uint32_t n = graph->n_ops + graph->n_tensors + graph->n_barriers, *shape, i, k;
-    uint64_t *hash_of; /* by op, then by tensor */
-    RMI_TRY(RMI_TABLES(&f->tmp, RMI_T(f->like, n), RMI_T(hash_of, n), RMI_T(shape, graph->n_ops)));
+    RMI_TRY(RMI_TABLES(&f->tmp, RMI_T(f->like, n), RMI_T(shape, graph->n_ops)));
     RMI_TRY(rmi_shp_op_classes(&f->tmp, graph, shape));
-    for (i = 0; i < graph->n_ops; i++) {
-        const rmi_op *op = &graph->ops[i];
-        uint64_t hash = shape[i];
-        for (k = 0; k < op->n_forms; k++) {
-            hash = rmi_fnv(rmi_mix(hash), &op->forms[k].forward, sizeof op->forms[k].forward);
-            hash = rmi_fnv(rmi_mix(hash), &op->forms[k].backward, sizeof op->forms[k].backward);
-        }
-        if (op->arg) hash = rmi_fnv(rmi_mix(hash), op->arg, RM_MAX_ARGS * sizeof *op->arg);
-        if (op->farg) hash = rmi_fnv(rmi_mix(hash ^ 1), op->farg, RM_MAX_ARGS * sizeof *op->farg);
-        hash_of[i] = hash;
-    }
-    for (i = 0; i < graph->n_tensors; i++) {
-        const rmi_tensor *param = &graph->tensors[i];
-        uint64_t hash = rmi_fnv(RMI_FNV_START, &param->update, sizeof param->update);
-        hash = rmi_fnv(rmi_mix(hash), &param->update_host, sizeof param->update_host);
-        hash_of[graph->n_ops + i] = rmi_mix(rmi_mix(rmi_mix(hash ^ param->bytes) ^ param->grad_bytes) ^
-                                            param->state_bytes);
-    }
     for (i = 0; i < n; i++) {
-        int of_op = i < graph->n_ops, of_param = !of_op && i < graph->n_ops + graph->n_tensors &&
-                                                 graph->tensors[i - graph->n_ops].kind == RMI_PARAM;
-        for (k = of_op ? 0 : of_param ? graph->n_ops : i; hash_of[k] != hash_of[i];) k++;
+        const rmi_tensor *tensor = i - graph->n_ops < graph->n_tensors ? &graph->tensors[i - graph->n_ops] : NULL;
+        if (i < graph->n_ops)
+            for (k = 0; shape[k] != shape[i] || !rmi_exe_same_op(&graph->ops[k], &graph->ops[i]);) k++;
+        else if (tensor && tensor->kind == RMI_PARAM)
+            for (k = graph->n_ops; !rmi_exe_same_param(&graph->tensors[k - graph->n_ops], tensor);) k++;
+        else k = i;
         f->like[i] = k;
     }
     return RM_OK;
