@@ -8370,7 +8370,7 @@ RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_
 /* Tuned on the limits of docs/benchmarks.md, "Lower bound". */
 #define RMI_BND_TOGETHER 16u     /* moments at once */
 #define RMI_BND_MOMENTS 48u      /* looked at */
-#define RMI_BND_PRICED 8u        /* of them are priced, those where most is missing; sizes of a path's things tried */
+#define RMI_BND_PRICED 8u        /* of them are priced, those where most is missing */
 #define RMI_BND_LARGE 20000u     /* steps of more runs: a quarter of both */
 #define RMI_BND_NODES 2048u      /* of branch and bound, */
 #define RMI_BND_FEW_NODES 32u    /* while moments are found for steps of less than */
@@ -8384,12 +8384,12 @@ RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_
 /* A moment: a run, what surely runs before and after it, and what it holds. */
 typedef struct rmi_bnd_moment {
     uint32_t task;           /* the run */
-    uint8_t *before, *after; /* by task */
-    const uint8_t *upto;     /* by task: of what comes after x only these read anything; or NULL: all */
-    uint8_t *there;          /* by buffer: x reads it, or makes it */
+    uint8_t *before, *after; /* by task: surely */
+    const uint8_t *upto;     /* by task: of what comes after the run only these read anything; or NULL: all */
+    uint8_t *there;          /* by buffer: the run reads it, or makes it */
     uint64_t held;           /* bytes, with the least workspace */
-    uint64_t wanted, kept;   /* of values made before x: later runs read them; must, and nothing makes them again */
-    uint64_t workspace;      /* the least that its run takes */
+    uint64_t wanted, kept;   /* of values made before: later runs may read them; must, and nothing makes them again */
+    uint64_t workspace;      /* the least that the run takes */
 } rmi_bnd_moment;
 
 typedef struct rmi_bnd {
@@ -8408,7 +8408,7 @@ typedef struct rmi_bnd {
     uint64_t *holds, *takes; /* by task: bytes that it holds at least; in its fastest mode and way */
     uint8_t *must;          /* by task: runs in every plan */
     uint64_t *least, common; /* by task: ns that it takes in every plan, at least; their sum */
-    uint32_t *pred0, *pred; /* by task: what surely runs before, directly */
+    uint32_t *pred0, *pred; /* by task: what surely runs before, directly: pred0[task] to before pred0[task + 1] */
     size_t n_pred, cap_pred;
     rmi_bnd_moment at;
     int up, down;             /* a unit of value is 2^-up or 2^down ns */
@@ -8418,18 +8418,29 @@ typedef struct rmi_bnd {
     uint64_t enough;          /* ns: a bound of so much ends the work */
 } rmi_bnd;
 
+RMI_INLINE int rmi_bnd_is_grad(const rmi_step *step, uint32_t buffer)
+{
+    return step->buffers[buffer].kind == RMI_STEP_GRADIENT;
+}
+
 RMI_FN uint32_t rmi_bnd_modes(const rmi_step *step, uint32_t task)
 {
     return step->tasks[task].way <= RMI_BWD ? step->n_modes[step->tasks[task].id] : 1u;
 }
 
-/* What buffer u adds to a sum of this turn: of gradients that may be one piece of memory the largest counts. */
-RMI_FN uint64_t rmi_bnd_add(rmi_bnd *b, uint32_t u)
+/* The buffer of what a variant of the op saves, or RMI_NONE. */
+RMI_FN uint32_t rmi_bnd_saved(const rmi_step *step, uint32_t op)
 {
-    uint32_t group = b->group[u];
+    return step->buffer_of[rmi_low_buf(step->graph, RMI_BUF_SAVED, op)];
+}
+
+/* What a buffer adds to a sum of this turn: of gradients that may be one piece of memory the largest counts. */
+RMI_FN uint64_t rmi_bnd_add(rmi_bnd *b, uint32_t buffer)
+{
+    uint32_t group = b->group[buffer];
     uint64_t had = b->stamp[group] == b->turn ? b->most[group] : 0;
     b->stamp[group] = b->turn;
-    b->most[group] = rmi_max(had, b->bytes[u]);
+    b->most[group] = rmi_max(had, b->bytes[buffer]);
     return b->most[group] - had;
 }
 
@@ -8440,30 +8451,21 @@ RMI_FN uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
     const rmi_step *step = b->step;
     const rmi_step_access *access = &step->accesses[step->tasks[task].access + mode];
     uint64_t sum = 0;
-    uint32_t q;
+    uint32_t i;
     b->turn++;
-    for (q = 0; q < access->reads.n; q++) sum += rmi_bnd_add(b, step->pool[access->reads.at + q]);
-    for (q = access->makes.at; q < access->makes.at + access->makes.n; q++) {
-        if (step->tasks[task].way == RMI_FWD) sum += rmi_bnd_add(b, step->pool[q]);
-        else if (!step->targets[q].over.n && !step->targets[q].rename) sum += rmi_bnd_add(b, step->targets[q].buffer);
+    for (i = 0; i < access->reads.n; i++) sum += rmi_bnd_add(b, step->pool[access->reads.at + i]);
+    for (i = access->makes.at; i < access->makes.at + access->makes.n; i++) {
+        if (step->tasks[task].way == RMI_FWD) sum += rmi_bnd_add(b, step->pool[i]);
+        else if (!step->targets[i].over.n && !step->targets[i].rename) sum += rmi_bnd_add(b, step->targets[i].buffer);
     }
     return sum;
-}
-
-/* Can a backward in this mode take no time, since all that it gives may be other names of its output's gradient? */
-RMI_FN int rmi_bnd_free(const rmi_step *step, const rmi_step_access *access)
-{
-    uint32_t q;
-    for (q = 0; q < access->makes.n && access->may_be_free; q++)
-        if (!step->targets[access->makes.at + q].rename) return 0;
-    return access->may_be_free;
 }
 
 /* What each task takes at least, of the ways that fit within the limit, and holds. */
 RMI_FN void rmi_bnd_times(rmi_bnd *b)
 {
     const rmi_step *step = b->step;
-    uint32_t i, k, r, q;
+    uint32_t i, k, again, j;
     for (i = 0; i < step->n_tasks; i++) {
         const rmi_step_task *task = &step->tasks[i];
         int forward = task->way == RMI_FWD;
@@ -8473,18 +8475,20 @@ RMI_FN void rmi_bnd_times(rmi_bnd *b)
         for (k = 0; k < rmi_bnd_modes(step, i); k++) {
             const rmi_step_access *access = &step->accesses[task->access + k];
             uint64_t held = rmi_bnd_held(b, i, k);
-            int is_free = rmi_bnd_free(step, access);
+            int is_free = access->may_be_free; /* all that it gives may be other names of its output's gradient */
+            for (j = 0; j < access->makes.n && is_free; j++) is_free = step->targets[access->makes.at + j].rename;
             any = rmi_min(any, access->least_ns);
             if (!forward) b->ns[task->access + k] = RMI_INF;
-            for (r = 0; r < 1u + (uint32_t)forward; r++) {
-                uint64_t *least = !forward ? &b->ns[task->access + k] : r ? &b->again[i] : &b->first[i];
-                for (q = access->ways[0][r].at; q < access->ways[0][r].at + access->ways[0][r].n; q++) {
-                    const rmi_step_way *way = &step->ways[q];
+            for (again = 0; again < 1u + (uint32_t)forward; again++) {
+                uint64_t *least = !forward ? &b->ns[task->access + k] : again ? &b->again[i] : &b->first[i];
+                const rmi_range *ways = &access->ways[0][again];
+                for (j = ways->at; j < ways->at + ways->n; j++) {
+                    const rmi_step_way *way = &step->ways[j];
                     uint64_t over = way->inplace == RMI_NONE || !access->first_is_output ? 0
                                     : step->buffers[step->pool[access->makes.at]].bytes;
                     uint64_t bytes = rmi_sub(held, over) + way->workspace;
                     b->holds[i] = rmi_min(b->holds[i], bytes);
-                    if (!r && q == access->ways[0][0].at && (task->way > RMI_BWD || k == step->fastest_mode[task->id]))
+                    if (!again && j == ways->at && (task->way > RMI_BWD || k == step->fastest_mode[task->id]))
                         b->takes[i] = held + way->workspace;
                     if (bytes <= b->limit) *least = rmi_min(*least, is_free ? 0 : way->ns);
                 }
@@ -8496,22 +8500,18 @@ RMI_FN void rmi_bnd_times(rmi_bnd *b)
     }
 }
 
-RMI_FN int rmi_bnd_reads(const rmi_bnd *b, const rmi_step_access *access, uint32_t u)
+/* Is a value (a root) read by the task in every mode? */
+RMI_FN int rmi_bnd_always(const rmi_bnd *b, uint32_t task, uint32_t value)
 {
-    uint32_t q;
-    for (q = 0; q < access->reads.n; q++)
-        if (b->step->pool[access->reads.at + q] == u) return 1;
-    return 0;
-}
-
-/* Is value u (a root) read by the task in every mode? */
-RMI_FN int rmi_bnd_always(const rmi_bnd *b, uint32_t task, uint32_t u)
-{
-    const rmi_step_task *t = &b->step->tasks[task];
-    uint32_t k;
-    for (k = 0; t->way == RMI_BWD && k < b->step->n_modes[t->id]; k++)
-        if (b->ns[t->access + k] != RMI_INF && !rmi_bnd_reads(b, &b->step->accesses[t->access + k], u)) return 0;
-    return t->way != RMI_BWD || !b->odd[t->id];
+    const rmi_step *step = b->step;
+    const rmi_step_task *at = &step->tasks[task];
+    uint32_t k, j;
+    for (k = 0; at->way == RMI_BWD && k < step->n_modes[at->id]; k++) {
+        const rmi_range *reads = &step->accesses[at->access + k].reads;
+        for (j = 0; j < reads->n && step->pool[reads->at + j] != value;) j++;
+        if (j == reads->n && b->ns[at->access + k] != RMI_INF) return 0;
+    }
+    return at->way != RMI_BWD || !b->odd[at->id];
 }
 
 /* What a forward that leaves what this mode of its backward reads takes longer than the fastest, at least.
@@ -8528,63 +8528,61 @@ RMI_FN uint64_t rmi_bnd_saving_ns(const rmi_bnd *b, uint32_t op, uint32_t mode)
 /* Least ns of a task that is no forward in this mode, with what its forward takes longer for it. */
 RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *b, uint32_t task, uint32_t mode)
 {
-    const rmi_step_task *t = &b->step->tasks[task];
-    uint64_t ns = b->ns[t->access + mode];
-    return ns == RMI_INF || t->way != RMI_BWD ? ns : ns + rmi_bnd_saving_ns(b, t->id, mode);
+    const rmi_step_task *at = &b->step->tasks[task];
+    uint64_t ns = b->ns[at->access + mode];
+    return ns == RMI_INF || at->way != RMI_BWD ? ns : ns + rmi_bnd_saving_ns(b, at->id, mode);
 }
 
 /* Least ns of a task in every plan; where variants differ in their parts some part of some of them runs for all. */
 RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *b, uint32_t task)
 {
     const rmi_step *step = b->step;
-    const rmi_step_task *t = &step->tasks[task];
+    const rmi_step_task *at = &step->tasks[task];
     uint64_t least = RMI_INF;
     uint32_t k, part;
-    int odd = t->way == RMI_BWD && b->odd[t->id];
-    if (t->way == RMI_FWD) return b->must[task] && step->n_modes[t->id] < RMI_STEP_MODES ? b->first[task] : 0;
-    if (b->link && t->way == RMI_OPT && step->graph->tensors[t->id].opt_host != RMI_INF) return 0;
+    int odd = at->way == RMI_BWD && b->odd[at->id];
+    if (at->way == RMI_FWD) return b->must[task] && step->n_modes[at->id] < RMI_STEP_MODES ? b->first[task] : 0;
+    if (b->link && at->way == RMI_OPT && step->graph->tensors[at->id].opt_host != RMI_INF) return 0;
     for (k = 0; k < rmi_bnd_modes(step, task) && !odd; k++) least = rmi_min(least, rmi_bnd_mode_ns(b, task, k));
-    for (part = 0; odd && part < step->n_backward[t->id] && task == step->backward[t->id]; part++)
-        for (k = 0; k < step->n_modes[t->id] && step->n_modes[t->id] < RMI_STEP_MODES; k++) {
+    for (part = 0; odd && part < step->n_backward[at->id] && task == step->backward[at->id]; part++)
+        for (k = 0; k < step->n_modes[at->id] && step->n_modes[at->id] < RMI_STEP_MODES; k++) {
             uint32_t access = step->tasks[task + part].access + k;
             if (!step->accesses[access].absent) least = rmi_min(least, b->ns[access]);
         }
     return least == RMI_INF ? 0 : least;
 }
 
-RMI_FN rm_result rmi_bnd_put_pred(rmi_bnd *b, uint32_t p)
+RMI_FN rm_result rmi_bnd_put_pred(rmi_bnd *b, uint32_t task)
 {
     if (!RMI_GROW(b->mem, b->pred, b->cap_pred, b->n_pred + 1)) return RM_ERROR_MEMORY;
-    b->pred[b->n_pred++] = p;
+    b->pred[b->n_pred++] = task;
     return RM_OK;
 }
-
-RMI_INLINE int rmi_bnd_is_grad(const rmi_step *step, uint32_t u) { return step->buffers[u].kind == RMI_STEP_GRADIENT; }
 
 /* Of a backward whose modes read different things: forwards from which all modes' reads come. seen, count: by op;
    count is all 0. */
 RMI_FN rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uint32_t *count)
 {
     const rmi_step *step = b->step;
-    const rmi_step_task *t = &step->tasks[task];
-    uint32_t j, q, o, p, low = t->id > RMI_BND_UP ? t->id - RMI_BND_UP : 0, modes = 0;
-    for (j = 0; j < step->n_modes[t->id]; j++) {
-        const rmi_step_access *access = &step->accesses[t->access + j];
-        if (b->ns[t->access + j] == RMI_INF) continue;
+    const rmi_step_task *at = &step->tasks[task];
+    uint32_t i, k, op, low = at->id > RMI_BND_UP ? at->id - RMI_BND_UP : 0, modes = 0;
+    for (i = 0; i < step->n_modes[at->id]; i++) {
+        const rmi_step_access *access = &step->accesses[at->access + i];
+        if (b->ns[at->access + i] == RMI_INF) continue;
         modes++;
         b->turn++;
-        for (q = 0; q < access->reads.n; q++) {
-            uint32_t maker = step->buffers[step->pool[access->reads.at + q]].maker;
+        for (k = 0; k < access->reads.n; k++) {
+            uint32_t maker = step->buffers[step->pool[access->reads.at + k]].maker;
             if (maker != RMI_NONE) seen[maker] = b->turn;
         }
-        for (o = t->id + 1; o-- > low;) {
-            if (seen[o] != b->turn) continue;
-            count[o]++;
-            for (p = b->pred0[o]; p < b->pred0[o + 1]; p++) seen[b->pred[p]] = b->turn;
+        for (op = at->id + 1; op-- > low;) {
+            if (seen[op] != b->turn) continue;
+            count[op]++;
+            for (k = b->pred0[op]; k < b->pred0[op + 1]; k++) seen[b->pred[k]] = b->turn;
         }
     }
-    for (o = low; o <= t->id; count[o++] = 0)
-        if (modes && count[o] == modes) RMI_TRY(rmi_bnd_put_pred(b, o));
+    for (op = low; op <= at->id; count[op++] = 0)
+        if (modes && count[op] == modes) RMI_TRY(rmi_bnd_put_pred(b, op));
     return RM_OK;
 }
 
@@ -8592,20 +8590,19 @@ RMI_FN rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uint3
 RMI_FN rm_result rmi_bnd_preds(rmi_bnd *b)
 {
     const rmi_step *step = b->step;
-    uint32_t i, q, k, *seen = RMI_NEW(b->mem, uint32_t, step->n_tasks),
-                      *count = RMI_NEW(b->mem, uint32_t, step->graph->n_ops);
+    uint32_t i, k, *seen = RMI_NEW(b->mem, uint32_t, step->n_tasks),
+                   *count = RMI_NEW(b->mem, uint32_t, step->graph->n_ops);
     if (!seen || !count) return RM_ERROR_MEMORY;
     for (i = 0; i < step->n_tasks; i++) {
         const rmi_step_task *task = &step->tasks[i];
-        const rmi_step_access *access = &step->accesses[task->access];
+        const rmi_range *reads = &step->accesses[task->access].reads;
         b->pred0[i] = (uint32_t)b->n_pred;
         for (k = 0; k < task->after.n; k++) /* a backward's deps among forwards are of some modes only */
             if (task->way != RMI_BWD || step->tasks[step->pool[task->after.at + k]].way != RMI_FWD)
                 RMI_TRY(rmi_bnd_put_pred(b, step->pool[task->after.at + k]));
-        for (q = 0; q < access->reads.n && task->way <= RMI_BWD; q++) {
-            uint32_t u = step->pool[access->reads.at + q];
-            if (step->buffers[u].maker != RMI_NONE && rmi_bnd_always(b, i, u))
-                RMI_TRY(rmi_bnd_put_pred(b, step->buffers[u].maker));
+        for (k = 0; k < reads->n && task->way <= RMI_BWD; k++) {
+            uint32_t value = step->pool[reads->at + k], maker = step->buffers[value].maker;
+            if (maker != RMI_NONE && rmi_bnd_always(b, i, value)) RMI_TRY(rmi_bnd_put_pred(b, maker));
         }
         if (task->way == RMI_BWD && step->n_modes[task->id] > 1 && !b->odd[task->id])
             RMI_TRY(rmi_bnd_either(b, i, seen, count));
@@ -8618,62 +8615,56 @@ RMI_FN rm_result rmi_bnd_preds(rmi_bnd *b)
 RMI_FN void rmi_bnd_must_run(rmi_bnd *b)
 {
     const rmi_step *step = b->step;
-    const rm_graph *g = step->graph;
+    const rm_graph *graph = step->graph;
     uint32_t i, k, maker;
-    for (i = 0; i < g->n_tensors; i++)
-        if (g->tensors[i].is_output && (maker = g->tensors[g->tensors[i].root].maker) != RMI_NONE) b->must[maker] = 1;
+    for (i = 0; i < graph->n_tensors; i++)
+        if (graph->tensors[i].is_output && (maker = graph->tensors[graph->tensors[i].root].maker) != RMI_NONE)
+            b->must[maker] = 1;
     for (i = step->n_once; i-- > 0;) {
-        uint32_t t = step->once[i];
-        if (step->tasks[t].way != RMI_FWD || g->ops[t].mutates.n || g->ops[t].flags & RM_ONCE) b->must[t] = 1;
-        for (k = b->pred0[t]; k < b->pred0[t + 1] && b->must[t]; k++) b->must[b->pred[k]] = 1;
+        uint32_t run = step->once[i];
+        if (step->tasks[run].way != RMI_FWD || graph->ops[run].mutates.n || graph->ops[run].flags & RM_ONCE)
+            b->must[run] = 1;
+        for (k = b->pred0[run]; k < b->pred0[run + 1] && b->must[run]; k++) b->must[b->pred[k]] = 1;
     }
     for (i = 0; i < step->n_tasks; i++) b->common += b->least[i] = rmi_bnd_least(b, i);
 }
 
-RMI_FN uint32_t rmi_bnd_find(uint32_t *group, uint32_t u)
+RMI_FN uint32_t rmi_bnd_find(uint32_t *group, uint32_t buffer)
 {
-    while (group[u] != u) u = group[u] = group[group[u]];
-    return u;
+    while (group[buffer] != buffer) buffer = group[buffer] = group[group[buffer]];
+    return buffer;
 }
 
 /* By buffer: bytes that it surely takes, gradients that may be names of the same bytes. */
 RMI_FN void rmi_bnd_buffers(rmi_bnd *b)
 {
     const rmi_step *step = b->step;
-    uint32_t i, k, q, u;
-    for (u = 0; u < step->n_buffers; u++) {
-        b->group[u] = u;
-        b->bytes[u] = step->buffers[u].bytes;
+    uint32_t i, k, j;
+    for (i = 0; i < step->n_buffers; i++) {
+        b->group[i] = i;
+        b->bytes[i] = step->buffers[i].bytes;
     }
     for (i = 0; i < step->n_tasks; i++)
         for (k = 0; k < rmi_bnd_modes(step, i); k++) {
             const rmi_step_access *access = &step->accesses[step->tasks[i].access + k];
             if (access->saved != RMI_NONE)
                 b->bytes[access->saved] = rmi_min(b->bytes[access->saved], access->saved_bytes);
-            for (q = 0; q < access->makes.n && step->tasks[i].way == RMI_BWD; q++) {
-                const rmi_step_target *target = &step->targets[access->makes.at + q];
+            for (j = 0; j < access->makes.n && step->tasks[i].way == RMI_BWD; j++) {
+                const rmi_step_target *target = &step->targets[access->makes.at + j];
                 if (target->share && access->output_gradient != RMI_NONE)
                     b->group[rmi_bnd_find(b->group, target->buffer)] = rmi_bnd_find(b->group, access->output_gradient);
             }
         }
-    for (u = 0; u < step->n_buffers; u++) b->group[u] = rmi_bnd_find(b->group, u);
-}
-
-/* Units such that all times of a step, and all bytes at any price, are far from the limit of 64 bits. */
-RMI_FN void rmi_bnd_scale(rmi_bnd *b, uint64_t ns, uint64_t bytes)
-{
-    for (b->up = 0; ns && ns << b->up < (uint64_t)1 << 46;) b->up++;
-    for (b->down = 0; ns >> b->down >= (uint64_t)1 << 52;) b->down++;
-    b->most_price = ((uint64_t)1 << 56) / ((bytes >> 20) + 1);
+    for (i = 0; i < step->n_buffers; i++) b->group[i] = rmi_bnd_find(b->group, i);
 }
 
 /* The tables. link: buffers may move to host memory. */
 RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *step, uint64_t limit, int link, rmi_bnd *b)
 {
-    const rm_graph *g = step->graph;
-    size_t nb = step->n_buffers, nt = step->n_tasks;
+    const rm_graph *graph = step->graph;
+    size_t n_buffers = step->n_buffers, n_tasks = step->n_tasks;
     uint64_t ns = 0, bytes = 0;
-    uint32_t i, f;
+    uint32_t i, k;
     memset(b, 0, sizeof *b);
     b->step = step;
     b->mem = mem;
@@ -8681,15 +8672,15 @@ RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *step, uint64_t lim
     b->link = link;
     b->enough = RMI_INF;
     b->priced = 1;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(b->group, nb), RMI_T(b->stamp, nb), RMI_T(b->flag, nb), RMI_T(b->bytes, nb),
-                       RMI_T(b->most, nb), RMI_T(b->at.there, nb)));
-    RMI_TRY(RMI_TABLES(mem, RMI_T(b->odd, g->n_ops), RMI_T(b->first, g->n_ops), RMI_T(b->again, g->n_ops),
-                       RMI_T(b->ns, step->n_accesses), RMI_T(b->pred0, nt + 1), RMI_T(b->holds, nt),
-                       RMI_T(b->takes, nt),
-                       RMI_T(b->must, nt), RMI_T(b->least, nt), RMI_T(b->at.before, nt), RMI_T(b->at.after, nt)));
-    for (i = 0; i < g->n_ops; i++) {
-        for (f = 1; f < g->ops[i].n_forms && g->ops[i].has_bwd; f++)
-            b->odd[i] |= (uint8_t)!rmi_low_same_parts(&g->ops[i].forms[0], &g->ops[i].forms[f]);
+    RMI_TRY(RMI_TABLES(mem, RMI_T(b->group, n_buffers), RMI_T(b->stamp, n_buffers), RMI_T(b->flag, n_buffers),
+                       RMI_T(b->bytes, n_buffers), RMI_T(b->most, n_buffers), RMI_T(b->at.there, n_buffers)));
+    RMI_TRY(RMI_TABLES(mem, RMI_T(b->odd, graph->n_ops), RMI_T(b->first, graph->n_ops), RMI_T(b->again, graph->n_ops),
+                       RMI_T(b->ns, step->n_accesses), RMI_T(b->pred0, n_tasks + 1), RMI_T(b->holds, n_tasks),
+                       RMI_T(b->takes, n_tasks), RMI_T(b->must, n_tasks), RMI_T(b->least, n_tasks),
+                       RMI_T(b->at.before, n_tasks), RMI_T(b->at.after, n_tasks)));
+    for (i = 0; i < graph->n_ops; i++) {
+        for (k = 1; k < graph->ops[i].n_forms && graph->ops[i].has_bwd; k++)
+            b->odd[i] |= (uint8_t)!rmi_low_same_parts(&graph->ops[i].forms[0], &graph->ops[i].forms[k]);
         b->odd[i] |= step->n_modes[i] == RMI_STEP_MODES;
         b->priced &= !b->odd[i];
     }
@@ -8697,41 +8688,60 @@ RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *step, uint64_t lim
         ns = rmi_add(ns, step->ways[i].ns);
         bytes = rmi_add(bytes, step->ways[i].workspace);
     }
-    for (i = 0; i < nb; i++) bytes = rmi_add(bytes, step->buffers[i].bytes);
+    for (i = 0; i < n_buffers; i++) bytes = rmi_add(bytes, step->buffers[i].bytes);
     if (rmi_add(ns, bytes) >= RMI_MAX / 64) { /* else sums below need not be watched */
         b->priced = 0;
         return RM_OK;
     }
+    /* units such that all times of a step, and all bytes at any price, are far from the limit of 64 bits */
+    while (ns && ns << b->up < (uint64_t)1 << 46) b->up++;
+    while (ns >> b->down >= (uint64_t)1 << 52) b->down++;
+    b->most_price = ((uint64_t)1 << 56) / ((bytes >> 20) + 1);
     rmi_bnd_buffers(b);
     rmi_bnd_times(b);
-    rmi_bnd_scale(b, ns, bytes);
     RMI_TRY(rmi_bnd_preds(b));
     rmi_bnd_must_run(b);
     return RM_OK;
 }
 
-/* Bytes of what persists that x holds: params and consts that it reads in every form, gradients of params that are no
-   buffers of the model. seen: those that x touches (1), whose values are counted (8). */
+/* Does the task read this param or const, an input of its op, in every form? */
+RMI_FN int rmi_bnd_reads_home(const rmi_step *step, const rmi_step_task *task, uint32_t tensor)
+{
+    const rmi_op *op = &step->graph->ops[task->id];
+    uint32_t i;
+    for (i = 0; i < op->n_forms && task->way == RMI_BWD; i++)
+        if (!rmi_list_has(&op->forms[i].parts[task->part].needs, tensor)) return 0;
+    return 1;
+}
+
+/* Of a param or const: run x touches it; a run after x reads it; a forward before x does; x holds it. */
+enum { RMI_BND_TOUCHED = 1, RMI_BND_READ_AFTER = 2, RMI_BND_READ_BEFORE = 4, RMI_BND_HELD = 8 };
+
+/* Bytes of what persists that run x holds: params and consts that it reads in every form, gradients of params that are
+   no buffers of the model. seen: by tensor, RMI_BND_TOUCHED and RMI_BND_HELD of those that x touches. */
 RMI_FN uint64_t rmi_bnd_held_home(const rmi_bnd *b, uint32_t x, uint8_t *seen)
 {
-    const rm_graph *g = b->step->graph;
+    const rm_graph *graph = b->step->graph;
     const rmi_step_task *task = &b->step->tasks[x];
-    const rmi_op *op = &g->ops[task->id];
+    const rmi_op *op = &graph->ops[task->id];
     uint64_t sum = 0;
-    uint32_t k, f, v;
-    for (k = 0; k < op->in.n; k++) {
-        uint32_t id = op->in.at[k];
-        const rmi_tensor *t = &g->tensors[id];
-        int reads = 1, grad = task->way == RMI_BWD && t->kind == RMI_PARAM && rmi_low_grads_resident(b->step->kind);
-        if ((t->kind != RMI_PARAM && t->kind != RMI_CONST) || t->external || (seen[id] & 1)) continue;
-        for (f = 0; f < op->n_forms && task->way == RMI_BWD; f++) {
-            const rmi_part *p = &op->forms[f].parts[task->part];
-            reads &= rmi_list_has(&p->needs, id);
-            grad &= rmi_list_has(&p->grads, id) && !rmi_list_has(&op->share, id) && op->view != id;
-            for (v = 0; v < op->forms[f].n_overs; v++) grad &= op->forms[f].overs[v].grad_of != id;
+    uint32_t i, k, j;
+    for (i = 0; i < op->in.n; i++) {
+        uint32_t id = op->in.at[i];
+        const rmi_tensor *tensor = &graph->tensors[id];
+        int grad = task->way == RMI_BWD && tensor->kind == RMI_PARAM && rmi_low_grads_resident(b->step->kind);
+        if ((tensor->kind != RMI_PARAM && tensor->kind != RMI_CONST) || tensor->external || seen[id] & RMI_BND_TOUCHED)
+            continue;
+        for (k = 0; k < op->n_forms && grad; k++) {
+            grad = rmi_list_has(&op->forms[k].parts[task->part].grads, id) && !rmi_list_has(&op->share, id) &&
+                   op->view != id;
+            for (j = 0; j < op->forms[k].n_overs; j++) grad &= op->forms[k].overs[j].grad_of != id;
         }
-        seen[id] |= (uint8_t)(reads ? 9 : 1);
-        sum += (reads ? t->bytes : 0) + (grad ? t->grad_bytes : 0);
+        seen[id] |= RMI_BND_TOUCHED;
+        if (grad) sum += tensor->grad_bytes;
+        if (!rmi_bnd_reads_home(b->step, task, id)) continue;
+        seen[id] |= RMI_BND_HELD;
+        sum += tensor->bytes;
     }
     return sum;
 }
@@ -8742,7 +8752,7 @@ RMI_FN uint64_t rmi_bnd_edge(rmi_bnd *b, int begin)
 {
     const rmi_step *step = b->step;
     uint64_t sum = 0;
-    uint32_t i, q, from = begin ? 0 : step->n_once;
+    uint32_t i, k, from = begin ? 0 : step->n_once;
     b->turn++;
     for (i = 0; i < step->n_ends && !begin; i++) sum += rmi_bnd_add(b, step->ends[i]);
     for (i = 0; i < step->n_once && !begin; i++)
@@ -8750,39 +8760,40 @@ RMI_FN uint64_t rmi_bnd_edge(rmi_bnd *b, int begin)
     for (i = from; i < step->n_once; i++) {
         const rmi_range *reads = &step->accesses[step->tasks[step->once[i]].access].reads;
         if (!b->must[step->once[i]] || step->tasks[step->once[i]].way == RMI_BWD) continue;
-        for (q = reads->at; q < reads->at + reads->n; q++)
-            if (step->buffers[step->pool[q]].kind == (begin ? RMI_STEP_INPUT : RMI_STEP_GRADIENT))
-                sum += rmi_bnd_add(b, step->pool[q]);
+        for (k = reads->at; k < reads->at + reads->n; k++)
+            if (step->buffers[step->pool[k]].kind == (begin ? RMI_STEP_INPUT : RMI_STEP_GRADIENT))
+                sum += rmi_bnd_add(b, step->pool[k]);
     }
     return sum;
 }
 
 /* What no step is below: ns of all that must run, once, at its cheapest; bytes that a run, or the step's begin and end,
    want on the device. link: buffers may move to host memory. */
-RMI_FN rm_result rmi_bnd_once(rmi_arena *mem, const rm_graph *g, uint32_t kind, int link, uint64_t *ns, uint64_t *bytes)
+RMI_FN rm_result rmi_bnd_once(rmi_arena *mem, const rm_graph *graph, uint32_t kind, int link, uint64_t *ns,
+                              uint64_t *bytes)
 {
     rmi_bnd b;
     rmi_step step;
     rmi_arena tmp = rmi_arena_make(&mem->hooks);
-    uint8_t *seen = RMI_NEW(&tmp, uint8_t, g->n_tensors);
+    uint8_t *seen = RMI_NEW(&tmp, uint8_t, graph->n_tensors);
     uint64_t most = 0;
     uint32_t i, k;
-    rm_result r = seen ? rmi_step_make(&tmp, g, kind, 1, 0, &step) : RM_ERROR_MEMORY;
-    if (r == RM_OK) r = rmi_bnd_make(&tmp, &step, RMI_MAX, link, &b);
-    if (r == RM_OK && !link) most = rmi_max(rmi_bnd_edge(&b, 1), rmi_bnd_edge(&b, 0));
-    for (i = 0; r == RM_OK && i < step.n_once; i++) {
-        uint32_t t = step.once[i];
-        const rmi_step_task *task = &step.tasks[t];
-        if (!b.must[t] || (task->way <= RMI_BWD ? b.odd[task->id] : link)) continue;
-        most = rmi_max(most, b.holds[t] + (link ? rmi_bnd_held_home(&b, t, seen) : 0));
-        for (k = 0; link && k < g->ops[task->id].in.n; k++) seen[g->ops[task->id].in.at[k]] = 0;
+    rm_result result = seen ? rmi_step_make(&tmp, graph, kind, 1, 0, &step) : RM_ERROR_MEMORY;
+    if (result == RM_OK) result = rmi_bnd_make(&tmp, &step, RMI_MAX, link, &b);
+    if (result == RM_OK && !link) most = rmi_max(rmi_bnd_edge(&b, 1), rmi_bnd_edge(&b, 0));
+    for (i = 0; result == RM_OK && i < step.n_once; i++) {
+        uint32_t run = step.once[i];
+        const rmi_step_task *task = &step.tasks[run];
+        if (!b.must[run] || (task->way <= RMI_BWD ? b.odd[task->id] : link)) continue;
+        most = rmi_max(most, b.holds[run] + (link ? rmi_bnd_held_home(&b, run, seen) : 0));
+        for (k = 0; link && k < graph->ops[task->id].in.n; k++) seen[graph->ops[task->id].in.at[k]] = 0;
     }
-    if (r == RM_OK) {
+    if (result == RM_OK) {
         *ns = b.common;
         *bytes = (link ? 0 : step.resident) + most;
     }
     rmi_arena_free(&tmp);
-    return r;
+    return result;
 }
 
 /* --- a lower bound on time within a limit, for every plan: any order, any recomputation, any variants.
@@ -8833,12 +8844,12 @@ RMI_FN void rmi_bnd_around(rmi_bnd *b, uint32_t x)
     memset(before, 0, step->n_tasks);
     before[x] = after[x] = 1;
     for (i = 0; i < step->n_once; i++) {
-        uint32_t t = step->once[i];
-        for (k = b->pred0[t]; k < b->pred0[t + 1] && !after[t]; k++) after[t] = after[b->pred[k]];
+        uint32_t run = step->once[i];
+        for (k = b->pred0[run]; k < b->pred0[run + 1] && !after[run]; k++) after[run] = after[b->pred[k]];
     }
     for (i = step->n_once; i-- > 0;) {
-        uint32_t t = step->once[i];
-        for (k = b->pred0[t]; k < b->pred0[t + 1] && before[t]; k++) before[b->pred[k]] = 1;
+        uint32_t run = step->once[i];
+        for (k = b->pred0[run]; k < b->pred0[run + 1] && before[run]; k++) before[b->pred[k]] = 1;
     }
     before[x] = after[x] = 0;
 }
@@ -8847,85 +8858,86 @@ RMI_FN void rmi_bnd_around(rmi_bnd *b, uint32_t x)
    over nothing. */
 RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *b)
 {
+    enum { BEGUN = 1, LATER = 2, THERE = 4 };
     const rmi_step *step = b->step;
     const rmi_bnd_moment *at = &b->at;
-    uint32_t i, q, k, u;
+    uint32_t i, j, k;
     uint64_t sum = 0;
     memset(b->flag, 0, step->n_buffers);
-    for (i = step->n_forwards; i < step->n_once; i++) { /* bit 0: begun; bit 1: read later; bit 2: there */
-        uint32_t task = step->once[i];
-        const rmi_step_task *t = &step->tasks[task];
-        const rmi_step_access *access = &step->accesses[t->access];
-        for (q = 0; q < access->reads.n && (at->after[task] || task == at->task); q++)
-            if (rmi_bnd_is_grad(step, u = step->pool[access->reads.at + q])) b->flag[u] |= task == at->task ? 4 : 2;
-        for (q = 0; q < access->makes.n && t->way == RMI_BWD && at->before[task]; q++)
-            b->flag[step->targets[access->makes.at + q].buffer] |= 1;
-        for (q = 0; q < access->makes.n && t->way == RMI_BWD && task == at->task; q++) {
+    for (i = step->n_forwards; i < step->n_once; i++) {
+        uint32_t run = step->once[i];
+        const rmi_step_task *task = &step->tasks[run];
+        const rmi_step_access *access = &step->accesses[task->access];
+        for (j = 0; j < access->reads.n && (at->after[run] || run == at->task); j++)
+            if (rmi_bnd_is_grad(step, step->pool[access->reads.at + j]))
+                b->flag[step->pool[access->reads.at + j]] |= run == at->task ? THERE : LATER;
+        for (j = 0; j < access->makes.n && task->way == RMI_BWD && (at->before[run] || run == at->task); j++) {
             int own = 1;
-            for (k = 0; k < step->n_modes[t->id]; k++) {
-                const rmi_step_target *target = &step->targets[step->accesses[t->access + k].makes.at + q];
+            for (k = 0; k < step->n_modes[task->id]; k++) {
+                const rmi_step_target *target = &step->targets[step->accesses[task->access + k].makes.at + j];
                 own &= !target->over.n && !target->rename;
             }
-            if (own) b->flag[step->targets[access->makes.at + q].buffer] |= 4;
+            if (at->before[run] || own)
+                b->flag[step->targets[access->makes.at + j].buffer] |= at->before[run] ? BEGUN : THERE;
         }
     }
     b->turn++;
-    for (u = 0; u < step->n_buffers; u++) {
-        if (!(b->flag[u] & 4) && b->link && step->buffers[u].param != RMI_NONE) continue;
-        if (!(b->flag[u] & 4) && !((b->flag[u] & 1) && ((b->flag[u] & 2) || step->buffers[u].at_end))) continue;
-        sum += rmi_bnd_add(b, u);
+    for (i = 0; i < step->n_buffers; i++) {
+        const rmi_step_buffer *buffer = &step->buffers[i];
+        int stays = b->flag[i] & BEGUN && (b->flag[i] & LATER || buffer->at_end) &&
+                    !(b->link && buffer->param != RMI_NONE);
+        if (b->flag[i] & THERE || stays) sum += rmi_bnd_add(b, i);
     }
     return sum;
 }
 
-/* Is it a question whether value u (a root) is there after x? It was made before, and x does not hold it. */
-RMI_INLINE int rmi_bnd_open(const rmi_bnd *b, uint32_t u)
+/* Is it a question whether a value (a root) is there after x? It was made before, and x does not hold it. */
+RMI_INLINE int rmi_bnd_open(const rmi_bnd *b, uint32_t value)
 {
-    uint32_t maker = b->step->buffers[u].maker;
-    return b->bytes[u] && !b->at.there[u] && !rmi_bnd_is_grad(b->step, u) &&
+    uint32_t maker = b->step->buffers[value].maker;
+    return b->bytes[value] && !b->at.there[value] && !rmi_bnd_is_grad(b->step, value) &&
            (maker == RMI_NONE || b->at.before[maker]);
 }
 
-/* Does every plan run the forward of op o for its values' sake? */
-RMI_INLINE int rmi_bnd_makes(const rmi_bnd *b, uint32_t o)
+/* Does every plan run the forward of an op for its values' sake? */
+RMI_INLINE int rmi_bnd_makes(const rmi_bnd *b, uint32_t op)
 {
-    return b->must[o] && b->step->graph->ops[o].view == RMI_NONE;
+    return b->must[op] && b->step->graph->ops[op].view == RMI_NONE;
 }
 
 /* Does the task surely run after x, reading values? */
 RMI_INLINE int rmi_bnd_later(const rmi_bnd *b, uint32_t task)
 {
-    const rmi_step_task *t = &b->step->tasks[task];
+    const rmi_step_task *at = &b->step->tasks[task];
     return b->at.after[task] && (!b->at.upto || b->at.upto[task]) &&
-           (t->way == RMI_BWD || (t->way == RMI_FWD && rmi_bnd_makes(b, t->id)));
+           (at->way == RMI_BWD || (at->way == RMI_FWD && rmi_bnd_makes(b, at->id)));
 }
 
 /* Bytes that output 0 of a forward may take over from an input, at most. */
-RMI_FN uint64_t rmi_bnd_over(const rm_graph *g, const rmi_op *op)
+RMI_FN uint64_t rmi_bnd_over(const rm_graph *graph, uint32_t id)
 {
+    const rmi_op *op = &graph->ops[id];
     uint64_t most = 0;
-    uint32_t f;
-    for (f = 0; f < op->n_forms; f++) {
-        uint32_t in = op->forms[f].inplace;
-        if (in != RMI_NONE) most = rmi_max(most, rmi_min(g->tensors[in].bytes, g->tensors[op->out.at[0]].bytes));
-    }
-    return most;
+    uint32_t i;
+    for (i = 0; i < op->n_forms; i++)
+        if (op->forms[i].inplace != RMI_NONE) most = rmi_max(most, graph->tensors[op->forms[i].inplace].bytes);
+    return most ? rmi_min(most, graph->tensors[op->out.at[0]].bytes) : 0;
 }
 
-/* The least workspace that a run of x takes, in modes that fit. most, if not NULL: the most. */
+/* The least workspace that a run of x takes, in modes that fit, and the most. */
 RMI_FN uint64_t rmi_bnd_workspace(const rmi_bnd *b, uint32_t x, uint64_t *most)
 {
     const rmi_step *step = b->step;
     const rmi_step_task *task = &step->tasks[x];
     uint64_t least = RMI_INF;
-    uint32_t k, q;
-    if (most) *most = 0;
-    for (k = 0; k < step->n_modes[task->id]; k++) {
-        const rmi_range *ways = &step->accesses[task->access + k].ways[0][0];
-        if (task->way == RMI_BWD && b->ns[task->access + k] == RMI_INF) continue;
-        for (q = ways->at; q < ways->at + ways->n; q++) {
-            least = rmi_min(least, step->ways[q].workspace);
-            if (most) *most = rmi_max(*most, step->ways[q].workspace);
+    uint32_t i, k;
+    *most = 0;
+    for (i = 0; i < step->n_modes[task->id]; i++) {
+        const rmi_range *ways = &step->accesses[task->access + i].ways[0][0];
+        for (k = ways->at; k < ways->at + ways->n; k++) {
+            if (task->way == RMI_BWD && b->ns[task->access + i] == RMI_INF) continue;
+            least = rmi_min(least, step->ways[k].workspace);
+            *most = rmi_max(*most, step->ways[k].workspace);
         }
     }
     return least == RMI_INF ? 0 : least;
@@ -8934,41 +8946,41 @@ RMI_FN uint64_t rmi_bnd_workspace(const rmi_bnd *b, uint32_t x, uint64_t *most)
 /* Looks at moment x: what is before and after it, what it holds, what is read later. 0: not every plan has it. */
 RMI_FN int rmi_bnd_look(rmi_bnd *b, uint32_t x)
 {
+    enum { WANTED = 1, KEPT = 2 };
     const rmi_step *step = b->step;
     const rmi_step_task *task = &step->tasks[x];
     const rmi_step_access *access = &step->accesses[task->access];
     rmi_bnd_moment *at = &b->at;
-    uint32_t i, q;
+    uint64_t most;
+    uint32_t i, k;
     if (task->way > RMI_BWD || (task->way == RMI_FWD && !rmi_bnd_makes(b, task->id))) return 0;
     rmi_bnd_around(b, x);
     memset(at->there, 0, step->n_buffers);
     at->held = rmi_bnd_grads(b);
-    for (q = 0; q < access->reads.n + (task->way == RMI_FWD ? access->makes.n : 0); q++) {
-        uint32_t u =
-            q < access->reads.n ? step->pool[access->reads.at + q] : step->pool[access->makes.at + q - access->reads.n];
-        if (at->there[u] || rmi_bnd_is_grad(step, u) || !rmi_bnd_always(b, x, u))
-            continue;
-        at->there[u] = 1;
-        at->held += b->bytes[u];
+    for (i = 0; i < access->reads.n + (task->way == RMI_FWD ? access->makes.n : 0); i++) {
+        uint32_t value = i < access->reads.n ? step->pool[access->reads.at + i]
+                                             : step->pool[access->makes.at + i - access->reads.n];
+        if (at->there[value] || rmi_bnd_is_grad(step, value) || !rmi_bnd_always(b, x, value)) continue;
+        at->there[value] = 1;
+        at->held += b->bytes[value];
     }
-    if (task->way == RMI_FWD) at->held = rmi_sub(at->held, rmi_bnd_over(step->graph, &step->graph->ops[task->id]));
-    at->workspace = rmi_bnd_workspace(b, x, NULL);
+    if (task->way == RMI_FWD) at->held = rmi_sub(at->held, rmi_bnd_over(step->graph, task->id));
+    at->workspace = rmi_bnd_workspace(b, x, &most);
     at->held += at->workspace;
     at->wanted = at->kept = 0;
     memset(b->flag, 0, step->n_buffers);
     for (i = 0; i < step->n_once; i++) {
-        uint32_t later = step->once[i];
-        if (!rmi_bnd_later(b, later)) continue;
-        access = &step->accesses[step->tasks[later].access];
-        for (q = access->reads.at; q < access->reads.at + access->reads.n; q++) { /* bit 0: in wanted; bit 1: in kept */
-            uint32_t u = step->pool[q], maker = step->buffers[u].maker;
-            if (!rmi_bnd_open(b, u)) continue;
-            if (!(b->flag[u] & 1)) at->wanted += b->bytes[u];
-            b->flag[u] |= 1;
-            if (b->flag[u] & 2 || (maker != RMI_NONE && !step->tasks[maker].once) || !rmi_bnd_always(b, later, u))
+        const rmi_range *reads = &step->accesses[step->tasks[step->once[i]].access].reads;
+        for (k = reads->at; k < reads->at + reads->n && rmi_bnd_later(b, step->once[i]); k++) {
+            uint32_t value = step->pool[k], maker = step->buffers[value].maker;
+            if (!rmi_bnd_open(b, value)) continue;
+            if (!(b->flag[value] & WANTED)) at->wanted += b->bytes[value];
+            b->flag[value] |= WANTED;
+            if (b->flag[value] & KEPT || (maker != RMI_NONE && !step->tasks[maker].once) ||
+                !rmi_bnd_always(b, step->once[i], value))
                 continue;
-            at->kept += b->bytes[u];
-            b->flag[u] |= 2;
+            at->kept += b->bytes[value];
+            b->flag[value] |= KEPT;
         }
     }
     return 1;
@@ -8981,7 +8993,7 @@ typedef struct rmi_bnd_way {
     uint32_t tail0, n_tail, wait; /* range of uses; wait: tails that are not true yet */
     uint32_t which;               /* the moment at which it takes bytes, or RMI_NONE */
     uint64_t ns, bytes, left;     /* left: units of its price that are not paid */
-    uint8_t set, seen;            /* branching: 1 is taken, 2 is not; bits: solutions took it, did not */
+    uint8_t set, seen;            /* branching: 1 is taken, 2 is not; bits: a solution took it, did not */
 } rmi_bnd_way;
 
 typedef struct rmi_bnd_fact {
@@ -9000,27 +9012,21 @@ typedef struct rmi_bnd_node { /* of branch and bound: one way more is decided th
     uint8_t set, open;
 } rmi_bnd_node;
 
-typedef struct rmi_bnd_scratch {
-    uint64_t *block, *todo, *sort; /* todo: facts to pay for, each behind its place in the order << 32 */
-    uint32_t *list, *queue, *into;
-    uint32_t n_todo;
-    size_t cap;
-} rmi_bnd_scratch;
-
 typedef struct rmi_bnd_web {
     rmi_bnd *b;
     rmi_bnd_way *way;
     rmi_bnd_fact *fact;
     rmi_bnd_use *use;
-    size_t n_way, cap_way, n_fact, cap_fact, n_use, cap_use;
-    uint32_t *at;            /* by window and buffer: the fact, or RMI_NONE */
-    uint32_t *run, *lo, *hi; /* by task: its fact; it runs in a window from lo (RMI_NONE: or before) to before hi */
-    int by_op;               /* facts are paid for by op, then by window; else by window first */
-    uint32_t n, turn;        /* moments; of stamps */
-    uint64_t goal;           /* units with which a value is enough */
-    uint64_t room[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER],
-        paid; /* bytes that may stay; beside what branching takes; its price */
-    rmi_bnd_scratch tmp;
+    uint32_t n_way, n_fact, n_use, room_for; /* room_for: windows */
+    uint64_t *todo, *sort;         /* facts to pay for, each behind its place in the order << 32; scratch */
+    uint32_t n_todo, *list, *queue, *into; /* scratch: facts, facts, ways */
+    uint32_t *at;                  /* by window and buffer: the fact, or RMI_NONE */
+    uint32_t *run, *from, *before; /* by task: its fact; its window is `from` (RMI_NONE: or earlier) to before this */
+    int by_op;                     /* facts are paid for by op, then by window; else by window first */
+    uint32_t n, turn;              /* moments; of stamps */
+    uint64_t goal;                 /* units with which a value is enough */
+    uint64_t room[RMI_BND_TOGETHER]; /* by moment: bytes that may stay; */
+    uint64_t left[RMI_BND_TOGETHER], paid; /* beside what branching takes; that one's price */
     rmi_bnd_node *node;
 } rmi_bnd_web;
 
@@ -9028,25 +9034,21 @@ RMI_FN rm_result rmi_bnd_web_begin(rmi_bnd *b, rmi_bnd_web *web)
 {
     memset(web, 0, sizeof *web);
     web->b = b;
-    web->at = RMI_NEW(b->mem, uint32_t, (size_t)RMI_BND_TOGETHER * b->step->n_buffers);
-    web->run = RMI_NEW(b->mem, uint32_t, 3 * (size_t)b->step->n_tasks + 1u);
-    web->node = RMI_NEW(b->mem, rmi_bnd_node, RMI_BND_NODES);
-    if (!web->at || !web->run || !web->node) return RM_ERROR_MEMORY;
-    web->lo = web->run + b->step->n_tasks;
-    web->hi = web->lo + b->step->n_tasks;
-    return RM_OK;
+    return RMI_TABLES(b->mem, RMI_T(web->at, (size_t)RMI_BND_TOGETHER * b->step->n_buffers),
+                      RMI_T(web->run, b->step->n_tasks), RMI_T(web->from, b->step->n_tasks),
+                      RMI_T(web->before, b->step->n_tasks), RMI_T(web->node, RMI_BND_NODES));
 }
 
 /* One fact more, of an op in window k; wanted: every plan makes it true. */
 RMI_FN uint32_t rmi_bnd_put_fact(rmi_bnd_web *web, uint32_t op, uint32_t k, int wanted)
 {
-    rmi_bnd_fact *f = &web->fact[web->n_fact];
-    f->wanted = (uint8_t)wanted;
-    f->way = f->use = RMI_NONE;
-    f->stamp = 0;
-    f->op = op;
-    f->window = k;
-    return (uint32_t)web->n_fact++;
+    rmi_bnd_fact *fact = &web->fact[web->n_fact];
+    memset(fact, 0, sizeof *fact);
+    fact->wanted = (uint8_t)wanted;
+    fact->way = fact->use = RMI_NONE;
+    fact->op = op;
+    fact->window = k;
+    return web->n_fact++;
 }
 
 RMI_FN void rmi_bnd_put_way(rmi_bnd_web *web, uint32_t head, uint64_t ns, uint32_t which, uint64_t bytes)
@@ -9057,28 +9059,27 @@ RMI_FN void rmi_bnd_put_way(rmi_bnd_web *web, uint32_t head, uint64_t ns, uint32
     way->ns = ns;
     way->bytes = bytes;
     way->which = which;
-    way->tail0 = (uint32_t)web->n_use;
+    way->tail0 = web->n_use;
     way->next = web->fact[head].way;
-    web->fact[head].way = (uint32_t)web->n_way++;
+    web->fact[head].way = web->n_way++;
 }
 
 /* One tail more of the last way; none if fact is RMI_NONE. */
 RMI_FN void rmi_bnd_put_tail(rmi_bnd_web *web, uint32_t fact)
 {
-    rmi_bnd_way *way = &web->way[web->n_way - 1];
-    rmi_bnd_use *u = &web->use[web->n_use];
+    rmi_bnd_use *use = &web->use[web->n_use];
     if (fact == RMI_NONE) return;
-    u->fact = fact;
-    u->way = (uint32_t)web->n_way - 1;
-    u->next = web->fact[fact].use;
-    web->fact[fact].use = (uint32_t)web->n_use++;
-    way->n_tail++;
+    use->fact = fact;
+    use->way = web->n_way - 1;
+    use->next = web->fact[fact].use;
+    web->fact[fact].use = web->n_use++;
+    web->way[use->way].n_tail++;
 }
 
 RMI_FN void rmi_bnd_put_reads(rmi_bnd_web *web, const rmi_step_access *access, const uint32_t *at)
 {
-    uint32_t q;
-    for (q = 0; q < access->reads.n; q++) rmi_bnd_put_tail(web, at[web->b->step->pool[access->reads.at + q]]);
+    uint32_t i;
+    for (i = 0; i < access->reads.n; i++) rmi_bnd_put_tail(web, at[web->b->step->pool[access->reads.at + i]]);
 }
 
 /* C_k: what moment k's own run takes of workspace beside the least, and takes longer with less. */
@@ -9087,44 +9088,43 @@ RMI_FN void rmi_bnd_put_own(rmi_bnd_web *web, uint32_t k)
     const rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
     const rmi_step_task *task = &step->tasks[b->at.task];
-    uint32_t i, q, f;
+    uint32_t i, j, fact;
     uint64_t most;
     for (i = 0; task->way == RMI_FWD && i < step->n_modes[task->id]; i++)
         if (rmi_bnd_saving_ns(b, task->id, i)) return; /* a slower run is paid for by the backward */
     if (rmi_bnd_workspace(b, b->at.task, &most) == most) return;
-    f = rmi_bnd_put_fact(web, task->id, k, 1);
+    fact = rmi_bnd_put_fact(web, task->id, k, 1);
     for (i = 0; i < step->n_modes[task->id]; i++) {
-        const rmi_step_access *access = &step->accesses[task->access + i];
+        const rmi_range *ways = &step->accesses[task->access + i].ways[0][0];
         uint64_t fastest = task->way == RMI_FWD ? b->first[task->id] : b->ns[task->access + i];
-        for (q = access->ways[0][0].at; q < access->ways[0][0].at + access->ways[0][0].n && fastest != RMI_INF; q++)
-            rmi_bnd_put_way(web, f, rmi_bnd_free(step, access) ? 0 : rmi_sub(step->ways[q].ns, fastest), k,
-                            step->ways[q].workspace - b->at.workspace);
+        for (j = ways->at; j < ways->at + ways->n && fastest != RMI_INF; j++)
+            rmi_bnd_put_way(web, fact, fastest ? rmi_sub(step->ways[j].ns, fastest) : 0, k,
+                            step->ways[j].workspace - b->at.workspace);
     }
 }
 
-/* What op o makes, and how it repeats, in window k. */
-RMI_FN void rmi_bnd_put_op(rmi_bnd_web *web, uint32_t o, uint32_t k, uint32_t *at)
+/* What an op makes, and how it repeats, in window k. */
+RMI_FN void rmi_bnd_put_op(rmi_bnd_web *web, uint32_t op, uint32_t k, uint32_t *at)
 {
     const rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
-    const rmi_step_access *access = &step->accesses[step->tasks[o].access];
-    uint32_t q, n = 0, f = RMI_NONE, saved = step->buffer_of[rmi_low_buf(step->graph, RMI_BUF_SAVED, o)];
-    for (q = 0; q <= access->makes.n; q++) {
-        uint32_t u = q < access->makes.n ? step->pool[access->makes.at + q] : saved;
-        if (u == RMI_NONE || !rmi_bnd_open(b, u)) continue;
-        at[u] = rmi_bnd_put_fact(web, o, k, 0);
-        f = at[u];
+    const rmi_step_access *access = &step->accesses[step->tasks[op].access];
+    uint32_t i, n = 0, fact = RMI_NONE, saved = rmi_bnd_saved(step, op);
+    for (i = 0; i <= access->makes.n; i++) {
+        uint32_t value = i < access->makes.n ? step->pool[access->makes.at + i] : saved;
+        if (value == RMI_NONE || !rmi_bnd_open(b, value)) continue;
+        fact = at[value] = rmi_bnd_put_fact(web, op, k, 0);
         n++;
     }
-    if (!n || step->tasks[o].once) return;
-    if (n > 1) f = rmi_bnd_put_fact(web, o, k, 0); /* "o repeats" */
-    rmi_bnd_put_way(web, f, b->again[o], RMI_NONE, 0);
+    if (!n || step->tasks[op].once) return;
+    if (n > 1) fact = rmi_bnd_put_fact(web, op, k, 0); /* "it repeats" */
+    rmi_bnd_put_way(web, fact, b->again[op], RMI_NONE, 0);
     rmi_bnd_put_reads(web, access, at);
-    for (q = 0; q <= access->makes.n && n > 1; q++) {
-        uint32_t u = q < access->makes.n ? step->pool[access->makes.at + q] : saved;
-        if (u == RMI_NONE || !rmi_bnd_open(b, u)) continue;
-        rmi_bnd_put_way(web, at[u], 0, RMI_NONE, 0);
-        rmi_bnd_put_tail(web, f);
+    for (i = 0; i <= access->makes.n && n > 1; i++) {
+        uint32_t value = i < access->makes.n ? step->pool[access->makes.at + i] : saved;
+        if (value == RMI_NONE || !rmi_bnd_open(b, value)) continue;
+        rmi_bnd_put_way(web, at[value], 0, RMI_NONE, 0);
+        rmi_bnd_put_tail(web, fact);
     }
 }
 
@@ -9132,14 +9132,14 @@ RMI_FN void rmi_bnd_put_op(rmi_bnd_web *web, uint32_t o, uint32_t k, uint32_t *a
 RMI_FN void rmi_bnd_put_run(rmi_bnd_web *web, uint32_t task, const uint32_t *at)
 {
     rmi_bnd *b = web->b;
-    const rmi_step_task *t = &b->step->tasks[task];
-    uint64_t least = t->way == RMI_BWD ? b->least[task] : 0;
-    uint32_t j;
-    for (j = 0; j < (t->way == RMI_BWD ? b->step->n_modes[t->id] : 1u); j++) {
-        uint64_t ns = t->way == RMI_BWD ? rmi_bnd_mode_ns(b, task, j) : 0;
+    const rmi_step_task *run = &b->step->tasks[task];
+    int backward = run->way == RMI_BWD;
+    uint32_t i;
+    for (i = 0; i < (backward ? b->step->n_modes[run->id] : 1u); i++) {
+        uint64_t ns = backward ? rmi_bnd_mode_ns(b, task, i) : 0;
         if (ns == RMI_INF) continue;
-        rmi_bnd_put_way(web, web->run[task], ns - least, RMI_NONE, 0);
-        rmi_bnd_put_reads(web, &b->step->accesses[t->access + j], at);
+        rmi_bnd_put_way(web, web->run[task], ns - (backward ? b->least[task] : 0), RMI_NONE, 0);
+        rmi_bnd_put_reads(web, &b->step->accesses[run->access + i], at);
     }
     web->fact[web->run[task]].wanted = web->fact[web->run[task]].way != RMI_NONE; /* else no mode is known to fit */
 }
@@ -9150,28 +9150,27 @@ RMI_FN void rmi_bnd_put_window(rmi_bnd_web *web, uint32_t k)
 {
     rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
-    uint32_t i, f, *at = web->at + (size_t)k * step->n_buffers;
+    uint32_t i, *at = web->at + (size_t)k * step->n_buffers;
     memset(at, 0xFF, step->n_buffers * sizeof *at);
     for (i = 0; i < step->n_inputs; i++) {
-        uint32_t u = step->inputs[i];
-        if (rmi_bnd_open(b, u) && at[u] == RMI_NONE) at[u] = rmi_bnd_put_fact(web, 0, k, 0);
+        uint32_t value = step->inputs[i];
+        if (rmi_bnd_open(b, value) && at[value] == RMI_NONE) at[value] = rmi_bnd_put_fact(web, 0, k, 0);
     }
     for (i = 0; i < step->n_once; i++) {
-        const rmi_step_task *t = &step->tasks[step->once[i]];
-        if (t->way == RMI_FWD && b->at.before[step->once[i]] && step->graph->ops[t->id].view == RMI_NONE)
-            rmi_bnd_put_op(web, t->id, k, at);
+        uint32_t run = step->once[i], op = step->tasks[run].id;
+        if (step->tasks[run].way == RMI_FWD && b->at.before[run] && step->graph->ops[op].view == RMI_NONE)
+            rmi_bnd_put_op(web, op, k, at);
     }
     for (i = 0; i < step->n_once; i++) {
-        uint32_t task = step->once[i];
-        if (web->lo[task] <= k && k < web->hi[task]) rmi_bnd_put_run(web, task, at);
+        uint32_t run = step->once[i];
+        if (web->from[run] <= k && k < web->before[run]) rmi_bnd_put_run(web, run, at);
     }
-    for (i = 0; i < step->n_ends && k + 1 == web->n && !b->at.upto; i++) {
-        uint32_t u = step->ends[i];
-        if (at[u] == RMI_NONE) continue;
-        f = rmi_bnd_put_fact(web, step->buffers[u].maker == RMI_NONE ? 0 : step->buffers[u].maker, k, 1);
-        rmi_bnd_put_way(web, f, 0, RMI_NONE, 0);
-        rmi_bnd_put_tail(web, at[u]);
-    }
+    for (i = 0; i < step->n_ends && k + 1 == web->n && !b->at.upto; i++)
+        if (at[step->ends[i]] != RMI_NONE) {
+            uint32_t maker = step->buffers[step->ends[i]].maker;
+            rmi_bnd_put_way(web, rmi_bnd_put_fact(web, maker == RMI_NONE ? 0 : maker, k, 1), 0, RMI_NONE, 0);
+            rmi_bnd_put_tail(web, at[step->ends[i]]);
+        }
 }
 
 /* Which windows each task may run in, and that it does. */
@@ -9179,43 +9178,39 @@ RMI_FN void rmi_bnd_windows(rmi_bnd_web *web, const uint32_t *x)
 {
     rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
-    uint32_t i, k, task;
+    uint32_t i, k, run;
     for (i = 0; i < step->n_once; i++) {
-        web->lo[step->once[i]] = RMI_NONE;
-        web->hi[step->once[i]] = web->n;
+        web->from[step->once[i]] = RMI_NONE;
+        web->before[step->once[i]] = web->n;
     }
     for (k = 0; k < web->n; k++) {
         rmi_bnd_around(b, x[k]);
         for (i = 0; i < step->n_once; i++) {
-            task = step->once[i];
-            if (rmi_bnd_later(b, task)) web->lo[task] = k;
-            if ((b->at.before[task] || task == x[k]) && web->hi[task] == web->n) web->hi[task] = k;
+            run = step->once[i];
+            if (rmi_bnd_later(b, run)) web->from[run] = k;
+            if ((b->at.before[run] || run == x[k]) && web->before[run] == web->n) web->before[run] = k;
         }
     }
     for (i = 0; i < step->n_once; i++)
-        if (web->lo[task = step->once[i]] != RMI_NONE)
-            web->run[task] = rmi_bnd_put_fact(web, step->tasks[task].id, web->lo[task], 0);
+        if (web->from[run = step->once[i]] != RMI_NONE)
+            web->run[run] = rmi_bnd_put_fact(web, step->tasks[run].id, web->from[run], 0);
 }
 
 /* Room for all that n windows can have. */
-RMI_FN rm_result rmi_bnd_web_room(rmi_bnd_web *web, uint32_t n)
+RMI_FN rm_result rmi_bnd_web_room(rmi_bnd_web *web, size_t n)
 {
     const rmi_step *step = web->b->step;
-    size_t facts = n * (2 * (size_t)step->n_buffers + step->graph->n_ops + 1u) + step->n_tasks;
-    size_t ways = n * (3 * (size_t)step->n_buffers + step->graph->n_ops + step->n_accesses) + step->n_ways;
-    size_t uses = n * (step->n_pool + 3 * (size_t)step->n_buffers), all = 2 * facts + ways + uses + 1;
-    rmi_bnd_scratch *tmp = &web->tmp;
-    if (!RMI_GROW(web->b->mem, web->fact, web->cap_fact, facts) ||
-        !RMI_GROW(web->b->mem, web->way, web->cap_way, ways) || !RMI_GROW(web->b->mem, web->use, web->cap_use, uses) ||
-        !RMI_GROW(web->b->mem, tmp->block, tmp->cap, 4 * all))
-        return RM_ERROR_MEMORY;
-    tmp->todo = tmp->block;
-    tmp->sort = tmp->todo + all;
-    tmp->list = (uint32_t *)(tmp->sort + all);
-    tmp->queue = tmp->list + all;
-    tmp->into = tmp->queue + all;
+    size_t facts, ways, uses;
     web->n_way = web->n_fact = web->n_use = 0;
-    return RM_OK;
+    if (n <= web->room_for) return RM_OK;
+    if (n > 1) n = RMI_BND_TOGETHER;
+    web->room_for = (uint32_t)n;
+    facts = n * (2 * (size_t)step->n_buffers + step->graph->n_ops + 1u) + step->n_tasks;
+    ways = n * (3 * (size_t)step->n_buffers + step->graph->n_ops + step->n_accesses) + step->n_ways;
+    uses = n * (step->n_pool + 3 * (size_t)step->n_buffers);
+    return RMI_TABLES(web->b->mem, RMI_T(web->fact, facts), RMI_T(web->way, ways), RMI_T(web->use, uses),
+                      RMI_T(web->todo, facts), RMI_T(web->sort, facts), RMI_T(web->list, facts),
+                      RMI_T(web->queue, facts), RMI_T(web->into, ways));
 }
 
 /* Lists the facts to pay for in the order of paying. */
@@ -9223,13 +9218,13 @@ RMI_FN void rmi_bnd_sort(rmi_bnd_web *web, int by_op)
 {
     uint32_t i, n_ops = web->b->step->graph->n_ops;
     web->by_op = by_op;
-    web->tmp.n_todo = 0;
+    web->n_todo = 0;
     for (i = 0; i < web->n_fact; i++) {
         const rmi_bnd_fact *fact = &web->fact[i];
         uint32_t place = by_op ? fact->op * RMI_BND_TOGETHER + fact->window : fact->window * n_ops + fact->op;
-        if (fact->wanted) web->tmp.todo[web->tmp.n_todo++] = (uint64_t)place << 32 | i;
+        if (fact->wanted) web->todo[web->n_todo++] = (uint64_t)place << 32 | i;
     }
-    rmi_sort_u64(web->tmp.todo, web->tmp.sort, web->tmp.n_todo);
+    rmi_sort_u64(web->todo, web->sort, web->n_todo);
 }
 
 /* The web of moments x (tasks), n of them. 0 in *fits: one does not surely come after the one before it, or is no
@@ -9237,7 +9232,7 @@ RMI_FN void rmi_bnd_sort(rmi_bnd_web *web, int by_op)
 RMI_FN rm_result rmi_bnd_web_make(rmi_bnd_web *web, const uint32_t *x, uint32_t n, int *fits)
 {
     rmi_bnd *b = web->b;
-    uint32_t k, u, nb = b->step->n_buffers;
+    uint32_t k, i, n_buffers = b->step->n_buffers;
     RMI_TRY(rmi_bnd_web_room(web, n));
     web->n = n;
     web->turn = 0;
@@ -9250,69 +9245,69 @@ RMI_FN rm_result rmi_bnd_web_make(rmi_bnd_web *web, const uint32_t *x, uint32_t 
         rmi_bnd_put_window(web, k);
     }
     for (k = 0; k < n; k++)
-        for (u = 0; u < nb; u++) { /* what stays */
-            if (web->at[k * nb + u] == RMI_NONE || b->bytes[u] > web->room[k]) continue;
-            rmi_bnd_put_way(web, web->at[k * nb + u], 0, k, b->bytes[u]);
-            if (k) rmi_bnd_put_tail(web, web->at[(k - 1) * nb + u]);
+        for (i = 0; i < n_buffers; i++) { /* what stays */
+            if (web->at[k * n_buffers + i] == RMI_NONE || b->bytes[i] > web->room[k]) continue;
+            rmi_bnd_put_way(web, web->at[k * n_buffers + i], 0, k, b->bytes[i]);
+            if (k) rmi_bnd_put_tail(web, web->at[(k - 1) * n_buffers + i]);
         }
     b->work += 8u * web->n_way;
     rmi_bnd_sort(web, web->by_op);
-    memcpy(web->now, web->room, sizeof web->now);
+    memcpy(web->left, web->room, sizeof web->left);
     *fits = 1;
     return RM_OK;
 }
 
 /* --- dual ascent */
 
-/* Fact f is true, by this way, and so is what follows. */
-RMI_FN void rmi_bnd_true(rmi_bnd_web *web, uint32_t f, uint32_t way)
+/* A fact is true, by this way, and so is what follows. */
+RMI_FN void rmi_bnd_true(rmi_bnd_web *web, uint32_t fact, uint32_t by)
 {
-    uint32_t n = 0, o, *queue = web->tmp.queue;
-    if (web->fact[f].by != RMI_NONE) return;
-    web->fact[f].by = way;
-    for (queue[n++] = f; n;)
-        for (o = web->fact[queue[--n]].use; o != RMI_NONE; o = web->use[o].next) {
-            rmi_bnd_way *y = &web->way[web->use[o].way];
+    uint32_t n = 0, use, *queue = web->queue;
+    if (web->fact[fact].by != RMI_NONE) return;
+    web->fact[fact].by = by;
+    for (queue[n++] = fact; n;)
+        for (use = web->fact[queue[--n]].use; use != RMI_NONE; use = web->use[use].next) {
+            rmi_bnd_way *way = &web->way[web->use[use].way];
             web->b->work++;
-            if (--y->wait || y->left || web->fact[y->head].by != RMI_NONE) continue;
-            web->fact[y->head].by = web->use[o].way;
-            queue[n++] = y->head;
+            if (--way->wait || way->left || web->fact[way->head].by != RMI_NONE) continue;
+            web->fact[way->head].by = web->use[use].way;
+            queue[n++] = way->head;
         }
 }
 
 /* Does the way have a tail in the set of this turn? open: else a tail that is not true, or RMI_NONE. */
 RMI_INLINE int rmi_bnd_inside(const rmi_bnd_web *web, const rmi_bnd_way *way, uint32_t *open)
 {
-    uint32_t q;
-    for (*open = RMI_NONE, q = way->tail0; q < way->tail0 + way->n_tail; q++) {
-        const rmi_bnd_fact *f = &web->fact[web->use[q].fact];
-        if (f->stamp == web->turn) return 1;
-        if (*open == RMI_NONE && f->by == RMI_NONE) *open = web->use[q].fact;
+    uint32_t i;
+    for (*open = RMI_NONE, i = way->tail0; i < way->tail0 + way->n_tail; i++) {
+        const rmi_bnd_fact *fact = &web->fact[web->use[i].fact];
+        if (fact->stamp == web->turn) return 1;
+        if (*open == RMI_NONE && fact->by == RMI_NONE) *open = web->use[i].fact;
     }
     return 0;
 }
 
-/* The ways into a set with fact f, which is not true, pay what the cheapest of them lacks; returns that. */
-RMI_FN uint64_t rmi_bnd_pay(rmi_bnd_web *web, uint32_t f)
+/* The ways into a set with this fact, which is not true, pay what the cheapest of them lacks; returns that. */
+RMI_FN uint64_t rmi_bnd_pay(rmi_bnd_web *web, uint32_t fact)
 {
     uint64_t least = RMI_INF;
-    uint32_t n = 0, n_into = 0, i, e, open, *list = web->tmp.list, *into = web->tmp.into;
+    uint32_t n = 0, n_into = 0, i, at, open, *list = web->list, *into = web->into;
     web->turn++;
-    list[n++] = f;
-    web->fact[f].stamp = web->turn;
+    list[n++] = fact;
+    web->fact[fact].stamp = web->turn;
     for (i = 0; i < n; i++) /* the set: a paid way into it has an open tail, which joins */
-        for (e = web->fact[list[i]].way; e != RMI_NONE; e = web->way[e].next) {
+        for (at = web->fact[list[i]].way; at != RMI_NONE; at = web->way[at].next) {
             web->b->work++;
-            if (web->way[e].left || rmi_bnd_inside(web, &web->way[e], &open)) continue;
+            if (web->way[at].left || rmi_bnd_inside(web, &web->way[at], &open)) continue;
             web->fact[open].stamp = web->turn;
             list[n++] = open;
         }
     for (i = 0; i < n; i++)
-        for (e = web->fact[list[i]].way; e != RMI_NONE; e = web->way[e].next) {
+        for (at = web->fact[list[i]].way; at != RMI_NONE; at = web->way[at].next) {
             web->b->work++;
-            if (!web->way[e].left || rmi_bnd_inside(web, &web->way[e], &open)) continue;
-            least = rmi_min(least, web->way[e].left);
-            into[n_into++] = e;
+            if (!web->way[at].left || rmi_bnd_inside(web, &web->way[at], &open)) continue;
+            least = rmi_min(least, web->way[at].left);
+            into[n_into++] = at;
         }
     for (i = 0; i < n_into && least != RMI_INF; i++) {
         rmi_bnd_way *way = &web->way[into[i]];
@@ -9322,25 +9317,24 @@ RMI_FN uint64_t rmi_bnd_pay(rmi_bnd_web *web, uint32_t f)
     return least;
 }
 
-/* Bytes that the solution found takes at each moment; and notes which ways it takes. */
+/* Adds to lack the bytes that the solution found takes at each moment; and notes which ways it takes. */
 RMI_FN void rmi_bnd_take(rmi_bnd_web *web, int64_t *lack)
 {
-    uint32_t n = 0, i, q, f, *queue = web->tmp.queue;
+    uint32_t n, i, tail, *queue = web->queue;
     web->turn++;
-    for (i = 0; i < web->tmp.n_todo; i++) {
-        f = (uint32_t)web->tmp.todo[i];
-        if (web->fact[f].stamp != web->turn) queue[n++] = f;
-        web->fact[f].stamp = web->turn;
+    for (n = 0; n < web->n_todo; n++) {
+        queue[n] = (uint32_t)web->todo[n];
+        web->fact[queue[n]].stamp = web->turn;
     }
     while (n) {
         rmi_bnd_way *way = &web->way[web->fact[queue[--n]].by];
         web->b->work++;
         way->wait = RMI_NONE;
         if (way->which != RMI_NONE && way->set != 1) lack[way->which] += (int64_t)way->bytes;
-        for (q = way->tail0; q < way->tail0 + way->n_tail; q++) {
-            f = web->use[q].fact;
-            if (web->fact[f].stamp != web->turn) queue[n++] = f;
-            web->fact[f].stamp = web->turn;
+        for (i = way->tail0; i < way->tail0 + way->n_tail; i++) {
+            tail = web->use[i].fact;
+            if (web->fact[tail].stamp != web->turn) queue[n++] = tail;
+            web->fact[tail].stamp = web->turn;
         }
     }
     for (i = 0; i < web->n_way; i++) web->way[i].seen |= web->way[i].wait == RMI_NONE ? 1 : 2;
@@ -9351,29 +9345,28 @@ RMI_FN void rmi_bnd_take(rmi_bnd_web *web, int64_t *lack)
 RMI_FN uint64_t rmi_bnd_cost(rmi_bnd_web *web, const uint64_t *price, int64_t *lack)
 {
     const rmi_bnd *b = web->b;
-    uint64_t sum = web->paid, v;
-    uint32_t i;
+    uint64_t sum = web->paid, paid;
+    uint32_t i, fact;
     for (i = 0; i < web->n_fact; i++) web->fact[i].by = RMI_NONE;
     for (i = 0; i < web->n_way; i++) {
         rmi_bnd_way *way = &web->way[i];
         way->wait = way->n_tail;
-        if (way->set) way->left = way->set == 1 ? 0 : RMI_INF;
-        else if (way->which == RMI_NONE) way->left = rmi_bnd_units(b, way->ns);
-        else
-            way->left = way->bytes > web->now[way->which]
-                          ? RMI_INF
-                          : rmi_add(rmi_bnd_units(b, way->ns), rmi_scale20(way->bytes, price[way->which]));
+        way->left = rmi_bnd_units(b, way->ns);
+        if (way->which != RMI_NONE) way->left = rmi_add(way->left, rmi_scale20(way->bytes, price[way->which]));
+        if (way->set == 2 || (!way->set && way->which != RMI_NONE && way->bytes > web->left[way->which]))
+            way->left = RMI_INF;
+        if (way->set == 1) way->left = 0;
     }
     web->b->work += web->n_way;
     for (i = 0; i < web->n_way; i++)
         if (!web->way[i].n_tail && !web->way[i].left) rmi_bnd_true(web, web->way[i].head, i);
-    for (i = 0; i < web->tmp.n_todo; i++)
-        while (web->fact[(uint32_t)web->tmp.todo[i]].by == RMI_NONE) {
-            v = rmi_bnd_pay(web, (uint32_t)web->tmp.todo[i]);
-            if (v == RMI_INF) return v;
-            sum = rmi_add(sum, v);
+    for (i = 0; i < web->n_todo; i++)
+        for (fact = (uint32_t)web->todo[i]; web->fact[fact].by == RMI_NONE;) {
+            paid = rmi_bnd_pay(web, fact);
+            if (paid == RMI_INF) return paid;
+            sum = rmi_add(sum, paid);
         }
-    for (i = 0; i < web->n; i++) lack[i] = -(int64_t)web->now[i];
+    for (i = 0; i < web->n; i++) lack[i] = -(int64_t)web->left[i];
     rmi_bnd_take(web, lack);
     return sum;
 }
@@ -9383,7 +9376,7 @@ RMI_FN uint64_t rmi_bnd_value(rmi_bnd_web *web, const uint64_t *price, int64_t *
 {
     uint64_t sum = rmi_bnd_cost(web, price, lack);
     uint32_t k;
-    for (k = 0; k < web->n && sum != RMI_INF; k++) sum = rmi_sub(sum, rmi_add(rmi_scale20(web->now[k], price[k]), 1));
+    for (k = 0; k < web->n && sum != RMI_INF; k++) sum = rmi_sub(sum, rmi_add(rmi_scale20(web->left[k], price[k]), 1));
     return sum;
 }
 
@@ -9393,25 +9386,25 @@ RMI_FN uint64_t rmi_bnd_value(rmi_bnd_web *web, const uint64_t *price, int64_t *
 RMI_FN uint64_t rmi_bnd_climb(rmi_bnd_web *web, uint64_t *price, uint32_t first, uint32_t turns)
 {
     int64_t lack[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER];
-    uint64_t best = rmi_bnd_value(web, price, lack), v, by[RMI_BND_TOGETHER], was, mean = 0;
-    uint32_t n = web->n, k, t, idle = 0;
+    uint64_t best = rmi_bnd_value(web, price, lack), value, by[RMI_BND_TOGETHER], was, mean = 0;
+    uint32_t n = web->n, k, i, idle = 0;
     for (k = 0; k < n; k++) mean += price[k] / n;
     for (k = 0; k < n; k++) by[k] = mean / 4 + 1;
     k = first % n;
-    for (t = 1; t < turns && best < web->goal && idle < 6 * n && web->b->work <= web->b->most_work; t++) {
-        int turn = (t == 1 || idle == 3 * n) && n > 1 && turns > 8;
+    for (i = 1; i < turns && best < web->goal && idle < 6 * n && web->b->work <= web->b->most_work; i++) {
+        int other = (i == 1 || idle == 3 * n) && n > 1 && turns > 8;
         was = price[k];
-        if (turn) rmi_bnd_sort(web, !web->by_op);
+        if (other) rmi_bnd_sort(web, !web->by_op);
         else price[k] = lack[k] > 0 ? rmi_min(was + by[k], web->b->most_price) : rmi_sub(was, by[k]);
-        v = price[k] == was && !turn ? 0 : rmi_bnd_value(web, price, now);
-        if (v > best) {
-            best = v;
+        value = price[k] == was && !other ? 0 : rmi_bnd_value(web, price, now);
+        if (value > best) {
+            best = value;
             memcpy(lack, now, sizeof lack);
             by[k] += by[k] / 2;
             idle = 0;
             continue;
         }
-        if (turn) rmi_bnd_sort(web, !web->by_op);
+        if (other) rmi_bnd_sort(web, !web->by_op);
         price[k] = was;
         by[k] = by[k] / 2 + 1;
         k = (k + 1) % n;
@@ -9422,53 +9415,52 @@ RMI_FN uint64_t rmi_bnd_climb(rmi_bnd_web *web, uint64_t *price, uint32_t first,
 
 /* --- branch and bound over ways that take bytes: does a value stay at a moment, what does a moment's run take? */
 
-/* The value of a node; s->now and s->paid are what its decisions leave and cost. */
-RMI_FN void rmi_bnd_visit(rmi_bnd_web *web, uint32_t i, uint32_t first, uint32_t turns)
+/* The value of a node, whose decisions are in force afterwards: they leave web->left and cost web->paid. */
+RMI_FN void rmi_bnd_visit(rmi_bnd_web *web, rmi_bnd_node *node, uint32_t first, uint32_t turns)
 {
-    rmi_bnd_node *node = web->node;
-    uint32_t p, k, rank, most = 0;
-    uint64_t worth = 0;
-    memcpy(web->now, web->room, sizeof web->now);
+    const rmi_bnd_node *at;
+    uint64_t worth, most = 0;
+    uint32_t i, rank, highest = 0;
+    memcpy(web->left, web->room, sizeof web->left);
     web->paid = 0;
-    node[i].branch = RMI_NONE;
-    for (k = 0; k < web->n_way; k++) web->way[k].set = web->way[k].seen = 0;
-    for (k = 0; k < web->n_fact; k++) web->fact[k].wanted &= 1;
-    for (p = i; node[p].parent != RMI_NONE; p = node[p].parent) {
-        rmi_bnd_way *way = &web->way[node[p].way];
-        way->set = node[p].set;
+    node->branch = RMI_NONE;
+    for (i = 0; i < web->n_way; i++) web->way[i].set = web->way[i].seen = 0;
+    for (i = 0; i < web->n_fact; i++) web->fact[i].wanted &= 1;
+    for (at = node; at->parent != RMI_NONE; at = &web->node[at->parent]) {
+        rmi_bnd_way *way = &web->way[at->way];
+        way->set = at->set;
         if (way->set == 2) continue;
         web->paid = rmi_add(web->paid, rmi_bnd_units(web->b, way->ns));
-        if (way->bytes > web->now[way->which]) {
-            node[i].value = RMI_INF;
+        if (way->bytes > web->left[way->which]) {
+            node->value = RMI_INF;
             return;
         }
-        web->now[way->which] -= way->bytes;
-        for (k = 0; k < way->n_tail; k++) web->fact[web->use[way->tail0 + k].fact].wanted |= 2;
+        web->left[way->which] -= way->bytes;
+        for (i = 0; i < way->n_tail; i++) web->fact[web->use[way->tail0 + i].fact].wanted |= 2;
     }
     rmi_bnd_sort(web, web->by_op);
-    node[i].value = rmi_max(node[i].value, rmi_bnd_climb(web, node[i].price, first, turns));
-    /* taken in one solution, not in another; then any taken */
-    for (k = 0; k < web->n_way && node[i].value != RMI_INF; k++) {
-        const rmi_bnd_way *way = &web->way[k];
-        uint64_t v;
-        if (way->set || way->which == RMI_NONE || way->bytes > web->now[way->which]) continue;
-        v = rmi_add(rmi_bnd_units(web->b, way->ns), rmi_scale20(way->bytes, node[i].price[way->which]));
+    node->value = rmi_max(node->value, rmi_bnd_climb(web, node->price, first, turns));
+    /* next is the dearest way that one solution took and another did not; if there is none, that any took */
+    for (i = 0; i < web->n_way && node->value != RMI_INF; i++) {
+        const rmi_bnd_way *way = &web->way[i];
         rank = way->seen == 3 ? 2 : way->seen == 1;
-        if (!rank || rank < most || (rank == most && v <= worth)) continue;
-        most = rank;
-        worth = v;
-        node[i].branch = k;
+        if (way->set || way->which == RMI_NONE || way->bytes > web->left[way->which]) continue;
+        worth = rmi_add(rmi_bnd_units(web->b, way->ns), rmi_scale20(way->bytes, node->price[way->which]));
+        if (!rank || rank < highest || (rank == highest && worth <= most)) continue;
+        highest = rank;
+        most = worth;
+        node->branch = i;
     }
 }
 
-/* Moments, as places in m->once, with their prices. */
+/* Moments, as places in step->once, with their prices. */
 typedef struct rmi_bnd_pick {
     uint32_t n, at[RMI_BND_TOGETHER];
     uint64_t price[RMI_BND_TOGETHER];
     uint64_t most; /* ns: their bound */
 } rmi_bnd_pick;
 
-/* The bound of the moments of p, from its prices on, in so many turns at first and nodes of branch and bound, work
+/* The bound of the moments picked, from their prices on, in so many turns at first and nodes of branch and bound, work
    allowing. */
 RMI_FN rm_result rmi_bnd_solve(rmi_bnd_web *web, rmi_bnd_pick *pick, uint32_t nodes, uint32_t first, uint32_t turns)
 {
@@ -9487,7 +9479,7 @@ RMI_FN rm_result rmi_bnd_solve(rmi_bnd_web *web, rmi_bnd_pick *pick, uint32_t no
     node[0].parent = RMI_NONE;
     node[0].open = 1;
     for (k = 0; k < pick->n; k++) node[0].price[k] = rmi_min(pick->price[k], b->most_price);
-    rmi_bnd_visit(web, 0, first, turns);
+    rmi_bnd_visit(web, node, first, turns);
     memcpy(pick->price, node[0].price, sizeof pick->price);
     for (;;) {
         for (i = 0, at = RMI_NONE; i < n; i++)
@@ -9501,7 +9493,7 @@ RMI_FN rm_result rmi_bnd_solve(rmi_bnd_web *web, rmi_bnd_pick *pick, uint32_t no
             node[n].way = node[at].branch;
             node[n].set = (uint8_t)k;
             node[n].open = 1;
-            rmi_bnd_visit(web, n, 0, 8);
+            rmi_bnd_visit(web, &node[n], 0, 8);
         }
     }
     if (node[at].value != RMI_INF) pick->most = b->common + rmi_bnd_whole(b, node[at].value);
@@ -9513,9 +9505,9 @@ RMI_FN rm_result rmi_bnd_solve(rmi_bnd_web *web, rmi_bnd_pick *pick, uint32_t no
 /* Among `stretch` places of step->once, from `from` on: the one whose run holds most. */
 RMI_FN uint32_t rmi_bnd_highest(const rmi_bnd *b, uint32_t from, uint32_t stretch)
 {
-    uint32_t k, at = from;
-    for (k = from; k < from + stretch && k < b->step->n_once; k++)
-        if (b->takes[b->step->once[k]] > b->takes[b->step->once[at]]) at = k;
+    uint32_t i, at = from;
+    for (i = from; i < from + stretch && i < b->step->n_once; i++)
+        if (b->takes[b->step->once[i]] > b->takes[b->step->once[at]]) at = i;
     return at;
 }
 
@@ -9523,8 +9515,9 @@ RMI_FN uint32_t rmi_bnd_highest(const rmi_bnd *b, uint32_t from, uint32_t stretc
 RMI_FN rm_result rmi_bnd_sample(rmi_bnd_web *web, uint32_t *place, uint32_t *n_place, rmi_bnd_pick *best)
 {
     rmi_bnd *b = web->b;
-    const rmi_step *m = b->step;
-    uint32_t i, k, n = 0, few = m->n_once > RMI_BND_LARGE ? 4 : 1, step = m->n_once / (RMI_BND_MOMENTS / few) + 1;
+    const rmi_step *step = b->step;
+    uint32_t i, k, n = 0, few = step->n_once > RMI_BND_LARGE ? 4 : 1;
+    uint32_t stretch = step->n_once / (RMI_BND_MOMENTS / few) + 1;
     uint64_t missing[RMI_BND_MOMENTS], most;
     rmi_bnd_pick pick;
     memset(&pick, 0, sizeof pick);
@@ -9532,10 +9525,10 @@ RMI_FN rm_result rmi_bnd_sample(rmi_bnd_web *web, uint32_t *place, uint32_t *n_p
     pick.n = 1;
     pick.price[0] = b->hint =
         rmi_min(rmi_mul_div_up(rmi_bnd_units(b, b->common), 1u << 17, b->limit + 1), b->most_price);
-    for (i = 0; i < m->n_once; i += step) { /* of each stretch the moment at which keeping everything takes most */
-        uint32_t at = rmi_bnd_highest(b, i, step);
-        if (!rmi_bnd_look(b, m->once[at])) continue;
-        most = rmi_sub(b->at.wanted + rmi_max(b->at.held, b->takes[m->once[at]]), b->limit);
+    for (i = 0; i < step->n_once; i += stretch) { /* of each stretch the run that holds most */
+        uint32_t at = rmi_bnd_highest(b, i, stretch);
+        if (!rmi_bnd_look(b, step->once[at])) continue;
+        most = rmi_sub(b->at.wanted + rmi_max(b->at.held, b->takes[step->once[at]]), b->limit);
         for (k = n++; k && missing[k - 1] < most; k--) {
             missing[k] = missing[k - 1];
             place[k] = place[k - 1];
@@ -9552,27 +9545,27 @@ RMI_FN rm_result rmi_bnd_sample(rmi_bnd_web *web, uint32_t *place, uint32_t *n_p
     return RM_OK;
 }
 
-/* Each of n places, then each of the backward evenly, joins pick if they bound more with it. */
+/* Each of n places, then each of the backward evenly, joins the pick if they bound more with it. */
 RMI_FN rm_result rmi_bnd_join(rmi_bnd_web *web, rmi_bnd_pick *pick, const uint32_t *place, uint32_t n)
 {
     const rmi_step *step = web->b->step;
-    uint32_t i, k, q, at, nodes = step->n_once < RMI_BND_FEW ? RMI_BND_FEW_NODES : 1;
+    uint32_t i, k, to, at, nodes = step->n_once < RMI_BND_FEW ? RMI_BND_FEW_NODES : 1;
     uint32_t backward = step->n_once - step->n_forwards;
     for (k = 0; k < n + 2 * backward && web->b->work < web->b->most_work && pick->n < RMI_BND_TOGETHER; k++) {
         rmi_bnd_pick now = *pick;
         at = k < n ? place[k] /* then multiples of the golden section */
                    : step->n_forwards + (uint32_t)((uint64_t)(uint32_t)((k - n + 1) * 2654435769u) * backward >> 32);
-        for (q = 0; q < pick->n && pick->at[q] < at;) q++;
-        if (q < pick->n && pick->at[q] == at) continue;
+        for (to = 0; to < pick->n && pick->at[to] < at;) to++;
+        if (to < pick->n && pick->at[to] == at) continue;
         now.n++;
-        for (i = now.n; --i > q;) {
+        for (i = now.n; --i > to;) {
             now.at[i] = pick->at[i - 1];
             now.price[i] = pick->price[i - 1];
         }
-        now.at[q] = at;
-        now.price[q] = 0;
-        for (i = 0; i < pick->n; i++) now.price[q] += pick->price[i] / 4 / pick->n;
-        RMI_TRY(rmi_bnd_solve(web, &now, nodes, q, 8 + 2 * now.n));
+        now.at[to] = at;
+        now.price[to] = 0;
+        for (i = 0; i < pick->n; i++) now.price[to] += pick->price[i] / 4 / pick->n;
+        RMI_TRY(rmi_bnd_solve(web, &now, nodes, to, 8 + 2 * now.n));
         if (now.most > pick->most + pick->most / 8192) *pick = now;
     }
     return RM_OK;
@@ -9652,7 +9645,7 @@ typedef struct rmi_bnd_path { /* n demands; of the last op keep and make are one
 /* V(n, 0), or RMI_INF; 0 if it takes too long to find. */
 RMI_FN rm_result rmi_bnd_path_runs(rmi_bnd *b, const rmi_bnd_path *path, uint64_t *runs)
 {
-    uint32_t n = path->n, k, len, h, most = path->keep + 1, last;
+    uint32_t n = path->n, k, len, head, most = path->keep + 1, last;
     uint64_t *row[2], steps = (uint64_t)n * n / 2 * (most + 1), best; /* row: of k, k + 1; by number, then the last */
     *runs = 0;
     if (b->work + steps / 2 > b->most_work) return RM_OK;
@@ -9666,7 +9659,8 @@ RMI_FN rm_result rmi_bnd_path_runs(rmi_bnd *b, const rmi_bnd_path *path, uint64_
                 uint64_t *now = row[k % 2], *more = row[(k + 1) % 2] + last * (n + 1);
                 best = k <= (last ? path->last : path->made ? path->make : path->keep) ? (uint64_t)path->made : RMI_INF;
                 if (len > 1) best = path->made && k < most ? rmi_add(1, more[len - 1]) : RMI_INF;
-                for (h = 1; h < len && k < most; h++) best = rmi_min(best, rmi_add(h, rmi_add(more[len - h], now[h])));
+                for (head = 1; head < len && k < most; head++)
+                    best = rmi_min(best, rmi_add(head, rmi_add(more[len - head], now[head])));
                 now[last * (n + 1) + len] = best;
             }
     *runs = row[0][2 * n + 1];
@@ -9675,31 +9669,33 @@ RMI_FN rm_result rmi_bnd_path_runs(rmi_bnd *b, const rmi_bnd_path *path, uint64_
 
 /* Adds to *more what places `from` to before `to` add to the ns of every op once, if a thing takes `unit` bytes or more
    and an op that counts `least` ns. */
-RMI_FN rm_result rmi_bnd_path_part(rmi_bnd *b, rmi_bnd_place *place, uint32_t from, uint32_t to, uint64_t unit,
+RMI_FN rm_result rmi_bnd_path_part(rmi_bnd *b, rmi_bnd_place *places, const uint32_t *range, uint64_t unit,
                                    uint64_t least, uint64_t *more)
 {
     uint64_t fewest = RMI_INF, make = 0, runs;
-    uint64_t spare = place[from].bytes < unit; /* the first op's value needs no room */
+    uint64_t spare = places[range[0]].bytes < unit; /* the first op's value needs no room */
     uint32_t i, first = RMI_NONE, last = RMI_NONE;
     rmi_bnd_path path;
     memset(&path, 0, sizeof path);
-    for (i = from; i < to; i++) {
-        place[i].counts = place[i].demand != RMI_BND_NOTHING && place[i].wanted >= unit && place[i].ns >= least;
-        if (!place[i].counts) continue;
+    for (i = range[0]; i < range[1]; i++) {
+        rmi_bnd_place *place = &places[i];
+        place->counts = place->demand != RMI_BND_NOTHING && place->wanted >= unit && place->ns >= least;
+        if (!place->counts) continue;
         if (first == RMI_NONE) first = i;
-        else if (last != first) fewest = rmi_min(fewest, place[last].room / unit);
+        else if (last != first) fewest = rmi_min(fewest, places[last].room / unit);
         last = i;
     }
     if (last == first) return RM_OK;
     for (path.made = 1, i = last + 1; i-- > first;) {
-        rmi_bnd_place *p = &place[i];
-        uint64_t grads = p->follows <= last && place[p->follows].counts ? p->grads : 0;
-        uint64_t room = rmi_min(p->room, rmi_sub(p->room_made, grads)) / unit + spare;
-        p->counts &= i == first || i == last || p->room / unit <= fewest;
-        if (!p->counts) continue;
+        rmi_bnd_place *place = &places[i];
+        uint64_t grads = place->follows <= last && places[place->follows].counts ? place->grads : 0;
+        uint64_t room = rmi_min(place->room, rmi_sub(place->room_made, grads)) / unit + spare;
+        place->counts &= i == first || i == last || place->room / unit <= fewest;
+        if (!place->counts) continue;
         path.n++;
-        path.made &= p->demand == RMI_BND_MADE;
-        if (i == last) path.last = (uint32_t)rmi_min(to, p->demand == RMI_BND_MADE ? room : p->room / unit + spare);
+        path.made &= place->demand == RMI_BND_MADE;
+        if (i == last)
+            path.last = (uint32_t)rmi_min(range[1], place->demand == RMI_BND_MADE ? room : place->room / unit + spare);
         else if (i > first) make = rmi_max(make, room);
     }
     fewest = fewest == RMI_INF ? 0 : fewest + spare;
@@ -9712,121 +9708,120 @@ RMI_FN rm_result rmi_bnd_path_part(rmi_bnd *b, rmi_bnd_place *place, uint32_t fr
 }
 
 /* The longest path of ops: its places, and one more for the last value. */
-RMI_FN rm_result rmi_bnd_path_find(rmi_bnd *b, rmi_bnd_place **place, uint32_t *n)
+RMI_FN rm_result rmi_bnd_path_find(rmi_bnd *b, rmi_bnd_place **places, uint32_t *n)
 {
     const rmi_step *step = b->step;
-    uint32_t i, q, u, o, n_ops = step->graph->n_ops, end = RMI_NONE, *before = RMI_RAW(b->mem, uint32_t, n_ops),
-                         *value = RMI_RAW(b->mem, uint32_t, n_ops);
-    uint32_t *length = RMI_NEW(b->mem, uint32_t, n_ops);
+    uint32_t i, k, op, n_ops = step->graph->n_ops, end = RMI_NONE, *before, *value, *length;
     *n = 0;
-    if (!before || !value || !length) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(b->mem, RMI_T(before, n_ops), RMI_T(value, n_ops), RMI_T(length, n_ops)));
     for (i = 0; i < n_ops; i++) {
-        const rmi_step_access *access = &step->accesses[step->tasks[i].access];
+        const rmi_range *reads = &step->accesses[step->tasks[i].access].reads;
         before[i] = value[i] = RMI_NONE;
         if (!rmi_bnd_makes(b, i)) continue;
         length[i] = 1;
-        for (q = 0; q < access->reads.n; q++) {
-            u = step->pool[access->reads.at + q];
-            o = step->buffers[u].maker;
-            if (rmi_bnd_is_grad(step, u) || (o == RMI_NONE ? length[i] > 1 : length[o] < length[i]))
+        for (k = reads->at; k < reads->at + reads->n; k++) {
+            uint32_t read = step->pool[k], maker = step->buffers[read].maker;
+            if (rmi_bnd_is_grad(step, read) || (maker == RMI_NONE ? length[i] > 1 : length[maker] < length[i]))
                 continue;
-            length[i] = o == RMI_NONE ? 1 : length[o] + 1;
-            before[i] = o;
-            value[i] = u;
+            length[i] = maker == RMI_NONE ? 1 : length[maker] + 1;
+            before[i] = maker;
+            value[i] = read;
         }
         if (end == RMI_NONE || length[i] >= length[end]) end = i;
     }
     if (end == RMI_NONE) return RM_OK;
     *n = length[end] + 1;
-    *place = RMI_NEW(b->mem, rmi_bnd_place, *n);
-    if (!*place) return RM_ERROR_MEMORY;
-    for (i = *n - 1, o = end; i-- > 0; o = before[o]) {
-        rmi_bnd_place *p = &(*place)[i];
-        p->op = o;
-        p->ns = b->again[o];
-        p->value = value[o];
-        p->bytes = value[o] == RMI_NONE ? 0 : b->bytes[value[o]];
+    *places = RMI_NEW(b->mem, rmi_bnd_place, *n);
+    if (!*places) return RM_ERROR_MEMORY;
+    (*places)[*n - 1].op = (*places)[*n - 1].value = RMI_NONE;
+    for (i = *n - 1, op = end; i-- > 0; op = before[op]) {
+        (*places)[i].op = op;
+        (*places)[i].ns = b->again[op];
+        (*places)[i].value = value[op];
+        (*places)[i].bytes = value[op] == RMI_NONE ? 0 : b->bytes[value[op]];
     }
-    (*place)[*n - 1].op = (*place)[*n - 1].value = RMI_NONE;
     return RM_OK;
 }
 
-/* What the backward of place i demands: of what it reads in every mode the largest. Its place, or RMI_NONE. */
-RMI_FN uint32_t rmi_bnd_path_demand(const rmi_bnd *b, rmi_bnd_place *place, uint32_t i, uint32_t task)
+/* What the backward `task` of the op at place i demands: of what it reads in every mode the largest. Returns its place,
+   or RMI_NONE. */
+RMI_FN uint32_t rmi_bnd_path_demand(const rmi_bnd *b, rmi_bnd_place *places, uint32_t i, uint32_t task)
 {
-    uint32_t c, best = RMI_NONE;
+    uint32_t k, best = RMI_NONE;
     uint64_t most = 0;
-    for (c = 0; c < 3; c++) { /* what op p saves; value p - 1; value p */
-        uint32_t at = i + (c == 2);
-        uint32_t u = c ? place[at].value : b->step->buffer_of[rmi_low_buf(b->step->graph, RMI_BUF_SAVED, place[i].op)];
-        if (u == RMI_NONE || b->bytes[u] <= most || place[at].demand || !rmi_bnd_always(b, task, u)) continue;
-        most = b->bytes[u];
-        best = at * 2 + (c > 0);
+    for (k = 0; k < 3; k++) { /* what op p saves; value p - 1; value p */
+        rmi_bnd_place *place = &places[i + (k == 2)];
+        uint32_t value = k ? place->value : rmi_bnd_saved(b->step, place->op);
+        if (value == RMI_NONE || b->bytes[value] <= most || place->demand || !rmi_bnd_always(b, task, value)) continue;
+        most = b->bytes[value];
+        best = k;
     }
     if (best == RMI_NONE) return RMI_NONE;
-    place[best / 2].demand = best % 2 ? RMI_BND_READ : RMI_BND_MADE;
-    place[best / 2].wanted = most;
-    return best / 2;
+    i += best == 2;
+    places[i].demand = best ? RMI_BND_READ : RMI_BND_MADE;
+    places[i].wanted = most;
+    return i;
 }
 
-/* The room beside what op p of place i holds while it saves what its backward `task` reads, and the gradients that are
-   there if it comes after the backward `last`. */
+/* The room beside what the op of a place holds while it saves what its backward `task` reads, and the gradients that
+   are there if it comes after the backward `last`. */
 RMI_FN void rmi_bnd_path_making(rmi_bnd *b, rmi_bnd_place *place, uint32_t task, uint32_t last)
 {
     const rmi_step *step = b->step;
-    const rmi_step_access *forward = &step->accesses[step->tasks[place->op].access];
-    const rmi_step_access *backward = &step->accesses[step->tasks[task].access];
+    const rmi_range *makes = &step->accesses[step->tasks[place->op].access].makes;
+    const rmi_range *reads = &step->accesses[step->tasks[task].access].reads;
     uint64_t sum = place->bytes + place->wanted;
-    uint32_t q, k;
-    for (q = 0; q < forward->makes.n; q++) sum += b->bytes[step->pool[forward->makes.at + q]];
-    place->room_made = rmi_sub(b->limit, rmi_sub(sum, rmi_bnd_over(step->graph, &step->graph->ops[place->op])));
+    uint32_t i, k;
+    for (i = 0; i < makes->n; i++) sum += b->bytes[step->pool[makes->at + i]];
+    place->room_made = rmi_sub(b->limit, rmi_sub(sum, rmi_bnd_over(step->graph, place->op)));
     b->turn++;
-    for (q = 0; q < backward->reads.n && last != RMI_NONE; q++) {
-        uint32_t u = step->pool[backward->reads.at + q];
-        const rmi_step_access *access = &step->accesses[step->tasks[last].access];
-        for (k = 0; k < access->makes.n && rmi_bnd_is_grad(step, u); k++)
-            if (step->targets[access->makes.at + k].buffer == u) place->grads += rmi_bnd_add(b, u);
-    }
+    if (last == RMI_NONE) return;
+    makes = &step->accesses[step->tasks[last].access].makes;
+    for (i = reads->at; i < reads->at + reads->n; i++)
+        for (k = 0; k < makes->n && rmi_bnd_is_grad(step, step->pool[i]); k++)
+            if (step->targets[makes->at + k].buffer == step->pool[i])
+                place->grads += rmi_bnd_add(b, step->pool[i]);
 }
 
 /* Demands of all places, from the last one on, and the room beside them. */
-RMI_FN void rmi_bnd_path_demands(rmi_bnd *b, rmi_bnd_place *place, uint32_t n)
+RMI_FN void rmi_bnd_path_demands(rmi_bnd *b, rmi_bnd_place *places, uint32_t n)
 {
     const rmi_step *step = b->step;
-    uint32_t i, k, q, at, last = RMI_NONE, follows = RMI_NONE;
-    for (i = n - 1; i-- > 0;)
-        for (k = step->backward[place[i].op], at = RMI_NONE;
-             k < step->backward[place[i].op] + step->n_backward[place[i].op] && at == RMI_NONE; k++) {
+    uint32_t i, k, j, at, last = RMI_NONE, follows = RMI_NONE;
+    for (i = n - 1; i-- > 0;) {
+        uint32_t first = step->backward[places[i].op];
+        for (k = first, at = RMI_NONE; k < first + step->n_backward[places[i].op] && at == RMI_NONE; k++) {
             if (!rmi_bnd_look(b, k) || (last != RMI_NONE && !b->at.before[last])) continue;
-            if ((at = rmi_bnd_path_demand(b, place, i, k)) == RMI_NONE) continue;
-            rmi_bnd_path_making(b, &place[at], k, last);
-            place[at].follows = follows;
+            if ((at = rmi_bnd_path_demand(b, places, i, k)) == RMI_NONE) continue;
+            rmi_bnd_path_making(b, &places[at], k, last);
+            places[at].follows = follows;
             follows = at;
             last = k;
-            place[at].room = rmi_sub(b->limit, b->at.held);
-            for (q = 0; q < at; q++) { /* what the backward holds that earlier places can use */
-                uint32_t saved = step->buffer_of[rmi_low_buf(step->graph, RMI_BUF_SAVED, place[q].op)];
-                if (place[q].value != RMI_NONE && b->at.there[place[q].value]) place[at].room += place[q].bytes;
-                if (saved != RMI_NONE && b->at.there[saved]) place[at].room += b->bytes[saved];
+            places[at].room = rmi_sub(b->limit, b->at.held);
+            for (j = 0; j < at; j++) { /* what the backward holds that earlier places can use */
+                uint32_t saved = rmi_bnd_saved(step, places[j].op);
+                if (places[j].value != RMI_NONE && b->at.there[places[j].value]) places[at].room += places[j].bytes;
+                if (saved != RMI_NONE && b->at.there[saved]) places[at].room += b->bytes[saved];
             }
         }
+    }
 }
 
 /* Raises *bound by what the longest path of ops must repeat; for `unit` and `least` sizes and times of some places are
    tried. */
 RMI_FN rm_result rmi_bnd_path_bound(rmi_bnd *b, uint64_t *bound)
 {
-    rmi_bnd_place *place;
+    rmi_bnd_place *places;
     uint64_t *size, *ns, *tmp, more;
-    uint32_t n, i, k, from;
-    RMI_TRY(rmi_bnd_path_find(b, &place, &n));
+    uint32_t n, i, k, range[2];
+    RMI_TRY(rmi_bnd_path_find(b, &places, &n));
     if (n < 3 || b->work + (uint64_t)n * b->step->n_once > b->most_work) return RM_OK;
     b->work += (uint64_t)n * b->step->n_once;
     RMI_TRY(RMI_TABLES(b->mem, RMI_T(size, n), RMI_T(ns, n), RMI_T(tmp, n)));
-    rmi_bnd_path_demands(b, place, n);
+    rmi_bnd_path_demands(b, places, n);
     for (i = 0; i < n; i++) {
-        size[i] = place[i].bytes;
-        ns[i] = place[i].ns;
+        size[i] = places[i].bytes;
+        ns[i] = places[i].ns;
     }
     rmi_sort_u64(size, tmp, n);
     rmi_sort_u64(ns, tmp, n);
@@ -9834,17 +9829,17 @@ RMI_FN rm_result rmi_bnd_path_bound(rmi_bnd *b, uint64_t *bound)
         uint64_t unit = size[k / RMI_BND_QUANTILES * (n - 1) / RMI_BND_QUANTILES + 1];
         uint64_t least = ns[k % RMI_BND_QUANTILES * (n - 1) / RMI_BND_QUANTILES + 1];
         if (!unit || !least) continue;
-        for (more = 0, from = 0, i = 1; i <= n; i++) {
-            if (i < n && place[i].bytes >= unit) continue;
-            RMI_TRY(rmi_bnd_path_part(b, place, from, i, unit, least, &more));
-            from = i;
+        for (more = 0, range[0] = 0, range[1] = 1; range[1] <= n; range[1]++) {
+            if (range[1] < n && places[range[1]].bytes >= unit) continue;
+            RMI_TRY(rmi_bnd_path_part(b, places, range, unit, least, &more));
+            range[0] = range[1];
         }
         *bound = rmi_max(*bound, b->common + more);
     }
     return RM_OK;
 }
 
-/* No plan whose live bytes (beside the model's base) stay within limit is faster. work: ways to look at for one
+/* No plan whose live bytes (beside the step's resident ones) stay within limit is faster. work: ways to look at for one
    moment at a time; more: for several, which large graphs are spared. enough: a bound of so many ns will do. */
 RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_step *step, uint64_t limit, uint64_t work, uint64_t more,
                                uint64_t enough, uint64_t *bound)
@@ -9871,48 +9866,63 @@ RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_step *step, uint64_t li
 /* Bytes, the model's base included, that no plan can do with less of: at each moment what its run holds, gradients
    that are begun and read later, and what is read later and cannot be made again. Of large graphs the moments whose
    runs hold most. */
-RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *m, uint64_t *bytes)
+RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *step, uint64_t *bytes)
 {
     rmi_bnd b;
-    uint32_t i, step = m->n_once / (m->n_once > 2000 ? 64 : 256) + 1;
-    RMI_TRY(rmi_bnd_make(mem, m, RMI_MAX, 0, &b));
-    for (i = 0; i < m->n_once && b.priced; i += step)
-        if (rmi_bnd_look(&b, m->once[rmi_bnd_highest(&b, i, step)]))
-            *bytes = rmi_max(*bytes, m->resident + b.at.held + b.at.kept);
+    uint32_t i, stretch = step->n_once / (step->n_once > 2000 ? 64 : 256) + 1;
+    RMI_TRY(rmi_bnd_make(mem, step, RMI_MAX, 0, &b));
+    for (i = 0; i < step->n_once && b.priced; i += stretch)
+        if (rmi_bnd_look(&b, step->once[rmi_bnd_highest(&b, i, stretch)]))
+            *bytes = rmi_max(*bytes, step->resident + b.at.held + b.at.kept);
     return RM_OK;
 }
 
-/* --- with a link. Values that are read after x and not made again are on the device when x starts, or went out over
-   d2h before x in this step and come back over h2d after it. Params that are read after x are on the device then or
-   come in after x. What a backward changes for the next step (a gradient that is handed on, a param that gets an
-   update) is on the device when the next x starts, or it, or the gradient that it comes from, went out. With y, a run
-   that is surely after x, repeats count that what comes before y reads; what updates after y change went out between y
-   and the next x, as values did. Steps do not overlap on the compute lane: of a step's time T, at least the runs
-   between x and y and the repeats lie between x and y; x starts W after its step does, V >= what follows it is left,
-   W + V = T. By linear duality, with prices b1, b2, c1, c2 on the links' capacities and a = b1 + b2 + c1 + c2 on the
-   device,
-       T (1 + b2 d2h + (c1 + c2) h2d) >= time(a) - a (limit - held) + (c1 + c2) params + b2 changed
-                                         - b1 d2h (all but x to y) + c1 h2d (all that surely precedes x)
-   if b1 d2h <= 1 + c1 h2d. A price that is wrong costs tightness only. Updates that surely come after x, with `late`
-   1 if after y, too. On the host one takes time of the host's lane (price h), its gradient goes out and the new
-   weight comes in for the forward before the next x, or for x. On the device it takes time, its states are there at x
-   or come in after x and go out, its weight (if x does not hold it) is there at the next x or goes out; if no
-   backward after x reads the weight, it comes in for the update alone. To the left comes T h, to the right the least of
-       h host + (b2 + late b1) gradient + c2 weight   and
-       device + (b2 + late b1 + c1 + c2) states + (b2 + late b1) weight.
-   Where earlier steps have contributed to the gradient, that is there at x or comes in after x, too, c1 + c2, or (for
-   the host) the sum is made there, which takes time of its lane; or (for the host, where a barrier alone puts the
-   update after x) the sum was made on the device before x, and had come in for that, c2. One param (a tied embedding:
-   read first, complete last) is waited for: if the host updates it, its first read of the next step comes after copy,
-   update and copy, and what does not lie between that read and its last gradient, updates on the device among it, is
-   all that can run meanwhile. T is above that sum as it is above the sum of all computation, so above any mean of
-   both. */
-/* Bytes that a lane moves in ns, at most. */
-RMI_FN uint64_t rmi_bnd_moves(uint64_t ns, uint64_t per_second) { return rmi_mul_div_up(ns, per_second, 1000000000u); }
+/* --- with a link. Steps follow each other, T ns apart. x is a run that every plan makes; W ns of a step lie before it,
+   V = T - W after it. When x starts, device memory has `limit` bytes, of which x holds `held`. The links move d2h bytes
+   out and h2d bytes in, in a unit of time. In every plan
 
-/* What has a price: bytes of the links (2^-20 units a byte), ns of the host's lane (2^-10); 1024ths of the
-   computation that are paid as updates' time; the rest of it is paid as waits. */
-enum { RMI_BND_B1, RMI_BND_B2, RMI_BND_C1, RMI_BND_C2, RMI_BND_HOST, RMI_BND_TIME, RMI_BND_WAIT, RMI_BND_USES };
+       a value made before x, read after it, not made again   is there at x, or went out in W and comes in in V
+       a param that is read after x                           is there at x, or comes in in V
+       what a backward changes for the next step (a gradient that is handed on, a param that gets an update)
+                                                              is there at the next x, or it (its gradient) went out
+
+   and what goes out in W are W d2h bytes at most, all that goes out T d2h, what comes in in V V h2d, all that comes in
+   T h2d. With prices b1, b2, c1, c2 of these four, and a = b1 + b2 + c1 + c2 of a byte of device memory at x, linear
+   duality says, if b1 d2h <= 1 + c1 h2d,
+
+       T (1 + b2 d2h + (c1 + c2) h2d) >= ascent(a) - a (limit - held) + (c1 + c2) params + b2 changed
+                                         - b1 d2h (all computation but x to y) + c1 h2d (all that surely precedes x)
+
+   where ascent(a) is what all facts cost if a byte that stays at x costs a. y, if there is one, is a run surely after
+   x: repeats count that what runs up to y reads, so that they and the runs from x to y lie between x and y; what
+   updates after y change went out between y and the next x, as values did. Updates that surely come after x (late: 1
+   if after y, else 0) run on the device or on the host, whose lane has price h. T h comes to the left, to the right
+   the least of
+
+       host:    h time + (b2 + late b1) gradient + c2 weight (if x or the forward before the next x reads it)
+       device:  time + (b2 + late b1 + c1 + c2) states + (b2 + late b1) weight (unless x holds it)
+                     + (c1 + c2) weight (if neither x nor a run after it reads it)
+                     + (c1 + c2) gradient (if earlier steps have contributed to it, and x does not touch it)
+       Then the host adds that up in time of its lane; or, where a barrier alone puts the update after x, the sum was
+       made on the device before x, and had come in for that, c2.
+
+   One param (a tied embedding: read first, complete last) is waited for: if the host updates it, its first read of the
+   next step comes after copy, update and copy, and all that can run meanwhile is what does not lie between that read
+   and its last gradient, updates on the device among it. T is above that sum as it is above the sum of all
+   computation, so above any mean of both. A price that is wrong costs tightness only. */
+
+/* What has a price. Bytes: out before x, out, in after x, in (2^-20 units of value a byte); time in units of value: of
+   the host's lane (1024ths), of updates on the device, and of the wait (1024ths; the two make up 1024). */
+enum {
+    RMI_BND_OUT_BEFORE,
+    RMI_BND_OUT,
+    RMI_BND_IN_AFTER,
+    RMI_BND_IN,
+    RMI_BND_HOST,
+    RMI_BND_TIME,
+    RMI_BND_WAIT,
+    RMI_BND_USES
+};
 #define RMI_BND_PRICES RMI_BND_WAIT
 
 typedef struct rmi_bnd_choice { /* for so many equal params; or what there is no choice about */
@@ -9921,305 +9931,297 @@ typedef struct rmi_bnd_choice { /* for so many equal params; or what there is no
 } rmi_bnd_choice;
 #define RMI_BND_CHOICES 49u
 
-typedef struct rmi_bnd_traffic {
-    uint8_t *seen; /* by tensor: 1: x touches it, 2: surely read after x, 4: by forwards before, 8: x holds it */
-    uint8_t *upto, *past, *around; /* by task: what surely comes before y; y and what comes after it; scratch */
-    rmi_bnd_choice *choices;    /* the first is what there is no choice about */
-    uint32_t n, waited, reads;  /* waited: the param whose update on the host is waited for; its first reader */
-    uint64_t before, may, wait; /* ns of compute that surely precede x; that may lie outside x to y; of the wait */
-    uint64_t price, time;       /* of the last ascent: a byte's price; units of it and of what every plan takes */
-} rmi_bnd_traffic;
+typedef struct rmi_bnd_link {
+    uint8_t *seen;                      /* by tensor: RMI_BND_TOUCHED ... */
+    uint8_t *until_y, *from_y, *around; /* by task: surely before y; y and what surely comes after it; scratch */
+    rmi_bnd_choice *choices;            /* the first is what there is no choice about */
+    uint32_t n, waited, reader;         /* waited: the param whose update on the host is waited for; its first reader */
+    uint64_t before, outside, wait; /* ns of computation surely before x; that may lie outside x to y; of the wait */
+    uint64_t price, time;           /* of the last ascent: a byte's price; units of it and of what every plan takes */
+} rmi_bnd_link;
 
-/* Of these tasks the last, in the order of everything once, that adds to the gradient of param i, or RMI_NONE. */
-RMI_FN uint32_t rmi_bnd_gives(const rmi_bnd *b, uint32_t i, const uint8_t *among)
+/* Bytes that a lane moves in ns, at most. */
+RMI_FN uint64_t rmi_bnd_moves(uint64_t ns, uint64_t per_second) { return rmi_mul_div_up(ns, per_second, 1000000000u); }
+
+/* Of these tasks the last, in the order of everything once, that adds to the gradient of the param, or RMI_NONE. */
+RMI_FN uint32_t rmi_bnd_gives(const rmi_bnd *b, uint32_t param, const uint8_t *among)
 {
     const rmi_step *step = b->step;
-    const rmi_list *c = &step->graph->tensors[i].consumers;
-    uint32_t k, j;
-    for (k = 0; k < c->n && among; k++)
-        for (j = step->backward[c->at[k]]; j < step->backward[c->at[k]] + step->n_backward[c->at[k]]; j++)
-            if (among[j] && rmi_list_has(&step->graph->ops[c->at[k]].forms[0].parts[step->tasks[j].part].grads, i))
-                return j;
+    const rmi_list *consumers = &step->graph->tensors[param].consumers;
+    uint32_t i, run, op;
+    for (i = 0; i < consumers->n && among; i++)
+        for (op = consumers->at[i], run = step->backward[op]; run < step->backward[op] + step->n_backward[op]; run++)
+            if (among[run] && rmi_list_has(&step->graph->ops[op].forms[0].parts[step->tasks[run].part].grads, param))
+                return run;
     return RMI_NONE;
 }
 
-/* The update of param q, which comes after x: on the device; on the host, where what earlier steps have contributed to
-   the gradient is added in host memory or has come in. 0: there are too many kinds. */
-RMI_FN int rmi_bnd_put_update(const rmi_bnd *b, const rmi_step_param *q, const uint8_t *past, rmi_bnd_traffic *traffic)
+/* A choice for the update of a param, which comes after x: on the device; on the host, where what earlier steps have
+   contributed to the gradient is added in host memory (early_in 0) or has come in. 0: there are too many kinds. */
+RMI_FN int rmi_bnd_put_update(const rmi_bnd *b, const rmi_step_param *param, int with_y, rmi_bnd_link *link)
 {
     const rmi_step *step = b->step;
-    const rmi_tensor *t = &step->graph->tensors[q->tensor];
-    const uint8_t seen = traffic->seen[q->tensor];
-    uint64_t early = rmi_low_adds_to_earlier(step->kind) && !(seen & 1) ? t->grad_bytes : 0, *use;
+    const rmi_tensor *tensor = &step->graph->tensors[param->tensor];
+    const uint8_t seen = link->seen[param->tensor], *from_y = with_y ? link->from_y : NULL;
+    uint64_t early = rmi_low_adds_to_earlier(step->kind) && !(seen & RMI_BND_TOUCHED) ? tensor->grad_bytes : 0, *use;
+    uint64_t adding = rmi_mul_div_up(early, 1000000000u, rmi_max(1, step->graph->link.add));
     rmi_bnd_choice update;
-    uint32_t k;
+    uint32_t i, early_in;
     memset(&update, 0, sizeof update);
-    if (t->opt != RMI_INF || t->opt_host == RMI_INF) {
-        use = update.use[update.options++];
-        use[RMI_BND_TIME] = t->opt_host == RMI_INF ? 0 : t->opt; /* else every plan takes it */
-        use[RMI_BND_B2] = t->state_bytes + (seen & 8 ? 0 : t->bytes);
-        use[RMI_BND_B1] = past && past[q->update] ? use[RMI_BND_B2] : 0;
-        use[RMI_BND_C1] = use[RMI_BND_C2] = t->state_bytes + (seen & 10 ? 0 : t->bytes) + early;
+    if (tensor->opt != RMI_INF || tensor->opt_host == RMI_INF) {
+        use = update.use[update.options++]; /* without a choice every plan takes the time */
+        use[RMI_BND_TIME] = tensor->opt_host == RMI_INF ? 0 : rmi_bnd_units(b, tensor->opt);
+        use[RMI_BND_OUT] = tensor->state_bytes + (seen & RMI_BND_HELD ? 0 : tensor->bytes);
+        use[RMI_BND_OUT_BEFORE] = from_y && from_y[param->update] ? use[RMI_BND_OUT] : 0;
+        use[RMI_BND_IN_AFTER] = use[RMI_BND_IN] =
+            tensor->state_bytes + (seen & (RMI_BND_HELD | RMI_BND_READ_AFTER) ? 0 : tensor->bytes) + early;
     }
-    for (k = 0; k < (early ? 2u : 1u) && t->opt_host != RMI_INF; k++) {
+    for (early_in = 0; early_in < (early ? 2u : 1u) && tensor->opt_host != RMI_INF; early_in++) {
         use = update.use[update.options++];
-        use[RMI_BND_HOST] =
-            t->opt_host + (k ? 0 : rmi_mul_div_up(early, 1000000000u, rmi_max(1, step->graph->link.add)));
-        use[RMI_BND_B2] = t->grad_bytes;
-        use[RMI_BND_B1] = rmi_bnd_gives(b, q->tensor, past) != RMI_NONE ? t->grad_bytes : 0;
-        use[RMI_BND_C1] = k && rmi_bnd_gives(b, q->tensor, b->at.after) != RMI_NONE ? early : 0;
-        use[RMI_BND_C2] = (seen & 12 ? t->bytes : 0) + (k ? early : 0);
-        use[RMI_BND_WAIT] = q->tensor == traffic->waited ? traffic->wait : 0;
+        use[RMI_BND_HOST] = rmi_bnd_units(b, tensor->opt_host + (early_in ? 0 : adding));
+        use[RMI_BND_OUT] = tensor->grad_bytes;
+        use[RMI_BND_OUT_BEFORE] = rmi_bnd_gives(b, param->tensor, from_y) != RMI_NONE ? tensor->grad_bytes : 0;
+        use[RMI_BND_IN_AFTER] = early_in && rmi_bnd_gives(b, param->tensor, b->at.after) != RMI_NONE ? early : 0;
+        use[RMI_BND_IN] = (seen & (RMI_BND_READ_BEFORE | RMI_BND_HELD) ? tensor->bytes : 0) + (early_in ? early : 0);
+        use[RMI_BND_WAIT] = param->tensor == link->waited ? rmi_bnd_units(b, link->wait) : 0;
     }
-    for (k = 1; k < traffic->n && memcmp(update.use, traffic->choices[k].use, sizeof update.use);) k++;
-    if (k == RMI_BND_CHOICES) return 0;
-    if (k == traffic->n) traffic->choices[traffic->n++] = update;
-    traffic->choices[k].n++;
+    for (i = 1; i < link->n && memcmp(update.use, link->choices[i].use, sizeof update.use);) i++;
+    if (i == RMI_BND_CHOICES) return 0;
+    if (i == link->n) link->choices[link->n++] = update;
+    link->choices[i].n++;
     return 1;
 }
 
-/* Notes which params surely are read after x, or by forwards before it. */
-RMI_FN void rmi_bnd_params(const rmi_bnd *b, uint8_t *seen)
+/* What goes over the link: params that are read after x, what is changed for the next step, updates after x. */
+RMI_FN void rmi_bnd_changed(const rmi_bnd *b, int with_y, rmi_bnd_link *link)
 {
     const rmi_step *step = b->step;
-    uint32_t i, k, f;
+    uint64_t *use = link->choices[0].use[0];
+    uint32_t i, k;
     for (i = 0; i < step->n_once; i++) {
         const rmi_step_task *task = &step->tasks[step->once[i]];
-        const rmi_op *op = &step->graph->ops[task->id];
         int after = task->way == RMI_BWD;
         if (task->way > RMI_BWD || !(after ? b->at.after : b->at.before)[step->once[i]]) continue;
-        for (k = 0; k < op->in.n; k++) {
-            uint32_t t = op->in.at[k];
-            for (f = 0; f < op->n_forms && after && rmi_list_has(&op->forms[f].parts[task->part].needs, t);) f++;
-            if (!after || f == op->n_forms) seen[t] |= after ? 2 : 4;
+        for (k = 0; k < step->graph->ops[task->id].in.n; k++) {
+            uint32_t tensor = step->graph->ops[task->id].in.at[k];
+            if (rmi_bnd_reads_home(step, task, tensor))
+                link->seen[tensor] |= after ? RMI_BND_READ_AFTER : RMI_BND_READ_BEFORE;
         }
     }
-}
-
-/* What goes over the link: params that are read after x, what is changed for the next step, updates after x. */
-RMI_FN void rmi_bnd_changed(const rmi_bnd *b, const uint8_t *past, rmi_bnd_traffic *traffic)
-{
-    const rmi_step *step = b->step;
-    uint64_t *use = traffic->choices[0].use[0];
-    uint32_t i;
-    memset(&traffic->choices[0], 0, sizeof traffic->choices[0]);
-    traffic->n = traffic->choices[0].options = 1;
-    traffic->choices[0].n = 1;
-    use[RMI_BND_C1] = rmi_min(rmi_sub(rmi_bnd_moves(traffic->before, step->graph->link.h2d), 1), RMI_MAX / 64);
+    memset(&link->choices[0], 0, sizeof link->choices[0]);
+    link->n = link->choices[0].options = 1;
+    link->choices[0].n = 1;
+    use[RMI_BND_IN_AFTER] = rmi_min(rmi_sub(rmi_bnd_moves(link->before, step->graph->link.h2d), 1), RMI_MAX / 64);
     for (i = 0; i < step->n_params; i++) {
-        const rmi_step_param *q = &step->params[i];
-        const rmi_tensor *t = &step->graph->tensors[q->tensor];
-        uint64_t bytes = step->kind == RM_MIDDLE ? t->grad_bytes : rmi_min(t->grad_bytes, t->bytes);
-        const uint8_t seen = traffic->seen[q->tensor];
-        if (t->external) continue;
-        if ((seen & 10) == 2) use[RMI_BND_C1] += t->bytes, use[RMI_BND_C2] += t->bytes;
-        if (!t->consumers.n || (step->kind != RM_MIDDLE && q->update == RMI_NONE)) continue;
-        if (q->update != RMI_NONE && b->at.after[q->update] && !t->stays && rmi_bnd_put_update(b, q, past, traffic))
+        const rmi_step_param *param = &step->params[i];
+        const rmi_tensor *tensor = &step->graph->tensors[param->tensor];
+        uint64_t bytes = step->kind == RM_MIDDLE ? tensor->grad_bytes : rmi_min(tensor->grad_bytes, tensor->bytes);
+        const uint8_t seen = link->seen[param->tensor];
+        if (tensor->external) continue;
+        if ((seen & (RMI_BND_HELD | RMI_BND_READ_AFTER)) == RMI_BND_READ_AFTER) {
+            use[RMI_BND_IN_AFTER] += tensor->bytes;
+            use[RMI_BND_IN] += tensor->bytes;
+        }
+        if (!tensor->consumers.n || (step->kind != RM_MIDDLE && param->update == RMI_NONE)) continue;
+        if (param->update != RMI_NONE && b->at.after[param->update] && !tensor->stays &&
+            rmi_bnd_put_update(b, param, with_y, link))
             continue;
-        if (!(seen & 1)) use[RMI_BND_B2] += bytes;
+        if (!(seen & RMI_BND_TOUCHED)) use[RMI_BND_OUT] += bytes;
     }
 }
 
-/* Of each choice the cheapest option, in all. left: 1024 (1 - b1 d2h): of the time outside x to y that share is counted
-   as computation. */
-RMI_FN uint64_t rmi_bnd_chosen(const rmi_bnd *b, const rmi_bnd_traffic *traffic, const uint64_t *p, uint64_t left)
+/* Of each choice the cheapest option, in all, in units. left: 1024 (1 - b1 d2h): of the time outside x to y that share
+   is counted as computation. */
+RMI_FN uint64_t rmi_bnd_chosen(const rmi_bnd_link *link, const uint64_t *price, uint64_t left)
 {
-    uint64_t sum = 0;
-    uint32_t k, o, i;
-    for (k = 0; k < traffic->n; k++) {
-        const rmi_bnd_choice *choice = &traffic->choices[k];
-        uint64_t least = RMI_INF;
-        for (o = 0; o < choice->options; o++) {
-            const uint64_t *use = choice->use[o];
-            uint64_t cost = (rmi_bnd_units(b, use[RMI_BND_TIME]) >> 20) * (left * p[RMI_BND_TIME]) +
-                            (rmi_bnd_units(b, use[RMI_BND_WAIT]) >> 20) * (left * (1024 - p[RMI_BND_TIME])) +
-                            (rmi_bnd_units(b, use[RMI_BND_HOST]) >> 10) * p[RMI_BND_HOST];
-            for (i = 0; i < RMI_BND_HOST; i++) cost = rmi_add(cost, rmi_scale20(use[i], p[i]));
-            least = rmi_min(least, cost);
+    uint64_t sum = 0, cost[RMI_BND_USES], least, now; /* cost: 2^-20 units */
+    uint32_t i, option, kind;
+    memcpy(cost, price, RMI_BND_HOST * sizeof *cost);
+    cost[RMI_BND_HOST] = price[RMI_BND_HOST] << 10;
+    cost[RMI_BND_TIME] = left * price[RMI_BND_TIME];
+    cost[RMI_BND_WAIT] = left * (RMI_BND_TIME_MOST - price[RMI_BND_TIME]);
+    for (i = 0; i < link->n; i++) {
+        for (least = RMI_INF, option = 0; option < link->choices[i].options; option++) {
+            for (now = 0, kind = 0; kind < RMI_BND_USES; kind++)
+                now = rmi_add(now, rmi_scale20(link->choices[i].use[option][kind], cost[kind]));
+            least = rmi_min(least, now);
         }
-        sum = rmi_add(sum, rmi_mul(choice->n, least));
+        sum = rmi_add(sum, rmi_mul(link->choices[i].n, least));
     }
     return sum;
 }
 
-/* T at these prices; 0: they say nothing. */
-RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd_web *web, rmi_bnd_traffic *traffic, const uint64_t *p)
+/* The least T at these prices, ns; 0: they say nothing. */
+RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd_web *web, rmi_bnd_link *link, const uint64_t *price)
 {
     const rmi_bnd *b = web->b;
-    const rmi_link *l = &b->step->graph->link;
-    uint64_t price = p[RMI_BND_B1] + p[RMI_BND_B2] + p[RMI_BND_C1] + p[RMI_BND_C2], unit = (uint64_t)1 << b->up;
-    uint64_t busy = p[RMI_BND_B1] ? (rmi_mul_div_up(p[RMI_BND_B1], l->d2h, 1000000000u) >> 10) + 1 : 0, top, room, den;
+    const rmi_link *rates = &b->step->graph->link;
+    uint64_t byte = price[RMI_BND_OUT_BEFORE] + price[RMI_BND_OUT] + price[RMI_BND_IN_AFTER] + price[RMI_BND_IN];
+    uint64_t unit = (uint64_t)1 << b->up, busy = 0, pays, room, per_ns;
     int64_t lack[RMI_BND_TOGETHER];
-    if (!price || price > b->most_price || busy >= unit << 10) return 0;
-    if (price != traffic->price) {
-        traffic->price = price;
-        traffic->time = rmi_add(rmi_bnd_cost(web, &price, lack), b->common << b->up);
+    if (price[RMI_BND_OUT_BEFORE])
+        busy = (rmi_mul_div_up(price[RMI_BND_OUT_BEFORE], rates->d2h, 1000000000u) >> 10) + 1;
+    if (!byte || byte > b->most_price || busy >= unit << 10) return 0;
+    if (byte != link->price) {
+        link->price = byte;
+        link->time = rmi_add(rmi_bnd_cost(web, &byte, lack), b->common << b->up);
     }
-    top = rmi_add(rmi_add(traffic->time, rmi_scale20(b->at.held, price)),
-                  rmi_bnd_chosen(b, traffic, p, (unit * 1024 - busy) >> b->up));
-    room = rmi_add(rmi_scale20(b->limit, price), rmi_scale20(rmi_bnd_moves(traffic->may, l->d2h), p[RMI_BND_B1]));
-    den = rmi_add(rmi_mul(unit, (1024 + p[RMI_BND_HOST]) << 10),
-                  rmi_add(rmi_mul_div_up(p[RMI_BND_B2], l->d2h, 1000000000u),
-                          rmi_mul_div_up(p[RMI_BND_C1] + p[RMI_BND_C2], l->h2d, 1000000000u)));
-    if (den == RMI_INF || top >= (uint64_t)1 << 62) return 0;
-    return rmi_sub(rmi_mul_div_up(rmi_sub(top, rmi_add(room, 2)), 1u << 20, den), 1);
+    pays = rmi_add(rmi_add(link->time, rmi_scale20(b->at.held, byte)),
+                   rmi_bnd_chosen(link, price, (unit * 1024 - busy) >> b->up));
+    room = rmi_add(rmi_scale20(b->limit, byte),
+                   rmi_scale20(rmi_bnd_moves(link->outside, rates->d2h), price[RMI_BND_OUT_BEFORE]));
+    per_ns = rmi_add(rmi_mul(unit, (1024 + price[RMI_BND_HOST]) << 10),
+                     rmi_add(rmi_mul_div_up(price[RMI_BND_OUT], rates->d2h, 1000000000u),
+                             rmi_mul_div_up(price[RMI_BND_IN_AFTER] + price[RMI_BND_IN], rates->h2d, 1000000000u)));
+    if (per_ns == RMI_INF || pays >= (uint64_t)1 << 62) return 0;
+    return rmi_sub(rmi_mul_div_up(rmi_sub(pays, rmi_add(room, 2)), 1u << 20, per_ns), 1);
 }
 
-/* Raises T, which is returned, by moving prices p while that helps: one link's price goes over to another's, any price
+/* Raises T, which is returned, by moving prices while that helps: one link's price goes over to another's, any price
    rises or falls. */
-RMI_FN uint64_t rmi_bnd_link_climb(rmi_bnd_web *web, rmi_bnd_traffic *traffic, uint64_t *p)
+RMI_FN uint64_t rmi_bnd_link_climb(rmi_bnd_web *web, rmi_bnd_link *link, uint64_t *price)
 {
-    uint64_t v, value = rmi_bnd_link_at(web, traffic, p), now[RMI_BND_PRICES], by;
+    uint64_t best = rmi_bnd_link_at(web, link, price), now[RMI_BND_PRICES], value, by;
     uint32_t share, from, to, moved;
     for (share = 1; share <= RMI_BND_FINEST && web->b->work <= web->b->most_work; share += !moved) {
         for (moved = from = 0; from <= RMI_BND_PRICES; from++)
             for (to = 0; to <= RMI_BND_PRICES; to++) { /* the last is none */
                 uint32_t other = from > to ? from : to;
                 if (from == to || (other >= RMI_BND_HOST && other < RMI_BND_PRICES)) continue;
-                memcpy(now, p, sizeof now);
-                by = (rmi_min(from, to) < RMI_BND_HOST ? p[0] + p[1] + p[2] + p[3] : RMI_BND_HOST_MOST) >> share;
+                memcpy(now, price, sizeof now);
+                by = (rmi_min(from, to) < RMI_BND_HOST ? price[0] + price[1] + price[2] + price[3] : RMI_BND_HOST_MOST)
+                     >> share;
                 if (from < RMI_BND_PRICES) now[from] -= by = rmi_min(by, now[from]);
                 if (to < RMI_BND_PRICES) now[to] += by;
                 now[RMI_BND_HOST] = rmi_min(now[RMI_BND_HOST], RMI_BND_HOST_MOST);
                 now[RMI_BND_TIME] = rmi_min(now[RMI_BND_TIME], RMI_BND_TIME_MOST);
-                v = rmi_bnd_link_at(web, traffic, now);
-                if (v <= value + (value >> 16)) continue;
-                value = v;
-                memcpy(p, now, sizeof now);
+                value = rmi_bnd_link_at(web, link, now);
+                if (value <= best + (best >> 16)) continue;
+                best = value;
+                memcpy(price, now, sizeof now);
                 moved = 1;
             }
     }
-    return value;
+    return best;
 }
 
 /* How long the step waits if the update of a param runs on the host that y or what is after it adds to: from there to
    the next step's first read of it, less all computation that does not surely lie between that read and there. */
-RMI_FN void rmi_bnd_wait(rmi_bnd *b, rmi_bnd_traffic *traffic)
+RMI_FN void rmi_bnd_wait(rmi_bnd *b, rmi_bnd_link *link)
 {
     const rmi_step *step = b->step;
-    const rm_graph *g = step->graph;
+    const rm_graph *graph = step->graph;
     const rmi_list *readers;
-    uint64_t most = 0, path, slack = 0;
+    uint64_t longest = 0, path, slack = 0;
     uint32_t i, gives = RMI_NONE, last;
-    traffic->waited = RMI_NONE;
-    traffic->wait = 0;
+    link->waited = RMI_NONE;
     for (i = 0; i < step->n_params; i++) {
-        const rmi_tensor *t = &g->tensors[step->params[i].tensor];
-        if (!t->updates || t->external || t->stays || t->opt_host == RMI_INF || !t->bytes || !t->grad_bytes ||
-            (last = rmi_bnd_gives(b, step->params[i].tensor, traffic->past)) == RMI_NONE)
+        const rmi_tensor *tensor = &graph->tensors[step->params[i].tensor];
+        if (!tensor->updates || tensor->external || tensor->stays || tensor->opt_host == RMI_INF || !tensor->bytes ||
+            !tensor->grad_bytes || (last = rmi_bnd_gives(b, step->params[i].tensor, link->from_y)) == RMI_NONE)
             continue;
-        path = rmi_add(rmi_add(t->opt_host, 2 * g->link.latency),
-                       rmi_add(rmi_mul_div_up(t->grad_bytes, 1000000000u, g->link.d2h),
-                               rmi_mul_div_up(t->bytes, 1000000000u, g->link.h2d)));
-        if (path <= most) continue;
-        most = path;
-        traffic->waited = step->params[i].tensor;
+        path = rmi_add(rmi_add(tensor->opt_host, 2 * graph->link.latency),
+                       rmi_add(rmi_mul_div_up(tensor->grad_bytes, 1000000000u, graph->link.d2h),
+                               rmi_mul_div_up(tensor->bytes, 1000000000u, graph->link.h2d)));
+        if (path <= longest) continue;
+        longest = path;
+        link->waited = step->params[i].tensor;
         gives = last;
     }
-    if (traffic->waited == RMI_NONE) return;
-    for (readers = &g->tensors[traffic->waited].consumers, i = 0; i < readers->n && !b->must[readers->at[i]];) i++;
+    if (link->waited == RMI_NONE) return;
+    for (readers = &graph->tensors[link->waited].consumers, i = 0; i < readers->n && !b->must[readers->at[i]];) i++;
     if (i == readers->n) return;
-    traffic->reads = readers->at[i];
-    rmi_bnd_around(b, traffic->reads);
-    memcpy(traffic->around, b->at.after, step->n_tasks);
-    traffic->around[traffic->reads] = 1;
+    link->reader = readers->at[i];
+    rmi_bnd_around(b, link->reader);
+    memcpy(link->around, b->at.after, step->n_tasks);
+    link->around[link->reader] = 1;
     rmi_bnd_around(b, gives);
     b->at.before[gives] = 1;
     for (i = 0; i < step->n_once; i++) {
-        uint32_t t = step->once[i];
-        if (traffic->around[t] && b->at.before[t]) continue;
-        slack = rmi_add(slack, step->tasks[t].way == RMI_FWD ? b->first[t] : b->least[t]);
+        uint32_t run = step->once[i];
+        if (!link->around[run] || !b->at.before[run])
+            slack = rmi_add(slack, step->tasks[run].way == RMI_FWD ? b->first[run] : b->least[run]);
     }
-    traffic->wait = rmi_min(rmi_sub(most, slack), RMI_MAX / 64);
+    link->wait = rmi_min(rmi_sub(longest, slack), RMI_MAX / 64);
 }
 
-/* The best prices of the moment looked at: raises *bound. A byte's price begins at a fraction of what the link takes
-   for it, and at next to nothing, since where all bytes fit only waits and the host's lane count. */
-RMI_FN void rmi_bnd_link_prices(rmi_bnd_web *web, rmi_bnd_traffic *traffic, uint64_t *bound)
-{
-    const rmi_bnd *b = web->b;
-    const rmi_link *l = &b->step->graph->link;
-    uint64_t high, p[RMI_BND_PRICES];
-    uint32_t k, i;
-    if (b->down || b->common >= ((uint64_t)1 << 60) >> b->up) return;
-    high = rmi_min(rmi_mul(rmi_mul_div_up((uint64_t)1 << b->up, 1000000000u, rmi_min(l->h2d, l->d2h)), 1u << 20),
-                   b->most_price);
-    traffic->price = 0;
-    for (k = 0; k < 2; k++) {
-        for (i = 0; i < RMI_BND_HOST; i++) p[i] = k ? high / 64 + 1 : 1;
-        p[RMI_BND_HOST] = 0;
-        p[RMI_BND_TIME] = RMI_BND_TIME_MOST;
-        *bound = rmi_max(*bound, rmi_bnd_link_climb(web, traffic, p));
-    }
-}
-
-/* Prices moment x, with y or (RMI_NONE) without. */
-RMI_FN rm_result rmi_bnd_link_moment(rmi_bnd_web *web, uint32_t x, uint32_t y, rmi_bnd_traffic *traffic,
-                                     uint64_t *bound)
+/* Raises *bound by what moment x says, with y or (RMI_NONE) without. A byte's price begins at a fraction of what the
+   link takes for it, and at next to nothing, since where all bytes fit only waits and the host's lane count. */
+RMI_FN rm_result rmi_bnd_link_moment(rmi_bnd_web *web, uint32_t x, uint32_t y, rmi_bnd_link *link, uint64_t *bound)
 {
     rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
-    uint32_t i;
+    const rmi_link *rates = &step->graph->link;
+    uint64_t byte, price[RMI_BND_PRICES];
+    uint32_t i, k;
     int fits;
-    traffic->before = traffic->may = traffic->wait = 0;
-    traffic->waited = RMI_NONE;
+    link->before = link->outside = link->wait = 0;
+    link->waited = RMI_NONE;
     b->at.upto = NULL;
     if (y != RMI_NONE) {
         rmi_bnd_around(b, y);
         if (!b->at.before[x]) return RM_OK;
-        memcpy(traffic->upto, b->at.before, step->n_tasks);
-        memcpy(traffic->past, b->at.after, step->n_tasks);
-        traffic->past[y] = 1;
-        rmi_bnd_wait(b, traffic);
-        b->at.upto = traffic->upto;
+        memcpy(link->until_y, b->at.before, step->n_tasks);
+        memcpy(link->from_y, b->at.after, step->n_tasks);
+        link->from_y[y] = 1;
+        rmi_bnd_wait(b, link);
+        b->at.upto = link->until_y;
     }
     RMI_TRY(rmi_bnd_web_make(web, &x, 1, &fits));
     if (!fits) return RM_OK;
-    if (!traffic->wait || !b->at.before[traffic->reads]) traffic->wait = 0;
+    if (!link->wait || !b->at.before[link->reader]) link->wait = 0;
     for (i = 0; i < step->n_once; i++) {
-        uint32_t t = step->once[i];
-        int within = t == x || (b->at.after[t] && (!b->at.upto || b->at.upto[t]));
-        if (b->at.before[t]) traffic->before += b->least[t];
-        if (!within) traffic->may += b->least[t];
+        uint32_t run = step->once[i];
+        if (b->at.before[run]) link->before += b->least[run];
+        if (run != x && (!b->at.after[run] || (b->at.upto && !b->at.upto[run]))) link->outside += b->least[run];
     }
-    memset(traffic->seen, 0, step->graph->n_tensors);
-    b->at.held += rmi_bnd_held_home(b, x, traffic->seen);
-    rmi_bnd_params(b, traffic->seen);
-    rmi_bnd_changed(b, b->at.upto ? traffic->past : NULL, traffic);
-    rmi_bnd_link_prices(web, traffic, bound);
+    memset(link->seen, 0, step->graph->n_tensors);
+    b->at.held += rmi_bnd_held_home(b, x, link->seen);
+    rmi_bnd_changed(b, y != RMI_NONE, link);
+    byte = rmi_mul(rmi_mul_div_up((uint64_t)1 << b->up, 1000000000u, rmi_min(rates->h2d, rates->d2h)), 1u << 20);
+    link->price = 0;
+    for (k = 0; k < 2; k++) {
+        for (i = 0; i < RMI_BND_HOST; i++) price[i] = k ? rmi_min(byte, b->most_price) / 64 + 1 : 1;
+        price[RMI_BND_HOST] = 0;
+        price[RMI_BND_TIME] = RMI_BND_TIME_MOST;
+        *bound = rmi_max(*bound, rmi_bnd_link_climb(web, link, price));
+    }
     return RM_OK;
 }
 
-/* No plan within limit bytes of device memory, all that persists included, is faster, with any amount of host memory.
-   */
-RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_step *m, uint64_t limit, uint64_t work,
-                                      uint64_t *bound)
+/* Raises *bound to ns that no plan within `limit` bytes of device memory, all that persists included, is faster than,
+   with any amount of host memory. Moments of the backward are priced one by one, then the first of it and the best
+   with the last backward as y. */
+RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_step *step, uint64_t limit, uint64_t work,
+                                    uint64_t *bound)
 {
     rmi_bnd b;
     rmi_bnd_web web;
-    rmi_bnd_traffic traffic;
+    rmi_bnd_link link;
     uint64_t most = 0, value;
-    uint32_t i, k, at, top = RMI_NONE, last = m->n_once, step = (m->n_once - m->n_forwards) / 24 + 1;
-    RMI_TRY(rmi_bnd_make(mem, m, limit, 1, &b));
-    if (!b.priced) return RM_OK;
+    uint32_t i, at, top = RMI_NONE, last = step->n_once, stretch = (step->n_once - step->n_forwards) / 24 + 1;
+    RMI_TRY(rmi_bnd_make(mem, step, limit, 1, &b));
+    if (!b.priced || b.down || b.common >= ((uint64_t)1 << 60) >> b.up) return RM_OK;
     RMI_TRY(rmi_bnd_web_begin(&b, &web));
-    RMI_TRY(RMI_TABLES(mem, RMI_T(traffic.seen, m->graph->n_tensors), RMI_T(traffic.upto, m->n_tasks),
-                       RMI_T(traffic.past, m->n_tasks), RMI_T(traffic.around, m->n_tasks),
-                       RMI_T(traffic.choices, RMI_BND_CHOICES)));
+    RMI_TRY(RMI_TABLES(mem, RMI_T(link.seen, step->graph->n_tensors), RMI_T(link.until_y, step->n_tasks),
+                       RMI_T(link.from_y, step->n_tasks), RMI_T(link.around, step->n_tasks),
+                       RMI_T(link.choices, RMI_BND_CHOICES)));
     b.most_work = work;
-    for (k = 0; k < m->n_inputs; k++) b.bytes[m->inputs[k]] = 0; /* may be at home in host memory */
-    for (i = m->n_forwards; i < m->n_once && b.work < work / 3; i += step) {
-        at = rmi_bnd_highest(&b, i, step);
+    for (i = 0; i < step->n_inputs; i++) b.bytes[step->inputs[i]] = 0; /* may be at home in host memory */
+    for (i = step->n_forwards; i < step->n_once && b.work < work / 3; i += stretch) {
+        at = rmi_bnd_highest(&b, i, stretch);
         value = most;
-        RMI_TRY(rmi_bnd_link_moment(&web, m->once[at], RMI_NONE, &traffic, &value));
-        if (value > most || (!most && (top == RMI_NONE || b.takes[m->once[at]] > b.takes[m->once[top]]))) top = at;
+        RMI_TRY(rmi_bnd_link_moment(&web, step->once[at], RMI_NONE, &link, &value));
+        if (value > most || (!most && (top == RMI_NONE || b.takes[step->once[at]] > b.takes[step->once[top]])))
+            top = at;
         most = rmi_max(most, value);
     }
-    while (last > m->n_forwards && m->tasks[m->once[--last]].way != RMI_BWD) {
+    while (last > step->n_forwards && step->tasks[step->once[--last]].way != RMI_BWD) {
     }
-    for (i = 0; i < 2 && top != RMI_NONE; i++) { /* the first and the best, with the last backward as y */
-        at = m->once[i ? top : m->n_forwards];
-        if (m->tasks[at].way <= RMI_BWD) RMI_TRY(rmi_bnd_link_moment(&web, at, m->once[last], &traffic, &most));
+    for (i = 0; i < 2 && top != RMI_NONE; i++) {
+        at = step->once[i ? top : step->n_forwards];
+        if (step->tasks[at].way <= RMI_BWD)
+            RMI_TRY(rmi_bnd_link_moment(&web, at, step->once[last], &link, &most));
     }
     *bound = rmi_max(*bound, most);
     return RM_OK;
