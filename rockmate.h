@@ -1155,7 +1155,7 @@ RMI_FN uint64_t rmi_mul_div_up(uint64_t a, uint64_t b, uint64_t divisor)
         carry = high >> 63;
         high = (high << 1) | (low >> 63);
         low <<= 1;
-        if (carry || high >= divisor) high -= divisor, low |= 1; /* what wraps cancels */
+        if (carry || high >= divisor) high -= divisor, low |= 1; /* a lost carry cancels */
     }
     return rmi_add(low, high != 0);
 }
@@ -3551,7 +3551,7 @@ RMI_FN rm_result rmi_sch_sizes(const rm_graph *graph, rmi_program *program)
         } else if (st->what == RMI_RUN && st->run.way == RMI_OPT) {
             next[2 * graph->n_ops + st->run.id] = graph->tensors[st->run.id].opt_ws;
         } else if (st->what == RMI_PREFETCH && rmi_low_kind(graph, st->buf, &op) == RMI_BUF_SAVED) {
-            next[op] = RMI_INF; /* known on the way forward only */
+            next[op] = RMI_INF; /* what was left is known in the second pass */
         } else if (st->what == RMI_ALLOC) {
             st->bytes = st->buf < base ? rmi_low_bytes(graph, st->buf) : next[st->buf - base];
         }
@@ -4347,7 +4347,7 @@ RMI_FN rm_result rmi_sim_run(rmi_sim *sim, rmi_run run)
     RMI_TRY(rmi_sim_workspaces(sim, run));
     RMI_TRY(rmi_sim_may_run(sim, run, again));
     RMI_TRY(rmi_sim_gather(sim, run, again));
-    if (run.way > RMI_BWD) RMI_TRY(rmi_sim_settle(sim, run)); /* nothing may be taken over in it */
+    if (run.way > RMI_BWD) RMI_TRY(rmi_sim_settle(sim, run)); /* it takes over nothing */
     ns = rmi_low_ns(sim->graph, run, again, run.way == RMI_BWD && rmi_sim_is_free(sim, run));
     rmi_sim_ran(sim, run, again, rmi_sim_work(sim, lane, ns, updates ? sim->now.barrier_end : 0));
     sim->fig.runs += run.way <= RMI_BWD || updates;
@@ -4561,7 +4561,7 @@ RMI_FN rm_result rmi_sim_finish_homes(rmi_sim *sim)
 RMI_FN rm_result rmi_sim_finish_inputs(rmi_sim *sim)
 {
     size_t k, n = sim->program->n_homes;
-    for (k = 0; k < 2 * n; k++) { /* those that lie elsewhere go before any comes */
+    for (k = 0; k < 2 * n; k++) { /* first those that lie elsewhere go, then all come */
         const rmi_home *home = &sim->program->homes[k % n];
         rmi_held *held = &sim->held[home->host][home->buf];
         if (!rmi_sim_is_input(sim, home->buf)) continue;
@@ -4800,8 +4800,8 @@ typedef struct rmi_step_access { /* what a task touches in one mode of its op */
 
 typedef struct rmi_step_task {
     rmi_range after;   /* tasks that must have run before it, beside those that make what it reads */
-    rmi_range until;   /* tasks that must not have run before it: they change what it reads. Of a forward only its first
-                          run, as far as these are forwards */
+    rmi_range until;   /* tasks that must not have run before it: they change what it reads. Forwards among them
+                          bind only a forward's first run, which alone changes consts */
     uint32_t id;       /* op, param (tensor) or barrier */
     uint32_t param;    /* of an update or reduction: its row in the table of params; else RMI_NONE */
     uint32_t access;   /* of mode 0; those of further modes follow */
@@ -5012,7 +5012,7 @@ RMI_FN rm_result rmi_step_make_buffers(rmi_step *step)
         rmi_step_tracked(step, number, &step->buffers[step->buffer_of[number]].kind);
         rmi_step_describe(step, number, &step->buffers[step->buffer_of[number]]);
     }
-    /* an output may be a view: then its root is wanted, and so are names of outputs */
+    /* an output may be a view: then its root is wanted at the end */
     for (i = 0; i < graph->n_tensors; i++) {
         uint32_t root = rmi_step_value(step, i);
         if (graph->tensors[i].is_output && root != RMI_NONE) step->buffers[root].at_end = 1;
@@ -5185,7 +5185,7 @@ RMI_FN rm_result rmi_step_forward_access(rmi_step *step, uint32_t id, uint32_t f
     }
     for (saving = 0; saving < 2; saving++)
         for (again = 0; again < 2; again++) {
-            /* one way serves for all */
+            /* one form: ways that are equal to ways that are there */
             if (op->n_forms == 1 && (saving || (again && op->forms[0].again == op->forms[0].fwd))) {
                 access->ways[saving][again] = access->ways[0][saving ? again : 0];
                 continue;
@@ -5222,10 +5222,10 @@ RMI_FN rm_result rmi_step_put_target(rmi_step *step, uint32_t id, const rmi_form
     memset(target, 0, sizeof *target);
     target->buffer = rmi_step_gradient(step, tensor);
     target->over = rmi_step_range(step->n_pool);
-    if (rmi_step_repeated(op, tensor)) return RM_OK; /* written twice: what it reads outlives the first */
+    if (rmi_step_repeated(op, tensor)) return RM_OK; /* added to twice: takes over nothing that is read */
     target->share = rmi_list_has(&op->share, tensor) && bytes == output_bytes;
     target->rename = target->share || (op->view == tensor && bytes == output_bytes);
-    /* what arrives zeroed cannot hold what is read */
+    /* gradients that are zeroed before the run cannot lie over what it reads */
     for (k = 0; k < form->n_overs && !(form->flags & RM_ZERO_GRADS); k++) {
         const rmi_over *over = &form->overs[k];
         if (over->grad_of != tensor) continue;
@@ -5648,7 +5648,7 @@ RMI_FN rm_result rmi_step_put_once(rmi_step *step, const rmi_run *runs, uint32_t
             RMI_TRY(rmi_step_other_access(step, runs[i], low));
             continue;
         }
-        end = next + 1; /* with the first part all, if forms differ in parts */
+        end = next + 1; /* if forms differ in parts, the tasks of all come with the first */
         for (k = 1; k < op->n_forms; k++)
             if (!rmi_low_same_parts(&op->forms[0], &op->forms[k])) end = step->n_backward[runs[i].id];
         for (; next < end; next++) step->once[step->n_once++] = step->backward[runs[i].id] + next;
@@ -5705,7 +5705,7 @@ RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *graph, uint32_t k
                        RMI_T(step->n_modes, graph->n_ops), RMI_T(step->fastest_mode, graph->n_ops),
                        RMI_T(step->class_of, graph->n_ops), RMI_T(step->choosing, graph->n_ops)));
     none = rmi_step_range(0);
-    result = rmi_step_append(step, RMI_NONE, &none); /* the pool is not NULL, though no op may read anything */
+    result = rmi_step_append(step, RMI_NONE, &none); /* so the pool is never NULL */
     if (result == RM_OK) result = rmi_step_make_buffers(step);
     if (result == RM_OK) result = rmi_step_make_tasks(step, &scratch);
     if (result == RM_OK) result = rmi_step_make_params(step);
@@ -7496,7 +7496,7 @@ RMI_FN rm_result rmi_plc_base(rmi_plc *pack)
     for (i = 0; i < pack->fixes; i++) {
         rmi_plc_box *box = old + key[i].id;
         int rests = 1;
-        /* what persists is one piece */
+        /* fixed boxes of the same columns, one on the other, become one */
         for (; i + 1 < pack->fixes && key[i + 1].key == box->offset + box->size; i++) {
             const rmi_plc_box *next = old + key[i + 1].id;
             if (next->start != box->start || next->end != box->end) break;
@@ -7614,7 +7614,7 @@ RMI_FN uint32_t rmi_plc_tree_find(rmi_plc *pack, uint32_t start, uint32_t end, u
             if (!above || above->offset >= height + box->size) best = pack->tree[at].rank;
             continue;
         }
-        better = pack->tree[left].rank < pack->tree[left + 1].rank ? left : left + 1; /* on top */
+        better = pack->tree[left].rank < pack->tree[left + 1].rank ? left : left + 1; /* looked at first */
         stack[n++] = better ^ 1;
         stack[n++] = better;
     }
@@ -8137,7 +8137,7 @@ RMI_FN rmi_plc_answer rmi_plc_search_start(rmi_plc_search *search)
     search->part[search->n].next = 0;
     search->part[search->n].prev = search->n - 1;
     for (col = 0; col < search->columns; col++) {
-        search->undos = 0; /* nothing to go back to */
+        search->undos = 0; /* what is done before a run is never undone */
         if (!rmi_plc_rewatch(search, col)) return RMI_PLC_NO;
     }
     search->undos = 0;
@@ -12461,7 +12461,7 @@ RMI_FN void rmi_cost_read_copy(const rmi_cost *c, const rmi_schedule *schedule, 
     costs->lives[life].followed = 1;
     rmi_cost_ask_in(costs, costs->lives[life].buffer, event, in_ns, costs->lives[life].room);
     costs->lives[costs->n_lives - 1].origin = origin;
-    if (row->kind == RMI_STEP_WEIGHT) return; /* the copy in host memory is there anyway */
+    if (row->kind == RMI_STEP_WEIGHT) return; /* it is at home in host memory */
     out = costs->lives[origin].out != RMI_NONE ? costs->lives[origin].out
                                                : rmi_cost_ask_out(costs, origin, costs->lives[origin].first, out_ns);
     costs->outs[out].source++;
@@ -12604,7 +12604,7 @@ RMI_INLINE int rmi_cost_too_late(const rmi_cost *c, const rmi_step_task *task, i
     uint32_t k;
     for (k = 0; k < task->until.n; k++) {
         uint32_t other = c->step->pool[task->until.at + k];
-        /* a repeat changes no const */
+        /* a forward that runs again changes no const: those that change it later do not matter */
         if (c->ran[other] == c->stamp && !(other < c->step->graph->n_ops && again)) return 1;
     }
     return 0;
@@ -12806,7 +12806,7 @@ RMI_FN uint64_t rmi_cost_forward(rmi_cost *c, rmi_costs *costs, uint32_t event, 
     rmi_cost_choice choice;
     for (i = lo; i < hi; i++) {
         rmi_life *life = &costs->lives[i];
-        /* nobody reads it: it is not asked for */
+        /* nobody reads what the forward saves: it takes no bytes */
         if (life->buffer == access->saved && life->last == event && !life->followed) life->gone = 1;
         else fresh += life->room;
         saving |= life->buffer == access->saved && !life->gone;
@@ -13020,7 +13020,7 @@ RMI_FN void rmi_cost_copies_in(const rmi_cost *c, const rmi_schedule *schedule, 
     frame_ns = costs->frame_ns;
     for (i = costs->n_ins, earliest = 2 * frame_ns; i-- > 0;)
         earliest = rmi_sub(rmi_min(earliest, frame_ns + costs->start[costs->ins[i].event]), costs->ins[i].ns);
-    /* what begins before the step takes the lane's end */
+    /* copies for the next step that begin in this one take the end of the lane */
     lane = 2 * frame_ns - rmi_min(rmi_sub(frame_ns, earliest), frame_ns);
     for (i = costs->n_ins; i-- > 0;) {
         rmi_copy *in = &costs->ins[i];
@@ -13090,7 +13090,7 @@ RMI_FN void rmi_cost_clock_in(rmi_cost *c, rmi_costs *costs, rmi_clock *lanes, u
         uint32_t buffer = costs->lives[in->life].buffer, out = in->source;
         if (in->stays) continue;
         if (in->edge) out = costs->lives[costs->last_life[buffer]].out;
-        /* it is not out yet: it need not leave */
+        /* its copy out is not over yet: the bytes need not leave */
         if (out != RMI_NONE && c->queued[out] != RMI_NONE && c->queued[out] >= lanes->released) {
             rmi_cost_stay(costs, in, &costs->outs[out], events);
             lanes->stayed = 1;
@@ -15185,7 +15185,7 @@ RMI_FN int rmi_search_give_up(rmi_search *search, const rmi_gap *gap)
         rmi_search_flip(search, gap->to, gap->bit);
         search->edit.spared = RMI_MAX;
     } else rmi_search_note(search, gap->from + 1, gap->to, -(int64_t)costs->lives[gap->life].room);
-    /* that run may go for this one */
+    /* a repeated run that made it may then be pruned */
     search->edit.unsure |= costs->again[gap->from] && costs->lives[gap->life].first == gap->from;
     return 1;
 }
@@ -21107,13 +21107,13 @@ RMI_FN void rmi_vue_rename(rmi_vue *view, const rmi_stmt *st, size_t at)
 RMI_FN rm_result rmi_vue_pieces(rmi_vue *view)
 {
     const rmi_program *program = view->prog;
-    uint32_t k, nb = rmi_low_buffers(view->graph), *ran = RMI_NEW(&view->mem, uint32_t, view->graph->n_ops);
+    uint32_t k, n_buffers = rmi_low_buffers(view->graph), *ran = RMI_NEW(&view->mem, uint32_t, view->graph->n_ops);
     size_t i;
-    RMI_TRY(RMI_TABLES(&view->mem, RMI_T(view->piece, program->n + program->n_homes), RMI_T(view->latest, nb),
+    RMI_TRY(RMI_TABLES(&view->mem, RMI_T(view->piece, program->n + program->n_homes), RMI_T(view->latest, n_buffers),
                        RMI_T(view->before, program->n + 1), RMI_T(view->run_at, program->n),
                        RMI_T(view->again, program->n + 1)));
     if (!ran) return RM_ERROR_MEMORY;
-    for (k = 0; k < nb; k++) view->latest[k] = RMI_NONE;
+    for (k = 0; k < n_buffers; k++) view->latest[k] = RMI_NONE;
     for (i = 0; i < program->n_homes; i++)
         if (!program->homes[i].host)
             rmi_vue_open(view, program->homes[i].buf, program->homes[i].offset,
@@ -21149,13 +21149,13 @@ RMI_FN rm_result rmi_vue_times(rmi_vue *view)
             view->end = rmi_max(view->end, view->span[i].end);
         }
     view->begin = rmi_min(view->begin, view->end);
-    /* when what comes next in the program starts, on any lane that fills */
+    /* start: when the next run or copy in starts, from each statement on */
     for (i = program->n, now = view->end; start[i] = now, i-- > 0;)
         if (view->span[2 * i].ran &&
             (view->span[2 * i].lane == RM_LANE_COMPUTE || view->span[2 * i].lane == RM_LANE_H2D))
             now = view->span[2 * i].start;
     start[0] = view->begin;
-    /* when all before it has ended, on any lane that reads */
+    /* end: when all runs and copies before each statement have ended */
     for (i = 0, now = view->begin; i < program->n; end[++i] = now)
         if (view->span[2 * i].ran) now = rmi_max(now, view->span[2 * i].end);
     end[0] = view->begin;
@@ -21170,7 +21170,7 @@ RMI_FN rm_result rmi_vue_times(rmi_vue *view)
         piece->start = start[piece->drawn];
         piece->end = piece->to == program->n ? view->end : rmi_max(piece->start, end[piece->to]);
         view->live[view->before[piece->drawn]] += piece->bytes;
-        view->live[view->before[piece->to]] -= piece->bytes; /* wraps, and back */
+        view->live[view->before[piece->to]] -= piece->bytes; /* may wrap; the running sum wraps back */
     }
     for (k = 1; k <= view->n_runs; k++) view->live[k] += view->live[k - 1];
     return RM_OK;
@@ -21343,7 +21343,7 @@ RMI_FN void rmi_vue_axes(const rmi_vue *view, uint64_t y0, uint64_t arena)
                        y, RMI_VUE_PX, (uint64_t)RMI_VUE_LEFT, RMI_VUE_PX);
     }
     tick = rmi_vue_tick(ns ? ns : 1, 12, 0);
-    for (at = 0; at <= ns; at += tick) { /* round numbers are not 200.00 */
+    for (at = 0; at <= ns; at += tick) { /* %t would write 200.00 ms for round numbers */
         x = rmi_vue_x(view, view->begin + at);
         y = y0 + RMI_VUE_TALL + 1800;
         unit = at < 10000000000u ? 1000000 : 1000000000;
