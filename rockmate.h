@@ -12301,38 +12301,39 @@ typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluati
 /* --- memory */
 
 /* Makes the tables of *costs, with the room that the evaluator asks for. */
-RMI_FN rm_result rmi_cost_make_costs(rmi_arena *mem, const rmi_cost *c, rmi_costs *costs)
+RMI_FN rm_result rmi_cost_make_costs(rmi_arena *mem, const rmi_cost *eval, rmi_costs *costs)
 {
-    size_t events = (size_t)c->cap_events + 2;
+    size_t events = (size_t)eval->cap_events + 2;
     memset(costs, 0, sizeof *costs);
     RMI_TRY(RMI_TABLES(mem, RMI_T(costs->live, events), RMI_T(costs->start, events), RMI_T(costs->ns, events),
-                       RMI_T(costs->first_life, events), RMI_T(costs->last_life, c->step->n_buffers),
-                       RMI_T(costs->update_event, c->step->n_params), RMI_T(costs->form, events),
+                       RMI_T(costs->first_life, events), RMI_T(costs->last_life, eval->step->n_buffers),
+                       RMI_T(costs->update_event, eval->step->n_params), RMI_T(costs->form, events),
                        RMI_T(costs->again, events)));
-    costs->lives = RMI_RAW(mem, rmi_life, c->cap_lives);
-    costs->gaps = RMI_RAW(mem, rmi_gap, c->cap_gaps);
-    costs->ins = RMI_RAW(mem, rmi_copy, c->cap_copies);
-    costs->outs = RMI_RAW(mem, rmi_copy, c->cap_copies);
+    costs->lives = RMI_RAW(mem, rmi_life, eval->cap_lives);
+    costs->gaps = RMI_RAW(mem, rmi_gap, eval->cap_gaps);
+    costs->ins = RMI_RAW(mem, rmi_copy, eval->cap_copies);
+    costs->outs = RMI_RAW(mem, rmi_copy, eval->cap_copies);
     return costs->lives && costs->gaps && costs->ins && costs->outs ? RM_OK : RM_ERROR_MEMORY;
 }
 
 /* Makes an empty schedule with that room. */
-RMI_FN rm_result rmi_cost_make_schedule(rmi_arena *mem, const rmi_cost *c, rmi_schedule *schedule)
+RMI_FN rm_result rmi_cost_make_schedule(rmi_arena *mem, const rmi_cost *eval, rmi_schedule *schedule)
 {
     memset(schedule, 0, sizeof *schedule);
-    return RMI_TABLES(mem, RMI_T(schedule->events, (size_t)c->cap_events + 2),
-                      RMI_T(schedule->mode, c->step->graph->n_ops), RMI_T(schedule->home, c->step->n_params));
+    return RMI_TABLES(mem, RMI_T(schedule->events, (size_t)eval->cap_events + 2),
+                      RMI_T(schedule->mode, eval->step->graph->n_ops), RMI_T(schedule->home, eval->step->n_params));
 }
 
-/* Makes *c, an evaluator without limits, for schedules of up to `times` as many events as running everything once. */
-RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *step, uint32_t times, rmi_cost *c)
+/* Makes *eval, an evaluator without limits, for schedules of up to `times` as many events as running everything once.
+   */
+RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *step, uint32_t times, rmi_cost *eval)
 {
     size_t makes = 0, reads = 0, lives, copies, events, laned, i;
     uint32_t spare = times > 2 ? 2 : 1; /* what runs again may make and read more than others */
-    memset(c, 0, sizeof *c);
-    c->step = step;
-    c->limit = c->host_limit = c->enough = RMI_INF;
-    c->cap_events = times * step->n_once + 64;
+    memset(eval, 0, sizeof *eval);
+    eval->step = step;
+    eval->limit = eval->host_limit = eval->enough = RMI_INF;
+    eval->cap_events = times * step->n_once + 64;
     for (i = 0; i < step->n_tasks; i++) {
         size_t most_makes = 0, most_reads = 0, k;
         for (k = 0; k < (step->tasks[i].way <= RMI_BWD ? step->n_modes[step->tasks[i].id] : 1u); k++) {
@@ -12345,35 +12346,36 @@ RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *step, uint32_t ti
     }
     lives = 64 + (size_t)step->n_inputs + makes * times * spare +
             (step->moves ? 2 * (size_t)step->n_buffers + reads * times * spare : 0);
-    lives = c->cap_lives = (uint32_t)rmi_min(lives, RMI_NONE / 8);
-    c->cap_gaps = (uint32_t)rmi_min(64 + reads * times * spare, RMI_NONE / 8);
-    copies = c->cap_copies = step->moves ? c->cap_lives : 1;
-    events = (size_t)c->cap_events + 2;
-    c->stretches = RMI_RAW(mem, rmi_stretch_use, lives);
-    for (i = 0; i < step->n_params; i++) c->reduces |= step->params[i].reduction != RMI_NONE;
-    if (!c->stretches) return RM_ERROR_MEMORY;
-    laned = step->moves || c->reduces ? events : 0;
-    return RMI_TABLES(mem, RMI_T(c->ran, step->n_tasks), RMI_T(c->event_of, step->n_tasks),
-                      RMI_T(c->now, step->n_buffers), RMI_T(c->free_head, events), RMI_T(c->next_free, lives),
-                      RMI_T(c->in_head, laned), RMI_T(c->out_head, laned), RMI_T(c->pending_head, laned),
-                      RMI_T(c->pending_next, copies), RMI_T(c->queue_end, 3 * copies),
-                      RMI_T(c->queue_bytes, 3 * copies), RMI_T(c->queue_copy, 3 * copies), RMI_T(c->queued, copies),
-                      RMI_T(c->host_ready, 2 * (size_t)step->n_params), RMI_T(c->reduced, step->n_params),
-                      RMI_T(c->late_head, laned), RMI_T(c->late_next, step->n_params));
+    lives = eval->cap_lives = (uint32_t)rmi_min(lives, RMI_NONE / 8);
+    eval->cap_gaps = (uint32_t)rmi_min(64 + reads * times * spare, RMI_NONE / 8);
+    copies = eval->cap_copies = step->moves ? eval->cap_lives : 1;
+    events = (size_t)eval->cap_events + 2;
+    eval->stretches = RMI_RAW(mem, rmi_stretch_use, lives);
+    for (i = 0; i < step->n_params; i++) eval->reduces |= step->params[i].reduction != RMI_NONE;
+    if (!eval->stretches) return RM_ERROR_MEMORY;
+    laned = step->moves || eval->reduces ? events : 0;
+    return RMI_TABLES(mem, RMI_T(eval->ran, step->n_tasks), RMI_T(eval->event_of, step->n_tasks),
+                      RMI_T(eval->now, step->n_buffers), RMI_T(eval->free_head, events), RMI_T(eval->next_free, lives),
+                      RMI_T(eval->in_head, laned), RMI_T(eval->out_head, laned), RMI_T(eval->pending_head, laned),
+                      RMI_T(eval->pending_next, copies), RMI_T(eval->queue_end, 3 * copies),
+                      RMI_T(eval->queue_bytes, 3 * copies), RMI_T(eval->queue_copy, 3 * copies),
+                      RMI_T(eval->queued, copies), RMI_T(eval->host_ready, 2 * (size_t)step->n_params),
+                      RMI_T(eval->reduced, step->n_params), RMI_T(eval->late_head, laned),
+                      RMI_T(eval->late_next, step->n_params));
 }
 
-/* Makes an evaluator (*c) of part of the step, in which no task runs more than twice, with its *costs and *schedule.
+/* Makes an evaluator (*eval) of part of the step, in which no task runs more than twice, with its *costs and *schedule.
    What lasts, and inputs, are at home all the time. part must live as long. */
-RMI_FN rm_result rmi_cost_make_part(rmi_arena *mem, const rmi_step *step, const rmi_cost_part *part, rmi_cost *c,
+RMI_FN rm_result rmi_cost_make_part(rmi_arena *mem, const rmi_step *step, const rmi_cost_part *part, rmi_cost *eval,
                                     rmi_costs *costs, rmi_schedule *schedule)
 {
     uint32_t i;
-    RMI_TRY(rmi_cost_make(mem, step, 2, c));
-    RMI_TRY(rmi_cost_make_costs(mem, c, costs));
-    RMI_TRY(rmi_cost_make_schedule(mem, c, schedule));
-    c->part = part;
-    c->gap_bytes = RMI_INF;
-    c->reduces = 0;
+    RMI_TRY(rmi_cost_make(mem, step, 2, eval));
+    RMI_TRY(rmi_cost_make_costs(mem, eval, costs));
+    RMI_TRY(rmi_cost_make_schedule(mem, eval, schedule));
+    eval->part = part;
+    eval->gap_bytes = RMI_INF;
+    eval->reduces = 0;
     memset(costs->update_event, 0xFF, step->n_params * sizeof *costs->update_event);
     for (i = 0; i < step->n_buffers; i++) {
         uint8_t kind = step->buffers[i].kind;
@@ -12447,14 +12449,14 @@ RMI_INLINE void rmi_cost_ask_in(rmi_costs *costs, uint32_t buffer, uint32_t even
 
 /* The event reads what the life held by a copy: that life ends, another one begins, and its contents, if they are not a
    weight's, are copied out where they were made. */
-RMI_FN void rmi_cost_read_copy(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs, uint32_t life,
+RMI_FN void rmi_cost_read_copy(const rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs, uint32_t life,
                                uint32_t event)
 {
-    const rmi_step_buffer *row = &c->step->buffers[costs->lives[life].buffer];
+    const rmi_step_buffer *row = &eval->step->buffers[costs->lives[life].buffer];
     uint32_t origin = costs->lives[life].origin, out;
     uint64_t out_ns = row->out_ns, in_ns = row->in_ns;
     if (row->kind == RMI_STEP_SAVED) {
-        const rmi_step_access *access = rmi_step_access_of(c->step, row->maker, schedule->mode);
+        const rmi_step_access *access = rmi_step_access_of(eval->step, row->maker, schedule->mode);
         out_ns = access->saved_out_ns;
         in_ns = access->saved_in_ns;
     }
@@ -12477,10 +12479,10 @@ RMI_INLINE int rmi_cost_may_copy(const rmi_step *step, const rmi_schedule *sched
 }
 
 /* The event reads what its access says: adds gaps, copies and lives, or extends lives. 0: something is not there. */
-RMI_INLINE int rmi_cost_reads(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs, uint32_t event,
+RMI_INLINE int rmi_cost_reads(const rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs, uint32_t event,
                               const rmi_step_access *access)
 {
-    const uint32_t *reads = c->step->pool + access->reads.at;
+    const uint32_t *reads = eval->step->pool + access->reads.at;
     uint64_t copied = schedule->events[event].copied;
     uint32_t k;
     for (k = 0; k < access->reads.n; k++) {
@@ -12488,32 +12490,33 @@ RMI_INLINE int rmi_cost_reads(const rmi_cost *c, const rmi_schedule *schedule, r
         rmi_life *had;
         if (life == RMI_COST_AT_HOME) continue;
         if (life == RMI_NONE) {
-            const rmi_step_buffer *row = &c->step->buffers[buffer];
+            const rmi_step_buffer *row = &eval->step->buffers[buffer];
             if (row->kind != RMI_STEP_WEIGHT && row->kind != RMI_STEP_STATE) return 0;
             rmi_cost_ask_in(costs, buffer, event, row->in_ns, row->room);
             costs->ins[costs->n_ins - 1].edge = 1;
             continue;
         }
         had = &costs->lives[life];
-        if (event > had->last + 1 && had->room >= c->gap_bytes && c->step->buffers[buffer].kind != RMI_STEP_GRADIENT) {
+        if (event > had->last + 1 && had->room >= eval->gap_bytes &&
+            eval->step->buffers[buffer].kind != RMI_STEP_GRADIENT) {
             rmi_gap *gap = &costs->gaps[costs->n_gaps++];
             gap->life = life;
             gap->from = had->last;
             gap->to = event;
             gap->bit = k;
         }
-        if (k < 64 && copied >> k & 1 && event > had->last + 1 && rmi_cost_may_copy(c->step, schedule, buffer))
-            rmi_cost_read_copy(c, schedule, costs, life, event);
+        if (k < 64 && copied >> k & 1 && event > had->last + 1 && rmi_cost_may_copy(eval->step, schedule, buffer))
+            rmi_cost_read_copy(eval, schedule, costs, life, event);
         else had->last = event;
     }
     return 1;
 }
 
 /* The event's forward or backward makes new lives, or adds to gradients that live. */
-RMI_INLINE void rmi_cost_makes(const rmi_cost *c, rmi_costs *costs, uint32_t event, const rmi_step_task *task,
+RMI_INLINE void rmi_cost_makes(const rmi_cost *eval, rmi_costs *costs, uint32_t event, const rmi_step_task *task,
                                const rmi_step_access *access)
 {
-    const rmi_step *step = c->step;
+    const rmi_step *step = eval->step;
     uint32_t k;
     if (task->way == RMI_FWD) {
         for (k = 0; k < access->makes.n; k++) {
@@ -12539,10 +12542,10 @@ RMI_INLINE void rmi_cost_makes(const rmi_cost *c, rmi_costs *costs, uint32_t eve
 
 /* Adds the copies out that an update asks for, of what it has changed and is at home in host memory; of a reduction,
    notes that it writes the gradient. */
-RMI_FN void rmi_cost_lasting(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs, uint32_t event,
+RMI_FN void rmi_cost_lasting(const rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs, uint32_t event,
                              const rmi_step_task *task)
 {
-    const rmi_step_param *param = &c->step->params[task->param];
+    const rmi_step_param *param = &eval->step->params[task->param];
     uint32_t life;
     if (task->way == RMI_REDUCE) {
         life = param->gradient == RMI_NONE ? RMI_NONE : costs->last_life[param->gradient];
@@ -12552,20 +12555,20 @@ RMI_FN void rmi_cost_lasting(const rmi_cost *c, const rmi_schedule *schedule, rm
         return;
     }
     if (schedule->home[task->param] >= RMI_HOME_AWAY && costs->last_life[param->weight] < RMI_COST_AT_HOME)
-        rmi_cost_ask_out(costs, costs->last_life[param->weight], event, c->step->buffers[param->weight].out_ns);
+        rmi_cost_ask_out(costs, costs->last_life[param->weight], event, eval->step->buffers[param->weight].out_ns);
     if (schedule->home[task->param] >= RMI_HOME_STATE_AWAY && param->state != RMI_NONE &&
         costs->last_life[param->state] < RMI_COST_AT_HOME)
-        rmi_cost_ask_out(costs, costs->last_life[param->state], event, c->step->buffers[param->state].out_ns);
+        rmi_cost_ask_out(costs, costs->last_life[param->state], event, eval->step->buffers[param->state].out_ns);
 }
 
 /* As rmi_cost_begin, for a part of the step: forgets the lives of the evaluation before, adds those that begin the
    part. */
-RMI_FN void rmi_cost_begin_part(const rmi_cost *c, rmi_costs *costs)
+RMI_FN void rmi_cost_begin_part(const rmi_cost *eval, rmi_costs *costs)
 {
-    const rmi_cost_part *part = c->part;
+    const rmi_cost_part *part = eval->part;
     uint32_t i;
     for (i = 0; i < costs->n_lives; i++)
-        costs->last_life[costs->lives[i].buffer] = c->now[costs->lives[i].buffer] = RMI_NONE;
+        costs->last_life[costs->lives[i].buffer] = eval->now[costs->lives[i].buffer] = RMI_NONE;
     costs->n_lives = 0;
     for (i = 0; i < RMI_COUNT(part->begin); i++)
         if (part->begin[i] != RMI_NONE && costs->last_life[part->begin[i]] == RMI_NONE)
@@ -12573,9 +12576,9 @@ RMI_FN void rmi_cost_begin_part(const rmi_cost *c, rmi_costs *costs)
 }
 
 /* Empties *costs and adds the lives that begin the step. Returns the bytes that are there all the time. */
-RMI_FN uint64_t rmi_cost_begin(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
+RMI_FN uint64_t rmi_cost_begin(const rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs)
 {
-    const rmi_step *step = c->step;
+    const rmi_step *step = eval->step;
     uint64_t resident = step->resident;
     uint32_t i;
     memset(costs->last_life, 0xFF, step->n_buffers * sizeof(uint32_t));
@@ -12599,38 +12602,38 @@ RMI_FN uint64_t rmi_cost_begin(const rmi_cost *c, const rmi_schedule *schedule, 
 }
 
 /* Has a task run that this one must come before? again: it has run itself. */
-RMI_INLINE int rmi_cost_too_late(const rmi_cost *c, const rmi_step_task *task, int again)
+RMI_INLINE int rmi_cost_too_late(const rmi_cost *eval, const rmi_step_task *task, int again)
 {
     uint32_t k;
     for (k = 0; k < task->until.n; k++) {
-        uint32_t other = c->step->pool[task->until.at + k];
+        uint32_t other = eval->step->pool[task->until.at + k];
         /* a forward that runs again changes no const: those that change it later do not matter */
-        if (c->ran[other] == c->stamp && !(other < c->step->graph->n_ops && again)) return 1;
+        if (eval->ran[other] == eval->stamp && !(other < eval->step->graph->n_ops && again)) return 1;
     }
     return 0;
 }
 
 /* Has a task not run yet in this evaluation that this one must come after? Forwards before a backward are left to what
    it reads, which depends on its mode. */
-RMI_INLINE int rmi_cost_too_early(const rmi_cost *c, const rmi_step_task *task)
+RMI_INLINE int rmi_cost_too_early(const rmi_cost *eval, const rmi_step_task *task)
 {
     uint32_t k;
     for (k = 0; k < task->after.n; k++) {
-        uint32_t other = c->step->pool[task->after.at + k];
-        if (c->ran[other] != c->stamp && (task->way != RMI_BWD || other >= c->step->graph->n_ops)) return 1;
+        uint32_t other = eval->step->pool[task->after.at + k];
+        if (eval->ran[other] != eval->stamp && (task->way != RMI_BWD || other >= eval->step->graph->n_ops)) return 1;
     }
     return 0;
 }
 
 /* Does no event read the input, whose only life begins the step? Then its bytes may go at once. */
-RMI_FN int rmi_cost_unread(const rmi_cost *c, const rmi_schedule *schedule, const rmi_costs *costs, uint32_t input)
+RMI_FN int rmi_cost_unread(const rmi_cost *eval, const rmi_schedule *schedule, const rmi_costs *costs, uint32_t input)
 {
     const rmi_life *life = &costs->lives[costs->last_life[input]];
     const rmi_step_access *access;
     uint32_t k;
     if (life->in != RMI_NONE || life->last || !schedule->n) return !schedule->n;
-    access = rmi_step_access_of(c->step, schedule->events[0].task, schedule->mode);
-    for (k = 0; k < access->reads.n && c->step->pool[access->reads.at + k] != input;) k++;
+    access = rmi_step_access_of(eval->step, schedule->events[0].task, schedule->mode);
+    for (k = 0; k < access->reads.n && eval->step->pool[access->reads.at + k] != input;) k++;
     return k == access->reads.n;
 }
 
@@ -12642,51 +12645,51 @@ RMI_INLINE int rmi_cost_on_host(const rmi_step *step, const rmi_schedule *schedu
 }
 
 /* Extends the lives of what is in use at the pause of a part to that event. */
-RMI_FN void rmi_cost_hold(const rmi_cost *c, rmi_costs *costs)
+RMI_FN void rmi_cost_hold(const rmi_cost *eval, rmi_costs *costs)
 {
     uint32_t i, life;
-    for (i = 0; i < RMI_COUNT(c->part->at_pause); i++) {
-        life = c->part->at_pause[i] == RMI_NONE ? RMI_NONE : costs->last_life[c->part->at_pause[i]];
-        if (life < RMI_COST_AT_HOME) costs->lives[life].last = c->part->pause;
+    for (i = 0; i < RMI_COUNT(eval->part->at_pause); i++) {
+        life = eval->part->at_pause[i] == RMI_NONE ? RMI_NONE : costs->last_life[eval->part->at_pause[i]];
+        if (life < RMI_COST_AT_HOME) costs->lives[life].last = eval->part->pause;
     }
 }
 
 /* First pass: lives, gaps, and the copies that are asked for. 0: something is read that is not there, runs too early or
    too late (in a part of the step that is not asked), or the tables are full. */
-RMI_FN int rmi_cost_lives(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
+RMI_FN int rmi_cost_lives(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs)
 {
-    const rmi_step *step = c->step;
-    const uint32_t *ends = c->part ? c->part->ends : step->ends;
-    uint32_t event, i, n_ends = c->part ? c->part->n_ends : step->n_ends;
-    c->stamp++;
+    const rmi_step *step = eval->step;
+    const uint32_t *ends = eval->part ? eval->part->ends : step->ends;
+    uint32_t event, i, n_ends = eval->part ? eval->part->n_ends : step->n_ends;
+    eval->stamp++;
     for (event = 0; event < schedule->n; event++) {
         uint32_t id = schedule->events[event].task;
         const rmi_step_task *task = &step->tasks[id];
         const rmi_step_access *access = rmi_step_access_of(step, id, schedule->mode);
         costs->first_life[event] = costs->n_lives;
-        costs->again[event] = c->ran[id] == c->stamp || (c->part && c->part->again);
-        if (c->part && event == c->part->pause) {
-            rmi_cost_hold(c, costs);
+        costs->again[event] = eval->ran[id] == eval->stamp || (eval->part && eval->part->again);
+        if (eval->part && event == eval->part->pause) {
+            rmi_cost_hold(eval, costs);
             continue;
         }
-        if (task->until.n && !c->part && rmi_cost_too_late(c, task, costs->again[event])) return 0;
-        if (task->after.n && !c->part && rmi_cost_too_early(c, task)) return 0;
-        c->ran[id] = c->stamp;
-        c->event_of[id] = event;
+        if (task->until.n && !eval->part && rmi_cost_too_late(eval, task, costs->again[event])) return 0;
+        if (task->after.n && !eval->part && rmi_cost_too_early(eval, task)) return 0;
+        eval->ran[id] = eval->stamp;
+        eval->event_of[id] = event;
         if (access->absent) continue;
-        if (costs->n_lives + (step->moves ? access->reads.n : 0) + access->makes.n + 2 > c->cap_lives ||
-            costs->n_gaps + access->reads.n > c->cap_gaps)
+        if (costs->n_lives + (step->moves ? access->reads.n : 0) + access->makes.n + 2 > eval->cap_lives ||
+            costs->n_gaps + access->reads.n > eval->cap_gaps)
             return 0;
         if (rmi_cost_on_host(step, schedule, id)) {
             costs->update_event[task->param] = event;
             continue;
         }
-        if (!rmi_cost_reads(c, schedule, costs, event, access)) return 0;
-        if (task->way <= RMI_BWD) rmi_cost_makes(c, costs, event, task, access);
-        else if (task->param != RMI_NONE) rmi_cost_lasting(c, schedule, costs, event, task);
+        if (!rmi_cost_reads(eval, schedule, costs, event, access)) return 0;
+        if (task->way <= RMI_BWD) rmi_cost_makes(eval, costs, event, task, access);
+        else if (task->param != RMI_NONE) rmi_cost_lasting(eval, schedule, costs, event, task);
     }
     costs->first_life[schedule->n] = costs->n_lives;
-    for (i = 0; i < step->n_params && step->moves && !c->part; i++) { /* gradients for updates on the host */
+    for (i = 0; i < step->n_params && step->moves && !eval->part; i++) { /* gradients for updates on the host */
         uint32_t gradient = step->params[i].gradient, life;
         if (costs->update_event[i] == RMI_NONE) continue;
         life = costs->last_life[gradient];
@@ -12697,9 +12700,9 @@ RMI_FN int rmi_cost_lives(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *
         if (costs->last_life[ends[i]] == RMI_NONE) return 0;
         costs->lives[costs->last_life[ends[i]]].last = schedule->n;
     }
-    for (i = 0; i < step->n_inputs && !c->part; i++) {
+    for (i = 0; i < step->n_inputs && !eval->part; i++) {
         uint32_t input = step->inputs[i];
-        if (!step->buffers[input].at_end && rmi_cost_unread(c, schedule, costs, input))
+        if (!step->buffers[input].at_end && rmi_cost_unread(eval, schedule, costs, input))
             costs->lives[costs->last_life[input]].gone = 1;
     }
     return 1;
@@ -12708,53 +12711,53 @@ RMI_FN int rmi_cost_lives(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *
 /* --- 2. bytes and ways */
 
 /* The current life of a buffer (or RMI_NONE) if this event uses it last and may take over its bytes; else RMI_NONE. */
-RMI_INLINE uint32_t rmi_cost_dying(const rmi_cost *c, const rmi_costs *costs, uint32_t buffer, uint32_t event)
+RMI_INLINE uint32_t rmi_cost_dying(const rmi_cost *eval, const rmi_costs *costs, uint32_t buffer, uint32_t event)
 {
-    uint32_t life = buffer == RMI_NONE ? RMI_NONE : c->now[buffer];
+    uint32_t life = buffer == RMI_NONE ? RMI_NONE : eval->now[buffer];
     const rmi_life *row;
     if (life == RMI_NONE) return RMI_NONE;
     row = &costs->lives[life];
     if (row->last != event || row->gone || row->followed || row->out != RMI_NONE || row->stretch == RMI_NONE)
         return RMI_NONE;
-    return c->stretches[row->stretch].names == 1 ? life : RMI_NONE;
+    return eval->stretches[row->stretch].names == 1 ? life : RMI_NONE;
 }
 
 /* Puts a life into a stretch, beside those that are in it. */
-RMI_INLINE void rmi_cost_join(rmi_cost *c, rmi_costs *costs, uint32_t life, uint32_t stretch)
+RMI_INLINE void rmi_cost_join(rmi_cost *eval, rmi_costs *costs, uint32_t life, uint32_t stretch)
 {
     costs->lives[life].stretch = stretch;
-    costs->lives[life].sibling = c->stretches[stretch].head;
-    c->stretches[stretch].head = life;
-    c->stretches[stretch].names++;
+    costs->lives[life].sibling = eval->stretches[stretch].head;
+    eval->stretches[stretch].head = life;
+    eval->stretches[stretch].names++;
 }
 
 /* Gives a life a new stretch. */
-RMI_INLINE void rmi_cost_stretch(rmi_cost *c, rmi_costs *costs, uint32_t life)
+RMI_INLINE void rmi_cost_stretch(rmi_cost *eval, rmi_costs *costs, uint32_t life)
 {
-    rmi_stretch_use *stretch = &c->stretches[c->n_stretches];
+    rmi_stretch_use *stretch = &eval->stretches[eval->n_stretches];
     stretch->head = stretch->end = stretch->out = RMI_NONE;
     stretch->names = 0;
     stretch->room = costs->lives[life].room;
-    rmi_cost_join(c, costs, life, c->n_stretches++);
+    rmi_cost_join(eval, costs, life, eval->n_stretches++);
 }
 
 /* Gives a life the stretch of another one, which is gone with that. */
-RMI_INLINE void rmi_cost_take_over(rmi_cost *c, rmi_costs *costs, uint32_t life, uint32_t from)
+RMI_INLINE void rmi_cost_take_over(rmi_cost *eval, rmi_costs *costs, uint32_t life, uint32_t from)
 {
     costs->lives[from].gone = 1;
-    c->stretches[costs->lives[from].stretch].names--;
-    rmi_cost_join(c, costs, life, costs->lives[from].stretch);
+    eval->stretches[costs->lives[from].stretch].names--;
+    rmi_cost_join(eval, costs, life, costs->lives[from].stretch);
 }
 
 /* May life `added`, of a new gradient, lie in the stretch of life `output`, from this event on? Only if nobody writes
    those bytes while another life in them lasts. */
-RMI_FN int rmi_cost_can_share(const rmi_cost *c, const rmi_costs *costs, uint32_t added, uint32_t output,
+RMI_FN int rmi_cost_can_share(const rmi_cost *eval, const rmi_costs *costs, uint32_t added, uint32_t output,
                               uint32_t event)
 {
     const rmi_life *fresh_life = &costs->lives[added];
     uint32_t k;
     if (costs->lives[output].stretch == RMI_NONE || costs->lives[output].gone) return 0;
-    for (k = c->stretches[costs->lives[output].stretch].head; k != RMI_NONE; k = costs->lives[k].sibling) {
+    for (k = eval->stretches[costs->lives[output].stretch].head; k != RMI_NONE; k = costs->lives[k].sibling) {
         const rmi_life *other = &costs->lives[k];
         if (other->gone || other->last < event) continue;
         if (fresh_life->again != RMI_NONE && other->last >= fresh_life->again) return 0;
@@ -12772,7 +12775,7 @@ typedef struct rmi_cost_choice {
 /* The fastest way whose bytes fit beside `live`, or the one that takes the fewest bytes; in a part of the step that of
    the event's form. fresh_bytes: what the run makes; output_bytes of them are output 0's, which may take over the bytes
    of a life that ends here. */
-RMI_INLINE rmi_cost_choice rmi_cost_choose(const rmi_cost *c, const rmi_costs *costs, uint32_t event, rmi_range ways,
+RMI_INLINE rmi_cost_choice rmi_cost_choose(const rmi_cost *eval, const rmi_costs *costs, uint32_t event, rmi_range ways,
                                            uint64_t live, uint64_t fresh_bytes, uint64_t output_bytes)
 {
     rmi_cost_choice best;
@@ -12781,27 +12784,27 @@ RMI_INLINE rmi_cost_choice rmi_cost_choose(const rmi_cost *c, const rmi_costs *c
     best.way = NULL;
     best.taken = RMI_NONE;
     for (i = 0; i < ways.n; i++) {
-        const rmi_step_way *way = &c->step->ways[ways.at + i];
-        uint32_t taken = output_bytes ? rmi_cost_dying(c, costs, way->inplace, event) : RMI_NONE;
+        const rmi_step_way *way = &eval->step->ways[ways.at + i];
+        uint32_t taken = output_bytes ? rmi_cost_dying(eval, costs, way->inplace, event) : RMI_NONE;
         uint64_t bytes;
-        if (c->part && way->form != costs->form[event]) continue;
+        if (eval->part && way->form != costs->form[event]) continue;
         bytes = fresh_bytes + way->workspace - (taken != RMI_NONE ? output_bytes : 0);
         if (bytes >= best.bytes) continue;
         best.bytes = bytes;
         best.way = way;
         best.taken = taken;
-        if (live + bytes <= c->limit) break;
+        if (live + bytes <= eval->limit) break;
     }
     return best;
 }
 
 /* A forward at this event: gives stretches to what it makes, the event's lives from lo on, and sets its form and time.
    *live: bytes before it, changed to those after it. Returns the bytes while it runs. */
-RMI_FN uint64_t rmi_cost_forward(rmi_cost *c, rmi_costs *costs, uint32_t event, const rmi_step_access *access,
+RMI_FN uint64_t rmi_cost_forward(rmi_cost *eval, rmi_costs *costs, uint32_t event, const rmi_step_access *access,
                                  uint32_t lo, uint64_t *live)
 {
     uint32_t i, hi = costs->first_life[event + 1], saving = 0;
-    int first = access->first_is_output && lo < hi && costs->lives[lo].buffer == c->step->pool[access->makes.at];
+    int first = access->first_is_output && lo < hi && costs->lives[lo].buffer == eval->step->pool[access->makes.at];
     uint64_t fresh = 0;
     rmi_cost_choice choice;
     for (i = lo; i < hi; i++) {
@@ -12811,17 +12814,17 @@ RMI_FN uint64_t rmi_cost_forward(rmi_cost *c, rmi_costs *costs, uint32_t event, 
         else fresh += life->room;
         saving |= life->buffer == access->saved && !life->gone;
     }
-    choice = rmi_cost_choose(c, costs, event, access->ways[saving][costs->again[event]], *live, fresh,
+    choice = rmi_cost_choose(eval, costs, event, access->ways[saving][costs->again[event]], *live, fresh,
                              first ? costs->lives[lo].room : 0);
     costs->form[event] = (uint16_t)choice.way->form;
     costs->ns[event] = choice.way->ns;
     for (i = lo; i < hi; i++) {
         if (costs->lives[i].gone) continue;
-        if (i == lo && choice.taken != RMI_NONE) rmi_cost_take_over(c, costs, i, choice.taken);
-        else rmi_cost_stretch(c, costs, i);
+        if (i == lo && choice.taken != RMI_NONE) rmi_cost_take_over(eval, costs, i, choice.taken);
+        else rmi_cost_stretch(eval, costs, i);
     }
     for (i = lo; i < hi; i++)
-        if (!costs->lives[i].gone) c->now[costs->lives[i].buffer] = i;
+        if (!costs->lives[i].gone) eval->now[costs->lives[i].buffer] = i;
     *live += choice.bytes;
     fresh = *live;
     *live -= choice.way->workspace;
@@ -12829,56 +12832,58 @@ RMI_FN uint64_t rmi_cost_forward(rmi_cost *c, rmi_costs *costs, uint32_t event, 
 }
 
 /* Gives a stretch to a life that is a new gradient. Returns 1 if its bytes are those of the output's gradient. */
-RMI_FN int rmi_cost_new_gradient(rmi_cost *c, rmi_costs *costs, uint32_t event, const rmi_step_access *access,
+RMI_FN int rmi_cost_new_gradient(rmi_cost *eval, rmi_costs *costs, uint32_t event, const rmi_step_access *access,
                                  uint32_t life, const rmi_step_target *target)
 {
-    uint32_t k, from, output = access->output_gradient == RMI_NONE ? RMI_NONE : c->now[access->output_gradient];
-    if (output != RMI_NONE && target->share && rmi_cost_can_share(c, costs, life, output, event)) {
-        rmi_cost_join(c, costs, life, costs->lives[output].stretch);
+    uint32_t k, from, output = access->output_gradient == RMI_NONE ? RMI_NONE : eval->now[access->output_gradient];
+    if (output != RMI_NONE && target->share && rmi_cost_can_share(eval, costs, life, output, event)) {
+        rmi_cost_join(eval, costs, life, costs->lives[output].stretch);
         return 1;
     }
-    if (output != RMI_NONE && target->rename && rmi_cost_dying(c, costs, access->output_gradient, event) != RMI_NONE) {
-        rmi_cost_take_over(c, costs, life, output);
+    if (output != RMI_NONE && target->rename &&
+        rmi_cost_dying(eval, costs, access->output_gradient, event) != RMI_NONE) {
+        rmi_cost_take_over(eval, costs, life, output);
         return 1;
     }
     for (k = 0; k < target->over.n; k++) {
-        from = rmi_cost_dying(c, costs, c->step->pool[target->over.at + k], event);
+        from = rmi_cost_dying(eval, costs, eval->step->pool[target->over.at + k], event);
         if (from == RMI_NONE) continue;
-        rmi_cost_take_over(c, costs, life, from);
+        rmi_cost_take_over(eval, costs, life, from);
         return 0;
     }
-    rmi_cost_stretch(c, costs, life);
+    rmi_cost_stretch(eval, costs, life);
     return 0;
 }
 
 /* As rmi_cost_forward, for any other task: the event's lives from lo on are new gradients of a backward, or none. */
-RMI_FN uint64_t rmi_cost_backward(rmi_cost *c, rmi_costs *costs, uint32_t event, const rmi_step_access *access,
+RMI_FN uint64_t rmi_cost_backward(rmi_cost *eval, rmi_costs *costs, uint32_t event, const rmi_step_access *access,
                                   uint32_t lo, uint64_t *live)
 {
-    uint32_t i, hi = costs->first_life[event + 1], k = 0, renamed = 0, before = c->n_stretches;
+    uint32_t i, hi = costs->first_life[event + 1], k = 0, renamed = 0, before = eval->n_stretches;
     rmi_cost_choice choice;
     for (i = lo; i < hi; i++) {
-        while (c->step->targets[access->makes.at + k].buffer != costs->lives[i].buffer) k++;
-        renamed += (uint32_t)rmi_cost_new_gradient(c, costs, event, access, i, &c->step->targets[access->makes.at + k]);
-        if (c->n_stretches > before) *live += costs->lives[i].room;
-        before = c->n_stretches;
+        while (eval->step->targets[access->makes.at + k].buffer != costs->lives[i].buffer) k++;
+        renamed += (uint32_t)rmi_cost_new_gradient(eval, costs, event, access, i,
+                                                   &eval->step->targets[access->makes.at + k]);
+        if (eval->n_stretches > before) *live += costs->lives[i].room;
+        before = eval->n_stretches;
     }
-    for (i = lo; i < hi; i++) c->now[costs->lives[i].buffer] = i;
-    choice = rmi_cost_choose(c, costs, event, access->ways[0][0], *live, 0, 0);
+    for (i = lo; i < hi; i++) eval->now[costs->lives[i].buffer] = i;
+    choice = rmi_cost_choose(eval, costs, event, access->ways[0][0], *live, 0, 0);
     costs->form[event] = (uint16_t)choice.way->form;
     costs->ns[event] = access->gradients && renamed == access->gradients ? 0 : choice.way->ns;
     return *live + choice.way->workspace;
 }
 
 /* Ends the lives whose last use is this event, and takes the bytes of stretches without any from *live. */
-RMI_INLINE void rmi_cost_ends(rmi_cost *c, rmi_costs *costs, uint32_t event, uint64_t *live)
+RMI_INLINE void rmi_cost_ends(rmi_cost *eval, rmi_costs *costs, uint32_t event, uint64_t *live)
 {
     uint32_t i;
-    for (i = c->free_head[event]; i != RMI_NONE; i = c->next_free[i]) {
+    for (i = eval->free_head[event]; i != RMI_NONE; i = eval->next_free[i]) {
         const rmi_life *life = &costs->lives[i];
         rmi_stretch_use *stretch;
         if (life->gone || life->stretch == RMI_NONE) continue;
-        stretch = &c->stretches[life->stretch];
+        stretch = &eval->stretches[life->stretch];
         if (--stretch->names) continue;
         *live -= stretch->room;
         stretch->end = event;
@@ -12886,9 +12891,9 @@ RMI_INLINE void rmi_cost_ends(rmi_cost *c, rmi_costs *costs, uint32_t event, uin
 }
 
 /* What bytes above the limit cost, in ns: the most of them, and four times the mean over the events. */
-RMI_INLINE uint64_t rmi_cost_penalty(const rmi_cost *c, uint64_t excess, uint64_t sum_excess, uint32_t events)
+RMI_INLINE uint64_t rmi_cost_penalty(const rmi_cost *eval, uint64_t excess, uint64_t sum_excess, uint32_t events)
 {
-    return rmi_scale20(rmi_add(excess, 4 * (sum_excess / (events + 1))), c->price);
+    return rmi_scale20(rmi_add(excess, 4 * (sum_excess / (events + 1))), eval->price);
 }
 
 /* Adds so many bytes above the limit at one event to the costs. */
@@ -12899,50 +12904,50 @@ RMI_INLINE void rmi_cost_exceed(rmi_costs *costs, uint64_t bytes)
 }
 
 /* Second pass: live bytes, form and time of each run, starting with `live` bytes. 0: it costs more than `enough`. */
-RMI_FN int rmi_cost_bytes(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs, uint64_t live)
+RMI_FN int rmi_cost_bytes(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs, uint64_t live)
 {
-    const rmi_step *step = c->step;
-    uint64_t most = c->enough; /* of time, penalty aside */
+    const rmi_step *step = eval->step;
+    uint64_t most = eval->enough; /* of time, penalty aside */
     uint32_t event, i;
     costs->excess = costs->sum_excess = 0;
     costs->compute_ns = 0;
-    c->n_stretches = 0;
-    memset(c->free_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
-    if (!c->part) memset(c->now, 0xFF, step->n_buffers * sizeof(uint32_t));
+    eval->n_stretches = 0;
+    memset(eval->free_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
+    if (!eval->part) memset(eval->now, 0xFF, step->n_buffers * sizeof(uint32_t));
     for (i = costs->n_lives; i-- > 0;) {
-        c->next_free[i] = c->free_head[costs->lives[i].last];
-        c->free_head[costs->lives[i].last] = i;
+        eval->next_free[i] = eval->free_head[costs->lives[i].last];
+        eval->free_head[costs->lives[i].last] = i;
     }
     for (i = 0; i < (schedule->n ? costs->first_life[0] : costs->n_lives); i++) { /* inputs */
         if (costs->lives[i].gone) continue;
-        rmi_cost_stretch(c, costs, i);
-        c->now[costs->lives[i].buffer] = i;
+        rmi_cost_stretch(eval, costs, i);
+        eval->now[costs->lives[i].buffer] = i;
         live += costs->lives[i].room;
     }
     for (event = 0; event < schedule->n; event++) {
         const rmi_step_task *task = &step->tasks[schedule->events[event].task];
         const rmi_step_access *access = rmi_step_access_of(step, schedule->events[event].task, schedule->mode);
         for (i = costs->first_life[event]; i < costs->first_life[event + 1] && costs->lives[i].in != RMI_NONE; i++) {
-            rmi_cost_stretch(c, costs, i);
-            c->now[costs->lives[i].buffer] = i;
+            rmi_cost_stretch(eval, costs, i);
+            eval->now[costs->lives[i].buffer] = i;
             live += costs->lives[i].room;
         }
-        costs->form[event] = (uint16_t)(c->part ? schedule->events[event].form : 0);
+        costs->form[event] = (uint16_t)(eval->part ? schedule->events[event].form : 0);
         costs->ns[event] = 0;
-        if (access->absent || (c->part && event == c->part->pause) ||
+        if (access->absent || (eval->part && event == eval->part->pause) ||
             (task->param != RMI_NONE && costs->update_event[task->param] == event && step->moves))
             costs->live[event] = live;
         else
-            costs->live[event] = task->way == RMI_FWD ? rmi_cost_forward(c, costs, event, access, i, &live)
-                                                      : rmi_cost_backward(c, costs, event, access, i, &live);
+            costs->live[event] = task->way == RMI_FWD ? rmi_cost_forward(eval, costs, event, access, i, &live)
+                                                      : rmi_cost_backward(eval, costs, event, access, i, &live);
         costs->compute_ns += costs->ns[event];
-        if (costs->live[event] > c->limit) {
-            rmi_cost_exceed(costs, costs->live[event] - c->limit);
-            if (c->enough != RMI_INF)
-                most = rmi_sub(c->enough, rmi_cost_penalty(c, costs->excess, costs->sum_excess, schedule->n));
+        if (costs->live[event] > eval->limit) {
+            rmi_cost_exceed(costs, costs->live[event] - eval->limit);
+            if (eval->enough != RMI_INF)
+                most = rmi_sub(eval->enough, rmi_cost_penalty(eval, costs->excess, costs->sum_excess, schedule->n));
         }
         if (costs->compute_ns > most) return 0;
-        rmi_cost_ends(c, costs, event, &live);
+        rmi_cost_ends(eval, costs, event, &live);
     }
     costs->live[schedule->n] = live;
     return 1;
@@ -12952,11 +12957,11 @@ RMI_FN int rmi_cost_bytes(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *
 
 /* Moves copy `in` from before event `at` down to where it can begin at time `begin`, at most to `lowest`, as far as the
    bytes allow, and counts its bytes there. offset: added to the events' times. Returns the event it is said before. */
-RMI_INLINE uint32_t rmi_cost_begin_early(const rmi_cost *c, rmi_costs *costs, const rmi_copy *in, uint32_t at,
+RMI_INLINE uint32_t rmi_cost_begin_early(const rmi_cost *eval, rmi_costs *costs, const rmi_copy *in, uint32_t at,
                                          uint32_t lowest, uint64_t begin, uint64_t offset)
 {
     uint64_t room = costs->lives[in->life].room;
-    while (at > lowest && offset + costs->start[at] > begin && costs->live[at - 1] + room <= c->limit)
+    while (at > lowest && offset + costs->start[at] > begin && costs->live[at - 1] + room <= eval->limit)
         costs->live[--at] += room;
     return at;
 }
@@ -12964,7 +12969,7 @@ RMI_INLINE uint32_t rmi_cost_begin_early(const rmi_cost *c, rmi_costs *costs, co
 /* Sets where copy `in` is said (at, wraps), or that it stays. lane: when the copy after it begins; times are ns from
    frame_ns before the step's start. A copy of what is in host memory at the step's edge may begin in the step before.
    Returns when it begins. */
-RMI_FN uint64_t rmi_cost_say_in(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs, rmi_copy *in,
+RMI_FN uint64_t rmi_cost_say_in(const rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs, rmi_copy *in,
                                 uint64_t lane)
 {
     uint64_t frame_ns = costs->frame_ns, end = rmi_min(lane, frame_ns + costs->start[in->event]),
@@ -12972,18 +12977,18 @@ RMI_FN uint64_t rmi_cost_say_in(const rmi_cost *c, const rmi_schedule *schedule,
     const rmi_life *life = &costs->lives[in->life], *latest;
     uint32_t lowest = in->edge ? 0 : costs->lives[life->previous].last + 1, param, at;
     int held_by_host;
-    in->at = rmi_cost_begin_early(c, costs, in, in->event, lowest, begin, frame_ns);
+    in->at = rmi_cost_begin_early(eval, costs, in, in->event, lowest, begin, frame_ns);
     if (!in->edge) {
         in->stays = in->at == lowest;
         return begin;
     }
     if (in->at || begin >= frame_ns) return begin;
     latest = &costs->lives[costs->last_life[life->buffer]];
-    param = c->step->buffers[life->buffer].param;
+    param = eval->step->buffers[life->buffer].param;
     held_by_host = costs->update_event[param] != RMI_NONE;
     lowest = latest->last < schedule->n ? latest->last + 1 : schedule->n;
     if (held_by_host && costs->update_event[param] >= lowest) lowest = costs->update_event[param] + 1;
-    at = rmi_cost_begin_early(c, costs, in, schedule->n, lowest, begin, 0);
+    at = rmi_cost_begin_early(eval, costs, in, schedule->n, lowest, begin, 0);
     in->stays = at == lowest && !held_by_host;
     in->wraps = at < schedule->n && !in->stays;
     if (in->wraps) in->at = at;
@@ -12992,14 +12997,14 @@ RMI_FN uint64_t rmi_cost_say_in(const rmi_cost *c, const rmi_schedule *schedule,
 
 /* Sets frame_ns, the time over which copies in are spread, and starts of runs in it: where another lane has more to do
    than the computation, that waits somewhere, and all runs are taken to last as much longer. */
-RMI_FN void rmi_cost_frame(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
+RMI_FN void rmi_cost_frame(const rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs)
 {
     uint64_t now = 0, in = 0, out = 0, host = 0, ratio = (uint64_t)1 << 20;
     uint32_t i;
     for (i = 0; i < costs->n_ins; i++) in += costs->ins[i].ns;
     for (i = 0; i < costs->n_outs; i++) out += costs->outs[i].ns;
-    for (i = 0; i < c->step->n_params && c->step->moves; i++)
-        if (costs->update_event[i] != RMI_NONE) host += c->step->params[i].host_update_ns;
+    for (i = 0; i < eval->step->n_params && eval->step->moves; i++)
+        if (costs->update_event[i] != RMI_NONE) host += eval->step->params[i].host_update_ns;
     costs->frame_ns = rmi_max(rmi_max(costs->compute_ns, in), rmi_max(out, host));
     if (costs->frame_ns > costs->compute_ns)
         ratio = rmi_mul_div_up(costs->frame_ns, ratio, costs->compute_ns + 1);
@@ -13012,11 +13017,11 @@ RMI_FN void rmi_cost_frame(const rmi_cost *c, const rmi_schedule *schedule, rmi_
 
 /* Third pass: sets starts of events, and for each copy in where it is said or that it stays; a copy out that no copy in
    is of any more stays, too. */
-RMI_FN void rmi_cost_copies_in(const rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
+RMI_FN void rmi_cost_copies_in(const rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs)
 {
     uint64_t frame_ns, lane, earliest;
     uint32_t i;
-    rmi_cost_frame(c, schedule, costs);
+    rmi_cost_frame(eval, schedule, costs);
     frame_ns = costs->frame_ns;
     for (i = costs->n_ins, earliest = 2 * frame_ns; i-- > 0;)
         earliest = rmi_sub(rmi_min(earliest, frame_ns + costs->start[costs->ins[i].event]), costs->ins[i].ns);
@@ -13024,7 +13029,7 @@ RMI_FN void rmi_cost_copies_in(const rmi_cost *c, const rmi_schedule *schedule, 
     lane = 2 * frame_ns - rmi_min(rmi_sub(frame_ns, earliest), frame_ns);
     for (i = costs->n_ins; i-- > 0;) {
         rmi_copy *in = &costs->ins[i];
-        uint64_t begin = rmi_cost_say_in(c, schedule, costs, in, lane);
+        uint64_t begin = rmi_cost_say_in(eval, schedule, costs, in, lane);
         const rmi_life *life = &costs->lives[in->life];
         if (!in->stays) lane = begin;
         else if (in->source != RMI_NONE) costs->outs[in->source].source--;
@@ -13033,7 +13038,7 @@ RMI_FN void rmi_cost_copies_in(const rmi_cost *c, const rmi_schedule *schedule, 
     }
     for (i = 0; i < costs->n_outs; i++) {
         rmi_copy *out = &costs->outs[i];
-        uint8_t kind = c->step->buffers[costs->lives[out->life].buffer].kind;
+        uint8_t kind = eval->step->buffers[costs->lives[out->life].buffer].kind;
         out->stays = kind != RMI_STEP_WEIGHT && kind != RMI_STEP_STATE && kind != RMI_STEP_GRADIENT && !out->source;
     }
 }
@@ -13054,11 +13059,11 @@ typedef struct rmi_clock { /* where the lanes are in an evaluation; times in ns 
 } rmi_clock;
 
 /* Copies out that are over at lanes->now leave the queue, and their bytes `pending`. */
-RMI_INLINE void rmi_cost_release(rmi_cost *c, rmi_costs *costs, rmi_clock *lanes)
+RMI_INLINE void rmi_cost_release(rmi_cost *eval, rmi_costs *costs, rmi_clock *lanes)
 {
-    for (; lanes->released < lanes->queued && c->queue_end[lanes->released] <= lanes->now; lanes->released++) {
-        lanes->pending -= c->queue_bytes[lanes->released];
-        if (lanes->last_turn) costs->outs[c->queue_copy[lanes->released]].at = lanes->event;
+    for (; lanes->released < lanes->queued && eval->queue_end[lanes->released] <= lanes->now; lanes->released++) {
+        lanes->pending -= eval->queue_bytes[lanes->released];
+        if (lanes->last_turn) costs->outs[eval->queue_copy[lanes->released]].at = lanes->event;
     }
 }
 
@@ -13076,62 +13081,64 @@ RMI_FN void rmi_cost_stay(rmi_costs *costs, rmi_copy *in, rmi_copy *out, uint32_
 }
 
 /* The place of the time from which on a weight's or state's newest contents are in host memory. */
-RMI_INLINE uint64_t *rmi_cost_host_ready(const rmi_cost *c, uint32_t buffer)
+RMI_INLINE uint64_t *rmi_cost_host_ready(const rmi_cost *eval, uint32_t buffer)
 {
-    return &c->host_ready[2 * c->step->buffers[buffer].param + (c->step->buffers[buffer].kind == RMI_STEP_STATE)];
+    return &eval->host_ready[2 * eval->step->buffers[buffer].param +
+                             (eval->step->buffers[buffer].kind == RMI_STEP_STATE)];
 }
 
 /* Copies in that are said before lanes->event take place; one whose bytes are not out yet stays. */
-RMI_FN void rmi_cost_clock_in(rmi_cost *c, rmi_costs *costs, rmi_clock *lanes, uint32_t events)
+RMI_FN void rmi_cost_clock_in(rmi_cost *eval, rmi_costs *costs, rmi_clock *lanes, uint32_t events)
 {
     uint32_t i;
-    for (i = c->in_head[lanes->event]; i != RMI_NONE; i = costs->ins[i].next) {
+    for (i = eval->in_head[lanes->event]; i != RMI_NONE; i = costs->ins[i].next) {
         rmi_copy *in = &costs->ins[i];
         uint32_t buffer = costs->lives[in->life].buffer, out = in->source;
         if (in->stays) continue;
         if (in->edge) out = costs->lives[costs->last_life[buffer]].out;
         /* its copy out is not over yet: the bytes need not leave */
-        if (out != RMI_NONE && c->queued[out] != RMI_NONE && c->queued[out] >= lanes->released) {
+        if (out != RMI_NONE && eval->queued[out] != RMI_NONE && eval->queued[out] >= lanes->released) {
             rmi_cost_stay(costs, in, &costs->outs[out], events);
             lanes->stayed = 1;
         }
         if (in->stays) continue;
-        if (c->held) lanes->in = rmi_max(lanes->in, lanes->now);
+        if (eval->held) lanes->in = rmi_max(lanes->in, lanes->now);
         lanes->in =
-            rmi_max(lanes->in, in->source != RMI_NONE ? costs->outs[in->source].end : *rmi_cost_host_ready(c, buffer));
+            rmi_max(lanes->in,
+                    in->source != RMI_NONE ? costs->outs[in->source].end : *rmi_cost_host_ready(eval, buffer));
         in->end = lanes->in += in->ns;
     }
 }
 
 /* Copies out that are said after lanes->event take place and enter the queue. */
-RMI_FN void rmi_cost_clock_out(rmi_cost *c, rmi_costs *costs, rmi_clock *lanes)
+RMI_FN void rmi_cost_clock_out(rmi_cost *eval, rmi_costs *costs, rmi_clock *lanes)
 {
     uint32_t i;
-    for (i = c->out_head[lanes->event]; i != RMI_NONE; i = costs->outs[i].next) {
+    for (i = eval->out_head[lanes->event]; i != RMI_NONE; i = costs->outs[i].next) {
         rmi_copy *out = &costs->outs[i];
         const rmi_life *life = &costs->lives[out->life];
-        const rmi_step_buffer *row = &c->step->buffers[life->buffer];
+        const rmi_step_buffer *row = &eval->step->buffers[life->buffer];
         uint64_t ready = lanes->now;
-        if (row->kind == RMI_STEP_GRADIENT) ready = rmi_max(ready, c->reduced[row->param]);
-        if (row->kind == RMI_STEP_INPUT && !c->held) { /* the batch is there when the last one's users have finished */
+        if (row->kind == RMI_STEP_GRADIENT) ready = rmi_max(ready, eval->reduced[row->param]);
+        if (row->kind == RMI_STEP_INPUT && !eval->held) { /* it is there when the last batch's users have finished */
             ready = life->last ? costs->start[life->last] + costs->ns[life->last] : lanes->first_end;
             ready = lanes->turn ? rmi_max(ready, out->end) : 0;
         }
         out->end = lanes->out = rmi_max(lanes->out, ready) + out->ns;
-        c->queue_end[lanes->queued] = out->end;
-        c->queue_bytes[lanes->queued] = 0;
-        c->queue_copy[lanes->queued] = i;
-        c->queued[i] = lanes->queued++;
+        eval->queue_end[lanes->queued] = out->end;
+        eval->queue_bytes[lanes->queued] = 0;
+        eval->queue_copy[lanes->queued] = i;
+        eval->queued[i] = lanes->queued++;
         if (row->kind == RMI_STEP_WEIGHT || row->kind == RMI_STEP_STATE)
-            *rmi_cost_host_ready(c, life->buffer) = out->end;
+            *rmi_cost_host_ready(eval, life->buffer) = out->end;
     }
 }
 
 /* The events of the *first and the *last contribution to the gradient that the task, a reduction, reduces. */
-RMI_FN void rmi_cost_contributions(const rmi_cost *c, const rmi_schedule *schedule, const rmi_step_task *task,
+RMI_FN void rmi_cost_contributions(const rmi_cost *eval, const rmi_schedule *schedule, const rmi_step_task *task,
                                    uint32_t *first, uint32_t *last)
 {
-    const rmi_step *step = c->step;
+    const rmi_step *step = eval->step;
     uint32_t i;
     *first = schedule->n;
     *last = 0;
@@ -13140,18 +13147,18 @@ RMI_FN void rmi_cost_contributions(const rmi_cost *c, const rmi_schedule *schedu
         const rmi_step_task *backward = &step->tasks[other];
         if (backward->way != RMI_BWD || rmi_step_access_of(step, other, schedule->mode)->absent) continue;
         if (!rmi_step_gives(&step->graph->ops[backward->id], backward->part, task->id)) continue;
-        *first = (uint32_t)rmi_min(*first, c->event_of[other]);
-        *last = (uint32_t)rmi_max(*last, c->event_of[other]);
+        *first = (uint32_t)rmi_min(*first, eval->event_of[other]);
+        *last = (uint32_t)rmi_max(*last, eval->event_of[other]);
     }
 }
 
 /* The first event that begins a life in the stretch of this one, or in those that a copy not made joins to it. */
-RMI_FN uint32_t rmi_cost_first_write(const rmi_cost *c, const rmi_costs *costs, uint32_t life)
+RMI_FN uint32_t rmi_cost_first_write(const rmi_cost *eval, const rmi_costs *costs, uint32_t life)
 {
     uint32_t event = RMI_NONE, k, before;
     for (; life != RMI_NONE; life = before) {
         before = RMI_NONE;
-        for (k = c->stretches[costs->lives[life].stretch].head; k != RMI_NONE; k = costs->lives[k].sibling) {
+        for (k = eval->stretches[costs->lives[life].stretch].head; k != RMI_NONE; k = costs->lives[k].sibling) {
             const rmi_life *row = &costs->lives[k];
             event = (uint32_t)rmi_min(event, row->first);
             if (row->in != RMI_NONE && costs->ins[row->in].stays && !costs->ins[row->in].edge) before = row->previous;
@@ -13163,46 +13170,46 @@ RMI_FN uint32_t rmi_cost_first_write(const rmi_cost *c, const rmi_costs *costs, 
 /* Sets late_head: what reads a param's gradient on another lane (a reduction without an update after it, or the copy to
    an update in host memory) may be under way when the next step begins, which then waits where it first writes the
    gradient's bytes; for the reduction of a gradient whose bytes come and go, if the evaluation is `held`, at once. */
-RMI_FN void rmi_cost_chain_late(rmi_cost *c, const rmi_schedule *schedule, const rmi_costs *costs)
+RMI_FN void rmi_cost_chain_late(rmi_cost *eval, const rmi_schedule *schedule, const rmi_costs *costs)
 {
-    const rmi_step *step = c->step;
+    const rmi_step *step = eval->step;
     uint32_t i, event, last;
-    memset(c->late_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
+    memset(eval->late_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
     for (i = 0; i < step->n_params; i++) {
         const rmi_step_param *param = &step->params[i];
         int on_host = step->moves && costs->update_event[i] != RMI_NONE;
         if (!on_host && (param->reduction == RMI_NONE || param->update != RMI_NONE)) continue;
         if (param->gradient == RMI_NONE)
-            rmi_cost_contributions(c, schedule, &step->tasks[param->reduction], &event, &last);
-        else event = c->held && !on_host ? 0 : rmi_cost_first_write(c, costs, costs->last_life[param->gradient]);
-        c->late_next[i] = c->late_head[event];
-        c->late_head[event] = i;
+            rmi_cost_contributions(eval, schedule, &step->tasks[param->reduction], &event, &last);
+        else event = eval->held && !on_host ? 0 : rmi_cost_first_write(eval, costs, costs->last_life[param->gradient]);
+        eval->late_next[i] = eval->late_head[event];
+        eval->late_head[event] = i;
     }
 }
 
 /* What a barrier, reduction or update at lanes->event waits for on other lanes and does there. */
-RMI_FN void rmi_cost_clock_other(rmi_cost *c, const rmi_schedule *schedule, const rmi_costs *costs, rmi_clock *lanes,
+RMI_FN void rmi_cost_clock_other(rmi_cost *eval, const rmi_schedule *schedule, const rmi_costs *costs, rmi_clock *lanes,
                                  const rmi_step_task *task)
 {
-    const rmi_step *step = c->step;
+    const rmi_step *step = eval->step;
     const rmi_step_param *param = task->param == RMI_NONE ? NULL : &step->params[task->param];
     uint32_t i, last, event = lanes->event, own[2];
     uint64_t ready;
     if (task->way == RMI_BARRIER) {
-        for (i = 0; i < step->n_params; i++) lanes->now = rmi_max(lanes->now, c->reduced[i]);
+        for (i = 0; i < step->n_params; i++) lanes->now = rmi_max(lanes->now, eval->reduced[i]);
         lanes->barrier = lanes->now + costs->ns[event];
     } else if (task->way == RMI_REDUCE) {
-        rmi_cost_contributions(c, schedule, task, &i, &last);
+        rmi_cost_contributions(eval, schedule, task, &i, &last);
         lanes->comm =
             rmi_max(lanes->comm, costs->start[last] + costs->ns[last]) + step->graph->tensors[task->id].reduce;
-        c->reduced[task->param] = lanes->comm;
+        eval->reduced[task->param] = lanes->comm;
     } else if (step->moves && costs->update_event[task->param] == event) {
         ready = costs->outs[costs->lives[costs->last_life[param->gradient]].out].end;
-        for (i = 0; i < 2; i++) ready = rmi_max(ready, c->host_ready[2 * task->param + i]);
+        for (i = 0; i < 2; i++) ready = rmi_max(ready, eval->host_ready[2 * task->param + i]);
         lanes->host = rmi_max(rmi_max(lanes->host, lanes->barrier), ready) + param->host_update_ns;
-        for (i = 0; i < 2; i++) c->host_ready[2 * task->param + i] = lanes->host;
+        for (i = 0; i < 2; i++) eval->host_ready[2 * task->param + i] = lanes->host;
     } else {
-        lanes->now = rmi_max(lanes->now, c->reduced[task->param]);
+        lanes->now = rmi_max(lanes->now, eval->reduced[task->param]);
         own[0] = param->weight;
         own[1] = param->state;
         for (i = 0; i < 2; i++) { /* the step before may still copy out what this update writes */
@@ -13214,65 +13221,65 @@ RMI_FN void rmi_cost_clock_other(rmi_cost *c, const rmi_schedule *schedule, cons
 }
 
 /* Counts as pending the bytes whose life ends at lanes->event while their copy out is under way. */
-RMI_INLINE void rmi_cost_clock_pending(rmi_cost *c, const rmi_costs *costs, rmi_clock *lanes)
+RMI_INLINE void rmi_cost_clock_pending(rmi_cost *eval, const rmi_costs *costs, rmi_clock *lanes)
 {
     uint32_t i, place;
-    for (i = c->pending_head[lanes->event]; i != RMI_NONE; i = c->pending_next[i]) {
-        place = c->queued[i];
-        if (place == RMI_NONE || place < lanes->released || c->queue_end[place] <= lanes->now) continue;
-        c->queue_bytes[place] = c->stretches[costs->lives[costs->outs[i].until].stretch].room;
-        lanes->pending += c->queue_bytes[place];
+    for (i = eval->pending_head[lanes->event]; i != RMI_NONE; i = eval->pending_next[i]) {
+        place = eval->queued[i];
+        if (place == RMI_NONE || place < lanes->released || eval->queue_end[place] <= lanes->now) continue;
+        eval->queue_bytes[place] = eval->stretches[costs->lives[costs->outs[i].until].stretch].room;
+        lanes->pending += eval->queue_bytes[place];
     }
 }
 
 /* Waits for other lanes to be done with gradients of the step before whose bytes this event writes. */
-RMI_INLINE void rmi_cost_clock_late(const rmi_cost *c, const rmi_costs *costs, rmi_clock *lanes, uint32_t event)
+RMI_INLINE void rmi_cost_clock_late(const rmi_cost *eval, const rmi_costs *costs, rmi_clock *lanes, uint32_t event)
 {
     uint32_t i, gradient, out;
-    for (i = c->late_head[event]; i != RMI_NONE; i = c->late_next[i]) {
-        gradient = c->step->params[i].gradient;
+    for (i = eval->late_head[event]; i != RMI_NONE; i = eval->late_next[i]) {
+        gradient = eval->step->params[i].gradient;
         out = gradient == RMI_NONE ? RMI_NONE : costs->lives[costs->last_life[gradient]].out;
-        lanes->now = rmi_max(lanes->now, out == RMI_NONE ? c->reduced[i] : costs->outs[out].end);
+        lanes->now = rmi_max(lanes->now, out == RMI_NONE ? eval->reduced[i] : costs->outs[out].end);
     }
 }
 
 /* One step, the lanes going on from the one before: sets starts, peak and excess. 0: the first step, with the runs that
    are still to come, takes longer than lanes->most. */
-RMI_FN int rmi_cost_turn(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs, rmi_clock *lanes)
+RMI_FN int rmi_cost_turn(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs, rmi_clock *lanes)
 {
-    const rmi_step *step = c->step;
+    const rmi_step *step = eval->step;
     uint32_t event, i;
     uint64_t end = 0;
     costs->peak = costs->excess = costs->sum_excess = 0;
     for (event = 0; event < schedule->n; event++) {
         const rmi_step_task *task = &step->tasks[schedule->events[event].task];
         lanes->event = event;
-        rmi_cost_release(c, costs, lanes);
-        while (lanes->released < lanes->queued && costs->live[event] + lanes->pending > c->limit) {
-            lanes->now = rmi_max(lanes->now, c->queue_end[lanes->released]);
-            rmi_cost_release(c, costs, lanes);
+        rmi_cost_release(eval, costs, lanes);
+        while (lanes->released < lanes->queued && costs->live[event] + lanes->pending > eval->limit) {
+            lanes->now = rmi_max(lanes->now, eval->queue_end[lanes->released]);
+            rmi_cost_release(eval, costs, lanes);
         }
-        if (costs->n_ins) rmi_cost_clock_in(c, costs, lanes, schedule->n);
+        if (costs->n_ins) rmi_cost_clock_in(eval, costs, lanes, schedule->n);
         for (i = costs->first_life[event]; i < costs->first_life[event + 1] && costs->lives[i].in != RMI_NONE; i++)
             if (!costs->ins[costs->lives[i].in].stays)
                 lanes->now = rmi_max(lanes->now, costs->ins[costs->lives[i].in].end);
-        if (task->way > RMI_BWD) rmi_cost_clock_other(c, schedule, costs, lanes, task);
-        rmi_cost_clock_late(c, costs, lanes, event);
+        if (task->way > RMI_BWD) rmi_cost_clock_other(eval, schedule, costs, lanes, task);
+        rmi_cost_clock_late(eval, costs, lanes, event);
         if (!lanes->turn && rmi_add(lanes->now, lanes->left_ns) > lanes->most) return 0;
         lanes->left_ns -= costs->ns[event];
         costs->start[event] = lanes->now;
         lanes->now += costs->ns[event];
         costs->peak = rmi_max(costs->peak, costs->live[event] + lanes->pending);
-        if (costs->live[event] > c->limit) rmi_cost_exceed(costs, costs->live[event] - c->limit);
+        if (costs->live[event] > eval->limit) rmi_cost_exceed(costs, costs->live[event] - eval->limit);
         if (!event) end = lanes->now;
         if (!costs->n_outs) continue;
-        rmi_cost_clock_out(c, costs, lanes);
-        rmi_cost_clock_pending(c, costs, lanes);
+        rmi_cost_clock_out(eval, costs, lanes);
+        rmi_cost_clock_pending(eval, costs, lanes);
     }
     lanes->first_end = end;
     lanes->event = schedule->n;
-    rmi_cost_release(c, costs, lanes);
-    if (costs->n_ins) rmi_cost_clock_in(c, costs, lanes, schedule->n);
+    rmi_cost_release(eval, costs, lanes);
+    if (costs->n_ins) rmi_cost_clock_in(eval, costs, lanes, schedule->n);
     costs->peak = rmi_max(costs->peak, costs->live[schedule->n]);
     costs->start[schedule->n] = lanes->now;
     return 1;
@@ -13280,10 +13287,10 @@ RMI_FN int rmi_cost_turn(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *c
 
 /* Sets pending_head: the copies out by the event after which the bytes that they read are no longer alive. Where
    several read the same bytes the last one counts. */
-RMI_FN void rmi_cost_chain_pending(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
+RMI_FN void rmi_cost_chain_pending(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs)
 {
     uint32_t i;
-    memset(c->pending_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
+    memset(eval->pending_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
     for (i = 0; i < costs->n_outs; i++) costs->outs[i].until = costs->outs[i].life;
     for (i = 0; i < costs->n_ins; i++) {
         const rmi_copy *in = &costs->ins[i];
@@ -13291,56 +13298,56 @@ RMI_FN void rmi_cost_chain_pending(rmi_cost *c, const rmi_schedule *schedule, rm
         if (in->stays && out && out->until == costs->lives[in->life].previous) out->until = in->life;
     }
     for (i = 0; i < costs->n_outs; i++) {
-        rmi_stretch_use *stretch = &c->stretches[costs->lives[costs->outs[i].until].stretch];
+        rmi_stretch_use *stretch = &eval->stretches[costs->lives[costs->outs[i].until].stretch];
         if (costs->outs[i].stays || costs->outs[i].edge) continue;
         if (stretch->out == RMI_NONE || costs->outs[stretch->out].event <= costs->outs[i].event) stretch->out = i;
     }
     for (i = 0; i < costs->n_outs; i++) {
-        rmi_stretch_use *stretch = &c->stretches[costs->lives[costs->outs[i].until].stretch];
+        rmi_stretch_use *stretch = &eval->stretches[costs->lives[costs->outs[i].until].stretch];
         if (stretch->out != i) continue;
         stretch->out = RMI_NONE;
         if (stretch->end == RMI_NONE) continue;
-        c->pending_next[i] = c->pending_head[stretch->end];
-        c->pending_head[stretch->end] = i;
+        eval->pending_next[i] = eval->pending_head[stretch->end];
+        eval->pending_head[stretch->end] = i;
     }
 }
 
 /* Sets in_head and out_head: the copies that are made by the event at which they are said; what wraps comes after what
    is needed in this step. */
-RMI_FN void rmi_cost_chain(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
+RMI_FN void rmi_cost_chain(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs)
 {
     uint32_t i, *head;
     int wraps;
-    memset(c->in_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
-    memset(c->out_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
+    memset(eval->in_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
+    memset(eval->out_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
     for (wraps = 1; wraps >= 0; wraps--)
         for (i = costs->n_ins; i-- > 0;) {
             if (costs->ins[i].stays || costs->ins[i].wraps != wraps) continue;
-            head = &c->in_head[costs->ins[i].at];
+            head = &eval->in_head[costs->ins[i].at];
             costs->ins[i].next = *head;
             *head = i;
         }
     for (i = costs->n_outs; i-- > 0;) {
-        c->queued[i] = costs->outs[i].at = RMI_NONE;
+        eval->queued[i] = costs->outs[i].at = RMI_NONE;
         costs->outs[i].end = 0;
         if (costs->outs[i].stays) continue;
-        head = &c->out_head[costs->outs[i].event];
+        head = &eval->out_head[costs->outs[i].event];
         costs->outs[i].next = *head;
         *head = i;
     }
 }
 
 /* Does one step leave something to the next one on a lane? */
-RMI_FN int rmi_cost_steps_meet(const rmi_cost *c, const rmi_costs *costs)
+RMI_FN int rmi_cost_steps_meet(const rmi_cost *eval, const rmi_costs *costs)
 {
     uint32_t i;
-    if (c->reduces) return 1;
+    if (eval->reduces) return 1;
     for (i = 0; i < costs->n_ins; i++)
         if (costs->ins[i].edge) return 1;
     for (i = 0; i < costs->n_outs; i++) {
-        uint8_t kind = c->step->buffers[costs->lives[costs->outs[i].life].buffer].kind;
+        uint8_t kind = eval->step->buffers[costs->lives[costs->outs[i].life].buffer].kind;
         if (!costs->outs[i].stays && kind != RMI_STEP_VALUE && kind != RMI_STEP_SAVED &&
-            !(kind == RMI_STEP_INPUT && c->held))
+            !(kind == RMI_STEP_INPUT && eval->held))
             return 1;
     }
     return 0;
@@ -13348,25 +13355,25 @@ RMI_FN int rmi_cost_steps_meet(const rmi_cost *c, const rmi_costs *costs)
 
 /* Fourth pass: step_ns in the steady state, from as many steps as rmi_sch_replay takes, and again whenever copies in
    have turned out to be needless; host_bytes; where copies out are over. 0: it costs more than `enough`. */
-RMI_FN int rmi_cost_lanes(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
+RMI_FN int rmi_cost_lanes(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs)
 {
-    uint32_t turns = rmi_cost_steps_meet(c, costs) ? 3 : 1, i;
-    uint64_t ends[3] = {0, 0, 0}, most = c->enough;
+    uint32_t turns = rmi_cost_steps_meet(eval, costs) ? 3 : 1, i;
+    uint64_t ends[3] = {0, 0, 0}, most = eval->enough;
     rmi_clock lanes;
-    if (most != RMI_INF) most = rmi_sub(most, rmi_cost_penalty(c, costs->excess, costs->sum_excess, schedule->n));
+    if (most != RMI_INF) most = rmi_sub(most, rmi_cost_penalty(eval, costs->excess, costs->sum_excess, schedule->n));
     do {
         memset(&lanes, 0, sizeof lanes);
         lanes.most = most;
-        if (costs->n_ins || costs->n_outs) rmi_cost_chain(c, schedule, costs);
-        if (costs->n_outs) rmi_cost_chain_pending(c, schedule, costs);
-        rmi_cost_chain_late(c, schedule, costs);
-        memset(c->host_ready, 0, 2 * (size_t)c->step->n_params * sizeof(uint64_t));
-        memset(c->reduced, 0, c->step->n_params * sizeof(uint64_t));
+        if (costs->n_ins || costs->n_outs) rmi_cost_chain(eval, schedule, costs);
+        if (costs->n_outs) rmi_cost_chain_pending(eval, schedule, costs);
+        rmi_cost_chain_late(eval, schedule, costs);
+        memset(eval->host_ready, 0, 2 * (size_t)eval->step->n_params * sizeof(uint64_t));
+        memset(eval->reduced, 0, eval->step->n_params * sizeof(uint64_t));
         for (lanes.turn = 0; lanes.turn < turns; lanes.turn++) {
             lanes.last_turn = lanes.turn + 1 == turns;
             lanes.left_ns = costs->compute_ns;
-            c->work += schedule->n;
-            if (!rmi_cost_turn(c, schedule, costs, &lanes)) return 0;
+            eval->work += schedule->n;
+            if (!rmi_cost_turn(eval, schedule, costs, &lanes)) return 0;
             ends[lanes.turn] =
                 rmi_max(rmi_max(rmi_max(lanes.now, lanes.in), rmi_max(lanes.out, lanes.host)), lanes.comm);
         }
@@ -13397,21 +13404,21 @@ RMI_FN void rmi_cost_one_lane(const rmi_schedule *schedule, rmi_costs *costs)
 }
 
 /* Sets *costs to all that follows from the schedule. 0: it is not legal, or costs more than `enough`. */
-RMI_FN int rmi_cost_eval(rmi_cost *c, const rmi_schedule *schedule, rmi_costs *costs)
+RMI_FN int rmi_cost_eval(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs)
 {
     uint64_t resident = 0;
-    if (c->part) rmi_cost_begin_part(c, costs);
-    else resident = rmi_cost_begin(c, schedule, costs);
-    c->work += schedule->n;
-    if (!rmi_cost_lives(c, schedule, costs)) return 0;
-    c->work += schedule->n;
-    if (!rmi_cost_bytes(c, schedule, costs, resident)) return 0;
-    if (!costs->n_ins && !costs->n_outs && !c->reduces) {
+    if (eval->part) rmi_cost_begin_part(eval, costs);
+    else resident = rmi_cost_begin(eval, schedule, costs);
+    eval->work += schedule->n;
+    if (!rmi_cost_lives(eval, schedule, costs)) return 0;
+    eval->work += schedule->n;
+    if (!rmi_cost_bytes(eval, schedule, costs, resident)) return 0;
+    if (!costs->n_ins && !costs->n_outs && !eval->reduces) {
         rmi_cost_one_lane(schedule, costs);
         return 1;
     }
-    rmi_cost_copies_in(c, schedule, costs);
-    return rmi_cost_lanes(c, schedule, costs);
+    rmi_cost_copies_in(eval, schedule, costs);
+    return rmi_cost_lanes(eval, schedule, costs);
 }
 
 /* =====================================================================================================================
@@ -14444,15 +14451,15 @@ RMI_FN rm_result rmi_event_homes(rmi_event_writer *writer)
     return RM_OK;
 }
 
-/* Makes the list (in mem) of a schedule that evaluator c has evaluated last, into costs, which are used up. */
-RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *c, const rmi_schedule *schedule,
+/* Makes the list (in mem) of a schedule that the evaluator has evaluated last, into costs, which are used up. */
+RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *eval, const rmi_schedule *schedule,
                                  const rmi_costs *costs, rmi_seq_list *list)
 {
     rmi_event_writer writer;
     uint32_t event, i;
     memset(list, 0, sizeof *list);
     memset(&writer, 0, sizeof writer);
-    writer.cost = c;
+    writer.cost = eval;
     writer.schedule = schedule;
     writer.costs = costs;
     writer.mem = mem;
@@ -14470,9 +14477,9 @@ RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *c, const rmi_sc
     }
     RMI_TRY(rmi_event_before(&writer, schedule->n));
     /* gradients in host memory may be in use when the next step begins */
-    for (i = 0; i < c->step->n_params && c->step->moves; i++)
+    for (i = 0; i < eval->step->n_params && eval->step->moves; i++)
         if (costs->update_event[i] != RMI_NONE)
-            RMI_TRY(rmi_event_say_copy(&writer, RMI_HOLD, c->step->params[i].gradient, 2));
+            RMI_TRY(rmi_event_say_copy(&writer, RMI_HOLD, eval->step->params[i].gradient, 2));
     list->runs = writer.out.runs;
     list->n = writer.out.n;
     return rmi_event_homes(&writer);
