@@ -19250,12 +19250,12 @@ RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *lan, const rmi_lan_pro
    must come after; then marks the bytes as used by it. */
 RMI_FN void rmi_lan_account(rmi_lan *lan, const rmi_lan_use *use, size_t n, uint32_t me, uint32_t lane, uint32_t *need)
 {
-    uint32_t k;
+    uint32_t other;
     size_t i;
-    for (k = 0; k < RMI_LANES; k++)
-        for (i = 0; i < n && k != lane && lan->used[k].latest[1] > lan->known[lane][k]; i++) {
-            const rmi_space *space = use[i].write ? &lan->used[k] : &lan->written[k];
-            need[k] = (uint32_t)rmi_max(need[k], rmi_sch_latest(space, use[i].lo, use[i].hi));
+    for (other = 0; other < RMI_LANES; other++)
+        for (i = 0; i < n && other != lane && lan->used[other].latest[1] > lan->known[lane][other]; i++) {
+            const rmi_space *space = use[i].write ? &lan->used[other] : &lan->written[other];
+            need[other] = (uint32_t)rmi_max(need[other], rmi_sch_latest(space, use[i].lo, use[i].hi));
         }
     for (i = 0; i < n; i++) {
         rmi_sch_mark(&lan->used[lane], use[i].lo, use[i].hi, me);
@@ -19267,9 +19267,9 @@ RMI_FN void rmi_lan_account(rmi_lan *lan, const rmi_lan_use *use, size_t n, uint
 RMI_FN void rmi_lan_learn(rmi_lan *lan, uint32_t lane, uint32_t op)
 {
     const uint32_t *clock = lan->clock + (size_t)(op - 1) * RMI_LANES;
-    uint32_t k;
-    for (k = 0; k < RMI_LANES; k++)
-        if (lan->known[lane][k] < clock[k]) lan->known[lane][k] = clock[k];
+    uint32_t other;
+    for (other = 0; other < RMI_LANES; other++)
+        if (lan->known[lane][other] < clock[other]) lan->known[lane][other] = clock[other];
 }
 
 /* Runs a program after what has run so far. Its own waits count as said; those that it lacks are added to *out, `on`
