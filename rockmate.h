@@ -8993,7 +8993,7 @@ typedef struct rmi_bnd_way {
     uint32_t tail0, n_tail, wait; /* range of uses; wait: tails that are not true yet */
     uint32_t which;               /* the moment at which it takes bytes, or RMI_NONE */
     uint64_t ns, bytes, left;     /* left: units of its price that are not paid */
-    uint8_t set, seen;            /* branching: 1 is taken, 2 is not; bits: a solution took it, did not */
+    uint8_t set, seen;            /* branching: 1 is taken, 2 is not; seen: a solution took it */
 } rmi_bnd_way;
 
 typedef struct rmi_bnd_fact {
@@ -9329,7 +9329,7 @@ RMI_FN void rmi_bnd_take(rmi_bnd_web *web, int64_t *lack)
     while (n) {
         rmi_bnd_way *way = &web->way[web->fact[queue[--n]].by];
         web->b->work++;
-        way->wait = RMI_NONE;
+        way->seen = 1;
         if (way->which != RMI_NONE && way->set != 1) lack[way->which] += (int64_t)way->bytes;
         for (i = way->tail0; i < way->tail0 + way->n_tail; i++) {
             tail = web->use[i].fact;
@@ -9337,7 +9337,6 @@ RMI_FN void rmi_bnd_take(rmi_bnd_web *web, int64_t *lack)
             web->fact[tail].stamp = web->turn;
         }
     }
-    for (i = 0; i < web->n_way; i++) web->way[i].seen |= web->way[i].wait == RMI_NONE ? 1 : 2;
 }
 
 /* What all wanted facts cost at least at these prices, in units; RMI_INF if nothing fits. lack: bytes that the
@@ -9420,7 +9419,7 @@ RMI_FN void rmi_bnd_visit(rmi_bnd_web *web, rmi_bnd_node *node, uint32_t first, 
 {
     const rmi_bnd_node *at;
     uint64_t worth, most = 0;
-    uint32_t i, rank, highest = 0;
+    uint32_t i;
     memcpy(web->left, web->room, sizeof web->left);
     web->paid = 0;
     node->branch = RMI_NONE;
@@ -9440,14 +9439,11 @@ RMI_FN void rmi_bnd_visit(rmi_bnd_web *web, rmi_bnd_node *node, uint32_t first, 
     }
     rmi_bnd_sort(web, web->by_op);
     node->value = rmi_max(node->value, rmi_bnd_climb(web, node->price, first, turns));
-    /* next is the dearest way that one solution took and another did not; if there is none, that any took */
-    for (i = 0; i < web->n_way && node->value != RMI_INF; i++) {
+    for (i = 0; i < web->n_way && node->value != RMI_INF; i++) { /* of the ways that were taken the dearest is next */
         const rmi_bnd_way *way = &web->way[i];
-        rank = way->seen == 3 ? 2 : way->seen == 1;
-        if (way->set || way->which == RMI_NONE || way->bytes > web->left[way->which]) continue;
+        if (way->set || way->which == RMI_NONE || !way->seen || way->bytes > web->left[way->which]) continue;
         worth = rmi_add(rmi_bnd_units(web->b, way->ns), rmi_scale20(way->bytes, node->price[way->which]));
-        if (!rank || rank < highest || (rank == highest && worth <= most)) continue;
-        highest = rank;
+        if (node->branch != RMI_NONE && worth <= most) continue;
         most = worth;
         node->branch = i;
     }
@@ -9903,8 +9899,6 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *step, uint6
        device:  time + (b2 + late b1 + c1 + c2) states + (b2 + late b1) weight (unless x holds it)
                      + (c1 + c2) weight (if neither x nor a run after it reads it)
                      + (c1 + c2) gradient (if earlier steps have contributed to it, and x does not touch it)
-       Then the host adds that up in time of its lane; or, where a barrier alone puts the update after x, the sum was
-       made on the device before x, and had come in for that, c2.
 
    One param (a tied embedding: read first, complete last) is waited for: if the host updates it, its first read of the
    next step comes after copy, update and copy, and all that can run meanwhile is what does not lie between that read
@@ -9926,7 +9920,7 @@ enum {
 #define RMI_BND_PRICES RMI_BND_WAIT
 
 typedef struct rmi_bnd_choice { /* for so many equal params; or what there is no choice about */
-    uint64_t n, use[3][RMI_BND_USES]; /* by option */
+    uint64_t n, use[2][RMI_BND_USES]; /* by option */
     uint32_t options;
 } rmi_bnd_choice;
 #define RMI_BND_CHOICES 49u
@@ -9956,17 +9950,16 @@ RMI_FN uint32_t rmi_bnd_gives(const rmi_bnd *b, uint32_t param, const uint8_t *a
     return RMI_NONE;
 }
 
-/* A choice for the update of a param, which comes after x: on the device; on the host, where what earlier steps have
-   contributed to the gradient is added in host memory (early_in 0) or has come in. 0: there are too many kinds. */
+/* A choice for the update of a param, which comes after x: on the device, where what earlier steps have contributed
+   to the gradient is there or comes in, or on the host. 0: there are too many kinds. */
 RMI_FN int rmi_bnd_put_update(const rmi_bnd *b, const rmi_step_param *param, int with_y, rmi_bnd_link *link)
 {
     const rmi_step *step = b->step;
     const rmi_tensor *tensor = &step->graph->tensors[param->tensor];
     const uint8_t seen = link->seen[param->tensor], *from_y = with_y ? link->from_y : NULL;
     uint64_t early = rmi_low_adds_to_earlier(step->kind) && !(seen & RMI_BND_TOUCHED) ? tensor->grad_bytes : 0, *use;
-    uint64_t adding = rmi_mul_div_up(early, 1000000000u, rmi_max(1, step->graph->link.add));
     rmi_bnd_choice update;
-    uint32_t i, early_in;
+    uint32_t i;
     memset(&update, 0, sizeof update);
     if (tensor->opt != RMI_INF || tensor->opt_host == RMI_INF) {
         use = update.use[update.options++]; /* without a choice every plan takes the time */
@@ -9976,13 +9969,12 @@ RMI_FN int rmi_bnd_put_update(const rmi_bnd *b, const rmi_step_param *param, int
         use[RMI_BND_IN_AFTER] = use[RMI_BND_IN] =
             tensor->state_bytes + (seen & (RMI_BND_HELD | RMI_BND_READ_AFTER) ? 0 : tensor->bytes) + early;
     }
-    for (early_in = 0; early_in < (early ? 2u : 1u) && tensor->opt_host != RMI_INF; early_in++) {
+    if (tensor->opt_host != RMI_INF) {
         use = update.use[update.options++];
-        use[RMI_BND_HOST] = rmi_bnd_units(b, tensor->opt_host + (early_in ? 0 : adding));
+        use[RMI_BND_HOST] = rmi_bnd_units(b, tensor->opt_host);
         use[RMI_BND_OUT] = tensor->grad_bytes;
         use[RMI_BND_OUT_BEFORE] = rmi_bnd_gives(b, param->tensor, from_y) != RMI_NONE ? tensor->grad_bytes : 0;
-        use[RMI_BND_IN_AFTER] = early_in && rmi_bnd_gives(b, param->tensor, b->at.after) != RMI_NONE ? early : 0;
-        use[RMI_BND_IN] = (seen & (RMI_BND_READ_BEFORE | RMI_BND_HELD) ? tensor->bytes : 0) + (early_in ? early : 0);
+        use[RMI_BND_IN] = seen & (RMI_BND_READ_BEFORE | RMI_BND_HELD) ? tensor->bytes : 0;
         use[RMI_BND_WAIT] = param->tensor == link->waited ? rmi_bnd_units(b, link->wait) : 0;
     }
     for (i = 1; i < link->n && memcmp(update.use, link->choices[i].use, sizeof update.use);) i++;
