@@ -14305,7 +14305,8 @@ typedef struct rmi_event_writer {
     rmi_arena *mem;
     rmi_seq_list *list;              /* what is made: the homes */
     rmi_step_runs out;               /* and the runs */
-    uint32_t *hold_head, *hold_next; /* by event; by life: those kept until after that event; number + 1, 0 ends */
+    /* by event; by life: those kept until after that event; number + 1, 0 ends. NULL without copies */
+    uint32_t *hold_head, *hold_next;
 } rmi_event_writer;
 
 /* Writes a copy, drop or hold of a buffer (its number in the step). */
@@ -14443,12 +14444,14 @@ RMI_FN rm_result rmi_event_homes(rmi_event_writer *writer)
     return RM_OK;
 }
 
-/* Makes the list (in mem) of a schedule that the evaluator has evaluated last, into costs, which are used up. */
+/* Makes the list (in mem) of a schedule that the evaluator has evaluated last, into costs, which are used up. homes:
+   with homes of its own; they are not those of other kinds of step. */
 RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *eval, const rmi_schedule *schedule,
-                                 const rmi_costs *costs, rmi_seq_list *list)
+                                 const rmi_costs *costs, int homes, rmi_seq_list *list)
 {
     rmi_event_writer writer;
     uint32_t event, i;
+    int moves = eval->step->moves != 0;
     memset(list, 0, sizeof *list);
     memset(&writer, 0, sizeof writer);
     writer.cost = eval;
@@ -14456,25 +14459,27 @@ RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *eval, const rmi
     writer.costs = costs;
     writer.mem = mem;
     writer.list = list;
-    writer.hold_head = RMI_NEW(mem, uint32_t, (size_t)schedule->n + 1);
-    writer.hold_next = RMI_NEW(mem, uint32_t, (size_t)costs->n_lives + 1);
-    list->at = RMI_NEW(mem, uint32_t, (size_t)schedule->n + 1);
-    if (!writer.hold_head || !writer.hold_next || !list->at) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_event_holds(&writer));
-    for (event = 0; event < schedule->n; event++) {
-        RMI_TRY(rmi_event_before(&writer, event));
-        RMI_TRY(rmi_event_run(&writer, event));
-        list->at[event] = (uint32_t)writer.out.n - 1;
-        RMI_TRY(rmi_event_after(&writer, event));
+    if (moves) {
+        writer.hold_head = RMI_NEW(mem, uint32_t, (size_t)schedule->n + 1);
+        writer.hold_next = RMI_NEW(mem, uint32_t, (size_t)costs->n_lives + 1);
+        list->at = RMI_NEW(mem, uint32_t, (size_t)schedule->n + 1);
+        if (!writer.hold_head || !writer.hold_next || !list->at) return RM_ERROR_MEMORY;
+        RMI_TRY(rmi_event_holds(&writer));
     }
-    RMI_TRY(rmi_event_before(&writer, schedule->n));
+    for (event = 0; event < schedule->n; event++) {
+        if (moves) RMI_TRY(rmi_event_before(&writer, event));
+        RMI_TRY(rmi_event_run(&writer, event));
+        if (moves) list->at[event] = (uint32_t)writer.out.n - 1;
+        if (moves) RMI_TRY(rmi_event_after(&writer, event));
+    }
+    if (moves) RMI_TRY(rmi_event_before(&writer, schedule->n));
     /* gradients in host memory may be in use when the next step begins */
-    for (i = 0; i < eval->step->n_params && eval->step->moves; i++)
+    for (i = 0; i < eval->step->n_params && moves; i++)
         if (costs->update_event[i] != RMI_NONE)
             RMI_TRY(rmi_event_say_copy(&writer, RMI_HOLD, eval->step->params[i].gradient, 2));
     list->runs = writer.out.runs;
     list->n = writer.out.n;
-    return rmi_event_homes(&writer);
+    return homes ? rmi_event_homes(&writer) : RM_OK;
 }
 
 /* --- and back: the schedule that a program is of */
@@ -15122,13 +15127,6 @@ RMI_FN int rmi_search_start(rmi_search *search, const rmi_schedule *schedule)
     return 1;
 }
 
-/* Sets *costs to what follows from a schedule that is known to be legal. */
-RMI_FN void rmi_search_costs(rmi_search *search, const rmi_schedule *schedule, rmi_costs *costs)
-{
-    search->cost.enough = RMI_INF;
-    rmi_cost_eval(&search->cost, schedule, costs);
-}
-
 /* --- choosing what to change */
 
 /* Of a few random events the fullest, or the first nearly as full as the limit allows; RMI_NONE: no event. */
@@ -15708,22 +15706,6 @@ RMI_FN rm_result rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, size_
     return result;
 }
 
-/* The current schedule as runs with their forms. */
-RMI_FN rm_result rmi_ref_runs(rmi_arena *mem, const rmi_search *s, rmi_step_runs *list)
-{
-    uint32_t event;
-    if (!rmi_arena_grow(mem, (void **)&list->runs, &list->cap, s->current.n, sizeof(rmi_run))) return RM_ERROR_MEMORY;
-    list->n = 0;
-    for (event = 0; event < s->current.n; event++) {
-        uint32_t id = s->current.events[event].task;
-        const rmi_step_task *task = &s->step->tasks[id];
-        if (rmi_step_access_of(s->step, id, s->current.mode)->absent) continue;
-        RMI_TRY(rmi_step_say(mem, list,
-                             rmi_low_run((rmi_way)task->way, task->id, s->costs.form[event], task->part)));
-    }
-    return RM_OK;
-}
-
 /* The candidate is not taken: a lean search knows again what follows from the current schedule. */
 RMI_FN int rmi_ref_turn_down(rmi_search *s)
 {
@@ -16280,7 +16262,6 @@ typedef struct rmi_plan_chain { /* the current kind of step as a chain */
     rmi_blk blk;
     rmi_chn_table *table; /* solved; NULL: not wanted */
     rmi_ref_search *tune; /* gives its lists their fastest forms; NULL: no op has variants (or none may be chosen) */
-    rmi_step_runs tuned;  /* the last such list */
 } rmi_plan_chain;
 
 typedef struct rmi_plan_clock {
@@ -16856,24 +16837,13 @@ RMI_FN size_t rmi_plan_room(const rm_graph *graph, size_t stages_runs)
     return n;
 }
 
-/* Runs of a search as a list with the homes of the current kind of step. */
-RMI_FN rmi_seq_list rmi_plan_list_of(const rmi_planner *w, const rmi_step_runs *runs)
-{
-    rmi_seq_list list;
-    memset(&list, 0, sizeof list);
-    list.runs = runs->runs;
-    list.n = runs->n;
-    list.homes = w->homes.at;
-    list.n_homes = w->homes.n;
-    return list;
-}
-
-/* A list with these homes, without runs yet: it has room for all that must run and so many forwards more. */
+/* A list with the homes of the current kind of step, without runs yet: it has room for all that must run and so many
+   forwards more. */
 RMI_FN rm_result rmi_plan_list(const rmi_planner *w, rmi_arena *mem, size_t forwards, rmi_seq_list *list)
 {
-    rmi_step_runs none;
-    memset(&none, 0, sizeof none);
-    *list = rmi_plan_list_of(w, &none);
+    memset(list, 0, sizeof *list);
+    list->homes = w->homes.at;
+    list->n_homes = w->homes.n;
     list->runs = RMI_NEW(mem, rmi_run, rmi_plan_room(w->graph, forwards));
     return list->runs ? RM_OK : RM_ERROR_MEMORY;
 }
@@ -16944,6 +16914,29 @@ RMI_FN uint64_t rmi_plan_chain_base(const rmi_planner *w)
 }
 
 
+/* The search's current schedule as a list; without copies its homes are those of the current kind of step. */
+RMI_FN rm_result rmi_plan_list_of(const rmi_planner *w, rmi_arena *mem, rmi_search *joint, rmi_seq_list *list)
+{
+    int moves = joint->step->moves != 0;
+    RMI_TRY(rmi_event_write(mem, &joint->cost, &joint->current, &joint->costs, moves, list));
+    if (moves) return RM_OK;
+    list->homes = w->homes.at;
+    list->n_homes = w->homes.n;
+    return RM_OK;
+}
+
+/* The search's best schedule becomes its current one and a candidate. *size: what it takes. */
+RMI_FN rm_result rmi_plan_try_best(rmi_planner *w, rmi_search *joint, const rmi_plan_trial *how, uint64_t *size)
+{
+    rmi_arena tmp = rmi_plan_arena(w);
+    rmi_seq_list list;
+    rm_result result = RM_ERROR_INTERNAL;
+    if (rmi_search_start(joint, &joint->best)) result = rmi_plan_list_of(w, &tmp, joint, &list);
+    if (result == RM_OK) result = rmi_plan_try(w, &list, how, size);
+    rmi_arena_free(&tmp);
+    return result;
+}
+
 /* Tries a list with the fastest forms that leave its live bytes within `limit`; then, if that is too large, as it
    is. */
 RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *w, const rmi_seq_list *list, uint64_t limit, const rmi_plan_trial *how,
@@ -16951,6 +16944,8 @@ RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *w, const rmi_seq_list *list, ui
 {
     rmi_ref_search *tune = w->chain.tune;
     rmi_seq_list tuned;
+    rmi_arena tmp = rmi_plan_arena(w);
+    rm_result result;
     int loaded = 0;
     if (tune && how->budget) {
         tune->search.best_ns = RMI_INF;
@@ -16959,10 +16954,10 @@ RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *w, const rmi_seq_list *list, ui
         if (loaded) {
             *size = RMI_INF;
             if (!how->sure && w->best.n && tune->search.costs.step_ns > w->best.fig.time_ns && !w->lanes) return RM_OK;
-            RMI_TRY(rmi_ref_runs(tune->mem, &tune->search, &w->chain.tuned));
-            tuned = rmi_plan_list_of(w, &w->chain.tuned);
-            RMI_TRY(rmi_plan_try(w, &tuned, how, size));
-            if (*size <= how->budget) return RM_OK;
+            result = rmi_plan_list_of(w, &tmp, &tune->search, &tuned);
+            if (result == RM_OK) result = rmi_plan_try(w, &tuned, how, size);
+            rmi_arena_free(&tmp);
+            if (result != RM_OK || *size <= how->budget) return result;
         }
     }
     return rmi_plan_try(w, list, how, size);
@@ -17227,7 +17222,6 @@ RMI_FN rm_result rmi_plan_tune_make(rmi_planner *w, const rmi_step *model, rmi_a
     if (!k || w->graph->n_ops > RMI_PLAN_MANY) return RM_OK;
     w->chain.tune = RMI_NEW(mem, rmi_ref_search, 1);
     if (!w->chain.tune) return RM_ERROR_MEMORY;
-    memset(&w->chain.tuned, 0, sizeof w->chain.tuned);
     return rmi_ref_search_make(mem, model, 0, w->chain.tune);
 }
 
@@ -17357,9 +17351,7 @@ typedef struct rmi_plan_search { /* of the current kind of step */
     rmi_ref_search s;
     uint64_t tried;      /* time of the best list that has got addresses */
     uint32_t failed;     /* lists that got no addresses before there was a plan */
-    rmi_step_runs runs;  /* of the list that was tried last */
     rmi_arena mem;       /* of model and tables */
-    rmi_arena kept;      /* of the runs, where all else makes room for a large program */
     rmi_arena chain;     /* of stages and their options */
 } rmi_plan_search;
 
@@ -17376,10 +17368,12 @@ RMI_FN rm_result rmi_plan_evict(rmi_ref_search *refine, uint32_t permille)
 RMI_FN rm_result rmi_plan_try_apart(rmi_plan_search *search, const rmi_plan_trial *how, uint64_t *size)
 {
     rmi_arena tmp = rmi_plan_arena(search->w);
-    rmi_seq_list list = rmi_plan_list_of(search->w, &search->runs);
+    rmi_seq_list list;
     uint64_t limit = search->s.search.cost.limit, work = search->s.search.cost.work, told = search->s.told;
     rmi_schedule best;
     rm_result result = rmi_cost_make_schedule(&tmp, &search->s.search.cost, &best);
+    rmi_search_start(&search->s.search, &search->s.search.best);
+    if (result == RM_OK) result = rmi_plan_list_of(search->w, &tmp, &search->s.search, &list);
     if (result == RM_OK) {
         rmi_search_copy(&search->model, &search->s.search.best, &best);
         rmi_arena_free(&search->mem);
@@ -17405,17 +17399,13 @@ RMI_FN rm_result rmi_plan_search_try(rmi_plan_search *search)
     rmi_planner *w = search->w;
     rmi_search *joint = &search->s.search;
     const rmi_plan_trial how = {w->limit, RMI_PLAN_EFFORT, 0, 0};
-    rmi_seq_list list;
     uint64_t size, limit;
     uint32_t tries;
     for (tries = 0; tries < RMI_PLAN_PACKS_PLAIN && joint->best_ns < search->tried && !w->stop.stopped; tries++) {
         if (w->best.n && joint->best_ns >= w->best.fig.time_ns) return RM_OK;
         limit = joint->cost.limit;
-        rmi_search_start(joint, &joint->best);
-        RMI_TRY(rmi_ref_runs(&search->kept, joint, &search->runs));
-        list = rmi_plan_list_of(w, &search->runs);
         RMI_TRY(!w->best.n && joint->step->n_tasks > RMI_SEARCH_LARGE ? rmi_plan_try_apart(search, &how, &size)
-                                                                   : rmi_plan_try(w, &list, &how, &size));
+                                                                   : rmi_plan_try_best(w, joint, &how, &size));
         if (size <= w->limit) { /* another list may fit where one did not */
             search->tried = joint->best_ns;
             rmi_search_limit(joint, limit + (w->limit - limit) / 2, 0);
@@ -17475,14 +17465,10 @@ RMI_FN rm_result rmi_plan_lower_try(rmi_plan_search *search)
     rmi_planner *w = search->w;
     rmi_search *joint = &search->s.search;
     const rmi_plan_trial sure = {w->limit, 0, 0, 1};
-    rmi_seq_list list;
     uint64_t size;
     if (joint->best_ns == RMI_INF || joint->best_peak >= w->min_sure) return RM_OK;
-    rmi_search_start(joint, &joint->best);
-    RMI_TRY(rmi_ref_runs(&search->kept, joint, &search->runs));
-    joint->cost.work += 5 * (uint64_t)search->runs.n;
-    list = rmi_plan_list_of(w, &search->runs);
-    return rmi_plan_try(w, &list, &sure, &size);
+    joint->cost.work += 5 * (uint64_t)joint->best.n;
+    return rmi_plan_try_best(w, joint, &sure, &size);
 }
 
 /* Everything once is evicted to limits many stairs apart, each from what fitted the one before; ever fewer, when that
@@ -17574,8 +17560,10 @@ RMI_FN rm_result rmi_plan_search_least(rmi_plan_search *search)
     rmi_search_limit(joint, limit, 0);
     search->s.told = joint->cost.work = before + (joint->cost.work - before) / 2;
     if (result == RM_OK && w->best.n)
-        result = rmi_ref_load_runs(&search->s, search->runs.runs, search->runs.n, &loaded);
-    if (loaded) rmi_ref_fill(&search->s, 0, 400000 / joint->step->n_tasks);
+        result =
+            rmi_event_read(&search->mem, joint->step, &w->best, &joint->candidate, joint->cost.cap_events, &loaded);
+    if (loaded && rmi_search_start(joint, &joint->candidate))
+        rmi_ref_fill(&search->s, 0, 400000 / joint->step->n_tasks);
     return result;
 }
 
@@ -17661,11 +17649,10 @@ RMI_FN rm_result rmi_plan_pass_search(rmi_planner *w)
     rm_result result;
     memset(&search, 0, sizeof search);
     search.w = w;
-    search.mem = search.kept = search.chain = rmi_plan_arena(w);
+    search.mem = search.chain = rmi_plan_arena(w);
     result = rmi_step_make(&search.mem, w->graph, w->step, w->align, 0, &search.model);
     if (result == RM_OK) result = rmi_plan_search_rounds(&search);
     rmi_arena_free(&search.chain);
-    rmi_arena_free(&search.kept);
     rmi_arena_free(&search.mem);
     return result == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : result;
 }
@@ -17899,19 +17886,6 @@ RMI_FN int rmi_plan_anneals(const rmi_planner *w)
            !w->config.off && !w->graph->fixed_order && !w->desc->link_margin_percent;
 }
 
-/* The search's best schedule as a candidate. *size: what it takes. */
-RMI_FN rm_result rmi_plan_try_events(rmi_planner *w, rmi_search *joint, const rmi_plan_trial *how, uint64_t *size)
-{
-    rmi_arena tmp = rmi_plan_arena(w);
-    rmi_seq_list list;
-    rm_result result;
-    rmi_search_costs(joint, &joint->best, &joint->next);
-    result = rmi_event_write(&tmp, &joint->cost, &joint->best, &joint->next, &list);
-    if (result == RM_OK) result = rmi_plan_try(w, &list, how, size);
-    rmi_arena_free(&tmp);
-    return result;
-}
-
 /* Addresses for what the search has found; where they take more than the budget, or the program takes longer than its
    schedule, the search goes on with a lower limit, and a higher one where that has led to nothing better: from there,
    or from what was found at first if that is much faster. Bytes that are used again make copies wait for each other:
@@ -17928,7 +17902,7 @@ RMI_FN rm_result rmi_plan_pack_events(rmi_planner *w, rmi_arena *mem, rmi_search
     for (round = 0; round < RMI_PLAN_ANNEAL_PACKS && first_ns != RMI_INF && !w->stop.stopped; round++) {
         int useless = joint->best_ns == RMI_INF || (w->best.n && joint->best_ns >= w->best.fig.time_ns);
         how.quick = w->best.n != 0;
-        if (!useless) RMI_TRY(rmi_plan_try_events(w, joint, &how, &size));
+        if (!useless) RMI_TRY(rmi_plan_try_best(w, joint, &how, &size));
         late = !useless && size <= w->limit &&
                w->tried.fig.time_ns > joint->best_ns + joint->best_ns / RMI_PLAN_ANNEAL_LATE;
         if (!round && size <= w->limit && !late) return RM_OK;
@@ -17942,7 +17916,7 @@ RMI_FN rm_result rmi_plan_pack_events(rmi_planner *w, rmi_arena *mem, rmi_search
             rmi_search_copy(joint->step, &first, &joint->best);
         joint->best_ns = RMI_INF;
         joint->cost.price = joint->base_price;
-        if (!rmi_search_start(joint, &joint->best)) return RM_ERROR_INTERNAL;
+        rmi_search_start(joint, &joint->best);
         rmi_search_anneal(joint, joint->costs.step_ns / (RMI_PLAN_ANNEAL_HOT * 10), 0, work / 10, &w->stop);
     }
     return RM_OK;
@@ -18040,7 +18014,7 @@ RMI_FN rm_result rmi_plan_floor_cycles(rmi_planner *w, rmi_search *joint)
         rmi_search_anneal(joint, hot, hot / (turn / 2 % 2 ? 20000 : 20) + 1, work / RMI_PLAN_CYCLES + 1, &w->stop);
         vain++;
         if (joint->best_ns == RMI_INF) continue;
-        result = rmi_plan_try_events(w, joint, &sure, &size);
+        result = rmi_plan_try_best(w, joint, &sure, &size);
         if (size < least) vain = 0;
         least = rmi_min(least, size);
     }

@@ -76,7 +76,7 @@ static void judge(unsigned long seed, rm_graph *g, rmi_cost *c, const rmi_schedu
     char text[200];
     uint32_t i;
     uint64_t peak = x->peak, ns = x->step_ns;
-    rm_result r = rmi_event_write(&tmp, c, h, x, &list);
+    rm_result r = rmi_event_write(&tmp, c, h, x, 1, &list);
     memset(&program, 0, sizeof program);
     sequence_of(&q, g, &tmp);
     q.step = program.step = c->step->kind;
