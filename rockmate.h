@@ -8767,16 +8767,17 @@ RMI_FN uint64_t rmi_bnd_edge(rmi_bnd *b, int begin)
     return sum;
 }
 
-/* What no step is below: ns of all that must run, once, at its cheapest; bytes that a run, or the step's begin and end,
-   want on the device. link: buffers may move to host memory. */
-RMI_FN rm_result rmi_bnd_once(rmi_arena *mem, const rm_graph *graph, uint32_t kind, int link, uint64_t *ns,
-                              uint64_t *bytes)
+/* Puts into info what no step is below: ns of all that must run, once, at its cheapest; bytes that a run, or the step's
+   begin and end, want on the device. link: buffers may move to host memory. *largest: set to the op with the run that
+   wants most. */
+RMI_FN rm_result rmi_bnd_once(rmi_arena *mem, const rm_graph *graph, uint32_t kind, int link, rm_plan_info *info,
+                              uint32_t *largest)
 {
     rmi_bnd b;
     rmi_step step;
     rmi_arena tmp = rmi_arena_make(&mem->hooks);
     uint8_t *seen = RMI_NEW(&tmp, uint8_t, graph->n_tensors);
-    uint64_t most = 0;
+    uint64_t most = 0, held = 0, bytes;
     uint32_t i, k;
     rm_result result = seen ? rmi_step_make(&tmp, graph, kind, 1, 0, &step) : RM_ERROR_MEMORY;
     if (result == RM_OK) result = rmi_bnd_make(&tmp, &step, RMI_MAX, link, &b);
@@ -8785,12 +8786,14 @@ RMI_FN rm_result rmi_bnd_once(rmi_arena *mem, const rm_graph *graph, uint32_t ki
         uint32_t run = step.once[i];
         const rmi_step_task *task = &step.tasks[run];
         if (!b.must[run] || (task->way <= RMI_BWD ? b.odd[task->id] : link)) continue;
-        most = rmi_max(most, b.holds[run] + (link ? rmi_bnd_held_home(&b, run, seen) : 0));
+        bytes = b.holds[run] + (link ? rmi_bnd_held_home(&b, run, seen) : 0);
+        if (bytes > held && task->way <= RMI_BWD) *largest = task->id;
+        held = rmi_max(held, bytes);
         for (k = 0; link && k < graph->ops[task->id].in.n; k++) seen[graph->ops[task->id].in.at[k]] = 0;
     }
     if (result == RM_OK) {
-        *ns = b.common;
-        *bytes = (link ? 0 : step.resident) + most;
+        info->bound_ns = b.common;
+        info->min_bound_bytes = (link ? 0 : step.resident) + rmi_max(most, held);
     }
     rmi_arena_free(&tmp);
     return result;
@@ -16302,6 +16305,7 @@ typedef struct rmi_planner {
     rmi_program best;               /* n 0: none yet */
     rmi_seq_list list;              /* with reductions: what it was made from; n 0: not known */
     rmi_program tried;              /* the last candidate's figures */
+    uint32_t largest;               /* the op that takes most bytes at a time */
     uint64_t min_arena, min_sure;   /* the least that any candidate takes; of those that every budget has */
 } rmi_planner;
 
@@ -18160,31 +18164,6 @@ RMI_FN rm_result rmi_plan_reductions(rmi_planner *w)
 
 /* --- one program */
 
-/* The op that takes most bytes at a time. */
-RMI_FN const char *rmi_plan_largest_op(const rm_graph *graph)
-{
-    uint64_t most = 0, bytes;
-    uint32_t i, k, part, at = 0;
-    for (i = 0; i < graph->n_ops; i++) {
-        const rmi_op *op = &graph->ops[i];
-        const rmi_form *form = &op->forms[0];
-        if (op->view != RMI_NONE) continue;
-        /* the forward, then parts of the backward */
-        for (part = 0; part <= (op->has_bwd ? form->n_parts : 0); part++) {
-            const rmi_part *p = part ? &form->parts[part - 1] : NULL;
-            const rmi_list *values = p ? &p->needs : &op->in, *made = p ? &p->grads : &op->out;
-            bytes = rmi_add(p ? p->bwd_ws : form->fwd_ws, !p || p->needs_saved ? form->saved : 0);
-            for (k = 0; k < values->n; k++) bytes = rmi_add(bytes, graph->tensors[values->at[k]].bytes);
-            for (k = 0; k < made->n; k++)
-                bytes = rmi_add(bytes, p ? graph->tensors[made->at[k]].grad_bytes : graph->tensors[made->at[k]].bytes);
-            for (k = 0; k < op->grad_out.n && p; k++)
-                bytes = rmi_add(bytes, graph->tensors[op->grad_out.at[k]].grad_bytes);
-            if (bytes > most) most = bytes, at = i;
-        }
-    }
-    return graph->ops[at].name;
-}
-
 /* What may be had instead of memory, in words: the first row that is true. */
 RMI_FN void rmi_plan_advice(const rmi_planner *w, const rm_plan_info *worst, char *text, size_t room)
 {
@@ -18226,7 +18205,7 @@ RMI_FN void rmi_plan_advice(const rmi_planner *w, const rm_plan_info *worst, cha
             {1, "or make the largest op smaller (%s)", NULL},
         };
         for (k = 0; !rows[k].when;) k++;
-        rmi_format(text, room, rows[k].text, rows[k].what ? rows[k].what : rmi_plan_largest_op(graph));
+        rmi_format(text, room, rows[k].text, rows[k].what ? rows[k].what : graph->ops[w->largest].name);
     }
 }
 
@@ -18351,9 +18330,7 @@ RMI_FN rm_result rmi_plan_step_begin(rmi_planner *w, uint32_t step)
     w->info->classes = w->plan->shape.n_classes;
     rmi_plan_costs(w->graph, w->info);
     result = rmi_plan_step_ok(w, &tmp);
-    if (result == RM_OK)
-        result =
-            rmi_bnd_once(&tmp, w->graph, step, rmi_plan_has_host(w), &w->info->bound_ns, &w->info->min_bound_bytes);
+    if (result == RM_OK) result = rmi_bnd_once(&tmp, w->graph, step, rmi_plan_has_host(w), w->info, &w->largest);
     rmi_arena_free(&tmp);
     return result;
 }
@@ -20655,6 +20632,7 @@ RMI_FN rm_result rmi_txt_read_plan(rm_graph *graph, const char *text, size_t n, 
 {
     rm_plan *plan;
     rm_plan_info *info;
+    uint32_t largest;
     rm_result result;
     rmi_err_clear(&graph->last);
     RMI_TRY(rmi_graph_seal(graph));
@@ -20664,8 +20642,8 @@ RMI_FN rm_result rmi_txt_read_plan(rm_graph *graph, const char *text, size_t n, 
     info = &plan->info[0];
     result = rmi_txt_read_program(graph, text, n, &plan->mem, &plan->prog[0], &graph->last);
     if (result == RM_OK)
-        result = rmi_bnd_once(&plan->mem, graph, plan->prog[0].step, graph->has_link && plan->prog[0].host,
-                              &info->bound_ns, &info->min_bound_bytes);
+        result = rmi_bnd_once(&plan->mem, graph, plan->prog[0].step, graph->has_link && plan->prog[0].host, info,
+                              &largest);
     if (result == RM_OK) result = rmi_shp_make(&plan->mem, graph, &plan->shape);
     if (result == RM_ERROR_MEMORY) rmi_err_memory(&graph->last);
     if (result != RM_OK) {
