@@ -8787,7 +8787,7 @@ RMI_FN rm_result rmi_bnd_once(rmi_arena *mem, const rm_graph *graph, uint32_t ki
         const rmi_step_task *task = &step.tasks[run];
         if (!b.must[run] || (task->way <= RMI_BWD ? b.odd[task->id] : link)) continue;
         bytes = b.holds[run] + (link ? rmi_bnd_held_home(&b, run, seen) : 0);
-        if (bytes > held && task->way <= RMI_BWD) *largest = task->id;
+        if (bytes >= held && task->way <= RMI_BWD) *largest = task->id;
         held = rmi_max(held, bytes);
         for (k = 0; link && k < graph->ops[task->id].in.n; k++) seen[graph->ops[task->id].in.at[k]] = 0;
     }
