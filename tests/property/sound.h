@@ -149,14 +149,15 @@ static void sound_at(sound_case *c, uint64_t limit, uint32_t granule, int moves)
     static const uint64_t works[] = {2000, 20000, 1000000};
     rmi_arena mem = rmi_arena_make(&c->g->mem.hooks);
     rmi_step m;
-    uint64_t bound = 0, once = 0, bytes, work = works[sound_draw(c, 3)];
-    uint32_t i;
+    uint64_t bound = 0, work = works[sound_draw(c, 3)];
+    rm_plan_info once;
+    uint32_t i, largest;
     rm_result r = rmi_step_make(&mem, c->g, c->step, granule, 0, &m);
-    if (r == RM_OK) r = rmi_bnd_once(&mem, c->g, c->step, moves, &once, &bytes);
+    if (r == RM_OK) r = rmi_bnd_once(&mem, c->g, c->step, moves, &once, &largest);
     if (r == RM_OK && moves) r = rmi_bnd_link_bound(&mem, &m, limit, work, &bound);
     else if (r == RM_OK && limit >= m.resident) r = rmi_bnd_bound(&mem, &m, limit - m.resident, work, sound_draw(c, 2) ? work : 0, RMI_INF, &bound);
     if (r != RM_OK) exit(2);
-    bound = rmi_max(bound, once);
+    bound = rmi_max(bound, once.bound_ns);
     for (i = 0; i < c->n; i++) {
         const sound_plan *p = &c->plan[i];
         if (p->moves > moves || (granule > 1 || p->moves ? p->arena > limit || p->align % granule : p->live > limit)) continue;
@@ -172,11 +173,12 @@ static void sound_bytes(sound_case *c, int moves)
 {
     rmi_arena mem = rmi_arena_make(&c->g->mem.hooks);
     rmi_step m;
-    uint64_t least = 0, more = 0, ns;
-    uint32_t i;
-    if (rmi_bnd_once(&mem, c->g, c->step, moves, &ns, &least) != RM_OK || rmi_step_make(&mem, c->g, c->step, 1, 0, &m) != RM_OK) exit(2);
+    uint64_t least, more = 0;
+    rm_plan_info once;
+    uint32_t i, largest;
+    if (rmi_bnd_once(&mem, c->g, c->step, moves, &once, &largest) != RM_OK || rmi_step_make(&mem, c->g, c->step, 1, 0, &m) != RM_OK) exit(2);
     if (!moves && rmi_bnd_least_bytes(&mem, &m, &more) != RM_OK) exit(2);
-    least = rmi_max(least, more);
+    least = rmi_max(once.min_bound_bytes, more);
     for (i = 0; i < c->n; i++) {
         if (c->plan[i].moves > moves) continue;
         sound_compared++;
