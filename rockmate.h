@@ -22417,6 +22417,7 @@ typedef struct rmi_exe_build {
     uint16_t *left_by;   /* by op: the form whose saved bytes are there */
     rmi_lan_prog *uses;  /* which bytes ops use; NULL: there are no lanes */
     rmi_arena *uses_mem;
+    const rm_call *given; /* a call of a step whose inputs serve where there are none; NULL: this is no call beside it */
 } rmi_exe_build;
 
 /* Tables of a builder; those in `at` are made in mem, too, all others in tmp. Only the caller's memory is anywhere. */
@@ -22539,7 +22540,9 @@ RMI_FN rm_result rmi_exe_operands(rmi_exe_build *build, rmi_run run, rm_call *ca
             if (role == RMI_EXE_SAVED && (nowhere || !operand.declared)) continue;
             rmi_exe_put_size(call, role, slot, operand.bytes);
             if (!operand.declared || (run.way == RMI_OPT_HOST && !host)) continue;
-            RMI_TRY(rmi_exe_point(build, host, operand.buf, operand.bytes, write,
+            if (role == RMI_EXE_IN && build->given && nowhere)
+                *rmi_exe_slot(call, role, slot) = (void *)build->given->in[slot];
+            else RMI_TRY(rmi_exe_point(build, host, operand.buf, operand.bytes, write,
                                   (const void **)(void *)rmi_exe_slot(call, role, slot)));
         }
     return RM_OK;
@@ -23905,134 +23908,83 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
 /* --- profiling: the times of all that a plan may choose, by class of equal ops. What the plan at hand runs is timed
    within its steps; everything else beside a step, in memory of its own, just before the plan runs such an op: its
    inputs are there then. What runs beside is compiled as a program is. */
-enum { RMI_EXE_ADDITION = RMI_BARRIER + 1 }; /* the way of what is no run of a plan: an addition in host memory */
 
-/* Times of a form of an op, in this order: first run, recomputation, parts of the backward. Those of a param follow
-   their ways. */
-enum { RMI_EXE_FIRST, RMI_EXE_AGAIN, RMI_EXE_PART };
-
-typedef struct rmi_exe_samples {
-    uint64_t *ns; /* ascending */
-    size_t n, cap;
-} rmi_exe_samples;
-
-/* A time that the graph has and a profile measures. */
+/* A time that the graph has and a profile measures: of a run, or (RMI_COPY_MERGE) of an addition in host memory. */
 typedef struct rmi_exe_time {
     rmi_run run;
-    uint32_t again;   /* of a forward: it is run again */
-    uint32_t group;   /* number of its rmi_exe_ratio */
-    struct rmi_exe_time *like;  /* the first time of the same thing, which has the samples of all */
-    rmi_exe_samples samples[2]; /* in a step; beside one */
-    uint64_t *ns, thought; /* where it stands; what stood there */
+    uint8_t again;             /* of a forward: it is run again */
+    uint8_t beside;            /* the samples are not from steps */
+    struct rmi_exe_time *like; /* the first time of the same call, which has the samples of all */
+    uint64_t *sample;          /* ns, ascending */
+    size_t n, cap;             /* samples; room */
+    uint64_t *ns, thought;     /* where it stands; what stood there */
     uint8_t *by;
 } rmi_exe_time;
-
-/* By how much times that were measured differ from what was thought: of forwards and of backwards by op, of updates by
-   side, of all else. */
-typedef struct rmi_exe_ratio {
-    uint64_t thought, measured;
-} rmi_exe_ratio;
 
 typedef struct rmi_exe_profile {
     rm_exec *exec;
     rmi_arena tmp;
-    uint32_t *like;         /* by op, then by tensor, then by barrier: the first one that is like it */
-    rmi_exe_time *time;     /* by op, a form's behind the other's; then of params, and all else */
-    size_t n_times, *first; /* by op, tensor, barrier: its first time */
-    rmi_exe_ratio *ratio;
+    rmi_exe_time *time;   /* by op, a form's behind the other's; then of params, and all else */
+    size_t n_times;
+    rmi_exe_time **first; /* by op, tensor, barrier: its first time */
+    uint32_t *shape;      /* by op: number of its class of equal ones */
+    rmi_exe_time **alike; /* by such a class: its first time */
     uint32_t repeats;
-    uint64_t wall, took;    /* time that passed in calls, and that they took */
-    uint64_t lost;          /* how often one lost the processor to somebody else */
-    uint64_t addition;      /* ns of the largest one in host memory; 0: not known */
-    uint8_t nobody;         /* where times are from of which the graph does not say it */
-    rmi_exe_aside aside;    /* what persists, and the inputs */
-    rmi_exe_build build;    /* of calls beside a step */
+    uint64_t wall, took;  /* time that passed in calls, and that they took */
+    uint64_t lost;        /* how often one lost the processor to somebody else */
+    uint64_t addition;    /* ns of the largest one in host memory; 0: not known */
+    uint8_t nobody;       /* where times are from of which the graph does not say it */
+    rmi_exe_aside aside;  /* what persists, and the inputs */
+    rmi_exe_build build;  /* of calls beside a step */
     rmi_exe_prog beside;
-    uint64_t *room;         /* by buffer: 1 + the bytes that calls beside a step use of it; 0: none does */
-    rmi_arena calls;        /* its memory */
+    rmi_arena calls;      /* its memory */
 } rmi_exe_profile;
 
-/* Do two ops of one class make the same calls: callbacks of all forms, arguments? */
-RMI_FN int rmi_exe_same_op(const rmi_op *one, const rmi_op *other)
+/* Do two forms of an op make the same call: their forwards, or the same part of their backwards? */
+RMI_FN int rmi_exe_same_form(const rmi_form *one, const rmi_form *other, rmi_run run)
 {
-    uint32_t k;
-    for (k = 0; k < one->n_forms; k++)
-        if (one->forms[k].forward != other->forms[k].forward || one->forms[k].backward != other->forms[k].backward)
-            return 0;
-    if (!one->arg || !other->arg) return one->arg == other->arg; /* of a graph from text: no op has any */
-    return !memcmp(one->arg, other->arg, RM_MAX_ARGS * sizeof *one->arg) &&
-           !memcmp(one->farg, other->farg, RM_MAX_ARGS * sizeof *one->farg);
-}
-
-/* Do two params make the same calls: callbacks, sizes? */
-RMI_FN int rmi_exe_same_param(const rmi_tensor *one, const rmi_tensor *other)
-{
-    return one->kind == other->kind && one->update == other->update && one->update_host == other->update_host &&
-           one->bytes == other->bytes && one->grad_bytes == other->grad_bytes && one->state_bytes == other->state_bytes;
-}
-
-/* Which op or param is the first that is like each one; all else is like nothing. */
-RMI_FN rm_result rmi_exe_classes(rmi_exe_profile *f)
-{
-    const rm_graph *graph = f->exec->graph;
-    uint32_t n = graph->n_ops + graph->n_tensors + graph->n_barriers, *shape, i, k;
-    RMI_TRY(RMI_TABLES(&f->tmp, RMI_T(f->like, n), RMI_T(shape, graph->n_ops)));
-    RMI_TRY(rmi_shp_op_classes(&f->tmp, graph, shape));
-    for (i = 0; i < n; i++) {
-        const rmi_tensor *tensor = i - graph->n_ops < graph->n_tensors ? &graph->tensors[i - graph->n_ops] : NULL;
-        if (i < graph->n_ops)
-            for (k = 0; shape[k] != shape[i] || !rmi_exe_same_op(&graph->ops[k], &graph->ops[i]);) k++;
-        else if (tensor && tensor->kind == RMI_PARAM)
-            for (k = graph->n_ops; !rmi_exe_same_param(&graph->tensors[k - graph->n_ops], tensor);) k++;
-        else k = i;
-        f->like[i] = k;
-    }
-    return RM_OK;
-}
-
-/* Do two forms of an op make the same call in this slot? */
-RMI_FN int rmi_exe_same_call(const rmi_form *one, const rmi_form *other, uint32_t slot)
-{
-    const rmi_part *part, *like;
-    if (slot < RMI_EXE_PART)
-        return one->forward == other->forward && one->fwd_ws == other->fwd_ws && one->saved == other->saved &&
-               one->inplace == other->inplace;
-    if (one->backward != other->backward || one->n_parts != other->n_parts) return 0;
-    part = &one->parts[slot - RMI_EXE_PART];
-    like = &other->parts[slot - RMI_EXE_PART];
-    return part->bwd_ws == like->bwd_ws && part->needs_saved == like->needs_saved &&
+    const rmi_part *part = &one->parts[run.part], *like = &other->parts[run.part];
+    if (run.way == RMI_FWD)
+        return one->fwd_ws == other->fwd_ws && one->saved == other->saved && one->inplace == other->inplace;
+    return one->n_parts == other->n_parts && part->bwd_ws == like->bwd_ws && part->needs_saved == like->needs_saved &&
            rmi_low_same_list(&part->grads, &like->grads) && rmi_low_same_list(&part->needs, &like->needs);
 }
 
-/* The time of a run, for the first time or again, of the first op, param or barrier that is like its own. Forms of an
-   op that make the same call share one: two times of one thing would let the noise choose. */
-RMI_FN rmi_exe_time *rmi_exe_time_of(const rmi_exe_profile *f, rmi_run run, uint32_t again)
+/* Are these times of the same call: of one op, or of equal ones with the same arguments; of params of equal sizes? */
+RMI_FN int rmi_exe_same_call(const rmi_exe_profile *f, const rmi_exe_time *one, const rmi_exe_time *other)
 {
     const rm_graph *graph = f->exec->graph;
-    const rmi_form *forms = run.way <= RMI_BWD ? graph->ops[run.id].forms : NULL;
-    uint32_t number = run.way <= RMI_BWD ? run.id : graph->n_ops + run.id, form = 0, k;
-    uint32_t slot = run.way == RMI_BWD ? RMI_EXE_PART + run.part : again ? RMI_EXE_AGAIN : RMI_EXE_FIRST;
-    rmi_exe_time *time;
-    if (run.way == RMI_BARRIER) number += graph->n_tensors;
-    time = &f->time[f->first[f->like[number]]];
-    if (run.way > RMI_BWD) return run.way == RMI_BARRIER ? time : time + (run.way - RMI_OPT);
-    while (form < run.form && !rmi_exe_same_call(&forms[form], &forms[run.form], slot)) form++;
-    for (k = 0; k < form; k++) time += RMI_EXE_PART + forms[k].n_parts;
-    return time + slot;
+    const rmi_run run = one->run, like = other->run;
+    const rmi_op *op, *as;
+    if (run.way != like.way || run.part != like.part || one->again != other->again) return 0;
+    if (run.way > RMI_REDUCE) return run.id == like.id;
+    if (rmi_exe_callback(f->exec, run) != rmi_exe_callback(f->exec, like)) return 0;
+    if (run.way > RMI_BWD) {
+        const rmi_tensor *param = &graph->tensors[run.id], *same = &graph->tensors[like.id];
+        return param->bytes == same->bytes && param->grad_bytes == same->grad_bytes &&
+               param->state_bytes == same->state_bytes;
+    }
+    op = &graph->ops[run.id], as = &graph->ops[like.id];
+    if (op == as) return rmi_exe_same_form(&op->forms[run.form], &op->forms[like.form], run);
+    if (run.form != like.form || f->shape[run.id] != f->shape[like.id]) return 0;
+    if (!op->arg || !as->arg) return op->arg == as->arg; /* of a graph from text: no op has any */
+    return !memcmp(op->arg, as->arg, RM_MAX_ARGS * sizeof *op->arg) &&
+           !memcmp(op->farg, as->farg, RM_MAX_ARGS * sizeof *op->farg);
 }
 
-/* One time more of those that are measured; by: where the graph says where that is from, or NULL. */
+/* One time more of those that are measured; by: where the graph says where that is from, or NULL. Two times of one call
+   would let the noise choose: it is measured once. */
 RMI_FN void rmi_exe_put_time(rmi_exe_profile *f, rmi_run run, uint32_t again, uint64_t *ns, uint8_t *by)
 {
     rmi_exe_time *time = &f->time[f->n_times++];
-    uint32_t other = 2 * f->exec->graph->n_ops + (run.way < RMI_REDUCE ? (uint32_t)run.way - RMI_OPT : 2);
+    rmi_exe_time *like = run.way <= RMI_BWD ? f->alike[f->shape[run.id]] : f->first[f->exec->graph->n_ops];
     time->run = run;
-    time->again = again;
-    time->group = run.way <= RMI_BWD ? 2 * run.id + run.way : other;
-    time->like = run.way == RMI_EXE_ADDITION ? time : rmi_exe_time_of(f, run, again);
+    time->again = (uint8_t)again;
     time->ns = ns;
     time->thought = *ns;
     time->by = by ? by : &f->nobody;
+    while (!rmi_exe_same_call(f, like, time)) like++;
+    time->like = like == time ? time : like->like;
 }
 
 /* All times of the graph; of additions in host memory that to the largest gradient. */
@@ -24043,11 +23995,13 @@ RMI_FN rm_result rmi_exe_times(rmi_exe_profile *f)
     uint32_t i, k, p, largest = RMI_NONE;
     uint64_t bytes = 0;
     for (i = 0; i < graph->n_ops; i++)
-        for (k = 0; k < graph->ops[i].n_forms; k++) n += RMI_EXE_PART + graph->ops[i].forms[k].n_parts;
-    RMI_TRY(RMI_TABLES(&f->tmp, RMI_T(f->time, n), RMI_T(f->first, graph->n_ops + n),
-                       RMI_T(f->ratio, 2 * (size_t)graph->n_ops + 3), RMI_T(f->room, rmi_low_buffers(graph))));
+        for (k = 0; k < graph->ops[i].n_forms; k++) n += 2 + graph->ops[i].forms[k].n_parts;
+    RMI_TRY(RMI_TABLES(&f->tmp, RMI_T(f->time, n), RMI_T(f->first, graph->n_ops + n), RMI_T(f->shape, graph->n_ops),
+                       RMI_T(f->alike, graph->n_ops)));
+    RMI_TRY(rmi_shp_op_classes(&f->tmp, graph, f->shape));
     for (i = 0; i < graph->n_ops; i++) {
-        f->first[i] = f->n_times;
+        f->first[i] = &f->time[f->n_times];
+        if (!f->alike[f->shape[i]]) f->alike[f->shape[i]] = f->first[i];
         for (k = 0; k < graph->ops[i].n_forms; k++) {
             rmi_form *form = &graph->ops[i].forms[k];
             rmi_exe_put_time(f, rmi_low_run(RMI_FWD, i, k, 0), 0, &form->fwd, &form->fwd_by);
@@ -24058,7 +24012,7 @@ RMI_FN rm_result rmi_exe_times(rmi_exe_profile *f)
     }
     for (i = 0; i < graph->n_tensors; i++) {
         rmi_tensor *param = &graph->tensors[i];
-        f->first[graph->n_ops + i] = f->n_times;
+        f->first[graph->n_ops + i] = &f->time[f->n_times];
         if (param->kind != RMI_PARAM) continue;
         rmi_exe_put_time(f, rmi_low_run(RMI_OPT, i, 0, 0), 0, &param->opt, &param->opt_by);
         rmi_exe_put_time(f, rmi_low_run(RMI_OPT_HOST, i, 0, 0), 0, &param->opt_host, &param->opt_host_by);
@@ -24066,37 +24020,49 @@ RMI_FN rm_result rmi_exe_times(rmi_exe_profile *f)
         if (param->consumers.n && param->grad_bytes > bytes) bytes = param->grad_bytes, largest = i;
     }
     for (i = 0; i < graph->n_barriers; i++) {
-        f->first[graph->n_ops + graph->n_tensors + i] = f->n_times;
+        f->first[graph->n_ops + graph->n_tensors + i] = &f->time[f->n_times];
         rmi_exe_put_time(f, rmi_low_run(RMI_BARRIER, i, 0, 0), 0, &graph->barriers[i].ns, NULL);
     }
     if (f->exec->desc.add && graph->has_link && largest != RMI_NONE)
-        rmi_exe_put_time(f, rmi_low_run((rmi_way)RMI_EXE_ADDITION, largest, 0, 0), 0, &f->addition, NULL);
+        rmi_exe_put_time(f, rmi_low_run(RMI_COPY_MERGE, largest, 0, 0), 0, &f->addition, NULL);
     return RM_OK;
+}
+
+/* The time of an op that a step makes. */
+RMI_FN rmi_exe_time *rmi_exe_time_of(const rmi_exe_profile *f, const rmi_exe_op *op)
+{
+    const rm_graph *graph = f->exec->graph;
+    const rmi_run run = op->run;
+    rmi_exe_time *time = f->first[run.id + (run.way <= RMI_BWD      ? 0
+                                            : run.way < RMI_BARRIER ? graph->n_ops
+                                                                    : graph->n_ops + graph->n_tensors)];
+    while (time->run.way != run.way || time->run.form != run.form || time->run.part != run.part ||
+           time->again != (run.way == RMI_FWD && op->call->recompute)) time++;
+    return time;
 }
 
 /* One sample more of a time, in a step or beside one. */
-RMI_FN rm_result rmi_exe_sampled(rmi_exe_profile *f, const rmi_exe_time *time, int beside, uint64_t ns)
+RMI_FN rm_result rmi_exe_sampled(rmi_exe_profile *f, rmi_exe_time *of, int beside, uint64_t ns)
 {
-    rmi_exe_samples *to = &time->like->samples[beside];
+    rmi_exe_time *time = of->like;
     size_t i;
-    if (!RMI_GROW(&f->tmp, to->ns, to->cap, to->n + 1)) return rmi_err_memory(&f->exec->err);
+    if (!RMI_GROW(&f->tmp, time->sample, time->cap, time->n + 1)) return RM_ERROR_MEMORY;
     ns = ns ? ns : 1; /* below the clock's grain: not nothing */
-    for (i = to->n++; i && to->ns[i - 1] > ns; i--) to->ns[i] = to->ns[i - 1];
-    to->ns[i] = ns;
+    for (i = time->n++; i && time->sample[i - 1] > ns; i--) time->sample[i] = time->sample[i - 1];
+    time->sample[i] = ns;
+    time->beside = (uint8_t)beside;
     return RM_OK;
 }
 
-/* The lower quartile, for whatever else the machine does only makes it longer. */
-RMI_FN uint64_t rmi_exe_quartile(const rmi_exe_samples *samples) { return samples->ns[(samples->n - 1) / 4]; }
-
-/* ns that it takes in a step, or else beside one; 0 if that is not known. *spread grows by how much the upper quartile
-   is above the lower one. */
-RMI_FN uint64_t rmi_exe_measured(const rmi_exe_time *time, uint64_t *spread)
+/* The lower quartile of its samples, for whatever else the machine does only makes it longer; 0: there are none.
+   *spread grows by how much the upper quartile is above it. */
+RMI_FN uint64_t rmi_exe_measured(const rmi_exe_time *of, uint64_t *spread)
 {
-    const rmi_exe_samples *of = &time->like->samples[time->like->samples[0].n == 0];
-    if (!of->n) return 0;
-    if (spread) *spread += of->ns[(of->n - 1) - (of->n - 1) / 4] - rmi_exe_quartile(of);
-    return rmi_exe_quartile(of);
+    const rmi_exe_time *time = of->like;
+    const size_t quarter = (time->n - 1) / 4;
+    if (!time->n) return 0;
+    if (spread) *spread += time->sample[time->n - 1 - quarter] - time->sample[quarter];
+    return time->sample[quarter];
 }
 
 /* --- clocks */
@@ -24167,66 +24133,73 @@ RMI_FN rm_result rmi_exe_timed_op(rmi_exe_profile *f, rmi_exe_op *op, uint64_t *
 
 /* --- beside a step: calls in memory of their own */
 
-/* May a time be measured beside a step of this kind, an op's, or between steps, a param's, and has it not been? */
+/* May a time be measured beside a step of this kind, an op's, or between steps, a param's, and has it not been? That of
+   a recomputation says something if that of the first run is from there. */
 RMI_FN int rmi_exe_wanted(const rmi_exe_profile *f, const rmi_exe_time *time)
 {
     const rmi_run run = time->run;
     const rmi_op *op = &f->exec->graph->ops[run.way <= RMI_BWD ? run.id : 0];
-    if (rmi_exe_measured(time, NULL)) return 0;
-    if (run.way > RMI_OPT_HOST) return run.way == RMI_EXE_ADDITION;
+    if (time->like != time || time->n) return 0;
+    if (run.way > RMI_OPT_HOST) return run.way == RMI_COPY_MERGE;
     if (!rmi_exe_callback(f->exec, run)) return 0;
-    if (run.way == RMI_FWD) return !(time->again && op->pinned);
+    if (run.way == RMI_FWD) return !time->again || (!op->pinned && time[-1].like->beside);
     if (run.way > RMI_BWD) return 1;
     return op->has_bwd && op->forms[run.form].forward && rmi_low_has_part(op, run.form, run.part) &&
            rmi_low_has_backward(f->exec->now.kind);
 }
 
-/* What a run is given; an addition what a reduction is. */
-RMI_FN void rmi_exe_room_of(rmi_exe_profile *f, rmi_run run)
+/* Gives places beside to what a run is given and has none yet: on the device, in host memory, or (an addition) both. An
+   op has its inputs in the step, but consts which it changes. A backward gets the outputs as gradients of the outputs,
+   numbers of a likely kind and size, and workspace for the forward before it, too. */
+RMI_FN void rmi_exe_lay(rmi_exe_profile *f, rmi_run run)
 {
-    rmi_exe_operand operand;
-    uint32_t role, slot;
-    if (run.way == RMI_EXE_ADDITION) run.way = RMI_REDUCE;
-    for (role = 0; role < RMI_EXE_ROLES; role++)
-        for (slot = 0; rmi_exe_operand_of(f->exec, run, role, slot, &operand); slot++)
-            if (operand.declared) f->room[operand.buf] = rmi_max(f->room[operand.buf], operand.bytes + 1);
-}
-
-/* Places for what a run uses, and before a backward its forward: beside, on the device, in host memory, or both. Of an
-   op (call: its run in the step) only those inputs get any that are consts which it changes. */
-RMI_FN void rmi_exe_lay(rmi_exe_profile *f, rmi_run run, const rm_call *call)
-{
-    const rm_exec *exec = f->exec;
-    const rmi_op *op = &exec->graph->ops[call ? run.id : 0];
+    const rm_graph *graph = f->exec->graph;
+    const rmi_form *form = run.way <= RMI_BWD ? rmi_low_form(graph, run) : NULL;
+    const rmi_op *op = &graph->ops[form ? run.id : 0];
     rmi_exe_memory *beside = &f->exec->memory[RMI_EXE_BESIDE];
-    uint64_t align = rmi_max(exec->plan->align, RMI_EXE_SPACING);
-    uint32_t buf, host, i, n_bufs = rmi_low_buffers(exec->graph);
+    uint64_t align = rmi_max(f->exec->plan->align, RMI_EXE_SPACING);
     const uint32_t first = run.way == RMI_OPT_HOST, last = run.way >= RMI_OPT_HOST; /* 0: on the device */
-    memset(f->room, 0, n_bufs * sizeof *f->room);
-    rmi_exe_room_of(f, run);
-    if (run.way == RMI_BWD) rmi_exe_room_of(f, rmi_low_run(RMI_FWD, run.id, run.form, 0));
-    for (i = 0; call && i < op->in.n; i++)
-        if (!rmi_list_has(&op->mutates, op->in.at[i])) f->room[op->in.at[i]] = 0;
-    for (beside->bytes = 0, buf = 0; buf < n_bufs; buf++)
-        for (host = first; f->room[buf] && host <= last; host++) {
-            f->build.at[host][buf] = RMI_EXE_PLACE(RMI_EXE_BESIDE) + beside->bytes;
-            beside->bytes = rmi_add(beside->bytes, rmi_round_up(f->room[buf] - 1, align));
+    rmi_exe_operand operand;
+    uint32_t role, slot, host;
+    if (run.way == RMI_COPY_MERGE) run.way = RMI_REDUCE; /* is given the same */
+    for (role = 0; role < RMI_EXE_ROLES; role++)
+        for (slot = 0; rmi_exe_operand_of(f->exec, run, role, slot, &operand); slot++) {
+            uint64_t bytes = role == RMI_EXE_WS && form ? rmi_max(operand.bytes, form->fwd_ws) : operand.bytes;
+            if (!operand.declared || (f->build.at[first][operand.buf] != RMI_INF && role != RMI_EXE_WS)) continue;
+            if (role == RMI_EXE_IN && form && !rmi_list_has(&op->mutates, operand.tensor)) continue;
+            if (role == RMI_EXE_DOUT && bytes == graph->tensors[operand.tensor].bytes) {
+                f->build.at[0][operand.buf] = f->build.at[0][operand.tensor];
+                continue;
+            }
+            for (host = first; host <= last; host++) {
+                f->build.at[host][operand.buf] = RMI_EXE_PLACE(RMI_EXE_BESIDE) + beside->bytes;
+                beside->bytes = rmi_add(beside->bytes, rmi_round_up(bytes, align));
+            }
         }
 }
 
-/* What a backward beside the step comes after: as gradients of the outputs it gets the outputs once more, numbers of a
-   likely kind and size. Gradients that are another name of dout are not given, unless the part has no others: then it
-   runs where they cannot be that. */
-RMI_FN rm_result rmi_exe_before_backward(rmi_exe_build *build, rmi_run run)
+/* Compiles a run beside the step as its last op; before it what it needs done: a forward gets copies of the consts that
+   it changes, a backward comes behind its forward. Gradients that are another name of dout are not given, unless the
+   part has no others: then it runs where they cannot be that. */
+RMI_FN rm_result rmi_exe_compile_beside(rmi_exe_profile *f, const rmi_exe_time *time)
 {
-    const rm_graph *graph = build->exec->graph;
-    const rmi_op *op = &graph->ops[run.id];
-    uint32_t i, own = 0;
-    for (i = 0; i < op->grad_out.n; i++) {
-        uint32_t out = op->grad_out.at[i], grad = rmi_low_buf(graph, RMI_BUF_GRAD, out);
-        if (graph->tensors[out].grad_bytes == graph->tensors[out].bytes)
-            RMI_TRY(rmi_exe_move(build, RM_LANE_COMPUTE, grad, build->at[0][out], build->at[0][grad]));
+    const rm_graph *graph = f->exec->graph;
+    const rmi_run run = time->run;
+    rmi_exe_build *build = &f->build;
+    const rmi_op *op = &graph->ops[build->given ? run.id : 0];
+    uint32_t i, own = 0, grad = rmi_low_buf(graph, RMI_BUF_GRAD, run.id);
+    if (run.way == RMI_COPY_MERGE)
+        return rmi_exe_move(build, RM_LANE_HOST, grad, build->at[0][grad], build->at[1][grad]);
+    if (run.way > RMI_BWD) return rmi_exe_update(build, run);
+    for (i = 0; i < op->in.n; i++) {
+        uint64_t place = build->at[0][op->in.at[i]];
+        if (!rmi_list_has(&op->mutates, op->in.at[i])) continue;
+        RMI_TRY(rmi_exe_move(build, RM_LANE_COMPUTE, op->in.at[i], place, place));
+        f->beside.op[f->beside.n - 1].src = (const unsigned char *)build->given->in[i];
     }
+    build->ran[run.id] = time->again;
+    RMI_TRY(rmi_exe_forward(build, rmi_low_run(RMI_FWD, run.id, run.form, 0)));
+    if (run.way == RMI_FWD) return RM_OK;
     for (i = 0; i < op->grad_in.n; i++)
         own += rmi_list_has(&rmi_low_part(graph, run)->grads, op->grad_in.at[i]) &&
                !rmi_list_has(&op->share, op->grad_in.at[i]);
@@ -24234,45 +24207,12 @@ RMI_FN rm_result rmi_exe_before_backward(rmi_exe_build *build, rmi_run run)
         build->holds[op->grad_in.at[i]] = 0;
         build->moved[op->grad_in.at[i]] = own && rmi_list_has(&op->share, op->grad_in.at[i]);
     }
-    return RM_OK;
-}
-
-/* Compiles a run beside the step as its last op; before it what it needs done: a forward gets copies of the consts that
-   it changes, a backward comes behind its forward. All other inputs are those of `call`, the op's run in the step. */
-RMI_FN rm_result rmi_exe_compile_beside(rmi_exe_profile *f, const rmi_exe_time *time, const rm_call *call)
-{
-    const rm_graph *graph = f->exec->graph;
-    const rmi_run run = time->run;
-    const rmi_op *op = &graph->ops[call ? run.id : 0];
-    rmi_exe_build *build = &f->build;
-    uint32_t i, grad = rmi_low_buf(graph, RMI_BUF_GRAD, run.id);
-    size_t k;
-    if (run.way == RMI_EXE_ADDITION)
-        return rmi_exe_move(build, RM_LANE_HOST, grad, build->at[0][grad], build->at[1][grad]);
-    if (run.way > RMI_BWD) return rmi_exe_update(build, run);
-    for (i = 0; i < op->in.n; i++) {
-        uint64_t place = build->at[0][op->in.at[i]];
-        if (!rmi_list_has(&op->mutates, op->in.at[i])) continue;
-        RMI_TRY(rmi_exe_move(build, RM_LANE_COMPUTE, op->in.at[i], place, place));
-        f->beside.op[f->beside.n - 1].src = (const unsigned char *)call->in[i];
-    }
-    build->ran[run.id] = time->again;
-    RMI_TRY(rmi_exe_forward(build, rmi_low_run(RMI_FWD, run.id, run.form, 0)));
-    if (run.way == RMI_BWD) {
-        RMI_TRY(rmi_exe_before_backward(build, run));
-        RMI_TRY(rmi_exe_backward(build, run));
-    }
-    for (k = 0; k < f->beside.n; k++)
-        for (i = 0; f->beside.op[k].what == RMI_EXE_CALL && i < op->in.n; i++) {
-            const void **in = (const void **)(void *)f->beside.op[k].call->in;
-            if (in[i] && !rmi_list_has(&op->mutates, op->in.at[i])) in[i] = call->in[i];
-        }
-    return RM_OK;
+    return rmi_exe_backward(build, run);
 }
 
 /* Times the last op beside the step, a run of this time, so often that a short one is known well; the first time
    warms up. Each time the ops before it are done, too. */
-RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, const rmi_exe_time *time)
+RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_time *time)
 {
     rmi_exe_op *op = &f->beside.op[f->beside.n - 1], *before;
     uint64_t ns, sum = 0;
@@ -24289,19 +24229,23 @@ RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, const rmi_exe_time *tim
 /* Measures a time, if it is wanted: an op's beside the step (call: its run there) or a param's between steps (call
    NULL), in memory that is all zero: for the host plain one; on the device, between steps, the arena if it is large
    enough, for what it holds has been set aside. Without memory there is no time. */
-RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, const rm_call *call)
+RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, rmi_exe_time *time, const rm_call *call)
 {
     rm_exec *exec = f->exec;
     const rm_backend *backend = &exec->backend;
+    const rmi_run run = time->run;
     rmi_exe_memory *beside = &exec->memory[RMI_EXE_BESIDE];
-    size_t n_patches = exec->outside.n_patches;
-    uint32_t host = time->run.way >= RMI_OPT_HOST;
+    uint32_t host = run.way >= RMI_OPT_HOST, i;
     void *memory = exec->memory[RMI_EXE_ARENA].at;
     rm_backend giver = *backend;
     rm_result result = RM_OK;
     int code;
     if (!rmi_exe_wanted(f, time)) return RM_OK;
-    rmi_exe_lay(f, time->run, call);
+    for (i = 0; i < rmi_low_buffers(exec->graph); i++) f->build.at[0][i] = f->build.at[1][i] = RMI_INF;
+    beside->bytes = 0;
+    f->build.given = call;
+    if (run.way == RMI_BWD) rmi_exe_lay(f, rmi_low_run(RMI_FWD, run.id, run.form, 0));
+    rmi_exe_lay(f, run);
     beside->own = host || call || beside->bytes > exec->memory[RMI_EXE_ARENA].bytes;
     if (host) giver.user = exec, giver.alloc = rmi_exe_host_alloc, giver.release = rmi_exe_host_release;
     RMI_TRY(rmi_exe_sync(exec, "waiting before an op", NULL));
@@ -24313,36 +24257,26 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, co
     else
         result = rmi_exe_needs(exec, backend->fill(backend->user, memory, 0, beside->bytes),
                                "clearing memory beside the step", NULL);
-    if (result == RM_OK) result = rmi_exe_compile_beside(f, time, call);
+    if (result == RM_OK) result = rmi_exe_compile_beside(f, time);
     if (result == RM_OK) result = rmi_exe_broken(exec, rmi_exe_time_beside(f, time));
     code = backend->sync(backend->user);
     if (result == RM_OK) result = rmi_exe_needs(exec, code, "waiting for an op", NULL);
     if (beside->own) giver.release(giver.user, memory, host);
     rmi_arena_free(&f->calls);
-    exec->outside.n_patches = n_patches; /* those of calls beside the step go with them */
     f->beside.op = NULL;
     f->build.cap = f->beside.n = 0;
     return result;
 }
 
-/* Before an op of a step: all that ops of its class have no time for yet, once, before the first of them. Not of one
-   that runs once a step: it may read a file. */
-RMI_FN rm_result rmi_exe_op_beside(rmi_exe_profile *f, const rmi_exe_op *op)
-{
-    uint32_t id = op->run.id;
-    size_t i;
-    if (f->like[id] < id || op->call->recompute || (f->exec->graph->ops[id].flags & RM_ONCE)) return RM_OK;
-    for (i = f->first[id]; i < f->first[id + 1]; i++) RMI_TRY(rmi_exe_beside(f, &f->time[i], op->call));
-    return RM_OK;
-}
-
 /* --- steps with their ops timed one by one */
 
-/* One step, whose times are noted unless it warms up; beside 1: before its ops what has no time yet, and no others. */
+/* One step, whose times are noted unless it warms up. beside 1: instead, before the first run of an op, all that it has
+   no time for yet; not of one that runs once a step: it may read a file. */
 RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog, int beside, int warms_up)
 {
     rm_exec *exec = f->exec;
     const rm_backend *backend = &exec->backend;
+    rmi_exe_time *time;
     size_t k;
     prog->values[prog->issued++ & 1] = exec->now;
     if (backend->begin)
@@ -24350,11 +24284,14 @@ RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog, int 
                               "beginning a step", NULL));
     for (k = 0; k < prog->n; k++) {
         rmi_exe_op *op = &prog->op[k];
+        const int call = op->what == RMI_EXE_CALL;
         uint64_t ns = 0;
-        if (beside && op->what == RMI_EXE_CALL && op->run.way == RMI_FWD) RMI_TRY(rmi_exe_op_beside(f, op));
+        if (beside && call && op->run.way == RMI_FWD && !op->call->recompute &&
+            !(exec->graph->ops[op->run.id].flags & RM_ONCE))
+            for (time = f->first[op->run.id]; time < f->first[op->run.id + 1]; time++)
+                RMI_TRY(rmi_exe_beside(f, time, op->call));
         RMI_TRY(rmi_exe_timed_op(f, op, &ns));
-        if (beside || warms_up || op->what != RMI_EXE_CALL) continue;
-        RMI_TRY(rmi_exe_sampled(f, rmi_exe_time_of(f, op->run, op->call->recompute), 0, ns));
+        if (call && !beside && !warms_up) RMI_TRY(rmi_exe_sampled(f, rmi_exe_time_of(f, op), 0, ns));
     }
     return RM_OK;
 }
@@ -24384,66 +24321,68 @@ RMI_FN rm_result rmi_exe_timed_steps(rmi_exe_profile *f, rmi_exe_prog *prog, con
 
 /* --- samples become the costs of the graph */
 
-RMI_FN void rmi_exe_add_ratio(rmi_exe_ratio *to, const rmi_exe_ratio *more)
-{
-    to->thought = rmi_add(to->thought, more->thought);
-    to->measured = rmi_add(to->measured, more->measured);
-}
-
 /* A recomputation takes as much more or less than the form's first run as the two differ when they are timed alike, by
    more than they vary; if that is not known, as was thought. 0: it was not measured. */
 RMI_FN uint64_t rmi_exe_again(const rmi_exe_time *time)
 {
-    const rmi_exe_time *run = time - 1;
-    uint64_t ns = rmi_exe_measured(run, NULL);
-    uint32_t beside;
-    for (beside = 0; beside < 2; beside++) {
-        const rmi_exe_samples *first = &run->like->samples[beside], *again = &time->like->samples[beside];
-        if (!first->n || !again->n) continue;
-        if (first->ns[0] <= again->ns[again->n - 1] && again->ns[0] <= first->ns[first->n - 1]) return ns;
-        return rmi_mul_div_up(ns, rmi_exe_quartile(again), rmi_exe_quartile(first));
-    }
-    return run->thought && time->thought ? rmi_mul_div_up(time->thought, ns, run->thought) : ns;
+    const rmi_exe_time *run = time - 1, *first = run->like, *again = time->like;
+    uint64_t ns = rmi_exe_measured(first, NULL);
+    if (!ns) return 0;
+    if (!again->n || again->beside != first->beside)
+        return run->thought && time->thought ? rmi_mul_div_up(time->thought, ns, run->thought) : ns;
+    if (first->sample[0] <= again->sample[again->n - 1] && again->sample[0] <= first->sample[first->n - 1]) return ns;
+    return rmi_exe_measured(again, NULL);
 }
 
 /* A time becomes what was measured, if it was and is wanted (RMI_INF: it is not). The sums over all that was: ns, and
    by how much that varies. */
-RMI_FN void rmi_exe_set_time(rmi_exe_profile *f, const rmi_exe_time *time, uint64_t *sum, uint64_t *spread)
+RMI_FN void rmi_exe_set_time(const rmi_exe_profile *f, const rmi_exe_time *time, uint64_t *sum, uint64_t *spread)
 {
     const rmi_run run = time->run;
-    rmi_exe_ratio ratio;
-    ratio.thought = time->thought;
-    if (ratio.thought == RMI_INF) return;
-    ratio.measured = time->again ? rmi_exe_again(time) : rmi_exe_measured(time, spread);
-    if (run.way == RMI_BWD && !rmi_low_has_part(&f->exec->graph->ops[run.id], run.form, run.part))
-        *time->by = RMI_COST_MEASURED; /* it never runs */
-    if (!ratio.measured) return;
-    *time->ns = ratio.measured;
-    *time->by = RMI_COST_MEASURED;
-    if (time->again) return;
-    *sum = rmi_add(*sum, ratio.measured);
-    if (ratio.thought) rmi_exe_add_ratio(&f->ratio[time->group], &ratio);
+    uint64_t ns;
+    if (time->thought == RMI_INF) return;
+    ns = time->again ? rmi_exe_again(time) : rmi_exe_measured(time, spread);
+    if (ns || (run.way == RMI_BWD && !rmi_low_has_part(&f->exec->graph->ops[run.id], run.form, run.part)))
+        *time->by = RMI_COST_MEASURED; /* what never runs, too */
+    if (!ns) return;
+    *time->ns = ns;
+    if (!time->again) *sum = rmi_add(*sum, ns);
 }
 
-/* A time that was not, where others were, is as much slower or faster as those: of its op and phase, else of its op,
-   of its kind of op, of all ops; an update as those of its side, on the device else as all ops. What was given follows
-   its own op and phase alone. */
-RMI_FN void rmi_exe_guess(const rmi_exe_profile *f, const rmi_exe_time *time)
+/* How near are the things that two times are of? 0: an op and phase, or updates of one side; 1: an op; 2: a kind of op;
+   3: ops, and updates on the device; 4: they have nothing to do with each other. */
+RMI_FN uint32_t rmi_exe_distance(const rmi_exe_profile *f, rmi_run one, rmi_run other)
 {
     const rmi_op *ops = f->exec->graph->ops;
-    const rmi_run run = time->run;
-    rmi_exe_ratio ratio = f->ratio[time->group];
-    int of_op = run.way <= RMI_BWD;
-    uint32_t level, i;
-    if (*time->by == RMI_COST_MEASURED || (*time->by == RMI_COST_GIVEN && !(of_op && ratio.thought))) return;
-    for (level = of_op ? 0 : 2; level < 3 && !ratio.thought && run.way != RMI_OPT_HOST; level++)
-        for (i = 0; i < f->exec->graph->n_ops; i++)
-            if (level == 2 || (level ? !strcmp(ops[i].kind_name, ops[run.id].kind_name) : i == run.id)) {
-                rmi_exe_add_ratio(&ratio, &f->ratio[2 * i]);
-                rmi_exe_add_ratio(&ratio, &f->ratio[2 * i + 1]);
-            }
-    if (!ratio.thought) return;
-    *time->ns = rmi_mul_div_up(*time->ns, ratio.measured, ratio.thought);
+    if (one.way > RMI_BWD && one.way == other.way) return 0;
+    if (one.way > RMI_OPT || other.way > RMI_BWD) return 4;
+    if (one.way == RMI_OPT) return 3;
+    if (one.id == other.id) return one.way != other.way;
+    return strcmp(ops[one.id].kind_name, ops[other.id].kind_name) ? 3 : 2;
+}
+
+/* A time that was not measured is as much slower or faster than was thought as those that were, of the nearest things.
+   What was given follows its own op and phase alone. */
+RMI_FN void rmi_exe_guess(const rmi_exe_profile *f, const rmi_exe_time *time)
+{
+    uint64_t thought = 0, measured = 0, ns;
+    uint32_t level;
+    size_t i;
+    if (*time->by == RMI_COST_MEASURED || (*time->by == RMI_COST_GIVEN && time->run.way > RMI_BWD)) return;
+    for (level = 0; level < 4 && !thought; level++) {
+        if (level && *time->by == RMI_COST_GIVEN) return;
+        for (i = 0; i < f->n_times; i++) {
+            const rmi_exe_time *other = &f->time[i];
+            if (other->again || other->thought == RMI_INF || rmi_exe_distance(f, time->run, other->run) > level)
+                continue;
+            ns = rmi_exe_measured(other, NULL);
+            if (!ns || !other->thought) continue;
+            thought = rmi_add(thought, other->thought);
+            measured = rmi_add(measured, ns);
+        }
+    }
+    if (!thought) return;
+    *time->ns = rmi_mul_div_up(*time->ns, measured, thought);
     *time->by = RMI_COST_SCALED;
 }
 
@@ -24479,8 +24418,8 @@ RMI_FN rm_result rmi_exe_profile_in(rmi_exe_profile *f, const rm_step *s, uint32
 {
     rm_exec *exec = f->exec;
     rmi_exe_prog *last = NULL;
+    rmi_exe_time *time;
     uint32_t i;
-    size_t k;
     RMI_WANT(&exec->err, exec->backend.now, "rm_exec_profile: the backend has no clock; set rm_backend.now");
     for (i = 0; i < exec->n_prog; i++)
         if (exec->prog[i].step & kinds) {
@@ -24489,7 +24428,8 @@ RMI_FN rm_result rmi_exe_profile_in(rmi_exe_profile *f, const rm_step *s, uint32
         }
     if (!last) return rmi_exe_no_program(exec, "rm_exec_profile", kinds);
     RMI_TRY(rmi_exe_timed_steps(f, last, s, 1));
-    for (k = f->first[exec->graph->n_ops]; k < f->n_times; k++) RMI_TRY(rmi_exe_beside(f, &f->time[k], NULL));
+    for (time = f->first[exec->graph->n_ops]; time < f->time + f->n_times; time++)
+        RMI_TRY(rmi_exe_beside(f, time, NULL));
     return RM_OK;
 }
 
@@ -24503,8 +24443,7 @@ RMI_FN rm_result rmi_exe_profile_run(rm_exec *exec, const rm_step *s, uint32_t k
     f.repeats = repeats ? repeats : RMI_EXE_REPEATS;
     f.tmp = rmi_arena_make(&exec->mem.hooks);
     f.calls = rmi_arena_make(&exec->mem.hooks);
-    result = rmi_exe_classes(&f);
-    if (result == RM_OK) result = rmi_exe_times(&f);
+    result = rmi_exe_times(&f);
     if (result == RM_OK) result = rmi_exe_build_make(&f.build, exec, &f.tmp, &f.tmp);
     if (result == RM_OK) {
         f.build.mem = &f.calls;
