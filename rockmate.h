@@ -21977,7 +21977,6 @@ RMI_FN rmi_thr *rmi_thr_make(rmi_arena *mem, uint64_t h2d, uint64_t d2h, uint64_
 #define RMI_EXE_OTHERS_NS 20000u          /* processor time that clocks may see of others beside one thread */
 #define RMI_EXE_LOST_NS 50000000u         /* who loses the processor more often than once in this time shares it */
 #define RMI_EXE_SPACING 256u              /* what buffers beside a step are aligned to, at least */
-#define RMI_EXE_IN_FLIGHT 32u             /* copies between steps that nobody has waited for, at most */
 #define RMI_EXE_CALLS_BETWEEN 64u         /* calls of a lane between two steps: copies, their waits, and some more */
 #define RMI_EXE_PIECE ((uint64_t)4 << 20) /* bytes that rm_exec_save reads at a time */
 
@@ -22042,7 +22041,6 @@ typedef struct rmi_exe_lanes {
     int rebound;             /* an address of the caller's memory has changed since programs were begun */
     uint32_t n_events;
     uint32_t calls[RMI_LANES]; /* that a lane may have in flight; 0: no program uses it */
-    uint32_t transfers;      /* copies between steps */
     uint32_t ends[2];        /* by parity of the step: lanes whose end was recorded */
     uint32_t parity;
 } rmi_exe_lanes;
@@ -23356,20 +23354,25 @@ RMI_FN rm_result rmi_exe_step(rm_exec *exec, const rm_step *s)
 
 /* --- what persists, by handle */
 
+/* Where a buffer persists in one of the plan's memories, or NULL. */
+RMI_FN unsigned char *rmi_exe_persists(const rm_exec *exec, uint32_t which, uint32_t buf)
+{
+    const rmi_exe_memory *memory = &exec->memory[which];
+    return memory->home && memory->home[buf] != RMI_INF ? memory->at + (size_t)memory->home[buf] : NULL;
+}
+
 /* Where a buffer persists, of two places that on the device; or the caller's memory. NULL: nowhere, or not bound. */
 RMI_FN unsigned char *rmi_exe_home(const rm_exec *exec, uint32_t buf)
 {
-    uint32_t i;
+    unsigned char *device = rmi_exe_persists(exec, RMI_EXE_ARENA, buf);
     if (rmi_low_external(exec->graph, buf)) return (unsigned char *)exec->outside.bound[buf];
-    for (i = 0; i < 2; i++)
-        if (exec->memory[i].home[buf] != RMI_INF) return exec->memory[i].at + (size_t)exec->memory[i].home[buf];
-    return NULL;
+    return device ? device : rmi_exe_persists(exec, RMI_EXE_HOST, buf);
 }
 
 /* Does a buffer persist on the device and in host memory? */
 RMI_FN int rmi_exe_twice(const rm_exec *exec, uint32_t buf)
 {
-    return exec->memory[RMI_EXE_ARENA].home[buf] != RMI_INF && exec->memory[RMI_EXE_HOST].home[buf] != RMI_INF;
+    return rmi_exe_persists(exec, RMI_EXE_ARENA, buf) && rmi_exe_persists(exec, RMI_EXE_HOST, buf);
 }
 
 /* Where a buffer that does not persist lies after the last step: a declared output, or a gradient that stays. NULL: it
@@ -23440,31 +23443,26 @@ RMI_FN unsigned char *rmi_exe_range(rm_exec *exec, rm_tensor t, uint32_t what, i
 
 /* --- bytes between the caller and where something is: the arena, through the backend, or host memory */
 
-/* Bytes to where something is (H2D), or from there (D2H), between steps; returns the backend's code. Of many copies, no
-   more are in flight than was said to the backend. */
-RMI_FN int rmi_exe_carry(rm_exec *exec, void *to, const void *from, uint64_t bytes, uint32_t lane)
+/* Bytes of a buffer to where it is (H2D), or from there (D2H), between steps; they are there when this returns. */
+RMI_FN rm_result rmi_exe_carry(rm_exec *exec, uint32_t buf, void *to, const void *from, uint64_t bytes, uint32_t lane)
 {
     const rm_backend *backend = &exec->backend;
     const rmi_exe_memory *host = &exec->memory[RMI_EXE_HOST];
-    uintptr_t ours = (uintptr_t)(lane == RM_LANE_H2D ? to : from), begin = (uintptr_t)host->at;
-    int code;
-    if (host->at && ours >= begin && ours - begin < host->bytes) {
+    const char *what = lane == RM_LANE_H2D ? "writing" : "reading", *name = rmi_exe_name(exec, buf);
+    if (host->at && (uintptr_t)(lane == RM_LANE_H2D ? to : from) - (uintptr_t)host->at < host->bytes) {
         memcpy(to, from, (size_t)bytes);
-        return 0;
+        return RM_OK;
     }
-    code = backend->copy(backend->user, to, from, bytes, lane);
-    if (code || !exec->lanes.on || ++exec->lanes.transfers % RMI_EXE_IN_FLIGHT) return code;
-    return backend->sync(backend->user);
+    RMI_TRY(rmi_exe_needs(exec, backend->copy(backend->user, to, from, bytes, lane), what, name));
+    return rmi_exe_sync(exec, what, name);
 }
 
-/* Bytes of a buffer from `offset` on, to all its homes, or to the caller's memory; what: for a message. */
-RMI_FN rm_result rmi_exe_put_home(rm_exec *exec, uint32_t buf, uint64_t offset, const void *from, uint64_t bytes,
-                                  const char *what)
+/* Bytes of a buffer from `offset` on, to all its homes, or to the caller's memory. */
+RMI_FN rm_result rmi_exe_put_home(rm_exec *exec, uint32_t buf, uint64_t offset, const void *from, uint64_t bytes)
 {
-    const rmi_exe_memory *host = &exec->memory[RMI_EXE_HOST];
-    unsigned char *home = rmi_exe_home(exec, buf) + (size_t)offset;
-    if (rmi_exe_twice(exec, buf)) memcpy(host->at + (size_t)(host->home[buf] + offset), from, (size_t)bytes);
-    return rmi_exe_needs(exec, rmi_exe_carry(exec, home, from, bytes, RM_LANE_H2D), what, rmi_exe_name(exec, buf));
+    if (rmi_exe_twice(exec, buf))
+        memcpy(rmi_exe_persists(exec, RMI_EXE_HOST, buf) + (size_t)offset, from, (size_t)bytes);
+    return rmi_exe_carry(exec, buf, rmi_exe_home(exec, buf) + (size_t)offset, from, bytes, RM_LANE_H2D);
 }
 
 /* rm_exec_write, of a range that is there. With lanes an input goes through the compute lane, behind its last users
@@ -23475,13 +23473,12 @@ RMI_FN rm_result rmi_exe_write(rm_exec *exec, rm_tensor t, uint32_t what, uint64
     uint32_t buf = rmi_exe_buffer(exec, t, what), id = rmi_graph_index(t);
     uint64_t *due = &exec->due[exec->graph->tensors[id].root];
     int feed = exec->lanes.on && what == RM_VALUE && rmi_exe_is_input(exec, id) &&
-               exec->memory[RMI_EXE_ARENA].home[buf] != RMI_INF && !rmi_exe_twice(exec, buf);
+               rmi_exe_persists(exec, RMI_EXE_ARENA, buf) && !rmi_exe_twice(exec, buf);
     if (bytes && feed)
         RMI_TRY(rmi_exe_broken(exec, rmi_exe_feed(exec, rmi_exe_home(exec, buf) + (size_t)offset, from, bytes)));
     else if (bytes) {
         RMI_TRY(rmi_exe_drain(exec));
-        RMI_TRY(rmi_exe_put_home(exec, buf, offset, from, bytes, "writing"));
-        RMI_TRY(rmi_exe_sync(exec, "writing", rmi_exe_name(exec, buf)));
+        RMI_TRY(rmi_exe_put_home(exec, buf, offset, from, bytes));
     }
     if (what == RM_VALUE) *due -= rmi_min(*due, bytes); /* of parts that overlap, twice: no complaint without cause */
     if (what == RM_GRAD) exec->course.used_up = 0; /* the caller knows what they hold */
@@ -23500,8 +23497,7 @@ RMI_FN rm_result rmi_exe_read(rm_exec *exec, rm_tensor t, uint32_t what, void *t
         computed = exec->last->op[i].lane != RM_LANE_H2D || exec->last->op[i].buf != id;
     if (computed) return rmi_exe_broken(exec, rmi_exe_by_compute(exec, to, from, bytes, "reading an output"));
     RMI_TRY(rmi_exe_drain(exec));
-    RMI_TRY(rmi_exe_needs(exec, rmi_exe_carry(exec, to, from, bytes, RM_LANE_D2H), "reading", tensor->name));
-    return rmi_exe_sync(exec, "reading", tensor->name);
+    return rmi_exe_carry(exec, rmi_exe_buffer(exec, t, what), to, from, bytes, RM_LANE_D2H);
 }
 
 /* The caller's memory for a buffer, in all calls that touch it. */
@@ -23581,12 +23577,7 @@ RMI_FN uint64_t rmi_exe_sum(uint64_t sum, const unsigned char *bytes, uint64_t n
     return sum;
 }
 
-/* More bytes, or a number, for the head that is put together. */
-RMI_FN void rmi_exe_put_head(rmi_exe_state *state, const void *bytes, size_t n)
-{
-    memcpy(state->head + state->n, bytes, n);
-    state->n += n;
-}
+/* A number more for the head that is put together. */
 RMI_FN void rmi_exe_put_number(rmi_exe_state *state, uint64_t number)
 {
     int i;
@@ -23603,22 +23594,6 @@ RMI_FN rm_result rmi_exe_put_part(rmi_exe_state *state, const unsigned char *byt
     rmi_put_n(state->sink, (const char *)state->head, state->n);
     if (!state->sink->failed) return RM_OK;
     return rmi_err_set(&state->exec->err, RM_ERROR_WRITE, "rm_exec_save: the sink returned nonzero");
-}
-
-/* Writes the bytes of a buffer, through the backend in pieces: a device has no pointer that a sink could read. Each
-   costs a wait, so they are large. */
-RMI_FN rm_result rmi_exe_put_buffer(rmi_exe_state *state, uint32_t buf, const char *name)
-{
-    rm_exec *exec = state->exec;
-    uint64_t bytes = rmi_low_bytes(exec->graph, buf), at, n;
-    for (at = 0; at < bytes; at += n) {
-        n = rmi_min(RMI_EXE_PIECE, bytes - at);
-        RMI_TRY(rmi_exe_needs(exec, rmi_exe_carry(exec, state->piece, rmi_exe_home(exec, buf) + (size_t)at, n,
-                                                  RM_LANE_D2H), "reading what persists", name));
-        RMI_TRY(rmi_exe_sync(exec, "reading what persists", name));
-        RMI_TRY(rmi_exe_put_part(state, state->piece, n, at + n == bytes));
-    }
-    return RM_OK;
 }
 
 /* The next n bytes are a part of this name, and its checksum: are they there, and are they what was written? */
@@ -23661,6 +23636,34 @@ RMI_FN rm_result rmi_exe_take_head(rmi_exe_state *state, const char *name)
                        rmi_exe_number(state->head + state->n - 8), of, name ? name : "");
 }
 
+/* The header (name NULL) or the head of a buffer of that name: is written, or what is read next must be it. */
+RMI_FN rm_result rmi_exe_head(rmi_exe_state *state, const char *name, uint64_t number)
+{
+    const char *text = name ? name : rmi_exe_magic(0);
+    state->n = 0;
+    if (name) rmi_exe_put_number(state, strlen(name));
+    memcpy(state->head + state->n, text, strlen(text));
+    state->n += strlen(text);
+    rmi_exe_put_number(state, number);
+    return state->sink ? rmi_exe_put_part(state, state->head, state->n, 1) : rmi_exe_take_head(state, name);
+}
+
+/* The bytes of a buffer: are written, through the backend in pieces (a device has no pointer that a sink could read, and
+   each costs a wait, so they are large), or walked over, or put where they persist. */
+RMI_FN rm_result rmi_exe_body(rmi_exe_state *state, uint32_t buf)
+{
+    rm_exec *exec = state->exec;
+    uint64_t bytes = rmi_low_bytes(exec->graph, buf), at, n;
+    if (state->apply) RMI_TRY(rmi_exe_put_home(exec, buf, 0, state->data + (size_t)state->at, bytes));
+    if (!state->sink) return rmi_exe_take_part(state, bytes, rmi_exe_name(exec, buf));
+    for (at = 0; at < bytes; at += n) {
+        n = rmi_min(RMI_EXE_PIECE, bytes - at);
+        RMI_TRY(rmi_exe_carry(exec, buf, state->piece, rmi_exe_home(exec, buf) + (size_t)at, n, RM_LANE_D2H));
+        RMI_TRY(rmi_exe_put_part(state, state->piece, n, at + n == bytes));
+    }
+    return RM_OK;
+}
+
 /* Writes a state, or walks over one that is read, all of it. */
 RMI_FN rm_result rmi_exe_state_walk(rmi_exe_state *state)
 {
@@ -23668,24 +23671,15 @@ RMI_FN rm_result rmi_exe_state_walk(rmi_exe_state *state)
     uint32_t buf, n = rmi_low_buffers(exec->graph);
     uint64_t count = 0;
     for (buf = 0; buf < n; buf++) count += (uint64_t)rmi_exe_saves(exec, buf);
+    state->at = 0;
     state->sum = RMI_EXE_SUM_START;
-    rmi_exe_put_head(state, rmi_exe_magic(0), RMI_EXE_MAGIC_BYTES);
-    rmi_exe_put_number(state, count);
-    RMI_TRY(state->sink ? rmi_exe_put_part(state, state->head, state->n, 1) : rmi_exe_take_head(state, NULL));
+    RMI_TRY(rmi_exe_head(state, NULL, count));
     for (buf = 0; buf < n; buf++) {
-        const char *name = rmi_exe_name(exec, buf);
-        uint64_t bytes = rmi_low_bytes(exec->graph, buf);
         if (!rmi_exe_saves(exec, buf)) continue;
-        state->n = 0;
-        rmi_exe_put_number(state, strlen(name));
-        rmi_exe_put_head(state, name, strlen(name));
-        rmi_exe_put_number(state, bytes);
-        RMI_TRY(state->sink ? rmi_exe_put_part(state, state->head, state->n, 1) : rmi_exe_take_head(state, name));
-        if (state->apply)
-            RMI_TRY(rmi_exe_put_home(exec, buf, 0, state->data + (size_t)state->at, bytes, "writing what persists"));
-        RMI_TRY(state->sink ? rmi_exe_put_buffer(state, buf, name) : rmi_exe_take_part(state, bytes, name));
+        RMI_TRY(rmi_exe_head(state, rmi_exe_name(exec, buf), rmi_low_bytes(exec->graph, buf)));
+        RMI_TRY(rmi_exe_body(state, buf));
     }
-    if (state->at == state->bytes) return state->apply ? rmi_exe_sync(exec, "writing what persists", NULL) : RM_OK;
+    if (state->at == state->bytes) return RM_OK;
     return rmi_err_set(&exec->err, RM_ERROR_TEXT, "rm_exec_restore: %u bytes are left over behind the state",
                        state->bytes - state->at);
 }
@@ -23719,7 +23713,6 @@ RMI_FN rm_result rmi_exe_restore(rm_exec *exec, const void *data, size_t bytes)
     RMI_TRY(rmi_exe_drain(exec)); /* the lanes of the last step may still read and write what is restored */
     exec->course.used_up |= exec->course.adding; /* gradients of other weights */
     exec->course.adding = 0;
-    state.at = state.n = 0;
     state.apply = 1;
     return rmi_exe_state_walk(&state);
 }
@@ -23728,7 +23721,6 @@ RMI_FN rm_result rmi_exe_restore(rm_exec *exec, const void *data, size_t bytes)
 typedef struct rmi_exe_aside {
     rmi_arena mem;
     rmi_exe_memory memory; /* its homes: where each buffer lies, or RMI_INF */
-    uint64_t *nowhere;     /* homes of which there are none */
     uint64_t *due;         /* as in the executor */
     rmi_exe_course course;
 } rmi_exe_aside;
@@ -23756,23 +23748,19 @@ RMI_FN rm_result rmi_exe_set_aside(rm_exec *exec, rmi_exe_aside *aside, int for_
     memset((void *)aside, 0, sizeof *aside);
     aside->course = exec->course;
     aside->mem = rmi_arena_make(&exec->mem.hooks);
-    result = RMI_TABLES(&aside->mem, RMI_T(memory->home, n), RMI_T(aside->nowhere, n),
-                        RMI_T(aside->due, exec->graph->n_tensors));
+    result = RMI_TABLES(&aside->mem, RMI_T(memory->home, n), RMI_T(aside->due, exec->graph->n_tensors));
     for (buf = 0; buf < n && result == RM_OK; buf++) {
-        aside->nowhere[buf] = RMI_INF;
         memory->home[buf] = rmi_exe_keeps(exec, buf, for_plan) ? memory->bytes : RMI_INF;
         if (memory->home[buf] != RMI_INF) memory->bytes += rmi_round_up(rmi_low_bytes(exec->graph, buf), RMI_ALIGN);
     }
     if (memory->bytes <= SIZE_MAX / 8) memory->at = RMI_RAW(&aside->mem, unsigned char, memory->bytes);
     if (result != RM_OK || !memory->at) result = rmi_err_memory(&exec->err);
+    else memcpy(aside->due, exec->due, exec->graph->n_tensors * sizeof *exec->due);
     for (buf = 0; buf < n && result == RM_OK; buf++)
         if (memory->home[buf] != RMI_INF)
-            result = rmi_exe_needs(exec, rmi_exe_carry(exec, memory->at + (size_t)memory->home[buf],
-                                                       rmi_exe_home(exec, buf), rmi_low_bytes(exec->graph, buf),
-                                                       RM_LANE_D2H), "setting aside what persists", NULL);
-    if (result == RM_OK) result = rmi_exe_sync(exec, "setting aside what persists", NULL);
-    if (result == RM_OK) memcpy(aside->due, exec->due, exec->graph->n_tensors * sizeof *exec->due);
-    else rmi_arena_free(&aside->mem);
+            result = rmi_exe_carry(exec, buf, memory->at + (size_t)memory->home[buf], rmi_exe_home(exec, buf),
+                                   rmi_low_bytes(exec->graph, buf), RM_LANE_D2H);
+    if (result != RM_OK) rmi_arena_free(&aside->mem);
     return result;
 }
 
@@ -23787,9 +23775,9 @@ RMI_FN rm_result rmi_exe_put_back(rm_exec *exec, const rmi_exe_memory *memory, i
         if (memory->home[buf] == RMI_INF || (inputs_only && !rmi_exe_is_input(exec, buf))) continue;
         if (!rmi_exe_home(exec, buf) || only_read) continue;
         RMI_TRY(rmi_exe_put_home(exec, buf, 0, memory->at + (size_t)memory->home[buf],
-                                 rmi_low_bytes(exec->graph, buf), "putting back what persists"));
+                                 rmi_low_bytes(exec->graph, buf)));
     }
-    return rmi_exe_sync(exec, "putting back what persists", NULL);
+    return RM_OK;
 }
 
 /* With rm_exec_desc.forget, what has been added up is lost. */
@@ -23814,39 +23802,7 @@ RMI_FN rm_result rmi_exe_undo(rm_exec *exec, rmi_exe_aside *aside)
 
 /* --- another plan, the same training */
 
-/* Amid an accumulation: does the new plan go on with it (to: by this program, or NULL), and has it a place for what has
-   been added up? */
-RMI_FN rm_result rmi_exe_goes_on(rm_exec *exec, const rmi_program *to)
-{
-    uint32_t i;
-    for (i = 0; i < exec->trained.n && exec->course.adding; i++) {
-        uint32_t buf = rmi_low_buf(exec->graph, RMI_BUF_GRAD, exec->trained.at[i]);
-        size_t k = 0;
-        if (!rmi_low_bytes(exec->graph, buf) || rmi_low_external(exec->graph, buf)) continue;
-        while (to && k < to->n_homes && to->homes[k].buf != buf) k++;
-        if (to && k < to->n_homes) continue;
-        return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "rm_exec_replan: gradients are being accumulated, and the "
-                           "new plan has no place for %s; finish with a step of kind RM_LAST first, or plan with "
-                           "RM_MIDDLE | RM_LAST in rm_plan_desc.steps", rmi_exe_name(exec, buf));
-    }
-    return RM_OK;
-}
-
-/* Sets aside what persists, and lets go all that depends on the plan. Then there is no program, and all that persists
-   lies in host memory, where it can be read, written, saved and restored as ever; the tables hold all of it. On failure
-   the executor is as it was. */
-RMI_FN rm_result rmi_exe_park(rm_exec *exec)
-{
-    rmi_exe_aside aside;
-    RMI_TRY(rmi_exe_set_aside(exec, &aside, 1));
-    rmi_exe_unload(exec);
-    exec->tables = aside.mem;
-    exec->memory[RMI_EXE_ARENA].home = aside.nowhere;
-    exec->memory[RMI_EXE_HOST] = aside.memory;
-    return RM_OK;
-}
-
-/* A parked executor goes on with a plan. On failure it is parked, as it was. */
+/* A parked executor (rmi_exe_replan) goes on with a plan. On failure it is parked, as it was. */
 RMI_FN rm_result rmi_exe_unpark(rm_exec *exec, rm_plan *plan)
 {
     rmi_arena tables = exec->tables;
@@ -23870,23 +23826,38 @@ RMI_FN rm_result rmi_exe_unpark(rm_exec *exec, rm_plan *plan)
     return result;
 }
 
-/* rm_exec_replan. One arena goes before the other comes, what persists waits in host memory meanwhile. If the new one
-   cannot be had, the old one comes back; if somebody else has taken that memory, what persists stays where it waits
-   until a smaller plan comes. */
+/* rm_exec_replan. One arena goes before the other comes: what persists is set aside, and all that depends on the plan
+   let go. Then the executor is parked: there is no program, and all that persists lies in host memory, where it can be
+   read, written, saved and restored as ever. If the new arena cannot be had, the old one comes back; if somebody else has
+   taken that memory, the executor stays parked until a smaller plan comes. */
 RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
 {
     rm_plan *old = exec->plan;
+    rmi_exe_aside aside;
     rmi_error why;
     rm_result result;
-    const rmi_program *to = NULL;
+    const rmi_program *to = NULL; /* goes on with an accumulation */
     uint32_t i;
     RMI_WANT(&exec->err, plan->g == exec->graph, "rm_exec_replan: the plan is of another graph; make it with the graph "
              "of this executor's plan");
     RMI_TRY(rmi_exe_has_addresses(plan, "rm_exec_replan", &exec->err));
     for (i = 0; i < plan->n; i++)
         if (rmi_low_adds_to_earlier(plan->prog[i].step)) to = &plan->prog[i];
-    RMI_TRY(rmi_exe_goes_on(exec, to));
-    if (exec->n_prog) RMI_TRY(rmi_exe_park(exec));
+    for (i = 0; i < exec->trained.n && exec->course.adding; i++) {
+        uint32_t buf = rmi_low_buf(exec->graph, RMI_BUF_GRAD, exec->trained.at[i]);
+        size_t k = 0;
+        while (to && k < to->n_homes && to->homes[k].buf != buf) k++;
+        RMI_WANT(&exec->err, (to && k < to->n_homes) || !rmi_low_bytes(exec->graph, buf) ||
+                 rmi_low_external(exec->graph, buf), "rm_exec_replan: gradients are being accumulated, and the new "
+                 "plan has no place for %s; finish with a step of kind RM_LAST first, or plan with RM_MIDDLE | RM_LAST "
+                 "in rm_plan_desc.steps", rmi_exe_name(exec, buf));
+    }
+    if (exec->n_prog) {
+        RMI_TRY(rmi_exe_set_aside(exec, &aside, 1));
+        rmi_exe_unload(exec);
+        exec->tables = aside.mem;
+        exec->memory[RMI_EXE_HOST] = aside.memory;
+    }
     result = rmi_exe_unpark(exec, plan);
     if (result != RM_OK) {
         why = exec->err;
