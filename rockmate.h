@@ -22415,7 +22415,7 @@ typedef struct rmi_exe_build {
     uint16_t *left_by;   /* by op: the form whose saved bytes are there */
     rmi_lan_prog *uses;  /* which bytes ops use; NULL: there are no lanes */
     rmi_arena *uses_mem;
-    const rm_call *given; /* a call of a step whose inputs serve where there are none; NULL: this is no call beside it */
+    const rm_call *given; /* of calls beside a step: a call in it, whose inputs serve where there are none; or NULL */
 } rmi_exe_build;
 
 /* Tables of a builder; those in `at` are made in mem, too, all others in tmp. Only the caller's memory is anywhere. */
@@ -23648,8 +23648,8 @@ RMI_FN rm_result rmi_exe_head(rmi_exe_state *state, const char *name, uint64_t n
     return state->sink ? rmi_exe_put_part(state, state->head, state->n, 1) : rmi_exe_take_head(state, name);
 }
 
-/* The bytes of a buffer: are written, through the backend in pieces (a device has no pointer that a sink could read, and
-   each costs a wait, so they are large), or walked over, or put where they persist. */
+/* The bytes of a buffer: are written, through the backend in pieces (a device has no pointer that a sink could read,
+   and each costs a wait, so they are large), or walked over, or put where they persist. */
 RMI_FN rm_result rmi_exe_body(rmi_exe_state *state, uint32_t buf)
 {
     rm_exec *exec = state->exec;
@@ -23828,8 +23828,8 @@ RMI_FN rm_result rmi_exe_unpark(rm_exec *exec, rm_plan *plan)
 
 /* rm_exec_replan. One arena goes before the other comes: what persists is set aside, and all that depends on the plan
    let go. Then the executor is parked: there is no program, and all that persists lies in host memory, where it can be
-   read, written, saved and restored as ever. If the new arena cannot be had, the old one comes back; if somebody else has
-   taken that memory, the executor stays parked until a smaller plan comes. */
+   read, written, saved and restored as ever. If the new arena cannot be had, the old one comes back; if somebody else
+   has taken that memory, the executor stays parked until a smaller plan comes. */
 RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
 {
     rm_plan *old = exec->plan;
