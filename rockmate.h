@@ -2970,6 +2970,17 @@ RMI_FN int rmi_low_unread(const rm_graph *graph, uint32_t tensor)
            !graph->tensors[tensor].is_output;
 }
 
+/* Does a buffer last, that is, is there when a step begins, and belongs to no activation? grads: gradients of params
+   do. */
+RMI_FN int rmi_low_has_home(const rm_graph *graph, uint32_t buf, int grads)
+{
+    uint32_t i;
+    rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
+    if (kind > RMI_BUF_STATE || !rmi_low_bytes(graph, buf) || rmi_low_external(graph, buf)) return 0;
+    if (kind == RMI_BUF_VALUE) return graph->tensors[i].kind != RMI_ACT;
+    return graph->tensors[i].kind == RMI_PARAM && (kind == RMI_BUF_STATE || (grads && graph->tensors[i].consumers.n));
+}
+
 /* Was it declared to stay on the device? Of a view: its bytes are its root's. */
 RMI_FN int rmi_low_stays(const rm_graph *graph, uint32_t buf)
 {
@@ -2985,6 +2996,21 @@ RMI_FN const rmi_form *rmi_low_form(const rm_graph *graph, rmi_run run) { return
 RMI_INLINE const rmi_part *rmi_low_part(const rm_graph *graph, rmi_run run)
 {
     return &rmi_low_form(graph, run)->parts[run.part];
+}
+
+/* The workspace buffer of a run, or RMI_NONE: it has none. */
+RMI_FN uint32_t rmi_low_ws(const rm_graph *graph, rmi_run run)
+{
+    if (run.way <= RMI_BWD) return rmi_low_buf(graph, RMI_BUF_WS, run.id);
+    return run.way == RMI_OPT ? rmi_low_buf(graph, RMI_BUF_OPT_WS, run.id) : RMI_NONE;
+}
+
+/* Bytes of a run's workspace. */
+RMI_FN uint64_t rmi_low_ws_bytes(const rm_graph *graph, rmi_run run)
+{
+    if (run.way == RMI_FWD) return graph->ops[run.id].view == RMI_NONE ? rmi_low_form(graph, run)->fwd_ws : 0;
+    if (run.way == RMI_BWD) return rmi_low_part(graph, run)->bwd_ws;
+    return run.way == RMI_OPT ? graph->tensors[run.id].opt_ws : 0;
 }
 
 /* What one run touches. */
@@ -3038,8 +3064,6 @@ RMI_FN void rmi_low_access_fwd(const rm_graph *graph, rmi_run run, int again, rm
         access->saved = rmi_low_buf(graph, RMI_BUF_SAVED, run.id);
         access->saved_bytes = form->saved;
     }
-    access->ws = rmi_low_buf(graph, RMI_BUF_WS, run.id);
-    access->ws_bytes = op->view == RMI_NONE ? form->fwd_ws : 0;
 }
 
 RMI_FN void rmi_low_access_bwd(const rm_graph *graph, rmi_run run, rmi_access *access)
@@ -3055,8 +3079,6 @@ RMI_FN void rmi_low_access_bwd(const rm_graph *graph, rmi_run run, rmi_access *a
     for (i = 0; i < op->grad_in.n; i++)
         if (rmi_list_has(&part->grads, op->grad_in.at[i]))
             access->writes[access->n_writes++] = rmi_low_buf(graph, RMI_BUF_GRAD, op->grad_in.at[i]);
-    access->ws = rmi_low_buf(graph, RMI_BUF_WS, run.id);
-    access->ws_bytes = part->bwd_ws;
 }
 
 /* again: this forward has run before in the step. */
@@ -3064,8 +3086,10 @@ RMI_FN void rmi_low_access(const rm_graph *graph, rmi_run run, int again, rmi_ac
 {
     uint32_t i;
     access->n_reads = access->n_writes = 0;
-    access->saved = access->ws = RMI_NONE;
-    access->saved_bytes = access->ws_bytes = 0;
+    access->saved = RMI_NONE;
+    access->saved_bytes = 0;
+    access->ws = rmi_low_ws(graph, run);
+    access->ws_bytes = rmi_low_ws_bytes(graph, run);
     switch ((rmi_way)run.way) {
     case RMI_FWD: rmi_low_access_fwd(graph, run, again, access); break;
     case RMI_BWD: rmi_low_access_bwd(graph, run, access); break;
@@ -3078,8 +3102,6 @@ RMI_FN void rmi_low_access(const rm_graph *graph, rmi_run run, int again, rmi_ac
         access->writes[access->n_writes++] = run.id;
         if (graph->tensors[run.id].state_bytes)
             access->writes[access->n_writes++] = rmi_low_buf(graph, RMI_BUF_STATE, run.id);
-        access->ws = rmi_low_buf(graph, RMI_BUF_OPT_WS, run.id);
-        access->ws_bytes = run.way == RMI_OPT ? graph->tensors[run.id].opt_ws : 0;
         break;
     case RMI_REDUCE:
         access->reads[access->n_reads++] = access->writes[access->n_writes++] =
@@ -3543,13 +3565,10 @@ RMI_FN rm_result rmi_sch_sizes(const rm_graph *graph, rmi_program *program)
     size_t i;
     for (i = program->n; next && left && i-- > 0;) {
         rmi_stmt *st = &program->st[i];
-        if (st->what == RMI_RUN && st->run.way == RMI_FWD) {
-            next[st->run.id] = rmi_low_form(graph, st->run)->saved;
-            next[graph->n_ops + st->run.id] = rmi_low_form(graph, st->run)->fwd_ws;
-        } else if (st->what == RMI_RUN && st->run.way == RMI_BWD) {
-            next[graph->n_ops + st->run.id] = rmi_low_part(graph, st->run)->bwd_ws;
-        } else if (st->what == RMI_RUN && st->run.way == RMI_OPT) {
-            next[2 * graph->n_ops + st->run.id] = graph->tensors[st->run.id].opt_ws;
+        if (st->what == RMI_RUN) {
+            if (st->run.way == RMI_FWD) next[st->run.id] = rmi_low_form(graph, st->run)->saved;
+            if (rmi_low_ws(graph, st->run) != RMI_NONE)
+                next[rmi_low_ws(graph, st->run) - base] = rmi_low_ws_bytes(graph, st->run);
         } else if (st->what == RMI_PREFETCH && rmi_low_kind(graph, st->buf, &op) == RMI_BUF_SAVED) {
             next[op] = RMI_INF; /* what was left is known in the second pass */
         } else if (st->what == RMI_ALLOC) {
@@ -4325,9 +4344,7 @@ RMI_FN void rmi_sim_ran(rmi_sim *sim, rmi_run run, int again, uint64_t end)
 /* An offence unless the allocated workspaces are the run's, and no run had them before; notes that they are spent. */
 RMI_FN rm_result rmi_sim_workspaces(rmi_sim *sim, rmi_run run)
 {
-    uint32_t own = run.way <= RMI_BWD  ? rmi_low_buf(sim->graph, RMI_BUF_WS, run.id)
-                   : run.way == RMI_OPT ? rmi_low_buf(sim->graph, RMI_BUF_OPT_WS, run.id)
-                                        : RMI_NONE;
+    uint32_t own = rmi_low_ws(sim->graph, run);
     size_t i;
     for (i = 0; i < sim->n_ws; i++)
         if (sim->ws[i] != own || sim->spent == own)
@@ -4750,8 +4767,9 @@ RMI_FN rm_result rmi_sch_check(const rm_graph *graph, rmi_program *program, rmi_
    In: a sealed graph, a kind of step. Out: read-only tables, which >>block, >>cost, >>events and >>search look at
    instead of the graph. A task is a forward, one part of a backward, an update, a reduction or a barrier. A buffer is
    what a task reads or writes and what can come and go: a view counts as the buffer that it looks at, what is always on
-   the device as bytes of `resident`. The rules by which new bytes may lie over old ones (in place, over, shared,
-   renamed) are decided here; they are those of >>sequence. O(accesses * variants).
+   the device as bytes of `resident`. What tasks touch is what >>lower says of their runs; the rules by which new bytes
+   may lie over old ones (in place, over, shared, renamed) are decided here; they are those of >>sequence. O(accesses *
+   variants).
    ================================================================================================================== */
 typedef struct rmi_range { /* entries at ... at + n - 1 of rmi_step.pool, ways or targets */
     uint32_t at, n;
@@ -4810,6 +4828,13 @@ typedef struct rmi_step_task {
     uint8_t must;      /* runs even if nobody reads what it makes */
 } rmi_step_task;
 
+typedef struct rmi_step_op {
+    uint32_t backward; /* its first backward task, of n_backward */
+    uint32_t once_at;  /* its backward, and the reductions and updates that this allows, are the entries of the list of
+                          everything once from the next op's once_at to before this one */
+    uint8_t n_backward, n_modes, fastest_mode;
+} rmi_step_op;
+
 /* Where a weight and its optimizer state are at the step's edge, and where its update runs. */
 typedef enum rmi_step_home {
     RMI_HOME_DEVICE,
@@ -4830,13 +4855,13 @@ typedef struct rmi_step_param {
 
 typedef struct rmi_step {
     const rm_graph *graph;
-    rmi_arena *mem;
     uint32_t kind, granule;   /* kind: RM_SINGLE ... */
     int moves;                /* copies to host memory are possible */
-    int all;                  /* params, their gradients and states are buffers even if they stay on the device */
     int unfit;                /* an update runs in host memory only, and cannot in this step: no schedule is right */
     uint64_t resident;        /* bytes that are on the device all the time and belong to no buffer here */
     rmi_step_task *tasks;     /* forwards by op; then everything else */
+    rmi_step_op *ops;         /* one more than there are ops, for once_at */
+    uint32_t *class_of;       /* by op: equal ones have the same number */
     rmi_step_buffer *buffers;
     rmi_step_param *params;
     rmi_step_access *accesses;
@@ -4844,32 +4869,39 @@ typedef struct rmi_step {
     rmi_step_target *targets;
     uint32_t *pool;           /* numbers of buffers and of tasks, by ranges */
     uint32_t n_tasks, n_buffers, n_params;
-    size_t n_accesses, cap_accesses, n_ways, cap_ways, n_targets, cap_targets, n_pool, cap_pool;
+    size_t n_accesses, n_ways, n_targets, n_pool;
     uint32_t *buffer_of;      /* by number in >>lower: the buffer here; RMI_NONE: it takes no bytes that come or go */
-    uint32_t *backward;       /* by op: its first backward task, n_backward of them */
-    uint8_t *n_backward, *n_modes, *fastest_mode; /* by op */
-    uint32_t *class_of;       /* by op: equal ones have the same number */
     uint32_t *once, n_once;   /* tasks: the list that runs everything once */
     uint32_t n_forwards;      /* so many forwards, views aside, stand at its beginning */
-    uint32_t *once_at;        /* by op, and n_ops: the backward of op i, and the reductions and updates that it allows,
-                                 are entries once_at[i + 1] ... once_at[i] - 1 of that list */
-    uint32_t *inputs, n_inputs, *ends, n_ends; /* buffers that are there at the begin; that are wanted at the end */
-    uint32_t *choosing, n_choosing; /* ops with more than one mode */
-    uint32_t *updates, n_updates;   /* params with an update */
+    rmi_list inputs, ends;    /* buffers that are there at the begin; that are wanted at the end */
+    rmi_list choosing;        /* ops with more than one mode */
+    rmi_list updates;         /* params with an update */
 } rmi_step;
+
+typedef struct rmi_step_maker { /* what only its making asks for */
+    rmi_step *step;
+    rmi_arena *mem;       /* of the tables */
+    int all;              /* params, their gradients and states are buffers even if they stay on the device */
+    size_t cap_accesses, cap_ways, cap_targets, cap_pool;
+    rmi_access touched;   /* by the run that is looked at */
+    uint32_t *param_of;   /* by tensor: its row in the table of params */
+    uint8_t *listed;      /* by op: so many tasks of its backward are in the list of everything once */
+    uint32_t first_barrier, n_barriers; /* tasks: so many are there already */
+} rmi_step_maker;
 
 /* --- pools */
 
 /* Adds an entry, not cleared unless the pool grew, to a pool of the step (array); NULL: memory is out. */
-#define RMI_STEP_PUSH(step, array, type)                                                                             \
-    (rmi_arena_grow((step)->mem, (void **)&(step)->array, &(step)->cap_##array, (step)->n_##array + 1, sizeof(type)) \
-         ? &(step)->array[(step)->n_##array++]                                                                       \
+#define RMI_STEP_PUSH(make, array, type)                                                                              \
+    (rmi_arena_grow((make)->mem, (void **)&(make)->step->array, &(make)->cap_##array, (make)->step->n_##array + 1,    \
+                    sizeof(type))                                                                                     \
+         ? &(make)->step->array[(make)->step->n_##array++]                                                            \
          : NULL)
 
 /* Puts a number at the end of the pool, where *range must end, which holds it then, too. */
-RMI_FN rm_result rmi_step_append(rmi_step *step, uint32_t number, rmi_range *range)
+RMI_FN rm_result rmi_step_append(rmi_step_maker *make, uint32_t number, rmi_range *range)
 {
-    uint32_t *entry = RMI_STEP_PUSH(step, pool, uint32_t);
+    uint32_t *entry = RMI_STEP_PUSH(make, pool, uint32_t);
     if (!entry) return RM_ERROR_MEMORY;
     *entry = number;
     range->n++;
@@ -4877,12 +4909,12 @@ RMI_FN rm_result rmi_step_append(rmi_step *step, uint32_t number, rmi_range *ran
 }
 
 /* As rmi_step_append, unless the number is RMI_NONE or in the range already. */
-RMI_FN rm_result rmi_step_put(rmi_step *step, uint32_t number, rmi_range *range)
+RMI_FN rm_result rmi_step_put(rmi_step_maker *make, uint32_t number, rmi_range *range)
 {
     uint32_t i;
     for (i = 0; i < range->n; i++)
-        if (step->pool[range->at + i] == number) return RM_OK;
-    return number == RMI_NONE ? RM_OK : rmi_step_append(step, number, range);
+        if (make->step->pool[range->at + i] == number) return RM_OK;
+    return number == RMI_NONE ? RM_OK : rmi_step_append(make, number, range);
 }
 
 /* An empty range at the end of a pool that has `at` entries. */
@@ -4929,11 +4961,13 @@ RMI_FN int rmi_step_is_viewed(const rm_graph *graph, uint32_t tensor)
 
 /* Is a buffer of >>lower, by its number there, one here: do its bytes come or go? Not if it is the caller's, empty, or
    always on the device. *kind: rmi_step_kind of one that is. */
-RMI_FN int rmi_step_tracked(const rmi_step *step, uint32_t number, uint8_t *kind)
+RMI_FN int rmi_step_tracked(const rmi_step_maker *make, uint32_t number, uint8_t *kind)
 {
+    const rmi_step *step = make->step;
     const rm_graph *graph = step->graph;
     const rmi_tensor *tensor;
     uint32_t id, form;
+    int may_leave;
     rmi_buf_kind of = rmi_low_kind(graph, number, &id);
     if (of == RMI_BUF_SAVED) {
         *kind = RMI_STEP_SAVED;
@@ -4944,31 +4978,16 @@ RMI_FN int rmi_step_tracked(const rmi_step *step, uint32_t number, uint8_t *kind
     }
     if (of > RMI_BUF_STATE || rmi_low_external(graph, number) || !rmi_low_bytes(graph, number)) return 0;
     tensor = &graph->tensors[id];
+    may_leave = make->all || (step->moves && !tensor->stays); /* of a param and its state */
     if (of == RMI_BUF_VALUE) {
         *kind = tensor->kind == RMI_ACT ? RMI_STEP_VALUE : tensor->kind == RMI_INPUT ? RMI_STEP_INPUT : RMI_STEP_WEIGHT;
         if (tensor->root != id || tensor->kind == RMI_CONST || rmi_low_unread(graph, id)) return 0;
-        return tensor->kind != RMI_PARAM || step->all ||
-               (step->moves && !tensor->stays && !rmi_step_is_viewed(graph, id));
+        return tensor->kind != RMI_PARAM || (may_leave && (make->all || !rmi_step_is_viewed(graph, id)));
     }
     *kind = of == RMI_BUF_GRAD ? RMI_STEP_GRADIENT : RMI_STEP_STATE;
-    if (of == RMI_BUF_STATE) return tensor->kind == RMI_PARAM && (step->all || (step->moves && !tensor->stays));
+    if (of == RMI_BUF_STATE) return tensor->kind == RMI_PARAM && may_leave;
     return rmi_low_has_backward(step->kind) &&
-           (step->all || tensor->kind != RMI_PARAM || !rmi_low_grads_resident(step->kind));
-}
-
-/* Bytes, rounded up, that a buffer of >>lower which is none here has on the device all the time. */
-RMI_FN uint64_t rmi_step_resident(const rmi_step *step, uint32_t number)
-{
-    const rm_graph *graph = step->graph;
-    uint32_t id;
-    rmi_buf_kind of = rmi_low_kind(graph, number, &id);
-    int home = 0;
-    if (of == RMI_BUF_VALUE) home = graph->tensors[id].kind != RMI_ACT && !rmi_low_unread(graph, id);
-    if (of == RMI_BUF_STATE) home = graph->tensors[id].kind == RMI_PARAM;
-    if (of == RMI_BUF_GRAD)
-        home = graph->tensors[id].kind == RMI_PARAM && graph->tensors[id].consumers.n &&
-               rmi_low_grads_resident(step->kind);
-    return home && !rmi_low_external(graph, number) ? rmi_step_round(step, rmi_low_bytes(graph, number)) : 0;
+           (make->all || tensor->kind != RMI_PARAM || !rmi_low_grads_resident(step->kind));
 }
 
 /* Fills the row of a buffer, but for its kind, which is set. number: in >>lower. */
@@ -4987,43 +5006,86 @@ RMI_FN void rmi_step_describe(const rmi_step *step, uint32_t number, rmi_step_bu
     row->number = number;
     row->maker = of == RMI_BUF_SAVED ? id : of == RMI_BUF_VALUE ? graph->tensors[id].maker : RMI_NONE;
     row->param = RMI_NONE;
-    row->at_end = (of == RMI_BUF_GRAD && rmi_low_grad_stays(graph, step->kind, id)) ||
-                  (of == RMI_BUF_VALUE && graph->tensors[id].is_output);
+    row->at_end = of == RMI_BUF_GRAD && rmi_low_grad_stays(graph, step->kind, id);
     row->may_move = step->moves && !rmi_low_stays(graph, number) && row->kind != RMI_STEP_GRADIENT;
 }
 
 /* Makes the table of buffers, the lists of inputs and of what is wanted at the end, and counts resident bytes. */
-RMI_FN rm_result rmi_step_make_buffers(rmi_step *step)
+RMI_FN rm_result rmi_step_make_buffers(rmi_step_maker *make)
 {
+    rmi_step *step = make->step;
     const rm_graph *graph = step->graph;
     uint32_t number, all = rmi_low_buffers(graph), i;
     uint8_t kind;
-    step->buffer_of = RMI_RAW(step->mem, uint32_t, all);
+    step->buffer_of = RMI_RAW(make->mem, uint32_t, all);
     if (!step->buffer_of) return RM_ERROR_MEMORY;
     for (number = 0; number < all; number++)
-        step->buffer_of[number] = rmi_step_tracked(step, number, &kind) ? step->n_buffers++ : RMI_NONE;
-    step->buffers = RMI_NEW(step->mem, rmi_step_buffer, step->n_buffers);
-    if (!step->buffers) return RM_ERROR_MEMORY;
+        step->buffer_of[number] = rmi_step_tracked(make, number, &kind) ? step->n_buffers++ : RMI_NONE;
+    RMI_TRY(RMI_TABLES(make->mem, RMI_T(step->buffers, step->n_buffers), RMI_T(step->inputs.at, step->n_buffers),
+                       RMI_T(step->ends.at, step->n_buffers)));
     for (number = 0; number < all; number++) {
-        if (step->buffer_of[number] == RMI_NONE) {
-            step->resident += rmi_step_resident(step, number);
-            continue;
-        }
-        rmi_step_tracked(step, number, &step->buffers[step->buffer_of[number]].kind);
-        rmi_step_describe(step, number, &step->buffers[step->buffer_of[number]]);
+        uint32_t buffer = step->buffer_of[number];
+        if (buffer != RMI_NONE) {
+            rmi_step_tracked(make, number, &step->buffers[buffer].kind);
+            rmi_step_describe(step, number, &step->buffers[buffer]);
+        } else if (rmi_low_has_home(graph, number, rmi_low_grads_resident(step->kind)) &&
+                   !(number < graph->n_tensors && rmi_low_unread(graph, number)))
+            step->resident += rmi_step_round(step, rmi_low_bytes(graph, number));
     }
-    /* an output may be a view: then its root is wanted at the end */
-    for (i = 0; i < graph->n_tensors; i++) {
-        uint32_t root = rmi_step_value(step, i);
-        if (graph->tensors[i].is_output && root != RMI_NONE) step->buffers[root].at_end = 1;
-    }
-    RMI_TRY(RMI_TABLES(step->mem, RMI_T(step->inputs, step->n_buffers), RMI_T(step->ends, step->n_buffers)));
+    for (i = 0; i < graph->n_tensors; i++) /* of an output that is a view its root */
+        if (graph->tensors[i].is_output && rmi_step_value(step, i) != RMI_NONE)
+            step->buffers[rmi_step_value(step, i)].at_end = 1;
     for (i = 0; i < step->n_buffers; i++) {
         step->buffers[i].may_move &= (uint8_t)!step->buffers[i].at_end;
-        if (step->buffers[i].kind == RMI_STEP_INPUT) step->inputs[step->n_inputs++] = i;
-        if (step->buffers[i].at_end) step->ends[step->n_ends++] = i;
+        if (step->buffers[i].kind == RMI_STEP_INPUT) rmi_list_put(&step->inputs, i);
+        if (step->buffers[i].at_end) rmi_list_put(&step->ends, i);
     }
     return RM_OK;
+}
+
+/* --- params: weights, their gradients and states as one decision */
+
+/* Makes the table of params, with their buffers, whose `param` it sets. */
+RMI_FN rm_result rmi_step_make_params(rmi_step_maker *make)
+{
+    rmi_step *step = make->step;
+    const rm_graph *graph = step->graph;
+    uint32_t i, k, n = 0;
+    for (i = 0; i < graph->n_tensors; i++) n += graph->tensors[i].kind == RMI_PARAM;
+    RMI_TRY(RMI_TABLES(make->mem, RMI_T(step->params, n), RMI_T(step->updates.at, n)));
+    for (i = 0; i < graph->n_tensors; i++) {
+        rmi_step_param *param = &step->params[step->n_params];
+        uint32_t own[3];
+        if (graph->tensors[i].kind != RMI_PARAM) continue;
+        make->param_of[i] = step->n_params++;
+        param->tensor = i;
+        param->update = param->reduction = RMI_NONE;
+        param->weight = own[0] = step->buffer_of[i];
+        param->gradient = own[1] = rmi_step_gradient(step, i);
+        param->state = own[2] = step->buffer_of[rmi_low_buf(graph, RMI_BUF_STATE, i)];
+        param->host_update_ns = graph->tensors[i].opt_host;
+        param->state_bytes = graph->tensors[i].state_bytes;
+        for (k = 0; k < 3; k++)
+            if (own[k] != RMI_NONE) step->buffers[own[k]].param = make->param_of[i];
+    }
+    return RM_OK;
+}
+
+/* The homes that a param whose tasks are known may have, as bits by rmi_step_home. */
+RMI_FN uint8_t rmi_step_homes(const rmi_step *step, const rmi_step_param *param)
+{
+    const rmi_tensor *tensor = &step->graph->tensors[param->tensor];
+    int updated = param->update != RMI_NONE;
+    int may_leave = param->weight != RMI_NONE && (param->state != RMI_NONE || !tensor->state_bytes);
+    uint32_t homes = 0;
+    if (!updated || tensor->opt != RMI_INF) {
+        homes = 1u << RMI_HOME_DEVICE;
+        if (param->state != RMI_NONE) homes |= 1u << RMI_HOME_STATE_AWAY;
+        if (may_leave) homes |= 1u << RMI_HOME_AWAY;
+    }
+    if (updated && tensor->opt_host != RMI_INF && may_leave && param->gradient != RMI_NONE)
+        homes |= 1u << RMI_HOME_HOST_UPDATE;
+    return (uint8_t)homes;
 }
 
 /* --- modes: what an op's backward reads, and the bits that its forwards give */
@@ -5069,61 +5131,6 @@ RMI_FN uint32_t rmi_step_mode_of(const rmi_op *op, uint32_t form, uint32_t forwa
 
 /* --- what tasks touch */
 
-/* Adds an empty access, whose reads begin at the end of the pool; NULL: memory is out. The next one may move it. */
-RMI_FN rmi_step_access *rmi_step_new_access(rmi_step *step)
-{
-    rmi_step_access *access = RMI_STEP_PUSH(step, accesses, rmi_step_access);
-    if (!access) return NULL;
-    memset(access, 0, sizeof *access);
-    access->saved = access->output_gradient = RMI_NONE;
-    access->reads = access->makes = rmi_step_range(step->n_pool);
-    return access;
-}
-
-/* Adds a way, its workspace rounded up, to *range, which must end where the pool does; it stays sorted by time, then
-   workspace. */
-RMI_FN rm_result rmi_step_put_way(rmi_step *step, rmi_range *range, rmi_step_way way)
-{
-    rmi_step_way *last = RMI_STEP_PUSH(step, ways, rmi_step_way);
-    uint32_t i;
-    if (!last) return RM_ERROR_MEMORY;
-    way.workspace = rmi_step_round(step, way.workspace);
-    for (i = range->at + range->n; i > range->at; i--) {
-        const rmi_step_way *before = &step->ways[i - 1];
-        if (before->ns < way.ns || (before->ns == way.ns && before->workspace <= way.workspace)) break;
-        step->ways[i] = *before;
-    }
-    step->ways[i] = way;
-    range->n++;
-    return RM_OK;
-}
-
-/* Gives the access one way, whatever the run saves and whether it has run before. */
-RMI_FN rm_result rmi_step_only_way(rmi_step *step, rmi_step_access *access, uint32_t form, uint64_t ns,
-                                   uint64_t workspace)
-{
-    rmi_step_way way;
-    uint32_t k;
-    way.form = form;
-    way.inplace = RMI_NONE;
-    way.ns = ns;
-    way.workspace = workspace;
-    access->ways[0][0] = rmi_step_range(step->n_ways);
-    RMI_TRY(rmi_step_put_way(step, &access->ways[0][0], way));
-    for (k = 1; k < 4; k++) access->ways[k / 2][k % 2] = access->ways[0][0];
-    access->least_ns = access->may_be_free ? 0 : ns;
-    return RM_OK;
-}
-
-/* Adds the access of a task that is not there in this mode: nothing runs. */
-RMI_FN rm_result rmi_step_no_access(rmi_step *step, uint32_t form)
-{
-    rmi_step_access *access = rmi_step_new_access(step);
-    if (!access) return RM_ERROR_MEMORY;
-    access->absent = 1;
-    return rmi_step_only_way(step, access, form, 0, 0);
-}
-
 /* The buffer over which so many new bytes of a run that reads the tensor last may lie; RMI_NONE: they may not. It must
    start where its buffer does, be large enough, and be read under one name only. reads: all that the run reads. */
 RMI_FN uint32_t rmi_step_over_tensor(const rmi_step *step, const rmi_list *reads, uint32_t tensor, uint64_t bytes)
@@ -5139,64 +5146,69 @@ RMI_FN uint32_t rmi_step_over_tensor(const rmi_step *step, const rmi_list *reads
     return rmi_step_value(step, tensor);
 }
 
-/* The way in which a forward (again: not its first run) runs in this form. */
-RMI_FN rmi_step_way rmi_step_forward_way(const rmi_step *step, const rmi_op *op, uint32_t form, int again)
+/* Adds a way to *range, which must end where the pool does; it stays sorted by time, then workspace. */
+RMI_FN rm_result rmi_step_put_way(rmi_step_maker *make, rmi_range *range, rmi_step_way way)
 {
-    const rmi_form *chosen = &op->forms[form];
-    rmi_step_way way;
-    way.form = form;
-    way.ns = again ? chosen->again : chosen->fwd;
-    way.workspace = chosen->fwd_ws;
-    way.inplace = rmi_step_over_tensor(step, &op->in, chosen->inplace, step->graph->tensors[op->out.at[0]].bytes);
-    return way;
-}
-
-/* Sets the least time that a run of the access can take. */
-RMI_FN void rmi_step_find_least(const rmi_step *step, rmi_step_access *access)
-{
-    uint32_t k;
-    access->least_ns = RMI_INF;
-    for (k = 0; k < 4; k++)
-        if (access->ways[k / 2][k % 2].n)
-            access->least_ns = rmi_min(access->least_ns, step->ways[access->ways[k / 2][k % 2].at].ns);
-    if (access->may_be_free || access->least_ns == RMI_INF) access->least_ns = 0;
-}
-
-/* Adds the access of the forward of op `id` in the mode of `form` and `bits`. A view has none: it runs as its alias. */
-RMI_FN rm_result rmi_step_forward_access(rmi_step *step, uint32_t id, uint32_t form, uint32_t bits)
-{
-    const rmi_op *op = &step->graph->ops[id];
-    uint32_t i, saving, again;
-    rmi_step_access *access;
-    if (op->view != RMI_NONE) return rmi_step_no_access(step, form);
-    access = rmi_step_new_access(step);
-    if (!access) return RM_ERROR_MEMORY;
-    for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_step_put(step, rmi_step_value(step, op->in.at[i]), &access->reads));
-    access->makes = rmi_step_range(step->n_pool);
-    for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_step_put(step, rmi_step_value(step, op->out.at[i]), &access->makes));
-    access->first_is_output = rmi_step_value(step, op->out.at[0]) != RMI_NONE;
-    if (op->has_bwd && rmi_low_has_backward(step->kind) && rmi_low_reads_saved(op, &op->forms[form])) {
-        uint64_t bytes = op->forms[form].saved;
-        access->saved = step->buffer_of[rmi_low_buf(step->graph, RMI_BUF_SAVED, id)];
-        access->saved_bytes = bytes;
-        access->saved_room = rmi_step_round(step, bytes);
-        access->saved_out_ns = rmi_step_copy_ns(step, bytes, 1);
-        access->saved_in_ns = rmi_step_copy_ns(step, bytes, 0);
+    rmi_step_way *last = RMI_STEP_PUSH(make, ways, rmi_step_way), *ways = make->step->ways;
+    uint32_t i;
+    if (!last) return RM_ERROR_MEMORY;
+    for (i = range->at + range->n; i > range->at; i--) {
+        if (ways[i - 1].ns < way.ns || (ways[i - 1].ns == way.ns && ways[i - 1].workspace <= way.workspace)) break;
+        ways[i] = ways[i - 1];
     }
-    for (saving = 0; saving < 2; saving++)
-        for (again = 0; again < 2; again++) {
-            /* one form: ways that are equal to ways that are there */
-            if (op->n_forms == 1 && (saving || (again && op->forms[0].again == op->forms[0].fwd))) {
-                access->ways[saving][again] = access->ways[0][saving ? again : 0];
-                continue;
-            }
-            access->ways[saving][again] = rmi_step_range(step->n_ways);
-            for (i = 0; i < op->n_forms; i++)
-                if (saving ? i == form : !strcmp(op->forms[i].bits, op->forms[bits].bits))
-                    RMI_TRY(rmi_step_put_way(step, &access->ways[saving][again],
-                                             rmi_step_forward_way(step, op, i, (int)again)));
+    ways[i] = way;
+    range->n++;
+    return RM_OK;
+}
+
+/* May the run of a mode run in another form of its op? run.form is the first form whose backward is that of the mode,
+   bits the first whose forwards give its bits; saving: what a forward saves is read. */
+RMI_FN int rmi_step_may_run_in(const rmi_op *op, rmi_run run, uint32_t bits, int saving, uint32_t form)
+{
+    if (run.way > RMI_BWD) return 1;
+    if (run.way == RMI_BWD) return rmi_low_same_mode(op, &op->forms[run.form], &op->forms[form]);
+    return saving ? form == run.form : !strcmp(op->forms[form].bits, op->forms[bits].bits);
+}
+
+/* Sets the ways, and the least time, of the access that was added last, of the run in a mode as above. Reductions and
+   updates on the host take no time of the compute lane. */
+RMI_FN rm_result rmi_step_put_ways(rmi_step_maker *make, rmi_run run, uint32_t bits)
+{
+    rmi_step *step = make->step;
+    const rmi_op *op = run.way <= RMI_BWD ? &step->graph->ops[run.id] : NULL;
+    rmi_step_access *access = &step->accesses[step->n_accesses - 1];
+    int timed = !access->absent && run.way != RMI_REDUCE && run.way != RMI_OPT_HOST;
+    uint32_t k, other;
+    rmi_run as = run;
+    access->least_ns = RMI_INF;
+    for (k = 0; k < 4; k++) {
+        rmi_range *ways = &access->ways[k / 2][k % 2];
+        *ways = rmi_step_range(step->n_ways);
+        for (as.form = 0; as.form < (op ? op->n_forms : 1); as.form++) {
+            rmi_step_way way;
+            if (access->absent ? as.form != run.form : !rmi_step_may_run_in(op, run, bits, k >= 2, as.form)) continue;
+            way.form = as.form;
+            way.inplace = RMI_NONE;
+            if (run.way == RMI_FWD && timed)
+                way.inplace = rmi_step_over_tensor(step, &op->in, op->forms[as.form].inplace,
+                                                   step->graph->tensors[op->out.at[0]].bytes);
+            way.ns = timed ? rmi_low_ns(step->graph, as, k % 2, 0) : 0;
+            way.workspace = access->absent ? 0 : rmi_step_round(step, rmi_low_ws_bytes(step->graph, as));
+            RMI_TRY(rmi_step_put_way(make, ways, way));
         }
-    rmi_step_find_least(step, access);
+        if (ways->n) access->least_ns = rmi_min(access->least_ns, step->ways[ways->at].ns);
+        /* of one form, or of a backward, the same ways need not be there twice */
+        for (other = 0; other < k && !(run.way == RMI_FWD && op->n_forms > 1); other++) {
+            rmi_range before = access->ways[other / 2][other % 2];
+            if (before.n != ways->n ||
+                memcmp(&step->ways[before.at], &step->ways[ways->at], ways->n * sizeof *step->ways))
+                continue;
+            step->n_ways = ways->at;
+            *ways = before;
+            break;
+        }
+    }
+    if (access->may_be_free || access->least_ns == RMI_INF) access->least_ns = 0;
     return RM_OK;
 }
 
@@ -5209,14 +5221,15 @@ RMI_FN int rmi_step_repeated(const rmi_op *op, uint32_t tensor)
     return n > 1;
 }
 
-/* Adds a target: how the gradient of a tensor comes to be in a part of the backward of op `id` in this form. */
-RMI_FN rm_result rmi_step_put_target(rmi_step *step, uint32_t id, const rmi_form *form, const rmi_part *part,
-                                     uint32_t tensor)
+/* Adds a target: how the gradient of a tensor comes to be in the run, a part of a backward. */
+RMI_FN rm_result rmi_step_put_target(rmi_step_maker *make, rmi_run run, uint32_t tensor)
 {
+    const rmi_step *step = make->step;
     const rm_graph *graph = step->graph;
-    const rmi_op *op = &graph->ops[id];
+    const rmi_op *op = &graph->ops[run.id];
+    const rmi_form *form = rmi_low_form(graph, run);
     uint64_t bytes = graph->tensors[tensor].grad_bytes, output_bytes = graph->tensors[op->out.at[0]].grad_bytes;
-    rmi_step_target *target = RMI_STEP_PUSH(step, targets, rmi_step_target);
+    rmi_step_target *target = RMI_STEP_PUSH(make, targets, rmi_step_target);
     uint32_t k, buffer;
     if (!target) return RM_ERROR_MEMORY;
     memset(target, 0, sizeof *target);
@@ -5232,130 +5245,139 @@ RMI_FN rm_result rmi_step_put_target(rmi_step *step, uint32_t id, const rmi_form
         buffer = RMI_NONE;
         if (over->what == RMI_OVER_DOUT && bytes <= output_bytes) buffer = rmi_step_gradient(step, op->out.at[0]);
         if (over->what == RMI_OVER_SAVED && bytes <= form->saved)
-            buffer = step->buffer_of[rmi_low_buf(graph, RMI_BUF_SAVED, id)];
-        if (over->what == RMI_OVER_TENSOR) buffer = rmi_step_over_tensor(step, &part->needs, over->tensor, bytes);
-        RMI_TRY(rmi_step_put(step, buffer, &target->over));
+            buffer = step->buffer_of[rmi_low_buf(graph, RMI_BUF_SAVED, run.id)];
+        if (over->what == RMI_OVER_TENSOR)
+            buffer = rmi_step_over_tensor(step, &rmi_low_part(graph, run)->needs, over->tensor, bytes);
+        RMI_TRY(rmi_step_put(make, buffer, &target->over));
     }
     return RM_OK;
 }
 
-/* Adds the access of part `part` of the backward of op `id` in a mode whose backward is form mode_form's. */
-RMI_FN rm_result rmi_step_backward_access(rmi_step *step, uint32_t id, uint32_t part, uint32_t mode_form)
+/* Sets what the run, a forward that make->touched is of, makes in a mode. */
+RMI_FN rm_result rmi_step_forward_makes(rmi_step_maker *make, rmi_run run, rmi_step_access *access)
 {
+    const rmi_step *step = make->step;
+    const rmi_op *op = &step->graph->ops[run.id];
+    uint64_t bytes = op->forms[run.form].saved;
+    uint32_t i;
+    access->makes = rmi_step_range(step->n_pool);
+    for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_step_put(make, rmi_step_value(step, op->out.at[i]), &access->makes));
+    access->first_is_output = rmi_step_value(step, op->out.at[0]) != RMI_NONE;
+    if (!op->has_bwd || !rmi_low_has_backward(step->kind) || !rmi_low_reads_saved(op, &op->forms[run.form]))
+        return RM_OK;
+    access->saved = step->buffer_of[make->touched.saved];
+    access->saved_bytes = bytes;
+    access->saved_room = rmi_step_round(step, bytes);
+    access->saved_out_ns = rmi_step_copy_ns(step, bytes, 1);
+    access->saved_in_ns = rmi_step_copy_ns(step, bytes, 0);
+    return RM_OK;
+}
+
+/* Sets what the run, a part of a backward that make->touched is of, makes in a mode. */
+RMI_FN rm_result rmi_step_backward_makes(rmi_step_maker *make, rmi_run run, rmi_step_access *access)
+{
+    const rmi_step *step = make->step;
     const rm_graph *graph = step->graph;
-    const rmi_op *op = &graph->ops[id];
-    const rmi_form *form = &op->forms[mode_form];
-    const rmi_part *portion = &form->parts[part];
-    rmi_step_access *access = rmi_step_new_access(step);
-    rmi_step_way way;
-    uint32_t i, again;
-    if (!access) return RM_ERROR_MEMORY;
-    access->output_gradient =
-        graph->tensors[op->out.at[0]].consumers.n ? rmi_step_gradient(step, op->out.at[0]) : RMI_NONE;
-    for (i = 0; i < portion->needs.n; i++)
-        RMI_TRY(rmi_step_put(step, rmi_step_value(step, portion->needs.at[i]), &access->reads));
-    if (portion->needs_saved && form->saved)
-        RMI_TRY(rmi_step_put(step, step->buffer_of[rmi_low_buf(graph, RMI_BUF_SAVED, id)], &access->reads));
-    for (i = 0; i < op->grad_out.n; i++)
-        RMI_TRY(rmi_step_put(step, rmi_step_gradient(step, op->grad_out.at[i]), &access->reads));
+    const rmi_op *op = &graph->ops[run.id];
+    uint32_t i;
     access->makes = rmi_step_range(step->n_targets);
+    access->gradients = make->touched.n_writes;
     access->may_be_free = 1;
-    for (i = 0; i < op->grad_in.n; i++) {
-        uint32_t tensor = op->grad_in.at[i];
-        if (!rmi_list_has(&portion->grads, tensor)) continue;
-        access->gradients++;
+    if (graph->tensors[op->out.at[0]].consumers.n) access->output_gradient = rmi_step_gradient(step, op->out.at[0]);
+    for (i = 0; i < make->touched.n_writes; i++) {
+        uint32_t tensor = make->touched.writes[i] - graph->n_tensors;
         if (rmi_step_repeated(op, tensor) || (!rmi_list_has(&op->share, tensor) && op->view != tensor))
             access->may_be_free = 0;
         if (rmi_step_gradient(step, tensor) == RMI_NONE) continue;
-        RMI_TRY(rmi_step_put_target(step, id, form, portion, tensor));
+        RMI_TRY(rmi_step_put_target(make, run, tensor));
         access->makes.n++;
     }
-    way.inplace = RMI_NONE;
-    access->ways[0][0] = rmi_step_range(step->n_ways);
-    for (i = 0; i < op->n_forms; i++) {
-        if (!rmi_low_same_mode(op, form, &op->forms[i])) continue;
-        way.form = i;
-        way.ns = op->forms[i].parts[part].bwd;
-        way.workspace = op->forms[i].parts[part].bwd_ws;
-        RMI_TRY(rmi_step_put_way(step, &access->ways[0][0], way));
-    }
-    for (again = 1; again < 4; again++) access->ways[again / 2][again % 2] = access->ways[0][0];
-    rmi_step_find_least(step, access);
     return RM_OK;
 }
 
-/* Adds the access of an update, a reduction or a barrier; reductions and updates on the host take no time of the
-   compute lane. low: room for what it touches. */
-RMI_FN rm_result rmi_step_other_access(rmi_step *step, rmi_run run, rmi_access *low)
+/* Adds what a run touches in a mode of its op: run.form and bits as above (0 if the run is not of an op). A view is
+   absent: it runs as its alias. */
+RMI_FN rm_result rmi_step_put_access(rmi_step_maker *make, rmi_run run, uint32_t bits)
 {
-    rmi_step_access *access = rmi_step_new_access(step);
+    rmi_step *step = make->step;
+    const rmi_op *op = run.way <= RMI_BWD ? &step->graph->ops[run.id] : NULL;
+    rmi_step_access *access = RMI_STEP_PUSH(make, accesses, rmi_step_access);
     uint32_t i;
     if (!access) return RM_ERROR_MEMORY;
-    rmi_low_access(step->graph, run, 0, low);
-    for (i = 0; i < low->n_reads; i++) RMI_TRY(rmi_step_put(step, step->buffer_of[low->reads[i]], &access->reads));
-    return rmi_step_only_way(step, access, 0,
-                             run.way == RMI_REDUCE || run.way == RMI_OPT_HOST ? 0 : rmi_low_ns(step->graph, run, 0, 0),
-                             low->ws_bytes);
+    memset(access, 0, sizeof *access);
+    access->saved = access->output_gradient = RMI_NONE;
+    access->reads = access->makes = rmi_step_range(step->n_pool);
+    access->absent = op && (run.way == RMI_FWD ? op->view != RMI_NONE : !rmi_low_has_part(op, run.form, run.part));
+    if (access->absent) return rmi_step_put_ways(make, run, bits);
+    rmi_low_access(step->graph, run, 1, &make->touched);
+    for (i = 0; i < make->touched.n_reads; i++) {
+        uint32_t read = make->touched.reads[i];
+        RMI_TRY(rmi_step_put(make, read < step->graph->n_tensors ? rmi_step_value(step, read) : step->buffer_of[read],
+                             &access->reads));
+    }
+    if (run.way == RMI_FWD) RMI_TRY(rmi_step_forward_makes(make, run, access));
+    if (run.way == RMI_BWD) RMI_TRY(rmi_step_backward_makes(make, run, access));
+    return rmi_step_put_ways(make, run, bits);
 }
 
 /* --- tasks */
 
-/* Adds a task, whose accesses come next; the table has room. */
-RMI_FN rmi_step_task *rmi_step_new_task(rmi_step *step, rmi_way way, uint32_t id, uint32_t part)
+/* Adds a task, of an update or reduction to its param, too, whose accesses come next; the table has room. */
+RMI_FN rmi_step_task *rmi_step_new_task(rmi_step_maker *make, rmi_run run)
 {
-    rmi_step_task *task = &step->tasks[step->n_tasks++];
-    task->way = (uint8_t)way;
-    task->part = (uint8_t)part;
-    task->id = id;
-    task->param = RMI_NONE;
+    rmi_step *step = make->step;
+    rmi_step_task *task = &step->tasks[step->n_tasks];
+    task->way = run.way;
+    task->part = run.part;
+    task->id = run.id;
+    task->param = run.way >= RMI_OPT && run.way <= RMI_REDUCE ? make->param_of[run.id] : RMI_NONE;
     task->access = (uint32_t)step->n_accesses;
-    task->once = way != RMI_FWD || step->graph->ops[id].pinned;
-    task->must = way != RMI_FWD;
+    task->once = run.way != RMI_FWD || step->graph->ops[run.id].pinned;
+    task->must = run.way != RMI_FWD;
+    if (run.way == RMI_REDUCE) step->params[task->param].reduction = step->n_tasks;
+    else if (task->param != RMI_NONE) step->params[task->param].update = step->n_tasks;
+    step->n_tasks++;
     return task;
 }
 
-/* Adds the forward of op `id` as a task, with its modes. It must run if an output takes no bytes that come or go. */
-RMI_FN rm_result rmi_step_forward_task(rmi_step *step, uint32_t id)
+/* Adds the forward of op `id` or a part of its backward as a task, with its modes. A forward must run if an output
+   takes no bytes that come or go. Where forms differ in parts, a task stands for the part of that number of each
+   form, and is absent in modes of forms without it. */
+RMI_FN rm_result rmi_step_op_task(rmi_step_maker *make, rmi_way way, uint32_t id, uint32_t part)
 {
-    const rmi_op *op = &step->graph->ops[id];
-    rmi_step_task *task = rmi_step_new_task(step, RMI_FWD, id, 0);
+    const rmi_op *op = &make->step->graph->ops[id];
+    rmi_step_task *task = rmi_step_new_task(make, rmi_low_run(way, id, 0, part));
     uint32_t form = RMI_NONE, bits = RMI_NONE, n, i;
-    task->must = op->mutates.n || (op->flags & RM_ONCE);
-    for (i = 0; i < op->out.n; i++) task->must |= rmi_step_value(step, op->out.at[i]) == RMI_NONE;
+    task->must |= op->mutates.n || (op->flags & RM_ONCE);
+    for (i = 0; i < op->out.n; i++) task->must |= rmi_step_value(make->step, op->out.at[i]) == RMI_NONE;
     for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &form, &bits); n++)
-        RMI_TRY(rmi_step_forward_access(step, id, form, bits));
-    step->n_modes[id] = (uint8_t)n;
+        RMI_TRY(rmi_step_put_access(make, rmi_low_run(way, id, form, part), bits));
+    make->step->ops[id].n_modes = (uint8_t)n;
     return RM_OK;
 }
 
-/* Adds the backward of op `id`, a task a part, with accesses for all modes. Where forms differ in parts, a task stands
-   for the part of that number of each form, and is absent in modes of forms without it. */
-RMI_FN rm_result rmi_step_backward_tasks(rmi_step *step, uint32_t id)
+/* Puts an update, a reduction or a barrier at the end of the list of everything once, as a task. It comes after what
+   stands before it there and touches its gradient; a barrier after all but forwards, an update after barriers. */
+RMI_FN rm_result rmi_step_other_task(rmi_step_maker *make, rmi_run run)
 {
-    const rmi_op *op = &step->graph->ops[id];
-    uint32_t part, form, bits, n, any;
-    for (part = 0; part < rmi_low_parts(op); part++) {
-        for (any = 0; any < op->n_forms && !rmi_low_has_part(op, any, part);) any++;
-        if (any == op->n_forms) continue;
-        rmi_step_new_task(step, RMI_BWD, id, part);
-        if (!step->n_backward[id]++) step->backward[id] = step->n_tasks - 1;
-        form = bits = RMI_NONE;
-        for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &form, &bits); n++) {
-            if (rmi_low_has_part(op, form, part)) {
-                RMI_TRY(rmi_step_backward_access(step, id, part, form));
-                continue;
-            }
-            RMI_TRY(rmi_step_no_access(step, form));
-        }
-    }
+    rmi_step *step = make->step;
+    rmi_step_task *task = rmi_step_new_task(make, run);
+    uint32_t number = step->n_tasks - 1, i, k;
+    const rmi_list *consumers = run.way == RMI_BARRIER ? NULL : &step->graph->tensors[run.id].consumers;
+    RMI_TRY(rmi_step_put_access(make, run, 0));
+    task->after = rmi_step_range(step->n_pool);
+    for (i = step->n_forwards; i < step->n_once && !consumers; i++)
+        RMI_TRY(rmi_step_append(make, step->once[i], &task->after));
+    for (i = 0; consumers && i < consumers->n; i++)
+        for (k = 0; k < make->listed[consumers->at[i]]; k++)
+            RMI_TRY(rmi_step_append(make, step->ops[consumers->at[i]].backward + k, &task->after));
+    for (i = 0; consumers && i < make->n_barriers; i++)
+        RMI_TRY(rmi_step_append(make, make->first_barrier + i, &task->after));
+    if (consumers && run.way != RMI_REDUCE)
+        RMI_TRY(rmi_step_put(make, step->params[task->param].reduction, &task->after));
+    if (!consumers && !make->n_barriers++) make->first_barrier = number;
+    step->once[step->n_once++] = number;
     return RM_OK;
-}
-
-/* What a task touches, given the mode of each op. */
-RMI_INLINE const rmi_step_access *rmi_step_access_of(const rmi_step *step, uint32_t task, const uint8_t *mode)
-{
-    const rmi_step_task *row = &step->tasks[task];
-    return &step->accesses[row->access + (row->way <= RMI_BWD ? mode[row->id] : 0u)];
 }
 
 /* Time (ns) of the forward and the backward of op `id` in a mode if both run in their fastest ways. */
@@ -5363,81 +5385,16 @@ RMI_FN uint64_t rmi_step_mode_ns(const rmi_step *step, uint32_t id, uint32_t mod
 {
     const rmi_step_access *access = &step->accesses[step->tasks[id].access + mode];
     uint64_t ns = step->ways[access->ways[access->saved != RMI_NONE][0].at].ns;
-    uint32_t part;
-    for (part = 0; part < step->n_backward[id]; part++)
-        ns += step->ways[step->accesses[step->tasks[step->backward[id] + part].access + mode].ways[0][0].at].ns;
+    uint32_t task = step->ops[id].backward, end = task + step->ops[id].n_backward;
+    for (; task < end; task++) ns += step->ways[step->accesses[step->tasks[task].access + mode].ways[0][0].at].ns;
     return ns;
 }
 
-/* Sets the fastest mode of op `id`. */
-RMI_FN void rmi_step_find_fastest(rmi_step *step, uint32_t id)
+/* What a task touches, given the mode of each op. */
+RMI_INLINE const rmi_step_access *rmi_step_access_of(const rmi_step *step, uint32_t task, const uint8_t *mode)
 {
-    uint64_t least = RMI_INF, ns;
-    uint32_t mode;
-    for (mode = 0; mode < step->n_modes[id]; mode++) {
-        if ((ns = rmi_step_mode_ns(step, id, mode)) >= least) continue;
-        least = ns;
-        step->fastest_mode[id] = (uint8_t)mode;
-    }
-}
-
-/* --- params: weights, their gradients and states as one decision */
-
-/* The homes that a param may have, as bits by rmi_step_home. */
-RMI_FN uint8_t rmi_step_homes(const rmi_step *step, const rmi_step_param *param)
-{
-    const rmi_tensor *tensor = &step->graph->tensors[param->tensor];
-    int updated = param->update != RMI_NONE;
-    uint32_t homes = 0;
-    if (!updated || tensor->opt != RMI_INF) {
-        homes = 1u << RMI_HOME_DEVICE;
-        if (param->state != RMI_NONE) homes |= 1u << RMI_HOME_STATE_AWAY;
-        if (param->weight != RMI_NONE && (param->state != RMI_NONE || !tensor->state_bytes))
-            homes |= 1u << RMI_HOME_AWAY;
-    }
-    if (updated && tensor->opt_host != RMI_INF && param->weight != RMI_NONE &&
-        (param->state != RMI_NONE || !tensor->state_bytes) && param->gradient != RMI_NONE)
-        homes |= 1u << RMI_HOME_HOST_UPDATE;
-    return (uint8_t)homes;
-}
-
-/* Makes the table of params, with their buffers, tasks and allowed homes; sets param in their buffers and tasks. */
-RMI_FN rm_result rmi_step_make_params(rmi_step *step)
-{
-    const rm_graph *graph = step->graph;
-    uint32_t i, k, n = 0, *row = RMI_RAW(step->mem, uint32_t, graph->n_tensors);
-    for (i = 0; i < graph->n_tensors; i++) n += graph->tensors[i].kind == RMI_PARAM;
-    step->params = RMI_NEW(step->mem, rmi_step_param, n);
-    step->updates = RMI_RAW(step->mem, uint32_t, n);
-    if (!row || !step->params || !step->updates) return RM_ERROR_MEMORY;
-    for (i = 0; i < graph->n_tensors; i++) {
-        rmi_step_param *param = &step->params[step->n_params];
-        uint32_t own[3];
-        if (graph->tensors[i].kind != RMI_PARAM) continue;
-        row[i] = step->n_params++;
-        param->tensor = i;
-        param->update = param->reduction = RMI_NONE;
-        param->weight = own[0] = step->buffer_of[i];
-        param->gradient = own[1] = rmi_step_gradient(step, i);
-        param->state = own[2] = step->buffer_of[rmi_low_buf(graph, RMI_BUF_STATE, i)];
-        param->host_update_ns = graph->tensors[i].opt_host;
-        param->state_bytes = graph->tensors[i].state_bytes;
-        for (k = 0; k < 3; k++)
-            if (own[k] != RMI_NONE) step->buffers[own[k]].param = row[i];
-    }
-    for (i = graph->n_ops; i < step->n_tasks; i++) {
-        rmi_step_task *task = &step->tasks[i];
-        if (task->way < RMI_OPT || task->way > RMI_REDUCE) continue;
-        task->param = row[task->id];
-        if (task->way == RMI_REDUCE) step->params[task->param].reduction = i;
-        else step->params[task->param].update = i;
-    }
-    for (i = 0; i < step->n_params; i++) {
-        step->params[i].allowed = rmi_step_homes(step, &step->params[i]);
-        step->unfit |= !step->params[i].allowed;
-        if (step->params[i].update != RMI_NONE) step->updates[step->n_updates++] = i;
-    }
-    return RM_OK;
+    const rmi_step_task *row = &step->tasks[task];
+    return &step->accesses[row->access + (row->way <= RMI_BWD ? mode[row->id] : 0u)];
 }
 
 /* --- order */
@@ -5451,155 +5408,104 @@ RMI_FN int rmi_step_gives(const rmi_op *op, uint32_t part, uint32_t tensor)
     return 0;
 }
 
-/* Adds to task->after, which must end where the pool does, the backwards that give the tensor's gradient contributions
-   of its consumers from number k on; where their order is fixed, of the first alone, which comes after the others. */
-RMI_FN rm_result rmi_step_after_consumers(rmi_step *step, uint32_t task, uint32_t tensor, uint32_t k)
+/* Adds to the `after` of a backward, which must end where the pool does, the backwards of later ops that give the
+   tensor's gradient contributions; where their order is fixed, of the first such op alone, which comes after the
+   others. */
+RMI_FN rm_result rmi_step_after_consumers(rmi_step_maker *make, rmi_step_task *task, uint32_t tensor)
 {
+    const rmi_step *step = make->step;
     const rm_graph *graph = step->graph;
     const rmi_list *consumers = &graph->tensors[tensor].consumers;
-    rmi_range *after = &step->tasks[task].after;
-    uint32_t part, had = after->n;
-    for (; k < consumers->n && (graph->any_order || after->n == had); k++)
-        for (part = 0; part < step->n_backward[consumers->at[k]]; part++) {
-            uint32_t other = step->backward[consumers->at[k]] + part;
-            if (other != task && rmi_step_gives(&graph->ops[consumers->at[k]], step->tasks[other].part, tensor))
-                RMI_TRY(rmi_step_append(step, other, after));
-        }
+    uint32_t other, end, had = task->after.n, k = rmi_lower_bound_u32(consumers->at, consumers->n, task->id + 1);
+    for (; k < consumers->n && (graph->any_order || task->after.n == had); k++) {
+        other = step->ops[consumers->at[k]].backward;
+        for (end = other + step->ops[consumers->at[k]].n_backward; other < end; other++)
+            if (rmi_step_gives(&graph->ops[consumers->at[k]], step->tasks[other].part, tensor))
+                RMI_TRY(rmi_step_append(make, other, &task->after));
+    }
     return RM_OK;
 }
 
-/* Adds to a backward's `after` the contributions to its outputs' gradients and, if the order of contributions is fixed,
+/* Sets a backward's `after` to the contributions to its outputs' gradients and, if the order of contributions is fixed,
    those that come before its own to its inputs' gradients. */
-RMI_FN rm_result rmi_step_after_backwards(rmi_step *step, uint32_t task)
+RMI_FN rm_result rmi_step_after_backwards(rmi_step_maker *make, rmi_step_task *task)
 {
-    const rm_graph *graph = step->graph;
-    const rmi_step_task *backward = &step->tasks[task];
-    const rmi_op *op = &graph->ops[backward->id];
+    const rm_graph *graph = make->step->graph;
+    const rmi_op *op = &graph->ops[task->id];
     uint32_t i;
-    for (i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_step_after_consumers(step, task, op->grad_out.at[i], 0));
-    for (i = 0; i < op->grad_in.n && !graph->any_order; i++) {
-        const rmi_list *consumers = &graph->tensors[op->grad_in.at[i]].consumers;
-        if (rmi_step_gives(op, backward->part, op->grad_in.at[i])) /* the first consumer behind this op */
-            RMI_TRY(rmi_step_after_consumers(step, task, op->grad_in.at[i],
-                                             rmi_lower_bound_u32(consumers->at, consumers->n, backward->id + 1)));
-    }
+    for (i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_step_after_consumers(make, task, op->grad_out.at[i]));
+    for (i = 0; i < op->grad_in.n && !graph->any_order; i++)
+        if (rmi_step_gives(op, task->part, op->grad_in.at[i]))
+            RMI_TRY(rmi_step_after_consumers(make, task, op->grad_in.at[i]));
     return RM_OK;
 }
 
 /* Adds to the task's `after` or (until 1) to its `until` what else a read of the tensor demands: after the maker of
    what takes no bytes and the mutations of a const that come first; until the later mutations, and until the update of
-   a param. update: by tensor its task, or RMI_NONE. */
-RMI_FN rm_result rmi_step_order_read(rmi_step *step, uint32_t task, uint32_t tensor, const uint32_t *update, int until)
+   a param. */
+RMI_FN rm_result rmi_step_order_read(rmi_step_maker *make, rmi_step_task *task, uint32_t tensor, int until)
 {
-    /* a view of a const has that one's versions */
-    const rmi_tensor *root = &step->graph->tensors[step->graph->tensors[tensor].root];
-    rmi_step_task *row = &step->tasks[task];
-    rmi_range *range = until ? &row->until : &row->after;
-    uint32_t i;
-    if (until && update[step->graph->tensors[tensor].root] != RMI_NONE)
-        RMI_TRY(rmi_step_put(step, update[step->graph->tensors[tensor].root], range));
-    if (!until && root->kind == RMI_ACT && rmi_step_value(step, tensor) == RMI_NONE &&
-        !(row->way == RMI_FWD && row->id == root->maker))
-        RMI_TRY(rmi_step_append(step, root->maker, range));
-    for (i = 0; i < root->mutators.n && row->way == RMI_FWD; i++)
-        if (until ? root->mutators.at[i] > row->id : root->mutators.at[i] < row->id)
-            RMI_TRY(rmi_step_append(step, root->mutators.at[i], range));
+    const rmi_step *step = make->step;
+    uint32_t i, root = step->graph->tensors[tensor].root; /* a view of a const has that one's versions */
+    const rmi_tensor *row = &step->graph->tensors[root];
+    rmi_range *range = until ? &task->until : &task->after;
+    if (until && row->kind == RMI_PARAM) RMI_TRY(rmi_step_put(make, step->params[make->param_of[root]].update, range));
+    if (!until && row->kind == RMI_ACT && step->buffer_of[root] == RMI_NONE &&
+        !(task->way == RMI_FWD && task->id == row->maker))
+        RMI_TRY(rmi_step_append(make, row->maker, range));
+    for (i = 0; i < row->mutators.n && task->way == RMI_FWD; i++)
+        if (until ? row->mutators.at[i] > task->id : row->mutators.at[i] < task->id)
+            RMI_TRY(rmi_step_append(make, row->mutators.at[i], range));
     return RM_OK;
 }
 
 /* As rmi_step_order_read, for all that a forward or backward may read, in any mode. */
-RMI_FN rm_result rmi_step_order_reads(rmi_step *step, uint32_t task, const uint32_t *update, int until)
+RMI_FN rm_result rmi_step_order_reads(rmi_step_maker *make, rmi_step_task *task, int until)
 {
-    const rmi_step_task *row = &step->tasks[task];
-    const rmi_op *op = &step->graph->ops[row->id];
-    uint32_t i, form;
-    if (until) step->tasks[task].until = rmi_step_range(step->n_pool);
-    if (op->view != RMI_NONE && row->way == RMI_FWD) return RM_OK;
-    for (i = 0; i < op->in.n && row->way == RMI_FWD; i++)
-        RMI_TRY(rmi_step_order_read(step, task, op->in.at[i], update, until));
-    for (i = 0; i < op->mutates.n && row->way == RMI_FWD; i++)
-        if (!rmi_list_has(&op->in, op->mutates.at[i]))
-            RMI_TRY(rmi_step_order_read(step, task, op->mutates.at[i], update, until));
-    for (form = 0; form < op->n_forms && row->way == RMI_BWD; form++) {
-        const rmi_list *needs;
-        if (row->part >= op->forms[form].n_parts) continue;
-        needs = &op->forms[form].parts[row->part].needs;
-        for (i = 0; i < needs->n; i++) RMI_TRY(rmi_step_order_read(step, task, needs->at[i], update, until));
+    const rm_graph *graph = make->step->graph;
+    const rmi_op *op = &graph->ops[task->id];
+    uint32_t i, form, forms = task->way == RMI_BWD ? op->n_forms : op->view == RMI_NONE;
+    for (form = 0; form < forms; form++) {
+        if (task->way == RMI_BWD && task->part >= op->forms[form].n_parts) continue;
+        rmi_low_access(graph, rmi_low_run((rmi_way)task->way, task->id, form, task->part), 0, &make->touched);
+        for (i = 0; i < make->touched.n_reads; i++)
+            if (make->touched.reads[i] < graph->n_tensors)
+                RMI_TRY(rmi_step_order_read(make, task, make->touched.reads[i], until));
     }
     return RM_OK;
 }
 
-/* Sets `after` of reductions, updates and barriers: what stands before them in the list of everything once and touches
-   their gradient; of barriers all but forwards. */
-RMI_FN rm_result rmi_step_order_others(rmi_step *step, rmi_arena *scratch)
+/* Sets `after` and `until` of all forwards and backwards. */
+RMI_FN rm_result rmi_step_make_order(rmi_step_maker *make)
 {
-    const rm_graph *graph = step->graph;
-    uint32_t i, k, part, n_barriers = 0, *at = RMI_NEW(scratch, uint32_t, step->n_tasks);
-    uint32_t *barriers = RMI_NEW(scratch, uint32_t, (size_t)graph->n_barriers + 1);
-    uint32_t *latest = RMI_RAW(scratch, uint32_t, graph->n_tensors); /* by tensor: its reduction or update so far */
-    if (!at || !barriers || !latest) return RM_ERROR_MEMORY;
-    memset(latest, 0xFF, graph->n_tensors * sizeof *latest);
-    for (i = 0; i < step->n_once; i++) at[step->once[i]] = i;
-    for (i = step->n_forwards; i < step->n_once; i++) {
-        rmi_step_task *task = &step->tasks[step->once[i]];
-        const rmi_list *consumers = task->way == RMI_BARRIER ? NULL : &graph->tensors[task->id].consumers;
-        if (task->way == RMI_BWD) continue;
-        task->after = rmi_step_range(step->n_pool);
-        for (k = step->n_forwards; k < i && !consumers; k++)
-            RMI_TRY(rmi_step_append(step, step->once[k], &task->after));
-        for (k = 0; consumers && k < consumers->n; k++)
-            for (part = 0; part < step->n_backward[consumers->at[k]]; part++)
-                if (at[step->backward[consumers->at[k]] + part] < i)
-                    RMI_TRY(rmi_step_append(step, step->backward[consumers->at[k]] + part, &task->after));
-        for (k = 0; consumers && k < n_barriers; k++) RMI_TRY(rmi_step_append(step, barriers[k], &task->after));
-        if (consumers && latest[task->id] != RMI_NONE) RMI_TRY(rmi_step_append(step, latest[task->id], &task->after));
-        if (consumers) latest[task->id] = step->once[i];
-        else barriers[n_barriers++] = step->once[i];
-    }
-    return RM_OK;
-}
-
-/* Sets `after` and `until` of all tasks. */
-RMI_FN rm_result rmi_step_make_order(rmi_step *step, rmi_arena *scratch)
-{
-    const rm_graph *graph = step->graph;
-    uint32_t i, *update = RMI_RAW(scratch, uint32_t, graph->n_tensors);
-    if (!update) return RM_ERROR_MEMORY;
-    memset(update, 0xFF, graph->n_tensors * sizeof *update);
-    for (i = 0; i < step->n_params; i++) update[step->params[i].tensor] = step->params[i].update;
+    rmi_step *step = make->step;
+    uint32_t i;
     for (i = 0; i < step->n_tasks; i++) {
-        step->tasks[i].after = rmi_step_range(step->n_pool);
-        if (step->tasks[i].way > RMI_BWD) continue;
-        if (step->tasks[i].way == RMI_BWD) RMI_TRY(rmi_step_after_backwards(step, i));
-        RMI_TRY(rmi_step_order_reads(step, i, update, 0));
-        RMI_TRY(rmi_step_order_reads(step, i, update, 1));
+        rmi_step_task *task = &step->tasks[i];
+        if (task->way > RMI_BWD) continue;
+        task->after = rmi_step_range(step->n_pool);
+        if (task->way == RMI_BWD) RMI_TRY(rmi_step_after_backwards(make, task));
+        RMI_TRY(rmi_step_order_reads(make, task, 0));
+        task->until = rmi_step_range(step->n_pool);
+        RMI_TRY(rmi_step_order_reads(make, task, 1));
     }
-    return rmi_step_order_others(step, scratch);
+    return RM_OK;
 }
 
-/* Writes to runs the updates that may come after the backward of op: of those params that it is the first to read, for
-   earlier ops do not want the old value. Returns how many. */
-RMI_FN uint32_t rmi_step_updates(const rm_graph *graph, uint32_t op, rmi_run *runs)
+/* The update of a param, on the device if it may run there. */
+RMI_FN rmi_run rmi_step_update(const rm_graph *graph, uint32_t param)
 {
-    const rmi_list *in = &graph->ops[op].in;
-    uint32_t i, k, n = 0;
-    for (i = 0; i < in->n; i++) {
-        uint32_t weight = graph->tensors[in->at[i]].root;
-        if (!graph->tensors[weight].updates || graph->tensors[weight].reader != op) continue;
-        for (k = 0; k < i && graph->tensors[in->at[k]].root != weight;) k++;
-        if (k == i)
-            runs[n++] = rmi_low_run(graph->tensors[weight].opt == RMI_INF ? RMI_OPT_HOST : RMI_OPT, weight, 0, 0);
-    }
-    return n;
+    return rmi_low_run(graph->tensors[param].opt == RMI_INF ? RMI_OPT_HOST : RMI_OPT, param, 0, 0);
 }
 
 /* Writes to runs the backward of op i in its own form, each param's reduction as soon as its gradient is complete, its
-   update as soon as nobody reads it any more. Returns how many. kind: of step. */
+   update as soon as nobody reads it any more: behind that of the first op that does, for earlier ones do not want the
+   old value. Returns how many. kind: of step. */
 RMI_FN uint32_t rmi_step_backward_op(const rm_graph *graph, uint32_t kind, uint32_t i, rmi_run *runs)
 {
     const rmi_op *op = &graph->ops[i];
     const rmi_part *part = op->forms[0].parts;
-    uint32_t number, k, n = 0;
+    uint32_t number, k, n = 0, updates;
     for (number = 0; number < op->forms[0].n_parts && op->has_bwd; number++, part++) {
         if (!rmi_low_part_wanted(op, part)) continue;
         runs[n++] = rmi_low_run(RMI_BWD, i, 0, number);
@@ -5611,7 +5517,13 @@ RMI_FN uint32_t rmi_step_backward_op(const rm_graph *graph, uint32_t kind, uint3
                 runs[n++] = rmi_low_run(RMI_REDUCE, weight, 0, 0);
         }
     }
-    if (rmi_low_has_update(kind) && !graph->n_barriers) n += rmi_step_updates(graph, i, runs + n);
+    updates = n;
+    for (k = 0; k < op->in.n && rmi_low_has_update(kind) && !graph->n_barriers; k++) {
+        uint32_t weight = graph->tensors[op->in.at[k]].root, before = updates;
+        if (!graph->tensors[weight].updates || graph->tensors[weight].reader != i) continue;
+        while (before < n && runs[before].id != weight) before++; /* it may read the weight twice */
+        if (before == n) runs[n++] = rmi_step_update(graph, weight);
+    }
     return n;
 }
 
@@ -5622,8 +5534,7 @@ RMI_FN uint32_t rmi_step_tail(const rm_graph *graph, uint32_t kind, rmi_run *run
     if (!rmi_low_has_update(kind) || !graph->n_barriers) return 0;
     for (i = 0; i < graph->n_barriers; i++) runs[n++] = rmi_low_run(RMI_BARRIER, i, 0, 0);
     for (i = graph->n_tensors; i-- > 0;)
-        if (graph->tensors[i].updates)
-            runs[n++] = rmi_low_run(graph->tensors[i].opt == RMI_INF ? RMI_OPT_HOST : RMI_OPT, i, 0, 0);
+        if (graph->tensors[i].updates) runs[n++] = rmi_step_update(graph, i);
     return n;
 }
 
@@ -5636,53 +5547,78 @@ RMI_FN uint32_t rmi_step_backward(const rm_graph *graph, uint32_t kind, rmi_run 
 }
 
 /* Puts n runs at the end of the list of everything once: parts of one op's backward, whose tasks are there, and others,
-   which become tasks. low: room for what a run touches. */
-RMI_FN rm_result rmi_step_put_once(rmi_step *step, const rmi_run *runs, uint32_t n, rmi_access *low)
+   which become tasks. */
+RMI_FN rm_result rmi_step_put_once(rmi_step_maker *make, const rmi_run *runs, uint32_t n)
 {
-    uint32_t i, k, end, next = 0;
+    rmi_step *step = make->step;
+    uint32_t i, k, end;
     for (i = 0; i < n; i++) {
-        const rmi_op *op = &step->graph->ops[runs[i].way == RMI_BWD ? runs[i].id : 0];
+        uint32_t id = runs[i].id;
+        const rmi_op *op = &step->graph->ops[id];
         if (runs[i].way != RMI_BWD) {
-            step->once[step->n_once++] = step->n_tasks;
-            rmi_step_new_task(step, (rmi_way)runs[i].way, runs[i].id, 0);
-            RMI_TRY(rmi_step_other_access(step, runs[i], low));
+            RMI_TRY(rmi_step_other_task(make, runs[i]));
             continue;
         }
-        end = next + 1; /* if forms differ in parts, the tasks of all come with the first */
+        end = make->listed[id] + 1u; /* if forms differ in parts, the tasks of all come with the first */
         for (k = 1; k < op->n_forms; k++)
-            if (!rmi_low_same_parts(&op->forms[0], &op->forms[k])) end = step->n_backward[runs[i].id];
-        for (; next < end; next++) step->once[step->n_once++] = step->backward[runs[i].id] + next;
+            if (!rmi_low_same_parts(&op->forms[0], &op->forms[k])) end = step->ops[id].n_backward;
+        for (; make->listed[id] < end; make->listed[id]++)
+            step->once[step->n_once++] = step->ops[id].backward + make->listed[id];
     }
     return RM_OK;
 }
 
 /* Makes all tasks, their accesses, and the list of everything once: forwards in order of declaration, backwards in
    reverse, reductions and updates as soon as they can be. */
-RMI_FN rm_result rmi_step_make_tasks(rmi_step *step, rmi_arena *scratch)
+RMI_FN rm_result rmi_step_make_tasks(rmi_step_maker *make, rmi_arena *scratch)
 {
+    rmi_step *step = make->step;
     const rm_graph *graph = step->graph;
-    uint32_t i, n = 0, most = 3 * graph->n_tensors + graph->n_barriers + 8;
+    uint32_t i, part, form, n = 0, most = 3 * graph->n_tensors + graph->n_barriers + 8;
     int backward = rmi_low_has_backward(step->kind);
     rmi_run *runs;
-    rmi_access low;
     for (i = 0; i < graph->n_ops; i++) most += 1 + rmi_low_parts(&graph->ops[i]);
-    RMI_TRY(RMI_TABLES(step->mem, RMI_T(step->tasks, most), RMI_T(step->once, (size_t)most + graph->n_ops + 1)));
-    step->once_at = step->once + most;
+    RMI_TRY(RMI_TABLES(make->mem, RMI_T(step->tasks, most), RMI_T(step->once, most)));
     runs = RMI_NEW(scratch, rmi_run, most);
     if (!runs) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_low_access_make(graph, scratch, &low));
     for (i = 0; i < graph->n_ops; i++) {
-        RMI_TRY(rmi_step_forward_task(step, i));
+        RMI_TRY(rmi_step_op_task(make, RMI_FWD, i, 0));
         if (graph->ops[i].view == RMI_NONE) step->once[step->n_forwards++] = i;
     }
-    for (i = 0; i < graph->n_ops && backward; i++)
-        if (graph->ops[i].has_bwd) RMI_TRY(rmi_step_backward_tasks(step, i));
-    step->once_at[graph->n_ops] = step->n_once = step->n_forwards;
-    for (i = graph->n_ops; i-- > 0; step->once_at[i] = step->n_once) {
+    for (i = 0; i < graph->n_ops; i++)
+        for (part = 0; part < rmi_low_parts(&graph->ops[i]) && graph->ops[i].has_bwd && backward; part++) {
+            for (form = 0; form < graph->ops[i].n_forms && !rmi_low_has_part(&graph->ops[i], form, part);) form++;
+            if (form == graph->ops[i].n_forms) continue;
+            if (!step->ops[i].n_backward++) step->ops[i].backward = step->n_tasks;
+            RMI_TRY(rmi_step_op_task(make, RMI_BWD, i, part));
+        }
+    step->ops[graph->n_ops].once_at = step->n_once = step->n_forwards;
+    for (i = graph->n_ops; i-- > 0; step->ops[i].once_at = step->n_once) {
         n = backward ? rmi_step_backward_op(graph, step->kind, i, runs) : 0;
-        RMI_TRY(rmi_step_put_once(step, runs, n, &low));
+        RMI_TRY(rmi_step_put_once(make, runs, n));
     }
-    return rmi_step_put_once(step, runs, rmi_step_tail(graph, step->kind, runs), &low);
+    return rmi_step_put_once(make, runs, rmi_step_tail(graph, step->kind, runs));
+}
+
+/* Makes what the tables of tasks, accesses and params tell: the fastest mode of each op, which ops have a choice, which
+   homes each param may have. */
+RMI_FN void rmi_step_make_choices(rmi_step *step)
+{
+    uint32_t i, mode;
+    for (i = 0; i < step->graph->n_ops; i++) {
+        uint64_t least = RMI_INF, ns;
+        for (mode = 0; mode < step->ops[i].n_modes; mode++) {
+            if ((ns = rmi_step_mode_ns(step, i, mode)) >= least) continue;
+            least = ns;
+            step->ops[i].fastest_mode = (uint8_t)mode;
+        }
+        if (step->ops[i].n_modes > 1) rmi_list_put(&step->choosing, i);
+    }
+    for (i = 0; i < step->n_params; i++) {
+        step->params[i].allowed = rmi_step_homes(step, &step->params[i]);
+        step->unfit |= !step->params[i].allowed;
+        if (step->params[i].update != RMI_NONE) rmi_list_put(&step->updates, i);
+    }
 }
 
 /* Makes the model of one kind of step of a sealed graph, in mem. granule: bytes. moves 1: copies to host memory are
@@ -5691,47 +5627,32 @@ RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *graph, uint32_t k
                                rmi_step *step)
 {
     rmi_arena scratch = rmi_arena_make(&mem->hooks);
-    rmi_range none;
-    uint32_t id;
+    rmi_step_maker make;
+    rmi_range none = rmi_step_range(0);
     rm_result result;
     memset(step, 0, sizeof *step);
+    memset(&make, 0, sizeof make);
+    make.step = step;
+    make.mem = mem;
+    make.all = moves == 2;
     step->graph = graph;
-    step->mem = mem;
     step->kind = kind;
     step->granule = granule;
     step->moves = moves && graph->has_link;
-    step->all = moves == 2;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(step->backward, graph->n_ops), RMI_T(step->n_backward, graph->n_ops),
-                       RMI_T(step->n_modes, graph->n_ops), RMI_T(step->fastest_mode, graph->n_ops),
-                       RMI_T(step->class_of, graph->n_ops), RMI_T(step->choosing, graph->n_ops)));
-    none = rmi_step_range(0);
-    result = rmi_step_append(step, RMI_NONE, &none); /* so the pool is never NULL */
-    if (result == RM_OK) result = rmi_step_make_buffers(step);
-    if (result == RM_OK) result = rmi_step_make_tasks(step, &scratch);
-    if (result == RM_OK) result = rmi_step_make_params(step);
-    if (result == RM_OK) result = rmi_step_make_order(step, &scratch);
-    for (id = 0; id < graph->n_ops && result == RM_OK; id++) {
-        rmi_step_find_fastest(step, id);
-        if (step->n_modes[id] > 1) step->choosing[step->n_choosing++] = id;
-    }
+    result = RMI_TABLES(mem, RMI_T(step->ops, (size_t)graph->n_ops + 1), RMI_T(step->class_of, graph->n_ops),
+                        RMI_T(step->choosing.at, graph->n_ops));
+    if (result == RM_OK)
+        result = RMI_TABLES(&scratch, RMI_T(make.param_of, graph->n_tensors), RMI_T(make.listed, graph->n_ops));
+    if (result == RM_OK) result = rmi_low_access_make(graph, &scratch, &make.touched);
+    if (result == RM_OK) result = rmi_step_append(&make, RMI_NONE, &none); /* so the pool is never NULL */
+    if (result == RM_OK) result = rmi_step_make_buffers(&make);
+    if (result == RM_OK) result = rmi_step_make_params(&make);
+    if (result == RM_OK) result = rmi_step_make_tasks(&make, &scratch);
+    if (result == RM_OK) result = rmi_step_make_order(&make);
+    if (result == RM_OK) rmi_step_make_choices(step);
     if (result == RM_OK) result = rmi_shp_op_classes(mem, graph, step->class_of);
     rmi_arena_free(&scratch);
     return result;
-}
-
-/* --- a list of runs for >>sequence */
-
-typedef struct rmi_step_runs {
-    rmi_run *runs;
-    size_t n, cap;
-} rmi_step_runs;
-
-/* Adds a run to the list. */
-RMI_FN rm_result rmi_step_say(rmi_arena *mem, rmi_step_runs *list, rmi_run run)
-{
-    if (!rmi_arena_grow(mem, (void **)&list->runs, &list->cap, list->n + 1, sizeof(rmi_run))) return RM_ERROR_MEMORY;
-    list->runs[list->n++] = run;
-    return RM_OK;
 }
 
 /* =====================================================================================================================
@@ -8425,7 +8346,7 @@ RMI_INLINE int rmi_bnd_is_grad(const rmi_step *step, uint32_t buffer)
 
 RMI_FN uint32_t rmi_bnd_modes(const rmi_step *step, uint32_t task)
 {
-    return step->tasks[task].way <= RMI_BWD ? step->n_modes[step->tasks[task].id] : 1u;
+    return step->tasks[task].way <= RMI_BWD ? step->ops[step->tasks[task].id].n_modes : 1u;
 }
 
 /* The buffer of what a variant of the op saves, or RMI_NONE. */
@@ -8488,7 +8409,7 @@ RMI_FN void rmi_bnd_times(rmi_bnd *b)
                                     : step->buffers[step->pool[access->makes.at]].bytes;
                     uint64_t bytes = rmi_sub(held, over) + way->workspace;
                     b->holds[i] = rmi_min(b->holds[i], bytes);
-                    if (!again && j == ways->at && (task->way > RMI_BWD || k == step->fastest_mode[task->id]))
+                    if (!again && j == ways->at && (task->way > RMI_BWD || k == step->ops[task->id].fastest_mode))
                         b->takes[i] = held + way->workspace;
                     if (bytes <= b->limit) *least = rmi_min(*least, is_free ? 0 : way->ns);
                 }
@@ -8506,7 +8427,7 @@ RMI_FN int rmi_bnd_always(const rmi_bnd *b, uint32_t task, uint32_t value)
     const rmi_step *step = b->step;
     const rmi_step_task *at = &step->tasks[task];
     uint32_t k, j;
-    for (k = 0; at->way == RMI_BWD && k < step->n_modes[at->id]; k++) {
+    for (k = 0; at->way == RMI_BWD && k < step->ops[at->id].n_modes; k++) {
         const rmi_range *reads = &step->accesses[at->access + k].reads;
         for (j = 0; j < reads->n && step->pool[reads->at + j] != value;) j++;
         if (j == reads->n && b->ns[at->access + k] != RMI_INF) return 0;
@@ -8520,7 +8441,7 @@ RMI_FN uint64_t rmi_bnd_saving_ns(const rmi_bnd *b, uint32_t op, uint32_t mode)
 {
     const rmi_step *step = b->step;
     const rmi_step_access *access = &step->accesses[step->tasks[op].access + mode];
-    if (b->link || step->n_backward[op] > 1 || access->saved == RMI_NONE) return 0;
+    if (b->link || step->ops[op].n_backward > 1 || access->saved == RMI_NONE) return 0;
     return rmi_min(rmi_sub(step->ways[access->ways[1][0].at].ns, b->first[op]),
                    rmi_sub(step->ways[access->ways[1][1].at].ns, b->again[op]));
 }
@@ -8541,11 +8462,11 @@ RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *b, uint32_t task)
     uint64_t least = RMI_INF;
     uint32_t k, part;
     int odd = at->way == RMI_BWD && b->odd[at->id];
-    if (at->way == RMI_FWD) return b->must[task] && step->n_modes[at->id] < RMI_STEP_MODES ? b->first[task] : 0;
+    if (at->way == RMI_FWD) return b->must[task] && step->ops[at->id].n_modes < RMI_STEP_MODES ? b->first[task] : 0;
     if (b->link && at->way == RMI_OPT && step->graph->tensors[at->id].opt_host != RMI_INF) return 0;
     for (k = 0; k < rmi_bnd_modes(step, task) && !odd; k++) least = rmi_min(least, rmi_bnd_mode_ns(b, task, k));
-    for (part = 0; odd && part < step->n_backward[at->id] && task == step->backward[at->id]; part++)
-        for (k = 0; k < step->n_modes[at->id] && step->n_modes[at->id] < RMI_STEP_MODES; k++) {
+    for (part = 0; odd && part < step->ops[at->id].n_backward && task == step->ops[at->id].backward; part++)
+        for (k = 0; k < step->ops[at->id].n_modes && step->ops[at->id].n_modes < RMI_STEP_MODES; k++) {
             uint32_t access = step->tasks[task + part].access + k;
             if (!step->accesses[access].absent) least = rmi_min(least, b->ns[access]);
         }
@@ -8566,7 +8487,7 @@ RMI_FN rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uint3
     const rmi_step *step = b->step;
     const rmi_step_task *at = &step->tasks[task];
     uint32_t i, k, op, low = at->id > RMI_BND_UP ? at->id - RMI_BND_UP : 0, modes = 0;
-    for (i = 0; i < step->n_modes[at->id]; i++) {
+    for (i = 0; i < step->ops[at->id].n_modes; i++) {
         const rmi_step_access *access = &step->accesses[at->access + i];
         if (b->ns[at->access + i] == RMI_INF) continue;
         modes++;
@@ -8604,7 +8525,7 @@ RMI_FN rm_result rmi_bnd_preds(rmi_bnd *b)
             uint32_t value = step->pool[reads->at + k], maker = step->buffers[value].maker;
             if (maker != RMI_NONE && rmi_bnd_always(b, i, value)) RMI_TRY(rmi_bnd_put_pred(b, maker));
         }
-        if (task->way == RMI_BWD && step->n_modes[task->id] > 1 && !b->odd[task->id])
+        if (task->way == RMI_BWD && step->ops[task->id].n_modes > 1 && !b->odd[task->id])
             RMI_TRY(rmi_bnd_either(b, i, seen, count));
     }
     b->pred0[i] = (uint32_t)b->n_pred;
@@ -8681,7 +8602,7 @@ RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *step, uint64_t lim
     for (i = 0; i < graph->n_ops; i++) {
         for (k = 1; k < graph->ops[i].n_forms && graph->ops[i].has_bwd; k++)
             b->odd[i] |= (uint8_t)!rmi_low_same_parts(&graph->ops[i].forms[0], &graph->ops[i].forms[k]);
-        b->odd[i] |= step->n_modes[i] == RMI_STEP_MODES;
+        b->odd[i] |= step->ops[i].n_modes == RMI_STEP_MODES;
         b->priced &= !b->odd[i];
     }
     for (i = 0; i < step->n_ways; i++) {
@@ -8754,7 +8675,7 @@ RMI_FN uint64_t rmi_bnd_edge(rmi_bnd *b, int begin)
     uint64_t sum = 0;
     uint32_t i, k, from = begin ? 0 : step->n_once;
     b->turn++;
-    for (i = 0; i < step->n_ends && !begin; i++) sum += rmi_bnd_add(b, step->ends[i]);
+    for (i = 0; i < step->ends.n && !begin; i++) sum += rmi_bnd_add(b, step->ends.at[i]);
     for (i = 0; i < step->n_once && !begin; i++)
         if (step->tasks[step->once[i]].way == RMI_BARRIER) from = i;
     for (i = from; i < step->n_once; i++) {
@@ -8876,7 +8797,7 @@ RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *b)
                 b->flag[step->pool[access->reads.at + j]] |= run == at->task ? THERE : LATER;
         for (j = 0; j < access->makes.n && task->way == RMI_BWD && (at->before[run] || run == at->task); j++) {
             int own = 1;
-            for (k = 0; k < step->n_modes[task->id]; k++) {
+            for (k = 0; k < step->ops[task->id].n_modes; k++) {
                 const rmi_step_target *target = &step->targets[step->accesses[task->access + k].makes.at + j];
                 own &= !target->over.n && !target->rename;
             }
@@ -8935,7 +8856,7 @@ RMI_FN uint64_t rmi_bnd_workspace(const rmi_bnd *b, uint32_t x, uint64_t *most)
     uint64_t least = RMI_INF;
     uint32_t i, k;
     *most = 0;
-    for (i = 0; i < step->n_modes[task->id]; i++) {
+    for (i = 0; i < step->ops[task->id].n_modes; i++) {
         const rmi_range *ways = &step->accesses[task->access + i].ways[0][0];
         for (k = ways->at; k < ways->at + ways->n; k++) {
             if (task->way == RMI_BWD && b->ns[task->access + i] == RMI_INF) continue;
@@ -9093,11 +9014,11 @@ RMI_FN void rmi_bnd_put_own(rmi_bnd_web *web, uint32_t k)
     const rmi_step_task *task = &step->tasks[b->at.task];
     uint32_t i, j, fact;
     uint64_t most;
-    for (i = 0; task->way == RMI_FWD && i < step->n_modes[task->id]; i++)
+    for (i = 0; task->way == RMI_FWD && i < step->ops[task->id].n_modes; i++)
         if (rmi_bnd_saving_ns(b, task->id, i)) return; /* a slower run is paid for by the backward */
     if (rmi_bnd_workspace(b, b->at.task, &most) == most) return;
     fact = rmi_bnd_put_fact(web, task->id, k, 1);
-    for (i = 0; i < step->n_modes[task->id]; i++) {
+    for (i = 0; i < step->ops[task->id].n_modes; i++) {
         const rmi_range *ways = &step->accesses[task->access + i].ways[0][0];
         uint64_t fastest = task->way == RMI_FWD ? b->first[task->id] : b->ns[task->access + i];
         for (j = ways->at; j < ways->at + ways->n && fastest != RMI_INF; j++)
@@ -9138,7 +9059,7 @@ RMI_FN void rmi_bnd_put_run(rmi_bnd_web *web, uint32_t task, const uint32_t *at)
     const rmi_step_task *run = &b->step->tasks[task];
     int backward = run->way == RMI_BWD;
     uint32_t i;
-    for (i = 0; i < (backward ? b->step->n_modes[run->id] : 1u); i++) {
+    for (i = 0; i < (backward ? b->step->ops[run->id].n_modes : 1u); i++) {
         uint64_t ns = backward ? rmi_bnd_mode_ns(b, task, i) : 0;
         if (ns == RMI_INF) continue;
         rmi_bnd_put_way(web, web->run[task], ns - (backward ? b->least[task] : 0), RMI_NONE, 0);
@@ -9155,8 +9076,8 @@ RMI_FN void rmi_bnd_put_window(rmi_bnd_web *web, uint32_t k)
     const rmi_step *step = b->step;
     uint32_t i, *at = web->at + (size_t)k * step->n_buffers;
     memset(at, 0xFF, step->n_buffers * sizeof *at);
-    for (i = 0; i < step->n_inputs; i++) {
-        uint32_t value = step->inputs[i];
+    for (i = 0; i < step->inputs.n; i++) {
+        uint32_t value = step->inputs.at[i];
         if (rmi_bnd_open(b, value) && at[value] == RMI_NONE) at[value] = rmi_bnd_put_fact(web, 0, k, 0);
     }
     for (i = 0; i < step->n_once; i++) {
@@ -9168,11 +9089,11 @@ RMI_FN void rmi_bnd_put_window(rmi_bnd_web *web, uint32_t k)
         uint32_t run = step->once[i];
         if (web->from[run] <= k && k < web->before[run]) rmi_bnd_put_run(web, run, at);
     }
-    for (i = 0; i < step->n_ends && k + 1 == web->n && !b->at.upto; i++)
-        if (at[step->ends[i]] != RMI_NONE) {
-            uint32_t maker = step->buffers[step->ends[i]].maker;
+    for (i = 0; i < step->ends.n && k + 1 == web->n && !b->at.upto; i++)
+        if (at[step->ends.at[i]] != RMI_NONE) {
+            uint32_t maker = step->buffers[step->ends.at[i]].maker;
             rmi_bnd_put_way(web, rmi_bnd_put_fact(web, maker == RMI_NONE ? 0 : maker, k, 1), 0, RMI_NONE, 0);
-            rmi_bnd_put_tail(web, at[step->ends[i]]);
+            rmi_bnd_put_tail(web, at[step->ends.at[i]]);
         }
 }
 
@@ -9788,8 +9709,8 @@ RMI_FN void rmi_bnd_path_demands(rmi_bnd *b, rmi_bnd_place *places, uint32_t n)
     const rmi_step *step = b->step;
     uint32_t i, k, j, at, last = RMI_NONE, follows = RMI_NONE;
     for (i = n - 1; i-- > 0;) {
-        uint32_t first = step->backward[places[i].op];
-        for (k = first, at = RMI_NONE; k < first + step->n_backward[places[i].op] && at == RMI_NONE; k++) {
+        uint32_t first = step->ops[places[i].op].backward;
+        for (k = first, at = RMI_NONE; k < first + step->ops[places[i].op].n_backward && at == RMI_NONE; k++) {
             if (!rmi_bnd_look(b, k) || (last != RMI_NONE && !b->at.before[last])) continue;
             if ((at = rmi_bnd_path_demand(b, places, i, k)) == RMI_NONE) continue;
             rmi_bnd_path_making(b, &places[at], k, last);
@@ -9947,7 +9868,8 @@ RMI_FN uint32_t rmi_bnd_gives(const rmi_bnd *b, uint32_t param, const uint8_t *a
     const rmi_list *consumers = &step->graph->tensors[param].consumers;
     uint32_t i, run, op;
     for (i = 0; i < consumers->n && among; i++)
-        for (op = consumers->at[i], run = step->backward[op]; run < step->backward[op] + step->n_backward[op]; run++)
+        for (op = consumers->at[i], run = step->ops[op].backward;
+             run < step->ops[op].backward + step->ops[op].n_backward; run++)
             if (among[run] && rmi_list_has(&step->graph->ops[op].forms[0].parts[step->tasks[run].part].grads, param))
                 return run;
     return RMI_NONE;
@@ -10202,7 +10124,7 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_step *step, uint64
                        RMI_T(link.from_y, step->n_tasks), RMI_T(link.around, step->n_tasks),
                        RMI_T(link.choices, RMI_BND_CHOICES)));
     b.most_work = work;
-    for (i = 0; i < step->n_inputs; i++) b.bytes[step->inputs[i]] = 0; /* may be at home in host memory */
+    for (i = 0; i < step->inputs.n; i++) b.bytes[step->inputs.at[i]] = 0; /* may be at home in host memory */
     for (i = step->n_forwards; i < step->n_once && b.work < work / 3; i += stretch) {
         at = rmi_bnd_highest(&b, i, stretch);
         value = most;
@@ -10520,9 +10442,10 @@ RMI_FN int rmi_off_scan(rmi_off_model *m, uint64_t enough)
         if (way == RMI_FWD) rmi_off_scan_forward(m, m->runs[at], access, at);
         if (way == RMI_BWD) rmi_off_scan_backward(m, access, at);
     }
-    for (i = 0; i < m->model.n_ends && m->n; i++) {
-        buf = m->model.buffers[m->model.ends[i]].number;
-        if (m->cur[buf] != RMI_NONE && !(m->model.buffers[m->model.ends[i]].kind == RMI_STEP_GRADIENT && m->mode[buf]))
+    for (i = 0; i < m->model.ends.n && m->n; i++) {
+        buf = m->model.buffers[m->model.ends.at[i]].number;
+        if (m->cur[buf] != RMI_NONE &&
+            !(m->model.buffers[m->model.ends.at[i]].kind == RMI_STEP_GRADIENT && m->mode[buf]))
             rmi_off_touch(m, buf, m->n - 1);
     }
     return m->n_lives < m->cap_lives;
@@ -12331,7 +12254,7 @@ RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *step, uint32_t ti
     eval->cap_events = times * step->n_once + 64;
     for (i = 0; i < step->n_tasks; i++) {
         size_t most_makes = 0, most_reads = 0, k;
-        for (k = 0; k < (step->tasks[i].way <= RMI_BWD ? step->n_modes[step->tasks[i].id] : 1u); k++) {
+        for (k = 0; k < (step->tasks[i].way <= RMI_BWD ? step->ops[step->tasks[i].id].n_modes : 1u); k++) {
             const rmi_step_access *access = &step->accesses[step->tasks[i].access + k];
             most_makes = (size_t)rmi_max(most_makes, access->makes.n + (access->saved != RMI_NONE));
             most_reads = (size_t)rmi_max(most_reads, access->reads.n);
@@ -12339,7 +12262,7 @@ RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *step, uint32_t ti
         makes += most_makes;
         reads += most_reads;
     }
-    lives = 64 + (size_t)step->n_inputs + makes * times * spare +
+    lives = 64 + (size_t)step->inputs.n + makes * times * spare +
             (step->moves ? 2 * (size_t)step->n_buffers + reads * times * spare : 0);
     lives = eval->cap_lives = (uint32_t)rmi_min(lives, RMI_NONE / 8);
     eval->cap_gaps = (uint32_t)rmi_min(64 + reads * times * spare, RMI_NONE / 8);
@@ -12389,7 +12312,7 @@ RMI_FN void rmi_cost_keep_all(const rmi_step *step, rmi_schedule *schedule)
         schedule->events[i].copied = 0;
     }
     schedule->n = step->n_once;
-    memcpy(schedule->mode, step->fastest_mode, step->graph->n_ops);
+    for (i = 0; i < step->graph->n_ops; i++) schedule->mode[i] = step->ops[i].fastest_mode;
     for (i = 0; i < step->n_params; i++) {
         for (home = 0; home + 1 < RMI_HOMES && !(step->params[i].allowed >> home & 1);) home++;
         schedule->home[i] = (uint8_t)home;
@@ -12579,8 +12502,8 @@ RMI_FN uint64_t rmi_cost_begin(const rmi_cost *eval, const rmi_schedule *schedul
     memset(costs->last_life, 0xFF, step->n_buffers * sizeof(uint32_t));
     costs->n_lives = costs->n_gaps = costs->n_ins = costs->n_outs = 0;
     costs->host_bytes = 0;
-    for (i = 0; i < step->n_inputs; i++)
-        rmi_cost_birth(costs, step->inputs[i], 0)->room = step->buffers[step->inputs[i]].room;
+    for (i = 0; i < step->inputs.n; i++)
+        rmi_cost_birth(costs, step->inputs.at[i], 0)->room = step->buffers[step->inputs.at[i]].room;
     for (i = 0; i < step->n_params && step->moves; i++) {
         const rmi_step_param *param = &step->params[i];
         costs->update_event[i] = RMI_NONE;
@@ -12654,8 +12577,8 @@ RMI_FN void rmi_cost_hold(const rmi_cost *eval, rmi_costs *costs)
 RMI_FN int rmi_cost_lives(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs)
 {
     const rmi_step *step = eval->step;
-    const uint32_t *ends = eval->part ? eval->part->ends : step->ends;
-    uint32_t event, i, n_ends = eval->part ? eval->part->n_ends : step->n_ends;
+    const uint32_t *ends = eval->part ? eval->part->ends : step->ends.at;
+    uint32_t event, i, n_ends = eval->part ? eval->part->n_ends : step->ends.n;
     eval->stamp++;
     for (event = 0; event < schedule->n; event++) {
         uint32_t id = schedule->events[event].task;
@@ -12695,8 +12618,8 @@ RMI_FN int rmi_cost_lives(rmi_cost *eval, const rmi_schedule *schedule, rmi_cost
         if (costs->last_life[ends[i]] == RMI_NONE) return 0;
         costs->lives[costs->last_life[ends[i]]].last = schedule->n;
     }
-    for (i = 0; i < step->n_inputs && !eval->part; i++) {
-        uint32_t input = step->inputs[i];
+    for (i = 0; i < step->inputs.n && !eval->part; i++) {
+        uint32_t input = step->inputs.at[i];
         if (!step->buffers[input].at_end && rmi_cost_unread(eval, schedule, costs, input))
             costs->lives[costs->last_life[input]].gone = 1;
     }
@@ -13488,8 +13411,8 @@ RMI_FN const rmi_form *rmi_blk_form(const rmi_blk *b, uint32_t i, uint32_t mode)
     const rmi_step *model = b->model;
     const rmi_step_access *a;
     uint32_t p;
-    for (p = 0; p < model->n_backward[i]; p++) {
-        a = &model->accesses[model->tasks[model->backward[i] + p].access + mode];
+    for (p = 0; p < model->ops[i].n_backward; p++) {
+        a = &model->accesses[model->tasks[model->ops[i].backward + p].access + mode];
         if (!a->absent) return &b->g->ops[i].forms[model->ways[a->ways[0][0].at].form];
     }
     return b->g->ops[i].forms;
@@ -13538,7 +13461,7 @@ RMI_FN uint32_t rmi_blk_backward(const rmi_blk *b, const rmi_stage *stage, const
 {
     const rmi_step *model = b->model;
     uint32_t k, n = 0;
-    for (k = model->once_at[i + 1]; k < model->once_at[i]; k++) {
+    for (k = model->ops[i + 1].once_at; k < model->ops[i].once_at; k++) {
         const rmi_step_task *task = &model->tasks[model->once[k]];
         uint32_t mode = task->way == RMI_BWD ? rmi_blk_mode(stage, kept, i) : 0;
         const rmi_step_access *a = &model->accesses[task->access + mode];
@@ -14188,13 +14111,13 @@ RMI_FN rm_result rmi_blk_find_modes(rmi_blk *b)
 {
     const rmi_step *model = b->model;
     uint32_t i, mode, at, n = 0;
-    for (i = 0; i < b->g->n_ops; i++) n += model->n_modes[i];
+    for (i = 0; i < b->g->n_ops; i++) n += model->ops[i].n_modes;
     RMI_TRY(RMI_TABLES(b->mem, RMI_T(b->choice_at, (size_t)b->g->n_ops + 1), RMI_T(b->choices, n)));
     for (i = n = 0; i < b->g->n_ops; b->choice_at[++i] = n) {
         const rmi_op *op = &b->g->ops[i];
         b->choices[at = n++] = 0;
         if (!b->vary || op->pinned || !op->has_bwd || op->view != RMI_NONE) continue;
-        for (mode = 1; mode < model->n_modes[i] && mode < RMI_BLK_MODES; mode++) {
+        for (mode = 1; mode < model->ops[i].n_modes && mode < RMI_BLK_MODES; mode++) {
             uint32_t form = model->ways[model->accesses[model->tasks[i].access + mode].ways[0][0].at].form;
             if (strcmp(op->forms[form].bits, op->forms[0].bits)) continue;
             b->choices[n++] = (uint8_t)mode;
@@ -14306,17 +14229,25 @@ typedef struct rmi_event_writer {
     const rmi_schedule *schedule;
     const rmi_costs *costs;
     rmi_arena *mem;
-    rmi_seq_list *list;              /* what is made: the homes */
-    rmi_step_runs out;               /* and the runs */
+    rmi_seq_list *list;              /* what is made */
+    size_t cap;                      /* of its runs */
     /* by event; by life: those kept until after that event; number + 1, 0 ends. NULL without copies */
     uint32_t *hold_head, *hold_next;
 } rmi_event_writer;
 
+/* Adds a run to the list. */
+RMI_FN rm_result rmi_event_say(rmi_event_writer *writer, rmi_run run)
+{
+    rmi_seq_list *list = writer->list;
+    if (!RMI_GROW(writer->mem, list->runs, writer->cap, list->n + 1)) return RM_ERROR_MEMORY;
+    list->runs[list->n++] = run;
+    return RM_OK;
+}
+
 /* Writes a copy, drop or hold of a buffer (its number in the step). */
 RMI_FN rm_result rmi_event_say_copy(rmi_event_writer *writer, rmi_way way, uint32_t buffer, uint32_t form)
 {
-    return rmi_step_say(writer->mem, &writer->out,
-                        rmi_low_run(way, writer->cost->step->buffers[buffer].number, form, 0));
+    return rmi_event_say(writer, rmi_low_run(way, writer->cost->step->buffers[buffer].number, form, 0));
 }
 
 /* Writes the run of the event, if anything runs. */
@@ -14327,8 +14258,7 @@ RMI_FN rm_result rmi_event_run(rmi_event_writer *writer, uint32_t event)
     uint32_t way = task->way;
     if (rmi_step_access_of(step, writer->schedule->events[event].task, writer->schedule->mode)->absent) return RM_OK;
     if (way == RMI_OPT && step->moves && writer->costs->update_event[task->param] == event) way = RMI_OPT_HOST;
-    return rmi_step_say(writer->mem, &writer->out,
-                        rmi_low_run((rmi_way)way, task->id, writer->costs->form[event], task->part));
+    return rmi_event_say(writer, rmi_low_run((rmi_way)way, task->id, writer->costs->form[event], task->part));
 }
 
 /* Writes the copies in before the event, and the ends of host copies that its copies in are the last to need; uses up
@@ -14398,13 +14328,9 @@ RMI_FN uint32_t rmi_event_begins(const rmi_event_writer *writer, uint32_t number
     const rmi_costs *costs = writer->costs;
     uint32_t id, life, buffer = step->buffer_of[number];
     rmi_buf_kind kind = rmi_low_kind(step->graph, number, &id);
-    const rmi_tensor *tensor = &step->graph->tensors[id];
     const rmi_step_buffer *row = buffer == RMI_NONE ? NULL : &step->buffers[buffer];
-    if (rmi_low_external(step->graph, number) || !rmi_low_bytes(step->graph, number) || tensor->kind == RMI_ACT ||
-        tensor->root != id || (kind != RMI_BUF_VALUE && tensor->kind != RMI_PARAM) ||
-        (kind == RMI_BUF_GRAD && !(tensor->consumers.n && rmi_low_grads_resident(step->kind))))
-        return 0;
-    if (kind == RMI_BUF_VALUE && tensor->kind == RMI_INPUT) return 4;
+    if (!rmi_low_has_home(step->graph, number, rmi_low_grads_resident(step->kind))) return 0;
+    if (kind == RMI_BUF_VALUE && step->graph->tensors[id].kind == RMI_INPUT) return 4;
     if (!row || (row->kind != RMI_STEP_WEIGHT && row->kind != RMI_STEP_STATE) ||
         writer->schedule->home[row->param] < (row->kind == RMI_STEP_STATE ? RMI_HOME_STATE_AWAY : RMI_HOME_AWAY))
         return 1;
@@ -14472,7 +14398,7 @@ RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *eval, const rmi
     for (event = 0; event < schedule->n; event++) {
         if (moves) RMI_TRY(rmi_event_before(&writer, event));
         RMI_TRY(rmi_event_run(&writer, event));
-        if (moves) list->at[event] = (uint32_t)writer.out.n - 1;
+        if (moves) list->at[event] = (uint32_t)list->n - 1;
         if (moves) RMI_TRY(rmi_event_after(&writer, event));
     }
     if (moves) RMI_TRY(rmi_event_before(&writer, schedule->n));
@@ -14480,8 +14406,6 @@ RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *eval, const rmi
     for (i = 0; i < eval->step->n_params && moves; i++)
         if (costs->update_event[i] != RMI_NONE)
             RMI_TRY(rmi_event_say_copy(&writer, RMI_HOLD, eval->step->params[i].gradient, 2));
-    list->runs = writer.out.runs;
-    list->n = writer.out.n;
     return homes ? rmi_event_homes(&writer) : RM_OK;
 }
 
@@ -14571,8 +14495,10 @@ RMI_FN rm_result rmi_event_read(rmi_arena *mem, const rmi_step *step, const rmi_
         uint32_t buffer = program->st[k].what == RMI_PREFETCH ? step->buffer_of[program->st[k].buf] : RMI_NONE;
         if (buffer != RMI_NONE) waits[buffer] = 1;
         if (program->st[k].what != RMI_RUN || (run->way == RMI_FWD && graph->ops[run->id].view != RMI_NONE)) continue;
-        task = run->way == RMI_FWD ? run->id : run->way == RMI_BWD ? step->backward[run->id] : graph->n_ops;
-        end = run->way == RMI_FWD ? task + 1 : run->way == RMI_BWD ? task + step->n_backward[run->id] : step->n_tasks;
+        task = run->way == RMI_FWD ? run->id : run->way == RMI_BWD ? step->ops[run->id].backward : graph->n_ops;
+        end = run->way == RMI_FWD   ? task + 1
+              : run->way == RMI_BWD ? task + step->ops[run->id].n_backward
+                                    : step->n_tasks;
         for (any = 0; task < end; task++) {
             if (!rmi_event_is_of(step, task, run)) continue;
             any = 1;
@@ -14885,7 +14811,7 @@ RMI_FN uint64_t rmi_search_prune(rmi_search *search, rmi_schedule *schedule)
     uint32_t event, k, to = schedule->n;
     uint64_t least = 0;
     memset(search->needed, 0, step->n_buffers);
-    for (k = 0; k < step->n_ends; k++) search->needed[step->ends[k]] = 1;
+    for (k = 0; k < step->ends.n; k++) search->needed[step->ends.at[k]] = 1;
     memset(search->runs_left, 0, step->n_tasks * sizeof(uint32_t));
     for (event = 0; event < schedule->n; event++) search->runs_left[schedule->events[event].task]++;
     for (event = schedule->n; event-- > 0;) {
@@ -15369,9 +15295,9 @@ RMI_FN int rmi_search_move_shift(rmi_search *search)
 {
     uint32_t event = rmi_search_repeat(search), far = 1 + rmi_random(&search->random, search->current.n / 8 + 1), to;
     rmi_search_insert *insert = &search->edit.inserts[0];
-    if (search->step->n_updates && rmi_random(&search->random, 2)) {
+    if (search->step->updates.n && rmi_random(&search->random, 2)) {
         const rmi_step_param *param =
-            &search->step->params[search->step->updates[rmi_random(&search->random, search->step->n_updates)]];
+            &search->step->params[search->step->updates.at[rmi_random(&search->random, search->step->updates.n)]];
         for (event = search->current.n; event-- > 0 && search->current.events[event].task != param->update;) {}
         if (event >= search->current.n) return 0;
         to = event + 1 + far;
@@ -15461,18 +15387,18 @@ RMI_FN int rmi_search_move_mode(rmi_search *search)
 {
     const rmi_step *step = search->step;
     uint32_t at, op, kind = rmi_random(&search->random, 3), i, mode;
-    if (!step->n_choosing) return 0;
-    at = rmi_random(&search->random, step->n_choosing);
-    op = step->choosing[at];
-    mode = rmi_random(&search->random, step->n_modes[op]);
+    if (!step->choosing.n) return 0;
+    at = rmi_random(&search->random, step->choosing.n);
+    op = step->choosing.at[at];
+    mode = rmi_random(&search->random, step->ops[op].n_modes);
     if (mode == search->current.mode[op]) return 0;
     search->edit.unsure = 1;
-    for (i = 0; i < step->n_choosing; i++) {
-        uint32_t other = step->choosing[i];
+    for (i = 0; i < step->choosing.n; i++) {
+        uint32_t other = step->choosing.at[i];
         if (other == op || (kind == 2 && step->class_of[other] == step->class_of[op]))
             search->candidate.mode[other] = (uint8_t)mode;
         else if (kind == 1 && i == at + 1)
-            search->candidate.mode[other] = (uint8_t)rmi_random(&search->random, step->n_modes[other]);
+            search->candidate.mode[other] = (uint8_t)rmi_random(&search->random, step->ops[other].n_modes);
     }
     return 1;
 }
@@ -15665,7 +15591,7 @@ RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_step *step, uint6
     s->search.cost.gap_bytes = 0;
     s->search.cost.reduces = 0; /* the compute lane alone: reductions run where they have room */
     for (i = 0; i < step->n_tasks; i++)
-        for (k = 0; k < (step->tasks[i].way <= RMI_BWD ? step->n_modes[step->tasks[i].id] : 1u); k++)
+        for (k = 0; k < (step->tasks[i].way <= RMI_BWD ? step->ops[step->tasks[i].id].n_modes : 1u); k++)
             s->cap_touched += step->accesses[step->tasks[i].access + k].reads.n;
     s->cap_ins = s->search.edit.cap_inserts;
     s->ins = RMI_RAW(mem, uint64_t, s->cap_ins);
@@ -17575,7 +17501,7 @@ RMI_FN rm_result rmi_plan_search_least(rmi_plan_search *search)
 RMI_FN uint64_t rmi_plan_usual_work(const rmi_step *model)
 {
     uint64_t most = RMI_PLAN_WORK, each = 200000;
-    if (model->n_choosing) most = RMI_PLAN_WORK / 5 * 6, each = 360000;
+    if (model->choosing.n) most = RMI_PLAN_WORK / 5 * 6, each = 360000;
     else if (model->n_tasks <= 1000) most = RMI_PLAN_WORK / 4 * 5;
     if (model->n_tasks <= RMI_SEARCH_FEW) each *= 6;
     return rmi_min(most, each * model->n_tasks);

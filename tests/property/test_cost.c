@@ -34,9 +34,9 @@ static void change(const rmi_cost *c, uint64_t *random, rmi_schedule *h)
         h->events[p].task = maker;
         h->events[p].copied = 0;
         h->n++;
-    } else if (what == 6 && s->n_choosing) {
-        o = s->choosing[dice(random, s->n_choosing)];
-        h->mode[o] = (uint8_t)dice(random, s->n_modes[o]);
+    } else if (what == 6 && s->choosing.n) {
+        o = s->choosing.at[dice(random, s->choosing.n)];
+        h->mode[o] = (uint8_t)dice(random, s->ops[o].n_modes);
     } else if (what == 7 && s->n_params) {
         o = dice(random, s->n_params);
         k = dice(random, RMI_HOMES);
