@@ -19218,17 +19218,6 @@ typedef struct rmi_txt_slice { /* a piece of the text; its column is that of its
     size_t n;
 } rmi_txt_slice;
 
-typedef struct rmi_txt_place {
-    uint64_t line, column;
-} rmi_txt_place;
-
-typedef struct rmi_txt_plan { /* what has been read of a plan */
-    rmi_program program;
-    rmi_arena *mem; /* of the program's tables */
-    size_t cap_st, cap_homes;
-    uint8_t once[3]; /* graph, arena, step: it was there */
-} rmi_txt_plan;
-
 #define RMI_TXT_KEYS 47 /* rows of rmi_txt_keys */
 
 typedef struct rmi_txt {
@@ -19248,7 +19237,10 @@ typedef struct rmi_txt {
     rmi_form *form;
     uint64_t bytes;  /* of the current statement: see rmi_txt_operands */
     uint32_t id, kind, buf, other;
-    rmi_txt_plan plan;
+    rmi_program program;    /* that is read, so far */
+    rmi_arena *program_mem; /* of its tables */
+    size_t cap_st, cap_homes;
+    uint8_t once[3];        /* graph, arena, step: it was there */
     rm_config config;
     uint32_t n_settings; /* of config: how many lines */
 } rmi_txt;
@@ -19298,31 +19290,28 @@ RMI_FN const char *rmi_txt_show(const rmi_txt *in, rmi_txt_slice slice, char *ou
     return out;
 }
 
-/* Line and column of a byte of the text, or of its end. Lines end with \n, \r\n or \r. */
-RMI_FN rmi_txt_place rmi_txt_at(const rmi_txt *in, const char *at)
+/* The error at a byte of the text, or at its end: "LINE:COLUMN: " and the message. Lines end with \n, \r\n or \r. */
+RMI_FN rm_result rmi_txt_tell(rmi_txt *in, rm_result result, const char *at, const char *message)
 {
-    const char *byte = in->text, *start = in->text;
-    rmi_txt_place place;
-    for (place.line = 1; byte < at; byte++)
-        if (*byte == '\n' || (*byte == '\r' && (byte + 1 == in->end || byte[1] != '\n')))
-            start = byte + 1, place.line++;
-    place.column = (uint64_t)(at - start) + 1;
-    return place;
+    const char *byte, *start = in->text;
+    uint64_t line = 1;
+    for (byte = start; byte < at; byte++)
+        if (*byte == '\n' || (*byte == '\r' && (byte + 1 == in->end || byte[1] != '\n'))) start = byte + 1, line++;
+    return rmi_err_set(in->err, result, "%u:%u: %s", line, (uint64_t)(at - start) + 1, message);
 }
 
 /* The error at slice: what was expected there, by a format of rmi_put_args. */
 RMI_FN rm_result rmi_txt_fail(rmi_txt *in, rmi_txt_slice slice, const char *expected, ...)
 {
     char shown[4 * RMI_TXT_SHOWN + 8], text[RMI_ERR_TEXT];
-    rmi_txt_place place = rmi_txt_at(in, slice.text);
     rmi_line line;
     rmi_sink sink = rmi_line_sink(&line, text, sizeof text);
     va_list args;
+    rmi_put_format(&sink, "found %s, expected ", rmi_txt_show(in, slice, shown));
     va_start(args, expected);
     rmi_put_args(&sink, expected, args);
     va_end(args);
-    return rmi_err_set(in->err, RM_ERROR_TEXT, "%u:%u: found %s, expected %s", place.line, place.column,
-                       rmi_txt_show(in, slice, shown), text);
+    return rmi_txt_tell(in, RM_ERROR_TEXT, slice.text, text);
 }
 
 /* What must stand at slice, and what is expected there if it does not, which ends the function. */
@@ -19347,41 +19336,27 @@ RMI_FN rmi_txt rmi_txt_make(const rm_allocator *hooks, rmi_error *err, rm_graph 
     return in;
 }
 
-/* Splits a line at blanks into words of the statement. */
-RMI_FN rm_result rmi_txt_words(rmi_txt *in, rmi_txt_slice line)
-{
-    const char *at = line.text, *stop = line.text + line.n;
-    while (at < stop) {
-        rmi_txt_slice word;
-        const char *from = at;
-        while (at < stop && *at != ' ' && *at != '\t') at++;
-        word = rmi_txt_cut(from, at);
-        while (at < stop && (*at == ' ' || *at == '\t')) at++;
-        if (!word.n) continue;
-        if (!RMI_GROW(&in->mem, in->word, in->cap, in->n + 1)) return rmi_err_memory(in->err);
-        in->word[in->n++] = word;
-        /* names are C strings further down */
-        if (memchr(word.text, 0, word.n)) return rmi_txt_fail(in, word, "text without zero bytes");
-    }
-    return RM_OK;
-}
-
-/* The words of the next statement; in->n == 0 at the end of the text. */
+/* The words of the next statement, which is the next line that has any; in->n == 0 at the end of the text. */
 RMI_FN rm_result rmi_txt_next(rmi_txt *in)
 {
-    size_t i;
+    const char *at = in->next, *from;
     in->n = 0;
-    while (in->next < in->end && !in->n) {
-        rmi_txt_slice comment;
-        const char *start = in->next;
-        while (in->next < in->end && *in->next != '\n' && *in->next != '\r') in->next++;
-        RMI_TRY(rmi_txt_words(in, rmi_txt_split(rmi_txt_cut(start, in->next), '#', &comment)));
-        in->next += in->next < in->end;
+    while (at < in->end && !(in->n && memchr("\r\n", *at, 2))) {
+        for (from = at; at < in->end && !memchr(" \t\r\n#", *at, 5);) at++;
+        if (at == from && *at != '#') at++;
+        else if (at == from)
+            while (at < in->end && !memchr("\r\n", *at, 2)) at++;
+        else {
+            rmi_txt_slice word = rmi_txt_cut(from, at);
+            if (!RMI_GROW(&in->mem, in->word, in->cap, in->n + 1)) return rmi_err_memory(in->err);
+            in->hash = rmi_fnv(rmi_fnv(in->hash, " ", in->n != 0), word.text, word.n);
+            in->word[in->n++] = word;
+            /* names are C strings further down */
+            RMI_EXPECT(in, !memchr(word.text, 0, word.n), word, "text without zero bytes");
+        }
     }
-    for (i = 0; i < in->n; i++) {
-        in->hash = rmi_fnv(in->hash, in->word[i].text, in->word[i].n);
-        in->hash = rmi_fnv(in->hash, i + 1 < in->n ? " " : "\n", 1);
-    }
+    in->next = at;
+    in->hash = rmi_fnv(in->hash, "\n", in->n != 0);
     in->statements += in->n != 0;
     in->at = in->n ? in->word[0].text : in->end;
     return RM_OK;
@@ -19408,21 +19383,15 @@ RMI_FN rm_result rmi_txt_no_more(rmi_txt *in, size_t from)
     return from < in->n ? rmi_txt_fail(in, in->word[from], "the end of the statement") : RM_OK;
 }
 
-/* The first statement: "rockmate", what, "1". */
-RMI_FN rm_result rmi_txt_header(rmi_txt *in, const char *what)
+/* The first statement: "rockmate", what, "1"; then each statement of the text by that function. */
+RMI_FN rm_result rmi_txt_read(rmi_txt *in, const char *what, rm_result (*statement)(rmi_txt *in))
 {
     size_t i;
     RMI_TRY(rmi_txt_next(in));
     for (i = 0; i < 3; i++)
         RMI_EXPECT(in, rmi_txt_is(rmi_txt_word(in, i), i == 0 ? "rockmate" : i == 1 ? what : "1"), rmi_txt_word(in, i),
                    "the first statement 'rockmate %s%s", what, i == 2 ? " 1': this library reads version 1" : " 1'");
-    return rmi_txt_no_more(in, 3);
-}
-
-/* The header, then each statement of the text by that function. */
-RMI_FN rm_result rmi_txt_read(rmi_txt *in, const char *what, rm_result (*statement)(rmi_txt *in))
-{
-    RMI_TRY(rmi_txt_header(in, what));
+    RMI_TRY(rmi_txt_no_more(in, 3));
     for (;;) {
         RMI_TRY(rmi_txt_next(in));
         if (!in->n) return RM_OK;
@@ -20010,19 +19979,14 @@ RMI_FN rm_result rmi_txt_read_graph(rm_graph *graph, const char *text, size_t n)
     graph->hash = in.hash;
     graph->hashed = 1;
     if (result == RM_OK) result = rmi_txt_seal(&in);
-    if (result != RM_OK) {
-        rm_graph all = *graph;
-        rmi_txt_place at = rmi_txt_at(&in, in.at);
-        memset((void *)graph, 0, sizeof *graph);
-        graph->mem = all.mem;
-        graph->hooks = all.hooks;
-        graph->sticky = graph->last = all.last;
-        graph->uses = 1;
-        result = result == RM_ERROR_GRAPH ? rmi_err_set(&graph->sticky, RM_ERROR_TEXT, "%u:%u: %s", at.line, at.column,
-                                                        all.sticky.text)
-                                          : rmi_err_set(&graph->sticky, result, "%s", all.sticky.text);
-    }
     graph->sticky.log = graph->last.log;
+    if (result != RM_OK) {
+        rmi_error fact = graph->sticky;
+        graph->n_ops = graph->n_tensors = 0;
+        memset((void *)&graph->build, 0, sizeof graph->build);
+        result = result == RM_ERROR_GRAPH ? rmi_txt_tell(&in, RM_ERROR_TEXT, in.at, fact.text)
+                                          : rmi_err_set(&graph->sticky, result, "%s", fact.text);
+    }
     rmi_arena_free(&in.mem);
     return result;
 }
@@ -20278,6 +20242,16 @@ RMI_FN uint64_t rmi_txt_graph_hash(const rm_graph *graph)
     return hash;
 }
 
+/* The same in 16 digits, into out, which has room for 17 bytes. */
+RMI_FN const char *rmi_txt_hash_text(const rm_graph *graph, char *out)
+{
+    uint64_t hash = rmi_txt_graph_hash(graph);
+    int i;
+    for (i = 0; i < 16; i++) out[i] = "0123456789abcdef"[(hash >> (60 - 4 * i)) & 15];
+    out[16] = 0;
+    return out;
+}
+
 /* --- .rmp: statements: those of the program as in rmi_what, then what stands before it */
 enum { RMI_TXT_RESIDENT = RMI_DROP_HOST + 1, RMI_TXT_HOME, RMI_TXT_GRAPH, RMI_TXT_ARENA, RMI_TXT_STEP };
 static const rmi_txt_row rmi_txt_plan_rows[] = {
@@ -20308,36 +20282,26 @@ RMI_FN void rmi_txt_put_run(rmi_sink *sink, const rm_graph *graph, rmi_run run)
                    form[0] ? "@" : "", form);
 }
 
-/* 16 digits into out, which has room for 17 bytes. */
-RMI_FN const char *rmi_txt_hex(uint64_t hash, char *out)
-{
-    int i;
-    for (i = 0; i < 16; i++) out[i] = "0123456789abcdef"[(hash >> (60 - 4 * i)) & 15];
-    out[16] = 0;
-    return out;
-}
-
 /* The program of a sealed graph, one statement a line; before them its graph, sizes, step, and what has a home. */
 RMI_FN rm_result rmi_txt_write_program(const rm_graph *graph, const rmi_program *program, rmi_sink *sink)
 {
-    char hex[17];
+    char hash[17];
     size_t i;
-    rmi_put_format(sink, "rockmate plan 1\ngraph %s\narena %u host %u\nstep %s\n",
-                   rmi_txt_hex(rmi_txt_graph_hash(graph), hex), program->arena, program->host,
-                   rmi_low_step_name(program->step));
+    rmi_put_format(sink, "rockmate plan 1\ngraph %s\narena %u host %u\nstep %s\n", rmi_txt_hash_text(graph, hash),
+                   program->arena, program->host, rmi_low_step_name(program->step));
     for (i = 0; i < program->n_homes; i++) {
         rmi_txt_put_buffer(sink, graph, program->homes[i].host ? "home " : "resident ", program->homes[i].buf);
         rmi_put_format(sink, " %u\n", program->homes[i].offset);
     }
     for (i = 0; i < program->n && !sink->failed; i++) {
         const rmi_stmt *st = &program->st[i];
-        const char *operands = rmi_txt_plan_rows[st->what].operands;
-        rmi_put_format(sink, "%s ", rmi_txt_plan_rows[st->what].word);
+        const rmi_txt_row *row = &rmi_txt_plan_rows[st->what];
+        rmi_put_format(sink, "%s ", row->word);
         if (st->what == RMI_RUN) rmi_txt_put_run(sink, graph, st->run);
         else rmi_txt_put_buffer(sink, graph, "", st->buf);
         if (st->what == RMI_RUN && st->run.way == RMI_OPT_HOST) rmi_put(sink, "@host");
-        if (strchr(operands, 'b')) rmi_put_format(sink, " %u", st->offset);
-        if (strchr(operands, 'O')) rmi_txt_put_buffer(sink, graph, " ", st->other);
+        if (strchr(row->operands, 'b')) rmi_put_format(sink, " %u", st->offset);
+        if (strchr(row->operands, 'O')) rmi_txt_put_buffer(sink, graph, " ", st->other);
         rmi_put(sink, "\n");
     }
     return sink->failed ? RM_ERROR_WRITE : RM_OK;
@@ -20361,14 +20325,14 @@ RMI_FN uint32_t rmi_txt_other_ws(const rm_graph *graph, uint32_t buf)
    last. */
 RMI_FN void rmi_txt_settle_ws(rmi_txt *in, rmi_stmt *now)
 {
-    size_t i = in->plan.program.n;
+    size_t i = in->program.n;
     uint32_t mine = now->buf, other;
     if (now->what != RMI_FREE && (now->what != RMI_RUN || now->run.way > RMI_OPT)) return;
     if (now->what == RMI_RUN)
         mine = rmi_low_buf(in->graph, now->run.way == RMI_OPT ? RMI_BUF_OPT_WS : RMI_BUF_WS, now->run.id);
     other = rmi_txt_other_ws(in->graph, mine);
     while (other != mine && i-- > 0) {
-        rmi_stmt *stmt = &in->plan.program.st[i];
+        rmi_stmt *stmt = &in->program.st[i];
         if (now->what == RMI_RUN && stmt->what == RMI_RUN) return;
         if (stmt->what != RMI_ALLOC || (stmt->buf != mine && stmt->buf != other)) continue;
         if (now->what == RMI_RUN) stmt->buf = mine;
@@ -20423,23 +20387,21 @@ RMI_FN rm_result rmi_txt_run(rmi_txt *in, rmi_run *run)
 RMI_FN rm_result rmi_txt_plan_hash(rmi_txt *in)
 {
     rmi_txt_slice slice = rmi_txt_word(in, 1);
-    char want[17], given[17] = "";
-    rmi_txt_place at = rmi_txt_at(in, slice.text);
+    char want[17], given[17] = "", message[120];
     if (slice.n == 16) memcpy(given, slice.text, 16);
     if (strspn(given, "0123456789abcdef") < 16) return rmi_txt_fail(in, slice, "16 hexadecimal digits 0-9 a-f");
-    if (strcmp(given, rmi_txt_hex(rmi_txt_graph_hash(in->graph), want)))
-        return rmi_err_set(in->err, RM_ERROR_PLAN, "%u:%u: found '%s', expected '%s': the plan was made for another "
-                           "graph", at.line, at.column, given, want);
-    return rmi_txt_no_more(in, 2);
+    if (!strcmp(given, rmi_txt_hash_text(in->graph, want))) return rmi_txt_no_more(in, 2);
+    rmi_format(message, sizeof message, "found '%s', expected '%s': the plan was made for another graph", given, want);
+    return rmi_txt_tell(in, RM_ERROR_PLAN, slice.text, message);
 }
 
 /* arena BYTES [host BYTES] */
 RMI_FN rm_result rmi_txt_plan_arena(rmi_txt *in)
 {
-    in->plan.program.arena = in->bytes;
+    in->program.arena = in->bytes;
     if (in->n == 2) return RM_OK;
     RMI_EXPECT(in, rmi_txt_is(in->word[2], "host"), in->word[2], "'host BYTES' or the end of the statement");
-    RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 3), &in->plan.program.host));
+    RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 3), &in->program.host));
     return rmi_txt_no_more(in, 4);
 }
 
@@ -20449,25 +20411,24 @@ RMI_FN rm_result rmi_txt_plan_step(rmi_txt *in)
     uint32_t kind = 0;
     while (kind < RM_STEP_KINDS && !rmi_txt_is(rmi_txt_word(in, 1), rmi_low_step_name(RM_SINGLE << kind))) kind++;
     if (kind == RM_STEP_KINDS) return rmi_txt_fail(in, rmi_txt_word(in, 1), "one of single first middle last forward");
-    in->plan.program.step = RM_SINGLE << kind;
+    in->program.step = RM_SINGLE << kind;
     return rmi_txt_no_more(in, 2);
 }
 
 /* resident BUFFER OFFSET, home BUFFER HOSTOFFSET */
 RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in, int host)
 {
-    rmi_txt_plan *plan = &in->plan;
     rmi_home *home;
     uint32_t i;
     rmi_buf_kind kind = rmi_low_kind(in->graph, in->buf, &i);
-    RMI_EXPECT(in, plan->once[RMI_TXT_ARENA - RMI_TXT_GRAPH], in->word[0], "'arena BYTES' before what is placed in it");
+    RMI_EXPECT(in, in->once[RMI_TXT_ARENA - RMI_TXT_GRAPH], in->word[0], "'arena BYTES' before what is placed in it");
     RMI_EXPECT(in, kind <= RMI_BUF_STATE && !(kind == RMI_BUF_VALUE ? in->graph->tensors[i].kind == RMI_ACT
                : in->graph->tensors[i].kind != RMI_PARAM), in->word[1], "what a step starts with: an input, const or "
                "param, or state: or grad: of a param");
     RMI_EXPECT(in, !rmi_low_external(in->graph, in->buf), in->word[1], "nothing external: that is the caller's memory");
-    if (!RMI_GROW(plan->mem, plan->program.homes, plan->cap_homes, plan->program.n_homes + 1))
+    if (!RMI_GROW(in->program_mem, in->program.homes, in->cap_homes, in->program.n_homes + 1))
         return rmi_err_memory(in->err);
-    home = &plan->program.homes[plan->program.n_homes++];
+    home = &in->program.homes[in->program.n_homes++];
     home->buf = in->buf;
     home->host = host != 0;
     home->offset = in->bytes;
@@ -20478,14 +20439,13 @@ RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in, int host)
    runs; or what runs. */
 RMI_FN rm_result rmi_txt_plan_line(rmi_txt *in)
 {
-    rmi_txt_plan *plan = &in->plan;
     rmi_stmt st;
     uint32_t what;
     memset((void *)&st, 0, sizeof st);
     RMI_TRY(RMI_TXT_CHOICE(in, in->word[0], "one of", rmi_txt_plan_rows, &what));
-    if (what >= RMI_TXT_RESIDENT && plan->program.n)
+    if (what >= RMI_TXT_RESIDENT && in->program.n)
         return rmi_txt_fail(in, in->word[0], "a statement of the program: what the step starts with stands before it");
-    if (what >= RMI_TXT_GRAPH && plan->once[what - RMI_TXT_GRAPH]++)
+    if (what >= RMI_TXT_GRAPH && in->once[what - RMI_TXT_GRAPH]++)
         return rmi_txt_fail(in, in->word[0], "graph, arena and step once each");
     RMI_TRY(rmi_txt_operands(in, rmi_txt_plan_rows[what].operands));
     if (what == RMI_TXT_GRAPH) return rmi_txt_plan_hash(in);
@@ -20501,54 +20461,49 @@ RMI_FN rm_result rmi_txt_plan_line(rmi_txt *in)
         RMI_TRY(rmi_txt_no_more(in, 1 + strlen(rmi_txt_plan_rows[what].operands)));
     }
     rmi_txt_settle_ws(in, &st);
-    if (!RMI_GROW(plan->mem, plan->program.st, plan->cap_st, plan->program.n + 1)) return rmi_err_memory(in->err);
-    plan->program.st[plan->program.n++] = st;
+    if (!RMI_GROW(in->program_mem, in->program.st, in->cap_st, in->program.n + 1)) return rmi_err_memory(in->err);
+    in->program.st[in->program.n++] = st;
     return RM_OK;
 }
 
 /* The line that an offence of the checker is about; what is wrong at the start begins with the name of its buffer. */
 RMI_FN rm_result rmi_txt_offence(rmi_txt *in, const rmi_error *fact, size_t at)
 {
-    const rmi_program *program = &in->plan.program;
-    const char *word = NULL;
+    const rmi_program *program = &in->program;
+    const char *word = NULL, *start;
     rmi_txt_slice line;
-    char shown[4 * RMI_TXT_SHOWN + 8], name[300];
+    char shown[4 * RMI_TXT_SHOWN + 8], name[300], message[RMI_ERR_TEXT];
     size_t i, n = strcspn(fact->text, " "), number = in->statements - program->n + at;
     for (i = 0; at > program->n && i < program->n_homes; i++) /* of two for one buffer, the second is the fault */
         if (!strncmp(rmi_sch_name(in->graph, program->homes[i].buf, name), fact->text, n) && !name[n])
             word = "home", number = i;
     rmi_txt_again(in, word, "resident", number);
     line = rmi_txt_cut(rmi_txt_word(in, 0).text, rmi_txt_word(in, in->n).text);
-    return rmi_err_set(in->err, RM_ERROR_PLAN, "%u:1: %s: %s", rmi_txt_at(in, line.text).line, rmi_txt_show(in, line,
-                       shown), fact->text);
-}
-
-/* All of a .rmp file into in->plan, and the referee's opinion on it, at the line that it is about. */
-RMI_FN rm_result rmi_txt_plan_read(rmi_txt *in)
-{
-    rmi_error fact;
-    size_t at = 0;
-    rm_result result;
-    RMI_TRY(rmi_txt_read(in, "plan", rmi_txt_plan_line));
-    memset(&fact, 0, sizeof fact);
-    result = rmi_sch_sizes(in->graph, &in->plan.program);
-    if (result == RM_OK) result = rmi_sch_check(in->graph, &in->plan.program, &fact, &at);
-    if (result == RM_ERROR_MEMORY) return rmi_err_memory(in->err);
-    return result == RM_OK ? RM_OK : rmi_txt_offence(in, &fact, at);
+    for (start = line.text; start > in->text && !memchr("\r\n", start[-1], 2);) start--;
+    rmi_format(message, sizeof message, "%s: %s", rmi_txt_show(in, line, shown), fact->text);
+    return rmi_txt_tell(in, RM_ERROR_PLAN, start, message);
 }
 
 /* A plan for the sealed graph, checked, its figures filled; its tables are in mem. Else the message is in err:
-   RM_ERROR_TEXT for what is no plan, RM_ERROR_PLAN for one of another graph or one that the checker refuses. */
+   RM_ERROR_TEXT for what is no plan, RM_ERROR_PLAN for one of another graph or one that the checker refuses, at the
+   line that it is about. */
 RMI_FN rm_result rmi_txt_read_program(rm_graph *graph, const char *text, size_t n, rmi_arena *mem, rmi_program *out,
                                       rmi_error *err)
 {
     rmi_txt in = rmi_txt_make(&graph->mem.hooks, err, graph, text, n);
+    rmi_error fact;
+    size_t at = 0;
     rm_result result;
-    in.plan.mem = mem;
-    in.plan.program.step = RM_SINGLE;
-    result = rmi_txt_plan_read(&in);
-    *out = in.plan.program;
-    if (result != RM_OK) memset(out, 0, sizeof *out);
+    memset((void *)&fact, 0, sizeof fact);
+    in.program_mem = mem;
+    in.program.step = RM_SINGLE;
+    result = rmi_txt_read(&in, "plan", rmi_txt_plan_line);
+    if (result == RM_OK) result = rmi_sch_sizes(graph, &in.program);
+    if (result == RM_OK) result = rmi_sch_check(graph, &in.program, &fact, &at);
+    if (result == RM_ERROR_MEMORY) rmi_err_memory(err);
+    else if (fact.result != RM_OK) result = rmi_txt_offence(&in, &fact, at);
+    *out = in.program;
+    if (result != RM_OK) memset((void *)out, 0, sizeof *out);
     rmi_arena_free(&in.mem);
     return result;
 }
