@@ -19237,6 +19237,7 @@ typedef struct rmi_txt {
     rmi_form *form;
     uint64_t bytes;  /* of the current statement: see rmi_txt_operands */
     uint32_t id, kind, buf, other;
+    uint32_t ws[2];  /* two workspaces of one name, of an op and of the update that ran last: see rmi_txt_settle_ws */
     rmi_program program;    /* that is read, so far */
     rmi_arena *program_mem; /* of its tables */
     size_t cap_st, cap_homes;
@@ -19488,11 +19489,11 @@ RMI_FN rm_result rmi_txt_own_tensor(rmi_txt *in, rmi_txt_slice slice, int inputs
 
 /* --- keys: for each a row, where it may stand, what follows it and which field that fills */
 typedef enum rmi_txt_type {
+    RMI_TXT_FLAG,    /* nothing: a uint8_t becomes 1 */
+    RMI_TXT_BIT,     /* nothing: a bit of the op's flags; all that follow have a value */
     RMI_TXT_U64,     /* a number below 2^62: uint64_t, and another that follows it unless its key is there */
     RMI_TXT_RATE,    /* the same, not zero */
     RMI_TXT_U32,     /* a number below 2^32 */
-    RMI_TXT_FLAG,    /* nothing: a uint8_t becomes 1 */
-    RMI_TXT_BIT,     /* nothing: a bit of the op's flags */
     RMI_TXT_TENSORS, /* tensors declared above: a list, as listed */
     RMI_TXT_OUTPUTS, /* NAME[:BYTES],...: new tensors, made by the op */
     RMI_TXT_CONSTS,  /* consts, each once */
@@ -19503,7 +19504,7 @@ typedef enum rmi_txt_type {
     RMI_TXT_VIEW,    /* T[+OFFSET]: an input of the op, whose bytes the output has */
     RMI_TXT_BITS,    /* a name, which the form keeps; nothing takes a variant out of its op's class */
     RMI_TXT_PRESET,  /* the last three: of a configuration */
-    RMI_TXT_WORDS,   /* none, or words, for each a bit of a uint32_t */
+    RMI_TXT_WORDS,   /* none, or words of rmi_txt_words[more], for each a bit of a uint32_t */
     RMI_TXT_LETTERS  /* none, or text of fewer than `more` bytes, in as many */
 } rmi_txt_type;
 
@@ -19520,15 +19521,15 @@ enum { /* lines, and the objects that their keys fill */
     RMI_TXT_OF_CONFIG = 512   /* rm_config: its lines are a key each */
 };
 
-static const char *const rmi_txt_passes[] = {"segments", "greedy", "kinds",  "chain",   "search", "options",
-                                             "stream",   "link",   "blocks", "offload", NULL};
-static const char *const rmi_txt_switches[] = {"recompute", "variants", "reorder", "inplace", "merge", NULL};
+static const char *const rmi_txt_words[2][11] = {
+    {"segments", "greedy", "kinds", "chain", "search", "options", "stream", "link", "blocks", "offload", NULL},
+    {"recompute", "variants", "reorder", "inplace", "merge", NULL}};
 
 typedef struct rmi_txt_key {
     const char *text;  /* with = if a value follows */
     uint32_t of, type; /* RMI_TXT_OF_..., rmi_txt_type */
     size_t at, more;   /* the field; more: of U64 what follows it, of NEEDS that of saved, of BIT the bit */
-    const char *must;  /* what is expected where it is left out (of LETTERS: there); NULL: it may be */
+    const char *must;  /* what is expected where it is left out (of WORDS and LETTERS: there); NULL: it may be */
 } rmi_txt_key;
 
 /* In the order in which they are read, listed in messages, and, values before flags, written. */
@@ -19575,8 +19576,8 @@ static const rmi_txt_key rmi_txt_keys[RMI_TXT_KEYS] = {
     {"preset=", RMI_TXT_OF_CONFIG, RMI_TXT_PRESET, 0, 0, NULL},
     {"name=", RMI_TXT_OF_CONFIG, RMI_TXT_LETTERS, offsetof(rm_config, name), 32, "up to 31 letters of a name: A-Z "
      "a-z 0-9 _ . / - [ ]"},
-    {"passes=", RMI_TXT_OF_CONFIG, RMI_TXT_WORDS, offsetof(rm_config, passes), 0, NULL},
-    {"off=", RMI_TXT_OF_CONFIG, RMI_TXT_WORDS, offsetof(rm_config, off), 0, NULL},
+    {"passes=", RMI_TXT_OF_CONFIG, RMI_TXT_WORDS, offsetof(rm_config, passes), 0, "passes=none, or some of"},
+    {"off=", RMI_TXT_OF_CONFIG, RMI_TXT_WORDS, offsetof(rm_config, off), 1, "off=none, or some of"},
     {"segment=", RMI_TXT_OF_CONFIG, RMI_TXT_U32, offsetof(rm_config, segment), 0, NULL},
     {"gap_ppm=", RMI_TXT_OF_CONFIG, RMI_TXT_U32, offsetof(rm_config, gap_ppm), 0, NULL},
     {"work=", RMI_TXT_OF_CONFIG, RMI_TXT_U64, offsetof(rm_config, work), 0, NULL},
@@ -19596,15 +19597,6 @@ RMI_FN rm_result rmi_txt_new_output(rmi_txt *in, rmi_txt_slice item, uint32_t *i
                                 id);
 }
 
-/* An item of a list of that type: the number of a tensor. */
-RMI_FN rm_result rmi_txt_list_item(rmi_txt *in, rmi_txt_type type, rmi_txt_slice item, uint32_t *id)
-{
-    if (type == RMI_TXT_OUTPUTS) return rmi_txt_new_output(in, item, id);
-    if (type == RMI_TXT_TENSORS) return rmi_txt_named(in, &in->graph->build.tensor_map, item, id);
-    if (type == RMI_TXT_CONSTS) return rmi_txt_of_kind(in, item, RMI_CONST, "a const", id);
-    return rmi_txt_own_tensor(in, item, type != RMI_TXT_NEEDS, id);
-}
-
 /* The inputs and outputs of op, each once: those of `from`, or all if that is NULL. */
 RMI_FN void rmi_txt_in_order(const rmi_op *op, const rmi_list *from, rmi_list *out)
 {
@@ -19621,7 +19613,7 @@ RMI_FN rm_result rmi_txt_list(rmi_txt *in, rmi_txt_type type, rmi_txt_slice valu
     rmi_txt_slice item, rest = value;
     rmi_list listed;
     uint32_t id;
-    if (type == RMI_TXT_OUTPUTS && rmi_txt_is(value, "none")) return rmi_txt_fail(in, value, "at least one output");
+    RMI_EXPECT(in, type != RMI_TXT_OUTPUTS || !rmi_txt_is(value, "none"), value, "at least one output");
     RMI_TRY(rmi_graph_new_list(in->graph, &listed, rmi_txt_items(value)));
     if (type == RMI_TXT_NEEDS) *saved = 0;
     while (rmi_txt_item(&rest, &item)) {
@@ -19629,7 +19621,12 @@ RMI_FN rm_result rmi_txt_list(rmi_txt *in, rmi_txt_type type, rmi_txt_slice valu
             *saved = 1;
             continue;
         }
-        RMI_TRY(rmi_txt_list_item(in, type, item, &id));
+        switch (type) {
+        case RMI_TXT_OUTPUTS: RMI_TRY(rmi_txt_new_output(in, item, &id)); break;
+        case RMI_TXT_TENSORS: RMI_TRY(rmi_txt_named(in, &in->graph->build.tensor_map, item, &id)); break;
+        case RMI_TXT_CONSTS: RMI_TRY(rmi_txt_of_kind(in, item, RMI_CONST, "a const", &id)); break;
+        default: RMI_TRY(rmi_txt_own_tensor(in, item, type != RMI_TXT_NEEDS, &id));
+        }
         if (type != RMI_TXT_CONSTS || !rmi_list_has(&listed, id)) rmi_list_put(&listed, id);
     }
     *out = listed;
@@ -19662,15 +19659,6 @@ RMI_FN rm_result rmi_txt_overs(rmi_txt *in, rmi_txt_slice list)
     return RM_OK;
 }
 
-/* T[+OFFSET]: the output's bytes are some of input T's. */
-RMI_FN rm_result rmi_txt_view(rmi_txt *in, rmi_txt_slice value)
-{
-    rmi_txt_slice offset;
-    value = rmi_txt_split(value, '+', &offset);
-    RMI_TRY(rmi_txt_own_tensor(in, value, 1, &in->op->view));
-    return offset.text ? rmi_txt_u64(in, offset, &in->op->view_offset) : RM_OK;
-}
-
 /* The words whose bits are set, with commas, or none, behind `before`. */
 RMI_FN void rmi_txt_put_words(rmi_sink *sink, const char *before, const char *const *words, uint32_t bits)
 {
@@ -19681,36 +19669,16 @@ RMI_FN void rmi_txt_put_words(rmi_sink *sink, const char *before, const char *co
     if (!n) rmi_put(sink, "none");
 }
 
-/* Bits of a configuration by their names. */
-RMI_FN rm_result rmi_txt_read_words(rmi_txt *in, const rmi_txt_key *key, rmi_txt_slice list, uint32_t *out)
+/* Words of a configuration, for each a bit. */
+RMI_FN rm_result rmi_txt_read_words(rmi_txt *in, const rmi_txt_key *key, rmi_txt_slice list, uint32_t *bits)
 {
-    int passes = key->at == offsetof(rm_config, passes);
     rmi_txt_slice item;
     uint32_t i;
-    *out = 0;
+    *bits = 0;
     while (rmi_txt_item(&list, &item)) {
-        RMI_TRY(RMI_TXT_CHOICE(in, item, passes ? "passes=none, or some of" : "off=none, or some of",
-                               passes ? rmi_txt_passes : rmi_txt_switches, &i));
-        *out |= 1u << i;
+        RMI_TRY(RMI_TXT_CHOICE(in, item, key->must, rmi_txt_words[key->more], &i));
+        *bits |= 1u << i;
     }
-    return RM_OK;
-}
-
-/* A key of a configuration that is text; which letters there may be, the planner knows. */
-RMI_FN rm_result rmi_txt_setting(rmi_txt *in, const rmi_txt_key *key, rmi_txt_slice value, rm_config *config)
-{
-    char *field = (char *)config + key->at;
-    int none = rmi_txt_is(value, "none");
-    const rmi_plan_preset *preset;
-    if (key->type == RMI_TXT_LETTERS) {
-        memset(field, 0, key->more);
-        if (!none && value.n < key->more) memcpy(field, value.text, value.n);
-        RMI_EXPECT(in, none || (*field && !rmi_plan_config_wrong(config)), value, "none, or %s", key->must);
-        return RM_OK;
-    }
-    preset = rmi_plan_find_preset(rmi_txt_name(in, value));
-    RMI_EXPECT(in, preset, value, "the name of a preset, such as rockmate");
-    rmi_plan_use_preset(preset, config);
     return RM_OK;
 }
 
@@ -19718,51 +19686,53 @@ RMI_FN rm_result rmi_txt_setting(rmi_txt *in, const rmi_txt_key *key, rmi_txt_sl
 RMI_FN rm_result rmi_txt_read_value(rmi_txt *in, const rmi_txt_key *key, rmi_txt_slice value, void *object)
 {
     rmi_txt_type type = (rmi_txt_type)key->type;
-    void *field = (char *)object + key->at;
-    const char *name;
+    void *field = (char *)object + key->at, *more = (char *)object + key->more;
+    int none = rmi_txt_is(value, "none");
+    rmi_txt_slice rest;
+    const rmi_plan_preset *preset;
     uint64_t number;
     switch (type) {
     case RMI_TXT_FLAG: *(uint8_t *)field = 1; return RM_OK;
     case RMI_TXT_BIT: *(uint32_t *)field |= (uint32_t)key->more; return RM_OK;
     case RMI_TXT_U64:
-        RMI_TRY(rmi_txt_u64(in, value, &number));
-        memcpy(field, &number, sizeof number);
-        if (key->more) memcpy((char *)object + key->more, &number, sizeof number);
-        return RM_OK;
     case RMI_TXT_RATE:
-        RMI_TRY(rmi_txt_u64(in, value, (uint64_t *)field));
-        return *(uint64_t *)field ? RM_OK : rmi_txt_fail(in, value, "'%s' above zero", key->text);
     case RMI_TXT_U32:
         RMI_TRY(rmi_txt_u64(in, value, &number));
-        *(uint32_t *)field = (uint32_t)number;
-        return number >> 32 ? rmi_txt_fail(in, value, "a number below 2^32") : RM_OK;
+        RMI_EXPECT(in, number || type != RMI_TXT_RATE, value, "'%s' above zero", key->text);
+        RMI_EXPECT(in, !(number >> 32) || type != RMI_TXT_U32, value, "a number below 2^32");
+        if (type == RMI_TXT_U32) *(uint32_t *)field = (uint32_t)number;
+        else *(uint64_t *)field = number;
+        if (key->more) *(uint64_t *)more = number;
+        return RM_OK;
     case RMI_TXT_TENSORS:
     case RMI_TXT_OUTPUTS:
     case RMI_TXT_CONSTS:
     case RMI_TXT_INPUTS:
-    case RMI_TXT_NEEDS:
-        return rmi_txt_list(in, type, value, (rmi_list *)field, (uint32_t *)(void *)((char *)object + key->more));
+    case RMI_TXT_NEEDS: return rmi_txt_list(in, type, value, (rmi_list *)field, (uint32_t *)more);
     case RMI_TXT_INPUT:
-        if (in->form == in->op->forms || !rmi_txt_is(value, "none"))
-            return rmi_txt_own_tensor(in, value, 1, (uint32_t *)field);
         *(uint32_t *)field = RMI_NONE;
-        return RM_OK;
+        return none && in->form != in->op->forms ? RM_OK : rmi_txt_own_tensor(in, value, 1, (uint32_t *)field);
     case RMI_TXT_OVERS: return rmi_txt_overs(in, value);
-    case RMI_TXT_VIEW: return rmi_txt_view(in, value);
+    case RMI_TXT_VIEW:
+        RMI_TRY(rmi_txt_own_tensor(in, rmi_txt_split(value, '+', &rest), 1, &in->op->view));
+        return rest.text ? rmi_txt_u64(in, rest, &in->op->view_offset) : RM_OK;
     case RMI_TXT_BITS:
-        name = rmi_txt_name(in, value);
-        RMI_EXPECT(in, (!*name && in->form != in->op->forms) || rmi_graph_name_ok(name), value,
+        RMI_EXPECT(in, rmi_graph_name_ok(rmi_txt_name(in, value)) || (!value.n && in->form != in->op->forms), value,
                    "a name: " RMI_NAME_RULE);
-        return rmi_graph_string(in->graph, name, &in->form->bits);
+        return rmi_graph_string(in->graph, in->name, &in->form->bits);
+    case RMI_TXT_PRESET:
+        preset = rmi_plan_find_preset(rmi_txt_name(in, value));
+        RMI_EXPECT(in, preset, value, "the name of a preset, such as rockmate");
+        rmi_plan_use_preset(preset, (rm_config *)object);
+        return RM_OK;
     case RMI_TXT_WORDS: return rmi_txt_read_words(in, key, value, (uint32_t *)field);
-    default: return rmi_txt_setting(in, key, value, (rm_config *)object);
+    default: /* LETTERS; which there may be, the planner knows */
+        memset(field, 0, key->more);
+        if (!none && value.n < key->more) memcpy(field, value.text, value.n);
+        RMI_EXPECT(in, none || (*(char *)field && !rmi_plan_config_wrong((rm_config *)object)), value, "none, or %s",
+                   key->must);
+        return RM_OK;
     }
-}
-
-/* Has the key no value? */
-RMI_FN uint32_t rmi_txt_is_flag(const rmi_txt_key *key)
-{
-    return key->type == RMI_TXT_FLAG || key->type == RMI_TXT_BIT;
 }
 
 /* A word that is a key of these lines, and no value for it yet: its value is noted. Returns its row in *row. */
@@ -19798,7 +19768,7 @@ RMI_FN rm_result rmi_txt_read_keys(rmi_txt *in, size_t from, uint32_t of, void *
     for (flags = 2; flags-- > 0;)
         for (k = 0; k < RMI_TXT_KEYS; k++) {
             const rmi_txt_key *key = &rmi_txt_keys[k];
-            if (!(key->of & of) || flags != rmi_txt_is_flag(key)) continue;
+            if (!(key->of & of) || flags != (key->type <= RMI_TXT_BIT)) continue;
             if (in->value[k].text)
                 RMI_TRY(rmi_txt_read_value(in, key, in->value[k], key->of == RMI_TXT_OF_OP ? (void *)in->op : object));
             else if (key->must) return rmi_txt_fail(in, rmi_txt_word(in, in->n), key->must);
@@ -20099,36 +20069,31 @@ RMI_FN void rmi_txt_put_keys(rmi_sink *sink, const rm_graph *graph, const rmi_op
     for (flags = 0; flags < 2; flags++)
         for (k = 0; k < RMI_TXT_KEYS; k++) {
             const rmi_txt_key *key = &rmi_txt_keys[k];
-            if (key->of & of && flags == rmi_txt_is_flag(key))
+            if (key->of & of && flags == (key->type <= RMI_TXT_BIT))
                 rmi_txt_put_key(sink, graph, op, key, key->of == RMI_TXT_OF_OP ? (const void *)op : object, absent);
         }
 }
 
-/* The keys of an op and its own form (base NULL), or of a variant of that base. */
-RMI_FN void rmi_txt_put_form(rmi_sink *sink, const rm_graph *graph, const rmi_op *op, const rmi_form *form,
-                             const rmi_form *base)
+/* The line of an op with its own form, number 0, or of a variant, and one for each part that was declared for it. */
+RMI_FN void rmi_txt_put_form(rmi_sink *sink, const rm_graph *graph, const rmi_op *op, uint32_t number)
 {
+    const rmi_form *form = &op->forms[number];
     rmi_form absent;
-    memset(&absent, 0, sizeof absent);
+    rmi_part no_part;
+    uint32_t i;
+    memset((void *)&no_part, 0, sizeof no_part);
+    memset((void *)&absent, 0, sizeof absent);
     absent.inplace = RMI_NONE;
     absent.bits = "";
-    if (base) absent = *base;
-    if (!base || form->fwd != base->fwd) absent.again = form->fwd;
-    rmi_txt_put_keys(sink, graph, op, base ? RMI_TXT_OF_FORM : RMI_TXT_OF_OP | RMI_TXT_OF_FORM, form, &absent);
-    rmi_put(sink, "\n");
-}
-
-/* A line for each part that the form has of its own. */
-RMI_FN void rmi_txt_put_parts(rmi_sink *sink, const rm_graph *graph, const rmi_op *op, const rmi_form *form)
-{
-    rmi_part absent;
-    uint32_t i;
-    memset(&absent, 0, sizeof absent);
+    if (number) absent = op->forms[0];
+    if (!number || form->fwd != absent.fwd) absent.again = form->fwd;
+    rmi_put_format(sink, number ? "variant %s %s" : "op %s", op->name, form->name);
+    rmi_txt_put_keys(sink, graph, op, number ? RMI_TXT_OF_FORM : RMI_TXT_OF_OP | RMI_TXT_OF_FORM, form, &absent);
     for (i = 0; i < form->own_parts; i++) {
-        rmi_put_format(sink, "part %s%s%s %s", op->name, form->name[0] ? "@" : "", form->name, form->parts[i].name);
-        rmi_txt_put_keys(sink, graph, op, RMI_TXT_OF_PART, &form->parts[i], &absent);
-        rmi_put(sink, "\n");
+        rmi_put_format(sink, "\npart %s%s%s %s", op->name, number ? "@" : "", form->name, form->parts[i].name);
+        rmi_txt_put_keys(sink, graph, op, RMI_TXT_OF_PART, &form->parts[i], &no_part);
     }
+    rmi_put(sink, "\n");
 }
 
 /* The line of an input, param or const. */
@@ -20148,24 +20113,10 @@ RMI_FN void rmi_txt_put_given(rmi_sink *sink, const rmi_tensor *tensor)
 RMI_FN void rmi_txt_put_op(rmi_sink *sink, const rm_graph *graph, const rmi_op *op)
 {
     uint32_t i;
-    for (i = 0; i < op->n_forms; i++) {
-        rmi_put_format(sink, i ? "variant %s %s" : "op %s", op->name, op->forms[i].name);
-        rmi_txt_put_form(sink, graph, op, &op->forms[i], i ? &op->forms[0] : NULL);
-        rmi_txt_put_parts(sink, graph, op, &op->forms[i]);
-    }
+    for (i = 0; i < op->n_forms; i++) rmi_txt_put_form(sink, graph, op, i);
     for (i = 0; i < op->out.n; i++) {
         const rmi_tensor *tensor = &graph->tensors[op->out.at[i]];
         if (tensor->grad_bytes != tensor->bytes) rmi_put_format(sink, "grad %s %u\n", tensor->name, tensor->grad_bytes);
-    }
-}
-
-/* Blocks that begin or end before op number `op`; ends: only the ends that come first. */
-RMI_FN void rmi_txt_put_marks(rmi_sink *sink, const rm_graph *graph, uint32_t op, int ends, uint32_t *mark)
-{
-    for (; *mark < graph->n_marks && graph->marks[*mark].op == op; (*mark)++) {
-        const char *name = graph->marks[*mark].name;
-        if (name && ends) return;
-        rmi_put_format(sink, name ? "block %s\n" : "end\n", name);
     }
 }
 
@@ -20173,7 +20124,8 @@ RMI_FN void rmi_txt_put_marks(rmi_sink *sink, const rm_graph *graph, uint32_t op
    them; then barriers, and the list of outputs. */
 RMI_FN void rmi_txt_put_graph(const rm_graph *graph, rmi_sink *sink)
 {
-    uint32_t i, tensor = 0, mark = 0, n = 0;
+    uint32_t i, tensor = 0, n = 0;
+    const rmi_mark *mark = graph->marks, *end = mark + graph->n_marks;
     rmi_put(sink, graph->has_link ? "rockmate graph 1\nlink" : "rockmate graph 1\n");
     if (graph->has_link) {
         rmi_txt_put_keys(sink, graph, NULL, RMI_TXT_OF_LINK, &graph->link, &rmi_txt_plain_link);
@@ -20181,10 +20133,11 @@ RMI_FN void rmi_txt_put_graph(const rm_graph *graph, rmi_sink *sink)
     }
     if (graph->any_order) rmi_put(sink, "anyorder\n");
     for (i = 0; i <= graph->n_ops; i++) {
-        rmi_txt_put_marks(sink, graph, i, 1, &mark);
+        for (; mark < end && mark->op == i && !mark->name; mark++) rmi_put(sink, "end\n");
         for (; tensor < graph->n_tensors && (i == graph->n_ops || graph->tensors[tensor].maker != i); tensor++)
             if (graph->tensors[tensor].maker == RMI_NONE) rmi_txt_put_given(sink, &graph->tensors[tensor]);
-        rmi_txt_put_marks(sink, graph, i, 0, &mark);
+        for (; mark < end && mark->op == i; mark++)
+            rmi_put_format(sink, mark->name ? "block %s\n" : "end\n", mark->name);
         if (i < graph->n_ops) rmi_txt_put_op(sink, graph, &graph->ops[i]);
     }
     for (i = 0; i < graph->n_barriers; i++)
@@ -20309,36 +20262,20 @@ RMI_FN rm_result rmi_txt_write_program(const rm_graph *graph, const rmi_program 
 
 /* --- .rmp: reading */
 
-/* The other buffer of the same name ws:NAME, if op and param share it; else the buffer itself. */
-RMI_FN uint32_t rmi_txt_other_ws(const rm_graph *graph, uint32_t buf)
-{
-    uint32_t i, id;
-    rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
-    if (kind != RMI_BUF_WS && kind != RMI_BUF_OPT_WS) return buf;
-    id = kind == RMI_BUF_WS ? rmi_graph_lookup(&graph->build.tensor_map, graph->ops[i].name)
-                            : rmi_graph_lookup(&graph->build.op_map, graph->tensors[i].name);
-    if (id == RMI_NONE || (kind == RMI_BUF_WS && graph->tensors[id].kind != RMI_PARAM)) return buf;
-    return rmi_low_buf(graph, kind == RMI_BUF_WS ? RMI_BUF_OPT_WS : RMI_BUF_WS, id);
-}
-
-/* A run takes the workspace of its name that was allocated since the last run; a free, the one that was allocated
-   last. */
+/* Where op and param share a name, ws:NAME was taken for the op's workspace. It is the update's if it was allocated
+   since the run before the update, or is freed before the run after it. */
 RMI_FN void rmi_txt_settle_ws(rmi_txt *in, rmi_stmt *now)
 {
-    size_t i = in->program.n;
-    uint32_t mine = now->buf, other;
-    if (now->what != RMI_FREE && (now->what != RMI_RUN || now->run.way > RMI_OPT)) return;
-    if (now->what == RMI_RUN)
-        mine = rmi_low_buf(in->graph, now->run.way == RMI_OPT ? RMI_BUF_OPT_WS : RMI_BUF_WS, now->run.id);
-    other = rmi_txt_other_ws(in->graph, mine);
-    while (other != mine && i-- > 0) {
-        rmi_stmt *stmt = &in->program.st[i];
-        if (now->what == RMI_RUN && stmt->what == RMI_RUN) return;
-        if (stmt->what != RMI_ALLOC || (stmt->buf != mine && stmt->buf != other)) continue;
-        if (now->what == RMI_RUN) stmt->buf = mine;
-        else now->buf = stmt->buf;
-        return;
-    }
+    rmi_stmt *earlier = in->program.st + in->program.n;
+    uint32_t op;
+    if (now->what == RMI_FREE && now->buf == in->ws[0]) now->buf = in->ws[1];
+    if (now->what != RMI_RUN) return;
+    op = now->run.way != RMI_OPT ? RMI_NONE
+                                 : rmi_graph_lookup(&in->graph->build.op_map, in->graph->tensors[now->run.id].name);
+    in->ws[0] = op == RMI_NONE ? RMI_NONE : rmi_low_buf(in->graph, RMI_BUF_WS, op);
+    in->ws[1] = rmi_low_buf(in->graph, RMI_BUF_OPT_WS, now->run.id);
+    while (op != RMI_NONE && earlier-- > in->program.st && earlier->what != RMI_RUN)
+        if (earlier->what == RMI_ALLOC && earlier->buf == in->ws[0]) earlier->buf = in->ws[1];
 }
 
 /* fwd OP[@VARIANT], bwd OP[:PART][@VARIANT] */
@@ -20570,8 +20507,8 @@ RMI_FN rm_result rmi_txt_config_write(const rm_config *config, rmi_sink *sink)
 {
     if (rmi_plan_config_wrong(config)) return RM_ERROR_ARGUMENT;
     rmi_put_format(sink, config->name[0] ? "rockmate config 1\nname=%s\n" : "rockmate config 1\n", config->name);
-    rmi_txt_put_words(sink, "passes=", rmi_txt_passes, config->passes);
-    rmi_txt_put_words(sink, "\noff=", rmi_txt_switches, config->off);
+    rmi_txt_put_words(sink, "passes=", rmi_txt_words[0], config->passes);
+    rmi_txt_put_words(sink, "\noff=", rmi_txt_words[1], config->off);
     rmi_put_format(sink, "\nsegment=%u\ngap_ppm=%u\nwork=%u\nkinds=%s\n", (uint64_t)config->segment,
                    (uint64_t)config->gap_ppm, config->work, config->kinds[0] ? config->kinds
                    : "none");
@@ -20579,55 +20516,44 @@ RMI_FN rm_result rmi_txt_config_write(const rm_config *config, rmi_sink *sink)
 }
 
 /* --- the summary: one program for people, 100 columns, plain ASCII */
-typedef struct rmi_txt_pen { /* writes line by line; what is longer than its room is cut */
-    rmi_sink *to, in;        /* in: to the line */
-    rmi_line line;
-    char text[256];
+typedef struct rmi_txt_pen { /* what a sink writes through that has columns */
+    rmi_sink *to;
+    size_t column; /* letters on its line so far */
 } rmi_txt_pen;
 
-/* A pen whose lines go to a sink. */
-RMI_FN void rmi_txt_pen_make(rmi_txt_pen *pen, rmi_sink *to)
+/* Passes text on to the pen's sink; the write function of the sink that has the pen. */
+RMI_FN int rmi_txt_pen_more(void *user, const char *text, size_t n)
 {
-    pen->to = to;
-    pen->in = rmi_line_sink(&pen->line, pen->text, sizeof pen->text);
+    rmi_txt_pen *pen = (rmi_txt_pen *)user;
+    size_t i;
+    for (i = 0; i < n; i++) pen->column = text[i] == '\n' ? 0 : pen->column + 1;
+    rmi_put_n(pen->to, text, n);
+    return pen->to->failed;
 }
 
-/* More of the line, by a format of rmi_put_args; \n at its end ends the line, which goes to the sink without blanks at
-   its end. */
-RMI_FN void rmi_txt_say(rmi_txt_pen *pen, const char *format, ...)
-{
-    rmi_line *line = &pen->line;
-    va_list args;
-    va_start(args, format);
-    rmi_put_args(&pen->in, format, args);
-    va_end(args);
-    if (!*format || format[strlen(format) - 1] != '\n') return;
-    while (line->n && strchr(" \n", line->text[line->n - 1])) line->n--;
-    line->text[line->n++] = '\n';
-    rmi_put_n(pen->to, line->text, line->n);
-    line->n = 0;
-}
+/* The column that a sink with a pen is at. */
+RMI_FN size_t rmi_txt_column(const rmi_sink *sink) { return ((const rmi_txt_pen *)sink->user)->column; }
 
-/* Blanks up to a column, and a text there by a format with one figure. */
-RMI_FN void rmi_txt_say_at(rmi_txt_pen *pen, size_t column, const char *format, uint64_t figure)
+/* Blanks up to a column, and a text there by a format with one figure; neither if the format is empty. */
+RMI_FN void rmi_txt_say_at(rmi_sink *sink, size_t column, const char *format, uint64_t figure)
 {
-    while (pen->line.n < column) rmi_put(&pen->in, " ");
-    rmi_txt_say(pen, format, figure);
+    size_t at;
+    for (at = rmi_txt_column(sink); *format && at < column; at++) rmi_put(sink, " ");
+    rmi_put_format(sink, format, figure);
 }
 
 /* One more name of a list, or dots and 0 where it would reach beyond that column. */
-RMI_FN int rmi_txt_say_name(rmi_txt_pen *pen, size_t column, const char *format, const char *name)
+RMI_FN int rmi_txt_say_name(rmi_sink *sink, size_t column, const char *format, const char *name)
 {
-    int fits = pen->line.n + strlen(name) <= column;
-    rmi_txt_say(pen, fits ? format : " ...", name);
+    int fits = rmi_txt_column(sink) + strlen(name) <= column;
+    rmi_put_format(sink, fits ? format : " ...", name);
     return fits;
 }
 
 /* A part of the model in the table: a top-level block, or ops between blocks. */
 typedef struct rmi_txt_region {
-    uint32_t lo, hi;
-    const char *name; /* of the block, or NULL */
-    uint32_t number;  /* h[number] */
+    uint32_t lo, hi;       /* ops [lo, hi) */
+    const rmi_mark *block; /* its begin, or NULL */
 } rmi_txt_region;
 
 /* The regions of the graph in order; room for one more than it has marks of blocks. Returns how many. */
@@ -20636,15 +20562,12 @@ RMI_FN uint32_t rmi_txt_regions(const rm_graph *graph, rmi_txt_region *region)
     uint32_t i, depth = 0, at = 0, n = 0;
     for (i = 0; i <= graph->n_marks; i++) {
         const rmi_mark *mark = i < graph->n_marks ? &graph->marks[i] : NULL;
-        const rmi_mark *begin = mark && !mark->name ? &graph->marks[mark->outer] : NULL;
         uint32_t op = mark ? mark->op : graph->n_ops;
         if (mark && (mark->name ? depth++ : --depth)) continue; /* only the outermost */
-        if (op > at) {
-            region[n].lo = at;
-            region[n].hi = op;
-            region[n].name = begin ? begin->name : NULL;
-            region[n++].number = begin ? begin->number : 0;
-        }
+        region[n].lo = at;
+        region[n].hi = op;
+        region[n].block = mark && !mark->name ? &graph->marks[mark->outer] : NULL;
+        n += op > at;
         at = op;
     }
     return n;
@@ -20653,7 +20576,7 @@ RMI_FN uint32_t rmi_txt_regions(const rm_graph *graph, rmi_txt_region *region)
 /* Is a region a block of the same name as another? */
 RMI_FN int rmi_txt_same_name(const rmi_txt_region *first, const rmi_txt_region *region)
 {
-    return first->name && region->name && !strcmp(first->name, region->name);
+    return first->block && region->block && !strcmp(first->block->name, region->block->name);
 }
 
 /* May a region join the row that begins with another: a block of the same name whose ops run just as often? */
@@ -20666,15 +20589,15 @@ RMI_FN int rmi_txt_same_row(const rmi_txt_region *first, const rmi_txt_region *r
 
 /* A row: which ops of a region are recomputed, how often each op of the graph runs, and what that costs in this and
    the next regions, `count` together; the recomputed ones by their last names, as far as a line holds them. */
-RMI_FN void rmi_txt_say_row(rmi_txt_pen *pen, const rm_graph *graph, const rmi_txt_region *region, uint32_t count,
-                        const uint32_t *forwards)
+RMI_FN void rmi_txt_say_row(rmi_sink *sink, const rm_graph *graph, const rmi_txt_region *region, uint32_t count,
+                            const uint32_t *forwards)
 {
-    uint32_t i, again = 0, most = 0, shown = 0;
+    uint32_t i, again = 0, most = 0, shown = 0, n = region->hi - region->lo;
     uint64_t ns = 0;
-    if (!region->name) rmi_txt_say(pen, region->hi - region->lo > 1 ? "  %s .." : "  %s", graph->ops[region->lo].name);
-    else rmi_txt_say(pen, count > 1 ? "  %s[%u..%u]" : "  %s[%u]", region->name, (uint64_t)region->number,
-                     (uint64_t)region[count - 1].number);
-    if (pen->line.n > 24) pen->line.n = 24;
+    char where[25];
+    if (!region->block) rmi_format(where, sizeof where, n > 1 ? "  %s .." : "  %s", graph->ops[region->lo].name);
+    else rmi_format(where, sizeof where, count > 1 ? "  %s[%u..%u]" : "  %s[%u]", region->block->name,
+                    (uint64_t)region->block->number, (uint64_t)region[count - 1].block->number);
     for (i = region->lo; i < region[count - 1].hi; i++) /* without gaps between them */
         if (forwards[i] > 1 && graph->ops[i].view == RMI_NONE)
             ns = rmi_add(ns, rmi_mul(forwards[i] - 1, graph->ops[i].forms[0].again));
@@ -20682,79 +20605,78 @@ RMI_FN void rmi_txt_say_row(rmi_txt_pen *pen, const rm_graph *graph, const rmi_t
         again += forwards[i] > 1;
         if (forwards[i] > most) most = forwards[i];
     }
-    rmi_txt_say_at(pen, 26, "%u", region->hi - region->lo);
-    rmi_txt_say_at(pen, 32, "%u", again);
-    rmi_txt_say_at(pen, 44, most > 1 ? "%u" : "", most);
-    rmi_txt_say_at(pen, 51, ns ? "%t" : "", ns);
-    rmi_txt_say_at(pen, 64, "", 0);
+    rmi_put(sink, where);
+    rmi_txt_say_at(sink, 26, "%u", n);
+    rmi_txt_say_at(sink, 32, "%u", again);
+    rmi_txt_say_at(sink, 44, most > 1 ? "%u" : "", most);
+    rmi_txt_say_at(sink, 51, ns ? "%t" : "", ns);
     for (i = region->lo; i < region->hi; i++) {
         const char *slash = strrchr(graph->ops[i].name, '/'), *name = slash ? slash + 1 : graph->ops[i].name;
-        if (forwards[i] > 1 && !rmi_txt_say_name(pen, 94, shown++ ? " %s" : "%s", name)) break;
+        if (forwards[i] < 2) continue;
+        if (!shown++) rmi_txt_say_at(sink, 63, " ", 0);
+        if (!rmi_txt_say_name(sink, 94, shown > 1 ? " %s" : "%s", name)) break;
     }
-    rmi_txt_say(pen, "\n");
+    rmi_put(sink, "\n");
 }
 
-/* Classes of equal blocks among regions of one name: "12 h: 1 class". */
-RMI_FN rm_result rmi_txt_say_blocks(rmi_txt_pen *pen, rmi_arena *mem, const rm_graph *graph,
+/* Classes of equal blocks among regions of one name: "12 x h (1 class); ". */
+RMI_FN rm_result rmi_txt_say_blocks(rmi_sink *sink, rmi_arena *mem, const rm_graph *graph,
                                     const rmi_txt_region *region, uint32_t n)
 {
     uint32_t *range = RMI_NEW(mem, uint32_t, 2 * (size_t)n), *cls = RMI_NEW(mem, uint32_t, n);
     uint32_t i, k, count, classes, said = 0;
     if (!range || !cls) return RM_ERROR_MEMORY;
-    for (i = 0; i < n && pen->line.n <= 70; i++) {
-        if (!region[i].name || region[i].number) continue;
+    for (i = 0; i < n && rmi_txt_column(sink) <= 70; i++) {
+        if (!region[i].block || region[i].block->number) continue;
         for (count = 0, k = i; k < n; k++)
             if (rmi_txt_same_name(&region[i], &region[k])) {
                 range[2 * count] = region[k].lo;
                 range[2 * count++ + 1] = region[k].hi;
             }
         RMI_TRY(rmi_shp_classes(mem, graph, range, count, cls, &classes));
-        rmi_txt_say(pen, "%s%u x %s (%u class%s)", said++ ? ", " : "", (uint64_t)count, region[i].name,
-                    (uint64_t)classes, classes == 1 ? "" : "es");
+        rmi_put_format(sink, "%s%u x %s (%u class%s)", said++ ? ", " : "", (uint64_t)count, region[i].block->name,
+                       (uint64_t)classes, classes == 1 ? "" : "es");
     }
-    if (said) rmi_txt_say(pen, "; ");
+    if (said) rmi_put(sink, "; ");
     return RM_OK;
 }
 
 /* Memory, time, bound and recomputation of one program, a line each. */
-RMI_FN void rmi_txt_head(rmi_txt_pen *pen, const rm_plan_info *info)
+RMI_FN void rmi_txt_head(rmi_sink *sink, const rm_plan_info *info)
 {
-    rmi_txt_say(pen, "  memory     %b", info->step_bytes);
-    if (info->budget_bytes) rmi_txt_say(pen, " of a budget of %b", info->budget_bytes);
-    rmi_txt_say(pen, info->keep_all_bytes ? "; keeping everything takes %b\n" : "\n", info->keep_all_bytes);
-    rmi_txt_say(pen, "  time       %t%s", info->time_ns, info->estimated ? " (estimated costs)" : "");
+    rmi_put_format(sink, "  memory     %b", info->step_bytes);
+    if (info->budget_bytes) rmi_put_format(sink, " of a budget of %b", info->budget_bytes);
+    if (info->keep_all_bytes) rmi_put_format(sink, "; keeping everything takes %b", info->keep_all_bytes);
+    rmi_put_format(sink, "\n  time       %t%s", info->time_ns, info->estimated ? " (estimated costs)" : "");
     if (info->keep_all_ns) /* a plan from text does not know it */
-        rmi_txt_say(pen, ", %o %s keeping everything", info->time_ns, info->keep_all_ns,
-                    info->time_ns < info->keep_all_ns ? "against" : "over");
-    rmi_txt_say(pen, "\n");
-    rmi_txt_say(pen, "  proven     at most %2r % from the best possible\n", rmi_mul(rmi_sub(info->time_ns,
-                info->bound_ns), 100), info->bound_ns);
-    rmi_txt_say(pen, "  recompute  %u of %u runs, %t\n", (uint64_t)info->recomputed_runs, (uint64_t)info->runs,
-                info->recomputed_ns);
+        rmi_put_format(sink, ", %o %s keeping everything", info->time_ns, info->keep_all_ns,
+                       info->time_ns < info->keep_all_ns ? "against" : "over");
+    rmi_put_format(sink, "\n  proven     at most %2r % from the best possible\n  recompute  %u of %u runs, %t\n",
+                   rmi_mul(rmi_sub(info->time_ns, info->bound_ns), 100), info->bound_ns,
+                   (uint64_t)info->recomputed_runs, (uint64_t)info->runs, info->recomputed_ns);
 }
 
 /* Once ops have been measured: how well, and which could not be. */
-RMI_FN void rmi_txt_costs(rmi_txt_pen *pen, const rm_graph *graph, const rm_plan_info *info)
+RMI_FN void rmi_txt_costs(rmi_sink *sink, const rm_graph *graph, const rm_plan_info *info)
 {
     uint32_t i, tensor;
     if (!info->measured) return;
-    rmi_txt_say(pen, "  costs      measured, varying by %1r %%s", (uint64_t)info->spread_ppm, (uint64_t)10000,
-                info->loaded ? " under load: measure again on an idle machine" : "");
-    if (info->estimated) rmi_txt_say(pen, "; not measured: %u\n", (uint64_t)info->estimated);
-    if (info->estimated) rmi_txt_say(pen, "  guessed   ");
+    rmi_put_format(sink, "  costs      measured, varying by %1r %%s", (uint64_t)info->spread_ppm, (uint64_t)10000,
+                   info->loaded ? " under load: measure again on an idle machine" : "");
+    if (info->estimated) rmi_put_format(sink, "; not measured: %u\n  guessed   ", (uint64_t)info->estimated);
     for (i = 0; i < graph->n_ops + graph->n_tensors && info->estimated; i++) {
         tensor = i - graph->n_ops;
         if (i < graph->n_ops ? !rmi_graph_op_guessed(&graph->ops[i])
                              : !rmi_graph_update_guessed(&graph->tensors[tensor]))
             continue;
-        if (!rmi_txt_say_name(pen, 95, " %s", i < graph->n_ops ? graph->ops[i].name : graph->tensors[tensor].name))
+        if (!rmi_txt_say_name(sink, 95, " %s", i < graph->n_ops ? graph->ops[i].name : graph->tensors[tensor].name))
             break;
     }
-    rmi_txt_say(pen, "\n");
+    rmi_put(sink, "\n");
 }
 
 /* What persists, and the rest: where the arena goes, or with host 1 the host memory. */
-RMI_FN void rmi_txt_memory(rmi_txt_pen *pen, const rm_graph *graph, const rmi_program *program, uint32_t host)
+RMI_FN void rmi_txt_memory(rmi_sink *sink, const rm_graph *graph, const rmi_program *program, uint32_t host)
 {
     static const char *const words[] = {"weights", "states", "gradients", "consts", "inputs"};
     uint64_t sum[5] = {0, 0, 0, 0, 0}, all = 0;
@@ -20768,14 +20690,14 @@ RMI_FN void rmi_txt_memory(rmi_txt_pen *pen, const rm_graph *graph, const rmi_pr
         sum[k] += rmi_low_bytes(graph, program->homes[i].buf);
         all += rmi_low_bytes(graph, program->homes[i].buf);
     }
-    rmi_txt_say(pen, host ? "  host       %b: " : "  arena      ", program->host);
+    rmi_put_format(sink, host ? "  host       %b: " : "  arena      ", program->host);
     for (k = 0; k < 5; k++)
-        if (sum[k]) rmi_txt_say(pen, "%s %b, ", words[k], sum[k]);
-    rmi_txt_say(pen, "everything else %b\n", rmi_sub(host ? program->host : program->arena, all));
+        if (sum[k]) rmi_put_format(sink, "%s %b, ", words[k], sum[k]);
+    rmi_put_format(sink, "everything else %b\n", rmi_sub(host ? program->host : program->arena, all));
 }
 
 /* What goes on beside the computation, if anything does. */
-RMI_FN void rmi_txt_moves(rmi_txt_pen *pen, const rmi_program *program, const rm_plan_info *info)
+RMI_FN void rmi_txt_moves(rmi_sink *sink, const rmi_program *program, const rm_plan_info *info)
 {
     uint64_t updates = 0, away = 0, busy[RMI_LANES];
     size_t at;
@@ -20785,15 +20707,17 @@ RMI_FN void rmi_txt_moves(rmi_txt_pen *pen, const rmi_program *program, const rm
         away += program->st[at].run.way == RMI_OPT_HOST;
         updates += program->st[at].run.way == RMI_OPT || program->st[at].run.way == RMI_OPT_HOST;
     }
-    rmi_txt_say(pen, "  copies     %b to the device (busy %0r % of the step), %b from it (busy %0r % of the step)\n",
-                info->h2d_bytes, busy[RM_LANE_H2D], info->time_ns, info->d2h_bytes, busy[RM_LANE_D2H], info->time_ns);
-    if (away)
-        rmi_txt_say(pen, "  updates    %u of %u in host memory (busy %0r % of the step)\n", away, updates,
-                    busy[RM_LANE_HOST], info->time_ns);
+    rmi_put_format(sink,
+                   "  copies     %b to the device (busy %0r % of the step), %b from it (busy %0r % of the step)\n",
+                   info->h2d_bytes, busy[RM_LANE_H2D], info->time_ns, info->d2h_bytes, busy[RM_LANE_D2H],
+                   info->time_ns);
+    if (!away) return;
+    rmi_put_format(sink, "  updates    %u of %u in host memory (busy %0r % of the step)\n", away, updates,
+                   busy[RM_LANE_HOST], info->time_ns);
 }
 
 /* The summary of one program of a plan. */
-RMI_FN rm_result rmi_txt_summary_of(const rm_plan *plan, uint32_t index, rmi_arena *tmp, rmi_sink *to)
+RMI_FN rm_result rmi_txt_summary_of(const rm_plan *plan, uint32_t index, rmi_arena *tmp, rmi_sink *sink)
 {
     const rm_graph *graph = plan->g;
     const rmi_program *prog = &plan->prog[index];
@@ -20801,39 +20725,41 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *plan, uint32_t index, rmi_are
     rmi_txt_region *region = RMI_NEW(tmp, rmi_txt_region, (size_t)graph->n_marks + 2);
     uint32_t *forwards = RMI_NEW(tmp, uint32_t, graph->n_ops), i, k, n;
     size_t at;
-    rmi_txt_pen pen;
     if (!region || !forwards) return RM_ERROR_MEMORY;
-    rmi_txt_pen_make(&pen, to);
     for (at = 0; at < prog->n; at++)
         if (prog->st[at].what == RMI_RUN && prog->st[at].run.way == RMI_FWD) forwards[prog->st[at].run.id]++;
     n = rmi_txt_regions(graph, region);
-    rmi_txt_say(&pen, "plan of a step (%s): ", rmi_low_step_name(info->step));
-    RMI_TRY(rmi_txt_say_blocks(&pen, tmp, graph, region, n));
-    rmi_txt_say(&pen, info->classes == 1 ? "%u stages of %u class\n" : "%u stages of %u classes\n",
-                (uint64_t)info->blocks, (uint64_t)info->classes);
-    rmi_txt_head(&pen, info);
-    rmi_txt_costs(&pen, graph, info);
-    if (!plan->live_only) rmi_txt_memory(&pen, graph, prog, 0);
-    if (prog->host) rmi_txt_memory(&pen, graph, prog, 1);
-    if (prog->host) rmi_txt_moves(&pen, prog, info);
+    rmi_put_format(sink, "plan of a step (%s): ", rmi_low_step_name(info->step));
+    RMI_TRY(rmi_txt_say_blocks(sink, tmp, graph, region, n));
+    rmi_put_format(sink, info->classes == 1 ? "%u stages of %u class\n" : "%u stages of %u classes\n",
+                   (uint64_t)info->blocks, (uint64_t)info->classes);
+    rmi_txt_head(sink, info);
+    rmi_txt_costs(sink, graph, info);
+    if (!plan->live_only) rmi_txt_memory(sink, graph, prog, 0);
+    if (prog->host) rmi_txt_memory(sink, graph, prog, 1);
+    if (prog->host) rmi_txt_moves(sink, prog, info);
     if (!info->recomputed_runs) return RM_OK;
-    rmi_txt_say(&pen, "  where                   ops   recomputed  runs   cost         what\n");
+    rmi_put(sink, "  where                   ops   recomputed  runs   cost         what\n");
     for (i = 0; i < n; i += k) {
         for (k = 1; i + k < n && rmi_txt_same_row(&region[i], &region[i + k], forwards);) k++;
-        rmi_txt_say_row(&pen, graph, &region[i], k, forwards);
+        rmi_txt_say_row(sink, graph, &region[i], k, forwards);
     }
     return RM_OK;
 }
 
-/* Every program of the plan. */
+/* Every program of the plan, and its notes. */
 RMI_FN rm_result rmi_txt_summary(const rm_plan *plan, rmi_sink *to)
 {
-    const char *line;
-    size_t n;
+    rmi_txt_pen pen;
+    rmi_sink sink = rmi_sink_make(rmi_txt_pen_more, &pen);
     rmi_arena tmp = rmi_arena_make(&plan->g->mem.hooks);
     rm_result result = RM_OK;
+    const char *line;
+    size_t n;
     uint32_t i;
-    for (i = 0; i < plan->n && result == RM_OK; i++) result = rmi_txt_summary_of(plan, i, &tmp, to);
+    pen.to = to;
+    pen.column = 0;
+    for (i = 0; i < plan->n && result == RM_OK; i++) result = rmi_txt_summary_of(plan, i, &tmp, &sink);
     for (line = plan->notes; line && *line; line += n + 1) {
         n = strcspn(line, "\n");
         rmi_put(to, "note: ");
@@ -20863,6 +20789,8 @@ typedef struct rmi_vue {
     const rm_plan *plan;
     const rm_graph *graph;
     const rmi_program *prog;
+    const rm_plan_info *info; /* of the program */
+    uint64_t most;       /* bytes on the device: the budget, or without one the arena */
     rmi_arena mem;
     rmi_span *span;      /* two by statement */
     rmi_vue_piece *piece;
@@ -21008,30 +20936,36 @@ RMI_FN rm_result rmi_vue_times(rmi_vue *view)
     return RM_OK;
 }
 
-/* --- names */
-typedef struct rmi_vue_sort { /* of what a statement does on a lane */
+/* --- events: what a statement does on a lane. As in view->span there are two by statement, the second of the host lane
+   (the addition of a merge) */
+typedef struct rmi_vue_sort { /* of an event */
     const char *name, *trace_colour;
     char colour; /* of the picture */
 } rmi_vue_sort;
 
-/* The sort of what statement i does or, if host is 1, of what it does on the host lane (the addition of a merge). */
-RMI_FN const rmi_vue_sort *rmi_vue_sort_of(const rmi_vue *view, size_t i, size_t host)
+#define RMI_VUE_NAME 1100u /* bytes of the longest name of an event, or run: way, op, part and variant */
+
+/* The sort of an event. */
+RMI_FN const rmi_vue_sort *rmi_vue_sort_of(const rmi_vue *view, size_t event)
 {
     static const rmi_vue_sort sorts[] = {{"forward", "thread_state_running", 'v'}, {"recompute", "terrible", 'a'},
                                          {"backward", "rail_response", 'g'},       {"update", "rail_load", 'w'},
                                          {"copy", "rail_animation", 'c'},          {"add", "rail_idle", 's'}};
-    const rmi_stmt *st = &view->prog->st[i];
-    if (st->what != RMI_RUN) return &sorts[4 + host];
-    return &sorts[st->run.way == RMI_FWD ? view->again[i] : st->run.way == RMI_BWD ? 2 : 3];
+    const rmi_stmt *st = &view->prog->st[event / 2];
+    if (st->what != RMI_RUN) return &sorts[4 + event % 2];
+    return &sorts[st->run.way == RMI_FWD ? view->again[event / 2] : st->run.way == RMI_BWD ? 2 : 3];
 }
 
-/* Writes the name of what statement i does, or of what it does on the host lane. */
-RMI_FN void rmi_vue_put_event(const rmi_vue *view, size_t i, size_t host)
+/* The name of an event into out, which has room for RMI_VUE_NAME bytes; returns out. */
+RMI_FN const char *rmi_vue_event(const rmi_vue *view, size_t event, char *out)
 {
-    const rmi_stmt *st = &view->prog->st[i];
+    const rmi_stmt *st = &view->prog->st[event / 2];
     const char *verb = st->what == RMI_OFFLOAD ? "offload " : st->what == RMI_PREFETCH ? "prefetch " : "merge ";
-    if (st->what == RMI_RUN) rmi_txt_put_run(view->to, view->graph, st->run);
-    else rmi_txt_put_buffer(view->to, view->graph, host ? "add " : verb, st->buf);
+    rmi_line line;
+    rmi_sink sink = rmi_line_sink(&line, out, RMI_VUE_NAME);
+    if (st->what == RMI_RUN) rmi_txt_put_run(&sink, view->graph, st->run);
+    else rmi_txt_put_buffer(&sink, view->graph, event % 2 ? "add " : verb, st->buf);
+    return out;
 }
 
 /* --- the trace: Chrome's JSON, microseconds */
@@ -21041,6 +20975,7 @@ RMI_FN void rmi_vue_trace(const rmi_vue *view)
 {
     static const char *const lanes[RMI_LANES] = {"compute", "copies to the device", "copies to host memory", "host",
                                                  "reductions"};
+    char name[RMI_VUE_NAME];
     uint32_t k;
     size_t i;
     rmi_put(view->to, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":1,"
@@ -21052,13 +20987,12 @@ RMI_FN void rmi_vue_trace(const rmi_vue *view)
                            (uint64_t)k + 1, lanes[k]);
     for (i = 0; i < 2 * view->prog->n; i++) {
         const rmi_span *span = &view->span[i];
-        const rmi_vue_sort *sort = rmi_vue_sort_of(view, i / 2, i & 1);
+        const rmi_vue_sort *sort = rmi_vue_sort_of(view, i);
         if (!span->ran) continue;
-        rmi_put_format(view->to, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"ts\":%3r,\"dur\":%3r,\"name\":\"",
-                       (uint64_t)span->lane + 1, span->start - view->begin, (uint64_t)1000, span->end - span->start,
-                       (uint64_t)1000);
-        rmi_vue_put_event(view, i / 2, i & 1);
-        rmi_put_format(view->to, "\",\"cat\":\"%s\",\"cname\":\"%s\"}", sort->name, sort->trace_colour);
+        rmi_put_format(view->to, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"ts\":%3r,\"dur\":%3r,\"name\":\"%s\","
+                       "\"cat\":\"%s\",\"cname\":\"%s\"}", (uint64_t)span->lane + 1, span->start - view->begin,
+                       (uint64_t)1000, span->end - span->start, (uint64_t)1000,
+                       rmi_vue_event(view, i, name), sort->name, sort->trace_colour);
     }
     for (k = 0; k < view->n_runs; k++) {
         const rmi_span *span = &view->span[2 * view->run_at[k]];
@@ -21124,7 +21058,7 @@ RMI_FN uint64_t rmi_vue_tick(uint64_t value, uint64_t most, int is_bytes)
 /* Writes the opening, colours and title of the picture. */
 RMI_FN void rmi_vue_head(const rmi_vue *view, uint64_t height)
 {
-    const rm_plan_info *info = &view->plan->info[view->prog - view->plan->prog];
+    const rm_plan_info *info = view->info;
     char budget[64] = "", all[64] = "";
     rmi_put_format(view->to,
                    "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" font-family=\"sans-serif\" "
@@ -21186,20 +21120,19 @@ RMI_FN void rmi_vue_axes(const rmi_vue *view, uint64_t y0, uint64_t arena)
     }
 }
 
-/* Writes a rectangle for each run and copy, on its lane. lane_y: top of each lane. */
+/* Writes a rectangle for each event, on its lane. lane_y: top of each lane. */
 RMI_FN void rmi_vue_lane_rects(const rmi_vue *view, const uint64_t *lane_y)
 {
+    char name[RMI_VUE_NAME];
     size_t i;
     for (i = 0; i < 2 * view->prog->n; i++) {
         const rmi_span *span = &view->span[i];
-        const rmi_vue_sort *sort = rmi_vue_sort_of(view, i / 2, i & 1);
+        char colour = rmi_vue_sort_of(view, i)->colour;
         uint64_t y = lane_y[span->lane];
-        if (!span->ran || !rmi_vue_rect(view, rmi_vue_x(view, span->start), rmi_vue_x(view, span->end), y,
-                                        y + RMI_VUE_LANE - 300, sort->colour))
-            continue;
-        rmi_vue_put_event(view, i / 2, i & 1);
-        rmi_put_format(view->to, "%s%t</title></rect>\n", sort->colour == 'a' ? " again, " : ", ",
-                       span->end - span->start);
+        if (span->ran && rmi_vue_rect(view, rmi_vue_x(view, span->start), rmi_vue_x(view, span->end), y,
+                                      y + RMI_VUE_LANE - 300, colour))
+            rmi_put_format(view->to, "%s%s, %t</title></rect>\n", rmi_vue_event(view, i, name),
+                           colour == 'a' ? " again" : "", span->end - span->start);
     }
 }
 
@@ -21281,20 +21214,20 @@ RMI_FN rm_result rmi_vue_remake(rmi_vue *view, uint32_t tensor, uint32_t run, ui
     return RM_OK;
 }
 
-/* Writes the number and name of a run. */
-RMI_FN void rmi_vue_say_run(const rmi_vue *view, rmi_txt_pen *pen, uint32_t run)
+/* The number and name of a run into out, which has room for RMI_VUE_NAME bytes; returns out. */
+RMI_FN const char *rmi_vue_run(const rmi_vue *view, uint32_t run, char *out)
 {
-    rmi_txt_say(pen, "%u (", (uint64_t)run + 1);
-    rmi_txt_put_run(&pen->in, view->graph, view->prog->st[view->run_at[run]].run);
-    rmi_txt_say(pen, view->again[view->run_at[run]] ? ", again)" : ")");
+    char name[RMI_VUE_NAME];
+    size_t at = view->run_at[run];
+    return rmi_format(out, RMI_VUE_NAME, "%u (%s%s)", (uint64_t)run + 1, rmi_vue_event(view, 2 * at, name),
+                      view->again[at] ? ", again" : "");
 }
 
 /* Writes which other buffers are on the device during a run, the four largest by name. */
-RMI_FN void rmi_vue_others(const rmi_vue *view, rmi_txt_pen *pen, uint32_t buf, uint32_t run)
+RMI_FN void rmi_vue_others(const rmi_vue *view, uint32_t buf, uint32_t run)
 {
     uint32_t largest[5], shown = 0, i, k; /* largest: pieces; the fifth has been pushed out */
     uint64_t rest = 0, n = 0;
-    rmi_txt_say(pen, "    beside it");
     for (k = 0; k < view->n_pieces; k++) {
         const rmi_vue_piece *piece = &view->piece[k];
         if (piece->buf == buf || piece->drawn >= piece->to || view->before[piece->drawn] > run ||
@@ -21306,46 +21239,44 @@ RMI_FN void rmi_vue_others(const rmi_vue *view, rmi_txt_pen *pen, uint32_t buf, 
         rest += piece->bytes;
         n++;
     }
+    rmi_put(view->to, n ? "    beside it: " : "    beside it nothing");
     for (i = 0; i < shown; i++) {
-        rmi_txt_put_buffer(&pen->in, view->graph, i ? ", " : ": ", view->piece[largest[i]].buf);
-        rmi_txt_say(pen, " %b", view->piece[largest[i]].bytes);
+        rmi_txt_put_buffer(view->to, view->graph, i ? ", " : "", view->piece[largest[i]].buf);
+        rmi_put_format(view->to, " %b", view->piece[largest[i]].bytes);
         rest -= view->piece[largest[i]].bytes;
     }
-    if (n > shown) rmi_txt_say(pen, ", and %u more with %b", n - shown, rest);
-    rmi_txt_say(pen, n ? "\n" : " nothing\n");
+    if (n > shown) rmi_put_format(view->to, ", and %u more with %b", n - shown, rest);
+    rmi_put(view->to, "\n");
 }
 
 /* Writes so many ns for so many bytes as a price a MiB or GiB. */
-RMI_FN void rmi_vue_price(rmi_txt_pen *pen, uint64_t ns, uint64_t bytes)
+RMI_FN void rmi_vue_price(const rmi_vue *view, uint64_t ns, uint64_t bytes)
 {
     uint64_t mib = rmi_mul_div_up(ns, (uint64_t)1 << 20, bytes ? bytes : 1);
-    if (mib < 1000) rmi_txt_say(pen, " (%t for each GiB)", rmi_mul_div_up(ns, (uint64_t)1 << 30, bytes ? bytes : 1));
-    else rmi_txt_say(pen, " (%t for each MiB)", mib);
+    uint64_t gib = rmi_mul_div_up(ns, (uint64_t)1 << 30, bytes ? bytes : 1);
+    rmi_put_format(view->to, " (%t for each %s)", mib < 1000 ? gib : mib, mib < 1000 ? "GiB" : "MiB");
 }
 
 /* Writes the buffer's stays on the device, the first eight. */
-RMI_FN void rmi_vue_stays(const rmi_vue *view, rmi_txt_pen *pen, uint32_t buf)
+RMI_FN void rmi_vue_stays(const rmi_vue *view, uint32_t buf)
 {
+    char first_name[RMI_VUE_NAME], last_name[RMI_VUE_NAME];
     uint32_t k, n = 0;
-    for (k = 0; k < view->n_pieces; k++) {
+    for (k = 0; k < view->n_pieces && n < 9; k++) {
         const rmi_vue_piece *piece = &view->piece[k];
         uint32_t first = view->before[piece->from], end = view->before[piece->to];
         if (piece->buf != buf || first >= end) continue;
-        if (n++ == 8) {
-            rmi_txt_say(pen, "    and more often\n");
-            break;
-        }
-        rmi_txt_say(pen, n == 1 ? "  on the device from run " : "           again from run ");
-        rmi_vue_say_run(view, pen, first);
-        rmi_txt_say(pen, " to ");
-        rmi_vue_say_run(view, pen, end - 1);
-        rmi_txt_say(pen, piece->drawn > piece->from ? ", in bytes of another name\n" : "\n");
+        if (n++ == 8) rmi_put(view->to, "    and more often\n");
+        else
+            rmi_put_format(view->to, "%s from run %s to %s%s\n", n == 1 ? "  on the device" : "           again",
+                           rmi_vue_run(view, first, first_name), rmi_vue_run(view, end - 1, last_name),
+                           piece->drawn > piece->from ? ", in bytes of another name" : "");
     }
-    if (!n) rmi_txt_say(pen, "  never on the device\n");
+    if (!n) rmi_put(view->to, "  never on the device\n");
 }
 
 /* Writes what is done to have the tensor more than once: repeated runs, copies. */
-RMI_FN void rmi_vue_work(const rmi_vue *view, rmi_txt_pen *pen, uint32_t tensor)
+RMI_FN void rmi_vue_work(const rmi_vue *view, uint32_t tensor)
 {
     const rmi_program *program = view->prog;
     uint64_t again = 0, out = 0, back = 0, ns = 0, copy_ns = 0;
@@ -21360,13 +21291,13 @@ RMI_FN void rmi_vue_work(const rmi_vue *view, rmi_txt_pen *pen, uint32_t tensor)
         back += st->what == RMI_PREFETCH;
     }
     if (again)
-        rmi_txt_say(pen, "  recomputed %u time%s: %t of its own op, %2r % of the step\n", again, again == 1 ? "" : "s",
-                    ns, rmi_mul(ns, 100), program->fig.time_ns);
+        rmi_put_format(view->to, "  recomputed %u time%s: %t of its own op, %2r % of the step\n", again,
+                       again == 1 ? "" : "s", ns, rmi_mul(ns, 100), program->fig.time_ns);
     if (out || back)
-        rmi_txt_say(pen, "  copied to host memory %u and back %u time%s: %t on the copy lanes\n", out, back, back == 1
-                    ? "" : "s", copy_ns);
+        rmi_put_format(view->to, "  copied to host memory %u and back %u time%s: %t on the copy lanes\n", out, back,
+                       back == 1 ? "" : "s", copy_ns);
     if (!again && !out && !back && view->graph->tensors[tensor].kind == RMI_ACT)
-        rmi_txt_say(pen, "  made once, never recomputed or copied\n");
+        rmi_put(view->to, "  made once, never recomputed or copied\n");
 }
 
 /* The most runs [*lo, *hi) in a row during which the tensor is kept but not used or, if absent, away between two stays;
@@ -21378,16 +21309,14 @@ RMI_FN rm_result rmi_vue_gap(rmi_vue *view, uint32_t tensor, int absent, uint32_
     *lo = *hi = 0;
     RMI_TRY(rmi_low_access_make(view->graph, &view->mem, &access));
     for (run = 0; run < view->n_runs; run++) {
-        int used = 0, there;
-        if (absent) used = rmi_vue_there(view, tensor, run);
-        else {
-            rmi_low_access(view->graph, view->prog->st[view->run_at[run]].run, view->again[view->run_at[run]], &access);
-            for (k = 0; k < access.n_reads; k++) used |= access.reads[k] == tensor;
-            for (k = 0; k < access.n_writes; k++) used |= access.writes[k] == tensor;
-        }
-        there = absent || rmi_vue_there(view, tensor, run);
-        if (!there) last = RMI_NONE;
-        if (!used || !there) continue;
+        int there = rmi_vue_there(view, tensor, run), used = there && absent;
+        size_t at = view->run_at[run];
+        if (!there && !absent) last = RMI_NONE;
+        if (!there) continue;
+        rmi_low_access(view->graph, view->prog->st[at].run, view->again[at], &access);
+        for (k = 0; k < access.n_reads; k++) used |= access.reads[k] == tensor;
+        for (k = 0; k < access.n_writes; k++) used |= access.writes[k] == tensor;
+        if (!used) continue;
         if (last != RMI_NONE && run - last - 1 > *hi - *lo) *lo = last + 1, *hi = run;
         last = run;
     }
@@ -21396,75 +21325,69 @@ RMI_FN rm_result rmi_vue_gap(rmi_vue *view, uint32_t tensor, int absent, uint32_
 
 /* Writes "7 runs; the fullest of them, run 7 (bwd x): 3.1 MiB live of a budget of 4.0 MiB" of runs [lo, hi), lo < hi.
    Returns the fullest. */
-RMI_FN uint32_t rmi_vue_say_fullest(const rmi_vue *view, rmi_txt_pen *pen, uint32_t lo, uint32_t hi)
+RMI_FN uint32_t rmi_vue_say_fullest(const rmi_vue *view, uint32_t lo, uint32_t hi)
 {
-    const rm_plan_info *info = &view->plan->info[view->prog - view->plan->prog];
+    char name[RMI_VUE_NAME];
     uint32_t run, best = lo;
     for (run = lo; run < hi; run++)
         if (view->live[run] > view->live[best]) best = run;
-    rmi_txt_say(pen, "%u runs; the fullest of them, run ", (uint64_t)(hi - lo));
-    rmi_vue_say_run(view, pen, best);
-    rmi_txt_say(pen, info->budget_bytes ? ": %b live of a budget of %b\n" : ": %b live of an arena of %b\n",
-                view->live[best], info->budget_bytes ? info->budget_bytes : info->arena_bytes);
+    rmi_put_format(view->to, "%u runs; the fullest of them, run %s: %b live of %s of %b\n", (uint64_t)(hi - lo),
+                   rmi_vue_run(view, best, name), view->live[best], view->info->budget_bytes ? "a budget" : "an arena",
+                   view->most);
     return best;
 }
 
 /* Writes what it would cost to let go of the tensor while nobody uses it, and to keep it while it is away. */
-RMI_FN rm_result rmi_vue_choices(rmi_vue *view, rmi_txt_pen *pen, uint32_t tensor)
+RMI_FN rm_result rmi_vue_choices(rmi_vue *view, uint32_t tensor)
 {
-    const rm_plan_info *info = &view->plan->info[view->prog - view->plan->prog];
-    uint64_t ns, bytes = view->graph->tensors[tensor].bytes,
-                 most = info->budget_bytes ? info->budget_bytes : info->arena_bytes;
-    uint32_t lo, hi, run, ops;
+    uint64_t ns, bytes = view->graph->tensors[tensor].bytes, with;
+    uint32_t lo, hi, ops;
     RMI_TRY(rmi_vue_gap(view, tensor, 0, &lo, &hi));
     if (lo < hi) {
-        rmi_txt_say(pen, "  kept unused for ");
-        run = rmi_vue_say_fullest(view, pen, lo, hi);
-        rmi_vue_others(view, pen, tensor, run);
+        rmi_put(view->to, "  kept unused for ");
+        rmi_vue_others(view, tensor, rmi_vue_say_fullest(view, lo, hi));
         RMI_TRY(rmi_vue_remake(view, tensor, hi, &ns, &ops));
-        rmi_txt_say(pen, "    without it there would be %b more then", bytes);
-        if (ns == RMI_INF) rmi_txt_say(pen, "; but nothing could make it again");
+        rmi_put_format(view->to, "    without it there would be %b more then", bytes);
+        if (ns == RMI_INF) rmi_put(view->to, "; but nothing could make it again");
         else {
-            rmi_txt_say(pen, ", and before run %u %s: %t", (uint64_t)hi + 1, ops == 1 ? "its op would run again"
-                        : "it and what it needs would be made again", ns);
-            rmi_vue_price(pen, ns, bytes);
+            rmi_put_format(view->to, ", and before run %u %s: %t", (uint64_t)hi + 1, ops == 1
+                           ? "its op would run again" : "it and what it needs would be made again", ns);
+            rmi_vue_price(view, ns, bytes);
         }
-        rmi_txt_say(pen, "\n");
+        rmi_put(view->to, "\n");
     }
     RMI_TRY(rmi_vue_gap(view, tensor, 1, &lo, &hi));
     if (lo >= hi) return RM_OK;
-    rmi_txt_say(pen, "  away for ");
-    run = rmi_vue_say_fullest(view, pen, lo, hi);
-    if (view->live[run] + bytes > most)
-        rmi_txt_say(pen, "    kept, it would take %b more than there are then\n", view->live[run] + bytes - most);
-    else
-        rmi_txt_say(pen, "    kept, it would fit by the sum of bytes: addresses, or a plan better as a whole, spoke "
-                    "against it\n");
+    rmi_put(view->to, "  away for ");
+    with = view->live[rmi_vue_say_fullest(view, lo, hi)] + bytes;
+    rmi_put_format(view->to, with > view->most ? "    kept, it would take %b more than there are then\n"
+                   : "    kept, it would fit by the sum of bytes: addresses, or a plan better as a whole, spoke against "
+                   "it\n", with - view->most);
     return RM_OK;
 }
 
 /* Writes what more memory would bring to the plan as a whole, which may take further plans. */
-RMI_FN rm_result rmi_vue_worth(const rmi_vue *view, rmi_txt_pen *pen)
+RMI_FN rm_result rmi_vue_worth(const rmi_vue *view)
 {
     const rmi_plan_asked *asked = view->plan->asked;
     uint64_t gain;
     if (!asked) return RM_OK;
     if (!asked->desc.device_bytes) {
-        rmi_txt_say(pen, "  more memory: the plan has no limit\n");
+        rmi_put(view->to, "  more memory: the plan has no limit\n");
         return RM_OK;
     }
     RMI_TRY(rmi_crv_more(view->plan));
     gain = rmi_sub(asked->now.time_ns, asked->more.time_ns);
-    rmi_txt_say(pen, "  more memory: with %b (a 64th of keeping everything) ", asked->more_bytes);
-    rmi_txt_say(pen, gain ? "a step is faster by %t" : "no step is faster", gain);
-    if (gain) rmi_vue_price(pen, gain, asked->more_bytes);
-    rmi_txt_say(pen, "\n");
+    rmi_put_format(view->to, "  more memory: with %b (a 64th of keeping everything) ", asked->more_bytes);
+    rmi_put_format(view->to, gain ? "a step is faster by %t" : "no step is faster", gain);
+    if (gain) rmi_vue_price(view, gain, asked->more_bytes);
+    rmi_put(view->to, "\n");
     return RM_OK;
 }
 
 /* Writes, for a plan with copies, where value, gradient and state of a tensor are between steps, and where it is
    updated. */
-RMI_FN void rmi_vue_homes(const rmi_vue *view, rmi_txt_pen *pen, uint32_t tensor)
+RMI_FN void rmi_vue_homes(const rmi_vue *view, uint32_t tensor)
 {
     static const char *const words[] = {"values", "gradient", "state"};
     static const char *const where[] = {"", "on the device", "in host memory", "on the device and in host memory"};
@@ -21476,58 +21399,59 @@ RMI_FN void rmi_vue_homes(const rmi_vue *view, rmi_txt_pen *pen, uint32_t tensor
             if (program->homes[i].host < 2 &&
                 program->homes[i].buf == rmi_low_buf(view->graph, (rmi_buf_kind)what, tensor))
                 side |= 1u << program->homes[i].host;
-        if (side) rmi_txt_say(pen, "%sthe %s %s", n++ ? ", " : "  between steps: ", words[what], where[side]);
+        if (side) rmi_put_format(view->to, "%sthe %s %s", n++ ? ", " : "  between steps: ", words[what], where[side]);
     }
     for (i = 0; i < program->n; i++) {
         uint32_t way = program->st[i].what == RMI_RUN && program->st[i].run.id == tensor ? program->st[i].run.way
                                                                                          : (uint32_t)RMI_FWD;
         if (way == RMI_OPT || way == RMI_OPT_HOST) updated = way == RMI_OPT ? 1 : 2;
     }
-    if (n) rmi_txt_say(pen, updated ? "; updated %s\n" : "\n", where[updated]);
+    if (n) rmi_put_format(view->to, updated ? "; updated %s\n" : "\n", where[updated]);
 }
 
 /* Writes all that the plan does with a tensor. */
-RMI_FN rm_result rmi_vue_explain(rmi_vue *view, rmi_txt_pen *pen, uint32_t tensor)
+RMI_FN rm_result rmi_vue_explain(rmi_vue *view, uint32_t tensor)
 {
     static const char *const kinds[] = {"an input", "a weight", "a const", "an activation"};
     const rm_graph *graph = view->graph;
     const rmi_tensor *subject = &graph->tensors[tensor];
-    rmi_txt_say(pen, "%s: %s of %b", subject->name, kinds[subject->kind], subject->bytes);
-    if (subject->maker != RMI_NONE)
-        rmi_txt_say(pen, subject->root != tensor ? ", other name of bytes of %s" : ", made by op %s",
-                    subject->root != tensor ? graph->tensors[subject->root].name : graph->ops[subject->maker].name);
-    rmi_txt_say(pen, "; the step has %u runs\n", (uint64_t)view->n_runs);
+    rmi_put_format(view->to, "%s: %s of %b", subject->name, kinds[subject->kind], subject->bytes);
+    if (subject->root != tensor)
+        rmi_put_format(view->to, ", other name of bytes of %s", graph->tensors[subject->root].name);
+    else if (subject->maker != RMI_NONE)
+        rmi_put_format(view->to, ", made by op %s", graph->ops[subject->maker].name);
+    rmi_put_format(view->to, "; the step has %u runs\n", (uint64_t)view->n_runs);
     if (rmi_low_external(graph, tensor) || !subject->bytes) {
-        rmi_txt_say(pen, subject->bytes ? "  the caller's memory: no plan moves it\n" : "  of no bytes: nothing to "
-                    "plan\n");
+        rmi_put(view->to, subject->bytes ? "  the caller's memory: no plan moves it\n"
+                : "  of no bytes: nothing to plan\n");
         return RM_OK;
     }
-    if (view->prog->host) rmi_vue_homes(view, pen, tensor);
-    rmi_vue_stays(view, pen, tensor);
-    rmi_vue_work(view, pen, tensor);
-    if (subject->kind == RMI_ACT) RMI_TRY(rmi_vue_choices(view, pen, tensor));
-    return rmi_vue_worth(view, pen);
+    if (view->prog->host) rmi_vue_homes(view, tensor);
+    rmi_vue_stays(view, tensor);
+    rmi_vue_work(view, tensor);
+    if (subject->kind == RMI_ACT) RMI_TRY(rmi_vue_choices(view, tensor));
+    return rmi_vue_worth(view);
 }
 
 /* Writes a view of the plan's program number `index` to a sink. what: 0 explains a tensor, 1 a trace, 2 a picture. */
 RMI_FN rm_result rmi_vue_look(const rm_plan *plan, uint32_t index, rmi_sink *to, int what, uint32_t tensor)
 {
     rmi_vue view;
-    rmi_txt_pen pen;
     rmi_program copy = plan->prog[index];
     rm_result result;
-    memset(&view, 0, sizeof view);
+    memset((void *)&view, 0, sizeof view);
     view.plan = plan;
     view.graph = plan->g;
     view.prog = &plan->prog[index];
+    view.info = &plan->info[index];
+    view.most = view.info->budget_bytes ? view.info->budget_bytes : view.info->arena_bytes;
     view.mem = rmi_arena_make(&plan->g->mem.hooks);
     view.to = to;
-    rmi_txt_pen_make(&pen, to);
     view.span = RMI_NEW(&view.mem, rmi_span, 2 * copy.n + 2);
     result = view.span ? rmi_sch_replay(plan->g, &copy, &plan->g->last, NULL, view.span) : RM_ERROR_MEMORY;
     if (result == RM_OK) result = rmi_vue_pieces(&view);
     if (result == RM_OK) result = rmi_vue_times(&view);
-    if (result == RM_OK && what == 0) result = rmi_vue_explain(&view, &pen, tensor);
+    if (result == RM_OK && what == 0) result = rmi_vue_explain(&view, tensor);
     if (result == RM_OK && what == 1) rmi_vue_trace(&view);
     if (result == RM_OK && what == 2) rmi_vue_svg(&view);
     rmi_arena_free(&view.mem);
