@@ -21360,9 +21360,9 @@ RMI_FN rm_result rmi_vue_choices(rmi_vue *view, uint32_t tensor)
     if (lo >= hi) return RM_OK;
     rmi_put(view->to, "  away for ");
     with = view->live[rmi_vue_say_fullest(view, lo, hi)] + bytes;
-    rmi_put_format(view->to, with > view->most ? "    kept, it would take %b more than there are then\n" : "    kept, it "
-                   "would fit by the sum of bytes: addresses, or a plan better as a whole, spoke against it\n",
-                   with - view->most);
+    rmi_put_format(view->to, with > view->most ? "    kept, it would take %b more than there are then\n"
+                   : "    kept, it would fit by the sum of bytes: addresses, or a plan better as a whole, spoke "
+                   "against it\n", with - view->most);
     return RM_OK;
 }
 
