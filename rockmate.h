@@ -24270,13 +24270,12 @@ static const struct {
 
 typedef struct rmi_chk_box { /* one buffer of the call in the frame */
     uint32_t role, slot;         /* in[slot] ..., the first one if a tensor stands there twice */
-    uint32_t tensor, buf;        /* as in rmi_exe_operand */
+    uint32_t tensor, buf;         /* as in rmi_exe_operand */
     uint64_t bytes;
-    unsigned char *data, *result; /* with guards on both sides; of the first trial, NULL if it is none */
+    unsigned char *data, *result; /* with guards on both sides; of the first trial, NULL if it is no result */
     const unsigned char *from;    /* its bytes before the call; NULL: poison */
     const unsigned char *other;   /* of saved: the same with other bytes where the forward wrote none, or NULL */
-    rmi_exe_use use;
-    uint8_t undeclared;
+    uint8_t reads, changes, undeclared; /* of the callback: it only reads it; it reads and writes it */
     /* in this trial */
     uint8_t guard, byte;          /* around it; in it, unless it holds bytes of a tensor: */
     const unsigned char *held;
@@ -24311,23 +24310,25 @@ typedef struct rmi_chk_frame {
     char what[300];             /* "op h[0]/gelu: its forward" */
 } rmi_chk_frame;
 
+typedef struct rmi_chk_saved { /* what a forward left; the same with other bytes where it left none; NULL: there is none */
+    unsigned char *bytes, *other;
+} rmi_chk_saved;
+
 typedef struct rmi_chk {
     rm_exec *exec;
     rm_graph *graph;
     const rmi_program *program;
     rmi_exe_aside aside;       /* what persists, and the inputs */
     rmi_arena mem, tmp;        /* of the check; of one call */
-    unsigned char **value, **grad; /* by tensor; states follow: the first is also by buffer */
-    unsigned char **host, **whole; /* by tensor: its gradient in host memory; where it is complete */
+    unsigned char **value, **grad; /* by buffer: values, gradients, states; its part by tensor */
+    /* by tensor: its gradient in host memory; where it is complete; as it was before a reduction, or NULL */
+    unsigned char **host, **whole, **own;
     uint8_t *holds;            /* by tensor: its gradient on the device holds contributions */
-    unsigned char **saved, **saved_too; /* what a forward left; the same with other bytes where it left none */
-    uint32_t *form_at;         /* by op: its first form in these two */
-    uint16_t *form;            /* by op: of its first forward */
-    uint8_t *ran, *seen;       /* by op: its forward; its backward */
+    rmi_chk_saved **saved;     /* by op and form */
+    uint32_t *form;            /* by op: of its first forward, + 1; 0: it has not run */
+    uint8_t *seen;             /* by op: its backward */
     int unsteady;              /* an op that runs once gives other results each time: steps cannot be compared */
     const rm_check_desc *desc; /* or NULL: no finite differences */
-    struct rmi_chk_sample *sample; /* desc->finite_differences for each tensor */
-    uint8_t *sampled;          /* by tensor */
 } rmi_chk;
 
 /* Text in which %b stands for the box, %t for its tensor, %i for its number, %n for its bytes, %@ for one of them, %a
@@ -24370,14 +24371,16 @@ RMI_FN rm_result rmi_chk_found(rmi_chk *k, const rmi_chk_frame *frame, const rmi
 
 /* --- frames */
 
-/* Bytes with room for guards on both sides, aligned as in the arena; zeroed. */
-RMI_FN unsigned char *rmi_chk_bytes(const rmi_chk *k, rmi_arena *mem, uint64_t bytes)
+/* Bytes with room for guards on both sides, aligned as in the arena: a copy of those at `from`, or zeros. */
+RMI_FN unsigned char *rmi_chk_bytes(const rmi_chk *k, rmi_arena *mem, uint64_t bytes, const unsigned char *from)
 {
     uint64_t align = rmi_max(k->exec->plan->align, RMI_ALIGN), size = rmi_add(bytes, align + 2 * RMI_CHK_GUARD);
     unsigned char *p = size > SIZE_MAX / 8 ? NULL : RMI_NEW(mem, unsigned char, size);
     if (!p) return NULL;
     p += RMI_CHK_GUARD;
-    return p + (size_t)((align - (uint64_t)(uintptr_t)p % align) % align);
+    p += (size_t)((align - (uint64_t)(uintptr_t)p % align) % align);
+    if (from) memcpy(p, from, (size_t)bytes);
+    return p;
 }
 
 /* The box of a tensor (or RMI_NONE) in a role, or NULL. */
@@ -24389,33 +24392,41 @@ RMI_FN rmi_chk_box *rmi_chk_box_of(const rmi_chk_frame *frame, uint32_t role, ui
 }
 
 /* A box for one more operand of a run, unless its tensor has one in that role, with what the walk has for it. */
-RMI_FN void rmi_chk_add(rmi_chk *k, rmi_chk_frame *frame, rmi_run run, uint32_t role, uint32_t slot,
-                        const rmi_exe_operand *operand)
+RMI_FN rm_result rmi_chk_add(rmi_chk *k, rmi_chk_frame *frame, rmi_run run, uint32_t role, uint32_t slot,
+                             const rmi_exe_operand *operand)
 {
-    const uint32_t form = run.way <= RMI_BWD ? k->form_at[run.id] + run.form : 0;
-    const int saved = role == RMI_EXE_SAVED, backward = run.way == RMI_BWD;
+    const int saved = role == RMI_EXE_SAVED;
+    const rmi_chk_saved *left = saved && run.way == RMI_BWD ? &k->saved[run.id][run.form] : NULL;
     rmi_chk_box *box;
     if (!saved) rmi_exe_put_size(&frame->call, role, slot, operand->bytes); /* that of saved goes with its pointer */
-    if (rmi_chk_box_of(frame, role, operand->tensor) || (saved && backward && !k->saved[form])) return;
-    if (!operand->declared && role > RMI_EXE_OUT && !saved) return;
+    if (rmi_chk_box_of(frame, role, operand->tensor) || (left && !left->bytes)) return RM_OK;
+    if (!operand->declared && role > RMI_EXE_OUT && !saved) return RM_OK;
     box = frame->end++;
     box->role = role;
     box->slot = slot;
     box->tensor = operand->tensor;
     box->buf = operand->buf;
     box->bytes = operand->bytes;
-    box->use = operand->use;
+    box->reads = operand->use == RMI_EXE_READS;
+    box->changes = operand->use == RMI_EXE_CHANGES;
     box->undeclared = !operand->declared;
-    if (saved && backward) box->from = k->saved[form], box->other = k->saved_too[form];
-    else if (run.way == RMI_BARRIER) box->from = k->whole[box->tensor];
-    else if (run.way == RMI_OPT_HOST && role == RMI_EXE_GRAD && k->host[run.id]) box->from = k->host[run.id];
-    else if (box->tensor != RMI_NONE && box->use != RMI_EXE_MAKES) box->from = k->value[box->buf];
+    if (left) box->from = left->bytes, box->other = left->other;
+    else if (run.way > RMI_BWD && (role == RMI_EXE_GRAD || run.way == RMI_BARRIER)) box->from = k->whole[box->tensor];
+    else if (box->tensor != RMI_NONE && operand->use != RMI_EXE_MAKES) box->from = k->value[box->buf];
+    box->data = rmi_chk_bytes(k, &k->tmp, box->bytes, NULL);
+    if (operand->use >= RMI_EXE_MAKES) box->result = rmi_chk_bytes(k, &k->tmp, box->bytes, NULL);
+    return box->data && (box->result || operand->use < RMI_EXE_MAKES) ? RM_OK : RM_ERROR_MEMORY;
 }
 
-/* A frame for a run, with a box for each operand. Their memory comes with the first trial. */
+static const char *const rmi_chk_words[][2] = { /* by rmi_way: of what it is a run, and which */
+    {"op", "forward"}, {"op", "backward"}, {"param", "update"}, {"param", "update in host memory"},
+    {"param", "reduction"}, {"barrier", "callback"}};
+
+/* A frame for a run (of a backward: for one part of it), with a box for each operand. */
 RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
 {
     rmi_chk_frame *frame = RMI_NEW(&k->tmp, rmi_chk_frame, 1);
+    const char *part = run.way == RMI_BWD ? rmi_low_part(k->graph, run)->name : "", *variant = "";
     rmi_exe_operand operand;
     uint32_t role, slot;
     rm_call *call;
@@ -24424,36 +24435,24 @@ RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, rmi_run run, rmi_chk_frame **out
     call = &frame->call;
     rmi_exe_call_of(k->exec, run, RM_LANE_COMPUTE, call);
     frame->fn = rmi_exe_callback(k->exec, run);
+    if (run.way <= RMI_BWD) {
+        frame->op = &k->graph->ops[run.id];
+        frame->form = rmi_low_form(k->graph, run);
+        variant = frame->form->name;
+        call->seed = rm_seed(&k->exec->now, run.id);
+    }
+    rmi_format(frame->what, sizeof frame->what, "%s %s: its %s%s%s%s%s", rmi_chk_words[run.way][0], call->op,
+               rmi_chk_words[run.way][1], part[0] ? ", part " : "", part, variant[0] ? ", variant " : "", variant);
     RMI_TRY(rmi_exe_arrays(k->exec, &k->tmp, run, call));
     RMI_TRY(RMI_TABLES(&k->tmp, RMI_T(frame->box, 2 * ((size_t)call->n_in + call->n_out) + RMI_EXE_ROLES)));
     frame->end = frame->box;
     for (role = 0; role < RMI_EXE_ROLES; role++)
         for (slot = 0; rmi_exe_operand_of(k->exec, run, role, slot, &operand); slot++)
-            rmi_chk_add(k, frame, run, role, slot, &operand);
-    return RM_OK;
-}
-
-/* A frame for a forward, or for one part of a backward. */
-RMI_FN rm_result rmi_chk_op_frame(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
-{
-    const rmi_op *op = &k->graph->ops[run.id];
-    const rmi_form *form = &op->forms[run.form];
-    const char *part = run.way == RMI_BWD ? form->parts[run.part].name : "";
-    rmi_chk_frame *frame;
-    RMI_TRY(rmi_chk_frame_make(k, run, out));
-    frame = *out;
-    rmi_format(frame->what, sizeof frame->what, "op %s: its %s%s%s%s%s", op->name,
-               run.way == RMI_BWD ? "backward" : "forward", part[0] ? ", part " : "", part,
-               form->name[0] ? ", variant " : "", form->name);
-    frame->op = op;
-    frame->form = form;
-    frame->call.seed = rm_seed(&k->exec->now, run.id);
+            RMI_TRY(rmi_chk_add(k, frame, run, role, slot, &operand));
     return RM_OK;
 }
 
 /* --- trials: what boxes hold, and where the call sees them */
-
-RMI_FN int rmi_chk_is_result(const rmi_chk_box *box) { return box->use >= RMI_EXE_MAKES; }
 
 /* Does a tensor stand in slot i of the call, as in that of its box? */
 RMI_FN int rmi_chk_stands(const rmi_chk_frame *frame, const rmi_chk_box *box, uint32_t i)
@@ -24487,29 +24486,26 @@ RMI_FN void rmi_chk_set(const rmi_chk *k, const rmi_chk_frame *frame, rmi_chk_bo
     box->guard = place < trial->changed ? RMI_CHK_NAN : RMI_CHK_OTHER;
     box->byte = !changed ? RMI_CHK_OTHER : box->undeclared ? rmi_chk_unlike(k, box, trial->small) : RMI_CHK_NAN;
     box->held = changed && box->undeclared ? NULL : changed && box->other ? box->other : box->from;
-    if (trial->recompute && box->use == RMI_EXE_CHANGES) box->held = box->result;
+    if (trial->recompute && box->changes) box->held = box->result;
     if (box->role == RMI_EXE_DIN && trial->sums == RMI_CHK_WALKED && k->holds[box->tensor])
         box->held = k->grad[box->tensor];
 }
 
-/* Accum bits as the executor gives them, and zeros for kinds that want to add always. */
+/* Accum bits as the executor gives them, and zeros where a box arrives with its bit, which several may share, but holds
+   nothing. */
 RMI_FN void rmi_chk_accum(const rmi_chk *k, rmi_chk_frame *frame)
 {
+    int always = frame->form && (frame->form->flags & RM_ZERO_GRADS);
     rmi_chk_box *box;
     uint32_t i;
-    int late = 0; /* one of the inputs that share a bit adds */
     frame->call.accum = 0;
     for (box = frame->box; box < frame->end; box++)
-        for (i = box->slot > 31 ? box->slot : 31; box->role == RMI_EXE_DIN && box->seen && i < frame->call.n_in; i++)
-            late |= rmi_chk_stands(frame, box, i) && (i > box->slot || rmi_chk_adds(k, frame, box));
-    for (box = frame->box; box < frame->end; box++) {
-        int zeroed = (frame->form && (frame->form->flags & RM_ZERO_GRADS)) || (late && box->slot >= 31);
-        if (box->role != RMI_EXE_DIN || !box->seen) continue;
-        for (i = box->slot; i < frame->call.n_in; i++)
-            if (rmi_chk_stands(frame, box, i) && (i > box->slot || zeroed || rmi_chk_adds(k, frame, box)))
+        for (i = box->slot; box->role == RMI_EXE_DIN && box->seen && i < frame->call.n_in; i++)
+            if (rmi_chk_stands(frame, box, i) && (i > box->slot || always || rmi_chk_adds(k, frame, box)))
                 frame->call.accum |= RM_IN(i);
-        if (zeroed && !rmi_chk_adds(k, frame, box)) box->byte = 0;
-    }
+    for (box = frame->box; box < frame->end; box++)
+        if (box->role == RMI_EXE_DIN && (frame->call.accum & RM_IN(box->slot)) && !rmi_chk_adds(k, frame, box))
+            box->byte = 0;
 }
 
 /* Gradients are looked at in pieces: is the one at a byte, whose size is returned by n, as in the first trial? */
@@ -24589,7 +24585,7 @@ RMI_FN rm_result rmi_chk_inspect(rmi_chk *k, const rmi_chk_frame *frame)
                 return rmi_chk_found(k, frame, box, 0, "writes before the start of %b, which has %n bytes; %f");
         }
     for (box = frame->box; box < frame->end; box++) {
-        int reads = box->use == RMI_EXE_READS || (box->use == RMI_EXE_CHANGES && frame->trial.recompute);
+        int reads = box->reads || (box->changes && frame->trial.recompute);
         if (!reads || box == frame->trial.lower) continue;
         if (box->held && !memcmp(box->data, box->held, (size_t)box->bytes)) continue;
         for (at = 0; at < box->bytes && box->data[at] == (box->held ? box->held[at] : box->byte);) at++;
@@ -24611,13 +24607,10 @@ RMI_FN void rmi_chk_compare(rmi_chk_frame *frame)
     size_t at;
     frame->odd = NULL;
     for (box = frame->box; box < frame->end && !frame->odd; box++) {
-        if (!rmi_chk_is_result(box) || !box->seen || !memcmp(box->seen, box->result, (size_t)box->bytes)) continue;
-        for (at = 0; at < box->bytes && !frame->odd; at++) {
-            if (box->seen[at] == box->result[at]) continue;
-            if (box->role == RMI_EXE_SAVED && rmi_chk_unwritten(box, at)) continue;
-            frame->odd = box;
-            frame->odd_byte = at;
-        }
+        if (!box->result || !box->seen || !memcmp(box->seen, box->result, (size_t)box->bytes)) continue;
+        for (at = 0; at < box->bytes && !frame->odd; at++)
+            if (box->seen[at] != box->result[at] && (box->role != RMI_EXE_SAVED || !rmi_chk_unwritten(box, at)))
+                frame->odd = box, frame->odd_byte = at;
     }
 }
 
@@ -24626,16 +24619,11 @@ RMI_FN rm_result rmi_chk_try(rmi_chk *k, rmi_chk_frame *frame, const rmi_chk_tri
 {
     rmi_chk_box *box;
     frame->trial = *trial;
-    for (box = frame->box; box < frame->end && !box->data; box++) {
-        box->data = rmi_chk_bytes(k, &k->tmp, box->bytes);
-        box->result = rmi_chk_is_result(box) ? rmi_chk_bytes(k, &k->tmp, box->bytes) : NULL;
-        if (!box->data || (rmi_chk_is_result(box) && !box->result)) return RM_ERROR_MEMORY;
-    }
     rmi_chk_fill(k, frame);
     RMI_TRY(rmi_chk_call(k, frame));
     RMI_TRY(rmi_chk_inspect(k, frame));
     for (box = frame->box; box < frame->end && trial->first; box++)
-        if (rmi_chk_is_result(box)) memcpy(box->result, box->data, (size_t)box->bytes);
+        if (box->result) memcpy(box->result, box->data, (size_t)box->bytes);
     rmi_chk_compare(frame);
     if (!frame->odd || !trial->lie) return RM_OK;
     return rmi_chk_found(k, frame, trial->upper ? trial->upper : trial->absent, frame->odd_byte, trial->lie);
@@ -24823,35 +24811,40 @@ RMI_FN rm_result rmi_chk_gradients(rmi_chk *k, rmi_chk_frame *frame)
 
 /* --- forward and backward */
 
-/* A copy in the check's memory of what the backward will get as saved, or RM_ERROR_MEMORY. */
-RMI_FN rm_result rmi_chk_keep(rmi_chk *k, const unsigned char *bytes, uint64_t n, unsigned char **out)
-{
-    *out = rmi_chk_bytes(k, &k->mem, n);
-    if (*out) memcpy(*out, bytes, (size_t)n);
-    return *out ? RM_OK : RM_ERROR_MEMORY;
-}
-
 /* A frame for a forward, or for one part of a backward, and all that can be known of it. The first results are in the
-   frame afterwards; what a forward saved is kept. */
+   frame afterwards; what a forward saved is kept, as its backward will get it. */
 RMI_FN rm_result rmi_chk_form(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
 {
-    uint32_t at = k->form_at[run.id] + run.form;
-    int forward = run.way == RMI_FWD;
+    rmi_chk_saved *left = &k->saved[run.id][run.form];
     const rmi_chk_box *saved;
     rmi_chk_frame *frame;
-    RMI_TRY(rmi_chk_op_frame(k, run, out));
+    RMI_TRY(rmi_chk_frame_make(k, run, out));
     frame = *out;
     if (!frame->fn) return RM_OK;
     RMI_TRY(rmi_chk_independent(k, frame));
     k->unsteady |= frame->unsteady; /* its right; but nothing after it can be compared with another step */
-    saved = forward ? rmi_chk_box_of(frame, RMI_EXE_SAVED, RMI_NONE) : NULL;
-    if (saved) RMI_TRY(rmi_chk_keep(k, saved->result, saved->bytes, &k->saved[at]));
+    saved = run.way == RMI_FWD ? rmi_chk_box_of(frame, RMI_EXE_SAVED, RMI_NONE) : NULL;
+    if (saved && !(left->bytes = rmi_chk_bytes(k, &k->mem, saved->bytes, saved->result))) return RM_ERROR_MEMORY;
     if (frame->unsteady) return RM_OK;
-    if (saved && memcmp(saved->data, saved->result, (size_t)saved->bytes))
-        RMI_TRY(rmi_chk_keep(k, saved->data, saved->bytes, &k->saved_too[at]));
-    if (!forward) RMI_TRY(rmi_chk_gradients(k, frame));
+    if (saved && memcmp(saved->data, saved->result, (size_t)saved->bytes) &&
+        !(left->other = rmi_chk_bytes(k, &k->mem, saved->bytes, saved->data)))
+        return RM_ERROR_MEMORY;
+    if (run.way == RMI_BWD) RMI_TRY(rmi_chk_gradients(k, frame));
     RMI_TRY(rmi_chk_each_absent(k, frame));
     return rmi_chk_each_over(k, frame);
+}
+
+/* The results of the first trial become the values of their buffers. */
+RMI_FN void rmi_chk_settle(rmi_chk *k, const rmi_chk_frame *frame)
+{
+    const rmi_chk_box *box;
+    for (box = frame->box; box < frame->end; box++) {
+        if (!box->result || box->tensor == RMI_NONE) continue;
+        memcpy(k->value[box->buf], box->result, (size_t)box->bytes);
+        if (box->role != RMI_EXE_DIN && box->role != RMI_EXE_GRAD) continue;
+        k->holds[box->tensor] = 1;
+        k->whole[box->tensor] = k->grad[box->tensor];
+    }
 }
 
 /* A view has bytes of its own here: copied, and anew whenever its root may have changed. */
@@ -24873,9 +24866,9 @@ RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run run)
     rmi_chk_frame *first, *frame;
     rmi_chk_box *box;
     uint32_t i;
-    if (k->ran[run.id]) return RM_OK;
-    k->ran[run.id] = 1;
-    k->form[run.id] = run.form;
+    if (k->form[run.id]) return RM_OK;
+    k->form[run.id] = run.form + 1u;
+    RMI_TRY(RMI_TABLES(&k->mem, RMI_T(k->saved[run.id], op->n_forms)));
     for (i = 0; i < op->in.n; i++) rmi_chk_view(k, op->in.at[i]);
     run.part = 0;
     RMI_TRY(rmi_chk_form(k, run, &first));
@@ -24893,9 +24886,7 @@ RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run run)
                                  "forms (first at byte %@); give variants that differ in bits different "
                                  "rm_op_desc.bits");
     }
-    for (box = first->box; box < first->end; box++)
-        if (rmi_chk_is_result(box) && box->tensor != RMI_NONE)
-            memcpy(k->value[box->tensor], box->result, (size_t)box->bytes);
+    rmi_chk_settle(k, first);
     return RM_OK;
 }
 
@@ -24905,7 +24896,7 @@ RMI_FN rm_result rmi_chk_backward(rmi_chk *k, rmi_run run)
 {
     const rmi_op *op = &k->graph->ops[run.id];
     rmi_chk_frame *frame, *other;
-    const rmi_chk_box *box;
+    rmi_chk_box *box;
     uint32_t i, part;
     if (!rmi_low_part_wanted(op, rmi_low_part(k->graph, run))) return RM_OK;
     RMI_TRY(rmi_chk_form(k, run, &frame));
@@ -24920,100 +24911,30 @@ RMI_FN rm_result rmi_chk_backward(rmi_chk *k, rmi_run run)
         RMI_WANT(&k->exec->err, frame->fn || (!k->holds[box->tensor] && rmi_chk_shares(k, op, box->tensor)), "%s has "
                  "no callback in kind '%s'; set rm_kind.backward, or RM_NOGRAD in its flags", frame->what,
                  op->kind_name);
-        memcpy(k->grad[box->tensor], frame->fn ? box->result : k->grad[op->out.at[0]], (size_t)box->bytes);
-        k->holds[box->tensor] = 1;
-        k->whole[box->tensor] = k->grad[box->tensor];
+        if (!frame->fn) box->result = k->grad[op->out.at[0]];
     }
+    rmi_chk_settle(k, frame);
     return RM_OK;
-}
-
-/* --- elements of gradients, kept for finite differences */
-typedef struct rmi_chk_sample {
-    uint64_t at;
-    double gradient, square; /* the mean square of the whole gradient */
-} rmi_chk_sample;
-
-RMI_FN uint64_t rmi_chk_width(const rmi_chk *k) { return k->desc->dtype == RM_F64 ? 8 : 4; }
-
-/* Element i of a tensor of the checked type, F32 or F64, as a double; if there is a value to set, after that. */
-RMI_FN double rmi_chk_scalar(const rmi_chk *k, unsigned char *bytes, uint64_t i, const double *set)
-{
-    size_t width = (size_t)rmi_chk_width(k);
-    double wide = set ? *set : 0;
-    float single = (float)wide;
-    void *held = k->desc->dtype == RM_F64 ? (void *)&wide : (void *)&single;
-    if (set) memcpy(bytes + (size_t)(i * width), held, width);
-    else memcpy(held, bytes + (size_t)(i * width), width);
-    return k->desc->dtype == RM_F64 ? wide : (double)single;
-}
-
-RMI_FN double rmi_chk_abs(double value) { return value < 0 ? -value : value; }
-RMI_FN double rmi_chk_max(double a, double b) { return a > b ? a : b; }
-
-/* What this micro-batch alone added to the gradient of a tensor. */
-RMI_FN double rmi_chk_slope_given(const rmi_chk *k, uint32_t tensor, uint64_t i)
-{
-    uint64_t at = k->aside.memory.home[rmi_low_buf(k->graph, RMI_BUF_GRAD, tensor)];
-    int earlier = rmi_low_adds_to_earlier(k->program->step) && at != RMI_INF;
-    return rmi_chk_scalar(k, k->whole[tensor], i, NULL) -
-           (earlier ? rmi_chk_scalar(k, k->aside.memory.at + (size_t)at, i, NULL) : 0);
-}
-
-/* Some elements of a param's gradient, now that it is complete: by chance, every other one the largest of sixteen. */
-RMI_FN void rmi_chk_sample_param(rmi_chk *k, uint32_t tensor)
-{
-    const rmi_tensor *info = &k->graph->tensors[tensor];
-    uint64_t n, i;
-    double sum = 0, slope;
-    uint32_t j, tries;
-    if (!k->desc || k->sampled[tensor] || info->kind != RMI_PARAM || !info->consumers.n ||
-        info->grad_bytes != info->bytes || info->bytes % rmi_chk_width(k) || !info->bytes)
-        return;
-    k->sampled[tensor] = 1;
-    n = info->bytes / rmi_chk_width(k);
-    for (i = 0; i < n; i++) sum += rmi_chk_slope_given(k, tensor, i) * rmi_chk_slope_given(k, tensor, i);
-    for (j = 0; j < k->desc->finite_differences; j++) {
-        rmi_chk_sample *sample = &k->sample[(size_t)tensor * k->desc->finite_differences + j];
-        sample->square = sum / (double)n;
-        for (tries = 0; tries < (j % 2 ? 1u : 16u); tries++) {
-            i = rmi_mix(rmi_mix(tensor) ^ (j * 16u + tries)) % n;
-            slope = rmi_chk_slope_given(k, tensor, i);
-            if (tries && rmi_chk_abs(slope) <= rmi_chk_abs(sample->gradient)) continue;
-            sample->at = i;
-            sample->gradient = slope;
-        }
-    }
 }
 
 /* --- updates, reductions, barriers */
 
-/* An update, twice, or a reduction, once; what it leaves becomes the values. */
+/* An update, twice; or a reduction or barrier, once, for other ranks reduce once, too. What it leaves becomes the
+   values. */
 RMI_FN rm_result rmi_chk_update(rmi_chk *k, rmi_run run)
 {
-    const rmi_tensor *tensor = &k->graph->tensors[run.id];
-    int reduce = run.way == RMI_REDUCE, host = run.way == RMI_OPT_HOST;
+    int update = run.way == RMI_OPT || run.way == RMI_OPT_HOST;
     rmi_chk_frame *frame;
-    const rmi_chk_box *box;
-    rmi_chk_sample_param(k, run.id);
-    if (reduce && !k->exec->desc.reduce) return RM_OK;
+    if (run.way == RMI_REDUCE && !k->exec->desc.reduce) return RM_OK;
     RMI_TRY(rmi_chk_frame_make(k, run, &frame));
-    rmi_format(frame->what, sizeof frame->what, "param %s: its %s%s", tensor->name, reduce ? "reduction" : "update",
-               host ? " in host memory" : "");
     RMI_WANT(&k->exec->err, frame->fn, "%s has no callback; set rm_param_desc.update", frame->what);
-    /* once, for other ranks reduce once, too */
-    RMI_TRY(reduce ? rmi_chk_first(k, frame, RMI_CHK_NOTHING) : rmi_chk_independent(k, frame));
-    for (box = frame->box; box < frame->end; box++)
-        if (rmi_chk_is_result(box)) memcpy(k->value[box->buf], box->result, (size_t)box->bytes);
+    if (run.way == RMI_REDUCE) {
+        k->own[run.id] = rmi_chk_bytes(k, &k->mem, k->graph->tensors[run.id].grad_bytes, k->whole[run.id]);
+        if (!k->own[run.id]) return RM_ERROR_MEMORY;
+    }
+    RMI_TRY(update ? rmi_chk_independent(k, frame) : rmi_chk_first(k, frame, RMI_CHK_NOTHING));
+    rmi_chk_settle(k, frame);
     return RM_OK;
-}
-
-/* Its inputs are the gradients of all params that have one. */
-RMI_FN rm_result rmi_chk_barrier(rmi_chk *k, rmi_run run)
-{
-    rmi_chk_frame *frame;
-    RMI_TRY(rmi_chk_frame_make(k, run, &frame));
-    rmi_format(frame->what, sizeof frame->what, "barrier %s: its callback", k->graph->barriers[run.id].name);
-    return rmi_chk_first(k, frame, RMI_CHK_NOTHING);
 }
 
 /* --- the walk */
@@ -25027,7 +24948,7 @@ RMI_FN rm_result rmi_chk_statement(rmi_chk *k, const rmi_stmt *stmt)
     if (what == RMI_RUN) {
         if (stmt->run.way == RMI_FWD) return rmi_chk_forward(k, stmt->run);
         if (stmt->run.way == RMI_BWD) return rmi_chk_backward(k, stmt->run);
-        return stmt->run.way == RMI_BARRIER ? rmi_chk_barrier(k, stmt->run) : rmi_chk_update(k, stmt->run);
+        return rmi_chk_update(k, stmt->run);
     }
     kind = rmi_low_kind(k->graph, stmt->buf, &id);
     if (kind == RMI_BUF_VALUE && what == RMI_ALIAS) rmi_chk_view(k, id);
@@ -25035,7 +24956,7 @@ RMI_FN rm_result rmi_chk_statement(rmi_chk *k, const rmi_stmt *stmt)
     if (what == RMI_ALLOC || what == RMI_ALIAS || what == RMI_REUSE) k->holds[id] = 0;
     if (what != RMI_OFFLOAD && what != RMI_PREFETCH && what != RMI_MERGE) return RM_OK;
     bytes = (size_t)k->graph->tensors[id].grad_bytes;
-    if (!k->host[id]) k->host[id] = rmi_chk_bytes(k, &k->mem, bytes);
+    if (!k->host[id]) k->host[id] = rmi_chk_bytes(k, &k->mem, bytes, NULL);
     if (!k->host[id]) return RM_ERROR_MEMORY;
     if (what == RMI_OFFLOAD) memcpy(k->host[id], k->grad[id], bytes);
     if (what == RMI_OFFLOAD) return RM_OK;
@@ -25046,34 +24967,33 @@ RMI_FN rm_result rmi_chk_statement(rmi_chk *k, const rmi_stmt *stmt)
     return RM_OK;
 }
 
-/* A copy of a buffer as it is now, or room for it. */
+/* The bytes of a buffer as they were before the step; NULL: it was nowhere. */
+RMI_FN unsigned char *rmi_chk_before(const rmi_chk *k, uint32_t buf)
+{
+    const rmi_exe_memory *memory = &k->aside.memory;
+    return memory->home[buf] == RMI_INF ? NULL : memory->at + (size_t)memory->home[buf];
+}
+
+/* A copy of a buffer as it was before the step, or room for it. */
 RMI_FN unsigned char *rmi_chk_start(rmi_chk *k, uint32_t buf)
 {
-    uint64_t bytes = rmi_low_bytes(k->graph, buf);
-    unsigned char *p = rmi_chk_bytes(k, &k->mem, bytes);
-    if (p && k->aside.memory.home[buf] != RMI_INF)
-        memcpy(p, k->aside.memory.at + (size_t)k->aside.memory.home[buf], (size_t)bytes);
-    return p;
+    return rmi_chk_bytes(k, &k->mem, rmi_low_bytes(k->graph, buf), rmi_chk_before(k, buf));
 }
 
 /* The check's tables, with what persists as it is before the step. */
 RMI_FN rm_result rmi_chk_tables(rmi_chk *k)
 {
     const rm_graph *graph = k->graph;
-    size_t tensors = graph->n_tensors, ops = graph->n_ops, forms = 0, samples = 0;
+    size_t n = graph->n_tensors;
     uint32_t i;
-    if (k->desc) samples = (size_t)rmi_min(rmi_mul(tensors, k->desc->finite_differences), SIZE_MAX / 64);
-    for (i = 0; i < ops; i++) forms += graph->ops[i].n_forms;
-    RMI_TRY(RMI_TABLES(&k->mem, RMI_T(k->value, 3 * tensors), RMI_T(k->host, tensors), RMI_T(k->whole, tensors),
-                       RMI_T(k->holds, tensors), RMI_T(k->saved, forms), RMI_T(k->saved_too, forms),
-                       RMI_T(k->form_at, ops), RMI_T(k->form, ops), RMI_T(k->ran, ops), RMI_T(k->seen, ops),
-                       RMI_T(k->sample, samples), RMI_T(k->sampled, tensors)));
-    k->grad = k->value + tensors;
-    for (i = 1; i < ops; i++) k->form_at[i] = k->form_at[i - 1] + graph->ops[i - 1].n_forms;
-    for (i = 0; i < 3 * tensors; i++)
-        if ((i / tensors != RM_GRAD || graph->tensors[i % tensors].has_grad) && !(k->value[i] = rmi_chk_start(k, i)))
+    RMI_TRY(RMI_TABLES(&k->mem, RMI_T(k->value, 3 * n), RMI_T(k->host, n), RMI_T(k->whole, n), RMI_T(k->own, n),
+                       RMI_T(k->holds, n), RMI_T(k->saved, graph->n_ops), RMI_T(k->form, graph->n_ops),
+                       RMI_T(k->seen, graph->n_ops)));
+    k->grad = k->value + n;
+    for (i = 0; i < 3 * n; i++)
+        if ((i / n != RM_GRAD || graph->tensors[i % n].has_grad) && !(k->value[i] = rmi_chk_start(k, i)))
             return RM_ERROR_MEMORY;
-    for (i = 0; i < tensors; i++) {
+    for (i = 0; i < n; i++) {
         uint32_t grad = rmi_low_buf(graph, RMI_BUF_GRAD, i);
         int earlier = graph->tensors[i].kind == RMI_PARAM && rmi_low_adds_to_earlier(k->program->step);
         int hosted = earlier && k->exec->memory[RMI_EXE_HOST].home[grad] != RMI_INF;
@@ -25101,7 +25021,6 @@ RMI_FN rm_result rmi_chk_walk(rmi_chk *k)
         RMI_TRY(rmi_chk_statement(k, &k->program->st[i]));
         rmi_chk_forget(k);
     }
-    for (i = 0; i < k->graph->n_tensors; i++) rmi_chk_sample_param(k, (uint32_t)i);
     return RM_OK;
 }
 
@@ -25139,6 +25058,23 @@ RMI_FN rm_result rmi_chk_planned(rmi_chk *k, const rm_step *step)
 
 /* --- finite differences */
 
+RMI_FN uint64_t rmi_chk_width(const rmi_chk *k) { return k->desc->dtype == RM_F64 ? 8 : 4; }
+
+/* Element i of a tensor of the checked type, F32 or F64, as a double; if there is a value to set, after that. */
+RMI_FN double rmi_chk_scalar(const rmi_chk *k, unsigned char *bytes, uint64_t i, const double *set)
+{
+    size_t width = (size_t)rmi_chk_width(k);
+    double wide = set ? *set : 0;
+    float single = (float)wide;
+    void *held = k->desc->dtype == RM_F64 ? (void *)&wide : (void *)&single;
+    if (set) memcpy(bytes + (size_t)(i * width), held, width);
+    else memcpy(held, bytes + (size_t)(i * width), width);
+    return k->desc->dtype == RM_F64 ? wide : (double)single;
+}
+
+RMI_FN double rmi_chk_abs(double value) { return value < 0 ? -value : value; }
+RMI_FN double rmi_chk_max(double a, double b) { return a > b ? a : b; }
+
 /* Six digits and an exponent, in every locale; out has room for 32. */
 RMI_FN char *rmi_chk_number(double value, char *out)
 {
@@ -25157,15 +25093,22 @@ RMI_FN char *rmi_chk_number(double value, char *out)
                       (uint64_t)(exponent < 0 ? -exponent : exponent));
 }
 
+/* What this micro-batch alone added to element i of a tensor's gradient. */
+RMI_FN double rmi_chk_slope_given(const rmi_chk *k, uint32_t tensor, uint64_t i)
+{
+    uint32_t buf = rmi_low_buf(k->graph, RMI_BUF_GRAD, tensor);
+    unsigned char *earlier = rmi_low_adds_to_earlier(k->program->step) ? rmi_chk_before(k, buf) : NULL;
+    return rmi_chk_scalar(k, k->own[tensor] ? k->own[tensor] : k->whole[tensor], i, NULL) -
+           (earlier ? rmi_chk_scalar(k, earlier, i, NULL) : 0);
+}
+
 /* What is of this kind (params, consts) as it was before the step. */
-RMI_FN void rmi_chk_rewind(rmi_chk *k, int kind)
+RMI_FN void rmi_chk_rewind(rmi_chk *k, rmi_tensor_kind kind)
 {
     uint32_t i;
-    for (i = 0; i < k->graph->n_tensors; i++) {
-        const rmi_tensor *tensor = &k->graph->tensors[i];
-        if ((int)tensor->kind == kind && k->aside.memory.home[i] != RMI_INF)
-            memcpy(k->value[i], k->aside.memory.at + (size_t)k->aside.memory.home[i], (size_t)tensor->bytes);
-    }
+    for (i = 0; i < k->graph->n_tensors; i++)
+        if (k->graph->tensors[i].kind == kind && rmi_chk_before(k, i))
+            memcpy(k->value[i], rmi_chk_before(k, i), (size_t)k->graph->tensors[i].bytes);
 }
 
 /* The loss with the params as they are: forwards from op `from` on, right on the tensors of the walk. */
@@ -25177,16 +25120,13 @@ RMI_FN rm_result rmi_chk_loss(rmi_chk *k, uint32_t from, double *loss)
         const rmi_list *in = &k->graph->ops[i].in;
         rmi_chk_frame *frame;
         rmi_chk_box *box;
-        if (!k->ran[i]) continue;
+        if (!k->form[i]) continue;
         for (j = 0; j < in->n; j++) rmi_chk_view(k, in->at[j]);
-        RMI_TRY(rmi_chk_op_frame(k, rmi_low_run(RMI_FWD, i, k->form[i], 0), &frame));
+        RMI_TRY(rmi_chk_frame_make(k, rmi_low_run(RMI_FWD, i, k->form[i] - 1, 0), &frame));
         rmi_format(frame->what, sizeof frame->what, "op %s: its forward after a param was changed a little",
                    k->graph->ops[i].name);
-        for (box = frame->box; box < frame->end; box++) {
-            box->seen = box->tensor != RMI_NONE ? k->value[box->tensor] : rmi_chk_bytes(k, &k->tmp, box->bytes);
-            if (!box->seen) return RM_ERROR_MEMORY;
-            if (box->role == RMI_EXE_SAVED) box->seen = NULL;
-        }
+        for (box = frame->box; box < frame->end; box++)
+            box->seen = box->role == RMI_EXE_SAVED ? NULL : box->tensor != RMI_NONE ? k->value[box->tensor] : box->data;
         RMI_TRY(rmi_chk_call(k, frame));
         rmi_chk_forget(k);
     }
@@ -25194,6 +25134,11 @@ RMI_FN rm_result rmi_chk_loss(rmi_chk *k, uint32_t from, double *loss)
     *loss = rmi_chk_scalar(k, k->value[at], 0, NULL);
     return RM_OK;
 }
+
+typedef struct rmi_chk_sample { /* an element of a gradient */
+    uint64_t at;
+    double gradient, square; /* the mean square of the whole gradient */
+} rmi_chk_sample;
 
 /* Is one element of a gradient the slope of the loss? Central differences. */
 RMI_FN rm_result rmi_chk_element(rmi_chk *k, uint32_t tensor, const rmi_chk_sample *sample, uint32_t from)
@@ -25233,24 +25178,45 @@ RMI_FN rm_result rmi_chk_element(rmi_chk *k, uint32_t tensor, const rmi_chk_samp
                        k->graph->ops[info->consumers.at[info->consumers.n - 1]].name);
 }
 
+/* Are some elements of a param's gradient slopes of the loss: by chance, every other one the largest of sixteen? Ops
+   before `from` need not run. */
+RMI_FN rm_result rmi_chk_param(rmi_chk *k, uint32_t tensor, uint32_t from)
+{
+    uint64_t n = k->graph->tensors[tensor].bytes / rmi_chk_width(k), i;
+    rmi_chk_sample sample = RMI_INIT;
+    uint32_t j, tries;
+    double slope, loss;
+    for (i = 0; i < n; i++) sample.square += rmi_chk_slope_given(k, tensor, i) * rmi_chk_slope_given(k, tensor, i);
+    sample.square /= (double)n;
+    for (j = 0; j < k->desc->finite_differences; j++) {
+        for (tries = 0; tries < (j % 2 ? 1u : 16u); tries++) {
+            i = rmi_mix(rmi_mix(tensor) ^ (j * 16u + tries)) % n;
+            slope = rmi_chk_slope_given(k, tensor, i);
+            if (tries && rmi_chk_abs(slope) <= rmi_chk_abs(sample.gradient)) continue;
+            sample.at = i;
+            sample.gradient = slope;
+        }
+        RMI_TRY(rmi_chk_element(k, tensor, &sample, from));
+    }
+    return rmi_chk_loss(k, from, &loss); /* what depends on it is as before */
+}
+
 /* From the loss backwards: the first param that is wrong is then the one nearest to the mistake. */
 RMI_FN rm_result rmi_chk_differences(rmi_chk *k)
 {
     const rm_graph *graph = k->graph;
-    uint32_t tensor, from, i, j, l, n = k->desc ? k->desc->finite_differences : 0;
+    uint32_t i, j;
     int all = 0; /* ops that change consts must run each time, from the first values on */
-    double loss;
-    if (!n || k->unsteady) return RM_OK;
+    if (!k->desc || k->unsteady) return RM_OK;
     rmi_chk_rewind(k, RMI_PARAM);
-    for (tensor = 0; tensor < graph->n_tensors; tensor++) all |= graph->tensors[tensor].mutators.n != 0;
+    for (i = 0; i < graph->n_tensors; i++) all |= graph->tensors[i].mutators.n != 0;
     for (i = graph->n_ops; i-- > 0;)
-        for (j = 0; j < graph->ops[i].in.n; j++) {
-            tensor = graph->tensors[graph->ops[i].in.at[j]].root;
-            if (!k->sampled[tensor]) continue;
-            from = all ? 0 : graph->tensors[tensor].reader; /* ops before that need not run */
-            k->sampled[tensor] = 0;
-            for (l = 0; l < n; l++) RMI_TRY(rmi_chk_element(k, tensor, &k->sample[(size_t)tensor * n + l], from));
-            RMI_TRY(rmi_chk_loss(k, from, &loss)); /* what depends on it is as before */
+        for (j = 0; j < graph->ops[i].grad_in.n; j++) {
+            uint32_t tensor = graph->ops[i].grad_in.at[j];
+            const rmi_tensor *info = &graph->tensors[tensor];
+            int last = info->kind == RMI_PARAM && info->consumers.at[info->consumers.n - 1] == i;
+            if (!last || info->grad_bytes != info->bytes || info->bytes % rmi_chk_width(k) || !info->bytes) continue;
+            RMI_TRY(rmi_chk_param(k, tensor, all ? 0 : info->reader));
         }
     return RM_OK;
 }
