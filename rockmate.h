@@ -24282,9 +24282,9 @@ typedef struct rmi_chk_box { /* one buffer of the call in the frame */
     unsigned char *seen;          /* where the call sees it; NULL: it does not */
 } rmi_chk_box;
 
-typedef enum rmi_chk_sums { /* what gradients hold that a backward gives: nothing; what the walk has added up; large
-                               numbers; where those were lost what it gives itself, and elsewhere large numbers again */
-    RMI_CHK_NOTHING, RMI_CHK_WALKED, RMI_CHK_LARGE, RMI_CHK_OWN
+typedef enum rmi_chk_sums { /* what gradients hold that a backward gives: nothing; what the walk has added up; what it
+                               gives itself, but large numbers where that is zero */
+    RMI_CHK_NOTHING, RMI_CHK_WALKED, RMI_CHK_OWN
 } rmi_chk_sums;
 
 typedef struct rmi_chk_trial {
@@ -24310,7 +24310,7 @@ typedef struct rmi_chk_frame {
     char what[300];             /* "op h[0]/gelu: its forward" */
 } rmi_chk_frame;
 
-typedef struct rmi_chk_saved { /* what a forward left; the same with other bytes where it left none; NULL: there is none */
+typedef struct rmi_chk_saved { /* what a forward left; the same with other bytes where it left none */
     unsigned char *bytes, *other;
 } rmi_chk_saved;
 
@@ -24489,6 +24489,7 @@ RMI_FN void rmi_chk_set(const rmi_chk *k, const rmi_chk_frame *frame, rmi_chk_bo
     if (trial->recompute && box->changes) box->held = box->result;
     if (box->role == RMI_EXE_DIN && trial->sums == RMI_CHK_WALKED && k->holds[box->tensor])
         box->held = k->grad[box->tensor];
+    if (box->role == RMI_EXE_DIN && trial->sums == RMI_CHK_OWN) box->held = box->result;
 }
 
 /* Accum bits as the executor gives them, and zeros where a box arrives with its bit, which several may share, but holds
@@ -24508,29 +24509,31 @@ RMI_FN void rmi_chk_accum(const rmi_chk *k, rmi_chk_frame *frame)
             box->byte = 0;
 }
 
-/* Gradients are looked at in pieces: is the one at a byte, whose size is returned by n, as in the first trial? */
-RMI_FN int rmi_chk_lost(const rmi_chk_box *box, size_t at, size_t *n)
+/* Gradients are looked at in pieces of 8 bytes, the last one may have less: how many has the one at a byte? */
+RMI_FN size_t rmi_chk_piece(const rmi_chk_box *box, size_t at) { return (size_t)rmi_min(8, box->bytes - at); }
+
+/* Is a piece of a result zero, of either sign, in any format? */
+RMI_FN int rmi_chk_zero(const rmi_chk_box *box, size_t at)
 {
-    *n = (size_t)rmi_min(8, box->bytes - at);
-    return box->role == RMI_EXE_DIN && !memcmp(box->data + at, box->result + at, *n);
+    size_t i, n = rmi_chk_piece(box, at);
+    for (i = 0; i < n && !(box->result[at + i] & 0x7Fu);) i++;
+    return i == n;
 }
 
 /* All boxes, and their guards, as the frame's trial wants them. */
 RMI_FN void rmi_chk_fill(const rmi_chk *k, rmi_chk_frame *frame)
 {
     rmi_chk_box *box;
-    size_t at, n;
+    size_t at;
     for (box = frame->box; box < frame->end; box++) rmi_chk_set(k, frame, box);
     rmi_chk_accum(k, frame);
     for (box = frame->box; box < frame->end; box++) {
         memset(box->data - RMI_CHK_GUARD, box->guard, RMI_CHK_GUARD);
         memset(box->data + (size_t)box->bytes, box->guard, RMI_CHK_GUARD);
         if (box->held) memcpy(box->data, box->held, (size_t)box->bytes);
-        else if (frame->trial.sums != RMI_CHK_OWN || box->role != RMI_EXE_DIN)
-            memset(box->data, box->byte, (size_t)box->bytes);
-        else
-            for (at = 0; at < box->bytes; at += n)
-                if (!rmi_chk_lost(box, at, &n)) memset(box->data + at, RMI_CHK_OTHER, n);
+        else memset(box->data, box->byte, (size_t)box->bytes);
+        for (at = 0; at < box->bytes && frame->trial.sums == RMI_CHK_OWN && box->role == RMI_EXE_DIN; at += 8)
+            if (rmi_chk_zero(box, at)) memset(box->data + at, RMI_CHK_OTHER, rmi_chk_piece(box, at));
     }
 }
 
@@ -24760,13 +24763,13 @@ RMI_FN rm_result rmi_chk_each_over(rmi_chk *k, rmi_chk_frame *frame)
     return RM_OK;
 }
 
-/* Is this piece NaN or infinite in some format? Then adding to it shows nothing. */
-RMI_FN int rmi_chk_special(const unsigned char *bytes, size_t n)
+/* Is a piece of a result NaN or infinite in some format? Then adding to it shows nothing. */
+RMI_FN int rmi_chk_special(const rmi_chk_box *box, size_t at)
 {
     uint16_t value;
-    size_t i;
+    size_t i, n = rmi_chk_piece(box, at);
     for (i = 0; i + 2 <= n; i += 2) {
-        memcpy(&value, bytes + i, 2);
+        memcpy(&value, box->result + at + i, 2);
         if ((value & 0x7C00u) == 0x7C00u) return 1;
     }
     return 0;
@@ -24779,14 +24782,14 @@ RMI_FN int rmi_chk_shares(const rmi_chk *k, const rmi_op *op, uint32_t tensor)
            k->graph->tensors[tensor].grad_bytes == k->graph->tensors[op->out.at[0]].grad_bytes;
 }
 
-/* Are they equal to dout? And it has gradients added up: upon large numbers a sum is about those, upon the gradient
-   itself twice that; what is the same both times was written. */
+/* Are they equal to dout? And it has gradients added up: upon the gradient itself a sum is twice that; what is the same
+   was written. */
 RMI_FN rm_result rmi_chk_gradients(rmi_chk *k, rmi_chk_frame *frame)
 {
     const rmi_op *op = frame->op;
     const rmi_chk_box *box;
     rmi_chk_trial trial = RMI_INIT;
-    size_t at, n;
+    size_t at;
     for (box = frame->box; box < frame->end; box++)
         if (box->role == RMI_EXE_DIN && rmi_chk_shares(k, op, box->tensor) &&
             memcmp(box->result, k->grad[op->out.at[0]], (size_t)box->bytes))
@@ -24794,13 +24797,11 @@ RMI_FN rm_result rmi_chk_gradients(rmi_chk *k, rmi_chk_frame *frame)
                                  ? "computes %b, which must equal dout[0], for kind '%k' is a view; copy dout[0]"
                                  : "computes %b, which is not equal to dout[0], though kind '%k' says so in "
                                    "share_grad; drop RM_IN(%i) from share_grad");
-    trial.sums = RMI_CHK_LARGE;
-    RMI_TRY(rmi_chk_try(k, frame, &trial));
     trial.sums = RMI_CHK_OWN;
     RMI_TRY(rmi_chk_try(k, frame, &trial));
     for (box = frame->box; box < frame->end; box++)
-        for (at = 0; box->role == RMI_EXE_DIN && at < box->bytes; at += n)
-            if (rmi_chk_lost(box, at, &n) && !rmi_chk_special(box->result + at, n))
+        for (at = 0; box->role == RMI_EXE_DIN && at < box->bytes; at += 8)
+            if (!memcmp(box->data + at, box->result + at, rmi_chk_piece(box, at)) && !rmi_chk_special(box, at))
                 return rmi_chk_found(k, frame, box, at, frame->form->flags & RM_ZERO_GRADS
                                      ? "writes %b, though kind '%k' declares RM_ZERO_GRADS: that promises to add; add, "
                                        "or drop the flag (first at byte %@)"
@@ -24847,17 +24848,6 @@ RMI_FN void rmi_chk_settle(rmi_chk *k, const rmi_chk_frame *frame)
     }
 }
 
-/* A view has bytes of its own here: copied, and anew whenever its root may have changed. */
-RMI_FN void rmi_chk_view(rmi_chk *k, uint32_t tensor)
-{
-    const rmi_tensor *info = &k->graph->tensors[tensor];
-    const rmi_op *op;
-    if (info->root == tensor || info->maker == RMI_NONE) return;
-    op = &k->graph->ops[info->maker];
-    rmi_chk_view(k, op->view);
-    memcpy(k->value[tensor], k->value[op->view] + (size_t)op->view_offset, (size_t)info->bytes);
-}
-
 /* The forwards of all forms of an op, which give the same bits if they say so; the results of the plan's form become
    the values. */
 RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run run)
@@ -24869,7 +24859,6 @@ RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run run)
     if (k->form[run.id]) return RM_OK;
     k->form[run.id] = run.form + 1u;
     RMI_TRY(RMI_TABLES(&k->mem, RMI_T(k->saved[run.id], op->n_forms)));
-    for (i = 0; i < op->in.n; i++) rmi_chk_view(k, op->in.at[i]);
     run.part = 0;
     RMI_TRY(rmi_chk_form(k, run, &first));
     RMI_WANT(&k->exec->err, first->fn, "%s has no callback in kind '%s'; set rm_kind.forward", first->what,
@@ -24951,7 +24940,6 @@ RMI_FN rm_result rmi_chk_statement(rmi_chk *k, const rmi_stmt *stmt)
         return rmi_chk_update(k, stmt->run);
     }
     kind = rmi_low_kind(k->graph, stmt->buf, &id);
-    if (kind == RMI_BUF_VALUE && what == RMI_ALIAS) rmi_chk_view(k, id);
     if (kind != RMI_BUF_GRAD) return RM_OK;
     if (what == RMI_ALLOC || what == RMI_ALIAS || what == RMI_REUSE) k->holds[id] = 0;
     if (what != RMI_OFFLOAD && what != RMI_PREFETCH && what != RMI_MERGE) return RM_OK;
@@ -24993,6 +24981,9 @@ RMI_FN rm_result rmi_chk_tables(rmi_chk *k)
     for (i = 0; i < 3 * n; i++)
         if ((i / n != RM_GRAD || graph->tensors[i % n].has_grad) && !(k->value[i] = rmi_chk_start(k, i)))
             return RM_ERROR_MEMORY;
+    for (i = 0; i < graph->n_ops; i++) /* the bytes of a view are another tensor's */
+        if (graph->ops[i].view != RMI_NONE)
+            k->value[graph->ops[i].out.at[0]] = k->value[graph->ops[i].view] + (size_t)graph->ops[i].view_offset;
     for (i = 0; i < n; i++) {
         uint32_t grad = rmi_low_buf(graph, RMI_BUF_GRAD, i);
         int earlier = graph->tensors[i].kind == RMI_PARAM && rmi_low_adds_to_earlier(k->program->step);
@@ -25005,13 +24996,6 @@ RMI_FN rm_result rmi_chk_tables(rmi_chk *k)
     return RM_OK;
 }
 
-/* The end of a call: its copies go. Small blocks again, for most ops need little. */
-RMI_FN void rmi_chk_forget(rmi_chk *k)
-{
-    rmi_arena_free(&k->tmp);
-    k->tmp.next_size = 4096;
-}
-
 /* All statements of the program, with bytes of its own for each buffer. */
 RMI_FN rm_result rmi_chk_walk(rmi_chk *k)
 {
@@ -25019,7 +25003,7 @@ RMI_FN rm_result rmi_chk_walk(rmi_chk *k)
     RMI_TRY(rmi_chk_tables(k));
     for (i = 0; i < k->program->n; i++) {
         RMI_TRY(rmi_chk_statement(k, &k->program->st[i]));
-        rmi_chk_forget(k);
+        rmi_arena_free(&k->tmp);
     }
     return RM_OK;
 }
@@ -25114,24 +25098,21 @@ RMI_FN void rmi_chk_rewind(rmi_chk *k, rmi_tensor_kind kind)
 /* The loss with the params as they are: forwards from op `from` on, right on the tensors of the walk. */
 RMI_FN rm_result rmi_chk_loss(rmi_chk *k, uint32_t from, double *loss)
 {
-    uint32_t i, j, at = rmi_graph_index(k->desc->loss);
+    uint32_t i;
     rmi_chk_rewind(k, RMI_CONST);
     for (i = from; i < k->graph->n_ops; i++) {
-        const rmi_list *in = &k->graph->ops[i].in;
         rmi_chk_frame *frame;
         rmi_chk_box *box;
         if (!k->form[i]) continue;
-        for (j = 0; j < in->n; j++) rmi_chk_view(k, in->at[j]);
         RMI_TRY(rmi_chk_frame_make(k, rmi_low_run(RMI_FWD, i, k->form[i] - 1, 0), &frame));
         rmi_format(frame->what, sizeof frame->what, "op %s: its forward after a param was changed a little",
                    k->graph->ops[i].name);
         for (box = frame->box; box < frame->end; box++)
             box->seen = box->role == RMI_EXE_SAVED ? NULL : box->tensor != RMI_NONE ? k->value[box->tensor] : box->data;
         RMI_TRY(rmi_chk_call(k, frame));
-        rmi_chk_forget(k);
+        rmi_arena_free(&k->tmp);
     }
-    rmi_chk_view(k, at);
-    *loss = rmi_chk_scalar(k, k->value[at], 0, NULL);
+    *loss = rmi_chk_scalar(k, k->value[rmi_graph_index(k->desc->loss)], 0, NULL);
     return RM_OK;
 }
 
