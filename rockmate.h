@@ -1743,6 +1743,11 @@ typedef enum rmi_cost_by {
     RMI_COST_MEASURED
 } rmi_cost_by;
 
+typedef struct rmi_args { /* what callbacks of an op or param get by value */
+    int64_t arg[RM_MAX_ARGS];
+    double farg[RM_MAX_ARGS];
+} rmi_args;
+
 typedef enum rmi_tensor_kind { RMI_INPUT, RMI_PARAM, RMI_CONST, RMI_ACT } rmi_tensor_kind;
 
 typedef struct rmi_tensor {
@@ -1751,8 +1756,7 @@ typedef struct rmi_tensor {
     uint64_t opt, opt_host, reduce; /* ns of the update on the device, on the host, of the reduction; RMI_INF: none */
     uint64_t opt_ws;                /* bytes of the workspace of the update on the device */
     rm_fn update, update_host;
-    const int64_t *arg; /* RM_MAX_ARGS of arg and of farg, params only */
-    const double *farg;
+    const rmi_args *args; /* params only; NULL in a graph from text */
     void *user;
     uint8_t kind, want_grad, external, frozen, stays, is_output, grad_sized, opt_by,
         opt_host_by; /* the last two: rmi_cost_by */
@@ -1768,7 +1772,7 @@ typedef struct rmi_tensor {
 
 typedef enum rmi_over_what { RMI_OVER_DOUT, RMI_OVER_TENSOR, RMI_OVER_SAVED } rmi_over_what;
 typedef struct rmi_over { /* the gradient of input grad_of may be written over the bytes of `what` */
-    uint32_t grad_of, what, tensor; /* tensor: of RMI_OVER_TENSOR */
+    uint32_t grad_of, what, tensor; /* tensor: of RMI_OVER_TENSOR, else RMI_NONE */
 } rmi_over;
 
 typedef struct rmi_part { /* of a backward, or the whole of it */
@@ -1803,8 +1807,7 @@ typedef struct rmi_op {
     uint32_t flags;       /* RM_RNG | RM_ONCE | RM_NOGRAD | RM_EXTERNAL */
     uint32_t view;        /* the input that its output is a view of, or RMI_NONE */
     uint64_t view_offset; /* bytes */
-    const int64_t *arg;   /* RM_MAX_ARGS of arg and of farg */
-    const double *farg;
+    const rmi_args *args; /* NULL in a graph from text */
     void *user;
     /* sealed */
     uint8_t has_bwd, pinned; /* pinned: its forward must not run a second time */
@@ -1831,15 +1834,15 @@ typedef struct rmi_link {
     uint64_t h2d, d2h, latency, add; /* bytes a second in, out; ns a copy; bytes a second added in host memory */
 } rmi_link;
 
-typedef struct rmi_name { /* a name in a map: the number it stands for */
-    const char *text;     /* lives as long as the map */
-    uint32_t scope;       /* equal names of different scopes are different */
+typedef enum rmi_named { RMI_TENSORS, RMI_OPS, RMI_FORMS, RMI_PARTS, RMI_BARRIERS, RMI_BLOCKS } rmi_named;
+/* Equal names of different scopes are different. of: of forms, their op; of parts, their op and form; of blocks, what
+   `open` is around them. */
+#define RMI_SCOPE(what, of) ((uint64_t)(what) | (uint64_t)(of) << 8)
+typedef struct rmi_name { /* the number that it stands for in its scope */
+    const char *text;     /* lives as long as the graph */
+    uint64_t scope;
     uint32_t number;      /* + 1; 0: the slot is empty */
 } rmi_name;
-typedef struct rmi_map { /* names -> numbers, open addressing */
-    rmi_name *slot;
-    size_t size, used; /* slots: a power of two, or 0 before the first name; those that hold a name */
-} rmi_map;
 
 typedef struct rmi_known { /* a program found before; what it is belongs to the planner */
     struct rmi_known *next;
@@ -1849,13 +1852,9 @@ typedef struct rmi_known { /* a program found before; what it is belongs to the 
 } rmi_known;
 
 typedef struct rmi_building { /* what the builder needs beside the tables that it fills */
-    uint32_t nothing[1];   /* what empty lists point to */
-    rmi_map tensor_map, op_map; /* full names; scope 0 */
-    rmi_map form_map;      /* variants; the scope is their op */
-    /* of each name in each block, the latest begin mark; the scope is 1 + the block's begin mark */
-    rmi_map block_map;
-    uint32_t *open;        /* stack of open blocks: index of their begin mark */
-    size_t n_open, cap_open;
+    rmi_name *name;        /* slots of names, open addressing */
+    size_t slots, names;   /* a power of two, or 0 before the first name; those that hold a name */
+    uint32_t open;         /* 1 + the begin mark of the innermost open block, or 0 */
     char *prefix;          /* "h[3]/" of the open blocks */
     size_t prefix_n, cap_prefix;
 } rmi_building;
@@ -1938,26 +1937,6 @@ RMI_FN rm_result rmi_graph_string(rm_graph *graph, const char *text, const char 
     return RM_OK;
 }
 
-/* Room for one element more behind the n (of elem bytes) of a table; the caller counts it. table: the address of the
-   pointer to them, which may move. The new one is all zero, but begins with the pointer to a copy of the name (NULL:
-   none). Returns it; NULL: no memory. The table doubles whenever n is a power of two. */
-RMI_FN void *rmi_graph_append(rm_graph *graph, void *table, uint32_t n, size_t elem, const char *name)
-{
-    unsigned char *all, *more;
-    memcpy(&all, table, sizeof all);
-    if (!(n & (n - 1))) {
-        more = (unsigned char *)rmi_arena_get(&graph->mem, n ? 2 * (size_t)n : 1, elem);
-        if (!more) return (void)rmi_graph_memory(graph), (void *)NULL;
-        if (n) memcpy(more, all, n * elem);
-        if (n) rmi_arena_drop(&graph->mem, all, n * elem);
-        memcpy(table, &more, sizeof more);
-        all = more;
-    }
-    if (name && rmi_graph_string(graph, name, &name) != RM_OK) return NULL;
-    memcpy(all + n * elem, &name, sizeof name);
-    return all + n * elem;
-}
-
 #define RMI_NAME_RULE "1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'"
 /* May this be the name of a tensor, op, part, block or barrier? */
 RMI_FN int rmi_graph_name_ok(const char *text)
@@ -1974,48 +1953,80 @@ RMI_FN int rmi_graph_name_ok(const char *text)
     return n > 0;
 }
 
-/* map->size > 0. The slot that holds this name of n bytes in this scope, or the free one (number 0) where it would go.
-   There always is a free one: rmi_graph_map_put keeps the map at most half full. */
-RMI_FN rmi_name *rmi_graph_map_slot(const rmi_map *map, uint32_t scope, const char *name, size_t n)
+/* The slot of a name of n bytes in a scope, or the free one (number 0) where it would go. There always is a free one:
+   rmi_graph_put_name keeps them at most half full; build->slots > 0. */
+RMI_FN rmi_name *rmi_graph_slot(const rmi_building *build, uint64_t scope, const char *name, size_t n)
 {
-    size_t i = (size_t)rmi_mix(rmi_fnv(RMI_FNV_START, name, n) ^ scope) & (map->size - 1);
-    for (; map->slot[i].number; i = (i + 1) & (map->size - 1))
-        if (map->slot[i].scope == scope && !strncmp(map->slot[i].text, name, n) && !map->slot[i].text[n]) break;
-    return &map->slot[i];
-}
-/* The number that a name of n bytes stands for in a scope; RMI_NONE: the map does not have it. */
-RMI_FN uint32_t rmi_graph_lookup_in(const rmi_map *map, uint32_t scope, const char *name, size_t n)
-{
-    return map->size ? rmi_graph_map_slot(map, scope, name, n)->number - 1 : RMI_NONE; /* 0 - 1: RMI_NONE */
-}
-/* The same of a whole name, in scope 0. */
-RMI_FN uint32_t rmi_graph_lookup(const rmi_map *map, const char *name)
-{
-    return rmi_graph_lookup_in(map, 0, name, strlen(name));
+    size_t i = (size_t)rmi_mix(rmi_fnv(RMI_FNV_START, name, n) ^ scope) & (build->slots - 1);
+    for (; build->name[i].number; i = (i + 1) & (build->slots - 1))
+        if (build->name[i].scope == scope && !strncmp(build->name[i].text, name, n) && !build->name[i].text[n]) break;
+    return &build->name[i];
 }
 
-/* In this scope the name stands for this number from now on. The map, rebuilt at half load, keeps the pointer to it. */
-RMI_FN rm_result rmi_graph_map_put(rm_graph *graph, rmi_map *map, uint32_t scope, const char *name, uint32_t number)
+/* The number that a name of n bytes stands for in a scope (RMI_SCOPE); RMI_NONE: there is no such name. */
+RMI_FN uint32_t rmi_graph_lookup_n(const rm_graph *graph, uint64_t scope, const char *name, size_t n)
 {
-    rmi_map old = *map;
+    return graph->build.slots ? rmi_graph_slot(&graph->build, scope, name, n)->number - 1 : RMI_NONE; /* 0 - 1 */
+}
+RMI_FN uint32_t rmi_graph_lookup(const rm_graph *graph, uint64_t scope, const char *name)
+{
+    return rmi_graph_lookup_n(graph, scope, name, strlen(name));
+}
+
+/* In this scope the name, whose pointer is kept, stands for this number from now on. */
+RMI_FN rm_result rmi_graph_put_name(rm_graph *graph, uint64_t scope, const char *name, uint32_t number)
+{
+    rmi_building *build = &graph->build, old = *build;
     rmi_name *slot;
     size_t i;
-    if (old.used * 2 >= old.size) {
-        slot = RMI_NEW(&graph->mem, rmi_name, old.size ? old.size * 2 : 64);
+    if (old.names * 2 >= old.slots) {
+        slot = RMI_NEW(&graph->mem, rmi_name, old.slots ? old.slots * 2 : 64);
         if (!slot) return rmi_graph_memory(graph);
-        map->size = old.size ? old.size * 2 : 64;
-        map->slot = slot;
-        for (i = 0; i < old.size; i++)
-            if (old.slot[i].number)
-                *rmi_graph_map_slot(map, old.slot[i].scope, old.slot[i].text, strlen(old.slot[i].text)) = old.slot[i];
-        if (old.size) rmi_arena_drop(&graph->mem, old.slot, old.size * sizeof(rmi_name));
+        build->slots = old.slots ? old.slots * 2 : 64;
+        build->name = slot;
+        for (i = 0; i < old.slots; i++)
+            if (old.name[i].number)
+                *rmi_graph_slot(build, old.name[i].scope, old.name[i].text, strlen(old.name[i].text)) = old.name[i];
+        if (old.slots) rmi_arena_drop(&graph->mem, old.name, old.slots * sizeof(rmi_name));
     }
-    slot = rmi_graph_map_slot(map, scope, name, strlen(name));
-    map->used += !slot->number;
+    slot = rmi_graph_slot(build, scope, name, strlen(name));
+    build->names += !slot->number;
     slot->text = name;
     slot->scope = scope;
     slot->number = number + 1;
     return RM_OK;
+}
+
+/* An error unless this can be the name of one more `word` ("op") in a scope. */
+RMI_FN rm_result rmi_graph_new_name(rm_graph *graph, const char *word, uint64_t scope, const char *name)
+{
+    RMI_RULE(graph, rmi_graph_name_ok(name), "%s '%s': not a name; take " RMI_NAME_RULE, word, name);
+    RMI_RULE(graph, rmi_graph_lookup(graph, scope, name) == RMI_NONE, "%s %s: declared twice; give the "
+             "second another name%s", word, name, scope == RMI_OPS ? ", or put it in a block" : "");
+    return RM_OK;
+}
+
+#define RMI_NO_SCOPE UINT64_MAX
+/* Room for one element more behind the n (of elem bytes) of a table; the caller counts it. table: the address of the
+   pointer to them, which may move. The new one is all zero, but begins with the pointer to a copy of the name (NULL:
+   none), which stands for n in that scope (or RMI_NO_SCOPE) from now on. Returns it; NULL: no memory. The table doubles
+   whenever n is a power of two. */
+RMI_FN void *rmi_graph_append(rm_graph *graph, void *table, uint32_t n, size_t elem, uint64_t scope, const char *name)
+{
+    unsigned char *all, *more;
+    memcpy(&all, table, sizeof all);
+    if (!(n & (n - 1))) {
+        more = (unsigned char *)rmi_arena_get(&graph->mem, n ? 2 * (size_t)n : 1, elem);
+        if (!more) return (void)rmi_graph_memory(graph), (void *)NULL;
+        if (n) memcpy(more, all, n * elem);
+        if (n) rmi_arena_drop(&graph->mem, all, n * elem);
+        memcpy(table, &more, sizeof more);
+        all = more;
+    }
+    if (name && rmi_graph_string(graph, name, &name) != RM_OK) return NULL;
+    if (scope != RMI_NO_SCOPE && rmi_graph_put_name(graph, scope, name, n) != RM_OK) return NULL;
+    memcpy(all + n * elem, &name, sizeof name);
+    return all + n * elem;
 }
 
 /* --- raw constructors, shared by the builder and the text room; names are full and copied */
@@ -2026,16 +2037,14 @@ RMI_FN rm_result rmi_graph_new_tensor(rm_graph *graph, const char *name, uint32_
                                       uint64_t bytes, uint32_t *id)
 {
     const rmi_op *op = maker == RMI_NONE ? NULL : &graph->ops[maker];
-    int is_ops = op && name == op->name;
     rmi_tensor *tensor;
-    RMI_RULE(graph, is_ops || rmi_graph_name_ok(name), "tensor '%s': not a name; take " RMI_NAME_RULE, name);
-    if (rmi_graph_lookup(&graph->build.tensor_map, name) != RMI_NONE)
-        return RMI_WRONG(graph, is_ops ? "op %s: a tensor has this name, which the op's output takes, too; give one "
-                         "of them another name" : "tensor %s: declared twice; give the second another name", name);
-    if (bytes > RMI_MAX) return RMI_WRONG(graph, "tensor %s: %u bytes; sizes are below 2^62", name, bytes);
-    tensor = (rmi_tensor *)rmi_graph_append(graph, &graph->tensors, graph->n_tensors, sizeof *tensor, name);
+    RMI_RULE(graph, !op || name != op->name || rmi_graph_lookup(graph, RMI_TENSORS, name) == RMI_NONE,
+             "op %s: a tensor has this name, which the op's output takes, too; give one of them another name", name);
+    RMI_TRY(rmi_graph_new_name(graph, "tensor", RMI_TENSORS, name));
+    RMI_RULE(graph, bytes <= RMI_MAX, "tensor %s: %u bytes; sizes are below 2^62", name, bytes);
+    tensor = (rmi_tensor *)rmi_graph_append(graph, &graph->tensors, graph->n_tensors, sizeof *tensor, RMI_TENSORS,
+                                            name);
     if (!tensor) return graph->sticky.result;
-    RMI_TRY(rmi_graph_map_put(graph, &graph->build.tensor_map, 0, tensor->name, graph->n_tensors));
     tensor->kind = (uint8_t)kind;
     tensor->bytes = tensor->grad_bytes = bytes;
     tensor->opt = tensor->opt_host = tensor->reduce = RMI_INF;
@@ -2050,12 +2059,9 @@ RMI_FN rm_result rmi_graph_new_tensor(rm_graph *graph, const char *name, uint32_
 RMI_FN rm_result rmi_graph_new_op(rm_graph *graph, const char *name, uint32_t *id)
 {
     rmi_op *op;
-    if (!rmi_graph_name_ok(name)) return RMI_WRONG(graph, "op '%s': not a name; take " RMI_NAME_RULE, name);
-    if (rmi_graph_lookup(&graph->build.op_map, name) != RMI_NONE)
-        return RMI_WRONG(graph, "op %s: declared twice; give the second another name, or put it in a block", name);
-    op = (rmi_op *)rmi_graph_append(graph, &graph->ops, graph->n_ops, sizeof *op, name);
+    RMI_TRY(rmi_graph_new_name(graph, "op", RMI_OPS, name));
+    op = (rmi_op *)rmi_graph_append(graph, &graph->ops, graph->n_ops, sizeof *op, RMI_OPS, name);
     if (!op) return graph->sticky.result;
-    RMI_TRY(rmi_graph_map_put(graph, &graph->build.op_map, 0, op->name, graph->n_ops));
     op->kind_name = op->name;
     op->view = RMI_NONE;
     *id = graph->n_ops++;
@@ -2066,33 +2072,26 @@ RMI_FN rm_result rmi_graph_new_op(rm_graph *graph, const char *name, uint32_t *i
 RMI_FN rm_result rmi_graph_new_list(rm_graph *graph, rmi_list *list, size_t n)
 {
     list->n = 0;
-    list->at = graph->build.nothing;
-    if (n > RMI_NONE / 8) list->at = NULL;
-    else if (n) list->at = (uint32_t *)rmi_arena_take(&graph->mem, n * sizeof(uint32_t), sizeof(uint32_t));
+    list->at = NULL;
+    if (n <= RMI_NONE / 8) list->at = (uint32_t *)rmi_arena_take(&graph->mem, n * sizeof *list->at, sizeof *list->at);
     return list->at ? RM_OK : rmi_graph_memory(graph);
 }
 
-/* The number of the op's form of that name of n bytes: n = 0 is the op's own form, 0. RMI_NONE: there is none. */
-RMI_FN uint32_t rmi_graph_find_form(const rm_graph *graph, uint32_t op, const char *name, size_t n)
-{
-    return n ? rmi_graph_lookup_in(&graph->build.form_map, op, name, n) : 0;
-}
-
-/* Adds a form to the op (*out): first its own, without a name, then variants, which begin as copies of that, but
-   without its parts. An error: the name is none or taken. */
+/* Adds a form to the op (*out): first its own, with name "", then variants, which begin as copies of that, but without
+   its parts. An error: the name is none or taken. */
 RMI_FN rm_result rmi_graph_new_form(rm_graph *graph, uint32_t op, const char *name, rmi_form **out)
 {
     rmi_op *owner = &graph->ops[op];
+    uint64_t scope = RMI_SCOPE(RMI_FORMS, op);
     uint32_t n = owner->n_forms;
     rmi_form *form;
-    RMI_RULE(graph, !n || (rmi_graph_name_ok(name) && rmi_graph_find_form(graph, op, name, strlen(name)) == RMI_NONE),
+    RMI_RULE(graph, !n || (rmi_graph_name_ok(name) && rmi_graph_lookup(graph, scope, name) == RMI_NONE),
              "op %s: variant '%s' is there already or has no usable name; set another (rm_kind.name)", owner->name,
              name);
     RMI_RULE(graph, n <= UINT16_MAX, "op %s: it has 65535 variants already; no run can name more", owner->name);
-    *out = form = (rmi_form *)rmi_graph_append(graph, &owner->forms, n, sizeof *form, name);
+    *out = form = (rmi_form *)rmi_graph_append(graph, &owner->forms, n, sizeof *form, n ? scope : RMI_NO_SCOPE, name);
     if (!form) return graph->sticky.result;
     name = form->name;
-    if (n) RMI_TRY(rmi_graph_map_put(graph, &graph->build.form_map, op, name, n));
     if (n) *form = owner->forms[0];
     else form->bits = "", form->inplace = RMI_NONE;
     form->name = name;
@@ -2106,14 +2105,14 @@ RMI_FN rm_result rmi_graph_new_form(rm_graph *graph, uint32_t op, const char *na
 RMI_FN rm_result rmi_graph_new_part(rm_graph *graph, const rmi_op *op, rmi_form *form, const char *name,
                                     rmi_part **out)
 {
-    uint32_t i, n = form->own_parts;
+    uint64_t owner = (uint64_t)(op - graph->ops) << 16 | (uint64_t)(form - op->forms);
+    uint64_t scope = RMI_SCOPE(RMI_PARTS, owner);
     RMI_RULE(graph, rmi_graph_name_ok(name), "op %s: part %u of its backward has no usable name; give it one ('dx'): "
-             RMI_NAME_RULE, op->name, (uint64_t)n);
-    RMI_RULE(graph, n < UINT8_MAX, "op %s: its backward has 255 parts already; join some", op->name);
-    for (i = 0; i < n; i++)
-        RMI_RULE(graph, strcmp(form->parts[i].name, name), "op %s: part %s is declared twice; give the second another "
-                 "name", op->name, name);
-    *out = (rmi_part *)rmi_graph_append(graph, &form->parts, n, sizeof **out, name);
+             RMI_NAME_RULE, op->name, (uint64_t)form->own_parts);
+    RMI_RULE(graph, form->own_parts < UINT8_MAX, "op %s: its backward has 255 parts already; join some", op->name);
+    RMI_RULE(graph, rmi_graph_lookup(graph, scope, name) == RMI_NONE, "op %s: part %s is declared twice; "
+             "give the second another name", op->name, name);
+    *out = (rmi_part *)rmi_graph_append(graph, &form->parts, form->own_parts, sizeof **out, scope, name);
     if (!*out) return graph->sticky.result;
     form->n_parts = ++form->own_parts;
     return RM_OK;
@@ -2122,13 +2121,11 @@ RMI_FN rm_result rmi_graph_new_part(rm_graph *graph, const rmi_op *op, rmi_form 
 /* Adds a barrier (*out) of ns, without a callback yet. An error: the name is none or taken, the time too long. */
 RMI_FN rm_result rmi_graph_new_barrier(rm_graph *graph, const char *name, uint64_t ns, rmi_barrier **out)
 {
-    uint32_t i;
     RMI_RULE(graph, rmi_graph_name_ok(name) && ns <= RMI_MAX, "barrier '%s': not a name, or its time is not below 2^62 "
              "ns; names are " RMI_NAME_RULE, name);
-    for (i = 0; i < graph->n_barriers; i++)
-        RMI_RULE(graph, strcmp(graph->barriers[i].name, name), "barrier %s: declared twice; give the second another "
-                 "name", name);
-    *out = (rmi_barrier *)rmi_graph_append(graph, &graph->barriers, graph->n_barriers, sizeof **out, name);
+    RMI_TRY(rmi_graph_new_name(graph, "barrier", RMI_BARRIERS, name));
+    *out = (rmi_barrier *)rmi_graph_append(graph, &graph->barriers, graph->n_barriers, sizeof **out, RMI_BARRIERS,
+                                           name);
     if (!*out) return graph->sticky.result;
     (*out)->ns = ns;
     graph->n_barriers++;
@@ -2308,19 +2305,19 @@ RMI_FN rm_result rmi_graph_make_form(const rmi_making *making)
     return rmi_graph_parts(making);
 }
 
-/* Copies of the RM_MAX_ARGS arguments at arg and farg: *to, *fto. Where all are 0, a shared table of zeros. */
-RMI_FN rm_result rmi_graph_copy_args(rm_graph *graph, const int64_t *arg, const double *farg, const int64_t **to,
-                                     const double **fto)
+/* A copy of the RM_MAX_ARGS arguments at arg and farg: *out. Where all are 0, all share one. */
+RMI_FN rm_result rmi_graph_copy_args(rm_graph *graph, const int64_t *arg, const double *farg, const rmi_args **out)
 {
-    static const int64_t no_arg[RM_MAX_ARGS] = {0};
-    static const double no_farg[RM_MAX_ARGS] = {0};
-    int64_t *args = memcmp(arg, no_arg, sizeof no_arg) ? RMI_NEW(&graph->mem, int64_t, RM_MAX_ARGS) : NULL;
-    double *fargs = memcmp(farg, no_farg, sizeof no_farg) ? RMI_NEW(&graph->mem, double, RM_MAX_ARGS) : NULL;
-    *to = args ? args : no_arg;
-    *fto = fargs ? fargs : no_farg;
-    if (args) memcpy(args, arg, RM_MAX_ARGS * sizeof(int64_t));
-    if (fargs) memcpy(fargs, farg, RM_MAX_ARGS * sizeof(double));
-    return memcmp(*to, arg, sizeof no_arg) || memcmp(*fto, farg, sizeof no_farg) ? rmi_graph_memory(graph) : RM_OK;
+    static const rmi_args none = RMI_INIT;
+    rmi_args args, *copy;
+    memcpy(args.arg, arg, sizeof args.arg);
+    memcpy(args.farg, farg, sizeof args.farg);
+    *out = &none;
+    if (!memcmp(&args, &none, sizeof none)) return RM_OK;
+    *out = copy = RMI_RAW(&graph->mem, rmi_args, 1);
+    if (!copy) return rmi_graph_memory(graph);
+    *copy = args;
+    return RM_OK;
 }
 
 /* --- handles: a tensor's number + 1, and above bit 32 a mark of its graph */
@@ -2413,7 +2410,7 @@ RMI_FN rm_result rmi_graph_add_param(rm_graph *graph, const rm_param_desc *desc,
     tensor->opt_host_by = desc->update_host_ns || !desc->update_host ? RMI_COST_GIVEN : RMI_COST_GUESSED;
     tensor->user = desc->user;
     RMI_TRY(rmi_graph_set(graph, "param", tensor->name, rmi_graph_param_setters, desc, tensor));
-    return rmi_graph_copy_args(graph, desc->arg, desc->farg, &tensor->arg, &tensor->farg);
+    return rmi_graph_copy_args(graph, desc->arg, desc->farg, &tensor->args);
 }
 
 /* The rule that `more` operands, given beside the description's table, stand behind a pointer. */
@@ -2503,7 +2500,7 @@ RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm
     making.graph = graph, making.op = op, making.kind = kind, making.desc = desc;
     RMI_TRY(rmi_graph_new_form(graph, id, "", &making.form));
     RMI_TRY(rmi_graph_make_form(&making));
-    RMI_TRY(rmi_graph_copy_args(graph, desc->arg, desc->farg, &op->arg, &op->farg));
+    RMI_TRY(rmi_graph_copy_args(graph, desc->arg, desc->farg, &op->args));
     RMI_TRY(rmi_graph_one(&making, "view", kind->view, RMI_IN_BITS, &op->view));
     RMI_TRY(rmi_graph_list(&making, "share_grad", kind->share_grad, RMI_IN_BITS, &op->share));
     rmi_graph_drop_repeated(&op->in, &op->share);
@@ -2534,7 +2531,8 @@ RMI_FN rm_result rmi_graph_add_variant(rm_graph *graph, rm_tensor handle, const 
 /* Adds a mark of a block's begin, or with name NULL of an end, before the next op; NULL: no memory. */
 RMI_FN rmi_mark *rmi_graph_mark(rm_graph *graph, const char *name)
 {
-    rmi_mark *mark = (rmi_mark *)rmi_graph_append(graph, &graph->marks, graph->n_marks, sizeof *mark, name);
+    rmi_mark *mark =
+        (rmi_mark *)rmi_graph_append(graph, &graph->marks, graph->n_marks, sizeof *mark, RMI_NO_SCOPE, name);
     if (!mark) return NULL;
     mark->op = graph->n_ops;
     mark->prefix_n = graph->build.prefix_n;
@@ -2547,20 +2545,18 @@ RMI_FN rmi_mark *rmi_graph_mark(rm_graph *graph, const char *name)
 RMI_FN rm_result rmi_graph_begin_block(rm_graph *graph, const char *name)
 {
     rmi_building *build = &graph->build;
+    uint64_t scope = RMI_SCOPE(RMI_BLOCKS, build->open);
     size_t room = strlen(name) + 32;
-    uint32_t latest;
     rmi_mark *mark;
-    if (!rmi_graph_name_ok(name)) return RMI_WRONG(graph, "block '%s': not a name; take " RMI_NAME_RULE, name);
+    RMI_RULE(graph, rmi_graph_name_ok(name), "block '%s': not a name; take " RMI_NAME_RULE, name);
     mark = rmi_graph_mark(graph, name);
     if (!mark) return graph->sticky.result;
-    mark->outer = build->n_open ? build->open[build->n_open - 1] + 1 : 0;
-    latest = rmi_graph_lookup_in(&build->block_map, mark->outer, name, strlen(name));
-    mark->number = latest == RMI_NONE ? 0 : graph->marks[latest].number + 1;
-    RMI_TRY(rmi_graph_map_put(graph, &build->block_map, mark->outer, mark->name, graph->n_marks - 1));
-    if (!RMI_GROW(&graph->mem, build->prefix, build->cap_prefix, build->prefix_n + room) ||
-        !RMI_GROW(&graph->mem, build->open, build->cap_open, build->n_open + 1))
+    mark->outer = build->open;
+    mark->number = rmi_graph_lookup(graph, scope, name) + 1; /* RMI_NONE + 1: the first */
+    RMI_TRY(rmi_graph_put_name(graph, scope, mark->name, mark->number));
+    if (!RMI_GROW(&graph->mem, build->prefix, build->cap_prefix, build->prefix_n + room))
         return rmi_graph_memory(graph);
-    build->open[build->n_open++] = graph->n_marks - 1;
+    build->open = graph->n_marks;
     rmi_format(build->prefix + build->prefix_n, room, "%s[%u]/", name, (uint64_t)mark->number);
     build->prefix_n += strlen(build->prefix + build->prefix_n);
     return RM_OK;
@@ -2569,10 +2565,10 @@ RMI_FN rm_result rmi_graph_begin_block(rm_graph *graph, const char *name)
 /* Ends the block begun last: its prefix goes. An error: no block is open. */
 RMI_FN rm_result rmi_graph_end_block(rm_graph *graph)
 {
-    uint32_t begin;
+    uint32_t begin = graph->build.open - 1;
     rmi_mark *end;
-    RMI_RULE(graph, graph->build.n_open, "rm_block_end, end: no block is open; each needs its block (rm_block_begin)");
-    begin = graph->build.open[--graph->build.n_open];
+    RMI_RULE(graph, graph->build.open, "rm_block_end, end: no block is open; each needs its block (rm_block_begin)");
+    graph->build.open = graph->marks[begin].outer;
     graph->build.prefix_n = graph->marks[begin].prefix_n;
     graph->build.prefix[graph->build.prefix_n] = 0;
     end = rmi_graph_mark(graph, NULL);
@@ -2729,44 +2725,44 @@ RMI_FN rm_result rmi_graph_seal_consts(rm_graph *graph)
     return RM_OK;
 }
 
-/* An error unless each gradient that the op gives stands in exactly one part of the form's backward. */
-RMI_FN rm_result rmi_graph_check_parts(rm_graph *graph, const rmi_op *op, const rmi_form *form)
+/* Does the backward of op number i, if it reads that const (or a view of it), want it as it is before a later op
+   changes it? What the op changes itself it may read in any version, for its results do not depend on that. */
+RMI_FN int rmi_graph_early(const rm_graph *graph, uint32_t i, uint32_t tensor)
 {
+    return rmi_graph_changes(graph, i, tensor) && !rmi_list_has(&graph->ops[i].mutates, graph->tensors[tensor].root);
+}
+
+/* Gives parts to a form that declares none: a variant gets copies of those that the op's own form declares, if it does;
+   else the whole backward is one part. An error unless each gradient that the op gives stands in exactly one part. Sets
+   graph->early. */
+RMI_FN rm_result rmi_graph_seal_form(rm_graph *graph, const rmi_op *op, rmi_form *form)
+{
+    const rmi_form *own = &op->forms[0];
     uint32_t i, k, n;
-    for (i = 0; i < op->grad_in.n && op->has_bwd; i++) {
+    if (!form->own_parts) {
+        form->n_parts = own->own_parts ? own->n_parts : 1;
+        form->parts = RMI_NEW(&graph->mem, rmi_part, form->n_parts);
+        if (!form->parts) return rmi_graph_memory(graph);
+        if (own->own_parts) memcpy(form->parts, own->parts, form->n_parts * sizeof *form->parts);
+        else {
+            form->parts->name = "";
+            form->parts->grads = op->grad_in;
+            form->parts->needs = form->needs;
+            form->parts->needs_saved = form->needs_saved;
+            form->parts->bwd = form->bwd;
+            form->parts->bwd_ws = form->bwd_ws;
+            form->parts->bwd_by = form->bwd_by;
+        }
+    }
+    for (i = 0; i < op->grad_in.n; i++) {
         for (n = 0, k = 0; k < form->n_parts; k++)
             n += (uint32_t)rmi_list_has(&form->parts[k].grads, op->grad_in.at[i]);
         RMI_RULE(graph, n == 1, "op %s: the gradient of %s stands in %u parts of its backward; it must stand in "
                  "exactly one", op->name, graph->tensors[op->grad_in.at[i]].name, (uint64_t)n);
     }
-    return RM_OK;
-}
-
-/* Gives parts to the op's forms that declare none: a variant gets copies of those that the op's own form declares, if
-   it does; else the whole backward is one part. All are checked. */
-RMI_FN rm_result rmi_graph_seal_parts(rm_graph *graph, rmi_op *op)
-{
-    uint32_t k;
-    for (k = 0; k < op->n_forms; k++) {
-        rmi_form *form = &op->forms[k];
-        const rmi_form *own = &op->forms[0];
-        if (form->own_parts) continue;
-        form->n_parts = k && own->own_parts ? own->n_parts : 1;
-        form->parts = RMI_NEW(&graph->mem, rmi_part, form->n_parts);
-        if (!form->parts) return rmi_graph_memory(graph);
-        if (k && own->own_parts) memcpy(form->parts, own->parts, form->n_parts * sizeof *form->parts);
-        else {
-            rmi_part *whole = form->parts;
-            whole->name = "";
-            whole->grads = op->grad_in;
-            whole->needs = form->needs;
-            whole->needs_saved = form->needs_saved;
-            whole->bwd = form->bwd;
-            whole->bwd_ws = form->bwd_ws;
-            whole->bwd_by = form->bwd_by;
-        }
-    }
-    for (k = 0; k < op->n_forms; k++) RMI_TRY(rmi_graph_check_parts(graph, op, &op->forms[k]));
+    for (k = 0; k < form->n_parts && op->has_bwd; k++)
+        for (i = 0; i < form->parts[k].needs.n; i++)
+            graph->early |= (uint8_t)rmi_graph_early(graph, (uint32_t)(op - graph->ops), form->parts[k].needs.at[i]);
     return RM_OK;
 }
 
@@ -2784,25 +2780,6 @@ RMI_FN rm_result rmi_graph_check_view(rm_graph *graph, const rmi_op *op)
     RMI_RULE(graph, !op->mutates.n, "op %s: it is a view, which has no forward to change %s; drop mutates, or view",
              op->name, graph->tensors[op->mutates.at[0]].name);
     return RM_OK;
-}
-
-/* Does the backward of op number i, if it reads that const (or a view of it), want it as it is before a later op
-   changes it? What the op changes itself it may read in any version, for its results do not depend on that. */
-RMI_FN int rmi_graph_early(const rm_graph *graph, uint32_t i, uint32_t tensor)
-{
-    return rmi_graph_changes(graph, i, tensor) && !rmi_list_has(&graph->ops[i].mutates, graph->tensors[tensor].root);
-}
-
-/* Sets graph->early: must any backward come before a later op that changes a const? */
-RMI_FN void rmi_graph_seal_early(rm_graph *graph)
-{
-    uint32_t i, form, part, k;
-    for (i = 0; i < graph->n_ops && !graph->early; i++)
-        for (form = 0; form < graph->ops[i].n_forms && graph->ops[i].has_bwd; form++)
-            for (part = 0; part < graph->ops[i].forms[form].n_parts; part++) {
-                const rmi_list *needs = &graph->ops[i].forms[form].parts[part].needs;
-                for (k = 0; k < needs->n; k++) graph->early |= (uint8_t)rmi_graph_early(graph, i, needs->at[k]);
-            }
 }
 
 /* An error unless all sizes together, and all times together, are below 2^62: later rooms then need no checks. */
@@ -2837,19 +2814,19 @@ RMI_FN rm_result rmi_graph_check_sums(rm_graph *graph)
 /* Derives and checks everything, when all is declared; afterwards only costs change. The second time does nothing. */
 RMI_FN rm_result rmi_graph_seal(rm_graph *graph)
 {
-    uint32_t i;
+    uint32_t i, k;
     if (graph->sticky.result != RM_OK) return graph->sticky.result;
     if (graph->sealed) return RM_OK;
     if (!graph->n_ops) return RMI_WRONG(graph, "graph: it has no op; add the layers with RM_OP first");
-    RMI_RULE(graph, !graph->build.n_open, "block %s: it is never ended; add rm_block_end (in text: an end)",
-             graph->marks[graph->build.open[graph->build.n_open - 1]].name);
+    RMI_RULE(graph, !graph->build.open, "block %s: it is never ended; add rm_block_end (in text: an end)",
+             graph->marks[graph->build.open - 1].name);
     RMI_TRY(rmi_graph_seal_grads(graph));
     RMI_TRY(rmi_graph_seal_consts(graph));
     for (i = 0; i < graph->n_ops; i++) {
         if (graph->ops[i].view != RMI_NONE) RMI_TRY(rmi_graph_check_view(graph, &graph->ops[i]));
-        RMI_TRY(rmi_graph_seal_parts(graph, &graph->ops[i]));
+        for (k = 0; k < graph->ops[i].n_forms; k++)
+            RMI_TRY(rmi_graph_seal_form(graph, &graph->ops[i], &graph->ops[i].forms[k]));
     }
-    rmi_graph_seal_early(graph);
     rmi_graph_estimate(graph);
     RMI_TRY(rmi_graph_check_sums(graph));
     graph->sealed = 1;
@@ -2859,13 +2836,8 @@ RMI_FN rm_result rmi_graph_seal(rm_graph *graph)
 /* Do the overs of two forms allow the same, in the same order? */
 RMI_FN int rmi_graph_same_overs(const rmi_form *first, const rmi_form *other)
 {
-    uint32_t i;
-    if (first->n_overs != other->n_overs) return 0;
-    for (i = 0; i < first->n_overs; i++)
-        if (first->overs[i].grad_of != other->overs[i].grad_of || first->overs[i].what != other->overs[i].what ||
-            (first->overs[i].what == RMI_OVER_TENSOR && first->overs[i].tensor != other->overs[i].tensor))
-            return 0;
-    return 1;
+    return first->n_overs == other->n_overs &&
+           (!first->n_overs || !memcmp(first->overs, other->overs, first->n_overs * sizeof *first->overs));
 }
 
 /* One use of the graph (NULL: none) ends; with the last one the graph and its memory go. */
@@ -19461,27 +19433,27 @@ RMI_FN size_t rmi_txt_items(rmi_txt_slice list)
     return n;
 }
 
-/* The number of a tensor or op of the graph, by its map; while a graph is read, of what is declared so far. */
-RMI_FN rm_result rmi_txt_named(rmi_txt *in, const rmi_map *map, rmi_txt_slice slice, uint32_t *id)
+/* The number of a tensor or op (what: RMI_TENSORS, RMI_OPS) ; while a graph is read, of what is declared so far. */
+RMI_FN rm_result rmi_txt_named(rmi_txt *in, rmi_named what, rmi_txt_slice slice, uint32_t *id)
 {
-    *id = rmi_graph_lookup_in(map, 0, slice.text, slice.n);
+    *id = rmi_graph_lookup_n(in->graph, what, slice.text, slice.n);
     if (*id != RMI_NONE) return RM_OK;
-    return rmi_txt_fail(in, slice, "%s%s", map == &in->graph->build.op_map ? "an op" : "a tensor", in->graph->sealed
+    return rmi_txt_fail(in, slice, "%s%s", what == RMI_OPS ? "an op" : "a tensor", in->graph->sealed
                         ? " of the graph" : " that is declared above");
 }
 
 /* A tensor of the graph of that kind: an activation, const or param; else an error that expects `what`. */
 RMI_FN rm_result rmi_txt_of_kind(rmi_txt *in, rmi_txt_slice slice, rmi_tensor_kind kind, const char *what, uint32_t *id)
 {
-    *id = rmi_graph_lookup_in(&in->graph->build.tensor_map, 0, slice.text, slice.n);
-    if (*id == RMI_NONE && kind != RMI_PARAM) return rmi_txt_named(in, &in->graph->build.tensor_map, slice, id);
+    *id = rmi_graph_lookup_n(in->graph, RMI_TENSORS, slice.text, slice.n);
+    if (*id == RMI_NONE && kind != RMI_PARAM) return rmi_txt_named(in, RMI_TENSORS, slice, id);
     return *id == RMI_NONE || in->graph->tensors[*id].kind != kind ? rmi_txt_fail(in, slice, what) : RM_OK;
 }
 
 /* A tensor that is an input of the statement's op, or an output if those count. */
 RMI_FN rm_result rmi_txt_own_tensor(rmi_txt *in, rmi_txt_slice slice, int inputs_only, uint32_t *id)
 {
-    *id = rmi_graph_lookup_in(&in->graph->build.tensor_map, 0, slice.text, slice.n);
+    *id = rmi_graph_lookup_n(in->graph, RMI_TENSORS, slice.text, slice.n);
     if (*id != RMI_NONE && (rmi_list_has(&in->op->in, *id) || (!inputs_only && rmi_list_has(&in->op->out, *id))))
         return RM_OK;
     return rmi_txt_fail(in, slice, inputs_only ? "an input of op %s" : "an input or output of op %s", in->op->name);
@@ -19623,7 +19595,7 @@ RMI_FN rm_result rmi_txt_list(rmi_txt *in, rmi_txt_type type, rmi_txt_slice valu
         }
         switch (type) {
         case RMI_TXT_OUTPUTS: RMI_TRY(rmi_txt_new_output(in, item, &id)); break;
-        case RMI_TXT_TENSORS: RMI_TRY(rmi_txt_named(in, &in->graph->build.tensor_map, item, &id)); break;
+        case RMI_TXT_TENSORS: RMI_TRY(rmi_txt_named(in, RMI_TENSORS, item, &id)); break;
         case RMI_TXT_CONSTS: RMI_TRY(rmi_txt_of_kind(in, item, RMI_CONST, "a const", &id)); break;
         default: RMI_TRY(rmi_txt_own_tensor(in, item, type != RMI_TXT_NEEDS, &id));
         }
@@ -19788,7 +19760,8 @@ static const char *const rmi_txt_given_kinds[] = {"input", "param", "const", NUL
 /* The form of an op behind an @, or the op itself where there is none; after: ends what an error expects. */
 RMI_FN rm_result rmi_txt_variant_named(rmi_txt *in, uint32_t op, rmi_txt_slice slice, const char *after, uint32_t *form)
 {
-    *form = !slice.text ? 0 : slice.n ? rmi_graph_find_form(in->graph, op, slice.text, slice.n) : RMI_NONE;
+    *form = slice.text ? RMI_NONE : 0;
+    if (slice.n) *form = rmi_graph_lookup_n(in->graph, RMI_SCOPE(RMI_FORMS, op), slice.text, slice.n);
     if (*form != RMI_NONE) return RM_OK;
     return rmi_txt_fail(in, slice, "a variant of op %s%s", in->graph->ops[op].name, after);
 }
@@ -19803,9 +19776,9 @@ RMI_FN rm_result rmi_txt_buffer(rmi_txt *in, rmi_txt_slice slice, uint32_t *buf)
         for (k = RMI_BUF_GRAD; k <= RMI_BUF_WS && !rmi_txt_is(head, words[k]);) k++;
     if (k > RMI_BUF_WS) return rmi_txt_fail(in, slice, "a buffer: T, grad:T, saved:OP, ws:OP, ws:PARAM or state:PARAM");
     if (k == RMI_BUF_STATE) RMI_TRY(rmi_txt_of_kind(in, of, RMI_PARAM, "a param of the graph", &id));
-    else if (k == RMI_BUF_SAVED) RMI_TRY(rmi_txt_named(in, &in->graph->build.op_map, of, &id));
-    else if (k != RMI_BUF_WS) RMI_TRY(rmi_txt_named(in, &in->graph->build.tensor_map, of.text ? of : slice, &id));
-    else if ((id = rmi_graph_lookup_in(&in->graph->build.op_map, 0, of.text, of.n)) == RMI_NONE) {
+    else if (k == RMI_BUF_SAVED) RMI_TRY(rmi_txt_named(in, RMI_OPS, of, &id));
+    else if (k != RMI_BUF_WS) RMI_TRY(rmi_txt_named(in, RMI_TENSORS, of.text ? of : slice, &id));
+    else if ((id = rmi_graph_lookup_n(in->graph, RMI_OPS, of.text, of.n)) == RMI_NONE) {
         k = RMI_BUF_OPT_WS;
         RMI_TRY(rmi_txt_of_kind(in, of, RMI_PARAM, "an op or a param of the graph", &id));
     }
@@ -19829,7 +19802,7 @@ RMI_FN rm_result rmi_txt_operands(rmi_txt *in, const char *letters)
         case 'O': RMI_TRY(rmi_txt_buffer(in, word, &in->other)); break;
         default:
             if (letters[i] == 'f') word = rmi_txt_split(word, '@', &variant);
-            RMI_TRY(rmi_txt_named(in, &in->graph->build.op_map, word, &in->id));
+            RMI_TRY(rmi_txt_named(in, RMI_OPS, word, &in->id));
             RMI_TRY(rmi_txt_variant_named(in, in->id, variant, " that is declared above", &form));
             in->op = &in->graph->ops[in->id];
             in->form = &in->op->forms[form];
@@ -19925,16 +19898,16 @@ RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *in)
 /* What only the whole graph shows is told at the name of the op, or of the block, that the message begins with. */
 RMI_FN rm_result rmi_txt_seal(rmi_txt *in)
 {
-    const rmi_building *build = &in->graph->build;
+    const uint32_t open = in->graph->build.open;
     const char *message = in->graph->sticky.text;
     rm_result result = rmi_graph_seal(in->graph);
     uint32_t i, n = 0, op = RMI_NONE;
     if (result != RM_ERROR_GRAPH) return result;
-    for (i = 0; build->n_open && i < build->open[build->n_open - 1]; i++) n += in->graph->marks[i].name != NULL;
+    for (i = 0; i + 1 < open; i++) n += in->graph->marks[i].name != NULL;
     if (!strncmp(message, "op ", 3))
-        op = rmi_graph_lookup_in(&build->op_map, 0, message + 3, strcspn(message + 3, ":"));
-    if (op == RMI_NONE && !build->n_open) return result;
-    rmi_txt_again(in, build->n_open ? "block" : "op", "", build->n_open ? n : op);
+        op = rmi_graph_lookup_n(in->graph, RMI_OPS, message + 3, strcspn(message + 3, ":"));
+    if (op == RMI_NONE && !open) return result;
+    rmi_txt_again(in, open ? "block" : "op", "", open ? n : op);
     in->at = rmi_txt_word(in, 1).text;
     return result;
 }
@@ -20271,7 +20244,7 @@ RMI_FN void rmi_txt_settle_ws(rmi_txt *in, rmi_stmt *now)
     if (now->what == RMI_FREE && now->buf == in->ws[0]) now->buf = in->ws[1];
     if (now->what != RMI_RUN) return;
     op = now->run.way != RMI_OPT ? RMI_NONE
-                                 : rmi_graph_lookup(&in->graph->build.op_map, in->graph->tensors[now->run.id].name);
+                                 : rmi_graph_lookup(in->graph, RMI_OPS, in->graph->tensors[now->run.id].name);
     in->ws[0] = op == RMI_NONE ? RMI_NONE : rmi_low_buf(in->graph, RMI_BUF_WS, op);
     in->ws[1] = rmi_low_buf(in->graph, RMI_BUF_OPT_WS, now->run.id);
     while (op != RMI_NONE && earlier-- > in->program.st && earlier->what != RMI_RUN)
@@ -20284,7 +20257,7 @@ RMI_FN rm_result rmi_txt_run_op(rmi_txt *in, rmi_way way, rmi_txt_slice what, rm
     rmi_txt_slice part, variant, name = rmi_txt_split(rmi_txt_split(what, '@', &variant), ':', &part);
     uint32_t id, number, k = 0;
     const rmi_form *form;
-    RMI_TRY(rmi_txt_named(in, &in->graph->build.op_map, name, &id));
+    RMI_TRY(rmi_txt_named(in, RMI_OPS, name, &id));
     RMI_TRY(rmi_txt_variant_named(in, id, variant, "", &number));
     form = &in->graph->ops[id].forms[number];
     if (way == RMI_FWD && part.text) return rmi_txt_fail(in, part, "no part: a forward has none");
@@ -22299,8 +22272,7 @@ RMI_FN void rmi_exe_call_of(const rm_exec *exec, rmi_run run, uint32_t lane, rm_
     const rmi_op *op = run.way <= RMI_BWD ? &graph->ops[run.id] : NULL;
     const rmi_barrier *barrier = run.way == RMI_BARRIER ? &graph->barriers[run.id] : NULL;
     const rmi_tensor *param = op || barrier ? NULL : &graph->tensors[run.id];
-    const int64_t *arg = op ? op->arg : param ? param->arg : NULL;
-    const double *farg = op ? op->farg : param ? param->farg : NULL;
+    const rmi_args *args = op ? op->args : param ? param->args : NULL;
     call->step = &exec->now;
     call->device_step = exec->backend.device_step;
     call->phase = run.way + (run.way <= RMI_OPT ? 1u : 0u); /* RM_PHASE_FORWARD ...: updates of both sides are one */
@@ -22310,8 +22282,8 @@ RMI_FN void rmi_exe_call_of(const rm_exec *exec, rmi_run run, uint32_t lane, rm_
     call->user = op ? op->user : barrier ? barrier->user : param->user;
     if (run.way == RMI_REDUCE) call->user = exec->desc.reduce_user;
     call->seed_key = op ? run.id : 0;
-    if (arg) memcpy(call->arg, arg, sizeof call->arg);
-    if (farg) memcpy(call->farg, farg, sizeof call->farg);
+    if (args) memcpy(call->arg, args->arg, sizeof call->arg);
+    if (args) memcpy(call->farg, args->farg, sizeof call->farg);
 }
 
 /* Does a backward give the gradient of input i, which is not there under another name? */
@@ -23743,9 +23715,8 @@ RMI_FN int rmi_exe_same_call(const rmi_exe_profile *f, const rmi_exe_time *one, 
     op = &graph->ops[run.id], as = &graph->ops[like.id];
     if (op == as) return rmi_exe_same_form(&op->forms[run.form], &op->forms[like.form], run);
     if (run.form != like.form || f->shape[run.id] != f->shape[like.id]) return 0;
-    if (!op->arg || !as->arg) return op->arg == as->arg; /* of a graph from text: no op has any */
-    return !memcmp(op->arg, as->arg, RM_MAX_ARGS * sizeof *op->arg) &&
-           !memcmp(op->farg, as->farg, RM_MAX_ARGS * sizeof *op->farg);
+    if (!op->args || !as->args) return op->args == as->args; /* of a graph from text: no op has any */
+    return !memcmp(op->args, as->args, sizeof *op->args);
 }
 
 /* One time more of those that are measured; by: where the graph says where that is from, or NULL. Two times of one call
@@ -25440,8 +25411,8 @@ RMDEF size_t rm_graph_op_count(const rm_graph *graph) { return graph ? graph->n_
 RMDEF size_t rm_graph_tensor_count(const rm_graph *graph) { return graph ? graph->n_tensors : 0; }
 RMDEF rm_tensor rm_graph_find(const rm_graph *graph, const char *tensor_name)
 {
-    return rmi_graph_handle(
-        graph, graph && tensor_name ? rmi_graph_lookup(&graph->build.tensor_map, tensor_name) : RMI_NONE);
+    if (!graph || !tensor_name) return rmi_graph_handle(graph, RMI_NONE);
+    return rmi_graph_handle(graph, rmi_graph_lookup(graph, RMI_TENSORS, tensor_name));
 }
 RMDEF const char *rm_tensor_name(const rm_graph *graph, rm_tensor tensor)
 {

@@ -304,7 +304,7 @@ static void many(void)
         rm_variant_add(g, first, &v, &(rm_op_desc){.fwd_ns = 5});
     }
     EXPECT(rm_graph_result(g) == RM_OK, rm_graph_error(g));
-    EXPECT(rmi_graph_find_form(g, 0, "v59999", 6) != RMI_NONE && rmi_graph_find_form(g, 0, "v59999", 2) != RMI_NONE && rmi_graph_find_form(g, 0, "v60000", 6) == RMI_NONE && rmi_graph_find_form(g, 0, "", 0) == 0, "");
+    EXPECT(rmi_graph_lookup(g, RMI_FORMS, "v59999") != RMI_NONE && rmi_graph_lookup(g, RMI_FORMS, "v5") != RMI_NONE && rmi_graph_lookup(g, RMI_FORMS, "v60000") == RMI_NONE, "");
     rm_variant_add(g, first, &v, &(rm_op_desc){.fwd_ns = 5});
     EXPECT(rm_graph_result(g) == RM_ERROR_GRAPH && strstr(rm_graph_error(g), "is there already"), rm_graph_error(g));
     rm_graph_destroy(g);
