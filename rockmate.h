@@ -5646,13 +5646,12 @@ typedef struct rmi_seq_inst { /* one life of one buffer */
     uint32_t stretch; /* RMI_NONE: takes no bytes of its own (the caller's, or counted elsewhere) */
     uint32_t sibling; /* further instance on the same stretch */
     uint32_t place;   /* index into homes + 1, or 0: it begins or ends there */
-    uint32_t staged;  /* where it was merged from, in host memory */
+    uint32_t staged;  /* where it was merged from, in host memory: its bytes hold nothing any more; or RMI_NONE */
     uint32_t next;    /* another one + 1 that ends after the same run, or 0 */
     uint32_t of;      /* of a view: the life of its root that it is a name of */
     uint64_t bytes;
     uint8_t home;     /* 1: persists; 2: an input */
-    uint8_t gone;     /* its bytes went on under another name */
-    uint8_t spent;    /* merged: its bytes are a copy's source and hold nothing */
+    uint8_t gone;     /* its bytes went on under another name, or nobody asks for it */
     uint8_t named;    /* the run after which it ends does not read it: another name of its bytes begins there */
     uint8_t off;      /* a view that does not start where its stretch does */
     uint8_t unread;   /* an input that no run reads: its bytes are free before the first run */
@@ -5674,7 +5673,7 @@ typedef struct rmi_seq_list { /* a list with copies and homes of its own */
 } rmi_seq_list;
 
 typedef struct rmi_seq {
-    const rm_graph *g;
+    const rm_graph *graph;
     rmi_arena *mem, *lives; /* of the results; of what only the build itself asks for */
     uint32_t step;
     const rmi_run *runs;
@@ -5688,18 +5687,18 @@ typedef struct rmi_seq {
     uint32_t n_inst, n_str, n_kept;
     size_t n_st, cap_inst, cap_str, cap_st, cap_kept;
     /* scratch */
-    uint32_t *cur, *hst; /* by buffer: its instance, its bytes in host memory at the run looked at, or RMI_NONE */
-    uint32_t *ran;       /* by op: its forwards so far */
+    uint32_t *life_of, *kept_of; /* by buffer: its instance, its bytes in host memory; RMI_NONE: there is none now */
     uint32_t *kept_at;   /* by position: the bytes in host memory that a copy there begins or goes to */
     uint32_t *ends;      /* by position: an instance that is freed after it, + 1, or 0 */
     uint32_t n_start;    /* instances that are there at the start */
-    rmi_access acc;
+    uint8_t *ran;        /* by op: its forward has run */
+    rmi_access touched;  /* by the run looked at */
 } rmi_seq;
 
 /* Takes no bytes here: the caller's memory, or nothing at all. Views are names and stay. */
-RMI_INLINE int rmi_seq_ignored(const rmi_seq *q, uint32_t buf)
+RMI_INLINE int rmi_seq_ignored(const rmi_seq *seq, uint32_t buf)
 {
-    const rm_graph *graph = q->g;
+    const rm_graph *graph = seq->graph;
     uint32_t i;
     rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
     if (rmi_low_external(graph, buf)) return 1;
@@ -5709,37 +5708,29 @@ RMI_INLINE int rmi_seq_ignored(const rmi_seq *q, uint32_t buf)
 
 /* --- first pass: who lives from when to when */
 
-/* Before a pass over the runs: nothing is there. */
-RMI_FN void rmi_seq_rewind(rmi_seq *q)
-{
-    memset(q->cur, 0xFF, rmi_low_buffers(q->g) * sizeof *q->cur);
-    memset(q->hst, 0xFF, rmi_low_buffers(q->g) * sizeof *q->hst);
-    memset(q->ran, 0, q->g->n_ops * sizeof *q->ran);
-}
-
 /* A new instance of a buffer; NULL: memory is out. */
-RMI_FN rmi_seq_inst *rmi_seq_birth(rmi_seq *q, uint32_t buf, uint32_t at, uint64_t bytes)
+RMI_FN rmi_seq_inst *rmi_seq_birth(rmi_seq *seq, uint32_t buf, uint32_t at, uint64_t bytes)
 {
     rmi_seq_inst *inst;
-    if (!RMI_GROW(q->lives, q->inst, q->cap_inst, (size_t)q->n_inst + 1)) return NULL;
-    inst = &q->inst[q->n_inst];
+    if (!RMI_GROW(seq->lives, seq->inst, seq->cap_inst, (size_t)seq->n_inst + 1)) return NULL;
+    inst = &seq->inst[seq->n_inst];
     inst->buf = buf;
     inst->first = inst->last = at;
-    inst->again = inst->stretch = inst->sibling = RMI_NONE;
+    inst->again = inst->stretch = inst->sibling = inst->staged = RMI_NONE;
     inst->bytes = bytes;
-    q->cur[buf] = q->n_inst++;
+    seq->life_of[buf] = seq->n_inst++;
     return inst;
 }
 
 /* New bytes in the arena, or in host memory for a buffer (RMI_NONE: the arena): the last of str or kept. */
-RMI_FN rm_result rmi_seq_new_bytes(rmi_seq *q, uint32_t host, uint32_t first, uint32_t end, uint64_t bytes,
+RMI_FN rm_result rmi_seq_new_bytes(rmi_seq *seq, uint32_t host, uint32_t first, uint32_t end, uint64_t bytes,
                                    uint32_t home)
 {
     rmi_seq_stretch *stretch;
-    if (!(host != RMI_NONE ? RMI_GROW(q->mem, q->kept, q->cap_kept, (size_t)q->n_kept + 1)
-                           : RMI_GROW(q->mem, q->str, q->cap_str, (size_t)q->n_str + 1)))
+    if (!(host != RMI_NONE ? RMI_GROW(seq->mem, seq->kept, seq->cap_kept, (size_t)seq->n_kept + 1)
+                           : RMI_GROW(seq->mem, seq->str, seq->cap_str, (size_t)seq->n_str + 1)))
         return RM_ERROR_MEMORY;
-    stretch = host != RMI_NONE ? &q->kept[q->n_kept++] : &q->str[q->n_str++];
+    stretch = host != RMI_NONE ? &seq->kept[seq->n_kept++] : &seq->str[seq->n_str++];
     stretch->first_pos = first;
     stretch->end_pos = end;
     stretch->head = host;
@@ -5749,221 +5740,216 @@ RMI_FN rm_result rmi_seq_new_bytes(rmi_seq *q, uint32_t host, uint32_t first, ui
 }
 
 /* A buffer is used on the device, or in host memory. RM_ERROR_INTERNAL: a solver's sequence uses what is not there. */
-RMI_INLINE rm_result rmi_seq_use(rmi_seq *q, int host, uint32_t buf, uint32_t at)
+RMI_INLINE rm_result rmi_seq_use(rmi_seq *seq, int host, uint32_t buf, uint32_t at)
 {
-    uint32_t i = host ? q->hst[buf] : q->cur[buf];
-    if (rmi_seq_ignored(q, buf)) return RM_OK;
+    uint32_t i = host ? seq->kept_of[buf] : seq->life_of[buf];
+    if (rmi_seq_ignored(seq, buf)) return RM_OK;
     if (i == RMI_NONE) return RM_ERROR_INTERNAL;
-    if (!host) q->inst[i].last = at, q->inst[i].named = 0;
-    else if (q->kept[i].end_pos <= at) q->kept[i].end_pos = at + 1;
+    if (!host) seq->inst[i].last = at, seq->inst[i].named = 0;
+    else if (seq->kept[i].end_pos <= at) seq->kept[i].end_pos = at + 1;
     return RM_OK;
 }
 
 /* Everything that is there when the sequence starts. */
-RMI_FN rm_result rmi_seq_start(rmi_seq *q)
+RMI_FN rm_result rmi_seq_start(rmi_seq *seq)
 {
     rmi_seq_inst *inst;
     uint32_t i, id;
-    for (i = 0; i < q->n_homes; i++) {
-        uint32_t buf = q->homes[i].buf;
-        int input = rmi_low_kind(q->g, buf, &id) == RMI_BUF_VALUE && q->g->tensors[id].kind == RMI_INPUT;
-        if (q->homes[i].host == 1) {
-            q->hst[buf] = q->n_kept;
-            RMI_TRY(rmi_seq_new_bytes(q, buf, 0, q->n + 1, rmi_low_bytes(q->g, buf), i + 1));
+    for (i = 0; i < seq->n_homes; i++) {
+        uint32_t buf = seq->homes[i].buf;
+        int input = rmi_low_kind(seq->graph, buf, &id) == RMI_BUF_VALUE && seq->graph->tensors[id].kind == RMI_INPUT;
+        if (seq->homes[i].host == 1) {
+            seq->kept_of[buf] = seq->n_kept;
+            RMI_TRY(rmi_seq_new_bytes(seq, buf, 0, seq->n + 1, rmi_low_bytes(seq->graph, buf), i + 1));
         }
-        if (q->homes[i].host) continue;
-        if (!(inst = rmi_seq_birth(q, buf, 0, rmi_low_bytes(q->g, buf)))) return RM_ERROR_MEMORY;
+        if (seq->homes[i].host) continue;
+        if (!(inst = rmi_seq_birth(seq, buf, 0, rmi_low_bytes(seq->graph, buf)))) return RM_ERROR_MEMORY;
         inst->home = (uint8_t)(input ? 2 : 1);
         inst->place = i + 1;
         inst->last = RMI_NONE;
     }
-    q->n_start = q->n_inst;
+    seq->n_start = seq->n_inst;
     return RM_OK;
 }
 
-/* A copy (or HOLD) at position p. */
-RMI_FN rm_result rmi_seq_life_copy(rmi_seq *q, uint32_t p)
+/* A copy, or a hold of an instance until there, at a position. */
+RMI_FN rm_result rmi_seq_life_copy(rmi_seq *seq, uint32_t at)
 {
-    uint32_t buf = q->runs[p].id, form = q->runs[p].form, c = q->cur[buf], k = q->hst[buf], home, spent;
-    rmi_seq_inst *inst;
-    if (rmi_seq_ignored(q, buf)) return RM_OK;
-    switch ((rmi_way)q->runs[p].way) {
-    case RMI_COPY_OUT:
-        RMI_TRY(rmi_seq_use(q, 0, buf, p));
-        if (k == RMI_NONE) {
-            q->hst[buf] = q->n_kept;
-            RMI_TRY(rmi_seq_new_bytes(q, buf, p, p + 1, q->inst[c].bytes, 0));
+    uint32_t buf = seq->runs[at].id, form = seq->runs[at].form, way = seq->runs[at].way;
+    uint32_t home, *kept = &seq->kept_of[buf];
+    rmi_seq_inst *inst = seq->life_of[buf] == RMI_NONE ? NULL : &seq->inst[seq->life_of[buf]];
+    if (rmi_seq_ignored(seq, buf)) return RM_OK;
+    if (way == RMI_HOLD && form) { /* of bytes in host memory: those that it was merged from, or its copy */
+        if (inst && inst->staged != RMI_NONE) {
+            kept = &inst->staged;
+            seq->kept[*kept].end_pos = form == 2 ? seq->n + 1 : at + 1;
         }
-        q->kept_at[p] = q->hst[buf];
-        return rmi_seq_use(q, 1, buf, p);
-    case RMI_COPY_IN:
-        RMI_TRY(rmi_seq_use(q, 1, buf, p));
-        home = c != RMI_NONE && q->inst[c].home == 1 ? q->inst[c].place : 0;
-        if (c != RMI_NONE && q->inst[c].last == RMI_NONE) q->inst[c].last = 0;
-        if (!(inst = rmi_seq_birth(q, buf, p, q->kept[k].bytes))) return RM_ERROR_MEMORY;
-        inst->home = home != 0; /* if it is the last one */
-        inst->place = home;
-        return RM_OK;
-    case RMI_COPY_MERGE:
-        RMI_TRY(rmi_seq_use(q, 0, buf, p));
-        RMI_TRY(rmi_seq_use(q, 1, buf, p));
-        q->inst[c].spent = 1;
-        q->kept_at[p] = q->inst[c].staged = q->n_kept;
-        return rmi_seq_new_bytes(q, buf, p, p + 1, q->kept[k].bytes, 0);
-    case RMI_COPY_DROP:
-        RMI_TRY(rmi_seq_use(q, 1, buf, p));
-        q->hst[buf] = RMI_NONE;
-        return RM_OK;
-    default:
-        if (!form) return rmi_seq_use(q, 0, buf, p);
-        spent = c != RMI_NONE && q->inst[c].spent;
-        if (spent) k = q->inst[c].staged;
-        if (spent) q->kept[k].end_pos = form == 2 ? q->n + 1 : p + 1;
-        if (form == 2 && k != RMI_NONE) q->kept[k].first_pos = 0;
+        if (form == 2 && *kept != RMI_NONE) seq->kept[*kept].first_pos = 0;
         return RM_OK;
     }
+    if (way != RMI_COPY_IN && way != RMI_COPY_DROP) RMI_TRY(rmi_seq_use(seq, 0, buf, at));
+    if (way == RMI_COPY_OUT && *kept == RMI_NONE) {
+        *kept = seq->n_kept;
+        RMI_TRY(rmi_seq_new_bytes(seq, buf, at, at + 1, inst->bytes, 0));
+    }
+    if (way != RMI_HOLD) RMI_TRY(rmi_seq_use(seq, 1, buf, at));
+    seq->kept_at[at] = *kept;
+    if (way == RMI_COPY_DROP) *kept = RMI_NONE;
+    if (way == RMI_COPY_MERGE) {
+        seq->kept_at[at] = inst->staged = seq->n_kept;
+        return rmi_seq_new_bytes(seq, buf, at, at + 1, seq->kept[*kept].bytes, 0);
+    }
+    if (way != RMI_COPY_IN) return RM_OK;
+    home = inst && inst->home == 1 ? inst->place : 0;
+    if (inst && inst->last == RMI_NONE) inst->last = 0;
+    if (!(inst = rmi_seq_birth(seq, buf, at, seq->kept[*kept].bytes))) return RM_ERROR_MEMORY;
+    inst->home = home != 0; /* if it is the last one */
+    inst->place = home;
+    return RM_OK;
 }
 
-RMI_INLINE int rmi_seq_is_view(const rmi_seq *q, uint32_t buf)
+RMI_INLINE int rmi_seq_is_view(const rmi_seq *seq, uint32_t buf)
 {
-    return buf < q->g->n_tensors && q->g->tensors[buf].root != buf;
+    return buf < seq->graph->n_tensors && seq->graph->tensors[buf].root != buf;
 }
 
 /* Is a view a name of what its root is now? */
-RMI_INLINE int rmi_seq_is_named(const rmi_seq *q, uint32_t view)
+RMI_INLINE int rmi_seq_is_named(const rmi_seq *seq, uint32_t view)
 {
-    return q->cur[view] != RMI_NONE && q->inst[q->cur[view]].of == q->cur[q->g->tensors[view].root];
+    uint32_t life = seq->life_of[view];
+    return life != RMI_NONE && seq->inst[life].of == seq->life_of[seq->graph->tensors[view].root];
 }
 
-/* Position p reads a buffer: a view becomes a name of its root's bytes before that, unless it is one, and so do the
+/* A position reads a buffer: a view becomes a name of its root's bytes before that, unless it is one, and so do the
    views on the way to it. Lists of runs say nothing of views. */
-RMI_FN rm_result rmi_seq_name(rmi_seq *q, uint32_t buf, uint32_t p)
+RMI_FN rm_result rmi_seq_name(rmi_seq *seq, uint32_t buf, uint32_t at)
 {
-    const rm_graph *graph = q->g;
-    while (rmi_seq_is_view(q, buf) && !rmi_seq_ignored(q, buf) && !rmi_seq_is_named(q, buf)) {
+    const rm_graph *graph = seq->graph;
+    while (rmi_seq_is_view(seq, buf) && !rmi_seq_ignored(seq, buf) && !rmi_seq_is_named(seq, buf)) {
         uint32_t root = graph->tensors[buf].root, view = buf, below;
         rmi_seq_inst *inst;
-        while ((below = graph->ops[graph->tensors[view].maker].view) != root && !rmi_seq_is_named(q, below))
+        while ((below = graph->ops[graph->tensors[view].maker].view) != root && !rmi_seq_is_named(seq, below))
             view = below;
-        if (q->cur[below] == RMI_NONE && !rmi_seq_ignored(q, below)) return RM_ERROR_INTERNAL;
-        inst = q->cur[below] == RMI_NONE ? NULL : &q->inst[q->cur[below]];
-        if (inst && inst->last != p) inst->last = p, inst->named = 1;
-        if (!(inst = rmi_seq_birth(q, view, p, graph->tensors[view].bytes))) return RM_ERROR_MEMORY;
-        inst->of = q->cur[root];
+        if (seq->life_of[below] == RMI_NONE && !rmi_seq_ignored(seq, below)) return RM_ERROR_INTERNAL;
+        inst = seq->life_of[below] == RMI_NONE ? NULL : &seq->inst[seq->life_of[below]];
+        if (inst && inst->last != at) inst->last = at, inst->named = 1;
+        if (!(inst = rmi_seq_birth(seq, view, at, graph->tensors[view].bytes))) return RM_ERROR_MEMORY;
+        inst->of = seq->life_of[root];
     }
     return RM_OK;
 }
 
 /* Is a buffer not on the device, or merged away from there? */
-RMI_INLINE int rmi_seq_absent(const rmi_seq *q, uint32_t buf)
+RMI_INLINE int rmi_seq_absent(const rmi_seq *seq, uint32_t buf)
 {
-    return q->cur[buf] == RMI_NONE || q->inst[q->cur[buf]].spent;
+    return seq->life_of[buf] == RMI_NONE || seq->inst[seq->life_of[buf]].staged != RMI_NONE;
 }
 
-/* What the run at position p uses and makes. */
-RMI_FN rm_result rmi_seq_life(rmi_seq *q, uint32_t p)
+/* What the run at a position uses and makes. */
+RMI_FN rm_result rmi_seq_life(rmi_seq *seq, uint32_t at)
 {
-    rmi_run run = q->runs[p];
-    rmi_access *access = &q->acc;
+    rmi_run run = seq->runs[at];
+    rmi_access *touched = &seq->touched;
     uint32_t i;
-    int again = run.way == RMI_FWD && q->ran[run.id]++ > 0;
-    if (run.way >= RMI_COPY_OUT) return rmi_seq_life_copy(q, p);
-    if (run.way == RMI_FWD && q->g->ops[run.id].view != RMI_NONE) return RM_OK;
-    rmi_low_access(q->g, run, again, access);
-    for (i = 0; i < access->n_reads; i++) RMI_TRY(rmi_seq_name(q, access->reads[i], p));
-    for (i = 0; i < access->n_reads; i++) {
-        uint32_t buf = access->reads[i];
-        int there = run.way == RMI_OPT_HOST || (run.way == RMI_BARRIER && rmi_seq_absent(q, buf));
-        RMI_TRY(rmi_seq_use(q, there && q->hst[buf] != RMI_NONE, buf, p));
+    if (run.way >= RMI_COPY_OUT) return rmi_seq_life_copy(seq, at);
+    if (run.way == RMI_FWD && seq->graph->ops[run.id].view != RMI_NONE) return RM_OK;
+    rmi_low_access(seq->graph, run, run.way == RMI_FWD && seq->ran[run.id], touched);
+    if (run.way == RMI_FWD) seq->ran[run.id] = 1;
+    for (i = 0; i < touched->n_reads; i++) RMI_TRY(rmi_seq_name(seq, touched->reads[i], at));
+    for (i = 0; i < touched->n_reads; i++) {
+        uint32_t buf = touched->reads[i];
+        int there = run.way == RMI_OPT_HOST || (run.way == RMI_BARRIER && rmi_seq_absent(seq, buf));
+        RMI_TRY(rmi_seq_use(seq, there && seq->kept_of[buf] != RMI_NONE, buf, at));
     }
     if (run.way == RMI_OPT_HOST) return RM_OK;
-    for (i = 0; i < access->n_writes; i++) {
-        uint32_t buf = access->writes[i], c = q->cur[buf];
-        if (rmi_seq_ignored(q, buf)) continue;
-        if ((run.way == RMI_FWD && q->g->tensors[buf].kind == RMI_ACT) ||
-            (run.way == RMI_BWD && rmi_seq_absent(q, buf))) {
-            if (!rmi_seq_birth(q, buf, p, rmi_low_bytes(q->g, buf))) return RM_ERROR_MEMORY;
+    for (i = 0; i < touched->n_writes; i++) {
+        uint32_t buf = touched->writes[i], life = seq->life_of[buf];
+        if (rmi_seq_ignored(seq, buf)) continue;
+        if ((run.way == RMI_FWD && seq->graph->tensors[buf].kind == RMI_ACT) ||
+            (run.way == RMI_BWD && rmi_seq_absent(seq, buf))) {
+            if (!rmi_seq_birth(seq, buf, at, rmi_low_bytes(seq->graph, buf))) return RM_ERROR_MEMORY;
             continue;
         }
-        RMI_TRY(rmi_seq_use(q, 0, buf, p));
-        if (q->inst[c].again == RMI_NONE) q->inst[c].again = p;
+        RMI_TRY(rmi_seq_use(seq, 0, buf, at));
+        if (seq->inst[life].again == RMI_NONE) seq->inst[life].again = at;
     }
-    if (access->saved == RMI_NONE) return RM_OK;
-    return rmi_seq_birth(q, access->saved, p, access->saved_bytes) ? RM_OK : RM_ERROR_MEMORY;
+    if (touched->saved == RMI_NONE) return RM_OK;
+    return rmi_seq_birth(seq, touched->saved, at, touched->saved_bytes) ? RM_OK : RM_ERROR_MEMORY;
 }
 
 /* What is wanted after the last run lives until there. */
-RMI_FN rm_result rmi_seq_ends(rmi_seq *q)
+RMI_FN rm_result rmi_seq_ends(rmi_seq *seq)
 {
     uint32_t i;
-    for (i = 0; i < q->g->n_tensors; i++) {
-        uint32_t buf = rmi_low_buf(q->g, RMI_BUF_GRAD, i);
-        if (q->g->tensors[i].is_output) {
-            RMI_TRY(rmi_seq_name(q, i, q->n));
-            RMI_TRY(rmi_seq_use(q, 0, i, q->n));
+    for (i = 0; i < seq->graph->n_tensors; i++) {
+        uint32_t buf = rmi_low_buf(seq->graph, RMI_BUF_GRAD, i);
+        if (seq->graph->tensors[i].is_output) {
+            RMI_TRY(rmi_seq_name(seq, i, seq->n));
+            RMI_TRY(rmi_seq_use(seq, 0, i, seq->n));
         }
-        if (!rmi_low_grad_stays(q->g, q->step, i)) continue;
-        RMI_TRY(rmi_seq_use(q, q->hst[buf] != RMI_NONE, buf, q->n)); /* what went out is at home there */
+        if (!rmi_low_grad_stays(seq->graph, seq->step, i)) continue;
+        RMI_TRY(rmi_seq_use(seq, seq->kept_of[buf] != RMI_NONE, buf, seq->n)); /* what went out is at home there */
     }
     return RM_OK;
 }
 
 /* The first pass. */
-RMI_FN rm_result rmi_seq_lives(rmi_seq *q)
+RMI_FN rm_result rmi_seq_lives(rmi_seq *seq)
 {
-    uint32_t p, i;
-    rmi_seq_rewind(q);
-    RMI_TRY(rmi_seq_start(q));
-    for (p = 0; p < q->n; p++) RMI_TRY(rmi_seq_life(q, p));
-    for (i = 0; i < q->n_inst; i++) { /* inputs may die early, weights not, unless they are copied in again */
-        rmi_seq_inst *inst = &q->inst[i];
-        if ((inst->last == RMI_NONE && inst->home != 2) ||
-            (inst->home == 1 && q->cur[inst->buf] == i))
-            inst->last = q->n, inst->named = 0;
+    uint32_t at, i;
+    memset(seq->life_of, 0xFF, rmi_low_buffers(seq->graph) * sizeof *seq->life_of);
+    memset(seq->kept_of, 0xFF, rmi_low_buffers(seq->graph) * sizeof *seq->kept_of);
+    RMI_TRY(rmi_seq_start(seq));
+    for (at = 0; at < seq->n; at++) RMI_TRY(rmi_seq_life(seq, at));
+    for (i = 0; i < seq->n_inst; i++) { /* inputs may die early, weights not, unless they are copied in again */
+        rmi_seq_inst *inst = &seq->inst[i];
+        if ((inst->last == RMI_NONE && inst->home != 2) || (inst->home == 1 && seq->life_of[inst->buf] == i))
+            inst->last = seq->n, inst->named = 0;
         else if (inst->home == 1 && inst->first) inst->home = 0, inst->place = 0;
     }
-    for (i = 0; i < q->n_homes; i++) {
-        uint32_t c = q->cur[q->homes[i].buf];
-        if (q->homes[i].host == 2 && c != RMI_NONE && !q->inst[c].place) q->inst[c].place = i + 1;
+    for (i = 0; i < seq->n_homes; i++) {
+        uint32_t life = seq->life_of[seq->homes[i].buf];
+        if (seq->homes[i].host == 2 && life != RMI_NONE && !seq->inst[life].place) seq->inst[life].place = i + 1;
     }
-    for (i = 0; i < q->n_kept; i++) /* what is not dropped stays */
-        if (q->hst[q->kept[i].head] == i) q->kept[i].end_pos = q->n + 1;
-    RMI_TRY(rmi_seq_ends(q));
-    for (i = 0; i < q->n_start; i++)
-        if (q->inst[i].last == RMI_NONE) q->inst[i].unread = 1, q->inst[i].last = 0;
+    for (i = 0; i < seq->n_kept; i++) /* what is not dropped stays */
+        if (seq->kept_of[seq->kept[i].head] == i) seq->kept[i].end_pos = seq->n + 1;
+    RMI_TRY(rmi_seq_ends(seq));
+    for (i = 0; i < seq->n_start; i++)
+        if (seq->inst[i].last == RMI_NONE) seq->inst[i].unread = 1, seq->inst[i].last = 0;
     return RM_OK;
 }
 
 /* --- second pass: bytes that go on under another name, and statements */
 
-/* The first name on a stretch that is alive at run p, and so on by sibling: the others leave the list, for runs come in
+/* The first name on a stretch that is alive at a run, and so on by sibling: the others leave the list, for runs come in
    order. */
-RMI_FN uint32_t rmi_seq_names(rmi_seq *q, uint32_t stretch, uint32_t p)
+RMI_FN uint32_t rmi_seq_names(rmi_seq *seq, uint32_t stretch, uint32_t at)
 {
-    uint32_t *at = &q->str[stretch].head;
-    while (*at != RMI_NONE) {
-        rmi_seq_inst *inst = &q->inst[*at];
-        if (inst->gone || inst->last < p + inst->named) *at = inst->sibling;
-        else at = &inst->sibling;
+    uint32_t *link = &seq->str[stretch].head;
+    while (*link != RMI_NONE) {
+        rmi_seq_inst *inst = &seq->inst[*link];
+        if (inst->gone || inst->last < at + inst->named) *link = inst->sibling;
+        else link = &inst->sibling;
     }
-    return q->str[stretch].head;
+    return seq->str[stretch].head;
 }
 
-RMI_INLINE void rmi_seq_join(rmi_seq *q, uint32_t i, uint32_t stretch)
+RMI_INLINE void rmi_seq_join(rmi_seq *seq, uint32_t i, uint32_t stretch)
 {
-    rmi_seq_stretch *s = &q->str[stretch];
-    q->inst[i].stretch = stretch;
-    q->inst[i].sibling = s->head;
-    s->head = i;
-    if (q->inst[i].last + 1 > s->end_pos) s->end_pos = q->inst[i].last + 1;
+    rmi_seq_stretch *joined = &seq->str[stretch];
+    seq->inst[i].stretch = stretch;
+    seq->inst[i].sibling = joined->head;
+    joined->head = i;
+    if (seq->inst[i].last + 1 > joined->end_pos) joined->end_pos = seq->inst[i].last + 1;
 }
 
-RMI_INLINE rm_result rmi_seq_say(rmi_seq *q, rmi_what what, uint32_t buf, uint32_t other, uint64_t offset,
+/* Adds a statement. */
+RMI_INLINE rm_result rmi_seq_say(rmi_seq *seq, rmi_what what, uint32_t buf, uint32_t other, uint64_t offset,
                                  uint64_t bytes)
 {
     rmi_stmt *stmt;
-    if (!RMI_GROW(q->mem, q->st, q->cap_st, q->n_st + 1)) return RM_ERROR_MEMORY;
-    stmt = &q->st[q->n_st++];
+    if (!RMI_GROW(seq->mem, seq->st, seq->cap_st, seq->n_st + 1)) return RM_ERROR_MEMORY;
+    stmt = &seq->st[seq->n_st++];
     memset(stmt, 0, sizeof *stmt);
     stmt->what = (uint8_t)what;
     stmt->buf = buf;
@@ -5973,205 +5959,187 @@ RMI_INLINE rm_result rmi_seq_say(rmi_seq *q, rmi_what what, uint32_t buf, uint32
     return RM_OK;
 }
 
-/* Instance i gets bytes of its own from position p on. */
-RMI_FN rm_result rmi_seq_alloc(rmi_seq *q, uint32_t i, uint32_t p)
+/* Instance i gets bytes of its own, in which it lives from the run that makes it. */
+RMI_FN rm_result rmi_seq_alloc(rmi_seq *seq, uint32_t i)
 {
-    const rmi_seq_inst *inst = &q->inst[i];
-    RMI_TRY(rmi_seq_new_bytes(q, RMI_NONE, p, inst->last + 1, inst->bytes, inst->place));
-    rmi_seq_join(q, i, q->n_str - 1);
-    return rmi_seq_say(q, RMI_ALLOC, inst->buf, 0, q->n_str - 1, inst->bytes);
+    const rmi_seq_inst *inst = &seq->inst[i];
+    RMI_TRY(rmi_seq_new_bytes(seq, RMI_NONE, inst->first, inst->last + 1, inst->bytes, inst->place));
+    rmi_seq_join(seq, i, seq->n_str - 1);
+    return i < seq->n_start ? RM_OK : rmi_seq_say(seq, RMI_ALLOC, inst->buf, 0, seq->n_str - 1, inst->bytes);
 }
 
-/* Instance i takes over the bytes of `from`, whose last use is this run. */
-RMI_FN rm_result rmi_seq_take_over(rmi_seq *q, uint32_t i, uint32_t from)
+/* The new instance i takes over the bytes that a buffer has, if this run is their last use, they are enough, an
+   activation's (or gradient's, or saved), and every other name on them is dead. */
+RMI_FN rm_result rmi_seq_take_over(rmi_seq *seq, uint32_t i, uint32_t buf, uint32_t at)
 {
-    q->inst[from].gone = 1;
-    rmi_seq_join(q, i, q->inst[from].stretch);
-    return rmi_seq_say(q, RMI_REUSE, q->inst[i].buf, q->inst[from].buf, 0, 0);
+    uint32_t from = seq->life_of[buf], name;
+    rmi_seq_inst *old = from == RMI_NONE ? NULL : &seq->inst[from];
+    if (!old || old->home || old->last != at || old->stretch == RMI_NONE || old->gone || old->off ||
+        seq->inst[i].bytes > old->bytes)
+        return RM_OK;
+    for (name = rmi_seq_names(seq, old->stretch, at); name == from; name = old->sibling) {}
+    if (name != RMI_NONE) return RM_OK;
+    old->gone = 1;
+    rmi_seq_join(seq, i, old->stretch);
+    return rmi_seq_say(seq, RMI_REUSE, seq->inst[i].buf, buf, 0, 0);
 }
 
 /* May the new gradient i be one more name of dout's bytes? Nobody may write them while another name is alive. */
-RMI_FN int rmi_seq_can_share(rmi_seq *q, uint32_t i, uint32_t dout, uint32_t p)
+RMI_FN int rmi_seq_can_share(rmi_seq *seq, uint32_t i, uint32_t dout, uint32_t at)
 {
-    uint32_t k, again = q->inst[i].again;
-    if (q->inst[dout].stretch == RMI_NONE || q->inst[dout].gone || q->inst[dout].off) return 0;
-    for (k = rmi_seq_names(q, q->inst[dout].stretch, p); k != RMI_NONE; k = q->inst[k].sibling) {
-        const rmi_seq_inst *other = &q->inst[k];
-        if (again != RMI_NONE && other->last >= again) return 0;
-        if (other->again != RMI_NONE && other->again > p && q->inst[i].last >= other->again) return 0;
+    const rmi_seq_inst *inst = &seq->inst[i], *shared = dout == RMI_NONE ? NULL : &seq->inst[dout];
+    uint32_t name;
+    if (!shared || shared->home || shared->bytes != inst->bytes || shared->stretch == RMI_NONE || shared->gone ||
+        shared->off)
+        return 0;
+    for (name = rmi_seq_names(seq, shared->stretch, at); name != RMI_NONE; name = seq->inst[name].sibling) {
+        const rmi_seq_inst *other = &seq->inst[name];
+        if (inst->again != RMI_NONE && other->last >= inst->again) return 0;
+        if (other->again != RMI_NONE && other->again > at && inst->last >= other->again) return 0;
     }
     return 1;
 }
 
-/* The current instance of a buffer if its last use is run p, its bytes are an activation's (or gradient's, or saved)
-   and every other name on them is dead. */
-RMI_FN uint32_t rmi_seq_dying(rmi_seq *q, uint32_t buf, uint32_t p)
+/* The new instance i of a backward's gradient: another name of dout, dout's bytes, or bytes of what is read last. */
+RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *seq, rmi_run run, uint32_t i, uint32_t at)
 {
-    uint32_t i = q->cur[buf], k;
-    const rmi_seq_inst *inst = i == RMI_NONE ? NULL : &q->inst[i];
-    if (!inst || inst->home || inst->last != p || inst->stretch == RMI_NONE || inst->gone || inst->off) return RMI_NONE;
-    for (k = rmi_seq_names(q, inst->stretch, p); k == i; k = inst->sibling) {}
-    return k == RMI_NONE ? i : RMI_NONE;
-}
-
-/* Output 0 of a forward: in place. */
-RMI_FN rm_result rmi_seq_join_fwd(rmi_seq *q, rmi_run run, uint32_t i, uint32_t p)
-{
-    const rmi_op *op = &q->g->ops[run.id];
-    uint32_t from = op->forms[run.form].inplace;
-    if (q->inst[i].buf != op->out.at[0] || from == RMI_NONE || !q->inst[i].bytes) return RM_OK;
-    if (q->g->tensors[from].kind != RMI_ACT) return RM_OK;
-    from = rmi_seq_dying(q, from, p);
-    return from == RMI_NONE || q->inst[i].bytes > q->inst[from].bytes ? RM_OK : rmi_seq_take_over(q, i, from);
-}
-
-/* A gradient's first contribution: another name of dout, dout's bytes, or bytes of what this backward reads last. */
-RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *q, rmi_run run, uint32_t i, uint32_t p)
-{
-    const rmi_op *op = &q->g->ops[run.id];
+    const rm_graph *graph = seq->graph;
+    const rmi_op *op = &graph->ops[run.id];
     const rmi_form *form = &op->forms[run.form];
-    uint32_t t = q->inst[i].buf - q->g->n_tensors, dout_buf = rmi_low_buf(q->g, RMI_BUF_GRAD, op->out.at[0]), k, from;
-    uint32_t dout = q->g->tensors[op->out.at[0]].consumers.n ? q->cur[dout_buf] : RMI_NONE;
-    if (!q->inst[i].bytes || rmi_step_repeated(op, t)) return RM_OK;
-    if (dout != RMI_NONE && q->inst[dout].bytes == q->inst[i].bytes && !q->inst[dout].home) {
-        int shares = rmi_list_has(&op->share, t), joins = shares && rmi_seq_can_share(q, i, dout, p);
-        if (joins || ((shares || op->view == t) && rmi_seq_dying(q, dout_buf, p) != RMI_NONE)) {
-            if (!joins) return rmi_seq_take_over(q, i, dout);
-            rmi_seq_join(q, i, q->inst[dout].stretch);
-            return rmi_seq_say(q, RMI_ALIAS, q->inst[i].buf, dout_buf, 0, 0);
+    rmi_seq_inst *inst = &seq->inst[i];
+    uint32_t tensor = inst->buf - graph->n_tensors, output = op->out.at[0], k,
+             dout = rmi_low_buf(graph, RMI_BUF_GRAD, output);
+    int shares = rmi_list_has(&op->share, tensor);
+    if (rmi_step_repeated(op, tensor)) return RM_OK;
+    if (graph->tensors[output].consumers.n && graph->tensors[output].grad_bytes == inst->bytes) {
+        if (shares && rmi_seq_can_share(seq, i, seq->life_of[dout], at)) {
+            rmi_seq_join(seq, i, seq->inst[seq->life_of[dout]].stretch);
+            return rmi_seq_say(seq, RMI_ALIAS, inst->buf, dout, 0, 0);
         }
+        if (shares || op->view == tensor) RMI_TRY(rmi_seq_take_over(seq, i, dout, at));
     }
     /* what must arrive zeroed cannot hold what is read */
-    for (k = 0; k < form->n_overs && !(form->flags & RM_ZERO_GRADS); k++) {
+    for (k = 0; k < form->n_overs && inst->stretch == RMI_NONE && !(form->flags & RM_ZERO_GRADS); k++) {
         const rmi_over *over = &form->overs[k];
-        uint32_t buf = over->what == RMI_OVER_DOUT    ? dout_buf
-                       : over->what == RMI_OVER_SAVED ? rmi_low_buf(q->g, RMI_BUF_SAVED, run.id)
+        uint32_t buf = over->what == RMI_OVER_DOUT    ? dout
+                       : over->what == RMI_OVER_SAVED ? rmi_low_buf(graph, RMI_BUF_SAVED, run.id)
                                                       : over->tensor;
-        if (over->grad_of != t || (over->what == RMI_OVER_TENSOR && q->g->tensors[over->tensor].kind != RMI_ACT))
-            continue;
-        from = rmi_seq_dying(q, buf, p);
-        if (from != RMI_NONE && q->inst[i].bytes <= q->inst[from].bytes) return rmi_seq_take_over(q, i, from);
+        if (over->grad_of == tensor && (over->what != RMI_OVER_TENSOR || graph->tensors[buf].kind == RMI_ACT))
+            RMI_TRY(rmi_seq_take_over(seq, i, buf, at));
     }
     return RM_OK;
 }
 
-/* The bytes of what is there at the start. */
-RMI_FN rm_result rmi_seq_start_stretches(rmi_seq *q)
+/* The new instance i of a run: bytes that it may lie in with or after others, or new ones. */
+RMI_FN rm_result rmi_seq_settle(rmi_seq *seq, rmi_run run, uint32_t i, uint32_t at)
 {
-    uint32_t i;
-    for (i = 0; i < q->n_start; i++) {
-        rmi_seq_inst *inst = &q->inst[i];
-        q->cur[inst->buf] = i;
-        if (!inst->bytes) continue;
-        if (inst->unread) {
-            RMI_TRY(rmi_seq_say(q, RMI_FREE, inst->buf, 0, 0, 0));
-            continue;
-        }
-        RMI_TRY(rmi_seq_new_bytes(q, RMI_NONE, 0, inst->last + 1, inst->bytes, inst->place));
-        rmi_seq_join(q, i, q->n_str - 1);
-    }
-    return RM_OK;
+    const rmi_op *op = &seq->graph->ops[run.id];
+    const rmi_seq_inst *inst = &seq->inst[i];
+    uint32_t inplace = op->forms[run.form].inplace;
+    if (!inst->bytes) return RM_OK;
+    if (run.way == RMI_BWD) RMI_TRY(rmi_seq_join_bwd(seq, run, i, at));
+    else if (inst->buf == op->out.at[0] && inplace != RMI_NONE && seq->graph->tensors[inplace].kind == RMI_ACT)
+        RMI_TRY(rmi_seq_take_over(seq, i, inplace, at));
+    return inst->stretch == RMI_NONE ? rmi_seq_alloc(seq, i) : RM_OK;
 }
 
-/* Statements of the copy at p; i: its new instance. */
-RMI_FN rm_result rmi_seq_emit_copy(rmi_seq *q, uint32_t p, uint32_t i)
-{
-    uint32_t buf = q->runs[p].id, way = q->runs[p].way;
-    if (rmi_seq_ignored(q, buf) || way == RMI_HOLD) return RM_OK;
-    if (way == RMI_COPY_DROP) return rmi_seq_say(q, RMI_DROP_HOST, buf, 0, 0, 0);
-    if (way != RMI_COPY_IN)
-        return rmi_seq_say(q, way == RMI_COPY_OUT ? RMI_OFFLOAD : RMI_MERGE, buf, 0, q->kept_at[p],
-                           q->kept[q->kept_at[p]].bytes);
-    q->cur[buf] = i;
-    RMI_TRY(rmi_seq_alloc(q, i, p));
-    return rmi_seq_say(q, RMI_PREFETCH, buf, 0, 0, q->inst[i].bytes);
-}
-
-/* Instance i ends. */
-RMI_FN rm_result rmi_seq_end(rmi_seq *q, uint32_t i)
-{
-    const rmi_seq_inst *inst = &q->inst[i];
-    if (inst->gone || (!inst->bytes && !rmi_seq_is_view(q, inst->buf))) return RM_OK;
-    return rmi_seq_say(q, RMI_FREE, inst->buf, 0, 0, 0);
-}
-
-/* Before run p: the views that it reads become names, inst[*lo ...]; what they are names of may end there. */
-RMI_FN rm_result rmi_seq_emit_names(rmi_seq *q, uint32_t p, uint32_t *lo)
+/* Instances end: those (named 1) whose bytes go on under a name that the run at the position reads, or the others. */
+RMI_FN rm_result rmi_seq_free(rmi_seq *seq, uint32_t at, int named)
 {
     uint32_t k;
-    for (; *lo < q->n_inst && q->inst[*lo].first == p && rmi_seq_is_view(q, q->inst[*lo].buf); ++*lo) {
-        uint32_t buf = q->inst[*lo].buf;
-        const rmi_op *op = &q->g->ops[q->g->tensors[buf].maker];
-        const rmi_seq_inst *below = q->cur[op->view] == RMI_NONE ? NULL : &q->inst[q->cur[op->view]];
-        if (below && below->stretch != RMI_NONE) {
-            q->inst[*lo].off = below->off || op->view_offset;
-            rmi_seq_join(q, *lo, below->stretch);
-        }
-        q->cur[buf] = *lo;
-        RMI_TRY(rmi_seq_say(q, RMI_ALIAS, buf, op->view, 0, 0));
+    for (k = seq->ends[at]; k; k = seq->inst[k - 1].next) {
+        const rmi_seq_inst *inst = &seq->inst[k - 1];
+        if (inst->named != named || inst->gone || (!inst->bytes && !rmi_seq_is_view(seq, inst->buf))) continue;
+        RMI_TRY(rmi_seq_say(seq, RMI_FREE, inst->buf, 0, 0, 0));
     }
-    for (k = q->ends[p]; k; k = q->inst[k - 1].next)
-        if (q->inst[k - 1].named) RMI_TRY(rmi_seq_end(q, k - 1));
     return RM_OK;
 }
 
-/* Statements of run p; its new instances are inst[lo, hi). */
-RMI_FN rm_result rmi_seq_emit_run(rmi_seq *q, uint32_t p, uint32_t lo, uint32_t hi)
+/* Before the run at a position: the views that it reads become names, inst[*lo ...]; what they are names of may end
+   there. */
+RMI_FN rm_result rmi_seq_emit_names(rmi_seq *seq, uint32_t at, uint32_t *lo)
 {
-    rmi_run run = q->runs[p];
-    rmi_access *access = &q->acc;
-    uint32_t i, id;
-    int again;
-    if (run.way >= RMI_COPY_OUT) return rmi_seq_emit_copy(q, p, lo);
-    if (run.way == RMI_FWD && q->g->ops[run.id].view != RMI_NONE) return RM_OK;
-    again = run.way == RMI_FWD && q->ran[run.id]++ > 0;
-    rmi_low_access(q->g, run, again, access);
-    if (access->ws_bytes) {
-        RMI_TRY(rmi_seq_new_bytes(q, RMI_NONE, p, p + 1, access->ws_bytes, 0));
-        RMI_TRY(rmi_seq_say(q, RMI_ALLOC, access->ws, 0, q->n_str - 1, access->ws_bytes));
+    for (; *lo < seq->n_inst && seq->inst[*lo].first == at && rmi_seq_is_view(seq, seq->inst[*lo].buf); ++*lo) {
+        uint32_t buf = seq->inst[*lo].buf;
+        const rmi_op *op = &seq->graph->ops[seq->graph->tensors[buf].maker];
+        const rmi_seq_inst *below = seq->life_of[op->view] == RMI_NONE ? NULL : &seq->inst[seq->life_of[op->view]];
+        if (below && below->stretch != RMI_NONE) {
+            seq->inst[*lo].off = below->off || op->view_offset;
+            rmi_seq_join(seq, *lo, below->stretch);
+        }
+        seq->life_of[buf] = *lo;
+        RMI_TRY(rmi_seq_say(seq, RMI_ALIAS, buf, op->view, 0, 0));
+    }
+    return rmi_seq_free(seq, at, 1);
+}
+
+/* Statements of the copy at a position; i: its new instance. */
+RMI_FN rm_result rmi_seq_emit_copy(rmi_seq *seq, uint32_t at, uint32_t i)
+{
+    uint32_t buf = seq->runs[at].id, way = seq->runs[at].way, kept = seq->kept_at[at];
+    if (rmi_seq_ignored(seq, buf) || way == RMI_HOLD) return RM_OK;
+    if (way == RMI_COPY_DROP) return rmi_seq_say(seq, RMI_DROP_HOST, buf, 0, 0, 0);
+    if (way != RMI_COPY_IN)
+        return rmi_seq_say(seq, way == RMI_COPY_OUT ? RMI_OFFLOAD : RMI_MERGE, buf, 0, kept, seq->kept[kept].bytes);
+    seq->life_of[buf] = i;
+    RMI_TRY(rmi_seq_alloc(seq, i));
+    return rmi_seq_say(seq, RMI_PREFETCH, buf, 0, 0, seq->inst[i].bytes);
+}
+
+/* Statements of the run at a position; its new instances are inst[lo, hi). */
+RMI_FN rm_result rmi_seq_emit_run(rmi_seq *seq, uint32_t at, uint32_t lo, uint32_t hi)
+{
+    rmi_run run = seq->runs[at];
+    uint32_t i, ws = rmi_low_ws(seq->graph, run);
+    uint64_t ws_bytes = rmi_low_ws_bytes(seq->graph, run);
+    if (run.way >= RMI_COPY_OUT) return rmi_seq_emit_copy(seq, at, lo);
+    if (run.way == RMI_FWD && seq->graph->ops[run.id].view != RMI_NONE) return RM_OK;
+    if (ws_bytes) {
+        RMI_TRY(rmi_seq_new_bytes(seq, RMI_NONE, at, at + 1, ws_bytes, 0));
+        RMI_TRY(rmi_seq_say(seq, RMI_ALLOC, ws, 0, seq->n_str - 1, ws_bytes));
     }
     for (i = lo; i < hi; i++) {
-        rmi_seq_inst *inst = &q->inst[i];
-        if (rmi_low_kind(q->g, inst->buf, &id) == RMI_BUF_SAVED && inst->last == p) {
-            inst->gone = 1; /* nobody reads what this forward would save: it is not asked to */
-            continue;
-        }
-        RMI_TRY(run.way == RMI_FWD ? rmi_seq_join_fwd(q, run, i, p) : rmi_seq_join_bwd(q, run, i, p));
-        if (inst->stretch == RMI_NONE && inst->bytes) RMI_TRY(rmi_seq_alloc(q, i, p));
+        rmi_seq_inst *inst = &seq->inst[i];
+        /* nobody reads what this forward would save: it is not asked to */
+        inst->gone = inst->last == at && inst->buf == rmi_low_buf(seq->graph, RMI_BUF_SAVED, run.id);
+        if (!inst->gone) RMI_TRY(rmi_seq_settle(seq, run, i, at));
     }
     for (i = lo; i < hi; i++)
-        if (!q->inst[i].gone || q->inst[i].last != p) q->cur[q->inst[i].buf] = i;
-    RMI_TRY(rmi_seq_say(q, RMI_RUN, RMI_NONE, RMI_NONE, 0, 0));
-    q->st[q->n_st - 1].run = run;
-    return access->ws_bytes ? rmi_seq_say(q, RMI_FREE, access->ws, 0, 0, 0) : RM_OK;
+        if (!seq->inst[i].gone) seq->life_of[seq->inst[i].buf] = i;
+    RMI_TRY(rmi_seq_say(seq, RMI_RUN, RMI_NONE, RMI_NONE, 0, 0));
+    seq->st[seq->n_st - 1].run = run;
+    return ws_bytes ? rmi_seq_say(seq, RMI_FREE, ws, 0, 0, 0) : RM_OK;
 }
 
 /* The second pass. */
-RMI_FN rm_result rmi_seq_emit(rmi_seq *q)
+RMI_FN rm_result rmi_seq_emit(rmi_seq *seq)
 {
-    uint32_t p, i;
-    rmi_seq_rewind(q);
-    for (i = q->n_inst; i-- > 0;) { /* instances by the run after which they are freed */
-        rmi_seq_inst *inst = &q->inst[i];
+    uint32_t at, i, lo;
+    memset(seq->life_of, 0xFF, rmi_low_buffers(seq->graph) * sizeof *seq->life_of);
+    for (i = seq->n_inst; i-- > 0;) { /* instances by the run after which they are freed */
+        rmi_seq_inst *inst = &seq->inst[i];
         if (inst->unread) continue;
-        inst->next = q->ends[inst->last];
-        q->ends[inst->last] = i + 1;
+        inst->next = seq->ends[inst->last];
+        seq->ends[inst->last] = i + 1;
     }
-    RMI_TRY(rmi_seq_start_stretches(q));
-    for (p = 0, i = q->n_start; p < q->n; p++) {
-        uint32_t lo, k;
-        RMI_TRY(rmi_seq_emit_names(q, p, &i));
-        for (lo = i; i < q->n_inst && q->inst[i].first == p;) i++;
-        RMI_TRY(rmi_seq_emit_run(q, p, lo, i));
-        for (k = q->ends[p]; k; k = q->inst[k - 1].next)
-            if (!q->inst[k - 1].named) RMI_TRY(rmi_seq_end(q, k - 1));
+    for (i = 0; i < seq->n_start; i++) {
+        const rmi_seq_inst *inst = &seq->inst[i];
+        seq->life_of[inst->buf] = i;
+        if (inst->bytes && inst->unread) RMI_TRY(rmi_seq_say(seq, RMI_FREE, inst->buf, 0, 0, 0));
+        else if (inst->bytes) RMI_TRY(rmi_seq_alloc(seq, i));
     }
-    return rmi_seq_emit_names(q, q->n, &i);
+    for (at = 0; at < seq->n; at++) {
+        RMI_TRY(rmi_seq_emit_names(seq, at, &i));
+        for (lo = i; i < seq->n_inst && seq->inst[i].first == at;) i++;
+        RMI_TRY(rmi_seq_emit_run(seq, at, lo, i));
+        RMI_TRY(rmi_seq_free(seq, at, 0));
+    }
+    return rmi_seq_emit_names(seq, seq->n, &i);
 }
 
 /* --- before all that: ops that change a const come after the backwards that read it as it was */
 typedef struct rmi_seq_queue {
-    const rm_graph *g;
+    const rm_graph *graph;
     const rmi_run *runs;
     uint8_t *done;           /* by run */
     uint8_t *reads, *writes; /* by buffer: a run that stood before this one, and is not done yet, reads or writes it */
@@ -6192,12 +6160,12 @@ RMI_FN int rmi_seq_early(const rmi_seq_queue *queue, rmi_run run, uint32_t buf, 
 {
     uint32_t tensor, version;
     const rmi_list *mutators;
-    if (run.way != RMI_BWD || rmi_low_kind(queue->g, buf, &tensor) != RMI_BUF_VALUE ||
-        !rmi_graph_early(queue->g, run.id, tensor))
+    if (run.way != RMI_BWD || rmi_low_kind(queue->graph, buf, &tensor) != RMI_BUF_VALUE ||
+        !rmi_graph_early(queue->graph, run.id, tensor))
         return 0;
-    tensor = queue->g->tensors[tensor].root;
-    mutators = &queue->g->tensors[tensor].mutators;
-    version = rmi_graph_version_for(queue->g, tensor, run.id);
+    tensor = queue->graph->tensors[tensor].root;
+    mutators = &queue->graph->tensors[tensor].mutators;
+    version = rmi_graph_version_for(queue->graph, tensor, run.id);
     *op = mutators->at[version];
     *before = version ? mutators->at[version - 1] : RMI_NONE;
     return 1;
@@ -6206,7 +6174,7 @@ RMI_FN int rmi_seq_early(const rmi_seq_queue *queue, rmi_run run, uint32_t buf, 
 /* May the run come before those that stood before it and are not done yet? */
 RMI_FN int rmi_seq_may_run(const rmi_seq_queue *queue, rmi_run run)
 {
-    const rm_graph *graph = queue->g;
+    const rm_graph *graph = queue->graph;
     int adds = run.way == RMI_BWD && graph->any_order;
     uint32_t i, op, before;
     if (run.way >= RMI_COPY_OUT) return !(queue->reads[run.id] | queue->writes[run.id]);
@@ -6240,12 +6208,12 @@ RMI_FN void rmi_seq_delay_pass(rmi_seq_queue *queue, size_t n, rmi_run *out, siz
 {
     uint32_t k;
     size_t i;
-    memset(queue->reads, 0, rmi_low_buffers(queue->g));
-    memset(queue->writes, 0, rmi_low_buffers(queue->g));
+    memset(queue->reads, 0, rmi_low_buffers(queue->graph));
+    memset(queue->writes, 0, rmi_low_buffers(queue->graph));
     for (i = 0; i < n; i++) {
         rmi_run run = queue->runs[i];
         if (queue->done[i]) continue;
-        rmi_low_access(queue->g, run, run.way == RMI_FWD && queue->ran[run.id], &queue->acc);
+        rmi_low_access(queue->graph, run, run.way == RMI_FWD && queue->ran[run.id], &queue->acc);
         if (rmi_seq_may_run(queue, run)) {
             queue->done[i] = 1;
             out[(*n_out)++] = run;
@@ -6255,7 +6223,7 @@ RMI_FN void rmi_seq_delay_pass(rmi_seq_queue *queue, size_t n, rmi_run *out, siz
         }
         if (run.way >= RMI_COPY_OUT) queue->writes[run.id] = 1;
         for (k = 0; k < queue->acc.n_reads; k++)
-            queue->reads[queue->acc.reads[k]] = queue->reads[rmi_seq_root(queue->g, queue->acc.reads[k])] = 1;
+            queue->reads[queue->acc.reads[k]] = queue->reads[rmi_seq_root(queue->graph, queue->acc.reads[k])] = 1;
         for (k = 0; k < queue->acc.n_writes; k++) queue->writes[queue->acc.writes[k]] = 1;
     }
 }
@@ -6263,7 +6231,7 @@ RMI_FN void rmi_seq_delay_pass(rmi_seq_queue *queue, size_t n, rmi_run *out, siz
 /* Which backward cannot come before which op. */
 RMI_FN rm_result rmi_seq_tell_late(rmi_seq_queue *queue, size_t n, rmi_error *err)
 {
-    const rm_graph *graph = queue->g;
+    const rm_graph *graph = queue->graph;
     uint32_t k, op, before;
     size_t i;
     for (i = 0; i < n && err; i++) {
@@ -6292,7 +6260,7 @@ RMI_FN rm_result rmi_seq_delay(rmi_arena *mem, const rm_graph *graph, rmi_error 
     rmi_seq_queue queue;
     size_t n_out = 0, before;
     if (!out) return RM_ERROR_MEMORY;
-    queue.g = graph;
+    queue.graph = graph;
     queue.runs = *runs;
     RMI_TRY(RMI_TABLES(mem, RMI_T(queue.done, n), RMI_T(queue.reads, rmi_low_buffers(graph)),
                        RMI_T(queue.writes, rmi_low_buffers(graph)), RMI_T(queue.waiting, graph->n_ops),
@@ -6311,24 +6279,25 @@ RMI_FN rm_result rmi_seq_delay(rmi_arena *mem, const rm_graph *graph, rmi_error 
     return RM_OK;
 }
 
-/* Lifetimes and statements of q->runs. RM_ERROR_INTERNAL: a run reads what is not there. */
-RMI_FN rm_result rmi_seq_build(rmi_seq *q)
+/* Lifetimes and statements of seq->runs. RM_ERROR_INTERNAL: a run reads what is not there. */
+RMI_FN rm_result rmi_seq_build(rmi_seq *seq)
 {
-    uint32_t nb = rmi_low_buffers(q->g);
-    q->inst = NULL;
-    q->str = q->kept = NULL;
-    q->st = NULL;
-    q->n_inst = q->n_str = q->n_start = q->n_kept = 0;
-    q->cap_inst = q->cap_str = q->n_st = q->cap_st = q->cap_kept = 0;
-    RMI_TRY(RMI_TABLES(q->lives, RMI_T(q->cur, nb), RMI_T(q->hst, nb), RMI_T(q->ran, q->g->n_ops),
-                       RMI_T(q->kept_at, q->n), RMI_T(q->ends, (size_t)q->n + 1)));
-    RMI_TRY(rmi_low_access_make(q->g, q->lives, &q->acc));
-    if (!RMI_GROW(q->lives, q->inst, q->cap_inst, q->n + (size_t)q->n / 2)) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_seq_lives(q));
-    if (!RMI_GROW(q->mem, q->str, q->cap_str, q->n_inst) || /* a run, an instance's begin and end */
-        !RMI_GROW(q->mem, q->st, q->cap_st, q->n + 2 * (size_t)q->n_inst))
+    uint32_t n_buffers = rmi_low_buffers(seq->graph);
+    seq->inst = NULL;
+    seq->str = seq->kept = NULL;
+    seq->st = NULL;
+    seq->n_inst = seq->n_str = seq->n_start = seq->n_kept = 0;
+    seq->cap_inst = seq->cap_str = seq->n_st = seq->cap_st = seq->cap_kept = 0;
+    RMI_TRY(RMI_TABLES(seq->lives, RMI_T(seq->life_of, n_buffers), RMI_T(seq->kept_of, n_buffers),
+                       RMI_T(seq->ran, seq->graph->n_ops), RMI_T(seq->kept_at, seq->n),
+                       RMI_T(seq->ends, (size_t)seq->n + 1)));
+    RMI_TRY(rmi_low_access_make(seq->graph, seq->lives, &seq->touched));
+    if (!RMI_GROW(seq->lives, seq->inst, seq->cap_inst, seq->n + (size_t)seq->n / 2)) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_seq_lives(seq));
+    if (!RMI_GROW(seq->mem, seq->str, seq->cap_str, seq->n_inst) || /* a run, an instance's begin and end */
+        !RMI_GROW(seq->mem, seq->st, seq->cap_st, seq->n + 2 * (size_t)seq->n_inst))
         return RM_ERROR_MEMORY;
-    return rmi_seq_emit(q);
+    return rmi_seq_emit(seq);
 }
 
 /* =====================================================================================================================
@@ -16483,7 +16452,7 @@ RMI_FN rm_result rmi_plan_place(rmi_planner *w, rmi_arena *mem, uint64_t target,
         for (k = 0; k < seq->n_str && seq->str[k].home != i + 1;) k++;
         items[n].end = k < seq->n_str ? (uint32_t)rmi_min((uint64_t)seq->homes[i].until + 1, seq->str[k].first_pos) : 0;
         if (!items[n].end) continue;
-        items[n].size = rmi_low_bytes(seq->g, seq->homes[i].buf);
+        items[n].size = rmi_low_bytes(seq->graph, seq->homes[i].buf);
         items[n].offset = seq->homes[i].offset;
         items[n++].fixed = 1;
     }
@@ -16495,8 +16464,8 @@ RMI_FN rm_result rmi_plan_place(rmi_planner *w, rmi_arena *mem, uint64_t target,
     out->arena = info.height;
     for (i = 0; i < seq->n_homes; i++) /* inputs that no run reads are there, too, when the step begins */
         if (!seq->homes[i].host)
-            out->arena = rmi_max(
-                out->arena, rmi_round_up(seq->homes[i].offset + rmi_low_bytes(seq->g, seq->homes[i].buf), w->align));
+            out->arena = rmi_max(out->arena, rmi_round_up(seq->homes[i].offset +
+                                                          rmi_low_bytes(seq->graph, seq->homes[i].buf), w->align));
     return RM_OK;
 }
 
@@ -16506,7 +16475,7 @@ RMI_FN void rmi_plan_spread(const rmi_seq *seq, uint64_t above, rmi_program *out
     size_t i;
     for (i = 0; i < seq->n_homes; i++)
         if (seq->homes[i].host != 1)
-            above = rmi_max(above, seq->homes[i].offset + rmi_low_bytes(seq->g, seq->homes[i].buf));
+            above = rmi_max(above, seq->homes[i].offset + rmi_low_bytes(seq->graph, seq->homes[i].buf));
     for (i = 0; i < seq->n_str; i++)
         if (seq->str[i].home) above = rmi_max(above, seq->homes[seq->str[i].home - 1].offset + seq->str[i].bytes);
     for (i = 0; i < seq->n_st; i++)
@@ -16525,7 +16494,7 @@ RMI_FN rm_result rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_seq
 {
     rmi_seq *seq = &w->seq;
     rmi_arena_clear(&w->mem.lives);
-    seq->g = w->graph;
+    seq->graph = w->graph;
     seq->runs = list->runs;
     if (w->graph->early) RMI_TRY(rmi_seq_delay(mem, w->graph, NULL, &seq->runs, list->n));
     seq->mem = mem;

@@ -8,7 +8,7 @@
 static int sequence_of(rmi_seq *q, const rm_graph *g, rmi_arena *mem)
 {
     memset(q, 0, sizeof *q);
-    q->g = g;
+    q->graph = g;
     q->mem = q->lives = mem;
     return 0;
 }

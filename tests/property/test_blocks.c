@@ -29,21 +29,21 @@ static uint64_t most(const rmi_seq *q)
    no time. */
 static uint64_t time_of(const rmi_seq *q)
 {
-    uint8_t *ran = (uint8_t *)calloc(q->g->n_ops + 1, 1);
+    uint8_t *ran = (uint8_t *)calloc(q->graph->n_ops + 1, 1);
     uint64_t ns = 0;
     uint32_t i, named = 0, t, k;
     for (i = 0; i < q->n_st; i++) {
         const rmi_stmt *st = &q->st[i];
         rmi_run next;
-        if ((st->what == RMI_ALIAS || st->what == RMI_REUSE) && rmi_low_kind(q->g, st->buf, &t) == RMI_BUF_GRAD) {
+        if ((st->what == RMI_ALIAS || st->what == RMI_REUSE) && rmi_low_kind(q->graph, st->buf, &t) == RMI_BUF_GRAD) {
             for (k = i; q->st[k].what != RMI_RUN;) k++;
             next = q->st[k].run;
-            if (st->other == rmi_low_buf(q->g, RMI_BUF_GRAD, q->g->ops[next.id].out.at[0]))
-                named += rmi_list_has(&q->g->ops[next.id].share, t) || q->g->ops[next.id].view == t;
+            if (st->other == rmi_low_buf(q->graph, RMI_BUF_GRAD, q->graph->ops[next.id].out.at[0]))
+                named += rmi_list_has(&q->graph->ops[next.id].share, t) || q->graph->ops[next.id].view == t;
         }
         if (st->what != RMI_RUN) continue;
-        rmi_low_access(q->g, st->run, 1, (rmi_access *)&q->acc);
-        ns += rmi_low_ns(q->g, st->run, st->run.way == RMI_FWD && ran[st->run.id], named && named == q->acc.n_writes);
+        rmi_low_access(q->graph, st->run, 1, (rmi_access *)&q->touched);
+        ns += rmi_low_ns(q->graph, st->run, st->run.way == RMI_FWD && ran[st->run.id], named && named == q->touched.n_writes);
         if (st->run.way == RMI_FWD) ran[st->run.id] = 1;
         named = 0;
     }
@@ -71,7 +71,7 @@ static void chain(rm_graph *g, uint64_t seed)
         skipped++;
         goto done;
     }
-    w.seq.g = g;
+    w.seq.graph = g;
     w.seq.mem = w.seq.lives = &mem;
     w.seq.step = RM_SINGLE;
     w.seq.homes = w.homes.at;
