@@ -22159,7 +22159,6 @@ typedef struct rmi_exe_build {
     uint8_t *holds;      /* by tensor: its gradient's buffer holds contributions */
     uint8_t *moved;      /* by tensor: its gradient was renamed or shared since its last write: it is there already */
     uint32_t *ran;       /* by op: how often */
-    uint16_t *left_by;   /* by op: the form whose saved bytes are there */
     rmi_lan_prog *uses;  /* which bytes ops use; NULL: there are no lanes */
     rmi_arena *uses_mem;
     const rm_call *given; /* of calls beside a step: a call in it, whose inputs serve where there are none; or NULL */
@@ -22175,7 +22174,7 @@ RMI_FN rm_result rmi_exe_build_make(rmi_exe_build *build, rm_exec *exec, rmi_are
     build->mem = mem;
     RMI_TRY(RMI_TABLES(mem, RMI_T(build->at[0], n), RMI_T(build->at[1], n)));
     RMI_TRY(RMI_TABLES(tmp, RMI_T(build->holds, graph->n_tensors), RMI_T(build->moved, graph->n_tensors),
-                       RMI_T(build->ran, graph->n_ops), RMI_T(build->left_by, graph->n_ops)));
+                       RMI_T(build->ran, graph->n_ops)));
     for (i = 0; i < n; i++) {
         build->at[0][i] = exec->outside.from[i] < exec->outside.from[i + 1] ? exec->outside.from[i] : RMI_INF;
         build->at[1][i] = RMI_INF;
@@ -22204,24 +22203,6 @@ RMI_FN rm_result rmi_exe_uses(rmi_exe_build *build, uint64_t place, uint64_t byt
 {
     if (!build->uses || place == RMI_INF) return RM_OK;
     return rmi_lan_touch(build->uses_mem, build->uses, place, bytes, (uint32_t)build->out->n - 1, write);
-}
-
-/* The last op uses a buffer where it is on the device (host 0) or in host memory: puts its address into *slot, once it
-   is bound if it is the caller's. Of nothing, nothing need be bound. */
-RMI_FN rm_result rmi_exe_point(rmi_exe_build *build, int host, uint32_t buf, uint64_t bytes, int write,
-                               const void **slot)
-{
-    const rmi_exe_memory *arena = &build->exec->memory[RMI_EXE_ARENA];
-    rmi_exe_outside *outside = &build->exec->outside;
-    uint64_t place = build->at[host][buf];
-    RMI_TRY(rmi_exe_uses(build, place, bytes, write));
-    *slot = bytes && place != RMI_INF ? rmi_exe_at(build->exec, place) : arena->at;
-    if (!bytes || place >= RMI_EXE_PLACE(RMI_EXE_ARENA)) return RM_OK;
-    if (!RMI_GROW(&build->exec->tables, outside->patch, outside->cap_patches, outside->n_patches + 1))
-        return RM_ERROR_MEMORY;
-    outside->patch[outside->n_patches].slot = slot;
-    outside->patch[outside->n_patches++].place = place;
-    return RM_OK;
 }
 
 /* The callback of a run; NULL: nobody gave one. */
@@ -22263,16 +22244,38 @@ RMI_FN int rmi_exe_given(const rmi_exe_build *build, rmi_run run, uint32_t i)
            !build->moved[operand.tensor];
 }
 
-/* Pointers and sizes of all that a call is given, where it is now. Of a barrier the inputs are gradients, in host
-   memory if on the device they hold nothing yet, or no more; of nothing there is no pointer, but to params and
-   gradients on the device. */
-RMI_FN rm_result rmi_exe_operands(rmi_exe_build *build, rmi_run run, rm_call *call)
+/* A call is given bytes at a place (RMI_INF: none): *slot points there, if they are the caller's once they are bound. Of
+   nothing, nothing need be. */
+RMI_FN rm_result rmi_exe_point(rmi_exe_build *build, uint64_t place, uint64_t bytes, const void **slot)
 {
+    rmi_exe_outside *outside = &build->exec->outside;
+    *slot = bytes && place != RMI_INF ? rmi_exe_at(build->exec, place) : build->exec->memory[RMI_EXE_ARENA].at;
+    if (!bytes || place >= RMI_EXE_PLACE(RMI_EXE_ARENA)) return RM_OK;
+    if (!RMI_GROW(&build->exec->tables, outside->patch, outside->cap_patches, outside->n_patches + 1))
+        return RM_ERROR_MEMORY;
+    outside->patch[outside->n_patches].slot = slot;
+    outside->patch[outside->n_patches++].place = place;
+    return RM_OK;
+}
+
+/* An op that makes the call of a run, with pointers and sizes of all that it is given, where that is now. Of a barrier
+   the inputs are gradients, in host memory if on the device they hold nothing yet, or no more; of nothing there is no
+   pointer, but to params and gradients on the device. */
+RMI_FN rm_result rmi_exe_call(rmi_exe_build *build, rmi_run run, rm_call *call)
+{
+    uint32_t lane = run.way == RMI_OPT_HOST ? RM_LANE_HOST : run.way == RMI_REDUCE ? RM_LANE_COMM : RM_LANE_COMPUTE;
+    rmi_exe_op *op;
     rmi_exe_operand operand;
     uint32_t role, slot;
+    RMI_TRY(rmi_exe_push(build, RMI_EXE_CALL, lane, &op));
+    op->run = run;
+    op->call = call;
+    op->fn = rmi_exe_callback(build->exec, run);
+    rmi_exe_call_of(build->exec, run, lane, call);
     RMI_TRY(rmi_exe_arrays(build->exec, build->mem, run, call));
     for (role = 0; role < RMI_EXE_ROLES; role++)
         for (slot = 0; rmi_exe_operand_of(build->exec, run, role, slot, &operand); slot++) {
+            const void **to = (const void **)(void *)rmi_exe_slot(call, role, slot);
             int nowhere = build->at[0][operand.buf] == RMI_INF, host = build->at[1][operand.buf] != RMI_INF;
             int write = operand.use == RMI_EXE_CHANGES ? !call->recompute
                                                        : operand.use == RMI_EXE_MAKES || role == RMI_EXE_WS;
@@ -22284,25 +22287,11 @@ RMI_FN rm_result rmi_exe_operands(rmi_exe_build *build, rmi_run run, rm_call *ca
             if (role == RMI_EXE_SAVED && (nowhere || !operand.declared)) continue;
             rmi_exe_put_size(call, role, slot, operand.bytes);
             if (!operand.declared || (run.way == RMI_OPT_HOST && !host)) continue;
-            if (role == RMI_EXE_IN && build->given && nowhere)
-                *rmi_exe_slot(call, role, slot) = (void *)build->given->in[slot];
-            else RMI_TRY(rmi_exe_point(build, host, operand.buf, operand.bytes, write,
-                                  (const void **)(void *)rmi_exe_slot(call, role, slot)));
+            RMI_TRY(rmi_exe_uses(build, build->at[host][operand.buf], operand.bytes, write));
+            RMI_TRY(rmi_exe_point(build, build->at[host][operand.buf], operand.bytes, to));
+            if (role == RMI_EXE_IN && build->given && nowhere) *to = build->given->in[slot];
         }
     return RM_OK;
-}
-
-/* An op that makes the call of a run. */
-RMI_FN rm_result rmi_exe_call(rmi_exe_build *build, rmi_run run, rm_call *call)
-{
-    uint32_t lane = run.way == RMI_OPT_HOST ? RM_LANE_HOST : run.way == RMI_REDUCE ? RM_LANE_COMM : RM_LANE_COMPUTE;
-    rmi_exe_op *op;
-    RMI_TRY(rmi_exe_push(build, RMI_EXE_CALL, lane, &op));
-    op->run = run;
-    op->call = call;
-    op->fn = rmi_exe_callback(build->exec, run);
-    rmi_exe_call_of(build->exec, run, lane, call);
-    return rmi_exe_operands(build, run, call);
 }
 
 /* A forward, for the first time or again. */
@@ -22311,9 +22300,7 @@ RMI_FN rm_result rmi_exe_forward(rmi_exe_build *build, rmi_run run)
     rm_call *call;
     RMI_TRY(RMI_TABLES(build->mem, RMI_T(call, 1)));
     call->recompute = build->ran[run.id]++ > 0;
-    RMI_TRY(rmi_exe_call(build, run, call));
-    if (call->saved_bytes) build->left_by[run.id] = run.form;
-    return RM_OK;
+    return rmi_exe_call(build, run, call);
 }
 
 /* Must the gradient of input i be added to: it holds contributions, or the input is an earlier one once more? */
@@ -22324,19 +22311,25 @@ RMI_FN int rmi_exe_adds(const rmi_exe_build *build, const rmi_op *op, uint32_t i
     return k < i || build->holds[op->in.at[i]];
 }
 
-/* The gradients that a backward adds to, as rm_call.accum; those that must hold zeros then are cleared before the call.
-   Inputs from number 31 on share a bit: what one of them must write is cleared if another adds. */
-RMI_FN rm_result rmi_exe_accum(rmi_exe_build *build, rmi_run run, rm_call *call)
+/* A part of a backward; without a call if all of its gradients are there already. Those that it adds to are told as
+   rm_call.accum; those that must hold zeros then are cleared before the call. Inputs from number 31 on share a bit:
+   what one of them must write is cleared if another adds. */
+RMI_FN rm_result rmi_exe_backward(rmi_exe_build *build, rmi_run run)
 {
     const rm_graph *graph = build->exec->graph;
     const rmi_op *op = &graph->ops[run.id];
-    int zeros = (op->forms[run.form].flags & RM_ZERO_GRADS) != 0, late_adds = 0;
+    int zeros = (op->forms[run.form].flags & RM_ZERO_GRADS) != 0, late_adds = 0, any = 0;
+    rm_call *call;
+    rmi_exe_op *fill;
     uint32_t i;
-    for (i = 31; i < op->in.n; i++) late_adds |= rmi_exe_given(build, run, i) && rmi_exe_adds(build, op, i);
+    for (i = 0; i < op->in.n; i++) {
+        any |= rmi_exe_given(build, run, i);
+        late_adds |= i >= 31 && rmi_exe_given(build, run, i) && rmi_exe_adds(build, op, i);
+    }
+    if (any) RMI_TRY(RMI_TABLES(build->mem, RMI_T(call, 1)));
     for (i = 0; i < op->in.n; i++) {
         uint32_t buf = rmi_low_buf(graph, RMI_BUF_GRAD, op->in.at[i]);
         int adds = rmi_exe_adds(build, op, i);
-        rmi_exe_op *fill;
         if (!rmi_exe_given(build, run, i) || !(adds || zeros || (late_adds && i >= 31))) continue;
         call->accum |= RM_IN(i);
         if (adds) continue;
@@ -22346,21 +22339,7 @@ RMI_FN rm_result rmi_exe_accum(rmi_exe_build *build, rmi_run run, rm_call *call)
         fill->bytes = rmi_low_bytes(graph, buf);
         RMI_TRY(rmi_exe_uses(build, build->at[0][buf], fill->bytes, 1));
     }
-    return RM_OK;
-}
-
-/* A part of a backward; without a call if all of its gradients are there already. */
-RMI_FN rm_result rmi_exe_backward(rmi_exe_build *build, rmi_run run)
-{
-    const rmi_op *op = &build->exec->graph->ops[run.id];
-    rm_call *call;
-    uint32_t i = 0;
-    while (i < op->in.n && !rmi_exe_given(build, run, i)) i++;
-    if (i < op->in.n) {
-        RMI_TRY(RMI_TABLES(build->mem, RMI_T(call, 1)));
-        RMI_TRY(rmi_exe_accum(build, run, call));
-        RMI_TRY(rmi_exe_call(build, run, call));
-    }
+    if (any) RMI_TRY(rmi_exe_call(build, run, call));
     for (i = 0; i < op->grad_in.n; i++) {
         uint32_t tensor = op->grad_in.at[i];
         if (!rmi_list_has(&op->forms[run.form].parts[run.part].grads, tensor)) continue;
@@ -22385,41 +22364,21 @@ RMI_FN rm_result rmi_exe_update(rmi_exe_build *build, rmi_run run)
     return exec->graph->n_barriers ? rmi_exe_uses(build, RMI_EXE_FOUND, 1, run.way == RMI_BARRIER) : RM_OK;
 }
 
-/* A copy of a buffer between its places on the device and in host memory, or an addition there: in lane HOST. */
-RMI_FN rm_result rmi_exe_move(rmi_exe_build *build, uint32_t lane, uint32_t buf, uint64_t from, uint64_t to)
+/* A copy of bytes of a buffer between its places on the device and in host memory; in lane HOST an addition there. */
+RMI_FN rm_result rmi_exe_move(rmi_exe_build *build, uint32_t lane, uint32_t buf, uint64_t bytes, uint64_t from,
+                              uint64_t to)
 {
-    const rm_graph *graph = build->exec->graph;
     uint32_t id;
     rmi_exe_op *op;
     RMI_TRY(rmi_exe_push(build, lane == RM_LANE_HOST ? RMI_EXE_ADD : RMI_EXE_COPY, lane, &op));
-    op->bytes = rmi_low_kind(graph, buf, &id) == RMI_BUF_SAVED ? graph->ops[id].forms[build->left_by[id]].saved
-                                                               : rmi_low_bytes(graph, buf);
+    rmi_low_kind(build->exec->graph, buf, &id);
+    op->bytes = bytes;
     op->buf = buf;
     op->number = id;
     op->src = rmi_exe_at(build->exec, from);
     op->dst = rmi_exe_at(build->exec, to);
-    RMI_TRY(rmi_exe_uses(build, from, op->bytes, 0));
-    return rmi_exe_uses(build, to, op->bytes, 1);
-}
-
-/* OFFLOAD, PREFETCH and MERGE. */
-RMI_FN rm_result rmi_exe_moves(rmi_exe_build *build, const rmi_stmt *stmt)
-{
-    uint64_t *host = &build->at[1][stmt->buf], device = build->at[0][stmt->buf];
-    uint64_t to = RMI_EXE_PLACE(RMI_EXE_HOST) + stmt->offset;
-    uint32_t id;
-    int gradient = rmi_low_kind(build->exec->graph, stmt->buf, &id) == RMI_BUF_GRAD;
-    if (stmt->what == RMI_PREFETCH) {
-        if (gradient) build->holds[id] = 1;
-        return rmi_exe_move(build, RM_LANE_H2D, stmt->buf, *host, device);
-    }
-    RMI_TRY(rmi_exe_move(build, RM_LANE_D2H, stmt->buf, device, to));
-    if (stmt->what == RMI_MERGE) {
-        build->holds[id] = 0;
-        return rmi_exe_move(build, RM_LANE_HOST, stmt->buf, to, *host);
-    }
-    *host = to;
-    return RM_OK;
+    RMI_TRY(rmi_exe_uses(build, from, bytes, 0));
+    return rmi_exe_uses(build, to, bytes, 1);
 }
 
 /* ALIAS and REUSE: another name for bytes that are there. */
@@ -22444,27 +22403,41 @@ RMI_FN void rmi_exe_rename(rmi_exe_build *build, const rmi_stmt *stmt)
 /* A statement of a program: ops for it, and where buffers are from then on. */
 RMI_FN rm_result rmi_exe_statement(rmi_exe_build *build, const rmi_stmt *stmt)
 {
-    uint64_t *at = build->at[0], place;
+    const rm_graph *graph = build->exec->graph;
+    const uint32_t buf = stmt->buf;
+    const uint64_t to = RMI_EXE_PLACE(RMI_EXE_HOST) + stmt->offset;
+    uint64_t *device, *host, bytes;
     rmi_exe_op *op;
+    rmi_buf_kind kind;
     uint32_t id;
+    if (stmt->what == RMI_RUN && stmt->run.way == RMI_FWD) return rmi_exe_forward(build, stmt->run);
+    if (stmt->what == RMI_RUN && stmt->run.way == RMI_BWD) return rmi_exe_backward(build, stmt->run);
+    if (stmt->what == RMI_RUN) return rmi_exe_update(build, stmt->run);
+    kind = rmi_low_kind(graph, buf, &id);
+    bytes = kind == RMI_BUF_SAVED ? stmt->bytes : rmi_low_bytes(graph, buf); /* of what is copied */
+    device = &build->at[0][buf];
+    host = &build->at[1][buf];
     switch ((rmi_what)stmt->what) {
     case RMI_ALLOC:
-        at[stmt->buf] = place = RMI_EXE_PLACE(RMI_EXE_ARENA) + stmt->offset;
-        if (rmi_low_kind(build->exec->graph, stmt->buf, &id) == RMI_BUF_GRAD) build->holds[id] = 0;
+        *device = RMI_EXE_PLACE(RMI_EXE_ARENA) + stmt->offset;
+        if (kind == RMI_BUF_GRAD) build->holds[id] = 0;
         if (!build->exec->desc.poison || !stmt->bytes) return RM_OK;
         RMI_TRY(rmi_exe_push(build, RMI_EXE_FILL, RM_LANE_COMPUTE, &op));
-        op->dst = rmi_exe_at(build->exec, place);
+        op->dst = rmi_exe_at(build->exec, *device);
         op->bytes = stmt->bytes;
-        return rmi_exe_uses(build, place, stmt->bytes, 1);
-    case RMI_FREE: at[stmt->buf] = RMI_INF; return RM_OK; /* not poisoned: another name may be alive; fresh bytes are */
+        return rmi_exe_uses(build, *device, stmt->bytes, 1);
+    case RMI_FREE: *device = RMI_INF; return RM_OK; /* not poisoned: another name may be alive; fresh bytes are */
     case RMI_ALIAS:
     case RMI_REUSE: rmi_exe_rename(build, stmt); return RM_OK;
-    case RMI_DROP_HOST: build->at[1][stmt->buf] = RMI_INF; return RM_OK;
-    case RMI_RUN:
-        if (stmt->run.way == RMI_FWD) return rmi_exe_forward(build, stmt->run);
-        if (stmt->run.way == RMI_BWD) return rmi_exe_backward(build, stmt->run);
-        return rmi_exe_update(build, stmt->run);
-    default: return rmi_exe_moves(build, stmt);
+    case RMI_PREFETCH:
+        if (kind == RMI_BUF_GRAD) build->holds[id] = 1;
+        return rmi_exe_move(build, RM_LANE_H2D, buf, bytes, *host, *device);
+    case RMI_OFFLOAD: *host = to; return rmi_exe_move(build, RM_LANE_D2H, buf, bytes, *device, to);
+    case RMI_MERGE:
+        build->holds[id] = 0;
+        RMI_TRY(rmi_exe_move(build, RM_LANE_D2H, buf, bytes, *device, to));
+        return rmi_exe_move(build, RM_LANE_HOST, buf, bytes, to, *host);
+    default: *host = RMI_INF; return RM_OK; /* DROP_HOST */
     }
 }
 
@@ -23905,12 +23878,13 @@ RMI_FN rm_result rmi_exe_compile_beside(rmi_exe_profile *f, const rmi_exe_time *
     const rmi_op *op = &graph->ops[build->given ? run.id : 0];
     uint32_t i, own = 0, grad = rmi_low_buf(graph, RMI_BUF_GRAD, run.id);
     if (run.way == RMI_COPY_MERGE)
-        return rmi_exe_move(build, RM_LANE_HOST, grad, build->at[0][grad], build->at[1][grad]);
+        return rmi_exe_move(build, RM_LANE_HOST, grad, rmi_low_bytes(graph, grad), build->at[0][grad],
+                            build->at[1][grad]);
     if (run.way > RMI_BWD) return rmi_exe_update(build, run);
     for (i = 0; i < op->in.n; i++) {
-        uint64_t place = build->at[0][op->in.at[i]];
-        if (!rmi_list_has(&op->mutates, op->in.at[i])) continue;
-        RMI_TRY(rmi_exe_move(build, RM_LANE_COMPUTE, op->in.at[i], place, place));
+        uint32_t in = op->in.at[i];
+        if (!rmi_list_has(&op->mutates, in)) continue;
+        RMI_TRY(rmi_exe_move(build, RM_LANE_COMPUTE, in, rmi_low_bytes(graph, in), build->at[0][in], build->at[0][in]));
         f->beside.op[f->beside.n - 1].src = (const unsigned char *)build->given->in[i];
     }
     build->ran[run.id] = time->again;
