@@ -21431,7 +21431,13 @@ RMI_FN int rmi_thr_open(rmi_thr_lock *lock)
 RMI_FN void rmi_thr_close(rmi_thr_lock *lock) { DeleteCriticalSection(&lock->section); }
 RMI_FN void rmi_thr_enter(rmi_thr_lock *lock) { EnterCriticalSection(&lock->section); }
 RMI_FN void rmi_thr_leave(rmi_thr_lock *lock) { LeaveCriticalSection(&lock->section); }
-RMI_FN void rmi_thr_sleep(rmi_thr_lock *lock) { SleepConditionVariableCS(&lock->change, &lock->section, INFINITE); }
+RMI_FN uint64_t rmi_thr_now(void) { return rmi_now_ns(); }
+/* Until somebody wakes, at most until then; RMI_INF: however long. Windows sleeps for whole milliseconds. */
+RMI_FN void rmi_thr_sleep(rmi_thr_lock *lock, uint64_t until)
+{
+    uint64_t ms = until == RMI_INF ? INFINITE : rmi_sub(until, rmi_thr_now()) / 1000000u;
+    SleepConditionVariableCS(&lock->change, &lock->section, (DWORD)ms);
+}
 RMI_FN void rmi_thr_wake(rmi_thr_lock *lock) { WakeAllConditionVariable(&lock->change); }
 RMI_FN int rmi_thr_start(rmi_thr_id *id, DWORD(WINAPI *fn)(LPVOID), void *arg)
 {
@@ -21441,19 +21447,6 @@ RMI_FN void rmi_thr_join(rmi_thr_id id)
 {
     WaitForSingleObject(id, INFINITE);
     CloseHandle(id);
-}
-RMI_FN uint64_t rmi_thr_now(void) /* ns */
-{
-    LARGE_INTEGER count, per_second;
-    QueryPerformanceCounter(&count);
-    QueryPerformanceFrequency(&per_second);
-    return rmi_mul_div_up((uint64_t)count.QuadPart, 1000000000u, (uint64_t)per_second.QuadPart);
-}
-RMI_FN void rmi_thr_pause(uint64_t ns)
-{
-    uint64_t end = rmi_thr_now() + ns;
-    if (ns > 2000000u) Sleep((DWORD)(ns / 1000000u - 1));
-    while (rmi_thr_now() < end) SwitchToThread();
 }
 #else
 #include <pthread.h>
@@ -21479,30 +21472,24 @@ RMI_FN void rmi_thr_close(rmi_thr_lock *lock)
 }
 RMI_FN void rmi_thr_enter(rmi_thr_lock *lock) { pthread_mutex_lock(&lock->mutex); }
 RMI_FN void rmi_thr_leave(rmi_thr_lock *lock) { pthread_mutex_unlock(&lock->mutex); }
-RMI_FN void rmi_thr_sleep(rmi_thr_lock *lock) { pthread_cond_wait(&lock->change, &lock->mutex); }
-RMI_FN void rmi_thr_wake(rmi_thr_lock *lock) { pthread_cond_broadcast(&lock->change); }
-RMI_FN int rmi_thr_start(rmi_thr_id *id, void *(*fn)(void *), void *arg) { return !pthread_create(id, NULL, fn, arg); }
-RMI_FN void rmi_thr_join(rmi_thr_id id) { pthread_join(id, NULL); }
-RMI_FN uint64_t rmi_thr_now(void) /* ns */
+RMI_FN uint64_t rmi_thr_now(void) /* a clock that C99 headers know without further macros, and conditions go by */
 {
     struct timeval now;
     gettimeofday(&now, NULL);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_usec * 1000u;
 }
-/* A wait for what nobody signals: sleeping that C99 headers know without further macros. */
-RMI_FN void rmi_thr_pause(uint64_t ns)
+/* Until somebody wakes, at most until then; RMI_INF: however long. */
+RMI_FN void rmi_thr_sleep(rmi_thr_lock *lock, uint64_t until)
 {
-    rmi_thr_lock lock;
-    uint64_t end = rmi_thr_now() + ns;
-    struct timespec until;
-    if (!rmi_thr_open(&lock)) return;
-    until.tv_sec = (time_t)(end / 1000000000u);
-    until.tv_nsec = (long)(end % 1000000000u);
-    rmi_thr_enter(&lock);
-    while (pthread_cond_timedwait(&lock.change, &lock.mutex, &until) == 0) {} /* woken for no reason */
-    rmi_thr_leave(&lock);
-    rmi_thr_close(&lock);
+    struct timespec time;
+    time.tv_sec = (time_t)(until / 1000000000u);
+    time.tv_nsec = (long)(until % 1000000000u);
+    if (until == RMI_INF) pthread_cond_wait(&lock->change, &lock->mutex);
+    else pthread_cond_timedwait(&lock->change, &lock->mutex, &time);
 }
+RMI_FN void rmi_thr_wake(rmi_thr_lock *lock) { pthread_cond_broadcast(&lock->change); }
+RMI_FN int rmi_thr_start(rmi_thr_id *id, void *(*fn)(void *), void *arg) { return !pthread_create(id, NULL, fn, arg); }
+RMI_FN void rmi_thr_join(rmi_thr_id id) { pthread_join(id, NULL); }
 #endif
 
 typedef struct rmi_thr_event { /* the first `at` commands of a lane are done */
@@ -21535,24 +21522,8 @@ typedef struct rmi_thr {
     int code, quit;       /* the first failure of a call that nobody was told of */
 } rmi_thr;
 
-/* Does a command; returns its code. idle: the lane was waiting for it. Else a copy begins when the link is free, which
-   may be before this thread has woken. */
-RMI_FN int rmi_thr_do(rmi_thr_lane *lane, const rmi_thr_cmd *cmd, int idle)
-{
-    uint64_t now;
-    if (cmd->fn) return cmd->fn(cmd->arg);
-    if (!cmd->dst) return 0;
-    now = lane->rate && (idle || !lane->free_at) ? rmi_thr_now() : 0;
-    memmove(cmd->dst, cmd->src, (size_t)cmd->bytes);
-    if (!lane->rate) return 0;
-    lane->free_at = rmi_add(rmi_max(now, lane->free_at),
-                            rmi_add(lane->latency_ns, rmi_mul_div_up(cmd->bytes, 1000000000u, lane->rate)));
-    now = rmi_thr_now();
-    if (lane->free_at > now) rmi_thr_pause(lane->free_at - now);
-    return 0;
-}
-
-/* A lane's thread: its commands in order, until there are none and all ends. */
+/* A lane's thread: its commands in order, until there are none and all ends. A copy begins when the link is free, which
+   may be before this thread has woken; now, if the lane was idle. */
 RMI_THR_MAIN(rmi_thr_main)
 {
     rmi_thr_lane *lane = (rmi_thr_lane *)arg;
@@ -21561,15 +21532,22 @@ RMI_THR_MAIN(rmi_thr_main)
     rmi_thr_enter(&threads->lock);
     for (;;) {
         rmi_thr_cmd cmd;
-        int code;
-        for (; lane->put == lane->done && !threads->quit; idle = 1) rmi_thr_sleep(&threads->lock);
+        uint64_t begin;
+        int code = 0;
+        for (; lane->put == lane->done && !threads->quit; idle = 1) rmi_thr_sleep(&threads->lock, RMI_INF);
         if (lane->put == lane->done) break;
         cmd = lane->ring[lane->done % lane->cap];
-        for (; threads->lane[cmd.on.lane].done < cmd.on.at; idle = 1) rmi_thr_sleep(&threads->lock);
+        for (; threads->lane[cmd.on.lane].done < cmd.on.at; idle = 1) rmi_thr_sleep(&threads->lock, RMI_INF);
         rmi_thr_leave(&threads->lock);
-        code = rmi_thr_do(lane, &cmd, idle);
-        if (cmd.dst) idle = 0;
+        begin = lane->rate && (idle || !lane->free_at) ? rmi_thr_now() : 0;
+        if (cmd.fn) code = cmd.fn(cmd.arg);
+        else if (cmd.dst) memmove(cmd.dst, cmd.src, (size_t)cmd.bytes);
         rmi_thr_enter(&threads->lock);
+        if (cmd.dst && lane->rate)
+            lane->free_at = rmi_add(rmi_max(begin, lane->free_at),
+                                    rmi_add(lane->latency_ns, rmi_mul_div_up(cmd.bytes, 1000000000u, lane->rate)));
+        while (cmd.dst && rmi_thr_now() < lane->free_at) rmi_thr_sleep(&threads->lock, lane->free_at);
+        if (cmd.dst) idle = 0;
         if (code && !threads->code) threads->code = code;
         lane->done++;
         rmi_thr_wake(&threads->lock);
@@ -21632,7 +21610,7 @@ RMI_FN int rmi_thr_wait(void *user, uint32_t event, uint32_t lane)
     int code;
     if (lane != RM_LANE_COMPUTE && lane != RM_LANE_CALLER) return rmi_thr_put(threads, lane, &cmd);
     rmi_thr_enter(&threads->lock);
-    while (threads->lane[cmd.on.lane].done < cmd.on.at) rmi_thr_sleep(&threads->lock);
+    while (threads->lane[cmd.on.lane].done < cmd.on.at) rmi_thr_sleep(&threads->lock, RMI_INF);
     code = threads->code;
     rmi_thr_leave(&threads->lock);
     return code;
@@ -21646,7 +21624,7 @@ RMI_FN int rmi_thr_sync(void *user)
     int code;
     rmi_thr_enter(&threads->lock);
     for (lane = 0; lane < RMI_LANES; lane++)
-        while (threads->lane[lane].done < threads->lane[lane].put) rmi_thr_sleep(&threads->lock);
+        while (threads->lane[lane].done < threads->lane[lane].put) rmi_thr_sleep(&threads->lock, RMI_INF);
     code = threads->code;
     threads->code = 0;
     rmi_thr_leave(&threads->lock);
@@ -21817,7 +21795,7 @@ struct rm_exec {
     rmi_thr *threads;         /* the host backend's lanes, or NULL */
 #endif
     rmi_arena mem, tables;    /* this object; what depends on the plan */
-    rm_plan *plan, *used;     /* used: the one that must not go before */
+    rm_plan *plan;            /* cannot go before the executor */
     rm_graph *graph;
     rmi_list trained;         /* params that gradient flows to */
     rm_exec_desc desc;
@@ -22244,8 +22222,8 @@ RMI_FN int rmi_exe_given(const rmi_exe_build *build, rmi_run run, uint32_t i)
            !build->moved[operand.tensor];
 }
 
-/* A call is given bytes at a place (RMI_INF: none): *slot points there, if they are the caller's once they are bound. Of
-   nothing, nothing need be. */
+/* A call is given bytes at a place (RMI_INF: none): *slot points there; if they are the caller's, once they are bound.
+   Of nothing, nothing need be. */
 RMI_FN rm_result rmi_exe_point(rmi_exe_build *build, uint64_t place, uint64_t bytes, const void **slot)
 {
     rmi_exe_outside *outside = &build->exec->outside;
@@ -22553,11 +22531,13 @@ RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
         "param %s: it has a time for its update and no callback; set rm_param_desc.update_host",
         "param %s: set rm_exec_desc.reduce", /* without it none are called */
         "barrier %s: it has no callback; pass one to rm_barrier_add"};
-    char others[RMI_ERR_TEXT / 2], one[RMI_ERR_TEXT / 2];
+    char text[RMI_ERR_TEXT], one[RMI_ERR_TEXT / 2];
     const rmi_exe_op *first = NULL;
+    rmi_line line;
+    rmi_sink sink = rmi_line_sink(&line, text, sizeof text);
     uint32_t i;
-    size_t k, n = 0;
-    for (others[0] = 0, i = 0; i < exec->n_prog; i++)
+    size_t k, others = 0; /* where they begin in the message */
+    for (i = 0; i < exec->n_prog; i++)
         for (k = 0; k < exec->prog[i].n; k++) {
             const rmi_exe_op *op = &exec->prog[i].op[k];
             RMI_WANT(&exec->err, !exec->lanes.on || op->lane != RM_LANE_HOST || exec->backend.host_call,
@@ -22567,16 +22547,21 @@ RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
                      "in host memory; set rm_exec_desc.add, or plan with RM_NO_MERGE (rm_config.off)",
                      exec->graph->tensors[op->number].name);
             if (op->what != RMI_EXE_CALL || op->fn) continue;
-            if (!first) first = op;
             rmi_format(one, sizeof one, "%s of %s, ", ways[op->run.way], op->call->op);
-            if ((first->run.way == op->run.way && first->run.id == op->run.id) || strstr(others, one)) continue;
-            n += strlen(rmi_format(others + n, sizeof others - n, "%s%s", n ? "" : ". Missing as well: ", one));
+            if (!first) {
+                first = op;
+                rmi_put_format(&sink, remedies[op->run.way], op->call->op,
+                               op->run.way <= RMI_BWD ? exec->graph->ops[op->run.id].kind_name : "");
+            } else if ((first->run.way != op->run.way || first->run.id != op->run.id) &&
+                       !(others && strstr(text + others, one))) {
+                if (!others) rmi_put(&sink, ". Missing as well: ");
+                if (!others) others = line.n;
+                rmi_put(&sink, one);
+            }
         }
     if (!first) return RM_OK;
-    if (n) others[n - 2] = 0; /* the last comma */
-    rmi_format(one, sizeof one, remedies[first->run.way], first->call->op,
-               first->run.way <= RMI_BWD ? exec->graph->ops[first->run.id].kind_name : "");
-    return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "%s%s", one, others);
+    if (others) text[line.n - 2] = 0; /* the last comma */
+    return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "%s", text);
 }
 
 /* One memory, as large as the largest program needs it, the caller's or the backend's. Offsets of a plan are aligned;
@@ -22720,27 +22705,19 @@ RMI_FN void rmi_exe_unload(rm_exec *exec)
     memset((void *)exec->prog, 0, sizeof exec->prog);
 }
 
-/* From now on the executor uses this plan, and no other one. */
-RMI_FN void rmi_exe_use_plan(rm_exec *exec, rm_plan *plan)
-{
-    plan->uses++;
-    rmi_plan_free(exec->used);
-    exec->used = plan;
-}
-
 RMI_FN void rmi_exe_free(rm_exec *exec)
 {
     rmi_arena mem;
-    rm_plan *used;
+    rm_plan *plan;
     if (!exec) return;
     rmi_exe_unload(exec);
 #if defined(ROCKMATE_THREADS)
     rmi_thr_free(exec->threads);
 #endif
     mem = exec->mem;
-    used = exec->used;
+    plan = exec->plan;
     rmi_arena_free(&mem);
-    rmi_plan_free(used);
+    rmi_plan_free(plan);
 }
 
 /* A plan that counts live bytes has nothing to run with. */
@@ -22789,6 +22766,7 @@ RMI_FN rm_result rmi_exe_create(rm_plan *plan, const rm_exec_desc *desc, rm_exec
     exec->tables = rmi_arena_make(&mem.hooks);
     exec->plan = plan;
     exec->graph = plan->g;
+    plan->uses++;
     if (desc) exec->desc = *desc;
     result = rmi_exe_tables(exec) == RM_OK ? rmi_exe_backend(exec) : rmi_err_memory(&exec->err);
     if (result == RM_OK) result = rmi_exe_load(exec);
@@ -22799,52 +22777,35 @@ RMI_FN rm_result rmi_exe_create(rm_plan *plan, const rm_exec_desc *desc, rm_exec
     }
     exec->err.log = last->log;
     exec->err.log_user = last->log_user;
-    rmi_exe_use_plan(exec, plan);
     *out = exec;
     return RM_OK;
 }
 
 /* --- stepping */
 
-/* The error of a step that reads an input that is not there. Inputs are no part of what rm_exec_desc.forget forgets. */
-RMI_FN rm_result rmi_exe_unwritten(rm_exec *exec, uint32_t tensor)
-{
-    const rmi_tensor *input = &exec->graph->tensors[tensor];
-    const char *kept = exec->desc.forget ? " (rm_exec_desc.forget forgets what persists, and keeps inputs)" : "";
-    uint64_t due = exec->due[tensor];
-    RMI_WANT(&exec->err, due == input->bytes, "input %s: only %u of its %u bytes were written; rm_exec_write all of "
-             "them before each step (sizes are in bytes)%s", input->name, input->bytes - due, input->bytes, kept);
-    RMI_WANT(&exec->err, !exec->course.steps, "input %s: not written since the last step, which used its bytes for "
-             "other things; rm_exec_write it before each step%s", input->name, kept);
-    return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "input %s: never written; rm_exec_write it before the first "
-                       "step, and before each one that follows%s", input->name, kept);
-}
-
 /* Is all there that a step of a program reads? The caller's memory is bound, inputs are written: zeros, or what other
-   things left, would train without a word. */
+   things left, would train without a word. Inputs are no part of what rm_exec_desc.forget forgets. */
 RMI_FN rm_result rmi_exe_ready(rm_exec *exec, const rmi_exe_prog *prog)
 {
+    const char *kept = exec->desc.forget ? " (rm_exec_desc.forget forgets what persists, and keeps inputs)" : "";
     const rmi_exe_patch *patch = exec->outside.patch;
-    uint32_t tensor;
-    size_t i;
-    for (i = 0; i < exec->outside.n_patches; i++)
-        RMI_WANT(&exec->err, *patch[i].slot, "%s is the caller's memory and not bound; call rm_exec_bind first",
-                 rmi_exe_name(exec, rmi_exe_outside_at(exec, patch[i].place)));
-    for (tensor = 0; tensor < exec->graph->n_tensors; tensor++)
-        if (exec->due[tensor] && prog->reads[tensor]) return rmi_exe_unwritten(exec, tensor);
-    return RM_OK;
-}
-
-/* A step that begins drops the inputs whose bytes its program uses for other things. */
-RMI_FN void rmi_exe_drop_inputs(rm_exec *exec, const rmi_exe_prog *prog)
-{
-    uint32_t i, m;
+    uint32_t i;
+    size_t k;
+    for (k = 0; k < exec->outside.n_patches; k++)
+        RMI_WANT(&exec->err, *patch[k].slot, "%s is the caller's memory and not bound; call rm_exec_bind first",
+                 rmi_exe_name(exec, rmi_exe_outside_at(exec, patch[k].place)));
     for (i = 0; i < exec->graph->n_tensors; i++) {
-        if (!rmi_exe_is_input(exec, i) || rmi_low_unread(exec->graph, i)) continue;
-        for (m = 0; m < 2; m++)
-            if (exec->memory[m].home[i] != RMI_INF && prog->at_end[m][i] == RMI_INF)
-                exec->due[i] = exec->graph->tensors[i].bytes;
+        const rmi_tensor *input = &exec->graph->tensors[i];
+        if (!exec->due[i] || !prog->reads[i]) continue;
+        RMI_WANT(&exec->err, exec->due[i] == input->bytes, "input %s: only %u of its %u bytes were written; "
+                 "rm_exec_write all of them before each step (sizes are in bytes)%s", input->name,
+                 input->bytes - exec->due[i], input->bytes, kept);
+        RMI_WANT(&exec->err, !exec->course.steps, "input %s: not written since the last step, which used its bytes for "
+                 "other things; rm_exec_write it before each step%s", input->name, kept);
+        return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "input %s: never written; rm_exec_write it before the first "
+                           "step, and before each one that follows%s", input->name, kept);
     }
+    return RM_OK;
 }
 
 /* What callbacks see as c->step, of a step of this kind; s NULL: zeros. */
@@ -22993,34 +22954,26 @@ RMI_FN rm_result rmi_exe_walk(rm_exec *exec, rmi_exe_prog *prog, uint32_t *answe
     return result;
 }
 
-/* Room in the lanes for one more step: the one before last has ended in every lane, and inputs are there. */
-RMI_FN rm_result rmi_exe_room(rm_exec *exec, rmi_exe_prog *prog)
+/* A step, which may still be at work in lanes when this returns. There it begins when the one before last has ended in
+   every lane, and inputs are there. */
+RMI_FN rm_result rmi_exe_go(rm_exec *exec, rmi_exe_prog *prog)
 {
     rmi_exe_lanes *lanes = &exec->lanes;
-    uint32_t lane;
+    uint32_t answer, lane, *ends = &lanes->ends[lanes->parity];
     if (lanes->rebound) {
         RMI_TRY(rmi_exe_drain(exec));
         RMI_TRY(rmi_exe_reserve(exec));
     }
     for (lane = 0; lane < RMI_LANES; lane++)
-        if (lanes->ends[lanes->parity] >> lane & 1)
-            RMI_TRY(rmi_exe_wait(exec, lanes->parity * RMI_LANES + lane, RM_LANE_CALLER));
-    lanes->ends[lanes->parity] = 0;
+        if (*ends >> lane & 1) RMI_TRY(rmi_exe_wait(exec, lanes->parity * RMI_LANES + lane, RM_LANE_CALLER));
+    *ends = 0;
     prog->values[prog->issued++ & 1] = exec->now;
-    return lanes->before && lanes->joined && !lanes->inputs_open ? rmi_exe_feed(exec, NULL, NULL, 0) : RM_OK;
-}
-
-/* A step, which may still be at work in lanes when this returns. */
-RMI_FN rm_result rmi_exe_go(rm_exec *exec, rmi_exe_prog *prog)
-{
-    rmi_exe_lanes *lanes = &exec->lanes;
-    uint32_t answer, lane;
-    if (lanes->on) RMI_TRY(rmi_exe_room(exec, prog));
+    if (lanes->before && lanes->joined && !lanes->inputs_open) RMI_TRY(rmi_exe_feed(exec, NULL, NULL, 0));
     RMI_TRY(rmi_exe_walk(exec, prog, &answer));
     if (!lanes->on) return rmi_exe_sync(exec, "waiting for the end of the step", NULL);
     for (lane = 0; lane < RMI_LANES; lane++)
         if (prog->lanes >> lane & 1) RMI_TRY(rmi_exe_record(exec, lanes->parity * RMI_LANES + lane, lane));
-    lanes->ends[lanes->parity] = prog->lanes;
+    *ends = prog->lanes;
     lanes->parity ^= 1;
     lanes->before = answer == RM_ISSUE ? prog : NULL; /* else the lanes have been joined */
     lanes->inputs_open = 0;
@@ -23041,7 +22994,7 @@ RMI_FN rm_result rmi_exe_no_program(rm_exec *exec, const char *call, uint32_t ki
 
 RMI_FN rm_result rmi_exe_step(rm_exec *exec, const rm_step *s)
 {
-    uint32_t kind = s && s->kind ? s->kind : RM_SINGLE, i;
+    uint32_t kind = s && s->kind ? s->kind : RM_SINGLE, i, m;
     rmi_exe_prog *prog = NULL;
     for (i = 0; i < exec->n_prog; i++)
         if (exec->prog[i].step == kind) prog = &exec->prog[i];
@@ -23054,7 +23007,10 @@ RMI_FN rm_result rmi_exe_step(rm_exec *exec, const rm_step *s)
     RMI_TRY(rmi_exe_ready(exec, prog));
     rmi_exe_set_now(exec, s, kind);
     exec->last = NULL;
-    rmi_exe_drop_inputs(exec, prog);
+    for (i = 0; i < exec->graph->n_tensors; i++) /* inputs whose bytes the program uses for other things are gone */
+        for (m = 0; m < 2 && rmi_exe_is_input(exec, i) && !rmi_low_unread(exec->graph, i); m++)
+            if (exec->memory[m].home[i] != RMI_INF && prog->at_end[m][i] == RMI_INF)
+                exec->due[i] = exec->graph->tensors[i].bytes;
     if (kind != RM_FORWARD) {
         exec->course.adrift = !rmi_low_grads_resident(kind);
         exec->course.used_up = 1; /* until it has ended well */
@@ -23588,7 +23544,8 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
         return rmi_err_set(&exec->err, result, "%s; nor is there memory for the old plan any more: what persists waits "
                            "in host memory for rm_exec_replan with a smaller one", why.text);
     }
-    rmi_exe_use_plan(exec, plan);
+    plan->uses++;
+    rmi_plan_free(old);
     if (!to) exec->course.used_up = 1; /* what has been added up has no place */
     rmi_exe_forget(exec);
     exec->touched = 0;

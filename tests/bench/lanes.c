@@ -12,13 +12,20 @@ enum { LAYERS = 16, BYTES = 1 << 18, STEPS = 9 };
 #define FWD_NS 2000000u
 #define BWD_NS 4000000u
 
+static void nap(uint64_t ns)
+{
+    struct timespec t;
+    t.tv_sec = (time_t)(ns / 1000000000u);
+    t.tv_nsec = (long)(ns % 1000000000u);
+    nanosleep(&t, NULL);
+}
 static int take(const rm_call *c)
 {
     uint64_t ns = c->phase == RM_PHASE_FORWARD ? FWD_NS : BWD_NS, now = rmi_thr_now();
     static uint64_t due; /* a sleep that was too long makes the next one shorter, as a device would not */
     if (due < now - 20000000u) due = now;
     due += ns;
-    if (due > now) rmi_thr_pause(due - now);
+    if (due > now) nap(due - now);
     else due = now;
     return 0;
 }

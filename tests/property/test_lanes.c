@@ -531,9 +531,16 @@ static void count_free(void *p, void *user)
     free(p);
 }
 
+static void nap(uint64_t ns)
+{
+    struct timespec t;
+    t.tv_sec = (time_t)(ns / 1000000000u);
+    t.tv_nsec = (long)(ns % 1000000000u);
+    nanosleep(&t, NULL);
+}
 static void delay(uint64_t rng)
 {
-    if (rng % 4 == 0) rmi_thr_pause(rng % 97 * 1000);
+    if (rng % 4 == 0) nap(rng % 97 * 1000);
 }
 
 /* threads: 0 none, 1 as they come, 2 held up. */

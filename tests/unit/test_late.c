@@ -10,6 +10,13 @@
 
 enum { COPIES = 12, BYTES = 1000, NS = 50000, LATENCY = 700 }; /* ns a copy on the link */
 
+static void nap(uint64_t ns)
+{
+    struct timespec t;
+    t.tv_sec = (time_t)(ns / 1000000000u);
+    t.tv_nsec = (long)(ns % 1000000000u);
+    nanosleep(&t, NULL);
+}
 /* A lane's hooks: one holds it until all commands have been given, one is slow and notes when the link is free. */
 typedef struct held {
     rmi_thr *threads;
@@ -21,7 +28,7 @@ static int hold(void *arg)
     held *h = (held *)arg;
     int go = 0;
     while (!go) {
-        rmi_thr_pause(200000);
+        nap(200000);
         rmi_thr_enter(&h->threads->lock);
         go = h->go;
         rmi_thr_leave(&h->threads->lock);
@@ -32,7 +39,7 @@ static int dawdle(void *arg)
 {
     held *h = (held *)arg;
     h->free_at = h->threads->lane[RM_LANE_H2D].free_at;
-    rmi_thr_pause(2 * COPIES * (uint64_t)NS);
+    nap(2 * COPIES * (uint64_t)NS);
     return 0;
 }
 
@@ -60,7 +67,7 @@ static void catches_up(void)
     EXPECT(!rmi_thr_sync(&t), "all is done");
     snprintf(said, sizeof said, "the link was free at %llu, then at %llu", (unsigned long long)h.free_at, (unsigned long long)t->lane[RM_LANE_H2D].free_at);
     EXPECT(t->lane[RM_LANE_H2D].free_at == h.free_at + COPIES * (uint64_t)(NS + LATENCY), said);
-    rmi_thr_pause(10 * NS);
+    nap(10 * NS);
     before = rmi_thr_now(); /* the lane sleeps: no copy begins in the past */
     EXPECT(!rmi_thr_copy(&t, to[COPIES + 1], from[COPIES + 1], BYTES, RM_LANE_H2D) && !rmi_thr_sync(&t), "a copy after a pause");
     EXPECT(t->lane[RM_LANE_H2D].free_at >= before + NS + LATENCY && rmi_thr_now() >= t->lane[RM_LANE_H2D].free_at, "it takes its time");
@@ -88,7 +95,7 @@ static int bwd(const rm_call *c)
 static int update(const rm_call *c)
 {
     unsigned i;
-    if (slow_update) rmi_thr_pause((uint64_t)((const unsigned char *)c->grad)[0] * 5000);
+    if (slow_update) nap((uint64_t)((const unsigned char *)c->grad)[0] * 5000);
     for (i = 0; i < 64; i++) ((unsigned char *)c->param)[i] = (unsigned char)(((unsigned char *)c->param)[i] + ((unsigned char *)c->grad)[i] + ++((unsigned char *)c->state)[i]);
     return 0;
 }
