@@ -21631,9 +21631,9 @@ RMI_FN int rmi_thr_sync(void *user)
     return code;
 }
 
-/* Rings for so many calls of each lane, and events; lanes of no calls get no thread. All lanes are idle. Nonzero: there
-   was no memory, or a thread did not start. */
-RMI_FN int rmi_thr_reserve(rmi_thr *threads, uint32_t events, const uint32_t *calls)
+/* Events, and rings for so many calls of each lane in `used`, bits; others get no thread. All lanes are idle. Nonzero:
+   there was no memory, or a thread did not start. */
+RMI_FN int rmi_thr_reserve(rmi_thr *threads, uint32_t events, uint32_t calls, uint32_t used)
 {
     uint32_t i;
     int ok;
@@ -21644,11 +21644,11 @@ RMI_FN int rmi_thr_reserve(rmi_thr *threads, uint32_t events, const uint32_t *ca
     ok = threads->event != NULL;
     for (i = RM_LANE_COMPUTE + 1; i < RMI_LANES && ok; i++) {
         rmi_thr_lane *lane = &threads->lane[i];
-        lane->put = lane->done = 0;
-        lane->cap = calls[i];
-        lane->ring = RMI_NEW(&threads->rings, rmi_thr_cmd, calls[i]);
-        ok = lane->ring != NULL;
-        if (ok && calls[i] && !lane->runs) ok = lane->runs = rmi_thr_start(&lane->id, rmi_thr_main, lane);
+        lane->put = lane->done = lane->cap = 0;
+        if (!(used >> i & 1)) continue;
+        lane->cap = calls;
+        lane->ring = RMI_NEW(&threads->rings, rmi_thr_cmd, calls);
+        ok = lane->ring && (lane->runs || (lane->runs = rmi_thr_start(&lane->id, rmi_thr_main, lane)));
     }
     rmi_thr_leave(&threads->lock);
     return !ok;
@@ -21765,7 +21765,8 @@ typedef struct rmi_exe_lanes {
     int inputs_open;         /* nothing of `before` is at work in the bytes of inputs, and they have been written */
     int rebound;             /* an address of the caller's memory has changed since programs were begun */
     uint32_t n_events;
-    uint32_t calls[RMI_LANES]; /* that a lane may have in flight; 0: no program uses it */
+    uint32_t calls;          /* that a lane may have in flight */
+    uint32_t used;           /* bits: lanes that some program uses */
     uint32_t ends[2];        /* by parity of the step: lanes whose end was recorded */
     uint32_t parity;
 } rmi_exe_lanes;
@@ -21891,8 +21892,7 @@ RMI_FN uint64_t rmi_exe_host_now(void *user) { return (void)user, rmi_now_ns(); 
 #if defined(ROCKMATE_THREADS)
 RMI_FN int rmi_exe_host_reserve(void *user, uint32_t events, uint32_t calls)
 {
-    (void)calls; /* by lane we know better */
-    return rmi_thr_reserve(rmi_thr_of(user), events, ((rm_exec *)user)->lanes.calls);
+    return rmi_thr_reserve(rmi_thr_of(user), events, calls, ((rm_exec *)user)->lanes.used);
 }
 #endif
 
@@ -22482,7 +22482,7 @@ RMI_FN rm_result rmi_exe_order(rm_exec *exec, rmi_arena *mem, rmi_lan_prog *uses
 {
     rmi_lan lan;
     rmi_exe_prog *prog = exec->prog;
-    uint32_t i, before, lane;
+    uint32_t i, before;
     size_t k;
     memset((void *)&lan, 0, sizeof lan);
     exec->lanes.n_events = RMI_EXE_EVENTS;
@@ -22494,25 +22494,22 @@ RMI_FN rm_result rmi_exe_order(rm_exec *exec, rmi_arena *mem, rmi_lan_prog *uses
     }
     RMI_TRY(rmi_lan_prepare(mem, &lan, uses, exec->n_prog));
     for (i = 0; i < exec->n_prog; i++) RMI_TRY(rmi_lan_own(&exec->tables, &lan, &uses[i]));
-    for (i = 0; i < exec->n_prog; i++) { /* two steps of it, and the reads and writes between them, give each lane */
-        uint32_t n[RMI_LANES] = {0, 0, 0, 0, 0}, further = 0;
-        for (k = 0; k < prog[i].n; k++) n[prog[i].op[k].lane]++;
-        for (k = 0; k < uses[i].own.n; k++) n[prog[i].op[uses[i].own.wait[k].op].lane]++;
+    for (i = 0; i < exec->n_prog; i++) {
+        size_t further = 0, calls;
         for (before = 0; before <= exec->n_prog; before++) { /* 0: whatever was; then by the program before */
             rmi_exe_prog *on = &prog[before ? before - 1 : i];
             rmi_lan_waits *waits = &prog[i].waits[before];
             *waits = uses[i].own;
             if (before) RMI_TRY(rmi_lan_after(&exec->tables, &lan, &uses[before - 1], &uses[i], waits));
-            if (before && waits->n > further) further = (uint32_t)waits->n;
+            if (before && waits->n > further) further = waits->n;
             for (k = 0; k < waits->n; k++) {
                 uint32_t *event = &on->op[waits->wait[k].on].event;
                 if (*event == RMI_NONE) *event = exec->lanes.n_events++;
             }
         }
-        for (lane = 0; lane < RMI_LANES; lane++) {
-            uint32_t most = n[lane] ? 2 * (n[lane] + further) + RMI_EXE_CALLS_BETWEEN : 0;
-            if (exec->lanes.calls[lane] < most) exec->lanes.calls[lane] = most;
-        }
+        calls = 2 * (prog[i].n + uses[i].own.n + further) + RMI_EXE_CALLS_BETWEEN; /* of two steps, all in one lane */
+        if (exec->lanes.calls < calls) exec->lanes.calls = (uint32_t)calls;
+        exec->lanes.used |= prog[i].lanes;
     }
     return RM_OK;
 }
@@ -22654,12 +22651,10 @@ RMI_FN rm_result rmi_exe_tell_alone(const rm_exec *exec)
 /* Events and rings of the lanes, which are idle. */
 RMI_FN rm_result rmi_exe_reserve(rm_exec *exec)
 {
-    const rmi_exe_lanes *lanes = &exec->lanes;
-    uint32_t lane, most = 0;
+    rmi_exe_lanes *lanes = &exec->lanes;
     if (!lanes->on) return RM_OK;
-    for (lane = 0; lane < RMI_LANES; lane++) most = lanes->calls[lane] > most ? lanes->calls[lane] : most;
-    exec->lanes.rebound = 0;
-    return rmi_exe_needs(exec, exec->backend.reserve(exec->backend.user, lanes->n_events, most),
+    lanes->rebound = 0;
+    return rmi_exe_needs(exec, exec->backend.reserve(exec->backend.user, lanes->n_events, lanes->calls),
                          "making events for its lanes", NULL);
 }
 

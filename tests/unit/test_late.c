@@ -46,14 +46,13 @@ static int dawdle(void *arg)
 static void catches_up(void)
 {
     static unsigned char from[COPIES + 2][BYTES], to[COPIES + 2][BYTES];
-    const uint32_t calls[RMI_LANES] = {0, 2 * COPIES, 2 * COPIES, 2 * COPIES, 2 * COPIES};
     rmi_arena mem = rmi_arena_make(NULL);
     rmi_thr *t = rmi_thr_make(&mem, BYTES * 1000000000ull / NS, BYTES * 1000000000ull / NS, LATENCY);
     held h;
     uint64_t before;
     unsigned i, k;
     char said[120];
-    if (!EXPECT(t && !rmi_thr_reserve(t, 4, calls), "threads")) return;
+    if (!EXPECT(t && !rmi_thr_reserve(t, 4, 2 * COPIES, 1u << RM_LANE_H2D), "threads")) return;
     memset(&h, 0, sizeof h);
     h.threads = t;
     for (i = 0; i < COPIES + 2; i++)
