@@ -133,84 +133,63 @@
    Graph, plan, executor: made in this order, destroyed in any: what another one still uses goes with that.
 
    4. Declaring ops
-   What saves memory is optional: 0 is the safe default, and leaving it out costs memory, never correctness.
-   What a backward did not declare in `needs` arrives as NULL.
-   needs       what the backward reads of inputs, outputs, saved. The field that saves most: RM_OUT(0) for
-               a relu
-   saved       (op) bytes that the forward leaves for its backward: a mask, statistics. Skip them if
-               c->saved is NULL
-   inplace     output 0 may lie over an input;  over: a gradient over dout or over what its backward reads
-               last
-   view        output 0 is bytes of an input; no callback. share_grad: gradients equal to dout (a residual
-               addition)
-   part        the backward in pieces (dX, dW) that run apart, each called with its own gradients in din
-   mutates     consts that the first run changes: running statistics. Write through rm_mut, which is NULL
-               in a recomputation
-   RM_RNG      random numbers: derive them from c->seed, and forward, recomputation, backward agree
-   RM_ONCE     never recomputed.   RM_NOGRAD: no backward.   RM_ZERO_GRADS: din arrives zeroed, the
-               callback only adds
-   Without RM_ZERO_GRADS: din[i] is to be added to if RM_ADDS(c, i), else written whole; it may be NULL
-   (not wanted). A forward runs again with c->recompute = 1 and must give the same bits. Do not keep
-   pointers from call to call.
+   What saves memory is optional: 0 is the safe default, and leaving it out costs memory, never correctness. The
+   fields stand in rm_kind and rm_op_desc; `needs` saves most (RM_OUT(0) for a relu), then `saved` (a mask,
+   statistics), `inplace` and `over`, `view` and `share_grad` (a residual addition), `part` (dX and dW apart).
+   What callbacks get and owe is said at rm_call. What a backward did not declare arrives as NULL. Random numbers
+   come from c->seed, and forward, recomputation and backward agree. A forward that runs again (c->recompute) must
+   give the same bits: running statistics are written through rm_mut, or the kind is RM_ONCE. Do not keep pointers
+   from call to call.
 
    5. Costs and profiling
-   Times are in ns: fwd_ns, bwd_ns, again_ns, update_ns. 0 is "to be measured": estimated from bytes until then;
-   RM_FREE_NS is really nothing. Once weights and inputs are written:
+   Times are in ns: fwd_ns, bwd_ns, again_ns, update_ns. 0 is "to be measured": estimated from bytes until then.
+   Once weights and inputs are written:
       rm_exec_tune(x, &budget, &s, 3, &p);   // times everything, plans again with that, goes on with the new p
-   rm_exec_profile alone times and does not plan. It times all that a plan may choose, whether this one runs it or
-   not: every variant of an op, first run and recomputation, each part of a backward, updates on the device and in
-   host memory. rm_plan_summary says what could not be measured, how much times varied, and whether others wanted the
-   processor meanwhile. A model that does not fit is tuned under the plan of its smallest budget.
+   rm_exec_profile alone times and does not plan. rm_plan_summary says what could not be measured, how much times
+   varied, and whether others wanted the processor meanwhile. A model that does not fit is tuned under the plan of
+   its smallest budget.
    Of several ranks each measures other times, and would plan other steps, whose reductions wait for each other for
    ever: plan on estimates, the same everywhere, or measure on all (rm_exec_profile), plan on one, and hand its plan
    to the others as text (rm_plan_write, rm_plan_read, rm_exec_replan).
 
    6. Planning
    rm_plan_desc.device_bytes is the budget for all that lies on the device: weights, states, inputs and
-   activations. 0: no limit. Too small: RM_ERROR_INFEASIBLE, with min_bytes in rm_plan_info and in the
-   message, a budget that works. A preset says what the planner does: "hiremate" if none is named, which
-   searches for up to about a second; others are for less time (rockmate: tens of milliseconds) or to compare
-   with (rotor, checkmate, every-block, sqrt ...).
+   activations. Too small: RM_ERROR_INFEASIBLE, and the message names a budget that works. A preset says what the
+   planner does (rm_preset_name lists them): "hiremate" if none is named, which searches for up to about a second;
+   others are for less time (rockmate: tens of milliseconds) or to compare with (rotor, checkmate, every-block,
+   sqrt ...). rm_config is a preset in pieces, to change, switch things off, save and load.
    With rm_plan_desc.host_bytes and a link (rm_graph_link) the default is "offmate", which also moves:
    activations out and back, weights, gradients and states that live in host memory, updates on either side,
    all beside the computation; weights need not fit on the device. A link 5 % slower than declared
    costs its plans some 2 % of the computation, or 5 % of a step that waits for the link all the time;
    link_margin_percent asks for more.
-   RM_STAYS says of a tensor, or of what an op makes, that it may not move.
-   rm_preset_name lists them; rm_config is a preset in pieces, to change, switch things off, save and load.
-   rm_plan_notes tells what is legal and may not be meant: a nograd op that cuts the flow of gradients, a
-   loss that is no output, state without update, sums in host memory.
-   rm_plan_curve gives the trade-off of bytes and time: plans for many budgets; rm_plan_summary a table for people,
-   rm_plan_explain the reasons about one tensor, rm_plan_svg a picture, rm_plan_trace a timeline. The same
-   graph and desc give the same plan, everywhere, after the same calls: what was found with less memory
+   The same graph and desc give the same plan, everywhere, after the same calls: what was found with less memory
    stays a candidate, so that more memory is never slower (with copies: of one step kind). steps = RM_FIRST |
    RM_MIDDLE | RM_LAST | RM_FORWARD plans accumulation and evaluation together; all programs share the addresses of
    what persists.
+   To look at: rm_plan_summary, rm_plan_notes (what is legal and may not be meant), rm_plan_explain (about one
+   tensor), rm_plan_svg, rm_plan_trace; rm_plan_curve gives the trade-off of bytes and time.
 
    7. Running
    rm_exec_write the inputs before every step, rm_exec_step, rm_exec_read the outputs. What a step needs
    to know (kind, number, lr, seed, your values) goes in with rm_step and is c->step in every callback.
    Accumulate N micro-batches: RM_FIRST, RM_MIDDLE N - 2 times, RM_LAST, which updates; count them in
-   rm_step.micro. At first, after an update, or a step that failed, only RM_FIRST begins one. Evaluate: RM_FORWARD,
-   also in between. The update of a param may run in the middle of the backward; a
-   barrier (rm_barrier_add) waits for all gradients first. rm_exec_save and rm_exec_restore work across
+   rm_step.micro. Evaluate: RM_FORWARD, also in between. The update of a param may run in the middle of the
+   backward; a barrier (rm_barrier_add) waits for all gradients first. rm_exec_save and rm_exec_restore work across
    plans.
 
    8. Memory
-   A step allocates nothing. Give rm_exec_create your own arena in rm_exec_desc (at least
-   rm_plan_info.arena_bytes, aligned as the plan: rm_plan_desc.align, 256 by default), or the backend
-   allocates one. RM_EXTERNAL tensors are yours (rm_exec_bind) and outside the budget. rm_allocator serves
-   the library's own tables, of graph, plan and executor; these are not in the budget.
+   A step allocates nothing. Give rm_exec_create your own arena in rm_exec_desc, or the backend allocates one.
+   RM_EXTERNAL tensors are yours (rm_exec_bind) and outside the budget, as are the library's own tables, which
+   rm_allocator serves.
 
    9. Checking
-   Every plan has passed a checker. Your declarations have not: run rm_exec_check once after changing a
-   kind. It finds undeclared reads, writes beyond the bytes, ignored accumulation, recomputations that
-   differ, wrong gradients. rm_exec_desc.poison fills dead bytes with NaN.
+   Every plan has passed a checker. Your declarations have not: run rm_exec_check once after changing a kind.
+   rm_exec_desc.poison fills dead bytes with NaN.
 
    10. Text
-   rm_graph_write and rm_graph_read: .rmg; rm_plan_write and rm_plan_read: .rmp (docs/formats.md). Both
-   can be read and edited by people; a plan from text is checked before it is returned. A graph from text
-   has no callbacks: it is planned, not run.
+   Graphs (.rmg), plans (.rmp) and configurations are written and read as text (docs/formats.md), for people, too; a
+   plan from text is checked before it is returned.
 
    11. Errors
    Builder mistakes stick to the graph: later calls do nothing, rm_plan_create returns the first,
@@ -242,8 +221,7 @@
 
    Everywhere: sizes are bytes, times are nanoseconds, both integers below 2^62. Every field of a description struct may
    be left zero: zero is the safe default. Strings and description structs are copied; callbacks and `user` pointers are
-   kept. Objects are independent of each other: different threads may use different graphs, plans and executors at the
-   same time.
+   kept.
    ================================================================================================================== */
 
 #define RM_VERSION_MAJOR 0
@@ -302,16 +280,12 @@ typedef struct rm_graph rm_graph; /* a model: tensors and ops */
 typedef struct rm_plan rm_plan;   /* what to run, keep, recompute and where, for one budget */
 typedef struct rm_exec rm_exec;   /* memory and callbacks bound to a plan: runs training steps */
 
-/* A tensor of a graph. {0} is "none": returned after an error, and passing it on does no harm (the first error
-   sticks). */
+/* A tensor of a graph. {0} is "none": returned after an error, and passing it on does no harm. */
 typedef struct rm_tensor {
-    /* its number, from 1 on; above bit 32 a mark of the graph that gave it: another graph's is an error (no mark: of
-       any) */
-    uint64_t id;
+    uint64_t id; /* its number, from 1 on; above bit 32 a mark of its graph, for another's is an error (none: any) */
 } rm_tensor;
 
-/* Both functions or neither (then RM_MALLOC, RM_FREE). alloc returns NULL when memory is out, else 16-byte aligned
-   bytes. */
+/* Both functions or neither (RM_MALLOC, RM_FREE). alloc returns 16-byte aligned bytes, or NULL when memory is out. */
 typedef struct rm_allocator {
     void *(*alloc)(size_t bytes, void *user);
     void (*free)(void *p, void *user);
@@ -340,8 +314,7 @@ typedef struct rm_step {
     uint64_t step RM_ZERO;   /* number of the step; goes into the random seeds */
     uint64_t seed RM_ZERO;   /* of the whole training; goes into the random seeds */
     double lr RM_ZERO;       /* for the update callbacks; the library does not read it */
-    /* anything else that changes from step to step (loss scale, temperatures); not read either */
-    double value[8] RM_ZERO;
+    double value[8] RM_ZERO; /* what else changes from step to step (a loss scale); not read either */
     void *user RM_ZERO;
 } rm_step;
 
@@ -352,9 +325,8 @@ typedef struct rm_step {
 #define RM_DEVICE_FN static inline
 #endif
 
-/* The random seed of an op in a step; its key is rm_call.seed_key. The host finds it in rm_call.seed. A kernel of a
-   step that a device replays by itself (a CUDA graph) computes the same bits from rm_call.device_step. Four rounds of
-   splitmix64. */
+/* The random seed of an op in a step; its key is rm_call.seed_key. The host finds it in rm_call.seed; a kernel computes
+   it from rm_call.device_step. Four rounds of splitmix64. */
 RM_DEVICE_FN uint64_t rm_seed(const rm_step *s, uint64_t seed_key)
 {
     uint64_t word[4], x = 0;
@@ -404,15 +376,13 @@ typedef struct rm_call {
     uint32_t n_in, n_out;
     uint32_t phase;       /* RM_PHASE_FORWARD ... */
     uint32_t recompute;   /* 1: this forward has run before in this step; nothing but out[], saved and ws may change */
-    /* the same for every forward and backward of this op in this step; depends on step, micro, seed, op */
-    uint64_t seed;
+    uint64_t seed;        /* the same for every forward and backward of this op in this step: */
     uint64_t seed_key;    /* this op's own: seed is rm_seed(step, seed_key) */
     int64_t arg[RM_MAX_ARGS];
     double farg[RM_MAX_ARGS];
     void *user;           /* rm_op_desc.user, rm_param_desc.user */
     const rm_step *step;
-    const rm_step *device_step; /* the same values where kernels read them, at an address
-                                   that never changes (rm_backend); NULL on the host */
+    const rm_step *device_step; /* the same where kernels read it (rm_backend); NULL on the host */
     void *stream;         /* the backend's, of the lane that this call runs in; NULL on the host */
     const char *op;       /* full name of the op, param or barrier */
 } rm_call;
@@ -434,8 +404,7 @@ typedef int (*rm_fn)(const rm_call *call);
 #define RM_RNG 1u         /* draws random numbers (from c->seed): documented in plans, recomputed with the same seed */
 #define RM_ONCE 2u        /* runs exactly once a step: what others read of it is kept */
 #define RM_NOGRAD 4u      /* has no backward; without this flag a missing backward callback is an error */
-/* its backward always adds: what it would have to write arrives zeroed (accum is always set) */
-#define RM_ZERO_GRADS 8u
+#define RM_ZERO_GRADS 8u  /* its backward only adds: what it would have to write arrives zeroed, accum is always set */
 #define RM_EXTERNAL 16u   /* the outputs are the caller's memory (rm_exec_bind), outside arena and budget */
 #define RM_STAYS 1024u /* no plan copies the outputs, or what is saved, to host memory; recomputing them is no copy */
 
@@ -457,23 +426,20 @@ typedef struct rm_kind {
     const char *name RM_ZERO;    /* 1-255 of A-Z a-z 0-9 _ . / - [ ] */
     rm_fn forward RM_ZERO;       /* NULL only for views, or if the graph is planned and never run */
     rm_fn backward RM_ZERO;
-    uint64_t needs RM_ZERO;      /* what the backward reads of RM_IN, RM_OUT, RM_SAVED;
-                                    0: everything (safe); RM_NOTHING: only dout */
+    uint64_t needs RM_ZERO;      /* RM_IN, RM_OUT, RM_SAVED that the backward reads; 0: all; RM_NOTHING: only dout */
     uint32_t flags RM_ZERO;      /* RM_RNG | ... */
     uint64_t inplace RM_ZERO; /* one RM_IN(i): output 0 may be written over input i when nobody needs that any more */
-    /* one RM_IN(i): output 0 is bytes of input i under another name, from rm_op_desc.view_offset on */
-    uint64_t view RM_ZERO;
-    uint64_t share_grad RM_ZERO; /* RM_IN mask: these inputs' gradients equal dout[0] (a residual
-                                    addition): never computed, renamed, but computed for x + x */
-    /* RM_IN mask of consts that the first run changes (running statistics): write through rm_mut */
-    uint64_t mutates RM_ZERO;
+    uint64_t view RM_ZERO;    /* one RM_IN(i): output 0 is bytes of input i, from rm_op_desc.view_offset on; no call */
+    /* RM_IN mask: these inputs' gradients equal dout[0], as of a residual addition: renamed, computed only for x + x */
+    uint64_t share_grad RM_ZERO;
+    uint64_t mutates RM_ZERO; /* RM_IN mask of consts that the first run changes, through rm_mut: running statistics */
     rm_over over[RM_MAX_OVERS] RM_ZERO;
     rm_part part[RM_MAX_PARTS] RM_ZERO;
 } rm_kind;
 
 /* --- graph: tensors ----------------------------------------------------------------------------------------------- */
 
-/* hooks and log as wished; log (may be NULL) gets every message that also sticks to an object. */
+/* log (may be NULL) gets every message that also sticks to an object. */
 typedef struct rm_graph_desc {
     rm_allocator allocator RM_ZERO;
     void (*log)(void *user, rm_result result, const char *message) RM_ZERO;
@@ -514,8 +480,8 @@ typedef struct rm_param_desc {
     rm_fn update_host RM_ZERO;     /* the same, all three buffers in host memory */
     uint64_t update_ns RM_ZERO, update_host_ns RM_ZERO; /* 0: to be measured */
     uint64_t update_ws RM_ZERO;    /* workspace bytes of the device's update */
-    /* time of the reduction over ranks, a guess will do: updates wait for it beside the backward; RM_FREE_NS: reduced,
-       no time known: updates follow at once; 0: not reduced */
+    /* of the reduction over ranks, a guess will do: updates wait for it beside the backward (RM_FREE_NS: they follow at
+       once); 0: not reduced */
     uint64_t reduce_ns RM_ZERO;
     /* RM_FROZEN: no gradient, no update; RM_EXTERNAL: param, gradient and state are the caller's memory; RM_STAYS: all
        three are on the device only, where its update runs, too */
@@ -534,17 +500,15 @@ RMDEF rm_tensor rm_param_add(rm_graph *g, const rm_param_desc *desc);
 /* One op. Order of the fields is the order in which C++ wants them named. */
 typedef struct rm_op_desc {
     const char *name RM_ZERO; /* NULL: the kind's name and a number. In block "h" for the fourth time: h[3]/name */
-    rm_tensor in[RM_MAX_IN] RM_ZERO;   /* up to the first none; more: more_in, which follow these */
-    /* bytes, up to the first 0; RM_EMPTY for zero bytes. None at all: one output like input 0 */
-    uint64_t out[RM_MAX_OUT] RM_ZERO;
+    rm_tensor in[RM_MAX_IN] RM_ZERO;   /* up to the first none; more_in follow these */
+    uint64_t out[RM_MAX_OUT] RM_ZERO;  /* bytes (or RM_EMPTY), up to the first 0. None at all: one like input 0 */
     uint64_t saved RM_ZERO;            /* bytes that the forward leaves for the backward and nobody else */
     uint64_t fwd_ws RM_ZERO, bwd_ws RM_ZERO;   /* workspace bytes */
     int64_t arg[RM_MAX_ARGS] RM_ZERO;  /* handed to the callbacks by value */
     double farg[RM_MAX_ARGS] RM_ZERO;
     void *user RM_ZERO;
     uint64_t view_offset RM_ZERO;      /* kinds with view: bytes from the start of that input */
-    /* 0: to be measured (estimated from bytes until then); RM_FREE_NS: nothing */
-    uint64_t fwd_ns RM_ZERO, bwd_ns RM_ZERO;
+    uint64_t fwd_ns RM_ZERO, bwd_ns RM_ZERO; /* 0: to be measured; RM_FREE_NS: nothing */
     uint64_t again_ns RM_ZERO;         /* of a recomputation; 0: as fwd_ns */
     uint64_t part_ns[RM_MAX_PARTS] RM_ZERO, part_ws[RM_MAX_PARTS] RM_ZERO; /* of the kind's parts */
     uint32_t flags RM_ZERO;            /* added to the kind's */
@@ -634,38 +598,32 @@ typedef struct rm_plan_info {
     uint64_t busy_ns[5];           /* of each lane, by RM_LANE_COMPUTE ..., in a step */
     uint32_t blocks, classes; /* stages of the chain between cut points; how many differ */
     uint32_t step;            /* RM_SINGLE ... */
-    /* ops and updates with times that are guesses, neither given nor measured; the summary names them */
-    uint32_t estimated;
+    uint32_t estimated;       /* ops and updates with times neither given nor measured; the summary names them */
     uint32_t measured;        /* ops and updates that rm_exec_profile has timed */
-    uint32_t spread_ppm; /* by how much their times varied: from the lower to the upper quartile, parts per million */
+    uint32_t spread_ppm;      /* how much their times varied, from lower to upper quartile, parts per million */
     uint32_t loaded;          /* 1: others wanted the processor meanwhile: profile again when the machine is idle */
 } rm_plan_info;
 
 /* Passes of the planner: each gives candidates, the fastest that fits wins. Everything once is always one of them. */
 #define RM_PASS_SEGMENTS 1u /* checkpoints at the borders of segments of rm_config.segment stages (Chen et al. 2016) */
-/* a checkpoint whenever what is kept since the last one reaches a threshold; many thresholds (Chen) */
-#define RM_PASS_GREEDY 2u
+#define RM_PASS_GREEDY 2u  /* a checkpoint whenever what is kept since the last one reaches a threshold (Chen) */
 #define RM_PASS_KINDS 4u    /* ops that match rm_config.kinds are recomputed before their backward, all others kept */
 #define RM_PASS_CHAIN 8u    /* the best checkpoints between cut points, for every budget at once (rotor) */
 #define RM_PASS_SEARCH 16u  /* whole-graph search: single values, variants, any order; from the other passes' plans */
 #define RM_PASS_OPTIONS 32u /* as RM_PASS_CHAIN, and a stage may keep part of what its backward reads (rk-rotor) */
-/* weights, gradients, states at home in host memory, streamed layer by layer; updates there where they can be */
-#define RM_PASS_STREAM 64u
+#define RM_PASS_STREAM 64u /* weights, gradients, states at home in host memory, streamed layer by layer */
 #define RM_PASS_LINK 128u /* what fits the link's free time goes to host memory and comes back; nothing is recomputed */
 #define RM_PASS_BLOCKS 256u  /* every stage recomputed from its input, which goes to host memory */
-/* search for what to keep, recompute and move, of every tensor; where weights live, where updates run */
-#define RM_PASS_OFFLOAD 512u
+#define RM_PASS_OFFLOAD 512u /* search for what to keep, recompute, move; where weights live and updates run */
 
 /* Switches, to see what a freedom is worth. The bounds in rm_plan_info are then those of plans without it. */
 #define RM_NO_RECOMPUTE 1u /* every op once */
 #define RM_NO_VARIANTS 2u  /* every op as declared */
 #define RM_NO_REORDER 4u   /* ops run for the first time in the order of declaration, backwards in reverse */
 #define RM_NO_INPLACE 8u   /* no output over an input, no gradient over dead bytes (rm_kind.inplace, over) */
-/* micro-steps add gradients of params on the device, never in host memory: no bit is rounded otherwise */
-#define RM_NO_MERGE 16u
+#define RM_NO_MERGE 16u    /* gradients of params are never added in host memory: no bit is rounded otherwise */
 
-/* What the planner does: start from a preset (rm_config_preset) and change what you like. A plain struct: it owns
-   nothing. */
+/* What the planner does: start from a preset (rm_config_preset) and change what you like. It owns nothing. */
 typedef struct rm_config {
     char name[32] RM_ZERO;    /* of the preset it came from, for messages */
     uint32_t passes RM_ZERO;  /* RM_PASS_CHAIN | ...; 0: every op once */
@@ -675,8 +633,7 @@ typedef struct rm_config {
     /* of the search: runs that it may look at, some 30 ns each; a list of n runs costs up to 2 n. 0: 200,000 for each
        run of keep-everything, 360,000 with variants, but at most 35 million, about a second */
     uint64_t work RM_ZERO;
-    /* patterns, with commas: of a kind's name, an op's, or the last word of an op's; * is any text */
-    char kinds[256] RM_ZERO;
+    char kinds[256] RM_ZERO;  /* patterns, with commas, of a kind's or op's name or its last word; * is any text */
 } rm_config;
 
 /* Sets all of *c to a preset; RM_ERROR_ARGUMENT if there is none of that name. rm_preset_name lists them: NULL after
@@ -693,24 +650,20 @@ RMDEF rm_result rm_config_write(const rm_config *c, rm_write_fn write, void *use
 typedef struct rm_plan_desc {
     uint64_t device_bytes RM_ZERO;  /* the budget: everything placed on the device. 0: no limit */
     uint64_t host_bytes RM_ZERO;    /* host memory that the plan may use; 0: none */
-    uint32_t steps RM_ZERO;         /* RM_SINGLE | ...: the programs to make; they share
-                                       the addresses of what persists. 0: RM_SINGLE */
+    uint32_t steps RM_ZERO;         /* RM_SINGLE | ...: the programs to make. 0: RM_SINGLE */
     uint32_t align RM_ZERO;         /* of every buffer, a power of two; 0: 256. Not with live_only */
-    const char *preset RM_ZERO;     /* a name that rm_preset_name lists; NULL: "hiremate", or "offmate" if
-                               there is host memory and a link (rm_graph_link) */
+    const char *preset RM_ZERO;     /* NULL: "hiremate", or "offmate" if there is host memory and a link */
     const rm_config *config RM_ZERO; /* instead of a preset; read during the call only */
-    uint32_t live_only RM_ZERO;     /* 1: the budget is for the sum of live bytes, no
-                                       addresses: to compare with the literature, not to run */
-    /* chain tables may lose this much time (parts per million). 0: exact while it is quick */
-    uint32_t tolerance_ppm RM_ZERO;
+    uint32_t live_only RM_ZERO;     /* 1: a budget of live bytes, no addresses: to compare with papers, not to run */
+    uint32_t tolerance_ppm RM_ZERO; /* chain tables may lose this much time. 0: exact while it is quick */
     rm_plan_info *info RM_ZERO;     /* filled if not NULL, also when the budget is infeasible */
     /* called now and then, every 10 ms or so while solvers work, and with every better plan. Nonzero: stop, with the
        best plan so far or RM_ERROR_CANCELLED; then it is not called again */
     int (*progress)(void *user, const rm_progress *p) RM_ZERO;
     void *progress_user RM_ZERO;
     uint64_t work_limit RM_ZERO; /* instead of rm_config.work; 0: that */
-    const rm_plan *like RM_ZERO; /* a plan of the same graph: what persists is where its first
-                                    program has it (micro-steps planned apart). NULL: free */
+    /* a plan of the same graph: what persists is where its first program has it. NULL: free */
+    const rm_plan *like RM_ZERO;
     /* plans with copies count on that much less than the link's speed (0 to 90): 5 costs little, and a link that is 5 %
        slower than declared then stalls nothing. 0: only as much as keeps what such a link would cost near 2 % of the
        computation, where a plan is found for that */
@@ -720,9 +673,8 @@ typedef struct rm_plan_desc {
     uint64_t limit_ns RM_ZERO;
 } rm_plan_desc;
 
-/* Plans every wanted step kind into the budget; each program has passed the simulator and the checker. desc may be
-   NULL: no limit. On failure *out is NULL and rm_graph_error(g) tells; an infeasible budget or an unusable desc does
-   not stick. The plan keeps the graph. */
+/* Plans every wanted step kind into the budget. desc may be NULL: no limit. On failure *out is NULL and
+   rm_graph_error(g) tells; an infeasible budget or an unusable desc does not stick. The plan keeps the graph. */
 RMDEF rm_result rm_plan_create(rm_graph *g, const rm_plan_desc *desc, rm_plan **out);
 RMDEF void rm_plan_destroy(rm_plan *p);
 
@@ -753,8 +705,7 @@ RMDEF rm_result rm_plan_explain(const rm_plan *p, rm_tensor t, rm_write_fn write
 RMDEF rm_result rm_plan_trace(const rm_plan *p, uint32_t step, rm_write_fn write, void *user);
 RMDEF rm_result rm_plan_svg(const rm_plan *p, uint32_t step, rm_write_fn write, void *user);
 
-/* .rmp (docs/formats.md): one program of the plan; or a plan of one program, checked against g before it is
-   returned. */
+/* .rmp (docs/formats.md): one program of the plan; or a plan of one, checked against g before it is returned. */
 RMDEF rm_result rm_plan_write(const rm_plan *p, uint32_t step, rm_write_fn write, void *user);
 RMDEF rm_result rm_plan_read(rm_graph *g, const char *text, size_t length, rm_plan **out);
 
@@ -857,8 +808,7 @@ typedef struct rm_backend {
     /* calls fn on the host, in lane order. Its nonzero result comes back from a later call here (sync at the latest),
        which forgets it then. Needed if a plan uses the host lane */
     int (*host_call)(void *user, uint32_t lane, int (*fn)(void *arg), void *arg) RM_ZERO;
-    uint32_t call_lanes RM_ZERO;  /* 1u << RM_LANE_COMM, 1u << RM_LANE_COMPUTE:
-                                     callbacks of that lane go through host_call as well */
+    uint32_t call_lanes RM_ZERO;  /* 1u << RM_LANE_COMM, _COMPUTE: its callbacks go through host_call as well */
     void *comm_stream RM_ZERO;    /* handed to reductions */
     /* Steps; all optional */
     /* program: its number in the plan. *answer comes in as RM_ISSUE. NULL: this step (of rm_exec_profile) is issued in
@@ -870,40 +820,33 @@ typedef struct rm_backend {
     /* a callback that is not called through host_call has returned 0; nonzero blames its op */
     int (*after)(void *user, uint32_t lane, const rm_call *call) RM_ZERO;
     const rm_step *device_step RM_ZERO;
-    /* Time; optional, mark and marked both or neither: record and read the time of two points in the compute lane, for
-       rm_exec_profile */
-    int (*mark)(void *user, uint32_t i) RM_ZERO;         /* i: 0 or 1 */
+    /* Time, for rm_exec_profile; optional, both or neither */
+    int (*mark)(void *user, uint32_t i) RM_ZERO;         /* records the time of point 0 or 1 in the compute lane */
     int (*marked)(void *user, uint64_t *ns) RM_ZERO;     /* from mark 0 to mark 1, after sync */
-    /* Optional: bytes a second each way, and ns a copy, as they are beside a computation; for rm_exec_tune, between
-       steps */
+    /* Optional: bytes a second each way, ns a copy, measured beside a computation; for rm_exec_tune, between steps */
     int (*link)(void *user, uint64_t *h2d, uint64_t *d2h, uint64_t *latency_ns) RM_ZERO;
-    const char *(*error_text)(void *user, int code) RM_ZERO; /* the backend's words for a code that
-                                                                it returned; they go into messages */
+    const char *(*error_text)(void *user, int code) RM_ZERO; /* words for a code that it returned, for messages */
 } rm_backend;
 
 typedef struct rm_exec_desc {
-    void *device_memory RM_ZERO;       /* the arena: at least the plan's bytes, aligned
-                                          to its alignment. NULL: the backend allocates */
+    /* the arena: at least rm_plan_info.arena_bytes, aligned as rm_plan_desc.align. NULL: the backend allocates */
+    void *device_memory RM_ZERO;
     uint64_t device_memory_bytes RM_ZERO;
     void *host_memory RM_ZERO;         /* the same for host memory */
     uint64_t host_memory_bytes RM_ZERO;
     const rm_backend *backend RM_ZERO; /* copied; NULL: the host backend */
-    uint32_t poison RM_ZERO;           /* 1: freed and fresh buffers are filled with 0xFF
-                                          (NaN in every float format): a debugging aid */
-    rm_fn reduce RM_ZERO;              /* reduction of c->grad over ranks, for params
-                                          that are reduced; all ranks must run the
-                                          same plan (manual, 5). NULL: one rank, nothing to do */
+    uint32_t poison RM_ZERO;           /* 1: freed and fresh buffers are filled with 0xFF, NaN in every float format */
+    /* reduction of c->grad over ranks, which all run the same plan (manual, 5). NULL: one rank, nothing to do */
+    rm_fn reduce RM_ZERO;
     void *reduce_user RM_ZERO;         /* c->user of reduce */
     /* dst += src in host memory: gradients of micro-steps, in plans with copies. RM_NO_MERGE: plans without it */
     void (*add)(void *dst, const void *src, uint64_t bytes, rm_tensor param, void *user) RM_ZERO;
     void *add_user RM_ZERO;
     rm_allocator allocator RM_ZERO;    /* of the executor's own tables and, on the host backend, of both memories */
-    uint32_t threads RM_ZERO;          /* host backend, with ROCKMATE_THREADS: 1: the lanes of copies, host
-                                          and comm are threads; reduce, add and update_host are called there.
-                                          0: all is done one after the other, and a plan whose time counts on
-                                          lanes gets a note (rm_plan_notes) of what it takes then */
-    uint64_t h2d RM_ZERO, d2h RM_ZERO; /* with threads: copies take as long as on a link
-                                          of so many bytes a second; 0: as memory does */
+    /* host backend, with ROCKMATE_THREADS: 1: the lanes of copies, host and comm are threads; reduce, add and
+       update_host are called there. 0: all is done one after the other (rm_plan_notes tells whether that matters) */
+    uint32_t threads RM_ZERO;
+    uint64_t h2d RM_ZERO, d2h RM_ZERO; /* with threads: bytes a second of copies; 0: as memory does */
     uint64_t latency_ns RM_ZERO;       /* and so much more each, where h2d or d2h is given */
     /* 1: what persists need not outlast rm_exec_profile and rm_exec_replan, for tuning before it is written for good:
        no second copy of it all is held. Ends an accumulation; a call that fails may lose what persists, too. Inputs,
@@ -982,8 +925,7 @@ RMDEF rm_result rm_exec_profile(rm_exec *x, const rm_step *s, uint32_t repeats);
 RMDEF rm_result rm_exec_tune(rm_exec *x, const rm_plan_desc *desc, const rm_step *s, uint32_t repeats, rm_plan **p);
 
 typedef struct rm_check_desc {
-    uint32_t finite_differences RM_ZERO; /* compare this many elements of each param's
-                                            gradient with differences of the loss; 0: none */
+    uint32_t finite_differences RM_ZERO; /* so many elements of each param's gradient are compared with slopes */
     uint32_t dtype RM_ZERO;              /* of params and loss: RM_F32 (0) or RM_F64 */
     rm_tensor loss RM_ZERO;              /* a declared output of one element */
     double epsilon RM_ZERO, tolerance RM_ZERO;   /* 0: by dtype (1e-2 and 5e-2 relative; 1e-5 and 1e-4) */
@@ -995,10 +937,9 @@ typedef struct rm_check_desc {
    each buffer): reads of what was not declared, writes beyond the bytes or into inputs, results that differ between two
    runs, an ignored accum bit, a recomputation that differs; then compares the planned step with the keep-everything
    one, bit for bit. Inputs are written before, as for a step. RM_ERROR_CHECK: rm_exec_error names op, fact and remedy.
-   Leaves all that persists as it was. Host backend only. What a callback does through a NULL pointer it cannot catch: a
-   forward that writes c->saved, or a backward din[i], without asking whether it is NULL crashes in the check as it
-   would in a step. A debugger then names it. What is not declared is there, but other: a backward that chooses by which
-   pointers are NULL is taken for one that reads it; give variants callbacks of their own. */
+   Leaves all that persists as it was. Host backend only. A callback that writes c->saved or din[i] without asking
+   whether it is NULL crashes here as in a step; a debugger names it. What is not declared is there, but other: a
+   backward that chooses by which pointers are NULL is taken for one that reads it; variants need their own. */
 RMDEF rm_result rm_exec_check(rm_exec *x, const rm_step *s, const rm_check_desc *desc);
 
 typedef struct rm_exec_info {
@@ -1006,15 +947,12 @@ typedef struct rm_exec_info {
     uint64_t touched_bytes; /* one past the highest arena byte that any buffer of a step run so far had */
     uint64_t host_bytes;
     uint64_t steps;         /* finished */
-    /* by the plan's costs, of a step as the last one (else of the first kind): rm_plan_info.time_ns where lanes work
-       side by side, else everything one after the other */
-    uint64_t step_ns;
+    uint64_t step_ns;       /* of a step as the last one, by the plan's costs, one after the other if without lanes */
 } rm_exec_info;
 RMDEF rm_result rm_exec_get_info(const rm_exec *x, rm_exec_info *info);
 
-/* In a forward: the const in[i] to be changed, for kinds that declare it in `mutates`; NULL in a recomputation (leave
-   it). In a step of kind RM_FORWARD it is not NULL: whether an evaluation changes statistics is the kernel's affair
-   (c->step->kind). */
+/* In a forward: the const in[i] to be changed, for kinds that declare it in `mutates`; NULL in a recomputation. In a
+   step of kind RM_FORWARD it is not NULL: whether an evaluation changes statistics is the kernel's affair. */
 RMDEF void *rm_mut(const rm_call *c, uint32_t i);
 /* Must din[i] be added to? As c->accum, for any i. */
 #define RM_ADDS(c, i) (((c)->accum & RM_IN(i)) != 0)
