@@ -4745,22 +4745,25 @@ typedef struct rmi_step_op {
     uint8_t n_backward, n_modes, fastest_mode;
 } rmi_step_op;
 
-/* Where a weight and its optimizer state are at the step's edge, and where its update runs. */
+/* The home of a param: what of it is in host memory at the step's edge, and where its update runs. A sum of these; 0:
+   all on the device. */
 typedef enum rmi_step_home {
-    RMI_HOME_DEVICE,
-    RMI_HOME_STATE_AWAY,  /* the state in host memory */
-    RMI_HOME_AWAY,        /* weight and state in host memory */
-    RMI_HOME_HOST_UPDATE, /* the same, and updated there */
-    RMI_HOMES
+    RMI_HOME_STATE = 1,    /* the optimizer state is in host memory */
+    RMI_HOME_WEIGHT = 2,   /* the weight, and its state if there is one */
+    RMI_HOME_UPDATE = 4,   /* it is updated there: weight, state and gradient are there */
+    RMI_HOME_GRADIENT = 8, /* the gradient, where steps hand it on */
+    RMI_HOMES = 16         /* homes are below that */
 } rmi_step_home;
+#define RMI_STEP_HOST_HOMES 0xF0F0u /* bits of rmi_step_param.allowed: homes with RMI_HOME_UPDATE */
 
 typedef struct rmi_step_param {
     uint64_t host_update_ns;          /* RMI_INF: it cannot be updated on the host */
+    uint64_t add_ns;                  /* of adding contributions to its gradient in host memory */
     uint64_t state_bytes;             /* as the program counts them: not rounded */
     uint32_t tensor;
     uint32_t weight, state, gradient; /* buffers, or RMI_NONE */
     uint32_t update, reduction;       /* tasks, or RMI_NONE */
-    uint8_t allowed;                  /* bits by rmi_step_home */
+    uint16_t allowed;                 /* bit h: its home may be h */
 } rmi_step_param;
 
 typedef struct rmi_step {
@@ -4896,12 +4899,13 @@ RMI_FN int rmi_step_tracked(const rmi_step_maker *make, uint32_t number, uint8_t
     }
     *kind = of == RMI_BUF_GRAD ? RMI_STEP_GRADIENT : RMI_STEP_STATE;
     if (of == RMI_BUF_STATE) return tensor->kind == RMI_PARAM && may_leave;
-    return rmi_low_has_backward(step->kind) &&
-           (make->all || tensor->kind != RMI_PARAM || !rmi_low_grads_resident(step->kind));
+    if (!rmi_low_has_backward(step->kind)) return 0;
+    return tensor->kind != RMI_PARAM || !rmi_low_grads_resident(step->kind) || make->all ||
+           (may_leave && tensor->consumers.n);
 }
 
 /* Fills the row of a buffer, but for its kind, which is set. number: in >>lower. */
-RMI_FN void rmi_step_describe(const rmi_step *step, uint32_t number, rmi_step_buffer *row)
+RMI_FN void rmi_step_describe(const rmi_step *step, uint32_t number, int all, rmi_step_buffer *row)
 {
     const rm_graph *graph = step->graph;
     uint32_t id, form;
@@ -4916,7 +4920,9 @@ RMI_FN void rmi_step_describe(const rmi_step *step, uint32_t number, rmi_step_bu
     row->number = number;
     row->maker = of == RMI_BUF_SAVED ? id : of == RMI_BUF_VALUE ? graph->tensors[id].maker : RMI_NONE;
     row->param = RMI_NONE;
-    row->at_end = of == RMI_BUF_GRAD && rmi_low_grad_stays(graph, step->kind, id);
+    row->at_end = of == RMI_BUF_GRAD && rmi_low_grad_stays(graph, step->kind, id) &&
+                  (all || !step->moves || graph->tensors[id].kind != RMI_PARAM ||
+                   !rmi_low_grads_resident(step->kind)); /* else its home says where it is */
     row->may_move = step->moves && !rmi_low_stays(graph, number) && row->kind != RMI_STEP_GRADIENT;
 }
 
@@ -4937,7 +4943,7 @@ RMI_FN rm_result rmi_step_make_buffers(rmi_step_maker *make)
         uint32_t buffer = step->buffer_of[number];
         if (buffer != RMI_NONE) {
             rmi_step_tracked(make, number, &step->buffers[buffer].kind);
-            rmi_step_describe(step, number, &step->buffers[buffer]);
+            rmi_step_describe(step, number, make->all, &step->buffers[buffer]);
         } else if (rmi_low_has_home(graph, number, rmi_low_grads_resident(step->kind)) &&
                    !(number < graph->n_tensors && rmi_low_unread(graph, number)))
             step->resident += rmi_step_round(step, rmi_low_bytes(graph, number));
@@ -4974,6 +4980,8 @@ RMI_FN rm_result rmi_step_make_params(rmi_step_maker *make)
         param->gradient = own[1] = rmi_step_gradient(step, i);
         param->state = own[2] = step->buffer_of[rmi_low_buf(graph, RMI_BUF_STATE, i)];
         param->host_update_ns = graph->tensors[i].opt_host;
+        if (step->moves)
+            param->add_ns = rmi_mul_div_up(graph->tensors[i].grad_bytes, 1000000000u, rmi_max(1, graph->link.add));
         param->state_bytes = graph->tensors[i].state_bytes;
         for (k = 0; k < 3; k++)
             if (own[k] != RMI_NONE) step->buffers[own[k]].param = make->param_of[i];
@@ -4981,21 +4989,26 @@ RMI_FN rm_result rmi_step_make_params(rmi_step_maker *make)
     return RM_OK;
 }
 
-/* The homes that a param whose tasks are known may have, as bits by rmi_step_home. */
-RMI_FN uint8_t rmi_step_homes(const rmi_step *step, const rmi_step_param *param)
+/* May a param whose tasks are known have this home? */
+RMI_FN int rmi_step_may_home(const rmi_step *step, const rmi_step_param *param, uint32_t home)
 {
     const rmi_tensor *tensor = &step->graph->tensors[param->tensor];
-    int updated = param->update != RMI_NONE;
-    int may_leave = param->weight != RMI_NONE && (param->state != RMI_NONE || !tensor->state_bytes);
-    uint32_t homes = 0;
-    if (!updated || tensor->opt != RMI_INF) {
-        homes = 1u << RMI_HOME_DEVICE;
-        if (param->state != RMI_NONE) homes |= 1u << RMI_HOME_STATE_AWAY;
-        if (may_leave) homes |= 1u << RMI_HOME_AWAY;
-    }
-    if (updated && tensor->opt_host != RMI_INF && may_leave && param->gradient != RMI_NONE)
-        homes |= 1u << RMI_HOME_HOST_UPDATE;
-    return (uint8_t)homes;
+    int updated = param->update != RMI_NONE, handed_on = rmi_low_grads_resident(step->kind);
+    if (home & RMI_HOME_STATE && param->state == RMI_NONE) return 0;
+    if (home & RMI_HOME_WEIGHT && (param->weight == RMI_NONE || (tensor->state_bytes && !(home & RMI_HOME_STATE))))
+        return 0;
+    if (home & RMI_HOME_GRADIENT && (param->gradient == RMI_NONE || !handed_on)) return 0;
+    if (!(home & RMI_HOME_UPDATE)) return !updated || tensor->opt != RMI_INF;
+    return updated && tensor->opt_host != RMI_INF && home & RMI_HOME_WEIGHT && param->gradient != RMI_NONE &&
+           (!handed_on || home & RMI_HOME_GRADIENT);
+}
+
+/* Are this step's contributions to the param's gradient added to earlier ones in host memory? Else, if these are there,
+   they come to the device first. */
+RMI_INLINE int rmi_step_merges(const rmi_step *step, const rmi_step_param *param, uint32_t home)
+{
+    if (!(home & RMI_HOME_GRADIENT) || !rmi_low_adds_to_earlier(step->kind) || step->graph->no_merge) return 0;
+    return param->reduction == RMI_NONE && (param->update == RMI_NONE || home & RMI_HOME_UPDATE);
 }
 
 /* --- modes: what an op's backward reads, and the bits that its forwards give */
@@ -5514,7 +5527,7 @@ RMI_FN rm_result rmi_step_make_tasks(rmi_step_maker *make, rmi_arena *scratch)
    homes each param may have. */
 RMI_FN void rmi_step_make_choices(rmi_step *step)
 {
-    uint32_t i, mode;
+    uint32_t i, mode, home;
     for (i = 0; i < step->graph->n_ops; i++) {
         uint64_t least = RMI_INF, ns;
         for (mode = 0; mode < step->ops[i].n_modes; mode++) {
@@ -5525,7 +5538,8 @@ RMI_FN void rmi_step_make_choices(rmi_step *step)
         if (step->ops[i].n_modes > 1) rmi_list_put(&step->choosing, i);
     }
     for (i = 0; i < step->n_params; i++) {
-        step->params[i].allowed = rmi_step_homes(step, &step->params[i]);
+        for (home = 0, step->params[i].allowed = 0; home < RMI_HOMES; home++)
+            if (rmi_step_may_home(step, &step->params[i], home)) step->params[i].allowed |= (uint16_t)(1u << home);
         step->unfit |= !step->params[i].allowed;
         if (step->params[i].update != RMI_NONE) rmi_list_put(&step->updates, i);
     }
@@ -12022,6 +12036,8 @@ typedef struct rmi_copy { /* in: from host memory to the device; out: to host me
     uint8_t edge;    /* in: of what is in host memory at the begin; out: what it reads is here in the next step */
     uint8_t wraps;   /* in: said in the step before, at event `at` of that; out: over in the next step */
     uint8_t stays;   /* the copy is not made: the bytes stay on the device */
+    uint8_t merges;  /* out: of contributions that are added to those in host memory */
+    uint64_t added;  /* of such a copy: when that is done in the last of the steps */
 } rmi_copy;
 
 typedef struct rmi_gap { /* between two uses of a life's contents, which could leave the device there */
@@ -12087,7 +12103,7 @@ typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluati
     uint32_t *pending_next;  /* by copy out */
     uint64_t *queue_end, *queue_bytes; /* of copies out in the order of their lane */
     uint32_t *queue_copy, *queued; /* the copy; by copy out: its latest place in the queue */
-    uint64_t *host_ready;  /* by param, two each: when its newest weight, its newest state are in host memory */
+    uint64_t *host_ready;  /* by param, three each: when its newest weight, state, gradient are in host memory */
     uint64_t *reduced;     /* by param: end of its reduction */
     uint32_t *event_of;    /* by task: its last event */
     uint32_t *late_head;     /* by event: params whose gradient's bytes it writes; the step before may read them */
@@ -12156,7 +12172,7 @@ RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *step, uint32_t ti
                       RMI_T(eval->in_head, laned), RMI_T(eval->out_head, laned), RMI_T(eval->pending_head, laned),
                       RMI_T(eval->pending_next, copies), RMI_T(eval->queue_end, 3 * copies),
                       RMI_T(eval->queue_bytes, 3 * copies), RMI_T(eval->queue_copy, 3 * copies),
-                      RMI_T(eval->queued, copies), RMI_T(eval->host_ready, 2 * (size_t)step->n_params),
+                      RMI_T(eval->queued, copies), RMI_T(eval->host_ready, 3 * (size_t)step->n_params),
                       RMI_T(eval->reduced, step->n_params), RMI_T(eval->late_head, laned),
                       RMI_T(eval->late_next, step->n_params));
 }
@@ -12224,7 +12240,7 @@ RMI_INLINE uint32_t rmi_cost_ask_out(rmi_costs *costs, uint32_t life, uint32_t e
     out->ns = ns;
     out->end = 0;
     out->source = 0;
-    out->edge = out->wraps = out->stays = 0;
+    out->edge = out->wraps = out->stays = out->merges = 0;
     costs->lives[life].out = costs->n_outs;
     return costs->n_outs++;
 }
@@ -12271,8 +12287,22 @@ RMI_FN void rmi_cost_read_copy(const rmi_cost *eval, const rmi_schedule *schedul
 RMI_INLINE int rmi_cost_may_copy(const rmi_step *step, const rmi_schedule *schedule, uint32_t buffer)
 {
     const rmi_step_buffer *row = &step->buffers[buffer];
-    return row->may_move && (row->kind != RMI_STEP_WEIGHT || schedule->home[row->param] >= RMI_HOME_AWAY) &&
+    return row->may_move && (row->kind != RMI_STEP_WEIGHT || schedule->home[row->param] & RMI_HOME_WEIGHT) &&
            row->kind != RMI_STEP_STATE;
+}
+
+/* Does what the buffer holds begin the step in host memory, by its param's home? */
+RMI_INLINE int rmi_cost_begins_away(const rmi_step *step, const rmi_schedule *schedule, const rmi_step_buffer *row)
+{
+    uint32_t home = row->param == RMI_NONE ? 0 : schedule->home[row->param];
+    if (row->kind == RMI_STEP_GRADIENT) return home & RMI_HOME_GRADIENT && rmi_low_adds_to_earlier(step->kind);
+    return (home & (row->kind == RMI_STEP_STATE ? RMI_HOME_STATE : RMI_HOME_WEIGHT)) != 0;
+}
+
+/* As rmi_step_merges, by the param's home in the schedule. */
+RMI_INLINE int rmi_cost_merges(const rmi_step *step, const rmi_schedule *schedule, uint32_t param)
+{
+    return param != RMI_NONE && rmi_step_merges(step, &step->params[param], schedule->home[param]);
 }
 
 /* The event reads what its access says: adds gaps, copies and lives, or extends lives. 0: something is not there. */
@@ -12281,6 +12311,7 @@ RMI_INLINE int rmi_cost_reads(const rmi_cost *eval, const rmi_schedule *schedule
 {
     const uint32_t *reads = eval->step->pool + access->reads.at;
     uint64_t copied = schedule->events[event].copied;
+    int barrier = eval->step->tasks[schedule->events[event].task].way == RMI_BARRIER;
     uint32_t k;
     for (k = 0; k < access->reads.n; k++) {
         uint32_t buffer = reads[k], life = costs->last_life[buffer];
@@ -12288,11 +12319,13 @@ RMI_INLINE int rmi_cost_reads(const rmi_cost *eval, const rmi_schedule *schedule
         if (life == RMI_COST_AT_HOME) continue;
         if (life == RMI_NONE) {
             const rmi_step_buffer *row = &eval->step->buffers[buffer];
-            if (row->kind != RMI_STEP_WEIGHT && row->kind != RMI_STEP_STATE) return 0;
+            if (!rmi_cost_begins_away(eval->step, schedule, row)) return 0;
+            if (barrier) continue; /* it reads gradients where they are */
             rmi_cost_ask_in(costs, buffer, event, row->in_ns, row->room);
             costs->ins[costs->n_ins - 1].edge = 1;
             continue;
         }
+        if (barrier && rmi_cost_merges(eval->step, schedule, eval->step->buffers[buffer].param)) continue;
         had = &costs->lives[life];
         if (event > had->last + 1 && had->room >= eval->gap_bytes &&
             eval->step->buffers[buffer].kind != RMI_STEP_GRADIENT) {
@@ -12307,6 +12340,25 @@ RMI_INLINE int rmi_cost_reads(const rmi_cost *eval, const rmi_schedule *schedule
         else had->last = event;
     }
     return 1;
+}
+
+/* Earlier contributions to gradients that the event's backward adds to first come from host memory, unless they are
+   added to there: adds these copies and lives. */
+RMI_FN void rmi_cost_earlier(const rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs, uint32_t event,
+                             const rmi_step_access *access)
+{
+    const rmi_step *step = eval->step;
+    uint32_t k;
+    for (k = 0; k < access->makes.n; k++) {
+        uint32_t buffer = step->targets[access->makes.at + k].buffer;
+        const rmi_step_buffer *row = &step->buffers[buffer];
+        if (costs->last_life[buffer] != RMI_NONE || !rmi_cost_begins_away(step, schedule, row) ||
+            rmi_cost_merges(step, schedule, row->param))
+            continue;
+        rmi_cost_ask_in(costs, buffer, event, row->in_ns, row->room);
+        costs->ins[costs->n_ins - 1].edge = 1;
+        costs->lives[costs->n_lives - 1].again = event;
+    }
 }
 
 /* The event's forward or backward makes new lives, or adds to gradients that live. */
@@ -12351,9 +12403,9 @@ RMI_FN void rmi_cost_lasting(const rmi_cost *eval, const rmi_schedule *schedule,
         costs->lives[life].written = event;
         return;
     }
-    if (schedule->home[task->param] >= RMI_HOME_AWAY && costs->last_life[param->weight] < RMI_COST_AT_HOME)
+    if (schedule->home[task->param] & RMI_HOME_WEIGHT && costs->last_life[param->weight] < RMI_COST_AT_HOME)
         rmi_cost_ask_out(costs, costs->last_life[param->weight], event, eval->step->buffers[param->weight].out_ns);
-    if (schedule->home[task->param] >= RMI_HOME_STATE_AWAY && param->state != RMI_NONE &&
+    if (schedule->home[task->param] & RMI_HOME_STATE && param->state != RMI_NONE &&
         costs->last_life[param->state] < RMI_COST_AT_HOME)
         rmi_cost_ask_out(costs, costs->last_life[param->state], event, eval->step->buffers[param->state].out_ns);
 }
@@ -12375,9 +12427,11 @@ RMI_FN void rmi_cost_begin_part(const rmi_cost *eval, rmi_costs *costs)
 /* Empties *costs and adds the lives that begin the step. Returns the bytes that are there all the time. */
 RMI_FN uint64_t rmi_cost_begin(const rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs)
 {
+    static const uint8_t away[] = {RMI_HOME_WEIGHT, RMI_HOME_STATE, RMI_HOME_GRADIENT};
     const rmi_step *step = eval->step;
     uint64_t resident = step->resident;
-    uint32_t i;
+    uint32_t i, k, own[3];
+    int handed_on = rmi_low_grads_resident(step->kind);
     memset(costs->last_life, 0xFF, step->n_buffers * sizeof(uint32_t));
     costs->n_lives = costs->n_gaps = costs->n_ins = costs->n_outs = 0;
     costs->host_bytes = 0;
@@ -12386,14 +12440,17 @@ RMI_FN uint64_t rmi_cost_begin(const rmi_cost *eval, const rmi_schedule *schedul
     for (i = 0; i < step->n_params && step->moves; i++) {
         const rmi_step_param *param = &step->params[i];
         costs->update_event[i] = RMI_NONE;
-        if (param->weight != RMI_NONE && schedule->home[i] < RMI_HOME_AWAY) {
-            costs->last_life[param->weight] = RMI_COST_AT_HOME;
-            resident += step->buffers[param->weight].room;
-        } else if (param->weight != RMI_NONE) costs->host_bytes += step->buffers[param->weight].room;
-        if (param->state != RMI_NONE && schedule->home[i] < RMI_HOME_STATE_AWAY) {
-            costs->last_life[param->state] = RMI_COST_AT_HOME;
-            resident += step->buffers[param->state].room;
-        } else if (param->state != RMI_NONE) costs->host_bytes += step->buffers[param->state].room;
+        own[0] = param->weight;
+        own[1] = param->state;
+        own[2] = handed_on ? param->gradient : RMI_NONE;
+        for (k = 0; k < 3; k++) {
+            if (own[k] == RMI_NONE) continue;
+            if (schedule->home[i] & away[k]) costs->host_bytes += step->buffers[own[k]].room;
+            else {
+                costs->last_life[own[k]] = RMI_COST_AT_HOME;
+                resident += step->buffers[own[k]].room;
+            }
+        }
     }
     return resident;
 }
@@ -12438,7 +12495,7 @@ RMI_FN int rmi_cost_unread(const rmi_cost *eval, const rmi_schedule *schedule, c
 RMI_INLINE int rmi_cost_on_host(const rmi_step *step, const rmi_schedule *schedule, uint32_t task)
 {
     const rmi_step_task *row = &step->tasks[task];
-    return row->way >= RMI_OPT && row->way <= RMI_OPT_HOST && schedule->home[row->param] == RMI_HOME_HOST_UPDATE;
+    return row->way >= RMI_OPT && row->way <= RMI_OPT_HOST && schedule->home[row->param] & RMI_HOME_UPDATE;
 }
 
 /* Extends the lives of what is in use at the pause of a part to that event. */
@@ -12451,6 +12508,21 @@ RMI_FN void rmi_cost_hold(const rmi_cost *eval, rmi_costs *costs)
     }
 }
 
+/* Adds the copy out of the param's gradient where its home, or an update on the host, asks for it. 0: that update has
+   none. */
+RMI_FN int rmi_cost_gradient_out(const rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs, uint32_t row)
+{
+    const rmi_step_param *param = &eval->step->params[row];
+    int on_host = costs->update_event[row] != RMI_NONE, handed_on = schedule->home[row] & RMI_HOME_GRADIENT;
+    uint32_t life, out;
+    if (!on_host && (!handed_on || param->update != RMI_NONE)) return 1;
+    life = costs->last_life[param->gradient];
+    if (life == RMI_NONE) return handed_on;
+    out = rmi_cost_ask_out(costs, life, costs->lives[life].written, eval->step->buffers[param->gradient].out_ns);
+    costs->outs[out].merges = (uint8_t)rmi_step_merges(eval->step, param, schedule->home[row]);
+    return 1;
+}
+
 /* First pass: lives, gaps, and the copies that are asked for. 0: something is read that is not there, runs too early or
    too late (in a part of the step that is not asked), or the tables are full. */
 RMI_FN int rmi_cost_lives(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs)
@@ -12458,6 +12530,7 @@ RMI_FN int rmi_cost_lives(rmi_cost *eval, const rmi_schedule *schedule, rmi_cost
     const rmi_step *step = eval->step;
     const uint32_t *ends = eval->part ? eval->part->ends : step->ends.at;
     uint32_t event, i, n_ends = eval->part ? eval->part->n_ends : step->ends.n;
+    int adds = step->moves && !eval->part && rmi_low_adds_to_earlier(step->kind);
     eval->stamp++;
     for (event = 0; event < schedule->n; event++) {
         uint32_t id = schedule->events[event].task;
@@ -12482,17 +12555,13 @@ RMI_FN int rmi_cost_lives(rmi_cost *eval, const rmi_schedule *schedule, rmi_cost
             continue;
         }
         if (!rmi_cost_reads(eval, schedule, costs, event, access)) return 0;
+        if (adds && task->way == RMI_BWD) rmi_cost_earlier(eval, schedule, costs, event, access);
         if (task->way <= RMI_BWD) rmi_cost_makes(eval, costs, event, task, access);
         else if (task->param != RMI_NONE) rmi_cost_lasting(eval, schedule, costs, event, task);
     }
     costs->first_life[schedule->n] = costs->n_lives;
-    for (i = 0; i < step->n_params && step->moves && !eval->part; i++) { /* gradients for updates on the host */
-        uint32_t gradient = step->params[i].gradient, life;
-        if (costs->update_event[i] == RMI_NONE) continue;
-        life = costs->last_life[gradient];
-        if (life == RMI_NONE) return 0;
-        rmi_cost_ask_out(costs, life, costs->lives[life].written, step->buffers[gradient].out_ns);
-    }
+    for (i = 0; i < step->n_params && step->moves && !eval->part; i++)
+        if (!rmi_cost_gradient_out(eval, schedule, costs, i)) return 0;
     for (i = 0; i < n_ends; i++) {
         if (costs->last_life[ends[i]] == RMI_NONE) return 0;
         costs->lives[costs->last_life[ends[i]]].last = schedule->n;
@@ -12779,7 +12848,7 @@ RMI_FN uint64_t rmi_cost_say_in(const rmi_cost *eval, const rmi_schedule *schedu
         in->stays = in->at == lowest;
         return begin;
     }
-    if (in->at || begin >= frame_ns) return begin;
+    if (in->at || begin >= frame_ns || eval->step->buffers[life->buffer].kind == RMI_STEP_GRADIENT) return begin;
     latest = &costs->lives[costs->last_life[life->buffer]];
     param = eval->step->buffers[life->buffer].param;
     held_by_host = costs->update_event[param] != RMI_NONE;
@@ -12802,6 +12871,9 @@ RMI_FN void rmi_cost_frame(const rmi_cost *eval, const rmi_schedule *schedule, r
     for (i = 0; i < costs->n_outs; i++) out += costs->outs[i].ns;
     for (i = 0; i < eval->step->n_params && eval->step->moves; i++)
         if (costs->update_event[i] != RMI_NONE) host += eval->step->params[i].host_update_ns;
+    for (i = 0; i < costs->n_outs; i++)
+        if (costs->outs[i].merges)
+            host += eval->step->params[eval->step->buffers[costs->lives[costs->outs[i].life].buffer].param].add_ns;
     costs->frame_ns = rmi_max(rmi_max(costs->compute_ns, in), rmi_max(out, host));
     if (costs->frame_ns > costs->compute_ns)
         ratio = rmi_mul_div_up(costs->frame_ns, ratio, costs->compute_ns + 1);
@@ -12877,11 +12949,12 @@ RMI_FN void rmi_cost_stay(rmi_costs *costs, rmi_copy *in, rmi_copy *out, uint32_
     for (event = 0; event < in->at && in->edge && !in->wraps; event++) costs->live[event] += life->room;
 }
 
-/* The place of the time from which on a weight's or state's newest contents are in host memory. */
+/* The place of the time from which on a weight's, state's or gradient's newest contents are in host memory. */
 RMI_INLINE uint64_t *rmi_cost_host_ready(const rmi_cost *eval, uint32_t buffer)
 {
-    return &eval->host_ready[2 * eval->step->buffers[buffer].param +
-                             (eval->step->buffers[buffer].kind == RMI_STEP_STATE)];
+    const rmi_step_buffer *row = &eval->step->buffers[buffer];
+    uint32_t which = row->kind == RMI_STEP_WEIGHT ? 0 : row->kind == RMI_STEP_STATE ? 1 : 2;
+    return &eval->host_ready[3 * row->param + which];
 }
 
 /* Copies in that are said before lanes->event take place; one whose bytes are not out yet stays. */
@@ -12892,7 +12965,8 @@ RMI_FN void rmi_cost_clock_in(rmi_cost *eval, rmi_costs *costs, rmi_clock *lanes
         rmi_copy *in = &costs->ins[i];
         uint32_t buffer = costs->lives[in->life].buffer, out = in->source;
         if (in->stays) continue;
-        if (in->edge) out = costs->lives[costs->last_life[buffer]].out;
+        if (in->edge && eval->step->buffers[buffer].kind != RMI_STEP_GRADIENT)
+            out = costs->lives[costs->last_life[buffer]].out;
         /* its copy out is not over yet: the bytes need not leave */
         if (out != RMI_NONE && eval->queued[out] != RMI_NONE && eval->queued[out] >= lanes->released) {
             rmi_cost_stay(costs, in, &costs->outs[out], events);
@@ -12918,16 +12992,19 @@ RMI_FN void rmi_cost_clock_out(rmi_cost *eval, rmi_costs *costs, rmi_clock *lane
         uint64_t ready = lanes->now;
         if (row->kind == RMI_STEP_GRADIENT) ready = rmi_max(ready, eval->reduced[row->param]);
         if (row->kind == RMI_STEP_INPUT && !eval->held) { /* it is there when the last batch's users have finished */
-            ready = life->last ? costs->start[life->last] + costs->ns[life->last] : lanes->first_end;
+            uint32_t last = costs->lives[costs->last_life[life->buffer]].last;
+            ready = last ? costs->start[last] + costs->ns[last] : lanes->first_end;
             ready = lanes->turn ? rmi_max(ready, out->end) : 0;
         }
+        if (out->merges && lanes->turn) ready = rmi_max(ready, out->added); /* what was sent then has been added */
         out->end = lanes->out = rmi_max(lanes->out, ready) + out->ns;
         eval->queue_end[lanes->queued] = out->end;
         eval->queue_bytes[lanes->queued] = 0;
         eval->queue_copy[lanes->queued] = i;
         eval->queued[i] = lanes->queued++;
-        if (row->kind == RMI_STEP_WEIGHT || row->kind == RMI_STEP_STATE)
-            *rmi_cost_host_ready(eval, life->buffer) = out->end;
+        if (out->merges)
+            out->added = lanes->host = rmi_max(lanes->host, out->end) + eval->step->params[row->param].add_ns;
+        if (row->param != RMI_NONE) *rmi_cost_host_ready(eval, life->buffer) = out->merges ? out->added : out->end;
     }
 }
 
@@ -12974,9 +13051,10 @@ RMI_FN void rmi_cost_chain_late(rmi_cost *eval, const rmi_schedule *schedule, co
     memset(eval->late_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
     for (i = 0; i < step->n_params; i++) {
         const rmi_step_param *param = &step->params[i];
-        int on_host = step->moves && costs->update_event[i] != RMI_NONE;
+        uint32_t life = param->gradient != RMI_NONE ? costs->last_life[param->gradient] : RMI_NONE;
+        int on_host = step->moves && life < RMI_COST_AT_HOME && costs->lives[life].out != RMI_NONE;
         if (!on_host && (param->reduction == RMI_NONE || param->update != RMI_NONE)) continue;
-        if (param->gradient == RMI_NONE)
+        if (param->gradient == RMI_NONE || costs->last_life[param->gradient] >= RMI_COST_AT_HOME)
             rmi_cost_contributions(eval, schedule, &step->tasks[param->reduction], &event, &last);
         else event = eval->held && !on_host ? 0 : rmi_cost_first_write(eval, costs, costs->last_life[param->gradient]);
         eval->late_next[i] = eval->late_head[event];
@@ -12993,7 +13071,10 @@ RMI_FN void rmi_cost_clock_other(rmi_cost *eval, const rmi_schedule *schedule, c
     uint32_t i, last, event = lanes->event, own[2];
     uint64_t ready;
     if (task->way == RMI_BARRIER) {
-        for (i = 0; i < step->n_params; i++) lanes->now = rmi_max(lanes->now, eval->reduced[i]);
+        for (i = 0; i < step->n_params; i++) {
+            lanes->now = rmi_max(lanes->now, eval->reduced[i]); /* what was added in host memory it reads there */
+            if (rmi_cost_merges(step, schedule, i)) lanes->now = rmi_max(lanes->now, eval->host_ready[3 * i + 2]);
+        }
         lanes->barrier = lanes->now + costs->ns[event];
     } else if (task->way == RMI_REDUCE) {
         rmi_cost_contributions(eval, schedule, task, &i, &last);
@@ -13001,10 +13082,9 @@ RMI_FN void rmi_cost_clock_other(rmi_cost *eval, const rmi_schedule *schedule, c
             rmi_max(lanes->comm, costs->start[last] + costs->ns[last]) + step->graph->tensors[task->id].reduce;
         eval->reduced[task->param] = lanes->comm;
     } else if (step->moves && costs->update_event[task->param] == event) {
-        ready = costs->outs[costs->lives[costs->last_life[param->gradient]].out].end;
-        for (i = 0; i < 2; i++) ready = rmi_max(ready, eval->host_ready[2 * task->param + i]);
+        for (i = 0, ready = 0; i < 3; i++) ready = rmi_max(ready, eval->host_ready[3 * task->param + i]);
         lanes->host = rmi_max(rmi_max(lanes->host, lanes->barrier), ready) + param->host_update_ns;
-        for (i = 0; i < 2; i++) eval->host_ready[2 * task->param + i] = lanes->host;
+        for (i = 0; i < 2; i++) eval->host_ready[3 * task->param + i] = lanes->host;
     } else {
         lanes->now = rmi_max(lanes->now, eval->reduced[task->param]);
         own[0] = param->weight;
@@ -13032,10 +13112,11 @@ RMI_INLINE void rmi_cost_clock_pending(rmi_cost *eval, const rmi_costs *costs, r
 /* Waits for other lanes to be done with gradients of the step before whose bytes this event writes. */
 RMI_INLINE void rmi_cost_clock_late(const rmi_cost *eval, const rmi_costs *costs, rmi_clock *lanes, uint32_t event)
 {
-    uint32_t i, gradient, out;
+    uint32_t i, gradient, life, out;
     for (i = eval->late_head[event]; i != RMI_NONE; i = eval->late_next[i]) {
         gradient = eval->step->params[i].gradient;
-        out = gradient == RMI_NONE ? RMI_NONE : costs->lives[costs->last_life[gradient]].out;
+        life = gradient == RMI_NONE ? RMI_NONE : costs->last_life[gradient];
+        out = life >= RMI_COST_AT_HOME ? RMI_NONE : costs->lives[life].out;
         lanes->now = rmi_max(lanes->now, out == RMI_NONE ? eval->reduced[i] : costs->outs[out].end);
     }
 }
@@ -13150,6 +13231,14 @@ RMI_FN int rmi_cost_steps_meet(const rmi_cost *eval, const rmi_costs *costs)
     return 0;
 }
 
+/* Is what a copy out of the buffer makes in host memory its home there, and counted as that? */
+RMI_INLINE int rmi_cost_is_home(const rmi_step *step, const rmi_schedule *schedule, uint32_t buffer)
+{
+    const rmi_step_buffer *row = &step->buffers[buffer];
+    return row->param != RMI_NONE &&
+           (row->kind != RMI_STEP_GRADIENT || schedule->home[row->param] & RMI_HOME_GRADIENT);
+}
+
 /* Fourth pass: step_ns in the steady state, from as many steps as rmi_sch_replay takes, and again whenever copies in
    have turned out to be needless; host_bytes; where copies out are over. 0: it costs more than `enough`. */
 RMI_FN int rmi_cost_lanes(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs)
@@ -13164,7 +13253,7 @@ RMI_FN int rmi_cost_lanes(rmi_cost *eval, const rmi_schedule *schedule, rmi_cost
         if (costs->n_ins || costs->n_outs) rmi_cost_chain(eval, schedule, costs);
         if (costs->n_outs) rmi_cost_chain_pending(eval, schedule, costs);
         rmi_cost_chain_late(eval, schedule, costs);
-        memset(eval->host_ready, 0, 2 * (size_t)eval->step->n_params * sizeof(uint64_t));
+        memset(eval->host_ready, 0, 3 * (size_t)eval->step->n_params * sizeof(uint64_t));
         memset(eval->reduced, 0, eval->step->n_params * sizeof(uint64_t));
         for (lanes.turn = 0; lanes.turn < turns; lanes.turn++) {
             lanes.last_turn = lanes.turn + 1 == turns;
@@ -13179,7 +13268,8 @@ RMI_FN int rmi_cost_lanes(rmi_cost *eval, const rmi_schedule *schedule, rmi_cost
     for (i = 0; i < costs->n_outs; i++) {
         rmi_copy *out = &costs->outs[i];
         if (out->stays) continue;
-        costs->host_bytes += costs->lives[out->life].room;
+        if (out->merges || !rmi_cost_is_home(eval->step, schedule, costs->lives[out->life].buffer))
+            costs->host_bytes += costs->lives[out->life].room;
         out->wraps = out->at <= out->event;
         if (out->at == RMI_NONE) out->at = schedule->n;
     }
@@ -14112,6 +14202,8 @@ typedef struct rmi_event_writer {
     size_t cap;                      /* of its runs */
     /* by event; by life: those kept until after that event; number + 1, 0 ends. NULL without copies */
     uint32_t *hold_head, *hold_next;
+    /* by event (n: the next step); by copy out: those whose bytes have been added by then; as hold_head */
+    uint32_t *added_head, *added_next;
 } rmi_event_writer;
 
 /* Adds a run to the list. */
@@ -14165,9 +14257,12 @@ RMI_FN rm_result rmi_event_after(rmi_event_writer *writer, uint32_t event)
     const rmi_costs *costs = writer->costs;
     uint32_t i;
     for (i = costs->n_outs ? writer->cost->out_head[event] : RMI_NONE; i != RMI_NONE; i = costs->outs[i].next)
-        RMI_TRY(rmi_event_say_copy(writer, RMI_COPY_OUT, costs->lives[costs->outs[i].life].buffer, 0));
+        RMI_TRY(rmi_event_say_copy(writer, costs->outs[i].merges ? RMI_COPY_MERGE : RMI_COPY_OUT,
+                                   costs->lives[costs->outs[i].life].buffer, 0));
     for (i = writer->hold_head[event]; i; i = writer->hold_next[i - 1])
         RMI_TRY(rmi_event_say_copy(writer, RMI_HOLD, costs->lives[i - 1].buffer, 0));
+    for (i = writer->added_head[event]; i; i = writer->added_next[i - 1])
+        RMI_TRY(rmi_event_say_copy(writer, RMI_HOLD, costs->lives[costs->outs[i - 1].life].buffer, 1));
     return RM_OK;
 }
 
@@ -14199,6 +14294,19 @@ RMI_FN rm_result rmi_event_holds(rmi_event_writer *writer)
     return RM_OK;
 }
 
+/* Sets added_head: during which event contributions that went out have been added in host memory. */
+RMI_FN void rmi_event_additions(rmi_event_writer *writer)
+{
+    const rmi_costs *costs = writer->costs;
+    uint32_t i, event, n = writer->schedule->n;
+    for (i = 0; i < costs->n_outs; i++) {
+        if (!costs->outs[i].merges) continue;
+        for (event = costs->outs[i].event; event < n && costs->start[event + 1] <= costs->outs[i].added;) event++;
+        writer->added_next[i] = writer->added_head[event];
+        writer->added_head[event] = i + 1;
+    }
+}
+
 /* Where a buffer of >>lower, by its number there, is when the step begins, in bits: 1 always on the device, 2 on the
    device at the edge, 4 on the device as an input; 8 in host memory. 0: nowhere. */
 RMI_FN uint32_t rmi_event_begins(const rmi_event_writer *writer, uint32_t number)
@@ -14210,8 +14318,10 @@ RMI_FN uint32_t rmi_event_begins(const rmi_event_writer *writer, uint32_t number
     const rmi_step_buffer *row = buffer == RMI_NONE ? NULL : &step->buffers[buffer];
     if (!rmi_low_has_home(step->graph, number, rmi_low_grads_resident(step->kind))) return 0;
     if (kind == RMI_BUF_VALUE && step->graph->tensors[id].kind == RMI_INPUT) return 4;
+    if (row && row->kind == RMI_STEP_GRADIENT)
+        return writer->schedule->home[row->param] & RMI_HOME_GRADIENT ? 8 : 1;
     if (!row || (row->kind != RMI_STEP_WEIGHT && row->kind != RMI_STEP_STATE) ||
-        writer->schedule->home[row->param] < (row->kind == RMI_STEP_STATE ? RMI_HOME_STATE_AWAY : RMI_HOME_AWAY))
+        !(writer->schedule->home[row->param] & (row->kind == RMI_STEP_STATE ? RMI_HOME_STATE : RMI_HOME_WEIGHT)))
         return 1;
     for (life = costs->last_life[buffer]; life < RMI_COST_AT_HOME && costs->lives[life].previous < RMI_COST_AT_HOME;)
         life = costs->lives[life].previous;
@@ -14271,8 +14381,12 @@ RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *eval, const rmi
         writer.hold_head = RMI_NEW(mem, uint32_t, (size_t)schedule->n + 1);
         writer.hold_next = RMI_NEW(mem, uint32_t, (size_t)costs->n_lives + 1);
         list->at = RMI_NEW(mem, uint32_t, (size_t)schedule->n + 1);
-        if (!writer.hold_head || !writer.hold_next || !list->at) return RM_ERROR_MEMORY;
+        writer.added_head = RMI_NEW(mem, uint32_t, (size_t)schedule->n + 1);
+        writer.added_next = RMI_NEW(mem, uint32_t, (size_t)costs->n_outs + 1);
+        if (!writer.hold_head || !writer.hold_next || !list->at || !writer.added_head || !writer.added_next)
+            return RM_ERROR_MEMORY;
         RMI_TRY(rmi_event_holds(&writer));
+        rmi_event_additions(&writer);
     }
     for (event = 0; event < schedule->n; event++) {
         if (moves) RMI_TRY(rmi_event_before(&writer, event));
@@ -14281,9 +14395,11 @@ RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *eval, const rmi
         if (moves) RMI_TRY(rmi_event_after(&writer, event));
     }
     if (moves) RMI_TRY(rmi_event_before(&writer, schedule->n));
-    /* gradients in host memory may be in use when the next step begins */
+    /* gradients in host memory, and contributions to them, may be in use when the next step begins */
+    for (i = moves ? writer.added_head[schedule->n] : 0; i; i = writer.added_next[i - 1])
+        RMI_TRY(rmi_event_say_copy(&writer, RMI_HOLD, costs->lives[costs->outs[i - 1].life].buffer, 2));
     for (i = 0; i < eval->step->n_params && moves; i++)
-        if (costs->update_event[i] != RMI_NONE)
+        if (costs->update_event[i] != RMI_NONE && !(schedule->home[i] & RMI_HOME_GRADIENT))
             RMI_TRY(rmi_event_say_copy(&writer, RMI_HOLD, eval->step->params[i].gradient, 2));
     return homes ? rmi_event_homes(&writer) : RM_OK;
 }
@@ -14325,19 +14441,20 @@ RMI_FN void rmi_event_read_choices(const rmi_step *step, const rmi_program *prog
         schedule->mode[i] =
             (uint8_t)rmi_step_mode_of(&graph->ops[i], form[2 * i + 1] == RMI_NONE ? forward : form[2 * i + 1], forward);
     }
-    for (i = 0; i < step->n_params; i++) schedule->home[i] = RMI_HOME_DEVICE;
+    for (i = 0; i < step->n_params; i++) schedule->home[i] = 0;
     for (k = 0; k < program->n_homes; k++) {
         rmi_buf_kind kind = rmi_low_kind(graph, program->homes[k].buf, &id);
         buffer = step->buffer_of[program->homes[k].buf];
         if (program->homes[k].host != 1 || buffer == RMI_NONE || step->buffers[buffer].param == RMI_NONE) continue;
         i = step->buffers[buffer].param;
-        if (kind == RMI_BUF_STATE && schedule->home[i] < RMI_HOME_STATE_AWAY) schedule->home[i] = RMI_HOME_STATE_AWAY;
-        if (kind == RMI_BUF_VALUE) schedule->home[i] = RMI_HOME_AWAY;
+        schedule->home[i] |= (uint8_t)(kind == RMI_BUF_VALUE   ? RMI_HOME_WEIGHT
+                                       : kind == RMI_BUF_STATE ? RMI_HOME_STATE
+                                                               : RMI_HOME_GRADIENT);
     }
     for (k = 0; k < program->n; k++)
         if (program->st[k].what == RMI_RUN && program->st[k].run.way == RMI_OPT_HOST)
             for (i = 0; i < step->n_params; i++)
-                if (step->params[i].tensor == program->st[k].run.id) schedule->home[i] = RMI_HOME_HOST_UPDATE;
+                if (step->params[i].tensor == program->st[k].run.id) schedule->home[i] |= RMI_HOME_UPDATE;
     for (i = 0; i < step->n_params; i++)
         while (!(step->params[i].allowed >> schedule->home[i] & 1))
             schedule->home[i] = (uint8_t)((schedule->home[i] + 1) % RMI_HOMES);
@@ -14486,7 +14603,7 @@ RMI_FN void rmi_search_find_params(rmi_search *search)
         const rmi_step_param *param = &step->params[i];
         uint64_t room = (param->weight == RMI_NONE ? 0 : step->buffers[param->weight].room) +
                         (param->state == RMI_NONE ? 0 : step->buffers[param->state].room);
-        if (param->allowed >> RMI_HOME_HOST_UPDATE) room = RMI_MAX; /* its update takes the device no time there */
+        if (param->allowed & RMI_STEP_HOST_HOMES) room = RMI_MAX; /* its update takes the device no time there */
         if (room >= search->cost.gap_bytes && (param->allowed & (param->allowed - 1)))
             search->params[search->n_params++] = i;
     }
@@ -15282,20 +15399,26 @@ RMI_FN int rmi_search_move_mode(rmi_search *search)
     return 1;
 }
 
-/* Another home for a param, or for some of its neighbours. */
+/* Another home for a param, and the same for some of its neighbours. */
 RMI_FN int rmi_search_move_home(rmi_search *search)
 {
+    static const uint32_t homes[] = {0, RMI_HOME_STATE, RMI_HOME_STATE | RMI_HOME_WEIGHT,
+                                     RMI_HOME_STATE | RMI_HOME_WEIGHT | RMI_HOME_UPDATE};
+    const rmi_step *step = search->step;
     uint32_t n = rmi_random(&search->random, 2)
                      ? 1
                      : 1 + rmi_random(&search->random, RMI_SEARCH_GROUP + search->n_params / 8),
              i;
-    uint32_t home = rmi_random(&search->random, RMI_HOMES);
+    uint32_t home = homes[rmi_random(&search->random, RMI_COUNT(homes))];
     int any = 0;
     if (!search->n_params) return 0;
+    if (rmi_low_grads_resident(step->kind) && (home & RMI_HOME_UPDATE || rmi_random(&search->random, 2)))
+        home |= RMI_HOME_GRADIENT;
     for (i = rmi_random(&search->random, search->n_params); n && i < search->n_params; i++, n--) {
-        uint32_t row = search->params[i];
-        if (!(search->step->params[row].allowed >> home & 1) || search->candidate.home[row] == home) continue;
-        search->candidate.home[row] = (uint8_t)home;
+        uint32_t row = search->params[i], its = home;
+        if (step->params[row].state == RMI_NONE) its &= ~(uint32_t)RMI_HOME_STATE;
+        if (!(step->params[row].allowed >> its & 1) || search->candidate.home[row] == its) continue;
+        search->candidate.home[row] = (uint8_t)its;
         any = 1;
     }
     search->edit.unsure = 1;
@@ -17810,7 +17933,8 @@ RMI_FN rm_result rmi_plan_floor_cycles(rmi_planner *w, rmi_search *joint)
          turn++) {
         rmi_cost_keep_all(joint->step, &joint->candidate);
         for (i = 0; i < joint->step->n_params && turn % 4 == 0; i++)
-            while (joint->step->params[i].allowed >> (joint->candidate.home[i] + 1)) joint->candidate.home[i]++;
+            while ((uint32_t)joint->step->params[i].allowed >> (joint->candidate.home[i] + 1))
+                joint->candidate.home[i]++;
         joint->best_ns = RMI_INF;
         rmi_search_limit(joint, least, RMI_PLAN_BELOW);
         if (!rmi_search_start(joint, turn % 2 && joint->best.n ? &joint->best : &joint->candidate)) break;
