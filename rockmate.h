@@ -3618,8 +3618,7 @@ typedef struct rmi_sim {
     uint64_t lane[RMI_LANES];   /* ns: when it is free */
     rmi_pending *pend;          /* those whose run has not come yet; from n_wait on: of the current run */
     size_t n_pend, n_wait, cap_pend;
-    uint32_t *ws, spent;        /* workspaces that are allocated now; the one that the last run had */
-    size_t n_ws, cap_ws;
+    uint32_t n_ws, spent;       /* workspaces that are allocated now; the one that the last run had, or RMI_NONE */
     uint32_t *done_at;          /* by op: its first in now.done */
     rmi_progress now;
     rmi_access acc;             /* what the current run reads and writes */
@@ -3850,22 +3849,18 @@ RMI_FN rm_result rmi_sim_alloc(rmi_sim *sim, const rmi_stmt *st)
     if (kind == RMI_BUF_VALUE && sim->graph->tensors[i].maker != RMI_NONE &&
         sim->graph->ops[sim->graph->tensors[i].maker].view != RMI_NONE)
         return rmi_sim_fail_buf(sim, buf, "is a view: it comes to be by an alias");
-    if (kind >= RMI_BUF_WS) {
-        if (!RMI_GROW(&sim->mem, sim->ws, sim->cap_ws, sim->n_ws + 1)) return RM_ERROR_MEMORY;
-        sim->ws[sim->n_ws++] = buf;
-    }
+    sim->n_ws += kind >= RMI_BUF_WS;
     return rmi_sim_place(sim, 0, buf, st->offset, st->bytes);
 }
 
 /* The statement free. */
 RMI_FN rm_result rmi_sim_free(rmi_sim *sim, uint32_t buf)
 {
-    size_t i;
+    uint32_t i;
     if (rmi_low_external(sim->graph, buf))
         return rmi_sim_fail_buf(sim, buf, "is the caller's memory: it is never freed");
     if (sim->held[0][buf].stretch == RMI_NONE) return rmi_sim_fail_buf(sim, buf, "is not on the device");
-    for (i = 0; i < sim->n_ws; i++)
-        if (sim->ws[i] == buf) sim->ws[i] = sim->ws[--sim->n_ws];
+    sim->n_ws -= rmi_low_kind(sim->graph, buf, &i) >= RMI_BUF_WS;
     if (sim->spent == buf) sim->spent = RMI_NONE;
     rmi_sim_drop(sim, 0, buf);
     return RM_OK;
@@ -4251,17 +4246,17 @@ RMI_FN void rmi_sim_ran(rmi_sim *sim, rmi_run run, int again, uint64_t end)
     }
 }
 
-/* An offence unless the allocated workspaces are the run's, and no run had them before; notes that they are spent. */
-RMI_FN rm_result rmi_sim_workspaces(rmi_sim *sim, rmi_run run)
+/* An offence unless the workspace `own` (RMI_NONE: none) alone is allocated, if any is, and no run had it before; notes
+   that it is spent. */
+RMI_FN rm_result rmi_sim_workspaces(rmi_sim *sim, uint32_t own)
 {
-    uint32_t own = rmi_low_ws(sim->graph, run);
-    size_t i;
-    for (i = 0; i < sim->n_ws; i++)
-        if (sim->ws[i] != own || sim->spent == own)
-            return rmi_sim_fail_buf(sim, sim->ws[i], "is still allocated: a workspace is allocated right before its "
-                                    "run and freed right after");
-    if (sim->n_ws) sim->spent = own;
-    return RM_OK;
+    uint32_t buf = rmi_low_buf(sim->graph, RMI_BUF_WS, 0), spent = sim->spent;
+    if (!sim->n_ws) return RM_OK;
+    sim->spent = own;
+    if (sim->n_ws == 1 && own != RMI_NONE && own != spent && sim->held[0][own].stretch != RMI_NONE) return RM_OK;
+    while (sim->held[0][buf].stretch == RMI_NONE || (buf == own && own != spent)) buf++;
+    return rmi_sim_fail_buf(sim, buf, "is still allocated: a workspace is allocated right before its run and freed "
+                            "right after");
 }
 
 /* The statement run. */
@@ -4271,7 +4266,7 @@ RMI_FN rm_result rmi_sim_run(rmi_sim *sim, rmi_run run)
     uint32_t lane = run.way == RMI_OPT_HOST ? RM_LANE_HOST : run.way == RMI_REDUCE ? RM_LANE_COMM : RM_LANE_COMPUTE;
     uint64_t ns;
     sim->n_use = 0;
-    RMI_TRY(rmi_sim_workspaces(sim, run));
+    RMI_TRY(rmi_sim_workspaces(sim, rmi_low_ws(sim->graph, run)));
     RMI_TRY(rmi_sim_may_run(sim, run, again));
     RMI_TRY(rmi_sim_gather(sim, run, again));
     if (run.way > RMI_BWD) RMI_TRY(rmi_sim_settle(sim, run)); /* it takes over nothing */
@@ -4506,7 +4501,7 @@ RMI_FN rm_result rmi_sim_finish_inputs(rmi_sim *sim)
 RMI_FN rm_result rmi_sim_finish(rmi_sim *sim)
 {
     if (sim->n_pend) return rmi_sim_fail(sim, "a reuse or alias has no run that it belongs to");
-    if (sim->n_ws) return rmi_sim_fail_buf(sim, sim->ws[0], "is never freed");
+    RMI_TRY(rmi_sim_workspaces(sim, RMI_NONE));
     RMI_TRY(rmi_sim_finish_ops(sim));
     RMI_TRY(rmi_sim_finish_tensors(sim));
     RMI_TRY(rmi_sim_finish_homes(sim));
@@ -14460,16 +14455,12 @@ RMI_FN void rmi_event_read_choices(const rmi_step *step, const rmi_program *prog
             schedule->home[i] = (uint8_t)((schedule->home[i] + 1) % RMI_HOMES);
 }
 
-/* Is the task what the run does? Parts of a backward that only other forms have are done with the form's first one. */
-RMI_FN int rmi_event_is_of(const rmi_step *step, uint32_t task, const rmi_run *run)
+/* Is the task what the run does? Parts of a backward that nothing runs of in its mode come with any other part. */
+RMI_FN int rmi_event_is_of(const rmi_step *step, const rmi_schedule *schedule, uint32_t task, const rmi_run *run)
 {
     const rmi_step_task *row = &step->tasks[task];
-    uint32_t part;
     if (row->id != run->id || (row->way != run->way && !(run->way == RMI_OPT_HOST && row->way == RMI_OPT))) return 0;
-    if (run->way != RMI_BWD || row->part == run->part) return 1;
-    for (part = 0; part < run->part; part++)
-        if (rmi_low_has_part(&step->graph->ops[run->id], run->form, part)) return 0;
-    return !rmi_low_has_part(&step->graph->ops[run->id], run->form, row->part);
+    return row->part == run->part || rmi_step_access_of(step, task, schedule->mode)->absent;
 }
 
 /* Puts the program's runs, modes and homes into the schedule, which has room for `most` events. *fits: each run is a
@@ -14478,32 +14469,32 @@ RMI_FN rm_result rmi_event_read(rmi_arena *mem, const rmi_step *step, const rmi_
                                 rmi_schedule *schedule, uint32_t most, int *fits)
 {
     const rm_graph *graph = step->graph;
-    uint32_t *form = RMI_NEW(mem, uint32_t, 2 * (size_t)graph->n_ops), task, end, any;
-    uint8_t *waits = RMI_NEW(mem, uint8_t, (size_t)step->n_buffers + 1),
-            *done = RMI_NEW(mem, uint8_t, (size_t)step->n_tasks + 1);
+    uint32_t *form, task, end;
+    uint8_t *waits, *done;
     size_t k;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(form, 2 * (size_t)graph->n_ops), RMI_T(waits, step->n_buffers),
+                       RMI_T(done, step->n_tasks)));
     *fits = 0;
-    if (!form || !waits || !done) return RM_ERROR_MEMORY;
     rmi_event_read_choices(step, program, schedule, form);
     schedule->n = 0;
     for (k = 0; k < program->n; k++) {
         const rmi_run *run = &program->st[k].run;
         uint32_t buffer = program->st[k].what == RMI_PREFETCH ? step->buffer_of[program->st[k].buf] : RMI_NONE;
+        int any = 0;
         if (buffer != RMI_NONE) waits[buffer] = 1;
         if (program->st[k].what != RMI_RUN || (run->way == RMI_FWD && graph->ops[run->id].view != RMI_NONE)) continue;
         task = run->way == RMI_FWD ? run->id : run->way == RMI_BWD ? step->ops[run->id].backward : graph->n_ops;
         end = run->way == RMI_FWD   ? task + 1
               : run->way == RMI_BWD ? task + step->ops[run->id].n_backward
                                     : step->n_tasks;
-        for (any = 0; task < end; task++) {
-            if (!rmi_event_is_of(step, task, run)) continue;
+        for (; task < end; task++) {
+            if (!rmi_event_is_of(step, schedule, task, run)) continue;
             any = 1;
             if (step->tasks[task].way != RMI_FWD && done[task]) continue;
             if (schedule->n == most) return RM_OK;
             done[task] = 1;
             schedule->events[schedule->n].task = task;
-            schedule->events[schedule->n].copied = rmi_event_copied(step, schedule, task, waits);
-            schedule->n++;
+            schedule->events[schedule->n++].copied = rmi_event_copied(step, schedule, task, waits);
         }
         if (!any) return RM_OK;
     }
