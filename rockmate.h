@@ -1328,11 +1328,13 @@ RMI_FN void rmi_arena_join(rmi_arena *arena, rmi_arena *from)
     from->blocks = NULL;
 }
 
-/* The slow part of rmi_arena_grow: the array is too small. */
-RMI_FN int rmi_arena_grow_to(rmi_arena *arena, void **array, size_t *cap, size_t need, size_t elem)
+/* Makes *array (*cap elements of elem bytes, in the arena) hold at least need; what it held is kept, the rest is zero.
+   It may move: nothing may point into the old one. Returns 0 if memory is out; *array and *cap stay then. */
+RMI_FN int rmi_arena_grow(rmi_arena *arena, void **array, size_t *cap, size_t need, size_t elem)
 {
     size_t to = *cap ? *cap : need > 64 ? need : 8; /* who asks for much at first knows how much it is */
     void *memory;
+    if (need <= *cap) return 1;
     while (to < need) to = to > SIZE_MAX / 2 ? need : to < 4096 ? to * 2 : to + to / 2;
     memory = rmi_arena_raw(arena, to, elem);
     if (!memory) return 0;
@@ -1344,13 +1346,6 @@ RMI_FN int rmi_arena_grow_to(rmi_arena *arena, void **array, size_t *cap, size_t
     *array = memory;
     *cap = to;
     return 1;
-}
-
-/* Makes *array (*cap elements of elem bytes, in the arena) hold at least need; what it held is kept, the rest is zero.
-   It may move: nothing may point into the old one. Returns 0 if memory is out; *array and *cap stay then. */
-RMI_INLINE int rmi_arena_grow(rmi_arena *arena, void **array, size_t *cap, size_t need, size_t elem)
-{
-    return need <= *cap || rmi_arena_grow_to(arena, array, cap, need, elem);
 }
 
 /* The same, with the size of an element taken from the array's type. */
@@ -1384,13 +1379,10 @@ typedef int (*rmi_cmp)(const void *a, const void *b, void *user); /* < 0: a come
 /* Swaps n bytes, which do not overlap. */
 RMI_FN void rmi_swap_bytes(unsigned char *one, unsigned char *other, size_t n)
 {
-    unsigned char held[64];
-    while (n) {
-        size_t piece = n < sizeof held ? n : sizeof held;
-        memcpy(held, one, piece);
-        memcpy(one, other, piece);
-        memcpy(other, held, piece);
-        one += piece, other += piece, n -= piece;
+    for (; n--; one++, other++) {
+        unsigned char held = *one;
+        *one = *other;
+        *other = held;
     }
 }
 
@@ -1702,6 +1694,7 @@ typedef struct rmi_tensor {
     /* sealed */
     uint8_t has_grad;   /* something flows into it: op backwards give contributions */
     uint8_t updates;    /* a param that the library updates */
+    uint8_t guessed;    /* a time of its updates is a guess */
     uint32_t root;      /* of views; itself otherwise */
     uint32_t reader;    /* first op that reads it, itself or through views; RMI_NONE */
     rmi_list mutators;  /* of a const: the ops that change it, ascending */
@@ -1749,6 +1742,7 @@ typedef struct rmi_op {
     void *user;
     /* sealed */
     uint8_t has_bwd, pinned; /* pinned: its forward must not run a second time */
+    uint8_t guessed;         /* some time of it, in any of its forms, is a guess */
     rmi_list grad_in;        /* its inputs that have gradients, each once, in order of first appearance */
     rmi_list grad_out;       /* its outputs whose gradient is a buffer */
 } rmi_op;
@@ -2140,12 +2134,11 @@ RMI_FN rm_result rmi_graph_overs(const rmi_making *making)
 {
     const rm_over *given = making->kind->over;
     rmi_form *form = making->form;
-    uint32_t n = 0;
-    while (n < RM_MAX_OVERS && given[n].grad_of) n++;
     form->n_overs = 0;
-    form->overs = n ? RMI_NEW(&making->graph->mem, rmi_over, n) : NULL;
-    if (n && !form->overs) return rmi_graph_memory(making->graph);
-    for (; form->n_overs < n; form->n_overs++, given++) {
+    if (!given->grad_of) return RM_OK;
+    form->overs = RMI_NEW(&making->graph->mem, rmi_over, RM_MAX_OVERS);
+    if (!form->overs) return rmi_graph_memory(making->graph);
+    for (; form->n_overs < RM_MAX_OVERS && given->grad_of; form->n_overs++, given++) {
         rmi_over *over = &form->overs[form->n_overs];
         uint64_t from = given->bytes_of;
         RMI_TRY(rmi_graph_one(making, "over.grad_of", given->grad_of, RMI_IN_BITS, &over->grad_of));
@@ -2156,9 +2149,6 @@ RMI_FN rm_result rmi_graph_overs(const rmi_making *making)
     }
     return RM_OK;
 }
-
-/* Is a time guessed, by where it is from (rmi_cost_by)? */
-RMI_FN int rmi_graph_guess(uint8_t by) { return by == RMI_COST_GUESSED || by == RMI_COST_SCALED; }
 
 /* Adds the parts that the kind declares to the form, with the times and workspaces of desc; the form's backward takes
    their sum, unless desc gives a time for it. */
@@ -2523,59 +2513,67 @@ RMI_FN uint32_t rmi_graph_version_for(const rm_graph *graph, uint32_t tensor, ui
     return rmi_lower_bound_u32(graph->tensors[tensor].mutators.at, graph->tensors[tensor].mutators.n, op);
 }
 
-/* Is a time of the op, in any of its forms, a guess? Views take none. */
-RMI_FN int rmi_graph_op_guessed(const rmi_op *op)
+/* Is a time guessed, by where it is from (rmi_cost_by)? */
+RMI_FN int rmi_graph_guess(uint8_t by) { return by == RMI_COST_GUESSED || by == RMI_COST_SCALED; }
+
+/* rmi_graph_estimate for an op; adds what its forms take to the sums of bytes and ns. */
+RMI_FN void rmi_graph_estimate_op(rm_graph *graph, rmi_op *op, uint64_t *bytes, uint64_t *ns)
 {
-    uint32_t k, part;
-    int guessed = 0;
-    for (k = 0; k < op->n_forms && op->view == RMI_NONE; k++) {
-        guessed |= rmi_graph_guess(op->forms[k].fwd_by);
-        for (part = 0; part < op->forms[k].n_parts; part++)
-            guessed |= op->has_bwd && rmi_graph_guess(op->forms[k].parts[part].bwd_by);
+    uint64_t run = 0; /* bytes that a run reads and writes, but for what it saves */
+    uint32_t k, part, measured = 0;
+    for (k = 0; k < op->in.n; k++) run = rmi_add(run, graph->tensors[op->in.at[k]].bytes);
+    for (k = 0; k < op->out.n; k++) run = rmi_add(run, graph->tensors[op->out.at[k]].bytes);
+    op->guessed = 0;
+    for (k = 0; k < op->n_forms; k++) {
+        rmi_form *form = &op->forms[k];
+        uint64_t guess = op->view == RMI_NONE ? 1000 + rmi_add(run, form->saved) / 10 : 0;
+        measured |= form->fwd_by == RMI_COST_MEASURED;
+        op->guessed |= (uint8_t)rmi_graph_guess(form->fwd_by);
+        if (form->fwd_by == RMI_COST_GUESSED) form->fwd = guess;
+        if (form->again_by == RMI_COST_GUESSED) form->again = guess;
+        for (part = 0; part < form->n_parts; part++) {
+            rmi_part *piece = &form->parts[part];
+            op->guessed |= (uint8_t)(op->has_bwd && rmi_graph_guess(piece->bwd_by));
+            if (piece->bwd_by == RMI_COST_GUESSED) form->bwd = 2 * guess, piece->bwd = 2 * guess / form->n_parts;
+            *bytes = rmi_add(*bytes, piece->bwd_ws);
+            *ns = rmi_add(*ns, piece->bwd);
+        }
+        *bytes = rmi_add(*bytes, rmi_add(form->saved, form->fwd_ws));
+        *ns = rmi_add(*ns, rmi_add(rmi_max(form->fwd, form->again), form->bwd));
     }
-    return guessed;
-}
-/* Is a time of the param's updates a guess? */
-RMI_FN int rmi_graph_update_guessed(const rmi_tensor *tensor)
-{
-    return rmi_graph_guess(tensor->opt_by) || rmi_graph_guess(tensor->opt_host_by);
+    if (op->view != RMI_NONE) op->guessed = 0;
+    graph->costs.estimated += op->guessed;
+    graph->costs.measured += measured;
 }
 
 /* Sets times that were left to be measured to 10 bytes a ns and a microsecond a call, and counts in graph->costs how
-   many ops and updates have times that are guesses, and how many have measured ones. */
-RMI_FN void rmi_graph_estimate(rm_graph *graph)
+   many ops and updates have times that are guesses, and how many have measured ones. An error unless all sizes
+   together, and all times together, are below 2^62: later rooms then need no checks. */
+RMI_FN rm_result rmi_graph_estimate(rm_graph *graph)
 {
-    uint32_t i, k, part;
+    uint64_t bytes = 0, ns = 0;
+    uint32_t i;
     graph->costs.estimated = graph->costs.measured = 0;
-    for (i = 0; i < graph->n_ops; i++) {
-        rmi_op *op = &graph->ops[i];
-        uint64_t bytes = 0; /* that a run reads and writes, but for what it saves */
-        uint32_t measured = 0;
-        for (k = 0; k < op->in.n; k++) bytes = rmi_add(bytes, graph->tensors[op->in.at[k]].bytes);
-        for (k = 0; k < op->out.n; k++) bytes = rmi_add(bytes, graph->tensors[op->out.at[k]].bytes);
-        graph->costs.estimated += (uint32_t)rmi_graph_op_guessed(op);
-        for (k = 0; k < op->n_forms; k++) {
-            rmi_form *form = &op->forms[k];
-            uint64_t ns = op->view == RMI_NONE ? 1000 + rmi_add(bytes, form->saved) / 10 : 0;
-            measured |= form->fwd_by == RMI_COST_MEASURED;
-            if (form->fwd_by == RMI_COST_GUESSED) form->fwd = ns;
-            if (form->again_by == RMI_COST_GUESSED) form->again = ns;
-            for (part = 0; part < form->n_parts; part++) {
-                if (form->parts[part].bwd_by != RMI_COST_GUESSED) continue;
-                form->bwd = 2 * ns;
-                form->parts[part].bwd = 2 * ns / form->n_parts;
-            }
-        }
-        graph->costs.measured += measured;
-    }
+    for (i = 0; i < graph->n_ops; i++) rmi_graph_estimate_op(graph, &graph->ops[i], &bytes, &ns);
     for (i = 0; i < graph->n_tensors; i++) {
         rmi_tensor *tensor = &graph->tensors[i];
-        uint64_t ns = 1000 + (tensor->bytes + tensor->grad_bytes + tensor->state_bytes) / 10;
-        if (tensor->opt_by == RMI_COST_GUESSED) tensor->opt = ns;
-        if (tensor->opt_host_by == RMI_COST_GUESSED) tensor->opt_host = ns;
-        graph->costs.estimated += (uint32_t)rmi_graph_update_guessed(tensor);
+        uint64_t guess = 1000 + (tensor->bytes + tensor->grad_bytes + tensor->state_bytes) / 10;
+        if (tensor->opt_by == RMI_COST_GUESSED) tensor->opt = guess;
+        if (tensor->opt_host_by == RMI_COST_GUESSED) tensor->opt_host = guess;
+        tensor->guessed = (uint8_t)(rmi_graph_guess(tensor->opt_by) || rmi_graph_guess(tensor->opt_host_by));
+        graph->costs.estimated += tensor->guessed;
         graph->costs.measured += tensor->opt_by == RMI_COST_MEASURED || tensor->opt_host_by == RMI_COST_MEASURED;
+        bytes = rmi_add(bytes, tensor->bytes + tensor->grad_bytes); /* each of them is below 2^62 */
+        bytes = rmi_add(bytes, tensor->state_bytes + tensor->opt_ws);
+        if (tensor->opt != RMI_INF) ns = rmi_add(ns, tensor->opt);
+        if (tensor->opt_host != RMI_INF) ns = rmi_add(ns, tensor->opt_host);
+        if (tensor->reduce != RMI_INF) ns = rmi_add(ns, tensor->reduce);
     }
+    RMI_RULE(graph, bytes <= RMI_MAX, "graph: all sizes together are not below 2^62 bytes; check the unit of the "
+             "largest tensors");
+    RMI_RULE(graph, ns <= RMI_MAX, "graph: all times together are not below 2^62 ns; check the unit of the longest "
+             "ops");
+    return RM_OK;
 }
 
 /* Turns lists around: makes in each tensor, at byte of_tensor of its struct, the list of ops that name it in theirs, at
@@ -2720,35 +2718,6 @@ RMI_FN rm_result rmi_graph_check_view(rm_graph *graph, const rmi_op *op)
     return RM_OK;
 }
 
-/* An error unless all sizes together, and all times together, are below 2^62: later rooms then need no checks. */
-RMI_FN rm_result rmi_graph_check_sums(rm_graph *graph)
-{
-    uint64_t bytes = 0, ns = 0;
-    uint32_t i, k, part;
-    for (i = 0; i < graph->n_tensors; i++) {
-        const rmi_tensor *tensor = &graph->tensors[i];
-        const uint64_t times[] = {tensor->opt, tensor->opt_host, tensor->reduce};
-        bytes = rmi_add(bytes, tensor->bytes + tensor->grad_bytes); /* each of them is below 2^62 */
-        bytes = rmi_add(bytes, tensor->state_bytes + tensor->opt_ws);
-        for (k = 0; k < 3; k++) ns = rmi_add(ns, times[k] == RMI_INF ? 0 : times[k]);
-    }
-    for (i = 0; i < graph->n_ops; i++)
-        for (k = 0; k < graph->ops[i].n_forms; k++) {
-            const rmi_form *form = &graph->ops[i].forms[k];
-            bytes = rmi_add(bytes, rmi_add(form->saved, form->fwd_ws));
-            ns = rmi_add(ns, rmi_add(rmi_max(form->fwd, form->again), form->bwd));
-            for (part = 0; part < form->n_parts; part++) {
-                bytes = rmi_add(bytes, form->parts[part].bwd_ws);
-                ns = rmi_add(ns, form->parts[part].bwd);
-            }
-        }
-    RMI_RULE(graph, bytes <= RMI_MAX, "graph: all sizes together are not below 2^62 bytes; check the unit of the "
-             "largest tensors");
-    if (ns > RMI_MAX)
-        return RMI_WRONG(graph, "graph: all times together are not below 2^62 ns; check the unit of the longest ops");
-    return RM_OK;
-}
-
 /* Derives and checks everything, when all is declared; afterwards only costs change. The second time does nothing. */
 RMI_FN rm_result rmi_graph_seal(rm_graph *graph)
 {
@@ -2765,8 +2734,7 @@ RMI_FN rm_result rmi_graph_seal(rm_graph *graph)
         for (k = 0; k < graph->ops[i].n_forms; k++)
             RMI_TRY(rmi_graph_seal_form(graph, &graph->ops[i], &graph->ops[i].forms[k]));
     }
-    rmi_graph_estimate(graph);
-    RMI_TRY(rmi_graph_check_sums(graph));
+    RMI_TRY(rmi_graph_estimate(graph));
     graph->sealed = 1;
     return RM_OK;
 }
@@ -20661,8 +20629,7 @@ RMI_FN void rmi_txt_costs(rmi_sink *sink, const rm_graph *graph, const rm_plan_i
     if (info->estimated) rmi_put_format(sink, "; not measured: %u\n  guessed   ", (uint64_t)info->estimated);
     for (i = 0; i < graph->n_ops + graph->n_tensors && info->estimated; i++) {
         tensor = i - graph->n_ops;
-        if (i < graph->n_ops ? !rmi_graph_op_guessed(&graph->ops[i])
-                             : !rmi_graph_update_guessed(&graph->tensors[tensor]))
+        if (i < graph->n_ops ? !graph->ops[i].guessed : !graph->tensors[tensor].guessed)
             continue;
         if (!rmi_txt_say_name(sink, 95, " %s", i < graph->n_ops ? graph->ops[i].name : graph->tensors[tensor].name))
             break;
@@ -24104,8 +24071,7 @@ RMI_FN rm_result rmi_exe_set_costs(rmi_exe_profile *f)
     graph->costs.loaded = f->wall - f->took > f->took / 4 ||
                           (f->lost >= 3 && rmi_mul(f->lost, RMI_EXE_LOST_NS) > f->wall);
     graph->hashed = 0;
-    rmi_graph_estimate(graph);
-    return rmi_graph_check_sums(graph);
+    return rmi_graph_estimate(graph);
 }
 
 /* Times programs of the step kinds `kinds`, bits; the last one also shows what the plan does not run. */
