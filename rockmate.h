@@ -8123,25 +8123,24 @@ RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_
 /* =====================================================================================================================
    >>bound - lower bounds on memory and time
    In: a step of >>step, a limit of bytes. Out: numbers that no legal plan can be below, whatever it recomputes, in any
-   order of runs, with any variants, at any addresses. >>plan calls four functions:
+   order of runs, with any variants, at any addresses. Where buffers may move to host memory, all that lasts is a buffer
+   of the step (moves 2 of rmi_step_make). >>plan calls three functions:
 
        rmi_bnd_once         ns and bytes at any limit: of each call, of a plan read from text. All runs that every plan
                             makes, each in its fastest way; the most that one of them, the step's begin or end holds.
        rmi_bnd_least_bytes  bytes where nothing moves: besides, gradients that are begun and read later, and what is
                             read later and cannot be made again.
-       rmi_bnd_bound        ns within a limit where nothing moves: at some moments each byte has a price (Lagrange), and
-                            at given prices the least that is made again is a Steiner problem, bounded by dual ascent
-                            (Wong 1984); and what a path of ops repeats (mixed checkpointing, Maddison 2024).
-       rmi_bnd_link_bound   ns within a limit with copies: one moment's ascent, and prices for what both copy lanes and
-                            the host's can do before it and after it.
+       rmi_bnd_bound        ns within a limit. At some moments each byte has a price (Lagrange), and at given prices the
+                            least that is made again is a Steiner problem, bounded by dual ascent (Wong 1984). Where
+                            nothing moves: of several moments, and what a path of ops repeats (mixed checkpointing,
+                            Maddison 2024); else of one, with prices for what the copy lanes and the host's can do.
 
    What is relaxed: of the order only what surely runs before what; of bytes those at moments, and of copies those that
    the moment parts, in fractions. Any prices and any part of an ascent are a bound, so limits on work are safe, and a
-   search for prices need only be good. Rounding: ns in units of 2^-up or 2^down, down; what prices are paid, down; the
-   room that they pay for, up; the bound of an ascent up to whole ns, since plans take whole ns and less is lost before;
-   that with copies down. A sum that saturates claims nothing. Where times or bytes could leave 64 bits, or variants
-   differ in the parts of their backward, only rmi_bnd_once speaks. O(ops + edges) to look at a moment, some 30 ascents
-   to price it.
+   search for prices need only be good. Rounding: ns in units of 2^-up, down; what prices are paid, down; the room that
+   they pay for, up; the bound of an ascent up to whole ns, since plans take whole ns and less is lost before; that with
+   copies down. A sum that saturates claims nothing. Where times or bytes could leave 64 bits, or variants differ in the
+   parts of their backward, only rmi_bnd_once speaks. O(ops + edges) to look at a moment, some 30 ascents to price it.
    ================================================================================================================== */
 
 /* Tuned on the limits of docs/benchmarks.md, "Lower bound". */
@@ -8153,44 +8152,41 @@ RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_
 #define RMI_BND_FEW_NODES 32u    /* while moments are found for steps of less than */
 #define RMI_BND_FEW 64u          /* runs */
 #define RMI_BND_UP 64u           /* ops that are looked back for what all modes of a backward come from */
-#define RMI_BND_QUANTILES 4u     /* sizes, and times, of a path's things that are tried */
 #define RMI_BND_HOST_MOST 16384u /* the highest price of the host's lane */
 #define RMI_BND_TIME_MOST 1024u  /* of updates' time */
 #define RMI_BND_FINEST 9u        /* link prices move by shares of 2^-1 to 2^-9 of all bytes' or the host's most */
 
 /* A moment: a run, what surely runs before and after it, and what it holds. */
 typedef struct rmi_bnd_moment {
-    uint32_t task;           /* the run */
-    uint8_t *before, *after; /* by task: surely */
-    const uint8_t *upto;     /* by task: of what comes after the run only these read anything; or NULL: all */
-    uint8_t *there;          /* by buffer: the run reads it, or makes it */
-    uint64_t held;           /* bytes, with the least workspace */
-    uint64_t wanted, kept;   /* of values made before: later runs may read them; must, and nothing makes them again */
-    uint64_t workspace;      /* the least that the run takes */
+    uint32_t task;             /* the run */
+    uint8_t *before, *after;   /* by task: surely */
+    const uint8_t *upto;       /* by task: of what comes after the run only these read anything; or NULL: all */
+    uint8_t *there;            /* by buffer: the run reads it, or makes it */
+    uint64_t held;             /* bytes, with the least workspace */
+    uint64_t wanted, kept;     /* of values made before: later runs may read them; must, and nothing makes them again */
+    uint64_t workspace, extra; /* the least that the run takes; what its most modest way does not take of the most */
 } rmi_bnd_moment;
 
 typedef struct rmi_bnd {
     const rmi_step *step;
     rmi_arena *mem;
-    uint64_t limit;         /* bytes, beside the step's resident ones */
-    int link;               /* buffers may move to host memory and back; lasting ones are not on the device for sure */
-    int priced;             /* the tables say enough for more than every run once */
-    uint8_t *odd;           /* by op: variants differ in the parts of its backward, or there are too many to know all */
-    uint32_t *group;        /* by buffer: one for all gradients that may be the same piece of memory */
-    uint64_t *bytes, *most; /* by buffer: surely taken; by group: counted in this turn */
-    uint32_t *stamp, turn;  /* by buffer or group: seen in this turn */
-    uint8_t *flag;          /* by buffer: scratch */
-    uint64_t *first, *again; /* by op: least ns of a run, of a repeat */
-    uint64_t *ns;           /* by access: least ns of a task that is no forward, in this mode; RMI_INF: does not fit */
-    uint64_t *holds, *takes; /* by task: bytes that it holds at least; in its fastest mode and way */
-    uint8_t *must;          /* by task: runs in every plan */
+    uint64_t limit;          /* bytes, beside the step's resident ones if nothing moves */
+    int priced;              /* the tables say enough for more than every run once */
+    uint8_t *odd;            /* by op: variants differ in the parts of its backward, or there are too many of them */
+    uint32_t *group;         /* by buffer: one for all gradients that may be the same piece of memory */
+    uint64_t *bytes, *most;  /* by buffer: surely taken; by group: counted in this turn */
+    uint32_t *stamp, turn;   /* by buffer or group: seen in this turn */
+    uint8_t *flag;           /* by buffer: scratch */
+    uint32_t *made, *next;   /* by op: the first buffer that it makes, or RMI_NONE; by buffer: the next one */
+    uint64_t *ns, *again;    /* by access: least ns, of a forward's first run; RMI_INF: none fits. By op: of a repeat */
+    uint64_t *holds;         /* by task: bytes that it holds at least */
+    uint8_t *must;           /* by task: runs in every plan */
     uint64_t *least, common; /* by task: ns that it takes in every plan, at least; their sum */
-    uint32_t *pred0, *pred; /* by task: what surely runs before, directly: pred0[task] to before pred0[task + 1] */
+    uint32_t *pred0, *pred;  /* by task: what surely runs before, directly: pred0[task] to before pred0[task + 1] */
     size_t n_pred, cap_pred;
     rmi_bnd_moment at;
-    int up, down;             /* a unit of value is 2^-up or 2^down ns */
+    int up;                   /* a unit of value is 2^-up ns */
     uint64_t most_price;      /* prices: 2^-20 units a byte */
-    uint64_t hint;            /* a price to begin with: an eighth of all time for all bytes */
     uint64_t work, most_work; /* ways looked at */
     uint64_t enough;          /* ns: a bound of so much ends the work */
 } rmi_bnd;
@@ -8221,6 +8217,9 @@ RMI_FN uint64_t rmi_bnd_add(rmi_bnd *b, uint32_t buffer)
     return b->most[group] - had;
 }
 
+/* Does the gradient take bytes of its own when it is begun? Else it may lie over what others leave. */
+RMI_INLINE int rmi_bnd_is_new(const rmi_step_target *target) { return !target->over.n && !target->rename; }
+
 /* Bytes that the task surely holds while it runs in this mode, beside workspace and gradients that may lie over what
    others leave. */
 RMI_FN uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
@@ -8233,48 +8232,53 @@ RMI_FN uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
     for (i = 0; i < access->reads.n; i++) sum += rmi_bnd_add(b, step->pool[access->reads.at + i]);
     for (i = access->makes.at; i < access->makes.at + access->makes.n; i++) {
         if (step->tasks[task].way == RMI_FWD) sum += rmi_bnd_add(b, step->pool[i]);
-        else if (!step->targets[i].over.n && !step->targets[i].rename) sum += rmi_bnd_add(b, step->targets[i].buffer);
+        else if (rmi_bnd_is_new(&step->targets[i])) sum += rmi_bnd_add(b, step->targets[i].buffer);
     }
     return sum;
 }
 
-/* What each task takes at least, of the ways that fit within the limit, and holds. */
-RMI_FN void rmi_bnd_times(rmi_bnd *b)
+/* The ns of the fastest of these ways of an access that fits within the limit beside what the task holds, or RMI_INF;
+   lowers *holds to bytes that one of them takes. */
+RMI_FN uint64_t rmi_bnd_fastest(const rmi_bnd *b, const rmi_step_access *access, const rmi_range *ways, uint64_t held,
+                                uint64_t *holds)
 {
     const rmi_step *step = b->step;
-    uint32_t i, k, again, j;
-    for (i = 0; i < step->n_tasks; i++) {
-        const rmi_step_task *task = &step->tasks[i];
-        int forward = task->way == RMI_FWD;
-        uint64_t any = RMI_INF;
-        b->holds[i] = RMI_INF;
-        if (forward) b->first[i] = b->again[i] = RMI_INF;
-        for (k = 0; k < rmi_bnd_modes(step, i); k++) {
-            const rmi_step_access *access = &step->accesses[task->access + k];
-            uint64_t held = rmi_bnd_held(b, i, k);
-            int is_free = access->may_be_free; /* all that it gives may be other names of its output's gradient */
-            for (j = 0; j < access->makes.n && is_free; j++) is_free = step->targets[access->makes.at + j].rename;
-            any = rmi_min(any, access->least_ns);
-            if (!forward) b->ns[task->access + k] = RMI_INF;
-            for (again = 0; again < 1u + (uint32_t)forward; again++) {
-                uint64_t *least = !forward ? &b->ns[task->access + k] : again ? &b->again[i] : &b->first[i];
-                const rmi_range *ways = &access->ways[0][again];
-                for (j = ways->at; j < ways->at + ways->n; j++) {
-                    const rmi_step_way *way = &step->ways[j];
-                    uint64_t over = way->inplace == RMI_NONE || !access->first_is_output ? 0
-                                    : step->buffers[step->pool[access->makes.at]].bytes;
-                    uint64_t bytes = rmi_sub(held, over) + way->workspace;
-                    b->holds[i] = rmi_min(b->holds[i], bytes);
-                    if (!again && j == ways->at && (task->way > RMI_BWD || k == step->ops[task->id].fastest_mode))
-                        b->takes[i] = held + way->workspace;
-                    if (bytes <= b->limit) *least = rmi_min(*least, is_free ? 0 : way->ns);
-                }
-            }
-        }
-        if (forward && b->first[i] == RMI_INF) b->first[i] = any; /* there is no plan, or none that runs it */
-        if (forward && b->again[i] == RMI_INF) b->again[i] = any;
-        if (!forward && k == 1 && b->ns[task->access] == RMI_INF) b->ns[task->access] = any;
+    uint64_t least = RMI_INF;
+    uint32_t i;
+    for (i = ways->at; i < ways->at + ways->n; i++) {
+        const rmi_step_way *way = &step->ways[i];
+        int over = way->inplace != RMI_NONE && access->first_is_output;
+        uint64_t bytes = rmi_sub(held, over ? step->buffers[step->pool[access->makes.at]].bytes : 0) + way->workspace;
+        *holds = rmi_min(*holds, bytes);
+        if (bytes <= b->limit) least = rmi_min(least, way->ns);
     }
+    return least;
+}
+
+/* What a task takes at least, of the ways that fit within the limit, and holds. Where none fits there is no plan, or
+   none that runs it. */
+RMI_FN void rmi_bnd_times(rmi_bnd *b, uint32_t task)
+{
+    const rmi_step *step = b->step;
+    const rmi_step_task *row = &step->tasks[task];
+    int forward = row->way == RMI_FWD;
+    uint64_t any = RMI_INF, least = RMI_INF, again = RMI_INF, ns;
+    uint32_t i, k;
+    b->holds[task] = RMI_INF;
+    for (k = 0; k < rmi_bnd_modes(step, task); k++) {
+        const rmi_step_access *access = &step->accesses[row->access + k];
+        uint64_t held = rmi_bnd_held(b, task, k);
+        int is_free = access->may_be_free; /* all that it gives may be other names of its output's gradient */
+        for (i = 0; i < access->makes.n && is_free; i++) is_free = step->targets[access->makes.at + i].rename;
+        ns = rmi_bnd_fastest(b, access, &access->ways[0][0], held, &b->holds[task]);
+        b->ns[row->access + k] = is_free && ns != RMI_INF ? 0 : ns;
+        least = rmi_min(least, ns);
+        any = rmi_min(any, access->least_ns);
+        if (forward)
+            again = rmi_min(again, rmi_bnd_fastest(b, access, &access->ways[0][1], held, &b->holds[task]));
+    }
+    if (least == RMI_INF) b->ns[row->access] = any;
+    if (forward) b->again[row->id] = again == RMI_INF ? any : again;
 }
 
 /* Is a value (a root) read by the task in every mode? */
@@ -8297,12 +8301,12 @@ RMI_FN uint64_t rmi_bnd_saving_ns(const rmi_bnd *b, uint32_t op, uint32_t mode)
 {
     const rmi_step *step = b->step;
     const rmi_step_access *access = &step->accesses[step->tasks[op].access + mode];
-    if (b->link || step->ops[op].n_backward > 1 || access->saved == RMI_NONE) return 0;
-    return rmi_min(rmi_sub(step->ways[access->ways[1][0].at].ns, b->first[op]),
+    if (step->moves || step->ops[op].n_backward > 1 || access->saved == RMI_NONE) return 0;
+    return rmi_min(rmi_sub(step->ways[access->ways[1][0].at].ns, b->least[op]),
                    rmi_sub(step->ways[access->ways[1][1].at].ns, b->again[op]));
 }
 
-/* Least ns of a task that is no forward in this mode, with what its forward takes longer for it. */
+/* Least ns of a task in this mode, of a backward with what its forward takes longer for it. */
 RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *b, uint32_t task, uint32_t mode)
 {
     const rmi_step_task *at = &b->step->tasks[task];
@@ -8310,22 +8314,17 @@ RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *b, uint32_t task, uint32_t mode)
     return ns == RMI_INF || at->way != RMI_BWD ? ns : ns + rmi_bnd_saving_ns(b, at->id, mode);
 }
 
-/* Least ns of a task in every plan; where variants differ in their parts some part of some of them runs for all. */
+/* Least ns of a task in every plan; of a backward after those of the forwards. */
 RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *b, uint32_t task)
 {
     const rmi_step *step = b->step;
     const rmi_step_task *at = &step->tasks[task];
     uint64_t least = RMI_INF;
-    uint32_t k, part;
-    int odd = at->way == RMI_BWD && b->odd[at->id];
-    if (at->way == RMI_FWD) return b->must[task] && step->ops[at->id].n_modes < RMI_STEP_MODES ? b->first[task] : 0;
-    if (b->link && at->way == RMI_OPT && step->graph->tensors[at->id].opt_host != RMI_INF) return 0;
-    for (k = 0; k < rmi_bnd_modes(step, task) && !odd; k++) least = rmi_min(least, rmi_bnd_mode_ns(b, task, k));
-    for (part = 0; odd && part < step->ops[at->id].n_backward && task == step->ops[at->id].backward; part++)
-        for (k = 0; k < step->ops[at->id].n_modes && step->ops[at->id].n_modes < RMI_STEP_MODES; k++) {
-            uint32_t access = step->tasks[task + part].access + k;
-            if (!step->accesses[access].absent) least = rmi_min(least, b->ns[access]);
-        }
+    uint32_t k;
+    if (at->way == RMI_FWD && (!b->must[task] || step->ops[at->id].n_modes == RMI_STEP_MODES)) return 0;
+    if (at->way == RMI_BWD && b->odd[at->id]) return 0;
+    if (step->moves && at->way == RMI_OPT && step->graph->tensors[at->id].opt_host != RMI_INF) return 0;
+    for (k = 0; k < rmi_bnd_modes(step, task); k++) least = rmi_min(least, rmi_bnd_mode_ns(b, task, k));
     return least == RMI_INF ? 0 : least;
 }
 
@@ -8412,14 +8411,19 @@ RMI_FN uint32_t rmi_bnd_find(uint32_t *group, uint32_t buffer)
     return buffer;
 }
 
-/* By buffer: bytes that it surely takes, gradients that may be names of the same bytes. */
+/* By buffer: bytes that it surely takes, gradients that may be names of the same bytes; by op what it makes. */
 RMI_FN void rmi_bnd_buffers(rmi_bnd *b)
 {
     const rmi_step *step = b->step;
     uint32_t i, k, j;
-    for (i = 0; i < step->n_buffers; i++) {
+    memset(b->made, 0xFF, step->graph->n_ops * sizeof *b->made);
+    for (i = step->n_buffers; i-- > 0;) {
+        uint32_t maker = step->buffers[i].maker;
         b->group[i] = i;
         b->bytes[i] = step->buffers[i].bytes;
+        if (maker == RMI_NONE) continue;
+        b->next[i] = b->made[maker];
+        b->made[maker] = i;
     }
     for (i = 0; i < step->n_tasks; i++)
         for (k = 0; k < rmi_bnd_modes(step, i); k++) {
@@ -8435,8 +8439,8 @@ RMI_FN void rmi_bnd_buffers(rmi_bnd *b)
     for (i = 0; i < step->n_buffers; i++) b->group[i] = rmi_bnd_find(b->group, i);
 }
 
-/* The tables. link: buffers may move to host memory. */
-RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *step, uint64_t limit, int link, rmi_bnd *b)
+/* The tables. Where times or bytes are too large for sums they stay empty. */
+RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *step, uint64_t limit, rmi_bnd *b)
 {
     const rm_graph *graph = step->graph;
     size_t n_buffers = step->n_buffers, n_tasks = step->n_tasks;
@@ -8446,81 +8450,34 @@ RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *step, uint64_t lim
     b->step = step;
     b->mem = mem;
     b->limit = limit;
-    b->link = link;
     b->enough = RMI_INF;
-    b->priced = 1;
     RMI_TRY(RMI_TABLES(mem, RMI_T(b->group, n_buffers), RMI_T(b->stamp, n_buffers), RMI_T(b->flag, n_buffers),
-                       RMI_T(b->bytes, n_buffers), RMI_T(b->most, n_buffers), RMI_T(b->at.there, n_buffers)));
-    RMI_TRY(RMI_TABLES(mem, RMI_T(b->odd, graph->n_ops), RMI_T(b->first, graph->n_ops), RMI_T(b->again, graph->n_ops),
-                       RMI_T(b->ns, step->n_accesses), RMI_T(b->pred0, n_tasks + 1), RMI_T(b->holds, n_tasks),
-                       RMI_T(b->takes, n_tasks), RMI_T(b->must, n_tasks), RMI_T(b->least, n_tasks),
+                       RMI_T(b->bytes, n_buffers), RMI_T(b->most, n_buffers), RMI_T(b->at.there, n_buffers),
+                       RMI_T(b->next, n_buffers), RMI_T(b->made, graph->n_ops), RMI_T(b->odd, graph->n_ops)));
+    RMI_TRY(RMI_TABLES(mem, RMI_T(b->again, graph->n_ops), RMI_T(b->ns, step->n_accesses), RMI_T(b->pred0, n_tasks + 1),
+                       RMI_T(b->holds, n_tasks), RMI_T(b->must, n_tasks), RMI_T(b->least, n_tasks),
                        RMI_T(b->at.before, n_tasks), RMI_T(b->at.after, n_tasks)));
-    for (i = 0; i < graph->n_ops; i++) {
-        for (k = 1; k < graph->ops[i].n_forms && graph->ops[i].has_bwd; k++)
-            b->odd[i] |= (uint8_t)!rmi_low_same_parts(&graph->ops[i].forms[0], &graph->ops[i].forms[k]);
-        b->odd[i] |= step->ops[i].n_modes == RMI_STEP_MODES;
-        b->priced &= !b->odd[i];
-    }
     for (i = 0; i < step->n_ways; i++) {
         ns = rmi_add(ns, step->ways[i].ns);
         bytes = rmi_add(bytes, step->ways[i].workspace);
     }
     for (i = 0; i < n_buffers; i++) bytes = rmi_add(bytes, step->buffers[i].bytes);
-    if (rmi_add(ns, bytes) >= RMI_MAX / 64) { /* else sums below need not be watched */
-        b->priced = 0;
-        return RM_OK;
-    }
+    if (rmi_add(ns, bytes) >= RMI_MAX / 64) return RM_OK; /* else sums below need not be watched */
     /* units such that all times of a step, and all bytes at any price, are far from the limit of 64 bits */
+    b->priced = ns < (uint64_t)1 << 52;
     while (ns && ns << b->up < (uint64_t)1 << 46) b->up++;
-    while (ns >> b->down >= (uint64_t)1 << 52) b->down++;
     b->most_price = ((uint64_t)1 << 56) / ((bytes >> 20) + 1);
+    for (i = 0; i < graph->n_ops; i++) {
+        b->odd[i] = step->ops[i].n_modes == RMI_STEP_MODES;
+        for (k = 1; k < graph->ops[i].n_forms && graph->ops[i].has_bwd; k++)
+            b->odd[i] |= (uint8_t)!rmi_low_same_parts(&graph->ops[i].forms[0], &graph->ops[i].forms[k]);
+        b->priced &= !b->odd[i];
+    }
     rmi_bnd_buffers(b);
-    rmi_bnd_times(b);
+    for (i = 0; i < step->n_tasks; i++) rmi_bnd_times(b, i);
     RMI_TRY(rmi_bnd_preds(b));
     rmi_bnd_must_run(b);
     return RM_OK;
-}
-
-/* Does the task read this param or const, an input of its op, in every form? */
-RMI_FN int rmi_bnd_reads_home(const rmi_step *step, const rmi_step_task *task, uint32_t tensor)
-{
-    const rmi_op *op = &step->graph->ops[task->id];
-    uint32_t i;
-    for (i = 0; i < op->n_forms && task->way == RMI_BWD; i++)
-        if (!rmi_list_has(&op->forms[i].parts[task->part].needs, tensor)) return 0;
-    return 1;
-}
-
-/* Of a param or const: run x touches it; a run after x reads it; a forward before x does; x holds it. */
-enum { RMI_BND_TOUCHED = 1, RMI_BND_READ_AFTER = 2, RMI_BND_READ_BEFORE = 4, RMI_BND_HELD = 8 };
-
-/* Bytes of what persists that run x holds: params and consts that it reads in every form, gradients of params that are
-   no buffers of the model. seen: by tensor, RMI_BND_TOUCHED and RMI_BND_HELD of those that x touches. */
-RMI_FN uint64_t rmi_bnd_held_home(const rmi_bnd *b, uint32_t x, uint8_t *seen)
-{
-    const rm_graph *graph = b->step->graph;
-    const rmi_step_task *task = &b->step->tasks[x];
-    const rmi_op *op = &graph->ops[task->id];
-    uint64_t sum = 0;
-    uint32_t i, k, j;
-    for (i = 0; i < op->in.n; i++) {
-        uint32_t id = op->in.at[i];
-        const rmi_tensor *tensor = &graph->tensors[id];
-        int grad = task->way == RMI_BWD && tensor->kind == RMI_PARAM && rmi_low_grads_resident(b->step->kind);
-        if ((tensor->kind != RMI_PARAM && tensor->kind != RMI_CONST) || tensor->external || seen[id] & RMI_BND_TOUCHED)
-            continue;
-        for (k = 0; k < op->n_forms && grad; k++) {
-            grad = rmi_list_has(&op->forms[k].parts[task->part].grads, id) && !rmi_list_has(&op->share, id) &&
-                   op->view != id;
-            for (j = 0; j < op->forms[k].n_overs; j++) grad &= op->forms[k].overs[j].grad_of != id;
-        }
-        seen[id] |= RMI_BND_TOUCHED;
-        if (grad) sum += tensor->grad_bytes;
-        if (!rmi_bnd_reads_home(b->step, task, id)) continue;
-        seen[id] |= RMI_BND_HELD;
-        sum += tensor->bytes;
-    }
-    return sum;
 }
 
 /* Bytes that the step begins with, or ends with: inputs that are read; outputs, gradients that stay or that updates
@@ -8529,14 +8486,14 @@ RMI_FN uint64_t rmi_bnd_edge(rmi_bnd *b, int begin)
 {
     const rmi_step *step = b->step;
     uint64_t sum = 0;
-    uint32_t i, k, from = begin ? 0 : step->n_once;
+    uint32_t i, k;
     b->turn++;
     for (i = 0; i < step->ends.n && !begin; i++) sum += rmi_bnd_add(b, step->ends.at[i]);
-    for (i = 0; i < step->n_once && !begin; i++)
-        if (step->tasks[step->once[i]].way == RMI_BARRIER) from = i;
-    for (i = from; i < step->n_once; i++) {
-        const rmi_range *reads = &step->accesses[step->tasks[step->once[i]].access].reads;
-        if (!b->must[step->once[i]] || step->tasks[step->once[i]].way == RMI_BWD) continue;
+    for (i = 0; i < step->n_once; i++) {
+        const rmi_step_task *task = &step->tasks[step->once[i]];
+        const rmi_range *reads = &step->accesses[task->access].reads;
+        int update = step->graph->n_barriers && (task->way == RMI_OPT || task->way == RMI_OPT_HOST);
+        if (begin ? !b->must[step->once[i]] || task->way == RMI_BWD : !update) continue;
         for (k = reads->at; k < reads->at + reads->n; k++)
             if (step->buffers[step->pool[k]].kind == (begin ? RMI_STEP_INPUT : RMI_STEP_GRADIENT))
                 sum += rmi_bnd_add(b, step->pool[k]);
@@ -8553,24 +8510,21 @@ RMI_FN rm_result rmi_bnd_once(rmi_arena *mem, const rm_graph *graph, uint32_t ki
     rmi_bnd b;
     rmi_step step;
     rmi_arena tmp = rmi_arena_make(&mem->hooks);
-    uint8_t *seen = RMI_NEW(&tmp, uint8_t, graph->n_tensors);
-    uint64_t most = 0, held = 0, bytes;
-    uint32_t i, k;
-    rm_result result = seen ? rmi_step_make(&tmp, graph, kind, 1, 0, &step) : RM_ERROR_MEMORY;
-    if (result == RM_OK) result = rmi_bnd_make(&tmp, &step, RMI_MAX, link, &b);
-    if (result == RM_OK && !link) most = rmi_max(rmi_bnd_edge(&b, 1), rmi_bnd_edge(&b, 0));
+    uint64_t held = 0, most = 0;
+    uint32_t i;
+    rm_result result = rmi_step_make(&tmp, graph, kind, 1, link ? 2 : 0, &step);
+    if (result == RM_OK) result = rmi_bnd_make(&tmp, &step, RMI_MAX, &b);
     for (i = 0; result == RM_OK && i < step.n_once; i++) {
         uint32_t run = step.once[i];
         const rmi_step_task *task = &step.tasks[run];
         if (!b.must[run] || (task->way <= RMI_BWD ? b.odd[task->id] : link)) continue;
-        bytes = b.holds[run] + (link ? rmi_bnd_held_home(&b, run, seen) : 0);
-        if (bytes >= held && task->way <= RMI_BWD) *largest = task->id;
-        held = rmi_max(held, bytes);
-        for (k = 0; link && k < graph->ops[task->id].in.n; k++) seen[graph->ops[task->id].in.at[k]] = 0;
+        if (b.holds[run] >= held && task->way <= RMI_BWD) *largest = task->id;
+        held = rmi_max(held, b.holds[run]);
     }
     if (result == RM_OK) {
+        if (!link) most = step.resident + rmi_max(held, rmi_max(rmi_bnd_edge(&b, 1), rmi_bnd_edge(&b, 0)));
         info->bound_ns = b.common;
-        info->min_bound_bytes = (link ? 0 : step.resident) + rmi_max(most, held);
+        info->min_bound_bytes = rmi_max(most, held);
     }
     rmi_arena_free(&tmp);
     return result;
@@ -8595,34 +8549,38 @@ RMI_FN rm_result rmi_bnd_once(rmi_arena *mem, const rm_graph *graph, uint32_t ki
        common + min { prices of ways in use : all B, C, and S of what stays to the end follow } - sum lambda_k room_k
 
    where common is every run once at its fastest. The minimum (a Steiner arborescence with "and" nodes) is bounded
-   from below by dual ascent (Wong 1984): while a wanted fact does not follow from ways that are paid in full, take
-   the set of facts that would have to become true for it, and let all ways into that set pay what the cheapest of
-   them lacks. The sum of payments is the bound, in any order of the sets, and any part of it is one, so limits on
-   work are safe. The paid ways are a solution, too: at moments where it takes more bytes than there are the price
-   rises. What it leaves open goes on by branch and bound: a way is taken, or it is not. */
+   from below by dual ascent (Wong 1984): while a wanted fact does not follow from ways that are paid in full, take the
+   set of facts that would have to become true for it, and let all ways into that set pay what the cheapest of them
+   lacks. The sum of payments is the bound, in any order of the sets, and any part of it is one. The paid ways are a
+   solution, too: at moments where it takes more bytes than there are the price rises. What it leaves open goes on by
+   branch and bound: a way is taken, or it is not. */
 
-RMI_FN uint64_t rmi_bnd_units(const rmi_bnd *b, uint64_t ns) { return ns >> b->down << b->up; }
+RMI_FN uint64_t rmi_bnd_units(const rmi_bnd *b, uint64_t ns) { return ns << b->up; }
 
 /* The ns of a bound in units. A plan takes whole ns, so the bound is rounded up: what is lost by rounding prices is
    less. */
 RMI_FN uint64_t rmi_bnd_whole(const rmi_bnd *b, uint64_t units)
 {
-    return b->up ? ((units - (units != 0)) >> b->up) + (units != 0) : units << b->down;
+    return units ? ((units - 1) >> b->up) + 1 : 0;
+}
+
+/* Is this value, in units, all that is asked for? */
+RMI_FN int rmi_bnd_is_enough(const rmi_bnd *b, uint64_t value)
+{
+    return value == RMI_INF || b->common + rmi_bnd_whole(b, value) >= b->enough;
 }
 
 /* --- one moment */
 
-/* What surely comes before and after run x. */
-RMI_FN void rmi_bnd_around(rmi_bnd *b, uint32_t x)
+/* Marks what surely comes before and what surely comes after a run, which is marked as neither. By task. */
+RMI_FN void rmi_bnd_around(rmi_bnd *b, uint32_t task, uint8_t *before, uint8_t *after)
 {
     const rmi_step *step = b->step;
-    uint8_t *before = b->at.before, *after = b->at.after;
     uint32_t i, k;
-    b->at.task = x;
     b->work += 2u * step->n_once;
     memset(after, 0, step->n_tasks);
     memset(before, 0, step->n_tasks);
-    before[x] = after[x] = 1;
+    before[task] = after[task] = 1;
     for (i = 0; i < step->n_once; i++) {
         uint32_t run = step->once[i];
         for (k = b->pred0[run]; k < b->pred0[run + 1] && !after[run]; k++) after[run] = after[b->pred[k]];
@@ -8631,52 +8589,57 @@ RMI_FN void rmi_bnd_around(rmi_bnd *b, uint32_t x)
         uint32_t run = step->once[i];
         for (k = b->pred0[run]; k < b->pred0[run + 1] && before[run]; k++) before[b->pred[k]] = 1;
     }
-    before[x] = after[x] = 0;
+    before[task] = after[task] = 0;
 }
 
-/* Bytes of gradients that are there when x runs: begun before and read later; those that x reads, and those that lie
-   over nothing. */
+/* Bytes of gradients that are there when the moment's run begins: begun before and read later; those that it reads, and
+   those that it begins over nothing. These two are marked as there. */
 RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *b)
 {
-    enum { BEGUN = 1, LATER = 2, THERE = 4 };
+    enum { BEGUN = 1, LATER = 2 };
     const rmi_step *step = b->step;
     const rmi_bnd_moment *at = &b->at;
     uint32_t i, j, k;
     uint64_t sum = 0;
     memset(b->flag, 0, step->n_buffers);
     for (i = step->n_forwards; i < step->n_once; i++) {
-        uint32_t run = step->once[i];
+        uint32_t run = step->once[i], buffer;
         const rmi_step_task *task = &step->tasks[run];
         const rmi_step_access *access = &step->accesses[task->access];
-        for (j = 0; j < access->reads.n && (at->after[run] || run == at->task); j++)
-            if (rmi_bnd_is_grad(step, step->pool[access->reads.at + j]))
-                b->flag[step->pool[access->reads.at + j]] |= run == at->task ? THERE : LATER;
-        for (j = 0; j < access->makes.n && task->way == RMI_BWD && (at->before[run] || run == at->task); j++) {
-            int own = 1;
-            for (k = 0; k < step->ops[task->id].n_modes; k++) {
-                const rmi_step_target *target = &step->targets[step->accesses[task->access + k].makes.at + j];
-                own &= !target->over.n && !target->rename;
-            }
-            if (at->before[run] || own)
-                b->flag[step->targets[access->makes.at + j].buffer] |= at->before[run] ? BEGUN : THERE;
+        int now = run == at->task, is_new;
+        for (j = access->reads.at; j < access->reads.at + access->reads.n && (now || at->after[run]); j++) {
+            if (!rmi_bnd_is_grad(step, buffer = step->pool[j])) continue;
+            if (now) at->there[buffer] = 1;
+            else b->flag[buffer] |= LATER;
+        }
+        for (j = 0; j < access->makes.n && task->way == RMI_BWD && (now || at->before[run]); j++) {
+            buffer = step->targets[access->makes.at + j].buffer;
+            if (!now) b->flag[buffer] |= BEGUN;
+            for (is_new = now, k = 0; k < step->ops[task->id].n_modes && is_new; k++)
+                is_new = rmi_bnd_is_new(&step->targets[step->accesses[task->access + k].makes.at + j]);
+            at->there[buffer] |= (uint8_t)is_new;
         }
     }
     b->turn++;
     for (i = 0; i < step->n_buffers; i++) {
         const rmi_step_buffer *buffer = &step->buffers[i];
         int stays = b->flag[i] & BEGUN && (b->flag[i] & LATER || buffer->at_end) &&
-                    !(b->link && buffer->param != RMI_NONE);
-        if (b->flag[i] & THERE || stays) sum += rmi_bnd_add(b, i);
+                    !(step->moves && buffer->param != RMI_NONE);
+        if (at->there[i] || stays) sum += rmi_bnd_add(b, i);
     }
     return sum;
 }
 
-/* Is it a question whether a value (a root) is there after x? It was made before, and x does not hold it. */
+/* Does the moment's run hold a buffer, which may be RMI_NONE? */
+RMI_FN int rmi_bnd_has(const rmi_bnd *b, uint32_t buffer) { return buffer != RMI_NONE && b->at.there[buffer]; }
+
+/* Is it a question whether a value (a root) is there after the moment? It was made before, and its run does not hold
+   it. Inputs may be at home in host memory. */
 RMI_INLINE int rmi_bnd_open(const rmi_bnd *b, uint32_t value)
 {
-    uint32_t maker = b->step->buffers[value].maker;
-    return b->bytes[value] && !b->at.there[value] && !rmi_bnd_is_grad(b->step, value) &&
-           (maker == RMI_NONE || b->at.before[maker]);
+    const rmi_step_buffer *buffer = &b->step->buffers[value];
+    return b->bytes[value] && !b->at.there[value] && buffer->kind != RMI_STEP_GRADIENT &&
+           (buffer->maker == RMI_NONE ? !b->step->moves : b->at.before[buffer->maker]);
 }
 
 /* Does every plan run the forward of an op for its values' sake? */
@@ -8685,7 +8648,7 @@ RMI_INLINE int rmi_bnd_makes(const rmi_bnd *b, uint32_t op)
     return b->must[op] && b->step->graph->ops[op].view == RMI_NONE;
 }
 
-/* Does the task surely run after x, reading values? */
+/* Does the task surely run after the moment, reading values? */
 RMI_INLINE int rmi_bnd_later(const rmi_bnd *b, uint32_t task)
 {
     const rmi_step_task *at = &b->step->tasks[task];
@@ -8704,49 +8667,52 @@ RMI_FN uint64_t rmi_bnd_over(const rm_graph *graph, uint32_t id)
     return most ? rmi_min(most, graph->tensors[op->out.at[0]].bytes) : 0;
 }
 
-/* The least workspace that a run of x takes, in modes that fit, and the most. */
-RMI_FN uint64_t rmi_bnd_workspace(const rmi_bnd *b, uint32_t x, uint64_t *most)
+/* The least workspace that the moment's run takes, in modes that fit, and what the most is more. */
+RMI_FN void rmi_bnd_workspace(rmi_bnd *b)
 {
     const rmi_step *step = b->step;
-    const rmi_step_task *task = &step->tasks[x];
-    uint64_t least = RMI_INF;
+    const rmi_step_task *task = &step->tasks[b->at.task];
+    uint64_t least = RMI_INF, most = 0;
     uint32_t i, k;
-    *most = 0;
     for (i = 0; i < step->ops[task->id].n_modes; i++) {
         const rmi_range *ways = &step->accesses[task->access + i].ways[0][0];
-        for (k = ways->at; k < ways->at + ways->n; k++) {
-            if (task->way == RMI_BWD && b->ns[task->access + i] == RMI_INF) continue;
+        for (k = ways->at; k < ways->at + ways->n && b->ns[task->access + i] != RMI_INF; k++) {
             least = rmi_min(least, step->ways[k].workspace);
-            *most = rmi_max(*most, step->ways[k].workspace);
+            most = rmi_max(most, step->ways[k].workspace);
         }
     }
-    return least == RMI_INF ? 0 : least;
+    b->at.workspace = rmi_min(least, most);
+    b->at.extra = most - b->at.workspace;
 }
 
-/* Looks at moment x: what is before and after it, what it holds, what is read later. 0: not every plan has it. */
-RMI_FN int rmi_bnd_look(rmi_bnd *b, uint32_t x)
+/* The moment's run holds this value. */
+RMI_FN void rmi_bnd_put_there(rmi_bnd *b, uint32_t value)
+{
+    if (b->at.there[value] || rmi_bnd_is_grad(b->step, value) || !rmi_bnd_always(b, b->at.task, value)) return;
+    b->at.there[value] = 1;
+    b->at.held += b->bytes[value];
+}
+
+/* Looks at a run as a moment: what is before and after it, what it holds, what is read later. 0: not every plan has
+   it. */
+RMI_FN int rmi_bnd_look(rmi_bnd *b, uint32_t run)
 {
     enum { WANTED = 1, KEPT = 2 };
     const rmi_step *step = b->step;
-    const rmi_step_task *task = &step->tasks[x];
+    const rmi_step_task *task = &step->tasks[run];
     const rmi_step_access *access = &step->accesses[task->access];
     rmi_bnd_moment *at = &b->at;
-    uint64_t most;
     uint32_t i, k;
     if (task->way > RMI_BWD || (task->way == RMI_FWD && !rmi_bnd_makes(b, task->id))) return 0;
-    rmi_bnd_around(b, x);
+    at->task = run;
+    rmi_bnd_around(b, run, at->before, at->after);
     memset(at->there, 0, step->n_buffers);
-    at->held = rmi_bnd_grads(b);
-    for (i = 0; i < access->reads.n + (task->way == RMI_FWD ? access->makes.n : 0); i++) {
-        uint32_t value = i < access->reads.n ? step->pool[access->reads.at + i]
-                                             : step->pool[access->makes.at + i - access->reads.n];
-        if (at->there[value] || rmi_bnd_is_grad(step, value) || !rmi_bnd_always(b, x, value)) continue;
-        at->there[value] = 1;
-        at->held += b->bytes[value];
-    }
+    rmi_bnd_workspace(b);
+    at->held = rmi_bnd_grads(b) + at->workspace;
+    for (i = 0; i < access->reads.n; i++) rmi_bnd_put_there(b, step->pool[access->reads.at + i]);
+    for (i = 0; i < access->makes.n && task->way == RMI_FWD; i++)
+        rmi_bnd_put_there(b, step->pool[access->makes.at + i]);
     if (task->way == RMI_FWD) at->held = rmi_sub(at->held, rmi_bnd_over(step->graph, task->id));
-    at->workspace = rmi_bnd_workspace(b, x, &most);
-    at->held += at->workspace;
     at->wanted = at->kept = 0;
     memset(b->flag, 0, step->n_buffers);
     for (i = 0; i < step->n_once; i++) {
@@ -8778,8 +8744,6 @@ typedef struct rmi_bnd_way {
 
 typedef struct rmi_bnd_fact {
     uint32_t way, use, by, stamp; /* first way to it; first use as a tail; the way by which it is true, or RMI_NONE */
-    uint32_t op, window;
-    uint8_t wanted;               /* bits: every plan makes it true, what is branched does */
 } rmi_bnd_fact;
 
 typedef struct rmi_bnd_use { /* of a fact as a tail of a way; next: of the same fact */
@@ -8797,40 +8761,45 @@ typedef struct rmi_bnd_web {
     rmi_bnd_way *way;
     rmi_bnd_fact *fact;
     rmi_bnd_use *use;
-    uint32_t n_way, n_fact, n_use, room_for; /* room_for: windows */
-    uint64_t *todo, *sort;         /* facts to pay for, each behind its place in the order << 32; scratch */
-    uint32_t n_todo, *list, *queue, *into; /* scratch: facts, facts, ways */
-    uint32_t *at;                  /* by window and buffer: the fact, or RMI_NONE */
-    uint32_t *run, *from, *before; /* by task: its fact; its window is `from` (RMI_NONE: or earlier) to before this */
-    int by_op;                     /* facts are paid for by op, then by window; else by window first */
-    uint32_t n, turn;              /* moments; of stamps */
-    uint64_t goal;                 /* units with which a value is enough */
-    uint64_t room[RMI_BND_TOGETHER]; /* by moment: bytes that may stay; */
-    uint64_t left[RMI_BND_TOGETHER], paid; /* beside what branching takes; that one's price */
+    uint32_t n_way, n_fact, n_use;
+    uint32_t *todo, n_todo, n_wanted;        /* facts to pay for: those of every plan, then what is branched wants */
+    uint32_t *list, *queue, *into;           /* scratch: facts, facts, ways */
+    uint32_t *at;                            /* by window and buffer: the fact, or RMI_NONE */
+    uint32_t *run, *from;                    /* by task: its fact; its first window, or RMI_NONE: or earlier */
+    uint32_t n, turn;                        /* moments; of stamps */
+    uint64_t hint;                           /* a price to begin with: an eighth of all time for all bytes */
+    uint64_t room[RMI_BND_TOGETHER];         /* by moment: bytes that may stay; */
+    uint64_t left[RMI_BND_TOGETHER], paid;   /* beside what branching takes; that one's price */
     rmi_bnd_node *node;
 } rmi_bnd_web;
 
-RMI_FN rm_result rmi_bnd_web_begin(rmi_bnd *b, rmi_bnd_web *web)
+/* Makes room for a web of so many windows. */
+RMI_FN rm_result rmi_bnd_web_begin(rmi_bnd *b, uint32_t windows, rmi_bnd_web *web)
 {
+    const rmi_step *step = b->step;
+    size_t n = windows, n_buffers = step->n_buffers;
+    size_t facts = n * (2 * n_buffers + step->graph->n_ops + 1u) + step->n_tasks + RMI_BND_NODES;
+    size_t ways = n * (3 * n_buffers + step->graph->n_ops + step->n_accesses) + step->n_ways;
     memset(web, 0, sizeof *web);
     web->b = b;
-    return RMI_TABLES(b->mem, RMI_T(web->at, (size_t)RMI_BND_TOGETHER * b->step->n_buffers),
-                      RMI_T(web->run, b->step->n_tasks), RMI_T(web->from, b->step->n_tasks),
-                      RMI_T(web->before, b->step->n_tasks), RMI_T(web->node, RMI_BND_NODES));
+    web->hint = rmi_mul_div_up(rmi_bnd_units(b, b->common), 1u << 17, rmi_add(b->limit, 1));
+    RMI_TRY(RMI_TABLES(b->mem, RMI_T(web->fact, facts), RMI_T(web->todo, facts), RMI_T(web->list, facts),
+                       RMI_T(web->queue, facts), RMI_T(web->way, ways), RMI_T(web->into, ways)));
+    return RMI_TABLES(b->mem, RMI_T(web->use, n * (step->n_pool + 3 * n_buffers)), RMI_T(web->at, n * n_buffers),
+                      RMI_T(web->run, step->n_tasks), RMI_T(web->from, step->n_tasks),
+                      RMI_T(web->node, RMI_BND_NODES));
 }
 
-/* One fact more, of an op in window k; wanted: every plan makes it true. */
-RMI_FN uint32_t rmi_bnd_put_fact(rmi_bnd_web *web, uint32_t op, uint32_t k, int wanted)
+/* One fact more. */
+RMI_FN uint32_t rmi_bnd_put_fact(rmi_bnd_web *web)
 {
     rmi_bnd_fact *fact = &web->fact[web->n_fact];
-    memset(fact, 0, sizeof *fact);
-    fact->wanted = (uint8_t)wanted;
     fact->way = fact->use = RMI_NONE;
-    fact->op = op;
-    fact->window = k;
+    fact->stamp = 0;
     return web->n_fact++;
 }
 
+/* One way more to a fact, which takes bytes at a moment, or none (RMI_NONE). */
 RMI_FN void rmi_bnd_put_way(rmi_bnd_web *web, uint32_t head, uint64_t ns, uint32_t which, uint64_t bytes)
 {
     rmi_bnd_way *way = &web->way[web->n_way];
@@ -8856,6 +8825,7 @@ RMI_FN void rmi_bnd_put_tail(rmi_bnd_web *web, uint32_t fact)
     web->way[use->way].n_tail++;
 }
 
+/* What an access reads as tails of the last way. at: by buffer, the facts of a window. */
 RMI_FN void rmi_bnd_put_reads(rmi_bnd_web *web, const rmi_step_access *access, const uint32_t *at)
 {
     uint32_t i;
@@ -8869,46 +8839,42 @@ RMI_FN void rmi_bnd_put_own(rmi_bnd_web *web, uint32_t k)
     const rmi_step *step = b->step;
     const rmi_step_task *task = &step->tasks[b->at.task];
     uint32_t i, j, fact;
-    uint64_t most;
     for (i = 0; task->way == RMI_FWD && i < step->ops[task->id].n_modes; i++)
         if (rmi_bnd_saving_ns(b, task->id, i)) return; /* a slower run is paid for by the backward */
-    if (rmi_bnd_workspace(b, b->at.task, &most) == most) return;
-    fact = rmi_bnd_put_fact(web, task->id, k, 1);
+    if (!b->at.extra) return;
+    web->todo[web->n_wanted++] = fact = rmi_bnd_put_fact(web);
     for (i = 0; i < step->ops[task->id].n_modes; i++) {
         const rmi_range *ways = &step->accesses[task->access + i].ways[0][0];
-        uint64_t fastest = task->way == RMI_FWD ? b->first[task->id] : b->ns[task->access + i];
+        uint64_t fastest = task->way == RMI_FWD ? b->least[b->at.task] : b->ns[task->access + i];
         for (j = ways->at; j < ways->at + ways->n && fastest != RMI_INF; j++)
             rmi_bnd_put_way(web, fact, fastest ? rmi_sub(step->ways[j].ns, fastest) : 0, k,
                             step->ways[j].workspace - b->at.workspace);
     }
 }
 
-/* What an op makes, and how it repeats, in window k. */
-RMI_FN void rmi_bnd_put_op(rmi_bnd_web *web, uint32_t op, uint32_t k, uint32_t *at)
+/* How an op makes again what it makes. at: by buffer, the facts of a window. */
+RMI_FN void rmi_bnd_put_again(rmi_bnd_web *web, uint32_t op, const uint32_t *at)
 {
     const rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
-    const rmi_step_access *access = &step->accesses[step->tasks[op].access];
-    uint32_t i, n = 0, fact = RMI_NONE, saved = rmi_bnd_saved(step, op);
-    for (i = 0; i <= access->makes.n; i++) {
-        uint32_t value = i < access->makes.n ? step->pool[access->makes.at + i] : saved;
-        if (value == RMI_NONE || !rmi_bnd_open(b, value)) continue;
-        fact = at[value] = rmi_bnd_put_fact(web, op, k, 0);
+    uint32_t buffer, n = 0, fact = RMI_NONE;
+    for (buffer = b->made[op]; buffer != RMI_NONE; buffer = b->next[buffer]) {
+        if (at[buffer] == RMI_NONE) continue;
+        fact = at[buffer];
         n++;
     }
     if (!n || step->tasks[op].once) return;
-    if (n > 1) fact = rmi_bnd_put_fact(web, op, k, 0); /* "it repeats" */
+    if (n > 1) fact = rmi_bnd_put_fact(web); /* "it repeats" */
     rmi_bnd_put_way(web, fact, b->again[op], RMI_NONE, 0);
-    rmi_bnd_put_reads(web, access, at);
-    for (i = 0; i <= access->makes.n && n > 1; i++) {
-        uint32_t value = i < access->makes.n ? step->pool[access->makes.at + i] : saved;
-        if (value == RMI_NONE || !rmi_bnd_open(b, value)) continue;
-        rmi_bnd_put_way(web, at[value], 0, RMI_NONE, 0);
+    rmi_bnd_put_reads(web, &step->accesses[step->tasks[op].access], at);
+    for (buffer = b->made[op]; buffer != RMI_NONE && n > 1; buffer = b->next[buffer]) {
+        if (at[buffer] == RMI_NONE) continue;
+        rmi_bnd_put_way(web, at[buffer], 0, RMI_NONE, 0);
         rmi_bnd_put_tail(web, fact);
     }
 }
 
-/* The ways by which a task runs in the window of these facts. */
+/* The ways by which a task runs in a window. at: by buffer, its facts. */
 RMI_FN void rmi_bnd_put_run(rmi_bnd_web *web, uint32_t task, const uint32_t *at)
 {
     rmi_bnd *b = web->b;
@@ -8921,120 +8887,67 @@ RMI_FN void rmi_bnd_put_run(rmi_bnd_web *web, uint32_t task, const uint32_t *at)
         rmi_bnd_put_way(web, web->run[task], ns - (backward ? b->least[task] : 0), RMI_NONE, 0);
         rmi_bnd_put_reads(web, &b->step->accesses[run->access + i], at);
     }
-    web->fact[web->run[task]].wanted = web->fact[web->run[task]].way != RMI_NONE; /* else no mode is known to fit */
 }
 
-/* Window k, which begins with the moment looked at: what may be there or be made again, what runs, what stays to the
+/* Window k, which begins with the moment looked at: what may stay there or be made again, what runs, what stays to the
    end. */
 RMI_FN void rmi_bnd_put_window(rmi_bnd_web *web, uint32_t k)
 {
     rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
     uint32_t i, *at = web->at + (size_t)k * step->n_buffers;
-    memset(at, 0xFF, step->n_buffers * sizeof *at);
-    for (i = 0; i < step->inputs.n; i++) {
-        uint32_t value = step->inputs.at[i];
-        if (rmi_bnd_open(b, value) && at[value] == RMI_NONE) at[value] = rmi_bnd_put_fact(web, 0, k, 0);
+    for (i = 0; i < step->n_buffers; i++) {
+        at[i] = rmi_bnd_open(b, i) ? rmi_bnd_put_fact(web) : RMI_NONE;
+        if (at[i] == RMI_NONE || b->bytes[i] > web->room[k]) continue;
+        rmi_bnd_put_way(web, at[i], 0, k, b->bytes[i]);
+        if (k) rmi_bnd_put_tail(web, web->at[(size_t)(k - 1) * step->n_buffers + i]);
     }
-    for (i = 0; i < step->n_once; i++) {
-        uint32_t run = step->once[i], op = step->tasks[run].id;
-        if (step->tasks[run].way == RMI_FWD && b->at.before[run] && step->graph->ops[op].view == RMI_NONE)
-            rmi_bnd_put_op(web, op, k, at);
-    }
+    for (i = 0; i < step->graph->n_ops; i++)
+        if (b->at.before[i]) rmi_bnd_put_again(web, i, at);
     for (i = 0; i < step->n_once; i++) {
         uint32_t run = step->once[i];
-        if (web->from[run] <= k && k < web->before[run]) rmi_bnd_put_run(web, run, at);
+        if (web->from[run] <= k && !b->at.before[run] && run != b->at.task) rmi_bnd_put_run(web, run, at);
     }
-    for (i = 0; i < step->ends.n && k + 1 == web->n && !b->at.upto; i++)
-        if (at[step->ends.at[i]] != RMI_NONE) {
-            uint32_t maker = step->buffers[step->ends.at[i]].maker;
-            rmi_bnd_put_way(web, rmi_bnd_put_fact(web, maker == RMI_NONE ? 0 : maker, k, 1), 0, RMI_NONE, 0);
-            rmi_bnd_put_tail(web, at[step->ends.at[i]]);
-        }
+    for (i = 0; i < step->ends.n && k + 1 == web->n && !b->at.upto; i++) {
+        if (at[step->ends.at[i]] == RMI_NONE) continue;
+        web->todo[web->n_wanted++] = rmi_bnd_put_fact(web);
+        rmi_bnd_put_way(web, web->n_fact - 1, 0, RMI_NONE, 0);
+        rmi_bnd_put_tail(web, at[step->ends.at[i]]);
+    }
 }
 
-/* Which windows each task may run in, and that it does. */
-RMI_FN void rmi_bnd_windows(rmi_bnd_web *web, const uint32_t *x)
+/* The web of moments (tasks), n of them, the last of which is then looked at. 0: one does not surely come after the one
+   before it, or is no moment. */
+RMI_FN int rmi_bnd_web_make(rmi_bnd_web *web, const uint32_t *moments, uint32_t n)
 {
     rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
-    uint32_t i, k, run;
-    for (i = 0; i < step->n_once; i++) {
-        web->from[step->once[i]] = RMI_NONE;
-        web->before[step->once[i]] = web->n;
-    }
-    for (k = 0; k < web->n; k++) {
-        rmi_bnd_around(b, x[k]);
-        for (i = 0; i < step->n_once; i++) {
-            run = step->once[i];
-            if (rmi_bnd_later(b, run)) web->from[run] = k;
-            if ((b->at.before[run] || run == x[k]) && web->before[run] == web->n) web->before[run] = k;
-        }
+    uint32_t k, i, run;
+    web->n = n;
+    web->n_way = web->n_fact = web->n_use = web->n_wanted = web->turn = 0;
+    for (i = 0; i < step->n_tasks; i++) web->from[i] = RMI_NONE;
+    for (k = 0; k < n; k++) {
+        rmi_bnd_around(b, moments[k], b->at.before, b->at.after);
+        for (i = 0; i < step->n_once; i++)
+            if (rmi_bnd_later(b, step->once[i])) web->from[step->once[i]] = k;
     }
     for (i = 0; i < step->n_once; i++)
-        if (web->from[run = step->once[i]] != RMI_NONE)
-            web->run[run] = rmi_bnd_put_fact(web, step->tasks[run].id, web->from[run], 0);
-}
-
-/* Room for all that n windows can have. */
-RMI_FN rm_result rmi_bnd_web_room(rmi_bnd_web *web, size_t n)
-{
-    const rmi_step *step = web->b->step;
-    size_t facts, ways, uses;
-    web->n_way = web->n_fact = web->n_use = 0;
-    if (n <= web->room_for) return RM_OK;
-    if (n > 1) n = RMI_BND_TOGETHER;
-    web->room_for = (uint32_t)n;
-    facts = n * (2 * (size_t)step->n_buffers + step->graph->n_ops + 1u) + step->n_tasks;
-    ways = n * (3 * (size_t)step->n_buffers + step->graph->n_ops + step->n_accesses) + step->n_ways;
-    uses = n * (step->n_pool + 3 * (size_t)step->n_buffers);
-    return RMI_TABLES(web->b->mem, RMI_T(web->fact, facts), RMI_T(web->way, ways), RMI_T(web->use, uses),
-                      RMI_T(web->todo, facts), RMI_T(web->sort, facts), RMI_T(web->list, facts),
-                      RMI_T(web->queue, facts), RMI_T(web->into, ways));
-}
-
-/* Lists the facts to pay for in the order of paying. */
-RMI_FN void rmi_bnd_sort(rmi_bnd_web *web, int by_op)
-{
-    uint32_t i, n_ops = web->b->step->graph->n_ops;
-    web->by_op = by_op;
-    web->n_todo = 0;
-    for (i = 0; i < web->n_fact; i++) {
-        const rmi_bnd_fact *fact = &web->fact[i];
-        uint32_t place = by_op ? fact->op * RMI_BND_TOGETHER + fact->window : fact->window * n_ops + fact->op;
-        if (fact->wanted) web->todo[web->n_todo++] = (uint64_t)place << 32 | i;
-    }
-    rmi_sort_u64(web->todo, web->sort, web->n_todo);
-}
-
-/* The web of moments x (tasks), n of them. 0 in *fits: one does not surely come after the one before it, or is no
-   moment. */
-RMI_FN rm_result rmi_bnd_web_make(rmi_bnd_web *web, const uint32_t *x, uint32_t n, int *fits)
-{
-    rmi_bnd *b = web->b;
-    uint32_t k, i, n_buffers = b->step->n_buffers;
-    RMI_TRY(rmi_bnd_web_room(web, n));
-    web->n = n;
-    web->turn = 0;
-    *fits = 0;
-    rmi_bnd_windows(web, x);
-    for (k = n; k-- > 0;) {
-        if (!rmi_bnd_look(b, x[k]) || (k && !b->at.before[x[k - 1]])) return RM_OK;
-        web->room[k] = b->link ? RMI_MAX : rmi_sub(b->limit, b->at.held);
+        if (web->from[step->once[i]] != RMI_NONE) web->run[step->once[i]] = rmi_bnd_put_fact(web);
+    for (k = 0; k < n; k++) {
+        if (!rmi_bnd_look(b, moments[k]) || (k && !b->at.before[moments[k - 1]])) return 0;
+        web->room[k] = step->moves ? RMI_MAX : rmi_sub(b->limit, b->at.held);
         rmi_bnd_put_own(web, k);
         rmi_bnd_put_window(web, k);
     }
-    for (k = 0; k < n; k++)
-        for (i = 0; i < n_buffers; i++) { /* what stays */
-            if (web->at[k * n_buffers + i] == RMI_NONE || b->bytes[i] > web->room[k]) continue;
-            rmi_bnd_put_way(web, web->at[k * n_buffers + i], 0, k, b->bytes[i]);
-            if (k) rmi_bnd_put_tail(web, web->at[(k - 1) * n_buffers + i]);
-        }
+    for (i = step->n_once; i-- > 0;) { /* in the order of ops; else no mode is known to fit */
+        run = step->once[i];
+        if (web->from[run] != RMI_NONE && web->fact[web->run[run]].way != RMI_NONE)
+            web->todo[web->n_wanted++] = web->run[run];
+    }
     b->work += 8u * web->n_way;
-    rmi_bnd_sort(web, web->by_op);
+    web->n_todo = web->n_wanted;
     memcpy(web->left, web->room, sizeof web->left);
-    *fits = 1;
-    return RM_OK;
+    return 1;
 }
 
 /* --- dual ascent */
@@ -9097,25 +9010,27 @@ RMI_FN uint64_t rmi_bnd_pay(rmi_bnd_web *web, uint32_t fact)
     return least;
 }
 
+/* Adds a fact to the n of a list, unless it was added in this turn. Returns how many there are. */
+RMI_INLINE uint32_t rmi_bnd_join_list(rmi_bnd_web *web, uint32_t fact, uint32_t *list, uint32_t n)
+{
+    if (web->fact[fact].stamp != web->turn) list[n++] = fact;
+    web->fact[fact].stamp = web->turn;
+    return n;
+}
+
 /* Adds to lack the bytes that the solution found takes at each moment; and notes which ways it takes. */
 RMI_FN void rmi_bnd_take(rmi_bnd_web *web, int64_t *lack)
 {
-    uint32_t n, i, tail, *queue = web->queue;
+    uint32_t n = 0, i;
     web->turn++;
-    for (n = 0; n < web->n_todo; n++) {
-        queue[n] = (uint32_t)web->todo[n];
-        web->fact[queue[n]].stamp = web->turn;
-    }
+    for (i = 0; i < web->n_todo; i++) n = rmi_bnd_join_list(web, web->todo[i], web->queue, n);
     while (n) {
-        rmi_bnd_way *way = &web->way[web->fact[queue[--n]].by];
+        rmi_bnd_way *way = &web->way[web->fact[web->queue[--n]].by];
         web->b->work++;
         way->seen = 1;
         if (way->which != RMI_NONE && way->set != 1) lack[way->which] += (int64_t)way->bytes;
-        for (i = way->tail0; i < way->tail0 + way->n_tail; i++) {
-            tail = web->use[i].fact;
-            if (web->fact[tail].stamp != web->turn) queue[n++] = tail;
-            web->fact[tail].stamp = web->turn;
-        }
+        for (i = way->tail0; i < way->tail0 + way->n_tail; i++)
+            n = rmi_bnd_join_list(web, web->use[i].fact, web->queue, n);
     }
 }
 
@@ -9125,7 +9040,7 @@ RMI_FN uint64_t rmi_bnd_cost(rmi_bnd_web *web, const uint64_t *price, int64_t *l
 {
     const rmi_bnd *b = web->b;
     uint64_t sum = web->paid, paid;
-    uint32_t i, fact;
+    uint32_t i;
     for (i = 0; i < web->n_fact; i++) web->fact[i].by = RMI_NONE;
     for (i = 0; i < web->n_way; i++) {
         rmi_bnd_way *way = &web->way[i];
@@ -9140,8 +9055,8 @@ RMI_FN uint64_t rmi_bnd_cost(rmi_bnd_web *web, const uint64_t *price, int64_t *l
     for (i = 0; i < web->n_way; i++)
         if (!web->way[i].n_tail && !web->way[i].left) rmi_bnd_true(web, web->way[i].head, i);
     for (i = 0; i < web->n_todo; i++)
-        for (fact = (uint32_t)web->todo[i]; web->fact[fact].by == RMI_NONE;) {
-            paid = rmi_bnd_pay(web, fact);
+        while (web->fact[web->todo[i]].by == RMI_NONE) {
+            paid = rmi_bnd_pay(web, web->todo[i]);
             if (paid == RMI_INF) return paid;
             sum = rmi_add(sum, paid);
         }
@@ -9161,21 +9076,20 @@ RMI_FN uint64_t rmi_bnd_value(rmi_bnd_web *web, const uint64_t *price, int64_t *
 
 /* The best value found in so many turns; its prices go to price. One price after the other, from that of moment
    `first` on, rises if the solution takes too much at its moment, else falls, by steps that grow while the value
-   does. At first, and where that ends, the other order of paying is tried. */
+   does. */
 RMI_FN uint64_t rmi_bnd_climb(rmi_bnd_web *web, uint64_t *price, uint32_t first, uint32_t turns)
 {
+    const rmi_bnd *b = web->b;
     int64_t lack[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER];
     uint64_t best = rmi_bnd_value(web, price, lack), value, by[RMI_BND_TOGETHER], was, mean = 0;
     uint32_t n = web->n, k, i, idle = 0;
     for (k = 0; k < n; k++) mean += price[k] / n;
     for (k = 0; k < n; k++) by[k] = mean / 4 + 1;
     k = first % n;
-    for (i = 1; i < turns && best < web->goal && idle < 6 * n && web->b->work <= web->b->most_work; i++) {
-        int other = (i == 1 || idle == 3 * n) && n > 1 && turns > 8;
+    for (i = 1; i < turns && idle < 6 * n && !rmi_bnd_is_enough(b, best) && b->work <= b->most_work; i++) {
         was = price[k];
-        if (other) rmi_bnd_sort(web, !web->by_op);
-        else price[k] = lack[k] > 0 ? rmi_min(was + by[k], web->b->most_price) : rmi_sub(was, by[k]);
-        value = price[k] == was && !other ? 0 : rmi_bnd_value(web, price, now);
+        price[k] = lack[k] > 0 ? rmi_min(was + by[k], b->most_price) : rmi_sub(was, by[k]);
+        value = price[k] == was ? 0 : rmi_bnd_value(web, price, now);
         if (value > best) {
             best = value;
             memcpy(lack, now, sizeof lack);
@@ -9183,7 +9097,6 @@ RMI_FN uint64_t rmi_bnd_climb(rmi_bnd_web *web, uint64_t *price, uint32_t first,
             idle = 0;
             continue;
         }
-        if (other) rmi_bnd_sort(web, !web->by_op);
         price[k] = was;
         by[k] = by[k] / 2 + 1;
         k = (k + 1) % n;
@@ -9202,9 +9115,9 @@ RMI_FN void rmi_bnd_visit(rmi_bnd_web *web, rmi_bnd_node *node, uint32_t first, 
     uint32_t i;
     memcpy(web->left, web->room, sizeof web->left);
     web->paid = 0;
+    web->n_todo = web->n_wanted;
     node->branch = RMI_NONE;
     for (i = 0; i < web->n_way; i++) web->way[i].set = web->way[i].seen = 0;
-    for (i = 0; i < web->n_fact; i++) web->fact[i].wanted &= 1;
     for (at = node; at->parent != RMI_NONE; at = &web->node[at->parent]) {
         rmi_bnd_way *way = &web->way[at->way];
         way->set = at->set;
@@ -9215,9 +9128,8 @@ RMI_FN void rmi_bnd_visit(rmi_bnd_web *web, rmi_bnd_node *node, uint32_t first, 
             return;
         }
         web->left[way->which] -= way->bytes;
-        for (i = 0; i < way->n_tail; i++) web->fact[web->use[way->tail0 + i].fact].wanted |= 2;
+        for (i = 0; i < way->n_tail; i++) web->todo[web->n_todo++] = web->use[way->tail0 + i].fact;
     }
-    rmi_bnd_sort(web, web->by_op);
     node->value = rmi_max(node->value, rmi_bnd_climb(web, node->price, first, turns));
     for (i = 0; i < web->n_way && node->value != RMI_INF; i++) { /* of the ways that were taken the dearest is next */
         const rmi_bnd_way *way = &web->way[i];
@@ -9238,19 +9150,14 @@ typedef struct rmi_bnd_pick {
 
 /* The bound of the moments picked, from their prices on, in so many turns at first and nodes of branch and bound, work
    allowing. */
-RMI_FN rm_result rmi_bnd_solve(rmi_bnd_web *web, rmi_bnd_pick *pick, uint32_t nodes, uint32_t first, uint32_t turns)
+RMI_FN void rmi_bnd_solve(rmi_bnd_web *web, rmi_bnd_pick *pick, uint32_t nodes, uint32_t first, uint32_t turns)
 {
     const rmi_bnd *b = web->b;
     rmi_bnd_node *node = web->node;
-    uint32_t n = 1, i, k, at = 0, x[RMI_BND_TOGETHER];
-    int fits;
-    uint64_t goal;
+    uint32_t n = 1, i, k, at, moments[RMI_BND_TOGETHER];
     pick->most = 0;
-    for (i = 0; i < pick->n; i++) x[i] = b->step->once[pick->at[i]];
-    RMI_TRY(rmi_bnd_web_make(web, x, pick->n, &fits));
-    if (!fits) return RM_OK;
-    goal = rmi_sub(b->enough, b->common);
-    web->goal = b->enough == RMI_INF || b->down || !goal || goal >> (60 - b->up) ? RMI_INF : ((goal - 1) << b->up) + 1;
+    for (i = 0; i < pick->n; i++) moments[i] = b->step->once[pick->at[i]];
+    if (!rmi_bnd_web_make(web, moments, pick->n)) return;
     memset(node, 0, sizeof *node);
     node[0].parent = RMI_NONE;
     node[0].open = 1;
@@ -9260,7 +9167,8 @@ RMI_FN rm_result rmi_bnd_solve(rmi_bnd_web *web, rmi_bnd_pick *pick, uint32_t no
     for (;;) {
         for (i = 0, at = RMI_NONE; i < n; i++)
             if (node[i].open && (at == RMI_NONE || node[i].value < node[at].value)) at = i;
-        if (node[at].branch == RMI_NONE || n + 2 > nodes || b->work > b->most_work || node[at].value >= web->goal)
+        if (node[at].branch == RMI_NONE || n + 2 > nodes || b->work > b->most_work ||
+            rmi_bnd_is_enough(b, node[at].value))
             break;
         node[at].open = 0;
         for (k = 1; k <= 2; k++, n++) {
@@ -9273,7 +9181,6 @@ RMI_FN rm_result rmi_bnd_solve(rmi_bnd_web *web, rmi_bnd_pick *pick, uint32_t no
         }
     }
     if (node[at].value != RMI_INF) pick->most = b->common + rmi_bnd_whole(b, node[at].value);
-    return RM_OK;
 }
 
 /* --- which moments */
@@ -9283,12 +9190,12 @@ RMI_FN uint32_t rmi_bnd_highest(const rmi_bnd *b, uint32_t from, uint32_t stretc
 {
     uint32_t i, at = from;
     for (i = from; i < from + stretch && i < b->step->n_once; i++)
-        if (b->takes[b->step->once[i]] > b->takes[b->step->once[at]]) at = i;
+        if (b->holds[b->step->once[i]] > b->holds[b->step->once[at]]) at = i;
     return at;
 }
 
 /* Prices moments one by one: those where most is missing, of a sample; places of them, in that order. best: of all. */
-RMI_FN rm_result rmi_bnd_sample(rmi_bnd_web *web, uint32_t *place, uint32_t *n_place, rmi_bnd_pick *best)
+RMI_FN void rmi_bnd_sample(rmi_bnd_web *web, uint32_t *place, uint32_t *n_place, rmi_bnd_pick *best)
 {
     rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
@@ -9299,12 +9206,11 @@ RMI_FN rm_result rmi_bnd_sample(rmi_bnd_web *web, uint32_t *place, uint32_t *n_p
     memset(&pick, 0, sizeof pick);
     memset(best, 0, sizeof *best);
     pick.n = 1;
-    pick.price[0] = b->hint =
-        rmi_min(rmi_mul_div_up(rmi_bnd_units(b, b->common), 1u << 17, b->limit + 1), b->most_price);
+    pick.price[0] = web->hint;
     for (i = 0; i < step->n_once; i += stretch) { /* of each stretch the run that holds most */
         uint32_t at = rmi_bnd_highest(b, i, stretch);
         if (!rmi_bnd_look(b, step->once[at])) continue;
-        most = rmi_sub(b->at.wanted + rmi_max(b->at.held, b->takes[step->once[at]]), b->limit);
+        most = rmi_sub(b->at.wanted + b->at.held + b->at.extra, b->limit);
         for (k = n++; k && missing[k - 1] < most; k--) {
             missing[k] = missing[k - 1];
             place[k] = place[k - 1];
@@ -9314,19 +9220,19 @@ RMI_FN rm_result rmi_bnd_sample(rmi_bnd_web *web, uint32_t *place, uint32_t *n_p
     }
     for (k = 0; k < n && k < RMI_BND_PRICED / few && b->work < b->most_work / 2 && (!k || missing[k]); k++) {
         pick.at[0] = place[k];
-        RMI_TRY(rmi_bnd_solve(web, &pick, 1, 0, 60));
+        rmi_bnd_solve(web, &pick, 1, 0, 60);
         if (!k || pick.most > best->most) *best = pick;
     }
     *n_place = k;
-    return RM_OK;
 }
 
 /* Each of n places, then each of the backward evenly, joins the pick if they bound more with it. */
-RMI_FN rm_result rmi_bnd_join(rmi_bnd_web *web, rmi_bnd_pick *pick, const uint32_t *place, uint32_t n)
+RMI_FN void rmi_bnd_join(rmi_bnd_web *web, rmi_bnd_pick *pick, const uint32_t *place, uint32_t n)
 {
     const rmi_step *step = web->b->step;
     uint32_t i, k, to, at, nodes = step->n_once < RMI_BND_FEW ? RMI_BND_FEW_NODES : 1;
     uint32_t backward = step->n_once - step->n_forwards;
+    uint64_t mean;
     for (k = 0; k < n + 2 * backward && web->b->work < web->b->most_work && pick->n < RMI_BND_TOGETHER; k++) {
         rmi_bnd_pick now = *pick;
         at = k < n ? place[k] /* then multiples of the golden section */
@@ -9339,44 +9245,11 @@ RMI_FN rm_result rmi_bnd_join(rmi_bnd_web *web, rmi_bnd_pick *pick, const uint32
             now.price[i] = pick->price[i - 1];
         }
         now.at[to] = at;
-        now.price[to] = 0;
-        for (i = 0; i < pick->n; i++) now.price[to] += pick->price[i] / 4 / pick->n;
-        RMI_TRY(rmi_bnd_solve(web, &now, nodes, to, 8 + 2 * now.n));
+        for (i = 0, mean = 0; i < pick->n; i++) mean += pick->price[i] / pick->n;
+        now.price[to] = mean ? mean / 4 : web->hint;
+        rmi_bnd_solve(web, &now, nodes, to, 8 + 2 * now.n);
         if (now.most > pick->most + pick->most / 8192) *pick = now;
     }
-    return RM_OK;
-}
-
-/* Several moments: the best one and whatever adds to it, or some at equal distances from it on (where there is none the
-   run that holds most); then branch and bound. place: n candidates. */
-RMI_FN rm_result rmi_bnd_together(rmi_bnd_web *web, const uint32_t *place, uint32_t n, uint64_t more,
-                                  rmi_bnd_pick *best)
-{
-    rmi_bnd *b = web->b;
-    const rmi_step *step = b->step;
-    uint32_t i, k, from = best->at[0], stretch = (step->n_once - 1 - from) / (RMI_BND_TOGETHER - 1);
-    uint64_t end = b->work + more;
-    rmi_bnd_pick now = *best;
-    now.price[0] = (best->price[0] ? best->price[0] : b->hint) / 2 * 3 / RMI_BND_TOGETHER;
-    b->most_work = b->work + more / 2;
-    RMI_TRY(rmi_bnd_join(web, best, place, n));
-    for (now.n = k = 0; k < 2 * RMI_BND_TOGETHER; k++) { /* with little memory each wants repeats: only many show it */
-        i = from + (step->n_once - 1 - from) * (k / 2) / (RMI_BND_TOGETHER - 1);
-        if (k & 1) i = rmi_bnd_highest(b, i, stretch);
-        if (now.n > k / 2 || (now.n && i <= now.at[now.n - 1]) || !rmi_bnd_look(b, step->once[i]) ||
-            (now.n && !b->at.before[step->once[now.at[now.n - 1]]]))
-            continue;
-        now.price[now.n] = now.price[0];
-        now.at[now.n++] = i;
-    }
-    b->most_work = b->work + more / 4;
-    if (now.n > 1) RMI_TRY(rmi_bnd_solve(web, &now, 1, 0, 100));
-    if (now.n > 1 && now.most > best->most) *best = now;
-    b->most_work = end;
-    now = *best;
-    RMI_TRY(rmi_bnd_solve(web, &now, RMI_BND_NODES, 0, 60));
-    best->most = rmi_max(best->most, now.most);
-    return RM_OK;
 }
 
 /* --- a path of ops: op p reads value p - 1 and makes value p, p = 1, 2, ...; backwards run from the last to the first.
@@ -9396,21 +9269,16 @@ RMI_FN rm_result rmi_bnd_together(rmi_bnd_web *web, const uint32_t *place, uint3
    it is on the way to the next demand can be made later from what it was made from, and of the values that are kept
    from the first pass on the lowest may be taken to stay (tests/oracle/test_bound.cpp compares with all plans). What
    all plans run once is n, or n - 1 if something is read. The last op has limits of its own; the first is served last,
-   when nothing is kept. Demands with more room than others are let go; with reads, what is made counts as read. A value
-   of less than `unit` is free to keep: the path is cut there, and the parts add up. */
+   when nothing is kept. With reads, what is made counts as read. */
 
 enum { RMI_BND_NOTHING, RMI_BND_MADE, RMI_BND_READ };
 
-typedef struct rmi_bnd_place {
-    uint32_t op, value; /* op p; value p - 1, or RMI_NONE: it is on the device all the time */
-    uint32_t follows;   /* the place whose backward comes before this one's, or RMI_NONE */
-    uint8_t demand, counts; /* counts: in the part looked at */
-    uint64_t ns;        /* least time of a repeat of op p */
-    uint64_t bytes;     /* of value p - 1 */
-    uint64_t wanted;    /* bytes of what is demanded */
-    uint64_t room;      /* bytes beside what the demand's backward holds of no use for demands of earlier places */
-    uint64_t room_made; /* the same while op p makes it */
-    uint64_t grads;     /* bytes of gradients that are there then after the backward before */
+typedef struct rmi_bnd_place { /* p; the last op's comes first */
+    uint32_t op, value;        /* op p; value p - 1, or RMI_NONE: it is on the device all the time */
+    int demand;
+    uint64_t wanted;           /* bytes of what is demanded */
+    uint64_t room;             /* bytes beside what the demand's backward holds and earlier places cannot use */
+    uint64_t room_made, grads; /* the same while op p makes it; less, if that is after the backward before: gradients */
 } rmi_bnd_place;
 
 typedef struct rmi_bnd_path { /* n demands; of the last op keep and make are one limit */
@@ -9443,110 +9311,60 @@ RMI_FN rm_result rmi_bnd_path_runs(rmi_bnd *b, const rmi_bnd_path *path, uint64_
     return RM_OK;
 }
 
-/* Adds to *more what places `from` to before `to` add to the ns of every op once, if a thing takes `unit` bytes or more
-   and an op that counts `least` ns. */
-RMI_FN rm_result rmi_bnd_path_part(rmi_bnd *b, rmi_bnd_place *places, const uint32_t *range, uint64_t unit,
-                                   uint64_t least, uint64_t *more)
-{
-    uint64_t fewest = RMI_INF, make = 0, runs;
-    uint64_t spare = places[range[0]].bytes < unit; /* the first op's value needs no room */
-    uint32_t i, first = RMI_NONE, last = RMI_NONE;
-    rmi_bnd_path path;
-    memset(&path, 0, sizeof path);
-    for (i = range[0]; i < range[1]; i++) {
-        rmi_bnd_place *place = &places[i];
-        place->counts = place->demand != RMI_BND_NOTHING && place->wanted >= unit && place->ns >= least;
-        if (!place->counts) continue;
-        if (first == RMI_NONE) first = i;
-        else if (last != first) fewest = rmi_min(fewest, places[last].room / unit);
-        last = i;
-    }
-    if (last == first) return RM_OK;
-    for (path.made = 1, i = last + 1; i-- > first;) {
-        rmi_bnd_place *place = &places[i];
-        uint64_t grads = place->follows <= last && places[place->follows].counts ? place->grads : 0;
-        uint64_t room = rmi_min(place->room, rmi_sub(place->room_made, grads)) / unit + spare;
-        place->counts &= i == first || i == last || place->room / unit <= fewest;
-        if (!place->counts) continue;
-        path.n++;
-        path.made &= place->demand == RMI_BND_MADE;
-        if (i == last)
-            path.last = (uint32_t)rmi_min(range[1], place->demand == RMI_BND_MADE ? room : place->room / unit + spare);
-        else if (i > first) make = rmi_max(make, room);
-    }
-    fewest = fewest == RMI_INF ? 0 : fewest + spare;
-    if (fewest >= path.n) return RM_OK;
-    path.keep = (uint32_t)fewest;
-    path.make = (uint32_t)rmi_min(fewest, make);
-    RMI_TRY(rmi_bnd_path_runs(b, &path, &runs));
-    if (runs != RMI_INF) *more = rmi_add(*more, rmi_mul(rmi_sub(runs, path.n - !path.made), least));
-    return RM_OK;
-}
-
-/* The longest path of ops: its places, and one more for the last value. */
-RMI_FN rm_result rmi_bnd_path_find(rmi_bnd *b, rmi_bnd_place **places, uint32_t *n)
+/* A path of ops from the last one back, each to the one that makes what it reads latest. Returns how many. */
+RMI_FN uint32_t rmi_bnd_path_find(const rmi_bnd *b, rmi_bnd_place *places)
 {
     const rmi_step *step = b->step;
-    uint32_t i, k, op, n_ops = step->graph->n_ops, end = RMI_NONE, *before, *value, *length;
-    *n = 0;
-    RMI_TRY(RMI_TABLES(b->mem, RMI_T(before, n_ops), RMI_T(value, n_ops), RMI_T(length, n_ops)));
-    for (i = 0; i < n_ops; i++) {
-        const rmi_range *reads = &step->accesses[step->tasks[i].access].reads;
-        before[i] = value[i] = RMI_NONE;
-        if (!rmi_bnd_makes(b, i)) continue;
-        length[i] = 1;
-        for (k = reads->at; k < reads->at + reads->n; k++) {
-            uint32_t read = step->pool[k], maker = step->buffers[read].maker;
-            if (rmi_bnd_is_grad(step, read) || (maker == RMI_NONE ? length[i] > 1 : length[maker] < length[i]))
-                continue;
-            length[i] = maker == RMI_NONE ? 1 : length[maker] + 1;
-            before[i] = maker;
-            value[i] = read;
+    uint32_t op = step->graph->n_ops - 1, n, i;
+    while (op != RMI_NONE && !rmi_bnd_makes(b, op)) op--;
+    for (n = 0; op != RMI_NONE; n++) {
+        const rmi_range *reads = &step->accesses[step->tasks[op].access].reads;
+        places[n].op = op;
+        places[n].value = reads->n ? step->pool[reads->at] : RMI_NONE;
+        for (op = RMI_NONE, i = reads->at; i < reads->at + reads->n; i++) {
+            uint32_t maker = step->buffers[step->pool[i]].maker;
+            if (maker == RMI_NONE || (op != RMI_NONE && maker <= op)) continue;
+            op = maker;
+            places[n].value = step->pool[i];
         }
-        if (end == RMI_NONE || length[i] >= length[end]) end = i;
     }
-    if (end == RMI_NONE) return RM_OK;
-    *n = length[end] + 1;
-    *places = RMI_NEW(b->mem, rmi_bnd_place, *n);
-    if (!*places) return RM_ERROR_MEMORY;
-    (*places)[*n - 1].op = (*places)[*n - 1].value = RMI_NONE;
-    for (i = *n - 1, op = end; i-- > 0; op = before[op]) {
-        (*places)[i].op = op;
-        (*places)[i].ns = b->again[op];
-        (*places)[i].value = value[op];
-        (*places)[i].bytes = value[op] == RMI_NONE ? 0 : b->bytes[value[op]];
-    }
-    return RM_OK;
+    return n;
 }
 
-/* What the backward `task` of the op at place i demands: of what it reads in every mode the largest. Returns its place,
-   or RMI_NONE. */
-RMI_FN uint32_t rmi_bnd_path_demand(const rmi_bnd *b, rmi_bnd_place *places, uint32_t i, uint32_t task)
+/* The place at which a backward of the op at place i, the moment looked at, demands something: of what it reads in
+   every mode the largest. NULL: none. Sets what is demanded, and the room beside it. */
+RMI_FN rmi_bnd_place *rmi_bnd_path_demand(const rmi_bnd *b, rmi_bnd_place *places, uint32_t n, uint32_t i)
 {
-    uint32_t k, best = RMI_NONE;
-    uint64_t most = 0;
-    for (k = 0; k < 3; k++) { /* what op p saves; value p - 1; value p */
-        rmi_bnd_place *place = &places[i + (k == 2)];
-        uint32_t value = k ? place->value : rmi_bnd_saved(b->step, place->op);
-        if (value == RMI_NONE || b->bytes[value] <= most || place->demand || !rmi_bnd_always(b, task, value)) continue;
-        most = b->bytes[value];
-        best = k;
+    rmi_bnd_place *best = NULL, *place;
+    uint32_t k;
+    for (k = 0; k < 3 && (k < 2 || i); k++) { /* what op p saves; value p - 1; value p */
+        uint32_t value = k ? places[i - k / 2].value : rmi_bnd_saved(b->step, places[i].op);
+        place = &places[i - k / 2];
+        if (value == RMI_NONE || place->demand || !rmi_bnd_always(b, b->at.task, value)) continue;
+        if (b->bytes[value] <= (best ? best->wanted : 0)) continue;
+        if (best) best->demand = RMI_BND_NOTHING;
+        best = place;
+        best->demand = k ? RMI_BND_READ : RMI_BND_MADE;
+        best->wanted = b->bytes[value];
     }
-    if (best == RMI_NONE) return RMI_NONE;
-    i += best == 2;
-    places[i].demand = best ? RMI_BND_READ : RMI_BND_MADE;
-    places[i].wanted = most;
-    return i;
+    if (!best) return NULL;
+    best->room = rmi_sub(b->limit, b->at.held);
+    for (place = best + 1; place < places + n; place++) { /* what the backward holds that earlier places can use */
+        uint32_t saved = rmi_bnd_saved(b->step, place->op);
+        if (rmi_bnd_has(b, place->value)) best->room += b->bytes[place->value];
+        if (rmi_bnd_has(b, saved)) best->room += b->bytes[saved];
+    }
+    return best;
 }
 
-/* The room beside what the op of a place holds while it saves what its backward `task` reads, and the gradients that
-   are there if it comes after the backward `last`. */
+/* Sets the room beside what the op of a place holds while it saves what its backward `task` reads, and the gradients
+   that are there if it comes after the backward `last`, or RMI_NONE. */
 RMI_FN void rmi_bnd_path_making(rmi_bnd *b, rmi_bnd_place *place, uint32_t task, uint32_t last)
 {
     const rmi_step *step = b->step;
     const rmi_range *makes = &step->accesses[step->tasks[place->op].access].makes;
     const rmi_range *reads = &step->accesses[step->tasks[task].access].reads;
-    uint64_t sum = place->bytes + place->wanted;
+    uint64_t sum = place->wanted + (place->value == RMI_NONE ? 0 : b->bytes[place->value]);
     uint32_t i, k;
     for (i = 0; i < makes->n; i++) sum += b->bytes[step->pool[makes->at + i]];
     place->room_made = rmi_sub(b->limit, rmi_sub(sum, rmi_bnd_over(step->graph, place->op)));
@@ -9559,83 +9377,75 @@ RMI_FN void rmi_bnd_path_making(rmi_bnd *b, rmi_bnd_place *place, uint32_t task,
                 place->grads += rmi_bnd_add(b, step->pool[i]);
 }
 
-/* Demands of all places, from the last one on, and the room beside them. */
+/* Demands of n places, and the room beside them: for each op the first of its backward's tasks that demands something
+   and surely comes after the demand before. */
 RMI_FN void rmi_bnd_path_demands(rmi_bnd *b, rmi_bnd_place *places, uint32_t n)
 {
     const rmi_step *step = b->step;
-    uint32_t i, k, j, at, last = RMI_NONE, follows = RMI_NONE;
-    for (i = n - 1; i-- > 0;) {
+    uint32_t i, task, last = RMI_NONE;
+    for (i = 0; i < n; i++) {
         uint32_t first = step->ops[places[i].op].backward;
-        for (k = first, at = RMI_NONE; k < first + step->ops[places[i].op].n_backward && at == RMI_NONE; k++) {
-            if (!rmi_bnd_look(b, k) || (last != RMI_NONE && !b->at.before[last])) continue;
-            if ((at = rmi_bnd_path_demand(b, places, i, k)) == RMI_NONE) continue;
-            rmi_bnd_path_making(b, &places[at], k, last);
-            places[at].follows = follows;
-            follows = at;
-            last = k;
-            places[at].room = rmi_sub(b->limit, b->at.held);
-            for (j = 0; j < at; j++) { /* what the backward holds that earlier places can use */
-                uint32_t saved = rmi_bnd_saved(step, places[j].op);
-                if (places[j].value != RMI_NONE && b->at.there[places[j].value]) places[at].room += places[j].bytes;
-                if (saved != RMI_NONE && b->at.there[saved]) places[at].room += b->bytes[saved];
-            }
+        rmi_bnd_place *place = NULL;
+        for (task = first; task < first + step->ops[places[i].op].n_backward && !place; task++) {
+            if (!rmi_bnd_look(b, task) || (last != RMI_NONE && !b->at.before[last])) continue;
+            if ((place = rmi_bnd_path_demand(b, places, n, i)) == NULL) continue;
+            rmi_bnd_path_making(b, place, task, last);
+            last = task;
         }
     }
 }
 
-/* Raises *bound by what the longest path of ops must repeat; for `unit` and `least` sizes and times of some places are
-   tried. */
-RMI_FN rm_result rmi_bnd_path_bound(rmi_bnd *b, uint64_t *bound)
+/* Raises *bound by what the path must repeat, where things take `unit` bytes or more and ops `least` ns or more. */
+RMI_FN rm_result rmi_bnd_path_repeats(rmi_bnd *b, const rmi_bnd_place *places, uint32_t n, uint64_t unit,
+                                      uint64_t least, uint64_t *bound)
 {
-    rmi_bnd_place *places;
-    uint64_t *size, *ns, *tmp, more;
-    uint32_t n, i, k, range[2];
-    RMI_TRY(rmi_bnd_path_find(b, &places, &n));
-    if (n < 3 || b->work + (uint64_t)n * b->step->n_once > b->most_work) return RM_OK;
-    b->work += (uint64_t)n * b->step->n_once;
-    RMI_TRY(RMI_TABLES(b->mem, RMI_T(size, n), RMI_T(ns, n), RMI_T(tmp, n)));
-    rmi_bnd_path_demands(b, places, n);
+    const rmi_bnd_place *first = &places[n - 1];
+    uint64_t spare = first->value == RMI_NONE || b->bytes[first->value] < unit; /* it needs no room */
+    uint64_t room = 0, made = 0, runs;
+    rmi_bnd_path path = {0, 0, 0, 0, 1};
+    uint32_t i;
+    int counts = 0;
     for (i = 0; i < n; i++) {
-        size[i] = places[i].bytes;
-        ns[i] = places[i].ns;
-    }
-    rmi_sort_u64(size, tmp, n);
-    rmi_sort_u64(ns, tmp, n);
-    for (k = 0; k < RMI_BND_QUANTILES * RMI_BND_QUANTILES; k++) {
-        uint64_t unit = size[k / RMI_BND_QUANTILES * (n - 1) / RMI_BND_QUANTILES + 1];
-        uint64_t least = ns[k % RMI_BND_QUANTILES * (n - 1) / RMI_BND_QUANTILES + 1];
-        if (!unit || !least) continue;
-        for (more = 0, range[0] = 0, range[1] = 1; range[1] <= n; range[1]++) {
-            if (range[1] < n && places[range[1]].bytes >= unit) continue;
-            RMI_TRY(rmi_bnd_path_part(b, places, range, unit, least, &more));
-            range[0] = range[1];
+        const rmi_bnd_place *place = &places[i];
+        uint64_t grads = counts ? place->grads : 0; /* the backward before is that of a demand that counts */
+        if (place->demand == RMI_BND_NOTHING) continue;
+        counts = place->wanted >= unit && b->again[place->op] >= least;
+        if (!counts) continue;
+        if (path.n > 1) { /* the place before was neither the first nor the last */
+            path.keep = (uint32_t)rmi_max(path.keep, room);
+            path.make = (uint32_t)rmi_max(path.make, made);
         }
-        *bound = rmi_max(*bound, b->common + more);
+        room = rmi_min(place->room / unit + spare, n);
+        made = rmi_min(room, rmi_sub(place->room_made, grads) / unit + spare);
+        if (!path.n++) path.last = (uint32_t)(place->demand == RMI_BND_MADE ? made : room);
+        path.made &= place->demand == RMI_BND_MADE;
     }
+    if (path.keep >= path.n) return RM_OK;
+    RMI_TRY(rmi_bnd_path_runs(b, &path, &runs));
+    if (runs != RMI_INF)
+        *bound = rmi_max(*bound, rmi_add(b->common, rmi_mul(rmi_sub(runs, path.n - !path.made), least)));
     return RM_OK;
 }
 
-/* No plan whose live bytes (beside the step's resident ones) stay within limit is faster. work: ways to look at for one
-   moment at a time; more: for several, which large graphs are spared. enough: a bound of so many ns will do. */
-RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_step *step, uint64_t limit, uint64_t work, uint64_t more,
-                               uint64_t enough, uint64_t *bound)
+/* Raises *bound by what a path of ops must repeat. A thing is as large as the smallest value on it; the times of its
+   ops are tried one after the other. */
+RMI_FN rm_result rmi_bnd_path_bound(rmi_bnd *b, uint64_t *bound)
 {
-    rmi_bnd b;
-    rmi_bnd_web web;
-    rmi_bnd_pick best;
-    uint32_t n, place[RMI_BND_MOMENTS];
-    *bound = 0;
-    RMI_TRY(rmi_bnd_make(mem, step, limit, 0, &b));
-    if (!b.priced) return RM_OK;
-    RMI_TRY(rmi_bnd_web_begin(&b, &web));
-    b.most_work = work;
-    b.enough = enough;
-    RMI_TRY(rmi_bnd_sample(&web, place, &n, &best));
-    b.most_work = b.work + more / 8;
-    if (best.most < enough && more) RMI_TRY(rmi_bnd_path_bound(&b, bound));
-    if (rmi_max(*bound, best.most) < enough && n && (uint64_t)web.n_way * 8000 < more)
-        RMI_TRY(rmi_bnd_together(&web, place, n, more / 8 * 7, &best));
-    *bound = rmi_max(*bound, best.most);
+    rmi_bnd_place *places = RMI_NEW(b->mem, rmi_bnd_place, b->step->graph->n_ops);
+    uint64_t unit = RMI_INF, least, tried = 0;
+    uint32_t n, i;
+    if (!places) return RM_ERROR_MEMORY;
+    n = rmi_bnd_path_find(b, places);
+    if (n < 2 || b->work + (uint64_t)n * b->step->n_once > b->most_work) return RM_OK;
+    b->work += (uint64_t)n * b->step->n_once;
+    rmi_bnd_path_demands(b, places, n);
+    for (i = 0; i + 1 < n; i++) unit = rmi_min(unit, b->bytes[places[i].value]);
+    for (i = 0; i < n && unit; i++) {
+        least = b->again[places[i].op];
+        if (places[i].demand && least && least != tried)
+            RMI_TRY(rmi_bnd_path_repeats(b, places, n, unit, least, bound));
+        tried = least;
+    }
     return RM_OK;
 }
 
@@ -9646,7 +9456,7 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *step, uint6
 {
     rmi_bnd b;
     uint32_t i, stretch = step->n_once / (step->n_once > 2000 ? 64 : 256) + 1;
-    RMI_TRY(rmi_bnd_make(mem, step, RMI_MAX, 0, &b));
+    RMI_TRY(rmi_bnd_make(mem, step, RMI_MAX, &b));
     for (i = 0; i < step->n_once && b.priced; i += stretch)
         if (rmi_bnd_look(&b, step->once[rmi_bnd_highest(&b, i, stretch)]))
             *bytes = rmi_max(*bytes, step->resident + b.at.held + b.at.kept);
@@ -9678,7 +9488,7 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *step, uint6
        host:    h time + (b2 + late b1) gradient + c2 weight (if x or the forward before the next x reads it)
        device:  time + (b2 + late b1 + c1 + c2) states + (b2 + late b1) weight (unless x holds it)
                      + (c1 + c2) weight (if neither x nor a run after it reads it)
-                     + (c1 + c2) gradient (if earlier steps have contributed to it, and x does not touch it)
+                     + (c1 + c2) gradient (if earlier steps have contributed to it, and x does not hold it)
 
    One param (a tied embedding: read first, complete last) is waited for: if the host updates it, its first read of the
    next step comes after copy, update and copy, and all that can run meanwhile is what does not lie between that read
@@ -9706,57 +9516,44 @@ typedef struct rmi_bnd_choice { /* for so many equal params; or what there is no
 #define RMI_BND_CHOICES 49u
 
 typedef struct rmi_bnd_link {
-    uint8_t *seen;                      /* by tensor: RMI_BND_TOUCHED ... */
-    uint8_t *until_y, *from_y, *around; /* by task: surely before y; y and what surely comes after it; scratch */
+    uint8_t *until_y, *from_y, *unused; /* by task: surely before y; y and what surely comes after it; scratch */
+    uint32_t *gives;                    /* by buffer: the last one from y on that adds to the gradient, or RMI_NONE */
     rmi_bnd_choice *choices;            /* the first is what there is no choice about */
     uint32_t n, waited, reader;         /* waited: the param whose update on the host is waited for; its first reader */
     uint64_t before, outside, wait; /* ns of computation surely before x; that may lie outside x to y; of the wait */
     uint64_t price, time;           /* of the last ascent: a byte's price; units of it and of what every plan takes */
 } rmi_bnd_link;
 
-/* Bytes that a lane moves in ns, at most. */
-RMI_FN uint64_t rmi_bnd_moves(uint64_t ns, uint64_t per_second) { return rmi_mul_div_up(ns, per_second, 1000000000u); }
-
-/* Of these tasks the last, in the order of everything once, that adds to the gradient of the param, or RMI_NONE. */
-RMI_FN uint32_t rmi_bnd_gives(const rmi_bnd *b, uint32_t param, const uint8_t *among)
-{
-    const rmi_step *step = b->step;
-    const rmi_list *consumers = &step->graph->tensors[param].consumers;
-    uint32_t i, run, op;
-    for (i = 0; i < consumers->n && among; i++)
-        for (op = consumers->at[i], run = step->ops[op].backward;
-             run < step->ops[op].backward + step->ops[op].n_backward; run++)
-            if (among[run] && rmi_list_has(&step->graph->ops[op].forms[0].parts[step->tasks[run].part].grads, param))
-                return run;
-    return RMI_NONE;
-}
+/* Of a weight: a run after x reads it; a forward before x does. */
+enum { RMI_BND_READ_AFTER = 1, RMI_BND_READ_BEFORE = 2 };
 
 /* A choice for the update of a param, which comes after x: on the device, where what earlier steps have contributed
    to the gradient is there or comes in, or on the host. 0: there are too many kinds. */
-RMI_FN int rmi_bnd_put_update(const rmi_bnd *b, const rmi_step_param *param, int with_y, rmi_bnd_link *link)
+RMI_FN int rmi_bnd_put_update(const rmi_bnd *b, const rmi_step_param *param, rmi_bnd_link *link)
 {
-    const rmi_step *step = b->step;
-    const rmi_tensor *tensor = &step->graph->tensors[param->tensor];
-    const uint8_t seen = link->seen[param->tensor], *from_y = with_y ? link->from_y : NULL;
-    uint64_t early = rmi_low_adds_to_earlier(step->kind) && !(seen & RMI_BND_TOUCHED) ? tensor->grad_bytes : 0, *use;
+    const rmi_tensor *tensor = &b->step->graph->tensors[param->tensor];
+    uint32_t read = param->weight == RMI_NONE ? 0 : b->flag[param->weight], i;
+    int held = rmi_bnd_has(b, param->weight);
+    uint64_t *use, early = rmi_low_adds_to_earlier(b->step->kind) && !rmi_bnd_has(b, param->gradient);
     rmi_bnd_choice update;
-    uint32_t i;
     memset(&update, 0, sizeof update);
     if (tensor->opt != RMI_INF || tensor->opt_host == RMI_INF) {
         use = update.use[update.options++]; /* without a choice every plan takes the time */
         use[RMI_BND_TIME] = tensor->opt_host == RMI_INF ? 0 : rmi_bnd_units(b, tensor->opt);
-        use[RMI_BND_OUT] = tensor->state_bytes + (seen & RMI_BND_HELD ? 0 : tensor->bytes);
-        use[RMI_BND_OUT_BEFORE] = from_y && from_y[param->update] ? use[RMI_BND_OUT] : 0;
+        use[RMI_BND_OUT] = tensor->state_bytes + (held ? 0 : tensor->bytes);
+        use[RMI_BND_OUT_BEFORE] = link->from_y[param->update] ? use[RMI_BND_OUT] : 0;
         use[RMI_BND_IN_AFTER] = use[RMI_BND_IN] =
-            tensor->state_bytes + (seen & (RMI_BND_HELD | RMI_BND_READ_AFTER) ? 0 : tensor->bytes) + early;
+            tensor->state_bytes + (held || read & RMI_BND_READ_AFTER ? 0 : tensor->bytes) + early * tensor->grad_bytes;
     }
     if (tensor->opt_host != RMI_INF) {
         use = update.use[update.options++];
         use[RMI_BND_HOST] = rmi_bnd_units(b, tensor->opt_host);
         use[RMI_BND_OUT] = tensor->grad_bytes;
-        use[RMI_BND_OUT_BEFORE] = rmi_bnd_gives(b, param->tensor, from_y) != RMI_NONE ? tensor->grad_bytes : 0;
-        use[RMI_BND_IN] = seen & (RMI_BND_READ_BEFORE | RMI_BND_HELD) ? tensor->bytes : 0;
-        use[RMI_BND_WAIT] = param->tensor == link->waited ? rmi_bnd_units(b, link->wait) : 0;
+        if (param->gradient != RMI_NONE && link->gives[param->gradient] != RMI_NONE)
+            use[RMI_BND_OUT_BEFORE] = tensor->grad_bytes;
+        use[RMI_BND_IN] = held || read & RMI_BND_READ_BEFORE ? tensor->bytes : 0;
+        if (param->tensor == link->waited && b->at.before[link->reader])
+            use[RMI_BND_WAIT] = rmi_bnd_units(b, link->wait);
     }
     for (i = 1; i < link->n && memcmp(update.use, link->choices[i].use, sizeof update.use);) i++;
     if (i == RMI_BND_CHOICES) return 0;
@@ -9765,41 +9562,43 @@ RMI_FN int rmi_bnd_put_update(const rmi_bnd *b, const rmi_step_param *param, int
     return 1;
 }
 
-/* What goes over the link: params that are read after x, what is changed for the next step, updates after x. */
-RMI_FN void rmi_bnd_changed(const rmi_bnd *b, int with_y, rmi_bnd_link *link)
+/* What goes over the link: weights that are read after x, what is changed for the next step, updates after x. */
+RMI_FN void rmi_bnd_changed(rmi_bnd *b, rmi_bnd_link *link)
 {
     const rmi_step *step = b->step;
     uint64_t *use = link->choices[0].use[0];
     uint32_t i, k;
+    memset(b->flag, 0, step->n_buffers);
     for (i = 0; i < step->n_once; i++) {
-        const rmi_step_task *task = &step->tasks[step->once[i]];
+        uint32_t run = step->once[i];
+        const rmi_step_task *task = &step->tasks[run];
+        const rmi_range *reads = &step->accesses[task->access].reads;
         int after = task->way == RMI_BWD;
-        if (task->way > RMI_BWD || !(after ? b->at.after : b->at.before)[step->once[i]]) continue;
-        for (k = 0; k < step->graph->ops[task->id].in.n; k++) {
-            uint32_t tensor = step->graph->ops[task->id].in.at[k];
-            if (rmi_bnd_reads_home(step, task, tensor))
-                link->seen[tensor] |= after ? RMI_BND_READ_AFTER : RMI_BND_READ_BEFORE;
-        }
+        for (k = reads->at; k < reads->at + reads->n && task->way <= RMI_BWD; k++)
+            if ((after ? b->at.after : b->at.before)[run] && rmi_bnd_always(b, run, step->pool[k]))
+                b->flag[step->pool[k]] |= after ? RMI_BND_READ_AFTER : RMI_BND_READ_BEFORE;
     }
     memset(&link->choices[0], 0, sizeof link->choices[0]);
     link->n = link->choices[0].options = 1;
     link->choices[0].n = 1;
-    use[RMI_BND_IN_AFTER] = rmi_min(rmi_sub(rmi_bnd_moves(link->before, step->graph->link.h2d), 1), RMI_MAX / 64);
+    use[RMI_BND_IN_AFTER] = rmi_sub(rmi_mul_div_up(link->before, step->graph->link.h2d, 1000000000u), 1);
+    use[RMI_BND_IN_AFTER] = rmi_min(use[RMI_BND_IN_AFTER], RMI_MAX / 64);
     for (i = 0; i < step->n_params; i++) {
         const rmi_step_param *param = &step->params[i];
         const rmi_tensor *tensor = &step->graph->tensors[param->tensor];
-        uint64_t bytes = step->kind == RM_MIDDLE ? tensor->grad_bytes : rmi_min(tensor->grad_bytes, tensor->bytes);
-        const uint8_t seen = link->seen[param->tensor];
+        int held = rmi_bnd_has(b, param->weight);
         if (tensor->external) continue;
-        if ((seen & (RMI_BND_HELD | RMI_BND_READ_AFTER)) == RMI_BND_READ_AFTER) {
+        if (param->weight != RMI_NONE && !held && b->flag[param->weight] & RMI_BND_READ_AFTER) {
             use[RMI_BND_IN_AFTER] += tensor->bytes;
             use[RMI_BND_IN] += tensor->bytes;
         }
         if (!tensor->consumers.n || (step->kind != RM_MIDDLE && param->update == RMI_NONE)) continue;
         if (param->update != RMI_NONE && b->at.after[param->update] && !tensor->stays &&
-            rmi_bnd_put_update(b, param, with_y, link))
+            rmi_bnd_put_update(b, param, link))
             continue;
-        if (!(seen & RMI_BND_TOUCHED)) use[RMI_BND_OUT] += bytes;
+        if (held || rmi_bnd_has(b, param->gradient)) continue;
+        use[RMI_BND_OUT] +=
+            step->kind == RM_MIDDLE ? tensor->grad_bytes : rmi_min(tensor->grad_bytes, tensor->bytes);
     }
 }
 
@@ -9829,23 +9628,23 @@ RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd_web *web, rmi_bnd_link *link, const uint
 {
     const rmi_bnd *b = web->b;
     const rmi_link *rates = &b->step->graph->link;
-    uint64_t byte = price[RMI_BND_OUT_BEFORE] + price[RMI_BND_OUT] + price[RMI_BND_IN_AFTER] + price[RMI_BND_IN];
-    uint64_t unit = (uint64_t)1 << b->up, busy = 0, pays, room, per_ns;
+    const uint64_t second = 1000000000u, unit = (uint64_t)1 << b->up;
+    uint64_t in = price[RMI_BND_IN_AFTER] + price[RMI_BND_IN], before = price[RMI_BND_OUT_BEFORE];
+    uint64_t byte = before + price[RMI_BND_OUT] + in, busy = 0, pays, room, per_ns;
     int64_t lack[RMI_BND_TOGETHER];
-    if (price[RMI_BND_OUT_BEFORE])
-        busy = (rmi_mul_div_up(price[RMI_BND_OUT_BEFORE], rates->d2h, 1000000000u) >> 10) + 1;
+    if (before) busy = (rmi_mul_div_up(before, rates->d2h, second) >> 10) + 1;
     if (!byte || byte > b->most_price || busy >= unit << 10) return 0;
     if (byte != link->price) {
         link->price = byte;
-        link->time = rmi_add(rmi_bnd_cost(web, &byte, lack), b->common << b->up);
+        link->time = rmi_add(rmi_bnd_cost(web, &byte, lack), rmi_bnd_units(b, b->common));
     }
     pays = rmi_add(rmi_add(link->time, rmi_scale20(b->at.held, byte)),
                    rmi_bnd_chosen(link, price, (unit * 1024 - busy) >> b->up));
     room = rmi_add(rmi_scale20(b->limit, byte),
-                   rmi_scale20(rmi_bnd_moves(link->outside, rates->d2h), price[RMI_BND_OUT_BEFORE]));
+                   rmi_scale20(rmi_mul_div_up(link->outside, rates->d2h, second), before));
     per_ns = rmi_add(rmi_mul(unit, (1024 + price[RMI_BND_HOST]) << 10),
-                     rmi_add(rmi_mul_div_up(price[RMI_BND_OUT], rates->d2h, 1000000000u),
-                             rmi_mul_div_up(price[RMI_BND_IN_AFTER] + price[RMI_BND_IN], rates->h2d, 1000000000u)));
+                     rmi_add(rmi_mul_div_up(price[RMI_BND_OUT], rates->d2h, second),
+                             rmi_mul_div_up(in, rates->h2d, second)));
     if (per_ns == RMI_INF || pays >= (uint64_t)1 << 62) return 0;
     return rmi_sub(rmi_mul_div_up(rmi_sub(pays, rmi_add(room, 2)), 1u << 20, per_ns), 1);
 }
@@ -9883,74 +9682,73 @@ RMI_FN uint64_t rmi_bnd_link_climb(rmi_bnd_web *web, rmi_bnd_link *link, uint64_
 RMI_FN void rmi_bnd_wait(rmi_bnd *b, rmi_bnd_link *link)
 {
     const rmi_step *step = b->step;
-    const rm_graph *graph = step->graph;
     const rmi_list *readers;
     uint64_t longest = 0, path, slack = 0;
-    uint32_t i, gives = RMI_NONE, last;
-    link->waited = RMI_NONE;
+    uint32_t i, gives = RMI_NONE;
     for (i = 0; i < step->n_params; i++) {
-        const rmi_tensor *tensor = &graph->tensors[step->params[i].tensor];
-        if (!tensor->updates || tensor->external || tensor->stays || tensor->opt_host == RMI_INF || !tensor->bytes ||
-            !tensor->grad_bytes || (last = rmi_bnd_gives(b, step->params[i].tensor, link->from_y)) == RMI_NONE)
+        const rmi_step_param *param = &step->params[i];
+        if (!(param->allowed & RMI_STEP_HOST_HOMES) || step->graph->tensors[param->tensor].stays ||
+            link->gives[param->gradient] == RMI_NONE)
             continue;
-        path = rmi_add(rmi_add(tensor->opt_host, 2 * graph->link.latency),
-                       rmi_add(rmi_mul_div_up(tensor->grad_bytes, 1000000000u, graph->link.d2h),
-                               rmi_mul_div_up(tensor->bytes, 1000000000u, graph->link.h2d)));
+        path = rmi_add(param->host_update_ns,
+                       rmi_add(step->buffers[param->gradient].out_ns, step->buffers[param->weight].in_ns));
         if (path <= longest) continue;
         longest = path;
-        link->waited = step->params[i].tensor;
-        gives = last;
+        link->waited = param->tensor;
+        gives = link->gives[param->gradient];
     }
     if (link->waited == RMI_NONE) return;
-    for (readers = &graph->tensors[link->waited].consumers, i = 0; i < readers->n && !b->must[readers->at[i]];) i++;
+    readers = &step->graph->tensors[link->waited].consumers;
+    for (i = 0; i < readers->n && !b->must[readers->at[i]];) i++;
     if (i == readers->n) return;
     link->reader = readers->at[i];
-    rmi_bnd_around(b, link->reader);
-    memcpy(link->around, b->at.after, step->n_tasks);
-    link->around[link->reader] = 1;
-    rmi_bnd_around(b, gives);
-    b->at.before[gives] = 1;
-    for (i = 0; i < step->n_once; i++) {
-        uint32_t run = step->once[i];
-        if (!link->around[run] || !b->at.before[run])
-            slack = rmi_add(slack, step->tasks[run].way == RMI_FWD ? b->first[run] : b->least[run]);
-    }
+    rmi_bnd_around(b, link->reader, link->unused, b->at.after);
+    rmi_bnd_around(b, gives, b->at.before, link->unused);
+    b->at.after[link->reader] = b->at.before[gives] = 1;
+    for (i = 0; i < step->n_once; i++)
+        if (!b->at.after[step->once[i]] || !b->at.before[step->once[i]]) slack += b->least[step->once[i]];
     link->wait = rmi_min(rmi_sub(longest, slack), RMI_MAX / 64);
 }
 
-/* Raises *bound by what moment x says, with y or (RMI_NONE) without. A byte's price begins at a fraction of what the
-   link takes for it, and at next to nothing, since where all bytes fit only waits and the host's lane count. */
-RMI_FN rm_result rmi_bnd_link_moment(rmi_bnd_web *web, uint32_t x, uint32_t y, rmi_bnd_link *link, uint64_t *bound)
+/* What y is, a task or RMI_NONE: what comes before and after it, which gradients are complete only then, what is waited
+   for. */
+RMI_FN void rmi_bnd_link_end(rmi_bnd *b, uint32_t end, rmi_bnd_link *link)
+{
+    const rmi_step *step = b->step;
+    uint32_t i, k;
+    link->wait = 0;
+    link->waited = RMI_NONE;
+    b->at.upto = end == RMI_NONE ? NULL : link->until_y;
+    memset(link->gives, 0xFF, step->n_buffers * sizeof *link->gives);
+    memset(link->from_y, 0, step->n_tasks);
+    if (end == RMI_NONE) return;
+    rmi_bnd_around(b, end, link->until_y, link->from_y);
+    link->from_y[end] = 1;
+    for (i = step->n_forwards; i < step->n_once; i++) {
+        uint32_t run = step->once[i];
+        const rmi_range *makes = &step->accesses[step->tasks[run].access].makes;
+        for (k = makes->at; k < makes->at + makes->n && link->from_y[run] && step->tasks[run].way == RMI_BWD; k++)
+            link->gives[step->targets[k].buffer] = run;
+    }
+    rmi_bnd_wait(b, link);
+}
+
+/* Raises *bound by what a moment says. A byte's price begins at a fraction of what the link takes for it, and at next
+   to nothing, since where all bytes fit only waits and the host's lane count. */
+RMI_FN void rmi_bnd_link_moment(rmi_bnd_web *web, uint32_t run, rmi_bnd_link *link, uint64_t *bound)
 {
     rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
     const rmi_link *rates = &step->graph->link;
     uint64_t byte, price[RMI_BND_PRICES];
     uint32_t i, k;
-    int fits;
-    link->before = link->outside = link->wait = 0;
-    link->waited = RMI_NONE;
-    b->at.upto = NULL;
-    if (y != RMI_NONE) {
-        rmi_bnd_around(b, y);
-        if (!b->at.before[x]) return RM_OK;
-        memcpy(link->until_y, b->at.before, step->n_tasks);
-        memcpy(link->from_y, b->at.after, step->n_tasks);
-        link->from_y[y] = 1;
-        rmi_bnd_wait(b, link);
-        b->at.upto = link->until_y;
+    if ((b->at.upto && !b->at.upto[run]) || !rmi_bnd_web_make(web, &run, 1)) return;
+    for (link->before = link->outside = 0, i = 0; i < step->n_once; i++) {
+        uint32_t task = step->once[i];
+        if (b->at.before[task]) link->before += b->least[task];
+        if (task != run && (!b->at.after[task] || (b->at.upto && !b->at.upto[task]))) link->outside += b->least[task];
     }
-    RMI_TRY(rmi_bnd_web_make(web, &x, 1, &fits));
-    if (!fits) return RM_OK;
-    if (!link->wait || !b->at.before[link->reader]) link->wait = 0;
-    for (i = 0; i < step->n_once; i++) {
-        uint32_t run = step->once[i];
-        if (b->at.before[run]) link->before += b->least[run];
-        if (run != x && (!b->at.after[run] || (b->at.upto && !b->at.upto[run]))) link->outside += b->least[run];
-    }
-    memset(link->seen, 0, step->graph->n_tensors);
-    b->at.held += rmi_bnd_held_home(b, x, link->seen);
-    rmi_bnd_changed(b, y != RMI_NONE, link);
+    rmi_bnd_changed(b, link);
     byte = rmi_mul(rmi_mul_div_up((uint64_t)1 << b->up, 1000000000u, rmi_min(rates->h2d, rates->d2h)), 1u << 20);
     link->price = 0;
     for (k = 0; k < 2; k++) {
@@ -9959,44 +9757,71 @@ RMI_FN rm_result rmi_bnd_link_moment(rmi_bnd_web *web, uint32_t x, uint32_t y, r
         price[RMI_BND_TIME] = RMI_BND_TIME_MOST;
         *bound = rmi_max(*bound, rmi_bnd_link_climb(web, link, price));
     }
-    return RM_OK;
 }
 
-/* Raises *bound to ns that no plan within `limit` bytes of device memory, all that persists included, is faster than,
-   with any amount of host memory. Moments of the backward are priced one by one, then the first of it and the best
-   with the last backward as y. */
-RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_step *step, uint64_t limit, uint64_t work,
-                                    uint64_t *bound)
+/* Raises *bound where buffers move to host memory, of which there may be any amount. Moments of the backward are priced
+   one by one, then the first of it and the best with the last backward as y. */
+RMI_FN rm_result rmi_bnd_link_bound(rmi_bnd_web *web, uint64_t *bound)
 {
-    rmi_bnd b;
-    rmi_bnd_web web;
+    rmi_bnd *b = web->b;
+    const rmi_step *step = b->step;
     rmi_bnd_link link;
     uint64_t most = 0, value;
     uint32_t i, at, top = RMI_NONE, last = step->n_once, stretch = (step->n_once - step->n_forwards) / 24 + 1;
-    RMI_TRY(rmi_bnd_make(mem, step, limit, 1, &b));
-    if (!b.priced || b.down || b.common >= ((uint64_t)1 << 60) >> b.up) return RM_OK;
-    RMI_TRY(rmi_bnd_web_begin(&b, &web));
-    RMI_TRY(RMI_TABLES(mem, RMI_T(link.seen, step->graph->n_tensors), RMI_T(link.until_y, step->n_tasks),
-                       RMI_T(link.from_y, step->n_tasks), RMI_T(link.around, step->n_tasks),
+    if (b->common >= ((uint64_t)1 << 60) >> b->up) return RM_OK;
+    memset(&link, 0, sizeof link);
+    RMI_TRY(RMI_TABLES(b->mem, RMI_T(link.until_y, step->n_tasks), RMI_T(link.from_y, step->n_tasks),
+                       RMI_T(link.unused, step->n_tasks), RMI_T(link.gives, step->n_buffers),
                        RMI_T(link.choices, RMI_BND_CHOICES)));
-    b.most_work = work;
-    for (i = 0; i < step->inputs.n; i++) b.bytes[step->inputs.at[i]] = 0; /* may be at home in host memory */
-    for (i = step->n_forwards; i < step->n_once && b.work < work / 3; i += stretch) {
-        at = rmi_bnd_highest(&b, i, stretch);
+    rmi_bnd_link_end(b, RMI_NONE, &link);
+    for (i = step->n_forwards; i < step->n_once && b->work < b->most_work / 3; i += stretch) {
+        at = rmi_bnd_highest(b, i, stretch);
         value = most;
-        RMI_TRY(rmi_bnd_link_moment(&web, step->once[at], RMI_NONE, &link, &value));
-        if (value > most || (!most && (top == RMI_NONE || b.takes[step->once[at]] > b.takes[step->once[top]])))
+        rmi_bnd_link_moment(web, step->once[at], &link, &value);
+        if (value > most || (!most && (top == RMI_NONE || b->holds[step->once[at]] > b->holds[step->once[top]])))
             top = at;
         most = rmi_max(most, value);
     }
     while (last > step->n_forwards && step->tasks[step->once[--last]].way != RMI_BWD) {
     }
-    for (i = 0; i < 2 && top != RMI_NONE; i++) {
-        at = step->once[i ? top : step->n_forwards];
-        if (step->tasks[at].way <= RMI_BWD)
-            RMI_TRY(rmi_bnd_link_moment(&web, at, step->once[last], &link, &most));
-    }
+    rmi_bnd_link_end(b, step->once[last], &link);
+    for (i = 0; i < 2 && top != RMI_NONE; i++)
+        rmi_bnd_link_moment(web, step->once[i ? top : step->n_forwards], &link, &most);
     *bound = rmi_max(*bound, most);
+    return RM_OK;
+}
+
+/* Limits of a bound on time. bytes: beside the step's resident ones; with copies: all that persists included. work:
+   ways to look at for one moment at a time; more: for several, which large graphs are spared. enough: a bound of so
+   many ns will do. */
+typedef struct rmi_bnd_ask {
+    uint64_t bytes, work, more, enough;
+} rmi_bnd_ask;
+
+/* Raises *bound to ns that no plan is faster than whose live bytes stay within the limit. */
+RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_step *step, const rmi_bnd_ask *ask, uint64_t *bound)
+{
+    rmi_bnd b;
+    rmi_bnd_web web;
+    rmi_bnd_pick best;
+    uint32_t n, place[RMI_BND_MOMENTS];
+    RMI_TRY(rmi_bnd_make(mem, step, ask->bytes, &b));
+    if (!b.priced) return RM_OK;
+    RMI_TRY(rmi_bnd_web_begin(&b, 1, &web));
+    b.most_work = ask->work;
+    b.enough = ask->enough;
+    if (step->moves) return rmi_bnd_link_bound(&web, bound);
+    rmi_bnd_sample(&web, place, &n, &best);
+    *bound = rmi_max(*bound, best.most);
+    b.most_work = b.work + ask->more / 8;
+    if (*bound < b.enough && ask->more) RMI_TRY(rmi_bnd_path_bound(&b, bound));
+    if (*bound >= b.enough || !n || (uint64_t)web.n_way * 8000 >= ask->more) return RM_OK;
+    b.most_work = b.work + ask->more / 2;
+    RMI_TRY(rmi_bnd_web_begin(&b, RMI_BND_TOGETHER, &web));
+    rmi_bnd_join(&web, &best, place, n);
+    b.most_work += ask->more / 8 * 3;
+    rmi_bnd_solve(&web, &best, RMI_BND_NODES, 0, 60);
+    *bound = rmi_max(*bound, best.most);
     return RM_OK;
 }
 
@@ -16636,23 +16461,25 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *w, const rmi_step *model, uint64_t 
 {
     rmi_arena mem = rmi_plan_arena(w);
     rmi_step own;
-    uint64_t bound = 0, enough = RMI_INF;
-    uint64_t joint = w->config.passes & RM_PASS_SEARCH ? RMI_PLAN_BOUND_WORK / 2 * 3 : RMI_PLAN_BOUND_WORK / 8;
+    rmi_bnd_ask ask;
+    int moves = rmi_plan_has_host(w);
     rm_result result = RM_OK;
     /* live bytes are counted in the order of statements, while copies of what was freed may still be under way */
-    if (rmi_plan_has_host(w) && (budget == RMI_INF || w->desc->live_only)) return RM_OK;
+    if (moves && (budget == RMI_INF || w->desc->live_only)) return RM_OK;
+    ask.work = RMI_PLAN_BOUND_WORK;
+    ask.more = w->config.passes & RM_PASS_SEARCH ? RMI_PLAN_BOUND_WORK / 2 * 3 : RMI_PLAN_BOUND_WORK / 8;
+    if (brief) ask.more = 0;
+    ask.enough = RMI_INF;
     if (w->best.n)
-        enough = rmi_mul_div_up(w->best.fig.time_ns, 1000000, 1000000 + w->series->near_ppm / (brief ? 2 : 1));
-    if (!model) {
-        result = rmi_step_make(&mem, w->graph, w->step, 1, 0, &own);
+        ask.enough = rmi_mul_div_up(w->best.fig.time_ns, 1000000, 1000000 + w->series->near_ppm / (brief ? 2 : 1));
+    if (!model || moves) {
+        result = rmi_step_make(&mem, w->graph, w->step, 1, moves ? 2 : 0, &own);
         model = &own;
     }
-    if (result == RM_OK && rmi_plan_has_host(w))
-        result = rmi_bnd_link_bound(&mem, model, budget, RMI_PLAN_BOUND_WORK, &w->info->bound_ns);
-    else if (result == RM_OK && budget >= model->resident)
-        result = rmi_bnd_bound(&mem, model, rmi_min(budget - model->resident, RMI_MAX), RMI_PLAN_BOUND_WORK,
-                               brief ? 0 : joint, enough, &bound);
-    w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
+    if (result == RM_OK && (moves || budget >= model->resident)) {
+        ask.bytes = rmi_min(budget - (moves ? 0 : model->resident), RMI_MAX);
+        result = rmi_bnd_bound(&mem, model, &ask, &w->info->bound_ns);
+    }
     rmi_arena_free(&mem);
     return result;
 }

@@ -24,7 +24,10 @@ static uint64_t bound_of(rm_graph *g, uint64_t budget, uint64_t more, double *ms
     rmi_step m;
     uint64_t bound = 0;
     double t = now_ms();
-    if (rmi_step_make(&mem, g, RM_SINGLE, 1, 0, &m) == RM_OK && budget >= m.resident) rmi_bnd_bound(&mem, &m, budget - m.resident, RMI_PLAN_BOUND_WORK, more, RMI_INF, &bound);
+    if (rmi_step_make(&mem, g, RM_SINGLE, 1, 0, &m) == RM_OK && budget >= m.resident) {
+        rmi_bnd_ask ask = {budget - m.resident, RMI_PLAN_BOUND_WORK, more, RMI_INF};
+        rmi_bnd_bound(&mem, &m, &ask, &bound);
+    }
     *ms = now_ms() - t;
     rmi_arena_free(&mem);
     return bound;

@@ -321,6 +321,13 @@ struct Oracle {
     }
 };
 
+/* The whole bound on time within so many bytes. */
+static rm_result bound_within(rmi_arena *mem, const rmi_step *m, uint64_t bytes, uint64_t work, uint64_t more, uint64_t *bound)
+{
+    rmi_bnd_ask ask = {bytes, work, more, RMI_INF};
+    return rmi_bnd_bound(mem, m, &ask, bound);
+}
+
 /* The bound of one to six moments in a row, by chance, with any prices and any number of branchings. */
 static uint64_t together(rmi_arena *mem, const rmi_step *m, uint64_t limit, uint64_t seed)
 {
@@ -328,7 +335,7 @@ static uint64_t together(rmi_arena *mem, const rmi_step *m, uint64_t limit, uint
     rmi_bnd b;
     rmi_bnd_web web;
     uint64_t most = 0;
-    if (rmi_bnd_make(mem, m, limit, 0, &b) != RM_OK || rmi_bnd_web_begin(&b, &web) != RM_OK) return 0;
+    if (rmi_bnd_make(mem, m, limit, &b) != RM_OK || rmi_bnd_web_begin(&b, 6, &web) != RM_OK) return 0;
     for (unsigned turn = 0; turn < 16; turn++) {
         rmi_bnd_pick p = {};
         uint32_t want = 1 + r.below(6);
@@ -336,7 +343,8 @@ static uint64_t together(rmi_arena *mem, const rmi_step *m, uint64_t limit, uint
             if (m->tasks[m->once[i]].way <= RMI_BWD && !r.one_in(3)) p.at[p.n++] = i;
         for (uint64_t &price : p.price) price = r.one_in(3) ? 0 : (uint64_t)1 << r.below(60); /* any is safe */
         b.most_work = b.work + 2000000;
-        if (p.n < 1 || rmi_bnd_solve(&web, &p, r.one_in(2) ? 1 : 64, r.below(p.n), 1 + r.below(40)) != RM_OK) continue;
+        if (p.n < 1) continue;
+        rmi_bnd_solve(&web, &p, r.one_in(2) ? 1 : 64, r.below(p.n), 1 + r.below(40));
         joint += p.most > 0;
         most = std::max(most, p.most);
     }
@@ -430,7 +438,7 @@ static void near(const char *what, const std::string &text, uint64_t limit, uint
         o.g = g;
         o.limit = limit;
         if (!opt) opt = o.solve();
-        if (rmi_step_make(&mem, g, RM_SINGLE, 1, 0, &m) != RM_OK || rmi_bnd_bound(&mem, &m, limit, 20000000, 30000000, RMI_INF, &bound) != RM_OK) exit(2);
+        if (rmi_step_make(&mem, g, RM_SINGLE, 1, 0, &m) != RM_OK || bound_within(&mem, &m, limit, 20000000, 30000000, &bound) != RM_OK) exit(2);
         if (opt && opt != RMI_INF && bound <= opt && (double)bound * 100 >= (double)opt * percent) ++*passed;
         else {
             ++*failed;
@@ -522,10 +530,10 @@ static void chains(unsigned long graphs, unsigned long seed, unsigned *passed, u
                 o.g = g;
                 o.limit = limit;
                 o.most = 40000;
-                if (rmi_step_make(&mem, g, RM_SINGLE, 1, 0, &m) != RM_OK || rmi_bnd_make(&mem, &m, limit, 0, &b) != RM_OK) exit(2);
+                if (rmi_step_make(&mem, g, RM_SINGLE, 1, 0, &m) != RM_OK || rmi_bnd_make(&mem, &m, limit, &b) != RM_OK) exit(2);
                 b.most_work = 1000000;
                 opt = o.solve();
-                if (rmi_bnd_path_bound(&b, &path) != RM_OK || rmi_bnd_bound(&mem, &m, limit, 1000000, 1000000, RMI_INF, &bound) != RM_OK) exit(2);
+                if (rmi_bnd_path_bound(&b, &path) != RM_OK || bound_within(&mem, &m, limit, 1000000, 1000000, &bound) != RM_OK) exit(2);
                 if (!opt || opt == RMI_INF) ++*skipped;
                 else if (std::max(path, bound) <= opt) {
                     ++*passed;
@@ -603,7 +611,7 @@ int main(int argc, char **argv)
                 o.g = g;
                 o.limit = budget - m.resident;
                 opt = o.solve();
-                if (rmi_bnd_bound(&mem, &m, o.limit, 20000000, i % 2 ? 20000000 : 0, RMI_INF, &bound) != RM_OK) return 2;
+                if (bound_within(&mem, &m, o.limit, 20000000, i % 2 ? 20000000 : 0, &bound) != RM_OK) return 2;
                 if (opt && opt != RMI_INF) bound = std::max(bound, together(&mem, &m, o.limit, i + 1000003 * k));
                 if (opt == 0 || opt == RMI_INF) skipped++;
                 else if (bound <= opt) {

@@ -152,10 +152,12 @@ static void sound_at(sound_case *c, uint64_t limit, uint32_t granule, int moves)
     uint64_t bound = 0, work = works[sound_draw(c, 3)];
     rm_plan_info once;
     uint32_t i, largest;
-    rm_result r = rmi_step_make(&mem, c->g, c->step, granule, 0, &m);
+    rm_result r = rmi_step_make(&mem, c->g, c->step, granule, moves ? 2 : 0, &m);
+    rmi_bnd_ask ask = {limit, work, work, RMI_INF};
     if (r == RM_OK) r = rmi_bnd_once(&mem, c->g, c->step, moves, &once, &largest);
-    if (r == RM_OK && moves) r = rmi_bnd_link_bound(&mem, &m, limit, work, &bound);
-    else if (r == RM_OK && limit >= m.resident) r = rmi_bnd_bound(&mem, &m, limit - m.resident, work, sound_draw(c, 2) ? work : 0, RMI_INF, &bound);
+    if (!moves && sound_draw(c, 2)) ask.more = 0;
+    if (!moves) ask.bytes -= m.resident;
+    if (r == RM_OK && (moves || limit >= m.resident)) r = rmi_bnd_bound(&mem, &m, &ask, &bound);
     if (r != RM_OK) exit(2);
     bound = rmi_max(bound, once.bound_ns);
     for (i = 0; i < c->n; i++) {

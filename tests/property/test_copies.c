@@ -56,6 +56,7 @@ static void judge(unsigned long seed, rm_graph *g, const rg_text *t, uint32_t st
     rmi_program prog;
     rmtest_result r;
     rmi_step model;
+    rmi_bnd_ask ask = {0, 2000000, 0, RMI_INF};
     uint64_t bound = 0;
     rm_plan *p = rmi_plan_new(g);
     tm_text b = {0};
@@ -101,7 +102,8 @@ static void judge(unsigned long seed, rm_graph *g, const rg_text *t, uint32_t st
         rmtest_replay_c(t->data, t->size, b.s, b.n, RMTEST_NO_BUDGET, RMTEST_NO_BUDGET, &r);
         expect(r.verdict == RMTEST_LEGAL, seed, "legal", r.message);
         expect(r.time_ns == prog.fig.time_ns && r.live_bytes == prog.fig.live_bytes && r.host_bytes == prog.fig.host_top, seed, "figures", "differ from the second referee's");
-        if (rmi_step_make(&tmp, g, step, 1, 0, &model) == RM_OK && rmi_bnd_link_bound(&tmp, &model, prog.fig.live_bytes, 2000000, &bound) == RM_OK) {
+        ask.bytes = prog.fig.live_bytes;
+        if (rmi_step_make(&tmp, g, step, 1, 2, &model) == RM_OK && rmi_bnd_bound(&tmp, &model, &ask, &bound) == RM_OK) {
             expect(bound <= prog.fig.time_ns, seed, "the bound", "is above the time of a legal plan");
             bounds += bound > 0;
         }
