@@ -19753,12 +19753,21 @@ RMI_FN rm_result rmi_txt_read_graph(rm_graph *graph, const char *text, size_t n)
 
 /* --- .rmg: writing */
 
-/* A key and the names of its tensors, with commas; `saved` stands last, `none` for an empty list. */
-RMI_FN void rmi_txt_put_list(rmi_sink *sink, const rm_graph *graph, const char *key, const rmi_list *list, int saved)
+/* The list of a key in an object of op: the names of its tensors with commas, `saved` last, `none` if it is empty. What
+   an op makes has its size, unless that is the first input's. */
+RMI_FN void rmi_txt_put_list(rmi_sink *sink, const rm_graph *graph, const rmi_op *op, const rmi_txt_key *key,
+                             const void *object)
 {
+    const rmi_list *list = (const rmi_list *)((const char *)object + key->at);
+    int saved = key->type == RMI_TXT_NEEDS && *(const uint32_t *)((const char *)object + key->more);
     uint32_t i;
-    rmi_put_format(sink, " %s", key);
-    for (i = 0; i < list->n; i++) rmi_put_format(sink, i ? ",%s" : "%s", graph->tensors[list->at[i]].name);
+    rmi_put_format(sink, " %s", key->text);
+    for (i = 0; i < list->n; i++) {
+        const rmi_tensor *tensor = &graph->tensors[list->at[i]];
+        rmi_put_format(sink, i ? ",%s" : "%s", tensor->name);
+        if (key->type == RMI_TXT_OUTPUTS && !(op->in.n && graph->tensors[op->in.at[0]].bytes == tensor->bytes))
+            rmi_put_format(sink, ":%u", tensor->bytes);
+    }
     if (saved) rmi_put(sink, list->n ? ",saved" : "saved");
     else if (!list->n) rmi_put(sink, "none");
 }
@@ -19773,18 +19782,6 @@ RMI_FN int rmi_txt_same_needs(const rmi_op *op, const rmi_form *form, const rmi_
         if (rmi_list_has(&form->needs, id) != (all || rmi_list_has(&absent->needs, id))) return 0;
     }
     return form->needs_saved == (all ? 1u : absent->needs_saved);
-}
-
-/* What an op makes: NAME[:BYTES],... */
-RMI_FN void rmi_txt_put_outputs(rmi_sink *sink, const rm_graph *graph, const rmi_op *op)
-{
-    uint64_t absent = op->in.n ? graph->tensors[op->in.at[0]].bytes : RMI_INF;
-    uint32_t i;
-    for (i = 0; i < op->out.n; i++) {
-        const rmi_tensor *tensor = &graph->tensors[op->out.at[i]];
-        rmi_put_format(sink, tensor->bytes != absent ? "%s%s:%u" : "%s%s", i ? "," : " out=", tensor->name,
-                       tensor->bytes);
-    }
 }
 
 /* Permissions of a form: T[:X],... */
@@ -19805,38 +19802,30 @@ RMI_FN void rmi_txt_put_key(rmi_sink *sink, const rm_graph *graph, const rmi_op 
                             const void *object, const void *absent)
 {
     const void *field = (const char *)object + key->at, *other = (const char *)absent + key->at;
-    const rmi_list *list = (const rmi_list *)field;
-    const rmi_form *form = (const rmi_form *)object;
+    const rmi_form *form = (const rmi_form *)object, *base = (const rmi_form *)absent; /* of the keys of forms */
+    int differs = key->must != NULL;
     switch (key->type) {
-    case RMI_TXT_U64:
-    case RMI_TXT_RATE:
-        if (memcmp(field, other, sizeof(uint64_t)))
-            rmi_put_format(sink, " %s%u", key->text, *(const uint64_t *)field);
-        break;
     case RMI_TXT_FLAG:
         if (*(const uint8_t *)field) rmi_put_format(sink, " %s", key->text);
         break;
     case RMI_TXT_BIT:
         if (*(const uint32_t *)field & key->more) rmi_put_format(sink, " %s", key->text);
         break;
-    case RMI_TXT_TENSORS:
-    case RMI_TXT_CONSTS:
-    case RMI_TXT_INPUTS:
-        if (list->n || key->must) rmi_txt_put_list(sink, graph, key->text, list, 0);
+    case RMI_TXT_U64:
+    case RMI_TXT_RATE:
+        if (memcmp(field, other, sizeof(uint64_t)))
+            rmi_put_format(sink, " %s%u", key->text, *(const uint64_t *)field);
         break;
     case RMI_TXT_NEEDS:
-        if (key->must || !rmi_txt_same_needs(op, form, (const rmi_form *)absent))
-            rmi_txt_put_list(sink, graph, key->text, list,
-                             *(const uint32_t *)(const void *)((const char *)object + key->more) != 0);
+        if (differs || !rmi_txt_same_needs(op, form, base)) rmi_txt_put_list(sink, graph, op, key, object);
         break;
     case RMI_TXT_INPUT:
-        if (*(const uint32_t *)field != *(const uint32_t *)other)
+        if (form->inplace != base->inplace)
             rmi_put_format(sink, " %s%s", key->text, form->inplace == RMI_NONE ? "none"
                            : graph->tensors[form->inplace].name);
         break;
-    case RMI_TXT_OUTPUTS: rmi_txt_put_outputs(sink, graph, op); break;
     case RMI_TXT_OVERS:
-        if (!rmi_graph_same_overs(form, (const rmi_form *)absent)) rmi_txt_put_overs(sink, graph, form);
+        if (!rmi_graph_same_overs(form, base)) rmi_txt_put_overs(sink, graph, form);
         break;
     case RMI_TXT_VIEW:
         if (op->view != RMI_NONE)
@@ -19844,9 +19833,10 @@ RMI_FN void rmi_txt_put_key(rmi_sink *sink, const rm_graph *graph, const rmi_op 
                            op->view_offset);
         break;
     case RMI_TXT_BITS:
-        if (strcmp(form->bits, ((const rmi_form *)absent)->bits)) rmi_put_format(sink, " %s%s", key->text, form->bits);
+        if (strcmp(form->bits, base->bits)) rmi_put_format(sink, " %s%s", key->text, form->bits);
         break;
-    default: break; /* of a configuration: rmi_txt_config_write */
+    default: /* lists; a configuration is written by rmi_txt_config_write */
+        if (differs || ((const rmi_list *)field)->n) rmi_txt_put_list(sink, graph, op, key, object);
     }
 }
 
@@ -20122,26 +20112,6 @@ RMI_FN rm_result rmi_txt_plan_hash(rmi_txt *in)
     return rmi_txt_tell(in, RM_ERROR_PLAN, slice.text, message);
 }
 
-/* arena BYTES [host BYTES] */
-RMI_FN rm_result rmi_txt_plan_arena(rmi_txt *in)
-{
-    in->program.arena = in->bytes;
-    if (in->n == 2) return RM_OK;
-    RMI_EXPECT(in, rmi_txt_is(in->word[2], "host"), in->word[2], "'host BYTES' or the end of the statement");
-    RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 3), &in->program.host));
-    return rmi_txt_no_more(in, 4);
-}
-
-/* step KIND */
-RMI_FN rm_result rmi_txt_plan_step(rmi_txt *in)
-{
-    uint32_t kind = 0;
-    while (kind < RM_STEP_KINDS && !rmi_txt_is(rmi_txt_word(in, 1), rmi_low_step_name(RM_SINGLE << kind))) kind++;
-    if (kind == RM_STEP_KINDS) return rmi_txt_fail(in, rmi_txt_word(in, 1), "one of single first middle last forward");
-    in->program.step = RM_SINGLE << kind;
-    return rmi_txt_no_more(in, 2);
-}
-
 /* resident BUFFER OFFSET, home BUFFER HOSTOFFSET */
 RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in, int host)
 {
@@ -20167,26 +20137,39 @@ RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in, int host)
 RMI_FN rm_result rmi_txt_plan_line(rmi_txt *in)
 {
     rmi_stmt st;
-    uint32_t what;
+    uint32_t what, kind = 0;
+    const char *operands;
     memset((void *)&st, 0, sizeof st);
     RMI_TRY(RMI_TXT_CHOICE(in, in->word[0], "one of", rmi_txt_plan_rows, &what));
-    if (what >= RMI_TXT_RESIDENT && in->program.n)
-        return rmi_txt_fail(in, in->word[0], "a statement of the program: what the step starts with stands before it");
-    if (what >= RMI_TXT_GRAPH && in->once[what - RMI_TXT_GRAPH]++)
-        return rmi_txt_fail(in, in->word[0], "graph, arena and step once each");
-    RMI_TRY(rmi_txt_operands(in, rmi_txt_plan_rows[what].operands));
-    if (what == RMI_TXT_GRAPH) return rmi_txt_plan_hash(in);
-    if (what == RMI_TXT_ARENA) return rmi_txt_plan_arena(in);
-    if (what == RMI_TXT_STEP) return rmi_txt_plan_step(in);
-    if (what >= RMI_TXT_RESIDENT) return rmi_txt_plan_home(in, what == RMI_TXT_HOME);
-    st.what = (uint8_t)what;
-    if (what == RMI_RUN) RMI_TRY(rmi_txt_run(in, &st.run));
-    else {
+    operands = rmi_txt_plan_rows[what].operands;
+    RMI_EXPECT(in, what < RMI_TXT_RESIDENT || !in->program.n, in->word[0],
+               "a statement of the program: what the step starts with stands before it");
+    RMI_EXPECT(in, what < RMI_TXT_GRAPH || !in->once[what - RMI_TXT_GRAPH]++, in->word[0],
+               "graph, arena and step once each");
+    RMI_TRY(rmi_txt_operands(in, operands));
+    switch (what) {
+    case RMI_TXT_GRAPH: return rmi_txt_plan_hash(in);
+    case RMI_TXT_ARENA: /* BYTES [host BYTES] */
+        in->program.arena = in->bytes;
+        if (in->n == 2) return RM_OK;
+        RMI_EXPECT(in, rmi_txt_is(in->word[2], "host"), in->word[2], "'host BYTES' or the end of the statement");
+        RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 3), &in->program.host));
+        return rmi_txt_no_more(in, 4);
+    case RMI_TXT_STEP:
+        while (kind < RM_STEP_KINDS && !rmi_txt_is(rmi_txt_word(in, 1), rmi_low_step_name(RM_SINGLE << kind))) kind++;
+        RMI_EXPECT(in, kind < RM_STEP_KINDS, rmi_txt_word(in, 1), "one of single first middle last forward");
+        in->program.step = RM_SINGLE << kind;
+        return rmi_txt_no_more(in, 2);
+    case RMI_TXT_RESIDENT:
+    case RMI_TXT_HOME: return rmi_txt_plan_home(in, what == RMI_TXT_HOME);
+    case RMI_RUN: RMI_TRY(rmi_txt_run(in, &st.run)); break;
+    default:
         st.buf = in->buf;
-        if (strchr(rmi_txt_plan_rows[what].operands, 'b')) st.offset = in->bytes;
-        if (strchr(rmi_txt_plan_rows[what].operands, 'O')) st.other = in->other;
-        RMI_TRY(rmi_txt_no_more(in, 1 + strlen(rmi_txt_plan_rows[what].operands)));
+        if (strchr(operands, 'b')) st.offset = in->bytes;
+        if (strchr(operands, 'O')) st.other = in->other;
+        RMI_TRY(rmi_txt_no_more(in, 1 + strlen(operands)));
     }
+    st.what = (uint8_t)what;
     rmi_txt_settle_ws(in, &st);
     if (!RMI_GROW(in->program_mem, in->program.st, in->cap_st, in->program.n + 1)) return rmi_err_memory(in->err);
     in->program.st[in->program.n++] = st;
