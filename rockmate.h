@@ -18635,7 +18635,7 @@ typedef struct rmi_crv_try { /* a budget that was planned */
 } rmi_crv_try;
 
 typedef struct rmi_crv {
-    rm_graph *g;
+    rm_graph *graph;
     const rm_plan_desc *asked;
     rmi_plan_series series;
     rm_plan_info info;  /* of the last call that made a plan, or failed to */
@@ -18645,12 +18645,13 @@ typedef struct rmi_crv {
     int stopped;        /* by the caller, or by the clock */
 } rmi_crv;
 
-RMI_FN int rmi_crv_progress(void *user, const rm_progress *p)
+/* Progress of a plan, for the caller and the clock, which waits for a first plan: is the curve to stop? */
+RMI_FN int rmi_crv_progress(void *user, const rm_progress *progress)
 {
-    rmi_crv *c = (rmi_crv *)user;
-    if (c->asked->progress && c->asked->progress(c->asked->progress_user, p)) c->stopped = 1;
-    if (c->n && c->end_ns && rmi_now_ns() >= c->end_ns) c->stopped = 1;
-    return c->stopped;
+    rmi_crv *curve = (rmi_crv *)user;
+    if (curve->asked->progress && curve->asked->progress(curve->asked->progress_user, progress)) curve->stopped = 1;
+    if (curve->n && curve->end_ns && rmi_now_ns() >= curve->end_ns) curve->stopped = 1;
+    return curve->stopped;
 }
 
 /* What the plan's programs take together. */
@@ -18669,48 +18670,46 @@ RMI_FN rm_point rmi_crv_point(const rm_plan *plan)
 }
 
 /* The fastest plan within so many bytes, of equal ones the smallest; NULL: there is none. */
-RMI_FN const rmi_crv_try *rmi_crv_best(const rmi_crv *c, uint64_t bytes)
+RMI_FN const rmi_crv_try *rmi_crv_best(const rmi_crv *curve, uint64_t bytes)
 {
-    const rmi_crv_try *best = NULL;
-    size_t i;
-    for (i = 0; i < c->n; i++) {
-        const rm_point *p = &c->tries[i].plan, *q = best ? &best->plan : NULL;
-        if (p->arena_bytes > bytes) continue;
-        if (!q || p->time_ns < q->time_ns || (p->time_ns == q->time_ns && p->arena_bytes < q->arena_bytes))
-            best = &c->tries[i];
-    }
+    const rmi_crv_try *best = NULL, *tried;
+    for (tried = curve->tries; tried < curve->tries + curve->n; tried++)
+        if (tried->plan.arena_bytes <= bytes &&
+            (!best || tried->plan.time_ns < best->plan.time_ns ||
+             (tried->plan.time_ns == best->plan.time_ns && tried->plan.arena_bytes < best->plan.arena_bytes)))
+            best = tried;
     return best;
 }
 
-/* Plans for a budget (0: none). RM_ERROR_INFEASIBLE: c->info names one that should do. */
-RMI_FN rm_result rmi_crv_plan(rmi_crv *c, uint64_t budget)
+/* Plans for a budget (0: none). RM_ERROR_INFEASIBLE: curve->info names one that should do. */
+RMI_FN rm_result rmi_crv_plan(rmi_crv *curve, uint64_t budget)
 {
-    rm_plan_desc desc = *c->asked;
+    rm_plan_desc desc = *curve->asked;
     rm_plan *plan = NULL;
-    const rmi_crv_try *known;
+    const rmi_crv_try *known = NULL;
     rmi_crv_try tried;
     rm_result result;
     size_t at;
     desc.device_bytes = budget;
-    desc.info = &c->info;
+    desc.info = &curve->info;
     desc.progress = rmi_crv_progress;
-    desc.progress_user = c;
+    desc.progress_user = curve;
     desc.limit_ns = 0; /* it is of all points */
     if (!budget) budget = RMI_INF;
-    result = rmi_plan_create(c->g, &desc, &c->series, &plan);
-    if (result == RM_OK) {
-        tried.plan = rmi_crv_point(plan);
-        tried.info = c->info;
-    } else if (result == RM_ERROR_INFEASIBLE && (known = rmi_crv_best(c, budget)) != NULL) { /* what fits less does */
+    result = rmi_plan_create(curve->graph, &desc, &curve->series, &plan);
+    if (result == RM_ERROR_INFEASIBLE) known = rmi_crv_best(curve, budget); /* what fits less does */
+    if (result != RM_OK && !known) return result;
+    if (known) {
         tried = *known;
         tried.plan.bound_ns = 0;
-        result = RM_OK;
+    } else {
+        tried.plan = rmi_crv_point(plan);
+        tried.info = curve->info;
     }
     rmi_plan_free(plan);
-    if (result != RM_OK) return result;
     tried.budget = budget;
-    for (at = c->n++; at && c->tries[at - 1].budget > tried.budget; at--) c->tries[at] = c->tries[at - 1];
-    c->tries[at] = tried;
+    for (at = curve->n++; at && curve->tries[at - 1].budget > budget; at--) curve->tries[at] = curve->tries[at - 1];
+    curve->tries[at] = tried;
     return RM_OK;
 }
 
@@ -18747,84 +18746,82 @@ RMI_FN rm_result rmi_crv_more(const rm_plan *plan)
 
 /* The budget to plan next, a multiple of least_step beyond one that was planned; 0: plans of neighbours are alike, or
    next to each other. */
-RMI_FN uint64_t rmi_crv_next(const rmi_crv *c, uint64_t least_step)
+RMI_FN uint64_t rmi_crv_next(const rmi_crv *curve, uint64_t least_step)
 {
     uint64_t most = 0, next = 0, bytes, open;
     size_t i;
-    for (i = 0; i + 1 < c->n; i++) {
-        const rmi_crv_try *low = rmi_crv_best(c, c->tries[i].budget), *high = rmi_crv_best(c, c->tries[i + 1].budget);
-        if (!low || high->plan.arena_bytes <= c->tries[i].budget) continue;
-        bytes = high->plan.arena_bytes - c->tries[i].budget;
+    for (i = 0; i + 1 < curve->n; i++) {
+        uint64_t from = curve->tries[i].budget;
+        const rmi_crv_try *low = rmi_crv_best(curve, from), *high = rmi_crv_best(curve, curve->tries[i + 1].budget);
+        if (!low || high->plan.arena_bytes <= from) continue;
+        bytes = high->plan.arena_bytes - from;
         open = rmi_mul_div_up(bytes, low->plan.time_ns - high->plan.time_ns, rmi_max(high->plan.time_ns, 1));
         if (bytes < 2 * least_step || open <= most) continue;
         most = open;
-        next = c->tries[i].budget + bytes / 2 / least_step * least_step;
+        next = from + bytes / 2 / least_step * least_step;
     }
     return next;
 }
 
 /* The largest budget and the least memory: what a budget that is too small is told to take. With copies that takes long
    to find out: what the largest budget's plan has seen will do. */
-RMI_FN rm_result rmi_crv_ends(rmi_crv *c)
+RMI_FN rm_result rmi_crv_ends(rmi_crv *curve)
 {
     uint64_t budget;
     uint32_t round;
     rm_result result;
-    RMI_TRY(rmi_crv_plan(c, c->asked->device_bytes));
-    budget = c->g->has_link && c->asked->host_bytes ? c->info.min_bytes : c->info.min_bound_bytes;
-    for (round = 0; round < 4 && budget && budget < c->tries[c->n - 1].plan.arena_bytes && !c->stopped; round++) {
-        result = rmi_crv_plan(c, budget);
+    RMI_TRY(rmi_crv_plan(curve, curve->asked->device_bytes));
+    budget = curve->graph->has_link && curve->asked->host_bytes ? curve->info.min_bytes : curve->info.min_bound_bytes;
+    for (round = 0; round < 4 && budget && budget < curve->tries[curve->n - 1].plan.arena_bytes && !curve->stopped;
+         round++) {
+        result = rmi_crv_plan(curve, budget);
         if (result != RM_ERROR_INFEASIBLE) return result;
-        budget = c->info.min_bytes;
+        budget = curve->info.min_bytes;
     }
     return RM_OK;
 }
 
-/* Points by rising bytes; c->info becomes that of the last one. */
-RMI_FN size_t rmi_crv_points(rmi_crv *c, rm_point *points)
+/* Points by rising bytes; curve->info becomes that of the last one. Returns how many. */
+RMI_FN size_t rmi_crv_points(rmi_crv *curve, rm_point *points)
 {
-    const rmi_crv_try *tried = rmi_crv_best(c, RMI_INF);
-    size_t n = 0, i, k;
-    c->info = tried->info;
-    for (; tried; tried = tried->plan.arena_bytes ? rmi_crv_best(c, tried->plan.arena_bytes - 1) : NULL) {
-        rm_point *to = &points[n++];
-        *to = tried->plan;
-        for (i = 0; i < c->n; i++)
-            if (c->tries[i].budget >= to->arena_bytes) to->bound_ns = rmi_max(to->bound_ns, c->tries[i].plan.bound_ns);
+    const rmi_crv_try *tried = rmi_crv_best(curve, RMI_INF);
+    size_t n = 0, i;
+    curve->info = tried->info;
+    for (; tried; tried = tried->plan.arena_bytes ? rmi_crv_best(curve, tried->plan.arena_bytes - 1) : NULL) {
+        memmove(points + 1, points, n++ * sizeof *points);
+        points[0] = tried->plan;
+        for (i = 0; i < curve->n; i++)
+            if (curve->tries[i].budget >= points[0].arena_bytes)
+                points[0].bound_ns = rmi_max(points[0].bound_ns, curve->tries[i].plan.bound_ns);
     }
-    c->info.min_bytes = rmi_min(c->info.min_bytes, points[n - 1].arena_bytes);
-    for (i = 0; i < c->n; i++)
-        c->info.min_bound_bytes = rmi_max(c->info.min_bound_bytes, c->tries[i].info.min_bound_bytes);
-    for (i = 0, k = n; i + 1 < k; i++) {
-        rm_point t = points[i];
-        points[i] = points[--k];
-        points[k] = t;
-    }
+    curve->info.min_bytes = rmi_min(curve->info.min_bytes, points[0].arena_bytes);
+    for (i = 0; i < curve->n; i++)
+        curve->info.min_bound_bytes = rmi_max(curve->info.min_bound_bytes, curve->tries[i].info.min_bound_bytes);
     return n;
 }
 
+/* The points of a curve, at most `room` of them; *n: how many. */
 RMI_FN rm_result rmi_crv_make(rm_graph *graph, const rm_plan_desc *asked, rm_point *points, size_t room, size_t *n)
 {
     rmi_arena mem = rmi_arena_make(&graph->mem.hooks);
-    rmi_crv c;
-    uint64_t budget, least_step;
+    rmi_crv curve;
+    uint64_t budget, least_step = asked->live_only ? 1 : asked->align ? asked->align : 256; /* as arenas are */
     rm_result result;
-    memset(&c, 0, sizeof c);
-    c.g = graph;
-    c.asked = asked;
-    c.series.near_ppm = RMI_CRV_NEAR;
-    c.end_ns = asked->limit_ns ? rmi_add(rmi_now_ns(), asked->limit_ns) : 0;
-    c.tries = RMI_NEW(&mem, rmi_crv_try, room);
-    result =
-        c.tries ? room > 1 ? rmi_crv_ends(&c) : rmi_crv_plan(&c, asked->device_bytes) : rmi_err_memory(&graph->last);
-    least_step = asked->live_only ? 1 : asked->align ? asked->align : 256; /* as arenas are */
-    if (c.n) least_step *= c.tries[c.n - 1].plan.arena_bytes / least_step / 1024 + 1;
-    while (result == RM_OK && c.n < room && !c.stopped && (budget = rmi_crv_next(&c, least_step)) != 0)
-        result = rmi_crv_plan(&c, budget);
-    if (result == RM_ERROR_CANCELLED && c.n) result = RM_OK;
-    if (result == RM_OK) *n = rmi_crv_points(&c, points);
-    if (asked->info) *asked->info = c.info;
-    rmi_plan_series_free(&c.series);
+    memset((void *)&curve, 0, sizeof curve);
+    curve.graph = graph;
+    curve.asked = asked;
+    curve.series.near_ppm = RMI_CRV_NEAR;
+    curve.end_ns = asked->limit_ns ? rmi_add(rmi_now_ns(), asked->limit_ns) : 0;
+    curve.tries = RMI_NEW(&mem, rmi_crv_try, room);
+    if (!curve.tries) result = rmi_err_memory(&graph->last);
+    else result = room > 1 ? rmi_crv_ends(&curve) : rmi_crv_plan(&curve, asked->device_bytes);
+    if (curve.n) least_step *= curve.tries[curve.n - 1].plan.arena_bytes / least_step / 1024 + 1;
+    while (result == RM_OK && curve.n < room && !curve.stopped && (budget = rmi_crv_next(&curve, least_step)) != 0)
+        result = rmi_crv_plan(&curve, budget);
+    if (result == RM_ERROR_CANCELLED && curve.n) result = RM_OK;
+    if (result == RM_OK) *n = rmi_crv_points(&curve, points);
+    if (asked->info) *asked->info = curve.info;
+    rmi_plan_series_free(&curve.series);
     rmi_arena_free(&mem);
     return result;
 }
@@ -25052,8 +25049,7 @@ RMDEF rm_tensor rm_op_output(rm_graph *graph, rm_tensor tensor, uint32_t i)
 
 RMDEF void rm_variant_add(rm_graph *graph, rm_tensor tensor, const rm_kind *kind, const rm_op_desc *desc)
 {
-    rm_op_desc same;
-    memset((void *)&same, 0, sizeof same);
+    static const rm_op_desc same = RMI_INIT;
     rmi_graph_add_variant(graph, tensor, kind, desc ? desc : &same);
 }
 
@@ -25203,15 +25199,14 @@ RMDEF rm_result rm_config_write(const rm_config *config, rm_write_fn write, void
 
 RMDEF rm_result rm_plan_create(rm_graph *graph, const rm_plan_desc *desc, rm_plan **out)
 {
-    rm_plan_desc all;
+    static const rm_plan_desc none = RMI_INIT;
     rmi_plan_series series;
     rm_result result;
-    memset((void *)&all, 0, sizeof all);
     if (out) *out = NULL;
     if (!graph) return RM_ERROR_MEMORY;
     RMI_WANT(&graph->last, out, "rm_plan_create: out is NULL; pass the address of an rm_plan *");
     memset(&series, 0, sizeof series);
-    result = rmi_plan_create(graph, desc ? desc : &all, &series, out);
+    result = rmi_plan_create(graph, desc ? desc : &none, &series, out);
     rmi_plan_series_free(&series);
     return result;
 }
@@ -25229,13 +25224,12 @@ RMDEF rm_result rm_plan_get_info(const rm_plan *plan, uint32_t step, rm_plan_inf
 
 RMDEF rm_result rm_plan_curve(rm_graph *graph, const rm_plan_desc *desc, rm_point *points, size_t *n)
 {
-    rm_plan_desc all;
+    static const rm_plan_desc none = RMI_INIT;
     size_t room = n ? *n : 0;
-    memset((void *)&all, 0, sizeof all);
     if (n) *n = 0;
     if (!graph) return RM_ERROR_MEMORY;
     RMI_WANT(&graph->last, points && room, "rm_plan_curve: no room for points; pass an array, and in *n its length");
-    return rmi_crv_make(graph, desc ? desc : &all, points, room, n);
+    return rmi_crv_make(graph, desc ? desc : &none, points, room, n);
 }
 
 RMDEF rm_result rm_plan_read(rm_graph *graph, const char *text, size_t length, rm_plan **out)
