@@ -20286,37 +20286,22 @@ RMI_FN rm_result rmi_txt_config_write(const rm_config *config, rmi_sink *sink)
 }
 
 /* --- the summary: one program for people, 100 columns, plain ASCII */
-typedef struct rmi_txt_pen { /* what a sink writes through that has columns */
-    rmi_sink *to;
-    size_t column; /* letters on its line so far */
-} rmi_txt_pen;
+#define RMI_TXT_WIDE 256u /* room for a line with columns */
 
-/* Passes text on to the pen's sink; the write function of the sink that has the pen. */
-RMI_FN int rmi_txt_pen_more(void *user, const char *text, size_t n)
+/* Blanks up to a column of a line, and a text there by a format with one figure; neither if the format is empty. */
+RMI_FN void rmi_txt_say_at(rmi_line *line, size_t column, const char *format, uint64_t figure)
 {
-    rmi_txt_pen *pen = (rmi_txt_pen *)user;
-    size_t i;
-    for (i = 0; i < n; i++) pen->column = text[i] == '\n' ? 0 : pen->column + 1;
-    rmi_put_n(pen->to, text, n);
-    return pen->to->failed;
+    rmi_sink sink = rmi_sink_make(rmi_line_more, line);
+    while (*format && line->n < column) rmi_put(&sink, " ");
+    rmi_put_format(&sink, format, figure);
 }
 
-/* The column that a sink with a pen is at. */
-RMI_FN size_t rmi_txt_column(const rmi_sink *sink) { return ((const rmi_txt_pen *)sink->user)->column; }
-
-/* Blanks up to a column, and a text there by a format with one figure; neither if the format is empty. */
-RMI_FN void rmi_txt_say_at(rmi_sink *sink, size_t column, const char *format, uint64_t figure)
+/* One more name of a list on a line, or dots and 0 where it would reach beyond that column. */
+RMI_FN int rmi_txt_say_name(rmi_line *line, size_t column, const char *format, const char *name)
 {
-    size_t at;
-    for (at = rmi_txt_column(sink); *format && at < column; at++) rmi_put(sink, " ");
-    rmi_put_format(sink, format, figure);
-}
-
-/* One more name of a list, or dots and 0 where it would reach beyond that column. */
-RMI_FN int rmi_txt_say_name(rmi_sink *sink, size_t column, const char *format, const char *name)
-{
-    int fits = rmi_txt_column(sink) + strlen(name) <= column;
-    rmi_put_format(sink, fits ? format : " ...", name);
+    rmi_sink sink = rmi_sink_make(rmi_line_more, line);
+    int fits = line->n + strlen(name) <= column;
+    rmi_put_format(&sink, fits ? format : " ...", name);
     return fits;
 }
 
@@ -20364,10 +20349,13 @@ RMI_FN void rmi_txt_say_row(rmi_sink *sink, const rm_graph *graph, const rmi_txt
 {
     uint32_t i, again = 0, most = 0, shown = 0, n = region->hi - region->lo;
     uint64_t ns = 0;
-    char where[25];
-    if (!region->block) rmi_format(where, sizeof where, n > 1 ? "  %s .." : "  %s", graph->ops[region->lo].name);
-    else rmi_format(where, sizeof where, count > 1 ? "  %s[%u..%u]" : "  %s[%u]", region->block->name,
-                    (uint64_t)region->block->number, (uint64_t)region[count - 1].block->number);
+    char text[RMI_TXT_WIDE];
+    rmi_line line;
+    rmi_sink where = rmi_line_sink(&line, text, 25); /* what is longer is cut */
+    if (!region->block) rmi_put_format(&where, n > 1 ? "  %s .." : "  %s", graph->ops[region->lo].name);
+    else rmi_put_format(&where, count > 1 ? "  %s[%u..%u]" : "  %s[%u]", region->block->name,
+                        (uint64_t)region->block->number, (uint64_t)region[count - 1].block->number);
+    line.room = sizeof text;
     for (i = region->lo; i < region[count - 1].hi; i++) /* without gaps between them */
         if (forwards[i] > 1 && graph->ops[i].view == RMI_NONE)
             ns = rmi_add(ns, rmi_mul(forwards[i] - 1, graph->ops[i].forms[0].again));
@@ -20375,28 +20363,28 @@ RMI_FN void rmi_txt_say_row(rmi_sink *sink, const rm_graph *graph, const rmi_txt
         again += forwards[i] > 1;
         if (forwards[i] > most) most = forwards[i];
     }
-    rmi_put(sink, where);
-    rmi_txt_say_at(sink, 26, "%u", n);
-    rmi_txt_say_at(sink, 32, "%u", again);
-    rmi_txt_say_at(sink, 44, most > 1 ? "%u" : "", most);
-    rmi_txt_say_at(sink, 51, ns ? "%t" : "", ns);
+    rmi_txt_say_at(&line, 26, "%u", n);
+    rmi_txt_say_at(&line, 32, "%u", again);
+    rmi_txt_say_at(&line, 44, most > 1 ? "%u" : "", most);
+    rmi_txt_say_at(&line, 51, ns ? "%t" : "", ns);
     for (i = region->lo; i < region->hi; i++) {
         const char *slash = strrchr(graph->ops[i].name, '/'), *name = slash ? slash + 1 : graph->ops[i].name;
         if (forwards[i] < 2) continue;
-        if (!shown++) rmi_txt_say_at(sink, 63, " ", 0);
-        if (!rmi_txt_say_name(sink, 94, shown > 1 ? " %s" : "%s", name)) break;
+        if (!shown++) rmi_txt_say_at(&line, 63, " ", 0);
+        if (!rmi_txt_say_name(&line, 94, shown > 1 ? " %s" : "%s", name)) break;
     }
-    rmi_put(sink, "\n");
+    rmi_put_format(sink, "%s\n", text);
 }
 
-/* Classes of equal blocks among regions of one name: "12 x h (1 class); ". */
-RMI_FN rm_result rmi_txt_say_blocks(rmi_sink *sink, rmi_arena *mem, const rm_graph *graph,
+/* The blocks of the regions, with their classes of equal ones: "12 x h (1 class); ". */
+RMI_FN rm_result rmi_txt_say_blocks(rmi_line *line, rmi_arena *mem, const rm_graph *graph,
                                     const rmi_txt_region *region, uint32_t n)
 {
     uint32_t *range = RMI_NEW(mem, uint32_t, 2 * (size_t)n), *cls = RMI_NEW(mem, uint32_t, n);
     uint32_t i, k, count, classes, said = 0;
+    rmi_sink sink = rmi_sink_make(rmi_line_more, line);
     if (!range || !cls) return RM_ERROR_MEMORY;
-    for (i = 0; i < n && rmi_txt_column(sink) <= 70; i++) {
+    for (i = 0; i < n && line->n <= 70; i++) {
         if (!region[i].block || region[i].block->number) continue;
         for (count = 0, k = i; k < n; k++)
             if (rmi_txt_same_name(&region[i], &region[k])) {
@@ -20404,10 +20392,10 @@ RMI_FN rm_result rmi_txt_say_blocks(rmi_sink *sink, rmi_arena *mem, const rm_gra
                 range[2 * count++ + 1] = region[k].hi;
             }
         RMI_TRY(rmi_shp_classes(mem, graph, range, count, cls, &classes));
-        rmi_put_format(sink, "%s%u x %s (%u class%s)", said++ ? ", " : "", (uint64_t)count, region[i].block->name,
+        rmi_put_format(&sink, "%s%u x %s (%u class%s)", said++ ? ", " : "", (uint64_t)count, region[i].block->name,
                        (uint64_t)classes, classes == 1 ? "" : "es");
     }
-    if (said) rmi_put(sink, "; ");
+    if (said) rmi_put(&sink, "; ");
     return RM_OK;
 }
 
@@ -20429,19 +20417,22 @@ RMI_FN void rmi_txt_head(rmi_sink *sink, const rm_plan_info *info)
 /* Once ops have been measured: how well, and which could not be. */
 RMI_FN void rmi_txt_costs(rmi_sink *sink, const rm_graph *graph, const rm_plan_info *info)
 {
-    uint32_t i, tensor;
+    char text[RMI_TXT_WIDE];
+    rmi_line line;
+    uint32_t i;
     if (!info->measured) return;
     rmi_put_format(sink, "  costs      measured, varying by %1r %%s", (uint64_t)info->spread_ppm, (uint64_t)10000,
                    info->loaded ? " under load: measure again on an idle machine" : "");
-    if (info->estimated) rmi_put_format(sink, "; not measured: %u\n  guessed   ", (uint64_t)info->estimated);
-    for (i = 0; i < graph->n_ops + graph->n_tensors && info->estimated; i++) {
-        tensor = i - graph->n_ops;
-        if (i < graph->n_ops ? !graph->ops[i].guessed : !graph->tensors[tensor].guessed)
-            continue;
-        if (!rmi_txt_say_name(sink, 95, " %s", i < graph->n_ops ? graph->ops[i].name : graph->tensors[tensor].name))
+    rmi_put_format(sink, info->estimated ? "; not measured: %u\n" : "\n", (uint64_t)info->estimated);
+    if (!info->estimated) return;
+    rmi_line_sink(&line, text, sizeof text);
+    for (i = 0; i < graph->n_ops + graph->n_tensors; i++) {
+        uint32_t tensor = i - graph->n_ops;
+        if (i < graph->n_ops ? !graph->ops[i].guessed : !graph->tensors[tensor].guessed) continue;
+        if (!rmi_txt_say_name(&line, 83, " %s", i < graph->n_ops ? graph->ops[i].name : graph->tensors[tensor].name))
             break;
     }
-    rmi_put(sink, "\n");
+    rmi_put_format(sink, "  guessed   %s\n", text);
 }
 
 /* What persists, and the rest: where the arena goes, or with host 1 the host memory. */
@@ -20494,13 +20485,16 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *plan, uint32_t index, rmi_are
     rmi_txt_region *region = RMI_NEW(tmp, rmi_txt_region, (size_t)graph->n_marks + 2);
     uint32_t *forwards = RMI_NEW(tmp, uint32_t, graph->n_ops), i, k, n;
     size_t at;
+    char title[RMI_TXT_WIDE];
+    rmi_line line;
+    rmi_sink top = rmi_line_sink(&line, title, sizeof title);
     if (!region || !forwards) return RM_ERROR_MEMORY;
     for (at = 0; at < prog->n; at++)
         if (prog->st[at].what == RMI_RUN && prog->st[at].run.way == RMI_FWD) forwards[prog->st[at].run.id]++;
     n = rmi_txt_regions(graph, region);
-    rmi_put_format(sink, "plan of a step (%s): ", rmi_low_step_name(info->step));
-    RMI_TRY(rmi_txt_say_blocks(sink, tmp, graph, region, n));
-    rmi_put_format(sink, info->classes == 1 ? "%u stages of %u class\n" : "%u stages of %u classes\n",
+    rmi_put_format(&top, "plan of a step (%s): ", rmi_low_step_name(info->step));
+    RMI_TRY(rmi_txt_say_blocks(&line, tmp, graph, region, n));
+    rmi_put_format(sink, info->classes == 1 ? "%s%u stages of %u class\n" : "%s%u stages of %u classes\n", title,
                    (uint64_t)info->blocks, (uint64_t)info->classes);
     rmi_txt_head(sink, info);
     rmi_txt_costs(sink, graph, info);
@@ -20517,22 +20511,18 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *plan, uint32_t index, rmi_are
 }
 
 /* Every program of the plan, and its notes. */
-RMI_FN rm_result rmi_txt_summary(const rm_plan *plan, rmi_sink *to)
+RMI_FN rm_result rmi_txt_summary(const rm_plan *plan, rmi_sink *sink)
 {
-    rmi_txt_pen pen;
-    rmi_sink sink = rmi_sink_make(rmi_txt_pen_more, &pen);
     rmi_arena tmp = rmi_arena_make(&plan->g->mem.hooks);
     rm_result result = RM_OK;
     const char *line;
     size_t n;
     uint32_t i;
-    pen.to = to;
-    pen.column = 0;
-    for (i = 0; i < plan->n && result == RM_OK; i++) result = rmi_txt_summary_of(plan, i, &tmp, &sink);
+    for (i = 0; i < plan->n && result == RM_OK; i++) result = rmi_txt_summary_of(plan, i, &tmp, sink);
     for (line = plan->notes; line && *line; line += n + 1) {
         n = strcspn(line, "\n");
-        rmi_put(to, "note: ");
-        rmi_put_n(to, line, n + 1);
+        rmi_put(sink, "note: ");
+        rmi_put_n(sink, line, n + 1);
     }
     rmi_arena_free(&tmp);
     return result;
