@@ -20226,27 +20226,25 @@ RMI_FN rm_result rmi_txt_read_plan(rm_graph *graph, const char *text, size_t n, 
     RMI_TRY(rmi_graph_seal(graph));
     plan = rmi_plan_new(graph);
     if (!plan) return rmi_err_memory(&graph->last);
-    plan->align = 16; /* an executor's memory is at least that */
     info = &plan->info[0];
     result = rmi_txt_read_program(graph, text, n, &plan->mem, &plan->prog[0], &graph->last);
     if (result == RM_OK)
         result = rmi_bnd_once(&plan->mem, graph, plan->prog[0].step, graph->has_link && plan->prog[0].host, info,
                               &largest);
     if (result == RM_OK) result = rmi_shp_make(&plan->mem, graph, &plan->shape);
-    if (result == RM_ERROR_MEMORY) rmi_err_memory(&graph->last);
-    if (result != RM_OK) {
-        rmi_plan_free(plan);
-        return result;
+    if (result == RM_OK) {
+        plan->n = 1;
+        plan->align = 16; /* an executor's memory is at least that */
+        info->step = plan->prog[0].step;
+        info->blocks = plan->shape.n;
+        info->classes = plan->shape.n_classes;
+        rmi_plan_costs(graph, info);
+        rmi_plan_figures_of(&plan->prog[0], info);
+        result = rmi_plan_note_all(plan);
     }
-    plan->n = 1;
-    info->step = plan->prog[0].step;
-    info->blocks = plan->shape.n;
-    info->classes = plan->shape.n_classes;
-    rmi_plan_costs(graph, info);
-    rmi_plan_figures_of(&plan->prog[0], info);
-    result = rmi_plan_note_all(plan);
-    *out = plan;
-    return RM_OK;
+    if (result == RM_OK) *out = plan;
+    else rmi_plan_free(plan);
+    return result == RM_ERROR_MEMORY ? rmi_err_memory(&graph->last) : result;
 }
 
 /* --- configurations */
@@ -20535,7 +20533,6 @@ RMI_FN rm_result rmi_txt_summary(const rm_plan *plan, rmi_sink *sink)
    ================================================================================================================== */
 typedef struct rmi_vue_piece {
     uint32_t buf;
-    char colour;         /* a class of the picture's style: see rmi_vue_colour */
     uint32_t prev;       /* the piece before it of the same buffer, or RMI_NONE */
     uint32_t around;     /* the next piece that shares its bytes now: a ring */
     uint64_t off, bytes; /* in the arena */
@@ -20565,23 +20562,11 @@ typedef struct rmi_vue {
 
 /* --- what lies where and when */
 
-/* The colour of a buffer: w weight, i input or const, v activation, p gradient of a weight, g of another, s state, k
-   saved for the backward, t workspace. */
-RMI_FN char rmi_vue_colour(const rm_graph *graph, uint32_t buf)
-{
-    uint32_t i;
-    rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
-    if (kind == RMI_BUF_VALUE) return "iwiv"[graph->tensors[i].kind]; /* rmi_tensor_kind */
-    if (kind == RMI_BUF_GRAD) return graph->tensors[i].kind == RMI_PARAM ? 'p' : 'g';
-    return kind == RMI_BUF_STATE ? 's' : kind == RMI_BUF_SAVED ? 'k' : 't';
-}
-
 /* Adds a piece: from statement `at` on the buffer is at an address. It is drawn. */
 RMI_FN rmi_vue_piece *rmi_vue_open(rmi_vue *view, uint32_t buf, uint64_t off, uint64_t bytes, size_t at)
 {
     rmi_vue_piece *piece = &view->piece[view->n_pieces];
     piece->buf = buf;
-    piece->colour = rmi_vue_colour(view->graph, buf);
     piece->prev = view->latest[buf];
     piece->around = view->n_pieces;
     piece->off = off;
@@ -20601,7 +20586,7 @@ RMI_FN void rmi_vue_close(rmi_vue *view, uint32_t buf, size_t at)
     if (!piece || piece->to < view->prog->n) return;
     piece->to = at;
     if (piece->around == i) return;
-    if (piece->drawn < at) view->piece[piece->around].drawn = at;
+    if (piece->drawn <= at) view->piece[piece->around].drawn = at;
     for (k = piece->around; view->piece[k].around != i;) k = view->piece[k].around;
     view->piece[k].around = piece->around;
 }
@@ -20613,13 +20598,10 @@ RMI_FN void rmi_vue_rename(rmi_vue *view, const rmi_stmt *st, size_t at)
     rmi_vue_piece *piece;
     if (old == RMI_NONE || view->piece[old].to < view->prog->n) return; /* the caller's memory, or nothing */
     piece = rmi_vue_open(view, st->buf, view->piece[old].off, view->piece[old].bytes, at);
-    if (st->what == RMI_REUSE) {
-        rmi_vue_close(view, st->other, at);
-        return;
-    }
     piece->drawn = SIZE_MAX;
     piece->around = view->piece[old].around;
     view->piece[old].around = view->n_pieces - 1;
+    if (st->what == RMI_REUSE) rmi_vue_close(view, st->other, at);
 }
 
 /* Makes all pieces of the program, and the tables of its runs in order. */
@@ -20652,39 +20634,33 @@ RMI_FN rm_result rmi_vue_pieces(rmi_vue *view)
 }
 
 /* Sets the times of pieces, the live bytes of runs, begin and end: a piece is drawn from the start of the first run or
-   copy after it came to be to the end of the last before it went. What a repeated forward makes has its own colour. */
+   copy after it came to be to the end of the last before it went. */
 RMI_FN rm_result rmi_vue_times(rmi_vue *view)
 {
     const rmi_program *program = view->prog;
+    const rmi_span *span = view->span;
     uint64_t *start, *end, now;
-    uint32_t k, id;
+    uint32_t k;
     size_t i;
     RMI_TRY(RMI_TABLES(&view->mem, RMI_T(start, program->n + 1), RMI_T(end, program->n + 1),
                        RMI_T(view->live, view->n_runs + 1)));
     view->begin = RMI_INF;
     for (i = 0; i < 2 * program->n; i++)
-        if (view->span[i].ran) {
-            view->begin = rmi_min(view->begin, view->span[i].start);
-            view->end = rmi_max(view->end, view->span[i].end);
+        if (span[i].ran) {
+            view->begin = rmi_min(view->begin, span[i].start);
+            view->end = rmi_max(view->end, span[i].end);
         }
     view->begin = rmi_min(view->begin, view->end);
     /* start: when the next run or copy in starts, from each statement on */
     for (i = program->n, now = view->end; start[i] = now, i-- > 0;)
-        if (view->span[2 * i].ran &&
-            (view->span[2 * i].lane == RM_LANE_COMPUTE || view->span[2 * i].lane == RM_LANE_H2D))
-            now = view->span[2 * i].start;
+        if (span[2 * i].ran && (span[2 * i].lane == RM_LANE_COMPUTE || span[2 * i].lane == RM_LANE_H2D))
+            now = span[2 * i].start;
     start[0] = view->begin;
     /* end: when all runs and copies before each statement have ended */
-    for (i = 0, now = view->begin; i < program->n; end[++i] = now)
-        if (view->span[2 * i].ran) now = rmi_max(now, view->span[2 * i].end);
-    end[0] = view->begin;
+    for (i = 0, end[0] = view->begin; i < program->n; i++)
+        end[i + 1] = span[2 * i].ran ? rmi_max(end[i], span[2 * i].end) : end[i];
     for (k = 0; k < view->n_pieces; k++) {
         rmi_vue_piece *piece = &view->piece[k];
-        uint32_t run = view->before[piece->from];
-        if (piece->colour == 'v' && run < view->n_runs && view->again[view->run_at[run]] &&
-            rmi_low_kind(view->graph, piece->buf, &id) == RMI_BUF_VALUE &&
-            view->graph->tensors[id].maker == program->st[view->run_at[run]].run.id)
-            piece->colour = 'a';
         if (piece->drawn >= piece->to) continue;
         piece->start = start[piece->drawn];
         piece->end = piece->to == program->n ? view->end : rmi_max(piece->start, end[piece->to]);
@@ -20804,13 +20780,9 @@ RMI_FN void rmi_vue_label(const rmi_vue *view, uint64_t x, uint64_t y, const cha
    2. */
 RMI_FN uint64_t rmi_vue_tick(uint64_t value, uint64_t most, int is_bytes)
 {
-    static const uint32_t up[] = {2, 5, 10};
-    uint64_t unit = 1, tick = 1;
-    uint32_t i = 0;
-    while (value / tick > most) {
-        tick = is_bytes ? tick * 2 : unit * up[i % 3];
-        if (!is_bytes && i++ % 3 == 2) unit = tick;
-    }
+    uint64_t tick = 1;
+    uint32_t i;
+    for (i = 0; value / tick > most; i++) tick = is_bytes || i % 3 != 1 ? tick * 2 : tick / 2 * 5;
     return tick;
 }
 
@@ -20868,11 +20840,11 @@ RMI_FN void rmi_vue_axes(const rmi_vue *view, uint64_t y0, uint64_t arena)
                        y, RMI_VUE_PX, (uint64_t)RMI_VUE_LEFT, RMI_VUE_PX);
     }
     tick = rmi_vue_tick(ns ? ns : 1, 12, 0);
+    y = y0 + RMI_VUE_TALL + 1800;
     for (at = 0; at <= ns; at += tick) { /* %t would write 200.00 ms for round numbers */
         x = rmi_vue_x(view, view->begin + at);
-        y = y0 + RMI_VUE_TALL + 1800;
         unit = at < 10000000000u ? 1000000 : 1000000000;
-        if (at && at % unit) rmi_vue_label(view, x, y, " text-anchor=\"middle\"", "%t", at);
+        if (at % unit) rmi_vue_label(view, x, y, " text-anchor=\"middle\"", "%t", at);
         else
             rmi_vue_label(view, x, y, " text-anchor=\"middle\"", "%u%s", at / unit,
                           !at ? "" : unit == 1000000 ? " ms" : " s");
@@ -20895,6 +20867,19 @@ RMI_FN void rmi_vue_lane_rects(const rmi_vue *view, const uint64_t *lane_y)
     }
 }
 
+/* The colour of a piece: w weight, i input or const, v activation, a of a repeated forward, p gradient of a weight, g
+   of another, s state, k saved for the backward, t workspace. */
+RMI_FN char rmi_vue_colour(const rmi_vue *view, const rmi_vue_piece *piece)
+{
+    uint32_t i, run = view->before[piece->from];
+    rmi_buf_kind kind = rmi_low_kind(view->graph, piece->buf, &i);
+    size_t at = run < view->n_runs ? view->run_at[run] : 0; /* of the run that makes it, if one does */
+    if (kind > RMI_BUF_GRAD) return kind == RMI_BUF_STATE ? 's' : kind == RMI_BUF_SAVED ? 'k' : 't';
+    if (kind == RMI_BUF_GRAD) return view->graph->tensors[i].kind == RMI_PARAM ? 'p' : 'g';
+    if (view->again[at] && view->graph->tensors[i].maker == view->prog->st[at].run.id) return 'a';
+    return "iwiv"[view->graph->tensors[i].kind]; /* rmi_tensor_kind */
+}
+
 /* Writes a piece, with its name in it if there is room. y0, arena: as in rmi_vue_axes. */
 RMI_FN void rmi_vue_draw(const rmi_vue *view, const rmi_vue_piece *piece, uint64_t y0, uint64_t arena)
 {
@@ -20903,7 +20888,7 @@ RMI_FN void rmi_vue_draw(const rmi_vue *view, const rmi_vue_piece *piece, uint64
     uint64_t y2 = floor - rmi_mul_div_up(piece->off, RMI_VUE_TALL, arena);
     char name[300];
     rmi_sch_name(view->graph, piece->buf, name);
-    if (!rmi_vue_rect(view, x, x2, y, y2, piece->colour)) return;
+    if (!rmi_vue_rect(view, x, x2, y, y2, rmi_vue_colour(view, piece))) return;
     rmi_put_format(view->to, "%s, %b</title></rect>\n", name, piece->bytes);
     if (y2 - y < 1300 || x2 - x < 640 * (strlen(name) + 1)) return;
     rmi_vue_label(view, x + 400, (y + y2) / 2 + 350, " font-size=\"10\" fill=\"#fff\" pointer-events=\"none\"", "%s",
@@ -21154,16 +21139,15 @@ RMI_FN void rmi_vue_homes(const rmi_vue *view, uint32_t tensor)
     uint32_t what, side, n = 0, updated = 0;
     size_t i;
     for (what = 0; what < 3; what++) {
+        uint32_t buf = rmi_low_buf(view->graph, (rmi_buf_kind)what, tensor);
         for (i = side = 0; i < program->n_homes; i++)
-            if (program->homes[i].host < 2 &&
-                program->homes[i].buf == rmi_low_buf(view->graph, (rmi_buf_kind)what, tensor))
-                side |= 1u << program->homes[i].host;
+            if (program->homes[i].host < 2 && program->homes[i].buf == buf) side |= 1u << program->homes[i].host;
         if (side) rmi_put_format(view->to, "%sthe %s %s", n++ ? ", " : "  between steps: ", words[what], where[side]);
     }
     for (i = 0; i < program->n; i++) {
-        uint32_t way = program->st[i].what == RMI_RUN && program->st[i].run.id == tensor ? program->st[i].run.way
-                                                                                         : (uint32_t)RMI_FWD;
-        if (way == RMI_OPT || way == RMI_OPT_HOST) updated = way == RMI_OPT ? 1 : 2;
+        rmi_run run = program->st[i].run;
+        if (program->st[i].what != RMI_RUN || run.id != tensor) continue;
+        if (run.way == RMI_OPT || run.way == RMI_OPT_HOST) updated = run.way == RMI_OPT ? 1 : 2;
     }
     if (n) rmi_put_format(view->to, updated ? "; updated %s\n" : "\n", where[updated]);
 }
