@@ -1231,39 +1231,30 @@ RMI_FN void rmi_arena_free(rmi_arena *arena)
    many are given back, and the next will be as large as all of them. */
 RMI_FN void rmi_arena_clear(rmi_arena *arena)
 {
-    size_t sum = 0;
     rmi_block *block = arena->blocks;
-    if (!block) return;
-    if (!block->next) {
-        block->used = 0;
-        return;
-    }
-    for (; block; block = block->next) sum += block->size;
-    rmi_arena_free(arena);
-    arena->next_size = sum;
+    if (block && block->next) {
+        for (arena->next_size = 0; block; block = block->next) arena->next_size += block->size;
+        rmi_arena_free(arena);
+    } else if (block) block->used = 0;
 }
 
 /* So many bytes of any content, at a multiple of align, a power of two up to 16; NULL when memory is out. They are
    valid until they are dropped or the arena is cleared or freed. */
 RMI_FN void *rmi_arena_take(rmi_arena *arena, size_t bytes, size_t align)
 {
-    size_t want, at;
-    rmi_block *block = arena->blocks;
-    at = block ? (block->used + align - 1) & ~(align - 1) : 0;
+    rmi_block *block = arena->blocks, **place = &arena->blocks;
+    size_t at = block ? (block->used + align - 1) & ~(align - 1) : 0, size = arena->next_size;
     if (!block || at > block->size || block->size - at < bytes) {
-        /* what is large can be given back alone */
-        want = bytes > arena->next_size || bytes >= RMI_LARGE || RMI_APART ? bytes : arena->next_size;
-        block = (rmi_block *)arena->hooks.alloc(RMI_HEADER + want, arena->hooks.user);
-        if (!block) return NULL;
-        block->used = at = 0;
-        block->size = want;
-        if (arena->blocks && bytes == want && arena->blocks->size - arena->blocks->used > RMI_ALIGN) {
-            block->next = arena->blocks->next; /* a large block of its own: go on filling the current one */
-            arena->blocks->next = block;
-        } else {
-            block->next = arena->blocks;
-            arena->blocks = block;
+        if (bytes > size || bytes >= RMI_LARGE || RMI_APART) {
+            size = bytes; /* a block of its own, which can be given back alone; the current one goes on being filled */
+            if (block) place = &block->next;
         }
+        block = (rmi_block *)arena->hooks.alloc(RMI_HEADER + size, arena->hooks.user);
+        if (!block) return NULL;
+        at = 0;
+        block->size = size;
+        block->next = *place;
+        *place = block;
         if (arena->next_size < ((size_t)1 << 20)) arena->next_size *= 2;
     }
     block->used = at + bytes;
@@ -1410,29 +1401,25 @@ RMI_FN void rmi_sort(void *base, size_t n, size_t elem, rmi_cmp cmp, void *user)
 
 /* Defines name(a, room, n), which sorts n elements by the uint64_t `key` of each (a member, or nothing), ascending,
    equal ones in the order that they have. room: n elements to work in. Digits in which all agree are skipped. */
-#define RMI_RADIX_SORT(name, type, key)                                             \
-    RMI_FN void name(type *a, type *room, size_t n)                                 \
-    {                                                                               \
-        uint64_t all = 0;                                                           \
-        type *from = a, *to = room, *swap;                                          \
-        size_t count[256], i, sum, of_digit;                                        \
-        uint32_t shift, digit;                                                      \
-        for (i = 1; i < n; i++) all |= a[i] key ^ a[0] key;                         \
-        for (shift = 0; shift < 64; shift += 8) {                                   \
-            if (!((all >> shift) & 255u)) continue;                                 \
-            memset(count, 0, sizeof count);                                         \
-            for (i = 0; i < n; i++) count[(from[i] key >> shift) & 255u]++;         \
-            for (digit = 0, sum = 0; digit < 256; digit++) {                        \
-                of_digit = count[digit];                                            \
-                count[digit] = sum;                                                 \
-                sum += of_digit;                                                    \
-            }                                                                       \
-            for (i = 0; i < n; i++) to[count[(from[i] key >> shift) & 255u]++] = from[i]; \
-            swap = from;                                                            \
-            from = to;                                                              \
-            to = swap;                                                              \
-        }                                                                           \
-        if (from != a) memcpy(a, from, n * sizeof *a);                              \
+#define RMI_RADIX_SORT(name, type, key)                                                    \
+    RMI_FN void name(type *a, type *room, size_t n)                                        \
+    {                                                                                      \
+        uint64_t all = 0;                                                                  \
+        type *from = a, *to = room, *swap;                                                 \
+        size_t at[257], i; /* by digit: where the next element with it goes */             \
+        uint32_t shift, digit;                                                             \
+        for (i = 1; i < n; i++) all |= a[i] key ^ a[0] key;                                \
+        for (shift = 0; shift < 64; shift += 8) {                                          \
+            if (!((all >> shift) & 255u)) continue;                                        \
+            memset(at, 0, sizeof at);                                                      \
+            for (i = 0; i < n; i++) at[((from[i] key >> shift) & 255u) + 1]++;             \
+            for (digit = 1; digit < 256; digit++) at[digit] += at[digit - 1];              \
+            for (i = 0; i < n; i++) to[at[(from[i] key >> shift) & 255u]++] = from[i];     \
+            swap = from;                                                                   \
+            from = to;                                                                     \
+            to = swap;                                                                     \
+        }                                                                                  \
+        if (from != a) memcpy(a, from, n * sizeof *a);                                     \
     }
 RMI_RADIX_SORT(rmi_sort_u64, uint64_t, )
 
@@ -1457,16 +1444,6 @@ typedef struct rmi_sink {
     void *user;
     int failed; /* a write has failed: nothing is written any more */
 } rmi_sink;
-
-/* A sink that writes through the caller's function. */
-RMI_FN rmi_sink rmi_sink_make(rm_write_fn write, void *user)
-{
-    rmi_sink sink;
-    sink.write = write;
-    sink.user = user;
-    sink.failed = 0;
-    return sink;
-}
 
 /* Writes n bytes of text, unless a write has failed before. */
 RMI_FN void rmi_put_n(rmi_sink *sink, const char *text, size_t n)
@@ -1580,11 +1557,12 @@ RMI_FN int rmi_line_more(void *line, const char *text, size_t n)
 /* A sink that appends to *line, which is set to write into text, of room > 0 bytes, from its beginning. */
 RMI_FN rmi_sink rmi_line_sink(rmi_line *line, char *text, size_t room)
 {
+    rmi_sink sink = {rmi_line_more, line, 0};
     line->text = text;
     line->room = room;
     line->n = 0;
     text[0] = 0;
-    return rmi_sink_make(rmi_line_more, line);
+    return sink;
 }
 
 /* Text by a format of rmi_put_args into `out`, of room > 0 bytes; what does not fit is cut. Returns out. */
@@ -19966,7 +19944,7 @@ RMI_FN int rmi_txt_hash_sink(void *user, const char *text, size_t n)
 RMI_FN uint64_t rmi_txt_graph_hash(const rm_graph *graph)
 {
     uint64_t hash = RMI_FNV_START;
-    rmi_sink sink = rmi_sink_make(rmi_txt_hash_sink, &hash);
+    rmi_sink sink = {rmi_txt_hash_sink, &hash, 0};
     if (graph->hashed) return graph->hash;
     rmi_txt_put_graph(graph, &sink);
     return hash;
@@ -20289,7 +20267,7 @@ RMI_FN rm_result rmi_txt_config_write(const rm_config *config, rmi_sink *sink)
 /* Blanks up to a column of a line, and a text there by a format with one figure; neither if the format is empty. */
 RMI_FN void rmi_txt_say_at(rmi_line *line, size_t column, const char *format, uint64_t figure)
 {
-    rmi_sink sink = rmi_sink_make(rmi_line_more, line);
+    rmi_sink sink = {rmi_line_more, line, 0};
     while (*format && line->n < column) rmi_put(&sink, " ");
     rmi_put_format(&sink, format, figure);
 }
@@ -20297,7 +20275,7 @@ RMI_FN void rmi_txt_say_at(rmi_line *line, size_t column, const char *format, ui
 /* One more name of a list on a line, or dots and 0 where it would reach beyond that column. */
 RMI_FN int rmi_txt_say_name(rmi_line *line, size_t column, const char *format, const char *name)
 {
-    rmi_sink sink = rmi_sink_make(rmi_line_more, line);
+    rmi_sink sink = {rmi_line_more, line, 0};
     int fits = line->n + strlen(name) <= column;
     rmi_put_format(&sink, fits ? format : " ...", name);
     return fits;
@@ -20380,7 +20358,7 @@ RMI_FN rm_result rmi_txt_say_blocks(rmi_line *line, rmi_arena *mem, const rm_gra
 {
     uint32_t *range = RMI_NEW(mem, uint32_t, 2 * (size_t)n), *cls = RMI_NEW(mem, uint32_t, n);
     uint32_t i, k, count, classes, said = 0;
-    rmi_sink sink = rmi_sink_make(rmi_line_more, line);
+    rmi_sink sink = {rmi_line_more, line, 0};
     if (!range || !cls) return RM_ERROR_MEMORY;
     for (i = 0; i < n && line->n <= 70; i++) {
         if (!region[i].block || region[i].block->number) continue;
@@ -23158,7 +23136,7 @@ RMI_FN rm_result rmi_exe_state_walk(rmi_exe_state *state)
 /* rm_exec_save. */
 RMI_FN rm_result rmi_exe_save(rm_exec *exec, rm_write_fn write, void *user)
 {
-    rmi_sink sink = rmi_sink_make(write, user);
+    rmi_sink sink = {write, user, 0};
     rmi_arena mem = rmi_arena_make(&exec->mem.hooks);
     rm_result result;
     rmi_exe_state state;
@@ -25131,7 +25109,7 @@ RMDEF rm_result rm_graph_read(const char *text, size_t length, const rm_graph_de
 
 RMDEF rm_result rm_graph_write(rm_graph *graph, rm_write_fn write, void *user)
 {
-    rmi_sink sink = rmi_sink_make(write, user);
+    rmi_sink sink = {write, user, 0};
     if (!graph) return RM_ERROR_ARGUMENT;
     RMI_WANT(&graph->last, write, RMI_NO_WRITE, "rm_graph_write");
     return rmi_txt_write_graph(graph, &sink);
@@ -25166,7 +25144,7 @@ RMDEF rm_result rm_config_read(const char *text, size_t length, rm_config *confi
 
 RMDEF rm_result rm_config_write(const rm_config *config, rm_write_fn write, void *user)
 {
-    rmi_sink sink = rmi_sink_make(write, user);
+    rmi_sink sink = {write, user, 0};
     if (!config || !write) return RM_ERROR_ARGUMENT;
     return rmi_txt_config_write(config, &sink);
 }
@@ -25221,7 +25199,7 @@ RMI_FN rm_result rmi_tell(const rm_plan *plan, rmi_about what, uint32_t step, rm
 {
     static const char *const names[] = {"rm_plan_explain", "rm_plan_trace", "rm_plan_svg", "rm_plan_summary",
                                         "rm_plan_write"};
-    rmi_sink sink = rmi_sink_make(write, user);
+    rmi_sink sink = {write, user, 0};
     rmi_error *err = plan ? &plan->g->last : NULL;
     uint32_t index = 0;
     rm_result result;
