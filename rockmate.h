@@ -13959,35 +13959,42 @@ RMI_FN uint64_t rmi_blk_carried(const rmi_blk *b)
    Homes: what is on the device all the time lies lowest, then what is there at the step's edge, then inputs. O(events
    + copies).
    ================================================================================================================== */
+typedef struct rmi_event_entry { /* of the list that is made */
+    uint64_t key; /* its event and what it is: entries come in that order, those of one key as they were put */
+    rmi_run run;
+} rmi_event_entry;
+RMI_RADIX_SORT(rmi_event_sort, rmi_event_entry, .key)
+
+/* What stands at an event, in that order. Event n: the end. */
+enum { RMI_EVENT_IN, RMI_EVENT_DROP, RMI_EVENT_RUN, RMI_EVENT_OUT, RMI_EVENT_HOLD, RMI_EVENT_KEYS = 8 };
+
 typedef struct rmi_event_writer {
     const rmi_cost *cost;
     const rmi_schedule *schedule;
     const rmi_costs *costs;
     rmi_arena *mem;
-    rmi_seq_list *list;              /* what is made */
-    size_t cap;                      /* of its runs */
-    /* by event; by life: those kept until after that event; number + 1, 0 ends. NULL without copies */
-    uint32_t *hold_head, *hold_next;
-    /* by event (n: the next step); by copy out: those whose bytes have been added by then; as hold_head */
-    uint32_t *added_head, *added_next;
+    rmi_event_entry *entries;
+    size_t n, cap;
 } rmi_event_writer;
 
-/* Adds a run to the list. */
-RMI_FN rm_result rmi_event_say(rmi_event_writer *writer, rmi_run run)
+/* Puts a run at an event. */
+RMI_FN rm_result rmi_event_put(rmi_event_writer *writer, uint32_t event, uint32_t what, rmi_run run)
 {
-    rmi_seq_list *list = writer->list;
-    if (!RMI_GROW(writer->mem, list->runs, writer->cap, list->n + 1)) return RM_ERROR_MEMORY;
-    list->runs[list->n++] = run;
+    if (!RMI_GROW(writer->mem, writer->entries, writer->cap, writer->n + 1)) return RM_ERROR_MEMORY;
+    writer->entries[writer->n].key = (uint64_t)event * RMI_EVENT_KEYS + what;
+    writer->entries[writer->n++].run = run;
     return RM_OK;
 }
 
-/* Writes a copy, drop or hold of a buffer (its number in the step). */
-RMI_FN rm_result rmi_event_say_copy(rmi_event_writer *writer, rmi_way way, uint32_t buffer, uint32_t form)
+/* Puts a copy, drop or hold of the buffer that a life is of. */
+RMI_FN rm_result rmi_event_put_copy(rmi_event_writer *writer, uint32_t event, uint32_t what, rmi_way way, uint32_t life,
+                                    uint32_t form)
 {
-    return rmi_event_say(writer, rmi_low_run(way, writer->cost->step->buffers[buffer].number, form, 0));
+    uint32_t buffer = writer->costs->lives[life].buffer;
+    return rmi_event_put(writer, event, what, rmi_low_run(way, writer->cost->step->buffers[buffer].number, form, 0));
 }
 
-/* Writes the run of the event, if anything runs. */
+/* Puts the run of the event, if anything runs. */
 RMI_FN rm_result rmi_event_run(rmi_event_writer *writer, uint32_t event)
 {
     const rmi_step *step = writer->cost->step;
@@ -13995,48 +14002,38 @@ RMI_FN rm_result rmi_event_run(rmi_event_writer *writer, uint32_t event)
     uint32_t way = task->way;
     if (rmi_step_access_of(step, writer->schedule->events[event].task, writer->schedule->mode)->absent) return RM_OK;
     if (way == RMI_OPT && step->moves && writer->costs->update_event[task->param] == event) way = RMI_OPT_HOST;
-    return rmi_event_say(writer, rmi_low_run((rmi_way)way, task->id, writer->costs->form[event], task->part));
+    return rmi_event_put(writer, event, RMI_EVENT_RUN,
+                         rmi_low_run((rmi_way)way, task->id, writer->costs->form[event], task->part));
 }
 
-/* Writes the copies in before the event, and the ends of host copies that its copies in are the last to need; uses up
+/* Puts the copies, and the ends of host copies where the copy in that is the last to need one has its need; uses up
    `source` of copies out. */
-RMI_FN rm_result rmi_event_before(rmi_event_writer *writer, uint32_t event)
+RMI_FN rm_result rmi_event_copies(rmi_event_writer *writer)
 {
     const rmi_costs *costs = writer->costs;
-    uint32_t i;
-    for (i = costs->n_ins ? writer->cost->in_head[event] : RMI_NONE; i != RMI_NONE; i = costs->ins[i].next) {
-        uint32_t buffer = costs->lives[costs->ins[i].life].buffer;
-        RMI_TRY(rmi_event_say_copy(writer, RMI_COPY_IN, buffer, 0));
-    }
-    for (i = costs->first_life[event];
-         event < writer->schedule->n && i < costs->first_life[event + 1] && costs->lives[i].in != RMI_NONE; i++) {
-        const rmi_copy *in = &costs->ins[costs->lives[i].in];
-        if (in->stays || in->source == RMI_NONE || --costs->outs[in->source].source) continue;
-        RMI_TRY(rmi_event_say_copy(writer, RMI_COPY_DROP, costs->lives[i].buffer, 0));
+    uint32_t event, i;
+    for (event = 0; event <= writer->schedule->n && costs->n_ins; event++)
+        for (i = writer->cost->in_head[event]; i != RMI_NONE; i = costs->ins[i].next)
+            RMI_TRY(rmi_event_put_copy(writer, event, RMI_EVENT_IN, RMI_COPY_IN, costs->ins[i].life, 0));
+    for (event = 0; event < writer->schedule->n && costs->n_outs; event++)
+        for (i = writer->cost->out_head[event]; i != RMI_NONE; i = costs->outs[i].next)
+            RMI_TRY(rmi_event_put_copy(writer, event, RMI_EVENT_OUT,
+                                       costs->outs[i].merges ? RMI_COPY_MERGE : RMI_COPY_OUT, costs->outs[i].life, 0));
+    for (i = 0; i < costs->n_lives; i++) {
+        const rmi_copy *in = costs->lives[i].in == RMI_NONE ? NULL : &costs->ins[costs->lives[i].in];
+        if (!in || in->stays || in->source == RMI_NONE || --costs->outs[in->source].source) continue;
+        RMI_TRY(rmi_event_put_copy(writer, in->event, RMI_EVENT_DROP, RMI_COPY_DROP, i, 0));
     }
     return RM_OK;
 }
 
-/* Writes the copies out after the event, and the lives that are kept until there. */
-RMI_FN rm_result rmi_event_after(rmi_event_writer *writer, uint32_t event)
-{
-    const rmi_costs *costs = writer->costs;
-    uint32_t i;
-    for (i = costs->n_outs ? writer->cost->out_head[event] : RMI_NONE; i != RMI_NONE; i = costs->outs[i].next)
-        RMI_TRY(rmi_event_say_copy(writer, costs->outs[i].merges ? RMI_COPY_MERGE : RMI_COPY_OUT,
-                                   costs->lives[costs->outs[i].life].buffer, 0));
-    for (i = writer->hold_head[event]; i; i = writer->hold_next[i - 1])
-        RMI_TRY(rmi_event_say_copy(writer, RMI_HOLD, costs->lives[i - 1].buffer, 0));
-    for (i = writer->added_head[event]; i; i = writer->added_next[i - 1])
-        RMI_TRY(rmi_event_say_copy(writer, RMI_HOLD, costs->lives[costs->outs[i - 1].life].buffer, 1));
-    return RM_OK;
-}
-
-/* Sets hold_head: until when lives are kept that a copy out reads, or that a copy in follows. */
+/* Puts until when lives are kept that a copy out reads, or that a copy in follows; when contributions that went out
+   have been added in host memory; that they, and gradients there, may be in use when the next step begins. */
 RMI_FN rm_result rmi_event_holds(rmi_event_writer *writer)
 {
     const rmi_costs *costs = writer->costs;
-    uint32_t i, end, n = writer->schedule->n;
+    const rmi_step *step = writer->cost->step;
+    uint32_t i, event, end, n = writer->schedule->n;
     /* by life: given up, to come back by a copy */
     uint8_t *left = RMI_NEW(writer->mem, uint8_t, (size_t)costs->n_lives + 1);
     if (!left) return RM_ERROR_MEMORY;
@@ -14044,7 +14041,7 @@ RMI_FN rm_result rmi_event_holds(rmi_event_writer *writer)
         if (costs->lives[i].in != RMI_NONE && !costs->ins[costs->lives[i].in].edge &&
             !costs->ins[costs->lives[i].in].stays)
             left[costs->lives[i].previous] = 1;
-    for (i = 0; i < costs->n_lives; i++) {
+    for (i = costs->n_lives; i-- > 0;) {
         const rmi_life *life = &costs->lives[i];
         const rmi_copy *out = life->out == RMI_NONE || costs->outs[life->out].stays || costs->outs[life->out].edge
                                   ? NULL
@@ -14052,25 +14049,20 @@ RMI_FN rm_result rmi_event_holds(rmi_event_writer *writer)
         end = life->last;
         if (out) end = out->wraps ? n - 1 : (uint32_t)rmi_max(costs->lives[out->until].last, out->at - 1);
         /* its bytes are no one else's */
-        if (!out && writer->cost->step->buffers[life->buffer].kind == RMI_STEP_WEIGHT) continue;
+        if (!out && step->buffers[life->buffer].kind == RMI_STEP_WEIGHT) continue;
         if (life->gone || (!out && !left[i]) || end >= n) continue;
-        writer->hold_next[i] = writer->hold_head[end];
-        writer->hold_head[end] = i + 1;
+        RMI_TRY(rmi_event_put_copy(writer, end, RMI_EVENT_HOLD, RMI_HOLD, i, 0));
     }
-    return RM_OK;
-}
-
-/* Sets added_head: during which event contributions that went out have been added in host memory. */
-RMI_FN void rmi_event_additions(rmi_event_writer *writer)
-{
-    const rmi_costs *costs = writer->costs;
-    uint32_t i, event, n = writer->schedule->n;
-    for (i = 0; i < costs->n_outs; i++) {
+    for (i = costs->n_outs; i-- > 0;) {
         if (!costs->outs[i].merges) continue;
         for (event = costs->outs[i].event; event < n && costs->start[event + 1] <= costs->outs[i].added;) event++;
-        writer->added_next[i] = writer->added_head[event];
-        writer->added_head[event] = i + 1;
+        RMI_TRY(rmi_event_put_copy(writer, event, RMI_EVENT_HOLD, RMI_HOLD, costs->outs[i].life, event < n ? 1 : 2));
     }
+    for (i = 0; i < step->n_params; i++)
+        if (costs->update_event[i] != RMI_NONE && !(writer->schedule->home[i] & RMI_HOME_GRADIENT))
+            RMI_TRY(rmi_event_put(writer, n, RMI_EVENT_HOLD,
+                                  rmi_low_run(RMI_HOLD, step->buffers[step->params[i].gradient].number, 2, 0)));
+    return RM_OK;
 }
 
 /* Where a buffer of >>lower, by its number there, is when the step begins, in bits: 1 always on the device, 2 on the
@@ -14098,11 +14090,10 @@ RMI_FN uint32_t rmi_event_begins(const rmi_event_writer *writer, uint32_t number
 }
 
 /* Sets the list's homes, at offsets of their own, also of what the step before still copies out, until that is over. */
-RMI_FN rm_result rmi_event_homes(rmi_event_writer *writer)
+RMI_FN rm_result rmi_event_homes(const rmi_event_writer *writer, rmi_seq_list *list)
 {
     const rmi_step *step = writer->cost->step;
     const rmi_costs *costs = writer->costs;
-    rmi_seq_list *list = writer->list;
     uint32_t number, pass, i, all = 3 * step->graph->n_tensors;
     uint64_t top[2] = {0, 0};
     rmi_home *home = list->homes = RMI_NEW(writer->mem, rmi_home, 2 * (size_t)all + costs->n_outs);
@@ -14134,40 +14125,29 @@ RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *eval, const rmi
                                  const rmi_costs *costs, int homes, rmi_seq_list *list)
 {
     rmi_event_writer writer;
-    uint32_t event, i;
-    int moves = eval->step->moves != 0;
+    rmi_event_entry *room;
+    uint32_t event, moves = eval->step->moves != 0;
     memset(list, 0, sizeof *list);
     memset(&writer, 0, sizeof writer);
     writer.cost = eval;
     writer.schedule = schedule;
     writer.costs = costs;
     writer.mem = mem;
-    writer.list = list;
-    if (moves) {
-        writer.hold_head = RMI_NEW(mem, uint32_t, (size_t)schedule->n + 1);
-        writer.hold_next = RMI_NEW(mem, uint32_t, (size_t)costs->n_lives + 1);
-        list->at = RMI_NEW(mem, uint32_t, (size_t)schedule->n + 1);
-        writer.added_head = RMI_NEW(mem, uint32_t, (size_t)schedule->n + 1);
-        writer.added_next = RMI_NEW(mem, uint32_t, (size_t)costs->n_outs + 1);
-        if (!writer.hold_head || !writer.hold_next || !list->at || !writer.added_head || !writer.added_next)
-            return RM_ERROR_MEMORY;
-        RMI_TRY(rmi_event_holds(&writer));
-        rmi_event_additions(&writer);
+    for (event = 0; event < schedule->n; event++) RMI_TRY(rmi_event_run(&writer, event));
+    if (moves) RMI_TRY(rmi_event_copies(&writer));
+    if (moves) RMI_TRY(rmi_event_holds(&writer));
+    list->runs = RMI_RAW(mem, rmi_run, writer.n);
+    list->at = RMI_RAW(mem, uint32_t, schedule->n);
+    room = RMI_RAW(mem, rmi_event_entry, moves ? writer.n : 0);
+    if (!list->runs || !list->at || !room) return RM_ERROR_MEMORY;
+    if (moves) rmi_event_sort(writer.entries, room, writer.n);
+    for (event = 0; list->n < writer.n; list->n++) {
+        for (; event * (uint64_t)RMI_EVENT_KEYS + RMI_EVENT_RUN < writer.entries[list->n].key; event++)
+            if (event < schedule->n) list->at[event] = (uint32_t)list->n - 1;
+        list->runs[list->n] = writer.entries[list->n].run;
     }
-    for (event = 0; event < schedule->n; event++) {
-        if (moves) RMI_TRY(rmi_event_before(&writer, event));
-        RMI_TRY(rmi_event_run(&writer, event));
-        if (moves) list->at[event] = (uint32_t)list->n - 1;
-        if (moves) RMI_TRY(rmi_event_after(&writer, event));
-    }
-    if (moves) RMI_TRY(rmi_event_before(&writer, schedule->n));
-    /* gradients in host memory, and contributions to them, may be in use when the next step begins */
-    for (i = moves ? writer.added_head[schedule->n] : 0; i; i = writer.added_next[i - 1])
-        RMI_TRY(rmi_event_say_copy(&writer, RMI_HOLD, costs->lives[costs->outs[i - 1].life].buffer, 2));
-    for (i = 0; i < eval->step->n_params && moves; i++)
-        if (costs->update_event[i] != RMI_NONE && !(schedule->home[i] & RMI_HOME_GRADIENT))
-            RMI_TRY(rmi_event_say_copy(&writer, RMI_HOLD, eval->step->params[i].gradient, 2));
-    return homes ? rmi_event_homes(&writer) : RM_OK;
+    for (; event < schedule->n; event++) list->at[event] = (uint32_t)list->n - 1;
+    return homes ? rmi_event_homes(&writer, list) : RM_OK;
 }
 
 /* --- and back: the schedule that a program is of */
@@ -14192,35 +14172,30 @@ RMI_FN uint64_t rmi_event_copied(const rmi_step *step, const rmi_schedule *sched
 RMI_FN void rmi_event_read_choices(const rmi_step *step, const rmi_program *program, rmi_schedule *schedule,
                                    uint32_t *form)
 {
-    const rm_graph *graph = step->graph;
-    uint32_t i, id, buffer;
+    uint32_t i, param, forward, backward;
     size_t k;
-    memset(form, 0xFF, 2 * graph->n_ops * sizeof *form);
+    memset(form, 0xFF, 2 * step->graph->n_ops * sizeof *form);
+    memset(schedule->home, 0, step->n_params);
+    for (k = 0; k < program->n_homes; k++) {
+        uint32_t buffer = step->buffer_of[program->homes[k].buf];
+        const rmi_step_buffer *row = buffer == RMI_NONE ? NULL : &step->buffers[buffer];
+        if (!row || row->param == RMI_NONE || program->homes[k].host != 1) continue;
+        schedule->home[row->param] |= (uint8_t)(row->kind == RMI_STEP_WEIGHT  ? RMI_HOME_WEIGHT
+                                                : row->kind == RMI_STEP_STATE ? RMI_HOME_STATE
+                                                                              : RMI_HOME_GRADIENT);
+    }
     for (k = 0; k < program->n; k++) {
         const rmi_run *run = &program->st[k].run;
-        if (program->st[k].what != RMI_RUN || run->way > RMI_BWD) continue;
-        if (form[2 * run->id + (run->way == RMI_BWD)] == RMI_NONE)
-            form[2 * run->id + (run->way == RMI_BWD)] = run->form;
+        if (program->st[k].what != RMI_RUN) continue;
+        if (run->way <= RMI_BWD && form[2 * run->id + run->way] == RMI_NONE) form[2 * run->id + run->way] = run->form;
+        for (param = 0; run->way == RMI_OPT_HOST && param < step->n_params; param++)
+            if (step->params[param].tensor == run->id) schedule->home[param] |= RMI_HOME_UPDATE;
     }
-    for (i = 0; i < graph->n_ops; i++) {
-        uint32_t forward = form[2 * i] == RMI_NONE ? 0 : form[2 * i];
-        schedule->mode[i] =
-            (uint8_t)rmi_step_mode_of(&graph->ops[i], form[2 * i + 1] == RMI_NONE ? forward : form[2 * i + 1], forward);
+    for (i = 0; i < step->graph->n_ops; i++) {
+        forward = form[2 * i + RMI_FWD] == RMI_NONE ? 0 : form[2 * i + RMI_FWD];
+        backward = form[2 * i + RMI_BWD] == RMI_NONE ? forward : form[2 * i + RMI_BWD];
+        schedule->mode[i] = (uint8_t)rmi_step_mode_of(&step->graph->ops[i], backward, forward);
     }
-    for (i = 0; i < step->n_params; i++) schedule->home[i] = 0;
-    for (k = 0; k < program->n_homes; k++) {
-        rmi_buf_kind kind = rmi_low_kind(graph, program->homes[k].buf, &id);
-        buffer = step->buffer_of[program->homes[k].buf];
-        if (program->homes[k].host != 1 || buffer == RMI_NONE || step->buffers[buffer].param == RMI_NONE) continue;
-        i = step->buffers[buffer].param;
-        schedule->home[i] |= (uint8_t)(kind == RMI_BUF_VALUE   ? RMI_HOME_WEIGHT
-                                       : kind == RMI_BUF_STATE ? RMI_HOME_STATE
-                                                               : RMI_HOME_GRADIENT);
-    }
-    for (k = 0; k < program->n; k++)
-        if (program->st[k].what == RMI_RUN && program->st[k].run.way == RMI_OPT_HOST)
-            for (i = 0; i < step->n_params; i++)
-                if (step->params[i].tensor == program->st[k].run.id) schedule->home[i] |= RMI_HOME_UPDATE;
     for (i = 0; i < step->n_params; i++)
         while (!(step->params[i].allowed >> schedule->home[i] & 1))
             schedule->home[i] = (uint8_t)((schedule->home[i] + 1) % RMI_HOMES);
