@@ -329,12 +329,9 @@ typedef struct rm_step {
    it from rm_call.device_step. Four rounds of splitmix64. */
 RM_DEVICE_FN uint64_t rm_seed(const rm_step *s, uint64_t seed_key)
 {
-    uint64_t word[4], x = 0;
+    const uint64_t word[4] = {s->seed, s->step, s->micro, seed_key};
+    uint64_t x = 0;
     int i;
-    word[0] = s->seed;
-    word[1] = s->step;
-    word[2] = s->micro;
-    word[3] = seed_key;
     for (i = 0; i < 4; i++) {
         x = (x ^ word[i]) + 0x9E3779B97F4A7C15u;
         x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -446,15 +443,14 @@ typedef struct rm_graph_desc {
     void *log_user RM_ZERO;
 } rm_graph_desc;
 
-/* An empty graph; desc may be NULL. NULL when memory is out. Destroying NULL is nothing. Objects may be destroyed in
-   any order: a graph goes when it and all plans made from it have been destroyed, a plan when it has been and no
-   executor runs it any more. The first plan seals the graph: afterwards only costs may change, a later declaration is
-   an error that sticks (no further plan would have it), and what was planned goes on. */
+/* An empty graph; desc may be NULL. NULL when memory is out. Destroying NULL is nothing. A graph goes when it and all
+   plans made from it have been destroyed, a plan when it has been and no executor runs it any more. The first plan
+   seals the graph: afterwards only costs may change, a later declaration is an error that sticks. */
 RMDEF rm_graph *rm_graph_create(const rm_graph_desc *desc);
 RMDEF void rm_graph_destroy(rm_graph *g);
 
-/* The first error of the builder, which sticks: later builder calls do nothing, rm_plan_create returns it. If there is
-   none, the message of the last failed call on this graph or "". Valid until the next call on the graph. */
+/* The first error of the builder, which sticks. If there is none, the message of the last failed call on this graph or
+   "". Valid until the next call on the graph. */
 RMDEF const char *rm_graph_error(const rm_graph *g);
 RMDEF rm_result rm_graph_result(const rm_graph *g);
 
@@ -462,8 +458,7 @@ RMDEF rm_result rm_graph_result(const rm_graph *g);
 #define RM_FREE_NS UINT64_MAX /* really no time, where 0 means "to be measured" */
 
 /* Given at every step (rm_exec_write before rm_exec_step). bytes: 0 is an error, RM_EMPTY is really none. flags:
-   RM_INPUT_GRAD: its gradient is wanted; RM_EXTERNAL; RM_STAYS: it is on the device until its last use, never in host
-   memory. */
+   RM_INPUT_GRAD: its gradient is wanted; RM_EXTERNAL; RM_STAYS: never in host memory. */
 #define RM_INPUT_GRAD 256u
 RMDEF rm_tensor rm_input_add(rm_graph *g, const char *name, uint64_t bytes, uint32_t flags);
 
@@ -560,8 +555,8 @@ RMDEF uint64_t rm_tensor_bytes(const rm_graph *g, rm_tensor t);
 
 /* --- graph: text (.rmg, docs/formats.md) -------------------------------------------------------------------------- */
 
-/* Reads a whole graph. RM_ERROR_TEXT: *out is a graph that holds nothing but the message (line:column, found, expected)
-   for rm_graph_error, to be destroyed as any; NULL only if memory is out. A graph from text can be planned, not run. */
+/* Reads a whole graph, to be planned, not run. RM_ERROR_TEXT: *out is a graph that holds nothing but the message
+   (line:column, found, expected) for rm_graph_error, to be destroyed as any; NULL only if memory is out. */
 RMDEF rm_result rm_graph_read(const char *text, size_t length, const rm_graph_desc *desc, rm_graph **out);
 RMDEF rm_result rm_graph_write(rm_graph *g, rm_write_fn write, void *user);
 
@@ -657,19 +652,18 @@ typedef struct rm_plan_desc {
     uint32_t live_only RM_ZERO;     /* 1: a budget of live bytes, no addresses: to compare with papers, not to run */
     uint32_t tolerance_ppm RM_ZERO; /* chain tables may lose this much time. 0: exact while it is quick */
     rm_plan_info *info RM_ZERO;     /* filled if not NULL, also when the budget is infeasible */
-    /* called now and then, every 10 ms or so while solvers work, and with every better plan. Nonzero: stop, with the
-       best plan so far or RM_ERROR_CANCELLED; then it is not called again */
+    /* called every 10 ms or so while solvers work, and with every better plan. Nonzero: stop, with the best plan so far
+       or RM_ERROR_CANCELLED */
     int (*progress)(void *user, const rm_progress *p) RM_ZERO;
     void *progress_user RM_ZERO;
     uint64_t work_limit RM_ZERO; /* instead of rm_config.work; 0: that */
     /* a plan of the same graph: what persists is where its first program has it. NULL: free */
     const rm_plan *like RM_ZERO;
-    /* plans with copies count on that much less than the link's speed (0 to 90): 5 costs little, and a link that is 5 %
-       slower than declared then stalls nothing. 0: only as much as keeps what such a link would cost near 2 % of the
-       computation, where a plan is found for that */
+    /* plans with copies count on that much less than the link's speed (0 to 90): with 5 a link that is 5 % slower than
+       declared stalls nothing. 0: as much as keeps what such a link would cost near 2 % of the computation */
     uint32_t link_margin_percent RM_ZERO;
-    /* of the search: wall-clock time to end after, once there is a plan; work 0 is then no limit. With a clock the same
-       call may give different plans. 0: none */
+    /* of the search: wall-clock time to end after, once there is a plan (which may differ from call to call); work 0 is
+       then no limit. 0: none */
     uint64_t limit_ns RM_ZERO;
 } rm_plan_desc;
 
@@ -694,9 +688,8 @@ RMDEF rm_result rm_plan_summary(const rm_plan *p, rm_write_fn write, void *user)
 
 /* About one tensor, in the plan's first program, a few lines for people: when it is on the device, how often it is
    recomputed or copied and what that costs, what else is there at the fullest moment that it spans, what letting go of
-   it there would save and cost, or keeping it; and what more memory would bring: the time that a plan with a 64th of
-   keep-everything's bytes more gains. That plan is made at the first question about a plan, in as much time as the plan
-   took, and not for plans from text. */
+   it there would save and cost, or keeping it; and what a 64th of keep-everything's bytes more would gain: that plan is
+   made at the first question about a plan, in as much time as the plan took, and not for plans from text. */
 RMDEF rm_result rm_plan_explain(const rm_plan *p, rm_tensor t, rm_write_fn write, void *user);
 
 /* One program over time, in the steady state, as simulated. A trace: JSON that ui.perfetto.dev and chrome://tracing
@@ -848,16 +841,14 @@ typedef struct rm_exec_desc {
     uint32_t threads RM_ZERO;
     uint64_t h2d RM_ZERO, d2h RM_ZERO; /* with threads: bytes a second of copies; 0: as memory does */
     uint64_t latency_ns RM_ZERO;       /* and so much more each, where h2d or d2h is given */
-    /* 1: what persists need not outlast rm_exec_profile and rm_exec_replan, for tuning before it is written for good:
-       no second copy of it all is held. Ends an accumulation; a call that fails may lose what persists, too. Inputs,
-       and memory of the caller, are kept */
+    /* 1: what persists need not outlast rm_exec_profile, rm_exec_replan, or a call that fails, for tuning before it is
+       written for good: no second copy of it is held. Ends an accumulation. Inputs and memory of the caller are kept */
     uint32_t forget RM_ZERO;
 } rm_exec_desc;
 
-/* The executor keeps its plan (until rm_exec_replan), which goes when it has been destroyed and nobody keeps it. What
-   persists starts as zeros. On failure *out is NULL and the reason is in rm_graph_error of the plan's graph. Steps,
-   reads and writes allocate nothing afterwards; rm_exec_profile, rm_exec_check and rm_exec_replan do, for as long as
-   they run. */
+/* The executor keeps its plan until rm_exec_replan. What persists starts as zeros. On failure *out is NULL and the
+   reason is in rm_graph_error of the plan's graph. Steps, reads and writes allocate nothing afterwards; rm_exec_profile,
+   rm_exec_check and rm_exec_replan do, for as long as they run. */
 RMDEF rm_result rm_exec_create(rm_plan *p, const rm_exec_desc *desc, rm_exec **out);
 RMDEF void rm_exec_destroy(rm_exec *x);
 RMDEF const char *rm_exec_error(const rm_exec *x); /* of the last call that failed, or "" */
@@ -874,8 +865,8 @@ RMDEF rm_result rm_exec_bind(rm_exec *x, rm_tensor t, uint32_t what, void *memor
 RMDEF rm_result rm_exec_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, const void *src, uint64_t bytes);
 RMDEF rm_result rm_exec_read(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, void *dst, uint64_t bytes);
 
-/* Its address right now, valid until the next call on x; NULL if it is nowhere (rm_exec_error says why). An input
-   counts as written by this call. */
+/* Its address, valid until the next call on x; NULL if it is nowhere (rm_exec_error says why). An input counts as
+   written by this call. */
 RMDEF void *rm_exec_pointer(rm_exec *x, rm_tensor t, uint32_t what);
 
 /* One step of kind s->kind, for which the plan must have a program; s NULL: a step of zeros. A callback's nonzero
@@ -920,8 +911,7 @@ RMDEF rm_result rm_exec_profile(rm_exec *x, const rm_step *s, uint32_t repeats);
 
 /* Profile, plan again, go on: rm_exec_profile with each kind of step that the plan has (but FORWARD, if there are
    others; s says the rest), the link where the backend can measure it, a plan by desc (may be NULL), rm_exec_replan.
-   *p, the plan of x, is replaced by the new one and destroyed. If something fails x and *p stay as they were, and
-   rm_exec_error tells. Not for several ranks, whose plans would differ (manual, 5). */
+   *p, the plan of x, is replaced by the new one and destroyed; on failure both stay. Not for ranks (manual, 5). */
 RMDEF rm_result rm_exec_tune(rm_exec *x, const rm_plan_desc *desc, const rm_step *s, uint32_t repeats, rm_plan **p);
 
 typedef struct rm_check_desc {
@@ -1823,11 +1813,10 @@ RMI_FN rm_result rmi_graph_fail(rm_graph *graph, rm_result result, const char *f
     va_end(args);
     return result;
 }
-#define RMI_WRONG(graph, ...) rmi_graph_fail((graph), RM_ERROR_GRAPH, __VA_ARGS__) /* it is declared wrongly */
 /* What must hold of a declaration, and the message if it does not, which ends the function. */
-#define RMI_RULE(graph, holds, ...)                              \
-    do {                                                         \
-        if (!(holds)) return RMI_WRONG((graph), __VA_ARGS__);    \
+#define RMI_RULE(graph, holds, ...)                                                          \
+    do {                                                                                     \
+        if (!(holds)) return rmi_graph_fail((graph), RM_ERROR_GRAPH, __VA_ARGS__);           \
     } while (0)
 
 /* The sticky error of an allocation that failed, unless there is one already; returns it. */
@@ -1851,16 +1840,8 @@ RMI_FN rm_result rmi_graph_string(rm_graph *graph, const char *text, const char 
 /* May this be the name of a tensor, op, part, block or barrier? */
 RMI_FN int rmi_graph_name_ok(const char *text)
 {
-    size_t n = 0;
-    if (!strcmp(text, "none") || !strcmp(text, "saved")) return 0;
-    for (; text[n]; n++) {
-        char letter = text[n];
-        /* '-' to '9': with . and / */
-        int ok = (letter >= 'a' && letter <= 'z') || (letter >= '-' && letter <= '9') ||
-                 (letter >= 'A' && letter <= '[') || letter == '_' || letter == ']';
-        if (!ok || n >= 255) return 0;
-    }
-    return n > 0;
+    size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./-[]");
+    return n && n <= 255 && !text[n] && strcmp(text, "none") && strcmp(text, "saved");
 }
 
 /* The slot of a name of n bytes in a scope, or the free one (number 0) where it would go. There always is a free one:
@@ -2071,10 +2052,12 @@ RMI_FN rm_result rmi_graph_list(const rmi_making *making, const char *what, uint
     for (i = 0; i < 64; i++) {
         uint32_t n = i < 32 ? in->n : out->n;
         if (!(mask & (RMI_IN_BITS | RMI_OUT_BITS) & (uint64_t)1 << i) || i % 32 < n) continue;
-        return RMI_WRONG(making->graph, i < 32 ? "op %s: kind '%s' names RM_IN(%u) in '%s', but the op has %u inputs; "
-                         "give the input or correct the kind" : "op %s: kind '%s' names RM_OUT(%u) in '%s', but the op "
-                         "has %u outputs; give its size or correct the kind", making->op->name, making->kind->name,
-                         (uint64_t)i % 32, what, (uint64_t)n);
+        return rmi_graph_fail(making->graph, RM_ERROR_GRAPH, i < 32
+                              ? "op %s: kind '%s' names RM_IN(%u) in '%s', but the op has %u inputs; give the input "
+                                "or correct the kind"
+                              : "op %s: kind '%s' names RM_OUT(%u) in '%s', but the op has %u outputs; give its size "
+                                "or correct the kind", making->op->name, making->kind->name, (uint64_t)i % 32, what,
+                              (uint64_t)n);
     }
     for (i = 0; i < in->n; i++)
         if (mask & RM_IN(i)) rmi_list_put_once(list, in->at[i]);
@@ -2234,11 +2217,9 @@ RMI_FN uint32_t rmi_graph_tag(const rm_graph *graph) { return (uint32_t)((uintpt
 /* The handle of a tensor; RMI_NONE gives none. */
 RMI_FN rm_tensor rmi_graph_handle(const rm_graph *graph, uint32_t id)
 {
-    rm_tensor handle;
-    handle.id = id == RMI_NONE ? 0 : (uint64_t)rmi_graph_tag(graph) << 32 | (id + 1);
+    rm_tensor handle = {id == RMI_NONE ? 0 : (uint64_t)rmi_graph_tag(graph) << 32 | (id + 1)};
     return handle;
 }
-
 RMI_FN uint32_t rmi_graph_index(rm_tensor handle) { return (uint32_t)(handle.id & UINT32_MAX) - 1; }
 
 /* Does the handle name a tensor of the graph? */
@@ -2350,8 +2331,8 @@ RMI_FN rm_result rmi_graph_op_outputs(rm_graph *graph, rmi_op *op, const rm_op_d
     size_t n = 0, i;
     RMI_OPERANDS(graph, op, "more_out", desc->more_out_count, desc->more_out);
     while (n < RM_MAX_OUT && desc->out[n]) n++;
-    if (!n && !desc->more_out_count && !op->in.n)
-        return RMI_WRONG(graph, "op %s: no output size and no input to take it from; give .out = { bytes }", op->name);
+    RMI_RULE(graph, n || desc->more_out_count || op->in.n, "op %s: no output size and no input to take it from; give "
+             ".out = { bytes }", op->name);
     RMI_TRY(rmi_graph_new_list(graph, &op->out, n + desc->more_out_count + 1));
     for (i = 0; !i || i < n + desc->more_out_count; i++) {
         uint64_t bytes = i < n ? desc->out[i]
@@ -2397,8 +2378,8 @@ RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm
     op = &graph->ops[id];
     RMI_TRY(rmi_graph_string(graph, kind->name, &op->kind_name));
     op->flags = kind->flags | desc->flags;
-    if (op->flags & ~allowed)
-        return RMI_WRONG(graph, "op %s: a flag that means nothing there; see RM_RNG and its neighbours", op->name);
+    RMI_RULE(graph, !(op->flags & ~allowed), "op %s: a flag that means nothing there; see RM_RNG and its neighbours",
+             op->name);
     op->user = desc->user;
     op->view_offset = desc->view_offset;
     RMI_TRY(rmi_graph_op_inputs(graph, op, desc));
@@ -2626,10 +2607,11 @@ RMI_FN rm_result rmi_graph_seal_consts(rm_graph *graph)
 {
     uint32_t i, k;
     for (i = 0; i < graph->n_ops; i++)
-        for (k = 0; k < graph->ops[i].mutates.n; k++)
-            if (graph->tensors[graph->ops[i].mutates.at[k]].kind != RMI_CONST)
-                return RMI_WRONG(graph, "op %s: it mutates %s, which is no const; declare that with rm_const_add",
-                                 graph->ops[i].name, graph->tensors[graph->ops[i].mutates.at[k]].name);
+        for (k = 0; k < graph->ops[i].mutates.n; k++) {
+            const rmi_tensor *tensor = &graph->tensors[graph->ops[i].mutates.at[k]];
+            RMI_RULE(graph, tensor->kind == RMI_CONST, "op %s: it mutates %s, which is no const; declare that with "
+                     "rm_const_add", graph->ops[i].name, tensor->name);
+        }
     RMI_TRY(rmi_graph_seal_lists(graph, offsetof(rmi_op, mutates), offsetof(rmi_tensor, mutators)));
     for (i = 0; i < graph->n_ops; i++) {
         rmi_op *op = &graph->ops[i];
@@ -2702,7 +2684,7 @@ RMI_FN rm_result rmi_graph_seal(rm_graph *graph)
     uint32_t i, k;
     if (graph->sticky.result != RM_OK) return graph->sticky.result;
     if (graph->sealed) return RM_OK;
-    if (!graph->n_ops) return RMI_WRONG(graph, "graph: it has no op; add the layers with RM_OP first");
+    RMI_RULE(graph, graph->n_ops, "graph: it has no op; add the layers with RM_OP first");
     RMI_RULE(graph, !graph->build.open, "block %s: it is never ended; add rm_block_end (in text: an end)",
              graph->marks[graph->build.open - 1].name);
     RMI_TRY(rmi_graph_seal_grads(graph));
@@ -25041,11 +25023,12 @@ RMDEF void rm_graph_link(rm_graph *graph, uint64_t h2d, uint64_t d2h, uint64_t l
 {
     if (!graph || graph->sticky.result != RM_OK) return;
     if (!h2d || !d2h)
-        RMI_WRONG(graph, "rm_graph_link: %s is 0; give bytes a second, or declare no link", !h2d ? "h2d" : "d2h");
+        rmi_graph_fail(graph, RM_ERROR_GRAPH, "rm_graph_link: %s is 0; give bytes a second, or declare no link",
+                       !h2d ? "h2d" : "d2h");
     else if ((graph->has_link && !graph->sealed) || h2d > RMI_MAX || d2h > RMI_MAX || latency_ns > RMI_MAX ||
              add > RMI_MAX)
-        RMI_WRONG(graph, "rm_graph_link: declared twice, or a figure is not below 2^62; give both rates in bytes "
-                        "a second, once");
+        rmi_graph_fail(graph, RM_ERROR_GRAPH, "rm_graph_link: declared twice, or a figure is not below 2^62; give both "
+                       "rates in bytes a second, once");
     if (graph->sticky.result != RM_OK) return;
     graph->has_link = 1; /* hashed stays: a link says how fast copies are, plans still belong to the text read */
     graph->link.h2d = h2d;
