@@ -847,8 +847,8 @@ typedef struct rm_exec_desc {
 } rm_exec_desc;
 
 /* The executor keeps its plan until rm_exec_replan. What persists starts as zeros. On failure *out is NULL and the
-   reason is in rm_graph_error of the plan's graph. Steps, reads and writes allocate nothing afterwards; rm_exec_profile,
-   rm_exec_check and rm_exec_replan do, for as long as they run. */
+   reason is in rm_graph_error of the plan's graph. Steps, reads and writes allocate nothing afterwards;
+   rm_exec_profile, rm_exec_check and rm_exec_replan do, for as long as they run. */
 RMDEF rm_result rm_exec_create(rm_plan *p, const rm_exec_desc *desc, rm_exec **out);
 RMDEF void rm_exec_destroy(rm_exec *x);
 RMDEF const char *rm_exec_error(const rm_exec *x); /* of the last call that failed, or "" */
