@@ -21518,12 +21518,13 @@ typedef struct rmi_exe_outside { /* the caller's memory */
     size_t n_patches, cap_patches;
 } rmi_exe_outside;
 
+/* What gradients of params hold between steps; MIDDLE and LAST add to those from GIVEN on. SPENT: nobody has begun, an
+   update has had them, a step failed among them, a state was restored, or a plan had no place for them. */
+typedef enum rmi_exe_grads { RMI_EXE_SPENT, RMI_EXE_FORGOTTEN, RMI_EXE_GIVEN, RMI_EXE_ADDING } rmi_exe_grads;
+
 typedef struct rmi_exe_course { /* of a training */
-    int adding;    /* an accumulation is under way: gradients of params hold contributions that LAST will want */
+    rmi_exe_grads grads; /* FORGOTTEN: spent, by rm_exec_desc.forget; GIVEN: by the caller; ADDING: by steps */
     int adrift;    /* a step that does not accumulate has used the bytes where params' gradients persist */
-    int used_up;   /* no MIDDLE or LAST may add to these gradients: nobody has begun, an update has had them, a step
-                      failed among them, a state was restored, or a plan had no place for them */
-    int forgotten; /* they were used up by rm_exec_desc.forget */
     uint64_t steps;
 } rmi_exe_course;
 
@@ -21730,7 +21731,7 @@ RMI_FN rm_result rmi_exe_broken(rm_exec *exec, rm_result result)
     if (!lanes->on || result == RM_OK) return result;
     rmi_exe_quiet(exec);
     exec->last = NULL;
-    exec->course.used_up = 1;
+    exec->course.grads = RMI_EXE_SPENT;
     for (i = 0; i < RMI_LANES; i++) {
         if (lanes->failed[i]) result = rmi_exe_callback_failed(exec, lanes->failed[i], lanes->code[i]);
         lanes->failed[i] = NULL;
@@ -22451,13 +22452,8 @@ RMI_FN void rmi_exe_free(rm_exec *exec)
     rmi_plan_free(plan);
 }
 
-/* A plan that counts live bytes has nothing to run with. */
-RMI_FN rm_result rmi_exe_has_addresses(const rm_plan *plan, const char *call, rmi_error *err)
-{
-    if (!plan->live_only) return RM_OK;
-    return rmi_err_set(err, RM_ERROR_ARGUMENT, "%s: the plan counts live bytes and has no addresses to run with; plan "
-                       "without rm_plan_desc.live_only", call);
-}
+#define RMI_EXE_LIVE_ONLY "%s: the plan counts live bytes and has no addresses to run with; plan without " \
+                          "rm_plan_desc.live_only"
 
 /* What depends on the graph alone: the caller's memory, in the line of places, and inputs, never written. */
 RMI_FN rm_result rmi_exe_tables(rm_exec *exec)
@@ -22476,7 +22472,6 @@ RMI_FN rm_result rmi_exe_tables(rm_exec *exec)
         if (tensor->kind == RMI_PARAM && tensor->consumers.n) exec->trained.at[exec->trained.n++] = i;
         if (tensor->kind == RMI_INPUT && !tensor->external) exec->due[i] = tensor->bytes;
     }
-    exec->course.used_up = 1;
     return RM_OK;
 }
 
@@ -22487,7 +22482,7 @@ RMI_FN rm_result rmi_exe_create(rm_plan *plan, const rm_exec_desc *desc, rm_exec
     rmi_arena mem = rmi_arena_make(desc && desc->allocator.alloc ? &desc->allocator : &plan->g->hooks);
     rm_exec *exec;
     rm_result result;
-    RMI_TRY(rmi_exe_has_addresses(plan, "rm_exec_create", last));
+    RMI_WANT(last, !plan->live_only, RMI_EXE_LIVE_ONLY, "rm_exec_create");
     exec = RMI_NEW(&mem, rm_exec, 1);
     if (!exec) {
         rmi_arena_free(&mem);
@@ -22730,11 +22725,12 @@ RMI_FN rm_result rmi_exe_step(rm_exec *exec, const rm_step *s)
     for (i = 0; i < exec->n_prog; i++)
         if (exec->prog[i].step == kind) prog = &exec->prog[i];
     if (!prog) return rmi_exe_no_program(exec, "rm_exec_step", kind);
-    RMI_WANT(&exec->err, !exec->course.used_up || !rmi_low_adds_to_earlier(kind), "rm_exec_step: a step of kind '%s' "
-             "adds to gradients of the steps before it, and %s; begin an accumulation with RM_FIRST",
-             rmi_low_step_name(kind), exec->course.forgotten ? "rm_exec_desc.forget has forgotten them"
-             : exec->course.steps ? "an update has used them up, a step failed, a state was restored, or a plan had no "
-                                    "place for them" : "there was none");
+    RMI_WANT(&exec->err, exec->course.grads >= RMI_EXE_GIVEN || !rmi_low_adds_to_earlier(kind), "rm_exec_step: a step "
+             "of kind '%s' adds to gradients of the steps before it, and %s; begin an accumulation with RM_FIRST",
+             rmi_low_step_name(kind), exec->course.grads == RMI_EXE_FORGOTTEN
+             ? "rm_exec_desc.forget has forgotten them" : exec->course.steps
+             ? "an update has used them up, a step failed, a state was restored, or a plan had no place for them"
+             : "there was none");
     RMI_TRY(rmi_exe_ready(exec, prog));
     rmi_exe_set_now(exec, s, kind);
     exec->last = NULL;
@@ -22744,15 +22740,11 @@ RMI_FN rm_result rmi_exe_step(rm_exec *exec, const rm_step *s)
                 exec->due[i] = exec->graph->tensors[i].bytes;
     if (kind != RM_FORWARD) {
         exec->course.adrift = !rmi_low_grads_resident(kind);
-        exec->course.used_up = 1; /* until it has ended well */
-        exec->course.forgotten = 0;
+        exec->course.grads = RMI_EXE_SPENT; /* until it has ended well */
     }
     RMI_TRY(rmi_exe_broken(exec, rmi_exe_go(exec, prog)));
     exec->last = prog;
-    if (kind != RM_FORWARD) {
-        exec->course.adding = rmi_low_hands_on(kind);
-        exec->course.used_up = !exec->course.adding;
-    }
+    if (rmi_low_hands_on(kind)) exec->course.grads = RMI_EXE_ADDING;
     exec->touched = rmi_max(exec->touched, exec->plan->info[prog - exec->prog].step_bytes);
     exec->course.steps++;
     return RM_OK;
@@ -22811,7 +22803,8 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what,
     *bytes = rmi_low_bytes(exec->graph, buf);
     address = rmi_exe_home(exec, buf);
     input = rmi_exe_is_input(exec, id);
-    spent = what == RM_GRAD && !write && (exec->course.adrift || (tensor->updates && exec->course.used_up));
+    spent = what == RM_GRAD && !write &&
+            (exec->course.adrift || (tensor->updates && exec->course.grads < RMI_EXE_GIVEN));
     if (rmi_low_external(exec->graph, buf) && *bytes) {
         if (address) return address;
         why = " is the caller's memory and not bound; call rm_exec_bind first";
@@ -22821,7 +22814,7 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what,
     else if (!*bytes && tensor->kind != RMI_ACT)
         return exec->memory[exec->memory[RMI_EXE_ARENA].at ? RMI_EXE_ARENA : RMI_EXE_HOST].at;
     else if (write) why = " does not persist between steps: it cannot be written";
-    else if (!exec->last && spent && exec->course.forgotten)
+    else if (!exec->last && spent && exec->course.grads == RMI_EXE_FORGOTTEN)
         why = ": no step has been finished yet that leaves it; it was forgotten (rm_exec_desc.forget)";
     else if (!exec->last) why = ": no step has been finished yet that leaves it";
     else if ((address = rmi_exe_left(exec, id, what, buf)) != NULL) return address;
@@ -22887,7 +22880,7 @@ RMI_FN rm_result rmi_exe_write(rm_exec *exec, rm_tensor t, uint32_t what, uint64
         RMI_TRY(rmi_exe_put_home(exec, buf, offset, from, bytes));
     }
     if (what == RM_VALUE) *due -= rmi_min(*due, bytes); /* of parts that overlap, twice: no complaint without cause */
-    if (what == RM_GRAD) exec->course.used_up = 0; /* the caller knows what they hold */
+    if (what == RM_GRAD && exec->course.grads < RMI_EXE_GIVEN) exec->course.grads = RMI_EXE_GIVEN;
     return RM_OK;
 }
 
@@ -23117,8 +23110,7 @@ RMI_FN rm_result rmi_exe_restore(rm_exec *exec, const void *data, size_t bytes)
     state.bytes = bytes;
     RMI_TRY(rmi_exe_state_walk(&state));
     RMI_TRY(rmi_exe_drain(exec)); /* the lanes of the last step may still read and write what is restored */
-    exec->course.used_up |= exec->course.adding; /* gradients of other weights */
-    exec->course.adding = 0;
+    if (exec->course.grads == RMI_EXE_ADDING) exec->course.grads = RMI_EXE_SPENT; /* gradients of other weights */
     state.apply = 1;
     return rmi_exe_state_walk(&state);
 }
@@ -23140,8 +23132,8 @@ RMI_FN int rmi_exe_keeps(const rm_exec *exec, uint32_t buf, int for_plan)
     if (!rmi_low_bytes(exec->graph, buf) || !rmi_exe_home(exec, buf)) return 0;
     if (rmi_low_external(exec->graph, buf)) return !for_plan;
     if (kind == RMI_BUF_VALUE && rmi_exe_is_input(exec, id)) return 1;
-    return !exec->desc.forget &&
-           !(for_plan && kind == RMI_BUF_GRAD && exec->course.used_up && exec->graph->tensors[id].updates);
+    return !exec->desc.forget && !(for_plan && kind == RMI_BUF_GRAD && exec->course.grads < RMI_EXE_GIVEN &&
+                                   exec->graph->tensors[id].updates);
 }
 
 /* Sets aside what persists, in one piece of memory; on failure nothing is. */
@@ -23189,10 +23181,9 @@ RMI_FN rm_result rmi_exe_put_back(rm_exec *exec, const rmi_exe_memory *memory, i
 /* With rm_exec_desc.forget, what has been added up is lost. */
 RMI_FN void rmi_exe_forget(rm_exec *exec)
 {
-    if (!exec->desc.forget) return;
-    exec->course.forgotten |= exec->course.adding;
-    exec->course.adding = 0;
-    exec->course.used_up = 1;
+    rmi_exe_grads *grads = &exec->course.grads;
+    if (exec->desc.forget)
+        *grads = *grads == RMI_EXE_ADDING || *grads == RMI_EXE_FORGOTTEN ? RMI_EXE_FORGOTTEN : RMI_EXE_SPENT;
 }
 
 /* The executor as it was when that was set aside, and the end of it. */
@@ -23246,10 +23237,10 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
     uint32_t i;
     RMI_WANT(&exec->err, plan->g == exec->graph, "rm_exec_replan: the plan is of another graph; make it with the graph "
              "of this executor's plan");
-    RMI_TRY(rmi_exe_has_addresses(plan, "rm_exec_replan", &exec->err));
+    RMI_WANT(&exec->err, !plan->live_only, RMI_EXE_LIVE_ONLY, "rm_exec_replan");
     for (i = 0; i < plan->n; i++)
         if (rmi_low_adds_to_earlier(plan->prog[i].step)) to = &plan->prog[i];
-    for (i = 0; i < exec->trained.n && exec->course.adding; i++) {
+    for (i = 0; i < exec->trained.n && exec->course.grads == RMI_EXE_ADDING; i++) {
         uint32_t buf = rmi_low_buf(exec->graph, RMI_BUF_GRAD, exec->trained.at[i]);
         size_t k = 0;
         while (to && k < to->n_homes && to->homes[k].buf != buf) k++;
@@ -23277,7 +23268,7 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
     }
     plan->uses++;
     rmi_plan_free(old);
-    if (!to) exec->course.used_up = 1; /* what has been added up has no place */
+    if (!to && exec->course.grads >= RMI_EXE_GIVEN) exec->course.grads = RMI_EXE_SPENT; /* they have no place */
     rmi_exe_forget(exec);
     exec->touched = 0;
     return RM_OK;
@@ -23526,13 +23517,12 @@ RMI_FN int rmi_exe_wanted(const rmi_exe_profile *f, const rmi_exe_time *time)
 }
 
 /* Gives places beside to what a run is given and has none yet: on the device, in host memory, or (an addition) both. An
-   op has its inputs in the step, but consts which it changes. A backward gets the outputs as gradients of the outputs,
-   numbers of a likely kind and size, and workspace for the forward before it, too. */
+   op has its inputs in the step. A backward gets the outputs as gradients of the outputs, numbers of a likely kind and
+   size, and workspace for the forward before it, too. */
 RMI_FN void rmi_exe_lay(rmi_exe_profile *f, rmi_run run)
 {
     const rm_graph *graph = f->exec->graph;
     const rmi_form *form = run.way <= RMI_BWD ? rmi_low_form(graph, run) : NULL;
-    const rmi_op *op = &graph->ops[form ? run.id : 0];
     rmi_exe_memory *beside = &f->exec->memory[RMI_EXE_BESIDE];
     uint64_t align = rmi_max(f->exec->plan->align, RMI_EXE_SPACING);
     const uint32_t first = run.way == RMI_OPT_HOST, last = run.way >= RMI_OPT_HOST; /* 0: on the device */
@@ -23543,7 +23533,7 @@ RMI_FN void rmi_exe_lay(rmi_exe_profile *f, rmi_run run)
         for (slot = 0; rmi_exe_operand_of(f->exec, run, role, slot, &operand); slot++) {
             uint64_t bytes = role == RMI_EXE_WS && form ? rmi_max(operand.bytes, form->fwd_ws) : operand.bytes;
             if (!operand.declared || (f->build.at[first][operand.buf] != RMI_INF && role != RMI_EXE_WS)) continue;
-            if (role == RMI_EXE_IN && form && !rmi_list_has(&op->mutates, operand.tensor)) continue;
+            if (role == RMI_EXE_IN && form) continue;
             if (role == RMI_EXE_DOUT && bytes == graph->tensors[operand.tensor].bytes) {
                 f->build.at[0][operand.buf] = f->build.at[0][operand.tensor];
                 continue;
@@ -23555,9 +23545,8 @@ RMI_FN void rmi_exe_lay(rmi_exe_profile *f, rmi_run run)
         }
 }
 
-/* Compiles a run beside the step as its last op; before it what it needs done: a forward gets copies of the consts that
-   it changes, a backward comes behind its forward. Gradients that are another name of dout are not given, unless the
-   part has no others: then it runs where they cannot be that. */
+/* Compiles a run beside the step as its last op; before a backward its forward. Gradients that are another name of dout
+   are not given, unless the part has no others: then it runs where they cannot be that. */
 RMI_FN rm_result rmi_exe_compile_beside(rmi_exe_profile *f, const rmi_exe_time *time)
 {
     const rm_graph *graph = f->exec->graph;
@@ -23569,12 +23558,6 @@ RMI_FN rm_result rmi_exe_compile_beside(rmi_exe_profile *f, const rmi_exe_time *
         return rmi_exe_move(build, RM_LANE_HOST, grad, rmi_low_bytes(graph, grad), build->at[0][grad],
                             build->at[1][grad]);
     if (run.way > RMI_BWD) return rmi_exe_update(build, run);
-    for (i = 0; i < op->in.n; i++) {
-        uint32_t in = op->in.at[i];
-        if (!rmi_list_has(&op->mutates, in)) continue;
-        RMI_TRY(rmi_exe_move(build, RM_LANE_COMPUTE, in, rmi_low_bytes(graph, in), build->at[0][in], build->at[0][in]));
-        f->beside.op[f->beside.n - 1].src = (const unsigned char *)build->given->in[i];
-    }
     build->ran[run.id] = time->again;
     RMI_TRY(rmi_exe_forward(build, rmi_low_run(RMI_FWD, run.id, run.form, 0)));
     if (run.way == RMI_FWD) return RM_OK;
@@ -24845,7 +24828,7 @@ RMI_FN rm_result rmi_chk_run(rm_exec *exec, const rm_step *step, const rm_check_
     if (result == RM_OK) {
         result = rmi_exe_set_aside(exec, &k.aside, 0);
         set_aside = result == RM_OK;
-        exec->course.used_up = 0; /* whatever the gradients hold is good enough to add to */
+        exec->course.grads = RMI_EXE_GIVEN; /* whatever the gradients hold is good enough to add to */
     }
     if (result == RM_OK) result = rmi_chk_walk(&k);
     if (result == RM_OK) result = rmi_chk_planned(&k, step);
