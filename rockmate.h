@@ -21499,7 +21499,6 @@ typedef struct rmi_exe_lanes {
     const rmi_exe_prog *before; /* the last step, if its lanes may be at work; NULL: they have been waited for */
     uint32_t joined;         /* 1: the first op of programs has bytes: inputs, or the step's values on the device */
     int inputs_open;         /* nothing of `before` is at work in the bytes of inputs, and they have been written */
-    int rebound;             /* an address of the caller's memory has changed since programs were begun */
     uint32_t n_events;
     uint32_t calls;          /* that a lane may have in flight */
     uint32_t used;           /* bits: lanes that some program uses */
@@ -21828,22 +21827,6 @@ RMI_FN int rmi_exe_operand_of(const rm_exec *exec, rmi_run run, uint32_t role, u
     return operand->bytes || role < RMI_EXE_STATE;
 }
 
-/* Tables for the operands of a call that are lists, all NULL, and for their sizes. */
-RMI_FN rm_result rmi_exe_arrays(const rm_exec *exec, rmi_arena *mem, rmi_run run, rm_call *call)
-{
-    const rmi_list *list;
-    uint32_t role;
-    for (role = 0; (list = rmi_exe_list(exec, run, role)) != NULL; role++) {
-        void **pointer;
-        uint64_t *bytes;
-        RMI_TRY(RMI_TABLES(mem, RMI_T(pointer, list->n), RMI_T(bytes, list->n)));
-        memcpy((char *)call + rmi_exe_roles[role].pointer, &pointer, sizeof pointer);
-        if (role <= RMI_EXE_OUT) memcpy((char *)call + rmi_exe_roles[role].bytes, &bytes, sizeof bytes);
-        if (role <= RMI_EXE_OUT) *(role ? &call->n_out : &call->n_in) = list->n;
-    }
-    return RM_OK;
-}
-
 /* Where a call has its pointer to an operand. */
 RMI_FN void **rmi_exe_slot(rm_call *call, uint32_t role, uint32_t slot)
 {
@@ -21930,14 +21913,17 @@ RMI_FN rm_fn rmi_exe_callback(const rm_exec *exec, rmi_run run)
     return run.way == RMI_REDUCE ? exec->desc.reduce : run.way == RMI_OPT ? param->update : param->update_host;
 }
 
-/* The parts of a call, all zero, that do not depend on addresses. */
-RMI_FN void rmi_exe_call_of(const rm_exec *exec, rmi_run run, uint32_t lane, rm_call *call)
+/* The parts of a call, all zero, that do not depend on addresses; in mem tables for the operands that are lists, all
+   NULL, and for their sizes. */
+RMI_FN rm_result rmi_exe_call_of(const rm_exec *exec, rmi_arena *mem, rmi_run run, uint32_t lane, rm_call *call)
 {
     const rm_graph *graph = exec->graph;
     const rmi_op *op = run.way <= RMI_BWD ? &graph->ops[run.id] : NULL;
     const rmi_barrier *barrier = run.way == RMI_BARRIER ? &graph->barriers[run.id] : NULL;
     const rmi_tensor *param = op || barrier ? NULL : &graph->tensors[run.id];
     const rmi_args *args = op ? op->args : param ? param->args : NULL;
+    const rmi_list *list;
+    uint32_t role;
     call->step = &exec->now;
     call->device_step = exec->backend.device_step;
     call->phase = run.way + (run.way <= RMI_OPT ? 1u : 0u); /* RM_PHASE_FORWARD ...: updates of both sides are one */
@@ -21949,6 +21935,15 @@ RMI_FN void rmi_exe_call_of(const rm_exec *exec, rmi_run run, uint32_t lane, rm_
     call->seed_key = op ? run.id : 0;
     if (args) memcpy(call->arg, args->arg, sizeof call->arg);
     if (args) memcpy(call->farg, args->farg, sizeof call->farg);
+    for (role = 0; (list = rmi_exe_list(exec, run, role)) != NULL; role++) {
+        void **pointer;
+        uint64_t *bytes;
+        RMI_TRY(RMI_TABLES(mem, RMI_T(pointer, list->n), RMI_T(bytes, list->n)));
+        memcpy((char *)call + rmi_exe_roles[role].pointer, &pointer, sizeof pointer);
+        if (role <= RMI_EXE_OUT) memcpy((char *)call + rmi_exe_roles[role].bytes, &bytes, sizeof bytes);
+        if (role <= RMI_EXE_OUT) *(role ? &call->n_out : &call->n_in) = list->n;
+    }
+    return RM_OK;
 }
 
 /* Does a backward give the gradient of input i, which is not there under another name? */
@@ -21986,8 +21981,7 @@ RMI_FN rm_result rmi_exe_call(rmi_exe_build *build, rmi_run run, rm_call *call)
     op->run = run;
     op->call = call;
     op->fn = rmi_exe_callback(build->exec, run);
-    rmi_exe_call_of(build->exec, run, lane, call);
-    RMI_TRY(rmi_exe_arrays(build->exec, build->mem, run, call));
+    RMI_TRY(rmi_exe_call_of(build->exec, build->mem, run, lane, call));
     for (role = 0; role < RMI_EXE_ROLES; role++)
         for (slot = 0; rmi_exe_operand_of(build->exec, run, role, slot, &operand); slot++) {
             const void **to = (const void **)(void *)rmi_exe_slot(call, role, slot);
@@ -22217,11 +22211,10 @@ RMI_FN rm_result rmi_exe_compile(rm_exec *exec, const rmi_program *program, rmi_
 /* Waits and events of all programs, alone and after each; mem: for what is needed meanwhile. */
 RMI_FN rm_result rmi_exe_order(rm_exec *exec, rmi_arena *mem, rmi_lan_prog *uses)
 {
-    rmi_lan lan;
+    rmi_lan lan = RMI_INIT;
     rmi_exe_prog *prog = exec->prog;
     uint32_t i, before;
     size_t k;
-    memset((void *)&lan, 0, sizeof lan);
     exec->lanes.n_events = RMI_EXE_EVENTS;
     for (i = 0; i < exec->n_prog; i++) {
         uses[i].n = (uint32_t)prog[i].n;
@@ -22390,7 +22383,6 @@ RMI_FN rm_result rmi_exe_reserve(rm_exec *exec)
 {
     rmi_exe_lanes *lanes = &exec->lanes;
     if (!lanes->on) return RM_OK;
-    lanes->rebound = 0;
     return rmi_exe_needs(exec, exec->backend.reserve(exec->backend.user, lanes->n_events, lanes->calls),
                          "making events for its lanes", NULL);
 }
@@ -22686,10 +22678,6 @@ RMI_FN rm_result rmi_exe_go(rm_exec *exec, rmi_exe_prog *prog)
 {
     rmi_exe_lanes *lanes = &exec->lanes;
     uint32_t answer, lane, *ends = &lanes->ends[lanes->parity];
-    if (lanes->rebound) {
-        RMI_TRY(rmi_exe_drain(exec));
-        RMI_TRY(rmi_exe_reserve(exec));
-    }
     for (lane = 0; lane < RMI_LANES; lane++)
         if (*ends >> lane & 1) RMI_TRY(rmi_exe_wait(exec, lanes->parity * RMI_LANES + lane, RM_LANE_CALLER));
     *ends = 0;
@@ -22910,12 +22898,12 @@ RMI_FN rm_result rmi_exe_bind(rm_exec *exec, rm_tensor t, uint32_t what, void *m
              "declared RM_EXTERNAL; the plan places it", known ? exec->graph->tensors[rmi_graph_index(t)].name
              : "the tensor (none, or of another graph)");
     RMI_TRY(rmi_exe_drain(exec));
-    exec->lanes.rebound |= exec->lanes.on && outside->bound[buf] != memory;
+    if (outside->bound[buf] == memory) return RM_OK;
     outside->bound[buf] = memory;
     for (i = 0; i < outside->n_patches; i++)
         if (outside->patch[i].place >= outside->from[buf] && outside->patch[i].place < outside->from[buf + 1])
             *outside->patch[i].slot = rmi_exe_at(exec, outside->patch[i].place);
-    return RM_OK;
+    return rmi_exe_reserve(exec); /* programs that were kept have the old address */
 }
 
 /* --- saving and restoring (formats.md, 9): a header; of each buffer that is saved a head (name, size), its bytes;
@@ -23089,8 +23077,7 @@ RMI_FN rm_result rmi_exe_save(rm_exec *exec, rm_write_fn write, void *user)
     rmi_sink sink = {write, user, 0};
     rmi_arena mem = rmi_arena_make(&exec->mem.hooks);
     rm_result result;
-    rmi_exe_state state;
-    memset((void *)&state, 0, sizeof state);
+    rmi_exe_state state = RMI_INIT;
     state.exec = exec;
     state.sink = &sink;
     state.piece = RMI_RAW(&mem, unsigned char, RMI_EXE_PIECE);
@@ -23103,8 +23090,7 @@ RMI_FN rm_result rmi_exe_save(rm_exec *exec, rm_write_fn write, void *user)
 /* rm_exec_restore: all or nothing. */
 RMI_FN rm_result rmi_exe_restore(rm_exec *exec, const void *data, size_t bytes)
 {
-    rmi_exe_state state;
-    memset((void *)&state, 0, sizeof state);
+    rmi_exe_state state = RMI_INIT;
     state.exec = exec;
     state.data = (const unsigned char *)data;
     state.bytes = bytes;
@@ -24017,7 +24003,7 @@ RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, rmi_run run, rmi_chk_frame **out
     *out = frame;
     if (!frame) return RM_ERROR_MEMORY;
     call = &frame->call;
-    rmi_exe_call_of(k->exec, run, RM_LANE_COMPUTE, call);
+    RMI_TRY(rmi_exe_call_of(k->exec, &k->tmp, run, RM_LANE_COMPUTE, call));
     frame->fn = rmi_exe_callback(k->exec, run);
     if (run.way <= RMI_BWD) {
         frame->op = &k->graph->ops[run.id];
@@ -24027,7 +24013,6 @@ RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, rmi_run run, rmi_chk_frame **out
     }
     rmi_format(frame->what, sizeof frame->what, "%s %s: its %s%s%s%s%s", rmi_chk_words[run.way][0], call->op,
                rmi_chk_words[run.way][1], part[0] ? ", part " : "", part, variant[0] ? ", variant " : "", variant);
-    RMI_TRY(rmi_exe_arrays(k->exec, &k->tmp, run, call));
     RMI_TRY(RMI_TABLES(&k->tmp, RMI_T(frame->box, 2 * ((size_t)call->n_in + call->n_out) + RMI_EXE_ROLES)));
     frame->end = frame->box;
     for (role = 0; role < RMI_EXE_ROLES; role++)
