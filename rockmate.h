@@ -22447,31 +22447,15 @@ RMI_FN void rmi_exe_free(rm_exec *exec)
 #define RMI_EXE_LIVE_ONLY "%s: the plan counts live bytes and has no addresses to run with; plan without " \
                           "rm_plan_desc.live_only"
 
-/* What depends on the graph alone: the caller's memory, in the line of places, and inputs, never written. */
-RMI_FN rm_result rmi_exe_tables(rm_exec *exec)
-{
-    const rm_graph *graph = exec->graph;
-    uint32_t n = rmi_low_buffers(graph), i;
-    uint64_t place = 0;
-    RMI_TRY(RMI_TABLES(&exec->mem, RMI_T(exec->outside.from, (size_t)n + 1), RMI_T(exec->outside.bound, n),
-                       RMI_T(exec->due, graph->n_tensors), RMI_T(exec->trained.at, graph->n_tensors)));
-    for (i = 0; i <= n; i++) {
-        exec->outside.from[i] = place;
-        if (i < n && rmi_low_external(graph, i)) place = rmi_add(place, rmi_low_bytes(graph, i));
-    }
-    for (i = 0; i < graph->n_tensors; i++) {
-        const rmi_tensor *tensor = &graph->tensors[i];
-        if (tensor->kind == RMI_PARAM && tensor->consumers.n) exec->trained.at[exec->trained.n++] = i;
-        if (tensor->kind == RMI_INPUT && !tensor->external) exec->due[i] = tensor->bytes;
-    }
-    return RM_OK;
-}
-
-/* On failure the reason is the message of the plan's graph. */
+/* rm_exec_create: what depends on the graph alone (the caller's memory, in the line of places; inputs, never written),
+   the backend, the plan. On failure the reason is the message of the plan's graph. */
 RMI_FN rm_result rmi_exe_create(rm_plan *plan, const rm_exec_desc *desc, rm_exec **out)
 {
     rmi_error *last = &plan->g->last;
     rmi_arena mem = rmi_arena_make(desc && desc->allocator.alloc ? &desc->allocator : &plan->g->hooks);
+    const rm_graph *graph = plan->g;
+    uint32_t n = rmi_low_buffers(graph), i;
+    uint64_t place = 0;
     rm_exec *exec;
     rm_result result;
     RMI_WANT(last, !plan->live_only, RMI_EXE_LIVE_ONLY, "rm_exec_create");
@@ -22486,7 +22470,18 @@ RMI_FN rm_result rmi_exe_create(rm_plan *plan, const rm_exec_desc *desc, rm_exec
     exec->graph = plan->g;
     plan->uses++;
     if (desc) exec->desc = *desc;
-    result = rmi_exe_tables(exec) == RM_OK ? rmi_exe_backend(exec) : rmi_err_memory(&exec->err);
+    result = RMI_TABLES(&exec->mem, RMI_T(exec->outside.from, (size_t)n + 1), RMI_T(exec->outside.bound, n),
+                        RMI_T(exec->due, graph->n_tensors), RMI_T(exec->trained.at, graph->n_tensors));
+    for (i = 0; i <= n && result == RM_OK; i++) {
+        exec->outside.from[i] = place;
+        if (i < n && rmi_low_external(graph, i)) place = rmi_add(place, rmi_low_bytes(graph, i));
+    }
+    for (i = 0; i < graph->n_tensors && result == RM_OK; i++) {
+        const rmi_tensor *tensor = &graph->tensors[i];
+        if (tensor->kind == RMI_PARAM && tensor->consumers.n) exec->trained.at[exec->trained.n++] = i;
+        if (tensor->kind == RMI_INPUT && !tensor->external) exec->due[i] = tensor->bytes;
+    }
+    result = result == RM_OK ? rmi_exe_backend(exec) : rmi_err_memory(&exec->err);
     if (result == RM_OK) result = rmi_exe_load(exec);
     if (result != RM_OK) {
         rmi_err_set(last, result, "%s", exec->err.text);
@@ -22761,28 +22756,15 @@ RMI_FN int rmi_exe_twice(const rm_exec *exec, uint32_t buf)
     return rmi_exe_persists(exec, RMI_EXE_ARENA, buf) && rmi_exe_persists(exec, RMI_EXE_HOST, buf);
 }
 
-/* Where a buffer that does not persist lies after the last step: a declared output, or a gradient that stays. NULL: it
-   is not there. */
-RMI_FN unsigned char *rmi_exe_left(const rm_exec *exec, uint32_t id, uint32_t what, uint32_t buf)
-{
-    uint32_t i;
-    if (what == RM_STATE || (what == RM_VALUE ? !exec->graph->tensors[id].is_output
-                                              : !rmi_low_grad_stays(exec->graph, exec->last->step, id)))
-        return NULL;
-    if (!rmi_low_bytes(exec->graph, buf)) return exec->memory[RMI_EXE_ARENA].at;
-    for (i = 0; i < 2; i++)
-        if (exec->last->at_end[i][buf] != RMI_INF) return rmi_exe_at(exec, exec->last->at_end[i][buf]);
-    return NULL;
-}
-
-/* The address of a buffer between steps, or NULL with a message. write: it is about to be overwritten. */
+/* The address of a buffer between steps, or NULL with a message. write: it is about to be overwritten. What does not
+   persist may be where the last step has left it: declared outputs, and gradients that stay. */
 RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what, int write, uint64_t *bytes)
 {
     uint32_t buf, id = rmi_graph_index(t);
     const rmi_tensor *tensor;
     unsigned char *address;
     const char *why;
-    int input, spent; /* spent: its home holds anything */
+    int input, spent, left; /* spent: its home holds anything */
     if (!rmi_graph_has(exec->graph, t) || what > RM_STATE)
         return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "the tensor is none or of another graph, or `what` is not "
                            "RM_VALUE, RM_GRAD or RM_STATE"), (unsigned char *)NULL;
@@ -22793,6 +22775,8 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what,
     input = rmi_exe_is_input(exec, id);
     spent = what == RM_GRAD && !write &&
             (exec->course.adrift || (tensor->updates && exec->course.grads < RMI_EXE_GIVEN));
+    left = exec->last && (what == RM_VALUE ? tensor->is_output
+                                           : what == RM_GRAD && rmi_low_grad_stays(exec->graph, exec->last->step, id));
     if (rmi_low_external(exec->graph, buf) && *bytes) {
         if (address) return address;
         why = " is the caller's memory and not bound; call rm_exec_bind first";
@@ -22805,7 +22789,9 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what,
     else if (!exec->last && spent && exec->course.grads == RMI_EXE_FORGOTTEN)
         why = ": no step has been finished yet that leaves it; it was forgotten (rm_exec_desc.forget)";
     else if (!exec->last) why = ": no step has been finished yet that leaves it";
-    else if ((address = rmi_exe_left(exec, id, what, buf)) != NULL) return address;
+    else if (left && !*bytes) return exec->memory[RMI_EXE_ARENA].at;
+    else if (left && exec->last->at_end[0][buf] != RMI_INF) return rmi_exe_at(exec, exec->last->at_end[0][buf]);
+    else if (left && exec->last->at_end[1][buf] != RMI_INF) return rmi_exe_at(exec, exec->last->at_end[1][buf]);
     else if (input) why = " is not there after this kind of step; declare the input with RM_INPUT_GRAD";
     else if (what != RM_GRAD) why = " is not there after this kind of step; declare it with rm_output_add";
     else if (tensor->kind != RMI_PARAM)
@@ -23413,8 +23399,9 @@ RMI_FN rm_result rmi_exe_sampled(rmi_exe_profile *f, rmi_exe_time *of, int besid
 RMI_FN uint64_t rmi_exe_measured(const rmi_exe_time *of, uint64_t *spread)
 {
     const rmi_exe_time *time = of->like;
-    const size_t quarter = (time->n - 1) / 4;
+    size_t quarter;
     if (!time->n) return 0;
+    quarter = (time->n - 1) / 4;
     if (spread) *spread += time->sample[time->n - 1 - quarter] - time->sample[quarter];
     return time->sample[quarter];
 }
@@ -23436,8 +23423,7 @@ RMI_FN uint64_t rmi_exe_cpu_ns(clockid_t clock)
 #endif
 RMI_FN rmi_exe_clock rmi_exe_clock_now(const rm_exec *exec)
 {
-    rmi_exe_clock clock;
-    memset(&clock, 0, sizeof clock);
+    rmi_exe_clock clock = RMI_INIT;
 #if defined(RMI_CPU_CLOCKS)
     if (!exec->desc.backend) {
         struct rusage usage;
@@ -23782,9 +23768,8 @@ RMI_FN rm_result rmi_exe_profile_in(rmi_exe_profile *f, const rm_step *s, uint32
 /* rm_exec_profile, of several kinds of steps. What persists is afterwards as it was. */
 RMI_FN rm_result rmi_exe_profile_run(rm_exec *exec, const rm_step *s, uint32_t kinds, uint32_t repeats)
 {
-    rmi_exe_profile f;
+    rmi_exe_profile f = RMI_INIT;
     rm_result result, undone;
-    memset((void *)&f, 0, sizeof f);
     f.exec = exec;
     f.repeats = repeats ? repeats : RMI_EXE_REPEATS;
     f.tmp = rmi_arena_make(&exec->mem.hooks);
