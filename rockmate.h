@@ -15370,6 +15370,7 @@ RMI_FN int rmi_ref_try(rmi_search *s)
 {
     s->cost.work += s->candidate.n / 2;
     s->cost.enough = RMI_INF;
+    if (s->step->moves) rmi_search_remap(s, &s->candidate);
     s->next_least_ns = rmi_search_prune(s, &s->candidate);
     return rmi_cost_eval(&s->cost, &s->candidate, &s->next) || rmi_ref_turn_down(s);
 }
@@ -17102,17 +17103,29 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_plan_search *search)
     return rmi_plan_search_try(search);
 }
 
-/* --- the least memory that a plan is found for. Nothing in it depends on the budget: what it finds is the answer if it
-   fits, and is named if not, so that a call with as much or more finds it again. */
+/* --- the least memory that a plan is found for, with copies or without. Nothing in it depends on the budget: what it
+   finds is the answer if it fits, and is named if not, so that a call with as much or more finds it again. */
 #define RMI_PLAN_STAIR 16u     /* everything once is evicted to limits that part of each other apart; */
 #define RMI_PLAN_STEP 8u       /* so many of them at a time, as long as that works */
-#define RMI_PLAN_LOWER_EACH ((uint64_t)600000) /* work a task, at most */
+#define RMI_PLAN_LOWER_EACH ((uint64_t)600000) /* work a task, at most; with copies half of it */
+#define RMI_PLAN_LOWER_LESS 20u /* that part of it where there is a plan already, of few tasks */
 #define RMI_PLAN_CYCLES 10u    /* cycles of annealing that the work is for */
 #define RMI_PLAN_VAIN 8u       /* so many in a row in vain end it */
 #define RMI_PLAN_BELOW 64u     /* the limit is that part below the lowest list */
 #define RMI_PLAN_WEIGHT 64u    /* of bytes against time, as often as in annealing for time at first */
 
-/* The search's best list, the lowest so far, gets addresses, unless a smaller arena is known already. */
+/* Everything once becomes the current schedule, with all that may last in host memory there. 0: that is not legal. */
+RMI_FN int rmi_plan_load(rmi_search *joint)
+{
+    uint32_t i;
+    rmi_cost_keep_all(joint->step, &joint->candidate);
+    for (i = 0; i < joint->step->n_params; i++)
+        while ((uint32_t)joint->step->params[i].allowed >> (joint->candidate.home[i] + 1))
+            joint->candidate.home[i]++;
+    return rmi_search_start(joint, &joint->candidate);
+}
+
+/* The search's best list gets addresses, unless a smaller arena is known already. */
 RMI_FN rm_result rmi_plan_lower_try(rmi_plan_search *search)
 {
     rmi_planner *w = search->w;
@@ -17125,14 +17138,14 @@ RMI_FN rm_result rmi_plan_lower_try(rmi_plan_search *search)
 }
 
 /* Everything once is evicted to limits many stairs apart, each from what fitted the one before; ever fewer, when that
-   fails. */
+   fails. floor: no schedule needs less. */
 RMI_FN rm_result rmi_plan_lower_evict(rmi_ref_search *refine, uint64_t floor)
 {
     rmi_search *joint = &refine->search;
     uint64_t half = refine->end - (refine->end - joint->cost.work) / 2, peak, ns;
     uint32_t step;
     rmi_search_limit(joint, RMI_MAX, 0);
-    if (!rmi_ref_load(refine)) return RM_OK;
+    if (!rmi_plan_load(joint)) return RM_OK;
     for (step = RMI_PLAN_STEP; step && joint->best_peak > floor && joint->cost.work < half && !rmi_ref_told(refine);) {
         peak = joint->best_peak;
         ns = joint->best_ns;
@@ -17149,8 +17162,8 @@ RMI_FN rm_result rmi_plan_lower_evict(rmi_ref_search *refine, uint64_t floor)
     return RM_OK;
 }
 
-/* A cycle of annealing for bytes: from the lowest list, or in turn from everything once, in another order or evicted,
-   or from the chain's plan for that limit. */
+/* A cycle of annealing for bytes, below the lowest list, with copies below the smallest arena: from the lowest list, or in turn from everything
+   once, in another order or evicted, or from the chain's plan for that limit. */
 RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_search *search, uint32_t turn, uint64_t work)
 {
     static const uint32_t percent[] = {100, 125, 180};
@@ -17158,38 +17171,47 @@ RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_search *search, uint32_t turn, ui
     uint64_t hot = rmi_mul(search->s.mean_ns, (uint64_t)RMI_PLAN_WEIGHT << turn % 3) + 1;
     int shuffled = 0, small = joint->step->n_tasks <= RMI_SEARCH_FEW;
     int chain = turn % 4 == 3 && search->w->chain.table && !small;
-    rmi_search_limit(joint, joint->best_peak, RMI_PLAN_BELOW);
+    if (joint->step->moves) joint->best_ns = RMI_INF; /* addresses take more: a list of as many live bytes may do */
+    rmi_search_limit(joint, joint->step->moves ? search->w->min_sure : joint->best_peak, RMI_PLAN_BELOW);
     rmi_search_start(joint, &joint->best);
     if (chain) RMI_TRY(rmi_plan_search_from_chain(search->w, &search->s, percent[turn / 4 % 3]));
     else if (turn % 2) {
-        rmi_ref_load(&search->s);
-        shuffled = small;
+        rmi_plan_load(joint);
+        shuffled = small && !joint->step->moves;
         RMI_TRY(rmi_ref_greedy(&search->s, turn % 8 == 1 ? 500 : 300, 400));
     }
     /* cold: single bytes count */
     rmi_ref_cycle(&search->s, hot, hot / (turn / 2 % 2 ? 20000 : 20) + 1, work, shuffled);
-    rmi_search_limit(joint, joint->best_peak, 0);
+    rmi_search_limit(joint, joint->best_peak, 0); /* of which the fastest ways are those of the list */
     return RM_OK;
 }
 
-/* Evictions, then cycles, until the work is done or many in a row were in vain. */
+/* Evictions, then cycles, until there is a plan, the work is done or many in a row were in vain; where there is a plan
+   already, with little work. */
 RMI_FN rm_result rmi_plan_lower(rmi_plan_search *search)
 {
     rmi_planner *w = search->w;
     rmi_search *joint = &search->s.search;
     uint64_t floor = w->info->min_bound_bytes, work, was;
-    uint32_t turn, vain = 0;
+    uint32_t turn, vain = 0, planned = w->best.n != 0, i, kinds = 0;
+    for (i = 0; i < RM_STEP_KINDS; i++) kinds += w->steps >> i & 1;
+    work = rmi_min(RMI_PLAN_WORK, RMI_PLAN_LOWER_EACH / (joint->step->moves ? 2 : 1) * joint->step->n_tasks) / kinds /
+           (planned ? RMI_PLAN_LOWER_LESS : 1);
+    search->s.end = joint->cost.work + work;
+    rmi_search_forget(joint);
+    joint->best_ns = RMI_INF;
     RMI_TRY(rmi_plan_lower_evict(&search->s, floor));
     RMI_TRY(rmi_plan_lower_try(search));
     rmi_search_forget(joint);
     work = rmi_sub(search->s.end, joint->cost.work) / RMI_PLAN_CYCLES + 1;
-    for (turn = 0; joint->best_ns != RMI_INF && !w->best.n && vain < RMI_PLAN_VAIN; turn++) {
-        if (joint->best_peak <= floor || joint->cost.work >= search->s.end || rmi_ref_told(&search->s)) break;
+    for (turn = 0; (planned || !w->best.n) && vain < RMI_PLAN_VAIN; turn++) {
+        if (w->min_sure <= floor || joint->cost.work >= search->s.end || rmi_ref_told(&search->s)) break;
         was = w->min_sure;
         RMI_TRY(rmi_plan_lower_cycle(search, turn, work));
         RMI_TRY(rmi_plan_lower_try(search));
         vain = w->min_sure < was ? 0 : vain + 1;
     }
+    search->s.end = joint->best_ns = RMI_INF;
     return RM_OK;
 }
 
@@ -17199,17 +17221,12 @@ RMI_FN rm_result rmi_plan_search_least(rmi_plan_search *search)
 {
     rmi_planner *w = search->w;
     rmi_search *joint = &search->s.search;
-    uint64_t limit = joint->cost.limit, before = joint->cost.work, kinds = 0;
-    uint32_t i;
+    uint64_t limit = joint->cost.limit, before = joint->cost.work;
     int loaded = 0;
     rm_result result;
-    for (i = 0; i < RM_STEP_KINDS; i++) kinds += w->steps >> i & 1;
-    rmi_search_forget(joint);
-    joint->best_ns = search->tried = RMI_INF;
+    search->tried = RMI_INF;
     search->failed = search->s.gained = 0;
-    search->s.end = before + rmi_min(RMI_PLAN_WORK, RMI_PLAN_LOWER_EACH * joint->step->n_tasks) / kinds;
     result = rmi_plan_lower(search);
-    search->s.end = joint->best_ns = RMI_INF;
     rmi_search_limit(joint, limit, 0);
     search->s.told = joint->cost.work = before + (joint->cost.work - before) / 2;
     if (result == RM_OK && w->best.n)
@@ -17633,60 +17650,22 @@ RMI_FN rm_result rmi_plan_anneal(rmi_planner *w)
     return result;
 }
 
-/* --- the least memory with copies. As without them, nothing in it depends on the budget. */
-
-#define RMI_PLAN_FLOOR_EACH ((uint64_t)200000) /* work a task; three times that: no lower, a third of it: 1 % higher */
-#define RMI_PLAN_FLOOR_LESS 20u /* that part of it where there is a plan already, of few tasks */
-
-/* Cycles of annealing for bytes, in turn from everything once, what lasts on the device or in host memory, and from
-   what that led to: until there is a plan, the work is done or many in a row were in vain. Each looks for less than the
-   smallest arena so far: addresses take more than live bytes, so that a list with as many may do better. */
-RMI_FN rm_result rmi_plan_floor_cycles(rmi_planner *w, rmi_search *joint)
-{
-    uint64_t work = rmi_min(RMI_PLAN_WORK, RMI_PLAN_FLOOR_EACH * joint->step->n_tasks) /
-                    (w->best.n ? RMI_PLAN_FLOOR_LESS : 1);
-    uint64_t end = joint->cost.work + work, least = RMI_MAX, size = RMI_INF, hot;
-    const rmi_plan_trial sure = {w->limit, 0, 0, 1};
-    uint32_t turn, vain = 0, i, planned = w->best.n != 0;
-    rm_result result = RM_OK;
-    for (turn = 0; vain < RMI_PLAN_VAIN && (planned || !w->best.n) && joint->cost.work < end && result == RM_OK &&
-                   !w->stop.stopped;
-         turn++) {
-        rmi_cost_keep_all(joint->step, &joint->candidate);
-        for (i = 0; i < joint->step->n_params && turn % 4 == 0; i++)
-            while ((uint32_t)joint->step->params[i].allowed >> (joint->candidate.home[i] + 1))
-                joint->candidate.home[i]++;
-        joint->best_ns = RMI_INF;
-        rmi_search_limit(joint, least, RMI_PLAN_BELOW);
-        if (!rmi_search_start(joint, turn % 2 && joint->best.n ? &joint->best : &joint->candidate)) break;
-        if (!turn) {
-            joint->best_ns = RMI_INF;
-            rmi_search_limit(joint, joint->costs.peak + 1, RMI_PLAN_BELOW);
-            if (!rmi_search_start(joint, &joint->candidate)) break;
-        }
-        hot = rmi_mul(joint->costs.compute_ns / (joint->current.n + 1), (uint64_t)RMI_PLAN_WEIGHT << turn % 3) + 1;
-        rmi_search_anneal(joint, hot, hot / (turn / 2 % 2 ? 20000 : 20) + 1, work / RMI_PLAN_CYCLES + 1, &w->stop);
-        vain++;
-        if (joint->best_ns == RMI_INF) continue;
-        result = rmi_plan_try_best(w, joint, &sure, &size);
-        if (size < least) vain = 0;
-        least = rmi_min(least, size);
-    }
-    return result;
-}
-
-/* What >>search finds where bytes are what counts: the answer if it fits, and named if not. */
+/* The least memory with copies: the answer if it fits, and named if not. */
 RMI_FN rm_result rmi_plan_floor(rmi_planner *w)
 {
-    rmi_arena mem = rmi_plan_arena(w);
-    rmi_step step;
-    rmi_search joint;
-    rm_result result = rmi_step_make(&mem, w->graph, w->step, w->align, 1, &step);
-    if (result == RM_OK && !step.unfit && (!w->best.n || step.n_tasks <= RMI_SEARCH_FEW)) {
-        result = rmi_search_make(&mem, &step, 0, w->desc->host_bytes, &joint);
-        if (result == RM_OK) result = rmi_plan_floor_cycles(w, &joint);
+    rmi_plan_search search;
+    rm_result result;
+    memset(&search, 0, sizeof search);
+    search.w = w;
+    search.mem = search.chain = rmi_plan_arena(w);
+    w->chain.table = NULL;
+    result = rmi_step_make(&search.mem, w->graph, w->step, w->align, 1, &search.model);
+    if (result == RM_OK && !search.model.unfit && (!w->best.n || search.model.n_tasks <= RMI_SEARCH_FEW)) {
+        result = rmi_ref_search_make(&search.mem, &search.model, w->limit, &search.s);
+        search.s.search.cost.host_limit = w->desc->host_bytes;
+        if (result == RM_OK) result = rmi_plan_lower(&search);
     }
-    rmi_arena_free(&mem);
+    rmi_arena_free(&search.mem);
     return result;
 }
 
