@@ -17162,8 +17162,8 @@ RMI_FN rm_result rmi_plan_lower_evict(rmi_ref_search *refine, uint64_t floor)
     return RM_OK;
 }
 
-/* A cycle of annealing for bytes, below the lowest list, with copies below the smallest arena: from the lowest list, or in turn from everything
-   once, in another order or evicted, or from the chain's plan for that limit. */
+/* A cycle of annealing for bytes, below the lowest list, with copies below the smallest arena: from the lowest list, or
+   in turn from everything once, in another order or evicted, or from the chain's plan for that limit. */
 RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_search *search, uint32_t turn, uint64_t work)
 {
     static const uint32_t percent[] = {100, 125, 180};
@@ -17182,7 +17182,7 @@ RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_search *search, uint32_t turn, ui
     }
     /* cold: single bytes count */
     rmi_ref_cycle(&search->s, hot, hot / (turn / 2 % 2 ? 20000 : 20) + 1, work, shuffled);
-    rmi_search_limit(joint, joint->best_peak, 0); /* of which the fastest ways are those of the list */
+    if (!joint->step->moves) rmi_search_limit(joint, joint->best_peak, 0); /* on it depends which ways are fastest */
     return RM_OK;
 }
 
@@ -17204,7 +17204,7 @@ RMI_FN rm_result rmi_plan_lower(rmi_plan_search *search)
     RMI_TRY(rmi_plan_lower_try(search));
     rmi_search_forget(joint);
     work = rmi_sub(search->s.end, joint->cost.work) / RMI_PLAN_CYCLES + 1;
-    for (turn = 0; (planned || !w->best.n) && vain < RMI_PLAN_VAIN; turn++) {
+    for (turn = 0; joint->best.n && (planned || !w->best.n) && vain < RMI_PLAN_VAIN; turn++) {
         if (w->min_sure <= floor || joint->cost.work >= search->s.end || rmi_ref_told(&search->s)) break;
         was = w->min_sure;
         RMI_TRY(rmi_plan_lower_cycle(search, turn, work));
