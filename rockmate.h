@@ -19161,13 +19161,28 @@ RMI_FN size_t rmi_txt_items(rmi_txt_slice list)
     return n;
 }
 
-/* The number of a tensor or op (what: RMI_TENSORS, RMI_OPS) ; while a graph is read, of what is declared so far. */
-RMI_FN rm_result rmi_txt_named(rmi_txt *in, rmi_named what, rmi_txt_slice slice, uint32_t *id)
+/* The number of a name in a scope (RMI_SCOPE); an error expects that, by a format that may have one string. */
+RMI_FN rm_result rmi_txt_find(rmi_txt *in, uint64_t scope, rmi_txt_slice name, uint32_t *id, const char *expected,
+                              const char *of)
 {
-    *id = rmi_graph_lookup_n(in->graph, what, slice.text, slice.n);
-    if (*id != RMI_NONE) return RM_OK;
-    return rmi_txt_fail(in, slice, "%s%s", what == RMI_OPS ? "an op" : "a tensor", in->graph->sealed
-                        ? " of the graph" : " that is declared above");
+    *id = rmi_graph_lookup_n(in->graph, scope, name.text, name.n);
+    return *id != RMI_NONE ? RM_OK : rmi_txt_fail(in, name, expected, of);
+}
+
+/* The number of a tensor or op (what: RMI_TENSORS, RMI_OPS); while a graph is read, of what is declared so far. */
+RMI_FN rm_result rmi_txt_named(rmi_txt *in, rmi_named what, rmi_txt_slice name, uint32_t *id)
+{
+    return rmi_txt_find(in, what, name, id, what == RMI_OPS ? "an op%s" : "a tensor%s",
+                        in->graph->sealed ? " of the graph" : " that is declared above");
+}
+
+/* The form of an op behind an @, or the op itself where there is none. */
+RMI_FN rm_result rmi_txt_variant(rmi_txt *in, uint32_t op, rmi_txt_slice variant, uint32_t *form)
+{
+    *form = 0;
+    if (!variant.text) return RM_OK;
+    return rmi_txt_find(in, RMI_SCOPE(RMI_FORMS, op), variant, form, in->graph->sealed ? "a variant of op %s"
+                        : "a variant of op %s that is declared above", in->graph->ops[op].name);
 }
 
 /* A tensor of the graph of that kind: an activation, const or param; else an error that expects `what`. */
@@ -19485,15 +19500,6 @@ typedef struct rmi_txt_row {
 static const char *const rmi_txt_given_kinds[] = {"input", "param", "const", NULL}; /* rmi_tensor_kind */
 #define RMI_TXT_MADE "an activation: what an op declared above makes"
 
-/* The form of an op behind an @, or the op itself where there is none; after: ends what an error expects. */
-RMI_FN rm_result rmi_txt_variant_named(rmi_txt *in, uint32_t op, rmi_txt_slice slice, const char *after, uint32_t *form)
-{
-    *form = slice.text ? RMI_NONE : 0;
-    if (slice.n) *form = rmi_graph_lookup_n(in->graph, RMI_SCOPE(RMI_FORMS, op), slice.text, slice.n);
-    if (*form != RMI_NONE) return RM_OK;
-    return rmi_txt_fail(in, slice, "a variant of op %s%s", in->graph->ops[op].name, after);
-}
-
 /* ws:NAME is of the op if there is one of that name: rmi_txt_settle_ws corrects that when a run tells otherwise. */
 RMI_FN rm_result rmi_txt_buffer(rmi_txt *in, rmi_txt_slice slice, uint32_t *buf)
 {
@@ -19531,7 +19537,7 @@ RMI_FN rm_result rmi_txt_operands(rmi_txt *in, const char *letters)
         default:
             if (letters[i] == 'f') word = rmi_txt_split(word, '@', &variant);
             RMI_TRY(rmi_txt_named(in, RMI_OPS, word, &in->id));
-            RMI_TRY(rmi_txt_variant_named(in, in->id, variant, " that is declared above", &form));
+            RMI_TRY(rmi_txt_variant(in, in->id, variant, &form));
             in->op = &in->graph->ops[in->id];
             in->form = &in->op->forms[form];
         }
@@ -19623,19 +19629,18 @@ RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *in)
 
 /* --- .rmg: the whole */
 
-/* What only the whole graph shows is told at the name of the op, or of the block, that the message begins with. */
+/* What only the whole graph shows is told at the name of the op that the message begins with, or of the open block. */
 RMI_FN rm_result rmi_txt_seal(rmi_txt *in)
 {
-    const uint32_t open = in->graph->build.open;
     const char *message = in->graph->sticky.text;
+    uint32_t i, number = 0, open = in->graph->build.open;
     rm_result result = rmi_graph_seal(in->graph);
-    uint32_t i, n = 0, op = RMI_NONE;
     if (result != RM_ERROR_GRAPH) return result;
-    for (i = 0; i + 1 < open; i++) n += in->graph->marks[i].name != NULL;
-    if (!strncmp(message, "op ", 3))
-        op = rmi_graph_lookup_n(in->graph, RMI_OPS, message + 3, strcspn(message + 3, ":"));
-    if (op == RMI_NONE && !open) return result;
-    rmi_txt_again(in, open ? "block" : "op", "", open ? n : op);
+    for (i = 0; i + 1 < open; i++) number += in->graph->marks[i].name != NULL;
+    if (!open)
+        number = strncmp(message, "op ", 3) ? RMI_NONE : rmi_graph_lookup_n(in->graph, RMI_OPS, message + 3,
+                                                                            strcspn(message + 3, ":"));
+    rmi_txt_again(in, open ? "block" : "op", "", number);
     in->at = rmi_txt_word(in, 1).text;
     return result;
 }
@@ -19969,45 +19974,38 @@ RMI_FN void rmi_txt_settle_ws(rmi_txt *in, rmi_stmt *now)
         if (earlier->what == RMI_ALLOC && earlier->buf == in->ws[0]) earlier->buf = in->ws[1];
 }
 
-/* fwd OP[@VARIANT], bwd OP[:PART][@VARIANT] */
-RMI_FN rm_result rmi_txt_run_op(rmi_txt *in, rmi_way way, rmi_txt_slice what, rmi_run *run)
-{
-    rmi_txt_slice part, variant, name = rmi_txt_split(rmi_txt_split(what, '@', &variant), ':', &part);
-    uint32_t id, number, k = 0;
-    const rmi_form *form;
-    RMI_TRY(rmi_txt_named(in, RMI_OPS, name, &id));
-    RMI_TRY(rmi_txt_variant_named(in, id, variant, "", &number));
-    form = &in->graph->ops[id].forms[number];
-    if (way == RMI_FWD && part.text) return rmi_txt_fail(in, part, "no part: a forward has none");
-    if (way == RMI_BWD) {
-        if (!part.text && form->parts[0].name[0])
-            return rmi_txt_fail(in, name, "OP:PART: the backward of %s comes in parts", in->graph->ops[id].name);
-        while (k < form->n_parts && !rmi_txt_is(part, form->parts[k].name)) k++;
-        if (k == form->n_parts || (part.text && !part.n))
-            return rmi_txt_fail(in, part, "a part of the backward of %s", in->graph->ops[id].name);
-    }
-    *run = rmi_low_run(way, id, number, k);
-    return RM_OK;
-}
-
-/* run fwd|bwd|opt|reduce|barrier WHAT */
+/* run fwd OP[@VARIANT], bwd OP[:PART][@VARIANT], opt PARAM[@host], reduce PARAM, barrier NAME */
 RMI_FN rm_result rmi_txt_run(rmi_txt *in, rmi_run *run)
 {
-    rmi_txt_slice what = rmi_txt_word(in, 2), place, name = rmi_txt_split(what, '@', &place);
-    uint32_t way, id;
+    rmi_txt_slice what = rmi_txt_word(in, 2), behind, part, name = rmi_txt_split(what, '@', &behind);
+    uint32_t way, id, number = 0, k = 0;
+    const rmi_form *form;
     RMI_TRY(rmi_txt_no_more(in, 3));
     RMI_TRY(RMI_TXT_CHOICE(in, rmi_txt_word(in, 1), "one of", rmi_txt_ways, &way));
     way += way > RMI_OPT;
-    if (way <= RMI_BWD) return rmi_txt_run_op(in, (rmi_way)way, what, run);
-    if (way == RMI_BARRIER) {
-        for (id = 0; id < in->graph->n_barriers && !rmi_txt_is(what, in->graph->barriers[id].name);) id++;
-        if (id == in->graph->n_barriers) return rmi_txt_fail(in, what, "a barrier of the graph");
-    } else RMI_TRY(rmi_txt_of_kind(in, way == RMI_OPT ? name : what, RMI_PARAM, "a param of the graph", &id));
-    if (way == RMI_OPT && place.text) {
-        if (!rmi_txt_is(place, "host")) return rmi_txt_fail(in, place, "host: an update runs on the device, or @host");
-        way = RMI_OPT_HOST;
+    switch (way) {
+    case RMI_OPT:
+        RMI_TRY(rmi_txt_of_kind(in, name, RMI_PARAM, "a param of the graph", &id));
+        RMI_EXPECT(in, !behind.text || rmi_txt_is(behind, "host"), behind,
+                   "host: an update runs on the device, or @host");
+        if (behind.text) way = RMI_OPT_HOST;
+        break;
+    case RMI_REDUCE: RMI_TRY(rmi_txt_of_kind(in, what, RMI_PARAM, "a param of the graph", &id)); break;
+    case RMI_BARRIER: RMI_TRY(rmi_txt_find(in, RMI_BARRIERS, what, &id, "a barrier of the graph", "")); break;
+    default:
+        name = rmi_txt_split(name, ':', &part);
+        RMI_TRY(rmi_txt_named(in, RMI_OPS, name, &id));
+        RMI_TRY(rmi_txt_variant(in, id, behind, &number));
+        form = &in->graph->ops[id].forms[number];
+        RMI_EXPECT(in, way == RMI_BWD || !part.text, part, "no part: a forward has none");
+        if (way == RMI_FWD) break;
+        RMI_EXPECT(in, part.text || !form->parts[0].name[0], name, "OP:PART: the backward of %s comes in parts",
+                   in->graph->ops[id].name);
+        while (k < form->n_parts && !rmi_txt_is(part, form->parts[k].name)) k++;
+        RMI_EXPECT(in, k < form->n_parts && (!part.text || part.n), part, "a part of the backward of %s",
+                   in->graph->ops[id].name);
     }
-    *run = rmi_low_run((rmi_way)way, id, 0, 0);
+    *run = rmi_low_run((rmi_way)way, id, number, k);
     return RM_OK;
 }
 
