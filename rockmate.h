@@ -18571,9 +18571,8 @@ RMI_FN int rmi_crv_progress(void *user, const rm_progress *progress)
 /* What the plan's programs take together. */
 RMI_FN rm_point rmi_crv_point(const rm_plan *plan)
 {
-    rm_point at;
+    rm_point at = RMI_INIT;
     uint32_t i;
-    memset(&at, 0, sizeof at);
     for (i = 0; i < plan->n; i++) {
         at.arena_bytes = rmi_max(at.arena_bytes, plan->info[i].arena_bytes);
         at.host_bytes = rmi_max(at.host_bytes, plan->info[i].host_bytes);
@@ -18631,7 +18630,7 @@ RMI_FN rm_result rmi_crv_plan(rmi_crv *curve, uint64_t budget)
 RMI_FN rm_result rmi_crv_more(const rm_plan *plan)
 {
     rmi_plan_asked *asked = plan->asked;
-    rmi_plan_series series;
+    rmi_plan_series series = RMI_INIT;
     rm_plan *more = NULL;
     rm_plan_desc desc = asked->desc;
     uint64_t all = 0;
@@ -18648,7 +18647,6 @@ RMI_FN rm_result rmi_crv_more(const rm_plan *plan)
     }
     all = rmi_round_up(all / 64 + 1, plan->align);
     desc.device_bytes += all;
-    memset(&series, 0, sizeof series);
     if (result == RM_OK) result = rmi_plan_create(plan->g, &desc, &series, &more);
     if (result == RM_ERROR_INFEASIBLE) asked->more = asked->now, result = RM_OK;
     else if (result == RM_OK) asked->more = rmi_crv_point(more);
@@ -18718,10 +18716,9 @@ RMI_FN size_t rmi_crv_points(rmi_crv *curve, rm_point *points)
 RMI_FN rm_result rmi_crv_make(rm_graph *graph, const rm_plan_desc *asked, rm_point *points, size_t room, size_t *n)
 {
     rmi_arena mem = rmi_arena_make(&graph->mem.hooks);
-    rmi_crv curve;
+    rmi_crv curve = RMI_INIT;
     uint64_t budget, least_step = asked->live_only ? 1 : asked->align ? asked->align : 256; /* as arenas are */
     rm_result result;
-    memset((void *)&curve, 0, sizeof curve);
     curve.graph = graph;
     curve.asked = asked;
     curve.series.near_ppm = RMI_CRV_NEAR;
@@ -19026,8 +19023,7 @@ RMI_FN rm_result rmi_txt_fail(rmi_txt *in, rmi_txt_slice slice, const char *expe
 /* A reader of n bytes of text; graph: that is read, or that a plan is read for. */
 RMI_FN rmi_txt rmi_txt_make(const rm_allocator *hooks, rmi_error *err, rm_graph *graph, const char *text, size_t n)
 {
-    rmi_txt in;
-    memset((void *)&in, 0, sizeof in);
+    rmi_txt in = RMI_INIT;
     in.mem = rmi_arena_make(hooks);
     in.err = err;
     in.graph = graph;
@@ -19774,11 +19770,9 @@ RMI_FN void rmi_txt_put_keys(rmi_sink *sink, const rm_graph *graph, const rmi_op
 RMI_FN void rmi_txt_put_form(rmi_sink *sink, const rm_graph *graph, const rmi_op *op, uint32_t number)
 {
     const rmi_form *form = &op->forms[number];
-    rmi_form absent;
-    rmi_part no_part;
+    rmi_form absent = RMI_INIT;
+    rmi_part no_part = RMI_INIT;
     uint32_t i;
-    memset((void *)&no_part, 0, sizeof no_part);
-    memset((void *)&absent, 0, sizeof absent);
     absent.inplace = RMI_NONE;
     absent.bits = "";
     if (number) absent = op->forms[0];
@@ -20045,10 +20039,9 @@ RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in, int host)
    runs; or what runs. */
 RMI_FN rm_result rmi_txt_plan_line(rmi_txt *in)
 {
-    rmi_stmt st;
+    rmi_stmt st = RMI_INIT;
     uint32_t what, kind = 0;
     const char *operands;
-    memset((void *)&st, 0, sizeof st);
     RMI_TRY(RMI_TXT_CHOICE(in, in->word[0], "one of", rmi_txt_plan_rows, &what));
     operands = rmi_txt_plan_rows[what].operands;
     RMI_EXPECT(in, what < RMI_TXT_RESIDENT || !in->program.n, in->word[0],
@@ -20110,10 +20103,9 @@ RMI_FN rm_result rmi_txt_read_program(rm_graph *graph, const char *text, size_t 
                                       rmi_error *err)
 {
     rmi_txt in = rmi_txt_make(&graph->mem.hooks, err, graph, text, n);
-    rmi_error fact;
+    rmi_error fact = RMI_INIT;
     size_t at = 0;
     rm_result result;
-    memset((void *)&fact, 0, sizeof fact);
     in.program_mem = mem;
     in.program.step = RM_SINGLE;
     result = rmi_txt_read(&in, "plan", rmi_txt_plan_line);
@@ -20661,8 +20653,7 @@ RMI_FN void rmi_vue_trace(const rmi_vue *view)
 /* Where a time of the step (ns, begin to end) lies from left to right. */
 RMI_FN uint64_t rmi_vue_x(const rmi_vue *view, uint64_t ns)
 {
-    return RMI_VUE_LEFT + rmi_mul_div_up(ns - view->begin, RMI_VUE_WIDE,
-                                         view->end > view->begin ? view->end - view->begin : 1);
+    return RMI_VUE_LEFT + rmi_mul_div_up(ns - view->begin, RMI_VUE_WIDE, rmi_max(view->end - view->begin, 1));
 }
 
 /* Writes a rectangle up to its title, which the caller writes and closes. 0: too thin to be seen, nothing written. */
@@ -21091,10 +21082,9 @@ RMI_FN rm_result rmi_vue_explain(rmi_vue *view, uint32_t tensor)
 /* Writes a view of the plan's program number `index` to a sink. what: 0 explains a tensor, 1 a trace, 2 a picture. */
 RMI_FN rm_result rmi_vue_look(const rm_plan *plan, uint32_t index, rmi_sink *to, int what, uint32_t tensor)
 {
-    rmi_vue view;
+    rmi_vue view = RMI_INIT;
     rmi_program copy = plan->prog[index];
     rm_result result;
-    memset((void *)&view, 0, sizeof view);
     view.plan = plan;
     view.graph = plan->g;
     view.prog = &plan->prog[index];
@@ -25020,9 +25010,8 @@ RMDEF rm_result rm_config_preset(const char *name, rm_config *config)
 
 RMDEF rm_result rm_config_read(const char *text, size_t length, rm_config *config, char *message, size_t message_bytes)
 {
-    rmi_error err;
+    rmi_error err = RMI_INIT;
     rm_result result = RM_ERROR_ARGUMENT;
-    memset(&err, 0, sizeof err);
     if (config && (text || !length)) result = rmi_txt_config_read(text, length, config, &err);
     else rmi_err_set(&err, result, "rm_config_read: text or c is NULL");
     if (!message || !message_bytes) return result;
@@ -25040,12 +25029,11 @@ RMDEF rm_result rm_config_write(const rm_config *config, rm_write_fn write, void
 RMDEF rm_result rm_plan_create(rm_graph *graph, const rm_plan_desc *desc, rm_plan **out)
 {
     static const rm_plan_desc none = RMI_INIT;
-    rmi_plan_series series;
+    rmi_plan_series series = RMI_INIT;
     rm_result result;
     if (out) *out = NULL;
     if (!graph) return RM_ERROR_MEMORY;
     RMI_WANT(&graph->last, out, "rm_plan_create: out is NULL; pass the address of an rm_plan *");
-    memset(&series, 0, sizeof series);
     result = rmi_plan_create(graph, desc ? desc : &none, &series, out);
     rmi_plan_series_free(&series);
     return result;
@@ -25129,9 +25117,8 @@ RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t
                          uint64_t *height, uint64_t *bound)
 {
     rmi_arena mem = rmi_arena_make(hooks);
-    rmi_plc_info info;
+    rmi_plc_info info = RMI_INIT;
     rm_result result;
-    memset(&info, 0, sizeof info);
     if ((!items && n) || n > RMI_NONE / 4) return RM_ERROR_ARGUMENT;
     result = rmi_plc_place_times(&mem, items, n, align ? align : 1, capacity, &info);
     rmi_arena_free(&mem);
