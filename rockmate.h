@@ -1145,7 +1145,7 @@ RMI_FN uint64_t rmi_now_ns(void)
 typedef struct rmi_stop {
     int (*ask)(void *user); /* nonzero: stop */
     void *user;
-    uint64_t done, all;     /* steps since the last question; since the start */
+    uint64_t done;          /* steps since the last question */
     int stopped;            /* the answer was yes: it is not asked again */
 } rmi_stop;
 
@@ -1154,7 +1154,6 @@ RMI_FN int rmi_stopped(rmi_stop *stop, uint64_t steps)
 {
     if (!stop || stop->stopped) return stop != NULL;
     stop->done += steps;
-    stop->all += steps;
     if (stop->done < RMI_STOP_EVERY) return 0;
     stop->done = 0;
     return stop->stopped = stop->ask(stop->user) != 0;
@@ -1228,8 +1227,7 @@ RMI_FN void rmi_arena_clear(rmi_arena *arena)
     } else if (block) block->used = 0;
 }
 
-/* So many bytes of any content, at a multiple of align, a power of two up to 16; NULL when memory is out. They are
-   valid until they are dropped or the arena is cleared or freed. */
+/* So many bytes of any content, at a multiple of align, a power of two up to 16; NULL when memory is out. */
 RMI_FN void *rmi_arena_take(rmi_arena *arena, size_t bytes, size_t align)
 {
     rmi_block *block = arena->blocks, **place = &arena->blocks;
@@ -1251,8 +1249,7 @@ RMI_FN void *rmi_arena_take(rmi_arena *arena, size_t bytes, size_t align)
     return (unsigned char *)block + RMI_HEADER + at;
 }
 
-/* count * elem bytes of any content, 16-byte aligned; NULL when memory is out or the product overflows. Never NULL for
-   count 0. */
+/* count * elem bytes (0: none) of any content, 16-byte aligned; NULL: no memory, or the product overflows. */
 RMI_FN void *rmi_arena_raw(rmi_arena *arena, size_t count, size_t elem)
 {
     return elem && count > (SIZE_MAX / 4) / elem ? NULL : rmi_arena_take(arena, count * elem, RMI_ALIGN);
@@ -1288,8 +1285,7 @@ RMI_FN rm_result rmi_arena_tables(rmi_arena *arena, ...)
 #define RMI_TABLES(arena, ...) rmi_arena_tables((arena), __VA_ARGS__, (void **)NULL)
 #define RMI_T(pointer, count) (void **)&(pointer), (size_t)(count), sizeof *(pointer)
 
-/* Gives `bytes` bytes from `memory` on back to the hooks if they have a block to themselves; else they stay until the
-   arena goes. Not to be used again either way. */
+/* Gives such bytes, not to be used again, back to the hooks if they have a block to themselves. */
 RMI_FN void rmi_arena_drop(rmi_arena *arena, const void *memory, size_t bytes)
 {
     rmi_block **at = &arena->blocks, *block;
@@ -2038,9 +2034,8 @@ typedef struct rmi_making { /* a form of an op that is made by a kind */
     rmi_form *form;
 } rmi_making;
 
-/* Into a new list: the operands of the op that a mask of the kind (its field `what`) names, each once; the last bit of
-   inputs, and of outputs, stands for all from there on. A bit that is not in `allowed`, or names an operand that the op
-   does not have, is an error. */
+/* Into a new list: the operands that a mask of the kind (its field `what`) names, each once; the last bit of inputs, and
+   of outputs, stands for all from there on. An error: a bit not in `allowed`, or of an operand that the op lacks. */
 RMI_FN rm_result rmi_graph_list(const rmi_making *making, const char *what, uint64_t mask, uint64_t allowed,
                                 rmi_list *list)
 {
@@ -2154,8 +2149,7 @@ static const rmi_setter rmi_graph_param_setters[RMI_SETTERS] = {
     {"update_ns", offsetof(rm_param_desc, update_ns), offsetof(rmi_tensor, opt)},
     {"update_host_ns", offsetof(rm_param_desc, update_host_ns), offsetof(rmi_tensor, opt_host)}};
 
-/* The figures that desc gives, by a table of RMI_SETTERS, go to the object, the other fields stay. An error,
-   about the `word` ("op") of that name: one is too large. */
+/* The figures that desc gives, by a table of RMI_SETTERS, go to the object, a `word` ("op"). An error: too large. */
 RMI_FN rm_result rmi_graph_set(rm_graph *graph, const char *word, const char *name, const rmi_setter *set,
                                const void *desc, void *object)
 {
@@ -2229,8 +2223,7 @@ RMI_FN int rmi_graph_has(const rm_graph *graph, rm_tensor handle)
     return rmi_graph_index(handle) < graph->n_tensors && (!tag || tag == rmi_graph_tag(graph));
 }
 
-/* May the builder go on with a declaration (what: its word)? Not after an error; nor once the graph is sealed, which is
-   an error. */
+/* May the builder go on with a declaration (what: its word)? Not after an error; in a sealed graph it is one. */
 RMI_FN int rmi_graph_open(rm_graph *graph, const char *what)
 {
     if (!graph || graph->sticky.result != RM_OK) return 0;
@@ -2628,9 +2621,8 @@ RMI_FN int rmi_graph_early(const rm_graph *graph, uint32_t i, uint32_t tensor)
     return rmi_graph_changes(graph, i, tensor) && !rmi_list_has(&graph->ops[i].mutates, graph->tensors[tensor].root);
 }
 
-/* Gives parts to a form that declares none: a variant gets copies of those that the op's own form declares, if it does;
-   else the whole backward is one part. An error unless each gradient that the op gives stands in exactly one part. Sets
-   graph->early. */
+/* Gives parts to a form that declares none: those of the op's own form, if that declares some, else one for the whole
+   backward. An error unless each gradient that the op gives stands in exactly one part. Sets graph->early. */
 RMI_FN rm_result rmi_graph_seal_form(rm_graph *graph, const rmi_op *op, rmi_form *form)
 {
     const rmi_form *own = &op->forms[0];
@@ -24013,8 +24005,7 @@ RMI_FN void rmi_chk_set(const rmi_chk *k, const rmi_chk_frame *frame, rmi_chk_bo
     if (box->role == RMI_EXE_DIN && trial->sums == RMI_CHK_OWN) box->held = box->result;
 }
 
-/* Accum bits as the executor gives them, and zeros where a box arrives with its bit, which several may share, but holds
-   nothing. */
+/* Accum bits as the executor gives them; zeros in boxes that hold nothing but have a bit, perhaps a shared one. */
 RMI_FN void rmi_chk_accum(const rmi_chk *k, rmi_chk_frame *frame)
 {
     int always = frame->form && (frame->form->flags & RM_ZERO_GRADS);
@@ -24303,8 +24294,7 @@ RMI_FN int rmi_chk_shares(const rmi_chk *k, const rmi_op *op, uint32_t tensor)
            k->graph->tensors[tensor].grad_bytes == k->graph->tensors[op->out.at[0]].grad_bytes;
 }
 
-/* Are they equal to dout? And it has gradients added up: upon the gradient itself a sum is twice that; what is the same
-   was written. */
+/* Are they equal to dout? And does it add to what is there, here the gradient itself? What stays the same was written. */
 RMI_FN rm_result rmi_chk_gradients(rmi_chk *k, rmi_chk_frame *frame)
 {
     const rmi_op *op = frame->op;
@@ -24369,8 +24359,7 @@ RMI_FN void rmi_chk_settle(rmi_chk *k, const rmi_chk_frame *frame)
     }
 }
 
-/* The forwards of all forms of an op, which give the same bits if they say so; the results of the plan's form become
-   the values. */
+/* The forwards of all forms of an op, which give the same bits if they say so; that of the plan makes the values. */
 RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run run)
 {
     const rmi_op *op = &k->graph->ops[run.id];
@@ -24400,8 +24389,7 @@ RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run run)
     return RM_OK;
 }
 
-/* The backward of one part, in all forms; once more, upon what the walk has added up, its contribution goes to the
-   gradients. */
+/* The backward of one part, in all forms; once more, upon what the walk has added up, it makes the gradients. */
 RMI_FN rm_result rmi_chk_backward(rmi_chk *k, rmi_run run)
 {
     const rmi_op *op = &k->graph->ops[run.id];
@@ -24429,8 +24417,7 @@ RMI_FN rm_result rmi_chk_backward(rmi_chk *k, rmi_run run)
 
 /* --- updates, reductions, barriers */
 
-/* An update, twice; or a reduction or barrier, once, for other ranks reduce once, too. What it leaves becomes the
-   values. */
+/* An update, twice; a reduction or barrier, once, as on other ranks. What it leaves becomes the values. */
 RMI_FN rm_result rmi_chk_update(rmi_chk *k, rmi_run run)
 {
     int update = run.way == RMI_OPT || run.way == RMI_OPT_HOST;
