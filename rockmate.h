@@ -2034,8 +2034,8 @@ typedef struct rmi_making { /* a form of an op that is made by a kind */
     rmi_form *form;
 } rmi_making;
 
-/* Into a new list: the operands that a mask of the kind (its field `what`) names, each once; the last bit of inputs, and
-   of outputs, stands for all from there on. An error: a bit not in `allowed`, or of an operand that the op lacks. */
+/* Into a new list: the operands that a mask of the kind (its field `what`) names, each once; the last bit of inputs,
+   and of outputs, stands for all from there on. An error: a bit not in `allowed`, or of an operand that the op lacks. */
 RMI_FN rm_result rmi_graph_list(const rmi_making *making, const char *what, uint64_t mask, uint64_t allowed,
                                 rmi_list *list)
 {
@@ -24294,7 +24294,7 @@ RMI_FN int rmi_chk_shares(const rmi_chk *k, const rmi_op *op, uint32_t tensor)
            k->graph->tensors[tensor].grad_bytes == k->graph->tensors[op->out.at[0]].grad_bytes;
 }
 
-/* Are they equal to dout? And does it add to what is there, here the gradient itself? What stays the same was written. */
+/* Are they equal to dout? And does it add, here to the gradient itself? What stays the same was written. */
 RMI_FN rm_result rmi_chk_gradients(rmi_chk *k, rmi_chk_frame *frame)
 {
     const rmi_op *op = frame->op;
