@@ -2035,7 +2035,7 @@ typedef struct rmi_making { /* a form of an op that is made by a kind */
 } rmi_making;
 
 /* Into a new list: the operands that a mask of the kind (its field `what`) names, each once; the last bit of inputs,
-   and of outputs, stands for all from there on. An error: a bit not in `allowed`, or of an operand that the op lacks. */
+   and of outputs, stands for all from there on. An error: a bit not `allowed`, or of an operand that the op lacks. */
 RMI_FN rm_result rmi_graph_list(const rmi_making *making, const char *what, uint64_t mask, uint64_t allowed,
                                 rmi_list *list)
 {
