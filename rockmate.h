@@ -2845,8 +2845,7 @@ RMI_FN uint64_t rmi_low_ws_bytes(const rm_graph *graph, rmi_run run)
 
 /* What one run touches. */
 typedef struct rmi_access {
-    uint32_t *reads, *writes; /* buffers; room for as many as any run of the graph touches */
-    uint32_t n_reads, n_writes;
+    rmi_list reads, writes;   /* buffers; room for as many as any run of the graph touches */
     /* FWD: it can leave this buffer; else RMI_NONE (a backward that reads it has it in reads) */
     uint32_t saved;
     uint64_t saved_bytes;
@@ -2864,17 +2863,7 @@ RMI_FN rm_result rmi_low_access_make(const rm_graph *graph, rmi_arena *mem, rmi_
     for (i = 0; i < graph->n_tensors; i++) params += graph->tensors[i].kind == RMI_PARAM;
     if (graph->n_barriers && params > n) n = params;
     memset(access, 0, sizeof *access);
-    access->reads = RMI_NEW(mem, uint32_t, n + 4);
-    access->writes = RMI_NEW(mem, uint32_t, n + 4);
-    return access->reads && access->writes ? RM_OK : RM_ERROR_MEMORY;
-}
-
-RMI_INLINE void rmi_low_put_once(uint32_t *list, uint32_t *n, uint32_t b)
-{
-    uint32_t i;
-    for (i = 0; i < *n; i++)
-        if (list[i] == b) return;
-    list[(*n)++] = b;
+    return RMI_TABLES(mem, RMI_T(access->reads.at, (size_t)n + 4), RMI_T(access->writes.at, (size_t)n + 4));
 }
 
 RMI_FN void rmi_low_access_fwd(const rm_graph *graph, rmi_run run, int again, rmi_access *access)
@@ -2884,12 +2873,12 @@ RMI_FN void rmi_low_access_fwd(const rm_graph *graph, rmi_run run, int again, rm
     uint32_t i;
     for (i = 0; i < op->in.n; i++) /* a view is a name for bytes: of its other inputs nothing is read */
         if (op->view == RMI_NONE || op->in.at[i] == op->view)
-            rmi_low_put_once(access->reads, &access->n_reads, op->in.at[i]);
+            rmi_list_put_once(&access->reads, op->in.at[i]);
     for (i = 0; i < op->mutates.n && !again; i++) {
-        rmi_low_put_once(access->reads, &access->n_reads, op->mutates.at[i]);
-        rmi_low_put_once(access->writes, &access->n_writes, op->mutates.at[i]);
+        rmi_list_put_once(&access->reads, op->mutates.at[i]);
+        rmi_list_put_once(&access->writes, op->mutates.at[i]);
     }
-    for (i = 0; i < op->out.n; i++) access->writes[access->n_writes++] = op->out.at[i];
+    for (i = 0; i < op->out.n; i++) rmi_list_put(&access->writes, op->out.at[i]);
     if (form->saved) {
         access->saved = rmi_low_buf(graph, RMI_BUF_SAVED, run.id);
         access->saved_bytes = form->saved;
@@ -2902,20 +2891,20 @@ RMI_FN void rmi_low_access_bwd(const rm_graph *graph, rmi_run run, rmi_access *a
     const rmi_form *form = &op->forms[run.form];
     const rmi_part *part = &form->parts[run.part];
     uint32_t i;
-    for (i = 0; i < part->needs.n; i++) access->reads[access->n_reads++] = part->needs.at[i];
-    if (part->needs_saved && form->saved) access->reads[access->n_reads++] = rmi_low_buf(graph, RMI_BUF_SAVED, run.id);
+    for (i = 0; i < part->needs.n; i++) rmi_list_put(&access->reads, part->needs.at[i]);
+    if (part->needs_saved && form->saved) rmi_list_put(&access->reads, rmi_low_buf(graph, RMI_BUF_SAVED, run.id));
     for (i = 0; i < op->grad_out.n; i++)
-        access->reads[access->n_reads++] = rmi_low_buf(graph, RMI_BUF_GRAD, op->grad_out.at[i]);
+        rmi_list_put(&access->reads, rmi_low_buf(graph, RMI_BUF_GRAD, op->grad_out.at[i]));
     for (i = 0; i < op->grad_in.n; i++)
         if (rmi_list_has(&part->grads, op->grad_in.at[i]))
-            access->writes[access->n_writes++] = rmi_low_buf(graph, RMI_BUF_GRAD, op->grad_in.at[i]);
+            rmi_list_put(&access->writes, rmi_low_buf(graph, RMI_BUF_GRAD, op->grad_in.at[i]));
 }
 
 /* again: this forward has run before in the step. */
 RMI_FN void rmi_low_access(const rm_graph *graph, rmi_run run, int again, rmi_access *access)
 {
     uint32_t i;
-    access->n_reads = access->n_writes = 0;
+    access->reads.n = access->writes.n = 0;
     access->saved = RMI_NONE;
     access->saved_bytes = 0;
     access->ws = rmi_low_ws(graph, run);
@@ -2925,22 +2914,22 @@ RMI_FN void rmi_low_access(const rm_graph *graph, rmi_run run, int again, rmi_ac
     case RMI_BWD: rmi_low_access_bwd(graph, run, access); break;
     case RMI_OPT:
     case RMI_OPT_HOST:
-        access->reads[access->n_reads++] = run.id;
-        access->reads[access->n_reads++] = rmi_low_buf(graph, RMI_BUF_GRAD, run.id);
+        rmi_list_put(&access->reads, run.id);
+        rmi_list_put(&access->reads, rmi_low_buf(graph, RMI_BUF_GRAD, run.id));
         if (graph->tensors[run.id].state_bytes)
-            access->reads[access->n_reads++] = rmi_low_buf(graph, RMI_BUF_STATE, run.id);
-        access->writes[access->n_writes++] = run.id;
+            rmi_list_put(&access->reads, rmi_low_buf(graph, RMI_BUF_STATE, run.id));
+        rmi_list_put(&access->writes, run.id);
         if (graph->tensors[run.id].state_bytes)
-            access->writes[access->n_writes++] = rmi_low_buf(graph, RMI_BUF_STATE, run.id);
+            rmi_list_put(&access->writes, rmi_low_buf(graph, RMI_BUF_STATE, run.id));
         break;
     case RMI_REDUCE:
-        access->reads[access->n_reads++] = access->writes[access->n_writes++] =
-            rmi_low_buf(graph, RMI_BUF_GRAD, run.id);
+        rmi_list_put(&access->reads, rmi_low_buf(graph, RMI_BUF_GRAD, run.id));
+        rmi_list_put(&access->writes, rmi_low_buf(graph, RMI_BUF_GRAD, run.id));
         break;
     case RMI_BARRIER:
         for (i = 0; i < graph->n_tensors; i++)
             if (graph->tensors[i].kind == RMI_PARAM && graph->tensors[i].consumers.n)
-                access->reads[access->n_reads++] = rmi_low_buf(graph, RMI_BUF_GRAD, i);
+                rmi_list_put(&access->reads, rmi_low_buf(graph, RMI_BUF_GRAD, i));
         break;
     default: break;
     }
@@ -4090,14 +4079,14 @@ RMI_FN rm_result rmi_sim_gather(rmi_sim *sim, rmi_run run, int again)
     char name[300];
     rmi_low_access(sim->graph, run, again, access);
     if (run.way == RMI_OPT_HOST) { /* the gradient first */
-        i = access->reads[0];
-        access->reads[0] = access->reads[1];
-        access->reads[1] = i;
+        i = access->reads.at[0];
+        access->reads.at[0] = access->reads.at[1];
+        access->reads.at[1] = i;
     }
-    for (i = 0; i < access->n_reads; i++) RMI_TRY(rmi_sim_read(sim, run, access->reads[i]));
-    for (i = 0; i < access->n_writes; i++) {
+    for (i = 0; i < access->reads.n; i++) RMI_TRY(rmi_sim_read(sim, run, access->reads.at[i]));
+    for (i = 0; i < access->writes.n; i++) {
         if (!RMI_GROW(&sim->mem, sim->after, sim->cap_after, (size_t)i + 1)) return RM_ERROR_MEMORY;
-        RMI_TRY(rmi_sim_write(sim, run, access->writes[i], &sim->after[i]));
+        RMI_TRY(rmi_sim_write(sim, run, access->writes.at[i], &sim->after[i]));
     }
     if (access->ws_bytes && !rmi_sim_has_room(sim, access->ws, access->ws_bytes))
         return rmi_sim_fail(sim, "%s of %u bytes is wanted by this run and not allocated",
@@ -4108,7 +4097,7 @@ RMI_FN rm_result rmi_sim_gather(rmi_sim *sim, rmi_run run, int again)
     if (!rmi_sim_has_room(sim, saved, access->saved_bytes))
         return rmi_sim_fail_buf(sim, saved, "is too small for what this variant leaves");
     sim->now.left_by[run.id] = run.form;
-    access->writes[access->n_writes++] = saved;
+    rmi_list_put(&access->writes, saved);
     return rmi_sim_touch(sim, sim->held[0][saved].stretch, 1);
 }
 
@@ -4117,9 +4106,9 @@ RMI_FN int rmi_sim_is_free(const rmi_sim *sim, rmi_run run)
 {
     const rmi_op *op = &sim->graph->ops[run.id];
     uint32_t i, dout = rmi_low_buf(sim->graph, RMI_BUF_GRAD, op->out.at[0]);
-    for (i = 0; i < sim->acc.n_writes; i++) {
-        uint32_t tensor = sim->acc.writes[i] - sim->graph->n_tensors;
-        if (rmi_sim_moved_from(sim, sim->acc.writes[i]) != dout) return 0;
+    for (i = 0; i < sim->acc.writes.n; i++) {
+        uint32_t tensor = sim->acc.writes.at[i] - sim->graph->n_tensors;
+        if (rmi_sim_moved_from(sim, sim->acc.writes.at[i]) != dout) return 0;
         if ((!rmi_list_has(&op->share, tensor) && op->view != tensor) ||
             sim->graph->tensors[tensor].grad_bytes != rmi_low_bytes(sim->graph, dout))
             return 0;
@@ -4140,9 +4129,9 @@ RMI_FN void rmi_sim_ran(rmi_sim *sim, rmi_run run, int again, uint64_t end)
             sim->now.version[graph->ops[run.id].mutates.at[i]]++;
         break;
     case RMI_BWD:
-        for (i = 0; i < access->n_writes; i++) {
-            *rmi_sim_done(sim, run.id, access->writes[i] - graph->n_tensors) = 1;
-            sim->now.given[access->writes[i] - graph->n_tensors]++;
+        for (i = 0; i < access->writes.n; i++) {
+            *rmi_sim_done(sim, run.id, access->writes.at[i] - graph->n_tensors) = 1;
+            sim->now.given[access->writes.at[i] - graph->n_tensors]++;
         }
         break;
     case RMI_REDUCE:
@@ -4159,8 +4148,8 @@ RMI_FN void rmi_sim_ran(rmi_sim *sim, rmi_run run, int again, uint64_t end)
         if (!graph->tensors[run.id].state_bytes) sim->held[0][state].is = rmi_sim_right(sim, state);
         break;
     }
-    for (i = 0; i < access->n_writes; i++) {
-        buf = access->writes[i];
+    for (i = 0; i < access->writes.n; i++) {
+        buf = access->writes.at[i];
         sim->held[run.way == RMI_OPT_HOST && rmi_low_bytes(graph, buf)][buf].is =
             run.way == RMI_BWD ? sim->after[i] : rmi_sim_right(sim, buf);
     }
@@ -5119,11 +5108,11 @@ RMI_FN rm_result rmi_step_backward_makes(rmi_step_maker *make, rmi_run run, rmi_
     const rmi_op *op = &graph->ops[run.id];
     uint32_t i;
     access->makes = rmi_step_range(step->n_targets);
-    access->gradients = make->touched.n_writes;
+    access->gradients = make->touched.writes.n;
     access->may_be_free = 1;
     if (graph->tensors[op->out.at[0]].consumers.n) access->output_gradient = rmi_step_gradient(step, op->out.at[0]);
-    for (i = 0; i < make->touched.n_writes; i++) {
-        uint32_t tensor = make->touched.writes[i] - graph->n_tensors;
+    for (i = 0; i < make->touched.writes.n; i++) {
+        uint32_t tensor = make->touched.writes.at[i] - graph->n_tensors;
         if (rmi_step_repeated(op, tensor) || (!rmi_list_has(&op->share, tensor) && op->view != tensor))
             access->may_be_free = 0;
         if (rmi_step_gradient(step, tensor) == RMI_NONE) continue;
@@ -5148,8 +5137,8 @@ RMI_FN rm_result rmi_step_put_access(rmi_step_maker *make, rmi_run run, uint32_t
     access->absent = op && (run.way == RMI_FWD ? op->view != RMI_NONE : !rmi_low_has_part(op, run.form, run.part));
     if (access->absent) return rmi_step_put_ways(make, run, bits);
     rmi_low_access(step->graph, run, 1, &make->touched);
-    for (i = 0; i < make->touched.n_reads; i++) {
-        uint32_t read = make->touched.reads[i];
+    for (i = 0; i < make->touched.reads.n; i++) {
+        uint32_t read = make->touched.reads.at[i];
         RMI_TRY(rmi_step_put(make, read < step->graph->n_tensors ? rmi_step_value(step, read) : step->buffer_of[read],
                              &access->reads));
     }
@@ -5306,9 +5295,9 @@ RMI_FN rm_result rmi_step_order_reads(rmi_step_maker *make, rmi_step_task *task,
     for (form = 0; form < forms; form++) {
         if (task->way == RMI_BWD && task->part >= op->forms[form].n_parts) continue;
         rmi_low_access(graph, rmi_low_run((rmi_way)task->way, task->id, form, task->part), 0, &make->touched);
-        for (i = 0; i < make->touched.n_reads; i++)
-            if (make->touched.reads[i] < graph->n_tensors)
-                RMI_TRY(rmi_step_order_read(make, task, make->touched.reads[i], until));
+        for (i = 0; i < make->touched.reads.n; i++)
+            if (make->touched.reads.at[i] < graph->n_tensors)
+                RMI_TRY(rmi_step_order_read(make, task, make->touched.reads.at[i], until));
     }
     return RM_OK;
 }
@@ -5722,15 +5711,15 @@ RMI_FN rm_result rmi_seq_life(rmi_seq *seq, uint32_t at)
     if (run.way == RMI_FWD && seq->graph->ops[run.id].view != RMI_NONE) return RM_OK;
     rmi_low_access(seq->graph, run, run.way == RMI_FWD && seq->ran[run.id], touched);
     if (run.way == RMI_FWD) seq->ran[run.id] = 1;
-    for (i = 0; i < touched->n_reads; i++) RMI_TRY(rmi_seq_name(seq, touched->reads[i], at));
-    for (i = 0; i < touched->n_reads; i++) {
-        uint32_t buf = touched->reads[i];
+    for (i = 0; i < touched->reads.n; i++) RMI_TRY(rmi_seq_name(seq, touched->reads.at[i], at));
+    for (i = 0; i < touched->reads.n; i++) {
+        uint32_t buf = touched->reads.at[i];
         int there = run.way == RMI_OPT_HOST || (run.way == RMI_BARRIER && rmi_seq_absent(seq, buf));
         RMI_TRY(rmi_seq_use(seq, there && seq->kept_of[buf] != RMI_NONE, buf, at));
     }
     if (run.way == RMI_OPT_HOST) return RM_OK;
-    for (i = 0; i < touched->n_writes; i++) {
-        uint32_t buf = touched->writes[i], life = seq->life_of[buf];
+    for (i = 0; i < touched->writes.n; i++) {
+        uint32_t buf = touched->writes.at[i], life = seq->life_of[buf];
         if (rmi_seq_ignored(seq, buf)) continue;
         if ((run.way == RMI_FWD && seq->graph->tensors[buf].kind == RMI_ACT) ||
             (run.way == RMI_BWD && rmi_seq_absent(seq, buf))) {
@@ -6045,14 +6034,14 @@ RMI_FN int rmi_seq_may_run(const rmi_seq_queue *queue, rmi_run run)
     int adds = run.way == RMI_BWD && graph->any_order;
     uint32_t i, op, before;
     if (run.way >= RMI_COPY_OUT) return !(queue->reads[run.id] | queue->writes[run.id]);
-    for (i = 0; i < queue->acc.n_reads; i++) {
-        uint32_t buf = queue->acc.reads[i], root = rmi_seq_root(graph, buf);
+    for (i = 0; i < queue->acc.reads.n; i++) {
+        uint32_t buf = queue->acc.reads.at[i], root = rmi_seq_root(graph, buf);
         int early = rmi_seq_early(queue, run, buf, &op, &before);
         if (early && before != RMI_NONE && !queue->ran[before]) return 0;
         if ((queue->writes[root] && !early) || (buf != root && queue->writes[buf])) return 0;
     }
-    for (i = 0; i < queue->acc.n_writes; i++) {
-        uint32_t buf = queue->acc.writes[i];
+    for (i = 0; i < queue->acc.writes.n; i++) {
+        uint32_t buf = queue->acc.writes.at[i];
         if (queue->reads[buf] || (queue->writes[buf] && !adds)) return 0;
     }
     return run.way != RMI_FWD || queue->ran[run.id] || !queue->waiting[run.id];
@@ -6064,8 +6053,8 @@ RMI_FN int rmi_seq_wait(rmi_seq_queue *queue, rmi_run run, int more)
 {
     uint32_t i, op, before;
     int last = 0;
-    for (i = 0; i < queue->acc.n_reads; i++)
-        if (rmi_seq_early(queue, run, queue->acc.reads[i], &op, &before))
+    for (i = 0; i < queue->acc.reads.n; i++)
+        if (rmi_seq_early(queue, run, queue->acc.reads.at[i], &op, &before))
             last += !(queue->waiting[op] += (uint32_t)more);
     return last;
 }
@@ -6089,9 +6078,9 @@ RMI_FN void rmi_seq_delay_pass(rmi_seq_queue *queue, size_t n, rmi_run *out, siz
             continue;
         }
         if (run.way >= RMI_COPY_OUT) queue->writes[run.id] = 1;
-        for (k = 0; k < queue->acc.n_reads; k++)
-            queue->reads[queue->acc.reads[k]] = queue->reads[rmi_seq_root(queue->graph, queue->acc.reads[k])] = 1;
-        for (k = 0; k < queue->acc.n_writes; k++) queue->writes[queue->acc.writes[k]] = 1;
+        for (k = 0; k < queue->acc.reads.n; k++)
+            queue->reads[queue->acc.reads.at[k]] = queue->reads[rmi_seq_root(queue->graph, queue->acc.reads.at[k])] = 1;
+        for (k = 0; k < queue->acc.writes.n; k++) queue->writes[queue->acc.writes.at[k]] = 1;
     }
 }
 
@@ -6106,9 +6095,9 @@ RMI_FN rm_result rmi_seq_tell_late(rmi_seq_queue *queue, size_t n, rmi_error *er
         const char *name;
         if (queue->done[i]) continue;
         rmi_low_access(graph, run, 1, &queue->acc);
-        for (k = 0; k < queue->acc.n_reads && !rmi_seq_early(queue, run, queue->acc.reads[k], &op, &before);) k++;
-        if (k == queue->acc.n_reads) continue;
-        name = graph->tensors[rmi_seq_root(graph, queue->acc.reads[k])].name;
+        for (k = 0; k < queue->acc.reads.n && !rmi_seq_early(queue, run, queue->acc.reads.at[k], &op, &before);) k++;
+        if (k == queue->acc.reads.n) continue;
+        name = graph->tensors[rmi_seq_root(graph, queue->acc.reads.at[k])].name;
         return rmi_err_set(
             err, RM_ERROR_GRAPH,
             "op %s: its backward reads %s as it is before op %s changes it, and can only run after that op; leave "
@@ -20944,7 +20933,7 @@ RMI_FN void rmi_vue_work(const rmi_vue *view, uint32_t tensor)
 RMI_FN rm_result rmi_vue_gap(rmi_vue *view, uint32_t tensor, int absent, uint32_t *lo, uint32_t *hi)
 {
     rmi_access access;
-    uint32_t run, k, last = RMI_NONE;
+    uint32_t run, last = RMI_NONE;
     *lo = *hi = 0;
     RMI_TRY(rmi_low_access_make(view->graph, &view->mem, &access));
     for (run = 0; run < view->n_runs; run++) {
@@ -20953,8 +20942,7 @@ RMI_FN rm_result rmi_vue_gap(rmi_vue *view, uint32_t tensor, int absent, uint32_
         if (!there && !absent) last = RMI_NONE;
         if (!there) continue;
         rmi_low_access(view->graph, view->prog->st[at].run, view->again[at], &access);
-        for (k = 0; k < access.n_reads; k++) used |= access.reads[k] == tensor;
-        for (k = 0; k < access.n_writes; k++) used |= access.writes[k] == tensor;
+        used |= rmi_list_has(&access.reads, tensor) || rmi_list_has(&access.writes, tensor);
         if (!used) continue;
         if (last != RMI_NONE && run - last - 1 > *hi - *lo) *lo = last + 1, *hi = run;
         last = run;

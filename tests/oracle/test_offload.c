@@ -181,9 +181,9 @@ static int find_trip(const rmi_off_model *m, uint32_t b, trip *x)
     if (rmi_low_access_make(m->g, &mem, &acc) != RM_OK) return 0;
     for (i = 0; i < m->n; i++) {
         rmi_low_access(m->g, rmi_off_run(m, m->runs[i]), 0, &acc);
-        for (k = used = 0; k < acc.n_reads; k++) used |= acc.reads[k] == b;
-        for (k = 0; k < acc.n_writes && last == RMI_NONE; k++)
-            if (acc.writes[k] == b) x->made = last = i, since = now + rmi_low_ns(m->g, rmi_off_run(m, m->runs[i]), 0, 0);
+        for (k = used = 0; k < acc.reads.n; k++) used |= acc.reads.at[k] == b;
+        for (k = 0; k < acc.writes.n && last == RMI_NONE; k++)
+            if (acc.writes.at[k] == b) x->made = last = i, since = now + rmi_low_ns(m->g, rmi_off_run(m, m->runs[i]), 0, 0);
         if (used && last != RMI_NONE && now - since >= gap && i > last) x->before = last, x->after = i, gap = now - since;
         now += rmi_low_ns(m->g, rmi_off_run(m, m->runs[i]), 0, 0);
         if (used) last = i, since = now;

@@ -125,8 +125,8 @@ static size_t copies_use(copies *c, uint32_t b, int last)
             if (c->st[i].what >= RMI_OFFLOAD) hit = c->st[i].buf == b;
             if (c->st[i].what == RMI_RUN) {
                 rmi_low_access(c->p->g, c->st[i].run, 0, &a);
-                for (k = 0; k < a.n_reads; k++) hit |= a.reads[k] == b;
-                for (k = 0; k < a.n_writes; k++) hit |= a.writes[k] == b;
+                for (k = 0; k < a.reads.n; k++) hit |= a.reads.at[k] == b;
+                for (k = 0; k < a.writes.n; k++) hit |= a.writes.at[k] == b;
             }
             if (!hit) continue;
             if (!last || found == (size_t)-1 || i >= found) found = i + (last ? 1 : 0);

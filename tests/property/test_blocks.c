@@ -43,7 +43,7 @@ static uint64_t time_of(const rmi_seq *q)
         }
         if (st->what != RMI_RUN) continue;
         rmi_low_access(q->graph, st->run, 1, (rmi_access *)&q->touched);
-        ns += rmi_low_ns(q->graph, st->run, st->run.way == RMI_FWD && ran[st->run.id], named && named == q->touched.n_writes);
+        ns += rmi_low_ns(q->graph, st->run, st->run.way == RMI_FWD && ran[st->run.id], named && named == q->touched.writes.n);
         if (st->run.way == RMI_FWD) ran[st->run.id] = 1;
         named = 0;
     }
