@@ -2166,26 +2166,44 @@ RMI_FN rm_result rmi_graph_set(rm_graph *graph, const char *word, const char *na
     return RM_OK;
 }
 
-/* What kind and desc say, into m->form, which is fresh: the op's own form or a variant. */
-RMI_FN rm_result rmi_graph_make_form(const rmi_making *making)
+/* Takes inputs that the op reads twice out of *share: of x + x neither share is x's gradient, their sum is. */
+RMI_FN void rmi_graph_drop_repeated(const rmi_list *in, rmi_list *share)
 {
-    const rm_kind *kind = making->kind;
-    const rm_op_desc *desc = making->desc;
-    rmi_form *form = making->form;
-    int is_own = form == making->op->forms;
+    uint32_t i, j, n = 0, seen;
+    for (i = 0; i < share->n; i++) {
+        for (j = 0, seen = 0; j < in->n; j++) seen += in->at[j] == share->at[i];
+        if (seen == 1) share->at[n++] = share->at[i];
+    }
+    share->n = n;
+}
+
+/* Adds a form to op number id by kind and desc: its own, with what the kind says of all forms, or a variant. */
+RMI_FN rm_result rmi_graph_make_form(rm_graph *graph, uint32_t id, const rm_kind *kind, const rm_op_desc *desc)
+{
+    rmi_op *op = &graph->ops[id];
+    rmi_making making = {graph, op, kind, desc, NULL};
+    int is_own = !op->n_forms;
+    rmi_form *form;
+    RMI_TRY(rmi_graph_new_form(graph, id, is_own || !kind->name ? "" : kind->name, &form));
+    making.form = form;
     form->forward = kind->forward;
     form->backward = kind->backward;
     form->flags = kind->flags | desc->flags;
-    RMI_TRY(rmi_graph_set(making->graph, "op", making->op->name, rmi_graph_form_setters, desc, form));
+    RMI_TRY(rmi_graph_set(graph, "op", op->name, rmi_graph_form_setters, desc, form));
     if (is_own || desc->fwd_ns) form->fwd_by = desc->fwd_ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
     if (is_own || desc->bwd_ns) form->bwd_by = desc->bwd_ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
     if (!desc->again_ns && (is_own || desc->fwd_ns)) form->again = form->fwd;
     form->again_by = desc->again_ns ? (uint8_t)RMI_COST_GIVEN : form->fwd_by;
-    if (desc->bits) RMI_TRY(rmi_graph_string(making->graph, desc->bits, &form->bits));
-    RMI_TRY(rmi_graph_needs(making, "needs", kind->needs, &form->needs, &form->needs_saved));
-    RMI_TRY(rmi_graph_one(making, "inplace", kind->inplace, RMI_IN_BITS, &form->inplace));
-    RMI_TRY(rmi_graph_overs(making));
-    return rmi_graph_parts(making);
+    if (desc->bits) RMI_TRY(rmi_graph_string(graph, desc->bits, &form->bits));
+    RMI_TRY(rmi_graph_needs(&making, "needs", kind->needs, &form->needs, &form->needs_saved));
+    RMI_TRY(rmi_graph_one(&making, "inplace", kind->inplace, RMI_IN_BITS, &form->inplace));
+    RMI_TRY(rmi_graph_overs(&making));
+    RMI_TRY(rmi_graph_parts(&making));
+    if (!is_own) return RM_OK;
+    RMI_TRY(rmi_graph_one(&making, "view", kind->view, RMI_IN_BITS, &op->view));
+    RMI_TRY(rmi_graph_list(&making, "share_grad", kind->share_grad, RMI_IN_BITS, &op->share));
+    rmi_graph_drop_repeated(&op->in, &op->share);
+    return rmi_graph_list(&making, "mutates", kind->mutates, RMI_IN_BITS, &op->mutates);
 }
 
 /* A copy of the RM_MAX_ARGS arguments at arg and farg: *out. Where all are 0, all share one. */
@@ -2341,24 +2359,12 @@ RMI_FN rm_result rmi_graph_op_outputs(rm_graph *graph, rmi_op *op, const rm_op_d
     return RM_OK;
 }
 
-/* Takes inputs that the op reads twice out of *share: of x + x neither share is x's gradient, their sum is. */
-RMI_FN void rmi_graph_drop_repeated(const rmi_list *in, rmi_list *share)
-{
-    uint32_t i, j, n = 0, seen;
-    for (i = 0; i < share->n; i++) {
-        for (j = 0, seen = 0; j < in->n; j++) seen += in->at[j] == share->at[i];
-        if (seen == 1) share->at[n++] = share->at[i];
-    }
-    share->n = n;
-}
-
 /* Adds an op by its kind and desc; *output: the tensor that is its first output. */
 RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm_op_desc *desc, uint32_t *output)
 {
     const uint32_t allowed = RM_RNG | RM_ONCE | RM_NOGRAD | RM_ZERO_GRADS | RM_EXTERNAL | RM_STAYS;
     char full[RMI_NAME_ROOM];
     uint32_t id;
-    rmi_making making;
     rmi_op *op;
     if (!rmi_graph_open(graph, "rm_op_add")) return RM_ERROR_GRAPH;
     if (!kind || !desc)
@@ -2377,14 +2383,8 @@ RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm
     op->view_offset = desc->view_offset;
     RMI_TRY(rmi_graph_op_inputs(graph, op, desc));
     RMI_TRY(rmi_graph_op_outputs(graph, op, desc));
-    making.graph = graph, making.op = op, making.kind = kind, making.desc = desc;
-    RMI_TRY(rmi_graph_new_form(graph, id, "", &making.form));
-    RMI_TRY(rmi_graph_make_form(&making));
     RMI_TRY(rmi_graph_copy_args(graph, desc->arg, desc->farg, &op->args));
-    RMI_TRY(rmi_graph_one(&making, "view", kind->view, RMI_IN_BITS, &op->view));
-    RMI_TRY(rmi_graph_list(&making, "share_grad", kind->share_grad, RMI_IN_BITS, &op->share));
-    rmi_graph_drop_repeated(&op->in, &op->share);
-    RMI_TRY(rmi_graph_list(&making, "mutates", kind->mutates, RMI_IN_BITS, &op->mutates));
+    RMI_TRY(rmi_graph_make_form(graph, id, kind, desc));
     *output = op->out.at[0];
     return RM_OK;
 }
@@ -2393,7 +2393,6 @@ RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm
 RMI_FN rm_result rmi_graph_add_variant(rm_graph *graph, rm_tensor handle, const rm_kind *kind, const rm_op_desc *desc)
 {
     uint32_t id;
-    rmi_making making;
     if (!rmi_graph_open(graph, "rm_variant_add")) return RM_ERROR_GRAPH;
     if (!kind)
         return rmi_graph_fail(graph, RM_ERROR_ARGUMENT, "rm_variant_add: the kind is NULL; pass the kind that "
@@ -2401,9 +2400,7 @@ RMI_FN rm_result rmi_graph_add_variant(rm_graph *graph, rm_tensor handle, const 
     id = rmi_graph_has(graph, handle) ? graph->tensors[rmi_graph_index(handle)].maker : RMI_NONE;
     RMI_RULE(graph, id != RMI_NONE, "rm_variant_add: the tensor is none or no op makes it in this graph; pass an op's "
              "output");
-    making.graph = graph, making.op = &graph->ops[id], making.kind = kind, making.desc = desc;
-    RMI_TRY(rmi_graph_new_form(graph, id, kind->name ? kind->name : "", &making.form));
-    return rmi_graph_make_form(&making);
+    return rmi_graph_make_form(graph, id, kind, desc);
 }
 
 /* --- blocks */
@@ -24229,36 +24226,28 @@ RMI_FN rm_result rmi_chk_each_absent(rmi_chk *k, rmi_chk_frame *frame)
     return RM_OK;
 }
 
-/* It lets a result lie over other bytes, where a kind says so. */
-RMI_FN rm_result rmi_chk_over(rmi_chk *k, rmi_chk_frame *frame, const rmi_chk_box *upper, const rmi_chk_box *lower)
-{
-    rmi_chk_trial trial = RMI_INIT;
-    if (!upper || !lower || lower->undeclared || lower->bytes < upper->bytes) return RM_OK;
-    trial.upper = upper;
-    trial.lower = lower;
-    trial.lie = upper->role == RMI_EXE_OUT
-                    ? "gives other bytes in %r when out[0] lies over the bytes of %o, as kind '%k' declares in "
-                      "inplace; read each element before it is written, or drop inplace"
-                    : "gives other bytes in %r when din[%i] lies over the bytes of %o, as kind '%k' declares in over; "
-                      "read each element before it is written, or drop that entry";
-    return rmi_chk_try(k, frame, &trial);
-}
-
-/* All that kinds say so of. */
+/* It lets a result lie over other bytes, where a kind says so: the output over an input, gradients over others. */
 RMI_FN rm_result rmi_chk_each_over(rmi_chk *k, rmi_chk_frame *frame)
 {
     const rmi_form *form = frame->form;
-    uint32_t i, out = frame->op->out.at[0];
-    if (frame->call.phase == RM_PHASE_FORWARD)
-        return rmi_chk_over(k, frame, rmi_chk_box_of(frame, RMI_EXE_OUT, out),
-                            form->inplace == RMI_NONE ? NULL : rmi_chk_box_of(frame, RMI_EXE_IN, form->inplace));
-    for (i = 0; i < form->n_overs && !(form->flags & RM_ZERO_GRADS); i++) {
-        const rmi_over *over = &form->overs[i];
-        const rmi_chk_box *lower = over->what == RMI_OVER_DOUT    ? rmi_chk_box_of(frame, RMI_EXE_DOUT, out)
-                                   : over->what == RMI_OVER_SAVED ? rmi_chk_box_of(frame, RMI_EXE_SAVED, RMI_NONE)
-                                                                  : rmi_chk_box_of(frame, RMI_EXE_OUT, over->tensor);
-        if (!lower && over->what == RMI_OVER_TENSOR) lower = rmi_chk_box_of(frame, RMI_EXE_IN, over->tensor);
-        RMI_TRY(rmi_chk_over(k, frame, rmi_chk_box_of(frame, RMI_EXE_DIN, over->grad_of), lower));
+    const int forward = frame->call.phase == RM_PHASE_FORWARD;
+    const rmi_over inplace = {frame->op->out.at[0], RMI_OVER_TENSOR, form->inplace}, *over = form->overs;
+    uint32_t n = form->flags & RM_ZERO_GRADS ? 0 : form->n_overs;
+    rmi_chk_trial trial = RMI_INIT;
+    if (forward) over = &inplace, n = form->inplace != RMI_NONE;
+    trial.lie = forward ? "gives other bytes in %r when out[0] lies over the bytes of %o, as kind '%k' declares in "
+                          "inplace; read each element before it is written, or drop inplace"
+                        : "gives other bytes in %r when din[%i] lies over the bytes of %o, as kind '%k' declares in "
+                          "over; read each element before it is written, or drop that entry";
+    for (; n; n--, over++) {
+        trial.upper = rmi_chk_box_of(frame, forward ? RMI_EXE_OUT : RMI_EXE_DIN, over->grad_of);
+        trial.lower = over->what == RMI_OVER_DOUT    ? rmi_chk_box_of(frame, RMI_EXE_DOUT, frame->op->out.at[0])
+                      : over->what == RMI_OVER_SAVED ? rmi_chk_box_of(frame, RMI_EXE_SAVED, RMI_NONE)
+                                                     : rmi_chk_box_of(frame, RMI_EXE_OUT, over->tensor);
+        if (!trial.lower && over->what == RMI_OVER_TENSOR)
+            trial.lower = rmi_chk_box_of(frame, RMI_EXE_IN, over->tensor);
+        if (trial.upper && trial.lower && !trial.lower->undeclared && trial.lower->bytes >= trial.upper->bytes)
+            RMI_TRY(rmi_chk_try(k, frame, &trial));
     }
     return RM_OK;
 }
