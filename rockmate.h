@@ -21781,16 +21781,6 @@ RMI_FN void **rmi_exe_slot(rm_call *call, uint32_t role, uint32_t slot)
     return table + slot;
 }
 
-/* A call is told the size of an operand; those of gradients of tensors it has no place for. */
-RMI_FN void rmi_exe_put_size(rm_call *call, uint32_t role, uint32_t slot, uint64_t bytes)
-{
-    char *field = (char *)call + rmi_exe_roles[role].bytes;
-    uint64_t *table = (uint64_t *)(void *)field;
-    if (role == RMI_EXE_DIN || role == RMI_EXE_DOUT) return;
-    if (role <= RMI_EXE_OUT) memcpy(&table, field, sizeof table);
-    table[slot] = bytes;
-}
-
 /* --- compiling a program: where everything is when a run comes, and which pointers its callback gets */
 typedef struct rmi_exe_build {
     rm_exec *exec;
@@ -21857,8 +21847,8 @@ RMI_FN rm_fn rmi_exe_callback(const rm_exec *exec, rmi_run run)
     return run.way == RMI_REDUCE ? exec->desc.reduce : run.way == RMI_OPT ? param->update : param->update_host;
 }
 
-/* The parts of a call, all zero, that do not depend on addresses; in mem tables for the operands that are lists, all
-   NULL, and for their sizes. */
+/* The parts of a call, all zero, that do not depend on addresses: sizes, too, but for what is saved; in mem tables for
+   the operands that are lists, all NULL. */
 RMI_FN rm_result rmi_exe_call_of(const rm_exec *exec, rmi_arena *mem, rmi_run run, uint32_t lane, rm_call *call)
 {
     const rm_graph *graph = exec->graph;
@@ -21866,8 +21856,8 @@ RMI_FN rm_result rmi_exe_call_of(const rm_exec *exec, rmi_arena *mem, rmi_run ru
     const rmi_barrier *barrier = run.way == RMI_BARRIER ? &graph->barriers[run.id] : NULL;
     const rmi_tensor *param = op || barrier ? NULL : &graph->tensors[run.id];
     const rmi_args *args = op ? op->args : param ? param->args : NULL;
-    const rmi_list *list;
-    uint32_t role;
+    rmi_exe_operand operand;
+    uint32_t role, slot;
     call->step = &exec->now;
     call->device_step = exec->backend.device_step;
     call->phase = run.way + (run.way <= RMI_OPT ? 1u : 0u); /* RM_PHASE_FORWARD ...: updates of both sides are one */
@@ -21879,13 +21869,19 @@ RMI_FN rm_result rmi_exe_call_of(const rm_exec *exec, rmi_arena *mem, rmi_run ru
     call->seed_key = op ? run.id : 0;
     if (args) memcpy(call->arg, args->arg, sizeof call->arg);
     if (args) memcpy(call->farg, args->farg, sizeof call->farg);
-    for (role = 0; (list = rmi_exe_list(exec, run, role)) != NULL; role++) {
-        void **pointer;
-        uint64_t *bytes;
-        RMI_TRY(RMI_TABLES(mem, RMI_T(pointer, list->n), RMI_T(bytes, list->n)));
-        memcpy((char *)call + rmi_exe_roles[role].pointer, &pointer, sizeof pointer);
-        if (role <= RMI_EXE_OUT) memcpy((char *)call + rmi_exe_roles[role].bytes, &bytes, sizeof bytes);
-        if (role <= RMI_EXE_OUT) *(role ? &call->n_out : &call->n_in) = list->n;
+    for (role = 0; role < RMI_EXE_ROLES; role++) {
+        const rmi_list *list = rmi_exe_list(exec, run, role);
+        char *pointers = (char *)call + rmi_exe_roles[role].pointer, *sizes = (char *)call + rmi_exe_roles[role].bytes;
+        uint64_t *bytes = (uint64_t *)(void *)sizes;
+        void **table;
+        if (list) {
+            RMI_TRY(RMI_TABLES(mem, RMI_T(table, list->n), RMI_T(bytes, list->n)));
+            memcpy(pointers, &table, sizeof table);
+            if (role <= RMI_EXE_OUT) memcpy(sizes, &bytes, sizeof bytes); /* gradients have none: those of tensors */
+            if (role <= RMI_EXE_OUT) *(role ? &call->n_out : &call->n_in) = list->n;
+        }
+        for (slot = 0; role != RMI_EXE_SAVED && rmi_exe_operand_of(exec, run, role, slot, &operand); slot++)
+            bytes[slot] = operand.bytes;
     }
     return RM_OK;
 }
@@ -21938,7 +21934,7 @@ RMI_FN rm_result rmi_exe_call(rmi_exe_build *build, rmi_run run, rm_call *call)
             else if (run.way != RMI_OPT_HOST) host = 0;
             if (role == RMI_EXE_DIN && build->moved[operand.tensor]) continue; /* it is there already */
             if (role == RMI_EXE_SAVED && (nowhere || !operand.declared)) continue;
-            rmi_exe_put_size(call, role, slot, operand.bytes);
+            if (role == RMI_EXE_SAVED) call->saved_bytes = operand.bytes;
             if (!operand.declared || (run.way == RMI_OPT_HOST && !host)) continue;
             RMI_TRY(rmi_exe_uses(build, build->at[host][operand.buf], operand.bytes, write));
             RMI_TRY(rmi_exe_point(build, build->at[host][operand.buf], operand.bytes, to));
@@ -23897,7 +23893,6 @@ RMI_FN rm_result rmi_chk_add(rmi_chk *k, rmi_chk_frame *frame, rmi_run run, uint
     const int saved = role == RMI_EXE_SAVED;
     const rmi_chk_saved *left = saved && run.way == RMI_BWD ? &k->saved[run.id][run.form] : NULL;
     rmi_chk_box *box;
-    if (!saved) rmi_exe_put_size(&frame->call, role, slot, operand->bytes); /* that of saved goes with its pointer */
     if (rmi_chk_box_of(frame, role, operand->tensor) || (left && !left->bytes)) return RM_OK;
     if (!operand->declared && role > RMI_EXE_OUT && !saved) return RM_OK;
     box = frame->end++;
