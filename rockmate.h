@@ -18742,7 +18742,7 @@ typedef struct rmi_lan_prog {
     uint8_t *lane;    /* by op */
     uint32_t n;       /* ops */
     uint32_t n_ended_first; /* so many first ops have ended before any other is issued: nobody need wait for them */
-    rmi_lan_waits own; /* those that it needs whatever ran before it */
+    rmi_lan_waits own; /* those that it needs whatever ran before it, once they are known */
 } rmi_lan_prog;
 
 typedef struct rmi_lan { /* ops count from 1 here; 0: none */
@@ -18816,8 +18816,18 @@ RMI_FN void rmi_lan_learn(rmi_lan *lan, uint32_t lane, uint32_t op)
         if (lan->known[lane][other] < clock[other]) lan->known[lane][other] = clock[other];
 }
 
-/* Runs a program after what has run so far. Its own waits count as said; those that it lacks are added to *out, `on`
-   being a number, from 0, among all ops so far (so one of the program before, if prog's own are known). */
+/* One more wait, in mem; out NULL: nobody asks for them. */
+RMI_FN rm_result rmi_lan_put(rmi_arena *mem, rmi_lan_waits *out, uint32_t op, uint32_t on)
+{
+    if (!out) return RM_OK;
+    if (!RMI_GROW(mem, out->wait, out->cap, out->n + 1)) return RM_ERROR_MEMORY;
+    out->wait[out->n].op = op;
+    out->wait[out->n++].on = on;
+    return RM_OK;
+}
+
+/* Runs a program after what has run so far. *out (or NULL) gets its waits: its own, as far as they are known, and those
+   that it lacks; `on` is a number, from 0, among all ops so far. */
 RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog *prog, rmi_lan_waits *out)
 {
     uint32_t base = lan->n, i, from, via;
@@ -18826,8 +18836,10 @@ RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog *p
         uint32_t me = base + i + 1, lane = prog->lane[i], need[RMI_LANES] = {0, 0, 0, 0, 0};
         for (first = end; end < prog->n_use && prog->use[end].op == i;) end++;
         rmi_lan_account(lan, prog->use + first, end - first, me, lane, need);
-        for (; own < prog->own.n && prog->own.wait[own].op == i; own++)
+        for (; own < prog->own.n && prog->own.wait[own].op == i; own++) {
             rmi_lan_learn(lan, lane, base + prog->own.wait[own].on + 1);
+            RMI_TRY(rmi_lan_put(mem, out, i, base + prog->own.wait[own].on));
+        }
         for (from = 0; from < RMI_LANES; from++)
             if (need[from] <= lan->known[lane][from]) need[from] = 0;
         for (from = 0; from < RMI_LANES; from++) {
@@ -18835,10 +18847,7 @@ RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog *p
             for (via = 0; via < RMI_LANES && need[from]; via++)
                 if (via != from && need[via] && lan->clock[(size_t)(need[via] - 1) * RMI_LANES + from] >= need[from])
                     break;
-            if (!need[from] || via < RMI_LANES) continue;
-            if (!RMI_GROW(mem, out->wait, out->cap, out->n + 1)) return RM_ERROR_MEMORY;
-            out->wait[out->n].op = i;
-            out->wait[out->n++].on = need[from] - 1;
+            if (need[from] && via == RMI_LANES) RMI_TRY(rmi_lan_put(mem, out, i, need[from] - 1));
         }
         for (from = 0; from < RMI_LANES; from++)
             if (need[from]) rmi_lan_learn(lan, lane, need[from]);
@@ -18850,14 +18859,13 @@ RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog *p
     return RM_OK;
 }
 
-/* Sets *out to the waits that a program needs besides its own when it follows `before` (NULL: nothing has run); `on` is
-   an op of that one. Steps further back have ended. */
+/* Sets *out to the waits of a program that follows `before` (NULL: whatever ran, it has ended); `on` counts the ops of
+   that one, then its own. Steps further back have ended. */
 RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog *before, const rmi_lan_prog *prog,
                                rmi_lan_waits *out)
 {
-    rmi_lan_waits none;
+    static const rmi_lan_waits none = RMI_INIT;
     uint32_t i;
-    memset((void *)&none, 0, sizeof none);
     *out = none;
     for (i = 0; i < RMI_LANES; i++) {
         rmi_sch_clear(&lan->used[i]);
@@ -18865,18 +18873,8 @@ RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog 
     }
     memset(lan->known, 0, sizeof lan->known);
     lan->n = 0;
-    if (before) RMI_TRY(rmi_lan_run(mem, lan, before, &none));
+    if (before) RMI_TRY(rmi_lan_run(mem, lan, before, NULL));
     return rmi_lan_run(mem, lan, prog, out);
-}
-
-/* Sets prog->own: the waits of a program alone, which hold whatever ran before. */
-RMI_FN rm_result rmi_lan_own(rmi_arena *mem, rmi_lan *lan, rmi_lan_prog *prog)
-{
-    rmi_lan_waits found;
-    memset((void *)&prog->own, 0, sizeof prog->own);
-    RMI_TRY(rmi_lan_after(mem, lan, NULL, prog, &found));
-    prog->own = found;
-    return RM_OK;
 }
 
 /* =====================================================================================================================
@@ -21424,7 +21422,7 @@ typedef struct rmi_exe_prog {
     uint64_t *at_end[2];   /* by memory and buffer: its place after the step, or RMI_INF */
     uint8_t *reads;        /* by tensor: some forward reads it, itself or through views */
     uint32_t lanes;        /* bits: those that it uses */
-    /* of its ops for the events behind others: of its own, always; of the program before, by that one */
+    /* of its ops, for events (`on`): where all before it has ended; behind each program */
     rmi_lan_waits waits[1 + RM_STEP_KINDS];
 } rmi_exe_prog;
 
@@ -22152,6 +22150,7 @@ RMI_FN rm_result rmi_exe_compile(rm_exec *exec, const rmi_program *program, rmi_
 RMI_FN rm_result rmi_exe_order(rm_exec *exec, rmi_arena *mem, rmi_lan_prog *uses)
 {
     rmi_lan lan = RMI_INIT;
+    rmi_lan_waits own;
     rmi_exe_prog *prog = exec->prog;
     uint32_t i, before;
     size_t k;
@@ -22163,24 +22162,25 @@ RMI_FN rm_result rmi_exe_order(rm_exec *exec, rmi_arena *mem, rmi_lan_prog *uses
         for (k = 0; k < prog[i].n; k++) uses[i].lane[k] = prog[i].op[k].lane;
     }
     RMI_TRY(rmi_lan_prepare(mem, &lan, uses, exec->n_prog));
-    for (i = 0; i < exec->n_prog; i++) RMI_TRY(rmi_lan_own(&exec->tables, &lan, &uses[i]));
     for (i = 0; i < exec->n_prog; i++) {
-        size_t further = 0, calls;
-        for (before = 0; before <= exec->n_prog; before++) { /* 0: whatever was; then by the program before */
-            rmi_exe_prog *on = &prog[before ? before - 1 : i];
-            rmi_lan_waits *waits = &prog[i].waits[before];
-            *waits = uses[i].own;
-            if (before) RMI_TRY(rmi_lan_after(&exec->tables, &lan, &uses[before - 1], &uses[i], waits));
-            if (before && waits->n > further) further = waits->n;
-            for (k = 0; k < waits->n; k++) {
-                uint32_t *event = &on->op[waits->wait[k].on].event;
-                if (*event == RMI_NONE) *event = exec->lanes.n_events++;
-            }
-        }
-        calls = 2 * (prog[i].n + uses[i].own.n + further) + RMI_EXE_CALLS_BETWEEN; /* of two steps, all in one lane */
-        if (exec->lanes.calls < calls) exec->lanes.calls = (uint32_t)calls;
-        exec->lanes.used |= prog[i].lanes;
+        RMI_TRY(rmi_lan_after(mem, &lan, NULL, &uses[i], &own));
+        uses[i].own = own;
     }
+    for (i = 0; i < exec->n_prog; i++)
+        for (before = 0; before <= exec->n_prog; before++) { /* 0: whatever ran, it has ended */
+            rmi_exe_prog *by = before ? &prog[before - 1] : NULL;
+            rmi_lan_waits *waits = &prog[i].waits[before];
+            size_t n = by ? by->n : 0, calls;
+            RMI_TRY(rmi_lan_after(&exec->tables, &lan, by ? &uses[before - 1] : NULL, &uses[i], waits));
+            for (k = 0; k < waits->n; k++) {
+                uint32_t *on = &waits->wait[k].on, *event = &(*on < n ? &by->op[*on] : &prog[i].op[*on - n])->event;
+                if (*event == RMI_NONE) *event = exec->lanes.n_events++;
+                *on = *event;
+            }
+            calls = 2 * (prog[i].n + waits->n) + RMI_EXE_CALLS_BETWEEN; /* of two steps, all in one lane */
+            if (exec->lanes.calls < calls) exec->lanes.calls = (uint32_t)calls;
+            exec->lanes.used |= prog[i].lanes;
+        }
     return RM_OK;
 }
 
@@ -22553,7 +22553,7 @@ RMI_FN rm_result rmi_exe_feed(rm_exec *exec, void *to, const void *from, uint64_
     const rmi_lan_waits *waits = before ? &exec->prog[0].waits[1 + (before - exec->prog)] : NULL;
     size_t i;
     for (i = 0; waits && i < waits->n && waits->wait[i].op == 0; i++)
-        RMI_TRY(rmi_exe_wait(exec, before->op[waits->wait[i].on].event, RM_LANE_COMPUTE));
+        RMI_TRY(rmi_exe_wait(exec, waits->wait[i].on, RM_LANE_COMPUTE));
     exec->lanes.inputs_open = 1;
     return rmi_exe_by_compute(exec, to, from, bytes, "writing an input");
 }
@@ -22561,21 +22561,14 @@ RMI_FN rm_result rmi_exe_feed(rm_exec *exec, void *to, const void *from, uint64_
 /* Issues all of a program; joined: nothing before it is at work. */
 RMI_FN rm_result rmi_exe_issue(rm_exec *exec, rmi_exe_prog *prog, int joined)
 {
-    const rmi_exe_prog *before = joined ? NULL : exec->lanes.before, *on[2];
-    const rmi_lan_waits *waits[2]; /* for ops of this step; of the step before */
-    size_t next[2] = {0, 0}, k;
-    uint32_t i;
-    on[0] = prog;
-    on[1] = before;
-    waits[0] = &prog->waits[0];
-    waits[1] = before ? &prog->waits[1 + (before - exec->prog)] : &prog->waits[0];
-    if (!before) next[1] = waits[1]->n;
-    while (next[1] < waits[1]->n && waits[1]->wait[next[1]].op == 0) next[1]++; /* rmi_exe_feed */
+    const rmi_exe_prog *before = joined ? NULL : exec->lanes.before;
+    const rmi_lan_waits *waits = &prog->waits[before ? 1 + (before - exec->prog) : 0];
+    size_t next = 0, k;
+    while (next < waits->n && waits->wait[next].op == 0) next++; /* rmi_exe_feed */
     for (k = 0; k < prog->n; k++) {
         rmi_exe_op *op = &prog->op[k];
-        for (i = 0; i < 2 && exec->lanes.on; i++)
-            for (; next[i] < waits[i]->n && waits[i]->wait[next[i]].op == k; next[i]++)
-                RMI_TRY(rmi_exe_wait(exec, on[i]->op[waits[i]->wait[next[i]].on].event, op->lane));
+        for (; next < waits->n && waits->wait[next].op == k; next++)
+            RMI_TRY(rmi_exe_wait(exec, waits->wait[next].on, op->lane));
         RMI_TRY(rmi_exe_run(exec, op));
         if (op->event != RMI_NONE) RMI_TRY(rmi_exe_record(exec, op->event, op->lane));
     }
