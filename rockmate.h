@@ -21388,14 +21388,14 @@ typedef enum rmi_exe_what { RMI_EXE_CALL, RMI_EXE_COPY, RMI_EXE_ADD, RMI_EXE_FIL
 
 typedef struct rmi_exe_op {
     uint8_t what, lane, hosted; /* hosted: done in a lane of the host, by itself */
-    rmi_run run;
+    rmi_run run;              /* CALL; its id: the param of ADD, too */
     rm_fn fn;
     rm_call *call;            /* CALL; FILL: whose gradient is cleared, NULL: bytes at dst are poisoned */
     unsigned char *dst;       /* COPY, ADD, FILL */
     const unsigned char *src;
     uint64_t bytes;
     uint32_t buf;             /* COPY, ADD */
-    uint32_t number;          /* ADD: the param; FILL: which din of the call */
+    uint32_t slot;            /* FILL: which din of the call */
     uint32_t event;           /* recorded behind it, or RMI_NONE */
     struct rmi_exe_prog *prog; /* for the host's lanes, which get an op and nothing else */
     uint32_t runs;            /* in a lane of the host: so often it has run */
@@ -21982,7 +21982,7 @@ RMI_FN rm_result rmi_exe_backward(rmi_exe_build *build, rmi_run run)
         if (adds) continue;
         RMI_TRY(rmi_exe_push(build, RMI_EXE_FILL, RM_LANE_COMPUTE, &fill));
         fill->call = call;
-        fill->number = i;
+        fill->slot = i;
         fill->bytes = rmi_low_bytes(graph, buf);
         RMI_TRY(rmi_exe_uses(build, build->at[0][buf], fill->bytes, 1));
     }
@@ -22015,13 +22015,11 @@ RMI_FN rm_result rmi_exe_update(rmi_exe_build *build, rmi_run run)
 RMI_FN rm_result rmi_exe_move(rmi_exe_build *build, uint32_t lane, uint32_t buf, uint64_t bytes, uint64_t from,
                               uint64_t to)
 {
-    uint32_t id;
     rmi_exe_op *op;
     RMI_TRY(rmi_exe_push(build, lane == RM_LANE_HOST ? RMI_EXE_ADD : RMI_EXE_COPY, lane, &op));
-    rmi_low_kind(build->exec->graph, buf, &id);
+    rmi_low_kind(build->exec->graph, buf, &op->run.id);
     op->bytes = bytes;
     op->buf = buf;
-    op->number = id;
     op->src = rmi_exe_at(build->exec, from);
     op->dst = rmi_exe_at(build->exec, to);
     RMI_TRY(rmi_exe_uses(build, from, bytes, 0));
@@ -22209,10 +22207,10 @@ RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
             const rmi_exe_op *op = &exec->prog[i].op[k];
             RMI_WANT(&exec->err, !exec->lanes.on || op->lane != RM_LANE_HOST || exec->backend.host_call,
                      "param %s: the plan works on it in the host lane; set rm_backend.host_call",
-                     exec->graph->tensors[op->call ? op->run.id : op->number].name);
+                     exec->graph->tensors[op->run.id].name);
             RMI_WANT(&exec->err, op->what != RMI_EXE_ADD || exec->desc.add, "param %s: the plan adds up its gradient "
                      "in host memory; set rm_exec_desc.add, or plan with RM_NO_MERGE (rm_config.off)",
-                     exec->graph->tensors[op->number].name);
+                     exec->graph->tensors[op->run.id].name);
             if (op->what != RMI_EXE_CALL || op->fn) continue;
             rmi_format(one, sizeof one, "%s of %s, ", ways[op->run.way], op->call->op);
             if (!first) {
@@ -22474,7 +22472,7 @@ RMI_INLINE int rmi_exe_invoke(rmi_exe_op *op, const rm_step *step)
 {
     const rm_exec *exec = op->prog->exec;
     if (op->what == RMI_EXE_ADD) {
-        exec->desc.add(op->dst, op->src, op->bytes, rmi_graph_handle(exec->graph, op->number), exec->desc.add_user);
+        exec->desc.add(op->dst, op->src, op->bytes, rmi_graph_handle(exec->graph, op->run.id), exec->desc.add_user);
         return 0;
     }
     op->call->step = step;
@@ -22513,7 +22511,7 @@ RMI_FN rm_result rmi_exe_run(rm_exec *exec, rmi_exe_op *op)
         break;
     case RMI_EXE_FILL:
         what = op->call ? "clearing a gradient in the backward" : "poisoning";
-        code = op->call ? backend->fill(backend->user, op->call->din[op->number], 0, op->bytes)
+        code = op->call ? backend->fill(backend->user, op->call->din[op->slot], 0, op->bytes)
                         : backend->fill(backend->user, op->dst, 0xFF, op->bytes);
         break;
     case RMI_EXE_ADD: rmi_exe_invoke(op, &exec->now); break;
