@@ -23345,25 +23345,20 @@ typedef struct rmi_exe_clock {
     uint64_t wall, thread, process, waited, lost;
 } rmi_exe_clock;
 
-#if defined(RMI_CPU_CLOCKS)
-RMI_FN uint64_t rmi_exe_cpu_ns(clockid_t clock)
-{
-    struct timespec t;
-    return clock_gettime(clock, &t) ? 0 : (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-#endif
 RMI_FN rmi_exe_clock rmi_exe_clock_now(const rm_exec *exec)
 {
     rmi_exe_clock clock = RMI_INIT;
 #if defined(RMI_CPU_CLOCKS)
-    if (!exec->desc.backend) {
-        struct rusage usage;
-        if (!getrusage(RUSAGE_SELF, &usage)) {
-            clock.waited = (uint64_t)usage.ru_nvcsw;
-            clock.lost = (uint64_t)usage.ru_nivcsw;
-        }
-        clock.process = rmi_exe_cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
-        clock.thread = rmi_exe_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+    struct rusage usage;
+    struct timespec all, own;
+    if (!exec->desc.backend && !getrusage(RUSAGE_SELF, &usage)) {
+        clock.waited = (uint64_t)usage.ru_nvcsw;
+        clock.lost = (uint64_t)usage.ru_nivcsw;
+    }
+    if (!exec->desc.backend && !clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &all) &&
+        !clock_gettime(CLOCK_THREAD_CPUTIME_ID, &own)) {
+        clock.process = (uint64_t)all.tv_sec * 1000000000u + (uint64_t)all.tv_nsec;
+        clock.thread = (uint64_t)own.tv_sec * 1000000000u + (uint64_t)own.tv_nsec;
     }
 #endif
     clock.wall = exec->backend.now(exec->backend.user);
