@@ -18902,14 +18902,14 @@ typedef struct rmi_txt {
     size_t statements;        /* so far */
     rmi_txt_slice *word;      /* of the current statement */
     size_t n, cap;
-    char name[RMI_NAME_ROOM]; /* the last that was read; and where it stands, or where its statement begins: what the */
-    const char *at;           /* graph refuses is told there */
+    char name[RMI_NAME_ROOM]; /* the last that was read */
+    const char *at;           /* where it stands, or its statement begins: what the graph refuses is told there */
     rmi_txt_slice value[RMI_TXT_KEYS]; /* of the current statement's keys, by row; of a flag the word itself */
     rm_graph *graph; /* that is read, or that a plan is read for */
     rmi_op *op;      /* of the current statement: whose tensors its lists may name */
     rmi_form *form;
-    uint64_t bytes;  /* of the current statement: see rmi_txt_operands */
-    uint32_t id, kind, buf, other;
+    uint32_t id, kind; /* of the current statement: see rmi_txt_operands */
+    rmi_stmt st;       /* the same: bytes and offsets, buffers, and of a plan's program what it says */
     uint32_t ws[2];  /* two workspaces of one name, of an op and of the update that ran last: see rmi_txt_settle_ws */
     rmi_program program;    /* that is read, so far */
     rmi_arena *program_mem; /* of its tables */
@@ -19497,15 +19497,16 @@ RMI_FN rm_result rmi_txt_buffer(rmi_txt *in, rmi_txt_slice slice, uint32_t *buf)
 RMI_FN rm_result rmi_txt_operands(rmi_txt *in, const char *letters)
 {
     uint32_t i, form;
+    memset((void *)&in->st, 0, sizeof in->st);
     for (i = 0; letters[i]; i++) {
         rmi_txt_slice word = rmi_txt_word(in, i + 1), variant = rmi_txt_cut(NULL, NULL);
         switch (letters[i]) {
         case 'n': rmi_txt_name(in, word); break;
-        case 'b': RMI_TRY(rmi_txt_u64(in, word, &in->bytes)); break;
+        case 'b': RMI_TRY(rmi_txt_u64(in, word, &in->st.offset)); break;
         case 'k': RMI_TRY(RMI_TXT_CHOICE(in, word, "one of", rmi_txt_given_kinds, &in->kind)); break;
         case 'a': RMI_TRY(rmi_txt_of_kind(in, word, RMI_ACT, RMI_TXT_MADE, &in->id)); break;
-        case 'B': RMI_TRY(rmi_txt_buffer(in, word, &in->buf)); break;
-        case 'O': RMI_TRY(rmi_txt_buffer(in, word, &in->other)); break;
+        case 'B': RMI_TRY(rmi_txt_buffer(in, word, &in->st.buf)); break;
+        case 'O': RMI_TRY(rmi_txt_buffer(in, word, &in->st.other)); break;
         default:
             if (letters[i] == 'f') word = rmi_txt_split(word, '@', &variant);
             RMI_TRY(rmi_txt_named(in, RMI_OPS, word, &in->id));
@@ -19567,7 +19568,7 @@ RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *in)
         object = &graph->link;
         break;
     case RMI_TXT_TENSOR:
-        RMI_TRY(rmi_graph_new_tensor(graph, in->name, RMI_NONE, (rmi_tensor_kind)in->kind, in->bytes, &in->id));
+        RMI_TRY(rmi_graph_new_tensor(graph, in->name, RMI_NONE, (rmi_tensor_kind)in->kind, in->st.offset, &in->id));
         of |= (uint32_t)RMI_TXT_OF_INPUT << in->kind;
         object = &graph->tensors[in->id];
         break;
@@ -19579,7 +19580,7 @@ RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *in)
         break;
     case RMI_TXT_GRAD:
         RMI_TXT_ONCE(in, graph->tensors[in->id].grad_sized, 1, "each gradient's size only once");
-        graph->tensors[in->id].grad_bytes = in->bytes;
+        graph->tensors[in->id].grad_bytes = in->st.offset;
         break;
     case RMI_TXT_OUTPUT:
         for (i = 1; i < in->n; i++) {
@@ -19691,7 +19692,7 @@ RMI_FN void rmi_txt_put_key(rmi_sink *sink, const rm_graph *graph, const rmi_op 
 {
     const void *field = (const char *)object + key->at, *other = (const char *)absent + key->at;
     const rmi_form *form = (const rmi_form *)object, *base = (const rmi_form *)absent; /* of the keys of forms */
-    int differs = key->must != NULL;
+    int always = key->must != NULL;
     switch (key->type) {
     case RMI_TXT_FLAG:
         if (*(const uint8_t *)field) rmi_put_format(sink, " %s", key->text);
@@ -19705,7 +19706,7 @@ RMI_FN void rmi_txt_put_key(rmi_sink *sink, const rm_graph *graph, const rmi_op 
             rmi_put_format(sink, " %s%u", key->text, *(const uint64_t *)field);
         break;
     case RMI_TXT_NEEDS:
-        if (differs || !rmi_txt_same_needs(op, form, base)) rmi_txt_put_list(sink, graph, op, key, object);
+        if (always || !rmi_txt_same_needs(op, form, base)) rmi_txt_put_list(sink, graph, op, key, object);
         break;
     case RMI_TXT_INPUT:
         if (form->inplace != base->inplace)
@@ -19724,7 +19725,7 @@ RMI_FN void rmi_txt_put_key(rmi_sink *sink, const rm_graph *graph, const rmi_op 
         if (strcmp(form->bits, base->bits)) rmi_put_format(sink, " %s%s", key->text, form->bits);
         break;
     default: /* lists; a configuration is written by rmi_txt_config_write */
-        if (differs || ((const rmi_list *)field)->n) rmi_txt_put_list(sink, graph, op, key, object);
+        if (always || ((const rmi_list *)field)->n) rmi_txt_put_list(sink, graph, op, key, object);
     }
 }
 
@@ -19995,19 +19996,19 @@ RMI_FN rm_result rmi_txt_plan_hash(rmi_txt *in)
 RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in, int host)
 {
     rmi_home *home;
-    uint32_t i;
-    rmi_buf_kind kind = rmi_low_kind(in->graph, in->buf, &i);
+    uint32_t i, buf = in->st.buf;
+    rmi_buf_kind kind = rmi_low_kind(in->graph, buf, &i);
     RMI_EXPECT(in, in->once[RMI_TXT_ARENA - RMI_TXT_GRAPH], in->word[0], "'arena BYTES' before what is placed in it");
     RMI_EXPECT(in, kind <= RMI_BUF_STATE && !(kind == RMI_BUF_VALUE ? in->graph->tensors[i].kind == RMI_ACT
                : in->graph->tensors[i].kind != RMI_PARAM), in->word[1], "what a step starts with: an input, const or "
                "param, or state: or grad: of a param");
-    RMI_EXPECT(in, !rmi_low_external(in->graph, in->buf), in->word[1], "nothing external: that is the caller's memory");
+    RMI_EXPECT(in, !rmi_low_external(in->graph, buf), in->word[1], "nothing external: that is the caller's memory");
     if (!RMI_GROW(in->program_mem, in->program.homes, in->cap_homes, in->program.n_homes + 1))
         return rmi_err_memory(in->err);
     home = &in->program.homes[in->program.n_homes++];
-    home->buf = in->buf;
+    home->buf = buf;
     home->host = host != 0;
-    home->offset = in->bytes;
+    home->offset = in->st.offset;
     return rmi_txt_no_more(in, 3);
 }
 
@@ -20015,7 +20016,6 @@ RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in, int host)
    runs; or what runs. */
 RMI_FN rm_result rmi_txt_plan_line(rmi_txt *in)
 {
-    rmi_stmt st = RMI_INIT;
     uint32_t what, kind = 0;
     const char *operands;
     RMI_TRY(RMI_TXT_CHOICE(in, in->word[0], "one of", rmi_txt_plan_rows, &what));
@@ -20028,7 +20028,7 @@ RMI_FN rm_result rmi_txt_plan_line(rmi_txt *in)
     switch (what) {
     case RMI_TXT_GRAPH: return rmi_txt_plan_hash(in);
     case RMI_TXT_ARENA: /* BYTES [host BYTES] */
-        in->program.arena = in->bytes;
+        in->program.arena = in->st.offset;
         if (in->n == 2) return RM_OK;
         RMI_EXPECT(in, rmi_txt_is(in->word[2], "host"), in->word[2], "'host BYTES' or the end of the statement");
         RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 3), &in->program.host));
@@ -20040,17 +20040,13 @@ RMI_FN rm_result rmi_txt_plan_line(rmi_txt *in)
         return rmi_txt_no_more(in, 2);
     case RMI_TXT_RESIDENT:
     case RMI_TXT_HOME: return rmi_txt_plan_home(in, what == RMI_TXT_HOME);
-    case RMI_RUN: RMI_TRY(rmi_txt_run(in, &st.run)); break;
-    default:
-        st.buf = in->buf;
-        if (strchr(operands, 'b')) st.offset = in->bytes;
-        if (strchr(operands, 'O')) st.other = in->other;
-        RMI_TRY(rmi_txt_no_more(in, 1 + strlen(operands)));
+    case RMI_RUN: RMI_TRY(rmi_txt_run(in, &in->st.run)); break;
+    default: RMI_TRY(rmi_txt_no_more(in, 1 + strlen(operands)));
     }
-    st.what = (uint8_t)what;
-    rmi_txt_settle_ws(in, &st);
+    in->st.what = (uint8_t)what;
+    rmi_txt_settle_ws(in, &in->st);
     if (!RMI_GROW(in->program_mem, in->program.st, in->cap_st, in->program.n + 1)) return rmi_err_memory(in->err);
-    in->program.st[in->program.n++] = st;
+    in->program.st[in->program.n++] = in->st;
     return RM_OK;
 }
 
