@@ -18899,7 +18899,7 @@ typedef struct rmi_txt {
     const char *text, *end;
     const char *next;         /* of the next line */
     uint64_t hash;            /* FNV-1a of the statements so far */
-    size_t statements;        /* so far */
+    size_t statements;        /* so far, with the header */
     rmi_txt_slice *word;      /* of the current statement */
     size_t n, cap;
     char name[RMI_NAME_ROOM]; /* the last that was read */
@@ -18916,7 +18916,6 @@ typedef struct rmi_txt {
     size_t cap_st, cap_homes;
     uint8_t once[3];        /* graph, arena, step: it was there */
     rm_config config;
-    uint32_t n_settings; /* of config: how many lines */
 } rmi_txt;
 
 /* The piece [begin, end). */
@@ -20130,8 +20129,8 @@ RMI_FN rm_result rmi_txt_config_line(rmi_txt *in)
 {
     uint32_t k;
     RMI_TRY(rmi_txt_take_key(in, in->word[0], RMI_TXT_OF_CONFIG, &k));
-    if (in->n_settings++ && rmi_txt_keys[k].type == RMI_TXT_PRESET)
-        return rmi_txt_fail(in, in->word[0], "preset= before all other keys: it sets them all");
+    RMI_EXPECT(in, in->statements == 2 || rmi_txt_keys[k].type != RMI_TXT_PRESET, in->word[0],
+               "preset= before all other keys: it sets them all");
     RMI_TRY(rmi_txt_no_more(in, 1));
     return rmi_txt_read_value(in, &rmi_txt_keys[k], in->value[k], &in->config);
 }
@@ -20154,8 +20153,7 @@ RMI_FN rm_result rmi_txt_config_write(const rm_config *config, rmi_sink *sink)
     rmi_txt_put_words(sink, "passes=", rmi_txt_words[0], config->passes);
     rmi_txt_put_words(sink, "\noff=", rmi_txt_words[1], config->off);
     rmi_put_format(sink, "\nsegment=%u\ngap_ppm=%u\nwork=%u\nkinds=%s\n", (uint64_t)config->segment,
-                   (uint64_t)config->gap_ppm, config->work, config->kinds[0] ? config->kinds
-                   : "none");
+                   (uint64_t)config->gap_ppm, config->work, config->kinds[0] ? config->kinds : "none");
     return sink->failed ? RM_ERROR_WRITE : RM_OK;
 }
 
