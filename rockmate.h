@@ -20409,9 +20409,10 @@ typedef struct rmi_vue_piece {
     uint32_t buf;
     uint32_t prev;       /* the piece before it of the same buffer, or RMI_NONE */
     uint32_t around;     /* the next piece that shares its bytes now: a ring */
+    uint32_t from, to;   /* runs [from, to); until it ends `to` is RMI_NONE */
+    uint32_t drawn;      /* the run from which on it, of those that share bytes, is drawn, or RMI_NONE */
+    uint32_t alias;      /* it began as a further name of another's bytes */
     uint64_t off, bytes; /* in the arena */
-    size_t from, to;     /* statements [from, to) */
-    size_t drawn;        /* statement from which on it, of those that share bytes, is drawn; `to` or later: never */
     uint64_t start, end; /* ns: when it is drawn */
 } rmi_vue_piece;
 
@@ -20425,19 +20426,42 @@ typedef struct rmi_vue {
     rmi_span *span;      /* two by statement */
     rmi_vue_piece *piece;
     uint32_t n_pieces;
-    uint32_t *latest;    /* by buffer: its last piece so far, or RMI_NONE; until it ends its `to` is prog->n */
-    uint32_t *before;    /* by statement, and the end: runs before it */
+    uint32_t *latest;    /* by buffer: its last piece so far, or RMI_NONE */
     uint32_t *run_at, n_runs; /* by run: its statement */
     uint8_t *again;      /* by statement: a forward that ran before in this step */
     uint64_t *live;      /* by run: bytes */
     uint64_t begin, end; /* ns: of the step that is shown */
+    uint64_t *starts, *ends; /* ns, by statement, and the end: of what is drawn from there on, and up to there */
     rmi_sink *to;        /* where the trace or the picture is written */
 } rmi_vue;
 
 /* --- what lies where and when */
 
-/* Adds a piece: from statement `at` on the buffer is at an address. It is drawn. */
-RMI_FN rmi_vue_piece *rmi_vue_open(rmi_vue *view, uint32_t buf, uint64_t off, uint64_t bytes, size_t at)
+/* Sets begin and end of the step, and when what a statement changes is drawn to begin and to end: with the start of the
+   next run or copy in from there on; when all runs and copies before it have ended. */
+RMI_FN rm_result rmi_vue_times(rmi_vue *view)
+{
+    const rmi_span *span = view->span;
+    size_t i, n = view->prog->n;
+    RMI_TRY(RMI_TABLES(&view->mem, RMI_T(view->starts, n + 1), RMI_T(view->ends, n + 1)));
+    view->begin = RMI_INF;
+    for (i = 0; i < 2 * n; i++)
+        if (span[i].ran) {
+            view->begin = rmi_min(view->begin, span[i].start);
+            view->end = rmi_max(view->end, span[i].end);
+        }
+    view->begin = rmi_min(view->begin, view->end);
+    for (i = n, view->starts[n] = view->end; i-- > 0;)
+        view->starts[i] = span[2 * i].ran && (span[2 * i].lane == RM_LANE_COMPUTE || span[2 * i].lane == RM_LANE_H2D)
+                          ? span[2 * i].start : view->starts[i + 1];
+    view->starts[0] = view->ends[0] = view->begin;
+    for (i = 0; i < n; i++)
+        view->ends[i + 1] = span[2 * i].ran ? rmi_max(view->ends[i], span[2 * i].end) : view->ends[i];
+    return RM_OK;
+}
+
+/* Adds a piece of a buffer, from here on at an address; returns its number. It is not drawn yet. */
+RMI_FN uint32_t rmi_vue_open(rmi_vue *view, uint32_t buf, uint64_t off, uint64_t bytes)
 {
     rmi_vue_piece *piece = &view->piece[view->n_pieces];
     piece->buf = buf;
@@ -20445,10 +20469,17 @@ RMI_FN rmi_vue_piece *rmi_vue_open(rmi_vue *view, uint32_t buf, uint64_t off, ui
     piece->around = view->n_pieces;
     piece->off = off;
     piece->bytes = bytes;
-    piece->from = piece->drawn = at;
-    piece->to = view->prog->n;
-    view->latest[buf] = view->n_pieces++;
-    return piece;
+    piece->from = view->n_runs;
+    piece->to = piece->drawn = RMI_NONE;
+    return view->latest[buf] = view->n_pieces++;
+}
+
+/* Piece number i is drawn from statement `at` on. */
+RMI_FN void rmi_vue_show(rmi_vue *view, uint32_t i, size_t at)
+{
+    view->piece[i].drawn = view->n_runs;
+    view->piece[i].start = view->starts[at];
+    view->live[view->n_runs] += view->piece[i].bytes;
 }
 
 /* Ends the buffer's piece, if it has one, at statement `at`; if it was drawn, another that shares its bytes is from
@@ -20457,91 +20488,55 @@ RMI_FN void rmi_vue_close(rmi_vue *view, uint32_t buf, size_t at)
 {
     uint32_t i = view->latest[buf], k;
     rmi_vue_piece *piece = i != RMI_NONE ? &view->piece[i] : NULL;
-    if (!piece || piece->to < view->prog->n) return;
-    piece->to = at;
-    if (piece->around == i) return;
-    if (piece->drawn <= at) view->piece[piece->around].drawn = at;
-    for (k = piece->around; view->piece[k].around != i;) k = view->piece[k].around;
+    if (!piece || piece->to != RMI_NONE) return;
+    piece->to = view->n_runs;
+    for (k = i; view->piece[k].around != i;) k = view->piece[k].around;
     view->piece[k].around = piece->around;
+    if (piece->drawn == RMI_NONE) return;
+    piece->end = rmi_max(piece->start, view->ends[at]);
+    view->live[view->n_runs] -= piece->bytes;
+    if (k != i) rmi_vue_show(view, piece->around, at);
 }
 
 /* Adds the piece of a reuse or alias at statement `at`: in the bytes of the old name, which goes if it is a reuse. */
 RMI_FN void rmi_vue_rename(rmi_vue *view, const rmi_stmt *st, size_t at)
 {
-    uint32_t old = view->latest[st->other];
-    rmi_vue_piece *piece;
-    if (old == RMI_NONE || view->piece[old].to < view->prog->n) return; /* the caller's memory, or nothing */
-    piece = rmi_vue_open(view, st->buf, view->piece[old].off, view->piece[old].bytes, at);
-    piece->drawn = SIZE_MAX;
-    piece->around = view->piece[old].around;
-    view->piece[old].around = view->n_pieces - 1;
+    uint32_t old = view->latest[st->other], fresh;
+    if (old == RMI_NONE || view->piece[old].to != RMI_NONE) return; /* the caller's memory, or nothing */
+    fresh = rmi_vue_open(view, st->buf, view->piece[old].off, view->piece[old].bytes);
+    view->piece[fresh].around = view->piece[old].around;
+    view->piece[old].around = fresh;
+    view->piece[fresh].alias = st->what == RMI_ALIAS;
     if (st->what == RMI_REUSE) rmi_vue_close(view, st->other, at);
 }
 
-/* Makes all pieces of the program, and the tables of its runs in order. */
+/* Makes all pieces of the program, the tables of its runs in order, and the live bytes of each. */
 RMI_FN rm_result rmi_vue_pieces(rmi_vue *view)
 {
     const rmi_program *program = view->prog;
-    uint32_t k, n_buffers = rmi_low_buffers(view->graph), *ran = RMI_NEW(&view->mem, uint32_t, view->graph->n_ops);
+    uint32_t k, n_buffers = rmi_low_buffers(view->graph), *ran;
     size_t i;
     RMI_TRY(RMI_TABLES(&view->mem, RMI_T(view->piece, program->n + program->n_homes), RMI_T(view->latest, n_buffers),
-                       RMI_T(view->before, program->n + 1), RMI_T(view->run_at, program->n),
-                       RMI_T(view->again, program->n + 1)));
-    if (!ran) return RM_ERROR_MEMORY;
+                       RMI_T(view->run_at, program->n), RMI_T(view->again, program->n + 1),
+                       RMI_T(view->live, program->n + 1), RMI_T(ran, view->graph->n_ops)));
     for (k = 0; k < n_buffers; k++) view->latest[k] = RMI_NONE;
-    for (i = 0; i < program->n_homes; i++)
-        if (!program->homes[i].host)
-            rmi_vue_open(view, program->homes[i].buf, program->homes[i].offset,
-                         rmi_low_bytes(view->graph, program->homes[i].buf), 0);
+    for (i = 0; i < program->n_homes; i++) {
+        const rmi_home *home = &program->homes[i];
+        uint64_t bytes = rmi_low_bytes(view->graph, home->buf);
+        if (!home->host) rmi_vue_show(view, rmi_vue_open(view, home->buf, home->offset, bytes), 0);
+    }
     for (i = 0; i < program->n; i++) {
         const rmi_stmt *st = &program->st[i];
-        view->before[i] = view->n_runs;
-        if (st->what == RMI_ALLOC) rmi_vue_open(view, st->buf, st->offset, st->bytes, i);
+        if (st->what == RMI_ALLOC) rmi_vue_show(view, rmi_vue_open(view, st->buf, st->offset, st->bytes), i);
         if (st->what == RMI_FREE) rmi_vue_close(view, st->buf, i);
         if (st->what == RMI_ALIAS || st->what == RMI_REUSE) rmi_vue_rename(view, st, i);
         if (st->what != RMI_RUN) continue;
-        view->run_at[view->n_runs++] = (uint32_t)i;
         view->again[i] = st->run.way == RMI_FWD && ran[st->run.id]++;
+        view->run_at[view->n_runs++] = (uint32_t)i;
+        view->live[view->n_runs] = view->live[view->n_runs - 1];
     }
-    view->before[program->n] = view->n_runs;
-    return RM_OK;
-}
-
-/* Sets the times of pieces, the live bytes of runs, begin and end: a piece is drawn from the start of the first run or
-   copy after it came to be to the end of the last before it went. */
-RMI_FN rm_result rmi_vue_times(rmi_vue *view)
-{
-    const rmi_program *program = view->prog;
-    const rmi_span *span = view->span;
-    uint64_t *start, *end, now;
-    uint32_t k;
-    size_t i;
-    RMI_TRY(RMI_TABLES(&view->mem, RMI_T(start, program->n + 1), RMI_T(end, program->n + 1),
-                       RMI_T(view->live, view->n_runs + 1)));
-    view->begin = RMI_INF;
-    for (i = 0; i < 2 * program->n; i++)
-        if (span[i].ran) {
-            view->begin = rmi_min(view->begin, span[i].start);
-            view->end = rmi_max(view->end, span[i].end);
-        }
-    view->begin = rmi_min(view->begin, view->end);
-    /* start: when the next run or copy in starts, from each statement on */
-    for (i = program->n, now = view->end; start[i] = now, i-- > 0;)
-        if (span[2 * i].ran && (span[2 * i].lane == RM_LANE_COMPUTE || span[2 * i].lane == RM_LANE_H2D))
-            now = span[2 * i].start;
-    start[0] = view->begin;
-    /* end: when all runs and copies before each statement have ended */
-    for (i = 0, end[0] = view->begin; i < program->n; i++)
-        end[i + 1] = span[2 * i].ran ? rmi_max(end[i], span[2 * i].end) : end[i];
-    for (k = 0; k < view->n_pieces; k++) {
-        rmi_vue_piece *piece = &view->piece[k];
-        if (piece->drawn >= piece->to) continue;
-        piece->start = start[piece->drawn];
-        piece->end = piece->to == program->n ? view->end : rmi_max(piece->start, end[piece->to]);
-        view->live[view->before[piece->drawn]] += piece->bytes;
-        view->live[view->before[piece->to]] -= piece->bytes; /* may wrap; the running sum wraps back */
-    }
-    for (k = 1; k <= view->n_runs; k++) view->live[k] += view->live[k - 1];
+    for (k = 0; k < view->n_pieces; k++)
+        if (view->piece[k].to == RMI_NONE) view->piece[k].to = view->n_runs, view->piece[k].end = view->end;
     return RM_OK;
 }
 
@@ -20744,9 +20739,8 @@ RMI_FN void rmi_vue_lane_rects(const rmi_vue *view, const uint64_t *lane_y)
    of another, s state, k saved for the backward, t workspace. */
 RMI_FN char rmi_vue_colour(const rmi_vue *view, const rmi_vue_piece *piece)
 {
-    uint32_t i, run = view->before[piece->from];
+    uint32_t i, at = piece->from < view->n_runs ? view->run_at[piece->from] : 0; /* of the run that makes it, if any */
     rmi_buf_kind kind = rmi_low_kind(view->graph, piece->buf, &i);
-    size_t at = run < view->n_runs ? view->run_at[run] : 0; /* of the run that makes it, if one does */
     if (kind > RMI_BUF_GRAD) return kind == RMI_BUF_STATE ? 's' : kind == RMI_BUF_SAVED ? 'k' : 't';
     if (kind == RMI_BUF_GRAD) return view->graph->tensors[i].kind == RMI_PARAM ? 'p' : 'g';
     if (view->again[at] && view->graph->tensors[i].maker == view->prog->st[at].run.id) return 'a';
@@ -20789,7 +20783,7 @@ RMI_FN void rmi_vue_svg(const rmi_vue *view)
     rmi_put(view->to, "free</title></rect>\n");
     for (k = 0; k < view->n_pieces; k++) {
         const rmi_vue_piece *piece = &view->piece[k];
-        if (piece->drawn < piece->to && piece->off + piece->bytes <= arena) rmi_vue_draw(view, piece, y0, arena);
+        if (piece->drawn != RMI_NONE && piece->off + piece->bytes <= arena) rmi_vue_draw(view, piece, y0, arena);
     }
     rmi_vue_axes(view, y0, arena);
     rmi_put(view->to, "</svg>\n");
@@ -20802,7 +20796,7 @@ RMI_FN int rmi_vue_there(const rmi_vue *view, uint32_t buf, uint32_t run)
 {
     uint32_t k = view->latest[buf];
     for (; k != RMI_NONE; k = view->piece[k].prev)
-        if (view->before[view->piece[k].from] <= run && run < view->before[view->piece[k].to]) return 1;
+        if (view->piece[k].from <= run && run < view->piece[k].to) return 1;
     return !rmi_low_bytes(view->graph, buf) || rmi_low_external(view->graph, buf);
 }
 
@@ -20847,9 +20841,7 @@ RMI_FN void rmi_vue_others(const rmi_vue *view, uint32_t buf, uint32_t run)
     uint64_t rest = 0, n = 0;
     for (k = 0; k < view->n_pieces; k++) {
         const rmi_vue_piece *piece = &view->piece[k];
-        if (piece->buf == buf || piece->drawn >= piece->to || view->before[piece->drawn] > run ||
-            run >= view->before[piece->to])
-            continue;
+        if (piece->buf == buf || piece->drawn > run || run >= piece->to) continue;
         for (i = shown; i > 0 && view->piece[largest[i - 1]].bytes < piece->bytes; i--) largest[i] = largest[i - 1];
         largest[i] = k;
         shown += shown < 4;
@@ -20877,17 +20869,16 @@ RMI_FN void rmi_vue_price(const rmi_vue *view, uint64_t ns, uint64_t bytes)
 /* Writes the buffer's stays on the device, the first eight. */
 RMI_FN void rmi_vue_stays(const rmi_vue *view, uint32_t buf)
 {
-    char first_name[RMI_VUE_NAME], last_name[RMI_VUE_NAME];
+    char first[RMI_VUE_NAME], last[RMI_VUE_NAME];
     uint32_t k, n = 0;
     for (k = 0; k < view->n_pieces && n < 9; k++) {
         const rmi_vue_piece *piece = &view->piece[k];
-        uint32_t first = view->before[piece->from], end = view->before[piece->to];
-        if (piece->buf != buf || first >= end) continue;
+        if (piece->buf != buf || piece->from >= piece->to) continue;
         if (n++ == 8) rmi_put(view->to, "    and more often\n");
         else
             rmi_put_format(view->to, "%s from run %s to %s%s\n", n == 1 ? "  on the device" : "           again",
-                           rmi_vue_run(view, first, first_name), rmi_vue_run(view, end - 1, last_name),
-                           piece->drawn > piece->from ? ", in bytes of another name" : "");
+                           rmi_vue_run(view, piece->from, first), rmi_vue_run(view, piece->to - 1, last),
+                           piece->alias ? ", in bytes of another name" : "");
     }
     if (!n) rmi_put(view->to, "  never on the device\n");
 }
@@ -21063,8 +21054,8 @@ RMI_FN rm_result rmi_vue_look(const rm_plan *plan, uint32_t index, rmi_sink *to,
     view.to = to;
     view.span = RMI_NEW(&view.mem, rmi_span, 2 * copy.n + 2);
     result = view.span ? rmi_sch_replay(plan->g, &copy, &plan->g->last, NULL, view.span) : RM_ERROR_MEMORY;
-    if (result == RM_OK) result = rmi_vue_pieces(&view);
     if (result == RM_OK) result = rmi_vue_times(&view);
+    if (result == RM_OK) result = rmi_vue_pieces(&view);
     if (result == RM_OK && what == 0) result = rmi_vue_explain(&view, tensor);
     if (result == RM_OK && what == 1) rmi_vue_trace(&view);
     if (result == RM_OK && what == 2) rmi_vue_svg(&view);
