@@ -8068,17 +8068,15 @@ RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_
                             makes, each in its fastest way; the most that one of them, the step's begin or end holds.
        rmi_bnd_least_bytes  bytes where nothing moves: besides, gradients that are begun and read later, and what is
                             read later and cannot be made again.
-       rmi_bnd_bound        ns within a limit. At some moments each byte has a price (Lagrange), and at given prices the
+       rmi_bnd_bound        ns within a limit: bytes have a price at some moments (Lagrange), and at given prices the
                             least that is made again is a Steiner problem, bounded by dual ascent (Wong 1984). Where
                             nothing moves: of several moments, and what a path of ops repeats (mixed checkpointing,
                             Maddison 2024); else of one, with prices for what the copy lanes and the host's can do.
 
-   What is relaxed: of the order only what surely runs before what; of bytes those at moments, and of copies those that
-   the moment parts, in fractions. Any prices and any part of an ascent are a bound, so limits on work are safe, and a
-   search for prices need only be good. Rounding: ns in units of 2^-up, down; what prices are paid, down; the room that
-   they pay for, up; the bound of an ascent up to whole ns, since plans take whole ns and less is lost before; that with
-   copies down. A sum that saturates claims nothing. Where times or bytes could leave 64 bits, or variants differ in the
-   parts of their backward, only rmi_bnd_once speaks. O(ops + edges) to look at a moment, some 30 ascents to price it.
+   Any prices and any part of an ascent are a bound, so limits on work are safe, and a search for prices need only be
+   good. Rounding: ns in units of 2^-up; what prices are paid, down; the room that they pay for, up. A sum that
+   saturates claims nothing. Where times or bytes could leave 64 bits, or variants differ in the parts of their
+   backward, only rmi_bnd_once speaks. O(ops + edges) to look at a moment, some 30 ascents to price it.
    ================================================================================================================== */
 
 /* Tuned on the limits of docs/benchmarks.md, "Lower bound". */
@@ -8086,9 +8084,10 @@ RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_
 #define RMI_BND_MOMENTS 48u      /* looked at */
 #define RMI_BND_PRICED 8u        /* of them are priced, those where most is missing */
 #define RMI_BND_LARGE 20000u     /* steps of more runs: a quarter of both */
-#define RMI_BND_NODES 2048u      /* of branch and bound, */
-#define RMI_BND_FEW_NODES 32u    /* while moments are found for steps of less than */
-#define RMI_BND_FEW 64u          /* runs */
+#define RMI_BND_NODES 2048u      /* of branch and bound; */
+#define RMI_BND_FEW_NODES 4u     /* while moments are found */
+#define RMI_BND_TURNS 30u        /* in which prices move; */
+#define RMI_BND_FEW_TURNS 8u     /* after a branch */
 #define RMI_BND_UP 64u           /* ops that are looked back for what all modes of a backward come from */
 #define RMI_BND_HOST_MOST 16384u /* the highest price of the host's lane */
 #define RMI_BND_TIME_MOST 1024u  /* of updates' time */
@@ -8111,9 +8110,9 @@ typedef struct rmi_bnd {
     uint64_t limit;          /* bytes, beside the step's resident ones if nothing moves */
     int priced;              /* the tables say enough for more than every run once */
     uint8_t *odd;            /* by op: variants differ in the parts of its backward, or there are too many of them */
-    uint32_t *group;         /* by buffer: one for all gradients that may be the same piece of memory */
-    uint64_t *bytes, *most;  /* by buffer: surely taken; by group: counted in this turn */
-    uint32_t *stamp, turn;   /* by buffer or group: seen in this turn */
+    uint64_t *bytes;         /* by buffer: surely taken */
+    uint32_t *group;         /* by buffer: one of those gradients that may be the same piece of memory */
+    uint32_t *stamp, turn;   /* by group: counted in this turn */
     uint8_t *flag;           /* by buffer: scratch */
     uint32_t *made, *next;   /* by op: the first buffer that it makes, or RMI_NONE; by buffer: the next one */
     uint64_t *ns, *again;    /* by access: least ns, of a forward's first run; RMI_INF: none fits. By op: of a repeat */
@@ -8145,14 +8144,13 @@ RMI_FN uint32_t rmi_bnd_saved(const rmi_step *step, uint32_t op)
     return step->buffer_of[rmi_low_buf(step->graph, RMI_BUF_SAVED, op)];
 }
 
-/* What a buffer adds to a sum of this turn: of gradients that may be one piece of memory the largest counts. */
+/* What a buffer adds to a sum of this turn: of gradients that may be one piece of memory one counts. */
 RMI_FN uint64_t rmi_bnd_add(rmi_bnd *b, uint32_t buffer)
 {
     uint32_t group = b->group[buffer];
-    uint64_t had = b->stamp[group] == b->turn ? b->most[group] : 0;
+    if (b->stamp[group] == b->turn) return 0;
     b->stamp[group] = b->turn;
-    b->most[group] = rmi_max(had, b->bytes[buffer]);
-    return b->most[group] - had;
+    return b->bytes[buffer];
 }
 
 /* Does the gradient take bytes of its own when it is begun? Else it may lie over what others leave. */
@@ -8273,9 +8271,9 @@ RMI_FN rm_result rmi_bnd_put_pred(rmi_bnd *b, uint32_t task)
     return RM_OK;
 }
 
-/* Of a backward whose modes read different things: forwards from which all modes' reads come. seen, count: by op;
-   count is all 0. */
-RMI_FN rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uint32_t *count)
+/* Of a backward whose modes read different things: forwards from which all modes' reads come. seen, count: by op; seen
+   is below *turn, count is 0. */
+RMI_FN rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uint32_t *count, uint32_t *turn)
 {
     const rmi_step *step = b->step;
     const rmi_step_task *at = &step->tasks[task];
@@ -8284,15 +8282,15 @@ RMI_FN rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uint3
         const rmi_step_access *access = &step->accesses[at->access + i];
         if (b->ns[at->access + i] == RMI_INF) continue;
         modes++;
-        b->turn++;
+        ++*turn;
         for (k = 0; k < access->reads.n; k++) {
             uint32_t maker = step->buffers[step->pool[access->reads.at + k]].maker;
-            if (maker != RMI_NONE) seen[maker] = b->turn;
+            if (maker != RMI_NONE) seen[maker] = *turn;
         }
         for (op = at->id + 1; op-- > low;) {
-            if (seen[op] != b->turn) continue;
+            if (seen[op] != *turn) continue;
             count[op]++;
-            for (k = b->pred0[op]; k < b->pred0[op + 1]; k++) seen[b->pred[k]] = b->turn;
+            for (k = b->pred0[op]; k < b->pred0[op + 1]; k++) seen[b->pred[k]] = *turn;
         }
     }
     for (op = low; op <= at->id; count[op++] = 0)
@@ -8304,9 +8302,8 @@ RMI_FN rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uint3
 RMI_FN rm_result rmi_bnd_preds(rmi_bnd *b)
 {
     const rmi_step *step = b->step;
-    uint32_t i, k, *seen = RMI_NEW(b->mem, uint32_t, step->n_tasks),
-                   *count = RMI_NEW(b->mem, uint32_t, step->graph->n_ops);
-    if (!seen || !count) return RM_ERROR_MEMORY;
+    uint32_t i, k, *seen, *count, turn = 0;
+    RMI_TRY(RMI_TABLES(b->mem, RMI_T(seen, step->n_tasks), RMI_T(count, step->graph->n_ops)));
     for (i = 0; i < step->n_tasks; i++) {
         const rmi_step_task *task = &step->tasks[i];
         const rmi_range *reads = &step->accesses[task->access].reads;
@@ -8319,7 +8316,7 @@ RMI_FN rm_result rmi_bnd_preds(rmi_bnd *b)
             if (maker != RMI_NONE && rmi_bnd_always(b, i, value)) RMI_TRY(rmi_bnd_put_pred(b, maker));
         }
         if (task->way == RMI_BWD && step->ops[task->id].n_modes > 1 && !b->odd[task->id])
-            RMI_TRY(rmi_bnd_either(b, i, seen, count));
+            RMI_TRY(rmi_bnd_either(b, i, seen, count, &turn));
     }
     b->pred0[i] = (uint32_t)b->n_pred;
     return RM_OK;
@@ -8343,10 +8340,11 @@ RMI_FN void rmi_bnd_must_run(rmi_bnd *b)
     for (i = 0; i < step->n_tasks; i++) b->common += b->least[i] = rmi_bnd_least(b, i);
 }
 
-RMI_FN uint32_t rmi_bnd_find(uint32_t *group, uint32_t buffer)
+/* A gradient that may be one more name of another's bytes. If it may be of several, or that one, nothing is said. */
+RMI_FN void rmi_bnd_share(rmi_bnd *b, uint32_t buffer, uint32_t with)
 {
-    while (group[buffer] != buffer) buffer = group[buffer] = group[group[buffer]];
-    return buffer;
+    if (!b->bytes[with] || (b->group[buffer] != buffer && b->group[buffer] != b->group[with])) b->bytes[buffer] = 0;
+    else b->group[buffer] = b->group[with];
 }
 
 /* By buffer: bytes that it surely takes, gradients that may be names of the same bytes; by op what it makes. */
@@ -8357,24 +8355,21 @@ RMI_FN void rmi_bnd_buffers(rmi_bnd *b)
     memset(b->made, 0xFF, step->graph->n_ops * sizeof *b->made);
     for (i = step->n_buffers; i-- > 0;) {
         uint32_t maker = step->buffers[i].maker;
-        b->group[i] = i;
         b->bytes[i] = step->buffers[i].bytes;
+        b->group[i] = i;
         if (maker == RMI_NONE) continue;
         b->next[i] = b->made[maker];
         b->made[maker] = i;
     }
-    for (i = 0; i < step->n_tasks; i++)
+    for (i = step->n_tasks; i-- > 0;) /* backwards: of the last op first, whose gradients those of others may lie in */
         for (k = 0; k < rmi_bnd_modes(step, i); k++) {
             const rmi_step_access *access = &step->accesses[step->tasks[i].access + k];
             if (access->saved != RMI_NONE)
                 b->bytes[access->saved] = rmi_min(b->bytes[access->saved], access->saved_bytes);
-            for (j = 0; j < access->makes.n && step->tasks[i].way == RMI_BWD; j++) {
-                const rmi_step_target *target = &step->targets[access->makes.at + j];
-                if (target->share && access->output_gradient != RMI_NONE)
-                    b->group[rmi_bnd_find(b->group, target->buffer)] = rmi_bnd_find(b->group, access->output_gradient);
-            }
+            for (j = 0; j < access->makes.n && step->tasks[i].way == RMI_BWD; j++)
+                if (step->targets[access->makes.at + j].share && access->output_gradient != RMI_NONE)
+                    rmi_bnd_share(b, step->targets[access->makes.at + j].buffer, access->output_gradient);
         }
-    for (i = 0; i < step->n_buffers; i++) b->group[i] = rmi_bnd_find(b->group, i);
 }
 
 /* The tables. Where times or bytes are too large for sums they stay empty. */
@@ -8390,9 +8385,10 @@ RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *step, uint64_t lim
     b->limit = limit;
     b->enough = RMI_INF;
     RMI_TRY(RMI_TABLES(mem, RMI_T(b->group, n_buffers), RMI_T(b->stamp, n_buffers), RMI_T(b->flag, n_buffers),
-                       RMI_T(b->bytes, n_buffers), RMI_T(b->most, n_buffers), RMI_T(b->at.there, n_buffers),
-                       RMI_T(b->next, n_buffers), RMI_T(b->made, graph->n_ops), RMI_T(b->odd, graph->n_ops)));
-    RMI_TRY(RMI_TABLES(mem, RMI_T(b->again, graph->n_ops), RMI_T(b->ns, step->n_accesses), RMI_T(b->pred0, n_tasks + 1),
+                       RMI_T(b->bytes, n_buffers), RMI_T(b->at.there, n_buffers),
+                       RMI_T(b->next, n_buffers), RMI_T(b->made, graph->n_ops), RMI_T(b->odd, graph->n_ops),
+                       RMI_T(b->again, graph->n_ops)));
+    RMI_TRY(RMI_TABLES(mem, RMI_T(b->ns, step->n_accesses), RMI_T(b->pred0, n_tasks + 1),
                        RMI_T(b->holds, n_tasks), RMI_T(b->must, n_tasks), RMI_T(b->least, n_tasks),
                        RMI_T(b->at.before, n_tasks), RMI_T(b->at.after, n_tasks)));
     for (i = 0; i < step->n_ways; i++) {
@@ -8468,7 +8464,7 @@ RMI_FN rm_result rmi_bnd_once(rmi_arena *mem, const rm_graph *graph, uint32_t ki
     return result;
 }
 
-/* --- a lower bound on time within a limit, for every plan: any order, any recomputation, any variants.
+/* --- a lower bound on time within a limit
 
    Moments x_1, ..., x_n are runs that every plan makes: a backward, or the first run of a forward, each surely after
    the one before it. Window k lies between the start of x_k and that of x_{k+1}, the last one goes on to the end. In
@@ -8484,14 +8480,14 @@ RMI_FN rm_result rmi_bnd_once(rmi_arena *mem, const rm_graph *graph, uint32_t ki
    What stays through x_k has limit - held(x_k) bytes at most, so for any prices lambda >= 0 (ns a byte) no plan is
    faster than
 
-       common + min { prices of ways in use : all B, C, and S of what stays to the end follow } - sum lambda_k room_k
+       every run once at its fastest - sum lambda_k room_k
+                                     + min { prices of ways in use : all B, C, and S of what stays to the end follow }
 
-   where common is every run once at its fastest. The minimum (a Steiner arborescence with "and" nodes) is bounded
-   from below by dual ascent (Wong 1984): while a wanted fact does not follow from ways that are paid in full, take the
-   set of facts that would have to become true for it, and let all ways into that set pay what the cheapest of them
-   lacks. The sum of payments is the bound, in any order of the sets, and any part of it is one. The paid ways are a
-   solution, too: at moments where it takes more bytes than there are the price rises. What it leaves open goes on by
-   branch and bound: a way is taken, or it is not. */
+   The minimum (a Steiner arborescence with "and" nodes) is bounded from below by dual ascent: while a wanted fact does
+   not follow from ways that are paid in full, take the set of facts that would have to become true for it, and let all
+   ways into that set pay what the cheapest of them lacks. The sum of payments is the bound, in any order of the sets.
+   The paid ways are a solution, too: at moments where it takes more bytes than there are the price rises. What it
+   leaves open goes on by branch and bound: a way is taken, or it is not. */
 
 RMI_FN uint64_t rmi_bnd_units(const rmi_bnd *b, uint64_t ns) { return ns << b->up; }
 
@@ -8677,7 +8673,7 @@ typedef struct rmi_bnd_way {
     uint32_t tail0, n_tail, wait; /* range of uses; wait: tails that are not true yet */
     uint32_t which;               /* the moment at which it takes bytes, or RMI_NONE */
     uint64_t ns, bytes, left;     /* left: units of its price that are not paid */
-    uint8_t set, seen;            /* branching: 1 is taken, 2 is not; seen: a solution took it */
+    uint8_t set;                  /* branching: 1 is taken, 2 is not */
 } rmi_bnd_way;
 
 typedef struct rmi_bnd_fact {
@@ -8691,7 +8687,7 @@ typedef struct rmi_bnd_use { /* of a fact as a tail of a way; next: of the same 
 typedef struct rmi_bnd_node { /* of branch and bound: one way more is decided than in its parent */
     uint64_t value, price[RMI_BND_TOGETHER];
     uint32_t parent, way, branch; /* branch: the way to decide next, or RMI_NONE */
-    uint8_t set, open;
+    uint8_t set;
 } rmi_bnd_node;
 
 typedef struct rmi_bnd_web {
@@ -8715,15 +8711,15 @@ typedef struct rmi_bnd_web {
 RMI_FN rm_result rmi_bnd_web_begin(rmi_bnd *b, uint32_t windows, rmi_bnd_web *web)
 {
     const rmi_step *step = b->step;
-    size_t n = windows, n_buffers = step->n_buffers;
+    size_t n = windows, n_buffers = step->n_buffers, uses = n * (step->n_pool + 3 * n_buffers);
     size_t facts = n * (2 * n_buffers + step->graph->n_ops + 1u) + step->n_tasks + RMI_BND_NODES;
     size_t ways = n * (3 * n_buffers + step->graph->n_ops + step->n_accesses) + step->n_ways;
     memset(web, 0, sizeof *web);
     web->b = b;
     web->hint = rmi_mul_div_up(rmi_bnd_units(b, b->common), 1u << 17, rmi_add(b->limit, 1));
     RMI_TRY(RMI_TABLES(b->mem, RMI_T(web->fact, facts), RMI_T(web->todo, facts), RMI_T(web->list, facts),
-                       RMI_T(web->queue, facts), RMI_T(web->way, ways), RMI_T(web->into, ways)));
-    return RMI_TABLES(b->mem, RMI_T(web->use, n * (step->n_pool + 3 * n_buffers)), RMI_T(web->at, n * n_buffers),
+                       RMI_T(web->queue, facts + uses), RMI_T(web->way, ways), RMI_T(web->into, ways)));
+    return RMI_TABLES(b->mem, RMI_T(web->use, uses), RMI_T(web->at, n * n_buffers),
                       RMI_T(web->run, step->n_tasks), RMI_T(web->from, step->n_tasks),
                       RMI_T(web->node, RMI_BND_NODES));
 }
@@ -8815,15 +8811,13 @@ RMI_FN void rmi_bnd_put_again(rmi_bnd_web *web, uint32_t op, const uint32_t *at)
 /* The ways by which a task runs in a window. at: by buffer, its facts. */
 RMI_FN void rmi_bnd_put_run(rmi_bnd_web *web, uint32_t task, const uint32_t *at)
 {
-    rmi_bnd *b = web->b;
-    const rmi_step_task *run = &b->step->tasks[task];
-    int backward = run->way == RMI_BWD;
+    const rmi_bnd *b = web->b;
     uint32_t i;
-    for (i = 0; i < (backward ? b->step->ops[run->id].n_modes : 1u); i++) {
-        uint64_t ns = backward ? rmi_bnd_mode_ns(b, task, i) : 0;
+    for (i = 0; i < rmi_bnd_modes(b->step, task); i++) {
+        uint64_t ns = rmi_bnd_mode_ns(b, task, i);
         if (ns == RMI_INF) continue;
-        rmi_bnd_put_way(web, web->run[task], ns - (backward ? b->least[task] : 0), RMI_NONE, 0);
-        rmi_bnd_put_reads(web, &b->step->accesses[run->access + i], at);
+        rmi_bnd_put_way(web, web->run[task], ns - b->least[task], RMI_NONE, 0);
+        rmi_bnd_put_reads(web, &b->step->accesses[b->step->tasks[task].access + i], at);
     }
 }
 
@@ -8948,27 +8942,20 @@ RMI_FN uint64_t rmi_bnd_pay(rmi_bnd_web *web, uint32_t fact)
     return least;
 }
 
-/* Adds a fact to the n of a list, unless it was added in this turn. Returns how many there are. */
-RMI_INLINE uint32_t rmi_bnd_join_list(rmi_bnd_web *web, uint32_t fact, uint32_t *list, uint32_t n)
-{
-    if (web->fact[fact].stamp != web->turn) list[n++] = fact;
-    web->fact[fact].stamp = web->turn;
-    return n;
-}
-
-/* Adds to lack the bytes that the solution found takes at each moment; and notes which ways it takes. */
+/* Adds to lack the bytes that the solution found takes at each moment. */
 RMI_FN void rmi_bnd_take(rmi_bnd_web *web, int64_t *lack)
 {
-    uint32_t n = 0, i;
+    uint32_t n = web->n_todo, i;
     web->turn++;
-    for (i = 0; i < web->n_todo; i++) n = rmi_bnd_join_list(web, web->todo[i], web->queue, n);
+    memcpy(web->queue, web->todo, n * sizeof *web->queue);
     while (n) {
-        rmi_bnd_way *way = &web->way[web->fact[web->queue[--n]].by];
+        rmi_bnd_fact *fact = &web->fact[web->queue[--n]];
+        const rmi_bnd_way *way = &web->way[fact->by];
+        if (fact->stamp == web->turn) continue;
+        fact->stamp = web->turn;
         web->b->work++;
-        way->seen = 1;
         if (way->which != RMI_NONE && way->set != 1) lack[way->which] += (int64_t)way->bytes;
-        for (i = way->tail0; i < way->tail0 + way->n_tail; i++)
-            n = rmi_bnd_join_list(web, web->use[i].fact, web->queue, n);
+        for (i = way->tail0; i < way->tail0 + way->n_tail; i++) web->queue[n++] = web->use[i].fact;
     }
 }
 
@@ -9012,10 +8999,9 @@ RMI_FN uint64_t rmi_bnd_value(rmi_bnd_web *web, const uint64_t *price, int64_t *
     return sum;
 }
 
-/* The best value found in so many turns; its prices go to price. One price after the other, from that of moment
-   `first` on, rises if the solution takes too much at its moment, else falls, by steps that grow while the value
-   does. */
-RMI_FN uint64_t rmi_bnd_climb(rmi_bnd_web *web, uint64_t *price, uint32_t first, uint32_t turns)
+/* The best value found in so many turns; its prices go to price. One price after the other rises if the solution takes
+   too much at its moment, else falls, by steps that grow while the value does. */
+RMI_FN uint64_t rmi_bnd_climb(rmi_bnd_web *web, uint64_t *price, uint32_t turns)
 {
     const rmi_bnd *b = web->b;
     int64_t lack[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER];
@@ -9023,8 +9009,7 @@ RMI_FN uint64_t rmi_bnd_climb(rmi_bnd_web *web, uint64_t *price, uint32_t first,
     uint32_t n = web->n, k, i, idle = 0;
     for (k = 0; k < n; k++) mean += price[k] / n;
     for (k = 0; k < n; k++) by[k] = mean / 4 + 1;
-    k = first % n;
-    for (i = 1; i < turns && idle < 6 * n && !rmi_bnd_is_enough(b, best) && b->work <= b->most_work; i++) {
+    for (k = 0, i = 1; i < turns && idle < 6 * n && !rmi_bnd_is_enough(b, best) && b->work <= b->most_work; i++) {
         was = price[k];
         price[k] = lack[k] > 0 ? rmi_min(was + by[k], b->most_price) : rmi_sub(was, by[k]);
         value = price[k] == was ? 0 : rmi_bnd_value(web, price, now);
@@ -9046,16 +9031,16 @@ RMI_FN uint64_t rmi_bnd_climb(rmi_bnd_web *web, uint64_t *price, uint32_t first,
 /* --- branch and bound over ways that take bytes: does a value stay at a moment, what does a moment's run take? */
 
 /* The value of a node, whose decisions are in force afterwards: they leave web->left and cost web->paid. */
-RMI_FN void rmi_bnd_visit(rmi_bnd_web *web, rmi_bnd_node *node, uint32_t first, uint32_t turns)
+RMI_FN void rmi_bnd_visit(rmi_bnd_web *web, rmi_bnd_node *node)
 {
     const rmi_bnd_node *at;
     uint64_t worth, most = 0;
-    uint32_t i;
+    uint32_t i, turns = node->parent == RMI_NONE ? RMI_BND_TURNS : RMI_BND_FEW_TURNS;
     memcpy(web->left, web->room, sizeof web->left);
     web->paid = 0;
     web->n_todo = web->n_wanted;
     node->branch = RMI_NONE;
-    for (i = 0; i < web->n_way; i++) web->way[i].set = web->way[i].seen = 0;
+    for (i = 0; i < web->n_way; i++) web->way[i].set = 0;
     for (at = node; at->parent != RMI_NONE; at = &web->node[at->parent]) {
         rmi_bnd_way *way = &web->way[at->way];
         way->set = at->set;
@@ -9068,10 +9053,10 @@ RMI_FN void rmi_bnd_visit(rmi_bnd_web *web, rmi_bnd_node *node, uint32_t first, 
         web->left[way->which] -= way->bytes;
         for (i = 0; i < way->n_tail; i++) web->todo[web->n_todo++] = web->use[way->tail0 + i].fact;
     }
-    node->value = rmi_max(node->value, rmi_bnd_climb(web, node->price, first, turns));
-    for (i = 0; i < web->n_way && node->value != RMI_INF; i++) { /* of the ways that were taken the dearest is next */
+    node->value = rmi_max(node->value, rmi_bnd_climb(web, node->price, turns));
+    for (i = 0; i < web->n_way && node->value != RMI_INF; i++) { /* the dearest is next */
         const rmi_bnd_way *way = &web->way[i];
-        if (way->set || way->which == RMI_NONE || !way->seen || way->bytes > web->left[way->which]) continue;
+        if (way->set || way->which == RMI_NONE || way->bytes > web->left[way->which]) continue;
         worth = rmi_add(rmi_bnd_units(web->b, way->ns), rmi_scale20(way->bytes, node->price[way->which]));
         if (node->branch != RMI_NONE && worth <= most) continue;
         most = worth;
@@ -9086,9 +9071,8 @@ typedef struct rmi_bnd_pick {
     uint64_t most; /* ns: their bound */
 } rmi_bnd_pick;
 
-/* The bound of the moments picked, from their prices on, in so many turns at first and nodes of branch and bound, work
-   allowing. */
-RMI_FN void rmi_bnd_solve(rmi_bnd_web *web, rmi_bnd_pick *pick, uint32_t nodes, uint32_t first, uint32_t turns)
+/* The bound of the moments picked, from their prices on, in so many nodes of branch and bound, work allowing. */
+RMI_FN void rmi_bnd_solve(rmi_bnd_web *web, rmi_bnd_pick *pick, uint32_t nodes)
 {
     const rmi_bnd *b = web->b;
     rmi_bnd_node *node = web->node;
@@ -9098,25 +9082,23 @@ RMI_FN void rmi_bnd_solve(rmi_bnd_web *web, rmi_bnd_pick *pick, uint32_t nodes, 
     if (!rmi_bnd_web_make(web, moments, pick->n)) return;
     memset(node, 0, sizeof *node);
     node[0].parent = RMI_NONE;
-    node[0].open = 1;
     for (k = 0; k < pick->n; k++) node[0].price[k] = rmi_min(pick->price[k], b->most_price);
-    rmi_bnd_visit(web, node, first, turns);
+    rmi_bnd_visit(web, node);
     memcpy(pick->price, node[0].price, sizeof pick->price);
     for (;;) {
-        for (i = 0, at = RMI_NONE; i < n; i++)
-            if (node[i].open && (at == RMI_NONE || node[i].value < node[at].value)) at = i;
+        for (i = 0, at = 0; i < n; i++)
+            if (node[i].value < node[at].value) at = i;
         if (node[at].branch == RMI_NONE || n + 2 > nodes || b->work > b->most_work ||
             rmi_bnd_is_enough(b, node[at].value))
             break;
-        node[at].open = 0;
         for (k = 1; k <= 2; k++, n++) {
             node[n] = node[at];
             node[n].parent = at;
             node[n].way = node[at].branch;
             node[n].set = (uint8_t)k;
-            node[n].open = 1;
-            rmi_bnd_visit(web, &node[n], 0, 8);
+            rmi_bnd_visit(web, &node[n]);
         }
+        node[at].value = RMI_INF;
     }
     if (node[at].value != RMI_INF) pick->most = b->common + rmi_bnd_whole(b, node[at].value);
 }
@@ -9158,7 +9140,7 @@ RMI_FN void rmi_bnd_sample(rmi_bnd_web *web, uint32_t *place, uint32_t *n_place,
     }
     for (k = 0; k < n && k < RMI_BND_PRICED / few && b->work < b->most_work / 2 && (!k || missing[k]); k++) {
         pick.at[0] = place[k];
-        rmi_bnd_solve(web, &pick, 1, 0, 60);
+        rmi_bnd_solve(web, &pick, 1);
         if (!k || pick.most > best->most) *best = pick;
     }
     *n_place = k;
@@ -9168,8 +9150,7 @@ RMI_FN void rmi_bnd_sample(rmi_bnd_web *web, uint32_t *place, uint32_t *n_place,
 RMI_FN void rmi_bnd_join(rmi_bnd_web *web, rmi_bnd_pick *pick, const uint32_t *place, uint32_t n)
 {
     const rmi_step *step = web->b->step;
-    uint32_t i, k, to, at, nodes = step->n_once < RMI_BND_FEW ? RMI_BND_FEW_NODES : 1;
-    uint32_t backward = step->n_once - step->n_forwards;
+    uint32_t i, k, to, at, backward = step->n_once - step->n_forwards;
     uint64_t mean;
     for (k = 0; k < n + 2 * backward && web->b->work < web->b->most_work && pick->n < RMI_BND_TOGETHER; k++) {
         rmi_bnd_pick now = *pick;
@@ -9185,29 +9166,28 @@ RMI_FN void rmi_bnd_join(rmi_bnd_web *web, rmi_bnd_pick *pick, const uint32_t *p
         now.at[to] = at;
         for (i = 0, mean = 0; i < pick->n; i++) mean += pick->price[i] / pick->n;
         now.price[to] = mean ? mean / 4 : web->hint;
-        rmi_bnd_solve(web, &now, nodes, to, 8 + 2 * now.n);
+        rmi_bnd_solve(web, &now, RMI_BND_FEW_NODES);
         if (now.most > pick->most + pick->most / 8192) *pick = now;
     }
 }
 
 /* --- a path of ops: op p reads value p - 1 and makes value p, p = 1, 2, ...; backwards run from the last to the first.
-   Each backward demands at most one thing at a place p, whatever its mode: "made" is what op p saves, "read" is value p
-   - 1 (of which the output of op p - 1 is an instance). Let there be n demands, whose ops take `least` ns or more. Of
-   what later demands can use (values to start from, saved bytes), each of `unit` bytes or more, a plan has at most
-   `keep` beside what a demand's backward holds, and at most `make` beside what an op holds while it makes what is
-   demanded of it after the backward before. Let V(n, k) be the least runs that serve the demands of n ops in a row, if
-   the value before them is at hand and k things are kept for others:
+   Each demands at most one thing at a place p, whatever its mode: "made" is what op p saves, "read" is value p - 1. Let
+   there be n demands, whose ops take `least` ns or more. Of what later demands can use (values, saved bytes), each of
+   `unit` bytes or more, a plan has at most `keep` beside what a demand's backward holds, and at most `make` beside what
+   an op holds while it makes what is demanded of it after the backward before. Let V(n, k) be the least runs that serve
+   the demands of n ops in a row, if the value before them is at hand and k things are kept for others:
 
        V(1, k) = 1 if made and k <= make, 0 if read and k <= keep
        V(n, k) = the least of   1 + V(n-1, k+1)              if made and k <= keep: keep what the first op saves
                                 h + V(n-h, k+1) + V(h, k)    for any h: keep the value before them
 
-   This is mixed checkpointing (Maddison 2024). No plan has fewer, also of those that drop a value and make it again
-   before it is needed, or that keep a value only until what was made from it is kept instead: what a plan makes before
-   it is on the way to the next demand can be made later from what it was made from, and of the values that are kept
-   from the first pass on the lowest may be taken to stay (tests/oracle/test_bound.cpp compares with all plans). What
-   all plans run once is n, or n - 1 if something is read. The last op has limits of its own; the first is served last,
-   when nothing is kept. With reads, what is made counts as read. */
+   This is mixed checkpointing. No plan has fewer, also of those that drop a value and make it again before it is
+   needed, or that keep a value only until what was made from it is kept instead: what a plan makes before it is on the
+   way to the next demand can be made later from what it was made from, and of the values that are kept from the first
+   pass on the lowest may be taken to stay (tests/oracle/test_bound.cpp compares with all plans). What all plans run
+   once is n, or n - 1 if something is read. The last op has limits of its own; the first is served last, when nothing
+   is kept. With reads, what is made counts as read. */
 
 enum { RMI_BND_NOTHING, RMI_BND_MADE, RMI_BND_READ };
 
@@ -9454,16 +9434,28 @@ typedef struct rmi_bnd_choice { /* for so many equal params; or what there is no
 #define RMI_BND_CHOICES 49u
 
 typedef struct rmi_bnd_link {
-    uint8_t *until_y, *from_y, *unused; /* by task: surely before y; y and what surely comes after it; scratch */
-    uint32_t *gives;                    /* by buffer: the last one from y on that adds to the gradient, or RMI_NONE */
-    rmi_bnd_choice *choices;            /* the first is what there is no choice about */
-    uint32_t n, waited, reader;         /* waited: the param whose update on the host is waited for; its first reader */
+    uint32_t end;               /* y, or RMI_NONE */
+    uint8_t *until, *from;      /* by task: surely before y; surely after it */
+    rmi_bnd_choice *choices;    /* the first is what there is no choice about */
+    uint32_t n, waited, reader; /* waited: the param whose update on the host is waited for; its first reader */
     uint64_t before, outside, wait; /* ns of computation surely before x; that may lie outside x to y; of the wait */
-    uint64_t price, time;           /* of the last ascent: a byte's price; units of it and of what every plan takes */
+    uint64_t price, time;       /* of the last ascent: a byte's price; units of it and of what every plan takes */
 } rmi_bnd_link;
 
 /* Of a weight: a run after x reads it; a forward before x does. */
 enum { RMI_BND_READ_AFTER = 1, RMI_BND_READ_BEFORE = 2 };
+
+/* Does y add to the gradient of a param? */
+RMI_FN int rmi_bnd_is_late(const rmi_bnd *b, const rmi_step_param *param, const rmi_bnd_link *link)
+{
+    const rmi_step *step = b->step;
+    const rmi_range *makes;
+    uint32_t i;
+    if (link->end == RMI_NONE || param->gradient == RMI_NONE) return 0;
+    makes = &step->accesses[step->tasks[link->end].access].makes;
+    for (i = makes->at; i < makes->at + makes->n && step->targets[i].buffer != param->gradient;) i++;
+    return i < makes->at + makes->n;
+}
 
 /* A choice for the update of a param, which comes after x: on the device, where what earlier steps have contributed
    to the gradient is there or comes in, or on the host. 0: there are too many kinds. */
@@ -9479,7 +9471,7 @@ RMI_FN int rmi_bnd_put_update(const rmi_bnd *b, const rmi_step_param *param, rmi
         use = update.use[update.options++]; /* without a choice every plan takes the time */
         use[RMI_BND_TIME] = tensor->opt_host == RMI_INF ? 0 : rmi_bnd_units(b, tensor->opt);
         use[RMI_BND_OUT] = tensor->state_bytes + (held ? 0 : tensor->bytes);
-        use[RMI_BND_OUT_BEFORE] = link->from_y[param->update] ? use[RMI_BND_OUT] : 0;
+        use[RMI_BND_OUT_BEFORE] = link->from[param->update] ? use[RMI_BND_OUT] : 0;
         use[RMI_BND_IN_AFTER] = use[RMI_BND_IN] =
             tensor->state_bytes + (held || read & RMI_BND_READ_AFTER ? 0 : tensor->bytes) + early * tensor->grad_bytes;
     }
@@ -9487,8 +9479,7 @@ RMI_FN int rmi_bnd_put_update(const rmi_bnd *b, const rmi_step_param *param, rmi
         use = update.use[update.options++];
         use[RMI_BND_HOST] = rmi_bnd_units(b, tensor->opt_host);
         use[RMI_BND_OUT] = tensor->grad_bytes;
-        if (param->gradient != RMI_NONE && link->gives[param->gradient] != RMI_NONE)
-            use[RMI_BND_OUT_BEFORE] = tensor->grad_bytes;
+        use[RMI_BND_OUT_BEFORE] = rmi_bnd_is_late(b, param, link) ? tensor->grad_bytes : 0;
         use[RMI_BND_IN] = held || read & RMI_BND_READ_BEFORE ? tensor->bytes : 0;
         if (param->tensor == link->waited && b->at.before[link->reader])
             use[RMI_BND_WAIT] = rmi_bnd_units(b, link->wait);
@@ -9615,60 +9606,40 @@ RMI_FN uint64_t rmi_bnd_link_climb(rmi_bnd_web *web, rmi_bnd_link *link, uint64_
     return best;
 }
 
-/* How long the step waits if the update of a param runs on the host that y or what is after it adds to: from there to
-   the next step's first read of it, less all computation that does not surely lie between that read and there. */
-RMI_FN void rmi_bnd_wait(rmi_bnd *b, rmi_bnd_link *link)
+/* Takes a backward as y. Finds how long the step waits if the update of a param that y adds to runs on the host: from
+   there to the next step's first read of it, less all computation that does not surely lie between that read and y. */
+RMI_FN void rmi_bnd_link_end(rmi_bnd *b, uint32_t end, rmi_bnd_link *link)
 {
     const rmi_step *step = b->step;
     const rmi_list *readers;
     uint64_t longest = 0, path, slack = 0;
-    uint32_t i, gives = RMI_NONE;
+    uint32_t i;
+    link->end = end;
+    rmi_bnd_around(b, end, link->until, link->from);
+    b->at.upto = link->until;
     for (i = 0; i < step->n_params; i++) {
         const rmi_step_param *param = &step->params[i];
         if (!(param->allowed & RMI_STEP_HOST_HOMES) || step->graph->tensors[param->tensor].stays ||
-            link->gives[param->gradient] == RMI_NONE)
+            !rmi_bnd_is_late(b, param, link))
             continue;
         path = rmi_add(param->host_update_ns,
                        rmi_add(step->buffers[param->gradient].out_ns, step->buffers[param->weight].in_ns));
         if (path <= longest) continue;
         longest = path;
         link->waited = param->tensor;
-        gives = link->gives[param->gradient];
     }
     if (link->waited == RMI_NONE) return;
     readers = &step->graph->tensors[link->waited].consumers;
     for (i = 0; i < readers->n && !b->must[readers->at[i]];) i++;
     if (i == readers->n) return;
     link->reader = readers->at[i];
-    rmi_bnd_around(b, link->reader, link->unused, b->at.after);
-    rmi_bnd_around(b, gives, b->at.before, link->unused);
-    b->at.after[link->reader] = b->at.before[gives] = 1;
-    for (i = 0; i < step->n_once; i++)
-        if (!b->at.after[step->once[i]] || !b->at.before[step->once[i]]) slack += b->least[step->once[i]];
-    link->wait = rmi_min(rmi_sub(longest, slack), RMI_MAX / 64);
-}
-
-/* What y is, a task or RMI_NONE: what comes before and after it, which gradients are complete only then, what is waited
-   for. */
-RMI_FN void rmi_bnd_link_end(rmi_bnd *b, uint32_t end, rmi_bnd_link *link)
-{
-    const rmi_step *step = b->step;
-    uint32_t i, k;
-    link->wait = 0;
-    link->waited = RMI_NONE;
-    b->at.upto = end == RMI_NONE ? NULL : link->until_y;
-    memset(link->gives, 0xFF, step->n_buffers * sizeof *link->gives);
-    memset(link->from_y, 0, step->n_tasks);
-    if (end == RMI_NONE) return;
-    rmi_bnd_around(b, end, link->until_y, link->from_y);
-    link->from_y[end] = 1;
-    for (i = step->n_forwards; i < step->n_once; i++) {
+    rmi_bnd_around(b, link->reader, b->at.before, b->at.after);
+    b->at.after[link->reader] = 1;
+    for (i = 0; i < step->n_once; i++) {
         uint32_t run = step->once[i];
-        const rmi_range *makes = &step->accesses[step->tasks[run].access].makes;
-        for (k = makes->at; k < makes->at + makes->n && link->from_y[run] && step->tasks[run].way == RMI_BWD; k++)
-            link->gives[step->targets[k].buffer] = run;
+        if (!b->at.after[run] || (!link->until[run] && run != end)) slack += b->least[run];
     }
-    rmi_bnd_wait(b, link);
+    link->wait = rmi_min(rmi_sub(longest, slack), RMI_MAX / 64);
 }
 
 /* Raises *bound by what a moment says. A byte's price begins at a fraction of what the link takes for it, and at next
@@ -9698,34 +9669,24 @@ RMI_FN void rmi_bnd_link_moment(rmi_bnd_web *web, uint32_t run, rmi_bnd_link *li
 }
 
 /* Raises *bound where buffers move to host memory, of which there may be any amount. Moments of the backward are priced
-   one by one, then the first of it and the best with the last backward as y. */
+   one by one, then the first of it with the last backward as y. */
 RMI_FN rm_result rmi_bnd_link_bound(rmi_bnd_web *web, uint64_t *bound)
 {
     rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
     rmi_bnd_link link;
-    uint64_t most = 0, value;
-    uint32_t i, at, top = RMI_NONE, last = step->n_once, stretch = (step->n_once - step->n_forwards) / 24 + 1;
+    uint32_t i, last = step->n_once, stretch = (step->n_once - step->n_forwards) / 24 + 1;
     if (b->common >= ((uint64_t)1 << 60) >> b->up) return RM_OK;
     memset(&link, 0, sizeof link);
-    RMI_TRY(RMI_TABLES(b->mem, RMI_T(link.until_y, step->n_tasks), RMI_T(link.from_y, step->n_tasks),
-                       RMI_T(link.unused, step->n_tasks), RMI_T(link.gives, step->n_buffers),
+    link.end = link.waited = RMI_NONE;
+    RMI_TRY(RMI_TABLES(b->mem, RMI_T(link.until, step->n_tasks), RMI_T(link.from, step->n_tasks),
                        RMI_T(link.choices, RMI_BND_CHOICES)));
-    rmi_bnd_link_end(b, RMI_NONE, &link);
-    for (i = step->n_forwards; i < step->n_once && b->work < b->most_work / 3; i += stretch) {
-        at = rmi_bnd_highest(b, i, stretch);
-        value = most;
-        rmi_bnd_link_moment(web, step->once[at], &link, &value);
-        if (value > most || (!most && (top == RMI_NONE || b->holds[step->once[at]] > b->holds[step->once[top]])))
-            top = at;
-        most = rmi_max(most, value);
-    }
-    while (last > step->n_forwards && step->tasks[step->once[--last]].way != RMI_BWD) {
-    }
-    rmi_bnd_link_end(b, step->once[last], &link);
-    for (i = 0; i < 2 && top != RMI_NONE; i++)
-        rmi_bnd_link_moment(web, step->once[i ? top : step->n_forwards], &link, &most);
-    *bound = rmi_max(*bound, most);
+    for (i = step->n_forwards; i < step->n_once && b->work < b->most_work / 3; i += stretch)
+        rmi_bnd_link_moment(web, step->once[rmi_bnd_highest(b, i, stretch)], &link, bound);
+    while (last > step->n_forwards && step->tasks[step->once[last - 1]].way != RMI_BWD) last--;
+    if (last == step->n_forwards) return RM_OK;
+    rmi_bnd_link_end(b, step->once[last - 1], &link);
+    rmi_bnd_link_moment(web, step->once[step->n_forwards], &link, bound);
     return RM_OK;
 }
 
@@ -9754,11 +9715,11 @@ RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_step *step, const rmi_b
     b.most_work = b.work + ask->more / 8;
     if (*bound < b.enough && ask->more) RMI_TRY(rmi_bnd_path_bound(&b, bound));
     if (*bound >= b.enough || !n || (uint64_t)web.n_way * 8000 >= ask->more) return RM_OK;
-    b.most_work = b.work + ask->more / 2;
+    b.most_work = b.work + ask->more / 8 * 5;
     RMI_TRY(rmi_bnd_web_begin(&b, RMI_BND_TOGETHER, &web));
     rmi_bnd_join(&web, &best, place, n);
-    b.most_work += ask->more / 8 * 3;
-    rmi_bnd_solve(&web, &best, RMI_BND_NODES, 0, 60);
+    b.most_work += ask->more / 4;
+    rmi_bnd_solve(&web, &best, RMI_BND_NODES);
     *bound = rmi_max(*bound, best.most);
     return RM_OK;
 }

@@ -344,7 +344,7 @@ static uint64_t together(rmi_arena *mem, const rmi_step *m, uint64_t limit, uint
         for (uint64_t &price : p.price) price = r.one_in(3) ? 0 : (uint64_t)1 << r.below(60); /* any is safe */
         b.most_work = b.work + 2000000;
         if (p.n < 1) continue;
-        rmi_bnd_solve(&web, &p, r.one_in(2) ? 1 : 64, r.below(p.n), 1 + r.below(40));
+        rmi_bnd_solve(&web, &p, r.one_in(2) ? 1 : 64);
         joint += p.most > 0;
         most = std::max(most, p.most);
     }
