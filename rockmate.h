@@ -1424,17 +1424,34 @@ RMI_RADIX_SORT(rmi_sort_u64, uint64_t, )
 RMI_LOWER_BOUND(rmi_lower_bound, uint64_t, size_t)
 RMI_LOWER_BOUND(rmi_lower_bound_u32, uint32_t, uint32_t)
 
-/* --- text sink: what is written goes to a caller's function; the first failure sticks */
+/* --- text sink: what is written goes to a caller's function, whose first failure sticks, or into memory */
 typedef struct rmi_sink {
-    rm_write_fn write;
+    rm_write_fn write; /* NULL: into memory */
     void *user;
-    int failed; /* a write has failed: nothing is written any more */
+    int failed;        /* a write has failed: nothing is written any more */
+    char *text;        /* in memory: zero-terminated, and cut where it does not fit */
+    size_t n, room;    /* bytes written, without the zero; bytes that text has, with it */
 } rmi_sink;
 
-/* Writes n bytes of text, unless a write has failed before. */
+/* A sink that writes into text, of room > 0 bytes, from its beginning. */
+RMI_FN rmi_sink rmi_line(char *text, size_t room)
+{
+    rmi_sink sink = {NULL, NULL, 0, text, 0, room};
+    text[0] = 0;
+    return sink;
+}
+
+/* Writes n bytes of text, unless a write has failed before; into memory as many as fit. */
 RMI_FN void rmi_put_n(rmi_sink *sink, const char *text, size_t n)
 {
-    if (!sink->failed && n && sink->write(sink->user, text, n)) sink->failed = 1;
+    if (sink->write) {
+        if (!sink->failed && n && sink->write(sink->user, text, n)) sink->failed = 1;
+        return;
+    }
+    n = n < sink->room - 1 - sink->n ? n : sink->room - 1 - sink->n;
+    memcpy(sink->text + sink->n, text, n);
+    sink->n += n;
+    sink->text[sink->n] = 0;
 }
 RMI_FN void rmi_put(rmi_sink *sink, const char *text) { rmi_put_n(sink, text, strlen(text)); }
 
@@ -1523,39 +1540,10 @@ RMI_FN void rmi_put_format(rmi_sink *sink, const char *format, ...)
     va_end(args);
 }
 
-/* --- text in memory, as a sink: zero-terminated, what does not fit is cut */
-typedef struct rmi_line {
-    char *text;
-    size_t n, room; /* bytes written, without the zero; bytes that text has, with the zero */
-} rmi_line;
-
-/* Appends n bytes of text to an rmi_line, or as many as fit; the write function of its sink, which never fails. */
-RMI_FN int rmi_line_more(void *line, const char *text, size_t n)
-{
-    rmi_line *to = (rmi_line *)line;
-    n = n < to->room - 1 - to->n ? n : to->room - 1 - to->n;
-    memcpy(to->text + to->n, text, n);
-    to->n += n;
-    to->text[to->n] = 0;
-    return 0;
-}
-
-/* A sink that appends to *line, which is set to write into text, of room > 0 bytes, from its beginning. */
-RMI_FN rmi_sink rmi_line_sink(rmi_line *line, char *text, size_t room)
-{
-    rmi_sink sink = {rmi_line_more, line, 0};
-    line->text = text;
-    line->room = room;
-    line->n = 0;
-    text[0] = 0;
-    return sink;
-}
-
 /* Text by a format of rmi_put_args into `out`, of room > 0 bytes; what does not fit is cut. Returns out. */
 RMI_FN char *rmi_format(char *out, size_t room, const char *format, ...)
 {
-    rmi_line line;
-    rmi_sink sink = rmi_line_sink(&line, out, room);
+    rmi_sink sink = rmi_line(out, room);
     va_list args;
     va_start(args, format);
     rmi_put_args(&sink, format, args);
@@ -1592,8 +1580,7 @@ RMI_FN void rmi_err_clear(rmi_error *error)
 /* The message by a format of rmi_put_args; what does not fit is cut. Returns result. */
 RMI_FN rm_result rmi_err_vset(rmi_error *error, rm_result result, const char *fmt, va_list args)
 {
-    rmi_line line;
-    rmi_sink sink = rmi_line_sink(&line, error->text, RMI_ERR_TEXT);
+    rmi_sink sink = rmi_line(error->text, RMI_ERR_TEXT);
     error->result = result;
     rmi_put_args(&sink, fmt, args);
     if (error->log) error->log(error->log_user, result, error->text);
@@ -18281,19 +18268,18 @@ RMI_FN void rmi_plan_series_free(rmi_plan_series *series) { rmi_arena_free(&seri
 RMI_FN rm_result rmi_plan_say(rm_plan *plan, const char *format, ...)
 {
     char line[1536], *both;
-    rmi_line text;
-    rmi_sink to = rmi_line_sink(&text, line, sizeof line - 1);
+    rmi_sink to = rmi_line(line, sizeof line - 1);
     size_t had = plan->notes ? strlen(plan->notes) : 0;
     va_list args;
     va_start(args, format);
     rmi_put_args(&to, format, args);
     va_end(args);
     if ((plan->alone || !plan->g->noted) && plan->g->last.log) plan->g->last.log(plan->g->last.log_user, RM_OK, line);
-    both = RMI_RAW(&plan->mem, char, had + text.n + 2);
+    both = RMI_RAW(&plan->mem, char, had + to.n + 2);
     if (!both) return RM_ERROR_MEMORY;
     if (had) memcpy(both, plan->notes, had);
-    memcpy(both + had, line, text.n);
-    memcpy(both + had + text.n, "\n", 2);
+    memcpy(both + had, line, to.n);
+    memcpy(both + had + to.n, "\n", 2);
     plan->notes = both;
     return RM_OK;
 }
@@ -18938,8 +18924,7 @@ RMI_FN rm_result rmi_txt_tell(rmi_txt *in, rm_result result, const char *at, con
 RMI_FN rm_result rmi_txt_fail(rmi_txt *in, rmi_txt_slice slice, const char *expected, ...)
 {
     char shown[4 * RMI_TXT_SHOWN + 8], text[RMI_ERR_TEXT];
-    rmi_line line;
-    rmi_sink sink = rmi_line_sink(&line, text, sizeof text);
+    rmi_sink sink = rmi_line(text, sizeof text);
     va_list args;
     rmi_put_format(&sink, "found %s, expected ", rmi_txt_show(in, slice, shown));
     va_start(args, expected);
@@ -19064,8 +19049,7 @@ RMI_FN rm_result rmi_txt_choice(rmi_txt *in, rmi_txt_slice slice, const char *wh
                                 uint32_t *number)
 {
     char all[200];
-    rmi_line line;
-    rmi_sink sink = rmi_line_sink(&line, all, sizeof all);
+    rmi_sink sink = rmi_line(all, sizeof all);
     const char *word;
     for (*number = 0;; ++*number) {
         memcpy(&word, (const char *)table + *number * stride, sizeof word);
@@ -19386,8 +19370,7 @@ RMI_FN rm_result rmi_txt_read_value(rmi_txt *in, const rmi_txt_key *key, rmi_txt
 RMI_FN rm_result rmi_txt_take_key(rmi_txt *in, rmi_txt_slice word, uint32_t of, uint32_t *row)
 {
     char list[300];
-    rmi_line line;
-    rmi_sink sink = rmi_line_sink(&line, list, sizeof list);
+    rmi_sink sink = rmi_line(list, sizeof list);
     rmi_txt_slice value, head = rmi_txt_split(word, '=', &value);
     uint32_t k, n = 0;
     if (value.text) head.n++;
@@ -19816,7 +19799,7 @@ RMI_FN int rmi_txt_hash_sink(void *user, const char *text, size_t n)
 RMI_FN uint64_t rmi_txt_graph_hash(const rm_graph *graph)
 {
     uint64_t hash = RMI_FNV_START;
-    rmi_sink sink = {rmi_txt_hash_sink, &hash, 0};
+    rmi_sink sink = {rmi_txt_hash_sink, &hash, 0, NULL, 0, 0};
     if (graph->hashed) return graph->hash;
     rmi_txt_put_graph(graph, &sink);
     return hash;
@@ -20122,19 +20105,17 @@ RMI_FN rm_result rmi_txt_config_write(const rm_config *config, rmi_sink *sink)
 #define RMI_TXT_WIDE 256u /* room for a line with columns */
 
 /* Blanks up to a column of a line, and a text there by a format with one figure; neither if the format is empty. */
-RMI_FN void rmi_txt_say_at(rmi_line *line, size_t column, const char *format, uint64_t figure)
+RMI_FN void rmi_txt_say_at(rmi_sink *line, size_t column, const char *format, uint64_t figure)
 {
-    rmi_sink sink = {rmi_line_more, line, 0};
-    while (*format && line->n < column) rmi_put(&sink, " ");
-    rmi_put_format(&sink, format, figure);
+    while (*format && line->n < column) rmi_put(line, " ");
+    rmi_put_format(line, format, figure);
 }
 
 /* One more name of a list on a line, or dots and 0 where it would reach beyond that column. */
-RMI_FN int rmi_txt_say_name(rmi_line *line, size_t column, const char *format, const char *name)
+RMI_FN int rmi_txt_say_name(rmi_sink *line, size_t column, const char *format, const char *name)
 {
-    rmi_sink sink = {rmi_line_more, line, 0};
     int fits = line->n + strlen(name) <= column;
-    rmi_put_format(&sink, fits ? format : " ...", name);
+    rmi_put_format(line, fits ? format : " ...", name);
     return fits;
 }
 
@@ -20183,10 +20164,9 @@ RMI_FN void rmi_txt_say_row(rmi_sink *sink, const rm_graph *graph, const rmi_txt
     uint32_t i, again = 0, most = 0, shown = 0, n = region->hi - region->lo;
     uint64_t ns = 0;
     char text[RMI_TXT_WIDE];
-    rmi_line line;
-    rmi_sink where = rmi_line_sink(&line, text, 25); /* what is longer is cut */
-    if (!region->block) rmi_put_format(&where, n > 1 ? "  %s .." : "  %s", graph->ops[region->lo].name);
-    else rmi_put_format(&where, count > 1 ? "  %s[%u..%u]" : "  %s[%u]", region->block->name,
+    rmi_sink line = rmi_line(text, 25); /* what is longer is cut */
+    if (!region->block) rmi_put_format(&line, n > 1 ? "  %s .." : "  %s", graph->ops[region->lo].name);
+    else rmi_put_format(&line, count > 1 ? "  %s[%u..%u]" : "  %s[%u]", region->block->name,
                         (uint64_t)region->block->number, (uint64_t)region[count - 1].block->number);
     line.room = sizeof text;
     for (i = region->lo; i < region[count - 1].hi; i++) /* without gaps between them */
@@ -20210,12 +20190,11 @@ RMI_FN void rmi_txt_say_row(rmi_sink *sink, const rm_graph *graph, const rmi_txt
 }
 
 /* The blocks of the regions, with their classes of equal ones: "12 x h (1 class); ". */
-RMI_FN rm_result rmi_txt_say_blocks(rmi_line *line, rmi_arena *mem, const rm_graph *graph,
+RMI_FN rm_result rmi_txt_say_blocks(rmi_sink *line, rmi_arena *mem, const rm_graph *graph,
                                     const rmi_txt_region *region, uint32_t n)
 {
     uint32_t *range = RMI_NEW(mem, uint32_t, 2 * (size_t)n), *cls = RMI_NEW(mem, uint32_t, n);
     uint32_t i, k, count, classes, said = 0;
-    rmi_sink sink = {rmi_line_more, line, 0};
     if (!range || !cls) return RM_ERROR_MEMORY;
     for (i = 0; i < n && line->n <= 70; i++) {
         if (!region[i].block || region[i].block->number) continue;
@@ -20225,10 +20204,10 @@ RMI_FN rm_result rmi_txt_say_blocks(rmi_line *line, rmi_arena *mem, const rm_gra
                 range[2 * count++ + 1] = region[k].hi;
             }
         RMI_TRY(rmi_shp_classes(mem, graph, range, count, cls, &classes));
-        rmi_put_format(&sink, "%s%u x %s (%u class%s)", said++ ? ", " : "", (uint64_t)count, region[i].block->name,
+        rmi_put_format(line, "%s%u x %s (%u class%s)", said++ ? ", " : "", (uint64_t)count, region[i].block->name,
                        (uint64_t)classes, classes == 1 ? "" : "es");
     }
-    if (said) rmi_put(&sink, "; ");
+    if (said) rmi_put(line, "; ");
     return RM_OK;
 }
 
@@ -20251,14 +20230,13 @@ RMI_FN void rmi_txt_head(rmi_sink *sink, const rm_plan_info *info)
 RMI_FN void rmi_txt_costs(rmi_sink *sink, const rm_graph *graph, const rm_plan_info *info)
 {
     char text[RMI_TXT_WIDE];
-    rmi_line line;
+    rmi_sink line = rmi_line(text, sizeof text);
     uint32_t i;
     if (!info->measured) return;
     rmi_put_format(sink, "  costs      measured, varying by %1r %%s", (uint64_t)info->spread_ppm, (uint64_t)10000,
                    info->loaded ? " under load: measure again on an idle machine" : "");
     rmi_put_format(sink, info->estimated ? "; not measured: %u\n" : "\n", (uint64_t)info->estimated);
     if (!info->estimated) return;
-    rmi_line_sink(&line, text, sizeof text);
     for (i = 0; i < graph->n_ops + graph->n_tensors; i++) {
         uint32_t tensor = i - graph->n_ops;
         if (i < graph->n_ops ? !graph->ops[i].guessed : !graph->tensors[tensor].guessed) continue;
@@ -20319,14 +20297,13 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *plan, uint32_t index, rmi_are
     uint32_t *forwards = RMI_NEW(tmp, uint32_t, graph->n_ops), i, k, n;
     size_t at;
     char title[RMI_TXT_WIDE];
-    rmi_line line;
-    rmi_sink top = rmi_line_sink(&line, title, sizeof title);
+    rmi_sink top = rmi_line(title, sizeof title);
     if (!region || !forwards) return RM_ERROR_MEMORY;
     for (at = 0; at < prog->n; at++)
         if (prog->st[at].what == RMI_RUN && prog->st[at].run.way == RMI_FWD) forwards[prog->st[at].run.id]++;
     n = rmi_txt_regions(graph, region);
     rmi_put_format(&top, "plan of a step (%s): ", rmi_low_step_name(info->step));
-    RMI_TRY(rmi_txt_say_blocks(&line, tmp, graph, region, n));
+    RMI_TRY(rmi_txt_say_blocks(&top, tmp, graph, region, n));
     rmi_put_format(sink, info->classes == 1 ? "%s%u stages of %u class\n" : "%s%u stages of %u classes\n", title,
                    (uint64_t)info->blocks, (uint64_t)info->classes);
     rmi_txt_head(sink, info);
@@ -20526,8 +20503,7 @@ RMI_FN const char *rmi_vue_event(const rmi_vue *view, size_t event, char *out)
 {
     const rmi_stmt *st = &view->prog->st[event / 2];
     const char *verb = st->what == RMI_OFFLOAD ? "offload " : st->what == RMI_PREFETCH ? "prefetch " : "merge ";
-    rmi_line line;
-    rmi_sink sink = rmi_line_sink(&line, out, RMI_VUE_NAME);
+    rmi_sink sink = rmi_line(out, RMI_VUE_NAME);
     if (st->what == RMI_RUN) rmi_txt_put_run(&sink, view->graph, st->run);
     else rmi_txt_put_buffer(&sink, view->graph, event % 2 ? "add " : verb, st->buf);
     return out;
@@ -22144,8 +22120,7 @@ RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
         "barrier %s: it has no callback; pass one to rm_barrier_add"};
     char text[RMI_ERR_TEXT], one[RMI_ERR_TEXT / 2];
     const rmi_exe_op *first = NULL;
-    rmi_line line;
-    rmi_sink sink = rmi_line_sink(&line, text, sizeof text);
+    rmi_sink sink = rmi_line(text, sizeof text);
     uint32_t i;
     size_t k, others = 0; /* where they begin in the message */
     for (i = 0; i < exec->n_prog; i++)
@@ -22166,12 +22141,12 @@ RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
             } else if ((first->run.way != op->run.way || first->run.id != op->run.id) &&
                        !(others && strstr(text + others, one))) {
                 if (!others) rmi_put(&sink, ". Missing as well: ");
-                if (!others) others = line.n;
+                if (!others) others = sink.n;
                 rmi_put(&sink, one);
             }
         }
     if (!first) return RM_OK;
-    if (others) text[line.n - 2] = 0; /* the last comma */
+    if (others) text[sink.n - 2] = 0; /* the last comma */
     return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "%s", text);
 }
 
@@ -22937,7 +22912,7 @@ RMI_FN rm_result rmi_exe_state_walk(rmi_exe_state *state)
 /* rm_exec_save. */
 RMI_FN rm_result rmi_exe_save(rm_exec *exec, rm_write_fn write, void *user)
 {
-    rmi_sink sink = {write, user, 0};
+    rmi_sink sink = {write, user, 0, NULL, 0, 0};
     rmi_arena mem = rmi_arena_make(&exec->mem.hooks);
     rm_result result;
     rmi_exe_state state = RMI_INIT;
@@ -23790,8 +23765,7 @@ RMI_FN rm_result rmi_chk_found(rmi_chk *k, const rmi_chk_frame *frame, const rmi
                                const char *lie)
 {
     char fact[RMI_ERR_TEXT];
-    rmi_line line;
-    rmi_sink sink = rmi_line_sink(&line, fact, sizeof fact);
+    rmi_sink sink = rmi_line(fact, sizeof fact);
     rmi_chk_put(k, &sink, frame, box, at, lie);
     return rmi_err_set(&k->exec->err, RM_ERROR_CHECK, "%s %s", frame->what, fact);
 }
@@ -24878,7 +24852,7 @@ RMDEF rm_result rm_graph_read(const char *text, size_t length, const rm_graph_de
 
 RMDEF rm_result rm_graph_write(rm_graph *graph, rm_write_fn write, void *user)
 {
-    rmi_sink sink = {write, user, 0};
+    rmi_sink sink = {write, user, 0, NULL, 0, 0};
     if (!graph) return RM_ERROR_ARGUMENT;
     RMI_WANT(&graph->last, write, RMI_NO_WRITE, "rm_graph_write");
     return rmi_txt_write_graph(graph, &sink);
@@ -24912,7 +24886,7 @@ RMDEF rm_result rm_config_read(const char *text, size_t length, rm_config *confi
 
 RMDEF rm_result rm_config_write(const rm_config *config, rm_write_fn write, void *user)
 {
-    rmi_sink sink = {write, user, 0};
+    rmi_sink sink = {write, user, 0, NULL, 0, 0};
     if (!config || !write) return RM_ERROR_ARGUMENT;
     return rmi_txt_config_write(config, &sink);
 }
@@ -24966,7 +24940,7 @@ RMI_FN rm_result rmi_tell(const rm_plan *plan, rmi_about what, uint32_t step, rm
 {
     static const char *const names[] = {"rm_plan_explain", "rm_plan_trace", "rm_plan_svg", "rm_plan_summary",
                                         "rm_plan_write"};
-    rmi_sink sink = {write, user, 0};
+    rmi_sink sink = {write, user, 0, NULL, 0, 0};
     rmi_error *err = plan ? &plan->g->last : NULL;
     uint32_t index = 0;
     rm_result result;

@@ -222,7 +222,7 @@ static int refuses(void *user, const char *text, size_t n)
 static void sinks(void)
 {
     unsigned most = 2;
-    rmi_sink sink = {refuses, &most, 0};
+    rmi_sink sink = {refuses, &most, 0, NULL, 0, 0};
     rmi_put(&sink, "");
     EXPECT(!written && !sink.failed, "nothing is no piece of text");
     rmi_put(&sink, "a"), rmi_put_u64(&sink, 12);
