@@ -22553,6 +22553,7 @@ RMI_FN rm_result rmi_exe_no_program(rm_exec *exec, const char *call, uint32_t ki
                        "rm_plan_desc.steps", call, name);
 }
 
+/* rm_exec_step. */
 RMI_FN rm_result rmi_exe_step(rm_exec *exec, const rm_step *s)
 {
     uint32_t kind = s && s->kind ? s->kind : RM_SINGLE, i, m;
