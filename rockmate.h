@@ -21060,10 +21060,7 @@ typedef pthread_t rmi_thr_id;
 #define RMI_THR_END NULL
 RMI_FN int rmi_thr_open(rmi_thr_lock *lock)
 {
-    if (pthread_mutex_init(&lock->mutex, NULL)) return 0;
-    if (!pthread_cond_init(&lock->change, NULL)) return 1;
-    pthread_mutex_destroy(&lock->mutex);
-    return 0;
+    return !pthread_mutex_init(&lock->mutex, NULL) && !pthread_cond_init(&lock->change, NULL);
 }
 RMI_FN void rmi_thr_close(rmi_thr_lock *lock)
 {
