@@ -13003,11 +13003,12 @@ RMI_FN int rmi_cost_eval(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs
 
 typedef struct rmi_blk_scratch { /* of the stage at hand */
     uint8_t *fresh, *todo;     /* by op: rerun in this backward; to be run next, all 0 */
-    uint8_t *wanted;           /* by buffer, all 0 */
+    uint32_t first_todo;       /* the first of these; RMI_NONE: there is none */
+    uint8_t *used;             /* by op: what of that is held and the backward reads, as in a code */
     rmi_event *runs;
-    uint32_t *keep;            /* what an option keeps for its backward: >>lower's buffers */
     uint32_t *there, *grads;   /* the model's buffers: always there for the stage; gradients that its backward leaves */
-    uint32_t n_keep, n_there, n_grads;
+    uint32_t n_there, n_grads;
+    uint64_t input_gradient, grown; /* the most that what was measured leaves: of the input's gradient, of all else */
     rmi_cost cost;
     rmi_cost_part part;
     rmi_costs costs;
@@ -13129,92 +13130,74 @@ RMI_FN int rmi_blk_crosses(const rmi_blk *b, uint32_t tensor)
     return tensor != RMI_NONE && !b->shape->carried[tensor];
 }
 
-/* Forward runs of a stage under an option (NULL: keeping nothing): all of them the first time; again: those that the
-   list keep and, if wanted, the output need. */
-RMI_FN uint32_t rmi_blk_forward(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, int again, int out,
-                                rmi_event *runs)
-{
-    const rm_graph *graph = b->g;
-    uint8_t *wanted = b->now.wanted;
-    uint32_t i, k, n = 0;
-    if (again && out && rmi_blk_crosses(b, stage->out)) wanted[stage->out] = 1;
-    for (i = 0; again && kept && i < b->now.n_keep; i++) wanted[b->now.keep[i]] = 1;
-    for (i = stage->hi; again && i-- > stage->lo;) {
-        const rmi_op *op = &graph->ops[i];
-        uint8_t *saved = &wanted[rmi_low_buf(graph, RMI_BUF_SAVED, i)];
-        int need = *saved;
-        for (*saved = 0, k = 0; k < op->out.n; k++) {
-            need |= wanted[op->out.at[k]];
-            wanted[op->out.at[k]] = 0;
-        }
-        b->now.todo[i] = need && !op->pinned;
-        for (k = 0; k < op->in.n && b->now.todo[i]; k++) {
-            uint32_t root = graph->tensors[op->in.at[k]].root;
-            if (rmi_blk_inner(b, stage, root)) wanted[root] = 1;
-        }
-    }
-    for (i = stage->lo; i < stage->hi; i++) {
-        if (!again || b->now.todo[i]) runs[n++] = rmi_blk_forward_run(b, stage, kept, i, again);
-        b->now.todo[i] = 0;
-    }
-    return n;
-}
-
 /* --- what an option runs */
 
-RMI_FN void rmi_blk_put_keep(rmi_blk *b, uint32_t buf)
+RMI_FN void rmi_blk_mark(rmi_blk *b, uint32_t op)
 {
-    if (b->now.wanted[buf]) return;
-    b->now.wanted[buf] = 1;
-    b->now.keep[b->now.n_keep++] = buf;
+    b->now.todo[op] = 1;
+    if (op < b->now.first_todo) b->now.first_todo = op;
 }
 
-/* Something reads a value during the backward: notes it if it is kept; 0: it has to be rerun. */
+/* Something reads a value: 0 if it has to be made again. In the backward (option is not NULL) what is read of the
+   stage's border and of what the code keeps is noted; before that nothing of the stage is there. */
 RMI_FN int rmi_blk_there(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t root, rmi_chn_option *option)
 {
     uint32_t maker = b->g->tensors[root].maker;
+    int inner = rmi_blk_inner(b, stage, root);
+    if (!option) return !inner;
     if (root == stage->in) option->reads_in = 1;
     if (root == stage->out && b->shape->carried[root]) option->reads_out = 1;
-    if (!rmi_blk_inner(b, stage, root) || b->now.fresh[maker]) return 1;
+    if (!inner || b->now.fresh[maker]) return 1;
     if (!(kept[maker - stage->lo] & RMI_BLK_VALUES)) return 0;
     if (root == stage->out) option->reads_out = 1;
-    else rmi_blk_put_keep(b, root);
+    b->now.used[maker] |= RMI_BLK_VALUES;
     return 1;
 }
 
-/* Reruns op `last`, and before it whatever it reads that is not there. */
+/* Runs, up to op `last`, what is marked and before that whatever it reads that is not there; then nothing is marked. */
 RMI_FN uint32_t rmi_blk_rerun(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t last,
                               rmi_chn_option *option, rmi_event *runs)
 {
     const rm_graph *graph = b->g;
-    uint32_t i, k, lo = last, n = 0;
-    b->now.todo[last] = 1;
-    for (i = last + 1; i-- > lo;)
+    uint32_t i, k, n = 0;
+    for (i = last + 1; i-- > b->now.first_todo;)
         for (k = 0; k < graph->ops[i].in.n && b->now.todo[i]; k++) {
-            uint32_t root = graph->tensors[graph->ops[i].in.at[k]].root, maker = graph->tensors[root].maker;
-            if (rmi_blk_there(b, stage, kept, root, option)) continue;
-            b->now.todo[maker] = 1;
-            if (maker < lo) lo = maker;
+            uint32_t root = graph->tensors[graph->ops[i].in.at[k]].root;
+            if (!rmi_blk_there(b, stage, kept, root, option)) rmi_blk_mark(b, graph->tensors[root].maker);
         }
-    for (i = lo; i <= last; i++) {
+    for (i = b->now.first_todo; i <= last; i++) {
         if (!b->now.todo[i]) continue;
         b->now.todo[i] = 0;
         b->now.fresh[i] = 1;
         runs[n++] = rmi_blk_forward_run(b, stage, kept, i, 1);
     }
+    b->now.first_todo = RMI_NONE;
     return n;
 }
 
-/* The backward runs of a stage when it keeps what the ops in `kept` make; the list keep: what of that is read; whether
-   input and output are. */
+/* Forward runs of a stage under an option (NULL: keeping nothing): all of them the first time; again: those that what
+   its backward uses and, if wanted, the output need. */
+RMI_FN uint32_t rmi_blk_forward(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, int again, int out,
+                                rmi_event *runs)
+{
+    uint32_t i, n = 0;
+    for (i = stage->lo; i < stage->hi; i++)
+        if (!again) runs[n++] = rmi_blk_forward_run(b, stage, kept, i, 0);
+        else if (kept && b->now.used[i]) rmi_blk_mark(b, i);
+    if (again && out && rmi_blk_crosses(b, stage->out)) rmi_blk_mark(b, b->g->tensors[stage->out].maker);
+    return again ? rmi_blk_rerun(b, stage, kept, stage->hi - 1, NULL, runs) : n;
+}
+
+/* The backward runs of a stage when it keeps what the ops in `kept` make; what of that is used; whether input and
+   output are read. */
 RMI_FN uint32_t rmi_blk_way(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, rmi_chn_option *option,
                             rmi_event *runs)
 {
     const rm_graph *graph = b->g;
     uint32_t i, k, p, n = 0;
-    b->now.n_keep = 0;
     option->reads_in = option->reads_out = 0;
     memset(b->now.fresh + stage->lo, 0, stage->hi - stage->lo);
+    memset(b->now.used + stage->lo, 0, stage->hi - stage->lo);
     for (i = stage->hi; i-- > stage->lo;) {
         const rmi_op *op = &graph->ops[i];
         uint32_t saved = rmi_low_buf(graph, RMI_BUF_SAVED, i);
@@ -13222,18 +13205,19 @@ RMI_FN uint32_t rmi_blk_way(rmi_blk *b, const rmi_stage *stage, const uint8_t *k
         for (p = 0; p < form->n_parts && op->has_bwd; p++) {
             if (!rmi_low_part_wanted(op, &form->parts[p])) continue;
             if (form->parts[p].needs_saved && form->saved && !b->shape->carried[saved] && !b->now.fresh[i]) {
-                if (kept[i - stage->lo] & RMI_BLK_SAVED) rmi_blk_put_keep(b, saved);
-                else n += rmi_blk_rerun(b, stage, kept, i, option, runs + n);
+                if (kept[i - stage->lo] & RMI_BLK_SAVED) b->now.used[i] |= RMI_BLK_SAVED;
+                else rmi_blk_mark(b, i);
+                n += rmi_blk_rerun(b, stage, kept, i, option, runs + n);
             }
             for (k = 0; k < form->parts[p].needs.n; k++) {
-                uint32_t root = graph->tensors[form->parts[p].needs.at[k]].root;
-                if (!rmi_blk_there(b, stage, kept, root, option))
-                    n += rmi_blk_rerun(b, stage, kept, graph->tensors[root].maker, option, runs + n);
+                uint32_t root = graph->tensors[form->parts[p].needs.at[k]].root, maker = graph->tensors[root].maker;
+                if (rmi_blk_there(b, stage, kept, root, option)) continue;
+                rmi_blk_mark(b, maker);
+                n += rmi_blk_rerun(b, stage, kept, maker, option, runs + n);
             }
         }
         n += rmi_blk_backward(b, stage, kept, i, runs + n);
     }
-    for (i = 0; i < b->now.n_keep; i++) b->now.wanted[b->now.keep[i]] = 0;
     return n;
 }
 
@@ -13245,7 +13229,7 @@ RMI_FN uint32_t rmi_blk_act(rmi_blk *b, rmi_chn_act act, rmi_run *runs)
     int again = (act.flags & RMI_CHN_AGAIN) != 0;
     uint32_t i, n = 0;
     rmi_chn_option same;
-    if (kept && (again || act.what == RMI_CHN_BACKWARD)) /* and the list keep */
+    if (kept && (again || act.what == RMI_CHN_BACKWARD)) /* and what of it is used */
         n = rmi_blk_way(b, stage, kept, &same, b->now.runs);
     if (act.what != RMI_CHN_BACKWARD)
         n = rmi_blk_forward(b, stage, kept, again,
@@ -13313,10 +13297,9 @@ RMI_FN void rmi_blk_both(rmi_blk *b, uint32_t i, const uint8_t *kept, uint32_t t
     if (held && option->reads_in && part->begin[0] != RMI_NONE) b->now.grads[part->n_ends++] = part->begin[0];
 }
 
-/* Measures that. Into the option goes what its forward and backward take; into *din and *grown, if that is more, the
-   bytes of the input's gradient, and of what else the backward leaves. */
-RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t i, const uint8_t *kept, uint32_t turn, rmi_chn_option *option,
-                                 uint64_t *din, uint64_t *grown)
+/* Measures that. Into the option goes what its forward and backward take; what these leave, if that is more than all
+   before, is noted. */
+RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t i, const uint8_t *kept, uint32_t turn, rmi_chn_option *option)
 {
     const rmi_stage *stage = &b->shape->stages[i];
     const rmi_cost_part *part = &b->now.part;
@@ -13349,8 +13332,8 @@ RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t i, const uint8_t *kept, ui
     option->bwd_peak = rmi_max(option->bwd_peak, live[n]);
     if (i && stage->in != RMI_NONE) left = rmi_blk_bytes_of(b, rmi_step_gradient(b->model, stage->in), n);
     if (part->n_ends > b->now.n_grads) held = rmi_blk_bytes_of(b, part->begin[0], n);
-    *grown = rmi_max(*grown, live[n] - left - held);
-    *din = rmi_max(*din, left);
+    b->now.grown = rmi_max(b->now.grown, live[n] - left - held);
+    b->now.input_gradient = rmi_max(b->now.input_gradient, left);
     return RM_OK;
 }
 
@@ -13413,18 +13396,21 @@ typedef struct rmi_blk_list { /* candidates of a stage, codes of m bytes */
     uint32_t n;
 } rmi_blk_list;
 
+/* The figures of a code's first run alone. */
+RMI_FN rm_result rmi_blk_first(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_chn_option *option)
+{
+    memset(option, 0, sizeof *option);
+    return rmi_blk_measure(b, i, kept, RMI_BLK_HOLD, option);
+}
+
 /* One candidate more, with the figures of its first run. */
 RMI_FN rm_result rmi_blk_add(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, const uint8_t *kept)
 {
-    rmi_chn_option *option;
-    uint64_t din = 0, grown = 0;
-    if (!rmi_arena_grow(mem, (void **)&list->at, &list->cap, (size_t)list->n + 1, sizeof *list->at) ||
-        !rmi_arena_grow(mem, (void **)&list->kept, &list->cap_kept, ((size_t)list->n + 1) * list->m, 1))
+    if (!RMI_GROW(mem, list->at, list->cap, (size_t)list->n + 1) ||
+        !RMI_GROW(mem, list->kept, list->cap_kept, ((size_t)list->n + 1) * list->m))
         return RM_ERROR_MEMORY;
-    option = &list->at[list->n];
-    memset(option, 0, sizeof *option);
-    memcpy(list->kept + (size_t)list->n++ * list->m, kept, list->m);
-    return rmi_blk_measure(b, i, kept, RMI_BLK_HOLD, option, &din, &grown);
+    memcpy(list->kept + (size_t)list->n * list->m, kept, list->m);
+    return rmi_blk_first(b, i, kept, &list->at[list->n++]);
 }
 
 /* Is one option as good as the other in everything, give or take slack / 256 of what option 0 takes? */
@@ -13469,8 +13455,7 @@ typedef struct rmi_blk_change {
 
 typedef struct rmi_blk_point { /* where a descent is: a code whose bits are exactly what the stage holds */
     uint8_t *kept, *was;
-    uint64_t bytes, ns;
-    uint32_t reads_out;
+    rmi_chn_option option; /* what it takes */
 } rmi_blk_point;
 
 /* Makes the change in the code; 0: it is none. What another mode reads may be held. */
@@ -13492,32 +13477,15 @@ RMI_FN int rmi_blk_apply(const rmi_blk *b, const rmi_stage *stage, const rmi_blk
     return was >> 2 != change->mode;
 }
 
-/* What the code takes: bytes held, time. */
-RMI_FN rm_result rmi_blk_cost(rmi_blk *b, uint32_t i, rmi_blk_point *point, rmi_chn_option *option)
-{
-    uint64_t din = 0, grown = 0;
-    memset(option, 0, sizeof *option);
-    RMI_TRY(rmi_blk_measure(b, i, point->kept, RMI_BLK_HOLD, option, &din, &grown));
-    point->ns = rmi_add(option->fwd_ns[0], option->bwd_ns);
-    point->bytes = option->saved;
-    return RM_OK;
-}
-
 /* The code has changed: what nobody reads is not kept, so that dropping a value does not put what it is made from in
    its place. */
 RMI_FN rm_result rmi_blk_arrive(rmi_blk *b, uint32_t i, rmi_blk_point *point)
 {
     const rmi_stage *stage = &b->shape->stages[i];
-    rmi_chn_option option;
-    uint32_t k, id;
-    RMI_TRY(rmi_blk_cost(b, i, point, &option));
-    point->reads_out = option.reads_out;
-    for (k = 0; k < stage->hi - stage->lo; k++) point->kept[k] &= 0xFCu;
-    if (option.reads_out && rmi_blk_inner(b, stage, stage->out))
-        point->kept[b->g->tensors[stage->out].maker - stage->lo] |= RMI_BLK_VALUES;
-    for (k = 0; k < b->now.n_keep; k++)
-        if (rmi_low_kind(b->g, b->now.keep[k], &id) == RMI_BUF_SAVED) point->kept[id - stage->lo] |= RMI_BLK_SAVED;
-        else point->kept[b->g->tensors[id].maker - stage->lo] |= RMI_BLK_VALUES;
+    uint32_t k;
+    RMI_TRY(rmi_blk_first(b, i, point->kept, &point->option));
+    for (k = 0; k < stage->hi - stage->lo; k++)
+        point->kept[k] = (uint8_t)((point->kept[k] & 0xFCu) | b->now.used[stage->lo + k]);
     memcpy(point->was, point->kept, rmi_blk_code(stage));
     return RM_OK;
 }
@@ -13525,16 +13493,16 @@ RMI_FN rm_result rmi_blk_arrive(rmi_blk *b, uint32_t i, rmi_blk_point *point)
 /* The price of a change. */
 RMI_FN uint64_t rmi_blk_price(rmi_blk *b, uint32_t i, const rmi_blk_point *from, const rmi_blk_change *change)
 {
-    rmi_blk_point to = *from;
-    rmi_chn_option option;
-    uint64_t price = RMI_INF;
-    if (rmi_blk_apply(b, &b->shape->stages[i], change, to.kept) && rmi_blk_cost(b, i, &to, &option) == RM_OK) {
-        if (option.reads_out > from->reads_out) to.bytes = rmi_add(to.bytes, b->stages[i].out_bytes);
+    rmi_chn_option to;
+    uint64_t bytes, ns, price = RMI_INF;
+    if (rmi_blk_apply(b, &b->shape->stages[i], change, from->kept) && rmi_blk_first(b, i, from->kept, &to) == RM_OK) {
+        bytes = to.saved + (to.reads_out > from->option.reads_out ? b->stages[i].out_bytes : 0);
+        ns = rmi_sub(to.fwd_ns[0] + to.bwd_ns, from->option.fwd_ns[0] + from->option.bwd_ns);
         price = RMI_MAX;
-        if (to.bytes < from->bytes)
-            price = rmi_min(rmi_mul_div_up(rmi_sub(to.ns, from->ns), (uint64_t)1 << 20, from->bytes - to.bytes), price);
+        if (bytes < from->option.saved)
+            price = rmi_min(rmi_mul_div_up(ns, (uint64_t)1 << 20, from->option.saved - bytes), price);
     }
-    memcpy(to.kept, to.was, rmi_blk_code(&b->shape->stages[i]));
+    memcpy(from->kept, from->was, rmi_blk_code(&b->shape->stages[i]));
     return price;
 }
 
@@ -13583,7 +13551,7 @@ RMI_FN rm_result rmi_blk_descend(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk
     point.kept = kept;
     if (!(point.was = RMI_NEW(mem, uint8_t, list->m))) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_blk_arrive(b, i, &point));
-    next = point.bytes;
+    next = point.option.saved;
     step = next / RMI_BLK_POINTS;
     for (k = 0; k < n; k++) change[k].price = rmi_blk_price(b, i, &point, &change[k]);
     rmi_sort(change, n, sizeof *change, rmi_blk_cmp_change, NULL);
@@ -13597,8 +13565,8 @@ RMI_FN rm_result rmi_blk_descend(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk
         }
         if (!rmi_blk_apply(b, &b->shape->stages[i], &change[done], kept)) continue;
         RMI_TRY(rmi_blk_arrive(b, i, &point));
-        if (point.bytes > rmi_sub(next, step) && done + 1 < n) continue;
-        next = point.bytes;
+        if (point.option.saved > rmi_sub(next, step) && done + 1 < n) continue;
+        next = point.option.saved;
         RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
     }
     return RM_OK;
@@ -13689,7 +13657,6 @@ RMI_FN rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
 {
     rmi_chn_stage *out = &b->stages[i];
     rmi_chn_option pass;
-    uint64_t din = 0;
     uint32_t k, turn, *like = &b->like[b->shape->stages[i].cls], twin = *like - 1;
     if (*like && rmi_blk_alike(b, i, twin)) {
         uint64_t out_bytes = out->out_bytes, grad_bytes = out->grad_bytes;
@@ -13699,26 +13666,28 @@ RMI_FN rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
         b->kept[i] = b->kept[twin];
         if (!(b->options[i] = RMI_NEW(b->mem, rmi_chn_option, out->n_options))) return RM_ERROR_MEMORY;
         memcpy(b->options[i], b->options[twin], out->n_options * sizeof(rmi_chn_option));
-        din = b->dout_bytes[twin - 1];
+        b->now.input_gradient = b->dout_bytes[twin - 1];
     } else {
         rmi_blk_enter_stage(b, i);
         memset(&pass, 0, sizeof pass);
-        for (turn = 0; turn < RMI_BLK_LEAF; turn++) RMI_TRY(rmi_blk_measure(b, i, NULL, turn, &pass, NULL, NULL));
+        for (turn = 0; turn < RMI_BLK_LEAF; turn++) RMI_TRY(rmi_blk_measure(b, i, NULL, turn, &pass));
         memcpy(out->pass_peak, pass.fwd_peak, sizeof pass.fwd_peak);
         memcpy(out->pass_ns, pass.fwd_ns, sizeof pass.fwd_ns);
         RMI_TRY(rmi_blk_choose(b, i));
+        b->now.grown = b->now.input_gradient = 0;
         for (k = 0; k < out->n_options; k++) {
             rmi_chn_option *o = &b->options[i][k];
             const uint8_t *kept = rmi_blk_code_of(b, i, k);
             for (turn = 0; turn < 2 * RMI_BLK_LEAF; turn++)
-                RMI_TRY(rmi_blk_measure(b, i, kept, turn, o, &din, &out->grown));
+                RMI_TRY(rmi_blk_measure(b, i, kept, turn, o));
         }
+        out->grown = b->now.grown;
     }
     *like = i + 1;
     out->options = b->options[i];
     if (!i) return RM_OK;
-    b->dout_bytes[i - 1] = din;
-    b->stages[i - 1].grad_bytes = rmi_round_up(din, b->granule);
+    b->dout_bytes[i - 1] = b->now.input_gradient;
+    b->stages[i - 1].grad_bytes = rmi_round_up(b->now.input_gradient, b->granule);
     return RM_OK;
 }
 
@@ -13728,7 +13697,7 @@ RMI_FN rm_result rmi_blk_tables(rmi_blk *b, rmi_arena *scratch)
 {
     const rm_graph *graph = b->g;
     uint32_t i, k, most = 0, n = b->shape->n;
-    size_t nb = rmi_low_buffers(graph), lists;
+    size_t lists;
     for (i = 0; i < n; i++) {
         uint32_t runs = 0;
         for (k = b->shape->stages[i].lo; k < b->shape->stages[i].hi; k++)
@@ -13737,14 +13706,14 @@ RMI_FN rm_result rmi_blk_tables(rmi_blk *b, rmi_arena *scratch)
         if (runs > most) most = runs;
     }
     lists = 2 * (size_t)most + 8;
-    RMI_TRY(RMI_TABLES(b->mem, RMI_T(b->stages, n), RMI_T(b->options, n), RMI_T(b->kept, n),
-                      RMI_T(b->room, graph->n_tensors), RMI_T(b->now.fresh, graph->n_ops),
-                      RMI_T(b->now.todo, graph->n_ops), RMI_T(b->like, b->shape->n_classes), RMI_T(b->now.wanted, nb),
-                      RMI_T(b->begun, graph->n_tensors), RMI_T(b->dout_bytes, n), RMI_T(b->now.runs, lists),
-                      RMI_T(b->now.keep, lists)));
+    RMI_TRY(RMI_TABLES(b->mem, RMI_T(b->stages, n), RMI_T(b->options, n), RMI_T(b->kept, n), RMI_T(b->dout_bytes, n),
+                       RMI_T(b->like, b->shape->n_classes), RMI_T(b->room, graph->n_tensors),
+                       RMI_T(b->begun, graph->n_tensors), RMI_T(b->now.fresh, graph->n_ops),
+                       RMI_T(b->now.todo, graph->n_ops), RMI_T(b->now.used, graph->n_ops), RMI_T(b->now.runs, lists)));
     RMI_TRY(RMI_TABLES(scratch, RMI_T(b->now.there, lists), RMI_T(b->now.grads, lists)));
     RMI_TRY(rmi_cost_make_part(scratch, b->model, &b->now.part, &b->now.cost, &b->now.costs, &b->now.schedule));
     b->now.schedule.events = b->now.runs;
+    b->now.first_todo = RMI_NONE;
     b->now.part.ends = b->now.grads;
     return RM_OK;
 }
@@ -13797,8 +13766,8 @@ RMI_FN void rmi_blk_rooms(rmi_blk *b)
 /* The chain of the stages of a step with a backward; many: each with options that do not keep all; vary: and with
    variants, else ops run as declared. Bytes are rounded up to the granule; what persists, inputs and
    carried values are not in it. */
-RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rmi_step *model, const rmi_shape *shape, uint32_t tolerance_ppm,
-                              int many, int vary, rmi_blk *b)
+RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rmi_step *model, const rmi_shape *shape, int many, int vary,
+                              rmi_blk *b)
 {
     const rm_graph *graph = model->graph;
     rmi_arena tmp = rmi_arena_make(&mem->hooks);
@@ -13833,7 +13802,7 @@ RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rmi_step *model, const rmi_s
     }
     b->chain.n = shape->n;
     b->chain.stages = b->stages;
-    b->chain.tolerance_ppm = tolerance_ppm;
+    b->chain.tolerance_ppm = RMI_CHN_AUTO;
     return RM_OK;
 }
 
@@ -16760,9 +16729,8 @@ RMI_FN rm_result rmi_plan_solve_chain(rmi_planner *w, const rmi_step *model, rmi
     if (!known) {
         if (!large) rmi_arena_free(arena);
         series->table = NULL;
-        RMI_TRY(rmi_blk_make(arena, model, &w->plan->shape,
-                             w->desc->tolerance_ppm ? w->desc->tolerance_ppm : RMI_CHN_AUTO, passes != 0, 1,
-                             &series->blk));
+        RMI_TRY(rmi_blk_make(arena, model, &w->plan->shape, passes != 0, 1, &series->blk));
+        if (w->desc->tolerance_ppm) series->blk.chain.tolerance_ppm = w->desc->tolerance_ppm;
         for (i = 0; i < series->blk.chain.n && series->blk.chain.n > 1000; i++) { /* of free schedules the shortest */
             series->blk.stages[i].pass_ns[0] = rmi_max(series->blk.stages[i].pass_ns[0], 1);
             series->blk.stages[i].pass_ns[1] = rmi_max(series->blk.stages[i].pass_ns[1], 1);
@@ -16817,7 +16785,7 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w)
     rm_result result = chain || stages ? rmi_step_make(&tuner, w->graph, w->step, w->align, 0, &model) : RM_OK;
     if (result == RM_OK && chain) result = rmi_plan_tune_make(w, &model, &tuner);
     if (result == RM_OK && stages)
-        result = rmi_blk_make(&tmp, &model, &w->plan->shape, RMI_CHN_AUTO, 0, 0, &w->chain.blk);
+        result = rmi_blk_make(&tmp, &model, &w->plan->shape, 0, 0, &w->chain.blk);
     if (result == RM_OK && passes & RM_PASS_SEGMENTS) result = rmi_plan_pass_segments(w, &tmp);
     if (result == RM_OK && passes & RM_PASS_GREEDY) result = rmi_plan_pass_greedy(w, &tmp);
     if (result == RM_OK && passes & RM_PASS_KINDS) result = rmi_plan_pass_kinds(w, &tmp);

@@ -67,7 +67,7 @@ static void chain(rm_graph *g, uint64_t seed)
     plan.mem = rmi_arena_make(NULL);
     if (rmi_plan_layout(&w) != RM_OK || rmi_shp_make(&mem, g, &shape) != RM_OK) failed++;
     rmi_plan_step_homes(&w);
-    if (rmi_step_make(&mem, g, RM_SINGLE, 1, 0, &model) != RM_OK || rmi_blk_make(&mem, &model, &shape, RMI_CHN_AUTO, 1, 1, &w.chain.blk) != RM_OK || rmi_chn_solve(&mem, &w.chain.blk.chain, &w.chain.table) != RM_OK) {
+    if (rmi_step_make(&mem, g, RM_SINGLE, 1, 0, &model) != RM_OK || rmi_blk_make(&mem, &model, &shape, 1, 1, &w.chain.blk) != RM_OK || rmi_chn_solve(&mem, &w.chain.blk.chain, &w.chain.table) != RM_OK) {
         skipped++;
         goto done;
     }
@@ -176,7 +176,7 @@ static void descent(uint32_t n, uint64_t seed)
     rmi_blk b;
     uint32_t set, k, missed = 0, at = 0;
     uint64_t bytes, ns, all, most, none;
-    if (!g || rmi_shp_make(&mem, g, &shape) != RM_OK || rmi_step_make(&mem, g, RM_SINGLE, 1, 0, &model) != RM_OK || rmi_blk_make(&mem, &model, &shape, RMI_CHN_AUTO, 1, 1, &b) != RM_OK) failed++;
+    if (!g || rmi_shp_make(&mem, g, &shape) != RM_OK || rmi_step_make(&mem, g, RM_SINGLE, 1, 0, &model) != RM_OK || rmi_blk_make(&mem, &model, &shape, 1, 1, &b) != RM_OK) failed++;
     else {
         while (at < shape.n && shape.stages[at].hi - shape.stages[at].lo != 3 * n + 1) at++;
         by_hand(n, (1u << 3 * n) - 1, &all, &none);
