@@ -15205,7 +15205,7 @@ RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_step *step, uint6
     s->end = RMI_INF;
     RMI_TRY(rmi_search_make(mem, step, limit, 0, &s->search));
     s->search.cost.gap_bytes = 0;
-    s->search.cost.reduces = 0; /* the compute lane alone: reductions run where they have room */
+    if (!step->moves) s->search.cost.reduces = 0; /* the compute lane alone: reductions run where they have room */
     for (i = 0; i < step->n_tasks; i++)
         for (k = 0; k < (step->tasks[i].way <= RMI_BWD ? step->ops[step->tasks[i].id].n_modes : 1u); k++)
             s->cap_touched += step->accesses[step->tasks[i].access + k].reads.n;
@@ -17159,7 +17159,6 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *search, int *done)
     if (sooner && w->series->near_ppm) RMI_TRY(rmi_plan_bound(w, &search->model, w->limit, 1));
     *done = sooner && w->series->near_ppm && rmi_plan_within(w, 0);
     if (*done) return RM_OK;
-    w->chain.table = NULL;
     if (w->config.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && rmi_low_has_backward(w->step) &&
         w->plan->shape.n >= 3 && !w->stop.stopped) {
         RMI_TRY(rmi_plan_solve_chain(w, &search->model, &search->chain));
@@ -17183,8 +17182,6 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *search)
     /* few tasks: from many orders */
     uint32_t round, vain = 0, few = search->model.n_tasks <= RMI_SEARCH_FEW, parts = few ? 144 : 3;
     int done;
-    search->tried = RMI_INF;
-    RMI_TRY(rmi_ref_search_make(&search->mem, &search->model, w->limit, &search->s));
     usual = rmi_plan_usual_work(&search->model) / (rmi_plan_moves(w) ? RMI_PLAN_START_LESS : 1);
     work = rmi_plan_work(w, w->clock.end_ns && !rmi_plan_moves(w) ? RMI_MAX : usual);
     more = few && work == usual ? work / 2 : 0; /* where the bound is far the plan may be a poor one */
@@ -17205,20 +17202,6 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *search)
         if (w->series->near_ppm && vain == (few ? parts / 5 : 1)) break; /* there are other budgets to plan */
     }
     return RM_OK;
-}
-
-RMI_FN rm_result rmi_plan_pass_search(rmi_planner *w)
-{
-    rmi_plan_search search;
-    rm_result result;
-    memset(&search, 0, sizeof search);
-    search.w = w;
-    search.mem = search.chain = rmi_plan_arena(w);
-    result = rmi_step_make(&search.mem, w->graph, w->step, w->align, 0, &search.model);
-    if (result == RM_OK) result = rmi_plan_search_rounds(&search);
-    rmi_arena_free(&search.chain);
-    rmi_arena_free(&search.mem);
-    return result == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : result;
 }
 
 /* --- plans with copies: lists of >>offload, with homes of their own */
@@ -17454,14 +17437,16 @@ RMI_FN int rmi_plan_anneals(const rmi_planner *w)
    schedule, the search goes on with a lower limit, and a higher one where that has led to nothing better: from there,
    or from what was found at first if that is much faster. Bytes that are used again make copies wait for each other:
    the search's clock does not know. */
-RMI_FN rm_result rmi_plan_pack_events(rmi_planner *w, rmi_arena *mem, rmi_search *joint, uint64_t work)
+RMI_FN rm_result rmi_plan_pack_events(rmi_plan_search *search, uint64_t work)
 {
+    rmi_planner *w = search->w;
+    rmi_search *joint = &search->s.search;
     rmi_schedule first;
     rmi_plan_trial how = {w->limit, 0, 0, 0};
     uint32_t round, vain = 0;
     int late = 0; /* the program takes longer than its schedule */
     uint64_t size = 0, first_ns = joint->best_ns;
-    RMI_TRY(rmi_cost_make_schedule(mem, &joint->cost, &first));
+    RMI_TRY(rmi_cost_make_schedule(&search->mem, &joint->cost, &first));
     rmi_search_copy(joint->step, &joint->best, &first);
     for (round = 0; round < RMI_PLAN_ANNEAL_PACKS && first_ns != RMI_INF && !w->stop.stopped; round++) {
         int useless = joint->best_ns == RMI_INF || (w->best.n && joint->best_ns >= w->best.fig.time_ns);
@@ -17487,80 +17472,71 @@ RMI_FN rm_result rmi_plan_pack_events(rmi_planner *w, rmi_arena *mem, rmi_search
 }
 
 /* Anneals runs, copies, variants and homes together: from the best plan so far, from everything once on the device, and
-   at last, cooler, from the better of what that led to. */
-RMI_FN rm_result rmi_plan_anneal_from(rmi_planner *w, rmi_arena *mem, rmi_search *joint, uint64_t work)
+   at last, cooler, from the better of what that led to; which then gets addresses. */
+RMI_FN rm_result rmi_plan_anneal(rmi_plan_search *search)
 {
-    uint64_t moves = work / (4 * ((uint64_t)joint->step->n_once * joint->step->n_once + 1)) + 1; /* by event, about */
-    uint64_t cooler = rmi_min(rmi_max(RMI_PLAN_ANNEAL_MOVES / moves, 1), RMI_PLAN_ANNEAL_COOLER);
-    uint64_t hot = w->info->bound_ns / (RMI_PLAN_ANNEAL_HOT * cooler) *
+    rmi_planner *w = search->w;
+    rmi_search *joint = &search->s.search;
+    uint64_t once = (uint64_t)joint->step->n_once * joint->step->n_once,
+             work = rmi_min(rmi_plan_work(w, RMI_PLAN_ANNEAL_WORK), rmi_mul(once, RMI_PLAN_ANNEAL_LESS)),
+             moves = work / (4 * (once + 1)) + 1, /* by event, about */
+             cooler = rmi_min(rmi_max(RMI_PLAN_ANNEAL_MOVES / moves, 1), RMI_PLAN_ANNEAL_COOLER),
+             hot = w->info->bound_ns / (RMI_PLAN_ANNEAL_HOT * cooler) *
                    (w->graph->n_ops > RMI_PLAN_ANNEAL_FEW ? 1 : RMI_PLAN_ANNEAL_HOTTER);
-    uint64_t trip = 0;
-    uint32_t i;
     int fits = 0;
+    if (w->stop.stopped || (w->best.n && rmi_plan_within(w, w->config.gap_ppm))) return RM_OK;
+    rmi_search_forget(joint);
+    joint->best_ns = RMI_INF;
+    rmi_search_limit(joint, w->limit, 0);
+    joint->cost.gap_bytes = w->limit / RMI_SEARCH_SMALL;
     if (w->best.n)
-        RMI_TRY(rmi_event_read(mem, joint->step, &w->best, &joint->candidate, joint->cost.cap_events, &fits));
+        RMI_TRY(rmi_event_read(&search->mem, joint->step, &w->best, &joint->candidate, joint->cost.cap_events, &fits));
     fits = fits && rmi_search_start(joint, &joint->candidate);
     if (fits) rmi_search_anneal(joint, hot, 0, work / 4, &w->stop);
-    rmi_cost_keep_all(joint->step, &joint->candidate);
     joint->cost.price = joint->base_price;
-    if (rmi_search_start(joint, &joint->candidate))
-        rmi_search_anneal(joint, 2 * hot, 0, work / (fits ? 4 : 2), &w->stop);
-    for (i = 0; i < joint->step->n_buffers; i++)
-        trip = rmi_max(trip, joint->step->buffers[i].out_ns + joint->step->buffers[i].in_ns);
-    /* a copy takes so long that bytes above the limit were cheaper */
-    if (joint->best_ns == RMI_INF && !w->best.n && trip > hot) {
-        joint->cost.price = joint->base_price = rmi_mul(joint->base_price, trip / (hot + 1) + 1);
-        rmi_cost_keep_all(joint->step, &joint->candidate);
-        if (rmi_search_start(joint, &joint->candidate))
-            rmi_search_anneal(joint, rmi_mul(trip, 4), 0, work / 2, &w->stop);
-    }
+    if (rmi_ref_load(&search->s)) rmi_search_anneal(joint, 2 * hot, 0, work / (fits ? 4 : 2), &w->stop);
     if (joint->best_ns != RMI_INF) rmi_search_start(joint, &joint->best);
     rmi_search_anneal(joint, rmi_max(hot / 10, w->info->bound_ns / RMI_PLAN_ANNEAL_COOL), 0, work / 2, &w->stop);
-    return RM_OK;
+    return rmi_plan_pack_events(search, work);
 }
 
-/* The best schedule that >>search finds, as a candidate. */
-RMI_FN rm_result rmi_plan_anneal(rmi_planner *w)
+/* The search with copies; if that finds no plan, the least memory, and on from there. Of few tasks the least is looked
+   for in any case, to be named. */
+RMI_FN rm_result rmi_plan_search_copies(rmi_plan_search *search)
 {
-    rmi_arena mem = rmi_plan_arena(w);
-    uint64_t work = rmi_plan_work(w, RMI_PLAN_ANNEAL_WORK);
-    rm_graph slow = *w->graph;
-    rmi_step step;
-    rmi_search joint;
-    rm_result result;
-    if (w->stop.stopped || (w->best.n && rmi_plan_within(w, w->config.gap_ppm))) return RM_OK;
-    if (!RMI_WITHOUT(search_spare)) {
-        slow.link.h2d -= slow.link.h2d / 100 * RMI_PLAN_SPARE;
-        slow.link.d2h -= slow.link.d2h / 100 * RMI_PLAN_SPARE;
-    }
-    result = rmi_step_make(&mem, &slow, w->step, w->align, 1, &step);
-    if (result == RM_OK && !step.unfit) {
-        work = rmi_min(work, rmi_mul((uint64_t)step.n_once * step.n_once, RMI_PLAN_ANNEAL_LESS));
-        result = rmi_search_make(&mem, &step, w->limit, w->desc->host_bytes, &joint);
-        if (result == RM_OK) result = rmi_plan_anneal_from(w, &mem, &joint, work);
-        if (result == RM_OK) result = rmi_plan_pack_events(w, &mem, &joint, work);
-    }
-    rmi_arena_free(&mem);
-    return result;
+    rmi_planner *w = search->w;
+    int planned;
+    RMI_TRY(rmi_plan_anneal(search));
+    planned = w->best.n != 0;
+    if (w->naming || w->stop.stopped || (planned && search->model.n_tasks > RMI_SEARCH_FEW)) return RM_OK;
+    RMI_TRY(rmi_plan_lower(search));
+    return planned || !w->best.n ? RM_OK : rmi_plan_anneal(search);
 }
 
-/* The least memory with copies: the answer if it fits, and named if not. */
-RMI_FN rm_result rmi_plan_floor(rmi_planner *w)
+/* What is searched for the current kind of step: without copies, or with them, on a link that is taken for slower. */
+RMI_FN rm_result rmi_plan_pass_search(rmi_planner *w, int copies)
 {
     rmi_plan_search search;
+    rm_graph slow = *w->graph;
     rm_result result;
     memset(&search, 0, sizeof search);
     search.w = w;
+    search.tried = RMI_INF;
     search.mem = search.chain = rmi_plan_arena(w);
     w->chain.table = NULL;
-    result = rmi_step_make(&search.mem, w->graph, w->step, w->align, 1, &search.model);
-    if (result == RM_OK && !search.model.unfit && (!w->best.n || search.model.n_tasks <= RMI_SEARCH_FEW)) {
+    if (copies && !RMI_WITHOUT(search_spare)) {
+        slow.link.h2d -= slow.link.h2d / 100 * RMI_PLAN_SPARE;
+        slow.link.d2h -= slow.link.d2h / 100 * RMI_PLAN_SPARE;
+    }
+    result = rmi_step_make(&search.mem, copies ? &slow : w->graph, w->step, w->align, copies, &search.model);
+    if (result == RM_OK && !(copies && search.model.unfit)) {
         result = rmi_ref_search_make(&search.mem, &search.model, w->limit, &search.s);
         search.s.search.cost.host_limit = w->desc->host_bytes;
-        if (result == RM_OK) result = rmi_plan_lower(&search);
+        if (result == RM_OK) result = copies ? rmi_plan_search_copies(&search) : rmi_plan_search_rounds(&search);
     }
+    rmi_arena_free(&search.chain);
     rmi_arena_free(&search.mem);
-    return result;
+    return result == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : result;
 }
 
 /* --- reductions beside the backward */
@@ -17862,18 +17838,13 @@ RMI_FN rm_result rmi_plan_step_begin(rmi_planner *w, uint32_t step)
    search without copies comes first, unless what persists has no room on the device. */
 RMI_FN rm_result rmi_plan_step_passes(rmi_planner *w, int plain, int moves)
 {
-    int anneals = moves && rmi_plan_anneals(w), planned;
+    int anneals = moves && rmi_plan_anneals(w);
     int searched = plain && w->config.passes & RM_PASS_SEARCH && (!moves || w->homes.bytes <= w->limit);
     if (plain && rmi_low_has_backward(w->step) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w));
-    if (searched && !w->stop.stopped) RMI_TRY(rmi_plan_pass_search(w));
+    if (searched && !w->stop.stopped) RMI_TRY(rmi_plan_pass_search(w, 0));
     if (!searched && !moves && !w->stop.stopped) RMI_TRY(rmi_plan_bound(w, NULL, w->limit, 0));
     if (moves && !w->stop.stopped) RMI_TRY(rmi_plan_move(w, w->limit, !searched));
-    if (!anneals) return RM_OK;
-    RMI_TRY(rmi_plan_anneal(w));
-    if (w->naming || w->stop.stopped) return RM_OK;
-    planned = w->best.n != 0;
-    RMI_TRY(rmi_plan_floor(w));
-    return w->best.n && !planned ? rmi_plan_anneal(w) : RM_OK;
+    return anneals && !w->stop.stopped ? rmi_plan_pass_search(w, 1) : RM_OK;
 }
 
 /* Everything about one kind of step: its figures of keep-everything and bounds, its program. */
