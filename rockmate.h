@@ -6255,8 +6255,9 @@ typedef struct rmi_chn_table {
     uint64_t *grown_sum;    /* n + 1 prefix sums */
     uint32_t *like;         /* per start: the earlier one with the longest equal pieces, */
     uint32_t *shared;       /* of up to so many stages */
-    rmi_chn_piece *pieces;  /* by start and length, those of a start */
-    uint32_t *first_piece;  /* from here on; n + 1 */
+    rmi_chn_piece *pieces;  /* by length and start */
+    size_t pieces_room;
+    uint32_t *first_piece;  /* by length: the first one; n + 2 */
     uint64_t work;          /* steps taken: a measure of time that is the same everywhere */
 } rmi_chn_table;
 
@@ -6338,11 +6339,9 @@ typedef struct rmi_chn_solver {
     rmi_stop *stop;
     uint64_t told; /* work that stop knows of */
     uint32_t few;  /* as RMI_CHN_FEW; 0: an exact curve or a tolerance that is given */
-    uint32_t **place, n_levels; /* by level, and by 2^level neighbours: the place */
-    uint8_t *rank;              /* by stage: the highest level that it is a place of; of the chain's end: above all */
-    uint8_t *level;             /* by length of a piece: what places it begins or ends at */
-    uint64_t *wanted;           /* pieces: start << 32 | length */
-    size_t n_wanted, wanted_room;
+    uint8_t *rank;    /* by stage: the highest level that it is a place of; of the chain's end: above all */
+    uint32_t *higher; /* by stage: the next one of a higher rank */
+    uint8_t *level;   /* by length of a piece: what places it begins or ends at */
     uint32_t cell_log, n_cells;
     rmi_chn_sum *sums; /* the candidates of a piece */
     uint32_t n_sums, *order, *cuts, n_cuts;
@@ -6359,26 +6358,32 @@ typedef struct rmi_chn_solver {
 RMI_FN rm_result rmi_chn_make_places(rmi_chn_solver *solver)
 {
     const rmi_chn_table *table = solver->table;
-    uint32_t i, level, n = table->n;
-    for (solver->n_levels = 1; n > 1; n = (n + 1) / 2) solver->n_levels++;
-    RMI_TRY(RMI_TABLES(solver->temp, RMI_T(solver->place, solver->n_levels), RMI_T(solver->rank, (size_t)table->n + 1),
-                       RMI_T(solver->level, (size_t)table->n + 1)));
-    for (level = 0, n = table->n; level < solver->n_levels; level++, n = (n + 1) / 2) {
-        const uint32_t *below = level ? solver->place[level - 1] : NULL;
-        uint32_t *place = solver->place[level] = RMI_NEW(solver->temp, uint32_t, n);
-        uint32_t n_below = below ? ((table->n - 1) >> (level - 1)) + 1 : 0;
-        if (!place) return RM_ERROR_MEMORY;
-        for (i = 0; i < n; i++) {
-            uint32_t one = below ? below[2 * i] : i, other = 2 * i + 1 < n_below ? below[2 * i + 1] : one;
+    uint32_t i, level, n = table->n, *place = RMI_NEW(solver->temp, uint32_t, n);
+    RMI_TRY(RMI_TABLES(solver->temp, RMI_T(solver->rank, (size_t)n + 1), RMI_T(solver->higher, (size_t)n + 1),
+                       RMI_T(solver->level, (size_t)n + 1)));
+    if (!place) return RM_ERROR_MEMORY;
+    for (i = 0; i < n; i++) place[i] = i;
+    for (level = 1; n > 1; level++, n = (n + 1) / 2)
+        for (i = 0; 2 * i < n; i++) {
+            uint32_t one = place[2 * i], other = 2 * i + 1 < n ? place[2 * i + 1] : one;
             int smaller = rmi_chn_class_of(table, other)->in_bytes < rmi_chn_class_of(table, one)->in_bytes;
             place[i] = one && smaller ? other : one;
             solver->rank[place[i]] = (uint8_t)level;
         }
-    }
     solver->rank[table->n] = UINT8_MAX;
+    for (i = table->n; i-- > 0;)
+        for (solver->higher[i] = i + 1; solver->rank[solver->higher[i]] <= solver->rank[i];)
+            solver->higher[i] = solver->higher[solver->higher[i]];
     for (i = 1; i <= table->n; i++)
         solver->level[i] = (uint8_t)(i / 2 < table->reach ? 0 : solver->level[i / 2] + 1);
     return RM_OK;
+}
+
+/* The next place of a level from stage k on; the chain's end is one. */
+RMI_INLINE uint32_t rmi_chn_next_place(const rmi_chn_solver *solver, uint32_t k, uint32_t level)
+{
+    while (solver->rank[k] < level) k = solver->higher[k];
+    return k;
 }
 
 /* Finds, for every start, the earlier start with the longest equal pieces. run[p]: the length of those at i and p, from
@@ -6407,117 +6412,80 @@ RMI_INLINE uint32_t rmi_chn_first_like(const rmi_chn_table *table, uint32_t star
     return start;
 }
 
-/* Notes that the piece start..end is to be solved. RM_ERROR_CANCELLED: there are more than the way allows. */
-RMI_FN rm_result rmi_chn_want(rmi_chn_solver *solver, uint32_t start, uint32_t end)
-{
-    uint64_t first = rmi_chn_first_like(solver->table, start, end - start);
-    if (solver->way.candidates && solver->n_wanted > solver->way.candidates) return RM_ERROR_CANCELLED;
-    if (!rmi_arena_grow(solver->temp, (void **)&solver->wanted, &solver->wanted_room, solver->n_wanted + 1,
-                        sizeof *solver->wanted))
-        return RM_ERROR_MEMORY;
-    solver->wanted[solver->n_wanted++] = first << 32 | (end - start);
-    return RM_OK;
-}
-
-/* Notes all pieces that are to be solved. */
-RMI_FN rm_result rmi_chn_want_all(rmi_chn_solver *solver)
-{
-    uint32_t start, end, level, group, n = solver->table->n;
-    for (start = 0; start < n; start++) {
-        uint64_t from = (uint64_t)solver->table->reach << solver->rank[start];
-        for (end = start + 1; end < n && end - start < 2 * from; end++) RMI_TRY(rmi_chn_want(solver, start, end));
-        for (level = solver->rank[start] + 1u; level < solver->n_levels && start + (from *= 2) < n; level++)
-            for (group = (uint32_t)((start + from) >> level); (uint64_t)group << level < n; group++) {
-                end = solver->place[level][group];
-                if (end - start >= 2 * from) break;
-                if (end >= start + from) RMI_TRY(rmi_chn_want(solver, start, end));
-            }
-        RMI_TRY(rmi_chn_want(solver, start, n));
-    }
-    return RM_OK;
-}
-
-/* Makes the list of pieces; solver->wanted says in which order to solve them, short ones first. */
-RMI_FN rm_result rmi_chn_make_pieces(rmi_chn_solver *solver)
-{
-    rmi_chn_table *table = solver->table;
-    uint64_t *spare;
-    uint32_t i = 0;
-    size_t w;
-    RMI_TRY(rmi_chn_want_all(solver));
-    spare = RMI_NEW(solver->temp, uint64_t, solver->n_wanted);
-    RMI_TRY(RMI_TABLES(solver->arena, RMI_T(table->pieces, solver->n_wanted),
-                       RMI_T(table->first_piece, (size_t)table->n + 1)));
-    if (!spare) return RM_ERROR_MEMORY;
-    rmi_sort_u64(solver->wanted, spare, solver->n_wanted);
-    for (w = 0; w < solver->n_wanted; w++) {
-        if (w && solver->wanted[w] == solver->wanted[w - 1]) continue;
-        while (i <= solver->wanted[w] >> 32) table->first_piece[i++] = table->n_pieces;
-        table->pieces[table->n_pieces].start = (uint32_t)(solver->wanted[w] >> 32);
-        table->pieces[table->n_pieces++].length = (uint32_t)solver->wanted[w];
-    }
-    while (i <= table->n) table->first_piece[i++] = table->n_pieces;
-    for (i = 0; i < table->n_pieces; i++) solver->wanted[i] = (uint64_t)table->pieces[i].length << 32 | i;
-    rmi_sort_u64(solver->wanted, spare, table->n_pieces);
-    return RM_OK;
-}
-
 /* The piece start..end or the one that it is equal to, or RMI_NONE: it is not solved. */
 RMI_FN uint32_t rmi_chn_find(const rmi_chn_table *table, uint32_t start, uint32_t end)
 {
     uint32_t length = end - start, first = rmi_chn_first_like(table, start, length), middle;
-    uint32_t lo = table->first_piece[first], hi = table->first_piece[first + 1], behind = hi;
-    if (lo < hi && length - table->pieces[lo].length < hi - lo) { /* where all lengths are solved, it is there */
-        middle = lo + length - table->pieces[lo].length;
-        if (table->pieces[middle].length == length) return middle;
-    }
+    uint32_t lo = table->first_piece[length], hi = table->first_piece[length + 1], behind = hi;
+    if (first < hi - lo && table->pieces[lo + first].start == first) return lo + first; /* all starts are solved */
     while (lo < hi) {
         middle = lo + (hi - lo) / 2;
-        if (table->pieces[middle].length < length) lo = middle + 1;
+        if (table->pieces[middle].start < first) lo = middle + 1;
         else hi = middle;
     }
-    return lo < behind && table->pieces[lo].length == length ? lo : RMI_NONE;
+    return lo < behind && table->pieces[lo].start == first ? lo : RMI_NONE;
 }
 
 /* Lists where a piece may be cut: at places for its own start or end. */
 RMI_FN void rmi_chn_find_cuts(rmi_chn_solver *solver, const rmi_chn_piece *piece)
 {
     const uint8_t *rank = solver->rank, *level = solver->level;
-    uint32_t end = piece->start + piece->length, k = piece->start + 1, least, next;
-    uint64_t near_end;
+    uint32_t end = piece->start + piece->length, k = piece->start + 1, least;
     for (solver->n_cuts = 0; k < end;) {
         least = level[k - piece->start] < level[end - k] ? level[k - piece->start] : level[end - k];
         if (rank[k] >= least) solver->cuts[solver->n_cuts++] = k++;
-        else { /* on to the next place of that level, or to where a lower one will do */
-            near_end = end - ((uint64_t)solver->table->reach << least) + 1;
-            next = solver->place[least][k >> least];
-            if (next < k) next = (k >> least) < (end - 1) >> least ? solver->place[least][(k >> least) + 1] : end;
-            k = (uint32_t)rmi_min(next, near_end);
-        }
+        else /* on to the next place of that level, or to where a lower one will do */
+            k = (uint32_t)rmi_min(rmi_chn_next_place(solver, k, least),
+                                  end - ((uint64_t)solver->table->reach << least) + 1);
     }
 }
 
-/* RM_ERROR_CANCELLED if the pieces have more candidates than the way allows. The more options stages have the more
-   points do curves have, about as their number, or as its square where none are dropped: then candidates count for
-   more. */
-RMI_FN rm_result rmi_chn_count(rmi_chn_solver *solver)
+/* What a candidate counts, in 1 / (2 n): the more options stages have the more points do curves have, about as their
+   number, or as its square where none are dropped. */
+RMI_FN uint64_t rmi_chn_weight(const rmi_chn_table *table)
 {
-    const rmi_chn_table *table = solver->table;
-    uint64_t sum = 0, squares = 0, all = 0;
+    uint64_t squares = 0, all = 0;
     uint32_t i;
     for (i = 0; i < table->n; i++) {
         uint64_t options = rmi_chn_class_of(table, i)->stage->n_options;
         squares += options * options;
         all += options;
     }
-    for (i = 0; i < table->n_pieces; i++) {
-        const rmi_chn_piece *piece = &table->pieces[i];
-        const rmi_chn_class *cls = rmi_chn_class_of(table, piece->start);
-        rmi_chn_find_cuts(solver, piece);
-        sum += (cls->stage->n_options + solver->n_cuts) * ((cls->forms & 3) == 3 ? 2u : 1u);
+    return table->tolerance_ppm ? table->n + all : 2 * rmi_max(table->n, squares / 3);
+}
+
+/* Lists the pieces that are to be solved, short ones first. RM_ERROR_CANCELLED: they have more candidates than the way
+   allows. */
+RMI_FN rm_result rmi_chn_make_pieces(rmi_chn_solver *solver)
+{
+    rmi_chn_table *table = solver->table;
+    uint32_t start, length, n = table->n, *wanted = RMI_NEW(solver->temp, uint32_t, n); /* by start: the last length */
+    uint64_t candidates = 0, weight = rmi_chn_weight(table);
+    table->first_piece = RMI_NEW(solver->arena, uint32_t, (size_t)n + 2);
+    if (!wanted || !table->first_piece) return RM_ERROR_MEMORY;
+    for (length = 1; length <= n; length++) {
+        for (start = 0; start + length <= n; start++) {
+            start = (uint32_t)rmi_min(rmi_chn_next_place(solver, start, solver->level[length]),
+                                      rmi_chn_next_place(solver, start + length, solver->level[length]) - length);
+            wanted[rmi_chn_first_like(table, start, length)] = length;
+        }
+        for (start = 0; start + length <= n; start++) {
+            const rmi_chn_class *cls = rmi_chn_class_of(table, start);
+            rmi_chn_piece *piece;
+            if (wanted[start] != length) continue;
+            if (!RMI_GROW(solver->arena, table->pieces, table->pieces_room, (size_t)table->n_pieces + 1))
+                return RM_ERROR_MEMORY;
+            piece = &table->pieces[table->n_pieces++];
+            piece->start = start;
+            piece->length = length;
+            rmi_chn_find_cuts(solver, piece);
+            candidates += (cls->stage->n_options + solver->n_cuts) * ((cls->forms & 3) == 3 ? 2u : 1u);
+            if (solver->way.candidates && rmi_mul(candidates, weight) / (2 * n) > solver->way.candidates)
+                return RM_ERROR_CANCELLED;
+        }
+        table->first_piece[length + 1] = table->n_pieces;
     }
-    sum = rmi_mul(sum, table->tolerance_ppm ? table->n + all : 2 * rmi_max(table->n, squares / 3)) / (2 * table->n);
-    return !solver->way.candidates || sum <= solver->way.candidates ? RM_OK : RM_ERROR_CANCELLED;
+    return RM_OK;
 }
 
 /* Chooses the cells, so that all memory that is of use lies in them. */
@@ -6854,13 +6822,12 @@ RMI_FN rm_result rmi_chn_solve_once(rmi_chn_solver *solver, const rmi_chn_chain 
     RMI_TRY(rmi_chn_make_places(solver));
     RMI_TRY(rmi_chn_share(solver->arena, solver->temp, table));
     RMI_TRY(rmi_chn_make_pieces(solver));
-    RMI_TRY(rmi_chn_count(solver));
     rmi_chn_make_cells(solver);
     if (!rmi_arena_grow(solver->temp, (void **)&solver->now.at, &solver->now.room, 2, sizeof *solver->now.at) ||
         !rmi_arena_grow(solver->temp, (void **)&solver->next.at, &solver->next.room, 2, sizeof *solver->next.at))
         return RM_ERROR_MEMORY;
     for (i = 0; i < table->n_pieces; i++)
-        RMI_TRY(rmi_chn_solve_piece(solver, &table->pieces[(uint32_t)solver->wanted[i]]));
+        RMI_TRY(rmi_chn_solve_piece(solver, &table->pieces[i]));
     table->curve = table->pieces[rmi_chn_find(table, 0, table->n)].curve[1];
     return table->curve.n ? RM_OK : RM_ERROR_INFEASIBLE;
 }
