@@ -3475,11 +3475,10 @@ typedef struct rmi_held { /* a buffer in one of the two memories */
     uint32_t stretch; /* RMI_NONE: the buffer is not in this memory */
     uint32_t next;    /* the next buffer that is a name of the same stretch; RMI_NONE: it is the last */
     rmi_content is;   /* what it holds */
+    uint32_t from;    /* until the run that makes it: whose bytes it shares or takes over; else RMI_NONE */
+    uint8_t takes;    /* it takes them over: the other name goes with that run */
+    uint8_t taken;    /* its bytes are taken over with the next run */
 } rmi_held;
-
-typedef struct rmi_pending { /* an alias, or (takes 1) a reuse: gradient or value `fresh` on the bytes of `old` */
-    uint32_t fresh, old, takes;
-} rmi_pending;
 
 typedef struct rmi_progress { /* of the step that is replayed */
     uint32_t *version;          /* by tensor: how often it has been changed */
@@ -3509,8 +3508,7 @@ typedef struct rmi_sim {
     size_t cap_str;
     rmi_space space[2];         /* arena, host memory */
     uint64_t lane[RMI_LANES];   /* ns: when it is free */
-    rmi_pending *pend;          /* those whose run has not come yet; from n_wait on: of the current run */
-    size_t n_pend, n_wait, cap_pend;
+    uint32_t n_from, n_takes;   /* buffers that share or take over bytes and whose run has not come yet; that take */
     uint32_t n_ws, spent;       /* workspaces that are allocated now; the one that the last run had, or RMI_NONE */
     uint32_t *done_at;          /* by op: its first in now.done */
     rmi_progress now;
@@ -3632,7 +3630,8 @@ RMI_FN void rmi_sim_drop(rmi_sim *sim, uint32_t memory, uint32_t buf)
     uint32_t str = held[buf].stretch, *link = &sim->str[str].first;
     while (*link != buf) link = &held[*link].next;
     *link = held[buf].next;
-    held[buf].stretch = RMI_NONE;
+    held[buf].stretch = held[buf].from = RMI_NONE;
+    held[buf].takes = held[buf].taken = 0;
     held[buf].is = rmi_sim_content(0, 0);
     if (sim->str[str].first == RMI_NONE) rmi_sim_release(sim, str);
 }
@@ -3781,14 +3780,15 @@ RMI_FN rm_result rmi_sim_share(rmi_sim *sim, uint32_t fresh, uint32_t old)
     return RM_OK;
 }
 
-/* As rmi_sim_share; notes in sim->pend that a run must come which allows it. takes: the old name goes with that run. */
-RMI_FN rm_result rmi_sim_pend(rmi_sim *sim, uint32_t fresh, uint32_t old, uint32_t takes)
+/* As rmi_sim_share; notes that a run must come which allows it. takes: the old name goes with that run. */
+RMI_FN rm_result rmi_sim_pend(rmi_sim *sim, uint32_t fresh, uint32_t old, uint8_t takes)
 {
     RMI_TRY(rmi_sim_share(sim, fresh, old));
-    if (!RMI_GROW(&sim->mem, sim->pend, sim->cap_pend, sim->n_pend + 1)) return RM_ERROR_MEMORY;
-    sim->pend[sim->n_pend].fresh = fresh;
-    sim->pend[sim->n_pend].old = old;
-    sim->pend[sim->n_pend++].takes = takes;
+    sim->held[0][fresh].from = old;
+    sim->held[0][fresh].takes = takes;
+    sim->held[0][old].taken |= takes;
+    sim->n_from++;
+    sim->n_takes += takes;
     return RM_OK;
 }
 
@@ -3847,39 +3847,26 @@ RMI_FN int rmi_sim_over_ok(const rmi_sim *sim, rmi_run run, uint32_t fresh, uint
     return 0;
 }
 
-/* The reuses and shares in sim->pend belong to this run: an offence if it does not allow one. Only a share may wait,
-   for its part of a backward: those that wait come first in the list then, n_wait of them. */
+/* An offence if the run makes something on the bytes of another buffer that it may not. A reuse must be of the next
+   run; a share may wait for its part of a backward. */
 RMI_FN rm_result rmi_sim_settle(rmi_sim *sim, rmi_run run)
 {
-    const rmi_op *op = run.way <= RMI_BWD ? &sim->graph->ops[run.id] : NULL;
-    size_t i, k;
-    for (sim->n_wait = i = 0; i < sim->n_pend; i++) {
-        rmi_pending one = sim->pend[i];
-        uint32_t tensor;
-        rmi_way way = rmi_low_kind(sim->graph, one.fresh, &tensor) == RMI_BUF_GRAD ? RMI_BWD : RMI_FWD;
-        int allowed = run.way == way;
-        if (!one.takes && (!allowed || one.old != rmi_low_buf(sim->graph, RMI_BUF_GRAD, op->out.at[0]) ||
-                           !rmi_list_has(&rmi_low_part(sim->graph, run)->grads, tensor))) {
-            for (k = i; k > sim->n_wait; k--) sim->pend[k] = sim->pend[k - 1];
-            sim->pend[sim->n_wait++] = one;
-            continue;
-        }
-        if (allowed && way == RMI_FWD)
-            allowed = op->out.at[0] == tensor && rmi_low_form(sim->graph, run)->inplace == one.old;
-        else if (allowed) allowed = rmi_sim_over_ok(sim, run, one.fresh, one.old);
-        if (!allowed || sim->held[0][one.fresh].stretch != sim->held[0][one.old].stretch)
-            return rmi_sim_fail_two(sim, one.fresh, "may not take the bytes in this run of", one.old);
+    const rmi_held *held = sim->held[0];
+    uint32_t i, takes = 0, n = rmi_low_buffers(sim->graph);
+    for (i = 0; i < sim->acc.writes.n && run.way <= RMI_BWD; i++) {
+        uint32_t fresh = sim->acc.writes.at[i], old = held[fresh].from;
+        int first = fresh == sim->graph->ops[run.id].out.at[0];
+        if (old == RMI_NONE) continue;
+        if (held[fresh].stretch != held[old].stretch ||
+            !(run.way == RMI_BWD ? rmi_sim_over_ok(sim, run, fresh, old)
+                                 : first && rmi_low_form(sim->graph, run)->inplace == old))
+            return rmi_sim_fail_two(sim, fresh, "may not take the bytes in this run of", old);
+        takes += held[fresh].takes;
     }
-    return RM_OK;
-}
-
-/* The buffer whose bytes buf takes over or shares by a statement for the current run; RMI_NONE: there is none. */
-RMI_FN uint32_t rmi_sim_moved_from(const rmi_sim *sim, uint32_t buf)
-{
-    size_t i;
-    for (i = sim->n_wait; i < sim->n_pend; i++)
-        if (sim->pend[i].fresh == buf) return sim->pend[i].old;
-    return RMI_NONE;
+    if (takes == sim->n_takes) return RM_OK;
+    for (i = 0; i < n && (!held[i].takes || rmi_list_has(&sim->acc.writes, i));) i++;
+    if (i == n) return rmi_sim_fail(sim, "a reuse has lost its bytes before the run that it belongs to");
+    return rmi_sim_fail_two(sim, i, "may not take the bytes in this run of", held[i].from);
 }
 
 /* --- runs */
@@ -3900,15 +3887,13 @@ RMI_FN rm_result rmi_sim_versions(rmi_sim *sim, const rmi_list *tensors, uint32_
     return RM_OK;
 }
 
-/* A name on the bytes of buf other than buf itself, those that this run takes over and (forward: buf is an output)
-   views of it; RMI_NONE: there is none. */
+/* A name on the bytes of buf other than buf itself, one that is taken over and (forward: buf is an output) views of it;
+   RMI_NONE: there is none. */
 RMI_FN uint32_t rmi_sim_other_name(const rmi_sim *sim, uint32_t buf, int forward)
 {
     uint32_t other, i;
-    size_t k;
     for (other = sim->str[sim->held[0][buf].stretch].first; other != RMI_NONE; other = sim->held[0][other].next) {
-        for (k = sim->n_wait; k < sim->n_pend && !(sim->pend[k].takes && sim->pend[k].old == other);) k++;
-        if (other == buf || k < sim->n_pend) continue;
+        if (other == buf || sim->held[0][other].taken) continue;
         if (forward && rmi_low_kind(sim->graph, other, &i) == RMI_BUF_VALUE && sim->graph->tensors[i].root == buf)
             continue;
         return other;
@@ -3955,7 +3940,8 @@ RMI_FN rm_result rmi_sim_may_opt(rmi_sim *sim, rmi_run run)
                         run.way == RMI_OPT ? "device" : "host");
 }
 
-/* An offence unless the run may come now; where its buffers are is not looked at. */
+/* Sets sim->acc to what a run reads and writes. An offence unless it may come now; where its buffers are is not looked
+   at. */
 RMI_FN rm_result rmi_sim_may_run(rmi_sim *sim, rmi_run run, int again)
 {
     const rm_graph *graph = sim->graph;
@@ -3964,7 +3950,8 @@ RMI_FN rm_result rmi_sim_may_run(rmi_sim *sim, rmi_run run, int again)
         return rmi_sim_fail(sim, "%s has no backward to run in this step", graph->ops[run.id].name);
     if (run.way == RMI_BWD && !rmi_low_part_wanted(&graph->ops[run.id], rmi_low_part(graph, run)))
         return rmi_sim_fail(sim, "%s: nobody wants a gradient of this part", graph->ops[run.id].name);
-    if (run.way <= RMI_BWD) RMI_TRY(rmi_sim_settle(sim, run));
+    rmi_low_access(graph, run, again, &sim->acc);
+    RMI_TRY(rmi_sim_settle(sim, run));
     switch ((rmi_way)run.way) {
     case RMI_FWD: return rmi_sim_may_fwd(sim, run, again);
     case RMI_BWD: return rmi_sim_versions(sim, &rmi_low_part(graph, run)->needs, run.id, RMI_NONE);
@@ -4015,7 +4002,7 @@ RMI_FN uint8_t *rmi_sim_done(const rmi_sim *sim, uint32_t op, uint32_t tensor)
 RMI_FN rm_result rmi_sim_contribute(rmi_sim *sim, uint32_t op_id, uint32_t buf, rmi_content *after)
 {
     uint32_t tensor = buf - sim->graph->n_tensors, given = sim->now.given[tensor], other, number, next,
-             from = rmi_sim_moved_from(sim, buf);
+             from = sim->held[0][buf].from;
     const rmi_list *consumers = &sim->graph->tensors[tensor].consumers;
     const rmi_op *op = &sim->graph->ops[op_id];
     if (*rmi_sim_done(sim, op_id, tensor)) return rmi_sim_fail_buf(sim, buf, "has got this op's contribution already");
@@ -4054,14 +4041,13 @@ RMI_FN int rmi_sim_has_room(const rmi_sim *sim, uint32_t buf, uint64_t bytes)
     return str != RMI_NONE && sim->str[str].hi - sim->str[str].lo >= bytes;
 }
 
-/* Sets sim->acc, use and after to what a run reads and writes; an offence unless all of it is there. What a forward
-   saves is written only if its buffer is there. */
-RMI_FN rm_result rmi_sim_gather(rmi_sim *sim, rmi_run run, int again)
+/* Sets sim->use and after to what a run reads and writes (sim->acc); an offence unless all of it is there. What a
+   forward saves is written only if its buffer is there. */
+RMI_FN rm_result rmi_sim_gather(rmi_sim *sim, rmi_run run)
 {
     rmi_access *access = &sim->acc;
     uint32_t i, saved;
     char name[300];
-    rmi_low_access(sim->graph, run, again, access);
     if (run.way == RMI_OPT_HOST) { /* the gradient first */
         i = access->reads.at[0];
         access->reads.at[0] = access->reads.at[1];
@@ -4092,7 +4078,7 @@ RMI_FN int rmi_sim_is_free(const rmi_sim *sim, rmi_run run)
     uint32_t i, dout = rmi_low_buf(sim->graph, RMI_BUF_GRAD, op->out.at[0]);
     for (i = 0; i < sim->acc.writes.n; i++) {
         uint32_t tensor = sim->acc.writes.at[i] - sim->graph->n_tensors;
-        if (rmi_sim_moved_from(sim, sim->acc.writes.at[i]) != dout) return 0;
+        if (sim->held[0][sim->acc.writes.at[i]].from != dout) return 0;
         if ((!rmi_list_has(&op->share, tensor) && op->view != tensor) ||
             sim->graph->tensors[tensor].grad_bytes != rmi_low_bytes(sim->graph, dout))
             return 0;
@@ -4158,11 +4144,11 @@ RMI_FN rm_result rmi_sim_run(rmi_sim *sim, rmi_run run)
     int again = run.way == RMI_FWD && sim->now.ran[run.id] > 0, updates = run.way == RMI_OPT || run.way == RMI_OPT_HOST;
     uint32_t lane = run.way == RMI_OPT_HOST ? RM_LANE_HOST : run.way == RMI_REDUCE ? RM_LANE_COMM : RM_LANE_COMPUTE;
     uint64_t ns;
+    uint32_t i;
     sim->n_use = 0;
     RMI_TRY(rmi_sim_workspaces(sim, rmi_low_ws(sim->graph, run)));
     RMI_TRY(rmi_sim_may_run(sim, run, again));
-    RMI_TRY(rmi_sim_gather(sim, run, again));
-    if (run.way > RMI_BWD) RMI_TRY(rmi_sim_settle(sim, run)); /* it takes over nothing */
+    RMI_TRY(rmi_sim_gather(sim, run));
     ns = rmi_low_ns(sim->graph, run, again, run.way == RMI_BWD && rmi_sim_is_free(sim, run));
     rmi_sim_ran(sim, run, again, rmi_sim_work(sim, lane, ns, updates ? sim->now.barrier_end : 0));
     sim->fig.runs += run.way <= RMI_BWD || updates;
@@ -4170,9 +4156,14 @@ RMI_FN rm_result rmi_sim_run(rmi_sim *sim, rmi_run run)
         sim->fig.recomputed_ns = rmi_add(sim->fig.recomputed_ns, ns);
         sim->fig.recomputed_runs++;
     }
-    for (; sim->n_pend > sim->n_wait; sim->n_pend--) {
-        const rmi_pending *one = &sim->pend[sim->n_pend - 1];
-        if (one->takes && sim->held[0][one->old].stretch != RMI_NONE) rmi_sim_drop(sim, 0, one->old);
+    for (i = 0; i < sim->acc.writes.n; i++) {
+        rmi_held *held = &sim->held[0][sim->acc.writes.at[i]];
+        if (held->from == RMI_NONE) continue;
+        if (held->takes) rmi_sim_drop(sim, 0, held->from);
+        sim->n_from--;
+        sim->n_takes -= held->takes;
+        held->takes = 0;
+        held->from = RMI_NONE;
     }
     return RM_OK;
 }
@@ -4393,7 +4384,7 @@ RMI_FN rm_result rmi_sim_finish_inputs(rmi_sim *sim)
 /* The checks and changes at the end of a step. */
 RMI_FN rm_result rmi_sim_finish(rmi_sim *sim)
 {
-    if (sim->n_pend) return rmi_sim_fail(sim, "a reuse or alias has no run that it belongs to");
+    if (sim->n_from) return rmi_sim_fail(sim, "a reuse or alias has no run that it belongs to");
     RMI_TRY(rmi_sim_workspaces(sim, RMI_NONE));
     RMI_TRY(rmi_sim_finish_ops(sim));
     RMI_TRY(rmi_sim_finish_tensors(sim));
@@ -4443,7 +4434,10 @@ RMI_FN rm_result rmi_sim_tables(rmi_sim *sim)
     size_t n = rmi_low_buffers(graph), i;
     RMI_TRY(RMI_TABLES(&sim->mem, RMI_T(sim->held[0], n), RMI_T(sim->held[1], n),
                        RMI_T(sim->done_at, (size_t)graph->n_ops + 1)));
-    for (i = 0; i < n; i++) sim->held[0][i].stretch = sim->held[1][i].stretch = RMI_NONE;
+    for (i = 0; i < n; i++) {
+        sim->held[0][i].stretch = sim->held[1][i].stretch = RMI_NONE;
+        sim->held[0][i].from = sim->held[1][i].from = RMI_NONE;
+    }
     for (i = 0; i < graph->n_ops; i++) sim->done_at[i + 1] = sim->done_at[i] + graph->ops[i].grad_in.n;
     RMI_TRY(rmi_low_access_make(graph, &sim->mem, &sim->acc));
     return rmi_sim_spaces(sim);
