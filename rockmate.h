@@ -3035,6 +3035,7 @@ typedef struct rmi_stage {
 
 typedef struct rmi_shape {
     rmi_stage *stages;
+    size_t cap;
     uint32_t n, n_classes;
     uint8_t *carried;       /* by buffer: values and saved */
     uint32_t *carried_list;
@@ -3044,261 +3045,247 @@ typedef struct rmi_shape {
 
 
 /* --- equality: a run of ops as a row of numbers that mentions no name */
+
 typedef struct rmi_row {
     uint64_t *at;
     size_t n, cap;
 } rmi_row;
 
-RMI_INLINE void rmi_shp_put(rmi_row *row, uint64_t v) { row->at[row->n++] = v; }
+typedef struct rmi_shp_writer { /* of the row of ops [lo, hi) */
+    const rm_graph *graph;
+    rmi_arena *mem;
+    rmi_row row;
+    uint32_t lo, hi, *met, n_met; /* met: by tensor, its number in the row; 0: it has not been met */
+    rm_result result;             /* of all that was put */
+} rmi_shp_writer;
 
-/* What tensor t is to the ops [lo, hi): where it comes from, relative to lo, and its sizes. met: numbers of tensors met
-   so far. At most RMI_SHP_TENSOR numbers. */
-#define RMI_SHP_TENSOR 7u
-RMI_FN void rmi_shp_put_tensor(rmi_row *row, const rm_graph *graph, uint32_t tensor, uint32_t lo, uint32_t hi,
-                               uint32_t *met, uint32_t *n_met)
+RMI_FN void rmi_shp_put(rmi_shp_writer *writer, uint64_t number)
 {
-    const rmi_tensor *info = &graph->tensors[tensor];
+    rmi_row *row = &writer->row;
+    if (!RMI_GROW(writer->mem, row->at, row->cap, row->n + 1)) writer->result = RM_ERROR_MEMORY;
+    else row->at[row->n++] = number;
+}
+
+/* What a tensor is to the ops: where it comes from, relative to them, and its sizes. */
+RMI_FN void rmi_shp_put_tensor(rmi_shp_writer *writer, uint32_t tensor)
+{
+    const rmi_tensor *info = &writer->graph->tensors[tensor];
     uint64_t flags = (uint64_t)info->kind | (uint64_t)info->external << 4 | (uint64_t)info->has_grad << 5 |
                      (uint64_t)info->is_output << 6 | (uint64_t)info->updates << 7 | (uint64_t)info->stays << 12;
-    if (!met[tensor]) met[tensor] = ++*n_met;
-    rmi_shp_put(row, met[tensor]);
-    flags |= (uint64_t)(info->maker != RMI_NONE && info->maker >= lo && info->maker < hi) << 8;
+    if (!writer->met[tensor]) writer->met[tensor] = ++writer->n_met;
+    flags |= (uint64_t)(info->maker != RMI_NONE && info->maker >= writer->lo && info->maker < writer->hi) << 8;
     if (info->consumers.n) { /* who contributes before and after these ops decides when its gradient lives */
-        flags |= (uint64_t)(info->consumers.at[0] < lo) << 9;
-        flags |= (uint64_t)(info->consumers.at[info->consumers.n - 1] >= hi) << 10;
-        flags |= (uint64_t)(info->reader < lo) << 11;
+        flags |= (uint64_t)(info->consumers.at[0] < writer->lo) << 9;
+        flags |= (uint64_t)(info->consumers.at[info->consumers.n - 1] >= writer->hi) << 10;
+        flags |= (uint64_t)(info->reader < writer->lo) << 11;
     }
-    rmi_shp_put(row, flags);
-    rmi_shp_put(row, info->bytes);
-    rmi_shp_put(row, info->grad_bytes);
+    rmi_shp_put(writer, writer->met[tensor]);
+    rmi_shp_put(writer, flags);
+    rmi_shp_put(writer, info->bytes);
+    rmi_shp_put(writer, info->grad_bytes);
     if (info->kind != RMI_PARAM) return;
-    rmi_shp_put(row, info->opt);
-    rmi_shp_put(row, info->opt_ws);
-    rmi_shp_put(row, info->reduce);
+    rmi_shp_put(writer, info->opt);
+    rmi_shp_put(writer, info->opt_ws);
+    rmi_shp_put(writer, info->reduce);
 }
 
-RMI_FN void rmi_shp_put_list(rmi_row *row, const rmi_list *list, const uint32_t *met)
+/* The number of a tensor that was met; of RMI_NONE 0. */
+RMI_FN uint64_t rmi_shp_met(const rmi_shp_writer *writer, uint32_t tensor)
+{
+    return tensor == RMI_NONE ? 0 : writer->met[tensor];
+}
+
+RMI_FN void rmi_shp_put_list(rmi_shp_writer *writer, const rmi_list *list)
 {
     uint32_t i;
-    rmi_shp_put(row, list->n);
-    for (i = 0; i < list->n; i++) rmi_shp_put(row, met[list->at[i]]);
+    rmi_shp_put(writer, list->n);
+    for (i = 0; i < list->n; i++) rmi_shp_put(writer, rmi_shp_met(writer, list->at[i]));
 }
 
-RMI_FN void rmi_shp_put_form(rmi_row *row, const rmi_form *form, const uint32_t *met)
+RMI_FN void rmi_shp_put_form(rmi_shp_writer *writer, const rmi_form *form)
 {
-    uint32_t i;
-    rmi_shp_put(row, form->fwd);
-    rmi_shp_put(row, form->bwd);
-    rmi_shp_put(row, form->again);
-    rmi_shp_put(row, form->fwd_ws);
-    rmi_shp_put(row, form->bwd_ws);
-    rmi_shp_put(row, form->saved);
-    rmi_shp_put(row, form->needs_saved | form->n_parts << 1 | form->n_overs << 16);
-    rmi_shp_put(row, form->inplace == RMI_NONE ? 0 : met[form->inplace]);
-    for (i = 0; i < form->n_parts; i++) {
-        const rmi_part *part = &form->parts[i];
-        rmi_shp_put_list(row, &part->needs, met);
-        rmi_shp_put_list(row, &part->grads, met);
-        rmi_shp_put(row, part->bwd);
-        rmi_shp_put(row, part->bwd_ws);
-        rmi_shp_put(row, part->needs_saved);
+    const rmi_part *part;
+    const rmi_over *over;
+    rmi_shp_put(writer, form->fwd);
+    rmi_shp_put(writer, form->bwd);
+    rmi_shp_put(writer, form->again);
+    rmi_shp_put(writer, form->fwd_ws);
+    rmi_shp_put(writer, form->bwd_ws);
+    rmi_shp_put(writer, form->saved);
+    rmi_shp_put(writer, form->needs_saved | form->n_parts << 1 | form->n_overs << 16);
+    rmi_shp_put(writer, rmi_shp_met(writer, form->inplace));
+    for (part = form->parts; part < form->parts + form->n_parts; part++) {
+        rmi_shp_put_list(writer, &part->needs);
+        rmi_shp_put_list(writer, &part->grads);
+        rmi_shp_put(writer, part->bwd);
+        rmi_shp_put(writer, part->bwd_ws);
+        rmi_shp_put(writer, part->needs_saved);
     }
-    for (i = 0; i < form->n_overs; i++)
-        rmi_shp_put(row, (uint64_t)met[form->overs[i].grad_of] << 34 | (uint64_t)form->overs[i].what << 32 |
-                             (form->overs[i].tensor == RMI_NONE ? 0 : met[form->overs[i].tensor]));
+    for (over = form->overs; over < form->overs + form->n_overs; over++)
+        rmi_shp_put(writer, rmi_shp_met(writer, over->grad_of) << 34 | (uint64_t)over->what << 32 |
+                                rmi_shp_met(writer, over->tensor));
 }
 
-/* Numbers that the row of an op may take. */
-RMI_FN size_t rmi_shp_size(const rmi_op *op)
+/* Writes the row of ops [lo, hi). No tensor has been met before or is afterwards. */
+RMI_FN rm_result rmi_shp_write(rmi_shp_writer *writer, uint32_t lo, uint32_t hi)
 {
-    size_t n = RMI_SHP_TENSOR * ((size_t)op->in.n + op->out.n) + op->share.n + 5;
-    uint32_t k, p;
-    for (k = 0; k < op->n_forms; k++)
-        for (n += 8 + (size_t)op->forms[k].n_overs, p = 0; p < op->forms[k].n_parts; p++)
-            n += 5 + (size_t)op->forms[k].parts[p].needs.n + op->forms[k].parts[p].grads.n;
-    return n;
+    const rmi_op *ops = writer->graph->ops, *op;
+    uint32_t k;
+    writer->lo = lo;
+    writer->hi = hi;
+    writer->row.n = writer->n_met = 0;
+    for (op = ops + lo; op < ops + hi; op++) {
+        rmi_shp_put(writer, (uint64_t)op->in.n | (uint64_t)op->out.n << 20 | (uint64_t)op->n_forms << 40);
+        for (k = 0; k < op->in.n; k++) rmi_shp_put_tensor(writer, op->in.at[k]);
+        for (k = 0; k < op->out.n; k++) rmi_shp_put_tensor(writer, op->out.at[k]);
+        for (k = 0; k < op->n_forms; k++) rmi_shp_put_form(writer, &op->forms[k]);
+        rmi_shp_put(writer, (uint64_t)(op->flags & ~(uint32_t)RM_RNG) | (uint64_t)op->pinned << 32 |
+                                rmi_shp_met(writer, op->view) << 33);
+        rmi_shp_put(writer, op->view_offset);
+        rmi_shp_put_list(writer, &op->share);
+        rmi_shp_put(writer, op->mutates.n);
+    }
+    for (op = ops + lo; op < ops + hi; op++) {
+        for (k = 0; k < op->in.n; k++) writer->met[op->in.at[k]] = 0;
+        for (k = 0; k < op->out.n; k++) writer->met[op->out.at[k]] = 0;
+    }
+    return writer->result;
 }
 
-/* The row of ops [lo, hi). met: by tensor, all 0, and so again afterwards. */
-RMI_FN rm_result rmi_shp_row(rmi_arena *mem, rmi_row *row, const rm_graph *graph, uint32_t lo, uint32_t hi,
-                             uint32_t *met)
-{
-    uint32_t i, k, n_met = 0;
-    size_t most = 0;
-    for (i = lo; i < hi; i++) most += rmi_shp_size(&graph->ops[i]);
-    if (!rmi_arena_grow(mem, (void **)&row->at, &row->cap, most, sizeof(uint64_t))) return RM_ERROR_MEMORY;
-    row->n = 0;
-    for (i = lo; i < hi; i++) {
-        const rmi_op *op = &graph->ops[i];
-        rmi_shp_put(row, (uint64_t)op->in.n | (uint64_t)op->out.n << 20 | (uint64_t)op->n_forms << 40);
-        for (k = 0; k < op->in.n; k++) rmi_shp_put_tensor(row, graph, op->in.at[k], lo, hi, met, &n_met);
-        for (k = 0; k < op->out.n; k++) rmi_shp_put_tensor(row, graph, op->out.at[k], lo, hi, met, &n_met);
-        for (k = 0; k < op->n_forms; k++) rmi_shp_put_form(row, &op->forms[k], met);
-        rmi_shp_put(row, (uint64_t)(op->flags & ~(uint32_t)RM_RNG) | (uint64_t)op->pinned << 32 |
-                             (uint64_t)(op->view == RMI_NONE ? 0 : met[op->view]) << 33);
-        rmi_shp_put(row, op->view_offset);
-        rmi_shp_put_list(row, &op->share, met);
-        rmi_shp_put(row, op->mutates.n);
-    }
-    for (i = lo; i < hi; i++) {
-        for (k = 0; k < graph->ops[i].in.n; k++) met[graph->ops[i].in.at[k]] = 0;
-        for (k = 0; k < graph->ops[i].out.n; k++) met[graph->ops[i].out.at[k]] = 0;
-    }
-    return RM_OK;
-}
-
-/* Classes of n runs of ops [range[2i], range[2i+1]): cls[i] numbers them in order of appearance. Hash first, numbers
-   decide. */
-RMI_FN rm_result rmi_shp_classes(rmi_arena *mem, const rm_graph *graph, const uint32_t *range, uint32_t n,
+/* Classes of n runs of ops [range[2i], range[2i+1]), or, range NULL, of n single ops: cls[i] numbers them in order of
+   appearance, n_classes (may be NULL) counts them. Hash first, numbers decide. */
+RMI_FN rm_result rmi_shp_classes(const rm_allocator *hooks, const rm_graph *graph, const uint32_t *range, uint32_t n,
                                  uint32_t *cls, uint32_t *n_classes)
 {
-    rmi_arena tmp = rmi_arena_make(&mem->hooks);
-    rmi_row row, *rows = RMI_NEW(&tmp, rmi_row, n);
-    uint32_t *met = RMI_NEW(&tmp, uint32_t, graph->n_tensors), *slot, i, size = 1;
-    rm_result result = rows && met ? RM_OK : RM_ERROR_MEMORY;
-    memset(&row, 0, sizeof row);
+    rmi_arena mem = rmi_arena_make(hooks);
+    rmi_row *rows = RMI_NEW(&mem, rmi_row, n), *other;
+    uint32_t *slot, i, count = 0, size = 1;
+    rmi_shp_writer writer;
+    memset(&writer, 0, sizeof writer);
+    writer.graph = graph;
+    writer.mem = &mem;
+    writer.met = RMI_NEW(&mem, uint32_t, graph->n_tensors);
     while (size < 2 * n) size *= 2;
-    slot = RMI_NEW(&tmp, uint32_t, size);
-    if (!slot) result = RM_ERROR_MEMORY;
-    *n_classes = n == 1;
-    if (n == 1) cls[0] = 0;
-    for (i = 0; i < n && n > 1 && result == RM_OK; i++) { /* one alone is a class */
+    slot = RMI_NEW(&mem, uint32_t, size); /* by hash: a class + 1 */
+    if (!rows || !writer.met || !slot) writer.result = RM_ERROR_MEMORY;
+    for (i = 0; i < n && writer.result == RM_OK; i++) {
+        rmi_row *row = &writer.row;
         uint64_t hash = 0;
-        size_t at, k;
-        result = rmi_shp_row(&tmp, &row, graph, range[2 * i], range[2 * i + 1], met);
-        if (result != RM_OK) break;
-        for (k = 0; k < row.n; k++) hash = rmi_mix(hash ^ row.at[k]);
+        size_t at;
+        if (rmi_shp_write(&writer, range ? range[2 * i] : i, range ? range[2 * i + 1] : i + 1) != RM_OK) break;
+        for (at = 0; at < row->n; at++) hash = rmi_mix(hash ^ row->at[at]);
         for (at = (size_t)hash & (size - 1); slot[at]; at = (at + 1) & (size - 1)) {
-            const rmi_row *o = &rows[slot[at] - 1];
-            if (o->n == row.n && !memcmp(o->at, row.at, row.n * sizeof(uint64_t))) break;
+            other = &rows[slot[at] - 1];
+            if (other->n == row->n && !memcmp(other->at, row->at, row->n * sizeof *row->at)) break;
         }
         if (!slot[at]) {
-            rows[*n_classes] = row;
-            slot[at] = ++*n_classes;
-            memset(&row, 0, sizeof row);
+            rows[count] = *row;
+            slot[at] = ++count;
+            memset(row, 0, sizeof *row);
         }
         cls[i] = slot[at] - 1;
     }
-    rmi_arena_free(&tmp);
-    return result;
-}
-
-/* Classes of single ops. */
-RMI_FN rm_result rmi_shp_op_classes(rmi_arena *mem, const rm_graph *graph, uint32_t *cls)
-{
-    rmi_arena tmp = rmi_arena_make(&mem->hooks);
-    uint32_t i, n_classes, *range = RMI_NEW(&tmp, uint32_t, 2 * (size_t)graph->n_ops);
-    rm_result result = range ? RM_OK : RM_ERROR_MEMORY;
-    for (i = 0; range && i < 2 * graph->n_ops; i++) range[i] = (i + 1) / 2;
-    if (range) result = rmi_shp_classes(mem, graph, range, graph->n_ops, cls, &n_classes);
-    rmi_arena_free(&tmp);
-    return result;
+    if (n_classes) *n_classes = count;
+    rmi_arena_free(&mem);
+    return writer.result;
 }
 
 /* --- cuts */
-RMI_FN void rmi_shp_carry(rmi_shape *s, const rm_graph *graph, uint32_t buf)
+
+/* Notes a buffer of >>lower as carried; of a view, what it looks at. */
+RMI_FN void rmi_shp_carry(rmi_shape *shape, const rm_graph *graph, uint32_t buf)
 {
     uint32_t tensor;
-    if (rmi_low_kind(graph, buf, &tensor) == RMI_BUF_VALUE && graph->tensors[tensor].root != tensor)
-        rmi_shp_carry(s, graph, graph->tensors[tensor].root);
-    if (rmi_low_kind(graph, buf, &tensor) == RMI_BUF_VALUE && graph->tensors[tensor].kind != RMI_ACT) return;
-    if (s->carried[buf]) return;
-    s->carried[buf] = 1;
-    s->carried_list[s->n_carried++] = buf;
+    if (rmi_low_kind(graph, buf, &tensor) == RMI_BUF_VALUE) {
+        if (graph->tensors[tensor].root != tensor) rmi_shp_carry(shape, graph, graph->tensors[tensor].root);
+        if (graph->tensors[tensor].kind != RMI_ACT) return;
+    }
+    if (shape->carried[buf]) return;
+    shape->carried[buf] = 1;
+    shape->carried_list[shape->n_carried++] = buf;
 }
 
-/* Where exactly one activation with a gradient crosses, made since the last cut, and no view. */
-RMI_FN void rmi_shp_cut(rmi_shape *s, const rm_graph *graph)
+/* Adds the stage that ends with op `last`; its output is RMI_NONE or what crosses the cut behind it. */
+RMI_FN rm_result rmi_shp_end_stage(rmi_arena *mem, rmi_shape *shape, uint32_t last, uint32_t out)
 {
-    uint32_t i, k, open = 0, lo = 0, in = RMI_NONE, crossing = RMI_NONE;
+    rmi_stage *stage;
+    if (!RMI_GROW(mem, shape->stages, shape->cap, (size_t)shape->n + 1)) return RM_ERROR_MEMORY;
+    stage = &shape->stages[shape->n++];
+    stage->lo = shape->n > 1 ? stage[-1].hi : 0;
+    stage->in = shape->n > 1 ? stage[-1].out : RMI_NONE;
+    stage->hi = last + 1;
+    stage->out = out;
+    return RM_OK;
+}
+
+/* Cuts where exactly one activation with a gradient crosses, made since the last cut, and no view. */
+RMI_FN rm_result rmi_shp_cut(rmi_arena *mem, rmi_shape *shape, const rm_graph *graph)
+{
+    uint32_t i, k, open = 0, lo = 0, crossing = RMI_NONE;
     int begun = 0;
     for (i = 0; i < graph->n_ops; i++) {
         const rmi_op *op = &graph->ops[i];
         begun |= op->has_bwd;
         for (k = 0; k < op->out.n; k++)
-            if (graph->tensors[op->out.at[k]].has_grad && s->last_use[op->out.at[k]] > i) {
+            if (graph->tensors[op->out.at[k]].has_grad && shape->last_use[op->out.at[k]] > i) {
                 open++;
                 crossing = op->out.at[k];
             }
         for (k = 0; k < op->in.n; k++) {
-            uint32_t tensor = op->in.at[k], e;
-            if (graph->tensors[tensor].kind != RMI_ACT || !graph->tensors[tensor].has_grad ||
-                s->last_use[tensor] != i)
-                continue;
-            for (e = 0; e < k && op->in.at[e] != tensor;) e++;
-            if (e == k) open--; /* each tensor once */
+            uint32_t tensor = op->in.at[k], before;
+            const rmi_tensor *info = &graph->tensors[tensor];
+            if (info->kind != RMI_ACT || !info->has_grad || shape->last_use[tensor] != i) continue;
+            for (before = 0; before < k && op->in.at[before] != tensor;) before++;
+            if (before == k) open--; /* each tensor once */
         }
-        if (i + 1 < graph->n_ops &&
-            !(begun && open == 1 && crossing != RMI_NONE && graph->tensors[crossing].maker >= lo &&
-              s->last_use[crossing] > i && graph->tensors[crossing].root == crossing))
+        if (i + 1 == graph->n_ops) return rmi_shp_end_stage(mem, shape, i, RMI_NONE);
+        if (!begun || open != 1 || crossing == RMI_NONE || graph->tensors[crossing].maker < lo ||
+            shape->last_use[crossing] <= i || graph->tensors[crossing].root != crossing)
             continue;
-        s->stages[s->n].lo = lo;
-        s->stages[s->n].hi = i + 1;
-        s->stages[s->n].in = in;
-        s->stages[s->n].out = i + 1 < graph->n_ops ? crossing : RMI_NONE;
-        in = s->stages[s->n].out;
+        RMI_TRY(rmi_shp_end_stage(mem, shape, i, crossing));
         lo = i + 1;
-        s->n++;
     }
+    return RM_OK;
 }
 
-RMI_FN void rmi_shp_carry_all(rmi_shape *s, const rm_graph *graph)
+/* Finds all that is carried. */
+RMI_FN void rmi_shp_carry_all(rmi_shape *shape, const rm_graph *graph)
 {
     uint32_t i, k, stage = 0;
     for (i = 0; i < graph->n_ops; i++) {
         const rmi_op *op = &graph->ops[i];
-        while (i >= s->stages[stage].hi) stage++;
+        while (i >= shape->stages[stage].hi) stage++;
         for (k = 0; k < op->out.n; k++) {
             uint32_t tensor = op->out.at[k];
             if (graph->tensors[tensor].is_output || op->pinned ||
-                (!graph->tensors[tensor].has_grad && s->last_use[tensor] >= s->stages[stage].hi))
-                rmi_shp_carry(s, graph, tensor);
+                (!graph->tensors[tensor].has_grad && shape->last_use[tensor] >= shape->stages[stage].hi))
+                rmi_shp_carry(shape, graph, tensor);
         }
-        if (op->pinned && op->has_bwd) rmi_shp_carry(s, graph, rmi_low_buf(graph, RMI_BUF_SAVED, i));
+        if (op->pinned && op->has_bwd) rmi_shp_carry(shape, graph, rmi_low_buf(graph, RMI_BUF_SAVED, i));
     }
-}
-
-RMI_FN rm_result rmi_shp_tables(rmi_arena *mem, const rm_graph *graph, rmi_shape *s)
-{
-    uint32_t i, k;
-    memset(s, 0, sizeof *s);
-    RMI_TRY(RMI_TABLES(mem, RMI_T(s->stages, graph->n_ops), RMI_T(s->carried, rmi_low_buffers(graph)),
-                       RMI_T(s->carried_list, (size_t)graph->n_tensors + graph->n_ops),
-                       RMI_T(s->last_use, graph->n_tensors)));
-    for (i = 0; i < graph->n_tensors; i++) s->last_use[i] = graph->tensors[i].maker;
-    for (i = 0; i < graph->n_ops; i++)
-        for (k = 0; k < graph->ops[i].in.n; k++) s->last_use[graph->ops[i].in.at[k]] = i;
-    return RM_OK;
-}
-
-/* Carried values and classes of the stages. */
-RMI_FN rm_result rmi_shp_finish(rmi_arena *mem, const rm_graph *graph, rmi_shape *s)
-{
-    uint32_t i, *range = RMI_NEW(mem, uint32_t, 2 * (size_t)s->n), *cls = RMI_NEW(mem, uint32_t, s->n);
-    if (!range || !cls) return RM_ERROR_MEMORY;
-    if (s->n < graph->n_ops / 2) { /* the table was for a stage an op */
-        rmi_stage *all = s->stages;
-        s->stages = RMI_RAW(mem, rmi_stage, s->n);
-        if (!s->stages) return RM_ERROR_MEMORY;
-        memcpy(s->stages, all, s->n * sizeof(rmi_stage));
-        rmi_arena_drop(mem, all, graph->n_ops * sizeof(rmi_stage));
-    }
-    rmi_shp_carry_all(s, graph);
-    for (i = 0; i < s->n; i++) {
-        range[2 * i] = s->stages[i].lo;
-        range[2 * i + 1] = s->stages[i].hi;
-    }
-    RMI_TRY(rmi_shp_classes(mem, graph, range, s->n, cls, &s->n_classes));
-    for (i = 0; i < s->n; i++) s->stages[i].cls = cls[i];
-    return RM_OK;
 }
 
 /* The chain of stages of a graph; all in mem. */
-RMI_FN rm_result rmi_shp_make(rmi_arena *mem, const rm_graph *graph, rmi_shape *s)
+RMI_FN rm_result rmi_shp_make(rmi_arena *mem, const rm_graph *graph, rmi_shape *shape)
 {
-    RMI_TRY(rmi_shp_tables(mem, graph, s));
-    rmi_shp_cut(s, graph);
-    return rmi_shp_finish(mem, graph, s);
+    uint32_t i, k, *range, *cls;
+    memset(shape, 0, sizeof *shape);
+    RMI_TRY(RMI_TABLES(mem, RMI_T(shape->carried, rmi_low_buffers(graph)),
+                       RMI_T(shape->carried_list, (size_t)graph->n_tensors + graph->n_ops),
+                       RMI_T(shape->last_use, graph->n_tensors)));
+    for (i = 0; i < graph->n_tensors; i++) shape->last_use[i] = graph->tensors[i].maker;
+    for (i = 0; i < graph->n_ops; i++)
+        for (k = 0; k < graph->ops[i].in.n; k++) shape->last_use[graph->ops[i].in.at[k]] = i;
+    RMI_TRY(rmi_shp_cut(mem, shape, graph));
+    rmi_shp_carry_all(shape, graph);
+    RMI_TRY(RMI_TABLES(mem, RMI_T(range, 2 * (size_t)shape->n), RMI_T(cls, shape->n)));
+    for (i = 0; i < shape->n; i++) {
+        range[2 * i] = shape->stages[i].lo;
+        range[2 * i + 1] = shape->stages[i].hi;
+    }
+    RMI_TRY(rmi_shp_classes(&mem->hooks, graph, range, shape->n, cls, &shape->n_classes));
+    for (i = 0; i < shape->n; i++) shape->stages[i].cls = cls[i];
+    return RM_OK;
 }
 
 /* =====================================================================================================================
@@ -5456,7 +5443,7 @@ RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *graph, uint32_t k
     if (result == RM_OK) result = rmi_step_make_tasks(&make, &scratch);
     if (result == RM_OK) result = rmi_step_make_order(&make);
     if (result == RM_OK) rmi_step_make_choices(step);
-    if (result == RM_OK) result = rmi_shp_op_classes(mem, graph, step->class_of);
+    if (result == RM_OK) result = rmi_shp_classes(&mem->hooks, graph, NULL, graph->n_ops, step->class_of, NULL);
     rmi_arena_free(&scratch);
     return result;
 }
@@ -20103,7 +20090,7 @@ RMI_FN rm_result rmi_txt_say_blocks(rmi_sink *line, rmi_arena *mem, const rm_gra
                 range[2 * count] = region[k].lo;
                 range[2 * count++ + 1] = region[k].hi;
             }
-        RMI_TRY(rmi_shp_classes(mem, graph, range, count, cls, &classes));
+        RMI_TRY(rmi_shp_classes(&mem->hooks, graph, range, count, cls, &classes));
         rmi_put_format(line, "%s%u x %s (%u class%s)", said++ ? ", " : "", (uint64_t)count, region[i].block->name,
                        (uint64_t)classes, classes == 1 ? "" : "es");
     }
@@ -23088,7 +23075,7 @@ RMI_FN rm_result rmi_exe_times(rmi_exe_profile *f)
         for (k = 0; k < graph->ops[i].n_forms; k++) n += 2 + graph->ops[i].forms[k].n_parts;
     RMI_TRY(RMI_TABLES(&f->tmp, RMI_T(f->time, n), RMI_T(f->first, graph->n_ops + n), RMI_T(f->shape, graph->n_ops),
                        RMI_T(f->alike, graph->n_ops)));
-    RMI_TRY(rmi_shp_op_classes(&f->tmp, graph, f->shape));
+    RMI_TRY(rmi_shp_classes(&f->tmp.hooks, graph, NULL, graph->n_ops, f->shape, NULL));
     for (i = 0; i < graph->n_ops; i++) {
         f->first[i] = &f->time[f->n_times];
         if (!f->alike[f->shape[i]]) f->alike[f->shape[i]] = f->first[i];
