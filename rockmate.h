@@ -19763,7 +19763,8 @@ RMI_FN rm_result rmi_txt_write_program(const rm_graph *graph, const rmi_program 
    since the run before the update, or is freed before the run after it. */
 RMI_FN void rmi_txt_settle_ws(rmi_txt *in, rmi_stmt *now)
 {
-    rmi_stmt *earlier = in->program.st + in->program.n;
+    rmi_stmt *all = in->program.st;
+    size_t i = in->program.n;
     uint32_t op;
     if (now->what == RMI_FREE && now->buf == in->ws[0]) now->buf = in->ws[1];
     if (now->what != RMI_RUN) return;
@@ -19771,8 +19772,8 @@ RMI_FN void rmi_txt_settle_ws(rmi_txt *in, rmi_stmt *now)
                                  : rmi_graph_lookup(in->graph, RMI_OPS, in->graph->tensors[now->run.id].name);
     in->ws[0] = op == RMI_NONE ? RMI_NONE : rmi_low_buf(in->graph, RMI_BUF_WS, op);
     in->ws[1] = rmi_low_buf(in->graph, RMI_BUF_OPT_WS, now->run.id);
-    while (op != RMI_NONE && earlier-- > in->program.st && earlier->what != RMI_RUN)
-        if (earlier->what == RMI_ALLOC && earlier->buf == in->ws[0]) earlier->buf = in->ws[1];
+    while (op != RMI_NONE && i-- > 0 && all[i].what != RMI_RUN)
+        if (all[i].what == RMI_ALLOC && all[i].buf == in->ws[0]) all[i].buf = in->ws[1];
 }
 
 /* run fwd OP[@VARIANT], bwd OP[:PART][@VARIANT], opt PARAM[@host], reduce PARAM, barrier NAME */
