@@ -1040,6 +1040,12 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #define RMI_NONE UINT32_MAX /* where the number of a tensor, op, buffer, ... stands: there is none */
 #define RMI_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+#if defined(__cplusplus)
+#define RMI_INIT {} /* all zero */
+#else
+#define RMI_INIT {0}
+#endif
+
 /* Ends the enclosing function with the result of expr, unless that is RM_OK. */
 #define RMI_TRY(expr)                         \
     do {                                      \
@@ -1194,8 +1200,7 @@ RMI_FN void rmi_default_free(void *memory, void *user)
 /* hooks may be NULL or zero: then RM_MALLOC and RM_FREE serve. */
 RMI_FN rmi_arena rmi_arena_make(const rm_allocator *hooks)
 {
-    rmi_arena arena;
-    memset(&arena, 0, sizeof arena);
+    rmi_arena arena = RMI_INIT;
     if (hooks) arena.hooks = *hooks;
     if (!arena.hooks.alloc || !arena.hooks.free) {
         arena.hooks.alloc = rmi_default_alloc;
@@ -1563,12 +1568,6 @@ typedef struct rmi_error {
     void (*log)(void *user, rm_result result, const char *message);
     void *log_user;
 } rmi_error;
-
-#if defined(__cplusplus)
-#define RMI_INIT {}
-#else
-#define RMI_INIT {0}
-#endif
 
 /* No error. */
 RMI_FN void rmi_err_clear(rmi_error *error)
@@ -4510,9 +4509,8 @@ RMI_FN rm_result rmi_sim_steps(rmi_sim *sim)
 RMI_FN rm_result rmi_sch_replay(const rm_graph *graph, rmi_program *program, rmi_error *err, size_t *at,
                                   rmi_span *spans)
 {
-    rmi_sim sim;
+    rmi_sim sim = RMI_INIT;
     rm_result result;
-    memset(&sim, 0, sizeof sim);
     sim.graph = graph;
     sim.program = program;
     sim.err = err;
@@ -5420,11 +5418,10 @@ RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *graph, uint32_t k
                                rmi_step *step)
 {
     rmi_arena scratch = rmi_arena_make(&mem->hooks);
-    rmi_step_maker make;
+    rmi_step_maker make = RMI_INIT;
     rmi_range none = rmi_step_range(0);
     rm_result result;
     memset(step, 0, sizeof *step);
-    memset(&make, 0, sizeof make);
     make.step = step;
     make.mem = mem;
     make.all = moves == 2;
@@ -6709,8 +6706,7 @@ RMI_FN rmi_chn_sum rmi_chn_keep(const rmi_chn_table *table, const rmi_chn_piece 
     const rmi_chn_option *option = &cls->stage->options[o];
     uint32_t stays = held | option->reads_in;
     uint64_t outside = held ? cls->in_bytes : 0, bwd = option->bwd_peak - (option->reads_in ? outside : 0), fwd;
-    rmi_chn_sum sum;
-    memset(&sum, 0, sizeof sum);
+    rmi_chn_sum sum = RMI_INIT;
     sum.f = sum.g = &rmi_chn_nothing;
     if (piece->length == 1) {
         fwd = option->leaf_peak[stays];
@@ -6757,8 +6753,7 @@ RMI_FN rm_result rmi_chn_solve_piece(rmi_chn_solver *solver, rmi_chn_piece *piec
             solver->pass[i].bytes = bytes;
         }
         while (i-- > 0) { /* checkpoints: the input stays, and stage k is run to */
-            rmi_chn_sum sum;
-            memset(&sum, 0, sizeof sum);
+            rmi_chn_sum sum = RMI_INIT;
             k = solver->cuts[i];
             sum.f = rmi_chn_curve_of(table, k, end, 0, &sum.f_shift);
             sum.g = rmi_chn_curve_of(table, piece->start, k, held, &sum.g_shift);
@@ -6817,9 +6812,8 @@ RMI_FN rm_result rmi_chn_solve_once(rmi_chn_solver *solver, const rmi_chn_chain 
 RMI_FN rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_way way, rmi_chn_table **out)
 {
     rmi_arena temp = rmi_arena_make(&arena->hooks);
-    rmi_chn_solver solver;
+    rmi_chn_solver solver = RMI_INIT;
     rm_result result = RM_ERROR_MEMORY;
-    memset(&solver, 0, sizeof solver);
     solver.arena = arena;
     solver.temp = &temp;
     solver.way = way;
@@ -6941,9 +6935,8 @@ RMI_FN rm_result rmi_chn_schedule(rmi_arena *arena, const rmi_chn_table *table, 
                                   size_t *n)
 {
     rmi_arena temp = rmi_arena_make(&arena->hooks);
-    rmi_chn_writer writer;
+    rmi_chn_writer writer = RMI_INIT;
     rm_result result;
-    memset(&writer, 0, sizeof writer);
     writer.arena = arena;
     writer.temp = &temp;
     writer.table = table;
@@ -7949,9 +7942,8 @@ RMI_FN rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n, 
                                uint64_t work_limit, rmi_plc_info *info)
 {
     rmi_arena mem = rmi_arena_make(&arena->hooks);
-    rmi_plc pack;
+    rmi_plc pack = RMI_INIT;
     rm_result result;
-    memset(&pack, 0, sizeof pack);
     pack.mem = &mem;
     pack.limit = work_limit ? work_limit : RMI_PLC_WORK;
     pack.stop = arena->stop;
@@ -9057,8 +9049,7 @@ RMI_FN void rmi_bnd_sample(rmi_bnd_web *web, uint32_t *place, uint32_t *n_place,
     uint32_t i, k, n = 0, few = step->n_once > RMI_BND_LARGE ? 4 : 1;
     uint32_t stretch = step->n_once / (RMI_BND_MOMENTS / few) + 1;
     uint64_t missing[RMI_BND_MOMENTS], most;
-    rmi_bnd_pick pick;
-    memset(&pick, 0, sizeof pick);
+    rmi_bnd_pick pick = RMI_INIT;
     memset(best, 0, sizeof *best);
     pick.n = 1;
     pick.price[0] = web->hint;
@@ -9400,8 +9391,7 @@ RMI_FN int rmi_bnd_put_update(const rmi_bnd *b, const rmi_step_param *param, rmi
     uint32_t read = param->weight == RMI_NONE ? 0 : b->flag[param->weight], i;
     int held = rmi_bnd_has(b, param->weight);
     uint64_t *use, early = rmi_low_adds_to_earlier(b->step->kind) && !rmi_bnd_has(b, param->gradient);
-    rmi_bnd_choice update;
-    memset(&update, 0, sizeof update);
+    rmi_bnd_choice update = RMI_INIT;
     if (tensor->opt != RMI_INF || tensor->opt_host == RMI_INF) {
         use = update.use[update.options++]; /* without a choice every plan takes the time */
         use[RMI_BND_TIME] = tensor->opt_host == RMI_INF ? 0 : rmi_bnd_units(b, tensor->opt);
@@ -9609,10 +9599,9 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_bnd_web *web, uint64_t *bound)
 {
     rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
-    rmi_bnd_link link;
+    rmi_bnd_link link = RMI_INIT;
     uint32_t i, last = step->n_once, stretch = (step->n_once - step->n_forwards) / 24 + 1;
     if (b->common >= ((uint64_t)1 << 60) >> b->up) return RM_OK;
-    memset(&link, 0, sizeof link);
     link.end = link.waited = RMI_NONE;
     RMI_TRY(RMI_TABLES(b->mem, RMI_T(link.until, step->n_tasks), RMI_T(link.from, step->n_tasks),
                        RMI_T(link.choices, RMI_BND_CHOICES)));
@@ -13560,10 +13549,9 @@ RMI_FN rm_result rmi_blk_candidates(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_
 RMI_FN rm_result rmi_blk_choose(rmi_blk *b, uint32_t i)
 {
     rmi_arena mem = rmi_arena_make(&b->mem->hooks);
-    rmi_blk_list list;
+    rmi_blk_list list = RMI_INIT;
     uint8_t *kept, *mine;
     rm_result result;
-    memset(&list, 0, sizeof list);
     list.m = rmi_blk_code(&b->shape->stages[i]);
     kept = RMI_NEW(&mem, uint8_t, list.m);
     result = kept ? rmi_blk_candidates(b, &mem, i, &list, kept) : RM_ERROR_MEMORY;
@@ -13949,11 +13937,10 @@ RMI_FN rm_result rmi_event_homes(const rmi_event_writer *writer, rmi_seq_list *l
 RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *eval, const rmi_schedule *schedule,
                                  const rmi_costs *costs, int homes, rmi_seq_list *list)
 {
-    rmi_event_writer writer;
+    rmi_event_writer writer = RMI_INIT;
     rmi_event_entry *room;
     uint32_t event, moves = eval->step->moves != 0;
     memset(list, 0, sizeof *list);
-    memset(&writer, 0, sizeof writer);
     writer.cost = eval;
     writer.schedule = schedule;
     writer.costs = costs;
@@ -15180,10 +15167,9 @@ RMI_FN int rmi_ref_load(rmi_ref_search *s)
 RMI_FN rm_result rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, size_t n, int *loaded)
 {
     rmi_arena tmp = rmi_arena_make(&s->mem->hooks);
-    rmi_program program;
+    rmi_program program = RMI_INIT;
     rm_result result = RM_ERROR_MEMORY;
     size_t i;
-    memset(&program, 0, sizeof program);
     program.st = RMI_NEW(&tmp, rmi_stmt, n + 1);
     for (program.n = n, i = 0; program.st && i < n; i++) {
         program.st[i].what = RMI_RUN;
@@ -17464,10 +17450,9 @@ RMI_FN rm_result rmi_plan_search_copies(rmi_plan_search *search)
 /* What is searched for the current kind of step: without copies, or with them, on a link that is taken for slower. */
 RMI_FN rm_result rmi_plan_pass_search(rmi_planner *w, int copies)
 {
-    rmi_plan_search search;
+    rmi_plan_search search = RMI_INIT;
     rm_graph slow = *w->graph;
     rm_result result;
-    memset(&search, 0, sizeof search);
     search.w = w;
     search.tried = RMI_INF;
     search.mem = search.chain = rmi_plan_arena(w);
@@ -18014,11 +17999,10 @@ RMI_FN rm_result rmi_plan_joint(rmi_planner *w, rm_plan_info *worst)
 RMI_FN rm_result rmi_plan_several(rmi_planner *w, rm_plan_info *worst)
 {
     rm_plan first = *w->plan;
-    rm_plan_info worst_first;
+    rm_plan_info worst_first = RMI_INIT;
     uint64_t before = 0, after = 0;
     uint32_t i;
     int moves = (w->config.passes & RMI_PLAN_MOVES || w->host_only || w->desc->like) && rmi_plan_has_host(w);
-    memset(&worst_first, 0, sizeof worst_first);
     first.n = 0;
     if (!w->host_only && (!w->desc->like || !moves)) {
         w->together = RMI_PLAN_APART;
@@ -18286,9 +18270,8 @@ RMI_FN rm_result rmi_plan_failed(rm_graph *graph, rm_result result, uint32_t ali
 /* series: zero at first; whoever made it frees it. */
 RMI_FN rm_result rmi_plan_create(rm_graph *graph, const rm_plan_desc *desc, rmi_plan_series *series, rm_plan **out)
 {
-    rmi_planner w;
+    rmi_planner w = RMI_INIT;
     rm_result result;
-    memset((void *)&w, 0, sizeof w); /* in C++14 its config is no plain struct */
     rmi_err_clear(&graph->last);
     graph->no_memory = 0;
     RMI_TRY(rmi_graph_seal(graph));
@@ -18603,10 +18586,9 @@ RMI_FN rm_result rmi_lan_touch(rmi_arena *mem, rmi_lan_prog *prog, uint64_t lo, 
 /* Makes the tables of *lan, for any two of these programs in turn. */
 RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog *prog, uint32_t n_prog)
 {
-    rmi_space ends; /* of all ranges */
+    rmi_space ends = RMI_INIT; /* of all ranges */
     uint32_t i, most = 0;
     size_t k;
-    memset((void *)&ends, 0, sizeof ends);
     for (i = 0; i < n_prog; i++) {
         if (prog[i].n > most) most = prog[i].n;
         if (!RMI_GROW(mem, ends.cut, ends.cap_cut, ends.n_cut + 2 * prog[i].n_use)) return RM_ERROR_MEMORY;
@@ -24504,10 +24486,9 @@ RMI_FN rm_result rmi_chk_arguments(rmi_chk *k, const rm_step *step)
 /* The whole check; executor and tensors are afterwards as before. */
 RMI_FN rm_result rmi_chk_run(rm_exec *exec, const rm_step *step, const rm_check_desc *desc)
 {
-    rmi_chk k;
+    rmi_chk k = RMI_INIT;
     rm_result result;
     int set_aside = 0;
-    memset((void *)&k, 0, sizeof k);
     k.exec = exec;
     k.graph = exec->graph;
     k.desc = desc && desc->finite_differences ? desc : NULL;
