@@ -8886,9 +8886,8 @@ RMI_FN void rmi_bnd_take(rmi_bnd_web *web, int64_t *lack)
     }
 }
 
-/* What all wanted facts cost at least at these prices, in units; RMI_INF if nothing fits. lack: bytes that the
-   solution found takes at each moment beside what there is room for. */
-RMI_FN uint64_t rmi_bnd_cost(rmi_bnd_web *web, const uint64_t *price, int64_t *lack)
+/* What all wanted facts cost at least at these prices, in units; RMI_INF if nothing fits. */
+RMI_FN uint64_t rmi_bnd_cost(rmi_bnd_web *web, const uint64_t *price)
 {
     const rmi_bnd *b = web->b;
     uint64_t sum = web->paid, paid;
@@ -8912,17 +8911,21 @@ RMI_FN uint64_t rmi_bnd_cost(rmi_bnd_web *web, const uint64_t *price, int64_t *l
             if (paid == RMI_INF) return paid;
             sum = rmi_add(sum, paid);
         }
-    for (i = 0; i < web->n; i++) lack[i] = -(int64_t)web->left[i];
-    rmi_bnd_take(web, lack);
     return sum;
 }
 
-/* The same beside what the room costs: the bound of these prices. */
+/* The same beside what the room costs: the bound of these prices. lack: bytes that the solution found takes at each
+   moment beside what there is room for. */
 RMI_FN uint64_t rmi_bnd_value(rmi_bnd_web *web, const uint64_t *price, int64_t *lack)
 {
-    uint64_t sum = rmi_bnd_cost(web, price, lack);
+    uint64_t sum = rmi_bnd_cost(web, price);
     uint32_t k;
-    for (k = 0; k < web->n && sum != RMI_INF; k++) sum = rmi_sub(sum, rmi_add(rmi_scale20(web->left[k], price[k]), 1));
+    if (sum == RMI_INF) return sum;
+    for (k = 0; k < web->n; k++) {
+        sum = rmi_sub(sum, rmi_add(rmi_scale20(web->left[k], price[k]), 1));
+        lack[k] = -(int64_t)web->left[k];
+    }
+    rmi_bnd_take(web, lack);
     return sum;
 }
 
@@ -9485,12 +9488,11 @@ RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd_web *web, rmi_bnd_link *link, const uint
     const uint64_t second = 1000000000u, unit = (uint64_t)1 << b->up;
     uint64_t in = price[RMI_BND_IN_AFTER] + price[RMI_BND_IN], before = price[RMI_BND_OUT_BEFORE];
     uint64_t byte = before + price[RMI_BND_OUT] + in, busy = 0, pays, room, per_ns;
-    int64_t lack[RMI_BND_TOGETHER];
     if (before) busy = (rmi_mul_div_up(before, rates->d2h, second) >> 10) + 1;
     if (!byte || byte > b->most_price || busy >= unit << 10) return 0;
     if (byte != link->price) {
         link->price = byte;
-        link->time = rmi_add(rmi_bnd_cost(web, &byte, lack), rmi_bnd_units(b, b->common));
+        link->time = rmi_add(rmi_bnd_cost(web, &byte), rmi_bnd_units(b, b->common));
     }
     pays = rmi_add(rmi_add(link->time, rmi_scale20(b->at.held, byte)),
                    rmi_bnd_chosen(link, price, (unit * 1024 - busy) >> b->up));
@@ -9601,7 +9603,6 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_bnd_web *web, uint64_t *bound)
     const rmi_step *step = b->step;
     rmi_bnd_link link = RMI_INIT;
     uint32_t i, last = step->n_once, stretch = (step->n_once - step->n_forwards) / 24 + 1;
-    if (b->common >= ((uint64_t)1 << 60) >> b->up) return RM_OK;
     link.end = link.waited = RMI_NONE;
     RMI_TRY(RMI_TABLES(b->mem, RMI_T(link.until, step->n_tasks), RMI_T(link.from, step->n_tasks),
                        RMI_T(link.choices, RMI_BND_CHOICES)));
