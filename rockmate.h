@@ -16013,22 +16013,30 @@ RMI_FN void rmi_plan_step_homes(rmi_planner *w)
 
 /* --- one candidate: runs -> program with addresses and figures */
 
+/* What is placed of the stretches, those of homes where these are; there is room for n_homes more. NULL: no memory. */
+RMI_FN rmi_plc_item *rmi_plan_items(const rmi_seq *seq, rmi_arena *mem, const rmi_seq_stretch *stretches, size_t n)
+{
+    rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, n + seq->n_homes + 1);
+    size_t i;
+    for (i = 0; items && i < n; i++) {
+        items[i].start = stretches[i].first_pos;
+        items[i].end = stretches[i].end_pos;
+        items[i].size = stretches[i].bytes;
+        items[i].fixed = stretches[i].home != 0;
+        if (items[i].fixed) items[i].offset = seq->homes[stretches[i].home - 1].offset;
+    }
+    return items;
+}
+
 /* Addresses of what the sequence has in host memory. */
 RMI_FN rm_result rmi_plan_place_kept(const rmi_seq *seq, rmi_arena *mem, uint32_t align, rmi_program *out)
 {
-    rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, (size_t)seq->n_kept + 1);
+    rmi_plc_item *items = rmi_plan_items(seq, mem, seq->kept, seq->n_kept);
     rmi_plc_info info;
     size_t i;
     out->host = 0;
-    if (!seq->n_kept) return RM_OK;
     if (!items) return RM_ERROR_MEMORY;
-    for (i = 0; i < seq->n_kept; i++) {
-        items[i].start = seq->kept[i].first_pos;
-        items[i].end = seq->kept[i].end_pos;
-        items[i].size = seq->kept[i].bytes;
-        items[i].fixed = seq->kept[i].home != 0;
-        if (items[i].fixed) items[i].offset = seq->homes[seq->kept[i].home - 1].offset;
-    }
+    if (!seq->n_kept) return RM_OK;
     RMI_TRY(rmi_plc_place(mem, items, seq->n_kept, align, 0, 200000u + 400u * (uint64_t)seq->n_kept, &info));
     for (i = 0; i < seq->n_st; i++)
         if (seq->st[i].what == RMI_OFFLOAD || seq->st[i].what == RMI_MERGE)
@@ -16043,29 +16051,22 @@ RMI_FN rm_result rmi_plan_place(rmi_planner *w, rmi_arena *mem, uint64_t target,
                                 rmi_program *out)
 {
     const rmi_seq *seq = &w->seq;
-    rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, (size_t)seq->n_str + seq->n_homes);
+    rmi_plc_item *items = rmi_plan_items(seq, mem, seq->str, seq->n_str);
     rmi_plc_info info;
     size_t i, k, n = seq->n_str;
     /* steps of a few ns: training schedules need far less */
     uint64_t quick = (effort && (only_quick || effort < 2000000u) ? effort : 2000000u) + 400u * (uint64_t)seq->n_str;
     if (!items) return RM_ERROR_MEMORY;
-    for (i = 0; i < seq->n_str; i++) {
-        items[i].start = seq->str[i].first_pos;
-        items[i].end = seq->str[i].end_pos;
-        items[i].size = seq->str[i].bytes;
-        if (seq->str[i].home) {
-            items[i].fixed = 1;
-            items[i].offset = seq->homes[seq->str[i].home - 1].offset;
-        }
-    }
     for (i = 0; i < seq->n_homes; i++) { /* what the step before still copies */
+        rmi_plc_item *item = &items[n];
         if (seq->homes[i].host != 2) continue;
         for (k = 0; k < seq->n_str && seq->str[k].home != i + 1;) k++;
-        items[n].end = k < seq->n_str ? (uint32_t)rmi_min((uint64_t)seq->homes[i].until + 1, seq->str[k].first_pos) : 0;
-        if (!items[n].end) continue;
-        items[n].size = rmi_low_bytes(seq->graph, seq->homes[i].buf);
-        items[n].offset = seq->homes[i].offset;
-        items[n++].fixed = 1;
+        item->end = k < seq->n_str ? (uint32_t)rmi_min((uint64_t)seq->homes[i].until + 1, seq->str[k].first_pos) : 0;
+        if (!item->end) continue;
+        item->size = rmi_low_bytes(seq->graph, seq->homes[i].buf);
+        item->offset = seq->homes[i].offset;
+        item->fixed = 1;
+        n++;
     }
     RMI_TRY(rmi_plc_place(mem, items, n, w->align, w->lanes ? 0 : target, quick, &info));
     if (target && info.height > target && info.bound <= target && !only_quick)
@@ -16542,30 +16543,27 @@ RMI_FN rm_result rmi_plan_pass_segments(rmi_planner *w, rmi_arena *mem)
     return rmi_plan_try_segments(w, first, n);
 }
 
-/* Chen's greedy: a segment ends when its stages would keep more than a threshold. Every threshold that is a power of
-   the eighth root of two below what all stages keep, so that more budget has the same plans to choose from. */
+/* Chen's greedy: a segment ends when its stages would keep more than a threshold. Thresholds are what all stages keep,
+   and a twelfth less each time, so that more budget has the same plans to choose from. */
 RMI_FN rm_result rmi_plan_pass_greedy(rmi_planner *w, rmi_arena *mem)
 {
     const rmi_chn_stage *stages = w->chain.blk.stages;
-    uint32_t n_stages = w->chain.blk.shape->n, i, n, before = 0, eighth,
-             *first = RMI_NEW(mem, uint32_t, (size_t)n_stages + 1);
-    uint64_t all = 0, sum, limit, octave;
+    uint32_t n_stages = w->chain.blk.shape->n, i, n, before = 0, *first = RMI_NEW(mem, uint32_t, (size_t)n_stages + 1);
+    uint64_t all = 0, most, sum, bytes;
     if (!first) return RM_ERROR_MEMORY;
     for (i = 0; i < n_stages; i++) all = rmi_add(all, rmi_add(stages[i].options[0].saved, stages[i].out_bytes));
-    for (octave = all; octave && before < n_stages && !w->stop.stopped; octave /= 2)
-        for (eighth = 0; eighth < 8 && before < n_stages && !w->stop.stopped; eighth++) {
-            static const uint32_t permille[] = {1000, 917, 841, 771, 707, 648, 595, 545};
-            limit = rmi_mul(octave, permille[eighth]) / 1000;
-            for (i = n = 0, sum = 0; i < n_stages; i++) {
-                sum = rmi_add(sum, rmi_add(stages[i].options[0].saved, stages[i].out_bytes));
-                if (i && sum <= limit) continue;
-                first[n++] = i;
-                sum = rmi_add(stages[i].options[0].saved, stages[i].out_bytes);
-            }
-            if (n == before) continue;
-            first[before = n] = n_stages;
-            RMI_TRY(rmi_plan_try_segments(w, first, n));
+    for (most = all; most && before < n_stages && !w->stop.stopped; most -= most / 12 + 1) {
+        for (i = n = 0, sum = 0; i < n_stages; i++) {
+            bytes = rmi_add(stages[i].options[0].saved, stages[i].out_bytes);
+            sum = rmi_add(sum, bytes);
+            if (i && sum <= most) continue;
+            first[n++] = i;
+            sum = bytes;
         }
+        if (n == before) continue;
+        first[before = n] = n_stages;
+        RMI_TRY(rmi_plan_try_segments(w, first, n));
+    }
     return RM_OK;
 }
 
@@ -17485,19 +17483,19 @@ RMI_FN size_t rmi_plan_behind(const rmi_run *wait, size_t first, size_t last, ui
     return first;
 }
 
-/* The n runs with each update from number `from` on moved behind its reduction's end, but for what would keep more than
+/* The list's runs with each update from number `from` on moved behind its reduction's end, but for what would keep more than
    `most` bytes of gradients waiting. Nothing reads a weight after its update, so it may come later; what is said of
-   copies of the param, its state and gradient comes with it. out has room for 2 n. Returns the most bytes that
-   waited. */
-RMI_FN uint64_t rmi_plan_put_off(const rm_graph *graph, const rmi_run *runs, size_t n, size_t from, uint64_t most,
+   copies of the param, its state and gradient comes with it. out has room for twice as many. Returns the
+   most bytes that waited. */
+RMI_FN uint64_t rmi_plan_put_off(const rm_graph *graph, const rmi_seq_list *list, size_t from, uint64_t most,
                                  uint64_t *ready, rmi_run *out)
 {
     uint64_t t = 0, comm = 0, waiting = 0, peak = 0;
     /* those that wait stand in out from n on, in the order of their reductions */
-    size_t i, k, at, to = 0, first = n, last = n;
+    size_t n = list->n, i, k, at, to = 0, first = n, last = n;
     uint32_t id;
     for (i = 0; i <= n; i++) {
-        const rmi_run *run = i < n ? &runs[i] : NULL;
+        const rmi_run *run = i < n ? &list->runs[i] : NULL;
         while (first < last) {
             rmi_run u = out[first];
             if (run && ready[u.id] > t && waiting <= most) break;
@@ -17583,7 +17581,7 @@ RMI_FN rm_result rmi_plan_reductions(rmi_planner *w)
     for (turn = 0; turn <= 2 * RMI_PLAN_WAITS && all && result == RM_OK && !w->stop.stopped; turn++) {
         if (turn) most = turn < RMI_PLAN_WAITS ? all >> turn : RMI_MAX;
         if (turn >= RMI_PLAN_WAITS) from = begin + (n - begin) * (turn - RMI_PLAN_WAITS + 1) / (RMI_PLAN_WAITS + 2);
-        size = rmi_plan_put_off(graph, list.runs, n, from, most, ready, out);
+        size = rmi_plan_put_off(graph, &list, from, most, ready, out);
         if (!turn) all = size;
         if (!all || memcmp(list.runs, out, fixed * sizeof *out)) break;
         if (!memcmp(list.runs, out, n * sizeof *out)) continue;
