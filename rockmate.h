@@ -15790,7 +15790,6 @@ typedef struct rmi_planner {
 #define RMI_PLAN_WORK ((uint64_t)28000000) /* of a search: about a second with all that comes before */
 #define RMI_PLAN_QUICK_WORK 2000000u /* of preset hilp's */
 #define RMI_PLAN_START_LESS 3u /* with copies it has that part of it: what it finds is what they start from */
-#define RMI_PLAN_FAR 50000u /* ppm: a plan that far from its bound may be a poor one */
 #define RMI_PLAN_BOUND_WORK ((uint64_t)20000000) /* of a lower bound: some 50 ms at most */
 
 /* A preset is a row: which passes run, and what they need to know. The first one is the default (with host memory:
@@ -16831,7 +16830,6 @@ typedef struct rmi_plan_search { /* of the current kind of step */
     rmi_step model;
     rmi_ref_search s;
     uint64_t tried;      /* time of the best list that has got addresses */
-    uint32_t failed;     /* lists that got no addresses before there was a plan */
     rmi_arena mem;       /* of model and tables */
     rmi_arena chain;     /* of stages and their options */
 } rmi_plan_search;
@@ -16893,7 +16891,7 @@ RMI_FN rm_result rmi_plan_search_try(rmi_plan_search *search)
             return RM_OK;
         }
         joint->cost.work += RMI_PLAN_EFFORT / 5;
-        size = rmi_mul((size - w->limit) / 3, w->best.n ? 1u : ++search->failed);
+        size = (size - w->limit) / 3 * (w->best.n ? 1u : tries + 1u);
         joint->best_ns = RMI_INF;
         rmi_search_limit(joint, rmi_sub(limit, rmi_max(size, w->limit / 400)), 0);
         rmi_search_again(joint);
@@ -16918,16 +16916,6 @@ RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *refi
     RMI_TRY(rmi_plan_expand(w, &w->mem.lists, acts, n_acts, &list));
     RMI_TRY(rmi_ref_load_runs(refine, list.runs, list.n, &loaded));
     return loaded ? rmi_plan_evict(refine, 700) : RM_OK;
-}
-
-/* Everything once and the chain's plan for as much as there is, evicted. */
-RMI_FN rm_result rmi_plan_search_starts(rmi_plan_search *search)
-{
-    rmi_ref_load(&search->s);
-    RMI_TRY(rmi_plan_evict(&search->s, 700));
-    if (search->w->chain.table && search->w->limit != RMI_INF)
-        RMI_TRY(rmi_plan_search_from_chain(search->w, &search->s, 100));
-    return rmi_plan_search_try(search);
 }
 
 /* --- the least memory that a plan is found for, with copies or without. Nothing in it depends on the budget: what it
@@ -17052,7 +17040,7 @@ RMI_FN rm_result rmi_plan_search_least(rmi_plan_search *search)
     int loaded = 0;
     rm_result result;
     search->tried = RMI_INF;
-    search->failed = search->s.gained = 0;
+    search->s.gained = 0;
     result = rmi_plan_lower(search);
     rmi_search_limit(joint, limit, 0);
     search->s.told = joint->cost.work = before + (joint->cost.work - before) / 2;
@@ -17079,7 +17067,6 @@ RMI_FN uint64_t rmi_plan_usual_work(const rmi_step *model)
 RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *search, int *done)
 {
     rmi_planner *w = search->w;
-    int sooner;
     rmi_ref_load(&search->s);
     if (w->limit >= w->info->min_bound_bytes) {
         RMI_TRY(rmi_ref_greedy(&search->s, 300, 400));
@@ -17087,23 +17074,26 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *search, int *done)
         RMI_TRY(rmi_plan_search_try(search));
         rmi_search_limit(&search->s.search, w->limit, 0);
     }
-    sooner = w->best.n != 0;
-    /* had soon; may be near enough */
-    if (sooner && w->series->near_ppm) RMI_TRY(rmi_plan_bound(w, &search->model, w->limit, 1));
-    *done = sooner && w->series->near_ppm && rmi_plan_within(w, 0);
-    if (*done) return RM_OK;
+    if (w->best.n && w->series->near_ppm) { /* had soon; may be near enough */
+        RMI_TRY(rmi_plan_bound(w, &search->model, w->limit, 1));
+        *done = rmi_plan_within(w, 0);
+        if (*done) return RM_OK;
+    }
     if (w->config.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && rmi_low_has_backward(w->step) &&
         w->plan->shape.n >= 3 && !w->stop.stopped) {
         RMI_TRY(rmi_plan_solve_chain(w, &search->model, &search->chain));
         RMI_TRY(rmi_plan_least(w));
     }
-    if (!sooner && !w->stop.stopped && w->limit >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_search_starts(search));
+    if (w->chain.table && w->limit != RMI_INF && !w->stop.stopped && w->limit >= w->info->min_bound_bytes) {
+        RMI_TRY(rmi_plan_search_from_chain(w, &search->s, 100));
+        RMI_TRY(rmi_plan_search_try(search));
+    }
     if (!w->best.n && !w->stop.stopped && w->limit != RMI_INF && !rmi_plan_moves(w))
         RMI_TRY(rmi_plan_search_least(search));
     if ((w->best.n || rmi_plan_moves(w)) && !w->stop.stopped && !rmi_plan_within(w, 0))
         RMI_TRY(rmi_plan_bound(w, &search->model, w->limit, 0));
     *done = !w->best.n || w->stop.stopped || rmi_plan_within(w, 0);
-    return *done || !sooner ? RM_OK : rmi_plan_search_starts(search);
+    return RM_OK;
 }
 
 /* The search in the model of the step. */
@@ -17111,13 +17101,12 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *search)
 {
     rmi_planner *w = search->w;
     rmi_search *joint = &search->s.search;
-    uint64_t usual, work, more, was;
+    uint64_t usual, work, was;
     /* few tasks: from many orders */
     uint32_t round, vain = 0, few = search->model.n_tasks <= RMI_SEARCH_FEW, parts = few ? 144 : 3;
     int done;
     usual = rmi_plan_usual_work(&search->model) / (rmi_plan_moves(w) ? RMI_PLAN_START_LESS : 1);
     work = rmi_plan_work(w, w->clock.end_ns && !rmi_plan_moves(w) ? RMI_MAX : usual);
-    more = few && work == usual ? work / 2 : 0; /* where the bound is far the plan may be a poor one */
     usual = rmi_min(usual, work);
     RMI_TRY(rmi_plan_search_begin(search, &done));
     if (done) return RM_OK;
@@ -17127,7 +17116,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *search)
     if (joint->best_ns != RMI_INF) rmi_search_start(joint, &joint->best);
     for (round = 0; !w->stop.stopped; round++) {
         if (rmi_plan_within(w, joint->cost.work > usual / 4 ? w->config.gap_ppm : 0)) break;
-        if (joint->cost.work >= work + (rmi_plan_within(w, RMI_PLAN_FAR) ? 0 : more)) break;
+        if (joint->cost.work >= work) break;
         was = w->best.n ? w->best.fig.time_ns : 0;
         rmi_ref_improve(&search->s, usual / parts, round);
         RMI_TRY(rmi_plan_search_try(search));
@@ -17483,10 +17472,10 @@ RMI_FN size_t rmi_plan_behind(const rmi_run *wait, size_t first, size_t last, ui
     return first;
 }
 
-/* The list's runs with each update from number `from` on moved behind its reduction's end, but for what would keep more than
-   `most` bytes of gradients waiting. Nothing reads a weight after its update, so it may come later; what is said of
-   copies of the param, its state and gradient comes with it. out has room for twice as many. Returns the
-   most bytes that waited. */
+/* The list's runs with each update from number `from` on moved behind its reduction's end, but for what would keep more
+   than `most` bytes of gradients waiting. Nothing reads a weight after its update, so it may come later; what is said
+   of copies of the param, its state and gradient comes with it. out has room for twice as many. Returns the most bytes
+   that waited. */
 RMI_FN uint64_t rmi_plan_put_off(const rm_graph *graph, const rmi_seq_list *list, size_t from, uint64_t most,
                                  uint64_t *ready, rmi_run *out)
 {
