@@ -8028,7 +8028,7 @@ typedef struct rmi_bnd_moment {
     uint8_t *there;            /* by buffer: the run reads it, or makes it */
     uint64_t held;             /* bytes, with the least workspace */
     uint64_t wanted, kept;     /* of values made before: later runs may read them; must, and nothing makes them again */
-    uint64_t workspace, extra; /* the least that the run takes; what its most modest way does not take of the most */
+    uint64_t workspace, extra; /* bytes: the least that a way of the run takes; the most, beside that */
 } rmi_bnd_moment;
 
 typedef struct rmi_bnd {
@@ -9367,7 +9367,7 @@ typedef struct rmi_bnd_link {
     uint8_t *until, *from;      /* by task: surely before y; surely after it */
     rmi_bnd_choice *choices;    /* the first is what there is no choice about */
     uint32_t n, waited, reader; /* waited: the param whose update on the host is waited for; its first reader */
-    uint64_t before, outside, wait; /* ns of computation surely before x; that may lie outside x to y; of the wait */
+    uint64_t before, outside, wait; /* ns of computation surely before x; outside x to y at most; of the wait */
     uint64_t price, time;       /* of the last ascent: a byte's price; units of it and of what every plan takes */
 } rmi_bnd_link;
 
