@@ -3501,8 +3501,6 @@ typedef struct rmi_sim {
     rmi_access acc;             /* what the current run reads and writes */
     rmi_sim_use *use;           /* and its stretches, or those of the current copy */
     size_t n_use, cap_use;
-    rmi_content *after;         /* what the gradients that a backward contributes to hold afterwards */
-    size_t cap_after;
     rmi_figures fig;            /* of the step that is replayed, but for tops and peaks */
     rmi_span *spans;            /* two by statement, the second of the host lane; or NULL */
 } rmi_sim;
@@ -3983,38 +3981,41 @@ RMI_FN uint8_t *rmi_sim_done(const rmi_sim *sim, uint32_t op, uint32_t tensor)
     return &sim->now.done[sim->done_at[op] + k];
 }
 
-/* One contribution of op to gradient buffer buf: an offence unless it is allowed now, and into the bytes where that is.
-   *after: what the buffer holds once it is made. */
-RMI_FN rm_result rmi_sim_contribute(rmi_sim *sim, uint32_t op_id, uint32_t buf, rmi_content *after)
+/* The contribution to the gradient of a tensor that comes next. */
+RMI_FN rmi_content rmi_sim_next(const rmi_sim *sim, uint32_t tensor)
 {
-    uint32_t tensor = buf - sim->graph->n_tensors, given = sim->now.given[tensor], other, number, next,
+    uint32_t number = rmi_sim_full(sim, tensor) - sim->graph->tensors[tensor].consumers.n + sim->now.given[tensor];
+    return rmi_sim_content(number, number + 1);
+}
+
+/* One contribution of op to gradient buffer buf: an offence unless it is allowed now, and into the bytes where that
+   is. */
+RMI_FN rm_result rmi_sim_contribute(rmi_sim *sim, uint32_t op_id, uint32_t buf)
+{
+    uint32_t tensor = buf - sim->graph->n_tensors, given = sim->now.given[tensor], other, next,
              from = sim->held[0][buf].from;
     const rmi_list *consumers = &sim->graph->tensors[tensor].consumers;
     const rmi_op *op = &sim->graph->ops[op_id];
     if (*rmi_sim_done(sim, op_id, tensor)) return rmi_sim_fail_buf(sim, buf, "has got this op's contribution already");
-    number = rmi_sim_full(sim, tensor) - consumers->n + given;
     next = consumers->at[consumers->n - 1 - given];
     if (!sim->graph->any_order && next != op_id)
         return rmi_sim_fail(sim, "the gradient of %s gets its contributions in reverse order of declaration: %s comes "
                             "first", sim->graph->tensors[tensor].name, sim->graph->ops[next].name);
     RMI_TRY(rmi_sim_at_device(sim, buf));
-    *after = rmi_sim_content(number, number + 1);
     other = rmi_sim_other_name(sim, buf, 0);
     if (other != RMI_NONE && !(from == rmi_low_buf(sim->graph, RMI_BUF_GRAD, op->out.at[0]) &&
                                rmi_list_has(&op->share, tensor)))
         return rmi_sim_fail_two(sim, other, "shares the bytes that this run writes of", buf);
-    if (rmi_sim_nothing(sim->held[0][buf].is)) return RM_OK;
-    *after = rmi_sim_sum(sim->held[0][buf].is, *after);
-    if (from == RMI_NONE) return RM_OK;
+    if (from == RMI_NONE || rmi_sim_nothing(sim->held[0][buf].is)) return RM_OK;
     return rmi_sim_fail_buf(sim, buf, "holds earlier contributions and cannot take over other bytes");
 }
 
-/* Notes that a run writes a buffer; an offence if that is not there. Of a backward: *after is what it holds then. */
-RMI_FN rm_result rmi_sim_write(rmi_sim *sim, rmi_run run, uint32_t buf, rmi_content *after)
+/* Notes that a run writes a buffer; an offence if that is not there. */
+RMI_FN rm_result rmi_sim_write(rmi_sim *sim, rmi_run run, uint32_t buf)
 {
     int host = run.way == RMI_OPT_HOST;
     if (host && !rmi_low_bytes(sim->graph, buf)) return RM_OK;
-    if (run.way == RMI_BWD) RMI_TRY(rmi_sim_contribute(sim, run.id, buf, after));
+    if (run.way == RMI_BWD) RMI_TRY(rmi_sim_contribute(sim, run.id, buf));
     else if (!host) RMI_TRY(rmi_sim_at_device(sim, buf));
     if (run.way == RMI_REDUCE) RMI_TRY(rmi_sim_unshared(sim, buf));
     return rmi_sim_touch(sim, sim->held[host][buf].stretch, 1);
@@ -4027,7 +4028,7 @@ RMI_FN int rmi_sim_has_room(const rmi_sim *sim, uint32_t buf, uint64_t bytes)
     return str != RMI_NONE && sim->str[str].hi - sim->str[str].lo >= bytes;
 }
 
-/* Sets sim->use and after to what a run reads and writes (sim->acc); an offence unless all of it is there. What a
+/* Sets sim->use to what a run reads and writes (sim->acc); an offence unless all of it is there. What a
    forward saves is written only if its buffer is there. */
 RMI_FN rm_result rmi_sim_gather(rmi_sim *sim, rmi_run run)
 {
@@ -4040,10 +4041,7 @@ RMI_FN rm_result rmi_sim_gather(rmi_sim *sim, rmi_run run)
         access->reads.at[1] = i;
     }
     for (i = 0; i < access->reads.n; i++) RMI_TRY(rmi_sim_read(sim, run, access->reads.at[i]));
-    for (i = 0; i < access->writes.n; i++) {
-        if (!RMI_GROW(&sim->mem, sim->after, sim->cap_after, (size_t)i + 1)) return RM_ERROR_MEMORY;
-        RMI_TRY(rmi_sim_write(sim, run, access->writes.at[i], &sim->after[i]));
-    }
+    for (i = 0; i < access->writes.n; i++) RMI_TRY(rmi_sim_write(sim, run, access->writes.at[i]));
     if (access->ws_bytes && !rmi_sim_has_room(sim, access->ws, access->ws_bytes))
         return rmi_sim_fail(sim, "%s of %u bytes is wanted by this run and not allocated",
                             rmi_sch_name(sim->graph, access->ws, name), access->ws_bytes);
@@ -4086,10 +4084,13 @@ RMI_FN void rmi_sim_ran(rmi_sim *sim, rmi_run run, int again, uint64_t end)
         break;
     case RMI_BWD:
         for (i = 0; i < access->writes.n; i++) {
-            *rmi_sim_done(sim, run.id, access->writes.at[i] - graph->n_tensors) = 1;
-            sim->now.given[access->writes.at[i] - graph->n_tensors]++;
+            uint32_t tensor = access->writes.at[i] - graph->n_tensors;
+            rmi_content *is = &sim->held[0][access->writes.at[i]].is, more = rmi_sim_next(sim, tensor);
+            *is = rmi_sim_nothing(*is) ? more : rmi_sim_sum(*is, more);
+            *rmi_sim_done(sim, run.id, tensor) = 1;
+            sim->now.given[tensor]++;
         }
-        break;
+        return;
     case RMI_REDUCE:
         sim->held[1][buf].is = rmi_sim_content(0, 0);
         sim->now.reduced[run.id] = 1;
@@ -4106,8 +4107,7 @@ RMI_FN void rmi_sim_ran(rmi_sim *sim, rmi_run run, int again, uint64_t end)
     }
     for (i = 0; i < access->writes.n; i++) {
         buf = access->writes.at[i];
-        sim->held[run.way == RMI_OPT_HOST && rmi_low_bytes(graph, buf)][buf].is =
-            run.way == RMI_BWD ? sim->after[i] : rmi_sim_right(sim, buf);
+        sim->held[run.way == RMI_OPT_HOST && rmi_low_bytes(graph, buf)][buf].is = rmi_sim_right(sim, buf);
     }
 }
 
