@@ -15104,6 +15104,17 @@ RMI_FN void rmi_search_anneal(rmi_search *search, uint64_t hot, uint64_t cold, u
    In: a model, a limit of live bytes. Out: the best schedule of >>search, which all of this works on: an edit inserts
    repeats, or drops some. All decisions are taken in integers and counted work: the same everywhere.
    ================================================================================================================== */
+
+/* Tuned on transformers and random graphs of 10,002 and 100,002 tasks (tests/bench/plans.c), on models and published
+   profiles (tests/bench/worth.c). */
+#define RMI_REF_FINE 900u       /* permille, see rmi_ref_greedy: of evictions that are to make prices alike */
+#define RMI_REF_BATCHES 400u    /* of evictions, at most; */
+#define RMI_REF_STUCK 6u        /* so many in a row that free nothing end them */
+#define RMI_REF_FILLS 12u       /* times that repeats are dropped, many at once */
+#define RMI_REF_LEAST_PART 512u /* of the limit is given up at first in exchange for what is dearer; */
+#define RMI_REF_MOST_PART 8u    /* and at last; */
+#define RMI_REF_SCARCE 32u      /* bytes are dear where less than that part of the limit is free */
+
 typedef struct rmi_ref_search {
     rmi_search search;
     rmi_arena *mem;
@@ -15111,63 +15122,54 @@ typedef struct rmi_ref_search {
     uint64_t told;       /* work that the caller's stop knows of */
     uint64_t end;        /* evictions end when work comes to this */
     uint32_t gained;     /* cycles until the last one that found a better schedule */
-    /* scratch of one eviction, and of a batch of them */
-    uint64_t *ins;       /* repeats: event << 32 | task */
-    uint32_t n_ins, cap_ins;
-    uint32_t *touched, n_touched, cap_touched; /* lives that an eviction reads where they are; as many as one can */
+    /* scratch of a batch of evictions */
+    uint64_t *repeats;   /* event << 32 | task */
+    uint32_t n_repeats, cap_repeats;
     uint64_t extended;   /* bytes (in 256) times events above the limit that longer lives take */
     uint32_t *above;     /* by event: how many events before it are above the limit */
     uint32_t *stack;     /* ops */
     uint8_t *mark;       /* by task */
-    uint8_t *busy;       /* by life: 1 read by, 2 given up by what a batch has chosen */
+    uint8_t *busy;       /* by life: 1 read by, 2 given up by what the batch has chosen */
+    int64_t *most;       /* a tree of live bytes, as the batch leaves them: node 1 is of all events, leaves are of one,
+                            and each has the most of those below it */
+    uint32_t leaves;
 } rmi_ref_search;
 
-/* What a forward takes in the mean, in ns. */
-RMI_FN uint64_t rmi_ref_mean_ns(const rmi_step *step)
-{
-    uint64_t sum = 0;
-    uint32_t i;
-    for (i = 0; i < step->graph->n_ops; i++) sum += step->ways[step->accesses[step->tasks[i].access].ways[0][0].at].ns;
-    return sum / step->graph->n_ops + 1;
-}
-
 /* A search within `limit` bytes, without a schedule yet. */
-RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_step *step, uint64_t limit, rmi_ref_search *s)
+RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_step *step, uint64_t limit, rmi_ref_search *refine)
 {
-    uint32_t i, k;
-    memset(s, 0, sizeof *s);
-    s->mem = mem;
-    s->mean_ns = rmi_ref_mean_ns(step);
-    s->end = RMI_INF;
-    RMI_TRY(rmi_search_make(mem, step, limit, 0, &s->search));
-    s->search.cost.gap_bytes = 0;
-    if (!step->moves) s->search.cost.reduces = 0; /* the compute lane alone: reductions run where they have room */
-    for (i = 0; i < step->n_tasks; i++)
-        for (k = 0; k < (step->tasks[i].way <= RMI_BWD ? step->ops[step->tasks[i].id].n_modes : 1u); k++)
-            s->cap_touched += step->accesses[step->tasks[i].access + k].reads.n;
-    s->cap_ins = s->search.edit.cap_inserts;
-    s->ins = RMI_RAW(mem, uint64_t, s->cap_ins);
-    s->touched = RMI_RAW(mem, uint32_t, s->cap_touched + (size_t)1);
-    s->stack = RMI_RAW(mem, uint32_t, step->graph->n_ops + (size_t)8);
-    if (!s->ins || !s->touched || !s->stack) return RM_ERROR_MEMORY;
-    return RMI_TABLES(mem, RMI_T(s->mark, step->n_tasks), RMI_T(s->above, s->search.cost.cap_events + (size_t)2),
-                      RMI_T(s->busy, s->search.cost.cap_lives));
+    rmi_cost *cost = &refine->search.cost;
+    uint32_t i;
+    memset(refine, 0, sizeof *refine);
+    refine->mem = mem;
+    refine->end = RMI_INF;
+    for (i = 0; i < step->graph->n_ops; i++)
+        refine->mean_ns += step->ways[step->accesses[step->tasks[i].access].ways[0][0].at].ns;
+    refine->mean_ns = refine->mean_ns / step->graph->n_ops + 1;
+    RMI_TRY(rmi_search_make(mem, step, limit, 0, &refine->search));
+    cost->gap_bytes = 0;
+    if (!step->moves) cost->reduces = 0; /* the compute lane alone: reductions run where they have room */
+    refine->cap_repeats = refine->search.edit.cap_inserts;
+    return RMI_TABLES(mem, RMI_T(refine->repeats, refine->cap_repeats), RMI_T(refine->mark, step->n_tasks),
+                      RMI_T(refine->stack, step->graph->n_ops + 1), RMI_T(refine->above, cost->cap_events + (size_t)2),
+                      RMI_T(refine->busy, cost->cap_lives));
 }
 
 /* --- the current schedule */
 
 /* Everything once, in the fastest modes, becomes the current schedule. 0: that is not legal. */
-RMI_FN int rmi_ref_load(rmi_ref_search *s)
+RMI_FN int rmi_ref_load(rmi_ref_search *refine)
 {
-    rmi_cost_keep_all(s->search.step, &s->search.candidate);
-    return rmi_search_start(&s->search, &s->search.candidate);
+    rmi_cost_keep_all(refine->search.step, &refine->search.candidate);
+    return rmi_search_start(&refine->search, &refine->search.candidate);
 }
 
 /* Runs of another solver become the current schedule, if they are legal and not too many: *loaded; else everything
    once does. */
-RMI_FN rm_result rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, size_t n, int *loaded)
+RMI_FN rm_result rmi_ref_load_runs(rmi_ref_search *refine, const rmi_run *runs, size_t n, int *loaded)
 {
-    rmi_arena tmp = rmi_arena_make(&s->mem->hooks);
+    rmi_arena tmp = rmi_arena_make(&refine->mem->hooks);
+    rmi_search *search = &refine->search;
     rmi_program program = RMI_INIT;
     rm_result result = RM_ERROR_MEMORY;
     size_t i;
@@ -15178,142 +15180,131 @@ RMI_FN rm_result rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, size_
     }
     *loaded = 0;
     if (program.st)
-        result = rmi_event_read(&tmp, s->search.step, &program, &s->search.candidate, s->search.cost.cap_events,
-                                loaded);
+        result = rmi_event_read(&tmp, search->step, &program, &search->candidate, search->cost.cap_events, loaded);
     rmi_arena_free(&tmp);
-    *loaded = *loaded && rmi_search_start(&s->search, &s->search.candidate);
-    if (!*loaded) rmi_ref_load(s);
+    *loaded = *loaded && rmi_search_start(search, &search->candidate);
+    if (!*loaded) rmi_ref_load(refine);
     return result;
 }
 
-/* The candidate is not taken: a lean search knows again what follows from the current schedule. */
-RMI_FN int rmi_ref_turn_down(rmi_search *s)
+/* Makes the candidate by the edit, without forwards that nobody reads. It becomes the current schedule, and the best if
+   it is that; where it has to be better, only if it is within the limit and faster. 0: it does not. */
+RMI_FN int rmi_ref_take(rmi_search *search, int better)
 {
-    uint64_t work = s->cost.work;
-    if (s->lean) rmi_search_again(s);
-    s->cost.work = work; /* it decides the same as with more memory */
-    return 0;
-}
-
-/* The candidate, without forwards that nobody reads, is evaluated. 0: it is not legal. */
-RMI_FN int rmi_ref_try(rmi_search *s)
-{
-    s->cost.work += s->candidate.n / 2;
-    s->cost.enough = RMI_INF;
-    if (s->step->moves) rmi_search_remap(s, &s->candidate);
-    s->next_least_ns = rmi_search_prune(s, &s->candidate);
-    return rmi_cost_eval(&s->cost, &s->candidate, &s->next) || rmi_ref_turn_down(s);
-}
-
-/* The candidate becomes the current schedule, and the best if it is that. */
-RMI_FN void rmi_ref_accept(rmi_search *s)
-{
-    rmi_search_accept(s);
-    if (!rmi_search_is_best(s, &s->costs)) return;
-    rmi_search_keep_best(s, &s->current, &s->costs);
-    if (s->lower) rmi_search_again(s);
+    uint64_t work;
+    if (!rmi_search_apply(search)) return 0;
+    search->cost.work += search->candidate.n / 2;
+    search->cost.enough = RMI_INF;
+    if (search->step->moves) rmi_search_remap(search, &search->candidate);
+    search->next_least_ns = rmi_search_prune(search, &search->candidate);
+    if (!rmi_cost_eval(&search->cost, &search->candidate, &search->next) ||
+        (better && (search->next.excess || search->next.step_ns >= search->costs.step_ns))) {
+        work = search->cost.work;
+        if (search->lean) rmi_search_again(search); /* the costs of both lie in the same tables */
+        search->cost.work = work;                   /* it decides the same as with more memory */
+        return 0;
+    }
+    rmi_search_accept(search);
+    if (!rmi_search_is_best(search, &search->costs)) return 1;
+    rmi_search_keep_best(search, &search->current, &search->costs);
+    if (search->lower) rmi_search_again(search);
+    return 1;
 }
 
 /* Has the caller had enough? */
-RMI_FN int rmi_ref_told(rmi_ref_search *s)
+RMI_FN int rmi_ref_told(rmi_ref_search *refine)
 {
-    uint64_t steps = 2 * (s->search.cost.work - s->told);
-    s->told = s->search.cost.work;
-    return rmi_stopped(s->mem->stop, steps);
+    uint64_t steps = 2 * (refine->search.cost.work - refine->told);
+    refine->told = refine->search.cost.work;
+    return rmi_stopped(refine->mem->stop, steps);
 }
 
 /* --- annealing */
 
 /* One cycle of >>search from the current schedule: from temperature hot down to cold (ns), about `work` runs looked at.
    shuffled: from another order of it. */
-RMI_FN void rmi_ref_cycle(rmi_ref_search *r, uint64_t hot, uint64_t cold, uint64_t work, int shuffled)
+RMI_FN void rmi_ref_cycle(rmi_ref_search *refine, uint64_t hot, uint64_t cold, uint64_t work, int shuffled)
 {
-    rmi_search *s = &r->search;
-    if (s->lean) s->cost.work += work; /* too few moves to change anything */
+    rmi_search *search = &refine->search;
+    if (search->lean) search->cost.work += work; /* too few moves to change anything */
     else {
-        s->cost.gap_bytes = s->lower ? 0 : s->cost.limit / RMI_SEARCH_SMALL; /* lower: single bytes count */
-        if (rmi_search_again(s)) {
-            if (shuffled) rmi_search_shuffle(s);
-            rmi_search_anneal(s, hot, cold, work, r->mem->stop);
+        /* lower: single bytes count */
+        search->cost.gap_bytes = search->lower ? 0 : search->cost.limit / RMI_SEARCH_SMALL;
+        if (rmi_search_again(search)) {
+            if (shuffled) rmi_search_shuffle(search);
+            rmi_search_anneal(search, hot, cold, work, refine->mem->stop);
         }
-        s->cost.gap_bytes = 0;
-        r->told = s->cost.work;
+        search->cost.gap_bytes = 0;
+        refine->told = search->cost.work;
     }
 }
 
 /* One more cycle of about `work` runs. The first, longer, is from what is there; every fifth, too, from everything
    once; the others from the best, every second one hotter. When nothing has been gained for a while, cycles are from
    everything once or much hotter. In a short list every second cycle is from everything once, in another order. */
-RMI_FN void rmi_ref_improve(rmi_ref_search *r, uint64_t work, uint32_t round)
+RMI_FN void rmi_ref_improve(rmi_ref_search *refine, uint64_t work, uint32_t round)
 {
-    rmi_search *s = &r->search;
-    uint32_t stale = round - r->gained;
-    int small = s->step->n_tasks <= RMI_SEARCH_FEW, anew = round % (small || stale > 2 ? 2 : 5) == 1;
-    uint64_t mean, hot, was = s->best_ns;
-    if (anew) rmi_ref_load(r);
-    else if (s->best_ns != RMI_INF) rmi_search_start(s, &s->best);
-    mean = small ? r->mean_ns : rmi_max(r->mean_ns / 4, s->costs.step_ns / 4000);
-    hot = stale > 2 && !anew ? 2 * mean : anew || !round ? mean : round % 2 ? mean / 2 : mean / 6;
-    rmi_ref_cycle(r, hot + 1, mean / 250 + 1, anew || !round ? 2 * work : work, anew && small);
-    if (s->best_ns < was) r->gained = round + 1;
+    rmi_search *search = &refine->search;
+    int small = search->step->n_tasks <= RMI_SEARCH_FEW, stale = round - refine->gained > 2;
+    int anew = round % (small || stale ? 2 : 5) == 1, more = anew || !round;
+    uint64_t mean, hot, was = search->best_ns;
+    if (anew) rmi_ref_load(refine);
+    else if (was != RMI_INF) rmi_search_start(search, &search->best);
+    mean = small ? refine->mean_ns : rmi_max(refine->mean_ns / 4, search->costs.step_ns / 4000);
+    hot = more ? mean : stale ? 2 * mean : round % 2 ? mean / 2 : mean / 6;
+    rmi_ref_cycle(refine, hot + 1, mean / 250 + 1, more ? 2 * work : work, anew && small);
+    if (search->best_ns < was) refine->gained = round + 1;
 }
 
-/* --- evictions */
+/* --- live bytes, as edits change them */
 
-typedef struct rmi_ref_pick { /* a life's bytes are given up after event `from`, and made again before event `to` */
-    uint64_t score;
-    uint32_t life, from, to;
-    uint32_t first;            /* event above the limit between them */
-} rmi_ref_pick;
+RMI_INLINE int64_t rmi_ref_larger(const int64_t *two) { return two[0] > two[1] ? two[0] : two[1]; }
 
-/* Notes the repeat of op before event pick->to. What it reads and is dead by then is made again before it if it was
-   alive where bytes are too many, and lives on if it died later. Returns ns; RMI_INF: it cannot be, or takes more than
-   `most`. */
-RMI_FN uint64_t rmi_ref_close(rmi_ref_search *s, uint32_t op, const rmi_ref_pick *pick, uint64_t most)
+/* Makes the tree for the current schedule. */
+RMI_FN rm_result rmi_ref_tree_make(rmi_ref_search *refine, rmi_arena *mem)
 {
-    const rmi_step *step = s->search.step;
-    uint32_t top = 0, k, noted = s->n_ins;
-    uint64_t ns = 1;
-    int ok = !step->tasks[op].once;
-    s->extended = 0;
-    s->n_touched = 0;
-    if (ok) s->mark[op] = 1, s->stack[top++] = op;
-    while (top && ok) {
-        uint32_t task = s->stack[--top];
-        const rmi_step_access *access = &step->accesses[step->tasks[task].access];
-        ns += step->ways[access->ways[0][1].at].ns;
-        s->search.cost.work++;
-        ok = ns <= most && s->n_ins < s->cap_ins;
-        if (ok) s->ins[s->n_ins++] = (uint64_t)pick->to << 32 | task;
-        else s->mark[task] = 0;
-        for (k = 0; k < access->reads.n && ok; k++) {
-            uint32_t read = step->pool[access->reads.at + k], maker = step->buffers[read].maker;
-            uint32_t i = rmi_search_life_before(&s->search, read, pick->to);
-            const rmi_life *life = &s->search.costs.lives[i < RMI_COST_AT_HOME ? i : 0];
-            int fixed = maker == RMI_NONE || step->tasks[maker].once;
-            if ((maker != RMI_NONE && s->mark[maker]) || i == RMI_COST_AT_HOME) continue;
-            if (i == RMI_NONE && fixed) ok = 0;
-            else if (!fixed && (i == RMI_NONE || (life->last < pick->to && life->last <= pick->first))) {
-                s->mark[maker] = 1;
-                s->stack[top++] = maker;
-            } else {
-                if (s->n_touched < s->cap_touched) s->touched[s->n_touched++] = i;
-                if (life->last < pick->to)
-                    s->extended += (life->room >> 8) * (s->above[pick->to] - s->above[life->last + 1]);
-            }
-        }
-    }
-    while (top) s->mark[s->stack[--top]] = 0;
-    for (k = noted; k < s->n_ins; k++) s->mark[(uint32_t)s->ins[k]] = 0;
-    if (!ok) s->n_ins = noted;
-    return ok ? ns : RMI_INF;
+    uint32_t i, n = refine->search.current.n + 1;
+    for (refine->leaves = 1; refine->leaves < n;) refine->leaves *= 2;
+    refine->most = RMI_NEW(mem, int64_t, 2 * (size_t)refine->leaves);
+    if (!refine->most) return RM_ERROR_MEMORY;
+    for (i = 0; i < n; i++) refine->most[refine->leaves + i] = (int64_t)refine->search.costs.live[i];
+    for (i = refine->leaves; i-- > 1;) refine->most[i] = rmi_ref_larger(refine->most + 2 * i);
+    return RM_OK;
 }
 
-/* The op that makes a life's contents, or RMI_NONE: nothing does, or nothing more than once. */
-RMI_FN uint32_t rmi_ref_maker(const rmi_search *s, uint32_t life)
+/* Adds a span's bytes to its events below a node, that of `wide` events from `first` on. Returns the most that these
+   events have then; what a node has more than the nodes below it was added to all of it. */
+RMI_FN int64_t rmi_ref_tree_add(int64_t *most, uint32_t node, uint32_t first, uint32_t wide,
+                                const rmi_search_span *span)
 {
-    uint32_t maker = s->step->buffers[s->costs.lives[life].buffer].maker;
-    return maker == RMI_NONE || s->step->tasks[maker].once ? RMI_NONE : maker;
+    const int64_t *below = most + 2 * node;
+    int64_t above, left, right;
+    if (span->to <= first || span->from >= first + wide) return -(int64_t)RMI_MAX;
+    if (span->from <= first && first + wide <= span->to) return most[node] += span->bytes;
+    above = most[node] - rmi_ref_larger(below);
+    left = rmi_ref_tree_add(most, 2 * node, first, wide / 2, span);
+    right = rmi_ref_tree_add(most, 2 * node + 1, first + wide / 2, wide / 2, span);
+    most[node] = rmi_ref_larger(below) + above;
+    return (left > right ? left : right) + above;
+}
+
+/* Adds bytes to events [from, to) of the current schedule. Returns the most that they have then. */
+RMI_FN int64_t rmi_ref_add(rmi_ref_search *refine, uint32_t from, uint32_t to, int64_t bytes)
+{
+    rmi_search_span span;
+    span.from = from;
+    span.to = to;
+    span.bytes = bytes;
+    return rmi_ref_tree_add(refine->most, 1, 0, refine->leaves, &span);
+}
+
+/* Counts, by event, those before it whose live bytes are `bytes` or more. */
+RMI_FN void rmi_ref_count_above(rmi_ref_search *refine, uint64_t bytes)
+{
+    uint32_t event, n = refine->search.current.n;
+    for (event = 0; event <= n; event++)
+        refine->above[event + 1] =
+            refine->above[event] + (event < n && refine->search.costs.live[event] >= bytes);
 }
 
 /* a / b in 2^-20, good to some 40 bits. */
@@ -15323,348 +15314,262 @@ RMI_FN uint64_t rmi_ref_ratio(uint64_t a, uint64_t b)
     return (a << 20) / (b ? b : 1);
 }
 
-RMI_FN int rmi_ref_cmp_pick(const void *x, const void *y, void *user)
+/* --- evictions: a gap's bytes are given up, and made again at its end */
+
+/* Notes the runs that make a gap's bytes again. What these read and is dead by then is made again before them if it
+   died before bytes are too many in the gap, and lives on if it died later. Returns ns; RMI_INF: it cannot be, or takes
+   more than `most`, or what the batch gives up. reads: 1, or 0: lives that are read where they are are not marked. */
+RMI_FN uint64_t rmi_ref_close(rmi_ref_search *refine, const rmi_gap *gap, uint64_t most, uint8_t reads)
 {
-    const rmi_ref_pick *a = (const rmi_ref_pick *)x, *b = (const rmi_ref_pick *)y;
-    (void)user;
-    if (a->score != b->score) return a->score > b->score ? -1 : 1;
-    if (a->life != b->life) return a->life < b->life ? -1 : 1;
-    return a->first < b->first ? -1 : a->first > b->first;
+    const rmi_step *step = refine->search.step;
+    const rmi_life *lives = refine->search.costs.lives;
+    uint32_t op = step->buffers[lives[gap->life].buffer].maker, depth = 0, k, noted = refine->n_repeats;
+    uint64_t ns = 1;
+    int ok = op != RMI_NONE && !step->tasks[op].once;
+    if (ok) refine->mark[op] = 1, refine->stack[depth++] = op;
+    refine->extended = 0;
+    while (depth && ok) {
+        uint32_t task = refine->stack[--depth];
+        const rmi_step_access *access = &step->accesses[step->tasks[task].access];
+        ns += step->ways[access->ways[0][1].at].ns;
+        refine->search.cost.work++;
+        ok = ns <= most && refine->n_repeats < refine->cap_repeats;
+        if (ok) refine->repeats[refine->n_repeats++] = (uint64_t)gap->to << 32 | task;
+        else refine->mark[task] = 0;
+        for (k = 0; k < access->reads.n && ok; k++) {
+            uint32_t read = step->pool[access->reads.at + k], maker = step->buffers[read].maker;
+            uint32_t life = rmi_search_life_before(&refine->search, read, gap->to), last;
+            int gone, fixed = maker == RMI_NONE || step->tasks[maker].once;
+            if (life == RMI_COST_AT_HOME || (maker != RMI_NONE && refine->mark[maker])) continue;
+            last = life == RMI_NONE ? 0 : lives[life].last;
+            gone = life == RMI_NONE || (last < gap->to && refine->above[last] <= refine->above[gap->from + 1]);
+            if (gone && !fixed) {
+                refine->mark[maker] = 1;
+                refine->stack[depth++] = maker;
+            } else if (life == RMI_NONE || refine->busy[life] == 2) ok = 0;
+            else {
+                refine->busy[life] |= reads;
+                if (last < gap->to)
+                    refine->extended += (lives[life].room >> 8) * (refine->above[gap->to] - refine->above[last + 1]);
+            }
+        }
+    }
+    while (depth) refine->mark[refine->stack[--depth]] = 0;
+    for (k = noted; k < refine->n_repeats; k++) refine->mark[(uint32_t)refine->repeats[k]] = 0;
+    if (!ok) refine->n_repeats = noted;
+    return ok ? ns : RMI_INF;
 }
 
-/* Bytes above the limit that a pick frees by the ns that it takes; 0: not more than `least`. */
-RMI_FN uint64_t rmi_ref_score(rmi_ref_search *s, const rmi_ref_pick *pick, uint64_t least)
+/* What giving up a gap is worth: bytes (in 256) times the events above the limit that it spans, by ns; 0: not more than
+   `least`. */
+RMI_FN uint64_t rmi_ref_worth(rmi_ref_search *refine, const rmi_gap *gap, uint64_t least)
 {
-    uint32_t noted = s->n_ins, events = s->above[pick->to] - s->above[pick->from + 1];
-    uint64_t gain = (s->search.costs.lives[pick->life].room >> 8) * events, score;
-    uint64_t most = least ? rmi_ref_ratio(gain, least) + 1 : RMI_INF;
-    uint64_t ns = rmi_ref_close(s, rmi_ref_maker(&s->search, pick->life), pick, most);
-    s->n_ins = noted;
-    score = ns == RMI_INF || gain <= s->extended ? 0 : rmi_ref_ratio(gain - s->extended, ns);
-    return score > least ? score : 0;
+    uint64_t events = refine->above[gap->to] - refine->above[gap->from + 1], ns, worth;
+    uint64_t gain = (refine->search.costs.lives[gap->life].room >> 8) * events;
+    if (!events) return 0;
+    ns = rmi_ref_close(refine, gap, least ? rmi_ref_ratio(gain, least) + 1 : RMI_INF, 0);
+    refine->n_repeats = 0;
+    worth = ns == RMI_INF ? 0 : rmi_ref_ratio(rmi_sub(gain, refine->extended), ns);
+    return worth > least ? worth : 0;
 }
 
-/* One pick for every gap that spans an event above the limit; those nearly as good as the best (permille), best
-   first. */
-RMI_FN rm_result rmi_ref_picks(rmi_ref_search *s, rmi_arena *mem, uint32_t permille, rmi_ref_pick **out,
-                               uint32_t *n_out)
+/* The gaps that are worth so many permille of the best, and perhaps others after them, best first. */
+RMI_FN rm_result rmi_ref_rank(rmi_ref_search *refine, rmi_arena *mem, uint32_t permille, rmi_plc_key **out, uint32_t *n)
 {
-    const rmi_costs *costs = &s->search.costs;
-    const uint32_t *above = s->above;
-    rmi_ref_pick *picks = NULL;
-    uint64_t best = 0;
+    const rmi_costs *costs = &refine->search.costs;
+    rmi_plc_key *keys = NULL, *room;
+    uint64_t least = 0, worth;
     size_t cap = 0;
-    uint32_t i, n = 0, k = 0;
-    s->search.cost.work += (costs->n_lives + costs->n_gaps) / 4;
+    uint32_t i;
+    *n = 0;
     for (i = 0; i < costs->n_gaps; i++) {
-        const rmi_gap *gap = &costs->gaps[i];
-        uint32_t lo = gap->from + 1, hi = gap->to - 1;
-        rmi_ref_pick pick;
-        if (rmi_ref_maker(&s->search, gap->life) == RMI_NONE || above[gap->to] == above[lo]) continue;
-        pick.life = gap->life;
-        pick.from = gap->from;
-        pick.to = gap->to;
-        while (lo < hi) { /* the first event above the limit: where above[event + 1] grows */
-            uint32_t middle = lo + (hi - lo) / 2;
-            if (above[middle + 1] > above[gap->from + 1]) hi = middle;
-            else lo = middle + 1;
-        }
-        pick.first = lo;
-        pick.score = rmi_ref_score(s, &pick, best / 1000 * permille);
-        if (!pick.score) continue;
-        if (!rmi_arena_grow(mem, (void **)&picks, &cap, n + (size_t)1, sizeof *picks)) return RM_ERROR_MEMORY;
-        picks[n++] = pick;
-        best = rmi_max(best, pick.score);
+        worth = rmi_ref_worth(refine, &costs->gaps[i], least);
+        if (!worth) continue;
+        if (!RMI_GROW(mem, keys, cap, *n + (size_t)1)) return RM_ERROR_MEMORY;
+        keys[*n].key = RMI_INF - worth;
+        keys[(*n)++].id = i;
+        least = rmi_max(least, worth / 1000 * permille);
     }
-    for (i = 0; i < n; i++)
-        if (picks[i].score > best / 1000 * permille) picks[k++] = picks[i];
-    rmi_sort(picks, k, sizeof *picks, rmi_ref_cmp_pick, NULL);
-    *out = picks;
-    *n_out = k;
+    room = RMI_RAW(mem, rmi_plc_key, *n + (size_t)1);
+    if (!room) return RM_ERROR_MEMORY;
+    rmi_plc_sort(keys, room, *n);
+    *out = keys;
+    refine->search.cost.work += (costs->n_lives + costs->n_gaps) / 4 + 4 * (uint64_t)*n;
     return RM_OK;
 }
 
-/* Bytes by position, as a tree: added to ranges, asked for their most. max of a node holds what was added to all of
-   it. */
-typedef struct rmi_ref_tree {
-    uint32_t leaves;
-    int64_t *max, *add;
-} rmi_ref_tree;
-
-RMI_FN rm_result rmi_ref_tree_make(rmi_arena *mem, const uint64_t *at, uint32_t n, rmi_ref_tree *tree)
+/* Sets the edit to the repeats noted, by event, then by task, each once. room: as many. */
+RMI_FN void rmi_ref_insert(rmi_ref_search *refine, uint64_t *room)
 {
+    rmi_search_edit *edit = &refine->search.edit;
+    const uint64_t *repeat = refine->repeats;
     uint32_t i;
-    for (tree->leaves = 1; tree->leaves < n; tree->leaves *= 2) {}
-    tree->max = RMI_NEW(mem, int64_t, 2 * (size_t)tree->leaves);
-    tree->add = RMI_NEW(mem, int64_t, tree->leaves + (size_t)1);
-    if (!tree->max || !tree->add) return RM_ERROR_MEMORY;
-    for (i = 0; i < n; i++) tree->max[tree->leaves + i] = (int64_t)at[i];
-    for (i = tree->leaves; i-- > 1;)
-        tree->max[i] = tree->max[2 * i] > tree->max[2 * i + 1] ? tree->max[2 * i] : tree->max[2 * i + 1];
-    return RM_OK;
-}
-
-/* Adds to positions [lo, hi). */
-RMI_FN void rmi_ref_tree_add(rmi_ref_tree *tree, uint32_t lo, uint32_t hi, int64_t bytes)
-{
-    uint32_t l = tree->leaves + lo, r = tree->leaves + hi, side, i;
-    if (lo >= hi) return;
-    for (; l < r; l /= 2, r /= 2) {
-        for (side = 0; side < 2; side++) {
-            if (!((side ? r : l) & 1)) continue;
-            i = side ? --r : l++;
-            tree->max[i] += bytes;
-            if (i < tree->leaves) tree->add[i] += bytes;
-        }
-    }
-    for (side = 0; side < 2; side++)
-        for (i = (tree->leaves + (side ? hi - 1 : lo)) / 2; i; i /= 2)
-            tree->max[i] =
-                (tree->max[2 * i] > tree->max[2 * i + 1] ? tree->max[2 * i] : tree->max[2 * i + 1]) + tree->add[i];
-}
-
-/* The most in positions [lo, hi); 0 if there are none. */
-RMI_FN int64_t rmi_ref_tree_most(const rmi_ref_tree *tree, uint32_t lo, uint32_t hi)
-{
-    uint32_t l = tree->leaves + lo, r = tree->leaves + hi - 1;
-    int64_t a, b;
-    if (lo >= hi) return 0;
-    a = tree->max[l];
-    b = tree->max[r];
-    for (; l / 2 != r / 2; l /= 2, r /= 2) { /* a: of [lo, end of l's subtree); b: of [start of r's, hi) */
-        if (!(l & 1) && tree->max[l + 1] > a) a = tree->max[l + 1];
-        if ((r & 1) && tree->max[r - 1] > b) b = tree->max[r - 1];
-        a += tree->add[l / 2];
-        b += tree->add[r / 2];
-    }
-    if (b > a) a = b;
-    for (l /= 2; l; l /= 2) a += tree->add[l];
-    return a;
-}
-
-/* Takes the picks that still help, in their order: inserts are noted. est: by event, live bytes. Returns how many. */
-RMI_FN uint32_t rmi_ref_choose_picks(rmi_ref_search *s, const rmi_ref_pick *picks, uint32_t n, rmi_ref_tree *est)
-{
-    uint32_t i, k, taken = 0;
-    s->n_ins = 0;
-    memset(s->busy, 0, s->search.costs.n_lives);
-    for (i = 0; i < n; i++) {
-        const rmi_ref_pick *pick = &picks[i];
-        uint32_t noted = s->n_ins;
-        int apart = !s->busy[pick->life];
-        if (!apart || rmi_ref_tree_most(est, pick->from + 1, pick->to) <= (int64_t)s->search.cost.limit) continue;
-        if (rmi_ref_close(s, rmi_ref_maker(&s->search, pick->life), pick, RMI_INF) == RMI_INF) continue;
-        for (k = 0; k < s->n_touched && apart; k++) apart = s->busy[s->touched[k]] != 2;
-        if (!apart) {
-            s->n_ins = noted;
-            continue;
-        }
-        for (k = 0; k < s->n_touched; k++) s->busy[s->touched[k]] |= 1;
-        s->busy[pick->life] = 2;
-        rmi_ref_tree_add(est, pick->from + 1, pick->to, -(int64_t)s->search.costs.lives[pick->life].room);
-        taken++;
-    }
-    return taken;
-}
-
-/* The candidate becomes the current schedule with the repeats noted, by event, then by task, each once, and is
-   tried. */
-RMI_FN int rmi_ref_insert(rmi_ref_search *s, rmi_arena *mem)
-{
-    rmi_search_edit *edit = &s->search.edit;
-    uint64_t *spare = RMI_RAW(mem, uint64_t, s->n_ins);
-    uint32_t i;
-    if (!spare) return 0;
-    rmi_sort_u64(s->ins, spare, s->n_ins);
-    rmi_search_copy_choices(s->search.step, &s->search.current, &s->search.candidate);
-    rmi_search_clear(&s->search);
-    for (i = 0; i < s->n_ins; i++) {
-        if (i && s->ins[i] == s->ins[i - 1]) continue;
-        edit->inserts[edit->n_inserts].at = (uint32_t)(s->ins[i] >> 32);
-        edit->inserts[edit->n_inserts].task = (uint32_t)s->ins[i];
+    rmi_sort_u64(refine->repeats, room, refine->n_repeats);
+    rmi_search_copy_choices(refine->search.step, &refine->search.current, &refine->search.candidate);
+    rmi_search_clear(&refine->search);
+    for (i = 0; i < refine->n_repeats; i++) {
+        if (i && repeat[i] == repeat[i - 1]) continue;
+        edit->inserts[edit->n_inserts].at = (uint32_t)(repeat[i] >> 32);
+        edit->inserts[edit->n_inserts].task = (uint32_t)repeat[i];
         edit->inserts[edit->n_inserts++].copied = 0;
     }
-    return rmi_search_apply(&s->search) && rmi_ref_try(&s->search);
 }
 
-/* Notes the events whose live bytes are `bytes` or more. */
-RMI_FN void rmi_ref_count_above(rmi_ref_search *s, uint64_t bytes)
+/* Gives up many gaps at once, best first, those that still help. *done: the current schedule has changed. */
+RMI_FN rm_result rmi_ref_batch(rmi_ref_search *refine, rmi_arena *mem, uint32_t permille, int *done)
 {
-    uint32_t event, sum = 0;
-    for (event = 0; event <= s->search.current.n; event++) {
-        s->above[event] = sum;
-        sum += event < s->search.current.n && s->search.costs.live[event] >= bytes;
+    const rmi_costs *costs = &refine->search.costs;
+    uint64_t limit = refine->search.cost.limit, *room;
+    rmi_plc_key *keys;
+    uint32_t i, n;
+    rmi_ref_count_above(refine, limit + 1);
+    refine->n_repeats = 0;
+    memset(refine->busy, 0, costs->n_lives);
+    RMI_TRY(rmi_ref_rank(refine, mem, permille, &keys, &n));
+    RMI_TRY(rmi_ref_tree_make(refine, mem));
+    for (i = 0; i < n && RMI_INF - keys[i].key > (RMI_INF - keys[0].key) / 1000 * permille; i++) {
+        const rmi_gap *gap = &costs->gaps[keys[i].id];
+        if (refine->busy[gap->life] || rmi_ref_add(refine, gap->from + 1, gap->to, 0) <= (int64_t)limit ||
+            rmi_ref_close(refine, gap, RMI_INF, 1) == RMI_INF)
+            continue;
+        refine->busy[gap->life] = 2;
+        rmi_ref_add(refine, gap->from + 1, gap->to, -(int64_t)costs->lives[gap->life].room);
     }
-    s->above[event] = sum;
+    room = RMI_RAW(mem, uint64_t, refine->n_repeats + (size_t)1);
+    if (!room) return RM_ERROR_MEMORY;
+    rmi_ref_insert(refine, room);
+    *done = refine->n_repeats && rmi_ref_take(&refine->search, 0);
+    return RM_OK;
 }
 
-/* Evicts until the current schedule fits, or nothing helps. permille: how much worse than the best a pick of a batch
-   may be. */
-RMI_FN rm_result rmi_ref_greedy(rmi_ref_search *r, uint32_t permille, uint32_t rounds)
+/* Evicts until the current schedule fits, or nothing helps. permille: gaps of a batch are worth so much of the best. */
+RMI_FN rm_result rmi_ref_greedy(rmi_ref_search *refine, uint32_t permille)
 {
-    rmi_search *s = &r->search;
-    uint32_t n, stuck = 0;
+    const rmi_costs *costs = &refine->search.costs;
+    uint32_t batches = RMI_REF_BATCHES, stuck = 0;
     uint64_t least = RMI_INF;
-    while (s->costs.excess && rounds-- && stuck < 6 && !rmi_ref_told(r) && s->cost.work < r->end) {
-        rmi_arena tmp = rmi_arena_make(&r->mem->hooks);
-        rmi_ref_tree est;
-        rmi_ref_pick *picks;
-        rm_result result;
-        int on = 0;
-        rmi_ref_count_above(r, s->cost.limit + 1);
-        result = rmi_ref_picks(r, &tmp, permille, &picks, &n);
-        if (result == RM_OK) result = rmi_ref_tree_make(&tmp, s->costs.live, s->current.n + 1, &est);
-        if (result == RM_OK) {
-            s->cost.work += 4 * (uint64_t)n;
-            on = n && rmi_ref_choose_picks(r, picks, n, &est) && rmi_ref_insert(r, &tmp);
-        }
+    int done = 1;
+    while (done && costs->excess && batches-- && stuck < RMI_REF_STUCK && !rmi_ref_told(refine) &&
+           refine->search.cost.work < refine->end) {
+        rmi_arena tmp = rmi_arena_make(&refine->mem->hooks);
+        rm_result result = rmi_ref_batch(refine, &tmp, permille, &done);
         rmi_arena_free(&tmp);
         RMI_TRY(result);
-        if (!on) break;
-        rmi_ref_accept(s);
-        stuck = s->costs.sum_excess < least ? 0 : stuck + 1;
-        least = rmi_min(least, s->costs.sum_excess);
+        stuck = costs->sum_excess < least ? 0 : stuck + 1;
+        least = rmi_min(least, costs->sum_excess);
     }
     return RM_OK;
 }
 
 /* --- repeats that need not be are dropped, dearest first by time per byte and event, while the rest fits */
 
-/* Without the repeat that life i begins with, the life before it goes on: through events [*from, first). 0: there is
-   none. */
-RMI_FN int rmi_ref_bridge(const rmi_costs *costs, uint32_t i, uint32_t *from)
+/* Sets the edit to dropping the repeat at an event. Returns what it costs per byte that would be held and event where
+   bytes are scarce. */
+RMI_FN uint64_t rmi_ref_spare(rmi_ref_search *refine, uint32_t event)
 {
-    const rmi_life *life = &costs->lives[i];
-    if (life->previous >= RMI_COST_AT_HOME || life->last <= life->first) return 0;
-    /* gone: taken over in its last use, and then has bytes of its own */
-    *from = costs->lives[life->previous].last + !costs->lives[life->previous].gone;
-    return 1;
-}
-
-/* What the repeat at the event costs per byte that dropping it would hold. */
-RMI_FN uint64_t rmi_ref_spare_score(const rmi_ref_search *s, uint32_t event)
-{
-    const rmi_costs *costs = &s->search.costs;
-    const uint32_t *above = s->above;
-    uint32_t i, from;
+    rmi_search *search = &refine->search;
+    const rmi_search_span *span = search->edit.spans;
     uint64_t held = 1;
-    for (i = costs->first_life[event]; i < costs->first_life[event + 1]; i++)
-        if (rmi_ref_bridge(costs, i, &from)) held += (costs->lives[i].room >> 8) * (above[event] - above[from] + 1);
-    return rmi_ref_ratio(costs->ns[event] << 10, held);
+    uint32_t i, events;
+    rmi_search_clear(search);
+    rmi_search_drop(search, event);
+    for (i = 0; i < search->edit.n_spans; i++)
+        if (span[i].bytes > 0) {
+            events = refine->above[span[i].to] - refine->above[span[i].from] + 1;
+            held += ((uint64_t)span[i].bytes >> 8) * events;
+        }
+    return rmi_ref_ratio(search->costs.ns[event] << 10, held);
 }
 
-/* Holds in the tree what dropping the repeat at the event holds; 0: it does not fit, and the tree is as before. */
-RMI_FN int rmi_ref_hold(const rmi_ref_search *s, rmi_ref_tree *tree, uint32_t event)
+/* Holds in the tree what dropping the repeat at an event would hold; 0: it does not fit, and the tree is as before. */
+RMI_FN int rmi_ref_hold(rmi_ref_search *refine, uint32_t event)
 {
-    const rmi_costs *costs = &s->search.costs;
-    int64_t limit = (int64_t)rmi_min(s->search.cost.limit, RMI_MAX);
-    uint32_t i, from, least = event, end = costs->first_life[event + 1];
-    int ok = 1, pass;
-    for (i = costs->first_life[event]; i < end; i++) /* most fail alone */
-        if (rmi_ref_bridge(costs, i, &from) && from < event &&
-            rmi_ref_tree_most(tree, from, event) + (int64_t)costs->lives[i].room > limit)
-            return 0;
-    for (pass = 0; pass < 2 && (!pass || !ok); pass++) {
-        for (i = costs->first_life[event]; i < end; i++) {
-            if (!rmi_ref_bridge(costs, i, &from)) continue;
-            rmi_ref_tree_add(tree, from, event, pass ? -(int64_t)costs->lives[i].room : (int64_t)costs->lives[i].room);
-            least = (uint32_t)rmi_min(least, from);
-        }
-        if (!pass) ok = rmi_ref_tree_most(tree, least, event) <= limit;
-    }
-    return ok;
+    const rmi_search_span *span = refine->search.edit.spans;
+    int64_t limit = (int64_t)rmi_min(refine->search.cost.limit, RMI_MAX);
+    uint32_t i;
+    int fits = 1;
+    rmi_ref_spare(refine, event);
+    for (i = 0; i < refine->search.edit.n_spans && fits; i++)
+        if (span[i].bytes > 0) fits = rmi_ref_add(refine, span[i].from, span[i].to, span[i].bytes) <= limit;
+    while (i-- && !fits)
+        if (span[i].bytes > 0) rmi_ref_add(refine, span[i].from, span[i].to, -span[i].bytes);
+    return fits;
 }
 
 /* Drops these repeats. 0: that is not legal, above the limit, or no faster; then the schedule is as before. */
-RMI_FN int rmi_ref_drop(rmi_search *s, const rmi_plc_key *repeats, uint32_t n)
+RMI_FN int rmi_ref_drop(rmi_search *search, const rmi_plc_key *repeats, uint32_t n)
 {
     uint32_t i;
-    rmi_search_copy_choices(s->step, &s->current, &s->candidate);
-    rmi_search_clear(s);
-    for (i = 0; i < n; i++) rmi_search_drop(s, repeats[i].id);
-    if (!rmi_search_apply(s) || !rmi_ref_try(s)) return 0;
-    if (s->next.excess || s->next.step_ns >= s->costs.step_ns) return rmi_ref_turn_down(s);
-    rmi_ref_accept(s);
-    return 1;
-}
-
-/* The repeats of the current schedule, in their order; out NULL: how many there are. */
-RMI_FN uint32_t rmi_ref_repeats(const rmi_ref_search *s, rmi_plc_key *out)
-{
-    uint32_t event, n = 0;
-    for (event = 0; event < s->search.current.n; event++) {
-        if (!s->search.costs.again[event]) continue;
-        if (out) out[n].id = event;
-        n++;
-    }
-    return n;
+    rmi_search_copy_choices(search->step, &search->current, &search->candidate);
+    rmi_search_clear(search);
+    for (i = 0; i < n; i++) rmi_search_drop(search, repeats[i].id);
+    return rmi_ref_take(search, 1);
 }
 
 /* Drops as many repeats at once as the tree allows; what the tree does not know of (bytes under other names) is found
    by the evaluation, then fewer are dropped. Returns how many were. */
-RMI_FN uint32_t rmi_ref_fill_many(rmi_ref_search *s, rmi_arena *mem, uint64_t scarce)
+RMI_FN uint32_t rmi_ref_drop_many(rmi_ref_search *refine, rmi_arena *mem, uint64_t scarce)
 {
-    uint32_t i, k = 0, n = rmi_ref_repeats(s, NULL);
-    /* key: the dearer the smaller */
-    rmi_plc_key *spare = RMI_RAW(mem, rmi_plc_key, n + (size_t)1), *room = RMI_RAW(mem, rmi_plc_key, n + (size_t)1);
-    rmi_ref_tree tree;
-    if (!spare || !room || rmi_ref_tree_make(mem, s->search.costs.live, s->search.current.n + 1, &tree) != RM_OK)
-        return 0;
-    rmi_ref_count_above(s, scarce);
-    rmi_ref_repeats(s, spare);
-    for (i = 0; i < n; i++) spare[i].key = RMI_INF - rmi_ref_spare_score(s, spare[i].id);
+    rmi_search *search = &refine->search;
+    rmi_plc_key *spare, *room; /* key: the dearer the smaller */
+    uint32_t i, k = 0, n = 0;
+    for (i = 0; i < search->current.n; i++) n += search->costs.again[i];
+    spare = RMI_RAW(mem, rmi_plc_key, n + (size_t)1);
+    room = RMI_RAW(mem, rmi_plc_key, n + (size_t)1);
+    if (!spare || !room || rmi_ref_tree_make(refine, mem) != RM_OK) return 0;
+    rmi_ref_count_above(refine, scarce);
+    for (i = 0, n = 0; i < search->current.n; i++) {
+        if (!search->costs.again[i]) continue;
+        spare[n].key = RMI_INF - rmi_ref_spare(refine, i);
+        spare[n++].id = i;
+    }
     rmi_plc_sort(spare, room, n);
     for (i = 0; i < n; i++)
-        if (rmi_ref_hold(s, &tree, spare[i].id)) spare[k++] = spare[i];
-    for (; k && !rmi_ref_drop(&s->search, spare, k); k /= 2) {}
+        if (rmi_ref_hold(refine, spare[i].id)) spare[k++] = spare[i];
+    for (; k && !rmi_ref_drop(search, spare, k); k /= 2) {}
     return k;
 }
 
-/* Many at once, then one by one (`each` of them, last first) with exact evaluations. */
-RMI_FN void rmi_ref_fill(rmi_ref_search *s, uint64_t scarce, uint32_t each)
+/* Drops repeats of the current schedule, if that is within the limit: many at once, as long as some can go, then `each`
+   one by one, the last first, for what the tree does not know of. Bytes are dear where `scarce` are live, or more. */
+RMI_FN void rmi_ref_fill(rmi_ref_search *refine, uint64_t scarce, uint32_t each)
 {
-    uint32_t event, round, n = 1;
+    const rmi_search *search = &refine->search;
+    uint32_t round, n = 1;
     rmi_plc_key one;
-    for (round = 0; round < 12 && n && !s->search.costs.excess && !rmi_ref_told(s); round++) {
-        rmi_arena tmp = rmi_arena_make(&s->mem->hooks);
-        n = rmi_ref_fill_many(s, &tmp, scarce);
+    for (round = 0; round < RMI_REF_FILLS && n && !search->costs.excess && !rmi_ref_told(refine); round++) {
+        rmi_arena tmp = rmi_arena_make(&refine->mem->hooks);
+        n = rmi_ref_drop_many(refine, &tmp, scarce);
         rmi_arena_free(&tmp);
     }
-    for (event = s->search.current.n; event-- > 0 && each && !s->search.costs.excess && !rmi_ref_told(s);) {
-        if (event >= s->search.current.n || !s->search.costs.again[event]) continue;
+    for (one.id = search->current.n; one.id-- > 0 && each && !search->costs.excess && !rmi_ref_told(refine);) {
+        if (one.id >= search->current.n || !search->costs.again[one.id]) continue;
         each--;
-        one.id = event;
-        rmi_ref_drop(&s->search, &one, 1);
+        rmi_ref_drop(&refine->search, &one, 1);
     }
 }
 
-/* From the best schedule: what is cheapest a byte is given up until an n-th of the limit is free, then what is dearest
-   a byte, where less than a 32nd was free, is kept instead. So prices become alike all over a long list, of which a
-   move of annealing sees a few places. */
-RMI_FN rm_result rmi_ref_exchange(rmi_ref_search *s, uint32_t n)
+/* From the best schedule, in about `work` runs: what is cheapest a byte is given up until a part of the limit is free,
+   then what is dearest a byte is kept instead; the part grows when that helps no more. So prices become alike all over
+   a long list, of which a move of annealing sees a few places. */
+RMI_FN rm_result rmi_ref_level(rmi_ref_search *refine, uint64_t work)
 {
-    uint64_t limit = s->search.cost.limit;
+    rmi_search *search = &refine->search;
+    uint64_t limit = search->cost.limit, end = search->cost.work + work, was;
+    uint32_t part = RMI_REF_LEAST_PART;
     rm_result result;
-    s->search.cost.limit -= limit / n;
-    rmi_search_start(&s->search, &s->search.best);
-    result = rmi_ref_greedy(s, 900, 200);
-    s->search.cost.limit = limit;
-    rmi_search_again(&s->search); /* forms may be others now */
-    rmi_ref_fill(s, limit - limit / 32, 100000 / s->search.step->n_tasks);
-    return result;
-}
-
-/* The same for ever more room, each as long as it helps, in about `work` runs. */
-RMI_FN rm_result rmi_ref_level(rmi_ref_search *s, uint64_t work)
-{
-    uint64_t end = s->search.cost.work + work, was;
-    uint32_t n;
-    for (n = 512; n >= 8 && s->search.best_ns != RMI_INF && s->search.cost.limit < RMI_MAX; n /= 2)
-        do {
-            if (s->search.cost.work >= end || rmi_ref_told(s)) return RM_OK;
-            was = s->search.best_ns;
-            RMI_TRY(rmi_ref_exchange(s, n));
-        } while (s->search.best_ns < was);
+    while (part >= RMI_REF_MOST_PART && search->best_ns != RMI_INF && limit < RMI_MAX && search->cost.work < end &&
+           !rmi_ref_told(refine)) {
+        was = search->best_ns;
+        search->cost.limit = limit - limit / part;
+        rmi_search_start(search, &search->best);
+        result = rmi_ref_greedy(refine, RMI_REF_FINE);
+        search->cost.limit = limit;
+        RMI_TRY(result);
+        rmi_search_again(search); /* forms may be others now */
+        rmi_ref_fill(refine, limit - limit / RMI_REF_SCARCE, 100000 / search->step->n_tasks);
+        if (search->best_ns == was) part /= 2;
+    }
     return RM_OK;
 }
 
@@ -16837,7 +16742,7 @@ typedef struct rmi_plan_search { /* of the current kind of step */
 /* Evicts from the current schedule until it fits, and takes back what need not be evicted for that. */
 RMI_FN rm_result rmi_plan_evict(rmi_ref_search *refine, uint32_t permille)
 {
-    RMI_TRY(rmi_ref_greedy(refine, permille, 400));
+    RMI_TRY(rmi_ref_greedy(refine, permille));
     rmi_ref_fill(refine, 0, 400000 / refine->search.step->n_tasks);
     return RM_OK;
 }
@@ -16966,7 +16871,7 @@ RMI_FN rm_result rmi_plan_lower_evict(rmi_ref_search *refine, uint64_t floor)
         ns = joint->best_ns;
         rmi_search_limit(joint, rmi_max(peak - rmi_min(peak / RMI_PLAN_STAIR * step, peak / 2) - 1, floor), 0);
         rmi_search_again(joint);
-        RMI_TRY(rmi_ref_greedy(refine, 400, 400));
+        RMI_TRY(rmi_ref_greedy(refine, 400));
         if (joint->best_ns != RMI_INF) continue;
         joint->best_ns = ns; /* nothing was found: that one is the best again */
         joint->best_peak = peak;
@@ -16993,7 +16898,7 @@ RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_search *search, uint32_t turn, ui
     else if (turn % 2) {
         rmi_plan_load(joint);
         shuffled = small && !joint->step->moves;
-        RMI_TRY(rmi_ref_greedy(&search->s, turn % 8 == 1 ? 500 : 300, 400));
+        RMI_TRY(rmi_ref_greedy(&search->s, turn % 8 == 1 ? 500 : 300));
     }
     /* cold: single bytes count */
     rmi_ref_cycle(&search->s, hot, hot / (turn / 2 % 2 ? 20000 : 20) + 1, work, shuffled);
@@ -17069,7 +16974,7 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *search, int *done)
     rmi_planner *w = search->w;
     rmi_ref_load(&search->s);
     if (w->limit >= w->info->min_bound_bytes) {
-        RMI_TRY(rmi_ref_greedy(&search->s, 300, 400));
+        RMI_TRY(rmi_ref_greedy(&search->s, 300));
         rmi_ref_fill(&search->s, 0, 0);
         RMI_TRY(rmi_plan_search_try(search));
         rmi_search_limit(&search->s.search, w->limit, 0);

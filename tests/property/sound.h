@@ -127,7 +127,7 @@ static void sound_walk(sound_case *c, uint32_t steps)
             peak = s.search.costs.peak - m.resident;
             rmi_search_limit(&s.search, peak / 16 * (1 + sound_draw(c, 15)) + m.resident, 0);
             rmi_search_again(&s.search);
-            if (i) rmi_ref_greedy(&s, 300 + (uint32_t)sound_draw(c, 600), 40);
+            if (i) rmi_ref_greedy(&s, 300 + (uint32_t)sound_draw(c, 600));
             if (!rmi_search_again(&s.search)) break;
         }
         s.search.heat = RMI_INF >> 24;
