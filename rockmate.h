@@ -2715,11 +2715,7 @@ typedef struct rmi_run {
 
 RMI_INLINE rmi_run rmi_low_run(rmi_way way, uint32_t id, uint32_t form, uint32_t part)
 {
-    rmi_run run;
-    run.id = id;
-    run.form = (uint16_t)form;
-    run.way = (uint8_t)way;
-    run.part = (uint8_t)part;
+    rmi_run run = {id, (uint16_t)form, (uint8_t)way, (uint8_t)part};
     return run;
 }
 
@@ -24081,6 +24077,7 @@ RMI_FN rm_result rmi_chk_statement(rmi_chk *k, const rmi_stmt *stmt)
     uint32_t id, what = stmt->what;
     rmi_buf_kind kind;
     size_t bytes;
+    rmi_arena_free(&k->tmp); /* of the statement before */
     if (what == RMI_RUN) {
         if (stmt->run.way == RMI_FWD) return rmi_chk_forward(k, stmt->run);
         if (stmt->run.way == RMI_BWD) return rmi_chk_backward(k, stmt->run);
@@ -24139,18 +24136,6 @@ RMI_FN rm_result rmi_chk_tables(rmi_chk *k)
         hosted = hosted && k->exec->memory[RMI_EXE_ARENA].home[grad] == RMI_INF;
         k->whole[i] = hosted ? k->host[i] : k->grad[i];
         k->holds[i] = (uint8_t)(earlier && !hosted);
-    }
-    return RM_OK;
-}
-
-/* All statements of the program, with bytes of its own for each buffer. */
-RMI_FN rm_result rmi_chk_walk(rmi_chk *k)
-{
-    size_t i;
-    RMI_TRY(rmi_chk_tables(k));
-    for (i = 0; i < k->program->n; i++) {
-        RMI_TRY(rmi_chk_statement(k, &k->program->st[i]));
-        rmi_arena_free(&k->tmp);
     }
     return RM_OK;
 }
@@ -24380,6 +24365,7 @@ RMI_FN rm_result rmi_chk_arguments(rmi_chk *k, const rm_step *step)
 RMI_FN rm_result rmi_chk_run(rm_exec *exec, const rm_step *step, const rm_check_desc *desc)
 {
     rmi_chk k = RMI_INIT;
+    size_t i;
     rm_result result;
     int set_aside = 0;
     k.exec = exec;
@@ -24392,7 +24378,8 @@ RMI_FN rm_result rmi_chk_run(rm_exec *exec, const rm_step *step, const rm_check_
         set_aside = result == RM_OK;
         exec->course.grads = RMI_EXE_GIVEN; /* whatever the gradients hold is good enough to add to */
     }
-    if (result == RM_OK) result = rmi_chk_walk(&k);
+    if (result == RM_OK) result = rmi_chk_tables(&k);
+    for (i = 0; result == RM_OK && i < k.program->n; i++) result = rmi_chk_statement(&k, &k.program->st[i]);
     if (result == RM_OK) result = rmi_chk_planned(&k, step);
     if (result == RM_OK) result = rmi_chk_differences(&k);
     if (result == RM_ERROR_MEMORY) rmi_err_memory(&exec->err);
