@@ -6987,6 +6987,7 @@ typedef struct rmi_plc_item {
 } rmi_plc_item;
 
 typedef struct rmi_plc_info {
+    uint64_t target; /* bytes, set by the caller: a height that is good enough; 0: the bound */
     uint64_t height; /* bytes: the highest end of a buffer */
     uint64_t bound;  /* bytes: the largest sum of live buffers; no placement is lower */
     uint64_t work;   /* steps done, a few ns each; the same on every machine */
@@ -7165,34 +7166,51 @@ RMI_FN const rmi_plc_box *rmi_plc_above(rmi_plc *pack, uint32_t start, uint32_t 
 }
 
 /* --- the orders */
-enum { RMI_PLC_BY_LIFETIME, RMI_PLC_BY_AREA, RMI_PLC_BY_SIZE, RMI_PLC_BY_END, RMI_PLC_ORDERS };
 
-/* Sorts key: all boxes by `value`, larger first; ties by size, larger first, then by start. */
-RMI_FN void rmi_plc_rank(rmi_plc *pack)
+/* What boxes are ordered by, larger first; WIDTH, LIFE: lifetime in columns, in positions; TOTAL: the largest live
+   sum of its columns. Of the branch and bound alone: how much trouble its columns made in the earlier runs that ranked
+   by trouble, at most or on average. */
+typedef enum rmi_plc_by {
+    RMI_PLC_WIDTH, RMI_PLC_AREA, RMI_PLC_SIZE, RMI_PLC_END, RMI_PLC_ORDERS,
+    RMI_PLC_LIFE, RMI_PLC_TOTAL, RMI_PLC_WORST, RMI_PLC_MEAN
+} rmi_plc_by;
+
+/* The figure of a box that says where it comes in an order that is not by trouble. */
+RMI_FN uint64_t rmi_plc_figure(const rmi_plc *pack, uint32_t i, rmi_plc_by by)
 {
-    uint32_t i;
-    for (i = 0; i < pack->n; i++) {
-        pack->key[i].key = RMI_INF - pack->box[i].size;
-        pack->key[i].id = i;
-    }
-    rmi_plc_sort(pack->key, pack->key_room, pack->n);
-    for (i = 0; i < pack->n; i++) pack->key[i].key = RMI_INF - pack->value[pack->key[i].id];
-    rmi_plc_sort(pack->key, pack->key_room, pack->n);
+    const rmi_plc_box *box = pack->box + i;
+    uint64_t width = box->end - box->start, total = 0;
+    uint32_t column;
+    if (by == RMI_PLC_WIDTH) return width;
+    if (by == RMI_PLC_AREA) return rmi_mul(box->size, width);
+    if (by == RMI_PLC_SIZE) return box->size;
+    if (by == RMI_PLC_END) return box->end;
+    if (by == RMI_PLC_LIFE) return box->life;
+    for (column = box->start; column < box->end; column++) total = rmi_max(total, pack->live[column]);
+    return total;
 }
 
-/* Sets `value` and key for one of the orders. */
-RMI_FN void rmi_plc_order(rmi_plc *pack, uint32_t order)
+/* Sorts key: all boxes by `value`, larger first; ties by another figure, then by size, larger first, then by start. */
+RMI_FN void rmi_plc_rank(rmi_plc *pack, rmi_plc_by tie)
+{
+    rmi_plc_key *key = pack->key;
+    uint32_t i, pass;
+    for (i = 0; i < pack->n; i++) key[i].id = i;
+    for (pass = 0; pass < 3; pass++) {
+        if (pass == 1 && tie == RMI_PLC_SIZE) continue;
+        for (i = 0; i < pack->n; i++)
+            key[i].key = RMI_INF - (pass == 2 ? pack->value[key[i].id]
+                                              : rmi_plc_figure(pack, key[i].id, pass ? tie : RMI_PLC_SIZE));
+        rmi_plc_sort(key, pack->key_room, pack->n);
+    }
+}
+
+/* Sets `value` and key for an order that is not by trouble. */
+RMI_FN void rmi_plc_order(rmi_plc *pack, rmi_plc_by by, rmi_plc_by tie)
 {
     uint32_t i;
-    for (i = 0; i < pack->n; i++) {
-        const rmi_plc_box *box = pack->box + i;
-        uint64_t width = box->end - box->start;
-        pack->value[i] = order == RMI_PLC_BY_LIFETIME ? width
-                         : order == RMI_PLC_BY_AREA   ? rmi_mul(box->size, width)
-                         : order == RMI_PLC_BY_SIZE   ? box->size
-                                                      : box->end;
-    }
-    rmi_plc_rank(pack);
+    for (i = 0; i < pack->n; i++) pack->value[i] = rmi_plc_figure(pack, i, by);
+    rmi_plc_rank(pack, tie);
 }
 
 /* --- the tree: which box of the order comes first among those that live within some columns? */
@@ -7409,7 +7427,7 @@ RMI_FN void rmi_plc_orders(rmi_plc *pack)
     uint32_t order;
     for (order = 0; order < RMI_PLC_ORDERS && pack->height > pack->target; order++) {
         if (order && pack->work >= pack->limit) break;
-        rmi_plc_order(pack, order);
+        rmi_plc_order(pack, (rmi_plc_by)order, RMI_PLC_SIZE);
         rmi_plc_keep(pack, rmi_plc_sky(pack, pack->height));
     }
 }
@@ -7422,10 +7440,10 @@ RMI_FN void rmi_plc_repeat(rmi_plc *pack, uint64_t steps)
     uint64_t height, begun = pack->work, high, least = rmi_max(pack->bound, pack->fixed_top);
     uint32_t i;
     steps = rmi_min(steps, (uint64_t)pack->n * pack->n * RMI_PLC_FEW);
-    rmi_plc_order(pack, RMI_PLC_BY_AREA);
+    rmi_plc_order(pack, RMI_PLC_AREA, RMI_PLC_SIZE);
     for (i = 0; i < pack->n; i++) pack->value[pack->key[i].id] = pack->n - i;
     while (pack->height > pack->target && pack->work < pack->limit && pack->work - begun < steps) {
-        rmi_plc_rank(pack);
+        rmi_plc_rank(pack, RMI_PLC_SIZE);
         height = rmi_plc_sky(pack, RMI_INF);
         rmi_plc_keep(pack, height);
         high = height - (height - least) / RMI_PLC_TOO_HIGH;
@@ -7449,7 +7467,7 @@ typedef struct rmi_plc_part { /* what the search knows of the box of the same nu
     uint64_t size, low;         /* low: the top of the fixed boxes below it */
     uint64_t lowest;            /* its lowest place above what is placed */
     uint64_t offset, found;     /* where it is placed; where it was when what it is connected with was solved */
-    uint64_t group_top, total;  /* see group; the largest live sum of its columns */
+    uint64_t group_top;         /* see group */
 } rmi_plc_part;
 
 typedef struct rmi_plc_column {
@@ -7496,7 +7514,7 @@ typedef struct rmi_plc_search {
 /* STOP: the limit is reached; FAIL: no memory. */
 typedef enum rmi_plc_answer { RMI_PLC_NO, RMI_PLC_YES, RMI_PLC_STOP, RMI_PLC_FAIL } rmi_plc_answer;
 
-/* Sets the members of each column, by start, and `total` and `low` of each box. */
+/* Sets the members of each column, by start, and `low` of each box. */
 RMI_FN void rmi_plc_search_members(rmi_plc_search *search)
 {
     rmi_plc_column *columns = search->column;
@@ -7511,7 +7529,6 @@ RMI_FN void rmi_plc_search_members(rmi_plc_search *search)
     for (i = 0; i < search->n; i++)
         for (col = search->part[i].start; col < search->part[i].end; col++) {
             search->member[columns[col].watch++] = i;
-            search->part[i].total = rmi_max(search->part[i].total, search->pack->live[col]);
             search->part[i].low = rmi_max(search->part[i].low, search->pack->base[col]);
         }
 }
@@ -7784,45 +7801,26 @@ RMI_FN rmi_plc_answer rmi_plc_search_start(rmi_plc_search *search)
     return RMI_PLC_YES;
 }
 
-/* What a run ranks by, larger first: the largest live sum, the area, the end, or how much trouble the box's columns
-   made in the earlier runs that ranked by trouble, at most or on average. */
-typedef enum rmi_plc_by {
-    RMI_PLC_RANK_TOTAL, RMI_PLC_RANK_AREA, RMI_PLC_RANK_END, RMI_PLC_RANK_WORST, RMI_PLC_RANK_MEAN
-} rmi_plc_by;
-
-/* The figure of a box by which a run ranks. */
-RMI_FN uint64_t rmi_plc_search_value(rmi_plc_search *search, const rmi_plc_part *box, rmi_plc_by by)
-{
-    uint64_t worst = 0, sum = 0;
-    uint32_t col;
-    if (by == RMI_PLC_RANK_TOTAL) return box->total;
-    if (by == RMI_PLC_RANK_AREA) return rmi_mul(box->size, box->end - box->start);
-    if (by == RMI_PLC_RANK_END) return box->end;
-    for (col = box->start; col < box->end; col++) {
-        worst = rmi_max(worst, search->column[col].weight);
-        sum += search->column[col].weight;
-    }
-    search->pack->work += box->end - box->start;
-    return by == RMI_PLC_RANK_WORST ? worst : sum / (box->end - box->start);
-}
-
-/* Sets the ranks of all boxes for a run; ties by lifetime, then by size, larger ones first. */
+/* Sets the ranks of all boxes for a run; ties by lifetime. */
 RMI_FN void rmi_plc_search_rank(rmi_plc_search *search, rmi_plc_by by)
 {
-    rmi_plc_key *key = search->pack->key;
-    uint32_t i, pass;
-    for (i = 0; i < search->n; i++) key[i].id = i;
-    for (pass = 0; pass < 3; pass++) {
+    rmi_plc *pack = search->pack;
+    uint32_t i, col;
+    if (by < RMI_PLC_WORST) rmi_plc_order(pack, by, by == RMI_PLC_TOTAL ? RMI_PLC_LIFE : RMI_PLC_WIDTH);
+    else {
         for (i = 0; i < search->n; i++) {
-            const rmi_plc_part *box = search->part + key[i].id;
-            uint64_t value = box->size;
-            if (pass == 1) value = by ? box->end - box->start : search->pack->box[key[i].id].life;
-            if (pass == 2) value = rmi_plc_search_value(search, box, by);
-            key[i].key = RMI_INF - value;
+            const rmi_plc_part *box = search->part + i;
+            uint64_t worst = 0, sum = 0;
+            for (col = box->start; col < box->end; col++) {
+                worst = rmi_max(worst, search->column[col].weight);
+                sum += search->column[col].weight;
+            }
+            pack->work += box->end - box->start;
+            pack->value[i] = by == RMI_PLC_WORST ? worst : sum / (box->end - box->start);
         }
-        rmi_plc_sort(key, search->pack->key_room, search->n);
+        rmi_plc_rank(pack, RMI_PLC_WIDTH);
     }
-    for (i = 0; i < search->n; i++) search->part[key[i].id].rank = i;
+    for (i = 0; i < search->n; i++) search->part[pack->key[i].id].rank = i;
 }
 
 /* One run: what is not connected is solved apart, and once for all runs; each gets limit nodes. YES: the boxes have
@@ -7850,7 +7848,7 @@ RMI_FN rmi_plc_answer rmi_plc_run(rmi_plc_search *search, rmi_plc_by by)
         }
         start = col;
     }
-    for (col = 0; col < search->columns && by >= RMI_PLC_RANK_WORST; col++)
+    for (col = 0; col < search->columns && by >= RMI_PLC_WORST; col++)
         search->column[col].weight = search->column[col].weight / 2 + (search->column[col].fails << 20) / nodes;
     for (i = 0; i < search->n && all == RMI_PLC_YES; i++) search->pack->box[i].offset = search->part[i].found;
     return all;
@@ -7861,9 +7859,8 @@ RMI_FN rmi_plc_answer rmi_plc_run(rmi_plc_search *search, rmi_plc_by by)
 RMI_FN rm_result rmi_plc_branch(rmi_plc_search *search)
 {
     static const unsigned char ranks[] = {
-        RMI_PLC_RANK_TOTAL, RMI_PLC_RANK_AREA,  RMI_PLC_RANK_END,   RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST,
-        RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_MEAN,  RMI_PLC_RANK_WORST,
-        RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST};
+        RMI_PLC_TOTAL, RMI_PLC_AREA, RMI_PLC_END,   RMI_PLC_WORST, RMI_PLC_WORST, RMI_PLC_WORST, RMI_PLC_WORST,
+        RMI_PLC_WORST, RMI_PLC_MEAN, RMI_PLC_WORST, RMI_PLC_WORST, RMI_PLC_WORST, RMI_PLC_WORST};
     rmi_plc *pack = search->pack;
     uint32_t i;
     while (search->n && pack->height > pack->target && pack->work < pack->limit) {
@@ -7930,12 +7927,12 @@ RMI_FN rm_result rmi_plc_solve(rmi_plc *pack, rmi_plc_item *items, size_t n, uin
 }
 
 /* Gives every item an offset, a multiple of the granule, such that items alive together do not overlap, sizes rounded
-   up to the granule. Stops as soon as the height is at most target (0: the bound), or after work_limit steps (0: a
-   default). RM_ERROR_ARGUMENT: an empty interval, granule 0, a fixed offset off the granule, fixed items that
-   overlap, sums beyond RMI_MAX. On failure the items are unchanged. The arena lends its hooks only: nothing stays in
-   it; once its stop says so, the best placement so far is good enough. */
-RMI_FN rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n, uint64_t granule, uint64_t target,
-                               uint64_t work_limit, rmi_plc_info *info)
+   up to the granule. Stops as soon as the height is good enough, or after work_limit steps (0: a default), and sets the
+   rest of *info; on failure to 0. RM_ERROR_ARGUMENT: an empty interval, granule 0, a fixed offset off the granule,
+   fixed items that overlap, sums beyond RMI_MAX. On failure the items are unchanged. The arena lends its hooks only:
+   nothing stays in it; once its stop says so, the best placement so far is good enough. */
+RMI_FN rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n, uint64_t granule, uint64_t work_limit,
+                               rmi_plc_info *info)
 {
     rmi_arena mem = rmi_arena_make(&arena->hooks);
     rmi_plc pack = RMI_INIT;
@@ -7943,19 +7940,18 @@ RMI_FN rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n, 
     pack.mem = &mem;
     pack.limit = work_limit ? work_limit : RMI_PLC_WORK;
     pack.stop = arena->stop;
-    if (info) memset(info, 0, sizeof *info);
-    result = rmi_plc_solve(&pack, items, n, granule, target);
-    if (result == RM_OK && info) {
-        info->height = pack.height * granule;
-        info->bound = pack.bound * granule;
-        info->work = pack.work;
-    }
+    info->height = info->bound = info->work = 0;
+    result = rmi_plc_solve(&pack, items, n, granule, info->target);
     rmi_arena_free(&mem);
-    return result;
+    if (result != RM_OK) return result;
+    info->height = pack.height * granule;
+    info->bound = pack.bound * granule;
+    info->work = pack.work;
+    return RM_OK;
 }
 
 /* As rmi_plc_place, for items with 64-bit times (rm_place); their ranks serve where these do not fit into positions. */
-RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity,
+RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_t n, uint64_t align,
                                      rmi_plc_info *info)
 {
     uint64_t *at = RMI_NEW(mem, uint64_t, 4 * n);
@@ -7976,7 +7972,7 @@ RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_
         ranked[i].end = as_given ? (uint32_t)items[i].end : (uint32_t)rmi_lower_bound(at, times, items[i].end);
         ranked[i].size = items[i].size;
     }
-    RMI_TRY(rmi_plc_place(mem, ranked, n, align, capacity, 0, info));
+    RMI_TRY(rmi_plc_place(mem, ranked, n, align, 0, info));
     for (i = 0; i < n; i++) items[i].offset = ranked[i].offset;
     return RM_OK;
 }
@@ -15932,12 +15928,12 @@ RMI_FN rmi_plc_item *rmi_plan_items(const rmi_seq *seq, rmi_arena *mem, const rm
 RMI_FN rm_result rmi_plan_place_kept(const rmi_seq *seq, rmi_arena *mem, uint32_t align, rmi_program *out)
 {
     rmi_plc_item *items = rmi_plan_items(seq, mem, seq->kept, seq->n_kept);
-    rmi_plc_info info;
+    rmi_plc_info info = RMI_INIT;
     size_t i;
     out->host = 0;
     if (!items) return RM_ERROR_MEMORY;
     if (!seq->n_kept) return RM_OK;
-    RMI_TRY(rmi_plc_place(mem, items, seq->n_kept, align, 0, 200000u + 400u * (uint64_t)seq->n_kept, &info));
+    RMI_TRY(rmi_plc_place(mem, items, seq->n_kept, align, 200000u + 400u * (uint64_t)seq->n_kept, &info));
     for (i = 0; i < seq->n_st; i++)
         if (seq->st[i].what == RMI_OFFLOAD || seq->st[i].what == RMI_MERGE)
             seq->st[i].offset = items[seq->st[i].offset].offset;
@@ -15968,9 +15964,11 @@ RMI_FN rm_result rmi_plan_place(rmi_planner *w, rmi_arena *mem, uint64_t target,
         item->fixed = 1;
         n++;
     }
-    RMI_TRY(rmi_plc_place(mem, items, n, w->align, w->lanes ? 0 : target, quick, &info));
+    info.target = w->lanes ? 0 : target;
+    RMI_TRY(rmi_plc_place(mem, items, n, w->align, quick, &info));
+    info.target = target;
     if (target && info.height > target && info.bound <= target && !only_quick)
-        RMI_TRY(rmi_plc_place(mem, items, n, w->align, target, effort, &info));
+        RMI_TRY(rmi_plc_place(mem, items, n, w->align, effort, &info));
     for (i = 0; i < seq->n_st; i++)
         if (seq->st[i].what == RMI_ALLOC) seq->st[i].offset = items[seq->st[i].offset].offset;
     out->arena = info.height;
@@ -24732,7 +24730,8 @@ RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t
     rmi_plc_info info = RMI_INIT;
     rm_result result;
     if ((!items && n) || n > RMI_NONE / 4) return RM_ERROR_ARGUMENT;
-    result = rmi_plc_place_times(&mem, items, n, align ? align : 1, capacity, &info);
+    info.target = capacity;
+    result = rmi_plc_place_times(&mem, items, n, align ? align : 1, &info);
     rmi_arena_free(&mem);
     if (height) *height = info.height;
     if (bound) *bound = info.bound;

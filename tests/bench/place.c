@@ -320,7 +320,9 @@ static void report(const char *kind, list *l, uint64_t granule, uint64_t target,
     rmi_arena a = rmi_arena_make(NULL);
     rmi_plc_info info;
     double t = now_s();
-    rm_result r = rmi_plc_place(&a, l->v, l->n, granule, target, limit, &info);
+    rm_result r;
+    info.target = target;
+    r = rmi_plc_place(&a, l->v, l->n, granule, limit, &info);
     t = now_s() - t;
     total_s += t;
     if (r) {

@@ -44,7 +44,11 @@ static void faulty_free(void *p, void *user)
 static rm_result place(rmi_plc_item *v, size_t n, uint64_t granule, uint64_t target, uint64_t limit, rmi_plc_info *info)
 {
     rmi_arena a = rmi_arena_make(NULL);
-    rm_result r = rmi_plc_place(&a, v, n, granule, target, limit, info);
+    rmi_plc_info own;
+    rm_result r;
+    if (!info) info = &own;
+    info->target = target;
+    r = rmi_plc_place(&a, v, n, granule, limit, info);
     CHECK(a.blocks == NULL);
     rmi_arena_free(&a);
     return r;
@@ -380,6 +384,7 @@ static void test_memory(void)
             v[1].offset = 1 << 20;
         }
         for (k = 1; r == RM_ERROR_MEMORY; k++) {
+            rmi_plc_info info;
             faulty f;
             rm_allocator hooks;
             rmi_arena a;
@@ -390,7 +395,8 @@ static void test_memory(void)
             hooks.user = &f;
             a = rmi_arena_make(&hooks);
             memcpy(was, v, sizeof v);
-            r = rmi_plc_place(&a, v, n, 1, 0, 1000000, NULL);
+            info.target = 0;
+            r = rmi_plc_place(&a, v, n, 1, 1000000, &info);
             CHECK(f.live == 0);
             CHECK(r == RM_OK || (r == RM_ERROR_MEMORY && !memcmp(was, v, sizeof v)));
             rmi_arena_free(&a);

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Is rockmate.h still the house that docs/design.md draws? Rooms in the order of CONTENTS, private names with the prefix of
-their room, calls only to rooms before (no forward declarations), functions of a size that one can read.
+their room, calls only to rooms before (no forward declarations), functions of a size that one can read. And what can be counted: columns,
+parameters, fields, lines, names of one letter, and that nothing sets a level of optimisation.
 
-    rooms.py rockmate.h      prints offences; last line 'N passed, N failed, N skipped'
+    rooms.py rockmate.h      prints offences and the share of names of one letter; last line 'N passed, N failed, N skipped'
 """
 import re
 import sys
@@ -16,6 +17,46 @@ PREFIX = {
 CUDA = {room: "rmc_" for room in ("device", "memory", "stream", "profile", "graph")}
 CUDA["public"] = "rm_cuda_|rmc_"
 LONGEST = 70
+COLUMNS, PARAMETERS, FIELDS, LETTERS, LINES = 120, 6, 30, 15, 26000  # LETTERS: percent of all identifiers
+# over a limit, and how far: public ones, which stay, and private ones that may only get smaller
+PUBLIC = {"rm_place": 7}
+KNOWN = {"rmi_off_model": 78, "rmi_cost": 34, "rmi_off_cook": 7, "rmi_cost_choose": 7, "rmi_cost_begin_early": 7}
+WORDS = set("if else for while do return int char void const static struct typedef enum unsigned sizeof break continue switch case default "
+            "uint32_t uint64_t uint8_t uint16_t int64_t size_t define include".split())
+
+
+def parts(listed, separator):
+    """How many names a list of parameters or fields declares; what stands in brackets is one name's."""
+    while re.search(r"[({\[][^(){}\[\]]*[)}\]]", listed):
+        listed = re.sub(r"[({\[][^(){}\[\]]*[)}\]]", "", listed)
+    return sum(len(piece.split(",")) for piece in listed.split(separator) if piece.strip() and piece.strip() != "void")
+
+
+def counted(path, text):
+    """Offences against what can be counted, how many things were looked at, and the share of names of one letter in percent."""
+    bad, lines = [], text.split("\n")
+    code = re.sub(r"/\*.*?\*/", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S)
+    code = re.sub(r'"(\\.|[^"\\])*"', '""', code)
+    limits = {**PUBLIC, **KNOWN}
+    functions = list(re.finditer(r"^(?:RMI_FN|RMI_INLINE|RMDEF)[^;{]*?(\w+)\(([^;{]*?)\)\n?\s*\{", code, re.M))
+    structs = list(re.finditer(r"^typedef (?:struct|union) (\w+) \{(.*?)^\} ?\w+;", code, re.M | re.S))
+    for found, separator, most, what in ((functions, ";", PARAMETERS, "parameters"), (structs, ";", FIELDS, "fields")):
+        for m in found:
+            k = parts(m.group(2), separator)
+            if k > max(most, limits.get(m.group(1), 0)):
+                bad.append(f"{path}:{code[:m.start()].count(chr(10)) + 1}: {m.group(1)} has {k} {what}, more than {most}")
+    for n, line in enumerate(lines, 1):
+        if len(line) > COLUMNS:
+            bad.append(f"{path}:{n}: {len(line)} columns, more than {COLUMNS}")
+        if re.search(r"#\s*pragma\s+(GCC|clang|optimize)\b.*optimi[sz]e|__attribute__\s*\(\(\s*(__)?(optimize|hot|cold)|#\s*pragma\s+optimize", line):
+            bad.append(f"{path}:{n}: a level of optimisation is the user's")
+    if len(lines) - 1 > LINES:
+        bad.append(f"{path}: {len(lines) - 1} lines, more than {LINES}")
+    names = [w for w in re.findall(r"\b[A-Za-z_]\w*\b", code[code.find("defined(ROCKMATE_IMPLEMENTATION)"):]) if w not in WORDS]
+    letters = 100 * sum(len(w) == 1 for w in names) / max(len(names), 1)
+    if letters > LETTERS:
+        bad.append(f"{path}: {letters:.1f} % of the names have one letter, more than {LETTERS} %")
+    return bad, len(functions) + len(structs) + 3 - len(bad), letters
 
 
 def main(path):
@@ -55,6 +96,11 @@ def main(path):
                 close = next((k for k in range(n, min(n + 400, len(lines))) if lines[k] == "}"), n)
                 if close - n + 1 > LONGEST:
                     bad.append(f"{path}:{n}: {name} has {close - n + 1} lines, more than {LONGEST}")
+    if prefixes is PREFIX:
+        offences, fine, letters = counted(path, text)
+        bad += offences
+        passed += max(fine, 0)
+        print(f"names of one letter: {letters:.1f} %")
     for b in bad:
         print(b)
     print(f"{passed} passed, {len(bad)} failed, 0 skipped")

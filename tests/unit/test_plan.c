@@ -519,7 +519,7 @@ static uint64_t packing(uint32_t n)
         it[k].start = 2 * i + 1, it[k].end = 2 * i + 3, it[k++].size = 256 * (1 + i % 7);
         it[k].start = back - 1, it[k].end = back + 2, it[k++].size = 4096;
     }
-    EXPECT(it && rmi_plc_place(&mem, it, k, 256, 0, 0, &info) == RM_OK, "places");
+    EXPECT(it && rmi_plc_place(&mem, it, k, 256, 0, &info) == RM_OK, "places");
     EXPECT(info.height == info.bound, "nested: at the bound");
     rmi_arena_free(&mem);
     return info.work;
