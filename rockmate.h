@@ -10721,19 +10721,6 @@ RMI_FN int rmi_off_cmp_home(const void *one, const void *two, void *user)
     return left->buf < right->buf ? -1 : left->buf > right->buf;
 }
 
-/* Is buffer b, a param, gradient, state, const or input, at home somewhere when the step begins? */
-RMI_FN int rmi_off_has_home(const rmi_off_model *m, uint32_t buf)
-{
-    uint32_t i;
-    rmi_buf_kind kind = rmi_low_kind(m->g, buf, &i);
-    const rmi_tensor *tensor = &m->g->tensors[i];
-    if (m->root[buf] != buf || tensor->kind == RMI_ACT || rmi_low_external(m->g, buf) || !rmi_low_bytes(m->g, buf))
-        return 0;
-    if (kind == RMI_BUF_GRAD)
-        return tensor->kind == RMI_PARAM && tensor->consumers.n && (m->waiting || rmi_low_grads_resident(m->step));
-    return kind == RMI_BUF_VALUE || tensor->kind == RMI_PARAM;
-}
-
 /* A list for >>sequence, its homes at offsets of their own: what stays lowest, then what is there at the step's edge,
    what is away longest last, so that the room it leaves is in one piece; inputs; then what is at home in host memory.
    */
@@ -10754,7 +10741,7 @@ RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_seq_l
         const rmi_off_life *life = m->cur[buf] == RMI_NONE ? NULL : &m->lives[m->cur[buf]];
         rmi_home *home = &out->homes[out->n_homes];
         int input = kind == RMI_BUF_VALUE && m->g->tensors[i].kind == RMI_INPUT, moves = !input && m->mode[buf];
-        if (!rmi_off_has_home(m, buf)) continue;
+        if (!rmi_low_has_home(m->g, buf, m->waiting || rmi_low_grads_resident(m->step))) continue;
         if (moves) home->buf = buf, home->host = 1, home++, out->n_homes++;
         if (moves && !(life && ((kind == RMI_BUF_VALUE && !(m->mode[buf] & RMI_OFF_EDGE)) ||
                                 (life->edge && m->copy[life->edge - 1].wraps))))
