@@ -8169,17 +8169,24 @@ RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *b, uint32_t task, uint32_t mode)
     return ns == RMI_INF || at->way != RMI_BWD ? ns : ns + rmi_bnd_saving_ns(b, at->id, mode);
 }
 
-/* Least ns of a task in every plan; of a backward after those of the forwards. */
+/* Least ns of a task in every plan; of a backward after those of the forwards. Where variants differ in their parts,
+   some part of some of them runs: the first task stands for all of them. */
 RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *b, uint32_t task)
 {
     const rmi_step *step = b->step;
     const rmi_step_task *at = &step->tasks[task];
     uint64_t least = RMI_INF;
-    uint32_t k;
-    if (at->way == RMI_FWD && (!b->must[task] || step->ops[at->id].n_modes == RMI_STEP_MODES)) return 0;
-    if (at->way == RMI_BWD && b->odd[at->id]) return 0;
+    uint32_t k, part, n_modes = rmi_bnd_modes(step, task);
+    if (at->way == RMI_FWD && (!b->must[task] || n_modes == RMI_STEP_MODES)) return 0;
     if (step->moves && at->way == RMI_OPT && step->graph->tensors[at->id].opt_host != RMI_INF) return 0;
-    for (k = 0; k < rmi_bnd_modes(step, task); k++) least = rmi_min(least, rmi_bnd_mode_ns(b, task, k));
+    if (at->way == RMI_BWD && b->odd[at->id]) {
+        if (task != step->ops[at->id].backward || n_modes == RMI_STEP_MODES) return 0;
+        for (part = 0; part < step->ops[at->id].n_backward; part++)
+            for (k = 0; k < n_modes; k++) {
+                uint32_t access = step->tasks[task + part].access + k;
+                if (!step->accesses[access].absent) least = rmi_min(least, b->ns[access]);
+            }
+    } else for (k = 0; k < n_modes; k++) least = rmi_min(least, rmi_bnd_mode_ns(b, task, k));
     return least == RMI_INF ? 0 : least;
 }
 
