@@ -15782,66 +15782,66 @@ RMI_FN int rmi_plan_cmp_input(const void *a, const void *b, void *user)
    end. */
 RMI_FN void rmi_plan_input_ends(const rm_graph *graph, uint32_t *dies)
 {
-    uint32_t i, k, p;
+    uint32_t i, k, part;
     for (i = 0; i < graph->n_ops; i++)
         for (k = 0; k < graph->ops[i].in.n; k++) dies[graph->tensors[graph->ops[i].in.at[k]].root] = i + 1;
     for (i = graph->n_ops; i-- > 0;)
-        for (p = 0; p < graph->ops[i].forms[0].n_parts && graph->ops[i].has_bwd; p++)
-            for (k = 0; k < graph->ops[i].forms[0].parts[p].needs.n; k++)
-                dies[graph->tensors[graph->ops[i].forms[0].parts[p].needs.at[k]].root] = 2 * graph->n_ops - i;
+        for (part = 0; part < graph->ops[i].forms[0].n_parts && graph->ops[i].has_bwd; part++)
+            for (k = 0; k < graph->ops[i].forms[0].parts[part].needs.n; k++)
+                dies[graph->tensors[graph->ops[i].forms[0].parts[part].needs.at[k]].root] = 2 * graph->n_ops - i;
 }
 
 /* May programs copy to host memory? */
-RMI_FN int rmi_plan_has_host(const rmi_planner *w) { return w->graph->has_link && w->desc->host_bytes; }
+RMI_FN int rmi_plan_has_host(const rmi_planner *call) { return call->graph->has_link && call->desc->host_bytes; }
 
 /* Do programs of the current kind of step copy? */
-RMI_FN int rmi_plan_moves(const rmi_planner *w)
+RMI_FN int rmi_plan_moves(const rmi_planner *call)
 {
-    return (w->together == RMI_PLAN_JOINT || (!w->together && w->config.passes & RMI_PLAN_MOVES)) &&
-           rmi_plan_has_host(w);
+    return (call->together == RMI_PLAN_JOINT || (!call->together && call->config.passes & RMI_PLAN_MOVES)) &&
+           rmi_plan_has_host(call);
 }
 
 /* An arena for a pass: the graph's hooks, and the question. */
-RMI_FN rmi_arena rmi_plan_arena(rmi_planner *w)
+RMI_FN rmi_arena rmi_plan_arena(rmi_planner *call)
 {
-    rmi_arena a = rmi_arena_make(&w->graph->mem.hooks);
-    a.stop = &w->stop;
+    rmi_arena a = rmi_arena_make(&call->graph->mem.hooks);
+    a.stop = &call->stop;
     return a;
 }
 
 /* What another plan has on the device stays where it has it. */
-RMI_FN rm_result rmi_plan_layout_like(rmi_planner *w, const rmi_program *like)
+RMI_FN rm_result rmi_plan_layout_like(rmi_planner *call, const rmi_program *like)
 {
     char name[300];
     size_t i;
     for (i = 0; i < like->n_homes; i++) {
         const rmi_home *home = &like->homes[i];
         if (home->host)
-            return rmi_err_set(&w->graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc.like: it has %s in host memory; %s",
-                               rmi_sch_name(w->graph, home->buf, name),
-                               w->graph->has_link ? "set rm_plan_desc.host_bytes as well"
-                                              : "declare the link (rm_graph_link)");
-        w->homes.offsets[home->buf] = home->offset;
-        w->homes.bytes =
-            rmi_max(w->homes.bytes, home->offset + rmi_round_up(rmi_low_bytes(w->graph, home->buf), w->align));
+            return rmi_err_set(&call->graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc.like: it has %s in host memory; %s",
+                               rmi_sch_name(call->graph, home->buf, name),
+                               call->graph->has_link ? "set rm_plan_desc.host_bytes as well"
+                                                     : "declare the link (rm_graph_link)");
+        call->homes.offsets[home->buf] = home->offset;
+        call->homes.bytes =
+            rmi_max(call->homes.bytes, home->offset + rmi_round_up(rmi_low_bytes(call->graph, home->buf), call->align));
     }
     return RM_OK;
 }
 
 /* What persists in that buffer, if anything does, gets the next address, unless it has one. */
-RMI_FN void rmi_plan_home(rmi_planner *w, uint32_t buf)
+RMI_FN void rmi_plan_home(rmi_planner *call, uint32_t buf)
 {
-    uint64_t bytes = rmi_low_bytes(w->graph, buf);
-    if (!bytes || rmi_low_external(w->graph, buf)) return;
-    w->homes.lasting[w->homes.n_lasting++] = buf;
-    if (w->homes.offsets[buf] != RMI_INF) return;
-    w->homes.offsets[buf] = w->homes.bytes;
-    w->homes.bytes += rmi_round_up(bytes, w->align);
+    uint64_t bytes = rmi_low_bytes(call->graph, buf);
+    if (!bytes || rmi_low_external(call->graph, buf)) return;
+    call->homes.lasting[call->homes.n_lasting++] = buf;
+    if (call->homes.offsets[buf] != RMI_INF) return;
+    call->homes.offsets[buf] = call->homes.bytes;
+    call->homes.bytes += rmi_round_up(bytes, call->align);
 }
 
-RMI_FN rm_result rmi_plan_layout_inputs(rmi_planner *w, rmi_arena *tmp)
+RMI_FN rm_result rmi_plan_layout_inputs(rmi_planner *call, rmi_arena *tmp)
 {
-    const rm_graph *graph = w->graph;
+    const rm_graph *graph = call->graph;
     uint32_t i, n = 0, *dies = RMI_NEW(tmp, uint32_t, graph->n_tensors);
     rmi_plan_input *in = RMI_RAW(tmp, rmi_plan_input, graph->n_tensors);
     if (!dies || !in) return RM_ERROR_MEMORY;
@@ -15852,52 +15852,53 @@ RMI_FN rm_result rmi_plan_layout_inputs(rmi_planner *w, rmi_arena *tmp)
             in[n++].dies = graph->tensors[i].is_output ? RMI_NONE : dies[i];
         }
     rmi_sort(in, n, sizeof(rmi_plan_input), rmi_plan_cmp_input, NULL);
-    for (i = 0; i < n; i++) rmi_plan_home(w, in[i].buf);
+    for (i = 0; i < n; i++) rmi_plan_home(call, in[i].buf);
     return RM_OK;
 }
 
 /* Addresses of all that any of the steps starts with. */
-RMI_FN rm_result rmi_plan_layout(rmi_planner *w)
+RMI_FN rm_result rmi_plan_layout(rmi_planner *call)
 {
-    const rm_graph *graph = w->graph;
-    rmi_arena *mem = &w->plan->mem, tmp = rmi_plan_arena(w);
+    const rm_graph *graph = call->graph;
+    rmi_arena *mem = &call->plan->mem, tmp = rmi_plan_arena(call);
     size_t i, n = 0;
     rm_result result;
     for (i = 0; i < graph->n_tensors; i++) n += graph->tensors[i].kind != RMI_ACT;
-    w->homes.lasting = RMI_RAW(mem, uint32_t, 3 * n);
-    w->homes.at = RMI_NEW(mem, rmi_home, 3 * n);
-    w->homes.offsets = RMI_RAW(mem, uint64_t, 3 * (size_t)graph->n_tensors);
-    if (!w->homes.lasting || !w->homes.offsets || !w->homes.at) return RM_ERROR_MEMORY;
-    memset(w->homes.offsets, 0xFF, 3 * (size_t)graph->n_tensors * sizeof *w->homes.offsets);
-    if (w->desc->like && !rmi_plan_has_host(w)) RMI_TRY(rmi_plan_layout_like(w, &w->desc->like->prog[0]));
+    call->homes.lasting = RMI_RAW(mem, uint32_t, 3 * n);
+    call->homes.at = RMI_NEW(mem, rmi_home, 3 * n);
+    call->homes.offsets = RMI_RAW(mem, uint64_t, 3 * (size_t)graph->n_tensors);
+    if (!call->homes.lasting || !call->homes.offsets || !call->homes.at) return RM_ERROR_MEMORY;
+    memset(call->homes.offsets, 0xFF, 3 * (size_t)graph->n_tensors * sizeof *call->homes.offsets);
+    if (call->desc->like && !rmi_plan_has_host(call)) RMI_TRY(rmi_plan_layout_like(call, &call->desc->like->prog[0]));
     for (i = 0; i < graph->n_tensors; i++)
-        if (graph->tensors[i].kind == RMI_PARAM || graph->tensors[i].kind == RMI_CONST) rmi_plan_home(w, (uint32_t)i);
+        if (graph->tensors[i].kind == RMI_PARAM || graph->tensors[i].kind == RMI_CONST)
+            rmi_plan_home(call, (uint32_t)i);
     for (i = 0; i < graph->n_tensors; i++)
-        if (graph->tensors[i].kind == RMI_PARAM) rmi_plan_home(w, rmi_low_buf(graph, RMI_BUF_STATE, (uint32_t)i));
-    result = rmi_plan_layout_inputs(w, &tmp);
+        if (graph->tensors[i].kind == RMI_PARAM) rmi_plan_home(call, rmi_low_buf(graph, RMI_BUF_STATE, (uint32_t)i));
+    result = rmi_plan_layout_inputs(call, &tmp);
     rmi_arena_free(&tmp);
     if (result != RM_OK) return result;
-    for (i = 0; i < graph->n_tensors && (w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)); i++)
+    for (i = 0; i < graph->n_tensors && (call->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)); i++)
         if (graph->tensors[i].kind == RMI_PARAM && graph->tensors[i].consumers.n)
-            rmi_plan_home(w, rmi_low_buf(graph, RMI_BUF_GRAD, (uint32_t)i));
-    return w->homes.bytes > RMI_MAX ? RM_ERROR_ARGUMENT : RM_OK;
+            rmi_plan_home(call, rmi_low_buf(graph, RMI_BUF_GRAD, (uint32_t)i));
+    return call->homes.bytes > RMI_MAX ? RM_ERROR_ARGUMENT : RM_OK;
 }
 
 /* The homes of the current kind of step, by address. A forward between micro-steps must not disturb gradients that wait
    there. */
-RMI_FN void rmi_plan_step_homes(rmi_planner *w)
+RMI_FN void rmi_plan_step_homes(rmi_planner *call)
 {
     uint32_t i, id;
-    int grads = rmi_low_grads_resident(w->step) ||
-                (w->step == RM_FORWARD && (w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)));
-    w->homes.n = 0;
-    for (i = 0; i < w->homes.n_lasting; i++) {
-        rmi_home *home = &w->homes.at[w->homes.n];
-        if (rmi_low_kind(w->graph, w->homes.lasting[i], &id) == RMI_BUF_GRAD && !grads) continue;
-        w->homes.n++;
-        home->buf = w->homes.lasting[i];
+    int grads = rmi_low_grads_resident(call->step) ||
+                (call->step == RM_FORWARD && (call->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)));
+    call->homes.n = 0;
+    for (i = 0; i < call->homes.n_lasting; i++) {
+        rmi_home *home = &call->homes.at[call->homes.n];
+        if (rmi_low_kind(call->graph, call->homes.lasting[i], &id) == RMI_BUF_GRAD && !grads) continue;
+        call->homes.n++;
+        home->buf = call->homes.lasting[i];
         home->host = 0;
-        home->offset = w->homes.offsets[home->buf];
+        home->offset = call->homes.offsets[home->buf];
     }
 }
 
@@ -15937,10 +15938,10 @@ RMI_FN rm_result rmi_plan_place_kept(const rmi_seq *seq, rmi_arena *mem, uint32_
 
 /* Addresses of the sequence. Where lanes run beside the compute lane, time depends on who gets whose bytes: then they
    are those of the lowest arena, the same for every budget, if that is within the target. */
-RMI_FN rm_result rmi_plan_place(rmi_planner *w, rmi_arena *mem, uint64_t target, int only_quick, uint64_t effort,
+RMI_FN rm_result rmi_plan_place(rmi_planner *call, rmi_arena *mem, uint64_t target, int only_quick, uint64_t effort,
                                 rmi_program *out)
 {
-    const rmi_seq *seq = &w->seq;
+    const rmi_seq *seq = &call->seq;
     rmi_plc_item *items = rmi_plan_items(seq, mem, seq->str, seq->n_str);
     rmi_plc_info info;
     size_t i, k, n = seq->n_str;
@@ -15958,18 +15959,19 @@ RMI_FN rm_result rmi_plan_place(rmi_planner *w, rmi_arena *mem, uint64_t target,
         item->fixed = 1;
         n++;
     }
-    info.target = w->lanes ? 0 : target;
-    RMI_TRY(rmi_plc_place(mem, items, n, w->align, quick, &info));
+    info.target = call->lanes ? 0 : target;
+    RMI_TRY(rmi_plc_place(mem, items, n, call->align, quick, &info));
     info.target = target;
     if (target && info.height > target && info.bound <= target && !only_quick)
-        RMI_TRY(rmi_plc_place(mem, items, n, w->align, effort, &info));
+        RMI_TRY(rmi_plc_place(mem, items, n, call->align, effort, &info));
     for (i = 0; i < seq->n_st; i++)
         if (seq->st[i].what == RMI_ALLOC) seq->st[i].offset = items[seq->st[i].offset].offset;
     out->arena = info.height;
     for (i = 0; i < seq->n_homes; i++) /* inputs that no run reads are there, too, when the step begins */
         if (!seq->homes[i].host)
-            out->arena = rmi_max(out->arena, rmi_round_up(seq->homes[i].offset +
-                                                          rmi_low_bytes(seq->graph, seq->homes[i].buf), w->align));
+            out->arena =
+                rmi_max(out->arena,
+                        rmi_round_up(seq->homes[i].offset + rmi_low_bytes(seq->graph, seq->homes[i].buf), call->align));
     return RM_OK;
 }
 
@@ -15994,16 +15996,16 @@ RMI_FN void rmi_plan_spread(const rmi_seq *seq, uint64_t above, rmi_program *out
 
 /* The sequence of a list, to be built in mem. RM_ERROR_GRAPH: the runs cannot all come before what they must come
    before. */
-RMI_FN rm_result rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_seq_list *list)
+RMI_FN rm_result rmi_plan_sequence(rmi_planner *call, rmi_arena *mem, const rmi_seq_list *list)
 {
-    rmi_seq *seq = &w->seq;
-    rmi_arena_clear(&w->mem.lives);
-    seq->graph = w->graph;
+    rmi_seq *seq = &call->seq;
+    rmi_arena_clear(&call->mem.lives);
+    seq->graph = call->graph;
     seq->runs = list->runs;
-    if (w->graph->early) RMI_TRY(rmi_seq_delay(mem, w->graph, NULL, &seq->runs, list->n));
+    if (call->graph->early) RMI_TRY(rmi_seq_delay(mem, call->graph, NULL, &seq->runs, list->n));
     seq->mem = mem;
-    seq->lives = &w->mem.lives;
-    seq->step = w->step;
+    seq->lives = &call->mem.lives;
+    seq->step = call->step;
     seq->n = (uint32_t)list->n;
     seq->homes = list->homes;
     seq->n_homes = list->n_homes + list->n_late;
@@ -16011,35 +16013,35 @@ RMI_FN rm_result rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_seq
 }
 
 /* Builds and checks a list's program in mem; only its arena, if quick tries find no addresses within the budget. */
-RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_seq_list *list, const rmi_plan_trial *how,
+RMI_FN rm_result rmi_plan_build(rmi_planner *call, rmi_arena *mem, const rmi_seq_list *list, const rmi_plan_trial *how,
                                 rmi_program *out)
 {
-    rmi_seq *seq = &w->seq;
+    rmi_seq *seq = &call->seq;
     uint64_t target = how->budget == RMI_INF || how->sure ? 0 : how->budget;
     rm_result result;
     memset(out, 0, sizeof *out);
-    RMI_TRY(rmi_plan_sequence(w, mem, list));
+    RMI_TRY(rmi_plan_sequence(call, mem, list));
     RMI_TRY(rmi_seq_build(seq));
-    if (seq->n_inst > RMI_PLAN_MANY) rmi_arena_free(&w->mem.lives);
-    if (w->desc->live_only) rmi_plan_spread(seq, w->homes.bytes, out);
+    if (seq->n_inst > RMI_PLAN_MANY) rmi_arena_free(&call->mem.lives);
+    if (call->desc->live_only) rmi_plan_spread(seq, call->homes.bytes, out);
     else {
-        w->clock.placing = 1;
-        result =
-            rmi_plan_place(w, seq->n_inst > RMI_PLAN_MANY ? &w->mem.lives : mem, target, how->quick, how->effort, out);
-        w->clock.placing = 0;
+        call->clock.placing = 1;
+        result = rmi_plan_place(call, seq->n_inst > RMI_PLAN_MANY ? &call->mem.lives : mem, target, how->quick,
+                                how->effort, out);
+        call->clock.placing = 0;
         if (result != RM_OK || (how->quick && target && out->arena > target)) return result;
     }
-    RMI_TRY(rmi_plan_place_kept(seq, mem, w->align, out));
+    RMI_TRY(rmi_plan_place_kept(seq, mem, call->align, out));
     if (seq->n_inst > RMI_PLAN_MANY) { /* what the check does not ask for goes before it */
-        rmi_arena_free(&w->mem.lives);
+        rmi_arena_free(&call->mem.lives);
         rmi_arena_drop(mem, seq->str, seq->cap_str * sizeof(rmi_seq_stretch));
     }
-    out->step = w->step;
+    out->step = call->step;
     out->st = seq->st;
     out->n = seq->n_st;
     out->homes = list->homes;
     out->n_homes = list->n_homes;
-    return rmi_sch_check(w->graph, out, &w->graph->last, NULL);
+    return rmi_sch_check(call->graph, out, &call->graph->last, NULL);
 }
 
 RMI_FN rm_result rmi_plan_copy_program(rmi_arena *mem, const rmi_program *from, rmi_program *to)
@@ -16056,12 +16058,12 @@ RMI_FN rm_result rmi_plan_copy_program(rmi_arena *mem, const rmi_program *from, 
 }
 
 /* Keeps the list that was built last, as it was built. */
-RMI_FN rm_result rmi_plan_keep_list(rmi_planner *w, const rmi_seq_list *list)
+RMI_FN rm_result rmi_plan_keep_list(rmi_planner *call, const rmi_seq_list *list)
 {
-    rmi_seq_list *kept = &w->list;
-    const rmi_seq *seq = &w->seq;
-    kept->runs = RMI_RAW(&w->mem.list, rmi_run, seq->n);
-    kept->homes = RMI_RAW(&w->mem.list, rmi_home, seq->n_homes);
+    rmi_seq_list *kept = &call->list;
+    const rmi_seq *seq = &call->seq;
+    kept->runs = RMI_RAW(&call->mem.list, rmi_run, seq->n);
+    kept->homes = RMI_RAW(&call->mem.list, rmi_home, seq->n_homes);
     if (!kept->runs || !kept->homes) return RM_ERROR_MEMORY;
     memcpy(kept->runs, seq->runs, seq->n * sizeof *kept->runs);
     if (seq->n_homes) memcpy(kept->homes, seq->homes, seq->n_homes * sizeof *kept->homes);
@@ -16071,73 +16073,75 @@ RMI_FN rm_result rmi_plan_keep_list(rmi_planner *w, const rmi_seq_list *list)
     return RM_OK;
 }
 
-/* The program becomes the best one. from: NULL, or the list that it was built from just now in w->mem.tries, which goes
-   with a large program. */
-RMI_FN rm_result rmi_plan_take(rmi_planner *w, const rmi_program *program, const rmi_seq_list *from)
+/* The program becomes the best one. from: NULL, or the list that it was built from just now in call->mem.tries, which
+   goes with a large program. */
+RMI_FN rm_result rmi_plan_take(rmi_planner *call, const rmi_program *program, const rmi_seq_list *from)
 {
     rmi_home *homes;
-    rmi_arena_free(&w->mem.best);
-    rmi_arena_free(&w->mem.list);
-    w->best.n = w->list.n = 0;
-    if (from && w->lanes) RMI_TRY(rmi_plan_keep_list(w, from));
-    if (w->naming && w->together != RMI_PLAN_JOINT) /* any plan will do, unless other kinds depend on how good it is */
-        w->stop.stopped = w->clock.late = 1;
-    if (!from || program->n <= RMI_PLAN_MANY) return rmi_plan_copy_program(&w->mem.best, program, &w->best);
-    homes = RMI_RAW(&w->mem.tries, rmi_home, program->n_homes);
+    rmi_arena_free(&call->mem.best);
+    rmi_arena_free(&call->mem.list);
+    call->best.n = call->list.n = 0;
+    if (from && call->lanes) RMI_TRY(rmi_plan_keep_list(call, from));
+    if (call->naming &&
+        call->together != RMI_PLAN_JOINT) /* any plan will do, unless other kinds depend on how good it is */
+        call->stop.stopped = call->clock.late = 1;
+    if (!from || program->n <= RMI_PLAN_MANY) return rmi_plan_copy_program(&call->mem.best, program, &call->best);
+    homes = RMI_RAW(&call->mem.tries, rmi_home, program->n_homes);
     if (!homes) return RM_ERROR_MEMORY;
     if (program->n_homes) memcpy(homes, program->homes, program->n_homes * sizeof(rmi_home));
-    rmi_arena_join(&w->mem.best, &w->mem.tries);
-    w->best = *program;
-    w->best.homes = homes;
+    rmi_arena_join(&call->mem.best, &call->mem.tries);
+    call->best = *program;
+    call->best.homes = homes;
     return RM_OK;
 }
 
 /* The work of a search: what the call or its configuration says, else as usual. */
-RMI_FN uint64_t rmi_plan_work(const rmi_planner *w, uint64_t usual)
+RMI_FN uint64_t rmi_plan_work(const rmi_planner *call, uint64_t usual)
 {
-    return w->desc->work_limit ? w->desc->work_limit : w->config.work ? w->config.work : usual;
+    return call->desc->work_limit ? call->desc->work_limit : call->config.work ? call->config.work : usual;
 }
 
-RMI_FN uint64_t rmi_plan_size(const rmi_planner *w, const rmi_program *program)
+RMI_FN uint64_t rmi_plan_size(const rmi_planner *call, const rmi_program *program)
 {
-    return w->desc->live_only ? program->fig.live_bytes : program->arena;
+    return call->desc->live_only ? program->fig.live_bytes : program->arena;
 }
 
-RMI_FN void rmi_plan_tell(rmi_planner *w, const char *phase)
+RMI_FN void rmi_plan_tell(rmi_planner *call, const char *phase)
 {
     rm_progress progress;
-    if (!w->desc->progress || w->stop.stopped) return;
+    if (!call->desc->progress || call->stop.stopped) return;
     progress.phase = phase;
-    progress.time_ns = w->best.n ? w->best.fig.time_ns : 0;
-    progress.bound_ns = w->info->bound_ns;
-    progress.arena_bytes = w->best.n ? rmi_plan_size(w, &w->best) : 0;
-    w->stop.stopped = w->stop.stopped || w->desc->progress(w->desc->progress_user, &progress);
+    progress.time_ns = call->best.n ? call->best.fig.time_ns : 0;
+    progress.bound_ns = call->info->bound_ns;
+    progress.arena_bytes = call->best.n ? rmi_plan_size(call, &call->best) : 0;
+    call->stop.stopped = call->stop.stopped || call->desc->progress(call->desc->progress_user, &progress);
 }
 
 /* No plan within the budget is faster than this; model: NULL, or the step's model. brief: moments are looked at one by
    one, no longer. */
-RMI_FN rm_result rmi_plan_bound(rmi_planner *w, const rmi_step *model, uint64_t budget, int brief)
+RMI_FN rm_result rmi_plan_bound(rmi_planner *call, const rmi_step *model, uint64_t budget, int brief)
 {
-    rmi_arena mem = rmi_plan_arena(w);
+    rmi_arena mem = rmi_plan_arena(call);
     rmi_step own;
     rmi_bnd_ask ask;
-    int moves = rmi_plan_has_host(w);
+    int moves = rmi_plan_has_host(call);
     rm_result result = RM_OK;
     /* live bytes are counted in the order of statements, while copies of what was freed may still be under way */
-    if (moves && (budget == RMI_INF || w->desc->live_only)) return RM_OK;
+    if (moves && (budget == RMI_INF || call->desc->live_only)) return RM_OK;
     ask.work = RMI_PLAN_BOUND_WORK;
-    ask.more = w->config.passes & RM_PASS_SEARCH ? RMI_PLAN_BOUND_WORK / 2 * 3 : RMI_PLAN_BOUND_WORK / 8;
+    ask.more = call->config.passes & RM_PASS_SEARCH ? RMI_PLAN_BOUND_WORK / 2 * 3 : RMI_PLAN_BOUND_WORK / 8;
     if (brief) ask.more = 0;
     ask.enough = RMI_INF;
-    if (w->best.n)
-        ask.enough = rmi_mul_div_up(w->best.fig.time_ns, 1000000, 1000000 + w->series->near_ppm / (brief ? 2 : 1));
+    if (call->best.n)
+        ask.enough =
+            rmi_mul_div_up(call->best.fig.time_ns, 1000000, 1000000 + call->series->near_ppm / (brief ? 2 : 1));
     if (!model || moves) {
-        result = rmi_step_make(&mem, w->graph, w->step, 1, moves ? 2 : 0, &own);
+        result = rmi_step_make(&mem, call->graph, call->step, 1, moves ? 2 : 0, &own);
         model = &own;
     }
     if (result == RM_OK && (moves || budget >= model->resident)) {
         ask.bytes = rmi_min(budget - (moves ? 0 : model->resident), RMI_MAX);
-        result = rmi_bnd_bound(&mem, model, &ask, &w->info->bound_ns);
+        result = rmi_bnd_bound(&mem, model, &ask, &call->info->bound_ns);
     }
     rmi_arena_free(&mem);
     return result;
@@ -16146,62 +16150,62 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *w, const rmi_step *model, uint64_t 
 /* The solvers' question. */
 RMI_FN int rmi_plan_ask(void *user)
 {
-    rmi_planner *w = (rmi_planner *)user;
-    rmi_plan_tell(w, w->clock.placing ? "place" : "solve");
-    if (!w->stop.stopped && w->clock.end_ns && w->best.n && rmi_now_ns() >= w->clock.end_ns)
-        w->stop.stopped = w->clock.late = 1;
-    return w->stop.stopped;
+    rmi_planner *call = (rmi_planner *)user;
+    rmi_plan_tell(call, call->clock.placing ? "place" : "solve");
+    if (!call->stop.stopped && call->clock.end_ns && call->best.n && rmi_now_ns() >= call->clock.end_ns)
+        call->stop.stopped = call->clock.late = 1;
+    return call->stop.stopped;
 }
 
 /* A list that has been built: it becomes the best if it fits and is faster (then smaller). */
-RMI_FN rm_result rmi_plan_compare(rmi_planner *w, const rmi_seq_list *list, const rmi_plan_trial *how,
+RMI_FN rm_result rmi_plan_compare(rmi_planner *call, const rmi_seq_list *list, const rmi_plan_trial *how,
                                   const rmi_program *program)
 {
-    const rmi_program *best = &w->best;
-    uint64_t size = rmi_plan_size(w, program);
+    const rmi_program *best = &call->best;
+    uint64_t size = rmi_plan_size(call, program);
     int first = !best->n;
-    w->tried = *program;
-    if (program->host > w->desc->host_bytes) return RM_OK;
-    if (program->n) w->min_arena = rmi_min(w->min_arena, size);
-    if (how->sure) w->min_sure = rmi_min(w->min_sure, size);
+    call->tried = *program;
+    if (program->host > call->desc->host_bytes) return RM_OK;
+    if (program->n) call->min_arena = rmi_min(call->min_arena, size);
+    if (how->sure) call->min_sure = rmi_min(call->min_sure, size);
     if (size > how->budget || (!first && program->fig.time_ns > best->fig.time_ns)) return RM_OK;
-    if (!first && program->fig.time_ns == best->fig.time_ns && size >= rmi_plan_size(w, best)) return RM_OK;
-    RMI_TRY(rmi_plan_take(w, program, list));
-    rmi_plan_tell(w, first ? "first" : "solve");
+    if (!first && program->fig.time_ns == best->fig.time_ns && size >= rmi_plan_size(call, best)) return RM_OK;
+    RMI_TRY(rmi_plan_take(call, program, list));
+    rmi_plan_tell(call, first ? "first" : "solve");
     return RM_OK;
 }
 
 /* Tries a candidate. *size: what it takes; RMI_INF if it is no plan: what keep everything can do, other lists need
    not. */
-RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_seq_list *list, const rmi_plan_trial *how, uint64_t *size)
+RMI_FN rm_result rmi_plan_try(rmi_planner *call, const rmi_seq_list *list, const rmi_plan_trial *how, uint64_t *size)
 {
     rmi_program program;
     rm_result result;
-    rmi_stopped(&w->stop, 100 * (uint64_t)list->n);
-    result = rmi_plan_build(w, &w->mem.tries, list, how, &program);
-    *size = result == RM_OK ? rmi_plan_size(w, &program) : RMI_INF;
-    if (result == RM_OK) result = rmi_plan_compare(w, list, how, &program);
-    rmi_arena_clear(&w->mem.tries);
+    rmi_stopped(&call->stop, 100 * (uint64_t)list->n);
+    result = rmi_plan_build(call, &call->mem.tries, list, how, &program);
+    *size = result == RM_OK ? rmi_plan_size(call, &program) : RMI_INF;
+    if (result == RM_OK) result = rmi_plan_compare(call, list, how, &program);
+    rmi_arena_clear(&call->mem.tries);
     if (result == RM_ERROR_PLAN) return RM_ERROR_INTERNAL; /* the message is the checker's */
     return result == RM_ERROR_GRAPH ? RM_OK : result;
 }
 
 /* Tries a candidate as usual. */
-RMI_FN rm_result rmi_plan_try_list(rmi_planner *w, const rmi_seq_list *list, uint64_t *size)
+RMI_FN rm_result rmi_plan_try_list(rmi_planner *call, const rmi_seq_list *list, uint64_t *size)
 {
-    const rmi_plan_trial how = {w->limit, 0, 0, 0};
-    return rmi_plan_try(w, list, &how, size);
+    const rmi_plan_trial how = {call->limit, 0, 0, 0};
+    return rmi_plan_try(call, list, &how, size);
 }
 
 /* Tries a candidate whose addresses do not depend on the budget: what it takes may be named. Above the budget they are
    looked for once more, with effort. */
-RMI_FN rm_result rmi_plan_try_sure(rmi_planner *w, const rmi_seq_list *list)
+RMI_FN rm_result rmi_plan_try_sure(rmi_planner *call, const rmi_seq_list *list)
 {
-    const rmi_plan_trial sure = {w->limit, 0, 0, 1};
+    const rmi_plan_trial sure = {call->limit, 0, 0, 1};
     uint64_t size;
-    RMI_TRY(rmi_plan_try(w, list, &sure, &size));
-    if (size <= w->limit || size == RMI_INF || w->tried.fig.live_bytes > w->limit) return RM_OK;
-    return rmi_plan_try_list(w, list, &size);
+    RMI_TRY(rmi_plan_try(call, list, &sure, &size));
+    if (size <= call->limit || size == RMI_INF || call->tried.fig.live_bytes > call->limit) return RM_OK;
+    return rmi_plan_try_list(call, list, &size);
 }
 
 /* --- candidates */
@@ -16216,37 +16220,37 @@ RMI_FN size_t rmi_plan_room(const rm_graph *graph, size_t stages_runs)
 
 /* A list with the homes of the current kind of step, without runs yet: it has room for all that must run and so many
    forwards more. */
-RMI_FN rm_result rmi_plan_list(const rmi_planner *w, rmi_arena *mem, size_t forwards, rmi_seq_list *list)
+RMI_FN rm_result rmi_plan_list(const rmi_planner *call, rmi_arena *mem, size_t forwards, rmi_seq_list *list)
 {
     memset(list, 0, sizeof *list);
-    list->homes = w->homes.at;
-    list->n_homes = w->homes.n;
-    list->runs = RMI_NEW(mem, rmi_run, rmi_plan_room(w->graph, forwards));
+    list->homes = call->homes.at;
+    list->n_homes = call->homes.n;
+    list->runs = RMI_NEW(mem, rmi_run, rmi_plan_room(call->graph, forwards));
     return list->runs ? RM_OK : RM_ERROR_MEMORY;
 }
 
 /* Every op once, in declaration order; then every backward in reverse. */
-RMI_FN rm_result rmi_plan_keep_all(const rmi_planner *w, rmi_arena *mem, rmi_seq_list *list)
+RMI_FN rm_result rmi_plan_keep_all(const rmi_planner *call, rmi_arena *mem, rmi_seq_list *list)
 {
-    const rm_graph *graph = w->graph;
+    const rm_graph *graph = call->graph;
     uint32_t i;
-    RMI_TRY(rmi_plan_list(w, mem, 0, list));
+    RMI_TRY(rmi_plan_list(call, mem, 0, list));
     for (i = 0; i < graph->n_ops; i++) list->runs[list->n++] = rmi_low_run(RMI_FWD, i, 0, 0);
-    if (rmi_low_has_backward(w->step)) list->n += rmi_step_backward(graph, w->step, list->runs + list->n);
+    if (rmi_low_has_backward(call->step)) list->n += rmi_step_backward(graph, call->step, list->runs + list->n);
     return RM_OK;
 }
 
 /* The chain solver's actions as runs. */
-RMI_FN rm_result rmi_plan_expand(rmi_planner *w, rmi_arena *mem, const rmi_chn_act *acts, size_t n_acts,
+RMI_FN rm_result rmi_plan_expand(rmi_planner *call, rmi_arena *mem, const rmi_chn_act *acts, size_t n_acts,
                                  rmi_seq_list *list)
 {
-    rmi_blk *block = &w->chain.blk;
+    rmi_blk *block = &call->chain.blk;
     size_t i, room = 0;
     for (i = 0; i < n_acts; i++)
         room += block->shape->stages[acts[i].stage].hi - block->shape->stages[acts[i].stage].lo;
-    RMI_TRY(rmi_plan_list(w, mem, room, list));
+    RMI_TRY(rmi_plan_list(call, mem, room, list));
     for (i = 0; i < n_acts; i++) list->n += rmi_blk_act(block, acts[i], list->runs + list->n);
-    list->n += rmi_step_tail(w->graph, w->step, list->runs + list->n);
+    list->n += rmi_step_tail(call->graph, call->step, list->runs + list->n);
     return RM_OK;
 }
 
@@ -16280,48 +16284,48 @@ RMI_FN rm_result rmi_plan_segments(rmi_arena *mem, const uint32_t *first, uint32
 }
 
 /* Bytes beside a chain: what persists, inputs that somebody reads, and what the chain's stages carry. */
-RMI_FN uint64_t rmi_plan_chain_base(const rmi_planner *w)
+RMI_FN uint64_t rmi_plan_chain_base(const rmi_planner *call)
 {
     uint64_t unread = 0;
     uint32_t i;
-    for (i = 0; i < w->graph->n_tensors; i++)
-        if (rmi_low_unread(w->graph, i) && !w->graph->tensors[i].external)
-            unread += rmi_round_up(w->graph->tensors[i].bytes, w->align);
-    return w->homes.bytes - unread + rmi_blk_carried(&w->chain.blk);
+    for (i = 0; i < call->graph->n_tensors; i++)
+        if (rmi_low_unread(call->graph, i) && !call->graph->tensors[i].external)
+            unread += rmi_round_up(call->graph->tensors[i].bytes, call->align);
+    return call->homes.bytes - unread + rmi_blk_carried(&call->chain.blk);
 }
 
 
 /* The search's current schedule as a list; without copies its homes are those of the current kind of step. */
-RMI_FN rm_result rmi_plan_list_of(const rmi_planner *w, rmi_arena *mem, rmi_search *joint, rmi_seq_list *list)
+RMI_FN rm_result rmi_plan_list_of(const rmi_planner *call, rmi_arena *mem, rmi_search *joint, rmi_seq_list *list)
 {
     int moves = joint->step->moves != 0;
     RMI_TRY(rmi_event_write(mem, &joint->cost, &joint->current, &joint->costs, moves, list));
     if (moves) return RM_OK;
-    list->homes = w->homes.at;
-    list->n_homes = w->homes.n;
+    list->homes = call->homes.at;
+    list->n_homes = call->homes.n;
     return RM_OK;
 }
 
 /* The search's best schedule becomes its current one and a candidate. *size: what it takes. */
-RMI_FN rm_result rmi_plan_try_best(rmi_planner *w, rmi_search *joint, const rmi_plan_trial *how, uint64_t *size)
+RMI_FN rm_result rmi_plan_try_best(rmi_planner *call, rmi_search *joint, const rmi_plan_trial *how, uint64_t *size)
 {
-    rmi_arena tmp = rmi_plan_arena(w);
+    rmi_arena tmp = rmi_plan_arena(call);
     rmi_seq_list list;
     rm_result result = RM_ERROR_INTERNAL;
-    if (rmi_search_start(joint, &joint->best)) result = rmi_plan_list_of(w, &tmp, joint, &list);
-    if (result == RM_OK) result = rmi_plan_try(w, &list, how, size);
+    if (rmi_search_start(joint, &joint->best)) result = rmi_plan_list_of(call, &tmp, joint, &list);
+    if (result == RM_OK) result = rmi_plan_try(call, &list, how, size);
     rmi_arena_free(&tmp);
     return result;
 }
 
 /* Tries a list with the fastest forms that leave its live bytes within `limit`; then, if that is too large, as it
    is. */
-RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *w, const rmi_seq_list *list, uint64_t limit, const rmi_plan_trial *how,
-                                    uint64_t *size)
+RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *call, const rmi_seq_list *list, uint64_t limit,
+                                    const rmi_plan_trial *how, uint64_t *size)
 {
-    rmi_ref_search *tune = w->chain.tune;
+    rmi_ref_search *tune = call->chain.tune;
     rmi_seq_list tuned;
-    rmi_arena tmp = rmi_plan_arena(w);
+    rmi_arena tmp = rmi_plan_arena(call);
     rm_result result;
     int loaded = 0;
     if (tune && how->budget) {
@@ -16330,62 +16334,64 @@ RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *w, const rmi_seq_list *list, ui
         RMI_TRY(rmi_ref_load_runs(tune, list->runs, list->n, &loaded));
         if (loaded) {
             *size = RMI_INF;
-            if (!how->sure && w->best.n && tune->search.costs.step_ns > w->best.fig.time_ns && !w->lanes) return RM_OK;
-            result = rmi_plan_list_of(w, &tmp, &tune->search, &tuned);
-            if (result == RM_OK) result = rmi_plan_try(w, &tuned, how, size);
+            if (!how->sure && call->best.n && tune->search.costs.step_ns > call->best.fig.time_ns && !call->lanes)
+                return RM_OK;
+            result = rmi_plan_list_of(call, &tmp, &tune->search, &tuned);
+            if (result == RM_OK) result = rmi_plan_try(call, &tuned, how, size);
             rmi_arena_free(&tmp);
             if (result != RM_OK || *size <= how->budget) return result;
         }
     }
-    return rmi_plan_try(w, list, how, size);
+    return rmi_plan_try(call, list, how, size);
 }
 
 /* At its smallest memory a chain of L stages runs L * L / 2 forwards. A list of hundreds of thousands of runs in which
    ops run 25 times or more is no plan that anyone waits for: the first point of the curve that is shorter. */
 #define RMI_PLAN_RUNS 200000u
-RMI_FN uint32_t rmi_plan_first_point(const rmi_planner *w)
+RMI_FN uint32_t rmi_plan_first_point(const rmi_planner *call)
 {
-    const rmi_chn_curve *curve = &w->chain.table->curve;
+    const rmi_chn_curve *curve = &call->chain.table->curve;
     uint64_t once = 0, most;
     uint32_t i;
-    for (i = 0; i < w->chain.blk.chain.n; i++) once = rmi_add(once, w->chain.blk.stages[i].pass_ns[1]);
-    most = rmi_mul(once, rmi_max(RMI_PLAN_RUNS / w->graph->n_ops, 25));
+    for (i = 0; i < call->chain.blk.chain.n; i++) once = rmi_add(once, call->chain.blk.stages[i].pass_ns[1]);
+    most = rmi_mul(once, rmi_max(RMI_PLAN_RUNS / call->graph->n_ops, 25));
     for (i = 0; i + 1 < curve->n && curve->at[i].ns - curve->at[curve->n - 1].ns > most;) i++;
     return i;
 }
 
 /* The chain's optimum for `bytes` bytes of chain; unless it is sure, it is passed over if the best plan is faster. */
-RMI_FN rm_result rmi_plan_try_chain(rmi_planner *w, uint64_t bytes, const rmi_plan_trial *how, uint64_t *size)
+RMI_FN rm_result rmi_plan_try_chain(rmi_planner *call, uint64_t bytes, const rmi_plan_trial *how, uint64_t *size)
 {
-    const rmi_chn_curve *curve = &w->chain.table->curve;
+    const rmi_chn_curve *curve = &call->chain.table->curve;
     rmi_chn_act *acts = NULL;
     rmi_seq_list list;
     size_t n = 0;
     uint64_t ns;
     uint32_t i;
-    rmi_arena_clear(&w->mem.lists);
+    rmi_arena_clear(&call->mem.lists);
     *size = RMI_INF;
     if (!curve->n) return RM_OK;
     for (i = curve->n; i-- > 1 && curve->at[i].bytes > bytes;) {}
-    ns = curve->at[i].ns - (w->chain.tune ? curve->at[i].ns / 8 : 0); /* forms may be faster than the chain's */
-    if (i < rmi_plan_first_point(w) || (!how->sure && w->best.n && !w->lanes && ns > w->best.fig.time_ns)) return RM_OK;
-    RMI_TRY(rmi_chn_schedule(&w->mem.lists, w->chain.table, bytes, &acts, &n));
-    RMI_TRY(rmi_plan_expand(w, &w->mem.lists, acts, n, &list));
-    return rmi_plan_try_tuned(w, &list, rmi_add(curve->at[i].bytes, rmi_plan_chain_base(w)), how, size);
+    ns = curve->at[i].ns - (call->chain.tune ? curve->at[i].ns / 8 : 0); /* forms may be faster than the chain's */
+    if (i < rmi_plan_first_point(call) || (!how->sure && call->best.n && !call->lanes && ns > call->best.fig.time_ns))
+        return RM_OK;
+    RMI_TRY(rmi_chn_schedule(&call->mem.lists, call->chain.table, bytes, &acts, &n));
+    RMI_TRY(rmi_plan_expand(call, &call->mem.lists, acts, n, &list));
+    return rmi_plan_try_tuned(call, &list, rmi_add(curve->at[i].bytes, rmi_plan_chain_base(call)), how, size);
 }
 
 /* Chain points from the most that could fit downwards until the arena is within the budget. */
-RMI_FN rm_result rmi_plan_descend(rmi_planner *w)
+RMI_FN rm_result rmi_plan_descend(rmi_planner *call)
 {
-    const rmi_chn_curve *curve = &w->chain.table->curve;
-    const rmi_plan_trial how = {w->limit, 0, 0, 0};
-    uint64_t chain = w->limit == RMI_INF ? RMI_INF : rmi_sub(w->limit, rmi_plan_chain_base(w)), size = 0;
+    const rmi_chn_curve *curve = &call->chain.table->curve;
+    const rmi_plan_trial how = {call->limit, 0, 0, 0};
+    uint64_t chain = call->limit == RMI_INF ? RMI_INF : rmi_sub(call->limit, rmi_plan_chain_base(call)), size = 0;
     uint32_t i, tries;
-    for (tries = 0; tries < 24 && curve->n && chain >= curve->at[0].bytes && !w->stop.stopped; tries++) {
-        RMI_TRY(rmi_plan_try_chain(w, chain, &how, &size));
-        if (size <= w->limit || size == RMI_INF) break;
+    for (tries = 0; tries < 24 && curve->n && chain >= curve->at[0].bytes && !call->stop.stopped; tries++) {
+        RMI_TRY(rmi_plan_try_chain(call, chain, &how, &size));
+        if (size <= call->limit || size == RMI_INF) break;
         for (i = curve->n; i-- > 0 && curve->at[i].bytes > chain;) {}
-        chain = rmi_min(rmi_sub(chain, size - w->limit), i && i < curve->n ? curve->at[i].bytes - 1 : 0);
+        chain = rmi_min(rmi_sub(chain, size - call->limit), i && i < curve->n ? curve->at[i].bytes - 1 : 0);
     }
     return RM_OK;
 }
@@ -16393,58 +16399,59 @@ RMI_FN rm_result rmi_plan_descend(rmi_planner *w)
 /* The smallest points of the curve, from below, always the same, as long as they take less. At its smallest memory a
    chain of L stages runs L * L / 2 forwards: where there is a plan, points of long chains that take twice as long as
    need be are left out. */
-RMI_FN rm_result rmi_plan_least(rmi_planner *w)
+RMI_FN rm_result rmi_plan_least(rmi_planner *call)
 {
-    const rmi_chn_curve *curve = &w->chain.table->curve;
-    rmi_plan_trial how = {w->limit, 0, 0, 1};
+    const rmi_chn_curve *curve = &call->chain.table->curve;
+    rmi_plan_trial how = {call->limit, 0, 0, 1};
     uint64_t size = 0, before = RMI_INF;
-    uint32_t i, from = rmi_plan_first_point(w), large = w->graph->n_ops > 1000;
-    while (large && w->best.n && from + 1 < curve->n && curve->at[from].ns / 2 > curve->at[curve->n - 1].ns) from++;
-    for (i = from; i < from + (large ? 2 : 8) && i < curve->n && (size < before || !w->best.n); i++) {
-        if (rmi_stopped(&w->stop, RMI_STOP_EVERY)) break;
+    uint32_t i, from = rmi_plan_first_point(call), large = call->graph->n_ops > 1000;
+    while (large && call->best.n && from + 1 < curve->n && curve->at[from].ns / 2 > curve->at[curve->n - 1].ns) from++;
+    for (i = from; i < from + (large ? 2 : 8) && i < curve->n && (size < before || !call->best.n); i++) {
+        if (rmi_stopped(&call->stop, RMI_STOP_EVERY)) break;
         before = size ? size : RMI_INF;
-        how.budget = w->best.n ? 0 : w->limit;
-        RMI_TRY(rmi_plan_try_chain(w, curve->at[i].bytes, &how, &size));
+        how.budget = call->best.n ? 0 : call->limit;
+        RMI_TRY(rmi_plan_try_chain(call, curve->at[i].bytes, &how, &size));
     }
     return RM_OK;
 }
 
 /* --- passes */
 
-RMI_FN rm_result rmi_plan_try_segments(rmi_planner *w, const uint32_t *first, uint32_t n_segments)
+RMI_FN rm_result rmi_plan_try_segments(rmi_planner *call, const uint32_t *first, uint32_t n_segments)
 {
-    rmi_arena tmp = rmi_plan_arena(w);
+    rmi_arena tmp = rmi_plan_arena(call);
     rmi_chn_act *acts;
     rmi_seq_list list;
     size_t n;
     rm_result result = rmi_plan_segments(&tmp, first, n_segments, &acts, &n);
-    if (result == RM_OK) result = rmi_plan_expand(w, &tmp, acts, n, &list);
-    if (result == RM_OK) result = rmi_plan_try_sure(w, &list);
+    if (result == RM_OK) result = rmi_plan_expand(call, &tmp, acts, n, &list);
+    if (result == RM_OK) result = rmi_plan_try_sure(call, &list);
     rmi_arena_free(&tmp);
     return result;
 }
 
-RMI_FN rm_result rmi_plan_pass_segments(rmi_planner *w, rmi_arena *mem)
+RMI_FN rm_result rmi_plan_pass_segments(rmi_planner *call, rmi_arena *mem)
 {
-    uint32_t n_stages = w->chain.blk.shape->n, len = w->config.segment, i, n = 0,
+    uint32_t n_stages = call->chain.blk.shape->n, len = call->config.segment, i, n = 0,
              *first = RMI_NEW(mem, uint32_t, (size_t)n_stages + 1);
     if (!first) return RM_ERROR_MEMORY;
-    for (; !w->config.segment && (uint64_t)len * len < n_stages;) len++;
+    for (; !call->config.segment && (uint64_t)len * len < n_stages;) len++;
     for (i = 0; i < n_stages; i = (uint32_t)rmi_min(n_stages, (uint64_t)i + len)) first[n++] = i;
     first[n] = n_stages;
-    return rmi_plan_try_segments(w, first, n);
+    return rmi_plan_try_segments(call, first, n);
 }
 
 /* Chen's greedy: a segment ends when its stages would keep more than a threshold. Thresholds are what all stages keep,
    and a twelfth less each time, so that more budget has the same plans to choose from. */
-RMI_FN rm_result rmi_plan_pass_greedy(rmi_planner *w, rmi_arena *mem)
+RMI_FN rm_result rmi_plan_pass_greedy(rmi_planner *call, rmi_arena *mem)
 {
-    const rmi_chn_stage *stages = w->chain.blk.stages;
-    uint32_t n_stages = w->chain.blk.shape->n, i, n, before = 0, *first = RMI_NEW(mem, uint32_t, (size_t)n_stages + 1);
+    const rmi_chn_stage *stages = call->chain.blk.stages;
+    uint32_t n_stages = call->chain.blk.shape->n, i, n, before = 0,
+             *first = RMI_NEW(mem, uint32_t, (size_t)n_stages + 1);
     uint64_t all = 0, most, sum, bytes;
     if (!first) return RM_ERROR_MEMORY;
     for (i = 0; i < n_stages; i++) all = rmi_add(all, rmi_add(stages[i].options[0].saved, stages[i].out_bytes));
-    for (most = all; most && before < n_stages && !w->stop.stopped; most -= most / 12 + 1) {
+    for (most = all; most && before < n_stages && !call->stop.stopped; most -= most / 12 + 1) {
         for (i = n = 0, sum = 0; i < n_stages; i++) {
             bytes = rmi_add(stages[i].options[0].saved, stages[i].out_bytes);
             sum = rmi_add(sum, bytes);
@@ -16454,7 +16461,7 @@ RMI_FN rm_result rmi_plan_pass_greedy(rmi_planner *w, rmi_arena *mem)
         }
         if (n == before) continue;
         first[before = n] = n_stages;
-        RMI_TRY(rmi_plan_try_segments(w, first, n));
+        RMI_TRY(rmi_plan_try_segments(call, first, n));
     }
     return RM_OK;
 }
@@ -16500,9 +16507,9 @@ RMI_FN void rmi_plan_rerun(const rm_graph *graph, const uint8_t *listed, uint8_t
     while (top) {
         const rmi_op *op = &graph->ops[i = stack[top - 1]];
         for (k = 0; k < op->in.n && !done[i]; k++) {
-            uint32_t m = graph->tensors[op->in.at[k]].maker;
-            if (m == RMI_NONE || !listed[m] || done[m]) continue;
-            stack[top++] = m;
+            uint32_t maker = graph->tensors[op->in.at[k]].maker;
+            if (maker == RMI_NONE || !listed[maker] || done[maker]) continue;
+            stack[top++] = maker;
             break;
         }
         if (!done[i] && k < op->in.n) continue;
@@ -16513,137 +16520,136 @@ RMI_FN void rmi_plan_rerun(const rm_graph *graph, const uint8_t *listed, uint8_t
 }
 
 /* Everything once, but the listed ops a second time, right before the first backward that reads of them. */
-RMI_FN rm_result rmi_plan_pass_kinds(rmi_planner *w, rmi_arena *mem)
+RMI_FN rm_result rmi_plan_pass_kinds(rmi_planner *call, rmi_arena *mem)
 {
-    const rm_graph *graph = w->graph;
+    const rm_graph *graph = call->graph;
     uint8_t *listed = RMI_NEW(mem, uint8_t, graph->n_ops), *done = RMI_NEW(mem, uint8_t, graph->n_ops);
     rmi_seq_list list;
-    uint32_t i, k, p, *stack = RMI_NEW(mem, uint32_t, (size_t)graph->n_ops + 1);
+    uint32_t i, k, part, *stack = RMI_NEW(mem, uint32_t, (size_t)graph->n_ops + 1);
     if (!listed || !done || !stack) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_plan_list(w, mem, graph->n_ops, &list));
+    RMI_TRY(rmi_plan_list(call, mem, graph->n_ops, &list));
     for (i = 0; i < graph->n_ops; i++) {
-        listed[i] = (uint8_t)rmi_plan_listed(graph, w->config.kinds, listed, &graph->ops[i]);
+        listed[i] = (uint8_t)rmi_plan_listed(graph, call->config.kinds, listed, &graph->ops[i]);
         list.runs[list.n++] = rmi_low_run(RMI_FWD, i, 0, 0);
     }
     for (i = graph->n_ops; i-- > 0;) {
         const rmi_form *form = &graph->ops[i].forms[0];
-        for (p = 0; p < form->n_parts && graph->ops[i].has_bwd; p++) {
-            if (!rmi_low_part_wanted(&graph->ops[i], &form->parts[p])) continue;
-            if (form->parts[p].needs_saved && form->saved && listed[i])
+        for (part = 0; part < form->n_parts && graph->ops[i].has_bwd; part++) {
+            if (!rmi_low_part_wanted(&graph->ops[i], &form->parts[part])) continue;
+            if (form->parts[part].needs_saved && form->saved && listed[i])
                 rmi_plan_rerun(graph, listed, done, stack, i, &list);
-            for (k = 0; k < form->parts[p].needs.n; k++) {
-                uint32_t m = graph->tensors[form->parts[p].needs.at[k]].maker;
-                if (m != RMI_NONE && listed[m]) rmi_plan_rerun(graph, listed, done, stack, m, &list);
+            for (k = 0; k < form->parts[part].needs.n; k++) {
+                uint32_t maker = graph->tensors[form->parts[part].needs.at[k]].maker;
+                if (maker != RMI_NONE && listed[maker]) rmi_plan_rerun(graph, listed, done, stack, maker, &list);
             }
         }
-        list.n += rmi_step_backward_op(graph, w->step, i, list.runs + list.n);
+        list.n += rmi_step_backward_op(graph, call->step, i, list.runs + list.n);
     }
-    list.n += rmi_step_tail(graph, w->step, list.runs + list.n);
-    return rmi_plan_try_sure(w, &list);
+    list.n += rmi_step_tail(graph, call->step, list.runs + list.n);
+    return rmi_plan_try_sure(call, &list);
 }
 
 /* The chain of the step's stages, solved: with options of stages, or with stages that keep all or nothing. A series of
    calls solves it once, unless it is so large that its memory is wanted. */
-RMI_FN rm_result rmi_plan_solve_chain(rmi_planner *w, const rmi_step *model, rmi_arena *mem)
+RMI_FN rm_result rmi_plan_solve_chain(rmi_planner *call, const rmi_step *model, rmi_arena *mem)
 {
-    rmi_plan_series *series = w->series;
-    uint32_t i, passes = w->config.passes & RM_PASS_OPTIONS, large = w->graph->n_ops > RMI_PLAN_MANY;
+    rmi_plan_series *series = call->series;
+    uint32_t i, passes = call->config.passes & RM_PASS_OPTIONS, large = call->graph->n_ops > RMI_PLAN_MANY;
     rmi_arena *arena = large ? mem : &series->mem;
-    int known = !large && series->table && series->step == w->step && series->passes == passes &&
+    int known = !large && series->table && series->step == call->step && series->passes == passes &&
                 series->granule == model->granule;
     if (!known) {
         if (!large) rmi_arena_free(arena);
         series->table = NULL;
-        RMI_TRY(rmi_blk_make(arena, model, &w->plan->shape, passes != 0, 1, &series->blk));
-        if (w->desc->tolerance_ppm) series->blk.chain.tolerance_ppm = w->desc->tolerance_ppm;
+        RMI_TRY(rmi_blk_make(arena, model, &call->plan->shape, passes != 0, 1, &series->blk));
+        if (call->desc->tolerance_ppm) series->blk.chain.tolerance_ppm = call->desc->tolerance_ppm;
         for (i = 0; i < series->blk.chain.n && series->blk.chain.n > 1000; i++) { /* of free schedules the shortest */
             series->blk.stages[i].pass_ns[0] = rmi_max(series->blk.stages[i].pass_ns[0], 1);
             series->blk.stages[i].pass_ns[1] = rmi_max(series->blk.stages[i].pass_ns[1], 1);
         }
-        RMI_TRY(rmi_chn_solve(arena, &series->blk.chain, &w->chain.table));
-        if (!large) series->table = w->chain.table;
-        series->step = w->step;
+        RMI_TRY(rmi_chn_solve(arena, &series->blk.chain, &call->chain.table));
+        if (!large) series->table = call->chain.table;
+        series->step = call->step;
         series->passes = passes;
         series->granule = model->granule;
     }
-    w->chain.blk = series->blk;
-    w->chain.blk.model = model;
-    w->chain.blk.shape = &w->plan->shape;
-    if (known) w->chain.table = series->table;
+    call->chain.blk = series->blk;
+    call->chain.blk.model = model;
+    call->chain.blk.shape = &call->plan->shape;
+    if (known) call->chain.table = series->table;
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_plan_pass_chain(rmi_planner *w, const rmi_step *model, rmi_arena *mem)
+RMI_FN rm_result rmi_plan_pass_chain(rmi_planner *call, const rmi_step *model, rmi_arena *mem)
 {
-    RMI_TRY(rmi_plan_solve_chain(w, model, mem));
-    RMI_TRY(rmi_plan_descend(w));
-    return rmi_plan_least(w);
+    RMI_TRY(rmi_plan_solve_chain(call, model, mem));
+    RMI_TRY(rmi_plan_descend(call));
+    return rmi_plan_least(call);
 }
 
 /* Is the plan proven to be so close to the best possible? */
-RMI_FN int rmi_plan_within(const rmi_planner *w, uint64_t ppm)
+RMI_FN int rmi_plan_within(const rmi_planner *call, uint64_t ppm)
 {
-    uint64_t gap = w->best.n ? rmi_sub(w->best.fig.time_ns, w->info->bound_ns) : RMI_INF;
-    return !gap || gap <= rmi_mul_div_up(w->info->bound_ns, rmi_max(ppm, w->series->near_ppm), 1000000);
+    uint64_t gap = call->best.n ? rmi_sub(call->best.fig.time_ns, call->info->bound_ns) : RMI_INF;
+    return !gap || gap <= rmi_mul_div_up(call->info->bound_ns, rmi_max(ppm, call->series->near_ppm), 1000000);
 }
 
 /* What gives a list of another solver its fastest forms, if ops have some. */
-RMI_FN rm_result rmi_plan_tune_make(rmi_planner *w, const rmi_step *model, rmi_arena *mem)
+RMI_FN rm_result rmi_plan_tune_make(rmi_planner *call, const rmi_step *model, rmi_arena *mem)
 {
     uint32_t i, k = 0;
-    for (i = 0; i < w->graph->n_ops && !k; i++) k = w->graph->ops[i].n_forms - 1;
-    if (!k || w->graph->n_ops > RMI_PLAN_MANY) return RM_OK;
-    w->chain.tune = RMI_NEW(mem, rmi_ref_search, 1);
-    if (!w->chain.tune) return RM_ERROR_MEMORY;
-    return rmi_ref_search_make(mem, model, 0, w->chain.tune);
+    for (i = 0; i < call->graph->n_ops && !k; i++) k = call->graph->ops[i].n_forms - 1;
+    if (!k || call->graph->n_ops > RMI_PLAN_MANY) return RM_OK;
+    call->chain.tune = RMI_NEW(mem, rmi_ref_search, 1);
+    if (!call->chain.tune) return RM_ERROR_MEMORY;
+    return rmi_ref_search_make(mem, model, 0, call->chain.tune);
 }
 
 /* The passes that know stages or single ops, for a step with a backward. */
-RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w)
+RMI_FN rm_result rmi_plan_backward_step(rmi_planner *call)
 {
-    rmi_arena tmp = rmi_plan_arena(w), tuner = rmi_plan_arena(w);
-    uint32_t passes = w->config.passes;
+    rmi_arena tmp = rmi_plan_arena(call), tuner = rmi_plan_arena(call);
+    uint32_t passes = call->config.passes;
     /* the search starts from the chain's plans */
     int chain = passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && !(passes & RM_PASS_SEARCH);
     int stages = (passes & (RM_PASS_SEGMENTS | RM_PASS_GREEDY)) != 0; /* that keep all or nothing */
     rmi_step model;
-    rm_result result = chain || stages ? rmi_step_make(&tuner, w->graph, w->step, w->align, 0, &model) : RM_OK;
-    if (result == RM_OK && chain) result = rmi_plan_tune_make(w, &model, &tuner);
-    if (result == RM_OK && stages)
-        result = rmi_blk_make(&tmp, &model, &w->plan->shape, 0, 0, &w->chain.blk);
-    if (result == RM_OK && passes & RM_PASS_SEGMENTS) result = rmi_plan_pass_segments(w, &tmp);
-    if (result == RM_OK && passes & RM_PASS_GREEDY) result = rmi_plan_pass_greedy(w, &tmp);
-    if (result == RM_OK && passes & RM_PASS_KINDS) result = rmi_plan_pass_kinds(w, &tmp);
+    rm_result result = chain || stages ? rmi_step_make(&tuner, call->graph, call->step, call->align, 0, &model) : RM_OK;
+    if (result == RM_OK && chain) result = rmi_plan_tune_make(call, &model, &tuner);
+    if (result == RM_OK && stages) result = rmi_blk_make(&tmp, &model, &call->plan->shape, 0, 0, &call->chain.blk);
+    if (result == RM_OK && passes & RM_PASS_SEGMENTS) result = rmi_plan_pass_segments(call, &tmp);
+    if (result == RM_OK && passes & RM_PASS_GREEDY) result = rmi_plan_pass_greedy(call, &tmp);
+    if (result == RM_OK && passes & RM_PASS_KINDS) result = rmi_plan_pass_kinds(call, &tmp);
     rmi_arena_free(&tmp);
-    if (result == RM_OK && chain && !w->stop.stopped) result = rmi_plan_pass_chain(w, &model, &tmp);
+    if (result == RM_OK && chain && !call->stop.stopped) result = rmi_plan_pass_chain(call, &model, &tmp);
     rmi_arena_free(&tmp);
     rmi_arena_free(&tuner);
-    w->chain.tune = NULL;
-    return result == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : result; /* with what there is */
+    call->chain.tune = NULL;
+    return result == RM_ERROR_CANCELLED && call->stop.stopped ? RM_OK : result; /* with what there is */
 }
 
 /* Keep everything, the yardstick, and a candidate of every preset; budget: 0, or what it may take. */
-RMI_FN rm_result rmi_plan_yardstick(rmi_planner *w, uint64_t budget)
+RMI_FN rm_result rmi_plan_yardstick(rmi_planner *call, uint64_t budget)
 {
     const rmi_plan_trial how = {budget, 0, 0, 1};
-    rmi_arena tmp = rmi_plan_arena(w);
+    rmi_arena tmp = rmi_plan_arena(call);
     rmi_seq_list list;
-    rm_result result = rmi_plan_keep_all(w, &tmp, &list);
-    if (result == RM_OK) result = rmi_plan_try(w, &list, &how, &w->info->keep_all_bytes);
-    w->info->keep_all_ns = w->tried.fig.time_ns;
+    rm_result result = rmi_plan_keep_all(call, &tmp, &list);
+    if (result == RM_OK) result = rmi_plan_try(call, &list, &how, &call->info->keep_all_bytes);
+    call->info->keep_all_ns = call->tried.fig.time_ns;
     rmi_arena_free(&tmp);
     return result;
 }
 
 /* The least memory that any plan needs. */
-RMI_FN rm_result rmi_plan_least_bytes(rmi_planner *w)
+RMI_FN rm_result rmi_plan_least_bytes(rmi_planner *call)
 {
-    rmi_arena tmp = rmi_plan_arena(w);
+    rmi_arena tmp = rmi_plan_arena(call);
     rmi_step model;
     rm_result result = RM_OK;
-    if (!rmi_plan_has_host(w) && w->graph->n_ops < 10000) { /* it is worth its time */
-        result = rmi_step_make(&tmp, w->graph, w->step, 1, 0, &model);
-        if (result == RM_OK) result = rmi_bnd_least_bytes(&tmp, &model, &w->info->min_bound_bytes);
+    if (!rmi_plan_has_host(call) && call->graph->n_ops < 10000) { /* it is worth its time */
+        result = rmi_step_make(&tmp, call->graph, call->step, 1, 0, &model);
+        if (result == RM_OK) result = rmi_bnd_least_bytes(&tmp, &model, &call->info->min_bound_bytes);
     }
     rmi_arena_free(&tmp);
     return result;
@@ -16654,43 +16660,44 @@ RMI_FN rm_result rmi_plan_least_bytes(rmi_planner *w)
 #define RMI_PLAN_KNOWN 16u
 
 /* Calls whose programs fit each other; 0: none do. */
-RMI_FN uint64_t rmi_plan_key(const rmi_planner *w)
+RMI_FN uint64_t rmi_plan_key(const rmi_planner *call)
 {
-    uint64_t key = rmi_mix(w->step ^ (uint64_t)w->steps << 8 ^ (uint64_t)w->align << 16 ^
-                           (uint64_t)(w->desc->live_only != 0) << 50);
+    uint64_t key = rmi_mix(call->step ^ (uint64_t)call->steps << 8 ^ (uint64_t)call->align << 16 ^
+                           (uint64_t)(call->desc->live_only != 0) << 50);
     size_t i;
-    if (w->config.off || w->desc->like || w->together == RMI_PLAN_JOINT || w->host_only || w->naming) return 0;
-    if (w->config.passes & RMI_PLAN_MOVES && rmi_plan_has_host(w)) key = rmi_mix(key ^ 1);
-    for (i = 0; i < sizeof w->config.kinds && w->config.kinds[i]; i++)
-        key = rmi_mix(key ^ (uint64_t)(unsigned char)w->config.kinds[i]);
-    return rmi_mix(key ^ w->config.passes) | 1;
+    if (call->config.off || call->desc->like || call->together == RMI_PLAN_JOINT || call->host_only || call->naming)
+        return 0;
+    if (call->config.passes & RMI_PLAN_MOVES && rmi_plan_has_host(call)) key = rmi_mix(key ^ 1);
+    for (i = 0; i < sizeof call->config.kinds && call->config.kinds[i]; i++)
+        key = rmi_mix(key ^ (uint64_t)(unsigned char)call->config.kinds[i]);
+    return rmi_mix(key ^ call->config.passes) | 1;
 }
 
-RMI_FN rm_result rmi_plan_recall(rmi_planner *w)
+RMI_FN rm_result rmi_plan_recall(rmi_planner *call)
 {
-    uint64_t key = rmi_plan_key(w);
+    uint64_t key = rmi_plan_key(call);
     rmi_known *known;
-    for (known = w->plan->g->known; known && key; known = known->next) {
+    for (known = call->plan->g->known; known && key; known = known->next) {
         rmi_program program = *(const rmi_program *)known->program;
-        if (known->key != key || known->bytes > w->limit) continue;
+        if (known->key != key || known->bytes > call->limit) continue;
         /* costs may be others now, and what is legal is not */
-        if (rmi_sch_check(w->graph, &program, &w->graph->last, NULL) != RM_OK) continue;
-        if (rmi_plan_size(w, &program) > w->limit || program.host > w->desc->host_bytes ||
-            (w->best.n && program.fig.time_ns >= w->best.fig.time_ns))
+        if (rmi_sch_check(call->graph, &program, &call->graph->last, NULL) != RM_OK) continue;
+        if (rmi_plan_size(call, &program) > call->limit || program.host > call->desc->host_bytes ||
+            (call->best.n && program.fig.time_ns >= call->best.fig.time_ns))
             continue;
-        RMI_TRY(rmi_plan_take(w, &program, NULL));
+        RMI_TRY(rmi_plan_take(call, &program, NULL));
     }
     return RM_OK;
 }
 
 /* Keeps the best program; without memory for it, it is not kept. */
-RMI_FN void rmi_plan_remember(rmi_planner *w)
+RMI_FN void rmi_plan_remember(rmi_planner *call)
 {
-    uint64_t key = rmi_plan_key(w), bytes = rmi_plan_size(w, &w->best), ns = w->best.fig.time_ns;
-    rmi_known **at = &w->plan->g->known, *k;
-    rmi_arena mem = rmi_arena_make(&w->graph->mem.hooks);
+    uint64_t key = rmi_plan_key(call), bytes = rmi_plan_size(call, &call->best), ns = call->best.fig.time_ns;
+    rmi_known **at = &call->plan->g->known, *k;
+    rmi_arena mem = rmi_arena_make(&call->graph->mem.hooks);
     uint32_t n = 0;
-    if (!key || w->best.n > 100000) return;
+    if (!key || call->best.n > 100000) return;
     while ((k = *at) != NULL) {
         if (k->key == key && k->bytes <= bytes && k->ns <= ns) return;
         n++;
@@ -16702,7 +16709,7 @@ RMI_FN void rmi_plan_remember(rmi_planner *w)
     }
     k = RMI_NEW(&mem, rmi_known, 1);
     if (k) k->program = RMI_NEW(&mem, rmi_program, 1);
-    if (!k || !k->program || rmi_plan_copy_program(&mem, &w->best, (rmi_program *)k->program) != RM_OK) {
+    if (!k || !k->program || rmi_plan_copy_program(&mem, &call->best, (rmi_program *)k->program) != RM_OK) {
         rmi_arena_free(&mem);
         return;
     }
@@ -16710,8 +16717,8 @@ RMI_FN void rmi_plan_remember(rmi_planner *w)
     k->key = key;
     k->bytes = bytes;
     k->ns = ns;
-    k->next = w->plan->g->known;
-    w->plan->g->known = k;
+    k->next = call->plan->g->known;
+    call->plan->g->known = k;
 }
 
 /* --- whole-graph search: from everything once and from the chain's plans, evicted until they fit, then improved */
@@ -16719,7 +16726,7 @@ RMI_FN void rmi_plan_remember(rmi_planner *w)
 #define RMI_PLAN_EFFORT 5000000u /* steps to find addresses of a list that the search will not hang on: some 15 ms */
 
 typedef struct rmi_plan_search { /* of the current kind of step */
-    rmi_planner *w;
+    rmi_planner *call;
     rmi_step model;
     rmi_ref_search s;
     uint64_t tried;      /* time of the best list that has got addresses */
@@ -16739,20 +16746,21 @@ RMI_FN rm_result rmi_plan_evict(rmi_ref_search *refine, uint32_t permille)
    What the search needs is made anew, and goes on from its best schedule. */
 RMI_FN rm_result rmi_plan_try_apart(rmi_plan_search *search, const rmi_plan_trial *how, uint64_t *size)
 {
-    rmi_arena tmp = rmi_plan_arena(search->w);
+    rmi_arena tmp = rmi_plan_arena(search->call);
     rmi_seq_list list;
     uint64_t limit = search->s.search.cost.limit, work = search->s.search.cost.work, told = search->s.told;
     rmi_schedule best;
     rm_result result = rmi_cost_make_schedule(&tmp, &search->s.search.cost, &best);
     rmi_search_start(&search->s.search, &search->s.search.best);
-    if (result == RM_OK) result = rmi_plan_list_of(search->w, &tmp, &search->s.search, &list);
+    if (result == RM_OK) result = rmi_plan_list_of(search->call, &tmp, &search->s.search, &list);
     if (result == RM_OK) {
         rmi_search_copy(&search->model, &search->s.search.best, &best);
         rmi_arena_free(&search->mem);
-        result = rmi_plan_try(search->w, &list, how, size);
+        result = rmi_plan_try(search->call, &list, how, size);
     }
     if (result == RM_OK)
-        result = rmi_step_make(&search->mem, search->w->graph, search->w->step, search->w->align, 0, &search->model);
+        result = rmi_step_make(&search->mem, search->call->graph, search->call->step, search->call->align, 0,
+                               &search->model);
     if (result == RM_OK) result = rmi_ref_search_make(&search->mem, &search->model, limit, &search->s);
     if (result == RM_OK) {
         rmi_search_start(&search->s.search, &best);
@@ -16768,25 +16776,25 @@ RMI_FN rm_result rmi_plan_try_apart(rmi_plan_search *search, const rmi_plan_tria
 #define RMI_PLAN_PACKS_PLAIN 8u /* schedules one after the other */
 RMI_FN rm_result rmi_plan_search_try(rmi_plan_search *search)
 {
-    rmi_planner *w = search->w;
+    rmi_planner *call = search->call;
     rmi_search *joint = &search->s.search;
-    const rmi_plan_trial how = {w->limit, RMI_PLAN_EFFORT, 0, 0};
+    const rmi_plan_trial how = {call->limit, RMI_PLAN_EFFORT, 0, 0};
     uint64_t size, limit;
     uint32_t tries;
-    for (tries = 0; tries < RMI_PLAN_PACKS_PLAIN && joint->best_ns < search->tried && !w->stop.stopped; tries++) {
-        if (w->best.n && joint->best_ns >= w->best.fig.time_ns) return RM_OK;
+    for (tries = 0; tries < RMI_PLAN_PACKS_PLAIN && joint->best_ns < search->tried && !call->stop.stopped; tries++) {
+        if (call->best.n && joint->best_ns >= call->best.fig.time_ns) return RM_OK;
         limit = joint->cost.limit;
-        RMI_TRY(!w->best.n && joint->step->n_tasks > RMI_SEARCH_LARGE ? rmi_plan_try_apart(search, &how, &size)
-                                                                   : rmi_plan_try_best(w, joint, &how, &size));
-        if (size <= w->limit) { /* another list may fit where one did not */
+        RMI_TRY(!call->best.n && joint->step->n_tasks > RMI_SEARCH_LARGE ? rmi_plan_try_apart(search, &how, &size)
+                                                                         : rmi_plan_try_best(call, joint, &how, &size));
+        if (size <= call->limit) { /* another list may fit where one did not */
             search->tried = joint->best_ns;
-            rmi_search_limit(joint, limit + (w->limit - limit) / 2, 0);
+            rmi_search_limit(joint, limit + (call->limit - limit) / 2, 0);
             return RM_OK;
         }
         joint->cost.work += RMI_PLAN_EFFORT / 5;
-        size = (size - w->limit) / 3 * (w->best.n ? 1u : tries + 1u);
+        size = (size - call->limit) / 3 * (call->best.n ? 1u : tries + 1u);
         joint->best_ns = RMI_INF;
-        rmi_search_limit(joint, rmi_sub(limit, rmi_max(size, w->limit / 400)), 0);
+        rmi_search_limit(joint, rmi_sub(limit, rmi_max(size, call->limit / 400)), 0);
         rmi_search_again(joint);
         RMI_TRY(rmi_plan_evict(&search->s, 900));
     }
@@ -16794,19 +16802,19 @@ RMI_FN rm_result rmi_plan_search_try(rmi_plan_search *search)
 }
 
 /* The current schedule becomes the chain's for so many percent of the limit, evicted down. */
-RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *refine, uint32_t percent)
+RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *call, rmi_ref_search *refine, uint32_t percent)
 {
-    const rmi_chn_curve *curve = &w->chain.table->curve;
+    const rmi_chn_curve *curve = &call->chain.table->curve;
     uint64_t bytes = rmi_sub(rmi_mul_div_up(refine->search.cost.limit, percent, 100),
-                             w->homes.bytes + rmi_blk_carried(&w->chain.blk));
+                             call->homes.bytes + rmi_blk_carried(&call->chain.blk));
     rmi_chn_act *acts = NULL;
     rmi_seq_list list;
     size_t n_acts = 0;
     int loaded;
-    rmi_arena_clear(&w->mem.lists);
-    bytes = rmi_max(rmi_min(bytes, curve->at[curve->n - 1].bytes), curve->at[rmi_plan_first_point(w)].bytes);
-    RMI_TRY(rmi_chn_schedule(&w->mem.lists, w->chain.table, bytes, &acts, &n_acts));
-    RMI_TRY(rmi_plan_expand(w, &w->mem.lists, acts, n_acts, &list));
+    rmi_arena_clear(&call->mem.lists);
+    bytes = rmi_max(rmi_min(bytes, curve->at[curve->n - 1].bytes), curve->at[rmi_plan_first_point(call)].bytes);
+    RMI_TRY(rmi_chn_schedule(&call->mem.lists, call->chain.table, bytes, &acts, &n_acts));
+    RMI_TRY(rmi_plan_expand(call, &call->mem.lists, acts, n_acts, &list));
     RMI_TRY(rmi_ref_load_runs(refine, list.runs, list.n, &loaded));
     return loaded ? rmi_plan_evict(refine, 700) : RM_OK;
 }
@@ -16836,13 +16844,13 @@ RMI_FN int rmi_plan_load(rmi_search *joint)
 /* The search's best list gets addresses, unless a smaller arena is known already. */
 RMI_FN rm_result rmi_plan_lower_try(rmi_plan_search *search)
 {
-    rmi_planner *w = search->w;
+    rmi_planner *call = search->call;
     rmi_search *joint = &search->s.search;
-    const rmi_plan_trial sure = {w->limit, 0, 0, 1};
+    const rmi_plan_trial sure = {call->limit, 0, 0, 1};
     uint64_t size;
-    if (joint->best_ns == RMI_INF || joint->best_peak >= w->min_sure) return RM_OK;
+    if (joint->best_ns == RMI_INF || joint->best_peak >= call->min_sure) return RM_OK;
     joint->cost.work += 5 * (uint64_t)joint->best.n;
-    return rmi_plan_try_best(w, joint, &sure, &size);
+    return rmi_plan_try_best(call, joint, &sure, &size);
 }
 
 /* Everything once is evicted to limits many stairs apart, each from what fitted the one before; ever fewer, when that
@@ -16878,11 +16886,11 @@ RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_search *search, uint32_t turn, ui
     rmi_search *joint = &search->s.search;
     uint64_t hot = rmi_mul(search->s.mean_ns, (uint64_t)RMI_PLAN_WEIGHT << turn % 3) + 1;
     int shuffled = 0, small = joint->step->n_tasks <= RMI_SEARCH_FEW;
-    int chain = turn % 4 == 3 && search->w->chain.table && !small;
+    int chain = turn % 4 == 3 && search->call->chain.table && !small;
     if (joint->step->moves) joint->best_ns = RMI_INF; /* addresses take more: a list of as many live bytes may do */
-    rmi_search_limit(joint, joint->step->moves ? search->w->min_sure : joint->best_peak, RMI_PLAN_BELOW);
+    rmi_search_limit(joint, joint->step->moves ? search->call->min_sure : joint->best_peak, RMI_PLAN_BELOW);
     rmi_search_start(joint, &joint->best);
-    if (chain) RMI_TRY(rmi_plan_search_from_chain(search->w, &search->s, percent[turn / 4 % 3]));
+    if (chain) RMI_TRY(rmi_plan_search_from_chain(search->call, &search->s, percent[turn / 4 % 3]));
     else if (turn % 2) {
         rmi_plan_load(joint);
         shuffled = small && !joint->step->moves;
@@ -16898,11 +16906,11 @@ RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_search *search, uint32_t turn, ui
    already, with little work. */
 RMI_FN rm_result rmi_plan_lower(rmi_plan_search *search)
 {
-    rmi_planner *w = search->w;
+    rmi_planner *call = search->call;
     rmi_search *joint = &search->s.search;
-    uint64_t floor = w->info->min_bound_bytes, work, was;
-    uint32_t turn, vain = 0, planned = w->best.n != 0, i, kinds = 0;
-    for (i = 0; i < RM_STEP_KINDS; i++) kinds += w->steps >> i & 1;
+    uint64_t floor = call->info->min_bound_bytes, work, was;
+    uint32_t turn, vain = 0, planned = call->best.n != 0, i, kinds = 0;
+    for (i = 0; i < RM_STEP_KINDS; i++) kinds += call->steps >> i & 1;
     work = rmi_min(RMI_PLAN_WORK, RMI_PLAN_LOWER_EACH / (joint->step->moves ? 2 : 1) * joint->step->n_tasks) / kinds /
            (planned ? RMI_PLAN_LOWER_LESS : 1);
     search->s.end = joint->cost.work + work;
@@ -16912,12 +16920,12 @@ RMI_FN rm_result rmi_plan_lower(rmi_plan_search *search)
     RMI_TRY(rmi_plan_lower_try(search));
     rmi_search_forget(joint);
     work = rmi_sub(search->s.end, joint->cost.work) / RMI_PLAN_CYCLES + 1;
-    for (turn = 0; joint->best.n && (planned || !w->best.n) && vain < RMI_PLAN_VAIN; turn++) {
-        if (w->min_sure <= floor || joint->cost.work >= search->s.end || rmi_ref_told(&search->s)) break;
-        was = w->min_sure;
+    for (turn = 0; joint->best.n && (planned || !call->best.n) && vain < RMI_PLAN_VAIN; turn++) {
+        if (call->min_sure <= floor || joint->cost.work >= search->s.end || rmi_ref_told(&search->s)) break;
+        was = call->min_sure;
         RMI_TRY(rmi_plan_lower_cycle(search, turn, work));
         RMI_TRY(rmi_plan_lower_try(search));
-        vain = w->min_sure < was ? 0 : vain + 1;
+        vain = call->min_sure < was ? 0 : vain + 1;
     }
     search->s.end = joint->best_ns = RMI_INF;
     return RM_OK;
@@ -16927,7 +16935,7 @@ RMI_FN rm_result rmi_plan_lower(rmi_plan_search *search)
    goes on from its list as before, with half of the work counted. */
 RMI_FN rm_result rmi_plan_search_least(rmi_plan_search *search)
 {
-    rmi_planner *w = search->w;
+    rmi_planner *call = search->call;
     rmi_search *joint = &search->s.search;
     uint64_t limit = joint->cost.limit, before = joint->cost.work;
     int loaded = 0;
@@ -16937,9 +16945,9 @@ RMI_FN rm_result rmi_plan_search_least(rmi_plan_search *search)
     result = rmi_plan_lower(search);
     rmi_search_limit(joint, limit, 0);
     search->s.told = joint->cost.work = before + (joint->cost.work - before) / 2;
-    if (result == RM_OK && w->best.n)
+    if (result == RM_OK && call->best.n)
         result =
-            rmi_event_read(&search->mem, joint->step, &w->best, &joint->candidate, joint->cost.cap_events, &loaded);
+            rmi_event_read(&search->mem, joint->step, &call->best, &joint->candidate, joint->cost.cap_events, &loaded);
     if (loaded && rmi_search_start(joint, &joint->candidate))
         rmi_ref_fill(&search->s, 0, 400000 / joint->step->n_tasks);
     return result;
@@ -16959,47 +16967,48 @@ RMI_FN uint64_t rmi_plan_usual_work(const rmi_step *model)
    needs no search, or there is none. */
 RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *search, int *done)
 {
-    rmi_planner *w = search->w;
+    rmi_planner *call = search->call;
     rmi_ref_load(&search->s);
-    if (w->limit >= w->info->min_bound_bytes) {
+    if (call->limit >= call->info->min_bound_bytes) {
         RMI_TRY(rmi_ref_greedy(&search->s, 300));
         rmi_ref_fill(&search->s, 0, 0);
         RMI_TRY(rmi_plan_search_try(search));
-        rmi_search_limit(&search->s.search, w->limit, 0);
+        rmi_search_limit(&search->s.search, call->limit, 0);
     }
-    if (w->best.n && w->series->near_ppm) { /* had soon; may be near enough */
-        RMI_TRY(rmi_plan_bound(w, &search->model, w->limit, 1));
-        *done = rmi_plan_within(w, 0);
+    if (call->best.n && call->series->near_ppm) { /* had soon; may be near enough */
+        RMI_TRY(rmi_plan_bound(call, &search->model, call->limit, 1));
+        *done = rmi_plan_within(call, 0);
         if (*done) return RM_OK;
     }
-    if (w->config.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && rmi_low_has_backward(w->step) &&
-        w->plan->shape.n >= 3 && !w->stop.stopped) {
-        RMI_TRY(rmi_plan_solve_chain(w, &search->model, &search->chain));
-        RMI_TRY(rmi_plan_least(w));
+    if (call->config.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && rmi_low_has_backward(call->step) &&
+        call->plan->shape.n >= 3 && !call->stop.stopped) {
+        RMI_TRY(rmi_plan_solve_chain(call, &search->model, &search->chain));
+        RMI_TRY(rmi_plan_least(call));
     }
-    if (w->chain.table && w->limit != RMI_INF && !w->stop.stopped && w->limit >= w->info->min_bound_bytes) {
-        RMI_TRY(rmi_plan_search_from_chain(w, &search->s, 100));
+    if (call->chain.table && call->limit != RMI_INF && !call->stop.stopped &&
+        call->limit >= call->info->min_bound_bytes) {
+        RMI_TRY(rmi_plan_search_from_chain(call, &search->s, 100));
         RMI_TRY(rmi_plan_search_try(search));
     }
-    if (!w->best.n && !w->stop.stopped && w->limit != RMI_INF && !rmi_plan_moves(w))
+    if (!call->best.n && !call->stop.stopped && call->limit != RMI_INF && !rmi_plan_moves(call))
         RMI_TRY(rmi_plan_search_least(search));
-    if ((w->best.n || rmi_plan_moves(w)) && !w->stop.stopped && !rmi_plan_within(w, 0))
-        RMI_TRY(rmi_plan_bound(w, &search->model, w->limit, 0));
-    *done = !w->best.n || w->stop.stopped || rmi_plan_within(w, 0);
+    if ((call->best.n || rmi_plan_moves(call)) && !call->stop.stopped && !rmi_plan_within(call, 0))
+        RMI_TRY(rmi_plan_bound(call, &search->model, call->limit, 0));
+    *done = !call->best.n || call->stop.stopped || rmi_plan_within(call, 0);
     return RM_OK;
 }
 
 /* The search in the model of the step. */
 RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *search)
 {
-    rmi_planner *w = search->w;
+    rmi_planner *call = search->call;
     rmi_search *joint = &search->s.search;
     uint64_t usual, work, was;
     /* few tasks: from many orders */
     uint32_t round, vain = 0, few = search->model.n_tasks <= RMI_SEARCH_FEW, parts = few ? 144 : 3;
     int done;
-    usual = rmi_plan_usual_work(&search->model) / (rmi_plan_moves(w) ? RMI_PLAN_START_LESS : 1);
-    work = rmi_plan_work(w, w->clock.end_ns && !rmi_plan_moves(w) ? RMI_MAX : usual);
+    usual = rmi_plan_usual_work(&search->model) / (rmi_plan_moves(call) ? RMI_PLAN_START_LESS : 1);
+    work = rmi_plan_work(call, call->clock.end_ns && !rmi_plan_moves(call) ? RMI_MAX : usual);
     usual = rmi_min(usual, work);
     RMI_TRY(rmi_plan_search_begin(search, &done));
     if (done) return RM_OK;
@@ -17007,14 +17016,14 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *search)
     RMI_TRY(rmi_plan_search_try(search));
     rmi_search_forget(joint);
     if (joint->best_ns != RMI_INF) rmi_search_start(joint, &joint->best);
-    for (round = 0; !w->stop.stopped; round++) {
-        if (rmi_plan_within(w, joint->cost.work > usual / 4 ? w->config.gap_ppm : 0)) break;
+    for (round = 0; !call->stop.stopped; round++) {
+        if (rmi_plan_within(call, joint->cost.work > usual / 4 ? call->config.gap_ppm : 0)) break;
         if (joint->cost.work >= work) break;
-        was = w->best.n ? w->best.fig.time_ns : 0;
+        was = call->best.n ? call->best.fig.time_ns : 0;
         rmi_ref_improve(&search->s, usual / parts, round);
         RMI_TRY(rmi_plan_search_try(search));
-        vain = was == w->best.fig.time_ns ? vain + 1 : 0;
-        if (w->series->near_ppm && vain == (few ? parts / 5 : 1)) break; /* there are other budgets to plan */
+        vain = was == call->best.fig.time_ns ? vain + 1 : 0;
+        if (call->series->near_ppm && vain == (few ? parts / 5 : 1)) break; /* there are other budgets to plan */
     }
     return RM_OK;
 }
@@ -17022,24 +17031,24 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *search)
 /* --- plans with copies: lists of >>offload, with homes of their own */
 
 /* The effort for addresses: who asks for little work gets little of this, too. */
-RMI_FN uint64_t rmi_plan_effort(const rmi_planner *w)
+RMI_FN uint64_t rmi_plan_effort(const rmi_planner *call)
 {
-    uint64_t work = rmi_plan_work(w, 0);
+    uint64_t work = rmi_plan_work(call, 0);
     return work < 10000 ? 100 * work : 0;
 }
 
 /* The model's decisions as a candidate. */
-RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, const rmi_plan_trial *how, uint64_t *size)
+RMI_FN rm_result rmi_plan_try_moved(rmi_planner *call, rmi_off_search *s, const rmi_plan_trial *how, uint64_t *size)
 {
-    rmi_arena tmp = rmi_plan_arena(w);
+    rmi_arena tmp = rmi_plan_arena(call);
     rmi_seq_list list;
-    rm_result r;
+    rm_result result;
     rmi_off_look(s->m);
-    r = rmi_off_emit(s->m, &tmp, &list);
-    if (r == RM_OK) r = rmi_off_homes(s->m, &tmp, &list);
-    if (r == RM_OK) r = rmi_plan_try(w, &list, how, size);
+    result = rmi_off_emit(s->m, &tmp, &list);
+    if (result == RM_OK) result = rmi_off_homes(s->m, &tmp, &list);
+    if (result == RM_OK) result = rmi_plan_try(call, &list, how, size);
     rmi_arena_free(&tmp);
-    return r;
+    return result;
 }
 
 #define RMI_PLAN_SPARE                                                                                                 \
@@ -17051,18 +17060,18 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, const rmi
 
 /* Annealing from several starts, within `work` steps; *evals: decisions weighed for that. Nothing that fits:
    s->best_energy is RMI_INF. */
-RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t work, uint32_t turn,
-                                       uint64_t *evals)
+RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *call, rmi_arena *mem, rmi_off_search *s, uint64_t work,
+                                       uint32_t turn, uint64_t *evals)
 {
     rmi_off_model *m = s->m;
     uint64_t price = s->price;
     uint32_t k, n, by[RMI_OFF_STARTS];
-    RMI_TRY(rmi_off_starts(s, mem, &w->plan->shape, by, &n));
-    RMI_TRY(rmi_off_start(s, mem, &w->plan->shape, by[0]));
+    RMI_TRY(rmi_off_starts(s, mem, &call->plan->shape, by, &n));
+    RMI_TRY(rmi_off_start(s, mem, &call->plan->shape, by[0]));
     rmi_off_look(s->m);
     *evals = work = rmi_min(work / ((uint64_t)m->n + m->n_order + 1), RMI_PLAN_MOVE_EVALS) >> (s->n_flips ? turn : 0);
     s->best_energy = RMI_INF;
-    for (k = 0; k < 4 && s->best_energy > w->info->bound_ns; k++) { /* ever cooler, from the best so far */
+    for (k = 0; k < 4 && s->best_energy > call->info->bound_ns; k++) { /* ever cooler, from the best so far */
         int waits = s->n_flips && rmi_off_waits(s);
         if (waits && k < 2) RMI_TRY(rmi_off_anneal_groups(s, mem, work / 2 + 1, m->ns / (k ? 100 : 12)));
         else rmi_off_anneal(s, work / (waits ? 12 : 5) + 1, m->ns / ((uint64_t)500 << (2 * k)) * (k < 2 ? 1 : 2));
@@ -17070,13 +17079,13 @@ RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
         else s->price *= 2; /* it does not fit */
     }
     for (k = 0; k < 2 && s->best_energy == RMI_INF; k++) { /* or from what takes the least memory */
-        RMI_TRY(rmi_off_cook(s, mem, &w->plan->shape, k ? RMI_OFF_BLOCKS : RMI_OFF_SEARCHED, 1, 1000, 0));
+        RMI_TRY(rmi_off_cook(s, mem, &call->plan->shape, k ? RMI_OFF_BLOCKS : RMI_OFF_SEARCHED, 1, 1000, 0));
         rmi_off_anneal(s, work / 4 + 1, m->ns / 500);
     }
     for (k = 0; k < 3 && s->best_energy == RMI_INF; k++) { /* or hotter: with few large values a place
                                                               that does not fit is hard to leave */
         s->price = price;
-        RMI_TRY(rmi_off_start(s, mem, &w->plan->shape, by[k % n]));
+        RMI_TRY(rmi_off_start(s, mem, &call->plan->shape, by[k % n]));
         rmi_off_anneal(s, work / 4 + 1, m->ns / (k < 2 ? 100 : 20));
     }
     return RM_OK;
@@ -17084,27 +17093,27 @@ RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
 
 /* What was found gets addresses; while these cost more than live
    bytes, it is searched again with a lower limit. fitting: scratch for decisions. */
-RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t budget, uint64_t evals,
+RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *call, rmi_off_search *s, uint64_t budget, uint64_t evals,
                                      uint8_t *fitting)
 {
     rmi_off_model *m = s->m;
     uint64_t size, less, fitted = RMI_INF;
     rmi_plan_trial how = {budget, 0, 0, 0};
     uint32_t round, k, patience = 4, longer = 1, packs = s->packs;
-    for (round = 0; round < packs && !w->stop.stopped; round++) {
-        int useless = s->best_energy == fitted || (w->best.n && s->best_energy > rmi_sub(w->best.fig.time_ns, 1));
+    for (round = 0; round < packs && !call->stop.stopped; round++) {
+        int useless = s->best_energy == fitted || (call->best.n && s->best_energy > rmi_sub(call->best.fig.time_ns, 1));
         rmi_off_take_best(s);
         size = 0;
-        how.quick = round < packs - 2 || w->best.n;
-        how.effort = rmi_plan_effort(w);
+        how.quick = round < packs - 2 || call->best.n;
+        how.effort = rmi_plan_effort(call);
         if (how.quick && !how.effort) how.effort = RMI_PLAN_EFFORT;
-        if (!useless) RMI_TRY(rmi_plan_try_moved(w, s, &how, &size));
+        if (!useless) RMI_TRY(rmi_plan_try_moved(call, s, &how, &size));
         if (size == RMI_INF || budget == RMI_INF) return RM_OK;
-        if (!useless && size <= budget && w->tried.host > w->desc->host_bytes)
-            m->host_limit -= rmi_min(m->host_limit / 2, w->tried.host - w->desc->host_bytes);
+        if (!useless && size <= budget && call->tried.host > call->desc->host_bytes)
+            m->host_limit -= rmi_min(m->host_limit / 2, call->tried.host - call->desc->host_bytes);
         else if (size <= budget) {
             if (!useless) {
-                if (fitted == RMI_INF || w->tried.fig.time_ns <= w->best.fig.time_ns)
+                if (fitted == RMI_INF || call->tried.fig.time_ns <= call->best.fig.time_ns)
                     memcpy(fitting, m->mode, m->n_decisions);
                 fitted = s->best_energy;
                 if (!round) break;
@@ -17128,95 +17137,96 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t
 
 /* The search, and addresses for what it finds. turn: how often that was done in vain; with updates each takes half of
    the time that the one before took. */
-RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget,
+RMI_FN rm_result rmi_plan_search_moved(rmi_planner *call, rmi_arena *mem, rmi_off_search *s, uint64_t budget,
                                        uint32_t turn, uint64_t *evals)
 {
-    uint64_t work = rmi_plan_work(w, RMI_PLAN_MOVE_WORK);
+    uint64_t work = rmi_plan_work(call, RMI_PLAN_MOVE_WORK);
     uint8_t *fitting = RMI_NEW(mem, uint8_t, s->m->n_decisions);
     if (!fitting) return RM_ERROR_MEMORY;
     work -= s->n_flips ? work / 4 : 0; /* the clock takes that */
-    RMI_TRY(rmi_plan_anneal_moved(w, mem, s, work, turn, evals));
+    RMI_TRY(rmi_plan_anneal_moved(call, mem, s, work, turn, evals));
     if (s->best_energy == RMI_INF) return RM_OK;
     s->found = rmi_min(s->found, s->best_energy);
     s->packs = s->n_flips ? RMI_PLAN_PACKS * 3 / 4 : RMI_PLAN_PACKS;
-    return rmi_plan_pack_moved(w, s, budget, *evals, fitting);
+    return rmi_plan_pack_moved(call, s, budget, *evals, fitting);
 }
 
 /* The plain plans. The smallest is tried even if it does not seem to fit when nothing else does: it says what does. */
-RMI_FN rm_result rmi_plan_recipes(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
+RMI_FN rm_result rmi_plan_recipes(rmi_planner *call, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
 {
     static const uint32_t passes[] = {
         0, RM_PASS_STREAM, RM_PASS_STREAM, RM_PASS_LINK, RM_PASS_LINK, RM_PASS_BLOCKS, RM_PASS_BLOCKS};
     static const uint8_t recipes[] = {RMI_OFF_ALL_KEPT,  RMI_OFF_ALL_KEPT, RMI_OFF_STREAMED, RMI_OFF_FREE_LINK,
                                       RMI_OFF_FREE_LINK, RMI_OFF_BLOCKS,   RMI_OFF_BLOCKS};
-    const rmi_plan_trial how = {budget, rmi_plan_effort(w), 0, 0};
+    const rmi_plan_trial how = {budget, rmi_plan_effort(call), 0, 0};
     rmi_off_model *m = s->m;
     uint64_t size, least = RMI_INF;
     uint32_t i, best = 0;
-    for (i = 0; i <= RMI_COUNT(passes) && !w->stop.stopped; i++) {
+    for (i = 0; i <= RMI_COUNT(passes) && !call->stop.stopped; i++) {
         uint32_t which = i < RMI_COUNT(passes) ? i : best;
         int home = (int)(which && !(which & 1)), last = i == RMI_COUNT(passes),
-            yardstick = !which && (w->host_only || w->together == RMI_PLAN_JOINT);
-        if (last ? w->best.n != 0 || least == RMI_INF : !yardstick && !(w->config.passes & passes[which])) continue;
-        RMI_TRY(rmi_off_cook(s, mem, &w->plan->shape, (rmi_off_recipe)recipes[which], home, home ? 1000 : 0, 0));
+            yardstick = !which && (call->host_only || call->together == RMI_PLAN_JOINT);
+        if (last ? call->best.n != 0 || least == RMI_INF : !yardstick && !(call->config.passes & passes[which]))
+            continue;
+        RMI_TRY(rmi_off_cook(s, mem, &call->plan->shape, (rmi_off_recipe)recipes[which], home, home ? 1000 : 0, 0));
         rmi_off_look(s->m);
         if (m->host_bytes <= m->host_limit && m->peak < least) least = m->peak, best = which;
         if (!last && !yardstick && !rmi_off_fits(m)) continue;
-        RMI_TRY(rmi_plan_try_moved(w, s, &how, &size));
-        if (w->tried.host <= w->desc->host_bytes) w->min_arena = rmi_min(w->min_arena, size);
-        if (which || last || w->info->keep_all_ns) continue;
-        w->info->keep_all_bytes = size;
-        w->info->keep_all_ns = w->tried.fig.time_ns;
+        RMI_TRY(rmi_plan_try_moved(call, s, &how, &size));
+        if (call->tried.host <= call->desc->host_bytes) call->min_arena = rmi_min(call->min_arena, size);
+        if (which || last || call->info->keep_all_ns) continue;
+        call->info->keep_all_bytes = size;
+        call->info->keep_all_ns = call->tried.fig.time_ns;
     }
     return RM_OK;
 }
 
 /* All recipes and the search, which count on `percent` of the link's speed. bound: between them, so that there soon is
    a plan. *fitted: the last search found decisions that fit, addresses aside. */
-RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, uint32_t percent, int bound, int *fitted)
+RMI_FN rm_result rmi_plan_move_from(rmi_planner *call, uint64_t budget, uint32_t percent, int bound, int *fitted)
 {
-    rmi_arena mem = rmi_plan_arena(w);
+    rmi_arena mem = rmi_plan_arena(call);
     rmi_off_model m;
     rmi_off_search s;
     uint32_t i;
     uint64_t evals = 0;
-    rm_result r = rmi_off_make(&mem, w->graph, w->step, w->align, percent, &m);
-    if (r == RM_OK) {
+    rm_result result = rmi_off_make(&mem, call->graph, call->step, call->align, percent, &m);
+    if (result == RM_OK) {
         m.limit = budget;
-        m.host_limit = w->desc->host_bytes;
-        m.steady = w->together == RMI_PLAN_JOINT;
-        m.waiting = w->step == RM_FORWARD && w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST);
-        if (w->given) rmi_off_join(&m, w->given->homes, w->given->n_homes);
-        r = rmi_off_search_make(&mem, &m, &w->plan->shape, &s);
+        m.host_limit = call->desc->host_bytes;
+        m.steady = call->together == RMI_PLAN_JOINT;
+        m.waiting = call->step == RM_FORWARD && call->steps & (RM_FIRST | RM_MIDDLE | RM_LAST);
+        if (call->given) rmi_off_join(&m, call->given->homes, call->given->n_homes);
+        result = rmi_off_search_make(&mem, &m, &call->plan->shape, &s);
     }
-    if (r == RM_OK) r = rmi_plan_recipes(w, &mem, &s, budget);
-    if (r == RM_OK && bound && !w->stop.stopped) r = rmi_plan_bound(w, NULL, budget, 0);
+    if (result == RM_OK) result = rmi_plan_recipes(call, &mem, &s, budget);
+    if (result == RM_OK && bound && !call->stop.stopped) result = rmi_plan_bound(call, NULL, budget, 0);
     s.found = RMI_INF;
     /* again with room to spare, where addresses took what was found */
-    for (i = 0; i < 3 && r == RM_OK && w->config.passes & RM_PASS_OFFLOAD && !w->stop.stopped; i++) {
+    for (i = 0; i < 3 && result == RM_OK && call->config.passes & RM_PASS_OFFLOAD && !call->stop.stopped; i++) {
         m.limit = budget - (budget == RMI_INF ? 0 : budget / 32 * i * i);
-        m.host_limit = w->desc->host_bytes;
-        r = rmi_plan_search_moved(w, &mem, &s, budget, i, &evals);
-        if (s.found == RMI_INF || (w->best.n && w->best.fig.time_ns <= s.found + s.found / 20)) break;
+        m.host_limit = call->desc->host_bytes;
+        result = rmi_plan_search_moved(call, &mem, &s, budget, i, &evals);
+        if (s.found == RMI_INF || (call->best.n && call->best.fig.time_ns <= s.found + s.found / 20)) break;
     }
     *fitted = s.found != RMI_INF;
     rmi_arena_free(&mem);
-    return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
+    return result == RM_ERROR_CANCELLED && call->stop.stopped ? RM_OK : result;
 }
 
 /* Plans with copies; while there is none, with a link that is taken for slower or faster: programs then wait for it. */
-RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget, int bound)
+RMI_FN rm_result rmi_plan_move(rmi_planner *call, uint64_t budget, int bound)
 {
     static const uint32_t rush[] = {100000000, 1000, 300, 200, 150, 125};
     uint32_t i;
     int fitted;
     uint32_t margin =
-        (uint32_t)rmi_max(w->desc->link_margin_percent, w->config.passes & RM_PASS_OFFLOAD ? RMI_PLAN_SPARE : 0);
-    rm_result result = rmi_plan_move_from(w, budget, 100 - margin, bound, &fitted);
-    if (w->best.n) return result;
-    for (i = 0; i < RMI_COUNT(rush) && result == RM_OK && !w->stop.stopped; i++) {
-        result = rmi_plan_move_from(w, budget, rush[i], 0, &fitted);
-        if (!w->best.n || !fitted) break;
+        (uint32_t)rmi_max(call->desc->link_margin_percent, call->config.passes & RM_PASS_OFFLOAD ? RMI_PLAN_SPARE : 0);
+    rm_result result = rmi_plan_move_from(call, budget, 100 - margin, bound, &fitted);
+    if (call->best.n) return result;
+    for (i = 0; i < RMI_COUNT(rush) && result == RM_OK && !call->stop.stopped; i++) {
+        result = rmi_plan_move_from(call, budget, rush[i], 0, &fitted);
+        if (!call->best.n || !fitted) break;
     }
     return result;
 }
@@ -17241,11 +17251,12 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget, int bound)
 #define RMI_PLAN_ANNEAL_OPS 20000u /* more are not searched in this way */
 
 /* Does >>search take part? Programs of several kinds of step have their homes in common, which it does not know. */
-RMI_FN int rmi_plan_anneals(const rmi_planner *w)
+RMI_FN int rmi_plan_anneals(const rmi_planner *call)
 {
-    return !RMI_WITHOUT(anneal) && w->config.passes & RM_PASS_OFFLOAD && rmi_plan_has_host(w) && !w->together &&
-           rmi_low_has_backward(w->step) && w->limit != RMI_INF && w->graph->n_ops <= RMI_PLAN_ANNEAL_OPS &&
-           !w->config.off && !w->graph->fixed_order && !w->desc->link_margin_percent;
+    return !RMI_WITHOUT(anneal) && call->config.passes & RM_PASS_OFFLOAD && rmi_plan_has_host(call) &&
+           !call->together && rmi_low_has_backward(call->step) && call->limit != RMI_INF &&
+           call->graph->n_ops <= RMI_PLAN_ANNEAL_OPS && !call->config.off && !call->graph->fixed_order &&
+           !call->desc->link_margin_percent;
 }
 
 /* Addresses for what the search has found; where they take more than the budget, or the program takes longer than its
@@ -17254,34 +17265,34 @@ RMI_FN int rmi_plan_anneals(const rmi_planner *w)
    the search's clock does not know. */
 RMI_FN rm_result rmi_plan_pack_events(rmi_plan_search *search, uint64_t work)
 {
-    rmi_planner *w = search->w;
+    rmi_planner *call = search->call;
     rmi_search *joint = &search->s.search;
     rmi_schedule first;
-    rmi_plan_trial how = {w->limit, 0, 0, 0};
+    rmi_plan_trial how = {call->limit, 0, 0, 0};
     uint32_t round, vain = 0;
     int late = 0; /* the program takes longer than its schedule */
     uint64_t size = 0, first_ns = joint->best_ns;
     RMI_TRY(rmi_cost_make_schedule(&search->mem, &joint->cost, &first));
     rmi_search_copy(joint->step, &joint->best, &first);
-    for (round = 0; round < RMI_PLAN_ANNEAL_PACKS && first_ns != RMI_INF && !w->stop.stopped; round++) {
-        int useless = joint->best_ns == RMI_INF || (w->best.n && joint->best_ns >= w->best.fig.time_ns);
-        how.quick = w->best.n != 0;
-        if (!useless) RMI_TRY(rmi_plan_try_best(w, joint, &how, &size));
-        late = !useless && size <= w->limit &&
-               w->tried.fig.time_ns > joint->best_ns + joint->best_ns / RMI_PLAN_ANNEAL_LATE;
-        if (!round && size <= w->limit && !late) return RM_OK;
+    for (round = 0; round < RMI_PLAN_ANNEAL_PACKS && first_ns != RMI_INF && !call->stop.stopped; round++) {
+        int useless = joint->best_ns == RMI_INF || (call->best.n && joint->best_ns >= call->best.fig.time_ns);
+        how.quick = call->best.n != 0;
+        if (!useless) RMI_TRY(rmi_plan_try_best(call, joint, &how, &size));
+        late = !useless && size <= call->limit &&
+               call->tried.fig.time_ns > joint->best_ns + joint->best_ns / RMI_PLAN_ANNEAL_LATE;
+        if (!round && size <= call->limit && !late) return RM_OK;
         vain = useless ? vain + 1 : 0;
         if (vain > RMI_PLAN_ANNEAL_VAIN) break;
-        if (w->best.n && w->best.fig.time_ns <= first_ns + first_ns / RMI_PLAN_ANNEAL_NEAR) break;
+        if (call->best.n && call->best.fig.time_ns <= first_ns + first_ns / RMI_PLAN_ANNEAL_NEAR) break;
         if (late) joint->cost.limit -= joint->cost.limit / RMI_PLAN_ANNEAL_LATE;
-        else if (useless || size <= w->limit) joint->cost.limit += (w->limit - joint->cost.limit) / 3;
-        else joint->cost.limit -= rmi_min((size - w->limit) / 2, joint->cost.limit / 50) + joint->cost.limit / 1000;
+        else if (useless || size <= call->limit) joint->cost.limit += (call->limit - joint->cost.limit) / 3;
+        else joint->cost.limit -= rmi_min((size - call->limit) / 2, joint->cost.limit / 50) + joint->cost.limit / 1000;
         if (joint->best_ns == RMI_INF || joint->best_ns > first_ns + first_ns / RMI_PLAN_ANNEAL_WORSE)
             rmi_search_copy(joint->step, &first, &joint->best);
         joint->best_ns = RMI_INF;
         joint->cost.price = joint->base_price;
         rmi_search_start(joint, &joint->best);
-        rmi_search_anneal(joint, joint->costs.step_ns / (RMI_PLAN_ANNEAL_HOT * 10), 0, work / 10, &w->stop);
+        rmi_search_anneal(joint, joint->costs.step_ns / (RMI_PLAN_ANNEAL_HOT * 10), 0, work / 10, &call->stop);
     }
     return RM_OK;
 }
@@ -17290,28 +17301,29 @@ RMI_FN rm_result rmi_plan_pack_events(rmi_plan_search *search, uint64_t work)
    at last, cooler, from the better of what that led to; which then gets addresses. */
 RMI_FN rm_result rmi_plan_anneal(rmi_plan_search *search)
 {
-    rmi_planner *w = search->w;
+    rmi_planner *call = search->call;
     rmi_search *joint = &search->s.search;
     uint64_t once = (uint64_t)joint->step->n_once * joint->step->n_once,
-             work = rmi_min(rmi_plan_work(w, RMI_PLAN_ANNEAL_WORK), rmi_mul(once, RMI_PLAN_ANNEAL_LESS)),
+             work = rmi_min(rmi_plan_work(call, RMI_PLAN_ANNEAL_WORK), rmi_mul(once, RMI_PLAN_ANNEAL_LESS)),
              moves = work / (4 * (once + 1)) + 1, /* by event, about */
              cooler = rmi_min(rmi_max(RMI_PLAN_ANNEAL_MOVES / moves, 1), RMI_PLAN_ANNEAL_COOLER),
-             hot = w->info->bound_ns / (RMI_PLAN_ANNEAL_HOT * cooler) *
-                   (w->graph->n_ops > RMI_PLAN_ANNEAL_FEW ? 1 : RMI_PLAN_ANNEAL_HOTTER);
+             hot = call->info->bound_ns / (RMI_PLAN_ANNEAL_HOT * cooler) *
+                   (call->graph->n_ops > RMI_PLAN_ANNEAL_FEW ? 1 : RMI_PLAN_ANNEAL_HOTTER);
     int fits = 0;
-    if (w->stop.stopped || (w->best.n && rmi_plan_within(w, w->config.gap_ppm))) return RM_OK;
+    if (call->stop.stopped || (call->best.n && rmi_plan_within(call, call->config.gap_ppm))) return RM_OK;
     rmi_search_forget(joint);
     joint->best_ns = RMI_INF;
-    rmi_search_limit(joint, w->limit, 0);
-    joint->cost.gap_bytes = w->limit / RMI_SEARCH_SMALL;
-    if (w->best.n)
-        RMI_TRY(rmi_event_read(&search->mem, joint->step, &w->best, &joint->candidate, joint->cost.cap_events, &fits));
+    rmi_search_limit(joint, call->limit, 0);
+    joint->cost.gap_bytes = call->limit / RMI_SEARCH_SMALL;
+    if (call->best.n)
+        RMI_TRY(
+            rmi_event_read(&search->mem, joint->step, &call->best, &joint->candidate, joint->cost.cap_events, &fits));
     fits = fits && rmi_search_start(joint, &joint->candidate);
-    if (fits) rmi_search_anneal(joint, hot, 0, work / 4, &w->stop);
+    if (fits) rmi_search_anneal(joint, hot, 0, work / 4, &call->stop);
     joint->cost.price = joint->base_price;
-    if (rmi_ref_load(&search->s)) rmi_search_anneal(joint, 2 * hot, 0, work / (fits ? 4 : 2), &w->stop);
+    if (rmi_ref_load(&search->s)) rmi_search_anneal(joint, 2 * hot, 0, work / (fits ? 4 : 2), &call->stop);
     if (joint->best_ns != RMI_INF) rmi_search_start(joint, &joint->best);
-    rmi_search_anneal(joint, rmi_max(hot / 10, w->info->bound_ns / RMI_PLAN_ANNEAL_COOL), 0, work / 2, &w->stop);
+    rmi_search_anneal(joint, rmi_max(hot / 10, call->info->bound_ns / RMI_PLAN_ANNEAL_COOL), 0, work / 2, &call->stop);
     return rmi_plan_pack_events(search, work);
 }
 
@@ -17319,47 +17331,47 @@ RMI_FN rm_result rmi_plan_anneal(rmi_plan_search *search)
    for in any case, to be named. */
 RMI_FN rm_result rmi_plan_search_copies(rmi_plan_search *search)
 {
-    rmi_planner *w = search->w;
+    rmi_planner *call = search->call;
     int planned;
     RMI_TRY(rmi_plan_anneal(search));
-    planned = w->best.n != 0;
-    if (w->naming || w->stop.stopped || (planned && search->model.n_tasks > RMI_SEARCH_FEW)) return RM_OK;
+    planned = call->best.n != 0;
+    if (call->naming || call->stop.stopped || (planned && search->model.n_tasks > RMI_SEARCH_FEW)) return RM_OK;
     RMI_TRY(rmi_plan_lower(search));
-    return planned || !w->best.n ? RM_OK : rmi_plan_anneal(search);
+    return planned || !call->best.n ? RM_OK : rmi_plan_anneal(search);
 }
 
 /* What is searched for the current kind of step: without copies, or with them, on a link that is taken for slower. */
-RMI_FN rm_result rmi_plan_pass_search(rmi_planner *w, int copies)
+RMI_FN rm_result rmi_plan_pass_search(rmi_planner *call, int copies)
 {
     rmi_plan_search search = RMI_INIT;
-    rm_graph slow = *w->graph;
+    rm_graph slow = *call->graph;
     rm_result result;
-    search.w = w;
+    search.call = call;
     search.tried = RMI_INF;
-    search.mem = search.chain = rmi_plan_arena(w);
-    w->chain.table = NULL;
+    search.mem = search.chain = rmi_plan_arena(call);
+    call->chain.table = NULL;
     if (copies && !RMI_WITHOUT(search_spare)) {
         slow.link.h2d -= slow.link.h2d / 100 * RMI_PLAN_SPARE;
         slow.link.d2h -= slow.link.d2h / 100 * RMI_PLAN_SPARE;
     }
-    result = rmi_step_make(&search.mem, copies ? &slow : w->graph, w->step, w->align, copies, &search.model);
+    result = rmi_step_make(&search.mem, copies ? &slow : call->graph, call->step, call->align, copies, &search.model);
     if (result == RM_OK && !(copies && search.model.unfit)) {
-        result = rmi_ref_search_make(&search.mem, &search.model, w->limit, &search.s);
-        search.s.search.cost.host_limit = w->desc->host_bytes;
+        result = rmi_ref_search_make(&search.mem, &search.model, call->limit, &search.s);
+        search.s.search.cost.host_limit = call->desc->host_bytes;
         if (result == RM_OK) result = copies ? rmi_plan_search_copies(&search) : rmi_plan_search_rounds(&search);
     }
     rmi_arena_free(&search.chain);
     rmi_arena_free(&search.mem);
-    return result == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : result;
+    return result == RM_ERROR_CANCELLED && call->stop.stopped ? RM_OK : result;
 }
 
 /* --- reductions beside the backward */
 
-/* Where the updates in wait [first, last) end that param w is one
+/* Where the updates in wait [first, last) end that the param is one
    of: behind its own and the copies that come after it; 0: nowhere. */
-RMI_FN size_t rmi_plan_behind(const rmi_run *wait, size_t first, size_t last, uint32_t w)
+RMI_FN size_t rmi_plan_behind(const rmi_run *wait, size_t first, size_t last, uint32_t param)
 {
-    while (first < last && (wait[first].way != RMI_OPT || wait[first].id != w)) first++;
+    while (first < last && (wait[first].way != RMI_OPT || wait[first].id != param)) first++;
     if (first == last) return 0;
     for (first++; first < last && wait[first].way != RMI_OPT;) first++;
     return first;
@@ -17372,17 +17384,17 @@ RMI_FN size_t rmi_plan_behind(const rmi_run *wait, size_t first, size_t last, ui
 RMI_FN uint64_t rmi_plan_put_off(const rm_graph *graph, const rmi_seq_list *list, size_t from, uint64_t most,
                                  uint64_t *ready, rmi_run *out)
 {
-    uint64_t t = 0, comm = 0, waiting = 0, peak = 0;
+    uint64_t now = 0, comm = 0, waiting = 0, peak = 0;
     /* those that wait stand in out from n on, in the order of their reductions */
     size_t n = list->n, i, k, at, to = 0, first = n, last = n;
     uint32_t id;
     for (i = 0; i <= n; i++) {
         const rmi_run *run = i < n ? &list->runs[i] : NULL;
         while (first < last) {
-            rmi_run u = out[first];
-            if (run && ready[u.id] > t && waiting <= most) break;
-            t = rmi_add(rmi_max(t, ready[u.id]), graph->tensors[u.id].opt);
-            waiting -= graph->tensors[u.id].grad_bytes;
+            rmi_run update = out[first];
+            if (run && ready[update.id] > now && waiting <= most) break;
+            now = rmi_add(rmi_max(now, ready[update.id]), graph->tensors[update.id].opt);
+            waiting -= graph->tensors[update.id].grad_bytes;
             do out[to++] = out[first++];
             while (first < last && out[first].way != RMI_OPT);
         }
@@ -17392,12 +17404,13 @@ RMI_FN uint64_t rmi_plan_put_off(const rm_graph *graph, const rmi_seq_list *list
             rmi_buf_kind kind = rmi_low_kind(graph, run->id, &id);
             if (kind <= RMI_BUF_STATE) at = rmi_plan_behind(out, first, last, id);
         } else if (run->way == RMI_REDUCE)
-            ready[run->id] = comm = rmi_add(rmi_max(comm, t), graph->tensors[run->id].reduce);
-        else if (run->way == RMI_OPT && i >= from && graph->tensors[run->id].reduce != RMI_INF && ready[run->id] > t) {
+            ready[run->id] = comm = rmi_add(rmi_max(comm, now), graph->tensors[run->id].reduce);
+        else if (run->way == RMI_OPT && i >= from && graph->tensors[run->id].reduce != RMI_INF &&
+                 ready[run->id] > now) {
             waiting += graph->tensors[run->id].grad_bytes;
             peak = rmi_max(peak, waiting);
             for (at = first; at < last && (out[at].way != RMI_OPT || ready[out[at].id] <= ready[run->id]);) at++;
-        } else if (run->way != RMI_OPT_HOST) t = rmi_add(t, rmi_low_ns(graph, *run, 0, 0));
+        } else if (run->way != RMI_OPT_HOST) now = rmi_add(now, rmi_low_ns(graph, *run, 0, 0));
         if (at) {
             for (k = last++; k > at; k--) out[k] = out[k - 1];
             out[at] = *run;
@@ -17417,14 +17430,14 @@ RMI_FN size_t rmi_plan_bring_on(const rm_graph *graph, const rmi_run *runs, size
             const rmi_list *in = runs[i].way == RMI_BWD ? &graph->ops[runs[i].id].grad_in : NULL;
             if (turn && (runs[i].way != RMI_REDUCE || !at[runs[i].id])) out[to++] = runs[i];
             for (k = 0; in && k < in->n; k++) {
-                uint32_t w = in->at[k];
-                if (graph->tensors[w].kind != RMI_PARAM || graph->tensors[w].reduce == RMI_INF ||
-                    !rmi_list_has(&rmi_low_part(graph, runs[i])->grads, w))
+                uint32_t param = in->at[k];
+                if (graph->tensors[param].kind != RMI_PARAM || graph->tensors[param].reduce == RMI_INF ||
+                    !rmi_list_has(&rmi_low_part(graph, runs[i])->grads, param))
                     continue;
-                if (!turn) at[w] = i + 1;
-                else if (at[w] == i + 1) {
-                    out[to++] = rmi_low_run(RMI_REDUCE, w, 0, 0);
-                    at[w] = RMI_INF; /* an op may have it twice */
+                if (!turn) at[param] = i + 1;
+                else if (at[param] == i + 1) {
+                    out[to++] = rmi_low_run(RMI_REDUCE, param, 0, 0);
+                    at[param] = RMI_INF; /* an op may have it twice */
                 }
             }
         }
@@ -17437,18 +17450,18 @@ RMI_FN size_t rmi_plan_bring_on(const rm_graph *graph, const rmi_run *runs, size
    the backward goes on. All of them, or those for which the budget has room: of fewer bytes at a time, else only the
    later ones, when what the backward has read is gone. Of a list with copies reductions stay where they are, and so
    does what the step before still copies. */
-RMI_FN rm_result rmi_plan_reductions(rmi_planner *w)
+RMI_FN rm_result rmi_plan_reductions(rmi_planner *call)
 {
-    const rm_graph *graph = w->graph;
-    rmi_arena mem = w->mem.list; /* the best list may become another one */
-    rmi_seq_list list = w->list, later = w->list;
+    const rm_graph *graph = call->graph;
+    rmi_arena mem = call->mem.list; /* the best list may become another one */
+    rmi_seq_list list = call->list, later = call->list;
     size_t n = list.n, i, begin = 0, from = 0, fixed = 0;
     uint64_t *ready = RMI_NEW(&mem, uint64_t, graph->n_tensors), most = RMI_MAX, all = 1, size = 0;
     rmi_run *out = RMI_RAW(&mem, rmi_run, 2 * n);
     uint32_t turn;
     int copies = list.n_late != 0;
     rm_result result = ready && out ? RM_OK : RM_ERROR_MEMORY;
-    w->mem.list = rmi_plan_arena(w);
+    call->mem.list = rmi_plan_arena(call);
     later.runs = out;
     for (i = 0; i < n; i++) copies |= list.runs[i].way >= RMI_COPY_OUT;
     for (i = list.n_homes; i < list.n_homes + list.n_late; i++)
@@ -17460,35 +17473,35 @@ RMI_FN rm_result rmi_plan_reductions(rmi_planner *w)
         memset(ready, 0, graph->n_tensors * sizeof *ready);
     }
     while (begin < n && list.runs[begin].way != RMI_REDUCE) begin++;
-    for (turn = 0; turn <= 2 * RMI_PLAN_WAITS && all && result == RM_OK && !w->stop.stopped; turn++) {
+    for (turn = 0; turn <= 2 * RMI_PLAN_WAITS && all && result == RM_OK && !call->stop.stopped; turn++) {
         if (turn) most = turn < RMI_PLAN_WAITS ? all >> turn : RMI_MAX;
         if (turn >= RMI_PLAN_WAITS) from = begin + (n - begin) * (turn - RMI_PLAN_WAITS + 1) / (RMI_PLAN_WAITS + 2);
         size = rmi_plan_put_off(graph, &list, from, most, ready, out);
         if (!turn) all = size;
         if (!all || memcmp(list.runs, out, fixed * sizeof *out)) break;
         if (!memcmp(list.runs, out, n * sizeof *out)) continue;
-        result = rmi_plan_try_list(w, &later, &size);
+        result = rmi_plan_try_list(call, &later, &size);
         /* it fits; of a list with copies, which later updates hold up, it is the better one */
-        if (size <= w->limit && !copies) break;
+        if (size <= call->limit && !copies) break;
     }
     rmi_arena_free(&mem);
-    return result == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : result;
+    return result == RM_ERROR_CANCELLED && call->stop.stopped ? RM_OK : result;
 }
 
 /* --- one program */
 
 /* What may be had instead of memory, in words: the first row that is true. */
-RMI_FN void rmi_plan_advice(const rmi_planner *w, const rm_plan_info *worst, char *text, size_t room)
+RMI_FN void rmi_plan_advice(const rmi_planner *call, const rm_plan_info *worst, char *text, size_t room)
 {
-    const rm_graph *graph = w->graph;
-    uint64_t moves = 0, stays = 0, half = w->desc->device_bytes / 2;
-    uint32_t k, t;
-    int forwards = 1, host = w->desc->host_bytes != 0;
+    const rm_graph *graph = call->graph;
+    uint64_t moves = 0, stays = 0, half = call->desc->device_bytes / 2;
+    uint32_t k, tensor;
+    int forwards = 1, host = call->desc->host_bytes != 0;
     char bytes[24];
     for (k = 0; k < 3 * graph->n_tensors; k++) /* what might have waited in host memory */
-        if (rmi_low_kind(graph, k, &t) != RMI_BUF_GRAD && graph->tensors[t].kind == RMI_PARAM &&
-            !graph->tensors[t].external)
-            *(graph->tensors[t].stays ? &stays : &moves) += rmi_low_bytes(graph, k);
+        if (rmi_low_kind(graph, k, &tensor) != RMI_BUF_GRAD && graph->tensors[tensor].kind == RMI_PARAM &&
+            !graph->tensors[tensor].external)
+            *(graph->tensors[tensor].stays ? &stays : &moves) += rmi_low_bytes(graph, k);
     for (k = 0; k < graph->n_ops; k++) forwards &= !graph->ops[k].has_bwd || worst->step == RM_FORWARD;
     rmi_format(bytes, sizeof bytes, "%u", moves);
     {
@@ -17502,14 +17515,14 @@ RMI_FN void rmi_plan_advice(const rmi_planner *w, const rm_plan_info *worst, cha
             {host && !graph->has_link,
              "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used",
              ""},
-            {forwards && !(w->config.passes & (RM_PASS_SEARCH | RM_PASS_OFFLOAD)),
+            {forwards && !(call->config.passes & (RM_PASS_SEARCH | RM_PASS_OFFLOAD)),
              "or take preset 'hiremate': the step has no backward, so only a search recomputes anything in it", ""},
             {moves > half && graph->has_link && !host, "or let weights wait in host memory (rm_plan_desc.host_bytes)",
              ""},
-            {graph->has_link && host && w->desc->host_bytes < moves && w->config.passes & RMI_PLAN_MOVES,
+            {graph->has_link && host && call->desc->host_bytes < moves && call->config.passes & RMI_PLAN_MOVES,
              "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states: %s bytes",
              bytes},
-            {host && graph->has_link && !(w->config.passes & RM_PASS_OFFLOAD),
+            {host && graph->has_link && !(call->config.passes & RM_PASS_OFFLOAD),
              "take preset 'offmate', or make the largest op smaller (%s)", NULL},
             {moves > worst->min_bytes / 2 && !graph->has_link,
              "or let weights and states, which take most of it, wait in host memory (rm_plan_desc.host_bytes, "
@@ -17518,28 +17531,29 @@ RMI_FN void rmi_plan_advice(const rmi_planner *w, const rm_plan_info *worst, cha
             {1, "or make the largest op smaller (%s)", NULL},
         };
         for (k = 0; !rows[k].when;) k++;
-        rmi_format(text, room, rows[k].text, rows[k].what ? rows[k].what : graph->ops[w->largest].name);
+        rmi_format(text, room, rows[k].text, rows[k].what ? rows[k].what : graph->ops[call->largest].name);
     }
 }
 
-RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
+RMI_FN rm_result rmi_plan_infeasible(rmi_planner *call, const rm_plan_info *worst)
 {
     const char *kind = rmi_low_step_name(worst->step),
-               *preset = w->config.name[0] ? w->config.name : "(a configuration)";
+               *preset = call->config.name[0] ? call->config.name : "(a configuration)";
     char advice[400];
     if (worst->min_bytes == RMI_INF) { /* no budget was found that works */
-        if (w->desc->info) w->desc->info->min_bytes = 0;
-        return rmi_err_set(&w->graph->last, RM_ERROR_INFEASIBLE,
+        if (call->desc->info) call->desc->info->min_bytes = 0;
+        return rmi_err_set(&call->graph->last, RM_ERROR_INFEASIBLE,
                            "host memory of %u bytes: too small for step kind '%s'; preset '%s' has no plan within it, "
                            "whatever the budget%s. Set rm_plan_desc.host_bytes to more",
-                           w->desc->host_bytes, kind, preset, w->desc->like ? ", that is like the plan given" : "");
+                           call->desc->host_bytes, kind, preset,
+                           call->desc->like ? ", that is like the plan given" : "");
     }
-    rmi_plan_advice(w, worst, advice, sizeof advice);
-    return rmi_err_set(&w->graph->last, RM_ERROR_INFEASIBLE,
+    rmi_plan_advice(call, worst, advice, sizeof advice);
+    return rmi_err_set(&call->graph->last, RM_ERROR_INFEASIBLE,
                        "budget of %u bytes: too small for step kind '%s'; preset '%s' works with %u bytes, and no plan "
                        "at all needs less than %u. Give %u, %s",
-                       w->desc->device_bytes, kind, preset, worst->min_bytes, worst->min_bound_bytes, worst->min_bytes,
-                       advice);
+                       call->desc->device_bytes, kind, preset, worst->min_bytes, worst->min_bound_bytes,
+                       worst->min_bytes, advice);
 }
 
 /* What the times of a plan rest on. */
@@ -17585,105 +17599,107 @@ RMI_FN void rmi_plan_share_figures(rm_plan *plan)
 
 /* Has the step any plan? A view's backward cannot read what no forward leaves, and backwards that read consts as they
    were must have a place before the ops that change these. */
-RMI_FN rm_result rmi_plan_step_ok(rmi_planner *w, rmi_arena *mem)
+RMI_FN rm_result rmi_plan_step_ok(rmi_planner *call, rmi_arena *mem)
 {
-    const rm_graph *graph = w->graph;
+    const rm_graph *graph = call->graph;
     const rmi_run *runs;
     rmi_seq_list list;
-    uint32_t i, f;
-    if (!rmi_low_has_backward(w->step)) return RM_OK;
+    uint32_t i, form;
+    if (!rmi_low_has_backward(call->step)) return RM_OK;
     for (i = 0; i < graph->n_ops; i++)
-        for (f = 0; f < graph->ops[i].n_forms && graph->ops[i].view != RMI_NONE && graph->ops[i].has_bwd; f++)
-            if (rmi_low_reads_saved(&graph->ops[i], &graph->ops[i].forms[f]))
-                return rmi_err_set(&w->graph->last, RM_ERROR_GRAPH,
+        for (form = 0; form < graph->ops[i].n_forms && graph->ops[i].view != RMI_NONE && graph->ops[i].has_bwd; form++)
+            if (rmi_low_reads_saved(&graph->ops[i], &graph->ops[i].forms[form]))
+                return rmi_err_set(&call->graph->last, RM_ERROR_GRAPH,
                                    "op %s: its backward reads %u saved bytes, but it is a view, which has no forward "
                                    "to leave them; drop saved, or leave it out of needs",
-                                   graph->ops[i].name, graph->ops[i].forms[f].saved);
+                                   graph->ops[i].name, graph->ops[i].forms[form].saved);
     if (!graph->early) return RM_OK;
-    RMI_TRY(rmi_plan_keep_all(w, mem, &list));
+    RMI_TRY(rmi_plan_keep_all(call, mem, &list));
     runs = list.runs;
-    return rmi_seq_delay(mem, graph, &w->graph->last, &runs, list.n);
+    return rmi_seq_delay(mem, graph, &call->graph->last, &runs, list.n);
 }
 
 /* The step's best program goes into the plan; if there is none, `least` is named. */
-RMI_FN rm_result rmi_plan_step_end(rmi_planner *w, uint64_t least)
+RMI_FN rm_result rmi_plan_step_end(rmi_planner *call, uint64_t least)
 {
-    w->info->min_bytes = w->best.n ? rmi_min(w->min_arena, rmi_plan_size(w, &w->best)) : least;
-    if (!w->best.n)
-        return w->stop.stopped && !w->clock.late ? rmi_err_set(&w->graph->last, RM_ERROR_CANCELLED,
-                                             "the progress callback stopped the planner before any plan fitted")
-                               : RM_ERROR_INFEASIBLE;
-    rmi_plan_figures_of(&w->best, w->info);
-    if (w->desc->live_only) w->info->arena_bytes = w->info->step_bytes = w->best.fig.live_bytes;
-    w->plan->prog[w->info - w->plan->info] = w->best;
-    w->plan->n++;
-    rmi_arena_join(&w->plan->mem, &w->mem.best);
+    call->info->min_bytes = call->best.n ? rmi_min(call->min_arena, rmi_plan_size(call, &call->best)) : least;
+    if (!call->best.n)
+        return call->stop.stopped && !call->clock.late
+                   ? rmi_err_set(&call->graph->last, RM_ERROR_CANCELLED,
+                                 "the progress callback stopped the planner before any plan fitted")
+                   : RM_ERROR_INFEASIBLE;
+    rmi_plan_figures_of(&call->best, call->info);
+    if (call->desc->live_only) call->info->arena_bytes = call->info->step_bytes = call->best.fig.live_bytes;
+    call->plan->prog[call->info - call->plan->info] = call->best;
+    call->plan->n++;
+    rmi_arena_join(&call->plan->mem, &call->mem.best);
     return RM_OK;
 }
 
 /* A kind of step begins: nothing is known of it but its homes, what runs at least, and whether it has any plan. */
-RMI_FN rm_result rmi_plan_step_begin(rmi_planner *w, uint32_t step)
+RMI_FN rm_result rmi_plan_step_begin(rmi_planner *call, uint32_t step)
 {
-    rmi_arena tmp = rmi_plan_arena(w);
+    rmi_arena tmp = rmi_plan_arena(call);
     uint32_t below;
     rm_result result;
-    w->step = step;
-    w->limit = !w->budget ? RMI_INF : w->given ? w->budget : w->budget - w->room;
-    w->info = w->plan->info; /* in the order of kinds, whichever comes first */
-    for (below = w->steps & (step - 1); below; below &= below - 1) w->info++;
-    memset(w->info, 0, sizeof *w->info);
-    w->min_arena = w->min_sure = RMI_INF;
-    w->list.n = 0;
-    memset(&w->best, 0, sizeof w->best);
-    rmi_arena_free(&w->mem.best);
-    rmi_plan_step_homes(w);
-    w->info->step = step;
-    w->info->budget_bytes = w->desc->device_bytes;
-    w->info->blocks = w->plan->shape.n;
-    w->info->classes = w->plan->shape.n_classes;
-    rmi_plan_costs(w->graph, w->info);
-    result = rmi_plan_step_ok(w, &tmp);
-    if (result == RM_OK) result = rmi_bnd_once(&tmp, w->graph, step, rmi_plan_has_host(w), w->info, &w->largest);
+    call->step = step;
+    call->limit = !call->budget ? RMI_INF : call->given ? call->budget : call->budget - call->room;
+    call->info = call->plan->info; /* in the order of kinds, whichever comes first */
+    for (below = call->steps & (step - 1); below; below &= below - 1) call->info++;
+    memset(call->info, 0, sizeof *call->info);
+    call->min_arena = call->min_sure = RMI_INF;
+    call->list.n = 0;
+    memset(&call->best, 0, sizeof call->best);
+    rmi_arena_free(&call->mem.best);
+    rmi_plan_step_homes(call);
+    call->info->step = step;
+    call->info->budget_bytes = call->desc->device_bytes;
+    call->info->blocks = call->plan->shape.n;
+    call->info->classes = call->plan->shape.n_classes;
+    rmi_plan_costs(call->graph, call->info);
+    result = rmi_plan_step_ok(call, &tmp);
+    if (result == RM_OK)
+        result = rmi_bnd_once(&tmp, call->graph, step, rmi_plan_has_host(call), call->info, &call->largest);
     rmi_arena_free(&tmp);
     return result;
 }
 
 /* The preset's passes, until someone says stop. plain, moves: there are programs without copies, with copies. The
    search without copies comes first, unless what persists has no room on the device. */
-RMI_FN rm_result rmi_plan_step_passes(rmi_planner *w, int plain, int moves)
+RMI_FN rm_result rmi_plan_step_passes(rmi_planner *call, int plain, int moves)
 {
-    int anneals = moves && rmi_plan_anneals(w);
-    int searched = plain && w->config.passes & RM_PASS_SEARCH && (!moves || w->homes.bytes <= w->limit);
-    if (plain && rmi_low_has_backward(w->step) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w));
-    if (searched && !w->stop.stopped) RMI_TRY(rmi_plan_pass_search(w, 0));
-    if (!searched && !moves && !w->stop.stopped) RMI_TRY(rmi_plan_bound(w, NULL, w->limit, 0));
-    if (moves && !w->stop.stopped) RMI_TRY(rmi_plan_move(w, w->limit, !searched));
-    return anneals && !w->stop.stopped ? rmi_plan_pass_search(w, 1) : RM_OK;
+    int anneals = moves && rmi_plan_anneals(call);
+    int searched = plain && call->config.passes & RM_PASS_SEARCH && (!moves || call->homes.bytes <= call->limit);
+    if (plain && rmi_low_has_backward(call->step) && !call->stop.stopped) RMI_TRY(rmi_plan_backward_step(call));
+    if (searched && !call->stop.stopped) RMI_TRY(rmi_plan_pass_search(call, 0));
+    if (!searched && !moves && !call->stop.stopped) RMI_TRY(rmi_plan_bound(call, NULL, call->limit, 0));
+    if (moves && !call->stop.stopped) RMI_TRY(rmi_plan_move(call, call->limit, !searched));
+    return anneals && !call->stop.stopped ? rmi_plan_pass_search(call, 1) : RM_OK;
 }
 
 /* Everything about one kind of step: its figures of keep-everything and bounds, its program. */
-RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
+RMI_FN rm_result rmi_plan_step(rmi_planner *call, uint32_t step)
 {
-    int joint = w->together == RMI_PLAN_JOINT, plain = !joint && !(w->host_only && rmi_low_has_update(step));
-    int moves = rmi_plan_moves(w);
+    int joint = call->together == RMI_PLAN_JOINT, plain = !joint && !(call->host_only && rmi_low_has_update(step));
+    int moves = rmi_plan_moves(call);
     uint64_t once_ns;
-    RMI_TRY(rmi_plan_step_begin(w, step));
-    once_ns = w->info->bound_ns;
-    if (plain) RMI_TRY(rmi_plan_yardstick(w, w->limit));
-    if (joint && !w->host_only) { /* where others' homes are given no recipe has all of it on the device */
-        RMI_TRY(rmi_plan_yardstick(w, 0));
-        w->min_arena = RMI_INF;
+    RMI_TRY(rmi_plan_step_begin(call, step));
+    once_ns = call->info->bound_ns;
+    if (plain) RMI_TRY(rmi_plan_yardstick(call, call->limit));
+    if (joint && !call->host_only) { /* where others' homes are given no recipe has all of it on the device */
+        RMI_TRY(rmi_plan_yardstick(call, 0));
+        call->min_arena = RMI_INF;
     }
-    if (!w->stop.stopped) RMI_TRY(rmi_plan_least_bytes(w));
-    RMI_TRY(rmi_plan_step_passes(w, plain, moves));
-    if (w->limit < w->budget) { /* the bound is of the whole budget */
-        w->info->bound_ns = once_ns;
-        RMI_TRY(rmi_plan_bound(w, NULL, w->budget, 0));
+    if (!call->stop.stopped) RMI_TRY(rmi_plan_least_bytes(call));
+    RMI_TRY(rmi_plan_step_passes(call, plain, moves));
+    if (call->limit < call->budget) { /* the bound is of the whole budget */
+        call->info->bound_ns = once_ns;
+        RMI_TRY(rmi_plan_bound(call, NULL, call->budget, 0));
     }
-    if (w->list.n && rmi_low_has_update(step) && !w->stop.stopped) RMI_TRY(rmi_plan_reductions(w));
-    if (plain) RMI_TRY(rmi_plan_recall(w)); /* what fits less fits more */
-    if (plain && w->best.n) rmi_plan_remember(w);
-    return rmi_plan_step_end(w, moves ? w->min_arena : w->min_sure);
+    if (call->list.n && rmi_low_has_update(step) && !call->stop.stopped) RMI_TRY(rmi_plan_reductions(call));
+    if (plain) RMI_TRY(rmi_plan_recall(call)); /* what fits less fits more */
+    if (plain && call->best.n) rmi_plan_remember(call);
+    return rmi_plan_step_end(call, moves ? call->min_arena : call->min_sure);
 }
 
 /* The configuration that desc asks for. */
@@ -17763,170 +17779,174 @@ RMI_FN rm_result rmi_plan_updates_ok(rm_graph *graph, const rm_plan_desc *desc, 
 
 /* All wanted kinds of step, each with its program. worst: of those that the budget is too small for, the one that wants
    most. */
-RMI_FN rm_result rmi_plan_kinds_of_step(rmi_planner *w, rm_plan_info *worst)
+RMI_FN rm_result rmi_plan_kinds_of_step(rmi_planner *call, rm_plan_info *worst)
 {
     static const uint32_t decider_first[RM_STEP_KINDS] = {RM_LAST, RM_SINGLE, RM_MIDDLE, RM_FIRST, RM_FORWARD};
     uint32_t i;
-    int joint = w->together == RMI_PLAN_JOINT;
+    int joint = call->together == RMI_PLAN_JOINT;
     memset(worst, 0, sizeof *worst);
-    w->plan->n = 0;
+    call->plan->n = 0;
     for (i = 0; i < RM_STEP_KINDS; i++) {
         rm_result result;
         uint32_t step = joint ? decider_first[i] : rmi_plan_steps[i];
-        if (!(w->steps & step)) continue;
-        if (w->clock.late) w->stop.stopped = w->clock.late = 0; /* each kind must have a plan */
-        result = rmi_plan_step(w, step);
+        if (!(call->steps & step)) continue;
+        if (call->clock.late) call->stop.stopped = call->clock.late = 0; /* each kind must have a plan */
+        result = rmi_plan_step(call, step);
         if (result != RM_OK && result != RM_ERROR_INFEASIBLE) return result;
-        if (result == RM_ERROR_INFEASIBLE && w->info->min_bytes >= worst->min_bytes) *worst = *w->info;
+        if (result == RM_ERROR_INFEASIBLE && call->info->min_bytes >= worst->min_bytes) *worst = *call->info;
         if (result == RM_ERROR_INFEASIBLE && joint) return RM_OK;
-        if (joint && !w->given) w->given = &w->plan->prog[w->info - w->plan->info];
+        if (joint && !call->given) call->given = &call->plan->prog[call->info - call->plan->info];
     }
     return RM_OK;
 }
 
 /* The budget in whole steps of the alignment, as every arena is: budgets that hold the same plans give the same
    plan. */
-RMI_FN uint64_t rmi_plan_budget(const rmi_planner *w)
+RMI_FN uint64_t rmi_plan_budget(const rmi_planner *call)
 {
-    uint64_t bytes = w->desc->device_bytes;
-    return w->desc->like || w->desc->live_only || bytes < w->align ? bytes : bytes - bytes % w->align;
+    uint64_t bytes = call->desc->device_bytes;
+    return call->desc->like || call->desc->live_only || bytes < call->align ? bytes : bytes - bytes % call->align;
 }
 
 /* A budget that should do where host memory has no room for all that could wait there: what was asked for, or at least
    must be there, and one and a half times what is left over. */
-RMI_FN uint64_t rmi_plan_crowded(const rmi_planner *w, uint64_t least)
+RMI_FN uint64_t rmi_plan_crowded(const rmi_planner *call, uint64_t least)
 {
-    uint64_t moves = 0, host = w->desc->host_bytes;
-    uint32_t k, t;
-    if (!w->graph->has_link || !host || !(w->config.passes & RMI_PLAN_MOVES)) return RMI_INF;
-    for (k = 0; k < 3 * w->graph->n_tensors; k++)
-        if ((rmi_low_kind(w->graph, k, &t) != RMI_BUF_GRAD || w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)) &&
-            w->graph->tensors[t].kind == RMI_PARAM && !w->graph->tensors[t].external)
-            moves = rmi_add(moves, rmi_low_bytes(w->graph, k));
+    uint64_t moves = 0, host = call->desc->host_bytes;
+    uint32_t k, tensor;
+    if (!call->graph->has_link || !host || !(call->config.passes & RMI_PLAN_MOVES)) return RMI_INF;
+    for (k = 0; k < 3 * call->graph->n_tensors; k++)
+        if ((rmi_low_kind(call->graph, k, &tensor) != RMI_BUF_GRAD || call->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)) &&
+            call->graph->tensors[tensor].kind == RMI_PARAM && !call->graph->tensors[tensor].external)
+            moves = rmi_add(moves, rmi_low_bytes(call->graph, k));
     if (moves <= host) return RMI_INF;
-    moves = rmi_add(rmi_max(w->budget, least), moves - host + (moves - host) / 2);
-    return moves < RMI_MAX ? rmi_round_up(moves, w->align) : RMI_INF;
+    moves = rmi_add(rmi_max(call->budget, least), moves - host + (moves - host) / 2);
+    return moves < RMI_MAX ? rmi_round_up(moves, call->align) : RMI_INF;
 }
 
 /* Has a call with this budget a plan? The planner goes that call's way, until there is one. next: what the kinds of
    step that have none say; its min_bytes is 0 if all have one. */
-RMI_FN rm_result rmi_plan_works(rmi_planner *w, uint64_t bytes, rm_plan_info *next)
+RMI_FN rm_result rmi_plan_works(rmi_planner *call, uint64_t bytes, rm_plan_info *next)
 {
     rm_result result;
-    w->budget = bytes;
-    w->given = w->desc->like ? w->given : NULL;
-    w->naming = 1;
-    result = rmi_plan_kinds_of_step(w, next);
-    if (w->clock.late) w->stop.stopped = w->clock.late = 0;
-    w->naming = 0;
-    w->budget = rmi_plan_budget(w);
-    w->plan->n = 0;
+    call->budget = bytes;
+    call->given = call->desc->like ? call->given : NULL;
+    call->naming = 1;
+    result = rmi_plan_kinds_of_step(call, next);
+    if (call->clock.late) call->stop.stopped = call->clock.late = 0;
+    call->naming = 0;
+    call->budget = rmi_plan_budget(call);
+    call->plan->n = 0;
     return result;
 }
 
 /* Bytes as a call takes them for its budget. */
-RMI_FN uint64_t rmi_plan_whole(const rmi_planner *w, uint64_t bytes)
+RMI_FN uint64_t rmi_plan_whole(const rmi_planner *call, uint64_t bytes)
 {
-    return w->desc->like || w->desc->live_only || bytes > RMI_MAX - w->align ? bytes : rmi_round_up(bytes, w->align);
+    return call->desc->like || call->desc->live_only || bytes > RMI_MAX - call->align
+               ? bytes
+               : rmi_round_up(bytes, call->align);
 }
 
 /* The budget is too small; which one would do? What the smallest candidate takes that does not depend on the budget: a
    call with as much finds it again. With copies also what the smallest of all takes, if a call with that has a plan;
    where >>search has no part, ever more until one has. */
-RMI_FN rm_result rmi_plan_named(rmi_planner *w, rm_plan_info *worst)
+RMI_FN rm_result rmi_plan_named(rmi_planner *call, rm_plan_info *worst)
 {
     rm_plan_info next;
     uint32_t round, rounds;
-    uint64_t less = rmi_plan_crowded(w, worst->min_bound_bytes), named = 0;
-    int moves =
-        (w->together == RMI_PLAN_JOINT || w->host_only || w->config.passes & RMI_PLAN_MOVES) && rmi_plan_has_host(w);
-    uint64_t sure = !moves ? worst->min_bytes : rmi_plan_anneals(w) ? w->min_sure : RMI_INF;
+    uint64_t less = rmi_plan_crowded(call, worst->min_bound_bytes), named = 0;
+    int moves = (call->together == RMI_PLAN_JOINT || call->host_only || call->config.passes & RMI_PLAN_MOVES) &&
+                rmi_plan_has_host(call);
+    uint64_t sure = !moves ? worst->min_bytes : rmi_plan_anneals(call) ? call->min_sure : RMI_INF;
     rounds = sure == RMI_INF ? 16 : 1;
-    for (round = 0; worst->min_bytes && worst->min_bytes < sure && !named && round < rounds && !w->stop.stopped;
+    for (round = 0; worst->min_bytes && worst->min_bytes < sure && !named && round < rounds && !call->stop.stopped;
          round++) {
-        uint64_t bytes = rmi_plan_whole(w, round ? worst->min_bytes : rmi_min(less, worst->min_bytes));
-        RMI_TRY(rmi_plan_works(w, bytes, &next));
+        uint64_t bytes = rmi_plan_whole(call, round ? worst->min_bytes : rmi_min(less, worst->min_bytes));
+        RMI_TRY(rmi_plan_works(call, bytes, &next));
         if (!next.min_bytes) named = bytes;
         else if (bytes >= worst->min_bytes)
             worst->min_bytes = next.min_bytes > bytes && next.min_bytes != RMI_INF ? next.min_bytes
                                                                                    : bytes + bytes / 16 + 1;
     }
-    if (worst->min_bytes && !named && sure != RMI_INF) named = rmi_plan_whole(w, sure);
+    if (worst->min_bytes && !named && sure != RMI_INF) named = rmi_plan_whole(call, sure);
     if (named) worst->min_bytes = named;
     return RM_OK;
 }
 
 /* Programs with copies of all kinds, the first with copies of what persists where it likes, the others like it. */
-RMI_FN rm_result rmi_plan_joint(rmi_planner *w, rm_plan_info *worst)
+RMI_FN rm_result rmi_plan_joint(rmi_planner *call, rm_plan_info *worst)
 {
     rm_plan_info next;
     uint32_t round;
-    w->together = RMI_PLAN_JOINT;
-    w->given = w->desc->like ? &w->desc->like->prog[0] : NULL;
-    RMI_TRY(rmi_plan_kinds_of_step(w, worst));
+    call->together = RMI_PLAN_JOINT;
+    call->given = call->desc->like ? &call->desc->like->prog[0] : NULL;
+    RMI_TRY(rmi_plan_kinds_of_step(call, worst));
     /* the first took too much */
-    for (round = 1; worst->min_bytes && w->plan->n && !w->desc->like && round <= 6 && !w->stop.stopped; round++) {
-        w->room = w->budget / 16 * round;
-        w->given = NULL;
-        RMI_TRY(rmi_plan_kinds_of_step(w, &next));
+    for (round = 1; worst->min_bytes && call->plan->n && !call->desc->like && round <= 6 && !call->stop.stopped;
+         round++) {
+        call->room = call->budget / 16 * round;
+        call->given = NULL;
+        RMI_TRY(rmi_plan_kinds_of_step(call, &next));
         if (!next.min_bytes) *worst = next;
     }
-    w->room = 0;
-    return rmi_plan_named(w, worst);
+    call->room = 0;
+    return rmi_plan_named(call, worst);
 }
 
 /* Programs of several kinds share what persists. So there are two plans: one in which nothing moves, and one in which
    the kind that knows all that persists decides where it is. The faster one counts. */
-RMI_FN rm_result rmi_plan_several(rmi_planner *w, rm_plan_info *worst)
+RMI_FN rm_result rmi_plan_several(rmi_planner *call, rm_plan_info *worst)
 {
-    rm_plan first = *w->plan;
+    rm_plan first = *call->plan;
     rm_plan_info worst_first = RMI_INIT;
     uint64_t before = 0, after = 0;
     uint32_t i;
-    int moves = (w->config.passes & RMI_PLAN_MOVES || w->host_only || w->desc->like) && rmi_plan_has_host(w);
+    int moves =
+        (call->config.passes & RMI_PLAN_MOVES || call->host_only || call->desc->like) && rmi_plan_has_host(call);
     first.n = 0;
-    if (!w->host_only && (!w->desc->like || !moves)) {
-        w->together = RMI_PLAN_APART;
-        RMI_TRY(rmi_plan_kinds_of_step(w, worst));
-        if (!moves || (w->stop.stopped && !worst->min_bytes)) return rmi_plan_named(w, worst);
-        first = *w->plan;
+    if (!call->host_only && (!call->desc->like || !moves)) {
+        call->together = RMI_PLAN_APART;
+        RMI_TRY(rmi_plan_kinds_of_step(call, worst));
+        if (!moves || (call->stop.stopped && !worst->min_bytes)) return rmi_plan_named(call, worst);
+        first = *call->plan;
         worst_first = *worst;
         for (i = 0; i < first.n; i++) before += first.info[i].time_ns;
     }
-    RMI_TRY(rmi_plan_joint(w, worst));
-    for (i = 0; i < w->plan->n; i++) after += w->plan->info[i].time_ns;
+    RMI_TRY(rmi_plan_joint(call, worst));
+    for (i = 0; i < call->plan->n; i++) after += call->plan->info[i].time_ns;
     if (worst_first.min_bytes && worst->min_bytes > worst_first.min_bytes) {
         *worst = worst_first;
-        w->together = RMI_PLAN_APART;
-        RMI_TRY(rmi_plan_named(w, worst));
+        call->together = RMI_PLAN_APART;
+        RMI_TRY(rmi_plan_named(call, worst));
     }
     if (!first.n || worst_first.min_bytes || (!worst->min_bytes && after < before)) return RM_OK;
-    memcpy(w->plan->prog, first.prog, sizeof first.prog);
-    memcpy(w->plan->info, first.info, sizeof first.info);
-    w->plan->n = first.n;
+    memcpy(call->plan->prog, first.prog, sizeof first.prog);
+    memcpy(call->plan->info, first.info, sizeof first.info);
+    call->plan->n = first.n;
     *worst = worst_first;
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_plan_make(rmi_planner *w)
+RMI_FN rm_result rmi_plan_make(rmi_planner *call)
 {
     rm_plan_info worst;
     uint32_t i;
-    for (i = 0; i < w->graph->n_tensors; i++)
-        w->lanes |= w->graph->tensors[i].reduce != RMI_INF && w->graph->tensors[i].consumers.n;
-    RMI_TRY(rmi_shp_make(&w->plan->mem, w->graph, &w->plan->shape));
-    RMI_TRY(rmi_plan_layout(w));
-    if (w->host_only) w->config.passes |= RM_PASS_STREAM | RM_PASS_OFFLOAD;
-    if (w->desc->like || w->steps & (w->steps - 1)) RMI_TRY(rmi_plan_several(w, &worst));
+    for (i = 0; i < call->graph->n_tensors; i++)
+        call->lanes |= call->graph->tensors[i].reduce != RMI_INF && call->graph->tensors[i].consumers.n;
+    RMI_TRY(rmi_shp_make(&call->plan->mem, call->graph, &call->plan->shape));
+    RMI_TRY(rmi_plan_layout(call));
+    if (call->host_only) call->config.passes |= RM_PASS_STREAM | RM_PASS_OFFLOAD;
+    if (call->desc->like || call->steps & (call->steps - 1)) RMI_TRY(rmi_plan_several(call, &worst));
     else {
-        RMI_TRY(rmi_plan_kinds_of_step(w, &worst));
-        RMI_TRY(rmi_plan_named(w, &worst));
+        RMI_TRY(rmi_plan_kinds_of_step(call, &worst));
+        RMI_TRY(rmi_plan_named(call, &worst));
     }
     if (worst.min_bytes) {
-        if (w->desc->info) *w->desc->info = worst;
-        return rmi_plan_infeasible(w, &worst);
+        if (call->desc->info) *call->desc->info = worst;
+        return rmi_plan_infeasible(call, &worst);
     }
-    rmi_plan_tell(w, "done");
+    rmi_plan_tell(call, "done");
     return RM_OK;
 }
 
@@ -17985,16 +18005,16 @@ RMI_FN rm_graph *rmi_plan_ablate(rmi_arena *mem, rm_graph *graph, uint32_t off)
 }
 
 /* Plans the copy of the graph that the switches leave, and has the referee look at the result with the graph itself. */
-RMI_FN rm_result rmi_plan_make_without(rmi_planner *w, rm_graph *graph)
+RMI_FN rm_result rmi_plan_make_without(rmi_planner *call, rm_graph *graph)
 {
     rm_result result;
     uint32_t i;
-    w->graph = rmi_plan_ablate(&w->plan->mem, graph, w->config.off);
-    if (!w->graph) return RM_ERROR_MEMORY;
-    result = rmi_plan_make(w);
-    for (i = 0; i < w->plan->n && result == RM_OK; i++)
-        result = rmi_sch_check(graph, &w->plan->prog[i], &w->graph->last, NULL);
-    if (result != RM_OK) graph->last = w->graph->last;
+    call->graph = rmi_plan_ablate(&call->plan->mem, graph, call->config.off);
+    if (!call->graph) return RM_ERROR_MEMORY;
+    result = rmi_plan_make(call);
+    for (i = 0; i < call->plan->n && result == RM_OK; i++)
+        result = rmi_sch_check(graph, &call->plan->prog[i], &call->graph->last, NULL);
+    if (result != RM_OK) graph->last = call->graph->last;
     return result == RM_ERROR_PLAN ? RM_ERROR_INTERNAL : result;
 }
 
@@ -18151,48 +18171,50 @@ RMI_FN rm_result rmi_plan_failed(rm_graph *graph, rm_result result, uint32_t ali
 /* series: zero at first; whoever made it frees it. */
 RMI_FN rm_result rmi_plan_create(rm_graph *graph, const rm_plan_desc *desc, rmi_plan_series *series, rm_plan **out)
 {
-    rmi_planner w = RMI_INIT;
+    rmi_planner call = RMI_INIT;
     rm_result result;
     rmi_err_clear(&graph->last);
     graph->no_memory = 0;
     RMI_TRY(rmi_graph_seal(graph));
     RMI_TRY(rmi_plan_desc_ok(graph, desc));
-    RMI_TRY(rmi_plan_config(graph, desc, &w.config));
-    RMI_TRY(rmi_plan_updates_ok(graph, desc, &w.host_only));
-    w.stop.ask = rmi_plan_ask;
-    w.stop.user = &w;
-    w.graph = graph;
-    w.desc = desc;
-    w.steps = desc->steps ? desc->steps : RM_SINGLE;
-    w.clock.end_ns = desc->limit_ns ? rmi_add(rmi_now_ns(), desc->limit_ns) : 0;
-    w.align = desc->live_only ? 1 : desc->align ? desc->align : 256; /* there is nothing to align without addresses */
-    w.budget = rmi_plan_budget(&w);
-    w.plan = rmi_plan_new(graph);
-    if (!w.plan) return rmi_err_memory(&graph->last);
-    w.plan->align = w.align;
-    w.plan->live_only = desc->live_only != 0;
-    w.plan->asked = rmi_plan_note(w.plan, desc, &w.config);
-    w.mem.tries = w.mem.lists = w.mem.lives = w.mem.best = w.mem.list = rmi_plan_arena(&w);
-    w.series = series;
-    if (!series->table) series->mem = rmi_plan_arena(&w);
-    series->mem.stop = &w.stop;
-    result = w.config.off ? rmi_plan_make_without(&w, graph) : rmi_plan_make(&w);
-    if (result == RM_OK) rmi_plan_share_figures(w.plan);
-    if (result == RM_OK) result = rmi_plan_note_all(w.plan);
-    rmi_arena_free(&w.mem.tries);
-    rmi_arena_free(&w.mem.lists);
-    rmi_arena_free(&w.mem.lives);
-    rmi_arena_free(&w.mem.best);
-    rmi_arena_free(&w.mem.list);
+    RMI_TRY(rmi_plan_config(graph, desc, &call.config));
+    RMI_TRY(rmi_plan_updates_ok(graph, desc, &call.host_only));
+    call.stop.ask = rmi_plan_ask;
+    call.stop.user = &call;
+    call.graph = graph;
+    call.desc = desc;
+    call.steps = desc->steps ? desc->steps : RM_SINGLE;
+    call.clock.end_ns = desc->limit_ns ? rmi_add(rmi_now_ns(), desc->limit_ns) : 0;
+    call.align = desc->live_only ? 1
+                 : desc->align   ? desc->align
+                                 : 256; /* there is nothing to align without addresses */
+    call.budget = rmi_plan_budget(&call);
+    call.plan = rmi_plan_new(graph);
+    if (!call.plan) return rmi_err_memory(&graph->last);
+    call.plan->align = call.align;
+    call.plan->live_only = desc->live_only != 0;
+    call.plan->asked = rmi_plan_note(call.plan, desc, &call.config);
+    call.mem.tries = call.mem.lists = call.mem.lives = call.mem.best = call.mem.list = rmi_plan_arena(&call);
+    call.series = series;
+    if (!series->table) series->mem = rmi_plan_arena(&call);
+    series->mem.stop = &call.stop;
+    result = call.config.off ? rmi_plan_make_without(&call, graph) : rmi_plan_make(&call);
+    if (result == RM_OK) rmi_plan_share_figures(call.plan);
+    if (result == RM_OK) result = rmi_plan_note_all(call.plan);
+    rmi_arena_free(&call.mem.tries);
+    rmi_arena_free(&call.mem.lists);
+    rmi_arena_free(&call.mem.lives);
+    rmi_arena_free(&call.mem.best);
+    rmi_arena_free(&call.mem.list);
     if (graph->no_memory) result = RM_ERROR_MEMORY; /* whatever was found without */
     if (result != RM_OK) {
-        result = rmi_plan_failed(graph, result, w.align);
-        rmi_plan_free(w.plan);
+        result = rmi_plan_failed(graph, result, call.align);
+        rmi_plan_free(call.plan);
         return result;
     }
-    if (desc->info) *desc->info = w.plan->info[0];
+    if (desc->info) *desc->info = call.plan->info[0];
     rmi_err_clear(&graph->last);
-    *out = w.plan;
+    *out = call.plan;
     return RM_OK;
 }
 
