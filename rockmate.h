@@ -7117,8 +7117,7 @@ RMI_FN rm_result rmi_plc_measure(rmi_plc *pack)
 
 /* --- what is fixed: a profile for what rests on the floor, a list of what floats above a gap */
 
-/* Sets base, and moves the fixed boxes that float to the front of fix; stacked ones of the same life become one.
-   RM_ERROR_ARGUMENT: two overlap. */
+/* Sets base, and moves the fixed boxes that float to the front of fix. RM_ERROR_ARGUMENT: two overlap. */
 RMI_FN rm_result rmi_plc_base(rmi_plc *pack)
 {
     rmi_plc_key *key, *room;
@@ -7134,14 +7133,8 @@ RMI_FN rm_result rmi_plc_base(rmi_plc *pack)
     }
     rmi_plc_sort(key, room, pack->fixes);
     for (i = 0; i < pack->fixes; i++) {
-        rmi_plc_box *box = old + key[i].id;
+        const rmi_plc_box *box = old + key[i].id;
         int rests = 1;
-        /* fixed boxes of the same columns, one on the other, become one */
-        for (; i + 1 < pack->fixes && key[i + 1].key == box->offset + box->size; i++) {
-            const rmi_plc_box *next = old + key[i + 1].id;
-            if (next->start != box->start || next->end != box->end) break;
-            box->size += next->size;
-        }
         for (column = box->start; column < box->end; column++) {
             if (top[column] > box->offset) return RM_ERROR_ARGUMENT;
             rests &= pack->base[column] == box->offset;
@@ -7462,7 +7455,6 @@ typedef struct rmi_plc_part { /* what the search knows of the box of the same nu
     uint32_t start, end, rank;  /* columns; its place in the order of the run */
     uint32_t next, prev;        /* list of the unplaced boxes, by start; its head is part[n] */
     uint32_t placed;
-    uint32_t twin;              /* the same box one rank before, or RMI_NONE */
     uint32_t group, group_rank; /* the first box of the same columns; there: rank and top of the one placed last */
     uint64_t size, low;         /* low: the top of the fixed boxes below it */
     uint64_t lowest;            /* its lowest place above what is placed */
@@ -7704,7 +7696,6 @@ RMI_FN uint32_t rmi_plc_pick(rmi_plc_search *search, rmi_plc_range *range)
         if (pick != RMI_NONE && at == best && box->rank > search->part[pick].rank) continue;
         if (range->began && (at < range->tried || (at == range->tried && box->rank <= range->tried_rank))) continue;
         if (range->before != RMI_NONE && at == range->last && box->rank < search->part[range->before].rank) continue;
-        if (box->twin != RMI_NONE && !search->part[box->twin].placed) continue;
         if (group->group_top == at && box->rank < group->group_rank) continue;
         pick = i;
         best = at;
@@ -7755,7 +7746,7 @@ RMI_FN rmi_plc_answer rmi_plc_descend(rmi_plc_search *search, uint32_t start, ui
     return RMI_PLC_YES;
 }
 
-/* Sets box i to unplaced, with its group and its twin for the ranks as they are, and counts it in its columns. */
+/* Sets box i to unplaced, with its group, and counts it in its columns. */
 RMI_FN void rmi_plc_unplace(rmi_plc_search *search, uint32_t i)
 {
     rmi_plc_part *box = search->part + i;
@@ -7766,18 +7757,12 @@ RMI_FN void rmi_plc_unplace(rmi_plc_search *search, uint32_t i)
     box->prev = i ? i - 1 : search->n;
     box->group_top = 0;
     box->group_rank = 0;
-    box->twin = box->group = RMI_NONE;
     for (col = box->start; col < box->end; col++) {
         search->column[col].left += box->size;
         search->column[col].cross += col > box->start;
     }
-    for (k = search->pack->first[box->start]; k < search->n && search->part[k].start == box->start; k++) {
-        const rmi_plc_part *other = search->part + k;
-        if (other->end != box->end) continue;
-        if (box->group == RMI_NONE) box->group = k;
-        if (other->size != box->size || other->rank >= box->rank) continue;
-        if (box->twin == RMI_NONE || search->part[box->twin].rank < other->rank) box->twin = k;
-    }
+    for (k = search->pack->first[box->start]; search->part[k].end != box->end;) k++;
+    box->group = k;
 }
 
 /* Sets all boxes to unplaced. NO: a column cannot hold its boxes below cap. */
