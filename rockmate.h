@@ -23440,9 +23440,9 @@ typedef struct rmi_chk_box { /* one buffer of the call in the frame */
     unsigned char *seen;          /* where the call sees it; NULL: it does not */
 } rmi_chk_box;
 
-typedef enum rmi_chk_sums { /* what gradients hold that a backward gives: nothing; what the walk has added up; what it
-                               gives itself, but large numbers where that is zero */
-    RMI_CHK_NOTHING, RMI_CHK_WALKED, RMI_CHK_OWN
+typedef enum rmi_chk_sums { /* what gradients hold that a backward gives: nothing; what the walk has added up; large
+                               numbers; where those were lost what it gives itself, and elsewhere large numbers again */
+    RMI_CHK_NOTHING, RMI_CHK_WALKED, RMI_CHK_LARGE, RMI_CHK_OWN
 } rmi_chk_sums;
 
 typedef struct rmi_chk_trial {
@@ -23644,7 +23644,6 @@ RMI_FN void rmi_chk_set(const rmi_chk *k, const rmi_chk_frame *frame, rmi_chk_bo
     if (trial->recompute && box->changes) box->held = box->result;
     if (box->role == RMI_EXE_DIN && trial->sums == RMI_CHK_WALKED && k->holds[box->tensor])
         box->held = k->grad[box->tensor];
-    if (box->role == RMI_EXE_DIN && trial->sums == RMI_CHK_OWN) box->held = box->result;
 }
 
 /* Accum bits as the executor gives them; zeros in boxes that hold nothing but have a bit, perhaps a shared one. */
@@ -23666,12 +23665,10 @@ RMI_FN void rmi_chk_accum(const rmi_chk *k, rmi_chk_frame *frame)
 /* Gradients are looked at in pieces of 8 bytes, the last one may have less: how many has the one at a byte? */
 RMI_FN size_t rmi_chk_piece(const rmi_chk_box *box, size_t at) { return (size_t)rmi_min(8, box->bytes - at); }
 
-/* Is a piece of a result zero, of either sign, in any format? */
-RMI_FN int rmi_chk_zero(const rmi_chk_box *box, size_t at)
+/* Is a piece of a gradient as the first results have it? */
+RMI_FN int rmi_chk_lost(const rmi_chk_box *box, size_t at)
 {
-    size_t i, n = rmi_chk_piece(box, at);
-    for (i = 0; i < n && !(box->result[at + i] & 0x7Fu);) i++;
-    return i == n;
+    return box->role == RMI_EXE_DIN && !memcmp(box->data + at, box->result + at, rmi_chk_piece(box, at));
 }
 
 /* All boxes, and their guards, as the frame's trial wants them. */
@@ -23685,9 +23682,11 @@ RMI_FN void rmi_chk_fill(const rmi_chk *k, rmi_chk_frame *frame)
         memset(box->data - RMI_CHK_GUARD, box->guard, RMI_CHK_GUARD);
         memset(box->data + (size_t)box->bytes, box->guard, RMI_CHK_GUARD);
         if (box->held) memcpy(box->data, box->held, (size_t)box->bytes);
-        else memset(box->data, box->byte, (size_t)box->bytes);
-        for (at = 0; at < box->bytes && frame->trial.sums == RMI_CHK_OWN && box->role == RMI_EXE_DIN; at += 8)
-            if (rmi_chk_zero(box, at)) memset(box->data + at, RMI_CHK_OTHER, rmi_chk_piece(box, at));
+        else if (frame->trial.sums != RMI_CHK_OWN || box->role != RMI_EXE_DIN)
+            memset(box->data, box->byte, (size_t)box->bytes);
+        else
+            for (at = 0; at < box->bytes; at += 8)
+                if (!rmi_chk_lost(box, at)) memset(box->data + at, RMI_CHK_OTHER, rmi_chk_piece(box, at));
     }
 }
 
@@ -23928,7 +23927,8 @@ RMI_FN int rmi_chk_shares(const rmi_chk *k, const rmi_op *op, uint32_t tensor)
            k->graph->tensors[tensor].grad_bytes == k->graph->tensors[op->out.at[0]].grad_bytes;
 }
 
-/* Are they equal to dout? And does it add, here to the gradient itself? What stays the same was written. */
+/* Are they equal to dout? And it has gradients added up: upon large numbers a sum is about those, upon the gradient
+   itself twice that; what is the same both times was written. */
 RMI_FN rm_result rmi_chk_gradients(rmi_chk *k, rmi_chk_frame *frame)
 {
     const rmi_op *op = frame->op;
@@ -23942,11 +23942,13 @@ RMI_FN rm_result rmi_chk_gradients(rmi_chk *k, rmi_chk_frame *frame)
                                  ? "computes %b, which must equal dout[0], for kind '%k' is a view; copy dout[0]"
                                  : "computes %b, which is not equal to dout[0], though kind '%k' says so in "
                                    "share_grad; drop RM_IN(%i) from share_grad");
-    trial.sums = RMI_CHK_OWN;
+    trial.sums = RMI_CHK_LARGE;
+    RMI_TRY(rmi_chk_try(k, frame, &trial));
+    trial.sums = RMI_CHK_OWN; /* a gradient that is hardly more than the noise of its sum is lost upon itself, too */
     RMI_TRY(rmi_chk_try(k, frame, &trial));
     for (box = frame->box; box < frame->end; box++)
         for (at = 0; box->role == RMI_EXE_DIN && at < box->bytes; at += 8)
-            if (!memcmp(box->data + at, box->result + at, rmi_chk_piece(box, at)) && !rmi_chk_special(box, at))
+            if (rmi_chk_lost(box, at) && !rmi_chk_special(box, at))
                 return rmi_chk_found(k, frame, box, at, frame->form->flags & RM_ZERO_GRADS
                                      ? "writes %b, though kind '%k' declares RM_ZERO_GRADS: that promises to add; add, "
                                        "or drop the flag (first at byte %@)"
