@@ -12926,7 +12926,7 @@ typedef struct rmi_blk_scratch { /* of the stage at hand */
 
 typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its actions into runs */
     const rmi_step *model;
-    const rm_graph *g;
+    const rm_graph *graph;
     const rmi_shape *shape;
     rmi_arena *mem;
     uint32_t granule;
@@ -12947,9 +12947,9 @@ typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its
 /* The code of an option of a stage of m ops: a byte an op (two bits; the rest: its mode), and one byte more: 1 if it is
    tight. */
 RMI_FN size_t rmi_blk_code(const rmi_stage *stage) { return (size_t)(stage->hi - stage->lo) + 1; }
-RMI_FN const uint8_t *rmi_blk_code_of(const rmi_blk *b, uint32_t stage, uint32_t option)
+RMI_FN const uint8_t *rmi_blk_code_of(const rmi_blk *blk, uint32_t stage, uint32_t option)
 {
-    return b->kept[stage] + option * rmi_blk_code(&b->shape->stages[stage]);
+    return blk->kept[stage] + option * rmi_blk_code(&blk->shape->stages[stage]);
 }
 RMI_FN uint32_t rmi_blk_mode(const rmi_stage *stage, const uint8_t *kept, uint32_t op)
 {
@@ -12959,22 +12959,22 @@ RMI_FN uint32_t rmi_blk_mode(const rmi_stage *stage, const uint8_t *kept, uint32
 /* --- forms */
 
 /* A form whose backward reads what that of op i does in a mode. */
-RMI_FN const rmi_form *rmi_blk_form(const rmi_blk *b, uint32_t i, uint32_t mode)
+RMI_FN const rmi_form *rmi_blk_form(const rmi_blk *blk, uint32_t i, uint32_t mode)
 {
-    const rmi_step *model = b->model;
-    const rmi_step_access *a;
+    const rmi_step *model = blk->model;
+    const rmi_step_access *access;
     uint32_t p;
     for (p = 0; p < model->ops[i].n_backward; p++) {
-        a = &model->accesses[model->tasks[model->ops[i].backward + p].access + mode];
-        if (!a->absent) return &b->g->ops[i].forms[model->ways[a->ways[0][0].at].form];
+        access = &model->accesses[model->tasks[model->ops[i].backward + p].access + mode];
+        if (!access->absent) return &blk->graph->ops[i].forms[model->ways[access->ways[0][0].at].form];
     }
-    return b->g->ops[i].forms;
+    return blk->graph->ops[i].forms;
 }
 
 /* The form of the fastest way (tight: of that with the least workspace), or, declared, the first one. */
-RMI_FN uint32_t rmi_blk_pick(const rmi_blk *b, rmi_range ways, int declared, int tight)
+RMI_FN uint32_t rmi_blk_pick(const rmi_blk *blk, rmi_range ways, int declared, int tight)
 {
-    const rmi_step_way *way = &b->model->ways[ways.at], *best = way;
+    const rmi_step_way *way = &blk->model->ways[ways.at], *best = way;
     uint32_t i;
     for (i = 1; i < ways.n; i++)
         if (declared ? !way[i].form : tight && way[i].workspace < best->workspace) best = &way[i];
@@ -12982,168 +12982,170 @@ RMI_FN uint32_t rmi_blk_pick(const rmi_blk *b, rmi_range ways, int declared, int
 }
 
 /* The run as programs have it. */
-RMI_FN rmi_run rmi_blk_low(const rmi_blk *b, rmi_event run)
+RMI_FN rmi_run rmi_blk_low(const rmi_blk *blk, rmi_event run)
 {
-    const rmi_step_task *task = &b->model->tasks[run.task];
+    const rmi_step_task *task = &blk->model->tasks[run.task];
     return rmi_low_run((rmi_way)task->way, task->id, run.form, task->part);
 }
 
 /* Its time as declared. */
-RMI_FN uint64_t rmi_blk_ns(const rmi_blk *b, rmi_event run, int again)
+RMI_FN uint64_t rmi_blk_ns(const rmi_blk *blk, rmi_event run, int again)
 {
-    return rmi_low_ns(b->g, rmi_blk_low(b, run), again, 0);
+    return rmi_low_ns(blk->graph, rmi_blk_low(blk, run), again, 0);
 }
 
 /* The forward of op i under an option (NULL: one that keeps nothing, which is tight). */
-RMI_FN rmi_event rmi_blk_forward_run(const rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t i,
+RMI_FN rmi_event rmi_blk_forward_run(const rmi_blk *blk, const rmi_stage *stage, const uint8_t *kept, uint32_t i,
                                      int again)
 {
-    uint32_t access = b->model->tasks[i].access + (kept ? rmi_blk_mode(stage, kept, i) : 0);
-    const rmi_step_access *a = &b->model->accesses[access];
-    rmi_range ways = a->ways[kept && a->saved != RMI_NONE][again];
+    uint32_t mode = kept ? rmi_blk_mode(stage, kept, i) : 0;
+    const rmi_step_access *access = &blk->model->accesses[blk->model->tasks[i].access + mode];
+    rmi_range ways = access->ways[kept && access->saved != RMI_NONE][again];
     rmi_event run;
     run.copied = 0;
     run.task = i;
-    run.form = rmi_blk_pick(b, ways, !b->vary || b->g->ops[i].pinned, !kept || kept[stage->hi - stage->lo]);
+    run.form = rmi_blk_pick(blk, ways, !blk->vary || blk->graph->ops[i].pinned, !kept || kept[stage->hi - stage->lo]);
     return run;
 }
 
 /* The backward of op i under an option, with the reductions and updates that follow it. */
-RMI_FN uint32_t rmi_blk_backward(const rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t i,
+RMI_FN uint32_t rmi_blk_backward(const rmi_blk *blk, const rmi_stage *stage, const uint8_t *kept, uint32_t i,
                                  rmi_event *runs)
 {
-    const rmi_step *model = b->model;
+    const rmi_step *model = blk->model;
     uint32_t k, n = 0;
     for (k = model->ops[i + 1].once_at; k < model->ops[i].once_at; k++) {
         const rmi_step_task *task = &model->tasks[model->once[k]];
         uint32_t mode = task->way == RMI_BWD ? rmi_blk_mode(stage, kept, i) : 0;
-        const rmi_step_access *a = &model->accesses[task->access + mode];
-        if (a->absent) continue;
+        const rmi_step_access *access = &model->accesses[task->access + mode];
+        if (access->absent) continue;
         runs[n].task = model->once[k];
-        runs[n++].form = rmi_blk_pick(b, a->ways[0][0], !b->vary, kept[stage->hi - stage->lo]);
+        runs[n++].form = rmi_blk_pick(blk, access->ways[0][0], !blk->vary, kept[stage->hi - stage->lo]);
     }
     return n;
 }
 
 /* --- which runs */
-RMI_FN int rmi_blk_inner(const rmi_blk *b, const rmi_stage *stage, uint32_t tensor)
+RMI_FN int rmi_blk_inner(const rmi_blk *blk, const rmi_stage *stage, uint32_t tensor)
 {
-    const rmi_tensor *info = &b->g->tensors[tensor];
-    return info->kind == RMI_ACT && info->maker >= stage->lo && info->maker < stage->hi && !b->shape->carried[tensor];
+    const rmi_tensor *info = &blk->graph->tensors[tensor];
+    return info->kind == RMI_ACT && info->maker >= stage->lo && info->maker < stage->hi && !blk->shape->carried[tensor];
 }
 
 /* Does the tensor cross a border of the stage that it is given (RMI_NONE: there is none), and not as one that is
    carried? */
-RMI_FN int rmi_blk_crosses(const rmi_blk *b, uint32_t tensor)
+RMI_FN int rmi_blk_crosses(const rmi_blk *blk, uint32_t tensor)
 {
-    return tensor != RMI_NONE && !b->shape->carried[tensor];
+    return tensor != RMI_NONE && !blk->shape->carried[tensor];
 }
 
 /* --- what an option runs */
 
-RMI_FN void rmi_blk_mark(rmi_blk *b, uint32_t op)
+RMI_FN void rmi_blk_mark(rmi_blk *blk, uint32_t op)
 {
-    b->now.todo[op] = 1;
-    if (op < b->now.first_todo) b->now.first_todo = op;
+    blk->now.todo[op] = 1;
+    if (op < blk->now.first_todo) blk->now.first_todo = op;
 }
 
 /* Something reads a value: 0 if it has to be made again. In the backward (option is not NULL) what is read of the
    stage's border and of what the code keeps is noted; before that nothing of the stage is there. */
-RMI_FN int rmi_blk_there(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t root, rmi_chn_option *option)
+RMI_FN int rmi_blk_there(rmi_blk *blk, const rmi_stage *stage, const uint8_t *kept, uint32_t root,
+                         rmi_chn_option *option)
 {
-    uint32_t maker = b->g->tensors[root].maker;
-    int inner = rmi_blk_inner(b, stage, root);
+    uint32_t maker = blk->graph->tensors[root].maker;
+    int inner = rmi_blk_inner(blk, stage, root);
     if (!option) return !inner;
     if (root == stage->in) option->reads_in = 1;
-    if (root == stage->out && b->shape->carried[root]) option->reads_out = 1;
-    if (!inner || b->now.fresh[maker]) return 1;
+    if (root == stage->out && blk->shape->carried[root]) option->reads_out = 1;
+    if (!inner || blk->now.fresh[maker]) return 1;
     if (!(kept[maker - stage->lo] & RMI_BLK_VALUES)) return 0;
     if (root == stage->out) option->reads_out = 1;
-    b->now.used[maker] |= RMI_BLK_VALUES;
+    blk->now.used[maker] |= RMI_BLK_VALUES;
     return 1;
 }
 
 /* Runs, up to op `last`, what is marked and before that whatever it reads that is not there; then nothing is marked. */
-RMI_FN uint32_t rmi_blk_rerun(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t last,
+RMI_FN uint32_t rmi_blk_rerun(rmi_blk *blk, const rmi_stage *stage, const uint8_t *kept, uint32_t last,
                               rmi_chn_option *option, rmi_event *runs)
 {
-    const rm_graph *graph = b->g;
+    const rm_graph *graph = blk->graph;
     uint32_t i, k, n = 0;
-    for (i = last + 1; i-- > b->now.first_todo;)
-        for (k = 0; k < graph->ops[i].in.n && b->now.todo[i]; k++) {
+    for (i = last + 1; i-- > blk->now.first_todo;)
+        for (k = 0; k < graph->ops[i].in.n && blk->now.todo[i]; k++) {
             uint32_t root = graph->tensors[graph->ops[i].in.at[k]].root;
-            if (!rmi_blk_there(b, stage, kept, root, option)) rmi_blk_mark(b, graph->tensors[root].maker);
+            if (!rmi_blk_there(blk, stage, kept, root, option)) rmi_blk_mark(blk, graph->tensors[root].maker);
         }
-    for (i = b->now.first_todo; i <= last; i++) {
-        if (!b->now.todo[i]) continue;
-        b->now.todo[i] = 0;
-        b->now.fresh[i] = 1;
-        runs[n++] = rmi_blk_forward_run(b, stage, kept, i, 1);
+    for (i = blk->now.first_todo; i <= last; i++) {
+        if (!blk->now.todo[i]) continue;
+        blk->now.todo[i] = 0;
+        blk->now.fresh[i] = 1;
+        runs[n++] = rmi_blk_forward_run(blk, stage, kept, i, 1);
     }
-    b->now.first_todo = RMI_NONE;
+    blk->now.first_todo = RMI_NONE;
     return n;
 }
 
 /* Forward runs of a stage under an option (NULL: keeping nothing): all of them the first time; again: those that what
    its backward uses and, if wanted, the output need. */
-RMI_FN uint32_t rmi_blk_forward(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, int again, int out,
+RMI_FN uint32_t rmi_blk_forward(rmi_blk *blk, const rmi_stage *stage, const uint8_t *kept, int again, int out,
                                 rmi_event *runs)
 {
     uint32_t i, n = 0;
     for (i = stage->lo; i < stage->hi; i++)
-        if (!again) runs[n++] = rmi_blk_forward_run(b, stage, kept, i, 0);
-        else if (kept && b->now.used[i]) rmi_blk_mark(b, i);
-    if (again && out && rmi_blk_crosses(b, stage->out)) rmi_blk_mark(b, b->g->tensors[stage->out].maker);
-    return again ? rmi_blk_rerun(b, stage, kept, stage->hi - 1, NULL, runs) : n;
+        if (!again) runs[n++] = rmi_blk_forward_run(blk, stage, kept, i, 0);
+        else if (kept && blk->now.used[i]) rmi_blk_mark(blk, i);
+    if (again && out && rmi_blk_crosses(blk, stage->out)) rmi_blk_mark(blk, blk->graph->tensors[stage->out].maker);
+    return again ? rmi_blk_rerun(blk, stage, kept, stage->hi - 1, NULL, runs) : n;
 }
 
 /* The backward runs of a stage when it keeps what the ops in `kept` make; what of that is used; whether input and
    output are read. */
-RMI_FN uint32_t rmi_blk_way(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, rmi_chn_option *option,
+RMI_FN uint32_t rmi_blk_way(rmi_blk *blk, const rmi_stage *stage, const uint8_t *kept, rmi_chn_option *option,
                             rmi_event *runs)
 {
-    const rm_graph *graph = b->g;
+    const rm_graph *graph = blk->graph;
     uint32_t i, k, p, n = 0;
     option->reads_in = option->reads_out = 0;
-    memset(b->now.fresh + stage->lo, 0, stage->hi - stage->lo);
-    memset(b->now.used + stage->lo, 0, stage->hi - stage->lo);
+    memset(blk->now.fresh + stage->lo, 0, stage->hi - stage->lo);
+    memset(blk->now.used + stage->lo, 0, stage->hi - stage->lo);
     for (i = stage->hi; i-- > stage->lo;) {
         const rmi_op *op = &graph->ops[i];
         uint32_t saved = rmi_low_buf(graph, RMI_BUF_SAVED, i);
-        const rmi_form *form = rmi_blk_form(b, i, rmi_blk_mode(stage, kept, i));
+        const rmi_form *form = rmi_blk_form(blk, i, rmi_blk_mode(stage, kept, i));
         for (p = 0; p < form->n_parts && op->has_bwd; p++) {
             if (!rmi_low_part_wanted(op, &form->parts[p])) continue;
-            if (form->parts[p].needs_saved && form->saved && !b->shape->carried[saved] && !b->now.fresh[i]) {
-                if (kept[i - stage->lo] & RMI_BLK_SAVED) b->now.used[i] |= RMI_BLK_SAVED;
-                else rmi_blk_mark(b, i);
-                n += rmi_blk_rerun(b, stage, kept, i, option, runs + n);
+            if (form->parts[p].needs_saved && form->saved && !blk->shape->carried[saved] && !blk->now.fresh[i]) {
+                if (kept[i - stage->lo] & RMI_BLK_SAVED) blk->now.used[i] |= RMI_BLK_SAVED;
+                else rmi_blk_mark(blk, i);
+                n += rmi_blk_rerun(blk, stage, kept, i, option, runs + n);
             }
             for (k = 0; k < form->parts[p].needs.n; k++) {
                 uint32_t root = graph->tensors[form->parts[p].needs.at[k]].root, maker = graph->tensors[root].maker;
-                if (rmi_blk_there(b, stage, kept, root, option)) continue;
-                rmi_blk_mark(b, maker);
-                n += rmi_blk_rerun(b, stage, kept, maker, option, runs + n);
+                if (rmi_blk_there(blk, stage, kept, root, option)) continue;
+                rmi_blk_mark(blk, maker);
+                n += rmi_blk_rerun(blk, stage, kept, maker, option, runs + n);
             }
         }
-        n += rmi_blk_backward(b, stage, kept, i, runs + n);
+        n += rmi_blk_backward(blk, stage, kept, i, runs + n);
     }
     return n;
 }
 
 /* The runs of an action of the chain's schedule. */
-RMI_FN uint32_t rmi_blk_act(rmi_blk *b, rmi_chn_act act, rmi_run *runs)
+RMI_FN uint32_t rmi_blk_act(rmi_blk *blk, rmi_chn_act act, rmi_run *runs)
 {
-    const rmi_stage *stage = &b->shape->stages[act.stage];
-    const uint8_t *kept = act.what == RMI_CHN_PASS ? NULL : rmi_blk_code_of(b, act.stage, act.option);
+    const rmi_stage *stage = &blk->shape->stages[act.stage];
+    const uint8_t *kept = act.what == RMI_CHN_PASS ? NULL : rmi_blk_code_of(blk, act.stage, act.option);
     int again = (act.flags & RMI_CHN_AGAIN) != 0;
     uint32_t i, n = 0;
     rmi_chn_option same;
     if (kept && (again || act.what == RMI_CHN_BACKWARD)) /* and what of it is used */
-        n = rmi_blk_way(b, stage, kept, &same, b->now.runs);
+        n = rmi_blk_way(blk, stage, kept, &same, blk->now.runs);
     if (act.what != RMI_CHN_BACKWARD)
-        n = rmi_blk_forward(b, stage, kept, again,
-                            !(act.flags & RMI_CHN_LEAF) || b->options[act.stage][act.option].reads_out, b->now.runs);
-    for (i = 0; i < n; i++) runs[i] = rmi_blk_low(b, b->now.runs[i]);
+        n = rmi_blk_forward(blk, stage, kept, again,
+                            !(act.flags & RMI_CHN_LEAF) || blk->options[act.stage][act.option].reads_out,
+                            blk->now.runs);
+    for (i = 0; i < n; i++) runs[i] = rmi_blk_low(blk, blk->now.runs[i]);
     return n;
 }
 
@@ -13157,17 +13159,17 @@ RMI_FN int rmi_blk_given_from(const rm_graph *graph, uint32_t tensor, uint32_t f
 }
 
 /* Bytes of the stretch that the input of a stage lies in, rounded up. */
-RMI_FN uint64_t rmi_blk_in_bytes(const rmi_blk *b, uint32_t i) { return i ? b->stages[i - 1].out_bytes : 0; }
+RMI_FN uint64_t rmi_blk_in_bytes(const rmi_blk *blk, uint32_t i) { return i ? blk->stages[i - 1].out_bytes : 0; }
 
 /* Bytes of the stretch that a buffer lies in at an event of what was measured last; 0 if it is in none. */
-RMI_FN uint64_t rmi_blk_bytes_of(const rmi_blk *b, uint32_t buffer, uint32_t event)
+RMI_FN uint64_t rmi_blk_bytes_of(const rmi_blk *blk, uint32_t buffer, uint32_t event)
 {
-    const rmi_costs *costs = &b->now.costs;
+    const rmi_costs *costs = &blk->now.costs;
     uint32_t i;
     for (i = costs->n_lives; i-- > 0;)
         if (costs->lives[i].buffer == buffer && costs->lives[i].first <= event && costs->lives[i].last >= event &&
             costs->lives[i].stretch != RMI_NONE)
-            return b->now.cost.stretches[costs->lives[i].stretch].room;
+            return blk->now.cost.stretches[costs->lives[i].stretch].room;
     return 0;
 }
 
@@ -13178,121 +13180,123 @@ RMI_FN uint64_t rmi_blk_bytes_of(const rmi_blk *b, uint32_t buffer, uint32_t eve
 
 /* The forward of stage i under an option, a pause, and the backward, as a part of the step with what is there before
    and after it. kept NULL: a forward that keeps nothing, and no backward. */
-RMI_FN void rmi_blk_both(rmi_blk *b, uint32_t i, const uint8_t *kept, uint32_t turn, rmi_chn_option *option)
+RMI_FN void rmi_blk_both(rmi_blk *blk, uint32_t i, const uint8_t *kept, uint32_t turn, rmi_chn_option *option)
 {
-    const rmi_stage *stage = &b->shape->stages[i];
-    const uint32_t *buffer_of = b->model->buffer_of;
-    rmi_cost_part *part = &b->now.part;
-    rmi_event *runs = b->now.runs, *backward = runs + (stage->hi - stage->lo) + 1;
-    uint32_t n = kept ? rmi_blk_way(b, stage, kept, option, backward) : 0, k, held = turn & RMI_BLK_HOLD;
+    const rmi_stage *stage = &blk->shape->stages[i];
+    const uint32_t *buffer_of = blk->model->buffer_of;
+    rmi_cost_part *part = &blk->now.part;
+    rmi_event *runs = blk->now.runs, *backward = runs + (stage->hi - stage->lo) + 1;
+    uint32_t n = kept ? rmi_blk_way(blk, stage, kept, option, backward) : 0, k, held = turn & RMI_BLK_HOLD;
     int out = stage->out != RMI_NONE && (!(turn & RMI_BLK_LEAF) || option->reads_out);
-    part->pause = rmi_blk_forward(b, stage, kept, (int)(turn & RMI_BLK_AGAIN), out, runs);
+    part->pause = rmi_blk_forward(blk, stage, kept, (int)(turn & RMI_BLK_AGAIN), out, runs);
     part->again = (int)(turn & RMI_BLK_AGAIN);
     memmove(runs + part->pause + 1, backward, n * sizeof *runs);
     memset(runs + part->pause, 0, sizeof *runs);
-    b->now.schedule.n = part->pause + 1 + n;
+    blk->now.schedule.n = part->pause + 1 + n;
     for (k = stage->lo; k < stage->hi; k++)
-        b->now.schedule.mode[k] = (uint8_t)(kept ? rmi_blk_mode(stage, kept, k) : 0);
-    part->begin[0] = rmi_blk_crosses(b, stage->in) ? buffer_of[stage->in] : RMI_NONE;
-    part->begin_room[0] = rmi_blk_in_bytes(b, i);
+        blk->now.schedule.mode[k] = (uint8_t)(kept ? rmi_blk_mode(stage, kept, k) : 0);
+    part->begin[0] = rmi_blk_crosses(blk, stage->in) ? buffer_of[stage->in] : RMI_NONE;
+    part->begin_room[0] = rmi_blk_in_bytes(blk, i);
     part->begin[1] = RMI_NONE;
-    if (kept && stage->out != RMI_NONE && rmi_blk_given_from(b->g, stage->out, stage->hi))
-        part->begin[1] = buffer_of[rmi_low_buf(b->g, RMI_BUF_GRAD, stage->out)];
-    part->begin_room[1] = b->dout_bytes[i];
+    if (kept && stage->out != RMI_NONE && rmi_blk_given_from(blk->graph, stage->out, stage->hi))
+        part->begin[1] = buffer_of[rmi_low_buf(blk->graph, RMI_BUF_GRAD, stage->out)];
+    part->begin_room[1] = blk->dout_bytes[i];
     part->at_pause[0] = held || option->reads_in ? part->begin[0] : RMI_NONE;
     part->at_pause[1] = part->begin[1];
-    part->at_pause[2] = out && !b->shape->carried[stage->out] ? buffer_of[stage->out] : RMI_NONE;
-    part->n_ends = kept ? b->now.n_grads : 0;
-    if (held && option->reads_in && part->begin[0] != RMI_NONE) b->now.grads[part->n_ends++] = part->begin[0];
+    part->at_pause[2] = out && !blk->shape->carried[stage->out] ? buffer_of[stage->out] : RMI_NONE;
+    part->n_ends = kept ? blk->now.n_grads : 0;
+    if (held && option->reads_in && part->begin[0] != RMI_NONE) blk->now.grads[part->n_ends++] = part->begin[0];
 }
 
 /* Measures that. Into the option goes what its forward and backward take; what these leave, if that is more than all
    before, is noted. */
-RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t i, const uint8_t *kept, uint32_t turn, rmi_chn_option *option)
+RMI_FN rm_result rmi_blk_measure(rmi_blk *blk, uint32_t i, const uint8_t *kept, uint32_t turn, rmi_chn_option *option)
 {
-    const rmi_stage *stage = &b->shape->stages[i];
-    const rmi_cost_part *part = &b->now.part;
-    const uint64_t *live = b->now.costs.live;
+    const rmi_stage *stage = &blk->shape->stages[i];
+    const rmi_cost_part *part = &blk->now.part;
+    const uint64_t *live = blk->now.costs.live;
     uint64_t *peak = turn & RMI_BLK_LEAF ? option->leaf_peak : option->fwd_peak, before = 0, ns = 0, dout,
              saved, left = 0, held = 0;
     uint32_t k, n, again = turn & RMI_BLK_AGAIN, hold = (turn & RMI_BLK_HOLD) != 0;
-    rmi_blk_both(b, i, kept, turn, option);
-    n = b->now.schedule.n;
+    rmi_blk_both(blk, i, kept, turn, option);
+    n = blk->now.schedule.n;
     /* counts, and asks the caller; passes hear the answer when they have ended */
-    rmi_stopped(b->mem->stop, 16 * (uint64_t)n);
-    if (!rmi_cost_eval(&b->now.cost, &b->now.schedule, &b->now.costs)) return RM_ERROR_INTERNAL;
+    rmi_stopped(blk->mem->stop, 16 * (uint64_t)n);
+    if (!rmi_cost_eval(&blk->now.cost, &blk->now.schedule, &blk->now.costs)) return RM_ERROR_INTERNAL;
     for (k = 0; k < part->pause; k++) {
         before = rmi_max(before, live[k]);
-        ns = rmi_add(ns, rmi_blk_ns(b, b->now.runs[k], (int)again));
+        ns = rmi_add(ns, rmi_blk_ns(blk, blk->now.runs[k], (int)again));
     }
     dout = part->begin[1] != RMI_NONE ? part->begin_room[1] : 0;
     (turn & RMI_BLK_LEAF ? option->leaf_ns : option->fwd_ns)[again] = ns;
     peak[hold] = rmi_max(peak[hold], rmi_sub(before, dout));
-    if (rmi_blk_crosses(b, stage->in)) /* though it may have nothing to run */
-        peak[hold] = rmi_max(peak[hold], rmi_blk_in_bytes(b, i));
+    if (rmi_blk_crosses(blk, stage->in)) /* though it may have nothing to run */
+        peak[hold] = rmi_max(peak[hold], rmi_blk_in_bytes(blk, i));
     if (!kept) return RM_OK;
-    saved = live[part->pause] - rmi_blk_bytes_of(b, part->at_pause[0], k) - rmi_blk_bytes_of(b, part->at_pause[2], k);
+    saved = live[part->pause] - rmi_blk_bytes_of(blk, part->at_pause[0], k) -
+            rmi_blk_bytes_of(blk, part->at_pause[2], k);
     if (!(turn & RMI_BLK_LEAF)) option->saved = rmi_max(option->saved, rmi_sub(saved, dout));
     for (option->bwd_ns = 0, k++; k < n; k++) {
-        int on_device = b->model->tasks[b->now.runs[k].task].way <= RMI_BWD;
+        rmi_event run = blk->now.runs[k];
+        int on_device = blk->model->tasks[run.task].way <= RMI_BWD;
         option->bwd_peak = rmi_max(option->bwd_peak, live[k]);
-        option->bwd_ns = rmi_add(option->bwd_ns, on_device ? b->now.costs.ns[k] : rmi_blk_ns(b, b->now.runs[k], 1));
+        option->bwd_ns = rmi_add(option->bwd_ns, on_device ? blk->now.costs.ns[k] : rmi_blk_ns(blk, run, 1));
     }
     option->bwd_peak = rmi_max(option->bwd_peak, live[n]);
-    if (i && stage->in != RMI_NONE) left = rmi_blk_bytes_of(b, rmi_step_gradient(b->model, stage->in), n);
-    if (part->n_ends > b->now.n_grads) held = rmi_blk_bytes_of(b, part->begin[0], n);
-    b->now.grown = rmi_max(b->now.grown, live[n] - left - held);
-    b->now.input_gradient = rmi_max(b->now.input_gradient, left);
+    if (i && stage->in != RMI_NONE) left = rmi_blk_bytes_of(blk, rmi_step_gradient(blk->model, stage->in), n);
+    if (part->n_ends > blk->now.n_grads) held = rmi_blk_bytes_of(blk, part->begin[0], n);
+    blk->now.grown = rmi_max(blk->now.grown, live[n] - left - held);
+    blk->now.input_gradient = rmi_max(blk->now.input_gradient, left);
     return RM_OK;
 }
 
 /* Notes buffer `number` (>>lower's) as always there, in no bytes of the stage. */
-RMI_FN void rmi_blk_put_there(rmi_blk *b, uint32_t number)
+RMI_FN void rmi_blk_put_there(rmi_blk *blk, uint32_t number)
 {
-    uint32_t buffer = b->model->buffer_of[number];
-    if (buffer == RMI_NONE || b->now.costs.last_life[buffer] == RMI_COST_AT_HOME) return;
-    b->now.costs.last_life[buffer] = RMI_COST_AT_HOME;
-    b->now.there[b->now.n_there++] = buffer;
+    uint32_t buffer = blk->model->buffer_of[number];
+    if (buffer == RMI_NONE || blk->now.costs.last_life[buffer] == RMI_COST_AT_HOME) return;
+    blk->now.costs.last_life[buffer] = RMI_COST_AT_HOME;
+    blk->now.there[blk->now.n_there++] = buffer;
 }
 
 /* Notes a gradient that the stage's backward leaves. */
-RMI_FN void rmi_blk_put_gradient(rmi_blk *b, uint32_t tensor)
+RMI_FN void rmi_blk_put_gradient(rmi_blk *blk, uint32_t tensor)
 {
-    uint32_t buffer = rmi_step_gradient(b->model, tensor);
-    if (buffer != RMI_NONE) b->now.grads[b->now.n_grads++] = buffer;
+    uint32_t buffer = rmi_step_gradient(blk->model, tensor);
+    if (buffer != RMI_NONE) blk->now.grads[blk->now.n_grads++] = buffer;
 }
 
 /* Notes what is always there for stage i: what it touches of the carried values and of gradients that later stages have
    begun; and the gradients that its backward leaves. */
-RMI_FN void rmi_blk_enter_stage(rmi_blk *b, uint32_t i)
+RMI_FN void rmi_blk_enter_stage(rmi_blk *blk, uint32_t i)
 {
-    const rm_graph *graph = b->g;
-    const rmi_stage *stage = &b->shape->stages[i];
+    const rm_graph *graph = blk->graph;
+    const rmi_stage *stage = &blk->shape->stages[i];
     uint32_t k, e, tensor;
-    b->now.part.begin[0] = b->now.part.begin[1] = RMI_NONE;
-    rmi_cost_begin_part(&b->now.cost, &b->now.costs);
-    while (b->now.n_there) b->now.costs.last_life[b->now.there[--b->now.n_there]] = RMI_NONE;
-    b->now.n_grads = 0;
+    blk->now.part.begin[0] = blk->now.part.begin[1] = RMI_NONE;
+    rmi_cost_begin_part(&blk->now.cost, &blk->now.costs);
+    while (blk->now.n_there) blk->now.costs.last_life[blk->now.there[--blk->now.n_there]] = RMI_NONE;
+    blk->now.n_grads = 0;
     if (stage->in != RMI_NONE && rmi_blk_given_from(graph, stage->in, stage->lo) &&
         graph->ops[graph->tensors[stage->in].maker].has_bwd)
-        rmi_blk_put_gradient(b, stage->in);
+        rmi_blk_put_gradient(blk, stage->in);
     for (k = stage->lo; k < stage->hi; k++) {
         const rmi_op *op = &graph->ops[k];
         uint32_t saved = rmi_low_buf(graph, RMI_BUF_SAVED, k);
         for (e = 0; e < op->out.n && op->view == RMI_NONE; e++)
-            if (b->shape->carried[op->out.at[e]]) rmi_blk_put_there(b, op->out.at[e]);
-        if (b->shape->carried[saved]) rmi_blk_put_there(b, saved);
+            if (blk->shape->carried[op->out.at[e]]) rmi_blk_put_there(blk, op->out.at[e]);
+        if (blk->shape->carried[saved]) rmi_blk_put_there(blk, saved);
         for (e = 0; e < op->in.n; e++) {
             tensor = graph->tensors[op->in.at[e]].root;
-            if (b->shape->carried[tensor]) rmi_blk_put_there(b, tensor);
+            if (blk->shape->carried[tensor]) rmi_blk_put_there(blk, tensor);
             if (graph->tensors[tensor].kind == RMI_ACT ||
-                (rmi_low_grads_resident(b->model->kind) && graph->tensors[tensor].kind == RMI_PARAM))
+                (rmi_low_grads_resident(blk->model->kind) && graph->tensors[tensor].kind == RMI_PARAM))
                 continue;
-            if (b->begun[tensor]) rmi_blk_put_there(b, rmi_low_buf(graph, RMI_BUF_GRAD, tensor));
+            if (blk->begun[tensor]) rmi_blk_put_there(blk, rmi_low_buf(graph, RMI_BUF_GRAD, tensor));
             else if (rmi_list_has(&op->grad_in, tensor) &&
                      (graph->tensors[tensor].reader < stage->lo || graph->n_barriers ||
-                      rmi_low_grad_stays(graph, b->model->kind, tensor)))
-                rmi_blk_put_gradient(b, tensor);
+                      rmi_low_grad_stays(graph, blk->model->kind, tensor)))
+                rmi_blk_put_gradient(blk, tensor);
         }
     }
 }
@@ -13306,20 +13310,20 @@ typedef struct rmi_blk_list { /* candidates of a stage, codes of m bytes */
 } rmi_blk_list;
 
 /* The figures of a code's first run alone. */
-RMI_FN rm_result rmi_blk_first(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_chn_option *option)
+RMI_FN rm_result rmi_blk_first(rmi_blk *blk, uint32_t i, const uint8_t *kept, rmi_chn_option *option)
 {
     memset(option, 0, sizeof *option);
-    return rmi_blk_measure(b, i, kept, RMI_BLK_HOLD, option);
+    return rmi_blk_measure(blk, i, kept, RMI_BLK_HOLD, option);
 }
 
 /* One candidate more, with the figures of its first run. */
-RMI_FN rm_result rmi_blk_add(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, const uint8_t *kept)
+RMI_FN rm_result rmi_blk_add(rmi_blk *blk, rmi_arena *mem, uint32_t i, rmi_blk_list *list, const uint8_t *kept)
 {
     if (!RMI_GROW(mem, list->at, list->cap, (size_t)list->n + 1) ||
         !RMI_GROW(mem, list->kept, list->cap_kept, ((size_t)list->n + 1) * list->m))
         return RM_ERROR_MEMORY;
     memcpy(list->kept + (size_t)list->n * list->m, kept, list->m);
-    return rmi_blk_first(b, i, kept, &list->at[list->n++]);
+    return rmi_blk_first(blk, i, kept, &list->at[list->n++]);
 }
 
 /* Is one option as good as the other in everything, give or take slack / 256 of what option 0 takes? */
@@ -13368,9 +13372,9 @@ typedef struct rmi_blk_point { /* where a descent is: a code whose bits are exac
 } rmi_blk_point;
 
 /* Makes the change in the code; 0: it is none. What another mode reads may be held. */
-RMI_FN int rmi_blk_apply(const rmi_blk *b, const rmi_stage *stage, const rmi_blk_change *change, uint8_t *kept)
+RMI_FN int rmi_blk_apply(const rmi_blk *blk, const rmi_stage *stage, const rmi_blk_change *change, uint8_t *kept)
 {
-    const rmi_form *form = rmi_blk_form(b, change->op, change->mode);
+    const rmi_form *form = rmi_blk_form(blk, change->op, change->mode);
     uint8_t *code = &kept[change->op - stage->lo], was = *code;
     uint32_t p, k;
     if (change->drop) {
@@ -13380,38 +13384,39 @@ RMI_FN int rmi_blk_apply(const rmi_blk *b, const rmi_stage *stage, const rmi_blk
     *code = (uint8_t)((uint32_t)change->mode << 2 | RMI_BLK_SAVED | (was & RMI_BLK_VALUES));
     for (p = 0; p < form->n_parts; p++)
         for (k = 0; k < form->parts[p].needs.n; k++) {
-            uint32_t root = b->g->tensors[form->parts[p].needs.at[k]].root;
-            if (rmi_blk_inner(b, stage, root)) kept[b->g->tensors[root].maker - stage->lo] |= RMI_BLK_VALUES;
+            uint32_t root = blk->graph->tensors[form->parts[p].needs.at[k]].root;
+            if (rmi_blk_inner(blk, stage, root)) kept[blk->graph->tensors[root].maker - stage->lo] |= RMI_BLK_VALUES;
         }
     return was >> 2 != change->mode;
 }
 
 /* The code has changed: what nobody reads is not kept, so that dropping a value does not put what it is made from in
    its place. */
-RMI_FN rm_result rmi_blk_arrive(rmi_blk *b, uint32_t i, rmi_blk_point *point)
+RMI_FN rm_result rmi_blk_arrive(rmi_blk *blk, uint32_t i, rmi_blk_point *point)
 {
-    const rmi_stage *stage = &b->shape->stages[i];
+    const rmi_stage *stage = &blk->shape->stages[i];
     uint32_t k;
-    RMI_TRY(rmi_blk_first(b, i, point->kept, &point->option));
+    RMI_TRY(rmi_blk_first(blk, i, point->kept, &point->option));
     for (k = 0; k < stage->hi - stage->lo; k++)
-        point->kept[k] = (uint8_t)((point->kept[k] & 0xFCu) | b->now.used[stage->lo + k]);
+        point->kept[k] = (uint8_t)((point->kept[k] & 0xFCu) | blk->now.used[stage->lo + k]);
     memcpy(point->was, point->kept, rmi_blk_code(stage));
     return RM_OK;
 }
 
 /* The price of a change. */
-RMI_FN uint64_t rmi_blk_price(rmi_blk *b, uint32_t i, const rmi_blk_point *from, const rmi_blk_change *change)
+RMI_FN uint64_t rmi_blk_price(rmi_blk *blk, uint32_t i, const rmi_blk_point *from, const rmi_blk_change *change)
 {
+    const rmi_stage *stage = &blk->shape->stages[i];
     rmi_chn_option to;
     uint64_t bytes, ns, price = RMI_INF;
-    if (rmi_blk_apply(b, &b->shape->stages[i], change, from->kept) && rmi_blk_first(b, i, from->kept, &to) == RM_OK) {
-        bytes = to.saved + (to.reads_out > from->option.reads_out ? b->stages[i].out_bytes : 0);
+    if (rmi_blk_apply(blk, stage, change, from->kept) && rmi_blk_first(blk, i, from->kept, &to) == RM_OK) {
+        bytes = to.saved + (to.reads_out > from->option.reads_out ? blk->stages[i].out_bytes : 0);
         ns = rmi_sub(to.fwd_ns[0] + to.bwd_ns, from->option.fwd_ns[0] + from->option.bwd_ns);
         price = RMI_MAX;
         if (bytes < from->option.saved)
             price = rmi_min(rmi_mul_div_up(ns, (uint64_t)1 << 20, from->option.saved - bytes), price);
     }
-    memcpy(from->kept, from->was, rmi_blk_code(&b->shape->stages[i]));
+    memcpy(from->kept, from->was, rmi_blk_code(stage));
     return price;
 }
 
@@ -13427,20 +13432,20 @@ RMI_FN int rmi_blk_cmp_change(const void *a, const void *b, void *user)
 }
 
 /* All single changes of the code of stage i. */
-RMI_FN rm_result rmi_blk_changes(const rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_change **change, uint32_t *n)
+RMI_FN rm_result rmi_blk_changes(const rmi_blk *blk, rmi_arena *mem, uint32_t i, rmi_blk_change **change, uint32_t *n)
 {
-    const rmi_stage *stage = &b->shape->stages[i];
+    const rmi_stage *stage = &blk->shape->stages[i];
     uint32_t op, k, most;
-    most = 2 * (stage->hi - stage->lo) + b->choice_at[stage->hi] - b->choice_at[stage->lo];
+    most = 2 * (stage->hi - stage->lo) + blk->choice_at[stage->hi] - blk->choice_at[stage->lo];
     if (!(*change = RMI_NEW(mem, rmi_blk_change, most))) return RM_ERROR_MEMORY;
     for (*n = 0, op = stage->lo; op < stage->hi; op++) {
-        for (k = RMI_BLK_VALUES; k <= RMI_BLK_SAVED && b->many; k *= 2) {
-            if (b->g->ops[op].view != RMI_NONE || b->g->ops[op].pinned) continue;
+        for (k = RMI_BLK_VALUES; k <= RMI_BLK_SAVED && blk->many; k *= 2) {
+            if (blk->graph->ops[op].view != RMI_NONE || blk->graph->ops[op].pinned) continue;
             (*change)[*n].drop = (uint8_t)k;
             (*change)[(*n)++].op = op;
         }
-        for (k = b->choice_at[op] + 1; k < b->choice_at[op + 1]; k++) {
-            (*change)[*n].mode = b->choices[k];
+        for (k = blk->choice_at[op] + 1; k < blk->choice_at[op + 1]; k++) {
+            (*change)[*n].mode = blk->choices[k];
             (*change)[(*n)++].op = op;
         }
     }
@@ -13449,47 +13454,47 @@ RMI_FN rm_result rmi_blk_changes(const rmi_blk *b, rmi_arena *mem, uint32_t i, r
 
 /* One change after the other, that which costs least time a byte first. A price is found anew when its turn comes, as
    long as that is not too much work: it has mostly risen since. */
-RMI_FN rm_result rmi_blk_descend(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, uint8_t *kept)
+RMI_FN rm_result rmi_blk_descend(rmi_blk *blk, rmi_arena *mem, uint32_t i, rmi_blk_list *list, uint8_t *kept)
 {
     uint32_t k, done, n;
     uint64_t work = RMI_BLK_WORK / list->m, next, step;
     rmi_blk_change *change;
     rmi_blk_point point;
-    RMI_TRY(rmi_blk_changes(b, mem, i, &change, &n));
+    RMI_TRY(rmi_blk_changes(blk, mem, i, &change, &n));
     if (n > RMI_BLK_MOST) return RM_OK;
     point.kept = kept;
     if (!(point.was = RMI_NEW(mem, uint8_t, list->m))) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_blk_arrive(b, i, &point));
+    RMI_TRY(rmi_blk_arrive(blk, i, &point));
     next = point.option.saved;
     step = next / RMI_BLK_POINTS;
-    for (k = 0; k < n; k++) change[k].price = rmi_blk_price(b, i, &point, &change[k]);
+    for (k = 0; k < n; k++) change[k].price = rmi_blk_price(blk, i, &point, &change[k]);
     rmi_sort(change, n, sizeof *change, rmi_blk_cmp_change, NULL);
     for (done = 0; done < n; done++) {
         for (k = done + 1; k > done && work && done + 1 < n; work--) {
             rmi_blk_change now = change[done];
-            now.price = rmi_blk_price(b, i, &point, &now);
+            now.price = rmi_blk_price(blk, i, &point, &now);
             for (k = done; k + 1 < n && rmi_blk_cmp_change(&change[k + 1], &now, NULL) < 0; k++)
                 change[k] = change[k + 1];
             change[k] = now;
         }
-        if (!rmi_blk_apply(b, &b->shape->stages[i], &change[done], kept)) continue;
-        RMI_TRY(rmi_blk_arrive(b, i, &point));
+        if (!rmi_blk_apply(blk, &blk->shape->stages[i], &change[done], kept)) continue;
+        RMI_TRY(rmi_blk_arrive(blk, i, &point));
         if (point.option.saved > rmi_sub(next, step) && done + 1 < n) continue;
         next = point.option.saved;
-        RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
+        RMI_TRY(rmi_blk_add(blk, mem, i, list, kept));
     }
     return RM_OK;
 }
 
 /* Code number `at` of a stage: all kept, fastest modes; then every
    other one. Returns how many there are, at most RMI_BLK_CODES + 1. */
-RMI_FN uint32_t rmi_blk_number(const rmi_blk *b, const rmi_stage *stage, uint32_t at, uint8_t *kept)
+RMI_FN uint32_t rmi_blk_number(const rmi_blk *blk, const rmi_stage *stage, uint32_t at, uint8_t *kept)
 {
     uint32_t i, total = 1;
     for (i = stage->lo; i < stage->hi; i++) {
-        const rmi_op *op = &b->g->ops[i];
-        uint32_t drops = b->many && op->view == RMI_NONE && !op->pinned ? 2 : 1;
-        uint32_t n = b->choice_at[i + 1] - b->choice_at[i], mode = b->choices[b->choice_at[i] + at / drops % n];
+        const rmi_op *op = &blk->graph->ops[i];
+        uint32_t drops = blk->many && op->view == RMI_NONE && !op->pinned ? 2 : 1;
+        uint32_t n = blk->choice_at[i + 1] - blk->choice_at[i], mode = blk->choices[blk->choice_at[i] + at / drops % n];
         kept[i - stage->lo] = (uint8_t)((at % drops ? 0u : RMI_BLK_VALUES | RMI_BLK_SAVED) | mode << 2);
         at /= drops * n;
         total = (uint32_t)rmi_min((uint64_t)total * drops * n, RMI_BLK_CODES + 1);
@@ -13498,40 +13503,40 @@ RMI_FN uint32_t rmi_blk_number(const rmi_blk *b, const rmi_stage *stage, uint32_
 }
 
 /* Candidates of stage i. */
-RMI_FN rm_result rmi_blk_candidates(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, uint8_t *kept)
+RMI_FN rm_result rmi_blk_candidates(rmi_blk *blk, rmi_arena *mem, uint32_t i, rmi_blk_list *list, uint8_t *kept)
 {
-    uint32_t k, n, codes = rmi_blk_number(b, &b->shape->stages[i], 0, kept);
-    RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
+    uint32_t k, n, codes = rmi_blk_number(blk, &blk->shape->stages[i], 0, kept);
+    RMI_TRY(rmi_blk_add(blk, mem, i, list, kept));
     for (k = 1; k < codes && codes <= RMI_BLK_CODES; k++) {
-        rmi_blk_number(b, &b->shape->stages[i], k, kept);
-        RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
+        rmi_blk_number(blk, &blk->shape->stages[i], k, kept);
+        RMI_TRY(rmi_blk_add(blk, mem, i, list, kept));
     }
-    if (codes > RMI_BLK_CODES) RMI_TRY(rmi_blk_descend(b, mem, i, list, kept));
+    if (codes > RMI_BLK_CODES) RMI_TRY(rmi_blk_descend(blk, mem, i, list, kept));
     rmi_blk_pareto(list);
-    for (k = 0, n = list->n; k < n && b->vary; k++) { /* all of them tight */
+    for (k = 0, n = list->n; k < n && blk->vary; k++) { /* all of them tight */
         memcpy(kept, list->kept + k * list->m, list->m);
         kept[list->m - 1] = 1;
-        RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
+        RMI_TRY(rmi_blk_add(blk, mem, i, list, kept));
     }
     if (list->n > n) rmi_blk_pareto(list);
     return RM_OK;
 }
 
 /* The options of stage i, without figures of their forwards. */
-RMI_FN rm_result rmi_blk_choose(rmi_blk *b, uint32_t i)
+RMI_FN rm_result rmi_blk_choose(rmi_blk *blk, uint32_t i)
 {
-    rmi_arena mem = rmi_arena_make(&b->mem->hooks);
+    rmi_arena mem = rmi_arena_make(&blk->mem->hooks);
     rmi_blk_list list = RMI_INIT;
     uint8_t *kept, *mine;
     rm_result result;
-    list.m = rmi_blk_code(&b->shape->stages[i]);
+    list.m = rmi_blk_code(&blk->shape->stages[i]);
     kept = RMI_NEW(&mem, uint8_t, list.m);
-    result = kept ? rmi_blk_candidates(b, &mem, i, &list, kept) : RM_ERROR_MEMORY;
+    result = kept ? rmi_blk_candidates(blk, &mem, i, &list, kept) : RM_ERROR_MEMORY;
     if (result == RM_OK) {
-        b->options[i] = RMI_NEW(b->mem, rmi_chn_option, list.n);
-        b->kept[i] = mine = RMI_NEW(b->mem, uint8_t, list.n * list.m);
-        b->stages[i].n_options = list.n;
-        if (!b->options[i] || !mine) result = RM_ERROR_MEMORY;
+        blk->options[i] = RMI_NEW(blk->mem, rmi_chn_option, list.n);
+        blk->kept[i] = mine = RMI_NEW(blk->mem, uint8_t, list.n * list.m);
+        blk->stages[i].n_options = list.n;
+        if (!blk->options[i] || !mine) result = RM_ERROR_MEMORY;
         else memcpy(mine, list.kept, list.n * list.m);
     }
     rmi_arena_free(&mem);
@@ -13539,16 +13544,17 @@ RMI_FN rm_result rmi_blk_choose(rmi_blk *b, uint32_t i)
 }
 
 /* Are two stages of one class the same in all that their figures depend on? */
-RMI_FN int rmi_blk_alike(const rmi_blk *b, uint32_t i, uint32_t j)
+RMI_FN int rmi_blk_alike(const rmi_blk *blk, uint32_t i, uint32_t j)
 {
-    const rmi_shape *shape = b->shape;
+    const rmi_shape *shape = blk->shape;
     const rmi_stage *stage = &shape->stages[i], *other = &shape->stages[j];
     uint32_t k, e;
     if ((stage->in == RMI_NONE) != (other->in == RMI_NONE) || (stage->out == RMI_NONE) != (other->out == RMI_NONE) ||
-        !i || !j || b->stages[i - 1].out_bytes != b->stages[j - 1].out_bytes || b->dout_bytes[i] != b->dout_bytes[j])
+        !i || !j || blk->stages[i - 1].out_bytes != blk->stages[j - 1].out_bytes ||
+        blk->dout_bytes[i] != blk->dout_bytes[j])
         return 0;
     for (k = 0; k < stage->hi - stage->lo; k++) {
-        const rmi_op *op = &b->g->ops[stage->lo + k], *twin = &b->g->ops[other->lo + k];
+        const rmi_op *op = &blk->graph->ops[stage->lo + k], *twin = &blk->graph->ops[other->lo + k];
         for (e = 0; e < op->in.n + op->out.n; e++) {
             uint32_t t = e < op->in.n ? op->in.at[e] : op->out.at[e - op->in.n];
             uint32_t u = e < op->in.n ? twin->in.at[e] : twin->out.at[e - op->in.n];
@@ -13561,142 +13567,144 @@ RMI_FN int rmi_blk_alike(const rmi_blk *b, uint32_t i, uint32_t j)
 }
 
 /* The options of stage i with all their figures. A stage like one before is not measured again. */
-RMI_FN rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
+RMI_FN rm_result rmi_blk_options(rmi_blk *blk, uint32_t i)
 {
-    rmi_chn_stage *out = &b->stages[i];
+    rmi_chn_stage *out = &blk->stages[i];
     rmi_chn_option pass;
-    uint32_t k, turn, *like = &b->like[b->shape->stages[i].cls], twin = *like - 1;
-    if (*like && rmi_blk_alike(b, i, twin)) {
+    uint32_t k, turn, *like = &blk->like[blk->shape->stages[i].cls], twin = *like - 1;
+    if (*like && rmi_blk_alike(blk, i, twin)) {
         uint64_t out_bytes = out->out_bytes, grad_bytes = out->grad_bytes;
-        *out = b->stages[twin];
+        *out = blk->stages[twin];
         out->out_bytes = out_bytes;
         out->grad_bytes = grad_bytes;
-        b->kept[i] = b->kept[twin];
-        if (!(b->options[i] = RMI_NEW(b->mem, rmi_chn_option, out->n_options))) return RM_ERROR_MEMORY;
-        memcpy(b->options[i], b->options[twin], out->n_options * sizeof(rmi_chn_option));
-        b->now.input_gradient = b->dout_bytes[twin - 1];
+        blk->kept[i] = blk->kept[twin];
+        if (!(blk->options[i] = RMI_NEW(blk->mem, rmi_chn_option, out->n_options))) return RM_ERROR_MEMORY;
+        memcpy(blk->options[i], blk->options[twin], out->n_options * sizeof(rmi_chn_option));
+        blk->now.input_gradient = blk->dout_bytes[twin - 1];
     } else {
-        rmi_blk_enter_stage(b, i);
+        rmi_blk_enter_stage(blk, i);
         memset(&pass, 0, sizeof pass);
-        for (turn = 0; turn < RMI_BLK_LEAF; turn++) RMI_TRY(rmi_blk_measure(b, i, NULL, turn, &pass));
+        for (turn = 0; turn < RMI_BLK_LEAF; turn++) RMI_TRY(rmi_blk_measure(blk, i, NULL, turn, &pass));
         memcpy(out->pass_peak, pass.fwd_peak, sizeof pass.fwd_peak);
         memcpy(out->pass_ns, pass.fwd_ns, sizeof pass.fwd_ns);
-        RMI_TRY(rmi_blk_choose(b, i));
-        b->now.grown = b->now.input_gradient = 0;
+        RMI_TRY(rmi_blk_choose(blk, i));
+        blk->now.grown = blk->now.input_gradient = 0;
         for (k = 0; k < out->n_options; k++) {
-            rmi_chn_option *o = &b->options[i][k];
-            const uint8_t *kept = rmi_blk_code_of(b, i, k);
+            rmi_chn_option *option = &blk->options[i][k];
+            const uint8_t *kept = rmi_blk_code_of(blk, i, k);
             for (turn = 0; turn < 2 * RMI_BLK_LEAF; turn++)
-                RMI_TRY(rmi_blk_measure(b, i, kept, turn, o));
+                RMI_TRY(rmi_blk_measure(blk, i, kept, turn, option));
         }
-        out->grown = b->now.grown;
+        out->grown = blk->now.grown;
     }
     *like = i + 1;
-    out->options = b->options[i];
+    out->options = blk->options[i];
     if (!i) return RM_OK;
-    b->dout_bytes[i - 1] = b->now.input_gradient;
-    b->stages[i - 1].grad_bytes = rmi_round_up(b->now.input_gradient, b->granule);
+    blk->dout_bytes[i - 1] = blk->now.input_gradient;
+    blk->stages[i - 1].grad_bytes = rmi_round_up(blk->now.input_gradient, blk->granule);
     return RM_OK;
 }
 
 /* --- the chain */
 
-RMI_FN rm_result rmi_blk_tables(rmi_blk *b, rmi_arena *scratch)
+RMI_FN rm_result rmi_blk_tables(rmi_blk *blk, rmi_arena *scratch)
 {
-    const rm_graph *graph = b->g;
-    uint32_t i, k, most = 0, n = b->shape->n;
+    const rm_graph *graph = blk->graph;
+    uint32_t i, k, most = 0, n = blk->shape->n;
     size_t lists;
     for (i = 0; i < n; i++) {
         uint32_t runs = 0;
-        for (k = b->shape->stages[i].lo; k < b->shape->stages[i].hi; k++)
+        for (k = blk->shape->stages[i].lo; k < blk->shape->stages[i].hi; k++)
             runs += 2 * (graph->ops[k].grad_in.n + graph->ops[k].in.n + graph->ops[k].out.n) +
                     rmi_low_parts(&graph->ops[k]) + 3;
         if (runs > most) most = runs;
     }
     lists = 2 * (size_t)most + 8;
-    RMI_TRY(RMI_TABLES(b->mem, RMI_T(b->stages, n), RMI_T(b->options, n), RMI_T(b->kept, n), RMI_T(b->dout_bytes, n),
-                       RMI_T(b->like, b->shape->n_classes), RMI_T(b->room, graph->n_tensors),
-                       RMI_T(b->begun, graph->n_tensors), RMI_T(b->now.fresh, graph->n_ops),
-                       RMI_T(b->now.todo, graph->n_ops), RMI_T(b->now.used, graph->n_ops), RMI_T(b->now.runs, lists)));
-    RMI_TRY(RMI_TABLES(scratch, RMI_T(b->now.there, lists), RMI_T(b->now.grads, lists)));
-    RMI_TRY(rmi_cost_make_part(scratch, b->model, &b->now.part, &b->now.cost, &b->now.costs, &b->now.schedule));
-    b->now.schedule.events = b->now.runs;
-    b->now.first_todo = RMI_NONE;
-    b->now.part.ends = b->now.grads;
+    RMI_TRY(RMI_TABLES(blk->mem, RMI_T(blk->stages, n), RMI_T(blk->options, n), RMI_T(blk->kept, n),
+                       RMI_T(blk->dout_bytes, n), RMI_T(blk->like, blk->shape->n_classes),
+                       RMI_T(blk->room, graph->n_tensors), RMI_T(blk->begun, graph->n_tensors),
+                       RMI_T(blk->now.fresh, graph->n_ops), RMI_T(blk->now.todo, graph->n_ops),
+                       RMI_T(blk->now.used, graph->n_ops), RMI_T(blk->now.runs, lists)));
+    RMI_TRY(RMI_TABLES(scratch, RMI_T(blk->now.there, lists), RMI_T(blk->now.grads, lists)));
+    RMI_TRY(rmi_cost_make_part(scratch, blk->model, &blk->now.part, &blk->now.cost, &blk->now.costs,
+                               &blk->now.schedule));
+    blk->now.schedule.events = blk->now.runs;
+    blk->now.first_todo = RMI_NONE;
+    blk->now.part.ends = blk->now.grads;
     return RM_OK;
 }
 
 /* Which modes options may choose from: those whose forwards give the bits of form 0. */
-RMI_FN rm_result rmi_blk_find_modes(rmi_blk *b)
+RMI_FN rm_result rmi_blk_find_modes(rmi_blk *blk)
 {
-    const rmi_step *model = b->model;
+    const rmi_step *model = blk->model;
     uint32_t i, mode, at, n = 0;
-    for (i = 0; i < b->g->n_ops; i++) n += model->ops[i].n_modes;
-    RMI_TRY(RMI_TABLES(b->mem, RMI_T(b->choice_at, (size_t)b->g->n_ops + 1), RMI_T(b->choices, n)));
-    for (i = n = 0; i < b->g->n_ops; b->choice_at[++i] = n) {
-        const rmi_op *op = &b->g->ops[i];
-        b->choices[at = n++] = 0;
-        if (!b->vary || op->pinned || !op->has_bwd || op->view != RMI_NONE) continue;
+    for (i = 0; i < blk->graph->n_ops; i++) n += model->ops[i].n_modes;
+    RMI_TRY(RMI_TABLES(blk->mem, RMI_T(blk->choice_at, (size_t)blk->graph->n_ops + 1), RMI_T(blk->choices, n)));
+    for (i = n = 0; i < blk->graph->n_ops; blk->choice_at[++i] = n) {
+        const rmi_op *op = &blk->graph->ops[i];
+        blk->choices[at = n++] = 0;
+        if (!blk->vary || op->pinned || !op->has_bwd || op->view != RMI_NONE) continue;
         for (mode = 1; mode < model->ops[i].n_modes && mode < RMI_BLK_MODES; mode++) {
             uint32_t form = model->ways[model->accesses[model->tasks[i].access + mode].ways[0][0].at].form;
             if (strcmp(op->forms[form].bits, op->forms[0].bits)) continue;
-            b->choices[n++] = (uint8_t)mode;
-            if (rmi_step_mode_ns(model, i, mode) >= rmi_step_mode_ns(model, i, b->choices[at])) continue;
-            memmove(&b->choices[at + 1], &b->choices[at], n - at - 1);
-            b->choices[at] = (uint8_t)mode;
+            blk->choices[n++] = (uint8_t)mode;
+            if (rmi_step_mode_ns(model, i, mode) >= rmi_step_mode_ns(model, i, blk->choices[at])) continue;
+            memmove(&blk->choices[at + 1], &blk->choices[at], n - at - 1);
+            blk->choices[at] = (uint8_t)mode;
         }
     }
     return RM_OK;
 }
 
 /* Room of every tensor, in the forms that ops may run in; of the outputs of stages. */
-RMI_FN void rmi_blk_rooms(rmi_blk *b)
+RMI_FN void rmi_blk_rooms(rmi_blk *blk)
 {
-    const rm_graph *graph = b->g;
-    const rmi_step *model = b->model;
+    const rm_graph *graph = blk->graph;
+    const rmi_step *model = blk->model;
     uint32_t i, k;
-    for (i = 0; i < graph->n_tensors; i++) b->room[i] = graph->tensors[i].external ? 0 : graph->tensors[i].bytes;
+    for (i = 0; i < graph->n_tensors; i++) blk->room[i] = graph->tensors[i].external ? 0 : graph->tensors[i].bytes;
     for (i = 0; i < graph->n_ops; i++) {
         const rmi_range ways = model->accesses[model->tasks[i].access].ways[0][0];
-        uint64_t *room = &b->room[graph->ops[i].out.at[0]];
+        uint64_t *room = &blk->room[graph->ops[i].out.at[0]];
         for (k = ways.at; k < ways.at + ways.n && *room; k++) {
             const rmi_step_way *way = &model->ways[k];
-            if (way->inplace == RMI_NONE || !(b->vary || !way->form)) continue;
+            if (way->inplace == RMI_NONE || !(blk->vary || !way->form)) continue;
             if (model->buffers[way->inplace].kind != RMI_STEP_VALUE) continue; /* inputs stay */
-            *room = rmi_max(*room, b->room[model->buffers[way->inplace].number]);
+            *room = rmi_max(*room, blk->room[model->buffers[way->inplace].number]);
         }
     }
-    for (i = 0; i < b->shape->n; i++)
-        if (rmi_blk_crosses(b, b->shape->stages[i].out))
-            b->stages[i].out_bytes = rmi_round_up(b->room[b->shape->stages[i].out], b->granule);
+    for (i = 0; i < blk->shape->n; i++)
+        if (rmi_blk_crosses(blk, blk->shape->stages[i].out))
+            blk->stages[i].out_bytes = rmi_round_up(blk->room[blk->shape->stages[i].out], blk->granule);
 }
 
 /* The chain of the stages of a step with a backward; many: each with options that do not keep all; vary: and with
    variants, else ops run as declared. Bytes are rounded up to the granule; what persists, inputs and
    carried values are not in it. */
 RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rmi_step *model, const rmi_shape *shape, int many, int vary,
-                              rmi_blk *b)
+                              rmi_blk *blk)
 {
     const rm_graph *graph = model->graph;
     rmi_arena tmp = rmi_arena_make(&mem->hooks);
     uint64_t workspace = 0; /* of updates after a barrier */
     uint32_t i, k, e;
     rm_result result;
-    memset(b, 0, sizeof *b);
-    b->model = model;
-    b->g = graph;
-    b->shape = shape;
-    b->mem = mem;
-    b->granule = model->granule;
-    b->many = many;
-    for (i = 0; i < graph->n_ops && vary; i++) b->vary |= graph->ops[i].n_forms > 1;
-    result = rmi_blk_tables(b, &tmp);
-    if (result == RM_OK) result = rmi_blk_find_modes(b);
-    if (result == RM_OK) rmi_blk_rooms(b);
+    memset(blk, 0, sizeof *blk);
+    blk->model = model;
+    blk->graph = graph;
+    blk->shape = shape;
+    blk->mem = mem;
+    blk->granule = model->granule;
+    blk->many = many;
+    for (i = 0; i < graph->n_ops && vary; i++) blk->vary |= graph->ops[i].n_forms > 1;
+    result = rmi_blk_tables(blk, &tmp);
+    if (result == RM_OK) result = rmi_blk_find_modes(blk);
+    if (result == RM_OK) rmi_blk_rooms(blk);
     for (i = shape->n; i-- > 0 && result == RM_OK;) {
-        result = rmi_blk_options(b, i);
+        result = rmi_blk_options(blk, i);
         for (k = shape->stages[i].lo; k < shape->stages[i].hi; k++)
-            for (e = 0; e < graph->ops[k].grad_in.n; e++) b->begun[graph->ops[k].grad_in.at[e]] = 1;
+            for (e = 0; e < graph->ops[k].grad_in.n; e++) blk->begun[graph->ops[k].grad_in.at[e]] = 1;
     }
     rmi_arena_free(&tmp);
     if (result != RM_OK) return result;
@@ -13704,27 +13712,27 @@ RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rmi_step *model, const rmi_s
     if (graph->n_barriers && rmi_low_has_update(model->kind)) {
         for (i = 0; i < graph->n_tensors; i++)
             if (graph->tensors[i].updates)
-                workspace = rmi_max(workspace, rmi_round_up(graph->tensors[i].opt_ws, b->granule));
-        for (k = 0; k < b->stages[0].n_options; k++)
-            b->options[0][k].bwd_peak = rmi_max(b->options[0][k].bwd_peak, b->stages[0].grown + workspace);
+                workspace = rmi_max(workspace, rmi_round_up(graph->tensors[i].opt_ws, blk->granule));
+        for (k = 0; k < blk->stages[0].n_options; k++)
+            blk->options[0][k].bwd_peak = rmi_max(blk->options[0][k].bwd_peak, blk->stages[0].grown + workspace);
     }
-    b->chain.n = shape->n;
-    b->chain.stages = b->stages;
-    b->chain.tolerance_ppm = RMI_CHN_AUTO;
+    blk->chain.n = shape->n;
+    blk->chain.stages = blk->stages;
+    blk->chain.tolerance_ppm = RMI_CHN_AUTO;
     return RM_OK;
 }
 
 /* Bytes of carried values, which are there all the time as far as the chain is concerned. A view keeps the bytes that
    it is of, also when their maker runs again for the sake of what else it makes. */
-RMI_FN uint64_t rmi_blk_carried(const rmi_blk *b)
+RMI_FN uint64_t rmi_blk_carried(const rmi_blk *blk)
 {
-    const rm_graph *graph = b->g;
+    const rm_graph *graph = blk->graph;
     uint64_t sum = 0;
     uint32_t i, tensor;
-    for (i = 0; i < b->shape->n_carried; i++) {
-        uint32_t buf = b->shape->carried_list[i], maker;
+    for (i = 0; i < blk->shape->n_carried; i++) {
+        uint32_t buf = blk->shape->carried_list[i], maker;
         if (rmi_low_kind(graph, buf, &tensor) == RMI_BUF_SAVED) {
-            sum += rmi_round_up(graph->ops[tensor].forms[0].saved, b->granule);
+            sum += rmi_round_up(graph->ops[tensor].forms[0].saved, blk->granule);
             continue;
         }
         maker = graph->tensors[graph->tensors[tensor].root].maker;
@@ -13732,7 +13740,7 @@ RMI_FN uint64_t rmi_blk_carried(const rmi_blk *b)
             (graph->tensors[tensor].root == tensor ||
              (maker != RMI_NONE && !graph->ops[maker].pinned &&
               (graph->ops[maker].out.n > 1 || rmi_low_reads_saved(&graph->ops[maker], &graph->ops[maker].forms[0])))))
-            sum += rmi_round_up(b->room[graph->tensors[tensor].root], b->granule);
+            sum += rmi_round_up(blk->room[graph->tensors[tensor].root], blk->granule);
     }
     return sum;
 }
