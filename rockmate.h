@@ -15251,18 +15251,18 @@ RMI_FN rm_result rmi_ref_tree_make(rmi_ref_search *refine, rmi_arena *mem)
     return RM_OK;
 }
 
-/* Adds a span's bytes to its events below a node, that of `wide` events from `first` on. Returns the most that these
-   events have then; what a node has more than the nodes below it was added to all of it. */
+/* Adds a span's bytes to its events below a node, that of `wide` events from `first` on, some of them the span's.
+   Returns the most that these events have then; what a node has more than the nodes below it was added to all of it. */
 RMI_FN int64_t rmi_ref_tree_add(int64_t *most, uint32_t node, uint32_t first, uint32_t wide,
                                 const rmi_search_span *span)
 {
     const int64_t *below = most + 2 * node;
-    int64_t above, left, right;
-    if (span->to <= first || span->from >= first + wide) return -(int64_t)RMI_MAX;
+    uint32_t middle = first + wide / 2;
+    int64_t above, left = INT64_MIN, right = INT64_MIN;
     if (span->from <= first && first + wide <= span->to) return most[node] += span->bytes;
     above = most[node] - rmi_ref_larger(below);
-    left = rmi_ref_tree_add(most, 2 * node, first, wide / 2, span);
-    right = rmi_ref_tree_add(most, 2 * node + 1, first + wide / 2, wide / 2, span);
+    if (span->from < middle) left = rmi_ref_tree_add(most, 2 * node, first, wide / 2, span);
+    if (span->to > middle) right = rmi_ref_tree_add(most, 2 * node + 1, middle, wide / 2, span);
     most[node] = rmi_ref_larger(below) + above;
     return (left > right ? left : right) + above;
 }
