@@ -17849,8 +17849,7 @@ RMI_FN rm_result rmi_plan_named(rmi_planner *call, rm_plan_info *worst)
     rm_plan_info next;
     uint32_t round, rounds;
     uint64_t less = rmi_plan_crowded(call, worst->min_bound_bytes), named = 0;
-    int moves = (call->together == RMI_PLAN_JOINT || call->host_only || call->config.passes & RMI_PLAN_MOVES) &&
-                rmi_plan_has_host(call);
+    int moves = rmi_plan_moves(call);
     uint64_t sure = !moves ? worst->min_bytes : rmi_plan_anneals(call) ? call->min_sure : RMI_INF;
     rounds = sure == RMI_INF ? 16 : 1;
     for (round = 0; worst->min_bytes && worst->min_bytes < sure && !named && round < rounds && !call->stop.stopped;
@@ -18025,8 +18024,6 @@ RMI_FN rmi_plan_asked *rmi_plan_note(rm_plan *plan, const rm_plan_desc *desc, co
     if (asked->desc.like) asked->desc.like = plan;
     return asked;
 }
-
-RMI_FN void rmi_plan_series_free(rmi_plan_series *series) { rmi_arena_free(&series->mem); }
 
 /* --- notes: what is legal, and yet may not be meant. Of many such objects the first is named. */
 
@@ -18343,7 +18340,7 @@ RMI_FN rm_result rmi_crv_more(const rm_plan *plan)
     else if (result == RM_OK) asked->more = rmi_crv_point(more);
     if (result == RM_OK) asked->more_bytes = all;
     rmi_plan_free(more);
-    rmi_plan_series_free(&series);
+    rmi_arena_free(&series.mem);
     return result == RM_ERROR_PLAN ? RM_ERROR_INTERNAL : result;
 }
 
@@ -18423,7 +18420,7 @@ RMI_FN rm_result rmi_crv_make(rm_graph *graph, const rm_plan_desc *asked, rm_poi
     if (result == RM_ERROR_CANCELLED && curve.n) result = RM_OK;
     if (result == RM_OK) *n = rmi_crv_points(&curve, points);
     if (asked->info) *asked->info = curve.info;
-    rmi_plan_series_free(&curve.series);
+    rmi_arena_free(&curve.series.mem);
     rmi_arena_free(&mem);
     return result;
 }
@@ -24656,7 +24653,7 @@ RMDEF rm_result rm_plan_create(rm_graph *graph, const rm_plan_desc *desc, rm_pla
     if (!graph) return RM_ERROR_MEMORY;
     RMI_WANT(&graph->last, out, "rm_plan_create: out is NULL; pass the address of an rm_plan *");
     result = rmi_plan_create(graph, desc ? desc : &none, &series, out);
-    rmi_plan_series_free(&series);
+    rmi_arena_free(&series.mem);
     return result;
 }
 RMDEF void rm_plan_destroy(rm_plan *plan) { rmi_plan_free(plan); }
