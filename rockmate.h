@@ -17302,6 +17302,8 @@ RMI_FN rm_result rmi_plan_anneal(rmi_plan_search *search)
              cooler = rmi_min(rmi_max(RMI_PLAN_ANNEAL_MOVES / moves, 1), RMI_PLAN_ANNEAL_COOLER),
              hot = call->info->bound_ns / (RMI_PLAN_ANNEAL_HOT * cooler) *
                    (call->graph->n_ops > RMI_PLAN_ANNEAL_FEW ? 1 : RMI_PLAN_ANNEAL_HOTTER);
+    uint64_t trip = 0;
+    uint32_t i;
     int fits = 0;
     if (call->stop.stopped || (call->best.n && rmi_plan_within(call, call->config.gap_ppm))) return RM_OK;
     rmi_search_forget(joint);
@@ -17315,6 +17317,13 @@ RMI_FN rm_result rmi_plan_anneal(rmi_plan_search *search)
     if (fits) rmi_search_anneal(joint, hot, 0, work / 4, &call->stop);
     joint->cost.price = joint->base_price;
     if (rmi_ref_load(&search->s)) rmi_search_anneal(joint, 2 * hot, 0, work / (fits ? 4 : 2), &call->stop);
+    for (i = 0; i < joint->step->n_buffers; i++)
+        trip = rmi_max(trip, joint->step->buffers[i].out_ns + joint->step->buffers[i].in_ns);
+    /* a copy takes so long that bytes above the limit were cheaper */
+    if (joint->best_ns == RMI_INF && !call->best.n && trip > hot) {
+        joint->cost.price = joint->base_price = rmi_mul(joint->base_price, trip / (hot + 1) + 1);
+        if (rmi_ref_load(&search->s)) rmi_search_anneal(joint, rmi_mul(trip, 4), 0, work / 2, &call->stop);
+    }
     if (joint->best_ns != RMI_INF) rmi_search_start(joint, &joint->best);
     rmi_search_anneal(joint, rmi_max(hot / 10, call->info->bound_ns / RMI_PLAN_ANNEAL_COOL), 0, work / 2, &call->stop);
     return rmi_plan_pack_events(search, work);

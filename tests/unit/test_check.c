@@ -971,7 +971,7 @@ static int hush_fwd(const rm_call *c)
 static int hush_bwd(const rm_call *c)
 {
     give(c, 0, 0, 1.0f);
-    din_f(c, 0)[0] += -1.0f + 1.0f / (1 << 23); /* 2^-23: upon that, 1 is 1 again */
+    din_f(c, 0)[0] += -1.0f + 1.0f / (1 << 24); /* 2^-24: upon that, 1 is 1 again */
     return 0;
 }
 static void noisy(void)
