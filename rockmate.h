@@ -11666,6 +11666,18 @@ typedef struct rmi_cost_part { /* some of a step's tasks alone, in given forms: 
     int again;                 /* the forwards have run before in the step */
 } rmi_cost_part;
 
+typedef struct rmi_cost_queue { /* copies out in the order of their lane */
+    uint64_t *end, *bytes;      /* when it ends; bytes that wait for that */
+    uint32_t *copy;             /* the copy */
+    uint32_t *place;            /* by copy out: its latest place in the queue */
+} rmi_cost_queue;
+
+typedef struct rmi_cost_chains { /* lists by event: the first entry, or RMI_NONE, and by entry the next one */
+    uint32_t *in, *out;             /* copies said before it, after it; the next one is in the copy */
+    uint32_t *pending, *pending_next; /* copies out of stretches that end there */
+    uint32_t *late, *late_next;     /* params whose gradient's bytes it writes, while the step before may read them */
+} rmi_cost_chains;
+
 typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluation */
     const rmi_step *step;
     const rmi_cost_part *part; /* NULL: schedules are of the whole step */
@@ -11681,16 +11693,11 @@ typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluati
     uint32_t *free_head, *next_free; /* by event; by life: lives that end there */
     rmi_stretch_use *stretches;
     uint32_t n_stretches;
-    uint32_t *in_head, *out_head; /* by event: copies said before it, after it */
-    uint32_t *pending_head;  /* by event: stretches that end there and are copied out */
-    uint32_t *pending_next;  /* by copy out */
-    uint64_t *queue_end, *queue_bytes; /* of copies out in the order of their lane */
-    uint32_t *queue_copy, *queued; /* the copy; by copy out: its latest place in the queue */
+    rmi_cost_chains chains;
+    rmi_cost_queue queue;
     uint64_t *host_ready;  /* by param, three each: when its newest weight, state, gradient are in host memory */
     uint64_t *reduced;     /* by param: end of its reduction */
     uint32_t *event_of;    /* by task: its last event */
-    uint32_t *late_head;     /* by event: params whose gradient's bytes it writes; the step before may read them */
-    uint32_t *late_next;   /* by param */
     uint64_t work;         /* events looked at in all evaluations */
 } rmi_cost;
 
@@ -11752,12 +11759,12 @@ RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *step, uint32_t ti
     laned = step->moves || eval->reduces ? events : 0;
     return RMI_TABLES(mem, RMI_T(eval->ran, step->n_tasks), RMI_T(eval->event_of, step->n_tasks),
                       RMI_T(eval->now, step->n_buffers), RMI_T(eval->free_head, events), RMI_T(eval->next_free, lives),
-                      RMI_T(eval->in_head, laned), RMI_T(eval->out_head, laned), RMI_T(eval->pending_head, laned),
-                      RMI_T(eval->pending_next, copies), RMI_T(eval->queue_end, 3 * copies),
-                      RMI_T(eval->queue_bytes, 3 * copies), RMI_T(eval->queue_copy, 3 * copies),
-                      RMI_T(eval->queued, copies), RMI_T(eval->host_ready, 3 * (size_t)step->n_params),
-                      RMI_T(eval->reduced, step->n_params), RMI_T(eval->late_head, laned),
-                      RMI_T(eval->late_next, step->n_params));
+                      RMI_T(eval->chains.in, laned), RMI_T(eval->chains.out, laned), RMI_T(eval->chains.pending, laned),
+                      RMI_T(eval->chains.pending_next, copies), RMI_T(eval->queue.end, 3 * copies),
+                      RMI_T(eval->queue.bytes, 3 * copies), RMI_T(eval->queue.copy, 3 * copies),
+                      RMI_T(eval->queue.place, copies), RMI_T(eval->host_ready, 3 * (size_t)step->n_params),
+                      RMI_T(eval->reduced, step->n_params), RMI_T(eval->chains.late, laned),
+                      RMI_T(eval->chains.late_next, step->n_params));
 }
 
 /* Makes an evaluator (*eval) of part of the step, in which no task runs more than twice, with its *costs and *schedule.
@@ -12216,20 +12223,20 @@ RMI_FN int rmi_cost_can_share(const rmi_cost *eval, const rmi_costs *costs, uint
 }
 
 typedef struct rmi_cost_choice {
-    uint64_t bytes;     /* that the run adds, workspace included */
+    uint64_t live;      /* bytes while it runs, workspace included */
     const rmi_step_way *way;
     uint32_t taken;     /* life that output 0 takes over, or RMI_NONE */
 } rmi_cost_choice;
 
-/* The fastest way whose bytes fit beside `live`, or the one that takes the fewest bytes; in a part of the step that of
-   the event's form. fresh_bytes: what the run makes; output_bytes of them are output 0's, which may take over the bytes
-   of a life that ends here. */
+/* The fastest way whose bytes fit, or the one that takes the fewest bytes; in a part of the step that of the event's
+   form. live: bytes that are there, with what the run makes; output_bytes of them are output 0's, which may take over
+   the bytes of a life that ends here. */
 RMI_INLINE rmi_cost_choice rmi_cost_choose(const rmi_cost *eval, const rmi_costs *costs, uint32_t event, rmi_range ways,
-                                           uint64_t live, uint64_t fresh_bytes, uint64_t output_bytes)
+                                           uint64_t live, uint64_t output_bytes)
 {
     rmi_cost_choice best;
     uint32_t i;
-    best.bytes = RMI_INF;
+    best.live = RMI_INF;
     best.way = NULL;
     best.taken = RMI_NONE;
     for (i = 0; i < ways.n; i++) {
@@ -12237,12 +12244,12 @@ RMI_INLINE rmi_cost_choice rmi_cost_choose(const rmi_cost *eval, const rmi_costs
         uint32_t taken = output_bytes ? rmi_cost_dying(eval, costs, way->inplace, event) : RMI_NONE;
         uint64_t bytes;
         if (eval->part && way->form != costs->form[event]) continue;
-        bytes = fresh_bytes + way->workspace - (taken != RMI_NONE ? output_bytes : 0);
-        if (bytes >= best.bytes) continue;
-        best.bytes = bytes;
+        bytes = live + way->workspace - (taken != RMI_NONE ? output_bytes : 0);
+        if (bytes >= best.live) continue;
+        best.live = bytes;
         best.way = way;
         best.taken = taken;
-        if (live + bytes <= eval->limit) break;
+        if (bytes <= eval->limit) break;
     }
     return best;
 }
@@ -12263,7 +12270,7 @@ RMI_FN uint64_t rmi_cost_forward(rmi_cost *eval, rmi_costs *costs, uint32_t even
         else fresh += life->room;
         saving |= life->buffer == access->saved && !life->gone;
     }
-    choice = rmi_cost_choose(eval, costs, event, access->ways[saving][costs->again[event]], *live, fresh,
+    choice = rmi_cost_choose(eval, costs, event, access->ways[saving][costs->again[event]], *live + fresh,
                              first ? costs->lives[lo].room : 0);
     costs->form[event] = (uint16_t)choice.way->form;
     costs->ns[event] = choice.way->ns;
@@ -12274,10 +12281,8 @@ RMI_FN uint64_t rmi_cost_forward(rmi_cost *eval, rmi_costs *costs, uint32_t even
     }
     for (i = lo; i < hi; i++)
         if (!costs->lives[i].gone) eval->now[costs->lives[i].buffer] = i;
-    *live += choice.bytes;
-    fresh = *live;
-    *live -= choice.way->workspace;
-    return fresh;
+    *live = choice.live - choice.way->workspace;
+    return choice.live;
 }
 
 /* Gives a stretch to a life that is a new gradient. Returns 1 if its bytes are those of the output's gradient. */
@@ -12318,7 +12323,7 @@ RMI_FN uint64_t rmi_cost_backward(rmi_cost *eval, rmi_costs *costs, uint32_t eve
         before = eval->n_stretches;
     }
     for (i = lo; i < hi; i++) eval->now[costs->lives[i].buffer] = i;
-    choice = rmi_cost_choose(eval, costs, event, access->ways[0][0], *live, 0, 0);
+    choice = rmi_cost_choose(eval, costs, event, access->ways[0][0], *live, 0);
     costs->form[event] = (uint16_t)choice.way->form;
     costs->ns[event] = access->gradients && renamed == access->gradients ? 0 : choice.way->ns;
     return *live + choice.way->workspace;
@@ -12404,15 +12409,16 @@ RMI_FN int rmi_cost_bytes(rmi_cost *eval, const rmi_schedule *schedule, rmi_cost
 
 /* --- 3. copies in */
 
-/* Moves copy `in` from before event `at` down to where it can begin at time `begin`, at most to `lowest`, as far as the
-   bytes allow, and counts its bytes there. offset: added to the events' times. Returns the event it is said before. */
-RMI_INLINE uint32_t rmi_cost_begin_early(const rmi_cost *eval, rmi_costs *costs, const rmi_copy *in, uint32_t at,
-                                         uint32_t lowest, uint64_t begin, uint64_t offset)
+/* Moves copy `in` from before event in->at down to where it can begin at time `begin`, at most to `lowest`, as far as
+   the bytes allow, and counts its bytes there. offset: added to the events' times. */
+RMI_INLINE void rmi_cost_begin_early(const rmi_cost *eval, rmi_costs *costs, rmi_copy *in, uint32_t lowest,
+                                     uint64_t begin, uint64_t offset)
 {
     uint64_t room = costs->lives[in->life].room;
+    uint32_t at = in->at;
     while (at > lowest && offset + costs->start[at] > begin && costs->live[at - 1] + room <= eval->limit)
         costs->live[--at] += room;
-    return at;
+    in->at = at;
 }
 
 /* Sets where copy `in` is said (at, wraps), or that it stays. lane: when the copy after it begins; times are ns from
@@ -12424,9 +12430,10 @@ RMI_FN uint64_t rmi_cost_say_in(const rmi_cost *eval, const rmi_schedule *schedu
     uint64_t frame_ns = costs->frame_ns, end = rmi_min(lane, frame_ns + costs->start[in->event]),
              begin = rmi_sub(end, in->ns);
     const rmi_life *life = &costs->lives[in->life], *latest;
-    uint32_t lowest = in->edge ? 0 : costs->lives[life->previous].last + 1, param, at;
+    uint32_t lowest = in->edge ? 0 : costs->lives[life->previous].last + 1, param;
     int held_by_host;
-    in->at = rmi_cost_begin_early(eval, costs, in, in->event, lowest, begin, frame_ns);
+    in->at = in->event;
+    rmi_cost_begin_early(eval, costs, in, lowest, begin, frame_ns);
     if (!in->edge) {
         in->stays = in->at == lowest;
         return begin;
@@ -12437,10 +12444,11 @@ RMI_FN uint64_t rmi_cost_say_in(const rmi_cost *eval, const rmi_schedule *schedu
     held_by_host = costs->update_event[param] != RMI_NONE;
     lowest = latest->last < schedule->n ? latest->last + 1 : schedule->n;
     if (held_by_host && costs->update_event[param] >= lowest) lowest = costs->update_event[param] + 1;
-    at = rmi_cost_begin_early(eval, costs, in, schedule->n, lowest, begin, 0);
-    in->stays = at == lowest && !held_by_host;
-    in->wraps = at < schedule->n && !in->stays;
-    if (in->wraps) in->at = at;
+    in->at = schedule->n;
+    rmi_cost_begin_early(eval, costs, in, lowest, begin, 0);
+    in->stays = in->at == lowest && !held_by_host;
+    in->wraps = in->at < schedule->n && !in->stays;
+    if (!in->wraps) in->at = 0;
     return begin;
 }
 
@@ -12513,9 +12521,9 @@ typedef struct rmi_clock { /* where the lanes are in an evaluation; times in ns 
 /* Copies out that are over at lanes->now leave the queue, and their bytes `pending`. */
 RMI_INLINE void rmi_cost_release(rmi_cost *eval, rmi_costs *costs, rmi_clock *lanes)
 {
-    for (; lanes->released < lanes->queued && eval->queue_end[lanes->released] <= lanes->now; lanes->released++) {
-        lanes->pending -= eval->queue_bytes[lanes->released];
-        if (lanes->last_turn) costs->outs[eval->queue_copy[lanes->released]].at = lanes->event;
+    for (; lanes->released < lanes->queued && eval->queue.end[lanes->released] <= lanes->now; lanes->released++) {
+        lanes->pending -= eval->queue.bytes[lanes->released];
+        if (lanes->last_turn) costs->outs[eval->queue.copy[lanes->released]].at = lanes->event;
     }
 }
 
@@ -12544,14 +12552,14 @@ RMI_INLINE uint64_t *rmi_cost_host_ready(const rmi_cost *eval, uint32_t buffer)
 RMI_FN void rmi_cost_clock_in(rmi_cost *eval, rmi_costs *costs, rmi_clock *lanes, uint32_t events)
 {
     uint32_t i;
-    for (i = eval->in_head[lanes->event]; i != RMI_NONE; i = costs->ins[i].next) {
+    for (i = eval->chains.in[lanes->event]; i != RMI_NONE; i = costs->ins[i].next) {
         rmi_copy *in = &costs->ins[i];
         uint32_t buffer = costs->lives[in->life].buffer, out = in->source;
         if (in->stays) continue;
         if (in->edge && eval->step->buffers[buffer].kind != RMI_STEP_GRADIENT)
             out = costs->lives[costs->last_life[buffer]].out;
         /* its copy out is not over yet: the bytes need not leave */
-        if (out != RMI_NONE && eval->queued[out] != RMI_NONE && eval->queued[out] >= lanes->released) {
+        if (out != RMI_NONE && eval->queue.place[out] != RMI_NONE && eval->queue.place[out] >= lanes->released) {
             rmi_cost_stay(costs, in, &costs->outs[out], events);
             lanes->stayed = 1;
         }
@@ -12568,7 +12576,7 @@ RMI_FN void rmi_cost_clock_in(rmi_cost *eval, rmi_costs *costs, rmi_clock *lanes
 RMI_FN void rmi_cost_clock_out(rmi_cost *eval, rmi_costs *costs, rmi_clock *lanes)
 {
     uint32_t i;
-    for (i = eval->out_head[lanes->event]; i != RMI_NONE; i = costs->outs[i].next) {
+    for (i = eval->chains.out[lanes->event]; i != RMI_NONE; i = costs->outs[i].next) {
         rmi_copy *out = &costs->outs[i];
         const rmi_life *life = &costs->lives[out->life];
         const rmi_step_buffer *row = &eval->step->buffers[life->buffer];
@@ -12581,10 +12589,10 @@ RMI_FN void rmi_cost_clock_out(rmi_cost *eval, rmi_costs *costs, rmi_clock *lane
         }
         if (out->merges && lanes->turn) ready = rmi_max(ready, out->added); /* what was sent then has been added */
         out->end = lanes->out = rmi_max(lanes->out, ready) + out->ns;
-        eval->queue_end[lanes->queued] = out->end;
-        eval->queue_bytes[lanes->queued] = 0;
-        eval->queue_copy[lanes->queued] = i;
-        eval->queued[i] = lanes->queued++;
+        eval->queue.end[lanes->queued] = out->end;
+        eval->queue.bytes[lanes->queued] = 0;
+        eval->queue.copy[lanes->queued] = i;
+        eval->queue.place[i] = lanes->queued++;
         if (out->merges)
             out->added = lanes->host = rmi_max(lanes->host, out->end) + eval->step->params[row->param].add_ns;
         if (row->param != RMI_NONE) *rmi_cost_host_ready(eval, life->buffer) = out->merges ? out->added : out->end;
@@ -12624,14 +12632,14 @@ RMI_FN uint32_t rmi_cost_first_write(const rmi_cost *eval, const rmi_costs *cost
     return event;
 }
 
-/* Sets late_head: what reads a param's gradient on another lane (a reduction without an update after it, or the copy to
-   an update in host memory) may be under way when the next step begins, which then waits where it first writes the
-   gradient's bytes; for the reduction of a gradient whose bytes come and go, if the evaluation is `held`, at once. */
+/* Sets chains.late: what reads a param's gradient on another lane (a reduction without an update after it, or its copy
+   to host memory) may be under way when the next step begins, which then waits where it first writes the gradient's
+   bytes; for the reduction of a gradient whose bytes come and go, if the evaluation is `held`, at once. */
 RMI_FN void rmi_cost_chain_late(rmi_cost *eval, const rmi_schedule *schedule, const rmi_costs *costs)
 {
     const rmi_step *step = eval->step;
     uint32_t i, event, last;
-    memset(eval->late_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
+    memset(eval->chains.late, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
     for (i = 0; i < step->n_params; i++) {
         const rmi_step_param *param = &step->params[i];
         uint32_t life = param->gradient != RMI_NONE ? costs->last_life[param->gradient] : RMI_NONE;
@@ -12640,8 +12648,8 @@ RMI_FN void rmi_cost_chain_late(rmi_cost *eval, const rmi_schedule *schedule, co
         if (param->gradient == RMI_NONE || costs->last_life[param->gradient] >= RMI_COST_AT_HOME)
             rmi_cost_contributions(eval, schedule, &step->tasks[param->reduction], &event, &last);
         else event = eval->held && !on_host ? 0 : rmi_cost_first_write(eval, costs, costs->last_life[param->gradient]);
-        eval->late_next[i] = eval->late_head[event];
-        eval->late_head[event] = i;
+        eval->chains.late_next[i] = eval->chains.late[event];
+        eval->chains.late[event] = i;
     }
 }
 
@@ -12684,11 +12692,11 @@ RMI_FN void rmi_cost_clock_other(rmi_cost *eval, const rmi_schedule *schedule, c
 RMI_INLINE void rmi_cost_clock_pending(rmi_cost *eval, const rmi_costs *costs, rmi_clock *lanes)
 {
     uint32_t i, place;
-    for (i = eval->pending_head[lanes->event]; i != RMI_NONE; i = eval->pending_next[i]) {
-        place = eval->queued[i];
-        if (place == RMI_NONE || place < lanes->released || eval->queue_end[place] <= lanes->now) continue;
-        eval->queue_bytes[place] = eval->stretches[costs->lives[costs->outs[i].until].stretch].room;
-        lanes->pending += eval->queue_bytes[place];
+    for (i = eval->chains.pending[lanes->event]; i != RMI_NONE; i = eval->chains.pending_next[i]) {
+        place = eval->queue.place[i];
+        if (place == RMI_NONE || place < lanes->released || eval->queue.end[place] <= lanes->now) continue;
+        eval->queue.bytes[place] = eval->stretches[costs->lives[costs->outs[i].until].stretch].room;
+        lanes->pending += eval->queue.bytes[place];
     }
 }
 
@@ -12696,7 +12704,7 @@ RMI_INLINE void rmi_cost_clock_pending(rmi_cost *eval, const rmi_costs *costs, r
 RMI_INLINE void rmi_cost_clock_late(const rmi_cost *eval, const rmi_costs *costs, rmi_clock *lanes, uint32_t event)
 {
     uint32_t i, gradient, life, out;
-    for (i = eval->late_head[event]; i != RMI_NONE; i = eval->late_next[i]) {
+    for (i = eval->chains.late[event]; i != RMI_NONE; i = eval->chains.late_next[i]) {
         gradient = eval->step->params[i].gradient;
         life = gradient == RMI_NONE ? RMI_NONE : costs->last_life[gradient];
         out = life >= RMI_COST_AT_HOME ? RMI_NONE : costs->lives[life].out;
@@ -12717,7 +12725,7 @@ RMI_FN int rmi_cost_turn(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs
         lanes->event = event;
         rmi_cost_release(eval, costs, lanes);
         while (lanes->released < lanes->queued && costs->live[event] + lanes->pending > eval->limit) {
-            lanes->now = rmi_max(lanes->now, eval->queue_end[lanes->released]);
+            lanes->now = rmi_max(lanes->now, eval->queue.end[lanes->released]);
             rmi_cost_release(eval, costs, lanes);
         }
         if (costs->n_ins) rmi_cost_clock_in(eval, costs, lanes, schedule->n);
@@ -12746,12 +12754,12 @@ RMI_FN int rmi_cost_turn(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs
     return 1;
 }
 
-/* Sets pending_head: the copies out by the event after which the bytes that they read are no longer alive. Where
+/* Sets chains.pending: the copies out by the event after which the bytes that they read are no longer alive. Where
    several read the same bytes the last one counts. */
 RMI_FN void rmi_cost_chain_pending(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs)
 {
     uint32_t i;
-    memset(eval->pending_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
+    memset(eval->chains.pending, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
     for (i = 0; i < costs->n_outs; i++) costs->outs[i].until = costs->outs[i].life;
     for (i = 0; i < costs->n_ins; i++) {
         const rmi_copy *in = &costs->ins[i];
@@ -12768,31 +12776,31 @@ RMI_FN void rmi_cost_chain_pending(rmi_cost *eval, const rmi_schedule *schedule,
         if (stretch->out != i) continue;
         stretch->out = RMI_NONE;
         if (stretch->end == RMI_NONE) continue;
-        eval->pending_next[i] = eval->pending_head[stretch->end];
-        eval->pending_head[stretch->end] = i;
+        eval->chains.pending_next[i] = eval->chains.pending[stretch->end];
+        eval->chains.pending[stretch->end] = i;
     }
 }
 
-/* Sets in_head and out_head: the copies that are made by the event at which they are said; what wraps comes after what
-   is needed in this step. */
+/* Sets chains.in and chains.out: the copies that are made by the event at which they are said; what wraps comes after
+   what is needed in this step. */
 RMI_FN void rmi_cost_chain(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs)
 {
     uint32_t i, *head;
     int wraps;
-    memset(eval->in_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
-    memset(eval->out_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
+    memset(eval->chains.in, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
+    memset(eval->chains.out, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
     for (wraps = 1; wraps >= 0; wraps--)
         for (i = costs->n_ins; i-- > 0;) {
             if (costs->ins[i].stays || costs->ins[i].wraps != wraps) continue;
-            head = &eval->in_head[costs->ins[i].at];
+            head = &eval->chains.in[costs->ins[i].at];
             costs->ins[i].next = *head;
             *head = i;
         }
     for (i = costs->n_outs; i-- > 0;) {
-        eval->queued[i] = costs->outs[i].at = RMI_NONE;
+        eval->queue.place[i] = costs->outs[i].at = RMI_NONE;
         costs->outs[i].end = 0;
         if (costs->outs[i].stays) continue;
-        head = &eval->out_head[costs->outs[i].event];
+        head = &eval->chains.out[costs->outs[i].event];
         costs->outs[i].next = *head;
         *head = i;
     }
@@ -13806,10 +13814,10 @@ RMI_FN rm_result rmi_event_copies(rmi_event_writer *writer)
     const rmi_costs *costs = writer->costs;
     uint32_t event, i;
     for (event = 0; event <= writer->schedule->n && costs->n_ins; event++)
-        for (i = writer->cost->in_head[event]; i != RMI_NONE; i = costs->ins[i].next)
+        for (i = writer->cost->chains.in[event]; i != RMI_NONE; i = costs->ins[i].next)
             RMI_TRY(rmi_event_put_copy(writer, event, RMI_EVENT_IN, RMI_COPY_IN, costs->ins[i].life, 0));
     for (event = 0; event < writer->schedule->n && costs->n_outs; event++)
-        for (i = writer->cost->out_head[event]; i != RMI_NONE; i = costs->outs[i].next)
+        for (i = writer->cost->chains.out[event]; i != RMI_NONE; i = costs->outs[i].next)
             RMI_TRY(rmi_event_put_copy(writer, event, RMI_EVENT_OUT,
                                        costs->outs[i].merges ? RMI_COPY_MERGE : RMI_COPY_OUT, costs->outs[i].life, 0));
     for (i = 0; i < costs->n_lives; i++) {

@@ -17,10 +17,10 @@ PREFIX = {
 CUDA = {room: "rmc_" for room in ("device", "memory", "stream", "profile", "graph")}
 CUDA["public"] = "rm_cuda_|rmc_"
 LONGEST = 70
-COLUMNS, PARAMETERS, FIELDS, LETTERS, LINES = 120, 6, 30, 15, 26000  # LETTERS: percent of all identifiers
+COLUMNS, PARAMETERS, FIELDS, LETTERS, LINES = 120, 6, 30, 15, 25000  # LETTERS: percent of all identifiers
 # over a limit, and how far: public ones, which stay, and private ones that may only get smaller
 PUBLIC = {"rm_place": 7}
-KNOWN = {"rmi_off_model": 78, "rmi_cost": 34, "rmi_off_cook": 7, "rmi_cost_choose": 7, "rmi_cost_begin_early": 7}
+KNOWN = {"rmi_off_model": 78, "rmi_off_cook": 7}
 WORDS = set("if else for while do return int char void const static struct typedef enum unsigned sizeof break continue switch case default "
             "uint32_t uint64_t uint8_t uint16_t int64_t size_t define include".split())
 
