@@ -10774,6 +10774,7 @@ typedef struct rmi_off_item {
 
 typedef struct rmi_off_search {
     rmi_off_model *m;
+    const rmi_shape *shape; /* of the graph */
     rmi_off_item *items;
     uint32_t n, *first; /* items of group g: first[g] ... first[g + 1] */
     uint32_t n_groups;
@@ -10914,6 +10915,7 @@ RMI_FN rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi
     uint32_t i;
     memset(s, 0, sizeof *s);
     s->m = m;
+    s->shape = shape;
     s->rng = RMI_SEED - 1;
     RMI_TRY(RMI_TABLES(mem, RMI_T(s->items, (size_t)m->n_buf + 1), RMI_T(s->first, (size_t)m->n_buf + 2),
                        RMI_T(s->params, m->g->n_tensors), RMI_T(s->due, m->g->n_tensors),
@@ -11511,8 +11513,8 @@ RMI_FN void rmi_off_rest_states(rmi_off_model *m, int home)
    run there. FREE_LINK: values go out while the forward leaves the link time. BLOCKS: every stage is made again from
    its input, which goes out. SEARCHED: the guess. home: 1: what persists; 2: only states that this step does not
    touch, and weights that the host updates. */
-RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, rmi_off_recipe recipe,
-                              int home, uint32_t host, int spread)
+RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, rmi_off_recipe recipe, int home,
+                              uint32_t host, int spread)
 {
     rmi_off_model *m = s->m;
     uint32_t i, k;
@@ -11524,9 +11526,9 @@ RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape
     rmi_off_stream(s, home);
     for (i = 0; i < s->n; i++)
         if (!s->items[i].lasting) rmi_off_set(s, i, i + 1, recipe == RMI_OFF_BLOCKS ? RMI_OFF_AGAIN : RMI_OFF_KEEP);
-    for (i = 0; i < shape->n && recipe == RMI_OFF_BLOCKS; i++)
-        for (k = 0; k < s->n && shape->stages[i].in != RMI_NONE; k++)
-            if (s->items[k].buf == m->root[shape->stages[i].in]) rmi_off_set(s, k, k + 1, RMI_OFF_OUT);
+    for (i = 0; i < s->shape->n && recipe == RMI_OFF_BLOCKS; i++)
+        for (k = 0; k < s->n && s->shape->stages[i].in != RMI_NONE; k++)
+            if (s->items[k].buf == m->root[s->shape->stages[i].in]) rmi_off_set(s, k, k + 1, RMI_OFF_OUT);
     if (recipe == RMI_OFF_FREE_LINK) {
         uint64_t limit = m->limit;
         rm_result result;
@@ -11541,21 +11543,21 @@ RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape
 /* Starts of the search: with and without weights at home, updates on either side or on both. by: their numbers, the
    best first. */
 #define RMI_OFF_STARTS 39u
-RMI_FN rm_result rmi_off_start(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, uint32_t which)
+RMI_FN rm_result rmi_off_start(rmi_off_search *s, rmi_arena *mem, uint32_t which)
 {
     static const uint32_t permille[] = {0, 1000, 950, 850, 700, 500, 300, 850, 800, 700, 500};
     /* where the link has enough to do without values */
-    if (which >= 33) return rmi_off_cook(s, mem, shape, RMI_OFF_BLOCKS, 1, 950 - (which - 33) * 50, 1);
-    if (!s->n_flips) return rmi_off_cook(s, mem, shape, RMI_OFF_SEARCHED, (int)which, 0, 0);
-    return rmi_off_cook(s, mem, shape, RMI_OFF_SEARCHED, (int)(which % 3), permille[which / 3], which / 3 > 6);
+    if (which >= 33) return rmi_off_cook(s, mem, RMI_OFF_BLOCKS, 1, 950 - (which - 33) * 50, 1);
+    if (!s->n_flips) return rmi_off_cook(s, mem, RMI_OFF_SEARCHED, (int)which, 0, 0);
+    return rmi_off_cook(s, mem, RMI_OFF_SEARCHED, (int)(which % 3), permille[which / 3], which / 3 > 6);
 }
 
-RMI_FN rm_result rmi_off_starts(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, uint32_t *by, uint32_t *n)
+RMI_FN rm_result rmi_off_starts(rmi_off_search *s, rmi_arena *mem, uint32_t *by, uint32_t *n)
 {
     uint64_t energy[RMI_OFF_STARTS];
     uint32_t i, k, most = s->n_flips ? RMI_OFF_STARTS : 3;
     for (*n = 0; *n < most; ++*n) {
-        RMI_TRY(rmi_off_start(s, mem, shape, *n));
+        RMI_TRY(rmi_off_start(s, mem, *n));
         energy[*n] = rmi_off_energy(s, RMI_INF);
         for (k = *n; k && energy[by[k - 1]] > energy[*n]; k--) by[k] = by[k - 1];
         by[k] = *n;
@@ -17067,8 +17069,8 @@ RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *call, rmi_arena *mem, rmi_of
     rmi_off_model *m = s->m;
     uint64_t price = s->price;
     uint32_t k, n, by[RMI_OFF_STARTS];
-    RMI_TRY(rmi_off_starts(s, mem, &call->plan->shape, by, &n));
-    RMI_TRY(rmi_off_start(s, mem, &call->plan->shape, by[0]));
+    RMI_TRY(rmi_off_starts(s, mem, by, &n));
+    RMI_TRY(rmi_off_start(s, mem, by[0]));
     rmi_off_look(s->m);
     *evals = work = rmi_min(work / ((uint64_t)m->n + m->n_order + 1), RMI_PLAN_MOVE_EVALS) >> (s->n_flips ? turn : 0);
     s->best_energy = RMI_INF;
@@ -17080,13 +17082,13 @@ RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *call, rmi_arena *mem, rmi_of
         else s->price *= 2; /* it does not fit */
     }
     for (k = 0; k < 2 && s->best_energy == RMI_INF; k++) { /* or from what takes the least memory */
-        RMI_TRY(rmi_off_cook(s, mem, &call->plan->shape, k ? RMI_OFF_BLOCKS : RMI_OFF_SEARCHED, 1, 1000, 0));
+        RMI_TRY(rmi_off_cook(s, mem, k ? RMI_OFF_BLOCKS : RMI_OFF_SEARCHED, 1, 1000, 0));
         rmi_off_anneal(s, work / 4 + 1, m->ns / 500);
     }
     for (k = 0; k < 3 && s->best_energy == RMI_INF; k++) { /* or hotter: with few large values a place
                                                               that does not fit is hard to leave */
         s->price = price;
-        RMI_TRY(rmi_off_start(s, mem, &call->plan->shape, by[k % n]));
+        RMI_TRY(rmi_off_start(s, mem, by[k % n]));
         rmi_off_anneal(s, work / 4 + 1, m->ns / (k < 2 ? 100 : 20));
     }
     return RM_OK;
@@ -17169,7 +17171,7 @@ RMI_FN rm_result rmi_plan_recipes(rmi_planner *call, rmi_arena *mem, rmi_off_sea
             yardstick = !which && (call->host_only || call->together == RMI_PLAN_JOINT);
         if (last ? call->best.n != 0 || least == RMI_INF : !yardstick && !(call->config.passes & passes[which]))
             continue;
-        RMI_TRY(rmi_off_cook(s, mem, &call->plan->shape, (rmi_off_recipe)recipes[which], home, home ? 1000 : 0, 0));
+        RMI_TRY(rmi_off_cook(s, mem, (rmi_off_recipe)recipes[which], home, home ? 1000 : 0, 0));
         rmi_off_look(s->m);
         if (m->host_bytes <= m->host_limit && m->peak < least) least = m->peak, best = which;
         if (!last && !yardstick && !rmi_off_fits(m)) continue;
