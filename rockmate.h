@@ -1254,7 +1254,8 @@ RMI_FN void *rmi_arena_take(rmi_arena *arena, size_t bytes, size_t align)
     return (unsigned char *)block + RMI_HEADER + at;
 }
 
-/* count * elem bytes (0: none) of any content, 16-byte aligned; NULL: no memory, or the product overflows. */
+/* count * elem bytes of any content, 16-byte aligned. NULL: no memory, or the product overflows; 0 bytes have an
+   address, too. */
 RMI_FN void *rmi_arena_raw(rmi_arena *arena, size_t count, size_t elem)
 {
     return elem && count > (SIZE_MAX / 4) / elem ? NULL : rmi_arena_take(arena, count * elem, RMI_ALIGN);
@@ -6682,8 +6683,8 @@ RMI_FN rm_result rmi_chn_store(rmi_chn_solver *solver, rmi_chn_curve *to)
 
 /* --- the recursion */
 
-/* The curve of the piece start..end with its input owned (0) or held (1) by others, and what is to be added to its
-   bytes. NULL: that piece is not solved. */
+/* The curve of stages start .. end - 1, the piece's input being owned by the piece (held 0) or held by others (1).
+   shift: to be added to the bytes of the curve's points. NULL: that piece is not solved. */
 RMI_FN const rmi_chn_curve *rmi_chn_curve_of(const rmi_chn_table *table, uint32_t start, uint32_t end, uint32_t held,
                                              uint64_t *shift)
 {
@@ -7808,8 +7809,9 @@ RMI_FN void rmi_plc_search_rank(rmi_plc_search *search, rmi_plc_by by)
     for (i = 0; i < search->n; i++) search->part[pack->key[i].id].rank = i;
 }
 
-/* One run: what is not connected is solved apart, and once for all runs; each gets limit nodes. YES: the boxes have
-   these offsets; NO: there is no placement of height cap. */
+/* One run of the branch and bound, boxes ranked by `by`. Ranges of columns that no box connects are parts: each is
+   solved apart, in search->limit nodes at most, and once solved not again until cap is lower. YES: pack's boxes have
+   offsets within height cap; NO: there are none; STOP: nodes or work ran out in a part; FAIL: no memory. */
 RMI_FN rmi_plc_answer rmi_plc_run(rmi_plc_search *search, rmi_plc_by by)
 {
     uint32_t col, start, i;
@@ -9662,8 +9664,8 @@ typedef struct rmi_off_life { /* one life of one buffer; positions of runs */
     uint32_t first, last;
     uint32_t written;       /* the last write */
     uint32_t before, after; /* the uses around the longest gap; after 0: there is none */
-    uint32_t from[2];       /* instances whose bytes it may take over, or RMI_NONE */
-    uint32_t taken;         /* the instance that shares this one's bytes, or RMI_NONE */
+    uint32_t from[2];       /* lives whose bytes it may take over, or RMI_NONE */
+    uint32_t taken;         /* the life that shares this one's bytes, or RMI_NONE */
     uint32_t out, in, edge; /* copies: numbers + 1 */
     uint64_t gap, bytes;
 } rmi_off_life;
@@ -9770,7 +9772,7 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
     return RM_OK;
 }
 
-/* The copy of that number + 1; NULL: there is none. */
+/* The copy that a life's out, in or edge names: its index + 1; 0: there is none (NULL). */
 RMI_INLINE const rmi_off_copy *rmi_off_copy_of(const rmi_off_model *m, uint32_t number)
 {
     return number ? &m->copy[number - 1] : NULL;
@@ -9816,7 +9818,7 @@ RMI_INLINE uint64_t rmi_off_ns(const rmi_off_model *m, uint32_t task, int again)
 
 /* --- the evaluator: lives, copies, memory */
 
-/* Does the gradient of param w get its earlier contributions in host memory (else they come to the device first)? */
+/* Does the gradient of a param get its earlier contributions in host memory (else they come to the device first)? */
 RMI_FN int rmi_off_merges(const rmi_off_model *m, uint32_t param)
 {
     if (!rmi_low_adds_to_earlier(m->step) || m->g->no_merge) return 0;
@@ -9857,7 +9859,8 @@ RMI_INLINE uint32_t rmi_off_touch(rmi_off_model *m, uint32_t buf, uint32_t at)
     return number;
 }
 
-/* The buffer's life that a run p begins, in the bytes of another that ends there (from, 2 of them). */
+/* The life of a buffer that the run at position `at` begins, in the bytes of lives that end there (of the buffers
+   from[0] and from[1], or RMI_NONE). */
 RMI_INLINE void rmi_off_begin(rmi_off_model *m, uint32_t buffer, uint32_t at, const uint32_t *from)
 {
     const rmi_step_buffer *buffers = m->model.buffers;
@@ -9867,7 +9870,7 @@ RMI_INLINE void rmi_off_begin(rmi_off_model *m, uint32_t buffer, uint32_t at, co
     for (k = 0; k < 2 && number != RMI_NONE; k++) m->lives[number].from[k] = was[k];
 }
 
-/* What run p of a forward makes. */
+/* Begins the lives of what a forward at position `at` makes. */
 RMI_INLINE void rmi_off_scan_forward(rmi_off_model *m, uint32_t task, const rmi_step_access *access, uint32_t at)
 {
     const rmi_step *model = &m->model;
@@ -9879,7 +9882,7 @@ RMI_INLINE void rmi_off_scan_forward(rmi_off_model *m, uint32_t task, const rmi_
     if (access->saved != RMI_NONE) rmi_off_new_life(m, model->buffers[access->saved].number, at, access->saved_room);
 }
 
-/* The gradients that run p of a backward contributes to. */
+/* The gradients that a backward at position `at` contributes to. */
 RMI_INLINE void rmi_off_scan_backward(rmi_off_model *m, const rmi_step_access *access, uint32_t at)
 {
     const rmi_step *model = &m->model;
@@ -10129,7 +10132,7 @@ RMI_FN void rmi_off_time_out(rmi_off_model *m)
     rmi_off_ask_host(m);
 }
 
-/* Where instance i ends, at the latest of its last use and its copy out. */
+/* Where a life ends: at its last use or where its copy out is over, whichever is later. */
 RMI_INLINE uint32_t rmi_off_end(const rmi_off_model *m, const rmi_off_life *life)
 {
     if (!life->out || m->copy[life->out - 1].pos < life->last) return life->last;
@@ -10365,7 +10368,8 @@ RMI_FN void rmi_off_queue(rmi_off_model *m)
             }
 }
 
-/* The clock of one step: copies in that are said before run p, from `now` on. The end of the last. */
+/* The clock of one step: copies in that are said before the run at position `at`, from `now` on, on a lane that is free
+   at `lane`. Returns the end of the last. */
 RMI_FN uint64_t rmi_off_clock_in(rmi_off_model *m, uint32_t at, uint64_t lane, uint64_t now)
 {
     uint32_t k;
@@ -10506,7 +10510,7 @@ RMI_FN int rmi_off_at_edge(const rmi_off_model *m, const rmi_off_life *life)
            (life->kind == RMI_BUF_VALUE && !(m->mode[life->buf] & RMI_OFF_EDGE));
 }
 
-/* The list with its copies: before run p the copies in that begin then, after it the copies out of what is ready and
+/* The list with its copies: before each run the copies in that begin then, after it the copies out of what is ready and
    the ends of copies that are over. */
 RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_seq_list *out)
 {
@@ -10681,7 +10685,8 @@ RMI_FN void rmi_off_join(rmi_off_model *m, const rmi_home *homes, size_t n)
     }
 }
 
-/* Where a given home is, or where the next one goes. */
+/* The offset of a buffer's home on the device or (host 1) in host memory: the given one, or *next, which then moves
+   on by the buffer's bytes. */
 RMI_FN uint64_t rmi_off_offset(const rmi_off_model *m, uint32_t buf, uint32_t host, uint64_t *next)
 {
     uint64_t at = *next;
@@ -10791,11 +10796,11 @@ typedef struct rmi_off_search {
 
 RMI_FN int rmi_off_cmp_item(const void *one, const void *two, void *user)
 {
-    const rmi_off_item *item = (const rmi_off_item *)one, *right = (const rmi_off_item *)two;
+    const rmi_off_item *left = (const rmi_off_item *)one, *right = (const rmi_off_item *)two;
     (void)user;
-    if (item->key != right->key) return item->key < right->key ? -1 : 1;
-    if (item->stage != right->stage) return item->stage < right->stage ? -1 : 1;
-    return item->buf < right->buf ? -1 : item->buf > right->buf;
+    if (left->key != right->key) return left->key < right->key ? -1 : 1;
+    if (left->stage != right->stage) return left->stage < right->stage ? -1 : 1;
+    return left->buf < right->buf ? -1 : left->buf > right->buf;
 }
 
 RMI_FN uint32_t rmi_off_stage_of(const rmi_shape *shape, uint32_t op)
@@ -10971,7 +10976,7 @@ RMI_FN uint64_t rmi_off_energy(rmi_off_search *s, uint64_t enough)
 
 RMI_FN int rmi_off_fits(const rmi_off_model *m) { return m->peak <= m->limit && m->host_bytes <= m->host_limit; }
 
-/* Is mode possible for item x? */
+/* Is the mode possible for the item? */
 RMI_FN int rmi_off_may(const rmi_off_search *s, const rmi_off_item *item, uint8_t mode)
 {
     const rmi_off_model *m = s->m;
@@ -11120,7 +11125,7 @@ RMI_FN rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int again)
     return RM_OK;
 }
 
-/* May param w be updated on the host, and is it back before the next step's forward wants it? Its gradient is complete
+/* May a param be updated on the host, and is it back before the next step's forward wants it? Its gradient is complete
    about twice as long before the step's end as it is wanted after it. */
 RMI_FN int rmi_off_has_time(const rmi_off_search *s, uint32_t param)
 {
@@ -11130,7 +11135,7 @@ RMI_FN int rmi_off_has_time(const rmi_off_search *s, uint32_t param)
     return rmi_off_two_sided(m, param) && chain <= rmi_mul(s->due[param], 3);
 }
 
-/* An item, one that lasts less often. */
+/* An item at random; a param, its gradient or state less often. */
 RMI_FN uint32_t rmi_off_pick(rmi_off_search *s)
 {
     uint32_t item = rmi_off_random(s, s->n), k, g;
@@ -11145,15 +11150,15 @@ RMI_FN uint32_t rmi_off_pick(rmi_off_search *s)
 RMI_FN int rmi_off_move(rmi_off_search *s)
 {
     rmi_off_model *m = s->m;
-    uint32_t item = rmi_off_pick(s), g = s->items[item].group, first = s->first[g], buf = s->first[g + 1],
+    uint32_t item = rmi_off_pick(s), g = s->items[item].group, first = s->first[g], end = s->first[g + 1],
              dice = rmi_off_random(s, 8), len;
     uint8_t old = m->mode[s->items[item].buf], mode = (uint8_t)rmi_off_random(s, s->items[item].lasting ? 4 : 3);
-    len = 1 + rmi_off_random(s, 1 + rmi_off_random(s, dice < 2 ? buf - first : 4));
-    if (dice >= 3) { /* a border near x */
+    len = 1 + rmi_off_random(s, 1 + rmi_off_random(s, dice < 2 ? end - first : 4));
+    if (dice >= 3) { /* a border near the item */
         uint32_t up = item;
-        while (up + 1 < buf && m->mode[s->items[up + 1].buf] == old) up++;
+        while (up + 1 < end && m->mode[s->items[up + 1].buf] == old) up++;
         while (item > first && m->mode[s->items[item - 1].buf] == old) item--;
-        if (rmi_off_random(s, 2) && up + 1 < buf) { /* the run's upper end: from either side */
+        if (rmi_off_random(s, 2) && up + 1 < end) { /* the run's upper end: from either side */
             if (rmi_off_random(s, 2))
                 mode = m->mode[s->items[up + 1].buf], item = up + 1 > first + len ? up + 1 - len : first;
             else mode = old, item = up + 1;
@@ -11162,29 +11167,29 @@ RMI_FN int rmi_off_move(rmi_off_search *s)
             else mode = old, item = item > first + len ? item - len : first;
         }
     }
-    return rmi_off_set(s, item, item + len < buf ? item + len : buf, mode);
+    return rmi_off_set(s, item, item + len < end ? item + len : end, mode);
 }
 
-/* `len` values around item x, of those that are in its mode without a gap, get another one, from one end of these. */
+/* Gives a mode to `len` items, from one end of the row of items that have the mode of `item` and stand beside it. */
 RMI_FN void rmi_off_shift(rmi_off_search *s, uint32_t item, uint32_t len, uint8_t mode)
 {
     const rmi_off_model *m = s->m;
-    uint32_t first = s->first[s->items[item].group], buf = s->first[s->items[item].group + 1], up = item;
+    uint32_t first = s->first[s->items[item].group], end = s->first[s->items[item].group + 1], up = item;
     uint8_t old = m->mode[s->items[item].buf];
-    while (up + 1 < buf && m->mode[s->items[up + 1].buf] == old) up++;
+    while (up + 1 < end && m->mode[s->items[up + 1].buf] == old) up++;
     while (item > first && m->mode[s->items[item - 1].buf] == old) item--;
     if (up - item >= len && rmi_off_random(s, 2)) item = up + 1 - len;
     rmi_off_set(s, item, up - item < len ? up + 1 : item + len, mode);
 }
 
-/* Is item x away at the turn from forward to backward? */
+/* Is the item away at the turn from forward to backward? */
 RMI_FN int rmi_off_away(const rmi_off_search *s, uint32_t item)
 {
     uint8_t mode = s->m->mode[s->items[item].buf];
     return s->items[item].weight ? (mode & RMI_OFF_GAP) != 0 : mode != 0;
 }
 
-/* The mode of x if it is kept there (0) or not (that of a value). */
+/* The mode of an item that is on the device at the turn (mode 0) or is not (else: `mode`, if it is a value). */
 RMI_FN uint8_t rmi_off_sent(const rmi_off_search *s, uint32_t item, uint8_t mode)
 {
     uint8_t edge = s->m->mode[s->items[item].buf] & RMI_OFF_EDGE;
@@ -11192,9 +11197,9 @@ RMI_FN uint8_t rmi_off_sent(const rmi_off_search *s, uint32_t item, uint8_t mode
     return (uint8_t)((mode ? RMI_OFF_GAP : 0) | (s->items[item].weight ? edge : 0));
 }
 
-/* Two groups trade modes, as many bytes of one for as many of the other: what the link has time for, or memory has
-   room for, goes where it saves more, and neither has more to do. One large value for several small ones is many
-   moves, and each by itself looks bad. 0: nothing would change. */
+/* One move: items of two groups trade modes, about as many bytes of one group as of the other, so that the link has no
+   more to copy and memory no more to hold, but other values have the use of them. As single moves, one large value for
+   several small ones would be many, each of which looks bad. 0: the two cannot trade. */
 RMI_FN int rmi_off_trade(rmi_off_search *s)
 {
     rmi_off_model *m = s->m;
@@ -11202,7 +11207,7 @@ RMI_FN int rmi_off_trade(rmi_off_search *s)
     uint8_t a = m->mode[s->items[item].buf], b = m->mode[s->items[other].buf];
     uint64_t p = m->room[s->items[item].buf], q = m->room[s->items[other].buf];
     if (s->items[item].group == s->items[other].group) return 0;
-    if (s->items[item].lasting || s->items[other].lasting) { /* one is there where the other was */
+    if (s->items[item].lasting || s->items[other].lasting) { /* one of the two is away at the turn: they swap */
         if (!s->n_flips || rmi_off_away(s, item) == rmi_off_away(s, other)) return 0;
         if (rmi_off_away(s, item)) {
             uint32_t t = item;
@@ -11220,7 +11225,7 @@ RMI_FN int rmi_off_trade(rmi_off_search *s)
     return 1;
 }
 
-/* The update of w goes to the other side; on the device its state gets a mode. 0: it may not. */
+/* The update of a param goes to the other side; on the device its state gets a mode. 0: it may not. */
 RMI_FN uint32_t rmi_off_flip_one(rmi_off_model *m, uint32_t param, uint8_t host, uint8_t mode)
 {
     uint32_t grad = rmi_low_buf(m->g, RMI_BUF_GRAD, param), state = rmi_low_buf(m->g, RMI_BUF_STATE, param);
@@ -11266,7 +11271,7 @@ RMI_FN int rmi_off_trade_sides(rmi_off_search *s)
 RMI_FN int rmi_off_flip(rmi_off_search *s)
 {
     rmi_off_model *m = s->m;
-    uint32_t item = rmi_off_pick(s), buf = s->first[s->items[item].group + 1],
+    uint32_t item = rmi_off_pick(s), end = s->first[s->items[item].group + 1],
              len = 1 + rmi_off_random(s, 1 + rmi_off_random(s, 4)), param, changed = 0;
     uint8_t host = 0, mode;
     if (s->late_of != RMI_NONE && !rmi_off_random(s, 4)) {
@@ -11277,7 +11282,7 @@ RMI_FN int rmi_off_flip(rmi_off_search *s)
         len = 0;
     }
     mode = (uint8_t)rmi_off_random(s, 2);
-    for (; s->items[item].lasting && item < buf && len; item++, len--) {
+    for (; s->items[item].lasting && item < end && len; item++, len--) {
         param = s->items[item].id;
         if (!changed) host = !m->host_update[param];
         changed += rmi_off_flip_one(m, param, host, mode);
@@ -11306,7 +11311,8 @@ RMI_FN void rmi_off_take_best(rmi_off_search *s)
     if (s->best_energy != RMI_INF) rmi_off_take(s->m, s->best);
 }
 
-/* Threshold accepting (Dueck and Scheuer 1990) from the decisions of now; the best that fits is kept. Where the host's
+/* Threshold accepting (Dueck and Scheuer 1990) from the decisions of now, in about `evals` evaluations; the best that
+   fits is kept in s->best. heat: ns by which a move may raise the energy at first; it sinks to 0. Where the host's
    lane and the link are both full, only two moves at once help: one gives the lane the time that the other takes. */
 RMI_FN void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
 {
@@ -11354,8 +11360,8 @@ RMI_FN int rmi_off_among(uint32_t order, uint32_t i, uint32_t n, uint32_t k)
     return i >= (n - k) / 2 && i < (n - k) / 2 + k;
 }
 
-/* What there is of group g: `which` 0: made again, at home, away between forward and backward; 1: out, updated on the
-   host. The items of which that may be are numbered. 0: it is no such group. */
+/* May item k be what is counted in count[2 g + which] of its group g? `which` 0: made again; at home in host memory;
+   away between forward and backward. 1: out; updated on the host. */
 RMI_FN int rmi_off_eligible(const rmi_off_search *s, uint32_t k, uint32_t which)
 {
     const rmi_off_model *m = s->m;
@@ -14850,8 +14856,8 @@ RMI_FN int rmi_search_move_shift(rmi_search *search)
     return 1;
 }
 
-/* Does one of the tasks in task->after run in events [from, to)? These only order tasks; runs that make what it reads
-   are not among them: for those see rmi_search_depends, rmi_search_life_before. */
+/* Does a task that must have run before this one, by its row's `after`, run in events [from, to)? Tasks that make what
+   it reads are not in `after`: for those see rmi_search_depends, rmi_search_life_before. */
 RMI_FN int rmi_search_orders_after(const rmi_search *search, uint32_t task, uint32_t from, uint32_t to)
 {
     const rmi_step_task *row = &search->step->tasks[task];
@@ -17306,9 +17312,9 @@ RMI_FN rm_result rmi_plan_anneal(rmi_plan_search *search)
 {
     rmi_planner *call = search->call;
     rmi_search *joint = &search->s.search;
-    uint64_t once = (uint64_t)joint->step->n_once * joint->step->n_once,
-             work = rmi_min(rmi_plan_work(call, RMI_PLAN_ANNEAL_WORK), rmi_mul(once, RMI_PLAN_ANNEAL_LESS)),
-             moves = work / (4 * (once + 1)) + 1, /* by event, about */
+    uint64_t square = (uint64_t)joint->step->n_once * joint->step->n_once,
+             work = rmi_min(rmi_plan_work(call, RMI_PLAN_ANNEAL_WORK), rmi_mul(square, RMI_PLAN_ANNEAL_LESS)),
+             moves = work / (4 * (square + 1)) + 1, /* for each event, about: a move looks at all events */
              cooler = rmi_min(rmi_max(RMI_PLAN_ANNEAL_MOVES / moves, 1), RMI_PLAN_ANNEAL_COOLER),
              hot = call->info->bound_ns / (RMI_PLAN_ANNEAL_HOT * cooler) *
                    (call->graph->n_ops > RMI_PLAN_ANNEAL_FEW ? 1 : RMI_PLAN_ANNEAL_HOTTER);
@@ -20981,7 +20987,8 @@ RMI_FN int rmi_thr_record(void *user, uint32_t event, uint32_t lane)
     return 0;
 }
 
-/* The lane, or the caller, goes on when the event's commands are done. */
+/* The lane goes on when the event's commands are done: a thread's by a command in its ring; the compute lane and the
+   caller, which are the calling thread, wait here. Nonzero: a call has failed, or the ring is full. */
 RMI_FN int rmi_thr_wait(void *user, uint32_t event, uint32_t lane)
 {
     rmi_thr *threads = rmi_thr_of(user);
@@ -21204,7 +21211,7 @@ RMI_FN uint32_t rmi_exe_buffer(const rm_exec *exec, rm_tensor t, uint32_t what)
     return rmi_low_buf(exec->graph, (rmi_buf_kind)what, rmi_graph_index(t));
 }
 
-/* Is tensor t an input? */
+/* Is the tensor an input? */
 RMI_FN int rmi_exe_is_input(const rm_exec *exec, uint32_t tensor)
 {
     return exec->graph->tensors[tensor].kind == RMI_INPUT;
@@ -23115,9 +23122,10 @@ RMI_FN int rmi_exe_wanted(const rmi_exe_profile *f, const rmi_exe_time *time)
            rmi_low_has_backward(f->exec->now.kind);
 }
 
-/* Gives places beside to what a run is given and has none yet: on the device, in host memory, or (an addition) both. An
-   op has its inputs in the step. A backward gets the outputs as gradients of the outputs, numbers of a likely kind and
-   size, and workspace for the forward before it, too. */
+/* Gives each operand of a run that has no place yet one in the memory beside the step: on the device, in host memory,
+   or (an addition) both. Not an op's inputs: it reads them where they are in the step. The gradient of an output is the
+   output itself (numbers of a likely kind and size) if it is as large; a backward's workspace is large enough for the
+   forward before it, too. */
 RMI_FN void rmi_exe_lay(rmi_exe_profile *f, rmi_run run)
 {
     const rm_graph *graph = f->exec->graph;
@@ -23230,8 +23238,9 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, rmi_exe_time *time, const rm
 
 /* --- steps with their ops timed one by one */
 
-/* One step, whose times are noted unless it warms up. beside 1: instead, before the first run of an op, all that it has
-   no time for yet; not of one that runs once a step: it may read a file. */
+/* One step. The times of its calls are noted, unless it warms up or beside is 1: then, before an op's first run, those
+   of its calls that have no time yet are measured beside the step; not of an op that runs once a step, which may read a
+   file. */
 RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog, int beside, int warms_up)
 {
     rm_exec *exec = f->exec;
@@ -23540,7 +23549,8 @@ RMI_FN void rmi_chk_put(const rmi_chk *k, rmi_sink *sink, const rmi_chk_frame *f
     }
 }
 
-/* The call of the frame breaks its word: RM_ERROR_CHECK with such a text. */
+/* The verdict that the frame's call breaks its word: RM_ERROR_CHECK with the text `lie`, as rmi_chk_put has it. at: a
+   byte of the box, for %@. */
 RMI_FN rm_result rmi_chk_found(rmi_chk *k, const rmi_chk_frame *frame, const rmi_chk_box *box, uint64_t at,
                                const char *lie)
 {
@@ -23564,7 +23574,7 @@ RMI_FN unsigned char *rmi_chk_bytes(const rmi_chk *k, rmi_arena *mem, uint64_t b
     return p;
 }
 
-/* The box of a tensor (or RMI_NONE) in a role, or NULL. */
+/* The box of a tensor in a role (RMI_NONE: of what is no tensor's, as saved), or NULL. */
 RMI_FN rmi_chk_box *rmi_chk_box_of(const rmi_chk_frame *frame, uint32_t role, uint32_t tensor)
 {
     rmi_chk_box *box = frame->box;
@@ -23862,7 +23872,8 @@ RMI_FN rm_result rmi_chk_blame(rmi_chk *k, rmi_chk_frame *frame, int small)
                          "alone, keep nothing between calls, and read only what was written");
 }
 
-/* The first trial, and those in which all such places hold other bytes. */
+/* The first trial, and those in which all that the call may not depend on (guards, workspace, old results, undeclared
+   operands) holds other bytes. If a result changes then, the place that does it is looked for. */
 RMI_FN rm_result rmi_chk_independent(rmi_chk *k, rmi_chk_frame *frame)
 {
     const rmi_chk_box *box;
