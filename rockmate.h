@@ -2705,7 +2705,7 @@ RMI_FN void rmi_graph_free(rm_graph *graph)
    arrays.
    ================================================================================================================== */
 typedef enum rmi_way { RMI_FWD, RMI_BWD, RMI_OPT, RMI_OPT_HOST, RMI_REDUCE, RMI_BARRIER,
-               /* the last five: of >>sequence's lists only */
+               /* the last five: of >>sequence's lists; COPY_MERGE also of >>exec's times */
                RMI_COPY_OUT, RMI_COPY_IN, RMI_COPY_MERGE, RMI_COPY_DROP, RMI_HOLD } rmi_way;
 
 typedef struct rmi_run {
@@ -2996,7 +2996,7 @@ RMI_FN int rmi_low_has_backward(uint32_t step) { return step != RM_FORWARD; }
 RMI_INLINE int rmi_low_has_update(uint32_t step) { return step == RM_SINGLE || step == RM_LAST; }
 RMI_FN int rmi_low_adds_to_earlier(uint32_t step) { return step == RM_MIDDLE || step == RM_LAST; }
 RMI_FN int rmi_low_hands_on(uint32_t step) { return step == RM_FIRST || step == RM_MIDDLE; }
-/* Are params' gradients at a fixed place from start to end? */
+/* Do params' gradients last from step to step, at a home on the device or in host memory? */
 RMI_FN int rmi_low_grads_resident(uint32_t step) { return rmi_low_hands_on(step) || rmi_low_adds_to_earlier(step); }
 
 /* Does the step leave this gradient (complete) to whoever comes after it? */
@@ -3101,7 +3101,7 @@ RMI_FN void rmi_shp_put_list(rmi_shp_writer *writer, const rmi_list *list)
 RMI_FN void rmi_shp_put_form(rmi_shp_writer *writer, const rmi_form *form)
 {
     const rmi_part *part;
-    const rmi_over *over;
+    uint32_t i;
     rmi_shp_put(writer, form->fwd);
     rmi_shp_put(writer, form->bwd);
     rmi_shp_put(writer, form->again);
@@ -3117,9 +3117,9 @@ RMI_FN void rmi_shp_put_form(rmi_shp_writer *writer, const rmi_form *form)
         rmi_shp_put(writer, part->bwd_ws);
         rmi_shp_put(writer, part->needs_saved);
     }
-    for (over = form->overs; over < form->overs + form->n_overs; over++)
-        rmi_shp_put(writer, rmi_shp_met(writer, over->grad_of) << 34 | (uint64_t)over->what << 32 |
-                                rmi_shp_met(writer, over->tensor));
+    for (i = 0; i < form->n_overs; i++)
+        rmi_shp_put(writer, rmi_shp_met(writer, form->overs[i].grad_of) << 34 | (uint64_t)form->overs[i].what << 32 |
+                                rmi_shp_met(writer, form->overs[i].tensor));
 }
 
 /* Writes the row of ops [lo, hi). No tensor has been met before or is afterwards. */
@@ -4614,7 +4614,7 @@ typedef struct rmi_step_op {
 typedef enum rmi_step_home {
     RMI_HOME_STATE = 1,    /* the optimizer state is in host memory */
     RMI_HOME_WEIGHT = 2,   /* the weight, and its state if there is one */
-    RMI_HOME_UPDATE = 4,   /* it is updated there: weight, state and gradient are there */
+    RMI_HOME_UPDATE = 4,   /* it is updated there: weight and state are at home there, the gradient is sent there */
     RMI_HOME_GRADIENT = 8, /* the gradient, where steps hand it on */
     RMI_HOMES = 16         /* homes are below that */
 } rmi_step_home;
@@ -19521,8 +19521,8 @@ RMI_FN void rmi_txt_put_op(rmi_sink *sink, const rm_graph *graph, const rmi_op *
    them; then barriers, and the list of outputs. */
 RMI_FN void rmi_txt_put_graph(const rm_graph *graph, rmi_sink *sink)
 {
-    uint32_t i, tensor = 0, n = 0;
-    const rmi_mark *mark = graph->marks, *end = mark + graph->n_marks;
+    uint32_t i, k = 0, tensor = 0, n = 0;
+    const rmi_mark *marks = graph->marks;
     rmi_put(sink, graph->has_link ? "rockmate graph 1\nlink" : "rockmate graph 1\n");
     if (graph->has_link) {
         rmi_txt_put_keys(sink, graph, NULL, RMI_TXT_OF_LINK, &graph->link, &rmi_txt_plain_link);
@@ -19530,11 +19530,11 @@ RMI_FN void rmi_txt_put_graph(const rm_graph *graph, rmi_sink *sink)
     }
     if (graph->any_order) rmi_put(sink, "anyorder\n");
     for (i = 0; i <= graph->n_ops; i++) {
-        for (; mark < end && mark->op == i && !mark->name; mark++) rmi_put(sink, "end\n");
+        for (; k < graph->n_marks && marks[k].op == i && !marks[k].name; k++) rmi_put(sink, "end\n");
         for (; tensor < graph->n_tensors && (i == graph->n_ops || graph->tensors[tensor].maker != i); tensor++)
             if (graph->tensors[tensor].maker == RMI_NONE) rmi_txt_put_given(sink, &graph->tensors[tensor]);
-        for (; mark < end && mark->op == i; mark++)
-            rmi_put_format(sink, mark->name ? "block %s\n" : "end\n", mark->name);
+        for (; k < graph->n_marks && marks[k].op == i; k++)
+            rmi_put_format(sink, marks[k].name ? "block %s\n" : "end\n", marks[k].name);
         if (i < graph->n_ops) rmi_txt_put_op(sink, graph, &graph->ops[i]);
     }
     for (i = 0; i < graph->n_barriers; i++)
@@ -21021,21 +21021,27 @@ RMI_FN int rmi_thr_sync(void *user)
    there was no memory, or a thread did not start. */
 RMI_FN int rmi_thr_reserve(rmi_thr *threads, uint32_t events, uint32_t calls, uint32_t used)
 {
+    rmi_arena rings = rmi_arena_make(&threads->rings.hooks);
+    rmi_thr_event *event = RMI_NEW(&rings, rmi_thr_event, events);
+    rmi_thr_cmd *ring[RMI_LANES];
     uint32_t i;
-    int ok;
+    int ok = event != NULL;
     rmi_thr_sync(&threads);
     rmi_thr_enter(&threads->lock);
-    rmi_arena_free(&threads->rings);
-    threads->event = RMI_NEW(&threads->rings, rmi_thr_event, events);
-    ok = threads->event != NULL;
     for (i = RM_LANE_COMPUTE + 1; i < RMI_LANES && ok; i++) {
         rmi_thr_lane *lane = &threads->lane[i];
-        lane->put = lane->done = lane->cap = 0;
+        ring[i] = NULL;
         if (!(used >> i & 1)) continue;
-        lane->cap = calls;
-        lane->ring = RMI_NEW(&threads->rings, rmi_thr_cmd, calls);
-        ok = lane->ring && (lane->runs || (lane->runs = rmi_thr_start(&lane->id, rmi_thr_main, lane)));
+        ring[i] = RMI_NEW(&rings, rmi_thr_cmd, calls);
+        ok = ring[i] && (lane->runs || (lane->runs = rmi_thr_start(&lane->id, rmi_thr_main, lane)));
     }
+    for (i = RM_LANE_COMPUTE + 1; i < RMI_LANES && ok; i++) {
+        threads->lane[i].put = threads->lane[i].done = 0;
+        threads->lane[i].cap = ring[i] ? calls : 0;
+        threads->lane[i].ring = ring[i];
+    }
+    rmi_arena_free(ok ? &threads->rings : &rings); /* where memory is out the old ones stay */
+    if (ok) threads->event = event, threads->rings = rings;
     rmi_thr_leave(&threads->lock);
     return !ok;
 }
@@ -22524,11 +22530,12 @@ RMI_FN rm_result rmi_exe_bind(rm_exec *exec, rm_tensor t, uint32_t what, void *m
              : "the tensor (none, or of another graph)");
     RMI_TRY(rmi_exe_drain(exec));
     if (outside->bound[buf] == memory) return RM_OK;
+    RMI_TRY(rmi_exe_reserve(exec)); /* programs that were kept have the old address */
     outside->bound[buf] = memory;
     for (i = 0; i < outside->n_patches; i++)
         if (outside->patch[i].place >= outside->from[buf] && outside->patch[i].place < outside->from[buf + 1])
             *outside->patch[i].slot = rmi_exe_at(exec, outside->patch[i].place);
-    return rmi_exe_reserve(exec); /* programs that were kept have the old address */
+    return RM_OK;
 }
 
 /* --- saving and restoring (formats.md, 9): a header; of each buffer that is saved a head (name, size), its bytes;
@@ -24412,7 +24419,7 @@ RMI_FN rm_result rmi_chk_run(rm_exec *exec, const rm_step *step, const rm_check_
     if (result == RM_OK) {
         result = rmi_exe_set_aside(exec, &k.aside, 0);
         set_aside = result == RM_OK;
-        exec->course.grads = RMI_EXE_GIVEN; /* whatever the gradients hold is good enough to add to */
+        if (set_aside) exec->course.grads = RMI_EXE_GIVEN; /* whatever gradients hold is good enough to add to */
     }
     if (result == RM_OK) result = rmi_chk_tables(&k);
     for (i = 0; result == RM_OK && i < k.program->n; i++) result = rmi_chk_statement(&k, &k.program->st[i]);

@@ -301,6 +301,7 @@ if [ $all = 1 ] && [ -z "$only" ]; then
     gcc -m32 -o "$out/m32" "$out/m.c" 2>/dev/null && m32=1
     want mpicc libopenmpi-dev; want mpirun openmpi-bin; want valgrind valgrind
     want qemu-ppc qemu-user; want powerpc-linux-gnu-gcc gcc-powerpc-linux-gnu
+    powerpc-linux-gnu-gcc -static -o "$out/ppc" "$out/m.c" 2>/dev/null || want none-such libc6-dev-powerpc-cross
 fi
 
 # --- the tests, the longest first

@@ -548,8 +548,64 @@ static void cancelled(void)
     rm_graph_destroy(m.g);
 }
 
+/* Memory is out in the middle of a call: the next call finds the executor as it was before. A bind that failed is not taken for
+   done; gradients that an update has used up are not taken for good because a check had no memory to begin with. */
+static int out_of_memory;
+static void *scarce(size_t bytes, void *user) { return (void)user, out_of_memory ? NULL : malloc(bytes); }
+static void give_back(void *memory, void *user) { (void)user, free(memory); }
+static int ones_fwd(const rm_call *c)
+{
+    memset(c->out[0], 0, (size_t)c->out_bytes[0]);
+    return ((float *)c->out[0])[0] = ((const float *)c->in[0])[0], 0;
+}
+static int ones_bwd(const rm_call *c)
+{
+    size_t i;
+    for (i = 0; i < c->n_in; i++)
+        if (c->din[i] && !RM_ADDS(c, i)) memset(c->din[i], 0, (size_t)c->in_bytes[i]);
+    return 0;
+}
+static int no_update(const rm_call *c) { return (void)c, 0; }
+static void without_memory(void)
+{
+    static const rm_kind kind = {.name = "ones", .forward = ones_fwd, .backward = ones_bwd};
+    float first[1024] = {1}, second[1024] = {2}, seen = 0;
+    rm_graph *g = rm_graph_create(NULL);
+    rm_tensor in = rm_input_add(g, "in", 4096, RM_EXTERNAL), h = in;
+    rm_plan_desc d = {.device_bytes = 700 << 10, .host_bytes = 64 << 20, .steps = RM_FIRST | RM_LAST};
+    rm_exec_desc desc = {.threads = 1, .allocator = {scarce, give_back, NULL}, .add = add};
+    rm_step last = {.step = 0};
+    rm_plan *p = NULL;
+    rm_exec *x = NULL;
+    int i;
+    for (i = 0; i < 6; i++) {
+        rm_tensor w = RM_PARAM(g, .bytes = 1 << 16, .state_bytes = 1 << 17, .update = no_update, .update_host = no_update, .update_ns = 1000, .update_host_ns = 10);
+        h = RM_OP(g, &kind, .in = {h, w}, .out = {i == 5 ? 4 : 4096}, .fwd_ns = 100000, .bwd_ns = 100000);
+    }
+    rm_output_add(g, h);
+    rm_graph_link(g, 10000000000u, 10000000000u, 10, 0);
+    if (!EXPECT(rm_plan_create(g, &d, &p) == RM_OK && rm_exec_create(p, &desc, &x) == RM_OK, rm_graph_error(g))) return;
+    EXPECT(rm_exec_bind(x, in, RM_VALUE, first) == RM_OK, rm_exec_error(x));
+    last.kind = RM_FIRST;
+    EXPECT(rm_exec_step(x, &last) == RM_OK, rm_exec_error(x));
+    last.kind = RM_LAST;
+    EXPECT(rm_exec_step(x, &last) == RM_OK && rm_exec_step(x, &last) != RM_OK, "gradients that are used up are added to");
+    out_of_memory = 1;
+    EXPECT(rm_exec_bind(x, in, RM_VALUE, second) != RM_OK, "a bind without memory");
+    EXPECT(rm_exec_check(x, &last, NULL) == RM_ERROR_MEMORY, "a check without memory");
+    out_of_memory = 0;
+    EXPECT(rm_exec_step(x, &last) != RM_OK, "gradients that are used up are added to after a check that had no memory");
+    EXPECT(rm_exec_bind(x, in, RM_VALUE, second) == RM_OK, rm_exec_error(x));
+    last.kind = RM_FIRST;
+    EXPECT(rm_exec_step(x, &last) == RM_OK && rm_exec_read(x, h, RM_VALUE, 0, &seen, 4) == RM_OK && seen == 2, rm_exec_error(x));
+    rm_exec_destroy(x);
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+}
+
 int main(void)
 {
+    without_memory();
     orders();
     looked_at();
     checkpoint();
