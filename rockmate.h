@@ -16134,6 +16134,8 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *call, const rmi_step *model, uint64
     rmi_step own;
     rmi_bnd_ask ask;
     int moves = rmi_plan_has_host(call);
+    uint32_t i;
+    rm_graph plain = *call->graph; /* no reduction makes a step faster: the bound knows of none */
     rm_result result = RM_OK;
     /* live bytes are counted in the order of statements, while copies of what was freed may still be under way */
     if (moves && (budget == RMI_INF || call->desc->live_only)) return RM_OK;
@@ -16144,8 +16146,14 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *call, const rmi_step *model, uint64
     if (call->best.n)
         ask.enough =
             rmi_mul_div_up(call->best.fig.time_ns, 1000000, 1000000 + call->series->near_ppm / (brief ? 2 : 1));
-    if (!model || moves) {
-        result = rmi_step_make(&mem, call->graph, call->step, 1, moves ? 2 : 0, &own);
+    if (call->lanes) {
+        plain.tensors = RMI_NEW(&mem, rmi_tensor, plain.n_tensors);
+        if (!plain.tensors) return RM_ERROR_MEMORY;
+        memcpy(plain.tensors, call->graph->tensors, plain.n_tensors * sizeof *plain.tensors);
+        for (i = 0; i < plain.n_tensors; i++) plain.tensors[i].reduce = RMI_INF;
+    }
+    if (!model || moves || call->lanes) {
+        result = rmi_step_make(&mem, &plain, call->step, model && !moves ? model->granule : 1, moves ? 2 : 0, &own);
         model = &own;
     }
     if (result == RM_OK && (moves || budget >= model->resident)) {
