@@ -24013,7 +24013,7 @@ RMI_FN rm_result rmi_chk_gradients(rmi_chk *k, rmi_chk_frame *frame)
    frame afterwards; what a forward saved is kept, as its backward will get it. */
 RMI_FN rm_result rmi_chk_form(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
 {
-    rmi_chk_saved *left = &k->saved[run.id][run.form];
+    rmi_chk_saved *left;
     const rmi_chk_box *saved;
     rmi_chk_frame *frame;
     RMI_TRY(rmi_chk_frame_make(k, run, out));
@@ -24022,6 +24022,7 @@ RMI_FN rm_result rmi_chk_form(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
     RMI_TRY(rmi_chk_independent(k, frame));
     k->unsteady |= frame->unsteady; /* its right; but nothing after it can be compared with another step */
     saved = run.way == RMI_FWD ? rmi_chk_box_of(frame, RMI_EXE_SAVED, RMI_NONE) : NULL;
+    left = saved ? &k->saved[run.id][run.form] : NULL;
     if (saved && !(left->bytes = rmi_chk_bytes(k, &k->mem, saved->bytes, saved->result))) return RM_ERROR_MEMORY;
     if (frame->unsteady) return RM_OK;
     if (saved && memcmp(saved->data, saved->result, (size_t)saved->bytes) &&
