@@ -415,8 +415,9 @@ for graph in "$here"/tests/data/regress/*.rmg; do
     if "$rmplan" "$graph" --preset rockmate >out 2>err; then peak_holds "$graph" --preset rockmate; fi
 done
 run 0 "" chain.rmg --budget 80% --text --peak
-if grep -q "^In memory at the fullest moment, run 7 of 15 (bwd loss):" out && grep -q "^h[23] .* activation .* 4.0 MiB .* 23.44 %" out && # the plan with either is as good
-   grep -q -- "--explain 'h[23]'" out; then ok; else bad "--peak for people"; fi
+first=$(sed -n '/^In memory at the fullest moment/,/^$/s/^\(h[0-9]*\) .* activation .* 4.0 MiB .* 23.44 %.*/\1/p' out | head -n 1) # of equal plans any
+if grep -q "^In memory at the fullest moment, run 7 of 15 (bwd loss):" out && [ -n "$first" ] &&
+   grep -q -- "--explain '$first'" out; then ok; else bad "--peak for people"; fi
 run 0 "" chain.rmg --budget 80% --tensors
 if [ "$(awk '$1 == "h1" { print $3, $5, $6, $7 }' out)" = "4194304 1 0 0" ] && [ "$(awk '$1 == "w" { print $2, $4 }' out)" = "weight 100.00" ]; then ok; else bad "--tensors"; fi
 
