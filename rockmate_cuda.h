@@ -16,6 +16,7 @@
    >>stream    lanes, events, calls on the host
    >>profile   clocks, the link
    >>graph     capture and replay
+   >>check     a replay against streams
    >>public    entry points
    >>licence   MIT or public domain
 */
@@ -46,7 +47,9 @@
    step asks the device before it issues anything (cudaMemGetInfo, some microseconds; nothing is waited for).
 
    3. Streams
-   compute (yours or its own), h2d, d2h, host and comm, all non-blocking; the legacy stream is never used.
+   compute (yours or its own), h2d, d2h, host and comm. The legacy stream is never used; its own compute and comm
+   block with it: a callback that launches there by mistake (a stream forgotten in <<<...>>>, cudaMemcpy) gives right
+   bits in streams, slowly, and cannot be captured, so that the op is named (5); the others do not block.
    They wait for each other by events without timing, where the plan needs it and other waits do not imply
    it. Updates on the host are host functions of a stream of their own: they overlap, and may not call CUDA.
 
@@ -64,7 +67,14 @@
    the second is captured, and from then on a step is one cudaGraphLaunch, whose first node copies rm_step from a
    pinned block to c->device_step: nothing is captured again until rm_exec_replan or another rm_exec_bind. The next
    step's values wait on the host until the step before has begun, so one step is at work and one is launched. If a callback does what capture does
-   not allow, that kind of step stays in streams, and rm_cuda_note tells which op it was and why.
+   not allow, that kind of step stays in streams, and rm_cuda_note tells which op it was and why. In that one step its callbacks are called
+   twice, up to the op at fault: once for the graph that was not made, whose work never runs, and once in streams. So a callback
+   changes nothing on the host that a second call would change again (counters, generators, lists that grow).
+   What a callback launches on the default stream is found while a step is captured. On the legacy stream: as above. A step that cannot be
+   right, for its work went to the per-thread default stream, or to the legacy one while a stream of yours does not block with it,
+   fails and names the op.
+   Values that were frozen at capture (a learning rate or seed by value, a grid size that follows the batch, a copy from a host
+   buffer that is used again) make replays wrong without a word: rm_cuda_check finds them. Run it once, after rm_cuda_tune.
 
    6. Skipping an update (loss scaling)
    rm_cuda_skip is the address of a flag on the device, 0 at the start of each SINGLE or FIRST step. A kernel
@@ -94,7 +104,7 @@
    tells of a failing kernel late: rm_cuda_desc.debug waits after each op and names the one that failed.
 
    10. Bringing over a trainer
-   Your stream: rm_cuda_desc.compute (not the default stream; cudaStreamNonBlocking). Your cuBLAS handle: as in 4.
+   Your stream: rm_cuda_desc.compute (not the default stream). Your cuBLAS handle: as in 4.
    Each kernel launch of yours becomes a callback: pointers that were offsets into your buffers come from
    c->in, c->out, c->din, c->dout, what the forward keeps for the backward (mean, rstd, logsumexp) from
    c->saved, scratch from c->ws. A backward adds to c->din[i] if RM_ADDS(c, i), else it overwrites: kernels
@@ -104,6 +114,8 @@
    11. Threads
    As rockmate.h: one object in one thread at a time. The device on which the rm_cuda was made must be current in the
    thread that calls (a new thread begins with device 0): steps and calls that allocate fail and say so if another one is.
+   While a step is captured, the second of each kind, work on the legacy stream fails in every thread (cudaErrorStreamCaptureImplicit): of
+   cudaMemcpy and the like use the forms with a stream, or set rm_cuda_desc.unwatched: then streams do not block and nothing is found.
    ======================================================================================================== */
 
 #ifndef ROCKMATE_CUDA_H
@@ -134,6 +146,7 @@ typedef struct rm_cuda rm_cuda; /* streams, memory and graphs of one device: the
 typedef struct rm_cuda_desc {
     uint32_t graph RM_ZERO;                /* 1: each kind of step becomes a CUDA graph */
     uint32_t debug RM_ZERO;                /* 1: wait after each op, so that the one that failed is named; no graphs */
+    uint32_t unwatched RM_ZERO;            /* 1: other threads use the legacy stream at any time; work that a callback leaves there is not found */
     cudaStream_t compute RM_ZERO;          /* yours, not the legacy stream; 0: its own */
     cudaStream_t comm RM_ZERO;             /* for reductions over ranks; 0: its own, of the highest priority */
     void *device_memory RM_ZERO;           /* the arena, of this device; NULL: one cudaMalloc. At least the plan's bytes, aligned to its alignment */
@@ -184,6 +197,18 @@ RMDEF rm_result rm_cuda_link_measure(rm_cuda *c, rm_cuda_load load, void *user, 
 
 /* rm_exec_tune, which with this backend measures the link as well, by rm_cuda_link_measure. g: the graph of *p. */
 RMDEF rm_result rm_cuda_tune(rm_cuda *c, rm_exec *x, rm_graph *g, const rm_plan_desc *desc, const rm_step *s, uint32_t repeats, rm_plan **p);
+
+/* Are replays right? Runs the kinds of step that p, the plan of x, has (g: its graph; s: the step's values, of any kind): twice in streams and once as graphs, from the same state with
+   the same inputs, but other inputs and values of the step than those that the graphs were made with. RM_ERROR_CHECK: rm_cuda_error names
+   the first output, param or state that differs, or the op that cannot be in a graph. Then all that persists is as it was; an accumulation
+   has ended. With rm_cuda_desc.graph 0 graphs are made for as long as it runs. Takes twice the bytes of rm_exec_save in host memory. */
+typedef struct rm_cuda_check_desc {
+    /* writes all inputs, by rm_exec_write or to the memory bound; batch 0 and 1: two that differ; nonzero stops. NULL: they stay as written */
+    int (*feed)(void *user, rm_exec *x, uint32_t batch) RM_ZERO;
+    void *feed_user RM_ZERO;
+    rm_tensor output[8] RM_ZERO; /* declared outputs to be compared after each step, up to the first that is none */
+} rm_cuda_check_desc;
+RMDEF rm_result rm_cuda_check(rm_cuda *c, rm_exec *x, const rm_graph *g, const rm_plan *p, const rm_step *s, const rm_cuda_check_desc *desc);
 
 typedef struct rm_cuda_info {
     uint64_t total_bytes, free_bytes; /* of the device, now */
@@ -250,6 +275,9 @@ typedef struct rmc_seen { /* how much of each lane has been done for certain */
     uint64_t lane[RMC_LANES];
 } rmc_seen;
 
+enum { RMC_NOWHERE, RMC_LEGACY, RMC_PER_THREAD }; /* work of a callback that is not on its stream */
+enum { RMC_AS_TOLD, RMC_STREAMS, RMC_GRAPHS };
+
 typedef struct rmc_program { /* a kind of step */
     cudaGraphExec_t exec;
     uint64_t steps;
@@ -292,6 +320,9 @@ struct rm_cuda {
     rmc_slot *slot;
     uint32_t slot_at[RMC_LANES];
     rmc_program program[RM_STEP_KINDS], *capturing;
+    int watching;              /* the per-thread default stream is captured, too: what gets there is nobody's */
+    int astray;                /* what did */
+    int steered;               /* rm_cuda_check: all steps to streams, or as rm_cuda_desc.graph says */
     uint32_t in_capture;       /* lanes */
     uint64_t timed, streamed, captured, replayed;
     uint32_t nodes;
@@ -838,6 +869,48 @@ RMC_FN int rmc_graph_values(rm_cuda *c, const rm_step *s)
     return 0;
 }
 
+/* While the per-thread default stream is captured, what is launched there is kept, and work on the legacy stream is an error. */
+RMC_FN void rmc_watch(rm_cuda *c)
+{
+    if (c->d.unwatched) return;
+    c->watching = cudaStreamBeginCapture(cudaStreamPerThread, cudaStreamCaptureModeRelaxed) == cudaSuccess;
+    if (!c->watching) (void)cudaGetLastError(); /* somebody else captures there */
+}
+
+/* The end of it: has anything gone to a default stream since it began? */
+RMC_FN int rmc_watched(rm_cuda *c)
+{
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cudaGraph_t g = NULL;
+    size_t n = 0;
+    int legacy;
+    if (!c->watching) return RMC_NOWHERE;
+    c->watching = 0;
+    legacy = cudaStreamEndCapture(cudaStreamPerThread, &g) != cudaSuccess;
+    if (legacy && cudaStreamIsCapturing(cudaStreamPerThread, &status) == cudaSuccess && status != cudaStreamCaptureStatusNone) (void)cudaStreamEndCapture(cudaStreamPerThread, &g);
+    if (g && cudaGraphGetNodes(g, NULL, &n) != cudaSuccess) n = 0;
+    if (g) (void)cudaGraphDestroy(g);
+    (void)cudaGetLastError();
+    return n ? RMC_PER_THREAD : legacy ? RMC_LEGACY : RMC_NOWHERE;
+}
+
+/* Something went to a default stream. Returns the code of these words. */
+RMC_FN int rmc_went_astray(rm_cuda *c, int where)
+{
+    c->astray = where;
+    snprintf(c->text, sizeof c->text, "it used the %s default stream (a launch without a stream, or a call without one, like cudaMemcpy): give it c->stream", where == RMC_LEGACY ? "legacy" : "per-thread");
+    return c->code = RMC_CPU;
+}
+
+/* Do its own bits come out right in streams all the same? Work on the legacy stream is ordered with streams that block with it. */
+RMC_FN int rmc_ordered(rm_cuda *c)
+{
+    unsigned int flags = cudaStreamNonBlocking, more = cudaStreamNonBlocking;
+    if (c->astray == RMC_NOWHERE) return 1;
+    if (c->astray == RMC_PER_THREAD || cudaStreamGetFlags(c->stream[RM_LANE_COMPUTE], &flags) != cudaSuccess || cudaStreamGetFlags(c->stream[RM_LANE_COMM], &more) != cudaSuccess) return 0;
+    return !((flags | more) & cudaStreamNonBlocking);
+}
+
 /* Everything that was given to any lane comes before what compute gets next. A lane whose end another lane's end comes after
    needs no wait of its own. */
 RMC_FN int rmc_gather(rm_cuda *c)
@@ -873,6 +946,7 @@ RMC_FN int rmc_launch(rm_cuda *c, rmc_program *p)
 RMC_FN int rmc_capture(rm_cuda *c, rmc_program *p, const rm_step *s)
 {
     int code = rmc_gather(c);
+    c->astray = RMC_NOWHERE;
     if (code) return code;
     memcpy(c->given_before, c->given, sizeof c->given);
     memcpy(c->seen_before, c->seen, sizeof c->seen);
@@ -883,23 +957,28 @@ RMC_FN int rmc_capture(rm_cuda *c, rmc_program *p, const rm_step *s)
     if ((code = rmc_values(c, &c->ring[RMC_GRAPH], s)) != 0) return code;
     RMC_DO(c, cudaEventRecordWithFlags, (c->own[RMC_TAKEN], c->stream[RM_LANE_COMPUTE], cudaEventRecordExternal)); /* a node: each launch records it */
     c->fork_seen = c->seen[RM_LANE_COMPUTE];
-    return rmc_did(c, cudaEventRecord(c->own[RMC_FORK], c->stream[RM_LANE_COMPUTE]), "cudaEventRecord");
+    RMC_DO(c, cudaEventRecord, (c->own[RMC_FORK], c->stream[RM_LANE_COMPUTE]));
+    rmc_watch(c);
+    return 0;
 }
 
-/* What was captured is let go, and this kind of step stays in streams. Nothing of it has run; all lanes come after what was
-   gathered for it, and no event says more than that. */
+/* What was captured is let go, and this kind of step stays in streams, if it is right there. Nothing of it has run; all lanes come after
+   what was gathered for it, and no event says more than that. */
 RMC_FN int rmc_give_up(rm_cuda *c, rmc_program *p, const char *failed)
 {
     static const char *const kinds[] = {"single", "first", "middle", "last", "forward"};
     char t[600];
     uint32_t i;
     cudaGraph_t g = NULL;
+    int where = rmc_watched(c), code; /* of a callback that failed */
+    if (where) rmc_went_astray(c, where);
     if (c->capturing && cudaStreamEndCapture(c->stream[RM_LANE_COMPUTE], &g) == cudaSuccess && g) (void)cudaGraphDestroy(g);
     (void)cudaGetLastError();
     c->capturing = NULL;
     memcpy(c->given, c->given_before, sizeof c->given);
     memcpy(c->seen, c->seen_before, sizeof c->seen);
     for (i = 0; i < c->n_events; i++) memset(&c->event_seen[i], 0, sizeof(rmc_seen));
+    if (!rmc_ordered(c)) return (code = rmc_border(c)) != 0 ? code : (c->code = RMC_CPU);
     p->streams_only = 1;
     for (i = 0; i < RM_STEP_KINDS - 1 && p->kind >> (i + 1);) i++;
     snprintf(t, sizeof t, "%s steps stay in streams, they could not be made a CUDA graph: %.150s%s%.200s", kinds[i], failed ? failed : "", failed ? ": " : "", c->code ? c->text : "it failed while it was captured");
@@ -913,6 +992,7 @@ RMC_FN int rmc_keep(rm_cuda *c, rmc_program *p, uint32_t *answer, const char *fa
     cudaGraph_t g = NULL;
     size_t n = 0;
     int code = failed ? 1 : rmc_gather(c);
+    if (!code && (c->astray = rmc_watched(c)) != RMC_NOWHERE) code = rmc_went_astray(c, c->astray);
     if (!code) {
         code = rmc_did(c, cudaStreamEndCapture(c->stream[RM_LANE_COMPUTE], &g), "cudaStreamEndCapture");
         if (!code) c->capturing = NULL;
@@ -921,8 +1001,9 @@ RMC_FN int rmc_keep(rm_cuda *c, rmc_program *p, uint32_t *answer, const char *fa
     if (!code) code = rmc_did(c, cudaGraphInstantiateWithFlags(&p->exec, g, RMC_INSTANTIATE), "cudaGraphInstantiateWithFlags");
     if (g) (void)cudaGraphDestroy(g);
     if (code) {
-        *answer = RM_ISSUE;
-        return rmc_give_up(c, p, failed);
+        code = rmc_give_up(c, p, failed);
+        if (!code) *answer = RM_ISSUE;
+        return code;
     }
     c->nodes = (uint32_t)n;
     c->captured++;
@@ -942,7 +1023,7 @@ RMC_FN int rmc_begin(void *user, uint32_t program, const rm_step *s, uint32_t *a
     if (!answer) return rmc_values(c, &c->ring[c->ring_at++ % RMC_RING], s); /* a step of rm_exec_profile */
     if (!c->timed) RMC_DO(c, cudaEventRecord, (c->own[RMC_FIRST], c->stream[RM_LANE_COMPUTE]));
     p->kind = s->kind;
-    if (!c->d.graph || c->d.debug || p->streams_only || !p->steps) { /* the first step goes to streams: libraries load what they need */
+    if (c->steered == RMC_STREAMS || (!c->steered && (!c->d.graph || c->d.debug)) || p->streams_only || !p->steps) { /* the first step goes to streams: libraries load what they need */
         *answer = RM_ISSUE;
         return rmc_values(c, &c->ring[c->ring_at++ % RMC_RING], s);
     }
@@ -979,12 +1060,15 @@ RMC_FN int rmc_after(void *user, uint32_t lane, const rm_call *call)
 {
     rm_cuda *c = (rm_cuda *)user;
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusActive;
+    int where = rmc_watched(c);
     (void)call;
+    if (where) return rmc_went_astray(c, where);
     if (cudaPeekAtLastError() == cudaErrorNotReady) (void)cudaGetLastError(); /* it asked whether something has been done: no failure */
     RMC_DO(c, cudaPeekAtLastError, ());
     if (c->capturing) {
         RMC_DO(c, cudaStreamIsCapturing, (c->stream[lane], &status));
         if (status != cudaStreamCaptureStatusActive) return rmc_did(c, cudaErrorStreamCaptureInvalidated, "what it called");
+        rmc_watch(c);
     }
     return rmc_gave(c, lane);
 }
@@ -1018,6 +1102,180 @@ RMC_FN int rmc_reserve(void *user, uint32_t events, uint32_t calls)
         c->calls = calls;
     }
     return 0;
+}
+
+/* =====================================================================================================================
+   >>check - a replay against streams
+   The state before is kept as rm_exec_save writes it, and so is the state after the first run in streams; of the runs that follow each
+   byte is compared as it comes.
+   ================================================================================================================== */
+#define RMC_NOT_SEEN UINT64_MAX
+#define RMC_OUTPUTS 8
+
+typedef struct rmc_image { /* bytes of rm_exec_save, or of outputs */
+    unsigned char *p;      /* NULL: they are only counted */
+    uint64_t bytes, at;
+    int compare;           /* with what is there; else they are put there */
+    uint64_t differs;      /* the first byte that does, or RMC_NOT_SEEN */
+} rmc_image;
+
+typedef struct rmc_trial {
+    rm_cuda *c;
+    rm_exec *x;
+    const rm_graph *g;
+    rm_cuda_check_desc d;
+    rm_step values;
+    uint32_t kind[RM_STEP_KINDS], n;
+    rmc_image before, after, outputs;
+} rmc_trial;
+
+RMC_FN int rmc_take(void *user, const char *bytes, size_t n)
+{
+    rmc_image *m = (rmc_image *)user;
+    uint64_t from = m->at;
+    size_t i;
+    m->at += n;
+    if (!m->p) return 0;
+    if (n > m->bytes || from > m->bytes - n) return 1;
+    if (!m->compare) memcpy(m->p + (size_t)from, bytes, n);
+    else if (m->differs == RMC_NOT_SEEN && memcmp(m->p + (size_t)from, bytes, n)) {
+        for (i = 0; m->p[(size_t)from + i] == (unsigned char)bytes[i];) i++;
+        m->differs = from + i;
+    }
+    return 0;
+}
+
+RMC_FN rm_result rmc_check_says(rm_cuda *c, rm_result r, const char *what, const char *more)
+{
+    snprintf(c->text, sizeof c->text, "rm_cuda_check: %.180s%s%.190s", what, *more ? ": " : "", more);
+    return r;
+}
+
+/* The values of a step: as given with batch 0, all others with batch 1. */
+RMC_FN rm_step rmc_values_of(const rmc_trial *t, uint32_t batch, uint32_t k)
+{
+    rm_step s = t->values;
+    uint32_t i;
+    s.kind = t->kind[k];
+    s.micro += k;
+    if (!batch) return s;
+    s.step += 7;
+    s.seed = s.seed * 6364136223846793005u + 1442695040888963407u;
+    s.lr *= 0.625;
+    for (i = 0; i < sizeof s.value / sizeof s.value[0]; i++) s.value[i] = s.value[i] * 0.875 + 0.0625;
+    return s;
+}
+
+/* One step of each kind from the state before; compare: outputs and state against those of the run that was kept. */
+RMC_FN rm_result rmc_trial_run(rmc_trial *t, uint32_t batch, int steered, int keep)
+{
+    rm_result r = rm_exec_restore(t->x, t->before.p, (size_t)t->before.bytes);
+    uint32_t k, i;
+    t->c->steered = steered;
+    t->outputs.at = t->after.at = 0;
+    for (k = 0; k < t->n && r == RM_OK; k++) {
+        const rm_step s = rmc_values_of(t, batch, k);
+        if (t->d.feed && t->d.feed(t->d.feed_user, t->x, batch)) return rmc_check_says(t->c, RM_ERROR_CALLBACK, "feed returned nonzero", rm_exec_error(t->x));
+        r = rm_exec_step(t->x, &s);
+        for (i = 0; i < RMC_OUTPUTS && t->d.output[i].id && r == RM_OK && keep; i++) {
+            uint64_t bytes = rm_tensor_bytes(t->g, t->d.output[i]);
+            unsigned char *last = t->outputs.p + (size_t)(t->outputs.bytes - bytes); /* behind what is kept there is room for one */
+            r = rm_exec_read(t->x, t->d.output[i], RM_VALUE, 0, last, bytes);
+            if (r == RM_OK) (void)rmc_take(&t->outputs, (const char *)last, (size_t)bytes);
+        }
+    }
+    if (r == RM_OK) r = keep ? rm_exec_save(t->x, rmc_take, &t->after) : rm_exec_wait(t->x);
+    t->c->steered = RMC_AS_TOLD;
+    return r == RM_OK ? r : rmc_check_says(t->c, r, "a step failed", rm_exec_error(t->x));
+}
+
+RMC_FN uint64_t rmc_number(const unsigned char *p)
+{
+    uint64_t n = 0;
+    int i;
+    for (i = 8; i-- > 0;) n = n << 8 | p[i];
+    return n;
+}
+
+/* What differs between the run that was kept and the last one; docs/formats.md, 9, has the layout of a state. */
+RMC_FN rm_result rmc_differs(rmc_trial *t, const char *how)
+{
+    char what[300];
+    uint64_t at = 40, length = 0, bytes = 0, size = 0, from = 0;
+    uint32_t i;
+    if (t->outputs.differs != RMC_NOT_SEEN) {
+        for (i = 0; i < RMC_OUTPUTS && t->d.output[i].id; i++) size += rm_tensor_bytes(t->g, t->d.output[i]);
+        for (at = t->outputs.differs % size, i = 0; at >= rm_tensor_bytes(t->g, t->d.output[i]); i++) at -= rm_tensor_bytes(t->g, t->d.output[i]);
+        snprintf(what, sizeof what, "output %.150s, byte %llu, %s", rm_tensor_name(t->g, t->d.output[i]), (unsigned long long)at, how);
+        return rmc_check_says(t->c, RM_ERROR_CHECK, what, "");
+    }
+    if (t->after.differs == RMC_NOT_SEEN) return RM_OK;
+    for (; at + 16 <= t->after.bytes; at = from + bytes + 8) {
+        length = rmc_number(t->after.p + (size_t)at);
+        bytes = rmc_number(t->after.p + (size_t)(at + 8 + length));
+        from = at + 8 + length + 16;
+        if (t->after.differs < from + bytes) break;
+    }
+    snprintf(what, sizeof what, "%.*s, byte %llu, %s", (int)(length < 150 ? length : 150), (const char *)t->after.p + (size_t)(at + 8), (unsigned long long)(t->after.differs - from), how);
+    return rmc_check_says(t->c, RM_ERROR_CHECK, what, "");
+}
+
+/* Two runs in streams and one as graphs, with values that no graph has seen. */
+RMC_FN rm_result rmc_compare(rmc_trial *t)
+{
+    uint64_t replayed;
+    int i;
+    rm_result r = RM_OK;
+    for (i = 0; i < 2 && r == RM_OK; i++) r = rmc_trial_run(t, 0, RMC_GRAPHS, 0); /* in streams, captured */
+    if (r == RM_OK) r = rmc_trial_run(t, 1, RMC_STREAMS, 1);
+    t->outputs.compare = t->after.compare = 1;
+    if (r == RM_OK) r = rmc_trial_run(t, 1, RMC_STREAMS, 1);
+    if (r == RM_OK) r = rmc_differs(t, "differs from run to run in streams (atomics, or bytes that nobody wrote?): nothing can be said of graphs");
+    if (r == RM_OK) r = rmc_trial_run(t, 0, RMC_STREAMS, 0); /* buffers on the host that a graph reads hold another step's bytes */
+    replayed = t->c->replayed;
+    if (r == RM_OK) r = rmc_trial_run(t, 1, RMC_GRAPHS, 1);
+    if (r == RM_OK) r = rmc_differs(t, "is another in a replay than in streams: an op has frozen a value when it was captured (lr, a seed, a grid size, an address that changes), see the manual, 4");
+    if (r == RM_OK && t->c->replayed - replayed != t->n) r = rmc_check_says(t->c, RM_ERROR_CHECK, "not every step could be a graph", t->c->note);
+    return r;
+}
+
+/* Room for the state, twice, and outputs; then the trial, and the state again as it was. */
+RMC_FN rm_result rmc_check(rmc_trial *t)
+{
+    rm_cuda *c = t->c;
+    uint64_t largest = 0;
+    uint32_t i, debug = c->d.debug;
+    rm_result r = rm_exec_save(t->x, rmc_take, &t->before), back;
+    if (r != RM_OK) return rmc_check_says(c, r, "the state cannot be saved", rm_exec_error(t->x));
+    t->before.bytes = t->after.bytes = t->before.at;
+    t->before.at = 0;
+    for (i = 0; i < RMC_OUTPUTS && t->d.output[i].id; i++) {
+        uint64_t bytes = rm_tensor_bytes(t->g, t->d.output[i]);
+        t->outputs.bytes += bytes * t->n;
+        if (largest < bytes) largest = bytes;
+    }
+    t->outputs.bytes += largest;
+    t->before.p = (unsigned char *)rmc_table(c, t->before.bytes, 1);
+    t->after.p = (unsigned char *)rmc_table(c, t->after.bytes, 1);
+    t->outputs.p = (unsigned char *)rmc_table(c, t->outputs.bytes, 1);
+    if (!t->before.p || !t->after.p || !t->outputs.p) r = rmc_check_says(c, RM_ERROR_MEMORY, "no host memory for the state, twice", "");
+    if (r == RM_OK && rm_exec_save(t->x, rmc_take, &t->before) != RM_OK) r = rmc_check_says(c, RM_ERROR_BACKEND, "the state cannot be saved", rm_exec_error(t->x));
+    c->d.debug = 0;
+    if (r == RM_OK) {
+        char text[sizeof c->text];
+        r = rmc_compare(t);
+        c->steered = RMC_AS_TOLD;
+        memcpy(text, c->text, sizeof text);
+        back = rm_exec_restore(t->x, t->before.p, (size_t)t->before.bytes);
+        memcpy(c->text, text, sizeof text);
+        if (r == RM_OK && back != RM_OK) r = rmc_check_says(c, back, "the state cannot be put back", rm_exec_error(t->x));
+        if (!c->d.graph || debug) rmc_drop_graphs(c);
+    }
+    c->d.debug = debug;
+    rmc_table_free(c, t->before.p);
+    rmc_table_free(c, t->after.p);
+    rmc_table_free(c, t->outputs.p);
+    return r;
 }
 
 /* =====================================================================================================================
@@ -1064,7 +1322,7 @@ RMC_FN int rmc_open(rm_cuda *c)
     for (i = 0; i < RMC_LANES; i++) {
         cudaStream_t given = i == RM_LANE_COMPUTE ? c->d.compute : i == RM_LANE_COMM ? c->d.comm : NULL;
         if (given) c->stream[i] = given;
-        else RMC_DO(c, cudaStreamCreateWithPriority, (&c->stream[i], cudaStreamNonBlocking, i == RM_LANE_COMPUTE ? least : greatest));
+        else RMC_DO(c, cudaStreamCreateWithPriority, (&c->stream[i], (i == RM_LANE_COMPUTE || i == RM_LANE_COMM) && !c->d.unwatched ? cudaStreamDefault : cudaStreamNonBlocking, i == RM_LANE_COMPUTE ? least : greatest));
         if (!given) c->own_streams |= 1u << i;
     }
     for (i = 0; i < RMC_OWN; i++)
@@ -1176,6 +1434,25 @@ RMDEF rm_result rm_cuda_link_measure(rm_cuda *c, rm_cuda_load load, void *user, 
 RMDEF rm_result rm_cuda_tune(rm_cuda *c, rm_exec *x, rm_graph *g, const rm_plan_desc *desc, const rm_step *s, uint32_t repeats, rm_plan **p)
 {
     return c && x && g && desc && p && *p ? rm_exec_tune(x, desc, s, repeats, p) : RM_ERROR_ARGUMENT;
+}
+
+RMDEF rm_result rm_cuda_check(rm_cuda *c, rm_exec *x, const rm_graph *g, const rm_plan *p, const rm_step *s, const rm_cuda_check_desc *desc)
+{
+    static const uint32_t kinds[] = {RM_FIRST, RM_MIDDLE, RM_LAST, RM_SINGLE, RM_FORWARD};
+    rmc_trial t;
+    rm_plan_info info;
+    uint32_t i;
+    if (!c || !c->ring || !x || !g || !p || !s) return RM_ERROR_ARGUMENT;
+    memset((void *)&t, 0, sizeof t);
+    t.c = c;
+    t.x = x;
+    t.g = g;
+    if (desc) t.d = *desc;
+    t.values = *s;
+    t.outputs.differs = t.after.differs = t.before.differs = RMC_NOT_SEEN;
+    for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (rm_plan_get_info(p, kinds[i], &info) == RM_OK) t.kind[t.n++] = kinds[i];
+    return rmc_check(&t);
 }
 
 RMDEF rm_result rm_cuda_get_info(rm_cuda *c, rm_cuda_info *info)

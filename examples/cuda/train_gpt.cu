@@ -863,7 +863,7 @@ typedef struct options {
     int64_t batch, context, steps, accumulate;
     double lr;
     uint64_t seed;
-    int slim, streams, debug, untuned, digest, physical, quiet;
+    int slim, streams, debug, untuned, check, digest, physical, quiet;
 } options;
 
 /* An arm of the comparison: a preset, and what it may use. */
@@ -890,6 +890,7 @@ static const char HELP[] =
     "  --slim            bf16 moments and no float weights: 4 bytes of state a weight instead of 12\n"
     "  --streams         plain streams instead of a CUDA graph     --debug     wait after each op, name the one that fails\n"
     "  --untuned         plan with estimated costs                 --physical  occupy the rest of the card: the budget is real\n"
+    "  --check           before training, compare replayed steps with steps in streams, bit for bit\n"
     "  --digest          print losses and weights as hexadecimal, to compare runs bit for bit\n"
     "  --quiet           one line at the end\n";
 
@@ -927,7 +928,7 @@ static int flag(options *o, const char *a)
 {
     const struct { const char *name; int *at; } flags[] = {
         { "--slim", &o->slim }, { "--streams", &o->streams }, { "--debug", &o->debug }, { "--untuned", &o->untuned },
-        { "--digest", &o->digest }, { "--physical", &o->physical }, { "--quiet", &o->quiet } };
+        { "--check", &o->check }, { "--digest", &o->digest }, { "--physical", &o->physical }, { "--quiet", &o->quiet } };
     size_t i;
     for (i = 0; i < sizeof flags / sizeof flags[0]; i++)
         if (!strcmp(flags[i].name, a)) return *flags[i].at = 1;
@@ -1246,6 +1247,25 @@ static void report(trainer *t, const rm_plan_info *info, float loss, double firs
 }
 
 #ifndef TRAIN_GPT_PARTS /* train_gpt_nccl.cu takes all but the main program */
+/* Are steps as graphs those in streams? */
+static int feed(void *user, rm_exec *x, uint32_t batch)
+{
+    (void)x;
+    batch_of((trainer *)user, batch, 0);
+    return 0;
+}
+static void check(trainer *t)
+{
+    rm_cuda_check_desc d = {};
+    const rm_step s = batch_of(t, 0, 0);
+    const double began = seconds();
+    d.feed = feed;
+    d.feed_user = t;
+    d.output[0] = t->model.loss;
+    if (rm_cuda_check(t->cuda, t->exec, t->model.graph, t->plan, &s, &d) != RM_OK) fail("--check", rm_cuda_error(t->cuda));
+    printf("check: replays are right (%.1f s)\n", seconds() - began);
+}
+
 int main(int argc, char **argv)
 {
     trainer t;
@@ -1262,6 +1282,7 @@ int main(int argc, char **argv)
     make_model(&t, 0, 1);
     start(&t, NULL, &info);
     if (!t.o.quiet) rm_plan_summary(t.plan, print, stdout);
+    if (t.o.check) check(&t);
     clock = seconds();
     for (step = 0; step < t.o.steps; step++) {
         loss = train_step(&t, step);

@@ -47,7 +47,7 @@ struct CUgraph_st {
     node *at;
     uint32_t n, cap, n_lanes;
     uint32_t lane_class[32];
-    int valid;
+    int valid, relaxed; /* relaxed: calls that may wait do no harm to it */
     struct CUgraph_st *next;
 };
 
@@ -61,6 +61,7 @@ struct CUgraphExec_st {
 
 struct CUstream_st {
     uint32_t queue, cls;
+    unsigned flags;
     int device;
     uint64_t last; /* item number, or 0 */
     uint64_t pending[64];
@@ -100,7 +101,7 @@ typedef struct access {
 } access_t;
 
 static struct {
-    struct CUstream_st *streams;
+    struct CUstream_st *streams, *legacy, *per_thread; /* the default streams are made when they are first used */
     struct CUevent_st *events;
     struct CUgraph_st *graphs;
     struct CUgraphExec_st *execs;
@@ -486,7 +487,7 @@ static cudaError_t unsafe_call(void)
 {
     struct CUstream_st *s;
     for (s = S.streams; s; s = s->next)
-        if (s->graph) return spoil(s->graph, cudaErrorStreamCaptureUnsupported);
+        if (s->graph && !s->graph->relaxed) return spoil(s->graph, cudaErrorStreamCaptureUnsupported);
     return cudaSuccess;
 }
 
@@ -499,6 +500,26 @@ static cudaError_t spoil_event(cudaEvent_t v)
     return bad(cudaErrorCapturedEvent);
 }
 
+/* The stream behind a handle: 0 and 1 mean the legacy stream, 2 the per-thread one. */
+static cudaStream_t behind(cudaStream_t s)
+{
+    struct CUstream_st **at = !s || s == cudaStreamLegacy ? &S.legacy : s == cudaStreamPerThread ? &S.per_thread : NULL;
+    if (!at) return s;
+    if (!*at) {
+        if (S.n_queues == QUEUES) abort();
+        *at = (struct CUstream_st *)need(calloc(1, sizeof **at));
+        (*at)->queue = S.n_queues++;
+        (*at)->cls = NONE - 1;
+        (*at)->device = S.device;
+        S.q_class[(*at)->queue] = (*at)->cls;
+        (*at)->next = S.streams;
+        S.streams = *at;
+    }
+    return *at;
+}
+
+static int blocking(const struct CUstream_st *s) { return s != S.legacy && !(s->flags & cudaStreamNonBlocking); }
+
 static int known_stream(cudaStream_t s)
 {
     struct CUstream_st *k;
@@ -510,14 +531,16 @@ static int known_stream(cudaStream_t s)
 /* Device work on a stream: enqueued or captured. */
 static cudaError_t put(cudaStream_t s, const work *w)
 {
-    uint64_t deps[66];
+    static uint64_t deps[QUEUES * 66];
     uint32_t n = 0, i;
+    int implicit = 0;
+    struct CUstream_st *k;
     item *t;
-    if (!s) { /* the legacy stream: nothing here should ever use it */
-        found("work on the legacy stream", S.call);
-        return S.capturing ? bad(cudaErrorStreamCaptureImplicit) : bad(cudaErrorInvalidResourceHandle);
-    }
+    s = behind(s);
     if (!known_stream(s)) return bad(cudaErrorInvalidResourceHandle);
+    for (k = S.streams; k && s == S.legacy; k = k->next) /* the legacy stream has to do with each that blocks with it */
+        if (k->graph && blocking(k)) implicit = 1, k->graph->valid = 0;
+    if (implicit) return bad(cudaErrorStreamCaptureImplicit);
     if ((w->kind == KERNEL || w->kind == SET) && s->device != S.device) return bad(cudaErrorInvalidResourceHandle);
     if (s->graph) {
         if (!s->graph->valid) return bad(cudaErrorStreamCaptureInvalidated);
@@ -527,12 +550,24 @@ static cudaError_t put(cudaStream_t s, const work *w)
     if (s->last) deps[n++] = s->last;
     for (i = 0; i < s->n_pending; i++) deps[n++] = s->pending[i];
     s->n_pending = 0;
+    for (k = S.streams; k && s == S.legacy; k = k->next)
+        if (blocking(k)) { /* after all that they have been given */
+            if (k->last) deps[n++] = k->last;
+            for (i = 0; i < k->n_pending; i++) deps[n++] = k->pending[i];
+            join_clock(&s->clock, &k->clock);
+        }
     s->last = add_item(s->queue, w, deps, n);
     t = item_of(s->last);
     S.host.at[0]++;
     join_clock(&s->clock, &S.host);
     s->clock.at[s->queue] = t->index;
     t->clock = s->clock;
+    for (k = S.streams; k && s == S.legacy; k = k->next)
+        if (blocking(k)) { /* and before all that they get */
+            if (k->n_pending == 64) abort();
+            k->pending[k->n_pending++] = s->last;
+            join_clock(&k->clock, &s->clock);
+        }
     enqueued();
     return cudaSuccess;
 }
@@ -642,7 +677,7 @@ cudaError_t cudaDeviceSynchronize(void)
 {
     struct CUstream_st *s;
     ENTER("cudaDeviceSynchronize");
-    if (S.capturing) return unsafe_call();
+    if (S.capturing && unsafe_call()) return S.last_error;
     for (s = S.streams; s; s = s->next) drain(s);
     return S.sticky ? bad(S.sticky) : cudaSuccess;
 }
@@ -779,9 +814,9 @@ static cudaError_t new_stream(cudaStream_t *out, unsigned flags)
     cudaError_t e;
     if (S.capturing && (e = unsafe_call()) != cudaSuccess) return e;
     if (S.n_queues == QUEUES) abort();
-    if (!(flags & cudaStreamNonBlocking)) found("a stream that blocks with the legacy stream", NULL);
     s = (struct CUstream_st *)need(calloc(1, sizeof *s));
     s->device = S.device;
+    s->flags = flags;
     s->queue = S.n_queues++;
     s->cls = S.n_classes++;
     S.q_class[s->queue] = s->cls;
@@ -803,6 +838,14 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned int flags, in
     (void)priority;
     return new_stream(s, flags);
 }
+cudaError_t cudaStreamGetFlags(cudaStream_t s, unsigned int *flags)
+{
+    ENTER("cudaStreamGetFlags");
+    s = behind(s);
+    if (!known_stream(s)) return bad(cudaErrorInvalidResourceHandle);
+    *flags = s->flags;
+    return cudaSuccess;
+}
 cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
     struct CUstream_st **at;
@@ -819,6 +862,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
 cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
     ENTER("cudaStreamSynchronize");
+    s = behind(s);
     if (!known_stream(s)) return bad(cudaErrorInvalidResourceHandle);
     if (s->graph) return spoil(s->graph, cudaErrorStreamCaptureUnsupported);
     drain(s);
@@ -827,6 +871,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
 cudaError_t cudaStreamQuery(cudaStream_t s)
 {
     ENTER("cudaStreamQuery");
+    s = behind(s);
     if (!known_stream(s)) return bad(cudaErrorInvalidResourceHandle);
     if (s->graph) return spoil(s->graph, cudaErrorStreamCaptureUnsupported);
     if (!is_done(s->last)) return bad(cudaErrorNotReady);
@@ -836,6 +881,7 @@ cudaError_t cudaStreamQuery(cudaStream_t s)
 cudaError_t cudaStreamIsCapturing(cudaStream_t s, enum cudaStreamCaptureStatus *status)
 {
     ENTER("cudaStreamIsCapturing");
+    s = behind(s);
     if (!known_stream(s)) return bad(cudaErrorInvalidResourceHandle);
     *status = !s->graph ? cudaStreamCaptureStatusNone : s->graph->valid ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusInvalidated;
     return cudaSuccess;
@@ -975,7 +1021,7 @@ cudaError_t cudaEventQuery(cudaEvent_t e)
     ENTER("cudaEventQuery");
     if (!known_event(e)) return bad(cudaErrorInvalidResourceHandle);
     if (e->graph) return spoil_event(e);
-    if (S.capturing) return unsafe_call();
+    if (S.capturing && unsafe_call()) return S.last_error;
     if (e->recorded && !is_done(e->item)) return bad(cudaErrorNotReady);
     if (e->recorded) join_clock(&S.host, &e->clock);
     return cudaSuccess;
@@ -1066,12 +1112,13 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mo
 {
     struct CUgraph_st *g;
     ENTER("cudaStreamBeginCapture");
-    (void)mode;
-    if (!s) return bad(cudaErrorStreamCaptureUnsupported); /* the legacy stream */
+    s = behind(s);
+    if (s == S.legacy) return bad(cudaErrorStreamCaptureUnsupported);
     if (!known_stream(s)) return bad(cudaErrorInvalidResourceHandle);
     if (s->graph) return bad(cudaErrorIllegalState);
     g = (struct CUgraph_st *)need(calloc(1, sizeof *g));
     g->valid = 1;
+    g->relaxed = mode == cudaStreamCaptureModeRelaxed;
     g->n_lanes = 1;
     g->lane_class[0] = s->cls;
     g->next = S.graphs;
@@ -1113,6 +1160,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out)
     struct CUstream_st *k;
     cudaError_t e = cudaSuccess;
     ENTER("cudaStreamEndCapture");
+    s = behind(s);
     *out = NULL;
     if (!known_stream(s) || !s->graph) return bad(cudaErrorIllegalState);
     g = s->graph;
@@ -1126,7 +1174,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out)
         free_graph(g);
         return bad(e);
     }
-    S.created++;
+    S.created += g->n > 0;
     S.live++;
     *out = g;
     return cudaSuccess;

@@ -33,6 +33,7 @@ typedef struct add {
     const rm_step *step;
     const uint32_t *skip;
     int fault;
+    unsigned char factor; /* 0: 1, or the step's lr */
 } add;
 
 static int add_kernel(void *arg)
@@ -40,7 +41,7 @@ static int add_kernel(void *arg)
     const add *k = (const add *)arg;
     unsigned char *to = (unsigned char *)standin_at(k->to);
     const unsigned char *a = (const unsigned char *)standin_at(k->a), *b = (const unsigned char *)standin_at(k->b);
-    unsigned char lr = k->step ? (unsigned char)((const rm_step *)standin_at(k->step))->lr : 1;
+    unsigned char lr = k->step ? (unsigned char)((const rm_step *)standin_at(k->step))->lr : k->factor ? k->factor : 1;
     int i;
     standin_touch(k->a, BYTES, 0);
     standin_touch(k->b, BYTES, 0);
@@ -52,6 +53,10 @@ static int add_kernel(void *arg)
 }
 
 static int sync_in_op, fault_in_op, fail_in_op, slow_in_op, ask_in_op;
+static int stray_in_op; /* l[2] launches on: 1 the legacy stream, 2 the per-thread one; 3, 4: and hides that this failed */
+static int frozen;      /* 1: lr by value; 2: a copy from a host buffer that is used again; 3: what it computes differs from run to run */
+static int forwards;    /* so often was the first op called */
+static unsigned char *scratch;
 static const uint32_t *skip_flag;
 
 static int overflow; /* the next step will have one */
@@ -65,19 +70,31 @@ static int look_kernel(void *arg)
 
 static int launch_add(const rm_call *c, void *to, const void *a, const void *b, int update, uint64_t ns)
 {
+    cudaStream_t s = (cudaStream_t)c->stream;
     add k;
+    int code;
     memset(&k, 0, sizeof k);
+    if (stray_in_op && strstr(c->op, "l[2]") && !update) s = stray_in_op % 2 ? cudaStreamLegacy : cudaStreamPerThread;
     k.to = (unsigned char *)to;
     k.a = (const unsigned char *)a;
     k.b = (const unsigned char *)b;
     if (update) k.step = c->device_step, k.skip = skip_flag;
     k.fault = fault_in_op && strstr(c->op, "l[3]") != NULL;
-    return (int)standin_launch((cudaStream_t)c->stream, add_kernel, &k, sizeof k, ns);
+    if (frozen == 1 && update && strstr(c->op, "l[4]")) k.step = NULL, k.factor = (unsigned char)c->step->lr;
+    if (frozen == 3 && !update && strstr(c->op, "l[1]")) k.factor = (unsigned char)++forwards;
+    code = (int)standin_launch(s, add_kernel, &k, sizeof k, ns);
+    if (stray_in_op > 2) (void)cudaGetLastError();
+    return stray_in_op > 2 ? 0 : code;
 }
 static int fwd(const rm_call *c)
 {
     if (sync_in_op && strstr(c->op, "l[2]")) cudaStreamSynchronize((cudaStream_t)c->stream);
     if (fail_in_op && strstr(c->op, "l[4]")) return 5;
+    if (strstr(c->op, "l[0]")) forwards++;
+    if (frozen == 2 && strstr(c->op, "l[3]")) { /* the buffer has the next step's number when the device copies it */
+        memset(scratch, (int)c->step->lr, BYTES);
+        return (int)cudaMemcpyAsync(c->out[0], scratch, BYTES, cudaMemcpyHostToDevice, (cudaStream_t)c->stream);
+    }
     if (ask_in_op) {
         int code = launch_add(c, c->out[0], c->in[0], c->in[1], 0, FWD_NS);
         cudaStreamQuery((cudaStream_t)c->stream); /* is it done? */
@@ -183,7 +200,7 @@ static int open_rig(rig *r, const char *name, const rm_cuda_desc *d)
 {
     part = name;
     memset(r, 0, sizeof *r);
-    sync_in_op = fault_in_op = fail_in_op = slow_in_op = ask_in_op = 0;
+    sync_in_op = fault_in_op = fail_in_op = slow_in_op = ask_in_op = stray_in_op = frozen = forwards = 0;
     skip_flag = NULL;
     logged[0] = 0;
     r->g = model();
@@ -465,6 +482,106 @@ static void graphs(void)
     expect(strstr(rm_cuda_note(r.c), "l[2]/add") && strstr(rm_cuda_note(r.c), "single") && info.streamed == 4 && !info.captured && !strcmp(logged, rm_cuda_note(r.c)), "the op is named", rm_cuda_note(r.c));
     expect(weight(&r, "l[5]/w") == w[0][3], "and the bits are right", NULL);
     close_rig(&r);
+}
+
+/* Work of a callback on a default stream. On the legacy one it is right in streams, which block with it, and no graph is made of it; on
+   others the step fails. Whoever says that it is not to be watched has streams that do not block. */
+static void astray(void)
+{
+    rm_cuda_desc d = {0};
+    rm_cuda_info info;
+    cudaStream_t own = NULL;
+    unsigned want = 0, i, stray;
+    rig r;
+    for (stray = 0; stray < 5; stray++) {
+        memset(&d, 0, sizeof d);
+        d.graph = stray > 0;
+        if (!open_rig(&r, "work on a default stream", &d)) return;
+        stray_in_op = (int)stray;
+        for (i = 0; i < 3; i++) {
+            rm_result e = step_rig(&r, (int)i, i + 1);
+            if (stray % 2 || !stray || !i) expect(e == RM_OK, "a step", rm_exec_error(r.x));
+            else expect(e == RM_ERROR_BACKEND && strstr(rm_exec_error(r.x), "l[2]") && strstr(rm_exec_error(r.x), "per-thread default stream"), "the op is named", rm_exec_error(r.x));
+        }
+        rm_cuda_get_info(r.c, &info);
+        if (!stray) want = weight(&r, "l[5]/w");
+        if (stray % 2) {
+            expect(info.streamed == 3 && !info.captured && strstr(rm_cuda_note(r.c), "l[2]") && strstr(rm_cuda_note(r.c), "legacy default stream"), "the op is named", rm_cuda_note(r.c));
+            expect(weight(&r, "l[5]/w") == want && standin_findings() == 0, "and the bits are right", standin_finding());
+            expect(forwards == 4, "callbacks run twice in the step that could not be captured", NULL);
+        } else expect(!stray || standin_findings() != 0, "a race, which only the stand-in sees", NULL);
+        close_rig(&r);
+    }
+    for (i = 0; i < 2; i++) { /* a stream of the caller's that does not block; nobody watches */
+        memset(&d, 0, sizeof d);
+        d.graph = 1;
+        d.unwatched = i;
+        cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking);
+        d.compute = i ? NULL : own;
+        if (!open_rig(&r, i ? "nobody watches" : "a stream that does not block", &d)) return;
+        stray_in_op = 1;
+        expect(step_rig(&r, 0, 1) == RM_OK, "a step in streams", rm_exec_error(r.x));
+        if (!i) expect(step_rig(&r, 1, 1) != RM_OK && strstr(rm_exec_error(r.x), "l[2]") && strstr(rm_cuda_error(r.c), "legacy"), "the op is named", rm_exec_error(r.x));
+        else expect(step_rig(&r, 1, 1) == RM_OK, "and nothing is found", rm_exec_error(r.x));
+        expect(standin_findings() != 0, "a race", NULL);
+        rm_exec_destroy(r.x);
+        r.x = NULL;
+        rm_cuda_destroy(r.c);
+        r.c = NULL;
+        cudaStreamDestroy(own);
+        close_rig(&r);
+    }
+}
+
+/* rm_cuda_check: what was frozen at capture, what cannot be captured, what is another from run to run; in streams and as graphs; the state
+   is as it was. */
+static unsigned char *batches;
+static int feed(void *user, rm_exec *x, uint32_t batch)
+{
+    memset(batches + batch * BYTES, 3 + 5 * (int)batch, BYTES);
+    return rm_exec_write(x, *(rm_tensor *)user, RM_VALUE, 0, batches + batch * BYTES, BYTES) != RM_OK;
+}
+static void checking(void)
+{
+    static const char *const says[] = {"", "l[4]/w", "l[0]/w", "from run to run", "l[2]/add"};
+    rm_cuda_desc d = {0};
+    rm_cuda_check_desc cd = {0};
+    rm_cuda_info info;
+    rm_step s = {0};
+    rm_tensor x;
+    rig r;
+    unsigned what, before;
+    rm_result e;
+    s.lr = 16;
+    for (d.graph = 0; d.graph < 2; d.graph++)
+        for (what = 0; what < 6; what++) {
+            standin_order(STANDIN_LAZY, 0);
+            if (!open_rig(&r, d.graph ? "rm_cuda_check, graphs" : "rm_cuda_check, streams", &d)) return;
+            cudaMallocHost((void **)(void *)&batches, 2 * BYTES);
+            cudaMallocHost((void **)(void *)&scratch, BYTES);
+            x = rm_graph_find(r.g, "x");
+            cd.feed = feed;
+            cd.feed_user = &x;
+            cd.output[0] = rm_graph_find(r.g, "l[5]/add");
+            expect(step_rig(&r, 0, 1) == RM_OK && step_rig(&r, 1, 1) == RM_OK && step_rig(&r, 2, 1) == RM_OK, "steps", rm_exec_error(r.x));
+            before = weight(&r, "l[4]/w");
+            frozen = what < 4 ? (int)what : 0;
+            sync_in_op = what == 4;
+            stray_in_op = what == 5;
+            if (d.graph && what) rm_exec_destroy(r.x), rm_cuda_exec_create(r.c, r.p, NULL, &r.x), before = 0; /* captured anew */
+            standin_pageable(1);
+            e = rm_cuda_check(r.c, r.x, r.g, r.p, &s, &cd);
+            standin_pageable(0);
+            if (!what) expect(e == RM_OK, "nothing is wrong", rm_cuda_error(r.c));
+            else expect(e == RM_ERROR_CHECK && strstr(rm_cuda_error(r.c), what == 2 ? "l[5]/add" : says[what > 4 ? 4 : what]), "what is wrong is named", rm_cuda_error(r.c));
+            if (what == 1 || what == 2) expect(strstr(rm_cuda_error(r.c), "frozen") != NULL, "and why", rm_cuda_error(r.c));
+            expect(weight(&r, "l[4]/w") == before, "the state is as it was", NULL);
+            frozen = sync_in_op = stray_in_op = 0;
+            expect(step_rig(&r, 3, 1) == RM_OK && rm_exec_wait(r.x) == RM_OK, "and steps go on", rm_exec_error(r.x));
+            rm_cuda_get_info(r.c, &info);
+            cudaFreeHost(batches), cudaFreeHost(scratch);
+            close_rig(&r);
+        }
 }
 
 /* A graph for each kind of step, with lanes of copies that begin by themselves: right bits and no race whatever the device does first,
@@ -1030,6 +1147,8 @@ int main(void)
     given_host();
     elsewhere();
     graphs();
+    astray();
+    checking();
     two_kinds();
     asking();
     values_of_steps();

@@ -224,9 +224,9 @@ static int a_fault(void *p) { return (void)p, 1; }
 
 static void refusals(void)
 {
-    cudaStream_t a, b;
+    cudaStream_t a, b, c;
     cudaEvent_t e, old, never;
-    cudaGraph_t g = NULL;
+    cudaGraph_t g = NULL, late = NULL;
     cudaGraphExec_t x;
     void *m, *h;
     static char pageable[64];
@@ -291,15 +291,29 @@ static void refusals(void)
     WANT(cudaStreamEndCapture(b, &g), cudaErrorStreamCaptureInvalidated);
     /* the legacy stream */
     WANT(cudaStreamBeginCapture(NULL, cudaStreamCaptureModeGlobal), cudaErrorStreamCaptureUnsupported);
-    WANT(cudaStreamBeginCapture(a, cudaStreamCaptureModeGlobal), cudaSuccess);
+    WANT(cudaStreamCreateWithFlags(&c, cudaStreamDefault), cudaSuccess);
+    WANT(cudaStreamBeginCapture(c, cudaStreamCaptureModeRelaxed), cudaSuccess); /* a stream that blocks with it */
     WANT(cudaMemsetAsync(m, 0, 8, NULL), cudaErrorStreamCaptureImplicit);
+    WANT(cudaStreamEndCapture(c, &g), cudaErrorStreamCaptureInvalidated);
+    WANT(cudaStreamBeginCapture(a, cudaStreamCaptureModeGlobal), cudaSuccess); /* and one that does not */
+    WANT(cudaMemsetAsync(m, 0, 8, cudaStreamLegacy), cudaSuccess);
     WANT(cudaStreamEndCapture(a, &g), cudaSuccess);
+    WANT(cudaStreamBeginCapture(cudaStreamPerThread, cudaStreamCaptureModeRelaxed), cudaSuccess);
+    WANT(cudaMemsetAsync(m, 0, 8, cudaStreamPerThread), cudaSuccess);
+    WANT(cudaMemsetAsync(m, 0, 8, NULL), cudaErrorStreamCaptureImplicit);
+    WANT(cudaStreamEndCapture(cudaStreamPerThread, &late), cudaErrorStreamCaptureInvalidated);
+    WANT(cudaMemsetAsync(m, 0, 8, c), cudaSuccess);
+    WANT(cudaMemsetAsync(m, 1, 8, NULL), cudaSuccess);
+    WANT(cudaMemsetAsync(m, 2, 8, c), cudaSuccess);
+    expect(standin_findings() == 0, "work on the legacy stream is ordered with a stream that blocks");
+    WANT(cudaMemsetAsync(m, 3, 8, a), cudaSuccess);
+    expect(standin_findings() == 1, "and races with one that does not");
+    WANT(cudaStreamDestroy(c), cudaSuccess);
     WANT(cudaGraphInstantiateWithFlags(&x, g, 0), cudaSuccess);
     WANT(cudaGraphLaunch(x, a), cudaSuccess);
     WANT(cudaGraphExecDestroy(x), cudaSuccess);
     WANT(cudaGraphDestroy(g), cudaSuccess);
     /* findings, faults, errors that stay */
-    expect(standin_findings() == 1, "the legacy stream");
     WANT(cudaLaunchHostFunc(a, a_host_function, &code), cudaSuccess);
     WANT(cudaStreamSynchronize(a), cudaSuccess);
     expect(code == cudaErrorNotPermitted && standin_findings() == 2, "a CUDA call in a host function");

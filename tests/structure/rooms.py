@@ -14,7 +14,7 @@ PREFIX = {
     "step": "rmi_step_", "cost": "rmi_cost_", "events": "rmi_event_", "search": "rmi_search_",
     "place": "rmi_plc_", "plan": "rmi_plan_", "curve": "rmi_crv_", "lanes": "rmi_lan_", "threads": "rmi_thr_", "text": "rmi_txt_", "view": "rmi_vue_", "exec": "rmi_exe_", "check": "rmi_chk_", "public": "rm_|rmi_",
 }
-CUDA = {room: "rmc_" for room in ("device", "memory", "stream", "profile", "graph")}
+CUDA = {room: "rmc_" for room in ("device", "memory", "stream", "profile", "graph", "check")}
 CUDA["public"] = "rm_cuda_|rmc_"
 LONGEST = 70
 COLUMNS, PARAMETERS, FIELDS, LETTERS, LINES = 120, 6, 30, 15, 25000  # LETTERS: percent of all identifiers
