@@ -42,9 +42,11 @@
    Memory of yours must be aligned as the plan is (rm_plan_desc.align, 256 unless you say otherwise).
    After rm_cuda_exec_create a step allocates nothing but its CUDA graph, once. What else lies on the card
    (the context, a workspace of cuBLAS, CUDA graphs) is outside the arena and thus outside the budget:
-   rm_cuda_get_info tells how much it is, and with
+   rm_cuda_get_info tells how much it is and whose, and with
    rm_cuda_desc.limit_bytes a step fails with a message when arena and all of that exceed the limit: each
    step asks the device before it issues anything (cudaMemGetInfo, some microseconds; nothing is waited for).
+   A card that is full is no failure: a CUDA graph for which there is no room, on the card or under the limit, is not made, its steps stay
+   in streams, and a note says so; before an arena is refused, memory pools give back what nobody uses, and the message says who has what.
 
    3. Streams
    compute (yours or its own), h2d, d2h, host and comm. The legacy stream is never used; its own compute and comm
@@ -214,7 +216,12 @@ typedef struct rm_cuda_info {
     uint64_t total_bytes, free_bytes; /* of the device, now */
     uint64_t arena_bytes;             /* allocated for executors, now */
     uint64_t pinned_bytes;            /* of host memory for executors */
-    uint64_t outside_bytes;           /* taken on the device since rm_cuda_create by whoever it was, arena not counted */
+    uint64_t outside_bytes;           /* taken on the device since rm_cuda_create by whoever it was, arena not counted: */
+    uint64_t graph_bytes;             /* by CUDA graphs; */
+    uint64_t library_bytes;           /* while a kind of step ran for the first time: kernels, workspaces; */
+    uint64_t other_bytes;             /* by others, or at other times */
+    uint64_t before_bytes;            /* taken before rm_cuda_create: the context, other processes, memory of yours */
+    uint64_t pool_bytes;              /* of all this, what lies in memory pools (cudaMallocAsync) */
     uint64_t step_ns;                 /* mean length of the steps since the last rm_cuda_get_info, one after the other; 0: none */
     uint64_t steps;                   /* those */
     uint64_t streamed, captured, replayed; /* steps so far: given to streams, made a graph, started as a graph */
@@ -292,7 +299,7 @@ enum { RMC_FORK, RMC_DONE, RMC_TAKEN, RMC_TAIL, RMC_FIRST = RMC_TAIL + 5, RMC_LA
 struct rm_cuda {
     rm_cuda_desc d;
     rm_backend table;
-    char text[400], note[600];
+    char text[640], note[800];
     int code;              /* that text belongs to */
     int host_code;         /* of a host call that failed; written by CUDA's thread */
     int held;              /* a lane waits while what is timed in it is enqueued; read by CUDA's thread */
@@ -327,6 +334,7 @@ struct rm_cuda {
     uint64_t timed, streamed, captured, replayed;
     uint32_t nodes;
     uint64_t outside_told;
+    uint64_t graph_bytes, library_bytes, left_then; /* taken by graphs; while callbacks ran for the first time; free before such a step */
     int checked;               /* what lies outside the arena: 0: no step yet, 1: to be looked at, 2: told */
 };
 
@@ -385,6 +393,31 @@ RMC_FN int rmc_outside(rm_cuda *c, uint64_t *bytes, uint64_t *free_bytes, uint64
     if (code) return code;
     *bytes = c->free_at_start > *free_bytes + c->device_bytes ? c->free_at_start - *free_bytes - c->device_bytes : 0;
     return 0;
+}
+
+/* Free bytes, for differences; 0: the device does not answer. */
+RMC_FN uint64_t rmc_left(void)
+{
+    size_t f = 0, t = 0;
+    if (cudaMemGetInfo(&f, &t) == cudaSuccess) return f;
+    (void)cudaGetLastError();
+    return 0;
+}
+
+/* What the device's memory pools (cudaMallocAsync) hold; trim: after they have given back what nobody uses. */
+RMC_FN uint64_t rmc_pools(rm_cuda *c, int trim)
+{
+    cudaMemPool_t pool[2] = {NULL, NULL};
+    uint64_t sum = 0, bytes = 0;
+    int i;
+    if (cudaDeviceGetDefaultMemPool(&pool[0], c->device) != cudaSuccess) pool[0] = NULL;
+    if (cudaDeviceGetMemPool(&pool[1], c->device) != cudaSuccess || pool[1] == pool[0]) pool[1] = NULL;
+    for (i = 0; i < 2; i++) {
+        if (pool[i] && trim) (void)cudaMemPoolTrimTo(pool[i], 0);
+        if (pool[i] && cudaMemPoolGetAttribute(pool[i], cudaMemPoolAttrReservedMemCurrent, &bytes) == cudaSuccess) sum += bytes;
+    }
+    (void)cudaGetLastError();
+    return sum;
 }
 
 /* After the first steps, when libraries have taken what they take, and before each step, if there is a limit: is it kept, and does
@@ -450,14 +483,15 @@ RMC_FN int rmc_given(rm_cuda *c, int host, int *ours)
     return 0;
 }
 
+/* There is no room for an arena: who holds it? */
 RMC_FN int rmc_device_full(rm_cuda *c, uint64_t bytes)
 {
-    uint64_t left = 0, total = 0;
-    char was[300];
+    uint64_t left = 0, total = 0, outside = 0;
+    char was[130];
     int code = c->code;
-    memcpy(was, c->text, sizeof was);
-    if (rmc_free(c, &left, &total)) return code;
-    snprintf(c->text, sizeof c->text, "%.120s; the arena has %llu bytes, the device has %llu free of %llu", was, (unsigned long long)bytes, (unsigned long long)left, (unsigned long long)total);
+    snprintf(was, sizeof was, "%.120s", c->text);
+    if (rmc_outside(c, &outside, &left, &total)) return code;
+    snprintf(c->text, sizeof c->text, "%s; the arena has %llu bytes, the device has %llu free of %llu: %llu were taken before rm_cuda_create (the context, other processes), %llu since then outside of arenas (libraries, workspaces, graphs), %llu by arenas; memory pools hold %llu of it, and gave back what nobody uses", was, (unsigned long long)bytes, (unsigned long long)left, (unsigned long long)total, (unsigned long long)(total - c->free_at_start), (unsigned long long)outside, (unsigned long long)c->device_bytes, (unsigned long long)rmc_pools(c, 0));
     return c->code = code;
 }
 
@@ -482,7 +516,11 @@ RMC_FN int rmc_alloc(void *user, uint64_t bytes, uint32_t host, void **out)
     if ((code = given ? rmc_given(c, host != 0, &ours) : rmc_here(c)) != 0) return code;
     if (given) p = given;
     else if (host) RMC_DO(c, cudaHostAlloc, (&p, (size_t)bytes, cudaHostAllocPortable));
-    else if (rmc_did(c, cudaMalloc(&p, (size_t)bytes), "cudaMalloc")) return rmc_device_full(c, bytes);
+    else if (cudaMalloc(&p, (size_t)bytes) != cudaSuccess) {
+        (void)cudaGetLastError();
+        (void)rmc_pools(c, 1);
+        if (rmc_did(c, cudaMalloc(&p, (size_t)bytes), "cudaMalloc")) return rmc_device_full(c, bytes);
+    }
     c->piece[i].p = p;
     c->piece[i].bytes = bytes;
     c->piece[i].host = host != 0;
@@ -501,6 +539,7 @@ RMC_FN void rmc_drop_graphs(rm_cuda *c)
         if (c->program[i].exec) (void)cudaGraphExecDestroy(c->program[i].exec);
         memset(&c->program[i], 0, sizeof c->program[i]);
     }
+    c->graph_bytes = 0;
     c->launches = 0;
 }
 
@@ -986,6 +1025,31 @@ RMC_FN int rmc_give_up(rm_cuda *c, rmc_program *p, const char *failed)
     return rmc_border(c);
 }
 
+/* Makes a graph of what was captured, with all that it takes on the device, and within the limit; or nothing stays of it. */
+RMC_FN int rmc_instantiate(rm_cuda *c, rmc_program *p, cudaGraph_t g)
+{
+    uint64_t left = rmc_left(), now, outside = 0, total = 0;
+    int code = rmc_did(c, cudaGraphInstantiateWithFlags(&p->exec, g, RMC_INSTANTIATE), "cudaGraphInstantiateWithFlags");
+    if (code) {
+        p->exec = NULL;
+        return code;
+    }
+    code = rmc_did(c, cudaGraphUpload(p->exec, c->stream[RM_LANE_COMPUTE]), "cudaGraphUpload");
+    if (!code) code = rmc_outside(c, &outside, &now, &total);
+    if (!code && c->d.limit_bytes && outside + c->device_bytes > c->d.limit_bytes) {
+        snprintf(c->text, sizeof c->text, "it takes %llu bytes of the device, more than limit_bytes leaves", (unsigned long long)(left > now ? left - now : 0));
+        code = c->code = RMC_CPU;
+    }
+    if (!code) {
+        if (left > now) c->graph_bytes += left - now;
+        return 0;
+    }
+    (void)cudaGraphExecDestroy(p->exec);
+    (void)cudaGetLastError();
+    p->exec = NULL;
+    return code;
+}
+
 /* The end of a step that was captured: it becomes a graph, which runs. What fails here has not run: it goes to streams. */
 RMC_FN int rmc_keep(rm_cuda *c, rmc_program *p, uint32_t *answer, const char *failed)
 {
@@ -998,7 +1062,7 @@ RMC_FN int rmc_keep(rm_cuda *c, rmc_program *p, uint32_t *answer, const char *fa
         if (!code) c->capturing = NULL;
     }
     if (!code) code = rmc_did(c, cudaGraphGetNodes(g, NULL, &n), "cudaGraphGetNodes");
-    if (!code) code = rmc_did(c, cudaGraphInstantiateWithFlags(&p->exec, g, RMC_INSTANTIATE), "cudaGraphInstantiateWithFlags");
+    if (!code) code = rmc_instantiate(c, p, g);
     if (g) (void)cudaGraphDestroy(g);
     if (code) {
         code = rmc_give_up(c, p, failed);
@@ -1025,6 +1089,7 @@ RMC_FN int rmc_begin(void *user, uint32_t program, const rm_step *s, uint32_t *a
     p->kind = s->kind;
     if (c->steered == RMC_STREAMS || (!c->steered && (!c->d.graph || c->d.debug)) || p->streams_only || !p->steps) { /* the first step goes to streams: libraries load what they need */
         *answer = RM_ISSUE;
+        if (!p->steps) c->left_then = rmc_left();
         return rmc_values(c, &c->ring[c->ring_at++ % RMC_RING], s);
     }
     if ((code = rmc_graph_values(c, s)) != 0) return code;
@@ -1048,6 +1113,11 @@ RMC_FN int rmc_end(void *user, uint32_t program, uint32_t *answer, const char *f
         if (!code) code = rmc_launch(c, p);
         c->replayed += !code;
     } else c->streamed += !failed;
+    if (!p->steps && c->left_then) { /* libraries load kernels and make workspaces when they are first called */
+        uint64_t left = rmc_left();
+        if (left && left < c->left_then) c->library_bytes += c->left_then - left;
+        c->left_then = 0;
+    }
     if (code || failed) return code;
     RMC_DO(c, cudaEventRecord, (c->own[RMC_LAST], c->stream[RM_LANE_COMPUTE]));
     c->timed++;
@@ -1464,6 +1534,11 @@ RMDEF rm_result rm_cuda_get_info(rm_cuda *c, rm_cuda_info *info)
     info->steps = c->timed;
     if (c->timed) info->step_ns /= c->timed;
     c->timed = 0;
+    info->graph_bytes = c->graph_bytes;
+    info->library_bytes = c->library_bytes;
+    info->other_bytes = info->outside_bytes > c->graph_bytes + c->library_bytes ? info->outside_bytes - c->graph_bytes - c->library_bytes : 0;
+    info->before_bytes = info->total_bytes - c->free_at_start;
+    info->pool_bytes = rmc_pools(c, 0);
     info->arena_bytes = c->device_bytes;
     info->pinned_bytes = c->pinned_bytes;
     info->streamed = c->streamed;

@@ -55,6 +55,8 @@ struct CUgraphExec_st {
     struct CUgraph_st g;
     uint32_t queue[32];
     uint64_t last; /* its previous launch: its end */
+    uint64_t bytes; /* of the device, once it is there */
+    int there;
     clock_v clock;
     struct CUgraphExec_st *next;
 };
@@ -124,7 +126,7 @@ static struct {
     uint64_t syncs, drop_sync;
     item *now;
     char finding[300], name[48], call[48], failed_call[48], dropped[64];
-    uint64_t total, taken, used, h2d, d2h, latency, engine[2], clock_ns;
+    uint64_t total, taken, used, graph_bytes, pool, pool_used, h2d, d2h, latency, engine[2], clock_ns;
     uint32_t capturing;
 } S;
 
@@ -660,7 +662,7 @@ cudaError_t cudaDeviceGetAttribute(int *v, enum cudaDeviceAttr a, int d)
 }
 cudaError_t cudaMemGetInfo(size_t *f, size_t *t)
 {
-    uint64_t gone = S.used + S.taken;
+    uint64_t gone = S.used + S.taken + S.pool;
     ENTER("cudaMemGetInfo");
     *f = (size_t)(gone > S.total ? 0 : S.total - gone);
     *t = (size_t)S.total;
@@ -700,7 +702,7 @@ cudaError_t cudaMalloc(void **p, size_t bytes)
     cudaError_t e;
     ENTER("cudaMalloc");
     if (S.capturing && (e = unsafe_call()) != cudaSuccess) return e;
-    if (bytes > S.total || S.used + S.taken + bytes > S.total) return bad(cudaErrorMemoryAllocation);
+    if (bytes > S.total || S.used + S.taken + S.pool + bytes > S.total) return bad(cudaErrorMemoryAllocation);
     b = new_block(0, bytes);
     S.created++;
     b->mapped = (bytes + 4096) / 4096 * 4096 + 4096;
@@ -804,6 +806,36 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a, const void
     a->device = b ? b->device : 0;
     if (b) a->devicePointer = (void *)(uintptr_t)p;
     if (b && b->kind) a->hostPointer = (void *)(uintptr_t)p;
+    return cudaSuccess;
+}
+
+/* One pool, of which somebody uses a part. */
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device)
+{
+    ENTER("cudaDeviceGetDefaultMemPool");
+    (void)device;
+    *pool = (cudaMemPool_t)(void *)&S.pool;
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *pool, int device)
+{
+    ENTER("cudaDeviceGetMemPool");
+    (void)device;
+    *pool = (cudaMemPool_t)(void *)&S.pool;
+    return cudaSuccess;
+}
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr a, void *value)
+{
+    ENTER("cudaMemPoolGetAttribute");
+    if (pool != (cudaMemPool_t)(void *)&S.pool) return bad(cudaErrorInvalidValue);
+    *(uint64_t *)value = a == cudaMemPoolAttrReservedMemCurrent ? S.pool : S.pool_used;
+    return cudaSuccess;
+}
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t bytes)
+{
+    ENTER("cudaMemPoolTrimTo");
+    if (pool != (cudaMemPool_t)(void *)&S.pool) return bad(cudaErrorInvalidValue);
+    if (S.pool > bytes) S.pool = S.pool_used > bytes ? S.pool_used : bytes;
     return cudaSuccess;
 }
 
@@ -1240,16 +1272,27 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t x)
     for (at = &S.execs; *at && *at != x;) at = &(*at)->next;
     if (!x || !*at) return bad(cudaErrorInvalidValue);
     run_until(x->last);
+    S.used -= x->bytes;
     *at = x->next;
     drop_nodes(&x->g);
     free(x);
     S.live--;
     return cudaSuccess;
 }
+/* A graph takes its memory when it is uploaded, or else at its first launch. */
+static cudaError_t upload(cudaGraphExec_t x)
+{
+    if (x->there) return cudaSuccess;
+    if (S.used + S.taken + S.pool + S.graph_bytes > S.total) return bad(cudaErrorMemoryAllocation);
+    x->there = 1;
+    x->bytes = S.graph_bytes;
+    S.used += x->bytes;
+    return cudaSuccess;
+}
 cudaError_t cudaGraphUpload(cudaGraphExec_t x, cudaStream_t s)
 {
     ENTER("cudaGraphUpload");
-    return x && known_stream(s) ? cudaSuccess : bad(cudaErrorInvalidValue);
+    return x && known_stream(s) ? upload(x) : bad(cudaErrorInvalidValue);
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s)
 {
@@ -1260,6 +1303,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s)
     ENTER("cudaGraphLaunch");
     if (!x || !known_stream(s)) return bad(cudaErrorInvalidValue);
     if (s->graph) return spoil(s->graph, cudaErrorStreamCaptureUnsupported);
+    if ((e = upload(x)) != cudaSuccess) return e;
     memset(&w, 0, sizeof w);
     w.kind = JOIN;
     if (x->last) { /* a graph does not overlap with itself */
@@ -1346,6 +1390,12 @@ void standin_device(uint64_t total, uint64_t taken)
     setup();
     S.total = total;
     S.taken = taken;
+}
+void standin_graphs(uint64_t bytes) { S.graph_bytes = bytes; }
+void standin_pool(uint64_t bytes, uint64_t used)
+{
+    S.pool = bytes;
+    S.pool_used = used;
 }
 void standin_link(uint64_t h2d, uint64_t d2h, uint64_t latency_ns)
 {

@@ -56,6 +56,8 @@ void standin_pageable(int allowed);  /* 1: copies from and to pageable memory ar
 
 /* --- the card */
 void standin_device(uint64_t total_bytes, uint64_t taken_bytes); /* what cudaMemGetInfo tells; default 64 MiB, none taken */
+void standin_graphs(uint64_t bytes);                  /* that each graph takes once it is there; default none */
+void standin_pool(uint64_t bytes, uint64_t used);     /* what the memory pool holds, and how much of it is in use; default none */
 void standin_devices(int more); /* besides device 0, all alike; kernels and fills need that of their stream to be current */
 void standin_link(uint64_t h2d, uint64_t d2h, uint64_t latency_ns); /* default 10^10 bytes a second, 1000 ns */
 

@@ -57,6 +57,8 @@ static int stray_in_op; /* l[2] launches on: 1 the legacy stream, 2 the per-thre
 static int frozen;      /* 1: lr by value; 2: a copy from a host buffer that is used again; 3: what it computes differs from run to run */
 static int forwards;    /* so often was the first op called */
 static unsigned char *scratch;
+static int library_in_op; /* the first op takes memory when it is first called */
+static void *workspace;
 static const uint32_t *skip_flag;
 
 static int overflow; /* the next step will have one */
@@ -90,7 +92,7 @@ static int fwd(const rm_call *c)
 {
     if (sync_in_op && strstr(c->op, "l[2]")) cudaStreamSynchronize((cudaStream_t)c->stream);
     if (fail_in_op && strstr(c->op, "l[4]")) return 5;
-    if (strstr(c->op, "l[0]")) forwards++;
+    if (strstr(c->op, "l[0]") && !forwards++ && library_in_op) cudaMalloc(&workspace, 200000);
     if (frozen == 2 && strstr(c->op, "l[3]")) { /* the buffer has the next step's number when the device copies it */
         memset(scratch, (int)c->step->lr, BYTES);
         return (int)cudaMemcpyAsync(c->out[0], scratch, BYTES, cudaMemcpyHostToDevice, (cudaStream_t)c->stream);
@@ -275,6 +277,53 @@ static void memory(void)
     expect(rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == RM_ERROR_BACKEND && strstr(rm_graph_error(r.g), "cudaErrorMemoryAllocation (2)") && strstr(rm_graph_error(r.g), "free of 67108864"), "a message with the figures", rm_graph_error(r.g));
     rm_cuda_destroy(r.c), rm_plan_destroy(r.p), rm_graph_destroy(r.g);
     expect(standin_reset() == 0, "something was left behind", NULL);
+}
+
+/* A card that is full: a graph without room stays in streams and leaves nothing; pools give back what they have; whose the bytes are. */
+static void full(void)
+{
+    rm_cuda_desc d = {0};
+    rm_cuda_info info;
+    rm_plan_info plan;
+    rig r;
+    unsigned why, i;
+    uint64_t live;
+    for (why = 0; why < 3; why++) { /* room; none on the card; none under the limit */
+        memset(&d, 0, sizeof d);
+        d.graph = 1;
+        d.limit_bytes = why == 2 ? 1u << 20 : 0;
+        standin_device(4u << 20, 1u << 20);
+        standin_graphs(why == 1 ? 4u << 20 : 1u << 20);
+        if (!open_rig(&r, why ? "no room for a graph" : "room for a graph", &d)) return;
+        library_in_op = why == 0;
+        live = standin_live();
+        for (i = 0; i < 4; i++) expect(step_rig(&r, (int)i, 1) == RM_OK, "a step", rm_exec_error(r.x));
+        expect(rm_cuda_get_info(r.c, &info) == RM_OK && info.before_bytes >> 12 == 1u << 8, "rm_cuda_get_info", rm_cuda_error(r.c));
+        if (!why) {
+            expect(info.replayed == 2 && info.graph_bytes == 1u << 20 && info.library_bytes == 200000 && info.outside_bytes == (1u << 20) + 200000 && info.other_bytes == 0, "what took it", NULL);
+            cudaFree(workspace);
+        } else {
+            expect(info.replayed == 0 && info.streamed == 4 && info.outside_bytes == 0 && info.graph_bytes == 0 && standin_live() == live, "nothing stays of it", NULL);
+            expect(strstr(rm_cuda_note(r.c), "stay in streams") && strstr(rm_cuda_note(r.c), why == 1 ? "cudaGraphUpload: cudaErrorMemoryAllocation" : "1048576 bytes of the device, more than limit_bytes"), "a note", rm_cuda_note(r.c));
+        }
+        library_in_op = 0;
+        close_rig(&r);
+    }
+    for (why = 0; why < 2; why++) { /* a pool has it: some of it is in use, or all */
+        part = "a pool has the memory";
+        standin_device(4u << 20, 0);
+        r.g = model();
+        r.p = plan_of(r.g, 0);
+        r.x = NULL;
+        rm_plan_get_info(r.p, 0, &plan);
+        expect(rm_cuda_create(NULL, &r.c) == RM_OK, "rm_cuda_create", rm_cuda_error(r.c));
+        standin_pool((4u << 20) - plan.arena_bytes / 2, why ? (4u << 20) - plan.arena_bytes / 2 : 4096);
+        expect(rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == (why ? RM_ERROR_BACKEND : RM_OK), "an executor", rm_graph_error(r.g));
+        if (why) expect(strstr(rm_graph_error(r.g), "taken before rm_cuda_create") && strstr(rm_graph_error(r.g), "memory pools hold"), "who has it", rm_graph_error(r.g));
+        else expect(rm_cuda_get_info(r.c, &info) == RM_OK && info.pool_bytes == 4096, "what a pool keeps", NULL);
+        rm_exec_destroy(r.x), rm_cuda_destroy(r.c), rm_plan_destroy(r.p), rm_graph_destroy(r.g);
+        expect(standin_reset() == 0, "something was left behind", NULL);
+    }
 }
 
 static void limit(void)
@@ -1142,6 +1191,7 @@ int main(void)
 {
     arguments();
     memory();
+    full();
     limit();
     given();
     given_host();
