@@ -22052,6 +22052,7 @@ RMI_FN rm_result rmi_exe_load(rm_exec *exec)
     const rm_backend *backend = &exec->backend;
     const rmi_exe_memory *arena = &exec->memory[RMI_EXE_ARENA], *host = &exec->memory[RMI_EXE_HOST];
     rmi_arena tmp = rmi_arena_make(&exec->mem.hooks);
+    uint32_t i;
     rm_result result;
     RMI_TRY(rmi_exe_memory_of(exec, RMI_EXE_ARENA));
     RMI_TRY(rmi_exe_memory_of(exec, RMI_EXE_HOST));
@@ -22064,7 +22065,8 @@ RMI_FN rm_result rmi_exe_load(rm_exec *exec)
         RMI_TRY(rmi_exe_needs(exec, backend->fill(backend->user, arena->at, 0, arena->bytes), "clearing the arena",
                               NULL));
     if (exec->lanes.on) RMI_TRY(rmi_exe_sync(exec, "clearing the arena", NULL)); /* before other lanes bring anything */
-    if (host->bytes) memset(host->at, 0, (size_t)host->bytes);
+    for (i = 0; host->bytes && i < rmi_low_buffers(exec->graph); i++)
+        if (host->home[i] != RMI_INF) memset(host->at + (size_t)host->home[i], 0, (size_t)rmi_low_bytes(exec->graph, i));
     return rmi_exe_tell_alone(exec) == RM_OK ? RM_OK : rmi_err_memory(&exec->err);
 }
 

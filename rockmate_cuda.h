@@ -11,10 +11,10 @@
    >>manual    what it does, memory, streams, graphs, callbacks, errors
    >>api       types and functions
    -- below this line lies the implementation --
-   >>device    codes and words of the runtime, what the card has free
+   >>device    codes and words of the runtime, what the card has free, a clock
    >>memory    arena, pinned memory, the step's values
    >>stream    lanes, events, calls on the host
-   >>profile   clocks, the link
+   >>profile   times of ops, the link
    >>graph     capture and replay
    >>check     a replay against streams
    >>public    entry points
@@ -37,8 +37,9 @@
 
    2. Memory
    The arena is one cudaMalloc of exactly rm_plan_info.arena_bytes (or rm_cuda_desc.device_memory), what the
-   plan keeps in host memory is one pinned piece (or rm_cuda_desc.host_memory, which is registered; pinning
-   takes seconds for tens of GiB). Two small pieces for the values of a step are made with the rm_cuda.
+   plan keeps in host memory is one pinned piece (or rm_cuda_desc.host_memory, which is registered). Pinning
+   takes seconds for tens of GiB (rm_cuda_info.pin_ns), so it is done once: the piece stays until rm_cuda_destroy, for tuning, other plans
+   and other executors, and is made anew only if a plan wants more. Two small pieces for the values of a step are made with the rm_cuda.
    Memory of yours must be aligned as the plan is (rm_plan_desc.align, 256 unless you say otherwise).
    After rm_cuda_exec_create a step allocates nothing but its CUDA graph, once. What else lies on the card
    (the context, a workspace of cuBLAS, CUDA graphs) is outside the arena and thus outside the budget:
@@ -153,7 +154,7 @@ typedef struct rm_cuda_desc {
     cudaStream_t comm RM_ZERO;             /* for reductions over ranks; 0: its own, of the highest priority */
     void *device_memory RM_ZERO;           /* the arena, of this device; NULL: one cudaMalloc. At least the plan's bytes, aligned to its alignment */
     uint64_t device_memory_bytes RM_ZERO;
-    void *host_memory RM_ZERO;             /* instead of one cudaHostAlloc, aligned likewise; registered with CUDA while in use, if it is not pinned */
+    void *host_memory RM_ZERO;             /* instead of one cudaHostAlloc, aligned likewise; if it is not pinned, registered with CUDA until rm_cuda_destroy */
     uint64_t host_memory_bytes RM_ZERO;
     uint64_t limit_bytes RM_ZERO;          /* of all that is taken on the device from rm_cuda_create on, arena or not: the step that finds more fails; 0: none */
     void (*log)(void *user, const char *message) RM_ZERO; /* gets what rm_cuda_note tells, when it comes up */
@@ -215,7 +216,8 @@ RMDEF rm_result rm_cuda_check(rm_cuda *c, rm_exec *x, const rm_graph *g, const r
 typedef struct rm_cuda_info {
     uint64_t total_bytes, free_bytes; /* of the device, now */
     uint64_t arena_bytes;             /* allocated for executors, now */
-    uint64_t pinned_bytes;            /* of host memory for executors */
+    uint64_t pinned_bytes;            /* of host memory for executors, in use or kept for the next one */
+    uint64_t pin_ns;                  /* that pinning it has taken so far */
     uint64_t outside_bytes;           /* taken on the device since rm_cuda_create by whoever it was, arena not counted: */
     uint64_t graph_bytes;             /* by CUDA graphs; */
     uint64_t library_bytes;           /* while a kind of step ran for the first time: kernels, workspaces; */
@@ -240,7 +242,7 @@ RMDEF rm_result rm_cuda_get_info(rm_cuda *c, rm_cuda_info *info);
 #define ROCKMATE_CUDA_IMPLEMENTED
 
 /* =====================================================================================================================
-   >>device - codes and words of the runtime, what the card has free
+   >>device - codes and words of the runtime, what the card has free, a clock
    Owns the object. Every call of the runtime goes through rmc_did, which keeps the words of the first call that failed.
    ================================================================================================================== */
 #include <stdio.h>
@@ -307,9 +309,12 @@ struct rm_cuda {
     struct {
         void *p;
         uint64_t bytes;
-        int host, ours;
+        int host;
     } piece[RMC_ARENAS];
-    uint64_t device_bytes, pinned_bytes;
+    uint64_t device_bytes, pinned_bytes, pin_ns;
+    void *spare;           /* pinned memory that no executor has now, for the next one; and its bytes */
+    uint64_t spare_bytes;
+    int registered;        /* rm_cuda_desc.host_memory is, by this */
     rmc_block *on_device, *ring;
     uint32_t ring_at;
     int device;            /* that it was made on */
@@ -384,6 +389,29 @@ RMC_FN int rmc_free(rm_cuda *c, uint64_t *free_bytes, uint64_t *total)
     *free_bytes = f;
     *total = t;
     return 0;
+}
+
+/* A clock of the host, for what runs there. */
+RMC_FN uint64_t rmc_now(void *user)
+{
+    (void)user;
+#if defined(RM_NOW_NS)
+    return RM_NOW_NS();
+#elif defined(CLOCK_MONOTONIC)
+    {
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    }
+#elif defined(TIME_UTC)
+    {
+        struct timespec t;
+        timespec_get(&t, TIME_UTC);
+        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    }
+#else
+    return (uint64_t)((double)clock() * (1e9 / (double)CLOCKS_PER_SEC));
+#endif
 }
 
 /* What others have taken since the start: it is in no budget. */
@@ -461,7 +489,7 @@ RMC_FN void rmc_table_free(rm_cuda *c, void *p)
 
 /* The caller's memory: is it what it should be, and all of it? Host memory is pinned now if it is not, so that copies from and to it
    do not wait. */
-RMC_FN int rmc_given(rm_cuda *c, int host, int *ours)
+RMC_FN int rmc_given(rm_cuda *c, int host)
 {
     unsigned char *p = (unsigned char *)(host ? c->d.host_memory : c->d.device_memory);
     uint64_t bytes = host ? c->d.host_memory_bytes : c->d.device_memory_bytes;
@@ -478,9 +506,45 @@ RMC_FN int rmc_given(rm_cuda *c, int host, int *ours)
         snprintf(c->text, sizeof c->text, host ? "rm_cuda_desc.host_memory is memory of a device, or pinned in part: give host memory that is pinned as a whole or not at all" : "rm_cuda_desc.device_memory is not memory of device %d from end to end: cudaMalloc it there, or leave it NULL", c->device);
         return c->code = RMC_CPU;
     }
-    *ours = host && a.type == cudaMemoryTypeUnregistered;
-    if (*ours) RMC_DO(c, cudaHostRegister, (p, (size_t)bytes, cudaHostRegisterPortable));
+    if (host && a.type == cudaMemoryTypeUnregistered) {
+        uint64_t begin = rmc_now(NULL);
+        RMC_DO(c, cudaHostRegister, (p, (size_t)bytes, cudaHostRegisterPortable));
+        c->pin_ns += rmc_now(NULL) - begin;
+        c->registered = 1;
+    }
     return 0;
+}
+
+/* Pinning takes seconds for tens of GiB: what an executor gives back is kept for the next one, and only grows. */
+RMC_FN int rmc_pinned(rm_cuda *c, uint64_t *bytes, void **out)
+{
+    uint64_t begin;
+    if (c->spare && c->spare_bytes < *bytes) {
+        (void)cudaFreeHost(c->spare);
+        c->pinned_bytes -= c->spare_bytes;
+        c->spare = NULL;
+    }
+    if (!c->spare) {
+        begin = rmc_now(NULL);
+        RMC_DO(c, cudaHostAlloc, (out, (size_t)*bytes, cudaHostAllocPortable));
+        c->pin_ns += rmc_now(NULL) - begin;
+        c->pinned_bytes += *bytes;
+        return 0;
+    }
+    *out = c->spare;
+    *bytes = c->spare_bytes;
+    c->spare = NULL;
+    return 0;
+}
+RMC_FN void rmc_keep_pinned(rm_cuda *c, void *p, uint64_t bytes)
+{
+    void *less = c->spare && c->spare_bytes >= bytes ? p : c->spare;
+    if (less == p) c->pinned_bytes -= bytes;
+    else if (less) c->pinned_bytes -= c->spare_bytes;
+    if (less) rmc_did(c, cudaFreeHost(less), "cudaFreeHost");
+    if (less == p) return;
+    c->spare = p;
+    c->spare_bytes = bytes;
 }
 
 /* There is no room for an arena: who holds it? */
@@ -501,7 +565,7 @@ RMC_FN int rmc_alloc(void *user, uint64_t bytes, uint32_t host, void **out)
     void *p = NULL, *given = host ? c->d.host_memory : c->d.device_memory;
     uint64_t given_bytes = host ? c->d.host_memory_bytes : c->d.device_memory_bytes;
     uint32_t i, k;
-    int ours = !given, code;
+    int code;
     for (i = 0; i < RMC_ARENAS && c->piece[i].p;) i++;
     for (k = 0; k < RMC_ARENAS && given; k++)
         if (c->piece[k].p == given) i = RMC_ARENAS;
@@ -513,9 +577,11 @@ RMC_FN int rmc_alloc(void *user, uint64_t bytes, uint32_t host, void **out)
         snprintf(c->text, sizeof c->text, "device memory: %llu bytes are needed besides %llu, limit_bytes is %llu", (unsigned long long)bytes, (unsigned long long)c->device_bytes, (unsigned long long)c->d.limit_bytes);
         return c->code = RMC_CPU;
     }
-    if ((code = given ? rmc_given(c, host != 0, &ours) : rmc_here(c)) != 0) return code;
+    if ((code = given ? rmc_given(c, host != 0) : rmc_here(c)) != 0) return code;
     if (given) p = given;
-    else if (host) RMC_DO(c, cudaHostAlloc, (&p, (size_t)bytes, cudaHostAllocPortable));
+    else if (host) {
+        if ((code = rmc_pinned(c, &bytes, &p)) != 0) return code;
+    }
     else if (cudaMalloc(&p, (size_t)bytes) != cudaSuccess) {
         (void)cudaGetLastError();
         (void)rmc_pools(c, 1);
@@ -524,9 +590,7 @@ RMC_FN int rmc_alloc(void *user, uint64_t bytes, uint32_t host, void **out)
     c->piece[i].p = p;
     c->piece[i].bytes = bytes;
     c->piece[i].host = host != 0;
-    c->piece[i].ours = ours;
-    if (host) c->pinned_bytes += bytes;
-    else if (!given) c->device_bytes += bytes;
+    if (!host && !given) c->device_bytes += bytes;
     *out = p;
     return 0;
 }
@@ -550,12 +614,11 @@ RMC_FN void rmc_release(void *user, void *p, uint32_t host)
     if (!host) rmc_drop_graphs(c);
     for (i = 0; i < RMC_ARENAS && (c->piece[i].p != p || c->piece[i].host != (host != 0));) i++;
     if (i == RMC_ARENAS) return;
-    if (host && p == c->d.host_memory) {
-        if (c->piece[i].ours) rmc_did(c, cudaHostUnregister(p), "cudaHostUnregister");
-    } else if (host) rmc_did(c, cudaFreeHost(p), "cudaFreeHost");
-    else if (p != c->d.device_memory) rmc_did(c, cudaFree(p), "cudaFree");
-    if (host) c->pinned_bytes -= c->piece[i].bytes;
-    else if (p != c->d.device_memory) c->device_bytes -= c->piece[i].bytes;
+    if (host && p != c->d.host_memory) rmc_keep_pinned(c, p, c->piece[i].bytes);
+    else if (!host && p != c->d.device_memory) {
+        rmc_did(c, cudaFree(p), "cudaFree");
+        c->device_bytes -= c->piece[i].bytes;
+    }
     memset(&c->piece[i], 0, sizeof c->piece[i]);
 }
 
@@ -713,31 +776,8 @@ RMC_FN int rmc_sync(void *user)
 }
 
 /* =====================================================================================================================
-   >>profile - clocks, the link
+   >>profile - times of ops, the link
    ================================================================================================================== */
-/* A clock of the host, for what runs there. */
-RMC_FN uint64_t rmc_now(void *user)
-{
-    (void)user;
-#if defined(RM_NOW_NS)
-    return RM_NOW_NS();
-#elif defined(CLOCK_MONOTONIC)
-    {
-        struct timespec t;
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-    }
-#elif defined(TIME_UTC)
-    {
-        struct timespec t;
-        timespec_get(&t, TIME_UTC);
-        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-    }
-#else
-    return (uint64_t)((double)clock() * (1e9 / (double)CLOCKS_PER_SEC));
-#endif
-}
-
 #define RMC_HOLD_NS 5000000u /* an op that takes longer to enqueue is timed with the rest of its launch */
 /* Holds a lane until rmc_mark lets it go; not for good, if a callback waits for the device, which waits for this. */
 RMC_FN void CUDART_CB rmc_hold(void *arg)
@@ -1419,6 +1459,8 @@ RMC_FN void rmc_close(rm_cuda *c)
         if (c->own_streams >> i & 1) (void)cudaStreamDestroy(c->stream[i]);
     if (c->on_device) (void)cudaFree(c->on_device);
     if (c->ring) (void)cudaFreeHost(c->ring);
+    if (c->spare) (void)cudaFreeHost(c->spare);
+    if (c->registered) (void)cudaHostUnregister(c->d.host_memory);
     rmc_table_free(c, c->event);
     rmc_table_free(c, c->event_seen);
     rmc_table_free(c, c->slot);
@@ -1541,6 +1583,7 @@ RMDEF rm_result rm_cuda_get_info(rm_cuda *c, rm_cuda_info *info)
     info->pool_bytes = rmc_pools(c, 0);
     info->arena_bytes = c->device_bytes;
     info->pinned_bytes = c->pinned_bytes;
+    info->pin_ns = c->pin_ns;
     info->streamed = c->streamed;
     info->captured = c->captured;
     info->replayed = c->replayed;

@@ -473,6 +473,57 @@ static void given_host(void)
     close_rig(&r);
 }
 
+/* Host memory is pinned once: for other executors, other plans, tuning; anew only for a plan that wants more; and it starts as zeros where
+   something persists. */
+static void pinned_once(void)
+{
+    rm_cuda_desc d = {0};
+    rm_plan_desc pd = {0};
+    rm_plan_info plan;
+    rm_cuda_info info, now;
+    rm_step s = {0};
+    rig r;
+    unsigned k, i;
+    char name[20];
+    standin_device(16u << 20, 0);
+    if (!open_rig(&r, "pinned once", &d)) return;
+    rm_exec_destroy(r.x), rm_plan_destroy(r.p), rm_graph_destroy(r.g);
+    with_choices = 1;
+    r.g = model();
+    with_choices = 0;
+    r.p = NULL, r.x = NULL;
+    pd.preset = "stream";
+    pd.host_bytes = 1 << 20;
+    pd.device_bytes = 12 * BYTES;
+    expect(rm_plan_create(r.g, &pd, &r.p) == RM_OK && rm_plan_get_info(r.p, 0, &plan) == RM_OK && plan.host_bytes, "a plan with copies", rm_graph_error(r.g));
+    for (k = 0; k < 3; k++) {
+        expect(rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == RM_OK && rm_cuda_get_info(r.c, &now) == RM_OK, "rm_cuda_exec_create", rm_graph_error(r.g));
+        if (!k) info = now;
+        expect(now.pinned_bytes == plan.host_bytes && info.pin_ns && now.pin_ns == info.pin_ns, "nothing is pinned again", NULL);
+        for (i = 0; i < LAYERS; i++) {
+            snprintf(name, sizeof name, "l[%u]/w", i);
+            expect(weight(&r, name) == 0, "weights start as zeros", NULL);
+        }
+        expect(step_rig(&r, 0, 1) == RM_OK && step_rig(&r, 1, 1) == RM_OK && rm_exec_wait(r.x) == RM_OK, "steps", rm_exec_error(r.x));
+        if (k < 2) rm_exec_destroy(r.x);
+    }
+    pd.work_limit = 1000;
+    s.lr = 1;
+    standin_pageable(1);
+    rm_exec_write(r.x, rm_graph_find(r.g, "x"), RM_VALUE, 0, r.pinned, BYTES);
+    expect(rm_exec_tune(r.x, &pd, &s, 1, &r.p) == RM_OK && rm_cuda_get_info(r.c, &now) == RM_OK && rm_plan_get_info(r.p, 0, &plan) == RM_OK, "rm_exec_tune", rm_exec_error(r.x));
+    expect((now.pin_ns == info.pin_ns) == (plan.host_bytes <= info.pinned_bytes) && now.pinned_bytes == (plan.host_bytes > info.pinned_bytes ? plan.host_bytes : info.pinned_bytes), "anew only for more", NULL);
+    rm_exec_destroy(r.x), rm_plan_destroy(r.p);
+    r.x = NULL, r.p = NULL;
+    pd.preset = "noremat"; /* needs none, and one that needs more than there is */
+    pd.device_bytes = 0;
+    expect(rm_plan_create(r.g, &pd, &r.p) == RM_OK && rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == RM_OK && rm_cuda_get_info(r.c, &info) == RM_OK && info.pinned_bytes == now.pinned_bytes, "kept meanwhile", rm_graph_error(r.g));
+    expect(step_rig(&r, 0, 1) == RM_OK && rm_exec_wait(r.x) == RM_OK, "a step", rm_exec_error(r.x));
+    standin_pageable(0);
+    expect(standin_findings() == 0, standin_finding(), NULL);
+    close_rig(&r);
+}
+
 /* Another device is current in the thread: nothing is made or launched there, and the message says what to do. */
 static void elsewhere(void)
 {
@@ -1195,6 +1246,7 @@ int main(void)
     limit();
     given();
     given_host();
+    pinned_once();
     elsewhere();
     graphs();
     astray();
