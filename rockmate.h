@@ -788,6 +788,9 @@ typedef struct rm_backend {
        follows before it is used again */
     int (*copy)(void *user, void *dst, const void *src, uint64_t bytes, uint32_t lane) RM_ZERO;
     int (*fill)(void *user, void *dst, uint32_t byte, uint64_t bytes) RM_ZERO; /* on the device, in the compute lane */
+    /* Optional, with lanes: writes an input in the compute lane; src is free on return, what any lane is given later
+       comes after it (0 bytes: that alone). NULL: copy, and the caller waits for the compute lane */
+    int (*feed)(void *user, void *dst, const void *src, uint64_t bytes) RM_ZERO;
     int (*sync)(void *user) RM_ZERO; /* everything issued has been done, in every lane */
     uint64_t (*now)(void *user) RM_ZERO;                                      /* ns, for rm_exec_profile; may be NULL */
     void *stream RM_ZERO; /* handed to callbacks in the compute lane */
@@ -874,8 +877,8 @@ RMDEF void *rm_exec_pointer(rm_exec *x, rm_tensor t, uint32_t what);
    written, and the next step starts clean. RM_MIDDLE and RM_LAST without an RM_FIRST before them since the last update,
    failed step or restore have nothing to add to: RM_ERROR_ARGUMENT, unless gradients were given with rm_exec_write.
    With a backend that has lanes the step may still be at work when this returns; a failure in a lane is then returned
-   by a later call. rm_exec_write of an input and rm_exec_read of an output wait for the compute lane, all other calls
-   for everything. */
+   by a later call. rm_exec_write of an input (if rm_backend.feed is NULL) and rm_exec_read of an output wait for the
+   compute lane, all other calls for everything. */
 RMDEF rm_result rm_exec_step(rm_exec *x, const rm_step *s);
 
 /* Waits until every lane has finished, and returns the first failure that no call has returned yet. */
@@ -22066,7 +22069,8 @@ RMI_FN rm_result rmi_exe_load(rm_exec *exec)
                               NULL));
     if (exec->lanes.on) RMI_TRY(rmi_exe_sync(exec, "clearing the arena", NULL)); /* before other lanes bring anything */
     for (i = 0; host->bytes && i < rmi_low_buffers(exec->graph); i++)
-        if (host->home[i] != RMI_INF) memset(host->at + (size_t)host->home[i], 0, (size_t)rmi_low_bytes(exec->graph, i));
+        if (host->home[i] != RMI_INF)
+            memset(host->at + (size_t)host->home[i], 0, (size_t)rmi_low_bytes(exec->graph, i));
     return rmi_exe_tell_alone(exec) == RM_OK ? RM_OK : rmi_err_memory(&exec->err);
 }
 
@@ -22276,7 +22280,8 @@ RMI_FN rm_result rmi_exe_feed(rm_exec *exec, void *to, const void *from, uint64_
     for (i = 0; waits && i < waits->n && waits->wait[i].op == 0; i++)
         RMI_TRY(rmi_exe_wait(exec, waits->wait[i].on, RM_LANE_COMPUTE));
     exec->lanes.inputs_open = 1;
-    return rmi_exe_by_compute(exec, to, from, bytes, "writing an input");
+    if (!exec->backend.feed) return rmi_exe_by_compute(exec, to, from, bytes, "writing an input");
+    return rmi_exe_needs(exec, exec->backend.feed(exec->backend.user, to, from, bytes), "writing an input", NULL);
 }
 
 /* Issues all of a program; joined: nothing before it is at work. */

@@ -39,7 +39,8 @@
    The arena is one cudaMalloc of exactly rm_plan_info.arena_bytes (or rm_cuda_desc.device_memory), what the
    plan keeps in host memory is one pinned piece (or rm_cuda_desc.host_memory, which is registered). Pinning
    takes seconds for tens of GiB (rm_cuda_info.pin_ns), so it is done once: the piece stays until rm_cuda_destroy, for tuning, other plans
-   and other executors, and is made anew only if a plan wants more. Two small pieces for the values of a step are made with the rm_cuda.
+   and other executors, and is made anew only if a plan wants more. Small pieces for the
+   values of a step and for inputs on their way are made with the rm_cuda.
    Memory of yours must be aligned as the plan is (rm_plan_desc.align, 256 unless you say otherwise).
    After rm_cuda_exec_create a step allocates nothing but its CUDA graph, once. What else lies on the card
    (the context, a workspace of cuBLAS, CUDA graphs) is outside the arena and thus outside the budget:
@@ -79,13 +80,21 @@
    Values that were frozen at capture (a learning rate or seed by value, a grid size that follows the batch, a copy from a host
    buffer that is used again) make replays wrong without a word: rm_cuda_check finds them. Run it once, after rm_cuda_tune.
 
-   6. Skipping an update (loss scaling)
+   6. Steps without a gap
+   rm_exec_write of an input copies it to pinned memory (for two batches of rm_cuda_desc.stage_bytes) and waits for nothing; what
+   does not fit there waits for the steps before, and a note says so. rm_exec_step returns when the step before the last one has ended: one
+   is at work, one is launched. rm_exec_read of a loss would wait for the step; rm_cuda_read_late, called behind each
+   step instead, gives the value of the step before without a wait for the last one. The host sleeps where it waits for a step: its cores
+   belong to updates there. A step that begins with inputs, and one that is a graph, begins in all lanes behind the end of the computation of
+   the one before.
+
+   7. Skipping an update (loss scaling)
    rm_cuda_skip is the address of a flag on the device, 0 at the start of each SINGLE or FIRST step. A kernel
    that sees an overflow sets it to 1, and update kernels return if it is set: no host is asked, so it works
    in graphs. Let a barrier (rm_barrier_add) look at all gradients, so that no update runs before.
    Updates in host memory do not see it: give such params no update_host.
 
-   7. Profiling
+   8. Profiling
    rm_exec_profile times callbacks with events, which begin when all of an op has been enqueued. rm_cuda_link_measure times the link both ways while compute
    and the other way are busy. rm_exec_tune is: profile, link, into the graph (rm_graph_write saves it), plan
    again, go on with the new plan. What the plan at hand does not run (other variants, recomputations) is timed in
@@ -93,7 +102,7 @@
    budget first, or rm_plan_summary names what could not be measured. Tune before weights are written for good, with rm_exec_desc.forget: else
    all that persists is set aside in host memory meanwhile. Compare rm_cuda_info.step_ns with rm_plan_info.time_ns.
 
-   8. Several GPUs
+   9. Several GPUs
    One process and one rm_cuda each, the same graph and budget on all: then the plans are the same, and
    rm_exec_desc.reduce is called for the same params in the same order, with the comm stream in c->stream.
    Give params a rm_param_desc.reduce_ns above 0, a guess will do: with it updates wait for reductions while the
@@ -102,19 +111,19 @@
    Destroy the executor before the communicator: captured steps hold NCCL's work, and ncclCommDestroy waits,
    with two ranks for ever, until they are gone.
 
-   9. Errors
+   10. Errors
    Messages (rm_exec_error) have op or buffer, the failing call, and CUDA's name, code and words. CUDA
    tells of a failing kernel late: rm_cuda_desc.debug waits after each op and names the one that failed.
 
-   10. Bringing over a trainer
+   11. Bringing over a trainer
    Your stream: rm_cuda_desc.compute (not the default stream). Your cuBLAS handle: as in 4.
    Each kernel launch of yours becomes a callback: pointers that were offsets into your buffers come from
    c->in, c->out, c->din, c->dout, what the forward keeps for the backward (mean, rstd, logsumexp) from
    c->saved, scratch from c->ws. A backward adds to c->din[i] if RM_ADDS(c, i), else it overwrites: kernels
    that always add want RM_ZERO_GRADS. Your gradient clipping, or a check of the loss scale, is a barrier.
-   Batches go in by rm_exec_write from pinned memory (it waits for the copy), or are RM_EXTERNAL and bound once.
+   Batches go in by rm_exec_write, or are RM_EXTERNAL and bound once.
 
-   11. Threads
+   12. Threads
    As rockmate.h: one object in one thread at a time. The device on which the rm_cuda was made must be current in the
    thread that calls (a new thread begins with device 0): steps and calls that allocate fail and say so if another one is.
    While a step is captured, the second of each kind, work on the legacy stream fails in every thread (cudaErrorStreamCaptureImplicit): of
@@ -156,6 +165,7 @@ typedef struct rm_cuda_desc {
     uint64_t device_memory_bytes RM_ZERO;
     void *host_memory RM_ZERO;             /* instead of one cudaHostAlloc, aligned likewise; if it is not pinned, registered with CUDA until rm_cuda_destroy */
     uint64_t host_memory_bytes RM_ZERO;
+    uint64_t stage_bytes RM_ZERO;          /* of the inputs of one batch, that rm_exec_write does not wait for: pinned, twice; 0: 1 MiB */
     uint64_t limit_bytes RM_ZERO;          /* of all that is taken on the device from rm_cuda_create on, arena or not: the step that finds more fails; 0: none */
     void (*log)(void *user, const char *message) RM_ZERO; /* gets what rm_cuda_note tells, when it comes up */
     void *log_user RM_ZERO;
@@ -185,7 +195,12 @@ RMDEF rm_result rm_cuda_exec_create(rm_cuda *c, rm_plan *p, const rm_exec_desc *
 /* RM_LANE_COMPUTE ... RM_LANE_COMM. Work of yours on the compute stream between steps is ordered with them. */
 RMDEF cudaStream_t rm_cuda_stream(const rm_cuda *c, uint32_t lane);
 
-/* A flag on the device (see the manual, 6), and its value now: waits for the device. */
+/* Called behind each rm_exec_step: an output t, of at most 64 bytes, of the step before that one, without waiting for that one, whose value
+   is copied meanwhile. *there: 1; 0 after the first step, and after the first one behind rm_exec_replan, rm_exec_tune or rm_exec_bind:
+   then dst is as it was. The last step's value is had by rm_exec_read. One output (a loss, with what else is to be told beside it). */
+RMDEF rm_result rm_cuda_read_late(rm_cuda *c, rm_exec *x, rm_tensor t, void *dst, uint64_t bytes, uint32_t *there);
+
+/* A flag on the device (see the manual, 7), and its value now: waits for the device. */
 RMDEF uint32_t *rm_cuda_skip(rm_cuda *c);
 RMDEF rm_result rm_cuda_skipped(rm_cuda *c, uint32_t *flag);
 
@@ -263,6 +278,8 @@ RMDEF rm_result rm_cuda_get_info(rm_cuda *c, rm_cuda_info *info);
 #define RMC_BLOCKS (RMC_RING + 2u)
 #define RMC_CPU (-700)    /* a failure that is not CUDA's; the words are in the object */
 #define RMC_ARENAS 4u
+#define RMC_STAGE ((uint64_t)1 << 20)
+#define RMC_LATE 64u      /* bytes of an output that is read a step late */
 #if CUDART_VERSION >= 11070 /* reductions keep the priority of their stream: they go before kernels that wait for room */
 #define RMC_INSTANTIATE cudaGraphInstantiateFlagUseNodePriority
 #else
@@ -294,9 +311,9 @@ typedef struct rmc_program { /* a kind of step */
     uint32_t kind, n_slots;
 } rmc_program;
 
-/* Its own events: where a captured step begins; the last graph has been launched; it has taken its values; what each
-   lane has been given. From RMC_FIRST on with times: the steps that are timed begin, they end; an op, begins and ends. */
-enum { RMC_FORK, RMC_DONE, RMC_TAKEN, RMC_TAIL, RMC_FIRST = RMC_TAIL + 5, RMC_LAST, RMC_MARK, RMC_OWN = RMC_MARK + 2 };
+/* Its own events: where a captured step begins; the last graph has been launched; it has taken its values; a half of the staging memory has been copied; so has an
+   output that is read late; what each lane has been given. From RMC_FIRST on with times: the steps that are timed begin, they end; an op, begins and ends. */
+enum { RMC_FORK, RMC_DONE, RMC_TAKEN, RMC_STAGED, RMC_READ_LATE = RMC_STAGED + 2, RMC_TAIL = RMC_READ_LATE + 2, RMC_FIRST = RMC_TAIL + 5, RMC_LAST, RMC_MARK, RMC_OWN = RMC_MARK + 2 };
 
 struct rm_cuda {
     rm_cuda_desc d;
@@ -317,6 +334,19 @@ struct rm_cuda {
     int registered;        /* rm_cuda_desc.host_memory is, by this */
     rmc_block *on_device, *ring;
     uint32_t ring_at;
+    struct { /* inputs on their way: two halves, of which one is filled; behind them, two outputs that are read late */
+        unsigned char *p;
+        uint64_t half_bytes, at;
+        uint32_t half;
+        int claimed, told;     /* the half is known to be free; what does not fit has been told */
+    } stage;
+    struct {
+        rm_exec *x;
+        uint64_t id;           /* of the tensor */
+        uint32_t n;            /* values so far */
+        void *at[RM_STEP_KINDS]; /* the output, by program */
+    } late;
+    uint32_t last_program;
     int device;            /* that it was made on */
     int launches;          /* a graph has been launched: `taken` says whether it has its values */
     cudaStream_t stream[RMC_LANES];
@@ -1015,6 +1045,82 @@ RMC_FN int rmc_border(rm_cuda *c)
     return 0;
 }
 
+/* The next half of the staging memory is free when its copies, of two steps ago, have been made. */
+RMC_FN int rmc_claim(rm_cuda *c)
+{
+    if (c->stage.claimed) return 0;
+    RMC_DO(c, cudaEventSynchronize, (c->own[RMC_STAGED + c->stage.half]));
+    c->stage.claimed = 1;
+    return 0;
+}
+
+/* A step begins: its inputs are on their way, the next one's go to the other half. */
+RMC_FN int rmc_staged(rm_cuda *c)
+{
+    if (!c->stage.at) return 0;
+    RMC_DO(c, cudaEventRecord, (c->own[RMC_STAGED + c->stage.half], c->stream[RM_LANE_COMPUTE]));
+    c->stage.half ^= 1;
+    c->stage.at = 0;
+    c->stage.claimed = 0;
+    return 0;
+}
+
+/* An input goes through pinned memory, if it fits there; else the host waits for the copy, and so for the steps before. */
+RMC_FN int rmc_feed(void *user, void *dst, const void *src, uint64_t bytes)
+{
+    rm_cuda *c = (rm_cuda *)user;
+    cudaStream_t compute = c->stream[RM_LANE_COMPUTE];
+    int fits = bytes <= c->stage.half_bytes && c->stage.at <= c->stage.half_bytes - bytes, code;
+    char t[300];
+    if (bytes && fits) {
+        unsigned char *to = c->stage.p + (size_t)(c->stage.half * c->stage.half_bytes + c->stage.at);
+        if ((code = rmc_claim(c)) != 0) return code;
+        memcpy(to, src, (size_t)bytes);
+        c->stage.at += (bytes + 63) / 64 * 64;
+        RMC_DO(c, cudaMemcpyAsync, (dst, to, (size_t)bytes, cudaMemcpyHostToDevice, compute));
+    } else if (bytes) {
+        RMC_DO(c, cudaMemcpyAsync, (dst, src, (size_t)bytes, cudaMemcpyDefault, compute));
+        RMC_DO(c, cudaEventRecord, (c->own[RMC_DONE], compute));
+        RMC_DO(c, cudaEventSynchronize, (c->own[RMC_DONE]));
+    }
+    if (bytes && !fits && !c->stage.told) {
+        c->stage.told = 1;
+        snprintf(t, sizeof t, "an input of %llu bytes, with those written before it for the same step, exceeds rm_cuda_desc.stage_bytes, %llu: writing it waits for the steps before", (unsigned long long)bytes, (unsigned long long)c->stage.half_bytes);
+        rmc_remark(c, t);
+    }
+    if (bytes && (code = rmc_gave(c, RM_LANE_COMPUTE)) != 0) return code;
+    return rmc_border(c);
+}
+
+/* Is it in host memory of an executor? */
+RMC_FN int rmc_in_host(const rm_cuda *c, const void *p)
+{
+    const unsigned char *at = (const unsigned char *)p;
+    uint32_t i;
+    for (i = 0; i < RMC_ARENAS; i++)
+        if (c->piece[i].p && c->piece[i].host && at >= (unsigned char *)c->piece[i].p && at < (unsigned char *)c->piece[i].p + (size_t)c->piece[i].bytes) return 1;
+    return 0;
+}
+
+/* The value of the step before, while that of the last one is copied, behind compute and what may have brought the output where it is; what
+   any lane gets next comes after that copy. */
+RMC_FN int rmc_read_late(rm_cuda *c, const void *at, void *dst, size_t bytes, uint32_t *there)
+{
+    unsigned char *room = c->stage.p + (size_t)(2 * c->stage.half_bytes);
+    uint32_t now = c->late.n & 1;
+    int code = rmc_join(c, RM_LANE_H2D);
+    if (!code && rmc_in_host(c, at)) code = rmc_join(c, RM_LANE_D2H);
+    if (code) return code;
+    RMC_DO(c, cudaMemcpyAsync, (room + now * RMC_LATE, at, bytes, cudaMemcpyDefault, c->stream[RM_LANE_COMPUTE]));
+    RMC_DO(c, cudaEventRecord, (c->own[RMC_READ_LATE + now], c->stream[RM_LANE_COMPUTE]));
+    if ((code = rmc_border(c)) != 0) return code;
+    *there = c->late.n++ != 0;
+    if (!*there) return 0;
+    RMC_DO(c, cudaEventSynchronize, (c->own[RMC_READ_LATE + (now ^ 1)]));
+    memcpy(dst, room + (now ^ 1) * RMC_LATE, bytes);
+    return rmc_host_result(c);
+}
+
 RMC_FN int rmc_launch(rm_cuda *c, rmc_program *p)
 {
     RMC_DO(c, cudaGraphLaunch, (p->exec, c->stream[RM_LANE_COMPUTE]));
@@ -1122,7 +1228,7 @@ RMC_FN int rmc_begin(void *user, uint32_t program, const rm_step *s, uint32_t *a
     int code;
     c->code = 0;
     (void)cudaGetLastError(); /* of others: no op here is to blame for it */
-    if ((code = rmc_here(c)) != 0) return code;
+    if ((code = rmc_here(c)) != 0 || (code = rmc_staged(c)) != 0) return code;
     if ((c->d.limit_bytes || c->checked == 1) && (code = rmc_check_memory(c)) != 0) return code;
     if (!answer) return rmc_values(c, &c->ring[c->ring_at++ % RMC_RING], s); /* a step of rm_exec_profile */
     if (!c->timed) RMC_DO(c, cudaEventRecord, (c->own[RMC_FIRST], c->stream[RM_LANE_COMPUTE]));
@@ -1162,6 +1268,7 @@ RMC_FN int rmc_end(void *user, uint32_t program, uint32_t *answer, const char *f
     RMC_DO(c, cudaEventRecord, (c->own[RMC_LAST], c->stream[RM_LANE_COMPUTE]));
     c->timed++;
     if (!p->steps++ && !c->checked) c->checked = 1;
+    c->last_program = program;
     return 0;
 }
 
@@ -1191,6 +1298,7 @@ RMC_FN int rmc_reserve(void *user, uint32_t events, uint32_t calls)
     int code = rmc_here(c);
     if (code) return code;
     rmc_drop_graphs(c);
+    memset((void *)&c->late, 0, sizeof c->late);
     if (events > c->n_events) {
         cudaEvent_t *more = (cudaEvent_t *)rmc_table(c, events, sizeof(cudaEvent_t));
         rmc_seen *seen = (rmc_seen *)rmc_table(c, events, sizeof(rmc_seen));
@@ -1200,7 +1308,7 @@ RMC_FN int rmc_reserve(void *user, uint32_t events, uint32_t calls)
         rmc_table_free(c, seen ? (void *)c->event_seen : NULL);
         if (seen) c->event_seen = seen;
         if (!more || !seen) return rmc_did(c, cudaErrorMemoryAllocation, "the allocator (host memory)");
-        for (; c->n_events < events; c->n_events++) RMC_DO(c, cudaEventCreateWithFlags, (&c->event[c->n_events], cudaEventDisableTiming));
+        for (; c->n_events < events; c->n_events++) RMC_DO(c, cudaEventCreateWithFlags, (&c->event[c->n_events], cudaEventDisableTiming | cudaEventBlockingSync));
     }
     for (i = 0; i < c->n_events; i++) memset(&c->event_seen[i], 0, sizeof(rmc_seen));
     if (!calls) calls = 1;
@@ -1399,6 +1507,7 @@ RMC_FN void rmc_fill_table(rm_cuda *c)
     b->release = rmc_release;
     b->copy = rmc_copy;
     b->fill = rmc_fill;
+    b->feed = rmc_feed;
     b->sync = rmc_sync;
     b->stream = (void *)c->stream[RM_LANE_COMPUTE];
     b->reserve = rmc_reserve;
@@ -1436,12 +1545,15 @@ RMC_FN int rmc_open(rm_cuda *c)
         if (!given) c->own_streams |= 1u << i;
     }
     for (i = 0; i < RMC_OWN; i++)
-        RMC_DO(c, cudaEventCreateWithFlags, (&c->own[i], i < RMC_FIRST ? cudaEventDisableTiming : cudaEventDefault));
+        RMC_DO(c, cudaEventCreateWithFlags, (&c->own[i], i < RMC_FIRST ? cudaEventDisableTiming | cudaEventBlockingSync : cudaEventDefault));
     RMC_DO(c, cudaMalloc, (&p, sizeof(rmc_block)));
     c->on_device = (rmc_block *)p;
     RMC_DO(c, cudaHostAlloc, (&p, RMC_BLOCKS * sizeof(rmc_block), cudaHostAllocPortable));
     c->ring = (rmc_block *)p;
     memset((void *)c->ring, 0, RMC_BLOCKS * sizeof(rmc_block));
+    c->stage.half_bytes = c->d.stage_bytes ? (c->d.stage_bytes + 63) / 64 * 64 : RMC_STAGE;
+    RMC_DO(c, cudaHostAlloc, (&p, (size_t)(2 * c->stage.half_bytes + 2 * RMC_LATE), cudaHostAllocPortable));
+    c->stage.p = (unsigned char *)p;
     RMC_DO(c, cudaMemcpyAsync, (c->on_device, c->ring, sizeof(rmc_block), cudaMemcpyHostToDevice, c->stream[RM_LANE_COMPUTE]));
     RMC_DO(c, cudaStreamSynchronize, (c->stream[RM_LANE_COMPUTE]));
     rmc_fill_table(c);
@@ -1459,6 +1571,7 @@ RMC_FN void rmc_close(rm_cuda *c)
         if (c->own_streams >> i & 1) (void)cudaStreamDestroy(c->stream[i]);
     if (c->on_device) (void)cudaFree(c->on_device);
     if (c->ring) (void)cudaFreeHost(c->ring);
+    if (c->stage.p) (void)cudaFreeHost(c->stage.p);
     if (c->spare) (void)cudaFreeHost(c->spare);
     if (c->registered) (void)cudaHostUnregister(c->d.host_memory);
     rmc_table_free(c, c->event);
@@ -1524,6 +1637,21 @@ RMDEF rm_result rm_cuda_exec_create(rm_cuda *c, rm_plan *p, const rm_exec_desc *
     d.device_memory = d.host_memory = NULL;
     d.device_memory_bytes = d.host_memory_bytes = 0;
     return rm_exec_create(p, &d, out);
+}
+
+RMDEF rm_result rm_cuda_read_late(rm_cuda *c, rm_exec *x, rm_tensor t, void *dst, uint64_t bytes, uint32_t *there)
+{
+    void **at;
+    if (!c || !c->ring || !x || !dst || !there || !bytes) return RM_ERROR_ARGUMENT;
+    *there = 0;
+    if (bytes > RMC_LATE) return snprintf(c->text, sizeof c->text, "rm_cuda_read_late: %llu bytes, at most %u", (unsigned long long)bytes, RMC_LATE), RM_ERROR_ARGUMENT;
+    if (c->late.x != x || c->late.id != t.id) memset((void *)&c->late, 0, sizeof c->late);
+    c->late.x = x;
+    c->late.id = t.id;
+    at = &c->late.at[c->last_program];
+    if (!*at) *at = rm_exec_pointer(x, t, RM_VALUE); /* waits, once for each kind of step */
+    if (!*at) return snprintf(c->text, sizeof c->text, "rm_cuda_read_late: %.600s", rm_exec_error(x)), RM_ERROR_ARGUMENT;
+    return rmc_read_late(c, *at, dst, (size_t)bytes, there) ? RM_ERROR_BACKEND : RM_OK;
 }
 
 RMDEF rm_result rm_cuda_skipped(rm_cuda *c, uint32_t *flag)

@@ -991,6 +991,8 @@ typedef struct trainer {
     unsigned char *text;
     size_t text_size;
     int32_t *tokens, *targets; /* one micro-batch, pinned */
+    float sum, loss;           /* losses of a step, of which the last ones are still on their way; of the last step that is had */
+    int64_t had;               /* micro-batches whose losses are in */
     int64_t rank;
     void *ballast, *workspace;
 } trainer;
@@ -1142,18 +1144,34 @@ static rm_step batch_of(trainer *t, int64_t step, int64_t micro)
     return s;
 }
 
-static float train_step(trainer *t, int64_t step)
+/* The loss of a micro-batch; with the last one of a step, that of the step. */
+static void add_loss(trainer *t, float loss)
 {
-    float sum = 0;
+    t->sum += loss;
+    if (++t->had % t->o.accumulate) return;
+    t->loss = t->sum;
+    t->sum = 0;
+}
+static void last_loss(trainer *t)
+{
+    float loss;
+    need(t, rm_exec_read(t->exec, t->model.loss, RM_VALUE, 0, &loss, sizeof loss), "loss");
+    add_loss(t, loss);
+}
+
+/* late: losses come in a step late, so that the host does not wait for the device; the last one by last_loss. */
+static void train_step(trainer *t, int64_t step, int late)
+{
     int64_t micro;
     for (micro = 0; micro < t->o.accumulate; micro++) {
         const rm_step s = batch_of(t, step, micro);
         float loss;
+        uint32_t there;
         need(t, rm_exec_step(t->exec, &s), "step");
-        need(t, rm_exec_read(t->exec, t->model.loss, RM_VALUE, 0, &loss, sizeof loss), "loss");
-        sum += loss;
+        if (!late) last_loss(t);
+        else if (rm_cuda_read_late(t->cuda, t->exec, t->model.loss, &loss, sizeof loss, &there) != RM_OK) fail("loss", rm_cuda_error(t->cuda));
+        else if (there) add_loss(t, loss);
     }
-    return sum;
 }
 
 static int add_to_hash(void *user, const char *bytes, size_t n)
@@ -1204,6 +1222,7 @@ static void start(trainer *t, const rm_exec_desc *exec_desc, rm_plan_info *info)
 static void begin(trainer *t)
 {
     rm_cuda_desc d = {};
+    d.stage_bytes = 2 * floats(t->o.batch * t->o.context) + 128; /* tokens and targets of one micro-batch */
     d.graph = !t->o.streams && !t->o.debug;
     d.debug = (uint32_t)t->o.debug;
     if (rm_cuda_create(&d, &t->cuda) != RM_OK) fail("CUDA", rm_cuda_error(t->cuda));
@@ -1266,12 +1285,23 @@ static void check(trainer *t)
     printf("check: replays are right (%.1f s)\n", seconds() - began);
 }
 
+/* A step whose loss is had. */
+static void tell(trainer *t, int64_t step, double clock, float *first)
+{
+    union { float f; uint32_t u; } bits;
+    if (step < 0) return;
+    if (!step) *first = t->loss;
+    bits.f = t->loss;
+    if (t->o.digest) printf("loss %ld %08x\n", (long)step, bits.u);
+    else if (!t->o.quiet) printf("step %4ld/%ld   loss %.4f   %.1f s\n", (long)step + 1, (long)t->o.steps, (double)t->loss, seconds() - clock);
+}
+
 int main(int argc, char **argv)
 {
     trainer t;
     rm_plan_info info;
     rm_cuda_info ignored;
-    float loss = 0, first = 0;
+    float first = 0;
     double clock;
     int64_t step;
     const int64_t warm = 4; /* streams, capture, and what the driver loads */
@@ -1285,16 +1315,13 @@ int main(int argc, char **argv)
     if (t.o.check) check(&t);
     clock = seconds();
     for (step = 0; step < t.o.steps; step++) {
-        loss = train_step(&t, step);
-        if (!step) first = loss;
+        train_step(&t, step, 1);
+        tell(&t, step - 1, clock, &first);
         if (step + 1 == warm && warm < t.o.steps) rm_cuda_get_info(t.cuda, &ignored), clock = seconds();
-        if (t.o.digest) {
-            union { float f; uint32_t u; } bits;
-            bits.f = loss;
-            printf("loss %ld %08x\n", (long)step, bits.u);
-        } else if (!t.o.quiet) printf("step %4ld/%ld   loss %.4f   %.1f s\n", (long)step + 1, (long)t.o.steps, (double)loss, seconds() - clock);
     }
-    report(&t, &info, loss, (double)first);
+    last_loss(&t);
+    tell(&t, t.o.steps - 1, clock, &first);
+    report(&t, &info, t.loss, (double)first);
     if (t.o.digest) printf("weights %016llx\n", (unsigned long long)hash_of_weights(&t));
     finish(&t);
     return 0;

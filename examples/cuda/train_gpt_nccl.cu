@@ -126,7 +126,8 @@ int main(int argc, char **argv)
     if (!same_on_all(hash_of_plan(&t), comm, at, s)) fail("plan", "not the same on every rank: give all of them the same options");
     if (!rank && !t.o.quiet) rm_plan_summary(t.plan, print, stdout);
     for (step = 0; step < t.o.steps; step++) {
-        loss = sum_of(train_step(&t, step), comm, at, s);
+        train_step(&t, step, 0);
+        loss = sum_of(t.loss, comm, at, s);
         if (!step) first = loss;
         if (!rank && !t.o.quiet) printf("step %4ld/%ld   loss %.4f\n", (long)step + 1, (long)t.o.steps, (double)loss);
     }

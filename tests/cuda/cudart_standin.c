@@ -79,6 +79,7 @@ struct CUstream_st {
 
 struct CUevent_st {
     int timing, recorded;
+    uint32_t number; /* from 1, as they were made */
     uint64_t item;
     clock_v clock;
     uint64_t time;
@@ -120,6 +121,7 @@ static struct {
     uint32_t n_acc, cap_acc;
     int order, no_races, pageable, in_item, in_host;
     uint64_t which, rng;
+    uint32_t n_events;
     uint64_t calls, fail_call, waits, drop, created, live, findings;
     cudaError_t fail_code, sticky, last_error;
     int fail_sticky, device, devices;
@@ -925,6 +927,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned int flags)
     ENTER("cudaEventCreateWithFlags");
     if (S.capturing && (r = unsafe_call()) != cudaSuccess) return r;
     e = (struct CUevent_st *)need(calloc(1, sizeof *e));
+    e->number = ++S.n_events;
     e->timing = !(flags & cudaEventDisableTiming);
     e->next = S.events;
     S.events = e;
@@ -1005,7 +1008,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned int flag
     (void)flags;
     if (!known_event(e) || !known_stream(s)) return bad(cudaErrorInvalidResourceHandle);
     if (++S.waits == S.drop) {
-        snprintf(S.dropped, sizeof S.dropped, "stream %u waits%s", s->cls, s->graph || e->graph ? " in a capture" : "");
+        snprintf(S.dropped, sizeof S.dropped, "stream %u waits for event %u%s", s->cls, e->number, s->graph || e->graph ? " in a capture" : "");
         return cudaSuccess;
     }
     if (s->graph) {

@@ -463,7 +463,8 @@ static void each_wait(rm_graph *g, toy_world *w, rm_plan *p, uint64_t seed, cons
             seen = f.failed || h != want || standin_findings() || f.gave_up || f.info.graph_nodes != nodes; /* or not captured */
         }
         waits_dropped++;
-        if (!seen && graph && !strstr(standin_wait_name(), "capture")) { /* before a graph all lanes are joined, whatever it touches */
+        /* before a graph all lanes are joined, whatever it touches; behind inputs (event 2, RMC_DONE) each lane begins anew */
+        if (!seen && !strstr(standin_wait_name(), "capture") && (graph || strstr(standin_wait_name(), "event 2"))) {
             borders++;
             continue;
         }

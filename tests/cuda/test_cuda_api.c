@@ -36,6 +36,7 @@ typedef struct add {
     unsigned char factor; /* 0: 1, or the step's lr */
 } add;
 
+static unsigned updates; /* that have run */
 static int add_kernel(void *arg)
 {
     const add *k = (const add *)arg;
@@ -46,6 +47,7 @@ static int add_kernel(void *arg)
     standin_touch(k->a, BYTES, 0);
     standin_touch(k->b, BYTES, 0);
     standin_touch(k->to, BYTES, 1);
+    updates += k->step != NULL;
     if (k->skip) standin_touch(k->skip, 4, 0);
     if (k->skip && *(const uint32_t *)standin_at(k->skip)) return 0;
     for (i = 0; i < BYTES; i++) to[i] = (unsigned char)(a[i] + b[i] * lr);
@@ -799,6 +801,49 @@ static void values_of_steps(void)
     input_flags = 0;
 }
 
+/* Steps follow each other: inputs are written and losses are read without a wait for the last step, the host is no more than two steps ahead,
+   and the values are those of steps that are waited for. Without one of the waits for staging memory they are others. */
+static void without_gaps(void)
+{
+    rm_cuda_desc d = {0};
+    rm_tensor out;
+    rig r;
+    unsigned char want[12], got;
+    unsigned i, mode, seen = 0, right;
+    uint32_t there;
+    uint64_t drop, syncs = 0;
+    for (mode = 0; mode < 5; mode++) /* waiting; in streams; as graphs; inputs that do not fit; in streams, a wait is left out */
+        for (drop = 0; drop <= (mode == 4 ? syncs : 0); drop++) {
+            d.graph = mode == 2;
+            d.stage_bytes = mode == 3 ? 64 : BYTES;
+            standin_order(STANDIN_LAZY, 0);
+            if (!open_rig(&r, "steps without a gap", &d)) return;
+            out = rm_graph_find(r.g, "l[5]/add");
+            standin_pageable(1);
+            standin_drop_sync(drop);
+            updates = 0;
+            for (i = 0, right = 1; i < 12; i++) {
+                expect(step_rig(&r, (int)i, i + 1) == RM_OK, "a step", rm_exec_error(r.x));
+                if (mode == 1 || mode == 2) expect(i < 3 || updates <= LAYERS * (i - 1), "the host waited for the step before", NULL);
+                if (!mode) expect(rm_exec_read(r.x, out, RM_VALUE, 0, &want[i], 1) == RM_OK, "rm_exec_read", rm_exec_error(r.x));
+                if (!mode || mode == 4) continue;
+                expect(rm_cuda_read_late(r.c, r.x, out, &got, 1, &there) == RM_OK && there == (i > 0), "rm_cuda_read_late", rm_cuda_error(r.c));
+                if (there) expect(got == want[i - 1], "a value of the step before", NULL);
+                expect(i < 2 || updates <= LAYERS * i, "the host waited for the last step", NULL);
+            }
+            if (mode == 1) syncs = standin_syncs();
+            standin_drop_sync(0);
+            if (mode) expect(rm_exec_read(r.x, out, RM_VALUE, 0, &got, 1) == RM_OK, "rm_exec_read", rm_exec_error(r.x));
+            if (mode == 4) seen += got != want[11];
+            else if (mode) expect(got == want[11], "the last value", NULL);
+            if (mode == 3) expect(strstr(rm_cuda_note(r.c), "stage_bytes, 64") != NULL, "a note", rm_cuda_note(r.c));
+            if (mode < 4) expect(standin_findings() == 0, standin_finding(), NULL);
+            standin_pageable(0);
+            close_rig(&r);
+        }
+    expect(seen >= 5, "waits that nobody misses", NULL);
+}
+
 /* A graph goes with its executor: it has the arena's addresses and takes memory of the device. */
 static void graphs_go(void)
 {
@@ -1254,6 +1299,7 @@ int main(void)
     two_kinds();
     asking();
     values_of_steps();
+    without_gaps();
     graphs_go();
     skipping();
     debug();
