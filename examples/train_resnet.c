@@ -9,6 +9,8 @@
 #include "../rockmate.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { IMAGES = 16, SIDE = 16, WIDTH = 8, BLOCKS = 6, STEPS = 30 };
 enum { PIXELS = IMAGES * SIDE * SIDE, MAP = PIXELS * WIDTH * 4 }; /* MAP: bytes of a feature map, [pixel][channel] */

@@ -276,6 +276,15 @@ trainer_cli() {
     else check "build train_gpt" ${CC} -O2 $omp -DRMI_IMPLEMENTED -o "$out/train_gpt" examples/train_gpt.c "$out/objects/plain.o" -lm -lpthread; fi
     [ -f tests/cli/train_gpt.test ] && counted train_gpt sh tests/cli/train_gpt.test "$out/train_gpt"
 }
+documents() { # programs of their own: what else is built is built side by side with this
+    d=$out/documents
+    mkdir -p "$d"
+    for p in rmplan train_gpt train_resnet; do
+        check "build $p" ${CC} -O2 -DRMI_IMPLEMENTED -o "$d/$p" examples/$p.c "$out/objects/plain.o" -lm -lpthread
+    done
+    check "train_resnet.c without warnings" ${CC} -std=c99 -Wall -Wextra -pedantic -Wno-missing-field-initializers -Werror -DRMI_IMPLEMENTED -fsyntax-only examples/train_resnet.c
+    counted docs sh tests/cli/docs.test "$d"
+}
 with_valgrind() {
     check "build for valgrind" ${CC} -O1 -g -std=gnu99 -I. -o "$out/vg" tests/unit/test_api.c -lm
     check "valgrind test_api" valgrind -q --error-exitcode=9 --leak-check=full "$out/vg"
@@ -325,7 +334,7 @@ done
 # --- first all objects, for each job its own
 job linked.o linked
 job included.h included
-if wanted rmplan || wanted train_gpt || wanted "C compiler"; then job "C compiler" first_c; fi
+if wanted rmplan || wanted train_gpt || wanted docs || wanted "C compiler"; then job "C compiler" first_c; fi
 if wanted "C++ compiler"; then job "C++ compiler" first_cpp; fi
 job replay.o object replay ${CXX} -std=c++17 -Wall -Wextra -Wshadow -Wconversion -O2 tests/oracle/replay.cpp
 [ $has_cuda = 1 ] && job cuda.o objects_cuda
@@ -342,6 +351,7 @@ run_jobs
 # --- then the jobs proper
 [ $all = 1 ] && iterations=20000 || iterations=2000
 if wanted train_gpt; then job train_gpt trainer_cli; fi
+if wanted docs; then job docs documents; fi
 if wanted rmplan; then job rmplan planner_cli; fi
 for t in $chosen; do
     case $t in */fuzz_*) job "$(name_of "$t")" fuzz "$t" $iterations ;; *) job "$(name_of "$t")" test_of "$t" ;; esac
