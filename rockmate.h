@@ -813,6 +813,7 @@ typedef struct rm_backend {
     /* *answer: begin's; failed: the op or buffer at which issuing stopped, or NULL. What could not be kept, and has
        not run, is begun and issued again if *answer is set to RM_ISSUE */
     int (*end)(void *user, uint32_t program, uint32_t *answer, const char *failed) RM_ZERO;
+    void (*before)(void *user, uint32_t lane, const rm_call *call) RM_ZERO; /* the same, before it is called */
     /* a callback that is not called through host_call has returned 0; nonzero blames its op */
     int (*after)(void *user, uint32_t lane, const rm_call *call) RM_ZERO;
     const rm_step *device_step RM_ZERO;
@@ -22227,6 +22228,7 @@ RMI_FN rm_result rmi_exe_run(rm_exec *exec, rmi_exe_op *op)
     if (op->hosted) code = backend->host_call(backend->user, op->lane, rmi_exe_lane_call, op);
     else switch ((rmi_exe_what)op->what) {
     case RMI_EXE_CALL:
+        if (backend->before) backend->before(backend->user, op->lane, op->call);
         code = rmi_exe_invoke(op, &exec->now);
         if (code) return rmi_exe_callback_failed(exec, op, code);
         what = "after a callback";

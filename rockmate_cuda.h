@@ -4,6 +4,7 @@
       #define ROCKMATE_IMPLEMENTATION
       #define ROCKMATE_CUDA_IMPLEMENTATION
    in *one* C99, C++11 or CUDA file before you include this one (it includes rockmate.h). Everywhere else just include it.
+   With ROCKMATE_CUDA_NVTX defined there, steps, ops and copies are ranges for Nsight (header-only nvtx3; manual, 8).
    Link with -lcudart (or -lcudart_static -lpthread -ldl -lrt). Nothing else of CUDA is used; CUDA 11.4 or newer.
    Licence: MIT or public domain, at the end.
 
@@ -101,6 +102,8 @@
    device memory beside the arena, one op at a time: where the arena takes the whole card, tune under a smaller
    budget first, or rm_plan_summary names what could not be measured. Tune before weights are written for good, with rm_exec_desc.forget: else
    all that persists is set aside in host memory meanwhile. Compare rm_cuda_info.step_ns with rm_plan_info.time_ns.
+   Compiled with ROCKMATE_CUDA_NVTX, each step, op (with its phase), copy and call on the host is a range of the domain "rockmate" with its
+   lane as category: `nsys profile -t cuda,nvtx`. A replayed graph is one range: for its ops, graph = 0.
 
    9. Several GPUs
    One process and one rm_cuda each, the same graph and budget on all: then the plans are the same, and
@@ -144,6 +147,9 @@
 #pragma GCC diagnostic ignored "-Wshadow"
 #endif
 #include <cuda_runtime_api.h>
+#if defined(ROCKMATE_CUDA_NVTX)
+#include <nvtx3/nvToolsExt.h>
+#endif
 #if defined(__GNUC__) && !defined(__CUDACC__)
 #pragma GCC diagnostic pop
 #endif
@@ -364,6 +370,8 @@ struct rm_cuda {
     rmc_program program[RM_STEP_KINDS], *capturing;
     int watching;              /* the per-thread default stream is captured, too: what gets there is nobody's */
     int astray;                /* what did */
+    void *domain;              /* of ranges for Nsight, */
+    uint32_t ranges;           /* and how many are open */
     int steered;               /* rm_cuda_check: all steps to streams, or as rm_cuda_desc.graph says */
     uint32_t in_capture;       /* lanes */
     uint64_t timed, streamed, captured, replayed;
@@ -398,6 +406,45 @@ RMC_FN void rmc_remark(rm_cuda *c, const char *text)
 {
     snprintf(c->note, sizeof c->note, "%s", text);
     if (c->d.log) c->d.log(c->d.log_user, c->note);
+}
+
+/* Ranges for Nsight, on request. They are a stack of the thread; category: a lane, from 1. */
+RMC_FN void rmc_range(rm_cuda *c, uint32_t category, const char *name)
+{
+#if defined(ROCKMATE_CUDA_NVTX)
+    nvtxEventAttributes_t a;
+    memset((void *)&a, 0, sizeof a);
+    a.version = NVTX_VERSION;
+    a.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+    a.category = category;
+    a.messageType = NVTX_MESSAGE_TYPE_ASCII;
+    a.message.ascii = name;
+    nvtxDomainRangePushEx((nvtxDomainHandle_t)c->domain, &a);
+    c->ranges++;
+#else
+    (void)c, (void)category, (void)name;
+#endif
+}
+RMC_FN void rmc_range_end(rm_cuda *c, uint32_t but) /* all but so many */
+{
+#if defined(ROCKMATE_CUDA_NVTX)
+    for (; c->ranges > but; c->ranges--) (void)nvtxDomainRangePop((nvtxDomainHandle_t)c->domain);
+#else
+    (void)c, (void)but;
+#endif
+}
+RMC_FN void rmc_domain(rm_cuda *c, int make)
+{
+#if defined(ROCKMATE_CUDA_NVTX)
+    static const char *const lanes[] = {"compute", "h2d", "d2h", "host", "comm"};
+    uint32_t i;
+    if (!make && c->domain) nvtxDomainDestroy((nvtxDomainHandle_t)c->domain);
+    if (!make) return;
+    c->domain = (void *)nvtxDomainCreateA("rockmate");
+    for (i = 0; i < RMC_LANES; i++) nvtxDomainNameCategoryA((nvtxDomainHandle_t)c->domain, i + 1, lanes[i]);
+#else
+    (void)c, (void)make;
+#endif
 }
 
 /* What is made, launched and asked for belongs to the thread's current device: that must be the one of the streams. */
@@ -710,8 +757,10 @@ RMC_FN int rmc_copy(void *user, void *dst, const void *src, uint64_t bytes, uint
     enum cudaMemcpyKind kind = lane == RM_LANE_H2D ? cudaMemcpyHostToDevice : lane == RM_LANE_D2H ? cudaMemcpyDeviceToHost : cudaMemcpyDefault;
     int code = rmc_enter(c, lane);
     if (code || !bytes) return code;
-    RMC_DO(c, cudaMemcpyAsync, (dst, src, (size_t)bytes, kind, c->stream[lane]));
-    return rmc_gave(c, lane);
+    rmc_range(c, lane + 1, lane == RM_LANE_H2D ? "copy to the device" : lane == RM_LANE_D2H ? "copy to the host" : "copy");
+    code = rmc_did(c, cudaMemcpyAsync(dst, src, (size_t)bytes, kind, c->stream[lane]), "cudaMemcpyAsync");
+    rmc_range_end(c, c->ranges - (c->ranges != 0));
+    return code ? code : rmc_gave(c, lane);
 }
 
 RMC_FN int rmc_fill(void *user, void *dst, uint32_t byte, uint64_t bytes)
@@ -786,8 +835,10 @@ RMC_FN int rmc_host_call(void *user, uint32_t lane, int (*fn)(void *arg), void *
     s->c = c;
     s->fn = fn;
     s->arg = arg;
-    RMC_DO(c, cudaLaunchHostFunc, (c->stream[lane], rmc_on_host, s));
-    return rmc_gave(c, lane);
+    rmc_range(c, lane + 1, "call on the host");
+    code = rmc_did(c, cudaLaunchHostFunc(c->stream[lane], rmc_on_host, s), "cudaLaunchHostFunc");
+    rmc_range_end(c, c->ranges - (c->ranges != 0));
+    return code ? code : rmc_gave(c, lane);
 }
 
 RMC_FN int rmc_sync(void *user)
@@ -1227,10 +1278,12 @@ RMC_FN int rmc_begin(void *user, uint32_t program, const rm_step *s, uint32_t *a
     rmc_program *p = &c->program[program];
     int code;
     c->code = 0;
+    rmc_range_end(c, 0);
     (void)cudaGetLastError(); /* of others: no op here is to blame for it */
     if ((code = rmc_here(c)) != 0 || (code = rmc_staged(c)) != 0) return code;
     if ((c->d.limit_bytes || c->checked == 1) && (code = rmc_check_memory(c)) != 0) return code;
     if (!answer) return rmc_values(c, &c->ring[c->ring_at++ % RMC_RING], s); /* a step of rm_exec_profile */
+    rmc_range(c, 0, p->exec ? "step, a graph" : "step");
     if (!c->timed) RMC_DO(c, cudaEventRecord, (c->own[RMC_FIRST], c->stream[RM_LANE_COMPUTE]));
     p->kind = s->kind;
     if (c->steered == RMC_STREAMS || (!c->steered && (!c->d.graph || c->d.debug)) || p->streams_only || !p->steps) { /* the first step goes to streams: libraries load what they need */
@@ -1251,6 +1304,7 @@ RMC_FN int rmc_end(void *user, uint32_t program, uint32_t *answer, const char *f
     rm_cuda *c = (rm_cuda *)user;
     rmc_program *p = &c->program[program];
     int code = 0;
+    rmc_range_end(c, 0); /* a callback that failed has one open */
     if (*answer == RM_CAPTURE) {
         code = rmc_keep(c, p, answer, failed);
         if (code || *answer == RM_ISSUE) return code; /* it will be begun again */
@@ -1272,6 +1326,14 @@ RMC_FN int rmc_end(void *user, uint32_t program, uint32_t *answer, const char *f
     return 0;
 }
 
+RMC_FN void rmc_before(void *user, uint32_t lane, const rm_call *call)
+{
+    static const char *const phases[] = {"", "forward", "backward", "update", "reduction", "barrier"};
+    char name[160];
+    snprintf(name, sizeof name, "%.120s %s%s", call->op, call->recompute ? "recomputed " : "", call->phase < sizeof phases / sizeof phases[0] ? phases[call->phase] : "");
+    rmc_range((rm_cuda *)user, lane + 1, name);
+}
+
 /* After each callback: did it launch what cannot be launched, do what capture does not allow, and, in debug mode, does it run? */
 RMC_FN int rmc_after(void *user, uint32_t lane, const rm_call *call)
 {
@@ -1279,6 +1341,7 @@ RMC_FN int rmc_after(void *user, uint32_t lane, const rm_call *call)
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusActive;
     int where = rmc_watched(c);
     (void)call;
+    rmc_range_end(c, c->ranges - (c->ranges != 0));
     if (where) return rmc_went_astray(c, where);
     if (cudaPeekAtLastError() == cudaErrorNotReady) (void)cudaGetLastError(); /* it asked whether something has been done: no failure */
     RMC_DO(c, cudaPeekAtLastError, ());
@@ -1518,6 +1581,9 @@ RMC_FN void rmc_fill_table(rm_cuda *c)
     b->begin = rmc_begin;
     b->end = rmc_end;
     b->after = rmc_after;
+#if defined(ROCKMATE_CUDA_NVTX)
+    b->before = rmc_before;
+#endif
     b->device_step = &c->on_device->step;
     b->now = rmc_now;
     b->mark = rmc_mark;
@@ -1557,6 +1623,7 @@ RMC_FN int rmc_open(rm_cuda *c)
     RMC_DO(c, cudaMemcpyAsync, (c->on_device, c->ring, sizeof(rmc_block), cudaMemcpyHostToDevice, c->stream[RM_LANE_COMPUTE]));
     RMC_DO(c, cudaStreamSynchronize, (c->stream[RM_LANE_COMPUTE]));
     rmc_fill_table(c);
+    rmc_domain(c, 1);
     return rmc_free(c, &c->free_at_start, &total);
 }
 
@@ -1564,6 +1631,7 @@ RMC_FN void rmc_close(rm_cuda *c)
 {
     uint32_t i;
     rmc_drop_graphs(c);
+    rmc_domain(c, 0);
     for (i = 0; i < c->n_events; i++) (void)cudaEventDestroy(c->event[i]);
     for (i = 0; i < RMC_OWN; i++)
         if (c->own[i]) (void)cudaEventDestroy(c->own[i]);

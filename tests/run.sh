@@ -227,6 +227,12 @@ cuda_link() {
     check "the real runtime, static" "$out/cuda_a"
     check "link with the stand-in" ${CC} -std=gnu99 $SAN -I. -isystem "$cuda/include" -o "$out/cuda_standin" tests/compile/cuda.c "$out/objects/standin.o" -lm
     check "steps on the stand-in" "$out/cuda_standin"
+    if [ -f "$cuda/include/nvtx3/nvToolsExt.h" ]; then
+        check "link with ranges" ${CC} -std=gnu99 $W $SAN -I. -isystem "$cuda/include" -o "$out/cuda_nvtx" tests/compile/nvtx.c "$out/objects/standin.o" -lm
+        check "ranges of steps" "$out/cuda_nvtx"
+        check "link with nvtx3" ${CC} -std=gnu99 $SAN -DREAL_NVTX -I. -isystem "$cuda/include" -o "$out/cuda_nvtx3" tests/compile/nvtx.c "$out/objects/standin.o" -lm -ldl
+        check "nvtx3 without a tool" "$out/cuda_nvtx3"
+    else skip "no nvtx3: ranges for Nsight"; fi
 }
 cuda_nvcc() { check "nvcc rockmate_cuda.h" nvcc -x cu -Werror all-warnings -I. -o "$out/cuda_nvcc" tests/compile/cuda.c; }
 cuda_example() {
