@@ -129,7 +129,9 @@ static struct {
     item *now;
     char finding[300], name[48], call[48], failed_call[48], dropped[64];
     uint64_t total, taken, used, graph_bytes, pool, pool_used, h2d, d2h, latency, engine[2], clock_ns;
-    uint32_t capturing;
+    uint32_t capturing, contend;
+    uint64_t host_late;
+    int late_records;
 } S;
 
 static void *need(void *p)
@@ -287,6 +289,7 @@ static void execute(item *t)
         if (engine >= 0) {
             if (S.engine[engine] > start) start = S.engine[engine];
             took = S.latency + (uint64_t)((double)t->w.bytes * 1e9 / (double)(engine ? S.d2h : S.h2d));
+            if (S.engine[1 - engine] > start) took += took * S.contend / 100; /* both ways at once */
         }
         standin_name(engine == 0 ? "copy to the device" : engine == 1 ? "copy to the host" : "copy");
         standin_touch(t->w.src, t->w.bytes, 0);
@@ -303,6 +306,7 @@ static void execute(item *t)
         if (t->w.fn(t->w.arg)) S.sticky = cudaErrorIllegalAddress;
     } else if (t->w.kind == HOST) {
         standin_name("host function");
+        start += S.host_late;
         S.in_host = 1;
         t->w.host(t->w.arg);
         S.in_host = 0;
@@ -312,6 +316,12 @@ static void execute(item *t)
     S.q_end[t->queue] = t->end;
     if (engine >= 0) S.engine[engine] = t->end;
     if (t->w.kind == RECORD && t->w.event) t->w.event->time = t->end;
+    if (t->w.kind == RECORD && t->w.event && S.late_records) {
+        t->w.event->graph = NULL;
+        t->w.event->recorded = 1;
+        t->w.event->item = S.base + (uint64_t)(t - S.items);
+        t->w.event->clock = t->clock;
+    }
     t->done = 1;
     S.undone--;
     free(t->w.kind == KERNEL ? t->w.arg : NULL);
@@ -1333,7 +1343,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s)
         t = item_of(number[i]);
         c.at[t->queue] = t->index;
         t->clock = c;
-        if (v->w.kind == RECORD && v->w.event) { /* recorded by each launch */
+        if (v->w.kind == RECORD && v->w.event && !S.late_records) { /* recorded by each launch */
             v->w.event->graph = NULL;
             v->w.event->recorded = 1;
             v->w.event->item = number[i];
@@ -1394,6 +1404,9 @@ void standin_device(uint64_t total, uint64_t taken)
     S.total = total;
     S.taken = taken;
 }
+void standin_contend(uint32_t percent) { S.contend = percent; }
+void standin_host_late(uint64_t ns) { S.host_late = ns; }
+void standin_late_records(int on) { S.late_records = on; }
 void standin_graphs(uint64_t bytes) { S.graph_bytes = bytes; }
 void standin_pool(uint64_t bytes, uint64_t used)
 {

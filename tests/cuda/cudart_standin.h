@@ -56,6 +56,12 @@ void standin_pageable(int allowed);  /* 1: copies from and to pageable memory ar
 
 /* --- the card */
 void standin_device(uint64_t total_bytes, uint64_t taken_bytes); /* what cudaMemGetInfo tells; default 64 MiB, none taken */
+void standin_contend(uint32_t percent);  /* a copy takes so much longer while one goes the other way; default 0 */
+void standin_host_late(uint64_t ns);     /* host functions begin so much later than they could; default 0 */
+/* An assumption: an event that a node of a graph records is pending from the launch on, as after cudaEventRecord, so that cudaEventSynchronize
+   behind a launch waits for that launch's node. rockmate_cuda.h relies on it when it writes the values of the next step (RMC_TAKEN); tests/compile/
+   cuda.c, which gpu.sh runs, asks the card. 1: it does not hold, the event becomes another one when the node runs; then replays go wrong. */
+void standin_late_records(int on);
 void standin_graphs(uint64_t bytes);                  /* that each graph takes once it is there; default none */
 void standin_pool(uint64_t bytes, uint64_t used);     /* what the memory pool holds, and how much of it is in use; default none */
 void standin_devices(int more); /* besides device 0, all alike; kernels and fills need that of their stream to be current */

@@ -798,6 +798,22 @@ static void values_of_steps(void)
             close_rig(&r);
         }
     expect(seen >= 5, "waits for values that nobody misses", NULL);
+    standin_order(STANDIN_LAZY, 0); /* if a launch did not count as a record: this would show */
+    d.graph = 1;
+    if (!open_rig(&r, "an event that the launch of a graph does not record", &d)) return;
+    standin_late_records(1);
+    cudaMalloc(&batch, BYTES);
+    memset(standin_at(batch), 3, BYTES);
+    rm_exec_bind(r.x, rm_graph_find(r.g, "x"), RM_VALUE, batch);
+    for (i = 0; i < 9; i++) {
+        s.lr = i + 1;
+        s.step = i;
+        expect(rm_exec_step(r.x, &s) == RM_OK, "a step", rm_exec_error(r.x));
+    }
+    expect(weight(&r, "l[0]/w") != want, "values of other steps", NULL);
+    rm_exec_destroy(r.x), rm_cuda_exec_create(r.c, r.p, NULL, &r.x);
+    cudaFree(batch);
+    close_rig(&r);
     input_flags = 0;
 }
 
@@ -1022,11 +1038,13 @@ static void tuned_choices(void)
     rm_step s = {0};
     unsigned host, i;
     rig r;
-    for (host = 0; host < 2; host++) {
+    for (host = 0; host < 3; host++) { /* 2: copies contend, host nodes are late */
         standin_device(16u << 20, 0);
         standin_order(STANDIN_LAZY, 0);
+        standin_contend(host == 2 ? 60 : 0);
+        standin_host_late(host == 2 ? 30000 : 0);
         with_choices = 1;
-        if (!open_rig(&r, host ? "tuning choices, updates on the host" : "tuning choices", &d)) return;
+        if (!open_rig(&r, host ? host == 2 ? "tuning choices, copies contend" : "tuning choices, updates on the host" : "tuning choices", &d)) return;
         if (host) { /* weights live there, and their updates run there, for all that is known */
             rm_exec_destroy(r.x);
             r.x = NULL;
@@ -1042,6 +1060,7 @@ static void tuned_choices(void)
         expect(rm_exec_tune(r.x, &pd, &s, 2, &r.p) == RM_OK, "rm_exec_tune", rm_exec_error(r.x));
         standin_pageable(0);
         rm_plan_get_info(r.p, 0, &info);
+        if (host) expect(r.g->link.d2h > (host == 2 ? 6200000000u : 9900000000u) && r.g->link.d2h < (host == 2 ? 6300000000u : 10100000000u), "the link, under copies the other way", NULL);
         expect(info.estimated == 0 && info.measured == 3 * LAYERS - 1, "nothing is guessed", NULL);
         for (i = 0; i < r.g->n_tensors; i++)
             if (r.g->tensors[i].kind == RMI_PARAM) expect(r.g->tensors[i].opt == OPT_NS && r.g->tensors[i].opt_host_by == RMI_COST_MEASURED, "updates on both sides", r.g->tensors[i].name);
