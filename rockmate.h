@@ -885,11 +885,11 @@ RMDEF rm_result rm_exec_step(rm_exec *x, const rm_step *s);
 /* Waits until every lane has finished, and returns the first failure that no call has returned yet. */
 RMDEF rm_result rm_exec_wait(rm_exec *x);
 
-/* Params, consts and states, to a sink and back (any plan of the same graph, any budget; docs/formats.md, 9). A restore
-   is all or nothing: what is cut short, damaged in any bit (checksums), of another graph, or of a machine with the
-   other order of bytes is RM_ERROR_TEXT and changes nothing. It ends an accumulation that is under way, for what was
-   added up belongs to other weights: a checkpoint amid one takes the params' gradients as well (rm_exec_read), and
-   gives them back after the restore (rm_exec_write). A save takes up to 4 MiB while it runs (RM_ERROR_MEMORY). */
+/* Params, consts and states, to a sink and back (docs/formats.md, 9): under any plan, and of any graph that has the same
+   ones by name, bytes and order (another batch size). A restore is all or nothing: what is cut short, damaged in any
+   bit (checksums), of other params, or of the other order of bytes is RM_ERROR_TEXT and changes nothing. It ends an
+   accumulation that is under way, for that belongs to other weights: a checkpoint amid one takes gradients as well
+   (rm_exec_read; after the restore rm_exec_write). A save takes up to 4 MiB while it runs (RM_ERROR_MEMORY). */
 RMDEF rm_result rm_exec_save(rm_exec *x, rm_write_fn write, void *user);
 RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes);
 
@@ -923,6 +923,7 @@ typedef struct rm_check_desc {
     uint32_t dtype RM_ZERO;              /* of params and loss: RM_F32 (0) or RM_F64 */
     rm_tensor loss RM_ZERO;              /* a declared output of one element */
     double epsilon RM_ZERO, tolerance RM_ZERO;   /* 0: by dtype (1e-2 and 5e-2 relative; 1e-5 and 1e-4) */
+    uint32_t every_din RM_ZERO; /* 1: of kernels that write all gradients unasked none is taken away that a step gives */
 } rm_check_desc;
 #define RM_F32 0u
 #define RM_F64 1u
@@ -932,8 +933,8 @@ typedef struct rm_check_desc {
    runs, an ignored accum bit, a recomputation that differs; then compares the planned step with the keep-everything
    one, bit for bit. Inputs are written before, as for a step. RM_ERROR_CHECK: rm_exec_error names op, fact and remedy.
    Leaves all that persists as it was. Host backend only. A callback that writes c->saved or din[i] without asking
-   whether it is NULL crashes here as in a step; a debugger names it. What is not declared is there, but other: a
-   backward that chooses by which pointers are NULL is taken for one that reads it; variants need their own. */
+   whether it is NULL crashes here as in a step (see every_din); a debugger names it. What is not declared is there, but
+   other: a backward that chooses by which pointers are NULL is taken for one that reads it; variants need their own. */
 RMDEF rm_result rm_exec_check(rm_exec *x, const rm_step *s, const rm_check_desc *desc);
 
 typedef struct rm_exec_info {
@@ -23544,6 +23545,7 @@ typedef struct rmi_chk {
     uint8_t *seen;             /* by op: its backward */
     int unsteady;              /* an op that runs once gives other results each time: steps cannot be compared */
     const rm_check_desc *desc; /* or NULL: no finite differences */
+    int every_din;             /* of the caller's rm_check_desc */
 } rmi_chk;
 
 /* Text in which %b stands for the box, %t for its tensor, %i for its number, %n for its bytes, %@ for one of them, %a
@@ -23926,7 +23928,7 @@ RMI_FN rm_result rmi_chk_each_absent(rmi_chk *k, rmi_chk_frame *frame)
     for (; trial.recompute <= again; trial.recompute++)
         for (box = frame->box; box <= frame->end; box++) {
             trial.absent = box < frame->end ? box : NULL; /* at last all are there */
-            if (trial.absent ? box->role != role || (!forward && n < 2) : !trial.recompute) continue;
+            if (trial.absent ? box->role != role || (!forward && (n < 2 || k->every_din)) : !trial.recompute) continue;
             trial.lie = trial.recompute
                             ? frame->op->mutates.n
                                   ? "gives other bytes in %r when it is recomputed (c->recompute is 1); its results "
@@ -24432,6 +24434,7 @@ RMI_FN rm_result rmi_chk_run(rm_exec *exec, const rm_step *step, const rm_check_
     k.exec = exec;
     k.graph = exec->graph;
     k.desc = desc && desc->finite_differences ? desc : NULL;
+    k.every_din = desc && desc->every_din;
     k.mem = k.tmp = rmi_arena_make(&exec->mem.hooks);
     result = rmi_chk_arguments(&k, step);
     if (result == RM_OK) {

@@ -992,10 +992,52 @@ static void noisy(void)
     rm_graph_destroy(g);
 }
 
+/* A backward that gives all gradients without asking crashes where one is NULL: rm_check_desc.every_din. */
+static int not_given;
+static int pair_fwd(const rm_call *c)
+{
+    *(float *)c->out[0] = in_f(c, 0)[0] * in_f(c, 1)[0];
+    return 0;
+}
+static int pair_bwd(const rm_call *c)
+{
+    int i;
+    for (i = 0; i < 2; i++)
+        if (c->din[i]) din_f(c, i)[0] += in_f(c, 1 - i)[0];
+        else not_given++;
+    return 0;
+}
+static void every_gradient(void)
+{
+    static const rm_kind kind = {.name = "pair", .forward = pair_fwd, .backward = pair_bwd, .needs = RM_IN(0) | RM_IN(1), .flags = RM_ZERO_GRADS};
+    rm_graph *g = rm_graph_create(NULL);
+    rm_tensor v = RM_PARAM(g, .name = "v", .bytes = 4), w = RM_PARAM(g, .name = "w", .bytes = 4);
+    rm_tensor loss = RM_OP(g, &kind, .name = "loss", .in = {v, w}, .out = {4});
+    rm_check_desc d = {.finite_differences = 1, .loss = loss};
+    rm_plan *p = NULL;
+    rm_exec *e = NULL;
+    float two = 2;
+    int i;
+    rm_output_add(g, loss);
+    EXPECT(rm_plan_create(g, NULL, &p) == RM_OK && rm_exec_create(p, NULL, &e) == RM_OK, "%s", rm_graph_error(g));
+    rm_exec_write(e, v, RM_VALUE, 0, &two, 4);
+    rm_exec_write(e, w, RM_VALUE, 0, &two, 4);
+    for (i = 0; i < 2; i++) {
+        d.every_din = (uint32_t)i;
+        not_given = 0;
+        EXPECT(rm_exec_check(e, NULL, &d) == RM_OK, "%s", rm_exec_error(e));
+        EXPECT((not_given > 0) == !i, "every_din %d: %d gradients were NULL", i, not_given);
+    }
+    rm_exec_destroy(e);
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+}
+
 int main(int argc, char **argv)
 {
     (void)argv;
     good();
+    every_gradient();
     noisy();
     in_host_memory();
     taken_over();

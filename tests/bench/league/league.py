@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+"""The league table, docs/league.md: published instances, our plans, their figures, the proven gap.
+
+   cc -O2 -o rmplan examples/rmplan.c -lm
+   python3 tests/bench/league/league.py chains ./rmplan                 equal chains; needs nothing else
+   python3 tests/bench/league/league.py vgg19 ./rmplan                  Checkmate's largest batch; needs nothing else
+   python3 tests/bench/league/league.py pipedream ./rmplan PATH [50 30]  PATH: git clone https://github.com/msr-fiddle/pipedream
+   python3 tests/bench/league/league.py published ./rmplan PATH         PATH: a folder with published.tsv and the graphs (.rmg) that
+                                                                        it names: MONeT's and Checkmate's results on MONeT's profiles
+   python3 tests/bench/league/league.py optima ./rmplan PATH            PATH: a folder with optima.tsv and its graphs: proven optima
+   python3 tests/bench/league/league.py addresses ./rmplan PATH         PATH: https://github.com/google/minimalloc/tree/main/benchmarks/challenging
+
+A row of a Markdown table for each plan. Standard library only; nothing of the sources is kept. Ends with 1 if a plan is worse than
+theirs where that can be said."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+worse = 0
+
+
+def plan(rmplan, graph, *options):
+    """The figures of one plan; those of an infeasible budget have status=infeasible."""
+    done = subprocess.run([rmplan, graph, "--kv", *options], capture_output=True, text=True)
+    if done.returncode not in (0, 3):
+        sys.exit(done.stderr)
+    out = done.stdout
+    return {k: v for k, v in (line.split("=", 1) for line in out.splitlines() if "=" in line)}
+
+
+def written(text):
+    f = tempfile.NamedTemporaryFile("w", suffix=".rmg", delete=False)
+    f.write(text)
+    f.close()
+    return f.name
+
+
+def row(*cells):
+    print("| " + " | ".join(str(c) for c in cells) + " |", flush=True)
+
+
+def judge(ours, theirs):
+    global worse
+    worse += ours > theirs
+    return "=" if ours == theirs else "%+.2f %%" % (100 * (ours / theirs - 1))
+
+
+def chains(rmplan):
+    """n equal steps, room for s things beside the step that runs: a value to start from again, or what a backward reads."""
+    best = {}
+
+    def optimum(n, s):  # fewest forward steps: Maddison 2024, as checkpoint_schedules' MixedCheckpointSchedule
+        if n <= s + 1:
+            return n
+        if s == 1:
+            return n * (n + 1) // 2 - 1
+        if (n, s) not in best:
+            best[n, s] = min([optimum(n - 1, s - 1) + 1] + [i + optimum(i, s) + optimum(n - i, s - 1) for i in range(2, n)])
+        return best[n, s]
+
+    sys.setrecursionlimit(5000)
+    row("steps, units", "ours: forward steps", "theirs", "", "proven gap", "ms")
+    row(*["---"] * 6)
+    unit = 1 << 20
+    for n, s in (10, 3), (50, 3), (100, 4), (100, 10), (200, 5), (500, 8):
+        lines = ["rockmate graph 1", "tensor v0 input %d grad" % unit]
+        for p in range(1, n):
+            lines.append("op f%d in=v%d out=v%d saved=%d needs=saved fwd=1000000 bwd=1 inplace=v%d" % (p, p - 1, p, unit, p - 1))
+            lines.append("grad v%d 16" % p)
+        lines += ["op f%d in=v%d out=v%d:16 saved=%d needs=saved fwd=1000000 bwd=1" % (n, n - 1, n, unit), "output v%d" % n]
+        graph = written("\n".join(lines) + "\n")
+        p = plan(rmplan, graph, "--live", "--budget", str((s + 2) * unit + 4096))
+        os.unlink(graph)
+        ours = int(p["time_ns"]) // 1000000
+        row("%d, %d" % (n, s), ours, optimum(n, s), judge(ours, optimum(n, s)), p["gap_pct"] + " %", p["solve_ms"])
+
+
+def vgg19(rmplan):
+    """fp32, 224 x 224, 16 GB with weights and their gradients, at most one forward more: the largest batch."""
+    def graph(batch, inplace):
+        lines = ["rockmate graph 1", "tensor x0 input %d" % (batch * 224 * 224 * 3 * 4 if inplace else 4)]
+        side, channels, n, name = 224, 3, 0, "x0"
+
+        def weight(name, floats):
+            lines.append("tensor %s param %d" % (name, floats * 4))
+            return name
+
+        for stage, (width, convs) in enumerate(((64, 2), (128, 2), (256, 4), (512, 4), (512, 4))):
+            for _ in range(convs):
+                n += 1
+                time = batch * side * side * width * channels * 9 // 5000
+                read = "%s,x%d" % (name, n)
+                w = weight("w%d" % n, 9 * width * channels + width)
+                lines.append("op conv%d in=%s,%s out=x%d:%d needs=%s,%s fwd=%d bwd=%d" % (
+                    n, name, w, n, batch * side * side * width * 4, name if inplace else read, w, time, 2 * time))
+                if inplace:
+                    lines.append("op relu%d in=x%d out=r%d needs=r%d fwd=%d bwd=%d inplace=x%d inplace_bwd=x%d" % (n, n, n, n, time // 100 + 1, time // 100 + 1, n, n))
+                name, channels = ("r%d" if inplace else "x%d") % n, width
+            side //= 2
+            lines.append("op pool%d in=%s out=p%d:%d needs=%s,p%d fwd=%d bwd=%d" % (stage, name, stage, batch * side * side * width * 4, name, stage, time // 50 + 1, time // 50 + 1))
+            name = "p%d" % stage
+        size = 512 * 49
+        for k, width in enumerate((4096, 4096, 1000)):
+            w = weight("w_fc%d" % k, size * width + width)
+            lines.append("op fc%d in=%s,%s out=y%d:%d needs=%s,%s,y%d fwd=%d bwd=%d" % (
+                k, name, w, k, batch * width * 4, name, w, k, batch * 10000, batch * 20000))
+            name, size = "y%d" % k, width
+        return "\n".join(lines + ["op loss in=%s out=l:4 needs=%s fwd=1000 bwd=1000" % (name, name), "output l"]) + "\n"
+
+    row("VGG19, fp32, 16 GB", "ours: images", "theirs", "", "time over keeping all")
+    row(*["---"] * 5)
+    for what, inplace in ("in their model: nothing in place, images not counted", 0), ("relu in place, images counted", 1):
+        low, high, good = 1, 1024, None
+        while high - low > 1:
+            batch = (low + high) // 2
+            path = written(graph(batch, inplace))
+            p = plan(rmplan, path, "--budget", str(16 * 10**9), "--live")
+            os.unlink(path)
+            fits = p["status"] == "ok" and int(p["recomputed_ns"]) * 3 <= int(p["keep_all_ns"])
+            low, high, good = (batch, high, p) if fits else (low, batch, good)
+        row(what, low, 289, "=" if low == 289 else "%+.0f %%" % (100 * low / 289 - 100), "%+.1f %%" % (100 * int(good["time_ns"]) / int(good["keep_all_ns"]) - 100))
+
+
+def pipedream(rmplan, root, *shares):
+    """Profiles of times and sizes. A backward reads its inputs, of relu, sigmoid and tanh the output, of additions and views nothing."""
+    row("profile, ops", "of keeping all", "time over keeping all", "proven gap", "rotor", "every block", "s")
+    row(*["---"] * 7)
+    for folder, _, files in sorted(os.walk(root)):
+        if "graph.txt" not in files or "/profiles/" not in folder + "/":
+            continue
+        nodes, into = {}, {}
+        for line in open(os.path.join(folder, "graph.txt")):
+            part = line.strip("\n").split(" -- ")
+            if line.startswith("\t"):
+                into.setdefault(part[1].strip(), []).append(part[0].strip())
+            elif len(part) >= 3:
+                get = lambda key: sum(float(x) for x in re.findall(r"[0-9.]+(?:e[+-]?\d+)?", re.search(key + r"=(\[[^\]]*\]|[^,]*)", line).group(1)))
+                nodes[part[0]] = (part[1], get("forward_compute_time"), get("backward_compute_time"), get("activation_size"))
+        done, order = set(), []
+
+        def visit(top):
+            stack = [(top, 0)]
+            while stack:
+                node, k = stack.pop()
+                if node in done:
+                    continue
+                before = [b for b in into.get(node, []) if b not in done]
+                if before and k < 3:
+                    stack += [(node, k + 1)] + [(b, 0) for b in before]
+                else:
+                    done.add(node)
+                    order.append(node)
+
+        for node in nodes:
+            visit(node)
+        lines, last = ["rockmate graph 1"], None
+        for node in order:
+            kind, forward, backward, size = nodes[node]
+            size = max(int(size), 4)
+            if not into.get(node):
+                lines.append("tensor %s input %d" % (node, size))
+                continue
+            ins = list(dict.fromkeys(into[node]))
+            reads = [node] if re.match("(?i)relu|sigmoid|tanh|softmax", kind) else [] if re.match("(?i)add|concat|view|size|dropout|flatten|getitem", kind) else ins
+            more = ["needs=" + (",".join(reads) or "none"), "fwd=%d" % max(1, forward * 1e6), "bwd=%d" % max(1, backward * 1e6)]
+            chunk, name = ins, node
+            if len(ins) > 40:
+                raise SystemExit(folder + ": an op with %d inputs" % len(ins))
+            lines.append("op %s in=%s out=%s:%d %s" % (node, ",".join(chunk), name, size, " ".join(more)))
+            last = node
+        ends = [n for n in order if into.get(n) and not any(n in b for b in into.values())]
+        lines += ["op loss in=%s out=loss:4 needs=%s fwd=1000 bwd=1000" % (",".join(ends), ",".join(ends)), "output loss"]
+        graph = written("\n".join(lines) + "\n")
+        for share in shares or ("50", "30"):
+            p = plan(rmplan, graph, "--budget", share + "%")
+            if "status" not in p:
+                row(os.path.basename(folder), "not a graph for us", *[""] * 5)
+                break
+            over = lambda q: "%+.2f %%" % (100 * int(q["time_ns"]) / int(q["keep_all_ns"]) - 100) if q.get("status") == "ok" else "no plan"
+            others = [over(plan(rmplan, graph, "--budget", share + "%", "--preset", other)) for other in ("rotor", "every-block")]
+            row("%s, %d" % (os.path.basename(folder), len(order)), share + " %", over(p), p.get("gap_pct", "-") + " %", *others, "%.2f" % (float(p["solve_ms"]) / 1e3))
+        os.unlink(graph)
+
+
+def published(rmplan, folder):
+    row("network, GiB", "ours: ms", "MONeT", "", "Checkmate", "proven gap", "ours in s", "MONeT in s")
+    row(*["---"] * 8)
+    rows = [line.rstrip("\n").split("\t") for line in open(os.path.join(folder, "published.tsv"))][1:]
+    for name, budget, monet, _, seconds, checkmate, _, _ in rows:
+        p = plan(rmplan, os.path.join(folder, name + ".rmg"), "--budget", budget)
+        if p["status"] != "ok":
+            row("%s, %.2g" % (name, int(budget) / 2**30), "no plan", monet, "", checkmate, "", "", seconds)
+            continue
+        ours = int(p["time_ns"]) / 1e6
+        row("%s, %.2g" % (name, int(budget) / 2**30), "%.1f" % ours, monet, judge(round(ours, 2), float(monet)) if monet != "-" else "", checkmate, p["gap_pct"] + " %", "%.2f" % (float(p["solve_ms"]) / 1e3), seconds)
+
+
+def optima(rmplan, folder):
+    equal = below = above = proven = 0
+    head, *rows = [line.rstrip("\n").split("\t") for line in open(os.path.join(folder, "optima.tsv")) if not line.startswith("#")]
+    column = {name: i for i, name in enumerate(head)}
+    for cells in rows:
+        name, budget, best = cells[0], cells[column["budget_bytes"]], cells[column["optimal_ns"]]
+        if best == "-":
+            continue
+        p = plan(rmplan, os.path.join(folder, name + ".rmg"), "--live", "--budget", budget)
+        ours = int(p.get("time_ns", 1 << 62))
+        equal, below, above = equal + (ours == int(best)), below + (ours < int(best)), above + (ours > int(best))
+        proven += p.get("time_ns") == p.get("bound_ns")
+    global worse
+    worse += above
+    row("small graphs with proven optima", "equal", "faster (backwards in another order)", "slower", "proven by our own bound")
+    row(*["---"] * 5)
+    row(equal + below + above, equal, below, above, proven)
+
+
+def addresses(rmplan, folder):
+    row("minimalloc", "ours: height", "capacity", "", "ms")
+    row(*["---"] * 5)
+    for name in sorted(f for f in os.listdir(folder) if re.match(r"[A-K]\.\d+\.csv", f)):
+        capacity = name.split(".")[1]
+        out = subprocess.run([rmplan, "--place", os.path.join(folder, name), "--capacity", capacity, "--kv"], capture_output=True, text=True).stdout
+        p = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+        row(name[0], p["height"], capacity, judge(int(p["height"]), int(capacity)) if int(p["height"]) > int(capacity) else "=", p["solve_ms"])
+
+
+if len(sys.argv) < 3 or sys.argv[1] not in ("chains", "vgg19", "pipedream", "published", "optima", "addresses"):
+    sys.exit(__doc__)
+globals()[sys.argv[1]](*sys.argv[2:])
+sys.exit(worse > 0)
