@@ -885,9 +885,9 @@ RMDEF rm_result rm_exec_step(rm_exec *x, const rm_step *s);
 /* Waits until every lane has finished, and returns the first failure that no call has returned yet. */
 RMDEF rm_result rm_exec_wait(rm_exec *x);
 
-/* Params, consts and states, to a sink and back (docs/formats.md, 9): under any plan, and of any graph that has the same
-   ones by name, bytes and order (another batch size). A restore is all or nothing: what is cut short, damaged in any
-   bit (checksums), of other params, or of the other order of bytes is RM_ERROR_TEXT and changes nothing. It ends an
+/* Params, consts and states, to a sink and back (docs/formats.md, 9), under any plan, of any graph that has the same by
+   name, bytes and order (another batch size). A restore is all or nothing: what is cut short, damaged in any bit
+   (checksums), of other params, or of the other order of bytes is RM_ERROR_TEXT and changes nothing. It ends an
    accumulation that is under way, for that belongs to other weights: a checkpoint amid one takes gradients as well
    (rm_exec_read; after the restore rm_exec_write). A save takes up to 4 MiB while it runs (RM_ERROR_MEMORY). */
 RMDEF rm_result rm_exec_save(rm_exec *x, rm_write_fn write, void *user);
@@ -923,7 +923,7 @@ typedef struct rm_check_desc {
     uint32_t dtype RM_ZERO;              /* of params and loss: RM_F32 (0) or RM_F64 */
     rm_tensor loss RM_ZERO;              /* a declared output of one element */
     double epsilon RM_ZERO, tolerance RM_ZERO;   /* 0: by dtype (1e-2 and 5e-2 relative; 1e-5 and 1e-4) */
-    uint32_t every_din RM_ZERO; /* 1: of kernels that write all gradients unasked none is taken away that a step gives */
+    uint32_t every_din RM_ZERO; /* 1: of kernels that write all gradients unasked, none that a step gives is taken */
 } rm_check_desc;
 #define RM_F32 0u
 #define RM_F64 1u

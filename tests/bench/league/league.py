@@ -4,7 +4,7 @@
    cc -O2 -o rmplan examples/rmplan.c -lm
    python3 tests/bench/league/league.py chains ./rmplan                 equal chains; needs nothing else
    python3 tests/bench/league/league.py vgg19 ./rmplan                  Checkmate's largest batch; needs nothing else
-   python3 tests/bench/league/league.py pipedream ./rmplan PATH [50 30]  PATH: git clone https://github.com/msr-fiddle/pipedream
+   python3 tests/bench/league/league.py pipedream ./rmplan PATH [50 25]  PATH: git clone https://github.com/msr-fiddle/pipedream
    python3 tests/bench/league/league.py published ./rmplan PATH         PATH: a folder with published.tsv and the graphs (.rmg) that
                                                                         it names: MONeT's and Checkmate's results on MONeT's profiles
    python3 tests/bench/league/league.py optima ./rmplan PATH            PATH: a folder with optima.tsv and its graphs: proven optima
@@ -124,9 +124,10 @@ def vgg19(rmplan):
 
 
 def pipedream(rmplan, root, *shares):
-    """Profiles of times and sizes. A backward reads its inputs, of relu, sigmoid and tanh the output, of additions and views nothing."""
-    row("profile, ops", "of keeping all", "time over keeping all", "proven gap", "rotor", "every block", "s")
-    row(*["---"] * 7)
+    """Profiles of times and sizes. A backward reads its inputs, of relu, sigmoid and tanh the output, of additions and views nothing;
+    a weight is updated as soon as its gradient is complete."""
+    row("profile, nodes", "least memory", *[c for s in shares or ("50", "25") for c in (s + " % of the way from it: ours", "rotor")], "s")
+    row(*["---"] * (3 + 2 * len(shares or "12")))
     for folder, _, files in sorted(os.walk(root)):
         if "graph.txt" not in files or "/profiles/" not in folder + "/":
             continue
@@ -137,7 +138,7 @@ def pipedream(rmplan, root, *shares):
                 into.setdefault(part[1].strip(), []).append(part[0].strip())
             elif len(part) >= 3:
                 get = lambda key: sum(float(x) for x in re.findall(r"[0-9.]+(?:e[+-]?\d+)?", re.search(key + r"=(\[[^\]]*\]|[^,]*)", line).group(1)))
-                nodes[part[0]] = (part[1], get("forward_compute_time"), get("backward_compute_time"), get("activation_size"))
+                nodes[part[0]] = (part[1], get("forward_compute_time"), get("backward_compute_time"), get("activation_size"), int(get("parameter_size")))
         done, order = set(), []
 
         def visit(top):
@@ -155,9 +156,9 @@ def pipedream(rmplan, root, *shares):
 
         for node in nodes:
             visit(node)
-        lines, last = ["rockmate graph 1"], None
+        lines = ["rockmate graph 1"]
         for node in order:
-            kind, forward, backward, size = nodes[node]
+            kind, forward, backward, size, weight = nodes[node]
             size = max(int(size), 4)
             if not into.get(node):
                 lines.append("tensor %s input %d" % (node, size))
@@ -165,22 +166,22 @@ def pipedream(rmplan, root, *shares):
             ins = list(dict.fromkeys(into[node]))
             reads = [node] if re.match("(?i)relu|sigmoid|tanh|softmax", kind) else [] if re.match("(?i)add|concat|view|size|dropout|flatten|getitem", kind) else ins
             more = ["needs=" + (",".join(reads) or "none"), "fwd=%d" % max(1, forward * 1e6), "bwd=%d" % max(1, backward * 1e6)]
-            chunk, name = ins, node
-            if len(ins) > 40:
-                raise SystemExit(folder + ": an op with %d inputs" % len(ins))
-            lines.append("op %s in=%s out=%s:%d %s" % (node, ",".join(chunk), name, size, " ".join(more)))
-            last = node
+            if weight:
+                lines.append("tensor w.%s param %d opt=1" % (node, weight))
+                ins = ins + ["w." + node]
+            lines.append("op %s in=%s out=%s:%d %s" % (node, ",".join(ins), node, size, " ".join(more)))
         ends = [n for n in order if into.get(n) and not any(n in b for b in into.values())]
         lines += ["op loss in=%s out=loss:4 needs=%s fwd=1000 bwd=1000" % (",".join(ends), ",".join(ends)), "output loss"]
         graph = written("\n".join(lines) + "\n")
-        for share in shares or ("50", "30"):
-            p = plan(rmplan, graph, "--budget", share + "%")
-            if "status" not in p:
-                row(os.path.basename(folder), "not a graph for us", *[""] * 5)
-                break
-            over = lambda q: "%+.2f %%" % (100 * int(q["time_ns"]) / int(q["keep_all_ns"]) - 100) if q.get("status") == "ok" else "no plan"
-            others = [over(plan(rmplan, graph, "--budget", share + "%", "--preset", other)) for other in ("rotor", "every-block")]
-            row("%s, %d" % (os.path.basename(folder), len(order)), share + " %", over(p), p.get("gap_pct", "-") + " %", *others, "%.2f" % (float(p["solve_ms"]) / 1e3))
+        none = plan(rmplan, graph, "--budget", "1")
+        least, all_bytes = int(none["min_bytes"]), int(none["keep_all_bytes"])
+        over = lambda q: "%+.2f %%" % (100 * int(q["time_ns"]) / int(q["keep_all_ns"]) - 100) if q.get("status") == "ok" else "no plan"
+        cells = []
+        for share in shares or ("50", "25"):
+            budget = str(least + (all_bytes - least) * int(share) // 100)
+            p = plan(rmplan, graph, "--budget", budget)
+            cells += [over(p) + ", gap %.2f %%" % float(p["gap_pct"]), over(plan(rmplan, graph, "--budget", budget, "--preset", "rotor"))]
+        row("%s, %d" % (os.path.basename(folder), len(order)), "%.0f %%" % (100 * least / all_bytes), *cells, "%.1f" % (float(p["solve_ms"]) / 1e3))
         os.unlink(graph)
 
 
