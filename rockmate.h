@@ -19949,14 +19949,6 @@ RMI_FN int rmi_txt_same_name(const rmi_txt_region *first, const rmi_txt_region *
     return first->block && region->block && !strcmp(first->block->name, region->block->name);
 }
 
-/* May a region join the row that begins with another: a block of the same name whose ops run just as often? */
-RMI_FN int rmi_txt_same_row(const rmi_txt_region *first, const rmi_txt_region *region, const uint32_t *forwards)
-{
-    uint32_t n = first->hi - first->lo;
-    return rmi_txt_same_name(first, region) && n == region->hi - region->lo &&
-           !memcmp(&forwards[first->lo], &forwards[region->lo], n * sizeof *forwards);
-}
-
 /* A row: which ops of a region are recomputed, how often each op of the graph runs, and what that costs in this and
    the next regions, `count` together; the recomputed ones by their last names, as far as a line holds them. */
 RMI_FN void rmi_txt_say_row(rmi_sink *sink, const rm_graph *graph, const rmi_txt_region *region, uint32_t count,
@@ -20012,19 +20004,19 @@ RMI_FN rm_result rmi_txt_say_blocks(rmi_sink *line, rmi_arena *mem, const rm_gra
     return RM_OK;
 }
 
-/* Memory, time, bound and recomputation of one program, a line each. */
-RMI_FN void rmi_txt_head(rmi_sink *sink, const rm_plan_info *info)
+/* Memory, time and bound of one program, with a word before each. */
+RMI_FN void rmi_txt_put_figures(rmi_sink *sink, const rm_plan_info *info, const char *memory, const char *time,
+                                const char *proven)
 {
-    rmi_put_format(sink, "  memory     %b", info->step_bytes);
+    rmi_put_format(sink, "%s%b", memory, info->step_bytes);
     if (info->budget_bytes) rmi_put_format(sink, " of a budget of %b", info->budget_bytes);
     if (info->keep_all_bytes) rmi_put_format(sink, "; keeping everything takes %b", info->keep_all_bytes);
-    rmi_put_format(sink, "\n  time       %t%s", info->time_ns, info->estimated ? " (estimated costs)" : "");
+    rmi_put_format(sink, "%s%t%s", time, info->time_ns, info->estimated ? " (estimated costs)" : "");
     if (info->keep_all_ns) /* a plan from text does not know it */
         rmi_put_format(sink, ", %o %s keeping everything", info->time_ns, info->keep_all_ns,
                        info->time_ns < info->keep_all_ns ? "against" : "over");
-    rmi_put_format(sink, "\n  proven     at most %2r % from the best possible\n  recompute  %u of %u runs, %t\n",
-                   rmi_mul(rmi_sub(info->time_ns, info->bound_ns), 100), info->bound_ns,
-                   (uint64_t)info->recomputed_runs, (uint64_t)info->runs, info->recomputed_ns);
+    rmi_put_format(sink, "%sat most %2r % from the best possible", proven,
+                   rmi_mul(rmi_sub(info->time_ns, info->bound_ns), 100), info->bound_ns);
 }
 
 /* Once ops have been measured: how well, and which could not be. */
@@ -20107,7 +20099,9 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *plan, uint32_t index, rmi_are
     RMI_TRY(rmi_txt_say_blocks(&top, tmp, graph, region, n));
     rmi_put_format(sink, info->classes == 1 ? "%s%u stages of %u class\n" : "%s%u stages of %u classes\n", title,
                    (uint64_t)info->blocks, (uint64_t)info->classes);
-    rmi_txt_head(sink, info);
+    rmi_txt_put_figures(sink, info, "  memory     ", "\n  time       ", "\n  proven     ");
+    rmi_put_format(sink, "\n  recompute  %u of %u runs, %t\n", (uint64_t)info->recomputed_runs, (uint64_t)info->runs,
+                   info->recomputed_ns);
     rmi_txt_costs(sink, graph, info);
     if (!plan->live_only) rmi_txt_memory(sink, graph, prog, 0);
     if (prog->host) rmi_txt_memory(sink, graph, prog, 1);
@@ -20115,7 +20109,11 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *plan, uint32_t index, rmi_are
     if (!info->recomputed_runs) return RM_OK;
     rmi_put(sink, "  where                   ops   recomputed  runs   cost         what\n");
     for (i = 0; i < n; i += k) {
-        for (k = 1; i + k < n && rmi_txt_same_row(&region[i], &region[i + k], forwards);) k++;
+        const rmi_txt_region *first = &region[i], *next = first; /* blocks of one name whose ops run just as often */
+        const uint32_t ops = first->hi - first->lo;
+        while (++next < region + n && rmi_txt_same_name(first, next) && next->hi - next->lo == ops &&
+               !memcmp(&forwards[first->lo], &forwards[next->lo], ops * sizeof *forwards)) continue;
+        k = (uint32_t)(next - first);
         rmi_txt_say_row(sink, graph, &region[i], k, forwards);
     }
     return RM_OK;
@@ -20166,38 +20164,16 @@ typedef struct rmi_vue {
     rmi_vue_piece *piece;
     uint32_t n_pieces;
     uint32_t *latest;    /* by buffer: its last piece so far, or RMI_NONE */
-    uint32_t *run_at, n_runs; /* by run: its statement */
+    uint32_t *run_at, n_runs, fullest; /* by run: its statement; a run */
     uint8_t *again;      /* by statement: a forward that ran before in this step */
     uint64_t *live;      /* by run: bytes */
-    uint64_t begin, end; /* ns: of the step that is shown */
-    uint64_t *starts, *ends; /* ns, by statement, and the end: of what is drawn from there on, and up to there */
+    uint64_t begin, end, ended; /* ns: of the step that is shown; of the statements so far, while pieces are made */
+    uint64_t floor, scale; /* of the picture of the arena: its lower end, the bytes of its height */
+    uint32_t colours;      /* that occur in the picture, by letter */
     rmi_sink *to;        /* where the trace or the picture is written */
 } rmi_vue;
 
 /* --- what lies where and when */
-
-/* Sets begin and end of the step, and when what a statement changes is drawn to begin and to end: with the start of the
-   next run or copy in from there on; when all runs and copies before it have ended. */
-RMI_FN rm_result rmi_vue_times(rmi_vue *view)
-{
-    const rmi_span *span = view->span;
-    size_t i, n = view->prog->n;
-    RMI_TRY(RMI_TABLES(&view->mem, RMI_T(view->starts, n + 1), RMI_T(view->ends, n + 1)));
-    view->begin = RMI_INF;
-    for (i = 0; i < 2 * n; i++)
-        if (span[i].ran) {
-            view->begin = rmi_min(view->begin, span[i].start);
-            view->end = rmi_max(view->end, span[i].end);
-        }
-    view->begin = rmi_min(view->begin, view->end);
-    for (i = n, view->starts[n] = view->end; i-- > 0;)
-        view->starts[i] = span[2 * i].ran && (span[2 * i].lane == RM_LANE_COMPUTE || span[2 * i].lane == RM_LANE_H2D)
-                          ? span[2 * i].start : view->starts[i + 1];
-    view->starts[0] = view->ends[0] = view->begin;
-    for (i = 0; i < n; i++)
-        view->ends[i + 1] = span[2 * i].ran ? rmi_max(view->ends[i], span[2 * i].end) : view->ends[i];
-    return RM_OK;
-}
 
 /* Adds a piece of a buffer, from here on at an address; returns its number. It is not drawn yet. */
 RMI_FN uint32_t rmi_vue_open(rmi_vue *view, uint32_t buf, uint64_t off, uint64_t bytes)
@@ -20213,16 +20189,18 @@ RMI_FN uint32_t rmi_vue_open(rmi_vue *view, uint32_t buf, uint64_t off, uint64_t
     return view->latest[buf] = view->n_pieces++;
 }
 
-/* Piece number i is drawn from statement `at` on. */
+/* Piece number i is drawn from statement `at` on: from the start of the next run or copy in. */
 RMI_FN void rmi_vue_show(rmi_vue *view, uint32_t i, size_t at)
 {
+    const rmi_span *next = &view->span[2 * at], *end = &view->span[2 * view->prog->n];
+    while (next < end && !(next->ran && (next->lane == RM_LANE_COMPUTE || next->lane == RM_LANE_H2D))) next += 2;
     view->piece[i].drawn = view->n_runs;
-    view->piece[i].start = view->starts[at];
+    view->piece[i].start = next < end ? next->start : view->end;
     view->live[view->n_runs] += view->piece[i].bytes;
 }
 
-/* Ends the buffer's piece, if it has one, at statement `at`; if it was drawn, another that shares its bytes is from
-   then on. */
+/* Ends the buffer's piece, if it has one, at statement `at`, when all runs and copies before it have ended; if it was
+   drawn, another that shares its bytes is from then on. */
 RMI_FN void rmi_vue_close(rmi_vue *view, uint32_t buf, size_t at)
 {
     uint32_t i = view->latest[buf], k;
@@ -20232,7 +20210,7 @@ RMI_FN void rmi_vue_close(rmi_vue *view, uint32_t buf, size_t at)
     for (k = i; view->piece[k].around != i;) k = view->piece[k].around;
     view->piece[k].around = piece->around;
     if (piece->drawn == RMI_NONE) return;
-    piece->end = rmi_max(piece->start, view->ends[at]);
+    piece->end = rmi_max(piece->start, view->ended);
     view->live[view->n_runs] -= piece->bytes;
     if (k != i) rmi_vue_show(view, piece->around, at);
 }
@@ -20249,28 +20227,38 @@ RMI_FN void rmi_vue_rename(rmi_vue *view, const rmi_stmt *st, size_t at)
     if (st->what == RMI_REUSE) rmi_vue_close(view, st->other, at);
 }
 
-/* Makes all pieces of the program, the tables of its runs in order, and the live bytes of each. */
+/* Makes all pieces of the program, begin and end of the step, the tables of its runs and the live bytes of each. */
 RMI_FN rm_result rmi_vue_pieces(rmi_vue *view)
 {
     const rmi_program *program = view->prog;
+    const rmi_span *span = view->span;
     uint32_t k, n_buffers = rmi_low_buffers(view->graph), *ran;
     size_t i;
     RMI_TRY(RMI_TABLES(&view->mem, RMI_T(view->piece, program->n + program->n_homes), RMI_T(view->latest, n_buffers),
                        RMI_T(view->run_at, program->n), RMI_T(view->again, program->n + 1),
                        RMI_T(view->live, program->n + 1), RMI_T(ran, view->graph->n_ops)));
     for (k = 0; k < n_buffers; k++) view->latest[k] = RMI_NONE;
+    for (i = 0, view->begin = RMI_INF; i < 2 * program->n; i++) {
+        view->begin = span[i].ran ? rmi_min(view->begin, span[i].start) : view->begin;
+        view->end = span[i].ran ? rmi_max(view->end, span[i].end) : view->end;
+    }
+    view->ended = view->begin = rmi_min(view->begin, view->end);
     for (i = 0; i < program->n_homes; i++) {
         const rmi_home *home = &program->homes[i];
-        uint64_t bytes = rmi_low_bytes(view->graph, home->buf);
-        if (!home->host) rmi_vue_show(view, rmi_vue_open(view, home->buf, home->offset, bytes), 0);
+        if (home->host) continue;
+        k = rmi_vue_open(view, home->buf, home->offset, rmi_low_bytes(view->graph, home->buf));
+        rmi_vue_show(view, k, 0);
+        view->piece[k].start = view->begin;
     }
     for (i = 0; i < program->n; i++) {
         const rmi_stmt *st = &program->st[i];
+        if (i && span[2 * i - 2].ran) view->ended = rmi_max(view->ended, span[2 * i - 2].end);
         if (st->what == RMI_ALLOC) rmi_vue_show(view, rmi_vue_open(view, st->buf, st->offset, st->bytes), i);
         if (st->what == RMI_FREE) rmi_vue_close(view, st->buf, i);
         if (st->what == RMI_ALIAS || st->what == RMI_REUSE) rmi_vue_rename(view, st, i);
         if (st->what != RMI_RUN) continue;
         view->again[i] = st->run.way == RMI_FWD && ran[st->run.id]++;
+        if (view->live[view->n_runs] > view->live[view->fullest]) view->fullest = view->n_runs;
         view->run_at[view->n_runs++] = (uint32_t)i;
         view->live[view->n_runs] = view->live[view->n_runs - 1];
     }
@@ -20310,6 +20298,15 @@ RMI_FN const char *rmi_vue_event(const rmi_vue *view, size_t event, char *out)
     return out;
 }
 
+/* The number and name of a run into out, which has room for RMI_VUE_NAME bytes; returns out. */
+RMI_FN const char *rmi_vue_run(const rmi_vue *view, uint32_t run, char *out)
+{
+    char name[RMI_VUE_NAME];
+    size_t at = view->run_at[run];
+    return rmi_format(out, RMI_VUE_NAME, "%u (%s%s)", (uint64_t)run + 1, rmi_vue_event(view, 2 * at, name),
+                      view->again[at] ? ", again" : "");
+}
+
 /* --- the trace: Chrome's JSON, microseconds */
 
 /* Writes the trace: lanes, what ran on them, live bytes at each run. */
@@ -20327,31 +20324,29 @@ RMI_FN void rmi_vue_trace(const rmi_vue *view)
             rmi_put_format(view->to,
                            ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}}",
                            (uint64_t)k + 1, lanes[k]);
-    for (i = 0; i < 2 * view->prog->n; i++) {
+    for (i = k = 0; i < 2 * view->prog->n; i++) {
         const rmi_span *span = &view->span[i];
         const rmi_vue_sort *sort = rmi_vue_sort_of(view, i);
+        if (i % 2 == 0 && view->prog->st[i / 2].what == RMI_RUN)
+            rmi_put_format(view->to,
+                           ",\n{\"ph\":\"C\",\"pid\":1,\"name\":\"live bytes\",\"ts\":%3r,\"args\":{\"bytes\":%u}}",
+                           span->ran ? span->start - view->begin : 0, (uint64_t)1000, view->live[k++]);
         if (!span->ran) continue;
         rmi_put_format(view->to, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"ts\":%3r,\"dur\":%3r,\"name\":\"%s\","
                        "\"cat\":\"%s\",\"cname\":\"%s\"}", (uint64_t)span->lane + 1, span->start - view->begin,
                        (uint64_t)1000, span->end - span->start, (uint64_t)1000,
                        rmi_vue_event(view, i, name), sort->name, sort->trace_colour);
     }
-    for (k = 0; k < view->n_runs; k++) {
-        const rmi_span *span = &view->span[2 * view->run_at[k]];
-        rmi_put_format(view->to,
-                       ",\n{\"ph\":\"C\",\"pid\":1,\"name\":\"live bytes\",\"ts\":%3r,\"args\":{\"bytes\":%u}}",
-                       span->ran ? span->start - view->begin : 0, (uint64_t)1000, view->live[k]);
-    }
     rmi_put(view->to, "\n]}\n");
 }
 
-/* --- the picture: lanes above, the arena below; lengths in hundredths of a pixel */
-#define RMI_VUE_LEFT 8000u /* of lanes and arena */
-#define RMI_VUE_WIDE 132000u
-#define RMI_VUE_TALL 64000u /* the arena */
-#define RMI_VUE_LANE 1800u /* from lane to lane */
-#define RMI_VUE_TOP 6400u /* of the first lane */
-#define RMI_VUE_PX ((uint64_t)100) /* a pixel */
+/* --- the picture: lanes above, the arena below; lengths in quarters of a pixel. Of neighbours that are too thin to be
+   told apart those are drawn that cover a line of this grid. */
+#define RMI_VUE_LEFT 320u /* of lanes and arena */
+#define RMI_VUE_WIDE 5280u
+#define RMI_VUE_TALL 2560u /* the arena */
+#define RMI_VUE_TOP 340u /* of the first lane */
+#define RMI_VUE_LANE 72u /* from lane to lane, from line to line of text */
 
 /* Where a time of the step (ns, begin to end) lies from left to right. */
 RMI_FN uint64_t rmi_vue_x(const rmi_vue *view, uint64_t ns)
@@ -20359,31 +20354,38 @@ RMI_FN uint64_t rmi_vue_x(const rmi_vue *view, uint64_t ns)
     return RMI_VUE_LEFT + rmi_mul_div_up(ns - view->begin, RMI_VUE_WIDE, rmi_max(view->end - view->begin, 1));
 }
 
-/* Writes a rectangle up to its title, which the caller writes and closes. 0: too thin to be seen, nothing written. */
-RMI_FN int rmi_vue_rect(const rmi_vue *view, uint64_t x, uint64_t x2, uint64_t y, uint64_t y2, char colour)
+/* Where an address lies from top to bottom. */
+RMI_FN uint64_t rmi_vue_y(const rmi_vue *view, uint64_t address)
+{
+    return view->floor - rmi_mul_div_up(address, RMI_VUE_TALL, view->scale);
+}
+
+/* Writes a rectangle, if it covers a line of the grid. 1: it is thick enough to say something under the mouse; the
+   caller writes that title and closes it. */
+RMI_FN int rmi_vue_rect(rmi_vue *view, uint64_t x, uint64_t x2, uint64_t y, uint64_t y2, char colour)
 {
     char style[2] = {0, 0};
-    if (x2 < x + 4 || y2 < y + 4) return 0;
+    int thin = x2 < x + 6 || y2 < y + 6; /* a border would be all of it */
+    if (x2 <= x || y2 <= y) return 0;
     style[0] = colour;
-    rmi_put_format(view->to, "<rect x=\"%2r\" y=\"%2r\" width=\"%2r\" height=\"%2r\" class=\"%s%s\"><title>", x,
-                   RMI_VUE_PX, y, RMI_VUE_PX, x2 - x, RMI_VUE_PX, y2 - y, RMI_VUE_PX, style,
-                   x2 < x + 150 || y2 < y + 150 ? " n" : ""); /* a border would be all of it */
-    return 1;
+    view->colours |= 1u << (colour - 'a');
+    rmi_put_format(view->to, "<rect x=\"%u\" y=\"%u\" width=\"%u\" height=\"%u\" class=\"%s%s", x, y, x2 - x, y2 - y,
+                   style, thin ? " n\"/>\n" : "\"><title>");
+    return !thin;
 }
 
 /* Writes a text by a format of rmi_put_args, with further attributes. */
 RMI_FN void rmi_vue_label(const rmi_vue *view, uint64_t x, uint64_t y, const char *attributes, const char *format, ...)
 {
     va_list args;
-    rmi_put_format(view->to, "<text x=\"%2r\" y=\"%2r\"%s>", x, RMI_VUE_PX, y, RMI_VUE_PX, attributes);
+    rmi_put_format(view->to, "<text x=\"%u\" y=\"%u\"%s>", x, y, attributes);
     va_start(args, format);
     rmi_put_args(view->to, format, args);
     va_end(args);
     rmi_put(view->to, "</text>\n");
 }
 
-/* The smallest round number that fits at most `most` times into value: 1, 2, 5 times a power of ten, or, is_bytes, of
-   2. */
+/* The smallest round number that fits at most `most` times into value: 1, 2, 5 times a power of ten, of bytes of 2. */
 RMI_FN uint64_t rmi_vue_tick(uint64_t value, uint64_t most, int is_bytes)
 {
     uint64_t tick = 1;
@@ -20392,82 +20394,101 @@ RMI_FN uint64_t rmi_vue_tick(uint64_t value, uint64_t most, int is_bytes)
     return tick;
 }
 
-/* Writes the opening, colours and title of the picture. */
-RMI_FN void rmi_vue_head(const rmi_vue *view, uint64_t height)
+/* Writes the opening, styles and title of the picture. The colours differ for people who see two of three, too:
+   docs/benchmarks.md. */
+RMI_FN void rmi_vue_head(const rmi_vue *view)
 {
-    const rm_plan_info *info = view->info;
-    char budget[64] = "", all[64] = "";
     rmi_put_format(view->to,
                    "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" font-family=\"sans-serif\" "
-                   "font-size=\"12\" fill=\"#222\">\n", (uint64_t)(RMI_VUE_LEFT + RMI_VUE_WIDE) / 100 + 20,
-                   height / 100);
-    rmi_put(view->to, "<style>rect{stroke:#fff;stroke-width:.3}.w{fill:#4d5a68}.s{fill:#7d8a97}.i{fill:#c9b458}"
-                   ".v{fill:#4c9f70}.a{fill:#e07a3f}.g{fill:#5b8fd9}.p{fill:#3559a8}.k{fill:#9fd0b0}.t{fill:#c7c7c7}"
-                   ".c{fill:#8e6bbf}.x{fill:#f6f6f4;stroke:#bbb;stroke-width:.6}.n{stroke:none}"
-                   ".l{stroke:#bbb;stroke-width:.4}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
-    if (info->budget_bytes) rmi_format(budget, sizeof budget, " of a budget of %b", info->budget_bytes);
-    if (info->keep_all_ns) /* a plan from text does not know it */
-        rmi_format(all, sizeof all, ", %o; keeping everything takes %b", info->time_ns, info->keep_all_ns,
-                   info->keep_all_bytes);
-    rmi_vue_label(view, RMI_VUE_LEFT, 2400, " font-size=\"16\" font-weight=\"bold\"", "Step (%s): %b%s, %t%s",
-                  rmi_low_step_name(info->step), info->step_bytes, budget, info->time_ns, all);
+                   "font-size=\"48\">\n", (uint64_t)(RMI_VUE_LEFT + RMI_VUE_WIDE) + 160, view->floor + 300);
+    rmi_put(view->to, "<style>svg{background:#fff}text{fill:#222}rect{stroke:#fff;stroke-width:1}"
+                   ".x{fill:#f6f6f4;stroke:#aaa}.w{fill:#4f5659}.s{fill:#868d96}.i{fill:#ddb82a}.v{fill:#16a56f}"
+                   ".a{fill:#e0440c}.g{fill:#509ee9}.p{fill:#2a2a78}.k{fill:#ace2ab}.t{fill:#c1c1cd}.c{fill:#8b4f9e}"
+                   ".n{stroke:none;shape-rendering:crispEdges}.l{stroke:#111;stroke-width:4;stroke-dasharray:20 12}"
+                   ".o{fill:#fff;font-size:40px;pointer-events:none}.i+.o,.k+.o,.t+.o{fill:#111}"
+                   "@media(prefers-color-scheme:dark){svg{background:#14161a}text{fill:#ddd}rect{stroke:#14161a}"
+                   ".x{fill:#22262c;stroke:#666}.l{stroke:#fff}}</style>\n");
+    rmi_vue_label(view, RMI_VUE_LEFT, 80, " font-size=\"60\" font-weight=\"bold\"", "Step (%s)",
+                  rmi_low_step_name(view->info->step));
+    rmi_put_format(view->to, "<text x=\"%u\" y=\"156\">", (uint64_t)RMI_VUE_LEFT);
+    rmi_txt_put_figures(view->to, view->info, "", "; a step takes ", "; ");
+    rmi_put(view->to, "</text>\n");
 }
 
-/* Writes a square and a word for each colour, at height y. */
-RMI_FN void rmi_vue_legend(const rmi_vue *view, uint64_t y)
+/* Writes a square and a word for each colour that occurs. */
+RMI_FN void rmi_vue_legend(rmi_vue *view)
 {
-    static const char *const words[] = {"forward, activation", "recomputed",
-                                        "backward, gradient",  "gradient of a weight",
-                                        "weight, update",      "optimizer state",
-                                        "input, const",        "saved for the backward",
-                                        "workspace",           "copy"};
+    static const char *const words[] = {"forward, activation", "recomputed", "backward, gradient",
+                                        "gradient of a weight", "weight, update", "optimizer state", "input, const",
+                                        "saved for the backward", "workspace", "copy"};
     static const char colours[] = "vagpwsiktc";
-    uint32_t i;
     uint64_t x = RMI_VUE_LEFT;
+    uint32_t i;
     for (i = 0; i < RMI_COUNT(words); i++) {
-        rmi_vue_rect(view, x, x + 1200, y - 1000, y + 200, colours[i]);
+        if (!(view->colours >> (colours[i] - 'a') & 1)) continue;
+        rmi_vue_rect(view, x, x + 48, 196, 244, colours[i]);
         rmi_put(view->to, "</title></rect>");
-        rmi_vue_label(view, x + 1700, y, "", "%s", words[i]);
-        x += 3000 + 660 * strlen(words[i]);
+        rmi_vue_label(view, x + 68, 238, "", "%s", words[i]);
+        x += 120 + 25 * strlen(words[i]);
     }
 }
 
-/* Writes lines and figures at round addresses and times. y0: the top of the arena, which has so many bytes. */
-RMI_FN void rmi_vue_axes(const rmi_vue *view, uint64_t y0, uint64_t arena)
+/* Writes figures at round addresses and times, and what is asked most: where the budget ends, when the next step
+   begins, which moment is the fullest. */
+RMI_FN void rmi_vue_axes(const rmi_vue *view)
 {
+    static const char end[] = " text-anchor=\"end\"", down[] = "<path class=\"l\" d=\"M%u %uV%u\"/>\n";
+    const rm_plan_info *info = view->info;
+    const uint64_t right = RMI_VUE_LEFT + RMI_VUE_WIDE, ns = view->end - view->begin;
     const char *name;
-    uint64_t tick = rmi_vue_tick(arena, 10, 1), at, x, y, ns = view->end - view->begin,
-             unit = rmi_unit_of_bytes(arena, &name);
-    for (at = 0; at <= arena; at += tick) {
-        y = y0 + RMI_VUE_TALL - rmi_mul_div_up(at, RMI_VUE_TALL, arena);
-        rmi_vue_label(view, RMI_VUE_LEFT - 600, y + 400, " text-anchor=\"end\"", tick % unit ? "%2r%s" : "%0r%s", at,
+    char run[RMI_VUE_NAME];
+    const uint64_t unit = rmi_unit_of_bytes(view->scale, &name);
+    uint64_t tick = rmi_vue_tick(view->scale, 10, 1), at, x, y = rmi_vue_y(view, info->budget_bytes);
+    for (at = 0; at <= view->scale; at += tick)
+        rmi_vue_label(view, RMI_VUE_LEFT - 24, rmi_vue_y(view, at) + 16, end, tick % unit ? "%2r%s" : "%0r%s", at,
                       unit, name);
-        rmi_put_format(view->to, "<path class=\"l\" d=\"M%2r %2rH%2r\"/>\n", (uint64_t)RMI_VUE_LEFT - 400, RMI_VUE_PX,
-                       y, RMI_VUE_PX, (uint64_t)RMI_VUE_LEFT, RMI_VUE_PX);
-    }
     tick = rmi_vue_tick(ns ? ns : 1, 12, 0);
-    y = y0 + RMI_VUE_TALL + 1800;
-    for (at = 0; at <= ns; at += tick) { /* %t would write 200.00 ms for round numbers */
-        x = rmi_vue_x(view, view->begin + at);
-        unit = at < 10000000000u ? 1000000 : 1000000000;
-        if (at % unit) rmi_vue_label(view, x, y, " text-anchor=\"middle\"", "%t", at);
-        else
-            rmi_vue_label(view, x, y, " text-anchor=\"middle\"", "%u%s", at / unit,
-                          !at ? "" : unit == 1000000 ? " ms" : " s");
+    for (at = 0; at <= ns; at += tick)
+        rmi_vue_label(view, rmi_vue_x(view, view->begin + at), view->floor + RMI_VUE_LANE, " text-anchor=\"middle\"",
+                      at ? "%t" : "0", at);
+    if (info->budget_bytes && info->budget_bytes <= view->scale) {
+        rmi_put_format(view->to, "<path class=\"l\" d=\"M%u %uH%u\"/>\n", (uint64_t)RMI_VUE_LEFT, y, right);
+        rmi_vue_label(view, right, y - 16, end, "budget %b", info->budget_bytes);
     }
+    if (ns > info->time_ns) { /* copies of this step beside the next one */
+        x = rmi_vue_x(view, view->begin + info->time_ns);
+        rmi_put_format(view->to, down, x, (uint64_t)RMI_VUE_TOP - 40, view->floor);
+        rmi_vue_label(view, x - 12, RMI_VUE_TOP - 16, end, "the next step begins");
+    }
+    if (!view->n_runs) return;
+    x = rmi_vue_x(view, view->span[2 * view->run_at[view->fullest]].start);
+    y = view->floor + 2 * RMI_VUE_LANE;
+    rmi_put_format(view->to, down, x, view->floor - RMI_VUE_TALL, y - 48);
+    rmi_vue_label(view, x, y, x > right / 2 ? end : "", "fullest");
+    rmi_vue_label(view, RMI_VUE_LEFT, y + RMI_VUE_LANE, "", "Fullest at run %s: %b live%s",
+                  rmi_vue_run(view, view->fullest, run), view->live[view->fullest],
+                  info->recomputed_runs || info->h2d_bytes
+                  ? ". What is kept across that moment needs room then; room at other times is of no use to it." : ".");
 }
 
-/* Writes a rectangle for each event, on its lane. lane_y: top of each lane. */
-RMI_FN void rmi_vue_lane_rects(const rmi_vue *view, const uint64_t *lane_y)
+/* Writes the lanes that are used, with a rectangle for each event. */
+RMI_FN void rmi_vue_lanes(rmi_vue *view)
 {
+    static const char *const names[RMI_LANES] = {"compute", "to device", "to host", "host", "reduce"};
     char name[RMI_VUE_NAME];
+    uint64_t y[RMI_LANES], next = RMI_VUE_TOP;
     size_t i;
+    for (i = 0; i < RMI_LANES; i++) {
+        y[i] = next;
+        if (!view->prog->fig.busy[i]) continue;
+        rmi_vue_label(view, RMI_VUE_LEFT - 24, next + 46, " text-anchor=\"end\"", "%s", names[i]);
+        next += RMI_VUE_LANE;
+    }
     for (i = 0; i < 2 * view->prog->n; i++) {
         const rmi_span *span = &view->span[i];
-        char colour = rmi_vue_sort_of(view, i)->colour;
-        uint64_t y = lane_y[span->lane];
-        if (span->ran && rmi_vue_rect(view, rmi_vue_x(view, span->start), rmi_vue_x(view, span->end), y,
-                                      y + RMI_VUE_LANE - 300, colour))
+        const char colour = rmi_vue_sort_of(view, i)->colour;
+        if (span->ran && rmi_vue_rect(view, rmi_vue_x(view, span->start), rmi_vue_x(view, span->end), y[span->lane],
+                                      y[span->lane] + RMI_VUE_LANE - 12, colour))
             rmi_put_format(view->to, "%s%s, %t</title></rect>\n", rmi_vue_event(view, i, name),
                            colour == 'a' ? " again" : "", span->end - span->start);
     }
@@ -20485,45 +20506,37 @@ RMI_FN char rmi_vue_colour(const rmi_vue *view, const rmi_vue_piece *piece)
     return "iwiv"[view->graph->tensors[i].kind]; /* rmi_tensor_kind */
 }
 
-/* Writes a piece, with its name in it if there is room. y0, arena: as in rmi_vue_axes. */
-RMI_FN void rmi_vue_draw(const rmi_vue *view, const rmi_vue_piece *piece, uint64_t y0, uint64_t arena)
+/* Writes a piece, with its name in it if there is room. */
+RMI_FN void rmi_vue_draw(rmi_vue *view, const rmi_vue_piece *piece)
 {
-    uint64_t x = rmi_vue_x(view, piece->start), x2 = rmi_vue_x(view, piece->end), floor = y0 + RMI_VUE_TALL;
-    uint64_t y = floor - rmi_mul_div_up(piece->off + piece->bytes, RMI_VUE_TALL, arena);
-    uint64_t y2 = floor - rmi_mul_div_up(piece->off, RMI_VUE_TALL, arena);
+    const uint64_t x = rmi_vue_x(view, piece->start), x2 = rmi_vue_x(view, piece->end);
+    const uint64_t y = rmi_vue_y(view, piece->off + piece->bytes), y2 = rmi_vue_y(view, piece->off);
     char name[300];
-    rmi_sch_name(view->graph, piece->buf, name);
     if (!rmi_vue_rect(view, x, x2, y, y2, rmi_vue_colour(view, piece))) return;
-    rmi_put_format(view->to, "%s, %b</title></rect>\n", name, piece->bytes);
-    if (y2 - y < 1300 || x2 - x < 640 * (strlen(name) + 1)) return;
-    rmi_vue_label(view, x + 400, (y + y2) / 2 + 350, " font-size=\"10\" fill=\"#fff\" pointer-events=\"none\"", "%s",
-                  name);
+    rmi_put_format(view->to, "%s, %b</title></rect>\n", rmi_sch_name(view->graph, piece->buf, name), piece->bytes);
+    if (y2 < y + 52 || x2 < x + 26 * (strlen(name) + 1)) return;
+    rmi_vue_label(view, x + 16, (y + y2) / 2 + 14, " class=\"o\"", "%s", name);
 }
 
-/* Writes the picture. */
-RMI_FN void rmi_vue_svg(const rmi_vue *view)
+/* Writes the picture. A budget of which more than half stays free is not drawn. */
+RMI_FN void rmi_vue_svg(rmi_vue *view)
 {
-    static const char *const names[] = {"compute", "to device", "to host", "host", "reduce"};
-    uint64_t lane_y[RMI_LANES], y0 = RMI_VUE_TOP, arena = view->prog->arena ? view->prog->arena : 1;
+    const uint64_t arena = rmi_max(view->prog->arena, 1), budget = view->info->budget_bytes;
     uint32_t k;
-    for (k = 0; k < RMI_LANES; k++) {
-        lane_y[k] = y0;
-        if (view->prog->fig.busy[k]) y0 += RMI_VUE_LANE;
-    }
-    y0 += 800;
-    rmi_vue_head(view, y0 + RMI_VUE_TALL + 3000);
-    rmi_vue_legend(view, 4800);
+    view->scale = budget > arena && budget / 2 < arena ? budget : arena;
+    view->floor = RMI_VUE_TOP + RMI_VUE_LANE + RMI_VUE_TALL;
     for (k = 0; k < RMI_LANES; k++)
-        if (view->prog->fig.busy[k])
-            rmi_vue_label(view, RMI_VUE_LEFT - 600, lane_y[k] + 1200, " text-anchor=\"end\"", "%s", names[k]);
-    rmi_vue_lane_rects(view, lane_y);
-    rmi_vue_rect(view, RMI_VUE_LEFT, RMI_VUE_LEFT + RMI_VUE_WIDE, y0, y0 + RMI_VUE_TALL, 'x');
+        if (view->prog->fig.busy[k]) view->floor += RMI_VUE_LANE;
+    rmi_vue_head(view);
+    rmi_vue_lanes(view);
+    rmi_vue_rect(view, RMI_VUE_LEFT, RMI_VUE_LEFT + RMI_VUE_WIDE, view->floor - RMI_VUE_TALL, view->floor, 'x');
     rmi_put(view->to, "free</title></rect>\n");
     for (k = 0; k < view->n_pieces; k++) {
         const rmi_vue_piece *piece = &view->piece[k];
-        if (piece->drawn != RMI_NONE && piece->off + piece->bytes <= arena) rmi_vue_draw(view, piece, y0, arena);
+        if (piece->drawn != RMI_NONE && piece->off + piece->bytes <= arena) rmi_vue_draw(view, piece);
     }
-    rmi_vue_axes(view, y0, arena);
+    rmi_vue_axes(view);
+    rmi_vue_legend(view);
     rmi_put(view->to, "</svg>\n");
 }
 
@@ -20561,15 +20574,6 @@ RMI_FN rm_result rmi_vue_remake(rmi_vue *view, uint32_t tensor, uint32_t run, ui
         }
     }
     return RM_OK;
-}
-
-/* The number and name of a run into out, which has room for RMI_VUE_NAME bytes; returns out. */
-RMI_FN const char *rmi_vue_run(const rmi_vue *view, uint32_t run, char *out)
-{
-    char name[RMI_VUE_NAME];
-    size_t at = view->run_at[run];
-    return rmi_format(out, RMI_VUE_NAME, "%u (%s%s)", (uint64_t)run + 1, rmi_vue_event(view, 2 * at, name),
-                      view->again[at] ? ", again" : "");
 }
 
 /* Writes which other buffers are on the device during a run, the four largest by name. */
@@ -20716,11 +20720,8 @@ RMI_FN rm_result rmi_vue_worth(const rmi_vue *view)
 {
     const rmi_plan_asked *asked = view->plan->asked;
     uint64_t gain;
-    if (!asked) return RM_OK;
-    if (!asked->desc.device_bytes) {
-        rmi_put(view->to, "  more memory: the plan has no limit\n");
-        return RM_OK;
-    }
+    if (asked && !asked->desc.device_bytes) rmi_put(view->to, "  more memory: the plan has no limit\n");
+    if (!asked || !asked->desc.device_bytes) return RM_OK;
     RMI_TRY(rmi_crv_more(view->plan));
     gain = rmi_sub(asked->now.time_ns, asked->more.time_ns);
     rmi_put_format(view->to, "  more memory: with %b (a 64th of keeping everything) ", asked->more_bytes);
@@ -20792,7 +20793,6 @@ RMI_FN rm_result rmi_vue_look(const rm_plan *plan, uint32_t index, rmi_sink *to,
     view.to = to;
     view.span = RMI_NEW(&view.mem, rmi_span, 2 * copy.n + 2);
     result = view.span ? rmi_sch_replay(plan->g, &copy, &plan->g->last, NULL, view.span) : RM_ERROR_MEMORY;
-    if (result == RM_OK) result = rmi_vue_times(&view);
     if (result == RM_OK) result = rmi_vue_pieces(&view);
     if (result == RM_OK && what == 0) result = rmi_vue_explain(&view, tensor);
     if (result == RM_OK && what == 1) rmi_vue_trace(&view);

@@ -334,14 +334,16 @@ static const struct {
     X(OPTIMIZER, "--optimizer", "NAME", ASK_MODEL, TAKES_OPTIMIZER, model.slim, HAS_MODEL, \
       "adamw (default: 12 bytes of state a weight) or slim (two bf16 moments: 4 bytes)") \
     X(FIT, "--fit", "WHAT", ASK_MODEL, TAKES_FIT, fit, FIT, \
-      "the largest batch of the --model that fits, or with 'sequence' the longest sequence, and the fastest; with " \
-      "preset rockmate if no other is named and there is no --host") \
+      "the largest batch of the --model that fits, or with 'sequence' the longest sequence, and the fastest; the " \
+      "same with --more memory; with preset rockmate if no other is named and there is no --host") \
     X(SLOWER, "--slower", "PCT", ASK_MODEL, TAKES_PERCENT, slower, FIT, \
       "a size fits only if a step is at most that much slower than with everything kept") \
     X(EXPORT, "--export", "FILE", ASK_MODEL, TAKES_TEXT, export_to, PLAN | CHECK | EXPORT, \
       "write the graph (.rmg) there, and plan it only if --budget is given as well") \
     X(CURVE, "--curve", NULL, ASK_MORE, TAKES_NOTHING, curve, CURVE, \
-      "a table of plans from the least memory up to --budget, or to where more gains nothing") \
+      "a table of plans from the least memory up to --budget, or to where more gains nothing; also --sweep") \
+    X(MORE, "--more", "SIZE", ASK_MORE, TAKES_BYTES, more, PLAN | FIT, \
+      "what that much more device memory would bring; with --fit 1G if it is not given") \
     X(POINTS, "--points", "N", ASK_MORE, TAKES_POINTS, points, CURVE, "so many of them, at most (default 16)") \
     X(PRESET, "--preset", "NAME", ASK_HOW, TAKES_TEXT, preset, PLAN | CURVE | FIT, \
       "what the planner does: one of the presets below") \
@@ -358,12 +360,13 @@ static const struct {
     X(LIKE, "--like", "FILE", ASK_HOW, TAKES_TEXT, like, MAKES_PLANS, \
       "what persists lies where this plan (.rmp) of another step kind has it") \
     X(PEAK, "--peak", NULL, ASK_WHERE, TAKES_NOTHING, peak, PLAN | CHECK, \
-      "all that lies in memory at the fullest moment, largest first") \
+      "all that lies in memory at the fullest moment, largest first, and what would have to go for less") \
     X(TENSORS, "--tensors", NULL, ASK_WHERE, TAKES_NOTHING, tensors, PLAN | CHECK, \
       "all buffers of the step, largest first: how long each is there, how often it is made again or copied") \
     X(EXPLAIN, "--explain", "TENSOR", ASK_WHERE, TAKES_TEXT, explain, PLAN | CHECK, \
       "why it is kept, recomputed or moved, and what memory is worth") \
-    X(SVG, "--svg", "FILE", ASK_WHERE, TAKES_TEXT, svg, PLAN | CHECK, "write a picture of the arena over time there") \
+    X(SVG, "--svg", "FILE", ASK_WHERE, TAKES_TEXT, svg, PLAN | CHECK | CURVE, \
+      "write a picture of the arena over time there; with --curve one of time over memory") \
     X(TRACE, "--trace", "FILE", ASK_WHERE, TAKES_TEXT, trace, PLAN | CHECK, \
       "write the simulated step there, for ui.perfetto.dev") \
     X(PLAN, "--plan", "FILE", ASK_PLAN, TAKES_TEXT, plan, CHECK, \
@@ -393,7 +396,7 @@ enum { FIT_BATCH = 1, FIT_SEQUENCE = 2 };
 
 typedef struct request { /* what the command line says; fields of options that are not given are zero */
     const char *graph, *place, *plan, *out, *preset, *config, *like, *explain, *trace, *svg, *export_to;
-    quantity budget, host, capacity;
+    quantity budget, host, capacity, more;
     link_rates link;
     models_device device;
     models_desc model;
@@ -600,6 +603,7 @@ static int take_option(request *r, int argc, char **argv, int *i)
     for (k = 0; k < OPTION_COUNT; k++)
         if (strlen(options[k].name) == n && !strncmp(arg, options[k].name, n)) break;
     if (!strcmp(arg, "-h")) k = OPTION_HELP;
+    if (!strcmp(arg, "--sweep")) k = OPTION_CURVE;
     if (k == OPTION_COUNT) return unknown_option(arg, n);
     if (equals && !options[k].argument) return usage("this option takes no value", arg);
     r->given[k] = 1;
@@ -1051,6 +1055,11 @@ static const char *cell_text(const printer *p, const column *c, const cell *x, s
         snprintf(room->text, sizeof room->text, "%" PRId64 ".%03" PRId64, x->number / 1000, x->number % 1000);
         return room->text;
     case UNIT_PPM:
+        if (people && x->number < 0) { /* -12.58 % over something is a riddle */
+            snprintf(room->text, sizeof room->text, "%.2f %% faster", (double)-x->number / 1e4);
+            return room->text;
+        } /* else as a share */
+        /* fall through */
     case UNIT_SHARE:
         snprintf(room->text, sizeof room->text, people ? c->unit == UNIT_PPM ? "%+.*f %%" : "%.*f %%" : "%.*f",
                  people ? 2 : c->decimals, (double)x->number / 1e4);
@@ -1240,12 +1249,14 @@ typedef struct buffer {
     uint64_t since, there;                    /* run from which it is there; runs in which it was */
     uint64_t made, to_host, to_device;        /* how often */
     uint64_t peak_since, peak_until, at_peak; /* runs around the fullest one; its bytes there */
+    int is_used;                              /* by the fullest run, under this name or another of its bytes */
 } buffer;
 
 typedef struct stretch { /* bytes of the arena; aliases have one together */
     uint64_t bytes;
     size_t names;
     int is_marked; /* in the list of what is there at the peak, under one of its names */
+    int is_used;   /* by the fullest run */
 } stretch;
 
 typedef struct account {
@@ -1254,6 +1265,8 @@ typedef struct account {
     names sizes;   /* grad:T, state:P, saved:OP[@V]; of workspaces "fwd OP[@V]", "bwd OP[:PART][@V]", "opt P" */
     names kinds;   /* of tensors that no op makes: index into kind_words */
     names indices; /* of buffers, by name */
+    names again;   /* of what an op makes: ns of its forward */
+    names used;    /* buffers that the fullest run reads or writes */
     statement *program;
     buffer *buffers;
     stretch *stretches;
@@ -1315,13 +1328,86 @@ static int note_keys(account *a, const char *name, char *rest)
     return 1;
 }
 
+/* The next name of a list with commas, cut off by a zero, without a size behind a colon; NULL at its end. */
+static char *next_item(char **list)
+{
+    char *item = *list, *end = item + strcspn(item, ",");
+    if (!*item) return NULL;
+    *list = end + (*end == ',');
+    *end = 0;
+    item[strcspn(item, ":")] = 0;
+    return item;
+}
+
+/* Notes the time of an op's forward for what it makes: `rest` is what follows its name. 0: no memory. */
+static int note_makers(account *a, const char *op, const char *rest)
+{
+    const char *out = strstr(rest, " out="), *again = strstr(rest, " again="), *fwd = strstr(rest, " fwd=");
+    uint64_t ns = again ? (uint64_t)strtoull(again + 7, NULL, 10) : fwd ? (uint64_t)strtoull(fwd + 5, NULL, 10) : 0;
+    text_buffer list = {NULL, 0, 0};
+    char key[1024], *at, *item;
+    uint64_t *of;
+    size_t n = out ? strcspn(out + 5, " ") : 0;
+    int ok = !n || !text_sink(&list, out + 5, n);
+    snprintf(key, sizeof key, "saved:%s", op);
+    of = names_put(&a->again, key, ns);
+    for (at = list.at; ok && of && n && (item = next_item(&at)) != NULL;) of = names_put(&a->again, item, ns);
+    text_free(&list);
+    return ok && of;
+}
+
+/* Notes that the fullest run uses the buffers of a list behind a key, and with grads their gradients. */
+static int note_used(account *a, const char *line, const char *key, int values, int grads)
+{
+    const char *found = strstr(line, key);
+    text_buffer list = {NULL, 0, 0};
+    char grad[1024], *at, *item;
+    int ok = 1;
+    if (!found) return 1;
+    found += strlen(key);
+    ok = !text_sink(&list, found, strcspn(found, " \n"));
+    for (at = list.at; ok && (item = next_item(&at)) != NULL;) {
+        snprintf(grad, sizeof grad, "grad:%s", item);
+        ok = (!values || names_put(&a->used, item, 1)) && (!grads || names_put(&a->used, grad, 1));
+    }
+    text_free(&list);
+    return ok;
+}
+
+/* The buffers that the fullest run uses. A backward without needs= reads all inputs and outputs; a part or a variant is
+   taken to use what its op does. 0: no memory. */
+static int read_used(account *a, const char *graph_text)
+{
+    const char *what = a->peak->word[1], *name = a->peak->word[2], *line, *needs;
+    const size_t n = strcspn(name, "@:");
+    text_buffer op = {NULL, 0, 0};
+    char key[1024];
+    int is_backward = !strcmp(what, "bwd"), ok;
+    static const char *const own[] = {"saved:", "ws:", "grad:", "state:", ""};
+    size_t k;
+    for (k = 0, ok = 1; k < LENGTH(own) && ok; k++) {
+        snprintf(key, sizeof key, "%s%.*s", own[k], (int)n, name);
+        ok = names_put(&a->used, key, 1) != NULL;
+    }
+    snprintf(key, sizeof key, "\nop %.*s ", (int)n, name);
+    line = strcmp(what, "fwd") && !is_backward ? NULL : strstr(graph_text, key);
+    if (!line) return ok;
+    ok = ok && !text_sink(&op, line + 1, strcspn(line + 1, "\n"));
+    needs = ok ? strstr(op.at, " needs=") : NULL;
+    if (ok && needs) ok = note_used(a, op.at, " needs=", is_backward, 0);
+    if (ok) ok = note_used(a, op.at, " in=", !is_backward || !needs, is_backward);
+    if (ok) ok = note_used(a, op.at, " out=", !is_backward || !needs, is_backward);
+    text_free(&op);
+    return ok;
+}
+
 /* One statement of the graph. 0: no memory. */
 static int read_graph_line(account *a, char *rest)
 {
     const char *verb = next_word(&rest), *name = next_word(&rest), *second;
     char full[1024];
     size_t k, at = strcspn(name, "@");
-    if (!strcmp(verb, "op")) return note_keys(a, name, rest);
+    if (!strcmp(verb, "op")) return note_makers(a, name, rest) && note_keys(a, name, rest);
     second = !strcmp(verb, "tensor") || !strcmp(verb, "variant") || !strcmp(verb, "part") || !strcmp(verb, "grad")
                  ? next_word(&rest)
                  : "";
@@ -1399,10 +1485,14 @@ static void buffer_goes(account *a, buffer *b)
 static void mark_peak(account *a)
 {
     size_t i;
+    for (i = 0; i < a->n_buffers; i++)
+        if (a->buffers[i].stretch != NOWHERE && names_find(&a->used, a->buffers[i].name))
+            a->stretches[a->buffers[i].stretch].is_used = 1;
     for (i = 0; i < a->n_buffers; i++) {
         buffer *b = &a->buffers[i];
         if (b->stretch == NOWHERE || a->stretches[b->stretch].is_marked) continue;
         a->stretches[b->stretch].is_marked = 1;
+        b->is_used = a->stretches[b->stretch].is_used;
         b->at_peak = a->stretches[b->stretch].bytes;
         b->peak_since = b->since;
     }
@@ -1418,7 +1508,7 @@ static void account_statement(account *a, size_t i)
     else if (!strcmp(verb, "alloc") || !strcmp(verb, "resident")) {
         a->stretches[at].bytes = buffer_bytes(a, b->name, i);
         a->stretches[at].names = 1;
-        a->stretches[at].is_marked = 0;
+        a->stretches[at].is_marked = a->stretches[at].is_used = 0;
         a->n_stretches++;
         a->live += a->stretches[at].bytes;
         b->made += *verb == 'a';
@@ -1502,6 +1592,8 @@ static void account_free(account *a)
     names_free(&a->sizes);
     names_free(&a->kinds);
     names_free(&a->indices);
+    names_free(&a->again);
+    names_free(&a->used);
     free(a->program);
     free(a->buffers);
     free(a->stretches);
@@ -1511,7 +1603,9 @@ static void account_free(account *a)
 /* What lies in memory in each run of the plan's first program. 0: no memory. */
 static int account_make(account *a, rm_graph *g, const rm_plan *plan)
 {
+    text_buffer graph = {NULL, 0, 0};
     char *at, *line;
+    int ok;
     memset(a, 0, sizeof *a);
     a->g = g;
     if (rm_graph_write(g, text_sink, &a->graph_text) != RM_OK ||
@@ -1521,8 +1615,10 @@ static int account_make(account *a, rm_graph *g, const rm_plan *plan)
         if (!read_graph_line(a, line)) return 0;
     if (!read_program(a)) return 0;
     account_walk(a, 0);
-    account_walk(a, 1);
-    return 1;
+    ok = !a->peak || (rm_graph_write(g, text_sink, &graph) == RM_OK && read_used(a, graph.at)); /* the other is cut up */
+    text_free(&graph);
+    if (ok) account_walk(a, 1);
+    return ok;
 }
 
 /* What kind of buffer has this name. */
@@ -1669,6 +1765,9 @@ static int resolve_sizes(job *j)
     if (!ok) return usage("a percentage that gives 2^62 bytes or more", NULL);
     if (r->given[OPTION_BUDGET] && !j->desc.device_bytes)
         return usage("a --budget of no bytes; leave it out to plan without a limit", NULL);
+    if (r->given[OPTION_MORE] && !j->desc.device_bytes)
+        return usage("--more is more than a --budget or the memory of a --device, and there is neither", NULL);
+    if (j->desc.device_bytes + r->more.bytes > MOST) return usage("a --budget and --more of 2^62 bytes or more", NULL);
     return GO_ON;
 }
 
@@ -1788,6 +1887,53 @@ static rm_result plan_all(job *j)
                 "(0: none, and no such hint)\n",
                 r->graph, (double)ppm_over(j->info.time_ns, j->info.keep_all_ns) / 1e4);
     return result;
+}
+
+/* --more: the plan with that much more device memory. Its figures; 0 in *fits: it does not fit then, either. */
+static rm_result plan_more(job *j, rm_plan_info *info, int *fits)
+{
+    rm_plan_desc d = j->desc;
+    rm_plan *plan = NULL;
+    rm_result result;
+    memset(info, 0, sizeof *info);
+    d.device_bytes += j->r->more.bytes;
+    d.info = info;
+    watch_start(&j->watch, j->r, j->watch.is_live);
+    result = rm_plan_create(j->g, &d, &plan);
+    watch_clear_line(&j->watch);
+    signal(SIGINT, SIG_DFL);
+    rm_plan_destroy(plan);
+    *fits = result == RM_OK;
+    return result == RM_ERROR_INFEASIBLE || result == RM_ERROR_CANCELLED ? RM_OK : result;
+}
+
+/* Says it. has_plan: there is one without more memory, of the job's figures. */
+static rm_result say_more(job *j, int has_plan)
+{
+    const rm_plan_info old = j->info;
+    rm_plan_info info;
+    short_text more, time, slower, need;
+    printer *p = &j->out;
+    int fits;
+    const uint64_t first_us = j->watch.first_us;
+    const int has_first = j->watch.has_first;
+    rm_result result = plan_more(j, &info, &fits);
+    j->watch.first_us = first_us; /* of the plan that was asked for */
+    j->watch.has_first = has_first;
+    if (result != RM_OK) return result;
+    if (p->form != FORM_TEXT) {
+        say_number(p, "more_bytes", j->r->more.bytes);
+        say_number(p, fits ? "more_time_ns" : "more_min_bytes", fits ? info.time_ns : info.min_bytes);
+        return RM_OK;
+    }
+    fprintf(p->to, "  %s more: ", human_bytes(&more, j->r->more.bytes));
+    if (!fits) fprintf(p->to, "it does not fit then, either; %s would do\n", human_bytes(&need, info.min_bytes));
+    else if (!has_plan) fprintf(p->to, "it fits, and a step takes %s\n", human_ns(&time, info.time_ns));
+    else if (info.time_ns >= old.time_ns) fprintf(p->to, "no step is faster\n");
+    else
+        fprintf(p->to, "a step takes %s, %s now\n", human_ns(&time, info.time_ns),
+                human_slower(&slower, ppm_over(info.time_ns, old.time_ns)));
+    return RM_OK;
 }
 
 /* --- the figures of --kv and --json */
@@ -1954,23 +2100,33 @@ static uint64_t model_batch(const models_desc *m, const char **what)
     return **what == 't' ? m->tokens ? m->tokens : 8192 : m->images ? m->images : 32;
 }
 
-/* What is planned, and where its costs are from if it is a model. */
-static void print_subject(const job *j)
+/* What is planned, and where its costs are from if it is a model: "gpt2-124m, 8192 tokens a step, ...". */
+static rm_result put_subject(const job *j, text_buffer *text)
 {
     const models_desc *m = &j->r->model;
-    const char *what;
+    const char *what, *name = input_name(j->r->graph);
+    char line[256];
     uint64_t batch = m->model ? model_batch(m, &what) : 0;
-    fprintf(j->out.to, "%s", input_name(j->r->graph));
+    unsigned long ops = (unsigned long)rm_graph_op_count(j->g);
+    int bad = text_sink(text, name, strlen(name));
     if (m->model)
-        fprintf(j->out.to, ", %" PRIu64 " %s a step, %s, costs by analysis", batch, what,
-                m->slim ? "slim optimizer" : "AdamW");
-    else {
-        unsigned long ops = (unsigned long)rm_graph_op_count(j->g);
-        fprintf(j->out.to, ", %lu op%s", ops, ops == 1 ? "" : "s");
+        snprintf(line, sizeof line, ", %" PRIu64 " %s a step, %s, costs by analysis", batch, what,
+                 m->slim ? "slim optimizer" : "AdamW");
+    else snprintf(line, sizeof line, ", %lu op%s", ops, ops == 1 ? "" : "s");
+    bad |= text_sink(text, line, strlen(line));
+    if (j->device) {
+        snprintf(line, sizeof line, ", on %s%s", j->device->text,
+                 j->r->given[OPTION_DEVICE] ? "" : " (no --device given)");
+        bad |= text_sink(text, line, strlen(line));
     }
-    if (j->device)
-        fprintf(j->out.to, ", on %s%s", j->device->text, j->r->given[OPTION_DEVICE] ? "" : " (no --device given)");
-    fprintf(j->out.to, "\n");
+    return bad ? RM_ERROR_MEMORY : RM_OK;
+}
+
+static void print_subject(const job *j)
+{
+    text_buffer text = {NULL, 0, 0};
+    if (put_subject(j, &text) == RM_OK) fprintf(j->out.to, "%s\n", text.at);
+    text_free(&text);
 }
 
 static void print_speed(const job *j)
@@ -2007,6 +2163,7 @@ static rm_result print_answer(job *j, const account *a)
         if (f->min_bound_bytes)
             print_bytes_line(to, "at least", f->min_bound_bytes, ": no plan takes less of the device");
         if (j->r->task != CHECK) fprintf(to, "  planned in     %s\n", human_ns(&time, j->solve_us * 1000));
+        if (j->r->given[OPTION_MORE]) result = say_more(j, 1);
         fprintf(to, "\n");
         print_in_options(to, summary.at);
     }
@@ -2027,6 +2184,7 @@ static void print_no_answer(job *j, rm_result result)
     if (f->min_bytes) print_bytes_line(to, "would do", f->min_bytes, ": the smallest plan of the preset");
     print_bytes_line(to, "at least", f->min_bound_bytes, ": no plan takes less of the device");
     print_bytes_line(to, "keeping all", f->keep_all_bytes, "");
+    if (j->r->given[OPTION_MORE]) say_more(j, 0);
 }
 
 /* --- --peak and --tensors */
@@ -2046,19 +2204,6 @@ static int by_bytes(const void *one, const void *other)
 
 #define ROWS_FOR_PEOPLE 30
 
-/* A row of numbers behind a name and a kind. */
-static void buffer_row(job *j, const account *a, const column *columns, size_t n, const char *name,
-                       const uint64_t *numbers)
-{
-    cell cells[8];
-    size_t i;
-    memset(cells, 0, sizeof cells);
-    cells[0].text = name;
-    cells[1].text = buffer_kind(a, name);
-    for (i = 2; i < n; i++) cells[i].number = (int64_t)numbers[i - 2];
-    table_row(&j->out, columns, cells, n);
-}
-
 /* The rows that people do not see. */
 static void print_rest(const job *j, uint64_t count, uint64_t bytes)
 {
@@ -2066,6 +2211,82 @@ static void print_rest(const job *j, uint64_t count, uint64_t bytes)
     if (count)
         fprintf(j->out.to, "and %" PRIu64 " more with %s (all of them: --kv, --json)\n", count,
                 human_bytes(&size, bytes));
+}
+
+/* Why is it there in the fullest run: that uses it; it is what the step begins with; it waits for a later run. */
+static const char *peak_use(const account *a, const buffer *b)
+{
+    const char *kind = buffer_kind(a, b->name);
+    if (b->is_used) return "used";
+    return !strcmp(kind, "activation") || !strcmp(kind, "saved") || !strcmp(kind, "gradient") ? "kept" : "lasting";
+}
+
+/* A row of numbers behind a name and a kind. */
+static void buffer_row(job *j, const account *a, const column *columns, size_t n, const buffer *b,
+                       const uint64_t *numbers)
+{
+    cell cells[8];
+    size_t i;
+    memset(cells, 0, sizeof cells);
+    cells[0].text = b->name;
+    cells[1].text = buffer_kind(a, b->name);
+    for (i = 2; i < n; i++)
+        if (columns[i].unit == UNIT_TEXT) cells[i].text = peak_use(a, b);
+        else cells[i].number = (int64_t)numbers[i - 2];
+    table_row(&j->out, columns, cells, n);
+}
+
+/* What waits and can be made again, by the time that its own op takes for a byte: what goes first. */
+typedef struct candidate {
+    const buffer *b;
+    uint64_t ns;
+} candidate;
+
+static int by_price(const void *one, const void *other)
+{
+    const candidate *a = (const candidate *)one, *b = (const candidate *)other;
+    double first = (double)a->ns * (double)b->b->at_peak, second = (double)b->ns * (double)a->b->at_peak;
+    if (first < second || first > second) return first < second ? -1 : 1;
+    return strcmp(a->b->name, b->b->name);
+}
+
+/* What would have to go for a budget that is a sixteenth smaller. */
+static void print_candidates(const job *j, const account *a)
+{
+    const uint64_t wanted = a->peak_bytes / 16;
+    candidate *list = (candidate *)malloc((a->n_buffers + 1) * sizeof *list);
+    uint64_t used = 0, kept = 0, bytes = 0, ns = 0, taken, shown = 0;
+    short_text size, time, other;
+    size_t i, n = 0;
+    if (!list) return;
+    for (i = 0; i < a->n_buffers && a->buffers[i].at_peak; i++) {
+        const buffer *b = &a->buffers[i];
+        const uint64_t *again = names_find(&a->again, b->name);
+        if (b->is_used) used += b->at_peak;
+        if (strcmp(peak_use(a, b), "kept")) continue;
+        kept += b->at_peak;
+        if (!again) continue;
+        list[n].b = b;
+        list[n++].ns = *again;
+    }
+    fprintf(j->out.to, "This run itself uses %s; %s is kept for later runs.\n", human_bytes(&size, used),
+            human_bytes(&other, kept));
+    qsort(list, n, sizeof *list, by_price);
+    for (taken = 0; taken < n && bytes < wanted; taken++) {
+        bytes += list[taken].b->at_peak;
+        ns += list[taken].ns;
+    }
+    if (taken)
+        fprintf(j->out.to, "For %s less (a 16th) some of that would have to go; cheapest to make again:\n ",
+                human_bytes(&size, wanted));
+    for (; shown < taken && shown < 4; shown++)
+        fprintf(j->out.to, "%s %s (%s, %s)", shown ? "," : "", list[shown].b->name,
+                human_bytes(&size, list[shown].b->at_peak), human_ns(&time, list[shown].ns));
+    if (taken > shown) fprintf(j->out.to, ", and %" PRIu64 " more", taken - shown);
+    if (taken)
+        fprintf(j->out.to, ".\nThat is %s and takes %s at least. Why one of them is kept: --explain '%s'\n",
+                human_bytes(&size, bytes), human_ns(&time, ns), list[0].b->name);
+    free(list);
 }
 
 /* A line of the bytes by kind. */
@@ -2083,15 +2304,35 @@ static void print_kinds_at_peak(const job *j, const account *a)
     fprintf(j->out.to, "\n");
 }
 
+/* How many that follow in the list are of the same kind and size, and there for the same reason. */
+static uint64_t alike_at_peak(const account *a, size_t i)
+{
+    const buffer *b = &a->buffers[i];
+    uint64_t n = 0;
+    for (i++; i < a->n_buffers && a->buffers[i].at_peak == b->at_peak; i++, n++)
+        if (buffer_kind(a, a->buffers[i].name) != buffer_kind(a, b->name) || peak_use(a, &a->buffers[i]) != peak_use(a, b))
+            break;
+    return n;
+}
+
+/* A row for them together. */
+static void print_alike(const job *j, uint64_t n, uint64_t bytes, uint64_t all)
+{
+    short_text size;
+    fprintf(j->out.to, "  and %" PRIu64 " more of this size%*s %10s %6.2f %%\n", n, n > 99 ? 18 : n > 9 ? 19 : 20, "",
+            human_bytes(&size, bytes), 100.0 * (double)bytes / (double)all);
+}
+
 /* What lies in memory in the fullest run. */
 static void say_peak(job *j, account *a)
 {
     static const column columns[] = {
         {"buffer", "buffer", UNIT_TEXT, -32, -32, 0},  {"kind", "what", UNIT_TEXT, -10, -10, 0},
         {"bytes", "size", UNIT_BYTES, 16, 10, 0},      {"share", "share", UNIT_SHARE, 10, 8, 2},
-        {"from_run", "from run", UNIT_COUNT, 9, 9, 0}, {"to_run", "to", UNIT_COUNT, 7, 7, 0}};
+        {"from_run", "from run", UNIT_COUNT, 9, 9, 0}, {"to_run", "to", UNIT_COUNT, 7, 7, 0},
+        {"use", "why", UNIT_TEXT, 8, 8, 0}};
     printer *p = &j->out;
-    uint64_t numbers[4], rest = 0, rest_bytes = 0;
+    uint64_t numbers[4], rest = 0, rest_bytes = 0, rows = 0, like;
     char run[600];
     size_t i;
     qsort(a->buffers, a->n_buffers, sizeof *a->buffers, by_bytes_at_peak);
@@ -2114,7 +2355,7 @@ static void say_peak(job *j, account *a)
     table_head(p, columns, LENGTH(columns));
     for (i = 0; i < a->n_buffers && a->buffers[i].at_peak; i++) {
         const buffer *b = &a->buffers[i];
-        if (p->form == FORM_TEXT && i >= ROWS_FOR_PEOPLE) {
+        if (p->form == FORM_TEXT && rows >= ROWS_FOR_PEOPLE) {
             rest++;
             rest_bytes += b->at_peak;
             continue;
@@ -2123,19 +2364,18 @@ static void say_peak(job *j, account *a)
         numbers[1] = (uint64_t)(1e6 * (double)b->at_peak / (double)a->peak_bytes + 0.5);
         numbers[2] = b->peak_since + 1;
         numbers[3] = b->peak_until;
-        buffer_row(j, a, columns, LENGTH(columns), b->name, numbers);
+        buffer_row(j, a, columns, LENGTH(columns), b, numbers);
+        like = p->form == FORM_TEXT ? alike_at_peak(a, i) : 0;
+        if (like > 1) {
+            print_alike(j, like, like * b->at_peak, a->peak_bytes);
+            i += like;
+        }
+        rows += like > 1 ? 2 : 1;
     }
     print_rest(j, rest, rest_bytes);
     say_close(p, ']');
     say_close(p, '}');
-    if (p->form != FORM_TEXT) return;
-    for (i = 0; i < a->n_buffers && a->buffers[i].at_peak; i++) /* what a smaller budget would have to do without */
-        if (!strcmp(buffer_kind(a, a->buffers[i].name), "activation")) {
-            fprintf(p->to,
-                    "A smaller budget has to do without some of it in this run; what that costs: --explain '%s'\n",
-                    a->buffers[i].name);
-            return;
-        }
+    if (p->form == FORM_TEXT) print_candidates(j, a);
 }
 
 /* Activations, and what an op saves: what is made again is recomputed. */
@@ -2177,7 +2417,7 @@ static void say_tensors(job *j, account *a)
         numbers[2] = is_made_by_op(a, b->name) && b->made > b->to_device + 1 ? b->made - b->to_device - 1 : 0;
         numbers[3] = b->to_host;
         numbers[4] = b->to_device;
-        buffer_row(j, a, columns, LENGTH(columns), b->name, numbers);
+        buffer_row(j, a, columns, LENGTH(columns), b, numbers);
     }
     print_rest(j, rest, rest_bytes);
     say_close(p, ']');
@@ -2197,11 +2437,71 @@ static int write_form(const job *j, const char *path, rm_result (*form)(const rm
     return status != EXIT_OK || result == RM_OK ? status : refuse(j->r->graph, j->g, result);
 }
 
+/* A text within XML. */
+static void put_xml(FILE *f, const char *text)
+{
+    for (; *text; text++)
+        if (*text == '<') fputs("&lt;", f);
+        else if (*text == '&') fputs("&amp;", f);
+        else putc(*text, f);
+}
+
+/* What the planner did: a preset, a configuration, or the plan that was there. */
+static const char *planned_with(const job *j, const char **word)
+{
+    const request *r = j->r;
+    *word = r->plan ? "plan" : r->config ? "configuration" : "preset";
+    if (r->plan || r->config) return input_name(r->plan ? r->plan : r->config);
+    return r->preset ? r->preset : j->desc.host_bytes ? "offmate" : rm_preset_name(0, NULL);
+}
+
+/* What is planned and how, before a title of a picture. */
+static rm_result put_picture_title(const job *j, FILE *f)
+{
+    const char *word, *name = planned_with(j, &word);
+    text_buffer subject = {NULL, 0, 0};
+    rm_result result = put_subject(j, &subject);
+    if (result == RM_OK) {
+        const char *path = input_name(j->r->graph), *slash = strrchr(path, '/'); /* paths are too long for a title */
+        put_xml(f, subject.at + (slash ? slash + 1 - path : 0));
+        fprintf(f, ", %s ", word);
+        put_xml(f, name);
+    }
+    text_free(&subject);
+    return result;
+}
+
+/* The picture of the plan, with what is planned in its title. */
+static int write_picture(const job *j)
+{
+    static const char title[] = ">Step (";
+    text_buffer picture = {NULL, 0, 0};
+    rm_result result;
+    const char *at;
+    FILE *f;
+    int status = EXIT_OK;
+    if (!j->r->svg) return EXIT_OK;
+    result = rm_plan_svg(j->plan, 0, text_sink, &picture);
+    if (result != RM_OK) status = refuse(j->r->graph, j->g, result);
+    else if ((f = open_output(j->r->svg)) == NULL) status = cannot_write(j->r->svg);
+    else {
+        at = strstr(picture.at, title);
+        at = at ? at + 1 : picture.at;
+        fwrite(picture.at, 1, (size_t)(at - picture.at), f);
+        put_picture_title(j, f);
+        fputs(": ", f);
+        fputs(at, f);
+        status = close_output(j->r->svg, f, ferror(f));
+    }
+    text_free(&picture);
+    return status;
+}
+
 /* The plan into the files that were asked for. */
 static int write_files(const job *j)
 {
     int status = write_form(j, j->r->trace, rm_plan_trace);
-    if (status == EXIT_OK) status = write_form(j, j->r->svg, rm_plan_svg);
+    if (status == EXIT_OK) status = write_picture(j);
     return status == EXIT_OK ? write_form(j, j->r->out, rm_plan_write) : status;
 }
 
@@ -2242,6 +2542,7 @@ static int tell_plan(job *j)
         say_begin(&j->out, r->graph);
         say_info(j, "ok");
         if (j->out.form == FORM_JSON) say_in_options(&j->out, "notes", rm_plan_notes(j->plan));
+        if (r->given[OPTION_MORE]) result = say_more(j, 1);
     }
     if (result == RM_OK && r->peak) say_peak(j, &a);
     if (result == RM_OK && r->tensors) say_tensors(j, &a);
@@ -2255,16 +2556,18 @@ static int tell_plan(job *j)
 /* The answer that there is no plan; the message has the remedies. */
 static int tell_no_plan(job *j, rm_result result)
 {
+    text_buffer room = {NULL, 0, 0}; /* a further plan has another message */
+    const char *message = in_options(&room, rm_graph_error(j->g));
     if (j->out.form == FORM_TEXT) print_no_answer(j, result);
     else {
         say_begin(&j->out, j->r->graph);
         say_info(j, result == RM_ERROR_INFEASIBLE ? "infeasible" : "timeout");
-        if (j->out.form == FORM_JSON) say_in_options(&j->out, "message", rm_graph_error(j->g));
+        if (j->out.form == FORM_JSON) say_text(&j->out, "message", message);
+        if (j->r->given[OPTION_MORE]) say_more(j, 0);
         if (j->out.form == FORM_JSON) say_end(&j->out);
     }
-    fprintf(stderr, "rmplan: %s: ", input_name(j->r->graph));
-    print_in_options(stderr, rm_graph_error(j->g));
-    fprintf(stderr, "\n");
+    fprintf(stderr, "rmplan: %s: %s\n", input_name(j->r->graph), message);
+    text_free(&room);
     return EXIT_TOO_SMALL;
 }
 
@@ -2291,6 +2594,313 @@ static cell missing_cell(void)
     return c;
 }
 
+/* --- the picture of --curve: memory from left to right, time from below */
+enum { PICTURE_LEFT = 90, PICTURE_TOP = 115, PICTURE_WIDE = 780, PICTURE_TALL = 400 };
+
+#define BASELINES 96 /* at most */
+#define BASELINE_BUDGETS 4
+
+typedef struct baseline { /* a plan by a preset that does not search */
+    const char *preset;
+    uint64_t arena_bytes, time_ns;
+} baseline;
+
+typedef struct curve_picture {
+    const job *j;
+    FILE *f;
+    baseline plans[BASELINES];
+    size_t n;
+    double bytes, low_ns, high_ns; /* from 0 to bytes, from low_ns to high_ns */
+} curve_picture;
+
+static double picture_x(const curve_picture *c, uint64_t bytes)
+{
+    return PICTURE_LEFT + PICTURE_WIDE * (double)bytes / c->bytes;
+}
+
+static double picture_y(const curve_picture *c, uint64_t ns)
+{
+    return PICTURE_TOP + PICTURE_TALL * (c->high_ns - (double)ns) / (c->high_ns - c->low_ns);
+}
+
+/* A plan by a preset within so many bytes, if there is one that was not there before. */
+static void baseline_try(curve_picture *c, const char *preset, uint64_t budget)
+{
+    rm_plan_desc d = c->j->desc;
+    rm_plan_info info;
+    rm_plan *plan = NULL;
+    size_t i;
+    memset(&info, 0, sizeof info);
+    d.preset = preset;
+    d.config = NULL;
+    d.device_bytes = budget;
+    d.info = &info;
+    if (rm_plan_create(c->j->g, &d, &plan) == RM_OK) {
+        for (i = 0; i < c->n && (c->plans[i].arena_bytes != info.arena_bytes || c->plans[i].time_ns != info.time_ns ||
+                                 strcmp(c->plans[i].preset, preset));)
+            i++;
+        if (i == c->n && c->n < BASELINES) {
+            c->plans[i].preset = preset;
+            c->plans[i].arena_bytes = info.arena_bytes;
+            c->plans[i].time_ns = info.time_ns;
+            c->n++;
+        }
+    }
+    rm_plan_destroy(plan);
+}
+
+/* Plans by the presets that do not search, but for the one that keeps everything, within some budgets of the curve. */
+static void make_baselines(curve_picture *c)
+{
+    const job *j = c->j;
+    const char *name;
+    rm_config config;
+    size_t i, k;
+    for (i = 0; (name = rm_preset_name(i, NULL)) != NULL; i++) {
+        if (rm_config_preset(name, &config) != RM_OK || !config.passes || config.passes & (RM_PASS_SEARCH | RM_PASS_OFFLOAD))
+            continue;
+        if (!j->desc.host_bytes && preset_copies(name)) continue;
+        for (k = 0; k < BASELINE_BUDGETS && !interrupted; k++)
+            baseline_try(c, name, j->points[(j->n_points - 1) * k / BASELINE_BUDGETS].arena_bytes);
+    }
+}
+
+/* The scale: all of the curve and keeping everything; of baselines what is not far slower. */
+static void scale_picture(curve_picture *c)
+{
+    const job *j = c->j;
+    double slowest = (double)j->info.keep_all_ns, fastest = slowest;
+    uint64_t bytes = j->info.keep_all_bytes;
+    size_t i;
+    for (i = 0; i < j->n_points; i++) {
+        const rm_point *point = &j->points[i];
+        if ((double)point->time_ns > slowest) slowest = (double)point->time_ns;
+        if ((double)point->bound_ns < fastest) fastest = (double)point->bound_ns;
+        if (point->arena_bytes > bytes) bytes = point->arena_bytes;
+    }
+    c->high_ns = slowest;
+    for (i = 0; i < c->n; i++) {
+        if ((double)c->plans[i].time_ns > c->high_ns && (double)c->plans[i].time_ns < 1.25 * slowest)
+            c->high_ns = (double)c->plans[i].time_ns;
+        if ((double)c->plans[i].time_ns < fastest) fastest = (double)c->plans[i].time_ns;
+    }
+    c->low_ns = fastest - 0.05 * (c->high_ns - fastest) - 1;
+    c->high_ns += 0.05 * (c->high_ns - fastest) + 1;
+    c->bytes = 1.06 * (double)bytes;
+}
+
+static void picture_text(const curve_picture *c, double x, double y, const char *anchor, const char *text)
+{
+    fprintf(c->f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
+    put_xml(c->f, text);
+    fputs("</text>\n", c->f);
+}
+
+static void picture_line(const curve_picture *c, const char *style, double x, double y, double x2, double y2)
+{
+    fprintf(c->f, "<path class=\"%s\" d=\"M%.1f %.1fL%.1f %.1f\"/>\n", style, x, y, x2, y2);
+}
+
+/* The next round number from a sixth of `most` up: of bytes a power of two, of time 1, 2 or 5 times a power of ten. */
+static double round_step(double most, int is_bytes)
+{
+    double step = 1;
+    int i;
+    for (i = 0; most / step > 6; i++) step *= is_bytes || i % 3 != 1 ? 2 : 2.5;
+    return step;
+}
+
+static void picture_axes(const curve_picture *c)
+{
+    const double below = PICTURE_TOP + PICTURE_TALL;
+    double step = round_step(c->bytes, 1), at;
+    short_text text;
+    for (at = 0; at <= c->bytes; at += step) {
+        double x = picture_x(c, (uint64_t)at);
+        picture_line(c, "grid", x, PICTURE_TOP, x, below);
+        picture_text(c, x, below + 20, "middle", at > 0 ? human_bytes(&text, (uint64_t)at) : "0");
+    }
+    step = round_step(c->high_ns - c->low_ns, 0);
+    for (at = step * (double)(uint64_t)(c->low_ns / step + 1); at <= c->high_ns; at += step) {
+        double y = picture_y(c, (uint64_t)at);
+        picture_line(c, "grid", PICTURE_LEFT, y, PICTURE_LEFT + PICTURE_WIDE, y);
+        picture_text(c, PICTURE_LEFT - 8, y + 4, "end", human_ns(&text, (uint64_t)at));
+    }
+    picture_text(c, PICTURE_LEFT + PICTURE_WIDE, below + 40, "end", "device memory");
+    picture_text(c, PICTURE_LEFT - 8, PICTURE_TOP - 12, "end", "a step takes");
+}
+
+/* The fastest of all plans within so many bytes. */
+static uint64_t fastest_within(const curve_picture *c, uint64_t bytes)
+{
+    uint64_t ns = UINT64_MAX;
+    size_t i;
+    for (i = 0; i < c->j->n_points; i++)
+        if (c->j->points[i].arena_bytes <= bytes && c->j->points[i].time_ns < ns) ns = c->j->points[i].time_ns;
+    for (i = 0; i < c->n; i++)
+        if (c->plans[i].arena_bytes <= bytes && c->plans[i].time_ns < ns) ns = c->plans[i].time_ns;
+    return ns;
+}
+
+static int by_size(const void *one, const void *other)
+{
+    const uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+    return (a > b) - (a < b);
+}
+
+/* Steps: the fastest plan within so much memory, of all that were made. 0: no memory. */
+static int picture_plans(const curve_picture *c)
+{
+    size_t n = c->j->n_points + c->n, i;
+    uint64_t *bytes = (uint64_t *)malloc((n + 1) * sizeof *bytes);
+    if (!bytes) return 0;
+    for (i = 0; i < n; i++)
+        bytes[i] = i < c->n ? c->plans[i].arena_bytes : c->j->points[i - c->n].arena_bytes;
+    qsort(bytes, n, sizeof *bytes, by_size);
+    for (i = 0; i < n; i++) {
+        double x = picture_x(c, bytes[i]), y = picture_y(c, fastest_within(c, bytes[i]));
+        if (!i) fprintf(c->f, "<path class=\"curve\" d=\"M%.1f %.1f", x, y);
+        else fprintf(c->f, "H%.1fV%.1f", x, y);
+    }
+    fprintf(c->f, "H%.1f\"/>\n", (double)(PICTURE_LEFT + PICTURE_WIDE));
+    free(bytes);
+    return 1;
+}
+
+/* Steps: the bound. Between two points it is that of the right one. */
+static void picture_bound(const curve_picture *c)
+{
+    const job *j = c->j;
+    size_t i;
+    for (i = 0; i < j->n_points; i++) {
+        double x = picture_x(c, j->points[i].arena_bytes), y = picture_y(c, j->points[i].bound_ns);
+        if (!i) fprintf(c->f, "<path class=\"bound\" d=\"M%.1f %.1f", x, y);
+        else fprintf(c->f, "V%.1fH%.1f", y, x);
+    }
+    fputs("\"/>\n", c->f);
+}
+
+/* A dot with a title for the mouse. */
+static void picture_dot(const curve_picture *c, const char *style, const char *name, uint64_t bytes, uint64_t ns)
+{
+    short_text size, time;
+    fprintf(c->f, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"><title>%s: %s, %s</title></circle>\n", style,
+            picture_x(c, bytes), picture_y(c, ns), name, human_bytes(&size, bytes), human_ns(&time, ns));
+}
+
+/* The presets, each with its name beside the first of its dots; names go up until none lies over another. */
+static void picture_presets(const curve_picture *c)
+{
+    double at_x[BASELINES + 1], at_y[BASELINES + 1];
+    size_t i, k, placed = 1;
+    at_x[0] = picture_x(c, c->j->points[0].arena_bytes); /* that of the least memory */
+    at_y[0] = picture_y(c, c->j->points[0].time_ns) - 10;
+    for (i = 0; i < c->n; i++) {
+        const baseline *b = &c->plans[i];
+        double x = picture_x(c, b->arena_bytes) + 7, y = picture_y(c, b->time_ns) - 5;
+        if ((double)b->time_ns > c->high_ns) continue;
+        picture_dot(c, "preset", b->preset, b->arena_bytes, b->time_ns);
+        for (k = 0; k < i && (strcmp(c->plans[k].preset, b->preset) || (double)c->plans[k].time_ns > c->high_ns);) k++;
+        if (k < i) continue;
+        for (k = 0; k < placed; k++)
+            if (at_x[k] - x < 120 && x - at_x[k] < 120 && at_y[k] - y < 12 && y - at_y[k] < 12) {
+                y = at_y[k] - 13;
+                k = SIZE_MAX; /* look again at all */
+            }
+        at_x[placed] = x;
+        at_y[placed++] = y;
+        picture_text(c, x, y, "start", b->preset);
+    }
+}
+
+/* Presets that are too slow for the scale. */
+static void picture_rest(const curve_picture *c)
+{
+    const double y = PICTURE_TOP + PICTURE_TALL + 60;
+    char line[160], *at = line;
+    size_t i;
+    *line = 0;
+    for (i = 0; i < c->n && at - line < 100; i++) {
+        short_text size, time;
+        if ((double)c->plans[i].time_ns <= c->high_ns) continue;
+        at += snprintf(at, 60, "%s%.16s %s in %s", at == line ? "too slow for this scale: " : ", ", c->plans[i].preset,
+                       human_ns(&time, c->plans[i].time_ns), human_bytes(&size, c->plans[i].arena_bytes));
+    }
+    if (*line) picture_text(c, PICTURE_LEFT, y, "start", line);
+}
+
+static const char picture_style[] =
+    "<style>text{fill:#222;stroke:#fff;stroke-width:3;paint-order:stroke}.b{fill:#fff}.grid{stroke:#ddd}.curve{stroke:#509ee9;stroke-width:2.5;fill:none}"
+    ".bound{stroke:#4f5659;stroke-dasharray:6 4;stroke-width:1.5;fill:none}.plan{fill:#509ee9}.preset{fill:#e0440c}"
+    ".all{fill:#16a56f}.mark{stroke:#8b4f9e;stroke-width:1.5;stroke-dasharray:2 3}\n"
+    "@media(prefers-color-scheme:dark){text{fill:#ddd;stroke:#14161a}.b{fill:#14161a}.grid{stroke:#333}.bound{stroke:#c1c1cd}"
+    ".mark{stroke:#c8a2d6}}</style>\n<rect width=\"100%\" height=\"100%\" class=\"b\"/>\n";
+
+/* What the lines and dots are. */
+static void picture_legend(const curve_picture *c)
+{
+    static const struct {
+        const char *style, *words;
+        int is_line, wide;
+    } rows[] = {{"curve", "the fastest plan found within so much memory", 1, 310},
+                {"bound", "no plan is faster", 1, 150},
+                {"preset", "presets that do not search", 0, 0}};
+    double x = PICTURE_LEFT;
+    size_t i;
+    for (i = 0; i < LENGTH(rows); i++) {
+        if (rows[i].is_line) picture_line(c, rows[i].style, x, 68, x + 20, 68);
+        else fprintf(c->f, "<circle class=\"%s\" cx=\"%.1f\" cy=\"68\" r=\"4\"/>\n", rows[i].style, x + 10);
+        picture_text(c, x + 26, 72, "start", rows[i].words);
+        x += rows[i].wide;
+    }
+}
+
+/* The picture of the curve, of plans that were made: those of the table, and presets as they come. */
+static int write_curve(job *j)
+{
+    const double below = PICTURE_TOP + PICTURE_TALL;
+    curve_picture c;
+    short_text bytes;
+    char line[96];
+    double x;
+    size_t i;
+    int bad;
+    if (!j->r->svg) return EXIT_OK;
+    memset(&c, 0, sizeof c);
+    c.j = j;
+    make_baselines(&c);
+    scale_picture(&c);
+    c.f = open_output(j->r->svg);
+    if (!c.f) return cannot_write(j->r->svg);
+    fprintf(c.f, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" "
+            "font-size=\"12\">\n%s<text x=\"%d\" y=\"26\" font-size=\"15\" font-weight=\"bold\">What memory buys</text>\n"
+            "<text x=\"%d\" y=\"46\">", PICTURE_LEFT + PICTURE_WIDE + 90, PICTURE_TOP + PICTURE_TALL + 75, picture_style,
+            PICTURE_LEFT, PICTURE_LEFT);
+    put_picture_title(j, c.f);
+    fputs("</text>\n", c.f);
+    picture_legend(&c);
+    picture_axes(&c);
+    x = picture_x(&c, j->info.min_bound_bytes);
+    picture_line(&c, "mark", x, PICTURE_TOP, x, below);
+    snprintf(line, sizeof line, "no plan takes less than %s", human_bytes(&bytes, j->info.min_bound_bytes));
+    fprintf(c.f, "<text x=\"%.1f\" y=\"%.1f\" transform=\"rotate(-90 %.1f %.1f)\">%s</text>\n", x - 6, below - 8, x - 6,
+            below - 8, line);
+    picture_bound(&c);
+    bad = !picture_plans(&c);
+    picture_presets(&c);
+    for (i = 0; i < j->n_points; i++)
+        picture_dot(&c, "plan", i ? "plan" : "the least memory", j->points[i].arena_bytes, j->points[i].time_ns);
+    snprintf(line, sizeof line, "least memory: %s", human_bytes(&bytes, j->points[0].arena_bytes));
+    picture_text(&c, picture_x(&c, j->points[0].arena_bytes), picture_y(&c, j->points[0].time_ns) - 10, "start", line);
+    picture_dot(&c, "all", "keeping everything", j->info.keep_all_bytes, j->info.keep_all_ns);
+    snprintf(line, sizeof line, "everything kept: %s", human_bytes(&bytes, j->info.keep_all_bytes));
+    picture_text(&c, picture_x(&c, j->info.keep_all_bytes) + 70, picture_y(&c, j->info.keep_all_ns) + 20, "end", line);
+    picture_rest(&c);
+    fputs("</svg>\n", c.f);
+    bad = close_output(j->r->svg, c.f, ferror(c.f)) != EXIT_OK ? EXIT_USAGE : bad ? no_memory(j->r->graph) : EXIT_OK;
+    return bad;
+}
+
 /* The table of --curve. */
 static int tell_curve(job *j)
 {
@@ -2303,6 +2913,8 @@ static int tell_curve(job *j)
     short_text time;
     cell row[7];
     size_t i;
+    int status = write_curve(j);
+    if (status != EXIT_OK) return status;
     if (p->form == FORM_TEXT) print_subject(j);
     else if (p->form == FORM_KV)
         fprintf(p->to,
@@ -2499,7 +3111,7 @@ typedef struct fit_try {
     rm_plan_info info;
 } fit_try;
 
-#define FIT_TRIES 64 /* of sizes up to 2^20, each doubled once and halved between: 40 at most */
+#define FIT_TRIES 64 /* of sizes up to 2^20, each doubled once and halved between: 40 at most, and two */
 #define FIT_UNIT 128 /* tokens that a sequence grows by */
 
 typedef struct fit {
@@ -2507,7 +3119,9 @@ typedef struct fit {
     models_desc model;
     fit_try tries[FIT_TRIES]; /* by rising size */
     size_t n;
-    uint64_t most; /* units that the model can */
+    uint64_t most;    /* units that the model can */
+    uint64_t fitting; /* the most units that fit */
+    uint64_t more;    /* bytes above the budget */
     printer out;
 } fit;
 
@@ -2541,6 +3155,7 @@ static int fit_once(fit *f, uint64_t units, int *fits)
     status = j.g ? job_describe(&j) : no_memory(f->r->graph);
     if (status == GO_ON) {
         if (!f->r->preset && !f->r->config && !f->r->host.bytes) j.desc.preset = "rockmate";
+        j.desc.device_bytes += f->more;
         watch_start(&j.watch, f->r, f->out.form == FORM_TEXT && isatty(fileno(stderr)));
         result = rm_plan_create(j.g, &j.desc, &j.plan);
         watch_clear_line(&j.watch);
@@ -2559,16 +3174,17 @@ static int fit_once(fit *f, uint64_t units, int *fits)
     return status;
 }
 
-/* Doubles until it no longer fits, then halves between. What fits is found as if less always fitted where more does. */
+/* Doubles from what is known to fit until it no longer does, then halves between. What fits is found as if less always
+   fitted where more does. */
 static int fit_search(fit *f)
 {
-    uint64_t fitting = 0, too_large = f->most + 1, units;
+    uint64_t too_large = f->most + 1, units;
     int fits, status = GO_ON;
-    while (status == GO_ON && too_large - fitting > 1 && f->n < FIT_TRIES && !interrupted) {
-        units = fitting && 2 * fitting < too_large ? 2 * fitting : fitting + (too_large - fitting) / 2;
-        if (!fitting) units = too_large > f->most ? 1 : too_large / 2;
+    while (status == GO_ON && too_large - f->fitting > 1 && f->n < FIT_TRIES && !interrupted) {
+        units = f->fitting && 2 * f->fitting < too_large ? 2 * f->fitting : f->fitting + (too_large - f->fitting) / 2;
+        if (!f->fitting) units = too_large > f->most ? 1 : too_large / 2;
         status = fit_once(f, units, &fits);
-        if (fits) fitting = units;
+        if (fits) f->fitting = units;
         else too_large = units;
     }
     signal(SIGINT, SIG_DFL);
@@ -2579,6 +3195,35 @@ static int fit_search(fit *f)
 static uint64_t fit_speed(const fit_try *t)
 {
     return t->info.time_ns ? (uint64_t)((double)t->batch * 1e9 / (double)t->info.time_ns) : 0;
+}
+
+/* The largest that fits, and the fastest; NULL: none. */
+static void fit_best(const fit *f, const fit_try **largest, const fit_try **fastest)
+{
+    size_t i;
+    for (i = 0; i < f->n; i++)
+        if (f->tries[i].fits) {
+            *largest = &f->tries[i];
+            if (!*fastest || fit_speed(*largest) > fit_speed(*fastest)) *fastest = *largest;
+        }
+}
+
+/* The same with more memory: from the largest size that fits without it, and at those that may be the fastest: the one
+   that was, and the next above it. */
+static int fit_more(fit *more, const fit *f)
+{
+    const fit_try *largest = NULL, *fastest = NULL;
+    const uint64_t grain = f->r->fit == FIT_SEQUENCE ? FIT_UNIT : 1;
+    int fits, status;
+    size_t k;
+    *more = *f;
+    more->n = 0;
+    more->more = f->r->given[OPTION_MORE] ? f->r->more.bytes : GIB;
+    status = fit_search(more);
+    fit_best(f, &largest, &fastest);
+    for (k = 0; fastest && k < 2 && &fastest[k] < &f->tries[f->n] && status == GO_ON && !interrupted; k++)
+        if (fastest[k].fits) status = fit_once(more, fastest[k].size / grain, &fits);
+    return status;
 }
 
 /* The table of what was tried. */
@@ -2616,26 +3261,48 @@ static void fit_table(fit *f, const char *what)
     }
 }
 
-/* The largest that fits, and the fastest. */
-static int tell_fit(fit *f, const rm_plan_desc *desc)
+/* What more memory brings, in a line for people. more: what was tried with it, and fits. */
+static void print_fit_more(const fit *f, const fit *more, const char *what, const char *batch_of)
+{
+    const fit_try *had = NULL, *had_fastest = NULL, *largest = NULL, *fastest = NULL;
+    short_text size;
+    fit_best(f, &had, &had_fastest);
+    largest = had;
+    fastest = had_fastest;
+    fit_best(more, &largest, &fastest);
+    fprintf(f->out.to, "With %s more: ", human_bytes(&size, more->more));
+    if (!largest) fprintf(f->out.to, "not one fits, either.\n");
+    else if (had && largest->size == had->size) fprintf(f->out.to, "no larger one of those tried fits.\n");
+    else {
+        fprintf(f->out.to, "%" PRIu64 " %s", largest->size, what);
+        if (had) fprintf(f->out.to, ", %" PRIu64 " more", largest->size - had->size);
+        fprintf(f->out.to, ", at %" PRIu64 " %s a second; the fastest %" PRIu64 ", at %" PRIu64 ".\n",
+                fit_speed(largest), batch_of, fastest->size, fit_speed(fastest));
+    }
+}
+
+/* The largest that fits, and the fastest; the same with more memory. */
+static int tell_fit(fit *f, const fit *more, const rm_plan_desc *desc)
 {
     const char *batch_of = find_lm(f->model.model) ? "tokens" : "images", *what = batch_of;
-    const fit_try *largest = NULL, *fastest = NULL;
+    const fit_try *largest = NULL, *fastest = NULL, *more_largest, *more_fastest;
     short_text budget;
     printer *p = &f->out;
-    size_t i;
     if (f->r->fit == FIT_BATCH && find_lm(f->model.model)) what = "sequences";
-    for (i = 0; i < f->n; i++)
-        if (f->tries[i].fits) {
-            largest = &f->tries[i];
-            if (!fastest || fit_speed(largest) > fit_speed(fastest)) fastest = largest;
-        }
+    fit_best(f, &largest, &fastest);
+    more_largest = largest;
+    more_fastest = fastest;
+    fit_best(more, &more_largest, &more_fastest);
     say_begin(p, f->r->graph);
     if (p->form != FORM_TEXT) {
         say_text(p, "status", largest ? "ok" : "infeasible");
         say_number(p, "budget_bytes", desc->device_bytes);
         say_number(p, "largest", largest ? largest->size : 0);
         say_number(p, "fastest", fastest ? fastest->size : 0);
+        say_number(p, "more_bytes", more->more);
+        say_number(p, "more_largest", more_largest ? more_largest->size : 0);
+        say_number(p, "more_fastest", more_fastest ? more_fastest->size : 0);
+        say_number(p, "more_fastest_per_second", more_fastest ? fit_speed(more_fastest) : 0);
         if (p->form == FORM_KV) putc('\n', p->to);
     } else {
         fprintf(p->to, "%s, %s, costs by analysis, on %s%s\n", f->model.model,
@@ -2650,6 +3317,7 @@ static int tell_fit(fit *f, const rm_plan_desc *desc)
             fprintf(p->to, "The fastest of those tried: %" PRIu64 " %s, at %" PRIu64 " %s a second.\n", fastest->size,
                     what, fit_speed(fastest), batch_of);
         }
+        print_fit_more(f, more, what, batch_of);
     }
     say_open(p, "fit", '[');
     fit_table(f, what);
@@ -2662,7 +3330,7 @@ static int tell_fit(fit *f, const rm_plan_desc *desc)
 static int fit_model(const request *r, rm_graph *g, const models_desc *model)
 {
     const models_lm *lm = find_lm(model->model);
-    fit f;
+    fit f, more;
     job j;
     int status;
     memset(&f, 0, sizeof f);
@@ -2676,7 +3344,8 @@ static int fit_model(const request *r, rm_graph *g, const models_desc *model)
     if (r->fit == FIT_SEQUENCE && lm->positions) f.most = lm->positions / FIT_UNIT;
     status = job_prepare(&j);
     if (status == GO_ON) status = fit_search(&f);
-    if (status == GO_ON) status = tell_fit(&f, &j.desc);
+    if (status == GO_ON) status = fit_more(&more, &f);
+    if (status == GO_ON) status = tell_fit(&f, &more, &j.desc);
     job_free(&j);
     return status;
 }
@@ -2897,8 +3566,9 @@ static const char help_end[] =
     "Examples:\n"
     "  rmplan --model llama3-8b --device rtx4090                 does it train on my card?\n"
     "  rmplan --model gpt2-124m --device rtx4090 --fit batch     how large a batch?\n"
-    "  rmplan --model gpt2-124m --device rtx4060ti --curve       what does each GiB bring?\n"
-    "  rmplan --model gpt2-124m --budget 3G --peak               what fills the memory?\n"
+    "  rmplan --model gpt2-124m --device rtx4060ti --curve       what does each GiB bring? (--svg FILE: a picture)\n"
+    "  rmplan --model gpt2-1.5b --device rtx4090 --more 4G       what would 4 GiB more bring?\n"
+    "  rmplan --model gpt2-124m --budget 3G --peak               what fills the memory, and what could go?\n"
     "  rmplan model.rmg --budget 40% --out model.rmp             a plan file of my own graph\n"
     "  rmplan model.rmg --plan model.rmp --svg model.svg         a picture of it\n"
     "  rmplan model.rmg --budget 8G --compare                    what do the usual policies cost?\n"

@@ -141,6 +141,54 @@ run 2 "--live" chain.rmg --live --svg p.svg
 run 2 "--place goes with" --place p.csv --svg p.svg
 run 2 "nowhere/p.svg" chain.rmg --svg /nowhere/p.svg
 
+# --- pictures: whole, with what they are of, the words that answer, a legend of what occurs, colours that differ for everyone
+if command -v python3 >/dev/null 2>&1 && [ -f "$here/tests/cli/picture.py" ]; then
+    picture() { # FILE WORDS...
+        if python3 "$here/tests/cli/picture.py" "$@" >out 2>err; then ok; else bad "the picture $*"; fi
+    }
+    picture p.svg "chain.rmg, 6 ops, preset hiremate: Step (single)" "a step takes 0.02 ms, +12.42 % over keeping everything; at most " \
+        ">budget 20.1 MiB<" "Fullest at run 7 (bwd loss): 17.1 MiB live. What is kept across that moment needs room then" \
+        ">recomputed<" ">input, const<" "!>copy<" "!>optimizer state<" "!the next step begins"
+    run 0 "" chain.rmg --svg p.svg
+    picture p.svg "Fullest at run 7 (bwd loss): 25.1 MiB live.<" "!>recomputed<" "!>budget" "!room at other times"
+    run 0 "" chain.rmg --budget 13M --host 1G --link 1000G --svg p.svg
+    picture p.svg "preset offmate" ">copy<" ">to device<" "the next step begins"
+    mkdir 'a & b'
+    cp chain.rmg 'a & b/<c>.rmg'
+    run 0 "" 'a & b/<c>.rmg' --budget 1G --svg p.svg
+    picture p.svg ">&lt;c>.rmg, 6 ops" "!>budget" "of a budget of 1.0 GiB"
+    awk 'BEGIN { print "rockmate graph 1\ntensor x input 4096\ntensor w param 64"; p = "x"
+        for (i = 0; i < 6000; i++) { print "op o" i " in=" p (i ? "" : ",w") " out=h" i " needs=" p " fwd=100 bwd=200"; p = "h" i }
+        print "op loss in=" p " out=l:4 needs=" p " fwd=1 bwd=1\noutput l" }' >long.rmg
+    run 0 "" long.rmg --preset rockmate --budget 20% --svg long.svg
+    picture long.svg
+    if [ "$(grep -c "<rect" long.svg)" -lt 20000 ] && [ "$(grep -c "<title>" long.svg)" -lt 5000 ]; then ok; else bad "a picture too large to look at"; fi
+    if awk -F'"' '/y="340"/ { sum += $6 } END { exit !(sum >= 5270 && sum <= 5280) }' long.svg; then ok; else bad "runs too thin to be seen leave holes in their lane"; fi
+    run 0 "" chain.rmg --curve --points 5 --svg curve.svg
+    cp out table
+    picture curve.svg "What memory buys" "chain.rmg, 6 ops, preset hiremate" "no plan takes less than" "least memory: " "everything kept: 25.1 MiB" "no plan is faster" ">rotor<"
+    if [ "$(grep -c '<circle class="plan" cx' curve.svg)" = "$(grep -c '^[ 0-9.-]*$' table)" ]; then ok; else bad "the picture of the curve has other plans than its table"; fi
+    run 0 "" chain.rmg --sweep --points 5
+    sed '/solve_ms/d' out >out2
+    if sed '/solve_ms/d' table | cmp -s - out2; then ok; else bad "--sweep is not --curve"; fi
+    run 2 "nowhere/c.svg: " chain.rmg --curve --svg /nowhere/c.svg
+    quiet "--curve --svg nowhere"
+else echo "no python3: pictures are not looked at"; skipped=$((skipped + 16)); fi
+
+# --- what more memory would bring: the plan with it
+run 0 "" chain.rmg --budget 80% --more 5M
+more=$(value more_time_ns)
+run 0 "" chain.rmg --budget $(($(value budget_bytes) + 5242880))
+holds 'v["time_ns"] == '"${more:-0}"
+run 0 "" chain.rmg --budget 80% --more 5M --text
+if grep -q "^  5.0 MiB more: a step takes .* faster than now$" out; then ok; else bad "--more for people"; fi
+run 3 "budget of 1024 bytes" chain.rmg --budget 1K --more 1G
+holds 'v["status"] == "infeasible" && v["more_time_ns"] == 16100'
+run 3 "budget of 1024 bytes" chain.rmg --budget 1K --more 1K
+holds 'v["more_min_bytes"] == v["min_bytes"]'
+run 2 "--more is more than a --budget" chain.rmg --more 1G
+run 2 "--more does not apply here" chain.rmg --curve --more 1G
+
 # --- configurations and presets
 printf 'rockmate config 1\npreset=every-block\n' >block.cfg
 run 0 "" chain.rmg --budget 100% --preset every-block
@@ -414,7 +462,11 @@ peak_holds --model gpt2-355m --tokens 2048 --device rtx4060 --host 64G --preset 
 for graph in "$here"/tests/data/regress/*.rmg; do
     if "$rmplan" "$graph" --preset rockmate >out 2>err; then peak_holds "$graph" --preset rockmate; fi
 done
+run 0 "" chain.rmg --budget 80% --peak
+if [ "$(awk '/^ws:|^grad:h5|^l / { print $1, $7 }' out | sort | tr '\n' ';')" = "grad:h5 used;l kept;" ] && [ "$(awk '$1 == "w" || $1 == "x" { print $7 }' out | sort -u)" = lasting ] &&
+   [ "$(awk '$7 == "kept" && $1 ~ /^h[0-9]$/' out | wc -l)" -ge 2 ]; then ok; else bad "--peak: why it is there"; fi
 run 0 "" chain.rmg --budget 80% --text --peak
+if grep -q "^This run itself uses .* is kept for later runs\.$" out && grep -q "^For 1.1 MiB less (a 16th) some of that would have to go" out && grep -q "^  h[0-9] (4.0 MiB, 1.00 us)\.$" out; then ok; else bad "--peak: what would have to go"; fi
 first=$(sed -n '/^In memory at the fullest moment/,/^$/s/^\(h[0-9]*\) .* activation .* 4.0 MiB .* 23.44 %.*/\1/p' out | head -n 1) # of equal plans any
 if grep -q "^In memory at the fullest moment, run 7 of 15 (bwd loss):" out && [ -n "$first" ] &&
    grep -q -- "--explain '$first'" out; then ok; else bad "--peak for people"; fi
@@ -427,17 +479,21 @@ largest=$(value largest)
 holds 'v["status"] == "ok" && v["largest"] >= v["fastest"] && v["fastest"] > 0 && v["budget_bytes"] == 8000000000 - 1073741824'
 if awk 'NF == 7 && $1 > last && (NR < 6 || $1 > 0) { last = $1 } NF == 7 && $1 == '"$largest"' { at = $6 } NF == 7 && $6 ~ /^[0-9]/ && $6 > best { best = $6; size = $1 }
         /^fastest=/ { split($0, f, "=") } END { exit !(at > 0 && size == f[2]) }' out; then ok; else bad "--fit: the fastest"; fi
+more=$(value more_largest) budget=$((8000000000 - 1073741824 + 1073741824))
+holds 'v["more_bytes"] == 1073741824 && v["more_largest"] > v["largest"] && v["more_fastest_per_second"] > 0'
+run 0 "" --model gpt2-124m --device rtx4060 --budget $budget --preset rockmate --host 0 --sequence 1024 --tokens $((1024 * more))
+run 3 "too small" --model gpt2-124m --device rtx4060 --budget $budget --preset rockmate --host 0 --sequence 1024 --tokens $((1024 * (more + 1)))
 run 0 "" --model gpt2-124m --device rtx4060 --preset rockmate --host 0 --sequence 1024 --tokens $((1024 * largest))
 run 3 "too small" --model gpt2-124m --device rtx4060 --preset rockmate --host 0 --sequence 1024 --tokens $((1024 * (largest + 1)))
 run 0 "" --model resnet50 --budget 4G --fit batch --slower 10 --json
-if grep -q '"status":"ok","budget_bytes":4294967296,"largest":[1-9][0-9]*,"fastest":[1-9][0-9]*,"fit":\[{' out; then ok; else bad "--fit --json"; fi
+if grep -q '"status":"ok","budget_bytes":4294967296,"largest":[1-9][0-9]*,"fastest":[1-9][0-9]*,"more_bytes":1073741824,"more_largest":[1-9][0-9]*,.*,"fit":\[{' out; then ok; else bad "--fit --json"; fi
 run 0 "" --model resnet50 --budget 4G --fit batch --slower 10
 largest=$(value largest)
 if awk 'NF == 7 && $1 == '"$largest"' && $4 <= 10 { fits = 1 } NF == 7 && $1 == '"$largest"' + 1 && ($4 > 10 || $3 == "infeasible") { next_one = 1 } END { exit !(fits && next_one) }' out; then ok; else bad "--fit --slower"; fi
 run 0 "" --model llama3.2-1b --device rtx4090 --fit sequence --text
-if grep -q "^The largest that fits in 21.4 GiB: [0-9]* tokens, at [0-9]* tokens a second\.$" out && grep -q "does not fit .* GiB$" out; then ok; else bad "--fit sequence"; fi
+if grep -q "^The largest that fits in 21.4 GiB: [0-9]* tokens, at [0-9]* tokens a second\.$" out && grep -q "^With 1.0 GiB more: [0-9]* tokens, [0-9]* more, at" out && grep -q "does not fit .* GiB$" out; then ok; else bad "--fit sequence"; fi
 run 3 "" --model llama3-8b --device rtx4060 --fit batch --text
-if grep -q "^Not one fits in 6.5 GiB\.$" out; then ok; else bad "--fit: not one"; fi
+if grep -q "^Not one fits in 6.5 GiB\.$" out && grep -q "^With 1.0 GiB more: not one fits, either\.$" out; then ok; else bad "--fit: not one"; fi
 run 2 "--fit asks for sizes of a --model" chain.rmg --fit batch
 run 2 "--fit takes batch or sequence" --model gpt2-124m --fit tokens
 run 2 "--fit sequence is for language models" --model resnet50 --fit sequence
