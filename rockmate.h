@@ -6257,13 +6257,14 @@ RMI_FN int rmi_chn_equal_stages(const rmi_chn_stage *one, const rmi_chn_stage *o
 }
 
 /* Whether a stage is the last one (4): it ends pieces of another kind, and is alone in its class. And which curves
-   pieces need which begin with it: held (2), if somebody else may hold the input, or if every option reads it, for then
+   pieces need which begin with it: held (2), if somebody else holds the input, or if every option reads it, for then
    owning it is holding it in a memory that much smaller; else owned (1), or both. */
 RMI_FN uint32_t rmi_chn_forms(const rmi_chn_chain *chain, uint32_t i)
 {
-    const rmi_chn_stage *stage = &chain->stages[i], *before = i ? stage - 1 : NULL;
-    uint32_t o, held = before ? 0 : 2, last = i + 1 == chain->n ? 4 : 0;
-    for (o = 0; before && o < before->n_options && !held; o++) held = before->options[o].reads_out ? 2 : 0;
+    const rmi_chn_stage *stage = &chain->stages[i];
+    uint32_t o, held = 0, last = i + 1 == chain->n ? 4 : 0;
+    if (!i) return last | 2;
+    for (o = 0; o < stage[-1].n_options && !held; o++) held = stage[-1].options[o].reads_out ? 2 : 0;
     for (o = 0; o < stage->n_options && stage->options[o].reads_in;) o++;
     return last | (o == stage->n_options ? 2 : held | 1);
 }
@@ -9107,7 +9108,10 @@ RMI_FN void rmi_bnd_join(rmi_bnd_web *web, rmi_bnd_pick *pick, const uint32_t *p
    way to the next demand can be made later from what it was made from, and of the values that are kept from the first
    pass on the lowest may be taken to stay (tests/oracle/test_bound.cpp compares with all plans). What all plans run
    once is n, or n - 1 if something is read. The last op has limits of its own; the first is served last, when nothing
-   is kept. With reads, what is made counts as read. */
+   is kept. With reads, what is made counts as read. A value before all ops that takes no room (a small one, or one that
+   is on the device all the time) can be kept for nothing: the least runs are W(1) = V(1, 0) and
+
+       W(n) = the least of 1 + V(n-1, 1) if made, h + V(n-h, 0) + W(h) for any h */
 
 enum { RMI_BND_NOTHING, RMI_BND_MADE, RMI_BND_READ };
 
@@ -9121,31 +9125,35 @@ typedef struct rmi_bnd_place { /* p; the last op's comes first */
 
 typedef struct rmi_bnd_path { /* n demands; of the last op keep and make are one limit */
     uint32_t n, keep, make, last;
-    int made;
+    int made, spare; /* spare: the value before all of them takes no room */
 } rmi_bnd_path;
 
-/* V(n, 0), or RMI_INF; 0 if it takes too long to find. */
+/* V(n, 0), or W(n) if the value before takes no room; RMI_INF: there is no plan; 0: it takes too long to find. Row k + 1
+   is V(., k), row 0 is W. */
 RMI_FN rm_result rmi_bnd_path_runs(rmi_bnd *b, const rmi_bnd_path *path, uint64_t *runs)
 {
-    uint32_t n = path->n, k, len, head, most = path->keep + 1, last;
-    uint64_t *row[2], steps = (uint64_t)n * n / 2 * (most + 1), best; /* row: of k, k + 1; by number, then the last */
+    uint32_t n = path->n, k, len, head, most = path->keep + 2, last;
+    uint64_t *row[3], steps = (uint64_t)n * n / 2 * (most + 1), best; /* row: by number, then with the last op */
     *runs = 0;
     if (b->work + steps / 2 > b->most_work) return RM_OK;
     b->work += steps / 2;
-    row[0] = RMI_NEW(b->mem, uint64_t, 4 * (size_t)n + 4);
+    row[0] = RMI_NEW(b->mem, uint64_t, 6 * ((size_t)n + 1));
     if (!row[0]) return RM_ERROR_MEMORY;
-    row[1] = row[0] + 2 * (size_t)n + 2;
+    row[1] = row[0] + 2 * (n + 1);
+    row[2] = row[1] + 2 * (n + 1);
     for (k = most + 1; k-- > 0;)
         for (last = 0; last < 2; last++)
             for (len = 1; len <= n; len++) {
-                uint64_t *now = row[k % 2], *more = row[(k + 1) % 2] + last * (n + 1);
-                best = k <= (last ? path->last : path->made ? path->make : path->keep) ? (uint64_t)path->made : RMI_INF;
-                if (len > 1) best = path->made && k < most ? rmi_add(1, more[len - 1]) : RMI_INF;
+                uint64_t *now = row[k % 3], *more = row[(k + 1) % 3] + last * (n + 1);
+                uint64_t *saved = k ? more : row[2] + last * (n + 1);
+                uint32_t most_kept = last ? path->last : path->made ? path->make : path->keep;
+                best = k <= most_kept + 1 ? (uint64_t)path->made : RMI_INF;
+                if (len > 1) best = path->made && k < most ? rmi_add(1, saved[len - 1]) : RMI_INF;
                 for (head = 1; head < len && k < most; head++)
                     best = rmi_min(best, rmi_add(head, rmi_add(more[len - head], now[head])));
                 now[last * (n + 1) + len] = best;
             }
-    *runs = row[0][2 * n + 1];
+    *runs = row[!path->spare][2 * n + 1];
     return RM_OK;
 }
 
@@ -9238,9 +9246,8 @@ RMI_FN rm_result rmi_bnd_path_repeats(rmi_bnd *b, const rmi_bnd_place *places, u
                                       uint64_t least, uint64_t *bound)
 {
     const rmi_bnd_place *first = &places[n - 1];
-    uint64_t spare = first->value == RMI_NONE || b->bytes[first->value] < unit; /* it needs no room */
     uint64_t room = 0, made = 0, runs;
-    rmi_bnd_path path = {0, 0, 0, 0, 1};
+    rmi_bnd_path path = {0, 0, 0, 0, 1, 0};
     uint32_t i;
     int counts = 0;
     for (i = 0; i < n; i++) {
@@ -9253,12 +9260,13 @@ RMI_FN rm_result rmi_bnd_path_repeats(rmi_bnd *b, const rmi_bnd_place *places, u
             path.keep = (uint32_t)rmi_max(path.keep, room);
             path.make = (uint32_t)rmi_max(path.make, made);
         }
-        room = rmi_min(place->room / unit + spare, n);
-        made = rmi_min(room, rmi_sub(place->room_made, grads) / unit + spare);
+        room = rmi_min(place->room / unit, n);
+        made = rmi_min(room, rmi_sub(place->room_made, grads) / unit);
         if (!path.n++) path.last = (uint32_t)(place->demand == RMI_BND_MADE ? made : room);
         path.made &= place->demand == RMI_BND_MADE;
     }
     if (path.keep >= path.n) return RM_OK;
+    path.spare = first->value == RMI_NONE || b->bytes[first->value] < unit;
     RMI_TRY(rmi_bnd_path_runs(b, &path, &runs));
     if (runs != RMI_INF)
         *bound = rmi_max(*bound, rmi_add(b->common, rmi_mul(rmi_sub(runs, path.n - !path.made), least)));
