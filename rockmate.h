@@ -6141,8 +6141,6 @@ RMI_FN rm_result rmi_seq_build(rmi_seq *seq)
    ================================================================================================================== */
 
 /* Tuned on the chains of tests/bench/chain.c: 25 to 10,000 stages, equal, different, with up to 33 options. */
-#define RMI_CHN_CELLS 128u                  /* cells of memory that a piece's candidates are compared in, at most */
-#define RMI_CHN_GRIDS ((uint64_t)1 << 23)   /* cells of all pieces together; long chains have fewer each */
 #define RMI_CHN_STEPS ((uint64_t)100000000) /* steps of 10 ns; what takes more is given up for the next way */
 #define RMI_CHN_FEW 200000u                 /* curves of no more points than that over the tolerance keep them all */
 
@@ -6152,7 +6150,7 @@ typedef struct rmi_chn_way { /* what RMI_CHN_AUTO may leave out */
     uint32_t candidates; /* of all pieces together, if this way is to be taken; 0: any number */
 } rmi_chn_way;
 static const rmi_chn_way rmi_chn_ways[] = {
-    { 0, RMI_NONE, 400000 }, { 200, 16, 100000 }, { 200, 8, 100000 }, { 200, 4, 100000 },
+    { 0, RMI_NONE, 1600000 }, { 200, 16, 100000 }, { 200, 8, 100000 }, { 200, 4, 100000 },
     { 200, 2, 150000 },      { 200, 1, 300000 },  { 5000, 1, 0 }
 };
 
@@ -6209,8 +6207,6 @@ typedef struct rmi_chn_act {
 /* The time of a piece by its memory. n 0: the piece cannot run. */
 typedef struct rmi_chn_curve {
     const rmi_chn_point *at; /* bytes rising, ns falling, both strictly; after the last one of RMI_MAX + 1 bytes */
-    const uint64_t *grid;    /* by border of cells: time there */
-    uint64_t least_bytes, least_ns;
     uint32_t n;
 } rmi_chn_curve;
 
@@ -6299,7 +6295,8 @@ RMI_FN rm_result rmi_chn_classify(rmi_arena *arena, rmi_arena *temp, const rmi_c
 
 /* --- the solver */
 
-typedef struct rmi_chn_points { /* of an envelope, or of a stretch of it; after the last one of RMI_INF bytes */
+/* An envelope. The first point is of 0 bytes and RMI_INF ns; behind the last one is one of RMI_INF bytes. */
+typedef struct rmi_chn_points {
     rmi_chn_point *at;
     size_t room;
     uint32_t n;
@@ -6308,9 +6305,8 @@ typedef struct rmi_chn_points { /* of an envelope, or of a stretch of it; after 
 /* A candidate: f and g read at memory less f_shift and g_shift, both plus ns, from `begin` on. */
 typedef struct rmi_chn_sum {
     const rmi_chn_curve *f, *g;
-    uint64_t f_shift, g_shift, begin, ns, least_ns; /* least_ns: in any memory */
-    uint32_t f_cells, g_cells;                      /* the shifts in cells, rounded down */
-    uint32_t choice;                                /* as in rmi_chn_point */
+    uint64_t f_shift, g_shift, begin, ns;
+    uint32_t choice; /* as in rmi_chn_point */
 } rmi_chn_sum;
 
 typedef struct rmi_chn_solver {
@@ -6323,11 +6319,9 @@ typedef struct rmi_chn_solver {
     uint8_t *rank;    /* by stage: the highest level that it is a place of; of the chain's end: above all */
     uint32_t *higher; /* by stage: the next one of a higher rank */
     uint8_t *level;   /* by length of a piece: what places it begins or ends at */
-    uint32_t cell_log, n_cells;
-    rmi_chn_sum *sums; /* the candidates of a piece */
-    uint32_t n_sums, *order, *cuts, n_cuts;
-    rmi_chn_point *pass;           /* by cut: forwards to there that save nothing, peak and time */
-    rmi_chn_points out, now, next; /* the envelope so far; its cell at hand; the same with one candidate more */
+    uint32_t *cuts, n_cuts;   /* of the piece at hand */
+    rmi_chn_point *pass;      /* by cut: forwards to there that save nothing, peak and time */
+    rmi_chn_points now, next; /* the least of the candidates so far; the same with one more */
 } rmi_chn_solver;
 
 /* --- pieces: which are solved; equal ones once
@@ -6421,18 +6415,19 @@ RMI_FN void rmi_chn_find_cuts(rmi_chn_solver *solver, const rmi_chn_piece *piece
     }
 }
 
-/* What a candidate counts, in 1 / (2 n): the more options stages have the more points do curves have, about as their
-   number, or as its square where none are dropped. */
-RMI_FN uint64_t rmi_chn_weight(const rmi_chn_table *table)
+/* What the candidates of all pieces so far count: the more options stages have the more points do curves have, about as
+   their number. Where none are dropped: about as its cube, and as the number of pieces of a length. */
+RMI_FN uint64_t rmi_chn_count(const rmi_chn_table *table, uint64_t candidates)
 {
-    uint64_t squares = 0, all = 0;
+    uint64_t cubes = 0, all = 0;
     uint32_t i;
     for (i = 0; i < table->n; i++) {
         uint64_t options = rmi_chn_class_of(table, i)->stage->n_options;
-        squares += options * options;
+        cubes += options * options * options;
         all += options;
     }
-    return table->tolerance_ppm ? table->n + all : 2 * rmi_max(table->n, squares / 3);
+    if (table->tolerance_ppm) return rmi_mul(candidates, table->n + all) / (2 * table->n);
+    return rmi_mul(rmi_mul(candidates, rmi_max(table->n, cubes / 12)) / table->n, table->n_pieces) / table->n;
 }
 
 /* Lists the pieces that are to be solved, short ones first. RM_ERROR_CANCELLED: they have more candidates than the way
@@ -6441,7 +6436,7 @@ RMI_FN rm_result rmi_chn_make_pieces(rmi_chn_solver *solver)
 {
     rmi_chn_table *table = solver->table;
     uint32_t start, length, n = table->n, *wanted = RMI_NEW(solver->temp, uint32_t, n); /* by start: the last length */
-    uint64_t candidates = 0, weight = rmi_chn_weight(table);
+    uint64_t candidates = 0;
     table->first_piece = RMI_NEW(solver->arena, uint32_t, (size_t)n + 2);
     if (!wanted || !table->first_piece) return RM_ERROR_MEMORY;
     for (length = 1; length <= n; length++) {
@@ -6461,67 +6456,18 @@ RMI_FN rm_result rmi_chn_make_pieces(rmi_chn_solver *solver)
             piece->length = length;
             rmi_chn_find_cuts(solver, piece);
             candidates += (cls->stage->n_options + solver->n_cuts) * ((cls->forms & 3) == 3 ? 2u : 1u);
-            if (solver->way.candidates && rmi_mul(candidates, weight) / (2 * n) > solver->way.candidates)
-                return RM_ERROR_CANCELLED;
         }
+        if (solver->way.candidates && rmi_chn_count(table, candidates) > solver->way.candidates)
+            return RM_ERROR_CANCELLED;
         table->first_piece[length + 1] = table->n_pieces;
     }
     return RM_OK;
 }
 
-/* Chooses the cells, so that all memory that is of use lies in them. */
-RMI_FN void rmi_chn_make_cells(rmi_chn_solver *solver)
-{
-    const rmi_chn_table *table = solver->table;
-    uint64_t bytes = 0, peak = 0;
-    uint32_t i, o, cells = RMI_CHN_CELLS;
-    for (i = 0; i < table->n; i++) {
-        const rmi_chn_class *cls = rmi_chn_class_of(table, i);
-        uint64_t held = 0;
-        for (o = 0; o < cls->stage->n_options; o++) {
-            const rmi_chn_option *option = &cls->stage->options[o];
-            held = rmi_max(held, option->saved + (option->reads_in ? cls->in_bytes : 0) +
-                                     (option->reads_out ? cls->stage->out_bytes : 0));
-            peak = rmi_max(peak, rmi_max(option->fwd_peak[1], option->bwd_peak));
-        }
-        bytes = rmi_add(bytes, rmi_add(held, cls->stage->grown));
-    }
-    while (cells > 16 && (uint64_t)table->n_pieces * cells > RMI_CHN_GRIDS) cells /= 2;
-    bytes = rmi_chn_cap(rmi_add(bytes, peak));
-    while (bytes >> solver->cell_log >= cells) solver->cell_log++;
-    solver->n_cells = (uint32_t)(bytes >> solver->cell_log) + 1;
-}
+/* --- the envelope: the least of all candidates for a piece */
 
-/* --- the envelope: the least of all candidates for a piece
-
-   Most candidates win nowhere, or in a few stretches. To see where without walking along them, memory is cut into cells
-   of 2^cell_log bytes, and every curve has its times at their borders. In a cell a candidate is at least what its parts
-   are at the cell's end, the envelope at most what it is at its beginning. Cells only choose where to look: what is
-   computed there is exact. */
 static const rmi_chn_point rmi_chn_nothing_at[2] = { { 0, 0, 0 }, { RMI_MAX + 1, 0, 0 } };
-static const uint64_t rmi_chn_nothing_grid[RMI_CHN_CELLS + 2] = { 0 };
-static const rmi_chn_curve rmi_chn_nothing = { rmi_chn_nothing_at, rmi_chn_nothing_grid, 0, 0, 1 };
-
-/* Adds a candidate, unless it is feasible nowhere; its `begin` is what it needs besides its parts. */
-RMI_FN void rmi_chn_consider(rmi_chn_solver *solver, rmi_chn_sum sum)
-{
-    if (!sum.f || !sum.g || !sum.f->n || !sum.g->n) return;
-    sum.begin = rmi_max(sum.begin, rmi_max(sum.f->least_bytes + sum.f_shift, sum.g->least_bytes + sum.g_shift));
-    if (sum.begin > RMI_MAX) return;
-    sum.least_ns = sum.ns + sum.f->least_ns + sum.g->least_ns;
-    sum.f_cells = (uint32_t)rmi_min(sum.f_shift >> solver->cell_log, solver->n_cells);
-    sum.g_cells = (uint32_t)rmi_min(sum.g_shift >> solver->cell_log, solver->n_cells);
-    solver->order[solver->n_sums] = solver->n_sums;
-    solver->sums[solver->n_sums++] = sum;
-}
-
-/* No more than the least time that a candidate takes within a cell; the last cell goes on without end. */
-RMI_INLINE uint64_t rmi_chn_low(const rmi_chn_solver *solver, const rmi_chn_sum *sum, uint32_t cell)
-{
-    if (cell == solver->n_cells) return sum->least_ns;
-    if (sum->begin >> solver->cell_log > cell) return RMI_INF;
-    return sum->f->grid[cell + 1 - sum->f_cells] + sum->g->grid[cell + 1 - sum->g_cells] + sum->ns;
-}
+static const rmi_chn_curve rmi_chn_nothing = { rmi_chn_nothing_at, 1 };
 
 /* The last point within `bytes`, or RMI_NONE. */
 RMI_FN uint32_t rmi_chn_at(const rmi_chn_point *point, uint32_t n, uint64_t bytes)
@@ -6544,17 +6490,17 @@ RMI_INLINE uint64_t rmi_chn_step(const rmi_chn_sum *sum, const rmi_chn_point **f
     return rmi_min(f_next, g_next);
 }
 
-/* Merges a candidate into the cell at hand, from the step (f, g) on, which begins at `bytes` and is less than the
-   envelope there; up to `end`. */
+/* Merges a candidate into the envelope, from the step (f, g) on, which begins at `bytes` and is less than the envelope
+   there. */
 RMI_FN rm_result rmi_chn_merge(rmi_chn_solver *solver, const rmi_chn_sum *sum, const rmi_chn_point *f,
-                               const rmi_chn_point *g, uint64_t bytes, uint64_t end)
+                               const rmi_chn_point *g, uint64_t bytes)
 {
     size_t room = (size_t)(sum->f->at + sum->f->n - f) + (size_t)(sum->g->at + sum->g->n - g) + solver->now.n + 2;
     const rmi_chn_point *old = solver->now.at;
     rmi_chn_points next = solver->next;
     uint64_t last = RMI_INF, ns;
     if (!rmi_arena_grow(solver->temp, (void **)&next.at, &next.room, room, sizeof *next.at)) return RM_ERROR_MEMORY;
-    for (next.n = 0; bytes < end;) {
+    for (next.n = 0; bytes <= RMI_MAX;) {
         for (; old->bytes < bytes; old++) {
             if (old->ns >= last && next.n) continue;
             next.at[next.n++] = *old;
@@ -6577,23 +6523,27 @@ RMI_FN rm_result rmi_chn_merge(rmi_chn_solver *solver, const rmi_chn_sum *sum, c
     return RM_OK;
 }
 
-/* Compares a candidate with the envelope from `begin` to `end`, and merges it from where it is less. */
-RMI_FN rm_result rmi_chn_improve(rmi_chn_solver *solver, const rmi_chn_sum *sum, uint64_t begin, uint64_t end)
+/* Compares a candidate, whose `begin` is what it needs besides its parts, with the envelope, and merges it from where
+   it is less. Of equal ones the first stays. */
+RMI_FN rm_result rmi_chn_consider(rmi_chn_solver *solver, const rmi_chn_sum *sum)
 {
-    const rmi_chn_point *best = solver->now.at;
-    const rmi_chn_point *f = sum->f->at + rmi_chn_at(sum->f->at, sum->f->n, begin - sum->f_shift);
-    const rmi_chn_point *g = sum->g->at + rmi_chn_at(sum->g->at, sum->g->n, begin - sum->g_shift);
-    const rmi_chn_point *f_last, *g_last;
-    uint64_t bytes = begin, stop, ns = sum->ns;
-    while (bytes < end) {
+    const rmi_chn_point *best = solver->now.at, *f, *g, *f_last, *g_last;
+    uint64_t bytes, end, ns = sum->ns;
+    if (!sum->f || !sum->g || !sum->f->n || !sum->g->n) return RM_OK; /* feasible nowhere */
+    bytes = rmi_max(sum->begin, rmi_max(sum->f->at->bytes + sum->f_shift, sum->g->at->bytes + sum->g_shift));
+    if (bytes > RMI_MAX) return RM_OK;
+    best += rmi_chn_at(best, solver->now.n, bytes);
+    f = sum->f->at + rmi_chn_at(sum->f->at, sum->f->n, bytes - sum->f_shift);
+    g = sum->g->at + rmi_chn_at(sum->g->at, sum->g->n, bytes - sum->g_shift);
+    while (bytes <= RMI_MAX) {
         while (best[1].bytes <= bytes) best++;
-        stop = rmi_min(best[1].bytes, end); /* up to there the envelope is flat, and the candidate least at the end */
-        for (f_last = f; f_last[1].bytes + sum->f_shift < stop;) f_last++;
-        for (g_last = g; g_last[1].bytes + sum->g_shift < stop;) g_last++;
+        end = rmi_min(best[1].bytes, RMI_MAX + 1); /* up to there the envelope is flat: the candidate's end counts */
+        for (f_last = f; f_last[1].bytes + sum->f_shift < end;) f_last++;
+        for (g_last = g; g_last[1].bytes + sum->g_shift < end;) g_last++;
         solver->table->work++;
         if (ns + f_last->ns + g_last->ns < best->ns) {
             while (ns + f->ns + g->ns >= best->ns) bytes = rmi_chn_step(sum, &f, &g);
-            return rmi_chn_merge(solver, sum, f, g, bytes, end);
+            return rmi_chn_merge(solver, sum, f, g, bytes);
         }
         f = f_last;
         g = g_last;
@@ -6602,50 +6552,14 @@ RMI_FN rm_result rmi_chn_improve(rmi_chn_solver *solver, const rmi_chn_sum *sum,
     return RM_OK;
 }
 
-/* The envelope within a cell. Candidates that can be less nowhere any more leave solver->order; the last one that was
-   less comes to its front, for it will be in the next cell, too. The others keep their order, so that of equal ones the
-   latest cut is taken (of 100 equal stages the search then finds a run less). */
-RMI_FN rm_result rmi_chn_cell(rmi_chn_solver *solver, uint32_t cell, uint32_t *n_order)
+/* The envelope of no candidate. */
+RMI_FN rm_result rmi_chn_begin(rmi_chn_solver *solver)
 {
-    rmi_chn_points *out = &solver->out;
-    uint64_t begin = (uint64_t)cell << solver->cell_log, last = out->n ? out->at[out->n - 1].ns : RMI_INF,
-             end = cell < solver->n_cells ? ((uint64_t)cell + 1) << solver->cell_log : RMI_MAX + 1;
-    uint32_t i, best = 0, kept = 0, which;
-    const rmi_chn_point *now;
-    solver->now.at[0].bytes = begin;
-    solver->now.at[0].ns = last;
-    solver->now.at[1].bytes = RMI_INF;
-    solver->now.n = 1;
-    solver->table->work += *n_order;
-    for (i = 0; i < *n_order; i++) {
-        const rmi_chn_sum *sum = &solver->sums[solver->order[i]];
-        if (sum->least_ns >= last) continue;
-        solver->order[kept++] = solver->order[i];
-        if (sum->begin >= end || rmi_chn_low(solver, sum, cell) >= solver->now.at[0].ns) continue;
-        now = solver->now.at;
-        RMI_TRY(rmi_chn_improve(solver, sum, rmi_max(sum->begin, begin), end));
-        if (now != solver->now.at) best = kept - 1;
-    }
-    *n_order = kept;
-    which = solver->order[best];
-    memmove(solver->order + 1, solver->order, best * sizeof which);
-    solver->order[0] = which;
-    if (!rmi_arena_grow(solver->temp, (void **)&out->at, &out->room, (size_t)out->n + solver->now.n, sizeof *out->at))
-        return RM_ERROR_MEMORY;
-    for (now = solver->now.at; now->bytes < RMI_INF; now++)
-        if (now->ns < last) out->at[out->n++] = *now;
-    return RM_OK;
-}
-
-/* The envelope of all candidates, into solver->out. */
-RMI_FN rm_result rmi_chn_envelope(rmi_chn_solver *solver)
-{
-    uint64_t begin = RMI_MAX;
-    uint32_t i, n = solver->n_sums, cell;
-    for (i = 0; i < n; i++) begin = rmi_min(begin, solver->sums[i].begin);
-    solver->out.n = 0;
-    cell = (uint32_t)rmi_min(begin >> solver->cell_log, solver->n_cells);
-    for (; cell <= solver->n_cells && n; cell++) RMI_TRY(rmi_chn_cell(solver, cell, &n));
+    rmi_chn_points *now = &solver->now;
+    if (!rmi_arena_grow(solver->temp, (void **)&now->at, &now->room, 2, sizeof *now->at)) return RM_ERROR_MEMORY;
+    now->at[0].bytes = 0;
+    now->at[0].ns = now->at[1].bytes = RMI_INF;
+    now->n = 1;
     return RM_OK;
 }
 
@@ -6653,36 +6567,28 @@ RMI_FN rm_result rmi_chn_envelope(rmi_chn_solver *solver)
    ends stay too. What is dropped adds up from piece to longer piece, so curves of few points keep them. */
 RMI_FN void rmi_chn_thin(rmi_chn_solver *solver)
 {
-    rmi_chn_points *out = &solver->out;
-    uint32_t i, n = 0, ppm = solver->table->tolerance_ppm;
-    uint64_t before = RMI_INF, now;
-    if (!ppm || out->n <= solver->few / ppm) return;
-    for (i = 0; i < out->n; i++) {
-        now = out->at[i].ns;
-        if (n && i + 1 < out->n && before - now <= now / 1000000u * ppm + now % 1000000u * ppm / 1000000u) continue;
-        out->at[n++] = out->at[i];
-        before = now;
+    rmi_chn_points *now = &solver->now;
+    uint32_t i, n = 1, ppm = solver->table->tolerance_ppm;
+    uint64_t before = RMI_INF, ns;
+    if (!ppm || now->n <= solver->few / ppm) return;
+    for (i = 1; i < now->n; i++) {
+        ns = now->at[i].ns;
+        if (n > 1 && i + 1 < now->n && before - ns <= ns / 1000000u * ppm + ns % 1000000u * ppm / 1000000u) continue;
+        now->at[n++] = now->at[i];
+        before = ns;
     }
-    out->n = n;
+    now->n = n;
 }
 
 /* Makes a curve of the envelope. */
 RMI_FN rm_result rmi_chn_store(rmi_chn_solver *solver, rmi_chn_curve *to)
 {
-    rmi_chn_point *point;
-    uint64_t *grid;
-    uint32_t i, at = 0, n = solver->out.n;
-    RMI_TRY(RMI_TABLES(solver->arena, RMI_T(point, (size_t)n + 1), RMI_T(grid, solver->n_cells + 1)));
-    if (n) memcpy(point, solver->out.at, n * sizeof *point);
+    uint32_t n = solver->now.n - 1;
+    rmi_chn_point *point = RMI_NEW(solver->arena, rmi_chn_point, (size_t)n + 1);
+    if (!point) return RM_ERROR_MEMORY;
+    if (n) memcpy(point, solver->now.at + 1, n * sizeof *point);
     point[n].bytes = RMI_MAX + 1;
-    for (i = 0; i <= solver->n_cells; i++) {
-        while (at < n && point[at].bytes <= (uint64_t)i << solver->cell_log) at++;
-        grid[i] = at ? point[at - 1].ns : RMI_MAX;
-    }
     to->at = point;
-    to->grid = grid;
-    to->least_bytes = point[0].bytes;
-    to->least_ns = n ? point[n - 1].ns : 0;
     to->n = n;
     return RM_OK;
 }
@@ -6740,9 +6646,11 @@ RMI_FN rm_result rmi_chn_solve_piece(rmi_chn_solver *solver, rmi_chn_piece *piec
     for (held = 0; held < 2; held++) {
         uint64_t ns, bytes, beside = held ? 0 : cls->in_bytes;
         if (!(cls->forms >> held & 1)) continue;
-        solver->n_sums = 0;
-        for (o = 0; o < cls->stage->n_options; o++)
-            rmi_chn_consider(solver, rmi_chn_keep(table, piece, held, o, gradient));
+        RMI_TRY(rmi_chn_begin(solver));
+        for (o = 0; o < cls->stage->n_options; o++) {
+            rmi_chn_sum sum = rmi_chn_keep(table, piece, held, o, gradient);
+            RMI_TRY(rmi_chn_consider(solver, &sum));
+        }
         /* forwards that save nothing, up to each cut: time, peak */
         ns = cls->stage->pass_ns[again];
         bytes = cls->stage->pass_peak[1] - (held ? cls->in_bytes : 0) + gradient;
@@ -6765,14 +6673,13 @@ RMI_FN rm_result rmi_chn_solve_piece(rmi_chn_solver *solver, rmi_chn_piece *piec
             sum.ns = solver->pass[i].ns;
             sum.begin = solver->pass[i].bytes;
             sum.choice = cls->stage->n_options + k - piece->start - 1;
-            rmi_chn_consider(solver, sum);
+            RMI_TRY(rmi_chn_consider(solver, &sum));
         }
-        table->work += 10 * (uint64_t)solver->n_sums + solver->n_cells;
+        table->work += 10 * (uint64_t)(cls->stage->n_options + solver->n_cuts);
         if ((solver->way.candidates && table->work > RMI_CHN_STEPS) ||
             rmi_stopped(solver->stop, (table->work - solver->told) / 2))
             return RM_ERROR_CANCELLED;
         solver->told = table->work;
-        RMI_TRY(rmi_chn_envelope(solver));
         rmi_chn_thin(solver);
         RMI_TRY(rmi_chn_store(solver, &piece->curve[held]));
     }
@@ -6783,28 +6690,18 @@ RMI_FN rm_result rmi_chn_solve_piece(rmi_chn_solver *solver, rmi_chn_piece *piec
 RMI_FN rm_result rmi_chn_solve_once(rmi_chn_solver *solver, const rmi_chn_chain *chain)
 {
     rmi_chn_table *table = solver->table;
-    uint32_t i, most = 0;
-    size_t most_sums;
+    uint32_t i;
     table->n = chain->n;
     RMI_TRY(rmi_chn_classify(solver->arena, solver->temp, chain, table));
     table->grown_sum = RMI_NEW(solver->arena, uint64_t, (size_t)table->n + 1);
     if (!table->grown_sum) return RM_ERROR_MEMORY;
-    for (i = 0; i < table->n; i++) {
-        const rmi_chn_stage *stage = rmi_chn_class_of(table, i)->stage;
-        table->grown_sum[i + 1] = rmi_add(table->grown_sum[i], stage->grown);
-        if (stage->n_options > most) most = stage->n_options;
-    }
+    for (i = 0; i < table->n; i++)
+        table->grown_sum[i + 1] = rmi_add(table->grown_sum[i], rmi_chn_class_of(table, i)->stage->grown);
     if (table->grown_sum[table->n] > RMI_MAX) return RM_ERROR_INFEASIBLE; /* all there at the end of the step */
-    most_sums = (size_t)table->n + most;
-    RMI_TRY(RMI_TABLES(solver->temp, RMI_T(solver->pass, table->n), RMI_T(solver->cuts, table->n),
-                       RMI_T(solver->sums, most_sums), RMI_T(solver->order, most_sums)));
+    RMI_TRY(RMI_TABLES(solver->temp, RMI_T(solver->pass, table->n), RMI_T(solver->cuts, table->n)));
     RMI_TRY(rmi_chn_make_places(solver));
     RMI_TRY(rmi_chn_share(solver->arena, solver->temp, table));
     RMI_TRY(rmi_chn_make_pieces(solver));
-    rmi_chn_make_cells(solver);
-    if (!rmi_arena_grow(solver->temp, (void **)&solver->now.at, &solver->now.room, 2, sizeof *solver->now.at) ||
-        !rmi_arena_grow(solver->temp, (void **)&solver->next.at, &solver->next.room, 2, sizeof *solver->next.at))
-        return RM_ERROR_MEMORY;
     for (i = 0; i < table->n_pieces; i++)
         RMI_TRY(rmi_chn_solve_piece(solver, &table->pieces[i]));
     table->curve = table->pieces[rmi_chn_find(table, 0, table->n)].curve[1];
@@ -9128,8 +9025,8 @@ typedef struct rmi_bnd_path { /* n demands; of the last op keep and make are one
     int made, spare; /* spare: the value before all of them takes no room */
 } rmi_bnd_path;
 
-/* V(n, 0), or W(n) if the value before takes no room; RMI_INF: there is no plan; 0: it takes too long to find. Row k + 1
-   is V(., k), row 0 is W. */
+/* V(n, 0), or W(n) if the value before takes no room; RMI_INF: there is no plan; 0: it takes too long to find.
+   Row k + 1 is V(., k), row 0 is W. */
 RMI_FN rm_result rmi_bnd_path_runs(rmi_bnd *b, const rmi_bnd_path *path, uint64_t *runs)
 {
     uint32_t n = path->n, k, len, head, most = path->keep + 2, last;
