@@ -7,6 +7,7 @@
 #   sh tests/run.sh [--all] test_plan rmplan ...      only the jobs of these names
 # Needs a C and a C++ compiler (CC, CXX: which); what else a job needs and the machine lacks is installed where apt-get works
 # without asking, or the job is skipped with a word. As many jobs run side by side as there are cores (JOBS=N: so many).
+# torch, the job of examples/torch, wants a python with PyTorch (PYTHON: which).
 # Last line: N passed, N failed, N skipped.
 cd "$(dirname "$0")/.." || exit 2
 all=0 only= build=0
@@ -14,12 +15,13 @@ for word in "$@"; do
     case $word in
     --all) all=1 ;;
     --build) build=1 ;; # objects only, for tests/mutate.sh
-    -*) sed -n '2,10s/^# \{0,1\}//p' tests/run.sh; exit 2 ;;
+    -*) sed -n '2,11s/^# \{0,1\}//p' tests/run.sh; exit 2 ;;
     *) only="$only $(basename "$word" | sed 's/\.[a-z]*$//')" ;;
     esac
 done
 CC=${CC:-cc}
 CXX=${CXX:-c++}
+python=${PYTHON:-python3}
 out=build/tests
 rm -rf "$out/jobs" "$out/kept"
 mkdir -p "$out/jobs" "$out/kept" "$out/objects"
@@ -291,6 +293,10 @@ documents() { # programs of their own: what else is built is built side by side 
     check "train_resnet.c without warnings" ${CC} -std=c99 -Wall -Wextra -pedantic -Wno-missing-field-initializers -Werror -DRMI_IMPLEMENTED -fsyntax-only examples/train_resnet.c
     counted docs sh tests/cli/docs.test "$d"
 }
+from_pytorch() {
+    check "build rmplan for torch" ${CC} -O2 -DRMI_IMPLEMENTED -o "$out/rmplan_torch" examples/rmplan.c "$out/objects/plain.o" -lm -lpthread
+    counted torch env OMP_NUM_THREADS=1 "$python" tests/torch/test_torch.py "$out/rmplan_torch"
+}
 with_valgrind() {
     check "build for valgrind" ${CC} -O1 -g -std=gnu99 -I. -o "$out/vg" tests/unit/test_api.c -lm
     check "valgrind test_api" valgrind -q --error-exitcode=9 --leak-check=full "$out/vg"
@@ -340,7 +346,7 @@ done
 # --- first all objects, for each job its own
 job linked.o linked
 job included.h included
-if wanted rmplan || wanted train_gpt || wanted docs || wanted "C compiler"; then job "C compiler" first_c; fi
+if wanted rmplan || wanted train_gpt || wanted docs || wanted torch || wanted "C compiler"; then job "C compiler" first_c; fi
 if wanted "C++ compiler"; then job "C++ compiler" first_cpp; fi
 job replay.o object replay ${CXX} -std=c++17 -Wall -Wextra -Wshadow -Wconversion -O2 tests/oracle/replay.cpp
 [ $has_cuda = 1 ] && job cuda.o objects_cuda
@@ -359,6 +365,10 @@ run_jobs
 if wanted train_gpt; then job train_gpt trainer_cli; fi
 if wanted docs; then job docs documents; fi
 if wanted rmplan; then job rmplan planner_cli; fi
+if wanted torch; then
+    if have "$python" && "$python" -c 'import torch' 2>/dev/null; then job torch from_pytorch
+    else skipped=$((skipped + 1)); echo "skipped: no PyTorch here (PYTHON=: a python that has it): steps captured from it"; fi
+fi
 for t in $chosen; do
     case $t in */fuzz_*) job "$(name_of "$t")" fuzz "$t" $iterations ;; *) job "$(name_of "$t")" test_of "$t" ;; esac
 done

@@ -1,0 +1,316 @@
+"""Training steps from PyTorch: captured, planned and run, with the bits of the plain step.
+
+    python tests/torch/test_torch.py PATH/TO/rmplan        last line: N passed, N failed, N skipped
+"""
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import traceback
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+EXAMPLES = os.path.join(ROOT, "examples", "torch")
+sys.path.insert(0, EXAMPLES)
+
+import export  # noqa: E402
+import models  # noqa: E402
+import run  # noqa: E402
+
+RMPLAN = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "rmplan")
+counts = {"passed": 0, "failed": 0}
+
+
+def expect(fact, what):
+    """Counts a fact; says which are not so."""
+    counts["passed" if fact else "failed"] += 1
+    if not fact:
+        print(f"FAILED: {what}")
+
+
+def rmplan(graph, *options):
+    """What rmplan answers: (exit status, {key: value}, messages, the plan)."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, out = os.path.join(folder, "step.rmg"), os.path.join(folder, "step.rmp")
+        with open(path, "w") as file:
+            file.write(graph)
+        answer = subprocess.run([RMPLAN, path, *options, "--out", out, "--kv"], capture_output=True, text=True)
+        plan = open(out).read() if answer.returncode == 0 else ""
+    return answer.returncode, dict(line.split("=", 1) for line in answer.stdout.splitlines() if "=" in line), answer.stderr, plan
+
+
+def recomputed(plan):
+    """The calls that a plan runs more than once."""
+    runs = re.findall(r"^run fwd (\S+)", plan, re.MULTILINE)
+    return {name for name in runs if runs.count(name) > 1}
+
+
+def planned_as_plain(name, model, batch, budgets):
+    """Plans a model at some budgets and runs it: the same bits, in no more memory than the plan says.
+
+    Gives the step, and the calls that some plan recomputes.
+    """
+    step = export.capture(model, batch)
+    export.measure(step, batch, 1)
+    graph = export.graph_text(step)
+    again = set()
+    wanted = run.outcome(lambda: run.plain(model, batch), model)
+    for budget in budgets:
+        status, _, error, plan = rmplan(graph, "--budget", budget)
+        expect(status == 0, f"{name} at {budget}: {error}")
+        if status:
+            continue
+        planned = run.Planned(step, graph, plan)
+        left = run.outcome(lambda: planned(*batch), model)
+        expect(run.same_bits(wanted, left), f"{name} at {budget}: other bits than the plain step")
+        peak = run.peak_of(lambda: planned(*batch), model)
+        expect(peak <= planned.bytes, f"{name} at {budget}: {peak} bytes alive, {planned.bytes} by the plan")
+        again |= recomputed(plan)
+    return step, again
+
+
+# --- the models of examples/torch/models.py, at two budgets each
+
+
+def test_models():
+    for name, batch_of in (("mlp", models.mlp), ("convnet", models.convnet), ("views", models.views), ("unet", models.unet)):
+        _, again = planned_as_plain(name, *batch_of(), ["60%", "45%"])
+        expect(again, f"{name}: nothing was recomputed")
+
+
+def test_dropout_again():
+    """Dropout that is run again gives the same mask, and the generator is left where the plain step leaves it."""
+    step, again = planned_as_plain("gpt", *models.gpt(layers=3), ["60%", "35%"])
+    random = {call.name for call in step.calls if call.random}
+    expect(random & again, "gpt: no random call was recomputed, so nothing was tested")
+
+
+def test_two_threads():
+    torch.set_num_threads(2)
+    planned_as_plain("gpt with two threads", *models.gpt(layers=1, batch=2), ["60%"])
+    torch.set_num_threads(1)
+
+
+def test_modules_in_names():
+    step = export.capture(*models.gpt(layers=1, batch=2))
+    names = {call.name for call in step.calls}
+    expect({"blocks.0.mlp.1/gelu", "blocks.0.mlp.1/gelu_backward"} <= names, "calls have the names of their modules")
+    expect("self.blocks.0.mlp.0.weight" in step.given and "batch[1]" in step.given, "weights and batch have their names")
+
+
+# --- models that a stranger may bring
+
+
+class Of(nn.Module):
+    """A module whose forward is a function of the module and the batch."""
+
+    def __init__(self, function, **parts):
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            if isinstance(part, torch.Tensor) and not isinstance(part, nn.Parameter):
+                self.register_buffer(name, part)
+            else:
+                setattr(self, name, part)
+
+    def forward(self, *batch):
+        return self.function(self, *batch)
+
+
+class Square(torch.autograd.Function):
+    """A function with a backward of its own."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return 2 * x * gradient
+
+
+def in_bfloat16(self, x):
+    with torch.autocast("cpu", torch.bfloat16):
+        hidden = self.b(F.gelu(self.a(x)))
+    return hidden.float().pow(2).mean()
+
+
+def statistics_first(self, x):
+    self.mean.copy_(x.mean(0))
+    hidden = self.a(x - self.mean)
+    self.mean.add_(hidden.detach().mean(0))
+    return (hidden * self.mean).pow(2).mean()
+
+
+def attention(self, x):
+    return F.scaled_dot_product_attention(self.a(x), x, x, is_causal=True).mean()
+
+
+def several_random(self, x):
+    return (self.a(x) * torch.randn(64) + torch.rand_like(x) * torch.randperm(64)).mean()
+
+
+def channels_last(self, x):
+    return self.a(x.contiguous(memory_format=torch.channels_last)).relu().mean()
+
+
+def strangers():
+    """{name: (model, batch)}"""
+    torch.manual_seed(6)
+    x = torch.randn(32, 64)
+
+    def linear():
+        return nn.Linear(64, 64)
+
+    def ones():
+        return nn.Parameter(torch.ones(64))
+
+    tall = nn.Sequential(nn.Linear(64, 256), nn.Dropout(0.2), nn.Linear(256, 64))
+    layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+    normed = nn.utils.parametrizations.spectral_norm(linear())
+    return {
+        "a function with its own backward": (Of(lambda m, x: Square.apply(m.b(Square.apply(m.a(x)))).mean(), a=linear(), b=tall), x),
+        "checkpoint": (Of(lambda m, x: checkpoint(m.b, m.a(x).relu(), use_reentrant=False).mean(), a=linear(), b=tall), x),
+        "autocast": (Of(in_bfloat16, a=linear(), b=linear()), x),
+        "one gradient of two parameters": (Of(lambda m, x: ((m.p + m.q) * x).sum(), p=ones(), q=ones()), x),
+        "a buffer that changes twice": (Of(statistics_first, a=linear(), mean=torch.zeros(64)), x),
+        "a layer of torch.nn": (Of(lambda m, x: m.a(x).pow(2).mean(), a=layer), x[None]),
+        "attention of torch.nn": (Of(attention, a=linear()), x[None, None]),
+        "a recurrent network": (Of(lambda m, x: m.a(x)[0].pow(2).mean(), a=nn.GRU(64, 32)), x[:, None]),
+        "random numbers of several kinds": (Of(several_random, a=linear()), x),
+        "spectral norm": (Of(lambda m, x: m.a(x).pow(2).mean(), a=normed), x),
+        "channels last": (Of(channels_last, a=nn.Conv2d(1, 8, 3)), x[None, None]),
+        "a batch with None and a number": (Of(lambda m, x, mask, scale: m.a(x).sum() * scale, a=linear()), x, None, 2),
+        "a batch in a dict": (Of(lambda m, batch: m.a(batch["x"]).sum(), a=linear()), {"x": x}),
+    }
+
+
+def test_strangers():
+    for name, (model, *batch) in strangers().items():
+        planned_as_plain(name, model, batch, ["100%"])
+
+
+def test_gradients_add_up():
+    """Two steps without zero_grad between them, as for accumulation."""
+    model, batch = models.mlp()
+    step = export.capture(model, batch)
+    graph = export.graph_text(step)
+    planned = run.Planned(step, graph, rmplan(graph, "--budget", "60%")[3])
+    left = []
+    for function in (lambda: run.plain(model, batch), lambda: planned(*batch)):
+        run.without_gradients(model)
+        function()
+        function()
+        left.append([parameter.grad.clone() for parameter in model.parameters()])
+    expect(run.same_bits(*left), "gradients of two steps add up as in plain steps")
+
+
+# --- mistakes
+
+
+def refused(function, words, what):
+    """A call must fail with words that help."""
+    try:
+        function()
+    except (export.CaptureError, run.PlanError) as error:
+        expect(words in str(error), f"{what}: no '{words}' in: {error}")
+    except Exception:
+        expect(False, f"{what}: {traceback.format_exc(limit=-2)}")
+    else:
+        expect(False, f"{what}: not refused")
+
+
+def test_mistakes():
+    x, a = torch.randn(8, 4), nn.Linear(4, 4)
+    mistakes = {
+        "looks at the value of a tensor": lambda m, x: m.a(x).sum() if x.sum() > 0 else m.a(x).mean(),
+        "size of a tensor depends on values": lambda m, x: m.a(x)[x > 0].sum(),
+        "changes its batch in place (its tensor 0)": lambda m, x: m.a(x.add_(1)).sum(),
+        "a tensor of shape [8]": lambda m, x: m.a(x).sum(1),
+        "the model gives a dict": lambda m, x: {"loss": m.a(x).sum()},
+        "does not depend on any parameter": lambda m, x: m.a(x).detach().sum(),
+        "behind its loss the model gives a float": lambda m, x: (m.a(x).sum(), 1.0),
+        "numpy": lambda m, x: m.a(torch.from_numpy(x.numpy())).sum(),
+    }
+    with contextlib.redirect_stderr(io.StringIO()):
+        for words, function in mistakes.items():
+            refused(lambda: export.capture(Of(function, a=a), (x,)), words, words)
+    plain = Of(lambda m, x: m.a(x).sum(), a=a)
+    refused(lambda: export.capture(plain, (x.clone().requires_grad_(),)), "detach it", "a batch with a gradient")
+    sparse = Of(lambda m, i: m.a(i).sum(), a=nn.Embedding(8, 4, sparse=True))
+    refused(lambda: export.capture(sparse, (torch.tensor([1, 2]),)), "only dense", "sparse gradients")
+    try:
+        export.capture(Of(mistakes["looks at the value of a tensor"], a=a), (x,))
+    except export.CaptureError as error:
+        expect(f"{os.path.basename(__file__)}:" in str(error), f"the message names the line of the model: {error}")
+
+    step, other = export.capture(*models.mlp()), export.capture(*models.gpt(layers=1, batch=2))
+    graph = export.graph_text(step)
+    plan = rmplan(graph, "--budget", "60%")[3]
+    refused(lambda: run.Planned(other, graph, plan), "not of this model", "a graph of another model")
+    refused(lambda: run.Planned(step, graph.replace("fwd=0", "fwd=7"), plan), "made for another graph", "a plan for other times")
+    refused(lambda: run.Planned(step, graph, plan + "prefetch batch[0]\n"), "without --host", "a plan that copies")
+    status, figures, error, _ = rmplan(graph, "--budget", "5%")
+    expect(status == 3 and "Give " in error, f"a budget that is too small: {error}")
+    status, _, error, plan = rmplan(graph, "--budget", figures["min_bytes"])
+    expect(status == 0 and run.Planned(step, graph, plan).bytes <= int(figures["min_bytes"]), f"the budget that the message names: {error}")
+
+
+# --- the command lines of docs/from-pytorch.md
+
+
+def blocks_of(path, language):
+    """The fenced blocks of a page in one language."""
+    text = open(path).read()
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def test_page():
+    """Runs the page's files and commands in order, in an empty folder."""
+    page = os.path.join(ROOT, "docs", "from-pytorch.md")
+    with tempfile.TemporaryDirectory() as folder:
+        os.symlink(os.path.join(ROOT, "examples"), os.path.join(folder, "examples"))
+        os.symlink(RMPLAN, os.path.join(folder, "rmplan"))
+        for block in blocks_of(page, "python"):
+            name = re.match(r"# (\S+\.py)\n", block)
+            if name:
+                with open(os.path.join(folder, name[1]), "w") as file:
+                    file.write(block)
+        for block in blocks_of(page, "console"):
+            for command in re.findall(r"^\$ (.*)", block, re.MULTILINE):
+                if command.startswith(("cc ", "pip ")):
+                    continue
+                command = re.sub("^python ", f"{sys.executable} ", command)
+                wanted = 3 if "--budget 10%" in command else 0
+                answer = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True)
+                expect(answer.returncode == wanted, f"{command}: exit status {answer.returncode}\n{answer.stdout}{answer.stderr}")
+
+
+def main():
+    torch.set_num_threads(1)
+    for name, test in list(globals().items()):
+        if name.startswith("test_"):
+            before = dict(counts)
+            try:
+                test()
+            except Exception:
+                expect(False, f"{name}: {traceback.format_exc()}")
+            if counts["failed"] > before["failed"]:
+                print(f"in {name}")
+    print(f"{counts['passed']} passed, {counts['failed']} failed, 0 skipped")
+    return counts["failed"] > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
