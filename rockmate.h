@@ -28,7 +28,7 @@
    >>block     options of one stage: what to keep, with bytes, peaks, times
    >>events    a schedule -> the list of runs and copies for >>sequence, and homes
    >>search    annealing over runs, copies, variants and homes, with a price of bytes above the limit
-   >>refine    greedy evictions; lists without copies, and their way through >>search
+   >>refine    greedy evictions, filling up to a limit, cycles of annealing
    >>plan      passes of a preset, the plan and its figures
    >>curve     what memory is worth: plans for many budgets
    >>lanes     which waits between lanes a program needs, and no more
@@ -14035,6 +14035,7 @@ typedef struct rmi_search {
     uint64_t lower;        /* not 0: the best schedule has the least peak, and the limit is 1 / lower below that */
     uint64_t best_peak;    /* of the best schedule */
     uint64_t base_price;   /* the first price of bytes above the limit */
+    uint64_t trip_ns;      /* of the buffer that takes longest to host memory and back */
     uint64_t random;       /* state of the generator */
     uint64_t heat;         /* temperature, ns */
     uint32_t looked, feasible; /* states since the price was looked at; those within the limit */
@@ -14069,6 +14070,7 @@ RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t 
                                  rmi_search *search)
 {
     size_t events, annealed;
+    uint32_t i;
     memset(search, 0, sizeof *search);
     search->step = step;
     RMI_TRY(rmi_cost_make(mem, step, RMI_SEARCH_TIMES(step->n_tasks), &search->cost));
@@ -14076,6 +14078,8 @@ RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t 
     search->cost.host_limit = host_limit;
     search->cost.gap_bytes = limit / RMI_SEARCH_SMALL;
     search->cost.held = 1;
+    for (i = 0; i < step->n_buffers; i++)
+        search->trip_ns = rmi_max(search->trip_ns, step->buffers[i].out_ns + step->buffers[i].in_ns);
     RMI_TRY(rmi_cost_make_schedule(mem, &search->cost, &search->current));
     RMI_TRY(rmi_cost_make_schedule(mem, &search->cost, &search->candidate));
     RMI_TRY(rmi_cost_make_costs(mem, &search->cost, &search->costs));
@@ -14499,7 +14503,8 @@ RMI_FN int rmi_search_start(rmi_search *search, const rmi_schedule *schedule)
     search->least_ns = rmi_search_prune(search, &search->current);
     if (!rmi_cost_eval(&search->cost, &search->current, &search->costs)) return 0;
     if (!search->base_price)
-        search->base_price = search->cost.price = (search->costs.compute_ns << 19) / (search->costs.peak + 1) + 1;
+        search->base_price = search->cost.price =
+            (rmi_max(search->costs.compute_ns, 2 * search->trip_ns) << 19) / (search->costs.peak + 1) + 1;
     /* where bytes are what counts */
     if (search->lower) search->cost.price = rmi_mul(search->base_price, RMI_SEARCH_PRICE_RANGE);
     search->score = rmi_search_score(search, &search->costs, search->current.n);
@@ -15005,7 +15010,7 @@ RMI_FN void rmi_search_anneal(rmi_search *search, uint64_t hot, uint64_t cold, u
 }
 
 /* =====================================================================================================================
-   >>refine - schedules without copies: evicted to a limit, filled up to it, annealed in cycles
+   >>refine - schedules: evicted to a limit, filled up to it, annealed in cycles
    In: a model, a limit of live bytes. Out: the best schedule of >>search, which all of this works on: an edit inserts
    repeats, or drops some. All decisions are taken in integers and counted work: the same everywhere.
    ================================================================================================================== */
@@ -15062,11 +15067,17 @@ RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_step *step, uint6
 
 /* --- the current schedule */
 
-/* Everything once, in the fastest modes, becomes the current schedule. 0: that is not legal. */
-RMI_FN int rmi_ref_load(rmi_ref_search *refine)
+/* Everything once, in the fastest modes, becomes the current schedule; away: with all that may last in host memory
+   there. 0: that is not legal. */
+RMI_FN int rmi_ref_load(rmi_ref_search *refine, int away)
 {
-    rmi_cost_keep_all(refine->search.step, &refine->search.candidate);
-    return rmi_search_start(&refine->search, &refine->search.candidate);
+    rmi_search *search = &refine->search;
+    uint32_t i;
+    rmi_cost_keep_all(search->step, &search->candidate);
+    for (i = 0; i < search->step->n_params && away; i++)
+        while ((uint32_t)search->step->params[i].allowed >> (search->candidate.home[i] + 1))
+            search->candidate.home[i]++;
+    return rmi_search_start(search, &search->candidate);
 }
 
 /* Runs of another solver become the current schedule, if they are legal and not too many: *loaded; else everything
@@ -15088,7 +15099,7 @@ RMI_FN rm_result rmi_ref_load_runs(rmi_ref_search *refine, const rmi_run *runs, 
         result = rmi_event_read(&tmp, search->step, &program, &search->candidate, search->cost.cap_events, loaded);
     rmi_arena_free(&tmp);
     *loaded = *loaded && rmi_search_start(search, &search->candidate);
-    if (!*loaded) rmi_ref_load(refine);
+    if (!*loaded) rmi_ref_load(refine, 0);
     return result;
 }
 
@@ -15144,18 +15155,19 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *refine, uint64_t hot, uint64_t cold, u
     }
 }
 
-/* One more cycle of about `work` runs. The first, longer, is from what is there; every fifth, too, from everything
-   once; the others from the best, every second one hotter. When nothing has been gained for a while, cycles are from
-   everything once or much hotter. In a short list every second cycle is from everything once, in another order. */
-RMI_FN void rmi_ref_improve(rmi_ref_search *refine, uint64_t work, uint32_t round)
+/* One more cycle of about `work` runs, so many times (heat) as hot as usual. The first, longer, is from what is there;
+   every fifth, too, from everything once; the others from the best, every second one hotter. When nothing has been
+   gained for a while, cycles are from everything once or much hotter. In a short list every second cycle is from
+   everything once, in another order. */
+RMI_FN void rmi_ref_improve(rmi_ref_search *refine, uint64_t heat, uint64_t work, uint32_t round)
 {
     rmi_search *search = &refine->search;
     int small = search->step->n_tasks <= RMI_SEARCH_FEW, stale = round - refine->gained > 2;
     int anew = round % (small || stale ? 2 : 5) == 1, more = anew || !round;
     uint64_t mean, hot, was = search->best_ns;
-    if (anew) rmi_ref_load(refine);
+    if (anew) rmi_ref_load(refine, 0);
     else if (was != RMI_INF) rmi_search_start(search, &search->best);
-    mean = small ? refine->mean_ns : rmi_max(refine->mean_ns / 4, search->costs.step_ns / 4000);
+    mean = heat * (small ? refine->mean_ns : rmi_max(refine->mean_ns / 4, search->costs.step_ns / 4000));
     hot = more ? mean : stale ? 2 * mean : round % 2 ? mean / 2 : mean / 6;
     rmi_ref_cycle(refine, hot + 1, mean / 250 + 1, more ? 2 * work : work, anew && small);
     if (search->best_ns < was) refine->gained = round + 1;
@@ -15601,6 +15613,10 @@ typedef struct rmi_planner {
 #define RMI_PLAN_QUICK_WORK 2000000u /* of preset hilp's */
 #define RMI_PLAN_START_LESS 3u /* with copies it has that part of it: what it finds is what they start from */
 #define RMI_PLAN_BOUND_WORK ((uint64_t)20000000) /* of a lower bound: some 50 ms at most */
+#define RMI_PLAN_PARTS 3u          /* cycles of annealing that the work is for; */
+#define RMI_PLAN_PARTS_FEW 144u    /* of few tasks, from many orders; */
+#define RMI_PLAN_ROUNDS_MOVING 5u  /* cycles with copies: two long ones, which count twice, and others, */
+#define RMI_PLAN_HEAT_MOVING 4u    /* so many times as hot */
 
 /* A preset is a row: which passes run, and what they need to know. The first one is the default (with host memory:
    offmate). */
@@ -16233,16 +16249,22 @@ RMI_FN rm_result rmi_plan_list_of(const rmi_planner *call, rmi_arena *mem, rmi_s
     return RM_OK;
 }
 
-/* The search's best schedule becomes its current one and a candidate. *size: what it takes. */
-RMI_FN rm_result rmi_plan_try_best(rmi_planner *call, rmi_search *joint, const rmi_plan_trial *how, uint64_t *size)
+/* The search's current schedule as a candidate. *size: what it takes. */
+RMI_FN rm_result rmi_plan_try_current(rmi_planner *call, rmi_search *joint, const rmi_plan_trial *how, uint64_t *size)
 {
     rmi_arena tmp = rmi_plan_arena(call);
     rmi_seq_list list;
-    rm_result result = RM_ERROR_INTERNAL;
-    if (rmi_search_start(joint, &joint->best)) result = rmi_plan_list_of(call, &tmp, joint, &list);
+    rm_result result = rmi_plan_list_of(call, &tmp, joint, &list);
     if (result == RM_OK) result = rmi_plan_try(call, &list, how, size);
     rmi_arena_free(&tmp);
     return result;
+}
+
+/* The search's best schedule becomes its current one and a candidate. *size: what it takes. */
+RMI_FN rm_result rmi_plan_try_best(rmi_planner *call, rmi_search *joint, const rmi_plan_trial *how, uint64_t *size)
+{
+    if (!rmi_search_start(joint, &joint->best)) return RM_ERROR_INTERNAL;
+    return rmi_plan_try_current(call, joint, how, size);
 }
 
 /* Tries a list with the fastest forms that leave its live bytes within `limit`; then, if that is too large, as it
@@ -16251,9 +16273,6 @@ RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *call, const rmi_seq_list *list,
                                     const rmi_plan_trial *how, uint64_t *size)
 {
     rmi_ref_search *tune = call->chain.tune;
-    rmi_seq_list tuned;
-    rmi_arena tmp = rmi_plan_arena(call);
-    rm_result result;
     int loaded = 0;
     if (tune && how->budget) {
         tune->search.best_ns = RMI_INF;
@@ -16263,10 +16282,8 @@ RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *call, const rmi_seq_list *list,
             *size = RMI_INF;
             if (!how->sure && call->best.n && tune->search.costs.step_ns > call->best.fig.time_ns && !call->lanes)
                 return RM_OK;
-            result = rmi_plan_list_of(call, &tmp, &tune->search, &tuned);
-            if (result == RM_OK) result = rmi_plan_try(call, &tuned, how, size);
-            rmi_arena_free(&tmp);
-            if (result != RM_OK || *size <= how->budget) return result;
+            RMI_TRY(rmi_plan_try_current(call, &tune->search, how, size));
+            if (*size <= how->budget) return RM_OK;
         }
     }
     return rmi_plan_try(call, list, how, size);
@@ -16698,28 +16715,32 @@ RMI_FN rm_result rmi_plan_try_apart(rmi_plan_search *search, const rmi_plan_tria
     return result;
 }
 
-/* The best schedule becomes a plan, if it is faster. Where its addresses are above the budget the limit falls, ever
-   faster if there is no plan yet, and what is above that is evicted: this schedule is tried next. */
+/* The best schedule becomes a plan, if it is faster. Where its addresses are above the budget, or the program takes
+   longer than its schedule (bytes that are used again make copies wait for each other, which the search's clock does
+   not know), the limit falls, ever faster if there is no plan yet, and what is above that is evicted: this schedule is
+   tried next. */
 #define RMI_PLAN_PACKS_PLAIN 8u /* schedules one after the other */
+#define RMI_PLAN_LATE 100u /* a program that takes that part more time than its schedule has too few bytes */
 RMI_FN rm_result rmi_plan_search_try(rmi_plan_search *search)
 {
     rmi_planner *call = search->call;
     rmi_search *joint = &search->s.search;
     const rmi_plan_trial how = {call->limit, RMI_PLAN_EFFORT, 0, 0};
-    uint64_t size, limit;
+    uint64_t size, limit, late_ns;
     uint32_t tries;
     for (tries = 0; tries < RMI_PLAN_PACKS_PLAIN && joint->best_ns < search->tried && !call->stop.stopped; tries++) {
         if (call->best.n && joint->best_ns >= call->best.fig.time_ns) return RM_OK;
         limit = joint->cost.limit;
+        late_ns = joint->step->moves ? joint->best_ns + joint->best_ns / RMI_PLAN_LATE : RMI_INF;
         RMI_TRY(!call->best.n && joint->step->n_tasks > RMI_SEARCH_LARGE ? rmi_plan_try_apart(search, &how, &size)
                                                                          : rmi_plan_try_best(call, joint, &how, &size));
-        if (size <= call->limit) { /* another list may fit where one did not */
+        if (size <= call->limit && call->tried.fig.time_ns <= late_ns) { /* another list may fit where one did not */
             search->tried = joint->best_ns;
             rmi_search_limit(joint, limit + (call->limit - limit) / 2, 0);
             return RM_OK;
         }
         joint->cost.work += RMI_PLAN_EFFORT / 5;
-        size = (size - call->limit) / 3 * (call->best.n ? 1u : tries + 1u);
+        size = rmi_sub(size, call->limit) / 3 * (call->best.n ? 1u : tries + 1u);
         joint->best_ns = RMI_INF;
         rmi_search_limit(joint, rmi_sub(limit, rmi_max(size, call->limit / 400)), 0);
         rmi_search_again(joint);
@@ -16757,17 +16778,6 @@ RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *call, rmi_ref_search *r
 #define RMI_PLAN_BELOW 64u     /* the limit is that part below the lowest list */
 #define RMI_PLAN_WEIGHT 64u    /* of bytes against time, as often as in annealing for time at first */
 
-/* Everything once becomes the current schedule, with all that may last in host memory there. 0: that is not legal. */
-RMI_FN int rmi_plan_load(rmi_search *joint)
-{
-    uint32_t i;
-    rmi_cost_keep_all(joint->step, &joint->candidate);
-    for (i = 0; i < joint->step->n_params; i++)
-        while ((uint32_t)joint->step->params[i].allowed >> (joint->candidate.home[i] + 1))
-            joint->candidate.home[i]++;
-    return rmi_search_start(joint, &joint->candidate);
-}
-
 /* The search's best list gets addresses, unless a smaller arena is known already. */
 RMI_FN rm_result rmi_plan_lower_try(rmi_plan_search *search)
 {
@@ -16788,7 +16798,7 @@ RMI_FN rm_result rmi_plan_lower_evict(rmi_ref_search *refine, uint64_t floor)
     uint64_t half = refine->end - (refine->end - joint->cost.work) / 2, peak, ns;
     uint32_t step;
     rmi_search_limit(joint, RMI_MAX, 0);
-    if (!rmi_plan_load(joint)) return RM_OK;
+    if (!rmi_ref_load(refine, 1)) return RM_OK;
     for (step = RMI_PLAN_STEP; step && joint->best_peak > floor && joint->cost.work < half && !rmi_ref_told(refine);) {
         peak = joint->best_peak;
         ns = joint->best_ns;
@@ -16819,7 +16829,7 @@ RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_search *search, uint32_t turn, ui
     rmi_search_start(joint, &joint->best);
     if (chain) RMI_TRY(rmi_plan_search_from_chain(search->call, &search->s, percent[turn / 4 % 3]));
     else if (turn % 2) {
-        rmi_plan_load(joint);
+        rmi_ref_load(&search->s, 1);
         shuffled = small && !joint->step->moves;
         RMI_TRY(rmi_ref_greedy(&search->s, turn % 8 == 1 ? 500 : 300));
     }
@@ -16858,11 +16868,22 @@ RMI_FN rm_result rmi_plan_lower(rmi_plan_search *search)
     return RM_OK;
 }
 
+/* The program of the best plan, if there is one and the search has its like, becomes the current schedule: *loaded. */
+RMI_FN rm_result rmi_plan_load_best(rmi_plan_search *search, int *loaded)
+{
+    rmi_search *joint = &search->s.search;
+    *loaded = 0;
+    if (!search->call->best.n) return RM_OK;
+    RMI_TRY(rmi_event_read(&search->mem, joint->step, &search->call->best, &joint->candidate, joint->cost.cap_events,
+                           loaded));
+    *loaded = *loaded && rmi_search_start(joint, &joint->candidate);
+    return RM_OK;
+}
+
 /* The search starts anew for less memory, whatever it has found before. If that led to a plan within the budget, it
    goes on from its list as before, with half of the work counted. */
 RMI_FN rm_result rmi_plan_search_least(rmi_plan_search *search)
 {
-    rmi_planner *call = search->call;
     rmi_search *joint = &search->s.search;
     uint64_t limit = joint->cost.limit, before = joint->cost.work;
     int loaded = 0;
@@ -16872,11 +16893,8 @@ RMI_FN rm_result rmi_plan_search_least(rmi_plan_search *search)
     result = rmi_plan_lower(search);
     rmi_search_limit(joint, limit, 0);
     search->s.told = joint->cost.work = before + (joint->cost.work - before) / 2;
-    if (result == RM_OK && call->best.n)
-        result =
-            rmi_event_read(&search->mem, joint->step, &call->best, &joint->candidate, joint->cost.cap_events, &loaded);
-    if (loaded && rmi_search_start(joint, &joint->candidate))
-        rmi_ref_fill(&search->s, 0, 400000 / joint->step->n_tasks);
+    if (result == RM_OK) result = rmi_plan_load_best(search, &loaded);
+    if (loaded) rmi_ref_fill(&search->s, 0, 400000 / joint->step->n_tasks);
     return result;
 }
 
@@ -16895,7 +16913,7 @@ RMI_FN uint64_t rmi_plan_usual_work(const rmi_step *model)
 RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *search, int *done)
 {
     rmi_planner *call = search->call;
-    rmi_ref_load(&search->s);
+    rmi_ref_load(&search->s, 0);
     if (call->limit >= call->info->min_bound_bytes) {
         RMI_TRY(rmi_ref_greedy(&search->s, 300));
         rmi_ref_fill(&search->s, 0, 0);
@@ -16925,17 +16943,35 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *search, int *done)
     return RM_OK;
 }
 
-/* The search in the model of the step. */
-RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *search)
+/* Cycles of annealing, addresses behind each: in `usual` work, more of them up to `work`; with copies so many, whatever
+   addresses take. They end when the plan is proven to be near enough. */
+RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *search, uint64_t usual, uint64_t work)
 {
     rmi_planner *call = search->call;
     rmi_search *joint = &search->s.search;
-    uint64_t usual, work, was;
-    /* few tasks: from many orders */
-    uint32_t round, vain = 0, few = search->model.n_tasks <= RMI_SEARCH_FEW, parts = few ? 144 : 3;
+    uint32_t round, vain = 0, few = search->model.n_tasks <= RMI_SEARCH_FEW, moves = joint->step->moves != 0,
+             parts = moves ? RMI_PLAN_ROUNDS_MOVING + 2 : few ? RMI_PLAN_PARTS_FEW : RMI_PLAN_PARTS;
+    uint64_t was;
+    for (round = 0; !call->stop.stopped; round++) {
+        if (rmi_plan_within(call, joint->cost.work > usual / 4 ? call->config.gap_ppm : 0)) break;
+        if (moves ? round == RMI_PLAN_ROUNDS_MOVING : joint->cost.work >= work) break;
+        was = call->best.n ? call->best.fig.time_ns : 0;
+        rmi_ref_improve(&search->s, moves ? RMI_PLAN_HEAT_MOVING : 1, usual / parts, round);
+        RMI_TRY(rmi_plan_search_try(search));
+        vain = was == call->best.fig.time_ns ? vain + 1 : 0;
+        if (call->series->near_ppm && vain == (few ? parts / 5 : 1)) break; /* there are other budgets to plan */
+    }
+    return RM_OK;
+}
+
+/* The search without copies. */
+RMI_FN rm_result rmi_plan_search_plain(rmi_plan_search *search)
+{
+    rmi_planner *call = search->call;
+    rmi_search *joint = &search->s.search;
+    uint64_t usual = rmi_plan_usual_work(&search->model) / (rmi_plan_moves(call) ? RMI_PLAN_START_LESS : 1);
+    uint64_t work = rmi_plan_work(call, call->clock.end_ns && !rmi_plan_moves(call) ? RMI_MAX : usual);
     int done;
-    usual = rmi_plan_usual_work(&search->model) / (rmi_plan_moves(call) ? RMI_PLAN_START_LESS : 1);
-    work = rmi_plan_work(call, call->clock.end_ns && !rmi_plan_moves(call) ? RMI_MAX : usual);
     usual = rmi_min(usual, work);
     RMI_TRY(rmi_plan_search_begin(search, &done));
     if (done) return RM_OK;
@@ -16943,16 +16979,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *search)
     RMI_TRY(rmi_plan_search_try(search));
     rmi_search_forget(joint);
     if (joint->best_ns != RMI_INF) rmi_search_start(joint, &joint->best);
-    for (round = 0; !call->stop.stopped; round++) {
-        if (rmi_plan_within(call, joint->cost.work > usual / 4 ? call->config.gap_ppm : 0)) break;
-        if (joint->cost.work >= work) break;
-        was = call->best.n ? call->best.fig.time_ns : 0;
-        rmi_ref_improve(&search->s, usual / parts, round);
-        RMI_TRY(rmi_plan_search_try(search));
-        vain = was == call->best.fig.time_ns ? vain + 1 : 0;
-        if (call->series->near_ppm && vain == (few ? parts / 5 : 1)) break; /* there are other budgets to plan */
-    }
-    return RM_OK;
+    return rmi_plan_search_rounds(search, usual, work);
 }
 
 /* --- plans with copies: lists of >>offload, with homes of their own */
@@ -17160,21 +17187,6 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *call, uint64_t budget, int bound)
 
 /* --- plans of >>search, from the best plan so far */
 
-/* Tuned on GPT-2 124M with host updates, U-Net, ResNet-50 and -101, DenseNet-121, MobileNet, VGG-16, 25 GB/s each
-   way. */
-#define RMI_PLAN_ANNEAL_WORK ((uint64_t)50000000) /* events that are looked at, some 20 ns each */
-#define RMI_PLAN_ANNEAL_LESS 30000u /* but no more than that times the square of the events of everything once */
-#define RMI_PLAN_ANNEAL_HOT 200u   /* the first temperature is the step's bound over that, the last one's a tenth */
-#define RMI_PLAN_ANNEAL_FEW 64u    /* ops: each value is most of what memory there is: hotter, by as much: */
-#define RMI_PLAN_ANNEAL_HOTTER 20u
-#define RMI_PLAN_ANNEAL_MOVES 100u /* where there is work for fewer moves by event, it is cooler by as much, */
-#define RMI_PLAN_ANNEAL_COOLER 16u /* at most by that; */
-#define RMI_PLAN_ANNEAL_COOL 8000u /* the last one's is not below the bound over that */
-#define RMI_PLAN_ANNEAL_PACKS 10u  /* times that addresses are looked for */
-#define RMI_PLAN_ANNEAL_WORSE 50u  /* what takes that part more time than what was found at first is not gone on from */
-#define RMI_PLAN_ANNEAL_NEAR 400u  /* a plan with addresses that takes but that part more time will do */
-#define RMI_PLAN_ANNEAL_LATE 100u  /* a program that takes that part more time than its schedule has too few bytes */
-#define RMI_PLAN_ANNEAL_VAIN 2u    /* rounds that lead to nothing better, one after the other */
 #define RMI_PLAN_ANNEAL_OPS 20000u /* more are not searched in this way */
 
 /* Does >>search take part? Programs of several kinds of step have their homes in common, which it does not know. */
@@ -17186,81 +17198,23 @@ RMI_FN int rmi_plan_anneals(const rmi_planner *call)
            !call->desc->link_margin_percent;
 }
 
-/* Addresses for what the search has found; where they take more than the budget, or the program takes longer than its
-   schedule, the search goes on with a lower limit, and a higher one where that has led to nothing better: from there,
-   or from what was found at first if that is much faster. Bytes that are used again make copies wait for each other:
-   the search's clock does not know. */
-RMI_FN rm_result rmi_plan_pack_events(rmi_plan_search *search, uint64_t work)
-{
-    rmi_planner *call = search->call;
-    rmi_search *joint = &search->s.search;
-    rmi_schedule first;
-    rmi_plan_trial how = {call->limit, 0, 0, 0};
-    uint32_t round, vain = 0;
-    int late = 0; /* the program takes longer than its schedule */
-    uint64_t size = 0, first_ns = joint->best_ns;
-    RMI_TRY(rmi_cost_make_schedule(&search->mem, &joint->cost, &first));
-    rmi_search_copy(joint->step, &joint->best, &first);
-    for (round = 0; round < RMI_PLAN_ANNEAL_PACKS && first_ns != RMI_INF && !call->stop.stopped; round++) {
-        int useless = joint->best_ns == RMI_INF || (call->best.n && joint->best_ns >= call->best.fig.time_ns);
-        how.quick = call->best.n != 0;
-        if (!useless) RMI_TRY(rmi_plan_try_best(call, joint, &how, &size));
-        late = !useless && size <= call->limit &&
-               call->tried.fig.time_ns > joint->best_ns + joint->best_ns / RMI_PLAN_ANNEAL_LATE;
-        if (!round && size <= call->limit && !late) return RM_OK;
-        vain = useless ? vain + 1 : 0;
-        if (vain > RMI_PLAN_ANNEAL_VAIN) break;
-        if (call->best.n && call->best.fig.time_ns <= first_ns + first_ns / RMI_PLAN_ANNEAL_NEAR) break;
-        if (late) joint->cost.limit -= joint->cost.limit / RMI_PLAN_ANNEAL_LATE;
-        else if (useless || size <= call->limit) joint->cost.limit += (call->limit - joint->cost.limit) / 3;
-        else joint->cost.limit -= rmi_min((size - call->limit) / 2, joint->cost.limit / 50) + joint->cost.limit / 1000;
-        if (joint->best_ns == RMI_INF || joint->best_ns > first_ns + first_ns / RMI_PLAN_ANNEAL_WORSE)
-            rmi_search_copy(joint->step, &first, &joint->best);
-        joint->best_ns = RMI_INF;
-        joint->cost.price = joint->base_price;
-        rmi_search_start(joint, &joint->best);
-        rmi_search_anneal(joint, joint->costs.step_ns / (RMI_PLAN_ANNEAL_HOT * 10), 0, work / 10, &call->stop);
-    }
-    return RM_OK;
-}
-
-/* Anneals runs, copies, variants and homes together: from the best plan so far, from everything once on the device, and
-   at last, cooler, from the better of what that led to; which then gets addresses. */
+/* Searches runs, copies, variants and homes together: from the best plan so far, from everything once on the device,
+   and from the better of what that led to. */
 RMI_FN rm_result rmi_plan_anneal(rmi_plan_search *search)
 {
     rmi_planner *call = search->call;
     rmi_search *joint = &search->s.search;
-    uint64_t square = (uint64_t)joint->step->n_once * joint->step->n_once,
-             work = rmi_min(rmi_plan_work(call, RMI_PLAN_ANNEAL_WORK), rmi_mul(square, RMI_PLAN_ANNEAL_LESS)),
-             moves = work / (4 * (square + 1)) + 1, /* for each event, about: a move looks at all events */
-             cooler = rmi_min(rmi_max(RMI_PLAN_ANNEAL_MOVES / moves, 1), RMI_PLAN_ANNEAL_COOLER),
-             hot = call->info->bound_ns / (RMI_PLAN_ANNEAL_HOT * cooler) *
-                   (call->graph->n_ops > RMI_PLAN_ANNEAL_FEW ? 1 : RMI_PLAN_ANNEAL_HOTTER);
-    uint64_t trip = 0;
-    uint32_t i;
-    int fits = 0;
+    uint64_t work = rmi_plan_work(call, rmi_plan_usual_work(&search->model) / 2 * 3);
+    int loaded;
     if (call->stop.stopped || (call->best.n && rmi_plan_within(call, call->config.gap_ppm))) return RM_OK;
     rmi_search_forget(joint);
-    joint->best_ns = RMI_INF;
+    search->tried = joint->best_ns = RMI_INF;
+    search->s.gained = 0;
     rmi_search_limit(joint, call->limit, 0);
-    joint->cost.gap_bytes = call->limit / RMI_SEARCH_SMALL;
-    if (call->best.n)
-        RMI_TRY(
-            rmi_event_read(&search->mem, joint->step, &call->best, &joint->candidate, joint->cost.cap_events, &fits));
-    fits = fits && rmi_search_start(joint, &joint->candidate);
-    if (fits) rmi_search_anneal(joint, hot, 0, work / 4, &call->stop);
-    joint->cost.price = joint->base_price;
-    if (rmi_ref_load(&search->s)) rmi_search_anneal(joint, 2 * hot, 0, work / (fits ? 4 : 2), &call->stop);
-    for (i = 0; i < joint->step->n_buffers; i++)
-        trip = rmi_max(trip, joint->step->buffers[i].out_ns + joint->step->buffers[i].in_ns);
-    /* a copy takes so long that bytes above the limit were cheaper */
-    if (joint->best_ns == RMI_INF && !call->best.n && trip > hot) {
-        joint->cost.price = joint->base_price = rmi_mul(joint->base_price, trip / (hot + 1) + 1);
-        if (rmi_ref_load(&search->s)) rmi_search_anneal(joint, rmi_mul(trip, 4), 0, work / 2, &call->stop);
-    }
-    if (joint->best_ns != RMI_INF) rmi_search_start(joint, &joint->best);
-    rmi_search_anneal(joint, rmi_max(hot / 10, call->info->bound_ns / RMI_PLAN_ANNEAL_COOL), 0, work / 2, &call->stop);
-    return rmi_plan_pack_events(search, work);
+    RMI_TRY(rmi_plan_load_best(search, &loaded));
+    if (!loaded && !rmi_ref_load(&search->s, 0)) return RM_OK;
+    joint->cost.work = search->s.told = 0;
+    return rmi_plan_search_rounds(search, work, work);
 }
 
 /* The search with copies; if that finds no plan, the least memory, and on from there. Of few tasks the least is looked
@@ -17294,7 +17248,7 @@ RMI_FN rm_result rmi_plan_pass_search(rmi_planner *call, int copies)
     if (result == RM_OK && !(copies && search.model.unfit)) {
         result = rmi_ref_search_make(&search.mem, &search.model, call->limit, &search.s);
         search.s.search.cost.host_limit = call->desc->host_bytes;
-        if (result == RM_OK) result = copies ? rmi_plan_search_copies(&search) : rmi_plan_search_rounds(&search);
+        if (result == RM_OK) result = copies ? rmi_plan_search_copies(&search) : rmi_plan_search_plain(&search);
     }
     rmi_arena_free(&search.chain);
     rmi_arena_free(&search.mem);

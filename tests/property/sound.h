@@ -123,7 +123,7 @@ static void sound_walk(sound_case *c, uint32_t steps)
         if (i % 256 == 0) {
             uint64_t peak;
             rmi_search_limit(&s.search, RMI_MAX, 0);
-            rmi_ref_load(&s);
+            rmi_ref_load(&s, 0);
             peak = s.search.costs.peak - m.resident;
             rmi_search_limit(&s.search, peak / 16 * (1 + sound_draw(c, 15)) + m.resident, 0);
             rmi_search_again(&s.search);

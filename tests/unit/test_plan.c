@@ -542,7 +542,7 @@ static uint32_t passes(uint32_t n)
     memset(&s, 0, sizeof s);
     EXPECT(rmi_graph_seal(g) == RM_OK && rmi_step_make(&mem, g, RM_SINGLE, 256, 0, &m) == RM_OK && rmi_ref_search_make(&mem, &m, 0, &s) == RM_OK, rm_graph_error(g));
     rmi_search_limit(&s.search, (((uint64_t)n / 20) << 20) + m.resident, 0); /* far too little: all that can be given up is */
-    EXPECT(rmi_ref_load(&s) && rmi_ref_greedy(&s, 500) == RM_OK, "evictions");
+    EXPECT(rmi_ref_load(&s, 0) && rmi_ref_greedy(&s, 500) == RM_OK, "evictions");
     rmi_arena_free(&mem);
     rm_graph_destroy(g);
     return s.search.cost.stamp;
@@ -916,13 +916,13 @@ static void full_batches(void)
             rm_plan *p = NULL;
             EXPECT(rm_plan_create(g, &(rm_plan_desc){.preset = "noremat"}, &p) == RM_OK, rm_graph_error(g)); /* closes the graph */
             if (EXPECT(rmi_step_make(&mem, g, RM_SINGLE, 256, 0, &m) == RM_OK && rmi_ref_search_make(&mem, &m, RMI_MAX, &s) == RM_OK, "a search")) {
-                rmi_ref_load(&s);
+                rmi_ref_load(&s, 0);
                 rmi_search_limit(&s.search, (s.search.costs.peak - m.resident) / 100 * 49 + m.resident, 0);
                 n = s.cap_repeats - rooms[k];
                 s.cap_repeats = rooms[k];
                 end = s.repeats + rooms[k];
                 for (i = 0; i < n; i++) end[i] = UINT64_MAX;
-                rmi_ref_load(&s);
+                rmi_ref_load(&s, 0);
                 fits = !s.search.costs.excess;
                 EXPECT(!fits && rmi_ref_greedy(&s, 500) == RM_OK, "evictions");
                 for (i = 0; i < n; i++) whole &= end[i] == UINT64_MAX;
