@@ -36,6 +36,7 @@
    >>view      a plan for people to look at: why a tensor is where it is, a trace, a picture of memory
    >>threads   the lanes of the host backend as threads (ROCKMATE_THREADS)
    >>exec      walks a plan through a backend; the host backend; profiling
+   >>watch     a step op by op: measured beside planned times, the first result that is no number
    >>check     finds wrong declarations of kinds
    >>public    entry points: check arguments, delegate
    >>licence   MIT or public domain
@@ -848,6 +849,11 @@ typedef struct rm_exec_desc {
     /* 1: what persists need not outlast rm_exec_profile, rm_exec_replan, or a call that fails, for tuning before it is
        written for good: no second copy of it is held. Ends an accumulation. Inputs and memory of the caller are kept */
     uint32_t forget RM_ZERO;
+    /* called around every callback, where it is called: to log, count, time (NVTX ranges), or look at its operands.
+       Nonzero stops the step as a callback does. Not in a step that a backend replays */
+    int (*before)(void *watch_user, const rm_call *call) RM_ZERO;
+    int (*after)(void *watch_user, const rm_call *call) RM_ZERO;
+    void *watch_user RM_ZERO;
 } rm_exec_desc;
 
 /* The executor keeps its plan until rm_exec_replan. What persists starts as zeros. On failure *out is NULL and the
@@ -918,6 +924,28 @@ RMDEF rm_result rm_exec_profile(rm_exec *x, const rm_step *s, uint32_t repeats);
    *p, the plan of x, is replaced by the new one and destroyed; on failure both stay. Not for ranks (manual, 5). */
 RMDEF rm_result rm_exec_tune(rm_exec *x, const rm_plan_desc *desc, const rm_step *s, uint32_t repeats, rm_plan **p);
 
+#define RM_F32 0u
+#define RM_F64 1u
+#define RM_F16 2u  /* rm_find_nan only */
+#define RM_BF16 3u
+
+/* rm_exec_step, op by op, each timed alone, and a trace of it: JSON as of rm_plan_trace, with a second process that
+   shows what each op took beside what the plan counts on. The step takes longer than one of rm_exec_step, for nothing
+   in it goes on side by side. If the sink fails, the step has been made (RM_ERROR_WRITE). */
+RMDEF rm_result rm_exec_trace(rm_exec *x, const rm_step *s, rm_write_fn write, void *user);
+
+/* Offset of the first element of n bytes that is NaN or infinite, n: none is. dtype: RM_F32 ...; host memory. */
+RMDEF uint64_t rm_find_nan(uint32_t dtype, const void *bytes, uint64_t n);
+
+/* rm_exec_step, op by op, that stops at the first op that leaves a NaN or an infinity in an output, a gradient, a param
+   or a state: RM_ERROR_CHECK, and rm_exec_error names op, phase, tensor and place, and what it read that had one
+   before. What follows that op, updates too, is not done. find (may be NULL: all bytes are floats) gets what is made,
+   in host memory, in pieces of at most 4 MiB, `what` being RM_VALUE, RM_GRAD or RM_STATE, and returns as rm_find_nan:
+   call that with the dtype of the tensor, or return n for what holds no numbers. */
+RMDEF rm_result rm_exec_find_nan(rm_exec *x, const rm_step *s,
+                                 uint64_t (*find)(void *user, rm_tensor t, uint32_t what, const void *bytes,
+                                                  uint64_t n), void *user);
+
 typedef struct rm_check_desc {
     uint32_t finite_differences RM_ZERO; /* so many elements of each param's gradient are compared with slopes */
     uint32_t dtype RM_ZERO;              /* of params and loss: RM_F32 (0) or RM_F64 */
@@ -925,9 +953,6 @@ typedef struct rm_check_desc {
     double epsilon RM_ZERO, tolerance RM_ZERO;   /* 0: by dtype (1e-2 and 5e-2 relative; 1e-5 and 1e-4) */
     uint32_t every_din RM_ZERO; /* 1: of kernels that write all gradients unasked, none that a step gives is taken */
 } rm_check_desc;
-#define RM_F32 0u
-#define RM_F64 1u
-
 /* Finds wrong declarations, op by op, in host memory outside the budget (it keeps everything, with guard bytes around
    each buffer): reads of what was not declared, writes beyond the bytes or into inputs, results that differ between two
    runs, an ignored accum bit, a recomputation that differs; then compares the planned step with the keep-everything
@@ -20135,15 +20160,22 @@ typedef struct rmi_vue_sort { /* of an event */
 
 #define RMI_VUE_NAME 1100u /* bytes of the longest name of an event, or run: way, op, part and variant */
 
+static const rmi_vue_sort rmi_vue_sorts[] = {
+    {"forward", "thread_state_running", 'v'}, {"recompute", "terrible", 'a'},  {"backward", "rail_response", 'g'},
+    {"update", "rail_load", 'w'},             {"copy", "rail_animation", 'c'}, {"add", "rail_idle", 's'}};
+#define RMI_VUE_COPY (rmi_vue_sorts + 4) /* and behind it what adds, or fills */
+
+/* The sort of a run; again: of a forward that ran before. */
+RMI_FN const rmi_vue_sort *rmi_vue_sort_of_run(rmi_run run, int again)
+{
+    return &rmi_vue_sorts[run.way == RMI_FWD ? (again ? 1 : 0) : run.way == RMI_BWD ? 2 : 3];
+}
+
 /* The sort of an event. */
 RMI_FN const rmi_vue_sort *rmi_vue_sort_of(const rmi_vue *view, size_t event)
 {
-    static const rmi_vue_sort sorts[] = {{"forward", "thread_state_running", 'v'}, {"recompute", "terrible", 'a'},
-                                         {"backward", "rail_response", 'g'},       {"update", "rail_load", 'w'},
-                                         {"copy", "rail_animation", 'c'},          {"add", "rail_idle", 's'}};
     const rmi_stmt *st = &view->prog->st[event / 2];
-    if (st->what != RMI_RUN) return &sorts[4 + event % 2];
-    return &sorts[st->run.way == RMI_FWD ? view->again[event / 2] : st->run.way == RMI_BWD ? 2 : 3];
+    return st->what == RMI_RUN ? rmi_vue_sort_of_run(st->run, view->again[event / 2]) : RMI_VUE_COPY + event % 2;
 }
 
 /* The name of an event into out, which has room for RMI_VUE_NAME bytes; returns out. */
@@ -20168,35 +20200,49 @@ RMI_FN const char *rmi_vue_run(const rmi_vue *view, uint32_t run, char *out)
 
 /* --- the trace: Chrome's JSON, microseconds */
 
-/* Writes the trace: lanes, what ran on them, live bytes at each run. */
+/* Begins a process of the trace with the lanes (bits) that it has, after what was written before it. */
+RMI_FN void rmi_vue_process(rmi_sink *to, uint64_t process, const char *name, uint32_t lanes)
+{
+    static const char *const names[RMI_LANES] = {"compute", "copies to the device", "copies to host memory", "host",
+                                                 "reductions"};
+    uint32_t k;
+    rmi_put_format(to, "%s\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"%s\"}}",
+                   process > 1 ? "," : "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", process, name);
+    for (k = 0; k < RMI_LANES; k++)
+        if (lanes >> k & 1)
+            rmi_put_format(to, ",\n{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"thread_name\","
+                           "\"args\":{\"name\":\"%s\"}}", process, (uint64_t)k + 1, names[k]);
+}
+
+/* What went on in a lane: all but the closing brace. */
+RMI_FN void rmi_vue_slice(rmi_sink *to, uint64_t process, const rmi_span *span, const char *name,
+                          const rmi_vue_sort *sort)
+{
+    rmi_put_format(to, ",\n{\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%3r,\"dur\":%3r,\"name\":\"%s\","
+                   "\"cat\":\"%s\",\"cname\":\"%s\"", process, (uint64_t)span->lane + 1, span->start, (uint64_t)1000,
+                   span->end - span->start, (uint64_t)1000, name, sort->name, sort->trace_colour);
+}
+
+/* Writes the trace up to its end: lanes, what ran on them, live bytes at each run. */
 RMI_FN void rmi_vue_trace(const rmi_vue *view)
 {
-    static const char *const lanes[RMI_LANES] = {"compute", "copies to the device", "copies to host memory", "host",
-                                                 "reductions"};
     char name[RMI_VUE_NAME];
-    uint32_t k;
+    uint32_t k, lanes = 0;
     size_t i;
-    rmi_put(view->to, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":1,"
-                   "\"name\":\"process_name\",\"args\":{\"name\":\"rockmate plan, simulated\"}}");
-    for (k = 0; k < RMI_LANES; k++)
-        if (view->prog->fig.busy[k])
-            rmi_put_format(view->to,
-                           ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}}",
-                           (uint64_t)k + 1, lanes[k]);
+    for (k = 0; k < RMI_LANES; k++) lanes |= (uint32_t)(view->prog->fig.busy[k] != 0) << k;
+    rmi_vue_process(view->to, 1, "rockmate plan, simulated", lanes);
     for (i = k = 0; i < 2 * view->prog->n; i++) {
-        const rmi_span *span = &view->span[i];
-        const rmi_vue_sort *sort = rmi_vue_sort_of(view, i);
+        rmi_span span = view->span[i];
+        span.start -= view->begin;
+        span.end -= view->begin;
         if (i % 2 == 0 && view->prog->st[i / 2].what == RMI_RUN)
             rmi_put_format(view->to,
                            ",\n{\"ph\":\"C\",\"pid\":1,\"name\":\"live bytes\",\"ts\":%3r,\"args\":{\"bytes\":%u}}",
-                           span->ran ? span->start - view->begin : 0, (uint64_t)1000, view->live[k++]);
-        if (!span->ran) continue;
-        rmi_put_format(view->to, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"ts\":%3r,\"dur\":%3r,\"name\":\"%s\","
-                       "\"cat\":\"%s\",\"cname\":\"%s\"}", (uint64_t)span->lane + 1, span->start - view->begin,
-                       (uint64_t)1000, span->end - span->start, (uint64_t)1000,
-                       rmi_vue_event(view, i, name), sort->name, sort->trace_colour);
+                           span.ran ? span.start : 0, (uint64_t)1000, view->live[k++]);
+        if (!span.ran) continue;
+        rmi_vue_slice(view->to, 1, &span, rmi_vue_event(view, i, name), rmi_vue_sort_of(view, i));
+        rmi_put(view->to, "}");
     }
-    rmi_put(view->to, "\n]}\n");
 }
 
 /* --- the picture: lanes above, the arena below; lengths in quarters of a pixel. Of neighbours that are too thin to be
@@ -20637,7 +20683,10 @@ RMI_FN rm_result rmi_vue_explain(rmi_vue *view, uint32_t tensor)
     return rmi_vue_worth(view);
 }
 
-/* Writes a view of the plan's program number `index` to a sink. what: 0 explains a tensor, 1 a trace, 2 a picture. */
+#define RMI_VUE_END "\n]}\n" /* of a trace */
+
+/* Writes a view of the plan's program number `index` to a sink. what: 0 explains a tensor, 1 a trace, 2 a picture, 3 a
+   trace up to RMI_VUE_END. */
 RMI_FN rm_result rmi_vue_look(const rm_plan *plan, uint32_t index, rmi_sink *to, int what, uint32_t tensor)
 {
     rmi_vue view = RMI_INIT;
@@ -20654,7 +20703,8 @@ RMI_FN rm_result rmi_vue_look(const rm_plan *plan, uint32_t index, rmi_sink *to,
     result = view.span ? rmi_sch_replay(plan->g, &copy, &plan->g->last, NULL, view.span) : RM_ERROR_MEMORY;
     if (result == RM_OK) result = rmi_vue_pieces(&view);
     if (result == RM_OK && what == 0) result = rmi_vue_explain(&view, tensor);
-    if (result == RM_OK && what == 1) rmi_vue_trace(&view);
+    if (result == RM_OK && what % 2) rmi_vue_trace(&view);
+    if (result == RM_OK && what == 1) rmi_put(to, RMI_VUE_END);
     if (result == RM_OK && what == 2) rmi_vue_svg(&view);
     rmi_arena_free(&view.mem);
     return result;
@@ -21076,6 +21126,8 @@ struct rm_exec {
     rmi_exe_course course;
     uint64_t touched;
     rmi_exe_lanes lanes;
+    rm_result (*watch)(struct rm_exec *exec, rmi_exe_op *op); /* of a step that is watched: runs its op; or NULL */
+    struct rmi_wat *watcher;
     char failed[300];         /* the op or buffer at which issuing stopped */
     char name[300];           /* of a buffer, for a message */
 };
@@ -21225,16 +21277,24 @@ RMI_FN rm_result rmi_exe_sync(rm_exec *exec, const char *what, const char *of)
     return rmi_exe_needs(exec, exec->backend.sync(exec->backend.user), what, of);
 }
 
+/* The op and phase of a call, in words, into out, which has room for RMI_ERR_TEXT bytes; returns out. */
+RMI_FN const char *rmi_exe_which(const rm_exec *exec, const rmi_exe_op *op, char *out)
+{
+    static const char *const phases[] = {"", "forward", "backward", "update", "reduction", "barrier"};
+    const char *form = op->run.way <= RMI_BWD ? rmi_low_form(exec->graph, op->run)->name : "";
+    rmi_format(out, RMI_ERR_TEXT, "%s: its %s%s%s%s", op->call->op, op->call->recompute ? "recomputed " : "",
+               phases[op->call->phase], form[0] ? ", variant " : "", form);
+    return out;
+}
+
 /* A callback returned nonzero: the message names its op and phase. */
 RMI_FN rm_result rmi_exe_callback_failed(rm_exec *exec, const rmi_exe_op *op, int code)
 {
-    static const char *const phases[] = {"", "forward", "backward", "update", "reduction", "barrier"};
-    const rm_call *call = op->call;
-    const char *form = op->run.way <= RMI_BWD ? rmi_low_form(exec->graph, op->run)->name : "";
-    rmi_format(exec->failed, sizeof exec->failed, "%s", call->op);
-    return rmi_err_set(&exec->err, RM_ERROR_CALLBACK, "%s: its %s%s%s%s returned %s%u; the step was stopped there",
-                       call->op, call->recompute ? "recomputed " : "", phases[call->phase], form[0] ? ", variant " : "",
-                       form, code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
+    char which[RMI_ERR_TEXT];
+    rmi_format(exec->failed, sizeof exec->failed, "%s", op->call->op);
+    return rmi_err_set(&exec->err, RM_ERROR_CALLBACK, "%s returned %s%u; the step was stopped there",
+                       rmi_exe_which(exec, op, which), code < 0 ? "-" : "",
+                       (uint64_t)(code < 0 ? -(int64_t)code : code));
 }
 
 /* Everything issued has been done, or had to be given up: the next step begins clean. Returns the backend's code. */
@@ -22055,17 +22115,21 @@ RMI_FN void rmi_exe_set_now(rm_exec *exec, const rm_step *s, uint32_t kind)
     exec->now.kind = kind;
 }
 
-/* What an op calls, with the values of its step; returns the callback's code. */
+/* What an op calls, with the values of its step; returns the code of the callback, or of those around it. */
 RMI_INLINE int rmi_exe_invoke(rmi_exe_op *op, const rm_step *step)
 {
     const rm_exec *exec = op->prog->exec;
+    int code = 0;
     if (op->what == RMI_EXE_ADD) {
         exec->desc.add(op->dst, op->src, op->bytes, rmi_graph_handle(exec->graph, op->run.id), exec->desc.add_user);
         return 0;
     }
     op->call->step = step;
     if (op->run.way <= RMI_BWD) op->call->seed = rm_seed(step, op->call->seed_key);
-    return op->fn(op->call);
+    if (exec->desc.before) code = exec->desc.before(exec->desc.watch_user, op->call);
+    if (!code) code = op->fn(op->call);
+    if (!code && exec->desc.after) code = exec->desc.after(exec->desc.watch_user, op->call);
+    return code;
 }
 
 /* In a lane of the host, in its order: an op, which runs once in each step that is issued. */
@@ -22157,7 +22221,7 @@ RMI_FN rm_result rmi_exe_issue(rm_exec *exec, rmi_exe_prog *prog, int joined)
         rmi_exe_op *op = &prog->op[k];
         for (; next < waits->n && waits->wait[next].op == k; next++)
             RMI_TRY(rmi_exe_wait(exec, waits->wait[next].on, op->lane));
-        RMI_TRY(rmi_exe_run(exec, op));
+        RMI_TRY(exec->watch ? exec->watch(exec, op) : rmi_exe_run(exec, op));
         if (op->event != RMI_NONE) RMI_TRY(rmi_exe_record(exec, op->event, op->lane));
     }
     return RM_OK;
@@ -22173,8 +22237,9 @@ RMI_FN rm_result rmi_exe_walk(rm_exec *exec, rmi_exe_prog *prog, uint32_t *answe
     for (attempt = 0; attempt < 2; attempt++) {
         *answer = RM_ISSUE;
         if (backend->begin)
-            RMI_TRY(rmi_exe_needs(exec, backend->begin(backend->user, number, &exec->now, answer), "beginning a step",
-                                  NULL));
+            RMI_TRY(rmi_exe_needs(exec, backend->begin(backend->user, number, &exec->now, exec->watch ? NULL : answer),
+                                  "beginning a step", NULL));
+        if (exec->watch) return rmi_exe_issue(exec, prog, 0);
         asked = *answer;
         exec->failed[0] = 0;
         if (asked != RM_REPLAY) result = rmi_exe_issue(exec, prog, asked == RM_CAPTURE);
@@ -23310,6 +23375,165 @@ RMI_FN rm_result rmi_exe_profile_run(rm_exec *exec, const rm_step *s, uint32_t k
     if (result == RM_ERROR_MEMORY) rmi_err_memory(&exec->err);
     rmi_arena_free(&f.calls);
     rmi_arena_free(&f.tmp);
+    return result;
+}
+
+/* =====================================================================================================================
+   >>watch - a step op by op: what each took beside what was planned; the first result that is no number
+   In: an executor between steps. Out: a trace, or the op. The step is one as any other, but each op is waited for.
+   ================================================================================================================== */
+typedef struct rmi_wat {
+    rmi_exe_profile clock;  /* only its sums of times */
+    rmi_sink *to;           /* of a trace */
+    uint64_t now;           /* ns since the first op, ops alone */
+    uint64_t (*find)(void *user, rm_tensor t, uint32_t what, const void *bytes, uint64_t n);
+    void *user;
+    unsigned char *piece;   /* RMI_EXE_PIECE bytes */
+} rmi_wat;
+
+/* A step with its ops watched. */
+RMI_FN rm_result rmi_wat_step(rm_exec *exec, const rm_step *s, rmi_wat *watcher,
+                              rm_result (*watch)(rm_exec *exec, rmi_exe_op *op))
+{
+    rm_result result;
+    watcher->clock.exec = exec;
+    exec->watch = watch;
+    exec->watcher = watcher;
+    result = rmi_exe_step(exec, s);
+    exec->watch = NULL;
+    return result == RM_OK ? rmi_exe_drain(exec) : result;
+}
+
+/* --- times */
+
+/* What an op does, in words of the trace; returns out. */
+RMI_FN const char *rmi_wat_name(const rmi_exe_op *op, const rm_graph *graph, char *out)
+{
+    rmi_sink sink = rmi_line(out, RMI_VUE_NAME);
+    if (op->what == RMI_EXE_CALL) rmi_txt_put_run(&sink, graph, op->run);
+    else if (op->what == RMI_EXE_FILL) rmi_put_format(&sink, "fill %s", op->call ? op->call->op : "fresh bytes");
+    else
+        rmi_txt_put_buffer(&sink, graph, op->what == RMI_EXE_ADD        ? "add "
+                                         : op->lane == RM_LANE_H2D ? "prefetch " : "offload ", op->buf);
+    return out;
+}
+
+/* Runs an op, and writes what it took; of a callback what the graph's costs say, too. */
+RMI_FN rm_result rmi_wat_time(rm_exec *exec, rmi_exe_op *op)
+{
+    rmi_wat *watcher = exec->watcher;
+    const int is_call = op->what == RMI_EXE_CALL;
+    char name[RMI_VUE_NAME];
+    rmi_span span = RMI_INIT;
+    uint64_t ns = 0;
+    RMI_TRY(rmi_exe_timed_op(&watcher->clock, op, &ns));
+    if (op->what == RMI_EXE_INPUTS) return RM_OK;
+    span.lane = op->lane;
+    span.start = watcher->now;
+    span.end = watcher->now += ns;
+    rmi_vue_slice(watcher->to, 2, &span, rmi_wat_name(op, exec->graph, name),
+                  is_call ? rmi_vue_sort_of_run(op->run, (int)op->call->recompute)
+                          : RMI_VUE_COPY + (op->what != RMI_EXE_COPY));
+    if (is_call)
+        rmi_put_format(watcher->to, ",\"args\":{\"planned_us\":%3r}",
+                       rmi_low_ns(exec->graph, op->run, (int)op->call->recompute, 0), (uint64_t)1000);
+    rmi_put(watcher->to, "}");
+    return RM_OK;
+}
+
+/* rm_exec_trace. */
+RMI_FN rm_result rmi_wat_trace(rm_exec *exec, const rm_step *s, rm_write_fn write, void *user)
+{
+    const uint32_t kind = s && s->kind ? s->kind : RM_SINGLE;
+    rmi_sink sink = {write, user, 0, NULL, 0, 0};
+    rmi_wat watcher = RMI_INIT;
+    uint32_t i = 0;
+    RMI_WANT(&exec->err, exec->backend.now, "rm_exec_trace: the backend has no clock; set rm_backend.now");
+    while (i < exec->n_prog && exec->prog[i].step != kind) i++;
+    if (i == exec->n_prog) return rmi_exe_no_program(exec, "rm_exec_trace", kind);
+    if (rmi_vue_look(exec->plan, i, &sink, 3, 0) != RM_OK) return rmi_err_memory(&exec->err);
+    watcher.to = &sink;
+    rmi_vue_process(&sink, 2, "rockmate step, measured op by op", exec->prog[i].lanes);
+    RMI_TRY(rmi_wat_step(exec, s, &watcher, rmi_wat_time));
+    rmi_put(&sink, RMI_VUE_END);
+    return sink.failed ? rmi_err_set(&exec->err, RM_ERROR_WRITE, "rm_exec_trace: the sink took no more text") : RM_OK;
+}
+
+/* --- numbers */
+
+/* Offset of the first element in the bytes of an operand that is NaN or infinite; its size: none is. */
+RMI_FN rm_result rmi_wat_first(rm_exec *exec, const rmi_exe_operand *operand, const unsigned char *bytes, uint64_t *at)
+{
+    const rmi_wat *watcher = exec->watcher;
+    uint32_t id;
+    const rmi_buf_kind kind = rmi_low_kind(exec->graph, operand->buf, &id);
+    const rm_tensor tensor = rmi_graph_handle(exec->graph, id);
+    uint64_t n, found;
+    for (*at = 0; *at < operand->bytes; *at += n) {
+        n = rmi_min(RMI_EXE_PIECE, operand->bytes - *at);
+        RMI_TRY(rmi_exe_carry(exec, operand->buf, watcher->piece, bytes + (size_t)*at, n, RM_LANE_D2H));
+        found = watcher->find ? watcher->find(watcher->user, tensor, (uint32_t)kind, watcher->piece, n)
+                              : rm_find_nan(RM_F32, watcher->piece, n);
+        *at += rmi_min(found, n);
+        if (found < n) return RM_OK;
+    }
+    return RM_OK;
+}
+
+/* The message of an op that has left something that is no number; names of all that it read that had one before. */
+RMI_FN rm_result rmi_wat_tell(rm_exec *exec, const rmi_exe_op *op, const rmi_exe_operand *made, uint64_t at)
+{
+    char which[RMI_ERR_TEXT], before[RMI_ERR_TEXT / 2], name[300];
+    rmi_sink sink = rmi_line(before, sizeof before);
+    rmi_exe_operand operand;
+    uint32_t role, slot;
+    uint64_t first;
+    before[0] = 0;
+    for (role = 0; role < RMI_EXE_SAVED; role++)
+        for (slot = 0; rmi_exe_operand_of(exec, op->run, role, slot, &operand); slot++) {
+            const unsigned char *bytes = (const unsigned char *)*rmi_exe_slot(op->call, role, slot);
+            if (!operand.declared || !bytes || operand.use == RMI_EXE_MAKES || operand.buf == made->buf) continue;
+            RMI_TRY(rmi_wat_first(exec, &operand, bytes, &first));
+            if (first < operand.bytes)
+                rmi_put_format(&sink, "%s%s", sink.n ? ", " : "", rmi_sch_name(exec->graph, operand.buf, name));
+        }
+    return rmi_err_set(&exec->err, RM_ERROR_CHECK, "%s left NaN or infinity in %s, at byte %u of %u; %s%s%s",
+                       rmi_exe_which(exec, op, which), rmi_exe_name(exec, made->buf), at, made->bytes,
+                       before[0] ? "before it there was one in " : "what it reads has none: it begins there",
+                       before, before[0] ? " already, which no op of this step has made" : "");
+}
+
+/* Runs an op, and looks at what it has made. */
+RMI_FN rm_result rmi_wat_look(rm_exec *exec, rmi_exe_op *op)
+{
+    rmi_exe_operand operand;
+    uint32_t role, slot;
+    uint64_t at;
+    RMI_TRY(rmi_exe_run(exec, op));
+    RMI_TRY(rmi_exe_sync(exec, "waiting for an op", op->call ? op->call->op : NULL));
+    for (role = 0; op->what == RMI_EXE_CALL && role < RMI_EXE_SAVED; role++)
+        for (slot = 0; rmi_exe_operand_of(exec, op->run, role, slot, &operand); slot++) {
+            const unsigned char *bytes = (const unsigned char *)*rmi_exe_slot(op->call, role, slot);
+            if (!operand.declared || !bytes || operand.use < RMI_EXE_MAKES) continue;
+            RMI_TRY(rmi_wat_first(exec, &operand, bytes, &at));
+            if (at < operand.bytes) return rmi_wat_tell(exec, op, &operand, at);
+        }
+    return RM_OK;
+}
+
+/* rm_exec_find_nan. */
+RMI_FN rm_result rmi_wat_find(rm_exec *exec, const rm_step *s,
+                              uint64_t (*find)(void *user, rm_tensor t, uint32_t what, const void *bytes, uint64_t n),
+                              void *user)
+{
+    rmi_arena mem = rmi_arena_make(&exec->mem.hooks);
+    rmi_wat watcher = RMI_INIT;
+    rm_result result;
+    watcher.find = find;
+    watcher.user = user;
+    watcher.piece = RMI_RAW(&mem, unsigned char, RMI_EXE_PIECE);
+    result = watcher.piece ? rmi_wat_step(exec, s, &watcher, rmi_wat_look) : rmi_err_memory(&exec->err);
+    rmi_arena_free(&mem);
     return result;
 }
 
@@ -24683,6 +24907,12 @@ RMI_EXEC_CALL(rm_exec_wait, (rm_exec *exec), 1, "", rmi_exe_drain(exec))
 RMI_EXEC_CALL(rm_exec_step, (rm_exec *exec, const rm_step *step), 1, "", rmi_exe_step(exec, step))
 RMI_EXEC_CALL(rm_exec_check, (rm_exec *exec, const rm_step *step, const rm_check_desc *desc), 1, "",
               rmi_chk_run(exec, step, desc))
+RMI_EXEC_CALL(rm_exec_trace, (rm_exec *exec, const rm_step *step, rm_write_fn write, void *user), write,
+              "write is NULL", rmi_wat_trace(exec, step, write, user))
+RMI_EXEC_CALL(rm_exec_find_nan,
+              (rm_exec *exec, const rm_step *step,
+               uint64_t (*find)(void *user, rm_tensor t, uint32_t what, const void *bytes, uint64_t n), void *user),
+              1, "", rmi_wat_find(exec, step, find, user))
 RMI_EXEC_CALL(rm_exec_save, (rm_exec *exec, rm_write_fn write, void *user), write, "write is NULL",
               rmi_exe_save(exec, write, user))
 RMI_EXEC_CALL(rm_exec_restore, (rm_exec *exec, const void *data, size_t bytes), data, "data is NULL",
@@ -24777,6 +25007,28 @@ RMDEF rm_result rm_exec_get_info(const rm_exec *exec, rm_exec_info *info)
     info->step_ns =
         exec->n_prog ? rmi_exe_step_ns(exec, &exec->plan->info[exec->last ? exec->last - exec->prog : 0]) : 0;
     return RM_OK;
+}
+
+RMDEF uint64_t rm_find_nan(uint32_t dtype, const void *bytes, uint64_t n)
+{
+    /* bytes of an element, and the bits of the exponent in its two highest ones */
+    static const struct {
+        uint32_t size;
+        uint16_t exponent;
+    } types[] = {{4, 0x7F80}, {8, 0x7FF0}, {2, 0x7C00}, {2, 0x7F80}};
+    const uint16_t one = 1;
+    const unsigned char *element = (const unsigned char *)bytes;
+    uint64_t i;
+    uint16_t high;
+    uint32_t size, last;
+    if (dtype >= sizeof types / sizeof *types) return n;
+    size = types[dtype].size;
+    last = *(const unsigned char *)&one ? size - 2 : 0;
+    for (i = 0; i + size <= n; i += size) {
+        memcpy(&high, element + (size_t)(i + last), 2);
+        if ((high & types[dtype].exponent) == types[dtype].exponent) return i;
+    }
+    return n;
 }
 
 RMDEF void *rm_mut(const rm_call *call, uint32_t i)
