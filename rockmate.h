@@ -561,6 +561,11 @@ RMDEF uint64_t rm_tensor_bytes(const rm_graph *g, rm_tensor t);
 RMDEF rm_result rm_graph_read(const char *text, size_t length, const rm_graph_desc *desc, rm_graph **out);
 RMDEF rm_result rm_graph_write(rm_graph *g, rm_write_fn write, void *user);
 
+/* A table for people: what a step that keeps everything takes, by kind of op (of a graph from text: by the last word of
+   their names), slowest first, and where these times are from: given, guessed from bytes, measured by rm_exec_profile,
+   or scaled as others that were. */
+RMDEF rm_result rm_graph_summary(rm_graph *g, rm_write_fn write, void *user);
+
 /* --- plan --------------------------------------------------------------------------------------------------------- */
 
 typedef struct rm_progress {
@@ -20003,6 +20008,73 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *plan, uint32_t index, rmi_are
     return RM_OK;
 }
 
+/* A row of a graph's table of costs: a kind of ops, or updates of params. */
+typedef struct rmi_txt_cost {
+    const char *name;
+    uint64_t ns, fwd, bwd; /* of all of them; fwd: of updates, too */
+    uint32_t n, by;        /* how many; 1u << rmi_cost_by of their times */
+} rmi_txt_cost;
+
+/* The row of that name gets one more op or param with its times. */
+RMI_FN void rmi_txt_add_cost(rmi_txt_cost *rows, uint32_t *n, const char *name, uint64_t fwd, uint64_t bwd, uint32_t by)
+{
+    uint32_t i = 0;
+    while (i < *n && strcmp(rows[i].name, name)) i++;
+    if (i == *n) rows[(*n)++].name = name;
+    rows[i].fwd = rmi_add(rows[i].fwd, fwd);
+    rows[i].bwd = rmi_add(rows[i].bwd, bwd);
+    rows[i].ns = rmi_add(rows[i].fwd, rows[i].bwd);
+    rows[i].by |= by;
+    rows[i].n++;
+}
+
+RMI_FN int rmi_txt_compare_costs(const void *one, const void *other, void *user)
+{
+    const rmi_txt_cost *left = (const rmi_txt_cost *)one, *right = (const rmi_txt_cost *)other;
+    (void)user;
+    return left->ns != right->ns ? (left->ns < right->ns ? 1 : -1) : strcmp(left->name, right->name);
+}
+
+/* The table of a sealed graph's costs, a kind a row. */
+RMI_FN rm_result rmi_txt_costs_of(const rm_graph *graph, rmi_arena *tmp, rmi_sink *sink)
+{
+    static const char *const words[] = {"given", "guessed", "scaled", "measured"};
+    rmi_txt_cost *rows = RMI_NEW(tmp, rmi_txt_cost, (size_t)graph->n_ops + 1);
+    uint64_t all = 0;
+    uint32_t i, k, n = 0;
+    if (!rows) return RM_ERROR_MEMORY;
+    for (i = 0; i < graph->n_ops; i++) {
+        const rmi_op *op = &graph->ops[i];
+        const char *slash = op->kind_name == op->name ? strrchr(op->name, '/') : NULL; /* from text: it has no kind */
+        rmi_txt_add_cost(rows, &n, slash ? slash + 1 : op->kind_name, op->view == RMI_NONE ? op->forms[0].fwd : 0,
+                         op->has_bwd ? op->forms[0].bwd : 0, 1u << op->forms[0].fwd_by);
+    }
+    for (i = 0; i < graph->n_tensors; i++)
+        if (graph->tensors[i].updates)
+            rmi_txt_add_cost(rows, &n, "(updates)", rmi_min(graph->tensors[i].opt, graph->tensors[i].opt_host), 0,
+                             1u << graph->tensors[i].opt_by);
+    rmi_sort(rows, n, sizeof *rows, rmi_txt_compare_costs, NULL);
+    for (i = 0; i < n; i++) all = rmi_add(all, rows[i].ns);
+    rmi_put_format(sink, "costs of a step: %t\n  kind                    number  forward      backward     share    "
+                         "times are\n", all);
+    for (i = 0; i < n; i++) {
+        char text[RMI_TXT_WIDE];
+        rmi_sink line = rmi_line(text, 25); /* what is longer is cut */
+        rmi_put_format(&line, "  %s", rows[i].name);
+        line.room = sizeof text;
+        rmi_txt_say_at(&line, 26, "%u", rows[i].n);
+        rmi_txt_say_at(&line, 34, "%t", rows[i].fwd);
+        rmi_txt_say_at(&line, 47, rows[i].bwd ? "%t" : "", rows[i].bwd);
+        rmi_txt_say_at(&line, 59, " ", 0);
+        rmi_put_format(&line, "%1r %", rmi_mul(rows[i].ns, 100), all);
+        rmi_txt_say_at(&line, 68, " ", 0);
+        for (k = 0; k < RMI_COUNT(words); k++)
+            if (rows[i].by >> k & 1) rmi_put_format(&line, rows[i].by >> (k + 1) ? "%s, " : "%s", words[k]);
+        rmi_put_format(sink, "%s\n", text);
+    }
+    return RM_OK;
+}
+
 /* Every program of the plan, and its notes. */
 RMI_FN rm_result rmi_txt_summary(const rm_plan *plan, rmi_sink *sink)
 {
@@ -24750,6 +24822,22 @@ RMDEF rm_result rm_graph_write(rm_graph *graph, rm_write_fn write, void *user)
     if (!graph) return RM_ERROR_ARGUMENT;
     RMI_WANT(&graph->last, write, RMI_NO_WRITE, "rm_graph_write");
     return rmi_txt_write_graph(graph, &sink);
+}
+
+RMDEF rm_result rm_graph_summary(rm_graph *graph, rm_write_fn write, void *user)
+{
+    rmi_sink sink = {write, user, 0, NULL, 0, 0};
+    rmi_arena tmp;
+    rm_result result;
+    if (!graph) return RM_ERROR_ARGUMENT;
+    RMI_WANT(&graph->last, write, RMI_NO_WRITE, "rm_graph_summary");
+    RMI_TRY(rmi_graph_seal(graph));
+    tmp = rmi_arena_make(&graph->mem.hooks);
+    result = rmi_txt_costs_of(graph, &tmp, &sink);
+    rmi_arena_free(&tmp);
+    if (result != RM_OK) return rmi_err_memory(&graph->last);
+    if (!sink.failed) return RM_OK;
+    return rmi_err_set(&graph->last, RM_ERROR_WRITE, "rm_graph_summary: the sink took no more text");
 }
 
 RMDEF const char *rm_preset_name(size_t i, const char **help)
