@@ -663,7 +663,8 @@ typedef struct rm_plan_desc {
     int (*progress)(void *user, const rm_progress *p) RM_ZERO;
     void *progress_user RM_ZERO;
     uint64_t work_limit RM_ZERO; /* instead of rm_config.work; 0: that */
-    /* a plan of the same graph: what persists is where its first program has it. NULL: free */
+    /* what persists is where this plan's first program has it. Of the same graph; or of another one with the same
+       params and consts, by name and size: another batch, a longer sequence (rm_exec_desc.share). NULL: free */
     const rm_plan *like RM_ZERO;
     /* plans with copies count on that much less than the link's speed (0 to 90): with 5 a link that is 5 % slower than
        declared stalls nothing. 0: as much as keeps what such a link would cost near 2 % of the computation */
@@ -837,6 +838,12 @@ typedef struct rm_exec_desc {
     uint64_t device_memory_bytes RM_ZERO;
     void *host_memory RM_ZERO;         /* the same for host memory */
     uint64_t host_memory_bytes RM_ZERO;
+    /* an executor in whose memory this one works, too, on the params, states and consts there: several sizes of a model
+       (the last batch, a longer sequence, generation), each a graph with a plan that is rm_plan_desc.like the plan of
+       the first. Its memory must be large enough for all; it can be destroyed in any order, but not replanned while it
+       is shared. Executors of one memory take turns: inputs, outputs and gradients of one are gone when another one
+       has made a step or been given an input. A backend with lanes is one executor's own */
+    rm_exec *share RM_ZERO;
     const rm_backend *backend RM_ZERO; /* copied; NULL: the host backend */
     uint32_t poison RM_ZERO;           /* 1: freed and fresh buffers are filled with 0xFF, NaN in every float format */
     /* reduction of c->grad over ranks, which all run the same plan (manual, 5). NULL: one rank, nothing to do */
@@ -15625,6 +15632,7 @@ typedef struct rmi_planner {
     rmi_plan_memory mem;
     rmi_seq seq;
     uint32_t together;        /* RMI_PLAN_APART, RMI_PLAN_JOINT */
+    const rmi_program *like;  /* of rm_plan_desc.like: its homes, in buffers of this graph; or NULL */
     const rmi_program *given; /* JOINT: all have what persists where this one has it; NULL: the next one decides */
     uint64_t room;            /* what that one leaves to the others of its budget */
     /* of the current kind of step */
@@ -15774,6 +15782,65 @@ RMI_FN rmi_arena rmi_plan_arena(rmi_planner *call)
     return a;
 }
 
+/* Is a graph another one in small: the same ops and tensors, by name, and nothing larger? Then programs of that one are
+   programs of this. */
+RMI_FN int rmi_plan_is_smaller(const rm_graph *graph, const rm_graph *than)
+{
+    uint32_t i, k, n, differs = graph->n_tensors != than->n_tensors || graph->n_ops != than->n_ops ||
+                                graph->n_barriers != than->n_barriers;
+    for (i = 0; !differs && i < graph->n_tensors; i++) {
+        const rmi_tensor *tensor = &graph->tensors[i], *large = &than->tensors[i];
+        differs = strcmp(tensor->name, large->name) || tensor->kind != large->kind || tensor->bytes > large->bytes ||
+                  tensor->grad_bytes > large->grad_bytes || tensor->state_bytes > large->state_bytes ||
+                  tensor->opt_ws > large->opt_ws;
+    }
+    for (i = 0; !differs && i < graph->n_ops; i++) {
+        const rmi_form *form = graph->ops[i].forms, *large = than->ops[i].forms;
+        differs = strcmp(graph->ops[i].name, than->ops[i].name) || graph->ops[i].n_forms != than->ops[i].n_forms;
+        for (k = 0; !differs && k < graph->ops[i].n_forms; k++, form++, large++) {
+            differs = form->saved > large->saved || form->fwd_ws > large->fwd_ws || form->n_parts != large->n_parts;
+            for (n = 0; !differs && n < form->n_parts; n++) differs = form->parts[n].bwd_ws > large->parts[n].bwd_ws;
+        }
+    }
+    return !differs;
+}
+
+/* Finds the homes of a plan that this one is to be like: of another graph's, those of params and consts, by name; of
+   one that this graph is in small, all. */
+RMI_FN rm_result rmi_plan_like(rmi_planner *call, const rm_plan *like)
+{
+    const rm_graph *graph = call->graph, *theirs = like->g;
+    const rmi_program *from = &like->prog[0];
+    rmi_program *to = RMI_NEW(&call->plan->mem, rmi_program, 1);
+    uint32_t i, k, id, *ours = RMI_NEW(&call->plan->mem, uint32_t, theirs->n_tensors), only = graph->n_tensors;
+    size_t at;
+    if (!to || !ours || !(to->homes = RMI_RAW(&call->plan->mem, rmi_home, from->n_homes))) return RM_ERROR_MEMORY;
+    for (i = 0; i < graph->n_tensors; i++)
+        only -= graph->tensors[i].kind == RMI_INPUT || graph->tensors[i].kind == RMI_ACT;
+    for (i = 0; i < theirs->n_tensors; i++) {
+        const rmi_tensor *their = &theirs->tensors[i], *our;
+        if (their->kind == RMI_INPUT || their->kind == RMI_ACT) continue;
+        ours[i] = k = rmi_graph_lookup(graph, RMI_TENSORS, their->name);
+        our = k == RMI_NONE ? NULL : &graph->tensors[k];
+        RMI_WANT(&call->graph->last, our && our->kind == their->kind && our->external == their->external &&
+                 our->bytes == their->bytes && our->grad_bytes == their->grad_bytes &&
+                 our->state_bytes == their->state_bytes, "rm_plan_desc.like: its graph has %s, of %u bytes, and this "
+                 "graph has no such param or const, with the same gradient and state; declare them alike in both",
+                 their->name, their->bytes);
+        only--;
+    }
+    RMI_WANT(&call->graph->last, !only, "rm_plan_desc.like: its graph has %u params and consts less than this one; "
+             "declare all of them in both", (uint64_t)only);
+    for (at = 0; at < from->n_homes; at++) {
+        const rmi_buf_kind kind = rmi_low_kind(theirs, from->homes[at].buf, &id);
+        if (theirs->tensors[id].kind == RMI_INPUT) continue;
+        to->homes[to->n_homes] = from->homes[at];
+        to->homes[to->n_homes++].buf = rmi_low_buf(graph, kind, ours[id]);
+    }
+    call->like = rmi_plan_is_smaller(graph, theirs) ? from : to;
+    return RM_OK;
+}
+
 /* What another plan has on the device stays where it has it. */
 RMI_FN rm_result rmi_plan_layout_like(rmi_planner *call, const rmi_program *like)
 {
@@ -15834,7 +15901,7 @@ RMI_FN rm_result rmi_plan_layout(rmi_planner *call)
     call->homes.offsets = RMI_RAW(mem, uint64_t, 3 * (size_t)graph->n_tensors);
     if (!call->homes.lasting || !call->homes.offsets || !call->homes.at) return RM_ERROR_MEMORY;
     memset(call->homes.offsets, 0xFF, 3 * (size_t)graph->n_tensors * sizeof *call->homes.offsets);
-    if (call->desc->like && !rmi_plan_has_host(call)) RMI_TRY(rmi_plan_layout_like(call, &call->desc->like->prog[0]));
+    if (call->like && !rmi_plan_has_host(call)) RMI_TRY(rmi_plan_layout_like(call, call->like));
     for (i = 0; i < graph->n_tensors; i++)
         if (graph->tensors[i].kind == RMI_PARAM || graph->tensors[i].kind == RMI_CONST)
             rmi_plan_home(call, (uint32_t)i);
@@ -17584,6 +17651,29 @@ RMI_FN rm_result rmi_plan_step_begin(rmi_planner *call, uint32_t step)
     return result;
 }
 
+/* The program of rm_plan_desc.like for this kind of step is a candidate, if it is a program of this graph: what ran in
+   some memory runs in as much again, be it a smaller batch. */
+RMI_FN rm_result rmi_plan_try_like(rmi_planner *call)
+{
+    const rm_plan *like = call->desc->like;
+    const rmi_plan_trial how = {call->limit, 0, 0, 0};
+    rmi_program program;
+    rm_result result;
+    uint32_t i = 0;
+    if (!like || call->like != &like->prog[0] || call->config.off || call->desc->live_only) return RM_OK;
+    while (i < like->n && like->prog[i].step != call->step) i++;
+    if (i == like->n || (like->prog[i].host && !rmi_plan_moves(call))) return RM_OK;
+    result = rmi_plan_copy_program(&call->mem.tries, &like->prog[i], &program);
+    if (result == RM_OK) result = rmi_sch_sizes(call->graph, &program);
+    if (result == RM_OK) result = rmi_sch_check(call->graph, &program, &call->graph->last, NULL);
+    program.arena = program.fig.arena_top;
+    program.host = program.fig.host_top;
+    if (result == RM_OK) result = rmi_plan_compare(call, NULL, &how, &program);
+    rmi_arena_clear(&call->mem.tries);
+    if (result == RM_ERROR_PLAN) rmi_err_clear(&call->graph->last); /* an op that is another one, of the same name */
+    return result == RM_ERROR_PLAN ? RM_OK : result;
+}
+
 /* The preset's passes, until someone says stop. plain, moves: there are programs without copies, with copies. The
    search without copies comes first, unless what persists has no room on the device. */
 RMI_FN rm_result rmi_plan_step_passes(rmi_planner *call, int plain, int moves)
@@ -17611,6 +17701,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *call, uint32_t step)
         call->min_arena = RMI_INF;
     }
     if (!call->stop.stopped) RMI_TRY(rmi_plan_least_bytes(call));
+    RMI_TRY(rmi_plan_try_like(call));
     RMI_TRY(rmi_plan_step_passes(call, plain, moves));
     if (call->limit < call->budget) { /* the bound is of the whole budget */
         call->info->bound_ns = once_ns;
@@ -17662,11 +17753,11 @@ RMI_FN rm_result rmi_plan_desc_ok(rm_graph *graph, const rm_plan_desc *desc)
     if (desc->link_margin_percent > 90)
         return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc.link_margin_percent: %u; take 0 to 90",
                            (uint64_t)desc->link_margin_percent);
-    for (i = 0; desc->like && desc->like->g == graph && i < desc->like->prog[0].n_homes; i++)
+    for (i = 0; desc->like && i < desc->like->prog[0].n_homes; i++)
         aligned &= desc->like->prog[0].homes[i].offset % (desc->align ? desc->align : 256) == 0;
-    if (desc->like && (desc->like->g != graph || !aligned || desc->like->live_only))
+    if (desc->like && (!aligned || desc->like->live_only))
         return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT,
-                           "rm_plan_desc.like: a plan of another graph, of another alignment, or without addresses");
+                           "rm_plan_desc.like: a plan of another alignment, or without addresses");
     if (desc->device_bytes > RMI_MAX || desc->host_bytes > RMI_MAX)
         return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc: a budget is not below 2^62 bytes");
     return RM_OK;
@@ -17799,7 +17890,7 @@ RMI_FN rm_result rmi_plan_joint(rmi_planner *call, rm_plan_info *worst)
     rm_plan_info next;
     uint32_t round;
     call->together = RMI_PLAN_JOINT;
-    call->given = call->desc->like ? &call->desc->like->prog[0] : NULL;
+    call->given = call->like;
     RMI_TRY(rmi_plan_kinds_of_step(call, worst));
     /* the first took too much */
     for (round = 1; worst->min_bytes && call->plan->n && !call->desc->like && round <= 6 && !call->stop.stopped;
@@ -17854,6 +17945,7 @@ RMI_FN rm_result rmi_plan_make(rmi_planner *call)
     for (i = 0; i < call->graph->n_tensors; i++)
         call->lanes |= call->graph->tensors[i].reduce != RMI_INF && call->graph->tensors[i].consumers.n;
     RMI_TRY(rmi_shp_make(&call->plan->mem, call->graph, &call->plan->shape));
+    if (call->desc->like) RMI_TRY(rmi_plan_like(call, call->desc->like));
     RMI_TRY(rmi_plan_layout(call));
     if (call->host_only) call->config.passes |= RM_PASS_STREAM | RM_PASS_OFFLOAD;
     if (call->desc->like || call->steps & (call->steps - 1)) RMI_TRY(rmi_plan_several(call, &worst));
@@ -21183,6 +21275,9 @@ struct rm_exec {
 #endif
     rmi_arena mem, tables;    /* this object; what depends on the plan */
     rm_plan *plan;            /* cannot go before the executor */
+    struct rm_exec *owner;    /* of the memory: the executor itself, or rm_exec_desc.share's */
+    struct rm_exec *turn;     /* of an owner: the executor that worked in its memory last */
+    uint32_t users;           /* of an owner: executors in its memory; it goes with the last of them */
     rm_graph *graph;
     rmi_list trained;         /* params that gradient flows to */
     rm_exec_desc desc;
@@ -21958,6 +22053,15 @@ RMI_FN rm_result rmi_exe_memory_of(rm_exec *exec, uint32_t which)
     uint32_t i;
     for (i = 0; i < exec->plan->n; i++)
         bytes = rmi_max(bytes, which ? exec->plan->prog[i].host : exec->plan->prog[i].arena);
+    if (exec->owner != exec) {
+        const rmi_exe_memory *shared = &exec->owner->memory[which];
+        RMI_WANT(&exec->err, bytes <= shared->bytes, "rm_exec_desc.share: the plan needs %u bytes of %s memory, that "
+                 "executor has %u; make the executor of the largest plan first, or plan within its size", bytes,
+                 which ? "host" : "device", shared->bytes);
+        memory->at = shared->at;
+        memory->bytes = shared->bytes;
+        return RM_OK;
+    }
     memory->bytes = bytes;
     RMI_WANT(&exec->err, given || !size, "%s: it is NULL, though %s_bytes is %u; give the memory, or leave both zero",
              names[which], strchr(names[which], '.') + 1, size);
@@ -22042,6 +22146,28 @@ RMI_FN rm_result rmi_exe_reserve(rm_exec *exec)
                          "making events for its lanes", NULL);
 }
 
+/* Does all that persists in the memory of rm_exec_desc.share persist here, at the same places? */
+RMI_FN rm_result rmi_exe_shares(rm_exec *exec)
+{
+    const rm_exec *owner = exec->owner;
+    const rm_graph *graph = exec->graph;
+    uint32_t i, k, which, kind;
+    for (i = 0; i < graph->n_tensors; i++) {
+        if (graph->tensors[i].kind != RMI_PARAM && graph->tensors[i].kind != RMI_CONST) continue;
+        k = rmi_graph_lookup(owner->graph, RMI_TENSORS, graph->tensors[i].name);
+        for (which = RMI_EXE_ARENA; which <= RMI_EXE_HOST; which++)
+            for (kind = RMI_BUF_VALUE; kind <= RMI_BUF_STATE; kind++) {
+                const uint32_t here = rmi_low_buf(graph, (rmi_buf_kind)kind, i);
+                if (kind == RMI_BUF_GRAD) continue;
+                RMI_WANT(&exec->err, k != RMI_NONE && exec->memory[which].home[here] ==
+                         owner->memory[which].home[rmi_low_buf(owner->graph, (rmi_buf_kind)kind, k)],
+                         "rm_exec_desc.share: %s is not where that executor's plan has it; plan with its plan in "
+                         "rm_plan_desc.like", rmi_exe_name(exec, here));
+            }
+    }
+    return RM_OK;
+}
+
 /* Everything that depends on the plan: memory, all zero, programs, homes. */
 RMI_FN rm_result rmi_exe_load(rm_exec *exec)
 {
@@ -22055,8 +22181,10 @@ RMI_FN rm_result rmi_exe_load(rm_exec *exec)
     result = rmi_exe_programs(exec, &tmp);
     rmi_arena_free(&tmp);
     if (result != RM_OK) return rmi_err_memory(&exec->err);
+    if (exec->owner != exec) RMI_TRY(rmi_exe_shares(exec));
     RMI_TRY(rmi_exe_callbacks(exec));
     RMI_TRY(rmi_exe_reserve(exec));
+    if (exec->owner != exec) return rmi_exe_tell_alone(exec) == RM_OK ? RM_OK : rmi_err_memory(&exec->err);
     if (arena->bytes)
         RMI_TRY(rmi_exe_needs(exec, backend->fill(backend->user, arena->at, 0, arena->bytes), "clearing the arena",
                               NULL));
@@ -22087,11 +22215,15 @@ RMI_FN void rmi_exe_unload(rm_exec *exec)
     memset((void *)exec->prog, 0, sizeof exec->prog);
 }
 
+/* The end of an executor; of an owner of memory, with the last one that works there. */
 RMI_FN void rmi_exe_free(rm_exec *exec)
 {
     rmi_arena mem;
     rm_plan *plan;
+    rm_exec *owner = exec ? exec->owner : NULL;
     if (!exec) return;
+    if (owner != exec && owner->turn == exec) owner->turn = owner;
+    if (--owner->users && owner == exec) return;
     rmi_exe_unload(exec);
 #if defined(ROCKMATE_THREADS)
     rmi_thr_free(exec->threads);
@@ -22100,6 +22232,7 @@ RMI_FN void rmi_exe_free(rm_exec *exec)
     plan = exec->plan;
     rmi_arena_free(&mem);
     rmi_plan_free(plan);
+    if (owner != exec && !owner->users) owner->users = 1, rmi_exe_free(owner);
 }
 
 #define RMI_EXE_LIVE_ONLY "%s: the plan counts live bytes and has no addresses to run with; plan without " \
@@ -22128,6 +22261,8 @@ RMI_FN rm_result rmi_exe_create(rm_plan *plan, const rm_exec_desc *desc, rm_exec
     exec->graph = plan->g;
     plan->uses++;
     if (desc) exec->desc = *desc;
+    exec->owner = exec->turn = desc && desc->share ? desc->share->owner : exec;
+    exec->owner->users++;
     result = RMI_TABLES(&exec->mem, RMI_T(exec->outside.from, (size_t)n + 1), RMI_T(exec->outside.bound, n),
                         RMI_T(exec->due, graph->n_tensors), RMI_T(exec->trained.at, graph->n_tensors));
     for (i = 0; i <= n && result == RM_OK; i++) {
@@ -22153,6 +22288,33 @@ RMI_FN rm_result rmi_exe_create(rm_plan *plan, const rm_exec_desc *desc, rm_exec
 }
 
 /* --- stepping */
+
+/* What the last step has left is gone: outputs, gradients, and inputs that are not the caller's memory. */
+RMI_FN void rmi_exe_lose(rm_exec *exec)
+{
+    const rmi_tensor *tensors = exec->graph->tensors;
+    uint32_t i;
+    exec->last = NULL;
+    exec->course.grads = RMI_EXE_SPENT;
+    for (i = 0; i < exec->graph->n_tensors; i++)
+        if (tensors[i].kind == RMI_INPUT && !tensors[i].external) exec->due[i] = tensors[i].bytes;
+}
+
+/* Before an executor works in memory that it shares: the one before has come to rest. taken 1: it works on more than
+   what persists, and the one before loses that. */
+RMI_FN rm_result rmi_exe_turn(rm_exec *exec, int taken)
+{
+    rm_exec *before = exec->owner->turn;
+    rm_result result;
+    if (before == exec) return RM_OK;
+    result = rmi_exe_drain(before);
+    if (result != RM_OK)
+        return rmi_err_set(&exec->err, result, "an executor that shares its memory: %s", before->err.text);
+    if (!taken) return RM_OK;
+    rmi_exe_lose(before);
+    exec->owner->turn = exec;
+    return RM_OK;
+}
 
 /* Is all there that a step of a program reads? The caller's memory is bound, inputs are written: zeros, or what other
    things left, would train without a word. Inputs are no part of what rm_exec_desc.forget forgets. */
@@ -22870,6 +23032,8 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
     RMI_WANT(&exec->err, plan->g == exec->graph, "rm_exec_replan: the plan is of another graph; make it with the graph "
              "of this executor's plan");
     RMI_WANT(&exec->err, !plan->live_only, RMI_EXE_LIVE_ONLY, "rm_exec_replan");
+    RMI_WANT(&exec->err, exec->owner->users == 1, "rm_exec_replan: the memory is shared (rm_exec_desc.share); destroy "
+             "the other executors first, or this one, and make it anew with the new plan");
     for (i = 0; i < plan->n; i++)
         if (rmi_low_adds_to_earlier(plan->prog[i].step)) to = &plan->prog[i];
     for (i = 0; i < exec->trained.n && exec->course.grads == RMI_EXE_ADDING; i++) {
@@ -24611,11 +24775,12 @@ RMI_FN rm_result rmi_chk_run(rm_exec *exec, const rm_step *step, const rm_check_
    >>public - entry points: check arguments, delegate
    ================================================================================================================== */
 /* A call on an executor, which must be there: it ends with the message if an argument is not as wanted. */
-#define RMI_EXEC_CALL(name, parameters, wanted, message, call)                  \
+#define RMI_EXEC_CALL(name, parameters, takes_turn, wanted, message, call)      \
     RMDEF rm_result name parameters                                             \
     {                                                                           \
         if (!exec) return RM_ERROR_ARGUMENT;                                    \
         RMI_WANT(&exec->err, wanted, #name ": " message);                       \
+        RMI_TRY(rmi_exe_turn(exec, takes_turn));                                \
         return call;                                                            \
     }
 
@@ -24989,23 +25154,23 @@ RMDEF const char *rm_exec_error(const rm_exec *exec)
     return exec ? exec->err.text : "the executor is NULL: rm_exec_create failed, see rm_graph_error";
 }
 
-RMI_EXEC_CALL(rm_exec_bind, (rm_exec *exec, rm_tensor tensor, uint32_t what, void *memory), 1, "",
+RMI_EXEC_CALL(rm_exec_bind, (rm_exec *exec, rm_tensor tensor, uint32_t what, void *memory), 0, 1, "",
               rmi_exe_bind(exec, tensor, what, memory))
-RMI_EXEC_CALL(rm_exec_wait, (rm_exec *exec), 1, "", rmi_exe_drain(exec))
-RMI_EXEC_CALL(rm_exec_step, (rm_exec *exec, const rm_step *step), 1, "", rmi_exe_step(exec, step))
-RMI_EXEC_CALL(rm_exec_check, (rm_exec *exec, const rm_step *step, const rm_check_desc *desc), 1, "",
+RMI_EXEC_CALL(rm_exec_wait, (rm_exec *exec), 0, 1, "", rmi_exe_drain(exec))
+RMI_EXEC_CALL(rm_exec_step, (rm_exec *exec, const rm_step *step), 1, 1, "", rmi_exe_step(exec, step))
+RMI_EXEC_CALL(rm_exec_check, (rm_exec *exec, const rm_step *step, const rm_check_desc *desc), 1, 1, "",
               rmi_chk_run(exec, step, desc))
-RMI_EXEC_CALL(rm_exec_trace, (rm_exec *exec, const rm_step *step, rm_write_fn write, void *user), write,
-              "write is NULL", rmi_wat_trace(exec, step, write, user))
+RMI_EXEC_CALL(rm_exec_trace, (rm_exec *exec, const rm_step *step, rm_write_fn write, void *user), 1,
+              write, "write is NULL", rmi_wat_trace(exec, step, write, user))
 RMI_EXEC_CALL(rm_exec_find_nan,
               (rm_exec *exec, const rm_step *step,
                uint64_t (*find)(void *user, rm_tensor t, uint32_t what, const void *bytes, uint64_t n), void *user),
-              1, "", rmi_wat_find(exec, step, find, user))
-RMI_EXEC_CALL(rm_exec_save, (rm_exec *exec, rm_write_fn write, void *user), write, "write is NULL",
+              1, 1, "", rmi_wat_find(exec, step, find, user))
+RMI_EXEC_CALL(rm_exec_save, (rm_exec *exec, rm_write_fn write, void *user), 0, write, "write is NULL",
               rmi_exe_save(exec, write, user))
-RMI_EXEC_CALL(rm_exec_restore, (rm_exec *exec, const void *data, size_t bytes), data, "data is NULL",
+RMI_EXEC_CALL(rm_exec_restore, (rm_exec *exec, const void *data, size_t bytes), 0, data, "data is NULL",
               rmi_exe_restore(exec, data, bytes))
-RMI_EXEC_CALL(rm_exec_replan, (rm_exec *exec, rm_plan *plan), plan,
+RMI_EXEC_CALL(rm_exec_replan, (rm_exec *exec, rm_plan *plan), 0, plan,
               "the plan is NULL; rm_plan_create failed, see rm_graph_error", rmi_exe_replan(exec, plan))
 
 RMDEF rm_result rm_exec_write(rm_exec *exec, rm_tensor tensor, uint32_t what, uint64_t offset, const void *src,
@@ -25013,6 +25178,7 @@ RMDEF rm_result rm_exec_write(rm_exec *exec, rm_tensor tensor, uint32_t what, ui
 {
     if (!exec || !rmi_exe_range(exec, tensor, what, 1, offset, bytes)) return RM_ERROR_ARGUMENT;
     RMI_WANT(&exec->err, src || !bytes, "rm_exec_write: src is NULL");
+    RMI_TRY(rmi_exe_turn(exec, what == RM_GRAD || rmi_exe_is_input(exec, rmi_graph_index(tensor))));
     return rmi_exe_write(exec, tensor, what, offset, src, bytes);
 }
 
@@ -25023,6 +25189,7 @@ RMDEF rm_result rm_exec_read(rm_exec *exec, rm_tensor tensor, uint32_t what, uin
     address = rmi_exe_range(exec, tensor, what, 0, offset, bytes);
     if (!address) return RM_ERROR_ARGUMENT;
     RMI_WANT(&exec->err, dst || !bytes, "rm_exec_read: dst is NULL");
+    RMI_TRY(rmi_exe_turn(exec, 0));
     return bytes ? rmi_exe_read(exec, tensor, what, dst, address, bytes) : RM_OK;
 }
 
@@ -25033,7 +25200,7 @@ RMDEF void *rm_exec_pointer(rm_exec *exec, rm_tensor tensor, uint32_t what)
     int input;
     if (!exec) return NULL;
     input = rmi_graph_has(exec->graph, tensor) && rmi_exe_is_input(exec, rmi_graph_index(tensor)) && what == RM_VALUE;
-    if (rmi_exe_drain(exec) != RM_OK) return NULL;
+    if (rmi_exe_turn(exec, input) != RM_OK || rmi_exe_drain(exec) != RM_OK) return NULL;
     address = rmi_exe_address(exec, tensor, what, input, &bytes);
     if (address && rmi_exe_twice(exec, rmi_exe_buffer(exec, tensor, what)))
         return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "%s persists on the device and in host memory, both the "
@@ -25047,6 +25214,7 @@ RMDEF rm_result rm_exec_profile(rm_exec *exec, const rm_step *step, uint32_t rep
 {
     uint32_t kind = step && step->kind ? step->kind : RM_SINGLE;
     if (!exec) return RM_ERROR_ARGUMENT;
+    RMI_TRY(rmi_exe_turn(exec, 1));
     return rmi_low_step_name(kind) ? rmi_exe_profile_run(exec, step, kind, repeats)
                                    : rmi_exe_no_program(exec, "rm_exec_profile", kind);
 }
@@ -25062,6 +25230,7 @@ RMDEF rm_result rm_exec_tune(rm_exec *exec, const rm_plan_desc *desc, const rm_s
     RMI_WANT(&exec->err, plan && *plan == exec->plan,
              "rm_exec_tune: p is not the address of this executor's plan, which is to be replaced");
     for (i = 0; i < exec->n_prog; i++) kinds |= exec->prog[i].step;
+    RMI_TRY(rmi_exe_turn(exec, 1));
     RMI_TRY(rmi_exe_profile_run(exec, step, kinds == RM_FORWARD ? kinds : kinds & ~RM_FORWARD, repeats));
     if (exec->backend.link) {
         RMI_TRY(rmi_exe_needs(exec, exec->backend.link(exec->backend.user, &h2d, &d2h, &latency_ns),
