@@ -112,7 +112,7 @@ static rm_plan *plan(model *m, int mode, uint32_t steps, const rm_plan *like, ui
     }
     d.device_bytes = *device_bytes;
     EXPECT(rm_plan_create(m->g, &d, &p) == RM_OK, rm_graph_error(m->g));
-    *device_bytes = info.arena_bytes; /* the next one has as much */
+    if (!like) *device_bytes = info.arena_bytes; /* the others have as much */
     return p;
 }
 
