@@ -1069,35 +1069,6 @@ static double evaluate(trainer *t)
     return loss;
 }
 
-/* Goes on with the held-out text, byte after byte, at temperature 0.8. The window is the first row of the batch. */
-static void write_sample(trainer *t)
-{
-    const int64_t context = t->o.context, vocab = t->model.vocab, prompt = smaller(32, context / 2);
-    float *logits = (float *)malloc(floats(vocab));
-    int64_t n = prompt, i, k;
-    if (!logits) fail("sample", "no memory");
-    memset(t->tokens, 0, ints(t->o.batch * context));
-    memset(t->targets, 0, ints(t->o.batch * context));
-    memcpy(t->tokens, t->data.token + t->data.train, ints(prompt));
-    for (i = 0; i < prompt; i++) putchar(t->data.byte_of[t->tokens[i]]);
-    for (i = 0; i < t->o.sample; i++) {
-        const rm_step s = { .kind = RM_FORWARD, .value = { (double)(n - 1) } };
-        double sum = 0, u;
-        run_step(t, &s);
-        need(t, rm_exec_read(t->exec, t->model.picked, RM_VALUE, 0, logits, floats(vocab)), "logits");
-        for (k = 0; k < vocab; k++) sum += exp((double)logits[k] / 0.8);
-        u = draw_unit(t->o.seed ^ 0x5A3B1E, (uint64_t)i, 0) * sum;
-        for (k = 0; k < vocab - 1 && u > 0; k++) u -= exp((double)logits[k] / 0.8);
-        if (k > 0 && u <= 0) k--;
-        if (n == context) memmove(t->tokens, t->tokens + 1, ints(--n));
-        t->tokens[n++] = (int32_t)k;
-        putchar(t->data.byte_of[k]);
-        fflush(stdout);
-    }
-    printf("\n\n");
-    free(logits);
-}
-
 static void print_progress(const trainer *t, int64_t step, int64_t first, double loss, double elapsed)
 {
     const double done = (double)(step + 1 - first), left = elapsed / done * (double)(t->o.stop - step - 1);
@@ -1161,6 +1132,58 @@ static rm_exec_desc with_host(const options *o)
 }
 
 #ifndef TRAIN_GPT_PARTS /* examples/train_gpt_mpi.c takes all but the main program */
+/* The same model for one row: a graph of its own, a plan like that of the training, an executor in its memory, on its
+   weights. */
+static void open_writer(trainer *writer, const trainer *training)
+{
+    rm_exec_info used;
+    rm_exec_desc d = with_host(&training->o);
+    rm_plan_desc like = { .steps = RM_FORWARD, .like = training->plan, .preset = training->o.host ? "offmate" : "rockmate" };
+    rm_plan *p;
+    rm_exec_get_info(training->exec, &used);
+    like.device_bytes = used.arena_bytes;
+    like.host_bytes = used.host_bytes;
+    d.share = training->exec;
+    *writer = *training;
+    memset(&writer->model, 0, sizeof writer->model);
+    writer->o.batch = 1;
+    make_model(writer, 0, 1);
+    if (rm_plan_create(writer->model.graph, &like, &p) != RM_OK) fail("sample", rm_graph_error(writer->model.graph));
+    open_exec(writer, p, &d);
+}
+
+/* Goes on with the held-out text, byte after byte, at temperature 0.8. */
+static void write_sample(const trainer *training)
+{
+    const int64_t context = training->o.context, vocab = training->model.vocab, prompt = smaller(32, context / 2);
+    float *logits = (float *)malloc(floats(vocab));
+    int64_t n = prompt, i, k;
+    trainer writer, *t = &writer;
+    if (!logits) fail("sample", "no memory");
+    open_writer(t, training);
+    memset(t->tokens, 0, ints(context));
+    memset(t->targets, 0, ints(context));
+    memcpy(t->tokens, t->data.token + t->data.train, ints(prompt));
+    for (i = 0; i < prompt; i++) putchar(t->data.byte_of[t->tokens[i]]);
+    for (i = 0; i < t->o.sample; i++) {
+        const rm_step s = { .kind = RM_FORWARD, .value = { (double)(n - 1) } };
+        double sum = 0, u;
+        run_step(t, &s);
+        need(t, rm_exec_read(t->exec, t->model.picked, RM_VALUE, 0, logits, floats(vocab)), "logits");
+        for (k = 0; k < vocab; k++) sum += exp((double)logits[k] / 0.8);
+        u = draw_unit(t->o.seed ^ 0x5A3B1E, (uint64_t)i, 0) * sum;
+        for (k = 0; k < vocab - 1 && u > 0; k++) u -= exp((double)logits[k] / 0.8);
+        if (k > 0 && u <= 0) k--;
+        if (n == context) memmove(t->tokens, t->tokens + 1, ints(--n));
+        t->tokens[n++] = (int32_t)k;
+        putchar(t->data.byte_of[k]);
+        fflush(stdout);
+    }
+    printf("\n\n");
+    free(logits);
+    end_training(t);
+}
+
 /* --compare: a second executor, which keeps everything, takes the first steps in turn with the planned one, batch for batch. */
 enum { COMPARED = 7 };
 typedef struct comparison {
