@@ -25168,7 +25168,7 @@ RMI_EXEC_CALL(rm_exec_find_nan,
               1, 1, "", rmi_wat_find(exec, step, find, user))
 RMI_EXEC_CALL(rm_exec_save, (rm_exec *exec, rm_write_fn write, void *user), 0, write, "write is NULL",
               rmi_exe_save(exec, write, user))
-RMI_EXEC_CALL(rm_exec_restore, (rm_exec *exec, const void *data, size_t bytes), 0, data, "data is NULL",
+RMI_EXEC_CALL(rm_exec_restore, (rm_exec *exec, const void *data, size_t bytes), 1, data, "data is NULL",
               rmi_exe_restore(exec, data, bytes))
 RMI_EXEC_CALL(rm_exec_replan, (rm_exec *exec, rm_plan *plan), 0, plan,
               "the plan is NULL; rm_plan_create failed, see rm_graph_error", rmi_exe_replan(exec, plan))
