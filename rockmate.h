@@ -20522,7 +20522,7 @@ RMI_FN void rmi_vue_axes(const rmi_vue *view)
                       at ? "%t" : "0", at);
     if (info->budget_bytes && info->budget_bytes <= view->scale) {
         rmi_put_format(view->to, "<path class=\"l\" d=\"M%u %uH%u\"/>\n", (uint64_t)RMI_VUE_LEFT, y, right);
-        rmi_vue_label(view, right, y - 16, end, "budget %b", info->budget_bytes);
+        rmi_vue_label(view, RMI_VUE_LEFT, y - 16, "", "budget %b", info->budget_bytes);
     }
     if (ns > info->time_ns) { /* copies of this step beside the next one */
         x = rmi_vue_x(view, view->begin + info->time_ns);

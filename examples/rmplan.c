@@ -1822,12 +1822,29 @@ static int check_preset(const request *r)
     return r->preset ? complain("no such preset ('rmplan --help' lists them)", r->preset, best.name) : GO_ON;
 }
 
+/* The first output of an op of this name into out, of n > 0 bytes; 0: there is no such op. */
+static int output_of(rm_graph *g, const char *op, char *out, size_t n)
+{
+    text_buffer text = {NULL, 0, 0};
+    char start[600];
+    const char *line = NULL;
+    snprintf(start, sizeof start, "\nop %.500s ", op);
+    if (rm_graph_write(g, text_sink, &text) == RM_OK) line = strstr(text.at, start);
+    line = line ? strstr(line, " out=") : NULL;
+    if (line) snprintf(out, n, "%.*s", (int)strcspn(line + 5, ":, \n"), line + 5);
+    text_free(&text);
+    return line != NULL;
+}
+
 /* The tensor that was meant by a --explain of none. */
 static int check_tensor(const job *j)
 {
     nearest best = {NULL, NULL, 0};
+    char made[600];
     rm_tensor t;
     if (!j->r->explain || rm_graph_find(j->g, j->r->explain).id) return GO_ON;
+    if (output_of(j->g, j->r->explain, made, sizeof made))
+        return complain("--explain takes a tensor, and this is an op", j->r->explain, made);
     best.given = j->r->explain;
     for (t.id = 1; t.id <= rm_graph_tensor_count(j->g); t.id++) nearest_try(&best, rm_tensor_name(j->g, t));
     return complain("--explain: the graph has no such tensor", j->r->explain, best.name);
@@ -2184,6 +2201,8 @@ static void print_no_answer(job *j, rm_result result)
     if (f->min_bytes) print_bytes_line(to, "would do", f->min_bytes, ": the smallest plan of the preset");
     print_bytes_line(to, "at least", f->min_bound_bytes, ": no plan takes less of the device");
     print_bytes_line(to, "keeping all", f->keep_all_bytes, "");
+    if (!j->desc.host_bytes && graph_has_link(j->g))
+        fprintf(to, "  host memory    none; what waits could wait there: --host 64G\n");
     if (j->r->given[OPTION_MORE]) say_more(j, 0);
 }
 
@@ -2250,10 +2269,11 @@ static int by_price(const void *one, const void *other)
     return strcmp(a->b->name, b->b->name);
 }
 
-/* What would have to go for a budget that is a sixteenth smaller. */
+/* What would have to go for a budget that is a sixteenth smaller, or as small as it gets. */
 static void print_candidates(const job *j, const account *a)
 {
-    const uint64_t wanted = a->peak_bytes / 16;
+    const uint64_t least = j->info.min_bound_bytes < a->peak_bytes ? j->info.min_bound_bytes : a->peak_bytes;
+    const uint64_t wanted = a->peak_bytes / 16 < a->peak_bytes - least ? a->peak_bytes / 16 : a->peak_bytes - least;
     candidate *list = (candidate *)malloc((a->n_buffers + 1) * sizeof *list);
     uint64_t used = 0, kept = 0, bytes = 0, ns = 0, taken, shown = 0;
     short_text size, time, other;
@@ -2271,13 +2291,17 @@ static void print_candidates(const job *j, const account *a)
     }
     fprintf(j->out.to, "This run itself uses %s; %s is kept for later runs.\n", human_bytes(&size, used),
             human_bytes(&other, kept));
+    if (wanted < a->peak_bytes / 1000) {
+        fprintf(j->out.to, "No plan of this graph takes less than %s.\n", human_bytes(&size, least));
+        n = 0;
+    }
     qsort(list, n, sizeof *list, by_price);
     for (taken = 0; taken < n && bytes < wanted; taken++) {
         bytes += list[taken].b->at_peak;
         ns += list[taken].ns;
     }
     if (taken)
-        fprintf(j->out.to, "For %s less (a 16th) some of that would have to go; cheapest to make again:\n ",
+        fprintf(j->out.to, "For %s less some of that would have to go; cheapest to make again:\n ",
                 human_bytes(&size, wanted));
     for (; shown < taken && shown < 4; shown++)
         fprintf(j->out.to, "%s %s (%s, %s)", shown ? "," : "", list[shown].b->name,
@@ -2610,7 +2634,8 @@ typedef struct curve_picture {
     FILE *f;
     baseline plans[BASELINES];
     size_t n;
-    double bytes, low_ns, high_ns; /* from 0 to bytes, from low_ns to high_ns */
+    double bytes, low_ns, high_ns;  /* from 0 to bytes, from low_ns to high_ns */
+    uint64_t least_bytes, least_ns; /* the plan that takes least of the device */
 } curve_picture;
 
 static double picture_x(const curve_picture *c, uint64_t bytes)
@@ -2679,7 +2704,13 @@ static void scale_picture(curve_picture *c)
         if (point->arena_bytes > bytes) bytes = point->arena_bytes;
     }
     c->high_ns = slowest;
+    c->least_bytes = j->points[0].arena_bytes;
+    c->least_ns = j->points[0].time_ns;
     for (i = 0; i < c->n; i++) {
+        if (c->plans[i].arena_bytes < c->least_bytes && (double)c->plans[i].time_ns < 1.25 * slowest) {
+            c->least_bytes = c->plans[i].arena_bytes;
+            c->least_ns = c->plans[i].time_ns;
+        }
         if ((double)c->plans[i].time_ns > c->high_ns && (double)c->plans[i].time_ns < 1.25 * slowest)
             c->high_ns = (double)c->plans[i].time_ns;
         if ((double)c->plans[i].time_ns < fastest) fastest = (double)c->plans[i].time_ns;
@@ -2793,8 +2824,8 @@ static void picture_presets(const curve_picture *c)
 {
     double at_x[BASELINES + 1], at_y[BASELINES + 1];
     size_t i, k, placed = 1;
-    at_x[0] = picture_x(c, c->j->points[0].arena_bytes); /* that of the least memory */
-    at_y[0] = picture_y(c, c->j->points[0].time_ns) - 10;
+    at_x[0] = picture_x(c, c->least_bytes); /* that of the least memory */
+    at_y[0] = picture_y(c, c->least_ns) - 10;
     for (i = 0; i < c->n; i++) {
         const baseline *b = &c->plans[i];
         double x = picture_x(c, b->arena_bytes) + 7, y = picture_y(c, b->time_ns) - 5;
@@ -2889,9 +2920,9 @@ static int write_curve(job *j)
     bad = !picture_plans(&c);
     picture_presets(&c);
     for (i = 0; i < j->n_points; i++)
-        picture_dot(&c, "plan", i ? "plan" : "the least memory", j->points[i].arena_bytes, j->points[i].time_ns);
-    snprintf(line, sizeof line, "least memory: %s", human_bytes(&bytes, j->points[0].arena_bytes));
-    picture_text(&c, picture_x(&c, j->points[0].arena_bytes), picture_y(&c, j->points[0].time_ns) - 10, "start", line);
+        picture_dot(&c, "plan", "plan", j->points[i].arena_bytes, j->points[i].time_ns);
+    snprintf(line, sizeof line, "least memory: %s", human_bytes(&bytes, c.least_bytes));
+    picture_text(&c, picture_x(&c, c.least_bytes), picture_y(&c, c.least_ns) - 10, "start", line);
     picture_dot(&c, "all", "keeping everything", j->info.keep_all_bytes, j->info.keep_all_ns);
     snprintf(line, sizeof line, "everything kept: %s", human_bytes(&bytes, j->info.keep_all_bytes));
     picture_text(&c, picture_x(&c, j->info.keep_all_bytes) + 70, picture_y(&c, j->info.keep_all_ns) + 20, "end", line);

@@ -342,6 +342,9 @@ run 0 "" chain.rmg --text
 if grep -q "^It takes 25.1 MiB, and a step takes 16.10 us: everything is kept\.$" out; then ok; else bad "an answer without a budget"; fi
 run 3 "Give $min, or make the largest op smaller (b)" chain.rmg --budget 1K --text
 if grep -q "^It does not fit in 1.0 KiB\.$" out && grep -q "^  would do .*($min bytes)" out; then ok; else bad "people are told that it does not fit"; fi
+if grep -q "host memory" out; then bad "a hint at host memory without a link"; else ok; fi
+run 3 "too small" chain.rmg --budget 1K --device rtx4060 --text
+if grep -q "^  host memory    none; what waits could wait there: --host 64G$" out; then ok; else bad "a hint at host memory"; fi
 run 0 "planning with 128 GiB" --model llama3-8b --tokens 8192 --device rtx4090 --budget 16G --text
 if grep -q "% faster than with everything kept" out && grep -q "^  host memory    [0-9.]* GiB ([0-9]* bytes)$" out && ! grep -q -- "-[0-9.]* % over" out; then ok; else bad "faster is not slower by less than nothing"; fi
 if grep -q "^  speed  *[0-9]* tokens a second$" out; then ok; else bad "tokens a second"; fi
@@ -385,6 +388,7 @@ run 2 "did you mean rtx4090?" --model gpt2-124m --device rtx409
 run 2 "did you mean offmate?" chain.rmg --preset offmat
 run 2 "did you mean --budget?" chain.rmg --bugdet=3G
 run 2 "did you mean h2?" chain.rmg --explain h22
+run 2 "--explain takes a tensor, and this is an op: c; did you mean h3?" chain.rmg --explain c
 run 2 "did you mean 3G?" chain.rmg --budget 3GiB
 run 2 "takes no value: --curve=3" chain.rmg --curve=3
 while IFS='|' read -r arguments reason; do
@@ -466,10 +470,12 @@ run 0 "" chain.rmg --budget 80% --peak
 if [ "$(awk '/^ws:|^grad:h5|^l / { print $1, $7 }' out | sort | tr '\n' ';')" = "grad:h5 used;l kept;" ] && [ "$(awk '$1 == "w" || $1 == "x" { print $7 }' out | sort -u)" = lasting ] &&
    [ "$(awk '$7 == "kept" && $1 ~ /^h[0-9]$/' out | wc -l)" -ge 2 ]; then ok; else bad "--peak: why it is there"; fi
 run 0 "" chain.rmg --budget 80% --text --peak
-if grep -q "^This run itself uses .* is kept for later runs\.$" out && grep -q "^For 1.1 MiB less (a 16th) some of that would have to go" out && grep -q "^  h[0-9] (4.0 MiB, 1.00 us)\.$" out; then ok; else bad "--peak: what would have to go"; fi
+if grep -q "^This run itself uses .* is kept for later runs\.$" out && grep -q "^For 1.1 MiB less some of that would have to go" out && grep -q "^  h[0-9] (4.0 MiB, 1.00 us)\.$" out; then ok; else bad "--peak: what would have to go"; fi
 first=$(sed -n '/^In memory at the fullest moment/,/^$/s/^\(h[0-9]*\) .* activation .* 4.0 MiB .* 23.44 %.*/\1/p' out | head -n 1) # of equal plans any
 if grep -q "^In memory at the fullest moment, run 7 of 15 (bwd loss):" out && [ -n "$first" ] &&
    grep -q -- "--explain '$first'" out; then ok; else bad "--peak for people"; fi
+run 0 "" chain.rmg --budget "$min" --text --peak
+if grep -q "^No plan of this graph takes less than 13.1 MiB\.$" out && ! grep -q "would have to go" out; then ok; else bad "--peak: nothing could go"; fi
 run 0 "" chain.rmg --budget 80% --tensors
 if [ "$(awk '$1 == "h1" { print $3, $5, $6, $7 }' out)" = "4194304 1 0 0" ] && [ "$(awk '$1 == "w" { print $2, $4 }' out)" = "weight 100.00" ]; then ok; else bad "--tensors"; fi
 
