@@ -774,7 +774,9 @@ RMC_FN int rmc_fill(void *user, void *dst, uint32_t byte, uint64_t bytes)
 RMC_FN int rmc_record(void *user, uint32_t event, uint32_t lane)
 {
     rm_cuda *c = (rm_cuda *)user;
-    uint32_t at = !c->capturing && (c->behind >> lane & 1) ? RM_LANE_COMPUTE : lane; /* nothing of its own came after the graph */
+    /* of a lane that nothing was given after the border, and of which compute knows the end, compute's place is one */
+    int nothing = !c->capturing && (c->behind >> lane & 1) && c->seen[RM_LANE_COMPUTE].lane[lane] >= c->given[lane];
+    uint32_t at = nothing ? RM_LANE_COMPUTE : lane;
     int code = at == lane ? rmc_enter(c, lane) : 0;
     if (code) return code;
     RMC_DO(c, cudaEventRecord, (c->event[event], c->stream[at]));

@@ -378,6 +378,9 @@ if wanted rooms; then
         job rooms_cuda counted rooms_cuda python3 tests/structure/rooms.py rockmate_cuda.h
     else skip "python3 is not here: order of rooms"; fi
 fi
+if [ $all = 1 ] || [ -n "$only" ]; then
+    if [ $has_cuda = 1 ] && have nvcc && wanted cuda_dry; then job cuda_dry counted cuda_dry sh tests/cuda/dry.sh; fi
+fi
 same_names=
 if [ -n "$only" ]; then :
 elif [ $all = 0 ]; then

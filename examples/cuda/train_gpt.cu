@@ -863,7 +863,7 @@ typedef struct options {
     int64_t batch, context, steps, accumulate;
     double lr;
     uint64_t seed;
-    int slim, streams, debug, untuned, check, digest, physical, quiet;
+    int slim, streams, debug, untuned, check, link, digest, physical, quiet;
 } options;
 
 /* An arm of the comparison: a preset, and what it may use. */
@@ -891,6 +891,7 @@ static const char HELP[] =
     "  --streams         plain streams instead of a CUDA graph     --debug     wait after each op, name the one that fails\n"
     "  --untuned         plan with estimated costs                 --physical  occupy the rest of the card: the budget is real\n"
     "  --check           before training, compare replayed steps with steps in streams, bit for bit\n"
+    "  --link            measure the link both ways, beside fills and beside matrix products, and end\n"
     "  --digest          print losses and weights as hexadecimal, to compare runs bit for bit\n"
     "  --quiet           one line at the end\n";
 
@@ -928,7 +929,8 @@ static int flag(options *o, const char *a)
 {
     const struct { const char *name; int *at; } flags[] = {
         { "--slim", &o->slim }, { "--streams", &o->streams }, { "--debug", &o->debug }, { "--untuned", &o->untuned },
-        { "--check", &o->check }, { "--digest", &o->digest }, { "--physical", &o->physical }, { "--quiet", &o->quiet } };
+        { "--check", &o->check }, { "--link", &o->link },
+        { "--digest", &o->digest }, { "--physical", &o->physical }, { "--quiet", &o->quiet } };
     size_t i;
     for (i = 0; i < sizeof flags / sizeof flags[0]; i++)
         if (!strcmp(flags[i].name, a)) return *flags[i].at = 1;
@@ -993,8 +995,10 @@ typedef struct trainer {
     int32_t *tokens, *targets; /* one micro-batch, pinned */
     float sum, loss;           /* losses of a step, of which the last ones are still on their way; of the last step that is had */
     int64_t had;               /* micro-batches whose losses are in */
+    double plan_s, tune_s;     /* that planning and tuning took */
     int64_t rank;
     void *ballast, *workspace;
+    size_t ballast_bytes;      /* which are nobody's: outside of what is outside the arena */
 } trainer;
 
 static void cuda_needs(cudaError_t e, const char *what)
@@ -1194,7 +1198,8 @@ static void occupy(trainer *t, uint64_t arena)
     size_t left, total, room = (size_t)768 << 20;
     cuda_needs(cudaMemGetInfo(&left, &total), "memory");
     if (left < arena + room) fail("--physical", "the card has less free than the budget and 768 MiB");
-    cuda_needs(cudaMalloc(&t->ballast, left - arena - room), "ballast");
+    t->ballast_bytes = left - arena - room;
+    cuda_needs(cudaMalloc(&t->ballast, t->ballast_bytes), "ballast");
 }
 
 /* Plan, executor, weights; then, unless --untuned, every op and the link are measured and the plan is made again. Weights are made
@@ -1203,17 +1208,22 @@ static void start(trainer *t, const rm_exec_desc *exec_desc, rm_plan_info *info)
 {
     const rm_plan_desc d = choose(t);
     rm_exec_desc x;
+    double clock;
     memset((void *)&x, 0, sizeof x);
     if (exec_desc) x = *exec_desc;
     x.add = add_on_host;
     x.forget = 1;
+    clock = seconds();
     t->plan = make_plan(t, &d, info);
+    t->plan_s = seconds() - clock;
     if (t->o.physical) occupy(t, info->arena_bytes > d.device_bytes ? info->arena_bytes : d.device_bytes);
     if (rm_cuda_exec_create(t->cuda, t->plan, &x, &t->exec) != RM_OK) fail("executor", rm_graph_error(t->model.graph));
     init_weights(t);
     if (!t->o.untuned) {
         const rm_step s = batch_of(t, 0, 0);
+        clock = seconds();
         need(t, rm_cuda_tune(t->cuda, t->exec, t->model.graph, &d, &s, 3, &t->plan), "tuning");
+        t->tune_s = seconds() - clock;
         init_weights(t);
     }
     rm_plan_get_info(t->plan, 0, info);
@@ -1257,11 +1267,11 @@ static void report(trainer *t, const rm_plan_info *info, float loss, double firs
     rm_cuda_get_info(t->cuda, &c);
     rm_exec_get_info(t->exec, &x);
     ms = (double)c.step_ns / 1e6;
-    printf("model=%s arm=%s budget_mib=%.0f planned_mib=%.0f touched_mib=%.0f host_mib=%.0f outside_mib=%.0f step_ms=%.2f simulated_ms=%.2f tokens_per_s=%.0f "
-           "pin_s=%.2f captured=%d nodes=%u first_loss=%.4f loss=%.4f\n",
+    printf("model=%s arm=%s budget_mib=%.0f planned_mib=%.0f touched_mib=%.0f host_mib=%.0f outside_mib=%.0f step_ms=%.2f simulated_ms=%.2f busy_ms=%.2f tokens_per_s=%.0f "
+           "plan_s=%.1f tune_s=%.1f pin_s=%.2f captured=%d nodes=%u first_loss=%.4f loss=%.4f\n",
            t->o.model->name, t->o.preset ? t->o.preset : t->o.arm, (double)info->budget_bytes / 1048576, (double)info->arena_bytes / 1048576, (double)x.touched_bytes / 1048576,
-           (double)info->host_bytes / 1048576, (double)c.outside_bytes / 1048576, ms, (double)info->time_ns / 1e6,
-           ms > 0 ? tokens / (double)t->o.accumulate / ms * 1e3 : 0, (double)c.pin_ns / 1e9, c.replayed > 0, c.graph_nodes, first_loss, (double)loss);
+           (double)info->host_bytes / 1048576, (double)(c.outside_bytes > t->ballast_bytes ? c.outside_bytes - t->ballast_bytes : 0) / 1048576, ms, (double)info->time_ns / 1e6, (double)info->busy_ns[RM_LANE_COMPUTE] / 1e6,
+           ms > 0 ? tokens / (double)t->o.accumulate / ms * 1e3 : 0, t->plan_s, t->tune_s, (double)c.pin_ns / 1e9, c.replayed > 0, c.graph_nodes, first_loss, (double)loss);
     if (*rm_cuda_note(t->cuda)) fprintf(stderr, "note: %s\n", rm_cuda_note(t->cuda));
 }
 
@@ -1283,6 +1293,31 @@ static void check(trainer *t)
     d.output[0] = t->model.loss;
     if (rm_cuda_check(t->cuda, t->exec, t->model.graph, t->plan, &s, &d) != RM_OK) fail("--check", rm_cuda_error(t->cuda));
     printf("check: replays are right (%.1f s)\n", seconds() - began);
+}
+
+/* The link, beside fills of memory and beside matrix products. */
+enum { PRODUCT = 4096, PRODUCTS = 24 }; /* some milliseconds */
+static int load(void *user, cudaStream_t s)
+{
+    trainer *t = (trainer *)user;
+    bf16 *x = (bf16 *)t->ballast;
+    rm_call c = {};
+    int i, bad = 0;
+    (void)s; /* cuBLAS has it */
+    c.user = &t->model;
+    for (i = 0; i < PRODUCTS && !bad; i++) bad = matmul(&c, x + 2 * (int64_t)PRODUCT * PRODUCT, x, x + (int64_t)PRODUCT * PRODUCT, PRODUCT, PRODUCT, PRODUCT);
+    return bad;
+}
+static int measure_link(trainer *t)
+{
+    rm_cuda_link fills, products;
+    cuda_needs(cudaMalloc(&t->ballast, 3 * halves((int64_t)PRODUCT * PRODUCT)), "matrices");
+    cuda_needs(cudaMemsetAsync(t->ballast, 0, 3 * halves((int64_t)PRODUCT * PRODUCT), rm_cuda_stream(t->cuda, RM_LANE_COMPUTE)), "matrices");
+    need(t, rm_cuda_link_measure(t->cuda, NULL, NULL, &fills), "link");
+    need(t, rm_cuda_link_measure(t->cuda, load, t, &products), "link");
+    printf("link beside fills: h2d_gb_s=%.1f d2h_gb_s=%.1f latency_us=%.1f\n", (double)fills.h2d / 1e9, (double)fills.d2h / 1e9, (double)fills.latency_ns / 1e3);
+    printf("link beside products: h2d_gb_s=%.1f d2h_gb_s=%.1f latency_us=%.1f\n", (double)products.h2d / 1e9, (double)products.d2h / 1e9, (double)products.latency_ns / 1e3);
+    return 0;
 }
 
 /* A step whose loss is had. */
@@ -1310,6 +1345,7 @@ int main(int argc, char **argv)
     t.o = parse_options(argc, argv);
     begin(&t);
     make_model(&t, 0, 1);
+    if (t.o.link) return measure_link(&t);
     start(&t, NULL, &info);
     if (!t.o.quiet) rm_plan_summary(t.plan, print, stdout);
     if (t.o.check) check(&t);

@@ -1,19 +1,25 @@
 #!/bin/sh
-# The comparison on a card: sh tests/bench/cuda.sh [PROGRAM]
-# GPT-2 of a size that suits the card, every arm at each budget, and Llama-8B in 16 GiB where the card holds all of it. A ballast
-# takes the rest of the card, so a budget is all there is. Runs in order of what matters most and stops after LIMIT seconds (540).
-# PROGRAM: examples/cuda/train_gpt.cu, built; default: build/gpu/train_gpt, which tests/cuda/gpu.sh builds. It measures and asserts nothing.
+# The comparison on a card: sh tests/bench/cuda.sh [PROGRAM [STAGE...]]
+# Stages, in order of what they tell: link small offload large huge (default: all). Each row is printed as it is had. A ballast takes the rest
+# of the card, so a budget is all there is. What there is no time for in LIMIT seconds (540) is skipped with a word.
+#   link     the link both ways, beside fills and beside matrix products
+#   small    GPT-2 124M: in streams and as a graph, replays checked against streams; recomputation at 55 and 40 %; bits
+#   offload  GPT-2 124M: what copies, in streams and as a graph; bits
+#   large    a GPT-2 that suits the card: the arms at 50 and 35 %, then at other budgets
+#   huge     Llama-8B where card and host memory hold it: all of it, and in 16 GiB
+# PROGRAM: examples/cuda/train_gpt.cu, built; default: build/gpu/train_gpt, which tests/cuda/gpu.sh builds. It measures and asserts
+# nothing but bits: "other" in the last column is a fault. DRY=1: every row on a tiny model (tests/cuda/dry.sh).
 cd "$(dirname "$0")/../.." || exit 2
 program=${1:-build/gpu/train_gpt}
+[ $# = 0 ] || shift
 [ -x "$program" ] || { echo "cuda.sh: no $program: run tests/cuda/gpu.sh, or build examples/cuda/train_gpt.cu"; exit 2; }
-card() { nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null || cat /proc/driver/nvidia/version 2>/dev/null; }
+card() { [ -n "$DRY" ] && echo "no card (dry run)" || nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null || cat /proc/driver/nvidia/version 2>/dev/null; }
 [ -n "$(card)" ] || { echo "cuda.sh: no card, or no driver: nothing was measured"; exit 2; }
-limit=${LIMIT:-540}
+limit=${LIMIT:-540} bad=0
 start=$(date +%s)
 out=build/gpu
 mkdir -p "$out"
-lines="$out/bench.txt"
-: >"$lines"
+left() { echo $((limit - ($(date +%s) - start))); }
 
 total=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits 2>/dev/null | head -n 1) # MiB
 case $total in '' | *[!0-9]*) total=$(build/gpu/runtime 2>/dev/null | sed -n 's/^a device: \([0-9]*\) bytes free$/\1/p'); total=$((${total:-16000000000} / 1048576)) ;; esac
@@ -30,45 +36,96 @@ elif [ "$total" -ge 16000 ]; then model=gpt2-355m batch=8
 else model=gpt2-124m batch=4; fi
 model=${MODEL:-$model} batch=${BATCH:-$batch}
 
-# run LABEL OPTIONS...: one line for the table.
+header() {
+    printf '%-17s %-12s %-8s %8s %8s %8s %8s %9s %9s %5s %5s %7s %6s %6s %10s %6s %s\n' "model@budget" arm run planned touched outside host "step ms" simulat. "off%" "idle%" plan_s tune_s pin_s "tokens/s" "vs all" bits
+}
+# One row from a line of key=value: label, how it ran, the reference's step and its loss and hash.
+row() { # FILE LABEL HOW
+    awk -v label="$2" -v how="$3" -v all="$(cat "$out/all_ms" 2>/dev/null)" -v bits="$(bits "$1")" '
+    function value(key,   i, p) { for (i = 1; i <= NF; i++) { p = index($i, "="); if (substr($i, 1, p - 1) == key) return substr($i, p + 1) } return "" }
+    /^model=/ {
+        ms = value("step_ms"); sim = value("simulated_ms")
+        printf "%-17s %-12s %-8s %8s %8s %8s %8s %9.2f %9.2f %5.0f %5.0f %7s %6s %6s %10s %6s %s\n", label, value("arm"), how (value("captured") == "1" || how != "graph" ? "" : "?"), value("planned_mib"), value("touched_mib"), value("outside_mib"), value("host_mib"), ms, sim, (ms > 0 ? 100 * (sim / ms - 1) : 0), (ms > 0 ? 100 * (1 - value("busy_ms") / ms) : 0), value("plan_s"), value("tune_s"), value("pin_s"), value("tokens_per_s"), (all > 0 ? sprintf("%.2f", ms / all) : "-"), bits
+    }' "$1"
+}
+# What a run says of its results, against the reference of its model: losses, and the hash of weights and states where it was asked for.
+result() { grep -E '^(loss|weights) ' "$1" || sed -n 's/.*\(first_loss=[^ ]* loss=[^ ]*\).*/\1/p' "$1"; }
+bits() { if [ -n "$DRY" ] || [ ! -f "$out/all" ]; then echo -; elif [ "$(result "$1")" = "$(result "$out/all")" ]; then echo same; else echo other; fi; }
+
+# run LABEL OPTIONS...: a row at once. The first run of a label that ends in @all is the reference of those that follow.
 run() {
     label=$1
     shift
-    left=$((limit - ($(date +%s) - start)))
-    if [ $left -lt 20 ]; then echo "skip $label: no time left" >>"$lines"; return; fi
-    echo "   $label" >&2
-    timeout $left "$program" --quiet --physical "$@" >"$out/one" 2>"$out/one.err"
+    seconds=$(left)
+    how=graph
+    case " $* " in *" --streams "*) how=streams ;; esac
+    if [ "$seconds" -lt ${least:-15} ]; then echo "   skipped $label $how: no time left"; return; fi
+    timeout $seconds "$program" README.md --quiet --physical "$@" >"$out/one" 2>"$out/one.err"
     code=$?
-    if [ $code = 0 ]; then grep '^model=' "$out/one" | sed "s/^/run $label /" >>"$lines"
-    elif [ $code = 3 ]; then echo "skip $label: does not fit" >>"$lines"
-    elif [ $code = 124 ]; then echo "skip $label: no time left" >>"$lines"
-    else echo "skip $label: $(head -n 1 "$out/one.err" | cut -c 1-90)" >>"$lines"; fi
+    case "$label $code" in *"@all 0") [ -n "$reference" ] || { cp "$out/one" "$out/all"; sed -n 's/.* step_ms=\([0-9.]*\).*/\1/p' "$out/one" >"$out/all_ms"; reference=1; } ;; esac
+    if [ $code = 0 ]; then row "$out/one" "$label" $how
+    elif [ $code = 3 ]; then echo "   skipped $label: does not fit: $(head -n 1 "$out/one.err" | cut -c 1-120)"
+    elif [ $code = 124 ]; then echo "   skipped $label: no time left"
+    else bad=1; echo "   FAILED $label ($code): $(head -n 1 "$out/one.err" | cut -c 1-200)"; fi
+    [ $code != 0 ] || [ "$(bits "$out/one")" != other ] || bad=1
+    grep '^note: ' "$out/one.err" | grep -v 'were taken outside' | sed 's/^/   /'
+}
+# The models of the rows that follow; a dry run has tiny ones.
+of() {
+    [ "$models" = "$*" ] && return # and the reference
+    models=$* size=$* reference=
+    rm -f "$out/all" "$out/all_ms"
+    [ -z "$DRY" ] || size="--model gpt2-tiny --batch 16 --context 128 --steps 6 --host 1G"
 }
 
-size="--model $model --batch $batch --context 1024 --steps 12 --host ${pinned}G"
-run "$model@all" $size --arm all-resident
-for arm in joint every-block remat; do run "$model@50%" $size --arm $arm --budget 50%; done
-for arm in joint every-block; do run "$model@35%" $size --arm $arm --budget 35%; done
-if [ "$total" -ge 120000 ] && [ "$host" -ge 100 ]; then
-    big="--model llama-8b --slim --batch 8 --context 1024 --steps 8 --host ${pinned}G"
-    run "llama-8b@all" $big --arm all-resident
-    run "llama-8b@16G" $big --arm joint --budget 16G
-    run "llama-8b@40%" $big --arm every-block --budget 40%
-    run "llama-8b@40%" $big --arm joint --budget 40%
-fi
-for arm in llmc-2 offload joint; do run "$model@80%" $size --arm $arm --budget 80%; done # what copies weights alone, or recomputes norms alone, fits in
-run "$model@35%" $size --arm remat --budget 35%
-for arm in joint remat; do run "$model@25%" $size --arm $arm --budget 25%; done
-
-echo
-card
-date -u +%Y-%m-%d
-awk '
-function value(key,   i, p) { for (i = 3; i <= NF; i++) { p = index($i, "="); if (substr($i, 1, p - 1) == key) return substr($i, p + 1) } return "" }
-BEGIN { printf "%-18s %-13s %12s %11s %9s %10s %9s %12s %10s %6s\n", "model@budget", "arm", "planned MiB", "touched", "outside", "host MiB", "step ms", "simulated", "tokens/s", "vs all" }
-$1 == "run" {
-    split($2, who, "@"); ms = value("step_ms"); if (who[2] == "all") all[who[1]] = ms
-    printf "%-18s %-13s %12s %11s %9s %10s %9.1f %6.1f %4.0f%% %10s %6s\n", $2, value("arm"), value("planned_mib"), value("touched_mib"), value("outside_mib"), value("host_mib"), ms, value("simulated_ms"), (ms > 0 ? 100 * (value("simulated_ms") / ms - 1) : 0), value("tokens_per_s"), ((who[1] in all) && (all[who[1]] > 0) ? sprintf("%.2f", ms / all[who[1]]) : "-")
+stage() {
+    case $1 in
+    link)
+        echo "== the link"
+        timeout "$(left)" "$program" --link || { bad=1; echo "   FAILED link"; } ;;
+    small)
+        echo "== GPT-2 124M, MiB and ms"
+        header
+        of --model gpt2-124m --batch 16 --context 1024 --steps 24 --host ${pinned}G --digest
+        run "124m@all" $size --arm all-resident --streams
+        run "124m@all" $size --arm all-resident --check
+        for budget in 55% 40%; do run "124m@$budget" $size --arm remat --budget $budget; done ;;
+    offload)
+        echo "== GPT-2 124M with copies"
+        header
+        of --model gpt2-124m --batch 16 --context 1024 --steps 24 --host ${pinned}G --digest
+        [ -n "$reference" ] || run "124m@all" $size --arm all-resident
+        for more in "" --streams; do run "124m@55%" $size --arm joint --budget 55% $more; done
+        for more in "" --streams; do run "124m@80%" $size --arm offload --budget 80% $more; done ;;
+    large)
+        echo "== $model"
+        header
+        of --model $model --batch $batch --context 1024 --steps 12 --host ${pinned}G
+        run "$model@all" $size --arm all-resident
+        for arm in joint remat every-block; do run "$model@50%" $size --arm $arm --budget 50%; done
+        for arm in joint every-block remat; do run "$model@35%" $size --arm $arm --budget 35%; done
+        for arm in llmc-2 offload joint; do run "$model@80%" $size --arm $arm --budget 80%; done # what copies weights alone, or recomputes norms alone, fits in
+        for arm in joint remat; do run "$model@25%" $size --arm $arm --budget 25%; done ;;
+    huge)
+        if [ -z "$DRY" ] && { [ "$total" -lt 70000 ] || [ "$host" -lt 100 ]; }; then
+            echo "   skipped Llama-8B: it takes a card of 80 GB and 100 GiB of host memory"
+            return
+        fi
+        echo "== Llama-8B"
+        header
+        least=60 small=16G
+        [ -z "$DRY" ] || least=15 small=16M
+        of --model llama-8b --slim --batch 8 --context 1024 --steps 8 --host ${pinned}G
+        if [ "$total" -ge 120000 ] || [ -n "$DRY" ]; then run "llama-8b@all" $size --arm all-resident; fi
+        run "llama-8b@16G" $size --arm joint --budget $small
+        run "llama-8b@40%" $size --arm joint --budget 40%
+        run "llama-8b@40%" $size --arm every-block --budget 40% ;;
+    *) echo "cuda.sh: no stage $1"; exit 2 ;;
+    esac
 }
-$1 == "skip" { print "   " substr($0, 6) }' "$lines"
+
+[ $# = 0 ] && set -- link small offload large huge
+[ -n "$quiet" ] || { card; date -u +%Y-%m-%d; }
+for name in "$@"; do stage "$name"; done
 echo "($(($(date +%s) - start)) s)"
+exit $bad

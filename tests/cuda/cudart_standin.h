@@ -62,6 +62,7 @@ void standin_host_late(uint64_t ns);     /* host functions begin so much later t
    behind a launch waits for that launch's node. rockmate_cuda.h relies on it when it writes the values of the next step (RMC_TAKEN); tests/compile/
    cuda.c, which gpu.sh runs, asks the card. 1: it does not hold, the event becomes another one when the node runs; then replays go wrong. */
 void standin_late_records(int on);
+void standin_idle(int on); /* 1: copies and fills move no bytes, for dry runs: what the host reads of the device are zeros */
 void standin_graphs(uint64_t bytes);                  /* that each graph takes once it is there; default none */
 void standin_pool(uint64_t bytes, uint64_t used);     /* what the memory pool holds, and how much of it is in use; default none */
 void standin_devices(int more); /* besides device 0, all alike; kernels and fills need that of their stream to be current */

@@ -1,33 +1,64 @@
 #!/bin/sh
-# With a card: sh tests/cuda/gpu.sh [--no-bench]
-# Builds examples/cuda/train_gpt.cu for the card present and checks that losses and weights are the same, bit for bit, whatever the
-# budget, the arm, streams or graph; a small model under compute-sanitizer; then tests/bench/cuda.sh. No network, and no more than
-# ten minutes: what matters most comes first, what there is no time for is counted as skipped.
-# Ends with tables: record them in docs/benchmarks.md, with card, driver and date. Where a command may take ten minutes, and the bench
-# should have them all: sh tests/cuda/gpu.sh --no-bench, then LIMIT=560 sh tests/bench/cuda.sh.
+# With a card: sh tests/cuda/gpu.sh
+# One plan of LIMIT seconds (580: for a command that may take ten minutes), what tells most first, each row printed as it is had:
+#   build; the runtime: an event in a graph, and steps in streams and as graphs that each find their own values, with 5 ms of work in each
+#   the link; GPT-2 124M in streams and as a graph, replays checked, recomputation, copies, bits (tests/bench/cuda.sh: link small offload)
+#   a GPT-2 that suits the card: the arms at several budgets (large)
+#   compute-sanitizer on a tiny model
+#   the same bits, losses and weights, from tiny models whatever the budget, the arm, streams or graph, with accumulation
+#   Llama-8B in 16 GiB, where the machine has room for it (huge)
+# What there is no time for is counted as skipped. Record the tables in docs/benchmarks.md, with card, driver and date. No network.
+# DRY=1: all of it without a card, with programs that compute nothing and tiny models (tests/cuda/dry.sh); bits are then not compared.
 cd "$(dirname "$0")/../.." || exit 2
 out=build/gpu
 mkdir -p "$out"
 have() { command -v "$1" >/dev/null 2>&1; }
 have nvcc || { echo "gpu.sh: no nvcc on the path"; exit 2; }
-card() { nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null || cat /proc/driver/nvidia/version 2>/dev/null; }
+card() { [ -n "$DRY" ] && echo "no card (dry run)" || nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null || cat /proc/driver/nvidia/version 2>/dev/null; }
 [ -n "$(card)" ] || { echo "gpu.sh: no card, or no driver: nothing was tested"; exit 2; }
+limit=${LIMIT:-580}
 start=$(date +%s)
-passed=0 failed=0 skipped=0
-table="$out/table.txt"
-: >"$table"
-row() { printf '%-42s %-14s %s\n' "$1" "$2" "$3" >>"$table"; }
+passed=0 failed=0 skipped=0 late=0
+row() { printf '%-42s %-14s %s\n' "$1" "$2" "$3"; }
+ok() { passed=$((passed + 1)); row "$1" "$2" "$3"; }
+bad() { failed=$((failed + 1)); row "$1" "FAILED" "$2"; }
+skip() { skipped=$((skipped + 1)); row "$1" "skipped" "$2"; }
 spent() { echo $(($(date +%s) - start)); }
+card
+date -u +%Y-%m-%d
 
 echo "== build"
-if ! nvcc -O3 -arch=native -Xcompiler -fopenmp,-ffp-contract=off -o "$out/train_gpt" examples/cuda/train_gpt.cu -lcublas >"$out/log" 2>&1; then
-    echo "FAILED: nvcc"; head -n 20 "$out/log"; exit 1
+flags="-O3 -Xcompiler -fopenmp,-ffp-contract=off"
+if [ -n "$DRY" ]; then
+    cuda=${CUDA_HOME:-/usr/local/cuda}
+    for f in dry cudart_standin; do ${CC:-cc} -std=gnu99 -O2 -isystem "$cuda/include" -c -o "$out/$f.o" tests/cuda/$f.c || exit 1; done
+    nvcc $flags -O1 -arch=sm_90 -cudart none -o "$out/train_gpt" examples/cuda/train_gpt.cu "$out/dry.o" "$out/cudart_standin.o" -lm >"$out/log" 2>&1 &
+    train=$!
+    ${CC:-cc} -std=gnu99 -O1 -I. -isystem "$cuda/include" -o "$out/runtime" tests/compile/cuda.c "$out/cudart_standin.o" -lm >"$out/log.runtime" 2>&1
+else
+    nvcc $flags -arch=native -o "$out/train_gpt" examples/cuda/train_gpt.cu -lcublas >"$out/log" 2>&1 &
+    train=$!
+    nvcc -x cu -arch=native -I. -o "$out/runtime" tests/compile/cuda.c >"$out/log.runtime" 2>&1
 fi
-nvcc -x cu -arch=native -I. -o "$out/runtime" tests/compile/cuda.c >"$out/log" 2>&1 && "$out/runtime" && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "FAILED: the runtime"; cat "$out/log"; }
+echo "== the runtime"
+if timeout 60 "$out/runtime" >"$out/run" 2>&1; then sed 's/^/   /' "$out/run"; ok "the runtime" "as promised"; else bad "the runtime" "$(cat "$out/log.runtime" "$out/run" | tail -n 3)"; fi
+wait $train || { echo "FAILED: nvcc"; head -n 20 "$out/log"; exit 1; }
+echo "   ($(spent) s)"
+
+# bench UNTIL STAGE...: rows of tests/bench/cuda.sh, to so many seconds from the start.
+bench() {
+    seconds=$(($1 * limit / 580 - $(spent)))
+    shift
+    if [ $seconds -lt 10 ]; then skip "$*" "no time left"; return; fi
+    if quiet=1 LIMIT=$seconds sh tests/bench/cuda.sh "$out/train_gpt" "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+}
+bench 80 link
+bench 250 small offload
+bench 440 large
 
 # What a run says of its results: losses and the hash of all weights and states; where gradients are put together in host memory,
 # which rounds once more, the loss before the first update.
-digest() { if [ $loose = 1 ]; then grep '^loss 0 ' "$1"; else grep -E '^(loss|weights) ' "$1"; fi; }
+digest() { if [ -n "$DRY" ]; then grep -c '^loss ' "$1"; elif [ $loose = 1 ]; then grep '^loss 0 ' "$1"; else grep -E '^(loss|weights) ' "$1"; fi; }
 loose=0
 
 # same NAME REFERENCE OPTIONS...: runs, and compares with the reference.
@@ -35,35 +66,51 @@ same() {
     name=$1 reference=$2
     shift 2
     if [ "$(spent)" -ge $until ]; then skipped=$((skipped + 1)); late=$((late + 1)); return; fi
-    timeout 120 "$out/train_gpt" README.md --digest --quiet "$@" >"$out/run" 2>"$out/run.err"
+    timeout 60 "$out/train_gpt" README.md --digest --quiet "$@" >"$out/run" 2>"$out/run.err"
     code=$?
-    if [ $code = 3 ]; then
-        skipped=$((skipped + 1)); row "$name" "does not fit" "$(head -c 100 "$out/run.err")"
+    if [ $code = 3 ]; then skip "$name" "does not fit: $(head -c 100 "$out/run.err")"
     elif [ $code = 0 ] && [ "$(digest "$out/run")" = "$(digest "$reference")" ]; then
-        passed=$((passed + 1)); row "$name" "same bits" "$(sed -n 's/.*\(planned_mib=[0-9]*\).*\(step_ms=[0-9.]*\).*\(captured=[01]\).*/\1 \2 \3/p' "$out/run")"
+        ok "$name" "same bits" "$(sed -n 's/.*\(planned_mib=[0-9]*\).*\(step_ms=[0-9.]*\).*\(captured=[01]\).*/\1 \2 \3/p' "$out/run")"
     else
-        failed=$((failed + 1)); row "$name" "FAILED ($code)" "$(head -c 200 "$out/run.err")"
+        bad "$name" "($code) $(head -c 200 "$out/run.err")"
         digest "$out/run" | diff - "$reference" | head -n 4
     fi
 }
 
+echo "== compute-sanitizer"
+sanitizer="compute-sanitizer --tool"
+[ -z "$DRY" ] || sanitizer="env TOOL="
+if [ -n "$DRY" ] || have compute-sanitizer; then
+    for tool in memcheck racecheck initcheck; do
+        seconds=$((480 * limit / 580 - $(spent)))
+        if [ $seconds -lt 5 ]; then skip "compute-sanitizer $tool" "no time left"; continue; fi
+        [ -n "$DRY" ] && check="$sanitizer$tool" || check="$sanitizer $tool --error-exitcode 9"
+        timeout $seconds $check "$out/train_gpt" README.md --quiet --model gpt2-tiny --batch 2 --context 32 --steps 3 --arm joint --budget 60% --host 8G --untuned >"$out/run" 2>&1
+        code=$?
+        if [ $code = 0 ]; then ok "compute-sanitizer $tool" "clean" ""
+        elif [ $code = 124 ]; then skip "compute-sanitizer $tool" "no time left"
+        elif [ $code = 3 ]; then skip "compute-sanitizer $tool" "does not fit"
+        else bad "compute-sanitizer $tool" "($code)"; grep -E '=========' "$out/run" | head -n 12; fi
+    done
+else skip compute-sanitizer "not here"; fi
+
 echo "== the same bits"
-until=240 late=0 # seconds from the start; the sanitizer has until 330
+until=$((545 * limit / 580))
+budgets="85% 55%"
+[ -z "$DRY" ] || budgets=70%
 for more in "" "--accumulate 3"; do
-    for model in gpt2-tiny llama-tiny gpt2-124m; do
-        case $model in
-        *tiny) size="--batch 32 --context 128 --steps 6" ;;
-        *) size="--batch 16 --context 512 --steps 5" ;;
-        esac
+    for model in gpt2-tiny llama-tiny; do
+        case "$DRY $model $more" in 1\ gpt2-tiny\ --*|1\ llama-tiny\ ) continue ;; esac # a dry run has each once
+        size="--batch 32 --context 128 --steps 6 --check"
+        [ -z "$DRY" ] || size="--batch 16 --context 128 --steps 4 --check"
         [ "$(spent)" -lt $until ] || { skipped=$((skipped + 1)); late=$((late + 1)); continue; }
         ref="$out/reference"
-        if ! timeout 120 "$out/train_gpt" README.md --digest --quiet --model $model $size $more --arm all-resident --streams --untuned >"$ref" 2>"$out/run.err"; then
-            failed=$((failed + 1)); row "$model $more" "FAILED" "$(head -c 200 "$out/run.err")"; continue
+        if ! timeout 60 "$out/train_gpt" README.md --digest --quiet --model $model $size $more --arm all-resident --streams --untuned >"$ref" 2>"$out/run.err"; then
+            bad "$model $more" "$(head -c 200 "$out/run.err")"; continue
         fi
         same "$model $more as a graph" "$ref" --model $model $size $more --arm all-resident
-        for arm in every-block llmc-2 remat offload joint; do
-            for budget in 85% 55%; do
-                [ $model = gpt2-124m ] && [ -n "$more" ] && continue
+        for arm in joint remat offload every-block llmc-2; do
+            for budget in $budgets; do
                 case "$arm $more" in offload\ --*|joint\ --*) loose=1 ;; esac
                 same "$model $more $arm $budget" "$ref" --model $model $size $more --arm $arm --budget $budget --host 8G
                 loose=0
@@ -72,33 +119,9 @@ for more in "" "--accumulate 3"; do
         same "$model $more remat 60% streams" "$ref" --model $model $size $more --arm remat --budget 60% --streams
     done
 done
-
-echo "== compute-sanitizer"
-if have compute-sanitizer; then
-    for tool in memcheck racecheck initcheck; do
-        limit=$((330 - $(spent)))
-        if [ $limit -lt 5 ]; then skipped=$((skipped + 1)); row "compute-sanitizer $tool" "no time left" ""; continue; fi
-        if timeout $limit compute-sanitizer --tool $tool --error-exitcode 9 "$out/train_gpt" README.md --quiet --model gpt2-tiny --batch 2 --context 32 --steps 3 --arm joint --budget 60% --host 8G --untuned >"$out/run" 2>&1; then
-            passed=$((passed + 1)); row "compute-sanitizer $tool" "clean" ""
-        elif [ $? = 124 ]; then
-            skipped=$((skipped + 1)); row "compute-sanitizer $tool" "no time left" ""
-        elif grep -q 'too small for step kind' "$out/run"; then
-            skipped=$((skipped + 1)); row "compute-sanitizer $tool" "skipped" ""
-        else
-            failed=$((failed + 1)); row "compute-sanitizer $tool" "FAILED" ""; grep -E '=========' "$out/run" | head -n 12
-        fi
-    done
-else
-    skipped=$((skipped + 1)); row compute-sanitizer "not here" ""
-fi
+bench 580 huge
 
 echo
-card
-date -u +%Y-%m-%d
-cat "$table"
 [ $late = 0 ] || echo "($late of the runs that compare bits were left out: no time)"
 echo "$passed passed, $failed failed, $skipped skipped ($(spent) s)"
-if [ "$1" != "--no-bench" ]; then
-    LIMIT=${LIMIT:-$((580 - $(spent)))} sh tests/bench/cuda.sh "$out/train_gpt"
-fi
 [ $failed = 0 ]

@@ -1,0 +1,27 @@
+#!/bin/sh
+# The dry run of tests/cuda/gpu.sh and tests/bench/cuda.sh: every line of them, and of train_gpt.cu what the host does, without a card.
+# sh tests/cuda/dry.sh; needs nvcc, two minutes of a processor. Last line: N passed, N failed, N skipped.
+cd "$(dirname "$0")/../.." || exit 2
+DRY=1 LIMIT=${LIMIT:-1800} timeout 1900 sh tests/cuda/gpu.sh >build/dry.log 2>&1
+code=$?
+passed=0 failed=0
+want() { # WHAT PATTERN LEAST: so many lines of the log have it
+    if [ "$(grep -c -E -e "$2" build/dry.log)" -ge "$3" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "dry.sh: $1"; fi
+}
+[ $code = 0 ] && passed=1 || { failed=1; echo "dry.sh: gpu.sh ended with $code"; }
+want "the runtime" '^the runtime +as promised' 1
+want "the link, beside fills and beside products" '^link beside (fills|products): h2d_gb_s=' 2
+want "rows in streams" '^124m@all +all-resident +streams .*[0-9]' 1
+want "rows of graphs" '^124m@all +all-resident +graph .*[0-9]' 1
+want "recomputation" '^124m@[0-9]+% +remat' 1
+want "copies" '^124m@[0-9]+% +(joint|offload) +(graph|streams)' 4
+want "the large model" '@(50|35|80|25)% +(joint|every-block|remat|offload|llmc-2)' 8
+want "Llama-8B" '^llama-8b@' 3
+want "the sanitizer" '^compute-sanitizer (memcheck|racecheck|initcheck) +clean' 3
+want "bits" 'same bits' 8
+if grep -q FAILED build/dry.log; then failed=$((failed + 1)); grep FAILED build/dry.log | head -n 5; fi
+if grep -q -E 'graph\? ' build/dry.log; then failed=$((failed + 1)); echo "dry.sh: steps that could not be graphs"; fi
+if grep -q -i -E 'syntax error|not found|integer expression|unexpected' build/dry.log; then failed=$((failed + 1)); grep -i -E 'syntax error|not found|integer expression|unexpected' build/dry.log | head -n 5; fi
+tail -n 1 build/dry.log
+echo "$passed passed, $failed failed, 0 skipped"
+[ $failed = 0 ]
