@@ -35,4 +35,11 @@ static double deviation;
 static options *o;
 static trainer *t;
 static rm_step s;
+static rm_graph *small;
+static rm_plan *small_plan;
+static rm_plan_info info;
+static rm_exec *other;
+static FILE *file;
+static int log_begin(void *user, const rm_call *c) { return fprintf((FILE *)user, "%s\n", c->op) < 0; }
+static int log_end(void *user, const rm_call *c) { return (void)user, c == NULL; }
 #endif
