@@ -14020,7 +14020,6 @@ RMI_FN rm_result rmi_event_read(rmi_arena *mem, const rmi_step *step, const rmi_
 #define RMI_SEARCH_WINDOW 64u     /* states after which the price is looked at */
 #define RMI_SEARCH_PRICE_STEP 25u /* the price changes by one part in so many */
 #define RMI_SEARCH_PRICE_RANGE 64u /* and stays within that factor of the first one */
-#define RMI_SEARCH_COLD 32000u    /* the last temperature is the step'search time over that */
 #define RMI_SEARCH_DEPTH 10u      /* of what is made again for what is made again */
 #define RMI_SEARCH_GROUP 12u      /* params whose homes change together, at most, and an eighth of all more */
 #define RMI_SEARCH_SMALL 2000u    /* gaps smaller than the limit over that are not looked at */
@@ -14347,33 +14346,21 @@ RMI_FN void rmi_search_sort(rmi_search *search)
 RMI_FN int rmi_search_apply(rmi_search *search)
 {
     const rmi_schedule *from = &search->current;
-    rmi_schedule *to = &search->candidate;
-    uint32_t event, i = 0, n = 0;
+    rmi_event *to = search->candidate.events;
+    uint32_t event, i = 0;
     if (from->n + search->edit.n_inserts > search->cost.cap_events) return 0;
     rmi_search_sort(search);
-    if (search->edit.n_drops + search->edit.n_flips == 0 &&
-        (!search->edit.n_inserts ||
-         search->edit.inserts[0].at == search->edit.inserts[search->edit.n_inserts - 1].at)) {
-        n = search->edit.n_inserts ? search->edit.inserts[0].at : from->n;
-        memcpy(to->events, from->events, n * sizeof *to->events);
-        for (; i < search->edit.n_inserts; i++) {
-            to->events[n + i].task = search->edit.inserts[i].task;
-            to->events[n + i].copied = search->edit.inserts[i].copied;
-        }
-        memcpy(to->events + n + i, from->events + n, (from->n - n) * sizeof *to->events);
-        to->n = from->n + i;
-        return 1;
-    }
     for (event = 0; event <= from->n; event++) {
-        for (; i < search->edit.n_inserts && search->edit.inserts[i].at == event; i++, n++) {
-            to->events[n].task = search->edit.inserts[i].task;
-            to->events[n].copied = search->edit.inserts[i].copied;
+        for (; i < search->edit.n_inserts && search->edit.inserts[i].at == event; i++, to++) {
+            to->task = search->edit.inserts[i].task;
+            to->copied = search->edit.inserts[i].copied;
         }
         if (event == from->n || search->edit.drop[event]) continue;
-        to->events[n].task = from->events[event].task;
-        to->events[n++].copied = search->step->moves ? from->events[event].copied ^ search->edit.flip[event] : 0;
+        *to = from->events[event];
+        if (search->step->moves) to->copied ^= search->edit.flip[event];
+        to++;
     }
-    to->n = n;
+    search->candidate.n = (uint32_t)(to - search->candidate.events);
     return 1;
 }
 
@@ -15032,11 +15019,10 @@ RMI_FN void rmi_search_limit(rmi_search *search, uint64_t limit, uint64_t lower)
 }
 
 /* Anneals from the current schedule until `work` events were looked at (rmi_cost.work), from a temperature of `hot` ns
-   down to `cold` (0: the usual part of the step's time). stop: NULL, or asked meanwhile. */
+   down to `cold`. stop: NULL, or asked meanwhile. */
 RMI_FN void rmi_search_anneal(rmi_search *search, uint64_t hot, uint64_t cold, uint64_t work, rmi_stop *stop)
 {
     uint64_t begin = search->cost.work, halvings = 0, told = begin;
-    if (!cold) cold = search->costs.step_ns / RMI_SEARCH_COLD + 1;
     while ((hot >> (halvings >> 10)) > cold) halvings += 1024;
     while (search->cost.work - begin < work) {
         search->heat = rmi_search_cool(hot, halvings, search->cost.work - begin, work);
@@ -15739,18 +15725,6 @@ RMI_FN const char *rmi_plan_config_wrong(const rm_config *config)
 
 /* --- homes: what persists has one address in all programs; inputs lie above it, those that live longest lowest, and
    the gradients that accumulate above them, so that programs that do not accumulate have one piece for all else */
-typedef struct rmi_plan_input {
-    uint32_t buf, dies; /* dies: large if late */
-} rmi_plan_input;
-
-RMI_FN int rmi_plan_cmp_input(const void *a, const void *b, void *user)
-{
-    const rmi_plan_input *x = (const rmi_plan_input *)a, *y = (const rmi_plan_input *)b;
-    (void)user;
-    if (x->dies != y->dies) return x->dies > y->dies ? -1 : 1;
-    return x->buf < y->buf ? -1 : x->buf > y->buf;
-}
-
 /* Position of the last use of each input in a step that runs everything once: forward position, or after it from the
    end. */
 RMI_FN void rmi_plan_input_ends(const rm_graph *graph, uint32_t *dies)
@@ -15871,20 +15845,19 @@ RMI_FN void rmi_plan_home(rmi_planner *call, uint32_t buf)
     call->homes.bytes += rmi_round_up(bytes, call->align);
 }
 
+/* Inputs get the next addresses, those that are read last or are outputs first. */
 RMI_FN rm_result rmi_plan_layout_inputs(rmi_planner *call, rmi_arena *tmp)
 {
     const rm_graph *graph = call->graph;
     uint32_t i, n = 0, *dies = RMI_NEW(tmp, uint32_t, graph->n_tensors);
-    rmi_plan_input *in = RMI_RAW(tmp, rmi_plan_input, graph->n_tensors);
-    if (!dies || !in) return RM_ERROR_MEMORY;
+    uint64_t *order = RMI_RAW(tmp, uint64_t, 2 * (size_t)graph->n_tensors);
+    if (!dies || !order) return RM_ERROR_MEMORY;
     rmi_plan_input_ends(graph, dies);
     for (i = 0; i < graph->n_tensors; i++)
-        if (graph->tensors[i].kind == RMI_INPUT) {
-            in[n].buf = i;
-            in[n++].dies = graph->tensors[i].is_output ? RMI_NONE : dies[i];
-        }
-    rmi_sort(in, n, sizeof(rmi_plan_input), rmi_plan_cmp_input, NULL);
-    for (i = 0; i < n; i++) rmi_plan_home(call, in[i].buf);
+        if (graph->tensors[i].kind == RMI_INPUT)
+            order[n++] = (uint64_t)(graph->tensors[i].is_output ? 0 : RMI_NONE - dies[i]) << 32 | i;
+    rmi_sort_u64(order, order + n, n);
+    for (i = 0; i < n; i++) rmi_plan_home(call, (uint32_t)order[i]);
     return RM_OK;
 }
 
@@ -16250,22 +16223,18 @@ RMI_FN rm_result rmi_plan_try_sure(rmi_planner *call, const rmi_seq_list *list)
 
 /* --- candidates */
 
-RMI_FN size_t rmi_plan_room(const rm_graph *graph, size_t stages_runs)
-{
-    size_t n = stages_runs + graph->n_barriers + 8, i;
-    for (i = 0; i < graph->n_ops; i++) n += 1 + rmi_low_parts(&graph->ops[i]);
-    for (i = 0; i < graph->n_tensors; i++) n += graph->tensors[i].kind == RMI_PARAM ? 3u : 0u;
-    return n;
-}
-
 /* A list with the homes of the current kind of step, without runs yet: it has room for all that must run and so many
    forwards more. */
 RMI_FN rm_result rmi_plan_list(const rmi_planner *call, rmi_arena *mem, size_t forwards, rmi_seq_list *list)
 {
+    const rm_graph *graph = call->graph;
+    size_t room = forwards + graph->n_barriers + 8, i;
+    for (i = 0; i < graph->n_ops; i++) room += 1 + rmi_low_parts(&graph->ops[i]);
+    for (i = 0; i < graph->n_tensors; i++) room += graph->tensors[i].kind == RMI_PARAM ? 3u : 0u;
     memset(list, 0, sizeof *list);
     list->homes = call->homes.at;
     list->n_homes = call->homes.n;
-    list->runs = RMI_NEW(mem, rmi_run, rmi_plan_room(call->graph, forwards));
+    list->runs = RMI_NEW(mem, rmi_run, room);
     return list->runs ? RM_OK : RM_ERROR_MEMORY;
 }
 
@@ -17719,16 +17688,15 @@ RMI_FN rm_result rmi_plan_config(rm_graph *graph, const rm_plan_desc *desc, rm_c
     const rmi_plan_preset *preset = rmi_plan_find_preset(desc->preset);
     const char *wrong;
     char names[256];
-    size_t i, n = 0, length;
+    size_t i;
     if (!desc->preset && desc->host_bytes && graph->has_link) preset = rmi_plan_find_preset("offmate");
     if (!desc->config && preset) rmi_plan_use_preset(preset, config);
     if (!desc->config && !preset) {
-        for (i = 0; i < RMI_COUNT(rmi_plan_presets) && n + 40 < sizeof names; i++, n += length) {
-            length = strlen(rmi_plan_presets[i].name);
-            if (i) memcpy(names + n, ", ", 2), n += 2;
-            memcpy(names + n, rmi_plan_presets[i].name, length);
+        rmi_sink list = rmi_line(names, sizeof names);
+        for (i = 0; i < RMI_COUNT(rmi_plan_presets); i++) {
+            if (i) rmi_put(&list, ", ");
+            rmi_put(&list, rmi_plan_presets[i].name);
         }
-        names[n] = 0;
         return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc.preset: '%s' is not known; take one of %s",
                            desc->preset, names);
     }
@@ -17811,12 +17779,13 @@ RMI_FN rm_result rmi_plan_kinds_of_step(rmi_planner *call, rm_plan_info *worst)
     return RM_OK;
 }
 
-/* The budget in whole steps of the alignment, as every arena is: budgets that hold the same plans give the same
-   plan. */
-RMI_FN uint64_t rmi_plan_budget(const rmi_planner *call)
+/* Bytes in whole steps of the alignment, as every arena is: budgets that hold the same plans give the same plan. up: to
+   be named; else as a budget is taken. */
+RMI_FN uint64_t rmi_plan_whole(const rmi_planner *call, uint64_t bytes, int up)
 {
-    uint64_t bytes = call->desc->device_bytes;
-    return call->desc->like || call->desc->live_only || bytes < call->align ? bytes : bytes - bytes % call->align;
+    if (call->desc->like || call->desc->live_only || (up ? bytes > RMI_MAX - call->align : bytes < call->align))
+        return bytes;
+    return up ? rmi_round_up(bytes, call->align) : bytes - bytes % call->align;
 }
 
 /* A budget that should do where host memory has no room for all that could wait there: what was asked for, or at least
@@ -17846,17 +17815,9 @@ RMI_FN rm_result rmi_plan_works(rmi_planner *call, uint64_t bytes, rm_plan_info 
     result = rmi_plan_kinds_of_step(call, next);
     if (call->clock.late) call->stop.stopped = call->clock.late = 0;
     call->naming = 0;
-    call->budget = rmi_plan_budget(call);
+    call->budget = rmi_plan_whole(call, call->desc->device_bytes, 0);
     call->plan->n = 0;
     return result;
-}
-
-/* Bytes as a call takes them for its budget. */
-RMI_FN uint64_t rmi_plan_whole(const rmi_planner *call, uint64_t bytes)
-{
-    return call->desc->like || call->desc->live_only || bytes > RMI_MAX - call->align
-               ? bytes
-               : rmi_round_up(bytes, call->align);
 }
 
 /* The budget is too small; which one would do? What the smallest candidate takes that does not depend on the budget: a
@@ -17872,14 +17833,14 @@ RMI_FN rm_result rmi_plan_named(rmi_planner *call, rm_plan_info *worst)
     rounds = sure == RMI_INF ? 16 : 1;
     for (round = 0; worst->min_bytes && worst->min_bytes < sure && !named && round < rounds && !call->stop.stopped;
          round++) {
-        uint64_t bytes = rmi_plan_whole(call, round ? worst->min_bytes : rmi_min(less, worst->min_bytes));
+        uint64_t bytes = rmi_plan_whole(call, round ? worst->min_bytes : rmi_min(less, worst->min_bytes), 1);
         RMI_TRY(rmi_plan_works(call, bytes, &next));
         if (!next.min_bytes) named = bytes;
         else if (bytes >= worst->min_bytes)
             worst->min_bytes = next.min_bytes > bytes && next.min_bytes != RMI_INF ? next.min_bytes
                                                                                    : bytes + bytes / 16 + 1;
     }
-    if (worst->min_bytes && !named && sure != RMI_INF) named = rmi_plan_whole(call, sure);
+    if (worst->min_bytes && !named && sure != RMI_INF) named = rmi_plan_whole(call, sure, 1);
     if (named) worst->min_bytes = named;
     return RM_OK;
 }
@@ -18197,7 +18158,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *graph, const rm_plan_desc *desc, rmi_
     call.align = desc->live_only ? 1
                  : desc->align   ? desc->align
                                  : 256; /* there is nothing to align without addresses */
-    call.budget = rmi_plan_budget(&call);
+    call.budget = rmi_plan_whole(&call, desc->device_bytes, 0);
     call.plan = rmi_plan_new(graph);
     if (!call.plan) return rmi_err_memory(&graph->last);
     call.plan->align = call.align;
