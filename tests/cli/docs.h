@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static rm_graph *g;
+static rm_graph *g, *long_graph;
 static rm_plan *plan, *p;
 static rm_exec *exec;
 #ifndef TUTORIAL
