@@ -2,11 +2,11 @@
 
     python compare.py --rmplan ./rmplan
 
-Both plan the same step of a GPT and of a U-Net, captured and measured once. torch.compile's partitioner splits the step into a forward
-and a backward and chooses what is kept between them, for each of some budgets (shares of what it would keep). The most bytes that are
-alive at a time in what it makes are counted, as in run.py, and rmplan plans for those. Times are sums of the calls' measured times.
-Neither side works in place, and no call is fused with another, as in torch.compile's backend aot_eager_decomp_partition; on a GPU and with
-its compiler some recomputation would cost less.
+Both plan the same step of a GPT and of a U-Net, captured and measured once. torch.compile's partitioner splits the step
+into a forward and a backward and chooses what is kept between them, for each of some budgets (shares of what it would
+keep). The most bytes that are alive at a time in what it makes are counted, as in run.py, and rmplan plans for those.
+Times are sums of the calls' measured times. Neither side works in place, and no call is fused with another, as in
+torch.compile's backend aot_eager_decomp_partition; on a GPU and with its compiler some recomputation would cost less.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def theirs(step, batch, budget):
 
 
 def run_part(part, given):
-    """Runs a forward or a backward, each tensor freed after its last use; gives its results by the names of their nodes.
+    """Runs a forward or a backward, each tensor freed after its last use; gives its results by their nodes' names.
 
     What is given and not the caller's must have no other reference, so it is taken out of `given`.
     """

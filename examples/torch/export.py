@@ -4,12 +4,13 @@
     rmplan gpt.rmg --budget 60% --out gpt.rmp
     python run.py models.py:gpt gpt.rmg gpt.rmp
 
-A step is one call of the model, which gives the loss, and the backward of that loss. AOTAutograd, the front half of torch.compile,
-gives both as one list of ATen calls in which nothing changes in place. Calls that only look at bytes in another way (views) take
-no part in the plan: what the graph calls a tensor is a storage, and a view of it is made anew for each call that reads one.
+A step is one call of the model, which gives the loss, and the backward of that loss. AOTAutograd, the front half of
+torch.compile, gives both as one list of ATen calls in which nothing changes in place. Calls that only look at bytes in
+another way (views) take no part in the plan: what the graph calls a tensor is a storage, and a view of it is made anew
+for each call that reads one.
 
-A budget covers what the step allocates: activations and gradients, those of weights included. Weights, buffers and the batch are
-the caller's, they are there before and after.
+A budget covers what the step allocates: activations and gradients, those of weights included. Weights, buffers and the
+batch are the caller's, they are there before and after.
 """
 
 import argparse
@@ -67,6 +68,8 @@ class Step:
     """A captured training step: what is called, in which storages the tensors lie, what comes in and what goes out.
 
     model      the module; its parameters and buffers are read and written where they are
+    batch      what each part of the batch must be, in words
+    modes      {name of a module: its mode, train or eval}
     graph      the fx graph of forward and backward
     constants  the module that holds the graph's constants
     calls      the calls that make new bytes, in the order of the plain step
@@ -77,8 +80,10 @@ class Step:
     results    of each output (kind, which, node): ("loss", 0), ("other", index), ("buffer", name) or ("gradient", name)
     """
 
-    def __init__(self, model, graph_module, sources, results):
+    def __init__(self, model, batch, graph_module, sources, results):
         self.model = model
+        self.batch = describe(batch)
+        self.modes = modes(model)
         self.graph = graph_module.graph
         self.constants = graph_module
         self.calls = []
@@ -89,7 +94,8 @@ class Step:
         self.results = results
 
     def given_values(self, batch):
-        """{node: tensor} of all that is there before the step."""
+        """{node: tensor} of all that is there before the step. Refuses what the step was not captured for."""
+        self.check(batch)
         tensors = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
         leaves = pytree.tree_leaves(tuple(batch))
         values = {}
@@ -103,6 +109,19 @@ class Step:
         for node in self.graph.find_nodes(op="get_attr"):
             values[node] = getattr(self.constants, node.target)
         return values
+
+    def check(self, batch):
+        """Refuses another batch than that of the capture, or another mode."""
+        now = describe(batch)
+        if len(now) != len(self.batch):
+            raise CaptureError(f"a batch of {len(now)} parts, and the step was captured for {len(self.batch)}")
+        for i, (is_now, was) in enumerate(zip(now, self.batch)):
+            if is_now != was:
+                raise CaptureError(f"batch[{i}] is {is_now}, and the step was captured for {was}: capture and plan again")
+        for name, mode in modes(self.model).items():
+            if mode != self.modes[name]:
+                what = f"module {name}" if name else "the model"
+                raise CaptureError(f"{what} is in {mode} mode, and the step was captured in {self.modes[name]} mode")
 
     def value(self, node, held):
         """The tensor of a node: held, or a view of what is held."""
@@ -124,11 +143,24 @@ class Step:
         return {name: made if node is call.node else made[node.args[1]] for name, node in call.makes.items()}
 
 
+def describe(batch):
+    """What each part of a batch is, in words."""
+    return [
+        f"{leaf.dtype} {list(leaf.shape)} on {leaf.device}" if isinstance(leaf, torch.Tensor) else repr(leaf)
+        for leaf in pytree.tree_leaves(tuple(batch))
+    ]
+
+
+def modes(model):
+    """{name of a module: train or eval}"""
+    return {name: "train" if module.training else "eval" for name, module in model.named_modules()}
+
+
 # --- capture
 
 
 class Unique(nn.Module):
-    """The model with each parameter and buffer once, whatever number of names it has; it gives a tuple, the loss first."""
+    """The model with each parameter and buffer once, however many names it has; it gives a tuple, the loss first."""
 
     def __init__(self, model):
         super().__init__()
@@ -147,18 +179,21 @@ class Unique(nn.Module):
         result = torch.func.functional_call(self.hidden[0], tensors, batch)
         loss, *others = result if isinstance(result, (tuple, list)) else (result,)
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
-            what = f"a tensor of shape {list(loss.shape)}" if isinstance(loss, torch.Tensor) else f"a {type(loss).__name__}"
-            raise CaptureError(f"the model gives {what}; it must give its loss, one number, or a tuple that begins with it")
+            what = f"a {type(loss).__name__}"
+            if isinstance(loss, torch.Tensor):
+                what = f"a tensor of shape {list(loss.shape)}"
+            raise CaptureError(f"the model gives {what}; it must give its loss, one number, or a tuple that begins so")
         if not loss.requires_grad:
             raise CaptureError("the loss does not depend on any parameter that requires a gradient")
         for other in others:
             if not isinstance(other, torch.Tensor):
-                raise CaptureError(f"behind its loss the model gives a {type(other).__name__}; only tensors can be given")
+                what = type(other).__name__
+                raise CaptureError(f"behind its loss the model gives a {what}; only tensors can be given")
         return loss, *(other.detach() for other in others)
 
 
 def capture(model, batch):
-    """The step of `model(*batch)` and of its loss's backward, as a Step. Computes nothing and takes no memory for tensors."""
+    """The step of `model(*batch)` and of its loss's backward, as a Step. Computes nothing and takes no memory."""
     unique = Unique(model)
     try:
         with contextlib.ExitStack() as stack, torch.enable_grad(), modules_noted(model):
@@ -174,7 +209,7 @@ def capture(model, batch):
     for node, (kind, which) in zip(graph_module.graph.find_nodes(op="placeholder"), sources):
         names = {"tensor": f"self.{which}", "batch": f"batch[{which}]", "tangent": f"tangent/{node.name}"}
         node.meta["rockmate_name"] = names[kind]
-    step = Step(model, graph_module, sources, results)
+    step = Step(model, batch, graph_module, sources, results)
     find_storages(step)
     find_takeovers(step)
     return step
@@ -207,7 +242,7 @@ def modules_noted(model):
 
 
 def name_of(node):
-    """The name of a node in graphs and plans: its submodule with its name in the fx graph; self.head.weight, batch[0]."""
+    """The name of a node in graphs and plans: its submodule with its name in the graph; self.head.weight, batch[0]."""
     if "rockmate_name" in node.meta:
         return node.meta["rockmate_name"]
     module = (node.meta.get("custom") or {}).get("module")
@@ -217,15 +252,16 @@ def name_of(node):
 def why_not(error):
     """What a user can do about an exception of the tracer: the line of his code, the reason, the remedy."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "site-packages" not in frame.filename and frame.filename != __file__]
+    torch_itself = os.path.dirname(torch.__file__)
+    own = [frame for frame in frames if not frame.filename.startswith(torch_itself) and frame.filename != __file__]
     where = f"{own[-1].filename}:{own[-1].lineno}: {own[-1].line}\n" if own else ""
     kind, text = type(error).__name__, str(error).strip().split("\n")[0]
     if kind == "DataDependentOutputException":
-        return (f"{where}this looks at the value of a tensor (`if` on a tensor, .item(), float()), and a plan is for one fixed list of"
-                " calls: compute it with tensors (torch.where), or before the step and outside the model")
+        return (f"{where}this looks at the value of a tensor (`if` on a tensor, .item(), float()), and a plan is for"
+                " one fixed list of calls: compute it with tensors (torch.where), or before the step and outside the model")
     if kind == "DynamicOutputShapeException":
-        return (f"{where}here the size of a tensor depends on values ({text}), and a plan is for fixed sizes: multiply by a mask, or"
-                " use torch.where")
+        return (f"{where}here the size of a tensor depends on values ({text}), and a plan is for fixed sizes: multiply"
+                " by a mask, or use torch.where")
     return f"{where}the step cannot be captured: {kind}: {text}"
 
 
@@ -250,12 +286,13 @@ def result_of(what, node, names):
     if kind == "GradAOTOutput":
         if type(what.grad_of).__name__ == "ParamAOTInput":
             return "gradient", names[what.grad_of.target], node
-        raise CaptureError(f"the batch requires a gradient (its tensor {what.grad_of.idx}), and only parameters get one: detach it")
+        which = what.grad_of.idx
+        raise CaptureError(f"batch[{which}] requires a gradient, and only parameters get one: detach it")
     if kind == "InputMutationAOTOutput":
         if type(what.mutated_input).__name__ == "BufferAOTInput":
             return "buffer", names[what.mutated_input.target], node
         which = what.mutated_input.idx
-        raise CaptureError(f"the model changes its batch in place (its tensor {which}): let it work on a copy, x.clone()")
+        raise CaptureError(f"the model changes batch[{which}] in place: let it work on a copy, x.clone()")
     raise CaptureError(f"an output of an unknown kind: {what}")
 
 
@@ -329,7 +366,7 @@ def fits_over(step, node, call):
 
 
 def operator_into(node):
-    """A function (args, kwargs, target) that does what the node does and writes to target, and the inputs that may be target."""
+    """A function (args, kwargs, target) that does what the node does, into target, and the inputs that may be target."""
     operator_of = node.target
     if torch.Tag.pointwise not in operator_of.tags or not isinstance(node.meta["val"], torch.Tensor):
         return None, []
@@ -388,7 +425,7 @@ class Lifetimes:
 
 
 def measure(step, batch, rounds=5):
-    """Gives each call the least time of some rounds, on this machine as it is now. Takes the memory of the plain step."""
+    """Gives each call the least time of some rounds, on this machine now. Takes the memory of the plain step."""
     lifetimes = Lifetimes(step)
     best = {}
     random = random_state()
@@ -483,7 +520,7 @@ def load(where):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("model", help="FILE.py:FUNCTION; the function gives (model, batch), and model(*batch) gives the loss")
+    parser.add_argument("model", help="FILE.py:FUNCTION, which gives (model, batch); model(*batch) gives the loss")
     parser.add_argument("--out", required=True, help="the graph, .rmg")
     parser.add_argument("--rounds", type=int, default=5, help="each call takes the least time of so many (default 5)")
     options = parser.parse_args()
@@ -495,7 +532,7 @@ def main():
     total = sum(call.ns for call in step.calls)
     print(f"{options.out}: {len(step.calls)} calls that take {total / 1e6:.2f} ms together")
     if not model.training:
-        print("note: the model is in eval mode: no dropout, and batch norm learns no statistics; model.train() if not meant")
+        print("note: the model is in eval mode: no dropout, batch norm keeps its statistics (else: model.train())")
 
 
 if __name__ == "__main__":

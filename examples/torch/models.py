@@ -54,7 +54,8 @@ class Block(nn.Module):
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attention = Attention(width, heads, dropout)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(dropout))
+        inner = 4 * width
+        self.mlp = nn.Sequential(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width), nn.Dropout(dropout))
 
     def forward(self, x):
         x = x + self.attention(self.norm1(x))
@@ -95,7 +96,7 @@ class ConvNet(nn.Module):
         super().__init__()
         self.first = nn.Conv2d(3, width, 3, padding=1)
         self.blocks = nn.ModuleList(
-            nn.Sequential(nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True))
+            nn.Sequential(nn.Conv2d(width, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(inplace=True))
             for _ in range(blocks)
         )
         self.head = nn.Linear(width, 10)
@@ -113,7 +114,7 @@ def convnet():
 
 
 class Views(nn.Module):
-    """What is awkward: in-place changes of views, chunks of a tensor, a random shift, a counting buffer, a frozen and an unused parameter."""
+    """What is awkward: views changed in place, chunks, a random shift, a counter, a frozen and an unused parameter."""
 
     def __init__(self, width=64):
         super().__init__()

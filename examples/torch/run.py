@@ -52,8 +52,8 @@ def without_times(text):
 
 
 class Planned:
-    """A step that is run by a plan: `planned(*batch)` gives the loss (a tuple, if the model does), adds to the parameters' .grad, and
-    changes the buffers, as `model(*batch)` and `loss.backward()` do.
+    """A step that is run by a plan: `planned(*batch)` gives the loss (a tuple, if the model does), adds to the
+    parameters' .grad and changes the buffers, as `model(*batch)` and `loss.backward()` do.
 
     step   the captured step
     plan   its statements, those that something is done for
@@ -89,7 +89,7 @@ class Planned:
             case ["run", "fwd", name]:
                 self.plan.append(("run", self.calls[name], None))
             case _:
-                raise PlanError(f"'{' '.join(words)}': only plans without host memory can be run here: rmplan without --host")
+                raise PlanError(f"'{' '.join(words)}': only plans without host memory can be run (no --host)")
 
     def __call__(self, *batch):
         step = self.step
@@ -111,7 +111,7 @@ class Planned:
             return self.finish(held)
 
     def run(self, call, held, expected, over, random):
-        """Runs a call, with the random numbers of its first run. Takes those results that the plan has made room for."""
+        """Runs a call, with the random numbers of its first run. Takes the results that the plan has made room for."""
         after = None
         if call.random and call in random:
             after = random_state()
@@ -156,7 +156,10 @@ def hand_over(step, values):
 
 
 class Meter(TorchDispatchMode):
-    """Counts the bytes of the storages that are alive and were made while it is on. What a kernel takes within itself is not seen."""
+    """Counts the bytes of storages that were made while it is on and are alive.
+
+    It does not see what a kernel takes within itself.
+    """
 
     def __init__(self):
         super().__init__()
@@ -247,10 +250,14 @@ def outcome(function, model, steps=3, rate=0.01, seed=7):
 
 def same_bits(one, other):
     """Whether two lists of tensors are equal bit for bit."""
-    return len(one) == len(other) and all(
-        a.shape == b.shape and a.dtype == b.dtype and torch.equal(a.contiguous().flatten().view(torch.uint8), b.contiguous().flatten().view(torch.uint8))
-        for a, b in zip(one, other)
-    )
+    if [(tensor.shape, tensor.dtype) for tensor in one] != [(tensor.shape, tensor.dtype) for tensor in other]:
+        return False
+    return all(torch.equal(bits(a), bits(b)) for a, b in zip(one, other))
+
+
+def bits(tensor):
+    """The bytes of a tensor's elements."""
+    return tensor.contiguous().flatten().view(torch.uint8)
 
 
 def main():
@@ -269,7 +276,8 @@ def main():
     peaks = [peak_of(step, model) for step in steps]
     times = time_of(steps, model, options.rounds)
     print(f"losses, gradients, buffers of 3 steps: {'equal bit for bit' if same else 'NOT EQUAL'}")
-    print(f"memory  plain {peaks[0] / 2**20:.2f} MiB, planned {peaks[1] / 2**20:.2f} MiB; by the plan {planned.bytes / 2**20:.2f} MiB")
+    mib = [f"{size / 2**20:.2f} MiB" for size in (*peaks, planned.bytes)]
+    print(f"memory  plain {mib[0]}, planned {mib[1]}; by the plan {mib[2]}")
     print(f"time    plain {times[0] * 1e3:.2f} ms, planned {times[1] * 1e3:.2f} ms ({times[1] / times[0] - 1:+.1%})")
     return 0 if same else 1
 
