@@ -28,6 +28,13 @@ static void fail(const char *what, const char *why)
     exit(1);
 }
 
+/* The card is too small: no fault, says the exit status, as of a budget that is. */
+static void no_room(const char *what, const char *why)
+{
+    fprintf(stderr, "train_gpt: %s: %s\n", what, why);
+    exit(3);
+}
+
 /* =====================================================================================================================
    Kernels. Matrices are row after row; a row is a token.
    ================================================================================================================== */
@@ -1197,7 +1204,7 @@ static void occupy(trainer *t, uint64_t arena)
 {
     size_t left, total, room = (size_t)768 << 20;
     cuda_needs(cudaMemGetInfo(&left, &total), "memory");
-    if (left < arena + room) fail("--physical", "the card has less free than the budget and 768 MiB");
+    if (left < arena + room) no_room("--physical", "the card has less free than the budget and 768 MiB");
     t->ballast_bytes = left - arena - room;
     cuda_needs(cudaMalloc(&t->ballast, t->ballast_bytes), "ballast");
 }
@@ -1217,7 +1224,11 @@ static void start(trainer *t, const rm_exec_desc *exec_desc, rm_plan_info *info)
     t->plan = make_plan(t, &d, info);
     t->plan_s = seconds() - clock;
     if (t->o.physical) occupy(t, info->arena_bytes > d.device_bytes ? info->arena_bytes : d.device_bytes);
-    if (rm_cuda_exec_create(t->cuda, t->plan, &x, &t->exec) != RM_OK) fail("executor", rm_graph_error(t->model.graph));
+    if (rm_cuda_exec_create(t->cuda, t->plan, &x, &t->exec) != RM_OK) {
+        const char *why = rm_graph_error(t->model.graph);
+        if (strstr(why, "cudaErrorMemoryAllocation")) no_room("executor", why);
+        fail("executor", why);
+    }
     init_weights(t);
     if (!t->o.untuned) {
         const rm_step s = batch_of(t, 0, 0);
