@@ -118,9 +118,9 @@
    2. What it does not do
    It has no kernels, no tensor arithmetic and no automatic differentiation: forward, backward and update
    are your callbacks. Shapes and types are unknown to it; it counts bytes. Graphs are static: no branches,
-   one set of sizes. Only presets with the search (the default is one) run variants. Plans with copies look for
-   other orders and make a value more than once in a backward only in steps of kind RM_SINGLE, above 64 ops.
-   One device; reductions over ranks are a callback.
+   one set of sizes; several may work in one memory (7). Only presets with the search (the default is one) run
+   variants. Plans with copies look for other orders and make a value more than once in a backward only in steps
+   of kind RM_SINGLE, above 64 ops. One device; reductions over ranks are a callback.
 
    3. Concepts
    tensor   bytes with a name: an input, a param, a const, or what an op makes
@@ -177,7 +177,8 @@
    Accumulate N micro-batches: RM_FIRST, RM_MIDDLE N - 2 times, RM_LAST, which updates; count them in
    rm_step.micro. Evaluate: RM_FORWARD, also in between. The update of a param may run in the middle of the
    backward; a barrier (rm_barrier_add) waits for all gradients first. rm_exec_save and rm_exec_restore work across
-   plans.
+   plans. Other sizes of a model (the last batch, a longer sequence, generation) are graphs whose plans are
+   rm_plan_desc.like the first one's, and executors that share its memory, weights and all (rm_exec_desc.share).
 
    8. Memory
    A step allocates nothing. Give rm_exec_create your own arena in rm_exec_desc, or the backend allocates one.
@@ -186,7 +187,8 @@
 
    9. Checking
    Every plan has passed a checker. Your declarations have not: run rm_exec_check once after changing a kind.
-   rm_exec_desc.poison fills dead bytes with NaN.
+   rm_exec_desc.poison fills dead bytes with NaN. rm_exec_find_nan makes a step that stops at the first op that
+   leaves a NaN, rm_exec_trace one that shows what each op took; rm_exec_desc.before and after see every callback.
 
    10. Text
    Graphs (.rmg), plans (.rmp) and configurations are written and read as text (docs/formats.md), for people, too; a
@@ -199,7 +201,8 @@
    has no global state.
 
    12. Threads
-   Different objects may be used in different threads at once; one object, in one thread at a time.
+   Different objects may be used in different threads at once; one object, in one thread at a time; executors that
+   share memory count as one.
    rm_plan_create and rm_exec_create write messages to their graph, rm_exec_profile its costs, and what is
    destroyed may end a use of it: all these count as a use of the graph. Callbacks run in the thread that calls
    rm_exec_step. With rm_exec_desc.threads copies, update_host, add and reduce run in threads of the executor; a step
