@@ -3340,7 +3340,9 @@ static int tell_fit(fit *f, const fit *more, const rm_plan_desc *desc)
                 f->model.slim ? "slim optimizer" : "AdamW", f->model.device->text,
                 f->r->given[OPTION_DEVICE] ? "" : " (no --device given)");
         human_bytes(&budget, desc->device_bytes);
-        if (!largest) fprintf(p->to, "Not one fits in %s.\n", budget.text);
+        if (!largest)
+            fprintf(p->to, "Not one fits in %s.%s\n", budget.text,
+                    f->r->host.bytes ? "" : " With host memory one may: --host 128G.");
         else {
             fprintf(p->to, "The largest that fits in %s: %" PRIu64 " %s", budget.text, largest->size, what);
             if (largest->batch != largest->size) fprintf(p->to, ", %" PRIu64 " tokens", largest->batch);
