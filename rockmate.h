@@ -6540,9 +6540,10 @@ RMI_FN rm_result rmi_chn_merge(rmi_chn_solver *solver, const rmi_chn_sum *sum, c
     rmi_chn_points next = solver->next;
     uint64_t last = RMI_INF, ns;
     if (!rmi_arena_grow(solver->temp, (void **)&next.at, &next.room, room, sizeof *next.at)) return RM_ERROR_MEMORY;
-    for (next.n = 0; bytes <= RMI_MAX;) {
+    next.at[0] = *old++; /* a candidate of no bytes stands beside it */
+    for (next.n = 1; bytes <= RMI_MAX;) {
         for (; old->bytes < bytes; old++) {
-            if (old->ns >= last && next.n) continue;
+            if (old->ns >= last) continue;
             next.at[next.n++] = *old;
             last = old->ns;
         }
