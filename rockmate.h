@@ -17922,6 +17922,7 @@ RMI_FN rm_result rmi_plan_make(rmi_planner *call)
         if (call->desc->info) *call->desc->info = worst;
         return rmi_plan_infeasible(call, &worst);
     }
+    if (!call->plan->n) return RM_ERROR_INTERNAL; /* a solver found nothing, and named no budget */
     rmi_plan_tell(call, "done");
     return RM_OK;
 }
