@@ -15585,7 +15585,7 @@ typedef struct rmi_plan_homes { /* where on the device what persists lies, in al
 
 typedef struct rmi_plan_memory {
     rmi_arena tries, lists, lives; /* of one candidate, emptied for the next: program; list; lives while it is built */
-    rmi_arena best, list;          /* of the best program's statements and homes; of its list */
+    rmi_arena best;                /* of the best program's statements and homes */
 } rmi_plan_memory;
 
 typedef struct rmi_plan_chain { /* the current kind of step as a chain */
@@ -15631,7 +15631,6 @@ typedef struct rmi_planner {
     rm_plan_info *info;
     rmi_plan_chain chain;
     rmi_program best;               /* n 0: none yet */
-    rmi_seq_list list;              /* with reductions: what it was made from; n 0: not known */
     rmi_program tried;              /* the last candidate's figures */
     uint32_t largest;               /* the op that takes most bytes at a time */
     uint64_t min_arena, min_sure;   /* the least that any candidate takes; of those that every budget has */
@@ -16066,35 +16065,16 @@ RMI_FN rm_result rmi_plan_copy_program(rmi_arena *mem, const rmi_program *from, 
     return RM_OK;
 }
 
-/* Keeps the list that was built last, as it was built. */
-RMI_FN rm_result rmi_plan_keep_list(rmi_planner *call, const rmi_seq_list *list)
-{
-    rmi_seq_list *kept = &call->list;
-    const rmi_seq *seq = &call->seq;
-    kept->runs = RMI_RAW(&call->mem.list, rmi_run, seq->n);
-    kept->homes = RMI_RAW(&call->mem.list, rmi_home, seq->n_homes);
-    if (!kept->runs || !kept->homes) return RM_ERROR_MEMORY;
-    memcpy(kept->runs, seq->runs, seq->n * sizeof *kept->runs);
-    if (seq->n_homes) memcpy(kept->homes, seq->homes, seq->n_homes * sizeof *kept->homes);
-    kept->n = seq->n;
-    kept->n_homes = list->n_homes;
-    kept->n_late = list->n_late;
-    return RM_OK;
-}
-
-/* The program becomes the best one. from: NULL, or the list that it was built from just now in call->mem.tries, which
-   goes with a large program. */
-RMI_FN rm_result rmi_plan_take(rmi_planner *call, const rmi_program *program, const rmi_seq_list *from)
+/* The program becomes the best one. fresh: it was built just now in call->mem.tries, which goes with a large one. */
+RMI_FN rm_result rmi_plan_take(rmi_planner *call, const rmi_program *program, int fresh)
 {
     rmi_home *homes;
     rmi_arena_free(&call->mem.best);
-    rmi_arena_free(&call->mem.list);
-    call->best.n = call->list.n = 0;
-    if (from && call->lanes) RMI_TRY(rmi_plan_keep_list(call, from));
+    call->best.n = 0;
     if (call->naming &&
         call->together != RMI_PLAN_JOINT) /* any plan will do, unless other kinds depend on how good it is */
         call->stop.stopped = call->clock.late = 1;
-    if (!from || program->n <= RMI_PLAN_MANY) return rmi_plan_copy_program(&call->mem.best, program, &call->best);
+    if (!fresh || program->n <= RMI_PLAN_MANY) return rmi_plan_copy_program(&call->mem.best, program, &call->best);
     homes = RMI_RAW(&call->mem.tries, rmi_home, program->n_homes);
     if (!homes) return RM_ERROR_MEMORY;
     if (program->n_homes) memcpy(homes, program->homes, program->n_homes * sizeof(rmi_home));
@@ -16174,9 +16154,8 @@ RMI_FN int rmi_plan_ask(void *user)
     return call->stop.stopped;
 }
 
-/* A list that has been built: it becomes the best if it fits and is faster (then smaller). */
-RMI_FN rm_result rmi_plan_compare(rmi_planner *call, const rmi_seq_list *list, const rmi_plan_trial *how,
-                                  const rmi_program *program)
+/* A program that has been built: it becomes the best if it fits and is faster (then smaller). */
+RMI_FN rm_result rmi_plan_compare(rmi_planner *call, const rmi_plan_trial *how, const rmi_program *program)
 {
     const rmi_program *best = &call->best;
     uint64_t size = rmi_plan_size(call, program);
@@ -16187,7 +16166,7 @@ RMI_FN rm_result rmi_plan_compare(rmi_planner *call, const rmi_seq_list *list, c
     if (how->sure) call->min_sure = rmi_min(call->min_sure, size);
     if (size > how->budget || (!first && program->fig.time_ns > best->fig.time_ns)) return RM_OK;
     if (!first && program->fig.time_ns == best->fig.time_ns && size >= rmi_plan_size(call, best)) return RM_OK;
-    RMI_TRY(rmi_plan_take(call, program, list));
+    RMI_TRY(rmi_plan_take(call, program, 1));
     rmi_plan_tell(call, first ? "first" : "solve");
     return RM_OK;
 }
@@ -16201,7 +16180,7 @@ RMI_FN rm_result rmi_plan_try(rmi_planner *call, const rmi_seq_list *list, const
     rmi_stopped(&call->stop, 100 * (uint64_t)list->n);
     result = rmi_plan_build(call, &call->mem.tries, list, how, &program);
     *size = result == RM_OK ? rmi_plan_size(call, &program) : RMI_INF;
-    if (result == RM_OK) result = rmi_plan_compare(call, list, how, &program);
+    if (result == RM_OK) result = rmi_plan_compare(call, how, &program);
     rmi_arena_clear(&call->mem.tries);
     if (result == RM_ERROR_PLAN) return RM_ERROR_INTERNAL; /* the message is the checker's */
     return result == RM_ERROR_GRAPH ? RM_OK : result;
@@ -16699,7 +16678,7 @@ RMI_FN rm_result rmi_plan_recall(rmi_planner *call)
         if (rmi_plan_size(call, &program) > call->limit || program.host > call->desc->host_bytes ||
             (call->best.n && program.fig.time_ns >= call->best.fig.time_ns))
             continue;
-        RMI_TRY(rmi_plan_take(call, &program, NULL));
+        RMI_TRY(rmi_plan_take(call, &program, 0));
     }
     return RM_OK;
 }
@@ -17327,121 +17306,118 @@ RMI_FN rm_result rmi_plan_pass_search(rmi_planner *call, int copies)
 
 /* --- reductions beside the backward */
 
-/* Where the updates in wait [first, last) end that the param is one
-   of: behind its own and the copies that come after it; 0: nowhere. */
-RMI_FN size_t rmi_plan_behind(const rmi_run *wait, size_t first, size_t last, uint32_t param)
+/* Sorts the current schedule's events into `order`, each reduction right behind the backwards that it comes after.
+   room: as many numbers. */
+RMI_FN void rmi_plan_bring_on(const rmi_search *joint, uint64_t *order, uint64_t *room)
 {
-    while (first < last && (wait[first].way != RMI_OPT || wait[first].id != param)) first++;
-    if (first == last) return 0;
-    for (first++; first < last && wait[first].way != RMI_OPT;) first++;
-    return first;
-}
-
-/* The list's runs with each update from number `from` on moved behind its reduction's end, but for what would keep more
-   than `most` bytes of gradients waiting. Nothing reads a weight after its update, so it may come later; what is said
-   of copies of the param, its state and gradient comes with it. out has room for twice as many. Returns the most bytes
-   that waited. */
-RMI_FN uint64_t rmi_plan_put_off(const rm_graph *graph, const rmi_seq_list *list, size_t from, uint64_t most,
-                                 uint64_t *ready, rmi_run *out)
-{
-    uint64_t now = 0, comm = 0, waiting = 0, peak = 0;
-    /* those that wait stand in out from n on, in the order of their reductions */
-    size_t n = list->n, i, k, at, to = 0, first = n, last = n;
-    uint32_t id;
-    for (i = 0; i <= n; i++) {
-        const rmi_run *run = i < n ? &list->runs[i] : NULL;
-        while (first < last) {
-            rmi_run update = out[first];
-            if (run && ready[update.id] > now && waiting <= most) break;
-            now = rmi_add(rmi_max(now, ready[update.id]), graph->tensors[update.id].opt);
-            waiting -= graph->tensors[update.id].grad_bytes;
-            do out[to++] = out[first++];
-            while (first < last && out[first].way != RMI_OPT);
-        }
-        if (!run) break;
-        at = 0;
-        if (run->way >= RMI_COPY_OUT) {
-            rmi_buf_kind kind = rmi_low_kind(graph, run->id, &id);
-            if (kind <= RMI_BUF_STATE) at = rmi_plan_behind(out, first, last, id);
-        } else if (run->way == RMI_REDUCE)
-            ready[run->id] = comm = rmi_add(rmi_max(comm, now), graph->tensors[run->id].reduce);
-        else if (run->way == RMI_OPT && i >= from && graph->tensors[run->id].reduce != RMI_INF &&
-                 ready[run->id] > now) {
-            waiting += graph->tensors[run->id].grad_bytes;
-            peak = rmi_max(peak, waiting);
-            for (at = first; at < last && (out[at].way != RMI_OPT || ready[out[at].id] <= ready[run->id]);) at++;
-        } else if (run->way != RMI_OPT_HOST) now = rmi_add(now, rmi_low_ns(graph, *run, 0, 0));
-        if (at) {
-            for (k = last++; k > at; k--) out[k] = out[k - 1];
-            out[at] = *run;
-        } else out[to++] = *run;
+    const rmi_step *step = joint->step;
+    uint32_t event, k;
+    for (event = 0; event < joint->current.n; event++) {
+        const rmi_step_task *task = &step->tasks[joint->current.events[event].task];
+        uint64_t reduces = task->way == RMI_REDUCE, at = reduces ? 0 : event;
+        for (k = 0; k < task->after.n && reduces; k++)
+            at = rmi_max(at, joint->cost.event_of[step->pool[task->after.at + k]]);
+        order[event] = at << 33 | reduces << 32 | event;
     }
-    return peak;
+    rmi_sort_u64(order, room, joint->current.n);
 }
 
-/* The same runs, each reduction right behind the last backward that adds to its gradient. at: a number for each tensor.
-   out has room for 2 n. Returns how many they are: n, if each such gradient was reduced once. */
-RMI_FN size_t rmi_plan_bring_on(const rm_graph *graph, const rmi_run *runs, size_t n, uint64_t *at, rmi_run *out)
+typedef struct rmi_plan_late { /* updates that wait for their reductions while the backward goes on */
+    uint64_t now, lane;          /* ns: when the device is free; when the lane of reductions is */
+    uint64_t waiting, peak;      /* bytes of the gradients that wait; the most so far */
+    uint64_t *ready;             /* by param: when its reduction ends, ns */
+    uint32_t *queue, first, last; /* events: those from first on wait */
+} rmi_plan_late;
+
+/* The param of the event of the current schedule if it is an update or a reduction, else NULL. */
+RMI_FN const rmi_step_param *rmi_plan_param_at(const rmi_search *joint, uint32_t event)
 {
-    size_t i, to = 0;
-    uint32_t k, turn;
-    for (turn = 0; turn < 2; turn++)
-        for (i = 0; i < n; i++) {
-            const rmi_list *in = runs[i].way == RMI_BWD ? &graph->ops[runs[i].id].grad_in : NULL;
-            if (turn && (runs[i].way != RMI_REDUCE || !at[runs[i].id])) out[to++] = runs[i];
-            for (k = 0; in && k < in->n; k++) {
-                uint32_t param = in->at[k];
-                if (graph->tensors[param].kind != RMI_PARAM || graph->tensors[param].reduce == RMI_INF ||
-                    !rmi_list_has(&rmi_low_part(graph, runs[i])->grads, param))
-                    continue;
-                if (!turn) at[param] = i + 1;
-                else if (at[param] == i + 1) {
-                    out[to++] = rmi_low_run(RMI_REDUCE, param, 0, 0);
-                    at[param] = RMI_INF; /* an op may have it twice */
-                }
-            }
-        }
-    return to;
+    uint32_t param = joint->step->tasks[joint->current.events[event].task].param;
+    return param == RMI_NONE ? NULL : &joint->step->params[param];
 }
 
-#define RMI_PLAN_WAITS 7u /* times that less is tried */
+/* Sets the candidate to the current schedule's events in that order, but for updates whose reductions are under way:
+   they come behind these while the backward goes on, as long as no more than `most` bytes of gradients wait, and these
+   have room. Nothing reads a weight after its update, so it may come later. late: empty tables. Returns the most bytes
+   that waited. */
+RMI_FN uint64_t rmi_plan_put_off(rmi_search *joint, const uint64_t *order, uint64_t most, rmi_plan_late *late)
+{
+    const rmi_step_param *params = joint->step->params, *param;
+    const rmi_tensor *tensors = joint->step->graph->tensors;
+    const rmi_costs *costs = &joint->costs;
+    uint32_t i, event, task, n = joint->current.n;
+    rmi_event *to = joint->candidate.events;
+    memset(late->ready, 0, joint->step->n_params * sizeof *late->ready);
+    late->now = late->lane = late->waiting = late->peak = late->first = late->last = 0;
+    for (i = 0; i <= n; i++) {
+        event = i < n ? (uint32_t)order[i] : n;
+        for (; late->first < late->last; late->first++) {
+            uint32_t update = late->queue[late->first];
+            param = rmi_plan_param_at(joint, update);
+            if (i < n && late->ready[param - params] > late->now && late->waiting <= most &&
+                costs->live[event] + late->waiting <= joint->cost.limit)
+                break;
+            late->now = rmi_max(late->now, late->ready[param - params]) + costs->ns[update];
+            late->waiting -= tensors[param->tensor].grad_bytes;
+            *to++ = joint->current.events[update];
+        }
+        if (i == n) break;
+        task = joint->current.events[event].task;
+        param = rmi_plan_param_at(joint, event);
+        if (param && task == param->update && late->ready[param - params] > late->now &&
+            !rmi_cost_on_host(joint->step, &joint->current, task)) {
+            late->waiting += tensors[param->tensor].grad_bytes;
+            late->peak = rmi_max(late->peak, late->waiting);
+            late->queue[late->last++] = event;
+            continue;
+        }
+        if (param && task == param->reduction)
+            late->ready[param - params] = late->lane =
+                rmi_max(late->lane, late->now) + tensors[param->tensor].reduce;
+        else late->now += costs->ns[event];
+        *to++ = joint->current.events[event];
+    }
+    joint->candidate.n = n;
+    return late->peak;
+}
 
-/* The best plan, without waits for reductions that the backward can do without: its list, with updates that wait while
-   the backward goes on. All of them, or those for which the budget has room: of fewer bytes at a time, else only the
-   later ones, when what the backward has read is gone. Of a list with copies reductions stay where they are, and so
-   does what the step before still copies. */
+#define RMI_PLAN_WAITS 7u /* times that half as much is tried */
+
+/* The best plan without waits for reductions that the backward can do without: updates wait while it goes on, as many
+   as the budget has room for; else half as many bytes of gradients, and so on. With copies all of that is tried, for
+   later updates hold them up. A plan with copies whose homes other kinds of step have, too, stays as it is. */
 RMI_FN rm_result rmi_plan_reductions(rmi_planner *call)
 {
-    const rm_graph *graph = call->graph;
-    rmi_arena mem = call->mem.list; /* the best list may become another one */
-    rmi_seq_list list = call->list, later = call->list;
-    size_t n = list.n, i, begin = 0, from = 0, fixed = 0;
-    uint64_t *ready = RMI_NEW(&mem, uint64_t, graph->n_tensors), most = RMI_MAX, all = 1, size = 0;
-    rmi_run *out = RMI_RAW(&mem, rmi_run, 2 * n);
+    const rmi_plan_trial how = {call->limit, 0, 0, 0};
+    rmi_arena mem = rmi_plan_arena(call);
+    rmi_step model;
+    rmi_ref_search refine;
+    rmi_search *joint = &refine.search;
+    rmi_schedule plain;
+    rmi_plan_late late = RMI_INIT;
+    uint64_t *order = NULL, size = 0, most = RMI_MAX;
     uint32_t turn;
-    int copies = list.n_late != 0;
-    rm_result result = ready && out ? RM_OK : RM_ERROR_MEMORY;
-    call->mem.list = rmi_plan_arena(call);
-    later.runs = out;
-    for (i = 0; i < n; i++) copies |= list.runs[i].way >= RMI_COPY_OUT;
-    for (i = list.n_homes; i < list.n_homes + list.n_late; i++)
-        fixed = (size_t)rmi_max(fixed, (uint64_t)list.homes[i].until + 1);
-    fixed = (size_t)rmi_min(fixed, n);
-    if (result == RM_OK && !copies) {
-        if (rmi_plan_bring_on(graph, list.runs, n, ready, out) != n) all = 0;
-        else memcpy(list.runs, out, n * sizeof *out);
-        memset(ready, 0, graph->n_tensors * sizeof *ready);
-    }
-    while (begin < n && list.runs[begin].way != RMI_REDUCE) begin++;
-    for (turn = 0; turn <= 2 * RMI_PLAN_WAITS && all && result == RM_OK && !call->stop.stopped; turn++) {
-        if (turn) most = turn < RMI_PLAN_WAITS ? all >> turn : RMI_MAX;
-        if (turn >= RMI_PLAN_WAITS) from = begin + (n - begin) * (turn - RMI_PLAN_WAITS + 1) / (RMI_PLAN_WAITS + 2);
-        size = rmi_plan_put_off(graph, &list, from, most, ready, out);
-        if (!turn) all = size;
-        if (!all || memcmp(list.runs, out, fixed * sizeof *out)) break;
-        if (!memcmp(list.runs, out, n * sizeof *out)) continue;
-        result = rmi_plan_try_list(call, &later, &size);
-        /* it fits; of a list with copies, which later updates hold up, it is the better one */
+    size_t i;
+    int copies = 0, fits = 0;
+    rm_result result;
+    for (i = 0; i < call->best.n_homes; i++) copies |= call->best.homes[i].host != 0;
+    for (i = 0; i < call->best.n; i++) copies |= call->best.st[i].what == RMI_OFFLOAD;
+    if (copies && call->together) return RM_OK;
+    result = rmi_step_make(&mem, call->graph, call->step, call->align, copies, &model);
+    if (result == RM_OK) result = rmi_ref_search_make(&mem, &model, call->limit, &refine);
+    if (result == RM_OK) result = rmi_cost_make_schedule(&mem, &joint->cost, &plain);
+    if (result == RM_OK)
+        result = RMI_TABLES(&mem, RMI_T(order, 2 * (size_t)joint->cost.cap_events),
+                            RMI_T(late.queue, joint->cost.cap_events), RMI_T(late.ready, model.n_params));
+    if (result == RM_OK && !model.unfit)
+        result = rmi_event_read(&mem, &model, &call->best, &plain, joint->cost.cap_events, &fits);
+    for (turn = 0; turn < RMI_PLAN_WAITS && fits && result == RM_OK && !call->stop.stopped; turn++) {
+        if (!rmi_search_start(joint, &plain)) break;
+        rmi_plan_bring_on(joint, order, order + joint->cost.cap_events);
+        rmi_search_copy_choices(&model, &joint->current, &joint->candidate);
+        most = rmi_min(most, rmi_plan_put_off(joint, order, most, &late)) / 2;
+        if (!late.peak || !rmi_search_start(joint, &joint->candidate)) break;
+        result = rmi_plan_try_current(call, joint, &how, &size);
         if (size <= call->limit && !copies) break;
     }
     rmi_arena_free(&mem);
@@ -17608,7 +17584,6 @@ RMI_FN rm_result rmi_plan_step_begin(rmi_planner *call, uint32_t step)
     for (below = call->steps & (step - 1); below; below &= below - 1) call->info++;
     memset(call->info, 0, sizeof *call->info);
     call->min_arena = call->min_sure = RMI_INF;
-    call->list.n = 0;
     memset(&call->best, 0, sizeof call->best);
     rmi_arena_free(&call->mem.best);
     rmi_plan_step_homes(call);
@@ -17641,7 +17616,7 @@ RMI_FN rm_result rmi_plan_try_like(rmi_planner *call)
     if (result == RM_OK) result = rmi_sch_check(call->graph, &program, &call->graph->last, NULL);
     program.arena = program.fig.arena_top;
     program.host = program.fig.host_top;
-    if (result == RM_OK) result = rmi_plan_compare(call, NULL, &how, &program);
+    if (result == RM_OK) result = rmi_plan_compare(call, &how, &program);
     rmi_arena_clear(&call->mem.tries);
     if (result == RM_ERROR_PLAN) rmi_err_clear(&call->graph->last); /* an op that is another one, of the same name */
     return result == RM_ERROR_PLAN ? RM_OK : result;
@@ -17680,7 +17655,8 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *call, uint32_t step)
         call->info->bound_ns = once_ns;
         RMI_TRY(rmi_plan_bound(call, NULL, call->budget, 0));
     }
-    if (call->list.n && rmi_low_has_update(step) && !call->stop.stopped) RMI_TRY(rmi_plan_reductions(call));
+    if (call->lanes && call->best.n && rmi_low_has_update(step) && !call->stop.stopped)
+        RMI_TRY(rmi_plan_reductions(call));
     if (plain) RMI_TRY(rmi_plan_recall(call)); /* what fits less fits more */
     if (plain && call->best.n) rmi_plan_remember(call);
     return rmi_plan_step_end(call, moves ? call->min_arena : call->min_sure);
@@ -18169,7 +18145,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *graph, const rm_plan_desc *desc, rmi_
     call.plan->align = call.align;
     call.plan->live_only = desc->live_only != 0;
     call.plan->asked = rmi_plan_note(call.plan, desc, &call.config);
-    call.mem.tries = call.mem.lists = call.mem.lives = call.mem.best = call.mem.list = rmi_plan_arena(&call);
+    call.mem.tries = call.mem.lists = call.mem.lives = call.mem.best = rmi_plan_arena(&call);
     call.series = series;
     if (!series->table) series->mem = rmi_plan_arena(&call);
     series->mem.stop = &call.stop;
@@ -18180,7 +18156,6 @@ RMI_FN rm_result rmi_plan_create(rm_graph *graph, const rm_plan_desc *desc, rmi_
     rmi_arena_free(&call.mem.lists);
     rmi_arena_free(&call.mem.lives);
     rmi_arena_free(&call.mem.best);
-    rmi_arena_free(&call.mem.list);
     if (graph->no_memory) result = RM_ERROR_MEMORY; /* whatever was found without */
     if (result != RM_OK) {
         result = rmi_plan_failed(graph, result, call.align);
