@@ -514,8 +514,11 @@ def load(where):
     spec.loader.exec_module(module)
     if not hasattr(module, name):
         raise CaptureError(f"{path} has no function {name}")
-    model, batch = getattr(module, name)()
-    return model, batch
+    given = getattr(module, name)()
+    if not isinstance(given, tuple) or len(given) != 2 or not isinstance(given[0], nn.Module):
+        raise CaptureError(f"{where} gives a {type(given).__name__}; it must give (model, batch), a module and its arguments")
+    model, batch = given
+    return model, batch if isinstance(batch, (tuple, list)) else (batch,)
 
 
 def main():
@@ -538,5 +541,5 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except CaptureError as error:
+    except (CaptureError, OSError) as error:
         sys.exit(f"export.py: {error}")

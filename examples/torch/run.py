@@ -285,5 +285,5 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (CaptureError, PlanError) as error:
+    except (CaptureError, PlanError, OSError) as error:
         sys.exit(f"run.py: {error}")

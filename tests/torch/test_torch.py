@@ -280,6 +280,27 @@ def test_mistakes():
     expect(fits, f"the budget that the message names: {error}")
 
 
+def test_command_lines():
+    """What export.py and run.py say of files that are not as they should be, and of a model in eval mode."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "mine.py")
+        with open(path, "w") as file:
+            file.write("import sys\nsys.path.append(%r)\nimport models\n" % EXAMPLES)
+            file.write("def number():\n    return 3\n\ndef model():\n    m, b = models.mlp()\n    return m.eval(), b\n")
+        graph = os.path.join(folder, "mine.rmg")
+        for script, words, said in (
+            ("export.py", [f"{path}:number", "--out", graph], "gives a int; it must give (model, batch)"),
+            ("export.py", [f"{path}:nothing", "--out", graph], "has no function nothing"),
+            ("export.py", ["nofile.py:model", "--out", graph], "expected FILE.py:FUNCTION"),
+            ("export.py", [f"{path}:model", "--out", graph], "note: the model is in eval mode"),
+            ("run.py", [f"{path}:model", graph, "none.rmp"], "No such file or directory: 'none.rmp'"),
+        ):
+            command = [sys.executable, os.path.join(EXAMPLES, script), *words]
+            answer = subprocess.run(command, capture_output=True, text=True)
+            text = answer.stdout + answer.stderr
+            expect(said in text and "Traceback" not in text, f"{script} {words}: {text}")
+
+
 # --- the command lines of docs/from-pytorch.md
 
 
