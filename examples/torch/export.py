@@ -117,7 +117,7 @@ class Step:
             raise CaptureError(f"a batch of {len(now)} parts, and the step was captured for {len(self.batch)}")
         for i, (is_now, was) in enumerate(zip(now, self.batch)):
             if is_now != was:
-                raise CaptureError(f"batch[{i}] is {is_now}, and the step was captured for {was}: capture and plan again")
+                raise CaptureError(f"batch[{i}] is {is_now}, and the step was captured for {was}: capture it again")
         for name, mode in modes(self.model).items():
             if mode != self.modes[name]:
                 what = f"module {name}" if name else "the model"
@@ -258,7 +258,7 @@ def why_not(error):
     kind, text = type(error).__name__, str(error).strip().split("\n")[0]
     if kind == "DataDependentOutputException":
         return (f"{where}this looks at the value of a tensor (`if` on a tensor, .item(), float()), and a plan is for"
-                " one fixed list of calls: compute it with tensors (torch.where), or before the step and outside the model")
+                " one fixed list of calls: compute it with tensors (torch.where), or before the step, outside the model")
     if kind == "DynamicOutputShapeException":
         return (f"{where}here the size of a tensor depends on values ({text}), and a plan is for fixed sizes: multiply"
                 " by a mask, or use torch.where")
@@ -366,7 +366,7 @@ def fits_over(step, node, call):
 
 
 def operator_into(node):
-    """A function (args, kwargs, target) that does what the node does, into target, and the inputs that may be target."""
+    """A function (args, kwargs, target) that does what the node does, into target; the inputs that may be target."""
     operator_of = node.target
     if torch.Tag.pointwise not in operator_of.tags or not isinstance(node.meta["val"], torch.Tensor):
         return None, []
@@ -516,7 +516,7 @@ def load(where):
         raise CaptureError(f"{path} has no function {name}")
     given = getattr(module, name)()
     if not isinstance(given, tuple) or len(given) != 2 or not isinstance(given[0], nn.Module):
-        raise CaptureError(f"{where} gives a {type(given).__name__}; it must give (model, batch), a module and its arguments")
+        raise CaptureError(f"{where} gives a {type(given).__name__}; it must give (model, batch)")
     model, batch = given
     return model, batch if isinstance(batch, (tuple, list)) else (batch,)
 
