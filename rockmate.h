@@ -8447,15 +8447,13 @@ RMI_INLINE int rmi_bnd_later(const rmi_bnd *b, uint32_t task)
            (at->way == RMI_BWD || (at->way == RMI_FWD && rmi_bnd_makes(b, at->id)));
 }
 
-/* Bytes that output 0 of a forward may take over from an input, at most. */
+/* Bytes of output 0 of a forward if it may take over those of an input. */
 RMI_FN uint64_t rmi_bnd_over(const rm_graph *graph, uint32_t id)
 {
     const rmi_op *op = &graph->ops[id];
-    uint64_t most = 0;
     uint32_t i;
-    for (i = 0; i < op->n_forms; i++)
-        if (op->forms[i].inplace != RMI_NONE) most = rmi_max(most, graph->tensors[op->forms[i].inplace].bytes);
-    return most ? rmi_min(most, graph->tensors[op->out.at[0]].bytes) : 0;
+    for (i = 0; i < op->n_forms && op->forms[i].inplace == RMI_NONE;) i++;
+    return i < op->n_forms ? graph->tensors[op->out.at[0]].bytes : 0;
 }
 
 /* The least workspace that the moment's run takes, in modes that fit, and what the most is more. */
@@ -13510,27 +13508,16 @@ RMI_FN rm_result rmi_blk_choose(rmi_blk *blk, uint32_t i)
     return result;
 }
 
-/* Are two stages of one class the same in all that their figures depend on? */
+/* Are two stages of one class the same in all that their figures depend on? What crosses their borders and is neither
+   input nor output of the stage is carried. */
 RMI_FN int rmi_blk_alike(const rmi_blk *blk, uint32_t i, uint32_t j)
 {
-    const rmi_shape *shape = blk->shape;
-    const rmi_stage *stage = &shape->stages[i], *other = &shape->stages[j];
-    uint32_t k, e;
-    if ((stage->in == RMI_NONE) != (other->in == RMI_NONE) || (stage->out == RMI_NONE) != (other->out == RMI_NONE) ||
-        !i || !j || blk->stages[i - 1].out_bytes != blk->stages[j - 1].out_bytes ||
-        blk->dout_bytes[i] != blk->dout_bytes[j])
-        return 0;
-    for (k = 0; k < stage->hi - stage->lo; k++) {
-        const rmi_op *op = &blk->graph->ops[stage->lo + k], *twin = &blk->graph->ops[other->lo + k];
-        for (e = 0; e < op->in.n + op->out.n; e++) {
-            uint32_t t = e < op->in.n ? op->in.at[e] : op->out.at[e - op->in.n];
-            uint32_t u = e < op->in.n ? twin->in.at[e] : twin->out.at[e - op->in.n];
-            if ((t == stage->in) != (u == other->in) || (t == stage->out) != (u == other->out) ||
-                shape->carried[t] != shape->carried[u])
-                return 0;
-        }
-    }
-    return 1;
+    const rmi_stage *stage = &blk->shape->stages[i], *other = &blk->shape->stages[j];
+    return i && j && (stage->in == RMI_NONE) == (other->in == RMI_NONE) &&
+           (stage->out == RMI_NONE) == (other->out == RMI_NONE) &&
+           rmi_blk_crosses(blk, stage->in) == rmi_blk_crosses(blk, other->in) &&
+           rmi_blk_crosses(blk, stage->out) == rmi_blk_crosses(blk, other->out) &&
+           blk->stages[i - 1].out_bytes == blk->stages[j - 1].out_bytes && blk->dout_bytes[i] == blk->dout_bytes[j];
 }
 
 /* The options of stage i with all their figures. A stage like one before is not measured again. */
