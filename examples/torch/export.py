@@ -258,7 +258,7 @@ def why_not(error):
     kind, text = type(error).__name__, str(error).strip().split("\n")[0]
     if kind == "DataDependentOutputException":
         return (f"{where}this looks at the value of a tensor (`if` on a tensor, .item(), float()), and a plan is for"
-                " one fixed list of calls: compute it with tensors (torch.where), or before the step, outside the model")
+                " one fixed list of calls: compute it with tensors (torch.where), or before the step")
     if kind == "DynamicOutputShapeException":
         return (f"{where}here the size of a tensor depends on values ({text}), and a plan is for fixed sizes: multiply"
                 " by a mask, or use torch.where")

@@ -301,6 +301,14 @@ def test_command_lines():
             expect(said in text and "Traceback" not in text, f"{script} {words}: {text}")
 
 
+def test_compare():
+    """compare.py plans, runs and compares bits; here of small models."""
+    command = [sys.executable, os.path.join(EXAMPLES, "compare.py"), "--rmplan", RMPLAN, "--small", "--rounds", "1"]
+    answer = subprocess.run(command, capture_output=True, text=True)
+    rows = re.findall(r"^ +[\d.]+ +[\d.]+ +[+-][\d.]+% ", answer.stdout, re.MULTILINE)
+    expect(answer.returncode == 0 and len(rows) == 4, f"compare.py: {answer.stdout}{answer.stderr}")
+
+
 # --- the command lines of docs/from-pytorch.md
 
 
