@@ -12691,6 +12691,7 @@ RMI_FN int rmi_cost_turn(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs
                 lanes->now = rmi_max(lanes->now, costs->ins[costs->lives[i].in].end);
         if (task->way > RMI_BWD) rmi_cost_clock_other(eval, schedule, costs, lanes, task);
         rmi_cost_clock_late(eval, costs, lanes, event);
+        rmi_cost_release(eval, costs, lanes);
         if (!lanes->turn && rmi_add(lanes->now, lanes->left_ns) > lanes->most) return 0;
         lanes->left_ns -= costs->ns[event];
         costs->start[event] = lanes->now;
