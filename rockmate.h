@@ -16967,9 +16967,10 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *search, int *done)
         RMI_TRY(rmi_plan_solve_chain(call, &search->model, &search->chain));
         RMI_TRY(rmi_plan_least(call));
     }
-    if (call->chain.table && call->limit != RMI_INF && !call->stop.stopped &&
-        call->limit >= call->info->min_bound_bytes) {
-        RMI_TRY(rmi_plan_search_from_chain(call, &search->s, 100));
+    if (!call->stop.stopped && call->limit >= call->info->min_bound_bytes) {
+        rmi_ref_load(&search->s, 0);
+        RMI_TRY(rmi_plan_evict(&search->s, 700));
+        if (call->chain.table && call->limit != RMI_INF) RMI_TRY(rmi_plan_search_from_chain(call, &search->s, 100));
         RMI_TRY(rmi_plan_search_try(search));
     }
     if (!call->best.n && !call->stop.stopped && call->limit != RMI_INF && !rmi_plan_moves(call))
@@ -17195,6 +17196,7 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *call, uint64_t budget, uint32_t
     s.found = RMI_INF;
     /* again with room to spare, where addresses took what was found */
     for (i = 0; i < 3 && result == RM_OK && call->config.passes & RM_PASS_OFFLOAD && !call->stop.stopped; i++) {
+        if (budget < call->info->min_bound_bytes) break;
         m.limit = budget - (budget == RMI_INF ? 0 : budget / 32 * i * i);
         m.host_limit = call->desc->host_bytes;
         result = rmi_plan_search_moved(call, &mem, &s, budget, i, &evals);
@@ -17213,9 +17215,12 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *call, uint64_t budget, int bound)
     int fitted;
     uint32_t margin =
         (uint32_t)rmi_max(call->desc->link_margin_percent, call->config.passes & RM_PASS_OFFLOAD ? RMI_PLAN_SPARE : 0);
-    rm_result result = rmi_plan_move_from(call, budget, 100 - margin, bound, &fitted);
+    /* where any plan will do: the one that a call comes to if it finds none at first */
+    uint32_t any = call->naming && call->together != RMI_PLAN_JOINT;
+    rm_result result = any ? rmi_plan_move_from(call, budget, rush[0], 0, &fitted) : RM_OK;
+    if (result == RM_OK && !call->stop.stopped) result = rmi_plan_move_from(call, budget, 100 - margin, bound, &fitted);
     if (call->best.n) return result;
-    for (i = 0; i < RMI_COUNT(rush) && result == RM_OK && !call->stop.stopped; i++) {
+    for (i = any; i < RMI_COUNT(rush) && result == RM_OK && !call->stop.stopped; i++) {
         result = rmi_plan_move_from(call, budget, rush[i], 0, &fitted);
         if (!call->best.n || !fitted) break;
     }
@@ -17260,7 +17265,7 @@ RMI_FN rm_result rmi_plan_search_copies(rmi_plan_search *search)
 {
     rmi_planner *call = search->call;
     int planned;
-    RMI_TRY(rmi_plan_anneal(search));
+    if (call->limit >= call->info->min_bound_bytes) RMI_TRY(rmi_plan_anneal(search));
     planned = call->best.n != 0;
     if (call->naming || call->stop.stopped || (planned && search->model.n_tasks > RMI_SEARCH_FEW)) return RM_OK;
     RMI_TRY(rmi_plan_lower(search));
@@ -17788,6 +17793,8 @@ RMI_FN rm_result rmi_plan_works(rmi_planner *call, uint64_t bytes, rm_plan_info 
     return result;
 }
 
+#define RMI_PLAN_NAMED_MORE 1024u /* that part more than the smallest of all is tried: addresses have luck in them */
+
 /* The budget is too small; which one would do? What the smallest candidate takes that does not depend on the budget: a
    call with as much finds it again. With copies also what the smallest of all takes, if a call with that has a plan;
    where >>search has no part, ever more until one has. */
@@ -17801,7 +17808,9 @@ RMI_FN rm_result rmi_plan_named(rmi_planner *call, rm_plan_info *worst)
     rounds = sure == RMI_INF ? 16 : 1;
     for (round = 0; worst->min_bytes && worst->min_bytes < sure && !named && round < rounds && !call->stop.stopped;
          round++) {
-        uint64_t bytes = rmi_plan_whole(call, round ? worst->min_bytes : rmi_min(less, worst->min_bytes), 1);
+        uint64_t more = worst->min_bytes / RMI_PLAN_NAMED_MORE / call->align * call->align,
+                 bytes = rmi_plan_whole(call, worst->min_bytes + (round ? 0 : more), 1);
+        if (!round) bytes = rmi_min(bytes, rmi_plan_whole(call, less, 1));
         RMI_TRY(rmi_plan_works(call, bytes, &next));
         if (!next.min_bytes) named = bytes;
         else if (bytes >= worst->min_bytes)
