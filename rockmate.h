@@ -1885,7 +1885,7 @@ RMI_FN rmi_name *rmi_graph_slot(const rmi_building *build, uint64_t scope, const
 /* The number that a name of n bytes stands for in a scope (RMI_SCOPE); RMI_NONE: there is no such name. */
 RMI_FN uint32_t rmi_graph_lookup_n(const rm_graph *graph, uint64_t scope, const char *name, size_t n)
 {
-    return graph->build.slots ? rmi_graph_slot(&graph->build, scope, name, n)->number - 1 : RMI_NONE; /* 0 - 1 */
+    return graph->build.slots ? rmi_graph_slot(&graph->build, scope, name, n)->number - 1 : RMI_NONE; /* also 0 - 1 */
 }
 RMI_FN uint32_t rmi_graph_lookup(const rm_graph *graph, uint64_t scope, const char *name)
 {
@@ -4813,7 +4813,7 @@ RMI_FN int rmi_step_tracked(const rmi_step_maker *make, uint32_t number, uint8_t
            (may_leave && tensor->consumers.n);
 }
 
-/* Fills the row of a buffer, but for its kind, which is set. number: in >>lower. */
+/* Fills the row of a buffer, but for its kind, which is set. number: in >>lower; all: as in rmi_step_maker. */
 RMI_FN void rmi_step_describe(const rmi_step *step, uint32_t number, int all, rmi_step_buffer *row)
 {
     const rm_graph *graph = step->graph;
@@ -4922,8 +4922,8 @@ RMI_INLINE int rmi_step_merges(const rmi_step *step, const rmi_step_param *param
 
 /* --- modes: what an op's backward reads, and the bits that its forwards give */
 
-/* Does this pair name a mode? It does if `form` is the first form whose backward reads what its backward reads, `bits`
-   the first that gives the same bits as itself, and forwards of such bits can leave what that backward reads. */
+/* Does this pair of forms name a mode? It does if `form` is the first whose backward reads what its backward reads,
+   `bits` the first whose forward gives its bits, and forwards with these bits can leave what that backward reads. */
 RMI_FN int rmi_step_is_mode(const rmi_op *op, uint32_t form, uint32_t bits)
 {
     uint32_t i;
@@ -5753,7 +5753,7 @@ RMI_FN rm_result rmi_seq_ends(rmi_seq *seq)
     return RM_OK;
 }
 
-/* The first pass. */
+/* The first pass: all lives. */
 RMI_FN rm_result rmi_seq_lives(rmi_seq *seq)
 {
     uint32_t at, i;
@@ -5971,7 +5971,7 @@ RMI_FN rm_result rmi_seq_emit_run(rmi_seq *seq, uint32_t at, uint32_t lo, uint32
     return ws_bytes ? rmi_seq_say(seq, RMI_FREE, ws, 0, 0, 0) : RM_OK;
 }
 
-/* The second pass. */
+/* The second pass: all statements. */
 RMI_FN rm_result rmi_seq_emit(rmi_seq *seq)
 {
     uint32_t at, i, lo;
@@ -6253,7 +6253,7 @@ typedef struct rmi_chn_curve {
 typedef struct rmi_chn_class { /* a stage by its numbers: equal stages share one */
     const rmi_chn_stage *stage;
     uint64_t in_bytes;
-    uint32_t forms; /* curves that pieces need which begin with it, see rmi_chn_forms */
+    uint32_t forms; /* bits: which curves pieces have that begin with it, see rmi_chn_forms */
 } rmi_chn_class;
 
 typedef struct rmi_chn_piece { /* a piece that others are equal to, and its curves: [0] input owned, [1] held */
@@ -6292,9 +6292,10 @@ RMI_FN int rmi_chn_equal_stages(const rmi_chn_stage *one, const rmi_chn_stage *o
            (!one->n_options || !memcmp(one->options, other->options, one->n_options * sizeof *one->options));
 }
 
-/* Whether a stage is the last one (4): it ends pieces of another kind, and is alone in its class. And which curves
-   pieces need which begin with it: held (2), if somebody else holds the input, or if every option reads it, for then
-   owning it is holding it in a memory that much smaller; else owned (1), or both. */
+/* Bits that all stages of a class share. 4: it is the last stage, where pieces of another kind end, alone in its class.
+   1, 2: a piece that begins with the stage has a curve for an input that it owns, for one that is held by an option of
+   the stage before, or by whoever runs the chain. If every option reads the input, the held curve serves for both:
+   owning is then holding, in a memory smaller by the input. */
 RMI_FN uint32_t rmi_chn_forms(const rmi_chn_chain *chain, uint32_t i)
 {
     const rmi_chn_stage *stage = &chain->stages[i];
@@ -7223,7 +7224,7 @@ RMI_INLINE uint64_t rmi_plc_height(const rmi_plc *pack, uint32_t column)
 {
     return pack->sky[pack->sky_leaves + column];
 }
-/* Sets it, and the minima above it. */
+/* Sets that height, and in the nodes above its leaf the lowest one below them. */
 RMI_FN void rmi_plc_set_height(rmi_plc *pack, uint32_t column, uint64_t height)
 {
     uint32_t i = pack->sky_leaves + column;
@@ -8456,7 +8457,7 @@ RMI_FN uint64_t rmi_bnd_over(const rm_graph *graph, uint32_t id)
     return i < op->n_forms ? graph->tensors[op->out.at[0]].bytes : 0;
 }
 
-/* The least workspace that the moment's run takes, in modes that fit, and what the most is more. */
+/* The least workspace that the moment's run takes, in modes that fit; extra: how much larger the largest one is. */
 RMI_FN void rmi_bnd_workspace(rmi_bnd *b)
 {
     const rmi_step *step = b->step;
@@ -8579,7 +8580,7 @@ RMI_FN rm_result rmi_bnd_web_begin(rmi_bnd *b, uint32_t windows, rmi_bnd_web *we
                       RMI_T(web->node, RMI_BND_NODES));
 }
 
-/* One fact more. */
+/* Adds a fact, which has no ways and no uses yet; returns its number. */
 RMI_FN uint32_t rmi_bnd_put_fact(rmi_bnd_web *web)
 {
     rmi_bnd_fact *fact = &web->fact[web->n_fact];
@@ -8972,7 +8973,8 @@ RMI_FN uint32_t rmi_bnd_highest(const rmi_bnd *b, uint32_t from, uint32_t stretc
     return at;
 }
 
-/* Prices moments one by one: those where most is missing, of a sample; places of them, in that order. best: of all. */
+/* Prices moments one by one: of a sample, those where most bytes are missing. place: their places in step->once, in
+   that order; best: the one that bounds most. */
 RMI_FN void rmi_bnd_sample(rmi_bnd_web *web, uint32_t *place, uint32_t *n_place, rmi_bnd_pick *best)
 {
     rmi_bnd *b = web->b;
@@ -10028,7 +10030,8 @@ RMI_FN void rmi_off_ask_host(rmi_off_model *m)
     rmi_off_time_host(m);
 }
 
-/* Copy k goes out next. */
+/* Copy k goes out next, from when the lane is free (`lane`, ns) and its bytes are made; returns when the lane is free
+   again. at: the run during which that is; said: the run behind which the list says the copy, in order of the lane. */
 RMI_INLINE uint64_t rmi_off_serve(rmi_off_model *m, uint32_t k, uint64_t lane, uint32_t *at, uint32_t *said)
 {
     rmi_off_copy *copy = &m->copy[k];
@@ -12954,7 +12957,7 @@ RMI_FN rmi_run rmi_blk_low(const rmi_blk *blk, rmi_event run)
     return rmi_low_run((rmi_way)task->way, task->id, run.form, task->part);
 }
 
-/* Its time as declared. */
+/* The time of a run as declared, ns. */
 RMI_FN uint64_t rmi_blk_ns(const rmi_blk *blk, rmi_event run, int again)
 {
     return rmi_low_ns(blk->graph, rmi_blk_low(blk, run), again, 0);
@@ -13369,7 +13372,8 @@ RMI_FN rm_result rmi_blk_arrive(rmi_blk *blk, uint32_t i, rmi_blk_point *point)
     return RM_OK;
 }
 
-/* The price of a change. */
+/* The price of a change: ns, times 2^20, for each byte less that the option keeps; RMI_MAX: it keeps no
+   less; RMI_INF: nothing changes. */
 RMI_FN uint64_t rmi_blk_price(rmi_blk *blk, uint32_t i, const rmi_blk_point *from, const rmi_blk_change *change)
 {
     const rmi_stage *stage = &blk->shape->stages[i];
@@ -13468,7 +13472,7 @@ RMI_FN uint32_t rmi_blk_number(const rmi_blk *blk, const rmi_stage *stage, uint3
     return total;
 }
 
-/* Candidates of stage i. */
+/* Fills the list with the candidates of stage i: the best choices of what to keep, fast and tight. kept: scratch. */
 RMI_FN rm_result rmi_blk_candidates(rmi_blk *blk, rmi_arena *mem, uint32_t i, rmi_blk_list *list, uint8_t *kept)
 {
     uint32_t k, n, codes = rmi_blk_number(blk, &blk->shape->stages[i], 0, kept);
@@ -16544,7 +16548,7 @@ RMI_FN rm_result rmi_plan_solve_chain(rmi_planner *call, const rmi_step *model, 
         series->table = NULL;
         RMI_TRY(rmi_blk_make(arena, model, &call->plan->shape, passes != 0, 1, &series->blk));
         if (call->desc->tolerance_ppm) series->blk.chain.tolerance_ppm = call->desc->tolerance_ppm;
-        for (i = 0; i < series->blk.chain.n && series->blk.chain.n > 1000; i++) { /* of free schedules the shortest */
+        for (i = 0; i < series->blk.chain.n && series->blk.chain.n > 1000; i++) { /* of schedules in 0 ns, few runs */
             series->blk.stages[i].pass_ns[0] = rmi_max(series->blk.stages[i].pass_ns[0], 1);
             series->blk.stages[i].pass_ns[1] = rmi_max(series->blk.stages[i].pass_ns[1], 1);
         }
@@ -16723,8 +16727,8 @@ RMI_FN rm_result rmi_plan_evict(rmi_ref_search *refine, uint32_t permille)
     return RM_OK;
 }
 
-/* The program of a list and what the search knows are not there at a time: a large graph's take most of the memory.
-   What the search needs is made anew, and goes on from its best schedule. */
+/* As rmi_plan_try_best, with the search's tables out of memory while the program is made: those of a large graph and
+   its program are most of what there is. They are made anew, and the search goes on from its best schedule. */
 RMI_FN rm_result rmi_plan_try_apart(rmi_plan_search *search, const rmi_plan_trial *how, uint64_t *size)
 {
     rmi_arena tmp = rmi_plan_arena(search->call);
@@ -22287,7 +22291,7 @@ RMI_FN void rmi_exe_set_now(rm_exec *exec, const rm_step *s, uint32_t kind)
     exec->now.kind = kind;
 }
 
-/* What an op calls, with the values of its step; returns the code of the callback, or of those around it. */
+/* What an op calls, with the values of its step, and rm_exec_desc.before and after around it; the first code not 0. */
 RMI_INLINE int rmi_exe_invoke(rmi_exe_op *op, const rm_step *step)
 {
     const rm_exec *exec = op->prog->exec;
@@ -22523,7 +22527,7 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what,
     const rmi_tensor *tensor;
     unsigned char *address;
     const char *why;
-    int input, spent, left; /* spent: its home holds anything */
+    int input, spent, left; /* spent: its home holds bytes of something else */
     if (!rmi_graph_has(exec->graph, t) || what > RM_STATE)
         return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "the tensor is none or of another graph, or `what` is not "
                            "RM_VALUE, RM_GRAD or RM_STATE"), (unsigned char *)NULL;
