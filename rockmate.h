@@ -14022,6 +14022,7 @@ RMI_FN rm_result rmi_event_read(rmi_arena *mem, const rmi_step *step, const rmi_
 #define RMI_SEARCH_BLIND 16u      /* one edit in so many is evaluated whatever the forecast says */
 #define RMI_SEARCH_FEW 128u       /* tasks: up to so many, orders matter more */
 #define RMI_SEARCH_TRIES 64u      /* gaps that are looked at for one */
+#define RMI_SEARCH_LATE 16u       /* runs that are looked at for a backward that is slow for want of workspace */
 #define RMI_SEARCH_SAMPLES 12u    /* events that are looked at for a full one */
 #ifndef RMI_SEARCH_LARGE
 /* tasks: beyond, tables must be few; tests set it and RMI_PLAN_MANY lower: a small graph then goes a large one's way */
@@ -14819,31 +14820,21 @@ RMI_FN int rmi_search_depends(const rmi_search *search, uint32_t event, uint32_t
     return 0;
 }
 
-/* Any run moves to another place, as far as what it reads, what it makes and the order of tasks allow. */
-RMI_FN int rmi_search_move_order(rmi_search *search)
+/* The run of an event moves to another place, if what it reads, what it makes and the order of tasks allow that. again:
+   what it was the last one to read is made again for it. 0: it does not move. */
+RMI_FN int rmi_search_run_at(rmi_search *search, uint32_t event, uint32_t to, int again)
 {
-    const rmi_step_access *access;
+    const uint32_t task = search->current.events[event].task;
+    const rmi_step_access *access = rmi_step_access_of(search->step, task, search->current.mode);
     rmi_search_insert *insert;
-    uint32_t event, task, distance, to, later, k, again = rmi_random(&search->random, 2);
-    if (!search->current.n || search->step->graph->fixed_order) return 0;
-    event = rmi_random(&search->random, search->current.n);
-    task = search->current.events[event].task;
-    distance = 1 + rmi_random(&search->random, 1u << (1 + rmi_random(&search->random, 6)));
-    if (rmi_random(&search->random, 2)) {
-        to = event > distance ? event - distance : 0;
-        access = rmi_step_access_of(search->step, task, search->current.mode);
-        for (k = 0; k < access->reads.n; k++)
-            if (rmi_search_life_before(search, search->step->pool[access->reads.at + k], to) == RMI_NONE) return 0;
-        if (rmi_search_orders_after(search, task, to, event)) return 0;
-    } else {
-        to = event + 1 + distance < search->current.n ? event + 1 + distance : search->current.n;
-        for (later = event + 1; later < to; later++)
-            if (search->current.events[later].task == task || rmi_search_depends(search, event, later) ||
-                rmi_search_orders_after(search, search->current.events[later].task, event, event + 1)) return 0;
-    }
-    if (to == event || to == event + 1) return 0;
-    access = rmi_step_access_of(search->step, task, search->current.mode);
-    /* what it was the last one to read is made again for it */
+    uint32_t later, k;
+    if (to == event || to == event + 1 || search->step->graph->fixed_order) return 0;
+    for (k = 0; k < access->reads.n && to < event; k++)
+        if (rmi_search_life_before(search, search->step->pool[access->reads.at + k], to) == RMI_NONE) return 0;
+    if (to < event && rmi_search_orders_after(search, task, to, event)) return 0;
+    for (later = event + 1; later < to; later++)
+        if (search->current.events[later].task == task || rmi_search_depends(search, event, later) ||
+            rmi_search_orders_after(search, search->current.events[later].task, event, event + 1)) return 0;
     for (k = 0; k < access->reads.n && to > event && again; k++) {
         uint32_t read = search->step->pool[access->reads.at + k], life = rmi_search_life_before(search, read, event);
         if (life < RMI_COST_AT_HOME && search->costs.lives[life].last <= event)
@@ -14855,6 +14846,52 @@ RMI_FN int rmi_search_move_order(rmi_search *search)
     insert->copied = search->current.events[event].copied;
     rmi_search_drop(search, event);
     search->edit.unsure = 1;
+    return 1;
+}
+
+/* Any run moves to another place near by. */
+RMI_FN int rmi_search_move_order(rmi_search *search)
+{
+    uint32_t event, distance, to, n = search->current.n, again = rmi_random(&search->random, 2);
+    if (!n) return 0;
+    event = rmi_random(&search->random, n);
+    distance = 1 + rmi_random(&search->random, 1u << (1 + rmi_random(&search->random, 6)));
+    if (rmi_random(&search->random, 2)) to = event > distance ? event - distance : 0;
+    else to = event + 1 + distance < n ? event + 1 + distance : n;
+    return rmi_search_run_at(search, event, to, (int)again);
+}
+
+/* A backward that is slower than it could be, for want of workspace, runs later, where that has room: nobody waits for
+   the gradient of a weight. What it reads lives on or is made again; where most is live meanwhile, something goes. */
+RMI_FN int rmi_search_move_late(rmi_search *search)
+{
+    const rmi_costs *costs = &search->costs;
+    uint32_t event = RMI_NONE, to = 0, n = search->current.n, fullest, k, again = rmi_random(&search->random, 2);
+    uint64_t loss = 0, workspace = 0, held = 0;
+    const rmi_step_access *access = NULL;
+    for (k = 0; k < RMI_SEARCH_LATE && n; k++) {
+        const uint32_t at = rmi_random(&search->random, n), task = search->current.events[at].task;
+        const rmi_step_access *of = rmi_step_access_of(search->step, task, search->current.mode);
+        const rmi_step_way *fastest = &search->step->ways[of->ways[0][0].at];
+        if (search->step->tasks[task].way != RMI_BWD || costs->ns[at] <= fastest->ns + loss) continue;
+        event = at;
+        access = of;
+        loss = costs->ns[at] - fastest->ns;
+        workspace = fastest->workspace;
+    }
+    if (event == RMI_NONE) return 0;
+    for (k = 0; k < 8 && (!k || (to < n && costs->live[to] + workspace > search->cost.limit)); k++)
+        to = event + 2 + rmi_random(&search->random, n - event);
+    if (to > n) to = n;
+    if (!rmi_search_run_at(search, event, to, (int)again)) return 0;
+    for (k = 0; k < access->reads.n && !again; k++) {
+        uint32_t read = search->step->pool[access->reads.at + k], life = rmi_search_life_before(search, read, event);
+        if (life < RMI_COST_AT_HOME && costs->lives[life].last <= event) held += search->step->buffers[read].room;
+    }
+    for (fullest = k = event + 1; k < to; k++)
+        if (costs->live[k] > costs->live[fullest]) fullest = k;
+    if (rmi_random(&search->random, 2) && fullest < n && costs->live[fullest] + held > search->cost.limit)
+        rmi_search_free(search, fullest, costs->live[fullest] + held - search->cost.limit);
     return 1;
 }
 
@@ -14942,6 +14979,7 @@ static const rmi_search_move rmi_search_moves[] = {
     {rmi_search_move_home, "home", 0, 10},
     {rmi_search_move_homes, "homes", 0, 5},
     {rmi_search_move_order, "order", 12, 4},
+    {rmi_search_move_late, "late", 3, 1},
     {rmi_search_move_cheapest, "cheapest", 10, 4},
     {rmi_search_move_swap, "swap", 60, 12},
 };
