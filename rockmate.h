@@ -843,9 +843,10 @@ typedef struct rm_exec_desc {
     uint64_t host_memory_bytes RM_ZERO;
     /* an executor in whose memory this one works, too, on the params, states and consts there: several sizes of a model
        (the last batch, a longer sequence, generation), each a graph with a plan that is rm_plan_desc.like the plan of
-       the first. Its memory must be large enough for all; it can be destroyed in any order, but not replanned while it
-       is shared. Executors of one memory take turns: inputs, outputs and gradients of one are gone when another one
-       has made a step or been given an input. A backend with lanes is one executor's own */
+       the first. Its memory must be large enough for all. They can be destroyed in any order, if the first one's
+       backend and the memory given to it live as long as the last; while it is shared none can be replanned. Executors
+       of one memory take turns: inputs, outputs and gradients of one are gone when another one has made a step or been
+       given an input. A backend with lanes is one executor's own */
     rm_exec *share RM_ZERO;
     const rm_backend *backend RM_ZERO; /* copied; NULL: the host backend */
     uint32_t poison RM_ZERO;           /* 1: freed and fresh buffers are filled with 0xFF, NaN in every float format */
@@ -864,8 +865,9 @@ typedef struct rm_exec_desc {
     /* 1: what persists need not outlast rm_exec_profile, rm_exec_replan, or a call that fails, for tuning before it is
        written for good: no second copy of it is held. Ends an accumulation. Inputs and memory of the caller are kept */
     uint32_t forget RM_ZERO;
-    /* called around every callback, where it is called: to log, count, time (NVTX ranges), or look at its operands.
-       Nonzero stops the step as a callback does. Not in a step that a backend replays */
+    /* called around every callback of a step, where it is called: to log, count, time (NVTX ranges), or look at its
+       operands. Nonzero stops the step as a callback does; then, and after a callback that failed, `after` is not
+       called. Not in a step that a backend replays, nor by rm_exec_check */
     int (*before)(void *watch_user, const rm_call *call) RM_ZERO;
     int (*after)(void *watch_user, const rm_call *call) RM_ZERO;
     void *watch_user RM_ZERO;
@@ -946,7 +948,8 @@ RMDEF rm_result rm_exec_tune(rm_exec *x, const rm_plan_desc *desc, const rm_step
 
 /* rm_exec_step, op by op, each timed alone, and a trace of it: JSON as of rm_plan_trace, with a second process that
    shows what each op took beside what the plan counts on. The step takes longer than one of rm_exec_step, for nothing
-   in it goes on side by side. If the sink fails, the step has been made (RM_ERROR_WRITE). */
+   in it goes on side by side. If the sink fails, the step has been made (RM_ERROR_WRITE); if the step fails, the text
+   breaks off. */
 RMDEF rm_result rm_exec_trace(rm_exec *x, const rm_step *s, rm_write_fn write, void *user);
 
 /* Offset of the first element of n bytes that is NaN or infinite, n: none is. dtype: RM_F32 ...; host memory. */
@@ -14979,7 +14982,7 @@ static const rmi_search_move rmi_search_moves[] = {
     {rmi_search_move_home, "home", 0, 10},
     {rmi_search_move_homes, "homes", 0, 5},
     {rmi_search_move_order, "order", 12, 4},
-    {rmi_search_move_late, "late", 3, 1},
+    {rmi_search_move_late, "late", 9, 1},
     {rmi_search_move_cheapest, "cheapest", 10, 4},
     {rmi_search_move_swap, "swap", 60, 12},
 };
@@ -17644,10 +17647,11 @@ RMI_FN rm_result rmi_plan_try_like(rmi_planner *call)
     rm_result result;
     uint32_t i = 0;
     if (!like || call->like != &like->prog[0] || call->config.off || call->desc->live_only) return RM_OK;
+    if (like->align % call->align) return RM_OK;
     while (i < like->n && like->prog[i].step != call->step) i++;
     if (i == like->n || (like->prog[i].host && !rmi_plan_moves(call))) return RM_OK;
-    result = rmi_plan_copy_program(&call->mem.tries, &like->prog[i], &program);
-    if (result == RM_OK) result = rmi_sch_sizes(call->graph, &program);
+    RMI_TRY(rmi_plan_copy_program(&call->mem.tries, &like->prog[i], &program));
+    result = rmi_sch_sizes(call->graph, &program);
     if (result == RM_OK) result = rmi_sch_check(call->graph, &program, &call->graph->last, NULL);
     program.arena = program.fig.arena_top;
     program.host = program.fig.host_top;
@@ -22040,6 +22044,9 @@ RMI_FN rm_result rmi_exe_memory_of(rm_exec *exec, uint32_t which)
                  which ? "host" : "device", shared->bytes);
         memory->at = shared->at;
         memory->bytes = shared->bytes;
+        RMI_WANT(&exec->err, (uint64_t)(uintptr_t)shared->at % exec->plan->align == 0, "rm_exec_desc.share: the memory "
+                 "begins at no multiple of %u, the alignment of this plan; take rm_plan_desc.align of the other plan",
+                 (uint64_t)exec->plan->align);
         return RM_OK;
     }
     memory->bytes = bytes;
@@ -22126,24 +22133,30 @@ RMI_FN rm_result rmi_exe_reserve(rm_exec *exec)
                          "making events for its lanes", NULL);
 }
 
-/* Does all that persists in the memory of rm_exec_desc.share persist here, at the same places? */
+/* Does all that persists in the memory of rm_exec_desc.share persist here, as many bytes at the same places, and
+   nothing else? */
 RMI_FN rm_result rmi_exe_shares(rm_exec *exec)
 {
-    const rm_exec *owner = exec->owner;
-    const rm_graph *graph = exec->graph;
-    uint32_t i, k, which, kind;
-    for (i = 0; i < graph->n_tensors; i++) {
-        if (graph->tensors[i].kind != RMI_PARAM && graph->tensors[i].kind != RMI_CONST) continue;
-        k = rmi_graph_lookup(owner->graph, RMI_TENSORS, graph->tensors[i].name);
-        for (which = RMI_EXE_ARENA; which <= RMI_EXE_HOST; which++)
-            for (kind = RMI_BUF_VALUE; kind <= RMI_BUF_STATE; kind++) {
-                const uint32_t here = rmi_low_buf(graph, (rmi_buf_kind)kind, i);
-                if (kind == RMI_BUF_GRAD) continue;
-                RMI_WANT(&exec->err, k != RMI_NONE && exec->memory[which].home[here] ==
-                         owner->memory[which].home[rmi_low_buf(owner->graph, (rmi_buf_kind)kind, k)],
-                         "rm_exec_desc.share: %s is not where that executor's plan has it; plan with its plan in "
-                         "rm_plan_desc.like", rmi_exe_name(exec, here));
-            }
+    rm_exec *owner = exec->owner;
+    uint32_t i, k, which, turn;
+    int kind;
+    for (turn = 0; turn < 2; turn++) { /* what persists here, there; what persists there, here */
+        rm_exec *one = turn ? owner : exec, *other = turn ? exec : owner;
+        for (i = 0; i < one->graph->n_tensors; i++) {
+            if (one->graph->tensors[i].kind != RMI_PARAM && one->graph->tensors[i].kind != RMI_CONST) continue;
+            k = rmi_graph_lookup(other->graph, RMI_TENSORS, one->graph->tensors[i].name);
+            for (which = RMI_EXE_ARENA; which <= RMI_EXE_HOST; which++)
+                for (kind = RMI_BUF_VALUE; kind <= RMI_BUF_STATE; kind++) {
+                    const uint32_t here = rmi_low_buf(one->graph, (rmi_buf_kind)kind, i);
+                    const uint32_t there = k == RMI_NONE ? 0 : rmi_low_buf(other->graph, (rmi_buf_kind)kind, k);
+                    if (kind == RMI_BUF_GRAD) continue;
+                    RMI_WANT(&exec->err, k != RMI_NONE &&
+                             one->memory[which].home[here] == other->memory[which].home[there] &&
+                             rmi_low_bytes(one->graph, here) == rmi_low_bytes(other->graph, there),
+                             "rm_exec_desc.share: %s is not the same in both plans; make this one with the plan of "
+                             "that executor in rm_plan_desc.like", rmi_exe_name(one, here));
+                }
+        }
     }
     return RM_OK;
 }
@@ -22203,6 +22216,7 @@ RMI_FN void rmi_exe_free(rm_exec *exec)
     rm_exec *owner = exec ? exec->owner : NULL;
     if (!exec) return;
     if (owner != exec && owner->turn == exec) owner->turn = owner;
+    if (owner == exec && owner->users > 1) rmi_exe_drain(owner);
     if (--owner->users && owner == exec) return;
     rmi_exe_unload(exec);
 #if defined(ROCKMATE_THREADS)
@@ -22276,8 +22290,17 @@ RMI_FN void rmi_exe_lose(rm_exec *exec)
     uint32_t i;
     exec->last = NULL;
     exec->course.grads = RMI_EXE_SPENT;
+    exec->course.adrift = 1;
     for (i = 0; i < exec->graph->n_tensors; i++)
         if (tensors[i].kind == RMI_INPUT && !tensors[i].external) exec->due[i] = tensors[i].bytes;
+}
+
+/* Is the memory the executor's alone, so that it can go on with another plan? */
+RMI_FN rm_result rmi_exe_alone(rm_exec *exec, const char *call)
+{
+    RMI_WANT(&exec->err, exec->owner->users == 1, "%s: the memory is shared (rm_exec_desc.share); destroy the other "
+             "executors first, or this one, and make it anew with the new plan", call);
+    return RM_OK;
 }
 
 /* Before an executor works in memory that it shares: the one before has come to rest. taken 1: it works on more than
@@ -23012,8 +23035,7 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
     RMI_WANT(&exec->err, plan->g == exec->graph, "rm_exec_replan: the plan is of another graph; make it with the graph "
              "of this executor's plan");
     RMI_WANT(&exec->err, !plan->live_only, RMI_EXE_LIVE_ONLY, "rm_exec_replan");
-    RMI_WANT(&exec->err, exec->owner->users == 1, "rm_exec_replan: the memory is shared (rm_exec_desc.share); destroy "
-             "the other executors first, or this one, and make it anew with the new plan");
+    RMI_TRY(rmi_exe_alone(exec, "rm_exec_replan"));
     for (i = 0; i < plan->n; i++)
         if (rmi_low_adds_to_earlier(plan->prog[i].step)) to = &plan->prog[i];
     for (i = 0; i < exec->trained.n && exec->course.grads == RMI_EXE_ADDING; i++) {
@@ -23690,14 +23712,25 @@ RMI_FN rm_result rmi_wat_first(rm_exec *exec, const rmi_exe_operand *operand, co
         RMI_TRY(rmi_exe_carry(exec, operand->buf, watcher->piece, bytes + (size_t)*at, n, RM_LANE_D2H));
         found = watcher->find ? watcher->find(watcher->user, tensor, (uint32_t)kind, watcher->piece, n)
                               : rm_find_nan(RM_F32, watcher->piece, n);
-        *at += rmi_min(found, n);
-        if (found < n) return RM_OK;
+        if (found < n) {
+            *at += found;
+            return RM_OK;
+        }
     }
     return RM_OK;
 }
 
-/* The message of an op that has left something that is no number; names of all that it read that had one before. */
-RMI_FN rm_result rmi_wat_tell(rm_exec *exec, const rmi_exe_op *op, const rmi_exe_operand *made, uint64_t at)
+/* Do two operands, at these addresses, have no byte in common? */
+RMI_FN int rmi_wat_apart(const rmi_exe_operand *one, const void *from, const rmi_exe_operand *other, const void *at)
+{
+    const uintptr_t begin = (uintptr_t)from, next = (uintptr_t)at;
+    return begin + one->bytes <= next || next + other->bytes <= begin;
+}
+
+/* The message of an op that has left something that is no number at `from`; names of all that it read that has one,
+   but for bytes that it has written over. */
+RMI_FN rm_result rmi_wat_tell(rm_exec *exec, const rmi_exe_op *op, const rmi_exe_operand *made, const void *from,
+                              uint64_t at)
 {
     char which[RMI_ERR_TEXT], before[RMI_ERR_TEXT / 2], name[300];
     rmi_sink sink = rmi_line(before, sizeof before);
@@ -23708,15 +23741,16 @@ RMI_FN rm_result rmi_wat_tell(rm_exec *exec, const rmi_exe_op *op, const rmi_exe
     for (role = 0; role < RMI_EXE_SAVED; role++)
         for (slot = 0; rmi_exe_operand_of(exec, op->run, role, slot, &operand); slot++) {
             const unsigned char *bytes = (const unsigned char *)*rmi_exe_slot(op->call, role, slot);
-            if (!operand.declared || !bytes || operand.use == RMI_EXE_MAKES || operand.buf == made->buf) continue;
+            if (!operand.declared || !bytes || operand.use != RMI_EXE_READS) continue;
+            if (!rmi_wat_apart(made, from, &operand, bytes)) continue;
             RMI_TRY(rmi_wat_first(exec, &operand, bytes, &first));
             if (first < operand.bytes)
                 rmi_put_format(&sink, "%s%s", sink.n ? ", " : "", rmi_sch_name(exec->graph, operand.buf, name));
         }
     return rmi_err_set(&exec->err, RM_ERROR_CHECK, "%s left NaN or infinity in %s, at byte %u of %u; %s%s%s",
                        rmi_exe_which(exec, op, which), rmi_exe_name(exec, made->buf), at, made->bytes,
-                       before[0] ? "before it there was one in " : "what it reads has none: it begins there",
-                       before, before[0] ? " already, which no op of this step has made" : "");
+                       before[0] ? "it has read one in " : "nothing that it reads and leaves has one: look at it first",
+                       before, before[0] ? ", which was there before the step, or is not looked at" : "");
 }
 
 /* Runs an op, and looks at what it has made. */
@@ -23732,7 +23766,7 @@ RMI_FN rm_result rmi_wat_look(rm_exec *exec, rmi_exe_op *op)
             const unsigned char *bytes = (const unsigned char *)*rmi_exe_slot(op->call, role, slot);
             if (!operand.declared || !bytes || operand.use < RMI_EXE_MAKES) continue;
             RMI_TRY(rmi_wat_first(exec, &operand, bytes, &at));
-            if (at < operand.bytes) return rmi_wat_tell(exec, op, &operand, at);
+            if (at < operand.bytes) return rmi_wat_tell(exec, op, &operand, bytes, at);
         }
     return RM_OK;
 }
@@ -25209,8 +25243,8 @@ RMDEF rm_result rm_exec_tune(rm_exec *exec, const rm_plan_desc *desc, const rm_s
     if (!exec) return RM_ERROR_ARGUMENT;
     RMI_WANT(&exec->err, plan && *plan == exec->plan,
              "rm_exec_tune: p is not the address of this executor's plan, which is to be replaced");
+    RMI_TRY(rmi_exe_alone(exec, "rm_exec_tune"));
     for (i = 0; i < exec->n_prog; i++) kinds |= exec->prog[i].step;
-    RMI_TRY(rmi_exe_turn(exec, 1));
     RMI_TRY(rmi_exe_profile_run(exec, step, kinds == RM_FORWARD ? kinds : kinds & ~RM_FORWARD, repeats));
     if (exec->backend.link) {
         RMI_TRY(rmi_exe_needs(exec, exec->backend.link(exec->backend.user, &h2d, &d2h, &latency_ns),

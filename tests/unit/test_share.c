@@ -254,7 +254,12 @@ static void refusals(void)
     rm_plan_destroy(q);
     EXPECT(rm_plan_create(odd.g, &d, &q) == RM_OK, rm_graph_error(odd.g));
     e.share = x;
-    EXPECT(rm_exec_create(q, &e, &y) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(odd.g), "is not where that executor's plan has it"), rm_graph_error(odd.g));
+    EXPECT(rm_exec_create(q, &e, &y) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(odd.g), "is not the same in both plans"), rm_graph_error(odd.g));
+    rm_graph_destroy(odd.g);
+    rm_plan_destroy(q);
+    build(&odd, 5, 2); /* what only the other one has is not to be written over */
+    EXPECT(rm_plan_create(odd.g, &d, &q) == RM_OK, rm_graph_error(odd.g));
+    EXPECT(rm_exec_create(q, &e, &y) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(odd.g), "is not the same in both plans"), rm_graph_error(odd.g));
     rm_graph_destroy(odd.g);
     rm_plan_destroy(q);
     d.like = p;
