@@ -14025,6 +14025,7 @@ RMI_FN rm_result rmi_event_read(rmi_arena *mem, const rmi_step *step, const rmi_
 #define RMI_SEARCH_BLIND 16u      /* one edit in so many is evaluated whatever the forecast says */
 #define RMI_SEARCH_FEW 128u       /* tasks: up to so many, orders matter more */
 #define RMI_SEARCH_TRIES 64u      /* gaps that are looked at for one */
+#define RMI_SEARCH_NEAR 64u       /* events from a run to where it moves, unless it is slow for want of workspace */
 #define RMI_SEARCH_LATE 16u       /* runs that are looked at for a backward that is slow for want of workspace */
 #define RMI_SEARCH_SAMPLES 12u    /* events that are looked at for a full one */
 #ifndef RMI_SEARCH_LARGE
@@ -14078,6 +14079,7 @@ typedef struct rmi_search {
     /* by event: the most live bytes before it, from it on; sum over events of bytes above the limit */
     uint64_t *most_before, *most_after, above;
     uint8_t lean;          /* large, without copies: nothing is annealed, costs and next lie in the same tables */
+    uint8_t hurries;       /* some backward has a faster way that takes more workspace, and events may be far apart */
     uint8_t known;         /* most_before, most_after and above are those of the current schedule and limit */
     uint64_t least_ns, next_least_ns; /* that the runs of the current schedule, of the candidate take at least */
     rmi_search_edit edit;
@@ -14136,6 +14138,9 @@ RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t 
                        RMI_T(search->most_after, annealed), RMI_T(search->params, step->n_params + 1),
                        RMI_T(search->needed, step->n_buffers), RMI_T(search->runs_left, step->n_tasks)));
     rmi_search_find_params(search);
+    for (i = 0; i < step->n_tasks && step->n_tasks > RMI_SEARCH_NEAR; i++)
+        search->hurries |= step->tasks[i].way == RMI_BWD &&
+                           rmi_step_access_of(step, i, search->current.mode)->ways[0][0].n > 1;
     return RM_OK;
 }
 
@@ -14858,7 +14863,7 @@ RMI_FN int rmi_search_move_order(rmi_search *search)
     uint32_t event, distance, to, n = search->current.n, again = rmi_random(&search->random, 2);
     if (!n) return 0;
     event = rmi_random(&search->random, n);
-    distance = 1 + rmi_random(&search->random, 1u << (1 + rmi_random(&search->random, 6)));
+    distance = 1 + rmi_random(&search->random, 1u << (1 + rmi_random(&search->random, 6))); /* at most NEAR */
     if (rmi_random(&search->random, 2)) to = event > distance ? event - distance : 0;
     else to = event + 1 + distance < n ? event + 1 + distance : n;
     return rmi_search_run_at(search, event, to, (int)again);
@@ -14872,6 +14877,7 @@ RMI_FN int rmi_search_move_late(rmi_search *search)
     uint32_t event = RMI_NONE, to = 0, n = search->current.n, fullest, k, again = rmi_random(&search->random, 2);
     uint64_t loss = 0, workspace = 0, held = 0;
     const rmi_step_access *access = NULL;
+    if (costs->excess) return 0; /* bytes come first */
     for (k = 0; k < RMI_SEARCH_LATE && n; k++) {
         const uint32_t at = rmi_random(&search->random, n), task = search->current.events[at].task;
         const rmi_step_access *of = rmi_step_access_of(search->step, task, search->current.mode);
@@ -14982,7 +14988,7 @@ static const rmi_search_move rmi_search_moves[] = {
     {rmi_search_move_home, "home", 0, 10},
     {rmi_search_move_homes, "homes", 0, 5},
     {rmi_search_move_order, "order", 12, 4},
-    {rmi_search_move_late, "late", 9, 1},
+    {rmi_search_move_late, "late", 8, 0},
     {rmi_search_move_cheapest, "cheapest", 10, 4},
     {rmi_search_move_swap, "swap", 60, 12},
 };
@@ -14995,6 +15001,7 @@ RMI_FN void rmi_search_once(rmi_search *search)
         const rmi_search_move *move = &rmi_search_moves[i];
         uint32_t weight = search->step->moves ? move->copying : move->weight;
         if (is_small && move->propose == rmi_search_move_order) weight *= 4;
+        if (!search->hurries && move->propose == rmi_search_move_late) continue;
         if (!weight || RMI_WITHOUT_MOVE(move->name)) continue;
         sum += weight;
         if (rmi_random(&search->random, sum) < weight) pick = i;
