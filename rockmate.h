@@ -22046,6 +22046,8 @@ RMI_FN rm_result rmi_exe_memory_of(rm_exec *exec, uint32_t which)
         bytes = rmi_max(bytes, which ? exec->plan->prog[i].host : exec->plan->prog[i].arena);
     if (exec->owner != exec) {
         const rmi_exe_memory *shared = &exec->owner->memory[which];
+        RMI_WANT(&exec->err, !given && !size, "%s: the executor works in the memory of rm_exec_desc.share; leave it "
+                 "NULL", names[which]);
         RMI_WANT(&exec->err, bytes <= shared->bytes, "rm_exec_desc.share: the plan needs %u bytes of %s memory, that "
                  "executor has %u; make the executor of the largest plan first, or plan within its size", bytes,
                  which ? "host" : "device", shared->bytes);
@@ -22330,7 +22332,9 @@ RMI_FN rm_result rmi_exe_turn(rm_exec *exec, int taken)
    things left, would train without a word. Inputs are no part of what rm_exec_desc.forget forgets. */
 RMI_FN rm_result rmi_exe_ready(rm_exec *exec, const rmi_exe_prog *prog)
 {
-    const char *kept = exec->desc.forget ? " (rm_exec_desc.forget forgets what persists, and keeps inputs)" : "";
+    const char *kept = exec->desc.forget ? " (rm_exec_desc.forget forgets what persists, and keeps inputs)"
+                       : exec->owner->users > 1 ? " (a step or an input of another executor in its memory uses them up)"
+                                                : "";
     const rmi_exe_patch *patch = exec->outside.patch;
     uint32_t i;
     size_t k;

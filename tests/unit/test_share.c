@@ -204,7 +204,7 @@ static void turns(int mode)
     give_input(&m[0], x[0], 1);
     EXPECT(rm_exec_read(x[last], m[last].loss, RM_VALUE, 0, &loss, 4) == RM_ERROR_ARGUMENT, "an output that is gone");
     step.kind = RM_SINGLE;
-    EXPECT(rm_exec_step(x[1], &step) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(x[1]), "input x"), rm_exec_error(x[1]));
+    EXPECT(rm_exec_step(x[1], &step) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(x[1]), "input x") && strstr(rm_exec_error(x[1]), "another executor in its memory"), rm_exec_error(x[1]));
     give_input(&m[0], x[0], 1);
     EXPECT(rm_exec_step(x[0], &step) == RM_OK, rm_exec_error(x[0]));
     /* a checkpoint by one is restored by another */
@@ -250,6 +250,10 @@ static void refusals(void)
     d.like = NULL;
     EXPECT(rm_plan_create(m.g, &d, &p) == RM_OK, rm_graph_error(m.g));
     x = open_exec(m.g, p, 0, NULL);
+    e.share = x;
+    e.device_memory = &small, e.device_memory_bytes = sizeof small;
+    EXPECT(rm_exec_create(p, &e, &y) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(m.g), "leave it NULL"), rm_graph_error(m.g));
+    e.device_memory = NULL, e.device_memory_bytes = 0;
     build(&odd, 5, 3); /* another order of params: other places */
     rm_plan_destroy(q);
     EXPECT(rm_plan_create(odd.g, &d, &q) == RM_OK, rm_graph_error(odd.g));
