@@ -747,6 +747,42 @@ static void two_kinds(void)
     standin_order(STANDIN_EAGER, 0);
 }
 
+/* Two executors, each with streams of its own, in one arena: steps in turn leave the weights that one alone leaves. */
+static void sharing(void)
+{
+    rm_cuda_desc d = {0};
+    rig a, b, alone;
+    unsigned graph, i, k, w[2][LAYERS];
+    char name[20];
+    for (graph = 0; graph < 2; graph++) {
+        rm_plan_desc like = {0};
+        rm_exec_desc share = {0};
+        d.graph = graph;
+        standin_order(STANDIN_LAZY, 0);
+        if (!open_rig(&alone, "sharing", &d)) return;
+        for (i = 0; i < 9; i++) expect(step_rig(&alone, (int)i, 1) == RM_OK, "a step", rm_exec_error(alone.x));
+        for (k = 0; k < LAYERS; k++) snprintf(name, sizeof name, "l[%u]/w", k), w[0][k] = weight(&alone, name);
+        close_rig(&alone);
+        standin_order(STANDIN_LAZY, 0);
+        if (!open_rig(&a, graph ? "sharing, graphs" : "sharing, streams", &d)) return;
+        memset(&b, 0, sizeof b);
+        b.g = model();
+        like.like = a.p;
+        share.share = a.x;
+        expect(rm_plan_create(b.g, &like, &b.p) == RM_OK && rm_cuda_create(&d, &b.c) == RM_OK, "the second", rm_graph_error(b.g));
+        expect(rm_cuda_exec_create(b.c, b.p, &share, &b.x) == RM_OK, "rm_cuda_exec_create", rm_graph_error(b.g));
+        expect(cudaMallocHost((void **)(void *)&b.pinned, BYTES) == cudaSuccess, "cudaMallocHost", NULL);
+        for (i = 0; i < 9; i++) expect(step_rig(i % 3 == 2 ? &a : &b, (int)i, 1) == RM_OK, "a step", rm_exec_error(i % 3 == 2 ? a.x : b.x));
+        for (k = 0; k < LAYERS; k++) snprintf(name, sizeof name, "l[%u]/w", k), w[1][k] = weight(&a, name);
+        expect(!memcmp(w[0], w[1], sizeof w[0]), "the same weights", NULL);
+        expect(standin_findings() == 0, standin_finding(), NULL);
+        rm_exec_destroy(b.x), rm_cuda_destroy(b.c), rm_plan_destroy(b.p), rm_graph_destroy(b.g);
+        cudaFreeHost(b.pinned);
+        close_rig(&a);
+    }
+    standin_order(STANDIN_EAGER, 0);
+}
+
 /* A callback that asks whether something is done has not failed if it is not. */
 static void asking(void)
 {
@@ -1316,6 +1352,7 @@ int main(void)
     astray();
     checking();
     two_kinds();
+    sharing();
     asking();
     values_of_steps();
     without_gaps();
