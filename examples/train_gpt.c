@@ -1131,7 +1131,6 @@ static rm_exec_desc with_host(const options *o)
     return d;
 }
 
-#ifndef TRAIN_GPT_PARTS /* examples/train_gpt_mpi.c takes all but the main program */
 /* The same model for one row: a graph of its own, a plan like that of the training, an executor in its memory, on its
    weights. */
 static void open_writer(trainer *writer, const trainer *training)
@@ -1184,6 +1183,7 @@ static void write_sample(const trainer *training)
     end_training(t);
 }
 
+#ifndef TRAIN_GPT_PARTS /* examples/train_gpt_mpi.c takes all but the main program */
 /* --compare: a second executor, which keeps everything, takes the first steps in turn with the planned one, batch for batch. */
 enum { COMPARED = 7 };
 typedef struct comparison {
