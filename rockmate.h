@@ -20032,6 +20032,27 @@ RMI_FN void rmi_txt_memory(rmi_sink *sink, const rm_graph *graph, const rmi_prog
     rmi_put_format(sink, "everything else %b\n", rmi_sub(host ? program->host : program->arena, all));
 }
 
+/* The ops that run a variant, forward or backward, if any does; of many the first. */
+RMI_FN rm_result rmi_txt_variants(rmi_sink *sink, rmi_arena *tmp, const rm_graph *graph, const rmi_program *program)
+{
+    char text[RMI_TXT_WIDE], name[RMI_TXT_WIDE];
+    rmi_sink line = rmi_line(text, sizeof text);
+    uint32_t *form = RMI_NEW(tmp, uint32_t, graph->n_ops), i, n = 0, fits = 1;
+    size_t at;
+    if (!form) return RM_ERROR_MEMORY;
+    for (at = 0; at < program->n; at++)
+        if (program->st[at].what == RMI_RUN && program->st[at].run.way <= RMI_BWD && program->st[at].run.form)
+            form[program->st[at].run.id] = program->st[at].run.form;
+    for (i = 0; i < graph->n_ops; i++) {
+        if (!form[i]) continue;
+        n++;
+        rmi_format(name, sizeof name, "%s@%s", graph->ops[i].name, graph->ops[i].forms[form[i]].name);
+        if (fits) fits = (uint32_t)rmi_txt_say_name(&line, 83, " %s", name);
+    }
+    if (n) rmi_put_format(sink, "  variants   %u run:%s\n", (uint64_t)n, text);
+    return RM_OK;
+}
+
 /* What goes on beside the computation, if anything does. */
 RMI_FN void rmi_txt_moves(rmi_sink *sink, const rmi_program *program, const rm_plan_info *info)
 {
@@ -20075,6 +20096,7 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *plan, uint32_t index, rmi_are
     rmi_put_format(sink, "\n  recompute  %u of %u runs, %t\n", (uint64_t)info->recomputed_runs, (uint64_t)info->runs,
                    info->recomputed_ns);
     rmi_txt_costs(sink, graph, info);
+    RMI_TRY(rmi_txt_variants(sink, tmp, graph, prog));
     if (!plan->live_only) rmi_txt_memory(sink, graph, prog, 0);
     if (prog->host) rmi_txt_memory(sink, graph, prog, 1);
     if (prog->host) rmi_txt_moves(sink, prog, info);

@@ -47,6 +47,11 @@ printf 'rockmate graph 2\n' >two.rmg
 : >empty.rmg
 mkdir folder.rmg
 
+# --- the variants that run are in the summary
+sed '/^op c /a variant c quick needs=h2 fwd=400 bwd=600' chain.rmg >quick.rmg
+run 0 "" quick.rmg --text
+if grep -q '^  variants   1 run: c@quick$' out; then ok; else bad "the summary says which variant runs"; fi
+
 # --- usage
 run 0 "" --help
 if grep -q '^usage: rmplan GRAPH' out && grep -q -- '--place FILE' out; then ok; else bad "the help"; fi
