@@ -22080,6 +22080,7 @@ RMI_FN rm_result rmi_exe_memory_of(rm_exec *exec, uint32_t which)
                  (uint64_t)exec->plan->align);
         return RM_OK;
     }
+    memory->at = NULL; /* while one plan goes and another comes, what persists lies there */
     memory->bytes = bytes;
     RMI_WANT(&exec->err, given || !size, "%s: it is NULL, though %s_bytes is %u; give the memory, or leave both zero",
              names[which], strchr(names[which], '.') + 1, size);

@@ -288,7 +288,7 @@ documents() { # programs of their own: what else is built is built side by side 
     d=$out/documents
     mkdir -p "$d"
     for p in rmplan train_gpt train_resnet; do
-        check "build $p" ${CC} -O2 -DRMI_IMPLEMENTED -o "$d/$p" examples/$p.c "$out/objects/plain.o" -lm -lpthread
+        check "build $p" ${CC} -O3 -DRMI_IMPLEMENTED -o "$d/$p" examples/$p.c "$out/objects/plain.o" -lm -lpthread
     done
     check "train_resnet.c without warnings" ${CC} -std=c99 -Wall -Wextra -pedantic -Wno-missing-field-initializers -Werror -DRMI_IMPLEMENTED -fsyntax-only examples/train_resnet.c
     counted docs sh tests/cli/docs.test "$d"

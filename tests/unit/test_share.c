@@ -250,7 +250,15 @@ static void refusals(void)
     d.like = NULL;
     EXPECT(rm_plan_create(m.g, &d, &p) == RM_OK, rm_graph_error(m.g));
     x = open_exec(m.g, p, 0, NULL);
+    EXPECT(rm_exec_replan(x, p) == RM_OK, rm_exec_error(x)); /* what waited in host memory meanwhile is no memory to share */
+    rm_plan_destroy(q);
+    d.like = p;
+    EXPECT(rm_plan_create(small.g, &d, &q) == RM_OK, rm_graph_error(small.g));
     e.share = x;
+    EXPECT(rm_exec_create(q, &e, &y) == RM_OK, rm_graph_error(small.g));
+    rm_exec_destroy(y);
+    y = NULL;
+    d.like = NULL;
     e.device_memory = &small, e.device_memory_bytes = sizeof small;
     EXPECT(rm_exec_create(p, &e, &y) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(m.g), "leave it NULL"), rm_graph_error(m.g));
     e.device_memory = NULL, e.device_memory_bytes = 0;
