@@ -1137,7 +1137,7 @@ static void open_writer(trainer *writer, const trainer *training)
 {
     rm_exec_info used;
     rm_exec_desc d = with_host(&training->o);
-    rm_plan_desc like = { .steps = RM_FORWARD, .like = training->plan, .preset = training->o.host ? "offmate" : "rockmate" };
+    rm_plan_desc like = { .steps = RM_FORWARD, .preset = training->o.host ? "offmate" : "rockmate", .like = training->plan };
     rm_plan *p;
     rm_exec_get_info(training->exec, &used);
     like.device_bytes = used.arena_bytes;
