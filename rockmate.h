@@ -823,8 +823,8 @@ typedef struct rm_backend {
     /* *answer: begin's; failed: the op or buffer at which issuing stopped, or NULL. What could not be kept, and has
        not run, is begun and issued again if *answer is set to RM_ISSUE */
     int (*end)(void *user, uint32_t program, uint32_t *answer, const char *failed) RM_ZERO;
-    void (*before)(void *user, uint32_t lane, const rm_call *call) RM_ZERO; /* the same, before it is called */
-    /* a callback that is not called through host_call has returned 0; nonzero blames its op */
+    /* a callback that is not called through host_call is called next; it has returned 0, and nonzero blames its op */
+    void (*before)(void *user, uint32_t lane, const rm_call *call) RM_ZERO;
     int (*after)(void *user, uint32_t lane, const rm_call *call) RM_ZERO;
     const rm_step *device_step RM_ZERO;
     /* Time, for rm_exec_profile; optional, both or neither */
@@ -960,9 +960,8 @@ RMDEF uint64_t rm_find_nan(uint32_t dtype, const void *bytes, uint64_t n);
    before. What follows that op, updates too, is not done. find (may be NULL: all bytes are floats) gets what is made,
    in host memory, in pieces of at most 4 MiB, `what` being RM_VALUE, RM_GRAD or RM_STATE, and returns as rm_find_nan:
    call that with the dtype of the tensor, or return n for what holds no numbers. */
-RMDEF rm_result rm_exec_find_nan(rm_exec *x, const rm_step *s,
-                                 uint64_t (*find)(void *user, rm_tensor t, uint32_t what, const void *bytes,
-                                                  uint64_t n), void *user);
+typedef uint64_t (*rm_find_fn)(void *user, rm_tensor t, uint32_t what, const void *bytes, uint64_t n);
+RMDEF rm_result rm_exec_find_nan(rm_exec *x, const rm_step *s, rm_find_fn find, void *user);
 
 typedef struct rm_check_desc {
     uint32_t finite_differences RM_ZERO; /* so many elements of each param's gradient are compared with slopes */
@@ -971,6 +970,7 @@ typedef struct rm_check_desc {
     double epsilon RM_ZERO, tolerance RM_ZERO;   /* 0: by dtype (1e-2 and 5e-2 relative; 1e-5 and 1e-4) */
     uint32_t every_din RM_ZERO; /* 1: of kernels that write all gradients unasked, none that a step gives is taken */
 } rm_check_desc;
+
 /* Finds wrong declarations, op by op, in host memory outside the budget (it keeps everything, with guard bytes around
    each buffer): reads of what was not declared, writes beyond the bytes or into inputs, results that differ between two
    runs, an ignored accum bit, a recomputation that differs; then compares the planned step with the keep-everything
@@ -1888,7 +1888,7 @@ RMI_FN rmi_name *rmi_graph_slot(const rmi_building *build, uint64_t scope, const
 /* The number that a name of n bytes stands for in a scope (RMI_SCOPE); RMI_NONE: there is no such name. */
 RMI_FN uint32_t rmi_graph_lookup_n(const rm_graph *graph, uint64_t scope, const char *name, size_t n)
 {
-    return graph->build.slots ? rmi_graph_slot(&graph->build, scope, name, n)->number - 1 : RMI_NONE; /* also 0 - 1 */
+    return graph->build.slots ? rmi_graph_slot(&graph->build, scope, name, n)->number - 1 : RMI_NONE; /* free: 0 - 1 */
 }
 RMI_FN uint32_t rmi_graph_lookup(const rm_graph *graph, uint64_t scope, const char *name)
 {
@@ -17651,6 +17651,7 @@ RMI_FN rm_result rmi_plan_try_like(rmi_planner *call)
     const rm_plan *like = call->desc->like;
     const rmi_plan_trial how = {call->limit, 0, 0, 0};
     rmi_program program;
+    rmi_error offence = RMI_INIT; /* an op that is another one, of the same name: nobody need hear of it */
     rm_result result;
     uint32_t i = 0;
     if (!like || call->like != &like->prog[0] || call->config.off || call->desc->live_only) return RM_OK;
@@ -17659,12 +17660,11 @@ RMI_FN rm_result rmi_plan_try_like(rmi_planner *call)
     if (i == like->n || (like->prog[i].host && !rmi_plan_moves(call))) return RM_OK;
     RMI_TRY(rmi_plan_copy_program(&call->mem.tries, &like->prog[i], &program));
     result = rmi_sch_sizes(call->graph, &program);
-    if (result == RM_OK) result = rmi_sch_check(call->graph, &program, &call->graph->last, NULL);
+    if (result == RM_OK) result = rmi_sch_check(call->graph, &program, &offence, NULL);
     program.arena = program.fig.arena_top;
     program.host = program.fig.host_top;
     if (result == RM_OK) result = rmi_plan_compare(call, &how, &program);
     rmi_arena_clear(&call->mem.tries);
-    if (result == RM_ERROR_PLAN) rmi_err_clear(&call->graph->last); /* an op that is another one, of the same name */
     return result == RM_ERROR_PLAN ? RM_OK : result;
 }
 
@@ -20029,7 +20029,7 @@ RMI_FN void rmi_txt_memory(rmi_sink *sink, const rm_graph *graph, const rmi_prog
     rmi_put_format(sink, host ? "  host       %b: " : "  arena      ", program->host);
     for (k = 0; k < 5; k++)
         if (sum[k]) rmi_put_format(sink, "%s %b, ", words[k], sum[k]);
-    rmi_put_format(sink, "everything else %b\n", rmi_sub(host ? program->host : program->arena, all));
+    rmi_put_format(sink, "the rest %b\n", rmi_sub(host ? program->host : program->arena, all));
 }
 
 /* The ops that run a variant, forward or backward, if any does; of many the first. */
@@ -20047,7 +20047,7 @@ RMI_FN rm_result rmi_txt_variants(rmi_sink *sink, rmi_arena *tmp, const rm_graph
         if (!form[i]) continue;
         n++;
         rmi_format(name, sizeof name, "%s@%s", graph->ops[i].name, graph->ops[i].forms[form[i]].name);
-        if (fits) fits = (uint32_t)rmi_txt_say_name(&line, 83, " %s", name);
+        if (fits) fits = (uint32_t)rmi_txt_say_name(&line, 74, " %s", name);
     }
     if (n) rmi_put_format(sink, "  variants   %u run:%s\n", (uint64_t)n, text);
     return RM_OK;
@@ -20065,7 +20065,7 @@ RMI_FN void rmi_txt_moves(rmi_sink *sink, const rmi_program *program, const rm_p
         updates += program->st[at].run.way == RMI_OPT || program->st[at].run.way == RMI_OPT_HOST;
     }
     rmi_put_format(sink,
-                   "  copies     %b to the device (busy %0r % of the step), %b from it (busy %0r % of the step)\n",
+                   "  copies     %b to the device (busy %0r % of the step), %b from it (busy %0r %)\n",
                    info->h2d_bytes, busy[RM_LANE_H2D], info->time_ns, info->d2h_bytes, busy[RM_LANE_D2H],
                    info->time_ns);
     if (!away) return;
@@ -20120,46 +20120,56 @@ typedef struct rmi_txt_cost {
     uint32_t n, by;        /* how many; 1u << rmi_cost_by of their times */
 } rmi_txt_cost;
 
-/* The row of that name gets one more op or param with its times. */
-RMI_FN void rmi_txt_add_cost(rmi_txt_cost *rows, uint32_t *n, const char *name, uint64_t fwd, uint64_t bwd, uint32_t by)
-{
-    uint32_t i = 0;
-    while (i < *n && strcmp(rows[i].name, name)) i++;
-    if (i == *n) rows[(*n)++].name = name;
-    rows[i].fwd = rmi_add(rows[i].fwd, fwd);
-    rows[i].bwd = rmi_add(rows[i].bwd, bwd);
-    rows[i].ns = rmi_add(rows[i].fwd, rows[i].bwd);
-    rows[i].by |= by;
-    rows[i].n++;
-}
-
+/* Rows by name; user not NULL: slowest first. */
 RMI_FN int rmi_txt_compare_costs(const void *one, const void *other, void *user)
 {
     const rmi_txt_cost *left = (const rmi_txt_cost *)one, *right = (const rmi_txt_cost *)other;
-    (void)user;
-    return left->ns != right->ns ? (left->ns < right->ns ? 1 : -1) : strcmp(left->name, right->name);
+    if (user && left->ns != right->ns) return left->ns < right->ns ? 1 : -1;
+    return strcmp(left->name, right->name);
+}
+
+/* Makes one row of all that have the same name; returns how many are left. */
+RMI_FN uint32_t rmi_txt_merge_costs(rmi_txt_cost *rows, uint32_t n)
+{
+    uint32_t i, to = 0;
+    rmi_sort(rows, n, sizeof *rows, rmi_txt_compare_costs, NULL);
+    for (i = 0; i < n; i++) {
+        if (!to || strcmp(rows[to - 1].name, rows[i].name)) rows[to++] = rows[i];
+        else {
+            rows[to - 1].fwd = rmi_add(rows[to - 1].fwd, rows[i].fwd);
+            rows[to - 1].bwd = rmi_add(rows[to - 1].bwd, rows[i].bwd);
+            rows[to - 1].by |= rows[i].by;
+        }
+        rows[to - 1].n++;
+    }
+    return to;
 }
 
 /* The table of a sealed graph's costs, a kind a row. */
 RMI_FN rm_result rmi_txt_costs_of(const rm_graph *graph, rmi_arena *tmp, rmi_sink *sink)
 {
     static const char *const words[] = {"given", "guessed", "scaled", "measured"};
-    rmi_txt_cost *rows = RMI_NEW(tmp, rmi_txt_cost, (size_t)graph->n_ops + 1);
+    rmi_txt_cost *rows = RMI_NEW(tmp, rmi_txt_cost, (size_t)graph->n_ops + graph->n_tensors);
     uint64_t all = 0;
     uint32_t i, k, n = 0;
     if (!rows) return RM_ERROR_MEMORY;
     for (i = 0; i < graph->n_ops; i++) {
         const rmi_op *op = &graph->ops[i];
         const char *slash = op->kind_name == op->name ? strrchr(op->name, '/') : NULL; /* from text: it has no kind */
-        rmi_txt_add_cost(rows, &n, slash ? slash + 1 : op->kind_name, op->view == RMI_NONE ? op->forms[0].fwd : 0,
-                         op->has_bwd ? op->forms[0].bwd : 0, 1u << op->forms[0].fwd_by);
+        rows[n].name = slash ? slash + 1 : op->kind_name;
+        rows[n].fwd = op->view == RMI_NONE ? op->forms[0].fwd : 0;
+        rows[n].bwd = op->has_bwd ? op->forms[0].bwd : 0;
+        rows[n++].by = 1u << op->forms[0].fwd_by;
     }
-    for (i = 0; i < graph->n_tensors; i++)
-        if (graph->tensors[i].updates)
-            rmi_txt_add_cost(rows, &n, "(updates)", rmi_min(graph->tensors[i].opt, graph->tensors[i].opt_host), 0,
-                             1u << graph->tensors[i].opt_by);
-    rmi_sort(rows, n, sizeof *rows, rmi_txt_compare_costs, NULL);
-    for (i = 0; i < n; i++) all = rmi_add(all, rows[i].ns);
+    for (i = 0; i < graph->n_tensors; i++) {
+        if (!graph->tensors[i].updates) continue;
+        rows[n].name = "(updates)";
+        rows[n].fwd = rmi_min(graph->tensors[i].opt, graph->tensors[i].opt_host);
+        rows[n++].by = 1u << graph->tensors[i].opt_by;
+    }
+    n = rmi_txt_merge_costs(rows, n);
+    for (i = 0; i < n; i++) all = rmi_add(all, rows[i].ns = rmi_add(rows[i].fwd, rows[i].bwd));
+    rmi_sort(rows, n, sizeof *rows, rmi_txt_compare_costs, rows);
     rmi_put_format(sink, "costs of a step: %t\n  kind                    number  forward      backward     share    "
                          "times are\n", all);
     for (i = 0; i < n; i++) {
@@ -22058,7 +22068,8 @@ RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
    so must be what they begin at. */
 RMI_FN rm_result rmi_exe_memory_of(rm_exec *exec, uint32_t which)
 {
-    static const char *const names[] = {"rm_exec_desc.device_memory", "rm_exec_desc.host_memory"};
+    const char *name = which ? "rm_exec_desc.host_memory" : "rm_exec_desc.device_memory";
+    const rmi_exe_memory *shared = exec->owner != exec ? &exec->owner->memory[which] : NULL;
     rmi_exe_memory *memory = &exec->memory[which];
     int (*alloc)(void *user, uint64_t bytes, uint32_t host, void **out) = exec->backend.alloc;
     void *given = which ? exec->desc.host_memory : exec->desc.device_memory, *got = given;
@@ -22066,26 +22077,18 @@ RMI_FN rm_result rmi_exe_memory_of(rm_exec *exec, uint32_t which)
     uint32_t i;
     for (i = 0; i < exec->plan->n; i++)
         bytes = rmi_max(bytes, which ? exec->plan->prog[i].host : exec->plan->prog[i].arena);
-    if (exec->owner != exec) {
-        const rmi_exe_memory *shared = &exec->owner->memory[which];
-        RMI_WANT(&exec->err, !given && !size, "%s: the executor works in the memory of rm_exec_desc.share; leave it "
-                 "NULL", names[which]);
-        RMI_WANT(&exec->err, bytes <= shared->bytes, "rm_exec_desc.share: the plan needs %u bytes of %s memory, that "
-                 "executor has %u; make the executor of the largest plan first, or plan within its size", bytes,
-                 which ? "host" : "device", shared->bytes);
-        memory->at = shared->at;
-        memory->bytes = shared->bytes;
-        RMI_WANT(&exec->err, (uint64_t)(uintptr_t)shared->at % exec->plan->align == 0, "rm_exec_desc.share: the memory "
-                 "begins at no multiple of %u, the alignment of this plan; take rm_plan_desc.align of the other plan",
-                 (uint64_t)exec->plan->align);
-        return RM_OK;
-    }
+    RMI_WANT(&exec->err, !shared || (!given && !size), "%s: the executor works in the memory of rm_exec_desc.share; "
+             "leave it NULL", name);
+    RMI_WANT(&exec->err, !shared || bytes <= shared->bytes, "rm_exec_desc.share: the plan needs %u bytes of %s memory, "
+             "that executor has %u; make the executor of the largest plan first, or plan within its size", bytes,
+             which ? "host" : "device", shared->bytes);
+    if (shared) got = given = shared->at, bytes = size = shared->bytes, name = "rm_exec_desc.share";
     memory->at = NULL; /* while one plan goes and another comes, what persists lies there */
     memory->bytes = bytes;
     RMI_WANT(&exec->err, given || !size, "%s: it is NULL, though %s_bytes is %u; give the memory, or leave both zero",
-             names[which], strchr(names[which], '.') + 1, size);
+             name, strchr(name, '.') + 1, size);
     if (which && !bytes) return RM_OK;
-    RMI_WANT(&exec->err, !given || size >= bytes, "%s: %s %u bytes, %u were given", names[which],
+    RMI_WANT(&exec->err, !given || size >= bytes, "%s: %s %u bytes, %u were given", name,
              which ? "the plan needs" : "the plan's arena has", bytes, size);
     rmi_format(exec->name, sizeof exec->name, "giving %u bytes %s budget", bytes,
                which ? "of host memory; plan with a smaller host" : "for the arena; plan with a smaller");
@@ -22096,7 +22099,7 @@ RMI_FN rm_result rmi_exe_memory_of(rm_exec *exec, uint32_t which)
     memory->own = !given;
     RMI_WANT(&exec->err, (uint64_t)(uintptr_t)got % exec->plan->align == 0, "%s: its address is no multiple of %u, the "
              "alignment of the plan; give memory that is aligned so, or plan with a smaller rm_plan_desc.align",
-             given ? names[which] : which ? "the backend's host memory" : "the backend's device memory",
+             given ? name : which ? "the backend's host memory" : "the backend's device memory",
              (uint64_t)exec->plan->align);
     return RM_OK;
 }
@@ -22198,6 +22201,7 @@ RMI_FN rm_result rmi_exe_load(rm_exec *exec)
 {
     const rm_backend *backend = &exec->backend;
     const rmi_exe_memory *arena = &exec->memory[RMI_EXE_ARENA], *host = &exec->memory[RMI_EXE_HOST];
+    const int own = exec->owner == exec;
     rmi_arena tmp = rmi_arena_make(&exec->mem.hooks);
     uint32_t i;
     rm_result result;
@@ -22206,15 +22210,14 @@ RMI_FN rm_result rmi_exe_load(rm_exec *exec)
     result = rmi_exe_programs(exec, &tmp);
     rmi_arena_free(&tmp);
     if (result != RM_OK) return rmi_err_memory(&exec->err);
-    if (exec->owner != exec) RMI_TRY(rmi_exe_shares(exec));
+    if (!own) RMI_TRY(rmi_exe_shares(exec));
     RMI_TRY(rmi_exe_callbacks(exec));
     RMI_TRY(rmi_exe_reserve(exec));
-    if (exec->owner != exec) return rmi_exe_tell_alone(exec) == RM_OK ? RM_OK : rmi_err_memory(&exec->err);
-    if (arena->bytes)
+    if (own && arena->bytes)
         RMI_TRY(rmi_exe_needs(exec, backend->fill(backend->user, arena->at, 0, arena->bytes), "clearing the arena",
                               NULL));
     if (exec->lanes.on) RMI_TRY(rmi_exe_sync(exec, "clearing the arena", NULL)); /* before other lanes bring anything */
-    for (i = 0; host->bytes && i < rmi_low_buffers(exec->graph); i++)
+    for (i = 0; own && host->bytes && i < rmi_low_buffers(exec->graph); i++)
         if (host->home[i] != RMI_INF)
             memset(host->at + (size_t)host->home[i], 0, (size_t)rmi_low_bytes(exec->graph, i));
     return rmi_exe_tell_alone(exec) == RM_OK ? RM_OK : rmi_err_memory(&exec->err);
@@ -23658,7 +23661,7 @@ typedef struct rmi_wat {
     rmi_exe_profile clock;  /* only its sums of times */
     rmi_sink *to;           /* of a trace */
     uint64_t now;           /* ns since the first op, ops alone */
-    uint64_t (*find)(void *user, rm_tensor t, uint32_t what, const void *bytes, uint64_t n);
+    rm_find_fn find;
     void *user;
     unsigned char *piece;   /* RMI_EXE_PIECE bytes */
 } rmi_wat;
@@ -23806,9 +23809,7 @@ RMI_FN rm_result rmi_wat_look(rm_exec *exec, rmi_exe_op *op)
 }
 
 /* rm_exec_find_nan. */
-RMI_FN rm_result rmi_wat_find(rm_exec *exec, const rm_step *s,
-                              uint64_t (*find)(void *user, rm_tensor t, uint32_t what, const void *bytes, uint64_t n),
-                              void *user)
+RMI_FN rm_result rmi_wat_find(rm_exec *exec, const rm_step *s, rm_find_fn find, void *user)
 {
     rmi_arena mem = rmi_arena_make(&exec->mem.hooks);
     rmi_wat watcher = RMI_INIT;
@@ -25210,10 +25211,8 @@ RMI_EXEC_CALL(rm_exec_check, (rm_exec *exec, const rm_step *step, const rm_check
               rmi_chk_run(exec, step, desc))
 RMI_EXEC_CALL(rm_exec_trace, (rm_exec *exec, const rm_step *step, rm_write_fn write, void *user), 1,
               write, "write is NULL", rmi_wat_trace(exec, step, write, user))
-RMI_EXEC_CALL(rm_exec_find_nan,
-              (rm_exec *exec, const rm_step *step,
-               uint64_t (*find)(void *user, rm_tensor t, uint32_t what, const void *bytes, uint64_t n), void *user),
-              1, 1, "", rmi_wat_find(exec, step, find, user))
+RMI_EXEC_CALL(rm_exec_find_nan, (rm_exec *exec, const rm_step *step, rm_find_fn find, void *user), 1, 1, "",
+              rmi_wat_find(exec, step, find, user))
 RMI_EXEC_CALL(rm_exec_save, (rm_exec *exec, rm_write_fn write, void *user), 0, write, "write is NULL",
               rmi_exe_save(exec, write, user))
 RMI_EXEC_CALL(rm_exec_restore, (rm_exec *exec, const void *data, size_t bytes), 1, data, "data is NULL",

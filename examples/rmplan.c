@@ -2168,10 +2168,10 @@ static rm_result print_answer(job *j, const account *a)
             fprintf(to, "It fits: %s of %s", human_bytes(&arena, f->arena_bytes),
                     human_bytes(&budget, f->budget_bytes));
         else fprintf(to, "It takes %s", human_bytes(&arena, f->arena_bytes));
-        fprintf(to, ", and a step takes %s", human_ns(&time, f->time_ns));
+        fprintf(to, ". A step takes %s", human_ns(&time, f->time_ns));
         if (!f->recomputed_runs && !f->h2d_bytes) fprintf(to, ": everything is kept.\n");
         else
-            fprintf(to, ", %s with everything kept in %s.\n",
+            fprintf(to, ", %s keeping all %s.\n",
                     human_slower(&slower, ppm_over(f->time_ns, f->keep_all_ns)), human_bytes(&keep, f->keep_all_bytes));
         print_bytes_line(to, "device memory", f->arena_bytes, "");
         if (f->host_bytes) print_bytes_line(to, "host memory", f->host_bytes, "");

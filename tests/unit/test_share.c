@@ -250,6 +250,11 @@ static void refusals(void)
     d.like = NULL;
     EXPECT(rm_plan_create(m.g, &d, &p) == RM_OK, rm_graph_error(m.g));
     x = open_exec(m.g, p, 0, NULL);
+    rm_exec_destroy(x);
+    rm_plan_destroy(p);
+    d.align = 1 << 16; /* no address that was not asked for is a multiple of that */
+    EXPECT(rm_plan_create(m.g, &d, &p) == RM_OK, rm_graph_error(m.g));
+    x = open_exec(m.g, p, 0, NULL);
     EXPECT(rm_exec_replan(x, p) == RM_OK, rm_exec_error(x)); /* what waited in host memory meanwhile is no memory to share */
     rm_plan_destroy(q);
     d.like = p;
@@ -262,6 +267,11 @@ static void refusals(void)
     e.device_memory = &small, e.device_memory_bytes = sizeof small;
     EXPECT(rm_exec_create(p, &e, &y) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(m.g), "leave it NULL"), rm_graph_error(m.g));
     e.device_memory = NULL, e.device_memory_bytes = 0;
+    rm_exec_destroy(x);
+    rm_plan_destroy(p);
+    d.align = 0;
+    EXPECT(rm_plan_create(m.g, &d, &p) == RM_OK, rm_graph_error(m.g));
+    x = open_exec(m.g, p, 0, NULL);
     build(&odd, 5, 3); /* another order of params: other places */
     rm_plan_destroy(q);
     EXPECT(rm_plan_create(odd.g, &d, &q) == RM_OK, rm_graph_error(odd.g));
