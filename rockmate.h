@@ -17034,7 +17034,7 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_plan_search *search, int *done)
 }
 
 /* Cycles of annealing, addresses behind each: in `usual` work, more of them up to `work`; with copies so many, whatever
-   addresses take. They end when the plan is proven to be near enough. */
+   addresses take, if these are the same. They end when the plan is proven to be near enough. */
 RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *search, uint64_t usual, uint64_t work)
 {
     rmi_planner *call = search->call;
@@ -17044,7 +17044,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *search, uint64_t usual,
     uint64_t was;
     for (round = 0; !call->stop.stopped; round++) {
         if (rmi_plan_within(call, joint->cost.work > usual / 4 ? call->config.gap_ppm : 0)) break;
-        if (moves ? round == RMI_PLAN_ROUNDS_MOVING : joint->cost.work >= work) break;
+        if (moves && work == usual ? round == RMI_PLAN_ROUNDS_MOVING : joint->cost.work >= work) break;
         was = call->best.n ? call->best.fig.time_ns : 0;
         rmi_ref_improve(&search->s, moves ? RMI_PLAN_HEAT_MOVING : 1, usual / parts, round);
         RMI_TRY(rmi_plan_search_try(search));
@@ -17298,7 +17298,8 @@ RMI_FN rm_result rmi_plan_anneal(rmi_plan_search *search)
 {
     rmi_planner *call = search->call;
     rmi_search *joint = &search->s.search;
-    uint64_t work = rmi_plan_work(call, rmi_plan_usual_work(&search->model) / 2 * 3);
+    uint64_t usual = rmi_plan_usual_work(&search->model) / 2 * 3;
+    uint64_t work = rmi_plan_work(call, call->clock.end_ns && call->best.n ? RMI_MAX : usual);
     int loaded;
     if (call->stop.stopped || (call->best.n && rmi_plan_within(call, call->config.gap_ppm))) return RM_OK;
     rmi_search_forget(joint);
@@ -17308,7 +17309,7 @@ RMI_FN rm_result rmi_plan_anneal(rmi_plan_search *search)
     RMI_TRY(rmi_plan_load_best(search, &loaded));
     if (!loaded && !rmi_ref_load(&search->s, 0)) return RM_OK;
     joint->cost.work = search->s.told = 0;
-    return rmi_plan_search_rounds(search, work, work);
+    return rmi_plan_search_rounds(search, work == RMI_MAX ? usual : work, work);
 }
 
 /* The search with copies; if that finds no plan, the least memory, and on from there. Of few tasks the least is looked
