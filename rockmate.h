@@ -405,7 +405,7 @@ typedef int (*rm_fn)(const rm_call *call);
 #define RM_RNG 1u         /* draws random numbers (from c->seed): documented in plans, recomputed with the same seed */
 #define RM_ONCE 2u        /* runs exactly once a step: what others read of it is kept */
 #define RM_NOGRAD 4u      /* has no backward; without this flag a missing backward callback is an error */
-#define RM_ZERO_GRADS 8u  /* its backward only adds: what it would have to write arrives zeroed, accum is always set */
+#define RM_ZERO_GRADS 8u  /* rm_kind.zero_grads of all inputs */
 #define RM_EXTERNAL 16u   /* the outputs are the caller's memory (rm_exec_bind), outside arena and budget */
 #define RM_STAYS 1024u /* no plan copies the outputs, or what is saved, to host memory; recomputing them is no copy */
 
@@ -436,6 +436,9 @@ typedef struct rm_kind {
     uint64_t mutates RM_ZERO; /* RM_IN mask of consts that the first run changes, through rm_mut: running statistics */
     rm_over over[RM_MAX_OVERS] RM_ZERO;
     rm_part part[RM_MAX_PARTS] RM_ZERO;
+    /* RM_IN mask: to these inputs' gradients the backward only adds (llm.c writes dX and adds to dW): where it would
+       have to write one, that arrives zeroed; its accum bit is always set, and it lies over nothing (rm_over) */
+    uint64_t zero_grads RM_ZERO;
 } rm_kind;
 
 /* --- graph: tensors ----------------------------------------------------------------------------------------------- */
@@ -1725,6 +1728,7 @@ typedef struct rmi_form { /* one implementation of an op: the op itself, or a va
     uint32_t inplace; /* the input whose bytes the first output may take, or RMI_NONE */
     uint32_t n_overs, n_parts;
     uint32_t flags;   /* of its kind and of the op's description */
+    rmi_list zeros;   /* inputs to whose gradients its backward only adds; RM_ZERO_GRADS: to all */
     uint8_t own_parts;                /* how many parts were declared for it */
     uint8_t fwd_by, again_by, bwd_by; /* rmi_cost_by; bwd_by until the graph is sealed, then that of the parts */
 } rmi_form;
@@ -2233,6 +2237,7 @@ RMI_FN rm_result rmi_graph_make_form(rm_graph *graph, uint32_t id, const rm_kind
     RMI_TRY(rmi_graph_needs(&making, "needs", kind->needs, &form->needs, &form->needs_saved));
     RMI_TRY(rmi_graph_one(&making, "inplace", kind->inplace, RMI_IN_BITS, &form->inplace));
     RMI_TRY(rmi_graph_overs(&making));
+    RMI_TRY(rmi_graph_list(&making, "zero_grads", kind->zero_grads, RMI_IN_BITS, &form->zeros));
     RMI_TRY(rmi_graph_parts(&making));
     if (!is_own) return RM_OK;
     RMI_TRY(rmi_graph_one(&making, "view", kind->view, RMI_IN_BITS, &op->view));
@@ -2654,7 +2659,8 @@ RMI_FN int rmi_graph_early(const rm_graph *graph, uint32_t i, uint32_t tensor)
 }
 
 /* Gives parts to a form that declares none: those of the op's own form, if that declares some, else one for the whole
-   backward. An error unless each gradient that the op gives stands in exactly one part. Sets graph->early. */
+   backward. An error unless each gradient that the op gives stands in exactly one part, and if one that arrives zeroed
+   may lie over what is read; RM_ZERO_GRADS takes that permission back. Sets graph->early. */
 RMI_FN rm_result rmi_graph_seal_form(rm_graph *graph, const rmi_op *op, rmi_form *form)
 {
     const rmi_form *own = &op->forms[0];
@@ -2680,6 +2686,11 @@ RMI_FN rm_result rmi_graph_seal_form(rm_graph *graph, const rmi_op *op, rmi_form
         RMI_RULE(graph, n == 1, "op %s: the gradient of %s stands in %u parts of its backward; it must stand in "
                  "exactly one", op->name, graph->tensors[op->grad_in.at[i]].name, (uint64_t)n);
     }
+    if (form->flags & RM_ZERO_GRADS) form->n_overs = 0;
+    for (i = 0; i < form->n_overs; i++)
+        RMI_RULE(graph, !rmi_list_has(&form->zeros, form->overs[i].grad_of), "op %s: the gradient of %s arrives zeroed "
+                 "(zero_grads, in text zero_bwd), and zeros would destroy what it may lie over (over, inplace_bwd); "
+                 "drop one of the two", op->name, graph->tensors[form->overs[i].grad_of].name);
     for (k = 0; k < form->n_parts && op->has_bwd; k++)
         for (i = 0; i < form->parts[k].needs.n; i++)
             graph->early |= (uint8_t)rmi_graph_early(graph, (uint32_t)(op - graph->ops), form->parts[k].needs.at[i]);
@@ -2856,6 +2867,12 @@ RMI_INLINE const rmi_part *rmi_low_part(const rm_graph *graph, rmi_run run)
     return &rmi_low_form(graph, run)->parts[run.part];
 }
 
+/* Does a form's backward only add to the gradient of a tensor, so that this arrives zeroed where it holds nothing? */
+RMI_FN int rmi_low_zeroed(const rmi_form *form, uint32_t tensor)
+{
+    return (form->flags & RM_ZERO_GRADS) || rmi_list_has(&form->zeros, tensor);
+}
+
 /* The workspace buffer of a run, or RMI_NONE: it has none. */
 RMI_FN uint32_t rmi_low_ws(const rm_graph *graph, rmi_run run)
 {
@@ -3022,7 +3039,7 @@ RMI_FN int rmi_low_same_mode(const rmi_op *op, const rmi_form *first, const rmi_
     if (rmi_low_reads_saved(op, first) || rmi_low_reads_saved(op, other) || !rmi_low_same_parts(first, other)) return 0;
     for (i = 0; i < first->n_parts; i++)
         if (!rmi_low_same_list(&first->parts[i].needs, &other->parts[i].needs)) return 0;
-    return !((first->flags ^ other->flags) & RM_ZERO_GRADS) && rmi_graph_same_overs(first, other);
+    return rmi_graph_same_overs(first, other);
 }
 
 /* In that form, has the op's backward a part of that number that gives something? */
@@ -5073,8 +5090,7 @@ RMI_FN rm_result rmi_step_put_target(rmi_step_maker *make, rmi_run run, uint32_t
     if (rmi_step_repeated(op, tensor)) return RM_OK; /* added to twice: takes over nothing that is read */
     target->share = rmi_list_has(&op->share, tensor) && bytes == output_bytes;
     target->rename = target->share || (op->view == tensor && bytes == output_bytes);
-    /* gradients that are zeroed before the run cannot lie over what it reads */
-    for (k = 0; k < form->n_overs && !(form->flags & RM_ZERO_GRADS); k++) {
+    for (k = 0; k < form->n_overs; k++) {
         const rmi_over *over = &form->overs[k];
         if (over->grad_of != tensor) continue;
         buffer = RMI_NONE;
@@ -5881,8 +5897,7 @@ RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *seq, rmi_run run, uint32_t i, uint32_
         }
         if (shares || op->view == tensor) RMI_TRY(rmi_seq_take_over(seq, i, dout, at));
     }
-    /* what must arrive zeroed cannot hold what is read */
-    for (k = 0; k < form->n_overs && inst->stretch == RMI_NONE && !(form->flags & RM_ZERO_GRADS); k++) {
+    for (k = 0; k < form->n_overs && inst->stretch == RMI_NONE; k++) {
         const rmi_over *over = &form->overs[k];
         uint32_t buf = over->what == RMI_OVER_DOUT    ? dout
                        : over->what == RMI_OVER_SAVED ? rmi_low_buf(graph, RMI_BUF_SAVED, run.id)
@@ -18611,7 +18626,7 @@ typedef struct rmi_txt_slice { /* a piece of the text; its column is that of its
     size_t n;
 } rmi_txt_slice;
 
-#define RMI_TXT_KEYS 47 /* rows of rmi_txt_keys */
+#define RMI_TXT_KEYS 48 /* rows of rmi_txt_keys */
 
 typedef struct rmi_txt {
     rmi_arena mem; /* for the time of the reading */
@@ -18949,6 +18964,7 @@ static const rmi_txt_key rmi_txt_keys[RMI_TXT_KEYS] = {
     {"bwd_ws=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, bwd_ws), 0, NULL},
     {"inplace=", RMI_TXT_OF_FORM, RMI_TXT_INPUT, offsetof(rmi_form, inplace), 0, NULL},
     {"inplace_bwd=", RMI_TXT_OF_FORM, RMI_TXT_OVERS, offsetof(rmi_form, overs), 0, NULL},
+    {"zero_bwd=", RMI_TXT_OF_FORM, RMI_TXT_INPUTS, offsetof(rmi_form, zeros), 0, NULL},
     {"bits=", RMI_TXT_OF_FORM, RMI_TXT_BITS, offsetof(rmi_form, bits), 0, NULL},
     {"share_bwd=", RMI_TXT_OF_OP, RMI_TXT_INPUTS, offsetof(rmi_op, share), 0, NULL},
     {"view=", RMI_TXT_OF_OP, RMI_TXT_VIEW, offsetof(rmi_op, view), 0, NULL},
@@ -19441,7 +19457,9 @@ RMI_FN void rmi_txt_put_key(rmi_sink *sink, const rm_graph *graph, const rmi_op 
         if (strcmp(form->bits, base->bits)) rmi_put_format(sink, " %s%s", key->text, form->bits);
         break;
     default: /* lists; a configuration is written by rmi_txt_config_write */
-        if (always || ((const rmi_list *)field)->n) rmi_txt_put_list(sink, graph, op, key, object);
+        if (always || (key->of == RMI_TXT_OF_FORM ? !rmi_low_same_list((const rmi_list *)field, (const rmi_list *)other)
+                                                  : ((const rmi_list *)field)->n > 0))
+            rmi_txt_put_list(sink, graph, op, key, object);
     }
 }
 
@@ -21802,19 +21820,21 @@ RMI_FN rm_result rmi_exe_backward(rmi_exe_build *build, rmi_run run)
 {
     const rm_graph *graph = build->exec->graph;
     const rmi_op *op = &graph->ops[run.id];
-    int zeros = (op->forms[run.form].flags & RM_ZERO_GRADS) != 0, late_adds = 0, any = 0;
+    const rmi_form *form = &op->forms[run.form];
+    int late_adds = 0, any = 0;
     rm_call *call;
     rmi_exe_op *fill;
     uint32_t i;
     for (i = 0; i < op->in.n; i++) {
         any |= rmi_exe_given(build, run, i);
-        late_adds |= i >= 31 && rmi_exe_given(build, run, i) && rmi_exe_adds(build, op, i);
+        late_adds |= i >= 31 && rmi_exe_given(build, run, i) &&
+                     (rmi_exe_adds(build, op, i) || rmi_low_zeroed(form, op->in.at[i]));
     }
     if (any) RMI_TRY(RMI_TABLES(build->mem, RMI_T(call, 1)));
     for (i = 0; i < op->in.n; i++) {
         uint32_t buf = rmi_low_buf(graph, RMI_BUF_GRAD, op->in.at[i]);
-        int adds = rmi_exe_adds(build, op, i);
-        if (!rmi_exe_given(build, run, i) || !(adds || zeros || (late_adds && i >= 31))) continue;
+        int adds = rmi_exe_adds(build, op, i), zeroed = rmi_low_zeroed(form, op->in.at[i]);
+        if (!rmi_exe_given(build, run, i) || !(adds || zeroed || (late_adds && i >= 31))) continue;
         call->accum |= RM_IN(i);
         if (adds) continue;
         RMI_TRY(rmi_exe_push(build, RMI_EXE_FILL, RM_LANE_COMPUTE, &fill));
@@ -21826,7 +21846,7 @@ RMI_FN rm_result rmi_exe_backward(rmi_exe_build *build, rmi_run run)
     if (any) RMI_TRY(rmi_exe_call(build, run, call));
     for (i = 0; i < op->grad_in.n; i++) {
         uint32_t tensor = op->grad_in.at[i];
-        if (!rmi_list_has(&op->forms[run.form].parts[run.part].grads, tensor)) continue;
+        if (!rmi_list_has(&form->parts[run.part].grads, tensor)) continue;
         build->holds[tensor] = 1;
         build->moved[tensor] = 0;
     }
@@ -24078,13 +24098,13 @@ RMI_FN void rmi_chk_set(const rmi_chk *k, const rmi_chk_frame *frame, rmi_chk_bo
 /* Accum bits as the executor gives them; zeros in boxes that hold nothing but have a bit, perhaps a shared one. */
 RMI_FN void rmi_chk_accum(const rmi_chk *k, rmi_chk_frame *frame)
 {
-    int always = frame->form && (frame->form->flags & RM_ZERO_GRADS);
     rmi_chk_box *box;
     uint32_t i;
     frame->call.accum = 0;
     for (box = frame->box; box < frame->end; box++)
         for (i = box->slot; box->role == RMI_EXE_DIN && box->seen && i < frame->call.n_in; i++)
-            if (rmi_chk_stands(frame, box, i) && (i > box->slot || always || rmi_chk_adds(k, frame, box)))
+            if (rmi_chk_stands(frame, box, i) && (i > box->slot || rmi_low_zeroed(frame->form, box->tensor) ||
+                                                   rmi_chk_adds(k, frame, box)))
                 frame->call.accum |= RM_IN(i);
     for (box = frame->box; box < frame->end; box++)
         if (box->role == RMI_EXE_DIN && (frame->call.accum & RM_IN(box->slot)) && !rmi_chk_adds(k, frame, box))
@@ -24239,10 +24259,10 @@ RMI_FN const char *rmi_chk_dependence(const rmi_chk_frame *frame, const rmi_chk_
         return "reads bytes of saved that its forward leaves unwritten (%r changes); write all of saved that is read";
     if (box == frame->odd && rmi_chk_unwritten(box, frame->odd_byte))
         return gradient ? "leaves byte %@ of %b unwritten though accum is clear; write it whole then, or declare "
-                          "RM_ZERO_GRADS"
+                          "RM_IN(%i) in zero_grads"
                         : "leaves byte %@ of %b unwritten; write it whole";
     return gradient ? "reads %b before it has written that: it adds though accum is clear; ask RM_ADDS(c, %i), or "
-                      "declare RM_ZERO_GRADS"
+                      "declare RM_IN(%i) in zero_grads"
                     : "reads %b before it has written that; nothing of earlier runs is there";
 }
 
@@ -24318,7 +24338,7 @@ RMI_FN rm_result rmi_chk_each_over(rmi_chk *k, rmi_chk_frame *frame)
     const rmi_form *form = frame->form;
     const int forward = frame->call.phase == RM_PHASE_FORWARD;
     const rmi_over inplace = {frame->op->out.at[0], RMI_OVER_TENSOR, form->inplace}, *over = form->overs;
-    uint32_t n = form->flags & RM_ZERO_GRADS ? 0 : form->n_overs;
+    uint32_t n = form->n_overs;
     rmi_chk_trial trial = RMI_INIT;
     if (forward) over = &inplace, n = form->inplace != RMI_NONE;
     trial.lie = forward ? "gives other bytes in %r when out[0] lies over the bytes of %o, as kind '%k' declares in "
@@ -24379,9 +24399,9 @@ RMI_FN rm_result rmi_chk_gradients(rmi_chk *k, rmi_chk_frame *frame)
     for (box = frame->box; box < frame->end; box++)
         for (at = 0; box->role == RMI_EXE_DIN && at < box->bytes; at += 8)
             if (rmi_chk_lost(box, at) && !rmi_chk_special(box, at))
-                return rmi_chk_found(k, frame, box, at, frame->form->flags & RM_ZERO_GRADS
-                                     ? "writes %b, though kind '%k' declares RM_ZERO_GRADS: that promises to add; add, "
-                                       "or drop the flag (first at byte %@)"
+                return rmi_chk_found(k, frame, box, at, rmi_low_zeroed(frame->form, box->tensor)
+                                     ? "writes %b, though kind '%k' promises to add (zero_grads, RM_ZERO_GRADS); add, "
+                                       "or drop RM_IN(%i) there (first at byte %@)"
                                      : "ignores accum: what %b held is lost from byte %@ on; add to din[%i] when "
                                        "RM_ADDS(c, %i)");
     return RM_OK;

@@ -123,7 +123,7 @@
    Each kernel launch of yours becomes a callback: pointers that were offsets into your buffers come from
    c->in, c->out, c->din, c->dout, what the forward keeps for the backward (mean, rstd, logsumexp) from
    c->saved, scratch from c->ws. A backward adds to c->din[i] if RM_ADDS(c, i), else it overwrites: kernels
-   that always add want RM_ZERO_GRADS. Your gradient clipping, or a check of the loss scale, is a barrier.
+   that always add want rm_kind.zero_grads. Your gradient clipping, or a check of the loss scale, is a barrier.
    Batches go in by rm_exec_write, or are RM_EXTERNAL and bound once.
 
    12. Threads

@@ -119,10 +119,9 @@ static void transpose(float *y, const float *x, int64_t rows, int64_t columns) /
         for (j = 0; j < columns; j++) y[j * rows + i] = x[i * columns + j];
 }
 
-static void column_sums(float *sum, const float *x, int64_t rows, int64_t columns, int adds)
+static void add_column_sums(float *sum, const float *x, int64_t rows, int64_t columns)
 {
     int64_t i;
-    if (!adds) memset(sum, 0, (size_t)columns * sizeof *sum);
     for (i = 0; i < rows; i++) add_row(sum, 1.0f, x + i * columns, columns);
 }
 
@@ -135,12 +134,10 @@ static void embedding_forward(float *y, const int32_t *token, const float *wte, 
     }
 }
 
-/* Row i of dy goes to row index(i) of the table: its token, or its position. */
-static void embedding_backward(float *table, int64_t table_rows, const float *dy, const int32_t *token, int64_t rows,
-                               int64_t context, int64_t channels, int adds)
+/* Row i of dy is added to row index(i) of the table: its token, or its position. */
+static void embedding_backward(float *table, const float *dy, const int32_t *token, int64_t rows, int64_t context, int64_t channels)
 {
     int64_t i;
-    if (!adds) memset(table, 0, (size_t)(table_rows * channels) * sizeof *table);
     for (i = 0; i < rows; i++) add_row(table + (token ? token[i] : i % context) * channels, 1.0f, dy + i * channels, channels);
 }
 
@@ -165,17 +162,15 @@ static void layernorm_forward(float *y, const float *x, const float *gain, const
     }
 }
 
-/* The gradients of gain and bias come first: dx may be written over dy. */
+/* The gradients of gain and bias are added to, and come first: dx may be written over dy. */
 static void layernorm_backward(float *dx, float *dgain, float *dbias, const float *dy, const float *x, const float *gain,
-                               const float *statistics, int64_t rows, int64_t channels, int adds, int dgain_adds, int dbias_adds)
+                               const float *statistics, int64_t rows, int64_t channels, int adds)
 {
     int64_t i, j;
-    if (dgain) {
-        if (!dgain_adds) memset(dgain, 0, (size_t)channels * sizeof *dgain);
+    if (dgain)
         for (i = 0; i < rows; i++)
             for (j = 0; j < channels; j++) dgain[j] += dy[i * channels + j] * ((x[i * channels + j] - statistics[2 * i]) * statistics[2 * i + 1]);
-    }
-    if (dbias) column_sums(dbias, dy, rows, channels, dbias_adds);
+    if (dbias) add_column_sums(dbias, dy, rows, channels);
     if (!dx) return;
     PARALLEL_FOR
     for (i = 0; i < rows; i++) {
@@ -386,7 +381,8 @@ static float *din_f(const rm_call *c, int i) { return (float *)c->din[i]; }
 static const float *dout_f(const rm_call *c) { return (const float *)c->dout[0]; }
 static int64_t count_f(const rm_call *c) { return (int64_t)(c->out_bytes[0] / sizeof(float)); }
 
-/* embedding: y = wte[token] + wpe[position]. in: tokens, wte, wpe; arg: rows, context, channels, vocabulary. */
+/* embedding: y = wte[token] + wpe[position]. in: tokens, wte, wpe; arg: rows, context, channels. The tables' gradients arrive
+   zeroed where nothing has been added to them yet (zero_grads): the backward only adds. */
 static int embedding_fwd(const rm_call *c)
 {
     embedding_forward(out_f(c), in_i(c, 0), in_f(c, 1), in_f(c, 2), c->arg[0], c->arg[1], c->arg[2]);
@@ -394,11 +390,13 @@ static int embedding_fwd(const rm_call *c)
 }
 static int embedding_bwd(const rm_call *c)
 {
-    if (c->din[1]) embedding_backward(din_f(c, 1), c->arg[3], dout_f(c), in_i(c, 0), c->arg[0], c->arg[1], c->arg[2], RM_ADDS(c, 1));
-    if (c->din[2]) embedding_backward(din_f(c, 2), c->arg[1], dout_f(c), NULL, c->arg[0], c->arg[1], c->arg[2], RM_ADDS(c, 2));
+    if (c->din[1]) embedding_backward(din_f(c, 1), dout_f(c), in_i(c, 0), c->arg[0], c->arg[1], c->arg[2]);
+    if (c->din[2]) embedding_backward(din_f(c, 2), dout_f(c), NULL, c->arg[0], c->arg[1], c->arg[2]);
     return 0;
 }
-static const rm_kind EMBEDDING = { .name = "embedding", .forward = embedding_fwd, .backward = embedding_bwd, .needs = RM_IN(0) };
+static const rm_kind EMBEDDING = {
+    .name = "embedding", .forward = embedding_fwd, .backward = embedding_bwd, .needs = RM_IN(0), .zero_grads = RM_IN(1) | RM_IN(2),
+};
 
 /* layernorm. in: x, gain, bias; arg: rows, channels; saved: mean and 1/deviation of each row. */
 static int layernorm_fwd(const rm_call *c)
@@ -409,13 +407,14 @@ static int layernorm_fwd(const rm_call *c)
 static int layernorm_bwd(const rm_call *c)
 {
     layernorm_backward(din_f(c, 0), din_f(c, 1), din_f(c, 2), dout_f(c), in_f(c, 0), in_f(c, 1), (const float *)c->saved,
-                       c->arg[0], c->arg[1], RM_ADDS(c, 0), RM_ADDS(c, 1), RM_ADDS(c, 2));
+                       c->arg[0], c->arg[1], RM_ADDS(c, 0));
     return 0;
 }
 static const rm_kind LAYERNORM = {
     .name = "layernorm", .forward = layernorm_fwd, .backward = layernorm_bwd,
     .needs = RM_IN(0) | RM_IN(1) | RM_SAVED,
     .over = { { .grad_of = RM_IN(0), .bytes_of = RM_DOUT } },
+    .zero_grads = RM_IN(1) | RM_IN(2),
 };
 
 /* linear: y = x . w + bias. in: x, w, bias; arg: rows, inputs, outputs. In two parts: dx needs w alone, dw needs x alone. */
@@ -434,13 +433,14 @@ static int linear_bwd(const rm_call *c)
         matmul(din_f(c, 0), dout_f(c), outputs, 1, w, NULL, rows, outputs, inputs, RM_ADDS(c, 0));
     }
     if (c->din[1]) matmul(din_f(c, 1), in_f(c, 0), 1, inputs, dout_f(c), NULL, inputs, rows, outputs, RM_ADDS(c, 1));
-    if (c->din[2]) column_sums(din_f(c, 2), dout_f(c), rows, outputs, RM_ADDS(c, 2));
+    if (c->din[2]) add_column_sums(din_f(c, 2), dout_f(c), rows, outputs);
     return 0;
 }
 static const rm_kind LINEAR = {
     .name = "linear", .forward = linear_fwd, .backward = linear_bwd,
     .part = { { .name = "dx", .grads = RM_IN(0), .needs = RM_IN(1) },
               { .name = "dw", .grads = RM_IN(1) | RM_IN(2), .needs = RM_IN(0) } },
+    .zero_grads = RM_IN(2),
 };
 
 /* attention. in: qkv; arg: batch, context, channels, heads; saved: the logarithm of each softmax's sum. */
@@ -650,7 +650,7 @@ static void describe_gpt(gpt *m)
     wte = add_weight(m, "embedding", "wte", vocab * channels, 0, 0.05);
     wpe = add_weight(m, "embedding", "wpe", context * channels, 0, 0.02);
     x = RM_OP(g, &EMBEDDING, .name = "embedding", .in = { m->tokens, wte, wpe }, .out = { floats(rows * channels) },
-              .arg = { rows, context, channels, vocab });
+              .arg = { rows, context, channels });
     x = RM_OP(g, &DROPOUT, .name = "dropout", .in = { x }, .farg = { m->dropout });
 
     for (layer = 0; layer < m->layers; layer++) {

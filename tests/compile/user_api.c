@@ -7,7 +7,7 @@ static int forward(const rm_call *c)
     return 0;
 }
 
-static const rm_kind LINEAR = {.name = "linear", .forward = forward, .backward = forward, .needs = RM_IN(0) | RM_IN(1)};
+static const rm_kind LINEAR = {.name = "linear", .forward = forward, .backward = forward, .needs = RM_IN(0) | RM_IN(1), .zero_grads = RM_IN(1)};
 
 int main(void)
 {

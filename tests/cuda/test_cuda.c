@@ -646,6 +646,7 @@ static void random_graph(uint64_t seed)
     char *text;
     toy_world w;
     snprintf(where, sizeof where, "seed %llu (%d ops, features %08x)", (unsigned long long)seed, ops, features);
+    rg_ask_more(seed);
     rg_generate(&t, seed, ops, features);
     if (!t.data) return;
     text = ops <= 8 && seed % 4 == 0 ? with_bound_inputs(t.data) : NULL;

@@ -186,6 +186,7 @@ struct Form { /* an op as itself or as one of its variants */
     bool needs_saved = true;
     int inplace = -1;
     std::vector<std::pair<int, int>> inplace_bwd;
+    std::vector<int> zero_bwd;
     std::vector<Part> parts;
 };
 
@@ -219,9 +220,9 @@ struct Link {
     }
 };
 
-static const View OP_KEYS = " in out needs saved fwd bwd again fwd_ws bwd_ws inplace inplace_bwd share_bwd view mutates bits ";
+static const View OP_KEYS = " in out needs saved fwd bwd again fwd_ws bwd_ws inplace inplace_bwd zero_bwd share_bwd view mutates bits ";
 static const View OP_FLAGS = " rng once nograd external stays ";
-static const View VARIANT_KEYS = " fwd bwd again fwd_ws bwd_ws saved needs inplace inplace_bwd bits ";
+static const View VARIANT_KEYS = " fwd bwd again fwd_ws bwd_ws saved needs inplace inplace_bwd zero_bwd bits ";
 
 struct Graph {
     std::string text_copy;
@@ -374,8 +375,9 @@ struct Graph {
             f.inplace = find(tensor_at, k.text("inplace"));
             own(op, f.inplace, false);
         }
-        if (!k.has("inplace_bwd")) return;
-        f.inplace_bwd.clear();
+        if (k.has("zero_bwd")) f.zero_bwd = known(k.text("zero_bwd"));
+        for (int t : f.zero_bwd) own(op, t, false);
+        if (k.has("inplace_bwd")) f.inplace_bwd.clear();
         for (View v : list(k.text("inplace_bwd"))) {
             const auto [t, x] = split(v, ':');
             const int over = !x.data() ? X_GRAD : x == "saved" ? X_SAVED : find(tensor_at, x);
@@ -383,6 +385,7 @@ struct Graph {
             if (over >= 0) own(op, over, true);
             f.inplace_bwd.emplace_back(find(tensor_at, t), over);
         }
+        for (const auto &x : f.inplace_bwd) check(!holds(f.zero_bwd, x.first), "what arrives zeroed lies over nothing");
     }
 
     void on_op(const View *w, size_t n)

@@ -51,16 +51,24 @@
 #define RG_NEEDS       (1u << 31) /* backwards that read less than everything */
 #define RG_ALL         0xFFFFFFFFu
 
-typedef struct rg_text {
-    char *data; /* ends with a zero; NULL if memory ran out */
-    size_t size, room;
-} rg_text;
-
 #if defined(__GNUC__)
 #define RG_UNUSED __attribute__((unused))
 #else
 #define RG_UNUSED
 #endif
+
+/* Features that tests ask for by rg_more; with none of them a seed gives the text that it gave before there were any. */
+#define RG_MORE_ZERO   (1u << 0)  /* backwards that only add to some gradients */
+#define RG_MORE_ALL    1u
+static uint32_t rg_more = 0;
+
+/* For a test of many seeds: each of these features in half of the graphs, whatever the others. */
+RG_UNUSED static void rg_ask_more(uint64_t seed) { rg_more = (uint32_t)((seed + 5) * 0x9E3779B97F4A7C15u >> 48) & RG_MORE_ALL; }
+
+typedef struct rg_text {
+    char *data; /* ends with a zero; NULL if memory ran out */
+    size_t size, room;
+} rg_text;
 
 enum { RG_INPUT_KIND, RG_PARAM_KIND, RG_CONST_KIND, RG_ACT_KIND };
 enum { RG_MOST_INS = 8, RG_MOST_OUTS = 3, RG_MOST_LINE = 1024 };
@@ -87,6 +95,7 @@ typedef struct rg_op {
     int grads[RG_MOST_INS], n_grads; /* inputs that have a gradient, each once */
     int needs[RG_MOST_INS + RG_MOST_OUTS], n_needs, needs_saved;
     uint64_t saved;
+    int over[RG_MOST_INS], n_over; /* inputs whose gradients may lie over something */
     int view, share, inplace, nograd, parts;
 } rg_op;
 
@@ -339,6 +348,15 @@ static int rg_wide_enough(const rg_state *s, int under, int over)
     return s->tensors[under].kind >= RG_ACT_KIND && s->tensors[under].bytes >= s->tensors[over].grad_bytes && !s->tensors[under].external;
 }
 
+/* Gradients that a backward only adds to, of those that lie over nothing. */
+static void rg_put_zero_bwd(rg_state *s, const rg_op *o)
+{
+    int i, n = 0;
+    if (!(rg_more & RG_MORE_ZERO) || o->nograd) return;
+    for (i = 0; i < o->n_grads; ++i)
+        if (!rg_in_list(o->over, o->n_over, o->grads[i]) && rg_chance(s, 0, 3)) rg_put_name(s, n++ ? "," : " zero_bwd=", o->grads[i]);
+}
+
 /* Gradients of inputs over the gradient of output 0, over something the backward reads, over saved. */
 static void rg_put_inplace_bwd(rg_state *s, rg_op *o)
 {
@@ -351,6 +369,7 @@ static void rg_put_inplace_bwd(rg_state *s, rg_op *o)
         if (way == 2 && (o->parts || !o->needs_saved || o->saved < s->tensors[t].grad_bytes)) way = 3;
         if (way == 3) continue;
         rg_put_name(s, n++ ? "," : " inplace_bwd=", t);
+        o->over[o->n_over++] = t;
         if (way == 1) rg_put_name(s, ":", x);
         if (way == 2) rg_put(s, ":saved");
     }
@@ -402,6 +421,8 @@ static void rg_put_variants(rg_state *s, const rg_op *o, int op)
             rg_choose_needs(s, &own);
             rg_put_list(s, " needs=", own.needs, own.n_needs, own.needs_saved);
             rg_put(s, " inplace_bwd=none");
+            own.n_over = 0;
+            rg_put_zero_bwd(s, &own);
         }
         if (rg_chance(s, RG_BITS, 3)) rg_put_number(s, " bits=b", (uint64_t)rg_below(s, 2));
         rg_put(s, "\n");
@@ -468,6 +489,7 @@ static void rg_put_op(rg_state *s, int loss)
     t = o.ins[0];
     if (rg_chance(s, RG_INPLACE, 2) && s->tensors[t].kind != RG_CONST_KIND && s->tensors[t].bytes >= s->tensors[o.outs[0]].bytes) rg_put_name(s, " inplace=", t);
     if (rg_chance(s, RG_INPLACE_BWD, 2) && !o.nograd) rg_put_inplace_bwd(s, &o);
+    rg_put_zero_bwd(s, &o);
     if (o.share && o.n_grads && !o.nograd && rg_chance(s, RG_SHARE_BWD, 1))
         for (i = 0; i < o.n_grads; ++i) rg_put_name(s, i ? "," : " share_bwd=", o.grads[i]);
     rg_put_flags(s, &o, loss);

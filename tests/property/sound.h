@@ -201,6 +201,7 @@ static void sound_graph(unsigned long seed)
     memset(&c, 0, sizeof c);
     c.seed = seed;
     c.rng = rmi_mix(seed) | 1;
+    rg_ask_more(seed);
     rg_generate(&text, (uint32_t)seed, 2 + (int)sound_draw(&c, 7), sound_draw(&c, 3) ? RG_ALL : RG_ALL & ~(uint32_t)rmi_mix(seed + 7));
     if (!text.data) return;
     sound_extreme(&c, text.data, (unsigned)sound_draw(&c, 4));

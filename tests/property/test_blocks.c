@@ -204,6 +204,7 @@ int main(int argc, char **argv)
     for (i = 0; i < n; i++) {
         rg_text t;
         rm_graph *g = NULL;
+        rg_ask_more(first + i);
         rg_generate(&t, first + i, 1 + (int)(rmi_mix(first + i) % 50), (uint32_t)rmi_mix(first + i + 7));
         if (t.data && rm_graph_read(t.data, t.size, NULL, &g) == RM_OK && rmi_graph_seal(g) == RM_OK) {
             chain(g, first + i);

@@ -129,6 +129,7 @@ int main(int argc, char **argv)
         uint32_t step = steps[i % 5];
         uint64_t rng = i;
         memset(&t, 0, sizeof t);
+        rg_ask_more(i);
         rg_generate(&t, i, (int)(4 + i % 30), (i % 2 ? (uint32_t)rmi_mix(i) : RG_ALL) | RG_LINK);
         if (rm_graph_read(t.data, t.size, NULL, &g) || sequence_of(&q, g, &mem) || rmi_off_make(&mem, g, step, 256, 100, &m)) {
             expect(0, i, "the graph", g ? rm_graph_error(g) : "-");

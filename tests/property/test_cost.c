@@ -179,6 +179,7 @@ static void try_random(unsigned long seed, uint32_t kind, int told)
     tm_text text;
     memset(&t, 0, sizeof t);
     memset(&text, 0, sizeof text);
+    rg_ask_more(seed);
     rg_generate(&t, seed, (int)(4 + seed % 30), (seed % 3 ? (uint32_t)rmi_mix(seed) : RG_ALL) | RG_LINK);
     tm_sink(&text, t.data, t.size);
     if (told) puts(text.s);

@@ -307,8 +307,8 @@ static void plain_op(plainly *q, uint32_t o, const rmi_part *p)
         if (!p || !rmi_list_has(&op->grad_in, t) || !rmi_list_has(&p->grads, t)) continue;
         din[i] = plain_grad(q, t);
         for (k = 0; k < i && op->in.at[k] != t;) k++;
-        if (k == i && !q->given[t] && (f->flags & RM_ZERO_GRADS)) memset(din[i], 0, (size_t)g->tensors[t].grad_bytes);
-        if (k < i || q->given[t] || (f->flags & RM_ZERO_GRADS)) c.accum |= RM_IN(i);
+        if (k == i && !q->given[t] && rmi_low_zeroed(f, t)) memset(din[i], 0, (size_t)g->tensors[t].grad_bytes);
+        if (k < i || q->given[t] || rmi_low_zeroed(f, t)) c.accum |= RM_IN(i);
     }
     for (i = 0; i < op->out.n; i++) {
         out[i] = !p || rmi_list_has(&p->needs, op->out.at[i]) ? plain_value(q, op->out.at[i]) : NULL;
@@ -726,6 +726,7 @@ static void random_graph(uint64_t seed)
     d.allocator.alloc = count_alloc;
     d.allocator.free = count_free;
     sprintf(where, "seed %llu (%d ops, features %08x)", (unsigned long long)seed, ops, features & ~RG_OPT_HOST);
+    rg_ask_more(seed);
     rg_generate(&t, seed, ops, features & ~RG_OPT_HOST);
     if (!t.data) return;
     if (expect(rm_graph_read(t.data, t.size, &d, &g) == RM_OK, "rm_graph_read", g ? rm_graph_error(g) : NULL)) {

@@ -791,6 +791,7 @@ static void one(uint64_t seed)
     int ops = 3 + (int)(chance >> 8) % 12;
     snprintf(where, sizeof where, "seed %lu, %d ops", (unsigned long)seed, ops < 0 ? 3 : ops);
     if (ops < 3) ops = 3;
+    rg_ask_more(seed);
     rg_generate(&text, seed, ops, (uint32_t)(chance >> 32) & ~RG_OPT_HOST & ~RG_EXTERNAL);
     if (!text.data) return;
     expect(rm_graph_read(text.data, text.size, NULL, &g) == RM_OK, "rm_graph_read", g ? rm_graph_error(g) : NULL);

@@ -371,6 +371,7 @@ static void one(uint64_t seed)
     default: at.features = ~(uint32_t)(rmi_mix(chance) & rmi_mix(chance + 1) & rmi_mix(chance + 2)); break;
     }
     if (chance >> 40 & 3) at.features &= ~RG_OPT_HOST; /* such graphs are often refused */
+    rg_ask_more(seed);
     rg_generate(&t, seed, at.ops, at.features);
     if (!t.data) return;
     at.text = &t;
@@ -427,6 +428,7 @@ static void turn(uint64_t seed)
     at.d.preset = name;
     at.d.config = &c;
     rg_weights = chance >> 52 & 1 ? 16 : 1;
+    rg_ask_more(seed);
     rg_generate(&t, seed, at.ops, at.features);
     rg_weights = 1;
     if (!t.data) return;

@@ -185,6 +185,7 @@ int main(int argc, char **argv)
         uint32_t step = steps[i % 5];
         memset(&t, 0, sizeof t);
         memset(&d, 0, sizeof d);
+        rg_ask_more(i);
         rg_generate(&t, i, (int)(i % 16 == 2 ? 260 + i % 100 : 4 + i % 30), (i % 2 ? (uint32_t)rmi_mix(i) : RG_ALL) & ~(uint32_t)RG_OPT_HOST);
         d.steps = step;
         d.info = &info;

@@ -273,7 +273,9 @@ RMI_UNUSED static int toy_attach(toy_world *w, rm_graph *g, uint64_t zero)
         for (k = 0; k < g->ops[i].n_forms; k++) {
             if (g->ops[i].view == RMI_NONE) g->ops[i].forms[k].forward = toy_forward;
             g->ops[i].forms[k].backward = toy_backward;
-            if (zero && rmi_mix(zero + i) % 4 == 0) g->ops[i].forms[k].flags |= RM_ZERO_GRADS;
+            if (!zero || rmi_mix(zero + i) % 4) continue;
+            g->ops[i].forms[k].flags |= RM_ZERO_GRADS;
+            g->ops[i].forms[k].n_overs = 0; /* as in rmi_graph_seal */
         }
     }
     for (i = 0; i < g->n_tensors; i++) {

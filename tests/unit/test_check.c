@@ -24,7 +24,7 @@ enum fault {
     GELU_NEEDS, GELU_UNWRITTEN, GELU_BEYOND, GELU_BEFORE, GELU_WRITES_IN, GELU_READS_BEYOND, GELU_IGNORES_ACCUM, GELU_ALWAYS_ADDS, GELU_SKIPS_SOME_ACCUM,
     GELU_WRITES_DOUT, GELU_RANDOM_BWD, GELU_WRONG, GELU_RETURNS, GELU_BWD_RETURNS, GELU_REMEMBERS, GELU_OUT_ADDS, GELU_VARIANT_BITS, GELU_VARIANT_NEEDS,
     SIG_NEEDS, SIG_INPLACE, SIG_OVER, DROP_NEEDS, DROP_BEYOND_SAVED, DROP_RANDOM, DROP_NO_SAVED, DROP_RECOMPUTE, LIN_PART, LIN_WS, LIN_WS_UNINIT,
-    LIN_DX_UNWRITTEN, LIN_DW_BEYOND, BN_MUTATES, BN_RECOMPUTE, BN_READS_STATS, RES_SHARE, RES_TWICE, EMB_ZERO, LN_NULL, LN_SAVED_UNWRITTEN, LN_WRITES_SAVED, CE_OVER_SAVED,
+    LIN_DX_UNWRITTEN, LIN_DW_BEYOND, BN_MUTATES, BN_RECOMPUTE, BN_READS_STATS, RES_SHARE, RES_TWICE, EMB_ZERO, LN_SETS_DW, LN_ADDS_DB, LN_ZERO_DX, LN_NULL, LN_SAVED_UNWRITTEN, LN_WRITES_SAVED, CE_OVER_SAVED,
     ONCE_RANDOM, VIEW_GRAD, SGD_BEYOND, SGD_RANDOM, SGD_RETURNS, BARRIER_WRITES, REDUCE_BEYOND, BN_WRONG_BETA,
     FAULTS
 };
@@ -263,8 +263,8 @@ static int ln_bwd(const rm_call *c)
     }
     if (fault == LN_WRITES_SAVED) saved[0] += 1;
     for (i = 0; i < D; i++) {
-        if (c->din[1]) give(c, 1, i, dg[i]);
-        if (c->din[2]) give(c, 2, i, db[i]);
+        if (c->din[1]) din_f(c, 1)[i] = (fault == LN_SETS_DW ? 0 : din_f(c, 1)[i]) + dg[i];
+        if (c->din[2]) din_f(c, 2)[i] += db[i];
     }
     return 0;
 }
@@ -363,8 +363,10 @@ static rm_tensor block(model *m, rm_tensor x)
     rm_kind gel2 = {.name = "gelu_fast", .forward = gelu2_fwd, .backward = gelu_bwd, .needs = RM_IN(0)};
     rm_kind drop = {.name = "dropout", .forward = drop_fwd, .backward = drop_bwd, .needs = RM_SAVED, .flags = RM_RNG};
     rm_kind add = {.name = "add", .forward = add_fwd, .backward = add_bwd, .needs = RM_NOTHING, .share_grad = RM_IN(0) | RM_IN(1)};
-    rm_kind ln = {.name = "layernorm", .forward = ln_fwd, .backward = ln_bwd, .needs = RM_IN(0) | RM_IN(1) | RM_SAVED};
+    rm_kind ln = {.name = "layernorm", .forward = ln_fwd, .backward = ln_bwd, .needs = RM_IN(0) | RM_IN(1) | RM_SAVED, .zero_grads = RM_IN(1) | RM_IN(2)};
     rm_tensor h, w = {0};
+    if (fault == LN_ADDS_DB) ln.zero_grads = RM_IN(1);
+    if (fault == LN_ZERO_DX) ln.zero_grads = RM_IN(0) | RM_IN(1) | RM_IN(2);
     if (fault == LIN_PART) lin.part[1].needs = RM_NOTHING;
     if (fault == GELU_NEEDS) gel.needs = RM_OUT(0);
     if (fault == GELU_VARIANT_NEEDS) gel2.needs = RM_OUT(0);
@@ -670,7 +672,10 @@ static const mistake mistakes[] = {
     {BN_WRONG_BETA, RM_ERROR_CHECK, "param bn.b: element", "correct the backward of op bn, or"},
     {RES_SHARE, RM_ERROR_CHECK, "op h[1]/res: its backward", "drop RM_IN(1) from share_grad"},
     {RES_TWICE, RM_OK, "", ""}, /* x + x of a kind that shares: no mistake, its gradient is computed */
-    {EMB_ZERO, RM_ERROR_CHECK, "op emb: its backward", "declares RM_ZERO_GRADS"},
+    {EMB_ZERO, RM_ERROR_CHECK, "op emb: its backward", "writes the gradient of input 1 (table), though kind 'embedding' promises to add (zero_grads, RM_ZERO_GRADS); add, or drop RM_IN(1)"},
+    {LN_SETS_DW, RM_ERROR_CHECK, "op h[1]/ln: its backward", "writes the gradient of input 1 (h[1]/ln.g), though kind 'layernorm' promises to add"},
+    {LN_ADDS_DB, RM_ERROR_CHECK, "op h[1]/ln: its backward", "adds though accum is clear; ask RM_ADDS(c, 2), or declare RM_IN(2) in zero_grads"},
+    {LN_ZERO_DX, RM_OK, "", ""}, /* it asks: no mistake */
     {LN_NULL, RM_ERROR_CHECK, "op h[1]/ln: its backward", "gives other bytes in the gradient of input 1 (h[1]/ln.g) when din[0] is NULL"},
     {LN_SAVED_UNWRITTEN, RM_ERROR_CHECK, "op h[1]/ln: its backward", "reads bytes of saved that its forward leaves unwritten"},
     {LN_WRITES_SAVED, RM_ERROR_CHECK, "op h[1]/ln: its backward", "writes to byte"},

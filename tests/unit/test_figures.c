@@ -133,6 +133,35 @@ static void shares(void)
     }
 }
 
+/* A mask of gradients that arrive zeroed is in the text, of each form its own; beside a permission to lie over something it is a
+   mistake, and RM_ZERO_GRADS takes that permission back, as a text without it would. */
+static void zeros(void)
+{
+    const rm_over over = {RM_IN(0), RM_DOUT};
+    unsigned i;
+    for (i = 0; i < 4; i++) {
+        const rm_kind op = {.name = "op", .needs = RM_IN(0), .over = {i < 2 ? (rm_over){0} : over}, .flags = i == 2 ? RM_ZERO_GRADS : 0, .zero_grads = i == 1 ? RM_IN(0) | RM_IN(1) : i == 3 ? RM_IN(0) : 0};
+        const rm_kind other = {.name = "other", .needs = RM_IN(0), .zero_grads = RM_IN(1)};
+        rm_graph *g = rm_graph_create(NULL), *again = NULL;
+        rm_tensor x = rm_input_add(g, "x", 64, RM_INPUT_GRAD), w = RM_PARAM(g, .name = "w", .bytes = 64), y = RM_OP(g, &op, .name = "y", .in = {x, w});
+        tm_text t = {0}, same = {0};
+        rm_variant_add(g, y, &other, NULL);
+        rm_output_add(g, y);
+        EXPECT((rm_graph_write(g, tm_sink, &t) == RM_OK) == (i < 3), rm_graph_error(g));
+        if (i == 3) EXPECT(strstr(rm_graph_error(g), "op y: the gradient of x arrives zeroed (zero_grads, in text zero_bwd), and zeros would destroy what it may lie over (over, inplace_bwd); drop one of the two") != NULL, rm_graph_error(g));
+        if (i == 3) {
+            rm_graph_destroy(g);
+            break;
+        }
+        EXPECT(!strstr(t.s, "inplace_bwd") && !strstr(t.s, " zero_bwd=x,w\n") == (i != 1) && strstr(t.s, "variant y other zero_bwd=w\n"), t.s);
+        EXPECT(rm_graph_read(t.s, t.n, NULL, &again) == RM_OK && rm_graph_write(again, tm_sink, &same) == RM_OK && !strcmp(t.s, same.s), same.s);
+        rm_graph_destroy(again);
+        rm_graph_destroy(g);
+        tm_clear(&t);
+        tm_clear(&same);
+    }
+}
+
 /* Each place that a gradient may be written over is in the text as it was declared. */
 static void overs(void)
 {
@@ -267,6 +296,7 @@ int main(void)
     shares();
     cut_otherwise();
     overs();
+    zeros();
     refused();
     told();
     return tm_end();

@@ -159,7 +159,7 @@ static int sum_backward(const rm_call *c)
 }
 
 /* 40 inputs, of which number 35 has another reader, and number 38 is number 33 again: those from 31 on share a bit. */
-static void many_inputs(uint32_t flags)
+static void many_inputs(uint32_t flags, uint64_t zeros)
 {
     rm_tensor in[40];
     rm_plan *p;
@@ -171,7 +171,9 @@ static void many_inputs(uint32_t flags)
     K.forward = sum_forward;
     K.backward = sum_backward;
     for (i = 0; i < 40; i++) in[i] = i == 38 ? in[33] : rm_input_add(g, NULL, sizeof v, RM_INPUT_GRAD);
+    K.zero_grads = zeros;
     h = RM_OP(g, &K, .in = {in[0]}, .out = {sizeof v}, .more_in = in + 1, .more_in_count = 39, .flags = flags);
+    K.zero_grads = 0;
     rm_output_add(g, RM_OP(g, &K, .in = {h, in[35]}, .out = {sizeof v}));
     p = plan(0, 0, RM_OK, "", __LINE__);
     EXPECT(rm_exec_create(p, &(rm_exec_desc){.poison = 1}, &e) == RM_OK);
@@ -319,8 +321,10 @@ int main(void)
     large();
     long_times();
     part_times();
-    many_inputs(0);
-    many_inputs(RM_ZERO_GRADS);
+    many_inputs(0, 0);
+    many_inputs(RM_ZERO_GRADS, 0);
+    many_inputs(0, RM_IN(31) | RM_IN(3));
+    many_inputs(0, RM_IN(30));
     repeated_share();
     backends();
     live_only();

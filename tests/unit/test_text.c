@@ -38,7 +38,7 @@ static const char everything[] =
     "block h\n"
     "block none.of\n"
     "op fc in=x,w,x out=h:64,aux:0 needs=aux,w,saved,x,w saved=12 fwd=5 bwd=6 fwd_ws=1 bwd_ws=2 bits=exact inplace=x inplace_bwd=x:saved,w:h\n"
-    "variant fc fast fwd=3 bits= inplace_bwd=none needs=none\n"
+    "variant fc fast fwd=3 bits= zero_bwd=w,x,w inplace_bwd=none needs=none\n"
     "variant fc slow again=5 saved=0 needs=w,x,aux,saved # nothing new but again's default and saved\n"
     "variant fc over inplace=none fwd=5\n"
     "part fc dx grads=x needs=w,saved bwd=4\n"
@@ -57,7 +57,7 @@ static const char good[] =
     "block h\n"
     "block none.of\n"
     "op fc in=x,w,x out=h,aux:0 needs=aux,w,saved,x,w saved=12 fwd=5 bwd=6 fwd_ws=1 bwd_ws=2 bits=exact inplace=x inplace_bwd=x:saved,w:h\n"
-    "variant fc fast fwd=3 bits= inplace_bwd=none needs=none\n"
+    "variant fc fast fwd=3 bits= zero_bwd=w,x,w inplace_bwd=none needs=none\n"
     "variant fc slow again=5 saved=0 needs=w,x,aux,saved # nothing new but saved: again is 5 anyway\n"
     "variant fc over inplace=none fwd=5 again=8\n"
     "part fc dx grads=x needs=w,saved bwd=4\n"
@@ -69,7 +69,9 @@ static const char good[] =
     "end\n"
     "op v in=r out=vr:60 view=r+4\n"
     "tensor late const 1\n"
-    "op loss in=vr out=l:4 needs=vr,l again=2 fwd=2\n"
+    "op loss in=vr out=l:4 needs=vr,l again=2 fwd=2 zero_bwd=vr\n"
+    "variant loss two zero_bwd=vr bwd=1\n"
+    "variant loss writes zero_bwd=none\n"
     "grad h 65\n"
     "grad r 64\n"
     "barrier b2 ns=5\n"
@@ -91,7 +93,7 @@ static const char canonical[] =
     "op fc in=x,w,x out=h,aux:0 needs=x,w,aux,saved saved=12 fwd=5 bwd=6 fwd_ws=1 bwd_ws=2 inplace=x inplace_bwd=x:saved,w:h bits=exact\n"
     "part fc dx grads=x needs=w,saved bwd=4\n"
     "part fc dw grads=w needs=x,aux bwd_ws=7\n"
-    "variant fc fast needs=none fwd=3 inplace_bwd=none bits=\n"
+    "variant fc fast needs=none fwd=3 inplace_bwd=none zero_bwd=x,w bits=\n"
     "variant fc slow saved=0\n"
     "variant fc over again=8 inplace=none\n"
     "part fc@over all grads=x,w needs=none\n"
@@ -102,7 +104,9 @@ static const char canonical[] =
     "end\n"
     "op v in=r out=vr:60 view=r+4\n"
     "tensor late const 1\n"
-    "op loss in=vr out=l:4 needs=vr,l fwd=2\n"
+    "op loss in=vr out=l:4 needs=vr,l fwd=2 zero_bwd=vr\n"
+    "variant loss two bwd=1\n"
+    "variant loss writes zero_bwd=none\n"
     "tensor last input 0\n"
     "barrier b2 ns=5\n"
     "barrier b1\n"
@@ -327,6 +331,8 @@ static const bad bads[] = {
     {"op b in=h out=k inplace_bwd=x", 29, "found 'x'", "an input of op b"},
     {"op b in=h out=k inplace_bwd=h:x", 31, "found 'x'", "an input or output of op b"},
     {"op b in=h out=k inplace_bwd=h:k,h", 33, "found 'h'", "each gradient only once"},
+    {"op b in=h out=k zero_bwd=k", 26, "found 'k'", "an input of op b"},
+    {"op b in=h out=k zero_bwd=h inplace_bwd=h", 4, "op b: the gradient of h arrives zeroed (zero_grads, in text zero_bwd)", "drop one of the two"},
     {"op b in=h out=k share_bwd=k", 27, "found 'k'", "an input of op b"},
     {"op b in=h out=k share_bwd=saved", 27, "found 'saved'", "an input of op b"},
     {"op b in=h out=k view=x", 22, "found 'x'", "an input of op b"},
