@@ -169,7 +169,8 @@
    RM_MIDDLE | RM_LAST | RM_FORWARD plans accumulation and evaluation together; all programs share the addresses of
    what persists.
    To look at: rm_plan_summary, rm_plan_notes (what is legal and may not be meant), rm_plan_explain (about one
-   tensor), rm_plan_svg, rm_plan_trace; rm_plan_curve gives the trade-off of bytes and time.
+   tensor), rm_plan_svg, rm_plan_trace; rm_plan_curve gives the trade-off of bytes and time, rm_fit the largest size
+   of a model that fits.
 
    7. Running
    rm_exec_write the inputs before every step, rm_exec_step, rm_exec_read the outputs. What a step needs
@@ -733,6 +734,45 @@ typedef struct rm_point {
    the points so far stand (RM_ERROR_CANCELLED: none). desc->info: of the last point's plan, with the least memory of
    all (min_bytes). On failure *n is 0, and rm_graph_error(g) tells. */
 RMDEF rm_result rm_plan_curve(rm_graph *g, const rm_plan_desc *desc, rm_point *points, size_t *n);
+
+/* --- the largest size that fits ----------------------------------------------------------------------------------- */
+
+#define RM_FIT_TRIES 64 /* most sizes that a call tries */
+
+typedef struct rm_fit_size {
+    uint64_t size;
+    uint32_t fits;
+    double per_second; /* sizes, in steps of the plan's first kind; 0: there is no plan */
+    rm_plan_info info; /* of that kind; without a plan min_bytes is a budget that would do */
+    rm_graph *graph;   /* of the largest that fits, and of the fastest; of others NULL */
+    rm_plan *plan;
+} rm_fit_size;
+
+typedef struct rm_fit_info {
+    rm_fit_size tried[RM_FIT_TRIES]; /* by size. The caller destroys their graphs and plans */
+    size_t n;
+    const rm_fit_size *largest, *fastest; /* of those that fit: behind the largest stands one that does not. Or NULL */
+    char message[1200]; /* of a call that failed, else "" */
+} rm_fit_info;
+
+typedef struct rm_fit_desc {
+    rm_plan_desc plan RM_ZERO; /* of each size, but info; a stop by progress is of the whole search */
+    /* a new graph for so many images, sequences, tokens ..., which goes to the call, not twice for one size. NULL:
+       memory is out */
+    rm_graph *(*build)(void *user, uint64_t size) RM_ZERO;
+    void *user RM_ZERO;
+    uint64_t least RM_ZERO, most RM_ZERO; /* sizes to choose from; 0: 1, and 2^20 */
+    uint32_t slower_ppm RM_ZERO; /* what fits takes at most so much longer than keeping everything; 0: any time */
+    /* found with less memory: its graphs are planned again, and the search goes on from there: what does more memory
+       bring? NULL: nothing */
+    const rm_fit_info *less RM_ZERO;
+} rm_fit_desc;
+
+/* The largest size of a model whose plan fits the budget, and the fastest, beside which sizes are tried until the next
+   ones are a 32nd away. All sizes below one that fits are taken to fit. RM_ERROR_INFEASIBLE: not even the smallest
+   does, and the message names its least memory. A size takes as long as a plan (preset "rockmate": tens of
+   milliseconds). */
+RMDEF rm_result rm_fit(const rm_fit_desc *desc, rm_fit_info *found);
 
 /* --- addresses alone ---------------------------------------------------------------------------------------------- */
 
@@ -18450,6 +18490,93 @@ RMI_FN rm_result rmi_crv_make(rm_graph *graph, const rm_plan_desc *asked, rm_poi
     rmi_arena_free(&mem);
     return result;
 }
+/* --- the largest size that fits, and the fastest */
+typedef struct rmi_crv_fit {
+    rm_fit_desc asked;
+    rm_fit_info *found;
+    rmi_crv calls; /* whether the caller stops them */
+} rmi_crv_fit;
+
+/* The largest and the fastest of what was tried. All others, or all if there was a failure, lose graph and plan. */
+RMI_FN void rmi_crv_fit_choose(rm_fit_info *found, int failed)
+{
+    rm_fit_size *tried;
+    found->largest = found->fastest = NULL;
+    for (tried = found->tried; tried < found->tried + found->n; tried++)
+        if (tried->fits && !failed) {
+            found->largest = tried;
+            if (!found->fastest || tried->per_second > found->fastest->per_second) found->fastest = tried;
+        }
+    while (tried-- > found->tried) {
+        if (tried == found->largest || tried == found->fastest) continue;
+        rmi_plan_free(tried->plan);
+        rmi_graph_free(tried->graph);
+        tried->plan = NULL;
+        tried->graph = NULL;
+    }
+}
+
+/* Plans a size, of a graph (NULL: it is built) that becomes the call's. */
+RMI_FN rm_result rmi_crv_fit_try(rmi_crv_fit *fit, uint64_t size, rm_graph *graph)
+{
+    rm_fit_info *found = fit->found;
+    rm_fit_size tried = RMI_INIT;
+    rm_plan_desc desc = fit->asked.plan;
+    rmi_plan_series series = RMI_INIT;
+    const uint64_t slower = fit->asked.slower_ppm;
+    const char *why = "build gave no graph, as if memory were out";
+    size_t at;
+    rm_result result = RM_ERROR_MEMORY;
+    tried.size = size;
+    tried.graph = graph ? graph : fit->asked.build(fit->asked.user, size);
+    desc.info = &tried.info;
+    desc.progress = rmi_crv_progress;
+    desc.progress_user = &fit->calls;
+    series.near_ppm = RMI_CRV_NEAR;
+    if (tried.graph) {
+        result = rmi_plan_create(tried.graph, &desc, &series, &tried.plan);
+        why = rm_graph_error(tried.graph);
+    }
+    rmi_arena_free(&series.mem);
+    if (result == RM_OK) {
+        tried.per_second = (double)size * 1e9 / (double)rmi_max(tried.info.time_ns, 1);
+        tried.fits = !slower || tried.info.time_ns <= rmi_mul_div_up(tried.info.keep_all_ns, 1000000 + slower, 1000000);
+        why = "a step is slower than rm_fit_desc.slower_ppm allows; allow more, or a larger budget";
+    }
+    rmi_format(found->message, sizeof found->message, "rm_fit: size %u: %s", size, why);
+    for (at = found->n++; at && found->tried[at - 1].size > size; at--) found->tried[at] = found->tried[at - 1];
+    found->tried[at] = tried;
+    rmi_crv_fit_choose(found, 0);
+    return result == RM_ERROR_INFEASIBLE || (result == RM_ERROR_CANCELLED && fit->calls.stopped) ? RM_OK : result;
+}
+
+/* Doubles a size that fits until one does not, then halves between; then halves what is open beside the fastest. */
+RMI_FN rm_result rmi_crv_fit_search(rmi_crv_fit *fit)
+{
+    const rm_fit_info *found = fit->found, *less = fit->asked.less;
+    const rm_fit_size *best;
+    size_t i;
+    uint64_t too_large = fit->asked.most + 1, fits, size, below, above;
+    for (i = 0; less && i < less->n; i++)
+        if (less->tried[i].graph) {
+            less->tried[i].graph->uses++;
+            RMI_TRY(rmi_crv_fit_try(fit, less->tried[i].size, less->tried[i].graph));
+        }
+    fits = found->largest ? found->largest->size : 0;
+    while (too_large - rmi_max(fits, fit->asked.least - 1) > 1 && found->n < RM_FIT_TRIES && !fit->calls.stopped) {
+        size = !fits ? fit->asked.least : 2 * fits < too_large ? 2 * fits : fits + (too_large - fits) / 2;
+        RMI_TRY(rmi_crv_fit_try(fit, size, NULL));
+        if (found->largest && found->largest->size == size) fits = size;
+        else too_large = size;
+    }
+    while ((best = found->fastest) != NULL && found->n < RM_FIT_TRIES && !fit->calls.stopped) {
+        below = best > found->tried ? best->size - best[-1].size : 0;
+        above = best < found->largest ? best[1].size - best->size : 0;
+        if (rmi_max(below, above) < rmi_max(2, best->size / 32)) break;
+        RMI_TRY(rmi_crv_fit_try(fit, above > below ? best->size + above / 2 : best->size - below / 2, NULL));
+    }
+    return found->largest ? RM_OK : fit->calls.stopped ? RM_ERROR_CANCELLED : RM_ERROR_INFEASIBLE;
+}
 /* =====================================================================================================================
    >>lanes - which waits between lanes a program needs, and no more
    In: what each op of a program reads and writes, as ranges of bytes, and its lane. Out: pairs (op, earlier op that it
@@ -25140,6 +25267,29 @@ RMDEF rm_result rm_plan_curve(rm_graph *graph, const rm_plan_desc *desc, rm_poin
     if (!graph) return RM_ERROR_MEMORY;
     RMI_WANT(&graph->last, points && room, "rm_plan_curve: no room for points; pass an array, and in *n its length");
     return rmi_crv_make(graph, desc ? desc : &none, points, room, n);
+}
+
+RMDEF rm_result rm_fit(const rm_fit_desc *desc, rm_fit_info *found)
+{
+    rmi_crv_fit fit = RMI_INIT;
+    const char *wrong = NULL;
+    rm_result result = RM_ERROR_ARGUMENT;
+    if (!found) return result;
+    memset(found, 0, sizeof *found);
+    if (desc) fit.asked = *desc;
+    if (!fit.asked.least) fit.asked.least = 1;
+    if (!fit.asked.most) fit.asked.most = (uint64_t)1 << 20;
+    fit.found = found;
+    fit.calls.asked = &fit.asked.plan;
+    if (!fit.asked.build) wrong = "build is NULL; give a function that makes the graph of a size";
+    else if (!fit.asked.plan.device_bytes) wrong = "plan.device_bytes is 0, no limit, into which any size fits";
+    else if (fit.asked.most > RMI_MAX || fit.asked.least > fit.asked.most)
+        wrong = "least is above most, or most not below 2^62: there is no size to try";
+    if (wrong) rmi_format(found->message, sizeof found->message, "rm_fit_desc.%s", wrong);
+    else result = rmi_crv_fit_search(&fit);
+    if (result == RM_OK) found->message[0] = 0;
+    else rmi_crv_fit_choose(found, 1);
+    return result;
 }
 
 RMDEF rm_result rm_plan_read(rm_graph *graph, const char *text, size_t length, rm_plan **out)

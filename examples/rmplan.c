@@ -906,13 +906,14 @@ static void print_in_options(FILE *to, const char *text)
 }
 
 /* What a wrong graph, a wrong option or a lack of memory means for the exit status, with the message. */
-static int refuse(const char *path, const rm_graph *g, rm_result r)
+static int refuse_with(const char *path, const char *why, rm_result r)
 {
     fprintf(stderr, r == RM_ERROR_TEXT ? "%s:" : "rmplan: %s: ", input_name(path));
-    print_in_options(stderr, rm_graph_error(g));
+    print_in_options(stderr, why);
     fprintf(stderr, "\n");
     return r == RM_ERROR_MEMORY || r == RM_ERROR_INTERNAL ? EXIT_OTHER : EXIT_USAGE;
 }
+static int refuse(const char *path, const rm_graph *g, rm_result r) { return refuse_with(path, rm_graph_error(g), r); }
 
 /* --- figures in three forms */
 typedef enum answer_form { FORM_TEXT, FORM_KV, FORM_JSON } answer_form;
@@ -3135,130 +3136,48 @@ static int run_graph(const request *r, rm_graph *g, const models_device *device)
 }
 
 /* --- --fit: the largest size of a model that fits */
-typedef struct fit_try {
-    uint64_t size;  /* sequences, images, or tokens of the one sequence */
-    uint64_t batch; /* tokens or images of a step */
-    int fits;
-    rm_plan_info info;
-} fit_try;
-
-#define FIT_TRIES 64 /* of sizes up to 2^20, each doubled once and halved between: 40 at most, and two */
 #define FIT_UNIT 128 /* tokens that a sequence grows by */
 
 typedef struct fit {
     const request *r;
     models_desc model;
-    fit_try tries[FIT_TRIES]; /* by rising size */
-    size_t n;
-    uint64_t most;    /* units that the model can */
-    uint64_t fitting; /* the most units that fit */
-    uint64_t more;    /* bytes above the budget */
+    uint64_t items; /* tokens or images of a step, for each unit that rm_fit tries */
+    uint64_t sizes; /* what a unit is called: sequences, images, FIT_UNIT tokens of one sequence */
+    const char *what, *items_are;
     printer out;
 } fit;
 
-/* The model at so many units: sequences, images, or FIT_UNIT tokens of one sequence. */
-static fit_try fit_size(fit *f, uint64_t units)
+/* The model at so many units, for rm_fit. */
+static rm_graph *fit_build(void *user, uint64_t units)
 {
-    const models_lm *lm = find_lm(f->model.model);
-    fit_try t;
-    memset(&t, 0, sizeof t);
-    t.size = t.batch = units;
-    if (f->r->fit == FIT_SEQUENCE) f->model.tokens = f->model.sequence = t.size = t.batch = units * FIT_UNIT;
-    else if (lm) {
-        f->model.sequence = f->r->model.sequence ? f->r->model.sequence : lm->positions ? lm->positions : 2048;
-        f->model.tokens = t.batch = units * f->model.sequence;
-    } else f->model.images = units;
-    return t;
+    fit *f = (fit *)user;
+    models_desc model = f->model;
+    if (f->r->fit == FIT_SEQUENCE) model.tokens = model.sequence = units * FIT_UNIT;
+    else if (find_lm(model.model)) model.tokens = units * model.sequence;
+    else model.images = units;
+    return models_build(&model);
 }
 
-/* Does it fit? The try is put in its place. */
-static int fit_once(fit *f, uint64_t units, int *fits)
+/* Tokens or images a second; 0: there is no such size. */
+static uint64_t fit_speed(const fit *f, const rm_fit_size *t)
 {
-    fit_try t = fit_size(f, units);
-    rm_result result;
-    size_t at;
-    job j;
-    int status;
-    memset(&j, 0, sizeof j);
-    j.r = f->r;
-    j.device = f->model.device;
-    j.g = models_build(&f->model);
-    status = j.g ? job_describe(&j) : no_memory(f->r->graph);
-    if (status == GO_ON) {
-        if (!f->r->preset && !f->r->config && !f->r->host.bytes) j.desc.preset = "rockmate";
-        j.desc.device_bytes += f->more;
-        watch_start(&j.watch, f->r, f->out.form == FORM_TEXT && isatty(fileno(stderr)));
-        result = rm_plan_create(j.g, &j.desc, &j.plan);
-        watch_clear_line(&j.watch);
-        if (result != RM_OK && result != RM_ERROR_INFEASIBLE && result != RM_ERROR_CANCELLED)
-            status = refuse(f->r->graph, j.g, result);
-        t.info = j.info;
-        t.fits = result == RM_OK && (!f->r->given[OPTION_SLOWER] ||
-                                     ppm_over(j.info.time_ns, j.info.keep_all_ns) <= (int64_t)f->r->slower * 10000);
-        for (at = f->n; at > 0 && f->tries[at - 1].size > t.size; at--) f->tries[at] = f->tries[at - 1];
-        f->tries[at] = t;
-        f->n++;
-    }
-    *fits = t.fits;
-    job_free(&j);
-    rm_graph_destroy(j.g);
-    return status;
+    return t ? (uint64_t)(t->per_second * (double)f->items) : 0;
 }
 
-/* Doubles from what is known to fit until it no longer does, then halves between. What fits is found as if less always
-   fitted where more does. */
-static int fit_search(fit *f)
-{
-    uint64_t too_large = f->most + 1, units;
-    int fits, status = GO_ON;
-    while (status == GO_ON && too_large - f->fitting > 1 && f->n < FIT_TRIES && !interrupted) {
-        units = f->fitting && 2 * f->fitting < too_large ? 2 * f->fitting : f->fitting + (too_large - f->fitting) / 2;
-        if (!f->fitting) units = too_large > f->most ? 1 : too_large / 2;
-        status = fit_once(f, units, &fits);
-        if (fits) f->fitting = units;
-        else too_large = units;
-    }
-    signal(SIGINT, SIG_DFL);
-    return status;
-}
+/* In what people count; 0: there is no such size. */
+static uint64_t fit_size(const fit *f, const rm_fit_size *t) { return t ? t->size * f->sizes : 0; }
 
-/* Tokens or images a second. */
-static uint64_t fit_speed(const fit_try *t)
-{
-    return t->info.time_ns ? (uint64_t)((double)t->batch * 1e9 / (double)t->info.time_ns) : 0;
-}
-
-/* The largest that fits, and the fastest; NULL: none. */
-static void fit_best(const fit *f, const fit_try **largest, const fit_try **fastest)
+static void fit_free(rm_fit_info *found)
 {
     size_t i;
-    for (i = 0; i < f->n; i++)
-        if (f->tries[i].fits) {
-            *largest = &f->tries[i];
-            if (!*fastest || fit_speed(*largest) > fit_speed(*fastest)) *fastest = *largest;
-        }
-}
-
-/* The same with more memory: from the largest size that fits without it, and at those that may be the fastest: the one
-   that was, and the next above it. */
-static int fit_more(fit *more, const fit *f)
-{
-    const fit_try *largest = NULL, *fastest = NULL;
-    const uint64_t grain = f->r->fit == FIT_SEQUENCE ? FIT_UNIT : 1;
-    int fits, status;
-    size_t k;
-    *more = *f;
-    more->n = 0;
-    more->more = f->r->given[OPTION_MORE] ? f->r->more.bytes : GIB;
-    status = fit_search(more);
-    fit_best(f, &largest, &fastest);
-    for (k = 0; fastest && k < 2 && &fastest[k] < &f->tries[f->n] && status == GO_ON && !interrupted; k++)
-        if (fastest[k].fits) status = fit_once(more, fastest[k].size / grain, &fits);
-    return status;
+    for (i = 0; i < found->n; i++) {
+        rm_plan_destroy(found->tried[i].plan);
+        rm_graph_destroy(found->tried[i].graph);
+    }
 }
 
 /* The table of what was tried. */
-static void fit_table(fit *f, const char *what)
+static void fit_table(fit *f, const rm_fit_info *found, const char *preset)
 {
     static const column columns[] = {{"size", "size", UNIT_COUNT, 10, 10, 0},
                                      {"batch", "of a step", UNIT_COUNT, 12, 10, 0},
@@ -3269,116 +3188,144 @@ static void fit_table(fit *f, const char *what)
                                      {"min_bytes", "or would need", UNIT_BYTES, 16, 14, 0}};
     cell row[7];
     size_t i, k;
-    if (f->out.form == FORM_TEXT)
-        fprintf(f->out.to, "sizes in %s, tried with preset %s:\n", what,
-                f->r->preset       ? f->r->preset
-                : f->r->config     ? f->r->config
-                : f->r->host.bytes ? "offmate"
-                                   : "rockmate");
+    if (f->out.form == FORM_TEXT) fprintf(f->out.to, "sizes in %s, tried with preset %s:\n", f->what, preset);
     table_head(&f->out, columns, LENGTH(columns));
-    for (i = 0; i < f->n; i++) {
-        const fit_try *t = &f->tries[i];
+    for (i = 0; i < found->n; i++) {
+        const rm_fit_size *t = &found->tried[i];
         for (k = 2; k < 7; k++) row[k] = missing_cell();
-        row[0] = number_cell(t->size);
-        row[1] = number_cell(t->batch);
+        row[0] = number_cell(fit_size(f, t));
+        row[1] = number_cell(t->size * f->items);
         row[2].text = f->out.form == FORM_TEXT ? "does not fit" : "infeasible";
         if (t->info.arena_bytes) {
             row[2] = number_cell(t->info.time_ns);
             row[3] = ppm_cell(t->info.time_ns, t->info.keep_all_ns);
             row[4] = number_cell(t->info.arena_bytes);
-            row[5] = number_cell(fit_speed(t));
+            row[5] = number_cell(fit_speed(f, t));
         } else if (t->info.min_bytes) row[6] = number_cell(t->info.min_bytes);
         table_row(&f->out, columns, row, 7);
     }
 }
 
-/* What more memory brings, in a line for people. more: what was tried with it, and fits. */
-static void print_fit_more(const fit *f, const fit *more, const char *what, const char *batch_of)
+/* What fits, for people. */
+static void print_fit(const fit *f, const rm_fit_info *found, const rm_plan_desc *desc)
 {
-    const fit_try *had = NULL, *had_fastest = NULL, *largest = NULL, *fastest = NULL;
+    short_text budget;
+    fprintf(f->out.to, "%s, %s, costs by analysis, on %s%s\n", f->model.model,
+            f->model.slim ? "slim optimizer" : "AdamW", f->model.device->text,
+            f->r->given[OPTION_DEVICE] ? "" : " (no --device given)");
+    human_bytes(&budget, desc->device_bytes);
+    if (!found->largest) {
+        fprintf(f->out.to, "Not one fits in %s.%s\n", budget.text,
+                f->r->host.bytes ? "" : " With host memory one may: --host 128G.");
+        return;
+    }
+    fprintf(f->out.to, "The largest that fits in %s: %" PRIu64 " %s", budget.text, fit_size(f, found->largest),
+            f->what);
+    if (f->items != f->sizes) fprintf(f->out.to, ", %" PRIu64 " tokens", found->largest->size * f->items);
+    fprintf(f->out.to, ", at %" PRIu64 " %s a second.\n", fit_speed(f, found->largest), f->items_are);
+    fprintf(f->out.to, "The fastest of those tried: %" PRIu64 " %s, at %" PRIu64 " %s a second.\n",
+            fit_size(f, found->fastest), f->what, fit_speed(f, found->fastest), f->items_are);
+}
+
+/* What more memory brings, in a line for people. */
+static void print_fit_more(const fit *f, const rm_fit_info *had, const rm_fit_info *found, uint64_t bytes)
+{
     short_text size;
-    fit_best(f, &had, &had_fastest);
-    largest = had;
-    fastest = had_fastest;
-    fit_best(more, &largest, &fastest);
-    fprintf(f->out.to, "With %s more: ", human_bytes(&size, more->more));
-    if (!largest) fprintf(f->out.to, "not one fits, either.\n");
-    else if (had && largest->size == had->size) fprintf(f->out.to, "no larger one of those tried fits.\n");
+    if (!found->n) return; /* stopped before */
+    fprintf(f->out.to, "With %s more: ", human_bytes(&size, bytes));
+    if (!found->largest) fprintf(f->out.to, "not one fits, either.\n");
+    else if (had->largest && found->largest->size == had->largest->size)
+        fprintf(f->out.to, "no larger one of those tried fits.\n");
     else {
-        fprintf(f->out.to, "%" PRIu64 " %s", largest->size, what);
-        if (had) fprintf(f->out.to, ", %" PRIu64 " more", largest->size - had->size);
+        fprintf(f->out.to, "%" PRIu64 " %s", fit_size(f, found->largest), f->what);
+        if (had->largest)
+            fprintf(f->out.to, ", %" PRIu64 " more", fit_size(f, found->largest) - fit_size(f, had->largest));
         fprintf(f->out.to, ", at %" PRIu64 " %s a second; the fastest %" PRIu64 ", at %" PRIu64 ".\n",
-                fit_speed(largest), batch_of, fastest->size, fit_speed(fastest));
+                fit_speed(f, found->largest), f->items_are, fit_size(f, found->fastest),
+                fit_speed(f, found->fastest));
     }
 }
 
 /* The largest that fits, and the fastest; the same with more memory. */
-static int tell_fit(fit *f, const fit *more, const rm_plan_desc *desc)
+static int tell_fit(fit *f, const rm_fit_info *found, const rm_fit_info *more, const rm_plan_desc *desc,
+                    uint64_t more_bytes)
 {
-    const char *batch_of = find_lm(f->model.model) ? "tokens" : "images", *what = batch_of;
-    const fit_try *largest = NULL, *fastest = NULL, *more_largest, *more_fastest;
-    short_text budget;
     printer *p = &f->out;
-    if (f->r->fit == FIT_BATCH && find_lm(f->model.model)) what = "sequences";
-    fit_best(f, &largest, &fastest);
-    more_largest = largest;
-    more_fastest = fastest;
-    fit_best(more, &more_largest, &more_fastest);
     say_begin(p, f->r->graph);
     if (p->form != FORM_TEXT) {
-        say_text(p, "status", largest ? "ok" : "infeasible");
+        say_text(p, "status", found->largest ? "ok" : "infeasible");
         say_number(p, "budget_bytes", desc->device_bytes);
-        say_number(p, "largest", largest ? largest->size : 0);
-        say_number(p, "fastest", fastest ? fastest->size : 0);
-        say_number(p, "more_bytes", more->more);
-        say_number(p, "more_largest", more_largest ? more_largest->size : 0);
-        say_number(p, "more_fastest", more_fastest ? more_fastest->size : 0);
-        say_number(p, "more_fastest_per_second", more_fastest ? fit_speed(more_fastest) : 0);
+        say_number(p, "largest", fit_size(f, found->largest));
+        say_number(p, "fastest", fit_size(f, found->fastest));
+        say_number(p, "more_bytes", more_bytes);
+        say_number(p, "more_largest", fit_size(f, more->largest));
+        say_number(p, "more_fastest", fit_size(f, more->fastest));
+        say_number(p, "more_fastest_per_second", fit_speed(f, more->fastest));
         if (p->form == FORM_KV) putc('\n', p->to);
     } else {
-        fprintf(p->to, "%s, %s, costs by analysis, on %s%s\n", f->model.model,
-                f->model.slim ? "slim optimizer" : "AdamW", f->model.device->text,
-                f->r->given[OPTION_DEVICE] ? "" : " (no --device given)");
-        human_bytes(&budget, desc->device_bytes);
-        if (!largest)
-            fprintf(p->to, "Not one fits in %s.%s\n", budget.text,
-                    f->r->host.bytes ? "" : " With host memory one may: --host 128G.");
-        else {
-            fprintf(p->to, "The largest that fits in %s: %" PRIu64 " %s", budget.text, largest->size, what);
-            if (largest->batch != largest->size) fprintf(p->to, ", %" PRIu64 " tokens", largest->batch);
-            fprintf(p->to, ", at %" PRIu64 " %s a second.\n", fit_speed(largest), batch_of);
-            fprintf(p->to, "The fastest of those tried: %" PRIu64 " %s, at %" PRIu64 " %s a second.\n", fastest->size,
-                    what, fit_speed(fastest), batch_of);
-        }
-        print_fit_more(f, more, what, batch_of);
+        print_fit(f, found, desc);
+        print_fit_more(f, found, more, more_bytes);
     }
     say_open(p, "fit", '[');
-    fit_table(f, what);
+    fit_table(f, found, desc->preset ? desc->preset : f->r->config ? f->r->config : "offmate");
     say_close(p, ']');
     if (p->form == FORM_JSON) say_end(p);
-    return largest ? EXIT_OK : EXIT_TOO_SMALL;
+    return found->largest ? EXIT_OK : EXIT_TOO_SMALL;
+}
+
+/* Asks rm_fit. The message of a failure that is not one of size. */
+static int fit_once(job *j, const rm_fit_desc *d, rm_fit_info *found)
+{
+    rm_result result;
+    watch_start(&j->watch, j->r, j->out.form == FORM_TEXT && isatty(fileno(stderr)));
+    result = rm_fit(d, found);
+    watch_clear_line(&j->watch);
+    if (result == RM_OK || result == RM_ERROR_INFEASIBLE || result == RM_ERROR_CANCELLED) return GO_ON;
+    return refuse_with(j->r->graph, found->message, result);
 }
 
 /* g: the model at its usual size, for what can be refused beforehand. */
 static int fit_model(const request *r, rm_graph *g, const models_desc *model)
 {
     const models_lm *lm = find_lm(model->model);
-    fit f, more;
+    static rm_fit_info found, more; /* large, and all zero */
+    uint64_t more_bytes = r->given[OPTION_MORE] ? r->more.bytes : GIB;
+    rm_fit_desc d;
+    fit f;
     job j;
     int status;
     memset(&f, 0, sizeof f);
     memset(&j, 0, sizeof j);
+    memset(&d, 0, sizeof d);
     j.r = f.r = r;
     j.g = g;
     j.device = model->device;
     f.model = *model;
-    f.out = answer_printer(r);
-    f.most = (uint64_t)1 << 20;
-    if (r->fit == FIT_SEQUENCE && lm->positions) f.most = lm->positions / FIT_UNIT;
+    f.out = j.out = answer_printer(r);
+    f.what = f.items_are = lm ? "tokens" : "images";
+    f.items = f.sizes = r->fit == FIT_SEQUENCE ? FIT_UNIT : 1;
+    if (lm && r->fit == FIT_BATCH) {
+        f.what = "sequences";
+        f.items = f.model.sequence = model->sequence ? model->sequence : lm->positions ? lm->positions : 2048;
+    }
+    if (r->fit == FIT_SEQUENCE && lm->positions) d.most = lm->positions / FIT_UNIT;
     status = job_prepare(&j);
-    if (status == GO_ON) status = fit_search(&f);
-    if (status == GO_ON) status = fit_more(&more, &f);
-    if (status == GO_ON) status = tell_fit(&f, &more, &j.desc);
+    d.plan = j.desc;
+    if (!r->preset && !r->config && !r->host.bytes) d.plan.preset = "rockmate";
+    d.build = fit_build;
+    d.user = &f;
+    if (r->given[OPTION_SLOWER] && r->slower < 4000) d.slower_ppm = r->slower ? (uint32_t)r->slower * 10000 : 1;
+    if (status == GO_ON) status = fit_once(&j, &d, &found);
+    if (status == GO_ON && !interrupted) {
+        d.plan.device_bytes += more_bytes;
+        d.less = &found;
+        status = fit_once(&j, &d, &more);
+        d.plan.device_bytes -= more_bytes;
+    }
+    signal(SIGINT, SIG_DFL);
+    if (status == GO_ON) status = tell_fit(&f, &found, &more, &d.plan, more_bytes);
+    fit_free(&more);
+    fit_free(&found);
     job_free(&j);
     return status;
 }
