@@ -92,8 +92,10 @@
    7. Skipping an update (loss scaling)
    rm_cuda_skip is the address of a flag on the device, 0 at the start of each SINGLE or FIRST step. A kernel
    that sees an overflow sets it to 1, and update kernels return if it is set: no host is asked, so it works
-   in graphs. Let a barrier (rm_barrier_add) look at all gradients, so that no update runs before.
-   Updates in host memory do not see it: give such params no update_host.
+   in graphs. Let a barrier (rm_barrier_add) look at all gradients, so that no update runs before: in one launch, with rm_cuda_list_in.
+   Where the host decides (an outlier of the loss), it does so amid the step: behind its kernels the barrier copies what they found to
+   pinned memory, enqueues cudaLaunchHostFunc, and copies the flag that this sets in pinned memory to rm_cuda_skip. All three are captured.
+   Updates in host memory do not see the flag: give such params no update_host.
 
    8. Profiling
    rm_exec_profile times callbacks with events, which begin when all of an op has been enqueued. rm_cuda_link_measure times the link both ways while compute
@@ -124,7 +126,8 @@
    c->in, c->out, c->din, c->dout, what the forward keeps for the backward (mean, rstd, logsumexp) from
    c->saved, scratch from c->ws. A backward adds to c->din[i] if RM_ADDS(c, i), else it overwrites: kernels
    that always add want rm_kind.zero_grads. Your gradient clipping, or a check of the loss scale, is a barrier.
-   Batches go in by rm_exec_write, or are RM_EXTERNAL and bound once.
+   Batches go in by rm_exec_write, or are RM_EXTERNAL and bound once. What a kernel always writes, wanted or not, is better an output than
+   saved. Checks of yours that end the process keep the op from being named: let them return. examples/cuda/from_llmc.md ports a trainer.
 
    12. Threads
    As rockmate.h: one object in one thread at a time. The device on which the rm_cuda was made must be current in the
@@ -209,6 +212,17 @@ RMDEF rm_result rm_cuda_read_late(rm_cuda *c, rm_exec *x, rm_tensor t, void *dst
 /* A flag on the device (see the manual, 7), and its value now: waits for the device. */
 RMDEF uint32_t *rm_cuda_skip(rm_cuda *c);
 RMDEF rm_result rm_cuda_skipped(rm_cuda *c, uint32_t *flag);
+
+/* Buffers as one argument of a kernel, by value: with it one launch sees all gradients that a barrier has in in[], wherever they lie (pinned
+   memory, too, has addresses of the device). Their places are the plan's: right in a replayed graph. The other arguments: at most 64 bytes. */
+#define RM_CUDA_LIST 250u
+typedef struct rm_cuda_list {
+    const void *at[RM_CUDA_LIST];
+    uint64_t bytes[RM_CUDA_LIST];
+    uint32_t n;
+} rm_cuda_list;
+/* Takes in[] from number `from` on, as many as there is room for, and returns how many: 0, and an empty list, behind the last. */
+RMDEF uint32_t rm_cuda_list_in(const rm_call *call, uint32_t from, rm_cuda_list *list);
 
 /* Bytes a second each way and the ns of a short copy, while `load` (NULL: fills of device memory) keeps the compute stream busy
    and copies go the other way, too. It enqueues some milliseconds of work; nonzero stops. Takes up to 128 MiB of device and of
@@ -1722,6 +1736,16 @@ RMDEF rm_result rm_cuda_read_late(rm_cuda *c, rm_exec *x, rm_tensor t, void *dst
     if (!*at) *at = rm_exec_pointer(x, t, RM_VALUE); /* waits, once for each kind of step */
     if (!*at) return snprintf(c->text, sizeof c->text, "rm_cuda_read_late: %.600s", rm_exec_error(x)), RM_ERROR_ARGUMENT;
     return rmc_read_late(c, *at, dst, (size_t)bytes, there) ? RM_ERROR_BACKEND : RM_OK;
+}
+
+RMDEF uint32_t rm_cuda_list_in(const rm_call *call, uint32_t from, rm_cuda_list *list)
+{
+    memset((void *)list, 0, sizeof *list);
+    for (; from < call->n_in && list->n < RM_CUDA_LIST; from++) {
+        list->at[list->n] = call->in[from];
+        list->bytes[list->n++] = call->in_bytes[from];
+    }
+    return list->n;
 }
 
 RMDEF rm_result rm_cuda_skipped(rm_cuda *c, uint32_t *flag)

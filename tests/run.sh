@@ -7,7 +7,7 @@
 #   sh tests/run.sh [--all] test_plan rmplan ...      only the jobs of these names
 # Needs a C and a C++ compiler (CC, CXX: which); what else a job needs and the machine lacks is installed where apt-get works
 # without asking, or the job is skipped with a word. As many jobs run side by side as there are cores (JOBS=N: so many).
-# torch, the job of examples/torch, wants a python with PyTorch (PYTHON: which).
+# torch, the job of examples/torch, wants a python with PyTorch (PYTHON: which); docs and cuda_llmc want llm.c (LLMC: a checkout).
 # Last line: N passed, N failed, N skipped.
 cd "$(dirname "$0")/.." || exit 2
 all=0 only= build=0
@@ -244,6 +244,12 @@ cuda_example() {
         check "nvcc train_gpt_nccl.cu" nvcc -O1 -arch=sm_90 -Werror all-warnings -Xcompiler -fopenmp,-ffp-contract=off,-Wall -o "$out/train_gpt_nccl" examples/cuda/train_gpt_nccl.cu -lcublas -lnccl
     else skip "no NCCL: train_gpt_nccl.cu was not compiled"; fi
 }
+cuda_llmc() { # its own warnings are llm.c's affair: -isystem
+    check "nvcc llmc.cu" nvcc -O1 -std=c++17 --use_fast_math -arch=sm_90 -Werror all-warnings -Xcompiler -fopenmp,-Wall -isystem "$LLMC" -o "$out/llmc_port" examples/cuda/llmc.cu -lcublas -lcublasLt
+    "$out/llmc_port" --help 2>&1 | grep -q -e "--make-tokens" && ok || bad "llmc.cu does not start"
+    "$out/llmc_port" --make-tokens "$out/tokens.bin" && [ -s "$out/tokens.bin" ] && ok || bad "llmc.cu makes no tokens"
+    check "nvcc llmc.cu with cuDNN" nvcc -O0 -std=c++17 --use_fast_math -arch=sm_90 -Werror all-warnings -DENABLE_CUDNN -DRMI_IMPLEMENTED -isystem "$LLMC" -c -o "$out/llmc_cudnn.o" examples/cuda/llmc.cu
+}
 
 lanes_threads() { # the object once more, with ThreadSanitizer
     t="-O1 -g1 -fsanitize=thread"
@@ -380,6 +386,10 @@ if wanted rooms; then
 fi
 if [ $all = 1 ] || [ -n "$only" ]; then
     if [ $has_cuda = 1 ] && have nvcc && wanted cuda_dry; then job cuda_dry counted cuda_dry sh tests/cuda/dry.sh; fi
+    if [ $has_cuda = 1 ] && have nvcc && wanted cuda_llmc; then
+        if [ -f "${LLMC:-/none}/llmc/matmul.cuh" ]; then job cuda_llmc cuda_llmc
+        else skipped=$((skipped + 1)); echo "skipped: no llm.c (LLMC=: a checkout): examples/cuda/llmc.cu was not compiled"; fi
+    fi
 fi
 same_names=
 if [ -n "$only" ]; then :

@@ -1,11 +1,12 @@
 #!/bin/sh
 # The comparison on a card: sh tests/bench/cuda.sh [PROGRAM [STAGE...]]
-# Stages, in order of what they tell: link small offload large huge (default: all). Each row is printed as it is had. A ballast takes the rest
+# Stages, in order of what they tell: link small offload large port huge (default: all). Each row is printed as it is had. A ballast takes the rest
 # of the card, so a budget is all there is. What there is no time for in LIMIT seconds (540) is skipped with a word.
 #   link     the link both ways, beside fills and beside matrix products
 #   small    GPT-2 124M: in streams and as a graph, replays checked against streams; recomputation at 55 and 40 %; bits
 #   offload  GPT-2 124M: what copies, in streams and as a graph; bits
 #   large    a GPT-2 that suits the card: the arms at 50 and 35 %, then at other budgets
+#   port     llm.c itself, and its kernels under a plan (examples/cuda/llmc.cu), where gpu.sh has built both
 #   huge     Llama-8B where card and host memory hold it: all of it, and in 16 GiB
 # PROGRAM: examples/cuda/train_gpt.cu, built; default: build/gpu/train_gpt, which tests/cuda/gpu.sh builds. It measures and asserts
 # nothing but bits: "other" in the last column is a fault. DRY=1: every row on a tiny model (tests/cuda/dry.sh).
@@ -45,7 +46,7 @@ row() { # FILE LABEL HOW
     function value(key,   i, p) { for (i = 1; i <= NF; i++) { p = index($i, "="); if (substr($i, 1, p - 1) == key) return substr($i, p + 1) } return "" }
     /^model=/ {
         ms = value("step_ms"); sim = value("simulated_ms")
-        printf "%-17s %-12s %-8s %8s %8s %8s %8s %9.2f %9.2f %5.0f %5.0f %7s %6s %6s %10s %6s %s\n", label, value("arm"), how (value("captured") == "1" || how != "graph" ? "" : "?"), value("planned_mib"), value("touched_mib"), value("outside_mib"), value("host_mib"), ms, sim, (ms > 0 ? 100 * (sim / ms - 1) : 0), (ms > 0 ? 100 * (1 - value("busy_ms") / ms) : 0), value("plan_s"), value("tune_s"), value("pin_s"), value("tokens_per_s"), (all > 0 ? sprintf("%.2f", ms / all) : "-"), bits
+        printf "%-17s %-12s %-8s %8s %8s %8s %8s %9.2f %9.2f %5.0f %5.0f %7s %6s %6s %10s %6s %s\n", label, value("arm"), how (value("captured") == "1" || how != "graph" ? "" : "?"), value("planned_mib"), value("touched_mib"), value("outside_mib"), value("host_mib"), ms, sim, (ms > 0 && sim > 0 ? 100 * (sim / ms - 1) : 0), (ms > 0 && sim > 0 ? 100 * (1 - value("busy_ms") / ms) : 0), value("plan_s"), value("tune_s"), value("pin_s"), value("tokens_per_s"), (all > 0 ? sprintf("%.2f", ms / all) : "-"), bits
     }' "$1"
 }
 # What a run says of its results, against the reference of its model: losses, and the hash of weights and states where it was asked for.
@@ -60,15 +61,27 @@ run() {
     how=graph
     case " $* " in *" --streams "*) how=streams ;; esac
     if [ "$seconds" -lt ${least:-15} ]; then echo "   skipped $label $how: no time left"; return; fi
-    timeout $seconds "$program" README.md --quiet --physical "$@" >"$out/one" 2>"$out/one.err"
+    timeout $seconds ${command:-"$program" README.md --quiet --physical} "$@" >"$out/one" 2>"$out/one.err"
     code=$?
-    case "$label $code" in *"@all 0") [ -n "$reference" ] || { cp "$out/one" "$out/all"; sed -n 's/.* step_ms=\([0-9.]*\).*/\1/p' "$out/one" >"$out/all_ms"; reference=1; } ;; esac
+    case "$label $code" in *"@all 0") [ -n "$reference" ] || { cp "$out/one" "$out/all"; [ -s "$out/all_ms" ] || sed -n 's/.* step_ms=\([0-9.]*\).*/\1/p' "$out/one" >"$out/all_ms"; reference=1; } ;; esac
     if [ $code = 0 ]; then row "$out/one" "$label" $how
     elif [ $code = 3 ]; then echo "   skipped $label: does not fit: $(head -n 1 "$out/one.err" | cut -c 1-120)"
     elif [ $code = 124 ]; then echo "   skipped $label: no time left"
     else bad=1; echo "   FAILED $label ($code): $(head -n 1 "$out/one.err" | cut -c 1-200)"; fi
     [ $code != 0 ] || [ "$(bits "$out/one")" != other ] || bad=1
     grep '^note: ' "$out/one.err" | grep -v 'were taken outside' | sed 's/^/   /'
+}
+# llm.c itself, in a row like the others: its mean over all but four steps, all that is taken on the card, its losses. What follows is
+# compared with its time.
+llmc() { # OPTIONS...
+    timeout "$(left)" "$out/llmc" -j "$out/tokens.bin" -m 1 -v 100000 -s 0 "$@" >"$out/one.llmc" 2>&1 || { bad=1; echo "   FAILED llm.c: $(tail -n 1 "$out/one.llmc" | cut -c 1-200)"; return; }
+    awk -v model="$model_of_port" '
+    /^device memory usage/ { taken = $4 }
+    /^step +[0-9]+\/[0-9]+ \| loss/ { if (!n++) first = $5; last = $5; for (i = 1; i <= NF; i++) if ($i == "ms") ms = $(i - 1); if (n > 4) { sum += ms; steps++ } }
+    END { if (!steps) exit 1; printf "model=%s arm=llm.c planned_mib=- touched_mib=- outside_mib=%s host_mib=0 step_ms=%.2f simulated_ms=0 busy_ms=0 plan_s=- tune_s=- pin_s=- tokens_per_s=- first_loss=%.4f loss=%.4f\n", model, taken, sum / steps, first, last }' "$out/one.llmc" >"$out/one" || { bad=1; echo "   FAILED llm.c: no steps"; return; }
+    row "$out/one" "$model_of_port@all" streams
+    sed -n 's/.* step_ms=\([0-9.]*\).*/\1/p' "$out/one" >"$out/all_ms"
+    sed -n 's/.*first_loss=\([^ ]*\) .*/\1/p' "$out/one" >"$out/first"
 }
 # The models of the rows that follow; a dry run has tiny ones.
 of() {
@@ -106,6 +119,23 @@ stage() {
         for arm in joint every-block remat; do run "$model@35%" $size --arm $arm --budget 35%; done
         for arm in llmc-2 offload joint; do run "$model@80%" $size --arm $arm --budget 80%; done # what copies weights alone, or recomputes norms alone, fits in
         for arm in joint remat; do run "$model@25%" $size --arm $arm --budget 25%; done ;;
+    port)
+        if [ ! -x "$out/llmc_port" ] || [ ! -x "$out/llmc" ]; then echo "   skipped the port of llm.c: not built (LLMC=: a checkout)"; return; fi
+        echo "== llm.c and its kernels under a plan, MiB and ms"
+        header
+        "$out/llmc_port" --make-tokens "$out/tokens.bin" || bad=1
+        of port
+        model_of_port=d12 size="-e d12 -b 16 -t 1024 -x 20" budgets="50% 70%" small=40% command="$out/llmc_port --quiet"
+        [ -z "$DRY" ] || model_of_port=d6 size="-e d6 -b 16 -t 128 -x 6" budgets=90% small=70% pinned=1
+        size="$size -i $out/tokens.bin"
+        llmc $size
+        run "$model_of_port@all" $size
+        cp "$out/one" "$out/one.port"
+        run "$model_of_port@$small" $size --budget $small --host ${pinned}G
+        for budget in $budgets; do run "$model_of_port@$budget" $size --budget $budget; done
+        run "$model_of_port@all" $size --streams --check
+        command=
+        grep -q "first_loss=$(cat "$out/first") " "$out/one.port" || { bad=1; echo "   FAILED: the first losses of llm.c ($(cat "$out/first")) and of the port differ"; } ;;
     huge)
         if [ -z "$DRY" ] && { [ "$total" -lt 70000 ] || [ "$host" -lt 100 ]; }; then
             echo "   skipped Llama-8B: it takes a card of 80 GB and 100 GiB of host memory"
@@ -124,7 +154,7 @@ stage() {
     esac
 }
 
-[ $# = 0 ] && set -- link small offload large huge
+[ $# = 0 ] && set -- link small offload large port huge
 [ -n "$quiet" ] || { card; date -u +%Y-%m-%d; }
 for name in "$@"; do stage "$name"; done
 echo "($(($(date +%s) - start)) s)"

@@ -544,19 +544,26 @@ static int known_stream(cudaStream_t s)
     return 0;
 }
 
+/* The legacy stream has to do with each that blocks with it: work there ends their captures. */
+static int implicit(cudaStream_t s)
+{
+    struct CUstream_st *k;
+    int any = 0;
+    for (k = S.streams; k && s == S.legacy; k = k->next)
+        if (k->graph && blocking(k)) any = 1, k->graph->valid = 0;
+    return any;
+}
+
 /* Device work on a stream: enqueued or captured. */
 static cudaError_t put(cudaStream_t s, const work *w)
 {
     static uint64_t deps[QUEUES * 66];
     uint32_t n = 0, i;
-    int implicit = 0;
     struct CUstream_st *k;
     item *t;
     s = behind(s);
     if (!known_stream(s)) return bad(cudaErrorInvalidResourceHandle);
-    for (k = S.streams; k && s == S.legacy; k = k->next) /* the legacy stream has to do with each that blocks with it */
-        if (k->graph && blocking(k)) implicit = 1, k->graph->valid = 0;
-    if (implicit) return bad(cudaErrorStreamCaptureImplicit);
+    if (implicit(s)) return bad(cudaErrorStreamCaptureImplicit);
     if ((w->kind == KERNEL || w->kind == SET) && s->device != S.device) return bad(cudaErrorInvalidResourceHandle);
     if (s->graph) {
         if (!s->graph->valid) return bad(cudaErrorStreamCaptureInvalidated);
@@ -590,7 +597,10 @@ static cudaError_t put(cudaStream_t s, const work *w)
 
 static void drain(cudaStream_t s)
 {
+    struct CUstream_st *k;
     uint32_t i;
+    for (k = S.streams; k && s == S.legacy; k = k->next)
+        if (blocking(k)) drain(k);
     for (i = 0; i < s->n_pending; i++) run_until(s->pending[i]);
     run_until(s->last);
     if (S.q_end[s->queue] > S.clock_ns) S.clock_ns = S.q_end[s->queue];
@@ -975,8 +985,9 @@ static cudaError_t record(cudaEvent_t e, cudaStream_t s, int external)
     memset(&w, 0, sizeof w);
     w.kind = RECORD;
     w.event = e;
+    s = behind(s);
     if (!known_event(e)) return bad(cudaErrorInvalidResourceHandle);
-    if (s && known_stream(s) && s->graph && !external) { /* an edge, not a node */
+    if (known_stream(s) && s->graph && !external) { /* an edge, not a node */
         if (!s->graph->valid) return bad(cudaErrorStreamCaptureInvalidated);
         free(e->front);
         e->graph = s->graph;
@@ -986,7 +997,7 @@ static cudaError_t record(cudaEvent_t e, cudaStream_t s, int external)
         e->recorded = 1;
         return cudaSuccess;
     }
-    if (external && s && known_stream(s) && !s->graph) return bad(cudaErrorInvalidValue);
+    if (external && known_stream(s) && !s->graph) return bad(cudaErrorInvalidValue);
     r = put(s, &w);
     if (r || (s->graph != NULL)) return r;
     e->graph = NULL;
@@ -1018,6 +1029,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned int flag
 {
     ENTER("cudaStreamWaitEvent");
     (void)flags;
+    s = behind(s);
     if (!known_event(e) || !known_stream(s)) return bad(cudaErrorInvalidResourceHandle);
     if (++S.waits == S.drop) {
         snprintf(S.dropped, sizeof S.dropped, "stream %u waits for event %u%s", s->cls, e->number, s->graph || e->graph ? " in a capture" : "");
@@ -1106,7 +1118,9 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaM
     if ((d && (unsigned char *)dst + bytes > d->p + d->bytes) || (f && (const unsigned char *)src + bytes > f->p + f->bytes)) return bad(cudaErrorInvalidValue);
     if ((!d || !f) && bytes) { /* pageable memory: the runtime waits */
         if (!S.pageable) found("a copy of pageable memory on a stream", NULL);
+        s = behind(s);
         if (!known_stream(s)) return bad(cudaErrorInvalidResourceHandle);
+        if (implicit(s)) return bad(cudaErrorStreamCaptureImplicit);
         if (s->graph) return spoil(s->graph, cudaErrorStreamCaptureUnsupported);
         drain(s);
         return S.sticky ? bad(S.sticky) : copy_now(dst, src, bytes);

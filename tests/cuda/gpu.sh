@@ -4,6 +4,7 @@
 #   build; the runtime: an event in a graph, and steps in streams and as graphs that each find their own values, with 5 ms of work in each
 #   the link; GPT-2 124M in streams and as a graph, replays checked, recomputation, copies, bits (tests/bench/cuda.sh: link small offload)
 #   a GPT-2 that suits the card: the arms at several budgets (large)
+#   with LLMC=PATH, a checkout of llm.c: llm.c itself and examples/cuda/llmc.cu, its kernels under a plan, at the same batch (port)
 #   compute-sanitizer on a tiny model
 #   the same bits, losses and weights, from tiny models whatever the budget, the arm, streams or graph, with accumulation
 #   Llama-8B in 16 GiB, where the machine has room for it (huge)
@@ -40,6 +41,18 @@ else
     train=$!
     nvcc -x cu -arch=native -I. -o "$out/runtime" tests/compile/cuda.c >"$out/log.runtime" 2>&1
 fi
+if [ -n "$LLMC" ]; then # beside the rest; on one that is built with nvml.h llm.c asks the card for its clocks
+    llmc="-O3 -std=c++17 --use_fast_math -Xcompiler -fopenmp -isystem $LLMC"
+    libraries="-lcublas -lcublasLt"
+    if [ -n "$DRY" ]; then llmc="$llmc -O1 -arch=sm_90 -cudart none" libraries="$out/dry.o $out/cudart_standin.o -lm"
+    else
+        llmc="$llmc -arch=native"
+        printf '#include <nvml.h>\n' >"$out/nvml.cu"
+        if nvcc -E -o /dev/null "$out/nvml.cu" 2>/dev/null; then libraries="$libraries -lnvidia-ml"; fi
+    fi
+    (nvcc $llmc -o "$out/llmc_port" examples/cuda/llmc.cu $libraries && nvcc $llmc -include examples/cuda/llmc_cuda13.h -DENABLE_BF16 -o "$out/llmc" "$LLMC/train_gpt2.cu" $libraries) >"$out/log.llmc" 2>&1 &
+    port=$!
+fi
 echo "== the runtime"
 if timeout 60 "$out/runtime" >"$out/run" 2>&1; then sed 's/^/   /' "$out/run"; ok "the runtime" "as promised"; else bad "the runtime" "$(cat "$out/log.runtime" "$out/run" | tail -n 3)"; fi
 wait $train || { echo "FAILED: nvcc"; head -n 20 "$out/log"; exit 1; }
@@ -54,7 +67,10 @@ bench() {
 }
 bench 80 link
 bench 250 small offload
-bench 440 large
+bench 430 large
+if [ -z "$LLMC" ]; then skip port "no llm.c (LLMC=: a checkout)"
+elif wait $port; then bench 490 port
+else bad port "$(grep -m 1 -i error "$out/log.llmc")"; fi
 
 # What a run says of its results: losses and the hash of all weights and states; where gradients are put together in host memory,
 # which rounds once more, the loss before the first update.
@@ -82,7 +98,7 @@ sanitizer="compute-sanitizer --tool"
 [ -z "$DRY" ] || sanitizer="env TOOL="
 if [ -n "$DRY" ] || have compute-sanitizer; then
     for tool in memcheck racecheck initcheck; do
-        seconds=$((480 * limit / 580 - $(spent)))
+        seconds=$((515 * limit / 580 - $(spent)))
         if [ $seconds -lt 5 ]; then skip "compute-sanitizer $tool" "no time left"; continue; fi
         [ -n "$DRY" ] && check="$sanitizer$tool" || check="$sanitizer $tool --error-exitcode 9"
         timeout $seconds $check "$out/train_gpt" README.md --quiet --model gpt2-tiny --batch 2 --context 32 --steps 3 --arm joint --budget 60% --host 8G --untuned >"$out/run" 2>&1
@@ -95,7 +111,7 @@ if [ -n "$DRY" ] || have compute-sanitizer; then
 else skip compute-sanitizer "not here"; fi
 
 echo "== the same bits"
-until=$((545 * limit / 580))
+until=$((550 * limit / 580))
 budgets="85% 55%"
 [ -z "$DRY" ] || budgets=70%
 for more in "" "--accumulate 3"; do

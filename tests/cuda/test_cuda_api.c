@@ -1314,6 +1314,25 @@ static void released(void *p, void *user)
     free((long *)p - 2);
 }
 
+/* A barrier's gradients as arguments of kernels: all of them, in order, in as few pieces as there can be. */
+static void lists(void)
+{
+    enum { MANY = 2 * RM_CUDA_LIST + 7 };
+    static const void *in[MANY];
+    static uint64_t bytes[MANY];
+    static rm_cuda_list list;
+    rm_call c;
+    uint32_t i, from = 0, pieces = 0, wrong = 0;
+    part = "lists";
+    memset(&c, 0, sizeof c);
+    for (i = 0; i < MANY; i++) in[i] = &bytes[i], bytes[i] = i + 1;
+    c.in = in, c.in_bytes = bytes, c.n_in = MANY;
+    for (; rm_cuda_list_in(&c, from, &list); from += list.n, pieces++)
+        for (i = 0; i < list.n; i++) wrong += list.at[i] != in[from + i] || list.bytes[i] != bytes[from + i];
+    expect(pieces == 3 && from == MANY && !wrong && list.n == 0, "all, in three pieces", NULL);
+    expect(sizeof list + 64 <= 4096, "room for other arguments of a kernel", NULL);
+}
+
 static void arguments(void)
 {
     rm_exec *x = NULL;
@@ -1341,6 +1360,7 @@ static void arguments(void)
 int main(void)
 {
     arguments();
+    lists();
     memory();
     full();
     limit();
