@@ -17156,12 +17156,24 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *call, rmi_off_search *s, const 
     return result;
 }
 
-#define RMI_PLAN_SPARE                                                                                                 \
-    4u /* per cent that the link is taken for slower than it is: plans that fill it are often as good as
-                             others that leave it some time, which lose little on a link 5 % slower */
-#define RMI_PLAN_MOVE_WORK ((uint64_t)40000000) /* runs that are looked at, some 40 ns each */
-#define RMI_PLAN_PACKS 60u /* times that addresses are looked for */
+/* Tuned on docs/benchmarks.md, "Copies". */
+/* Per cent that the link is taken for slower than it is: plans that fill it are often as good as others that leave it
+   some time, which lose little on a link 5 % slower. */
+#define RMI_PLAN_SPARE 4u
+#define RMI_PLAN_MOVE_WORK ((uint64_t)40000000) /* runs that are looked at, some 40 ns each; */
+#define RMI_PLAN_PACKS 60u                      /* times that addresses are looked for; */
+#define RMI_PLAN_BEGIN 4u                       /* where >>search goes on from there a quarter, and half of them */
 #define RMI_PLAN_MOVE_EVALS 12000u
+#define RMI_PLAN_ANNEAL_OPS 20000u              /* >>search does not go on in larger graphs */
+
+/* Does >>search take part? Programs of several kinds of step have their homes in common, which it does not know. */
+RMI_FN int rmi_plan_anneals(const rmi_planner *call)
+{
+    return !RMI_WITHOUT(anneal) && call->config.passes & RM_PASS_OFFLOAD && rmi_plan_has_host(call) &&
+           !call->together && rmi_low_has_backward(call->step) && call->limit != RMI_INF &&
+           call->graph->n_ops <= RMI_PLAN_ANNEAL_OPS && !call->config.off && !call->graph->fixed_order &&
+           !call->desc->link_margin_percent;
+}
 
 /* Annealing from several starts, within `work` steps; *evals: decisions weighed for that. Nothing that fits:
    s->best_energy is RMI_INF. */
@@ -17245,14 +17257,15 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *call, rmi_off_search *s, uint6
 RMI_FN rm_result rmi_plan_search_moved(rmi_planner *call, rmi_arena *mem, rmi_off_search *s, uint64_t budget,
                                        uint32_t turn, uint64_t *evals)
 {
-    uint64_t work = rmi_plan_work(call, RMI_PLAN_MOVE_WORK);
+    uint32_t share = rmi_plan_anneals(call) ? RMI_PLAN_BEGIN : 1;
+    uint64_t work = rmi_plan_work(call, RMI_PLAN_MOVE_WORK / share);
     uint8_t *fitting = RMI_NEW(mem, uint8_t, s->m->n_decisions);
     if (!fitting) return RM_ERROR_MEMORY;
     work -= s->n_flips ? work / 4 : 0; /* the clock takes that */
     RMI_TRY(rmi_plan_anneal_moved(call, mem, s, work, turn, evals));
     if (s->best_energy == RMI_INF) return RM_OK;
     s->found = rmi_min(s->found, s->best_energy);
-    s->packs = s->n_flips ? RMI_PLAN_PACKS * 3 / 4 : RMI_PLAN_PACKS;
+    s->packs = (s->n_flips ? RMI_PLAN_PACKS * 3 / 4 : RMI_PLAN_PACKS) / (share > 1 ? 2 : 1);
     return rmi_plan_pack_moved(call, s, budget, *evals, fitting);
 }
 
@@ -17341,17 +17354,6 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *call, uint64_t budget, int bound)
 }
 
 /* --- plans of >>search, from the best plan so far */
-
-#define RMI_PLAN_ANNEAL_OPS 20000u /* more are not searched in this way */
-
-/* Does >>search take part? Programs of several kinds of step have their homes in common, which it does not know. */
-RMI_FN int rmi_plan_anneals(const rmi_planner *call)
-{
-    return !RMI_WITHOUT(anneal) && call->config.passes & RM_PASS_OFFLOAD && rmi_plan_has_host(call) &&
-           !call->together && rmi_low_has_backward(call->step) && call->limit != RMI_INF &&
-           call->graph->n_ops <= RMI_PLAN_ANNEAL_OPS && !call->config.off && !call->graph->fixed_order &&
-           !call->desc->link_margin_percent;
-}
 
 /* Searches runs, copies, variants and homes together: from the best plan so far, from everything once on the device,
    and from the better of what that led to. */

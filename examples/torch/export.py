@@ -4,6 +4,8 @@
     rmplan gpt.rmg --budget 60% --out gpt.rmp
     python run.py models.py:gpt gpt.rmg gpt.rmp
 
+With --pair each forward call is an op and the backward calls that belong to it are its backward (pair.py).
+
 A step is one call of the model, which gives the loss, and the backward of that loss. AOTAutograd, the front half of
 torch.compile, gives both as one list of ATen calls in which nothing changes in place. Calls that only look at bytes in
 another way (views) take no part in the plan: what the graph calls a tensor is a storage, and a view of it is made anew
@@ -33,6 +35,8 @@ except ImportError:
     sys.exit(f"export.py: torch {torch.__version__} is too old: install 2.9 or a newer one")
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
+
+from pair import PairError, Pairs
 
 
 class CaptureError(Exception):
@@ -122,6 +126,35 @@ class Step:
             if mode != self.modes[name]:
                 what = f"module {name}" if name else "the model"
                 raise CaptureError(f"{what} is in {mode} mode, and the step was captured in {self.modes[name]} mode")
+
+    def bonds(self, calls):
+        """{random call: the random call that must first run before it, where no data say so}."""
+        needs = {}  # {name of a storage: the random calls without which it cannot be made}
+        bonds, before = {}, None
+        for call in calls:
+            all_needed = set().union(*(needs.get(name, ()) for name in call.reads))
+            if call.random:
+                if before and before not in all_needed:
+                    bonds[call] = before
+                all_needed.add(call)
+                before = call
+            needs.update(dict.fromkeys(call.makes, all_needed))
+        return bonds
+
+    def op(self, call, bonds, reads=None):
+        """What begins the statement of an op: (its inputs, its outputs, words), without `nograd` or a backward."""
+        reads = list(call.reads if reads is None else reads)
+        makes = [f"{name}:{self.bytes[name]}" for name in call.makes]
+        words = ["rng"] if call.random else []
+        if call in bonds:  # a tensor of no bytes goes from one to the other
+            reads.append(f"random/{bonds[call].name}")
+        if call in bonds.values():
+            makes.append(f"random/{call.name}:0")
+        if call.unread:
+            words.append(f"fwd_ws={call.unread}")
+        if call.over:
+            words.append(f"inplace={self.storage[call.over]}")
+        return reads, makes, words
 
     def value(self, node, held):
         """The tensor of a node: held, or a view of what is held."""
@@ -477,21 +510,10 @@ def graph_text(step, times=True):
     lines = ["rockmate graph 1"]
     for name in step.given:
         lines.append(f"tensor {name} {'input' if name.startswith('batch') else 'const'} {step.bytes[name]} external")
-    before = None
+    bonds = step.bonds(step.calls)
     for call in step.calls:
-        reads = list(call.reads)
-        makes = [f"{name}:{step.bytes[name]}" for name in call.makes]
-        words = []
-        if call.random:  # random calls are first run in their order: a tensor of no bytes goes from one to the next
-            reads += [before] if before else []
-            before = f"random/{call.name}"
-            makes.append(f"{before}:0")
-            words.append("rng")
+        reads, makes, words = step.op(call, bonds)
         words.append("nograd")
-        if call.unread:
-            words.append(f"fwd_ws={call.unread}")
-        if call.over:
-            words.append(f"inplace={step.storage[call.over]}")
         if times:
             words.append(f"fwd={call.ns}")
         inputs = f"in={','.join(reads)} " if reads else ""
@@ -526,14 +548,17 @@ def main():
     parser.add_argument("model", help="FILE.py:FUNCTION, which gives (model, batch); model(*batch) gives the loss")
     parser.add_argument("--out", required=True, help="the graph, .rmg")
     parser.add_argument("--rounds", type=int, default=5, help="each call takes the least time of so many (default 5)")
+    parser.add_argument("--pair", action="store_true", help="ops with backwards, in place of one list of calls")
     options = parser.parse_args()
     model, batch = load(options.model)
     step = capture(model, batch)
+    pairs = Pairs(step) if options.pair else None
     measure(step, batch, options.rounds)
     with open(options.out, "w") as file:
-        file.write(graph_text(step))
+        file.write(pairs.text() if pairs else graph_text(step))
     total = sum(call.ns for call in step.calls)
-    print(f"{options.out}: {len(step.calls)} calls that take {total / 1e6:.2f} ms together")
+    what = f", {len(pairs.ops)} ops with their backwards" if pairs else ""
+    print(f"{options.out}: {len(step.calls)} calls that take {total / 1e6:.2f} ms together{what}")
     if not model.training:
         print("note: the model is in eval mode: no dropout, batch norm keeps its statistics (else: model.train())")
 
@@ -541,5 +566,5 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except (CaptureError, OSError) as error:
+    except (CaptureError, PairError, OSError) as error:
         sys.exit(f"export.py: {error}")

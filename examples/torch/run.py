@@ -23,6 +23,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from export import CaptureError, capture, graph_text, load, random_state, set_random_state, wait
+from pair import PairError, Pairs
 
 
 class PlanError(Exception):
@@ -48,7 +49,7 @@ def fingerprint(text):
 
 def without_times(text):
     """A graph's statements without the times that were measured."""
-    return [[word for word in words if not word.startswith("fwd=")] for words in statements(text)]
+    return [[word for word in words if not word.startswith(("fwd=", "bwd="))] for words in statements(text)]
 
 
 class Planned:
@@ -58,10 +59,13 @@ class Planned:
     step   the captured step
     plan   its statements, those that something is done for
     bytes  what the plan says that it takes
+    pairs  the ops with their backwards, None for a graph that is one list of calls
     """
 
     def __init__(self, step, graph, plan):
-        if without_times(graph) != without_times(graph_text(step, times=False)):
+        self.pairs = Pairs(step) if " bwd=" in graph else None
+        own = self.pairs.text(times=False) if self.pairs else graph_text(step, times=False)
+        if without_times(graph) != without_times(own):
             raise PlanError("the graph is not of this model and batch: export it again, and plan it again")
         self.step = step
         self.calls = {call.name: call for call in step.calls}
@@ -82,18 +86,23 @@ class Planned:
             case ["arena", size, *_]:
                 self.bytes = int(size)
             case ["alloc" | "free" as what, name, *_]:
-                if name in self.holder:  # neither workspace nor the bond between random calls
+                if name in self.holder:  # neither workspace, nor a gradient, nor the bond between random calls
                     self.plan.append((what, self.holder[name], None))
+            case ["reuse" | "alias", new, *_] if new.startswith("grad:"):
+                pass
             case ["reuse", new, old]:
                 self.plan.append(("reuse", self.holder[new], self.holder[old]))
             case ["run", "fwd", name]:
                 self.plan.append(("run", self.calls[name], None))
+            case ["run", "bwd", name]:
+                self.plan.append(("back", self.pairs.cell(self.calls[name]), None))
             case _:
                 raise PlanError(f"'{' '.join(words)}': only plans without host memory can be run (no --host)")
 
     def __call__(self, *batch):
         step = self.step
         held = step.given_values(batch)
+        left = self.pairs.readers() if self.pairs else None
         random = {}  # {call: the state of the generators when it first ran}
         expected, over = set(), None
         with torch.no_grad():
@@ -105,6 +114,8 @@ class Planned:
                 elif what == "reuse":
                     expected.add(subject)
                     over = old
+                elif what == "back":
+                    self.run_back(subject, held, left)
                 else:
                     self.run(subject, held, expected, over, random)
                     expected, over = set(), None
@@ -126,6 +137,19 @@ class Planned:
                 held[self.holder[name]] = tensor
         if over is not None:
             del held[over]
+
+    def run_back(self, cell, held, left):
+        """Runs the backward of an op. What one call makes stays until the last of its readers has run."""
+        for call in cell:
+            made = self.step.run(call, held, call in self.pairs.over)
+            for name, tensor in made.items():
+                held[self.holder[name]] = tensor
+            del made
+            for name in [*call.reads, *call.makes]:
+                if name in left:
+                    left[name] -= name in call.reads
+                    if not left[name]:
+                        held.pop(self.holder[name], None)
 
     def finish(self, held):
         """Hands over what the step has made."""
@@ -285,5 +309,5 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (CaptureError, PlanError, OSError) as error:
+    except (CaptureError, PairError, PlanError, OSError) as error:
         sys.exit(f"run.py: {error}")

@@ -24,6 +24,7 @@ sys.path.insert(0, EXAMPLES)
 
 import export  # noqa: E402
 import models  # noqa: E402
+import pair  # noqa: E402
 import run  # noqa: E402
 
 RMPLAN = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "rmplan")
@@ -56,26 +57,28 @@ def recomputed(plan):
 
 
 def planned_as_plain(name, model, batch, budgets):
-    """Plans a model at some budgets and runs it: the same bits, in no more memory than the plan says.
+    """Plans a model at some budgets, as one list of calls and as ops with backwards, and runs both: the same bits, in
+    no more memory than the plan says.
 
     Gives the step, and the calls that some plan recomputes.
     """
     step = export.capture(model, batch)
     export.measure(step, batch, 1)
-    graph = export.graph_text(step)
     again = set()
     wanted = run.outcome(lambda: run.plain(model, batch), model)
-    for budget in budgets:
-        status, _, error, plan = rmplan(graph, "--budget", budget)
-        expect(status == 0, f"{name} at {budget}: {error}")
-        if status:
-            continue
-        planned = run.Planned(step, graph, plan)
-        left = run.outcome(lambda: planned(*batch), model)
-        expect(run.same_bits(wanted, left), f"{name} at {budget}: other bits than the plain step")
-        peak = run.peak_of(lambda: planned(*batch), model)
-        expect(peak <= planned.bytes, f"{name} at {budget}: {peak} bytes alive, {planned.bytes} by the plan")
-        again |= recomputed(plan)
+    for form, graph in ("list", export.graph_text(step)), ("pairs", pair.Pairs(step).text()):
+        for budget in budgets:
+            what = f"{name}, {form}, at {budget}"
+            status, _, error, plan = rmplan(graph, "--budget", budget)
+            expect(status == 0, f"{what}: {error}")
+            if status:
+                continue
+            planned = run.Planned(step, graph, plan)
+            left = run.outcome(lambda: planned(*batch), model)
+            expect(run.same_bits(wanted, left), f"{what}: other bits than the plain step")
+            peak = run.peak_of(lambda: planned(*batch), model)
+            expect(peak <= planned.bytes, f"{what}: {peak} bytes alive, {planned.bytes} by the plan")
+            again |= recomputed(plan)
     return step, again
 
 
@@ -94,6 +97,21 @@ def test_dropout_again():
     step, again = planned_as_plain("gpt", *models.gpt(layers=3), ["60%", "35%"])
     random = {call.name for call in step.calls if call.random}
     expect(random & again, "gpt: no random call was recomputed, so nothing was tested")
+
+
+def test_pairs_are_a_chain():
+    """Of ops with backwards the presets that need a chain have plans; of one list of calls they have none."""
+    step = export.capture(*models.gpt(layers=3))
+    text = pair.Pairs(step).text()
+    for preset in ("rotor", "rockmate"):
+        expect(rmplan(text, "--budget", "70%", "--preset", preset)[0] == 0, f"{preset}: no plan of ops with backwards")
+    expect(rmplan(export.graph_text(step), "--budget", "70%", "--preset", "rotor")[0] == 3, "a list has no stages")
+    pairs = pair.Pairs(step)
+    cells = {call.name: [each.name for each in cell] for call, cell in zip(pairs.ops, pairs.cells)}
+    cell = cells["blocks.2.mlp.1/gelu_2"]
+    expect(cell == ["blocks.2.mlp.1/gelu_backward"], f"the backward of gelu: {cell}")
+    cell = cells["blocks.2.norm2/native_layer_norm_5"]
+    expect(len(cell) == 2 and cell[1].startswith("add"), f"the sum at a residual belongs to the last that adds: {cell}")
 
 
 def test_two_threads():
@@ -140,6 +158,18 @@ class Square(torch.autograd.Function):
     def backward(ctx, gradient):
         (x,) = ctx.saved_tensors
         return 2 * x * gradient
+
+
+class Noisy(torch.autograd.Function):
+    """A function whose backward draws random numbers."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient + torch.rand_like(gradient)
 
 
 def in_bfloat16(self, x):
@@ -225,7 +255,7 @@ def refused(function, words, what):
     """A call must fail with words that help."""
     try:
         function()
-    except (export.CaptureError, run.PlanError) as error:
+    except (export.CaptureError, pair.PairError, run.PlanError) as error:
         expect(words in str(error), f"{what}: no '{words}' in: {error}")
     except Exception:
         expect(False, f"{what}: {traceback.format_exc(limit=-2)}")
@@ -257,10 +287,13 @@ def test_mistakes():
     except export.CaptureError as error:
         expect(f"{os.path.basename(__file__)}:" in str(error), f"the message names the line of the model: {error}")
 
+    noisy = export.capture(Of(lambda m, x: Noisy.apply(m.a(x)).sum(), a=a), (x,))
+    refused(lambda: pair.Pairs(noisy), "export without --pair", "random numbers in the backward")
     step, other = export.capture(*models.mlp()), export.capture(*models.gpt(layers=1, batch=2))
     graph = export.graph_text(step)
     plan = rmplan(graph, "--budget", "60%")[3]
     refused(lambda: run.Planned(other, graph, plan), "not of this model", "a graph of another model")
+    refused(lambda: run.Planned(other, pair.Pairs(step).text(), plan), "not of this model", "pairs of another model")
     slower = graph.replace("fwd=0", "fwd=7")
     refused(lambda: run.Planned(step, slower, plan), "made for another graph", "a plan for other times")
     refused(lambda: run.Planned(step, graph, plan + "prefetch batch[0]\n"), "no --host", "a plan that copies")
@@ -307,6 +340,9 @@ def test_compare():
     answer = subprocess.run(command, capture_output=True, text=True)
     rows = re.findall(r"^ +[\d.]+ +[\d.]+ +[+-][\d.]+% ", answer.stdout, re.MULTILINE)
     expect(answer.returncode == 0 and len(rows) == 4, f"compare.py: {answer.stdout}{answer.stderr}")
+    answer = subprocess.run([*command, "--pair"], capture_output=True, text=True)
+    rows = re.findall(r"^ +\d+ % +[\d.]+ +[+-][\d.]+% ", answer.stdout, re.MULTILINE)
+    expect(answer.returncode == 0 and len(rows) == 2, f"compare.py --pair: {answer.stdout}{answer.stderr}")
 
 
 # --- the command lines of docs/from-pytorch.md
