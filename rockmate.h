@@ -582,6 +582,12 @@ typedef struct rm_progress {
     uint64_t arena_bytes;
 } rm_progress;
 
+/* What bytes are; the index of figures by kind. SAVED_DATA: what a forward leaves for its backward. */
+typedef enum rm_bytes_are {
+    RM_WEIGHTS, RM_STATES, RM_GRADIENTS, RM_CONSTS, RM_INPUTS, RM_ACTIVATIONS, RM_SAVED_DATA, RM_WORKSPACES,
+    RM_BYTE_KINDS
+} rm_bytes_are;
+
 /* Figures of one program (step kind) of a plan. After RM_ERROR_INFEASIBLE the first block is filled, the rest zero. */
 typedef struct rm_plan_info {
     uint64_t budget_bytes;    /* as asked */
@@ -595,6 +601,7 @@ typedef struct rm_plan_info {
     uint64_t step_bytes;      /* of it, what this step kind takes */
     uint64_t host_bytes;      /* the plan's host memory, too */
     uint64_t live_bytes;      /* the largest sum of live buffers */
+    uint64_t peak_bytes[RM_BYTE_KINDS]; /* it, by kind: RM_WEIGHTS ... */
     uint64_t time_ns;         /* of a step in the steady state, simulated */
     uint64_t recomputed_ns;   /* of it, forwards that ran before */
     uint64_t bound_ns;        /* no plan within this budget is faster */
@@ -1029,6 +1036,8 @@ typedef struct rm_exec_info {
     uint64_t host_bytes;
     uint64_t steps;         /* finished */
     uint64_t step_ns;       /* of a step as the last one, by the plan's costs, one after the other if without lanes */
+    /* on the device, by kind (RM_WEIGHTS ...): between steps; at the fullest moment of those so far */
+    uint64_t now_bytes[RM_BYTE_KINDS], peak_bytes[RM_BYTE_KINDS];
 } rm_exec_info;
 RMDEF rm_result rm_exec_get_info(const rm_exec *x, rm_exec_info *info);
 
@@ -2856,6 +2865,17 @@ RMI_INLINE rmi_buf_kind rmi_low_kind(const rm_graph *graph, uint32_t b, uint32_t
     return (rmi_buf_kind)k;
 }
 
+/* What the bytes of a buffer are. */
+RMI_FN rm_bytes_are rmi_low_are(const rm_graph *graph, uint32_t buf)
+{
+    static const rm_bytes_are of_value[] = {RM_INPUTS, RM_WEIGHTS, RM_CONSTS, RM_ACTIVATIONS}; /* rmi_tensor_kind */
+    static const rm_bytes_are of_kind[] = {RM_ACTIVATIONS, RM_GRADIENTS, RM_STATES, RM_SAVED_DATA, RM_WORKSPACES,
+                                           RM_WORKSPACES}; /* rmi_buf_kind */
+    uint32_t i;
+    rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
+    return kind == RMI_BUF_VALUE ? of_value[graph->tensors[i].kind] : of_kind[kind];
+}
+
 /* Bytes of a value, gradient or state. What a forward saves and workspaces depend on the run. */
 RMI_INLINE uint64_t rmi_low_bytes(const rm_graph *graph, uint32_t buf)
 {
@@ -3427,6 +3447,7 @@ typedef struct rmi_figures {
     uint64_t arena_top, live_bytes, host_top;  /* bytes: highest end, most at once, on the device; highest end, host */
     uint64_t busy[RMI_LANES], copied[2];       /* ns by lane; bytes to the device, to the host */
     uint64_t runs, recomputed_runs;            /* forwards, backwards and updates; forwards that ran again */
+    uint64_t at_peak[RM_BYTE_KINDS], at_end[RM_BYTE_KINDS]; /* live_bytes by kind; those after the step */
 } rmi_figures;
 
 typedef struct rmi_program {
@@ -3490,6 +3511,7 @@ typedef struct rmi_space {
     size_t n_cut, cap_cut, leaves; /* leaf i: bytes from cut[i] to cut[i + 1] */
     uint64_t *mark, *latest; /* by node; latest: of the marks on it and below */
     uint64_t size, top, sum, peak; /* bytes: of the memory; highest end so far; live now; most live so far */
+    uint64_t are[RM_BYTE_KINDS], at_peak[RM_BYTE_KINDS]; /* the last two by kind */
 } rmi_space;
 
 /* Sorts the end points in cut, all of them, drops equal ones, and makes the tree: nothing is marked. */
@@ -3557,6 +3579,7 @@ typedef struct rmi_stretch {
     uint32_t first;       /* buffer whose name it is; further ones by rmi_held.next */
     uint32_t next;        /* of a free one: the next free one */
     uint32_t memory;      /* 0: device; 1: host memory */
+    rm_bytes_are are;     /* by its oldest name, or the one that takes it over */
 } rmi_stretch;
 
 /* What a buffer holds. Nothing: from == to. A gradient: contributions [from, to). Else version `from`; to = from + 1.
@@ -3673,10 +3696,13 @@ RMI_FN rm_result rmi_sim_place(rmi_sim *sim, uint32_t memory, uint32_t buf, uint
     sim->str[stretch].busy = sim->str[stretch].ready = freed;
     sim->str[stretch].first = buf;
     sim->str[stretch].memory = memory;
+    sim->str[stretch].are = rmi_low_are(sim->graph, buf);
     sim->held[memory][buf].stretch = stretch;
     sim->held[memory][buf].next = RMI_NONE;
     space->top = rmi_max(space->top, hi);
     space->sum += bytes;
+    space->are[sim->str[stretch].are] += bytes;
+    if (space->sum > space->peak) memcpy(space->at_peak, space->are, sizeof space->are);
     space->peak = rmi_max(space->peak, space->sum);
     return RM_OK;
 }
@@ -3689,8 +3715,18 @@ RMI_FN void rmi_sim_release(rmi_sim *sim, uint32_t str)
     if (stretch->hi > stretch->lo)
         rmi_sch_mark(space, stretch->lo, stretch->hi, rmi_min(stretch->busy, RMI_INF - 1));
     space->sum -= stretch->hi - stretch->lo;
+    space->are[stretch->are] -= stretch->hi - stretch->lo;
     stretch->next = sim->free_str;
     sim->free_str = str;
+}
+
+/* A stretch's bytes are those of a buffer from now on. */
+RMI_FN void rmi_sim_become(rmi_sim *sim, rmi_stretch *stretch, uint32_t buf)
+{
+    rmi_space *space = &sim->space[stretch->memory];
+    space->are[stretch->are] -= stretch->hi - stretch->lo;
+    stretch->are = rmi_low_are(sim->graph, buf);
+    space->are[stretch->are] += stretch->hi - stretch->lo;
 }
 
 /* --- contents */
@@ -3719,9 +3755,10 @@ RMI_FN rmi_content rmi_sim_sum(rmi_content one, rmi_content other)
 RMI_FN void rmi_sim_drop(rmi_sim *sim, uint32_t memory, uint32_t buf)
 {
     rmi_held *held = sim->held[memory];
-    uint32_t str = held[buf].stretch, *link = &sim->str[str].first;
-    while (*link != buf) link = &held[*link].next;
+    uint32_t str = held[buf].stretch, *link = &sim->str[str].first, newer = RMI_NONE;
+    for (; *link != buf; link = &held[newer].next) newer = *link;
     *link = held[buf].next;
+    if (newer != RMI_NONE && *link == RMI_NONE) rmi_sim_become(sim, &sim->str[str], newer); /* it was the oldest */
     held[buf].stretch = held[buf].from = RMI_NONE;
     held[buf].takes = held[buf].taken = 0;
     held[buf].is = rmi_sim_content(0, 0);
@@ -3879,6 +3916,7 @@ RMI_FN rm_result rmi_sim_pend(rmi_sim *sim, uint32_t fresh, uint32_t old, uint8_
     sim->held[0][fresh].from = old;
     sim->held[0][fresh].takes = takes;
     sim->held[0][old].taken |= takes;
+    if (takes) rmi_sim_become(sim, &sim->str[sim->held[0][old].stretch], fresh);
     sim->n_from++;
     sim->n_takes += takes;
     return RM_OK;
@@ -4482,6 +4520,7 @@ RMI_FN rm_result rmi_sim_finish(rmi_sim *sim)
     RMI_TRY(rmi_sim_workspaces(sim, RMI_NONE));
     RMI_TRY(rmi_sim_finish_ops(sim));
     RMI_TRY(rmi_sim_finish_tensors(sim));
+    memcpy(sim->fig.at_end, sim->space[0].are, sizeof sim->fig.at_end);
     RMI_TRY(rmi_sim_finish_homes(sim));
     return rmi_sim_finish_inputs(sim);
 }
@@ -4632,6 +4671,7 @@ RMI_FN rm_result rmi_sch_replay(const rm_graph *graph, rmi_program *program, rmi
     if (result == RM_OK) result = rmi_sim_steps(&sim);
     sim.fig.arena_top = sim.space[0].top;
     sim.fig.live_bytes = sim.space[0].peak;
+    memcpy(sim.fig.at_peak, sim.space[0].at_peak, sizeof sim.fig.at_peak);
     sim.fig.host_top = sim.space[1].top;
     if (result == RM_OK) program->fig = sim.fig;
     if (at) *at = sim.at;
@@ -17615,6 +17655,7 @@ RMI_FN void rmi_plan_figures_of(const rmi_program *program, rm_plan_info *info)
     size_t s;
     info->arena_bytes = info->step_bytes = program->arena;
     info->live_bytes = program->fig.live_bytes;
+    memcpy(info->peak_bytes, program->fig.at_peak, sizeof info->peak_bytes);
     info->host_bytes = program->host;
     info->time_ns = program->fig.time_ns;
     info->recomputed_ns = program->fig.recomputed_ns;
@@ -20168,20 +20209,17 @@ RMI_FN void rmi_txt_costs(rmi_sink *sink, const rm_graph *graph, const rm_plan_i
 /* What persists, and the rest: where the arena goes, or with host 1 the host memory. */
 RMI_FN void rmi_txt_memory(rmi_sink *sink, const rm_graph *graph, const rmi_program *program, uint32_t host)
 {
-    static const char *const words[] = {"weights", "states", "gradients", "consts", "inputs"};
-    uint64_t sum[5] = {0, 0, 0, 0, 0}, all = 0;
+    static const char *const words[] = {"weights", "states", "gradients", "consts", "inputs"}; /* rm_bytes_are */
+    uint64_t sum[RM_BYTE_KINDS] = RMI_INIT, all = 0;
     size_t i;
-    uint32_t tensor, k;
+    uint32_t k;
     for (i = 0; i < program->n_homes; i++) {
-        rmi_buf_kind kind = rmi_low_kind(graph, program->homes[i].buf, &tensor);
         if (program->homes[i].host != host) continue;
-        k = graph->tensors[tensor].kind == RMI_PARAM ? 0 : graph->tensors[tensor].kind == RMI_CONST ? 3 : 4;
-        if (kind != RMI_BUF_VALUE) k = kind == RMI_BUF_STATE ? 1 : 2;
-        sum[k] += rmi_low_bytes(graph, program->homes[i].buf);
+        sum[rmi_low_are(graph, program->homes[i].buf)] += rmi_low_bytes(graph, program->homes[i].buf);
         all += rmi_low_bytes(graph, program->homes[i].buf);
     }
     rmi_put_format(sink, host ? "  host       %b: " : "  arena      ", program->host);
-    for (k = 0; k < 5; k++)
+    for (k = 0; k < RMI_COUNT(words); k++)
         if (sum[k]) rmi_put_format(sink, "%s %b, ", words[k], sum[k]);
     rmi_put_format(sink, "the rest %b\n", rmi_sub(host ? program->host : program->arena, all));
 }
@@ -20745,11 +20783,12 @@ RMI_FN void rmi_vue_lanes(rmi_vue *view)
 RMI_FN char rmi_vue_colour(const rmi_vue *view, const rmi_vue_piece *piece)
 {
     uint32_t i, at = piece->from < view->n_runs ? view->run_at[piece->from] : 0; /* of the run that makes it, if any */
-    rmi_buf_kind kind = rmi_low_kind(view->graph, piece->buf, &i);
-    if (kind > RMI_BUF_GRAD) return kind == RMI_BUF_STATE ? 's' : kind == RMI_BUF_SAVED ? 'k' : 't';
-    if (kind == RMI_BUF_GRAD) return view->graph->tensors[i].kind == RMI_PARAM ? 'p' : 'g';
-    if (view->again[at] && view->graph->tensors[i].maker == view->prog->st[at].run.id) return 'a';
-    return "iwiv"[view->graph->tensors[i].kind]; /* rmi_tensor_kind */
+    rm_bytes_are are = rmi_low_are(view->graph, piece->buf);
+    rmi_low_kind(view->graph, piece->buf, &i);
+    if (are == RM_GRADIENTS && view->graph->tensors[i].kind == RMI_PARAM) return 'p';
+    if (are == RM_ACTIVATIONS && view->again[at] && view->graph->tensors[i].maker == view->prog->st[at].run.id)
+        return 'a';
+    return "wsgiivkt"[are];
 }
 
 /* Writes a piece, with its name in it if there is room. */
@@ -21469,6 +21508,7 @@ struct rm_exec {
     const rmi_exe_prog *last; /* the program that finished last, or NULL */
     rmi_exe_course course;
     uint64_t touched;
+    const rmi_figures *fullest; /* of the program with the most live bytes of those that ran, or NULL */
     rmi_exe_lanes lanes;
     rm_result (*watch)(struct rm_exec *exec, rmi_exe_op *op); /* of a step that is watched: runs its op; or NULL */
     struct rmi_wat *watcher;
@@ -22746,6 +22786,8 @@ RMI_FN rm_result rmi_exe_step(rm_exec *exec, const rm_step *s)
     exec->last = prog;
     if (rmi_low_hands_on(kind)) exec->course.grads = RMI_EXE_ADDING;
     exec->touched = rmi_max(exec->touched, exec->plan->info[prog - exec->prog].step_bytes);
+    if (!exec->fullest || exec->fullest->live_bytes < exec->plan->prog[prog - exec->prog].fig.live_bytes)
+        exec->fullest = &exec->plan->prog[prog - exec->prog].fig;
     exec->course.steps++;
     return RM_OK;
 }
@@ -23262,6 +23304,7 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
     if (!to && exec->course.grads >= RMI_EXE_GIVEN) exec->course.grads = RMI_EXE_SPENT; /* they have no place */
     rmi_exe_forget(exec);
     exec->touched = 0;
+    exec->fullest = NULL;
     return RM_OK;
 }
 
@@ -25482,13 +25525,17 @@ RMDEF rm_result rm_exec_tune(rm_exec *exec, const rm_plan_desc *desc, const rm_s
 
 RMDEF rm_result rm_exec_get_info(const rm_exec *exec, rm_exec_info *info)
 {
+    size_t last;
     if (!exec || !info) return RM_ERROR_ARGUMENT;
+    memset(info, 0, sizeof *info);
+    last = exec->last ? (size_t)(exec->last - exec->prog) : 0;
     info->arena_bytes = exec->memory[RMI_EXE_ARENA].bytes;
     info->touched_bytes = exec->touched;
     info->host_bytes = exec->memory[RMI_EXE_HOST].bytes;
     info->steps = exec->course.steps;
-    info->step_ns =
-        exec->n_prog ? rmi_exe_step_ns(exec, &exec->plan->info[exec->last ? exec->last - exec->prog : 0]) : 0;
+    info->step_ns = exec->n_prog ? rmi_exe_step_ns(exec, &exec->plan->info[last]) : 0;
+    memcpy(info->now_bytes, exec->plan->prog[last].fig.at_end, sizeof info->now_bytes);
+    if (exec->fullest) memcpy(info->peak_bytes, exec->fullest->at_peak, sizeof info->peak_bytes);
     return RM_OK;
 }
 

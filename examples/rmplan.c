@@ -1276,8 +1276,8 @@ typedef struct account {
     const statement *peak; /* the run */
 } account;
 
-static const char *const kind_words[] = {"activation", "input", "const", "weight",
-                                         "gradient",   "state", "saved", "workspace"};
+static const char *const kind_words[RM_BYTE_KINDS] = {"weight", "state",      "gradient", "const",
+                                                      "input",  "activation", "saved",    "workspace"};
 
 /* The next word of a line, cut off by a zero; "" at its end. */
 static char *next_word(char **at)
@@ -1414,11 +1414,8 @@ static int read_graph_line(account *a, char *rest)
                  : "";
     if (!strcmp(verb, "grad")) return note_size(a, "grad:", name, "", second);
     if (!strcmp(verb, "tensor")) {
-        for (k = 0; k < 4; k++) {
-            uint64_t *kind = strcmp(second, k == 3 ? "param" : kind_words[k]) ? NULL : names_put(&a->kinds, name, k);
-            if (!strcmp(second, k == 3 ? "param" : kind_words[k]) && !kind) return 0;
-        }
-        return note_keys(a, name, rest);
+        k = !strcmp(second, "input") ? RM_INPUTS : !strcmp(second, "const") ? RM_CONSTS : RM_WEIGHTS;
+        return names_put(&a->kinds, name, k) && note_keys(a, name, rest);
     }
     if (!strcmp(verb, "variant")) {
         snprintf(full, sizeof full, "%s@%s", name, second);
@@ -1625,12 +1622,15 @@ static int account_make(account *a, rm_graph *g, const rm_plan *plan)
 /* What kind of buffer has this name. */
 static const char *buffer_kind(const account *a, const char *name)
 {
-    static const char *const before[] = {"grad:", "state:", "saved:", "ws:"};
+    static const struct {
+        const char *text;
+        rm_bytes_are are;
+    } before[] = {{"grad:", RM_GRADIENTS}, {"state:", RM_STATES}, {"saved:", RM_SAVED_DATA}, {"ws:", RM_WORKSPACES}};
     const uint64_t *kind = names_find(&a->kinds, name);
     size_t k;
-    for (k = 0; k < 4; k++)
-        if (!strncmp(name, before[k], strlen(before[k]))) return kind_words[4 + k];
-    return kind_words[kind ? *kind : 0];
+    for (k = 0; k < LENGTH(before); k++)
+        if (!strncmp(name, before[k].text, strlen(before[k].text))) return kind_words[before[k].are];
+    return kind_words[kind ? *kind : RM_ACTIVATIONS];
 }
 
 /* --- planning */
@@ -2315,17 +2315,15 @@ static void print_candidates(const job *j, const account *a)
 }
 
 /* A line of the bytes by kind. */
-static void print_kinds_at_peak(const job *j, const account *a)
+static void print_kinds_at_peak(const job *j)
 {
     short_text size;
-    uint64_t sum;
-    size_t i, k, shown = 0;
-    for (k = 0; k < LENGTH(kind_words); k++) {
-        for (i = 0, sum = 0; i < a->n_buffers; i++)
-            if (a->buffers[i].at_peak && buffer_kind(a, a->buffers[i].name) == kind_words[k])
-                sum += a->buffers[i].at_peak;
-        if (sum) fprintf(j->out.to, "%s%s %s", shown++ ? ", " : "", kind_words[k], human_bytes(&size, sum));
-    }
+    rm_plan_info info;
+    size_t k, shown = 0;
+    if (rm_plan_get_info(j->plan, 0, &info) != RM_OK) return;
+    for (k = 0; k < RM_BYTE_KINDS; k++)
+        if (info.peak_bytes[k])
+            fprintf(j->out.to, "%s%s %s", shown++ ? ", " : "", kind_words[k], human_bytes(&size, info.peak_bytes[k]));
     fprintf(j->out.to, "\n");
 }
 
@@ -2376,7 +2374,7 @@ static void say_peak(job *j, account *a)
         say_number(p, "bytes", a->peak_bytes);
         say_open(p, "buffers", '[');
     }
-    if (p->form == FORM_TEXT) print_kinds_at_peak(j, a);
+    if (p->form == FORM_TEXT) print_kinds_at_peak(j);
     table_head(p, columns, LENGTH(columns));
     for (i = 0; i < a->n_buffers && a->buffers[i].at_peak; i++) {
         const buffer *b = &a->buffers[i];

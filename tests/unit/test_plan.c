@@ -346,6 +346,55 @@ static unsigned long occurrences(const char *s, const char *what)
     return n;
 }
 
+/* What the names of buffers say of live bytes, statement by statement, is what the figures by kind are: at the fullest moment, of several
+   the first, and after the step. Bytes with several names are of the oldest, or of what took them over from it. */
+static void by_kind(const rm_plan *p, uint32_t i)
+{
+    static const char *const heads[] = {"grad:", "state:", "saved:", "ws:"};
+    static const unsigned of_head[] = {RM_GRADIENTS, RM_STATES, RM_SAVED_DATA, RM_WORKSPACES}, of_tensor[] = {RM_INPUTS, RM_WEIGHTS, RM_CONSTS, RM_ACTIVATIONS};
+    const rmi_program *program = &p->prog[i];
+    uint32_t n = rmi_low_buffers(p->g), b;
+    struct { size_t stretch, since; unsigned kind; } *there = calloc(n, sizeof *there); /* stretch 0: not there */
+    struct { uint64_t bytes; uint32_t oldest; } *stretch = calloc(program->n_homes + program->n + 1, sizeof *stretch);
+    uint64_t now[RM_BYTE_KINDS], peak[RM_BYTE_KINDS] = {0}, most = 0;
+    size_t at, k;
+    char name[300];
+    for (b = 0; b < n; b++) {
+        rmi_sch_name(p->g, b, name);
+        for (k = 0; k < 4 && strncmp(name, heads[k], strlen(heads[k])); k++) {}
+        there[b].kind = k < 4 ? of_head[k] : of_tensor[p->g->tensors[b].kind];
+    }
+    for (at = 1; at <= program->n_homes + program->n; at++) {
+        const rmi_home *home = at <= program->n_homes ? &program->homes[at - 1] : NULL;
+        const rmi_stmt *st = home ? NULL : &program->st[at - 1 - program->n_homes];
+        uint64_t sum = 0;
+        b = home ? home->buf : st->buf;
+        if (home ? !home->host : st->what == RMI_ALLOC) {
+            there[b].stretch = there[b].since = at;
+            stretch[at].bytes = home ? rmi_low_bytes(p->g, b) : st->bytes;
+        } else if (st && (st->what == RMI_ALIAS || st->what == RMI_REUSE)) {
+            there[b].stretch = there[st->other].stretch;
+            there[b].since = st->what == RMI_REUSE ? there[st->other].since : at;
+            if (st->what == RMI_REUSE) there[st->other].stretch = 0;
+        } else if (st && st->what == RMI_FREE) there[b].stretch = 0;
+        memset(now, 0, sizeof now);
+        for (k = 1; k <= at; k++) stretch[k].oldest = RMI_NONE;
+        for (b = 0; b < n; b++) {
+            uint32_t *oldest = &stretch[there[b].stretch].oldest;
+            if (there[b].stretch && (*oldest == RMI_NONE || there[*oldest].since > there[b].since)) *oldest = b;
+        }
+        for (k = 1; k <= at; k++)
+            if (stretch[k].oldest != RMI_NONE) now[there[stretch[k].oldest].kind] += stretch[k].bytes;
+        for (k = 0; k < RM_BYTE_KINDS; k++) sum += now[k];
+        if (sum > most) most = sum, memcpy(peak, now, sizeof peak);
+    }
+    EXPECT(most == p->info[i].live_bytes, "live bytes");
+    EXPECT(!memcmp(peak, p->info[i].peak_bytes, sizeof peak), "the peak by kind");
+    EXPECT(!memcmp(now, program->fig.at_end, sizeof now), "after a step by kind");
+    free(stretch);
+    free(there);
+}
+
 /* The counter's maximum is the plan's figure; every run and copy is an event; compute time adds up. */
 static void trace(const rm_plan *p, uint32_t i)
 {
@@ -382,6 +431,7 @@ static void look(const rm_plan *p, rm_graph *g)
     uint32_t i;
     for (i = 0; i < p->n; i++) {
         trace(p, i);
+        by_kind(p, i);
         EXPECT(!rm_plan_svg(p, p->info[i].step, tm_sink, &t) && balanced(t.s, 1), t.s);
         tm_clear(&t);
     }

@@ -279,6 +279,25 @@ static void orders(void)
     rm_graph_destroy(m.g);
 }
 
+/* Of the kinds of step that have run so far, the one that has most at once; between steps what persists, and
+   the outputs. kinds: FIRST, MIDDLE, LAST, then SINGLE, too. */
+static void bytes_by_kind(const model *m, const rm_plan *p, const rm_exec *e, int run)
+{
+    rm_exec_info info;
+    rm_plan_info of;
+    uint64_t most = 0, peak = 0, between = 0, weights = 0, states = 0;
+    uint32_t k, step;
+    for (step = 0; step < RM_STEP_KINDS; step++)
+        if ((run >= 3 ? step < 4 : step && step < (uint32_t)run + 2) && rm_plan_get_info(p, 1u << step, &of) == RM_OK && of.live_bytes > most) most = of.live_bytes;
+    EXPECT(rm_exec_get_info(e, &info) == RM_OK, rm_exec_error(e));
+    for (k = 0; k < RM_BYTE_KINDS; k++) peak += info.peak_bytes[k], between += info.now_bytes[k];
+    EXPECT(peak == most, "the peak of the kinds of step that have run");
+    for (k = 0; k < m->g->n_tensors; k++)
+        if (m->g->tensors[k].kind == RMI_PARAM && !m->g->tensors[k].external) weights += m->g->tensors[k].bytes, states += m->g->tensors[k].state_bytes;
+    EXPECT(info.now_bytes[RM_WEIGHTS] <= weights && info.now_bytes[RM_STATES] <= states, "what persists, there or in host memory");
+    EXPECT(between <= peak && info.now_bytes[RM_WORKSPACES] == 0 && info.now_bytes[RM_SAVED_DATA] == 0, "and what is only of a step is not");
+}
+
 /* A check, and a profile, in the middle of an accumulation change nothing of it; nor do they begin one. */
 static void looked_at(void)
 {
@@ -307,6 +326,7 @@ static void looked_at(void)
         EXPECT(give(&m, e, i) == RM_OK && rm_exec_check(e, &s, NULL) == RM_OK, rm_exec_error(e));
         EXPECT(give(&m, e, i) == RM_OK && rm_exec_profile(e, &s, 1) == RM_OK, rm_exec_error(e));
         EXPECT(rm_exec_get_info(e, &info) == RM_OK && info.steps == (uint64_t)i + 1, "steps are those of the caller");
+        bytes_by_kind(&m, p, e, i);
     }
     want = state(plain);
     equal(e, &want, "as if nobody had looked");
