@@ -507,6 +507,7 @@ typedef struct rm_op_desc {
     uint64_t out[RM_MAX_OUT] RM_ZERO;  /* bytes (or RM_EMPTY), up to the first 0. None at all: one like input 0 */
     uint64_t saved RM_ZERO;            /* bytes that the forward leaves for the backward and nobody else */
     uint64_t fwd_ws RM_ZERO, bwd_ws RM_ZERO;   /* workspace bytes */
+    uint64_t saving_ws RM_ZERO;        /* of a forward that leaves `saved`: it may take less, or more; 0: as fwd_ws */
     int64_t arg[RM_MAX_ARGS] RM_ZERO;  /* handed to the callbacks by value */
     double farg[RM_MAX_ARGS] RM_ZERO;
     void *user RM_ZERO;
@@ -1775,6 +1776,7 @@ typedef struct rmi_form { /* one implementation of an op: the op itself, or a va
     const char *name; /* "" for the op itself */
     const char *bits; /* class of forms that give the same bits; another must not run in the same step */
     uint64_t fwd, bwd, again, fwd_ws, bwd_ws, saved; /* ns of a forward, backward, repeated forward; bytes */
+    uint64_t saving_ws; /* bytes of workspace of a forward that leaves what it saves */
     rmi_list needs;   /* values that the whole backward reads */
     rmi_over *overs;  /* gradients that its backward may write over other bytes */
     rmi_part *parts; /* sealed: at least one; a whole backward is one part without a name */
@@ -2222,33 +2224,35 @@ RMI_FN rm_result rmi_graph_parts(const rmi_making *making)
     return RM_OK;
 }
 
-/* A figure of a description and the field that it sets, both uint64_t. 0: not given; RM_EMPTY, RM_FREE_NS: 0. */
+/* A figure of a description and the field that it sets, both uint64_t. 0: not given; RM_EMPTY, RM_FREE_NS: 0. The last
+   one of a table has no name. */
 typedef struct rmi_setter {
     const char *name;
     size_t from, to; /* offsets in the description, in the object */
 } rmi_setter;
-#define RMI_SETTERS 6
-static const rmi_setter rmi_graph_form_setters[RMI_SETTERS] = {
+static const rmi_setter rmi_graph_form_setters[] = {
     {"fwd_ns", offsetof(rm_op_desc, fwd_ns), offsetof(rmi_form, fwd)},
     {"bwd_ns", offsetof(rm_op_desc, bwd_ns), offsetof(rmi_form, bwd)},
     {"again_ns", offsetof(rm_op_desc, again_ns), offsetof(rmi_form, again)},
     {"fwd_ws", offsetof(rm_op_desc, fwd_ws), offsetof(rmi_form, fwd_ws)},
     {"bwd_ws", offsetof(rm_op_desc, bwd_ws), offsetof(rmi_form, bwd_ws)},
-    {"saved", offsetof(rm_op_desc, saved), offsetof(rmi_form, saved)}};
-static const rmi_setter rmi_graph_param_setters[RMI_SETTERS] = {
+    {"saving_ws", offsetof(rm_op_desc, saving_ws), offsetof(rmi_form, saving_ws)},
+    {"saved", offsetof(rm_op_desc, saved), offsetof(rmi_form, saved)},
+    {NULL, 0, 0}};
+static const rmi_setter rmi_graph_param_setters[] = {
     {"grad_bytes", offsetof(rm_param_desc, grad_bytes), offsetof(rmi_tensor, grad_bytes)},
     {"state_bytes", offsetof(rm_param_desc, state_bytes), offsetof(rmi_tensor, state_bytes)},
     {"update_ws", offsetof(rm_param_desc, update_ws), offsetof(rmi_tensor, opt_ws)},
     {"reduce_ns", offsetof(rm_param_desc, reduce_ns), offsetof(rmi_tensor, reduce)},
     {"update_ns", offsetof(rm_param_desc, update_ns), offsetof(rmi_tensor, opt)},
-    {"update_host_ns", offsetof(rm_param_desc, update_host_ns), offsetof(rmi_tensor, opt_host)}};
+    {"update_host_ns", offsetof(rm_param_desc, update_host_ns), offsetof(rmi_tensor, opt_host)},
+    {NULL, 0, 0}};
 
-/* The figures that desc gives, by a table of RMI_SETTERS, go to the object, a `word` ("op"). An error: too large. */
+/* The figures that desc gives, by a table of setters, go to the object, a `word` ("op"). An error: too large. */
 RMI_FN rm_result rmi_graph_set(rm_graph *graph, const char *word, const char *name, const rmi_setter *set,
                                const void *desc, void *object)
 {
-    uint32_t i;
-    for (i = 0; i < RMI_SETTERS; i++, set++) {
+    for (; set->name; set++) {
         uint64_t value;
         memcpy(&value, (const char *)desc + set->from, sizeof value);
         if (!value) continue;
@@ -2287,6 +2291,7 @@ RMI_FN rm_result rmi_graph_make_form(rm_graph *graph, uint32_t id, const rm_kind
     if (is_own || desc->fwd_ns) form->fwd_by = desc->fwd_ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
     if (is_own || desc->bwd_ns) form->bwd_by = desc->bwd_ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
     if (!desc->again_ns && (is_own || desc->fwd_ns)) form->again = form->fwd;
+    if (!desc->saving_ws && (is_own || desc->fwd_ws)) form->saving_ws = form->fwd_ws;
     form->again_by = desc->again_ns ? (uint8_t)RMI_COST_GIVEN : form->fwd_by;
     if (desc->bits) RMI_TRY(rmi_graph_string(graph, desc->bits, &form->bits));
     RMI_TRY(rmi_graph_needs(&making, "needs", kind->needs, &form->needs, &form->needs_saved));
@@ -2582,7 +2587,7 @@ RMI_FN void rmi_graph_estimate_op(rm_graph *graph, rmi_op *op, uint64_t *bytes, 
             *bytes = rmi_add(*bytes, piece->bwd_ws);
             *ns = rmi_add(*ns, piece->bwd);
         }
-        *bytes = rmi_add(*bytes, rmi_add(form->saved, form->fwd_ws));
+        *bytes = rmi_add(*bytes, rmi_add(form->saved, rmi_max(form->fwd_ws, form->saving_ws)));
         *ns = rmi_add(*ns, rmi_add(rmi_max(form->fwd, form->again), form->bwd));
     }
     if (op->view != RMI_NONE) op->guessed = 0;
@@ -2946,10 +2951,11 @@ RMI_FN uint32_t rmi_low_ws(const rm_graph *graph, rmi_run run)
     return run.way == RMI_OPT ? rmi_low_buf(graph, RMI_BUF_OPT_WS, run.id) : RMI_NONE;
 }
 
-/* Bytes of a run's workspace. */
-RMI_FN uint64_t rmi_low_ws_bytes(const rm_graph *graph, rmi_run run)
+/* Bytes of a run's workspace. saving: a forward leaves what it saves. */
+RMI_FN uint64_t rmi_low_ws_bytes(const rm_graph *graph, rmi_run run, int saving)
 {
-    if (run.way == RMI_FWD) return graph->ops[run.id].view == RMI_NONE ? rmi_low_form(graph, run)->fwd_ws : 0;
+    const rmi_form *form = run.way == RMI_FWD ? rmi_low_form(graph, run) : NULL;
+    if (form) return graph->ops[run.id].view != RMI_NONE ? 0 : saving && form->saved ? form->saving_ws : form->fwd_ws;
     if (run.way == RMI_BWD) return rmi_low_part(graph, run)->bwd_ws;
     return run.way == RMI_OPT ? graph->tensors[run.id].opt_ws : 0;
 }
@@ -2960,8 +2966,6 @@ typedef struct rmi_access {
     /* FWD: it can leave this buffer; else RMI_NONE (a backward that reads it has it in reads) */
     uint32_t saved;
     uint64_t saved_bytes;
-    uint32_t ws;              /* workspace buffer */
-    uint64_t ws_bytes;
 } rmi_access;
 
 RMI_FN rm_result rmi_low_access_make(const rm_graph *graph, rmi_arena *mem, rmi_access *access)
@@ -3018,8 +3022,6 @@ RMI_FN void rmi_low_access(const rm_graph *graph, rmi_run run, int again, rmi_ac
     access->reads.n = access->writes.n = 0;
     access->saved = RMI_NONE;
     access->saved_bytes = 0;
-    access->ws = rmi_low_ws(graph, run);
-    access->ws_bytes = rmi_low_ws_bytes(graph, run);
     switch ((rmi_way)run.way) {
     case RMI_FWD: rmi_low_access_fwd(graph, run, again, access); break;
     case RMI_BWD: rmi_low_access_bwd(graph, run, access); break;
@@ -3238,6 +3240,7 @@ RMI_FN void rmi_shp_put_form(rmi_shp_writer *writer, const rmi_form *form)
     rmi_shp_put(writer, form->again);
     rmi_shp_put(writer, form->fwd_ws);
     rmi_shp_put(writer, form->bwd_ws);
+    rmi_shp_put(writer, form->saving_ws);
     rmi_shp_put(writer, form->saved);
     rmi_shp_put(writer, form->needs_saved | form->n_parts << 1 | form->n_overs << 16);
     rmi_shp_put(writer, rmi_shp_met(writer, form->inplace));
@@ -3472,6 +3475,14 @@ RMI_FN const char *rmi_sch_name(const rm_graph *graph, uint32_t buf, char *out)
     return out;
 }
 
+/* The allocation of the workspace of the run at st, the statement number i of its program, gets that many bytes. */
+RMI_FN void rmi_sch_size_ws(const rm_graph *graph, rmi_stmt *st, size_t i, uint64_t bytes)
+{
+    uint32_t ws = rmi_low_ws(graph, st->run);
+    while (i-- > 0 && (--st)->what != RMI_RUN)
+        if (st->what == RMI_ALLOC && st->buf == ws) st->bytes = bytes;
+}
+
 /* Sets `bytes` of the program's statements: of every ALLOC (of what a forward saves, and of a workspace: the size for
    the run or prefetch that comes next), and of copies of what a forward saved. */
 RMI_FN rm_result rmi_sch_sizes(const rm_graph *graph, rmi_program *program)
@@ -3486,16 +3497,23 @@ RMI_FN rm_result rmi_sch_sizes(const rm_graph *graph, rmi_program *program)
         if (st->what == RMI_RUN) {
             if (st->run.way == RMI_FWD) next[st->run.id] = rmi_low_form(graph, st->run)->saved;
             if (rmi_low_ws(graph, st->run) != RMI_NONE)
-                next[rmi_low_ws(graph, st->run) - base] = rmi_low_ws_bytes(graph, st->run);
+                next[rmi_low_ws(graph, st->run) - base] = rmi_low_ws_bytes(graph, st->run, 0);
         } else if (st->what == RMI_PREFETCH && rmi_low_kind(graph, st->buf, &op) == RMI_BUF_SAVED) {
             next[op] = RMI_INF; /* what was left is known in the second pass */
         } else if (st->what == RMI_ALLOC) {
             st->bytes = st->buf < base ? rmi_low_bytes(graph, st->buf) : next[st->buf - base];
         }
     }
+    for (i = 0; next && i < graph->n_ops; i++) next[i] = 0; /* what an op saved is on the device */
     for (i = 0; next && left && i < program->n; i++) {
         rmi_stmt *st = &program->st[i];
-        if (st->what == RMI_RUN && st->run.way == RMI_FWD) left[st->run.id] = rmi_low_form(graph, st->run)->saved;
+        uint32_t gone = st->what == RMI_FREE ? st->buf : st->what == RMI_REUSE ? st->other : RMI_NONE;
+        if (gone != RMI_NONE && rmi_low_kind(graph, gone, &op) == RMI_BUF_SAVED) next[op] = 0;
+        if (st->what == RMI_ALLOC && rmi_low_kind(graph, st->buf, &op) == RMI_BUF_SAVED) next[op] = 1;
+        if (st->what == RMI_RUN && st->run.way == RMI_FWD) {
+            left[st->run.id] = rmi_low_form(graph, st->run)->saved;
+            if (next[st->run.id]) rmi_sch_size_ws(graph, st, i, rmi_low_ws_bytes(graph, st->run, 1));
+        }
         if (st->what != RMI_RUN && (st->what != RMI_ALLOC || st->bytes == RMI_INF) &&
             rmi_low_kind(graph, st->buf, &op) == RMI_BUF_SAVED)
             st->bytes = left[op];
@@ -4179,7 +4197,9 @@ RMI_FN int rmi_sim_has_room(const rmi_sim *sim, uint32_t buf, uint64_t bytes)
 RMI_FN rm_result rmi_sim_gather(rmi_sim *sim, rmi_run run)
 {
     rmi_access *access = &sim->acc;
-    uint32_t i, saved;
+    uint32_t i, saved = access->saved, ws = rmi_low_ws(sim->graph, run);
+    int saving = saved != RMI_NONE && sim->held[0][saved].stretch != RMI_NONE;
+    uint64_t ws_bytes = rmi_low_ws_bytes(sim->graph, run, saving);
     char name[300];
     if (run.way == RMI_OPT_HOST) { /* the gradient first */
         i = access->reads.at[0];
@@ -4188,12 +4208,11 @@ RMI_FN rm_result rmi_sim_gather(rmi_sim *sim, rmi_run run)
     }
     for (i = 0; i < access->reads.n; i++) RMI_TRY(rmi_sim_read(sim, run, access->reads.at[i]));
     for (i = 0; i < access->writes.n; i++) RMI_TRY(rmi_sim_write(sim, run, access->writes.at[i]));
-    if (access->ws_bytes && !rmi_sim_has_room(sim, access->ws, access->ws_bytes))
+    if (ws_bytes && !rmi_sim_has_room(sim, ws, ws_bytes))
         return rmi_sim_fail(sim, "%s of %u bytes is wanted by this run and not allocated",
-                            rmi_sch_name(sim->graph, access->ws, name), access->ws_bytes);
-    if (access->ws_bytes) RMI_TRY(rmi_sim_touch(sim, sim->held[0][access->ws].stretch, 1));
-    saved = access->saved;
-    if (saved == RMI_NONE || sim->held[0][saved].stretch == RMI_NONE) return RM_OK;
+                            rmi_sch_name(sim->graph, ws, name), ws_bytes);
+    if (ws_bytes) RMI_TRY(rmi_sim_touch(sim, sim->held[0][ws].stretch, 1));
+    if (!saving) return RM_OK;
     if (!rmi_sim_has_room(sim, saved, access->saved_bytes))
         return rmi_sim_fail_buf(sim, saved, "is too small for what this variant leaves");
     sim->now.left_by[run.id] = run.form;
@@ -5131,7 +5150,8 @@ RMI_FN rm_result rmi_step_put_ways(rmi_step_maker *make, rmi_run run, uint32_t b
                 way.inplace = rmi_step_over_tensor(step, &op->in, op->forms[as.form].inplace,
                                                    step->graph->tensors[op->out.at[0]].bytes);
             way.ns = timed ? rmi_low_ns(step->graph, as, k % 2, 0) : 0;
-            way.workspace = access->absent ? 0 : rmi_step_round(step, rmi_low_ws_bytes(step->graph, as));
+            way.workspace = rmi_low_ws_bytes(step->graph, as, k >= 2 && access->saved != RMI_NONE);
+            way.workspace = access->absent ? 0 : rmi_step_round(step, way.workspace);
             RMI_TRY(rmi_step_put_way(make, ways, way));
         }
         if (ways->n) access->least_ns = rmi_min(access->least_ns, step->ways[ways->at].ns);
@@ -6054,20 +6074,23 @@ RMI_FN rm_result rmi_seq_emit_copy(rmi_seq *seq, uint32_t at, uint32_t i)
 RMI_FN rm_result rmi_seq_emit_run(rmi_seq *seq, uint32_t at, uint32_t lo, uint32_t hi)
 {
     rmi_run run = seq->runs[at];
-    uint32_t i, ws = rmi_low_ws(seq->graph, run);
-    uint64_t ws_bytes = rmi_low_ws_bytes(seq->graph, run);
+    uint32_t i, ws = rmi_low_ws(seq->graph, run), saving = 0;
+    uint64_t ws_bytes;
     if (run.way >= RMI_COPY_OUT) return rmi_seq_emit_copy(seq, at, lo);
     if (run.way == RMI_FWD && seq->graph->ops[run.id].view != RMI_NONE) return RM_OK;
+    for (i = lo; i < hi; i++) {
+        rmi_seq_inst *inst = &seq->inst[i];
+        int saved = inst->buf == rmi_low_buf(seq->graph, RMI_BUF_SAVED, run.id);
+        inst->gone = saved && inst->last == at; /* nobody reads what this forward would save: it is not asked to */
+        saving |= saved && !inst->gone;
+    }
+    ws_bytes = rmi_low_ws_bytes(seq->graph, run, (int)saving);
     if (ws_bytes) {
         RMI_TRY(rmi_seq_new_bytes(seq, RMI_NONE, at, at + 1, ws_bytes, 0));
         RMI_TRY(rmi_seq_say(seq, RMI_ALLOC, ws, 0, seq->n_str - 1, ws_bytes));
     }
-    for (i = lo; i < hi; i++) {
-        rmi_seq_inst *inst = &seq->inst[i];
-        /* nobody reads what this forward would save: it is not asked to */
-        inst->gone = inst->last == at && inst->buf == rmi_low_buf(seq->graph, RMI_BUF_SAVED, run.id);
-        if (!inst->gone) RMI_TRY(rmi_seq_settle(seq, run, i, at));
-    }
+    for (i = lo; i < hi; i++)
+        if (!seq->inst[i].gone) RMI_TRY(rmi_seq_settle(seq, run, i, at));
     for (i = lo; i < hi; i++)
         if (!seq->inst[i].gone) seq->life_of[seq->inst[i].buf] = i;
     RMI_TRY(rmi_seq_say(seq, RMI_RUN, RMI_NONE, RMI_NONE, 0, 0));
@@ -8128,6 +8151,16 @@ RMI_FN uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
     return sum;
 }
 
+/* The workspace of a way of an access, at least: of a forward also if it leaves what it saves. */
+RMI_FN uint64_t rmi_bnd_ws(const rmi_step *step, const rmi_step_access *access, const rmi_step_way *way)
+{
+    uint64_t least = way->workspace;
+    uint32_t i;
+    for (i = access->ways[1][0].at; i < access->ways[1][0].at + access->ways[1][0].n; i++)
+        if (step->ways[i].form == way->form) least = rmi_min(least, step->ways[i].workspace);
+    return least;
+}
+
 /* The ns of the fastest of these ways of an access that fits within the limit beside what the task holds, or RMI_INF;
    lowers *holds to bytes that one of them takes. */
 RMI_FN uint64_t rmi_bnd_fastest(const rmi_bnd *b, const rmi_step_access *access, const rmi_range *ways, uint64_t held,
@@ -8139,7 +8172,8 @@ RMI_FN uint64_t rmi_bnd_fastest(const rmi_bnd *b, const rmi_step_access *access,
     for (i = ways->at; i < ways->at + ways->n; i++) {
         const rmi_step_way *way = &step->ways[i];
         int over = way->inplace != RMI_NONE && access->first_is_output;
-        uint64_t bytes = rmi_sub(held, over ? step->buffers[step->pool[access->makes.at]].bytes : 0) + way->workspace;
+        uint64_t bytes = rmi_sub(held, over ? step->buffers[step->pool[access->makes.at]].bytes : 0);
+        bytes += rmi_bnd_ws(step, access, way);
         *holds = rmi_min(*holds, bytes);
         if (bytes <= b->limit) least = rmi_min(least, way->ns);
     }
@@ -8569,10 +8603,11 @@ RMI_FN void rmi_bnd_workspace(rmi_bnd *b)
     uint64_t least = RMI_INF, most = 0;
     uint32_t i, k;
     for (i = 0; i < step->ops[task->id].n_modes; i++) {
-        const rmi_range *ways = &step->accesses[task->access + i].ways[0][0];
+        const rmi_step_access *access = &step->accesses[task->access + i];
+        const rmi_range *ways = &access->ways[0][0];
         for (k = ways->at; k < ways->at + ways->n && b->ns[task->access + i] != RMI_INF; k++) {
-            least = rmi_min(least, step->ways[k].workspace);
-            most = rmi_max(most, step->ways[k].workspace);
+            least = rmi_min(least, rmi_bnd_ws(step, access, &step->ways[k]));
+            most = rmi_max(most, rmi_bnd_ws(step, access, &step->ways[k]));
         }
     }
     b->at.workspace = rmi_min(least, most);
@@ -8738,11 +8773,12 @@ RMI_FN void rmi_bnd_put_own(rmi_bnd_web *web, uint32_t k)
     if (!b->at.extra) return;
     web->todo[web->n_wanted++] = fact = rmi_bnd_put_fact(web);
     for (i = 0; i < step->ops[task->id].n_modes; i++) {
-        const rmi_range *ways = &step->accesses[task->access + i].ways[0][0];
+        const rmi_step_access *access = &step->accesses[task->access + i];
+        const rmi_range *ways = &access->ways[0][0];
         uint64_t fastest = task->way == RMI_FWD ? b->least[b->at.task] : b->ns[task->access + i];
         for (j = ways->at; j < ways->at + ways->n && fastest != RMI_INF; j++)
             rmi_bnd_put_way(web, fact, fastest ? rmi_sub(step->ways[j].ns, fastest) : 0, k,
-                            step->ways[j].workspace - b->at.workspace);
+                            rmi_bnd_ws(step, access, &step->ways[j]) - b->at.workspace);
     }
 }
 
@@ -9989,6 +10025,10 @@ RMI_FN int rmi_off_scan(rmi_off_model *m, uint64_t enough)
         if (way == RMI_FWD) rmi_off_scan_forward(m, m->runs[at], access, at);
         if (way == RMI_BWD) rmi_off_scan_backward(m, access, at);
     }
+    for (i = 0; i < m->n_lives; i++) /* what is read that forwards saved, they left: their workspace is that of such */
+        if (m->lives[i].kind == RMI_BUF_SAVED && m->lives[i].last > m->lives[i].first)
+            m->ws[m->lives[i].first] =
+                m->model.ways[rmi_off_access(m, m->lives[i].id)->ways[1][0].at].workspace;
     for (i = 0; i < m->model.ends.n && m->n; i++) {
         buf = m->model.buffers[m->model.ends.at[i]].number;
         if (m->cur[buf] != RMI_NONE &&
@@ -15916,7 +15956,8 @@ RMI_FN int rmi_plan_is_smaller(const rm_graph *graph, const rm_graph *than)
         const rmi_form *form = graph->ops[i].forms, *large = than->ops[i].forms;
         differs = strcmp(graph->ops[i].name, than->ops[i].name) || graph->ops[i].n_forms != than->ops[i].n_forms;
         for (k = 0; !differs && k < graph->ops[i].n_forms; k++, form++, large++) {
-            differs = form->saved > large->saved || form->fwd_ws > large->fwd_ws || form->n_parts != large->n_parts;
+            differs = form->saved > large->saved || form->fwd_ws > large->fwd_ws || form->n_parts != large->n_parts ||
+                      form->saving_ws > large->saving_ws;
             for (n = 0; !differs && n < form->n_parts; n++) differs = form->parts[n].bwd_ws > large->parts[n].bwd_ws;
         }
     }
@@ -18802,7 +18843,7 @@ typedef struct rmi_txt_slice { /* a piece of the text; its column is that of its
     size_t n;
 } rmi_txt_slice;
 
-#define RMI_TXT_KEYS 48 /* rows of rmi_txt_keys */
+#define RMI_TXT_KEYS 49 /* rows of rmi_txt_keys */
 
 typedef struct rmi_txt {
     rmi_arena mem; /* for the time of the reading */
@@ -19136,7 +19177,8 @@ static const rmi_txt_key rmi_txt_keys[RMI_TXT_KEYS] = {
     {"fwd=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, fwd), offsetof(rmi_form, again), NULL},
     {"bwd=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, bwd), 0, NULL},
     {"again=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, again), 0, NULL},
-    {"fwd_ws=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, fwd_ws), 0, NULL},
+    {"fwd_ws=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, fwd_ws), offsetof(rmi_form, saving_ws), NULL},
+    {"saving_ws=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, saving_ws), 0, NULL},
     {"bwd_ws=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, bwd_ws), 0, NULL},
     {"inplace=", RMI_TXT_OF_FORM, RMI_TXT_INPUT, offsetof(rmi_form, inplace), 0, NULL},
     {"inplace_bwd=", RMI_TXT_OF_FORM, RMI_TXT_OVERS, offsetof(rmi_form, overs), 0, NULL},
@@ -19664,6 +19706,7 @@ RMI_FN void rmi_txt_put_form(rmi_sink *sink, const rm_graph *graph, const rmi_op
     absent.bits = "";
     if (number) absent = op->forms[0];
     if (!number || form->fwd != absent.fwd) absent.again = form->fwd;
+    if (!number || form->fwd_ws != absent.fwd_ws) absent.saving_ws = form->fwd_ws;
     rmi_put_format(sink, number ? "variant %s %s" : "op %s", op->name, form->name);
     rmi_txt_put_keys(sink, graph, op, number ? RMI_TXT_OF_FORM : RMI_TXT_OF_OP | RMI_TXT_OF_FORM, form, &absent);
     for (i = 0; i < form->own_parts; i++) {
@@ -21784,7 +21827,7 @@ RMI_FN int rmi_exe_operand_of(const rm_exec *exec, rmi_run run, uint32_t role, u
     operand->bytes = role == RMI_EXE_SAVED ? form->saved
                      : role < RMI_EXE_WS   ? rmi_low_bytes(graph, operand->buf)
                      : part                ? part->bwd_ws
-                     : form                ? form->fwd_ws
+                     : form                ? rmi_max(form->fwd_ws, form->saved ? form->saving_ws : 0) /* or less */
                                            : graph->tensors[tensor].opt_ws;
     operand->use = rmi_exe_roles[role].use;
     if (part && (role == RMI_EXE_OUT || role == RMI_EXE_SAVED)) operand->use = RMI_EXE_READS;
@@ -21963,6 +22006,10 @@ RMI_FN rm_result rmi_exe_call(rmi_exe_build *build, rmi_run run, rm_call *call)
             if (role == RMI_EXE_DIN && build->moved[operand.tensor]) continue; /* it is there already */
             if (role == RMI_EXE_SAVED && (nowhere || !operand.declared)) continue;
             if (role == RMI_EXE_SAVED) call->saved_bytes = operand.bytes;
+            if (role == RMI_EXE_WS)
+                call->ws_bytes = operand.bytes =
+                    rmi_low_ws_bytes(build->exec->graph, run, call->saved != NULL); /* that role came before */
+            if (role == RMI_EXE_WS && !operand.bytes) continue;
             if (!operand.declared || (run.way == RMI_OPT_HOST && !host)) continue;
             RMI_TRY(rmi_exe_uses(build, build->at[host][operand.buf], operand.bytes, write));
             RMI_TRY(rmi_exe_point(build, build->at[host][operand.buf], operand.bytes, to));
@@ -23348,7 +23395,8 @@ RMI_FN int rmi_exe_same_form(const rmi_form *one, const rmi_form *other, rmi_run
 {
     const rmi_part *part = &one->parts[run.part], *like = &other->parts[run.part];
     if (run.way == RMI_FWD)
-        return one->fwd_ws == other->fwd_ws && one->saved == other->saved && one->inplace == other->inplace;
+        return one->fwd_ws == other->fwd_ws && one->saving_ws == other->saving_ws && one->saved == other->saved &&
+               one->inplace == other->inplace;
     return one->n_parts == other->n_parts && part->bwd_ws == like->bwd_ws && part->needs_saved == like->needs_saved &&
            rmi_low_same_list(&part->grads, &like->grads) && rmi_low_same_list(&part->needs, &like->needs);
 }
@@ -23561,7 +23609,8 @@ RMI_FN void rmi_exe_lay(rmi_exe_profile *f, rmi_run run)
     if (run.way == RMI_COPY_MERGE) run.way = RMI_REDUCE; /* is given the same */
     for (role = 0; role < RMI_EXE_ROLES; role++)
         for (slot = 0; rmi_exe_operand_of(f->exec, run, role, slot, &operand); slot++) {
-            uint64_t bytes = role == RMI_EXE_WS && form ? rmi_max(operand.bytes, form->fwd_ws) : operand.bytes;
+            uint64_t bytes = operand.bytes;
+            if (role == RMI_EXE_WS && form) bytes = rmi_max(bytes, rmi_max(form->fwd_ws, form->saving_ws));
             if (!operand.declared || (f->build.at[first][operand.buf] != RMI_INF && role != RMI_EXE_WS)) continue;
             if (role == RMI_EXE_IN && form) continue;
             if (role == RMI_EXE_DOUT && bytes == graph->tensors[operand.tensor].bytes) {
@@ -24049,7 +24098,8 @@ static const struct {
     {"the state", "", "write no more, or give its size in rm_param_desc.state_bytes"},
     {"saved", "RM_SAVED", "write no more, or give its size in rm_op_desc.saved"},
     {"its workspace", "",
-     "use no more, or give its size in rm_op_desc (fwd_ws, bwd_ws, part_ws) or rm_param_desc.update_ws"}};
+     "use no more, or give its size in rm_op_desc (fwd_ws, of a forward that leaves saved saving_ws, bwd_ws, part_ws) "
+     "or rm_param_desc.update_ws"}};
 
 typedef struct rmi_chk_box { /* one buffer of the call in the frame */
     uint32_t role, slot;         /* in[slot] ..., the first one if a tensor stands there twice */
@@ -24265,6 +24315,11 @@ RMI_FN void rmi_chk_set(const rmi_chk *k, const rmi_chk_frame *frame, rmi_chk_bo
     uint32_t place = (uint32_t)(box - frame->box), n = (uint32_t)(frame->end - frame->box);
     int changed = n + place < trial->changed;
     box->seen = box == trial->absent ? NULL : box == trial->upper ? trial->lower->data : box->data;
+    if (box->role == RMI_EXE_WS && frame->call.phase == RM_PHASE_FORWARD) {
+        const rmi_chk_box *saved = rmi_chk_box_of(frame, RMI_EXE_SAVED, RMI_NONE); /* it comes first: seen is set */
+        box->bytes = saved && saved->seen ? frame->form->saving_ws : frame->form->fwd_ws;
+        if (!box->bytes) box->seen = NULL;
+    }
     box->guard = place < trial->changed ? RMI_CHK_NAN : RMI_CHK_OTHER;
     box->byte = !changed ? RMI_CHK_OTHER : box->undeclared ? rmi_chk_unlike(k, box, trial->small) : RMI_CHK_NAN;
     box->held = changed && box->undeclared ? NULL : changed && box->other ? box->other : box->from;
@@ -24331,6 +24386,7 @@ RMI_FN rm_result rmi_chk_call(rmi_chk *k, rmi_chk_frame *frame)
         for (i = box->slot + 1; i < call->n_in; i++)
             if (rmi_chk_stands(frame, box, i)) *rmi_exe_slot(call, box->role, i) = box->seen;
         if (box->role == RMI_EXE_SAVED) call->saved_bytes = box->seen ? box->bytes : 0;
+        if (box->role == RMI_EXE_WS) call->ws_bytes = box->bytes;
     }
     call->recompute = frame->trial.recompute;
     code = frame->fn(call);

@@ -1263,7 +1263,8 @@ typedef struct stretch { /* bytes of the arena; aliases have one together */
 typedef struct account {
     rm_graph *g;
     text_buffer graph_text, plan_text;
-    names sizes;   /* grad:T, state:P, saved:OP[@V]; of workspaces "fwd OP[@V]", "bwd OP[:PART][@V]", "opt P" */
+    names sizes;   /* grad:T, state:P, saved:OP[@V]; of workspaces "fwd OP[@V]", "bwd OP[:PART][@V]", "opt P",
+                    "saving OP[@V]" (of forwards that leave saved:OP) */
     names kinds;   /* of tensors that no op makes: index into kind_words */
     names indices; /* of buffers, by name */
     names again;   /* of what an op makes: ns of its forward */
@@ -1316,8 +1317,8 @@ static int note_keys(account *a, const char *name, char *rest)
 {
     static const struct {
         const char *key, *before;
-    } sizes[] = {{"grad", "grad:"},   {"state", "state:"}, {"opt_ws", "opt "},
-                 {"saved", "saved:"}, {"fwd_ws", "fwd "},  {"bwd_ws", "bwd "}};
+    } sizes[] = {{"grad", "grad:"},  {"state", "state:"},    {"opt_ws", "opt "},        {"saved", "saved:"},
+                 {"fwd_ws", "fwd "}, {"fwd_ws", "saving "}, {"saving_ws", "saving "}, {"bwd_ws", "bwd "}};
     const char *word;
     size_t k;
     while (*(word = next_word(&rest)))
@@ -1440,6 +1441,21 @@ static uint64_t find_size(const account *a, const char *before, const char *name
     return size ? *size : 0;
 }
 
+/* Does the forward that is statement i leave what it saves: is that allocated then? */
+static int is_saving(const account *a, size_t i)
+{
+    const char *op = a->program[i].word[2];
+    const size_t n = strcspn(op, "@");
+    while (i-- > 0) {
+        const char *const *word = a->program[i].word;
+        const int ends = !strcmp(word[0], "free") || !strcmp(word[0], "reuse");
+        const char *name = word[!strcmp(word[0], "reuse") ? 2 : 1];
+        if (strncmp(name, "saved:", 6) || strncmp(name + 6, op, n) || name[6 + n]) continue;
+        if (ends || !strcmp(word[0], "alloc")) return !ends;
+    }
+    return 0;
+}
+
 /* The bytes of a buffer that is allocated at statement i. Of a workspace, and of what an op saves, the next run tells.
  */
 static uint64_t buffer_bytes(const account *a, const char *name, size_t i)
@@ -1454,7 +1470,8 @@ static uint64_t buffer_bytes(const account *a, const char *name, size_t i)
     }
     if (i < a->n && !strncmp(name, "saved:", 6)) return find_size(a, "saved:", a->program[i].word[2]);
     if (i < a->n && !strncmp(name, "ws:", 3)) {
-        snprintf(verb, sizeof verb, "%s ", a->program[i].word[1]);
+        snprintf(verb, sizeof verb, "%s ",
+                 !strcmp(a->program[i].word[1], "fwd") && is_saving(a, i) ? "saving" : a->program[i].word[1]);
         return find_size(a, verb, a->program[i].word[2]);
     }
     return find_size(a, "", name);

@@ -59,7 +59,8 @@
 
 /* Features that tests ask for by rg_more; with none of them a seed gives the text that it gave before there were any. */
 #define RG_MORE_ZERO   (1u << 0)  /* backwards that only add to some gradients */
-#define RG_MORE_ALL    1u
+#define RG_MORE_SAVING (1u << 1)  /* forwards whose workspace is another if they leave what they save */
+#define RG_MORE_ALL    3u
 static uint32_t rg_more = 0;
 
 /* For a test of many seeds: each of these features in half of the graphs, whatever the others. */
@@ -382,6 +383,7 @@ static void rg_put_times(rg_state *s, const rg_op *o)
     if (rg_chance(s, 0, 8)) rg_put_number(s, " again=", rg_ns(s));
     if (rg_chance(s, RG_WORKSPACE, 4)) rg_put_number(s, " fwd_ws=", rg_bytes(s));
     if (rg_chance(s, RG_WORKSPACE, 4) && !o->nograd) rg_put_number(s, " bwd_ws=", rg_bytes(s));
+    if (rg_more & RG_MORE_SAVING && o->saved && !rg_chance(s, 0, 3)) rg_put_number(s, " saving_ws=", rg_below(s, 2) ? rg_bytes(s) : 0);
 }
 
 static void rg_put_parts(rg_state *s, const rg_op *o, int op, int variant)
@@ -423,6 +425,7 @@ static void rg_put_variants(rg_state *s, const rg_op *o, int op)
             rg_put(s, " inplace_bwd=none");
             own.n_over = 0;
             rg_put_zero_bwd(s, &own);
+            if (rg_more & RG_MORE_SAVING && rg_below(s, 2)) rg_put_number(s, " saving_ws=", rg_bytes(s));
         }
         if (rg_chance(s, RG_BITS, 3)) rg_put_number(s, " bits=b", (uint64_t)rg_below(s, 2));
         rg_put(s, "\n");

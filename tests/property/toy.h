@@ -117,6 +117,7 @@ static int toy_forward(const rm_call *c)
     }
     for (i = 0; i < c->n_in; i++)
         if (toy_overlap(c->saved, c->saved_bytes, c->in[i], c->in_bytes[i])) toy_wrong(w, c, "saved lies over an input");
+    if (c->ws && op->n_forms == 1 && c->ws_bytes != (c->saved ? op->forms[0].saving_ws : op->forms[0].fwd_ws)) toy_wrong(w, c, "the workspace is not of the size that was asked for");
     toy_workspace(w, c, NULL);
     for (i = 0; i < c->n_in; i++) {
         void *m = toy_mutated(op, op->in.at[i]) ? rm_mut(c, i) : NULL;

@@ -24,7 +24,7 @@ enum fault {
     GELU_NEEDS, GELU_UNWRITTEN, GELU_BEYOND, GELU_BEFORE, GELU_WRITES_IN, GELU_READS_BEYOND, GELU_IGNORES_ACCUM, GELU_ALWAYS_ADDS, GELU_SKIPS_SOME_ACCUM,
     GELU_WRITES_DOUT, GELU_RANDOM_BWD, GELU_WRONG, GELU_RETURNS, GELU_BWD_RETURNS, GELU_REMEMBERS, GELU_OUT_ADDS, GELU_VARIANT_BITS, GELU_VARIANT_NEEDS,
     SIG_NEEDS, SIG_INPLACE, SIG_OVER, DROP_NEEDS, DROP_BEYOND_SAVED, DROP_RANDOM, DROP_NO_SAVED, DROP_RECOMPUTE, LIN_PART, LIN_WS, LIN_WS_UNINIT,
-    LIN_DX_UNWRITTEN, LIN_DW_BEYOND, BN_MUTATES, BN_RECOMPUTE, BN_READS_STATS, RES_SHARE, RES_TWICE, EMB_ZERO, LN_SETS_DW, LN_ADDS_DB, LN_ZERO_DX, LN_NULL, LN_SAVED_UNWRITTEN, LN_WRITES_SAVED, CE_OVER_SAVED,
+    LIN_DX_UNWRITTEN, LIN_DW_BEYOND, BN_MUTATES, BN_RECOMPUTE, BN_READS_STATS, RES_SHARE, RES_TWICE, EMB_ZERO, LN_SETS_DW, LN_ADDS_DB, LN_ZERO_DX, LN_WS_SAVING, LN_WS_ALONE, LN_NULL, LN_SAVED_UNWRITTEN, LN_WRITES_SAVED, CE_OVER_SAVED,
     ONCE_RANDOM, VIEW_GRAD, SGD_BEYOND, SGD_RANDOM, SGD_RETURNS, BARRIER_WRITES, REDUCE_BEYOND, BN_WRONG_BETA,
     FAULTS
 };
@@ -227,8 +227,10 @@ static int add_bwd(const rm_call *c)
 /* in: x, gamma, beta; saved: mean, rstd of each row */
 static int ln_fwd(const rm_call *c)
 {
-    float *saved = (float *)c->saved;
+    float *saved = (float *)c->saved, *ws = (float *)c->ws; /* ws: three floats, but one is enough where the forward saves */
     size_t rows = c->in_bytes[0] / FL(D), r, i;
+    if (c->ws_bytes != FL(saved ? 1 : fault == LN_WS_ALONE ? 2 : 3)) return 5;
+    for (i = 0; i < (saved && fault != LN_WS_SAVING ? 1u : 3u); i++) ws[i] = 1;
     for (r = 0; r < rows; r++) {
         const float *x = in_f(c, 0) + r * D;
         float m = 0, v = 0, rstd;
@@ -374,7 +376,7 @@ static rm_tensor block(model *m, rm_tensor x)
     if (fault == DROP_NEEDS) drop.needs = RM_IN(0);
     rm_block_begin(g, "h");
     w = weight(m, "ln.g", D, 0);
-    h = RM_OP(g, &ln, .name = "ln", .in = {x, w, weight(m, "ln.b", D, 0)}, .out = {FL(B * D)}, .saved = FL(2 * B + 1));
+    h = RM_OP(g, &ln, .name = "ln", .in = {x, w, weight(m, "ln.b", D, 0)}, .out = {FL(B * D)}, .saved = FL(2 * B + 1), .fwd_ws = FL(fault == LN_WS_ALONE ? 2 : 3), .saving_ws = FL(1));
     h = RM_OP(g, &lin, .name = "fc", .in = {h, weight(m, "fc.w", D * D, 1)}, .out = {FL(B * D)}, .arg = {D}, .fwd_ws = FL(D));
     h = RM_OP(g, &gel, .name = "gelu", .in = {h});
     if (fault == GELU_VARIANT_BITS || fault == GELU_VARIANT_NEEDS) rm_variant_add(g, h, &gel2, &(const rm_op_desc){.fwd_ns = RM_FREE_NS});
@@ -676,6 +678,8 @@ static const mistake mistakes[] = {
     {LN_SETS_DW, RM_ERROR_CHECK, "op h[1]/ln: its backward", "writes the gradient of input 1 (h[1]/ln.g), though kind 'layernorm' promises to add"},
     {LN_ADDS_DB, RM_ERROR_CHECK, "op h[1]/ln: its backward", "adds though accum is clear; ask RM_ADDS(c, 2), or declare RM_IN(2) in zero_grads"},
     {LN_ZERO_DX, RM_OK, "", ""}, /* it asks: no mistake */
+    {LN_WS_SAVING, RM_ERROR_CHECK, "op h[0]/ln: its forward", "beyond the end of its workspace, which has 4 bytes; use no more, or give its size in rm_op_desc (fwd_ws, of a forward that leaves saved saving_ws"},
+    {LN_WS_ALONE, RM_ERROR_CHECK, "op h[0]/ln: its forward", "beyond the end of its workspace, which has 8 bytes"},
     {LN_NULL, RM_ERROR_CHECK, "op h[1]/ln: its backward", "gives other bytes in the gradient of input 1 (h[1]/ln.g) when din[0] is NULL"},
     {LN_SAVED_UNWRITTEN, RM_ERROR_CHECK, "op h[1]/ln: its backward", "reads bytes of saved that its forward leaves unwritten"},
     {LN_WRITES_SAVED, RM_ERROR_CHECK, "op h[1]/ln: its backward", "writes to byte"},

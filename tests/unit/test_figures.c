@@ -162,6 +162,52 @@ static void zeros(void)
     }
 }
 
+/* A forward that leaves what it saves has a workspace of its own size: no statement tells it, both referees know it; in a step
+   that only goes forward nothing is saved. Given none, it is that of any forward. */
+static void saving(void)
+{
+    static const struct {
+        uint64_t fwd, saving, while_saving; /* as in rm_op_desc; bytes then */
+        const char *text;
+    } sizes[] = {{4096, 256, 256, " fwd_ws=4096 saving_ws=256\n"}, {4096, RM_EMPTY, 0, " fwd_ws=4096 saving_ws=0\n"}, {4096, 0, 4096, " fwd_ws=4096\n"},
+                 {0, 4096, 4096, " saving_ws=4096\n"}, {256, 8192, 8192, " fwd_ws=256 saving_ws=8192\n"}, {4096, 4096, 4096, " fwd_ws=4096\n"}};
+    const rm_kind kind = {.name = "op", .needs = RM_SAVED}, loss = {.name = "loss", .needs = RM_IN(0)};
+    unsigned i, k;
+    for (i = 0; i < RMI_COUNT(sizes); i++) {
+        rm_graph *g = rm_graph_create(NULL), *again = NULL;
+        rm_tensor x = rm_input_add(g, "x", 256, 0), w = RM_PARAM(g, .name = "w", .bytes = 256), y;
+        rm_plan_info info[2];
+        rm_plan_desc d;
+        rm_plan *p = NULL;
+        tm_text t = {0}, same = {0}, plan = {0};
+        y = RM_OP(g, &kind, .name = "y", .in = {x, w}, .saved = 256, .fwd_ws = sizes[i].fwd, .saving_ws = sizes[i].saving);
+        rm_output_add(g, RM_OP(g, &loss, .name = "l", .in = {y}, .out = {256}));
+        EXPECT(rm_graph_write(g, tm_sink, &t) == RM_OK && strstr(t.s, sizes[i].text), t.s);
+        EXPECT(rm_graph_read(t.s, t.n, NULL, &again) == RM_OK && rm_graph_write(again, tm_sink, &same) == RM_OK && !strcmp(t.s, same.s), same.s);
+        memset(&d, 0, sizeof d);
+        d.steps = RM_SINGLE | RM_FORWARD;
+        EXPECT(rm_plan_create(again, &d, &p) == RM_OK, rm_graph_error(again));
+        for (k = 0; k < 2 && p; k++) {
+            uint64_t ws = k ? sizes[i].fwd : sizes[i].while_saving;
+            rmtest_result r;
+            EXPECT(rm_plan_get_info(p, k ? RM_FORWARD : RM_SINGLE, &info[k]) == RM_OK, "");
+            EXPECT(info[k].live_bytes == rmi_max(256 * (k ? 3u : 4u) + ws, 256u * (k ? 3 : 5)), sizes[i].text);
+            plan.n = 0;
+            EXPECT(rm_plan_write(p, k ? RM_FORWARD : RM_SINGLE, tm_sink, &plan) == RM_OK, "");
+            EXPECT(rmtest_replay_c(t.s, t.n, plan.s, plan.n, RMTEST_NO_BUDGET, RMTEST_NO_BUDGET, &r) == RMTEST_LEGAL && r.live_bytes == info[k].live_bytes, r.message);
+        }
+        rm_plan_destroy(p);
+        p = NULL;
+        EXPECT(rm_plan_read(again, plan.s, plan.n, &p) == RM_OK && rm_plan_get_info(p, RM_FORWARD, &info[0]) == RM_OK && info[0].live_bytes == info[1].live_bytes, rm_graph_error(again));
+        rm_plan_destroy(p);
+        rm_graph_destroy(again);
+        rm_graph_destroy(g);
+        tm_clear(&t);
+        tm_clear(&same);
+        tm_clear(&plan);
+    }
+}
+
 /* Each place that a gradient may be written over is in the text as it was declared. */
 static void overs(void)
 {
@@ -297,6 +343,7 @@ int main(void)
     cut_otherwise();
     overs();
     zeros();
+    saving();
     refused();
     told();
     return tm_end();
