@@ -12669,6 +12669,10 @@ RMI_FN void rmi_cost_clock_in(rmi_cost *eval, rmi_costs *costs, rmi_clock *lanes
         }
         if (in->stays) continue;
         if (eval->held) lanes->in = rmi_max(lanes->in, lanes->now);
+        else if (in->edge && (in->wraps || lanes->turn)) { /* its bytes are free when their last user has finished */
+            uint32_t last = costs->lives[costs->last_life[buffer]].last;
+            lanes->in = rmi_max(lanes->in, costs->start[last] + costs->ns[last]);
+        }
         lanes->in =
             rmi_max(lanes->in,
                     in->source != RMI_NONE ? costs->outs[in->source].end : *rmi_cost_host_ready(eval, buffer));
