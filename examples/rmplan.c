@@ -335,7 +335,7 @@ static const struct {
       "adamw (default: 12 bytes of state a weight) or slim (two bf16 moments: 4 bytes)") \
     X(FIT, "--fit", "WHAT", ASK_MODEL, TAKES_FIT, fit, FIT, \
       "the largest batch of the --model that fits, or with 'sequence' the longest sequence, and the fastest; the " \
-      "same with --more memory; with preset rockmate if no other is named and there is no --host") \
+      "same with --more memory; --seconds is of each size (none given: a fraction of one)") \
     X(SLOWER, "--slower", "PCT", ASK_MODEL, TAKES_PERCENT, slower, FIT, \
       "a size fits only if a step is at most that much slower than with everything kept") \
     X(EXPORT, "--export", "FILE", ASK_MODEL, TAKES_TEXT, export_to, PLAN | CHECK | EXPORT, \
@@ -3152,6 +3152,7 @@ static int run_graph(const request *r, rm_graph *g, const models_device *device)
 
 /* --- --fit: the largest size of a model that fits */
 #define FIT_UNIT 128 /* tokens that a sequence grows by */
+#define FIT_WORK 1000 /* rm_plan_desc.work_limit of a size: a tenth of a second or two, and within 1 % of what seconds find */
 
 typedef struct fit {
     const request *r;
@@ -3282,7 +3283,8 @@ static int tell_fit(fit *f, const rm_fit_info *found, const rm_fit_info *more, c
         print_fit_more(f, found, more, more_bytes);
     }
     say_open(p, "fit", '[');
-    fit_table(f, found, desc->preset ? desc->preset : f->r->config ? f->r->config : "offmate");
+    fit_table(f, found, desc->preset ? desc->preset : f->r->config ? f->r->config
+                                                     : desc->host_bytes ? "offmate" : "hiremate");
     say_close(p, ']');
     if (p->form == FORM_JSON) say_end(p);
     return found->largest ? EXIT_OK : EXIT_TOO_SMALL;
@@ -3326,7 +3328,7 @@ static int fit_model(const request *r, rm_graph *g, const models_desc *model)
     if (r->fit == FIT_SEQUENCE && lm->positions) d.most = lm->positions / FIT_UNIT;
     status = job_prepare(&j);
     d.plan = j.desc;
-    if (!r->preset && !r->config && !r->host.bytes) d.plan.preset = "rockmate";
+    if (!r->preset && !r->config && !r->milliseconds) d.plan.work_limit = FIT_WORK;
     d.build = fit_build;
     d.user = &f;
     if (r->given[OPTION_SLOWER] && r->slower < 4000) d.slower_ppm = r->slower ? (uint32_t)r->slower * 10000 : 1;

@@ -486,7 +486,10 @@ if [ "$(awk '$1 == "h1" { print $3, $5, $6, $7 }' out)" = "4194304 1 0 0" ] && [
 
 # --- the largest that fits: it does, and the next one does not; what is said to be slower is
 run 0 "" --model gpt2-124m --device rtx4060 --fit batch
+searched=$(value largest)
+run 0 "" --model gpt2-124m --device rtx4060 --fit batch --preset rockmate
 largest=$(value largest)
+if [ "$searched" -gt "$largest" ]; then ok; else bad "--fit: searching finds no larger size ($searched) than preset rockmate ($largest)"; fi
 holds 'v["status"] == "ok" && v["largest"] >= v["fastest"] && v["fastest"] > 0 && v["budget_bytes"] == 8000000000 - 1073741824'
 if awk 'NF == 7 && $1 > last && (NR < 6 || $1 > 0) { last = $1 } NF == 7 && $1 == '"$largest"' { at = $6 } NF == 7 && $6 ~ /^[0-9]/ && $6 > best { best = $6; size = $1 }
         /^fastest=/ { split($0, f, "=") } END { exit !(at > 0 && size == f[2]) }' out; then ok; else bad "--fit: the fastest"; fi
