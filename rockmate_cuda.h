@@ -40,7 +40,8 @@
    The arena is one cudaMalloc of exactly rm_plan_info.arena_bytes (or rm_cuda_desc.device_memory), what the
    plan keeps in host memory is one pinned piece (or rm_cuda_desc.host_memory, which is registered). Pinning
    takes seconds for tens of GiB (rm_cuda_info.pin_ns), so it is done once: the piece stays until rm_cuda_destroy, for tuning, other plans
-   and other executors, and is made anew only if a plan wants more. Small pieces for the
+   and other executors, and is made anew only if a plan wants more; with ROCKMATE_THREADS, under Linux (in C with _GNU_SOURCE), by several
+   threads, on the NUMA node of the card. Small pieces for the
    values of a step and for inputs on their way are made with the rm_cuda.
    Memory of yours must be aligned as the plan is (rm_plan_desc.align, 256 unless you say otherwise).
    After rm_cuda_exec_create a step allocates nothing but its CUDA graph, once. What else lies on the card
@@ -284,6 +285,13 @@ RMDEF rm_result rm_cuda_get_info(rm_cuda *c, rm_cuda_info *info);
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#if defined(ROCKMATE_THREADS) && defined(__linux__) && defined(_GNU_SOURCE) /* large host memory is made by several threads */
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#define RMC_MAPS
+#endif
 
 #if defined(__GNUC__) || defined(__clang__)
 #define RMC_FN static __attribute__((unused))
@@ -299,6 +307,11 @@ RMDEF rm_result rm_cuda_get_info(rm_cuda *c, rm_cuda_info *info);
 #define RMC_CPU (-700)    /* a failure that is not CUDA's; the words are in the object */
 #define RMC_ARENAS 4u
 #define RMC_STAGE ((uint64_t)1 << 20)
+#ifndef RMC_MAPPED
+#define RMC_MAPPED ((uint64_t)64 << 20) /* from so many bytes on threads pay */
+#endif
+#define RMC_PAGE 4096u
+#define RMC_TOUCHERS 16u
 #define RMC_LATE 64u      /* bytes of an output that is read a step late */
 #if CUDART_VERSION >= 11070 /* reductions keep the priority of their stream: they go before kernels that wait for room */
 #define RMC_INSTANTIATE cudaGraphInstantiateFlagUseNodePriority
@@ -351,6 +364,10 @@ struct rm_cuda {
     uint64_t device_bytes, pinned_bytes, pin_ns;
     void *spare;           /* pinned memory that no executor has now, for the next one; and its bytes */
     uint64_t spare_bytes;
+    struct { /* of it and of the pieces, what is mapped and registered, not allocated by CUDA */
+        void *p;
+        uint64_t bytes;
+    } map[RMC_ARENAS + 1];
     int registered;        /* rm_cuda_desc.host_memory is, by this */
     rmc_block *on_device, *ring;
     uint32_t ring_at;
@@ -606,18 +623,107 @@ RMC_FN int rmc_given(rm_cuda *c, int host)
     return 0;
 }
 
+#if defined(RMC_MAPS)
+/* The NUMA node that the card is on, or -1. */
+RMC_FN int rmc_node(rm_cuda *c)
+{
+    char path[64] = "/sys/bus/pci/devices/", *at = path + strlen(path);
+    FILE *f;
+    int node = -1;
+    if (cudaDeviceGetPCIBusId(at, 20, c->device) != cudaSuccess) return (void)cudaGetLastError(), -1;
+    for (; *at; at++)
+        if (*at >= 'A' && *at <= 'F') *at = (char)(*at - 'A' + 'a');
+    strcat(path, "/numa_node");
+    f = fopen(path, "r");
+    if (f && fscanf(f, "%d", &node) != 1) node = -1;
+    if (f) fclose(f);
+    return node;
+}
+
+typedef struct rmc_toucher { /* a thread that touches pages first */
+    volatile unsigned char *from;
+    uint64_t bytes;
+    pthread_t thread;
+    int runs;
+} rmc_toucher;
+RMC_FN void *rmc_touch(void *arg)
+{
+    rmc_toucher *t = (rmc_toucher *)arg;
+    uint64_t i;
+    for (i = 0; i < t->bytes; i += RMC_PAGE) t->from[(size_t)i] = 0;
+    return NULL;
+}
+RMC_FN void rmc_touch_all(unsigned char *p, uint64_t bytes)
+{
+    rmc_toucher t[RMC_TOUCHERS];
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t n = cores < 1 ? 1 : cores > (long)RMC_TOUCHERS ? RMC_TOUCHERS : (uint32_t)cores, i;
+    uint64_t each = (bytes / n + RMC_PAGE - 1) / RMC_PAGE * RMC_PAGE, at = 0;
+    for (i = 0; i < n; i++, at += each) {
+        t[i].from = p + (size_t)(at < bytes ? at : bytes);
+        t[i].bytes = at >= bytes ? 0 : bytes - at < each ? bytes - at : each;
+        t[i].runs = i + 1 < n && !pthread_create(&t[i].thread, NULL, rmc_touch, &t[i]);
+        if (!t[i].runs) (void)rmc_touch(&t[i]);
+    }
+    for (i = 0; i < n; i++)
+        if (t[i].runs) (void)pthread_join(t[i].thread, NULL);
+}
+
+/* Zeros in host memory: on the card's NUMA node where there is room, its pages made by several threads, then registered. cudaHostAlloc makes
+   them with one, wherever the process happens to be. NULL: it cannot be had so. */
+RMC_FN void *rmc_map(rm_cuda *c, uint64_t bytes)
+{
+    unsigned long mask;
+    int node = rmc_node(c);
+    uint32_t i;
+    void *p;
+    for (i = 0; i <= RMC_ARENAS && c->map[i].p;) i++;
+    if (i > RMC_ARENAS || bytes < RMC_MAPPED || bytes > SIZE_MAX) return NULL;
+    p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    mask = node >= 0 && node < 63 ? 1ul << node : 0;
+    if (mask) (void)syscall(SYS_mbind, p, (size_t)bytes, 1 /* preferred */, &mask, 64ul, 0);
+    rmc_touch_all((unsigned char *)p, bytes);
+    if (cudaHostRegister(p, (size_t)bytes, cudaHostRegisterPortable) != cudaSuccess) {
+        (void)cudaGetLastError();
+        (void)munmap(p, (size_t)bytes);
+        return NULL;
+    }
+    c->map[i].bytes = bytes;
+    return c->map[i].p = p;
+}
+#else
+#define rmc_map(c, bytes) NULL
+#endif
+
+/* Pinned memory of executors goes. */
+RMC_FN cudaError_t rmc_unpin(rm_cuda *c, void *p)
+{
+    cudaError_t e;
+    uint32_t i;
+    for (i = 0; i <= RMC_ARENAS && c->map[i].p != p;) i++;
+    if (i > RMC_ARENAS) return cudaFreeHost(p);
+    e = cudaHostUnregister(p);
+#if defined(RMC_MAPS)
+    (void)munmap(p, (size_t)c->map[i].bytes);
+#endif
+    c->map[i].p = NULL;
+    return e;
+}
+
 /* Pinning takes seconds for tens of GiB: what an executor gives back is kept for the next one, and only grows. */
 RMC_FN int rmc_pinned(rm_cuda *c, uint64_t *bytes, void **out)
 {
     uint64_t begin;
     if (c->spare && c->spare_bytes < *bytes) {
-        (void)cudaFreeHost(c->spare);
+        (void)rmc_unpin(c, c->spare);
         c->pinned_bytes -= c->spare_bytes;
         c->spare = NULL;
     }
     if (!c->spare) {
         begin = rmc_now(NULL);
-        RMC_DO(c, cudaHostAlloc, (out, (size_t)*bytes, cudaHostAllocPortable));
+        *out = rmc_map(c, *bytes);
+        if (!*out) RMC_DO(c, cudaHostAlloc, (out, (size_t)*bytes, cudaHostAllocPortable));
         c->pin_ns += rmc_now(NULL) - begin;
         c->pinned_bytes += *bytes;
         return 0;
@@ -632,7 +738,7 @@ RMC_FN void rmc_keep_pinned(rm_cuda *c, void *p, uint64_t bytes)
     void *less = c->spare && c->spare_bytes >= bytes ? p : c->spare;
     if (less == p) c->pinned_bytes -= bytes;
     else if (less) c->pinned_bytes -= c->spare_bytes;
-    if (less) rmc_did(c, cudaFreeHost(less), "cudaFreeHost");
+    if (less) rmc_did(c, rmc_unpin(c, less), "cudaFreeHost");
     if (less == p) return;
     c->spare = p;
     c->spare_bytes = bytes;
@@ -1656,7 +1762,7 @@ RMC_FN void rmc_close(rm_cuda *c)
     if (c->on_device) (void)cudaFree(c->on_device);
     if (c->ring) (void)cudaFreeHost(c->ring);
     if (c->stage.p) (void)cudaFreeHost(c->stage.p);
-    if (c->spare) (void)cudaFreeHost(c->spare);
+    if (c->spare) (void)rmc_unpin(c, c->spare);
     if (c->registered) (void)cudaHostUnregister(c->d.host_memory);
     rmc_table_free(c, c->event);
     rmc_table_free(c, c->event_seen);

@@ -6,6 +6,7 @@
 
    Weights, gradients and activations are bf16, master weights and moments float. The options of one letter are llm.c's. */
 
+#define ROCKMATE_THREADS /* pins host memory by several */
 #define ROCKMATE_IMPLEMENTATION
 #define ROCKMATE_CUDA_IMPLEMENTATION
 #include "../../rockmate_cuda.h"
@@ -72,7 +73,7 @@ typedef struct options {
     float lr, final_lr, decay, skip_loss, skip_norm;
     uint64_t budget, host;
     double percent; /* of what keeping everything takes, if budget is 0 */
-    int streams, untuned, check, quiet;
+    int pieces, streams, untuned, check, quiet;
 } options;
 
 /* What a step finds out on the device: outside of the arena, some kilobytes. */
@@ -195,15 +196,15 @@ static int residual_bwd(const rm_call *c) /* in a step both gradients are other 
     return 0;
 }
 
-/* in: x, w, (b); arg: channels in, channels out. */
+/* in: x, w, b; arg: channels in, channels out. */
 static int matmul_fwd(const rm_call *c)
 {
-    matmul_forward_cublaslt(rm_out<floatX>(c, 0), rm_in<floatX>(c, 0), rm_in<floatX>(c, 1), c->n_in > 2 ? rm_in<floatX>(c, 2) : NULL, SIZES, (int)c->arg[0], (int)c->arg[1], on(c));
+    matmul_forward_cublaslt(rm_out<floatX>(c, 0), rm_in<floatX>(c, 0), rm_in<floatX>(c, 1), rm_in<floatX>(c, 2), SIZES, (int)c->arg[0], (int)c->arg[1], on(c));
     return 0;
 }
 static int matmul_bwd(const rm_call *c) /* of fc, too */
 {
-    matmul_backward(rm_din<floatX>(c, 0), rm_din<floatX>(c, 1), c->n_in > 2 ? rm_din<floatX>(c, 2) : NULL, rm_dout<floatX>(c, 0), rm_in<floatX>(c, 0), rm_in<floatX>(c, 1),
+    matmul_backward(rm_din<floatX>(c, 0), rm_din<floatX>(c, 1), rm_din<floatX>(c, 2), rm_dout<floatX>(c, 0), rm_in<floatX>(c, 0), rm_in<floatX>(c, 1),
                     (float *)c->ws, SIZES, (int)c->arg[0], (int)c->arg[1], on(c));
     return 0;
 }
@@ -262,27 +263,59 @@ static int attention_bwd(const rm_call *c)
 }
 #endif
 
-/* in: logits, targets; out: their gradient, and the loss; ws: losses of all rows. */
+/* in: x, wte, targets; out: the loss; saved: the gradient of the logits, over them. Or in pieces: then no more than a piece of the logits
+   exists, and the backward makes it again. Workspace: losses of all rows, and behind them what logits are not saved. */
 __global__ static void add_loss(float *out, findings *found, float share, int recomputed, const rm_step *s)
 {
     *out *= share;
     if (!recomputed) found->loss = (s->micro ? found->loss : 0) + *out;
 }
-static int classify_fwd(const rm_call *c)
+enum { PIECE = 2048 }; /* rows */
+static uint64_t losses_ws(int rows) { return ((uint64_t)rows * sizeof(float) + 255) / 256 * 256; }
+static float share_of(const rm_call *c) { return 1.f / (float)(rows_of(c) * of(c)->o.accumulate); }
+static void classify_rows(const rm_call *c, floatX *logits, int from, int rows) /* leaves their gradient */
 {
     const port *p = of(c);
-    float *losses = (float *)c->ws, *out = rm_out<float>(c, 1);
-    const float share = 1.f / (float)(p->o.B * p->o.T * p->o.accumulate);
-    if (c->out[0] != c->in[0]) cudaMemcpyAsync(c->out[0], c->in[0], c->out_bytes[0], cudaMemcpyDeviceToDevice, on(c));
-    cudaMemsetAsync(losses, 0, c->ws_bytes, on(c));
-    fused_classifier(rm_out<floatX>(c, 0), losses, share, rm_in<const int>(c, 1), SIZES, p->vocab, p->padded, True, on(c));
-    global_sum_deterministic(out, losses, rows_of(c), on(c));
-    add_loss<<<1, 1, 0, on(c)>>>(out, p->found, share, (int)c->recompute, c->device_step);
+    const size_t C = (size_t)p->channels;
+    matmul_forward_cublaslt(logits, rm_in<floatX>(c, 0) + (size_t)from * C, rm_in<floatX>(c, 1), NULL, 1, rows, p->channels, p->padded, on(c));
+    fused_classifier(logits, (float *)c->ws + from, share_of(c), rm_in<const int>(c, 2) + from, 1, rows, p->vocab, p->padded, True, on(c));
+}
+static int sum_losses(const rm_call *c)
+{
+    global_sum_deterministic(rm_out<float>(c, 0), (const float *)c->ws, rows_of(c), on(c));
+    add_loss<<<1, 1, 0, on(c)>>>(rm_out<float>(c, 0), of(c)->found, share_of(c), (int)c->recompute, c->device_step);
     return 0;
+}
+static floatX *behind_losses(const rm_call *c) { return (floatX *)((char *)c->ws + losses_ws(rows_of(c))); }
+static int classify_fwd(const rm_call *c)
+{
+    cudaMemsetAsync(c->ws, 0, losses_ws(rows_of(c)), on(c));
+    classify_rows(c, c->saved ? (floatX *)c->saved : behind_losses(c), 0, rows_of(c));
+    return sum_losses(c);
 }
 static int classify_bwd(const rm_call *c)
 {
-    if (c->din[0] != c->out[0]) cudaMemcpyAsync(c->din[0], c->out[0], c->out_bytes[0], cudaMemcpyDeviceToDevice, on(c));
+    matmul_backward(rm_din<floatX>(c, 0), rm_din<floatX>(c, 1), NULL, (floatX *)c->saved, rm_in<floatX>(c, 0), rm_in<floatX>(c, 1), NULL, SIZES, of(c)->channels, of(c)->padded, on(c));
+    return 0;
+}
+static int pieces_fwd(const rm_call *c)
+{
+    int from;
+    cudaMemsetAsync(c->ws, 0, losses_ws(rows_of(c)), on(c));
+    for (from = 0; from < rows_of(c); from += PIECE) classify_rows(c, behind_losses(c), from, std::min((int)PIECE, rows_of(c) - from));
+    return sum_losses(c);
+}
+static int pieces_bwd(const rm_call *c)
+{
+    const port *p = of(c);
+    const size_t C = (size_t)p->channels;
+    int from;
+    for (from = 0; from < rows_of(c); from += PIECE) {
+        const int rows = std::min((int)PIECE, rows_of(c) - from);
+        classify_rows(c, behind_losses(c), from, rows);
+        matmul_backward(rm_din<floatX>(c, 0) + (size_t)from * C, rm_din<floatX>(c, 1), NULL, behind_losses(c), rm_in<floatX>(c, 0) + (size_t)from * C, rm_in<floatX>(c, 1), NULL,
+                        1, rows, p->channels, p->padded, on(c));
+    }
     return 0;
 }
 
@@ -359,7 +392,7 @@ static void add_on_host(void *to, const void *from, uint64_t bytes, rm_tensor pa
    Kinds, and the model.
    ================================================================================================================== */
 typedef struct kinds {
-    rm_kind encode, norm, residual, matmul, head, fc, behind_gelu, fcproj, fcproj_again, attention, classify;
+    rm_kind encode, norm, residual, matmul, fc, behind_gelu, fcproj, fcproj_again, attention, classify, pieces;
 } kinds;
 static rm_kind kind(const char *name, rm_fn forward, rm_fn backward, uint64_t needs, uint64_t adds)
 {
@@ -380,7 +413,6 @@ static kinds make_kinds(void)
     k.residual.inplace = RM_IN(1);
     k.residual.share_grad = RM_IN(0) | RM_IN(1);
     k.matmul = kind("matmul", caught<matmul_fwd>, caught<matmul_bwd>, RM_IN(0) | RM_IN(1), RM_IN(1) | RM_IN(2));
-    k.head = kind("head", caught<matmul_fwd>, caught<matmul_bwd>, RM_IN(0) | RM_IN(1), RM_IN(1)); /* without a bias */
     k.fc = kind("fc", caught<fc_fwd>, caught<matmul_bwd>, RM_IN(0) | RM_IN(1), RM_IN(1) | RM_IN(2));
     k.behind_gelu = kind("behind_gelu", NULL, NULL, 0, 0); /* its gradient is not wanted: fcproj gives that of what is before gelu */
     k.behind_gelu.view = RM_IN(0);
@@ -394,10 +426,8 @@ static kinds make_kinds(void)
     k.attention.over[0].grad_of = RM_IN(0); /* written by the last kernel, which reads workspace alone */
     k.attention.over[0].bytes_of = RM_OUT(1);
 #endif
-    k.classify = kind("classify", caught<classify_fwd>, caught<classify_bwd>, RM_OUT(0), 0);
-    k.classify.inplace = RM_IN(0);
-    k.classify.over[0].grad_of = RM_IN(0);
-    k.classify.over[0].bytes_of = RM_OUT(0);
+    k.classify = kind("classify", caught<classify_fwd>, caught<classify_bwd>, RM_IN(0) | RM_IN(1) | RM_SAVED, RM_IN(1));
+    k.pieces = kind("pieces", caught<pieces_fwd>, caught<pieces_bwd>, RM_IN(0) | RM_IN(1) | RM_IN(2), RM_IN(1));
     return k;
 }
 
@@ -534,16 +564,19 @@ static void describe(port *p)
         rm_block_end(g);
     }
     x = norm(p, &k, "lnf", x, LNFW, 0);
-    d = op(p, "head", x, (size_t)p->padded);
-    d.in[1] = wte;
-    d.arg[0] = C;
-    d.arg[1] = p->padded;
-    x = rm_op_add(g, &k.head, &d);
     d = op(p, "classify", x, (size_t)p->padded);
-    d.in[1] = p->targets;
-    d.out[1] = sizeof(float);
-    d.fwd_ws = rows * sizeof(float);
-    p->loss = rm_op_output(g, rm_op_add(g, &k.classify, &d), 1);
+    d.in[1] = wte;
+    d.in[2] = p->targets;
+    d.saved = d.out[0]; /* the logits */
+    d.out[0] = sizeof(float);
+    d.saving_ws = losses_ws((int)rows);
+    d.fwd_ws = d.saving_ws + d.saved;
+    p->loss = rm_op_add(g, &k.classify, &d);
+    d.fwd_ws = d.bwd_ws = d.saving_ws + std::min<uint64_t>(rows, PIECE) * (uint64_t)p->padded * sizeof(floatX);
+    d.saved = RM_EMPTY;
+    d.saving_ws = 0;
+    d.bits = "pieces"; /* the sum of dwte is rounded once a piece */
+    if (p->o.pieces && rows > PIECE) rm_variant_add(g, p->loss, &k.pieces, &d);
     rm_output_add(g, p->loss);
     rm_barrier_add(g, "clip", caught<clip>, p, 0);
 }
@@ -560,6 +593,7 @@ static const char HELP[] =
     "  -c X  weight decay  -sl X  -sg X  skip updates whose loss, norm of gradients is an outlier  -ge 0|1|2  gelu fused into matmuls\n"
     "  --budget SIZE     device memory: 6G, 1500M, or 40% of what keeping everything takes (default: no limit)\n"
     "  --host SIZE       host memory that plans may use (default: none: no copies)     --preset NAME\n"
+    "  --pieces          plans may make the logits a piece at a time, twice (the gradient of wte is then rounded once a piece)\n"
     "  --save FILE       all that persists, at the end      --load FILE   go on from there\n"
     "  --streams         plain streams instead of a CUDA graph     --untuned   plan with estimated costs\n"
     "  --check           before training, compare replayed steps with steps in streams, bit for bit     --quiet  one line at the end\n"
@@ -589,7 +623,7 @@ static options parse_options(int argc, char **argv)
     o.gelu_fusion = -1;
     for (i = 1; i < argc; i++) {
         const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : "";
-        const struct { const char *name; int *at; } flags[] = { { "--streams", &o.streams }, { "--untuned", &o.untuned }, { "--check", &o.check }, { "--quiet", &o.quiet } };
+        const struct { const char *name; int *at; } flags[] = { { "--pieces", &o.pieces }, { "--streams", &o.streams }, { "--untuned", &o.untuned }, { "--check", &o.check }, { "--quiet", &o.quiet } };
         const struct { const char *name; int *at; } numbers[] = { { "-b", &o.B }, { "-t", &o.T }, { "-d", &total }, { "-x", &o.steps }, { "-u", &o.warmup }, { "-ge", &o.gelu_fusion } };
         const struct { const char *name; float *at; } floats[] = { { "-l", &o.lr }, { "-q", &o.final_lr }, { "-c", &o.decay }, { "-sl", &o.skip_loss }, { "-sg", &o.skip_norm } };
         const struct { const char *name; const char **at; } words[] = { { "-e", &o.model }, { "-i", &o.data }, { "-k", &o.schedule }, { "--preset", &o.preset }, { "--save", &o.save },

@@ -7,6 +7,7 @@
    here: short and deterministic rather than fast. In three parts: kernels; kinds and model, which is what you write for a network
    of your own; training. The losses and weights do not depend on the budget: --digest shows that. */
 
+#define ROCKMATE_THREADS /* pins host memory by several */
 #define ROCKMATE_IMPLEMENTATION
 #define ROCKMATE_CUDA_IMPLEMENTATION
 #include "../../rockmate_cuda.h"

@@ -477,8 +477,10 @@ static void given_host(void)
 
 /* Host memory is pinned once: for other executors, other plans, tuning; anew only for a plan that wants more; and it starts as zeros where
    something persists. */
-static void pinned_once(void)
+extern uint64_t rmtest_mapped; /* tests/cuda/linked.c */
+static void pinned_once(int mapped)
 {
+    const uint64_t usual = rmtest_mapped;
     rm_cuda_desc d = {0};
     rm_plan_desc pd = {0};
     rm_plan_info plan;
@@ -488,7 +490,8 @@ static void pinned_once(void)
     unsigned k, i;
     char name[20];
     standin_device(16u << 20, 0);
-    if (!open_rig(&r, "pinned once", &d)) return;
+    if (mapped) rmtest_mapped = 1;
+    if (!open_rig(&r, mapped ? "pinned once, by threads" : "pinned once", &d)) return;
     rm_exec_destroy(r.x), rm_plan_destroy(r.p), rm_graph_destroy(r.g);
     with_choices = 1;
     r.g = model();
@@ -524,6 +527,7 @@ static void pinned_once(void)
     standin_pageable(0);
     expect(standin_findings() == 0, standin_finding(), NULL);
     close_rig(&r);
+    rmtest_mapped = usual;
 }
 
 /* Another device is current in the thread: nothing is made or launched there, and the message says what to do. */
@@ -1366,7 +1370,8 @@ int main(void)
     limit();
     given();
     given_host();
-    pinned_once();
+    pinned_once(0);
+    pinned_once(1);
     elsewhere();
     graphs();
     astray();
