@@ -99,7 +99,8 @@
    Updates in host memory do not see the flag: give such params no update_host.
 
    8. Profiling
-   rm_exec_profile times callbacks with events, which begin when all of an op has been enqueued. rm_cuda_link_measure times the link both ways while compute
+   rm_exec_profile times callbacks with events, which begin when all of an op has been enqueued. An update on the host is timed with what
+   its host function takes to begin: so planners leave small params on the device where that is more than it is worth. rm_cuda_link_measure times the link both ways while compute
    and the other way are busy. rm_exec_tune is: profile, link, into the graph (rm_graph_write saves it), plan
    again, go on with the new plan. What the plan at hand does not run (other variants, recomputations) is timed in
    device memory beside the arena, one op at a time: where the arena takes the whole card, tune under a smaller
