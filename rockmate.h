@@ -570,8 +570,8 @@ RMDEF rm_result rm_graph_read(const char *text, size_t length, const rm_graph_de
 RMDEF rm_result rm_graph_write(rm_graph *g, rm_write_fn write, void *user);
 
 /* A table for people: what a step that keeps everything takes, by kind of op (of a graph from text: by the last word of
-   their names), slowest first, and where these times are from: given, guessed from bytes, measured by rm_exec_profile,
-   or scaled as others that were. */
+   their names, without the number of a call: addmm of addmm_17), slowest first, and where these times are from: given,
+   guessed from bytes, measured by rm_exec_profile, or scaled as others that were. */
 RMDEF rm_result rm_graph_summary(rm_graph *g, rm_write_fn write, void *user);
 
 /* --- plan --------------------------------------------------------------------------------------------------------- */
@@ -20134,6 +20134,17 @@ RMI_FN int rmi_txt_say_name(rmi_sink *line, size_t column, const char *format, c
     return fits;
 }
 
+/* The last word of an op's name into out, which has room for 300 bytes; of an op from text without the number of a
+   call: "addmm" of "h.0.attn/addmm_17". Returns out. */
+RMI_FN const char *rmi_txt_short_name(const rmi_op *op, char *out)
+{
+    const char *slash = strrchr(op->name, '/'), *name = slash ? slash + 1 : op->name;
+    size_t n = strlen(rmi_format(out, 300, "%s", name)), plain = n;
+    while (plain && out[plain - 1] >= '0' && out[plain - 1] <= '9') plain--;
+    if (op->kind_name == op->name && plain > 1 && plain < n && out[plain - 1] == '_') out[plain - 1] = 0;
+    return out;
+}
+
 /* A part of the model in the table: a top-level block, or ops between blocks. */
 typedef struct rmi_txt_region {
     uint32_t lo, hi;       /* ops [lo, hi) */
@@ -20164,13 +20175,13 @@ RMI_FN int rmi_txt_same_name(const rmi_txt_region *first, const rmi_txt_region *
 }
 
 /* A row: which ops of a region are recomputed, how often each op of the graph runs, and what that costs in this and
-   the next regions, `count` together; the recomputed ones by their last names, as far as a line holds them. */
+   the next regions, `count` together; the recomputed ones by their short names, as far as a line holds them. */
 RMI_FN void rmi_txt_say_row(rmi_sink *sink, const rm_graph *graph, const rmi_txt_region *region, uint32_t count,
                             const uint32_t *forwards)
 {
     uint32_t i, again = 0, most = 0, shown = 0, n = region->hi - region->lo;
     uint64_t ns = 0;
-    char text[RMI_TXT_WIDE];
+    char text[RMI_TXT_WIDE], name[300], *same;
     rmi_sink line = rmi_line(text, 25); /* what is longer is cut */
     if (!region->block) rmi_put_format(&line, n > 1 ? "  %s .." : "  %s", graph->ops[region->lo].name);
     else rmi_put_format(&line, count > 1 ? "  %s[%u..%u]" : "  %s[%u]", region->block->name,
@@ -20188,10 +20199,12 @@ RMI_FN void rmi_txt_say_row(rmi_sink *sink, const rm_graph *graph, const rmi_txt
     rmi_txt_say_at(&line, 44, most > 1 ? "%u" : "", most);
     rmi_txt_say_at(&line, 51, ns ? "%t" : "", ns);
     for (i = region->lo; i < region->hi; i++) {
-        const char *slash = strrchr(graph->ops[i].name, '/'), *name = slash ? slash + 1 : graph->ops[i].name;
         if (forwards[i] < 2) continue;
         if (!shown++) rmi_txt_say_at(&line, 63, " ", 0);
-        if (!rmi_txt_say_name(&line, 94, shown > 1 ? " %s" : "%s", name)) break;
+        rmi_txt_short_name(&graph->ops[i], name);
+        same = shown > 1 ? strstr(text + 63, name) : NULL;
+        while (same && (same[-1] != ' ' || !strchr(" ", same[strlen(name)]))) same = strstr(same + 1, name);
+        if (!same && !rmi_txt_say_name(&line, 94, shown > 1 ? " %s" : "%s", name)) break;
     }
     rmi_put_format(sink, "%s\n", text);
 }
@@ -20391,11 +20404,16 @@ RMI_FN rm_result rmi_txt_costs_of(const rm_graph *graph, rmi_arena *tmp, rmi_sin
     rmi_txt_cost *rows = RMI_NEW(tmp, rmi_txt_cost, (size_t)graph->n_ops + graph->n_tensors);
     uint64_t all = 0;
     uint32_t i, k, n = 0;
+    char name[300], *kept;
     if (!rows) return RM_ERROR_MEMORY;
     for (i = 0; i < graph->n_ops; i++) {
         const rmi_op *op = &graph->ops[i];
-        const char *slash = op->kind_name == op->name ? strrchr(op->name, '/') : NULL; /* from text: it has no kind */
-        rows[n].name = slash ? slash + 1 : op->kind_name;
+        rows[n].name = op->kind_name;
+        if (op->kind_name == op->name) { /* from text: it has no kind */
+            rmi_txt_short_name(op, name);
+            if (!(kept = RMI_RAW(tmp, char, strlen(name) + 1))) return RM_ERROR_MEMORY;
+            rows[n].name = strcpy(kept, name);
+        }
         rows[n].fwd = op->view == RMI_NONE ? op->forms[0].fwd : 0;
         rows[n].bwd = op->has_bwd ? op->forms[0].bwd : 0;
         rows[n++].by = 1u << op->forms[0].fwd_by;

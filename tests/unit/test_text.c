@@ -949,8 +949,27 @@ static void test_instances(const char *root)
     printf("%u graph files of %s read, planned and written\n", (unsigned)found, root);
 }
 
+/* Rows of a graph's costs are by the last word of a name, and calls that are only counted stand in one; names of layers do not. */
+static void test_costs(void)
+{
+    static const char text[] = "rockmate graph 1\ntensor x input 64\n"
+                               "op h.0.attn/addmm in=x out=a:64 fwd=100 bwd=200\nop h.1.attn/addmm_17 in=a out=b:64 fwd=100 bwd=200\n"
+                               "op relu_1 in=b out=c:64 fwd=10 bwd=10\nop relu in=c out=d:64 fwd=10 bwd=10\n"
+                               "op block/fc1 in=d out=e:64 fwd=5 bwd=5\nop block/fc2 in=e out=f:4 fwd=5 bwd=5\nop _7 in=f out=g:4 fwd=1 bwd=1\n";
+    tm_text t = {0};
+    rm_graph *g = NULL;
+    CHECK(rm_graph_read(text, sizeof text - 1, NULL, &g) == RM_OK);
+    CHECK(rm_graph_summary(g, tm_sink, &t) == RM_OK);
+    CHECK(strstr(t.s, "\n  addmm                   2  ") && strstr(t.s, "\n  relu                    2  ") && strstr(t.s, "\n  _7                      1  "));
+    CHECK(strstr(t.s, "\n  fc1                     1  ") && strstr(t.s, "\n  fc2                     1  ") && !strstr(t.s, "_17") && !strstr(t.s, "relu_1"));
+    CHECK(rm_graph_summary(g, tm_full_sink, NULL) == RM_ERROR_WRITE);
+    tm_clear(&t);
+    rm_graph_destroy(g);
+}
+
 int main(int argc, char **argv)
 {
+    test_costs();
     test_canonical();
     test_hash();
     test_builder();
