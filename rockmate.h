@@ -604,6 +604,7 @@ typedef struct rm_plan_info {
     uint64_t live_bytes;      /* the largest sum of live buffers */
     uint64_t peak_bytes[RM_BYTE_KINDS]; /* it, by kind: RM_WEIGHTS ... */
     uint64_t time_ns;         /* of a step in the steady state, simulated */
+    uint64_t first_ns;        /* of one that begins when the one before has ended in all lanes, as graphs on CUDA do */
     uint64_t recomputed_ns;   /* of it, forwards that ran before */
     uint64_t bound_ns;        /* no plan within this budget is faster */
     uint64_t runs, recomputed_runs, statements;
@@ -805,6 +806,10 @@ RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t
 #define RM_VALUE 0u
 #define RM_GRAD 1u
 #define RM_STATE 2u
+/* Added in rm_exec_write of an input: src stays as it is until rm_exec_step has returned from the second step after the
+   one that it is for, or rm_exec_wait has. A backend that feeds copies it from there, and nothing waits: three batches
+   in turn, pinned, for inputs too large to be copied twice */
+#define RM_SRC_STAYS 16u
 
 /* What works side by side, each in the order in which it is given work. COMPUTE: forwards, backwards, updates, fills.
    H2D, D2H: copies. HOST: updates and additions in host memory. COMM: reductions. CALLER is the thread that calls the
@@ -17703,6 +17708,7 @@ RMI_FN void rmi_plan_figures_of(const rmi_program *program, rm_plan_info *info)
     memcpy(info->peak_bytes, program->fig.at_peak, sizeof info->peak_bytes);
     info->host_bytes = program->host;
     info->time_ns = program->fig.time_ns;
+    info->first_ns = program->fig.first_ns;
     info->recomputed_ns = program->fig.recomputed_ns;
     info->runs = program->fig.runs;
     info->recomputed_runs = program->fig.recomputed_runs;
@@ -22734,19 +22740,24 @@ RMI_FN rm_result rmi_exe_by_compute(rm_exec *exec, void *to, const void *from, u
     return rmi_exe_wait(exec, RMI_EXE_EVENT_CALLER, RM_LANE_CALLER);
 }
 
-/* The compute lane writes bytes of an input; 0: none, the old ones serve once more. It waits for what the step before
+/* The compute lane writes bytes of an input, which stay where they are for now or not; 0: none, the old ones serve once
+   more. It waits for what the step before
    does with the bytes of inputs, which is known before the next step is: the waits of the first op are the same in
    every program. Whatever is issued from now on comes after that: the other ops of a program count on it. */
-RMI_FN rm_result rmi_exe_feed(rm_exec *exec, void *to, const void *from, uint64_t bytes)
+RMI_FN rm_result rmi_exe_feed(rm_exec *exec, void *to, const void *from, uint64_t bytes, int stays)
 {
+    const rm_backend *backend = &exec->backend;
     const rmi_exe_prog *before = exec->lanes.inputs_open ? NULL : exec->lanes.before;
     const rmi_lan_waits *waits = before ? &exec->prog[0].waits[1 + (before - exec->prog)] : NULL;
     size_t i;
     for (i = 0; waits && i < waits->n && waits->wait[i].op == 0; i++)
         RMI_TRY(rmi_exe_wait(exec, waits->wait[i].on, RM_LANE_COMPUTE));
     exec->lanes.inputs_open = 1;
-    if (!exec->backend.feed) return rmi_exe_by_compute(exec, to, from, bytes, "writing an input");
-    return rmi_exe_needs(exec, exec->backend.feed(exec->backend.user, to, from, bytes), "writing an input", NULL);
+    if (!backend->feed) return rmi_exe_by_compute(exec, to, from, bytes, "writing an input");
+    if (stays)
+        RMI_TRY(rmi_exe_needs(exec, backend->copy(backend->user, to, from, bytes, RM_LANE_COMPUTE), "writing an input",
+                              NULL));
+    return rmi_exe_needs(exec, backend->feed(backend->user, to, from, stays ? 0 : bytes), "writing an input", NULL);
 }
 
 /* Issues all of a program; joined: nothing before it is at work. */
@@ -22802,7 +22813,7 @@ RMI_FN rm_result rmi_exe_go(rm_exec *exec, rmi_exe_prog *prog)
         if (*ends >> lane & 1) RMI_TRY(rmi_exe_wait(exec, lanes->parity * RMI_LANES + lane, RM_LANE_CALLER));
     *ends = 0;
     prog->values[prog->issued++ & 1] = exec->now;
-    if (lanes->before && lanes->joined && !lanes->inputs_open) RMI_TRY(rmi_exe_feed(exec, NULL, NULL, 0));
+    if (lanes->before && lanes->joined && !lanes->inputs_open) RMI_TRY(rmi_exe_feed(exec, NULL, NULL, 0, 0));
     RMI_TRY(rmi_exe_walk(exec, prog, &answer));
     if (!lanes->on) return rmi_exe_sync(exec, "waiting for the end of the step", NULL);
     for (lane = 0; lane < RMI_LANES; lane++)
@@ -22971,12 +22982,13 @@ RMI_FN rm_result rmi_exe_put_home(rm_exec *exec, uint32_t buf, uint64_t offset, 
 RMI_FN rm_result rmi_exe_write(rm_exec *exec, rm_tensor t, uint32_t what, uint64_t offset, const void *from,
                                uint64_t bytes)
 {
-    uint32_t buf = rmi_exe_buffer(exec, t, what), id = rmi_graph_index(t);
+    const int stays = (what & RM_SRC_STAYS) != 0;
+    uint32_t buf = rmi_exe_buffer(exec, t, what &= ~RM_SRC_STAYS), id = rmi_graph_index(t);
     uint64_t *due = &exec->due[exec->graph->tensors[id].root];
     int feed = exec->lanes.on && what == RM_VALUE && rmi_exe_is_input(exec, id) &&
                rmi_exe_persists(exec, RMI_EXE_ARENA, buf) && !rmi_exe_twice(exec, buf);
     if (bytes && feed)
-        RMI_TRY(rmi_exe_broken(exec, rmi_exe_feed(exec, rmi_exe_home(exec, buf) + (size_t)offset, from, bytes)));
+        RMI_TRY(rmi_exe_broken(exec, rmi_exe_feed(exec, rmi_exe_home(exec, buf) + (size_t)offset, from, bytes, stays)));
     else if (bytes) {
         RMI_TRY(rmi_exe_drain(exec));
         RMI_TRY(rmi_exe_put_home(exec, buf, offset, from, bytes));
@@ -25523,9 +25535,9 @@ RMI_EXEC_CALL(rm_exec_replan, (rm_exec *exec, rm_plan *plan), 0, plan,
 RMDEF rm_result rm_exec_write(rm_exec *exec, rm_tensor tensor, uint32_t what, uint64_t offset, const void *src,
                               uint64_t bytes)
 {
-    if (!exec || !rmi_exe_range(exec, tensor, what, 1, offset, bytes)) return RM_ERROR_ARGUMENT;
+    if (!exec || !rmi_exe_range(exec, tensor, what & ~RM_SRC_STAYS, 1, offset, bytes)) return RM_ERROR_ARGUMENT;
     RMI_WANT(&exec->err, src || !bytes, "rm_exec_write: src is NULL");
-    RMI_TRY(rmi_exe_turn(exec, what == RM_GRAD || rmi_exe_is_input(exec, rmi_graph_index(tensor))));
+    RMI_TRY(rmi_exe_turn(exec, (what & ~RM_SRC_STAYS) == RM_GRAD || rmi_exe_is_input(exec, rmi_graph_index(tensor))));
     return rmi_exe_write(exec, tensor, what, offset, src, bytes);
 }
 

@@ -84,11 +84,12 @@
 
    6. Steps without a gap
    rm_exec_write of an input copies it to pinned memory (for two batches of rm_cuda_desc.stage_bytes) and waits for nothing; what
-   does not fit there waits for the steps before, and a note says so. rm_exec_step returns when the step before the last one has ended: one
+   does not fit there waits for the steps before, and a note says so. With RM_SRC_STAYS it is copied from where it lies, which is pinned
+   memory of yours: nothing waits, and nothing is copied twice. rm_exec_step returns when the step before the last one has ended: one
    is at work, one is launched. rm_exec_read of a loss would wait for the step; rm_cuda_read_late, called behind each
    step instead, gives the value of the step before without a wait for the last one. The host sleeps where it waits for a step: its cores
-   belong to updates there. A step that begins with inputs, and one that is a graph, begins in all lanes behind the end of the computation of
-   the one before.
+   belong to updates there. A step that begins with inputs begins in all lanes behind the end of the computation of
+   the one before; one that is a graph, behind its end in all lanes (rm_plan_info.first_ns is its time, time_ns that of steps in streams).
 
    7. Skipping an update (loss scaling)
    rm_cuda_skip is the address of a flag on the device, 0 at the start of each SINGLE or FIRST step. A kernel

@@ -1282,7 +1282,7 @@ static void report(trainer *t, const rm_plan_info *info, float loss, double firs
     printf("model=%s arm=%s budget_mib=%.0f planned_mib=%.0f touched_mib=%.0f host_mib=%.0f outside_mib=%.0f step_ms=%.2f simulated_ms=%.2f busy_ms=%.2f tokens_per_s=%.0f "
            "plan_s=%.1f tune_s=%.1f pin_s=%.2f captured=%d nodes=%u first_loss=%.4f loss=%.4f\n",
            t->o.model->name, t->o.preset ? t->o.preset : t->o.arm, (double)info->budget_bytes / 1048576, (double)info->arena_bytes / 1048576, (double)x.touched_bytes / 1048576,
-           (double)info->host_bytes / 1048576, (double)(c.outside_bytes > t->ballast_bytes ? c.outside_bytes - t->ballast_bytes : 0) / 1048576, ms, (double)info->time_ns / 1e6, (double)info->busy_ns[RM_LANE_COMPUTE] / 1e6,
+           (double)info->host_bytes / 1048576, (double)(c.outside_bytes > t->ballast_bytes ? c.outside_bytes - t->ballast_bytes : 0) / 1048576, ms, (double)(c.replayed ? info->first_ns : info->time_ns) / 1e6, (double)info->busy_ns[RM_LANE_COMPUTE] / 1e6,
            ms > 0 ? tokens / (double)t->o.accumulate / ms * 1e3 : 0, t->plan_s, t->tune_s, (double)c.pin_ns / 1e9, c.replayed > 0, c.graph_nodes, first_loss, (double)loss);
     if (*rm_cuda_note(t->cuda)) fprintf(stderr, "note: %s\n", rm_cuda_note(t->cuda));
 }

@@ -900,6 +900,53 @@ static void without_gaps(void)
     expect(seen >= 5, "waits that nobody misses", NULL);
 }
 
+/* Batches from where they lie (RM_SRC_STAYS), three in turn, too large for the staging memory: nothing waits, in streams and as graphs, and
+   the values are those of steps that are waited for. Of one place that is written anew each time they are not. */
+static void batches_that_stay(void)
+{
+    rm_cuda_desc d = {0};
+    rm_tensor out, x;
+    rm_step s = {0};
+    rig r;
+    unsigned char want[12], got, *batch;
+    unsigned i, mode, other = 0;
+    uint32_t there;
+    for (mode = 0; mode < 4; mode++) { /* waiting; in streams; as graphs; in streams, one place for all */
+        d.graph = mode == 2;
+        d.stage_bytes = 64;
+        standin_order(STANDIN_LAZY, 0);
+        if (!open_rig(&r, "batches that stay", &d)) return;
+        out = rm_graph_find(r.g, "l[5]/add");
+        x = rm_graph_find(r.g, "x");
+        cudaHostAlloc((void **)&batch, 3 * BYTES, cudaHostAllocPortable);
+        standin_pageable(1);
+        updates = 0;
+        for (i = 0; i < 12; i++) {
+            unsigned char *place = batch + (mode < 3 ? i % 3 * BYTES : 0);
+            memset(place, (int)i + 1, BYTES);
+            s.step = i;
+            s.lr = i + 1;
+            expect(rm_exec_write(r.x, x, mode ? RM_VALUE | RM_SRC_STAYS : RM_VALUE, 0, place, BYTES) == RM_OK && rm_exec_step(r.x, &s) == RM_OK, "a step", rm_exec_error(r.x));
+            if (!mode) expect(rm_exec_read(r.x, out, RM_VALUE, 0, &want[i], 1) == RM_OK, "rm_exec_read", rm_exec_error(r.x));
+            if (!mode) continue;
+            expect(i < 3 || updates <= LAYERS * (i - 1), "the host waited for the step before", NULL);
+            if (mode == 3) continue;
+            expect(rm_cuda_read_late(r.c, r.x, out, &got, 1, &there) == RM_OK && there == (i > 0), "rm_cuda_read_late", rm_cuda_error(r.c));
+            if (there) expect(got == want[i - 1], "a value of the step before", NULL);
+        }
+        expect(rm_exec_read(r.x, out, RM_VALUE, 0, &got, 1) == RM_OK, "rm_exec_read", rm_exec_error(r.x));
+        if (mode < 3) expect(got == want[11], "the last value", NULL);
+        else other += weight(&r, "l[0]/w");
+        if (mode == 1) other -= weight(&r, "l[0]/w");
+        if (mode) expect(!strstr(rm_cuda_note(r.c), "stage_bytes"), "a note", rm_cuda_note(r.c));
+        if (mode < 3) expect(standin_findings() == 0, standin_finding(), NULL);
+        standin_pageable(0);
+        cudaFreeHost(batch);
+        close_rig(&r);
+    }
+    expect(other != 0, "a batch that is overwritten, and nobody misses it", NULL);
+}
+
 /* A graph goes with its executor: it has the arena's addresses and takes memory of the device. */
 static void graphs_go(void)
 {
@@ -1381,6 +1428,7 @@ int main(void)
     asking();
     values_of_steps();
     without_gaps();
+    batches_that_stay();
     graphs_go();
     skipping();
     debug();

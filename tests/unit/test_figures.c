@@ -41,7 +41,7 @@ static int judged(const char *text, const char *why)
     int ours = rm_plan_read(g, text, strlen(text), &p) == RM_OK;
     snprintf(said, sizeof said, "%s: second referee '%s', library '%s'", why, legal ? "legal" : r.message, ours ? "legal" : rm_graph_error(g));
     EXPECT(legal == ours, said);
-    if (ours && legal && rm_plan_get_info(p, RM_SINGLE, &info) == RM_OK) EXPECT(info.time_ns == r.time_ns && info.live_bytes == r.live_bytes, said);
+    if (ours && legal && rm_plan_get_info(p, RM_SINGLE, &info) == RM_OK) EXPECT(info.time_ns == r.time_ns && info.first_ns == r.first_ns && info.live_bytes == r.live_bytes, said);
     rm_plan_destroy(p);
     rm_graph_destroy(g);
     return legal;
