@@ -14835,15 +14835,6 @@ RMI_FN int rmi_search_move_swap(rmi_search *search)
     return most <= search->cost.limit || rmi_search_free(search, top, most - search->cost.limit);
 }
 
-/* A value that stays over a gap is made again after it. */
-RMI_FN int rmi_search_move_again(rmi_search *search) { return rmi_search_give_up(search, rmi_search_gap(search, 0)); }
-
-/* A value that comes back by a copy is made again instead. */
-RMI_FN int rmi_search_move_again_not_copied(rmi_search *search)
-{
-    return rmi_search_give_up(search, rmi_search_gap(search, 1));
-}
-
 /* A repeated run goes, and now and then up to three that follow it. */
 RMI_FN int rmi_search_move_remove(rmi_search *search)
 {
@@ -14873,15 +14864,6 @@ RMI_FN int rmi_search_turn_copy(rmi_search *search, const rmi_gap *gap)
     } else rmi_search_note(search, gap->from + 1, gap->to, -(int64_t)costs->lives[gap->life].room);
     rmi_search_flip(search, gap->to, gap->bit);
     return 1;
-}
-
-/* A value that stays over a gap comes back by a copy. */
-RMI_FN int rmi_search_move_copy(rmi_search *search) { return rmi_search_turn_copy(search, rmi_search_gap(search, 0)); }
-
-/* A value that comes back by a copy stays. */
-RMI_FN int rmi_search_move_no_copy(rmi_search *search)
-{
-    return rmi_search_turn_copy(search, rmi_search_gap(search, 1));
 }
 
 /* What a repeated run makes comes back by a copy instead. */
@@ -15119,49 +15101,53 @@ RMI_FN int rmi_search_move_homes(rmi_search *search)
     return 1;
 }
 
-typedef struct rmi_search_move {
+typedef struct rmi_search_move { /* one of two: about a gap whose value comes back by a copy (copied) or stays; another */
+    int (*of_gap)(rmi_search *search, const rmi_gap *gap);
     int (*propose)(rmi_search *search);
-    const char *name;         /* for tests that leave moves out */
+    const char *name; /* for tests that leave moves out */
+    uint32_t copied;
     uint32_t weight, copying; /* how often it is drawn: in a step without copies; with them */
+    uint32_t small;           /* so many times as often in steps of few tasks */
 } rmi_search_move;
 
 static const rmi_search_move rmi_search_moves[] = {
-    {rmi_search_move_again, "again", 20, 20},
-    {rmi_search_move_remove, "remove", 10, 10},
-    {rmi_search_move_copy, "copy", 0, 12},
-    {rmi_search_move_no_copy, "no_copy", 0, 8},
-    {rmi_search_move_again_not_copied, "convert", 0, 6},
-    {rmi_search_move_copy_not_again, "convert", 0, 6},
-    {rmi_search_move_exchange, "exchange", 0, 8},
-    {rmi_search_move_shift, "shift", 6, 6},
-    {rmi_search_move_mode, "mode", 16, 16},
-    {rmi_search_move_home, "home", 0, 10},
-    {rmi_search_move_homes, "homes", 0, 5},
-    {rmi_search_move_order, "order", 12, 4},
-    {rmi_search_move_late, "late", 8, 0},
-    {rmi_search_move_cheapest, "cheapest", 10, 4},
-    {rmi_search_move_swap, "swap", 60, 12},
+    {rmi_search_give_up, NULL, "again", 0, 20, 20, 1},
+    {NULL, rmi_search_move_remove, "remove", 0, 10, 10, 1},
+    {rmi_search_turn_copy, NULL, "copy", 0, 0, 12, 1},
+    {rmi_search_turn_copy, NULL, "no_copy", 1, 0, 8, 1},
+    {rmi_search_give_up, NULL, "convert", 1, 0, 6, 1},
+    {NULL, rmi_search_move_copy_not_again, "convert", 0, 0, 6, 1},
+    {NULL, rmi_search_move_exchange, "exchange", 0, 0, 8, 1},
+    {NULL, rmi_search_move_shift, "shift", 0, 6, 6, 1},
+    {NULL, rmi_search_move_mode, "mode", 0, 16, 16, 1},
+    {NULL, rmi_search_move_home, "home", 0, 0, 10, 1},
+    {NULL, rmi_search_move_homes, "homes", 0, 0, 5, 1},
+    {NULL, rmi_search_move_order, "order", 0, 12, 4, 4},
+    {NULL, rmi_search_move_late, "late", 0, 8, 0, 1},
+    {NULL, rmi_search_move_cheapest, "cheapest", 0, 10, 4, 1},
+    {NULL, rmi_search_move_swap, "swap", 0, 60, 12, 1},
 };
 
 /* One random move from the current schedule: proposed, evaluated, taken or not. */
 RMI_FN void rmi_search_once(rmi_search *search)
 {
-    uint32_t i, sum = 0, pick = RMI_NONE, is_small = search->step->n_tasks <= RMI_SEARCH_FEW;
+    const rmi_search_move *picked = NULL;
+    uint32_t i, sum = 0;
     for (i = 0; i < RMI_COUNT(rmi_search_moves); i++) {
         const rmi_search_move *move = &rmi_search_moves[i];
         uint32_t weight = search->step->moves ? move->copying : move->weight;
-        if (is_small && move->propose == rmi_search_move_order) weight *= 4;
+        if (search->step->n_tasks <= RMI_SEARCH_FEW) weight *= move->small;
         if (!search->hurries && move->propose == rmi_search_move_late) continue;
         if (!weight || RMI_WITHOUT_MOVE(move->name)) continue;
         sum += weight;
-        if (rmi_random(&search->random, sum) < weight) pick = i;
+        if (rmi_random(&search->random, sum) < weight) picked = move;
     }
-    if (pick == RMI_NONE) return;
+    if (!picked) return;
     search->cost.work += search->step->moves ? rmi_min(search->current.n / 8 + 1, 16) : 16;
     rmi_search_copy_choices(search->step, &search->current, &search->candidate);
     rmi_search_clear(search);
-    if (!rmi_search_moves[pick].propose(search)) return;
-    rmi_search_consider(search);
+    if (picked->propose ? picked->propose(search) : picked->of_gap(search, rmi_search_gap(search, picked->copied)))
+        rmi_search_consider(search);
 }
 
 /* The temperature hot * 2^(-halvings * done / all); halvings in 1/1024. */
