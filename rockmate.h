@@ -15101,7 +15101,7 @@ RMI_FN int rmi_search_move_homes(rmi_search *search)
     return 1;
 }
 
-typedef struct rmi_search_move { /* one of two: about a gap whose value comes back by a copy (copied) or stays; another */
+typedef struct rmi_search_move { /* about a gap over which a value comes back by a copy (copied) or stays; or another */
     int (*of_gap)(rmi_search *search, const rmi_gap *gap);
     int (*propose)(rmi_search *search);
     const char *name; /* for tests that leave moves out */
