@@ -128,7 +128,7 @@ run_jobs() {
 object() { # NAME COMPILER AND ARGUMENTS...: not again while nothing that it is made of has changed
     name=$1; shift
     o=$out/objects/$name.o
-    if [ "$(cat "$o.made" 2>/dev/null)" = "$*" ] && [ -z "$(find rockmate.h rockmate_cuda.h tests -newer "$o" -name '*.[hc]*' 2>/dev/null)" ]; then ok; return; fi
+    if [ "$(cat "$o.made" 2>/dev/null)" = "$*" ] && [ -z "$(find rockmate.h rockmate_cuda.h tests examples/cuda -newer "$o" -name '*.[hc]*' 2>/dev/null)" ]; then ok; return; fi
     rm -f "$o" "$o.made"
     check "build $name.o" "$@" -I. -c -o "$o"
     [ -f "$o" ] && echo "$*" >"$o.made"
@@ -167,7 +167,7 @@ test_of() { # SOURCE
     name=$(name_of "$1")
     o=$out/objects
     case $1 in
-    */cuda/*) more="$o/replay.o $o/cuda.o $o/standin.o" ;;
+    */cuda/*.c) more="$o/replay.o $o/cuda.o $o/standin.o" ;;
     */test_replay.cpp) more= ;; # it is made of the referee's source
     *) more=$o/replay.o ;;
     esac
@@ -340,12 +340,12 @@ else set -- unit/test_plan property/test_named property/test_small unit/test_che
 for t in "$@"; do
     for t in tests/$t.c*; do tests="$tests $t"; done
 done
-for t in tests/property/test_*.c tests/oracle/test_*.c* tests/numeric/test_*.c tests/cuda/test_*.c tests/oom/test_*.c tests/unit/test_*.c; do
+for t in tests/property/test_*.c tests/oracle/test_*.c* tests/numeric/test_*.c tests/cuda/test_*.c* tests/oom/test_*.c tests/unit/test_*.c; do
     case " $tests " in *" $t "*) ;; *) tests="$tests $t" ;; esac
 done
 chosen=
 for t in $tests tests/fuzz/fuzz_*.c; do
-    case $t in */cuda/*) [ $has_cuda = 1 ] || continue ;; esac
+    case $t in */cuda/*.c) [ $has_cuda = 1 ] || continue ;; esac
     wanted "$(name_of "$t")" && chosen="$chosen $t"
 done
 

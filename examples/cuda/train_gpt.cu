@@ -3,8 +3,8 @@
    Build:  nvcc -O3 -arch=native -Xcompiler -fopenmp,-ffp-contract=off -o train_gpt_cuda examples/cuda/train_gpt.cu -lcublas
    Run:    ./train_gpt_cuda --model gpt2-124m --budget 4G              (--help lists the options)
 
-   Weights, gradients and activations are bf16, sums are float. cuBLAS multiplies matrices, everything else is a plain kernel
-   here: short and deterministic rather than fast. In three parts: kernels; kinds and model, which is what you write for a network
+   Weights, gradients and activations are bf16, sums are float. cuBLAS multiplies matrices, everything else is a kernel of
+   kernels.cuh, attention in tiles among them. In two parts: kinds and model, which is what you write for a network
    of your own; training. The losses and weights do not depend on the budget: --digest shows that. */
 
 #define ROCKMATE_THREADS /* pins host memory by several */
@@ -12,16 +12,14 @@
 #define ROCKMATE_CUDA_IMPLEMENTATION
 #include "../../rockmate_cuda.h"
 #include "../stories.h"
+#include "kernels.cuh"
 
 #include <cublas_v2.h>
-#include <cuda_bf16.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-typedef __nv_bfloat16 bf16;
 
 static void fail(const char *what, const char *why)
 {
@@ -36,353 +34,6 @@ static void no_room(const char *what, const char *why)
     exit(3);
 }
 
-/* =====================================================================================================================
-   Kernels. Matrices are row after row; a row is a token.
-   ================================================================================================================== */
-
-enum { THREADS = 256, CHUNKS = 64 };
-
-static unsigned blocks_for(int64_t n) { return (unsigned)((n + THREADS - 1) / THREADS); }
-__device__ static int64_t element(void) { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
-
-/* The sum over a block of THREADS threads, for all of them; in a fixed order. */
-__device__ static float block_sum(float x)
-{
-    __shared__ float part[THREADS / 32];
-    float sum = 0;
-    int i;
-    for (i = 16; i; i >>= 1) x += __shfl_xor_sync(0xFFFFFFFFu, x, i);
-    __syncthreads(); /* of an earlier call */
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
-    __syncthreads();
-    for (i = 0; i < THREADS / 32; i++) sum += part[i];
-    return sum;
-}
-__device__ static float block_max(float x)
-{
-    __shared__ float part[THREADS / 32];
-    int i;
-    for (i = 16; i; i >>= 1) x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, i));
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
-    __syncthreads();
-    for (x = part[0], i = 1; i < THREADS / 32; i++) x = fmaxf(x, part[i]);
-    return x;
-}
-
-__device__ static void put(bf16 *y, float x, int adds) { *y = __float2bfloat16(adds ? __bfloat162float(*y) + x : x); }
-
-/* --- embedding: y = wte[token] (+ wpe[place]) */
-__global__ static void embed_forward(bf16 *y, const int32_t *token, const bf16 *wte, const bf16 *wpe, int64_t rows, int width, int context)
-{
-    const int64_t i = element(), row = i / width, k = i % width;
-    if (row >= rows) return;
-    y[i] = wpe ? __float2bfloat16(__bfloat162float(wte[(int64_t)token[row] * width + k]) + __bfloat162float(wpe[row % context * width + k]))
-               : wte[(int64_t)token[row] * width + k];
-}
-/* One block for each row of the table: it looks for its tokens in their order, so the sum, kept in float, is always the same. */
-enum { COLUMNS = 16 }; /* of a thread: rows of the table have at most THREADS * COLUMNS elements */
-__global__ static void embed_backward(bf16 *dwte, const bf16 *dy, const int32_t *token, int64_t rows, int width, int adds)
-{
-    const int me = (int)blockIdx.x;
-    __shared__ int found[THREADS];
-    float sum[COLUMNS];
-    int64_t from;
-    int i, j, k, any, hit = 0;
-    for (j = 0; j < COLUMNS; j++) sum[j] = 0;
-    for (from = 0; from < rows; from += THREADS) {
-        const int mine = from + threadIdx.x < rows && token[from + threadIdx.x] == me;
-        __syncthreads(); /* all have read what the last turn found */
-        found[threadIdx.x] = mine;
-        any = __syncthreads_or(mine);
-        for (i = 0; any && i < THREADS; i++) {
-            if (!found[i]) continue;
-            hit = 1;
-#pragma unroll
-            for (j = 0; j < COLUMNS; j++) {
-                k = (int)threadIdx.x + j * THREADS;
-                if (k < width) sum[j] += __bfloat162float(dy[(from + i) * width + k]);
-            }
-        }
-    }
-#pragma unroll
-    for (j = 0; j < COLUMNS; j++) {
-        k = (int)threadIdx.x + j * THREADS;
-        if (k < width && (hit || !adds)) put(&dwte[(int64_t)me * width + k], sum[j], adds);
-    }
-}
-__global__ static void positions_backward(bf16 *dwpe, const bf16 *dy, int64_t rows, int width, int context, int adds)
-{
-    const int64_t i = element();
-    int64_t row;
-    float sum = 0;
-    if (i >= (int64_t)context * width) return;
-    for (row = i / width; row < rows; row += context) sum += __bfloat162float(dy[row * width + i % width]);
-    put(&dwpe[i], sum, adds);
-}
-
-/* --- norms: a block a row. statistics: mean and 1 / deviation (layernorm), or 1 / root of the mean square alone (b == NULL) */
-__global__ static void norm_forward(bf16 *y, float *statistics, const bf16 *x, const bf16 *w, const bf16 *b, int width)
-{
-    const int64_t row = blockIdx.x;
-    float sum = 0, square = 0, mean = 0, scale;
-    int k;
-    for (k = threadIdx.x; k < width && b; k += THREADS) sum += __bfloat162float(x[row * width + k]);
-    if (b) mean = block_sum(sum) / (float)width;
-    for (k = threadIdx.x; k < width; k += THREADS) {
-        const float d = __bfloat162float(x[row * width + k]) - mean;
-        square += d * d;
-    }
-    scale = rsqrtf(block_sum(square) / (float)width + 1e-5f);
-    for (k = threadIdx.x; k < width; k += THREADS)
-        y[row * width + k] = __float2bfloat16((__bfloat162float(x[row * width + k]) - mean) * scale * __bfloat162float(w[k]) + (b ? __bfloat162float(b[k]) : 0));
-    if (!threadIdx.x && statistics) {
-        if (b) statistics[2 * row] = mean, statistics[2 * row + 1] = scale;
-        else statistics[row] = scale;
-    }
-}
-__global__ static void norm_backward(bf16 *dx, const bf16 *dy, const bf16 *x, const bf16 *w, const float *statistics, int width, int layernorm, int adds)
-{
-    const int64_t row = blockIdx.x;
-    const float mean = layernorm ? statistics[2 * row] : 0, scale = layernorm ? statistics[2 * row + 1] : statistics[row];
-    float sum = 0, product = 0;
-    int k;
-    for (k = threadIdx.x; k < width; k += THREADS) {
-        const float g = __bfloat162float(dy[row * width + k]) * __bfloat162float(w[k]);
-        sum += g;
-        product += g * (__bfloat162float(x[row * width + k]) - mean) * scale;
-    }
-    sum = layernorm ? block_sum(sum) / (float)width : 0;
-    product = block_sum(product) / (float)width;
-    for (k = threadIdx.x; k < width; k += THREADS) {
-        const float g = __bfloat162float(dy[row * width + k]) * __bfloat162float(w[k]);
-        put(&dx[row * width + k], (g - sum - (__bfloat162float(x[row * width + k]) - mean) * scale * product) * scale, adds);
-    }
-}
-/* Sums of columns of dy, or of dy times the normalised x, first over a chunk of the rows each, then over the chunks. */
-__global__ static void column_parts(float *part, const bf16 *dy, const bf16 *x, const float *statistics, int64_t rows, int width, int layernorm)
-{
-    const int k = (int)element();
-    const int64_t from = rows * blockIdx.y / CHUNKS, to = rows * (blockIdx.y + 1) / CHUNKS;
-    int64_t row;
-    float sum = 0;
-    if (k >= width) return;
-    for (row = from; row < to; row++) {
-        float g = __bfloat162float(dy[row * width + k]);
-        if (x && layernorm) g *= (__bfloat162float(x[row * width + k]) - statistics[2 * row]) * statistics[2 * row + 1];
-        else if (x) g *= __bfloat162float(x[row * width + k]) * statistics[row];
-        sum += g;
-    }
-    part[(int64_t)blockIdx.y * width + k] = sum;
-}
-__global__ static void column_total(bf16 *out, const float *part, int width, int adds)
-{
-    const int k = (int)element();
-    float sum = 0;
-    int i;
-    if (k >= width) return;
-    for (i = 0; i < CHUNKS; i++) sum += part[(int64_t)i * width + k];
-    put(&out[k], sum, adds);
-}
-static void column_sums(bf16 *out, float *ws, const bf16 *dy, const bf16 *x, const float *statistics, int64_t rows, int width, int layernorm, int adds, cudaStream_t s)
-{
-    column_parts<<<dim3(blocks_for(width), CHUNKS), THREADS, 0, s>>>(ws, dy, x, statistics, rows, width, layernorm);
-    column_total<<<blocks_for(width), THREADS, 0, s>>>(out, ws, width, adds);
-}
-
-__global__ static void bias_add(bf16 *y, const bf16 *b, int64_t n, int width)
-{
-    const int64_t i = element();
-    if (i < n) y[i] = __float2bfloat16(__bfloat162float(y[i]) + __bfloat162float(b[i % width]));
-}
-__global__ static void add(bf16 *y, const bf16 *a, const bf16 *b, int64_t n)
-{
-    const int64_t i = element();
-    if (i < n) y[i] = __float2bfloat16(__bfloat162float(a[i]) + __bfloat162float(b[i]));
-}
-__global__ static void pass_on(bf16 *dx, const bf16 *dy, int64_t n, int adds)
-{
-    const int64_t i = element();
-    if (i < n) put(&dx[i], __bfloat162float(dy[i]), adds);
-}
-
-/* --- gelu, swiglu */
-__global__ static void gelu_forward(bf16 *y, const bf16 *x, int64_t n)
-{
-    const int64_t i = element();
-    float v;
-    if (i >= n) return;
-    v = __bfloat162float(x[i]);
-    y[i] = __float2bfloat16(0.5f * v * (1 + tanhf(0.7978845608f * (v + 0.044715f * v * v * v))));
-}
-__global__ static void gelu_backward(bf16 *dx, const bf16 *dy, const bf16 *x, int64_t n, int adds)
-{
-    const int64_t i = element();
-    float v, t, slope;
-    if (i >= n) return;
-    v = __bfloat162float(x[i]);
-    t = tanhf(0.7978845608f * (v + 0.044715f * v * v * v));
-    slope = 0.5f * (1 + t) + 0.5f * v * (1 - t * t) * 0.7978845608f * (1 + 0.134145f * v * v);
-    put(&dx[i], __bfloat162float(dy[i]) * slope, adds);
-}
-__global__ static void swiglu_forward(bf16 *y, const bf16 *x, int64_t rows, int half)
-{
-    const int64_t i = element(), row = i / half, k = i % half;
-    float gate, up;
-    if (row >= rows) return;
-    gate = __bfloat162float(x[row * 2 * half + k]);
-    up = __bfloat162float(x[row * 2 * half + half + k]);
-    y[i] = __float2bfloat16(gate / (1 + __expf(-gate)) * up);
-}
-__global__ static void swiglu_backward(bf16 *dx, const bf16 *dy, const bf16 *x, int64_t rows, int half, int adds)
-{
-    const int64_t i = element(), row = i / half, k = i % half;
-    float gate, up, sigmoid, g;
-    if (row >= rows) return;
-    gate = __bfloat162float(x[row * 2 * half + k]);
-    up = __bfloat162float(x[row * 2 * half + half + k]);
-    g = __bfloat162float(dy[i]);
-    sigmoid = 1 / (1 + __expf(-gate));
-    put(&dx[row * 2 * half + k], g * up * sigmoid * (1 + gate * (1 - sigmoid)), adds);
-    put(&dx[row * 2 * half + half + k], g * gate * sigmoid, adds);
-}
-
-/* --- rotary positions: turns the pairs (k, k + head / 2) of queries and keys; sign -1 turns back. y may be x. */
-__global__ static void rope(bf16 *y, const bf16 *x, int64_t rows, int turned, int row_width, int head, int context, float sign, int adds)
-{
-    const int64_t i = element(), pairs = row_width / 2, row = i / pairs;
-    const int k = (int)(i % pairs), first = k / (head / 2) * head + k % (head / 2);
-    const int64_t at = row * row_width + first, with = at + head / 2;
-    float angle, c = 1, s = 0, a, b;
-    if (row >= rows) return;
-    if (first < turned) {
-        angle = (float)(row % context) * exp2f(-(float)(2 * (k % (head / 2))) / (float)head * 18.931568569f); /* 500,000 to that power */
-        sincosf(angle, &s, &c);
-        s *= sign;
-    }
-    a = __bfloat162float(x[at]);
-    b = __bfloat162float(x[with]);
-    put(&y[at], a * c - b * s, adds);
-    put(&y[with], a * s + b * c, adds);
-}
-
-/* --- attention: a block a row of scores; columns beyond the diagonal are zero */
-__global__ static void softmax_forward(bf16 *score, float *lse, int context, float scale, int heads, int64_t first_row)
-{
-    const int query = (int)blockIdx.x, head = (int)blockIdx.y;
-    bf16 *s = score + ((int64_t)head * context + query) * context;
-    float most = -INFINITY, sum = 0;
-    int k;
-    for (k = threadIdx.x; k <= query; k += THREADS) most = fmaxf(most, __bfloat162float(s[k]) * scale);
-    most = block_max(most);
-    for (k = threadIdx.x; k <= query; k += THREADS) sum += __expf(__bfloat162float(s[k]) * scale - most);
-    sum = block_sum(sum);
-    for (k = threadIdx.x; k < context; k += THREADS) s[k] = __float2bfloat16(k <= query ? __expf(__bfloat162float(s[k]) * scale - most) / sum : 0);
-    if (!threadIdx.x && lse) lse[(first_row + query) * heads + head] = most + logf(sum);
-}
-/* The probabilities again, from the scores. */
-__global__ static void softmax_again(bf16 *score, const float *lse, int context, float scale, int heads, int64_t first_row)
-{
-    const int query = (int)blockIdx.x, head = (int)blockIdx.y;
-    bf16 *s = score + ((int64_t)head * context + query) * context;
-    const float sub = lse[(first_row + query) * heads + head];
-    int k;
-    for (k = threadIdx.x; k < context; k += THREADS) s[k] = __float2bfloat16(k <= query ? __expf(__bfloat162float(s[k]) * scale - sub) : 0);
-}
-/* dscore = p (dp - sum of dp p) scale, over dp; the sum is that of dy y over the head. */
-__global__ static void softmax_backward(bf16 *dp, const bf16 *p, const bf16 *dy, const bf16 *y, int context, float scale, int head_size, int width, int64_t first_row)
-{
-    const int query = (int)blockIdx.x, head = (int)blockIdx.y;
-    const int64_t at = ((int64_t)head * context + query) * context, row = (first_row + query) * width + (int64_t)head * head_size;
-    float sum = 0;
-    int k;
-    for (k = threadIdx.x; k < head_size; k += THREADS) sum += __bfloat162float(dy[row + k]) * __bfloat162float(y[row + k]);
-    sum = block_sum(sum);
-    for (k = threadIdx.x; k < context; k += THREADS)
-        dp[at + k] = __float2bfloat16(k <= query ? __bfloat162float(p[at + k]) * (__bfloat162float(dp[at + k]) - sum) * scale : 0);
-}
-
-/* --- cross entropy: a block a row of logits; columns from vocab on are padding */
-__global__ static void cross_entropy(float *loss, bf16 *logits, const int32_t *target, int vocab, int padded, float scale, int gradient)
-{
-    const int64_t row = blockIdx.x;
-    bf16 *l = logits + row * padded;
-    float most = -INFINITY, sum = 0;
-    int k;
-    for (k = threadIdx.x; k < vocab; k += THREADS) most = fmaxf(most, __bfloat162float(l[k]));
-    most = block_max(most);
-    for (k = threadIdx.x; k < vocab; k += THREADS) sum += __expf(__bfloat162float(l[k]) - most);
-    sum = block_sum(sum);
-    if (!threadIdx.x && loss) loss[row] = (logf(sum) + most - __bfloat162float(l[target[row]])) * scale;
-    __syncthreads();
-    for (k = threadIdx.x; k < padded && gradient; k += THREADS)
-        l[k] = __float2bfloat16(k < vocab ? (__expf(__bfloat162float(l[k]) - most) / sum - (k == target[row])) * scale : 0);
-}
-__global__ static void total(float *out, const float *part, int64_t n)
-{
-    float sum = 0;
-    int64_t i;
-    for (i = threadIdx.x; i < n; i += THREADS) sum += part[i];
-    sum = block_sum(sum);
-    if (!threadIdx.x) *out = sum;
-}
-
-/* --- AdamW, one weight, on either side of the link with the same bits: products and sums are rounded one by one (the host's compiler
-   may not fuse them: -ffp-contract=off) */
-#if defined(__CUDA_ARCH__)
-#define MUL(a, b) __fmul_rn((a), (b))
-#define ADD(a, b) __fadd_rn((a), (b))
-#else
-#define MUL(a, b) ((a) * (b))
-#define ADD(a, b) ((a) + (b))
-#endif
-typedef struct adam {
-    float lr, decay, fix1, fix2, grad_scale;
-} adam;
-__host__ __device__ static inline float adam_step(adam a, float w, float grad, float *m, float *v)
-{
-    grad = MUL(grad, a.grad_scale);
-    *m = ADD(MUL(0.9f, *m), MUL(0.1f, grad));
-    *v = ADD(MUL(0.95f, *v), MUL(0.05f, MUL(grad, grad)));
-    return ADD(w, -MUL(a.lr, ADD(MUL(*m, a.fix1) / ADD(sqrtf(MUL(*v, a.fix2)), 1e-8f), MUL(a.decay, w))));
-}
-__host__ __device__ static inline float to_float(uint16_t x)
-{
-    union { uint32_t u; float f; } y;
-    y.u = (uint32_t)x << 16;
-    return y.f;
-}
-/* Rounds up or down at random (bits: 16 random ones), or to the nearest if bits is 0x8000. */
-__host__ __device__ static inline uint16_t to_bf16(float x, uint32_t bits)
-{
-    union { uint32_t u; float f; } y;
-    y.f = x;
-    return (uint16_t)((y.u + (bits & 0xFFFF) + (bits == 0x8000 ? 0u - !((y.u >> 16) & 1) : 0u)) >> 16);
-}
-__host__ __device__ static inline uint32_t random_bits(uint64_t seed, int64_t i)
-{
-    uint64_t x = seed + (uint64_t)i * 0x9E3779B97F4A7C15u;
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-    return (uint32_t)(x >> 32);
-}
-/* Full states: float weight, m, v. Slim ones: m and v in bf16, and the weight itself rounded at random. */
-__host__ __device__ static inline void adam_one(adam a, uint16_t *param, const uint16_t *grad, void *state, int64_t n, int64_t i, int slim, uint64_t seed)
-{
-    float *f = (float *)state, m, v, w;
-    uint16_t *h = (uint16_t *)state;
-    if (!slim) {
-        f[i] = adam_step(a, f[i], to_float(grad[i]), &f[n + i], &f[2 * n + i]);
-        param[i] = to_bf16(f[i], 0x8000);
-        return;
-    }
-    m = to_float(h[i]);
-    v = to_float(h[n + i]);
-    w = adam_step(a, to_float(param[i]), to_float(grad[i]), &m, &v);
-    param[i] = to_bf16(w, random_bits(seed, 3 * i) >> 16);
-    h[i] = to_bf16(m, random_bits(seed, 3 * i + 1) >> 16);
-    h[n + i] = to_bf16(v, random_bits(seed, 3 * i + 2) >> 16);
-}
 __host__ __device__ static inline adam adam_of(const rm_step *s, float decay)
 {
     adam a;
@@ -397,7 +48,7 @@ __host__ __device__ static inline adam adam_of(const rm_step *s, float decay)
 __global__ static void adamw_kernel(uint16_t *param, const uint16_t *grad, void *state, int64_t n, int slim, float decay, const rm_step *s, uint64_t key)
 {
     const int64_t i = element();
-    if (i < n) adam_one(adam_of(s, decay), param, grad, state, n, i, slim, slim ? rm_seed(s, key) : 0);
+    if (i < n) adam_eight(adam_of(s, decay), param, grad, state, n, i, slim, slim ? rm_seed(s, key) : 0);
 }
 
 /* =====================================================================================================================
@@ -478,15 +129,14 @@ static int matmul_dw(const rm_call *c, bf16 *dw, const bf16 *dy, const bf16 *x, 
 static int embed_fwd(const rm_call *c)
 {
     const gpt *m = model_of(c);
-    embed_forward<<<blocks_for(count_h(c)), THREADS, 0, stream_of(c)>>>(out_h(c), (const int32_t *)c->in[0], in_h(c, 1), c->n_in > 2 ? in_h(c, 2) : NULL, m->rows, m->s.width, m->context);
+    embed(out_h(c), (const int32_t *)c->in[0], in_h(c, 1), c->n_in > 2 ? in_h(c, 2) : NULL, m->rows, m->s.width, m->context, stream_of(c));
     return launched();
 }
 static int embed_bwd(const rm_call *c)
 {
     const gpt *m = model_of(c);
-    if (c->din[1]) embed_backward<<<(unsigned)m->padded, THREADS, 0, stream_of(c)>>>(din_h(c, 1), dout_h(c), (const int32_t *)c->in[0], m->rows, m->s.width, RM_ADDS(c, 1));
-    if (c->n_in > 2 && c->din[2])
-        positions_backward<<<blocks_for((int64_t)m->context * m->s.width), THREADS, 0, stream_of(c)>>>(din_h(c, 2), dout_h(c), m->rows, m->s.width, m->context, RM_ADDS(c, 2));
+    if (c->din[1]) embed_grad(din_h(c, 1), dout_h(c), (const int32_t *)c->in[0], m->rows, m->padded, m->s.width, RM_ADDS(c, 1), stream_of(c));
+    if (c->n_in > 2 && c->din[2]) positions_grad(din_h(c, 2), dout_h(c), m->rows, m->s.width, m->context, RM_ADDS(c, 2), stream_of(c));
     return launched();
 }
 
@@ -494,7 +144,7 @@ static int embed_bwd(const rm_call *c)
 static int norm_fwd(const rm_call *c)
 {
     const gpt *m = model_of(c);
-    norm_forward<<<(unsigned)m->rows, THREADS, 0, stream_of(c)>>>(out_h(c), (float *)c->saved, in_h(c, 0), in_h(c, 1), c->n_in > 2 ? in_h(c, 2) : NULL, m->s.width);
+    norm(out_h(c), (float *)c->saved, in_h(c, 0), in_h(c, 1), c->n_in > 2 ? in_h(c, 2) : NULL, m->rows, m->s.width, stream_of(c));
     return launched();
 }
 static int norm_bwd(const rm_call *c)
@@ -502,10 +152,8 @@ static int norm_bwd(const rm_call *c)
     const gpt *m = model_of(c);
     const int layernorm = c->n_in > 2;
     const float *statistics = (const float *)c->saved;
-    float *ws = (float *)c->ws;
-    if (c->din[1]) column_sums(din_h(c, 1), ws, dout_h(c), in_h(c, 0), statistics, m->rows, m->s.width, layernorm, RM_ADDS(c, 1), stream_of(c));
-    if (layernorm && c->din[2]) column_sums(din_h(c, 2), ws, dout_h(c), NULL, NULL, m->rows, m->s.width, 0, RM_ADDS(c, 2), stream_of(c));
-    if (c->din[0]) norm_backward<<<(unsigned)m->rows, THREADS, 0, stream_of(c)>>>(din_h(c, 0), dout_h(c), in_h(c, 0), in_h(c, 1), statistics, m->s.width, layernorm, RM_ADDS(c, 0));
+    column_sums(din_h(c, 1), RM_ADDS(c, 1), layernorm ? din_h(c, 2) : NULL, layernorm ? RM_ADDS(c, 2) : 0, (float *)c->ws, dout_h(c), in_h(c, 0), statistics, m->rows, m->s.width, layernorm, stream_of(c));
+    if (c->din[0]) norm_grad(din_h(c, 0), dout_h(c), in_h(c, 0), in_h(c, 1), statistics, m->rows, m->s.width, layernorm, RM_ADDS(c, 0), stream_of(c));
     return launched();
 }
 
@@ -514,7 +162,7 @@ static int linear_fwd(const rm_call *c)
 {
     const gpt *m = model_of(c);
     if (matmul(c, out_h(c), in_h(c, 0), in_h(c, 1), m->rows, (int)c->arg[0], (int)c->arg[1])) return 1;
-    if (c->n_in > 2) bias_add<<<blocks_for(count_h(c)), THREADS, 0, stream_of(c)>>>(out_h(c), in_h(c, 2), count_h(c), (int)c->arg[1]);
+    if (c->n_in > 2) add_bias(out_h(c), in_h(c, 2), m->rows, (int)c->arg[1], stream_of(c));
     return launched();
 }
 static int linear_bwd(const rm_call *c)
@@ -523,7 +171,7 @@ static int linear_bwd(const rm_call *c)
     const int in = (int)c->arg[0], out = (int)c->arg[1];
     if (c->din[0] && matmul_dx(c, din_h(c, 0), dout_h(c), in_h(c, 1), m->rows, in, out, RM_ADDS(c, 0))) return 1;
     if (c->din[1] && matmul_dw(c, din_h(c, 1), dout_h(c), in_h(c, 0), m->rows, in, out, RM_ADDS(c, 1))) return 1;
-    if (c->n_in > 2 && c->din[2]) column_sums(din_h(c, 2), (float *)c->ws, dout_h(c), NULL, NULL, m->rows, out, 0, RM_ADDS(c, 2), stream_of(c));
+    if (c->n_in > 2) column_sums(NULL, 0, din_h(c, 2), RM_ADDS(c, 2), (float *)c->ws, dout_h(c), NULL, NULL, m->rows, out, 0, stream_of(c));
     return launched();
 }
 
@@ -532,117 +180,62 @@ static int rope_call(const rm_call *c, bf16 *y, const bf16 *x, float sign, int a
 {
     const gpt *m = model_of(c);
     const int turned = (m->s.heads + m->s.kv_heads) * m->s.head, row = turned + m->s.kv_heads * m->s.head;
-    rope<<<blocks_for(m->rows * row / 2), THREADS, 0, stream_of(c)>>>(y, x, m->rows, turned, row, m->s.head, m->context, sign, adds);
+    turn(y, x, m->rows, turned, row, m->s.head, m->context, sign, adds, stream_of(c));
     return launched();
 }
 static int rope_fwd(const rm_call *c) { return rope_call(c, out_h(c), in_h(c, 0), 1, 0); }
 static int rope_bwd(const rm_call *c) { return c->din[0] ? rope_call(c, din_h(c, 0), dout_h(c), -1, RM_ADDS(c, 0)) : 0; }
 
-/* attention. in: qkv; saved: logarithms of the sums; ws: scores of one sequence, backward: twice. Queries of a group of heads share
-   keys and values: for each place in the group one product for all keys' heads. */
-typedef struct heads {
-    int64_t row, width; /* elements of a row of qkv, of y */
-    int group, head, t;
-    float scale;
-} heads;
-static heads heads_of(const gpt *m)
+/* attention. in: qkv; saved: logarithms of the sums; ws of the backward: as much. */
+static attention attention_of(const gpt *m)
 {
-    heads h;
-    h.width = (int64_t)m->s.heads * m->s.head;
-    h.row = h.width + 2 * (int64_t)m->s.kv_heads * m->s.head;
-    h.group = m->s.heads / m->s.kv_heads;
-    h.head = m->s.head;
-    h.t = m->context;
-    h.scale = 1 / sqrtf((float)m->s.head);
-    return h;
+    attention a;
+    a.sequences = (int)(m->rows / m->context);
+    a.context = m->context;
+    a.heads = m->s.heads;
+    a.kv_heads = m->s.kv_heads;
+    a.head = m->s.head;
+    return a;
 }
-/* score[q][k] = a[q] . b[k], where a has the rows of a query (or of y), b those of a key. */
-static int scores(const rm_call *c, heads h, int g, int count, bf16 *score, const bf16 *a, int64_t row_a, const bf16 *b)
-{
-    gemm x = { CUBLAS_OP_T, CUBLAS_OP_N, h.t, h.t, h.head, (int)h.row, (int)row_a, h.t, h.head, (int64_t)h.group * h.head, (int64_t)h.group * h.t * h.t, count, 0 };
-    return multiply(c, x, b, a + (int64_t)g * h.head, score + (int64_t)g * h.t * h.t);
-}
-/* y[q] = sum over k of score[q][k] b[k]: a row for each query. */
-static int for_queries(const rm_call *c, heads h, int g, int count, bf16 *y, int64_t row_y, const bf16 *score, const bf16 *b, int adds)
-{
-    gemm x = { CUBLAS_OP_N, CUBLAS_OP_N, h.head, h.t, h.t, (int)h.row, h.t, (int)row_y, h.head, (int64_t)h.group * h.t * h.t, (int64_t)h.group * h.head, count, adds };
-    return multiply(c, x, b, score + (int64_t)g * h.t * h.t, y + (int64_t)g * h.head);
-}
-/* y[k] = sum over q of score[q][k] a[q]: a row for each key, summed over the group. */
-static int for_keys(const rm_call *c, heads h, int g, int count, bf16 *y, const bf16 *score, const bf16 *a, int64_t row_a, int adds)
-{
-    gemm x = { CUBLAS_OP_N, CUBLAS_OP_T, h.head, h.t, h.t, (int)row_a, h.t, (int)h.row, (int64_t)h.group * h.head, (int64_t)h.group * h.t * h.t, h.head, count, adds || g };
-    return multiply(c, x, a + (int64_t)g * h.head, score + (int64_t)g * h.t * h.t, y);
-}
-static int attention_fwd(const rm_call *c)
-{
-    const gpt *m = model_of(c);
-    const heads h = heads_of(m);
-    const int kv = m->s.kv_heads;
-    int64_t first;
-    bf16 *p = (bf16 *)c->ws;
-    int g, bad = 0;
-    for (first = 0; first < m->rows && !bad; first += h.t) {
-        const bf16 *q = in_h(c, 0) + first * h.row, *k = q + h.width, *v = k + (int64_t)kv * h.head;
-        for (g = 0; g < h.group; g++) bad |= scores(c, h, g, kv, p, q, h.row, k);
-        softmax_forward<<<dim3((unsigned)h.t, (unsigned)m->s.heads), THREADS, 0, stream_of(c)>>>(p, (float *)c->saved, h.t, h.scale, m->s.heads, first);
-        for (g = 0; g < h.group; g++) bad |= for_queries(c, h, g, kv, out_h(c) + first * h.width, h.width, p, v, 0);
-    }
-    return bad | launched();
-}
+static int attention_fwd(const rm_call *c) { return attend(out_h(c), (float *)c->saved, in_h(c, 0), attention_of(model_of(c)), stream_of(c)) || launched(); }
 static int attention_bwd(const rm_call *c)
 {
-    const gpt *m = model_of(c);
-    const heads h = heads_of(m);
-    const int kv = m->s.kv_heads, adds = RM_ADDS(c, 0);
-    int64_t first;
-    bf16 *p = (bf16 *)c->ws, *dp = p + (int64_t)m->s.heads * h.t * h.t;
-    int g, bad = 0;
-    const dim3 grid((unsigned)h.t, (unsigned)m->s.heads);
-    for (first = 0; first < m->rows && !bad && c->din[0]; first += h.t) {
-        const bf16 *q = in_h(c, 0) + first * h.row, *k = q + h.width, *v = k + (int64_t)kv * h.head, *dy = dout_h(c) + first * h.width;
-        bf16 *dq = din_h(c, 0) + first * h.row, *dk = dq + h.width, *dv = dk + (int64_t)kv * h.head;
-        for (g = 0; g < h.group; g++) bad |= scores(c, h, g, kv, p, q, h.row, k) | scores(c, h, g, kv, dp, dy, h.width, v);
-        softmax_again<<<grid, THREADS, 0, stream_of(c)>>>(p, (const float *)c->saved, h.t, h.scale, m->s.heads, first);
-        for (g = 0; g < h.group; g++) bad |= for_keys(c, h, g, kv, dv, p, dy, h.width, adds);
-        softmax_backward<<<grid, THREADS, 0, stream_of(c)>>>(dp, p, dout_h(c), (const bf16 *)c->out[0], h.t, h.scale, h.head, (int)h.width, first);
-        for (g = 0; g < h.group; g++) bad |= for_queries(c, h, g, kv, dq, h.row, dp, k, adds) | for_keys(c, h, g, kv, dk, dp, q, h.row, adds);
-    }
-    return bad | launched();
+    if (!c->din[0]) return 0;
+    return attend_grad(din_h(c, 0), (float *)c->ws, in_h(c, 0), (const bf16 *)c->out[0], dout_h(c), (const float *)c->saved, attention_of(model_of(c)), RM_ADDS(c, 0), stream_of(c)) || launched();
 }
 
 static int gelu_fwd(const rm_call *c)
 {
-    gelu_forward<<<blocks_for(count_h(c)), THREADS, 0, stream_of(c)>>>(out_h(c), in_h(c, 0), count_h(c));
+    gelu(out_h(c), in_h(c, 0), count_h(c), stream_of(c));
     return launched();
 }
 static int gelu_bwd(const rm_call *c)
 {
-    if (c->din[0]) gelu_backward<<<blocks_for(count_h(c)), THREADS, 0, stream_of(c)>>>(din_h(c, 0), dout_h(c), in_h(c, 0), count_h(c), RM_ADDS(c, 0));
+    if (c->din[0]) gelu_grad(din_h(c, 0), dout_h(c), in_h(c, 0), count_h(c), RM_ADDS(c, 0), stream_of(c));
     return launched();
 }
 static int swiglu_fwd(const rm_call *c)
 {
     const gpt *m = model_of(c);
-    swiglu_forward<<<blocks_for(count_h(c)), THREADS, 0, stream_of(c)>>>(out_h(c), in_h(c, 0), m->rows, m->s.ffn);
+    swiglu(out_h(c), in_h(c, 0), m->rows, m->s.ffn, stream_of(c));
     return launched();
 }
 static int swiglu_bwd(const rm_call *c)
 {
     const gpt *m = model_of(c);
-    if (c->din[0]) swiglu_backward<<<blocks_for(m->rows * m->s.ffn), THREADS, 0, stream_of(c)>>>(din_h(c, 0), dout_h(c), in_h(c, 0), m->rows, m->s.ffn, RM_ADDS(c, 0));
+    if (c->din[0]) swiglu_grad(din_h(c, 0), dout_h(c), in_h(c, 0), m->rows, m->s.ffn, RM_ADDS(c, 0), stream_of(c));
     return launched();
 }
 static int residual_fwd(const rm_call *c)
 {
-    add<<<blocks_for(count_h(c)), THREADS, 0, stream_of(c)>>>(out_h(c), in_h(c, 0), in_h(c, 1), count_h(c));
+    add(out_h(c), in_h(c, 0), in_h(c, 1), count_h(c), stream_of(c));
     return launched();
 }
 static int residual_bwd(const rm_call *c)
 {
     uint32_t i;
     for (i = 0; i < 2; i++)
-        if (c->din[i]) pass_on<<<blocks_for(count_h(c)), THREADS, 0, stream_of(c)>>>(din_h(c, (int)i), dout_h(c), count_h(c), RM_ADDS(c, i));
+        if (c->din[i]) pass(din_h(c, (int)i), dout_h(c), count_h(c), RM_ADDS(c, i), stream_of(c));
     return launched();
 }
 
@@ -654,13 +247,13 @@ static int head_fwd(const rm_call *c)
     const gpt *m = model_of(c);
     int64_t from;
     bf16 *logits = (bf16 *)c->ws;
-    float *losses = (float *)(logits + c->arg[0] * m->padded);
+    float *rows_loss = (float *)(logits + c->arg[0] * m->padded);
     for (from = 0; from < m->rows; from += c->arg[0]) {
         const int64_t n = m->rows - from < c->arg[0] ? m->rows - from : c->arg[0];
         if (matmul(c, logits, in_h(c, 0) + from * m->s.width, in_h(c, 1), n, m->s.width, m->padded)) return 1;
-        cross_entropy<<<(unsigned)n, THREADS, 0, stream_of(c)>>>(losses + from, logits, (const int32_t *)c->in[2] + from, m->s.vocab, m->padded, loss_scale(m), 0);
+        losses(rows_loss + from, logits, (const int32_t *)c->in[2] + from, n, m->s.vocab, m->padded, loss_scale(m), 0, stream_of(c));
     }
-    total<<<1, THREADS, 0, stream_of(c)>>>((float *)c->out[0], losses, m->rows);
+    total((float *)c->out[0], rows_loss, m->rows, stream_of(c));
     return launched();
 }
 static int head_bwd(const rm_call *c)
@@ -672,7 +265,7 @@ static int head_bwd(const rm_call *c)
         const int64_t n = m->rows - from < c->arg[0] ? m->rows - from : c->arg[0];
         const bf16 *x = in_h(c, 0) + from * m->s.width;
         if (matmul(c, logits, x, in_h(c, 1), n, m->s.width, m->padded)) return 1;
-        cross_entropy<<<(unsigned)n, THREADS, 0, stream_of(c)>>>(NULL, logits, (const int32_t *)c->in[2] + from, m->s.vocab, m->padded, loss_scale(m), 1);
+        losses(NULL, logits, (const int32_t *)c->in[2] + from, n, m->s.vocab, m->padded, loss_scale(m), 1, stream_of(c));
         if (c->din[0] && matmul_dx(c, din_h(c, 0) + from * m->s.width, logits, in_h(c, 1), n, m->s.width, m->padded, RM_ADDS(c, 0))) return 1;
         if (c->din[1] && matmul_dw(c, din_h(c, 1), logits, x, n, m->s.width, m->padded, RM_ADDS(c, 1) || from)) return 1;
     }
@@ -694,7 +287,7 @@ static int adamw_host(const rm_call *c)
     const uint64_t seed = slim ? rm_seed(c->step, c->seed_key) : 0;
     int64_t i;
 #pragma omp parallel for schedule(static)
-    for (i = 0; i < n; i++) adam_one(a, (uint16_t *)c->param, (const uint16_t *)c->grad, c->state, n, i, slim, seed);
+    for (i = 0; i < n; i += 8) adam_some(a, (uint16_t *)c->param, (const uint16_t *)c->grad, c->state, n, i, 8, slim, seed); /* counts are multiples of 8 */
     return 0;
 }
 
@@ -783,14 +376,14 @@ static rm_tensor add_norm(gpt *m, const kinds *k, const char *name, rm_tensor x)
     d.in[1] = add_weight(m, name, "w", m->s.width, 1, 0);
     if (m->s.gpt2) d.in[2] = add_weight(m, name, "b", m->s.width, 0, 0);
     d.saved = floats(m->rows * (m->s.gpt2 ? 2 : 1));
-    d.bwd_ws = floats((int64_t)CHUNKS * m->s.width);
+    d.bwd_ws = column_bytes(m->s.width, m->s.gpt2);
     return rm_op_add(m->graph, &k->norm, &d);
 }
 static rm_tensor add_linear(gpt *m, const kinds *k, const char *name, rm_tensor x, int64_t in, int64_t out, float deviation)
 {
     rm_op_desc d = op(m, name, x, halves(m->rows * out));
     d.in[1] = add_weight(m, name, "w", in * out, 0, deviation);
-    if (m->s.gpt2) d.in[2] = add_weight(m, name, "b", out, 0, 0), d.bwd_ws = floats((int64_t)CHUNKS * out);
+    if (m->s.gpt2) d.in[2] = add_weight(m, name, "b", out, 0, 0), d.bwd_ws = column_bytes(out, 0);
     d.arg[0] = in;
     d.arg[1] = out;
     return rm_op_add(m->graph, &k->linear, &d);
@@ -807,7 +400,7 @@ static void describe(gpt *m)
     const shape s = m->s;
     const kinds k = make_kinds();
     const int64_t rows = m->rows, width = s.width, q = (int64_t)s.heads * s.head, kv = (int64_t)s.kv_heads * s.head;
-    const int64_t scores_of_one = (int64_t)s.heads * m->context * m->context, piece = rows < 2048 ? rows : 2048;
+    const int64_t piece = rows < 2048 ? rows : 2048;
     const float wide = 0.02f, narrow = 0.02f / sqrtf(2.f * (float)s.layers);
     rm_graph *g = m->graph;
     rm_tensor x, y, wte, w;
@@ -833,8 +426,7 @@ static void describe(gpt *m)
         }
         d = op(m, "attention", y, halves(rows * q));
         d.saved = floats(rows * s.heads);
-        d.fwd_ws = halves(scores_of_one);
-        d.bwd_ws = halves(2 * scores_of_one);
+        d.bwd_ws = d.saved;
         y = rm_op_add(g, &k.attention, &d);
         y = add_linear(m, &k, "proj", y, q, width, narrow);
         x = add_residual(m, &k, "residual1", x, y);
