@@ -238,10 +238,10 @@ cuda_link() {
 }
 cuda_nvcc() { check "nvcc rockmate_cuda.h" nvcc -x cu -Werror all-warnings -I. -o "$out/cuda_nvcc" tests/compile/cuda.c; }
 cuda_example() {
-    check "nvcc train_gpt.cu" nvcc -O2 -arch=sm_90 -Werror all-warnings -Xcompiler -fopenmp,-ffp-contract=off,-Wall -o "$out/train_gpt_cuda" examples/cuda/train_gpt.cu -lcublas
+    check "nvcc train_gpt.cu" nvcc -O2 -arch=sm_90 -Werror all-warnings -Xcompiler -fopenmp,-ffp-contract=off,-Wall -o "$out/train_gpt_cuda" examples/cuda/train_gpt.cu -lcublasLt
     "$out/train_gpt_cuda" --help 2>&1 | grep -q "default: little stories" && ok || bad "train_gpt.cu does not start, or has no text of its own"
     if [ -f "$cuda/include/nccl.h" ] || [ -f /usr/include/nccl.h ]; then
-        check "nvcc train_gpt_nccl.cu" nvcc -O1 -arch=sm_90 -Werror all-warnings -Xcompiler -fopenmp,-ffp-contract=off,-Wall -o "$out/train_gpt_nccl" examples/cuda/train_gpt_nccl.cu -lcublas -lnccl
+        check "nvcc train_gpt_nccl.cu" nvcc -O1 -arch=sm_90 -Werror all-warnings -Xcompiler -fopenmp,-ffp-contract=off,-Wall -o "$out/train_gpt_nccl" examples/cuda/train_gpt_nccl.cu -lcublasLt -lnccl
     else skip "no NCCL: train_gpt_nccl.cu was not compiled"; fi
 }
 cuda_llmc() { # its own warnings are llm.c's affair: -isystem

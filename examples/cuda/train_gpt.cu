@@ -1,11 +1,11 @@
 /* train_gpt.cu - trains a GPT-2 or a Llama on the bytes of a text, in a memory budget, on an NVIDIA GPU
 
-   Build:  nvcc -O3 -arch=native -Xcompiler -fopenmp,-ffp-contract=off -o train_gpt_cuda examples/cuda/train_gpt.cu -lcublas
+   Build:  nvcc -O3 -arch=native -Xcompiler -fopenmp,-ffp-contract=off -o train_gpt_cuda examples/cuda/train_gpt.cu -lcublasLt
    Run:    ./train_gpt_cuda --model gpt2-124m --budget 4G              (--help lists the options)
 
-   Weights, gradients and activations are bf16, sums are float. cuBLAS multiplies matrices, everything else is a kernel of
-   kernels.cuh, attention in tiles among them. In two parts: kinds and model, which is what you write for a network
-   of your own; training. The losses and weights do not depend on the budget: --digest shows that. */
+   Weights, gradients and activations are bf16, sums are float. cuBLASLt multiplies matrices, with biases and gelu made along
+   (products.cuh); everything else is a kernel of kernels.cuh, attention in tiles among them. In two parts: kinds and model, which is what
+   you write for a network of your own; training. The losses and weights do not depend on the budget: --digest shows that. */
 
 #define ROCKMATE_THREADS /* pins host memory by several */
 #define ROCKMATE_IMPLEMENTATION
@@ -13,8 +13,8 @@
 #include "../../rockmate_cuda.h"
 #include "../stories.h"
 #include "kernels.cuh"
+#include "products.cuh"
 
-#include <cublas_v2.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,10 +76,11 @@ typedef struct gpt {
     shape s;
     int64_t rows; /* batch * context */
     int context, padded, slim;
+    int apart;    /* gelu is an op of its own */
     int64_t ranks;    /* processes that share the batch: the loss is a part of the whole */
     int64_t accumulate;
     int reduced;      /* gradients go through rm_exec_desc.reduce */
-    cublasHandle_t blas;
+    products products;
     rm_graph *graph;
     rm_tensor tokens, targets, loss;
     weight *weights;
@@ -95,35 +96,14 @@ static const bf16 *dout_h(const rm_call *c) { return (const bf16 *)c->dout[0]; }
 static int64_t count_h(const rm_call *c) { return (int64_t)(c->out_bytes[0] / 2); }
 static int launched(void) { return 0; } /* the backend looks for errors after each call, and has the words for them */
 
-/* C[n][m] = op(B)[n][k] op(A)[k][m], all row after row (cuBLAS sees the transposed, column after column). */
-typedef struct gemm {
-    cublasOperation_t ta, tb;
-    int m, n, k, lda, ldb, ldc;
-    int64_t stride_a, stride_b, stride_c;
-    int count, adds;
-} gemm;
-static int multiply(const rm_call *c, gemm x, const bf16 *a, const bf16 *b, bf16 *y)
+/* A product of this model, its workspace at ws. */
+static int product_of(const rm_call *c, product what, bf16 *y, const bf16 *left, const bf16 *right, const void *bias, const void *beside, void *ws)
 {
-    const float one = 1, beta = x.adds ? 1.f : 0.f;
-    return cublasGemmStridedBatchedEx(model_of(c)->blas, x.ta, x.tb, x.m, x.n, x.k, &one, a, CUDA_R_16BF, x.lda, x.stride_a, b, CUDA_R_16BF, x.ldb, x.stride_b, &beta,
-                                      y, CUDA_R_16BF, x.ldc, x.stride_c, x.count ? x.count : 1, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS;
+    return multiply(&((gpt *)c->user)->products, what, y, left, right, bias, beside, ws, stream_of(c));
 }
-/* y[rows][out] = x[rows][in] w[out][in], and the two products of its backward. */
-static int matmul(const rm_call *c, bf16 *y, const bf16 *x, const bf16 *w, int64_t rows, int in, int out)
-{
-    gemm g = { CUBLAS_OP_T, CUBLAS_OP_N, out, (int)rows, in, in, in, out, 0, 0, 0, 1, 0 };
-    return multiply(c, g, w, x, y);
-}
-static int matmul_dx(const rm_call *c, bf16 *dx, const bf16 *dy, const bf16 *w, int64_t rows, int in, int out, int adds)
-{
-    gemm g = { CUBLAS_OP_N, CUBLAS_OP_N, in, (int)rows, out, in, out, in, 0, 0, 0, 1, adds };
-    return multiply(c, g, w, dy, dx);
-}
-static int matmul_dw(const rm_call *c, bf16 *dw, const bf16 *dy, const bf16 *x, int64_t rows, int in, int out, int adds)
-{
-    gemm g = { CUBLAS_OP_N, CUBLAS_OP_T, in, out, (int)rows, in, out, in, 0, 0, 0, 1, adds };
-    return multiply(c, g, x, dy, dw);
-}
+static int usable(const rm_call *c, product what) { return product_usable(&((gpt *)c->user)->products, what); }
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t whole(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 /* embed. in: tokens, wte, (wpe). */
 static int embed_fwd(const rm_call *c)
@@ -157,22 +137,129 @@ static int norm_bwd(const rm_call *c)
     return launched();
 }
 
-/* linear. in: x, w, (b); arg: in, out. */
-static int linear_fwd(const rm_call *c)
+/* linear. in: x, w, (b); arg: in, out. ws: of one product, or sums of columns, whichever is larger. Where cuBLASLt cannot make a bias or its
+   gradient along with a product, or the gradient is added, a kernel does. */
+static product product_like(const gpt *m, way which, along with, int64_t in, int64_t out, int adds)
+{
+    product p = { which, with, m->rows, in, out, adds };
+    return p;
+}
+static int forward_product(const rm_call *c, bf16 *y, const bf16 *x, const bf16 *w, const bf16 *b, int64_t in, int64_t out, void *ws)
 {
     const gpt *m = model_of(c);
-    if (matmul(c, out_h(c), in_h(c, 0), in_h(c, 1), m->rows, (int)c->arg[0], (int)c->arg[1])) return 1;
-    if (c->n_in > 2) add_bias(out_h(c), in_h(c, 2), m->rows, (int)c->arg[1], stream_of(c));
-    return launched();
+    const product with = product_like(m, FORWARD, BIAS, in, out, 0);
+    if (b && usable(c, with)) return product_of(c, with, y, x, w, b, NULL, ws);
+    if (product_of(c, product_like(m, FORWARD, NOTHING, in, out, 0), y, x, w, NULL, NULL, ws)) return 1;
+    if (b) add_bias(y, b, m->rows, (int)out, stream_of(c));
+    return 0;
+}
+/* Gradients of the weight and the bias, of which each may be NULL. */
+static int weight_product(const rm_call *c, bf16 *dw, int dw_adds, bf16 *db, int db_adds, const bf16 *dy, const bf16 *x, int64_t in, int64_t out, void *ws)
+{
+    const gpt *m = model_of(c);
+    const product sums = product_like(m, TO_W, DY_SUMS, in, out, dw_adds);
+    if (dw && db && !db_adds && usable(c, sums)) return product_of(c, sums, dw, dy, x, db, NULL, ws);
+    if (dw && product_of(c, product_like(m, TO_W, NOTHING, in, out, dw_adds), dw, dy, x, NULL, NULL, ws)) return 1;
+    column_sums(NULL, 0, db, db_adds, (float *)ws, dy, NULL, NULL, m->rows, (int)out, 0, stream_of(c));
+    return 0;
+}
+static int linear_fwd(const rm_call *c)
+{
+    return forward_product(c, out_h(c), in_h(c, 0), in_h(c, 1), c->n_in > 2 ? in_h(c, 2) : NULL, c->arg[0], c->arg[1], c->ws) || launched();
 }
 static int linear_bwd(const rm_call *c)
 {
     const gpt *m = model_of(c);
-    const int in = (int)c->arg[0], out = (int)c->arg[1];
-    if (c->din[0] && matmul_dx(c, din_h(c, 0), dout_h(c), in_h(c, 1), m->rows, in, out, RM_ADDS(c, 0))) return 1;
-    if (c->din[1] && matmul_dw(c, din_h(c, 1), dout_h(c), in_h(c, 0), m->rows, in, out, RM_ADDS(c, 1))) return 1;
-    if (c->n_in > 2) column_sums(NULL, 0, din_h(c, 2), RM_ADDS(c, 2), (float *)c->ws, dout_h(c), NULL, NULL, m->rows, out, 0, stream_of(c));
+    const int64_t in = c->arg[0], out = c->arg[1];
+    const int bias = c->n_in > 2;
+    if (c->din[0] && product_of(c, product_like(m, TO_X, NOTHING, in, out, RM_ADDS(c, 0)), din_h(c, 0), dout_h(c), in_h(c, 1), NULL, NULL, c->ws)) return 1;
+    return weight_product(c, din_h(c, 1), RM_ADDS(c, 1), bias ? din_h(c, 2) : NULL, bias ? RM_ADDS(c, 2) : 0, dout_h(c), in_h(c, 0), in, out, c->ws) || launched();
+}
+/* What they take. cuBLASLt must know the plain products. */
+static uint64_t forward_bytes(gpt *m, int64_t in, int64_t out, int bias)
+{
+    if (!product_usable(&m->products, product_like(m, FORWARD, NOTHING, in, out, 0))) fail("cuBLASLt", "no algorithm for a product");
+    return larger(product_bytes(&m->products, product_like(m, FORWARD, NOTHING, in, out, 0)), bias ? product_bytes(&m->products, product_like(m, FORWARD, BIAS, in, out, 0)) : 0);
+}
+static uint64_t weight_bytes(gpt *m, int64_t in, int64_t out, int bias)
+{
+    uint64_t bytes = bias ? column_bytes(out, 0) : 0;
+    int adds;
+    for (adds = 0; adds < 2; adds++) {
+        if (!product_usable(&m->products, product_like(m, TO_W, NOTHING, in, out, adds))) fail("cuBLASLt", "no algorithm for a product");
+        bytes = larger(bytes, product_bytes(&m->products, product_like(m, TO_W, NOTHING, in, out, adds)));
+        if (bias) bytes = larger(bytes, product_bytes(&m->products, product_like(m, TO_W, DY_SUMS, in, out, adds)));
+    }
+    return bytes;
+}
+static uint64_t input_bytes(gpt *m, int64_t in, int64_t out)
+{
+    uint64_t bytes = 0;
+    int adds;
+    for (adds = 0; adds < 2; adds++) {
+        if (!product_usable(&m->products, product_like(m, TO_X, NOTHING, in, out, adds))) fail("cuBLASLt", "no algorithm for a product");
+        bytes = larger(bytes, product_bytes(&m->products, product_like(m, TO_X, NOTHING, in, out, adds)));
+    }
+    return bytes;
+}
+
+/* mlp: fc, gelu, down as one op, so that gelu and its slope are made along with products. in: x, w, b of fc, w, b of down; out: y, and for the
+   backward alone h (before gelu) and g (behind it). ws: of one product or sums of columns; backward: and the gradient of h behind it. The
+   variant "again" reads neither h nor g: its backward makes both once more, behind that, by the same product. */
+static int fc_product(const rm_call *c, bf16 *h, bf16 *g)
+{
+    const gpt *m = model_of(c);
+    const product with = product_like(m, FORWARD, GELU, m->s.width, m->s.ffn, 0);
+    if (usable(c, with)) return product_of(c, with, g, in_h(c, 0), in_h(c, 1), c->in[2], h, c->ws);
+    if (forward_product(c, h, in_h(c, 0), in_h(c, 1), in_h(c, 2), m->s.width, m->s.ffn, c->ws)) return 1;
+    gelu(g, h, m->rows * m->s.ffn, stream_of(c));
+    return 0;
+}
+static int mlp_fwd(const rm_call *c)
+{
+    const gpt *m = model_of(c);
+    bf16 *h = (bf16 *)c->out[1], *g = (bf16 *)c->out[2];
+    return fc_product(c, h, g) || forward_product(c, out_h(c), g, in_h(c, 3), in_h(c, 4), m->s.ffn, m->s.width, c->ws) || launched();
+}
+/* The gradient of h, and where nothing is added to it that of fc's bias: *sums is set if it is made. */
+static int slope_product(const rm_call *c, bf16 *dh, const bf16 *h, int *sums)
+{
+    const gpt *m = model_of(c);
+    const product both = product_like(m, TO_X, SLOPE_SUMS, m->s.ffn, m->s.width, 0), slope = product_like(m, TO_X, SLOPE, m->s.ffn, m->s.width, 0);
+    *sums = c->din[2] && !RM_ADDS(c, 2) && usable(c, both);
+    if (*sums) return product_of(c, both, dh, dout_h(c), in_h(c, 3), c->din[2], h, c->ws);
+    if (usable(c, slope)) return product_of(c, slope, dh, dout_h(c), in_h(c, 3), NULL, h, c->ws);
+    if (product_of(c, product_like(m, TO_X, NOTHING, m->s.ffn, m->s.width, 0), dh, dout_h(c), in_h(c, 3), NULL, NULL, c->ws)) return 1;
+    gelu_grad(dh, dh, h, m->rows * m->s.ffn, 0, stream_of(c));
+    return 0;
+}
+static int mlp_grads(const rm_call *c, bf16 *dh, const bf16 *h, const bf16 *g)
+{
+    const gpt *m = model_of(c);
+    const int64_t width = m->s.width, ffn = m->s.ffn;
+    int sums;
+    if (weight_product(c, din_h(c, 3), RM_ADDS(c, 3), din_h(c, 4), RM_ADDS(c, 4), dout_h(c), g, ffn, width, c->ws)) return 1;
+    if (slope_product(c, dh, h, &sums)) return 1;
+    if (weight_product(c, din_h(c, 1), RM_ADDS(c, 1), sums ? NULL : din_h(c, 2), RM_ADDS(c, 2), dh, in_h(c, 0), width, ffn, c->ws)) return 1;
+    if (c->din[0] && product_of(c, product_like(m, TO_X, NOTHING, width, ffn, RM_ADDS(c, 0)), din_h(c, 0), dh, in_h(c, 1), NULL, NULL, c->ws)) return 1;
     return launched();
+}
+static bf16 *behind(const rm_call *c) { return (bf16 *)((char *)c->ws + c->arg[0]); } /* of a product's workspace */
+static int mlp_bwd(const rm_call *c) { return mlp_grads(c, behind(c), (const bf16 *)c->out[1], (const bf16 *)c->out[2]); }
+static int mlp_bwd_again(const rm_call *c)
+{
+    const int64_t n = (int64_t)(whole((uint64_t)(model_of(c)->rows * model_of(c)->s.ffn) * 2) / 2);
+    bf16 *dh = behind(c), *h = dh + n, *g = h + n;
+    return fc_product(c, h, g) || mlp_grads(c, dh, h, g);
+}
+static uint64_t mlp_bytes(gpt *m)
+{
+    const int64_t width = m->s.width, ffn = m->s.ffn;
+    uint64_t bytes = larger(larger(forward_bytes(m, width, ffn, 1), forward_bytes(m, ffn, width, 1)), product_bytes(&m->products, product_like(m, FORWARD, GELU, width, ffn, 0)));
+    bytes = larger(bytes, larger(weight_bytes(m, width, ffn, 1), weight_bytes(m, ffn, width, 1)));
+    bytes = larger(bytes, larger(input_bytes(m, width, ffn), input_bytes(m, ffn, width)));
+    bytes = larger(bytes, larger(product_bytes(&m->products, product_like(m, TO_X, SLOPE, ffn, width, 0)), product_bytes(&m->products, product_like(m, TO_X, SLOPE_SUMS, ffn, width, 0))));
+    return whole(bytes);
 }
 
 /* rope. in: qkv. */
@@ -239,18 +326,23 @@ static int residual_bwd(const rm_call *c)
     return launched();
 }
 
-/* head and loss, a piece of the rows at a time: no more than a piece of the logits exists. in: x, w, targets; arg: rows of a piece;
-   ws: logits of a piece (forward: and the losses of all rows). The backward makes the logits again. */
+/* head and loss, a piece of the rows at a time: no more than a piece of the logits exists. in: x, w, targets; arg: rows of a piece, and of ws
+   the bytes of a product; ws: that, logits of a piece (forward: and the losses of all rows). The backward makes the logits again. */
 static float loss_scale(const gpt *m) { return 1.f / (float)(m->rows * m->accumulate * m->ranks); }
+static product head_product(const gpt *m, way which, int64_t n, int adds)
+{
+    product p = { which, NOTHING, n, m->s.width, m->padded, adds };
+    return p;
+}
 static int head_fwd(const rm_call *c)
 {
     const gpt *m = model_of(c);
     int64_t from;
-    bf16 *logits = (bf16 *)c->ws;
+    bf16 *logits = (bf16 *)((char *)c->ws + c->arg[1]);
     float *rows_loss = (float *)(logits + c->arg[0] * m->padded);
     for (from = 0; from < m->rows; from += c->arg[0]) {
         const int64_t n = m->rows - from < c->arg[0] ? m->rows - from : c->arg[0];
-        if (matmul(c, logits, in_h(c, 0) + from * m->s.width, in_h(c, 1), n, m->s.width, m->padded)) return 1;
+        if (product_of(c, head_product(m, FORWARD, n, 0), logits, in_h(c, 0) + from * m->s.width, in_h(c, 1), NULL, NULL, c->ws)) return 1;
         losses(rows_loss + from, logits, (const int32_t *)c->in[2] + from, n, m->s.vocab, m->padded, loss_scale(m), 0, stream_of(c));
     }
     total((float *)c->out[0], rows_loss, m->rows, stream_of(c));
@@ -260,16 +352,30 @@ static int head_bwd(const rm_call *c)
 {
     const gpt *m = model_of(c);
     int64_t from;
-    bf16 *logits = (bf16 *)c->ws;
+    bf16 *logits = (bf16 *)((char *)c->ws + c->arg[1]);
     for (from = 0; from < m->rows; from += c->arg[0]) {
         const int64_t n = m->rows - from < c->arg[0] ? m->rows - from : c->arg[0];
         const bf16 *x = in_h(c, 0) + from * m->s.width;
-        if (matmul(c, logits, x, in_h(c, 1), n, m->s.width, m->padded)) return 1;
+        if (product_of(c, head_product(m, FORWARD, n, 0), logits, x, in_h(c, 1), NULL, NULL, c->ws)) return 1;
         losses(NULL, logits, (const int32_t *)c->in[2] + from, n, m->s.vocab, m->padded, loss_scale(m), 1, stream_of(c));
-        if (c->din[0] && matmul_dx(c, din_h(c, 0) + from * m->s.width, logits, in_h(c, 1), n, m->s.width, m->padded, RM_ADDS(c, 0))) return 1;
-        if (c->din[1] && matmul_dw(c, din_h(c, 1), logits, x, n, m->s.width, m->padded, RM_ADDS(c, 1) || from)) return 1;
+        if (c->din[0] && product_of(c, head_product(m, TO_X, n, RM_ADDS(c, 0)), din_h(c, 0) + from * m->s.width, logits, in_h(c, 1), NULL, NULL, c->ws)) return 1;
+        if (c->din[1] && product_of(c, head_product(m, TO_W, n, RM_ADDS(c, 1) || from), din_h(c, 1), logits, x, NULL, NULL, c->ws)) return 1;
     }
     return launched();
+}
+static uint64_t head_bytes(gpt *m, int64_t piece)
+{
+    uint64_t bytes = 0;
+    int which, adds, rest;
+    for (which = FORWARD; which <= TO_W; which++)
+        for (adds = 0; adds < 2; adds++)
+            for (rest = 0; rest < 2; rest++) { /* the last piece may be a smaller one */
+                const int64_t n = rest ? m->rows % piece : piece;
+                if (!n || (which == FORWARD && adds)) continue;
+                if (!product_usable(&m->products, head_product(m, (way)which, n, adds))) fail("cuBLASLt", "no algorithm for a product");
+                bytes = larger(bytes, product_bytes(&m->products, head_product(m, (way)which, n, adds)));
+            }
+    return whole(bytes);
 }
 
 /* The updates; arg: slim; farg: weight decay. */
@@ -305,7 +411,7 @@ static void add_on_host(void *dst, const void *src, uint64_t bytes, rm_tensor pa
 }
 
 typedef struct kinds {
-    rm_kind embed, norm, linear, rope, attention, gelu, swiglu, residual, head;
+    rm_kind embed, norm, linear, rope, attention, mlp, again, gelu, swiglu, residual, head;
 } kinds;
 static rm_kind kind(const char *name, rm_fn forward, rm_fn backward, uint64_t needs)
 {
@@ -327,6 +433,8 @@ static kinds make_kinds(void)
     k.rope.over[0].grad_of = RM_IN(0);
     k.rope.over[0].bytes_of = RM_DOUT;
     k.attention = kind("attention", attention_fwd, attention_bwd, RM_IN(0) | RM_OUT(0) | RM_SAVED);
+    k.mlp = kind("mlp", mlp_fwd, mlp_bwd, RM_IN(0) | RM_IN(1) | RM_IN(3) | RM_OUT(1) | RM_OUT(2));
+    k.again = kind("again", mlp_fwd, mlp_bwd_again, RM_IN(0) | RM_IN(1) | RM_IN(2) | RM_IN(3));
     k.gelu = kind("gelu", gelu_fwd, gelu_bwd, RM_IN(0));
     k.gelu.over[0] = k.rope.over[0];
     k.swiglu = kind("swiglu", swiglu_fwd, swiglu_bwd, RM_IN(0));
@@ -383,10 +491,30 @@ static rm_tensor add_linear(gpt *m, const kinds *k, const char *name, rm_tensor 
 {
     rm_op_desc d = op(m, name, x, halves(m->rows * out));
     d.in[1] = add_weight(m, name, "w", in * out, 0, deviation);
-    if (m->s.gpt2) d.in[2] = add_weight(m, name, "b", out, 0, 0), d.bwd_ws = column_bytes(out, 0);
+    if (m->s.gpt2) d.in[2] = add_weight(m, name, "b", out, 0, 0);
+    d.fwd_ws = forward_bytes(m, in, out, m->s.gpt2);
+    d.bwd_ws = larger(input_bytes(m, in, out), weight_bytes(m, in, out, m->s.gpt2));
     d.arg[0] = in;
     d.arg[1] = out;
     return rm_op_add(m->graph, &k->linear, &d);
+}
+static rm_tensor add_mlp(gpt *m, const kinds *k, rm_tensor x, float wide, float narrow)
+{
+    rm_op_desc d = op(m, "mlp", x, halves(m->rows * m->s.width)), again;
+    rm_tensor y;
+    d.in[1] = add_weight(m, "fc", "w", (int64_t)m->s.width * m->s.ffn, 0, wide);
+    d.in[2] = add_weight(m, "fc", "b", m->s.ffn, 0, 0);
+    d.in[3] = add_weight(m, "down", "w", (int64_t)m->s.width * m->s.ffn, 0, narrow);
+    d.in[4] = add_weight(m, "down", "b", m->s.width, 0, 0);
+    d.out[1] = d.out[2] = halves(m->rows * m->s.ffn);
+    d.fwd_ws = mlp_bytes(m);
+    d.arg[0] = (int64_t)d.fwd_ws;
+    d.bwd_ws = d.fwd_ws + whole(d.out[1]);
+    y = rm_op_add(m->graph, &k->mlp, &d);
+    again = d;
+    again.bwd_ws = d.fwd_ws + 3 * whole(d.out[1]);
+    rm_variant_add(m->graph, y, &k->again, &again);
+    return y;
 }
 static rm_tensor add_residual(gpt *m, const kinds *k, const char *name, rm_tensor x, rm_tensor y)
 {
@@ -431,10 +559,13 @@ static void describe(gpt *m)
         y = add_linear(m, &k, "proj", y, q, width, narrow);
         x = add_residual(m, &k, "residual1", x, y);
         y = add_norm(m, &k, "norm2", x);
-        y = add_linear(m, &k, s.gpt2 ? "fc" : "gate-up", y, width, s.gpt2 ? s.ffn : 2 * s.ffn, wide);
-        d = op(m, s.gpt2 ? "gelu" : "swiglu", y, halves(rows * s.ffn));
-        y = rm_op_add(g, s.gpt2 ? &k.gelu : &k.swiglu, &d);
-        y = add_linear(m, &k, "down", y, s.ffn, width, narrow);
+        if (s.gpt2 && !m->apart) y = add_mlp(m, &k, y, wide, narrow);
+        else {
+            y = add_linear(m, &k, s.gpt2 ? "fc" : "gate-up", y, width, s.gpt2 ? s.ffn : 2 * s.ffn, wide);
+            d = op(m, s.gpt2 ? "gelu" : "swiglu", y, halves(rows * s.ffn));
+            y = rm_op_add(g, s.gpt2 ? &k.gelu : &k.swiglu, &d);
+            y = add_linear(m, &k, "down", y, s.ffn, width, narrow);
+        }
         x = add_residual(m, &k, "residual2", x, y);
         rm_block_end(g);
     }
@@ -444,9 +575,10 @@ static void describe(gpt *m)
     d = op(m, "loss", x, 4);
     d.in[1] = w;
     d.in[2] = m->targets;
-    d.fwd_ws = halves(piece * m->padded) + floats(rows);
-    d.bwd_ws = halves(piece * m->padded);
     d.arg[0] = piece;
+    d.arg[1] = (int64_t)head_bytes(m, piece);
+    d.bwd_ws = (uint64_t)d.arg[1] + halves(piece * m->padded);
+    d.fwd_ws = d.bwd_ws + floats(rows);
     m->loss = rm_op_add(g, &k.head, &d);
     rm_output_add(g, m->loss);
 }
@@ -463,7 +595,7 @@ typedef struct options {
     int64_t batch, context, steps, accumulate;
     double lr;
     uint64_t seed;
-    int slim, streams, debug, untuned, check, link, digest, physical, quiet;
+    int slim, apart, streams, debug, untuned, check, link, digest, physical, quiet;
 } options;
 
 /* An arm of the comparison: a preset, and what it may use. */
@@ -488,6 +620,7 @@ static const char HELP[] =
     "  --arm NAME        all-resident, every-block, llmc-2, remat (default), offload, joint;  --preset NAME: any of rockmate.h's\n"
     "  --batch N  --context N  --accumulate N (micro-batches a step)  --steps N  --lr X  --seed N\n"
     "  --slim            bf16 moments and no float weights: 4 bytes of state a weight instead of 12\n"
+    "  --apart           GPT-2: gelu is an op of its own, which can be recomputed alone, instead of a part of the matrix products\n"
     "  --streams         plain streams instead of a CUDA graph     --debug     wait after each op, name the one that fails\n"
     "  --untuned         plan with estimated costs                 --physical  occupy the rest of the card: the budget is real\n"
     "  --check           before training, compare replayed steps with steps in streams, bit for bit\n"
@@ -529,7 +662,7 @@ static int flag(options *o, const char *a)
 {
     const struct { const char *name; int *at; } flags[] = {
         { "--slim", &o->slim }, { "--streams", &o->streams }, { "--debug", &o->debug }, { "--untuned", &o->untuned },
-        { "--check", &o->check }, { "--link", &o->link },
+        { "--check", &o->check }, { "--link", &o->link }, { "--apart", &o->apart },
         { "--digest", &o->digest }, { "--physical", &o->physical }, { "--quiet", &o->quiet } };
     size_t i;
     for (i = 0; i < sizeof flags / sizeof flags[0]; i++)
@@ -597,7 +730,7 @@ typedef struct trainer {
     int64_t had;               /* micro-batches whose losses are in */
     double plan_s, tune_s;     /* that planning and tuning took */
     int64_t rank;
-    void *ballast, *workspace;
+    void *ballast;
     size_t ballast_bytes;      /* which are nobody's: outside of what is outside the arena */
 } trainer;
 
@@ -637,15 +770,6 @@ static void load_text(trainer *t)
     if (t->text_size < (size_t)t->o.context + 2) fail(t->o.file ? t->o.file : "the stories", "shorter than --context");
 }
 
-/* cuBLAS gets the compute stream, and then its workspace (cublasSetStream takes it away again), once: it must not allocate in a step. */
-static void make_blas(trainer *t)
-{
-    const size_t bytes = (size_t)32 << 20;
-    cuda_needs(cudaMalloc(&t->workspace, bytes), "workspace of cuBLAS");
-    if (cublasCreate(&t->model.blas) != CUBLAS_STATUS_SUCCESS || cublasSetStream(t->model.blas, rm_cuda_stream(t->cuda, RM_LANE_COMPUTE)) != CUBLAS_STATUS_SUCCESS ||
-        cublasSetWorkspace(t->model.blas, t->workspace, bytes) != CUBLAS_STATUS_SUCCESS) fail("cuBLAS", "cannot start");
-}
-
 static void make_model(trainer *t, int64_t rank, int64_t ranks)
 {
     gpt *m = &t->model;
@@ -655,6 +779,8 @@ static void make_model(trainer *t, int64_t rank, int64_t ranks)
     m->rows = t->o.batch * t->o.context;
     m->padded = (m->s.vocab + 127) / 128 * 128;
     m->slim = t->o.slim;
+    m->apart = t->o.apart;
+    if (cublasLtCreate(&m->products.lt) != CUBLAS_STATUS_SUCCESS) fail("cuBLASLt", "cannot start");
     m->ranks = ranks;
     m->accumulate = t->o.accumulate;
     m->weights = (weight *)calloc((size_t)(16 * m->s.layers + 8), sizeof(weight));
@@ -792,7 +918,7 @@ static uint64_t hash_of_weights(trainer *t)
     return hash;
 }
 
-/* All that is left of the card but the arena to come and room for what cuBLAS and CUDA load: what does not fit then, fails. */
+/* All that is left of the card but the arena to come and room for what cuBLASLt and CUDA load: what does not fit then, fails. */
 static void occupy(trainer *t, uint64_t arena)
 {
     size_t left, total, room = (size_t)768 << 20;
@@ -840,7 +966,6 @@ static void begin(trainer *t)
     d.graph = !t->o.streams && !t->o.debug;
     d.debug = (uint32_t)t->o.debug;
     if (rm_cuda_create(&d, &t->cuda) != RM_OK) fail("CUDA", rm_cuda_error(t->cuda));
-    make_blas(t);
     load_text(t);
 }
 
@@ -849,10 +974,9 @@ static void finish(trainer *t)
     rm_exec_destroy(t->exec);
     rm_plan_destroy(t->plan);
     rm_graph_destroy(t->model.graph);
-    cublasDestroy(t->model.blas);
+    products_destroy(&t->model.products);
     rm_cuda_destroy(t->cuda);
     cudaFree(t->ballast);
-    cudaFree(t->workspace);
     cudaFreeHost(t->tokens);
     cudaFreeHost(t->targets);
     free(t->model.weights);
@@ -905,18 +1029,19 @@ static int load(void *user, cudaStream_t s)
 {
     trainer *t = (trainer *)user;
     bf16 *x = (bf16 *)t->ballast;
-    rm_call c = {};
+    const int64_t n = (int64_t)PRODUCT * PRODUCT;
+    const product square = { FORWARD, NOTHING, PRODUCT, PRODUCT, PRODUCT, 0 };
     int i, bad = 0;
-    (void)s; /* cuBLAS has it */
-    c.user = &t->model;
-    for (i = 0; i < PRODUCTS && !bad; i++) bad = matmul(&c, x + 2 * (int64_t)PRODUCT * PRODUCT, x, x + (int64_t)PRODUCT * PRODUCT, PRODUCT, PRODUCT, PRODUCT);
+    for (i = 0; i < PRODUCTS && !bad; i++) bad = multiply(&t->model.products, square, x + 2 * n, x, x + n, NULL, NULL, x + 3 * n, s);
     return bad;
 }
 static int measure_link(trainer *t)
 {
+    const product square = { FORWARD, NOTHING, PRODUCT, PRODUCT, PRODUCT, 0 };
+    const uint64_t bytes = 3 * halves((int64_t)PRODUCT * PRODUCT);
     rm_cuda_link fills, products;
-    cuda_needs(cudaMalloc(&t->ballast, 3 * halves((int64_t)PRODUCT * PRODUCT)), "matrices");
-    cuda_needs(cudaMemsetAsync(t->ballast, 0, 3 * halves((int64_t)PRODUCT * PRODUCT), rm_cuda_stream(t->cuda, RM_LANE_COMPUTE)), "matrices");
+    cuda_needs(cudaMalloc(&t->ballast, bytes + product_bytes(&t->model.products, square)), "matrices");
+    cuda_needs(cudaMemsetAsync(t->ballast, 0, bytes, rm_cuda_stream(t->cuda, RM_LANE_COMPUTE)), "matrices");
     need(t, rm_cuda_link_measure(t->cuda, NULL, NULL, &fills), "link");
     need(t, rm_cuda_link_measure(t->cuda, load, t, &products), "link");
     printf("link beside fills: h2d_gb_s=%.1f d2h_gb_s=%.1f latency_us=%.1f\n", (double)fills.h2d / 1e9, (double)fills.d2h / 1e9, (double)fills.latency_ns / 1e3);

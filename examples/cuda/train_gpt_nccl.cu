@@ -1,6 +1,6 @@
 /* train_gpt_nccl.cu - the model of train_gpt.cu, trained by several GPUs: one process each, NCCL adds the gradients up
 
-   Build:  nvcc -O3 -arch=native -Xcompiler -fopenmp,-ffp-contract=off -o train_gpt_nccl examples/cuda/train_gpt_nccl.cu -lcublas -lnccl
+   Build:  nvcc -O3 -arch=native -Xcompiler -fopenmp,-ffp-contract=off -o train_gpt_nccl examples/cuda/train_gpt_nccl.cu -lcublasLt -lnccl
    Run:    for r in 0 1; do RANK=$r WORLD_SIZE=2 ./train_gpt_nccl --batch 4 & done; wait       (one rank is right, too)
 
    --batch is that of one process. RANK, WORLD_SIZE and, if a machine has fewer GPUs than ranks, LOCAL_RANK come from the

@@ -169,6 +169,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
 {
     (void)handle, (void)d, (void)a, (void)b, (void)c, (void)out, (void)p, (void)most;
     memset(result, 0, sizeof *result);
+    result->workspaceSize = 65536;
     *n = 1;
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -37,7 +37,7 @@ if [ -n "$DRY" ]; then
     train=$!
     ${CC:-cc} -std=gnu99 -O1 -I. -isystem "$cuda/include" -o "$out/runtime" tests/compile/cuda.c "$out/cudart_standin.o" -lm >"$out/log.runtime" 2>&1
 else
-    nvcc $flags -arch=native -o "$out/train_gpt" examples/cuda/train_gpt.cu -lcublas >"$out/log" 2>&1 &
+    nvcc $flags -arch=native -o "$out/train_gpt" examples/cuda/train_gpt.cu -lcublasLt >"$out/log" 2>&1 &
     train=$!
     nvcc -x cu -arch=native -I. -o "$out/runtime" tests/compile/cuda.c >"$out/log.runtime" 2>&1
 fi
