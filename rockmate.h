@@ -17507,13 +17507,6 @@ RMI_FN void rmi_plan_bring_on(const rmi_search *joint, uint64_t *order, uint64_t
     rmi_sort_u64(order, room, joint->current.n);
 }
 
-typedef struct rmi_plan_late { /* updates that wait for their reductions while the backward goes on */
-    uint64_t now, lane;          /* ns: when the device is free; when the lane of reductions is */
-    uint64_t waiting, peak;      /* bytes of the gradients that wait; the most so far */
-    uint64_t *ready;             /* by param: when its reduction ends, ns */
-    uint32_t *queue, first, last; /* events: those from first on wait */
-} rmi_plan_late;
-
 /* The param of the event of the current schedule if it is an update or a reduction, else NULL. */
 RMI_FN const rmi_step_param *rmi_plan_param_at(const rmi_search *joint, uint32_t event)
 {
@@ -17523,47 +17516,47 @@ RMI_FN const rmi_step_param *rmi_plan_param_at(const rmi_search *joint, uint32_t
 
 /* Sets the candidate to the current schedule's events in that order, but for updates whose reductions are under way:
    they come behind these while the backward goes on, as long as no more than `most` bytes of gradients wait, and these
-   have room. Nothing reads a weight after its update, so it may come later. late: empty tables. Returns the most bytes
-   that waited. */
-RMI_FN uint64_t rmi_plan_put_off(rmi_search *joint, const uint64_t *order, uint64_t most, rmi_plan_late *late)
+   have room. Nothing reads a weight after its update, so it may come later. queue: room for events; ready: by param,
+   when its reduction ends, ns. Returns the most bytes that waited. */
+RMI_FN uint64_t rmi_plan_put_off(rmi_search *joint, const uint64_t *order, uint64_t most, uint32_t *queue,
+                                 uint64_t *ready)
 {
     const rmi_step_param *params = joint->step->params, *param;
     const rmi_tensor *tensors = joint->step->graph->tensors;
     const rmi_costs *costs = &joint->costs;
-    uint32_t i, event, task, n = joint->current.n;
+    uint32_t i, event, task, n = joint->current.n, first = 0, last = 0;
+    uint64_t now = 0, lane = 0, waiting = 0, peak = 0; /* ns: when device and lane are free; bytes that wait, at most */
     rmi_event *to = joint->candidate.events;
-    memset(late->ready, 0, joint->step->n_params * sizeof *late->ready);
-    late->now = late->lane = late->waiting = late->peak = late->first = late->last = 0;
+    memset(ready, 0, joint->step->n_params * sizeof *ready);
     for (i = 0; i <= n; i++) {
         event = i < n ? (uint32_t)order[i] : n;
-        for (; late->first < late->last; late->first++) {
-            uint32_t update = late->queue[late->first];
+        for (; first < last; first++) {
+            uint32_t update = queue[first];
             param = rmi_plan_param_at(joint, update);
-            if (i < n && late->ready[param - params] > late->now && late->waiting <= most &&
-                costs->live[event] + late->waiting <= joint->cost.limit)
+            if (i < n && ready[param - params] > now && waiting <= most &&
+                costs->live[event] + waiting <= joint->cost.limit)
                 break;
-            late->now = rmi_max(late->now, late->ready[param - params]) + costs->ns[update];
-            late->waiting -= tensors[param->tensor].grad_bytes;
+            now = rmi_max(now, ready[param - params]) + costs->ns[update];
+            waiting -= tensors[param->tensor].grad_bytes;
             *to++ = joint->current.events[update];
         }
         if (i == n) break;
         task = joint->current.events[event].task;
         param = rmi_plan_param_at(joint, event);
-        if (param && task == param->update && late->ready[param - params] > late->now &&
+        if (param && task == param->update && ready[param - params] > now &&
             !rmi_cost_on_host(joint->step, &joint->current, task)) {
-            late->waiting += tensors[param->tensor].grad_bytes;
-            late->peak = rmi_max(late->peak, late->waiting);
-            late->queue[late->last++] = event;
+            waiting += tensors[param->tensor].grad_bytes;
+            peak = rmi_max(peak, waiting);
+            queue[last++] = event;
             continue;
         }
         if (param && task == param->reduction)
-            late->ready[param - params] = late->lane =
-                rmi_max(late->lane, late->now) + tensors[param->tensor].reduce;
-        else late->now += costs->ns[event];
+            ready[param - params] = lane = rmi_max(lane, now) + tensors[param->tensor].reduce;
+        else now += costs->ns[event];
         *to++ = joint->current.events[event];
     }
     joint->candidate.n = n;
-    return late->peak;
+    return peak;
 }
 
 #define RMI_PLAN_WAITS 7u /* times that half as much is tried */
@@ -17579,9 +17572,8 @@ RMI_FN rm_result rmi_plan_reductions(rmi_planner *call)
     rmi_ref_search refine;
     rmi_search *joint = &refine.search;
     rmi_schedule plain;
-    rmi_plan_late late = RMI_INIT;
-    uint64_t *order = NULL, size = 0, most = RMI_MAX;
-    uint32_t turn;
+    uint64_t *order = NULL, *ready = NULL, size = 0, most = RMI_MAX, waited;
+    uint32_t *queue = NULL, turn;
     size_t i;
     int copies = 0, fits = 0;
     rm_result result;
@@ -17593,15 +17585,16 @@ RMI_FN rm_result rmi_plan_reductions(rmi_planner *call)
     if (result == RM_OK) result = rmi_cost_make_schedule(&mem, &joint->cost, &plain);
     if (result == RM_OK)
         result = RMI_TABLES(&mem, RMI_T(order, 2 * (size_t)joint->cost.cap_events),
-                            RMI_T(late.queue, joint->cost.cap_events), RMI_T(late.ready, model.n_params));
+                            RMI_T(queue, joint->cost.cap_events), RMI_T(ready, model.n_params));
     if (result == RM_OK && !model.unfit)
         result = rmi_event_read(&mem, &model, &call->best, &plain, joint->cost.cap_events, &fits);
     for (turn = 0; turn < RMI_PLAN_WAITS && fits && result == RM_OK && !call->stop.stopped; turn++) {
         if (!rmi_search_start(joint, &plain)) break;
         rmi_plan_bring_on(joint, order, order + joint->cost.cap_events);
         rmi_search_copy_choices(&model, &joint->current, &joint->candidate);
-        most = rmi_min(most, rmi_plan_put_off(joint, order, most, &late)) / 2;
-        if (!late.peak || !rmi_search_start(joint, &joint->candidate)) break;
+        waited = rmi_plan_put_off(joint, order, most, queue, ready);
+        most = rmi_min(most, waited) / 2;
+        if (!waited || !rmi_search_start(joint, &joint->candidate)) break;
         result = rmi_plan_try_current(call, joint, &how, &size);
         if (size <= call->limit && !copies) break;
     }
@@ -17972,22 +17965,6 @@ RMI_FN uint64_t rmi_plan_crowded(const rmi_planner *call, uint64_t least)
     return moves < RMI_MAX ? rmi_round_up(moves, call->align) : RMI_INF;
 }
 
-/* Has a call with this budget a plan? The planner goes that call's way, until there is one. next: what the kinds of
-   step that have none say; its min_bytes is 0 if all have one. */
-RMI_FN rm_result rmi_plan_works(rmi_planner *call, uint64_t bytes, rm_plan_info *next)
-{
-    rm_result result;
-    call->budget = bytes;
-    call->given = call->desc->like ? call->given : NULL;
-    call->naming = 1;
-    result = rmi_plan_kinds_of_step(call, next);
-    if (call->clock.late) call->stop.stopped = call->clock.late = 0;
-    call->naming = 0;
-    call->budget = rmi_plan_whole(call, call->desc->device_bytes, 0);
-    call->plan->n = 0;
-    return result;
-}
-
 #define RMI_PLAN_NAMED_MORE 1024u /* that part more than the smallest of all is tried: addresses have luck in them */
 
 /* The budget is too small; which one would do? What the smallest candidate takes that does not depend on the budget: a
@@ -17995,7 +17972,7 @@ RMI_FN rm_result rmi_plan_works(rmi_planner *call, uint64_t bytes, rm_plan_info 
    where >>search has no part, ever more until one has. */
 RMI_FN rm_result rmi_plan_named(rmi_planner *call, rm_plan_info *worst)
 {
-    rm_plan_info next;
+    rm_plan_info next; /* what the kinds of step say that have no plan; min_bytes 0: all have one */
     uint32_t round, rounds;
     uint64_t less = rmi_plan_crowded(call, worst->min_bound_bytes), named = 0;
     int moves = rmi_plan_moves(call);
@@ -18006,7 +17983,14 @@ RMI_FN rm_result rmi_plan_named(rmi_planner *call, rm_plan_info *worst)
         uint64_t more = worst->min_bytes / RMI_PLAN_NAMED_MORE / call->align * call->align,
                  bytes = rmi_plan_whole(call, worst->min_bytes + (round ? 0 : more), 1);
         if (!round) bytes = rmi_min(bytes, rmi_plan_whole(call, less, 1));
-        RMI_TRY(rmi_plan_works(call, bytes, &next));
+        call->budget = bytes; /* the planner goes the way of a call with that, until there is a plan */
+        call->given = call->desc->like ? call->given : NULL;
+        call->naming = 1;
+        RMI_TRY(rmi_plan_kinds_of_step(call, &next));
+        if (call->clock.late) call->stop.stopped = call->clock.late = 0;
+        call->naming = 0;
+        call->budget = rmi_plan_whole(call, call->desc->device_bytes, 0);
+        call->plan->n = 0;
         if (!next.min_bytes) named = bytes;
         else if (bytes >= worst->min_bytes)
             worst->min_bytes = next.min_bytes > bytes && next.min_bytes != RMI_INF ? next.min_bytes
