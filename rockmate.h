@@ -5155,8 +5155,10 @@ RMI_FN rm_result rmi_step_put_ways(rmi_step_maker *make, rmi_run run, uint32_t b
                 way.inplace = rmi_step_over_tensor(step, &op->in, op->forms[as.form].inplace,
                                                    step->graph->tensors[op->out.at[0]].bytes);
             way.ns = timed ? rmi_low_ns(step->graph, as, k % 2, 0) : 0;
-            way.workspace = rmi_low_ws_bytes(step->graph, as, k >= 2 && access->saved != RMI_NONE);
-            way.workspace = access->absent ? 0 : rmi_step_round(step, way.workspace);
+            way.workspace = 0; /* an absent part may be none of the form's */
+            if (!access->absent)
+                way.workspace = rmi_step_round(
+                    step, rmi_low_ws_bytes(step->graph, as, k >= 2 && access->saved != RMI_NONE));
             RMI_TRY(rmi_step_put_way(make, ways, way));
         }
         if (ways->n) access->least_ns = rmi_min(access->least_ns, step->ways[ways->at].ns);
