@@ -9762,9 +9762,9 @@ typedef struct rmi_off_life { /* one life of one buffer; positions of runs */
     uint32_t first, last;
     uint32_t written;       /* the last write */
     uint32_t before, after; /* the uses around the longest gap; after 0: there is none */
-    uint32_t from[2];       /* lives whose bytes it may take over, or RMI_NONE */
-    uint32_t taken;         /* the life that shares this one's bytes, or RMI_NONE */
+    uint32_t from;          /* the life whose bytes it may take over, or RMI_NONE */
     uint32_t out, in, edge; /* copies: numbers + 1 */
+    uint8_t taken;          /* another life has its bytes from its last run on */
     uint64_t gap, bytes;
 } rmi_off_life;
 
@@ -9781,50 +9781,72 @@ typedef struct rmi_off_job { /* of the host lane: an addition, or an update */
     uint32_t key;     /* of those that are ready the least comes first */
 } rmi_off_job;
 
-typedef struct rmi_off_model {
-    const rm_graph *g;
-    rmi_arena *mem;
-    uint32_t step, granule, n_buf;
-    rmi_step model;
-    uint64_t *room, *out_ns, *in_ns, *add_ns; /* by buffer */
-    uint32_t *root;                   /* by buffer: of views; itself otherwise; RMI_NONE: takes no bytes */
-    uint32_t *lasting, n_lasting;     /* values, gradients, states of params that take bytes */
-    uint8_t *mode, *fixed;            /* decisions by buffer; 1: not to be changed */
-    uint8_t *host_update;             /* by tensor: decisions, too, behind those of mode */
-    uint32_t n_decisions;
+typedef struct rmi_off_tables { /* by buffer */
+    uint64_t *room, *out_ns, *in_ns, *add_ns;
+    uint32_t *root;               /* of views; itself otherwise; RMI_NONE: takes no bytes */
+    uint32_t *lasting, n_lasting; /* values, gradients, states of params that take bytes */
+    uint8_t *fixed;               /* decisions: 1: not to be changed */
+    uint64_t base;                /* bytes of what is there all the time */
+} rmi_off_tables;
+
+typedef struct rmi_off_terms { /* what is asked for from outside */
+    uint64_t limit, host_limit;
     /* by buffer: given by another step's program: 1 on the device, 2 in host memory; 0: free */
     uint8_t *edge;
     const rmi_home *given;
     size_t n_given;
-    int waiting;                      /* gradients of an accumulation wait while this forward runs */
+    int waiting;   /* gradients of an accumulation wait while this forward runs */
+    int steady;    /* other programs come before and after: no copy crosses the step's edge */
     /* parts of 1024 that copies in begin earlier by than they must, if the lane has the time */
     uint64_t ease;
-    int steady;                       /* other programs come before and after: no copy crosses the step's edge */
-    uint32_t *order;                  /* tasks: backward, reductions, updates of a step without recomputation */
+} rmi_off_terms;
+
+typedef struct rmi_off_link { /* copies on their lanes */
+    uint32_t *head_out, *head_in; /* by run: the first that is ready after it, or that it needs */
+    uint32_t *begin, *next;       /* copies in that begin before run p, chained */
+    /* copies out in their order; by copy: said after this run; those that are ready */
+    uint32_t *lane, *said, *queue, n_out;
+    uint64_t *done, *updated; /* the clock's: by copy; by tensor: its update on the host, its gradient's copy there */
+    uint64_t d2h_carry, h2d_lead; /* ns by which copies go on into the next step, or begin in the one before */
+} rmi_off_link;
+
+typedef struct rmi_off_host { /* the host's lane */
+    uint64_t *end; /* by tensor: of its update */
+    uint32_t *pos; /* by tensor: after this run its update is said */
+    rmi_off_job *jobs;
+    uint32_t *pending, *served, *order, n_jobs, n; /* served: jobs in their order; order: params updated there, n */
+} rmi_off_host;
+
+typedef struct rmi_off_figures { /* what follows from a list */
+    uint64_t ns, compute_ns, late_ns, peak, over, host_bytes, d2h_ns, h2d_ns, host_ns;
+    uint32_t late_of; /* the param whose update on the host is waited for longest, or RMI_NONE */
+} rmi_off_figures;
+
+typedef struct rmi_off_model {
+    const rm_graph *g;
+    rmi_step model;
+    uint32_t n_buf;
+    rmi_off_tables table;
+    rmi_off_terms terms;
+    uint8_t *mode;        /* decisions by buffer */
+    uint8_t *host_update; /* by tensor: decisions, too, behind those of mode */
+    uint8_t *order_of;    /* two by group of the search: patterns along the layers; decisions, too */
+    uint32_t n_decisions;
+    uint32_t *order;      /* tasks: backward, reductions, updates of a step without recomputation */
     uint32_t n_order;
-    uint64_t limit, base, host_limit; /* base: of what is there all the time */
     /* a list of runs and what follows from it */
     uint32_t *runs; /* tasks */
-    uint32_t n, cap;
+    uint32_t n;
+    uint64_t *start, *plain; /* of run p; start[n]: the end; plain: if none waited */
     rmi_off_life *lives;
     rmi_off_copy *copy;
     uint32_t n_lives, n_copy, cap_lives, cap_copy;
-    uint32_t *cur, *ran, *head_out, *head_in;
-    uint64_t *start, *plain; /* of run p; start[n]: the end; plain: if none waited */
-    uint64_t *up, *down, *ws;
-    uint64_t *host_end; /* by tensor: of its update on the host */
-    uint32_t *host_pos; /* by tensor: after this run it is said */
-    uint64_t *done, *updated; /* the clock's: by copy; by tensor: its update on the host, its gradient's copy there */
-    uint32_t *begin, *next; /* copies in that begin before run p, chained */
-    /* copies out in their order; by copy: said after this run; those that are ready */
-    uint32_t *lane, *said, *queue, n_out;
-    rmi_off_job *jobs;
-    /* served: jobs in their order; host_order: params updated on the host */
-    uint32_t *pending, *served, *host_order, n_jobs, n_host;
-    uint8_t *there, *wanted;
-    uint64_t ns, compute_ns, late_ns, peak, over, host_bytes, d2h_ns, h2d_ns, host_ns, d2h_carry, h2d_lead;
-    uint32_t peak_at, late_of; /* late_of: the param whose update on the host is waited for longest, or RMI_NONE */
-    uint32_t *stack;
+    uint32_t *cur, *ran; /* by buffer: its latest life; by op: how often it has run */
+    struct { uint64_t *up, *down, *ws; } bytes; /* by run: that come, that go, of workspace */
+    struct { uint8_t *there, *wanted; uint32_t *stack; } want; /* by buffer, by op; buffers to be looked at */
+    rmi_off_link link;
+    rmi_off_host host;
+    rmi_off_figures fig;
 } rmi_off_model;
 
 /* --- tables */
@@ -9837,35 +9859,38 @@ RMI_FN uint64_t rmi_off_copy_ns(const rm_graph *graph, uint64_t bytes, uint64_t 
 }
 
 /* Bytes, copies' lengths, roots. percent: of the link's speed to count on. */
-RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
+RMI_FN rm_result rmi_off_buffers(rmi_arena *mem, rmi_off_model *m, uint32_t percent)
 {
     const rm_graph *graph = m->g;
+    rmi_off_tables *table = &m->table;
     uint32_t buf, i, k, n = m->n_buf;
-    m->n_decisions = n + graph->n_tensors;
-    RMI_TRY(RMI_TABLES(m->mem, RMI_T(m->room, n), RMI_T(m->out_ns, n), RMI_T(m->in_ns, n), RMI_T(m->add_ns, n),
-                       RMI_T(m->root, n), RMI_T(m->lasting, n),
-                       RMI_T(m->mode, m->n_decisions), RMI_T(m->fixed, n), RMI_T(m->there, n),
-                       RMI_T(m->wanted, graph->n_ops), RMI_T(m->cur, n), RMI_T(m->edge, n)));
+    m->n_decisions = n + graph->n_tensors + 2 * n;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(table->room, n), RMI_T(table->out_ns, n), RMI_T(table->in_ns, n),
+                       RMI_T(table->add_ns, n), RMI_T(table->root, n), RMI_T(table->lasting, n), RMI_T(table->fixed, n),
+                       RMI_T(m->mode, m->n_decisions), RMI_T(m->want.there, n), RMI_T(m->want.wanted, graph->n_ops),
+                       RMI_T(m->cur, n), RMI_T(m->terms.edge, n)));
     m->host_update = m->mode + n;
-    RMI_TRY(RMI_TABLES(m->mem, RMI_T(m->host_end, graph->n_tensors), RMI_T(m->host_pos, graph->n_tensors),
-                       RMI_T(m->jobs, 2 * (size_t)graph->n_tensors), RMI_T(m->pending, 2 * (size_t)graph->n_tensors),
-                       RMI_T(m->host_order, graph->n_tensors), RMI_T(m->served, 2 * (size_t)graph->n_tensors),
-                       RMI_T(m->updated, 2 * (size_t)graph->n_tensors)));
-    for (buf = 0; buf < n; buf++) {
+    m->order_of = m->host_update + graph->n_tensors;
+    n = graph->n_tensors;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(m->host.end, n), RMI_T(m->host.pos, n), RMI_T(m->host.jobs, 2 * (size_t)n),
+                       RMI_T(m->host.pending, 2 * (size_t)n), RMI_T(m->host.order, n),
+                       RMI_T(m->host.served, 2 * (size_t)n), RMI_T(m->link.updated, 2 * (size_t)n)));
+    for (buf = 0; buf < m->n_buf; buf++) {
         rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
         uint64_t bytes = rmi_low_bytes(graph, buf);
         for (k = 0; kind == RMI_BUF_SAVED && k < graph->ops[i].n_forms; k++)
             bytes = rmi_max(bytes, graph->ops[i].forms[k].saved);
-        m->root[buf] = kind == RMI_BUF_VALUE ? graph->tensors[i].root : buf;
-        if (rmi_low_external(graph, m->root[buf]) || (!bytes && m->root[buf] == buf)) m->root[buf] = RMI_NONE;
-        m->room[buf] = rmi_round_up(bytes, m->granule);
-        if (kind <= RMI_BUF_STATE && graph->tensors[i].kind == RMI_PARAM && m->root[buf] != RMI_NONE &&
+        table->root[buf] = kind == RMI_BUF_VALUE ? graph->tensors[i].root : buf;
+        if (rmi_low_external(graph, table->root[buf]) || (!bytes && table->root[buf] == buf))
+            table->root[buf] = RMI_NONE;
+        table->room[buf] = rmi_round_up(bytes, m->model.granule);
+        if (kind <= RMI_BUF_STATE && graph->tensors[i].kind == RMI_PARAM && table->root[buf] != RMI_NONE &&
             (kind != RMI_BUF_GRAD || graph->tensors[i].consumers.n))
-            m->lasting[m->n_lasting++] = buf;
+            table->lasting[table->n_lasting++] = buf;
         if (!graph->has_link) continue;
-        m->add_ns[buf] = rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, graph->link.add));
-        m->out_ns[buf] = rmi_off_copy_ns(graph, bytes, graph->link.d2h, percent);
-        m->in_ns[buf] = rmi_off_copy_ns(graph, bytes, graph->link.h2d, percent);
+        table->add_ns[buf] = rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, graph->link.add));
+        table->out_ns[buf] = rmi_off_copy_ns(graph, bytes, graph->link.d2h, percent);
+        table->in_ns[buf] = rmi_off_copy_ns(graph, bytes, graph->link.h2d, percent);
     }
     return RM_OK;
 }
@@ -9919,8 +9944,8 @@ RMI_INLINE uint64_t rmi_off_ns(const rmi_off_model *m, uint32_t task, int again)
 /* Does the gradient of a param get its earlier contributions in host memory (else they come to the device first)? */
 RMI_FN int rmi_off_merges(const rmi_off_model *m, uint32_t param)
 {
-    if (!rmi_low_adds_to_earlier(m->step) || m->g->no_merge) return 0;
-    return m->step == RM_MIDDLE || (m->g->tensors[param].reduce == RMI_INF && m->host_update[param]);
+    if (!rmi_low_adds_to_earlier(m->model.kind) || m->g->no_merge) return 0;
+    return m->model.kind == RM_MIDDLE || (m->g->tensors[param].reduce == RMI_INF && m->host_update[param]);
 }
 
 RMI_INLINE uint32_t rmi_off_new_life(rmi_off_model *m, uint32_t buf, uint32_t at, uint64_t bytes)
@@ -9932,7 +9957,8 @@ RMI_INLINE uint32_t rmi_off_new_life(rmi_off_model *m, uint32_t buf, uint32_t at
     life->lasts = life->kind <= RMI_BUF_STATE && m->g->tensors[life->id].kind == RMI_PARAM;
     life->first = life->last = life->written = at;
     life->before = life->after = life->out = life->in = life->edge = 0;
-    life->from[0] = life->from[1] = life->taken = RMI_NONE;
+    life->from = RMI_NONE;
+    life->taken = 0;
     life->gap = 0;
     life->bytes = bytes;
     m->cur[buf] = m->n_lives;
@@ -9945,7 +9971,7 @@ RMI_INLINE uint32_t rmi_off_touch(rmi_off_model *m, uint32_t buf, uint32_t at)
     rmi_off_life *life;
     uint64_t gap;
     /* params, consts, inputs, earlier gradients */
-    if (number == RMI_NONE) return rmi_off_new_life(m, buf, at, m->room[buf]);
+    if (number == RMI_NONE) return rmi_off_new_life(m, buf, at, m->table.room[buf]);
     life = &m->lives[number];
     gap = m->start[at] - m->start[life->last + (life->last < at)];
     if (gap > life->gap) {
@@ -9957,26 +9983,23 @@ RMI_INLINE uint32_t rmi_off_touch(rmi_off_model *m, uint32_t buf, uint32_t at)
     return number;
 }
 
-/* The life of a buffer that the run at position `at` begins, in the bytes of lives that end there (of the buffers
-   from[0] and from[1], or RMI_NONE). */
-RMI_INLINE void rmi_off_begin(rmi_off_model *m, uint32_t buffer, uint32_t at, const uint32_t *from)
+/* The life of a buffer that the run at position `at` begins, maybe in the bytes of buffer `from` (or RMI_NONE). */
+RMI_INLINE void rmi_off_begin(rmi_off_model *m, uint32_t buffer, uint32_t at, uint32_t from)
 {
     const rmi_step_buffer *buffers = m->model.buffers;
-    uint32_t k, was[2], number;
-    for (k = 0; k < 2; k++) was[k] = from[k] == RMI_NONE ? RMI_NONE : m->cur[buffers[from[k]].number];
-    number = rmi_off_new_life(m, buffers[buffer].number, at, buffers[buffer].room);
-    for (k = 0; k < 2 && number != RMI_NONE; k++) m->lives[number].from[k] = was[k];
+    uint32_t was = from == RMI_NONE ? RMI_NONE : m->cur[buffers[from].number],
+             number = rmi_off_new_life(m, buffers[buffer].number, at, buffers[buffer].room);
+    if (number != RMI_NONE) m->lives[number].from = was;
 }
 
 /* Begins the lives of what a forward at position `at` makes. */
 RMI_INLINE void rmi_off_scan_forward(rmi_off_model *m, uint32_t task, const rmi_step_access *access, uint32_t at)
 {
     const rmi_step *model = &m->model;
-    uint32_t i, from[2] = {RMI_NONE, RMI_NONE};
-    for (i = 0; i < access->makes.n; i++) {
-        from[0] = !i && access->first_is_output ? rmi_off_way(m, task, 0)->inplace : RMI_NONE;
-        rmi_off_begin(m, model->pool[access->makes.at + i], at, from);
-    }
+    uint32_t i;
+    for (i = 0; i < access->makes.n; i++)
+        rmi_off_begin(m, model->pool[access->makes.at + i], at,
+                      !i && access->first_is_output ? rmi_off_way(m, task, 0)->inplace : RMI_NONE);
     if (access->saved != RMI_NONE) rmi_off_new_life(m, model->buffers[access->saved].number, at, access->saved_room);
 }
 
@@ -9984,20 +10007,16 @@ RMI_INLINE void rmi_off_scan_forward(rmi_off_model *m, uint32_t task, const rmi_
 RMI_INLINE void rmi_off_scan_backward(rmi_off_model *m, const rmi_step_access *access, uint32_t at)
 {
     const rmi_step *model = &m->model;
-    uint32_t i, k, n, from[2], number;
+    uint32_t i;
     for (i = 0; i < access->makes.n; i++) {
         const rmi_step_target *target = &model->targets[access->makes.at + i];
-        number = m->cur[model->buffers[target->buffer].number];
-        if (number != RMI_NONE) {
-            rmi_off_touch(m, m->lives[number].buf, at);
-            m->lives[number].written = at;
-            continue;
-        }
-        from[0] = target->rename ? access->output_gradient : RMI_NONE;
-        from[1] = RMI_NONE;
-        for (n = from[0] != RMI_NONE, k = 0; k < target->over.n && n < 2; k++)
-            from[n++] = model->pool[target->over.at + k];
-        rmi_off_begin(m, target->buffer, at, from);
+        uint32_t number = model->buffers[target->buffer].number;
+        if (m->cur[number] != RMI_NONE) m->lives[rmi_off_touch(m, number, at)].written = at;
+        else
+            rmi_off_begin(m, target->buffer, at,
+                          target->rename   ? access->output_gradient
+                          : target->over.n ? model->pool[target->over.at]
+                                           : RMI_NONE);
     }
 }
 
@@ -10015,13 +10034,13 @@ RMI_FN int rmi_off_scan(rmi_off_model *m, uint64_t enough)
         m->start[at] = m->plain[at] = now;
         now += rmi_off_ns(m, m->runs[at], m->runs[at] < graph->n_ops && m->ran[m->runs[at]]++);
     }
-    m->start[m->n] = m->plain[m->n] = m->ns = m->compute_ns = now;
+    m->start[m->n] = m->plain[m->n] = m->fig.ns = m->fig.compute_ns = now;
     if (now > enough) return 1;
     for (at = 0; at < m->n; at++) {
         const rmi_step_access *access = rmi_off_access(m, m->runs[at]);
         uint8_t way = m->model.tasks[m->runs[at]].way;
         int hosted = rmi_off_host_task(m, m->runs[at]) != NULL;
-        m->ws[at] = hosted ? 0 : rmi_off_way(m, m->runs[at], 0)->workspace;
+        m->bytes.ws[at] = hosted ? 0 : rmi_off_way(m, m->runs[at], 0)->workspace;
         for (i = 0; i < access->reads.n && !hosted; i++) {
             buf = m->model.buffers[m->model.pool[access->reads.at + i]].number;
             if (way == RMI_BARRIER && m->cur[buf] == RMI_NONE) continue;
@@ -10034,7 +10053,7 @@ RMI_FN int rmi_off_scan(rmi_off_model *m, uint64_t enough)
     }
     for (i = 0; i < m->n_lives; i++) /* what is read that forwards saved, they left: their workspace is that of such */
         if (m->lives[i].kind == RMI_BUF_SAVED && m->lives[i].last > m->lives[i].first)
-            m->ws[m->lives[i].first] =
+            m->bytes.ws[m->lives[i].first] =
                 m->model.ways[rmi_off_access(m, m->lives[i].id)->ways[1][0].at].workspace;
     for (i = 0; i < m->model.ends.n && m->n; i++) {
         buf = m->model.buffers[m->model.ends.at[i]].number;
@@ -10049,13 +10068,13 @@ RMI_FN int rmi_off_scan(rmi_off_model *m, uint64_t enough)
 RMI_INLINE uint32_t rmi_off_ask(rmi_off_model *m, rmi_way way, uint32_t inst, uint32_t pos)
 {
     rmi_off_copy *copy = &m->copy[m->n_copy];
-    uint32_t *head = way == RMI_COPY_IN ? &m->head_in[pos] : &m->head_out[pos], buf = m->lives[inst].buf;
+    uint32_t *head = way == RMI_COPY_IN ? &m->link.head_in[pos] : &m->link.head_out[pos], buf = m->lives[inst].buf;
     if (m->n_copy >= m->cap_copy) return 0;
     copy->life = inst;
     copy->pos = copy->at = pos;
     copy->way = (uint8_t)way;
     copy->wraps = 0;
-    copy->ns = way == RMI_COPY_IN ? m->in_ns[buf] : m->out_ns[buf];
+    copy->ns = way == RMI_COPY_IN ? m->table.in_ns[buf] : m->table.out_ns[buf];
     copy->next = *head;
     return *head = ++m->n_copy;
 }
@@ -10070,20 +10089,15 @@ RMI_INLINE void rmi_off_ask_lasting(rmi_off_model *m, uint32_t i)
     if (!mode) return;
     if (life->kind == RMI_BUF_GRAD) {
         const rmi_tensor *tensor = &m->g->tensors[param];
-        int merges = rmi_off_merges(m, param),
-            updated = tensor->updates && rmi_low_has_update(m->step) && !m->host_update[param];
-        if (rmi_low_adds_to_earlier(m->step) && !merges) life->in = rmi_off_ask(m, RMI_COPY_IN, i, life->first);
-        if (!updated) life->out = rmi_off_ask(m, merges ? RMI_COPY_MERGE : RMI_COPY_OUT, i, life->written);
-        else if (!life->in && life->before == life->written &&
-                 life->gap > 2 * (m->out_ns[life->buf] + m->in_ns[life->buf])) {
-            life->out = rmi_off_ask(m, RMI_COPY_OUT, i, life->before);
-            life->in = rmi_off_ask(m, RMI_COPY_IN, i, life->after);
-        }
+        int merges = rmi_off_merges(m, param);
+        if (rmi_low_adds_to_earlier(m->model.kind) && !merges) life->in = rmi_off_ask(m, RMI_COPY_IN, i, life->first);
+        if (!tensor->updates || !rmi_low_has_update(m->model.kind) || m->host_update[param])
+            life->out = rmi_off_ask(m, merges ? RMI_COPY_MERGE : RMI_COPY_OUT, i, life->written);
         return;
     }
-    changed = rmi_low_has_update(m->step) && m->g->tensors[param].updates && !m->host_update[param];
+    changed = rmi_low_has_update(m->model.kind) && m->g->tensors[param].updates && !m->host_update[param];
     if (life->kind == RMI_BUF_STATE || (mode & RMI_OFF_EDGE)) life->edge = rmi_off_ask(m, RMI_COPY_IN, i, life->first);
-    if (life->kind == RMI_BUF_VALUE && (mode & RMI_OFF_GAP) && life->after && life->gap > m->in_ns[life->buf])
+    if (life->kind == RMI_BUF_VALUE && (mode & RMI_OFF_GAP) && life->after && life->gap > m->table.in_ns[life->buf])
         life->in = rmi_off_ask(m, RMI_COPY_IN, i, life->after);
     if (changed) life->out = rmi_off_ask(m, RMI_COPY_OUT, i, life->last);
 }
@@ -10092,8 +10106,8 @@ RMI_FN void rmi_off_ask_all(rmi_off_model *m)
 {
     uint32_t i;
     m->n_copy = 0;
-    memset(m->head_out, 0, m->n * sizeof(uint32_t));
-    memset(m->head_in, 0, m->n * sizeof(uint32_t));
+    memset(m->link.head_out, 0, m->n * sizeof(uint32_t));
+    memset(m->link.head_in, 0, m->n * sizeof(uint32_t));
     for (i = 0; i < m->n_lives; i++) {
         rmi_off_life *life = &m->lives[i];
         if (life->lasts) {
@@ -10101,7 +10115,7 @@ RMI_FN void rmi_off_ask_all(rmi_off_model *m)
             continue;
         }
         if (life->kind == RMI_BUF_GRAD || m->mode[life->buf] != RMI_OFF_OUT || !life->after ||
-            life->gap < m->out_ns[life->buf] + m->in_ns[life->buf])
+            life->gap < m->table.out_ns[life->buf] + m->table.in_ns[life->buf])
             continue;
         life->out = rmi_off_ask(m, RMI_COPY_OUT, i, life->first);
         life->in = rmi_off_ask(m, RMI_COPY_IN, i, life->after);
@@ -10127,48 +10141,49 @@ RMI_FN void rmi_off_time_host(rmi_off_model *m)
 {
     uint64_t now = 0;
     uint32_t i = 0, n = 0, k, pos = 0, served = 0;
-    m->n_host = 0;
-    while (i < m->n_jobs || n) {
+    m->host.n = 0;
+    while (i < m->host.n_jobs || n) {
         rmi_off_job j;
-        if (!n) now = rmi_max(now, m->jobs[i].ready);
-        for (; i < m->n_jobs && m->jobs[i].ready <= now; i++) { /* that are ready, the least key last */
-            for (k = n++; k && m->jobs[m->pending[k - 1]].key < m->jobs[i].key; k--) m->pending[k] = m->pending[k - 1];
-            m->pending[k] = i;
+        if (!n) now = rmi_max(now, m->host.jobs[i].ready);
+        for (; i < m->host.n_jobs && m->host.jobs[i].ready <= now; i++) { /* that are ready, the least key last */
+            uint32_t *pending = m->host.pending;
+            for (k = n++; k && m->host.jobs[pending[k - 1]].key < m->host.jobs[i].key; k--) pending[k] = pending[k - 1];
+            pending[k] = i;
         }
-        m->served[served] = m->pending[--n];
-        j = m->jobs[m->served[served]];
+        m->host.served[served] = m->host.pending[--n];
+        j = m->host.jobs[m->host.served[served]];
         if (j.pos > pos) pos = j.pos;
-        m->jobs[m->served[served++]].pos = pos;
+        m->host.jobs[m->host.served[served++]].pos = pos;
         if (j.key < m->n) { /* an addition */
             rmi_off_copy *copy = &m->copy[j.id];
-            now += m->add_ns[m->lives[copy->life].buf];
-            copy->added = now > m->ns ? m->n : (uint32_t)rmi_max(copy->at, rmi_off_run_at(m, now));
+            now += m->table.add_ns[m->lives[copy->life].buf];
+            copy->added = now > m->fig.ns ? m->n : (uint32_t)rmi_max(copy->at, rmi_off_run_at(m, now));
             continue;
         }
         now += m->g->tensors[j.id].opt_host;
-        m->host_end[j.id] = now;
-        m->host_pos[j.id] = pos;
-        m->host_order[m->n_host++] = j.id;
+        m->host.end[j.id] = now;
+        m->host.pos[j.id] = pos;
+        m->host.order[m->host.n++] = j.id;
     }
 }
 
 RMI_INLINE void rmi_off_put_job(rmi_off_model *m, uint64_t ready, uint32_t id, uint32_t pos, uint32_t key)
 {
-    uint32_t k = m->n_jobs++;
-    for (; k && m->jobs[k - 1].ready > ready; k--) m->jobs[k] = m->jobs[k - 1];
-    m->jobs[k].ready = ready;
-    m->jobs[k].id = id;
-    m->jobs[k].pos = pos;
-    m->jobs[k].key = key;
+    uint32_t k = m->host.n_jobs++;
+    for (; k && m->host.jobs[k - 1].ready > ready; k--) m->host.jobs[k] = m->host.jobs[k - 1];
+    m->host.jobs[k].ready = ready;
+    m->host.jobs[k].id = id;
+    m->host.jobs[k].pos = pos;
+    m->host.jobs[k].key = key;
 }
 
 /* What copies out ask of the host, and its updates. */
 RMI_FN void rmi_off_ask_host(rmi_off_model *m)
 {
     uint32_t at, k, i, param;
-    m->n_jobs = 0;
-    for (i = 0; i < m->n_out; i++) {
-        k = m->lane[i], at = m->said[k];
+    m->host.n_jobs = 0;
+    for (i = 0; i < m->link.n_out; i++) {
+        k = m->link.lane[i], at = m->link.said[k];
         if (m->copy[k].way == RMI_COPY_MERGE) rmi_off_put_job(m, m->copy[k].end, k, at, at);
     }
     for (at = 0; at < m->n; at++) {
@@ -10176,7 +10191,7 @@ RMI_FN void rmi_off_ask_host(rmi_off_model *m)
         if (!update) continue;
         param = update->id;
         k = m->cur[param] == RMI_NONE ? m->n - 1 : m->lives[m->cur[param]].first;
-        rmi_off_put_job(m, rmi_max(m->host_end[param], m->start[at]), param, at, m->n + k);
+        rmi_off_put_job(m, rmi_max(m->host.end[param], m->start[at]), param, at, m->n + k);
     }
     rmi_off_time_host(m);
 }
@@ -10191,47 +10206,33 @@ RMI_INLINE uint64_t rmi_off_serve(rmi_off_model *m, uint32_t k, uint64_t lane, u
     copy->start = lane;
     copy->end = lane += copy->ns;
     if (*said < copy->pos) *said = copy->pos;
-    m->said[k] = *said;
-    m->lane[m->n_out++] = k;
+    m->link.said[k] = *said;
+    m->link.lane[m->link.n_out++] = k;
     while (*at + 1 < m->n && m->start[*at + 1] < lane) ++*at;
     copy->at = *at < *said ? *said : *at;
-    if (life->kind == RMI_BUF_GRAD && life->lasts) m->host_end[life->id] = lane;
+    if (life->kind == RMI_BUF_GRAD && life->lasts) m->host.end[life->id] = lane;
     return lane;
 }
 
-/* The run that a copy out must not come after: something comes back for it. */
-RMI_INLINE uint32_t rmi_off_due(const rmi_off_model *m, uint32_t k)
-{
-    const rmi_off_life *life = &m->lives[m->copy[k].life];
-    return life->in && m->copy[life->in - 1].pos > m->copy[k].pos ? m->copy[life->in - 1].pos : RMI_NONE;
-}
-
-/* Copies out, first come first served, but gradients whose update on the host is waited for go before what is only to
-   leave, unless that is needed again before the gradient is there. */
+/* Copies out, first come first served, but gradients whose update on the host is waited for go before all else. */
 RMI_FN void rmi_off_time_out(rmi_off_model *m)
 {
-    uint64_t lane = m->d2h_carry;
-    /* due: none of queue 1 sooner */
-    uint32_t run, k, at = 0, said = 0, first[2] = {0, 0}, end[2] = {0, 0}, due = RMI_NONE, which;
-    m->n_out = 0;
+    uint64_t lane = m->link.d2h_carry;
+    uint32_t run, k, at = 0, said = 0, first[2] = {0, 0}, end[2] = {0, 0}, which;
+    m->link.n_out = 0;
     for (run = 0;;) {
         for (; run < m->n && (m->start[run + 1] <= lane || (first[0] == end[0] && first[1] == end[1])); run++)
-            for (k = m->head_out[run]; k; k = m->copy[k - 1].next) {
+            for (k = m->link.head_out[run]; k; k = m->copy[k - 1].next) {
                 const rmi_off_life *life = &m->lives[m->copy[k - 1].life];
                 which = life->kind != RMI_BUF_GRAD || !m->host_update[life->id];
-                if (which && rmi_off_due(m, k - 1) < due) due = rmi_off_due(m, k - 1);
-                m->queue[2 * end[which]++ + which] = k - 1;
+                m->link.queue[2 * end[which]++ + which] = k - 1;
             }
         which = first[0] == end[0];
         if (first[which] == end[which]) break;
-        if (!which && due <= m->copy[m->queue[2 * first[0]]].pos) {
-            for (k = first[1], due = RMI_NONE; k < end[1]; k++)
-                if (rmi_off_due(m, m->queue[2 * k + 1]) < due) due = rmi_off_due(m, m->queue[2 * k + 1]);
-            which = due <= m->copy[m->queue[2 * first[0]]].pos;
-        }
-        lane = rmi_off_serve(m, m->queue[2 * first[which]++ + which], lane, &at, &said);
+        lane = rmi_off_serve(m, m->link.queue[2 * first[which]++ + which], lane, &at, &said);
     }
-    m->d2h_carry = m->n_out && lane > m->ns && !m->steady ? rmi_min(lane - m->ns, m->ns / 2) : 0;
+    m->link.d2h_carry =
+        m->link.n_out && lane > m->fig.ns && !m->terms.steady ? rmi_min(lane - m->fig.ns, m->fig.ns / 2) : 0;
     rmi_off_ask_host(m);
 }
 
@@ -10247,15 +10248,15 @@ RMI_INLINE uint32_t rmi_off_end(const rmi_off_model *m, const rmi_off_life *life
 RMI_FN void rmi_off_time_in(rmi_off_model *m)
 {
     /* times are T later, so that none is negative */
-    uint64_t step_ns = m->ns, lane = 2 * step_ns - rmi_min(m->h2d_lead, step_ns), all = m->h2d_ns, ease;
+    uint64_t step_ns = m->fig.ns, lane = 2 * step_ns - rmi_min(m->link.h2d_lead, step_ns), all = m->fig.h2d_ns, ease;
     uint32_t run, k, at = m->n, param;
     int edge, hosted;
     uint64_t ready;
-    m->late_ns = m->h2d_lead = 0;
-    m->late_of = RMI_NONE;
-    ease = rmi_min(m->ease, rmi_sub(step_ns, all + all / 30) / (all / 1024 + 1)); /* what the lane has time for */
+    m->fig.late_ns = m->link.h2d_lead = 0;
+    m->fig.late_of = RMI_NONE;
+    ease = rmi_min(m->terms.ease, rmi_sub(step_ns, all + all / 30) / (all / 1024 + 1)); /* what the lane has time for */
     for (run = m->n; run-- > 0;)
-        for (k = m->head_in[run]; k; k = m->copy[k - 1].next) {
+        for (k = m->link.head_in[run]; k; k = m->copy[k - 1].next) {
             rmi_off_copy *copy = &m->copy[k - 1];
             rmi_off_life *life = &m->lives[copy->life];
             copy->end = rmi_min(lane, step_ns + m->start[run]);
@@ -10264,30 +10265,30 @@ RMI_FN void rmi_off_time_in(rmi_off_model *m)
             edge = life->edge && copy == &m->copy[life->edge - 1];
             param = life->id;
             hosted = edge && life->kind == RMI_BUF_VALUE && m->host_update[param];
-            ready = hosted ? rmi_max(lane, m->host_end[param]) : lane;
-            if (ready - lane > m->late_ns) m->late_ns = ready - lane, m->late_of = param;
-            copy->wraps = ready < step_ns && !m->steady && m->fixed[life->buf] != 2 && edge;
-            if (lane < step_ns && m->steady) m->late_ns = rmi_max(m->late_ns, step_ns - lane);
-            if (lane < step_ns && !m->steady) m->h2d_lead = rmi_max(m->h2d_lead, step_ns - lane);
+            ready = hosted ? rmi_max(lane, m->host.end[param]) : lane;
+            if (ready - lane > m->fig.late_ns) m->fig.late_ns = ready - lane, m->fig.late_of = param;
+            copy->wraps = ready < step_ns && !m->terms.steady && m->table.fixed[life->buf] != 2 && edge;
+            if (lane < step_ns && m->terms.steady) m->fig.late_ns = rmi_max(m->fig.late_ns, step_ns - lane);
+            if (lane < step_ns && !m->terms.steady) m->link.h2d_lead = rmi_max(m->link.h2d_lead, step_ns - lane);
             if (!copy->wraps) {
                 while (at > 0 && (at == m->n || step_ns + m->start[at] > lane)) at--;
                 copy->at = ready > lane ? rmi_off_run_at(m, rmi_sub(ready, step_ns)) : at;
                 copy->at = copy->at < run ? copy->at : run;
-                if (life->out && m->copy[life->out - 1].pos < run && copy->at <= m->said[life->out - 1])
-                    copy->at = m->said[life->out - 1] + 1;
+                if (life->out && m->copy[life->out - 1].pos < run && copy->at <= m->link.said[life->out - 1])
+                    copy->at = m->link.said[life->out - 1] + 1;
             } else {
                 copy->at = rmi_off_run_at(m, ready); /* not after its last use: then it stays (rmi_off_idle) */
                 if (!hosted) continue;
                 if (copy->at <= life->last) copy->at = life->last + 1;
-                if (copy->at <= m->host_pos[param]) copy->at = m->host_pos[param] + 1;
+                if (copy->at <= m->host.pos[param]) copy->at = m->host.pos[param] + 1;
             }
         }
 }
 
 RMI_INLINE void rmi_off_live(rmi_off_model *m, uint32_t from, uint32_t to, uint64_t bytes) /* runs from ... to */
 {
-    m->up[from] += bytes;
-    m->down[to + 1 < m->n ? to + 1 : m->n] += bytes;
+    m->bytes.up[from] += bytes;
+    m->bytes.down[to + 1 < m->n ? to + 1 : m->n] += bytes;
 }
 
 /* Bytes over time of an instance of something that persists: it may be there at the step's edge. */
@@ -10304,25 +10305,17 @@ RMI_FN void rmi_off_live_param(rmi_off_model *m, rmi_off_life *life)
     rmi_off_live(m, first, last, life->bytes);
 }
 
-/* Does instance i begin in the bytes of another one that ends there? */
-RMI_FN void rmi_off_take_over(rmi_off_model *m, uint32_t i)
+/* A life begins in the bytes of the one that it is `from`, if that ends there. */
+RMI_FN void rmi_off_take_over(rmi_off_model *m, rmi_off_life *life)
 {
-    rmi_off_life *life = &m->lives[i];
-    uint32_t k, j, end;
-    for (k = 0; k < 2; k++) {
-        rmi_off_life *other;
-        j = life->from[k];
-        if (j == RMI_NONE) continue;
-        other = &m->lives[j];
-        end = rmi_off_end(m, other);
-        if (end != life->first || other->bytes < life->bytes || other->taken != RMI_NONE || other->first >= life->first)
-            continue;
-        other->taken = i;
-        m->down[life->first < m->n ? life->first : m->n] += other->bytes; /* ends one run earlier */
-        m->up[life->first + 1 < m->n ? life->first + 1 : m->n] += other->bytes;
-        life->bytes = other->bytes;
+    rmi_off_life *other = &m->lives[life->from];
+    if (rmi_off_end(m, other) != life->first || other->bytes < life->bytes || other->taken ||
+        other->first >= life->first)
         return;
-    }
+    other->taken = 1;
+    m->bytes.down[life->first < m->n ? life->first : m->n] += other->bytes; /* ends one run earlier */
+    m->bytes.up[life->first + 1 < m->n ? life->first + 1 : m->n] += other->bytes;
+    life->bytes = other->bytes;
 }
 
 /* The most bytes in host memory at once. base: what is there all the time. Takes up, down for its own. */
@@ -10330,8 +10323,8 @@ RMI_FN uint64_t rmi_off_host_peak(rmi_off_model *m, uint64_t base)
 {
     uint32_t i, param, at, first, last;
     uint64_t peak = base, sum = base;
-    memset(m->up, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
-    memset(m->down, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
+    memset(m->bytes.up, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
+    memset(m->bytes.down, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     for (i = 0; i < m->n_lives; i++) {
         const rmi_off_life *life = &m->lives[i];
         const rmi_off_copy *out = rmi_off_copy_of(m, life->out), *in = rmi_off_copy_of(m, life->in);
@@ -10343,10 +10336,10 @@ RMI_FN uint64_t rmi_off_host_peak(rmi_off_model *m, uint64_t base)
         if (out->way == RMI_COPY_MERGE) { /* staging bytes, until they have been added */
             if (out->added < m->n) last = out->added;
             else first = 0;
-        } else if (grad && rmi_low_grads_resident(m->step)) continue;
+        } else if (grad && rmi_low_grads_resident(m->model.kind)) continue;
         else if (grad && m->host_update[param]) {
-            if (m->host_end[param] > m->ns) first = 0;
-            else last = (uint32_t)rmi_max(m->host_pos[param], rmi_off_run_at(m, m->host_end[param]));
+            if (m->host.end[param] > m->fig.ns) first = 0;
+            else last = (uint32_t)rmi_max(m->host.pos[param], rmi_off_run_at(m, m->host.end[param]));
         } else if (in && in->pos > first) {
             if (in->at <= rmi_max(life->before, out->at)) continue; /* not made */
             last = in->pos - 1;
@@ -10354,7 +10347,7 @@ RMI_FN uint64_t rmi_off_host_peak(rmi_off_model *m, uint64_t base)
         rmi_off_live(m, first, last, life->bytes);
     }
     for (at = 0; at < m->n; at++) {
-        sum = sum + m->up[at] - m->down[at];
+        sum = sum + m->bytes.up[at] - m->bytes.down[at];
         peak = rmi_max(peak, sum);
     }
     return peak;
@@ -10365,15 +10358,15 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
 {
     const rm_graph *graph = m->g;
     uint32_t i, param, at;
-    uint64_t sum = m->base, host = 0, moved = 0;
-    memset(m->up, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
-    memset(m->down, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
-    for (i = 0; i < m->n_lasting; i++) {
-        uint32_t buf = m->lasting[i];
+    uint64_t sum = m->table.base, host = 0, moved = 0;
+    memset(m->bytes.up, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
+    memset(m->bytes.down, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
+    for (i = 0; i < m->table.n_lasting; i++) {
+        uint32_t buf = m->table.lasting[i];
         rmi_buf_kind kind = rmi_low_kind(graph, buf, &param);
-        if (kind == RMI_BUF_GRAD && !(m->waiting || rmi_low_grads_resident(m->step))) continue;
-        if (!m->mode[buf]) sum += kind == RMI_BUF_VALUE && m->cur[buf] != RMI_NONE ? 0 : m->room[buf];
-        else host += m->room[buf];
+        if (kind == RMI_BUF_GRAD && !(m->terms.waiting || rmi_low_grads_resident(m->model.kind))) continue;
+        if (!m->mode[buf]) sum += kind == RMI_BUF_VALUE && m->cur[buf] != RMI_NONE ? 0 : m->table.room[buf];
+        else host += m->table.room[buf];
     }
     for (i = 0; i < m->n_lives; i++) {
         rmi_off_life *life = &m->lives[i];
@@ -10381,7 +10374,8 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
         uint32_t end = rmi_off_end(m, life), first = life->first;
         if (life->kind == RMI_BUF_SAVED && life->last == life->first) continue; /* nobody asks for it */
         /* it stays */
-        if (life->lasts && !m->mode[life->buf] && (life->kind != RMI_BUF_GRAD || rmi_low_grads_resident(m->step))) {
+        if (life->lasts && !m->mode[life->buf] &&
+            (life->kind != RMI_BUF_GRAD || rmi_low_grads_resident(m->model.kind))) {
             if (life->kind == RMI_BUF_VALUE) rmi_off_live(m, 0, m->n - 1, life->bytes);
             continue;
         }
@@ -10390,7 +10384,7 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
             continue;
         }
         if (life->kind == RMI_BUF_VALUE && graph->tensors[life->id].kind == RMI_INPUT) first = 0;
-        if (life->from[0] != RMI_NONE || life->from[1] != RMI_NONE) rmi_off_take_over(m, i);
+        if (life->from != RMI_NONE) rmi_off_take_over(m, life);
         if (in && in->pos == life->first) first = in->at; /* earlier contributions come first */
         else if (in && out && in->at > rmi_max(life->before, out->at)) {
             rmi_off_live(m, first, (uint32_t)rmi_max(life->before, out->at), life->bytes);
@@ -10401,49 +10395,47 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
         rmi_off_live(m, first, end, life->bytes);
     }
     for (i = 0; i < m->n_copy; i++) /* what the step before still copies out */
-        if (m->copy[i].way != RMI_COPY_IN && m->copy[i].end > m->ns)
-            rmi_off_live(m, 0, rmi_off_run_at(m, m->copy[i].end - m->ns), m->lives[m->copy[i].life].bytes);
-    m->peak = m->over = 0;
+        if (m->copy[i].way != RMI_COPY_IN && m->copy[i].end > m->fig.ns)
+            rmi_off_live(m, 0, rmi_off_run_at(m, m->copy[i].end - m->fig.ns), m->lives[m->copy[i].life].bytes);
+    m->fig.peak = m->fig.over = 0;
     for (at = 0; at < m->n; at++) {
         uint64_t live;
-        sum = sum + m->up[at] - m->down[at];
-        live = sum + m->ws[at];
-        if (live > m->peak) m->peak = live, m->peak_at = at;
-        if (live > m->limit) m->over += (live - m->limit) >> 10;
+        sum = sum + m->bytes.up[at] - m->bytes.down[at];
+        live = sum + m->bytes.ws[at];
+        m->fig.peak = rmi_max(m->fig.peak, live);
+        if (live > m->terms.limit) m->fig.over += (live - m->terms.limit) >> 10;
     }
-    m->host_bytes = host + moved; /* never more */
-    if (m->host_bytes > m->host_limit) m->host_bytes = rmi_off_host_peak(m, host);
+    m->fig.host_bytes = host + moved; /* never more */
+    if (m->fig.host_bytes > m->terms.host_limit) m->fig.host_bytes = rmi_off_host_peak(m, host);
 }
 
 /* What each lane has to do. The most of any. */
 RMI_FN uint64_t rmi_off_load(rmi_off_model *m)
 {
     uint32_t i;
-    m->d2h_ns = m->h2d_ns = m->host_ns = 0;
+    m->fig.d2h_ns = m->fig.h2d_ns = m->fig.host_ns = 0;
     for (i = 0; i < m->n_copy; i++) {
-        if (m->copy[i].way == RMI_COPY_IN) m->h2d_ns += m->copy[i].ns;
-        else m->d2h_ns += m->copy[i].ns;
-        if (m->copy[i].way == RMI_COPY_MERGE) m->host_ns += m->add_ns[m->lives[m->copy[i].life].buf];
+        if (m->copy[i].way == RMI_COPY_IN) m->fig.h2d_ns += m->copy[i].ns;
+        else m->fig.d2h_ns += m->copy[i].ns;
+        if (m->copy[i].way == RMI_COPY_MERGE) m->fig.host_ns += m->table.add_ns[m->lives[m->copy[i].life].buf];
     }
     for (i = 0; i < m->n; i++) {
         const rmi_step_task *update = rmi_off_host_task(m, m->runs[i]);
-        if (update) m->host_ns += m->g->tensors[update->id].opt_host;
+        if (update) m->fig.host_ns += m->g->tensors[update->id].opt_host;
     }
-    return rmi_max(rmi_max(m->compute_ns, m->host_ns), rmi_max(m->d2h_ns, m->h2d_ns));
+    return rmi_max(rmi_max(m->fig.compute_ns, m->fig.host_ns), rmi_max(m->fig.d2h_ns, m->fig.h2d_ns));
 }
 
-/* Where another lane has more to do than the computation, `most`, that must wait somewhere: up to `idle` at the step's
-   end, and all runs are taken to last as much longer as is left. What could wait at the end. */
-RMI_FN uint64_t rmi_off_stretch(rmi_off_model *m, uint64_t most, uint64_t idle)
+/* Where another lane has more to do than the computation, `most`, that must wait: all runs are taken to last as much
+   longer. */
+RMI_FN void rmi_off_stretch(rmi_off_model *m, uint64_t most)
 {
     uint64_t ratio;
     uint32_t i;
-    if (most <= m->compute_ns || most > RMI_MAX >> 12) return 0;
-    idle = rmi_min(idle, most - m->compute_ns);
-    ratio = (most - idle) * 1024 / (m->compute_ns + 1) + 8;
+    if (most <= m->fig.compute_ns || most > RMI_MAX >> 12) return;
+    ratio = most * 1024 / (m->fig.compute_ns + 1) + 8;
     for (i = 0; i <= m->n; i++) m->start[i] = rmi_min(m->plain[i] / 1024 * ratio, RMI_MAX / 4);
-    m->ns = m->start[m->n] + idle;
-    return most - m->compute_ns;
+    m->fig.ns = m->start[m->n];
 }
 
 /* A copy for a gap that the copies themselves fill: it is not made. */
@@ -10461,13 +10453,13 @@ RMI_FN int rmi_off_idle(const rmi_off_model *m, const rmi_off_copy *copy)
 RMI_FN void rmi_off_queue(rmi_off_model *m)
 {
     uint32_t pass, at, k;
-    memset(m->begin, 0, ((size_t)m->n + 1) * sizeof(uint32_t));
+    memset(m->link.begin, 0, ((size_t)m->n + 1) * sizeof(uint32_t));
     for (pass = 0; pass < 2; pass++) /* chains are stacks: what begins first is put last, after all that wraps */
         for (at = m->n; at-- > 0;)
-            for (k = m->head_in[at]; k; k = m->copy[k - 1].next) {
+            for (k = m->link.head_in[at]; k; k = m->copy[k - 1].next) {
                 if (m->copy[k - 1].wraps == pass || rmi_off_idle(m, &m->copy[k - 1])) continue;
-                m->next[k - 1] = m->begin[m->copy[k - 1].at];
-                m->begin[m->copy[k - 1].at] = k;
+                m->link.next[k - 1] = m->link.begin[m->copy[k - 1].at];
+                m->link.begin[m->copy[k - 1].at] = k;
             }
 }
 
@@ -10476,12 +10468,12 @@ RMI_FN void rmi_off_queue(rmi_off_model *m)
 RMI_FN uint64_t rmi_off_clock_in(rmi_off_model *m, uint32_t at, uint64_t lane, uint64_t now)
 {
     uint32_t k;
-    for (k = m->begin[at]; k; k = m->next[k - 1]) {
+    for (k = m->link.begin[at]; k; k = m->link.next[k - 1]) {
         const rmi_off_life *life = &m->lives[m->copy[k - 1].life];
         lane = rmi_max(lane, now);
-        if (life->out && !rmi_off_idle(m, &m->copy[life->out - 1])) lane = rmi_max(lane, m->done[life->out - 1]);
-        if (life->edge == k && life->kind == RMI_BUF_VALUE) lane = rmi_max(lane, m->updated[life->id]);
-        m->done[k - 1] = lane += m->copy[k - 1].ns;
+        if (life->out && !rmi_off_idle(m, &m->copy[life->out - 1])) lane = rmi_max(lane, m->link.done[life->out - 1]);
+        if (life->edge == k && life->kind == RMI_BUF_VALUE) lane = rmi_max(lane, m->link.updated[life->id]);
+        m->link.done[k - 1] = lane += m->copy[k - 1].ns;
     }
     return lane;
 }
@@ -10493,35 +10485,34 @@ RMI_FN uint64_t rmi_off_clock(rmi_off_model *m)
 {
     const rm_graph *graph = m->g;
     uint64_t ends[3] = {0, 0, 0}, now = 0, in = 0, out = 0, host = 0;
-    uint32_t at, k, i, param, turn, job, n_out, tail, left, late;
+    uint32_t at, k, i, param, turn, job, n_out, tail, left;
     rmi_off_queue(m);
-    memset(m->done, 0, m->n_copy * sizeof(uint64_t));
-    memset(m->updated, 0, 2 * (size_t)graph->n_tensors * sizeof(uint64_t));
-    for (i = n_out = 0; i < m->n_out; i++)
-        if (!rmi_off_idle(m, &m->copy[m->lane[i]])) m->queue[n_out++] = m->lane[i];
-    for (tail = n_out; tail && m->copy[m->queue[tail - 1]].end > m->ns;) tail--; /* over in the next step */
+    memset(m->link.done, 0, m->n_copy * sizeof(uint64_t));
+    memset(m->link.updated, 0, 2 * (size_t)graph->n_tensors * sizeof(uint64_t));
+    for (i = n_out = 0; i < m->link.n_out; i++)
+        if (!rmi_off_idle(m, &m->copy[m->link.lane[i]])) m->link.queue[n_out++] = m->link.lane[i];
+    for (tail = n_out; tail && m->copy[m->link.queue[tail - 1]].end > m->fig.ns;) tail--; /* over in the next step */
     for (turn = 0; turn < 3; turn++) {
         memset(m->ran, 0, graph->n_ops * sizeof(uint32_t));
-        for (at = i = job = left = 0, late = tail; at <= m->n; at++) {
-            for (; late < n_out && rmi_off_run_at(m, m->copy[m->queue[late]].end - m->ns) < at; late++)
-                if (at <= m->said[m->queue[late]]) now = rmi_max(now, m->done[m->queue[late]]);
-            for (; left < tail && m->copy[m->queue[left]].at < at; left++) now = rmi_max(now, m->done[m->queue[left]]);
+        for (at = i = job = left = 0; at <= m->n; at++) {
+            for (; left < tail && m->copy[m->link.queue[left]].at < at; left++)
+                now = rmi_max(now, m->link.done[m->link.queue[left]]);
             in = rmi_off_clock_in(m, at, in, now);
             if (at == m->n) break;
-            for (k = m->head_in[at]; k; k = m->copy[k - 1].next) now = rmi_max(now, m->done[k - 1]);
+            for (k = m->link.head_in[at]; k; k = m->copy[k - 1].next) now = rmi_max(now, m->link.done[k - 1]);
             now += rmi_off_ns(m, m->runs[at], m->runs[at] < graph->n_ops && m->ran[m->runs[at]]++);
-            for (; i < n_out && m->said[m->queue[i]] == at; i++) {
-                const rmi_off_life *life = &m->lives[m->copy[m->queue[i]].life];
-                m->done[m->queue[i]] = out = rmi_max(out, now) + m->copy[m->queue[i]].ns;
-                if (life->kind == RMI_BUF_GRAD) m->updated[graph->n_tensors + life->id] = out;
+            for (; i < n_out && m->link.said[m->link.queue[i]] == at; i++) {
+                const rmi_off_life *life = &m->lives[m->copy[m->link.queue[i]].life];
+                m->link.done[m->link.queue[i]] = out = rmi_max(out, now) + m->copy[m->link.queue[i]].ns;
+                if (life->kind == RMI_BUF_GRAD) m->link.updated[graph->n_tensors + life->id] = out;
             }
-            for (; job < m->n_jobs && m->jobs[m->served[job]].pos <= at; job++) {
-                const rmi_off_job *j = &m->jobs[m->served[job]];
+            for (; job < m->host.n_jobs && m->host.jobs[m->host.served[job]].pos <= at; job++) {
+                const rmi_off_job *j = &m->host.jobs[m->host.served[job]];
                 int adds = j->key < m->n;
                 param = adds ? m->lives[m->copy[j->id].life].id : j->id;
-                host = rmi_max(host, m->updated[graph->n_tensors + param]) +
-                       (adds ? m->add_ns[m->lives[m->copy[j->id].life].buf] : graph->tensors[param].opt_host);
-                m->updated[adds ? graph->n_tensors + param : param] = host;
+                host = rmi_max(host, m->link.updated[graph->n_tensors + param]) +
+                       (adds ? m->table.add_ns[m->lives[m->copy[j->id].life].buf] : graph->tensors[param].opt_host);
+                m->link.updated[adds ? graph->n_tensors + param : param] = host;
             }
         }
         ends[turn] = rmi_max(rmi_max(now, in), rmi_max(out, host));
@@ -10533,28 +10524,24 @@ RMI_FN uint64_t rmi_off_clock(rmi_off_model *m)
    What the fullest lane has to do; RMI_INF: does not fit the tables. */
 RMI_FN uint64_t rmi_off_eval(rmi_off_model *m, uint64_t enough)
 {
-    uint64_t before, idle = 0, may, most;
-    uint32_t k, round;
+    uint64_t most, before;
+    uint32_t k;
     if (!rmi_off_scan(m, enough)) return RMI_INF;
-    if (m->compute_ns > enough) return m->compute_ns;
+    if (m->fig.compute_ns > enough) return m->fig.compute_ns;
     rmi_off_ask_all(m);
     most = rmi_off_load(m);
     if (most > enough) return most;
-    for (round = 0; round < 2; round++) {
-        may = rmi_off_stretch(m, most, idle);
-        m->d2h_carry = m->h2d_lead = 0;
-        for (k = 0; k < 4; k++) { /* what crosses the step's edge delays the other end; it settles at once or nearly */
-            before = m->d2h_carry;
-            rmi_off_time_out(m);
-            if (m->d2h_carry == before) break;
-        }
-        for (k = 0; k < 4; k++) {
-            before = m->h2d_lead;
-            rmi_off_time_in(m);
-            if (m->h2d_lead == before) break;
-        }
-        if (!may || !m->late_ns || m->steady) break;
-        idle = m->late_ns; /* who waits anyway can wait for this */
+    rmi_off_stretch(m, most);
+    m->link.d2h_carry = m->link.h2d_lead = 0;
+    for (k = 0; k < 4; k++) { /* what crosses the step's edge delays the other end; it settles at once or nearly */
+        before = m->link.d2h_carry;
+        rmi_off_time_out(m);
+        if (m->link.d2h_carry == before) break;
+    }
+    for (k = 0; k < 4; k++) {
+        before = m->link.h2d_lead;
+        rmi_off_time_in(m);
+        if (m->link.h2d_lead == before) break;
     }
     rmi_off_memory(m);
     return most;
@@ -10567,18 +10554,18 @@ RMI_FN uint64_t rmi_off_eval(rmi_off_model *m, uint64_t enough)
 RMI_FN void rmi_off_want(rmi_off_model *m, uint32_t buffer, uint32_t *lo, uint32_t *hi)
 {
     uint32_t n = 0, i;
-    m->stack[n++] = buffer;
+    m->want.stack[n++] = buffer;
     while (n) {
-        const rmi_step_buffer *b = &m->model.buffers[m->stack[--n]];
+        const rmi_step_buffer *b = &m->model.buffers[m->want.stack[--n]];
         const rmi_step_access *access;
-        if (m->there[b->number] || b->maker == RMI_NONE) continue;
-        m->there[b->number] = 1;
-        if (m->wanted[b->maker]) continue;
-        m->wanted[b->maker] = 1;
+        if (m->want.there[b->number] || b->maker == RMI_NONE) continue;
+        m->want.there[b->number] = 1;
+        if (m->want.wanted[b->maker]) continue;
+        m->want.wanted[b->maker] = 1;
         if (b->maker < *lo) *lo = b->maker;
         if (b->maker >= *hi) *hi = b->maker + 1;
         access = rmi_off_access(m, b->maker);
-        for (i = 0; i < access->reads.n; i++) m->stack[n++] = m->model.pool[access->reads.at + i];
+        for (i = 0; i < access->reads.n; i++) m->want.stack[n++] = m->model.pool[access->reads.at + i];
     }
 }
 
@@ -10588,15 +10575,15 @@ RMI_FN void rmi_off_derive(rmi_off_model *m)
 {
     uint32_t i, k, which, lo, hi;
     for (m->n = 0; m->n < m->model.n_forwards; m->n++) m->runs[m->n] = m->model.once[m->n];
-    for (i = 0; i < m->n_buf; i++) m->there[i] = m->mode[i] != RMI_OFF_AGAIN;
+    for (i = 0; i < m->n_buf; i++) m->want.there[i] = m->mode[i] != RMI_OFF_AGAIN;
     for (which = 0; which < m->n_order; which++) {
         const rmi_step_access *access = rmi_off_access(m, m->order[which]);
         lo = m->g->n_ops, hi = 0;
         for (k = 0; k < access->reads.n && m->model.tasks[m->order[which]].way == RMI_BWD; k++)
             rmi_off_want(m, m->model.pool[access->reads.at + k], &lo, &hi);
         for (i = lo; i < hi; i++) {
-            if (!m->wanted[i]) continue;
-            m->wanted[i] = 0;
+            if (!m->want.wanted[i]) continue;
+            m->want.wanted[i] = 0;
             m->runs[m->n++] = i;
         }
         m->runs[m->n++] = m->order[which];
@@ -10617,7 +10604,7 @@ RMI_FN int rmi_off_at_edge(const rmi_off_model *m, const rmi_off_life *life)
    the ends of copies that are over. */
 RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_seq_list *out)
 {
-    uint32_t at, k, *over = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *begin = m->begin, *next = m->next,
+    uint32_t at, k, *over = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *begin = m->link.begin, *next = m->link.next,
                    *added = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
     uint32_t *then = RMI_NEW(mem, uint32_t, (size_t)m->n_copy + 1), param, host = 0, lane = 0;
     uint32_t *done = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *done_next = RMI_NEW(mem, uint32_t, m->g->n_tensors);
@@ -10627,14 +10614,14 @@ RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_seq_list *ou
     if (!out->at || !over || !added || !then || !done || !done_next || !out->runs) return RM_ERROR_MEMORY;
     rmi_off_queue(m);
     for (at = m->n; at-- > 0;)
-        for (k = m->head_out[at]; k; k = m->copy[k - 1].next) {
+        for (k = m->link.head_out[at]; k; k = m->copy[k - 1].next) {
             if (rmi_off_idle(m, &m->copy[k - 1])) continue;
             next[k - 1] = over[m->copy[k - 1].at];
             over[m->copy[k - 1].at] = k;
-            if (m->copy[k - 1].way == RMI_COPY_OUT && m->copy[k - 1].end > m->ns &&
+            if (m->copy[k - 1].way == RMI_COPY_OUT && m->copy[k - 1].end > m->fig.ns &&
                 rmi_off_at_edge(m, &m->lives[m->copy[k - 1].life])) {
                 /* what is there when the step begins, and still read by it */
-                uint32_t *late = &added[rmi_off_run_at(m, m->copy[k - 1].end - m->ns)];
+                uint32_t *late = &added[rmi_off_run_at(m, m->copy[k - 1].end - m->fig.ns)];
                 then[k - 1] = *late;
                 *late = k;
             }
@@ -10645,10 +10632,10 @@ RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_seq_list *ou
     for (at = 0; at < m->n; at++) { /* gradients in host memory, by the run during which
                                     their update ends there; n: in the next step */
         const rmi_step_task *update = rmi_off_host_task(m, m->runs[at]);
-        if (!update || rmi_low_grads_resident(m->step) || !m->g->tensors[update->id].consumers.n) continue;
+        if (!update || rmi_low_grads_resident(m->model.kind) || !m->g->tensors[update->id].consumers.n) continue;
         param = update->id;
-        k = m->host_end[param] > m->ns ? m->n
-                                       : (uint32_t)rmi_max(m->host_pos[param], rmi_off_run_at(m, m->host_end[param]));
+        k = m->host.end[param] > m->fig.ns ? m->n
+                                       : (uint32_t)rmi_max(m->host.pos[param], rmi_off_run_at(m, m->host.end[param]));
         done_next[param] = done[k];
         done[k] = param + 1;
     }
@@ -10660,15 +10647,16 @@ RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_seq_list *ou
         for (k = at == m->n ? done[at] : 0; k; k = done_next[k - 1])
             out->runs[out->n++] = rmi_low_run(RMI_HOLD, rmi_low_buf(m->g, RMI_BUF_GRAD, k - 1), 2, 0);
         if (at == m->n) break;
-        for (k = m->head_in[at]; k; k = m->copy[k - 1].next) { /* a copy of a value has been read when its need comes */
+        /* a copy of a value has been read when its need comes */
+        for (k = m->link.head_in[at]; k; k = m->copy[k - 1].next) {
             const rmi_off_life *life = &m->lives[m->copy[k - 1].life];
             if (!life->lasts && !rmi_off_idle(m, &m->copy[k - 1]))
                 out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, life->buf, 0, 0);
         }
         out->at[at] = (uint32_t)out->n;
         if (!rmi_off_host_task(m, m->runs[at])) out->runs[out->n++] = rmi_off_run(m, m->runs[at]);
-        for (; lane < m->n_out && m->said[m->lane[lane]] == at; lane++) {
-            k = m->lane[lane];
+        for (; lane < m->link.n_out && m->link.said[m->link.lane[lane]] == at; lane++) {
+            k = m->link.lane[lane];
             if (!rmi_off_idle(m, &m->copy[k]))
                 out->runs[out->n++] = rmi_low_run((rmi_way)m->copy[k].way, m->lives[m->copy[k].life].buf, 0, 0);
         }
@@ -10676,10 +10664,10 @@ RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_seq_list *ou
             out->runs[out->n++] =
                 rmi_low_run(RMI_HOLD, m->lives[m->copy[k - 1].life].buf, m->copy[k - 1].way == RMI_COPY_MERGE, 0);
         for (k = over[at]; k; k = next[k - 1])
-            if (m->copy[k - 1].at > m->said[k - 1])
+            if (m->copy[k - 1].at > m->link.said[k - 1])
                 out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->lives[m->copy[k - 1].life].buf, 0, 0);
-        for (; host < m->n_host && m->host_pos[m->host_order[host]] == at; host++)
-            out->runs[out->n++] = rmi_low_run(RMI_OPT_HOST, m->host_order[host], 0, 0);
+        for (; host < m->host.n && m->host.pos[m->host.order[host]] == at; host++)
+            out->runs[out->n++] = rmi_low_run(RMI_OPT_HOST, m->host.order[host], 0, 0);
         for (k = done[at]; k; k = done_next[k - 1])
             out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, rmi_low_buf(m->g, RMI_BUF_GRAD, k - 1), 0, 0);
     }
@@ -10696,18 +10684,18 @@ RMI_FN void rmi_off_fix(rmi_off_model *m)
     uint32_t i, k;
     for (i = 0; i < graph->n_ops; i++)
         for (k = 0; k < graph->ops[i].out.n && graph->ops[i].pinned; k++)
-            m->fixed[graph->ops[i].out.at[k]] = m->fixed[rmi_low_buf(graph, RMI_BUF_SAVED, i)] = 1;
+            m->table.fixed[graph->ops[i].out.at[k]] = m->table.fixed[rmi_low_buf(graph, RMI_BUF_SAVED, i)] = 1;
     for (i = 0; i < graph->n_tensors; i++) {
         uint32_t grad = rmi_low_buf(graph, RMI_BUF_GRAD, i);
-        if (graph->tensors[i].is_output) m->fixed[m->root[i] == RMI_NONE ? i : m->root[i]] = 2;
+        if (graph->tensors[i].is_output) m->table.fixed[m->table.root[i] == RMI_NONE ? i : m->table.root[i]] = 2;
         if (graph->tensors[i].kind != RMI_ACT && rmi_low_stays(graph, i))
-            m->fixed[i] = m->fixed[grad] = m->fixed[rmi_low_buf(graph, RMI_BUF_STATE, i)] = 2;
-        if (m->root[i] != RMI_NONE && m->root[i] != i && graph->tensors[m->root[i]].kind == RMI_PARAM)
-            m->fixed[m->root[i]] = 2;
+            m->table.fixed[i] = m->table.fixed[grad] = m->table.fixed[rmi_low_buf(graph, RMI_BUF_STATE, i)] = 2;
+        if (m->table.root[i] != RMI_NONE && m->table.root[i] != i && graph->tensors[m->table.root[i]].kind == RMI_PARAM)
+            m->table.fixed[m->table.root[i]] = 2;
         if (graph->tensors[i].kind != RMI_PARAM) continue;
         m->host_update[i] =
-            rmi_low_has_update(m->step) && graph->tensors[i].updates && graph->tensors[i].opt == RMI_INF;
-        if (!graph->tensors[i].consumers.n && !rmi_low_grads_resident(m->step)) m->fixed[grad] = 2;
+            rmi_low_has_update(m->model.kind) && graph->tensors[i].updates && graph->tensors[i].opt == RMI_INF;
+        if (!graph->tensors[i].consumers.n && !rmi_low_grads_resident(m->model.kind)) m->table.fixed[grad] = 2;
     }
 }
 
@@ -10715,43 +10703,40 @@ RMI_FN void rmi_off_fix(rmi_off_model *m)
 RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *graph, uint32_t step, uint32_t granule, uint32_t percent,
                               rmi_off_model *m)
 {
-    size_t room = 64, i;
+    size_t room = 64, i, cap;
     memset(m, 0, sizeof *m);
     m->g = graph;
-    m->mem = mem;
-    m->step = step;
-    m->granule = granule;
     m->n_buf = rmi_low_buffers(graph);
-    RMI_TRY(rmi_off_buffers(m, percent));
     RMI_TRY(rmi_step_make(mem, graph, step, granule, 2, &m->model));
+    RMI_TRY(rmi_off_buffers(mem, m, percent));
     rmi_off_fix(m);
     m->order = RMI_NEW(mem, uint32_t, m->model.n_once);
     if (!m->order) return RM_ERROR_MEMORY;
     for (i = m->model.n_forwards; i < m->model.n_once; i++)
         if (!rmi_off_access(m, m->model.once[i])->absent) m->order[m->n_order++] = m->model.once[i];
     /* nothing is made again twice */
-    for (i = 0, m->cap = m->n_order + graph->n_ops + 64; i < graph->n_ops; i++) m->cap += graph->ops[i].out.n + 1;
+    for (i = 0, cap = m->n_order + (size_t)graph->n_ops + 64; i < graph->n_ops; i++) cap += graph->ops[i].out.n + 1;
     for (i = 0, room = 64 + 2 * (size_t)m->n_buf; i < m->model.n_tasks; i++)
         room += 3 * ((size_t)rmi_off_access(m, (uint32_t)i)->makes.n + 1);
     m->cap_lives = (uint32_t)rmi_min(room, RMI_NONE / 4);
     m->cap_copy = 3 * m->cap_lives;
     for (i = 0, room = 8; i < graph->n_ops; i++) room += graph->ops[i].in.n;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(m->runs, m->cap), RMI_T(m->start, (size_t)m->cap + 1),
-                       RMI_T(m->plain, (size_t)m->cap + 1), RMI_T(m->up, (size_t)m->cap + 2),
-                       RMI_T(m->down, (size_t)m->cap + 2), RMI_T(m->ws, m->cap), RMI_T(m->head_out, m->cap),
-                       RMI_T(m->head_in, m->cap), RMI_T(m->begin, (size_t)m->cap + 1), RMI_T(m->ran, graph->n_ops),
-                       RMI_T(m->stack, room)));
-    RMI_TRY(RMI_TABLES(mem, RMI_T(m->lives, m->cap_lives), RMI_T(m->copy, m->cap_copy), RMI_T(m->done, m->cap_copy),
-                       RMI_T(m->next, m->cap_copy), RMI_T(m->lane, m->cap_copy), RMI_T(m->said, m->cap_copy),
-                       RMI_T(m->queue, 2 * (size_t)m->cap_copy)));
+    RMI_TRY(RMI_TABLES(mem, RMI_T(m->runs, cap), RMI_T(m->start, cap + 1), RMI_T(m->plain, cap + 1),
+                       RMI_T(m->bytes.up, cap + 2), RMI_T(m->bytes.down, cap + 2), RMI_T(m->bytes.ws, cap),
+                       RMI_T(m->link.head_out, cap), RMI_T(m->link.head_in, cap), RMI_T(m->link.begin, cap + 1),
+                       RMI_T(m->ran, graph->n_ops), RMI_T(m->want.stack, room)));
+    RMI_TRY(RMI_TABLES(mem, RMI_T(m->lives, m->cap_lives), RMI_T(m->copy, m->cap_copy),
+                       RMI_T(m->link.done, m->cap_copy), RMI_T(m->link.next, m->cap_copy),
+                       RMI_T(m->link.lane, m->cap_copy), RMI_T(m->link.said, m->cap_copy),
+                       RMI_T(m->link.queue, 2 * (size_t)m->cap_copy)));
     for (i = 0; i < graph->n_tensors; i++) {
         const rmi_tensor *tensor = &graph->tensors[i];
-        if (m->root[i] == i && (tensor->kind == RMI_CONST ||
+        if (m->table.root[i] == i && (tensor->kind == RMI_CONST ||
                                 (tensor->kind == RMI_INPUT && tensor->reader == RMI_NONE && tensor->is_output)))
-            m->base += m->room[i];
+            m->table.base += m->table.room[i];
     }
-    m->limit = m->host_limit = RMI_INF;
-    m->ease = rmi_low_has_update(step) ? 0 : RMI_OFF_EASE; /* what updates bring has little time as it is */
+    m->terms.limit = m->terms.host_limit = RMI_INF;
+    m->terms.ease = rmi_low_has_update(step) ? 0 : RMI_OFF_EASE; /* what updates bring has little time as it is */
     return RM_OK;
 }
 
@@ -10773,18 +10758,18 @@ RMI_FN void rmi_off_join(rmi_off_model *m, const rmi_home *homes, size_t n)
 {
     size_t k;
     uint32_t buf, i;
-    for (k = 0; k < n; k++) m->edge[homes[k].buf] |= homes[k].host ? 2 : 1;
-    m->given = homes;
-    m->n_given = n;
-    m->steady = 1;
+    for (k = 0; k < n; k++) m->terms.edge[homes[k].buf] |= homes[k].host ? 2 : 1;
+    m->terms.given = homes;
+    m->terms.n_given = n;
+    m->terms.steady = 1;
     for (buf = 0; buf < 3 * m->g->n_tensors; buf++) {
         rmi_buf_kind kind = rmi_low_kind(m->g, buf, &i);
-        if (m->g->tensors[i].kind != RMI_PARAM || m->root[buf] == RMI_NONE || !m->edge[buf]) continue;
-        m->mode[buf] = (uint8_t)(m->edge[buf] == 1         ? 0
+        if (m->g->tensors[i].kind != RMI_PARAM || m->table.root[buf] == RMI_NONE || !m->terms.edge[buf]) continue;
+        m->mode[buf] = (uint8_t)(m->terms.edge[buf] == 1         ? 0
                                : kind != RMI_BUF_VALUE ? RMI_OFF_HOME
-                               : m->edge[buf] == 2       ? RMI_OFF_GAP | RMI_OFF_EDGE
+                               : m->terms.edge[buf] == 2       ? RMI_OFF_GAP | RMI_OFF_EDGE
                                                        : RMI_OFF_GAP);
-        if (kind != RMI_BUF_VALUE || m->edge[buf] != 2) m->fixed[buf] = 2;
+        if (kind != RMI_BUF_VALUE || m->terms.edge[buf] != 2) m->table.fixed[buf] = 2;
     }
 }
 
@@ -10794,74 +10779,47 @@ RMI_FN uint64_t rmi_off_offset(const rmi_off_model *m, uint32_t buf, uint32_t ho
 {
     uint64_t at = *next;
     size_t k;
-    for (k = 0; k < m->n_given && m->edge[buf] & (host ? 2 : 1); k++)
-        if (m->given[k].buf == buf && m->given[k].host == host) return m->given[k].offset;
-    *next += m->room[buf];
+    for (k = 0; k < m->terms.n_given && m->terms.edge[buf] & (host ? 2 : 1); k++)
+        if (m->terms.given[k].buf == buf && m->terms.given[k].host == host) return m->terms.given[k].offset;
+    *next += m->table.room[buf];
     return at;
 }
 
-/* For how many quarters of the step a param that is there at its edge is away. */
-RMI_FN uint64_t rmi_off_absent(const rmi_off_model *m, const rmi_off_life *life)
-{
-    const rmi_off_copy *edge = rmi_off_copy_of(m, life->edge), *in = rmi_off_copy_of(m, life->in);
-    uint32_t end = rmi_off_end(m, life);
-    return 4 *
-           (uint64_t)((edge && edge->at > end ? edge->at - end : 0u) +
-                      (in && in->at > life->before ? in->at - life->before : 0u)) /
-           (m->n + 1);
-}
-
-/* Homes in the order of their addresses: host memory last; then by turn, which stands where the offset will. */
-RMI_FN int rmi_off_cmp_home(const void *one, const void *two, void *user)
-{
-    const rmi_home *left = (const rmi_home *)one, *right = (const rmi_home *)two;
-    (void)user;
-    if (left->host != right->host) return left->host < right->host ? -1 : 1;
-    if (left->offset != right->offset) return left->offset < right->offset ? -1 : 1;
-    return left->buf < right->buf ? -1 : left->buf > right->buf;
-}
-
-/* A list for >>sequence, its homes at offsets of their own: what stays lowest, then what is there at the step's edge,
-   what is away longest last, so that the room it leaves is in one piece; inputs; then what is at home in host memory.
-   */
+/* A list for >>sequence, its homes at offsets of their own: what stays lowest, then what is there at the step's edge;
+   inputs; then what is at home in host memory. */
 RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_seq_list *out)
 {
-    uint32_t buf, i;
+    uint32_t buf, i, pass, place;
+    const int grads = m->terms.waiting || rmi_low_grads_resident(m->model.kind);
     uint64_t end[2] = {0, 0}; /* of the device's homes, of those in host memory */
-    const uint64_t inputs = RMI_MAX;
-    for (i = 0; i < m->n_given; i++) {
-        uint64_t *to = &end[m->given[i].host != 0];
-        *to = rmi_max(*to, m->given[i].offset + m->room[m->given[i].buf]);
+    for (i = 0; i < m->terms.n_given; i++) {
+        uint64_t *to = &end[m->terms.given[i].host != 0];
+        *to = rmi_max(*to, m->terms.given[i].offset + m->table.room[m->terms.given[i].buf]);
     }
     out->homes = RMI_NEW(mem, rmi_home, 3 * (size_t)m->n_buf);
     out->n_homes = out->n_late = 0;
     if (!out->homes) return RM_ERROR_MEMORY;
-    for (buf = 0; buf < 3 * m->g->n_tensors; buf++) {
-        rmi_buf_kind kind = rmi_low_kind(m->g, buf, &i);
-        const rmi_off_life *life = m->cur[buf] == RMI_NONE ? NULL : &m->lives[m->cur[buf]];
-        rmi_home *home = &out->homes[out->n_homes];
-        int input = kind == RMI_BUF_VALUE && m->g->tensors[i].kind == RMI_INPUT, moves = !input && m->mode[buf];
-        if (!rmi_low_has_home(m->g, buf, m->waiting || rmi_low_grads_resident(m->step))) continue;
-        if (moves) home->buf = buf, home->host = 1, home++, out->n_homes++;
-        if (moves && !(life && ((kind == RMI_BUF_VALUE && !(m->mode[buf] & RMI_OFF_EDGE)) ||
-                                (life->edge && m->copy[life->edge - 1].wraps))))
-            continue;
-        home->buf = buf;
-        home->offset = input ? inputs : moves ? 1 + rmi_off_absent(m, life) : 0;
-        out->n_homes++;
-    }
-    rmi_sort(out->homes, out->n_homes, sizeof(rmi_home), rmi_off_cmp_home, NULL);
-    for (i = 0; i < out->n_homes; i++)
-        out->homes[i].offset = rmi_off_offset(m, out->homes[i].buf, out->homes[i].host, &end[out->homes[i].host]);
+    for (pass = 0; pass < 4; pass++)
+        for (buf = 0; buf < 3 * m->g->n_tensors; buf++) {
+            rmi_buf_kind kind = rmi_low_kind(m->g, buf, &i);
+            int input = kind == RMI_BUF_VALUE && m->g->tensors[i].kind == RMI_INPUT, moves = !input && m->mode[buf];
+            place = pass == 3 ? 3 : input ? 2 : moves ? 1 : 0;
+            if (place != pass || !rmi_low_has_home(m->g, buf, grads)) continue;
+            if (pass == 3 ? !moves : moves && (m->cur[buf] == RMI_NONE || !rmi_off_at_edge(m, &m->lives[m->cur[buf]])))
+                continue;
+            out->homes[out->n_homes].buf = buf;
+            out->homes[out->n_homes].host = pass == 3;
+            out->homes[out->n_homes++].offset = rmi_off_offset(m, buf, pass == 3, &end[pass == 3]);
+        }
     for (i = 0; i < m->n_copy; i++) { /* addresses of what the next step's first runs must not write yet */
         rmi_home *home = &out->homes[out->n_homes + out->n_late];
         buf = m->lives[m->copy[i].life].buf;
-        if (m->copy[i].way == RMI_COPY_IN || m->copy[i].end <= m->ns || rmi_off_idle(m, &m->copy[i])) continue;
+        if (m->copy[i].way == RMI_COPY_IN || m->copy[i].end <= m->fig.ns || rmi_off_idle(m, &m->copy[i])) continue;
         home->buf = buf;
         home->host = 2;
         home->offset = end[0];
-        home->until = out->at[rmi_off_run_at(m, m->copy[i].end - m->ns)];
-        end[0] += m->room[buf];
+        home->until = out->at[rmi_off_run_at(m, m->copy[i].end - m->fig.ns)];
+        end[0] += m->table.room[buf];
         out->n_late++;
     }
     return RM_OK;
@@ -10922,7 +10880,7 @@ RMI_FN void rmi_off_put_item(rmi_off_search *s, const rmi_shape *shape, uint32_t
     const rmi_off_model *m = s->m;
     rmi_off_item *item = &s->items[s->n];
     rmi_buf_kind kind;
-    if (m->root[buf] != buf || m->fixed[buf] == 2 || op == RMI_NONE || !m->room[buf]) return;
+    if (m->table.root[buf] != buf || m->table.fixed[buf] == 2 || op == RMI_NONE || !m->table.room[buf]) return;
     kind = rmi_low_kind(m->g, buf, &item->id);
     item->buf = buf;
     item->stage = rmi_off_stage_of(shape, op);
@@ -10942,7 +10900,7 @@ RMI_FN rm_result rmi_off_items(rmi_off_search *s, const rmi_shape *shape)
     const rm_graph *graph = m->g;
     uint32_t i, k;
     uint64_t now = 0;
-    uint8_t *read = m->there;
+    uint8_t *read = m->want.there;
     memset(read, 0, m->n_buf);
     for (i = 0; i < m->n_order; i++) {
         const rmi_step_access *access = rmi_off_access(m, m->order[i]);
@@ -10955,8 +10913,8 @@ RMI_FN rm_result rmi_off_items(rmi_off_search *s, const rmi_shape *shape)
                                         output again, with inputs that are never kept */
         m->start[i] = rmi_off_ns(m, i, 1);
         for (k = 0; k < graph->ops[i].in.n; k++) {
-            uint32_t t = m->root[graph->ops[i].in.at[k]];
-            if (t != RMI_NONE && graph->tensors[t].kind == RMI_ACT && !read[t] && !m->fixed[t])
+            uint32_t t = m->table.root[graph->ops[i].in.at[k]];
+            if (t != RMI_NONE && graph->tensors[t].kind == RMI_ACT && !read[t] && !m->table.fixed[t])
                 m->start[i] = rmi_add(m->start[i], m->start[graph->tensors[t].maker]);
         }
     }
@@ -10964,12 +10922,12 @@ RMI_FN rm_result rmi_off_items(rmi_off_search *s, const rmi_shape *shape)
         for (k = 0; k < graph->ops[i].out.n; k++) {
             uint32_t buf = graph->ops[i].out.at[k];
             if (read[buf]) rmi_off_put_item(s, shape, buf, i, k);
-            else if (!m->fixed[buf] && m->root[buf] == buf) m->mode[buf] = RMI_OFF_AGAIN;
+            else if (!m->table.fixed[buf] && m->table.root[buf] == buf) m->mode[buf] = RMI_OFF_AGAIN;
         }
         k = rmi_low_buf(graph, RMI_BUF_SAVED, i);
         if (read[k]) rmi_off_put_item(s, shape, k, i, 0x4000);
         /* a backward may say that it reads what has no bytes */
-        else if (!m->fixed[k] && m->room[k]) m->mode[k] = RMI_OFF_AGAIN;
+        else if (!m->table.fixed[k] && m->table.room[k]) m->mode[k] = RMI_OFF_AGAIN;
     }
     for (i = 0; i < graph->n_tensors; i++) {
         uint32_t op = graph->tensors[i].reader, slot = 0, grad = rmi_low_buf(graph, RMI_BUF_GRAD, i),
@@ -10977,9 +10935,9 @@ RMI_FN rm_result rmi_off_items(rmi_off_search *s, const rmi_shape *shape)
         if (graph->tensors[i].kind == RMI_CONST || graph->tensors[i].kind == RMI_ACT || op == RMI_NONE) continue;
         while (slot < graph->ops[op].in.n && graph->ops[op].in.at[slot] != i) slot++;
         rmi_off_put_item(s, shape, i, op, 0x5000 + slot);
-        if (graph->tensors[i].kind != RMI_PARAM || m->step == RM_FORWARD) continue;
+        if (graph->tensors[i].kind != RMI_PARAM || m->model.kind == RM_FORWARD) continue;
         if (graph->tensors[i].consumers.n) rmi_off_put_item(s, shape, grad, op, 0x6000 + slot);
-        if (graph->tensors[i].updates && rmi_low_has_update(m->step))
+        if (graph->tensors[i].updates && rmi_low_has_update(m->model.kind))
             rmi_off_put_item(s, shape, state, op, 0x7000 + slot);
     }
     return RM_OK;
@@ -10991,14 +10949,14 @@ RMI_FN void rmi_off_drop_small(rmi_off_search *s)
     const rmi_off_model *m = s->m;
     uint64_t all = 0, limit, small, bytes;
     uint32_t i, k, to, pass = 0;
-    for (i = 0; i < s->n; i++) all += m->room[s->items[i].buf];
-    limit = rmi_min(all, m->limit) / 400;
+    for (i = 0; i < s->n; i++) all += m->table.room[s->items[i].buf];
+    limit = rmi_min(all, m->terms.limit) / 400;
     for (small = limit / 4; small; small /= 2) { /* the largest size below which all together are within the limit */
         bytes = 0;
         for (pass = 0; pass < 2 && bytes <= limit; pass++)
             for (i = to = 0; i < s->n; i = k) {
                 uint64_t sum = 0;
-                for (k = i; k < s->n && s->items[k].key == s->items[i].key; k++) sum += m->room[s->items[k].buf];
+                for (k = i; k < s->n && s->items[k].key == s->items[i].key; k++) sum += m->table.room[s->items[k].buf];
                 if (sum <= small) bytes += pass ? 0 : sum;
                 else if (pass) while (i < k) s->items[to++] = s->items[i++];
             }
@@ -11012,9 +10970,9 @@ RMI_FN void rmi_off_drop_small(rmi_off_search *s)
 RMI_FN int rmi_off_two_sided(const rmi_off_model *m, uint32_t i)
 {
     const rmi_tensor *tensor = &m->g->tensors[i];
-    return tensor->kind == RMI_PARAM && !tensor->external && tensor->updates && rmi_low_has_update(m->step) &&
-           tensor->opt_host != RMI_INF && tensor->opt != RMI_INF && !(m->edge[i] & 1) && m->fixed[i] != 2 &&
-           m->g->has_link && m->host_limit;
+    return tensor->kind == RMI_PARAM && !tensor->external && tensor->updates && rmi_low_has_update(m->model.kind) &&
+           tensor->opt_host != RMI_INF && tensor->opt != RMI_INF && !(m->terms.edge[i] & 1) && m->table.fixed[i] != 2 &&
+           m->g->has_link && m->terms.host_limit;
 }
 
 RMI_FN rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi_shape *shape, rmi_off_search *s)
@@ -11029,9 +10987,10 @@ RMI_FN rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi
                        RMI_T(s->params, m->g->n_tensors), RMI_T(s->due, m->g->n_tensors),
                        RMI_T(s->was, m->n_decisions), RMI_T(s->best, m->n_decisions)));
     for (i = 0; i < m->g->n_tensors; i++) s->n_flips += (uint32_t)rmi_off_two_sided(m, i);
-    for (i = 0; i < m->g->n_tensors && rmi_low_has_update(m->step); i++) {
+    for (i = 0; i < m->g->n_tensors && rmi_low_has_update(m->model.kind); i++) {
         const rmi_tensor *tensor = &m->g->tensors[i];
-        if (tensor->kind == RMI_PARAM && !tensor->external && !tensor->stays && tensor->updates && m->fixed[i] != 2)
+        if (tensor->kind == RMI_PARAM && !tensor->external && !tensor->stays && tensor->updates &&
+            m->table.fixed[i] != 2)
             s->params[s->n_params++] = i;
     }
     RMI_TRY(rmi_off_items(s, shape));
@@ -11043,8 +11002,10 @@ RMI_FN rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi
     for (i = 0; i < s->n; i++) {
         if (!i || s->items[i].key != s->items[i - 1].key) s->first[s->n_groups++] = i;
         s->items[i].group = s->n_groups - 1;
+        m->order_of[2 * s->items[i].group] = s->items[i].lasting ? 0 : 3;
+        m->order_of[2 * s->items[i].group + 1] = s->items[i].lasting ? 0 : 1;
         if (s->items[i].lasting) continue;
-        bytes += m->room[s->items[i].buf];
+        bytes += m->table.room[s->items[i].buf];
         ns += s->items[i].ns;
     }
     s->first[s->n_groups] = s->n;
@@ -11069,15 +11030,26 @@ RMI_FN uint64_t rmi_off_energy(rmi_off_search *s, uint64_t enough)
     rmi_off_derive(m);
     energy = rmi_off_eval(m, enough);
     if (energy > enough) return energy;
-    if (m->peak > m->limit)
-        price = rmi_add(rmi_mul((m->peak - m->limit) >> 10, s->price), rmi_mul(m->over / m->n, s->price));
-    if (m->host_bytes > m->host_limit) price = rmi_add(price, rmi_mul((m->host_bytes - m->host_limit) >> 10, s->price));
-    if (!rmi_low_has_update(m->step)) energy = rmi_add(rmi_max(energy, m->ns), m->late_ns);
+    if (m->fig.peak > m->terms.limit)
+        price = rmi_add(rmi_mul((m->fig.peak - m->terms.limit) >> 10, s->price), rmi_mul(m->fig.over / m->n, s->price));
+    if (m->fig.host_bytes > m->terms.host_limit)
+        price = rmi_add(price, rmi_mul((m->fig.host_bytes - m->terms.host_limit) >> 10, s->price));
+    if (!rmi_low_has_update(m->model.kind)) energy = rmi_add(rmi_max(energy, m->fig.ns), m->fig.late_ns);
     else if (rmi_add(energy, price) <= enough) energy = rmi_max(energy, rmi_off_clock(m));
     return rmi_add(energy, price);
 }
 
-RMI_FN int rmi_off_fits(const rmi_off_model *m) { return m->peak <= m->limit && m->host_bytes <= m->host_limit; }
+/* Is another lane than the computation what the decisions of now take their time for? */
+RMI_FN int rmi_off_waits(rmi_off_search *s)
+{
+    uint64_t energy = rmi_off_energy(s, RMI_INF);
+    return energy > s->m->fig.compute_ns + s->m->fig.compute_ns / 32;
+}
+
+RMI_FN int rmi_off_fits(const rmi_off_model *m)
+{
+    return m->fig.peak <= m->terms.limit && m->fig.host_bytes <= m->terms.host_limit;
+}
 
 /* Is the mode possible for the item? */
 RMI_FN int rmi_off_may(const rmi_off_search *s, const rmi_off_item *item, uint8_t mode)
@@ -11085,10 +11057,10 @@ RMI_FN int rmi_off_may(const rmi_off_search *s, const rmi_off_item *item, uint8_
     const rmi_off_model *m = s->m;
     int made = item->buf >= m->g->n_tensors || m->g->tensors[item->buf].kind == RMI_ACT; /* of values: by an op */
     if (mode == RMI_OFF_OUT && !item->lasting)
-        return m->g->has_link && m->host_limit && !rmi_low_stays(m->g, item->buf);
-    if (!item->lasting) return mode == RMI_OFF_KEEP || (!m->fixed[item->buf] && made);
-    if (mode && (!m->g->has_link || !m->host_limit)) return 0;
-    if (m->host_update[item->id] || m->edge[item->buf] == 2)
+        return m->g->has_link && m->terms.host_limit && !rmi_low_stays(m->g, item->buf);
+    if (!item->lasting) return mode == RMI_OFF_KEEP || (!m->table.fixed[item->buf] && made);
+    if (mode && (!m->g->has_link || !m->terms.host_limit)) return 0;
+    if (m->host_update[item->id] || m->terms.edge[item->buf] == 2)
         return item->weight ? mode < 4 && (mode & RMI_OFF_EDGE) != 0 : mode == RMI_OFF_HOME;
     return mode < (item->weight ? 4 : 2);
 }
@@ -11118,7 +11090,8 @@ RMI_FN int rmi_off_cmp_cost(const void *one, const void *two, void *user)
     const rmi_off_search *s = (const rmi_off_search *)user;
     const rmi_off_item *item = &s->items[s->first[*(const uint32_t *)one]],
                        *right = &s->items[s->first[*(const uint32_t *)two]];
-    uint64_t p = rmi_mul(item->ns, s->m->room[right->buf] >> 8), q = rmi_mul(right->ns, s->m->room[item->buf] >> 8);
+    const uint64_t *room = s->m->table.room;
+    uint64_t p = rmi_mul(item->ns, room[right->buf] >> 8), q = rmi_mul(right->ns, room[item->buf] >> 8);
     if (p != q) return p < q ? -1 : 1;
     return item->key < right->key ? -1 : item->key > right->key;
 }
@@ -11144,48 +11117,48 @@ RMI_FN void rmi_off_stream(rmi_off_search *s, int home)
     }
 }
 
-/* Of the n values the first `again` of `cheap` are made again; of the others those that are out within `percent` of
-   the forward's time go out, in the order in which they are made (`early`). How many stay. */
-RMI_FN uint32_t rmi_off_share(rmi_off_search *s, const uint32_t *cheap, const uint32_t *early, uint32_t n,
-                                uint32_t again, uint32_t percent)
+/* Of n in a row k are chosen: spread, the first, the last, or those in the middle. */
+RMI_FN int rmi_off_among(uint32_t order, uint32_t i, uint32_t n, uint32_t k)
+{
+    uint64_t half = n / 2;
+    if (order == 0) return ((i + 1) * (uint64_t)k + half) / n != (i * (uint64_t)k + half) / n;
+    if (order == 1) return i < k;
+    if (order == 2) return i >= n - k;
+    return i >= (n - k) / 2 && i < (n - k) / 2 + k;
+}
+
+typedef struct rmi_off_share { /* what a guess says of the values */
+    const uint32_t *groups, *early; /* their groups, cheapest to make again first; they, in the order of their makers */
+    uint32_t n_groups, n;
+    uint32_t again, order; /* so many are made again, the cheapest groups first; of the last of these in that pattern */
+    uint32_t percent;      /* of the forward's time that the link is given */
+} rmi_off_share;
+
+/* Sets the values' modes: those that are made again; of the others those that are out within the link's time go out.
+   How many stay. */
+RMI_FN uint32_t rmi_off_apply(rmi_off_search *s, const rmi_off_share *share)
 {
     rmi_off_model *m = s->m;
-    uint64_t lane = 0, end, until = n ? s->items[early[n - 1]].made / 100 * percent : 0;
-    uint32_t i, stay = 0;
-    for (i = 0; i < n; i++) {
-        rmi_off_set(s, cheap[i], cheap[i] + 1, RMI_OFF_KEEP);
-        if (i < again) rmi_off_set(s, cheap[i], cheap[i] + 1, RMI_OFF_AGAIN);
+    uint64_t lane = 0, end, until = share->n ? s->items[share->early[share->n - 1]].made / 100 * share->percent : 0;
+    uint32_t i, k, stay = 0, again = share->again;
+    for (i = 0; i < share->n_groups; i++) {
+        uint32_t first = s->first[share->groups[i]], number = s->first[share->groups[i] + 1] - first,
+                 part = (uint32_t)rmi_min(again, number);
+        again -= part;
+        for (k = 0; k < number; k++) {
+            rmi_off_set(s, first + k, first + k + 1, RMI_OFF_KEEP);
+            if (rmi_off_among(share->order, k, number, part)) rmi_off_set(s, first + k, first + k + 1, RMI_OFF_AGAIN);
+        }
     }
-    for (i = 0; i < n; i++) {
-        const rmi_off_item *item = &s->items[early[i]];
-        end = rmi_max(lane, item->made) + m->out_ns[item->buf];
-        if (m->mode[item->buf] == RMI_OFF_KEEP && end <= until) rmi_off_set(s, early[i], early[i] + 1, RMI_OFF_OUT);
+    for (i = 0; i < share->n; i++) {
+        const rmi_off_item *item = &s->items[share->early[i]];
+        end = rmi_max(lane, item->made) + m->table.out_ns[item->buf];
+        if (m->mode[item->buf] == RMI_OFF_KEEP && end <= until)
+            rmi_off_set(s, share->early[i], share->early[i] + 1, RMI_OFF_OUT);
         if (m->mode[item->buf] == RMI_OFF_OUT) lane = end;
         stay += m->mode[item->buf] == RMI_OFF_KEEP;
     }
     return stay;
-}
-
-/* The values of n groups, group by group; of each late layers first, or (order 1) spread out, or (2) those in the
-   middle first. */
-RMI_FN void rmi_off_layers(const rmi_off_search *s, const uint32_t *by, uint32_t n, uint32_t order, uint32_t *cheap)
-{
-    uint32_t i, k, r, item, number, bit, to = 0;
-    for (i = 0; i < n; i++) {
-        uint32_t first = s->first[by[i]];
-        number = s->first[by[i] + 1] - first;
-        for (bit = 1; bit < number;) bit *= 2;
-        if (order == 0) for (k = number; k-- > 0;) cheap[to++] = first + k;
-        if (order == 2)
-            for (k = number; k-- > 0;)
-                cheap[to++] =
-                    first +
-                    ((number - 1 - k) % 2 ? number / 2 + (number - k) / 2 : number / 2 - (number - 1 - k) / 2) % number;
-        for (k = 0; k < bit && order == 1; k++) {
-            for (r = bit / 2, item = 0; r; r /= 2) item += (k & (bit / 2 / r)) ? r : 0;
-            if (item < number) cheap[to++] = first + item;
-        }
-    }
 }
 
 /* A first guess (greedy solution of the linear programme): what the link has time for while the forward runs goes out,
@@ -11196,35 +11169,40 @@ RMI_FN rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int again)
 {
     static const uint32_t percent[] = {100, 90, 75, 50, 0};
     rmi_off_model *m = s->m;
-    uint32_t *cheap = RMI_NEW(mem, uint32_t, (size_t)s->n + 1), *early = RMI_NEW(mem, uint32_t, (size_t)s->n + 1),
-             *by = RMI_NEW(mem, uint32_t, (size_t)s->n_groups + 1);
-    uint32_t n = 0, n_by = 0, i, k, lo, hi, best = 100, most = 0, chosen = 0;
+    uint32_t *early = RMI_NEW(mem, uint32_t, (size_t)s->n + 1), *by = RMI_NEW(mem, uint32_t, (size_t)s->n_groups + 1);
+    uint32_t i, k, lo, hi;
     uint64_t least = RMI_INF, energy;
-    if (!cheap || !early || !by) return RM_ERROR_MEMORY;
+    rmi_off_share share = RMI_INIT, best;
+    if (!early || !by) return RM_ERROR_MEMORY;
     for (i = 0; i < s->n_groups; i++) {
         if (s->items[s->first[i]].lasting) continue;
-        by[n_by++] = i;
-        for (k = s->first[i]; k < s->first[i + 1]; k++) early[n++] = k;
+        by[share.n_groups++] = i;
+        for (k = s->first[i]; k < s->first[i + 1]; k++) early[share.n++] = k;
     }
-    rmi_sort(by, n_by, sizeof(uint32_t), rmi_off_cmp_cost, s);
-    rmi_sort(early, n, sizeof(uint32_t), rmi_off_cmp_made, s);
-    for (i = 0; i < RMI_COUNT(percent) + 2 && again; i++) { /* the middle first; then, with the
-                                                               best share of time, the other orders */
-        uint32_t shares = (uint32_t)RMI_COUNT(percent), order = i < shares ? 2 : i - shares,
-                 share = i < shares ? percent[i] : best;
-        rmi_off_layers(s, by, n_by, order, cheap);
-        for (lo = 0, hi = n; lo < hi;) {
-            uint32_t mid = (lo + hi) / 2, stay = rmi_off_share(s, cheap, early, n, mid, share);
+    rmi_sort(by, share.n_groups, sizeof(uint32_t), rmi_off_cmp_cost, s);
+    rmi_sort(early, share.n, sizeof(uint32_t), rmi_off_cmp_made, s);
+    share.groups = by;
+    share.early = early;
+    share.percent = 100;
+    best = share;
+    /* those in the middle of a group first; then, with the best share of time, spread ones and the last */
+    for (i = 0; i < RMI_COUNT(percent) + 2 && again; i++) {
+        share.order = i < RMI_COUNT(percent) ? 3 : i == RMI_COUNT(percent) ? 2 : 0;
+        share.percent = i < RMI_COUNT(percent) ? percent[i] : best.percent;
+        for (lo = 0, hi = share.n; lo < hi;) {
+            uint32_t stay;
+            share.again = (lo + hi) / 2;
+            stay = rmi_off_apply(s, &share);
             if (stay) rmi_off_look(m); /* where none stays, more that are made again give no room */
-            if (!stay || rmi_off_fits(m)) hi = mid;
-            else lo = mid + 1;
+            if (!stay || rmi_off_fits(m)) hi = share.again;
+            else lo = share.again + 1;
         }
-        rmi_off_share(s, cheap, early, n, lo, share);
+        share.again = lo;
+        rmi_off_apply(s, &share);
         energy = rmi_off_energy(s, RMI_INF);
-        if (energy < least) least = energy, best = share, most = lo, chosen = order;
+        if (energy < least) least = energy, best = share;
     }
-    rmi_off_layers(s, by, n_by, chosen, cheap);
-    rmi_off_share(s, cheap, early, n, most, best);
+    rmi_off_apply(s, &best);
     return RM_OK;
 }
 
@@ -11233,7 +11211,7 @@ RMI_FN rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int again)
 RMI_FN int rmi_off_has_time(const rmi_off_search *s, uint32_t param)
 {
     const rmi_off_model *m = s->m;
-    uint64_t chain = rmi_add(rmi_add(m->out_ns[rmi_low_buf(m->g, RMI_BUF_GRAD, param)], m->in_ns[param]),
+    uint64_t chain = rmi_add(rmi_add(m->table.out_ns[rmi_low_buf(m->g, RMI_BUF_GRAD, param)], m->table.in_ns[param]),
                              m->g->tensors[param].opt_host);
     return rmi_off_two_sided(m, param) && chain <= rmi_mul(s->due[param], 3);
 }
@@ -11308,7 +11286,7 @@ RMI_FN int rmi_off_trade(rmi_off_search *s)
     rmi_off_model *m = s->m;
     uint32_t item = rmi_off_pick(s), other = rmi_off_pick(s), few, many;
     uint8_t a = m->mode[s->items[item].buf], b = m->mode[s->items[other].buf];
-    uint64_t p = m->room[s->items[item].buf], q = m->room[s->items[other].buf];
+    uint64_t p = m->table.room[s->items[item].buf], q = m->table.room[s->items[other].buf];
     if (s->items[item].group == s->items[other].group) return 0;
     if (s->items[item].lasting || s->items[other].lasting) { /* one of the two is away at the turn: they swap */
         if (!s->n_flips || rmi_off_away(s, item) == rmi_off_away(s, other)) return 0;
@@ -11335,9 +11313,9 @@ RMI_FN uint32_t rmi_off_flip_one(rmi_off_model *m, uint32_t param, uint8_t host,
     if (!rmi_off_two_sided(m, param) || m->host_update[param] == host) return 0;
     m->host_update[param] = host;
     if (host) return 1;
-    if (!m->edge[param]) m->mode[param] &= RMI_OFF_GAP;
-    if (!m->edge[state] && m->fixed[state] != 2 && !rmi_low_stays(m->g, state)) m->mode[state] = mode;
-    if (!rmi_low_grads_resident(m->step) && m->fixed[grad] != 2) m->mode[grad] = 0;
+    if (!m->terms.edge[param]) m->mode[param] &= RMI_OFF_GAP;
+    if (!m->terms.edge[state] && m->table.fixed[state] != 2 && !rmi_low_stays(m->g, state)) m->mode[state] = mode;
+    if (!rmi_low_grads_resident(m->model.kind) && m->table.fixed[grad] != 2) m->mode[grad] = 0;
     return 1;
 }
 
@@ -11357,13 +11335,13 @@ RMI_FN int rmi_off_trade_sides(rmi_off_search *s)
     }
     if (host[0] == host[1]) return 0;
     mode = m->mode[rmi_low_buf(m->g, RMI_BUF_STATE, param[host[0] ? 1 : 0])];
-    few = rmi_max(m->room[param[0]], m->room[param[1]]) * (1 + rmi_off_random(s, 2));
+    few = rmi_max(m->table.room[param[0]], m->table.room[param[1]]) * (1 + rmi_off_random(s, 2));
     for (side = 0; side < 2; side++)
         for (k = from[side], bytes = 0; k < s->first[s->items[k].group + 1] && bytes < few; k++) {
             param[side] = s->items[k].id;
-            if (bytes + m->room[param[side]] / 2 > few || m->host_update[param[side]] != host[side]) break;
+            if (bytes + m->table.room[param[side]] / 2 > few || m->host_update[param[side]] != host[side]) break;
             changed += rmi_off_flip_one(m, param[side], !host[side], mode);
-            bytes += m->room[param[side]];
+            bytes += m->table.room[param[side]];
             if (k + 1 == s->first[s->items[k].group + 1]) break;
         }
     return changed != 0;
@@ -11394,6 +11372,79 @@ RMI_FN int rmi_off_flip(rmi_off_search *s)
     return changed != 0;
 }
 
+/* May item k be what is counted in count `which` of its group? `which` 0: made again; at home in host memory; away
+   between forward and backward. 1: out; updated on the host. */
+RMI_FN int rmi_off_eligible(const rmi_off_search *s, uint32_t k, uint32_t which)
+{
+    const rmi_off_item *item = &s->items[k];
+    if (!item->lasting) return which ? s->m->mode[item->buf] != RMI_OFF_AGAIN : rmi_off_may(s, item, RMI_OFF_AGAIN);
+    if (which) return item->weight && rmi_off_has_time(s, item->id);
+    return item->weight || !s->m->host_update[item->id];
+}
+
+/* Is item k what `which` says? */
+RMI_FN int rmi_off_is(const rmi_off_search *s, uint32_t k, uint32_t which)
+{
+    const rmi_off_item *item = &s->items[k];
+    uint8_t mode = s->m->mode[item->buf];
+    if (!item->lasting) return mode == (which ? RMI_OFF_OUT : RMI_OFF_AGAIN);
+    return which ? s->m->host_update[item->id] : item->weight ? mode & RMI_OFF_GAP : mode;
+}
+
+/* How many items of group g are what `which` says. */
+RMI_FN uint32_t rmi_off_count(const rmi_off_search *s, uint32_t g, uint32_t which)
+{
+    uint32_t k, count = 0;
+    for (k = s->first[g]; k < s->first[g + 1]; k++) count += rmi_off_eligible(s, k, which) && rmi_off_is(s, k, which);
+    return count;
+}
+
+/* Makes `count` of those items of group g that may be it what `which` says, in the group's pattern for that; the others
+   are it no longer. What goes out is of what is not made again. */
+RMI_FN void rmi_off_dose(rmi_off_search *s, uint32_t g, uint32_t which, uint32_t count)
+{
+    rmi_off_model *m = s->m;
+    uint32_t k, i = 0, n = 0, order = m->order_of[2 * g + which], out = which ? 0 : rmi_off_count(s, g, 1);
+    for (k = s->first[g]; k < s->first[g + 1]; k++) n += (uint32_t)rmi_off_eligible(s, k, which);
+    for (k = s->first[g]; k < s->first[g + 1]; k++) {
+        const rmi_off_item *item = &s->items[k];
+        uint8_t edge = item->weight ? m->mode[item->buf] & RMI_OFF_EDGE : 0;
+        int is;
+        if (!rmi_off_eligible(s, k, which)) continue;
+        is = rmi_off_among(order, i++, n, (uint32_t)rmi_min(count, n));
+        if (item->lasting && which)
+            rmi_off_flip_one(m, item->id, (uint8_t)is, m->mode[rmi_low_buf(m->g, RMI_BUF_STATE, item->id)]);
+        else if (item->lasting) rmi_off_set(s, k, k + 1, (uint8_t)(is | edge));
+        else rmi_off_set(s, k, k + 1, (uint8_t)(!is ? RMI_OFF_KEEP : which ? RMI_OFF_OUT : RMI_OFF_AGAIN));
+    }
+    if (!which && !s->items[s->first[g]].lasting) rmi_off_dose(s, g, 1, out);
+}
+
+/* Puts the decisions of all groups into their patterns. */
+RMI_FN void rmi_off_pattern(rmi_off_search *s)
+{
+    uint32_t g, which, k;
+    for (which = 2; which-- > 0;)
+        for (g = 0; g < s->n_groups; g++)
+            if (!which || s->items[s->first[g]].weight) rmi_off_dose(s, g, which, rmi_off_count(s, g, which));
+    for (k = 0; k < s->n_params; k++) /* an update on the device asks for no place at the step's edge */
+        if (!s->m->host_update[s->params[k]] && !s->m->terms.edge[s->params[k]])
+            s->m->mode[s->params[k]] &= RMI_OFF_GAP;
+    rmi_off_settle(s->m);
+}
+
+/* One move: another number of a group's items is made again, out, away, or updated on the host, or others along the
+   layers are, so that many layers change at once and the lanes' load stays even. */
+RMI_FN void rmi_off_move_group(rmi_off_search *s)
+{
+    uint32_t g = rmi_off_random(s, s->n_groups), which = rmi_off_random(s, 3) == 0, n = s->first[g + 1] - s->first[g],
+             count = rmi_off_count(s, g, which), k;
+    if (!rmi_off_random(s, 4)) s->m->order_of[2 * g + which] = (uint8_t)rmi_off_random(s, 4);
+    k = 1 + rmi_off_random(s, 1 + rmi_off_random(s, n / 4 + 1));
+    count = rmi_off_random(s, 2) ? (uint32_t)rmi_min(count + k, n) : count - (uint32_t)rmi_min(k, count);
+    rmi_off_dose(s, g, which, count);
+}
+
 RMI_FN void rmi_off_keep_best(rmi_off_search *s)
 {
     if (!rmi_off_fits(s->m) || s->energy >= s->best_energy) return;
@@ -11414,26 +11465,43 @@ RMI_FN void rmi_off_take_best(rmi_off_search *s)
     if (s->best_energy != RMI_INF) rmi_off_take(s->m, s->best);
 }
 
+/* One move of the annealing. groups: of how many in whole groups. Where the host's lane and the link are both full,
+   only two moves at once help: one gives the lane the time that the other takes. 0: nothing would change. */
+RMI_FN int rmi_off_step(rmi_off_search *s, int groups)
+{
+    uint32_t kind = s->n_flips ? rmi_off_random(s, 8) : 8; /* 0: a flip; 1: and a move; 2: two moves */
+    /* plain moves are short of time where there is much to move */
+    int trades = kind > 2 && !rmi_off_random(s, s->n_flips ? 8 : s->n > 1000 ? 3 : 2), changed;
+    if (groups) {
+        rmi_off_move_group(s);
+        if (rmi_off_random(s, 9) < 5) rmi_off_move_group(s);
+        rmi_off_settle(s->m);
+        return memcmp(s->was, s->m->mode, s->m->n_decisions) != 0;
+    }
+    changed = kind < 2 ? rmi_off_flip(s) : trades ? rmi_off_trade(s) : rmi_off_move(s);
+    if (kind == 1 || kind == 2) changed |= rmi_off_move(s);
+    return changed;
+}
+
 /* Threshold accepting (Dueck and Scheuer 1990) from the decisions of now, in about `evals` evaluations; the best that
-   fits is kept in s->best. heat: ns by which a move may raise the energy at first; it sinks to 0. Where the host's
-   lane and the link are both full, only two moves at once help: one gives the lane the time that the other takes. */
-RMI_FN void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
+   fits is kept in s->best. heat: ns by which a move may raise the energy at first; it sinks to 0. groups: by moves of
+   whole groups. */
+RMI_FN void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat, int groups)
 {
     rmi_off_model *m = s->m;
     uint64_t end = s->evals + evals, from = s->evals, energy, allowed;
     s->energy = rmi_off_energy(s, RMI_INF);
-    s->late_of = m->late_of;
     rmi_off_keep_best(s);
+    if (groups) {
+        rmi_off_pattern(s);
+        s->energy = rmi_off_energy(s, RMI_INF);
+        rmi_off_keep_best(s);
+    }
+    s->late_of = m->fig.late_of;
     while (s->evals < end && s->n) {
         uint64_t left = (end - s->evals) * 1024 / (end - from + 1);
-        uint32_t kind = s->n_flips ? rmi_off_random(s, 8) : 8; /* 0: a flip; 1: and a move; 2: two moves */
-        /* plain moves are short of time where there is much to move */
-        int trades = kind > 2 && !rmi_off_random(s, s->n_flips ? 8 : s->n > 1000 ? 3 : 2);
-        int changed;
         memcpy(s->was, m->mode, m->n_decisions);
-        changed = kind < 2 ? rmi_off_flip(s) : trades ? rmi_off_trade(s) : rmi_off_move(s);
-        if (kind == 1 || kind == 2) changed |= rmi_off_move(s);
-        if (!changed) {
+        if (!rmi_off_step(s, groups)) {
             s->rng++;
             from -= from > 0 && !(s->rng & 15); /* moves that change nothing cost little */
             if (!(s->rng & 63)) s->evals++;
@@ -11443,134 +11511,12 @@ RMI_FN void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
         energy = rmi_off_energy(s, rmi_add(s->energy, allowed));
         if (energy <= rmi_add(s->energy, allowed)) {
             s->energy = energy;
-            s->late_of = m->late_of;
+            s->late_of = m->fig.late_of;
             rmi_off_keep_best(s);
             continue;
         }
         rmi_off_take(m, s->was);
     }
-}
-
-/* --- whole groups: how many of each, and which along the layers */
-
-/* Of n in a row k are chosen: spread, the first, the last, or those in the middle. */
-RMI_FN int rmi_off_among(uint32_t order, uint32_t i, uint32_t n, uint32_t k)
-{
-    uint64_t half = n / 2;
-    if (order == 0) return ((i + 1) * (uint64_t)k + half) / n != (i * (uint64_t)k + half) / n;
-    if (order == 1) return i < k;
-    if (order == 2) return i >= n - k;
-    return i >= (n - k) / 2 && i < (n - k) / 2 + k;
-}
-
-/* May item k be what is counted in count[2 g + which] of its group g? `which` 0: made again; at home in host memory;
-   away between forward and backward. 1: out; updated on the host. */
-RMI_FN int rmi_off_eligible(const rmi_off_search *s, uint32_t k, uint32_t which)
-{
-    const rmi_off_model *m = s->m;
-    const rmi_off_item *item = &s->items[k];
-    if (!item->lasting) return which ? m->mode[item->buf] != RMI_OFF_AGAIN : rmi_off_may(s, item, RMI_OFF_AGAIN);
-    if (which) return item->weight && rmi_off_has_time(s, item->id);
-    return item->weight || !m->host_update[item->id];
-}
-
-/* Is item k what `which` says? */
-RMI_FN int rmi_off_is(const rmi_off_search *s, uint32_t k, uint32_t which)
-{
-    const rmi_off_item *item = &s->items[k];
-    uint8_t mode = s->m->mode[item->buf];
-    if (!item->lasting) return mode == (which ? RMI_OFF_OUT : RMI_OFF_AGAIN);
-    return which ? s->m->host_update[item->id] : item->weight ? mode & RMI_OFF_GAP : mode;
-}
-
-/* The decisions of counts: count[2 g + which] of group g, in order[2 g + which]. */
-RMI_FN void rmi_off_dose(rmi_off_search *s, const uint32_t *count, const uint8_t *order)
-{
-    rmi_off_model *m = s->m;
-    uint32_t turn, g, k, i, n;
-    for (turn = 0; turn < 3; turn++) { /* updates first, then what is made again, then what goes out of what is left */
-        for (g = 0; g < s->n_groups; g++) {
-            uint32_t which = turn != 1, d = 2 * g + which, lasting = s->items[s->first[g]].lasting;
-            if (lasting ? turn == 2 : turn == 0) continue;
-            for (k = s->first[g], n = 0; k < s->first[g + 1]; k++) n += (uint32_t)rmi_off_eligible(s, k, which);
-            for (k = s->first[g], i = 0; k < s->first[g + 1]; k++) {
-                const rmi_off_item *item = &s->items[k];
-                uint8_t edge = item->weight ? m->mode[item->buf] & RMI_OFF_EDGE : 0;
-                int is;
-                if (!rmi_off_eligible(s, k, which)) continue;
-                is = rmi_off_among(order[d], i++, n, (count[d] < n ? count[d] : n));
-                if (lasting && which) m->host_update[item->id] = (uint8_t)is;
-                else if (!which || is)
-                    rmi_off_set(s, k, k + 1,
-                                (uint8_t)(!is       ? edge
-                                          : lasting ? 1 | edge
-                                          : which   ? RMI_OFF_OUT
-                                                    : RMI_OFF_AGAIN));
-            }
-        }
-        if (turn) continue;
-        for (g = 0; g < s->n_params; g++) /* an update on the device asks for no place at the step's edge */
-            if (!m->host_update[s->params[g]] && !m->edge[s->params[g]]) m->mode[s->params[g]] &= RMI_OFF_GAP;
-        rmi_off_settle(m);
-    }
-}
-
-/* Is another lane than the computation what the decisions of now take their time for? */
-RMI_FN int rmi_off_waits(rmi_off_search *s)
-{
-    uint64_t energy = rmi_off_energy(s, RMI_INF);
-    return energy > s->m->compute_ns + s->m->compute_ns / 32;
-}
-
-/* Threshold accepting as above over counts: decisions of many layers change at once, in a pattern that keeps the
-   lanes' load even. */
-RMI_FN rm_result rmi_off_anneal_groups(rmi_off_search *s, rmi_arena *mem, uint64_t evals, uint64_t heat)
-{
-    uint32_t *count = RMI_NEW(mem, uint32_t, 2 * (size_t)s->n_groups + 1), d[2], was[2], g, k, turn, which;
-    uint8_t *order = RMI_NEW(mem, uint8_t, 2 * (size_t)s->n_groups + 1), used[2];
-    uint64_t end = s->evals + evals, from = s->evals, energy, allowed;
-    if (!count || !order) return RM_ERROR_MEMORY;
-    for (g = 0; g < s->n_groups; g++)
-        for (which = 0; which < 2; which++) {
-            order[2 * g + which] = s->items[s->first[g]].lasting ? 0 : which ? 1 : 3;
-            for (k = s->first[g]; k < s->first[g + 1]; k++)
-                count[2 * g + which] += rmi_off_eligible(s, k, which) && rmi_off_is(s, k, which);
-        }
-    s->energy = rmi_off_energy(s, RMI_INF);
-    rmi_off_keep_best(s);
-    rmi_off_dose(s, count, order);
-    s->energy = rmi_off_energy(s, RMI_INF);
-    rmi_off_keep_best(s);
-    while (s->evals < end && s->n_groups) {
-        uint64_t left = (end - s->evals) * 1024 / (end - from + 1);
-        uint32_t changes = 1 + rmi_off_random(s, 3) / 2 + rmi_off_random(s, 3) / 2, n[2] = {0, 0};
-        int changed = 0;
-        changes = changes > 2 ? 2 : changes;
-        for (turn = 0; turn < changes; turn++) {
-            g = rmi_off_random(s, s->n_groups);
-            n[turn] = s->first[g + 1] - s->first[g];
-            d[turn] = 2 * g + (rmi_off_random(s, 3) == 0);
-            was[turn] = count[d[turn]];
-            used[turn] = order[d[turn]];
-            if (!rmi_off_random(s, 4)) order[d[turn]] = (uint8_t)rmi_off_random(s, 4);
-            k = 1 + rmi_off_random(s, 1 + rmi_off_random(s, n[turn] / 4 + 1));
-            count[d[turn]] = rmi_off_random(s, 2) ? (uint32_t)rmi_min(was[turn] + k, n[turn])
-                                                  : was[turn] - (uint32_t)rmi_min(k, was[turn]);
-            changed |= count[d[turn]] != was[turn] || order[d[turn]] != used[turn];
-        }
-        allowed = heat * (left * left >> 10) / 1024 * rmi_off_random(s, 1024) / 1024;
-        if (changed) {
-            rmi_off_dose(s, count, order);
-            energy = rmi_off_energy(s, rmi_add(s->energy, allowed));
-            if (energy <= rmi_add(s->energy, allowed)) {
-                s->energy = energy;
-                rmi_off_keep_best(s);
-                continue;
-            }
-        } else if (!(s->rng++ & 15)) s->evals++;
-        while (turn-- > 0) count[d[turn]] = was[turn], order[d[turn]] = used[turn];
-    }
-    return RM_OK;
 }
 
 /* --- plain plans, and where everything starts from */
@@ -11596,8 +11542,8 @@ RMI_FN void rmi_off_host_updates(rmi_off_model *m, uint32_t permille, int spread
         for (i = graph->n_tensors; i-- > 0;) {
             const rmi_tensor *tensor = &graph->tensors[i];
             int can = tensor->kind == RMI_PARAM && !tensor->external && !tensor->stays && tensor->updates &&
-                      rmi_low_has_update(m->step) && tensor->opt_host != RMI_INF;
-            int free = rmi_off_two_sided(m, i) && (permille == 1000 || m->room[i] > m->limit >> 12);
+                      rmi_low_has_update(m->model.kind) && tensor->opt_host != RMI_INF;
+            int free = rmi_off_two_sided(m, i) && (permille == 1000 || m->table.room[i] > m->terms.limit >> 12);
             if (!pass) all += free ? tensor->opt_host : 0;
             if (!pass || !can) continue;
             if (spread && free) left += tensor->opt_host / 1000 * permille;
@@ -11611,9 +11557,9 @@ RMI_FN void rmi_off_host_updates(rmi_off_model *m, uint32_t permille, int spread
 RMI_FN void rmi_off_rest_states(rmi_off_model *m, int home)
 {
     uint32_t i;
-    for (i = 0; i < m->g->n_tensors && !rmi_low_has_update(m->step); i++) {
+    for (i = 0; i < m->g->n_tensors && !rmi_low_has_update(m->model.kind); i++) {
         uint32_t buf = rmi_low_buf(m->g, RMI_BUF_STATE, i);
-        if (m->g->tensors[i].kind == RMI_PARAM && !m->edge[buf] && !rmi_low_stays(m->g, buf))
+        if (m->g->tensors[i].kind == RMI_PARAM && !m->terms.edge[buf] && !rmi_low_stays(m->g, buf))
             m->mode[buf] = (uint8_t)(home ? RMI_OFF_HOME : 0);
     }
 }
@@ -11628,8 +11574,9 @@ RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, rmi_off_recipe 
     rmi_off_model *m = s->m;
     uint32_t i, k;
     rmi_off_host_updates(m, host, spread);
-    for (i = 0; i < m->n_lasting; i++) /* nothing of what was tried before is left */
-        if (!m->edge[m->lasting[i]] && m->fixed[m->lasting[i]] != 2) m->mode[m->lasting[i]] = 0;
+    for (i = 0; i < m->table.n_lasting; i++) /* nothing of what was tried before is left */
+        if (!m->terms.edge[m->table.lasting[i]] && m->table.fixed[m->table.lasting[i]] != 2)
+            m->mode[m->table.lasting[i]] = 0;
     rmi_off_settle(m);
     rmi_off_rest_states(m, home);
     rmi_off_stream(s, home);
@@ -11637,13 +11584,13 @@ RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, rmi_off_recipe 
         if (!s->items[i].lasting) rmi_off_set(s, i, i + 1, recipe == RMI_OFF_BLOCKS ? RMI_OFF_AGAIN : RMI_OFF_KEEP);
     for (i = 0; i < s->shape->n && recipe == RMI_OFF_BLOCKS; i++)
         for (k = 0; k < s->n && s->shape->stages[i].in != RMI_NONE; k++)
-            if (s->items[k].buf == m->root[s->shape->stages[i].in]) rmi_off_set(s, k, k + 1, RMI_OFF_OUT);
+            if (s->items[k].buf == m->table.root[s->shape->stages[i].in]) rmi_off_set(s, k, k + 1, RMI_OFF_OUT);
     if (recipe == RMI_OFF_FREE_LINK) {
-        uint64_t limit = m->limit;
+        uint64_t limit = m->terms.limit;
         rm_result result;
-        m->limit = 0;
+        m->terms.limit = 0;
         result = rmi_off_guess(s, mem, 0);
-        m->limit = limit;
+        m->terms.limit = limit;
         return result;
     }
     return recipe == RMI_OFF_SEARCHED ? rmi_off_guess(s, mem, 1) : RM_OK;
@@ -17268,20 +17215,21 @@ RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *call, rmi_arena *mem, rmi_of
     s->best_energy = RMI_INF;
     for (k = 0; k < 4 && s->best_energy > call->info->bound_ns; k++) { /* ever cooler, from the best so far */
         int waits = s->n_flips && rmi_off_waits(s);
-        if (waits && k < 2) RMI_TRY(rmi_off_anneal_groups(s, mem, work / 2 + 1, m->ns / (k ? 100 : 12)));
-        else rmi_off_anneal(s, work / (waits ? 12 : 5) + 1, m->ns / ((uint64_t)500 << (2 * k)) * (k < 2 ? 1 : 2));
+        if (waits && k < 2) rmi_off_anneal(s, work / 2 + 1, m->fig.ns / (k ? 100 : 12), 1);
+        else
+            rmi_off_anneal(s, work / (waits ? 12 : 5) + 1, m->fig.ns / ((uint64_t)500 << (2 * k)) * (k < 2 ? 1 : 2), 0);
         if (s->best_energy <= s->energy) rmi_off_take_best(s);
         else s->price *= 2; /* it does not fit */
     }
     for (k = 0; k < 2 && s->best_energy == RMI_INF; k++) { /* or from what takes the least memory */
         RMI_TRY(rmi_off_cook(s, mem, k ? RMI_OFF_BLOCKS : RMI_OFF_SEARCHED, 1, 1000, 0));
-        rmi_off_anneal(s, work / 4 + 1, m->ns / 500);
+        rmi_off_anneal(s, work / 4 + 1, m->fig.ns / 500, 0);
     }
     for (k = 0; k < 3 && s->best_energy == RMI_INF; k++) { /* or hotter: with few large values a place
                                                               that does not fit is hard to leave */
         s->price = price;
         RMI_TRY(rmi_off_start(s, mem, by[k % n]));
-        rmi_off_anneal(s, work / 4 + 1, m->ns / (k < 2 ? 100 : 20));
+        rmi_off_anneal(s, work / 4 + 1, m->fig.ns / (k < 2 ? 100 : 20), 0);
     }
     return RM_OK;
 }
@@ -17305,7 +17253,7 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *call, rmi_off_search *s, uint6
         if (!useless) RMI_TRY(rmi_plan_try_moved(call, s, &how, &size));
         if (size == RMI_INF || budget == RMI_INF) return RM_OK;
         if (!useless && size <= budget && call->tried.host > call->desc->host_bytes)
-            m->host_limit -= rmi_min(m->host_limit / 2, call->tried.host - call->desc->host_bytes);
+            m->terms.host_limit -= rmi_min(m->terms.host_limit / 2, call->tried.host - call->desc->host_bytes);
         else if (size <= budget) {
             if (!useless) {
                 if (fitted == RMI_INF || call->tried.fig.time_ns <= call->best.fig.time_ns)
@@ -17314,17 +17262,17 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *call, rmi_off_search *s, uint6
                 if (!round) break;
             } else if (fitted != RMI_INF) rmi_off_take(m, fitting);
             if (fitted != RMI_INF || s->best_energy != RMI_INF || !patience) {
-                m->limit += (budget - m->limit) / 4;
+                m->terms.limit += (budget - m->terms.limit) / 4;
             } else patience--, longer = 8; /* with less room another plan is wanted, not this one with less of it */
         } else { /* until the decisions of now do not fit */
-            less = round % 3 < 2 ? m->limit / 1000 : (size - budget) / 4 + m->limit / 4000;
-            for (k = 0; k < 16 && (!k || m->peak <= m->limit); k++) {
-                m->limit = rmi_sub(m->limit, less);
+            less = round % 3 < 2 ? m->terms.limit / 1000 : (size - budget) / 4 + m->terms.limit / 4000;
+            for (k = 0; k < 16 && (!k || m->fig.peak <= m->terms.limit); k++) {
+                m->terms.limit = rmi_sub(m->terms.limit, less);
                 rmi_off_look(m);
             }
         }
         s->best_energy = RMI_INF;
-        rmi_off_anneal(s, longer * evals / (useless && s->n_flips ? 40 : 60) + 1, m->ns / 5000 * longer);
+        rmi_off_anneal(s, longer * evals / (useless && s->n_flips ? 40 : 60) + 1, m->fig.ns / 5000 * longer, 0);
         longer = 1;
     }
     return RM_OK;
@@ -17366,7 +17314,7 @@ RMI_FN rm_result rmi_plan_recipes(rmi_planner *call, rmi_arena *mem, rmi_off_sea
             continue;
         RMI_TRY(rmi_off_cook(s, mem, (rmi_off_recipe)recipes[which], home, home ? 1000 : 0, 0));
         rmi_off_look(s->m);
-        if (m->host_bytes <= m->host_limit && m->peak < least) least = m->peak, best = which;
+        if (m->fig.host_bytes <= m->terms.host_limit && m->fig.peak < least) least = m->fig.peak, best = which;
         if (!last && !yardstick && !rmi_off_fits(m)) continue;
         RMI_TRY(rmi_plan_try_moved(call, s, &how, &size));
         if (call->tried.host <= call->desc->host_bytes) call->min_arena = rmi_min(call->min_arena, size);
@@ -17388,10 +17336,10 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *call, uint64_t budget, uint32_t
     uint64_t evals = 0;
     rm_result result = rmi_off_make(&mem, call->graph, call->step, call->align, percent, &m);
     if (result == RM_OK) {
-        m.limit = budget;
-        m.host_limit = call->desc->host_bytes;
-        m.steady = call->together == RMI_PLAN_JOINT;
-        m.waiting = call->step == RM_FORWARD && call->steps & (RM_FIRST | RM_MIDDLE | RM_LAST);
+        m.terms.limit = budget;
+        m.terms.host_limit = call->desc->host_bytes;
+        m.terms.steady = call->together == RMI_PLAN_JOINT;
+        m.terms.waiting = call->step == RM_FORWARD && call->steps & (RM_FIRST | RM_MIDDLE | RM_LAST);
         if (call->given) rmi_off_join(&m, call->given->homes, call->given->n_homes);
         result = rmi_off_search_make(&mem, &m, &call->plan->shape, &s);
     }
@@ -17401,8 +17349,8 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *call, uint64_t budget, uint32_t
     /* again with room to spare, where addresses took what was found */
     for (i = 0; i < 3 && result == RM_OK && call->config.passes & RM_PASS_OFFLOAD && !call->stop.stopped; i++) {
         if (budget < call->info->min_bound_bytes) break;
-        m.limit = budget - (budget == RMI_INF ? 0 : budget / 32 * i * i);
-        m.host_limit = call->desc->host_bytes;
+        m.terms.limit = budget - (budget == RMI_INF ? 0 : budget / 32 * i * i);
+        m.terms.host_limit = call->desc->host_bytes;
         result = rmi_plan_search_moved(call, &mem, &s, budget, i, &evals);
         if (s.found == RMI_INF || (call->best.n && call->best.fig.time_ns <= s.found + s.found / 20)) break;
     }

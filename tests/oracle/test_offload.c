@@ -211,7 +211,7 @@ static uint64_t exhaust_timings(rm_graph *g, uint64_t budget, uint64_t best, uin
         memset(&t, 0, sizeof t);
         t.g = g, t.m = &m, t.q = &q, t.plain = &list, t.budget = budget, t.best = best;
         choose(&m, values, n, code);
-        t.shortest = m.ns;
+        t.shortest = m.fig.ns;
         if (rmi_off_emit(&m, &tmp, &list) != RM_OK || rmi_off_homes(&m, &tmp, &list) != RM_OK) ok = 0;
         for (i = 0; i < n && ok; i++) {
             if (m.mode[values[i]] != RMI_OFF_OUT) continue;

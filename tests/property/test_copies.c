@@ -26,12 +26,12 @@ static void decide(rmi_off_model *m, uint64_t *rng)
         uint32_t dice = (uint32_t)((*rng = rmi_mix(*rng)) >> 33) % 12;
         int value = kind == RMI_BUF_SAVED || (kind == RMI_BUF_VALUE && g->tensors[i].kind != RMI_PARAM && g->tensors[i].kind != RMI_CONST);
         m->mode[b] = 0;
-        if (m->fixed[b] == 2 || (m->root[b] != b) || dice < 4 * stay) continue;
+        if (m->table.fixed[b] == 2 || (m->table.root[b] != b) || dice < 4 * stay) continue;
         if (value) {
             m->mode[b] = (uint8_t)(dice % 3);
-            if (m->mode[b] == RMI_OFF_AGAIN && (m->fixed[b] || (kind == RMI_BUF_VALUE && g->tensors[i].kind != RMI_ACT))) m->mode[b] = RMI_OFF_OUT;
+            if (m->mode[b] == RMI_OFF_AGAIN && (m->table.fixed[b] || (kind == RMI_BUF_VALUE && g->tensors[i].kind != RMI_ACT))) m->mode[b] = RMI_OFF_OUT;
         } else if (g->tensors[i].kind == RMI_PARAM) m->mode[b] = (uint8_t)(kind == RMI_BUF_VALUE ? dice % 4 : dice % 2);
-        if (kind == RMI_BUF_VALUE && g->tensors[i].kind == RMI_PARAM && g->tensors[i].opt_host != RMI_INF && g->tensors[i].updates && rmi_low_has_update(m->step)) m->host_update[i] = g->tensors[i].opt == RMI_INF || dice % 3 == 0;
+        if (kind == RMI_BUF_VALUE && g->tensors[i].kind == RMI_PARAM && g->tensors[i].opt_host != RMI_INF && g->tensors[i].updates && rmi_low_has_update(m->model.kind)) m->host_update[i] = g->tensors[i].opt == RMI_INF || dice % 3 == 0;
     }
     rmi_off_settle(m);
 }
