@@ -101,10 +101,18 @@ static const rm_kind MODELS_NORM = { .name = "norm", .needs = RM_IN(0) | RM_IN(1
 static const rm_kind MODELS_LINEAR = { .name = "linear", .needs = RM_IN(0) | RM_IN(1) };
 static const rm_kind MODELS_ROPE = { .name = "rope", .needs = RM_NOTHING, .inplace = RM_IN(0), .over = { { RM_IN(0), RM_DOUT } } };
 static const rm_kind MODELS_ATTENTION = { .name = "attention", .needs = RM_IN(0) | RM_OUT(0) | RM_SAVED };
+static const rm_kind MODELS_ATTENTION_PIECES[] = {
+    { .name = "backward-in-4", .needs = RM_IN(0) | RM_OUT(0) | RM_SAVED },
+    { .name = "backward-in-16", .needs = RM_IN(0) | RM_OUT(0) | RM_SAVED },
+};
 static const rm_kind MODELS_GELU = { .name = "gelu", .needs = RM_IN(0) };
 static const rm_kind MODELS_SWIGLU = { .name = "swiglu", .needs = RM_IN(0) };
 static const rm_kind MODELS_ADD = { .name = "add", .needs = RM_NOTHING, .inplace = RM_IN(0), .share_grad = RM_IN(0) | RM_IN(1) };
 static const rm_kind MODELS_CHUNKED = { .name = "head-and-loss", .needs = RM_IN(0) | RM_IN(1) | RM_IN(2) };
+static const rm_kind MODELS_CHUNKED_PIECES[] = {
+    { .name = "pieces-of-512", .needs = RM_IN(0) | RM_IN(1) | RM_IN(2) },
+    { .name = "pieces-of-128", .needs = RM_IN(0) | RM_IN(1) | RM_IN(2) },
+};
 static const rm_kind MODELS_LOSS = { .name = "loss", .needs = RM_IN(0) | RM_IN(1) | RM_SAVED, .over = { { RM_IN(0), RM_IN(0) } } };
 static const rm_kind MODELS_CONV = { .name = "conv", .needs = RM_IN(0) | RM_IN(1) };
 static const rm_kind MODELS_BATCHNORM = { .name = "batchnorm", .needs = RM_IN(0) | RM_IN(1) | RM_SAVED, .mutates = RM_IN(2) };
@@ -171,14 +179,22 @@ static rm_tensor models_norm(models *m, const char *name, rm_tensor x, uint64_t 
 }
 
 /* Flash attention, causal: half of the score matrix is computed; the backward makes it again (5 products instead of 2) and adds
-   up the gradient of the queries in float. */
+   up the gradient of the queries in float. Of a Llama, as variants, in 4 or 16 pieces of sequences and heads, so that only a piece
+   of that sum is there at a time. */
 static rm_tensor models_attention(models *m, const models_lm *a, rm_tensor qkv, uint64_t rows, uint64_t sequence)
 {
-    uint64_t width = a->heads * a->head;
+    uint64_t width = a->heads * a->head, most = rows / sequence * a->kv_heads, i, pieces = 4;
     double flops = 2.0 * (double)rows * (double)sequence * (double)width;
     double bytes = 2.0 * (double)rows * (double)(2 * width + 2 * a->kv_heads * a->head);
-    return RM_OP(m->g, &MODELS_ATTENTION, .name = "attention", .in = { qkv }, .out = { 2 * rows * width }, .saved = 4 * rows * a->heads,
-                 .bwd_ws = 4 * rows * width, .fwd_ns = models_ns(m, flops, bytes), .bwd_ns = models_ns(m, 2.5 * flops, 3 * bytes));
+    rm_tensor y = RM_OP(m->g, &MODELS_ATTENTION, .name = "attention", .in = { qkv }, .out = { 2 * rows * width },
+                        .saved = 4 * rows * a->heads, .bwd_ws = 4 * rows * width,
+                        .fwd_ns = models_ns(m, flops, bytes), .bwd_ns = models_ns(m, 2.5 * flops, 3 * bytes));
+    for (i = 0; i < 2 && !a->positions && pieces <= most; i++, pieces *= 4) {
+        rm_op_desc d = { .bwd_ws = 4 * rows * width / pieces };
+        d.bwd_ns = pieces * models_ns(m, 2.5 * flops / (double)pieces, 3 * bytes / (double)pieces);
+        rm_variant_add(m->g, y, &MODELS_ATTENTION_PIECES[i], &d);
+    }
+    return y;
 }
 
 static rm_tensor models_add(models *m, const char *name, rm_tensor y, rm_tensor x)
@@ -218,16 +234,39 @@ static rm_tensor models_layer(models *m, const models_lm *a, rm_tensor x, uint64
     return x;
 }
 
-/* The head and the loss in pieces of rows, so that no more than a piece of the logits ever exists; the backward makes them again.
-   A GPT-2 keeps its logits, which its loss's gradient takes over. */
+/* Costs of a head and a loss in pieces of so many rows: no more than a piece of the logits ever exists, and the backward makes them
+   again. Each piece reads the weights (twice in the backward, which reads and writes their gradient, too). */
+static rm_op_desc models_pieces(const models *m, const models_lm *a, uint64_t rows, uint64_t piece)
+{
+    uint64_t n = (rows + piece - 1) / piece;
+    double size = (double)a->width * (double)a->vocab, flops = 2.0 * (double)piece * size, bytes = 2.0 * (double)piece * (double)a->vocab;
+    rm_op_desc d = { .fwd_ws = 2 * piece * a->vocab, .bwd_ws = 2 * piece * a->vocab };
+    d.fwd_ns = n * models_ns(m, flops, 2 * bytes + 2 * size);
+    d.bwd_ns = n * models_ns(m, 3 * flops, 4 * bytes + 8 * size);
+    return d;
+}
+
+/* The head and the loss: of a Llama in pieces, as variants in smaller ones. A GPT-2 keeps its logits, which its loss's gradient takes
+   over. */
 static rm_tensor models_head(models *m, const models_lm *a, rm_tensor x, rm_tensor wte, uint64_t rows)
 {
-    uint64_t piece = rows < 2048 ? rows : 2048, logits = 2 * rows * a->vocab;
+    uint64_t piece = rows < 2048 ? rows : 2048, logits = 2 * rows * a->vocab, i;
     double flops = 2.0 * (double)rows * (double)a->width * (double)a->vocab, bytes = (double)logits;
     rm_tensor w = a->tied ? wte : models_param(m, "head", "w", a->vocab * a->width);
-    if (!a->positions)
-        return RM_OP(m->g, &MODELS_CHUNKED, .name = "loss", .in = { x, w, m->targets }, .out = { 4 }, .fwd_ws = 2 * piece * a->vocab,
-                     .bwd_ws = 2 * piece * a->vocab, .fwd_ns = models_ns(m, flops, 2 * bytes), .bwd_ns = models_ns(m, 3 * flops, 4 * bytes));
+    if (!a->positions) {
+        rm_op_desc d = models_pieces(m, a, rows, piece);
+        d.name = "loss";
+        d.in[0] = x;
+        d.in[1] = w;
+        d.in[2] = m->targets;
+        d.out[0] = 4;
+        x = rm_op_add(m->g, &MODELS_CHUNKED, &d);
+        for (i = 0, piece = 512; i < 2 && piece < rows; i++, piece /= 4) {
+            d = models_pieces(m, a, rows, piece);
+            rm_variant_add(m->g, x, &MODELS_CHUNKED_PIECES[i], &d);
+        }
+        return x;
+    }
     x = RM_OP(m->g, &MODELS_LINEAR, .name = "head", .in = { x, w }, .out = { logits }, .fwd_ns = models_ns(m, flops, bytes), .bwd_ns = models_ns(m, 2 * flops, 2 * bytes));
     return RM_OP(m->g, &MODELS_LOSS, .name = "loss", .in = { x, m->targets }, .out = { 4 }, .saved = 4 * rows,
                  .fwd_ns = models_ns(m, 0, bytes), .bwd_ns = models_ns(m, 0, 2 * bytes));

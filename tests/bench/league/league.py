@@ -4,6 +4,8 @@
    cc -O2 -o rmplan examples/rmplan.c -lm
    python3 tests/bench/league/league.py chains ./rmplan                 equal chains; needs nothing else
    python3 tests/bench/league/league.py vgg19 ./rmplan                  Checkmate's largest batch; needs nothing else
+   python3 tests/bench/league/league.py llmq ./rmplan                   LLMQ's flags on its models; needs nothing else
+   python3 tests/bench/league/league.py moccasin ./rmplan PATH          PATH: git clone https://github.com/haoming-codes/moccasin
    python3 tests/bench/league/league.py pipedream ./rmplan PATH [50 25]  PATH: git clone https://github.com/msr-fiddle/pipedream
    python3 tests/bench/league/league.py published ./rmplan PATH         PATH: a folder with published.tsv and the graphs (.rmg) that
                                                                         it names: MONeT's and Checkmate's results on MONeT's profiles
@@ -12,6 +14,8 @@
 
 A row of a Markdown table for each plan. Standard library only; nothing of the sources is kept. Ends with 1 if a plan is worse than
 theirs where that can be said."""
+import json
+import math
 import os
 import re
 import subprocess
@@ -185,6 +189,98 @@ def pipedream(rmplan, root, *shares):
         os.unlink(graph)
 
 
+def moccasin(rmplan, root):
+    """Graphs of calls: a size and a time each, and an order. Budgets are shares of the peak in that order."""
+    budgets = 90, 80, 70, 60, 50
+    order_fixed = written("rockmate config 1\npreset=hiremate\noff=reorder\n")
+    row("graph", "calls, edges", "order", *["%d %%" % share for share in budgets])
+    row(*["---"] * (3 + len(budgets)))
+    for name in sorted(os.listdir(os.path.join(root, "data"))):
+        if not name.endswith(".json") or name.endswith("_test_nx.json"):
+            continue
+        data = json.load(open(os.path.join(root, "data", name)))
+        one, two = ("0", "1") if "0" in data["links"][0] else ("source", "target")
+        size, time, into, out = {}, {}, {}, {}
+        for node in data["nodes"]:
+            v = node.get("id", node["name"])
+            size[v], time[v] = node.get("out_cost", node.get("cost_ram")), node.get("duration", node.get("cost_cpu"))
+            into[v], out[v] = [], []
+        for edge in data["links"]:
+            out[edge[one]].append(edge[two])
+            into[edge[two]].append(edge[one])
+        order = data["graph"].get("order") or in_layers(into, out)
+        live, peak, left = 0, 0, {v: len(out[v]) for v in out}
+        for v in order:  # a value is there until its last reader has run
+            live += size[v]
+            peak = max(peak, live)
+            live -= 0 if out[v] else size[v]
+            for u in into[v]:
+                left[u] -= 1
+                live -= 0 if left[u] else size[u]
+        lines, ends = ["rockmate graph 1", "tensor start input 0"], [v for v in order if not out[v]]
+        for v in order:  # what nobody reads may go at once: a mark of no bytes says that it was made
+            made = "v%d:%d%s" % (v, size[v], "" if out[v] else ",made%d:0" % v)
+            lines.append("op v%d in=%s out=%s nograd fwd=%d" % (v, ",".join("v%d" % u for u in into[v]) or "start", made, time[v] * 1000))
+        lines += ["op end in=%s out=end:0 nograd" % ",".join("made%d" % v for v in ends), "output end"]
+        graph = written("\n".join(lines) + "\n")
+        for what, options in ("theirs", ["--config", order_fixed]), ("any", []):
+            cells = []
+            for share in budgets:
+                p = plan(rmplan, graph, "--live", "--budget", str(math.ceil(peak * share / 100)), *options)
+                over = 100 * int(p.get("time_ns", 0)) / int(p["keep_all_ns"]) - 100
+                least = 100 * int(p.get("min_bytes", 0)) / peak, 100 * int(p["min_bound_bytes"]) / peak
+                cells.append("%+.2f %%" % over if p["status"] == "ok" else "none below %.1f %% (proven: %.1f %%)" % least)
+            row(re.split(" |_w|[.]json", name)[0], "%d, %d" % (len(order), len(data["links"])), what, *cells)
+        os.unlink(graph)
+    os.unlink(order_fixed)
+
+
+def in_layers(into, out):
+    """The nodes of a graph that names no order: those whose inputs are there, then those that these make ready, and so on."""
+    left, layer, order = {v: len(into[v]) for v in into}, [v for v in into if not into[v]], []
+    while layer:
+        order += layer
+        ready = []
+        for v in layer:
+            for w in out[v]:
+                left[w] -= 1
+                ready += [] if left[w] else [w]
+        layer = ready
+    return order
+
+
+def llmq(rmplan):
+    """Flags of LLMQ as fixed plans, and ours in the bytes that these take: a step of accumulation, sequences of 1,024, states of 4 bytes a
+    weight. --recompute-block with --offload-residual is preset `blocks`."""
+    ffn, att = ["gate-up", "swiglu"], ["qkv", "rope", "attention"]
+    flags = {
+        "swiglu": ["swiglu"], "swiglu, norm": ["swiglu", "norm1", "norm2"], "ffn": ffn, "ffn, att": ffn + att,
+        "ffn, att, norm": ffn + att + ["norm1", "norm2"],
+        "block": ffn + att + ["norm1", "norm2", "proj", "residual1"],
+    }
+    row("model, sequences, device", "recompute", "GiB", "theirs", "ours", "proven gap", "s")
+    row(*["---"] * 7)
+
+    def set_beside(model, batch, device, what, host, *options):
+        common = ["--model", model, "--device", device, "--tokens", str(batch * 1024), "--sequence", "1024", "--step", "middle", "--optimizer", "slim", "--host", host]
+        done = [rmplan, *common, "--kv", "--budget"]
+        run = lambda budget, *more: dict(line.split("=", 1) for line in subprocess.run([*done, budget, *more], capture_output=True, text=True).stdout.splitlines() if "=" in line)
+        size = run("1", *options)["min_bytes"]
+        theirs, ours = run(size, *options), run(size)
+        over = lambda p: "%+.2f %%" % (100 * int(p["time_ns"]) / int(p["keep_all_ns"]) - 100)
+        global worse
+        worse += int(ours["time_ns"]) > int(theirs["time_ns"])
+        row("%s, %d, %s" % (model, batch, device), what, "%.2f" % (int(size) / 2**30), over(theirs), over(ours), ours["gap_pct"] + " %", "%.1f" % (float(ours["solve_ms"]) / 1e3))
+
+    for model, batch, device in ("qwen2.5-0.5b", 16, "rtx5090"), ("qwen2.5-1.5b", 8, "rtx5090"), ("qwen2.5-3b", 8, "rtx5090"), ("qwen2.5-7b", 4, "h100"):
+        for what, kinds in flags.items():
+            config = written("rockmate config 1\npasses=kinds\noff=variants,reorder\nkinds=%s\n" % ",".join(kinds))
+            set_beside(model, batch, device, what, "0", "--config", config)
+            os.unlink(config)
+    for model, batch in ("qwen2.5-7b", 16), ("qwen2.5-14b", 32):
+        set_beside(model, batch, "rtx4090", "block, residuals and weights in host memory", "256G", "--preset", "blocks")
+
+
 def published(rmplan, folder):
     row("network, GiB", "ours: ms", "MONeT", "", "Checkmate", "proven gap", "ours in s", "MONeT in s")
     row(*["---"] * 8)
@@ -227,7 +323,7 @@ def addresses(rmplan, folder):
         row(name[0], p["height"], capacity, judge(int(p["height"]), int(capacity)) if int(p["height"]) > int(capacity) else "=", p["solve_ms"])
 
 
-if len(sys.argv) < 3 or sys.argv[1] not in ("chains", "vgg19", "pipedream", "published", "optima", "addresses"):
+if len(sys.argv) < 3 or sys.argv[1] not in ("chains", "vgg19", "llmq", "moccasin", "pipedream", "published", "optima", "addresses"):
     sys.exit(__doc__)
 globals()[sys.argv[1]](*sys.argv[2:])
 sys.exit(worse > 0)
