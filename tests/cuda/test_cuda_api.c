@@ -63,12 +63,13 @@ static int library_in_op; /* the first op takes memory when it is first called *
 static void *workspace;
 static const uint32_t *skip_flag;
 
-static int overflow; /* the next step will have one */
+static int overflow; /* the next step will have one, */
+static int host_sees; /* and the host will say so, no kernel */
 static int look_kernel(void *arg)
 {
     (void)arg;
     standin_touch(skip_flag, 4, 1);
-    if (overflow) *(uint32_t *)standin_at(skip_flag) = 1;
+    if (overflow && !host_sees) *(uint32_t *)standin_at(skip_flag) = 1;
     return 0;
 }
 
@@ -140,6 +141,21 @@ static int sum_bwd(const rm_call *c)
 
 static uint32_t input_flags;
 static uint64_t reduce_ns; /* of params; 0: they are not reduced */
+/* A barrier that lets the host decide amid the step, as manual 7 says: what the device found goes to pinned memory, the answer to the flag. */
+static uint32_t *asked;
+static int decides, decisions;
+static void CUDART_CB judge(void *user)
+{
+    (void)user;
+    decisions++;
+    standin_touch(asked, 4, 1);
+    *asked = (uint32_t)overflow;
+}
+static int decide(const rm_call *c)
+{
+    cudaStream_t s = (cudaStream_t)c->stream;
+    return cudaMemcpyAsync(asked, skip_flag, 4, cudaMemcpyDeviceToHost, s) || cudaLaunchHostFunc(s, judge, NULL) || cudaMemcpyAsync((void *)(uintptr_t)skip_flag, asked, 4, cudaMemcpyHostToDevice, s);
+}
 static int with_choices;   /* updates on either side, a slow variant of each op, sums */
 static rm_graph *model(void)
 {
@@ -171,6 +187,7 @@ static rm_graph *model(void)
         rm_block_end(g);
     }
     rm_output_add(g, x);
+    if (decides) rm_barrier_add(g, "decide", decide, NULL, 1);
     return g;
 }
 
@@ -966,7 +983,7 @@ static void graphs_go(void)
 }
 
 /* A flag on the device skips the update, in streams and in graphs; the next step begins without it. */
-static void skipping(void)
+static void skipping(int by_host)
 {
     rm_cuda_desc d = {0};
     rig r;
@@ -974,7 +991,11 @@ static void skipping(void)
     uint32_t flag = 7;
     int i;
     d.graph = 1;
-    if (!open_rig(&r, "skip", &d)) return;
+    decides = host_sees = by_host;
+    decisions = 0;
+    if (!open_rig(&r, by_host ? "skip, says the host" : "skip", &d)) return;
+    decides = 0;
+    expect(cudaHostAlloc((void **)&asked, 4, cudaHostAllocPortable) == cudaSuccess, "pinned memory", NULL);
     skip_flag = rm_cuda_skip(r.c);
     for (i = 0; i < 6; i++) { /* streamed, captured, replayed */
         overflow = i % 2;
@@ -983,8 +1004,10 @@ static void skipping(void)
         after = weight(&r, "l[0]/w");
         expect((after == before) == overflow, "an update, or none", NULL);
     }
-    overflow = 0;
+    overflow = host_sees = 0;
+    expect(decisions == (by_host ? 6 : 0), "a decision in each step, captured or not", NULL);
     expect(standin_findings() == 0, standin_finding(), NULL);
+    cudaFreeHost(asked);
     close_rig(&r);
 }
 
@@ -1430,7 +1453,8 @@ int main(void)
     without_gaps();
     batches_that_stay();
     graphs_go();
-    skipping();
+    skipping(0);
+    skipping(1);
     debug();
     timing();
     tuned_parts();
