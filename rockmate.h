@@ -30,7 +30,7 @@
    >>search    annealing over runs, copies, variants and homes, with a price of bytes above the limit
    >>refine    greedy evictions, filling up to a limit, cycles of annealing
    >>plan      passes of a preset, the plan and its figures
-   >>curve     what memory is worth: plans for many budgets
+   >>curve     what memory is worth: plans for many budgets, and sizes
    >>lanes     which waits between lanes a program needs, and no more
    >>text      .rmg and .rmp files, the summary
    >>view      a plan for people to look at: why a tensor is where it is, a trace, a picture of memory
@@ -18309,10 +18309,11 @@ RMI_FN const rmi_program *rmi_plan_program(const rm_plan *plan, uint32_t step, u
 }
 
 /* =====================================================================================================================
-   >>curve - what memory is worth: plans for many budgets
+   >>curve - what memory is worth: plans for many budgets, and sizes
    In: graph, what is asked of its plans, a number of points. Out: the plans' figures, by rising bytes and falling
    times. First the largest budget and the least memory; then, between two budgets that have been planned, the middle of
-   where the plans of both leave most open: bytes between them, times time that the larger one saves.
+   where the plans of both leave most open: bytes between them, times time that the larger one saves. And of a model
+   that is built for any size: the largest that fits, and the fastest.
    ================================================================================================================== */
 #define RMI_CRV_NEAR 2500u /* ppm of the bound: noise, and most of the time that a search takes */
 
@@ -25335,7 +25336,7 @@ RMDEF rm_result rm_fit(const rm_fit_desc *desc, rm_fit_info *found)
     rmi_crv_fit fit = RMI_INIT;
     const char *wrong = NULL;
     rm_result result = RM_ERROR_ARGUMENT;
-    if (!found) return result;
+    if (!found || (desc && desc->less == found)) return result;
     memset(found, 0, sizeof *found);
     if (desc) fit.asked = *desc;
     if (!fit.asked.least) fit.asked.least = 1;

@@ -199,6 +199,9 @@ static void mistakes(void)
     memset(&d, 0, sizeof d);
     m.layers = 4, m.fixed_ns = 1000;
     EXPECT(rm_fit(&d, NULL) == RM_ERROR_ARGUMENT, "nowhere to go");
+    d.less = &found;
+    EXPECT(rm_fit(&d, &found) == RM_ERROR_ARGUMENT, "what was found before is not written over");
+    d.less = NULL;
     wrong(NULL, RM_ERROR_ARGUMENT, "rm_fit_desc.build", "is NULL; give a function");
     wrong(&d, RM_ERROR_ARGUMENT, "rm_fit_desc.build", "is NULL; give a function");
     d.build = build, d.user = &m;
