@@ -555,6 +555,9 @@ RMDEF void rm_graph_any_order(rm_graph *g);
 /* The copy engines: bytes a second each way, ns a transfer, bytes a second of additions in host memory (0: 2*10^10). A
    cost: once more after planning, when it has been measured (add 0 then: as it was). */
 RMDEF void rm_graph_link(rm_graph *g, uint64_t h2d, uint64_t d2h, uint64_t latency_ns, uint64_t add);
+/* Those of rm_graph_link are the rates of pinned memory, which systems have little of. These, behind it, are those of
+   pageable memory: at most as much. */
+RMDEF void rm_graph_link_pageable(rm_graph *g, uint64_t h2d, uint64_t d2h);
 
 RMDEF size_t rm_graph_op_count(const rm_graph *g);
 RMDEF size_t rm_graph_tensor_count(const rm_graph *g);
@@ -600,7 +603,8 @@ typedef struct rm_plan_info {
     uint64_t keep_all_ns;
     uint64_t arena_bytes;     /* the plan's memory, exactly: enough for all of its step kinds */
     uint64_t step_bytes;      /* of it, what this step kind takes */
-    uint64_t host_bytes;      /* the plan's host memory, too */
+    uint64_t host_bytes;      /* the plan's host memory, too, that is pinned; */
+    uint64_t pageable_bytes;  /* that is not */
     uint64_t live_bytes;      /* the largest sum of live buffers */
     uint64_t peak_bytes[RM_BYTE_KINDS]; /* it, by kind: RM_WEIGHTS ... */
     uint64_t time_ns;         /* of a step in the steady state, simulated */
@@ -666,7 +670,11 @@ RMDEF rm_result rm_config_write(const rm_config *c, rm_write_fn write, void *use
 
 typedef struct rm_plan_desc {
     uint64_t device_bytes RM_ZERO;  /* the budget: everything placed on the device. 0: no limit */
-    uint64_t host_bytes RM_ZERO;    /* host memory that the plan may use; 0: none */
+    uint64_t host_bytes RM_ZERO;    /* host memory that the plan may use, pinned; 0: none */
+    /* and pageable, with the rates of rm_graph_link_pageable. What is copied often, or waited for, is pinned */
+    uint64_t pageable_bytes RM_ZERO;
+    /* 1: host and device are one pool (integrated GPUs, GB10, Apple): copies would free nothing, and plans have none */
+    uint32_t unified RM_ZERO;
     uint32_t steps RM_ZERO;         /* RM_SINGLE | ...: the programs to make. 0: RM_SINGLE */
     uint32_t align RM_ZERO;         /* of every buffer, a power of two; 0: 256. Not with live_only */
     const char *preset RM_ZERO;     /* NULL: "hiremate", or "offmate" if there is host memory and a link */
@@ -846,8 +854,8 @@ RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t
    before it is done. */
 typedef struct rm_backend {
     void *user RM_ZERO;
-    /* host 0: the arena; 1: host memory. Once each; after release again, for another plan; and again for device memory
-       beside the arena while rm_exec_profile runs */
+    /* host 0: the arena; 1: host memory; 2: pageable host memory. Once each; after release again, for another plan; and
+       again for device memory beside the arena while rm_exec_profile runs */
     int (*alloc)(void *user, uint64_t bytes, uint32_t host, void **out) RM_ZERO;
     void (*release)(void *user, void *p, uint32_t host) RM_ZERO;
     /* RM_LANE_H2D, RM_LANE_D2H, RM_LANE_COMPUTE. One side may be the caller's memory: then sync, or a wait of CALLER,
@@ -895,8 +903,10 @@ typedef struct rm_exec_desc {
     /* the arena: at least rm_plan_info.arena_bytes, aligned as rm_plan_desc.align. NULL: the backend allocates */
     void *device_memory RM_ZERO;
     uint64_t device_memory_bytes RM_ZERO;
-    void *host_memory RM_ZERO;         /* the same for host memory */
+    void *host_memory RM_ZERO;         /* the same for host memory, pinned and */
     uint64_t host_memory_bytes RM_ZERO;
+    void *pageable_memory RM_ZERO;     /* pageable */
+    uint64_t pageable_memory_bytes RM_ZERO;
     /* an executor in whose memory this one works, too, on the params, states and consts there: several sizes of a model
        (the last batch, a longer sequence, generation), each a graph with a plan that is rm_plan_desc.like the plan of
        the first. Its memory must be large enough for all. They can be destroyed in any order, if the first one's
@@ -1039,7 +1049,7 @@ RMDEF rm_result rm_exec_check(rm_exec *x, const rm_step *s, const rm_check_desc 
 typedef struct rm_exec_info {
     uint64_t arena_bytes;   /* planned */
     uint64_t touched_bytes; /* one past the highest arena byte that any buffer of a step run so far had */
-    uint64_t host_bytes;
+    uint64_t host_bytes, pageable_bytes;
     uint64_t steps;         /* finished */
     uint64_t step_ns;       /* of a step as the last one, by the plan's costs, one after the other if without lanes */
     /* on the device, by kind (RM_WEIGHTS ...): between steps; at the fullest moment of those so far */
@@ -1827,8 +1837,21 @@ typedef struct rmi_mark { /* a block's begin or end, before op number `op` */
     size_t prefix_n;      /* of a begin: length of the prefix before it */
 } rmi_mark;
 
+/* The memories beside the device: their copies share two lanes, and differ in rates and room. An offset says in which
+   it is: those of each begin 2^62 after those of the one before. */
+enum { RMI_PINNED, RMI_PAGEABLE, RMI_TIERS };
+#define RMI_TIER(tier) ((uint64_t)(tier) << 62)
+#define RMI_TIER_OF(offset) ((uint32_t)((offset) >> 62))
+#define RMI_IN_TIER(offset) ((offset) & RMI_MAX)
+
+typedef struct rmi_tier {
+    uint64_t h2d, d2h; /* bytes a second from there to the device, and back; 0: nothing is copied */
+} rmi_tier;
+
 typedef struct rmi_link {
-    uint64_t h2d, d2h, latency, add; /* bytes a second in, out; ns a copy; bytes a second added in host memory */
+    rmi_tier tier[RMI_TIERS];
+    uint64_t latency, add;    /* ns a copy; bytes a second added in host memory */
+    const uint8_t *expected;  /* of the planner: by buffer the tier that it is likely to wait in; NULL: pinned */
 } rmi_link;
 
 typedef enum rmi_named { RMI_TENSORS, RMI_OPS, RMI_FORMS, RMI_PARTS, RMI_BARRIERS, RMI_BLOCKS } rmi_named;
@@ -3129,6 +3152,13 @@ RMI_FN uint32_t rmi_low_parts(const rmi_op *op)
     return n;
 }
 
+/* Bytes a second of copies of a buffer of >>lower to host memory or back, from where it is expected to wait there. */
+RMI_FN uint64_t rmi_low_rate(const rm_graph *graph, uint32_t buf, int to_host)
+{
+    const rmi_tier *tier = &graph->link.tier[graph->link.expected ? graph->link.expected[buf] : 0]; /* pinned */
+    return to_host ? tier->d2h : tier->h2d;
+}
+
 /* Which step kinds have a backward, update weights, start from earlier contributions, hand contributions on. */
 RMI_FN int rmi_low_has_backward(uint32_t step) { return step != RM_FORWARD; }
 RMI_INLINE int rmi_low_has_update(uint32_t step) { return step == RM_SINGLE || step == RM_LAST; }
@@ -3438,13 +3468,13 @@ typedef struct rmi_stmt {
     rmi_run run;     /* of RUN */
     uint32_t buf;    /* of all others; of ALIAS and REUSE the new name */
     uint32_t other;  /* of ALIAS and REUSE the old one, whose bytes it is on */
-    uint64_t offset; /* ALLOC: arena; OFFLOAD, MERGE: host */
+    uint64_t offset; /* ALLOC: arena; OFFLOAD, MERGE: host, with the memory's RMI_TIER */
     uint64_t bytes;  /* ALLOC, and copies of what a forward saved: size, filled by rmi_sch_sizes */
 } rmi_stmt;
 
 typedef struct rmi_home { /* where something is when the step starts and ends */
     uint32_t buf, host;   /* host 0: device; 1: host memory; 2, of >>sequence only: its last life is there */
-    uint64_t offset;
+    uint64_t offset;      /* host 1: with the memory's RMI_TIER */
     uint32_t until;       /* host 2: a copy of the step before may read it until after this position */
 } rmi_home;
 
@@ -3452,7 +3482,8 @@ typedef struct rmi_home { /* where something is when the step starts and ends */
 
 typedef struct rmi_figures {
     uint64_t time_ns, first_ns, recomputed_ns; /* a step in the steady state; the first one; forwards that ran again */
-    uint64_t arena_top, live_bytes, host_top;  /* bytes: highest end, most at once, on the device; highest end, host */
+    uint64_t arena_top, live_bytes;            /* bytes on the device: highest end, most at once */
+    uint64_t host_top[RMI_TIERS];              /* bytes: highest end in each memory of the host */
     uint64_t busy[RMI_LANES], copied[2];       /* ns by lane; bytes to the device, to the host */
     uint64_t runs, recomputed_runs;            /* forwards, backwards and updates; forwards that ran again */
     uint64_t at_peak[RM_BYTE_KINDS], at_end[RM_BYTE_KINDS]; /* live_bytes by kind; those after the step */
@@ -3464,9 +3495,12 @@ typedef struct rmi_program {
     size_t n;
     rmi_home *homes;
     size_t n_homes;
-    uint64_t arena, host; /* bytes of both memories */
+    uint64_t arena, host[RMI_TIERS]; /* bytes of the memories */
     rmi_figures fig;
 } rmi_program;
+
+/* Has the program bytes in host memory? */
+RMI_FN int rmi_sch_hosts(const rmi_program *program) { return (program->host[0] | program->host[1]) != 0; }
 
 /* Writes the name of a buffer, as in plans, to out, which has room for 300 bytes; returns out. */
 RMI_FN const char *rmi_sch_name(const rm_graph *graph, uint32_t buf, char *out)
@@ -3533,7 +3567,7 @@ typedef struct rmi_space {
     uint64_t *cut; /* sorted end points */
     size_t n_cut, cap_cut, leaves; /* leaf i: bytes from cut[i] to cut[i + 1] */
     uint64_t *mark, *latest; /* by node; latest: of the marks on it and below */
-    uint64_t size, top, sum, peak; /* bytes: of the memory; highest end so far; live now; most live so far */
+    uint64_t top[RMI_TIERS], sum, peak; /* bytes: highest end so far; live now; most live so far */
     uint64_t are[RM_BYTE_KINDS], at_peak[RM_BYTE_KINDS]; /* the last two by kind */
 } rmi_space;
 
@@ -3646,7 +3680,7 @@ typedef struct rmi_sim {
     rmi_stretch *str;           /* all stretches, live ones and free ones */
     uint32_t n_str, free_str;   /* free_str: the first free one, or RMI_NONE */
     size_t cap_str;
-    rmi_space space[2];         /* arena, host memory */
+    rmi_space space[2];         /* arena, host memory: all tiers */
     uint64_t lane[RMI_LANES];   /* ns: when it is free */
     uint32_t n_from, n_takes;   /* buffers that share or take over bytes and whose run has not come yet; that take */
     uint32_t n_ws, spent;       /* workspaces that are allocated now; the one that the last run had, or RMI_NONE */
@@ -3693,7 +3727,8 @@ RMI_FN rm_result rmi_sim_fail_overlap(rmi_sim *sim, uint32_t memory, uint32_t bu
     for (k = 0; k < n; k++)
         if (held[k].stretch != RMI_NONE && sim->str[held[k].stretch].lo < hi && lo < sim->str[held[k].stretch].hi)
             break;
-    return rmi_sim_fail(sim, "%s at [%u, %u) overlaps %s, which is live", rmi_sch_name(sim->graph, buf, name), lo, hi,
+    return rmi_sim_fail(sim, "%s at [%u, %u) overlaps %s, which is live", rmi_sch_name(sim->graph, buf, name),
+                        RMI_IN_TIER(lo), RMI_IN_TIER(lo) + (hi - lo),
                         k < n ? rmi_sch_name(sim->graph, k, other) : other);
 }
 
@@ -3701,14 +3736,15 @@ RMI_FN rm_result rmi_sim_fail_overlap(rmi_sim *sim, uint32_t memory, uint32_t bu
    they are not free or past the end. Contents stay as held[memory][buf].is says. */
 RMI_FN rm_result rmi_sim_place(rmi_sim *sim, uint32_t memory, uint32_t buf, uint64_t lo, uint64_t bytes)
 {
+    static const char *const names[] = {"arena", "host memory", "pageable memory"};
     rmi_space *space = &sim->space[memory];
-    uint64_t hi = rmi_add(lo, bytes), freed = 0;
-    uint32_t stretch = sim->free_str;
+    uint64_t hi = rmi_add(lo, bytes), end = RMI_IN_TIER(lo) + bytes, freed = 0;
+    uint32_t stretch = sim->free_str, tier = RMI_TIER_OF(lo);
+    uint64_t size = memory ? sim->program->host[tier] : sim->program->arena;
     char name[300];
-    if (hi > space->size)
+    if (end > size)
         return rmi_sim_fail(sim, "%s ends at byte %u, past the %u bytes of the %s",
-                            rmi_sch_name(sim->graph, buf, name), hi,
-                            space->size, memory ? "host memory" : "arena");
+                            rmi_sch_name(sim->graph, buf, name), end, size, names[memory + tier]);
     if (bytes) freed = rmi_sch_mark(space, lo, hi, RMI_INF);
     if (freed == RMI_INF) return rmi_sim_fail_overlap(sim, memory, buf, lo, hi);
     if (stretch != RMI_NONE) sim->free_str = sim->str[stretch].next;
@@ -3722,7 +3758,7 @@ RMI_FN rm_result rmi_sim_place(rmi_sim *sim, uint32_t memory, uint32_t buf, uint
     sim->str[stretch].are = rmi_low_are(sim->graph, buf);
     sim->held[memory][buf].stretch = stretch;
     sim->held[memory][buf].next = RMI_NONE;
-    space->top = rmi_max(space->top, hi);
+    space->top[tier] = rmi_max(space->top[tier], end);
     space->sum += bytes;
     space->are[sim->str[stretch].are] += bytes;
     if (space->sum > space->peak) memcpy(space->at_peak, space->are, sizeof space->are);
@@ -4329,9 +4365,13 @@ RMI_FN rm_result rmi_sim_run(rmi_sim *sim, rmi_run run)
 /* A copy of so many bytes from one stretch to another, in the lane of its direction; an offence without a link. */
 RMI_FN rm_result rmi_sim_copy(rmi_sim *sim, uint32_t lane, uint32_t from, uint32_t to, uint64_t bytes)
 {
-    uint64_t rate = lane == RM_LANE_D2H ? sim->graph->link.d2h : sim->graph->link.h2d;
+    const rmi_tier *tier = &sim->graph->link.tier[RMI_TIER_OF(sim->str[lane == RM_LANE_D2H ? to : from].lo)];
+    uint64_t rate = lane == RM_LANE_D2H ? tier->d2h : tier->h2d;
     if (!sim->graph->has_link)
         return rmi_sim_fail(sim, "the graph has no link: nothing can be copied; declare it with rm_graph_link");
+    if (!rate)
+        return rmi_sim_fail(sim, "the graph's link has no rates of pageable memory; declare them with "
+                            "rm_graph_link_pageable");
     sim->n_use = 0;
     RMI_TRY(rmi_sim_touch(sim, from, 0));
     RMI_TRY(rmi_sim_touch(sim, to, 1));
@@ -4577,10 +4617,7 @@ RMI_FN rm_result rmi_sim_spaces(rmi_sim *sim)
             RMI_TRY(rmi_sim_cut(sim, st->what != RMI_ALLOC, st->offset,
                                 sized ? st->bytes : rmi_low_bytes(sim->graph, st->buf)));
     }
-    for (memory = 0; memory < 2; memory++) {
-        sim->space[memory].size = memory ? program->host : program->arena;
-        RMI_TRY(rmi_sch_space_make(&sim->mem, &sim->space[memory]));
-    }
+    for (memory = 0; memory < 2; memory++) RMI_TRY(rmi_sch_space_make(&sim->mem, &sim->space[memory]));
     return RM_OK;
 }
 
@@ -4693,10 +4730,10 @@ RMI_FN rm_result rmi_sch_replay(const rm_graph *graph, rmi_program *program, rmi
     result = rmi_sim_tables(&sim);
     if (result == RM_OK) result = rmi_sim_homes(&sim);
     if (result == RM_OK) result = rmi_sim_steps(&sim);
-    sim.fig.arena_top = sim.space[0].top;
+    sim.fig.arena_top = sim.space[0].top[0];
     sim.fig.live_bytes = sim.space[0].peak;
     memcpy(sim.fig.at_peak, sim.space[0].at_peak, sizeof sim.fig.at_peak);
-    sim.fig.host_top = sim.space[1].top;
+    memcpy(sim.fig.host_top, sim.space[1].top, sizeof sim.fig.host_top);
     if (result == RM_OK) program->fig = sim.fig;
     if (at) *at = sim.at;
     if (result == RM_ERROR_MEMORY) rmi_err_memory(err);
@@ -4881,12 +4918,12 @@ RMI_FN rmi_range rmi_step_range(size_t at)
 /* Bytes rounded up to the granule. */
 RMI_FN uint64_t rmi_step_round(const rmi_step *step, uint64_t bytes) { return rmi_round_up(bytes, step->granule); }
 
-/* How long a copy of so many bytes lasts; 0 if nothing moves in this step. */
-RMI_FN uint64_t rmi_step_copy_ns(const rmi_step *step, uint64_t bytes, int to_host)
+/* How long a copy of so many bytes of a buffer of >>lower lasts; 0 if nothing moves in this step. */
+RMI_FN uint64_t rmi_step_copy_ns(const rmi_step *step, uint32_t number, uint64_t bytes, int to_host)
 {
-    const rmi_link *link = &step->graph->link;
     if (!step->moves) return 0;
-    return rmi_add(link->latency, rmi_mul_div_up(bytes, 1000000000u, to_host ? link->d2h : link->h2d));
+    return rmi_add(step->graph->link.latency,
+                   rmi_mul_div_up(bytes, 1000000000u, rmi_low_rate(step->graph, number, to_host)));
 }
 
 /* --- buffers */
@@ -4954,8 +4991,8 @@ RMI_FN void rmi_step_describe(const rmi_step *step, uint32_t number, int all, rm
         bytes = rmi_max(bytes, graph->ops[id].forms[form].saved);
     row->bytes = bytes;
     row->room = rmi_step_round(step, bytes);
-    row->out_ns = rmi_step_copy_ns(step, bytes, 1);
-    row->in_ns = rmi_step_copy_ns(step, bytes, 0);
+    row->out_ns = rmi_step_copy_ns(step, number, bytes, 1);
+    row->in_ns = rmi_step_copy_ns(step, number, bytes, 0);
     row->number = number;
     row->maker = of == RMI_BUF_SAVED ? id : of == RMI_BUF_VALUE ? graph->tensors[id].maker : RMI_NONE;
     row->param = RMI_NONE;
@@ -5232,8 +5269,8 @@ RMI_FN rm_result rmi_step_forward_makes(rmi_step_maker *make, rmi_run run, rmi_s
     access->saved = step->buffer_of[make->touched.saved];
     access->saved_bytes = bytes;
     access->saved_room = rmi_step_round(step, bytes);
-    access->saved_out_ns = rmi_step_copy_ns(step, bytes, 1);
-    access->saved_in_ns = rmi_step_copy_ns(step, bytes, 0);
+    access->saved_out_ns = rmi_step_copy_ns(step, make->touched.saved, bytes, 1);
+    access->saved_in_ns = rmi_step_copy_ns(step, make->touched.saved, bytes, 0);
     return RM_OK;
 }
 
@@ -9522,7 +9559,8 @@ RMI_FN void rmi_bnd_changed(rmi_bnd *b, rmi_bnd_link *link)
     memset(&link->choices[0], 0, sizeof link->choices[0]);
     link->n = link->choices[0].options = 1;
     link->choices[0].n = 1;
-    use[RMI_BND_IN_AFTER] = rmi_sub(rmi_mul_div_up(link->before, step->graph->link.h2d, 1000000000u), 1);
+    use[RMI_BND_IN_AFTER] =
+        rmi_sub(rmi_mul_div_up(link->before, step->graph->link.tier[RMI_PINNED].h2d, 1000000000u), 1);
     use[RMI_BND_IN_AFTER] = rmi_min(use[RMI_BND_IN_AFTER], RMI_MAX / 64);
     for (i = 0; i < step->n_params; i++) {
         const rmi_step_param *param = &step->params[i];
@@ -9568,7 +9606,7 @@ RMI_FN uint64_t rmi_bnd_chosen(const rmi_bnd_link *link, const uint64_t *price, 
 RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd_web *web, rmi_bnd_link *link, const uint64_t *price)
 {
     const rmi_bnd *b = web->b;
-    const rmi_link *rates = &b->step->graph->link;
+    const rmi_tier *rates = &b->step->graph->link.tier[RMI_PINNED];
     const uint64_t second = 1000000000u, unit = (uint64_t)1 << b->up;
     uint64_t in = price[RMI_BND_IN_AFTER] + price[RMI_BND_IN], before = price[RMI_BND_OUT_BEFORE];
     uint64_t byte = before + price[RMI_BND_OUT] + in, busy = 0, pays, room, per_ns;
@@ -9659,7 +9697,7 @@ RMI_FN void rmi_bnd_link_moment(rmi_bnd_web *web, uint32_t run, rmi_bnd_link *li
 {
     rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
-    const rmi_link *rates = &step->graph->link;
+    const rmi_tier *rates = &step->graph->link.tier[RMI_PINNED];
     uint64_t byte, price[RMI_BND_PRICES];
     uint32_t i, k;
     if ((b->at.upto && !b->at.upto[run]) || !rmi_bnd_web_make(web, &run, 1)) return;
@@ -9889,8 +9927,8 @@ RMI_FN rm_result rmi_off_buffers(rmi_arena *mem, rmi_off_model *m, uint32_t perc
             table->lasting[table->n_lasting++] = buf;
         if (!graph->has_link) continue;
         table->add_ns[buf] = rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, graph->link.add));
-        table->out_ns[buf] = rmi_off_copy_ns(graph, bytes, graph->link.d2h, percent);
-        table->in_ns[buf] = rmi_off_copy_ns(graph, bytes, graph->link.h2d, percent);
+        table->out_ns[buf] = rmi_off_copy_ns(graph, bytes, rmi_low_rate(graph, buf, 1), percent);
+        table->in_ns[buf] = rmi_off_copy_ns(graph, bytes, rmi_low_rate(graph, buf, 0), percent);
     }
     return RM_OK;
 }
@@ -10794,7 +10832,7 @@ RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_seq_l
     uint64_t end[2] = {0, 0}; /* of the device's homes, of those in host memory */
     for (i = 0; i < m->terms.n_given; i++) {
         uint64_t *to = &end[m->terms.given[i].host != 0];
-        *to = rmi_max(*to, m->terms.given[i].offset + m->table.room[m->terms.given[i].buf]);
+        *to = rmi_max(*to, RMI_IN_TIER(m->terms.given[i].offset) + m->table.room[m->terms.given[i].buf]);
     }
     out->homes = RMI_NEW(mem, rmi_home, 3 * (size_t)m->n_buf);
     out->n_homes = out->n_late = 0;
@@ -15748,6 +15786,7 @@ typedef struct rmi_planner {
     rmi_seq seq;
     uint32_t together;        /* RMI_PLAN_APART, RMI_PLAN_JOINT */
     const rmi_program *like;  /* of rm_plan_desc.like: its homes, in buffers of this graph; or NULL */
+    uint8_t *expected;        /* rmi_link.expected, by buffer; NULL: there is no pageable memory */
     const rmi_program *given; /* JOINT: all have what persists where this one has it; NULL: the next one decides */
     uint64_t room;            /* what that one leaves to the others of its budget */
     /* of the current kind of step */
@@ -15866,8 +15905,22 @@ RMI_FN void rmi_plan_input_ends(const rm_graph *graph, uint32_t *dies)
                 dies[graph->tensors[graph->ops[i].forms[0].parts[part].needs.at[k]].root] = 2 * graph->n_ops - i;
 }
 
+/* All host memory that the call gives, bytes. */
+RMI_FN uint64_t rmi_plan_host(const rm_plan_desc *desc) { return desc->host_bytes + desc->pageable_bytes; }
+
+/* Bytes of the program in host memory above what there is, of both kinds. */
+RMI_FN uint64_t rmi_plan_host_over(const rmi_planner *call, const rmi_program *program)
+{
+    return rmi_sub(program->host[RMI_PINNED], call->desc->host_bytes) +
+           rmi_sub(program->host[RMI_PAGEABLE], call->desc->pageable_bytes);
+}
+RMI_FN int rmi_plan_fits_host(const rmi_planner *call, const rmi_program *program)
+{
+    return !rmi_plan_host_over(call, program);
+}
+
 /* May programs copy to host memory? */
-RMI_FN int rmi_plan_has_host(const rmi_planner *call) { return call->graph->has_link && call->desc->host_bytes; }
+RMI_FN int rmi_plan_has_host(const rmi_planner *call) { return call->graph->has_link && rmi_plan_host(call->desc); }
 
 /* Do programs of the current kind of step copy? */
 RMI_FN int rmi_plan_moves(const rmi_planner *call)
@@ -15937,6 +15990,8 @@ RMI_FN rm_result rmi_plan_like(rmi_planner *call, const rm_plan *like)
     for (at = 0; at < from->n_homes; at++) {
         const rmi_buf_kind kind = rmi_low_kind(theirs, from->homes[at].buf, &id);
         if (theirs->tensors[id].kind == RMI_INPUT) continue;
+        RMI_WANT(&call->graph->last, !RMI_TIER_OF(from->homes[at].offset) || call->desc->pageable_bytes,
+                 "rm_plan_desc.like: it has bytes in pageable memory; set rm_plan_desc.pageable_bytes as well");
         to->homes[to->n_homes] = from->homes[at];
         to->homes[to->n_homes++].buf = rmi_low_buf(graph, kind, ours[id]);
     }
@@ -16059,15 +16114,164 @@ RMI_FN rm_result rmi_plan_place_kept(const rmi_seq *seq, rmi_arena *mem, uint32_
     rmi_plc_item *items = rmi_plan_items(seq, mem, seq->kept, seq->n_kept);
     rmi_plc_info info = RMI_INIT;
     size_t i;
-    out->host = 0;
     if (!items) return RM_ERROR_MEMORY;
     if (!seq->n_kept) return RM_OK;
     RMI_TRY(rmi_plc_place(mem, items, seq->n_kept, align, 200000u + 400u * (uint64_t)seq->n_kept, &info));
     for (i = 0; i < seq->n_st; i++)
         if (seq->st[i].what == RMI_OFFLOAD || seq->st[i].what == RMI_MERGE)
             seq->st[i].offset = items[seq->st[i].offset].offset;
-    out->host = info.height;
+    out->host[RMI_PINNED] = info.height;
     return RM_OK;
+}
+
+/* --- pinned and pageable host memory: what is copied most, for its bytes, or waited for, is pinned */
+
+#define RMI_PLAN_WAITED 16u /* copies that something waits for count so often */
+
+typedef struct rmi_plan_kept { /* what a sequence keeps in host memory */
+    rmi_plc_item *items;  /* by stretch: its life, room, and offset */
+    uint64_t *worth;      /* by stretch: its copies, counted */
+    uint32_t *moved;      /* by statement: of a copy, the stretch that it reads or writes; else RMI_NONE */
+    uint64_t *order;      /* stretches, those of most worth first */
+    uint64_t *load[RMI_TIERS]; /* by position: bytes that lie there */
+    uint8_t *tier;        /* by stretch */
+} rmi_plan_kept;
+
+/* Finds that of the call's sequence. Homes that another program has, too, stay where they are. */
+RMI_FN rm_result rmi_plan_kept_make(const rmi_planner *call, rmi_arena *mem, rmi_plan_kept *kept)
+{
+    const rmi_seq *seq = &call->seq;
+    uint32_t *at, i, columns = seq->n + 2; /* at: by buffer, its stretch now */
+    size_t k;
+    kept->items = rmi_plan_items(seq, mem, seq->kept, seq->n_kept);
+    if (!kept->items) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(at, rmi_low_buffers(seq->graph)), RMI_T(kept->moved, seq->n_st),
+                       RMI_T(kept->worth, seq->n_kept), RMI_T(kept->order, 2 * (size_t)seq->n_kept),
+                       RMI_T(kept->tier, seq->n_kept), RMI_T(kept->load[0], columns), RMI_T(kept->load[1], columns)));
+    for (i = 0; i < seq->n_kept; i++)
+        if (seq->kept[i].home) at[seq->kept[i].head] = i, kept->items[i].fixed = 0;
+    for (k = 0; call->given && k < call->given->n_homes; k++)
+        if (call->given->homes[k].host) kept->items[at[call->given->homes[k].buf]].fixed = 1;
+    for (k = 0; k < seq->n_st; k++) {
+        const rmi_stmt *st = &seq->st[k];
+        kept->moved[k] = RMI_NONE;
+        if (st->what != RMI_OFFLOAD && st->what != RMI_MERGE && st->what != RMI_PREFETCH) continue;
+        if (st->what == RMI_OFFLOAD) at[st->buf] = (uint32_t)st->offset;
+        kept->moved[k] = st->what == RMI_MERGE ? (uint32_t)st->offset : at[st->buf];
+        kept->worth[kept->moved[k]]++;
+    }
+    return RM_OK;
+}
+
+/* Is there room for a stretch in a tier of that many bytes? Then it goes there. */
+RMI_FN int rmi_plan_tier_takes(rmi_plan_kept *kept, uint32_t stretch, uint32_t tier, uint64_t bytes, uint32_t align)
+{
+    const rmi_plc_item *item = &kept->items[stretch];
+    uint64_t *load = kept->load[tier], size = rmi_round_up(item->size, align);
+    uint32_t i;
+    for (i = item->start; i < item->end; i++)
+        if (load[i] + size > bytes) return 0;
+    for (i = item->start; i < item->end; i++) load[i] += size;
+    kept->tier[stretch] = (uint8_t)tier;
+    return 1;
+}
+
+/* Chooses tiers. pinned: bytes. What is never copied is pinned only if there is no room elsewhere. */
+RMI_FN void rmi_plan_choose_tiers(const rmi_planner *call, rmi_plan_kept *kept, uint64_t pinned)
+{
+    uint32_t i, n = call->seq.n_kept, stretch, tier;
+    const uint64_t bytes[RMI_TIERS] = {pinned, call->desc->pageable_bytes};
+    for (tier = 0; tier < RMI_TIERS; tier++) memset(kept->load[tier], 0, (call->seq.n + 2) * sizeof(uint64_t));
+    for (i = 0; i < n; i++) {
+        kept->order[i] = (RMI_NONE - rmi_min(kept->worth[i], RMI_NONE)) << 32 | i;
+        if (kept->items[i].fixed) rmi_plan_tier_takes(kept, i, RMI_TIER_OF(kept->items[i].offset), RMI_INF, 1);
+    }
+    rmi_sort_u64(kept->order, kept->order + n, n);
+    for (i = 0; i < n; i++) {
+        stretch = (uint32_t)kept->order[i];
+        tier = kept->worth[stretch] ? RMI_PINNED : RMI_PAGEABLE;
+        if (kept->items[stretch].fixed || rmi_plan_tier_takes(kept, stretch, tier, bytes[tier], call->align)) continue;
+        if (!rmi_plan_tier_takes(kept, stretch, !tier, bytes[!tier], call->align)) kept->tier[stretch] = RMI_PAGEABLE;
+    }
+}
+
+/* Addresses of it, for the sequence's statements and homes; what pinned memory has room for, but not in one piece,
+   makes another choice. */
+RMI_FN rm_result rmi_plan_place_tiers(const rmi_planner *call, rmi_arena *mem, rmi_plan_kept *kept, rmi_home *homes,
+                                      rmi_program *out)
+{
+    const rmi_seq *seq = &call->seq;
+    rmi_plc_item *some = RMI_NEW(mem, rmi_plc_item, seq->n_kept + 1);
+    uint32_t i, tier, turn;
+    uint64_t pinned = call->desc->host_bytes;
+    size_t k, n;
+    if (!some) return RM_ERROR_MEMORY;
+    for (turn = 0; turn < 4 && (!turn || out->host[RMI_PINNED] > call->desc->host_bytes); turn++) {
+        rmi_plan_choose_tiers(call, kept, pinned);
+        for (tier = 0; tier < RMI_TIERS; tier++) {
+            rmi_plc_info info = RMI_INIT;
+            for (i = 0, n = 0; i < seq->n_kept; i++) {
+                if (kept->tier[i] != tier) continue;
+                some[n] = kept->items[i];
+                some[n++].offset = RMI_IN_TIER(kept->items[i].offset);
+            }
+            if (n) RMI_TRY(rmi_plc_place(mem, some, n, call->align, 200000u + 400u * (uint64_t)n, &info));
+            for (i = 0, n = 0; i < seq->n_kept; i++)
+                if (kept->tier[i] == tier) kept->items[i].offset = RMI_TIER(tier) + some[n++].offset;
+            out->host[tier] = info.height;
+        }
+        pinned = rmi_sub(pinned, rmi_sub(out->host[RMI_PINNED], call->desc->host_bytes));
+    }
+    for (i = 0; i < seq->n_kept; i++)
+        if (seq->kept[i].home) homes[seq->kept[i].home - 1].offset = kept->items[i].offset;
+    for (k = 0; k < seq->n_st; k++)
+        if (seq->st[k].what == RMI_OFFLOAD || seq->st[k].what == RMI_MERGE)
+            seq->st[k].offset = kept->items[kept->moved[k]].offset;
+    return RM_OK;
+}
+
+/* Counts the copies that something waits for: runs that begin later than the one before them ends, and copies before
+   such copies. spans: of the program; waits: room for two times as many numbers as it has statements. */
+RMI_FN void rmi_plan_weigh_copies(const rmi_seq *seq, const rmi_span *spans, rmi_plan_kept *kept, uint64_t *waits)
+{
+    uint64_t before = 0;
+    size_t k, i, n = 0;
+    for (k = 0; k < seq->n_st; k++) {
+        if (!spans[2 * k].ran || spans[2 * k].lane != RM_LANE_COMPUTE) continue;
+        if (spans[2 * k].start > before) waits[n++] = spans[2 * k].start;
+        before = spans[2 * k].end;
+    }
+    for (k = seq->n_st; k-- > 0;) {
+        for (i = 0; i < n && kept->moved[k] != RMI_NONE && waits[i] != spans[2 * k].end;) i++;
+        if (i == n || kept->moved[k] == RMI_NONE) continue;
+        waits[n++] = spans[2 * k].start;
+        kept->worth[kept->moved[k]] += RMI_PLAN_WAITED;
+    }
+}
+
+/* Addresses in host memory, and what the referee says: once more for what it sees wait, if that is no slower. */
+RMI_FN rm_result rmi_plan_check_tiers(rmi_planner *call, rmi_arena *mem, rmi_home *homes, rmi_program *out)
+{
+    rmi_seq *seq = &call->seq;
+    rmi_plan_kept kept = RMI_INIT;
+    rmi_span *spans = NULL;
+    uint64_t *waits = NULL, *before = NULL, best = RMI_INF, last = RMI_INF;
+    uint32_t turn;
+    RMI_TRY(rmi_plan_kept_make(call, mem, &kept));
+    RMI_TRY(RMI_TABLES(mem, RMI_T(spans, 2 * seq->n_st), RMI_T(waits, 2 * seq->n_st), RMI_T(before, seq->n_kept)));
+    for (turn = 0; turn < 4; turn++) {
+        RMI_TRY(rmi_plan_place_tiers(call, mem, &kept, homes, out));
+        RMI_TRY(rmi_sch_replay(call->graph, out, &call->graph->last, NULL, spans));
+        last = out->fig.time_ns;
+        if (turn == 3 || last >= best || !out->host[RMI_PAGEABLE] || !call->desc->host_bytes) break;
+        best = last;
+        memcpy(before, kept.worth, seq->n_kept * sizeof *before);
+        rmi_plan_weigh_copies(seq, spans, &kept, waits);
+    }
+    if (last <= best) return RM_OK;
+    memcpy(kept.worth, before, seq->n_kept * sizeof *before);
+    RMI_TRY(rmi_plan_place_tiers(call, mem, &kept, homes, out));
+    return rmi_sch_check(call->graph, out, &call->graph->last, NULL);
 }
 
 /* Addresses of the sequence. Where lanes run beside the compute lane, time depends on who gets whose bytes: then they
@@ -16165,7 +16369,7 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *call, rmi_arena *mem, const rmi_seq
         call->clock.placing = 0;
         if (result != RM_OK || (how->quick && target && out->arena > target)) return result;
     }
-    RMI_TRY(rmi_plan_place_kept(seq, mem, call->align, out));
+    if (!call->desc->pageable_bytes) RMI_TRY(rmi_plan_place_kept(seq, mem, call->align, out));
     if (seq->n_inst > RMI_PLAN_MANY) { /* what the check does not ask for goes before it */
         rmi_arena_free(&call->mem.lives);
         rmi_arena_drop(mem, seq->str, seq->cap_str * sizeof(rmi_seq_stretch));
@@ -16175,6 +16379,7 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *call, rmi_arena *mem, const rmi_seq
     out->n = seq->n_st;
     out->homes = list->homes;
     out->n_homes = list->n_homes;
+    if (call->desc->pageable_bytes && seq->n_kept) return rmi_plan_check_tiers(call, mem, list->homes, out);
     return rmi_sch_check(call->graph, out, &call->graph->last, NULL);
 }
 
@@ -16252,6 +16457,8 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *call, const rmi_step *model, uint64
     if (call->best.n)
         ask.enough =
             rmi_mul_div_up(call->best.fig.time_ns, 1000000, 1000000 + call->series->near_ppm / (brief ? 2 : 1));
+    plain.link.expected = NULL;
+    if (!call->desc->host_bytes) plain.link.tier[RMI_PINNED] = plain.link.tier[RMI_PAGEABLE];
     if (call->lanes) {
         plain.tensors = RMI_NEW(&mem, rmi_tensor, plain.n_tensors);
         if (!plain.tensors) return RM_ERROR_MEMORY;
@@ -16287,7 +16494,7 @@ RMI_FN rm_result rmi_plan_compare(rmi_planner *call, const rmi_plan_trial *how, 
     uint64_t size = rmi_plan_size(call, program);
     int first = !best->n;
     call->tried = *program;
-    if (program->host > call->desc->host_bytes) return RM_OK;
+    if (!rmi_plan_fits_host(call, program)) return RM_OK;
     if (program->n) call->min_arena = rmi_min(call->min_arena, size);
     if (how->sure) call->min_sure = rmi_min(call->min_sure, size);
     if (size > how->budget || (!first && program->fig.time_ns > best->fig.time_ns)) return RM_OK;
@@ -16784,9 +16991,10 @@ RMI_FN uint64_t rmi_plan_key(const rmi_planner *call)
     uint64_t key = rmi_mix(call->step ^ (uint64_t)call->steps << 8 ^ (uint64_t)call->align << 16 ^
                            (uint64_t)(call->desc->live_only != 0) << 50);
     size_t i;
-    if (call->config.off || call->desc->like || call->together == RMI_PLAN_JOINT || call->host_only || call->naming)
+    if (call->config.off || call->desc->like || call->together == RMI_PLAN_JOINT || call->naming)
         return 0;
-    if (call->config.passes & RMI_PLAN_MOVES && rmi_plan_has_host(call)) key = rmi_mix(key ^ 1);
+    if (call->config.passes & RMI_PLAN_MOVES && rmi_plan_has_host(call))
+        key = rmi_mix(key ^ (call->desc->pageable_bytes ? 2 : 1));
     for (i = 0; i < sizeof call->config.kinds && call->config.kinds[i]; i++)
         key = rmi_mix(key ^ (uint64_t)(unsigned char)call->config.kinds[i]);
     return rmi_mix(key ^ call->config.passes) | 1;
@@ -16801,7 +17009,7 @@ RMI_FN rm_result rmi_plan_recall(rmi_planner *call)
         if (known->key != key || known->bytes > call->limit) continue;
         /* costs may be others now, and what is legal is not */
         if (rmi_sch_check(call->graph, &program, &call->graph->last, NULL) != RM_OK) continue;
-        if (rmi_plan_size(call, &program) > call->limit || program.host > call->desc->host_bytes ||
+        if (rmi_plan_size(call, &program) > call->limit || !rmi_plan_fits_host(call, &program) ||
             (call->best.n && program.fig.time_ns >= call->best.fig.time_ns))
             continue;
         RMI_TRY(rmi_plan_take(call, &program, 0));
@@ -17252,8 +17460,8 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *call, rmi_off_search *s, uint6
         if (how.quick && !how.effort) how.effort = RMI_PLAN_EFFORT;
         if (!useless) RMI_TRY(rmi_plan_try_moved(call, s, &how, &size));
         if (size == RMI_INF || budget == RMI_INF) return RM_OK;
-        if (!useless && size <= budget && call->tried.host > call->desc->host_bytes)
-            m->terms.host_limit -= rmi_min(m->terms.host_limit / 2, call->tried.host - call->desc->host_bytes);
+        if (!useless && size <= budget && !rmi_plan_fits_host(call, &call->tried))
+            m->terms.host_limit -= rmi_min(m->terms.host_limit / 2, rmi_plan_host_over(call, &call->tried));
         else if (size <= budget) {
             if (!useless) {
                 if (fitted == RMI_INF || call->tried.fig.time_ns <= call->best.fig.time_ns)
@@ -17317,7 +17525,7 @@ RMI_FN rm_result rmi_plan_recipes(rmi_planner *call, rmi_arena *mem, rmi_off_sea
         if (m->fig.host_bytes <= m->terms.host_limit && m->fig.peak < least) least = m->fig.peak, best = which;
         if (!last && !yardstick && !rmi_off_fits(m)) continue;
         RMI_TRY(rmi_plan_try_moved(call, s, &how, &size));
-        if (call->tried.host <= call->desc->host_bytes) call->min_arena = rmi_min(call->min_arena, size);
+        if (rmi_plan_fits_host(call, &call->tried)) call->min_arena = rmi_min(call->min_arena, size);
         if (which || last || call->info->keep_all_ns) continue;
         call->info->keep_all_bytes = size;
         call->info->keep_all_ns = call->tried.fig.time_ns;
@@ -17337,7 +17545,7 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *call, uint64_t budget, uint32_t
     rm_result result = rmi_off_make(&mem, call->graph, call->step, call->align, percent, &m);
     if (result == RM_OK) {
         m.terms.limit = budget;
-        m.terms.host_limit = call->desc->host_bytes;
+        m.terms.host_limit = rmi_plan_host(call->desc);
         m.terms.steady = call->together == RMI_PLAN_JOINT;
         m.terms.waiting = call->step == RM_FORWARD && call->steps & (RM_FIRST | RM_MIDDLE | RM_LAST);
         if (call->given) rmi_off_join(&m, call->given->homes, call->given->n_homes);
@@ -17350,7 +17558,7 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *call, uint64_t budget, uint32_t
     for (i = 0; i < 3 && result == RM_OK && call->config.passes & RM_PASS_OFFLOAD && !call->stop.stopped; i++) {
         if (budget < call->info->min_bound_bytes) break;
         m.terms.limit = budget - (budget == RMI_INF ? 0 : budget / 32 * i * i);
-        m.terms.host_limit = call->desc->host_bytes;
+        m.terms.host_limit = rmi_plan_host(call->desc);
         result = rmi_plan_search_moved(call, &mem, &s, budget, i, &evals);
         if (s.found == RMI_INF || (call->best.n && call->best.fig.time_ns <= s.found + s.found / 20)) break;
     }
@@ -17380,6 +17588,21 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *call, uint64_t budget, int bound)
 }
 
 /* --- plans of >>search, from the best plan so far */
+
+/* Where buffers are expected to wait in host memory: in the first round in pageable memory, in the second in pinned;
+   then where the best plan has them, and others in pageable memory. */
+RMI_FN void rmi_plan_expect(rmi_planner *call, uint32_t round)
+{
+    const rmi_program *best = &call->best;
+    size_t k;
+    if (!call->expected) return;
+    memset(call->expected, round == 1 ? RMI_PINNED : RMI_PAGEABLE, rmi_low_buffers(call->graph));
+    for (k = 0; k < best->n_homes && round > 1; k++)
+        if (best->homes[k].host) call->expected[best->homes[k].buf] = (uint8_t)RMI_TIER_OF(best->homes[k].offset);
+    for (k = 0; k < best->n && round > 1; k++)
+        if (best->st[k].what == RMI_OFFLOAD)
+            call->expected[best->st[k].buf] = (uint8_t)RMI_TIER_OF(best->st[k].offset);
+}
 
 /* Searches runs, copies, variants and homes together: from the best plan so far, from everything once on the device,
    and from the better of what that led to. */
@@ -17420,18 +17643,21 @@ RMI_FN rm_result rmi_plan_pass_search(rmi_planner *call, int copies)
     rmi_plan_search search = RMI_INIT;
     rm_graph slow = *call->graph;
     rm_result result;
+    uint32_t i;
     search.call = call;
     search.tried = RMI_INF;
     search.mem = search.chain = rmi_plan_arena(call);
     call->chain.table = NULL;
     if (copies && !RMI_WITHOUT(search_spare)) {
-        slow.link.h2d -= slow.link.h2d / 100 * RMI_PLAN_SPARE;
-        slow.link.d2h -= slow.link.d2h / 100 * RMI_PLAN_SPARE;
+        for (i = 0; i < RMI_TIERS; i++) {
+            slow.link.tier[i].h2d -= slow.link.tier[i].h2d / 100 * RMI_PLAN_SPARE;
+            slow.link.tier[i].d2h -= slow.link.tier[i].d2h / 100 * RMI_PLAN_SPARE;
+        }
     }
     result = rmi_step_make(&search.mem, copies ? &slow : call->graph, call->step, call->align, copies, &search.model);
     if (result == RM_OK && !(copies && search.model.unfit)) {
         result = rmi_ref_search_make(&search.mem, &search.model, call->limit, &search.s);
-        search.s.search.cost.host_limit = call->desc->host_bytes;
+        search.s.search.cost.host_limit = rmi_plan_host(call->desc);
         if (result == RM_OK) result = copies ? rmi_plan_search_copies(&search) : rmi_plan_search_plain(&search);
     }
     rmi_arena_free(&search.chain);
@@ -17560,9 +17786,9 @@ RMI_FN void rmi_plan_advice(const rmi_planner *call, const rm_plan_info *worst, 
     const rm_graph *graph = call->graph;
     uint64_t moves = 0, stays = 0, half = call->desc->device_bytes / 2;
     uint32_t k, tensor;
-    int forwards = 1, host = call->desc->host_bytes != 0;
+    int forwards = 1, host = rmi_plan_host(call->desc) != 0;
     char bytes[24];
-    for (k = 0; k < 3 * graph->n_tensors; k++) /* what might have waited in host memory */
+    for (k = 0; k < 3 * graph->n_tensors && !call->desc->unified; k++) /* what might have waited in host memory */
         if (rmi_low_kind(graph, k, &tensor) != RMI_BUF_GRAD && graph->tensors[tensor].kind == RMI_PARAM &&
             !graph->tensors[tensor].external)
             *(graph->tensors[tensor].stays ? &stays : &moves) += rmi_low_bytes(graph, k);
@@ -17583,7 +17809,7 @@ RMI_FN void rmi_plan_advice(const rmi_planner *call, const rm_plan_info *worst, 
              "or take preset 'hiremate': the step has no backward, so only a search recomputes anything in it", ""},
             {moves > half && graph->has_link && !host, "or let weights wait in host memory (rm_plan_desc.host_bytes)",
              ""},
-            {graph->has_link && host && call->desc->host_bytes < moves && call->config.passes & RMI_PLAN_MOVES,
+            {graph->has_link && host && rmi_plan_host(call->desc) < moves && call->config.passes & RMI_PLAN_MOVES,
              "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states: %s bytes",
              bytes},
             {host && graph->has_link && !(call->config.passes & RM_PASS_OFFLOAD),
@@ -17609,7 +17835,7 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *call, const rm_plan_info *wors
         return rmi_err_set(&call->graph->last, RM_ERROR_INFEASIBLE,
                            "host memory of %u bytes: too small for step kind '%s'; preset '%s' has no plan within it, "
                            "whatever the budget%s. Set rm_plan_desc.host_bytes to more",
-                           call->desc->host_bytes, kind, preset,
+                           rmi_plan_host(call->desc), kind, preset,
                            call->desc->like ? ", that is like the plan given" : "");
     }
     rmi_plan_advice(call, worst, advice, sizeof advice);
@@ -17635,7 +17861,8 @@ RMI_FN void rmi_plan_figures_of(const rmi_program *program, rm_plan_info *info)
     info->arena_bytes = info->step_bytes = program->arena;
     info->live_bytes = program->fig.live_bytes;
     memcpy(info->peak_bytes, program->fig.at_peak, sizeof info->peak_bytes);
-    info->host_bytes = program->host;
+    info->host_bytes = program->host[RMI_PINNED];
+    info->pageable_bytes = program->host[RMI_PAGEABLE];
     info->time_ns = program->fig.time_ns;
     info->first_ns = program->fig.first_ns;
     info->recomputed_ns = program->fig.recomputed_ns;
@@ -17651,15 +17878,17 @@ RMI_FN void rmi_plan_figures_of(const rmi_program *program, rm_plan_info *info)
 /* What all step kinds of the plan share, once all are there. */
 RMI_FN void rmi_plan_share_figures(rm_plan *plan)
 {
-    uint64_t arena = 0, host = 0;
+    uint64_t arena = 0, host = 0, pageable = 0;
     uint32_t i;
     for (i = 0; i < plan->n; i++) {
         arena = rmi_max(arena, plan->info[i].arena_bytes);
         host = rmi_max(host, plan->info[i].host_bytes);
+        pageable = rmi_max(pageable, plan->info[i].pageable_bytes);
     }
     for (i = 0; i < plan->n; i++) {
         plan->info[i].arena_bytes = arena;
         plan->info[i].host_bytes = host;
+        plan->info[i].pageable_bytes = pageable;
     }
 }
 
@@ -17742,27 +17971,34 @@ RMI_FN rm_result rmi_plan_try_like(rmi_planner *call)
     if (!like || call->like != &like->prog[0] || call->config.off || call->desc->live_only) return RM_OK;
     if (like->align % call->align) return RM_OK;
     while (i < like->n && like->prog[i].step != call->step) i++;
-    if (i == like->n || (like->prog[i].host && !rmi_plan_moves(call))) return RM_OK;
+    if (i == like->n || (rmi_sch_hosts(&like->prog[i]) && !rmi_plan_moves(call))) return RM_OK;
     RMI_TRY(rmi_plan_copy_program(&call->mem.tries, &like->prog[i], &program));
     result = rmi_sch_sizes(call->graph, &program);
     if (result == RM_OK) result = rmi_sch_check(call->graph, &program, &offence, NULL);
     program.arena = program.fig.arena_top;
-    program.host = program.fig.host_top;
+    memcpy(program.host, program.fig.host_top, sizeof program.host);
     if (result == RM_OK) result = rmi_plan_compare(call, &how, &program);
     rmi_arena_clear(&call->mem.tries);
     return result == RM_ERROR_PLAN ? RM_OK : result;
 }
 
 /* The preset's passes, until someone says stop. plain, moves: there are programs without copies, with copies. The
-   search without copies comes first, unless what persists has no room on the device. */
+   search without copies comes first, unless what persists has no room on the device. With pinned and pageable memory
+   three rounds of plans with copies count on different rates. */
 RMI_FN rm_result rmi_plan_step_passes(rmi_planner *call, int plain, int moves)
 {
     int anneals = moves && rmi_plan_anneals(call);
     int searched = plain && call->config.passes & RM_PASS_SEARCH && (!moves || call->homes.bytes <= call->limit);
+    uint32_t round, rounds = call->expected && call->desc->host_bytes ? 3 : 1;
     if (plain && rmi_low_has_backward(call->step) && !call->stop.stopped) RMI_TRY(rmi_plan_backward_step(call));
     if (searched && !call->stop.stopped) RMI_TRY(rmi_plan_pass_search(call, 0));
     if (!searched && !moves && !call->stop.stopped) RMI_TRY(rmi_plan_bound(call, NULL, call->limit, 0));
-    if (moves && !call->stop.stopped) RMI_TRY(rmi_plan_move(call, call->limit, !searched));
+    for (round = 0; moves && round < rounds && !call->stop.stopped; round++) {
+        rmi_plan_expect(call, round);
+        RMI_TRY(rmi_plan_move(call, call->limit, !searched && !round));
+        if (round == 1 && anneals && !call->stop.stopped) RMI_TRY(rmi_plan_pass_search(call, 1));
+    }
+    if (rounds > 1) rmi_plan_expect(call, rounds);
     return anneals && !call->stop.stopped ? rmi_plan_pass_search(call, 1) : RM_OK;
 }
 
@@ -17788,8 +18024,8 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *call, uint32_t step)
     }
     if (call->lanes && call->best.n && rmi_low_has_update(step) && !call->stop.stopped)
         RMI_TRY(rmi_plan_reductions(call));
-    if (plain) RMI_TRY(rmi_plan_recall(call)); /* what fits less fits more */
-    if (plain && call->best.n) rmi_plan_remember(call);
+    RMI_TRY(rmi_plan_recall(call)); /* what fits less fits more */
+    if (call->best.n) rmi_plan_remember(call);
     return rmi_plan_step_end(call, moves ? call->min_arena : call->min_sure);
 }
 
@@ -17800,7 +18036,7 @@ RMI_FN rm_result rmi_plan_config(rm_graph *graph, const rm_plan_desc *desc, rm_c
     const char *wrong;
     char names[256];
     size_t i;
-    if (!desc->preset && desc->host_bytes && graph->has_link) preset = rmi_plan_find_preset("offmate");
+    if (!desc->preset && rmi_plan_host(desc) && graph->has_link) preset = rmi_plan_find_preset("offmate");
     if (!desc->config && preset) rmi_plan_use_preset(preset, config);
     if (!desc->config && !preset) {
         rmi_sink list = rmi_line(names, sizeof names);
@@ -17837,8 +18073,16 @@ RMI_FN rm_result rmi_plan_desc_ok(rm_graph *graph, const rm_plan_desc *desc)
     if (desc->like && (!aligned || desc->like->live_only))
         return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT,
                            "rm_plan_desc.like: a plan of another alignment, or without addresses");
-    if (desc->device_bytes > RMI_MAX || desc->host_bytes > RMI_MAX)
+    if (desc->device_bytes > RMI_MAX || desc->host_bytes > RMI_MAX || desc->pageable_bytes > RMI_MAX ||
+        rmi_plan_host(desc) > RMI_MAX)
         return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc: a budget is not below 2^62 bytes");
+    RMI_WANT(&graph->last, !desc->unified || !rmi_plan_host(desc), "rm_plan_desc.unified: host and device are one pool "
+             "of memory, so what waited in host memory would free nothing; leave %s 0, and give all that the plan may "
+             "use in rm_plan_desc.device_bytes",
+             desc->host_bytes ? "rm_plan_desc.host_bytes" : "rm_plan_desc.pageable_bytes");
+    RMI_WANT(&graph->last, !desc->pageable_bytes || !graph->has_link || graph->link.tier[RMI_PAGEABLE].h2d,
+             "rm_plan_desc.pageable_bytes: the graph's link has no rates of pageable memory; declare them "
+             "(rm_graph_link_pageable)");
     return RM_OK;
 }
 
@@ -17856,7 +18100,10 @@ RMI_FN rm_result rmi_plan_updates_ok(rm_graph *graph, const rm_plan_desc *desc, 
                                graph->tensors[i].name, graph->tensors[i].external ? "RM_EXTERNAL" : "RM_STAYS",
                                graph->tensors[i].external ? "RM_EXTERNAL" : "RM_STAYS");
         *host_only = 1;
-        if (!graph->has_link || !desc->host_bytes)
+        RMI_WANT(&graph->last, !desc->unified, "param %s: its update runs in host memory only, and with "
+                 "rm_plan_desc.unified there is none beside the device's; give it an update on the device",
+                 graph->tensors[i].name);
+        if (!graph->has_link || !rmi_plan_host(desc))
             return rmi_err_set(
                 &graph->last, RM_ERROR_ARGUMENT,
                 "param %s: its update runs in host memory only; %s, or give it an update on the device as well",
@@ -17903,7 +18150,7 @@ RMI_FN uint64_t rmi_plan_whole(const rmi_planner *call, uint64_t bytes, int up)
    must be there, and one and a half times what is left over. */
 RMI_FN uint64_t rmi_plan_crowded(const rmi_planner *call, uint64_t least)
 {
-    uint64_t moves = 0, host = call->desc->host_bytes;
+    uint64_t moves = 0, host = rmi_plan_host(call->desc);
     uint32_t k, tensor;
     if (!call->graph->has_link || !host || !(call->config.passes & RMI_PLAN_MOVES)) return RMI_INF;
     for (k = 0; k < 3 * call->graph->n_tensors; k++)
@@ -18015,6 +18262,11 @@ RMI_FN rm_result rmi_plan_make(rmi_planner *call)
     if (call->desc->like) RMI_TRY(rmi_plan_like(call, call->desc->like));
     RMI_TRY(rmi_plan_layout(call));
     if (call->host_only) call->config.passes |= RM_PASS_STREAM | RM_PASS_OFFLOAD;
+    if (call->graph->has_link && call->desc->pageable_bytes) {
+        call->expected = RMI_NEW(&call->plan->mem, uint8_t, rmi_low_buffers(call->graph));
+        if (!call->expected) return RM_ERROR_MEMORY;
+        call->graph->link.expected = call->expected;
+    }
     if (call->desc->like || call->steps & (call->steps - 1)) RMI_TRY(rmi_plan_several(call, &worst));
     else {
         RMI_TRY(rmi_plan_kinds_of_step(call, &worst));
@@ -18206,12 +18458,12 @@ RMI_FN rm_result rmi_plan_note_all(rm_plan *plan)
     }
     if (backward) result = rmi_plan_note_starts(plan, &tmp);
     if (result == RM_OK && backward) result = rmi_plan_note_states(plan);
-    if (result == RM_OK && plan->asked && plan->asked->desc.host_bytes && !plan->g->has_link)
+    if (result == RM_OK && plan->asked && rmi_plan_host(&plan->asked->desc) && !plan->g->has_link)
         result = rmi_plan_say(
             plan,
             "plan: %u bytes of host memory are offered, and nothing moves there, for the graph has no link; "
             "say how fast copies are: rm_graph_link",
-            plan->asked->desc.host_bytes);
+            rmi_plan_host(&plan->asked->desc));
     if (result == RM_OK && merges)
         result = rmi_plan_say(plan,
                          "plan: %u times a step a gradient is added up in host memory, where each sum is rounded once "
@@ -18276,6 +18528,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *graph, const rm_plan_desc *desc, rmi_
     if (!series->table) series->mem = rmi_plan_arena(&call);
     series->mem.stop = &call.stop;
     result = call.config.off ? rmi_plan_make_without(&call, graph) : rmi_plan_make(&call);
+    graph->link.expected = NULL;
     if (result == RM_OK) rmi_plan_share_figures(call.plan);
     if (result == RM_OK) result = rmi_plan_note_all(call.plan);
     rmi_arena_free(&call.mem.tries);
@@ -18350,7 +18603,7 @@ RMI_FN rm_point rmi_crv_point(const rm_plan *plan)
     uint32_t i;
     for (i = 0; i < plan->n; i++) {
         at.arena_bytes = rmi_max(at.arena_bytes, plan->info[i].arena_bytes);
-        at.host_bytes = rmi_max(at.host_bytes, plan->info[i].host_bytes);
+        at.host_bytes = rmi_max(at.host_bytes, plan->info[i].host_bytes + plan->info[i].pageable_bytes);
         at.time_ns = rmi_add(at.time_ns, plan->info[i].time_ns);
         at.bound_ns = rmi_add(at.bound_ns, plan->info[i].bound_ns);
     }
@@ -18458,7 +18711,8 @@ RMI_FN rm_result rmi_crv_ends(rmi_crv *curve)
     uint32_t round;
     rm_result result;
     RMI_TRY(rmi_crv_plan(curve, curve->asked->device_bytes));
-    budget = curve->graph->has_link && curve->asked->host_bytes ? curve->info.min_bytes : curve->info.min_bound_bytes;
+    budget = curve->graph->has_link && rmi_plan_host(curve->asked) ? curve->info.min_bytes
+                                                                   : curve->info.min_bound_bytes;
     for (round = 0; round < 4 && budget && budget < curve->tries[curve->n - 1].plan.arena_bytes && !curve->stopped;
          round++) {
         result = rmi_crv_plan(curve, budget);
@@ -18774,7 +19028,7 @@ typedef struct rmi_txt_slice { /* a piece of the text; its column is that of its
     size_t n;
 } rmi_txt_slice;
 
-#define RMI_TXT_KEYS 49 /* rows of rmi_txt_keys */
+#define RMI_TXT_KEYS 51 /* rows of rmi_txt_keys */
 
 typedef struct rmi_txt {
     rmi_arena mem; /* for the time of the reading */
@@ -19137,10 +19391,12 @@ static const rmi_txt_key rmi_txt_keys[RMI_TXT_KEYS] = {
     {"opt_ws=", RMI_TXT_OF_PARAM, RMI_TXT_U64, offsetof(rmi_tensor, opt_ws), 0, NULL},
     {"reduce=", RMI_TXT_OF_PARAM, RMI_TXT_U64, offsetof(rmi_tensor, reduce), 0, NULL},
     {"stays", RMI_TXT_OF_TENSOR, RMI_TXT_FLAG, offsetof(rmi_tensor, stays), 0, NULL},
-    {"h2d=", RMI_TXT_OF_LINK, RMI_TXT_RATE, offsetof(rmi_link, h2d), 0, "'h2d=' above zero"},
-    {"d2h=", RMI_TXT_OF_LINK, RMI_TXT_RATE, offsetof(rmi_link, d2h), 0, "'d2h=' above zero"},
+    {"h2d=", RMI_TXT_OF_LINK, RMI_TXT_RATE, offsetof(rmi_link, tier[RMI_PINNED].h2d), 0, "'h2d=' above zero"},
+    {"d2h=", RMI_TXT_OF_LINK, RMI_TXT_RATE, offsetof(rmi_link, tier[RMI_PINNED].d2h), 0, "'d2h=' above zero"},
     {"latency=", RMI_TXT_OF_LINK, RMI_TXT_U64, offsetof(rmi_link, latency), 0, NULL},
     {"add=", RMI_TXT_OF_LINK, RMI_TXT_RATE, offsetof(rmi_link, add), 0, NULL},
+    {"pageable_h2d=", RMI_TXT_OF_LINK, RMI_TXT_RATE, offsetof(rmi_link, tier[RMI_PAGEABLE].h2d), 0, NULL},
+    {"pageable_d2h=", RMI_TXT_OF_LINK, RMI_TXT_RATE, offsetof(rmi_link, tier[RMI_PAGEABLE].d2h), 0, NULL},
     {"ns=", RMI_TXT_OF_BARRIER, RMI_TXT_U64, offsetof(rmi_barrier, ns), 0, NULL},
     {"preset=", RMI_TXT_OF_CONFIG, RMI_TXT_PRESET, 0, 0, NULL},
     {"name=", RMI_TXT_OF_CONFIG, RMI_TXT_LETTERS, offsetof(rm_config, name), 32, "up to 31 letters of a name: A-Z "
@@ -19409,7 +19665,7 @@ static const rmi_txt_row rmi_txt_graph_rows[] = {
     {"variant", "on", RMI_TXT_OF_FORM}, {"part", "fn", RMI_TXT_OF_PART}, {"grad", "ab", 0}, {"output", "a", 0},
     {"barrier", "n", RMI_TXT_OF_BARRIER}, {"anyorder", "", 0}, {"block", "n", 0}, {"end", "", 0}, {NULL, NULL, 0}};
 
-static const rmi_link rmi_txt_plain_link = {0, 0, 0, 20000000000u};
+static const rmi_link rmi_txt_plain_link = {{{0, 0}, {0, 0}}, 0, 20000000000u, NULL};
 
 /* The keys of a variant, whose form starts as the op's, or with name "" of an op and its own form. */
 RMI_FN rm_result rmi_txt_read_form(rmi_txt *in, size_t from, uint32_t of, const char *name)
@@ -19786,16 +20042,25 @@ RMI_FN void rmi_txt_put_run(rmi_sink *sink, const rm_graph *graph, rmi_run run)
                    form[0] ? "@" : "", form);
 }
 
+/* An offset, and the word for its memory if that is pageable. */
+RMI_FN void rmi_txt_put_offset(rmi_sink *sink, uint64_t offset)
+{
+    rmi_put_format(sink, RMI_TIER_OF(offset) ? " %u pageable" : " %u", RMI_IN_TIER(offset));
+}
+
 /* The program of a sealed graph, one statement a line; before them its graph, sizes, step, and what has a home. */
 RMI_FN rm_result rmi_txt_write_program(const rm_graph *graph, const rmi_program *program, rmi_sink *sink)
 {
     char hash[17];
     size_t i;
-    rmi_put_format(sink, "rockmate plan 1\ngraph %s\narena %u host %u\nstep %s\n", rmi_txt_hash_text(graph, hash),
-                   program->arena, program->host, rmi_low_step_name(program->step));
+    rmi_put_format(sink, "rockmate plan 1\ngraph %s\narena %u host %u", rmi_txt_hash_text(graph, hash),
+                   program->arena, program->host[RMI_PINNED]);
+    if (program->host[RMI_PAGEABLE]) rmi_put_format(sink, " pageable %u", program->host[RMI_PAGEABLE]);
+    rmi_put_format(sink, "\nstep %s\n", rmi_low_step_name(program->step));
     for (i = 0; i < program->n_homes; i++) {
         rmi_txt_put_buffer(sink, graph, program->homes[i].host ? "home " : "resident ", program->homes[i].buf);
-        rmi_put_format(sink, " %u\n", program->homes[i].offset);
+        rmi_txt_put_offset(sink, program->homes[i].offset);
+        rmi_put(sink, "\n");
     }
     for (i = 0; i < program->n && !sink->failed; i++) {
         const rmi_stmt *st = &program->st[i];
@@ -19804,7 +20069,7 @@ RMI_FN rm_result rmi_txt_write_program(const rm_graph *graph, const rmi_program 
         if (st->what == RMI_RUN) rmi_txt_put_run(sink, graph, st->run);
         else rmi_txt_put_buffer(sink, graph, "", st->buf);
         if (st->what == RMI_RUN && st->run.way == RMI_OPT_HOST) rmi_put(sink, "@host");
-        if (strchr(row->operands, 'b')) rmi_put_format(sink, " %u", st->offset);
+        if (strchr(row->operands, 'b')) rmi_txt_put_offset(sink, st->offset);
         if (strchr(row->operands, 'O')) rmi_txt_put_buffer(sink, graph, " ", st->other);
         rmi_put(sink, "\n");
     }
@@ -19877,7 +20142,30 @@ RMI_FN rm_result rmi_txt_plan_hash(rmi_txt *in)
     return rmi_txt_tell(in, RM_ERROR_PLAN, slice.text, message);
 }
 
-/* resident BUFFER OFFSET, home BUFFER HOSTOFFSET */
+/* What follows an offset in host memory: its memory, if that is pageable. */
+RMI_FN rm_result rmi_txt_tier(rmi_txt *in)
+{
+    if (in->n < 4 || !rmi_txt_is(in->word[3], "pageable")) return rmi_txt_no_more(in, 3);
+    in->st.offset += RMI_TIER(RMI_PAGEABLE);
+    return rmi_txt_no_more(in, 4);
+}
+
+/* arena BYTES [host BYTES] [pageable BYTES] */
+RMI_FN rm_result rmi_txt_arena(rmi_txt *in)
+{
+    static const char *const names[] = {"host", "pageable"};
+    size_t i, at = 2;
+    in->program.arena = in->st.offset;
+    for (i = 0; i < RMI_TIERS; i++) {
+        if (at >= in->n || !rmi_txt_is(in->word[at], names[i])) continue;
+        RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, at + 1), &in->program.host[i]));
+        at += 2;
+    }
+    RMI_EXPECT(in, at == in->n || at > 2, in->word[at], "'host BYTES' or the end of the statement");
+    return rmi_txt_no_more(in, at);
+}
+
+/* resident BUFFER OFFSET, home BUFFER HOSTOFFSET [pageable] */
 RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in, int host)
 {
     rmi_home *home;
@@ -19890,11 +20178,12 @@ RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in, int host)
     RMI_EXPECT(in, !rmi_low_external(in->graph, buf), in->word[1], "nothing external: that is the caller's memory");
     if (!RMI_GROW(in->program_mem, in->program.homes, in->cap_homes, in->program.n_homes + 1))
         return rmi_err_memory(in->err);
+    RMI_TRY(host ? rmi_txt_tier(in) : rmi_txt_no_more(in, 3));
     home = &in->program.homes[in->program.n_homes++];
     home->buf = buf;
     home->host = host != 0;
     home->offset = in->st.offset;
-    return rmi_txt_no_more(in, 3);
+    return RM_OK;
 }
 
 /* One statement of a .rmp file: what the step starts with, of which graph, arena and step stand once, and before what
@@ -19912,12 +20201,7 @@ RMI_FN rm_result rmi_txt_plan_line(rmi_txt *in)
     RMI_TRY(rmi_txt_operands(in, operands));
     switch (what) {
     case RMI_TXT_GRAPH: return rmi_txt_plan_hash(in);
-    case RMI_TXT_ARENA: /* BYTES [host BYTES] */
-        in->program.arena = in->st.offset;
-        if (in->n == 2) return RM_OK;
-        RMI_EXPECT(in, rmi_txt_is(in->word[2], "host"), in->word[2], "'host BYTES' or the end of the statement");
-        RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 3), &in->program.host));
-        return rmi_txt_no_more(in, 4);
+    case RMI_TXT_ARENA: return rmi_txt_arena(in);
     case RMI_TXT_STEP:
         while (kind < RM_STEP_KINDS && !rmi_txt_is(rmi_txt_word(in, 1), rmi_low_step_name(RM_SINGLE << kind))) kind++;
         RMI_EXPECT(in, kind < RM_STEP_KINDS, rmi_txt_word(in, 1), "one of single first middle last forward");
@@ -19926,6 +20210,8 @@ RMI_FN rm_result rmi_txt_plan_line(rmi_txt *in)
     case RMI_TXT_RESIDENT:
     case RMI_TXT_HOME: return rmi_txt_plan_home(in, what == RMI_TXT_HOME);
     case RMI_RUN: RMI_TRY(rmi_txt_run(in, &in->st.run)); break;
+    case RMI_OFFLOAD:
+    case RMI_MERGE: RMI_TRY(rmi_txt_tier(in)); break;
     default: RMI_TRY(rmi_txt_no_more(in, 1 + strlen(operands)));
     }
     in->st.what = (uint8_t)what;
@@ -19990,8 +20276,8 @@ RMI_FN rm_result rmi_txt_read_plan(rm_graph *graph, const char *text, size_t n, 
     info = &plan->info[0];
     result = rmi_txt_read_program(graph, text, n, &plan->mem, &plan->prog[0], &graph->last);
     if (result == RM_OK)
-        result = rmi_bnd_once(&plan->mem, graph, plan->prog[0].step, graph->has_link && plan->prog[0].host, info,
-                              &largest);
+        result = rmi_bnd_once(&plan->mem, graph, plan->prog[0].step,
+                              graph->has_link && rmi_sch_hosts(&plan->prog[0]), info, &largest);
     if (result == RM_OK) result = rmi_shp_make(&plan->mem, graph, &plan->shape);
     if (result == RM_OK) {
         plan->n = 1;
@@ -20193,22 +20479,24 @@ RMI_FN void rmi_txt_costs(rmi_sink *sink, const rm_graph *graph, const rm_plan_i
     rmi_put_format(sink, "  guessed   %s\n", text);
 }
 
-/* What persists, and the rest: where the arena goes, or with host 1 the host memory. */
-RMI_FN void rmi_txt_memory(rmi_sink *sink, const rm_graph *graph, const rmi_program *program, uint32_t host)
+/* What persists, and the rest: where the arena goes (0), or host memory, pinned (1) or pageable (2). */
+RMI_FN void rmi_txt_memory(rmi_sink *sink, const rm_graph *graph, const rmi_program *program, uint32_t memory)
 {
     static const char *const words[] = {"weights", "states", "gradients", "consts", "inputs"}; /* rm_bytes_are */
+    static const char *const names[] = {"  arena      ", "  host       %b: ", "  pageable   %b: "};
+    uint64_t bytes = memory ? program->host[memory - 1] : program->arena;
     uint64_t sum[RM_BYTE_KINDS] = RMI_INIT, all = 0;
     size_t i;
     uint32_t k;
     for (i = 0; i < program->n_homes; i++) {
-        if (program->homes[i].host != host) continue;
+        if (program->homes[i].host + RMI_TIER_OF(program->homes[i].offset) != memory) continue;
         sum[rmi_low_are(graph, program->homes[i].buf)] += rmi_low_bytes(graph, program->homes[i].buf);
         all += rmi_low_bytes(graph, program->homes[i].buf);
     }
-    rmi_put_format(sink, host ? "  host       %b: " : "  arena      ", program->host);
+    rmi_put_format(sink, names[memory], bytes);
     for (k = 0; k < RMI_COUNT(words); k++)
         if (sum[k]) rmi_put_format(sink, "%s %b, ", words[k], sum[k]);
-    rmi_put_format(sink, "the rest %b\n", rmi_sub(host ? program->host : program->arena, all));
+    rmi_put_format(sink, "the rest %b\n", rmi_sub(bytes, all));
 }
 
 /* The ops that run a variant, forward or backward, if any does; of many the first. */
@@ -20277,8 +20565,11 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *plan, uint32_t index, rmi_are
     rmi_txt_costs(sink, graph, info);
     RMI_TRY(rmi_txt_variants(sink, tmp, graph, prog));
     if (!plan->live_only) rmi_txt_memory(sink, graph, prog, 0);
-    if (prog->host) rmi_txt_memory(sink, graph, prog, 1);
-    if (prog->host) rmi_txt_moves(sink, prog, info);
+    for (i = 0; i < RMI_TIERS; i++)
+        if (prog->host[i]) rmi_txt_memory(sink, graph, prog, i + 1);
+    if (rmi_sch_hosts(prog)) rmi_txt_moves(sink, prog, info);
+    if (plan->asked && plan->asked->desc.unified)
+        rmi_put(sink, "  copies     none: host and device are one pool of memory; they would free nothing\n");
     if (!info->recomputed_runs) return RM_OK;
     rmi_put(sink, "  where                   ops   recomputed  runs   cost         what\n");
     for (i = 0; i < n; i += k) {
@@ -21048,7 +21339,7 @@ RMI_FN rm_result rmi_vue_explain(rmi_vue *view, uint32_t tensor)
                 : "  of no bytes: nothing to plan\n");
         return RM_OK;
     }
-    if (view->prog->host) rmi_vue_homes(view, tensor);
+    if (rmi_sch_hosts(view->prog)) rmi_vue_homes(view, tensor);
     rmi_vue_stays(view, tensor);
     rmi_vue_work(view, tensor);
     if (subject->kind == RMI_ACT) RMI_TRY(rmi_vue_choices(view, tensor));
@@ -21409,9 +21700,11 @@ typedef struct rmi_exe_op {
     uint32_t runs;            /* in a lane of the host: so often it has run */
 } rmi_exe_op;
 
-/* The memories of an executor; the first two are a plan's. */
-enum { RMI_EXE_ARENA, RMI_EXE_HOST, RMI_EXE_BESIDE, RMI_EXE_MEMORIES };
-#define RMI_EXE_PLACE(memory) ((uint64_t)((memory) + 1) << 62) /* of its first byte */
+/* The memories of an executor; all but the last are a plan's. */
+enum { RMI_EXE_ARENA, RMI_EXE_HOST, RMI_EXE_PAGEABLE, RMI_EXE_BESIDE, RMI_EXE_MEMORIES };
+/* The place of its first byte. Host memory's and an offset are right for all tiers. */
+#define RMI_EXE_PLACE(memory) ((uint64_t)((memory) + 1) << 62)
+#define RMI_EXE_PLACE_BESIDE ((uint64_t)7 << 61)
 
 typedef struct rmi_exe_memory {
     unsigned char *at;
@@ -21535,6 +21828,8 @@ RMI_FN unsigned char *rmi_exe_at(const rm_exec *exec, uint64_t place)
 {
     const rmi_exe_outside *outside = &exec->outside;
     uint32_t i = (uint32_t)(place >> 62);
+    if (place >= RMI_EXE_PLACE_BESIDE)
+        return exec->memory[RMI_EXE_BESIDE].at + (size_t)(place - RMI_EXE_PLACE_BESIDE);
     if (i) return exec->memory[i - 1].at + (size_t)(place - RMI_EXE_PLACE(i - 1));
     i = rmi_exe_outside_at(exec, place);
     return outside->bound[i] ? (unsigned char *)outside->bound[i] + (size_t)(place - outside->from[i]) : NULL;
@@ -22260,20 +22555,28 @@ RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
    so must be what they begin at. */
 RMI_FN rm_result rmi_exe_memory_of(rm_exec *exec, uint32_t which)
 {
-    const char *name = which ? "rm_exec_desc.host_memory" : "rm_exec_desc.device_memory";
+    static const char *const names[] = {"rm_exec_desc.device_memory", "rm_exec_desc.host_memory",
+                                        "rm_exec_desc.pageable_memory"};
+    static const char *const kinds[] = {"device", "host", "pageable host"};
+    const rm_exec_desc *desc = &exec->desc;
+    const char *name = names[which];
     const rmi_exe_memory *shared = exec->owner != exec ? &exec->owner->memory[which] : NULL;
     rmi_exe_memory *memory = &exec->memory[which];
     int (*alloc)(void *user, uint64_t bytes, uint32_t host, void **out) = exec->backend.alloc;
-    void *given = which ? exec->desc.host_memory : exec->desc.device_memory, *got = given;
-    uint64_t size = which ? exec->desc.host_memory_bytes : exec->desc.device_memory_bytes, bytes = 0;
+    void *given = !which                   ? desc->device_memory
+                  : which == RMI_EXE_HOST ? desc->host_memory
+                                          : desc->pageable_memory, *got = given;
+    uint64_t size = !which                   ? desc->device_memory_bytes
+                    : which == RMI_EXE_HOST ? desc->host_memory_bytes
+                                            : desc->pageable_memory_bytes, bytes = 0;
     uint32_t i;
     for (i = 0; i < exec->plan->n; i++)
-        bytes = rmi_max(bytes, which ? exec->plan->prog[i].host : exec->plan->prog[i].arena);
+        bytes = rmi_max(bytes, which ? exec->plan->prog[i].host[which - RMI_EXE_HOST] : exec->plan->prog[i].arena);
     RMI_WANT(&exec->err, !shared || (!given && !size), "%s: the executor works in the memory of rm_exec_desc.share; "
              "leave it NULL", name);
     RMI_WANT(&exec->err, !shared || bytes <= shared->bytes, "rm_exec_desc.share: the plan needs %u bytes of %s memory, "
              "that executor has %u; make the executor of the largest plan first, or plan within its size", bytes,
-             which ? "host" : "device", shared->bytes);
+             kinds[which], shared->bytes);
     if (shared) got = given = shared->at, bytes = size = shared->bytes, name = "rm_exec_desc.share";
     memory->at = NULL; /* while one plan goes and another comes, what persists lies there */
     memory->bytes = bytes;
@@ -22282,8 +22585,9 @@ RMI_FN rm_result rmi_exe_memory_of(rm_exec *exec, uint32_t which)
     if (which && !bytes) return RM_OK;
     RMI_WANT(&exec->err, !given || size >= bytes, "%s: %s %u bytes, %u were given", name,
              which ? "the plan needs" : "the plan's arena has", bytes, size);
-    rmi_format(exec->name, sizeof exec->name, "giving %u bytes %s budget", bytes,
-               which ? "of host memory; plan with a smaller host" : "for the arena; plan with a smaller");
+    rmi_format(exec->name, sizeof exec->name, which ? "giving %u bytes of %s memory; plan with a smaller %s budget"
+                                                    : "giving %u bytes for the arena; plan with a smaller budget",
+               bytes, kinds[which], which == RMI_EXE_HOST ? "host" : "pageable");
     if (!given)
         RMI_TRY(rmi_exe_needs(exec, alloc ? alloc(exec->backend.user, bytes ? bytes : 1, which, &got) : -1, exec->name,
                               NULL));
@@ -22388,17 +22692,25 @@ RMI_FN rm_result rmi_exe_shares(rm_exec *exec)
     return RM_OK;
 }
 
+/* Where a buffer persists on the device or in host memory (of any tier), or NULL. */
+RMI_FN unsigned char *rmi_exe_persists(const rm_exec *exec, uint32_t which, uint32_t buf)
+{
+    const rmi_exe_memory *memory = &exec->memory[which];
+    return memory->home && memory->home[buf] != RMI_INF ? rmi_exe_at(exec, RMI_EXE_PLACE(which) + memory->home[buf])
+                                                        : NULL;
+}
+
 /* Everything that depends on the plan: memory, all zero, programs, homes. */
 RMI_FN rm_result rmi_exe_load(rm_exec *exec)
 {
     const rm_backend *backend = &exec->backend;
-    const rmi_exe_memory *arena = &exec->memory[RMI_EXE_ARENA], *host = &exec->memory[RMI_EXE_HOST];
+    const rmi_exe_memory *arena = &exec->memory[RMI_EXE_ARENA];
     const int own = exec->owner == exec;
+    unsigned char *hosted;
     rmi_arena tmp = rmi_arena_make(&exec->mem.hooks);
     uint32_t i;
     rm_result result;
-    RMI_TRY(rmi_exe_memory_of(exec, RMI_EXE_ARENA));
-    RMI_TRY(rmi_exe_memory_of(exec, RMI_EXE_HOST));
+    for (i = 0; i < RMI_EXE_BESIDE; i++) RMI_TRY(rmi_exe_memory_of(exec, i));
     result = rmi_exe_programs(exec, &tmp);
     rmi_arena_free(&tmp);
     if (result != RM_OK) return rmi_err_memory(&exec->err);
@@ -22409,9 +22721,9 @@ RMI_FN rm_result rmi_exe_load(rm_exec *exec)
         RMI_TRY(rmi_exe_needs(exec, backend->fill(backend->user, arena->at, 0, arena->bytes), "clearing the arena",
                               NULL));
     if (exec->lanes.on) RMI_TRY(rmi_exe_sync(exec, "clearing the arena", NULL)); /* before other lanes bring anything */
-    for (i = 0; own && host->bytes && i < rmi_low_buffers(exec->graph); i++)
-        if (host->home[i] != RMI_INF)
-            memset(host->at + (size_t)host->home[i], 0, (size_t)rmi_low_bytes(exec->graph, i));
+    for (i = 0; own && i < rmi_low_buffers(exec->graph); i++)
+        if ((hosted = rmi_exe_persists(exec, RMI_EXE_HOST, i)) != NULL)
+            memset(hosted, 0, (size_t)rmi_low_bytes(exec->graph, i));
     return rmi_exe_tell_alone(exec) == RM_OK ? RM_OK : rmi_err_memory(&exec->err);
 }
 
@@ -22422,7 +22734,7 @@ RMI_FN void rmi_exe_unload(rm_exec *exec)
     uint32_t i;
     if (exec->lanes.on && (exec->lanes.before || exec->lanes.ends[0] || exec->lanes.ends[1]))
         backend->sync(backend->user);
-    for (i = 0; i < 2; i++) {
+    for (i = 0; i < RMI_EXE_BESIDE; i++) {
         rmi_exe_memory *memory = &exec->memory[i];
         if (memory->own && backend->release) backend->release(backend->user, memory->at, i);
         memset((void *)memory, 0, sizeof *memory);
@@ -22795,13 +23107,6 @@ RMI_FN rm_result rmi_exe_step(rm_exec *exec, const rm_step *s)
 
 /* --- what persists, by handle */
 
-/* Where a buffer persists in one of the plan's memories, or NULL. */
-RMI_FN unsigned char *rmi_exe_persists(const rm_exec *exec, uint32_t which, uint32_t buf)
-{
-    const rmi_exe_memory *memory = &exec->memory[which];
-    return memory->home && memory->home[buf] != RMI_INF ? memory->at + (size_t)memory->home[buf] : NULL;
-}
-
 /* Where a buffer persists, of two places that on the device; or the caller's memory. NULL: nowhere, or not bound. */
 RMI_FN unsigned char *rmi_exe_home(const rm_exec *exec, uint32_t buf)
 {
@@ -22882,7 +23187,8 @@ RMI_FN rm_result rmi_exe_carry(rm_exec *exec, uint32_t buf, void *to, const void
     const rm_backend *backend = &exec->backend;
     const rmi_exe_memory *host = &exec->memory[RMI_EXE_HOST];
     const char *what = lane == RM_LANE_H2D ? "writing" : "reading", *name = rmi_exe_name(exec, buf);
-    if (host->at && (uintptr_t)(lane == RM_LANE_H2D ? to : from) - (uintptr_t)host->at < host->bytes) {
+    for (; host <= &exec->memory[RMI_EXE_PAGEABLE]; host++) {
+        if (!host->at || (uintptr_t)(lane == RM_LANE_H2D ? to : from) - (uintptr_t)host->at >= host->bytes) continue;
         memcpy(to, from, (size_t)bytes);
         return RM_OK;
     }
@@ -23573,7 +23879,7 @@ RMI_FN void rmi_exe_lay(rmi_exe_profile *f, rmi_run run)
                 continue;
             }
             for (host = first; host <= last; host++) {
-                f->build.at[host][operand.buf] = RMI_EXE_PLACE(RMI_EXE_BESIDE) + beside->bytes;
+                f->build.at[host][operand.buf] = RMI_EXE_PLACE_BESIDE + beside->bytes;
                 beside->bytes = rmi_add(beside->bytes, rmi_round_up(bytes, align));
             }
         }
@@ -25206,10 +25512,25 @@ RMDEF void rm_graph_link(rm_graph *graph, uint64_t h2d, uint64_t d2h, uint64_t l
                        "rates in bytes a second, once");
     if (graph->sticky.result != RM_OK) return;
     graph->has_link = 1; /* hashed stays: a link says how fast copies are, plans still belong to the text read */
-    graph->link.h2d = h2d;
-    graph->link.d2h = d2h;
+    graph->link.tier[RMI_PINNED].h2d = h2d;
+    graph->link.tier[RMI_PINNED].d2h = d2h;
+    graph->link.tier[RMI_PAGEABLE].h2d = rmi_min(graph->link.tier[RMI_PAGEABLE].h2d, h2d);
+    graph->link.tier[RMI_PAGEABLE].d2h = rmi_min(graph->link.tier[RMI_PAGEABLE].d2h, d2h);
     graph->link.latency = latency_ns;
     graph->link.add = add ? add : graph->sealed && graph->link.add ? graph->link.add : 20000000000u;
+}
+
+RMDEF void rm_graph_link_pageable(rm_graph *graph, uint64_t h2d, uint64_t d2h)
+{
+    const rmi_tier *pinned = graph ? &graph->link.tier[RMI_PINNED] : NULL;
+    if (!graph || graph->sticky.result != RM_OK) return;
+    if (!graph->has_link || !h2d || !d2h || h2d > pinned->h2d || d2h > pinned->d2h) {
+        rmi_graph_fail(graph, RM_ERROR_GRAPH, "rm_graph_link_pageable: call rm_graph_link first; then give both rates, "
+                       "above zero and at most those of pinned memory");
+        return;
+    }
+    graph->link.tier[RMI_PAGEABLE].h2d = h2d;
+    graph->link.tier[RMI_PAGEABLE].d2h = d2h;
 }
 
 RMDEF size_t rm_graph_op_count(const rm_graph *graph) { return graph ? graph->n_ops : 0; }
@@ -25543,6 +25864,7 @@ RMDEF rm_result rm_exec_get_info(const rm_exec *exec, rm_exec_info *info)
     info->arena_bytes = exec->memory[RMI_EXE_ARENA].bytes;
     info->touched_bytes = exec->touched;
     info->host_bytes = exec->memory[RMI_EXE_HOST].bytes;
+    info->pageable_bytes = exec->memory[RMI_EXE_PAGEABLE].bytes;
     info->steps = exec->course.steps;
     info->step_ns = exec->n_prog ? rmi_exe_step_ns(exec, &exec->plan->info[last]) : 0;
     memcpy(info->now_bytes, exec->plan->prog[last].fig.at_end, sizeof info->now_bytes);

@@ -43,6 +43,9 @@
    and other executors, and is made anew only if a plan wants more; with ROCKMATE_THREADS, under Linux (in C with _GNU_SOURCE), by several
    threads, on the NUMA node of the card. Small pieces for the
    values of a step and for inputs on their way are made with the rm_cuda.
+   What a plan has in pageable memory (rm_plan_desc.pageable_bytes) is one piece that is not pinned. CUDA stages copies from and to it, and
+   reads it when the call is made: the host waits for the lane before each, so it issues later what comes behind, steps stay in streams
+   (with a note), and the time of the plan, which counts on copies beside all else, is the least. Plans pin what is copied most.
    Memory of yours must be aligned as the plan is (rm_plan_desc.align, 256 unless you say otherwise).
    After rm_cuda_exec_create a step allocates nothing but its CUDA graph, once. What else lies on the card
    (the context, a workspace of cuBLAS, CUDA graphs) is outside the arena and thus outside the budget:
@@ -761,7 +764,7 @@ RMC_FN int rmc_device_full(rm_cuda *c, uint64_t bytes)
 RMC_FN int rmc_alloc(void *user, uint64_t bytes, uint32_t host, void **out)
 {
     rm_cuda *c = (rm_cuda *)user;
-    void *p = NULL, *given = host ? c->d.host_memory : c->d.device_memory;
+    void *p = NULL, *given = host == 2 ? NULL : host ? c->d.host_memory : c->d.device_memory;
     uint64_t given_bytes = host ? c->d.host_memory_bytes : c->d.device_memory_bytes;
     uint32_t i, k;
     int code;
@@ -778,6 +781,15 @@ RMC_FN int rmc_alloc(void *user, uint64_t bytes, uint32_t host, void **out)
     }
     if ((code = given ? rmc_given(c, host != 0) : rmc_here(c)) != 0) return code;
     if (given) p = given;
+    else if (host == 2) { /* page by page; the address that goes back lies before it */
+        unsigned char *raw = (unsigned char *)rmc_table(c, bytes < SIZE_MAX / 4 ? bytes + 8192 : SIZE_MAX, 1);
+        if (!raw) {
+            snprintf(c->text, sizeof c->text, "no %llu bytes of pageable memory", (unsigned long long)bytes);
+            return c->code = RMC_CPU;
+        }
+        p = raw + 8192 - (uintptr_t)raw % 4096;
+        memcpy((unsigned char *)p - sizeof raw, &raw, sizeof raw);
+    }
     else if (host) {
         if ((code = rmc_pinned(c, &bytes, &p)) != 0) return code;
     }
@@ -788,7 +800,7 @@ RMC_FN int rmc_alloc(void *user, uint64_t bytes, uint32_t host, void **out)
     }
     c->piece[i].p = p;
     c->piece[i].bytes = bytes;
-    c->piece[i].host = host != 0;
+    c->piece[i].host = (int)host;
     if (!host && !given) c->device_bytes += bytes;
     *out = p;
     return 0;
@@ -811,9 +823,14 @@ RMC_FN void rmc_release(void *user, void *p, uint32_t host)
     rm_cuda *c = (rm_cuda *)user;
     uint32_t i;
     if (!host) rmc_drop_graphs(c);
-    for (i = 0; i < RMC_ARENAS && (c->piece[i].p != p || c->piece[i].host != (host != 0));) i++;
+    for (i = 0; i < RMC_ARENAS && (c->piece[i].p != p || c->piece[i].host != (int)host);) i++;
     if (i == RMC_ARENAS) return;
-    if (host && p != c->d.host_memory) rmc_keep_pinned(c, p, c->piece[i].bytes);
+    if (host == 2) {
+        void *raw;
+        memcpy(&raw, (unsigned char *)p - sizeof raw, sizeof raw);
+        rmc_table_free(c, raw);
+    }
+    else if (host && p != c->d.host_memory) rmc_keep_pinned(c, p, c->piece[i].bytes);
     else if (!host && p != c->d.device_memory) {
         rmc_did(c, cudaFree(p), "cudaFree");
         c->device_bytes -= c->piece[i].bytes;
@@ -873,12 +890,25 @@ RMC_FN int rmc_join(rm_cuda *c, uint32_t lane)
     return rmc_wait_for(c, RM_LANE_COMPUTE, c->own[RMC_TAIL + lane], &c->seen[lane]);
 }
 
+/* Is it in the plan's pageable memory? */
+RMC_FN int rmc_is_pageable(const rm_cuda *c, const void *p)
+{
+    uint32_t i;
+    for (i = 0; i < RMC_ARENAS; i++)
+        if (c->piece[i].p && c->piece[i].host == 2 && (uintptr_t)p - (uintptr_t)c->piece[i].p < c->piece[i].bytes) return 1;
+    return 0;
+}
+
+/* CUDA may read pageable memory when the call is made, before what its lane waits for has written there, and returns from a copy
+   into it when that is done: so the lane is waited for first. */
 RMC_FN int rmc_copy(void *user, void *dst, const void *src, uint64_t bytes, uint32_t lane)
 {
     rm_cuda *c = (rm_cuda *)user;
     enum cudaMemcpyKind kind = lane == RM_LANE_H2D ? cudaMemcpyHostToDevice : lane == RM_LANE_D2H ? cudaMemcpyDeviceToHost : cudaMemcpyDefault;
     int code = rmc_enter(c, lane);
     if (code || !bytes) return code;
+    if (lane != RM_LANE_COMPUTE && rmc_is_pageable(c, lane == RM_LANE_H2D ? src : dst))
+        RMC_DO(c, cudaStreamSynchronize, (c->stream[lane]));
     rmc_range(c, lane + 1, lane == RM_LANE_H2D ? "copy to the device" : lane == RM_LANE_D2H ? "copy to the host" : "copy");
     code = rmc_did(c, cudaMemcpyAsync(dst, src, (size_t)bytes, kind, c->stream[lane]), "cudaMemcpyAsync");
     rmc_range_end(c, c->ranges - (c->ranges != 0));
@@ -1400,6 +1430,7 @@ RMC_FN int rmc_begin(void *user, uint32_t program, const rm_step *s, uint32_t *a
 {
     rm_cuda *c = (rm_cuda *)user;
     rmc_program *p = &c->program[program];
+    uint32_t i;
     int code;
     c->code = 0;
     rmc_range_end(c, 0);
@@ -1410,6 +1441,11 @@ RMC_FN int rmc_begin(void *user, uint32_t program, const rm_step *s, uint32_t *a
     rmc_range(c, 0, p->exec ? "step, a graph" : "step");
     if (!c->timed) RMC_DO(c, cudaEventRecord, (c->own[RMC_FIRST], c->stream[RM_LANE_COMPUTE]));
     p->kind = s->kind;
+    for (i = 0; i < RMC_ARENAS && c->d.graph && !p->streams_only; i++)
+        if (c->piece[i].host == 2) {
+            p->streams_only = 1;
+            rmc_remark(c, "steps stay in streams: the plan has bytes in pageable memory, and the host waits for copies of them");
+        }
     if (c->steered == RMC_STREAMS || (!c->steered && (!c->d.graph || c->d.debug)) || p->streams_only || !p->steps) { /* the first step goes to streams: libraries load what they need */
         *answer = RM_ISSUE;
         if (!p->steps) c->left_then = rmc_left();

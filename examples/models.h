@@ -19,7 +19,7 @@ typedef struct models_device {
     double flops;        /* bf16, dense, accumulated in float: peak operations a second */
     double bytes;        /* of memory */
     double bandwidth;    /* of memory, bytes a second */
-    double link;         /* to the host, each way, bytes a second in practice */
+    double link;         /* to the host, each way, bytes a second in practice; 0: host and device are one pool of memory */
     double host;         /* host memory as an optimizer sees it, bytes a second */
     const char *text;
 } models_device;
@@ -51,6 +51,9 @@ static const models_device models_devices[] = {
     { "rtx4060",      30e12,   8e9, 0.27e12, 12.5e9,  50e9, "RTX 4060, PCIe 4 x8" },
     { "rtx3090",      71e12,  24e9, 0.94e12, 25e9,    50e9, "RTX 3090, PCIe 4 x16" },
     { "rtx3060",      25e12,  12e9, 0.36e12, 25e9,    50e9, "RTX 3060 12 GB, PCIe 4 x16" },
+    { "gb10",        125e12, 128e9, 0.27e12,    0,   270e9, "GB10 (DGX Spark), unified memory" },
+    { "orin-64gb",    42e12,  64e9, 0.20e12,    0,   200e9, "Jetson AGX Orin 64 GB (fp16), unified memory" },
+    { "m4max",        18e12, 128e9, 0.55e12,    0,   400e9, "Apple M4 Max 40 cores (fp16), unified memory" },
 };
 
 /* What a model is to be built for. Zeros: 8,192 tokens or 32 images; sequences of 2,048 or what the model can; AdamW. */
@@ -635,7 +638,7 @@ static rm_graph *models_build(const models_desc *d)
     m.g = rm_graph_create(NULL);
     if (!m.g) return NULL;
     if (d->link) rm_graph_link(m.g, d->link[0], d->link[1], d->link[2], d->link[3]);
-    else rm_graph_link(m.g, (uint64_t)m.device->link, (uint64_t)m.device->link, 10000, (uint64_t)(m.device->host / 3));
+    else if (m.device->link > 0) rm_graph_link(m.g, (uint64_t)m.device->link, (uint64_t)m.device->link, 10000, (uint64_t)(m.device->host / 3));
     for (i = 0; i < sizeof models_lms / sizeof models_lms[0]; i++)
         if (!strcmp(models_lms[i].name, d->model)) {
             uint64_t tokens = d->tokens ? d->tokens : 8192, most = models_lms[i].positions ? models_lms[i].positions : 2048;

@@ -302,7 +302,8 @@ static const struct {
     {"takes batch or sequence", 0, 0},
     {"takes a percentage from 0 to 10000", 0, 10000},
     {"takes adamw or slim", 0, 0},
-    {"takes bytes a second, both ways (25G) or each (h2d=25G,d2h=20G); latency=NS and add=RATE may follow", 0, 0},
+    {"takes bytes a second, both ways (25G) or each (h2d=25G,d2h=20G); latency=NS, add=RATE, pageable=RATE may follow", 0,
+     0},
     {"takes a name ('rmplan --device list') or flops=RATE,bandwidth=RATE,memory=SIZE, or both", 0, 0},
 };
 
@@ -312,12 +313,16 @@ static const struct {
       "device memory that the plan may use; none given: no limit, or the memory of --device less 1G") \
     X(HOST, "--host", "SIZE", ASK_FIT, TAKES_SIZE, host, HAS_BUDGET, \
       "host memory that it may use, too, then with preset offmate if no other is named; none given: none") \
+    X(PINNED, "--pinned", "SIZE", ASK_FIT, TAKES_SIZE, pinned, HAS_BUDGET, \
+      "of --host, so much is pinned at most; the rest is pageable, with the rate of --link 25G,pageable=8G (default: " \
+      "the graph's, or a third of a --device's link)") \
     X(DEVICE, "--device", "NAME", ASK_FIT, TAKES_DEVICE, device, HAS_MODEL | LIST, \
       "on this card ('list' shows them): its memory, its link, and for --model its speed (default h200); " \
-      "or flops=RATE,bandwidth=RATE,memory=SIZE,link=RATE,host=RATE, alone or behind a name; link and host: 25G, 60G") \
+      "or flops=RATE,bandwidth=RATE,memory=SIZE,link=RATE,host=RATE, alone or behind a name; link and host: 25G, 60G; " \
+      "'unified' in place of link: host and device are one pool of memory") \
     X(LINK, "--link", "RATE", ASK_FIT, TAKES_LINK, link, HAS_BUDGET | EXPORT, \
       "bytes a second to host memory and back, instead of the graph's: 25G, or h2d=25G,d2h=20G; " \
-      "latency=NS a copy and add=RATE (sums in host memory) may follow") \
+      "latency=NS a copy, add=RATE (sums in host memory) and pageable=RATE (see --pinned) may follow") \
     X(MARGIN, "--margin", "PCT", ASK_FIT, TAKES_MARGIN, margin, HAS_BUDGET, \
       "count on that much less than the link's speed") \
     X(STEP, "--step", "KIND", ASK_FIT, TAKES_STEP, step, HAS_BUDGET, \
@@ -389,14 +394,14 @@ static const struct {
 typedef enum option_id { OPTIONS(OPTION_ID) OPTION_COUNT } option_id;
 
 typedef struct link_rates {
-    uint64_t rate[4];
-} link_rates; /* h2d, d2h, ns a copy, sums in host memory */
+    uint64_t rate[5];
+} link_rates; /* h2d, d2h, ns a copy, sums in host memory, pageable memory both ways */
 
 enum { FIT_BATCH = 1, FIT_SEQUENCE = 2 };
 
 typedef struct request { /* what the command line says; fields of options that are not given are zero */
     const char *graph, *place, *plan, *out, *preset, *config, *like, *explain, *trace, *svg, *export_to;
-    quantity budget, host, capacity, more;
+    quantity budget, host, pinned, capacity, more;
     link_rates link;
     models_device device;
     models_desc model;
@@ -459,14 +464,14 @@ static int find_key(const char *const *keys, int n, const char *text, const char
 /* --link: one rate for both ways, or keys. */
 static int parse_link(const char *text, link_rates *link)
 {
-    static const char *const keys[] = {"h2d", "d2h", "latency", "add"};
+    static const char *const keys[] = {"h2d", "d2h", "latency", "add", "pageable"};
     const char *value;
     if (parse_units(text, 1000, &link->rate[0], &text)) {
         link->rate[1] = link->rate[0];
         if (*text == ',') text++;
     }
     while (*text) {
-        int k = find_key(keys, 4, text, &value);
+        int k = find_key(keys, 5, text, &value);
         if (k < 0 || !parse_units(value, 1000, &link->rate[k], &text)) return 0;
         if (*text == ',') text++;
     }
@@ -484,7 +489,7 @@ static int parse_device(const char *text, models_device *device)
     const char *value;
     const models_device *known = NULL;
     memset(device, 0, sizeof *device);
-    if (find_key(keys, 5, text, &value) < 0) {
+    if (find_key(keys, 5, text, &value) < 0 && strncmp(text, "unified", n)) {
         if (n >= sizeof name) return 0;
         memcpy(name, text, n);
         name[n] = 0;
@@ -500,8 +505,14 @@ static int parse_device(const char *text, models_device *device)
     figures[3] = &device->host, figures[4] = &device->bytes;
     while (*text) {
         int k = find_key(keys, 5, text, &value);
-        if (k < 0 || !parse_units(value, k == 4 ? 1024 : 1000, &figure, &text) || !figure) return 0;
-        *figures[k] = (double)figure;
+        n = strcspn(text, ",");
+        if (n == 7 && !strncmp(text, "unified", n)) {
+            device->link = 0;
+            text += n;
+        } else {
+            if (k < 0 || !parse_units(value, k == 4 ? 1024 : 1000, &figure, &text) || !figure) return 0;
+            *figures[k] = (double)figure;
+        }
         if (*text == ',') text++;
     }
     return device->flops > 0 && device->bandwidth > 0 && device->bytes > 0;
@@ -684,7 +695,7 @@ static int check_model(const request *r)
     if (r->model.model && r->model.images && find_lm(r->model.model))
         return usage("--images is for convolutional networks; a language model has --tokens", r->model.model);
     if (r->fit && !r->model.model) return usage("--fit asks for sizes of a --model; a graph has its sizes", NULL);
-    if (r->fit && (r->budget.is_share || r->host.is_share))
+    if (r->fit && (r->budget.is_share || r->host.is_share || r->pinned.is_share))
         return usage("--fit needs sizes in bytes: what keeping everything takes grows with the batch", NULL);
     if (r->fit == FIT_SEQUENCE && (r->model.sequence || !find_lm(r->model.model)))
         return usage("--fit sequence is for language models, and looks for the --sequence itself", NULL);
@@ -859,6 +870,9 @@ static const struct {
     {"RM_NO_MERGE (rm_config.off)", "off=merge in a --config file"},
     {"rm_plan_desc.device_bytes", "--budget"},
     {"rm_plan_desc.host_bytes", "--host"},
+    {"rm_plan_desc.pageable_bytes", "--pinned"},
+    {"(rm_graph_link_pageable)", "(--link 25G,pageable=8G)"},
+    {"rm_plan_desc.unified", "a device with unified memory"},
     {"rm_plan_desc.preset", "--preset"},
     {"rm_plan_desc.config", "--config"},
     {"rm_plan_desc.steps", "--step"},
@@ -1656,6 +1670,7 @@ typedef struct job {
     rm_graph *g;
     const models_device *device; /* whose memory is the budget if none is given; NULL: none */
     rm_plan_desc desc;
+    uint64_t pinned; /* bytes of host memory, at most, if --pinned is given */
     rm_config config;
     rm_plan_info info;
     rm_plan *like, *plan;
@@ -1665,6 +1680,8 @@ typedef struct job {
     uint64_t solve_us;
     printer out;
 } job;
+
+static int has_host(const job *j) { return (j->desc.host_bytes | j->desc.pageable_bytes) != 0; }
 
 static void job_free(job *j)
 {
@@ -1713,13 +1730,28 @@ static int read_plan(const char *path, rm_graph *g, rm_plan **out)
     return EXIT_USAGE;
 }
 
-/* Has the graph a link to host memory? */
-static int graph_has_link(rm_graph *g)
+/* Has the text of the graph these letters? Names have no blanks and no equals signs. */
+static int graph_says(rm_graph *g, const char *letters)
 {
     text_buffer text = {NULL, 0, 0};
-    int has = rm_graph_write(g, text_sink, &text) == RM_OK && strstr(text.at, "\nlink ") != NULL;
+    int has = rm_graph_write(g, text_sink, &text) == RM_OK && strstr(text.at, letters) != NULL;
     text_free(&text);
     return has;
+}
+
+/* Has the graph a link to host memory? */
+static int graph_has_link(rm_graph *g) { return graph_says(g, "\nlink "); }
+
+/* Has the device one pool of memory for host and device? */
+static int is_unified(const models_device *device) { return device && !(device->link > 0); }
+
+/* Says how fast pageable memory is: --link does, or it is a guess. */
+static void link_pageable(const request *r, rm_graph *g, const models_device *device)
+{
+    uint64_t rate = r->link.rate[4];
+    if (!rate && r->given[OPTION_PINNED] && !r->given[OPTION_LINK] && device && !graph_says(g, " pageable_h2d="))
+        rate = (uint64_t)(device->link / 3);
+    if (rate && graph_has_link(g)) rm_graph_link_pageable(g, rate, rate);
 }
 
 /* Does this preset copy to host memory? */
@@ -1737,6 +1769,16 @@ static int check_host(const job *j)
     int no_host = r->given[OPTION_HOST] && !r->host.bytes && !r->host.share;
     int none = no_host || (!r->given[OPTION_HOST] && !r->model.model);
     if (r->task == CHECK) return GO_ON;
+    if (is_unified(j->device) && r->given[OPTION_HOST] && !no_host)
+        return usage("--host: on this --device host and device are one pool of memory: what waited in host memory "
+                     "would free nothing. Give all that the plan may use as --budget",
+                     NULL);
+    if (is_unified(j->device)) return GO_ON;
+    if (r->given[OPTION_PINNED] && none) return usage("--pinned is a part of --host, and there is none", NULL);
+    if (r->given[OPTION_PINNED] && !graph_says(j->g, " pageable_h2d="))
+        return usage("--pinned: the graph does not say how fast pageable memory is; give --link 25G,pageable=8G (bytes "
+                     "a second) or --device NAME",
+                     NULL);
     if (none && !r->like && (r->given[OPTION_MARGIN] || (r->given[OPTION_LINK] && !r->export_to)))
         return usage(r->given[OPTION_MARGIN]
                          ? "--margin is about copies to host memory, and there are none without --host"
@@ -1758,7 +1800,7 @@ static int keep_all(job *j, rm_plan_info *info)
     rm_plan *plan = NULL;
     rm_result result;
     memset(info, 0, sizeof *info);
-    all.device_bytes = all.host_bytes = 0;
+    all.device_bytes = all.host_bytes = all.pageable_bytes = 0;
     all.preset = "noremat";
     all.config = NULL;
     all.info = info;
@@ -1768,18 +1810,28 @@ static int keep_all(job *j, rm_plan_info *info)
     return result == RM_OK ? GO_ON : refuse(j->r->graph, j->g, result);
 }
 
+/* The planner may use so much host memory, of which --pinned says how much is pinned. */
+static void give_host(job *j, uint64_t bytes)
+{
+    uint64_t pinned = j->r->given[OPTION_PINNED] && j->pinned < bytes ? j->pinned : bytes;
+    j->desc.host_bytes = pinned;
+    j->desc.pageable_bytes = bytes - pinned;
+}
+
 /* Percentages are of what keeping everything takes. */
 static int resolve_sizes(job *j)
 {
     const request *r = j->r;
     rm_plan_info info;
     int ok = 1, status;
-    if (r->budget.is_share || r->host.is_share) {
+    if (r->budget.is_share || r->host.is_share || r->pinned.is_share) {
         status = keep_all(j, &info);
         if (status != GO_ON) return status;
         if (r->budget.is_share) j->desc.device_bytes = scale(info.keep_all_bytes, r->budget.share, 1000000, &ok);
         if (r->host.is_share) j->desc.host_bytes = scale(info.keep_all_bytes, r->host.share, 1000000, &ok);
+        if (r->pinned.is_share) j->pinned = scale(info.keep_all_bytes, r->pinned.share, 1000000, &ok);
     }
+    give_host(j, j->desc.host_bytes);
     if (!ok) return usage("a percentage that gives 2^62 bytes or more", NULL);
     if (r->given[OPTION_BUDGET] && !j->desc.device_bytes)
         return usage("a --budget of no bytes; leave it out to plan without a limit", NULL);
@@ -1812,6 +1864,8 @@ static int job_describe(job *j)
     if (status != GO_ON) return status;
     d->device_bytes = r->given[OPTION_BUDGET] ? r->budget.bytes : memory > GIB ? memory - GIB : memory;
     d->host_bytes = r->host.bytes;
+    d->unified = (uint32_t)is_unified(j->device);
+    j->pinned = r->pinned.bytes;
     d->align = (uint32_t)r->align;
     d->preset = r->preset;
     d->config = r->config ? &j->config : NULL;
@@ -1899,7 +1953,8 @@ static rm_result plan_all(job *j)
     const request *r = j->r;
     short_text need;
     rm_result result;
-    int may_take_host = r->model.model && !r->given[OPTION_HOST] && !r->preset && !r->config && !r->live;
+    int may_take_host = r->model.model && !r->given[OPTION_HOST] && !r->preset && !r->config && !r->live &&
+                        !is_unified(j->device);
     watch_start(&j->watch, r, j->out.form == FORM_TEXT && isatty(fileno(stderr)));
     result = plan_once(j);
     if (result == RM_ERROR_INFEASIBLE && may_take_host) {
@@ -1909,13 +1964,13 @@ static rm_result plan_all(job *j)
                 " bytes) on the device alone; planning with 128 GiB of host memory, too "
                 "(--host says how much, 0 for none)\n",
                 r->graph, human_bytes(&need, j->info.min_bytes), j->info.min_bytes);
-        j->desc.host_bytes = MODEL_HOST_BYTES;
+        give_host(j, MODEL_HOST_BYTES);
         result = plan_once(j);
     }
     j->solve_us = now_us() - j->watch.start_us;
     watch_clear_line(&j->watch);
     signal(SIGINT, SIG_DFL);
-    if (result == RM_OK && r->task == PLAN && may_take_host && !j->desc.host_bytes &&
+    if (result == RM_OK && r->task == PLAN && may_take_host && !has_host(j) &&
         j->info.time_ns / 5 > j->info.keep_all_ns / 4)
         fprintf(stderr,
                 "rmplan: %s: %.0f %% slower than with everything kept; host memory may be faster: --host 128G "
@@ -1990,6 +2045,7 @@ static void say_info(job *j, const char *status)
         say_number(p, "arena_bytes", f->arena_bytes);
         say_number(p, "live_bytes", f->live_bytes);
         say_number(p, "host_bytes", f->host_bytes);
+        say_number(p, "pageable_bytes", f->pageable_bytes);
         say_number(p, "h2d_bytes", f->h2d_bytes);
         say_number(p, "d2h_bytes", f->d2h_bytes);
         for (lane = 0; lane < 5; lane++) {
@@ -2192,7 +2248,8 @@ static rm_result print_answer(job *j, const account *a)
             fprintf(to, ", %s keeping all %s.\n",
                     human_slower(&slower, ppm_over(f->time_ns, f->keep_all_ns)), human_bytes(&keep, f->keep_all_bytes));
         print_bytes_line(to, "device memory", f->arena_bytes, "");
-        if (f->host_bytes) print_bytes_line(to, "host memory", f->host_bytes, "");
+        if (f->host_bytes) print_bytes_line(to, "host memory", f->host_bytes, f->pageable_bytes ? ": pinned" : "");
+        if (f->pageable_bytes) print_bytes_line(to, "and pageable", f->pageable_bytes, "");
         if (j->r->model.model) print_speed(j);
         if (a->n) print_history(j, a);
         if (f->min_bound_bytes)
@@ -2219,7 +2276,9 @@ static void print_no_answer(job *j, rm_result result)
     if (f->min_bytes) print_bytes_line(to, "would do", f->min_bytes, ": the smallest plan of the preset");
     print_bytes_line(to, "at least", f->min_bound_bytes, ": no plan takes less of the device");
     print_bytes_line(to, "keeping all", f->keep_all_bytes, "");
-    if (!j->desc.host_bytes && graph_has_link(j->g))
+    if (is_unified(j->device))
+        fprintf(to, "  host memory    is the device's: nothing could wait there\n");
+    else if (!has_host(j) && graph_has_link(j->g))
         fprintf(to, "  host memory    none; what waits could wait there: --host 64G\n");
     if (j->r->given[OPTION_MORE]) say_more(j, 0);
 }
@@ -2492,7 +2551,7 @@ static const char *planned_with(const job *j, const char **word)
     const request *r = j->r;
     *word = r->plan ? "plan" : r->config ? "configuration" : "preset";
     if (r->plan || r->config) return input_name(r->plan ? r->plan : r->config);
-    return r->preset ? r->preset : j->desc.host_bytes ? "offmate" : rm_preset_name(0, NULL);
+    return r->preset ? r->preset : has_host(j) ? "offmate" : rm_preset_name(0, NULL);
 }
 
 /* What is planned and how, before a title of a picture. */
@@ -2700,7 +2759,7 @@ static void make_baselines(curve_picture *c)
     for (i = 0; (name = rm_preset_name(i, NULL)) != NULL; i++) {
         if (rm_config_preset(name, &config) != RM_OK || !config.passes || config.passes & (RM_PASS_SEARCH | RM_PASS_OFFLOAD))
             continue;
-        if (!j->desc.host_bytes && preset_copies(name)) continue;
+        if (!has_host(j) && preset_copies(name)) continue;
         for (k = 0; k < BASELINE_BUDGETS && !interrupted; k++)
             baseline_try(c, name, j->points[(j->n_points - 1) * k / BASELINE_BUDGETS].arena_bytes);
     }
@@ -3062,7 +3121,7 @@ static int compare(job *j)
     say_open(p, "compare", '[');
     table_head(p, columns, LENGTH(columns));
     for (i = 0; (name = rm_preset_name(i, NULL)) != NULL && status == GO_ON && !interrupted; i++) {
-        if (!j->desc.host_bytes && preset_copies(name)) left_out = 1;
+        if (!has_host(j) && preset_copies(name)) left_out = 1;
         else status = compare_one(j, columns, name);
     }
     signal(SIGINT, SIG_DFL);
@@ -3124,8 +3183,10 @@ static int print_lists(void)
     printf("\ndevices:\n");
     for (i = 0; i < LENGTH(models_devices); i++) {
         const models_device *d = &models_devices[i];
-        printf("  %-12s %s: %.0f TFLOP/s, %.0f GB, %.2f TB/s, link %.1f GB/s\n", d->name, d->text, d->flops / 1e12,
-               d->bytes / 1e9, d->bandwidth / 1e12, d->link / 1e9);
+        printf("  %-12s %s: %.0f TFLOP/s, %.0f GB, %.2f TB/s", d->name, d->text, d->flops / 1e12, d->bytes / 1e9,
+               d->bandwidth / 1e12);
+        if (is_unified(d)) printf("\n");
+        else printf(", link %.1f GB/s\n", d->link / 1e9);
     }
     return EXIT_OK;
 }
@@ -3168,10 +3229,13 @@ static rm_graph *fit_build(void *user, uint64_t units)
 {
     fit *f = (fit *)user;
     models_desc model = f->model;
+    rm_graph *g;
     if (f->r->fit == FIT_SEQUENCE) model.tokens = model.sequence = units * FIT_UNIT;
     else if (find_lm(model.model)) model.tokens = units * model.sequence;
     else model.images = units;
-    return models_build(&model);
+    g = models_build(&model);
+    if (g) link_pageable(f->r, g, model.device);
+    return g;
 }
 
 /* Tokens or images a second; 0: there is no such size. */
@@ -3232,7 +3296,7 @@ static void print_fit(const fit *f, const rm_fit_info *found, const rm_plan_desc
     human_bytes(&budget, desc->device_bytes);
     if (!found->largest) {
         fprintf(f->out.to, "Not one fits in %s.%s\n", budget.text,
-                f->r->host.bytes ? "" : " With host memory one may: --host 128G.");
+                f->r->host.bytes || is_unified(f->model.device) ? "" : " With host memory one may: --host 128G.");
         return;
     }
     fprintf(f->out.to, "The largest that fits in %s: %" PRIu64 " %s", budget.text, fit_size(f, found->largest),
@@ -3284,7 +3348,7 @@ static int tell_fit(fit *f, const rm_fit_info *found, const rm_fit_info *more, c
     }
     say_open(p, "fit", '[');
     fit_table(f, found, desc->preset ? desc->preset : f->r->config ? f->r->config
-                                                     : desc->host_bytes ? "offmate" : "hiremate");
+                                                     : desc->host_bytes | desc->pageable_bytes ? "offmate" : "hiremate");
     say_close(p, ']');
     if (p->form == FORM_JSON) say_end(p);
     return found->largest ? EXIT_OK : EXIT_TOO_SMALL;
@@ -3364,6 +3428,7 @@ static int run_model(const request *r)
         for (i = 0; i < LENGTH(models_nets); i++) nearest_try(&best, models_nets[i]);
         return complain("no such model ('rmplan --model list' shows them)", model.model, best.name);
     }
+    link_pageable(r, g, model.device);
     if (rm_graph_result(g) != RM_OK) status = refuse(r->graph, g, rm_graph_result(g));
     else status = r->fit ? fit_model(r, g, &model) : run_graph(r, g, model.device);
     rm_graph_destroy(g);
@@ -3383,8 +3448,9 @@ static int run_file(const request *r)
     text_free(&text);
     if (result == RM_OK && r->given[OPTION_LINK])
         rm_graph_link(g, r->link.rate[0], r->link.rate[1], r->link.rate[2], r->link.rate[3]);
-    else if (result == RM_OK && device)
+    else if (result == RM_OK && device && !is_unified(device))
         rm_graph_link(g, (uint64_t)device->link, (uint64_t)device->link, 10000, (uint64_t)(device->host / 3));
+    if (result == RM_OK) link_pageable(r, g, device);
     status = result == RM_OK ? run_graph(r, g, device) : refuse(r->graph, g, result);
     rm_graph_destroy(g);
     return status;

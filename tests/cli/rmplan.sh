@@ -321,6 +321,15 @@ run 0 "" m.rmg --budget 600M
 run 0 "planning with 128 GiB of host memory" --model llama3-8b --tokens 8192 --device rtx4090 --budget 16G
 holds 'v["status"] == "ok" && v["arena_bytes"] <= 17179869184 && v["host_bytes"] > 60000000000 && v["h2d_bytes"] > 0'
 run 3 "too small" --model llama3-8b --tokens 8192 --device rtx4090 --budget 16G --host 0
+# pinned and pageable host memory; devices where host and device are one pool
+run 2 "--pinned is a part of --host" chain.rmg --budget 80% --pinned 1M
+run 2 "give --link 25G,pageable=8G" chain.rmg --budget 80% --host 1G --link 1G --pinned 1M
+run 0 "" chain.rmg --budget 80% --host 1G --link 1G,pageable=250M --pinned 0 --kv
+grep -q '^host_bytes=0$' out && grep -q '^pageable_bytes=' out && ok || bad "nothing is pinned with --pinned 0"
+run 2 "host and device are one pool of memory" --model gpt2-124m --device gb10 --host 4G
+run 0 "" --model gpt2-124m --device gb10 --text
+grep -q 'one pool of memory; they would free nothing' out && ok || bad "a plan for a device with unified memory says so"
+run 3 "make the largest op smaller" --model gpt2-124m --device unified,flops=10T,bandwidth=200G,memory=2G
 run 0 "" --model qwen2.5-1.5b --tokens 4096 --device rtx4060ti --host 64G
 holds 'v["status"] == "ok" && v["arena_bytes"] <= v["budget_bytes"]'
 run 0 "host memory may be faster: --host 128G" --model gpt2-1.5b --device rtx4090

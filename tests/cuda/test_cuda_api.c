@@ -1170,7 +1170,7 @@ static void tuned_choices(void)
         expect(rm_exec_tune(r.x, &pd, &s, 2, &r.p) == RM_OK, "rm_exec_tune", rm_exec_error(r.x));
         standin_pageable(0);
         rm_plan_get_info(r.p, 0, &info);
-        if (host) expect(r.g->link.d2h > (host == 2 ? 6200000000u : 9900000000u) && r.g->link.d2h < (host == 2 ? 6300000000u : 10100000000u), "the link, under copies the other way", NULL);
+        if (host) expect(r.g->link.tier[0].d2h > (host == 2 ? 6200000000u : 9900000000u) && r.g->link.tier[0].d2h < (host == 2 ? 6300000000u : 10100000000u), "the link, under copies the other way", NULL);
         expect(info.estimated == 0 && info.measured == 3 * LAYERS - 1, "nothing is guessed", NULL);
         for (i = 0; i < r.g->n_tensors; i++)
             if (r.g->tensors[i].kind == RMI_PARAM) expect(r.g->tensors[i].opt == OPT_NS && r.g->tensors[i].opt_host_by == RMI_COST_MEASURED, "updates on both sides", r.g->tensors[i].name);

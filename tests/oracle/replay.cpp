@@ -209,6 +209,7 @@ template <class V, class T> static bool holds(const V &v, const T &x) { return s
 
 struct Link {
     uint64_t h2d = 0, d2h = 0, latency = 0, add = 20000000000u;
+    uint64_t slow_h2d = 0, slow_d2h = 0; /* of pageable memory; 0: not said */
     bool there = false;
     void read(const Keys &k)
     {
@@ -216,6 +217,9 @@ struct Link {
         d2h = k.number("d2h", d2h);
         latency = k.number("latency", latency);
         add = k.number("add", add);
+        slow_h2d = k.number("pageable_h2d", ABSENT);
+        slow_d2h = k.number("pageable_d2h", ABSENT);
+        check(slow_h2d && slow_d2h, "rates of pageable memory are above zero");
         there = true;
     }
 };
@@ -258,7 +262,7 @@ struct Graph {
         else check(n > 1, "a name is missing");
         if (what == "link") {
             check(!link.there, "declared twice");
-            link.read(Keys(w + 1, n - 1, " h2d d2h latency add "));
+            link.read(Keys(w + 1, n - 1, " h2d d2h latency add pageable_h2d pageable_d2h "));
             check(link.h2d && link.d2h && link.add, "a link needs h2d, d2h and add above zero");
         } else if (what == "tensor") {
             on_tensor(w, n);
@@ -546,6 +550,7 @@ struct Statement {
     const Part *part = nullptr;
     bool host = false;   /* opt on the host */
     bool saving = false; /* a forward that leaves saved: */
+    bool pageable = false; /* of a copy: in which host memory */
     uint64_t offset = 0, size = ABSENT; /* size: of an alloc of saved: or ws:, by look-ahead; ABSENT: as its host copy */
     const Line *line = nullptr;
 };
@@ -553,7 +558,7 @@ struct Statement {
 struct Place {
     int buffer;
     uint64_t offset;
-    bool home;
+    bool home, pageable;
     const Line *line;
 };
 
@@ -564,7 +569,7 @@ struct Plan {
     std::vector<Statement> program;
     std::vector<Place> places;
     StepKind step = SINGLE;
-    uint64_t arena = 0, host = 0;
+    uint64_t arena = 0, host = 0, pageable = 0;
     int n_tensors, n_ops, n_buffers;
     std::map<View, int> ws_at;
 
@@ -642,19 +647,22 @@ struct Plan {
             check(l.count == 2, "graph HASH");
             check(w[1] == g.text.hash(), "made for another graph");
         } else if (w[0] == "arena") {
-            check(l.count == 2 || (l.count == 4 && w[2] == "host"), "arena BYTES host BYTES");
             arena = quantity(w[1]);
-            host = l.count == 4 ? quantity(w[3]) : 0;
+            const bool pinned = l.count >= 4 && w[2] == "host", slow = l.count == (pinned ? 6u : 4u) && w[pinned ? 4 : 2] == "pageable";
+            check(l.count == 2u + 2 * pinned + 2 * slow, "arena BYTES host BYTES pageable BYTES");
+            host = pinned ? quantity(w[3]) : 0;
+            pageable = slow ? quantity(w[pinned ? 5 : 3]) : 0;
         } else if (w[0] == "step") {
             const View kinds[] = {"single", "first", "middle", "last", "forward"};
             const View *k = std::find(kinds, kinds + 5, l.count == 2 ? w[1] : View());
             check(k < kinds + 5, "single, first, middle, last or forward");
             step = static_cast<StepKind>(k - kinds);
         } else if (w[0] == "resident" || w[0] == "home") {
-            check(l.count == 3, "a buffer and its offset");
-            places.push_back(Place{buffer(w[1]), quantity(w[2]), w[0] == "home", &l});
+            const bool slow = w[0] == "home" && l.count == 4 && w[3] == "pageable";
+            check(l.count == 3 || slow, "a buffer and its offset");
+            places.push_back(Place{buffer(w[1]), quantity(w[2]), w[0] == "home", slow, &l});
             const uint64_t end = quantity(w[2]) + (class_of(places.back().buffer) <= B_STATE ? fixed_size(places.back().buffer) : 0);
-            check(end <= (places.back().home ? host : arena), "it ends past the end, or before the arena was given");
+            check(end <= (slow ? pageable : places.back().home ? host : arena), "it ends past the end, or before the arena was given");
         } else {
             return false;
         }
@@ -674,7 +682,8 @@ struct Plan {
             run(s, w[1], w[2]);
         } else {
             const bool two = s.verb == ALIAS || s.verb == REUSE, offset = s.verb == ALLOC || s.verb == OFFLOAD || s.verb == MERGE;
-            check(l.count == (two || offset ? 3u : 2u), "another number of words is expected");
+            s.pageable = (s.verb == OFFLOAD || s.verb == MERGE) && l.count == 4 && w[3] == "pageable";
+            check(l.count == (two || offset ? 3u : 2u) + s.pageable, "another number of words is expected");
             s.a = buffer(w[1]);
             if (two) s.b = buffer(w[2]);
             if (offset) s.offset = quantity(w[2]);
@@ -757,6 +766,7 @@ struct Plan {
 struct Stretch { /* bytes under one or more names */
     uint64_t lo = 0, hi = 0;
     uint64_t ready = 0, busy = 0; /* the last write's end; the last user's end */
+    bool pageable = false;
     std::vector<int> names;
     bool only(int b) const { return names.size() == 1 && names[0] == b; }
 };
@@ -853,7 +863,7 @@ enum Lane { COMPUTE, H2D, D2H, HOST, COMM, LANES };
 class Machine {
     const Graph &g;
     const Plan &p;
-    Space arena, host;
+    Space arena, host, slow;
     std::vector<Side> dev, far; /* by buffer: on the device, in host memory */
     std::vector<std::unique_ptr<Stretch>> stretches;
     std::vector<Stretch *> spare;
@@ -888,6 +898,7 @@ public:
         passed.assign(g.barriers.size(), 0);
         arena.size = p.arena;
         host.size = p.host;
+        slow.size = p.pageable;
     }
 
     void replay(rmtest_result &r)
@@ -908,6 +919,7 @@ public:
         r.arena_bytes = arena.top;
         r.live_bytes = arena.peak;
         r.host_bytes = host.top;
+        r.pageable_bytes = slow.top;
     }
 
 private:
@@ -946,6 +958,7 @@ private:
     void put(std::vector<Side> &side, Space &space, int b, uint64_t lo, uint64_t bytes)
     {
         Stretch &s = make(b);
+        s.pageable = &space == &slow;
         space.place(s, lo, bytes);
         side[static_cast<size_t>(b)].at = &s;
     }
@@ -964,7 +977,7 @@ private:
     }
 
     void drop_device(int b) { drop(dev, arena, b); }
-    void drop_host(int b) { drop(far, host, b); }
+    void drop_host(int b) { drop(far, off(b).at && off(b).at->pageable ? slow : host, b); }
 
     bool zero(int b) const { return p.class_of(b) <= B_STATE && p.fixed_size(b) == 0; }
 
@@ -1067,10 +1080,12 @@ private:
         return static_cast<uint64_t>(t);
     }
 
-    uint64_t copy_ns(Lane way, uint64_t bytes) const
+    uint64_t copy_ns(Lane way, const Stretch &there, uint64_t bytes) const
     {
         check(g.link.there, "the graph has no link");
-        return later(g.link.latency, rate(bytes, way == H2D ? g.link.h2d : g.link.d2h));
+        const uint64_t pinned = way == H2D ? g.link.h2d : g.link.d2h, pageable = way == H2D ? g.link.slow_h2d : g.link.slow_d2h;
+        check(!there.pageable || pageable != ABSENT, "the link has no rates of pageable memory");
+        return later(g.link.latency, rate(bytes, there.pageable ? pageable : pinned));
     }
 
     /* -- the step's beginning and end -- */
@@ -1091,7 +1106,7 @@ private:
                 check(!(d & bit), "stands twice");
                 d = static_cast<char>(d | bit);
                 check(!x.home || !stays(x.buffer), "it stays on the device");
-                if (x.home) put(far, host, x.buffer, x.offset, p.fixed_size(x.buffer));
+                if (x.home) put(far, x.pageable ? slow : host, x.buffer, x.offset, p.fixed_size(x.buffer));
                 else put(dev, arena, x.buffer, x.offset, p.fixed_size(x.buffer));
                 if (c == B_GRAD) return;
                 (x.home ? off(x.buffer) : on(x.buffer)).in.count = 1;
@@ -1130,7 +1145,7 @@ private:
             if (tensor(t).kind == INPUT && on(t).at) on(t).at->ready = on(t).at->busy;
         }
         for (const Place &x : p.places)
-            if (x.buffer < p.n_tensors && tensor(x.buffer).kind == INPUT) arrive(x.home ? far : dev, x.home ? host : arena, x);
+            if (x.buffer < p.n_tensors && tensor(x.buffer).kind == INPUT) arrive(x.home ? far : dev, x.pageable ? slow : x.home ? host : arena, x);
         std::fill(runs.begin(), runs.end(), 0);
         std::fill(bits.begin(), bits.end(), -1);
         std::fill(passed.begin(), passed.end(), 0);
@@ -1196,7 +1211,7 @@ private:
     {
         if (zero(x.buffer)) return;
         const Side &s = x.home ? off(x.buffer) : on(x.buffer);
-        const bool there = s.at && s.at->lo == x.offset;
+        const bool there = s.at && s.at->lo == x.offset && s.at->pageable == x.pageable;
         if (x.buffer < p.n_tensors && tensor(x.buffer).kind == INPUT) {
             if (!there) x.home ? drop_host(x.buffer) : drop_device(x.buffer); /* the next batch comes to its own place */
             return;
@@ -1215,9 +1230,9 @@ private:
         case FREE: return release(s.a);
         case ALIAS: return alias(s.a, s.b);
         case REUSE: return reuse(s.a, s.b);
-        case OFFLOAD: return offload(s.a, s.offset);
+        case OFFLOAD: return offload(s.a, s.offset, s.pageable);
         case PREFETCH: return prefetch(s.a);
-        case MERGE: return merge(s.a, s.offset);
+        case MERGE: return merge(s.a, s.offset, s.pageable ? slow : host);
         case DROP_HOST:
             if (!off(s.a).at) bad(s.a, "is not in host memory");
             return drop_host(s.a);
@@ -1520,14 +1535,14 @@ private:
 
     /* -- copies -- */
 
-    void offload(int b, uint64_t at)
+    void offload(int b, uint64_t at, bool pageable)
     {
         if (p.class_of(b) == B_WS || callers(b) || stays(b)) bad(b, "does not move");
         if (!on(b).in.any()) bad(b, "holds nothing");
         const uint64_t bytes = size(b);
-        if (off(b).at && (off(b).at->lo != at || off(b).at->hi != at + bytes)) drop_host(b);
-        if (!off(b).at) put(far, host, b, at, bytes);
-        work(D2H, copy_ns(D2H, bytes), {&there(b)}, {off(b).at});
+        if (off(b).at && (off(b).at->lo != at || off(b).at->hi != at + bytes || off(b).at->pageable != pageable)) drop_host(b);
+        if (!off(b).at) put(far, pageable ? slow : host, b, at, bytes);
+        work(D2H, copy_ns(D2H, *off(b).at, bytes), {&there(b)}, {off(b).at});
         off(b).in = on(b).in;
     }
 
@@ -1539,11 +1554,11 @@ private:
         if (p.class_of(b) != B_GRAD && !whole(b, off(b).in)) bad(b, "is stale in host memory");
         const uint64_t bytes = off(b).at->hi - off(b).at->lo;
         check(s.hi - s.lo >= bytes, "the bytes on the device are too few");
-        work(H2D, copy_ns(H2D, bytes), {off(b).at}, {&s});
+        work(H2D, copy_ns(H2D, *off(b).at, bytes), {off(b).at}, {&s});
         on(b).in = off(b).in;
     }
 
-    void merge(int b, uint64_t at)
+    void merge(int b, uint64_t at, Space &space)
     {
         check(p.class_of(b) == B_GRAD && tensor(p.tensor_of(b)).kind == PARAM, "only gradients of params are added in host memory");
         Stretch &s = there(b);
@@ -1551,10 +1566,11 @@ private:
         check(!on(b).in.meets(off(b).in), "both places hold the same shares");
         const uint64_t bytes = p.fixed_size(b);
         Stretch &staging = make(b);
-        host.place(staging, at, bytes);
-        work(D2H, copy_ns(D2H, bytes), {&s}, {&staging});
+        staging.pageable = &space == &slow;
+        space.place(staging, at, bytes);
+        work(D2H, copy_ns(D2H, staging, bytes), {&s}, {&staging});
         work(HOST, rate(bytes, g.link.add), {&staging, off(b).at}, {off(b).at});
-        host.release(staging);
+        space.release(staging);
         spare.push_back(&staging);
         off(b).in.join(on(b).in);
         on(b).in = Content();
@@ -1583,7 +1599,7 @@ static int replay(const char *graph, size_t graph_len, const char *plan, size_t 
         r.figures.floor_ns = g->floor_ns();
         if (o.link.empty()) return;
         const std::vector<View> words = list(o.link);
-        g->link.read(Keys(words.data(), words.size(), " h2d d2h latency add "));
+        g->link.read(Keys(words.data(), words.size(), " h2d d2h latency add pageable_h2d pageable_d2h "));
         check(g->link.h2d && g->link.d2h && g->link.add, "a link needs h2d, d2h and add above zero");
     });
     if (v == RMTEST_LEGAL && plan)

@@ -29,6 +29,7 @@ typedef struct rmtest_result {
     uint64_t arena_bytes;   /* the highest byte of the arena that is used */
     uint64_t live_bytes;    /* the highest sum of live buffers on the device */
     uint64_t host_bytes;    /* the highest byte of host memory that is used */
+    uint64_t pageable_bytes; /* of it, that is pageable */
 } rmtest_result;
 
 #ifdef __cplusplus

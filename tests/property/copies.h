@@ -28,11 +28,11 @@ static uint64_t copies_rnd(copies *c, uint64_t n)
 
 static uint64_t copies_host(copies *c, uint64_t bytes)
 {
-    uint64_t at;
-    if (copies_rnd(c, 3) == 0 && c->host_used) return copies_rnd(c, c->host_used / 256) * 256; /* where something else was, or is */
+    uint64_t at, tier = RMI_TIER(copies_rnd(c, 2));
+    if (copies_rnd(c, 3) == 0 && c->host_used) return tier + copies_rnd(c, c->host_used / 256) * 256; /* where something else was, or is */
     at = c->host_used;
     c->host_used += (bytes + 255) / 256 * 256;
-    return at;
+    return tier + at;
 }
 
 static void copies_open(copies *c, const rmi_program *q)
@@ -67,7 +67,7 @@ static int copies_legal(copies *c, uint32_t i, int commit, rmi_program *keep)
     q.n = c->n;
     q.n_homes = c->n_homes;
     q.arena = c->arena;
-    q.host = c->host;
+    q.host[0] = q.host[1] = c->host;
     if (rmi_sch_sizes(c->p->g, &q) != RM_OK || rmi_sch_check(c->p->g, &q, &err, NULL) != RM_OK) return 0;
     if (commit) c->p->prog[i] = q;
     else *keep = q;
@@ -255,9 +255,11 @@ RMI_UNUSED static unsigned long copies_insert(rm_plan *p, uint64_t seed, uint32_
     c.rng = seed;
     if (!g->has_link) {
         g->has_link = 1;
-        g->link.h2d = g->link.d2h = 1000000000u;
+        g->link.tier[0].h2d = g->link.tier[0].d2h = 1000000000u;
         g->link.add = 1000000000u;
     }
+    g->link.tier[1].h2d = g->link.tier[0].h2d / 3 + 1;
+    g->link.tier[1].d2h = g->link.tier[0].d2h / 2 + 1;
     for (i = 0; i < p->n; i++) {
         c.arena = rmi_max(c.arena, p->prog[i].arena);
         most = p->prog[i].n > most ? p->prog[i].n : most;
@@ -284,8 +286,9 @@ RMI_UNUSED static unsigned long copies_insert(rm_plan *p, uint64_t seed, uint32_
         }
     for (i = 0; i < p->n; i++) { /* the untouched ones too: one arena, one piece of host memory */
         p->prog[i].arena = c.arena;
-        p->prog[i].host = c.host;
+        p->prog[i].host[0] = p->prog[i].host[1] = c.host;
         p->info[i].arena_bytes = c.arena;
+        p->info[i].host_bytes = p->info[i].pageable_bytes = c.host;
         p->info[i].time_ns = p->prog[i].fig.time_ns;
         p->info[i].live_bytes = p->prog[i].fig.live_bytes;
     }

@@ -101,7 +101,7 @@ static void judge(unsigned long seed, rm_graph *g, const rg_text *t, uint32_t st
         rm_plan_write(p, step, tm_sink, &b);
         rmtest_replay_c(t->data, t->size, b.s, b.n, RMTEST_NO_BUDGET, RMTEST_NO_BUDGET, &r);
         expect(r.verdict == RMTEST_LEGAL, seed, "legal", r.message);
-        expect(r.time_ns == prog.fig.time_ns && r.live_bytes == prog.fig.live_bytes && r.host_bytes == prog.fig.host_top, seed, "figures", "differ from the second referee's");
+        expect(r.time_ns == prog.fig.time_ns && r.live_bytes == prog.fig.live_bytes && r.host_bytes == prog.fig.host_top[0], seed, "figures", "differ from the second referee's");
         ask.bytes = prog.fig.live_bytes;
         if (rmi_step_make(&tmp, g, step, 1, 2, &model) == RM_OK && rmi_bnd_bound(&tmp, &model, &ask, &bound) == RM_OK) {
             expect(bound <= prog.fig.time_ns, seed, "the bound", "is above the time of a legal plan");

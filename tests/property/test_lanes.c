@@ -750,7 +750,9 @@ static rm_plan *offloaded(rm_graph *g, rm_plan_desc *d, rm_plan_info *info, uint
     rm_plan *p = NULL;
     if (!g->has_link) return NULL;
     d->preset = presets[chance % 4];
-    d->host_bytes = (uint64_t)1 << 24;
+    d->host_bytes = (uint64_t)1 << (chance >> 32 & 1 ? 12 : 24);
+    d->pageable_bytes = (uint64_t)(chance >> 33 & 1) << 24;
+    if (d->pageable_bytes) rm_graph_link_pageable(g, g->link.tier[0].h2d / 3 + 1, g->link.tier[0].d2h / 3 + 1);
     d->device_bytes = 1;
     if (rm_plan_create(g, d, &p) == RM_OK || info->min_bytes == 0) return p;
     d->device_bytes = info->min_bytes * (8 + (chance >> 8) % 8) / 8;

@@ -436,7 +436,7 @@ static void sides(void)
             EXPECT(t->reduce == (i % 3 == 2 ? 1 : REDUCE), "reductions");
         }
         EXPECT(i % 3 == 2 || r.g->barriers[0].ns == BARRIER, "the barrier");
-        EXPECT(r.g->link.add == 4000000000u && r.g->link.h2d == 1000000000u, "additions");
+        EXPECT(r.g->link.add == 4000000000u && r.g->link.tier[0].h2d == 1000000000u, "additions");
         EXPECT(i % 3 == 2 || r.g->ops[0].forms[0].parts[0].bwd == DX + DW, "backwards");
         EXPECT(i % 3 != 2 || r.g->ops[0].forms[0].parts[0].bwd_by == RMI_COST_SCALED, "guesses, as wrong as those of forwards were");
         rm_plan_get_info(r.p, 0, &info);
@@ -460,7 +460,7 @@ static void tuning(void)
     EXPECT(rm_exec_tune(NULL, &d, NULL, 1, &p) == RM_ERROR_ARGUMENT && rm_exec_tune(r.e, &d, NULL, 1, NULL) == RM_ERROR_ARGUMENT, "NULL");
     EXPECT(rm_exec_tune(r.e, &d, NULL, 1, &none) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(r.e), "rm_exec_tune: p is not"), rm_exec_error(r.e));
     EXPECT(rm_exec_tune(r.e, &tiny, NULL, 1, &p) == RM_ERROR_INFEASIBLE && strstr(rm_exec_error(r.e), "Give "), rm_exec_error(r.e));
-    EXPECT(p == r.p && r.g->link.h2d == 3000000000u && r.g->link.d2h == 2000000000u && r.g->link.latency == 500 && r.g->link.add == 4000000000u, "the link was measured");
+    EXPECT(p == r.p && r.g->link.tier[0].h2d == 3000000000u && r.g->link.tier[0].d2h == 2000000000u && r.g->link.latency == 500 && r.g->link.add == 4000000000u, "the link was measured");
     step(&r, RM_SINGLE);
     bad = 1;
     give(&r);
