@@ -14,6 +14,7 @@
 #include "../stories.h"
 #include "kernels.cuh"
 #include "products.cuh"
+#include "roofline.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -593,9 +594,9 @@ typedef struct options {
     uint64_t budget, host;
     double percent; /* of what keeping everything takes, if budget is 0 */
     int64_t batch, context, steps, accumulate;
-    double lr;
+    double lr, peak, bandwidth; /* TFLOPS and GB/s of the card, 0: by its name */
     uint64_t seed;
-    int slim, apart, streams, debug, untuned, check, link, digest, physical, quiet;
+    int slim, apart, profile, streams, debug, untuned, check, link, digest, physical, quiet;
 } options;
 
 /* An arm of the comparison: a preset, and what it may use. */
@@ -625,6 +626,9 @@ static const char HELP[] =
     "  --untuned         plan with estimated costs                 --physical  occupy the rest of the card: the budget is real\n"
     "  --check           before training, compare replayed steps with steps in streams, bit for bit\n"
     "  --link            measure the link both ways, beside fills and beside matrix products, and end\n"
+    "  --profile         each op's time, measured and on paper (roofline), here and on an H100, an H200 and an RTX 4090\n"
+    "  --peak TFLOPS  --bandwidth GB/S   of the card (default: by its name), for --profile and model FLOP utilisation (mfu), which counts\n"
+    "                    6 N + 12 L H Q T a token: N weights in products, L layers, H heads of Q, T the context\n"
     "  --digest          print losses and weights as hexadecimal, to compare runs bit for bit\n"
     "  --quiet           one line at the end\n";
 
@@ -662,7 +666,7 @@ static int flag(options *o, const char *a)
 {
     const struct { const char *name; int *at; } flags[] = {
         { "--slim", &o->slim }, { "--streams", &o->streams }, { "--debug", &o->debug }, { "--untuned", &o->untuned },
-        { "--check", &o->check }, { "--link", &o->link }, { "--apart", &o->apart },
+        { "--check", &o->check }, { "--link", &o->link }, { "--apart", &o->apart }, { "--profile", &o->profile },
         { "--digest", &o->digest }, { "--physical", &o->physical }, { "--quiet", &o->quiet } };
     size_t i;
     for (i = 0; i < sizeof flags / sizeof flags[0]; i++)
@@ -707,6 +711,8 @@ static options parse_options(int argc, char **argv)
         else if (!strcmp(a, "--steps")) o.steps = (int64_t)number(a, v, 1, 1e9);
         else if (!strcmp(a, "--accumulate")) o.accumulate = (int64_t)number(a, v, 1, 1e6);
         else if (!strcmp(a, "--lr")) o.lr = number(a, v, 0, 1);
+        else if (!strcmp(a, "--peak")) o.peak = number(a, v, 0.001, 1e6);
+        else if (!strcmp(a, "--bandwidth")) o.bandwidth = number(a, v, 0.001, 1e6);
         else if (!strcmp(a, "--seed")) o.seed = (uint64_t)number(a, v, 0, 1e15);
         else if (!strcmp(a, "--model")) {
             for (o.model = NULL, k = 0; k < sizeof SHAPES / sizeof SHAPES[0]; k++)
@@ -714,6 +720,7 @@ static options parse_options(int argc, char **argv)
             if (!o.model) fail("--model", "no such model; --help lists them");
         } else fail(a, "no such option; --help lists them");
     }
+    if (o.profile && o.untuned) fail("--profile", "prints measured times: without --untuned");
     return o;
 }
 
@@ -729,6 +736,7 @@ typedef struct trainer {
     float sum, loss;           /* losses of a step, of which the last ones are still on their way; of the last step that is had */
     int64_t had;               /* micro-batches whose losses are in */
     double plan_s, tune_s;     /* that planning and tuning took */
+    char card_name[256];
     int64_t rank;
     void *ballast;
     size_t ballast_bytes;      /* which are nobody's: outside of what is outside the arena */
@@ -962,6 +970,11 @@ static void start(trainer *t, const rm_exec_desc *exec_desc, rm_plan_info *info)
 static void begin(trainer *t)
 {
     rm_cuda_desc d = {};
+    struct cudaDeviceProp card;
+    int device;
+    cuda_needs(cudaGetDevice(&device), "device");
+    cuda_needs(cudaGetDeviceProperties(&card, device), "device");
+    snprintf(t->card_name, sizeof t->card_name, "%.255s", card.name);
     d.stage_bytes = 2 * floats(t->o.batch * t->o.context) + 128; /* tokens and targets of one micro-batch */
     d.graph = !t->o.streams && !t->o.debug;
     d.debug = (uint32_t)t->o.debug;
@@ -985,21 +998,73 @@ static void finish(trainer *t)
 
 static int print(void *file, const char *text, size_t n) { return fwrite(text, 1, n, (FILE *)file) != n; }
 
+static card card_of(const trainer *t) { return card_named(t->card_name, t->o.peak, t->o.bandwidth); }
+
+static double flops_of_token(const gpt *m)
+{
+    const double looked_up = (double)m->s.width * (m->s.gpt2 ? m->context : m->padded);
+    double weights = 0;
+    size_t i;
+    for (i = 0; i < m->n_weights; i++) weights += (double)m->weights[i].count;
+    return 6 * (weights - looked_up) + 12. * m->s.layers * m->s.heads * m->s.head * m->context;
+}
+
+/* A text that grows. */
+typedef struct writing {
+    char *text;
+    size_t n, room;
+} writing;
+static int write_on(void *user, const char *bytes, size_t n)
+{
+    writing *w = (writing *)user;
+    if (w->n + n + 1 > w->room) {
+        w->room = 2 * (w->n + n + 1);
+        w->text = (char *)realloc(w->text, w->room);
+        if (!w->text) return 1;
+    }
+    memcpy(w->text + w->n, bytes, n);
+    w->n += n;
+    w->text[w->n] = 0;
+    return 0;
+}
+static void print_times(trainer *t)
+{
+    const gpt *m = &t->model;
+    writing w = {};
+    sizes s = {};
+    s.rows = (double)m->rows;
+    s.width = m->s.width;
+    s.queries = (double)m->s.heads * m->s.head;
+    s.keys = (double)m->s.kv_heads * m->s.head;
+    s.ffn = m->s.ffn;
+    s.vocab = m->padded;
+    s.context = m->context;
+    s.state = m->slim ? 4 : 12;
+    s.gpt2 = m->s.gpt2;
+    need(t, rm_graph_write(m->graph, write_on, &w), "--profile");
+    print_profile(w.text, &s, card_of(t));
+    free(w.text);
+}
+
 /* The line that tests/bench/cuda.sh reads. */
 static void report(trainer *t, const rm_plan_info *info, float loss, double first_loss)
 {
     rm_cuda_info c;
     rm_exec_info x;
     const double tokens = (double)(t->model.rows * t->o.accumulate * t->model.ranks);
-    double ms;
+    const card here = card_of(t);
+    double ms, per_s;
+    char used[32] = "-";
     rm_cuda_get_info(t->cuda, &c);
     rm_exec_get_info(t->exec, &x);
     ms = (double)c.step_ns / 1e6;
-    printf("model=%s arm=%s budget_mib=%.0f planned_mib=%.0f touched_mib=%.0f host_mib=%.0f outside_mib=%.0f step_ms=%.2f simulated_ms=%.2f busy_ms=%.2f tokens_per_s=%.0f "
+    per_s = ms > 0 ? tokens / (double)t->o.accumulate / ms * 1e3 : 0;
+    if (here.tflops > 0) snprintf(used, sizeof used, "%.1f%%", 100 * per_s * flops_of_token(&t->model) / (1e12 * here.tflops * (double)t->model.ranks));
+    printf("model=%s arm=%s budget_mib=%.0f planned_mib=%.0f touched_mib=%.0f host_mib=%.0f outside_mib=%.0f step_ms=%.2f simulated_ms=%.2f busy_ms=%.2f tokens_per_s=%.0f mfu=%s "
            "plan_s=%.1f tune_s=%.1f pin_s=%.2f captured=%d nodes=%u first_loss=%.4f loss=%.4f\n",
            t->o.model->name, t->o.preset ? t->o.preset : t->o.arm, (double)info->budget_bytes / 1048576, (double)info->arena_bytes / 1048576, (double)x.touched_bytes / 1048576,
            (double)info->host_bytes / 1048576, (double)(c.outside_bytes > t->ballast_bytes ? c.outside_bytes - t->ballast_bytes : 0) / 1048576, ms, (double)(c.replayed ? info->first_ns : info->time_ns) / 1e6, (double)info->busy_ns[RM_LANE_COMPUTE] / 1e6,
-           ms > 0 ? tokens / (double)t->o.accumulate / ms * 1e3 : 0, t->plan_s, t->tune_s, (double)c.pin_ns / 1e9, c.replayed > 0, c.graph_nodes, first_loss, (double)loss);
+           per_s, used, t->plan_s, t->tune_s, (double)c.pin_ns / 1e9, c.replayed > 0, c.graph_nodes, first_loss, (double)loss);
     if (*rm_cuda_note(t->cuda)) fprintf(stderr, "note: %s\n", rm_cuda_note(t->cuda));
 }
 
@@ -1077,6 +1142,7 @@ int main(int argc, char **argv)
     if (t.o.link) return measure_link(&t);
     start(&t, NULL, &info);
     if (!t.o.quiet) rm_plan_summary(t.plan, print, stdout);
+    if (t.o.profile) print_times(&t);
     if (t.o.check) check(&t);
     clock = seconds();
     for (step = 0; step < t.o.steps; step++) {

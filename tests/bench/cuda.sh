@@ -3,7 +3,8 @@
 # Stages, in order of what they tell: link small offload large port huge (default: all). Each row is printed as it is had. A ballast takes the rest
 # of the card, so a budget is all there is. What there is no time for in LIMIT seconds (540) is skipped with a word.
 #   link     the link both ways, beside fills and beside matrix products
-#   small    GPT-2 124M: in streams and as a graph, replays checked against streams; recomputation at 55 and 40 %; bits
+#   small    GPT-2 124M: in streams and as a graph, replays checked against streams, each op's time beside the roofline's; gelu as an op of
+#            its own; recomputation at 55 and 40 %; bits
 #   offload  GPT-2 124M: what copies, in streams and as a graph; bits
 #   large    a GPT-2 that suits the card: the arms at 50 and 35 %, then at other budgets
 #   port     llm.c itself, and its kernels under a plan (examples/cuda/llmc.cu), where gpu.sh has built both
@@ -38,7 +39,7 @@ else model=gpt2-124m batch=4; fi
 model=${MODEL:-$model} batch=${BATCH:-$batch}
 
 header() {
-    printf '%-17s %-12s %-8s %8s %8s %8s %8s %9s %9s %5s %5s %7s %6s %6s %10s %6s %s\n' "model@budget" arm run planned touched outside host "step ms" simulat. "off%" "idle%" plan_s tune_s pin_s "tokens/s" "vs all" bits
+    printf '%-17s %-12s %-8s %8s %8s %8s %8s %9s %9s %5s %5s %7s %6s %6s %10s %6s %6s %s\n' "model@budget" arm run planned touched outside host "step ms" simulat. "off%" "idle%" plan_s tune_s pin_s "tokens/s" mfu "vs all" bits
 }
 # One row from a line of key=value: label, how it ran, the reference's step and its loss and hash.
 row() { # FILE LABEL HOW
@@ -46,25 +47,26 @@ row() { # FILE LABEL HOW
     function value(key,   i, p) { for (i = 1; i <= NF; i++) { p = index($i, "="); if (substr($i, 1, p - 1) == key) return substr($i, p + 1) } return "" }
     /^model=/ {
         ms = value("step_ms"); sim = value("simulated_ms")
-        printf "%-17s %-12s %-8s %8s %8s %8s %8s %9.2f %9.2f %5.0f %5.0f %7s %6s %6s %10s %6s %s\n", label, value("arm"), how (value("captured") == "1" || how != "graph" ? "" : "?"), value("planned_mib"), value("touched_mib"), value("outside_mib"), value("host_mib"), ms, sim, (ms > 0 && sim > 0 ? 100 * (sim / ms - 1) : 0), (ms > 0 && sim > 0 ? 100 * (1 - value("busy_ms") / ms) : 0), value("plan_s"), value("tune_s"), value("pin_s"), value("tokens_per_s"), (all > 0 ? sprintf("%.2f", ms / all) : "-"), bits
+        printf "%-17s %-12s %-8s %8s %8s %8s %8s %9.2f %9.2f %5.0f %5.0f %7s %6s %6s %10s %6s %6s %s\n", label, value("arm"), how (value("captured") == "1" || how != "graph" ? "" : "?"), value("planned_mib"), value("touched_mib"), value("outside_mib"), value("host_mib"), ms, sim, (ms > 0 && sim > 0 ? 100 * (sim / ms - 1) : 0), (ms > 0 && sim > 0 ? 100 * (1 - value("busy_ms") / ms) : 0), value("plan_s"), value("tune_s"), value("pin_s"), value("tokens_per_s"), (value("mfu") == "" ? "-" : value("mfu")), (all > 0 ? sprintf("%.2f", ms / all) : "-"), bits
     }' "$1"
 }
 # What a run says of its results, against the reference of its model: losses, and the hash of weights and states where it was asked for.
 result() { grep -E '^(loss|weights) ' "$1" || sed -n 's/.*\(first_loss=[^ ]* loss=[^ ]*\).*/\1/p' "$1"; }
-bits() { if [ -n "$DRY" ] || [ ! -f "$out/all" ]; then echo -; elif [ "$(result "$1")" = "$(result "$out/all")" ]; then echo same; else echo other; fi; }
+bits() { if [ -n "$DRY$apart" ] || [ ! -f "$out/all" ]; then echo -; elif [ "$(result "$1")" = "$(result "$out/all")" ]; then echo same; else echo other; fi; }
 
 # run LABEL OPTIONS...: a row at once. The first run of a label that ends in @all is the reference of those that follow.
 run() {
     label=$1
     shift
     seconds=$(left)
-    how=graph
+    how=graph apart=
+    case " $* " in *" --apart "*) apart=1 ;; esac # gelu by another kernel: other bits
     case " $* " in *" --streams "*) how=streams ;; esac
     if [ "$seconds" -lt ${least:-15} ]; then echo "   skipped $label $how: no time left"; return; fi
     timeout $seconds ${command:-"$program" README.md --quiet --physical} "$@" >"$out/one" 2>"$out/one.err"
     code=$?
     case "$label $code" in *"@all 0") [ -n "$reference" ] || { cp "$out/one" "$out/all"; [ -s "$out/all_ms" ] || sed -n 's/.* step_ms=\([0-9.]*\).*/\1/p' "$out/one" >"$out/all_ms"; reference=1; } ;; esac
-    if [ $code = 0 ]; then row "$out/one" "$label" $how
+    if [ $code = 0 ]; then row "$out/one" "$label" $how; sed -n '/^profile of/p; /^   /p' "$out/one"
     elif [ $code = 3 ]; then echo "   skipped $label: does not fit: $(head -n 1 "$out/one.err" | cut -c 1-120)"
     elif [ $code = 124 ]; then echo "   skipped $label: no time left"
     else bad=1; echo "   FAILED $label ($code): $(head -n 1 "$out/one.err" | cut -c 1-200)"; fi
@@ -101,7 +103,8 @@ stage() {
         header
         of --model gpt2-124m --batch 16 --context 1024 --steps 24 --host ${pinned}G --digest
         run "124m@all" $size --arm all-resident --streams
-        run "124m@all" $size --arm all-resident --check
+        run "124m@all" $size --arm all-resident --check --profile
+        run "124m@apart" $size --arm all-resident --apart
         for budget in 55% 40%; do run "124m@$budget" $size --arm remat --budget $budget; done ;;
     offload)
         echo "== GPT-2 124M with copies"
@@ -117,7 +120,8 @@ stage() {
         run "$model@all" $size --arm all-resident
         for arm in joint remat every-block; do run "$model@50%" $size --arm $arm --budget 50%; done
         for arm in joint every-block remat; do run "$model@35%" $size --arm $arm --budget 35%; done
-        for arm in llmc-2 offload joint; do run "$model@80%" $size --arm $arm --budget 80%; done # what copies weights alone, or recomputes norms alone, fits in
+        run "$model@80%" $size --arm llmc-2 --budget 80% --apart
+        for arm in offload joint; do run "$model@80%" $size --arm $arm --budget 80%; done # what copies weights alone fits in
         for arm in joint remat; do run "$model@25%" $size --arm $arm --budget 25%; done ;;
     port)
         if [ ! -x "$out/llmc_port" ] || [ ! -x "$out/llmc" ]; then echo "   skipped the port of llm.c: not built (LLMC=: a checkout)"; return; fi

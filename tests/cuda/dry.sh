@@ -13,6 +13,8 @@ want "the runtime" '^the runtime +as promised' 1
 want "the link, beside fills and beside products" '^link beside (fills|products): h2d_gb_s=' 2
 want "rows in streams" '^124m@all +all-resident +streams .*[0-9]' 1
 want "rows of graphs" '^124m@all +all-resident +graph .*[0-9]' 1
+want "times beside the roofline's" '^   (attention|mlp) +(forward|backward) +[0-9]+ .*[0-9]' 4
+want "gelu as an op of its own" '^124m@apart +all-resident' 1
 want "recomputation" '^124m@[0-9]+% +remat' 1
 want "copies" '^124m@[0-9]+% +(joint|offload) +(graph|streams)' 4
 want "the large model" '@(50|35|80|25)% +(joint|every-block|remat|offload|llmc-2)' 8
