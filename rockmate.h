@@ -654,7 +654,13 @@ typedef struct rm_config {
     /* of the search: runs that it may look at, some 30 ns each; a list of n runs costs up to 2 n. 0: 200,000 for each
        run of keep-everything, 360,000 with variants, but at most 35 million, about a second */
     uint64_t work RM_ZERO;
-    char kinds[256] RM_ZERO;  /* patterns, with commas, of a kind's or op's name or its last word; * is any text */
+    char kinds[256] RM_ZERO; /* patterns, with commas, of a kind, op, its last word, or block; * is any text */
+    /* Policy: such patterns, too, obeyed whatever it costs (docs/questions.md). keep: what an op's forward leaves (its
+       outputs, what it saves) is never made again. move: it is in host memory between the passes; of a param, value,
+       state, and gradient where steps hand it on, are there between steps. stay: it is never there, nor is what belongs
+       to a param, nor an input. recompute: it is on neither side between the passes but made again, unless keep or move
+       name it, too. What a step hands out is there all the same. What cannot be done is an error */
+    char keep[256] RM_ZERO, move[256] RM_ZERO, stay[256] RM_ZERO, recompute[256] RM_ZERO;
 } rm_config;
 
 /* Sets all of *c to a preset; RM_ERROR_ARGUMENT if there is none of that name. rm_preset_name lists them: NULL after
@@ -696,6 +702,8 @@ typedef struct rm_plan_desc {
     /* of the search: wall-clock time to end after, once there is a plan (which may differ from call to call); work 0 is
        then no limit. 0: none */
     uint64_t limit_ns RM_ZERO;
+    /* policy, instead of that of the preset or configuration (see rm_config); NULL: that one */
+    const char *keep RM_ZERO, *move RM_ZERO, *stay RM_ZERO, *recompute RM_ZERO;
 } rm_plan_desc;
 
 /* Plans every wanted step kind into the budget. desc may be NULL: no limit. On failure *out is NULL and
@@ -1751,6 +1759,7 @@ typedef struct rmi_args { /* what callbacks of an op or param get by value */
     double farg[RM_MAX_ARGS];
 } rmi_args;
 
+typedef enum rmi_leaves { RMI_LEAVES_AGAIN = 1, RMI_LEAVES_MOVED } rmi_leaves; /* and is made again; copied */
 typedef enum rmi_tensor_kind { RMI_INPUT, RMI_PARAM, RMI_CONST, RMI_ACT } rmi_tensor_kind;
 
 typedef struct rmi_tensor {
@@ -1763,6 +1772,7 @@ typedef struct rmi_tensor {
     void *user;
     uint8_t kind, want_grad, external, frozen, stays, is_output, grad_sized, opt_by,
         opt_host_by; /* the last two: rmi_cost_by */
+    uint8_t leaves;  /* policy, rmi_leaves: between the passes it is not on the device; of a param: between steps */
     uint32_t maker;     /* op, or RMI_NONE */
     /* sealed */
     uint8_t has_grad;   /* something flows into it: op backwards give contributions */
@@ -1818,6 +1828,7 @@ typedef struct rmi_op {
     /* sealed */
     uint8_t has_bwd, pinned; /* pinned: its forward must not run a second time */
     uint8_t guessed;         /* some time of it, in any of its forms, is a guess */
+    uint8_t leaves;          /* policy, rmi_leaves, of what its forward saves */
     rmi_list grad_in;        /* its inputs that have gradients, each once, in order of first appearance */
     rmi_list grad_out;       /* its outputs whose gradient is a buffer */
 } rmi_op;
@@ -2960,6 +2971,16 @@ RMI_FN int rmi_low_stays(const rm_graph *graph, uint32_t buf)
            graph->tensors[i].stays;
 }
 
+/* What the policy says of what a forward leaves: rmi_leaves, or 0. Of a view: of its root. */
+RMI_FN uint8_t rmi_low_leaves(const rm_graph *graph, uint32_t buf)
+{
+    uint32_t i;
+    rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
+    if (kind == RMI_BUF_SAVED) return graph->ops[i].leaves;
+    if (kind == RMI_BUF_VALUE) i = graph->tensors[i].root;
+    return kind == RMI_BUF_VALUE && graph->tensors[i].kind == RMI_ACT ? graph->tensors[i].leaves : 0;
+}
+
 RMI_FN const rmi_form *rmi_low_form(const rm_graph *graph, rmi_run run) { return &graph->ops[run.id].forms[run.form]; }
 RMI_INLINE const rmi_part *rmi_low_part(const rm_graph *graph, rmi_run run)
 {
@@ -3235,7 +3256,8 @@ RMI_FN void rmi_shp_put_tensor(rmi_shp_writer *writer, uint32_t tensor)
 {
     const rmi_tensor *info = &writer->graph->tensors[tensor];
     uint64_t flags = (uint64_t)info->kind | (uint64_t)info->external << 4 | (uint64_t)info->has_grad << 5 |
-                     (uint64_t)info->is_output << 6 | (uint64_t)info->updates << 7 | (uint64_t)info->stays << 12;
+                     (uint64_t)info->is_output << 6 | (uint64_t)info->updates << 7 | (uint64_t)info->stays << 12 |
+                     (uint64_t)info->leaves << 13;
     if (!writer->met[tensor]) writer->met[tensor] = ++writer->n_met;
     flags |= (uint64_t)(info->maker != RMI_NONE && info->maker >= writer->lo && info->maker < writer->hi) << 8;
     if (info->consumers.n) { /* who contributes before and after these ops decides when its gradient lives */
@@ -3306,7 +3328,7 @@ RMI_FN rm_result rmi_shp_write(rmi_shp_writer *writer, uint32_t lo, uint32_t hi)
         for (k = 0; k < op->n_forms; k++) rmi_shp_put_form(writer, &op->forms[k]);
         rmi_shp_put(writer, (uint64_t)(op->flags & ~(uint32_t)RM_RNG) | (uint64_t)op->pinned << 32 |
                                 rmi_shp_met(writer, op->view) << 33);
-        rmi_shp_put(writer, op->view_offset);
+        rmi_shp_put(writer, op->view_offset ^ (uint64_t)op->leaves << 62);
         rmi_shp_put_list(writer, &op->share);
         rmi_shp_put(writer, op->mutates.n);
     }
@@ -3487,6 +3509,7 @@ typedef struct rmi_figures {
     uint64_t busy[RMI_LANES], copied[2];       /* ns by lane; bytes to the device, to the host */
     uint64_t runs, recomputed_runs;            /* forwards, backwards and updates; forwards that ran again */
     uint64_t at_peak[RM_BYTE_KINDS], at_end[RM_BYTE_KINDS]; /* live_bytes by kind; those after the step */
+    uint64_t breaks;                           /* of the graph's policy */
 } rmi_figures;
 
 typedef struct rmi_program {
@@ -3652,6 +3675,8 @@ typedef struct rmi_held { /* a buffer in one of the two memories */
     uint32_t from;    /* until the run that makes it: whose bytes it shares or takes over; else RMI_NONE */
     uint8_t takes;    /* it takes them over: the other name goes with that run */
     uint8_t taken;    /* its bytes are taken over with the next run */
+    uint8_t first;    /* what it holds is of the first run of a forward */
+    uint32_t made, used; /* numbers of the runs that made it, that used it last */
 } rmi_held;
 
 typedef struct rmi_progress { /* of the step that is replayed */
@@ -3664,6 +3689,8 @@ typedef struct rmi_progress { /* of the step that is replayed */
     uint8_t *passed;            /* by barrier */
     uint8_t *declared;          /* by buffer: it has a home on the device (1), in host memory (2) */
     uint64_t barrier_end;       /* ns: of the last barrier */
+    uint32_t run, turn;         /* runs so far; the last first run of a forward before any backward */
+    int backward;               /* some backward has run */
 } rmi_progress;
 
 typedef struct rmi_sim_use { /* a stretch that the current run or copy reads or writes */
@@ -4330,6 +4357,31 @@ RMI_FN rm_result rmi_sim_workspaces(rmi_sim *sim, uint32_t own)
                             "right after");
 }
 
+/* Counts where a run, whose buffers are in sim->acc, breaks a policy: it runs again and may not; or it reads in the
+   backward pass what the forward pass left and, since something else ran, should have left the device. */
+RMI_FN void rmi_sim_obey(rmi_sim *sim, rmi_run run, int again)
+{
+    const rm_graph *graph = sim->graph;
+    rmi_progress *now = &sim->now;
+    uint32_t i, late = run.way == RMI_BWD || (again && now->backward);
+    now->run++;
+    now->backward |= run.way == RMI_BWD;
+    if (run.way == RMI_FWD && !again && !now->backward) now->turn = now->run;
+    sim->fig.breaks += again && graph->ops[run.id].pinned;
+    for (i = 0; i < sim->acc.reads.n; i++) {
+        uint32_t buf = sim->acc.reads.at[i];
+        rmi_held *held = &sim->held[0][buf < graph->n_tensors ? graph->tensors[buf].root : buf];
+        sim->fig.breaks += late && rmi_low_leaves(graph, buf) && (held->first || held->made <= now->turn) &&
+                           held->used + 1 < now->run;
+        held->used = now->run;
+    }
+    for (i = 0; i < sim->acc.writes.n && run.way == RMI_FWD; i++) {
+        rmi_held *held = &sim->held[0][sim->acc.writes.at[i]];
+        held->made = held->used = now->run;
+        held->first = !again;
+    }
+}
+
 /* The statement run. */
 RMI_FN rm_result rmi_sim_run(rmi_sim *sim, rmi_run run)
 {
@@ -4341,6 +4393,7 @@ RMI_FN rm_result rmi_sim_run(rmi_sim *sim, rmi_run run)
     RMI_TRY(rmi_sim_workspaces(sim, rmi_low_ws(sim->graph, run)));
     RMI_TRY(rmi_sim_may_run(sim, run, again));
     RMI_TRY(rmi_sim_gather(sim, run));
+    rmi_sim_obey(sim, run, again);
     ns = rmi_low_ns(sim->graph, run, again, run.way == RMI_BWD && rmi_sim_is_free(sim, run));
     rmi_sim_ran(sim, run, again, rmi_sim_work(sim, lane, ns, updates ? sim->now.barrier_end : 0));
     sim->fig.runs += run.way <= RMI_BWD || updates;
@@ -4415,6 +4468,8 @@ RMI_FN rm_result rmi_sim_prefetch(rmi_sim *sim, uint32_t buf)
         return rmi_sim_fail_buf(sim, buf, "is stale in host memory");
     RMI_TRY(rmi_sim_copy(sim, RM_LANE_H2D, there->stretch, sim->held[0][buf].stretch, rmi_sim_length(sim, buf)));
     sim->held[0][buf].is = there->is;
+    sim->held[0][buf].first = 0;
+    sim->held[0][buf].made = RMI_NONE;
     return RM_OK;
 }
 
@@ -4463,7 +4518,8 @@ RMI_FN rm_result rmi_sim_begin(rmi_sim *sim)
     rmi_progress *now = &sim->now;
     size_t k;
     rmi_arena_clear(&sim->turn);
-    now->barrier_end = 0;
+    now->barrier_end = now->run = now->turn = 0;
+    now->backward = 0;
     RMI_TRY(RMI_TABLES(&sim->turn, RMI_T(now->version, n), RMI_T(now->given, n), RMI_T(now->updated, n),
                        RMI_T(now->reduced, n), RMI_T(now->passed, graph->n_barriers), RMI_T(now->ran, n_ops),
                        RMI_T(now->left_by, n_ops), RMI_T(now->bits, n_ops), RMI_T(now->done, sim->done_at[n_ops]),
@@ -4477,6 +4533,9 @@ RMI_FN rm_result rmi_sim_begin(rmi_sim *sim)
         sim->held[home->host][home->buf].is = rmi_sim_initial(sim, home->buf);
         now->declared[home->buf] |= (uint8_t)(1u << home->host);
     }
+    for (buf = 0; buf < 3 * n; buf++)
+        if (rmi_low_has_home(graph, buf, rmi_low_grads_resident(sim->program->step)) && !(now->declared[buf] & 2))
+            sim->fig.breaks += graph->tensors[buf % n].leaves;
     return RM_OK;
 }
 
@@ -4773,6 +4832,7 @@ typedef struct rmi_step_buffer {
     uint32_t param;         /* of a weight, its state and gradient: its row in the table of params; else RMI_NONE */
     uint8_t kind;           /* rmi_step_kind */
     uint8_t may_move;       /* copies to host memory are allowed */
+    uint8_t leaves;         /* rmi_leaves: policy */
     uint8_t at_end;         /* wanted on the device when the step ends */
 } rmi_step_buffer;
 
@@ -4999,6 +5059,7 @@ RMI_FN void rmi_step_describe(const rmi_step *step, uint32_t number, int all, rm
     row->at_end = of == RMI_BUF_GRAD && rmi_low_grad_stays(graph, step->kind, id) &&
                   (all || !step->moves || graph->tensors[id].kind != RMI_PARAM ||
                    !rmi_low_grads_resident(step->kind)); /* else its home says where it is */
+    if (rmi_low_has_backward(step->kind)) row->leaves = rmi_low_leaves(graph, number);
     row->may_move = step->moves && !rmi_low_stays(graph, number) && row->kind != RMI_STEP_GRADIENT;
 }
 
@@ -5070,6 +5131,9 @@ RMI_FN int rmi_step_may_home(const rmi_step *step, const rmi_step_param *param, 
 {
     const rmi_tensor *tensor = &step->graph->tensors[param->tensor];
     int updated = param->update != RMI_NONE, handed_on = rmi_low_grads_resident(step->kind);
+    if (tensor->leaves &&
+        (!(home & RMI_HOME_WEIGHT) || (handed_on && param->gradient != RMI_NONE && !(home & RMI_HOME_GRADIENT))))
+        return 0;
     if (home & RMI_HOME_STATE && param->state == RMI_NONE) return 0;
     if (home & RMI_HOME_WEIGHT && (param->weight == RMI_NONE || (tensor->state_bytes && !(home & RMI_HOME_STATE))))
         return 0;
@@ -5349,7 +5413,7 @@ RMI_FN rm_result rmi_step_op_task(rmi_step_maker *make, rmi_way way, uint32_t id
     const rmi_op *op = &make->step->graph->ops[id];
     rmi_step_task *task = rmi_step_new_task(make, rmi_low_run(way, id, 0, part));
     uint32_t form = RMI_NONE, bits = RMI_NONE, n, i;
-    task->must |= op->mutates.n || (op->flags & RM_ONCE);
+    task->must |= op->mutates.n || (op->flags & RM_ONCE) || op->leaves;
     for (i = 0; i < op->out.n; i++) task->must |= rmi_step_value(make->step, op->out.at[i]) == RMI_NONE;
     for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &form, &bits); n++)
         RMI_TRY(rmi_step_put_access(make, rmi_low_run(way, id, form, part), bits));
@@ -10012,6 +10076,9 @@ RMI_INLINE uint32_t rmi_off_touch(rmi_off_model *m, uint32_t buf, uint32_t at)
     if (number == RMI_NONE) return rmi_off_new_life(m, buf, at, m->table.room[buf]);
     life = &m->lives[number];
     gap = m->start[at] - m->start[life->last + (life->last < at)];
+    if (life->last < m->model.n_forwards && at >= m->model.n_forwards && at > life->last + 1 &&
+        rmi_low_leaves(m->g, buf))
+        gap = RMI_INF; /* it must leave here */
     if (gap > life->gap) {
         life->gap = gap;
         life->before = life->last;
@@ -10314,6 +10381,10 @@ RMI_FN void rmi_off_time_in(rmi_off_model *m)
                 copy->at = copy->at < run ? copy->at : run;
                 if (life->out && m->copy[life->out - 1].pos < run && copy->at <= m->link.said[life->out - 1])
                     copy->at = m->link.said[life->out - 1] + 1;
+                if (life->gap == RMI_INF && copy->at <= rmi_max(life->before, m->copy[life->out - 1].at)) {
+                    copy->at = run; /* it is made all the same, and waited for */
+                    m->copy[life->out - 1].at = (uint32_t)rmi_min(m->copy[life->out - 1].at, run - 1);
+                }
             } else {
                 copy->at = rmi_off_run_at(m, ready); /* not after its last use: then it stays (rmi_off_idle) */
                 if (!hosted) continue;
@@ -10719,10 +10790,21 @@ RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_seq_list *ou
 RMI_FN void rmi_off_fix(rmi_off_model *m)
 {
     const rm_graph *graph = m->g;
-    uint32_t i, k;
+    uint32_t i, k, leaves;
     for (i = 0; i < graph->n_ops; i++)
         for (k = 0; k < graph->ops[i].out.n && graph->ops[i].pinned; k++)
             m->table.fixed[graph->ops[i].out.at[k]] = m->table.fixed[rmi_low_buf(graph, RMI_BUF_SAVED, i)] = 1;
+    for (i = 0; i < m->n_buf && rmi_low_has_backward(m->model.kind); i++) {
+        if (!(leaves = rmi_low_leaves(graph, i))) continue;
+        m->table.fixed[i] = 2;
+        m->mode[i] = leaves == RMI_LEAVES_MOVED ? RMI_OFF_OUT : RMI_OFF_AGAIN;
+    }
+    for (i = 0; i < 3 * graph->n_tensors; i++) {
+        if (!graph->tensors[i % graph->n_tensors].leaves) continue;
+        if (!rmi_low_has_home(graph, i, rmi_low_grads_resident(m->model.kind))) continue;
+        m->terms.edge[i] = 2;
+        m->mode[i] = i < graph->n_tensors ? RMI_OFF_EDGE : RMI_OFF_HOME;
+    }
     for (i = 0; i < graph->n_tensors; i++) {
         uint32_t grad = rmi_low_buf(graph, RMI_BUF_GRAD, i);
         if (graph->tensors[i].is_output) m->table.fixed[m->table.root[i] == RMI_NONE ? i : m->table.root[i]] = 2;
@@ -11946,6 +12028,12 @@ RMI_INLINE void rmi_cost_ask_in(rmi_costs *costs, uint32_t buffer, uint32_t even
     life->room = room;
 }
 
+/* Is the copy in made even if a run waits for it? */
+RMI_INLINE int rmi_cost_must_copy(const rmi_cost *eval, const rmi_costs *costs, const rmi_copy *in)
+{
+    return eval->step->buffers[costs->lives[in->life].buffer].leaves == RMI_LEAVES_MOVED;
+}
+
 /* The event reads what the life held by a copy: that life ends, another one begins, and its contents, if they are not a
    weight's, are copied out where they were made. */
 RMI_FN void rmi_cost_read_copy(const rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs, uint32_t life,
@@ -11997,7 +12085,8 @@ RMI_INLINE int rmi_cost_reads(const rmi_cost *eval, const rmi_schedule *schedule
 {
     const uint32_t *reads = eval->step->pool + access->reads.at;
     uint64_t copied = schedule->events[event].copied;
-    int barrier = eval->step->tasks[schedule->events[event].task].way == RMI_BARRIER;
+    int barrier = eval->step->tasks[schedule->events[event].task].way == RMI_BARRIER, must;
+    int backward = eval->step->tasks[schedule->events[event].task].way == RMI_BWD;
     uint32_t k;
     for (k = 0; k < access->reads.n; k++) {
         uint32_t buffer = reads[k], life = costs->last_life[buffer];
@@ -12021,7 +12110,10 @@ RMI_INLINE int rmi_cost_reads(const rmi_cost *eval, const rmi_schedule *schedule
             gap->to = event;
             gap->bit = k;
         }
-        if (k < 64 && copied >> k & 1 && event > had->last + 1 && rmi_cost_may_copy(eval->step, schedule, buffer))
+        must = had->in == RMI_NONE && (backward || costs->again[event]) &&
+               eval->step->buffers[buffer].leaves == RMI_LEAVES_MOVED;
+        if ((must || (k < 64 && copied >> k & 1)) && event > had->last + 1 &&
+            rmi_cost_may_copy(eval->step, schedule, buffer))
             rmi_cost_read_copy(eval, schedule, costs, life, event);
         else had->last = event;
     }
@@ -12531,7 +12623,7 @@ RMI_FN uint64_t rmi_cost_say_in(const rmi_cost *eval, const rmi_schedule *schedu
     in->at = in->event;
     rmi_cost_begin_early(eval, costs, in, lowest, begin, frame_ns);
     if (!in->edge) {
-        in->stays = in->at == lowest;
+        in->stays = in->at == lowest && !rmi_cost_must_copy(eval, costs, in);
         return begin;
     }
     if (in->at || begin >= frame_ns || eval->step->buffers[life->buffer].kind == RMI_STEP_GRADIENT) return begin;
@@ -12656,8 +12748,9 @@ RMI_FN void rmi_cost_clock_in(rmi_cost *eval, rmi_costs *costs, rmi_clock *lanes
             out = costs->lives[costs->last_life[buffer]].out;
         /* its copy out is not over yet: the bytes need not leave */
         if (out != RMI_NONE && eval->queue.place[out] != RMI_NONE && eval->queue.place[out] >= lanes->released) {
-            rmi_cost_stay(costs, in, &costs->outs[out], events);
-            lanes->stayed = 1;
+            if (!rmi_cost_must_copy(eval, costs, in)) rmi_cost_stay(costs, in, &costs->outs[out], events);
+            lanes->stayed |= in->stays || in->at < in->event;
+            for (; in->at < in->event && !in->stays; in->at++) costs->live[in->at] -= costs->lives[in->life].room;
         }
         if (in->stays) continue;
         if (eval->held) lanes->in = rmi_max(lanes->in, lanes->now);
@@ -14199,6 +14292,13 @@ typedef struct rmi_search_edit { /* what a move proposes: the current schedule b
     uint8_t unsure;    /* spans and times do not tell what the edit does: no forecast */
 } rmi_search_edit;
 
+typedef struct rmi_search_scratch { /* of pruning, and of rmi_search_obey */
+    uint8_t *needed;     /* by buffer */
+    uint32_t *runs_left; /* by task */
+    uint32_t *reader, *repeat; /* by buffer and op: events */
+    uint64_t *lacks;     /* event << 32 | op; NULL: nothing is asked for */
+} rmi_search_scratch;
+
 typedef struct rmi_search {
     const rmi_step *step;
     rmi_cost cost;         /* the evaluator, with limits and price */
@@ -14221,8 +14321,7 @@ typedef struct rmi_search {
     uint64_t least_ns, next_least_ns; /* that the runs of the current schedule, of the candidate take at least */
     rmi_search_edit edit;
     uint32_t *params, n_params; /* rows of params whose homes are searched */
-    uint8_t *needed;       /* scratch of pruning, by buffer */
-    uint32_t *runs_left;   /* scratch of pruning, by task */
+    rmi_search_scratch scratch;
 } rmi_search;
 
 /* Sets params to those whose homes the search decides about: with more than one possible home, and not too small. */
@@ -14244,8 +14343,9 @@ RMI_FN void rmi_search_find_params(rmi_search *search)
 RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t limit, uint64_t host_limit,
                                  rmi_search *search)
 {
+    rmi_search_scratch *scratch = &search->scratch;
     size_t events, annealed;
-    uint32_t i;
+    uint32_t i, again = 0;
     memset(search, 0, sizeof *search);
     search->step = step;
     RMI_TRY(rmi_cost_make(mem, step, RMI_SEARCH_TIMES(step->n_tasks), &search->cost));
@@ -14253,8 +14353,10 @@ RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t 
     search->cost.host_limit = host_limit;
     search->cost.gap_bytes = limit / RMI_SEARCH_SMALL;
     search->cost.held = 1;
-    for (i = 0; i < step->n_buffers; i++)
+    for (i = 0; i < step->n_buffers; i++) {
         search->trip_ns = rmi_max(search->trip_ns, step->buffers[i].out_ns + step->buffers[i].in_ns);
+        again |= step->buffers[i].leaves == RMI_LEAVES_AGAIN;
+    }
     RMI_TRY(rmi_cost_make_schedule(mem, &search->cost, &search->current));
     RMI_TRY(rmi_cost_make_schedule(mem, &search->cost, &search->candidate));
     RMI_TRY(rmi_cost_make_costs(mem, &search->cost, &search->costs));
@@ -14273,7 +14375,10 @@ RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t 
                        RMI_T(search->edit.change, annealed),
                        RMI_T(search->edit.spans, RMI_SEARCH_SPANS + 1), RMI_T(search->most_before, annealed),
                        RMI_T(search->most_after, annealed), RMI_T(search->params, step->n_params + 1),
-                       RMI_T(search->needed, step->n_buffers), RMI_T(search->runs_left, step->n_tasks)));
+                       RMI_T(scratch->needed, step->n_buffers), RMI_T(scratch->runs_left, step->n_tasks)));
+    if (again)
+        RMI_TRY(RMI_TABLES(mem, RMI_T(scratch->reader, step->n_buffers), RMI_T(scratch->repeat, step->graph->n_ops),
+                           RMI_T(scratch->lacks, 2 * (size_t)step->graph->n_ops)));
     rmi_search_find_params(search);
     for (i = 0; i < step->n_tasks && step->n_tasks > RMI_SEARCH_NEAR; i++)
         search->hurries |= step->tasks[i].way == RMI_BWD &&
@@ -14437,32 +14542,103 @@ RMI_FN void rmi_search_remap(const rmi_search *search, rmi_schedule *schedule)
     }
 }
 
-/* Drops forwards that nobody reads from the schedule. Returns a time (ns) that the runs left take at least. */
+/* --- policy: what is made again between the passes (RMI_LEAVES_AGAIN) */
+
+/* Sets `reader` of each such buffer to the first event of the backward pass that reads what the forward pass left, and
+   `repeat` of each op to its first run again there; RMI_NONE: there is none. */
+RMI_FN void rmi_search_late(rmi_search *search, const rmi_schedule *schedule)
+{
+    const rmi_step *step = search->step;
+    rmi_search_scratch *scratch = &search->scratch;
+    uint32_t event, k, backward = schedule->n, turn = schedule->n;
+    memset(scratch->reader, 0xFF, step->n_buffers * sizeof(uint32_t));
+    memset(scratch->repeat, 0xFF, step->graph->n_ops * sizeof(uint32_t));
+    memset(scratch->runs_left, 0, step->n_tasks * sizeof(uint32_t));
+    for (event = 0; event < schedule->n; event++) {
+        uint32_t task = schedule->events[event].task, way = step->tasks[task].way;
+        if (rmi_step_access_of(step, task, schedule->mode)->absent) continue;
+        if (way == RMI_BWD) backward = (uint32_t)rmi_min(backward, event);
+        if (!scratch->runs_left[task]++ && way == RMI_FWD && backward == schedule->n) turn = event;
+    }
+    for (event = schedule->n; event-- > 0 && (event > turn || turn == schedule->n);) {
+        uint32_t task = schedule->events[event].task, way = step->tasks[task].way;
+        const rmi_step_access *access = rmi_step_access_of(step, task, schedule->mode);
+        int again = way == RMI_FWD && --scratch->runs_left[task];
+        if (again) scratch->repeat[task] = event;
+        for (k = 0; k < access->makes.n && again; k++) scratch->reader[step->pool[access->makes.at + k]] = RMI_NONE;
+        if (again && access->saved != RMI_NONE) scratch->reader[access->saved] = RMI_NONE;
+        for (k = 0; k < access->reads.n && event >= backward && (again || way == RMI_BWD); k++)
+            scratch->reader[step->pool[access->reads.at + k]] = event;
+    }
+}
+
+/* Puts forwards into the schedule that make again what the backward pass would read as the forward pass left it.
+   Without room for them it stays as it is: then the referee finds that it breaks the policy. */
+RMI_FN void rmi_search_obey(rmi_search *search, rmi_schedule *schedule)
+{
+    const rmi_step *step = search->step;
+    rmi_search_scratch *scratch = &search->scratch;
+    uint32_t op, n = 0, k, event, buffer;
+    rmi_search_late(search, schedule);
+    for (op = step->graph->n_ops; op-- > 0;) {
+        const rmi_step_access *access = rmi_step_access_of(step, op, schedule->mode);
+        uint32_t at = RMI_NONE;
+        for (k = 0; k <= access->makes.n; k++) {
+            buffer = k < access->makes.n ? step->pool[access->makes.at + k] : access->saved;
+            if (buffer != RMI_NONE && step->buffers[buffer].leaves == RMI_LEAVES_AGAIN)
+                at = (uint32_t)rmi_min(at, scratch->reader[buffer]);
+        }
+        if (at == RMI_NONE) continue;
+        scratch->lacks[n++] = (uint64_t)at << 32 | op;
+        for (k = 0; k < access->reads.n; k++) { /* what is there again by then will do */
+            buffer = step->pool[access->reads.at + k];
+            if (step->buffers[buffer].leaves == RMI_LEAVES_AGAIN && scratch->repeat[step->buffers[buffer].maker] >= at)
+                scratch->reader[buffer] = (uint32_t)rmi_min(scratch->reader[buffer], at);
+        }
+    }
+    if (schedule->n + n > search->cost.cap_events) return;
+    rmi_sort_u64(scratch->lacks, scratch->lacks + step->graph->n_ops, n);
+    event = schedule->n;
+    schedule->n += n;
+    while (n) {
+        rmi_event *to = &schedule->events[event + n - 1];
+        if (scratch->lacks[n - 1] >> 32 < event) *to = schedule->events[--event];
+        else {
+            to->task = (uint32_t)scratch->lacks[--n];
+            to->copied = 0;
+        }
+    }
+}
+
+/* Makes the schedule keep to the policy, and drops forwards that nobody reads. Returns a time (ns) that the runs left
+   take at least. */
 RMI_FN uint64_t rmi_search_prune(rmi_search *search, rmi_schedule *schedule)
 {
     const rmi_step *step = search->step;
-    uint32_t event, k, to = schedule->n;
+    uint32_t event, k, to;
     uint64_t least = 0;
-    memset(search->needed, 0, step->n_buffers);
-    for (k = 0; k < step->ends.n; k++) search->needed[step->ends.at[k]] = 1;
-    memset(search->runs_left, 0, step->n_tasks * sizeof(uint32_t));
-    for (event = 0; event < schedule->n; event++) search->runs_left[schedule->events[event].task]++;
+    if (search->scratch.lacks) rmi_search_obey(search, schedule);
+    to = schedule->n;
+    memset(search->scratch.needed, 0, step->n_buffers);
+    for (k = 0; k < step->ends.n; k++) search->scratch.needed[step->ends.at[k]] = 1;
+    memset(search->scratch.runs_left, 0, step->n_tasks * sizeof(uint32_t));
+    for (event = 0; event < schedule->n; event++) search->scratch.runs_left[schedule->events[event].task]++;
     for (event = schedule->n; event-- > 0;) {
-        uint32_t task = schedule->events[event].task, last = --search->runs_left[task] == 0,
+        uint32_t task = schedule->events[event].task, last = --search->scratch.runs_left[task] == 0,
                  any = !(step->tasks[task].way == RMI_FWD) || (step->tasks[task].must && last);
         const rmi_step_access *access = rmi_step_access_of(step, task, schedule->mode);
         if (step->tasks[task].way == RMI_FWD) {
             for (k = 0; k < access->makes.n; k++) {
-                any |= search->needed[step->pool[access->makes.at + k]];
-                search->needed[step->pool[access->makes.at + k]] = 0;
+                any |= search->scratch.needed[step->pool[access->makes.at + k]];
+                search->scratch.needed[step->pool[access->makes.at + k]] = 0;
             }
             if (access->saved != RMI_NONE) {
-                any |= search->needed[access->saved];
-                search->needed[access->saved] = 0;
+                any |= search->scratch.needed[access->saved];
+                search->scratch.needed[access->saved] = 0;
             }
         }
         if (!any) continue;
-        for (k = 0; k < access->reads.n; k++) search->needed[step->pool[access->reads.at + k]] = 1;
+        for (k = 0; k < access->reads.n; k++) search->scratch.needed[step->pool[access->reads.at + k]] = 1;
         if (!rmi_cost_on_host(step, schedule, task)) least += access->least_ns;
         schedule->events[--to] = schedule->events[event];
     }
@@ -15719,6 +15895,7 @@ struct rm_plan {
     uint32_t n, align;
     const char *notes; /* lines, or NULL */
     uint8_t live_only; /* no addresses: to look at, not to run */
+    uint8_t policy;    /* that it keeps to: bits, RMI_PLAN_OBEYS ... */
     uint8_t alone;     /* a note tells what it takes where lanes are not side by side */
     rmi_shape shape;
 };
@@ -15762,6 +15939,10 @@ typedef struct rmi_plan_clock {
     int late;        /* the clock or the first plan, not the caller, has stopped this kind of step */
     int placing;     /* addresses are looked for */
 } rmi_plan_clock;
+
+enum { /* a policy; it has something made again; and has something move: no program does without copies */
+    RMI_PLAN_OBEYS = 1, RMI_PLAN_AGAIN = 2, RMI_PLAN_CARRIES = 4
+};
 
 enum { /* several kinds of step; 0: there is one */
     RMI_PLAN_APART = 1, /* without copies: what persists is on the device */
@@ -15866,27 +16047,51 @@ RMI_FN const rmi_plan_preset *rmi_plan_find_preset(const char *name)
     return NULL;
 }
 
+/* The lists of patterns of a configuration, 256 bytes each; behind the first, policies: recompute is what is left. */
+enum { RMI_PLAN_KEEP = 1, RMI_PLAN_MOVE, RMI_PLAN_STAY, RMI_PLAN_RECOMPUTE };
+static const struct {
+    const char *name;
+    size_t at, desc_at; /* in rm_config; in rm_plan_desc, of policies */
+} rmi_plan_lists[] = {{"kinds", offsetof(rm_config, kinds), 0},
+                      {"keep", offsetof(rm_config, keep), offsetof(rm_plan_desc, keep)},
+                      {"move", offsetof(rm_config, move), offsetof(rm_plan_desc, move)},
+                      {"stay", offsetof(rm_config, stay), offsetof(rm_plan_desc, stay)},
+                      {"recompute", offsetof(rm_config, recompute), offsetof(rm_plan_desc, recompute)}};
+#define RMI_PLAN_LIST_WRONG                                                                                            \
+    "a list of patterns (kinds, keep, move, stay or recompute) has no end within its 256 bytes, or a letter that no "  \
+    "pattern has; take A-Z a-z 0-9 _ . / - [ ] and *, with commas"
+
+RMI_FN const char *rmi_plan_list_at(const rm_config *config, uint32_t i)
+{
+    return (const char *)config + rmi_plan_lists[i].at;
+}
+
+RMI_FN int rmi_plan_has_policy(const rm_config *config)
+{
+    return *config->keep || *config->move || *config->stay || *config->recompute;
+}
+
 /* What is wrong with a configuration, or NULL. Lists of patterns have the letters of names, * and commas. */
 RMI_FN const char *rmi_plan_config_wrong(const rm_config *config)
 {
     size_t i;
+    uint32_t k;
+    char letter[2] = {0, 0};
     if (config->passes >> 10) return "passes has an unknown bit; take RM_PASS_CHAIN and its like";
     if (config->off >> 5) return "off has an unknown bit; take RM_NO_RECOMPUTE and its like";
     if (config->work > RMI_MAX) return "work is not below 2^62";
     for (i = 0; i < sizeof config->name && config->name[i]; i++) {}
     if (i == sizeof config->name || (i && !rmi_graph_name_ok(config->name)))
         return "name is no name: up to 31 of A-Z a-z 0-9 _ . / - [ ]";
-    for (i = 0; i < sizeof config->kinds && config->kinds[i];) i++;
-    if (i == sizeof config->kinds) return "kinds has no end within its 256 bytes";
-    for (i = 0; config->kinds[i]; i++) {
-        char letter[2];
-        letter[0] = config->kinds[i];
-        letter[1] = 0;
-        if (letter[0] != '*' && letter[0] != ',' && !rmi_graph_name_ok(letter))
-            return "kinds has a letter that no name has; it is a list of patterns of A-Z a-z 0-9 _ . / - [ ] and *, "
-                   "with commas";
+    for (k = 0; k < RMI_COUNT(rmi_plan_lists); k++) {
+        const char *list = rmi_plan_list_at(config, k);
+        for (i = 0; i < 256 && list[i]; i++) {
+            letter[0] = list[i];
+            if (letter[0] != '*' && letter[0] != ',' && !rmi_graph_name_ok(letter)) return RMI_PLAN_LIST_WRONG;
+        }
+        if (i == 256) return RMI_PLAN_LIST_WRONG;
+        if (!strcmp(list, "none")) return "a list of patterns is 'none', which no op is called; leave it empty";
     }
-    if (!strcmp(config->kinds, "none")) return "kinds is 'none', which no op is called; leave it empty";
     return NULL;
 }
 
@@ -16494,7 +16699,7 @@ RMI_FN rm_result rmi_plan_compare(rmi_planner *call, const rmi_plan_trial *how, 
     uint64_t size = rmi_plan_size(call, program);
     int first = !best->n;
     call->tried = *program;
-    if (!rmi_plan_fits_host(call, program)) return RM_OK;
+    if (!rmi_plan_fits_host(call, program) || program->fig.breaks) return RM_OK;
     if (program->n) call->min_arena = rmi_min(call->min_arena, size);
     if (how->sure) call->min_sure = rmi_min(call->min_sure, size);
     if (size > how->budget || (!first && program->fig.time_ns > best->fig.time_ns)) return RM_OK;
@@ -16656,7 +16861,7 @@ RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *call, const rmi_seq_list *list,
 {
     rmi_ref_search *tune = call->chain.tune;
     int loaded = 0;
-    if (tune && how->budget) {
+    if (tune && (how->budget || call->plan->policy & RMI_PLAN_AGAIN)) {
         tune->search.best_ns = RMI_INF;
         rmi_search_limit(&tune->search, limit, 0);
         RMI_TRY(rmi_ref_load_runs(tune, list->runs, list->n, &loaded));
@@ -16665,7 +16870,7 @@ RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *call, const rmi_seq_list *list,
             if (!how->sure && call->best.n && tune->search.costs.step_ns > call->best.fig.time_ns && !call->lanes)
                 return RM_OK;
             RMI_TRY(rmi_plan_try_current(call, &tune->search, how, size));
-            if (*size <= how->budget) return RM_OK;
+            if (*size <= how->budget || call->plan->policy & RMI_PLAN_AGAIN) return RM_OK;
         }
     }
     return rmi_plan_try(call, list, how, size);
@@ -16792,11 +16997,11 @@ RMI_FN rm_result rmi_plan_pass_greedy(rmi_planner *call, rmi_arena *mem)
     return RM_OK;
 }
 
-/* Does the pattern, up to its comma, match all of s? Only the last * ever needs to take more. */
-RMI_FN int rmi_plan_matches(const char *pattern, const char *s)
+/* Does the pattern, up to its comma, match all of [s, end)? Only the last * ever needs to take more. */
+RMI_FN int rmi_plan_matches(const char *pattern, const char *s, const char *end)
 {
     const char *star = NULL, *from = s;
-    while (*s) {
+    while (s < end) {
         if (*pattern == '*') star = ++pattern, from = s;
         else if (*pattern == *s) pattern++, s++;
         else if (star) pattern = star, s = ++from;
@@ -16806,22 +17011,29 @@ RMI_FN int rmi_plan_matches(const char *pattern, const char *s)
     return !*pattern || *pattern == ',';
 }
 
+/* Does a pattern of the list name this kind, this name, its last word, or a block that it stands in? */
+RMI_FN int rmi_plan_named_in(const char *list, const char *kind, const char *name)
+{
+    const char *word = name, *p, *end = name + strlen(name);
+    for (p = name; *p; p++)
+        if (*p == '/' || *p == '.') word = p + 1;
+    for (; *list; list += *list == ',') {
+        if (*list != ',' && (rmi_plan_matches(list, kind, kind + strlen(kind)) || rmi_plan_matches(list, word, end)))
+            return 1;
+        for (p = name; *list != ',' && p <= end; p++)
+            if ((p == end || *p == '/') && rmi_plan_matches(list, name, p)) return 1;
+        list += strcspn(list, ",");
+    }
+    return 0;
+}
+
 /* Is op one of those to be recomputed? A view goes with what it looks at. */
 RMI_FN int rmi_plan_listed(const rm_graph *graph, const char *kinds, const uint8_t *listed, const rmi_op *op)
 {
-    const char *word = op->name, *p;
     if (op->pinned) return 0;
     if (op->view != RMI_NONE)
         return graph->tensors[op->view].maker != RMI_NONE && listed[graph->tensors[op->view].maker];
-    for (p = op->name; *p; p++)
-        if (*p == '/' || *p == '.') word = p + 1;
-    for (p = kinds; *p; p += *p == ',') {
-        if (*p != ',' &&
-            (rmi_plan_matches(p, op->kind_name) || rmi_plan_matches(p, op->name) || rmi_plan_matches(p, word)))
-            return 1;
-        while (*p && *p != ',') p++;
-    }
-    return 0;
+    return rmi_plan_named_in(kinds, op->kind_name, op->name);
 }
 
 /* Recomputes listed op i, and before it what it reads of others; done[i]: it has been. */
@@ -16925,7 +17137,7 @@ RMI_FN rm_result rmi_plan_tune_make(rmi_planner *call, const rmi_step *model, rm
 {
     uint32_t i, k = 0;
     for (i = 0; i < call->graph->n_ops && !k; i++) k = call->graph->ops[i].n_forms - 1;
-    if (!k || call->graph->n_ops > RMI_PLAN_MANY) return RM_OK;
+    if (!(call->plan->policy & RMI_PLAN_AGAIN) && (!k || call->graph->n_ops > RMI_PLAN_MANY)) return RM_OK;
     call->chain.tune = RMI_NEW(mem, rmi_ref_search, 1);
     if (!call->chain.tune) return RM_ERROR_MEMORY;
     return rmi_ref_search_make(mem, model, 0, call->chain.tune);
@@ -16991,7 +17203,7 @@ RMI_FN uint64_t rmi_plan_key(const rmi_planner *call)
     uint64_t key = rmi_mix(call->step ^ (uint64_t)call->steps << 8 ^ (uint64_t)call->align << 16 ^
                            (uint64_t)(call->desc->live_only != 0) << 50);
     size_t i;
-    if (call->config.off || call->desc->like || call->together == RMI_PLAN_JOINT || call->naming)
+    if (call->config.off || call->plan->policy || call->desc->like || call->together == RMI_PLAN_JOINT || call->naming)
         return 0;
     if (call->config.passes & RMI_PLAN_MOVES && rmi_plan_has_host(call))
         key = rmi_mix(key ^ (call->desc->pageable_bytes ? 2 : 1));
@@ -18005,13 +18217,14 @@ RMI_FN rm_result rmi_plan_step_passes(rmi_planner *call, int plain, int moves)
 /* Everything about one kind of step: its figures of keep-everything and bounds, its program. */
 RMI_FN rm_result rmi_plan_step(rmi_planner *call, uint32_t step)
 {
-    int joint = call->together == RMI_PLAN_JOINT, plain = !joint && !(call->host_only && rmi_low_has_update(step));
+    int joint = call->together == RMI_PLAN_JOINT;
+    int plain = !joint && !(call->plan->policy & RMI_PLAN_CARRIES) && !(call->host_only && rmi_low_has_update(step));
     int moves = rmi_plan_moves(call);
     uint64_t once_ns;
     RMI_TRY(rmi_plan_step_begin(call, step));
     once_ns = call->info->bound_ns;
     if (plain) RMI_TRY(rmi_plan_yardstick(call, call->limit));
-    if (joint && !call->host_only) { /* where others' homes are given no recipe has all of it on the device */
+    if ((joint || call->plan->policy & RMI_PLAN_CARRIES) && !call->host_only) { /* none keeps all on the device */
         RMI_TRY(rmi_plan_yardstick(call, 0));
         call->min_arena = RMI_INF;
     }
@@ -18048,6 +18261,11 @@ RMI_FN rm_result rmi_plan_config(rm_graph *graph, const rm_plan_desc *desc, rm_c
                            desc->preset, names);
     }
     if (desc->config) *config = *desc->config;
+    for (i = RMI_PLAN_KEEP; i <= RMI_PLAN_RECOMPUTE; i++) {
+        const char *list = *(const char *const *)(const void *)((const char *)desc + rmi_plan_lists[i].desc_at);
+        char *to = (char *)config + rmi_plan_lists[i].at;
+        if (list) strncpy(to, list, 256); /* what is too long has no end */
+    }
     wrong = rmi_plan_config_wrong(config);
     if (wrong) return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc.config: %s", wrong);
     if (config->off & RM_NO_RECOMPUTE) config->passes &= RM_PASS_SEARCH;
@@ -18229,7 +18447,7 @@ RMI_FN rm_result rmi_plan_several(rmi_planner *call, rm_plan_info *worst)
     int moves =
         (call->config.passes & RMI_PLAN_MOVES || call->host_only || call->desc->like) && rmi_plan_has_host(call);
     first.n = 0;
-    if (!call->host_only && (!call->desc->like || !moves)) {
+    if (!call->host_only && !(call->plan->policy & RMI_PLAN_CARRIES) && (!call->desc->like || !moves)) {
         call->together = RMI_PLAN_APART;
         RMI_TRY(rmi_plan_kinds_of_step(call, worst));
         if (!moves || (call->stop.stopped && !worst->min_bytes)) return rmi_plan_named(call, worst);
@@ -18318,6 +18536,8 @@ RMI_FN rm_graph *rmi_plan_ablate(rmi_arena *mem, rm_graph *graph, uint32_t off)
     if (!lacking || !ops) return NULL;
     *lacking = *graph;
     lacking->ops = ops;
+    if (!(lacking->tensors = RMI_RAW(mem, rmi_tensor, graph->n_tensors))) return NULL;
+    memcpy(lacking->tensors, graph->tensors, graph->n_tensors * sizeof *graph->tensors);
     lacking->fixed_order = (off & RM_NO_REORDER) != 0;
     lacking->no_merge = (off & RM_NO_MERGE) != 0;
     for (i = 0; i < graph->n_ops; i++) {
@@ -18335,16 +18555,117 @@ RMI_FN rm_graph *rmi_plan_ablate(rmi_arena *mem, rm_graph *graph, uint32_t off)
     return lacking;
 }
 
-/* Plans the copy of the graph that the switches leave, and has the referee look at the result with the graph itself. */
+/* --- policy: patterns become flags in the graph's copy, which the rooms before this one read */
+
+/* Why the op (NULL: the param) cannot have such policies, bits 1 << RMI_PLAN_KEEP ..., or NULL. */
+RMI_FN const char *rmi_plan_cannot(const rmi_planner *call, const rmi_op *op, uint32_t tensor, uint32_t marks)
+{
+    const rmi_tensor *row = &call->graph->tensors[tensor];
+    uint32_t passes = call->config.passes, moves = marks >> RMI_PLAN_MOVE & 1, again = marks >> RMI_PLAN_RECOMPUTE & 1;
+    if (!moves && !again) return NULL;
+    if (moves && marks >> RMI_PLAN_STAY & 1) return "is named by stay, too; leave it out of one";
+    if (row->external) return "is the caller's memory (RM_EXTERNAL)";
+    if (again && op->flags & RM_ONCE) return "runs once a step (RM_ONCE); name it in keep, too";
+    if (again && op->pinned)
+        return "reads a const that an op changes later, or off has RM_NO_RECOMPUTE; name it in keep, too";
+    if (moves && !rmi_plan_has_host(call)) return "has nowhere to go; set rm_plan_desc.host_bytes and rm_graph_link";
+    if (moves && row->stays) return "stays on the device (RM_STAYS)";
+    if (moves && !op && rmi_step_is_viewed(call->graph, tensor)) return "has views, which stay on the device";
+    if (passes & RM_PASS_OFFLOAD || (again && passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS | RM_PASS_SEARCH))) return NULL;
+    return again ? "needs a preset that searches: rockmate, hiremate or offmate"
+                 : "needs a preset that searches what moves: offmate";
+}
+
+/* Sets the flags of the op (NULL: of the tensor) for such policies. */
+RMI_FN void rmi_plan_mark(rmi_planner *call, rmi_op *op, rmi_tensor *tensor, uint32_t marks)
+{
+    int moves = marks >> RMI_PLAN_MOVE & 1, again = marks >> RMI_PLAN_RECOMPUTE & 1;
+    uint8_t leaves = (uint8_t)(again ? RMI_LEAVES_AGAIN : moves ? RMI_LEAVES_MOVED : 0);
+    uint32_t k, n = op ? op->out.n : 1, stays = again || marks >> RMI_PLAN_STAY & 1;
+    if (again) call->plan->policy |= RMI_PLAN_AGAIN;
+    if (moves) call->plan->policy |= RMI_PLAN_CARRIES;
+    for (k = 0; k < n; k++) {
+        rmi_tensor *row = op ? &call->graph->tensors[op->out.at[k]] : tensor;
+        row->leaves = row->reader == RMI_NONE && !op ? 0 : leaves;
+        row->stays |= (uint8_t)stays;
+    }
+    if (!op) return;
+    op->leaves = leaves;
+    op->pinned |= (uint8_t)(moves || marks >> RMI_PLAN_KEEP & 1);
+    op->flags |= stays ? RM_STAYS : 0;
+}
+
+/* The policies that name op number i, or behind the ops tensor i - n_ops: keep and move go before recompute. Views have
+   no bytes of their own, so no pattern names them. */
+RMI_FN uint32_t rmi_plan_policies(const rm_graph *graph, const rm_config *config, uint32_t i)
+{
+    const rmi_op *op = i < graph->n_ops ? &graph->ops[i] : NULL;
+    const rmi_tensor *tensor = op ? NULL : &graph->tensors[i - graph->n_ops];
+    uint32_t which, marks = 0, may = 0;
+    if (op) may = op->view == RMI_NONE ? ~0u : 0;
+    else if (tensor->kind == RMI_PARAM) may = 1u << RMI_PLAN_MOVE | 1u << RMI_PLAN_STAY;
+    else if (tensor->kind == RMI_INPUT) may = 1u << RMI_PLAN_STAY;
+    for (which = RMI_PLAN_KEEP; which <= RMI_PLAN_RECOMPUTE; which++)
+        if (may >> which & 1 && rmi_plan_named_in(rmi_plan_list_at(config, which), op ? op->kind_name : "",
+                                                  op ? op->name : tensor->name))
+            marks |= 1u << which;
+    if (marks & (1u << RMI_PLAN_KEEP | 1u << RMI_PLAN_MOVE)) marks &= ~(1u << RMI_PLAN_RECOMPUTE);
+    return marks;
+}
+
+/* The configuration's policies become flags of the graph, a copy. A pattern without effect, and what cannot be done, is
+   an error. */
+RMI_FN rm_result rmi_plan_obey(rmi_planner *call)
+{
+    rm_graph *graph = call->graph;
+    uint32_t i, which, marks, n = graph->n_ops + graph->n_tensors;
+    const char *list, *why;
+    for (which = RMI_PLAN_KEEP; which <= RMI_PLAN_RECOMPUTE; which++)
+        for (list = rmi_plan_list_at(&call->config, which); *list; list += *list == ',') {
+            rm_config one = call->config;
+            char *pattern = (char *)&one + rmi_plan_lists[which].at;
+            size_t letters = strcspn(list, ",");
+            memcpy(memset(pattern, 0, 256), list, letters);
+            list += letters;
+            for (i = 0; letters && i < n && !(rmi_plan_policies(graph, &one, i) >> which & 1);) i++;
+            if (!letters || i < n) continue;
+            if (which == RMI_PLAN_RECOMPUTE) one.keep[0] = one.move[0] = 0;
+            for (i = 0; i < n && !(rmi_plan_policies(graph, &one, i) >> which & 1);) i++;
+            return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_config.%s: '%s' names no op%s%s",
+                               rmi_plan_lists[which].name, pattern, i < n ? " but such as keep or move name, too" : "",
+                               i < n ? "" : "; look up names in the graph's text (rm_graph_write)");
+        }
+    for (i = 0; i < n; i++) {
+        rmi_op *op = i < graph->n_ops ? &graph->ops[i] : NULL;
+        uint32_t tensor = op ? op->out.at[0] : i - graph->n_ops;
+        marks = rmi_plan_policies(graph, &call->config, i);
+        if ((why = rmi_plan_cannot(call, op, tensor, marks)) != NULL)
+            return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_config.%s: %s %s",
+                               marks >> RMI_PLAN_MOVE & 1 ? "move" : "recompute",
+                               op ? op->name : graph->tensors[tensor].name, why);
+        if (marks) rmi_plan_mark(call, op, &graph->tensors[tensor], marks);
+    }
+    for (i = 0; i < graph->n_tensors; i++) /* what a step hands out is there all the same */
+        if (graph->tensors[i].is_output && graph->tensors[i].kind == RMI_ACT)
+            graph->tensors[graph->tensors[i].root].leaves = 0;
+    return rmi_plan_updates_ok(graph, call->desc, &call->host_only);
+}
+
+/* Plans the copy of the graph that switches and policies leave, and has the referee look at the result with the graph
+   itself, and with the copy. */
 RMI_FN rm_result rmi_plan_make_without(rmi_planner *call, rm_graph *graph)
 {
     rm_result result;
     uint32_t i;
     call->graph = rmi_plan_ablate(&call->plan->mem, graph, call->config.off);
     if (!call->graph) return RM_ERROR_MEMORY;
-    result = rmi_plan_make(call);
-    for (i = 0; i < call->plan->n && result == RM_OK; i++)
+    result = rmi_plan_obey(call);
+    if (result == RM_OK) result = rmi_plan_make(call);
+    for (i = 0; i < call->plan->n && result == RM_OK; i++) {
         result = rmi_sch_check(graph, &call->plan->prog[i], &call->graph->last, NULL);
+        if (result == RM_OK) result = rmi_sch_check(call->graph, &call->plan->prog[i], &call->graph->last, NULL);
+        if (result == RM_OK && call->plan->prog[i].fig.breaks) result = RM_ERROR_INTERNAL;
+    }
     if (result != RM_OK) graph->last = call->graph->last;
     return result == RM_ERROR_PLAN ? RM_ERROR_INTERNAL : result;
 }
@@ -18358,6 +18679,7 @@ RMI_FN rmi_plan_asked *rmi_plan_note(rm_plan *plan, const rm_plan_desc *desc, co
     asked->config = *config;
     asked->desc.preset = NULL;
     asked->desc.config = &asked->config;
+    asked->desc.keep = asked->desc.move = asked->desc.stay = asked->desc.recompute = NULL; /* they are there */
     asked->desc.info = NULL;
     asked->desc.progress = NULL;
     if (asked->desc.like) asked->desc.like = plan;
@@ -18527,7 +18849,8 @@ RMI_FN rm_result rmi_plan_create(rm_graph *graph, const rm_plan_desc *desc, rmi_
     call.series = series;
     if (!series->table) series->mem = rmi_plan_arena(&call);
     series->mem.stop = &call.stop;
-    result = call.config.off ? rmi_plan_make_without(&call, graph) : rmi_plan_make(&call);
+    if (rmi_plan_has_policy(&call.config)) call.plan->policy = RMI_PLAN_OBEYS;
+    result = call.config.off || call.plan->policy ? rmi_plan_make_without(&call, graph) : rmi_plan_make(&call);
     graph->link.expected = NULL;
     if (result == RM_OK) rmi_plan_share_figures(call.plan);
     if (result == RM_OK) result = rmi_plan_note_all(call.plan);
@@ -18545,6 +18868,39 @@ RMI_FN rm_result rmi_plan_create(rm_graph *graph, const rm_plan_desc *desc, rmi_
     rmi_err_clear(&graph->last);
     *out = call.plan;
     return RM_OK;
+}
+
+/* As rmi_plan_create, for who asks for one plan: of a budget too small for a policy he is told what is without it. */
+RMI_FN rm_result rmi_plan_create_one(rm_graph *graph, const rm_plan_desc *desc, rm_plan **out)
+{
+    rmi_plan_series series = RMI_INIT, other = RMI_INIT;
+    rm_plan_desc plain = *desc;
+    rm_plan_info info = RMI_INIT;
+    rm_config config;
+    rmi_error said;
+    uint32_t i;
+    char lists[300];
+    rmi_sink to = rmi_line(lists, sizeof lists);
+    rm_result result = rmi_plan_create(graph, desc, &series, out);
+    rmi_arena_free(&series.mem);
+    if (result != RM_ERROR_INFEASIBLE) return result;
+    said = graph->last;
+    if (rmi_plan_config(graph, desc, &config) != RM_OK || !rmi_plan_has_policy(&config)) return result;
+    for (i = RMI_PLAN_KEEP; i <= RMI_PLAN_RECOMPUTE; i++)
+        if (*rmi_plan_list_at(&config, i))
+            rmi_put_format(&to, " %s=%s", rmi_plan_lists[i].name, rmi_plan_list_at(&config, i));
+    plain.keep = plain.move = plain.stay = plain.recompute = "";
+    plain.info = &info;
+    graph->last.log = NULL;
+    if (rmi_plan_create(graph, &plain, &other, out) == RM_OK) rmi_plan_free(*out);
+    rmi_arena_free(&other.mem);
+    *out = NULL;
+    graph->last = said;
+    if (info.time_ns)
+        return rmi_err_set(&graph->last, result, "policy%s: %s. Without it a plan takes %u bytes and %t a step", lists,
+                           said.text, info.arena_bytes, info.time_ns);
+    return rmi_err_set(&graph->last, result, "policy%s: %s. Without it %u bytes would do", lists, said.text,
+                       info.min_bytes);
 }
 
 /* The program for a step kind (0: the first), or NULL with a message. */
@@ -19028,7 +19384,7 @@ typedef struct rmi_txt_slice { /* a piece of the text; its column is that of its
     size_t n;
 } rmi_txt_slice;
 
-#define RMI_TXT_KEYS 51 /* rows of rmi_txt_keys */
+#define RMI_TXT_KEYS 55 /* rows of rmi_txt_keys */
 
 typedef struct rmi_txt {
     rmi_arena mem; /* for the time of the reading */
@@ -19353,6 +19709,8 @@ typedef struct rmi_txt_key {
     const char *must;  /* what is expected where it is left out (of WORDS and LETTERS: there); NULL: it may be */
 } rmi_txt_key;
 
+#define RMI_TXT_PATTERNS "up to 255 letters of patterns, with commas: A-Z a-z 0-9 _ . / - [ ] and * for any text"
+
 /* In the order in which they are read, listed in messages, and, values before flags, written. */
 static const rmi_txt_key rmi_txt_keys[RMI_TXT_KEYS] = {
     {"in=", RMI_TXT_OF_OP, RMI_TXT_TENSORS, offsetof(rmi_op, in), 0, NULL},
@@ -19406,8 +19764,11 @@ static const rmi_txt_key rmi_txt_keys[RMI_TXT_KEYS] = {
     {"segment=", RMI_TXT_OF_CONFIG, RMI_TXT_U32, offsetof(rm_config, segment), 0, NULL},
     {"gap_ppm=", RMI_TXT_OF_CONFIG, RMI_TXT_U32, offsetof(rm_config, gap_ppm), 0, NULL},
     {"work=", RMI_TXT_OF_CONFIG, RMI_TXT_U64, offsetof(rm_config, work), 0, NULL},
-    {"kinds=", RMI_TXT_OF_CONFIG, RMI_TXT_LETTERS, offsetof(rm_config, kinds), 256, "up to 255 letters of patterns, "
-     "with commas: A-Z a-z 0-9 _ . / - [ ] and * for any text"}};
+    {"kinds=", RMI_TXT_OF_CONFIG, RMI_TXT_LETTERS, offsetof(rm_config, kinds), 256, RMI_TXT_PATTERNS},
+    {"keep=", RMI_TXT_OF_CONFIG, RMI_TXT_LETTERS, offsetof(rm_config, keep), 256, RMI_TXT_PATTERNS},
+    {"move=", RMI_TXT_OF_CONFIG, RMI_TXT_LETTERS, offsetof(rm_config, move), 256, RMI_TXT_PATTERNS},
+    {"stay=", RMI_TXT_OF_CONFIG, RMI_TXT_LETTERS, offsetof(rm_config, stay), 256, RMI_TXT_PATTERNS},
+    {"recompute=", RMI_TXT_OF_CONFIG, RMI_TXT_LETTERS, offsetof(rm_config, recompute), 256, RMI_TXT_PATTERNS}};
 
 /* An item of out=, NAME[:BYTES]: a new tensor, made by the op; without a size it has that of the first input. */
 RMI_FN rm_result rmi_txt_new_output(rmi_txt *in, rmi_txt_slice item, uint32_t *id)
@@ -20320,12 +20681,16 @@ RMI_FN rm_result rmi_txt_config_read(const char *text, size_t n, rm_config *out,
 /* The canonical text of a configuration; RM_ERROR_ARGUMENT if a field is out of its range. */
 RMI_FN rm_result rmi_txt_config_write(const rm_config *config, rmi_sink *sink)
 {
+    uint32_t i;
     if (rmi_plan_config_wrong(config)) return RM_ERROR_ARGUMENT;
     rmi_put_format(sink, config->name[0] ? "rockmate config 1\nname=%s\n" : "rockmate config 1\n", config->name);
     rmi_txt_put_words(sink, "passes=", rmi_txt_words[0], config->passes);
     rmi_txt_put_words(sink, "\noff=", rmi_txt_words[1], config->off);
     rmi_put_format(sink, "\nsegment=%u\ngap_ppm=%u\nwork=%u\nkinds=%s\n", (uint64_t)config->segment,
                    (uint64_t)config->gap_ppm, config->work, config->kinds[0] ? config->kinds : "none");
+    for (i = 1; i < RMI_COUNT(rmi_plan_lists); i++)
+        if (*rmi_plan_list_at(config, i))
+            rmi_put_format(sink, "%s=%s\n", rmi_plan_lists[i].name, rmi_plan_list_at(config, i));
     return sink->failed ? RM_ERROR_WRITE : RM_OK;
 }
 
@@ -25621,14 +25986,10 @@ RMDEF rm_result rm_config_write(const rm_config *config, rm_write_fn write, void
 RMDEF rm_result rm_plan_create(rm_graph *graph, const rm_plan_desc *desc, rm_plan **out)
 {
     static const rm_plan_desc none = RMI_INIT;
-    rmi_plan_series series = RMI_INIT;
-    rm_result result;
     if (out) *out = NULL;
     if (!graph) return RM_ERROR_MEMORY;
     RMI_WANT(&graph->last, out, "rm_plan_create: out is NULL; pass the address of an rm_plan *");
-    result = rmi_plan_create(graph, desc ? desc : &none, &series, out);
-    rmi_arena_free(&series.mem);
-    return result;
+    return rmi_plan_create_one(graph, desc ? desc : &none, out);
 }
 RMDEF void rm_plan_destroy(rm_plan *plan) { rmi_plan_free(plan); }
 

@@ -354,6 +354,15 @@ static const struct {
       "what the planner does: one of the presets below") \
     X(CONFIG, "--config", "FILE", ASK_HOW, TAKES_TEXT, config, PLAN | CURVE | FIT, \
       "the same from a file of key=value lines (docs/formats.md)") \
+    X(KEEP, "--keep", "PATTERNS", ASK_HOW, TAKES_TEXT, keep, PLAN | CURVE | FIT, \
+      "what these ops leave is never made again; patterns are of names of ops, of their kinds and blocks, with commas " \
+      "between them: 'h[*]/attn,*norm*'") \
+    X(RECOMPUTE, "--recompute", "PATTERNS", ASK_HOW, TAKES_TEXT, recompute, PLAN | CURVE | FIT, \
+      "what they leave is not kept for the backward but made again; not what --keep or --move names, too") \
+    X(MOVE, "--move", "PATTERNS", ASK_HOW, TAKES_TEXT, move, PLAN | CURVE | FIT, \
+      "what they leave waits in host memory for the backward; params, with their states, wait there between steps") \
+    X(STAY, "--stay", "PATTERNS", ASK_HOW, TAKES_TEXT, stay, PLAN | CURVE | FIT, \
+      "what they leave, and params and inputs of such names, are never in host memory") \
     X(COMPARE, "--compare", NULL, ASK_HOW, TAKES_NOTHING, compare, COMPARE, \
       "a table of plans by every preset; those that copy if there is --host") \
     X(SECONDS, "--seconds", "S", ASK_HOW, TAKES_SECONDS, milliseconds, HAS_BUDGET, \
@@ -401,6 +410,7 @@ enum { FIT_BATCH = 1, FIT_SEQUENCE = 2 };
 
 typedef struct request { /* what the command line says; fields of options that are not given are zero */
     const char *graph, *place, *plan, *out, *preset, *config, *like, *explain, *trace, *svg, *export_to;
+    const char *keep, *recompute, *move, *stay;
     quantity budget, host, pinned, capacity, more;
     link_rates link;
     models_device device;
@@ -873,6 +883,10 @@ static const struct {
     {"rm_plan_desc.pageable_bytes", "--pinned"},
     {"(rm_graph_link_pageable)", "(--link 25G,pageable=8G)"},
     {"rm_plan_desc.unified", "a device with unified memory"},
+    {"rm_config.keep", "--keep"},
+    {"rm_config.move", "--move"},
+    {"rm_config.stay", "--stay"},
+    {"rm_config.recompute", "--recompute"},
     {"rm_plan_desc.preset", "--preset"},
     {"rm_plan_desc.config", "--config"},
     {"rm_plan_desc.steps", "--step"},
@@ -1803,6 +1817,7 @@ static int keep_all(job *j, rm_plan_info *info)
     all.device_bytes = all.host_bytes = all.pageable_bytes = 0;
     all.preset = "noremat";
     all.config = NULL;
+    all.keep = all.recompute = all.move = all.stay = NULL;
     all.info = info;
     all.progress = NULL;
     result = rm_plan_create(j->g, &all, &plan);
@@ -1869,6 +1884,10 @@ static int job_describe(job *j)
     d->align = (uint32_t)r->align;
     d->preset = r->preset;
     d->config = r->config ? &j->config : NULL;
+    d->keep = r->keep;
+    d->recompute = r->recompute;
+    d->move = r->move;
+    d->stay = r->stay;
     d->live_only = (uint32_t)r->live;
     d->steps = (uint32_t)r->step;
     d->link_margin_percent = (uint32_t)r->margin;
@@ -2176,6 +2195,41 @@ static void print_history(job *j, const account *a)
     history_free(&h);
 }
 
+/* Is there a policy by name, in options or in the configuration? */
+static int has_policy(const job *j)
+{
+    const rm_plan_desc *d = &j->desc;
+    const rm_config *c = d->config;
+    return d->keep || d->recompute || d->move || d->stay ||
+           (c && (*c->keep || *c->recompute || *c->move || *c->stay));
+}
+
+/* What the policy costs: the plan without it. */
+static rm_result say_policy(job *j)
+{
+    rm_plan_desc d = j->desc;
+    rm_plan_info info;
+    rm_plan *plan = NULL;
+    short_text time, slower, bytes;
+    rm_result result;
+    memset(&info, 0, sizeof info);
+    d.keep = d.recompute = d.move = d.stay = "";
+    d.info = &info;
+    d.progress = NULL;
+    result = rm_plan_create(j->g, &d, &plan);
+    rm_plan_destroy(plan);
+    if (result != RM_OK) return result == RM_ERROR_INFEASIBLE ? RM_OK : result;
+    if (j->out.form != FORM_TEXT) {
+        say_number(&j->out, "free_time_ns", info.time_ns);
+        say_number(&j->out, "free_arena_bytes", info.arena_bytes);
+        return RM_OK;
+    }
+    fprintf(j->out.to, "  policy         a step is %s without it, where it takes %s and %s of memory\n",
+            human_slower(&slower, ppm_over(j->info.time_ns, info.time_ns)), human_ns(&time, info.time_ns),
+            human_bytes(&bytes, info.arena_bytes));
+    return RM_OK;
+}
+
 static void print_bytes_line(FILE *to, const char *label, uint64_t bytes, const char *more)
 {
     short_text size;
@@ -2256,6 +2310,7 @@ static rm_result print_answer(job *j, const account *a)
             print_bytes_line(to, "at least", f->min_bound_bytes, ": no plan takes less of the device");
         if (j->r->task != CHECK) fprintf(to, "  planned in     %s\n", human_ns(&time, j->solve_us * 1000));
         if (j->r->given[OPTION_MORE]) result = say_more(j, 1);
+        if (result == RM_OK && has_policy(j)) result = say_policy(j);
         fprintf(to, "\n");
         print_in_options(to, summary.at);
     }
@@ -2642,6 +2697,7 @@ static int tell_plan(job *j)
         say_info(j, "ok");
         if (j->out.form == FORM_JSON) say_in_options(&j->out, "notes", rm_plan_notes(j->plan));
         if (r->given[OPTION_MORE]) result = say_more(j, 1);
+        if (result == RM_OK && has_policy(j)) result = say_policy(j);
     }
     if (result == RM_OK && r->peak) say_peak(j, &a);
     if (result == RM_OK && r->tensors) say_tensors(j, &a);
@@ -2733,6 +2789,7 @@ static void baseline_try(curve_picture *c, const char *preset, uint64_t budget)
     memset(&info, 0, sizeof info);
     d.preset = preset;
     d.config = NULL;
+    d.keep = d.recompute = d.move = d.stay = NULL;
     d.device_bytes = budget;
     d.info = &info;
     if (rm_plan_create(c->j->g, &d, &plan) == RM_OK) {

@@ -194,6 +194,28 @@ holds 'v["more_min_bytes"] == v["min_bytes"]'
 run 2 "--more is more than a --budget" chain.rmg --more 1G
 run 2 "--more does not apply here" chain.rmg --curve --more 1G
 
+# --- policy by name, in options and in a file
+run 0 "" --model gpt2-124m --preset rockmate --recompute 'h[*]/gelu' --stay 'h[0]'
+free=$(value free_time_ns)
+if [ "$(value time_ns)" -gt "${free:-0}" ] && [ "$(value recomputed_ns)" = $(($(value time_ns) - free)) ]; then ok; else bad "--recompute and its cost"; fi
+printf 'rockmate config 1\npreset=rockmate\nrecompute=h[*]/gelu\nstay=h[0]\n' >policy.cfg
+a=$(value time_ns)
+run 0 "" --model gpt2-124m --config policy.cfg
+if [ "$(value time_ns)" = "$a" ] && [ "$(value free_time_ns)" = "$free" ]; then ok; else bad "a policy in a file"; fi
+run 0 "" --model gpt2-124m --config policy.cfg --recompute 'h[11]/gelu'
+if [ "$(value time_ns)" -lt "$a" ]; then ok; else bad "an option instead of a policy in a file"; fi
+run 0 "" --model gpt2-124m --preset rockmate --recompute 'h[*]/gelu' --text
+if grep -q "^  policy         a step is [0-9.]* % slower than without it, where it takes .* of memory$" out; then ok; else bad "the cost of a policy for people"; fi
+run 0 "" --model gpt2-124m --keep '*' --json
+if grep -q '"free_time_ns":[1-9]' out; then ok; else bad "the cost of a policy in JSON"; fi
+run 2 "--recompute: 'h[*]/gellu' names no op; look up names in the graph's text (--export)" --model gpt2-124m --recompute 'h[*]/gellu'
+run 2 "--move: h[0]/fc has nowhere to go; give --host and --link" --model gpt2-124m --move 'h[*]/fc'
+run 2 "--move: h[0]/fc needs a preset that searches what moves: offmate" --model gpt2-124m --move 'h[*]/fc' --host 1G --preset rockmate
+run 2 "--recompute: h[0]/norm1 needs a preset that searches" --model gpt2-124m --recompute 'h[0]' --preset sqrt
+run 3 "policy keep=h[*]: budget of 4294967296 bytes: too small" --model gpt2-124m --preset rockmate --budget 4G --keep 'h[*]'
+if grep -q 'Without it a plan takes [0-9]* bytes and [0-9.]* ms a step' err; then ok; else bad 'what there is without a policy'; fi
+run 2 "--keep does not apply here" --model gpt2-124m --compare --keep 'h[*]'
+
 # --- configurations and presets
 printf 'rockmate config 1\npreset=every-block\n' >block.cfg
 run 0 "" chain.rmg --budget 100% --preset every-block

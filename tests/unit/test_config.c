@@ -58,6 +58,11 @@ static void list(void)
     memset(c.kinds, '*', 255);
     memset(c.name, 'n', 31);
     there_and_back(&c);
+    strcpy(c.keep, "h[*]/a.b,*");
+    memset(c.move, ',', 255);
+    strcpy(c.stay, "wte");
+    memset(c.recompute, '*', 255);
+    there_and_back(&c);
 }
 
 static void fault(const char *lines, const char *expected)
@@ -97,6 +102,10 @@ static void faults(void)
     fault("work=1\npreset=sqrt\n", "3:1: found 'preset=sqrt', expected preset= before all other keys");
     fault("kinds=a,b?\n", "2:7: found 'a,b?', expected none, or up to 255");
     fault("kinds=\n", "2:7: found nothing, expected none, or up to 255");
+    fault("keep=a b\n", "2:8: found 'b', expected the end of the statement");
+    fault("recompute=a;b\n", "2:11: found 'a;b', expected none, or up to 255");
+    fault("stay=none\nmove=\n", "3:6: found nothing, expected none, or up to 255");
+    fault("move=a\nmove=b\n", "3:1: found 'move=b', expected each key once");
     fault("name=a234567890123456789012345678901234567890\n", "2:6: found ");
     EXPECT(rm_config_read("", 0, &c, message, sizeof message) == RM_ERROR_TEXT && strstr(message, "rockmate config 1"));
     EXPECT(rm_config_read("rockmate config 2\n", 18, &c, message, sizeof message) == RM_ERROR_TEXT && !strncmp(message, "1:17: ", 6));
@@ -193,9 +202,100 @@ static void switches(void)
     EXPECT(plan(&c, 0, &p, &f) == RM_ERROR_ARGUMENT);
 }
 
+/* --- policies */
+static const char moving[] =
+    "rockmate graph 1\n"
+    "link h2d=1000000000 d2h=1000000000\n"
+    "tensor x input 100\n"
+    "tensor wte param 300 opt=10\n"
+    "tensor wv param 400 opt=10 stays\n"
+    "tensor wx param 400 opt=10 external\n"
+    "tensor wh param 40 opt_host=10\n"
+    "op h[0]/fc in=x,wte,wh out=a:100 needs=x,a fwd=10 bwd=20\n"
+    "op h[0]/gelu in=a,wv,wx out=b:100 needs=a,b fwd=5 bwd=6\n"
+    "op h[1]/fc in=b out=c:100 saved=50 fwd=10 bwd=20\n"
+    "op h[1]/drop in=c out=d:100 needs=c,d fwd=5 bwd=6 once\n"
+    "op flat in=d out=v:100 view=d\n"
+    "op loss in=v out=l:4 needs=v fwd=1 bwd=1\n"
+    "output l\n";
+
+/* Plans with these policies, or in the configuration if `file`. Returns the message, "" if there is a plan. */
+static const char *asked(rm_plan_desc *d, const char *keep, const char *recompute, const char *move, const char *stay, int file)
+{
+    static char message[1100];
+    rm_config c;
+    rm_graph *g;
+    rm_plan *p = NULL;
+    if (rm_graph_read(moving, sizeof moving - 1, NULL, &g) != RM_OK) return rm_graph_error(g);
+    d->align = 1;
+    d->work_limit = 20000;
+    d->config = NULL;
+    d->keep = keep, d->recompute = recompute, d->move = move, d->stay = stay;
+    if (file && rm_config_preset(d->preset ? d->preset : "offmate", &c) == RM_OK) {
+        if (keep) strcpy(c.keep, keep);
+        if (recompute) strcpy(c.recompute, recompute);
+        if (move) strcpy(c.move, move);
+        if (stay) strcpy(c.stay, stay);
+        d->config = &c;
+        d->keep = d->recompute = d->move = d->stay = NULL;
+    }
+    rm_plan_create(g, d, &p);
+    snprintf(message, sizeof message, "%s", p ? "" : rm_graph_error(g));
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+    d->config = NULL;
+    return message;
+}
+
+static void policies(void)
+{
+    static const struct { const char *keep, *recompute, *move, *stay, *preset, *told; int no_host; } t[] = {
+        {"h[0]", NULL, NULL, NULL, NULL, "", 0},
+        {NULL, "fc,gelu", "wte", "x", NULL, "", 0},
+        {"h[1]/drop", "h[*]", NULL, NULL, NULL, "", 0},
+        {"h[0]/fcc", NULL, NULL, NULL, NULL, "rm_config.keep: 'h[0]/fcc' names no op; look up names in the graph's text (rm_graph_write)", 0},
+        {"wte", NULL, NULL, NULL, NULL, "rm_config.keep: 'wte' names no op;", 0},
+        {NULL, "h[0],flat", NULL, NULL, NULL, "rm_config.recompute: 'flat' names no op;", 0},
+        {"h[*]", "fc", NULL, NULL, NULL, "rm_config.recompute: 'fc' names no op but such as keep or move name, too", 0},
+        {NULL, "h[1]", NULL, NULL, NULL, "rm_config.recompute: h[1]/drop runs once a step (RM_ONCE); name it in keep, too", 0},
+        {NULL, "h[0]", NULL, NULL, "sqrt", "rm_config.recompute: h[0]/fc needs a preset that searches: rockmate, hiremate or offmate", 0},
+        {NULL, NULL, "h[0]", NULL, "hiremate", "rm_config.move: h[0]/fc needs a preset that searches what moves: offmate", 0},
+        {NULL, NULL, "fc", "h[1]/fc", NULL, "rm_config.move: h[1]/fc is named by stay, too; leave it out of one", 0},
+        {NULL, NULL, "wv", NULL, NULL, "rm_config.move: wv stays on the device (RM_STAYS)", 0},
+        {NULL, NULL, "wx", NULL, NULL, "rm_config.move: wx is the caller's memory (RM_EXTERNAL)", 0},
+        {NULL, NULL, NULL, "wh", NULL, "param wh: its update runs in host memory only, and what is RM_STAYS does not move", 0},
+        {"none", NULL, NULL, NULL, NULL, "rm_plan_desc.config: a list of patterns is 'none'", 0},
+        {"a?", NULL, NULL, NULL, NULL, "rm_plan_desc.config: a list of patterns (kinds, keep, move, stay or recompute) has", 0}};
+    rm_plan_desc d;
+    char long_list[300];
+    size_t i;
+    int file;
+    memset(&d, 0, sizeof d);
+    for (i = 0; i < sizeof t / sizeof t[0]; i++)
+        for (file = 0; file < 2; file++) {
+            const char *told;
+            d.host_bytes = 100000;
+            d.preset = t[i].preset;
+            told = asked(&d, t[i].keep, t[i].recompute, t[i].move, t[i].stay, file);
+            if (*t[i].told ? strncmp(told, t[i].told, strlen(t[i].told)) : *told) failed++, printf("%s, not %s\n", told, t[i].told);
+            else passed++;
+        }
+    memset(long_list, 'a', 256);
+    long_list[256] = 0;
+    EXPECT(strstr(asked(&d, long_list, NULL, NULL, NULL, 0), "has no end within its 256 bytes") != NULL);
+    d.preset = NULL;
+    d.device_bytes = 1300;
+    EXPECT(!*asked(&d, NULL, NULL, NULL, NULL, 0));
+    EXPECT(!strncmp(asked(&d, NULL, NULL, NULL, "x,wte,h[*]", 0), "policy stay=x,wte,h[*]: budget of 1300 bytes: too small for step kind 'single'; preset 'offmate' works with ", 107));
+    EXPECT(strstr(asked(&d, NULL, NULL, NULL, "x,wte,h[*]", 1), ". Without it a plan takes ") != NULL);
+    d.device_bytes = 500;
+    EXPECT(strstr(asked(&d, NULL, "fc", NULL, NULL, 0), ". Without it ") != NULL);
+}
+
 int main(void)
 {
     list();
+    policies();
     faults();
     lists_of_kinds();
     switches();
