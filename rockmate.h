@@ -17607,7 +17607,7 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *call, rmi_off_search *s, const 
 #define RMI_PLAN_SPARE 4u
 #define RMI_PLAN_MOVE_WORK ((uint64_t)40000000) /* runs that are looked at, some 40 ns each; */
 #define RMI_PLAN_PACKS 60u                      /* times that addresses are looked for; */
-#define RMI_PLAN_BEGIN 4u                       /* where >>search goes on from there a quarter, and half of them */
+#define RMI_PLAN_BEGIN 4u /* a quarter, and half of them, where >>search goes on and all that persists has room */
 #define RMI_PLAN_MOVE_EVALS 12000u
 #define RMI_PLAN_ANNEAL_OPS 20000u              /* >>search does not go on in larger graphs */
 
@@ -17703,7 +17703,7 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *call, rmi_off_search *s, uint6
 RMI_FN rm_result rmi_plan_search_moved(rmi_planner *call, rmi_arena *mem, rmi_off_search *s, uint64_t budget,
                                        uint32_t turn, uint64_t *evals)
 {
-    uint32_t share = rmi_plan_anneals(call) ? RMI_PLAN_BEGIN : 1;
+    uint32_t share = rmi_plan_anneals(call) && call->homes.bytes <= call->limit ? RMI_PLAN_BEGIN : 1;
     uint64_t work = rmi_plan_work(call, RMI_PLAN_MOVE_WORK / share);
     uint8_t *fitting = RMI_NEW(mem, uint8_t, s->m->n_decisions);
     if (!fitting) return RM_ERROR_MEMORY;
