@@ -136,7 +136,8 @@
    4. Declaring ops
    What saves memory is optional: 0 is the safe default, and leaving it out costs memory, never correctness. The
    fields stand in rm_kind and rm_op_desc; `needs` saves most (RM_OUT(0) for a relu), then `saved` (a mask,
-   statistics), `inplace` and `over`, `view` and `share_grad` (a residual addition), `part` (dX and dW apart).
+   statistics), `inplace` and `over`, `view`, `share_grad` (a residual addition), `same_grad`, `part` (dX and dW
+   apart), `zero_grads` (only added to).
    What callbacks get and owe is said at rm_call. What a backward did not declare arrives as NULL. Random numbers
    come from c->seed, and forward, recomputation and backward agree. A forward that runs again (c->recompute) must
    give the same bits: running statistics are written through rm_mut, or the kind is RM_ONCE. Do not keep pointers
@@ -440,6 +441,10 @@ typedef struct rm_kind {
     /* RM_IN mask: to these inputs' gradients the backward only adds (llm.c writes dX and adds to dW): where it would
        have to write one, that arrives zeroed; its accum bit is always set, and it lies over nothing (rm_over) */
     uint64_t zero_grads RM_ZERO;
+    /* RM_IN mask: these inputs' gradients are equal, as of x + y whatever else is done with the sum: where nothing is
+       in them yet one is given, the others (din NULL) are names of it. With over {RM_IN(0), RM_DOUT}: dout and what is
+       added to it */
+    uint64_t same_grad RM_ZERO;
 } rm_kind;
 
 /* --- graph: tensors ----------------------------------------------------------------------------------------------- */
@@ -1818,6 +1823,7 @@ typedef struct rmi_form { /* one implementation of an op: the op itself, or a va
 typedef struct rmi_op {
     const char *name, *kind_name;
     rmi_list in, out, share, mutates; /* share: inputs whose gradient may be the first output's, by an alias */
+    rmi_list same; /* inputs whose gradients are equal: each may be the first one's, by an alias */
     rmi_form *forms;      /* the first is its own, the others are variants */
     uint32_t n_forms;
     uint32_t flags;       /* RM_RNG | RM_ONCE | RM_NOGRAD | RM_EXTERNAL */
@@ -2342,6 +2348,7 @@ RMI_FN rm_result rmi_graph_make_form(rm_graph *graph, uint32_t id, const rm_kind
     RMI_TRY(rmi_graph_one(&making, "view", kind->view, RMI_IN_BITS, &op->view));
     RMI_TRY(rmi_graph_list(&making, "share_grad", kind->share_grad, RMI_IN_BITS, &op->share));
     rmi_graph_drop_repeated(&op->in, &op->share);
+    RMI_TRY(rmi_graph_list(&making, "same_grad", kind->same_grad, RMI_IN_BITS, &op->same));
     return rmi_graph_list(&making, "mutates", kind->mutates, RMI_IN_BITS, &op->mutates);
 }
 
@@ -2699,6 +2706,7 @@ RMI_FN rm_result rmi_graph_seal_grads(rm_graph *graph)
     }
     for (i = 0; i < graph->n_ops; i++) {
         rmi_op *op = &graph->ops[i];
+        rmi_graph_drop_repeated(&op->in, &op->same);
         RMI_TRY(rmi_graph_new_list(graph, &op->grad_in, op->in.n));
         for (k = 0; k < op->in.n; k++) {
             rmi_tensor *tensor = &graph->tensors[op->in.at[k]], *root = &graph->tensors[tensor->root];
@@ -2991,6 +2999,26 @@ RMI_INLINE const rmi_part *rmi_low_part(const rm_graph *graph, rmi_run run)
 RMI_FN int rmi_low_zeroed(const rmi_form *form, uint32_t tensor)
 {
     return (form->flags & RM_ZERO_GRADS) || rmi_list_has(&form->zeros, tensor);
+}
+
+/* Are the gradients of two inputs of the op always equal, and in as many bytes? */
+RMI_FN int rmi_low_twins(const rm_graph *graph, const rmi_op *op, uint32_t one, uint32_t other)
+{
+    return one != other && rmi_list_has(&op->same, one) && rmi_list_has(&op->same, other) &&
+           graph->tensors[one].grad_bytes == graph->tensors[other].grad_bytes;
+}
+
+/* The first tensor whose gradient a run, a part of a backward, gives before this one's, and which that equals;
+   RMI_NONE: there is none. */
+RMI_FN uint32_t rmi_low_twin(const rm_graph *graph, rmi_run run, uint32_t tensor)
+{
+    const rmi_op *op = &graph->ops[run.id];
+    uint32_t i;
+    for (i = 0; op->grad_in.at[i] != tensor; i++)
+        if (rmi_list_has(&rmi_low_part(graph, run)->grads, op->grad_in.at[i]) &&
+            rmi_low_twins(graph, op, op->grad_in.at[i], tensor))
+            return op->grad_in.at[i];
+    return RMI_NONE;
 }
 
 /* The workspace buffer of a run, or RMI_NONE: it has none. */
@@ -3330,6 +3358,7 @@ RMI_FN rm_result rmi_shp_write(rmi_shp_writer *writer, uint32_t lo, uint32_t hi)
                                 rmi_shp_met(writer, op->view) << 33);
         rmi_shp_put(writer, op->view_offset ^ (uint64_t)op->leaves << 62);
         rmi_shp_put_list(writer, &op->share);
+        rmi_shp_put_list(writer, &op->same);
         rmi_shp_put(writer, op->mutates.n);
     }
     for (op = ops + lo; op < ops + hi; op++) {
@@ -4008,7 +4037,8 @@ RMI_FN rm_result rmi_sim_pend(rmi_sim *sim, uint32_t fresh, uint32_t old, uint8_
     return RM_OK;
 }
 
-/* The statement alias: a view of an input (its forward has run then), or a gradient that shares the output's bytes. */
+/* The statement alias: a view of an input (its forward has run then), or a gradient that shares the bytes of the
+   output's, or of another input's that it equals. */
 RMI_FN rm_result rmi_sim_alias(rmi_sim *sim, uint32_t fresh, uint32_t old)
 {
     const rm_graph *graph = sim->graph;
@@ -4018,6 +4048,9 @@ RMI_FN rm_result rmi_sim_alias(rmi_sim *sim, uint32_t fresh, uint32_t old)
         maker = old_kind == RMI_BUF_GRAD ? graph->tensors[of].maker : RMI_NONE;
         if (maker != RMI_NONE && graph->ops[maker].out.at[0] == of && rmi_list_has(&graph->ops[maker].share, i))
             return rmi_sim_pend(sim, fresh, old, 0);
+        for (maker = 0; old_kind == RMI_BUF_GRAD && maker < graph->tensors[i].consumers.n; maker++)
+            if (rmi_low_twins(graph, &graph->ops[graph->tensors[i].consumers.at[maker]], i, of))
+                return rmi_sim_pend(sim, fresh, old, 0);
         return rmi_sim_fail_two(sim, fresh, "may not share the bytes of", old);
     }
     maker = kind == RMI_BUF_VALUE ? graph->tensors[i].maker : RMI_NONE;
@@ -4052,6 +4085,9 @@ RMI_FN int rmi_sim_over_ok(const rmi_sim *sim, rmi_run run, uint32_t fresh, uint
              saved = rmi_low_buf(sim->graph, RMI_BUF_SAVED, run.id);
     rmi_low_kind(sim->graph, fresh, &tensor);
     if (!rmi_list_has(&op->grad_in, tensor)) return 0;
+    if (rmi_list_has(&sim->acc.writes, old)) /* one of those that are equal has not been given yet, nor is taken over */
+        return !sim->held[0][fresh].takes && rmi_sim_nothing(sim->held[0][old].is) &&
+               rmi_low_twins(sim->graph, op, tensor, old - sim->graph->n_tensors);
     if (old == dout && (op->view == tensor || rmi_list_has(&op->share, tensor)) &&
         rmi_low_bytes(sim->graph, fresh) == rmi_low_bytes(sim->graph, old))
         return 1;
@@ -4103,13 +4139,22 @@ RMI_FN rm_result rmi_sim_versions(rmi_sim *sim, const rmi_list *tensors, uint32_
     return RM_OK;
 }
 
-/* A name on the bytes of buf other than buf itself, one that is taken over and (forward: buf is an output) views of it;
-   RMI_NONE: there is none. */
+/* Does the current run give two gradients in one: one is a name of the other, or both of a third? */
+RMI_FN int rmi_sim_given_once(const rmi_sim *sim, uint32_t one, uint32_t other)
+{
+    const rmi_held *held = sim->held[0];
+    uint32_t first = held[one].from == RMI_NONE || held[one].takes ? one : held[one].from,
+             second = held[other].from == RMI_NONE || held[other].takes ? other : held[other].from;
+    return first == second && rmi_list_has(&sim->acc.writes, one) && rmi_list_has(&sim->acc.writes, other);
+}
+
+/* A name on the bytes of buf other than buf itself, one that is taken over, one of a gradient that is given with it,
+   and (forward: buf is an output) views of it; RMI_NONE: there is none. */
 RMI_FN uint32_t rmi_sim_other_name(const rmi_sim *sim, uint32_t buf, int forward)
 {
     uint32_t other, i;
     for (other = sim->str[sim->held[0][buf].stretch].first; other != RMI_NONE; other = sim->held[0][other].next) {
-        if (other == buf || sim->held[0][other].taken) continue;
+        if (other == buf || sim->held[0][other].taken || rmi_sim_given_once(sim, buf, other)) continue;
         if (forward && rmi_low_kind(sim->graph, other, &i) == RMI_BUF_VALUE && sim->graph->tensors[i].root == buf)
             continue;
         return other;
@@ -4845,6 +4890,7 @@ typedef struct rmi_step_way { /* one implementation of a run */
 typedef struct rmi_step_target { /* a gradient that a backward contributes to */
     rmi_range over;              /* buffers that it may take over if they end there */
     uint32_t buffer;
+    uint32_t twin;               /* a gradient of the same run that it may be one more name of, or RMI_NONE */
     uint8_t share, rename;       /* it may be one more name of output 0's gradient; may take over its bytes */
 } rmi_step_target;
 
@@ -5296,11 +5342,13 @@ RMI_FN rm_result rmi_step_put_target(rmi_step_maker *make, rmi_run run, uint32_t
     const rmi_form *form = rmi_low_form(graph, run);
     uint64_t bytes = graph->tensors[tensor].grad_bytes, output_bytes = graph->tensors[op->out.at[0]].grad_bytes;
     rmi_step_target *target = RMI_STEP_PUSH(make, targets, rmi_step_target);
-    uint32_t k, buffer;
+    uint32_t k, buffer, twin;
     if (!target) return RM_ERROR_MEMORY;
     memset(target, 0, sizeof *target);
     target->buffer = rmi_step_gradient(step, tensor);
     target->over = rmi_step_range(step->n_pool);
+    twin = rmi_low_twin(graph, run, tensor);
+    target->twin = twin == RMI_NONE ? RMI_NONE : rmi_step_gradient(step, twin);
     if (rmi_step_repeated(op, tensor)) return RM_OK; /* added to twice: takes over nothing that is read */
     target->share = rmi_list_has(&op->share, tensor) && bytes == output_bytes;
     target->rename = target->share || (op->view == tensor && bytes == output_bytes);
@@ -6093,14 +6141,15 @@ RMI_FN int rmi_seq_can_share(rmi_seq *seq, uint32_t i, uint32_t dout, uint32_t a
     return 1;
 }
 
-/* The new instance i of a backward's gradient: another name of dout, dout's bytes, or bytes of what is read last. */
+/* The new instance i of a backward's gradient: another name of dout, dout's bytes, another name of a gradient that it
+   equals, or bytes of what is read last. */
 RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *seq, rmi_run run, uint32_t i, uint32_t at)
 {
     const rm_graph *graph = seq->graph;
     const rmi_op *op = &graph->ops[run.id];
     const rmi_form *form = &op->forms[run.form];
     rmi_seq_inst *inst = &seq->inst[i];
-    uint32_t tensor = inst->buf - graph->n_tensors, output = op->out.at[0], k,
+    uint32_t tensor = inst->buf - graph->n_tensors, output = op->out.at[0], k, twin,
              dout = rmi_low_buf(graph, RMI_BUF_GRAD, output);
     int shares = rmi_list_has(&op->share, tensor);
     if (rmi_step_repeated(op, tensor)) return RM_OK;
@@ -6111,6 +6160,12 @@ RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *seq, rmi_run run, uint32_t i, uint32_
         }
         if (shares || op->view == tensor) RMI_TRY(rmi_seq_take_over(seq, i, dout, at));
     }
+    twin = rmi_low_twin(graph, run, tensor);
+    for (k = i; twin != RMI_NONE && inst->stretch == RMI_NONE && k-- > 0 && seq->inst[k].first == at;)
+        if (seq->inst[k].buf == rmi_low_buf(graph, RMI_BUF_GRAD, twin) && rmi_seq_can_share(seq, i, k, at)) {
+            rmi_seq_join(seq, i, seq->inst[k].stretch);
+            return rmi_seq_say(seq, RMI_ALIAS, inst->buf, seq->inst[k].buf, 0, 0);
+        }
     for (k = 0; k < form->n_overs && inst->stretch == RMI_NONE; k++) {
         const rmi_over *over = &form->overs[k];
         uint32_t buf = over->what == RMI_OVER_DOUT    ? dout
@@ -8240,7 +8295,10 @@ RMI_FN uint64_t rmi_bnd_add(rmi_bnd *b, uint32_t buffer)
 }
 
 /* Does the gradient take bytes of its own when it is begun? Else it may lie over what others leave. */
-RMI_INLINE int rmi_bnd_is_new(const rmi_step_target *target) { return !target->over.n && !target->rename; }
+RMI_INLINE int rmi_bnd_is_new(const rmi_step_target *target)
+{
+    return !target->over.n && !target->rename && target->twin == RMI_NONE;
+}
 
 /* Bytes that the task surely holds while it runs in this mode, beside workspace and gradients that may lie over what
    others leave. */
@@ -8465,6 +8523,8 @@ RMI_FN void rmi_bnd_buffers(rmi_bnd *b)
         b->next[i] = b->made[maker];
         b->made[maker] = i;
     }
+    for (i = 0; i < step->n_targets; i++) /* in which other gradient's bytes it lies is not followed */
+        if (step->targets[i].twin != RMI_NONE) b->bytes[step->targets[i].buffer] = 0;
     for (i = step->n_tasks; i-- > 0;) /* backwards: of the last op first, whose gradients those of others may lie in */
         for (k = 0; k < rmi_bnd_modes(step, i); k++) {
             const rmi_step_access *access = &step->accesses[step->tasks[i].access + k];
@@ -12486,6 +12546,13 @@ RMI_FN int rmi_cost_new_gradient(rmi_cost *eval, rmi_costs *costs, uint32_t even
         rmi_cost_dying(eval, costs, access->output_gradient, event) != RMI_NONE) {
         rmi_cost_take_over(eval, costs, life, output);
         return 1;
+    }
+    for (k = life; target->twin != RMI_NONE && k-- > costs->first_life[event];) {
+        const rmi_life *twin = &costs->lives[k];
+        if (twin->buffer != target->twin || twin->in != RMI_NONE || !rmi_cost_can_share(eval, costs, life, k, event))
+            continue;
+        rmi_cost_join(eval, costs, life, twin->stretch);
+        return 0;
     }
     for (k = 0; k < target->over.n; k++) {
         from = rmi_cost_dying(eval, costs, eval->step->pool[target->over.at + k], event);
@@ -19384,7 +19451,7 @@ typedef struct rmi_txt_slice { /* a piece of the text; its column is that of its
     size_t n;
 } rmi_txt_slice;
 
-#define RMI_TXT_KEYS 55 /* rows of rmi_txt_keys */
+#define RMI_TXT_KEYS 56 /* rows of rmi_txt_keys */
 
 typedef struct rmi_txt {
     rmi_arena mem; /* for the time of the reading */
@@ -19728,6 +19795,7 @@ static const rmi_txt_key rmi_txt_keys[RMI_TXT_KEYS] = {
     {"zero_bwd=", RMI_TXT_OF_FORM, RMI_TXT_INPUTS, offsetof(rmi_form, zeros), 0, NULL},
     {"bits=", RMI_TXT_OF_FORM, RMI_TXT_BITS, offsetof(rmi_form, bits), 0, NULL},
     {"share_bwd=", RMI_TXT_OF_OP, RMI_TXT_INPUTS, offsetof(rmi_op, share), 0, NULL},
+    {"same_bwd=", RMI_TXT_OF_OP, RMI_TXT_INPUTS, offsetof(rmi_op, same), 0, NULL},
     {"view=", RMI_TXT_OF_OP, RMI_TXT_VIEW, offsetof(rmi_op, view), 0, NULL},
     {"mutates=", RMI_TXT_OF_OP, RMI_TXT_CONSTS, offsetof(rmi_op, mutates), 0, NULL},
     {"rng", RMI_TXT_OF_OP, RMI_TXT_BIT, offsetof(rmi_op, flags), RM_RNG, NULL},
@@ -22728,7 +22796,7 @@ RMI_FN void rmi_exe_rename(rmi_exe_build *build, const rmi_stmt *stmt)
     build->holds[id] = build->moved[id] = 0;
     if (rmi_low_kind(graph, stmt->other, &old) == RMI_BUF_GRAD) { /* else over other bytes: still to be written */
         const rmi_op *op = &graph->ops[graph->tensors[old].maker];
-        build->moved[id] = (rmi_list_has(&op->share, id) || op->view == id) &&
+        build->moved[id] = (stmt->what == RMI_ALIAS || rmi_list_has(&op->share, id) || op->view == id) &&
                            graph->tensors[id].grad_bytes == graph->tensors[old].grad_bytes;
     }
 }
@@ -24271,7 +24339,8 @@ RMI_FN rm_result rmi_exe_compile_beside(rmi_exe_profile *f, const rmi_exe_time *
                !rmi_list_has(&op->share, op->grad_in.at[i]);
     for (i = 0; i < op->grad_in.n; i++) {
         build->holds[op->grad_in.at[i]] = 0;
-        build->moved[op->grad_in.at[i]] = own && rmi_list_has(&op->share, op->grad_in.at[i]);
+        build->moved[op->grad_in.at[i]] = (own && rmi_list_has(&op->share, op->grad_in.at[i])) ||
+                                          rmi_low_twin(graph, run, op->grad_in.at[i]) != RMI_NONE;
     }
     return rmi_exe_backward(build, run);
 }
@@ -25242,9 +25311,18 @@ RMI_FN int rmi_chk_shares(const rmi_chk *k, const rmi_op *op, uint32_t tensor)
 RMI_FN rm_result rmi_chk_gradients(rmi_chk *k, rmi_chk_frame *frame)
 {
     const rmi_op *op = frame->op;
-    const rmi_chk_box *box;
+    const rmi_chk_box *box, *first;
     rmi_chk_trial trial = RMI_INIT;
     size_t at;
+    for (box = frame->box; box < frame->end; box++)
+        for (first = frame->box; first < box; first++)
+            if (box->role == RMI_EXE_DIN && first->role == RMI_EXE_DIN &&
+                rmi_low_twins(k->graph, op, first->tensor, box->tensor) &&
+                memcmp(box->result, first->result, (size_t)box->bytes)) {
+                frame->odd = first; /* %r */
+                return rmi_chk_found(k, frame, box, 0, "computes %b, which is not equal to %r, though kind '%k' says "
+                                     "so in same_grad; drop RM_IN(%i) from same_grad");
+            }
     for (box = frame->box; box < frame->end; box++)
         if (box->role == RMI_EXE_DIN && rmi_chk_shares(k, op, box->tensor) &&
             memcmp(box->result, k->grad[op->out.at[0]], (size_t)box->bytes))

@@ -10,9 +10,9 @@ static rm_plan *plan, *p;
 static rm_exec *exec;
 #ifndef TUTORIAL
 static rm_tensor w, x, y;
-static size_t n, size;
+static size_t n, size, square;
 static float factor;
-static const rm_kind TO_FP8;
+static const rm_kind TO_FP8, ATTENTION;
 static int some(const rm_call *c) { return c == NULL; }
 static int adamw(const rm_call *c) { return c == NULL; }
 static int batchnorm_bwd(const rm_call *c) { return c == NULL; }

@@ -192,7 +192,7 @@ struct Form { /* an op as itself or as one of its variants */
 
 struct Op {
     View name;
-    std::vector<int> ins, outs, share, mutates, grad_ins, grad_outs;
+    std::vector<int> ins, outs, share, same, mutates, grad_ins, grad_outs;
     std::vector<std::pair<int, int>> seen; /* consts that ops change, and how often before this one; sorted */
     int view = -1;
     bool once = false, nograd = false, has_bwd = false, stays = false;
@@ -224,7 +224,7 @@ struct Link {
     }
 };
 
-static const View OP_KEYS = " in out needs saved fwd bwd again fwd_ws saving_ws bwd_ws inplace inplace_bwd zero_bwd share_bwd view mutates bits ";
+static const View OP_KEYS = " in out needs saved fwd bwd again fwd_ws saving_ws bwd_ws inplace inplace_bwd zero_bwd share_bwd same_bwd view mutates bits ";
 static const View OP_FLAGS = " rng once nograd external stays ";
 static const View VARIANT_KEYS = " fwd bwd again fwd_ws saving_ws bwd_ws saved needs inplace inplace_bwd zero_bwd bits ";
 
@@ -413,6 +413,10 @@ struct Graph {
         }
         op.share = known(k.text("share_bwd"));
         for (int t : op.share) own(op, t, false);
+        for (int t : known(k.text("same_bwd"))) {
+            own(op, t, false);
+            if (std::count(op.ins.begin(), op.ins.end(), t) == 1) op.same.push_back(t); /* of x + x the gradient is a sum */
+        }
         op.mutates = known(k.text("mutates"));
         for (int t : op.mutates) check(tensors[static_cast<size_t>(t)].kind == CONST, "only consts are mutated");
         op.once = k.has("once");
@@ -513,6 +517,12 @@ struct Graph {
     bool renames(const Op &o, int t) const
     {
         return (o.view == t || holds(o.share, t)) && tensor(t).grad_bytes == tensor(o.outs[0]).grad_bytes;
+    }
+
+    /* Are these two always the same gradient, in as many bytes? */
+    bool twins(const Op &o, int t, int u) const
+    {
+        return t != u && holds(o.same, t) && holds(o.same, u) && tensor(t).grad_bytes == tensor(u).grad_bytes;
     }
 
     uint64_t floor_ns() const
@@ -1286,10 +1296,11 @@ private:
     void alias(int now, int old)
     {
         if (p.class_of(now) == B_GRAD) {
-            check(p.class_of(old) == B_GRAD && tensor(p.tensor_of(old)).kind == ACT, "only the gradient of an output is shared");
-            const int t = p.tensor_of(now), out = p.tensor_of(old);
-            const Op &o = g.op(tensor(out).maker);
-            check(o.outs[0] == out && holds(o.share, t) && g.renames(o, t), "the op does not share these gradients");
+            check(p.class_of(old) == B_GRAD, "gradients share bytes with gradients");
+            const int t = p.tensor_of(now), out = p.tensor_of(old), maker = tensor(out).maker;
+            bool may = tensor(out).kind == ACT && g.op(maker).outs[0] == out && holds(g.op(maker).share, t) && g.renames(g.op(maker), t);
+            for (int c : tensor(t).consumers) may = may || g.twins(g.op(c), t, out);
+            check(may, "the op does not share these gradients");
             share(now, old);
             pending.push_back(Pending{now, old, false});
             return;
@@ -1323,7 +1334,10 @@ private:
     {
         std::vector<Pending> now, wait;
         for (const Pending &x : pending) {
-            const bool mine = s.verb == BWD && !x.reuse && tensor(p.tensor_of(x.old)).maker == s.a && holds(s.part->grads, p.tensor_of(x.now));
+            const bool given = s.verb == BWD && !x.reuse && holds(s.part->grads, p.tensor_of(x.now));
+            const bool twin = given && holds(s.part->grads, p.tensor_of(x.old)) && g.twins(g.op(s.a), p.tensor_of(x.now), p.tensor_of(x.old));
+            const bool mine = given && (twin || tensor(p.tensor_of(x.old)).maker == s.a);
+            if (twin && on(x.old).in.any()) bad(x.old, "holds shares that the other gradient does not get");
             if (!x.reuse && !mine) {
                 wait.push_back(x);
                 continue;
@@ -1453,6 +1467,14 @@ private:
         work(COMPUTE, any && free ? 0 : s.part->bwd, reads, writes);
     }
 
+    /* Is a gradient given together with the first of those that are equal, as a name of it? What that one takes over is no such name. */
+    static bool given_with(const std::vector<Pending> &moved, int first, int other)
+    {
+        for (const Pending &x : moved)
+            if ((x.now == other && x.old == first && !x.reuse) || (x.now == first && x.old == other && x.reuse)) return true;
+        return false;
+    }
+
     /* One share of the gradient of t; free becomes false unless it is the output's gradient renamed. */
     Stretch &give(const Statement &s, const Op &o, int t, const std::vector<Pending> &moved, bool &free)
     {
@@ -1469,7 +1491,7 @@ private:
         if (m && on(b).in.any()) bad(b, "holds shares already");
         const bool shared = m && m->old == p.grad(o.outs[0]) && holds(o.share, t); /* nothing is written */
         for (int other : w.names)
-            if (other != b && !shared && !(m && other == m->old)) bad(other, "shares the bytes that are written");
+            if (other != b && !shared && !(m && other == m->old) && !given_with(moved, m && !m->reuse ? m->old : b, other)) bad(other, "shares the bytes that are written");
         free = free && m && m->old == p.grad(o.outs[0]) && g.renames(o, t);
         on(b).in.add(1 + nth);
         all.add(1 + nth);

@@ -60,7 +60,8 @@
 /* Features that tests ask for by rg_more; with none of them a seed gives the text that it gave before there were any. */
 #define RG_MORE_ZERO   (1u << 0)  /* backwards that only add to some gradients */
 #define RG_MORE_SAVING (1u << 1)  /* forwards whose workspace is another if they leave what they save */
-#define RG_MORE_ALL    3u
+#define RG_MORE_SAME   (1u << 2)  /* inputs whose gradients are equal */
+#define RG_MORE_ALL    7u
 static uint32_t rg_more = 0;
 
 /* For a test of many seeds: each of these features in half of the graphs, whatever the others. */
@@ -493,8 +494,13 @@ static void rg_put_op(rg_state *s, int loss)
     if (rg_chance(s, RG_INPLACE, 2) && s->tensors[t].kind != RG_CONST_KIND && s->tensors[t].bytes >= s->tensors[o.outs[0]].bytes) rg_put_name(s, " inplace=", t);
     if (rg_chance(s, RG_INPLACE_BWD, 2) && !o.nograd) rg_put_inplace_bwd(s, &o);
     rg_put_zero_bwd(s, &o);
-    if (o.share && o.n_grads && !o.nograd && rg_chance(s, RG_SHARE_BWD, 1))
+    if (o.share && o.n_grads && !o.nograd && rg_chance(s, RG_SHARE_BWD, 1) && !(rg_more & RG_MORE_SAME && rg_below(s, 2)))
         for (i = 0; i < o.n_grads; ++i) rg_put_name(s, i ? "," : " share_bwd=", o.grads[i]);
+    if (rg_more & RG_MORE_SAME && !o.nograd && o.n_grads > 1 && rg_below(s, 2)) {
+        int n = 0;
+        for (i = 0; i < o.n_grads; ++i)
+            if (o.share || rg_below(s, 4)) rg_put_name(s, n++ ? "," : " same_bwd=", o.grads[i]);
+    }
     rg_put_flags(s, &o, loss);
     rg_put(s, "\n");
     if (o.parts) rg_put_parts(s, &o, s->op, -1);

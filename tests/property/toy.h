@@ -200,7 +200,8 @@ static int toy_backward(const rm_call *c)
     if (c->n_in <= 64) toy_workspace(w, c, din_bytes);
     for (i = 0; i < c->n_in; i++) {
         uint32_t id = op->in.at[i];
-        uint64_t n = g->tensors[id].grad_bytes, off = op->view == id && n != dn ? op->view_offset : 0, own = rmi_mix(h + 1000 + i);
+        uint64_t n = g->tensors[id].grad_bytes, off = op->view == id && n != dn ? op->view_offset : 0;
+        uint64_t own = rmi_mix(h + 1000 + (rmi_list_has(&op->same, id) ? op->same.at[0] : 100000 + i));
         int copies = c->dout[0] && (op->view == id || rmi_list_has(&op->share, id)), add = RM_ADDS(c, i) || (i > 31 && (c->accum >> 31 & 1));
         unsigned char *d = (unsigned char *)c->din[i];
         for (j = 0; d && j < n; j++) {

@@ -24,7 +24,7 @@ enum fault {
     GELU_NEEDS, GELU_UNWRITTEN, GELU_BEYOND, GELU_BEFORE, GELU_WRITES_IN, GELU_READS_BEYOND, GELU_IGNORES_ACCUM, GELU_ALWAYS_ADDS, GELU_SKIPS_SOME_ACCUM,
     GELU_WRITES_DOUT, GELU_RANDOM_BWD, GELU_WRONG, GELU_RETURNS, GELU_BWD_RETURNS, GELU_REMEMBERS, GELU_OUT_ADDS, GELU_VARIANT_BITS, GELU_VARIANT_NEEDS,
     SIG_NEEDS, SIG_INPLACE, SIG_OVER, DROP_NEEDS, DROP_BEYOND_SAVED, DROP_RANDOM, DROP_NO_SAVED, DROP_RECOMPUTE, LIN_PART, LIN_WS, LIN_WS_UNINIT,
-    LIN_DX_UNWRITTEN, LIN_DW_BEYOND, BN_MUTATES, BN_RECOMPUTE, BN_READS_STATS, RES_SHARE, RES_TWICE, EMB_ZERO, LN_SETS_DW, LN_ADDS_DB, LN_ZERO_DX, LN_WS_SAVING, LN_WS_ALONE, LN_NULL, LN_SAVED_UNWRITTEN, LN_WRITES_SAVED, CE_OVER_SAVED,
+    LIN_DX_UNWRITTEN, LIN_DW_BEYOND, BN_MUTATES, BN_RECOMPUTE, BN_READS_STATS, RES_SHARE, RES_TWICE, RES_SAME, RES_OVER, EMB_ZERO, LN_SETS_DW, LN_ADDS_DB, LN_ZERO_DX, LN_WS_SAVING, LN_WS_ALONE, LN_NULL, LN_SAVED_UNWRITTEN, LN_WRITES_SAVED, CE_OVER_SAVED,
     ONCE_RANDOM, VIEW_GRAD, SGD_BEYOND, SGD_RANDOM, SGD_RETURNS, BARRIER_WRITES, REDUCE_BEYOND, BN_WRONG_BETA,
     FAULTS
 };
@@ -147,7 +147,7 @@ static int gelu_fwd(const rm_call *c)
     if (fault == GELU_BEFORE) y[-1] = 1;
     if (fault == GELU_WRITES_IN) ((float *)c->in[0])[2] += 1;
     if (fault == GELU_READS_BEYOND) y[0] += in_f(c, 0)[n] > 10 ? 1.0f : 0.0f;
-    if (fault == GELU_REMEMBERS && updates_seen) y[1] += 1;
+    if (fault == GELU_REMEMBERS && updates_seen) y[0] += 1, y[1] += 1, y[2] += 1; /* some are dropped */
     return fault == GELU_RETURNS ? 3 : 0;
 }
 static int gelu2_fwd(const rm_call *c)
@@ -169,7 +169,7 @@ static int gelu_bwd(const rm_call *c)
         else if (fault == GELU_ALWAYS_ADDS) din_f(c, 0)[i] += d;
         else give(c, 0, i, d);
     }
-    if (fault == GELU_WRITES_DOUT) ((float *)c->dout[0])[1] = 0;
+    if (fault == GELU_WRITES_DOUT) ((float *)c->dout[0])[1] = 0.1f;
     return fault == GELU_BWD_RETURNS ? -7 : 0;
 }
 
@@ -271,6 +271,35 @@ static int ln_bwd(const rm_call *c)
     return 0;
 }
 
+/* residual and normalisation at once: r = x + y, n = r without its mean. Both gradients are dr and what comes of dn; where one lies over
+   dr it comes last, when nobody wants dr any more */
+static int fused_fwd(const rm_call *c)
+{
+    size_t rows = c->in_bytes[0] / FL(D), r, i;
+    for (r = 0; r < rows; r++) {
+        float *sum = (float *)c->out[0] + r * D, *n = (float *)c->out[1] + r * D, mean = 0;
+        for (i = 0; i < D; i++) sum[i] = in_f(c, 0)[r * D + i] + in_f(c, 1)[r * D + i];
+        for (i = 0; i < D; i++) mean += sum[i] / D;
+        for (i = 0; i < D; i++) n[i] = sum[i] - mean;
+    }
+    return 0;
+}
+static int fused_bwd(const rm_call *c)
+{
+    size_t rows = c->in_bytes[0] / FL(D), r, i;
+    uint32_t k, first = c->dout[0] && c->din[0] == c->dout[0] && fault != RES_OVER ? 1 : 0;
+    for (k = 0; k < 2; k++) {
+        uint32_t to = k ^ first;
+        for (r = 0; r < rows && c->din[to]; r++) {
+            const float *dr = (const float *)c->dout[0] + (c->dout[0] ? r * D : 0), *dn = (const float *)c->dout[1] + r * D;
+            float mean = 0;
+            for (i = 0; i < D; i++) mean += dn[i] / D;
+            for (i = 0; i < D; i++) give(c, to, r * D + i, (c->dout[0] ? dr[i] : 0) + dn[i] - mean + (fault == RES_SAME && to ? 0.25f : 0));
+        }
+    }
+    return 0;
+}
+
 /* the second half of the rows */
 static int half_bwd(const rm_call *c)
 {
@@ -366,6 +395,7 @@ static rm_tensor block(model *m, rm_tensor x)
     rm_kind drop = {.name = "dropout", .forward = drop_fwd, .backward = drop_bwd, .needs = RM_SAVED, .flags = RM_RNG};
     rm_kind add = {.name = "add", .forward = add_fwd, .backward = add_bwd, .needs = RM_NOTHING, .share_grad = RM_IN(0) | RM_IN(1)};
     rm_kind ln = {.name = "layernorm", .forward = ln_fwd, .backward = ln_bwd, .needs = RM_IN(0) | RM_IN(1) | RM_SAVED, .zero_grads = RM_IN(1) | RM_IN(2)};
+    rm_kind fused = {.name = "fused", .forward = fused_fwd, .backward = fused_bwd, .needs = RM_NOTHING, .over = {{RM_IN(0), RM_DOUT}}, .same_grad = RM_IN(0) | RM_IN(1)};
     rm_tensor h, w = {0};
     if (fault == LN_ADDS_DB) ln.zero_grads = RM_IN(1);
     if (fault == LN_ZERO_DX) ln.zero_grads = RM_IN(0) | RM_IN(1) | RM_IN(2);
@@ -381,7 +411,9 @@ static rm_tensor block(model *m, rm_tensor x)
     h = RM_OP(g, &gel, .name = "gelu", .in = {h});
     if (fault == GELU_VARIANT_BITS || fault == GELU_VARIANT_NEEDS) rm_variant_add(g, h, &gel2, &(const rm_op_desc){.fwd_ns = RM_FREE_NS});
     h = RM_OP(g, &drop, .name = "drop", .in = {h}, .saved = B * D);
-    h = RM_OP(g, &add, .name = "res", .in = {fault == RES_TWICE ? h : x, h});
+    w = RM_OP(g, &fused, .name = "both", .in = {x, h}, .out = {FL(B * D), FL(B * D)});
+    h = rm_op_output(g, w, 1);
+    h = RM_OP(g, &add, .name = "res", .in = {fault == RES_TWICE ? h : w, h});
     rm_block_end(g);
     return h;
 }
@@ -673,6 +705,8 @@ static const mistake mistakes[] = {
     {BN_READS_STATS, RM_ERROR_CHECK, "op bn: its forward", "must not depend on the consts that it mutates"},
     {BN_WRONG_BETA, RM_ERROR_CHECK, "param bn.b: element", "correct the backward of op bn, or"},
     {RES_SHARE, RM_ERROR_CHECK, "op h[1]/res: its backward", "drop RM_IN(1) from share_grad"},
+    {RES_SAME, RM_ERROR_CHECK, "op h[1]/both: its backward", "computes the gradient of input 1 (h[1]/drop), which is not equal to the gradient of input 0 (h[0]/res), though kind 'fused' says so in same_grad; drop RM_IN(1) from same_grad"},
+    {RES_OVER, RM_ERROR_CHECK, "op h[1]/both: its backward", "gives other bytes in the gradient of input 1 (h[1]/drop) when din[0] lies over the bytes of dout 0"},
     {RES_TWICE, RM_OK, "", ""}, /* x + x of a kind that shares: no mistake, its gradient is computed */
     {EMB_ZERO, RM_ERROR_CHECK, "op emb: its backward", "writes the gradient of input 1 (table), though kind 'embedding' promises to add (zero_grads, RM_ZERO_GRADS); add, or drop RM_IN(1)"},
     {LN_SETS_DW, RM_ERROR_CHECK, "op h[1]/ln: its backward", "writes the gradient of input 1 (h[1]/ln.g), though kind 'layernorm' promises to add"},

@@ -208,6 +208,38 @@ static void saving(void)
     }
 }
 
+/* Two inputs' gradients in one, over that of the output or in bytes of its own; and what both referees refuse. */
+static void twins(void)
+{
+    static const char graph[] = "rockmate graph 1\ntensor x input 100 grad\ntensor y input 100 grad\nop s in=x,y out=r:100,n:100 needs=none fwd=1 bwd=6 same_bwd=x,y inplace_bwd=x\n"
+                                "op l in=r,n out=l:4 needs=r fwd=2 bwd=3\n";
+    static const char plan[] = "rockmate plan 1\narena 1000 host 0\nresident x 0\nresident y 100\nalloc r 200\nalloc n 300\nrun fwd s\nalloc l 400\nrun fwd l\n"
+                               "alloc grad:r 500\nalloc grad:n 600\n%srun bwd l\n%srun bwd s\n%s";
+    static const struct {
+        const char *early, *before, *after;
+        int legal;
+    } ways[] = {{"", "reuse grad:x grad:r\nalias grad:y grad:x\n", "", 1}, {"", "alloc grad:x 700\nalias grad:y grad:x\n", "free grad:r\n", 1}, {"alloc grad:y 700\nalias grad:x grad:y\n", "", "", 1},
+                {"", "reuse grad:x grad:r\nalloc grad:y 700\n", "", 1}, {"", "alloc grad:x 700\nreuse grad:y grad:x\n", "", 0}, {"", "alloc grad:x 700\nalias grad:y grad:r\n", "", 0},
+                {"", "alloc grad:x 700\nalias grad:y grad:n\n", "", 0}, {"", "alloc grad:x 700\nalias grad:y grad:x\n", "free grad:y\n", 0}, {"", "alloc grad:x 700\n", "alias grad:y grad:x\n", 0}};
+    unsigned i;
+    for (i = 0; i < RMI_COUNT(ways); i++) {
+        rm_graph *g = graph_of(graph);
+        rm_plan *p = NULL;
+        rm_plan_info info;
+        rmtest_result r;
+        char text[1000];
+        int legal, ours;
+        snprintf(text, sizeof text, plan, ways[i].early, ways[i].before, ways[i].after);
+        legal = rmtest_replay_c(graph, sizeof graph - 1, text, strlen(text), RMTEST_NO_BUDGET, RMTEST_NO_BUDGET, &r) == RMTEST_LEGAL;
+        ours = rm_plan_read(g, text, strlen(text), &p) == RM_OK;
+        EXPECT(legal == ways[i].legal, r.message);
+        EXPECT(ours == ways[i].legal, ours ? ways[i].before : rm_graph_error(g));
+        if (ours && legal) EXPECT(rm_plan_get_info(p, RM_SINGLE, &info) == RM_OK && info.time_ns == 12 && info.live_bytes == r.live_bytes, r.message);
+        rm_plan_destroy(p);
+        rm_graph_destroy(g);
+    }
+}
+
 /* Each place that a gradient may be written over is in the text as it was declared. */
 static void overs(void)
 {
@@ -344,6 +376,7 @@ int main(void)
     overs();
     zeros();
     saving();
+    twins();
     refused();
     told();
     return tm_end();

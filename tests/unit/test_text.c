@@ -65,7 +65,7 @@ static const char good[] =
     "part fc@over all needs=none grads=w,x\n"
     "end\n"
     "op relu in=h out=r needs=saved,h,r inplace_bwd=h rng once mutates=run\n"
-    "op sum in=r,h out=s needs=none share_bwd=h,r nograd external\n"
+    "op sum in=r,h out=s needs=none same_bwd=h,r share_bwd=h,r nograd external\n"
     "end\n"
     "op v in=r out=vr:60 view=r+4\n"
     "tensor late const 1\n"
@@ -100,7 +100,7 @@ static const char canonical[] =
     "grad h 65\n"
     "end\n"
     "op relu in=h out=r inplace_bwd=h mutates=run rng once\n"
-    "op sum in=r,h out=s needs=none share_bwd=r,h nograd external\n"
+    "op sum in=r,h out=s needs=none share_bwd=r,h same_bwd=r,h nograd external\n"
     "end\n"
     "op v in=r out=vr:60 view=r+4\n"
     "tensor late const 1\n"
@@ -331,6 +331,7 @@ static const bad bads[] = {
     {"op b in=h out=k inplace_bwd=x", 29, "found 'x'", "an input of op b"},
     {"op b in=h out=k inplace_bwd=h:x", 31, "found 'x'", "an input or output of op b"},
     {"op b in=h out=k inplace_bwd=h:k,h", 33, "found 'h'", "each gradient only once"},
+    {"op b in=h out=k same_bwd=k", 26, "found 'k'", "an input of op b"},
     {"op b in=h out=k zero_bwd=k", 26, "found 'k'", "an input of op b"},
     {"op b in=h out=k zero_bwd=h inplace_bwd=h", 4, "op b: the gradient of h arrives zeroed (zero_grads, in text zero_bwd)", "drop one of the two"},
     {"op b in=h out=k share_bwd=k", 27, "found 'k'", "an input of op b"},
