@@ -166,6 +166,9 @@ static int encode_bwd(const rm_call *c)
     return 0;
 }
 
+/* What layernorm_backward wants. */
+static uint64_t norm_ws(const port *p) { return (32 + 2 * (uint64_t)p->channels * 2 * (uint64_t)deviceProp.multiProcessorCount) * sizeof(float); }
+
 /* in: x, w, b; out: y, and mean and rstd, which the kernel always writes: so they are an output and not what is saved. */
 static int norm_fwd(const rm_call *c)
 {
@@ -181,17 +184,30 @@ static int norm_bwd(const rm_call *c)
     return 0;
 }
 
-static int residual_fwd(const rm_call *c)
+/* Residual and norm in one. in: x, y, w, b; out: their sum, its norm, mean and rstd. Both gradients are that of the sum and what the norm
+   adds: in a step they are one, which lies over dout; rm_cuda_tune may want them apart. */
+static int resnorm_fwd(const rm_call *c)
 {
-    residual_forward(rm_out<floatX>(c, 0), rm_in<const floatX>(c, 0), rm_in<const floatX>(c, 1), rows_of(c) * of(c)->channels, on(c));
+    float *mean = rm_out<float>(c, 2);
+    fused_residual_forward5(rm_out<floatX>(c, 0), rm_out<floatX>(c, 1), mean, mean + rows_of(c), rm_in<const floatX>(c, 0), rm_in<const floatX>(c, 1),
+                            rm_in<const floatX>(c, 2), rm_in<const floatX>(c, 3), rows_of(c), of(c)->channels, on(c));
     return 0;
 }
-static int residual_bwd(const rm_call *c) /* in a step both gradients are other names of dout, and it is not called; rm_cuda_tune does, for its time */
+static int resnorm_bwd(const rm_call *c)
 {
+    const int C = of(c)->channels;
+    const float *mean = rm_out<const float>(c, 2);
+    floatX *dw = rm_din<floatX>(c, 2), *db = rm_din<floatX>(c, 3), *rest = (floatX *)((char *)c->ws + norm_ws(of(c)));
     uint32_t i;
     for (i = 0; i < 2; i++) {
-        if (c->din[i] && RM_ADDS(c, i)) residual_forward(rm_din<floatX>(c, i), rm_din<const floatX>(c, i), rm_dout<const floatX>(c, 0), rows_of(c) * of(c)->channels, on(c));
-        else if (c->din[i]) cudaMemcpyAsync(c->din[i], c->dout[0], c->out_bytes[0], cudaMemcpyDeviceToDevice, on(c));
+        floatX *dx = rm_din<floatX>(c, i);
+        if (!dx) continue;
+        if (c->dout[0] && RM_ADDS(c, i)) residual_forward(dx, dx, rm_dout<const floatX>(c, 0), rows_of(c) * C, on(c));
+        else if (c->dout[0] && c->dout[0] != dx) cudaMemcpyAsync(dx, c->dout[0], c->out_bytes[0], cudaMemcpyDeviceToDevice, on(c));
+        else if (!c->dout[0] && !RM_ADDS(c, i)) cudaMemsetAsync(dx, 0, c->out_bytes[0], on(c)); /* nobody but the norm reads the sum */
+        layernorm_backward(dx, dw, db, (float *)c->ws, rm_dout<const floatX>(c, 1), rm_out<const floatX>(c, 0), rm_in<const floatX>(c, 2), mean, mean + rows_of(c), SIZES, C, on(c));
+        dw = rest; /* they have been added to */
+        db = rest + C;
     }
     return 0;
 }
@@ -392,7 +408,7 @@ static void add_on_host(void *to, const void *from, uint64_t bytes, rm_tensor pa
    Kinds, and the model.
    ================================================================================================================== */
 typedef struct kinds {
-    rm_kind encode, norm, residual, matmul, fc, behind_gelu, fcproj, fcproj_again, attention, classify, pieces;
+    rm_kind encode, norm, resnorm, matmul, fc, behind_gelu, fcproj, fcproj_again, attention, classify, pieces;
 } kinds;
 static rm_kind kind(const char *name, rm_fn forward, rm_fn backward, uint64_t needs, uint64_t adds)
 {
@@ -409,9 +425,10 @@ static kinds make_kinds(void)
     kinds k;
     k.encode = kind("encode", caught<encode_fwd>, caught<encode_bwd>, RM_IN(0) | RM_IN(3) | RM_IN(4), RM_IN(1) | RM_IN(2));
     k.norm = kind("norm", caught<norm_fwd>, caught<norm_bwd>, RM_IN(0) | RM_IN(1) | RM_OUT(1), RM_IN(0) | RM_IN(1) | RM_IN(2));
-    k.residual = kind("residual", caught<residual_fwd>, caught<residual_bwd>, RM_NOTHING, 0);
-    k.residual.inplace = RM_IN(1);
-    k.residual.share_grad = RM_IN(0) | RM_IN(1);
+    k.resnorm = kind("resnorm", caught<resnorm_fwd>, caught<resnorm_bwd>, RM_IN(2) | RM_OUT(0) | RM_OUT(2), RM_IN(2) | RM_IN(3));
+    k.resnorm.same_grad = RM_IN(0) | RM_IN(1);
+    k.resnorm.over[0].grad_of = RM_IN(0);
+    k.resnorm.over[0].bytes_of = RM_DOUT;
     k.matmul = kind("matmul", caught<matmul_fwd>, caught<matmul_bwd>, RM_IN(0) | RM_IN(1), RM_IN(1) | RM_IN(2));
     k.fc = kind("fc", caught<fc_fwd>, caught<matmul_bwd>, RM_IN(0) | RM_IN(1), RM_IN(1) | RM_IN(2));
     k.behind_gelu = kind("behind_gelu", NULL, NULL, 0, 0); /* its gradient is not wanted: fcproj gives that of what is before gelu */
@@ -466,8 +483,7 @@ static rm_op_desc op(port *p, const char *name, rm_tensor x, size_t width) /* wi
     return d;
 }
 
-/* Workspaces as llm.c's launchers want them. */
-static uint64_t norm_ws(const port *p) { return (32 + 2 * (uint64_t)p->channels * 2 * (uint64_t)deviceProp.multiProcessorCount) * sizeof(float); }
+/* What matmul_backward wants. */
 static uint64_t bias_ws(int out)
 {
     const int block = deviceProp.maxThreadsPerMultiProcessor == 1536 ? 768 : 1024, wide = CEIL_DIV(out, 8 * (int)x128::size);
@@ -508,11 +524,18 @@ static rm_tensor attention(port *p, const kinds *k, rm_tensor qkv)
 #endif
     return rm_op_add(p->graph, &k->attention, &d);
 }
-static rm_tensor residual(port *p, const kinds *k, const char *name, rm_tensor x, rm_tensor y)
+/* Returns the norm; *x: the sum before, and behind. */
+static rm_tensor resnorm(port *p, const kinds *k, const char *name, rm_tensor *x, rm_tensor y, int w, int layer)
 {
-    rm_op_desc d = op(p, name, x, (size_t)p->channels);
+    rm_op_desc d = op(p, name, *x, (size_t)p->channels);
     d.in[1] = y;
-    return rm_op_add(p->graph, &k->residual, &d);
+    d.in[2] = weight(p, w, layer);
+    d.in[3] = weight(p, w + 1, layer);
+    d.out[1] = d.out[0];
+    d.out[2] = 2 * (uint64_t)p->o.B * (uint64_t)p->o.T * sizeof(float);
+    d.bwd_ws = norm_ws(p) + 2 * (uint64_t)p->channels * sizeof(floatX);
+    *x = rm_op_add(p->graph, &k->resnorm, &d);
+    return rm_op_output(p->graph, *x, 1);
 }
 static rm_tensor feed_forward(port *p, const kinds *k, rm_tensor y, int layer)
 {
@@ -552,19 +575,19 @@ static void describe(port *p)
     d.in[3] = p->buckets;
     d.in[4] = p->items;
     x = rm_op_add(g, &k.encode, &d);
-    for (l = 0; l < p->layers; l++) {
+    y = norm(p, &k, "ln1", x, LN1W, 0);
+    for (l = 0; l < p->layers; l++) { /* a block ends with the norm that the next one begins with */
         rm_block_begin(g, "h");
-        y = norm(p, &k, "ln1", x, LN1W, l);
         d = matmul(p, "qkv", y, QKVW, l, C, 3 * C);
         y = attention(p, &k, rm_op_add(g, &k.matmul, &d));
         d = matmul(p, "attproj", y, ATTPROJW, l, C, C);
-        x = residual(p, &k, "residual2", x, rm_op_add(g, &k.matmul, &d));
-        y = norm(p, &k, "ln2", x, LN2W, l);
-        x = residual(p, &k, "residual3", x, feed_forward(p, &k, y, l));
+        y = resnorm(p, &k, "ln2", &x, rm_op_add(g, &k.matmul, &d), LN2W, l);
+        y = feed_forward(p, &k, y, l);
+        if (l + 1 < p->layers) y = resnorm(p, &k, "ln1", &x, y, LN1W, l + 1);
         rm_block_end(g);
     }
-    x = norm(p, &k, "lnf", x, LNFW, 0);
-    d = op(p, "classify", x, (size_t)p->padded);
+    y = resnorm(p, &k, "lnf", &x, y, LNFW, 0);
+    d = op(p, "classify", y, (size_t)p->padded);
     d.in[1] = wte;
     d.in[2] = p->targets;
     d.saved = d.out[0]; /* the logits */
@@ -886,7 +909,9 @@ static void begin(port *p)
     const uint64_t rows = (uint64_t)p->o.B * (uint64_t)p->o.T;
     rm_cuda_desc d = {};
     void *m;
-    cudaCheck(cudaGetDeviceProperties(&deviceProp, 0));
+    int device;
+    cudaCheck(cudaGetDevice(&device));
+    cudaCheck(cudaGetDeviceProperties(&deviceProp, device));
     if (p->o.gelu_fusion < 0) p->o.gelu_fusion = deviceProp.major >= 9 ? 2 : 0;
     p->groups = CEIL_DIV(p->channels, (int)(WARP_SIZE * x128::size));
     d.graph = !p->o.streams;
