@@ -340,7 +340,7 @@ static const struct {
       "adamw (default: 12 bytes of state a weight) or slim (two bf16 moments: 4 bytes)") \
     X(FIT, "--fit", "WHAT", ASK_MODEL, TAKES_FIT, fit, FIT, \
       "the largest batch of the --model that fits, or with 'sequence' the longest sequence, and the fastest; the " \
-      "same with --more memory; --seconds is of each size (none given: a fraction of one)") \
+      "same with --more memory; --seconds is of each of the two searches; none given: a fraction of one a size") \
     X(SLOWER, "--slower", "PCT", ASK_MODEL, TAKES_PERCENT, slower, FIT, \
       "a size fits only if a step is at most that much slower than with everything kept") \
     X(EXPORT, "--export", "FILE", ASK_MODEL, TAKES_TEXT, export_to, PLAN | CHECK | EXPORT, \
