@@ -7,7 +7,8 @@
 #   sh tests/run.sh [--all] test_plan rmplan ...      only the jobs of these names
 # Needs a C and a C++ compiler (CC, CXX: which); what else a job needs and the machine lacks is installed where apt-get works
 # without asking, or the job is skipped with a word. As many jobs run side by side as there are cores (JOBS=N: so many).
-# torch, the job of examples/torch, wants a python with PyTorch (PYTHON: which); docs and cuda_llmc want llm.c (LLMC: a checkout).
+# torch, the job of examples/torch, wants a python with PyTorch (PYTHON: which); docs and cuda_llmc want llm.c (LLMC: a checkout); cuda_example takes cuDNN's
+# front end along (CUDNN_FRONTEND: its include directory).
 # Last line: N passed, N failed, N skipped.
 cd "$(dirname "$0")/.." || exit 2
 all=0 only= build=0
@@ -239,6 +240,9 @@ cuda_link() {
 cuda_nvcc() { check "nvcc rockmate_cuda.h" nvcc -x cu -Werror all-warnings -I. -o "$out/cuda_nvcc" tests/compile/cuda.c; }
 cuda_example() {
     check "nvcc train_gpt.cu" nvcc -O2 -arch=sm_90 -Werror all-warnings -Xcompiler -fopenmp,-ffp-contract=off,-Wall -o "$out/train_gpt_cuda" examples/cuda/train_gpt.cu -lcublasLt
+    if [ -f "${CUDNN_FRONTEND:-/none}/cudnn_frontend.h" ]; then # -DRMI_IMPLEMENTED: without the library, which takes a minute more
+        check "nvcc train_gpt.cu with cuDNN" nvcc -O0 -std=c++17 -arch=sm_90 -Werror all-warnings -DTRAIN_GPT_CUDNN -DRMI_IMPLEMENTED -isystem "$CUDNN_FRONTEND" -c -o "$out/train_gpt_cudnn.o" examples/cuda/train_gpt.cu
+    else skip "no cuDNN front end (CUDNN_FRONTEND: its include directory): train_gpt.cu was not compiled with it"; fi
     "$out/train_gpt_cuda" --help 2>&1 | grep -q "default: little stories" && ok || bad "train_gpt.cu does not start, or has no text of its own"
     if [ -f "$cuda/include/nccl.h" ] || [ -f /usr/include/nccl.h ]; then
         check "nvcc train_gpt_nccl.cu" nvcc -O1 -arch=sm_90 -Werror all-warnings -Xcompiler -fopenmp,-ffp-contract=off,-Wall -o "$out/train_gpt_nccl" examples/cuda/train_gpt_nccl.cu -lcublasLt -lnccl

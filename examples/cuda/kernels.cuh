@@ -587,7 +587,7 @@ template <int N> __device__ static inline void clear(float (*x)[4])
 #pragma unroll
     for (int n = 0; n < N; n++) x[n][0] = x[n][1] = x[n][2] = x[n][3] = 0;
 }
-__device__ static inline int64_t qkv_width(attention s, int head) { return (int64_t)(s.heads + 2 * s.kv_heads) * head; }
+__host__ __device__ static inline int64_t qkv_width(attention s, int head) { return (int64_t)(s.heads + 2 * s.kv_heads) * head; }
 /* Of a sequence in qkv: keys of a head of keys; its values lie kv_heads * D elements further. */
 __device__ static inline int64_t keys_at(attention s, int head, int kv) { return (int64_t)(s.heads + kv) * head; }
 

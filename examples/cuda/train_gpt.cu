@@ -1,6 +1,7 @@
 /* train_gpt.cu - trains a GPT-2 or a Llama on the bytes of a text, in a memory budget, on an NVIDIA GPU
 
    Build:  nvcc -O3 -arch=native -Xcompiler -fopenmp,-ffp-contract=off -o train_gpt_cuda examples/cuda/train_gpt.cu -lcublasLt
+           with cuDNN's attention: attention_cudnn.cuh says how
    Run:    ./train_gpt_cuda --model gpt2-124m --budget 4G              (--help lists the options)
 
    Weights, gradients and activations are bf16, sums are float. cuBLASLt multiplies matrices, with biases and gelu made along
@@ -15,6 +16,9 @@
 #include "kernels.cuh"
 #include "products.cuh"
 #include "roofline.h"
+#ifdef TRAIN_GPT_CUDNN
+#include "attention_cudnn.cuh"
+#endif
 
 #include <math.h>
 #include <stdio.h>
@@ -82,6 +86,7 @@ typedef struct gpt {
     int64_t accumulate;
     int reduced;      /* gradients go through rm_exec_desc.reduce */
     products products;
+    struct cudnn_attention *cudnn; /* compiled in, and it knows the shape; else NULL */
     rm_graph *graph;
     rm_tensor tokens, targets, loss;
     weight *weights;
@@ -285,11 +290,25 @@ static attention attention_of(const gpt *m)
     a.head = m->s.head;
     return a;
 }
-static int attention_fwd(const rm_call *c) { return attend(out_h(c), (float *)c->saved, in_h(c, 0), attention_of(model_of(c)), stream_of(c)) || launched(); }
+static int attention_fwd(const rm_call *c)
+{
+    const gpt *m = model_of(c);
+#ifdef TRAIN_GPT_CUDNN /* which leaves lse in any case: behind its workspace if it is not saved */
+    float *lse = c->saved ? (float *)c->saved : (float *)((char *)c->ws + whole(m->cudnn ? m->cudnn->forward_bytes : 0));
+    if (m->cudnn) return cudnn_attend(m->cudnn, out_h(c), lse, in_h(c, 0), attention_of(m), c->ws, stream_of(c)) || launched();
+#endif
+    return attend(out_h(c), (float *)c->saved, in_h(c, 0), attention_of(m), stream_of(c)) || launched();
+}
 static int attention_bwd(const rm_call *c)
 {
+    const gpt *m = model_of(c);
+    const bf16 *y = (const bf16 *)c->out[0];
+    const float *lse = (const float *)c->saved;
     if (!c->din[0]) return 0;
-    return attend_grad(din_h(c, 0), (float *)c->ws, in_h(c, 0), (const bf16 *)c->out[0], dout_h(c), (const float *)c->saved, attention_of(model_of(c)), RM_ADDS(c, 0), stream_of(c)) || launched();
+#ifdef TRAIN_GPT_CUDNN
+    if (m->cudnn && !RM_ADDS(c, 0)) return cudnn_attend_grad(m->cudnn, din_h(c, 0), in_h(c, 0), y, dout_h(c), lse, attention_of(m), c->ws, stream_of(c)) || launched();
+#endif
+    return attend_grad(din_h(c, 0), (float *)c->ws, in_h(c, 0), y, dout_h(c), lse, attention_of(m), RM_ADDS(c, 0), stream_of(c)) || launched();
 }
 
 static int gelu_fwd(const rm_call *c)
@@ -556,6 +575,13 @@ static void describe(gpt *m)
         d = op(m, "attention", y, halves(rows * q));
         d.saved = floats(rows * s.heads);
         d.bwd_ws = d.saved;
+#ifdef TRAIN_GPT_CUDNN
+        if (m->cudnn) {
+            d.saving_ws = larger(m->cudnn->forward_bytes, 1);
+            d.fwd_ws = whole(m->cudnn->forward_bytes) + d.saved;
+            d.bwd_ws = larger(d.saved, m->cudnn->backward_bytes);
+        }
+#endif
         y = rm_op_add(g, &k.attention, &d);
         y = add_linear(m, &k, "proj", y, q, width, narrow);
         x = add_residual(m, &k, "residual1", x, y);
@@ -607,7 +633,7 @@ typedef struct arm {
 static const arm ARMS[] = {
     { "all-resident", "noremat", "everything kept on the device, no budget", 0, 0 },
     { "every-block", "every-block", "a checkpoint at every block", 1, 0 },
-    { "llmc-2", "llmc-2", "activation functions and norms recomputed, as llm.c does", 1, 0 },
+    { "llmc-2", "llmc-2", "norms recomputed, with --apart activation functions, too, as llm.c does", 1, 0 },
     { "remat", NULL, "recomputation as the planner likes", 1, 0 },
     { "offload", "stream", "copies, no recomputation: layers streamed, updates on the host", 1, 1 },
     { "joint", "offmate", "recomputation and copies together", 1, 1 },
@@ -796,6 +822,10 @@ static void make_model(trainer *t, int64_t rank, int64_t ranks)
     cuda_needs(cudaMallocHost((void **)&t->tokens, floats(m->rows)), "batch");
     cuda_needs(cudaMallocHost((void **)&t->targets, floats(m->rows)), "batch");
     if (!m->weights) fail("model", "no memory");
+#ifdef TRAIN_GPT_CUDNN
+    m->cudnn = cudnn_attention_create(attention_of(m));
+    if (!m->cudnn) fprintf(stderr, "note: cuDNN has no such attention; the kernel here is taken\n");
+#endif
     describe(m);
 }
 
@@ -988,6 +1018,9 @@ static void finish(trainer *t)
     rm_plan_destroy(t->plan);
     rm_graph_destroy(t->model.graph);
     products_destroy(&t->model.products);
+#ifdef TRAIN_GPT_CUDNN
+    cudnn_attention_destroy(t->model.cudnn);
+#endif
     rm_cuda_destroy(t->cuda);
     cudaFree(t->ballast);
     cudaFreeHost(t->tokens);

@@ -2,7 +2,7 @@
 
    Never linked into an example, and no substitute for a GPU: it knows what the language promises, not what a card does. The threads of a
    block are fibers. One runs until it waits for its warp (shuffles, votes, products of matrices, loads of matrices) or for its block; which
-   one goes on is decided by emulated.order: forwards, backwards, or a shuffle. A missing __syncthreads gives other bits in one of
+   one goes on is decided by emulated.order: forwards, backwards, or a shuffle; a warp runs as far as it can before another one does. A missing __syncthreads gives other bits in one of
    these orders; one that not all threads reach is a deadlock, which ends the test. Asynchronous copies arrive when they are waited
    for, in every other order at once. Shared memory begins as NaNs. Blocks run one after the other. Under AddressSanitizer what a kernel
    reads and writes is checked to the byte. */
@@ -125,10 +125,27 @@ static void emulated_resume(unsigned i)
     f.started = 1;
     setcontext(&f.begin);
 }
+/* A warp alone, for as long as it gets on; the others stay as far behind as barriers let them. Nonzero: it got on. */
+static int emulated_warp(const unsigned *turn, int *left)
+{
+    int ran = 0, more;
+    do {
+        more = 0;
+        for (unsigned i = 0; i < 32; i++) {
+            const fiber &f = emulated.fibers[turn[i]];
+            if (f.ended || (f.wait && *f.wait == f.was)) continue;
+            emulated_resume(turn[i]);
+            ran = more = 1;
+        }
+    } while (more);
+    for (unsigned i = 0; i < 32; i++) *left |= !emulated.fibers[turn[i]].ended;
+    return ran;
+}
 static void emulated_block(size_t shared)
 {
     static uint64_t random = 1;
-    unsigned turn[FIBERS], i, ran;
+    unsigned turn[FIBERS], warp[FIBERS / 32], i;
+    int ran, left;
     std::vector<unsigned char> memory(shared + 16, 0xFF);
     emulated.shared = memory.data() + (16 - (uintptr_t)memory.data() % 16) % 16;
     memset((void *)emulated.warps, 0, sizeof emulated.warps);
@@ -145,20 +162,15 @@ static void emulated_block(size_t shared)
         f.wait = NULL;
         makecontext(&f.begin, emulated_thread, 0);
     }
+    for (i = 0; i < emulated.n / 32; i++) warp[i] = emulated.order == 1 ? emulated.n / 32 - 1 - i : i;
     for (i = emulated.n; emulated.order > 1 && i > 1; i--) {
         random = random * 6364136223846793005u + 1442695040888963407u;
-        std::swap(turn[i - 1], turn[(random >> 33) % i]);
+        std::swap(turn[i - 1], turn[(i - 1) / 32 * 32 + (random >> 33) % ((i - 1) % 32 + 1)]); /* within a warp */
+        if (i % 32 == 0) std::swap(warp[i / 32 - 1], warp[(random >> 40) % (i / 32)]);
     }
     do {
-        unsigned left = 0;
-        for (ran = i = 0; i < emulated.n; i++) {
-            const fiber &f = emulated.fibers[turn[i]];
-            if (f.ended) continue;
-            left++;
-            if (f.wait && *f.wait == f.was) continue;
-            emulated_resume(turn[i]);
-            ran = 1;
-        }
+        ran = left = 0;
+        for (i = 0; i < emulated.n / 32; i++) ran |= emulated_warp(turn + 32 * warp[i], &left);
         if (!ran && left) emulated_end("threads wait for others that have left, or wait elsewhere");
     } while (ran);
 }
