@@ -4968,6 +4968,7 @@ typedef struct rmi_step {
     uint32_t *buffer_of;      /* by number in >>lower: the buffer here; RMI_NONE: it takes no bytes that come or go */
     uint32_t *once, n_once;   /* tasks: the list that runs everything once */
     uint32_t n_forwards;      /* so many forwards, views aside, stand at its beginning */
+    uint64_t unread;          /* bytes of inputs that nothing reads: they are there at the begin, and gone */
     rmi_list inputs, ends;    /* buffers that are there at the begin; that are wanted at the end */
     rmi_list choosing;        /* ops with more than one mode */
     rmi_list updates;         /* params with an update */
@@ -5127,9 +5128,10 @@ RMI_FN rm_result rmi_step_make_buffers(rmi_step_maker *make)
         if (buffer != RMI_NONE) {
             rmi_step_tracked(make, number, &step->buffers[buffer].kind);
             rmi_step_describe(step, number, make->all, &step->buffers[buffer]);
-        } else if (rmi_low_has_home(graph, number, rmi_low_grads_resident(step->kind)) &&
-                   !(number < graph->n_tensors && rmi_low_unread(graph, number)))
-            step->resident += rmi_step_round(step, rmi_low_bytes(graph, number));
+        } else if (rmi_low_has_home(graph, number, rmi_low_grads_resident(step->kind))) {
+            int unread = number < graph->n_tensors && rmi_low_unread(graph, number);
+            *(unread ? &step->unread : &step->resident) += rmi_step_round(step, rmi_low_bytes(graph, number));
+        }
     }
     for (i = 0; i < graph->n_tensors; i++) /* of an output that is a view its root */
         if (graph->tensors[i].is_output && rmi_step_value(step, i) != RMI_NONE)
@@ -12616,7 +12618,7 @@ RMI_INLINE void rmi_cost_exceed(rmi_costs *costs, uint64_t bytes)
 RMI_FN int rmi_cost_bytes(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs, uint64_t live)
 {
     const rmi_step *step = eval->step;
-    uint64_t most = eval->enough; /* of time, penalty aside */
+    uint64_t most = eval->enough, begin; /* of time, penalty aside; bytes when the step begins */
     uint32_t event, i;
     costs->excess = costs->sum_excess = 0;
     costs->compute_ns = 0;
@@ -12633,6 +12635,7 @@ RMI_FN int rmi_cost_bytes(rmi_cost *eval, const rmi_schedule *schedule, rmi_cost
         eval->now[costs->lives[i].buffer] = i;
         live += costs->lives[i].room;
     }
+    begin = live + step->unread;
     for (event = 0; event < schedule->n; event++) {
         const rmi_step_task *task = &step->tasks[schedule->events[event].task];
         const rmi_step_access *access = rmi_step_access_of(step, schedule->events[event].task, schedule->mode);
@@ -12658,7 +12661,7 @@ RMI_FN int rmi_cost_bytes(rmi_cost *eval, const rmi_schedule *schedule, rmi_cost
         if (costs->compute_ns > most) return 0;
         rmi_cost_ends(eval, costs, event, &live);
     }
-    costs->live[schedule->n] = live;
+    costs->live[schedule->n] = eval->part ? live : rmi_max(live, begin);
     return 1;
 }
 
@@ -12835,16 +12838,17 @@ RMI_FN void rmi_cost_clock_in(rmi_cost *eval, rmi_costs *costs, rmi_clock *lanes
 /* Copies out that are said after lanes->event take place and enter the queue. */
 RMI_FN void rmi_cost_clock_out(rmi_cost *eval, rmi_costs *costs, rmi_clock *lanes)
 {
-    uint32_t i;
+    uint32_t i, k;
     for (i = eval->chains.out[lanes->event]; i != RMI_NONE; i = costs->outs[i].next) {
         rmi_copy *out = &costs->outs[i];
         const rmi_life *life = &costs->lives[out->life];
         const rmi_step_buffer *row = &eval->step->buffers[life->buffer];
         uint64_t ready = lanes->now;
         if (row->kind == RMI_STEP_GRADIENT) ready = rmi_max(ready, eval->reduced[row->param]);
-        if (row->kind == RMI_STEP_INPUT && !eval->held) { /* it is there when the last batch's users have finished */
-            uint32_t last = costs->lives[costs->last_life[life->buffer]].last;
-            ready = last ? costs->start[last] + costs->ns[last] : lanes->first_end;
+        if (row->kind == RMI_STEP_INPUT && !eval->held) { /* it is there when users of the last one have finished; */
+            ready = life->last ? costs->start[life->last] + costs->ns[life->last] : lanes->first_end;
+            for (k = 0; k < costs->n_ins; k++) /* host memory has room for it when that one is back */
+                if (costs->ins[k].source == i && !costs->ins[k].stays) ready = rmi_max(ready, costs->ins[k].end);
             ready = lanes->turn ? rmi_max(ready, out->end) : 0;
         }
         if (out->merges && lanes->turn) ready = rmi_max(ready, out->added); /* what was sent then has been added */
