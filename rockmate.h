@@ -4968,7 +4968,6 @@ typedef struct rmi_step {
     uint32_t *buffer_of;      /* by number in >>lower: the buffer here; RMI_NONE: it takes no bytes that come or go */
     uint32_t *once, n_once;   /* tasks: the list that runs everything once */
     uint32_t n_forwards;      /* so many forwards, views aside, stand at its beginning */
-    uint64_t unread;          /* bytes of inputs that nothing reads: they are there at the begin, and gone */
     rmi_list inputs, ends;    /* buffers that are there at the begin; that are wanted at the end */
     rmi_list choosing;        /* ops with more than one mode */
     rmi_list updates;         /* params with an update */
@@ -5128,10 +5127,9 @@ RMI_FN rm_result rmi_step_make_buffers(rmi_step_maker *make)
         if (buffer != RMI_NONE) {
             rmi_step_tracked(make, number, &step->buffers[buffer].kind);
             rmi_step_describe(step, number, make->all, &step->buffers[buffer]);
-        } else if (rmi_low_has_home(graph, number, rmi_low_grads_resident(step->kind))) {
-            int unread = number < graph->n_tensors && rmi_low_unread(graph, number);
-            *(unread ? &step->unread : &step->resident) += rmi_step_round(step, rmi_low_bytes(graph, number));
-        }
+        } else if (rmi_low_has_home(graph, number, rmi_low_grads_resident(step->kind)) &&
+                   !(number < graph->n_tensors && rmi_low_unread(graph, number)))
+            step->resident += rmi_step_round(step, rmi_low_bytes(graph, number));
     }
     for (i = 0; i < graph->n_tensors; i++) /* of an output that is a view its root */
         if (graph->tensors[i].is_output && rmi_step_value(step, i) != RMI_NONE)
@@ -11925,6 +11923,7 @@ typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluati
     uint64_t enough;      /* a schedule that costs more, bytes above the limit included, is looked at no further */
     uint64_t price;       /* of bytes above the limit: 2^-20 ns each */
     uint64_t gap_bytes;   /* gaps of fewer bytes are not noted */
+    uint64_t unread;      /* bytes of inputs that nothing reads: they are there when a step begins, and gone */
     int held;             /* which evaluation: see above */
     int reduces;          /* some param has a reduction: steps meet on its lane */
     uint32_t cap_events, cap_lives, cap_gaps, cap_copies; /* room in tables of schedules and costs */
@@ -11976,6 +11975,9 @@ RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *step, uint32_t ti
     memset(eval, 0, sizeof *eval);
     eval->step = step;
     eval->limit = eval->host_limit = eval->enough = RMI_INF;
+    for (i = 0; i < step->graph->n_tensors; i++)
+        if (rmi_low_unread(step->graph, (uint32_t)i) && rmi_low_has_home(step->graph, (uint32_t)i, 0))
+            eval->unread += rmi_step_round(step, rmi_low_bytes(step->graph, (uint32_t)i));
     eval->cap_events = times * step->n_once + 64;
     for (i = 0; i < step->n_tasks; i++) {
         size_t most_makes = 0, most_reads = 0, k;
@@ -12635,7 +12637,7 @@ RMI_FN int rmi_cost_bytes(rmi_cost *eval, const rmi_schedule *schedule, rmi_cost
         eval->now[costs->lives[i].buffer] = i;
         live += costs->lives[i].room;
     }
-    begin = live + step->unread;
+    begin = live + eval->unread;
     for (event = 0; event < schedule->n; event++) {
         const rmi_step_task *task = &step->tasks[schedule->events[event].task];
         const rmi_step_access *access = rmi_step_access_of(step, schedule->events[event].task, schedule->mode);
