@@ -663,8 +663,8 @@ typedef struct rm_config {
     /* Policy: such patterns, too, obeyed whatever it costs (docs/questions.md). keep: what an op's forward leaves (its
        outputs, what it saves) is never made again. move: it is in host memory between the passes; of a param, value,
        state, and gradient where steps hand it on, are there between steps. stay: it is never there, nor is what belongs
-       to a param, nor an input. recompute: it is on neither side between the passes but made again, unless keep or move
-       name it, too. What a step hands out is there all the same. What cannot be done is an error */
+       to a param, nor an input or const. recompute: it is on neither side between the passes but made again, unless
+       keep or move name it, too. What a step hands out is there all the same. What cannot be done is an error */
     char keep[256] RM_ZERO, move[256] RM_ZERO, stay[256] RM_ZERO, recompute[256] RM_ZERO;
 } rm_config;
 
@@ -3704,8 +3704,7 @@ typedef struct rmi_held { /* a buffer in one of the two memories */
     uint32_t from;    /* until the run that makes it: whose bytes it shares or takes over; else RMI_NONE */
     uint8_t takes;    /* it takes them over: the other name goes with that run */
     uint8_t taken;    /* its bytes are taken over with the next run */
-    uint8_t first;    /* what it holds is of the first run of a forward */
-    uint32_t made, used; /* numbers of the runs that made it, that used it last */
+    uint32_t made, used; /* numbers of the runs that made it (0: the first of a forward), that used it last */
 } rmi_held;
 
 typedef struct rmi_progress { /* of the step that is replayed */
@@ -4416,14 +4415,13 @@ RMI_FN void rmi_sim_obey(rmi_sim *sim, rmi_run run, int again)
     for (i = 0; i < sim->acc.reads.n; i++) {
         uint32_t buf = sim->acc.reads.at[i];
         rmi_held *held = &sim->held[0][buf < graph->n_tensors ? graph->tensors[buf].root : buf];
-        sim->fig.breaks += late && rmi_low_leaves(graph, buf) && (held->first || held->made <= now->turn) &&
-                           held->used + 1 < now->run;
+        sim->fig.breaks += late && rmi_low_leaves(graph, buf) && held->made <= now->turn && held->used + 1 < now->run;
         held->used = now->run;
     }
     for (i = 0; i < sim->acc.writes.n && run.way == RMI_FWD; i++) {
         rmi_held *held = &sim->held[0][sim->acc.writes.at[i]];
-        held->made = held->used = now->run;
-        held->first = !again;
+        held->used = now->run;
+        held->made = again ? now->run : 0;
     }
 }
 
@@ -4513,7 +4511,6 @@ RMI_FN rm_result rmi_sim_prefetch(rmi_sim *sim, uint32_t buf)
         return rmi_sim_fail_buf(sim, buf, "is stale in host memory");
     RMI_TRY(rmi_sim_copy(sim, RM_LANE_H2D, there->stretch, sim->held[0][buf].stretch, rmi_sim_length(sim, buf)));
     sim->held[0][buf].is = there->is;
-    sim->held[0][buf].first = 0;
     sim->held[0][buf].made = RMI_NONE;
     return RM_OK;
 }
@@ -10379,7 +10376,8 @@ RMI_INLINE uint64_t rmi_off_serve(rmi_off_model *m, uint32_t k, uint64_t lane, u
     return lane;
 }
 
-/* Copies out, first come first served, but gradients whose update on the host is waited for go before all else. */
+/* Copies out, first come first served, but gradients whose update on the host is waited for, and what must leave the
+   device (its copy in may come soon), go before all else. */
 RMI_FN void rmi_off_time_out(rmi_off_model *m)
 {
     uint64_t lane = m->link.d2h_carry;
@@ -10389,7 +10387,7 @@ RMI_FN void rmi_off_time_out(rmi_off_model *m)
         for (; run < m->n && (m->start[run + 1] <= lane || (first[0] == end[0] && first[1] == end[1])); run++)
             for (k = m->link.head_out[run]; k; k = m->copy[k - 1].next) {
                 const rmi_off_life *life = &m->lives[m->copy[k - 1].life];
-                which = life->kind != RMI_BUF_GRAD || !m->host_update[life->id];
+                which = (life->kind != RMI_BUF_GRAD || !m->host_update[life->id]) && life->gap != RMI_INF;
                 m->link.queue[2 * end[which]++ + which] = k - 1;
             }
         which = first[0] == end[0];
@@ -12092,10 +12090,10 @@ RMI_INLINE void rmi_cost_ask_in(rmi_costs *costs, uint32_t buffer, uint32_t even
     life->room = room;
 }
 
-/* Is the copy in made even if a run waits for it? */
-RMI_INLINE int rmi_cost_must_copy(const rmi_cost *eval, const rmi_costs *costs, const rmi_copy *in)
+/* Does the buffer leave between the passes even if a run waits for it? */
+RMI_INLINE int rmi_cost_must_copy(const rmi_cost *eval, uint32_t buffer)
 {
-    return eval->step->buffers[costs->lives[in->life].buffer].leaves == RMI_LEAVES_MOVED;
+    return eval->step->buffers[buffer].leaves == RMI_LEAVES_MOVED;
 }
 
 /* The event reads what the life held by a copy: that life ends, another one begins, and its contents, if they are not a
@@ -12149,8 +12147,8 @@ RMI_INLINE int rmi_cost_reads(const rmi_cost *eval, const rmi_schedule *schedule
 {
     const uint32_t *reads = eval->step->pool + access->reads.at;
     uint64_t copied = schedule->events[event].copied;
-    int barrier = eval->step->tasks[schedule->events[event].task].way == RMI_BARRIER, must;
-    int backward = eval->step->tasks[schedule->events[event].task].way == RMI_BWD;
+    uint8_t way = eval->step->tasks[schedule->events[event].task].way;
+    int barrier = way == RMI_BARRIER, backward = way == RMI_BWD, must;
     uint32_t k;
     for (k = 0; k < access->reads.n; k++) {
         uint32_t buffer = reads[k], life = costs->last_life[buffer];
@@ -12174,8 +12172,7 @@ RMI_INLINE int rmi_cost_reads(const rmi_cost *eval, const rmi_schedule *schedule
             gap->to = event;
             gap->bit = k;
         }
-        must = had->in == RMI_NONE && (backward || costs->again[event]) &&
-               eval->step->buffers[buffer].leaves == RMI_LEAVES_MOVED;
+        must = had->in == RMI_NONE && (backward || costs->again[event]) && rmi_cost_must_copy(eval, buffer);
         if ((must || (k < 64 && copied >> k & 1)) && event > had->last + 1 &&
             rmi_cost_may_copy(eval->step, schedule, buffer))
             rmi_cost_read_copy(eval, schedule, costs, life, event);
@@ -12695,7 +12692,7 @@ RMI_FN uint64_t rmi_cost_say_in(const rmi_cost *eval, const rmi_schedule *schedu
     in->at = in->event;
     rmi_cost_begin_early(eval, costs, in, lowest, begin, frame_ns);
     if (!in->edge) {
-        in->stays = in->at == lowest && !rmi_cost_must_copy(eval, costs, in);
+        in->stays = in->at == lowest && !rmi_cost_must_copy(eval, life->buffer);
         return begin;
     }
     if (in->at || begin >= frame_ns || eval->step->buffers[life->buffer].kind == RMI_STEP_GRADIENT) return begin;
@@ -12820,7 +12817,7 @@ RMI_FN void rmi_cost_clock_in(rmi_cost *eval, rmi_costs *costs, rmi_clock *lanes
             out = costs->lives[costs->last_life[buffer]].out;
         /* its copy out is not over yet: the bytes need not leave */
         if (out != RMI_NONE && eval->queue.place[out] != RMI_NONE && eval->queue.place[out] >= lanes->released) {
-            if (!rmi_cost_must_copy(eval, costs, in)) rmi_cost_stay(costs, in, &costs->outs[out], events);
+            if (!rmi_cost_must_copy(eval, buffer)) rmi_cost_stay(costs, in, &costs->outs[out], events);
             lanes->stayed |= in->stays || in->at < in->event;
             for (; in->at < in->event && !in->stays; in->at++) costs->live[in->at] -= costs->lives[in->life].room;
         }
@@ -15968,7 +15965,8 @@ struct rm_plan {
     uint32_t n, align;
     const char *notes; /* lines, or NULL */
     uint8_t live_only; /* no addresses: to look at, not to run */
-    uint8_t policy;    /* that it keeps to: bits, RMI_PLAN_OBEYS ... */
+    uint8_t policy;    /* that it keeps to: bits, RMI_PLAN_KEEP ... With something that moves no program does without
+                          copies */
     uint8_t alone;     /* a note tells what it takes where lanes are not side by side */
     rmi_shape shape;
 };
@@ -16012,10 +16010,6 @@ typedef struct rmi_plan_clock {
     int late;        /* the clock or the first plan, not the caller, has stopped this kind of step */
     int placing;     /* addresses are looked for */
 } rmi_plan_clock;
-
-enum { /* a policy; it has something made again; and has something move: no program does without copies */
-    RMI_PLAN_OBEYS = 1, RMI_PLAN_AGAIN = 2, RMI_PLAN_CARRIES = 4
-};
 
 enum { /* several kinds of step; 0: there is one */
     RMI_PLAN_APART = 1, /* without copies: what persists is on the device */
@@ -16120,28 +16114,39 @@ RMI_FN const rmi_plan_preset *rmi_plan_find_preset(const char *name)
     return NULL;
 }
 
-/* The lists of patterns of a configuration, 256 bytes each; behind the first, policies: recompute is what is left. */
-enum { RMI_PLAN_KEEP = 1, RMI_PLAN_MOVE, RMI_PLAN_STAY, RMI_PLAN_RECOMPUTE };
+/* The lists of patterns of a configuration, 256 bytes each; before the last, policies, each with its bit. */
+enum { RMI_PLAN_KEEP = 1, RMI_PLAN_MOVE = 2, RMI_PLAN_STAY = 4, RMI_PLAN_RECOMPUTE = 8 };
+#define RMI_PLAN_POLICIES 4u
+#define RMI_PLAN_LIST(list)                                                                                            \
+    #list, offsetof(rm_config, list),                                                                                  \
+        #list " is 'none', has no end within its 256 bytes, or a letter that no pattern has; take A-Z a-z 0-9 _ . / "  \
+              "- [ ] and *, with commas, or leave it empty"
 static const struct {
     const char *name;
-    size_t at, desc_at; /* in rm_config; in rm_plan_desc, of policies */
-} rmi_plan_lists[] = {{"kinds", offsetof(rm_config, kinds), 0},
-                      {"keep", offsetof(rm_config, keep), offsetof(rm_plan_desc, keep)},
-                      {"move", offsetof(rm_config, move), offsetof(rm_plan_desc, move)},
-                      {"stay", offsetof(rm_config, stay), offsetof(rm_plan_desc, stay)},
-                      {"recompute", offsetof(rm_config, recompute), offsetof(rm_plan_desc, recompute)}};
-#define RMI_PLAN_LIST_WRONG                                                                                            \
-    "a list of patterns (kinds, keep, move, stay or recompute) has no end within its 256 bytes, or a letter that no "  \
-    "pattern has; take A-Z a-z 0-9 _ . / - [ ] and *, with commas"
+    size_t at;              /* in rm_config */
+    const char *wrong, *of; /* what is told if it is no list; what it may name */
+    uint32_t tensors;       /* the same, beside ops: kinds of tensors, bits */
+} rmi_plan_lists[] = {{RMI_PLAN_LIST(keep), "op", 0},
+                      {RMI_PLAN_LIST(move), "op or param", 1u << RMI_PARAM},
+                      {RMI_PLAN_LIST(stay), "op, param, input or const",
+                       1u << RMI_PARAM | 1u << RMI_INPUT | 1u << RMI_CONST},
+                      {RMI_PLAN_LIST(recompute), "op", 0},
+                      {RMI_PLAN_LIST(kinds), "op", 0}};
 
 RMI_FN const char *rmi_plan_list_at(const rm_config *config, uint32_t i)
 {
     return (const char *)config + rmi_plan_lists[i].at;
 }
 
-RMI_FN int rmi_plan_has_policy(const rm_config *config)
+/* The bits of policies that name anything. */
+RMI_FN uint8_t rmi_plan_policy(const rm_config *config)
 {
-    return *config->keep || *config->move || *config->stay || *config->recompute;
+    uint32_t i, policy = 0;
+    for (i = 0; i < RMI_PLAN_POLICIES; i++) {
+        const char *list = rmi_plan_list_at(config, i);
+        policy |= (uint32_t)(list[strspn(list, ",")] != 0) << i;
+    }
+    return (uint8_t)policy;
 }
 
 /* What is wrong with a configuration, or NULL. Lists of patterns have the letters of names, * and commas. */
@@ -16160,10 +16165,9 @@ RMI_FN const char *rmi_plan_config_wrong(const rm_config *config)
         const char *list = rmi_plan_list_at(config, k);
         for (i = 0; i < 256 && list[i]; i++) {
             letter[0] = list[i];
-            if (letter[0] != '*' && letter[0] != ',' && !rmi_graph_name_ok(letter)) return RMI_PLAN_LIST_WRONG;
+            if (letter[0] != '*' && letter[0] != ',' && !rmi_graph_name_ok(letter)) break;
         }
-        if (i == 256) return RMI_PLAN_LIST_WRONG;
-        if (!strcmp(list, "none")) return "a list of patterns is 'none', which no op is called; leave it empty";
+        if (i == 256 || list[i] || !strcmp(list, "none")) return rmi_plan_lists[k].wrong;
     }
     return NULL;
 }
@@ -16934,7 +16938,7 @@ RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *call, const rmi_seq_list *list,
 {
     rmi_ref_search *tune = call->chain.tune;
     int loaded = 0;
-    if (tune && (how->budget || call->plan->policy & RMI_PLAN_AGAIN)) {
+    if (tune && (how->budget || call->plan->policy & RMI_PLAN_RECOMPUTE)) {
         tune->search.best_ns = RMI_INF;
         rmi_search_limit(&tune->search, limit, 0);
         RMI_TRY(rmi_ref_load_runs(tune, list->runs, list->n, &loaded));
@@ -16943,7 +16947,7 @@ RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *call, const rmi_seq_list *list,
             if (!how->sure && call->best.n && tune->search.costs.step_ns > call->best.fig.time_ns && !call->lanes)
                 return RM_OK;
             RMI_TRY(rmi_plan_try_current(call, &tune->search, how, size));
-            if (*size <= how->budget || call->plan->policy & RMI_PLAN_AGAIN) return RM_OK;
+            if (*size <= how->budget || call->plan->policy & RMI_PLAN_RECOMPUTE) return RM_OK;
         }
     }
     return rmi_plan_try(call, list, how, size);
@@ -17084,20 +17088,16 @@ RMI_FN int rmi_plan_matches(const char *pattern, const char *s, const char *end)
     return !*pattern || *pattern == ',';
 }
 
-/* Does a pattern of the list name this kind, this name, its last word, or a block that it stands in? */
-RMI_FN int rmi_plan_named_in(const char *list, const char *kind, const char *name)
+/* Does the pattern, up to its comma, name this kind, this name, its last word, or a block that it stands in? */
+RMI_FN int rmi_plan_names(const char *pattern, const char *kind, const char *name)
 {
     const char *word = name, *p, *end = name + strlen(name);
     for (p = name; *p; p++)
         if (*p == '/' || *p == '.') word = p + 1;
-    for (; *list; list += *list == ',') {
-        if (*list != ',' && (rmi_plan_matches(list, kind, kind + strlen(kind)) || rmi_plan_matches(list, word, end)))
-            return 1;
-        for (p = name; *list != ',' && p <= end; p++)
-            if ((p == end || *p == '/') && rmi_plan_matches(list, name, p)) return 1;
-        list += strcspn(list, ",");
-    }
-    return 0;
+    if (!*pattern || *pattern == ',') return 0;
+    for (p = name; p <= end; p++)
+        if ((p == end || *p == '/') && rmi_plan_matches(pattern, name, p)) return 1;
+    return rmi_plan_matches(pattern, kind, kind + strlen(kind)) || rmi_plan_matches(pattern, word, end);
 }
 
 /* Is op one of those to be recomputed? A view goes with what it looks at. */
@@ -17106,7 +17106,11 @@ RMI_FN int rmi_plan_listed(const rm_graph *graph, const char *kinds, const uint8
     if (op->pinned) return 0;
     if (op->view != RMI_NONE)
         return graph->tensors[op->view].maker != RMI_NONE && listed[graph->tensors[op->view].maker];
-    return rmi_plan_named_in(kinds, op->kind_name, op->name);
+    while (*kinds && !rmi_plan_names(kinds, op->kind_name, op->name)) {
+        kinds += strcspn(kinds, ",");
+        kinds += *kinds == ',';
+    }
+    return *kinds != 0;
 }
 
 /* Recomputes listed op i, and before it what it reads of others; done[i]: it has been. */
@@ -17210,7 +17214,7 @@ RMI_FN rm_result rmi_plan_tune_make(rmi_planner *call, const rmi_step *model, rm
 {
     uint32_t i, k = 0;
     for (i = 0; i < call->graph->n_ops && !k; i++) k = call->graph->ops[i].n_forms - 1;
-    if (!(call->plan->policy & RMI_PLAN_AGAIN) && (!k || call->graph->n_ops > RMI_PLAN_MANY)) return RM_OK;
+    if (!(call->plan->policy & RMI_PLAN_RECOMPUTE) && (!k || call->graph->n_ops > RMI_PLAN_MANY)) return RM_OK;
     call->chain.tune = RMI_NEW(mem, rmi_ref_search, 1);
     if (!call->chain.tune) return RM_ERROR_MEMORY;
     return rmi_ref_search_make(mem, model, 0, call->chain.tune);
@@ -18291,13 +18295,13 @@ RMI_FN rm_result rmi_plan_step_passes(rmi_planner *call, int plain, int moves)
 RMI_FN rm_result rmi_plan_step(rmi_planner *call, uint32_t step)
 {
     int joint = call->together == RMI_PLAN_JOINT;
-    int plain = !joint && !(call->plan->policy & RMI_PLAN_CARRIES) && !(call->host_only && rmi_low_has_update(step));
+    int plain = !joint && !(call->plan->policy & RMI_PLAN_MOVE) && !(call->host_only && rmi_low_has_update(step));
     int moves = rmi_plan_moves(call);
     uint64_t once_ns;
     RMI_TRY(rmi_plan_step_begin(call, step));
     once_ns = call->info->bound_ns;
     if (plain) RMI_TRY(rmi_plan_yardstick(call, call->limit));
-    if ((joint || call->plan->policy & RMI_PLAN_CARRIES) && !call->host_only) { /* none keeps all on the device */
+    if ((joint || call->plan->policy & RMI_PLAN_MOVE) && !call->host_only) { /* none keeps all on the device */
         RMI_TRY(rmi_plan_yardstick(call, 0));
         call->min_arena = RMI_INF;
     }
@@ -18319,7 +18323,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *call, uint32_t step)
 RMI_FN rm_result rmi_plan_config(rm_graph *graph, const rm_plan_desc *desc, rm_config *config)
 {
     const rmi_plan_preset *preset = rmi_plan_find_preset(desc->preset);
-    const char *wrong;
+    const char *wrong, *given[RMI_PLAN_POLICIES] = {desc->keep, desc->move, desc->stay, desc->recompute};
     char names[256];
     size_t i;
     if (!desc->preset && rmi_plan_host(desc) && graph->has_link) preset = rmi_plan_find_preset("offmate");
@@ -18334,13 +18338,10 @@ RMI_FN rm_result rmi_plan_config(rm_graph *graph, const rm_plan_desc *desc, rm_c
                            desc->preset, names);
     }
     if (desc->config) *config = *desc->config;
-    for (i = RMI_PLAN_KEEP; i <= RMI_PLAN_RECOMPUTE; i++) {
-        const char *list = *(const char *const *)(const void *)((const char *)desc + rmi_plan_lists[i].desc_at);
-        char *to = (char *)config + rmi_plan_lists[i].at;
-        if (list) strncpy(to, list, 256); /* what is too long has no end */
-    }
+    for (i = 0; i < RMI_PLAN_POLICIES; i++) /* what is too long has no end */
+        if (given[i]) strncpy((char *)config + rmi_plan_lists[i].at, given[i], 256);
     wrong = rmi_plan_config_wrong(config);
-    if (wrong) return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc.config: %s", wrong);
+    if (wrong) return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_config.%s", wrong);
     if (config->off & RM_NO_RECOMPUTE) config->passes &= RM_PASS_SEARCH;
     return RM_OK;
 }
@@ -18520,7 +18521,7 @@ RMI_FN rm_result rmi_plan_several(rmi_planner *call, rm_plan_info *worst)
     int moves =
         (call->config.passes & RMI_PLAN_MOVES || call->host_only || call->desc->like) && rmi_plan_has_host(call);
     first.n = 0;
-    if (!call->host_only && !(call->plan->policy & RMI_PLAN_CARRIES) && (!call->desc->like || !moves)) {
+    if (!call->host_only && !(call->plan->policy & RMI_PLAN_MOVE) && (!call->desc->like || !moves)) {
         call->together = RMI_PLAN_APART;
         RMI_TRY(rmi_plan_kinds_of_step(call, worst));
         if (!moves || (call->stop.stopped && !worst->min_bytes)) return rmi_plan_named(call, worst);
@@ -18630,102 +18631,104 @@ RMI_FN rm_graph *rmi_plan_ablate(rmi_arena *mem, rm_graph *graph, uint32_t off)
 
 /* --- policy: patterns become flags in the graph's copy, which the rooms before this one read */
 
-/* Why the op (NULL: the param) cannot have such policies, bits 1 << RMI_PLAN_KEEP ..., or NULL. */
-RMI_FN const char *rmi_plan_cannot(const rmi_planner *call, const rmi_op *op, uint32_t tensor, uint32_t marks)
+/* Why the op (NULL: the tensor) cannot have such policies, bits RMI_PLAN_KEEP ..., or NULL. */
+RMI_FN const char *rmi_plan_cannot(const rmi_planner *call, const rmi_op *op, uint32_t tensor, uint32_t policy)
 {
     const rmi_tensor *row = &call->graph->tensors[tensor];
-    uint32_t passes = call->config.passes, moves = marks >> RMI_PLAN_MOVE & 1, again = marks >> RMI_PLAN_RECOMPUTE & 1;
+    uint32_t passes = call->config.passes, moves = policy & RMI_PLAN_MOVE, again = policy & RMI_PLAN_RECOMPUTE;
+    if (moves && policy & RMI_PLAN_STAY) return "is named by stay, too; leave it out of one";
+    if (!op && policy & RMI_PLAN_STAY && row->updates && row->opt == RMI_INF)
+        return "is updated in host memory only; leave it out, or give it an update on the device as well";
     if (!moves && !again) return NULL;
-    if (moves && marks >> RMI_PLAN_STAY & 1) return "is named by stay, too; leave it out of one";
-    if (row->external) return "is the caller's memory (RM_EXTERNAL)";
+    if (row->external) return "is the caller's memory (RM_EXTERNAL); leave it out";
     if (again && op->flags & RM_ONCE) return "runs once a step (RM_ONCE); name it in keep, too";
     if (again && op->pinned)
         return "reads a const that an op changes later, or off has RM_NO_RECOMPUTE; name it in keep, too";
     if (moves && !rmi_plan_has_host(call)) return "has nowhere to go; set rm_plan_desc.host_bytes and rm_graph_link";
-    if (moves && row->stays) return "stays on the device (RM_STAYS)";
-    if (moves && !op && rmi_step_is_viewed(call->graph, tensor)) return "has views, which stay on the device";
+    if (moves && row->stays) return "stays on the device (RM_STAYS); leave it out";
+    if (moves && !op && rmi_step_is_viewed(call->graph, tensor))
+        return "has views, which stay on the device; leave it out";
     if (passes & RM_PASS_OFFLOAD || (again && passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS | RM_PASS_SEARCH))) return NULL;
     return again ? "needs a preset that searches: rockmate, hiremate or offmate"
                  : "needs a preset that searches what moves: offmate";
 }
 
 /* Sets the flags of the op (NULL: of the tensor) for such policies. */
-RMI_FN void rmi_plan_mark(rmi_planner *call, rmi_op *op, rmi_tensor *tensor, uint32_t marks)
+RMI_FN void rmi_plan_mark(rm_graph *graph, rmi_op *op, rmi_tensor *tensor, uint32_t policy)
 {
-    int moves = marks >> RMI_PLAN_MOVE & 1, again = marks >> RMI_PLAN_RECOMPUTE & 1;
-    uint8_t leaves = (uint8_t)(again ? RMI_LEAVES_AGAIN : moves ? RMI_LEAVES_MOVED : 0);
-    uint32_t k, n = op ? op->out.n : 1, stays = again || marks >> RMI_PLAN_STAY & 1;
-    if (again) call->plan->policy |= RMI_PLAN_AGAIN;
-    if (moves) call->plan->policy |= RMI_PLAN_CARRIES;
-    for (k = 0; k < n; k++) {
-        rmi_tensor *row = op ? &call->graph->tensors[op->out.at[k]] : tensor;
-        row->leaves = row->reader == RMI_NONE && !op ? 0 : leaves;
-        row->stays |= (uint8_t)stays;
+    uint32_t k, stays = (policy & (RMI_PLAN_STAY | RMI_PLAN_RECOMPUTE)) != 0;
+    uint8_t leaves = (uint8_t)(policy & RMI_PLAN_RECOMPUTE ? RMI_LEAVES_AGAIN
+                               : policy & RMI_PLAN_MOVE    ? RMI_LEAVES_MOVED
+                                                           : 0);
+    for (k = 0; k < (op ? op->out.n : 1); k++) {
+        if (op) tensor = &graph->tensors[op->out.at[k]];
+        tensor->leaves = tensor->reader == RMI_NONE && !op ? 0 : leaves;
+        tensor->stays |= (uint8_t)stays;
     }
     if (!op) return;
     op->leaves = leaves;
-    op->pinned |= (uint8_t)(moves || marks >> RMI_PLAN_KEEP & 1);
+    op->pinned |= (policy & (RMI_PLAN_KEEP | RMI_PLAN_MOVE)) != 0;
     op->flags |= stays ? RM_STAYS : 0;
 }
 
-/* The policies that name op number i, or behind the ops tensor i - n_ops: keep and move go before recompute. Views have
-   no bytes of their own, so no pattern names them. */
-RMI_FN uint32_t rmi_plan_policies(const rm_graph *graph, const rm_config *config, uint32_t i)
+/* Notes by op, and behind the ops by tensor, which policies name it: keep and move go before recompute. Views have no
+   bytes of their own, so no pattern names them. A pattern that names nothing is an error. */
+RMI_FN rm_result rmi_plan_read_policy(rmi_planner *call, uint8_t *policy)
 {
-    const rmi_op *op = i < graph->n_ops ? &graph->ops[i] : NULL;
-    const rmi_tensor *tensor = op ? NULL : &graph->tensors[i - graph->n_ops];
-    uint32_t which, marks = 0, may = 0;
-    if (op) may = op->view == RMI_NONE ? ~0u : 0;
-    else if (tensor->kind == RMI_PARAM) may = 1u << RMI_PLAN_MOVE | 1u << RMI_PLAN_STAY;
-    else if (tensor->kind == RMI_INPUT) may = 1u << RMI_PLAN_STAY;
-    for (which = RMI_PLAN_KEEP; which <= RMI_PLAN_RECOMPUTE; which++)
-        if (may >> which & 1 && rmi_plan_named_in(rmi_plan_list_at(config, which), op ? op->kind_name : "",
-                                                  op ? op->name : tensor->name))
-            marks |= 1u << which;
-    if (marks & (1u << RMI_PLAN_KEEP | 1u << RMI_PLAN_MOVE)) marks &= ~(1u << RMI_PLAN_RECOMPUTE);
-    return marks;
+    const rm_graph *graph = call->graph;
+    uint32_t i, which, named, passed;
+    char *list;
+    for (which = 0; which < RMI_PLAN_POLICIES; which++)
+        for (list = (char *)&call->config + rmi_plan_lists[which].at; *list; list += *list == ',') {
+            for (i = named = passed = 0; i < graph->n_ops + graph->n_tensors; i++) {
+                const rmi_op *op = i < graph->n_ops ? &graph->ops[i] : NULL;
+                const rmi_tensor *tensor = &graph->tensors[op ? op->out.at[0] : i - graph->n_ops];
+                if (op ? op->view != RMI_NONE : !(rmi_plan_lists[which].tensors >> tensor->kind & 1)) continue;
+                if (!rmi_plan_names(list, op ? op->kind_name : "", op ? op->name : tensor->name)) continue;
+                if (1u << which == RMI_PLAN_RECOMPUTE && policy[i] & (RMI_PLAN_KEEP | RMI_PLAN_MOVE)) passed = 1;
+                else named = policy[i] |= (uint8_t)(1u << which);
+            }
+            i = (uint32_t)strcspn(list, ",");
+            if (i && !named) {
+                list[i] = 0;
+                return rmi_err_set(&call->graph->last, RM_ERROR_ARGUMENT, "rm_config.%s: '%s' names no %s%s",
+                                   rmi_plan_lists[which].name, list, rmi_plan_lists[which].of,
+                                   passed ? " but such as keep or move name, too"
+                                          : "; look up names in the graph's text (rm_graph_write)");
+            }
+            list += i;
+        }
+    return RM_OK;
 }
 
-/* The configuration's policies become flags of the graph, a copy. A pattern without effect, and what cannot be done, is
-   an error. */
+/* The configuration's policies become flags of the graph, a copy. What cannot be done is an error. */
 RMI_FN rm_result rmi_plan_obey(rmi_planner *call)
 {
     rm_graph *graph = call->graph;
-    uint32_t i, which, marks, n = graph->n_ops + graph->n_tensors;
-    const char *list, *why;
-    for (which = RMI_PLAN_KEEP; which <= RMI_PLAN_RECOMPUTE; which++)
-        for (list = rmi_plan_list_at(&call->config, which); *list; list += *list == ',') {
-            rm_config one = call->config;
-            char *pattern = (char *)&one + rmi_plan_lists[which].at;
-            size_t letters = strcspn(list, ",");
-            memcpy(memset(pattern, 0, 256), list, letters);
-            list += letters;
-            for (i = 0; letters && i < n && !(rmi_plan_policies(graph, &one, i) >> which & 1);) i++;
-            if (!letters || i < n) continue;
-            if (which == RMI_PLAN_RECOMPUTE) one.keep[0] = one.move[0] = 0;
-            for (i = 0; i < n && !(rmi_plan_policies(graph, &one, i) >> which & 1);) i++;
-            return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_config.%s: '%s' names no op%s%s",
-                               rmi_plan_lists[which].name, pattern, i < n ? " but such as keep or move name, too" : "",
-                               i < n ? "" : "; look up names in the graph's text (rm_graph_write)");
-        }
+    uint32_t i, n = graph->n_ops + graph->n_tensors;
+    const char *why;
+    uint8_t *policy = RMI_NEW(&call->plan->mem, uint8_t, n);
+    if (!policy) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_plan_read_policy(call, policy));
     for (i = 0; i < n; i++) {
         rmi_op *op = i < graph->n_ops ? &graph->ops[i] : NULL;
         uint32_t tensor = op ? op->out.at[0] : i - graph->n_ops;
-        marks = rmi_plan_policies(graph, &call->config, i);
-        if ((why = rmi_plan_cannot(call, op, tensor, marks)) != NULL)
+        if ((why = rmi_plan_cannot(call, op, tensor, policy[i])) != NULL)
             return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_config.%s: %s %s",
-                               marks >> RMI_PLAN_MOVE & 1 ? "move" : "recompute",
+                               policy[i] & RMI_PLAN_MOVE        ? "move"
+                               : policy[i] & RMI_PLAN_RECOMPUTE ? "recompute"
+                                                                : "stay",
                                op ? op->name : graph->tensors[tensor].name, why);
-        if (marks) rmi_plan_mark(call, op, &graph->tensors[tensor], marks);
+        if (policy[i]) rmi_plan_mark(graph, op, &graph->tensors[tensor], policy[i]);
     }
     for (i = 0; i < graph->n_tensors; i++) /* what a step hands out is there all the same */
         if (graph->tensors[i].is_output && graph->tensors[i].kind == RMI_ACT)
             graph->tensors[graph->tensors[i].root].leaves = 0;
-    return rmi_plan_updates_ok(graph, call->desc, &call->host_only);
+    return RM_OK;
 }
 
 /* Plans the copy of the graph that switches and policies leave, and has the referee look at the result with the graph
-   itself, and with the copy. */
+   itself. */
 RMI_FN rm_result rmi_plan_make_without(rmi_planner *call, rm_graph *graph)
 {
     rm_result result;
@@ -18734,11 +18737,8 @@ RMI_FN rm_result rmi_plan_make_without(rmi_planner *call, rm_graph *graph)
     if (!call->graph) return RM_ERROR_MEMORY;
     result = rmi_plan_obey(call);
     if (result == RM_OK) result = rmi_plan_make(call);
-    for (i = 0; i < call->plan->n && result == RM_OK; i++) {
+    for (i = 0; i < call->plan->n && result == RM_OK; i++)
         result = rmi_sch_check(graph, &call->plan->prog[i], &call->graph->last, NULL);
-        if (result == RM_OK) result = rmi_sch_check(call->graph, &call->plan->prog[i], &call->graph->last, NULL);
-        if (result == RM_OK && call->plan->prog[i].fig.breaks) result = RM_ERROR_INTERNAL;
-    }
     if (result != RM_OK) graph->last = call->graph->last;
     return result == RM_ERROR_PLAN ? RM_ERROR_INTERNAL : result;
 }
@@ -18922,7 +18922,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *graph, const rm_plan_desc *desc, rmi_
     call.series = series;
     if (!series->table) series->mem = rmi_plan_arena(&call);
     series->mem.stop = &call.stop;
-    if (rmi_plan_has_policy(&call.config)) call.plan->policy = RMI_PLAN_OBEYS;
+    call.plan->policy = rmi_plan_policy(&call.config);
     result = call.config.off || call.plan->policy ? rmi_plan_make_without(&call, graph) : rmi_plan_make(&call);
     graph->link.expected = NULL;
     if (result == RM_OK) rmi_plan_share_figures(call.plan);
@@ -18943,37 +18943,36 @@ RMI_FN rm_result rmi_plan_create(rm_graph *graph, const rm_plan_desc *desc, rmi_
     return RM_OK;
 }
 
+#define RMI_PLAN_FREE "%s. Without its policy (keep, move, stay, recompute) "
+
 /* As rmi_plan_create, for who asks for one plan: of a budget too small for a policy he is told what is without it. */
 RMI_FN rm_result rmi_plan_create_one(rm_graph *graph, const rm_plan_desc *desc, rm_plan **out)
 {
     rmi_plan_series series = RMI_INIT, other = RMI_INIT;
-    rm_plan_desc plain = *desc;
-    rm_plan_info info = RMI_INIT;
+    rm_plan_desc asked = *desc;
+    rm_plan_info had = RMI_INIT, info = RMI_INIT;
     rm_config config;
     rmi_error said;
-    uint32_t i;
-    char lists[300];
-    rmi_sink to = rmi_line(lists, sizeof lists);
-    rm_result result = rmi_plan_create(graph, desc, &series, out);
+    rm_result result;
+    if (!asked.info) asked.info = &had;
+    result = rmi_plan_create(graph, &asked, &series, out);
     rmi_arena_free(&series.mem);
+    had = *asked.info;
     if (result != RM_ERROR_INFEASIBLE) return result;
     said = graph->last;
-    if (rmi_plan_config(graph, desc, &config) != RM_OK || !rmi_plan_has_policy(&config)) return result;
-    for (i = RMI_PLAN_KEEP; i <= RMI_PLAN_RECOMPUTE; i++)
-        if (*rmi_plan_list_at(&config, i))
-            rmi_put_format(&to, " %s=%s", rmi_plan_lists[i].name, rmi_plan_list_at(&config, i));
-    plain.keep = plain.move = plain.stay = plain.recompute = "";
-    plain.info = &info;
+    if (rmi_plan_config(graph, desc, &config) != RM_OK || !rmi_plan_policy(&config)) return result;
+    asked.keep = asked.move = asked.stay = asked.recompute = "";
+    asked.info = &info;
     graph->last.log = NULL;
-    if (rmi_plan_create(graph, &plain, &other, out) == RM_OK) rmi_plan_free(*out);
+    if (rmi_plan_create(graph, &asked, &other, out) == RM_OK) rmi_plan_free(*out);
     rmi_arena_free(&other.mem);
     *out = NULL;
     graph->last = said;
-    if (info.time_ns)
-        return rmi_err_set(&graph->last, result, "policy%s: %s. Without it a plan takes %u bytes and %t a step", lists,
-                           said.text, info.arena_bytes, info.time_ns);
-    return rmi_err_set(&graph->last, result, "policy%s: %s. Without it %u bytes would do", lists, said.text,
-                       info.min_bytes);
+    if (!info.time_ns && (!info.min_bytes || (had.min_bytes && had.min_bytes <= info.min_bytes)))
+        return result; /* that is not it */
+    return rmi_err_set(&graph->last, result, info.time_ns ? RMI_PLAN_FREE "a plan takes %u bytes and %t a step"
+                                                          : RMI_PLAN_FREE "%u bytes would do",
+                       said.text, info.time_ns ? info.arena_bytes : info.min_bytes, info.time_ns);
 }
 
 /* The program for a step kind (0: the first), or NULL with a message. */
@@ -19204,20 +19203,20 @@ typedef struct rmi_crv_fit {
 /* The largest and the fastest of what was tried. All others, or all if there was a failure, lose graph and plan. */
 RMI_FN void rmi_crv_fit_choose(rm_fit_info *found, int failed)
 {
-    rm_fit_size *tried;
+    rm_fit_size *tried, *end = found->tried + found->n;
     found->largest = found->fastest = NULL;
-    for (tried = found->tried; tried < found->tried + found->n; tried++)
-        if (tried->fits && !failed) {
+    for (tried = found->tried; tried < end && !failed; tried++)
+        if (tried->fits) {
             found->largest = tried;
             if (!found->fastest || tried->per_second > found->fastest->per_second) found->fastest = tried;
         }
-    while (tried-- > found->tried) {
-        if (tried == found->largest || tried == found->fastest) continue;
-        rmi_plan_free(tried->plan);
-        rmi_graph_free(tried->graph);
-        tried->plan = NULL;
-        tried->graph = NULL;
-    }
+    for (tried = found->tried; tried < end; tried++)
+        if (tried != found->largest && tried != found->fastest) {
+            rmi_plan_free(tried->plan);
+            rmi_graph_free(tried->graph);
+            tried->plan = NULL;
+            tried->graph = NULL;
+        }
 }
 
 /* Plans a size, of a graph (NULL: it is built) that becomes the call's. */
@@ -19254,31 +19253,38 @@ RMI_FN rm_result rmi_crv_fit_try(rmi_crv_fit *fit, uint64_t size, rm_graph *grap
     return result == RM_ERROR_INFEASIBLE || (result == RM_ERROR_CANCELLED && fit->calls.stopped) ? RM_OK : result;
 }
 
-/* Doubles a size that fits until one does not, then halves between; then halves what is open beside the fastest. */
+/* The size to try next, or 0: doubles one that fits until one does not, then halves between; then halves what is open
+   beside the fastest. */
+RMI_FN uint64_t rmi_crv_fit_next(const rmi_crv_fit *fit)
+{
+    const rm_fit_info *found = fit->found;
+    const rm_fit_size *best = found->fastest, *largest = found->largest,
+                      *next = largest ? largest + 1 : found->tried;
+    uint64_t fits = largest ? largest->size : fit->asked.least - 1, below, above,
+             too_large = next < found->tried + found->n ? next->size : fit->asked.most + 1;
+    if (found->n == RM_FIT_TRIES || fit->calls.stopped) return 0;
+    if (too_large - fits > 1 && !largest) return fit->asked.least;
+    if (too_large - fits > 1) return 2 * fits < too_large ? 2 * fits : fits + (too_large - fits) / 2;
+    if (!largest) return 0;
+    below = best > found->tried ? best->size - best[-1].size : 0;
+    above = best < largest ? best[1].size - best->size : 0;
+    if (rmi_max(below, above) < rmi_max(2, best->size / 32)) return 0;
+    return above > below ? best->size + above / 2 : best->size - below / 2;
+}
+
+/* Tries sizes, first those that were found with less memory. */
 RMI_FN rm_result rmi_crv_fit_search(rmi_crv_fit *fit)
 {
     const rm_fit_info *found = fit->found, *less = fit->asked.less;
-    const rm_fit_size *best;
     size_t i;
-    uint64_t too_large = fit->asked.most + 1, fits, size, below, above;
-    for (i = 0; less && i < less->n; i++)
-        if (less->tried[i].graph) {
-            less->tried[i].graph->uses++;
-            RMI_TRY(rmi_crv_fit_try(fit, less->tried[i].size, less->tried[i].graph));
-        }
-    fits = found->largest ? found->largest->size : 0;
-    while (too_large - rmi_max(fits, fit->asked.least - 1) > 1 && found->n < RM_FIT_TRIES && !fit->calls.stopped) {
-        size = !fits ? fit->asked.least : 2 * fits < too_large ? 2 * fits : fits + (too_large - fits) / 2;
-        RMI_TRY(rmi_crv_fit_try(fit, size, NULL));
-        if (found->largest && found->largest->size == size) fits = size;
-        else too_large = size;
+    uint64_t size;
+    for (i = 0; less && i < less->n; i++) {
+        size = less->tried[i].size;
+        if (!less->tried[i].graph || size < fit->asked.least || size > fit->asked.most) continue;
+        less->tried[i].graph->uses++;
+        RMI_TRY(rmi_crv_fit_try(fit, size, less->tried[i].graph));
     }
-    while ((best = found->fastest) != NULL && found->n < RM_FIT_TRIES && !fit->calls.stopped) {
-        below = best > found->tried ? best->size - best[-1].size : 0;
-        above = best < found->largest ? best[1].size - best->size : 0;
-        if (rmi_max(below, above) < rmi_max(2, best->size / 32)) break;
-        RMI_TRY(rmi_crv_fit_try(fit, above > below ? best->size + above / 2 : best->size - below / 2, NULL));
-    }
+    while ((size = rmi_crv_fit_next(fit)) != 0) RMI_TRY(rmi_crv_fit_try(fit, size, NULL));
     return found->largest ? RM_OK : fit->calls.stopped ? RM_ERROR_CANCELLED : RM_ERROR_INFEASIBLE;
 }
 /* =====================================================================================================================
@@ -20762,7 +20768,7 @@ RMI_FN rm_result rmi_txt_config_write(const rm_config *config, rmi_sink *sink)
     rmi_txt_put_words(sink, "\noff=", rmi_txt_words[1], config->off);
     rmi_put_format(sink, "\nsegment=%u\ngap_ppm=%u\nwork=%u\nkinds=%s\n", (uint64_t)config->segment,
                    (uint64_t)config->gap_ppm, config->work, config->kinds[0] ? config->kinds : "none");
-    for (i = 1; i < RMI_COUNT(rmi_plan_lists); i++)
+    for (i = 0; i < RMI_PLAN_POLICIES; i++)
         if (*rmi_plan_list_at(config, i))
             rmi_put_format(sink, "%s=%s\n", rmi_plan_lists[i].name, rmi_plan_list_at(config, i));
     return sink->failed ? RM_ERROR_WRITE : RM_OK;

@@ -212,8 +212,8 @@ run 2 "--recompute: 'h[*]/gellu' names no op; look up names in the graph's text 
 run 2 "--move: h[0]/fc has nowhere to go; give --host and --link" --model gpt2-124m --move 'h[*]/fc'
 run 2 "--move: h[0]/fc needs a preset that searches what moves: offmate" --model gpt2-124m --move 'h[*]/fc' --host 1G --preset rockmate
 run 2 "--recompute: h[0]/norm1 needs a preset that searches" --model gpt2-124m --recompute 'h[0]' --preset sqrt
-run 3 "policy keep=h[*]: budget of 4294967296 bytes: too small" --model gpt2-124m --preset rockmate --budget 4G --keep 'h[*]'
-if grep -q 'Without it a plan takes [0-9]* bytes and [0-9.]* ms a step' err; then ok; else bad 'what there is without a policy'; fi
+run 3 "budget of 4294967296 bytes: too small" --model gpt2-124m --preset rockmate --budget 4G --keep 'h[*]'
+if grep -q 'Without its policy (keep, move, stay, recompute) a plan takes [0-9]* bytes and [0-9.]* ms a step' err; then ok; else bad 'what there is without a policy'; fi
 run 2 "--keep does not apply here" --model gpt2-124m --compare --keep 'h[*]'
 
 # --- configurations and presets

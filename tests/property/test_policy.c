@@ -180,13 +180,12 @@ static int planned(rm_graph *g, const rg_text *t, const policy *p, rm_plan_desc 
     r = rm_plan_create(g, d, &plan);
     d->config = NULL;
     if (p->wrong) {
-        EXPECT(r == RM_ERROR_ARGUMENT && (strstr(rm_graph_error(g), "rm_config.") || strstr(rm_graph_error(g), "its update runs in host memory only")), r ? rm_graph_error(g) : "a plan");
+        EXPECT(r == RM_ERROR_ARGUMENT && (strstr(rm_graph_error(g), "rm_config.")), r ? rm_graph_error(g) : "a plan");
         rm_plan_destroy(plan);
         return 0;
     }
     if (r) {
         EXPECT(r == RM_ERROR_INFEASIBLE && d->device_bytes, rm_graph_error(g));
-        EXPECT(!strncmp(rm_graph_error(g), "policy ", 7) || !(*p->list[0] | *p->list[1] | *p->list[2] | *p->list[3]), rm_graph_error(g));
         return 0;
     }
     for (i = 0; i < plan->n; i++) {

@@ -252,6 +252,10 @@ static void policies(void)
     static const struct { const char *keep, *recompute, *move, *stay, *preset, *told; int no_host; } t[] = {
         {"h[0]", NULL, NULL, NULL, NULL, "", 0},
         {NULL, "fc,gelu", "wte", "x", NULL, "", 0},
+        {NULL, NULL, "h[0]/fc,h[1]", NULL, NULL, "", 0}, /* gradients for the update in host memory want the link, too */
+        {",h[0],,", ",", ",", ",", "hiremate", "", 0},
+        {NULL, NULL, NULL, "wtf", NULL, "rm_config.stay: 'wtf' names no op, param, input or const;", 0},
+        {NULL, NULL, "x", NULL, NULL, "rm_config.move: 'x' names no op or param;", 0},
         {"h[1]/drop", "h[*]", NULL, NULL, NULL, "", 0},
         {"h[0]/fcc", NULL, NULL, NULL, NULL, "rm_config.keep: 'h[0]/fcc' names no op; look up names in the graph's text (rm_graph_write)", 0},
         {"wte", NULL, NULL, NULL, NULL, "rm_config.keep: 'wte' names no op;", 0},
@@ -263,9 +267,9 @@ static void policies(void)
         {NULL, NULL, "fc", "h[1]/fc", NULL, "rm_config.move: h[1]/fc is named by stay, too; leave it out of one", 0},
         {NULL, NULL, "wv", NULL, NULL, "rm_config.move: wv stays on the device (RM_STAYS)", 0},
         {NULL, NULL, "wx", NULL, NULL, "rm_config.move: wx is the caller's memory (RM_EXTERNAL)", 0},
-        {NULL, NULL, NULL, "wh", NULL, "param wh: its update runs in host memory only, and what is RM_STAYS does not move", 0},
-        {"none", NULL, NULL, NULL, NULL, "rm_plan_desc.config: a list of patterns is 'none'", 0},
-        {"a?", NULL, NULL, NULL, NULL, "rm_plan_desc.config: a list of patterns (kinds, keep, move, stay or recompute) has", 0}};
+        {NULL, NULL, NULL, "wh", NULL, "rm_config.stay: wh is updated in host memory only; leave it out, or give it an update", 0},
+        {"none", NULL, NULL, NULL, NULL, "rm_config.keep is 'none', has no end within its 256 bytes, or a letter", 0},
+        {"a?", NULL, NULL, NULL, NULL, "rm_config.keep is 'none', has no end within its 256 bytes, or a letter", 0}};
     rm_plan_desc d;
     char long_list[300];
     size_t i;
@@ -286,10 +290,12 @@ static void policies(void)
     d.preset = NULL;
     d.device_bytes = 1300;
     EXPECT(!*asked(&d, NULL, NULL, NULL, NULL, 0));
-    EXPECT(!strncmp(asked(&d, NULL, NULL, NULL, "x,wte,h[*]", 0), "policy stay=x,wte,h[*]: budget of 1300 bytes: too small for step kind 'single'; preset 'offmate' works with ", 107));
-    EXPECT(strstr(asked(&d, NULL, NULL, NULL, "x,wte,h[*]", 1), ". Without it a plan takes ") != NULL);
+    EXPECT(!strncmp(asked(&d, NULL, NULL, NULL, "x,wte,h[*]", 0), "budget of 1300 bytes: too small for step kind 'single'; preset 'offmate' works with ", 84));
+    EXPECT(strstr(asked(&d, NULL, NULL, NULL, "x,wte,h[*]", 1), ". Without its policy (keep, move, stay, recompute) a plan takes ") != NULL);
     d.device_bytes = 500;
-    EXPECT(strstr(asked(&d, NULL, "fc", NULL, NULL, 0), ". Without it ") != NULL);
+    EXPECT(strstr(asked(&d, NULL, "fc,gelu", NULL, "h[1]", 0), "Without its policy (keep, move, stay, recompute) ") != NULL);
+    d.host_bytes = 10; /* the update in host memory has no room: that is not the policy's fault */
+    EXPECT(strstr(asked(&d, "h[0]", NULL, NULL, NULL, 0), "host memory of 10 bytes") && !strstr(asked(&d, "h[0]", NULL, NULL, NULL, 0), "policy"));
 }
 
 int main(void)

@@ -15,6 +15,7 @@ typedef struct model {
     int link;
     int fail;         /* build gives no graph from this size on */
     int wrong;        /* an op without a time that is one */
+    int odd;          /* sizes that are odd take three times as much */
     unsigned long built;
     uint64_t sizes[RM_FIT_TRIES];
 } model;
@@ -38,6 +39,7 @@ static rm_graph *build(void *user, uint64_t size)
     if (m->fail && size >= (uint64_t)m->fail) return NULL;
     g = rm_graph_create(&gd);
     if (!g) return NULL;
+    if (m->odd && size % 2) size *= 3;
     if (m->link) rm_graph_link(g, 1000000000u, 1000000000u, 100, 0);
     h = rm_input_add(g, "x", 1000 * size, 0);
     for (i = 0; i < m->layers; i++)
@@ -242,6 +244,35 @@ static void mistakes(void)
     }
 }
 
+/* Sizes that fit and do not in no order, and what was found for other sizes, or can no longer be had. */
+static void disorder(void)
+{
+    model m;
+    rm_fit_desc d;
+    rm_fit_info found, more;
+    size_t i;
+    memset(&m, 0, sizeof m);
+    memset(&d, 0, sizeof d);
+    m.layers = 4, m.fixed_ns = 1000, m.unit_ns = 100, m.odd = 1;
+    d.build = build, d.user = &m;
+    d.plan.device_bytes = 40000;
+    d.plan.preset = "rockmate";
+    d.most = 50;
+    EXPECT(rm_fit(&d, &found) == RM_OK, found.message);
+    for (i = 1; i < found.n; i++) EXPECT(found.tried[i].size > found.tried[i - 1].size, "none twice");
+    d.less = &found;
+    d.least = d.most = 1; /* below all that was found but the first */
+    m.built = 0;
+    EXPECT(rm_fit(&d, &more) == RM_OK && more.largest->size == 1 && more.n == 1 && m.built <= 1, more.message);
+    while (more.n--) rm_plan_destroy(more.tried[more.n].plan), rm_graph_destroy(more.tried[more.n].graph);
+    d.least = 1, d.most = 50;
+    d.plan.device_bytes = 20000; /* and less memory than then */
+    EXPECT(rm_fit(&d, &more) != RM_ERROR_INTERNAL, more.message);
+    for (i = 1; i < more.n; i++) EXPECT(more.tried[i].size > more.tried[i - 1].size, "none twice");
+    while (more.n--) rm_plan_destroy(more.tried[more.n].plan), rm_graph_destroy(more.tried[more.n].graph);
+    destroy(&found);
+}
+
 static void no_memory(void)
 {
     model m;
@@ -274,6 +305,7 @@ int main(void)
 {
     right();
     mistakes();
+    disorder();
     no_memory();
     return tm_end();
 }
