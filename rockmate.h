@@ -14365,8 +14365,9 @@ typedef struct rmi_search_edit { /* what a move proposes: the current schedule b
 typedef struct rmi_search_scratch { /* of pruning, and of rmi_search_obey */
     uint8_t *needed;     /* by buffer */
     uint32_t *runs_left; /* by task */
-    uint32_t *reader, *repeat; /* by buffer and op: events */
-    uint64_t *lacks;     /* event << 32 | op; NULL: nothing is asked for */
+    uint32_t *remade;    /* by buffer: 1 + the event by which it was last made again, or 0 */
+    uint8_t *lacks;      /* by op: it must run again now */
+    rmi_event *events;   /* NULL: no policy asks for anything */
 } rmi_search_scratch;
 
 typedef struct rmi_search {
@@ -14447,8 +14448,8 @@ RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t 
                        RMI_T(search->most_after, annealed), RMI_T(search->params, step->n_params + 1),
                        RMI_T(scratch->needed, step->n_buffers), RMI_T(scratch->runs_left, step->n_tasks)));
     if (again)
-        RMI_TRY(RMI_TABLES(mem, RMI_T(scratch->reader, step->n_buffers), RMI_T(scratch->repeat, step->graph->n_ops),
-                           RMI_T(scratch->lacks, 2 * (size_t)step->graph->n_ops)));
+        RMI_TRY(RMI_TABLES(mem, RMI_T(scratch->remade, step->n_buffers), RMI_T(scratch->lacks, step->graph->n_ops),
+                           RMI_T(scratch->events, search->cost.cap_events)));
     rmi_search_find_params(search);
     for (i = 0; i < step->n_tasks && step->n_tasks > RMI_SEARCH_NEAR; i++)
         search->hurries |= step->tasks[i].way == RMI_BWD &&
@@ -14614,69 +14615,59 @@ RMI_FN void rmi_search_remap(const rmi_search *search, rmi_schedule *schedule)
 
 /* --- policy: what is made again between the passes (RMI_LEAVES_AGAIN) */
 
-/* Sets `reader` of each such buffer to the first event of the backward pass that reads what the forward pass left, and
-   `repeat` of each op to its first run again there; RMI_NONE: there is none. */
-RMI_FN void rmi_search_late(rmi_search *search, const rmi_schedule *schedule)
+/* Marks the ops that must run again before a run that reads, in the backward pass, what the forward pass left. turn:
+   1 + the last event of that pass. Returns the first of them, or `first`. */
+RMI_FN uint32_t rmi_search_lacks(rmi_search *search, const rmi_step_access *access, uint32_t turn, uint32_t first)
 {
     const rmi_step *step = search->step;
-    rmi_search_scratch *scratch = &search->scratch;
-    uint32_t event, k, backward = schedule->n, turn = schedule->n;
-    memset(scratch->reader, 0xFF, step->n_buffers * sizeof(uint32_t));
-    memset(scratch->repeat, 0xFF, step->graph->n_ops * sizeof(uint32_t));
-    memset(scratch->runs_left, 0, step->n_tasks * sizeof(uint32_t));
-    for (event = 0; event < schedule->n; event++) {
-        uint32_t task = schedule->events[event].task, way = step->tasks[task].way;
-        if (rmi_step_access_of(step, task, schedule->mode)->absent) continue;
-        if (way == RMI_BWD) backward = (uint32_t)rmi_min(backward, event);
-        if (!scratch->runs_left[task]++ && way == RMI_FWD && backward == schedule->n) turn = event;
+    uint32_t k;
+    for (k = 0; k < access->reads.n; k++) {
+        const rmi_step_buffer *buffer = &step->buffers[step->pool[access->reads.at + k]];
+        if (buffer->leaves != RMI_LEAVES_AGAIN || search->scratch.remade[buffer - step->buffers] > turn) continue;
+        search->scratch.lacks[buffer->maker] = 1;
+        first = (uint32_t)rmi_min(first, buffer->maker);
     }
-    for (event = schedule->n; event-- > 0 && (event > turn || turn == schedule->n);) {
-        uint32_t task = schedule->events[event].task, way = step->tasks[task].way;
-        const rmi_step_access *access = rmi_step_access_of(step, task, schedule->mode);
-        int again = way == RMI_FWD && --scratch->runs_left[task];
-        if (again) scratch->repeat[task] = event;
-        for (k = 0; k < access->makes.n && again; k++) scratch->reader[step->pool[access->makes.at + k]] = RMI_NONE;
-        if (again && access->saved != RMI_NONE) scratch->reader[access->saved] = RMI_NONE;
-        for (k = 0; k < access->reads.n && event >= backward && (again || way == RMI_BWD); k++)
-            scratch->reader[step->pool[access->reads.at + k]] = event;
-    }
+    return first;
 }
 
-/* Puts forwards into the schedule that make again what the backward pass would read as the forward pass left it.
-   Without room for them it stays as it is: then the referee finds that it breaks the policy. */
+/* Notes that the event made again what its forward makes. */
+RMI_FN void rmi_search_remake(rmi_search *search, const rmi_step_access *access, uint32_t event)
+{
+    uint32_t k;
+    for (k = 0; k < access->makes.n; k++) search->scratch.remade[search->step->pool[access->makes.at + k]] = event + 1;
+    if (access->saved != RMI_NONE) search->scratch.remade[access->saved] = event + 1;
+}
+
+/* Puts forwards into the schedule that make again what the backward pass would read as the forward pass left it, right
+   before it does. Without room for them the rest stays as it is: then the referee finds that it breaks the policy. */
 RMI_FN void rmi_search_obey(rmi_search *search, rmi_schedule *schedule)
 {
     const rmi_step *step = search->step;
     rmi_search_scratch *scratch = &search->scratch;
-    uint32_t op, n = 0, k, event, buffer;
-    rmi_search_late(search, schedule);
-    for (op = step->graph->n_ops; op-- > 0;) {
-        const rmi_step_access *access = rmi_step_access_of(step, op, schedule->mode);
-        uint32_t at = RMI_NONE;
-        for (k = 0; k <= access->makes.n; k++) {
-            buffer = k < access->makes.n ? step->pool[access->makes.at + k] : access->saved;
-            if (buffer != RMI_NONE && step->buffers[buffer].leaves == RMI_LEAVES_AGAIN)
-                at = (uint32_t)rmi_min(at, scratch->reader[buffer]);
+    uint32_t event, op, n = schedule->n, n_ops = step->graph->n_ops, turn = 0, backward = 0;
+    memcpy(scratch->events, schedule->events, n * sizeof *scratch->events);
+    memset(scratch->remade, 0, step->n_buffers * sizeof(uint32_t));
+    memset(scratch->runs_left, 0, step->n_tasks * sizeof(uint32_t));
+    for (event = schedule->n = 0; event < n; schedule->events[schedule->n++] = scratch->events[event++]) {
+        uint32_t task = scratch->events[event].task, way = step->tasks[task].way, first = n_ops, again;
+        const rmi_step_access *access = rmi_step_access_of(step, task, schedule->mode);
+        if (access->absent) continue;
+        again = way == RMI_FWD && scratch->runs_left[task]++;
+        backward |= way == RMI_BWD;
+        if (way == RMI_FWD && !again && !backward) turn = event + 1;
+        if (backward && (again || way == RMI_BWD)) first = rmi_search_lacks(search, access, turn, n_ops);
+        for (op = n_ops; op-- > first;)
+            if (scratch->lacks[op])
+                first = rmi_search_lacks(search, rmi_step_access_of(step, op, schedule->mode), turn, first);
+        for (op = first; op < n_ops; op++) {
+            if (!scratch->lacks[op]) continue;
+            scratch->lacks[op] = 0;
+            if (schedule->n + n - event >= search->cost.cap_events) continue;
+            memset(&schedule->events[schedule->n], 0, sizeof *schedule->events);
+            schedule->events[schedule->n++].task = op;
+            rmi_search_remake(search, rmi_step_access_of(step, op, schedule->mode), event);
         }
-        if (at == RMI_NONE) continue;
-        scratch->lacks[n++] = (uint64_t)at << 32 | op;
-        for (k = 0; k < access->reads.n; k++) { /* what is there again by then will do */
-            buffer = step->pool[access->reads.at + k];
-            if (step->buffers[buffer].leaves == RMI_LEAVES_AGAIN && scratch->repeat[step->buffers[buffer].maker] >= at)
-                scratch->reader[buffer] = (uint32_t)rmi_min(scratch->reader[buffer], at);
-        }
-    }
-    if (schedule->n + n > search->cost.cap_events) return;
-    rmi_sort_u64(scratch->lacks, scratch->lacks + step->graph->n_ops, n);
-    event = schedule->n;
-    schedule->n += n;
-    while (n) {
-        rmi_event *to = &schedule->events[event + n - 1];
-        if (scratch->lacks[n - 1] >> 32 < event) *to = schedule->events[--event];
-        else {
-            to->task = (uint32_t)scratch->lacks[--n];
-            to->copied = 0;
-        }
+        if (again) rmi_search_remake(search, access, event);
     }
 }
 
@@ -14687,7 +14678,7 @@ RMI_FN uint64_t rmi_search_prune(rmi_search *search, rmi_schedule *schedule)
     const rmi_step *step = search->step;
     uint32_t event, k, to;
     uint64_t least = 0;
-    if (search->scratch.lacks) rmi_search_obey(search, schedule);
+    if (search->scratch.events) rmi_search_obey(search, schedule);
     to = schedule->n;
     memset(search->scratch.needed, 0, step->n_buffers);
     for (k = 0; k < step->ends.n; k++) search->scratch.needed[step->ends.at[k]] = 1;
@@ -18341,7 +18332,7 @@ RMI_FN rm_result rmi_plan_config(rm_graph *graph, const rm_plan_desc *desc, rm_c
     for (i = 0; i < RMI_PLAN_POLICIES; i++) /* what is too long has no end */
         if (given[i]) strncpy((char *)config + rmi_plan_lists[i].at, given[i], 256);
     wrong = rmi_plan_config_wrong(config);
-    if (wrong) return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_config.%s", wrong);
+    RMI_WANT(&graph->last, !wrong, "rm_config.%s", wrong);
     if (config->off & RM_NO_RECOMPUTE) config->passes &= RM_PASS_SEARCH;
     return RM_OK;
 }
@@ -18350,24 +18341,19 @@ RMI_FN rm_result rmi_plan_desc_ok(rm_graph *graph, const rm_plan_desc *desc)
 {
     size_t i;
     int aligned = 1;
-    if (desc->steps & ~(RM_SINGLE | RM_FIRST | RM_MIDDLE | RM_LAST | RM_FORWARD))
-        return rmi_err_set(
-            &graph->last, RM_ERROR_ARGUMENT,
-            "rm_plan_desc.steps: an unknown bit; take RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD");
-    if (desc->align & (desc->align - 1))
-        return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT,
-                           "rm_plan_desc.align: %u is no power of two; take 256 or leave it 0", (uint64_t)desc->align);
-    if (desc->link_margin_percent > 90)
-        return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc.link_margin_percent: %u; take 0 to 90",
-                           (uint64_t)desc->link_margin_percent);
+    RMI_WANT(&graph->last, !(desc->steps & ~(RM_SINGLE | RM_FIRST | RM_MIDDLE | RM_LAST | RM_FORWARD)),
+             "rm_plan_desc.steps: an unknown bit; take RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD");
+    RMI_WANT(&graph->last, !(desc->align & (desc->align - 1)),
+             "rm_plan_desc.align: %u is no power of two; take 256 or leave it 0", (uint64_t)desc->align);
+    RMI_WANT(&graph->last, desc->link_margin_percent <= 90, "rm_plan_desc.link_margin_percent: %u; take 0 to 90",
+             (uint64_t)desc->link_margin_percent);
     for (i = 0; desc->like && i < desc->like->prog[0].n_homes; i++)
         aligned &= desc->like->prog[0].homes[i].offset % (desc->align ? desc->align : 256) == 0;
-    if (desc->like && (!aligned || desc->like->live_only))
-        return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT,
-                           "rm_plan_desc.like: a plan of another alignment, or without addresses");
-    if (desc->device_bytes > RMI_MAX || desc->host_bytes > RMI_MAX || desc->pageable_bytes > RMI_MAX ||
-        rmi_plan_host(desc) > RMI_MAX)
-        return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc: a budget is not below 2^62 bytes");
+    RMI_WANT(&graph->last, !desc->like || (aligned && !desc->like->live_only),
+             "rm_plan_desc.like: a plan of another alignment, or without addresses");
+    RMI_WANT(&graph->last, rmi_max(rmi_max(desc->device_bytes, desc->host_bytes),
+                                   rmi_max(desc->pageable_bytes, rmi_plan_host(desc))) <= RMI_MAX,
+             "rm_plan_desc: a budget is not below 2^62 bytes");
     RMI_WANT(&graph->last, !desc->unified || !rmi_plan_host(desc), "rm_plan_desc.unified: host and device are one pool "
              "of memory, so what waited in host memory would free nothing; leave %s 0, and give all that the plan may "
              "use in rm_plan_desc.device_bytes",
@@ -18384,24 +18370,20 @@ RMI_FN rm_result rmi_plan_updates_ok(rm_graph *graph, const rm_plan_desc *desc, 
     uint32_t i, steps = desc->steps ? desc->steps : RM_SINGLE;
     *host_only = 0;
     for (i = 0; i < graph->n_tensors && steps & (RM_SINGLE | RM_LAST); i++) {
-        if (!graph->tensors[i].updates || graph->tensors[i].opt != RMI_INF) continue;
-        if (graph->tensors[i].external || graph->tensors[i].stays)
-            return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT,
-                               "param %s: its update runs in host memory only, and what is %s does not move; give it "
-                               "an update on the device as well, or drop %s",
-                               graph->tensors[i].name, graph->tensors[i].external ? "RM_EXTERNAL" : "RM_STAYS",
-                               graph->tensors[i].external ? "RM_EXTERNAL" : "RM_STAYS");
+        const rmi_tensor *tensor = &graph->tensors[i];
+        const char *flag = tensor->external ? "RM_EXTERNAL" : "RM_STAYS";
+        if (!tensor->updates || tensor->opt != RMI_INF) continue;
         *host_only = 1;
+        RMI_WANT(&graph->last, !tensor->external && !tensor->stays, "param %s: its update runs in host memory only, "
+                 "and what is %s does not move; give it an update on the device as well, or drop %s",
+                 tensor->name, flag, flag);
         RMI_WANT(&graph->last, !desc->unified, "param %s: its update runs in host memory only, and with "
                  "rm_plan_desc.unified there is none beside the device's; give it an update on the device",
-                 graph->tensors[i].name);
-        if (!graph->has_link || !rmi_plan_host(desc))
-            return rmi_err_set(
-                &graph->last, RM_ERROR_ARGUMENT,
-                "param %s: its update runs in host memory only; %s, or give it an update on the device as well",
-                graph->tensors[i].name,
-                !graph->has_link ? "declare the link that takes it there (rm_graph_link)"
-                                 : "set rm_plan_desc.host_bytes");
+                 tensor->name);
+        RMI_WANT(&graph->last, graph->has_link && rmi_plan_host(desc),
+                 "param %s: its update runs in host memory only; %s, or give it an update on the device as well",
+                 tensor->name, graph->has_link ? "set rm_plan_desc.host_bytes"
+                                               : "declare the link that takes it there (rm_graph_link)");
     }
     return RM_OK;
 }
@@ -18605,12 +18587,12 @@ RMI_FN void rmi_plan_free(rm_plan *plan)
 RMI_FN rm_graph *rmi_plan_ablate(rmi_arena *mem, rm_graph *graph, uint32_t off)
 {
     rm_graph *lacking = RMI_NEW(mem, rm_graph, 1);
-    rmi_op *ops = RMI_NEW(mem, rmi_op, graph->n_ops);
+    rmi_op *ops = NULL;
     uint32_t i, k;
-    if (!lacking || !ops) return NULL;
+    if (!lacking) return NULL;
     *lacking = *graph;
+    if (RMI_TABLES(mem, RMI_T(ops, graph->n_ops), RMI_T(lacking->tensors, graph->n_tensors)) != RM_OK) return NULL;
     lacking->ops = ops;
-    if (!(lacking->tensors = RMI_RAW(mem, rmi_tensor, graph->n_tensors))) return NULL;
     memcpy(lacking->tensors, graph->tensors, graph->n_tensors * sizeof *graph->tensors);
     lacking->fixed_order = (off & RM_NO_REORDER) != 0;
     lacking->no_merge = (off & RM_NO_MERGE) != 0;
@@ -18689,13 +18671,11 @@ RMI_FN rm_result rmi_plan_read_policy(rmi_planner *call, uint8_t *policy)
                 else named = policy[i] |= (uint8_t)(1u << which);
             }
             i = (uint32_t)strcspn(list, ",");
-            if (i && !named) {
-                list[i] = 0;
-                return rmi_err_set(&call->graph->last, RM_ERROR_ARGUMENT, "rm_config.%s: '%s' names no %s%s",
-                                   rmi_plan_lists[which].name, list, rmi_plan_lists[which].of,
-                                   passed ? " but such as keep or move name, too"
-                                          : "; look up names in the graph's text (rm_graph_write)");
-            }
+            if (i && !named) list[i] = 0;
+            RMI_WANT(&call->graph->last, !i || named, "rm_config.%s: '%s' names no %s%s", rmi_plan_lists[which].name,
+                     list, rmi_plan_lists[which].of,
+                     passed ? " but such as keep or move name, too"
+                            : "; look up names in the graph's text (rm_graph_write)");
             list += i;
         }
     return RM_OK;
@@ -18713,12 +18693,10 @@ RMI_FN rm_result rmi_plan_obey(rmi_planner *call)
     for (i = 0; i < n; i++) {
         rmi_op *op = i < graph->n_ops ? &graph->ops[i] : NULL;
         uint32_t tensor = op ? op->out.at[0] : i - graph->n_ops;
-        if ((why = rmi_plan_cannot(call, op, tensor, policy[i])) != NULL)
-            return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_config.%s: %s %s",
-                               policy[i] & RMI_PLAN_MOVE        ? "move"
-                               : policy[i] & RMI_PLAN_RECOMPUTE ? "recompute"
-                                                                : "stay",
-                               op ? op->name : graph->tensors[tensor].name, why);
+        why = rmi_plan_cannot(call, op, tensor, policy[i]);
+        RMI_WANT(&graph->last, !why, "rm_config.%s: %s %s",
+                 rmi_plan_lists[policy[i] & RMI_PLAN_MOVE ? 1 : policy[i] & RMI_PLAN_RECOMPUTE ? 3 : 2].name,
+                 op ? op->name : graph->tensors[tensor].name, why);
         if (policy[i]) rmi_plan_mark(graph, op, &graph->tensors[tensor], policy[i]);
     }
     for (i = 0; i < graph->n_tensors; i++) /* what a step hands out is there all the same */
@@ -19227,7 +19205,7 @@ RMI_FN rm_result rmi_crv_fit_try(rmi_crv_fit *fit, uint64_t size, rm_graph *grap
     rm_plan_desc desc = fit->asked.plan;
     rmi_plan_series series = RMI_INIT;
     const uint64_t slower = fit->asked.slower_ppm;
-    const char *why = "build gave no graph, as if memory were out";
+    const char *why = "build gave no graph, as if memory were out; if it has none so large, set rm_fit_desc.most";
     size_t at;
     rm_result result = RM_ERROR_MEMORY;
     tried.size = size;
