@@ -70,7 +70,7 @@ static void move_all(rm_plan *p, const rm_tensor *h)
     }
     q->st = st;
     q->n = n;
-    q->host = LAYERS * BYTES;
+    q->host[0] = LAYERS * BYTES;
     if (rmi_sch_sizes(p->g, q) != RM_OK || rmi_sch_check(p->g, q, &err, NULL) != RM_OK) {
         printf("the plan is not legal: %s\n", err.text);
         exit(1);

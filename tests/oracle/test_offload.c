@@ -379,7 +379,7 @@ static void host_peak(void)
     if (rm_graph_read(text, strlen(text), NULL, &g)) expect(0, "the chain", rm_graph_error(g));
     for (host = lasting + grads; host >= lasting + grads / 2; host -= grads / 8) {
         expect(make(g, "offmate", 600000, host, RM_SINGLE, NULL, NULL, &p) == RM_OK, "host memory for some of the gradients at a time", rm_graph_error(g));
-        if (p) expect(p->prog[0].host <= host, "host memory", "more than there is");
+        if (p) expect(p->prog[0].host[0] <= host, "host memory", "more than there is");
         rm_plan_destroy(p);
     }
     rm_graph_destroy(g);
@@ -472,7 +472,7 @@ static void more_memory(uint64_t seed)
             last = info.time_ns;
         }
         rm_plan_destroy(p);
-        if (make(g, "offmate", all.keep_all_bytes / 100 * percent, 4096, RM_SINGLE, NULL, &none, &p) == RM_OK) expect(p->prog[0].host <= 4096, "a known plan", "takes more host memory than there is");
+        if (make(g, "offmate", all.keep_all_bytes / 100 * percent, 4096, RM_SINGLE, NULL, &none, &p) == RM_OK) expect(p->prog[0].host[0] <= 4096, "a known plan", "takes more host memory than there is");
         rm_plan_destroy(p);
     }
     rm_graph_destroy(g);

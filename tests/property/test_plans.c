@@ -80,7 +80,7 @@ static void put_plan(text *t, const rm_graph *g, const rmi_program *p)
     size_t i;
     uint32_t k;
     for (k = 0; !(p->step >> k & 1);) k++;
-    tm_sink(t, line, (size_t)sprintf(line, "rockmate plan 1\narena %llu host %llu\nstep %s\n", (unsigned long long)p->arena, (unsigned long long)p->host, kinds[k]));
+    tm_sink(t, line, (size_t)sprintf(line, "rockmate plan 1\narena %llu host %llu\nstep %s\n", (unsigned long long)p->arena, (unsigned long long)p->host[0], kinds[k]));
     for (i = 0; i < p->n_homes; i++)
         tm_sink(t, line, (size_t)sprintf(line, "%s %s %llu\n", p->homes[i].host ? "home" : "resident", rmi_sch_name(g, p->homes[i].buf, name), (unsigned long long)p->homes[i].offset));
     for (i = 0; i < p->n; i++) {
