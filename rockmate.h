@@ -682,7 +682,7 @@ RMDEF rm_result rm_config_write(const rm_config *c, rm_write_fn write, void *use
 typedef struct rm_plan_desc {
     uint64_t device_bytes RM_ZERO;  /* the budget: everything placed on the device. 0: no limit */
     uint64_t host_bytes RM_ZERO;    /* host memory that the plan may use, pinned; 0: none */
-    /* and pageable, with the rates of rm_graph_link_pageable. What is copied often, or waited for, is pinned */
+    /* and pageable, with the rates of rm_graph_link_pageable. What is copied most is pinned */
     uint64_t pageable_bytes RM_ZERO;
     /* 1: host and device are one pool (integrated GPUs, GB10, Apple): copies would free nothing, and plans have none */
     uint32_t unified RM_ZERO;
@@ -1955,6 +1955,13 @@ RMI_FN rm_result rmi_graph_fail(rm_graph *graph, rm_result result, const char *f
     do {                                                                                     \
         if (!(holds)) return rmi_graph_fail((graph), RM_ERROR_GRAPH, __VA_ARGS__);           \
     } while (0)
+
+/* Has pageable memory both rates or none, and no more than pinned memory has? */
+RMI_FN int rmi_graph_link_ok(const rmi_link *link)
+{
+    const rmi_tier *pinned = &link->tier[RMI_PINNED], *pageable = &link->tier[RMI_PAGEABLE];
+    return !pageable->h2d == !pageable->d2h && pageable->h2d <= pinned->h2d && pageable->d2h <= pinned->d2h;
+}
 
 /* The sticky error of an allocation that failed, unless there is one already; returns it. */
 RMI_FN rm_result rmi_graph_memory(rm_graph *graph)
@@ -3679,7 +3686,7 @@ RMI_FN uint64_t rmi_sch_mark(rmi_space *space, uint64_t from, uint64_t to, uint6
 /* --- state of the simulation */
 typedef struct rmi_span { /* when something ran, in the last of the steps that were simulated */
     uint64_t start, end; /* ns */
-    uint32_t lane, ran; /* ran 0: it was not a run or copy */
+    uint32_t lane, ran; /* ran 0: it was not a run or copy; 2: a copy to or from pageable memory */
 } rmi_span;
 
 typedef struct rmi_stretch {
@@ -4472,6 +4479,7 @@ RMI_FN rm_result rmi_sim_copy(rmi_sim *sim, uint32_t lane, uint32_t from, uint32
     RMI_TRY(rmi_sim_touch(sim, from, 0));
     RMI_TRY(rmi_sim_touch(sim, to, 1));
     rmi_sim_work(sim, lane, rmi_add(sim->graph->link.latency, rmi_mul_div_up(bytes, 1000000000u, rate)), 0);
+    if (sim->spans) sim->spans[2 * sim->at].ran += (uint32_t)(tier - sim->graph->link.tier);
     sim->fig.copied[lane == RM_LANE_D2H] += bytes;
     return RM_OK;
 }
@@ -16381,26 +16389,7 @@ RMI_FN rmi_plc_item *rmi_plan_items(const rmi_seq *seq, rmi_arena *mem, const rm
     return items;
 }
 
-/* Addresses of what the sequence has in host memory. */
-RMI_FN rm_result rmi_plan_place_kept(const rmi_seq *seq, rmi_arena *mem, uint32_t align, rmi_program *out)
-{
-    rmi_plc_item *items = rmi_plan_items(seq, mem, seq->kept, seq->n_kept);
-    rmi_plc_info info = RMI_INIT;
-    size_t i;
-    if (!items) return RM_ERROR_MEMORY;
-    if (!seq->n_kept) return RM_OK;
-    RMI_TRY(rmi_plc_place(mem, items, seq->n_kept, align, 200000u + 400u * (uint64_t)seq->n_kept, &info));
-    for (i = 0; i < seq->n_st; i++)
-        if (seq->st[i].what == RMI_OFFLOAD || seq->st[i].what == RMI_MERGE)
-            seq->st[i].offset = items[seq->st[i].offset].offset;
-    out->host[RMI_PINNED] = info.height;
-    return RM_OK;
-}
-
-/* --- pinned and pageable host memory: what is copied most, for its bytes, or waited for, is pinned */
-
-#define RMI_PLAN_WAITED 16u /* copies that something waits for count so often */
-
+/* --- host memory: with pinned and pageable, what is copied most is pinned */
 typedef struct rmi_plan_kept { /* what a sequence keeps in host memory */
     rmi_plc_item *items;  /* by stretch: its life, room, and offset */
     uint64_t *worth;      /* by stretch: its copies, counted */
@@ -16410,11 +16399,11 @@ typedef struct rmi_plan_kept { /* what a sequence keeps in host memory */
     uint8_t *tier;        /* by stretch */
 } rmi_plan_kept;
 
-/* Finds that of the call's sequence. Homes that another program has, too, stay where they are. */
+/* Finds that of the call's sequence. With pageable memory homes go elsewhere, but for those of another program. */
 RMI_FN rm_result rmi_plan_kept_make(const rmi_planner *call, rmi_arena *mem, rmi_plan_kept *kept)
 {
     const rmi_seq *seq = &call->seq;
-    uint32_t *at, i, columns = seq->n + 2; /* at: by buffer, its stretch now */
+    uint32_t *at, i, columns = seq->n + 2; /* at: by buffer, its stretch now + 1; 0: none */
     size_t k;
     kept->items = rmi_plan_items(seq, mem, seq->kept, seq->n_kept);
     if (!kept->items) return RM_ERROR_MEMORY;
@@ -16422,15 +16411,17 @@ RMI_FN rm_result rmi_plan_kept_make(const rmi_planner *call, rmi_arena *mem, rmi
                        RMI_T(kept->worth, seq->n_kept), RMI_T(kept->order, 2 * (size_t)seq->n_kept),
                        RMI_T(kept->tier, seq->n_kept), RMI_T(kept->load[0], columns), RMI_T(kept->load[1], columns)));
     for (i = 0; i < seq->n_kept; i++)
-        if (seq->kept[i].home) at[seq->kept[i].head] = i, kept->items[i].fixed = 0;
-    for (k = 0; call->given && k < call->given->n_homes; k++)
-        if (call->given->homes[k].host) kept->items[at[call->given->homes[k].buf]].fixed = 1;
+        if (seq->kept[i].home) at[seq->kept[i].head] = i + 1, kept->items[i].fixed = !call->desc->pageable_bytes;
+    for (k = 0; call->given && k < call->given->n_homes; k++) {
+        const rmi_home *home = &call->given->homes[k];
+        if (home->host && at[home->buf]) kept->items[at[home->buf] - 1].fixed = 1;
+    }
     for (k = 0; k < seq->n_st; k++) {
         const rmi_stmt *st = &seq->st[k];
         kept->moved[k] = RMI_NONE;
         if (st->what != RMI_OFFLOAD && st->what != RMI_MERGE && st->what != RMI_PREFETCH) continue;
-        if (st->what == RMI_OFFLOAD) at[st->buf] = (uint32_t)st->offset;
-        kept->moved[k] = st->what == RMI_MERGE ? (uint32_t)st->offset : at[st->buf];
+        if (st->what == RMI_OFFLOAD) at[st->buf] = (uint32_t)st->offset + 1;
+        kept->moved[k] = st->what == RMI_MERGE ? (uint32_t)st->offset : at[st->buf] - 1;
         kept->worth[kept->moved[k]]++;
     }
     return RM_OK;
@@ -16468,83 +16459,40 @@ RMI_FN void rmi_plan_choose_tiers(const rmi_planner *call, rmi_plan_kept *kept, 
     }
 }
 
-/* Addresses of it, for the sequence's statements and homes; what pinned memory has room for, but not in one piece,
-   makes another choice. */
-RMI_FN rm_result rmi_plan_place_tiers(const rmi_planner *call, rmi_arena *mem, rmi_plan_kept *kept, rmi_home *homes,
-                                      rmi_program *out)
+/* Addresses in host memory, for the sequence's statements and homes; what pinned memory has room for, but not in one
+   piece, makes another choice. */
+RMI_FN rm_result rmi_plan_place_kept(const rmi_planner *call, rmi_arena *mem, rmi_home *homes, rmi_program *out)
 {
     const rmi_seq *seq = &call->seq;
+    rmi_plan_kept kept = RMI_INIT;
     rmi_plc_item *some = RMI_NEW(mem, rmi_plc_item, seq->n_kept + 1);
-    uint32_t i, tier, turn;
+    uint32_t i, tier, turn, turns = call->desc->pageable_bytes ? 4 : 0;
     uint64_t pinned = call->desc->host_bytes;
     size_t k, n;
     if (!some) return RM_ERROR_MEMORY;
-    for (turn = 0; turn < 4 && (!turn || out->host[RMI_PINNED] > call->desc->host_bytes); turn++) {
-        rmi_plan_choose_tiers(call, kept, pinned);
+    RMI_TRY(rmi_plan_kept_make(call, mem, &kept));
+    for (turn = 0; !turn || (turn < turns && out->host[RMI_PINNED] > call->desc->host_bytes); turn++) {
+        if (turns) rmi_plan_choose_tiers(call, &kept, pinned);
         for (tier = 0; tier < RMI_TIERS; tier++) {
             rmi_plc_info info = RMI_INIT;
             for (i = 0, n = 0; i < seq->n_kept; i++) {
-                if (kept->tier[i] != tier) continue;
-                some[n] = kept->items[i];
-                some[n++].offset = RMI_IN_TIER(kept->items[i].offset);
+                if (kept.tier[i] != tier) continue;
+                some[n] = kept.items[i];
+                some[n++].offset = RMI_IN_TIER(kept.items[i].offset);
             }
             if (n) RMI_TRY(rmi_plc_place(mem, some, n, call->align, 200000u + 400u * (uint64_t)n, &info));
             for (i = 0, n = 0; i < seq->n_kept; i++)
-                if (kept->tier[i] == tier) kept->items[i].offset = RMI_TIER(tier) + some[n++].offset;
+                if (kept.tier[i] == tier) kept.items[i].offset = RMI_TIER(tier) + some[n++].offset;
             out->host[tier] = info.height;
         }
         pinned = rmi_sub(pinned, rmi_sub(out->host[RMI_PINNED], call->desc->host_bytes));
     }
     for (i = 0; i < seq->n_kept; i++)
-        if (seq->kept[i].home) homes[seq->kept[i].home - 1].offset = kept->items[i].offset;
+        if (seq->kept[i].home) homes[seq->kept[i].home - 1].offset = kept.items[i].offset;
     for (k = 0; k < seq->n_st; k++)
         if (seq->st[k].what == RMI_OFFLOAD || seq->st[k].what == RMI_MERGE)
-            seq->st[k].offset = kept->items[kept->moved[k]].offset;
+            seq->st[k].offset = kept.items[kept.moved[k]].offset;
     return RM_OK;
-}
-
-/* Counts the copies that something waits for: runs that begin later than the one before them ends, and copies before
-   such copies. spans: of the program; waits: room for two times as many numbers as it has statements. */
-RMI_FN void rmi_plan_weigh_copies(const rmi_seq *seq, const rmi_span *spans, rmi_plan_kept *kept, uint64_t *waits)
-{
-    uint64_t before = 0;
-    size_t k, i, n = 0;
-    for (k = 0; k < seq->n_st; k++) {
-        if (!spans[2 * k].ran || spans[2 * k].lane != RM_LANE_COMPUTE) continue;
-        if (spans[2 * k].start > before) waits[n++] = spans[2 * k].start;
-        before = spans[2 * k].end;
-    }
-    for (k = seq->n_st; k-- > 0;) {
-        for (i = 0; i < n && kept->moved[k] != RMI_NONE && waits[i] != spans[2 * k].end;) i++;
-        if (i == n || kept->moved[k] == RMI_NONE) continue;
-        waits[n++] = spans[2 * k].start;
-        kept->worth[kept->moved[k]] += RMI_PLAN_WAITED;
-    }
-}
-
-/* Addresses in host memory, and what the referee says: once more for what it sees wait, if that is no slower. */
-RMI_FN rm_result rmi_plan_check_tiers(rmi_planner *call, rmi_arena *mem, rmi_home *homes, rmi_program *out)
-{
-    rmi_seq *seq = &call->seq;
-    rmi_plan_kept kept = RMI_INIT;
-    rmi_span *spans = NULL;
-    uint64_t *waits = NULL, *before = NULL, best = RMI_INF, last = RMI_INF;
-    uint32_t turn;
-    RMI_TRY(rmi_plan_kept_make(call, mem, &kept));
-    RMI_TRY(RMI_TABLES(mem, RMI_T(spans, 2 * seq->n_st), RMI_T(waits, 2 * seq->n_st), RMI_T(before, seq->n_kept)));
-    for (turn = 0; turn < 4; turn++) {
-        RMI_TRY(rmi_plan_place_tiers(call, mem, &kept, homes, out));
-        RMI_TRY(rmi_sch_replay(call->graph, out, &call->graph->last, NULL, spans));
-        last = out->fig.time_ns;
-        if (turn == 3 || last >= best || !out->host[RMI_PAGEABLE] || !call->desc->host_bytes) break;
-        best = last;
-        memcpy(before, kept.worth, seq->n_kept * sizeof *before);
-        rmi_plan_weigh_copies(seq, spans, &kept, waits);
-    }
-    if (last <= best) return RM_OK;
-    memcpy(kept.worth, before, seq->n_kept * sizeof *before);
-    RMI_TRY(rmi_plan_place_tiers(call, mem, &kept, homes, out));
-    return rmi_sch_check(call->graph, out, &call->graph->last, NULL);
 }
 
 /* Addresses of the sequence. Where lanes run beside the compute lane, time depends on who gets whose bytes: then they
@@ -16642,7 +16590,7 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *call, rmi_arena *mem, const rmi_seq
         call->clock.placing = 0;
         if (result != RM_OK || (how->quick && target && out->arena > target)) return result;
     }
-    if (!call->desc->pageable_bytes) RMI_TRY(rmi_plan_place_kept(seq, mem, call->align, out));
+    RMI_TRY(rmi_plan_place_kept(call, mem, list->homes, out));
     if (seq->n_inst > RMI_PLAN_MANY) { /* what the check does not ask for goes before it */
         rmi_arena_free(&call->mem.lives);
         rmi_arena_drop(mem, seq->str, seq->cap_str * sizeof(rmi_seq_stretch));
@@ -16652,7 +16600,6 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *call, rmi_arena *mem, const rmi_seq
     out->n = seq->n_st;
     out->homes = list->homes;
     out->n_homes = list->n_homes;
-    if (call->desc->pageable_bytes && seq->n_kept) return rmi_plan_check_tiers(call, mem, list->homes, out);
     return rmi_sch_check(call->graph, out, &call->graph->last, NULL);
 }
 
@@ -17869,14 +17816,14 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *call, uint64_t budget, int bound)
 
 /* --- plans of >>search, from the best plan so far */
 
-/* Where buffers are expected to wait in host memory: in the first round in pageable memory, in the second in pinned;
-   then where the best plan has them, and others in pageable memory. */
+/* Where buffers are expected to wait in host memory: in the first round in pinned memory, if there is any; in the
+   second in pageable; then where the best plan has them, and others in pageable memory. */
 RMI_FN void rmi_plan_expect(rmi_planner *call, uint32_t round)
 {
     const rmi_program *best = &call->best;
     size_t k;
     if (!call->expected) return;
-    memset(call->expected, round == 1 ? RMI_PINNED : RMI_PAGEABLE, rmi_low_buffers(call->graph));
+    memset(call->expected, round || !call->desc->host_bytes ? RMI_PAGEABLE : RMI_PINNED, rmi_low_buffers(call->graph));
     for (k = 0; k < best->n_homes && round > 1; k++)
         if (best->homes[k].host) call->expected[best->homes[k].buf] = (uint8_t)RMI_TIER_OF(best->homes[k].offset);
     for (k = 0; k < best->n && round > 1; k++)
@@ -18276,9 +18223,7 @@ RMI_FN rm_result rmi_plan_step_passes(rmi_planner *call, int plain, int moves)
     for (round = 0; moves && round < rounds && !call->stop.stopped; round++) {
         rmi_plan_expect(call, round);
         RMI_TRY(rmi_plan_move(call, call->limit, !searched && !round));
-        if (round == 1 && anneals && !call->stop.stopped) RMI_TRY(rmi_plan_pass_search(call, 1));
     }
-    if (rounds > 1) rmi_plan_expect(call, rounds);
     return anneals && !call->stop.stopped ? rmi_plan_pass_search(call, 1) : RM_OK;
 }
 
@@ -20121,8 +20066,10 @@ RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *in)
     case RMI_TXT_LINK:
         RMI_TXT_ONCE(in, graph->has_link, 0, "one link only");
         graph->link = rmi_txt_plain_link;
-        object = &graph->link;
-        break;
+        RMI_TRY(rmi_txt_read_keys(in, n, of, &graph->link));
+        RMI_EXPECT(in, rmi_graph_link_ok(&graph->link), in->word[0], "both rates of pageable memory or none, at most "
+                   "those of pinned memory");
+        return RM_OK;
     case RMI_TXT_TENSOR:
         RMI_TRY(rmi_graph_new_tensor(graph, in->name, RMI_NONE, (rmi_tensor_kind)in->kind, in->st.offset, &in->id));
         of |= (uint32_t)RMI_TXT_OF_INPUT << in->kind;
@@ -21271,6 +21218,7 @@ RMI_FN const char *rmi_vue_event(const rmi_vue *view, size_t event, char *out)
     rmi_sink sink = rmi_line(out, RMI_VUE_NAME);
     if (st->what == RMI_RUN) rmi_txt_put_run(&sink, view->graph, st->run);
     else rmi_txt_put_buffer(&sink, view->graph, event % 2 ? "add " : verb, st->buf);
+    if (view->span[event].ran > 1) rmi_put(&sink, " (pageable)");
     return out;
 }
 
@@ -21727,14 +21675,16 @@ RMI_FN rm_result rmi_vue_worth(const rmi_vue *view)
 RMI_FN void rmi_vue_homes(const rmi_vue *view, uint32_t tensor)
 {
     static const char *const words[] = {"values", "gradient", "state"};
-    static const char *const where[] = {"", "on the device", "in host memory", "on the device and in host memory"};
+    static const char *const where[] = {"", "on the device", "in host memory", "on the device and in host memory",
+                                        "in pageable host memory", "on the device and in pageable host memory"};
     const rmi_program *program = view->prog;
     uint32_t what, side, n = 0, updated = 0;
     size_t i;
     for (what = 0; what < 3; what++) {
         uint32_t buf = rmi_low_buf(view->graph, (rmi_buf_kind)what, tensor);
         for (i = side = 0; i < program->n_homes; i++)
-            if (program->homes[i].host < 2 && program->homes[i].buf == buf) side |= 1u << program->homes[i].host;
+            if (program->homes[i].host < 2 && program->homes[i].buf == buf)
+                side |= 1u << (program->homes[i].host + RMI_TIER_OF(program->homes[i].offset));
         if (side) rmi_put_format(view->to, "%sthe %s %s", n++ ? ", " : "  between steps: ", words[what], where[side]);
     }
     for (i = 0; i < program->n; i++) {
@@ -22982,16 +22932,14 @@ RMI_FN rm_result rmi_exe_memory_of(rm_exec *exec, uint32_t which)
                                         "rm_exec_desc.pageable_memory"};
     static const char *const kinds[] = {"device", "host", "pageable host"};
     const rm_exec_desc *desc = &exec->desc;
+    void *const memories[] = {desc->device_memory, desc->host_memory, desc->pageable_memory};
+    const uint64_t sizes[] = {desc->device_memory_bytes, desc->host_memory_bytes, desc->pageable_memory_bytes};
     const char *name = names[which];
     const rmi_exe_memory *shared = exec->owner != exec ? &exec->owner->memory[which] : NULL;
     rmi_exe_memory *memory = &exec->memory[which];
     int (*alloc)(void *user, uint64_t bytes, uint32_t host, void **out) = exec->backend.alloc;
-    void *given = !which                   ? desc->device_memory
-                  : which == RMI_EXE_HOST ? desc->host_memory
-                                          : desc->pageable_memory, *got = given;
-    uint64_t size = !which                   ? desc->device_memory_bytes
-                    : which == RMI_EXE_HOST ? desc->host_memory_bytes
-                                            : desc->pageable_memory_bytes, bytes = 0;
+    void *given = memories[which], *got = given;
+    uint64_t size = sizes[which], bytes = 0;
     uint32_t i;
     for (i = 0; i < exec->plan->n; i++)
         bytes = rmi_max(bytes, which ? exec->plan->prog[i].host[which - RMI_EXE_HOST] : exec->plan->prog[i].arena);
@@ -25955,15 +25903,15 @@ RMDEF void rm_graph_link(rm_graph *graph, uint64_t h2d, uint64_t d2h, uint64_t l
 
 RMDEF void rm_graph_link_pageable(rm_graph *graph, uint64_t h2d, uint64_t d2h)
 {
-    const rmi_tier *pinned = graph ? &graph->link.tier[RMI_PINNED] : NULL;
+    rmi_link link;
     if (!graph || graph->sticky.result != RM_OK) return;
-    if (!graph->has_link || !h2d || !d2h || h2d > pinned->h2d || d2h > pinned->d2h) {
+    link = graph->link;
+    link.tier[RMI_PAGEABLE].h2d = h2d;
+    link.tier[RMI_PAGEABLE].d2h = d2h;
+    if (graph->has_link && h2d && rmi_graph_link_ok(&link)) graph->link = link;
+    else
         rmi_graph_fail(graph, RM_ERROR_GRAPH, "rm_graph_link_pageable: call rm_graph_link first; then give both rates, "
                        "above zero and at most those of pinned memory");
-        return;
-    }
-    graph->link.tier[RMI_PAGEABLE].h2d = h2d;
-    graph->link.tier[RMI_PAGEABLE].d2h = d2h;
 }
 
 RMDEF size_t rm_graph_op_count(const rm_graph *graph) { return graph ? graph->n_ops : 0; }

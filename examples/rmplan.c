@@ -881,7 +881,7 @@ static const struct {
     {"rm_plan_desc.device_bytes", "--budget"},
     {"rm_plan_desc.host_bytes", "--host"},
     {"rm_plan_desc.pageable_bytes", "--pinned"},
-    {"(rm_graph_link_pageable)", "(--link 25G,pageable=8G)"},
+    {"rm_graph_link_pageable", "--link 25G,pageable=8G"},
     {"rm_plan_desc.unified", "a device with unified memory"},
     {"rm_config.keep", "--keep"},
     {"rm_config.move", "--move"},

@@ -23,4 +23,16 @@ static rm_result placed(const rmi_seq *q, rmi_arena *mem, uint32_t align, uint64
     return rmi_plan_place(&w, mem, target, only_quick, 0, out);
 }
 
+/* What it has in host memory, all of it pinned. */
+static rm_result placed_kept(const rmi_seq *q, rmi_arena *mem, uint32_t align, rmi_program *out)
+{
+    const rm_plan_desc desc = RMI_INIT;
+    rmi_planner w;
+    memset(&w, 0, sizeof w);
+    w.desc = &desc;
+    w.seq = *q;
+    w.align = align;
+    return rmi_plan_place_kept(&w, mem, (rmi_home *)q->homes, out);
+}
+
 #endif

@@ -220,6 +220,8 @@ struct Link {
         slow_h2d = k.number("pageable_h2d", ABSENT);
         slow_d2h = k.number("pageable_d2h", ABSENT);
         check(slow_h2d && slow_d2h, "rates of pageable memory are above zero");
+        check((slow_h2d == ABSENT && slow_d2h == ABSENT) || (slow_h2d <= h2d && slow_d2h <= d2h),
+              "pageable memory has both rates or none, at most those of pinned memory");
         there = true;
     }
 };

@@ -90,7 +90,7 @@ static uint64_t exhaust(rm_graph *g, uint64_t budget)
         q.mem = q.lives = &tmp, q.step = RM_SINGLE, q.runs = list.runs, q.n = (uint32_t)list.n, q.homes = list.homes, q.n_homes = list.n_homes + list.n_late;
         if (r == RM_OK) r = rmi_seq_build(&q);
         if (r == RM_OK) r = placed(&q, &tmp, 256, budget, 0, &p);
-        if (r == RM_OK) r = rmi_plan_place_kept(&q, &tmp, 256, &p);
+        if (r == RM_OK) r = placed_kept(&q, &tmp, 256, &p);
         p.step = RM_SINGLE, p.st = q.st, p.n = q.n_st, p.homes = list.homes, p.n_homes = list.n_homes;
         if (r == RM_OK && p.arena <= budget) {
             r = rmi_sch_check(g, &p, &g->last, NULL);
@@ -145,7 +145,7 @@ static void time_it(timing *t)
     t->q->homes = t->plain->homes, t->q->n_homes = t->plain->n_homes;
     r = rmi_seq_build(t->q);
     if (r == RM_OK) r = placed(t->q, &tmp, 256, t->budget, 0, &p);
-    if (r == RM_OK) r = rmi_plan_place_kept(t->q, &tmp, 256, &p);
+    if (r == RM_OK) r = placed_kept(t->q, &tmp, 256, &p);
     p.step = RM_SINGLE, p.st = t->q->st, p.n = t->q->n_st, p.homes = t->plain->homes, p.n_homes = t->plain->n_homes;
     if (r == RM_OK && p.arena <= t->budget) {
         r = rmi_sch_check(t->g, &p, &t->g->last, NULL);

@@ -74,7 +74,7 @@ static void judge(unsigned long seed, rm_graph *g, const rg_text *t, uint32_t st
     rmi_err_clear(&g->last);
     if (result == RM_OK) result = rmi_seq_build(q);
     if (result == RM_OK) result = placed(q, &tmp, 256, 0, 1, &prog);
-    if (result == RM_OK) result = rmi_plan_place_kept(q, &tmp, 256, &prog);
+    if (result == RM_OK) result = placed_kept(q, &tmp, 256, &prog);
     prog.step = step;
     prog.st = q->st;
     prog.n = q->n_st;

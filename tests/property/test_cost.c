@@ -93,7 +93,7 @@ static void judge(unsigned long seed, rm_graph *g, rmi_cost *c, const rmi_schedu
         for (i = 0; i < q.n_homes; i++) top += rmi_low_bytes(g, q.homes[i].buf) + q.homes[i].offset;
         rmi_plan_spread(&q, rmi_round_up(top, 4096), &program);
     }
-    if (r == RM_OK) r = rmi_plan_place_kept(&q, &tmp, c->step->granule, &program);
+    if (r == RM_OK) r = placed_kept(&q, &tmp, c->step->granule, &program);
     program.st = q.st;
     program.n = q.n_st;
     program.homes = list.homes;

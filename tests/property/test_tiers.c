@@ -47,6 +47,35 @@ static uint64_t time_of(rm_graph *g, const char *memory, const char *place, rm_p
     return info->time_ns;
 }
 
+/* A link that says one rate of pageable memory, or more than pinned memory has, is refused by all readers. */
+static void links(void)
+{
+    static const char *const wrong[] = {"pageable_h2d=250", "pageable_d2h=250", "pageable_h2d=1001 pageable_d2h=1", "pageable_h2d=1 pageable_d2h=1001"};
+    char text[200];
+    size_t i;
+    for (i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        rm_graph *g = NULL;
+        rmtest_result r;
+        snprintf(text, sizeof text, "rockmate graph 1\nlink h2d=1000 d2h=1000 %s\ntensor x input 1\nop a in=x out=y:1\noutput y\n", wrong[i]);
+        EXPECT(rm_graph_read(text, strlen(text), NULL, &g) == RM_ERROR_TEXT && g && strstr(rm_graph_error(g), "2:1: found 'link', expected both rates of pageable memory or none, at most those of pinned memory"), g ? rm_graph_error(g) : "read");
+        rm_graph_destroy(g);
+        rmtest_replay_c(text, strlen(text), "rockmate plan 1\narena 2\n", 25, RMTEST_NO_BUDGET, RMTEST_NO_BUDGET, &r);
+        EXPECT(strstr(r.message, "both rates or none"), r.message);
+    }
+}
+
+/* Trace, picture and the words for "why" say in which host memory something is. */
+static void views(rm_plan *p, rm_graph *g)
+{
+    tm_text t = {0};
+    EXPECT(rm_plan_trace(p, 0, tm_sink, &t) == RM_OK && strstr(t.s, "\"offload h (pageable)\"") && strstr(t.s, "\"prefetch h (pageable)\""), t.s);
+    t.n = 0;
+    EXPECT(rm_plan_svg(p, 0, tm_sink, &t) == RM_OK && strstr(t.s, "offload h (pageable), "), t.s);
+    t.n = 0;
+    EXPECT(rm_plan_explain(p, rm_graph_find(g, "w"), tm_sink, &t) == RM_OK && strstr(t.s, "the values on the device and in pageable host memory"), t.s);
+    free(t.s);
+}
+
 static void texts(void)
 {
     static const struct {
@@ -90,11 +119,13 @@ static void texts(void)
         EXPECT(b.s && !strcmp(a.s, b.s), "written, read, written");
         b.n = 0;
         rm_plan_summary(q, tm_sink, &b);
+        views(q, g);
         EXPECT(strstr(b.s, "  pageable   164 bytes: weights 50 bytes, the rest 114 bytes\n"), b.s);
     }
     rm_plan_destroy(p);
     rm_plan_destroy(q);
     rm_graph_destroy(g);
+    links();
     snprintf(text, sizeof text, "%s", net);
     memmove(strstr(text, " pageable_h2d"), strstr(text, "\ntensor x"), strlen(strstr(text, "\ntensor x")) + 1);
     plain = graph_of(text);
@@ -105,10 +136,10 @@ static void texts(void)
 }
 
 static int nothing(const rm_call *c) { return (void)c, 0; }
-static rm_graph *built(int link, int host_only)
+static rm_graph *built(int link, int host_only, const rm_graph_desc *own)
 {
     static const rm_kind kind = {.name = "k", .forward = nothing, .backward = nothing};
-    rm_graph *g = rm_graph_create(NULL);
+    rm_graph *g = rm_graph_create(own);
     rm_tensor x = rm_input_add(g, "x", 4096, 0), y, w;
     if (link) rm_graph_link(g, 1000000000, 1000000000, 10, 0);
     if (link > 1) rm_graph_link_pageable(g, 300000000, 400000000);
@@ -120,7 +151,7 @@ static rm_graph *built(int link, int host_only)
 
 static void refused(int link, int host_only, rm_plan_desc d, rm_result want, const char *says)
 {
-    rm_graph *g = built(link, host_only);
+    rm_graph *g = built(link, host_only, NULL);
     rm_plan *p = NULL;
     rm_result got = rm_plan_create(g, &d, &p);
     EXPECT(got == want && strstr(got == RM_OK ? rm_plan_notes(p) : rm_graph_error(g), says), got == RM_OK ? rm_plan_notes(p) : rm_graph_error(g));
@@ -130,7 +161,7 @@ static void refused(int link, int host_only, rm_plan_desc d, rm_result want, con
 
 static void messages(void)
 {
-    rm_graph *g = built(1, 0);
+    rm_graph *g = built(1, 0, NULL);
     rm_plan *p = NULL;
     rm_exec *x = NULL;
     tm_text t = {0};
@@ -148,17 +179,17 @@ static void messages(void)
     rm_graph_link_pageable(g, 2000000000, 1);
     EXPECT(strstr(rm_graph_error(g), "at most those of pinned memory"), rm_graph_error(g));
     rm_graph_destroy(g);
-    g = built(0, 0);
+    g = built(0, 0, NULL);
     rm_graph_link_pageable(g, 1, 1);
     EXPECT(strstr(rm_graph_error(g), "call rm_graph_link first"), rm_graph_error(g));
     rm_graph_destroy(g);
     rm_graph_link_pageable(NULL, 1, 1);
-    g = built(2, 0);
+    g = built(2, 0, NULL);
     EXPECT(rm_plan_create(g, &unified, &p) == RM_OK && rm_plan_summary(p, tm_sink, &t) == RM_OK && strstr(t.s, "one pool of memory"), t.s);
     rm_plan_destroy(p);
     p = NULL;
     rm_graph_destroy(g);
-    g = built(2, 1); /* the update, and so weight and state, are in host memory: pageable, for there is no other */
+    g = built(2, 1, NULL); /* the update, and so weight and state, are in host memory: pageable, for there is no other */
     unified.unified = 0;
     unified.pageable_bytes = 1 << 20;
     if (EXPECT(rm_plan_create(g, &unified, &p) == RM_OK && rm_plan_get_info(p, 0, &info) == RM_OK && !info.host_bytes && info.pageable_bytes >= 12288, rm_graph_error(g))) {
@@ -179,6 +210,87 @@ static void messages(void)
     rm_plan_destroy(p);
     rm_graph_destroy(g);
     free(t.s);
+}
+
+/* --- weights and states go from pageable to pinned memory, and back, with every allocation failing in turn */
+static long allocations, fails;
+static void *take(size_t bytes, void *user)
+{
+    (void)user;
+    return ++allocations == fails ? NULL : malloc(bytes);
+}
+static void give(void *memory, void *user)
+{
+    (void)user;
+    free(memory);
+}
+
+static void counts(rm_exec *x, rm_graph *g, int what)
+{
+    unsigned char got[8192], want[8192];
+    memset(want, 7 + what, sizeof want);
+    EXPECT(rm_exec_read(x, rm_graph_find(g, "w"), what ? RM_STATE : RM_VALUE, 0, got, what ? 8192 : 4096) == RM_OK && !memcmp(got, want, what ? 8192 : 4096), rm_exec_error(x));
+}
+
+/* The executor of plan p with w and its state written, then replanned (0), saved and restored into another one (1), or tuned (2). */
+static rm_result go_over(rm_graph *g, rm_plan **p, rm_plan *to, rm_plan_desc *tuned, int how)
+{
+    unsigned char bytes[8192];
+    rm_tensor w = rm_graph_find(g, "w");
+    rm_exec *x = NULL, *y = NULL;
+    tm_text t = {0};
+    rm_step s = {.step = 1};
+    rm_result result = rm_exec_create(*p, NULL, &x);
+    if (result != RM_OK) return result;
+    memset(bytes, 8, sizeof bytes);
+    result = rm_exec_write(x, w, RM_STATE, 0, bytes, 8192);
+    memset(bytes, 7, sizeof bytes);
+    if (result == RM_OK) result = rm_exec_write(x, w, RM_VALUE, 0, bytes, 4096);
+    if (result == RM_OK && how == 0) result = rm_exec_replan(x, to);
+    if (result == RM_OK && how == 1) result = rm_exec_save(x, tm_sink, &t);
+    if (result == RM_OK && how == 1) result = rm_exec_create(to, NULL, &y);
+    if (result == RM_OK && how == 1) result = rm_exec_restore(y, t.s, t.n);
+    if (result == RM_OK && how == 2) result = rm_exec_write(x, rm_graph_find(g, "x"), RM_VALUE, 0, bytes, 4096);
+    if (result == RM_OK && how == 2) result = rm_exec_tune(x, tuned, &s, 1, p);
+    counts(x, g, 0), counts(x, g, 1);
+    if (result == RM_OK && y) counts(y, g, 0), counts(y, g, 1);
+    rm_exec_destroy(y);
+    rm_exec_destroy(x);
+    free(t.s);
+    return result;
+}
+
+static void moves_over(void)
+{
+    static const uint64_t memory[][2] = {{0, 1 << 20}, {1 << 20, 0}, {8192, 1 << 20}}; /* pinned, pageable */
+    size_t from, how, i;
+    for (from = 0; from < 3; from++)
+        for (how = 0; how < 3; how++) {
+            const rm_graph_desc own = {.allocator = {take, give, NULL}};
+            rm_graph *g = built(2, 1, &own);
+            rm_plan *p[3] = {NULL, NULL, NULL};
+            rm_plan_desc d = {.device_bytes = 1 << 20, .work_limit = 1000};
+            rm_result result;
+            long last = 0;
+            tm_case = 10 * from + how;
+            for (i = 0; i < 3; i++) {
+                d.host_bytes = memory[i][0], d.pageable_bytes = memory[i][1];
+                EXPECT(rm_plan_create(g, &d, &p[i]) == RM_OK, rm_graph_error(g));
+            }
+            allocations = 0;
+            result = go_over(g, &p[from], p[(from + 1) % 3], &d, (int)how);
+            EXPECT(result == RM_OK, rm_result_name(result));
+            last = how == 2 ? 60 : allocations; /* of tuning the first ones, and some */
+            for (i = 1; i <= (size_t)last; i++) {
+                allocations = 0, fails = (long)i;
+                result = go_over(g, &p[from], p[(from + 1) % 3], &d, (int)how);
+                fails = 0;
+                EXPECT(result == RM_OK || result == RM_ERROR_MEMORY || result == RM_ERROR_BACKEND, rm_result_name(result));
+            }
+            for (i = 0; i < 3; i++) rm_plan_destroy(p[i]);
+            rm_graph_destroy(g);
+        }
+    tm_case = 0;
 }
 
 /* The best time of a program of the plan by any choice of what is pinned, by buffer, of which there are at most eight; each choice
@@ -307,6 +419,7 @@ int main(int argc, char **argv)
     unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(5, 200), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     texts();
     messages();
+    moves_over();
     for (i = seed; i < seed + graphs; i++) {
         tm_case = i;
         curve(i);
