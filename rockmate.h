@@ -18059,6 +18059,11 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *call, const rm_plan_info *wors
     char advice[400];
     if (worst->min_bytes == RMI_INF) { /* no budget was found that works */
         if (call->desc->info) call->desc->info->min_bytes = 0;
+        if (!rmi_plan_host(call->desc)) /* nor does host memory lack */
+            return rmi_err_set(&call->graph->last, RM_ERROR_INFEASIBLE,
+                               "rm_config.recompute: preset '%s' found no plan for step kind '%s' that keeps to it; "
+                               "name fewer ops",
+                               preset, kind);
         return rmi_err_set(&call->graph->last, RM_ERROR_INFEASIBLE,
                            "host memory of %u bytes: too small for step kind '%s'; preset '%s' has no plan within it, "
                            "whatever the budget%s. Set rm_plan_desc.host_bytes to more",
