@@ -302,8 +302,8 @@ static const struct {
     {"takes batch or sequence", 0, 0},
     {"takes a percentage from 0 to 10000", 0, 10000},
     {"takes adamw or slim", 0, 0},
-    {"takes bytes a second, both ways (25G) or each (h2d=25G,d2h=20G); latency=NS, add=RATE, pageable=RATE may follow", 0,
-     0},
+    {"takes bytes a second, both ways (25G) or each (h2d=25G,d2h=20G); latency=NS, add=RATE, pageable=RATE (not above "
+     "these) may follow", 0, 0},
     {"takes a name ('rmplan --device list') or flops=RATE,bandwidth=RATE,memory=SIZE, or both", 0, 0},
 };
 
@@ -485,6 +485,7 @@ static int parse_link(const char *text, link_rates *link)
         if (k < 0 || !parse_units(value, 1000, &link->rate[k], &text)) return 0;
         if (*text == ',') text++;
     }
+    if (link->rate[4] > link->rate[0] || link->rate[4] > link->rate[1]) return 0;
     return link->rate[0] && link->rate[1];
 }
 

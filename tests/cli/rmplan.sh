@@ -346,6 +346,7 @@ run 3 "too small" --model llama3-8b --tokens 8192 --device rtx4090 --budget 16G 
 # pinned and pageable host memory; devices where host and device are one pool
 run 2 "--pinned is a part of --host" chain.rmg --budget 80% --pinned 1M
 run 2 "give --link 25G,pageable=8G" chain.rmg --budget 80% --host 1G --link 1G --pinned 1M
+run 2 "pageable=RATE (not above these)" chain.rmg --budget 80% --host 1G --link 1G,pageable=2G --pinned 1M
 run 0 "" chain.rmg --budget 80% --host 1G --link 1G,pageable=250M --pinned 0 --kv
 grep -q '^host_bytes=0$' out && grep -q '^pageable_bytes=' out && ok || bad "nothing is pinned with --pinned 0"
 run 2 "host and device are one pool of memory" --model gpt2-124m --device gb10 --host 4G
