@@ -1814,8 +1814,8 @@ typedef struct rmi_form { /* one implementation of an op: the op itself, or a va
     uint32_t needs_saved; /* the whole backward reads what the forward saved */
     uint32_t inplace; /* the input whose bytes the first output may take, or RMI_NONE */
     uint32_t n_overs, n_parts;
-    uint32_t flags;   /* of its kind and of the op's description */
     rmi_list zeros;   /* inputs to whose gradients its backward only adds; RM_ZERO_GRADS: to all */
+    uint32_t flags;   /* of its kind and of the op's description */
     uint8_t own_parts;                /* how many parts were declared for it */
     uint8_t fwd_by, again_by, bwd_by; /* rmi_cost_by; bwd_by until the graph is sealed, then that of the parts */
 } rmi_form;
@@ -1828,13 +1828,13 @@ typedef struct rmi_op {
     uint32_t n_forms;
     uint32_t flags;       /* RM_RNG | RM_ONCE | RM_NOGRAD | RM_EXTERNAL */
     uint32_t view;        /* the input that its output is a view of, or RMI_NONE */
+    uint8_t has_bwd, pinned; /* sealed. pinned: its forward must not run a second time */
+    uint8_t guessed;      /* sealed: some time of it, in any of its forms, is a guess */
+    uint8_t leaves;       /* policy, rmi_leaves, of what its forward saves */
     uint64_t view_offset; /* bytes */
     const rmi_args *args; /* NULL in a graph from text */
     void *user;
     /* sealed */
-    uint8_t has_bwd, pinned; /* pinned: its forward must not run a second time */
-    uint8_t guessed;         /* some time of it, in any of its forms, is a guess */
-    uint8_t leaves;          /* policy, rmi_leaves, of what its forward saves */
     rmi_list grad_in;        /* its inputs that have gradients, each once, in order of first appearance */
     rmi_list grad_out;       /* its outputs whose gradient is a buffer */
 } rmi_op;
