@@ -17,10 +17,10 @@ PREFIX = {
 CUDA = {room: "rmc_" for room in ("device", "memory", "stream", "profile", "graph", "check")}
 CUDA["public"] = "rm_cuda_|rmc_"
 LONGEST = 70
-COLUMNS, PARAMETERS, FIELDS, LETTERS, LINES = 120, 6, 30, 15, 25400  # LETTERS: percent of all identifiers
+COLUMNS, PARAMETERS, FIELDS, LETTERS, LINES = 120, 6, 30, 15, 26340  # LETTERS: percent of all identifiers
 # over a limit, and how far: public ones, which stay, and private ones that may only get smaller
 PUBLIC = {"rm_place": 7}
-KNOWN = {"rmi_off_model": 78}
+KNOWN = {}
 WORDS = set("if else for while do return int char void const static struct typedef enum unsigned sizeof break continue switch case default "
             "uint32_t uint64_t uint8_t uint16_t int64_t size_t define include".split())
 
