@@ -65,7 +65,7 @@ static void forecasts(unsigned long seed, rm_graph *g, uint32_t step, uint64_t l
             }
             rmi_search_copy_choices(&m, &s.current, &s.candidate);
             rmi_search_clear(&s);
-            if (!move->weight || !move->propose(&s) || s.edit.unsure || !rmi_search_apply(&s)) continue;
+            if (!move->weight || !(move->propose ? move->propose(&s) : move->of_gap(&s, rmi_search_gap(&s, move->copied))) || s.edit.unsure || !rmi_search_apply(&s)) continue;
             guess = rmi_search_forecast(&s, rmi_search_prune(&s, &s.candidate));
             s.cost.enough = RMI_INF;
             if (!rmi_cost_eval(&s.cost, &s.candidate, &s.next)) continue;
