@@ -416,7 +416,7 @@ static void curve(unsigned long seed)
 
 int main(int argc, char **argv)
 {
-    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(5, 200), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
+    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(5, 20), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     texts();
     messages();
     moves_over();
