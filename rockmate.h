@@ -2137,8 +2137,7 @@ RMI_FN rm_result rmi_graph_new_form(rm_graph *graph, uint32_t op, const char *na
 }
 
 /* Adds a part (*out, empty) to those that were declared for this form of op. An error: the name is none or taken. */
-RMI_FN rm_result rmi_graph_new_part(rm_graph *graph, const rmi_op *op, rmi_form *form, const char *name,
-                                    rmi_part **out)
+RMI_FN rm_result rmi_graph_new_part(rm_graph *graph, const rmi_op *op, rmi_form *form, const char *name, rmi_part **out)
 {
     uint64_t owner = (uint64_t)(op - graph->ops) << 16 | (uint64_t)(form - op->forms);
     uint64_t scope = RMI_SCOPE(RMI_PARTS, owner);
@@ -3724,7 +3723,7 @@ typedef struct rmi_progress { /* of the step that is replayed */
     uint8_t *passed;            /* by barrier */
     uint8_t *declared;          /* by buffer: it has a home on the device (1), in host memory (2) */
     uint64_t barrier_end;       /* ns: of the last barrier */
-    uint32_t run, turn;         /* runs so far; the last first run of a forward before any backward */
+    uint32_t run, turn, early;  /* runs so far; the last first run of a forward before any backward; breaks since */
     int backward;               /* some backward has run */
 } rmi_progress;
 
@@ -4414,15 +4413,22 @@ RMI_FN void rmi_sim_obey(rmi_sim *sim, rmi_run run, int again)
 {
     const rm_graph *graph = sim->graph;
     rmi_progress *now = &sim->now;
-    uint32_t i, late = run.way == RMI_BWD || (again && now->backward);
+    uint32_t i;
     now->run++;
     now->backward |= run.way == RMI_BWD;
-    if (run.way == RMI_FWD && !again && !now->backward) now->turn = now->run;
+    if (run.way == RMI_FWD && !again && !now->backward) { /* the forward pass goes on */
+        now->turn = now->run;
+        sim->fig.breaks -= now->early;
+        now->early = 0;
+    }
     sim->fig.breaks += again && graph->ops[run.id].pinned;
     for (i = 0; i < sim->acc.reads.n; i++) {
         uint32_t buf = sim->acc.reads.at[i];
         rmi_held *held = &sim->held[0][buf < graph->n_tensors ? graph->tensors[buf].root : buf];
-        sim->fig.breaks += late && rmi_low_leaves(graph, buf) && held->made <= now->turn && held->used + 1 < now->run;
+        uint32_t late = (run.way == RMI_BWD || again) && rmi_low_leaves(graph, buf) && held->made <= now->turn &&
+                        held->used + 1 < now->run;
+        sim->fig.breaks += late;
+        now->early += late && !now->backward;
         held->used = now->run;
     }
     for (i = 0; i < sim->acc.writes.n && run.way == RMI_FWD; i++) {
@@ -8178,8 +8184,7 @@ RMI_FN rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n, 
 }
 
 /* As rmi_plc_place, for items with 64-bit times (rm_place); their ranks serve where these do not fit into positions. */
-RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_t n, uint64_t align,
-                                     rmi_plc_info *info)
+RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_t n, uint64_t align, rmi_plc_info *info)
 {
     uint64_t *at = RMI_NEW(mem, uint64_t, 4 * n);
     rmi_plc_item *ranked = RMI_NEW(mem, rmi_plc_item, n);
@@ -9705,8 +9710,7 @@ RMI_FN void rmi_bnd_changed(rmi_bnd *b, rmi_bnd_link *link)
             rmi_bnd_put_update(b, param, link))
             continue;
         if (held || rmi_bnd_has(b, param->gradient)) continue;
-        use[RMI_BND_OUT] +=
-            step->kind == RM_MIDDLE ? tensor->grad_bytes : rmi_min(tensor->grad_bytes, tensor->bytes);
+        use[RMI_BND_OUT] += step->kind == RM_MIDDLE ? tensor->grad_bytes : rmi_min(tensor->grad_bytes, tensor->bytes);
     }
 }
 
@@ -9747,8 +9751,7 @@ RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd_web *web, rmi_bnd_link *link, const uint
     }
     pays = rmi_add(rmi_add(link->time, rmi_scale20(b->at.held, byte)),
                    rmi_bnd_chosen(link, price, (unit * 1024 - busy) >> b->up));
-    room = rmi_add(rmi_scale20(b->limit, byte),
-                   rmi_scale20(rmi_mul_div_up(link->outside, rates->d2h, second), before));
+    room = rmi_add(rmi_scale20(b->limit, byte), rmi_scale20(rmi_mul_div_up(link->outside, rates->d2h, second), before));
     per_ns = rmi_add(rmi_mul(unit, (1024 + price[RMI_BND_HOST]) << 10),
                      rmi_add(rmi_mul_div_up(price[RMI_BND_OUT], rates->d2h, second),
                              rmi_mul_div_up(in, rates->h2d, second)));
@@ -10223,8 +10226,7 @@ RMI_FN int rmi_off_scan(rmi_off_model *m, uint64_t enough)
     }
     for (i = 0; i < m->n_lives; i++) /* what is read that forwards saved, they left: their workspace is that of such */
         if (m->lives[i].kind == RMI_BUF_SAVED && m->lives[i].last > m->lives[i].first)
-            m->bytes.ws[m->lives[i].first] =
-                m->model.ways[rmi_off_access(m, m->lives[i].id)->ways[1][0].at].workspace;
+            m->bytes.ws[m->lives[i].first] = m->model.ways[rmi_off_access(m, m->lives[i].id)->ways[1][0].at].workspace;
     for (i = 0; i < m->model.ends.n && m->n; i++) {
         buf = m->model.buffers[m->model.ends.at[i]].number;
         if (m->cur[buf] != RMI_NONE &&
@@ -14652,18 +14654,19 @@ RMI_FN void rmi_search_obey(rmi_search *search, rmi_schedule *schedule)
 {
     const rmi_step *step = search->step;
     rmi_search_scratch *scratch = &search->scratch;
-    uint32_t event, op, n = schedule->n, n_ops = step->graph->n_ops, turn = 0, backward = 0;
+    uint32_t event, op, n = schedule->n, n_ops = step->graph->n_ops, turn = 0;
     memcpy(scratch->events, schedule->events, n * sizeof *scratch->events);
     memset(scratch->remade, 0, step->n_buffers * sizeof(uint32_t));
+    memset(scratch->runs_left, 0, step->n_tasks * sizeof(uint32_t));
+    for (event = 0; event < n && step->tasks[op = scratch->events[event].task].way != RMI_BWD; event++)
+        if (step->tasks[op].way == RMI_FWD && !scratch->runs_left[op]++) turn = event + 1;
     memset(scratch->runs_left, 0, step->n_tasks * sizeof(uint32_t));
     for (event = schedule->n = 0; event < n; schedule->events[schedule->n++] = scratch->events[event++]) {
         uint32_t task = scratch->events[event].task, way = step->tasks[task].way, first = n_ops, again;
         const rmi_step_access *access = rmi_step_access_of(step, task, schedule->mode);
         if (access->absent) continue;
         again = way == RMI_FWD && scratch->runs_left[task]++;
-        backward |= way == RMI_BWD;
-        if (way == RMI_FWD && !again && !backward) turn = event + 1;
-        if (backward && (again || way == RMI_BWD)) first = rmi_search_lacks(search, access, turn, n_ops);
+        if (event >= turn && (again || way == RMI_BWD)) first = rmi_search_lacks(search, access, turn, n_ops);
         for (op = n_ops; op-- > first;)
             if (scratch->lacks[op])
                 first = rmi_search_lacks(search, rmi_step_access_of(step, op, schedule->mode), turn, first);
@@ -15655,8 +15658,7 @@ RMI_FN void rmi_ref_count_above(rmi_ref_search *refine, uint64_t bytes)
 {
     uint32_t event, n = refine->search.current.n;
     for (event = 0; event <= n; event++)
-        refine->above[event + 1] =
-            refine->above[event] + (event < n && refine->search.costs.live[event] >= bytes);
+        refine->above[event + 1] = refine->above[event] + (event < n && refine->search.costs.live[event] >= bytes);
 }
 
 /* a / b in 2^-20, good to some 40 bits. */
@@ -18576,6 +18578,7 @@ RMI_FN const char *rmi_plan_cannot(const rmi_planner *call, const rmi_op *op, ui
     if (again && op->flags & RM_ONCE) return "runs once a step (RM_ONCE); name it in keep, too";
     if (again && op->pinned)
         return "reads a const that an op changes later, or off has RM_NO_RECOMPUTE; name it in keep, too";
+    if (moves && call->desc->unified) return "has nowhere to go: host and device are one pool; leave it out";
     if (moves && !rmi_plan_has_host(call)) return "has nowhere to go; set rm_plan_desc.host_bytes and rm_graph_link";
     if (moves && row->stays) return "stays on the device (RM_STAYS); leave it out";
     if (moves && !op && rmi_step_is_viewed(call->graph, tensor))
@@ -18589,9 +18592,7 @@ RMI_FN const char *rmi_plan_cannot(const rmi_planner *call, const rmi_op *op, ui
 RMI_FN void rmi_plan_mark(rm_graph *graph, rmi_op *op, rmi_tensor *tensor, uint32_t policy)
 {
     uint32_t k, stays = (policy & (RMI_PLAN_STAY | RMI_PLAN_RECOMPUTE)) != 0;
-    uint8_t leaves = (uint8_t)(policy & RMI_PLAN_RECOMPUTE ? RMI_LEAVES_AGAIN
-                               : policy & RMI_PLAN_MOVE    ? RMI_LEAVES_MOVED
-                                                           : 0);
+    uint8_t leaves = policy & RMI_PLAN_RECOMPUTE ? RMI_LEAVES_AGAIN : policy & RMI_PLAN_MOVE ? RMI_LEAVES_MOVED : 0;
     for (k = 0; k < (op ? op->out.n : 1); k++) {
         if (op) tensor = &graph->tensors[op->out.at[k]];
         tensor->leaves = tensor->reader == RMI_NONE && !op ? 0 : leaves;
@@ -18649,9 +18650,10 @@ RMI_FN rm_result rmi_plan_obey(rmi_planner *call)
                  op ? op->name : graph->tensors[tensor].name, why);
         if (policy[i]) rmi_plan_mark(graph, op, &graph->tensors[tensor], policy[i]);
     }
-    for (i = 0; i < graph->n_tensors; i++) /* what a step hands out is there all the same */
-        if (graph->tensors[i].is_output && graph->tensors[i].kind == RMI_ACT)
-            graph->tensors[graph->tensors[i].root].leaves = 0;
+    for (i = 0; i < graph->n_tensors; i++) { /* what a step hands out is there all the same; of no bytes nothing is */
+        rmi_tensor *root = &graph->tensors[graph->tensors[i].root];
+        if ((graph->tensors[i].is_output && graph->tensors[i].kind == RMI_ACT) || !root->bytes) root->leaves = 0;
+    }
     return RM_OK;
 }
 
@@ -18837,9 +18839,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *graph, const rm_plan_desc *desc, rmi_
     call.desc = desc;
     call.steps = desc->steps ? desc->steps : RM_SINGLE;
     call.clock.end_ns = desc->limit_ns ? rmi_add(rmi_now_ns(), desc->limit_ns) : 0;
-    call.align = desc->live_only ? 1
-                 : desc->align   ? desc->align
-                                 : 256; /* there is nothing to align without addresses */
+    call.align = desc->live_only ? 1 : desc->align ? desc->align : 256; /* without addresses nothing is aligned */
     call.budget = rmi_plan_whole(&call, desc->device_bytes, 0);
     call.plan = rmi_plan_new(graph);
     if (!call.plan) return rmi_err_memory(&graph->last);

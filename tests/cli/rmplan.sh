@@ -350,6 +350,7 @@ run 2 "pageable=RATE (not above these)" chain.rmg --budget 80% --host 1G --link 
 run 0 "" chain.rmg --budget 80% --host 1G --link 1G,pageable=250M --pinned 0 --kv
 grep -q '^host_bytes=0$' out && grep -q '^pageable_bytes=' out && ok || bad "nothing is pinned with --pinned 0"
 run 2 "host and device are one pool of memory" --model gpt2-124m --device gb10 --host 4G
+run 2 "h[0]/fc has nowhere to go: host and device are one pool; leave it out" --model gpt2-124m --device gb10 --move 'h[*]/fc'
 run 0 "" --model gpt2-124m --device gb10 --text
 grep -q 'one pool of memory; they would free nothing' out && ok || bad "a plan for a device with unified memory says so"
 run 3 "make the largest op smaller" --model gpt2-124m --device unified,flops=10T,bandwidth=200G,memory=2G
