@@ -670,6 +670,29 @@ template <int D> __global__ static void __launch_bounds__(TILE_THREADS) flash_fo
     store_results<D>(y + (int64_t)blockIdx.z * s.context * s.heads * D + head * D, (int64_t)s.heads * D, first, s.context, keys, out, 1 / sum[0], 1 / sum[1], 0);
 }
 
+/* Both products of a backward, of a warp's 16 rows from `mine` on of two tiles with STEP rows of two others: queries with keys and slopes with
+   values, or turned. */
+template <int D, int STEP> __device__ static void score_and_slope(float (*score)[4], float (*slope)[4], const bf16 *rows, const bf16 *slope_rows, int mine, const bf16 *columns, const bf16 *slope_columns)
+{
+    clear<STEP / 8>(score);
+    clear<STEP / 8>(slope);
+#pragma unroll
+    for (int i = 0; i < D / 16; i++) {
+        uint32_t a[4], c[4], b[4];
+        left<D>(a, rows, mine, i * 16);
+        left<D>(c, slope_rows, mine, i * 16);
+#pragma unroll
+        for (int n = 0; n < STEP / 16; n++) {
+            right<D>(b, columns, n * 16, i * 16);
+            multiply_add(score[2 * n], a, b[0], b[1]);
+            multiply_add(score[2 * n + 1], a, b[2], b[3]);
+            right<D>(b, slope_columns, n * 16, i * 16);
+            multiply_add(slope[2 * n], c, b[0], b[1]);
+            multiply_add(slope[2 * n + 1], c, b[2], b[3]);
+        }
+    }
+}
+
 /* The gradient of queries; and delta, for each query and head the sum of dy y, which the next kernel wants, too. */
 template <int D> __global__ static void __launch_bounds__(TILE_THREADS)
     flash_backward_queries(bf16 *dqkv, float *delta, const bf16 *qkv, const bf16 *y, const bf16 *dy, const float *lse, attention s, float scale, int adds)
@@ -727,23 +750,7 @@ template <int D> __global__ static void __launch_bounds__(TILE_THREADS)
             load_tile<D, STEP>(values + (at + 1) % 2 * tiles<D>::PART, v, width, (at + 1) * STEP, s.context);
             copies_sent();
         }
-        clear<STEP / 8>(score);
-        clear<STEP / 8>(slope);
-#pragma unroll
-        for (int i = 0; i < D / 16; i++) {
-            uint32_t a[4], c[4], b[4];
-            left<D>(a, queries, mine, i * 16);
-            left<D>(c, slopes, mine, i * 16);
-#pragma unroll
-            for (int n = 0; n < STEP / 16; n++) {
-                right<D>(b, its_keys, n * 16, i * 16);
-                multiply_add(score[2 * n], a, b[0], b[1]);
-                multiply_add(score[2 * n + 1], a, b[2], b[3]);
-                right<D>(b, its_values, n * 16, i * 16);
-                multiply_add(slope[2 * n], c, b[0], b[1]);
-                multiply_add(slope[2 * n + 1], c, b[2], b[3]);
-            }
-        }
+        score_and_slope<D, STEP>(score, slope, queries, slopes, mine, its_keys, its_values);
 #pragma unroll
         for (int n = 0; n < STEP / 8; n++)
 #pragma unroll
@@ -795,23 +802,7 @@ template <int D> __global__ static void __launch_bounds__(TILE_THREADS)
             }
         }
         if (turn < 0) continue;
-        clear<STEP / 8>(score);
-        clear<STEP / 8>(slope);
-#pragma unroll
-        for (int i = 0; i < D / 16; i++) {
-            uint32_t a[4], c[4], b[4];
-            left<D>(a, keys, mine, i * 16);
-            left<D>(c, values, mine, i * 16);
-#pragma unroll
-            for (int n = 0; n < STEP / 16; n++) {
-                right<D>(b, its_queries, n * 16, i * 16);
-                multiply_add(score[2 * n], a, b[0], b[1]);
-                multiply_add(score[2 * n + 1], a, b[2], b[3]);
-                right<D>(b, its_slopes, n * 16, i * 16);
-                multiply_add(slope[2 * n], c, b[0], b[1]);
-                multiply_add(slope[2 * n + 1], c, b[2], b[3]);
-            }
-        }
+        score_and_slope<D, STEP>(score, slope, keys, values, mine, its_queries, its_slopes);
 #pragma unroll
         for (int n = 0; n < STEP / 8; n++)
 #pragma unroll
