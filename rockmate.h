@@ -22640,15 +22640,6 @@ RMI_FN rm_result rmi_exe_call(rmi_exe_build *build, rmi_run run, rm_call *call)
     return RM_OK;
 }
 
-/* A forward, for the first time or again. */
-RMI_FN rm_result rmi_exe_forward(rmi_exe_build *build, rmi_run run)
-{
-    rm_call *call;
-    RMI_TRY(RMI_TABLES(build->mem, RMI_T(call, 1)));
-    call->recompute = build->ran[run.id]++ > 0;
-    return rmi_exe_call(build, run, call);
-}
-
 /* Must the gradient of input i be added to: it holds contributions, or the input is an earlier one once more? */
 RMI_FN int rmi_exe_adds(const rmi_exe_build *build, const rmi_op *op, uint32_t i)
 {
@@ -22697,16 +22688,19 @@ RMI_FN rm_result rmi_exe_backward(rmi_exe_build *build, rmi_run run)
     return RM_OK;
 }
 
-/* An update on either side; a reduction, which there is none of with one rank; a barrier, which finds something in the
-   gradients of all params, for updates. */
-RMI_FN rm_result rmi_exe_update(rmi_exe_build *build, rmi_run run)
+/* Any run: a backward; a forward, for the first time or again; an update on either side; a reduction, which there is
+   none of with one rank; a barrier, which finds something in the gradients of all params, for updates. */
+RMI_FN rm_result rmi_exe_make_run(rmi_exe_build *build, rmi_run run)
 {
     rm_exec *exec = build->exec;
     rm_call *call;
+    if (run.way == RMI_BWD) return rmi_exe_backward(build, run);
     if (run.way == RMI_REDUCE) build->holds[run.id] = 1;
     if (run.way == RMI_REDUCE && !exec->desc.reduce) return RM_OK;
     RMI_TRY(RMI_TABLES(build->mem, RMI_T(call, 1)));
+    if (run.way == RMI_FWD) call->recompute = build->ran[run.id]++ > 0;
     RMI_TRY(rmi_exe_call(build, run, call));
+    if (run.way == RMI_FWD) return RM_OK;
     if (run.way == RMI_REDUCE)
         return exec->backend.device_step ? rmi_exe_uses(build, RMI_EXE_DEVICE_STEP, 1, 0) : RM_OK;
     return exec->graph->n_barriers ? rmi_exe_uses(build, RMI_EXE_FOUND, 1, run.way == RMI_BARRIER) : RM_OK;
@@ -22756,9 +22750,7 @@ RMI_FN rm_result rmi_exe_statement(rmi_exe_build *build, const rmi_stmt *stmt)
     rmi_exe_op *op;
     rmi_buf_kind kind;
     uint32_t id;
-    if (stmt->what == RMI_RUN && stmt->run.way == RMI_FWD) return rmi_exe_forward(build, stmt->run);
-    if (stmt->what == RMI_RUN && stmt->run.way == RMI_BWD) return rmi_exe_backward(build, stmt->run);
-    if (stmt->what == RMI_RUN) return rmi_exe_update(build, stmt->run);
+    if (stmt->what == RMI_RUN) return rmi_exe_make_run(build, stmt->run);
     kind = rmi_low_kind(graph, buf, &id);
     bytes = kind == RMI_BUF_SAVED ? stmt->bytes : rmi_low_bytes(graph, buf); /* of what is copied */
     device = &build->at[0][buf];
@@ -23434,10 +23426,14 @@ RMI_FN rm_result rmi_exe_go(rm_exec *exec, rmi_exe_prog *prog)
     return RM_OK;
 }
 
-/* The error of a call for a kind of step that the plan has no program for. */
-RMI_FN rm_result rmi_exe_no_program(rm_exec *exec, const char *call, uint32_t kind)
+/* The program for steps of a kind; without one it is an error of `call`. */
+RMI_FN rm_result rmi_exe_program_of(rm_exec *exec, const char *call, uint32_t kind, rmi_exe_prog **out)
 {
     const char *name = rmi_low_step_name(kind);
+    rmi_exe_prog *prog = exec->prog, *end = prog + exec->n_prog;
+    while (prog < end && prog->step != kind) prog++;
+    *out = prog;
+    if (prog < end) return RM_OK;
     RMI_WANT(&exec->err, exec->n_prog, "%s: there is no arena since rm_exec_replan failed for want of memory; call it "
              "with a plan that needs less", call);
     RMI_WANT(&exec->err, name, "%s: %u is no kind of step; rm_step.kind is one of RM_SINGLE, RM_FIRST, RM_MIDDLE, "
@@ -23450,10 +23446,8 @@ RMI_FN rm_result rmi_exe_no_program(rm_exec *exec, const char *call, uint32_t ki
 RMI_FN rm_result rmi_exe_step(rm_exec *exec, const rm_step *s)
 {
     uint32_t kind = s && s->kind ? s->kind : RM_SINGLE, i, m;
-    rmi_exe_prog *prog = NULL;
-    for (i = 0; i < exec->n_prog; i++)
-        if (exec->prog[i].step == kind) prog = &exec->prog[i];
-    if (!prog) return rmi_exe_no_program(exec, "rm_exec_step", kind);
+    rmi_exe_prog *prog;
+    RMI_TRY(rmi_exe_program_of(exec, "rm_exec_step", kind, &prog));
     RMI_WANT(&exec->err, exec->course.grads >= RMI_EXE_GIVEN || !rmi_low_adds_to_earlier(kind), "rm_exec_step: a step "
              "of kind '%s' adds to gradients of the steps before it, and %s; begin an accumulation with RM_FIRST",
              rmi_low_step_name(kind), exec->course.grads == RMI_EXE_FORGOTTEN
@@ -24273,10 +24267,9 @@ RMI_FN rm_result rmi_exe_compile_beside(rmi_exe_profile *f, const rmi_exe_time *
     if (run.way == RMI_COPY_MERGE)
         return rmi_exe_move(build, RM_LANE_HOST, grad, rmi_low_bytes(graph, grad), build->at[0][grad],
                             build->at[1][grad]);
-    if (run.way > RMI_BWD) return rmi_exe_update(build, run);
-    build->ran[run.id] = time->again;
-    RMI_TRY(rmi_exe_forward(build, rmi_low_run(RMI_FWD, run.id, run.form, 0)));
-    if (run.way == RMI_FWD) return RM_OK;
+    if (run.way <= RMI_BWD) build->ran[run.id] = time->again;
+    if (run.way != RMI_BWD) return rmi_exe_make_run(build, run);
+    RMI_TRY(rmi_exe_make_run(build, rmi_low_run(RMI_FWD, run.id, run.form, 0)));
     for (i = 0; i < op->grad_in.n; i++)
         own += rmi_list_has(&rmi_low_part(graph, run)->grads, op->grad_in.at[i]) &&
                !rmi_list_has(&op->share, op->grad_in.at[i]);
@@ -24285,7 +24278,7 @@ RMI_FN rm_result rmi_exe_compile_beside(rmi_exe_profile *f, const rmi_exe_time *
         build->moved[op->grad_in.at[i]] = (own && rmi_list_has(&op->share, op->grad_in.at[i])) ||
                                           rmi_low_twin(graph, run, op->grad_in.at[i]) != RMI_NONE;
     }
-    return rmi_exe_backward(build, run);
+    return rmi_exe_make_run(build, run);
 }
 
 /* Times the last op beside the step, a run of this time, so often that a short one is known well; the first time
@@ -24504,7 +24497,7 @@ RMI_FN rm_result rmi_exe_profile_in(rmi_exe_profile *f, const rm_step *s, uint32
             last = &exec->prog[i];
             RMI_TRY(rmi_exe_timed_steps(f, last, s, 0));
         }
-    if (!last) return rmi_exe_no_program(exec, "rm_exec_profile", kinds);
+    if (!last) return rmi_exe_program_of(exec, "rm_exec_profile", kinds, &last);
     RMI_TRY(rmi_exe_timed_steps(f, last, s, 1));
     for (time = f->first[exec->graph->n_ops]; time < f->time + f->n_times; time++)
         RMI_TRY(rmi_exe_beside(f, time, NULL));
@@ -24608,13 +24601,13 @@ RMI_FN rm_result rmi_wat_trace(rm_exec *exec, const rm_step *s, rm_write_fn writ
     const uint32_t kind = s && s->kind ? s->kind : RM_SINGLE;
     rmi_sink sink = {write, user, 0, NULL, 0, 0};
     rmi_wat watcher = RMI_INIT;
-    uint32_t i = 0;
+    rmi_exe_prog *prog;
     RMI_WANT(&exec->err, exec->backend.now, "rm_exec_trace: the backend has no clock; set rm_backend.now");
-    while (i < exec->n_prog && exec->prog[i].step != kind) i++;
-    if (i == exec->n_prog) return rmi_exe_no_program(exec, "rm_exec_trace", kind);
-    if (rmi_vue_look(exec->plan, i, &sink, 3, 0) != RM_OK) return rmi_err_memory(&exec->err);
+    RMI_TRY(rmi_exe_program_of(exec, "rm_exec_trace", kind, &prog));
+    if (rmi_vue_look(exec->plan, (uint32_t)(prog - exec->prog), &sink, 3, 0) != RM_OK)
+        return rmi_err_memory(&exec->err);
     watcher.to = &sink;
-    rmi_vue_process(&sink, 2, "rockmate step, measured op by op", exec->prog[i].lanes);
+    rmi_vue_process(&sink, 2, "rockmate step, measured op by op", prog->lanes);
     RMI_TRY(rmi_wat_step(exec, s, &watcher, rmi_wat_time));
     rmi_put(&sink, RMI_VUE_END);
     return sink.failed ? rmi_err_set(&exec->err, RM_ERROR_WRITE, "rm_exec_trace: the sink took no more text") : RM_OK;
@@ -25674,15 +25667,15 @@ RMI_FN rm_result rmi_chk_arguments(rmi_chk *k, const rm_step *step)
 {
     rm_exec *exec = k->exec;
     const rm_check_desc *desc = k->desc;
-    uint32_t kind = step && step->kind ? step->kind : RM_SINGLE, i, at = 0;
+    uint32_t kind = step && step->kind ? step->kind : RM_SINGLE;
+    rmi_exe_prog *prog;
     const rmi_tensor *loss =
         desc && rmi_graph_has(k->graph, desc->loss) ? &k->graph->tensors[rmi_graph_index(desc->loss)] : NULL;
     RMI_WANT(&exec->err, !exec->desc.backend, "rm_exec_check: it looks at host memory; check an executor without "
              "rm_exec_desc.backend");
-    for (i = 0; i < exec->n_prog; i++)
-        if (exec->prog[i].step == kind) k->program = &exec->plan->prog[at = i];
-    if (!k->program) return rmi_exe_no_program(exec, "rm_exec_check", kind);
-    RMI_TRY(rmi_exe_ready(exec, &exec->prog[at]));
+    RMI_TRY(rmi_exe_program_of(exec, "rm_exec_check", kind, &prog));
+    k->program = &exec->plan->prog[prog - exec->prog];
+    RMI_TRY(rmi_exe_ready(exec, prog));
     rmi_exe_set_now(exec, step, kind);
     RMI_WANT(&exec->err, !desc || kind != RM_FORWARD, "rm_check_desc.finite_differences: a step of kind RM_FORWARD "
              "has no gradients; take RM_SINGLE, or 0 differences");
@@ -26196,10 +26189,11 @@ RMDEF void *rm_exec_pointer(rm_exec *exec, rm_tensor tensor, uint32_t what)
 RMDEF rm_result rm_exec_profile(rm_exec *exec, const rm_step *step, uint32_t repeats)
 {
     uint32_t kind = step && step->kind ? step->kind : RM_SINGLE;
+    rmi_exe_prog *prog;
     if (!exec) return RM_ERROR_ARGUMENT;
     RMI_TRY(rmi_exe_turn(exec, 1));
-    return rmi_low_step_name(kind) ? rmi_exe_profile_run(exec, step, kind, repeats)
-                                   : rmi_exe_no_program(exec, "rm_exec_profile", kind);
+    RMI_TRY(rmi_exe_program_of(exec, "rm_exec_profile", kind, &prog));
+    return rmi_exe_profile_run(exec, step, kind, repeats);
 }
 
 RMDEF rm_result rm_exec_tune(rm_exec *exec, const rm_plan_desc *desc, const rm_step *step, uint32_t repeats,
