@@ -20346,15 +20346,6 @@ RMI_FN rm_result rmi_txt_writable(rm_graph *graph)
     return RM_OK;
 }
 
-/* The canonical text of a graph, which is sealed if it was not yet. */
-RMI_FN rm_result rmi_txt_write_graph(rm_graph *graph, rmi_sink *sink)
-{
-    RMI_TRY(rmi_graph_seal(graph));
-    RMI_TRY(rmi_txt_writable(graph));
-    rmi_txt_put_graph(graph, sink);
-    return sink->failed ? rmi_err_set(&graph->last, RM_ERROR_WRITE, "graph: the sink took no more text") : RM_OK;
-}
-
 /* A sink that hashes what is written. */
 RMI_FN int rmi_txt_hash_sink(void *user, const char *text, size_t n)
 {
@@ -20875,16 +20866,11 @@ RMI_FN void rmi_txt_memory(rmi_sink *sink, const rm_graph *graph, const rmi_prog
 }
 
 /* The ops that run a variant, forward or backward, if any does; of many the first. */
-RMI_FN rm_result rmi_txt_variants(rmi_sink *sink, rmi_arena *tmp, const rm_graph *graph, const rmi_program *program)
+RMI_FN void rmi_txt_variants(rmi_sink *sink, const rm_graph *graph, const uint32_t *form)
 {
     char text[RMI_TXT_WIDE], name[RMI_TXT_WIDE];
     rmi_sink line = rmi_line(text, sizeof text);
-    uint32_t *form = RMI_NEW(tmp, uint32_t, graph->n_ops), i, n = 0, fits = 1;
-    size_t at;
-    if (!form) return RM_ERROR_MEMORY;
-    for (at = 0; at < program->n; at++)
-        if (program->st[at].what == RMI_RUN && program->st[at].run.way <= RMI_BWD && program->st[at].run.form)
-            form[program->st[at].run.id] = program->st[at].run.form;
+    uint32_t i, n = 0, fits = 1;
     for (i = 0; i < graph->n_ops; i++) {
         if (!form[i]) continue;
         n++;
@@ -20892,20 +20878,15 @@ RMI_FN rm_result rmi_txt_variants(rmi_sink *sink, rmi_arena *tmp, const rm_graph
         if (fits) fits = (uint32_t)rmi_txt_say_name(&line, 74, " %s", name);
     }
     if (n) rmi_put_format(sink, "  variants   %u run:%s\n", (uint64_t)n, text);
-    return RM_OK;
 }
 
-/* What goes on beside the computation, if anything does. */
-RMI_FN void rmi_txt_moves(rmi_sink *sink, const rmi_program *program, const rm_plan_info *info)
+/* What goes on beside the computation; runs: how many, by rmi_way. */
+RMI_FN void rmi_txt_moves(rmi_sink *sink, const uint64_t *runs, const rm_plan_info *info)
 {
-    uint64_t updates = 0, away = 0, busy[RMI_LANES];
-    size_t at;
-    for (at = 0; at < RMI_LANES; at++) busy[at] = rmi_mul(info->busy_ns[at], 100);
-    for (at = 0; at < program->n; at++) {
-        if (program->st[at].what != RMI_RUN) continue;
-        away += program->st[at].run.way == RMI_OPT_HOST;
-        updates += program->st[at].run.way == RMI_OPT || program->st[at].run.way == RMI_OPT_HOST;
-    }
+    const uint64_t away = runs[RMI_OPT_HOST], updates = runs[RMI_OPT] + away;
+    uint64_t busy[RMI_LANES];
+    uint32_t i;
+    for (i = 0; i < RMI_LANES; i++) busy[i] = rmi_mul(info->busy_ns[i], 100);
     rmi_put_format(sink,
                    "  copies     %b to the device (busy %0r % of the step), %b from it (busy %0r %)\n",
                    info->h2d_bytes, busy[RM_LANE_H2D], info->time_ns, info->d2h_bytes, busy[RM_LANE_D2H],
@@ -20922,13 +20903,19 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *plan, uint32_t index, rmi_are
     const rmi_program *prog = &plan->prog[index];
     const rm_plan_info *info = &plan->info[index];
     rmi_txt_region *region = RMI_NEW(tmp, rmi_txt_region, (size_t)graph->n_marks + 2);
-    uint32_t *forwards = RMI_NEW(tmp, uint32_t, graph->n_ops), i, k, n;
+    uint32_t *forwards = RMI_NEW(tmp, uint32_t, graph->n_ops), *form = RMI_NEW(tmp, uint32_t, graph->n_ops), i, k, n;
+    uint64_t runs[RMI_BARRIER + 1] = RMI_INIT; /* by rmi_way; by op: forwards; a variant that it runs, or 0 */
     size_t at;
     char title[RMI_TXT_WIDE];
     rmi_sink top = rmi_line(title, sizeof title);
-    if (!region || !forwards) return RM_ERROR_MEMORY;
-    for (at = 0; at < prog->n; at++)
-        if (prog->st[at].what == RMI_RUN && prog->st[at].run.way == RMI_FWD) forwards[prog->st[at].run.id]++;
+    if (!region || !forwards || !form) return RM_ERROR_MEMORY;
+    for (at = 0; at < prog->n; at++) {
+        const rmi_run run = prog->st[at].run;
+        if (prog->st[at].what != RMI_RUN) continue;
+        runs[run.way]++;
+        if (run.way == RMI_FWD) forwards[run.id]++;
+        if (run.way <= RMI_BWD && run.form) form[run.id] = run.form;
+    }
     n = rmi_txt_regions(graph, region);
     rmi_put_format(&top, "plan of a step (%s): ", rmi_low_step_name(info->step));
     RMI_TRY(rmi_txt_say_blocks(&top, tmp, graph, region, n));
@@ -20938,11 +20925,11 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *plan, uint32_t index, rmi_are
     rmi_put_format(sink, "\n  recompute  %u of %u runs, %t\n", (uint64_t)info->recomputed_runs, (uint64_t)info->runs,
                    info->recomputed_ns);
     rmi_txt_costs(sink, graph, info);
-    RMI_TRY(rmi_txt_variants(sink, tmp, graph, prog));
+    rmi_txt_variants(sink, graph, form);
     if (!plan->live_only) rmi_txt_memory(sink, graph, prog, 0);
     for (i = 0; i < RMI_TIERS; i++)
         if (prog->host[i]) rmi_txt_memory(sink, graph, prog, i + 1);
-    if (rmi_sch_hosts(prog)) rmi_txt_moves(sink, prog, info);
+    if (rmi_sch_hosts(prog)) rmi_txt_moves(sink, runs, info);
     if (plan->asked && plan->asked->desc.unified)
         rmi_put(sink, "  copies     none: host and device are one pool of memory; they would free nothing\n");
     if (!info->recomputed_runs) return RM_OK;
@@ -23190,18 +23177,6 @@ RMI_FN rm_result rmi_exe_create(rm_plan *plan, const rm_exec_desc *desc, rm_exec
 
 /* --- stepping */
 
-/* What the last step has left is gone: outputs, gradients, and inputs that are not the caller's memory. */
-RMI_FN void rmi_exe_lose(rm_exec *exec)
-{
-    const rmi_tensor *tensors = exec->graph->tensors;
-    uint32_t i;
-    exec->last = NULL;
-    exec->course.grads = RMI_EXE_SPENT;
-    exec->course.adrift = 1;
-    for (i = 0; i < exec->graph->n_tensors; i++)
-        if (tensors[i].kind == RMI_INPUT && !tensors[i].external) exec->due[i] = tensors[i].bytes;
-}
-
 /* Is the memory the executor's alone, so that it can go on with another plan? */
 RMI_FN rm_result rmi_exe_alone(rm_exec *exec, const char *call)
 {
@@ -23211,17 +23186,23 @@ RMI_FN rm_result rmi_exe_alone(rm_exec *exec, const char *call)
 }
 
 /* Before an executor works in memory that it shares: the one before has come to rest. taken 1: it works on more than
-   what persists, and the one before loses that. */
+   what persists, and the one before loses that: outputs, gradients, and inputs that are not the caller's memory. */
 RMI_FN rm_result rmi_exe_turn(rm_exec *exec, int taken)
 {
     rm_exec *before = exec->owner->turn;
+    const rmi_tensor *tensors = before->graph->tensors;
+    uint32_t i;
     rm_result result;
     if (before == exec) return RM_OK;
     result = rmi_exe_drain(before);
     if (result != RM_OK)
         return rmi_err_set(&exec->err, result, "an executor that shares its memory: %s", before->err.text);
     if (!taken) return RM_OK;
-    rmi_exe_lose(before);
+    before->last = NULL;
+    before->course.grads = RMI_EXE_SPENT;
+    before->course.adrift = 1;
+    for (i = 0; i < before->graph->n_tensors; i++)
+        if (tensors[i].kind == RMI_INPUT && !tensors[i].external) before->due[i] = tensors[i].bytes;
     exec->owner->turn = exec;
     return RM_OK;
 }
@@ -23574,40 +23555,16 @@ RMI_FN rm_result rmi_exe_put_home(rm_exec *exec, uint32_t buf, uint64_t offset, 
     return rmi_exe_carry(exec, buf, rmi_exe_home(exec, buf) + (size_t)offset, from, bytes, RM_LANE_H2D);
 }
 
-/* rm_exec_write, of a range that is there. With lanes an input goes through the compute lane, behind its last users
-   there; the other lanes go on with the step before. */
-RMI_FN rm_result rmi_exe_write(rm_exec *exec, rm_tensor t, uint32_t what, uint64_t offset, const void *from,
-                               uint64_t bytes)
+/* With lanes, has the compute lane made these bytes of the last step? Then no other lane has to do with them. */
+RMI_FN int rmi_exe_computed(const rm_exec *exec, uint32_t id, uint32_t what)
 {
-    const int stays = (what & RM_SRC_STAYS) != 0;
-    uint32_t buf = rmi_exe_buffer(exec, t, what &= ~RM_SRC_STAYS), id = rmi_graph_index(t);
-    uint64_t *due = &exec->due[exec->graph->tensors[id].root];
-    int feed = exec->lanes.on && what == RM_VALUE && rmi_exe_is_input(exec, id) &&
-               rmi_exe_persists(exec, RMI_EXE_ARENA, buf) && !rmi_exe_twice(exec, buf);
-    if (bytes && feed)
-        RMI_TRY(rmi_exe_broken(exec, rmi_exe_feed(exec, rmi_exe_home(exec, buf) + (size_t)offset, from, bytes, stays)));
-    else if (bytes) {
-        RMI_TRY(rmi_exe_drain(exec));
-        RMI_TRY(rmi_exe_put_home(exec, buf, offset, from, bytes));
-    }
-    if (what == RM_VALUE) *due -= rmi_min(*due, bytes); /* of parts that overlap, twice: no complaint without cause */
-    if (what == RM_GRAD && exec->course.grads < RMI_EXE_GIVEN) exec->course.grads = RMI_EXE_GIVEN;
-    return RM_OK;
-}
-
-/* rm_exec_read, of a range that is there. An output that the compute lane has made needs no other lane. */
-RMI_FN rm_result rmi_exe_read(rm_exec *exec, rm_tensor t, uint32_t what, void *to, const void *from, uint64_t bytes)
-{
-    uint32_t id = rmi_graph_index(t);
     const rmi_tensor *tensor = &exec->graph->tensors[id];
     int computed = exec->lanes.on && what == RM_VALUE && tensor->kind == RMI_ACT && !tensor->external &&
                    tensor->root == id;
     size_t i;
     for (i = 0; computed && exec->last && i < exec->last->n; i++) /* not if a copy has brought it */
         computed = exec->last->op[i].lane != RM_LANE_H2D || exec->last->op[i].buf != id;
-    if (computed) return rmi_exe_broken(exec, rmi_exe_by_compute(exec, to, from, bytes, "reading an output"));
-    RMI_TRY(rmi_exe_drain(exec));
-    return rmi_exe_carry(exec, rmi_exe_buffer(exec, t, what), to, from, bytes, RM_LANE_D2H);
+    return computed;
 }
 
 /* The caller's memory for a buffer, in all calls that touch it. */
@@ -23722,16 +23679,26 @@ RMI_FN rm_result rmi_exe_take_part(rmi_exe_state *state, uint64_t n, const char 
                        "its checksum is another one; use another copy of it", part, begin, state->at);
 }
 
-/* The next part is the header (name NULL), or the head of a buffer of that name, as it was put together here. */
-RMI_FN rm_result rmi_exe_take_head(rmi_exe_state *state, const char *name)
+/* The header (name NULL) or the head of a buffer of that name: is written, or what is read next must be it. */
+RMI_FN rm_result rmi_exe_head(rmi_exe_state *state, const char *name, uint64_t number)
 {
     rmi_error *err = &state->exec->err;
-    const unsigned char *theirs = state->data + (size_t)state->at;
+    const char *text = name ? name : rmi_exe_magic(0);
+    const unsigned char *theirs;
     const char *of = name ? "bytes of " : "buffers";
     const uint64_t begin = state->at, left = state->bytes - begin;
-    const int alike = left >= RMI_EXE_MAGIC_BYTES && !memcmp(theirs, state->head, RMI_EXE_MAGIC_BYTES);
-    uint64_t n = state->n;
+    int alike;
+    uint64_t n;
     char word[300] = "";
+    state->n = 0;
+    if (name) rmi_exe_put_number(state, strlen(name));
+    memcpy(state->head + state->n, text, strlen(text));
+    state->n += strlen(text);
+    rmi_exe_put_number(state, number);
+    if (state->sink) return rmi_exe_put_part(state, state->head, state->n, 1);
+    theirs = state->data + (size_t)begin;
+    alike = left >= RMI_EXE_MAGIC_BYTES && !memcmp(theirs, state->head, RMI_EXE_MAGIC_BYTES);
+    n = state->n;
     if (name) n = rmi_add(left < 8 ? 0 : rmi_exe_number(theirs), 16);
     else if (!alike && left >= RMI_EXE_MAGIC_BYTES && !memcmp(theirs, rmi_exe_magic(1), RMI_EXE_MAGIC_BYTES))
         return rmi_err_set(err, RM_ERROR_TEXT, "rm_exec_restore: the state is of a machine with the other order of "
@@ -23745,18 +23712,6 @@ RMI_FN rm_result rmi_exe_take_head(rmi_exe_state *state, const char *name)
     return rmi_err_set(err, RM_ERROR_TEXT, "rm_exec_restore: the state has %u %s%s at byte %u, this graph has %u %s%s "
                        "there; it is of another graph", rmi_exe_number(theirs + (size_t)n - 8), of, word, begin,
                        rmi_exe_number(state->head + state->n - 8), of, name ? name : "");
-}
-
-/* The header (name NULL) or the head of a buffer of that name: is written, or what is read next must be it. */
-RMI_FN rm_result rmi_exe_head(rmi_exe_state *state, const char *name, uint64_t number)
-{
-    const char *text = name ? name : rmi_exe_magic(0);
-    state->n = 0;
-    if (name) rmi_exe_put_number(state, strlen(name));
-    memcpy(state->head + state->n, text, strlen(text));
-    state->n += strlen(text);
-    rmi_exe_put_number(state, number);
-    return state->sink ? rmi_exe_put_part(state, state->head, state->n, 1) : rmi_exe_take_head(state, name);
 }
 
 /* The bytes of a buffer: are written, through the backend in pieces (a device has no pointer that a sink could read,
@@ -24560,32 +24515,26 @@ RMI_FN rm_result rmi_wat_step(rm_exec *exec, const rm_step *s, rmi_wat *watcher,
 
 /* --- times */
 
-/* What an op does, in words of the trace; returns out. */
-RMI_FN const char *rmi_wat_name(const rmi_exe_op *op, const rm_graph *graph, char *out)
-{
-    rmi_sink sink = rmi_line(out, RMI_VUE_NAME);
-    if (op->what == RMI_EXE_CALL) rmi_txt_put_run(&sink, graph, op->run);
-    else if (op->what == RMI_EXE_FILL) rmi_put_format(&sink, "fill %s", op->call ? op->call->op : "fresh bytes");
-    else
-        rmi_txt_put_buffer(&sink, graph, op->what == RMI_EXE_ADD        ? "add "
-                                         : op->lane == RM_LANE_H2D ? "prefetch " : "offload ", op->buf);
-    return out;
-}
-
 /* Runs an op, and writes what it took; of a callback what the graph's costs say, too. */
 RMI_FN rm_result rmi_wat_time(rm_exec *exec, rmi_exe_op *op)
 {
     rmi_wat *watcher = exec->watcher;
     const int is_call = op->what == RMI_EXE_CALL;
     char name[RMI_VUE_NAME];
+    rmi_sink sink = rmi_line(name, sizeof name);
     rmi_span span = RMI_INIT;
     uint64_t ns = 0;
     RMI_TRY(rmi_exe_timed_op(&watcher->clock, op, &ns));
     if (op->what == RMI_EXE_INPUTS) return RM_OK;
+    if (is_call) rmi_txt_put_run(&sink, exec->graph, op->run);
+    else if (op->what == RMI_EXE_FILL) rmi_put_format(&sink, "fill %s", op->call ? op->call->op : "fresh bytes");
+    else
+        rmi_txt_put_buffer(&sink, exec->graph, op->what == RMI_EXE_ADD   ? "add "
+                                               : op->lane == RM_LANE_H2D ? "prefetch " : "offload ", op->buf);
     span.lane = op->lane;
     span.start = watcher->now;
     span.end = watcher->now += ns;
-    rmi_vue_slice(watcher->to, 2, &span, rmi_wat_name(op, exec->graph, name),
+    rmi_vue_slice(watcher->to, 2, &span, name,
                   is_call ? rmi_vue_sort_of_run(op->run, (int)op->call->recompute)
                           : RMI_VUE_COPY + (op->what != RMI_EXE_COPY));
     if (is_call)
@@ -24636,13 +24585,6 @@ RMI_FN rm_result rmi_wat_first(rm_exec *exec, const rmi_exe_operand *operand, co
     return RM_OK;
 }
 
-/* Do two operands, at these addresses, have no byte in common? */
-RMI_FN int rmi_wat_apart(const rmi_exe_operand *one, const void *from, const rmi_exe_operand *other, const void *at)
-{
-    const uintptr_t begin = (uintptr_t)from, next = (uintptr_t)at;
-    return begin + one->bytes <= next || next + other->bytes <= begin;
-}
-
 /* The message of an op that has left something that is no number at `from`; names of all that it read that has one,
    but for bytes that it has written over. */
 RMI_FN rm_result rmi_wat_tell(rm_exec *exec, const rmi_exe_op *op, const rmi_exe_operand *made, const void *from,
@@ -24657,8 +24599,9 @@ RMI_FN rm_result rmi_wat_tell(rm_exec *exec, const rmi_exe_op *op, const rmi_exe
     for (role = 0; role < RMI_EXE_SAVED; role++)
         for (slot = 0; rmi_exe_operand_of(exec, op->run, role, slot, &operand); slot++) {
             const unsigned char *bytes = (const unsigned char *)*rmi_exe_slot(op->call, role, slot);
+            const uintptr_t begin = (uintptr_t)bytes, over = (uintptr_t)from;
             if (!operand.declared || !bytes || operand.use != RMI_EXE_READS) continue;
-            if (!rmi_wat_apart(made, from, &operand, bytes)) continue;
+            if (begin + operand.bytes > over && over + made->bytes > begin) continue;
             RMI_TRY(rmi_wat_first(exec, &operand, bytes, &first));
             if (first < operand.bytes)
                 rmi_put_format(&sink, "%s%s", sink.n ? ", " : "", rmi_sch_name(exec->graph, operand.buf, name));
@@ -25728,21 +25671,13 @@ RMI_FN rm_result rmi_chk_run(rm_exec *exec, const rm_step *step, const rm_check_
         return call;                                                            \
     }
 
-RMDEF const char *rm_result_name(rm_result result)
-{
-#define RMI_RESULT_NAME(name, text) #name,
-    static const char *const names[] = {RM_RESULTS(RMI_RESULT_NAME) "RM_RESULT_UNKNOWN"};
-#undef RMI_RESULT_NAME
-    return names[(unsigned)result < (unsigned)RM_RESULT_COUNT ? (unsigned)result : (unsigned)RM_RESULT_COUNT];
-}
-
-RMDEF const char *rm_result_text(rm_result result)
-{
-#define RMI_RESULT_TEXT(name, text) text,
-    static const char *const texts[] = {RM_RESULTS(RMI_RESULT_TEXT) "no result of this library"};
-#undef RMI_RESULT_TEXT
-    return texts[(unsigned)result < (unsigned)RM_RESULT_COUNT ? (unsigned)result : (unsigned)RM_RESULT_COUNT];
-}
+#define RMI_RESULT(name, text) {#name, text},
+static const char *const rmi_results[][2] = {RM_RESULTS(RMI_RESULT) {"RM_RESULT_UNKNOWN", "no result of this library"}};
+#undef RMI_RESULT
+/* The row of a result; the last one is of all others. */
+RMI_FN unsigned rmi_result(rm_result result) { return (unsigned)rmi_min((unsigned)result, RM_RESULT_COUNT); }
+RMDEF const char *rm_result_name(rm_result result) { return rmi_results[rmi_result(result)][0]; }
+RMDEF const char *rm_result_text(rm_result result) { return rmi_results[rmi_result(result)][1]; }
 
 RMDEF rm_graph *rm_graph_create(const rm_graph_desc *desc)
 {
@@ -25945,7 +25880,10 @@ RMDEF rm_result rm_graph_write(rm_graph *graph, rm_write_fn write, void *user)
     rmi_sink sink = {write, user, 0, NULL, 0, 0};
     if (!graph) return RM_ERROR_ARGUMENT;
     RMI_WANT(&graph->last, write, RMI_NO_WRITE, "rm_graph_write");
-    return rmi_txt_write_graph(graph, &sink);
+    RMI_TRY(rmi_graph_seal(graph));
+    RMI_TRY(rmi_txt_writable(graph));
+    rmi_txt_put_graph(graph, &sink);
+    return sink.failed ? rmi_err_set(&graph->last, RM_ERROR_WRITE, "graph: the sink took no more text") : RM_OK;
 }
 
 RMDEF rm_result rm_graph_summary(rm_graph *graph, rm_write_fn write, void *user)
@@ -26152,10 +26090,27 @@ RMI_EXEC_CALL(rm_exec_replan, (rm_exec *exec, rm_plan *plan), 0, plan,
 RMDEF rm_result rm_exec_write(rm_exec *exec, rm_tensor tensor, uint32_t what, uint64_t offset, const void *src,
                               uint64_t bytes)
 {
-    if (!exec || !rmi_exe_range(exec, tensor, what & ~RM_SRC_STAYS, 1, offset, bytes)) return RM_ERROR_ARGUMENT;
+    const int stays = (what & RM_SRC_STAYS) != 0;
+    uint32_t buf;
+    uint64_t *due;
+    int input;
+    what &= ~RM_SRC_STAYS;
+    if (!exec || !rmi_exe_range(exec, tensor, what, 1, offset, bytes)) return RM_ERROR_ARGUMENT;
     RMI_WANT(&exec->err, src || !bytes, "rm_exec_write: src is NULL");
-    RMI_TRY(rmi_exe_turn(exec, (what & ~RM_SRC_STAYS) == RM_GRAD || rmi_exe_is_input(exec, rmi_graph_index(tensor))));
-    return rmi_exe_write(exec, tensor, what, offset, src, bytes);
+    input = rmi_exe_is_input(exec, rmi_graph_index(tensor));
+    RMI_TRY(rmi_exe_turn(exec, what == RM_GRAD || input));
+    buf = rmi_exe_buffer(exec, tensor, what);
+    due = &exec->due[exec->graph->tensors[rmi_graph_index(tensor)].root];
+    if (bytes && input && what == RM_VALUE && exec->lanes.on && rmi_exe_persists(exec, RMI_EXE_ARENA, buf) &&
+        !rmi_exe_twice(exec, buf)) /* through the compute lane; the others go on with the step before */
+        RMI_TRY(rmi_exe_broken(exec, rmi_exe_feed(exec, rmi_exe_home(exec, buf) + (size_t)offset, src, bytes, stays)));
+    else if (bytes) {
+        RMI_TRY(rmi_exe_drain(exec));
+        RMI_TRY(rmi_exe_put_home(exec, buf, offset, src, bytes));
+    }
+    if (what == RM_VALUE) *due -= rmi_min(*due, bytes); /* of parts that overlap, twice: no complaint without cause */
+    if (what == RM_GRAD && exec->course.grads < RMI_EXE_GIVEN) exec->course.grads = RMI_EXE_GIVEN;
+    return RM_OK;
 }
 
 RMDEF rm_result rm_exec_read(rm_exec *exec, rm_tensor tensor, uint32_t what, uint64_t offset, void *dst, uint64_t bytes)
@@ -26166,7 +26121,11 @@ RMDEF rm_result rm_exec_read(rm_exec *exec, rm_tensor tensor, uint32_t what, uin
     if (!address) return RM_ERROR_ARGUMENT;
     RMI_WANT(&exec->err, dst || !bytes, "rm_exec_read: dst is NULL");
     RMI_TRY(rmi_exe_turn(exec, 0));
-    return bytes ? rmi_exe_read(exec, tensor, what, dst, address, bytes) : RM_OK;
+    if (!bytes) return RM_OK;
+    if (rmi_exe_computed(exec, rmi_graph_index(tensor), what))
+        return rmi_exe_broken(exec, rmi_exe_by_compute(exec, dst, address, bytes, "reading an output"));
+    RMI_TRY(rmi_exe_drain(exec));
+    return rmi_exe_carry(exec, rmi_exe_buffer(exec, tensor, what), dst, address, bytes, RM_LANE_D2H);
 }
 
 RMDEF void *rm_exec_pointer(rm_exec *exec, rm_tensor tensor, uint32_t what)
