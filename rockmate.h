@@ -21294,10 +21294,9 @@ RMI_FN uint64_t rmi_vue_y(const rmi_vue *view, uint64_t address)
    caller writes that title and closes it. */
 RMI_FN int rmi_vue_rect(rmi_vue *view, uint64_t x, uint64_t x2, uint64_t y, uint64_t y2, char colour)
 {
-    char style[2] = {0, 0};
+    const char style[2] = {colour, 0};
     int thin = x2 < x + 6 || y2 < y + 6; /* a border would be all of it */
     if (x2 <= x || y2 <= y) return 0;
-    style[0] = colour;
     view->colours |= 1u << (colour - 'a');
     rmi_put_format(view->to, "<rect x=\"%u\" y=\"%u\" width=\"%u\" height=\"%u\" class=\"%s%s", x, y, x2 - x, y2 - y,
                    style, thin ? " n\"/>\n" : "\"><title>");
@@ -21372,6 +21371,7 @@ RMI_FN void rmi_vue_axes(const rmi_vue *view)
     const uint64_t right = RMI_VUE_LEFT + RMI_VUE_WIDE, ns = view->end - view->begin;
     const char *name;
     char run[RMI_VUE_NAME];
+    const int at_begin = info->live_bytes > view->live[view->fullest]; /* with inputs that no op reads */
     const uint64_t unit = rmi_unit_of_bytes(view->scale, &name);
     uint64_t tick = rmi_vue_tick(view->scale, 10, 1), at, x, y = rmi_vue_y(view, info->budget_bytes);
     for (at = 0; at <= view->scale; at += tick)
@@ -21391,12 +21391,13 @@ RMI_FN void rmi_vue_axes(const rmi_vue *view)
         rmi_vue_label(view, x - 12, RMI_VUE_TOP - 16, end, "the next step begins");
     }
     if (!view->n_runs) return;
-    x = rmi_vue_x(view, view->span[2 * view->run_at[view->fullest]].start);
+    x = rmi_vue_x(view, at_begin ? view->begin : view->span[2 * view->run_at[view->fullest]].start);
     y = view->floor + 2 * RMI_VUE_LANE;
     rmi_put_format(view->to, down, x, view->floor - RMI_VUE_TALL, y - 48);
     rmi_vue_label(view, x, y, x > right / 2 ? end : "", "fullest");
-    rmi_vue_label(view, RMI_VUE_LEFT, y + RMI_VUE_LANE, "", "Fullest at run %s: %b live%s",
-                  rmi_vue_run(view, view->fullest, run), view->live[view->fullest],
+    rmi_vue_label(view, RMI_VUE_LEFT, y + RMI_VUE_LANE, "", "Fullest at %s%s: %b live%s",
+                  at_begin ? "the step's begin" : "run ", at_begin ? "" : rmi_vue_run(view, view->fullest, run),
+                  info->live_bytes,
                   info->recomputed_runs || info->h2d_bytes
                   ? ". What is kept across that moment needs room then; room at other times is of no use to it." : ".");
 }
@@ -21534,8 +21535,7 @@ RMI_FN void rmi_vue_others(const rmi_vue *view, uint32_t buf, uint32_t run)
 /* Writes so many ns for so many bytes as a price a MiB or GiB. */
 RMI_FN void rmi_vue_price(const rmi_vue *view, uint64_t ns, uint64_t bytes)
 {
-    uint64_t mib = rmi_mul_div_up(ns, (uint64_t)1 << 20, bytes ? bytes : 1);
-    uint64_t gib = rmi_mul_div_up(ns, (uint64_t)1 << 30, bytes ? bytes : 1);
+    uint64_t gib = rmi_mul_div_up(ns, (uint64_t)1 << 30, rmi_max(bytes, 1)), mib = rmi_add(gib, 1023) >> 10;
     rmi_put_format(view->to, " (%t for each %s)", mib < 1000 ? gib : mib, mib < 1000 ? "GiB" : "MiB");
 }
 

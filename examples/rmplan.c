@@ -174,7 +174,8 @@ static const char *human_slower(short_text *room, int64_t ppm)
 
 /* --- names that were meant */
 
-/* How many letters must change, come or go to make one name the other; names of up to 40 letters. */
+/* How many letters must change, come or go to make one name the other; names of up to 40 letters. A * in `one` is any
+   letters, for nothing. */
 static size_t name_distance(const char *one, const char *other)
 {
     size_t row[41], i, j, n = strlen(other);
@@ -182,7 +183,11 @@ static size_t name_distance(const char *one, const char *other)
     for (j = 0; j <= n; j++) row[j] = j;
     for (i = 0; one[i]; i++) {
         size_t corner = row[0];
-        row[0] = i + 1;
+        if (one[i] == '*') {
+            for (j = 0; j < n; j++) row[j + 1] = row[j] < row[j + 1] ? row[j] : row[j + 1];
+            continue;
+        }
+        row[0]++;
         for (j = 0; j < n; j++) {
             size_t change = corner + (one[i] != other[j]), least = row[j] < row[j + 1] ? row[j] + 1 : row[j + 1] + 1;
             corner = row[j + 1];
@@ -197,13 +202,31 @@ typedef struct nearest { /* the name that comes nearest to what was given */
     size_t cost;
 } nearest;
 
-/* One of the names that it may be: one that begins as the given one is best, then one that differs in few letters. */
+static char small_letter(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+
+/* Is it short for the name: a piece of it, or do its letters, large or small, come there in order from the first one on? */
+static int is_short_for(const char *given, const char *name)
+{
+    size_t n = strlen(given);
+    if (n < 2 || (n == 2 && strncmp(given, name, 2))) return 0;
+    if (strstr(name, given)) return 1;
+    if (small_letter(*given) != small_letter(*name)) return 0;
+    for (; *given && *name; name++) {
+        given += *given == '*';
+        given += small_letter(*given) == small_letter(*name);
+    }
+    return !*given || !strcmp(given, "*");
+}
+
+/* One of the names that it may be: one that the given one is short for is best, then one that differs in few letters, of
+   those behind the last slash. */
 static void nearest_try(nearest *best, const char *name)
 {
-    size_t n = strlen(best->given), cost = name_distance(best->given, name);
-    int begins = n > 1 && !strncmp(best->given, name, n);
-    if (!begins && cost > 1 + n / 4) return;
-    if (!begins) cost += 100;
+    const char *slash = strrchr(best->given, '/');
+    size_t n = strlen(slash ? slash + 1 : best->given), cost = name_distance(best->given, name);
+    int is_short = is_short_for(best->given, name);
+    if (!is_short && (cost > 1 + n / 4 || cost >= strlen(best->given))) return;
+    if (!is_short) cost += 100;
     if (best->name && cost >= best->cost) return;
     best->name = name;
     best->cost = cost;
@@ -320,7 +343,7 @@ static const struct {
       "on this card ('list' shows them): its memory, its link, and for --model its speed (default h200); " \
       "or flops=RATE,bandwidth=RATE,memory=SIZE,link=RATE,host=RATE, alone or behind a name; link and host: 25G, 60G; " \
       "'unified' in place of link: host and device are one pool of memory") \
-    X(LINK, "--link", "RATE", ASK_FIT, TAKES_LINK, link, HAS_BUDGET | EXPORT, \
+    X(LINK, "--link", "RATE", ASK_FIT, TAKES_LINK, link, HAS_BUDGET | EXPORT | CHECK, \
       "bytes a second to host memory and back, instead of the graph's: 25G, or h2d=25G,d2h=20G; " \
       "latency=NS a copy, add=RATE (sums in host memory) and pageable=RATE (see --pinned) may follow") \
     X(MARGIN, "--margin", "PCT", ASK_FIT, TAKES_MARGIN, margin, HAS_BUDGET, \
@@ -804,6 +827,16 @@ static void text_free(text_buffer *text)
     memset(text, 0, sizeof *text);
 }
 
+/* The next line of a text, cut off by a zero; NULL at its end. */
+static char *next_line(char **at)
+{
+    char *line = *at;
+    if (!line || !*line) return NULL;
+    *at += strcspn(line, "\n");
+    if (**at) *(*at)++ = 0;
+    return line;
+}
+
 static int no_memory(const char *path)
 {
     fprintf(stderr, "rmplan: %s: no memory to read it\n", path);
@@ -878,6 +911,11 @@ static const struct {
     {"set rm_plan_desc.host_bytes", "give --host"},
     {"Set rm_plan_desc.host_bytes to more", "Give more --host"},
     {"declare the link to host memory (rm_graph_link)", "say how fast host memory is (--link)"},
+    {"declare the link that takes it there (rm_graph_link)", "say how fast host memory is (--link)"},
+    {"declare the link (rm_graph_link)", "say how fast host memory is (--link)"},
+    {"nothing can be copied; declare it with rm_graph_link", "nothing can be copied; give --link 25G"},
+    {"declare them with rm_graph_link_pageable", "give --link 25G,pageable=8G"},
+    {"declare them (rm_graph_link_pageable)", "give --link 25G,pageable=8G"},
     {"RM_NO_MERGE (rm_config.off)", "off=merge in a --config file"},
     {"rm_plan_desc.device_bytes", "--budget"},
     {"rm_plan_desc.host_bytes", "--host"},
@@ -888,12 +926,11 @@ static const struct {
     {"rm_config.move", "--move"},
     {"rm_config.stay", "--stay"},
     {"rm_config.recompute", "--recompute"},
+    {"rm_config.", "--config: "},
     {"rm_plan_desc.preset", "--preset"},
-    {"rm_plan_desc.config", "--config"},
     {"rm_plan_desc.steps", "--step"},
     {"rm_plan_desc.align", "--align"},
     {"rm_plan_desc.like", "--like"},
-    {"rm_plan_desc.live_only", "--live"},
     {"rm_plan_desc.link_margin_percent", "--margin"},
     {"take 256 or leave it 0", "take 256 or leave it out"},
     {"rm_plan_desc: ", ""},
@@ -908,6 +945,13 @@ static const struct {
     {"add the layers with RM_OP first", "add its layers (op) first"},
     {"declare that with rm_const_add", "declare it as const"},
     {"rm_output_add", "output"},
+    {"off has RM_NO_RECOMPUTE", "the configuration has off=recompute"},
+    {"; set another (rm_kind.name)", "; give it another name"},
+    {"(RM_FREE_NS, RM_EMPTY for none)", "(0 for none)"},
+    {"; if it has none so large, set rm_fit_desc.most", ""},
+    {"rm_fit_desc.slower_ppm", "--slower"},
+    {"rm_fit: size ", "size "},
+    {"RM_ONCE", "once"},
     {"RM_STAYS", "stays"},
     {"RM_EXTERNAL", "external"},
 };
@@ -934,15 +978,97 @@ static void print_in_options(FILE *to, const char *text)
     text_free(&room);
 }
 
-/* What a wrong graph, a wrong option or a lack of memory means for the exit status, with the message. */
-static int refuse_with(const char *path, const char *why, rm_result r)
+#define NAME_ROOM 256 /* for a name of a graph, with its zero */
+
+/* The name in the graph that comes nearest to a pattern of a policy. */
+typedef struct meant {
+    nearest best;
+    char pattern[NAME_ROOM], name[NAME_ROOM];
+} meant;
+
+static void meant_try(meant *m, const char *name, size_t n)
 {
-    fprintf(stderr, r == RM_ERROR_TEXT ? "%s:" : "rmplan: %s: ", input_name(path));
-    print_in_options(stderr, why);
+    char word[NAME_ROOM];
+    if (!n || n >= NAME_ROOM) return;
+    memcpy(word, name, n);
+    word[n] = 0;
+    nearest_try(&m->best, word);
+    if (m->best.name == word) m->best.name = strcpy(m->name, word);
+}
+
+/* What a pattern may name in a graph: the whole name of an op, param, input or const, its last word, a block. */
+static void meant_try_parts(meant *m, const char *name, size_t n)
+{
+    size_t i, word = 0;
+    for (i = 0; i < n; i++) {
+        if (name[i] == '/') meant_try(m, name, i);
+        if (name[i] == '/' || name[i] == '.') word = i + 1;
+    }
+    meant_try(m, name + word, n - word);
+    meant_try(m, name, n);
+}
+
+/* Parts of the pattern between slashes that name the same part of the name stay: h[*]/gellu means h[*]/gelu. */
+static void meant_keep_stars(meant *m)
+{
+    char out[2 * NAME_ROOM], part[NAME_ROOM], *name = m->name;
+    const char *pattern = m->pattern;
+    size_t n = 0, slashes = 0, i;
+    for (i = 0; name[i]; i++) slashes += name[i] == '/';
+    for (i = 0; pattern[i]; i++) slashes -= pattern[i] == '/';
+    if (slashes) return;
+    for (;;) {
+        size_t name_n = strcspn(name, "/"), pattern_n = strcspn(pattern, "/");
+        char name_end = name[name_n];
+        snprintf(part, sizeof part, "%.*s", (int)pattern_n, pattern);
+        name[name_n] = 0;
+        n += (size_t)snprintf(out + n, sizeof out - n, "%s%c", name_distance(part, name) ? name : part, name_end);
+        if (!name_end) break;
+        name[name_n] = name_end;
+        name += name_n + 1;
+        pattern += pattern_n + 1;
+    }
+    if (n <= NAME_ROOM) memcpy(m->name, out, n);
+}
+
+/* The library says that a pattern of a policy names nothing: which one was meant? NULL: it says something else, or none is
+   near. */
+static const char *meant_find(meant *m, rm_graph *g, const char *message)
+{
+    const char *from = strstr(message, ": '"), *to = strstr(message, "' names no "), *name;
+    text_buffer text = {NULL, 0, 0};
+    char *at, *line;
+    memset(m, 0, sizeof *m);
+    if (!g || !from || !to || to < from + 3 || to - from > NAME_ROOM || strstr(to, " but such as ")) return NULL;
+    snprintf(m->pattern, NAME_ROOM, "%.*s", (int)(to - from - 3), from + 3);
+    m->best.given = m->pattern;
+    if (rm_graph_write(g, text_sink, &text) != RM_OK) text_free(&text);
+    for (at = text.at; (line = next_line(&at)) != NULL;) {
+        if (!strncmp(line, "op ", 3)) name = line + 3;
+        else if (!strncmp(line, "tensor ", 7) && strstr(to, " param")) name = line + 7;
+        else continue;
+        meant_try_parts(m, name, strcspn(name, " "));
+    }
+    text_free(&text);
+    if (m->best.name) meant_keep_stars(m);
+    return m->best.name;
+}
+
+/* What a wrong graph, a wrong option or a lack of memory means for the exit status, with the message. g: in which names are
+   looked for, or NULL. */
+static int refuse_with(const char *path, rm_graph *g, const char *why, rm_result r)
+{
+    text_buffer room = {NULL, 0, 0};
+    const char *message = in_options(&room, why), *near_name;
+    meant m;
+    fprintf(stderr, r == RM_ERROR_TEXT || r == RM_ERROR_PLAN ? "%s:%s" : "rmplan: %s: %s", input_name(path), message);
+    near_name = meant_find(&m, g, message);
+    if (near_name) fprintf(stderr, "; did you mean '%s'?", near_name);
     fprintf(stderr, "\n");
+    text_free(&room);
     return r == RM_ERROR_MEMORY || r == RM_ERROR_INTERNAL ? EXIT_OTHER : EXIT_USAGE;
 }
-static int refuse(const char *path, const rm_graph *g, rm_result r) { return refuse_with(path, rm_graph_error(g), r); }
+static int refuse(const char *path, rm_graph *g, rm_result r) { return refuse_with(path, g, rm_graph_error(g), r); }
 
 /* --- figures in three forms */
 typedef enum answer_form { FORM_TEXT, FORM_KV, FORM_JSON } answer_form;
@@ -1303,7 +1429,8 @@ typedef struct account {
     stretch *stretches;
     size_t n, n_buffers, n_stretches;
     uint64_t runs, live, peak_bytes, peak_run;
-    const statement *peak; /* the run */
+    size_t peak_at;        /* the fullest moment is right before this statement: a run, or the first behind what is resident */
+    const statement *peak; /* the run; NULL: it is the step's begin */
 } account;
 
 static const char *const kind_words[RM_BYTE_KINDS] = {"weight", "state",      "gradient", "const",
@@ -1317,16 +1444,6 @@ static char *next_word(char **at)
     *at = word + strcspn(word, " ");
     if (**at) *(*at)++ = 0;
     return word;
-}
-
-/* The next line of a text, cut off by a zero; NULL at its end. */
-static char *next_line(char **at)
-{
-    char *line = *at;
-    if (!line || !*line) return NULL;
-    *at += strcspn(line, "\n");
-    if (**at) *(*at)++ = 0;
-    return line;
 }
 
 /* Notes a size under "before name after". */
@@ -1525,7 +1642,7 @@ static void buffer_goes(account *a, buffer *b)
     b->stretch = NOWHERE;
 }
 
-/* The fullest run comes next: what is there? */
+/* The fullest moment: what is there? */
 static void mark_peak(account *a)
 {
     size_t i;
@@ -1575,7 +1692,8 @@ static void account_statement(account *a, size_t i)
 /* Walks through the plan: first to find the fullest run, then to see what is there in it. */
 static void account_walk(account *a, int second)
 {
-    size_t i;
+    size_t i, begin = 0;
+    while (begin < a->n && !strcmp(a->program[begin].word[0], "resident")) begin++;
     a->runs = a->live = 0;
     a->n_stretches = 0;
     for (i = 0; i < a->n_buffers; i++) {
@@ -1585,13 +1703,14 @@ static void account_walk(account *a, int second)
         a->buffers[i].stretch = NOWHERE;
     }
     for (i = 0; i < a->n; i++) {
-        if (!strcmp(a->program[i].word[0], "run")) {
-            if (second && a->runs == a->peak_run) mark_peak(a);
-            if (!second && (!a->peak || a->live > a->peak_bytes)) {
-                a->peak = &a->program[i];
-                a->peak_bytes = a->live;
-                a->peak_run = a->runs;
-            }
+        const int is_run = !strcmp(a->program[i].word[0], "run");
+        if (second && i == a->peak_at) mark_peak(a);
+        if (!second && (is_run || i == begin) &&
+            (a->live > a->peak_bytes || (is_run && !a->peak && a->live == a->peak_bytes))) {
+            a->peak = is_run ? &a->program[i] : NULL;
+            a->peak_at = i;
+            a->peak_bytes = a->live;
+            a->peak_run = a->runs;
         }
         account_statement(a, i);
     }
@@ -1725,9 +1844,7 @@ static int read_config(const char *path, rm_config *c)
     if (status != GO_ON) return status;
     result = rm_config_read(text.at, text.n, c, message, sizeof message);
     text_free(&text);
-    if (result == RM_OK) return GO_ON;
-    fprintf(stderr, result == RM_ERROR_TEXT ? "%s:%s\n" : "rmplan: %s: %s\n", input_name(path), message);
-    return result == RM_ERROR_TEXT ? EXIT_USAGE : EXIT_OTHER;
+    return result == RM_OK ? GO_ON : refuse_with(path, NULL, message, result);
 }
 
 /* A plan file (.rmp) of the graph. */
@@ -1739,10 +1856,7 @@ static int read_plan(const char *path, rm_graph *g, rm_plan **out)
     if (status != GO_ON) return status;
     result = rm_plan_read(g, text.at, text.n, out);
     text_free(&text);
-    if (result == RM_OK) return GO_ON;
-    if (result != RM_ERROR_PLAN) return refuse(path, g, result);
-    fprintf(stderr, "%s:%s\n", input_name(path), rm_graph_error(g)); /* it begins with line and column, too */
-    return EXIT_USAGE;
+    return result == RM_OK ? GO_ON : refuse(path, g, result);
 }
 
 /* Has the text of the graph these letters? Names have no blanks and no equals signs. */
@@ -2182,6 +2296,10 @@ static void print_history(job *j, const account *a)
     history h;
     size_t i, peak = 0;
     if (history_make(&h, j->plan) && h.n) {
+        if (!a->peak) { /* the trace begins with the first run */
+            h.ns[h.n] = 0;
+            h.bytes[h.n++] = a->peak_bytes;
+        }
         for (i = 1; i < h.n; i++)
             if (h.bytes[i] > h.bytes[peak]) peak = i;
         fprintf(j->out.to, "  over the step  ");
@@ -2192,6 +2310,9 @@ static void print_history(job *j, const account *a)
                     j->info.time_ns ? 100.0 * (double)h.ns[peak] / (double)j->info.time_ns : 0.0, a->peak_run + 1,
                     a->runs, a->peak->word[1], a->peak->word[2], human_bytes(&live, a->peak_bytes),
                     j->r->peak ? "" : "; --peak lists it");
+        else
+            fprintf(j->out.to, "  fullest        the step's begin: %s live, of which some goes before the first run%s\n",
+                    human_bytes(&live, a->peak_bytes), j->r->peak ? "" : "; --peak lists it");
     }
     history_free(&h);
 }
@@ -2422,8 +2543,12 @@ static void print_candidates(const job *j, const account *a)
         list[n].b = b;
         list[n++].ns = *again;
     }
-    fprintf(j->out.to, "This run itself uses %s; %s is kept for later runs.\n", human_bytes(&size, used),
-            human_bytes(&other, kept));
+    if (a->peak)
+        fprintf(j->out.to, "This run itself uses %s; %s is kept for later runs.\n", human_bytes(&size, used),
+                human_bytes(&other, kept));
+    else
+        fprintf(j->out.to, "A step begins with all of that: what lasts between steps, and its inputs, of which some go "
+                           "before the first run.\n");
     if (wanted < a->peak_bytes / 1000) {
         fprintf(j->out.to, "No plan of this graph takes less than %s.\n", human_bytes(&size, least));
         n = 0;
@@ -2487,20 +2612,21 @@ static void say_peak(job *j, account *a)
         {"from_run", "from run", UNIT_COUNT, 9, 9, 0}, {"to_run", "to", UNIT_COUNT, 7, 7, 0},
         {"use", "why", UNIT_TEXT, 8, 8, 0}};
     printer *p = &j->out;
-    uint64_t numbers[4], rest = 0, rest_bytes = 0, rows = 0, like;
+    uint64_t numbers[4], rest = 0, rest_bytes = 0, rows = 0, like, number = a->peak ? a->peak_run + 1 : 0;
     char run[600];
     size_t i;
     qsort(a->buffers, a->n_buffers, sizeof *a->buffers, by_bytes_at_peak);
-    snprintf(run, sizeof run, "%.15s %.512s", a->peak ? a->peak->word[1] : "", a->peak ? a->peak->word[2] : "");
+    if (a->peak) snprintf(run, sizeof run, "%.15s %.512s", a->peak->word[1], a->peak->word[2]);
+    else snprintf(run, sizeof run, "begin");
     say_open(p, "peak", '{');
-    if (p->form == FORM_TEXT)
-        fprintf(p->to, "\nIn memory at the fullest moment, run %" PRIu64 " of %" PRIu64 " (%s):\n", a->peak_run + 1,
-                a->runs, run);
+    if (p->form == FORM_TEXT && a->peak)
+        fprintf(p->to, "\nIn memory at the fullest moment, run %" PRIu64 " of %" PRIu64 " (%s):\n", number, a->runs, run);
+    else if (p->form == FORM_TEXT) fprintf(p->to, "\nIn memory at the fullest moment, the step's begin:\n");
     else if (p->form == FORM_KV)
-        fprintf(p->to, "\n# peak of run %" PRIu64 " of %" PRIu64 ": %s, %" PRIu64 " bytes\n", a->peak_run + 1, a->runs,
-                run, a->peak_bytes);
+        fprintf(p->to, "\n# peak of run %" PRIu64 " of %" PRIu64 ": %s, %" PRIu64 " bytes\n", number, a->runs, run,
+                a->peak_bytes);
     else {
-        say_number(p, "run", a->peak_run + 1);
+        say_number(p, "run", number);
         say_number(p, "runs", a->runs);
         say_text(p, "what", run);
         say_number(p, "bytes", a->peak_bytes);
@@ -3420,7 +3546,7 @@ static int fit_once(job *j, const rm_fit_desc *d, rm_fit_info *found)
     result = rm_fit(d, found);
     watch_clear_line(&j->watch);
     if (result == RM_OK || result == RM_ERROR_INFEASIBLE || result == RM_ERROR_CANCELLED) return GO_ON;
-    return refuse_with(j->r->graph, found->message, result);
+    return refuse_with(j->r->graph, j->g, found->message, result);
 }
 
 /* g: the model at its usual size, for what can be refused beforehand. */

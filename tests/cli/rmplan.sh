@@ -47,8 +47,11 @@ printf 'rockmate graph 2\n' >two.rmg
 : >empty.rmg
 mkdir folder.rmg
 
+sed '/^op c /s/$/ once/' chain.rmg >once.rmg
+
 # --- the variants that run are in the summary
 sed '/^op c /a variant c quick needs=h2 fwd=400 bwd=600' chain.rmg >quick.rmg
+sed '/^variant/{p;}' quick.rmg >twice.rmg
 run 0 "" quick.rmg --text
 if grep -q '^  variants   1 run: c@quick$' out; then ok; else bad "the summary says which variant runs"; fi
 
@@ -208,7 +211,14 @@ run 0 "" --model gpt2-124m --preset rockmate --recompute 'h[*]/gelu' --text
 if grep -q "^  policy         a step is [0-9.]* % slower than without it, where it takes .* of memory$" out; then ok; else bad "the cost of a policy for people"; fi
 run 0 "" --model gpt2-124m --keep '*' --json
 if grep -q '"free_time_ns":[1-9]' out; then ok; else bad "the cost of a policy in JSON"; fi
-run 2 "--recompute: 'h[*]/gellu' names no op; look up names in the graph's text (--export)" --model gpt2-124m --recompute 'h[*]/gellu'
+run 2 "--recompute: 'h[*]/gellu' names no op; look up names in the graph's text (--export); did you mean 'h[*]/gelu'?" --model gpt2-124m --recompute 'h[*]/gellu'
+run 2 "did you mean 'h[*]/attention'?" --model gpt2-124m --keep 'h[*]/norm1,h[*]/attn'
+run 2 "did you mean 'embed.wte'?" --model gpt2-124m --stay 'embed.wtte'
+run 2 "size 1: --keep: 'atention' names no op; look up names in the graph's text (--export); did you mean 'attention'?" --model gpt2-124m --keep atention --fit batch
+printf 'rockmate config 1\npreset=rockmate\nmove=residul*\n' >policy.cfg
+run 2 "did you mean 'residual1'?" --model gpt2-124m --config policy.cfg --host 1G
+run 2 "names no op; look up names" chain.rmg --keep zzz
+if grep -q "did you mean" err; then bad "a pattern that nothing is near to"; else ok; fi
 run 2 "--move: h[0]/fc has nowhere to go; give --host and --link" --model gpt2-124m --move 'h[*]/fc'
 run 2 "--move: h[0]/fc needs a preset that searches what moves: offmate" --model gpt2-124m --move 'h[*]/fc' --host 1G --preset rockmate
 run 2 "--recompute: h[0]/norm1 needs a preset that searches" --model gpt2-124m --recompute 'h[0]' --preset sqrt
@@ -429,6 +439,9 @@ run 2 "did you mean h2?" chain.rmg --explain h22
 run 2 "--explain takes a tensor, and this is an op: c; did you mean h3?" chain.rmg --explain c
 run 2 "did you mean 3G?" chain.rmg --budget 3GiB
 run 2 "takes no value: --curve=3" chain.rmg --curve=3
+run 2 "did you mean rtx4090?" --model gpt2-124m --device RTX4090
+run 2 "did you mean rtx4090?" --model gpt2-124m --device 4090
+run 2 "did you mean llama3-8b?" --model llama-8b
 while IFS='|' read -r arguments reason; do
     # shellcheck disable=SC2086
     run 2 "$reason" $arguments
@@ -565,6 +578,31 @@ run 2 "two.rmg:" two.rmg --plan one.rmp
 run 2 "chain.rmg:" chain.rmg --plan chain.rmg
 "$rmplan" chain.rmg --plan - <one.rmp >out 2>err
 holds 'v["status"] == "ok"'
+
+# a plan that copies, and a graph without a link: --link says how fast that is
+"$rmplan" chain.rmg --budget 13M --host 1G --pinned 0 --link 1000G,pageable=300G --out pageable.rmp >kv 2>err
+run 2 "the graph has no link: nothing can be copied; give --link 25G" chain.rmg --plan pageable.rmp
+run 2 "no rates of pageable memory; give --link 25G,pageable=8G" chain.rmg --plan pageable.rmp --link 1000G
+run 0 "" chain.rmg --plan pageable.rmp --link 1000G,pageable=300G
+for key in time_ns arena_bytes pageable_bytes; do
+    if [ "$(value $key)" = "$(value $key kv)" ]; then ok; else bad "--plan --link: another $key than when it was planned"; fi
+done
+
+# the fullest moment is the step's begin: an input that no op reads
+sed '/^tensor x/i tensor big input 50000000' chain.rmg >begin.rmg
+run 0 "" begin.rmg --peak
+holds 'v["live_bytes"] == 51114112'
+if grep -q "^# peak of run 0 of 13: begin, 51114112 bytes$" out && [ "$(awk '/^# peak/ { p = 1 } p && NF == 7 { n += $3 } END { print n }' out)" = 51114112 ]; then ok; else bad "--peak at the step's begin"; fi
+run 0 "" begin.rmg --peak --text --svg begin.svg
+if grep -q "^  fullest        the step's begin: 48.7 MiB live" out && grep -q "^In memory at the fullest moment, the step's begin:$" out && grep -q "^A step begins with all of that" out; then ok; else bad "--peak at the step's begin, for people"; fi
+if grep -q ">Fullest at the step's begin: 48.7 MiB live\.<" begin.svg; then ok; else bad "a picture whose fullest moment is the step's begin"; fi
+
+# --- messages of the library name options, all of them
+if command -v python3 >/dev/null 2>&1 && [ -f "$here/tests/cli/words.py" ]; then
+    if python3 "$here/tests/cli/words.py" "$here/rockmate.h" "$here/examples/rmplan.c" >out 2>err; then ok; else bad "messages with names of the C API"; fi
+else echo "no python3: the words of messages are not looked at"; skipped=$((skipped + 1)); fi
+run 2 "c runs once a step (once); name it in keep, too" once.rmg --recompute c
+run 2 "op c: variant 'quick' is there already or has no usable name; give it another name" twice.rmg
 
 # --- a preset that does not fit has the memory that it needs, and no figures of a plan
 run 0 "" chain.rmg --budget 60% --compare
