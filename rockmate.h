@@ -17219,13 +17219,13 @@ RMI_FN uint64_t rmi_plan_key(const rmi_planner *call)
 {
     uint64_t key = rmi_mix(call->step ^ (uint64_t)call->steps << 8 ^ (uint64_t)call->align << 16 ^
                            (uint64_t)(call->desc->live_only != 0) << 50);
-    size_t i;
-    if (call->config.off || call->plan->policy || call->desc->like || call->together == RMI_PLAN_JOINT || call->naming)
+    uint32_t i;
+    if (call->config.off || call->desc->like || call->together == RMI_PLAN_JOINT || call->naming)
         return 0;
     if (call->config.passes & RMI_PLAN_MOVES && rmi_plan_has_host(call))
         key = rmi_mix(key ^ (call->desc->pageable_bytes ? 2 : 1));
-    for (i = 0; i < sizeof call->config.kinds && call->config.kinds[i]; i++)
-        key = rmi_mix(key ^ (uint64_t)(unsigned char)call->config.kinds[i]);
+    for (i = 0; i < RMI_COUNT(rmi_plan_lists); i++)
+        key = rmi_mix(rmi_fnv(key, rmi_plan_list_at(&call->config, i), strlen(rmi_plan_list_at(&call->config, i))));
     return rmi_mix(key ^ call->config.passes) | 1;
 }
 
