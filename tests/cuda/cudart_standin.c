@@ -1122,14 +1122,19 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaM
     f = block_of(src);
     if (!d && !f) return bad(cudaErrorInvalidValue);
     if ((d && (unsigned char *)dst + bytes > d->p + d->bytes) || (f && (const unsigned char *)src + bytes > f->p + f->bytes)) return bad(cudaErrorInvalidValue);
-    if ((!d || !f) && bytes) { /* pageable memory: the runtime waits */
+    if ((!d || !f) && bytes) { /* pageable memory: the runtime reads it at once, and waits before it writes there */
+        void *staged = NULL;
+        cudaError_t code;
         if (!S.pageable) found("a copy of pageable memory on a stream", NULL);
         s = behind(s);
         if (!known_stream(s)) return bad(cudaErrorInvalidResourceHandle);
         if (implicit(s)) return bad(cudaErrorStreamCaptureImplicit);
         if (s->graph) return spoil(s->graph, cudaErrorStreamCaptureUnsupported);
+        if (!f && (staged = malloc(bytes)) != NULL) memcpy(staged, src, bytes);
         drain(s);
-        return S.sticky ? bad(S.sticky) : copy_now(dst, src, bytes);
+        code = S.sticky ? bad(S.sticky) : copy_now(dst, staged ? staged : src, bytes);
+        free(staged);
+        return code;
     }
     memset(&w, 0, sizeof w);
     w.kind = COPY;

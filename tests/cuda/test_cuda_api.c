@@ -547,6 +547,57 @@ static void pinned_once(int mapped)
     rmtest_mapped = usual;
 }
 
+/* Host memory in two pieces: what the plan wants pinned is pinned, and no more; a plan with copies of both leaves the bits of keeping
+   everything, whatever the order of the streams, and stays in streams with a word. The stand-in reads pageable memory when a copy is
+   called for, as CUDA may: before it comes there from the device, if the lane is not waited for. */
+static void two_tiers(void)
+{
+    const struct { int order; uint64_t which; } orders[] = {{STANDIN_EAGER, 0}, {STANDIN_LAZY, 0}, {STANDIN_STARVE, 1}, {STANDIN_STARVE, 2}, {STANDIN_SHUFFLE, 7}, {STANDIN_SHUFFLE, 8}};
+    rm_cuda_desc d = {0};
+    rm_plan_desc pd = {0};
+    rm_plan_info plan;
+    rm_cuda_info info;
+    unsigned kept[LAYERS], i, k, turn, moved;
+    char name[20];
+    rig r;
+    d.graph = 1;
+    d.log = on_log;
+    for (turn = 0; turn <= RMI_COUNT(orders); turn++) {
+        with_choices = 1;
+        if (!open_rig(&r, "pinned and pageable memory", &d)) return;
+        rm_exec_destroy(r.x), rm_plan_destroy(r.p);
+        r.x = NULL, r.p = NULL;
+        if (turn) {
+            rm_graph_link_pageable(r.g, 300000000u, 300000000u);
+            standin_order(orders[turn - 1].order, orders[turn - 1].which);
+            pd.device_bytes = 12 * BYTES;
+            pd.host_bytes = 2 * BYTES;
+            pd.move = "w";
+            pd.pageable_bytes = 1 << 20;
+        }
+        if (!expect(rm_plan_create(r.g, &pd, &r.p) == RM_OK && rm_plan_get_info(r.p, 0, &plan) == RM_OK, "a plan", rm_graph_error(r.g))) return;
+        for (i = moved = 0; i < r.p->prog[0].n; i++)
+            if (r.p->prog[0].st[i].what == RMI_OFFLOAD) moved |= 1u << RMI_TIER_OF(r.p->prog[0].st[i].offset);
+        expect(!turn || (plan.host_bytes && plan.pageable_bytes && moved == 3), "it copies to and from both", NULL);
+        standin_pageable(1);
+        expect(rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == RM_OK && rm_cuda_get_info(r.c, &info) == RM_OK, "rm_cuda_exec_create", rm_graph_error(r.g));
+        expect(info.pinned_bytes == plan.host_bytes, "only the pinned part is pinned", NULL);
+        for (k = 0; k < 4; k++) expect(step_rig(&r, (int)k, 1) == RM_OK, "a step", rm_exec_error(r.x));
+        expect(rm_exec_wait(r.x) == RM_OK, "rm_exec_wait", rm_exec_error(r.x));
+        expect(!turn == !strstr(logged, "steps stay in streams: the plan has bytes in pageable memory"), "a word about streams", logged);
+        for (i = 0; i < LAYERS; i++) {
+            snprintf(name, sizeof name, "l[%u]/w", i);
+            if (!turn) kept[i] = weight(&r, name);
+            else expect(weight(&r, name) == kept[i], "other bits than those of keeping everything", name);
+        }
+        expect(kept[0] || kept[1] || kept[LAYERS - 1], "weights that changed", NULL);
+        standin_pageable(0);
+        expect(standin_findings() == 0, standin_finding(), NULL);
+        close_rig(&r);
+        with_choices = 0;
+    }
+}
+
 /* Another device is current in the thread: nothing is made or launched there, and the message says what to do. */
 static void elsewhere(void)
 {
@@ -1442,6 +1493,7 @@ int main(void)
     given_host();
     pinned_once(0);
     pinned_once(1);
+    two_tiers();
     elsewhere();
     graphs();
     astray();
