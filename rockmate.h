@@ -681,6 +681,7 @@ RMDEF rm_result rm_config_write(const rm_config *c, rm_write_fn write, void *use
 
 typedef struct rm_plan_desc {
     uint64_t device_bytes RM_ZERO;  /* the budget: everything placed on the device. 0: no limit */
+    uint32_t device_percent RM_ZERO; /* or the budget in per cent of what keeping everything takes (not of rm_fit) */
     uint64_t host_bytes RM_ZERO;    /* host memory that the plan may use, pinned; 0: none */
     /* and pageable, with the rates of rm_graph_link_pageable. What is copied most is pinned */
     uint64_t pageable_bytes RM_ZERO;
@@ -16143,10 +16144,8 @@ RMI_FN const char *rmi_plan_list_at(const rm_config *config, uint32_t i)
 RMI_FN uint8_t rmi_plan_policy(const rm_config *config)
 {
     uint32_t i, policy = 0;
-    for (i = 0; i < RMI_PLAN_POLICIES; i++) {
-        const char *list = rmi_plan_list_at(config, i);
-        policy |= (uint32_t)(list[strspn(list, ",")] != 0) << i;
-    }
+    for (i = 0; i < RMI_PLAN_POLICIES; i++)
+        policy |= (uint32_t)(strspn(rmi_plan_list_at(config, i), ",") < strlen(rmi_plan_list_at(config, i))) << i;
     return (uint8_t)policy;
 }
 
@@ -18013,9 +18012,9 @@ RMI_FN rm_result rmi_plan_reductions(rmi_planner *call)
 RMI_FN void rmi_plan_advice(const rmi_planner *call, const rm_plan_info *worst, char *text, size_t room)
 {
     const rm_graph *graph = call->graph;
-    uint64_t moves = 0, stays = 0, half = call->desc->device_bytes / 2;
+    uint64_t moves = 0, stays = 0, half = call->desc->device_bytes / 2, host = rmi_plan_host(call->desc);
     uint32_t k, tensor;
-    int forwards = 1, host = rmi_plan_host(call->desc) != 0;
+    int forwards = 1;
     char bytes[24];
     for (k = 0; k < 3 * graph->n_tensors && !call->desc->unified; k++) /* what might have waited in host memory */
         if (rmi_low_kind(graph, k, &tensor) != RMI_BUF_GRAD && graph->tensors[tensor].kind == RMI_PARAM &&
@@ -18024,33 +18023,30 @@ RMI_FN void rmi_plan_advice(const rmi_planner *call, const rm_plan_info *worst, 
     for (k = 0; k < graph->n_ops; k++) forwards &= !graph->ops[k].has_bwd || worst->step == RM_FORWARD;
     rmi_format(bytes, sizeof bytes, "%u", moves);
     {
+        const char *const op = graph->ops[call->largest].name;
         const struct {
             int when;
-            const char *text, *what;
+            const char *what, *text; /* the text's %s, if it has one */
         } rows[] = {
-            {stays > half,
-             "let weights move (RM_STAYS keeps more than half of the budget), or make the largest op smaller (%s)",
-             NULL},
-            {host && !graph->has_link,
-             "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used",
-             ""},
-            {forwards && !(call->config.passes & (RM_PASS_SEARCH | RM_PASS_OFFLOAD)),
-             "or take preset 'hiremate': the step has no backward, so only a search recomputes anything in it", ""},
-            {moves > half && graph->has_link && !host, "or let weights wait in host memory (rm_plan_desc.host_bytes)",
-             ""},
-            {graph->has_link && host && rmi_plan_host(call->desc) < moves && call->config.passes & RMI_PLAN_MOVES,
-             "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states: %s bytes",
-             bytes},
-            {host && graph->has_link && !(call->config.passes & RM_PASS_OFFLOAD),
-             "take preset 'offmate', or make the largest op smaller (%s)", NULL},
-            {moves > worst->min_bytes / 2 && !graph->has_link,
+            {stays > half, op,
+             "let weights move (RM_STAYS keeps more than half of the budget), or make the largest op smaller (%s)"},
+            {host && !graph->has_link, "",
+             "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used"},
+            {forwards && !(call->config.passes & (RM_PASS_SEARCH | RM_PASS_OFFLOAD)), "",
+             "or take preset 'hiremate': the step has no backward, so only a search recomputes anything in it"},
+            {moves > half && graph->has_link && !host, "",
+             "or let weights wait in host memory (rm_plan_desc.host_bytes)"},
+            {graph->has_link && host && host < moves && call->config.passes & RMI_PLAN_MOVES, bytes,
+             "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states: %s bytes"},
+            {host && graph->has_link && !(call->config.passes & RM_PASS_OFFLOAD), op,
+             "take preset 'offmate', or make the largest op smaller (%s)"},
+            {moves > worst->min_bytes / 2 && !graph->has_link, "",
              "or let weights and states, which take most of it, wait in host memory (rm_plan_desc.host_bytes, "
-             "rm_graph_link)",
-             ""},
-            {1, "or make the largest op smaller (%s)", NULL},
+             "rm_graph_link)"},
+            {1, op, "or make the largest op smaller (%s)"},
         };
         for (k = 0; !rows[k].when;) k++;
-        rmi_format(text, room, rows[k].text, rows[k].what ? rows[k].what : graph->ops[call->largest].name);
+        rmi_format(text, room, rows[k].text, rows[k].what);
     }
 }
 
@@ -18273,10 +18269,8 @@ RMI_FN rm_result rmi_plan_config(rm_graph *graph, const rm_plan_desc *desc, rm_c
     if (!desc->config && preset) rmi_plan_use_preset(preset, config);
     if (!desc->config && !preset) {
         rmi_sink list = rmi_line(names, sizeof names);
-        for (i = 0; i < RMI_COUNT(rmi_plan_presets); i++) {
-            if (i) rmi_put(&list, ", ");
-            rmi_put(&list, rmi_plan_presets[i].name);
-        }
+        for (i = 0; i < RMI_COUNT(rmi_plan_presets); i++)
+            rmi_put_format(&list, i ? ", %s" : "%s", rmi_plan_presets[i].name);
         return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc.preset: '%s' is not known; take one of %s",
                            desc->preset, names);
     }
@@ -18740,10 +18734,9 @@ RMI_FN rm_result rmi_plan_note_starts(rm_plan *plan, rmi_arena *tmp)
     }
     if (cut != RMI_NONE)
         RMI_TRY(rmi_plan_say(
-            plan,
-            "op %s%s: no gradient comes back to its backward, for op %s, which reads its output, has none: it starts "
-            "the gradients, as a loss does, and weights before it learn nothing from what follows. Drop RM_NOGRAD "
-            "(nograd) of %s, or freeze those weights; if it is a loss, declare its output (rm_output_add)",
+            plan, "op %s%s: no gradient comes back to its backward, for op %s, which reads its output, has none: it "
+            "starts the gradients, as a loss does, and weights before it learn nothing from what follows. Drop "
+            "RM_NOGRAD (nograd) of %s, or freeze those weights; if it is a loss, declare its output (rm_output_add)",
             graph->ops[cut].name, rmi_plan_more(more, sizeof more, n_cut), graph->ops[by].name, graph->ops[by].name));
     if (end != RMI_NONE)
         RMI_TRY(rmi_plan_say(plan,
@@ -18784,11 +18777,9 @@ RMI_FN rm_result rmi_plan_note_all(rm_plan *plan)
     if (backward) result = rmi_plan_note_starts(plan, &tmp);
     if (result == RM_OK && backward) result = rmi_plan_note_states(plan);
     if (result == RM_OK && plan->asked && rmi_plan_host(&plan->asked->desc) && !plan->g->has_link)
-        result = rmi_plan_say(
-            plan,
-            "plan: %u bytes of host memory are offered, and nothing moves there, for the graph has no link; "
-            "say how fast copies are: rm_graph_link",
-            rmi_plan_host(&plan->asked->desc));
+        result = rmi_plan_say(plan, "plan: %u bytes of host memory are offered, and nothing moves there, for the graph "
+                              "has no link; say how fast copies are: rm_graph_link",
+                              rmi_plan_host(&plan->asked->desc));
     if (result == RM_OK && merges)
         result = rmi_plan_say(plan,
                          "plan: %u times a step a gradient is added up in host memory, where each sum is rounded once "
@@ -18806,9 +18797,8 @@ RMI_FN rm_result rmi_plan_failed(rm_graph *graph, rm_result result, uint32_t ali
     rmi_error *error = &graph->last;
     if (result == RM_ERROR_MEMORY) rmi_err_memory(error);
     if (result == RM_ERROR_ARGUMENT && !error->text[0])
-        rmi_err_set(error, result,
-                    "rm_plan_create: all buffers together, each rounded up to %u bytes, are not below 2^62; check the "
-                    "unit of the largest tensors, or take a smaller rm_plan_desc.align",
+        rmi_err_set(error, result, "rm_plan_create: all buffers together, each rounded up to %u bytes, are not below "
+                    "2^62; check the unit of the largest tensors, or take a smaller rm_plan_desc.align",
                     (uint64_t)align);
     if (result == RM_ERROR_INTERNAL && strstr(error->text, RMI_SIM_TOO_LONG))
         result = rmi_err_set(error, RM_ERROR_ARGUMENT,
@@ -25737,15 +25727,14 @@ RMDEF rm_tensor rm_op_add(rm_graph *graph, const rm_kind *kind, const rm_op_desc
 
 RMDEF rm_tensor rm_op_output(rm_graph *graph, rm_tensor tensor, uint32_t i)
 {
-    static const char *const message = "rm_op_output: no op makes the tensor, or the op has no output %u; give its "
-                                       "size in .out";
     uint32_t op;
     if (!graph || graph->sticky.result != RM_OK) return rmi_graph_handle(graph, RMI_NONE);
     op = rmi_graph_has(graph, tensor) ? graph->tensors[rmi_graph_index(tensor)].maker : RMI_NONE;
     if (op == RMI_NONE || i >= graph->ops[op].out.n) {
-        if (graph->sealed) /* a question, not a mistake in building */
-            rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, message, (uint64_t)i);
-        else rmi_graph_fail(graph, RM_ERROR_GRAPH, message, (uint64_t)i);
+        /* of a sealed graph it is a question, not a mistake in building */
+        rmi_err_set(graph->sealed ? &graph->last : &graph->sticky, graph->sealed ? RM_ERROR_ARGUMENT : RM_ERROR_GRAPH,
+                    "rm_op_output: no op makes the tensor, or the op has no output %u; give its size in .out",
+                    (uint64_t)i);
         return rmi_graph_handle(graph, RMI_NONE);
     }
     return rmi_graph_handle(graph, graph->ops[op].out.at[i]);
@@ -25923,8 +25912,7 @@ RMDEF rm_result rm_config_read(const char *text, size_t length, rm_config *confi
     rm_result result = RM_ERROR_ARGUMENT;
     if (config && (text || !length)) result = rmi_txt_config_read(text, length, config, &err);
     else rmi_err_set(&err, result, "rm_config_read: text or c is NULL");
-    if (!message || !message_bytes) return result;
-    rmi_format(message, message_bytes, "%s", err.text);
+    if (message && message_bytes) rmi_format(message, message_bytes, "%s", err.text);
     return result;
 }
 
@@ -25935,13 +25923,35 @@ RMDEF rm_result rm_config_write(const rm_config *config, rm_write_fn write, void
     return rmi_txt_config_write(config, &sink);
 }
 
+/* What is asked for, NULL for nothing, with a budget in per cent of what keeping everything takes as one in bytes. */
+RMI_FN rm_result rmi_in_bytes(rm_graph *graph, const rm_plan_desc *asked, rm_plan_desc *desc)
+{
+    rm_plan *plan;
+    rm_plan_info all = RMI_INIT;
+    memset(desc, 0, sizeof *desc);
+    if (asked) *desc = *asked;
+    if (!desc->device_percent) return RM_OK;
+    RMI_WANT(&graph->last, !desc->device_bytes, "rm_plan_desc.device_percent: device_bytes is set, too; take one");
+    desc->preset = "noremat";
+    desc->keep = desc->move = desc->stay = desc->recompute = NULL;
+    desc->config = NULL;
+    desc->like = NULL;
+    desc->info = &all;
+    RMI_TRY(rmi_plan_create_one(graph, desc, &plan));
+    rmi_plan_free(plan);
+    *desc = *asked;
+    desc->device_bytes = rmi_max(rmi_mul_div_up(all.keep_all_bytes, desc->device_percent, 100), 1);
+    return RM_OK;
+}
+
 RMDEF rm_result rm_plan_create(rm_graph *graph, const rm_plan_desc *desc, rm_plan **out)
 {
-    static const rm_plan_desc none = RMI_INIT;
+    rm_plan_desc in_bytes;
     if (out) *out = NULL;
     if (!graph) return RM_ERROR_MEMORY;
     RMI_WANT(&graph->last, out, "rm_plan_create: out is NULL; pass the address of an rm_plan *");
-    return rmi_plan_create_one(graph, desc ? desc : &none, out);
+    RMI_TRY(rmi_in_bytes(graph, desc, &in_bytes));
+    return rmi_plan_create_one(graph, &in_bytes, out);
 }
 RMDEF void rm_plan_destroy(rm_plan *plan) { rmi_plan_free(plan); }
 
@@ -25957,12 +25967,13 @@ RMDEF rm_result rm_plan_get_info(const rm_plan *plan, uint32_t step, rm_plan_inf
 
 RMDEF rm_result rm_plan_curve(rm_graph *graph, const rm_plan_desc *desc, rm_point *points, size_t *n)
 {
-    static const rm_plan_desc none = RMI_INIT;
+    rm_plan_desc in_bytes;
     size_t room = n ? *n : 0;
     if (n) *n = 0;
     if (!graph) return RM_ERROR_MEMORY;
     RMI_WANT(&graph->last, points && room, "rm_plan_curve: no room for points; pass an array, and in *n its length");
-    return rmi_crv_make(graph, desc ? desc : &none, points, room, n);
+    RMI_TRY(rmi_in_bytes(graph, desc, &in_bytes));
+    return rmi_crv_make(graph, &in_bytes, points, room, n);
 }
 
 RMDEF rm_result rm_fit(const rm_fit_desc *desc, rm_fit_info *found)
@@ -26172,21 +26183,15 @@ RMDEF rm_result rm_exec_tune(rm_exec *exec, const rm_plan_desc *desc, const rm_s
         RMI_TRY(rmi_exe_needs(exec, exec->backend.link(exec->backend.user, &h2d, &d2h, &latency_ns),
                               "measuring the link", NULL));
         if (!h2d || !d2h || h2d > RMI_MAX || d2h > RMI_MAX || latency_ns > RMI_MAX) /* the graph would keep the error */
-            return rmi_err_set(&exec->err, RM_ERROR_BACKEND,
-                               "rm_exec_tune: rm_backend.link measured %u and %u bytes a second, %u ns a copy; rates "
-                               "are above 0, all is below 2^62",
-                               h2d, d2h, latency_ns);
+            return rmi_err_set(&exec->err, RM_ERROR_BACKEND, "rm_exec_tune: rm_backend.link measured %u and %u bytes "
+                               "a second, %u ns a copy; rates are above 0, all is below 2^62", h2d, d2h, latency_ns);
         rm_graph_link(exec->graph, h2d, d2h, latency_ns, 0);
     }
     result = rm_plan_create(exec->graph, desc, &next);
     if (result != RM_OK) return rmi_err_set(&exec->err, result, "%s", rm_graph_error(exec->graph));
     result = rmi_exe_replan(exec, next);
-    if (result == RM_OK) {
-        rm_plan *old = *plan;
-        *plan = next;
-        next = old;
-    }
-    rm_plan_destroy(next);
+    rm_plan_destroy(result == RM_OK ? *plan : next);
+    if (result == RM_OK) *plan = next;
     return result;
 }
 
@@ -26233,7 +26238,6 @@ RMDEF void *rm_mut(const rm_call *call, uint32_t i)
 {
     return call->recompute || i >= call->n_in ? NULL : (void *)call->in[i];
 }
-
 
 #if defined(_MSC_VER)
 #pragma warning(pop)

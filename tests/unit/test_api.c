@@ -203,6 +203,23 @@ static void plan_arguments(void)
     EXPECT(rm_plan_create(g, NULL, &p) == RM_OK && p); /* as zeros: no limit */
     rm_plan_destroy(p);
     p = NULL;
+    EXPECT(rm_plan_create(g, &(rm_plan_desc){.device_bytes = 1 << 20, .device_percent = 50}, &p) == RM_ERROR_ARGUMENT && !p && strstr(rm_graph_error(g), "device_percent: device_bytes is set, too; take one"));
+    {
+        rm_point points[4];
+        rm_plan_desc d = {.device_percent = 100, .align = 1, .preset = "rockmate", .info = &info};
+        size_t n = 4;
+        EXPECT(rm_plan_create(g, &d, &p) == RM_OK && p && info.budget_bytes == info.keep_all_bytes && info.time_ns == info.keep_all_ns);
+        rm_plan_destroy(p);
+        p = NULL;
+        d.device_percent = 99;
+        EXPECT(rm_plan_create(g, &d, &p) == (p ? RM_OK : RM_ERROR_INFEASIBLE) && info.budget_bytes == (99 * info.keep_all_bytes + 99) / 100 && info.arena_bytes <= info.budget_bytes);
+        rm_plan_destroy(p);
+        p = NULL;
+        d.device_percent = 1;
+        EXPECT(rm_plan_create(g, &d, &p) == RM_ERROR_INFEASIBLE && !p && info.min_bytes);
+        d.device_percent = 100;
+        EXPECT(rm_plan_curve(g, &d, points, &n) == RM_OK && n && points[n - 1].arena_bytes <= info.keep_all_bytes);
+    }
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.preset = "rockmate", .device_bytes = 1, .info = &info}, &p) == RM_ERROR_INFEASIBLE && !p && info.min_bytes && strstr(rm_graph_error(g), "Give"));
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.preset = "rockmate", .device_bytes = info.min_bytes}, &p) == RM_OK && p);
     EXPECT(rm_plan_get_info(p, RM_LAST, &info) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "no program"));
