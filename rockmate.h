@@ -683,10 +683,8 @@ typedef struct rm_plan_desc {
     uint64_t device_bytes RM_ZERO;  /* the budget: everything placed on the device. 0: no limit */
     uint32_t device_percent RM_ZERO; /* or the budget in per cent of what keeping everything takes (not of rm_fit) */
     uint64_t host_bytes RM_ZERO;    /* host memory that the plan may use, pinned; 0: none */
-    /* and pageable, with the rates of rm_graph_link_pageable. What is copied most is pinned */
-    uint64_t pageable_bytes RM_ZERO;
-    /* 1: host and device are one pool (integrated GPUs, GB10, Apple): copies would free nothing, and plans have none */
-    uint32_t unified RM_ZERO;
+    uint64_t pageable_bytes RM_ZERO; /* and pageable (rm_graph_link_pageable); what is copied most is pinned */
+    uint32_t unified RM_ZERO;       /* 1: host and device are one pool (GB10, Apple), where copies free nothing */
     uint32_t steps RM_ZERO;         /* RM_SINGLE | ...: the programs to make. 0: RM_SINGLE */
     uint32_t align RM_ZERO;         /* of every buffer, a power of two; 0: 256. Not with live_only */
     const char *preset RM_ZERO;     /* NULL: "hiremate", or "offmate" if there is host memory and a link */
@@ -18801,13 +18799,11 @@ RMI_FN rm_result rmi_plan_failed(rm_graph *graph, rm_result result, uint32_t ali
                     "2^62; check the unit of the largest tensors, or take a smaller rm_plan_desc.align",
                     (uint64_t)align);
     if (result == RM_ERROR_INTERNAL && strstr(error->text, RMI_SIM_TOO_LONG))
-        result = rmi_err_set(error, RM_ERROR_ARGUMENT,
-                        "rm_plan_create: with what it recomputes or copies, a step takes 2^62 ns or more; check the "
-                        "unit of the longest ops, and the link's speed and latency");
+        result = rmi_err_set(error, RM_ERROR_ARGUMENT, "rm_plan_create: with what it recomputes or copies, a step "
+                    "takes 2^62 ns or more; check the unit of the longest ops, and the link's speed and latency");
     if (result == RM_ERROR_INTERNAL && !error->text[0])
-        rmi_err_set(error, result,
-                    "a solver made a sequence that reads what is not there: a fault of rockmate.h; please report it "
-                    "with the graph (rm_graph_write)");
+        rmi_err_set(error, result, "a solver made a sequence that reads what is not there: a fault of rockmate.h; "
+                    "please report it with the graph (rm_graph_write)");
     error->result = result;
     return result;
 }
