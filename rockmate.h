@@ -14696,7 +14696,8 @@ RMI_FN uint64_t rmi_search_prune(rmi_search *search, rmi_schedule *schedule)
     for (event = 0; event < schedule->n; event++) search->scratch.runs_left[schedule->events[event].task]++;
     for (event = schedule->n; event-- > 0;) {
         uint32_t task = schedule->events[event].task, last = --search->scratch.runs_left[task] == 0,
-                 any = !(step->tasks[task].way == RMI_FWD) || (step->tasks[task].must && last);
+                 any = step->tasks[task].way != RMI_FWD ||
+                       (last && (step->tasks[task].must || step->graph->fixed_order));
         const rmi_step_access *access = rmi_step_access_of(step, task, schedule->mode);
         if (step->tasks[task].way == RMI_FWD) {
             for (k = 0; k < access->makes.n; k++) {
@@ -15141,11 +15142,22 @@ RMI_FN int rmi_search_move_exchange(rmi_search *search)
                                                                  : rmi_search_give_up(search, gap);
 }
 
+/* Proposes that the run of an event moves to before event `to`. */
+RMI_FN int rmi_search_put(rmi_search *search, uint32_t event, uint32_t to)
+{
+    rmi_search_insert *insert = &search->edit.inserts[search->edit.n_inserts++];
+    insert->at = to;
+    insert->task = search->current.events[event].task;
+    insert->copied = search->current.events[event].copied;
+    rmi_search_drop(search, event);
+    search->edit.unsure = 1;
+    return 1;
+}
+
 /* A repeated run, or an update, moves to another place. */
 RMI_FN int rmi_search_move_shift(rmi_search *search)
 {
     uint32_t event = rmi_search_repeat(search), far = 1 + rmi_random(&search->random, search->current.n / 8 + 1), to;
-    rmi_search_insert *insert = &search->edit.inserts[0];
     if (search->step->updates.n && rmi_random(&search->random, 2)) {
         const rmi_step_param *param =
             &search->step->params[search->step->updates.at[rmi_random(&search->random, search->step->updates.n)]];
@@ -15156,14 +15168,9 @@ RMI_FN int rmi_search_move_shift(rmi_search *search)
         if (event == RMI_NONE) return 0;
         to = rmi_random(&search->random, 2) ? event + 1 + far : event - (far < event ? far : event);
     }
-    if (to >= search->current.n) return 0;
-    insert->at = to;
-    insert->task = search->current.events[event].task;
-    insert->copied = search->current.events[event].copied;
-    search->edit.n_inserts = 1;
-    rmi_search_drop(search, event);
-    search->edit.unsure = 1;
-    return 1;
+    for (far = to; search->step->graph->fixed_order && far < event; far++) /* nor does it come to be the first */
+        if (search->current.events[far].task == search->current.events[event].task) return 0;
+    return to < search->current.n ? rmi_search_put(search, event, to) : 0;
 }
 
 /* Does a task that must have run before this one, by its row's `after`, run in events [from, to)? Tasks that make what
@@ -15200,7 +15207,6 @@ RMI_FN int rmi_search_run_at(rmi_search *search, uint32_t event, uint32_t to, in
 {
     const uint32_t task = search->current.events[event].task;
     const rmi_step_access *access = rmi_step_access_of(search->step, task, search->current.mode);
-    rmi_search_insert *insert;
     uint32_t later, k;
     if (to == event || to == event + 1 || search->step->graph->fixed_order) return 0;
     for (k = 0; k < access->reads.n && to < event; k++)
@@ -15214,13 +15220,7 @@ RMI_FN int rmi_search_run_at(rmi_search *search, uint32_t event, uint32_t to, in
         if (life < RMI_COST_AT_HOME && search->costs.lives[life].last <= event)
             rmi_search_make_again(search, read, to, 0);
     }
-    insert = &search->edit.inserts[search->edit.n_inserts++];
-    insert->at = to;
-    insert->task = task;
-    insert->copied = search->current.events[event].copied;
-    rmi_search_drop(search, event);
-    search->edit.unsure = 1;
-    return 1;
+    return rmi_search_put(search, event, to);
 }
 
 /* Any run moves to another place near by. */
