@@ -904,7 +904,8 @@ typedef struct rm_backend {
     int (*after)(void *user, uint32_t lane, const rm_call *call) RM_ZERO;
     const rm_step *device_step RM_ZERO;
     /* Time, for rm_exec_profile; optional, both or neither */
-    int (*mark)(void *user, uint32_t i) RM_ZERO;         /* records the time of point 0 or 1 in the compute lane */
+    /* records the time of point 0 or 1 in lane COMPUTE, HOST or COMM; what is timed in HOST has copies run beside it */
+    int (*mark)(void *user, uint32_t i, uint32_t lane) RM_ZERO;
     int (*marked)(void *user, uint64_t *ns) RM_ZERO;     /* from mark 0 to mark 1, after sync */
     /* Optional: bytes a second each way, ns a copy, measured beside a computation; for rm_exec_tune, between steps */
     int (*link)(void *user, uint64_t *h2d, uint64_t *d2h, uint64_t *latency_ns) RM_ZERO;
@@ -24126,19 +24127,19 @@ RMI_FN uint64_t rmi_exe_took(const rmi_exe_clock *begin, const rmi_exe_clock *en
     return alone && thread < wall ? thread : wall;
 }
 
-/* The time of one op, alone, by the backend's marks (of the compute lane) or the clocks. */
+/* The time of one op, alone, by the backend's marks or the clocks. */
 RMI_FN rm_result rmi_exe_timed_op(rmi_exe_profile *f, rmi_exe_op *op, uint64_t *ns)
 {
     rm_exec *exec = f->exec;
     const rm_backend *backend = &exec->backend;
     const char *name = op->call ? op->call->op : NULL;
-    int marks = backend->mark && backend->marked && op->lane == RM_LANE_COMPUTE;
+    int marks = backend->mark && backend->marked && op->what != RMI_EXE_COPY;
     rmi_exe_clock begin, end;
     RMI_TRY(rmi_exe_sync(exec, "waiting before an op", name));
     begin = rmi_exe_clock_now(exec);
-    if (marks) RMI_TRY(rmi_exe_needs(exec, backend->mark(backend->user, 0), "timing", name));
+    if (marks) RMI_TRY(rmi_exe_needs(exec, backend->mark(backend->user, 0, op->lane), "timing", name));
     RMI_TRY(rmi_exe_run(exec, op));
-    if (marks) RMI_TRY(rmi_exe_needs(exec, backend->mark(backend->user, 1), "timing", name));
+    if (marks) RMI_TRY(rmi_exe_needs(exec, backend->mark(backend->user, 1, op->lane), "timing", name));
     RMI_TRY(rmi_exe_sync(exec, "waiting for an op", name));
     end = rmi_exe_clock_now(exec);
     *ns = rmi_exe_took(&begin, &end);

@@ -104,12 +104,13 @@
 
    8. Profiling
    rm_exec_profile times callbacks with events, which begin when all of an op has been enqueued. An update on the host is timed with what
-   its host function takes to begin: so planners leave small params on the device where that is more than it is worth. rm_cuda_link_measure times the link both ways while compute
-   and the other way are busy. rm_exec_tune is: profile, link, into the graph (rm_graph_write saves it), plan
+   its host function takes to begin, so planners leave small params on the device where that is more than it is worth; and while copies run both
+   ways, as they do in steps, for they share the host's memory with it (8 MiB of the device and 128 MiB of pinned memory until the next step; where
+   there is no room it runs alone, and a note says so). rm_cuda_link_measure times the link both ways while compute and the other way are busy. rm_exec_tune is: profile, link, into the graph (rm_graph_write saves it), plan
    again, go on with the new plan. What the plan at hand does not run (other variants, recomputations) is timed in
    device memory beside the arena, one op at a time: where the arena takes the whole card, tune under a smaller
    budget first, or rm_plan_summary names what could not be measured. Tune before weights are written for good, with rm_exec_desc.forget: else
-   all that persists is set aside in host memory meanwhile. Compare rm_cuda_info.step_ns with rm_plan_info.time_ns.
+   all that persists is set aside in host memory meanwhile. Compare rm_cuda_info.step_ns with rm_plan_info.time_ns (first_ns: of graphs).
    Compiled with ROCKMATE_CUDA_NVTX, each step, op (with its phase), copy and call on the host is a range of the domain "rockmate" with its
    lane as category: `nsys profile -t cuda,nvtx`. A replayed graph is one range: for its ops, graph = 0.
 
@@ -315,6 +316,8 @@ RMDEF rm_result rm_cuda_get_info(rm_cuda *c, rm_cuda_info *info);
 #ifndef RMC_MAPPED
 #define RMC_MAPPED ((uint64_t)64 << 20) /* from so many bytes on threads pay */
 #endif
+#define RMC_PIECE ((size_t)4 << 20) /* of copies beside an update of the host's that is timed: one of the device each way, */
+#define RMC_PIECES 16u    /* and so many of pinned memory, more than caches hold */
 #define RMC_PAGE 4096u
 #define RMC_TOUCHERS 16u
 #define RMC_LATE 64u      /* bytes of an output that is read a step late */
@@ -350,8 +353,8 @@ typedef struct rmc_program { /* a kind of step */
 } rmc_program;
 
 /* Its own events: where a captured step begins; the last graph has been launched; it has taken its values; a half of the staging memory has been copied; so has an
-   output that is read late; what each lane has been given. From RMC_FIRST on with times: the steps that are timed begin, they end; an op, begins and ends. */
-enum { RMC_FORK, RMC_DONE, RMC_TAKEN, RMC_STAGED, RMC_READ_LATE = RMC_STAGED + 2, RMC_TAIL = RMC_READ_LATE + 2, RMC_FIRST = RMC_TAIL + 5, RMC_LAST, RMC_MARK, RMC_OWN = RMC_MARK + 2 };
+   output that is read late; what each lane has been given; copies beside an update of the host's that is timed. From RMC_FIRST on with times: the steps that are timed begin, they end; an op, begins and ends. */
+enum { RMC_FORK, RMC_DONE, RMC_TAKEN, RMC_STAGED, RMC_READ_LATE = RMC_STAGED + 2, RMC_TAIL = RMC_READ_LATE + 2, RMC_PACE = RMC_TAIL + 5, RMC_FIRST = RMC_PACE + 2, RMC_LAST, RMC_MARK, RMC_OWN = RMC_MARK + 2 };
 
 struct rm_cuda {
     rm_cuda_desc d;
@@ -376,6 +379,12 @@ struct rm_cuda {
     int registered;        /* rm_cuda_desc.host_memory is, by this */
     rmc_block *on_device, *ring;
     uint32_t ring_at;
+    struct { /* copies both ways beside an update of the host's that is timed */
+        unsigned char *dev, *host; /* two pieces; twice RMC_PIECES of them */
+        size_t piece;
+        uint32_t n;            /* pairs of copies so far */
+        int none;              /* there is no room for them, and that has been told */
+    } traffic;
     struct { /* inputs on their way: two halves, of which one is filled; behind them, two outputs that are read late */
         unsigned char *p;
         uint64_t half_bytes, at;
@@ -531,8 +540,10 @@ RMC_FN uint64_t rmc_now(void *user)
 RMC_FN int rmc_outside(rm_cuda *c, uint64_t *bytes, uint64_t *free_bytes, uint64_t *total)
 {
     int code = rmc_free(c, free_bytes, total);
+    uint64_t known;
     if (code) return code;
-    *bytes = c->free_at_start > *free_bytes + c->device_bytes ? c->free_at_start - *free_bytes - c->device_bytes : 0;
+    known = *free_bytes + c->device_bytes + (c->traffic.dev ? 2 * c->traffic.piece : 0);
+    *bytes = c->free_at_start > known ? c->free_at_start - known : 0;
     return 0;
 }
 
@@ -749,6 +760,15 @@ RMC_FN void rmc_keep_pinned(rm_cuda *c, void *p, uint64_t bytes)
     c->spare_bytes = bytes;
 }
 
+/* Memory for copies beside what is timed goes: a step begins, or others want it. */
+RMC_FN void rmc_calm(rm_cuda *c)
+{
+    if (c->traffic.dev) (void)cudaFree(c->traffic.dev);
+    if (c->traffic.host) (void)cudaFreeHost(c->traffic.host);
+    if (c->traffic.dev) (void)cudaGetLastError();
+    memset((void *)&c->traffic, 0, sizeof c->traffic);
+}
+
 /* There is no room for an arena: who holds it? */
 RMC_FN int rmc_device_full(rm_cuda *c, uint64_t bytes)
 {
@@ -795,6 +815,7 @@ RMC_FN int rmc_alloc(void *user, uint64_t bytes, uint32_t host, void **out)
     }
     else if (cudaMalloc(&p, (size_t)bytes) != cudaSuccess) {
         (void)cudaGetLastError();
+        rmc_calm(c);
         (void)rmc_pools(c, 1);
         if (rmc_did(c, cudaMalloc(&p, (size_t)bytes), "cudaMalloc")) return rmc_device_full(c, bytes);
     }
@@ -823,6 +844,7 @@ RMC_FN void rmc_release(void *user, void *p, uint32_t host)
     rm_cuda *c = (rm_cuda *)user;
     uint32_t i;
     if (!host) rmc_drop_graphs(c);
+    rmc_calm(c);
     for (i = 0; i < RMC_ARENAS && (c->piece[i].p != p || c->piece[i].host != (int)host);) i++;
     if (i == RMC_ARENAS) return;
     if (host == 2) {
@@ -899,6 +921,14 @@ RMC_FN int rmc_is_pageable(const rm_cuda *c, const void *p)
     return 0;
 }
 
+/* The host sleeps until a lane has done what it was given: cudaStreamSynchronize would take a core, which updates there want. */
+RMC_FN int rmc_rest(rm_cuda *c, uint32_t lane)
+{
+    RMC_DO(c, cudaEventRecord, (c->own[RMC_TAIL + lane], c->stream[lane]));
+    RMC_DO(c, cudaEventSynchronize, (c->own[RMC_TAIL + lane]));
+    return 0;
+}
+
 /* CUDA may read pageable memory when the call is made, before what its lane waits for has written there, and returns from a copy
    into it when that is done: so the lane is waited for first. */
 RMC_FN int rmc_copy(void *user, void *dst, const void *src, uint64_t bytes, uint32_t lane)
@@ -907,8 +937,7 @@ RMC_FN int rmc_copy(void *user, void *dst, const void *src, uint64_t bytes, uint
     enum cudaMemcpyKind kind = lane == RM_LANE_H2D ? cudaMemcpyHostToDevice : lane == RM_LANE_D2H ? cudaMemcpyDeviceToHost : cudaMemcpyDefault;
     int code = rmc_enter(c, lane);
     if (code || !bytes) return code;
-    if (lane != RM_LANE_COMPUTE && rmc_is_pageable(c, lane == RM_LANE_H2D ? src : dst))
-        RMC_DO(c, cudaStreamSynchronize, (c->stream[lane]));
+    if (lane != RM_LANE_COMPUTE && rmc_is_pageable(c, lane == RM_LANE_H2D ? src : dst) && (code = rmc_rest(c, lane)) != 0) return code;
     rmc_range(c, lane + 1, lane == RM_LANE_H2D ? "copy to the device" : lane == RM_LANE_D2H ? "copy to the host" : "copy");
     code = rmc_did(c, cudaMemcpyAsync(dst, src, (size_t)bytes, kind, c->stream[lane]), "cudaMemcpyAsync");
     rmc_range_end(c, c->ranges - (c->ranges != 0));
@@ -999,14 +1028,13 @@ RMC_FN int rmc_sync(void *user)
 {
     rm_cuda *c = (rm_cuda *)user;
     uint32_t i;
+    int code;
     RMC_STORE(&c->held, 0); /* of an op that failed while it was timed */
-    for (i = 0; i < RMC_LANES; i++) RMC_DO(c, cudaStreamSynchronize, (c->stream[i]));
+    for (i = 0; i < RMC_LANES; i++)
+        if ((code = rmc_rest(c, i)) != 0) return code;
     for (i = 0; i < RMC_LANES * RMC_LANES; i++) c->seen[i / RMC_LANES].lane[i % RMC_LANES] = c->given[i % RMC_LANES];
     c->behind = 0;
-    if (c->checked == 1) {
-        int code = rmc_check_memory(c);
-        if (code) return code;
-    }
+    if (c->checked == 1 && (code = rmc_check_memory(c)) != 0) return code;
     return rmc_host_result(c);
 }
 
@@ -1031,18 +1059,70 @@ RMC_FN int rmc_hold_lane(rm_cuda *c, cudaStream_t s)
     return rmc_did(c, e, "cudaLaunchHostFunc");
 }
 
+/* A copy each way, from and to the next pieces of pinned memory. */
+RMC_FN int rmc_pair(rm_cuda *c)
+{
+    const size_t piece = c->traffic.piece, at = c->traffic.n % RMC_PIECES * piece;
+    const uint32_t odd = c->traffic.n++ % 2;
+    RMC_DO(c, cudaMemcpyAsync, (c->traffic.dev, c->traffic.host + at, piece, cudaMemcpyHostToDevice, c->stream[RM_LANE_H2D]));
+    RMC_DO(c, cudaMemcpyAsync, (c->traffic.host + RMC_PIECES * piece + at, c->traffic.dev + piece, piece, cudaMemcpyDeviceToHost, c->stream[RM_LANE_D2H]));
+    RMC_DO(c, cudaEventRecord, (c->own[RMC_PACE + odd], c->stream[odd ? RM_LANE_D2H : RM_LANE_H2D]));
+    return 0;
+}
+
+/* Copies begin both ways, as steps have them: an update of the host's shares its memory with them. */
+RMC_FN int rmc_traffic(rm_cuda *c)
+{
+    uint64_t outside, left, total;
+    size_t piece = RMC_PIECE;
+    void *dev = NULL, *host = NULL;
+    int code = rmc_outside(c, &outside, &left, &total);
+    if (code || c->traffic.none) return code;
+    while (piece > total / 1024 && piece > RMC_PAGE) piece /= 2;
+    if (!c->traffic.dev) {
+        c->traffic.none = (c->d.limit_bytes && outside + c->device_bytes + 2 * piece > c->d.limit_bytes) || cudaMalloc(&dev, 2 * piece) != cudaSuccess ||
+                          cudaHostAlloc(&host, 2 * RMC_PIECES * piece, cudaHostAllocPortable) != cudaSuccess;
+        if (c->traffic.none) {
+            (void)cudaGetLastError();
+            if (dev) (void)cudaFree(dev);
+            rmc_remark(c, "updates on the host are timed without copies beside them, for which there is no room: in steps they may be slower");
+            return 0;
+        }
+        c->traffic.dev = (unsigned char *)dev;
+        c->traffic.host = (unsigned char *)host;
+        c->traffic.piece = piece;
+    }
+    code = rmc_pair(c);
+    return code ? code : rmc_pair(c);
+}
+
+/* They go on until the second mark: two pairs are in flight, and the host sleeps meanwhile, for its cores belong to the update. */
+RMC_FN int rmc_traffic_on(rm_cuda *c)
+{
+    cudaError_t e;
+    int code;
+    while (!c->traffic.none && (e = cudaEventQuery(c->own[RMC_MARK + 1])) != cudaSuccess) {
+        if (e != cudaErrorNotReady) return rmc_did(c, e, "cudaEventQuery");
+        (void)cudaGetLastError(); /* no failure */
+        RMC_DO(c, cudaEventSynchronize, (c->own[RMC_PACE + c->traffic.n % 2]));
+        if ((code = rmc_pair(c)) != 0) return code;
+    }
+    return 0;
+}
+
 /* Mark 0 and mark 1 stand around an op. The device gets to mark 0 when all of the op has been enqueued: else the time that the host
    takes to launch it, several microseconds, would count as the op's. */
-RMC_FN int rmc_mark(void *user, uint32_t i)
+RMC_FN int rmc_mark(void *user, uint32_t i, uint32_t lane)
 {
     rm_cuda *c = (rm_cuda *)user;
-    cudaStream_t s = c->stream[RM_LANE_COMPUTE];
+    cudaStream_t s = c->stream[lane];
     cudaError_t e;
-    int code = !i && !c->d.debug ? rmc_hold_lane(c, s) : 0; /* in debug mode each op is waited for */
+    int code = !i && lane == RM_LANE_HOST ? rmc_traffic(c) : 0;
+    if (!code && !i && !c->d.debug) code = rmc_hold_lane(c, s); /* in debug mode each op is waited for */
     if (code) return code;
     e = cudaEventRecord(c->own[RMC_MARK + i], s);
     if (i || e) RMC_STORE(&c->held, 0);
-    return rmc_did(c, e, "cudaEventRecord");
+    return e || !i || lane != RM_LANE_HOST ? rmc_did(c, e, "cudaEventRecord") : rmc_traffic_on(c);
 }
 
 RMC_FN int rmc_elapsed(rm_cuda *c, cudaEvent_t from, cudaEvent_t to, uint64_t *ns)
@@ -1129,6 +1209,7 @@ RMC_FN int rmc_link(rm_cuda *c, rm_cuda_load load, void *user, rm_cuda_link *out
     code = rmc_sync(c);
     if (!code) code = rmc_here(c);
     if (code) return code;
+    rmc_calm(c);
     for (p.half = (size_t)64 << 20; p.half >= (size_t)1 << 16; p.half /= 2) { /* what there is room for */
         code = rmc_did(c, cudaMalloc(&dev, 2 * p.half), "cudaMalloc");
         if (code == (int)cudaErrorMemoryAllocation) continue;
@@ -1435,6 +1516,7 @@ RMC_FN int rmc_begin(void *user, uint32_t program, const rm_step *s, uint32_t *a
     c->code = 0;
     rmc_range_end(c, 0);
     (void)cudaGetLastError(); /* of others: no op here is to blame for it */
+    if (answer) rmc_calm(c); /* a profile has ended */
     if ((code = rmc_here(c)) != 0 || (code = rmc_staged(c)) != 0) return code;
     if ((c->d.limit_bytes || c->checked == 1) && (code = rmc_check_memory(c)) != 0) return code;
     if (!answer) return rmc_values(c, &c->ring[c->ring_at++ % RMC_RING], s); /* a step of rm_exec_profile */
@@ -1791,6 +1873,7 @@ RMC_FN void rmc_close(rm_cuda *c)
 {
     uint32_t i;
     rmc_drop_graphs(c);
+    rmc_calm(c);
     rmc_domain(c, 0);
     for (i = 0; i < c->n_events; i++) (void)cudaEventDestroy(c->event[i]);
     for (i = 0; i < RMC_OWN; i++)

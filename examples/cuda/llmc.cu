@@ -286,7 +286,10 @@ __global__ static void add_loss(float *out, findings *found, float share, int re
     *out *= share;
     if (!recomputed) found->loss = (s->micro ? found->loss : 0) + *out;
 }
-enum { PIECE = 2048 }; /* rows */
+#ifndef LLMC_PIECE
+#define LLMC_PIECE 2048
+#endif
+enum { PIECE = LLMC_PIECE }; /* rows */
 static uint64_t losses_ws(int rows) { return ((uint64_t)rows * sizeof(float) + 255) / 256 * 256; }
 static float share_of(const rm_call *c) { return 1.f / (float)(rows_of(c) * of(c)->o.accumulate); }
 static void classify_rows(const rm_call *c, floatX *logits, int from, int rows) /* leaves their gradient */
@@ -997,7 +1000,7 @@ static void report(port *p, const rm_plan_info *info)
     printf("model=%s arm=port budget_mib=%.0f planned_mib=%.0f touched_mib=%.0f host_mib=%.0f outside_mib=%.0f step_ms=%.2f simulated_ms=%.2f busy_ms=%.2f tokens_per_s=%.0f "
            "plan_s=%.1f tune_s=%.1f pin_s=%.2f captured=%d nodes=%u first_loss=%.4f loss=%.4f\n",
            p->o.model, (double)info->budget_bytes / 1048576, (double)info->arena_bytes / 1048576, (double)x.touched_bytes / 1048576, (double)info->host_bytes / 1048576,
-           (double)c.outside_bytes / 1048576, ms, (double)info->time_ns / 1e6, (double)info->busy_ns[RM_LANE_COMPUTE] / 1e6, ms > 0 ? (double)p->o.B * p->o.T / ms * 1e3 : 0,
+           (double)c.outside_bytes / 1048576, ms, (double)(c.replayed ? info->first_ns : info->time_ns) / 1e6, (double)info->busy_ns[RM_LANE_COMPUTE] / 1e6, ms > 0 ? (double)p->o.B * p->o.T / ms * 1e3 : 0,
            p->plan_s, p->tune_s, (double)c.pin_ns / 1e9, c.replayed > 0, c.graph_nodes, p->first, p->mean);
     if (*rm_cuda_note(p->cuda)) fprintf(stderr, "note: %s\n", rm_cuda_note(p->cuda));
 }
@@ -1027,6 +1030,7 @@ static int run(port *p)
     if (!p->o.data) fail("-i", "files of tokens, as llm.c's dev/data makes them; --make-tokens makes one");
     checkpoint = read_shape(p);
     if (p->layers > MOST_LAYERS || p->o.T > p->max_t || ((int64_t)p->o.B * p->o.T * p->channels) % 2048) fail("-b, -t", "more tokens than the model has places, or B T C is no multiple of 2048");
+    if (p->vocab < 1024 * (int)x128::size) fail("-e", "fewer tokens than llm.c's classifier has places for in a block: it would not end");
     begin(p);
     describe(p);
     dataloader_init(&p->loader, p->o.data, (size_t)p->o.B, (size_t)p->o.T, 0, 1, 0);

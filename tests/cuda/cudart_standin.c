@@ -78,7 +78,7 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
-    int timing, recorded;
+    int timing, recorded, sleeps;
     uint32_t number; /* from 1, as they were made */
     uint64_t item;
     clock_v clock;
@@ -130,8 +130,9 @@ static struct {
     char finding[300], name[48], call[48], failed_call[48], dropped[64];
     uint64_t total, taken, used, graph_bytes, pool, pool_used, h2d, d2h, latency, engine[2], clock_ns;
     uint32_t capturing, contend;
-    uint64_t host_late;
-    int late_records, idle;
+    uint64_t host_late, host_ns, spins;
+    uint32_t host_contend, asked;
+    int late_records, idle, plain;
 } S;
 
 static void *need(void *p)
@@ -309,6 +310,8 @@ static void execute(item *t)
     } else if (t->w.kind == HOST) {
         standin_name("host function");
         start += S.host_late;
+        took = S.host_ns;
+        if (S.engine[0] > start || S.engine[1] > start) took += took * S.host_contend / 100; /* they share the host's memory */
         S.in_host = 1;
         t->w.host(t->w.arg);
         S.in_host = 0;
@@ -735,10 +738,10 @@ cudaError_t cudaMalloc(void **p, size_t bytes)
     if (bytes > S.total || S.used + S.taken + S.pool + bytes > S.total) return bad(cudaErrorMemoryAllocation);
     b = new_block(0, bytes);
     S.created++;
-    b->mapped = (bytes + 4096) / 4096 * 4096 + 4096;
-    b->p = (unsigned char *)mmap(NULL, b->mapped, PROT_NONE, MAP_PRIVATE | MAP_ANON | MAP_NORESERVE, -1, 0);
+    b->real = (unsigned char *)need(S.plain ? aligned_alloc(256, bytes / 256 * 256 + 256) : malloc(bytes + 1));
+    b->mapped = S.plain ? 0 : (bytes + 4096) / 4096 * 4096 + 4096;
+    b->p = S.plain ? b->real : (unsigned char *)mmap(NULL, b->mapped, PROT_NONE, MAP_PRIVATE | MAP_ANON | MAP_NORESERVE, -1, 0);
     if (b->p == (unsigned char *)MAP_FAILED) abort();
-    b->real = (unsigned char *)need(malloc(bytes + 1));
     if (!S.idle) memset(b->real, 0xFF, bytes);
     S.used += bytes;
     *p = b->p;
@@ -777,7 +780,7 @@ static void unlink_block(block *b)
         if (!(S.acc[i].lo < b->p + b->bytes && b->p < S.acc[i].hi)) S.acc[k++] = S.acc[i];
     S.n_acc = k;
     if (b->kind == 0) {
-        munmap(b->p, b->mapped);
+        if (b->mapped) munmap(b->p, b->mapped);
         free(b->real);
         S.used -= b->bytes;
     } else if (b->kind == 1) free(b->p);
@@ -927,6 +930,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
     s = behind(s);
     if (!known_stream(s)) return bad(cudaErrorInvalidResourceHandle);
     if (s->graph) return spoil(s->graph, cudaErrorStreamCaptureUnsupported);
+    S.spins += !is_done(s->last);
     drain(s);
     return S.sticky ? bad(S.sticky) : cudaSuccess;
 }
@@ -957,6 +961,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned int flags)
     e = (struct CUevent_st *)need(calloc(1, sizeof *e));
     e->number = ++S.n_events;
     e->timing = !(flags & cudaEventDisableTiming);
+    e->sleeps = (flags & cudaEventBlockingSync) != 0;
     e->next = S.events;
     S.events = e;
     S.created++;
@@ -1075,6 +1080,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
     if (!known_event(e)) return bad(cudaErrorInvalidResourceHandle);
     if (e->graph) return spoil_event(e);
     if (!e->recorded || ++S.syncs == S.drop_sync) return cudaSuccess;
+    S.spins += !e->sleeps && !is_done(e->item);
     run_until(e->item);
     if (e->time > S.clock_ns) S.clock_ns = e->time;
     join_clock(&S.host, &e->clock);
@@ -1087,7 +1093,11 @@ cudaError_t cudaEventQuery(cudaEvent_t e)
     if (!known_event(e)) return bad(cudaErrorInvalidResourceHandle);
     if (e->graph) return spoil_event(e);
     if (S.capturing && unsafe_call()) return S.last_error;
-    if (e->recorded && !is_done(e->item)) return bad(cudaErrorNotReady);
+    if (e->recorded && !is_done(e->item) && ++S.asked % 4) return bad(cudaErrorNotReady);
+    if (e->recorded && !is_done(e->item)) { /* a card works on while it is asked */
+        run_until(e->item);
+        if (e->time > S.clock_ns) S.clock_ns = e->time;
+    }
     if (e->recorded) join_clock(&S.host, &e->clock);
     return cudaSuccess;
 }
@@ -1434,7 +1444,14 @@ void standin_device(uint64_t total, uint64_t taken)
 }
 void standin_contend(uint32_t percent) { S.contend = percent; }
 void standin_host_late(uint64_t ns) { S.host_late = ns; }
+void standin_host_work(uint64_t ns, uint32_t percent)
+{
+    S.host_ns = ns;
+    S.host_contend = percent;
+}
+uint64_t standin_spins(void) { return S.spins; }
 void standin_idle(int on) { S.idle = on; }
+void standin_plain(int on) { S.plain = on; }
 void standin_late_records(int on) { S.late_records = on; }
 void standin_graphs(uint64_t bytes) { S.graph_bytes = bytes; }
 void standin_pool(uint64_t bytes, uint64_t used)

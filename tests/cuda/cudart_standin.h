@@ -50,6 +50,7 @@ const char *standin_wait_name(void); /* streams of the wait that was dropped */
 /* --- what was seen */
 uint64_t standin_findings(void);     /* races, use of freed bytes, pageable copies on a stream, CUDA calls in host functions */
 const char *standin_finding(void);   /* the first */
+uint64_t standin_spins(void);        /* waits of the host that took a core: for a stream, or for an event without cudaEventBlockingSync */
 uint64_t standin_created(void);      /* allocations, streams, events, graphs: goes up when anything is made */
 uint64_t standin_live(void);         /* of them, not yet destroyed */
 void standin_pageable(int allowed);  /* 1: copies from and to pageable memory are no finding (they are made at once) */
@@ -58,11 +59,13 @@ void standin_pageable(int allowed);  /* 1: copies from and to pageable memory ar
 void standin_device(uint64_t total_bytes, uint64_t taken_bytes); /* what cudaMemGetInfo tells; default 64 MiB, none taken */
 void standin_contend(uint32_t percent);  /* a copy takes so much longer while one goes the other way; default 0 */
 void standin_host_late(uint64_t ns);     /* host functions begin so much later than they could; default 0 */
+void standin_host_work(uint64_t ns, uint32_t percent); /* and last so long, so much longer while copies run either way; default 0, 0 */
 /* An assumption: an event that a node of a graph records is pending from the launch on, as after cudaEventRecord, so that cudaEventSynchronize
    behind a launch waits for that launch's node. rockmate_cuda.h relies on it when it writes the values of the next step (RMC_TAKEN); tests/compile/
    cuda.c, which gpu.sh runs, asks the card. 1: it does not hold, the event becomes another one when the node runs; then replays go wrong. */
 void standin_late_records(int on);
 void standin_idle(int on); /* 1: copies and fills move no bytes, for dry runs: what the host reads of the device are zeros */
+void standin_plain(int on); /* 1: device memory that is made from now on is memory of the host: for kernels that are compiled as host code */
 void standin_graphs(uint64_t bytes);                  /* that each graph takes once it is there; default none */
 void standin_pool(uint64_t bytes, uint64_t used);     /* what the memory pool holds, and how much of it is in use; default none */
 void standin_devices(int more); /* besides device 0, all alike; kernels and fills need that of their stream to be current */

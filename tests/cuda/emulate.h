@@ -5,7 +5,8 @@
    one goes on is decided by emulated.order: forwards, backwards, or a shuffle; a warp runs as far as it can before another one does. A missing __syncthreads gives other bits in one of
    these orders; one that not all threads reach is a deadlock, which ends the test. Asynchronous copies arrive when they are waited
    for, in every other order at once. Shared memory begins as NaNs. Blocks run one after the other. Under AddressSanitizer what a kernel
-   reads and writes is checked to the byte. */
+   reads and writes is checked to the byte. With EMULATED_RUNTIME the types are those of cuda_runtime.h, for sources that use that
+   (test_llmc.cpp); then threads that have ended are not waited for by their block, as CUDA has it. */
 #ifndef RMTEST_EMULATE_H
 #define RMTEST_EMULATE_H
 #define EMULATED
@@ -28,17 +29,30 @@
 #endif
 
 /* --- the language */
+#ifdef EMULATED_RUNTIME
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#undef __global__
+#undef __device__
+#undef __host__
+#undef __shared__
+#undef __launch_bounds__
+#undef __forceinline__
+#define __forceinline__ inline
+#endif
 #define __global__
 #define __device__
 #define __host__
 #define __shared__ static
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 #define SHARED(name) uint4 *const name = (uint4 *)emulated.shared
 #define LAUNCH(kernel, grid, block, shared, stream) emulated_kernel((kernel), (grid), (block), (shared), (stream))
 
 struct bf16 {
     uint16_t bits;
 };
+#ifndef EMULATED_RUNTIME
 struct __attribute__((may_alias, aligned(16))) uint4 {
     uint32_t x, y, z, w;
 };
@@ -52,6 +66,7 @@ struct dim3 {
 typedef int cudaStream_t;
 enum { cudaSuccess, cudaFuncAttributeMaxDynamicSharedMemorySize };
 template <class F> static int cudaFuncSetAttribute(F *, int, int) { return cudaSuccess; }
+#endif
 
 /* --- blocks, warps, threads */
 enum { FIBER_STACK = 256 << 10, FIBERS = 1024 };
@@ -75,7 +90,7 @@ static struct {
     fiber fibers[FIBERS];
     meeting warps[FIBERS / 32], block;
     unsigned char *shared;
-    unsigned n, now;
+    unsigned n, now, ended;
     void (*call)(void *);
     void *argument;
     jmp_buf scheduler;
@@ -101,11 +116,29 @@ static void emulated_yield(const unsigned *wait)
     }
     FIBER_ARRIVES(emulated.fibers[emulated.now].fake, &emulated.bottom, &emulated.bytes);
 }
+static void emulated_met(meeting &m)
+{
+    m.there = 0;
+    m.any_before = m.any;
+    m.any = 0;
+    m.number++;
+}
+/* How many of a block must come to a barrier. */
+static unsigned emulated_block_of(void)
+{
+#ifdef EMULATED_RUNTIME
+    return emulated.n - emulated.ended;
+#else
+    return emulated.n;
+#endif
+}
 static void emulated_thread(void)
 {
     FIBER_ARRIVES(NULL, &emulated.bottom, &emulated.bytes);
     emulated.call(emulated.argument);
     emulated.fibers[emulated.now].ended = 1;
+    emulated.ended++;
+    if (emulated.block.there && emulated.block.there == emulated_block_of()) emulated_met(emulated.block);
     FIBER_LEAVES(NULL, emulated.bottom, emulated.bytes);
     _longjmp(emulated.scheduler, 1);
 }
@@ -114,7 +147,7 @@ static void emulated_resume(unsigned i)
 {
     fiber &f = emulated.fibers[i];
     emulated.now = i;
-    threadIdx = dim3(i, 0, 0);
+    threadIdx = dim3(i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y);
     f.wait = NULL;
     if (_setjmp(emulated.scheduler)) {
         FIBER_ARRIVES(emulated.fake, NULL, NULL);
@@ -150,27 +183,30 @@ static void emulated_block(size_t shared)
     emulated.shared = memory.data() + (16 - (uintptr_t)memory.data() % 16) % 16;
     memset((void *)emulated.warps, 0, sizeof emulated.warps);
     memset((void *)&emulated.block, 0, sizeof emulated.block);
-    for (i = 0; i < emulated.n; i++) {
+    emulated.ended = 0;
+    for (i = 0; i < (emulated.n + 31) / 32 * 32; i++) {
         fiber &f = emulated.fibers[i];
-        turn[i] = emulated.order == 1 ? emulated.n - 1 - i : i;
+        turn[i] = emulated.order == 1 && emulated.n % 32 == 0 ? emulated.n - 1 - i : i;
         if (!f.stack) f.stack = (char *)malloc(FIBER_STACK);
         getcontext(&f.begin);
         f.begin.uc_stack.ss_sp = f.stack;
         f.begin.uc_stack.ss_size = FIBER_STACK;
         f.begin.uc_link = NULL;
-        f.started = f.ended = 0;
+        f.started = 0;
+        f.ended = i >= emulated.n; /* a warp that is not whole */
         f.wait = NULL;
         makecontext(&f.begin, emulated_thread, 0);
     }
-    for (i = 0; i < emulated.n / 32; i++) warp[i] = emulated.order == 1 ? emulated.n / 32 - 1 - i : i;
-    for (i = emulated.n; emulated.order > 1 && i > 1; i--) {
+    const unsigned warps = (emulated.n + 31) / 32;
+    for (i = 0; i < warps; i++) warp[i] = emulated.order == 1 ? warps - 1 - i : i;
+    for (i = 32 * warps; emulated.order > 1 && i > 1; i--) {
         random = random * 6364136223846793005u + 1442695040888963407u;
         std::swap(turn[i - 1], turn[(i - 1) / 32 * 32 + (random >> 33) % ((i - 1) % 32 + 1)]); /* within a warp */
         if (i % 32 == 0) std::swap(warp[i / 32 - 1], warp[(random >> 40) % (i / 32)]);
     }
     do {
         ran = left = 0;
-        for (i = 0; i < emulated.n / 32; i++) ran |= emulated_warp(turn + 32 * warp[i], &left);
+        for (i = 0; i < warps; i++) ran |= emulated_warp(turn + 32 * warp[i], &left);
         if (!ran && left) emulated_end("threads wait for others that have left, or wait elsewhere");
     } while (ran);
 }
@@ -178,15 +214,15 @@ template <class F> struct emulated_kernel {
     F *kernel;
     dim3 grid, block;
     size_t shared;
-    emulated_kernel(F *k, dim3 g, dim3 b, size_t bytes, cudaStream_t) : kernel(k), grid(g), block(b), shared(bytes) {}
+    emulated_kernel(F *k, dim3 g, dim3 b, size_t bytes = 0, cudaStream_t = 0) : kernel(k), grid(g), block(b), shared(bytes) {}
     template <class... A> void operator()(A... a)
     {
         auto call = [=] { kernel(a...); };
         typedef decltype(call) closure;
         emulated.call = [](void *c) { (*(closure *)c)(); };
         emulated.argument = &call;
-        emulated.n = block.x;
-        if (block.x % 32 || block.x > FIBERS) emulated_end("a block of no whole warps");
+        emulated.n = block.x * block.y * block.z;
+        if (!emulated.n || emulated.n > FIBERS) emulated_end("a block of too many threads");
         blockDim = block;
         gridDim = grid;
         for (unsigned z = 0; z < grid.z; z++)
@@ -202,10 +238,7 @@ template <class F> struct emulated_kernel {
 static void emulated_meet(meeting &m, unsigned all)
 {
     if (++m.there < all) return emulated_yield(&m.number);
-    m.there = 0;
-    m.any_before = m.any;
-    m.any = 0;
-    m.number++;
+    emulated_met(m);
 }
 /* What all lanes brought. Twice as many places as meetings that a lane can be apart. */
 template <class T> static T *emulated_together(const T &mine)
@@ -218,15 +251,21 @@ template <class T> static T *emulated_together(const T &mine)
     return (T *)(void *)place;
 }
 template <class T> static T &emulated_of(T *all, unsigned lane) { return *(T *)(void *)((unsigned char *)all + 32 * lane); }
-static inline void __syncthreads(void) { emulated_meet(emulated.block, emulated.n); }
+static inline void __syncthreads(void) { emulated_meet(emulated.block, emulated_block_of()); }
 static inline int __syncthreads_or(int x)
 {
     emulated.block.any |= x != 0;
-    emulated_meet(emulated.block, emulated.n);
+    emulated_meet(emulated.block, emulated_block_of());
     return emulated.block.any_before;
 }
 static inline void __syncwarp(void) { emulated_meet(emulated.warps[emulated.now / 32], 32); }
 static inline float __shfl_xor_sync(unsigned, float x, int lanes) { return emulated_of(emulated_together(x), (emulated.now % 32) ^ (unsigned)lanes); }
+static inline float __shfl_down_sync(unsigned, float x, int lanes, int width)
+{
+    float *all = emulated_together(x);
+    const unsigned lane = emulated.now % 32, from = lane + (unsigned)lanes;
+    return emulated_of(all, from / (unsigned)width == lane / (unsigned)width ? from : lane);
+}
 static inline unsigned __ballot_sync(unsigned, int x)
 {
     int *all = emulated_together(x);
@@ -253,6 +292,40 @@ static inline uint32_t bf16_bits(float x) /* to the nearest, ties to even */
     if (x != x) return 0x7FFF;
     return (u + 0x7FFF + (u >> 16 & 1)) >> 16;
 }
+#ifdef EMULATED_RUNTIME
+template <class F> static inline cudaError_t cudaFuncSetAttribute(F *, cudaFuncAttribute, int) { return cudaSuccess; }
+template <class T> static inline T __ldcs(const T *p) { return *p; }
+template <class T> static inline void __stcs(T *p, T x) { *p = x; }
+template <class T> static inline void __stcg(T *p, T x) { *p = x; }
+template <class A, class B> static inline typename std::common_type<A, B>::type min(A a, B b) { return a < b ? a : b; }
+template <class A, class B> static inline typename std::common_type<A, B>::type max(A a, B b) { return a > b ? a : b; }
+static inline unsigned __float_as_uint(float x)
+{
+    unsigned bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+static inline float __uint_as_float(unsigned bits) { return float_of(bits); }
+static inline unsigned atomicInc(unsigned *at, unsigned most)
+{
+    const unsigned was = *at;
+    *at = was >= most ? 0 : was + 1;
+    return was;
+}
+/* What tests/run.sh makes of kernel<<<...>>>(...). */
+template <class F> struct emulated_launcher {
+    F kernel;
+    dim3 grid, block;
+    size_t shared;
+    emulated_launcher(F f, dim3 g, dim3 b, size_t bytes = 0, cudaStream_t = 0) : kernel(f), grid(g), block(b), shared(bytes) {}
+    template <class... A> void operator()(A... a)
+    {
+        static F *now;
+        now = &kernel;
+        emulated_kernel<void(A...)>([](A... b) { (*now)(b...); }, grid, block, shared)(a...);
+    }
+};
+#endif
 static inline uint32_t pack(float first, float second) { return bf16_bits(first) | bf16_bits(second) << 16; }
 
 /* --- matrices: who holds what, as the manual of PTX has it */

@@ -935,7 +935,7 @@ static void without_gaps(void)
     unsigned char want[12], got;
     unsigned i, mode, seen = 0, right;
     uint32_t there;
-    uint64_t drop, syncs = 0;
+    uint64_t drop, syncs = 0, spins;
     for (mode = 0; mode < 5; mode++) /* waiting; in streams; as graphs; inputs that do not fit; in streams, a wait is left out */
         for (drop = 0; drop <= (mode == 4 ? syncs : 0); drop++) {
             d.graph = mode == 2;
@@ -945,6 +945,7 @@ static void without_gaps(void)
             out = rm_graph_find(r.g, "l[5]/add");
             standin_pageable(1);
             standin_drop_sync(drop);
+            spins = standin_spins();
             updates = 0;
             for (i = 0, right = 1; i < 12; i++) {
                 expect(step_rig(&r, (int)i, i + 1) == RM_OK, "a step", rm_exec_error(r.x));
@@ -961,6 +962,7 @@ static void without_gaps(void)
             if (mode == 4) seen += got != want[11];
             else if (mode) expect(got == want[11], "the last value", NULL);
             if (mode == 3) expect(strstr(rm_cuda_note(r.c), "stage_bytes, 64") != NULL, "a note", rm_cuda_note(r.c));
+            expect(step_rig(&r, 12, 1) == RM_OK && rm_exec_wait(r.x) == RM_OK && standin_spins() == spins, "the host sleeps where it waits", rm_exec_error(r.x));
             if (mode < 4) expect(standin_findings() == 0, standin_finding(), NULL);
             standin_pageable(0);
             close_rig(&r);
@@ -1232,6 +1234,58 @@ static void tuned_choices(void)
             else expect(f->parts[0].bwd == (i ? 2 : 1) * BWD_NS / 2 && f[1].fwd == 40 * FWD_NS && f[1].parts[0].bwd == (i ? 2 : 1) * BWD_NS / 2 + 40 * BWD_NS, "variants", r.g->ops[i].name);
         }
         expect(step_rig(&r, 0, 1) == RM_OK && step_rig(&r, 1, 1) == RM_OK && rm_exec_wait(r.x) == RM_OK, "steps with the new plan", rm_exec_error(r.x));
+        expect(standin_findings() == 0, standin_finding(), NULL);
+        close_rig(&r);
+    }
+    with_choices = 0;
+}
+
+/* An update on the host is timed with what its function takes to begin, while copies run both ways, for in steps they share its memory; where
+   there is no room for copies it is timed alone, and a note says so. Nothing of that is there when a step begins. */
+static void beside_copies(void)
+{
+    enum { LATE = 30000, WORK = 200000 };
+    rm_cuda_desc d = {0};
+    rm_plan_desc pd = {0};
+    rm_plan_info plan;
+    rm_cuda_info info;
+    rm_step s = {0};
+    unsigned how, i;
+    uint64_t want, live;
+    rig r;
+    for (how = 0; how < 3; how++) { /* copies take nothing from the host; they take half as much again; no room */
+        standin_device(16u << 20, 0);
+        standin_order(STANDIN_LAZY, 0);
+        with_choices = 1;
+        memset(&d, 0, sizeof d);
+        memset(&r, 0, sizeof r);
+        part = how ? how == 2 ? "updates on the host, timed alone" : "updates on the host, timed beside copies" : "updates on the host";
+        r.g = model();
+        memset(&pd, 0, sizeof pd);
+        pd.host_bytes = 1u << 30;
+        pd.device_bytes = 24 * BYTES;
+        expect(rm_plan_create(r.g, &pd, &r.p) == RM_OK && rm_plan_get_info(r.p, 0, &plan) == RM_OK, "a plan", rm_graph_error(r.g));
+        if (how == 2) d.limit_bytes = plan.arena_bytes + BYTES;
+        expect(rm_cuda_create(&d, &r.c) == RM_OK, "rm_cuda_create", rm_cuda_error(r.c));
+        expect(rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == RM_OK && cudaMallocHost((void **)(void *)&r.pinned, BYTES) == cudaSuccess, "an executor", rm_graph_error(r.g));
+        standin_host_late(LATE);
+        standin_host_work(WORK, how ? 50 : 0);
+        standin_link(100000000u, 100000000u, 1000); /* a copy is still at work when the function begins */
+        standin_pageable(1);
+        memset(r.pinned, 1, BYTES);
+        rm_exec_write(r.x, rm_graph_find(r.g, "x"), RM_VALUE, 0, r.pinned, BYTES);
+        s.lr = 1;
+        live = standin_live();
+        expect(rm_exec_profile(r.x, &s, 2) == RM_OK, "rm_exec_profile", rm_exec_error(r.x));
+        want = LATE + WORK + (how == 1 ? WORK / 2 : 0);
+        for (i = 0; i < r.g->n_tensors; i++)
+            if (r.g->tensors[i].kind == RMI_PARAM) expect(r.g->tensors[i].opt_host_by == RMI_COST_MEASURED && r.g->tensors[i].opt_host >= want && r.g->tensors[i].opt_host <= want + 100, "the time of an update", r.g->tensors[i].name);
+        expect((strstr(rm_cuda_note(r.c), "without copies beside them") != NULL) == (how == 2), "a note", rm_cuda_note(r.c));
+        standin_host_late(0);
+        standin_host_work(0, 0);
+        expect(rm_cuda_get_info(r.c, &info) == RM_OK && info.outside_bytes == 0, "it is not counted as somebody's", NULL);
+        expect(step_rig(&r, 0, 1) == RM_OK && rm_exec_wait(r.x) == RM_OK && standin_live() == live, "and a step finds nothing of it", rm_exec_error(r.x));
+        standin_pageable(0);
         expect(standin_findings() == 0, standin_finding(), NULL);
         close_rig(&r);
     }
@@ -1511,6 +1565,7 @@ int main(void)
     timing();
     tuned_parts();
     tuned_choices();
+    beside_copies();
     tight();
     failing();
     rebound();
