@@ -11921,7 +11921,7 @@ typedef struct rmi_cost_queue { /* copies out in the order of their lane */
 typedef struct rmi_cost_chains { /* lists by event: the first entry, or RMI_NONE, and by entry the next one */
     uint32_t *in, *out;             /* copies said before it, after it; the next one is in the copy */
     uint32_t *pending, *pending_next; /* copies out of stretches that end there */
-    uint32_t *late, *late_next;     /* params whose gradient's bytes it writes, while the step before may read them */
+    uint32_t *late, *late_next;     /* params whose gradient's bytes it writes, while other lanes may read them; twice */
 } rmi_cost_chains;
 
 typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluation */
@@ -12014,7 +12014,7 @@ RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *step, uint32_t ti
                       RMI_T(eval->queue.bytes, 3 * copies), RMI_T(eval->queue.copy, 3 * copies),
                       RMI_T(eval->queue.place, copies), RMI_T(eval->host_ready, 3 * (size_t)step->n_params),
                       RMI_T(eval->reduced, step->n_params), RMI_T(eval->chains.late, laned),
-                      RMI_T(eval->chains.late_next, step->n_params));
+                      RMI_T(eval->chains.late_next, 2 * (size_t)step->n_params));
 }
 
 /* Makes an evaluator (*eval) of part of the step, in which no task runs more than twice, with its *costs and *schedule.
@@ -12890,15 +12890,17 @@ RMI_FN void rmi_cost_contributions(const rmi_cost *eval, const rmi_schedule *sch
     }
 }
 
-/* The first event that begins a life in the stretch of this one, or in those that a copy not made joins to it. */
-RMI_FN uint32_t rmi_cost_first_write(const rmi_cost *eval, const rmi_costs *costs, uint32_t life)
+/* The first event that begins a life in the stretch of this one, or in those that a copy not made joins to it; behind
+   not RMI_NONE: that does so, or writes there once more, after that event. */
+RMI_FN uint32_t rmi_cost_first_write(const rmi_cost *eval, const rmi_costs *costs, uint32_t life, uint32_t behind)
 {
     uint32_t event = RMI_NONE, k, before;
     for (; life != RMI_NONE; life = before) {
         before = RMI_NONE;
         for (k = eval->stretches[costs->lives[life].stretch].head; k != RMI_NONE; k = costs->lives[k].sibling) {
             const rmi_life *row = &costs->lives[k];
-            event = (uint32_t)rmi_min(event, row->first);
+            if (behind == RMI_NONE || row->first > behind) event = (uint32_t)rmi_min(event, row->first);
+            else if (row->again > behind) event = (uint32_t)rmi_min(event, row->again);
             if (row->in != RMI_NONE && costs->ins[row->in].stays && !costs->ins[row->in].edge) before = row->previous;
         }
     }
@@ -12907,7 +12909,8 @@ RMI_FN uint32_t rmi_cost_first_write(const rmi_cost *eval, const rmi_costs *cost
 
 /* Sets chains.late: what reads a param's gradient on another lane (a reduction without an update after it, or its copy
    to host memory) may be under way when the next step begins, which then waits where it first writes the gradient's
-   bytes; for the reduction of a gradient whose bytes come and go, if the evaluation is `held`, at once. */
+   bytes; for the reduction of a gradient whose bytes come and go, if the evaluation is `held`, at once. A gradient with
+   more names may be written by another one while it is copied. */
 RMI_FN void rmi_cost_chain_late(rmi_cost *eval, const rmi_schedule *schedule, const rmi_costs *costs)
 {
     const rmi_step *step = eval->step;
@@ -12920,9 +12923,13 @@ RMI_FN void rmi_cost_chain_late(rmi_cost *eval, const rmi_schedule *schedule, co
         if (!on_host && (param->reduction == RMI_NONE || param->update != RMI_NONE)) continue;
         if (param->gradient == RMI_NONE || costs->last_life[param->gradient] >= RMI_COST_AT_HOME)
             rmi_cost_contributions(eval, schedule, &step->tasks[param->reduction], &event, &last);
-        else event = eval->held && !on_host ? 0 : rmi_cost_first_write(eval, costs, costs->last_life[param->gradient]);
+        else event = eval->held && !on_host ? 0 : rmi_cost_first_write(eval, costs, life, RMI_NONE);
         eval->chains.late_next[i] = eval->chains.late[event];
         eval->chains.late[event] = i;
+        event = on_host ? rmi_cost_first_write(eval, costs, life, costs->outs[costs->lives[life].out].event) : RMI_NONE;
+        if (event == RMI_NONE) continue;
+        eval->chains.late_next[step->n_params + i] = eval->chains.late[event];
+        eval->chains.late[event] = step->n_params + i;
     }
 }
 
@@ -12973,15 +12980,16 @@ RMI_INLINE void rmi_cost_clock_pending(rmi_cost *eval, const rmi_costs *costs, r
     }
 }
 
-/* Waits for other lanes to be done with gradients of the step before whose bytes this event writes. */
+/* Waits for other lanes to be done with gradients whose bytes this event writes. */
 RMI_INLINE void rmi_cost_clock_late(const rmi_cost *eval, const rmi_costs *costs, rmi_clock *lanes, uint32_t event)
 {
-    uint32_t i, gradient, life, out;
+    uint32_t i, gradient, life, out, param;
     for (i = eval->chains.late[event]; i != RMI_NONE; i = eval->chains.late_next[i]) {
-        gradient = eval->step->params[i].gradient;
+        param = i % eval->step->n_params;
+        gradient = eval->step->params[param].gradient;
         life = gradient == RMI_NONE ? RMI_NONE : costs->last_life[gradient];
         out = life >= RMI_COST_AT_HOME ? RMI_NONE : costs->lives[life].out;
-        lanes->now = rmi_max(lanes->now, out == RMI_NONE ? eval->reduced[i] : costs->outs[out].end);
+        lanes->now = rmi_max(lanes->now, out == RMI_NONE ? eval->reduced[param] : costs->outs[out].end);
     }
 }
 

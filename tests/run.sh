@@ -7,7 +7,7 @@
 #   sh tests/run.sh [--all] test_plan rmplan ...      only the jobs of these names
 # Needs a C and a C++ compiler (CC, CXX: which); what else a job needs and the machine lacks is installed where apt-get works
 # without asking, or the job is skipped with a word. As many jobs run side by side as there are cores (JOBS=N: so many).
-# torch, the job of examples/torch, wants a python with PyTorch (PYTHON: which); docs and cuda_llmc want llm.c (LLMC: a checkout); cuda_example takes cuDNN's
+# torch, the job of examples/torch, wants a python with PyTorch (PYTHON: which); docs, cuda_llmc and cuda_llmc_numbers want llm.c (LLMC: a checkout); cuda_example takes cuDNN's
 # front end along (CUDNN_FRONTEND: its include directory).
 # Last line: N passed, N failed, N skipped.
 cd "$(dirname "$0")/.." || exit 2
@@ -254,6 +254,21 @@ cuda_llmc() { # its own warnings are llm.c's affair: -isystem
     "$out/llmc_port" --make-tokens "$out/tokens.bin" && [ -s "$out/tokens.bin" ] && ok || bad "llmc.cu makes no tokens"
     check "nvcc llmc.cu with cuDNN" nvcc -O0 -std=c++17 --use_fast_math -arch=sm_90 -Werror all-warnings -DENABLE_CUDNN -DRMI_IMPLEMENTED -isystem "$LLMC" -c -o "$out/llmc_cudnn.o" examples/cuda/llmc.cu
 }
+cuda_llmc_numbers() { # its kernels as host code: what is between <<< and >>> becomes a call of tests/cuda/emulate.h, in a copy
+    d=$out/llmc_host
+    rm -rf "$d"; mkdir -p "$d/llmc"
+    for f in "$LLMC"/llmc/*.cuh "$LLMC"/llmc/*.h examples/cuda/llmc.cu; do
+        case $f in *.cu) to=$d/llmc_host.cu ;; *) to=$d/llmc/$(basename "$f") ;; esac
+        sed -E 's/([A-Za-z_0-9]+(<[A-Za-z_0-9]+>)?)<<<([^;]*)>>>/emulated_launcher([](auto... a) { \1(a...); }, \3)/
+            s/extern __shared__ ([^;]*) ([a-z_]+)\[\];/\1 *const \2 = (\1 *)(void *)emulated.shared;/' "$f" >"$to"
+    done
+    check "llm.c's reference" ${CC} -O2 -w -I"$LLMC" -c -o "$d/reference.o" tests/cuda/llmc_reference.c
+    for f in dry cudart_standin; do check "$f.c for llm.c" ${CC} -std=gnu99 -O1 -DDRY_PRODUCTS -isystem "$cuda/include" -c -o "$d/$f.o" tests/cuda/$f.c; done
+    check "llm.c's kernels as host code" ${CXX} -std=c++17 -fpermissive -O2 -fno-strict-aliasing -w -DRMI_IMPLEMENTED -DENABLE_FP32 -DLLMC_AS_IT_IS -DLLMC_PIECE=24 -Iexamples/cuda -I"$d" -Itests/cuda -I. \
+        -isystem "$cuda/include" -c -o "$d/test.o" tests/cuda/llmc_numbers.cpp
+    check "link llmc_numbers" ${CXX} -o "$d/llmc_numbers" "$d"/*.o "$out/objects/plain.o" -lm -lpthread -ldl
+    [ -x "$d/llmc_numbers" ] && counted llmc_numbers "$d/llmc_numbers" "$d"
+}
 
 lanes_threads() { # the object once more, with ThreadSanitizer
     t="-O1 -g1 -fsanitize=thread"
@@ -356,7 +371,7 @@ done
 # --- first all objects, for each job its own
 job linked.o linked
 job included.h included
-if wanted rmplan || wanted train_gpt || wanted docs || wanted torch || wanted "C compiler"; then job "C compiler" first_c; fi
+if wanted rmplan || wanted train_gpt || wanted docs || wanted torch || wanted cuda_llmc_numbers || wanted "C compiler"; then job "C compiler" first_c; fi
 if wanted "C++ compiler"; then job "C++ compiler" first_cpp; fi
 job replay.o object replay ${CXX} -std=c++17 -Wall -Wextra -Wshadow -Wconversion -O2 tests/oracle/replay.cpp
 [ $has_cuda = 1 ] && job cuda.o objects_cuda
@@ -394,6 +409,7 @@ if [ $all = 1 ] || [ -n "$only" ]; then
         if [ -f "${LLMC:-/none}/llmc/matmul.cuh" ]; then job cuda_llmc cuda_llmc
         else skipped=$((skipped + 1)); echo "skipped: no llm.c (LLMC=: a checkout): examples/cuda/llmc.cu was not compiled"; fi
     fi
+    if [ $has_cuda = 1 ] && [ -f "${LLMC:-/none}/train_gpt2.c" ] && wanted cuda_llmc_numbers; then job cuda_llmc_numbers cuda_llmc_numbers; fi
 fi
 same_names=
 if [ -n "$only" ]; then :

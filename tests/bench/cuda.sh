@@ -4,7 +4,7 @@
 # of the card, so a budget is all there is. What there is no time for in LIMIT seconds (540) is skipped with a word.
 #   link     the link both ways, beside fills and beside matrix products
 #   small    GPT-2 124M: in streams and as a graph, replays checked against streams, each op's time beside the roofline's; gelu as an op of
-#            its own; recomputation at 55 and 40 %; bits
+#            its own; attention by cuDNN, where gpu.sh has built that; recomputation at 55 and 40 %; bits
 #   offload  GPT-2 124M: what copies, in streams and as a graph; bits
 #   large    a GPT-2 that suits the card: the arms at 50 and 35 %, then at other budgets
 #   port     llm.c itself, and its kernels under a plan (examples/cuda/llmc.cu), where gpu.sh has built both
@@ -56,11 +56,11 @@ bits() { if [ -n "$DRY$apart" ] || [ ! -f "$out/all" ]; then echo -; elif [ "$(r
 
 # run LABEL OPTIONS...: a row at once. The first run of a label that ends in @all is the reference of those that follow.
 run() {
-    label=$1
+    label=$1 code=124
     shift
     seconds=$(left)
     how=graph apart=
-    case " $* " in *" --apart "*) apart=1 ;; esac # gelu by another kernel: other bits
+    case " $* $command" in *" --apart "* | *_cudnn*) apart=1 ;; esac # gelu, attention by another kernel: other bits
     case " $* " in *" --streams "*) how=streams ;; esac
     if [ "$seconds" -lt ${least:-15} ]; then echo "   skipped $label $how: no time left"; return; fi
     timeout $seconds ${command:-"$program" README.md --quiet --physical} "$@" >"$out/one" 2>"$out/one.err"
@@ -72,6 +72,12 @@ run() {
     else bad=1; echo "   FAILED $label ($code): $(head -n 1 "$out/one.err" | cut -c 1-200)"; fi
     [ $code != 0 ] || [ "$(bits "$out/one")" != other ] || bad=1
     grep '^note: ' "$out/one.err" | grep -v 'were taken outside' | sed 's/^/   /'
+}
+# The last run's losses are the reference's to a twentieth: it computes the same, by other kernels.
+near() { # LABEL
+    [ -z "$DRY" ] && [ $code = 0 ] || return
+    a=$(sed -n 's/.* loss=\([0-9.]*\).*/\1/p' "$out/all") b=$(sed -n 's/.* loss=\([0-9.]*\).*/\1/p' "$out/one")
+    awk -v a="$a" -v b="$b" 'BEGIN { exit !(a > 0 && b > 0.95 * a && b < 1.05 * a) }' || { bad=1; echo "   FAILED $1: its last loss is $b, the reference's $a"; }
 }
 # llm.c itself, in a row like the others: its mean over all but four steps, all that is taken on the card, its losses. What follows is
 # compared with its time.
@@ -105,6 +111,12 @@ stage() {
         run "124m@all" $size --arm all-resident --streams
         run "124m@all" $size --arm all-resident --check --profile
         run "124m@apart" $size --arm all-resident --apart
+        if [ -x "$out/train_gpt_cudnn" ]; then
+            command="$out/train_gpt_cudnn README.md --quiet --physical"
+            run "124m@cudnn" $size --arm all-resident --profile
+            near "124m@cudnn"
+            command=
+        fi
         for budget in 55% 40%; do run "124m@$budget" $size --arm remat --budget $budget; done ;;
     offload)
         echo "== GPT-2 124M with copies"

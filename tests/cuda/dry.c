@@ -127,7 +127,7 @@ cudaError_t cudaMemset(void *to, int byte, size_t bytes)
     return e ? e : cudaStreamSynchronize(cudaStreamLegacy);
 }
 
-#ifndef DRY_PRODUCTS /* test_llmc.cpp has some that compute */
+#ifndef DRY_PRODUCTS /* llmc_numbers.cpp has some that compute */
 /* cuBLASLt: descriptions are not looked at, one heuristic fits all. */
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
 {

@@ -15,6 +15,7 @@ want "rows in streams" '^124m@all +all-resident +streams .*[0-9]' 1
 want "rows of graphs" '^124m@all +all-resident +graph .*[0-9]' 1
 want "times beside the roofline's" '^   (attention|mlp) +(forward|backward) +[0-9]+ .*[0-9]' 4
 want "gelu as an op of its own" '^124m@apart +all-resident' 1
+want "attention by cuDNN" '^124m@cudnn +all-resident +graph ' 1
 want "recomputation" '^124m@[0-9]+% +remat' 1
 want "copies" '^124m@[0-9]+% +(joint|offload) +(graph|streams)' 4
 want "the large model" '@(50|35|80|25)% +(joint|every-block|remat|offload|llmc-2)' 8
@@ -27,7 +28,7 @@ if [ -n "$LLMC" ]; then
     want "the port in budgets" '^d6@[0-9]+% +port +graph ' 2
     out=build/gpu
     # its launch on the legacy stream, as it stands in llm.c: the library names the op that made it
-    nvcc -O1 -std=c++17 --use_fast_math -arch=sm_90 -isystem "$LLMC" -cudart none -DLLMC_AS_IT_IS -o $out/llmc_as_it_is examples/cuda/llmc.cu $out/dry.o $out/cudart_standin.o -lm >>build/dry.log 2>&1
+    nvcc -O1 -std=c++17 --use_fast_math -arch=sm_90 -isystem "$LLMC" -cudart none -DLLMC_AS_IT_IS -DRMI_IMPLEMENTED -o $out/llmc_as_it_is examples/cuda/llmc.cu $out/rockmate.o $out/dry.o $out/cudart_standin.o -lm >>build/dry.log 2>&1
     $out/llmc_as_it_is -i $out/tokens.bin -e d6 -b 4 -t 64 -x 3 --untuned --quiet >>build/dry.log 2>&1
     want "a launch on the legacy stream" 'h\[5\]/attention: it used the legacy default stream' 1
     # outliers are found on the host, amid a captured step; what is saved is read again

@@ -6,7 +6,7 @@
    these orders; one that not all threads reach is a deadlock, which ends the test. Asynchronous copies arrive when they are waited
    for, in every other order at once. Shared memory begins as NaNs. Blocks run one after the other. Under AddressSanitizer what a kernel
    reads and writes is checked to the byte. With EMULATED_RUNTIME the types are those of cuda_runtime.h, for sources that use that
-   (test_llmc.cpp); then threads that have ended are not waited for by their block, as CUDA has it. */
+   (llmc_numbers.cpp); then threads that have ended are not waited for by their block, as CUDA has it. */
 #ifndef RMTEST_EMULATE_H
 #define RMTEST_EMULATE_H
 #define EMULATED
@@ -187,8 +187,7 @@ static void emulated_block(size_t shared)
     for (i = 0; i < (emulated.n + 31) / 32 * 32; i++) {
         fiber &f = emulated.fibers[i];
         turn[i] = emulated.order == 1 && emulated.n % 32 == 0 ? emulated.n - 1 - i : i;
-        if (!f.stack) f.stack = (char *)malloc(FIBER_STACK);
-        getcontext(&f.begin);
+        if (!f.stack) f.stack = (char *)malloc(FIBER_STACK), getcontext(&f.begin);
         f.begin.uc_stack.ss_sp = f.stack;
         f.begin.uc_stack.ss_size = FIBER_STACK;
         f.begin.uc_link = NULL;

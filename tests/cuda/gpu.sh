@@ -4,6 +4,7 @@
 #   build; the runtime: an event in a graph, and steps in streams and as graphs that each find their own values, with 5 ms of work in each
 #   the link; GPT-2 124M in streams and as a graph, replays checked, recomputation, copies, bits (tests/bench/cuda.sh: link small offload)
 #   a GPT-2 that suits the card: the arms at several budgets (large)
+#   with CUDNN_FRONTEND=PATH, the include directory of cuDNN's C++ front end: attention by cuDNN beside the one here (124m@cudnn)
 #   with LLMC=PATH, a checkout of llm.c: llm.c itself and examples/cuda/llmc.cu, its kernels under a plan, at the same batch (port)
 #   compute-sanitizer on a tiny model
 #   the same bits, losses and weights, from tiny models whatever the budget, the arm, streams or graph, with accumulation
@@ -29,33 +30,49 @@ card
 date -u +%Y-%m-%d
 
 echo "== build"
-flags="-O3 -Xcompiler -fopenmp,-ffp-contract=off"
+# The library is C: one object for all programs. What nvcc compiles, it compiles side by side.
+flags="-O3 -DRMI_IMPLEMENTED -Xcompiler -fopenmp,-ffp-contract=off"
+rm -f "$out"/train_gpt* "$out"/llmc* "$out/runtime"
+cuda=${CUDA_HOME:-/usr/local/cuda}
+printf '#define _GNU_SOURCE\n#define ROCKMATE_THREADS\n#define ROCKMATE_IMPLEMENTATION\n#include "rockmate.h"\n' >"$out/rockmate.c"
+nvcc -O2 -I. -c -o "$out/rockmate.o" "$out/rockmate.c" >"$out/log.rockmate" 2>&1 &
+library=$!
+[ -z "$DRY" ] || CUDNN_FRONTEND=tests/cuda/cudnn
 if [ -n "$DRY" ]; then
-    cuda=${CUDA_HOME:-/usr/local/cuda}
     for f in dry cudart_standin; do ${CC:-cc} -std=gnu99 -O2 -isystem "$cuda/include" -c -o "$out/$f.o" tests/cuda/$f.c || exit 1; done
-    nvcc $flags -O1 -arch=sm_90 -cudart none -o "$out/train_gpt" examples/cuda/train_gpt.cu "$out/dry.o" "$out/cudart_standin.o" -lm >"$out/log" 2>&1 &
-    train=$!
+    flags="$flags -O1 -arch=sm_90" link="-cudart none $out/rockmate.o $out/dry.o $out/cudart_standin.o -lm" blas= cudnn=
     ${CC:-cc} -std=gnu99 -O1 -I. -isystem "$cuda/include" -o "$out/runtime" tests/compile/cuda.c "$out/cudart_standin.o" -lm >"$out/log.runtime" 2>&1
 else
-    nvcc $flags -arch=native -o "$out/train_gpt" examples/cuda/train_gpt.cu -lcublasLt >"$out/log" 2>&1 &
-    train=$!
-    nvcc -x cu -arch=native -I. -o "$out/runtime" tests/compile/cuda.c >"$out/log.runtime" 2>&1
+    flags="$flags -arch=native" link="$out/rockmate.o" blas=-lcublasLt cudnn="-L$cuda/lib -Xlinker -rpath,$cuda/lib -lcudnn"
+    nvcc -x cu -arch=native -I. -o "$out/runtime" tests/compile/cuda.c >"$out/log.runtime" 2>&1 &
+    runtime=$!
 fi
-if [ -n "$LLMC" ]; then # beside the rest; on one that is built with nvml.h llm.c asks the card for its clocks
+nvcc $flags -c -o "$out/train_gpt.o" examples/cuda/train_gpt.cu >"$out/log" 2>&1 &
+train=$!
+if [ -f "${CUDNN_FRONTEND:-/none}/cudnn_frontend.h" ]; then
+    nvcc $flags -std=c++17 -DTRAIN_GPT_CUDNN -isystem "$CUDNN_FRONTEND" -c -o "$out/train_gpt_cudnn.o" examples/cuda/train_gpt.cu >"$out/log.cudnn" 2>&1 &
+    with_cudnn=$!
+fi
+if [ -n "$LLMC" ]; then # on one that is built with nvml.h llm.c asks the card for its clocks
     llmc="-O3 -std=c++17 --use_fast_math -Xcompiler -fopenmp -isystem $LLMC"
     libraries="-lcublas -lcublasLt"
-    if [ -n "$DRY" ]; then llmc="$llmc -O1 -arch=sm_90 -cudart none" libraries="$out/dry.o $out/cudart_standin.o -lm"
+    if [ -n "$DRY" ]; then llmc="$llmc -O1 -arch=sm_90" libraries=
     else
         llmc="$llmc -arch=native"
         printf '#include <nvml.h>\n' >"$out/nvml.cu"
         if nvcc -E -o /dev/null "$out/nvml.cu" 2>/dev/null; then libraries="$libraries -lnvidia-ml"; fi
     fi
-    (nvcc $llmc -o "$out/llmc_port" examples/cuda/llmc.cu $libraries && nvcc $llmc -include examples/cuda/llmc_cuda13.h -DENABLE_BF16 -o "$out/llmc" "$LLMC/train_gpt2.cu" $libraries) >"$out/log.llmc" 2>&1 &
+    (nvcc $llmc -DRMI_IMPLEMENTED -c -o "$out/llmc_port.o" examples/cuda/llmc.cu && nvcc $llmc -include examples/cuda/llmc_cuda13.h -DENABLE_BF16 -c -o "$out/llmc.o" "$LLMC/train_gpt2.cu") >"$out/log.llmc" 2>&1 &
     port=$!
 fi
 echo "== the runtime"
+[ -z "$runtime" ] || wait $runtime
 if timeout 60 "$out/runtime" >"$out/run" 2>&1; then sed 's/^/   /' "$out/run"; ok "the runtime" "as promised"; else bad "the runtime" "$(cat "$out/log.runtime" "$out/run" | tail -n 3)"; fi
-wait $train || { echo "FAILED: nvcc"; head -n 20 "$out/log"; exit 1; }
+wait $library || { echo "FAILED: rockmate.h"; head -n 20 "$out/log.rockmate"; exit 1; }
+wait $train && nvcc -Xcompiler -fopenmp -o "$out/train_gpt" "$out/train_gpt.o" $link $blas >>"$out/log" 2>&1 || { echo "FAILED: nvcc"; head -n 20 "$out/log"; exit 1; }
+if [ -z "$with_cudnn" ]; then skip "124m@cudnn" "no cuDNN front end (CUDNN_FRONTEND=: its include directory)"
+elif wait $with_cudnn && nvcc -Xcompiler -fopenmp -o "$out/train_gpt_cudnn" "$out/train_gpt_cudnn.o" $link $blas $cudnn >>"$out/log.cudnn" 2>&1; then :
+else skip "124m@cudnn" "not built: $(grep -m 1 -i error "$out/log.cudnn" | cut -c 1-150)"; fi
 echo "   ($(spent) s)"
 
 # bench UNTIL STAGE...: rows of tests/bench/cuda.sh, to so many seconds from the start.
@@ -69,7 +86,7 @@ bench 80 link
 bench 250 small offload
 bench 430 large
 if [ -z "$LLMC" ]; then skip port "no llm.c (LLMC=: a checkout)"
-elif wait $port; then bench 490 port
+elif wait $port && nvcc -Xcompiler -fopenmp -o "$out/llmc_port" "$out/llmc_port.o" $link $libraries && nvcc -Xcompiler -fopenmp -o "$out/llmc" "$out/llmc.o" $link $libraries; then bench 490 port
 else bad port "$(grep -m 1 -i error "$out/log.llmc")"; fi
 
 # What a run says of its results: losses and the hash of all weights and states; where gradients are put together in host memory,

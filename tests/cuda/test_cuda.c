@@ -353,7 +353,7 @@ static uint64_t live_it(life *f, const rm_cuda_desc *d, rm_exec_desc *xd)
         if (f->read_each || i + 1 == f->n) h = rmi_mix(h ^ look(f, s.kind));
     }
     if (!f->failed && d) {
-        if (done(f, rm_cuda_get_info(f->cu, &f->info), "rm_cuda_get_info")) created_after = f->next ? 0 : standin_created() - created - 2 * f->info.captured; /* a graph and what is made of it */
+        if (done(f, rm_cuda_get_info(f->cu, &f->info), "rm_cuda_get_info")) created_after = f->next || f->watch ? 0 : standin_created() - created - 2 * f->info.captured; /* a graph and what is made of it */
     }
     if (f->cu) f->gave_up = strstr(rm_cuda_note(f->cu), "could not be made") != NULL;
     rm_exec_destroy(f->x);

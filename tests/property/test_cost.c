@@ -230,7 +230,7 @@ int main(int argc, char **argv)
     static const struct { const char *name; uint32_t kind; unsigned long first, schedules; } known[] = {
         {"late_reduction", RM_SINGLE, 1, 20}, {"late_external", RM_SINGLE, 1, 20}, {"late_copy", RM_SINGLE, 1, 30},
         {"early_reduction", RM_SINGLE, 1, 20}, {"joined_copy", RM_MIDDLE, 1629, 1}, {"weight_in_use", RM_FORWARD, 5102, 1},
-        {"input_twice", RM_FORWARD, 454, 1},
+        {"input_twice", RM_FORWARD, 454, 1}, {"other_name", RM_SINGLE, 2086, 10},
     };
     unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(100, 1000), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     if (argc > 4) try_file(argv[1], (uint32_t)atoi(argv[2]), strtoul(argv[3], NULL, 10), strtoul(argv[4], NULL, 10));
