@@ -11921,7 +11921,7 @@ typedef struct rmi_cost_queue { /* copies out in the order of their lane */
 typedef struct rmi_cost_chains { /* lists by event: the first entry, or RMI_NONE, and by entry the next one */
     uint32_t *in, *out;             /* copies said before it, after it; the next one is in the copy */
     uint32_t *pending, *pending_next; /* copies out of stretches that end there */
-    uint32_t *late, *late_next;     /* params whose gradient's bytes it writes, while other lanes may read them; twice */
+    uint32_t *late, *late_next;     /* params whose gradient's bytes it writes while other lanes may read them; twice */
 } rmi_cost_chains;
 
 typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluation */
@@ -12890,6 +12890,13 @@ RMI_FN void rmi_cost_contributions(const rmi_cost *eval, const rmi_schedule *sch
     }
 }
 
+/* Puts item i first in the chain at head. */
+RMI_INLINE void rmi_cost_link(uint32_t *head, uint32_t *next, uint32_t i)
+{
+    *next = *head;
+    *head = i;
+}
+
 /* The first event that begins a life in the stretch of this one, or in those that a copy not made joins to it; behind
    not RMI_NONE: that does so, or writes there once more, after that event. */
 RMI_FN uint32_t rmi_cost_first_write(const rmi_cost *eval, const rmi_costs *costs, uint32_t life, uint32_t behind)
@@ -12914,7 +12921,7 @@ RMI_FN uint32_t rmi_cost_first_write(const rmi_cost *eval, const rmi_costs *cost
 RMI_FN void rmi_cost_chain_late(rmi_cost *eval, const rmi_schedule *schedule, const rmi_costs *costs)
 {
     const rmi_step *step = eval->step;
-    uint32_t i, event, last;
+    uint32_t i, event, last, more;
     memset(eval->chains.late, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
     for (i = 0; i < step->n_params; i++) {
         const rmi_step_param *param = &step->params[i];
@@ -12924,12 +12931,10 @@ RMI_FN void rmi_cost_chain_late(rmi_cost *eval, const rmi_schedule *schedule, co
         if (param->gradient == RMI_NONE || costs->last_life[param->gradient] >= RMI_COST_AT_HOME)
             rmi_cost_contributions(eval, schedule, &step->tasks[param->reduction], &event, &last);
         else event = eval->held && !on_host ? 0 : rmi_cost_first_write(eval, costs, life, RMI_NONE);
-        eval->chains.late_next[i] = eval->chains.late[event];
-        eval->chains.late[event] = i;
+        rmi_cost_link(&eval->chains.late[event], &eval->chains.late_next[i], i);
         event = on_host ? rmi_cost_first_write(eval, costs, life, costs->outs[costs->lives[life].out].event) : RMI_NONE;
-        if (event == RMI_NONE) continue;
-        eval->chains.late_next[step->n_params + i] = eval->chains.late[event];
-        eval->chains.late[event] = step->n_params + i;
+        more = step->n_params + i;
+        if (event != RMI_NONE) rmi_cost_link(&eval->chains.late[event], &eval->chains.late_next[more], more);
     }
 }
 
@@ -12983,12 +12988,11 @@ RMI_INLINE void rmi_cost_clock_pending(rmi_cost *eval, const rmi_costs *costs, r
 /* Waits for other lanes to be done with gradients whose bytes this event writes. */
 RMI_INLINE void rmi_cost_clock_late(const rmi_cost *eval, const rmi_costs *costs, rmi_clock *lanes, uint32_t event)
 {
-    uint32_t i, gradient, life, out, param;
+    uint32_t i;
     for (i = eval->chains.late[event]; i != RMI_NONE; i = eval->chains.late_next[i]) {
-        param = i % eval->step->n_params;
-        gradient = eval->step->params[param].gradient;
-        life = gradient == RMI_NONE ? RMI_NONE : costs->last_life[gradient];
-        out = life >= RMI_COST_AT_HOME ? RMI_NONE : costs->lives[life].out;
+        const uint32_t param = i % eval->step->n_params, gradient = eval->step->params[param].gradient;
+        const uint32_t life = gradient == RMI_NONE ? RMI_NONE : costs->last_life[gradient];
+        const uint32_t out = life >= RMI_COST_AT_HOME ? RMI_NONE : costs->lives[life].out;
         lanes->now = rmi_max(lanes->now, out == RMI_NONE ? eval->reduced[param] : costs->outs[out].end);
     }
 }
@@ -13057,9 +13061,8 @@ RMI_FN void rmi_cost_chain_pending(rmi_cost *eval, const rmi_schedule *schedule,
         rmi_stretch_use *stretch = &eval->stretches[costs->lives[costs->outs[i].until].stretch];
         if (stretch->out != i) continue;
         stretch->out = RMI_NONE;
-        if (stretch->end == RMI_NONE) continue;
-        eval->chains.pending_next[i] = eval->chains.pending[stretch->end];
-        eval->chains.pending[stretch->end] = i;
+        if (stretch->end != RMI_NONE)
+            rmi_cost_link(&eval->chains.pending[stretch->end], &eval->chains.pending_next[i], i);
     }
 }
 
@@ -13067,24 +13070,18 @@ RMI_FN void rmi_cost_chain_pending(rmi_cost *eval, const rmi_schedule *schedule,
    what is needed in this step. */
 RMI_FN void rmi_cost_chain(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs)
 {
-    uint32_t i, *head;
+    uint32_t i;
     int wraps;
     memset(eval->chains.in, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
     memset(eval->chains.out, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
     for (wraps = 1; wraps >= 0; wraps--)
-        for (i = costs->n_ins; i-- > 0;) {
-            if (costs->ins[i].stays || costs->ins[i].wraps != wraps) continue;
-            head = &eval->chains.in[costs->ins[i].at];
-            costs->ins[i].next = *head;
-            *head = i;
-        }
+        for (i = costs->n_ins; i-- > 0;)
+            if (!costs->ins[i].stays && costs->ins[i].wraps == wraps)
+                rmi_cost_link(&eval->chains.in[costs->ins[i].at], &costs->ins[i].next, i);
     for (i = costs->n_outs; i-- > 0;) {
         eval->queue.place[i] = costs->outs[i].at = RMI_NONE;
         costs->outs[i].end = 0;
-        if (costs->outs[i].stays) continue;
-        head = &eval->chains.out[costs->outs[i].event];
-        costs->outs[i].next = *head;
-        *head = i;
+        if (!costs->outs[i].stays) rmi_cost_link(&eval->chains.out[costs->outs[i].event], &costs->outs[i].next, i);
     }
 }
 
@@ -23318,9 +23315,9 @@ RMI_FN rm_result rmi_exe_by_compute(rm_exec *exec, void *to, const void *from, u
 }
 
 /* The compute lane writes bytes of an input, which stay where they are for now or not; 0: none, the old ones serve once
-   more. It waits for what the step before
-   does with the bytes of inputs, which is known before the next step is: the waits of the first op are the same in
-   every program. Whatever is issued from now on comes after that: the other ops of a program count on it. */
+   more. It waits for what the step before does with the bytes of inputs, which is known before the next step is: the
+   waits of the first op are the same in every program. What is issued from now on comes after that: other ops count on
+   it. */
 RMI_FN rm_result rmi_exe_feed(rm_exec *exec, void *to, const void *from, uint64_t bytes, int stays)
 {
     const rm_backend *backend = &exec->backend;

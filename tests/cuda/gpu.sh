@@ -78,6 +78,7 @@ echo "   ($(spent) s)"
 # bench UNTIL STAGE...: rows of tests/bench/cuda.sh, to so many seconds from the start.
 bench() {
     seconds=$(($1 * limit / 580 - $(spent)))
+    [ -z "$DRY" ] || seconds=$((limit - $(spent))) # a dry run shares its machine
     shift
     if [ $seconds -lt 10 ]; then skip "$*" "no time left"; return; fi
     if quiet=1 LIMIT=$seconds sh tests/bench/cuda.sh "$out/train_gpt" "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
