@@ -574,6 +574,7 @@ static void two_tiers(void)
             pd.host_bytes = 2 * BYTES;
             pd.move = "w";
             pd.pageable_bytes = 1 << 20;
+            pd.work_limit = 1000;
         }
         if (!expect(rm_plan_create(r.g, &pd, &r.p) == RM_OK && rm_plan_get_info(r.p, 0, &plan) == RM_OK, "a plan", rm_graph_error(r.g))) return;
         for (i = moved = 0; i < r.p->prog[0].n; i++)
