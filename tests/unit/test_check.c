@@ -482,10 +482,10 @@ static int open_model(model *m, const char *preset, int tight, uint32_t steps, c
     d.steps = steps;
     d.info = &info;
     d.align = 16;
+    d.work_limit = 20000; /* any plan will do */
     if (streamed) {
         rm_graph_link(m->g, 20000000000u, 20000000000u, 1000, 0);
         d.host_bytes = 1 << 20;
-        d.work_limit = 20000;
     }
     if (tight) {
         d.device_bytes = 1;
