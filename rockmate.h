@@ -19052,15 +19052,15 @@ RMI_FN uint64_t rmi_crv_next(const rmi_crv *curve, uint64_t least_step)
 }
 
 /* The largest budget and the least memory: what a budget that is too small is told to take. With copies that takes long
-   to find out: what the largest budget's plan has seen will do. */
+   to find out: what the largest budget's plan has seen will do, if it has seen less than it takes. */
 RMI_FN rm_result rmi_crv_ends(rmi_crv *curve)
 {
-    uint64_t budget;
+    uint64_t budget = RMI_INF;
     uint32_t round;
     rm_result result;
     RMI_TRY(rmi_crv_plan(curve, curve->asked->device_bytes));
-    budget = curve->graph->has_link && rmi_plan_host(curve->asked) ? curve->info.min_bytes
-                                                                   : curve->info.min_bound_bytes;
+    if (curve->graph->has_link && rmi_plan_host(curve->asked)) budget = curve->info.min_bytes;
+    if (budget >= curve->tries[curve->n - 1].plan.arena_bytes) budget = curve->info.min_bound_bytes;
     for (round = 0; round < 4 && budget && budget < curve->tries[curve->n - 1].plan.arena_bytes && !curve->stopped;
          round++) {
         result = rmi_crv_plan(curve, budget);

@@ -2949,16 +2949,19 @@ static void make_baselines(curve_picture *c)
     }
 }
 
-/* The scale: all of the curve and keeping everything; of baselines what is not far slower. */
+#define PICTURE_SLOWEST 5.0 /* times keeping everything: what takes longer is told beside the picture */
+
+/* The scale: the curve and keeping everything; of baselines what is not far slower. */
 static void scale_picture(curve_picture *c)
 {
     const job *j = c->j;
+    const double most = PICTURE_SLOWEST * (double)j->info.keep_all_ns;
     double slowest = (double)j->info.keep_all_ns, fastest = slowest;
     uint64_t bytes = j->info.keep_all_bytes;
     size_t i;
     for (i = 0; i < j->n_points; i++) {
         const rm_point *point = &j->points[i];
-        if ((double)point->time_ns > slowest) slowest = (double)point->time_ns;
+        if ((double)point->time_ns > slowest && (double)point->time_ns < most) slowest = (double)point->time_ns;
         if ((double)point->bound_ns < fastest) fastest = (double)point->bound_ns;
         if (point->arena_bytes > bytes) bytes = point->arena_bytes;
     }
@@ -3038,10 +3041,10 @@ static int by_size(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
-/* Steps: the fastest plan within so much memory, of all that were made. 0: no memory. */
+/* Steps: the fastest plan within so much memory, of all that were made and are on the scale. 0: no memory. */
 static int picture_plans(const curve_picture *c)
 {
-    size_t n = c->j->n_points + c->n, i;
+    size_t n = c->j->n_points + c->n, i, shown = 0;
     uint64_t *bytes = (uint64_t *)malloc((n + 1) * sizeof *bytes);
     if (!bytes) return 0;
     for (i = 0; i < n; i++)
@@ -3049,7 +3052,8 @@ static int picture_plans(const curve_picture *c)
     qsort(bytes, n, sizeof *bytes, by_size);
     for (i = 0; i < n; i++) {
         double x = picture_x(c, bytes[i]), y = picture_y(c, fastest_within(c, bytes[i]));
-        if (!i) fprintf(c->f, "<path class=\"curve\" d=\"M%.1f %.1f", x, y);
+        if ((double)fastest_within(c, bytes[i]) > c->high_ns) continue;
+        if (!shown++) fprintf(c->f, "<path class=\"curve\" d=\"M%.1f %.1f", x, y);
         else fprintf(c->f, "H%.1fV%.1f", x, y);
     }
     fprintf(c->f, "H%.1f\"/>\n", (double)(PICTURE_LEFT + PICTURE_WIDE));
@@ -3061,10 +3065,11 @@ static int picture_plans(const curve_picture *c)
 static void picture_bound(const curve_picture *c)
 {
     const job *j = c->j;
-    size_t i;
+    size_t i, shown = 0;
     for (i = 0; i < j->n_points; i++) {
         double x = picture_x(c, j->points[i].arena_bytes), y = picture_y(c, j->points[i].bound_ns);
-        if (!i) fprintf(c->f, "<path class=\"bound\" d=\"M%.1f %.1f", x, y);
+        if ((double)j->points[i].bound_ns > c->high_ns) continue;
+        if (!shown++) fprintf(c->f, "<path class=\"bound\" d=\"M%.1f %.1f", x, y);
         else fprintf(c->f, "V%.1fH%.1f", y, x);
     }
     fputs("\"/>\n", c->f);
@@ -3103,13 +3108,17 @@ static void picture_presets(const curve_picture *c)
     }
 }
 
-/* Presets that are too slow for the scale. */
+/* What is too slow for the scale: the plan of the least memory, presets. */
 static void picture_rest(const curve_picture *c)
 {
     const double y = PICTURE_TOP + PICTURE_TALL + 60;
     char line[160], *at = line;
+    short_text least, least_time;
     size_t i;
     *line = 0;
+    if ((double)c->least_ns > c->high_ns)
+        at += snprintf(at, 70, "too slow for this scale: the least memory, %s in %s", human_ns(&least_time, c->least_ns),
+                       human_bytes(&least, c->least_bytes));
     for (i = 0; i < c->n && at - line < 100; i++) {
         short_text size, time;
         if ((double)c->plans[i].time_ns <= c->high_ns) continue;
@@ -3120,11 +3129,11 @@ static void picture_rest(const curve_picture *c)
 }
 
 static const char picture_style[] =
-    "<style>text{fill:#222;stroke:#fff;stroke-width:3;paint-order:stroke}.b{fill:#fff}.grid{stroke:#ddd}.curve{stroke:#509ee9;stroke-width:2.5;fill:none}"
+    "<style>svg{background:#fff}text{fill:#222;stroke:#fff;stroke-width:3;paint-order:stroke}.grid{stroke:#ddd}.curve{stroke:#509ee9;stroke-width:2.5;fill:none}"
     ".bound{stroke:#4f5659;stroke-dasharray:6 4;stroke-width:1.5;fill:none}.plan{fill:#509ee9}.preset{fill:#e0440c}"
     ".all{fill:#16a56f}.mark{stroke:#8b4f9e;stroke-width:1.5;stroke-dasharray:2 3}\n"
-    "@media(prefers-color-scheme:dark){text{fill:#ddd;stroke:#14161a}.b{fill:#14161a}.grid{stroke:#333}.bound{stroke:#c1c1cd}"
-    ".mark{stroke:#c8a2d6}}</style>\n<rect width=\"100%\" height=\"100%\" class=\"b\"/>\n";
+    "@media(prefers-color-scheme:dark){svg{background:#14161a}text{fill:#ddd;stroke:#14161a}.grid{stroke:#333}.bound{stroke:#c1c1cd}"
+    ".mark{stroke:#c8a2d6}}</style>\n";
 
 /* What the lines and dots are. */
 static void picture_legend(const curve_picture *c)
@@ -3179,9 +3188,12 @@ static int write_curve(job *j)
     bad = !picture_plans(&c);
     picture_presets(&c);
     for (i = 0; i < j->n_points; i++)
-        picture_dot(&c, "plan", "plan", j->points[i].arena_bytes, j->points[i].time_ns);
+        if ((double)j->points[i].time_ns <= c.high_ns)
+            picture_dot(&c, "plan", "plan", j->points[i].arena_bytes, j->points[i].time_ns);
     snprintf(line, sizeof line, "least memory: %s", human_bytes(&bytes, c.least_bytes));
-    picture_text(&c, picture_x(&c, c.least_bytes), picture_y(&c, c.least_ns) - 10, "start", line);
+    x = picture_x(&c, c.least_bytes);
+    if ((double)c.least_ns <= c.high_ns)
+        picture_text(&c, x, picture_y(&c, c.least_ns) - 10, x > PICTURE_LEFT + PICTURE_WIDE - 60 ? "end" : "start", line);
     picture_dot(&c, "all", "keeping everything", j->info.keep_all_bytes, j->info.keep_all_ns);
     snprintf(line, sizeof line, "everything kept: %s", human_bytes(&bytes, j->info.keep_all_bytes));
     picture_text(&c, picture_x(&c, j->info.keep_all_bytes) + 70, picture_y(&c, j->info.keep_all_ns) + 20, "end", line);

@@ -64,6 +64,10 @@ def main(path, words):
         left = x - {None: 0, "start": 0, "middle": room / 2, "end": room}[label.get("text-anchor")]
         if label.get("transform") is None and not (left >= 0 and left + room <= wide and 0 <= float(label.get("y")) <= tall):
             wrong.append("a text beyond the edge: " + label.text)
+    for path in root.iter(SVG + "path"):
+        steps = [(w, list(map(float, numbers.split()))) for w, numbers in re.findall(r"([MLHV])([^MLHV]*)", path.get("d"))]
+        if not all(0 <= n[0] <= (tall if w == "V" else wide) and 0 <= n[-1] <= (wide if w == "H" else tall) for w, n in steps):
+            wrong.append("a line beyond the edge: " + path.get("d")[:60])
     colours = dict(re.findall(r"\.([wsivagpktc])\{fill:(#[0-9a-f]{6})\}", text))
     for name, view in VIEWS.items() if len(colours) == 10 else ():
         seen = sorted((distance(lab(colours[a], view), lab(colours[b], view)), a, b) for a in colours for b in colours if a < b)

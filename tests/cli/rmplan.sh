@@ -176,6 +176,11 @@ if command -v python3 >/dev/null 2>&1 && [ -f "$here/tests/cli/picture.py" ]; th
     cp out table
     picture curve.svg "What memory buys" "chain.rmg, 6 ops, preset hiremate" "no plan takes less than" "least memory: " "everything kept: 25.1 MiB" "no plan is faster" ">rotor<"
     if [ "$(grep -c '<circle class="plan" cx' curve.svg)" = "$(grep -c '^[ 0-9.-]*$' table)" ]; then ok; else bad "the picture of the curve has other plans than its table"; fi
+    sed '/^output/a link h2d=300000000 d2h=300000000' chain.rmg >slow.rmg
+    run 0 "" slow.rmg --curve --points 5 --host 1G --svg slow.svg
+    cp out slow.table
+    picture slow.svg "too slow for this scale: the least memory, "
+    if [ "$(grep -c '^[ 0-9.-]*$' slow.table)" -ge 4 ]; then ok; else bad "--curve with host memory: no plans below keeping everything"; fi
     run 0 "" chain.rmg --sweep --points 5
     sed '/solve_ms/d' out >out2
     if sed '/solve_ms/d' table | cmp -s - out2; then ok; else bad "--sweep is not --curve"; fi
