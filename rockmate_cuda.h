@@ -205,7 +205,8 @@ RMDEF uint64_t rm_cuda_free_bytes(rm_cuda *c, uint64_t margin_bytes);
 /* For rm_exec_desc.backend, where the executor needs more than rm_cuda_exec_create passes on. Lives as long as c. */
 RMDEF const rm_backend *rm_cuda_backend(rm_cuda *c);
 
-/* rm_exec_create with this backend. desc (its backend and memories are not looked at) may be NULL. */
+/* rm_exec_create with this backend. desc (its backend and memories are not looked at) may be NULL. RM_ERROR_ARGUMENT, words in rm_cuda_error:
+   c has an executor already. */
 RMDEF rm_result rm_cuda_exec_create(rm_cuda *c, rm_plan *p, const rm_exec_desc *desc, rm_exec **out);
 
 /* RM_LANE_COMPUTE ... RM_LANE_COMM. Work of yours on the compute stream between steps is ordered with them. */
@@ -1939,9 +1940,12 @@ RMDEF uint64_t rm_cuda_free_bytes(rm_cuda *c, uint64_t margin_bytes)
 RMDEF rm_result rm_cuda_exec_create(rm_cuda *c, rm_plan *p, const rm_exec_desc *desc, rm_exec **out)
 {
     rm_exec_desc d;
+    uint32_t i;
     if (!out) return RM_ERROR_ARGUMENT;
     *out = NULL;
     if (!c || !c->ring || !p) return RM_ERROR_ARGUMENT;
+    for (i = 0; i < RMC_ARENAS; i++)
+        if (c->piece[i].p && !c->piece[i].host) return snprintf(c->text, sizeof c->text, "rm_cuda_exec_create: an rm_cuda serves one executor at a time; destroy the other one before, or make an rm_cuda for this one"), RM_ERROR_ARGUMENT;
     if (desc) d = *desc;
     else memset((void *)&d, 0, sizeof d);
     d.backend = &c->table;

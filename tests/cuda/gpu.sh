@@ -4,7 +4,8 @@
 #   build; the runtime: an event in a graph, and steps in streams and as graphs that each find their own values, with 5 ms of work in each
 #   the link; GPT-2 124M in streams and as a graph, replays checked, recomputation, copies, bits (tests/bench/cuda.sh: link small offload)
 #   a GPT-2 that suits the card: the arms at several budgets (large)
-#   with CUDNN_FRONTEND=PATH, the include directory of cuDNN's C++ front end: attention by cuDNN beside the one here (124m@cudnn)
+#   with CUDNN_FRONTEND=PATH, the include directory of cuDNN's C++ front end: attention by cuDNN beside the one here (124m@cudnn); cuDNN
+#   itself (CUDNN=: its directory) is looked for with the toolkit, and where pip puts it
 #   with LLMC=PATH, a checkout of llm.c: llm.c itself and examples/cuda/llmc.cu, its kernels under a plan, at the same batch (port)
 #   compute-sanitizer on a tiny model
 #   the same bits, losses and weights, from tiny models whatever the budget, the arm, streams or graph, with accumulation
@@ -43,14 +44,19 @@ if [ -n "$DRY" ]; then
     flags="$flags -O1 -arch=sm_90" link="-cudart none $out/rockmate.o $out/dry.o $out/cudart_standin.o -lm" blas= cudnn=
     ${CC:-cc} -std=gnu99 -O1 -I. -isystem "$cuda/include" -o "$out/runtime" tests/compile/cuda.c "$out/cudart_standin.o" -lm >"$out/log.runtime" 2>&1
 else
-    flags="$flags -arch=native" link="$out/rockmate.o" blas=-lcublasLt cudnn="-L$cuda/lib -Xlinker -rpath,$cuda/lib -lcudnn"
+    flags="$flags -arch=native" link="$out/rockmate.o" blas=-lcublasLt cudnn= cudnn_include=
+    for d in "$CUDNN" "$cuda" "$(python3 -c 'import nvidia.cudnn as c; print(c.__path__[0])' 2>/dev/null)"; do
+        for f in "$d"/lib64/libcudnn.so* "$d"/lib/libcudnn.so*; do
+            [ -z "$cudnn" ] && [ -f "$f" ] && [ -f "$d/include/cudnn.h" ] && cudnn="-Xlinker $f -Xlinker -rpath -Xlinker $(dirname "$f")" cudnn_include="-isystem $d/include"
+        done
+    done
     nvcc -x cu -arch=native -I. -o "$out/runtime" tests/compile/cuda.c >"$out/log.runtime" 2>&1 &
     runtime=$!
 fi
 nvcc $flags -c -o "$out/train_gpt.o" examples/cuda/train_gpt.cu >"$out/log" 2>&1 &
 train=$!
 if [ -f "${CUDNN_FRONTEND:-/none}/cudnn_frontend.h" ]; then
-    nvcc $flags -std=c++17 -DTRAIN_GPT_CUDNN -isystem "$CUDNN_FRONTEND" -c -o "$out/train_gpt_cudnn.o" examples/cuda/train_gpt.cu >"$out/log.cudnn" 2>&1 &
+    nvcc $flags -std=c++17 -DTRAIN_GPT_CUDNN -isystem "$CUDNN_FRONTEND" $cudnn_include -c -o "$out/train_gpt_cudnn.o" examples/cuda/train_gpt.cu >"$out/log.cudnn" 2>&1 &
     with_cudnn=$!
 fi
 if [ -n "$LLMC" ]; then # on one that is built with nvml.h llm.c asks the card for its clocks
@@ -124,6 +130,7 @@ if [ -n "$DRY" ] || have compute-sanitizer; then
         if [ $code = 0 ]; then ok "compute-sanitizer $tool" "clean" ""
         elif [ $code = 124 ]; then skip "compute-sanitizer $tool" "no time left"
         elif [ $code = 3 ]; then skip "compute-sanitizer $tool" "does not fit"
+        elif grep -q -i 'device not supported' "$out/run"; then skip "compute-sanitizer $tool" "it does not work on this machine" # under gVisor, say
         else bad "compute-sanitizer $tool" "($code)"; grep -E '=========' "$out/run" | head -n 12; fi
     done
 else skip compute-sanitizer "not here"; fi

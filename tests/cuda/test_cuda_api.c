@@ -91,8 +91,21 @@ static int launch_add(const rm_call *c, void *to, const void *a, const void *b, 
     if (stray_in_op > 2) (void)cudaGetLastError();
     return stray_in_op > 2 ? 0 : code;
 }
+/* The callback of this number does what capture forbids: 1: waits; 2: asks for memory; 3: waits for an event; 4: it fails, this once. */
+static unsigned called, bad_call, bad_how;
+static cudaEvent_t some_event;
+static int trouble(const rm_call *c)
+{
+    void *memory;
+    if (++called != bad_call) return 0;
+    if (bad_how == 1) cudaStreamSynchronize((cudaStream_t)c->stream);
+    if (bad_how == 2 && cudaMalloc(&memory, 64) == cudaSuccess) cudaFree(memory);
+    if (bad_how == 3) cudaEventRecord(some_event, (cudaStream_t)c->stream), cudaEventSynchronize(some_event);
+    return bad_how == 4 ? 5 : 0;
+}
 static int fwd(const rm_call *c)
 {
+    if (trouble(c)) return 5;
     if (sync_in_op && strstr(c->op, "l[2]")) cudaStreamSynchronize((cudaStream_t)c->stream);
     if (fail_in_op && strstr(c->op, "l[4]")) return 5;
     if (strstr(c->op, "l[0]") && !forwards++ && library_in_op) cudaMalloc(&workspace, 200000);
@@ -110,12 +123,12 @@ static int fwd(const rm_call *c)
 static int bwd(const rm_call *c)
 {
     const void *d = c->dout[0] ? c->dout[0] : c->in[0];
-    int code = skip_flag && !c->dout[0] ? (int)standin_launch((cudaStream_t)c->stream, look_kernel, NULL, 0, 1) : 0;
+    int code = trouble(c) ? 5 : skip_flag && !c->dout[0] ? (int)standin_launch((cudaStream_t)c->stream, look_kernel, NULL, 0, 1) : 0;
     if (c->din[1] && !code) code = launch_add(c, c->din[1], d, c->in[0], 0, BWD_NS / 2);
     if (c->din[0] && !code) code = launch_add(c, c->din[0], d, c->in[1], 0, BWD_NS / 2);
     return code;
 }
-static int opt(const rm_call *c) { return launch_add(c, c->param, c->param, c->grad, 1, OPT_NS); }
+static int opt(const rm_call *c) { return trouble(c) ? 5 : launch_add(c, c->param, c->param, c->grad, 1, OPT_NS); }
 static int host_fails;
 static int opt_host(const rm_call *c)
 {
@@ -223,6 +236,7 @@ static int open_rig(rig *r, const char *name, const rm_cuda_desc *d)
     memset(r, 0, sizeof *r);
     sync_in_op = fault_in_op = fail_in_op = slow_in_op = ask_in_op = stray_in_op = frozen = forwards = 0;
     skip_flag = NULL;
+    called = bad_call = 0;
     logged[0] = 0;
     r->g = model();
     r->p = plan_of(r->g, 0);
@@ -1036,6 +1050,122 @@ static void graphs_go(void)
     close_rig(&r);
 }
 
+/* Each callback in turn does what capture forbids, or fails, in the step that is captured: that step and all others are right, and
+   the op is named. */
+static void each_op_captured(void)
+{
+    rm_cuda_desc d = {0};
+    rm_cuda_info info;
+    rig r;
+    unsigned i, how, k, calls = 0, want = 0;
+    d.graph = 1;
+    for (how = 0; how < 5; how++)
+        for (k = 1; k <= (how ? calls : 1); k += (unsigned)tm_amount(4, 1)) {
+            standin_order(STANDIN_LAZY, 0);
+            if (!open_rig(&r, "each op, captured", &d)) return;
+            cudaEventCreateWithFlags(&some_event, cudaEventDisableTiming);
+            for (i = 0; i < 5; i++) {
+                if (i == 1) called = 0, bad_call = k, bad_how = how;
+                expect(step_rig(&r, (int)i, i + 1) == RM_OK, "a step", rm_exec_error(r.x));
+                if (i == 1 && !how) calls = called;
+            }
+            if (!how) want = weight(&r, "l[5]/w");
+            expect(weight(&r, "l[5]/w") == want, "the same weights", NULL);
+            rm_cuda_get_info(r.c, &info);
+            expect(how ? info.streamed == 5 && !info.captured && strstr(rm_cuda_note(r.c), "l[") : info.replayed == 3, "how steps ran", rm_cuda_note(r.c));
+            expect(standin_findings() == 0, standin_finding(), NULL);
+            cudaEventDestroy(some_event);
+            close_rig(&r);
+        }
+    standin_order(STANDIN_EAGER, 0);
+}
+
+/* Hooks of the executor that fail, before or after each callback in turn, in streams and while a step is captured: told, and the next step runs. */
+static unsigned hooked, bad_hook, hook_after;
+static int hook(void *user, const rm_call *c)
+{
+    (void)c;
+    return *(const unsigned *)user == hook_after && ++hooked == bad_hook ? 9 : 0;
+}
+static void hooks(void)
+{
+    static const unsigned sides[] = {0, 1};
+    rm_cuda_desc d = {0};
+    rm_exec_desc xd = {0};
+    rig r;
+    unsigned i, k, calls;
+    for (d.graph = 0; d.graph < 2; d.graph++)
+        for (hook_after = 0; hook_after < 2; hook_after++)
+            for (k = 1, calls = 1; k <= calls; k += (unsigned)tm_amount(5, 1)) {
+                standin_order(STANDIN_LAZY, 0);
+                if (!open_rig(&r, d.graph ? "hooks, graphs" : "hooks, streams", &d)) return;
+                rm_exec_destroy(r.x);
+                xd.before = hook_after ? NULL : hook;
+                xd.after = hook_after ? hook : NULL;
+                xd.watch_user = (void *)(uintptr_t)&sides[hook_after];
+                expect(rm_cuda_exec_create(r.c, r.p, &xd, &r.x) == RM_OK, "rm_cuda_exec_create", rm_graph_error(r.g));
+                for (i = 0; i < 4; i++) {
+                    rm_result e;
+                    hooked = 0;
+                    bad_hook = i == 1 ? k : 0;
+                    e = step_rig(&r, (int)i, 1);
+                    if (i == 1) calls = calls < 3 ? hooked : calls;
+                    /* what failed while it was captured has not run, and is issued once more */
+                    expect((e == RM_ERROR_CALLBACK) == (i == 1 && !d.graph), "a hook that fails", rm_exec_error(r.x));
+                    if (i == 1 && !d.graph) expect(strstr(rm_exec_error(r.x), "9") != NULL, "its code", rm_exec_error(r.x));
+                }
+                expect(rm_exec_wait(r.x) == RM_OK && standin_findings() == 0, standin_finding(), NULL);
+                close_rig(&r);
+            }
+    standin_order(STANDIN_EAGER, 0);
+}
+
+/* Executors and their rm_cuda go while steps are at work, with copies and updates on the host: nothing uses what is gone, nothing stays. */
+static void amid_steps(void)
+{
+    rm_cuda_desc d = {0};
+    rm_plan_desc pd = {.preset = "stream", .device_bytes = 12 * BYTES, .host_bytes = 1 << 20, .work_limit = 1000};
+    rig r;
+    unsigned order, i, steps;
+    for (order = 0; order < 6; order++)
+        for (steps = 1; steps < 5; steps++) {
+            d.graph = order % 2;
+            standin_order(order < 2 ? STANDIN_LAZY : order < 4 ? STANDIN_SHUFFLE : STANDIN_STARVE, order < 4 ? order : 3); /* 3: the host's lane */
+            if (!open_rig(&r, d.graph ? "destroyed amid steps, graphs" : "destroyed amid steps, streams", &d)) return;
+            rm_exec_destroy(r.x), rm_plan_destroy(r.p), r.p = NULL;
+            rm_graph_destroy(r.g);
+            with_choices = 1;
+            r.g = model();
+            with_choices = 0;
+            expect(rm_plan_create(r.g, &pd, &r.p) == RM_OK && rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == RM_OK, "an executor", rm_graph_error(r.g));
+            for (i = 0; i < steps; i++) expect(step_rig(&r, (int)i, 1) == RM_OK, "a step", rm_exec_error(r.x));
+            rm_exec_destroy(r.x);
+            r.x = NULL;
+            if (steps % 2) expect(rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == RM_OK && step_rig(&r, 0, 1) == RM_OK, "another executor", rm_graph_error(r.g));
+            expect(standin_findings() == 0, standin_finding(), NULL);
+            close_rig(&r);
+        }
+    standin_order(STANDIN_EAGER, 0);
+}
+
+/* A second executor on the same rm_cuda is refused: their kinds of step would be each other's graphs. */
+static void two_at_once(void)
+{
+    rm_cuda_desc d = {0};
+    rm_exec *other = NULL;
+    rig r;
+    unsigned before;
+    d.graph = 1;
+    if (!open_rig(&r, "two executors on one rm_cuda", &d)) return;
+    expect(step_rig(&r, 0, 1) == RM_OK && step_rig(&r, 1, 1) == RM_OK && step_rig(&r, 2, 1) == RM_OK, "steps", rm_exec_error(r.x));
+    expect(rm_cuda_exec_create(r.c, r.p, NULL, &other) == RM_ERROR_ARGUMENT && !other && strstr(rm_cuda_error(r.c), "one executor at a time"), "a second one", rm_cuda_error(r.c));
+    before = weight(&r, "l[5]/w");
+    expect(step_rig(&r, 3, 1) == RM_OK && weight(&r, "l[5]/w") != before, "the first goes on", rm_exec_error(r.x));
+    rm_exec_destroy(r.x);
+    expect(rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == RM_OK && step_rig(&r, 0, 1) == RM_OK, "behind it another", rm_graph_error(r.g));
+    close_rig(&r);
+}
+
 /* A flag on the device skips the update, in streams and in graphs; the next step begins without it. */
 static void skipping(int by_host)
 {
@@ -1560,6 +1690,10 @@ int main(void)
     without_gaps();
     batches_that_stay();
     graphs_go();
+    each_op_captured();
+    hooks();
+    amid_steps();
+    two_at_once();
     skipping(0);
     skipping(1);
     debug();
