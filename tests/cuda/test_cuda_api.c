@@ -1423,6 +1423,39 @@ static void beside_copies(void)
     with_choices = 0;
 }
 
+/* Small params go to the host as long as nobody knows what a host function takes to begin; once that is measured they stay on the device. */
+static void late_functions(void)
+{
+    rm_cuda_desc d = {0};
+    rm_plan_desc pd = {0};
+    rm_plan_info before, after;
+    rm_step s = {0};
+    char more[100];
+    rig r;
+    standin_device(16u << 20, 0);
+    standin_order(STANDIN_LAZY, 0);
+    with_choices = 1;
+    if (!open_rig(&r, "host functions that begin late", &d)) return;
+    rm_exec_destroy(r.x);
+    r.x = NULL;
+    rm_plan_destroy(r.p);
+    pd.host_bytes = 1u << 30;
+    pd.device_bytes = 24 * BYTES;
+    expect(rm_plan_create(r.g, &pd, &r.p) == RM_OK && rm_plan_get_info(r.p, 0, &before) == RM_OK && rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == RM_OK, "an executor", rm_graph_error(r.g));
+    standin_host_late(5000000);
+    standin_pageable(1);
+    memset(r.pinned, 1, BYTES);
+    rm_exec_write(r.x, rm_graph_find(r.g, "x"), RM_VALUE, 0, r.pinned, BYTES);
+    s.lr = 1;
+    expect(rm_exec_tune(r.x, &pd, &s, 1, &r.p) == RM_OK && rm_plan_get_info(r.p, 0, &after) == RM_OK, "rm_exec_tune", rm_exec_error(r.x));
+    standin_pageable(0);
+    snprintf(more, sizeof more, "%llu ns before, %llu behind, of %llu", (unsigned long long)before.busy_ns[RM_LANE_HOST], (unsigned long long)after.busy_ns[RM_LANE_HOST], (unsigned long long)after.time_ns);
+    expect(before.busy_ns[RM_LANE_HOST] && !after.busy_ns[RM_LANE_HOST] && after.time_ns < 5000000, "the host's lane", more);
+    expect(step_rig(&r, 0, 1) == RM_OK && rm_exec_wait(r.x) == RM_OK, "a step", rm_exec_error(r.x));
+    close_rig(&r);
+    with_choices = 0;
+}
+
 /* A card that holds one arena and not two: plans are exchanged all the same, or the old one goes on. */
 static void tight(void)
 {
@@ -1701,6 +1734,7 @@ int main(void)
     tuned_parts();
     tuned_choices();
     beside_copies();
+    late_functions();
     tight();
     failing();
     rebound();
