@@ -120,7 +120,7 @@
    are your callbacks. Shapes and types are unknown to it; it counts bytes. Graphs are static: no branches,
    one set of sizes; several may work in one memory (7). Only presets with the search (the default is one) run
    variants. Plans with copies look for other orders and make a value more than once in a backward only in steps
-   of kind RM_SINGLE, above 64 ops. One device; reductions over ranks are a callback.
+   of kind RM_SINGLE, above 64 ops. One device; what ranks exchange are callbacks.
 
    3. Concepts
    tensor   bytes with a name: an input, a param, a const, or what an op makes
@@ -165,6 +165,9 @@
    all beside the computation; weights need not fit on the device. A link 5 % slower than declared
    costs its plans some 2 % of the computation, or 5 % of a step that waits for the link all the time;
    link_margin_percent asks for more.
+   Ranks that train together (rm_graph_ranks) can keep shares of weights, gradients and states (ZeRO): with
+   rm_plan_desc.shares plans gather weights before their uses and scatter gradients, rm_exec_desc.gather and
+   scatter do it. Such plans move nothing to host memory.
    The same graph and desc give the same plan, everywhere, after the same calls: what was found with less memory
    stays a candidate, so that more memory is never slower (with copies: of one step kind). steps = RM_FIRST |
    RM_MIDDLE | RM_LAST | RM_FORWARD plans accumulation and evaluation together; all programs share the addresses of
@@ -355,6 +358,8 @@ RM_DEVICE_FN uint64_t rm_seed(const rm_step *s, uint64_t seed_key)
 #define RM_PHASE_UPDATE 3u
 #define RM_PHASE_REDUCE 4u
 #define RM_PHASE_BARRIER 5u
+#define RM_PHASE_GATHER 6u
+#define RM_PHASE_SCATTER 7u
 
 /* Everything one call may touch. Pointers are valid during the call only: the next run may find its data elsewhere.
    Forward:  read in[], write out[] whole, and saved if not NULL (NULL: this run's backward data is not wanted; skip
@@ -364,6 +369,11 @@ RM_DEVICE_FN uint64_t rm_seed(const rm_step *s, uint64_t seed_key)
              RM_IN(i), else write it whole. NULL: not wanted (now). If in[i] and in[k], i < k, are one tensor, din is
              the same pointer twice and the second has its accum bit set: give them in order.
    Update:   param, grad, state. Reduce: grad. Barrier: in[] are the gradients of all params that have one.
+   In shares on ranks (rm_graph_ranks) an update, and a barrier for what was scattered, get this rank's share, as many
+             bytes of it as there are (of a short param the last ranks may have none).
+   Gather:   write out[0], a param, from all ranks' in[0]: rank r's are its bytes from r * in_bytes[0] on.
+   Scatter:  sum all ranks' in[0], a gradient, which is only read; write out[0], bytes rank * out_bytes[0] on of the sum
+             (those that there are), or add them to what is there if accum is not 0.
    ws is scratch: nothing survives in it. Return 0, or anything else to stop the step. */
 typedef struct rm_call {
     const void *const *in;
@@ -563,6 +573,9 @@ RMDEF void rm_graph_link(rm_graph *g, uint64_t h2d, uint64_t d2h, uint64_t laten
 /* Those of rm_graph_link are the rates of pinned memory, which systems have little of. These, behind it, are those of
    pageable memory: at most as much. */
 RMDEF void rm_graph_link_pageable(rm_graph *g, uint64_t h2d, uint64_t d2h);
+/* n processes (2 to 65535), each on its own batch, run the same plan; each gets `rate` bytes a second from the others,
+   and ns a transfer besides. What is in shares comes in multiples of `grain` bytes (0: 16). */
+RMDEF void rm_graph_ranks(rm_graph *g, uint32_t n, uint64_t rate, uint64_t latency_ns, uint32_t grain);
 
 RMDEF size_t rm_graph_op_count(const rm_graph *g);
 RMDEF size_t rm_graph_tensor_count(const rm_graph *g);
@@ -685,6 +698,8 @@ typedef struct rm_plan_desc {
     uint64_t host_bytes RM_ZERO;    /* host memory that the plan may use, pinned; 0: none */
     uint64_t pageable_bytes RM_ZERO; /* and pageable (rm_graph_link_pageable); what is copied most is pinned */
     uint32_t unified RM_ZERO;       /* 1: host and device are one pool (GB10, Apple), where copies free nothing */
+    /* 1: params that are reduced over ranks (rm_graph_ranks) are in shares there, with their gradients and states */
+    uint32_t shares RM_ZERO;
     uint32_t steps RM_ZERO;         /* RM_SINGLE | ...: the programs to make. 0: RM_SINGLE */
     uint32_t align RM_ZERO;         /* of every buffer, a power of two; 0: 256. Not with live_only */
     const char *preset RM_ZERO;     /* NULL: "hiremate", or "offmate" if there is host memory and a link */
@@ -830,6 +845,9 @@ RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t
    one that it is for, or rm_exec_wait has. A backend that feeds copies it from there, and nothing waits: three batches
    in turn, pinned, for inputs too large to be copied twice */
 #define RM_SRC_STAYS 16u
+/* Added to any: this rank's share of it. What persists in shares only is written whole (each rank takes its part), and
+   read by shares */
+#define RM_SHARE 32u
 
 /* What works side by side, each in the order in which it is given work. COMPUTE: forwards, backwards, updates, fills.
    H2D, D2H: copies. HOST: updates and additions in host memory. COMM: reductions. CALLER is the thread that calls the
@@ -931,7 +949,10 @@ typedef struct rm_exec_desc {
     uint32_t poison RM_ZERO;           /* 1: freed and fresh buffers are filled with 0xFF, NaN in every float format */
     /* reduction of c->grad over ranks, which all run the same plan (manual, 5). NULL: one rank, nothing to do */
     rm_fn reduce RM_ZERO;
-    void *reduce_user RM_ZERO;         /* c->user of reduce */
+    /* of plans in shares (rm_plan_desc.shares): see rm_call; in the same order on all ranks; which this is, from 0 */
+    rm_fn gather RM_ZERO, scatter RM_ZERO;
+    uint32_t rank RM_ZERO;
+    void *reduce_user RM_ZERO;         /* c->user of these three */
     /* dst += src in host memory: gradients of micro-steps, in plans with copies. RM_NO_MERGE: plans without it */
     void (*add)(void *dst, const void *src, uint64_t bytes, rm_tensor param, void *user) RM_ZERO;
     void *add_user RM_ZERO;
@@ -1871,6 +1892,11 @@ typedef struct rmi_link {
     const uint8_t *expected;  /* of the planner: by buffer the tier that it is likely to wait in; NULL: pinned */
 } rmi_link;
 
+typedef struct rmi_ranks { /* processes that run the same plan */
+    uint64_t n, rate, latency, grain; /* n 0: this one alone; bytes a second; ns a transfer; shares are its multiples */
+} rmi_ranks;
+#define RMI_GRAIN 16u /* bytes, unless the caller says another */
+
 typedef enum rmi_named { RMI_TENSORS, RMI_OPS, RMI_FORMS, RMI_PARTS, RMI_BARRIERS, RMI_BLOCKS } rmi_named;
 /* Equal names of different scopes are different. of: of forms, their op; of parts, their op and form; of blocks, what
    `open` is around them. */
@@ -1917,6 +1943,7 @@ struct rm_graph {
     uint32_t n_tensors, n_ops, n_barriers, n_marks;
     rmi_building build;
     rmi_link link;
+    rmi_ranks ranks;
     rmi_measured costs;
     uint8_t has_link, any_order, sealed;
     uint8_t early;       /* some backward reads a const as it is before a later op changes it */
@@ -1961,6 +1988,11 @@ RMI_FN int rmi_graph_link_ok(const rmi_link *link)
 {
     const rmi_tier *pinned = &link->tier[RMI_PINNED], *pageable = &link->tier[RMI_PAGEABLE];
     return !pageable->h2d == !pageable->d2h && pageable->h2d <= pinned->h2d && pageable->d2h <= pinned->d2h;
+}
+RMI_FN int rmi_graph_ranks_ok(const rmi_ranks *ranks)
+{
+    return ranks->n >= 2 && ranks->n < 1u << 16 && ranks->rate && ranks->rate <= RMI_MAX && ranks->grain &&
+           ranks->grain <= 1u << 20;
 }
 
 /* The sticky error of an allocation that failed, unless there is one already; returns it. */
@@ -2882,7 +2914,7 @@ typedef enum rmi_way { RMI_FWD, RMI_BWD, RMI_OPT, RMI_OPT_HOST, RMI_REDUCE, RMI_
 
 typedef struct rmi_run {
     uint32_t id;   /* op; param of OPT, OPT_HOST, REDUCE; barrier; buffer of copies and HOLD */
-    uint16_t form; /* of FWD, BWD */
+    uint16_t form; /* of FWD, BWD; of OPT, OPT_HOST 1: of a share */
     uint8_t way, part;
 } rmi_run;
 
@@ -2892,17 +2924,26 @@ RMI_INLINE rmi_run rmi_low_run(rmi_way way, uint32_t id, uint32_t form, uint32_t
     return run;
 }
 
-/* Numbers of buffers: values, gradients, states by tensor; saved, workspace by op; workspace of updates by param. */
+/* Numbers of buffers: values, gradients, states by tensor; saved, workspace by op; workspace of updates by param; if
+   the graph has ranks, shares of the first three. */
 typedef enum rmi_buf_kind {
     RMI_BUF_VALUE,
     RMI_BUF_GRAD,
     RMI_BUF_STATE,
     RMI_BUF_SAVED,
     RMI_BUF_WS,
-    RMI_BUF_OPT_WS
+    RMI_BUF_OPT_WS,
+    RMI_BUF_SHARE,
+    RMI_BUF_SHARE_GRAD,
+    RMI_BUF_SHARE_STATE
 } rmi_buf_kind;
 
-RMI_FN uint32_t rmi_low_buffers(const rm_graph *graph) { return 4 * graph->n_tensors + 2 * graph->n_ops; }
+/* The number of the first share. */
+RMI_INLINE uint32_t rmi_low_shares(const rm_graph *graph) { return 4 * graph->n_tensors + 2 * graph->n_ops; }
+RMI_FN uint32_t rmi_low_buffers(const rm_graph *graph)
+{
+    return rmi_low_shares(graph) + (graph->ranks.n ? 3 * graph->n_tensors : 0);
+}
 RMI_INLINE uint32_t rmi_low_buf(const rm_graph *graph, rmi_buf_kind kind, uint32_t i)
 {
     switch (kind) {
@@ -2911,7 +2952,8 @@ RMI_INLINE uint32_t rmi_low_buf(const rm_graph *graph, rmi_buf_kind kind, uint32
     case RMI_BUF_STATE: return 2 * graph->n_tensors + i;
     case RMI_BUF_SAVED: return 3 * graph->n_tensors + i;
     case RMI_BUF_WS: return 3 * graph->n_tensors + graph->n_ops + i;
-    default: return 3 * graph->n_tensors + 2 * graph->n_ops + i;
+    case RMI_BUF_OPT_WS: return 3 * graph->n_tensors + 2 * graph->n_ops + i;
+    default: return rmi_low_shares(graph) + (uint32_t)(kind - RMI_BUF_SHARE) * graph->n_tensors + i;
     }
 }
 RMI_INLINE rmi_buf_kind rmi_low_kind(const rm_graph *graph, uint32_t b, uint32_t *i)
@@ -2919,29 +2961,64 @@ RMI_INLINE rmi_buf_kind rmi_low_kind(const rm_graph *graph, uint32_t b, uint32_t
     uint32_t k; /* comparisons: a division costs more than all that callers do with the answer */
     for (k = RMI_BUF_VALUE; k <= RMI_BUF_STATE && b >= graph->n_tensors; k++) b -= graph->n_tensors;
     for (; k >= RMI_BUF_SAVED && k <= RMI_BUF_WS && b >= graph->n_ops; k++) b -= graph->n_ops;
+    for (; k >= RMI_BUF_OPT_WS && k < RMI_BUF_SHARE_STATE && b >= graph->n_tensors; k++) b -= graph->n_tensors;
     *i = b;
     return (rmi_buf_kind)k;
 }
+
+/* Of a share, the buffer that it is a part of; else RMI_NONE. */
+RMI_INLINE uint32_t rmi_low_whole(const rm_graph *graph, uint32_t buf)
+{
+    return buf < rmi_low_shares(graph) ? RMI_NONE : buf - rmi_low_shares(graph);
+}
+
+/* May ranks keep shares of a tensor's value, gradient and state? */
+RMI_FN int rmi_low_may_share(const rm_graph *graph, uint32_t tensor)
+{
+    const rmi_tensor *info = &graph->tensors[tensor];
+    return graph->ranks.n && info->kind == RMI_PARAM && !info->external && (info->frozen || info->reduce != RMI_INF);
+}
+
+/* Is it what a forward saved, or a workspace, so that its bytes depend on the run? */
+RMI_INLINE int rmi_low_varies(rmi_buf_kind kind) { return kind >= RMI_BUF_SAVED && kind <= RMI_BUF_OPT_WS; }
+RMI_INLINE int rmi_low_is_ws(rmi_buf_kind kind) { return kind == RMI_BUF_WS || kind == RMI_BUF_OPT_WS; }
 
 /* What the bytes of a buffer are. */
 RMI_FN rm_bytes_are rmi_low_are(const rm_graph *graph, uint32_t buf)
 {
     static const rm_bytes_are of_value[] = {RM_INPUTS, RM_WEIGHTS, RM_CONSTS, RM_ACTIVATIONS}; /* rmi_tensor_kind */
     static const rm_bytes_are of_kind[] = {RM_ACTIVATIONS, RM_GRADIENTS, RM_STATES, RM_SAVED_DATA, RM_WORKSPACES,
-                                           RM_WORKSPACES}; /* rmi_buf_kind */
+                                           RM_WORKSPACES, RM_WEIGHTS, RM_GRADIENTS, RM_STATES}; /* rmi_buf_kind */
     uint32_t i;
     rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
     return kind == RMI_BUF_VALUE ? of_value[graph->tensors[i].kind] : of_kind[kind];
 }
 
-/* Bytes of a value, gradient or state. What a forward saves and workspaces depend on the run. */
-RMI_INLINE uint64_t rmi_low_bytes(const rm_graph *graph, uint32_t buf)
+/* So many bytes, rounded up to grains of the graph's ranks. */
+RMI_FN uint64_t rmi_low_grains(const rm_graph *graph, uint64_t bytes)
+{
+    return (bytes + graph->ranks.grain - 1) / graph->ranks.grain * graph->ranks.grain;
+}
+/* Of `bytes` bytes of a param (its value, gradient or state): what a rank has that has a whole share of its value. */
+RMI_FN uint64_t rmi_low_slice(const rm_graph *graph, uint32_t param, uint64_t bytes)
+{
+    uint64_t value = graph->tensors[param].bytes, n = graph->ranks.n;
+    uint64_t slice = rmi_low_grains(graph, rmi_mul_div_up(value ? value : bytes, 1, n));
+    return value ? rmi_mul_div_up(bytes, slice, value) : slice;
+}
+
+/* Bytes of a value, gradient or state, or of a share. What a forward saves and workspaces depend on the run. */
+RMI_FN uint64_t rmi_low_bytes(const rm_graph *graph, uint32_t buf)
 {
     uint32_t i;
     switch (rmi_low_kind(graph, buf, &i)) {
     case RMI_BUF_VALUE: return graph->tensors[i].bytes;
     case RMI_BUF_GRAD: return graph->tensors[i].grad_bytes;
     case RMI_BUF_STATE: return graph->tensors[i].state_bytes;
+    case RMI_BUF_SHARE:
+    case RMI_BUF_SHARE_GRAD:
+    case RMI_BUF_SHARE_STATE:
+        return rmi_low_grains(graph, rmi_low_slice(graph, i, rmi_low_bytes(graph, buf - rmi_low_shares(graph))));
     default: return 0;
     }
 }
@@ -2981,8 +3058,8 @@ RMI_FN int rmi_low_stays(const rm_graph *graph, uint32_t buf)
     rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
     if (kind == RMI_BUF_VALUE) return graph->tensors[i].stays || graph->tensors[graph->tensors[i].root].stays;
     if (kind == RMI_BUF_SAVED) return (graph->ops[i].flags & RM_STAYS) != 0;
-    return (kind == RMI_BUF_GRAD || kind == RMI_BUF_STATE) && graph->tensors[i].kind == RMI_PARAM &&
-           graph->tensors[i].stays;
+    return (kind == RMI_BUF_GRAD || kind == RMI_BUF_STATE || kind >= RMI_BUF_SHARE) &&
+           graph->tensors[i].kind == RMI_PARAM && graph->tensors[i].stays;
 }
 
 /* What the policy says of what a forward leaves: rmi_leaves, or 0. Of a view: of its root. */
@@ -3101,7 +3178,7 @@ RMI_FN void rmi_low_access_bwd(const rm_graph *graph, rmi_run run, rmi_access *a
 /* again: this forward has run before in the step. */
 RMI_FN void rmi_low_access(const rm_graph *graph, rmi_run run, int again, rmi_access *access)
 {
-    uint32_t i;
+    uint32_t i, kind;
     access->reads.n = access->writes.n = 0;
     access->saved = RMI_NONE;
     access->saved_bytes = 0;
@@ -3110,13 +3187,12 @@ RMI_FN void rmi_low_access(const rm_graph *graph, rmi_run run, int again, rmi_ac
     case RMI_BWD: rmi_low_access_bwd(graph, run, access); break;
     case RMI_OPT:
     case RMI_OPT_HOST:
-        rmi_list_put(&access->reads, run.id);
-        rmi_list_put(&access->reads, rmi_low_buf(graph, RMI_BUF_GRAD, run.id));
-        if (graph->tensors[run.id].state_bytes)
-            rmi_list_put(&access->reads, rmi_low_buf(graph, RMI_BUF_STATE, run.id));
-        rmi_list_put(&access->writes, run.id);
-        if (graph->tensors[run.id].state_bytes)
-            rmi_list_put(&access->writes, rmi_low_buf(graph, RMI_BUF_STATE, run.id));
+        kind = run.form ? RMI_BUF_SHARE : RMI_BUF_VALUE;
+        for (i = 0; i < (graph->tensors[run.id].state_bytes ? 3u : 2u); i++) { /* value, gradient, state */
+            uint32_t buf = rmi_low_buf(graph, (rmi_buf_kind)(kind + i), run.id);
+            rmi_list_put(&access->reads, buf);
+            if (i != 1) rmi_list_put(&access->writes, buf);
+        }
         break;
     case RMI_REDUCE:
         rmi_list_put(&access->reads, rmi_low_buf(graph, RMI_BUF_GRAD, run.id));
@@ -3140,8 +3216,8 @@ RMI_FN uint64_t rmi_low_ns(const rm_graph *graph, rmi_run run, int again, int is
                : again                             ? rmi_low_form(graph, run)->again
                                                    : rmi_low_form(graph, run)->fwd;
     case RMI_BWD: return is_free ? 0 : rmi_low_part(graph, run)->bwd;
-    case RMI_OPT: return graph->tensors[run.id].opt;
-    case RMI_OPT_HOST: return graph->tensors[run.id].opt_host;
+    case RMI_OPT: return rmi_mul_div_up(graph->tensors[run.id].opt, 1, run.form ? graph->ranks.n : 1);
+    case RMI_OPT_HOST: return rmi_mul_div_up(graph->tensors[run.id].opt_host, 1, run.form ? graph->ranks.n : 1);
     case RMI_REDUCE: return graph->tensors[run.id].reduce;
     default: return graph->barriers[run.id].ns;
     }
@@ -3517,7 +3593,8 @@ RMI_FN rm_result rmi_shp_make(rmi_arena *mem, const rm_graph *graph, rmi_shape *
    A stretch is a piece of memory with one or more buffer names; content says what a buffer holds. O(log n) a statement.
    ================================================================================================================== */
 typedef enum rmi_what { /* a statement: docs/formats.md */
-    RMI_ALLOC, RMI_FREE, RMI_ALIAS, RMI_REUSE, RMI_RUN, RMI_OFFLOAD, RMI_PREFETCH, RMI_MERGE, RMI_DROP_HOST
+    RMI_ALLOC, RMI_FREE, RMI_ALIAS, RMI_REUSE, RMI_RUN, RMI_OFFLOAD, RMI_PREFETCH, RMI_MERGE, RMI_DROP_HOST, RMI_GATHER,
+    RMI_SCATTER
 } rmi_what;
 
 typedef struct rmi_stmt {
@@ -3563,7 +3640,8 @@ RMI_FN int rmi_sch_hosts(const rmi_program *program) { return (program->host[0] 
 /* Writes the name of a buffer, as in plans, to out, which has room for 300 bytes; returns out. */
 RMI_FN const char *rmi_sch_name(const rm_graph *graph, uint32_t buf, char *out)
 {
-    static const char *const head[] = {"", "grad:", "state:", "saved:", "ws:", "ws:"};
+    static const char *const head[] = {"", "grad:", "state:", "saved:", "ws:", "ws:",
+                                       "share:", "share:grad:", "share:state:"}; /* rmi_buf_kind */
     uint32_t i;
     rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
     const char *name = kind == RMI_BUF_SAVED || kind == RMI_BUF_WS ? graph->ops[i].name : graph->tensors[i].name;
@@ -3598,7 +3676,8 @@ RMI_FN rm_result rmi_sch_sizes(const rm_graph *graph, rmi_program *program)
         } else if (st->what == RMI_PREFETCH && rmi_low_kind(graph, st->buf, &op) == RMI_BUF_SAVED) {
             next[op] = RMI_INF; /* what was left is known in the second pass */
         } else if (st->what == RMI_ALLOC) {
-            st->bytes = st->buf < base ? rmi_low_bytes(graph, st->buf) : next[st->buf - base];
+            st->bytes = rmi_low_varies(rmi_low_kind(graph, st->buf, &op)) ? next[st->buf - base]
+                                                                           : rmi_low_bytes(graph, st->buf);
         }
     }
     for (i = 0; next && i < graph->n_ops; i++) next[i] = 0; /* what an op saved is on the device */
@@ -3897,9 +3976,12 @@ RMI_FN rmi_content rmi_sim_right(const rmi_sim *sim, uint32_t buf)
 {
     uint32_t i, version = 0;
     switch (rmi_low_kind(sim->graph, buf, &i)) {
-    case RMI_BUF_GRAD: return rmi_sim_content(0, rmi_sim_full(sim, i));
+    case RMI_BUF_GRAD:
+    case RMI_BUF_SHARE_GRAD: return rmi_sim_content(0, rmi_sim_full(sim, i));
     case RMI_BUF_VALUE:
-    case RMI_BUF_STATE: version = sim->now.version[i]; break;
+    case RMI_BUF_STATE:
+    case RMI_BUF_SHARE:
+    case RMI_BUF_SHARE_STATE: version = sim->now.version[i]; break;
     case RMI_BUF_SAVED: version = sim->now.left_by[i]; break;
     default: break;
     }
@@ -3918,7 +4000,7 @@ RMI_FN rm_result rmi_sim_at_device(rmi_sim *sim, uint32_t buf)
 {
     uint32_t i;
     if (sim->held[0][buf].stretch != RMI_NONE) return RM_OK;
-    if (rmi_low_kind(sim->graph, buf, &i) > RMI_BUF_STATE || rmi_low_bytes(sim->graph, buf))
+    if (rmi_low_varies(rmi_low_kind(sim->graph, buf, &i)) || rmi_low_bytes(sim->graph, buf))
         return rmi_sim_fail_buf(sim, buf, "is not on the device");
     return rmi_sim_place(sim, 0, buf, 0, 0);
 }
@@ -3990,7 +4072,7 @@ RMI_FN rm_result rmi_sim_alloc(rmi_sim *sim, const rmi_stmt *st)
     if (kind == RMI_BUF_VALUE && sim->graph->tensors[i].maker != RMI_NONE &&
         sim->graph->ops[sim->graph->tensors[i].maker].view != RMI_NONE)
         return rmi_sim_fail_buf(sim, buf, "is a view: it comes to be by an alias");
-    sim->n_ws += kind >= RMI_BUF_WS;
+    sim->n_ws += (uint32_t)rmi_low_is_ws(kind);
     return rmi_sim_place(sim, 0, buf, st->offset, st->bytes);
 }
 
@@ -4001,8 +4083,11 @@ RMI_FN rm_result rmi_sim_free(rmi_sim *sim, uint32_t buf)
     if (rmi_low_external(sim->graph, buf))
         return rmi_sim_fail_buf(sim, buf, "is the caller's memory: it is never freed");
     if (sim->held[0][buf].stretch == RMI_NONE) return rmi_sim_fail_buf(sim, buf, "is not on the device");
-    sim->n_ws -= rmi_low_kind(sim->graph, buf, &i) >= RMI_BUF_WS;
-    if (sim->spent == buf) sim->spent = RMI_NONE;
+    if (rmi_low_is_ws(rmi_low_kind(sim->graph, buf, &i))) {
+        if (sim->spent != buf) return rmi_sim_fail_buf(sim, buf, "is freed, and no run has had it");
+        sim->spent = RMI_NONE;
+        sim->n_ws--;
+    }
     rmi_sim_drop(sim, 0, buf);
     return RM_OK;
 }
@@ -4042,13 +4127,29 @@ RMI_FN rm_result rmi_sim_pend(rmi_sim *sim, uint32_t fresh, uint32_t old, uint8_
     return RM_OK;
 }
 
+/* The statement alias of a share: this rank's part of the bytes of a weight, which is whole, or of a gradient. */
+RMI_FN rm_result rmi_sim_alias_share(rmi_sim *sim, uint32_t fresh, uint32_t old)
+{
+    uint32_t i;
+    rmi_buf_kind kind = rmi_low_kind(sim->graph, fresh, &i);
+    if (rmi_low_whole(sim->graph, fresh) != old || kind == RMI_BUF_SHARE_STATE)
+        return rmi_sim_fail_two(sim, fresh, "is no part of", old);
+    if (rmi_low_bytes(sim->graph, fresh) * sim->graph->ranks.n != rmi_low_bytes(sim->graph, old))
+        return rmi_sim_fail_two(sim, fresh, "cannot lie in it: all ranks' shares are not exactly as large as", old);
+    if (kind == RMI_BUF_SHARE) RMI_TRY(rmi_sim_need(sim, old));
+    RMI_TRY(rmi_sim_share(sim, fresh, old));
+    if (kind == RMI_BUF_SHARE) sim->held[0][fresh].is = rmi_sim_right(sim, fresh);
+    return RM_OK;
+}
+
 /* The statement alias: a view of an input (its forward has run then), or a gradient that shares the bytes of the
-   output's, or of another input's that it equals. */
+   output's, or of another input's that it equals; or a share. */
 RMI_FN rm_result rmi_sim_alias(rmi_sim *sim, uint32_t fresh, uint32_t old)
 {
     const rm_graph *graph = sim->graph;
     uint32_t i, of, maker;
     rmi_buf_kind kind = rmi_low_kind(graph, fresh, &i), old_kind = rmi_low_kind(graph, old, &of);
+    if (kind >= RMI_BUF_SHARE) return rmi_sim_alias_share(sim, fresh, old);
     if (kind == RMI_BUF_GRAD) {
         maker = old_kind == RMI_BUF_GRAD ? graph->tensors[of].maker : RMI_NONE;
         if (maker != RMI_NONE && graph->ops[maker].out.at[0] == of && rmi_list_has(&graph->ops[maker].share, i))
@@ -4234,14 +4335,28 @@ RMI_FN rm_result rmi_sim_may_run(rmi_sim *sim, rmi_run run, int again)
     }
 }
 
+/* Is a gradient whole nowhere but in this rank's share, on the device or in host memory? */
+RMI_FN int rmi_sim_in_share(const rmi_sim *sim, uint32_t buf)
+{
+    uint32_t i, share;
+    if (rmi_sim_whole(sim, 0, buf) || rmi_sim_whole(sim, 1, buf)) return 0;
+    rmi_low_kind(sim->graph, buf, &i);
+    share = rmi_low_buf(sim->graph, RMI_BUF_SHARE_GRAD, i);
+    return rmi_low_may_share(sim->graph, i) && (rmi_sim_whole(sim, 0, share) || rmi_sim_whole(sim, 1, share));
+}
+
 /* Notes that a run reads a buffer; an offence unless that is whole where it must be: in host memory for an update
    there, on either side for a barrier, else on the device. */
 RMI_FN rm_result rmi_sim_read(rmi_sim *sim, rmi_run run, uint32_t buf)
 {
-    uint32_t i, memory = run.way == RMI_OPT_HOST || (run.way == RMI_BARRIER && !rmi_sim_whole(sim, 0, buf));
+    uint32_t i, memory;
     rmi_buf_kind kind = rmi_low_kind(sim->graph, buf, &i);
+    if (run.way == RMI_BARRIER && rmi_sim_in_share(sim, buf)) buf = rmi_low_buf(sim->graph, RMI_BUF_SHARE_GRAD, i);
+    memory = run.way == RMI_OPT_HOST || (run.way == RMI_BARRIER && !rmi_sim_whole(sim, 0, buf));
     if (run.way == RMI_OPT_HOST && !rmi_low_bytes(sim->graph, buf)) {
-        if (kind != RMI_BUF_GRAD || rmi_sim_same(sim->held[0][buf].is, rmi_sim_right(sim, buf))) return RM_OK;
+        if ((kind != RMI_BUF_GRAD && kind != RMI_BUF_SHARE_GRAD) ||
+            rmi_sim_same(sim->held[0][buf].is, rmi_sim_right(sim, buf)))
+            return RM_OK;
         return rmi_sim_fail_buf(sim, buf, "is not complete");
     }
     if (run.way == RMI_OPT_HOST && !rmi_sim_whole(sim, 1, buf))
@@ -4292,6 +4407,24 @@ RMI_FN rm_result rmi_sim_contribute(rmi_sim *sim, uint32_t op_id, uint32_t buf)
     return rmi_sim_fail_buf(sim, buf, "holds earlier contributions and cannot take over other bytes");
 }
 
+/* Has a buffer on the device its bytes alone, or with that other name only? */
+RMI_FN int rmi_sim_is_only(const rmi_sim *sim, uint32_t buf, uint32_t other)
+{
+    uint32_t name = sim->str[sim->held[0][buf].stretch].first;
+    while (name != RMI_NONE && (name == buf || name == other)) name = sim->held[0][name].next;
+    return name == RMI_NONE;
+}
+
+/* An offence if an update writes all of what a share is part of, or a share whose bytes have a third name. */
+RMI_FN rm_result rmi_sim_apart(rmi_sim *sim, rmi_run run, uint32_t buf)
+{
+    uint32_t share = run.form ? buf : rmi_low_shares(sim->graph) + buf;
+    int apart = run.form ? rmi_sim_is_only(sim, buf, rmi_low_whole(sim->graph, buf))
+                         : sim->held[0][share].stretch == RMI_NONE ||
+                               sim->held[0][share].stretch != sim->held[0][buf].stretch;
+    return apart ? RM_OK : rmi_sim_fail_buf(sim, buf, "has bytes that another name shares");
+}
+
 /* Notes that a run writes a buffer; an offence if that is not there. */
 RMI_FN rm_result rmi_sim_write(rmi_sim *sim, rmi_run run, uint32_t buf)
 {
@@ -4300,6 +4433,7 @@ RMI_FN rm_result rmi_sim_write(rmi_sim *sim, rmi_run run, uint32_t buf)
     if (run.way == RMI_BWD) RMI_TRY(rmi_sim_contribute(sim, run.id, buf));
     else if (!host) RMI_TRY(rmi_sim_at_device(sim, buf));
     if (run.way == RMI_REDUCE) RMI_TRY(rmi_sim_unshared(sim, buf));
+    if (run.way == RMI_OPT && sim->graph->ranks.n) RMI_TRY(rmi_sim_apart(sim, run, buf));
     return rmi_sim_touch(sim, sim->held[host][buf].stretch, 1);
 }
 
@@ -4496,7 +4630,7 @@ RMI_FN rm_result rmi_sim_offload(rmi_sim *sim, const rmi_stmt *st)
     uint32_t buf = st->buf, i;
     rmi_held *here = &sim->held[0][buf], *there = &sim->held[1][buf];
     uint64_t bytes;
-    if (rmi_low_external(sim->graph, buf) || rmi_low_kind(sim->graph, buf, &i) >= RMI_BUF_WS)
+    if (rmi_low_external(sim->graph, buf) || rmi_low_is_ws(rmi_low_kind(sim->graph, buf, &i)))
         return rmi_sim_fail_buf(sim, buf, "does not move");
     if (rmi_low_stays(sim->graph, buf))
         return rmi_sim_fail_buf(sim, buf, "was declared to stay on the device (RM_STAYS)");
@@ -4517,11 +4651,12 @@ RMI_FN rm_result rmi_sim_prefetch(rmi_sim *sim, uint32_t buf)
 {
     uint32_t i;
     const rmi_held *there = &sim->held[1][buf];
+    rmi_buf_kind kind = rmi_low_kind(sim->graph, buf, &i);
     if (there->stretch == RMI_NONE || rmi_sim_nothing(there->is))
         return rmi_sim_fail_buf(sim, buf, "is not in host memory");
     RMI_TRY(rmi_sim_at_device(sim, buf));
     RMI_TRY(rmi_sim_unshared(sim, buf));
-    if (rmi_low_kind(sim->graph, buf, &i) != RMI_BUF_GRAD && !rmi_sim_whole(sim, 1, buf))
+    if (kind != RMI_BUF_GRAD && kind != RMI_BUF_SHARE_GRAD && !rmi_sim_whole(sim, 1, buf))
         return rmi_sim_fail_buf(sim, buf, "is stale in host memory");
     RMI_TRY(rmi_sim_copy(sim, RM_LANE_H2D, there->stretch, sim->held[0][buf].stretch, rmi_sim_length(sim, buf)));
     sim->held[0][buf].is = there->is;
@@ -4555,6 +4690,59 @@ RMI_FN rm_result rmi_sim_merge(rmi_sim *sim, const rmi_stmt *st)
     return RM_OK;
 }
 
+/* --- between ranks */
+#define RMI_SIM_NO_SHARES "cannot be in shares: it is no param with reduce (or frozen) of a graph with ranks"
+
+/* Ranks read one buffer on their devices and write another, a weight or gradient of so many bytes and its share. */
+RMI_FN rm_result rmi_sim_exchange(rmi_sim *sim, uint32_t from, uint32_t to, uint64_t bytes)
+{
+    const rmi_ranks *ranks = &sim->graph->ranks;
+    uint64_t ns = rmi_mul_div_up(bytes - bytes / ranks->n, 1000000000u, ranks->rate);
+    sim->n_use = 0;
+    RMI_TRY(rmi_sim_touch(sim, sim->held[0][from].stretch, 0));
+    RMI_TRY(rmi_sim_touch(sim, sim->held[0][to].stretch, 1));
+    rmi_sim_work(sim, RM_LANE_COMM, rmi_add(ranks->latency, ns), 0);
+    return RM_OK;
+}
+
+/* The statement gather: a weight is whole on the device, from all ranks' shares. */
+RMI_FN rm_result rmi_sim_gather_shares(rmi_sim *sim, uint32_t buf)
+{
+    uint32_t i, share;
+    if (rmi_low_kind(sim->graph, buf, &i) != RMI_BUF_VALUE || !rmi_low_may_share(sim->graph, i))
+        return rmi_sim_fail_buf(sim, buf, RMI_SIM_NO_SHARES);
+    share = rmi_low_buf(sim->graph, RMI_BUF_SHARE, i);
+    RMI_TRY(rmi_sim_need(sim, share));
+    RMI_TRY(rmi_sim_at_device(sim, buf));
+    if (!rmi_sim_is_only(sim, buf, share)) return rmi_sim_fail_buf(sim, buf, "has bytes that another name shares");
+    RMI_TRY(rmi_sim_exchange(sim, share, buf, rmi_low_bytes(sim->graph, buf)));
+    sim->held[0][buf].is = rmi_sim_right(sim, buf);
+    return RM_OK;
+}
+
+/* The statement scatter: each rank keeps its share of the sum of all ranks' gradients. */
+RMI_FN rm_result rmi_sim_scatter(rmi_sim *sim, uint32_t buf)
+{
+    uint32_t i, share;
+    rmi_content mine = sim->held[0][buf].is, kept;
+    if (rmi_low_kind(sim->graph, buf, &i) != RMI_BUF_GRAD || !rmi_low_may_share(sim->graph, i))
+        return rmi_sim_fail_buf(sim, buf, RMI_SIM_NO_SHARES);
+    share = rmi_low_buf(sim->graph, RMI_BUF_SHARE_GRAD, i);
+    kept = sim->held[0][share].is;
+    RMI_TRY(rmi_sim_at_device(sim, buf));
+    RMI_TRY(rmi_sim_at_device(sim, share));
+    if (sim->now.reduced[i]) return rmi_sim_fail_buf(sim, buf, "is reduced already");
+    if (!rmi_sim_nothing(kept)) mine = rmi_sim_nothing(mine) ? mine : rmi_sim_sum(mine, kept);
+    if (rmi_sim_nothing(mine) || !rmi_sim_same(mine, rmi_sim_right(sim, buf)))
+        return rmi_sim_fail_buf(sim, buf, "is not complete, with what its share holds");
+    if (!rmi_sim_is_only(sim, share, buf)) return rmi_sim_fail_buf(sim, share, "has bytes that another name shares");
+    RMI_TRY(rmi_sim_exchange(sim, buf, share, rmi_low_bytes(sim->graph, buf)));
+    sim->held[0][share].is = rmi_sim_right(sim, share);
+    sim->held[0][buf].is = sim->held[1][buf].is = rmi_sim_content(0, 0);
+    sim->now.reduced[i] = 1;
+    return RM_OK;
+}
+
 /* --- a step begins and ends */
 
 /* What a buffer that is there when a step begins holds then. */
@@ -4562,7 +4750,8 @@ RMI_FN rmi_content rmi_sim_initial(const rmi_sim *sim, uint32_t buf)
 {
     uint32_t i, adds = rmi_low_adds_to_earlier(sim->program->step) ? 1 : 0;
     rmi_buf_kind kind = rmi_low_kind(sim->graph, buf, &i);
-    if (kind != RMI_BUF_GRAD) adds = kind == RMI_BUF_STATE || sim->graph->tensors[i].kind != RMI_ACT;
+    if (kind != RMI_BUF_GRAD && kind != RMI_BUF_SHARE_GRAD)
+        adds = kind != RMI_BUF_VALUE || sim->graph->tensors[i].kind != RMI_ACT;
     return rmi_sim_content(0, adds);
 }
 
@@ -4580,13 +4769,17 @@ RMI_FN rm_result rmi_sim_begin(rmi_sim *sim)
                        RMI_T(now->reduced, n), RMI_T(now->passed, graph->n_barriers), RMI_T(now->ran, n_ops),
                        RMI_T(now->left_by, n_ops), RMI_T(now->bits, n_ops), RMI_T(now->done, sim->done_at[n_ops]),
                        RMI_T(now->declared, rmi_low_buffers(graph))));
-    for (buf = 0; buf < 3 * n; buf++) {
-        if (rmi_low_kind(graph, buf, &i) != RMI_BUF_VALUE && graph->tensors[i].kind != RMI_PARAM) continue;
+    for (buf = 0; buf < rmi_low_buffers(graph); buf++) {
+        rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
+        if (rmi_low_varies(kind) || kind == RMI_BUF_SHARE_GRAD) continue;
+        if (kind != RMI_BUF_VALUE && graph->tensors[i].kind != RMI_PARAM) continue;
         if (graph->tensors[i].external || !rmi_low_bytes(graph, buf)) sim->held[0][buf].is = rmi_sim_initial(sim, buf);
     }
     for (k = 0; k < sim->program->n_homes; k++) {
         const rmi_home *home = &sim->program->homes[k];
         sim->held[home->host][home->buf].is = rmi_sim_initial(sim, home->buf);
+        if (rmi_low_kind(graph, home->buf, &i) == RMI_BUF_SHARE_GRAD) /* the earlier steps' sum is there */
+            sim->held[0][rmi_low_whole(graph, home->buf)].is = rmi_sim_content(0, 0);
         now->declared[home->buf] |= (uint8_t)(1u << home->host);
     }
     for (buf = 0; buf < 3 * n; buf++)
@@ -4630,7 +4823,8 @@ RMI_FN rm_result rmi_sim_finish_tensors(rmi_sim *sim)
         if (tensor->kind == RMI_PARAM && updates && tensor->reduce != RMI_INF && !sim->now.reduced[i])
             return rmi_sim_fail_buf(sim, buf, "is never reduced");
         if (tensor->updates && updates && !sim->now.updated[i]) return rmi_sim_fail_buf(sim, i, "is never updated");
-        if (!(tensor->updates && updates) && !rmi_sim_whole(sim, 0, buf) && !rmi_sim_whole(sim, 1, buf))
+        if (!(tensor->updates && updates) && !rmi_sim_whole(sim, 0, buf) && !rmi_sim_whole(sim, 1, buf) &&
+            !rmi_sim_in_share(sim, buf))
             return rmi_sim_fail_buf(sim, buf, "is not complete in one place at the end");
     }
     return RM_OK;
@@ -4654,16 +4848,19 @@ RMI_FN rm_result rmi_sim_finish_homes(rmi_sim *sim)
         const rmi_held *held = &sim->held[home->host][home->buf];
         rmi_buf_kind kind = rmi_low_kind(graph, home->buf, &i);
         if (rmi_sim_is_input(sim, home->buf)) continue;
-        if (held->stretch == RMI_NONE || sim->str[held->stretch].lo != home->offset)
+        if (held->stretch == RMI_NONE || sim->str[held->stretch].lo != home->offset ||
+            (kind >= RMI_BUF_SHARE && /* a part of other bytes is another one on each rank */
+             sim->str[held->stretch].hi - sim->str[held->stretch].lo != rmi_low_bytes(graph, home->buf)))
             return rmi_sim_fail_buf(sim, home->buf, "is not at the end where it was at the start");
-        if ((kind != RMI_BUF_GRAD || (hands_on && graph->tensors[i].consumers.n)) &&
+        if (((kind != RMI_BUF_GRAD && kind != RMI_BUF_SHARE_GRAD) || (hands_on && graph->tensors[i].consumers.n)) &&
             !rmi_sim_whole(sim, home->host, home->buf))
             return rmi_sim_fail_buf(sim, home->buf, "is not whole and newest at the end where it was at the start");
     }
     for (i = 0; i < graph->n_tensors && hands_on; i++) {
         buf = rmi_low_buf(graph, RMI_BUF_GRAD, i);
         if (graph->tensors[i].kind == RMI_PARAM && graph->tensors[i].consumers.n && !graph->tensors[i].external &&
-            graph->tensors[i].grad_bytes && !sim->now.declared[buf])
+            graph->tensors[i].grad_bytes && !sim->now.declared[buf] &&
+            !(graph->ranks.n && sim->now.declared[rmi_low_buf(graph, RMI_BUF_SHARE_GRAD, i)]))
             return rmi_sim_fail_buf(sim, buf, "has no place where the next step finds it");
     }
     for (buf = 0; buf < n; buf++)
@@ -4752,6 +4949,12 @@ RMI_FN rm_result rmi_sim_tables(rmi_sim *sim)
     return rmi_sim_spaces(sim);
 }
 
+/* Is a buffer on the device or in host memory? */
+RMI_FN int rmi_sim_is_anywhere(const rmi_sim *sim, uint32_t buf)
+{
+    return sim->held[0][buf].stretch != RMI_NONE || sim->held[1][buf].stretch != RMI_NONE;
+}
+
 /* Puts there what the first step starts with: the caller's memory, and homes; an offence if something may have none. */
 RMI_FN rm_result rmi_sim_homes(rmi_sim *sim)
 {
@@ -4762,7 +4965,7 @@ RMI_FN rm_result rmi_sim_homes(rmi_sim *sim)
     for (k = 0; k < sim->program->n_homes; k++) {
         const rmi_home *home = &sim->program->homes[k];
         rmi_buf_kind kind = rmi_low_kind(sim->graph, home->buf, &i);
-        if (rmi_low_external(sim->graph, home->buf) || kind > RMI_BUF_STATE ||
+        if (rmi_low_external(sim->graph, home->buf) || rmi_low_varies(kind) ||
             (kind == RMI_BUF_VALUE ? sim->graph->tensors[i].kind == RMI_ACT : sim->graph->tensors[i].kind != RMI_PARAM))
             return rmi_sim_fail_buf(sim, home->buf, "is not something that a step starts with");
         if (sim->held[home->host][home->buf].stretch != RMI_NONE)
@@ -4770,6 +4973,12 @@ RMI_FN rm_result rmi_sim_homes(rmi_sim *sim)
         if (home->host && rmi_low_stays(sim->graph, home->buf))
             return rmi_sim_fail_buf(sim, home->buf, "was declared to stay on the device (RM_STAYS)");
         RMI_TRY(rmi_sim_place(sim, home->host, home->buf, home->offset, rmi_low_bytes(sim->graph, home->buf)));
+    }
+    for (buf = rmi_low_buf(sim->graph, RMI_BUF_SHARE_GRAD, 0); buf < n; buf++) {
+        uint32_t whole = rmi_low_whole(sim->graph, buf);
+        if (rmi_low_kind(sim->graph, buf, &i) == RMI_BUF_SHARE_GRAD && rmi_sim_is_anywhere(sim, buf) &&
+            rmi_sim_is_anywhere(sim, whole))
+            return rmi_sim_fail_two(sim, buf, "is placed, and so is all of", whole);
     }
     return RM_OK;
 }
@@ -4786,6 +4995,8 @@ RMI_FN rm_result rmi_sim_statement(rmi_sim *sim, const rmi_stmt *st)
     case RMI_OFFLOAD: return rmi_sim_offload(sim, st);
     case RMI_PREFETCH: return rmi_sim_prefetch(sim, st->buf);
     case RMI_MERGE: return rmi_sim_merge(sim, st);
+    case RMI_GATHER: return rmi_sim_gather_shares(sim, st->buf);
+    case RMI_SCATTER: return rmi_sim_scatter(sim, st->buf);
     default:
         if (sim->held[1][st->buf].stretch == RMI_NONE) return rmi_sim_fail_buf(sim, st->buf, "is not in host memory");
         rmi_sim_drop(sim, 1, st->buf);
@@ -18269,7 +18480,8 @@ RMI_FN rm_result rmi_plan_config(rm_graph *graph, const rm_plan_desc *desc, rm_c
     const char *wrong, *given[RMI_PLAN_POLICIES] = {desc->keep, desc->move, desc->stay, desc->recompute};
     char names[256];
     size_t i;
-    if (!desc->preset && rmi_plan_host(desc) && graph->has_link) preset = rmi_plan_find_preset("offmate");
+    if (!desc->preset && (desc->shares || (rmi_plan_host(desc) && graph->has_link)))
+        preset = rmi_plan_find_preset("offmate");
     if (!desc->config && preset) rmi_plan_use_preset(preset, config);
     if (!desc->config && !preset) {
         rmi_sink list = rmi_line(names, sizeof names);
@@ -18671,6 +18883,301 @@ RMI_FN rm_result rmi_plan_make_without(rmi_planner *call, rm_graph *graph)
     return result == RM_ERROR_PLAN ? RM_ERROR_INTERNAL : result;
 }
 
+/* --- shares on ranks. To the planner what all ranks keep is one more memory beside the device, as host memory is: to
+   it gradients go by scatter, from it weights come by gather, in it updates run. What is planned so is then said in
+   shares, which have places behind the arena, and the referee says what it takes. */
+
+/* May the param be in shares, and has what it takes for that: an update on the device, or none and no gradient? */
+RMI_FN int rmi_plan_shares(const rm_graph *graph, uint32_t tensor)
+{
+    const rmi_tensor *param = &graph->tensors[tensor];
+    if (!rmi_low_may_share(graph, tensor) || rmi_step_is_viewed(graph, tensor) || !param->bytes) return 0;
+    return !param->consumers.n || (param->updates && param->opt != RMI_INF && param->grad_bytes);
+}
+
+/* Makes a graph, which is a copy, one in which the ranks are host memory, and nothing but params can be there. Returns
+   whether it has such. */
+RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph)
+{
+    const rmi_ranks *ranks = &graph->ranks;
+    uint32_t i, any = 0;
+    memset((void *)&graph->link, 0, sizeof graph->link);
+    graph->link.tier[RMI_PINNED].h2d = graph->link.tier[RMI_PINNED].d2h = /* half: both directions share a lane */
+        rmi_min(rmi_mul_div_up(ranks->rate, ranks->n, 2 * (ranks->n - 1)), RMI_MAX);
+    graph->link.latency = ranks->latency;
+    graph->link.add = RMI_MAX;
+    graph->has_link = 1;
+    graph->no_merge = 0;
+    for (i = 0; i < graph->n_ops; i++) graph->ops[i].flags |= RM_STAYS;
+    for (i = 0; i < graph->n_tensors; i++) {
+        rmi_tensor *tensor = &graph->tensors[i];
+        if (!rmi_plan_shares(graph, i)) {
+            tensor->stays = 1;
+            continue;
+        }
+        any = 1;
+        if (!tensor->consumers.n) continue;
+        tensor->opt_host = rmi_mul_div_up(tensor->opt, 1, ranks->n);
+        tensor->opt = tensor->reduce = RMI_INF;
+    }
+    graph->ranks.n = 0;
+    return (int)any;
+}
+
+#define RMI_PLAN_WAITING 8u /* shares of gradients get an eighth of what all take, if they need not wait together */
+
+typedef struct rmi_plan_places { /* of shares, behind the arena that is planned: bytes from its end on */
+    uint64_t *share;           /* by share: of values and states, and of gradients that last */
+    uint64_t lasting;          /* bytes of all these; behind them */
+    uint64_t waiting;          /* of gradients' shares that wait for an update; behind them */
+    uint64_t ws;               /* of the largest workspace of an update */
+    uint64_t align;
+} rmi_plan_places;
+
+typedef struct rmi_plan_sharing { /* a program that is being said in shares */
+    const rm_graph *graph;
+    rmi_arena *mem;
+    const rmi_plan_places *at; /* behind the arena, */
+    uint64_t base;             /* which ends there */
+    rmi_program out;
+    size_t cap;
+    uint64_t compute, comm;   /* ns: when the lanes are free, were there no waits */
+    uint64_t *ready;           /* by param: when its gradient is in its share */
+    uint32_t *queue, first, n; /* params whose update waits */
+    uint32_t *live, n_live;    /* params whose gradient's share is allocated for now, */
+    uint64_t *offset, most;    /* and where among such, by param; where the last of all ended */
+    uint8_t *lasts;            /* by param: that share is at home on the device */
+    int has_ws, takes;        /* a workspace is allocated; the next run takes over bytes */
+} rmi_plan_sharing;
+
+RMI_FN rm_result rmi_plan_say_shared(rmi_plan_sharing *to, rmi_what what, uint32_t buf, uint64_t offset, uint64_t bytes)
+{
+    rmi_stmt *st;
+    if (!RMI_GROW(to->mem, to->out.st, to->cap, to->out.n + 1)) return RM_ERROR_MEMORY;
+    st = &to->out.st[to->out.n++];
+    memset((void *)st, 0, sizeof *st);
+    st->what = (uint8_t)what;
+    st->buf = buf;
+    st->offset = offset;
+    st->bytes = bytes;
+    return RM_OK;
+}
+
+/* Bytes of the share of a param's gradient, in whole steps of the alignment. */
+RMI_FN uint64_t rmi_plan_gradient_share(const rmi_plan_sharing *to, uint32_t param)
+{
+    uint32_t share = rmi_low_buf(to->graph, RMI_BUF_SHARE_GRAD, param);
+    return rmi_round_up(rmi_low_bytes(to->graph, share), to->at->align);
+}
+
+/* The lowest offset among gradients' shares that wait at which so many bytes are free. */
+RMI_FN uint64_t rmi_plan_free_at(const rmi_plan_sharing *to, uint64_t bytes)
+{
+    uint64_t low = 0;
+    uint32_t i = 0;
+    while (i < to->n_live) {
+        uint64_t from = to->offset[to->live[i]], end = from + rmi_plan_gradient_share(to, to->live[i]);
+        if (low + bytes <= from || end <= low) i++;
+        else low = end, i = 0; /* they are in no order */
+    }
+    return low;
+}
+
+/* Says the updates that wait, first come first served: those that `by` ns allow; all up to that of `param`. */
+RMI_FN rm_result rmi_plan_say_updates(rmi_plan_sharing *to, uint64_t by, uint32_t param)
+{
+    uint32_t most = to->n, i;
+    for (i = to->first; i < to->n; i++)
+        if (to->queue[i] == param) by = RMI_INF, most = i + 1;
+    for (; to->first < most && to->ready[to->queue[to->first]] <= by; to->first++) {
+        uint32_t now = to->queue[to->first], ws = rmi_low_buf(to->graph, RMI_BUF_OPT_WS, now);
+        uint64_t bytes = to->graph->tensors[now].opt_ws;
+        rmi_run run = rmi_low_run(RMI_OPT, now, 1, 0);
+        if (bytes) RMI_TRY(rmi_plan_say_shared(to, RMI_ALLOC, ws, to->base + to->at->lasting + to->at->waiting, bytes));
+        RMI_TRY(rmi_plan_say_shared(to, RMI_RUN, RMI_NONE, 0, 0));
+        to->out.st[to->out.n - 1].run = run;
+        if (bytes) RMI_TRY(rmi_plan_say_shared(to, RMI_FREE, ws, 0, 0));
+        to->compute = rmi_add(rmi_max(to->compute, to->ready[now]), rmi_low_ns(to->graph, run, 0, 0));
+        if (to->lasts[now]) continue;
+        for (i = 0; to->live[i] != now;) i++;
+        to->live[i] = to->live[--to->n_live];
+        RMI_TRY(rmi_plan_say_shared(to, RMI_FREE, rmi_low_buf(to->graph, RMI_BUF_SHARE_GRAD, now), 0, 0));
+    }
+    return RM_OK;
+}
+
+/* Allocates the share of a param's gradient until its update; updates come early where there is too little room. */
+RMI_FN rm_result rmi_plan_say_waits(rmi_plan_sharing *to, uint32_t param)
+{
+    uint32_t share = rmi_low_buf(to->graph, RMI_BUF_SHARE_GRAD, param);
+    uint64_t bytes = rmi_plan_gradient_share(to, param), low = rmi_plan_free_at(to, bytes);
+    if (low + bytes > to->at->waiting) {
+        RMI_TRY(rmi_plan_say_updates(to, RMI_INF, RMI_NONE));
+        low = rmi_plan_free_at(to, bytes);
+    }
+    to->offset[param] = low;
+    to->most = rmi_max(to->most, low + bytes);
+    to->live[to->n_live++] = param;
+    return rmi_plan_say_shared(to, RMI_ALLOC, share, to->base + to->at->lasting + low, rmi_low_bytes(to->graph, share));
+}
+
+/* Says a statement in shares: copies to and from host memory, and updates there. RM_ERROR_INTERNAL: it has no like. */
+RMI_FN rm_result rmi_plan_say_in_shares(rmi_plan_sharing *to, const rmi_stmt *st)
+{
+    const rm_graph *graph = to->graph;
+    uint32_t i = 0;
+    rmi_buf_kind kind = st->what == RMI_RUN ? RMI_BUF_VALUE : rmi_low_kind(graph, st->buf, &i);
+    if (!to->has_ws && !to->takes) RMI_TRY(rmi_plan_say_updates(to, to->compute, RMI_NONE));
+    if (st->what == RMI_RUN && st->run.way == RMI_OPT_HOST) {
+        to->queue[to->n++] = st->run.id;
+        return RM_OK;
+    }
+    if (st->what == RMI_PREFETCH && kind == RMI_BUF_VALUE && rmi_plan_shares(graph, i)) {
+        RMI_TRY(rmi_plan_say_updates(to, 0, i));
+        return rmi_plan_say_shared(to, RMI_GATHER, st->buf, 0, 0);
+    }
+    if ((st->what == RMI_OFFLOAD || st->what == RMI_MERGE) && kind == RMI_BUF_GRAD && rmi_plan_shares(graph, i)) {
+        uint64_t bytes = graph->tensors[i].grad_bytes;
+        if (!to->lasts[i]) RMI_TRY(rmi_plan_say_waits(to, i));
+        to->comm = rmi_add(rmi_max(to->comm, to->compute), graph->ranks.latency);
+        to->comm = rmi_add(to->comm, rmi_mul_div_up(bytes - bytes / graph->ranks.n, 1000000000u, graph->ranks.rate));
+        to->ready[i] = to->comm;
+        return rmi_plan_say_shared(to, RMI_SCATTER, st->buf, 0, 0);
+    }
+    if (st->what == RMI_DROP_HOST) return RM_OK;
+    if (st->what >= RMI_OFFLOAD) return RM_ERROR_INTERNAL;
+    if (!RMI_GROW(to->mem, to->out.st, to->cap, to->out.n + 1)) return RM_ERROR_MEMORY;
+    to->out.st[to->out.n++] = *st;
+    if (st->what == RMI_RUN) to->compute = rmi_add(to->compute, rmi_low_ns(graph, st->run, 0, 0));
+    if (st->what == RMI_REUSE) to->takes = 1;
+    if (st->what == RMI_RUN) to->takes = 0;
+    if (rmi_low_is_ws(kind)) to->has_ws = st->what == RMI_ALLOC;
+    return RM_OK;
+}
+
+/* Says a program in shares, which have those places behind its arena. Raises *waiting to what gradients took. */
+RMI_FN rm_result rmi_plan_share_program(const rmi_planner *call, const rm_graph *graph, const rmi_plan_places *at,
+                                        rmi_program *program, uint64_t *waiting)
+{
+    rmi_plan_sharing to = RMI_INIT;
+    size_t i, n = graph->n_tensors;
+    to.graph = graph;
+    to.mem = &call->plan->mem;
+    to.at = at;
+    to.base = program->arena;
+    RMI_TRY(RMI_TABLES(to.mem, RMI_T(to.ready, n), RMI_T(to.queue, n), RMI_T(to.live, n), RMI_T(to.offset, n),
+                       RMI_T(to.lasts, n)));
+    for (i = 0; i < program->n_homes; i++) {
+        rmi_home *home = &program->homes[i];
+        if (!home->host) continue;
+        to.lasts[home->buf % n] |= home->buf / n == RMI_BUF_GRAD;
+        home->offset = to.base + at->share[home->buf];
+        home->buf += rmi_low_shares(graph);
+        home->host = 0;
+    }
+    for (i = 0; i < program->n; i++) RMI_TRY(rmi_plan_say_in_shares(&to, &program->st[i]));
+    RMI_TRY(rmi_plan_say_updates(&to, RMI_INF, RMI_NONE));
+    program->st = to.out.st;
+    program->n = to.out.n;
+    *waiting = rmi_max(*waiting, to.most);
+    return RM_OK;
+}
+
+/* Where shares are. all: gradients' shares may wait together. */
+RMI_FN rm_result rmi_plan_place_shares(const rmi_planner *call, const rm_graph *graph, int all, rmi_plan_places *at)
+{
+    uint64_t sum = 0, most = 0;
+    uint32_t i, n = graph->n_tensors, grads_last = (call->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)) != 0;
+    memset(at, 0, sizeof *at);
+    at->align = call->align;
+    at->share = RMI_NEW(&call->plan->mem, uint64_t, 3 * (size_t)n);
+    if (!at->share) return RM_ERROR_MEMORY;
+    for (i = 0; i < 3 * n; i++) {
+        uint64_t bytes = rmi_round_up(rmi_low_bytes(graph, rmi_low_shares(graph) + i), call->align);
+        if (!rmi_plan_shares(graph, i % n)) continue;
+        if (i / n == RMI_BUF_GRAD && !grads_last) {
+            sum = rmi_add(sum, bytes);
+            most = rmi_max(most, bytes);
+            continue;
+        }
+        at->share[i] = at->lasting;
+        at->lasting = rmi_add(at->lasting, bytes);
+        at->ws = rmi_max(at->ws, rmi_round_up(graph->tensors[i % n].opt_ws, call->align));
+    }
+    at->waiting = all || graph->n_barriers ? sum : rmi_min(sum, rmi_max(2 * most, sum / RMI_PLAN_WAITING));
+    return RM_OK;
+}
+
+/* One try of rmi_plan_make_shared, whose places are *at: *bytes of the arena, for a plan within so many (budget). */
+RMI_FN rm_result rmi_plan_try_shared(rmi_planner *call, const rm_graph *graph, const rmi_plan_places *at,
+                                     uint64_t budget, uint64_t *bytes)
+{
+    uint64_t base = 0, waiting = at->waiting;
+    uint32_t i;
+    memset((void *)&call->homes, 0, sizeof call->homes);
+    call->given = NULL;
+    call->plan->n = 0;
+    RMI_TRY(rmi_plan_make(call));
+    for (i = 0; i < call->plan->n; i++) base = rmi_max(base, rmi_round_up(call->plan->prog[i].arena, call->align));
+    for (i = 0; i < call->plan->n; i++) {
+        call->plan->prog[i].arena = base;
+        RMI_TRY(rmi_plan_share_program(call, graph, at, &call->plan->prog[i], &waiting));
+    }
+    *bytes = base + at->lasting + waiting + at->ws;
+    for (i = 0; i < call->plan->n; i++) {
+        rmi_program *program = &call->plan->prog[i];
+        rm_plan_info *info = &call->plan->info[i];
+        program->arena = *bytes;
+        memset(program->host, 0, sizeof program->host);
+        RMI_TRY(rmi_sch_check(graph, program, &call->graph->last, NULL));
+        rmi_plan_figures_of(program, info);
+        info->min_bytes = rmi_min(*bytes, rmi_add(info->min_bytes, *bytes - base));
+        if (info->budget_bytes) info->budget_bytes = budget;
+        RMI_TRY(rmi_bnd_once(&call->plan->mem, call->graph, info->step, 1, info, &call->largest));
+    }
+    return RM_OK;
+}
+
+/* As rmi_plan_make, for a plan in shares: of the graph itself. */
+RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
+{
+    rm_plan_desc desc = *call->desc;
+    rmi_plan_places at;
+    uint64_t budget = desc.device_bytes, shares = 0, bytes = 0;
+    rm_plan_info info = RMI_INIT;
+    uint32_t attempt;
+    rm_result result = RM_OK;
+    call->graph = rmi_plan_ablate(&call->plan->mem, graph, call->config.off);
+    if (!call->graph) return RM_ERROR_MEMORY;
+    if (!rmi_plan_ranks_as_host(call->graph))
+        return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc.shares: no param can be in shares; declare "
+                           "ranks (rm_graph_ranks), and params that are reduced over them (rm_param_desc.reduce_ns) "
+                           "and updated on the device");
+    desc.host_bytes = RMI_MAX / 2;
+    if (!desc.info) desc.info = &info;
+    call->desc = &desc;
+    call->host_only = 1;
+    result = rmi_plan_obey(call);
+    for (attempt = 0; attempt < 2 && result == RM_OK && (!attempt || (budget && bytes > budget)); attempt++) {
+        RMI_TRY(rmi_plan_place_shares(call, graph, attempt != 0, &at));
+        shares = at.lasting + at.waiting + at.ws;
+        if (budget) desc.device_bytes = rmi_max(rmi_sub(budget, shares), 1);
+        call->budget = rmi_plan_whole(call, desc.device_bytes, 0);
+        result = rmi_plan_try_shared(call, graph, &at, budget, &bytes);
+    }
+    if (result == RM_ERROR_INFEASIBLE && desc.info->min_bytes) {
+        RMI_TRY(rmi_plan_place_shares(call, graph, 1, &at)); /* with which the second attempt has a plan */
+        shares = at.lasting + at.waiting + at.ws;
+        desc.info->min_bytes = rmi_add(desc.info->min_bytes, shares);
+        return rmi_err_set(&graph->last, result, "budget of %u bytes: too small for step kind '%s' in shares on %u "
+                           "ranks; preset '%s' works with %u bytes, %u of them for shares",
+                           budget, rmi_low_step_name(desc.info->step), graph->ranks.n, call->config.name,
+                           desc.info->min_bytes, shares);
+    }
+    if (result != RM_OK) graph->last = call->graph->last;
+    return result == RM_ERROR_PLAN ? RM_ERROR_INTERNAL : result;
+}
+
 /* What was asked of the plan. */
 RMI_FN rmi_plan_asked *rmi_plan_note(rm_plan *plan, const rm_plan_desc *desc, const rm_config *config)
 {
@@ -18843,7 +19350,9 @@ RMI_FN rm_result rmi_plan_create(rm_graph *graph, const rm_plan_desc *desc, rmi_
     if (!series->table) series->mem = rmi_plan_arena(&call);
     series->mem.stop = &call.stop;
     call.plan->policy = rmi_plan_policy(&call.config);
-    result = call.config.off || call.plan->policy ? rmi_plan_make_without(&call, graph) : rmi_plan_make(&call);
+    result = desc->shares                         ? rmi_plan_make_shared(&call, graph)
+             : call.config.off || call.plan->policy ? rmi_plan_make_without(&call, graph)
+                                                    : rmi_plan_make(&call);
     graph->link.expected = NULL;
     if (result == RM_OK) rmi_plan_share_figures(call.plan);
     if (result == RM_OK) result = rmi_plan_note_all(call.plan);
@@ -19383,7 +19892,7 @@ typedef struct rmi_txt_slice { /* a piece of the text; its column is that of its
     size_t n;
 } rmi_txt_slice;
 
-#define RMI_TXT_KEYS 56 /* rows of rmi_txt_keys */
+#define RMI_TXT_KEYS 59 /* rows of rmi_txt_keys */
 
 typedef struct rmi_txt {
     rmi_arena mem; /* for the time of the reading */
@@ -19694,7 +20203,8 @@ enum { /* lines, and the objects that their keys fill */
     RMI_TXT_OF_TENSOR = 64,
     RMI_TXT_OF_LINK = 128,    /* rmi_link */
     RMI_TXT_OF_BARRIER = 256, /* rmi_barrier */
-    RMI_TXT_OF_CONFIG = 512   /* rm_config: its lines are a key each */
+    RMI_TXT_OF_CONFIG = 512,  /* rm_config: its lines are a key each */
+    RMI_TXT_OF_RANKS = 1024   /* rmi_ranks */
 };
 
 static const char *const rmi_txt_words[2][11] = {
@@ -19755,6 +20265,9 @@ static const rmi_txt_key rmi_txt_keys[RMI_TXT_KEYS] = {
     {"add=", RMI_TXT_OF_LINK, RMI_TXT_RATE, offsetof(rmi_link, add), 0, NULL},
     {"pageable_h2d=", RMI_TXT_OF_LINK, RMI_TXT_RATE, offsetof(rmi_link, tier[RMI_PAGEABLE].h2d), 0, NULL},
     {"pageable_d2h=", RMI_TXT_OF_LINK, RMI_TXT_RATE, offsetof(rmi_link, tier[RMI_PAGEABLE].d2h), 0, NULL},
+    {"rate=", RMI_TXT_OF_RANKS, RMI_TXT_RATE, offsetof(rmi_ranks, rate), 0, "'rate=' above zero"},
+    {"latency=", RMI_TXT_OF_RANKS, RMI_TXT_U64, offsetof(rmi_ranks, latency), 0, NULL},
+    {"grain=", RMI_TXT_OF_RANKS, RMI_TXT_RATE, offsetof(rmi_ranks, grain), 0, NULL},
     {"ns=", RMI_TXT_OF_BARRIER, RMI_TXT_U64, offsetof(rmi_barrier, ns), 0, NULL},
     {"preset=", RMI_TXT_OF_CONFIG, RMI_TXT_PRESET, 0, 0, NULL},
     {"name=", RMI_TXT_OF_CONFIG, RMI_TXT_LETTERS, offsetof(rm_config, name), 32, "up to 31 letters of a name: A-Z "
@@ -19975,11 +20488,22 @@ RMI_FN rm_result rmi_txt_buffer(rmi_txt *in, rmi_txt_slice slice, uint32_t *buf)
 {
     static const char *const words[] = {"", "grad", "state", "saved", "ws"}; /* rmi_buf_kind */
     rmi_txt_slice of, head = rmi_txt_split(slice, ':', &of);
-    uint32_t id, k = RMI_BUF_VALUE;
+    uint32_t id, k = RMI_BUF_VALUE, share = in->graph->ranks.n && rmi_txt_is(head, "share");
+    if (share) {
+        slice = of;
+        head = rmi_txt_split(slice, ':', &of);
+    }
     if (of.text)
         for (k = RMI_BUF_GRAD; k <= RMI_BUF_WS && !rmi_txt_is(head, words[k]);) k++;
-    if (k > RMI_BUF_WS) return rmi_txt_fail(in, slice, "a buffer: T, grad:T, saved:OP, ws:OP, ws:PARAM or state:PARAM");
-    if (k == RMI_BUF_STATE) RMI_TRY(rmi_txt_of_kind(in, of, RMI_PARAM, "a param of the graph", &id));
+    if (k > (share ? RMI_BUF_STATE : RMI_BUF_WS))
+        return rmi_txt_fail(in, slice, share ? "a share: share:PARAM, share:grad:PARAM or share:state:PARAM"
+                            : "a buffer: T, grad:T, saved:OP, ws:OP, ws:PARAM or state:PARAM");
+    if (share) {
+        RMI_TRY(rmi_txt_of_kind(in, of.text ? of : slice, RMI_PARAM, "a param of the graph", &id));
+        RMI_EXPECT(in, rmi_low_may_share(in->graph, id), slice, "a param that may be in shares: it has reduce=, or is "
+                   "frozen, and is not external");
+        k += RMI_BUF_SHARE;
+    } else if (k == RMI_BUF_STATE) RMI_TRY(rmi_txt_of_kind(in, of, RMI_PARAM, "a param of the graph", &id));
     else if (k == RMI_BUF_SAVED) RMI_TRY(rmi_txt_named(in, RMI_OPS, of, &id));
     else if (k != RMI_BUF_WS) RMI_TRY(rmi_txt_named(in, RMI_TENSORS, of.text ? of : slice, &id));
     else if ((id = rmi_graph_lookup_n(in->graph, RMI_OPS, of.text, of.n)) == RMI_NONE) {
@@ -20018,15 +20542,17 @@ RMI_FN rm_result rmi_txt_operands(rmi_txt *in, const char *letters)
 
 /* --- .rmg: statements */
 enum {
-    RMI_TXT_LINK, RMI_TXT_TENSOR, RMI_TXT_OP, RMI_TXT_VARIANT, RMI_TXT_PART, RMI_TXT_GRAD, RMI_TXT_OUTPUT,
-    RMI_TXT_BARRIER, RMI_TXT_ANY_ORDER, RMI_TXT_BLOCK
+    RMI_TXT_LINK, RMI_TXT_RANKS, RMI_TXT_TENSOR, RMI_TXT_OP, RMI_TXT_VARIANT, RMI_TXT_PART, RMI_TXT_GRAD,
+    RMI_TXT_OUTPUT, RMI_TXT_BARRIER, RMI_TXT_ANY_ORDER, RMI_TXT_BLOCK
 };
 static const rmi_txt_row rmi_txt_graph_rows[] = {
-    {"link", "", RMI_TXT_OF_LINK}, {"tensor", "nkb", RMI_TXT_OF_TENSOR}, {"op", "n", RMI_TXT_OF_OP | RMI_TXT_OF_FORM},
+    {"link", "", RMI_TXT_OF_LINK}, {"ranks", "b", RMI_TXT_OF_RANKS}, {"tensor", "nkb", RMI_TXT_OF_TENSOR},
+    {"op", "n", RMI_TXT_OF_OP | RMI_TXT_OF_FORM},
     {"variant", "on", RMI_TXT_OF_FORM}, {"part", "fn", RMI_TXT_OF_PART}, {"grad", "ab", 0}, {"output", "a", 0},
     {"barrier", "n", RMI_TXT_OF_BARRIER}, {"anyorder", "", 0}, {"block", "n", 0}, {"end", "", 0}, {NULL, NULL, 0}};
 
 static const rmi_link rmi_txt_plain_link = {{{0, 0}, {0, 0}}, 0, 20000000000u, NULL};
+static const rmi_ranks rmi_txt_plain_ranks = {0, 0, 0, RMI_GRAIN};
 
 /* The keys of a variant, whose form starts as the op's, or with name "" of an op and its own form. */
 RMI_FN rm_result rmi_txt_read_form(rmi_txt *in, size_t from, uint32_t of, const char *name)
@@ -20066,6 +20592,13 @@ RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *in)
         RMI_TRY(rmi_txt_read_keys(in, n, of, &graph->link));
         RMI_EXPECT(in, rmi_graph_link_ok(&graph->link), in->word[0], "both rates of pageable memory or none, at most "
                    "those of pinned memory");
+        return RM_OK;
+    case RMI_TXT_RANKS:
+        RMI_EXPECT(in, !graph->ranks.n, in->word[0], "ranks once only");
+        graph->ranks = rmi_txt_plain_ranks;
+        graph->ranks.n = in->st.offset;
+        RMI_TRY(rmi_txt_read_keys(in, n, of, &graph->ranks));
+        RMI_EXPECT(in, rmi_graph_ranks_ok(&graph->ranks), in->word[1], "2 to 65535 ranks, a grain of at most 2^20");
         return RM_OK;
     case RMI_TXT_TENSOR:
         RMI_TRY(rmi_graph_new_tensor(graph, in->name, RMI_NONE, (rmi_tensor_kind)in->kind, in->st.offset, &in->id));
@@ -20301,6 +20834,11 @@ RMI_FN void rmi_txt_put_graph(const rm_graph *graph, rmi_sink *sink)
         rmi_txt_put_keys(sink, graph, NULL, RMI_TXT_OF_LINK, &graph->link, &rmi_txt_plain_link);
         rmi_put(sink, "\n");
     }
+    if (graph->ranks.n) {
+        rmi_put_format(sink, "ranks %u", graph->ranks.n);
+        rmi_txt_put_keys(sink, graph, NULL, RMI_TXT_OF_RANKS, &graph->ranks, &rmi_txt_plain_ranks);
+        rmi_put(sink, "\n");
+    }
     if (graph->any_order) rmi_put(sink, "anyorder\n");
     for (i = 0; i <= graph->n_ops; i++) {
         for (; k < graph->n_marks && marks[k].op == i && !marks[k].name; k++) rmi_put(sink, "end\n");
@@ -20367,11 +20905,11 @@ RMI_FN const char *rmi_txt_hash_text(const rm_graph *graph, char *out)
 }
 
 /* --- .rmp: statements: those of the program as in rmi_what, then what stands before it */
-enum { RMI_TXT_RESIDENT = RMI_DROP_HOST + 1, RMI_TXT_HOME, RMI_TXT_GRAPH, RMI_TXT_ARENA, RMI_TXT_STEP };
+enum { RMI_TXT_RESIDENT = RMI_SCATTER + 1, RMI_TXT_HOME, RMI_TXT_GRAPH, RMI_TXT_ARENA, RMI_TXT_STEP };
 static const rmi_txt_row rmi_txt_plan_rows[] = {
     {"alloc", "Bb", 0}, {"free", "B", 0}, {"alias", "BO", 0}, {"reuse", "BO", 0}, {"run", "", 0}, {"offload", "Bb", 0},
-    {"prefetch", "B", 0}, {"merge", "Bb", 0}, {"drop_host", "B", 0}, {"resident", "Bb", 0}, {"home", "Bb", 0},
-    {"graph", "", 0}, {"arena", "b", 0}, {"step", "", 0}, {NULL, NULL, 0}};
+    {"prefetch", "B", 0}, {"merge", "Bb", 0}, {"drop_host", "B", 0}, {"gather", "B", 0}, {"scatter", "B", 0},
+    {"resident", "Bb", 0}, {"home", "Bb", 0}, {"graph", "", 0}, {"arena", "b", 0}, {"step", "", 0}, {NULL, NULL, 0}};
 
 static const char *const rmi_txt_ways[] = {"fwd", "bwd", "opt", "reduce", "barrier", NULL}; /* rmi_way but OPT_HOST */
 
@@ -20392,6 +20930,7 @@ RMI_FN void rmi_txt_put_run(rmi_sink *sink, const rm_graph *graph, rmi_run run)
     const char *name = run.way == RMI_BARRIER ? graph->barriers[run.id].name
                        : run.way > RMI_BWD    ? graph->tensors[run.id].name
                                               : graph->ops[run.id].name;
+    if (run.way > RMI_BWD && run.form) form = "share";
     rmi_put_format(sink, "%s %s%s%s%s%s", rmi_txt_ways[run.way - (run.way > RMI_OPT)], name, part[0] ? ":" : "", part,
                    form[0] ? "@" : "", form);
 }
@@ -20449,10 +20988,10 @@ RMI_FN void rmi_txt_settle_ws(rmi_txt *in, rmi_stmt *now)
         if (all[i].what == RMI_ALLOC && all[i].buf == in->ws[0]) all[i].buf = in->ws[1];
 }
 
-/* run fwd OP[@VARIANT], bwd OP[:PART][@VARIANT], opt PARAM[@host], reduce PARAM, barrier NAME */
+/* run fwd OP[@VARIANT], bwd OP[:PART][@VARIANT], opt PARAM[@share][@host], reduce PARAM, barrier NAME */
 RMI_FN rm_result rmi_txt_run(rmi_txt *in, rmi_run *run)
 {
-    rmi_txt_slice what = rmi_txt_word(in, 2), behind, part, name = rmi_txt_split(what, '@', &behind);
+    rmi_txt_slice what = rmi_txt_word(in, 2), behind, part, last, name = rmi_txt_split(what, '@', &behind);
     uint32_t way, id, number = 0, k = 0;
     const rmi_form *form;
     RMI_TRY(rmi_txt_no_more(in, 3));
@@ -20461,6 +21000,8 @@ RMI_FN rm_result rmi_txt_run(rmi_txt *in, rmi_run *run)
     switch (way) {
     case RMI_OPT:
         RMI_TRY(rmi_txt_of_kind(in, name, RMI_PARAM, "a param of the graph", &id));
+        part = rmi_txt_split(behind, '@', &last);
+        if (behind.text && rmi_txt_is(part, "share") && rmi_low_may_share(in->graph, id)) number = 1, behind = last;
         RMI_EXPECT(in, !behind.text || rmi_txt_is(behind, "host"), behind,
                    "host: an update runs on the device, or @host");
         if (behind.text) way = RMI_OPT_HOST;
@@ -20526,7 +21067,7 @@ RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in, int host)
     uint32_t i, buf = in->st.buf;
     rmi_buf_kind kind = rmi_low_kind(in->graph, buf, &i);
     RMI_EXPECT(in, in->once[RMI_TXT_ARENA - RMI_TXT_GRAPH], in->word[0], "'arena BYTES' before what is placed in it");
-    RMI_EXPECT(in, kind <= RMI_BUF_STATE && !(kind == RMI_BUF_VALUE ? in->graph->tensors[i].kind == RMI_ACT
+    RMI_EXPECT(in, !rmi_low_varies(kind) && !(kind == RMI_BUF_VALUE ? in->graph->tensors[i].kind == RMI_ACT
                : in->graph->tensors[i].kind != RMI_PARAM), in->word[1], "what a step starts with: an input, const or "
                "param, or state: or grad: of a param");
     RMI_EXPECT(in, !rmi_low_external(in->graph, buf), in->word[1], "nothing external: that is the caller's memory");
@@ -21198,10 +21739,10 @@ RMI_FN const rmi_vue_sort *rmi_vue_sort_of(const rmi_vue *view, size_t event)
 RMI_FN const char *rmi_vue_event(const rmi_vue *view, size_t event, char *out)
 {
     const rmi_stmt *st = &view->prog->st[event / 2];
-    const char *verb = st->what == RMI_OFFLOAD ? "offload " : st->what == RMI_PREFETCH ? "prefetch " : "merge ";
     rmi_sink sink = rmi_line(out, RMI_VUE_NAME);
+    if (st->what != RMI_RUN) rmi_put_format(&sink, "%s ", event % 2 ? "add" : rmi_txt_plan_rows[st->what].word);
     if (st->what == RMI_RUN) rmi_txt_put_run(&sink, view->graph, st->run);
-    else rmi_txt_put_buffer(&sink, view->graph, event % 2 ? "add " : verb, st->buf);
+    else rmi_txt_put_buffer(&sink, view->graph, "", st->buf);
     if (view->span[event].ran > 1) rmi_put(&sink, " (pageable)");
     return out;
 }
@@ -22164,7 +22705,8 @@ RMI_FN const char *rmi_exe_name(rm_exec *exec, uint32_t buf) { return rmi_sch_na
 /* The buffer of tensor t that rm_exec_read and its like call `what`. */
 RMI_FN uint32_t rmi_exe_buffer(const rm_exec *exec, rm_tensor t, uint32_t what)
 {
-    return rmi_low_buf(exec->graph, (rmi_buf_kind)what, rmi_graph_index(t));
+    return rmi_low_buf(exec->graph, (rmi_buf_kind)(what & RM_SHARE ? what - RM_SHARE + RMI_BUF_SHARE : what),
+                       rmi_graph_index(t));
 }
 
 /* Is the tensor an input? */
@@ -22308,7 +22850,8 @@ RMI_FN rm_result rmi_exe_sync(rm_exec *exec, const char *what, const char *of)
 /* The op and phase of a call, in words, into out, which has room for RMI_ERR_TEXT bytes; returns out. */
 RMI_FN const char *rmi_exe_which(const rm_exec *exec, const rmi_exe_op *op, char *out)
 {
-    static const char *const phases[] = {"", "forward", "backward", "update", "reduction", "barrier"};
+    static const char *const phases[] = {"", "forward", "backward", "update", "reduction", "barrier", "gather",
+                                         "scatter"};
     const char *form = op->run.way <= RMI_BWD ? rmi_low_form(exec->graph, op->run)->name : "";
     rmi_format(out, RMI_ERR_TEXT, "%s: its %s%s%s%s", op->call->op, op->call->recompute ? "recomputed " : "",
                phases[op->call->phase], form[0] ? ", variant " : "", form);
@@ -22420,9 +22963,11 @@ RMI_FN int rmi_exe_operand_of(const rm_exec *exec, rmi_run run, uint32_t role, u
     rmi_buf_kind kind = rmi_exe_roles[role].kind;
     uint32_t tensor = run.id;
     if (!(rmi_exe_roles[role].ways >> run.way & 1) || slot >= (list ? list->n : 1)) return 0;
+    if (reduce && run.form) return 0; /* rmi_exe_exchange knows what it has */
     if (list) tensor = list->at[slot];
     if (run.way == RMI_BARRIER) kind = RMI_BUF_GRAD;
     if (role == RMI_EXE_WS && !form) kind = RMI_BUF_OPT_WS;
+    else if (!form && run.form) kind = (rmi_buf_kind)(kind + RMI_BUF_SHARE); /* an update of a share */
     operand->tensor = role < RMI_EXE_SAVED ? tensor : RMI_NONE;
     operand->buf = rmi_low_buf(graph, kind, tensor);
     operand->bytes = role == RMI_EXE_SAVED ? form->saved
@@ -22509,6 +23054,21 @@ RMI_FN rm_result rmi_exe_uses(rmi_exe_build *build, uint64_t place, uint64_t byt
     return rmi_lan_touch(build->uses_mem, build->uses, place, bytes, (uint32_t)build->out->n - 1, write);
 }
 
+/* Forms of RMI_REDUCE, of this room: a gather, a scatter. */
+enum { RMI_EXE_GATHERS = 1, RMI_EXE_SCATTERS };
+
+/* Bytes of a share that this rank has something in, and from where on in the whole buffer (*begin, or NULL). */
+RMI_FN uint64_t rmi_exe_in_share(const rm_exec *exec, uint32_t buf, uint64_t *begin)
+{
+    uint32_t param;
+    uint64_t whole = rmi_low_bytes(exec->graph, rmi_low_whole(exec->graph, buf)), slice, from;
+    rmi_low_kind(exec->graph, buf, &param);
+    slice = rmi_low_slice(exec->graph, param, whole);
+    from = rmi_min(rmi_mul(slice, exec->desc.rank), whole);
+    if (begin) *begin = from;
+    return rmi_min(slice, whole - from);
+}
+
 /* The callback of a run; NULL: nobody gave one. */
 RMI_FN rm_fn rmi_exe_callback(const rm_exec *exec, rmi_run run)
 {
@@ -22516,6 +23076,7 @@ RMI_FN rm_fn rmi_exe_callback(const rm_exec *exec, rmi_run run)
     if (run.way == RMI_FWD) return rmi_low_form(exec->graph, run)->forward;
     if (run.way == RMI_BWD) return rmi_low_form(exec->graph, run)->backward;
     if (run.way == RMI_BARRIER) return exec->graph->barriers[run.id].fn;
+    if (run.way == RMI_REDUCE && run.form) return run.form == RMI_EXE_GATHERS ? exec->desc.gather : exec->desc.scatter;
     return run.way == RMI_REDUCE ? exec->desc.reduce : run.way == RMI_OPT ? param->update : param->update_host;
 }
 
@@ -22553,7 +23114,8 @@ RMI_FN rm_result rmi_exe_call_of(const rm_exec *exec, rmi_arena *mem, rmi_run ru
             if (role <= RMI_EXE_OUT) *(role ? &call->n_out : &call->n_in) = list->n;
         }
         for (slot = 0; role != RMI_EXE_SAVED && rmi_exe_operand_of(exec, run, role, slot, &operand); slot++)
-            bytes[slot] = operand.bytes;
+            bytes[slot] = rmi_low_whole(graph, operand.buf) == RMI_NONE ? operand.bytes
+                                                                        : rmi_exe_in_share(exec, operand.buf, NULL);
     }
     return RM_OK;
 }
@@ -22580,6 +23142,13 @@ RMI_FN rm_result rmi_exe_point(rmi_exe_build *build, uint64_t place, uint64_t by
     return RM_OK;
 }
 
+/* Is the param's gradient in this rank's share, on the device or in host memory? */
+RMI_FN int rmi_exe_scattered(const rmi_exe_build *build, uint32_t tensor)
+{
+    uint32_t share = rmi_low_buf(build->exec->graph, RMI_BUF_SHARE_GRAD, tensor);
+    return build->exec->graph->ranks.n && (build->at[0][share] != RMI_INF || build->at[1][share] != RMI_INF);
+}
+
 /* An op that makes the call of a run, with pointers and sizes of all that it is given, where that is now. Of a barrier
    the inputs are gradients, in host memory if on the device they hold nothing yet, or no more; of nothing there is no
    pointer, but to params and gradients on the device. */
@@ -22602,7 +23171,13 @@ RMI_FN rm_result rmi_exe_call(rmi_exe_build *build, rmi_run run, rm_call *call)
                                                        : operand.use == RMI_EXE_MAKES || role == RMI_EXE_WS;
             if (role == RMI_EXE_IN && run.way == RMI_FWD && build->out->reads)
                 build->out->reads[build->exec->graph->tensors[operand.tensor].root] = 1;
-            if (run.way == RMI_BARRIER) host &= nowhere || !build->holds[operand.tensor];
+            if (run.way == RMI_BARRIER && !host && !build->holds[operand.tensor] &&
+                rmi_exe_scattered(build, operand.tensor)) {
+                operand.buf = rmi_low_buf(build->exec->graph, RMI_BUF_SHARE_GRAD, operand.tensor);
+                host = build->at[0][operand.buf] == RMI_INF;
+                operand.bytes = rmi_low_bytes(build->exec->graph, operand.buf);
+                ((uint64_t *)(uintptr_t)call->in_bytes)[slot] = rmi_exe_in_share(build->exec, operand.buf, NULL);
+            } else if (run.way == RMI_BARRIER) host &= nowhere || !build->holds[operand.tensor];
             else if (run.way != RMI_OPT_HOST) host = 0;
             if (role == RMI_EXE_DIN && build->moved[operand.tensor]) continue; /* it is there already */
             if (role == RMI_EXE_SAVED && (nowhere || !operand.declared)) continue;
@@ -22685,6 +23260,41 @@ RMI_FN rm_result rmi_exe_make_run(rmi_exe_build *build, rmi_run run)
     return exec->graph->n_barriers ? rmi_exe_uses(build, RMI_EXE_FOUND, 1, run.way == RMI_BARRIER) : RM_OK;
 }
 
+/* A gather of a param, or a scatter of its gradient, between where they are and this rank's share. */
+RMI_FN rm_result rmi_exe_exchange(rmi_exe_build *build, uint32_t what, uint32_t id)
+{
+    rm_exec *exec = build->exec;
+    const rm_graph *graph = exec->graph;
+    const int gathers = what == RMI_EXE_GATHERS;
+    uint32_t whole = rmi_low_buf(graph, gathers ? RMI_BUF_VALUE : RMI_BUF_GRAD, id);
+    uint32_t share = whole + rmi_low_shares(graph), from = gathers ? share : whole, to = gathers ? whole : share;
+    uint64_t *bytes, slice = rmi_low_slice(graph, id, rmi_low_bytes(graph, whole));
+    const void **in, **out;
+    rmi_exe_op *op;
+    rm_call *call;
+    RMI_TRY(RMI_TABLES(build->mem, RMI_T(call, 1), RMI_T(in, 1), RMI_T(out, 1), RMI_T(bytes, 2)));
+    RMI_TRY(rmi_exe_push(build, RMI_EXE_CALL, RM_LANE_COMM, &op));
+    op->run = rmi_low_run(RMI_REDUCE, id, what, 0);
+    op->call = call;
+    op->fn = rmi_exe_callback(exec, op->run);
+    RMI_TRY(rmi_exe_call_of(exec, build->mem, op->run, RM_LANE_COMM, call));
+    call->phase = gathers ? RM_PHASE_GATHER : RM_PHASE_SCATTER;
+    call->in = in;
+    call->out = (void *const *)(const void *)out;
+    call->n_in = call->n_out = 1;
+    call->in_bytes = &bytes[0];
+    call->out_bytes = &bytes[1];
+    bytes[0] = gathers ? slice : rmi_low_bytes(graph, whole);
+    bytes[1] = gathers ? rmi_low_bytes(graph, whole) : slice;
+    call->accum = !gathers && rmi_low_adds_to_earlier(build->out->step) &&
+                  exec->memory[RMI_EXE_ARENA].home[share] != RMI_INF;
+    build->holds[id] &= (uint8_t)gathers;
+    RMI_TRY(rmi_exe_uses(build, build->at[0][from], rmi_low_bytes(graph, from), 0));
+    RMI_TRY(rmi_exe_uses(build, build->at[0][to], rmi_low_bytes(graph, to), 1));
+    RMI_TRY(rmi_exe_point(build, build->at[0][from], bytes[0], in));
+    return rmi_exe_point(build, build->at[0][to], bytes[1], out);
+}
+
 /* A copy of bytes of a buffer between its places on the device and in host memory; in lane HOST an addition there. */
 RMI_FN rm_result rmi_exe_move(rmi_exe_build *build, uint32_t lane, uint32_t buf, uint64_t bytes, uint64_t from,
                               uint64_t to)
@@ -22707,6 +23317,10 @@ RMI_FN void rmi_exe_rename(rmi_exe_build *build, const rmi_stmt *stmt)
     uint64_t *place = &build->at[0][stmt->buf];
     uint32_t id, old;
     *place = build->at[0][stmt->other];
+    if (rmi_low_whole(graph, stmt->buf) != RMI_NONE) { /* this rank's part of it */
+        if (*place != RMI_INF) *place += rmi_low_bytes(graph, stmt->buf) * build->exec->desc.rank; /* all are equal */
+        return;
+    }
     if (rmi_low_kind(graph, stmt->buf, &id) != RMI_BUF_GRAD) {
         if (stmt->what == RMI_ALIAS && *place != RMI_INF) *place += graph->ops[graph->tensors[id].maker].view_offset;
         return;
@@ -22754,6 +23368,8 @@ RMI_FN rm_result rmi_exe_statement(rmi_exe_build *build, const rmi_stmt *stmt)
         build->holds[id] = 0;
         RMI_TRY(rmi_exe_move(build, RM_LANE_D2H, buf, bytes, *device, to));
         return rmi_exe_move(build, RM_LANE_HOST, buf, bytes, to, *host);
+    case RMI_GATHER: return rmi_exe_exchange(build, RMI_EXE_GATHERS, id);
+    case RMI_SCATTER: return rmi_exe_exchange(build, RMI_EXE_SCATTERS, id);
     default: *host = RMI_INF; return RM_OK; /* DROP_HOST */
     }
 }
@@ -22866,7 +23482,7 @@ RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
         "op %s: its kind '%s' has no backward callback; set rm_kind.backward, or RM_NOGRAD in its flags",
         "param %s: it has a time for its update and no callback; set rm_param_desc.update",
         "param %s: it has a time for its update and no callback; set rm_param_desc.update_host",
-        "param %s: set rm_exec_desc.reduce", /* without it none are called */
+        "param %s: the plan has it in shares on ranks; set rm_exec_desc.gather and scatter", /* reduce may be missing */
         "barrier %s: it has no callback; pass one to rm_barrier_add"};
     char text[RMI_ERR_TEXT], one[RMI_ERR_TEXT / 2];
     const rmi_exe_op *first = NULL;
@@ -23130,6 +23746,8 @@ RMI_FN rm_result rmi_exe_create(rm_plan *plan, const rm_exec_desc *desc, rm_exec
     rm_exec *exec;
     rm_result result;
     RMI_WANT(last, !plan->live_only, RMI_EXE_LIVE_ONLY, "rm_exec_create");
+    RMI_WANT(last, !desc || !desc->rank || desc->rank < graph->ranks.n, "rm_exec_desc.rank: %u, and there are %u ranks "
+             "(rm_graph_ranks); they count from 0", (uint64_t)desc->rank, graph->ranks.n);
     exec = RMI_NEW(&mem, rm_exec, 1);
     if (!exec) {
         rmi_arena_free(&mem);
@@ -23464,6 +24082,13 @@ RMI_FN int rmi_exe_twice(const rm_exec *exec, uint32_t buf)
     return rmi_exe_persists(exec, RMI_EXE_ARENA, buf) && rmi_exe_persists(exec, RMI_EXE_HOST, buf);
 }
 
+/* The share of a value, gradient or state, if that persists; else RMI_NONE. */
+RMI_FN uint32_t rmi_exe_share(const rm_exec *exec, uint32_t buf)
+{
+    uint32_t share = rmi_low_shares(exec->graph) + buf;
+    return buf < 3 * exec->graph->n_tensors && exec->graph->ranks.n && rmi_exe_home(exec, share) ? share : RMI_NONE;
+}
+
 /* The address of a buffer between steps, or NULL with a message. write: it is about to be overwritten. What does not
    persist may be where the last step has left it: declared outputs, and gradients that stay. */
 RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what, int write, uint64_t *bytes)
@@ -23473,13 +24098,18 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what,
     unsigned char *address;
     const char *why;
     int input, spent, left; /* spent: its home holds bytes of something else */
-    if (!rmi_graph_has(exec->graph, t) || what > RM_STATE)
+    if (!rmi_graph_has(exec->graph, t) || (what & ~RM_SHARE) > RM_STATE ||
+        (what & RM_SHARE && !rmi_low_may_share(exec->graph, id)))
         return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "the tensor is none or of another graph, or `what` is not "
-                           "RM_VALUE, RM_GRAD or RM_STATE"), (unsigned char *)NULL;
+                           "RM_VALUE, RM_GRAD or RM_STATE, or RM_SHARE with what is not in shares"),
+               (unsigned char *)NULL;
     tensor = &exec->graph->tensors[id];
     buf = rmi_exe_buffer(exec, t, what);
     *bytes = rmi_low_bytes(exec->graph, buf);
     address = rmi_exe_home(exec, buf);
+    if (!address && write && rmi_exe_share(exec, buf) != RMI_NONE)
+        address = rmi_exe_home(exec, rmi_exe_share(exec, buf));
+    if (what & RM_SHARE) *bytes = rmi_exe_in_share(exec, buf, NULL);
     input = rmi_exe_is_input(exec, id);
     spent = what == RM_GRAD && !write &&
             (exec->course.adrift || (tensor->updates && exec->course.grads < RMI_EXE_GIVEN));
@@ -23491,6 +24121,8 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what,
     } else if (input && what == RM_VALUE && !write)
         why = " is an input: its bytes are used for other things during a step; keep your own copy";
     else if (address && !spent) return address;
+    else if (rmi_exe_share(exec, buf) != RMI_NONE)
+        why = " is in shares on ranks: read this rank's (RM_SHARE)";
     else if (!*bytes && tensor->kind != RMI_ACT)
         return exec->memory[exec->memory[RMI_EXE_ARENA].at ? RMI_EXE_ARENA : RMI_EXE_HOST].at;
     else if (write) why = " does not persist between steps: it cannot be written";
@@ -23542,6 +24174,15 @@ RMI_FN rm_result rmi_exe_carry(rm_exec *exec, uint32_t buf, void *to, const void
 /* Bytes of a buffer from `offset` on, to all its homes, or to the caller's memory. */
 RMI_FN rm_result rmi_exe_put_home(rm_exec *exec, uint32_t buf, uint64_t offset, const void *from, uint64_t bytes)
 {
+    uint32_t share = rmi_exe_share(exec, buf);
+    if (share != RMI_NONE) { /* of what is written whole this rank's part */
+        uint64_t begin, has = rmi_exe_in_share(exec, share, &begin), lo = rmi_max(begin, offset),
+                 hi = rmi_min(begin + has, rmi_add(offset, bytes));
+        if (lo < hi)
+            RMI_TRY(rmi_exe_put_home(exec, share, lo - begin, (const unsigned char *)from + (size_t)(lo - offset),
+                                     hi - lo));
+        if (!rmi_exe_home(exec, buf)) return RM_OK;
+    }
     if (rmi_exe_twice(exec, buf))
         memcpy(rmi_exe_persists(exec, RMI_EXE_HOST, buf) + (size_t)offset, from, (size_t)bytes);
     return rmi_exe_carry(exec, buf, rmi_exe_home(exec, buf) + (size_t)offset, from, bytes, RM_LANE_H2D);
@@ -23603,6 +24244,10 @@ RMI_FN int rmi_exe_saves(const rm_exec *exec, uint32_t buf)
     rmi_buf_kind kind = rmi_low_kind(exec->graph, buf, &i);
     rmi_tensor_kind of = kind <= RMI_BUF_STATE ? (rmi_tensor_kind)exec->graph->tensors[i].kind : RMI_ACT;
     if (!rmi_low_bytes(exec->graph, buf) || rmi_low_external(exec->graph, buf)) return 0;
+    if (rmi_low_whole(exec->graph, buf) != RMI_NONE) /* what is whole, too, is saved so */
+        return kind != RMI_BUF_SHARE_GRAD && rmi_exe_home(exec, buf) &&
+               !rmi_exe_home(exec, rmi_low_whole(exec->graph, buf));
+    if (exec->graph->ranks.n && !rmi_exe_home(exec, buf)) return 0;
     return (of == RMI_PARAM && kind != RMI_BUF_GRAD) || (of == RMI_CONST && kind == RMI_BUF_VALUE);
 }
 
@@ -25836,6 +26481,20 @@ RMDEF void rm_graph_link_pageable(rm_graph *graph, uint64_t h2d, uint64_t d2h)
     else
         rmi_graph_fail(graph, RM_ERROR_GRAPH, "rm_graph_link_pageable: call rm_graph_link first; then give both rates, "
                        "above zero and at most those of pinned memory");
+}
+
+RMDEF void rm_graph_ranks(rm_graph *graph, uint32_t n, uint64_t rate, uint64_t latency_ns, uint32_t grain)
+{
+    rmi_ranks ranks;
+    if (!graph || graph->sticky.result != RM_OK) return;
+    ranks.n = n;
+    ranks.rate = rate;
+    ranks.latency = latency_ns;
+    ranks.grain = grain ? grain : RMI_GRAIN;
+    if (!graph->ranks.n && !graph->sealed && rmi_graph_ranks_ok(&ranks) && latency_ns <= RMI_MAX) graph->ranks = ranks;
+    else
+        rmi_graph_fail(graph, RM_ERROR_GRAPH, "rm_graph_ranks: call it once, while the graph is built, with 2 to 65535 "
+                       "ranks, a rate above zero and below 2^62, and a grain of at most 2^20 bytes");
 }
 
 RMDEF size_t rm_graph_op_count(const rm_graph *graph) { return graph ? graph->n_ops : 0; }

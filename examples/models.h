@@ -64,6 +64,7 @@ typedef struct models_desc {
     uint64_t sequence; /* of these, in one sequence */
     uint64_t images;   /* of a convolutional network */
     int slim;          /* small optimizer states */
+    uint64_t ranks[2]; /* how many cards train together, and bytes a second that one gets from the others; 0: this one alone */
     const uint64_t *link; /* bytes a second to the device and back, ns a copy, bytes a second of additions; NULL: the device's */
 } models_desc;
 
@@ -129,11 +130,13 @@ static const rm_kind MODELS_DROPOUT = { .name = "dropout", .needs = RM_SAVED, .f
 #define MODELS_GEMM_SHARE 0.6    /* of the peak that large matrix products reach */
 #define MODELS_MEMORY_SHARE 0.8  /* of the bandwidth that streaming kernels reach */
 #define MODELS_KERNEL_NS 2000.0
+#define MODELS_EXCHANGE_NS 20000 /* between cards, before the first byte */
 
 typedef struct models {
     rm_graph *g;
     const models_device *device;
     int slim;
+    const uint64_t *ranks; /* as models_desc.ranks */
     rm_tensor targets;
 } models;
 
@@ -157,9 +160,11 @@ static rm_tensor models_param(models *m, const char *op, const char *what, uint6
     char name[128];
     uint64_t state = m->slim ? 4 * count : 12 * count;
     double bytes = 2.0 * (double)count * 3 + 2.0 * (double)state;
+    double others = m->ranks[0] ? 2.0 * (double)count * (1 - 1 / (double)m->ranks[0]) : 0; /* of each gather, scatter */
     snprintf(name, sizeof name, "%s.%s", op, what);
     return RM_PARAM(m->g, .name = name, .bytes = 2 * count, .state_bytes = state, .update = models_not_run, .update_host = models_not_run,
-                    .update_ns = models_ns(m, 0, bytes), .update_host_ns = (uint64_t)(bytes / m->device->host * 1e9 + MODELS_KERNEL_NS));
+                    .update_ns = models_ns(m, 0, bytes), .update_host_ns = (uint64_t)(bytes / m->device->host * 1e9 + MODELS_KERNEL_NS),
+                    .reduce_ns = m->ranks[0] ? (uint64_t)(2 * others / (double)m->ranks[1] * 1e9) + MODELS_EXCHANGE_NS : 0);
 }
 
 /* y[rows][out] = x[rows][in] w + b; the backward is two products of that size. */
@@ -632,11 +637,12 @@ static const models_device *models_device_find(const char *name)
    bytes is an error in rm_graph_result, as of any graph; tokens that are no whole sequences only give other times. */
 static rm_graph *models_build(const models_desc *d)
 {
-    models m = { NULL, d->device ? d->device : &models_devices[0], d->slim, { 0 } };
+    models m = { NULL, d->device ? d->device : &models_devices[0], d->slim, d->ranks, { 0 } };
     size_t i;
     int known = 0;
     m.g = rm_graph_create(NULL);
     if (!m.g) return NULL;
+    if (d->ranks[0]) rm_graph_ranks(m.g, (uint32_t)d->ranks[0], d->ranks[1], MODELS_EXCHANGE_NS, 256);
     if (d->link) rm_graph_link(m.g, d->link[0], d->link[1], d->link[2], d->link[3]);
     else if (m.device->link > 0) rm_graph_link(m.g, (uint64_t)m.device->link, (uint64_t)m.device->link, 10000, (uint64_t)(m.device->host / 3));
     for (i = 0; i < sizeof models_lms / sizeof models_lms[0]; i++)

@@ -305,6 +305,7 @@ typedef enum value_kind {
     TAKES_PERCENT,
     TAKES_OPTIMIZER,
     TAKES_LINK,
+    TAKES_RANKS,
     TAKES_DEVICE
 } value_kind;
 
@@ -327,6 +328,7 @@ static const struct {
     {"takes adamw or slim", 0, 0},
     {"takes bytes a second, both ways (25G) or each (h2d=25G,d2h=20G); latency=NS, add=RATE, pageable=RATE (not above "
      "these) may follow", 0, 0},
+    {"takes how many, and bytes a second that one gets from the others: 8,360G", 0, 0},
     {"takes a name ('rmplan --device list') or flops=RATE,bandwidth=RATE,memory=SIZE, or both", 0, 0},
 };
 
@@ -346,6 +348,8 @@ static const struct {
     X(LINK, "--link", "RATE", ASK_FIT, TAKES_LINK, link, HAS_BUDGET | EXPORT | CHECK, \
       "bytes a second to host memory and back, instead of the graph's: 25G, or h2d=25G,d2h=20G; " \
       "latency=NS a copy, add=RATE (sums in host memory) and pageable=RATE (see --pinned) may follow") \
+    X(SHARES, "--shares", NULL, ASK_FIT, TAKES_NOTHING, shares, PLAN | CURVE, \
+      "weights, gradients and states in shares on the graph's ranks (ZeRO); nothing is in host memory then") \
     X(MARGIN, "--margin", "PCT", ASK_FIT, TAKES_MARGIN, margin, HAS_BUDGET, \
       "count on that much less than the link's speed") \
     X(STEP, "--step", "KIND", ASK_FIT, TAKES_STEP, step, HAS_BUDGET, \
@@ -361,6 +365,8 @@ static const struct {
       "of a step, for convolutional networks (default 32)") \
     X(OPTIMIZER, "--optimizer", "NAME", ASK_MODEL, TAKES_OPTIMIZER, model.slim, HAS_MODEL, \
       "adamw (default: 12 bytes of state a weight) or slim (two bf16 moments: 4 bytes)") \
+    X(RANKS, "--ranks", "CARDS", ASK_MODEL, TAKES_RANKS, model.ranks, PLAN | CURVE | EXPORT, \
+      "so many train together, with shares on each (--shares): 8,360G, bytes a second that one gets from the others") \
     X(FIT, "--fit", "WHAT", ASK_MODEL, TAKES_FIT, fit, FIT, \
       "the largest batch of the --model that fits, or with 'sequence' the longest sequence, and the fastest; the " \
       "same with --more memory; --seconds is of each of the two searches; none given: a fraction of one a size") \
@@ -435,6 +441,7 @@ typedef struct request { /* what the command line says; fields of options that a
     const char *graph, *place, *plan, *out, *preset, *config, *like, *explain, *trace, *svg, *export_to;
     const char *keep, *recompute, *move, *stay;
     quantity budget, host, pinned, capacity, more;
+    int shares;
     link_rates link;
     models_device device;
     models_desc model;
@@ -510,6 +517,12 @@ static int parse_link(const char *text, link_rates *link)
     }
     if (link->rate[4] > link->rate[0] || link->rate[4] > link->rate[1]) return 0;
     return link->rate[0] && link->rate[1];
+}
+
+static int parse_ranks(const char *text, uint64_t *ranks)
+{
+    return parse_units(text, 1, &ranks[0], &text) && *text++ == ',' && parse_units(text, 1000, &ranks[1], &text) &&
+           !*text && ranks[0] >= 2 && ranks[0] < 65536 && ranks[1];
 }
 
 /* --device: a name, figures, or figures behind a name. Rates are in powers of 1000, memory is a size. */
@@ -597,6 +610,7 @@ static int take_value(request *r, const option *opt, const char *text)
     case TAKES_FIT: return parse_fit(text, (int *)field);
     case TAKES_OPTIMIZER: return parse_optimizer(text, (int *)field);
     case TAKES_LINK: return parse_link(text, (link_rates *)field);
+    case TAKES_RANKS: return parse_ranks(text, number);
     case TAKES_DEVICE: return !strcmp(text, "list") || parse_device(text, (models_device *)field);
     default:
         return parse_number(text, number) && *number >= value_kinds[opt->kind].least &&
@@ -713,7 +727,8 @@ static const models_lm *find_lm(const char *name)
 /* Refuses options about the size of a model that are not of this model. */
 static int check_model(const request *r)
 {
-    static const option_id model_only[] = {OPTION_TOKENS, OPTION_SEQUENCE, OPTION_IMAGES, OPTION_OPTIMIZER};
+    static const option_id model_only[] = {OPTION_TOKENS, OPTION_SEQUENCE, OPTION_IMAGES, OPTION_OPTIMIZER,
+                                           OPTION_RANKS};
     size_t i;
     char problem[256];
     for (i = 0; i < LENGTH(model_only) && !r->model.model; i++)
@@ -922,6 +937,9 @@ static const struct {
     {"rm_plan_desc.pageable_bytes", "--pinned"},
     {"rm_graph_link_pageable", "--link 25G,pageable=8G"},
     {"rm_plan_desc.unified", "a device with unified memory"},
+    {"rm_plan_desc.shares", "--shares"},
+    {"rm_graph_ranks", "'ranks' in the graph"},
+    {"rm_param_desc.reduce_ns", "'reduce='"},
     {"rm_config.keep", "--keep"},
     {"rm_config.move", "--move"},
     {"rm_config.stay", "--stay"},
@@ -1898,6 +1916,8 @@ static int check_host(const job *j)
     int no_host = r->given[OPTION_HOST] && !r->host.bytes && !r->host.share;
     int none = no_host || (!r->given[OPTION_HOST] && !r->model.model);
     if (r->task == CHECK) return GO_ON;
+    if ((r->shares || r->model.ranks[0]) && r->given[OPTION_HOST] && !no_host)
+        return usage("--host: plans in shares on ranks move nothing to host memory; leave it out", NULL);
     if (is_unified(j->device) && r->given[OPTION_HOST] && !no_host)
         return usage("--host: on this --device host and device are one pool of memory: what waited in host memory "
                      "would free nothing. Give all that the plan may use as --budget",
@@ -1995,6 +2015,7 @@ static int job_describe(job *j)
     d->device_bytes = r->given[OPTION_BUDGET] ? r->budget.bytes : memory > GIB ? memory - GIB : memory;
     d->host_bytes = r->host.bytes;
     d->unified = (uint32_t)is_unified(j->device);
+    d->shares = r->shares || r->model.ranks[0];
     j->pinned = r->pinned.bytes;
     d->align = (uint32_t)r->align;
     d->preset = r->preset;
@@ -2088,7 +2109,7 @@ static rm_result plan_all(job *j)
     short_text need;
     rm_result result;
     int may_take_host = r->model.model && !r->given[OPTION_HOST] && !r->preset && !r->config && !r->live &&
-                        !is_unified(j->device);
+                        !is_unified(j->device) && !j->desc.shares;
     watch_start(&j->watch, r, j->out.form == FORM_TEXT && isatty(fileno(stderr)));
     result = plan_once(j);
     if (result == RM_ERROR_INFEASIBLE && may_take_host) {

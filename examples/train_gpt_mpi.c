@@ -1,13 +1,17 @@
 /* train_gpt_mpi.c - the GPT of train_gpt.c, trained by several processes together
 
    Build:  mpicc -O3 -march=native -o train_gpt_mpi examples/train_gpt_mpi.c -lm
-   Run:    mpirun -n 2 ./train_gpt_mpi --batch 8 --budget 40%          (the options are train_gpt's)
+   Run:    mpirun -n 2 ./train_gpt_mpi --batch 8 --budget 40%          (the options are train_gpt's, and --shard)
 
    Every process has the whole model and a part of the batch, plans the same step into the same budget, and so calls its
    reductions in the same order: the library calls `reduce` for each gradient as soon as it is complete; with --host in a thread of its
    own, beside the backward, and the main program waits for the end of a step before it calls MPI itself. Process 0 adds the parts
    up and sends the sum to all, so that all have the same bits. At the start the gradients of the first step are compared
-   with those of one process that has the whole batch, and at the end the weights of all processes with each other. */
+   with those of one process that has the whole batch, and at the end the weights of all processes with each other.
+
+   With --shard weights, gradients and states are in shares, one on each process, as far as the budget asks for it: the library calls
+   `scatter` where a gradient is complete, updates this process's share, and calls `gather` before a weight is used. Sums are made in
+   the same place and order as without, so the bits are the same. */
 
 #define TRAIN_GPT_PARTS
 #include "train_gpt.c"
@@ -19,6 +23,9 @@ static void must(int code, const char *what)
     if (code != MPI_SUCCESS) fail(what, "MPI reports an error");
 }
 
+/* Processes of one machine: what one gets from the others goes through memory. */
+static void declare_ranks(trainer *t, int ranks) { rm_graph_ranks(t->model.graph, (uint32_t)ranks, 4000000000u, 5000, 0); }
+
 /* What becomes of the gradients of one step; by the number of the weight. */
 typedef struct watch {
     float **gradient; /* a copy of each, or NULL: not wanted */
@@ -29,7 +36,11 @@ static void keep_gradient(const watch *w, const rm_call *c)
 {
     size_t i;
     for (i = 0; w->gradient && i < w->model->weight_count; i++)
-        if (!strcmp(c->op, rm_tensor_name(w->model->graph, w->model->weights[i].tensor))) memcpy(w->gradient[i], c->grad, (size_t)c->grad_bytes);
+        if (!strcmp(c->op, rm_tensor_name(w->model->graph, w->model->weights[i].tensor))) {
+            const float *grad = (const float *)c->grad;
+            size_t k;
+            for (k = 0; k < (size_t)c->grad_bytes / sizeof(float); k++) w->gradient[i][k] = (c->accum ? w->gradient[i][k] : 0) + grad[k];
+        }
 }
 
 /* The hook of rm_exec_desc. The sum is made in one place: an all-reduce may add in another order on each rank. */
@@ -44,6 +55,54 @@ static int reduce(const rm_call *c)
     return code;
 }
 
+enum { MOST_RANKS = 64 };
+
+/* How many floats of so many bytes each process has, `slice` bytes but for the last, and from which one on. */
+static void parts_of(uint64_t bytes, uint64_t slice, int *count, int *begin, int ranks)
+{
+    int r;
+    for (r = 0; r < ranks; r++) {
+        const uint64_t from = (uint64_t)r * slice < bytes ? (uint64_t)r * slice : bytes;
+        begin[r] = (int)(from / sizeof(float));
+        count[r] = (int)((bytes - from < slice ? bytes - from : slice) / sizeof(float));
+    }
+}
+
+/* A weight from all processes' shares. */
+static int gather(const rm_call *c)
+{
+    int rank, ranks, count[MOST_RANKS], begin[MOST_RANKS];
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    parts_of(c->out_bytes[0], c->in_bytes[0], count, begin, ranks);
+    return MPI_Allgatherv(c->in[0], count[rank], MPI_FLOAT, c->out[0], count, begin, MPI_FLOAT, MPI_COMM_WORLD);
+}
+
+/* The sum of all processes' gradients, made in one place as in reduce; each keeps its share, or adds it to what is there. */
+static int scatter(const rm_call *c)
+{
+    const watch *w = (const watch *)c->user;
+    const int n = (int)(c->in_bytes[0] / sizeof(float));
+    int rank, ranks, code, i, count[MOST_RANKS], begin[MOST_RANKS];
+    float *sum = (float *)malloc((size_t)(2 * c->in_bytes[0])), *got = sum + n, *part = (float *)c->out[0];
+    if (!sum) return MPI_ERR_NO_MEM;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    parts_of(c->in_bytes[0], c->out_bytes[0], count, begin, ranks);
+    code = MPI_Reduce(c->in[0], sum, n, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (code == MPI_SUCCESS && w->gradient) { /* who looks sees the whole sum */
+        rm_call seen = *c;
+        code = MPI_Bcast(sum, n, MPI_FLOAT, 0, MPI_COMM_WORLD);
+        seen.grad = sum;
+        seen.grad_bytes = c->in_bytes[0];
+        keep_gradient(w, &seen);
+    }
+    if (code == MPI_SUCCESS) code = MPI_Scatterv(sum, count, begin, MPI_FLOAT, c->accum ? got : part, count[rank], MPI_FLOAT, 0, MPI_COMM_WORLD);
+    for (i = 0; i < count[rank] && c->accum; i++) part[i] += got[i];
+    free(sum);
+    return code;
+}
+
 /* One process: nothing to add, but the gradient passes by. */
 static int look(const rm_call *c)
 {
@@ -51,16 +110,30 @@ static int look(const rm_call *c)
     return 0;
 }
 
-static void open_parallel(trainer *t, uint64_t budget, rm_fn fn, watch *w, rm_plan_info *info)
+static void open_parallel(trainer *t, uint64_t budget, rm_fn fn, int shard, watch *w, rm_plan_info *info)
 {
     rm_exec_desc d = with_host(&t->o);
+    rm_plan_desc p = plan_desc(&t->o, budget, NULL);
+    rm_plan *plan;
     int level = MPI_THREAD_SINGLE;
     MPI_Query_thread(&level);
     if (level < MPI_THREAD_SERIALIZED) d.threads = 0;
     d.reduce = fn;
     d.reduce_user = w;
     w->model = &t->model;
-    open_exec(t, make_plan(t, budget, NULL, info), &d);
+    if (shard) {
+        int rank;
+        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        d.rank = (uint32_t)rank;
+        d.gather = gather;
+        d.scatter = scatter;
+        p.shares = 1;
+        p.host_bytes = 0;
+        p.preset = NULL;
+    }
+    if (rm_plan_create(t->model.graph, &p, &plan) != RM_OK) fail("plan", rm_graph_error(t->model.graph));
+    rm_plan_get_info(plan, 0, info);
+    open_exec(t, plan, &d);
     init_weights(t);
 }
 
@@ -106,7 +179,7 @@ static float **gradients_alone(const trainer *t, int64_t ranks)
     one.o.batch *= ranks;
     make_model(&one, 0, 1);
     w.gradient = new_gradients(&one.model);
-    open_parallel(&one, 0, look, &w, &info);
+    open_parallel(&one, 0, look, 0, &w, &info);
     train_step(&one, 0);
     need(&one, rm_exec_wait(one.exec), "step");
     end_training(&one);
@@ -114,7 +187,7 @@ static float **gradients_alone(const trainer *t, int64_t ranks)
 }
 
 /* The first step of all processes, by its gradients against the one above. Every process looks; the worst counts. */
-static void compare_gradients(const options *o, const text *data, int rank, int ranks)
+static void compare_gradients(const options *o, const text *data, int shard, int rank, int ranks)
 {
     trainer t;
     rm_plan_info info;
@@ -128,8 +201,9 @@ static void compare_gradients(const options *o, const text *data, int rank, int 
     t.model.reduced = 1;
     alone = gradients_alone(&t, ranks);
     make_model(&t, rank, ranks);
+    if (shard) declare_ranks(&t, ranks);
     w.gradient = new_gradients(&t.model);
-    open_parallel(&t, choose_budget(&t), reduce, &w, &info);
+    open_parallel(&t, choose_budget(&t), reduce, shard, &w, &info);
     train_step(&t, 0);
     need(&t, rm_exec_wait(t.exec), "step");
     apart = difference(&t.model, w.gradient, alone);
@@ -141,8 +215,22 @@ static void compare_gradients(const options *o, const text *data, int rank, int 
     end_training(&t);
 }
 
+/* A whole weight; what is in shares from all processes. */
+static void read_weight(trainer *t, const weight *w, void *values, int rank, int ranks)
+{
+    const uint64_t all = floats(w->count), grains = (all + (uint64_t)ranks - 1) / (uint64_t)ranks, slice = (grains + 15) / 16 * 16;
+    const uint64_t from = slice * (uint64_t)rank < all ? slice * (uint64_t)rank : all, bytes = all - from < slice ? all - from : slice;
+    char *parts;
+    if (rm_exec_read(t->exec, w->tensor, RM_VALUE, 0, values, all) == RM_OK) return;
+    if (!(parts = (char *)malloc((size_t)(slice * (uint64_t)ranks)))) fail("weights", "no memory");
+    need(t, rm_exec_read(t->exec, w->tensor, RM_VALUE | RM_SHARE, 0, parts + slice * (uint64_t)rank, bytes), "weights");
+    must(MPI_Allgather(MPI_IN_PLACE, 0, MPI_BYTE, parts, (int)slice, MPI_BYTE, MPI_COMM_WORLD), "weights");
+    memcpy(values, parts, (size_t)all);
+    free(parts);
+}
+
 /* A hash of all weights; equal on every process, or the program fails. */
-static uint64_t common_hash(trainer *t, int ranks)
+static uint64_t common_hash(trainer *t, int rank, int ranks)
 {
     uint64_t hash = 1469598103934665603u, *all = (uint64_t *)malloc((size_t)ranks * sizeof hash);
     size_t i;
@@ -152,7 +240,7 @@ static uint64_t common_hash(trainer *t, int ranks)
         const weight *w = &t->model.weights[i];
         uint32_t *values = (uint32_t *)malloc(floats(w->count));
         if (!values) fail("hash", "no memory");
-        need(t, rm_exec_read(t->exec, w->tensor, RM_VALUE, 0, values, floats(w->count)), "weights");
+        read_weight(t, w, values, rank, ranks);
         for (k = 0; k < w->count; k++) hash = (hash ^ values[k]) * 1099511628211u;
         free(values);
     }
@@ -169,7 +257,7 @@ int main(int argc, char **argv)
     trainer t;
     rm_plan_info info;
     watch w = { NULL, NULL };
-    int rank, ranks, level;
+    int rank, ranks, level, shard = 0, i, n = 1;
     int64_t step, first = 0;
     uint64_t budget, hash;
     double start, part, loss;
@@ -178,17 +266,23 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     memset(&t, 0, sizeof t);
-    t.o = parse_options(argc, argv);
+    for (i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--shard")) argv[n++] = argv[i];
+        else shard = 1;
+    }
+    t.o = parse_options(argc = n, argv);
+    if (shard && ranks > MOST_RANKS) fail("--shard", "64 processes at most");
     if (t.o.check || t.o.compare) fail("options", "--check and --compare are train_gpt's alone");
     if (t.o.batch % ranks) fail("--batch", "must be a multiple of the number of processes");
     t.o.batch /= ranks;
     t.data = load_text(t.o.file, t.o.context);
-    compare_gradients(&t.o, &t.data, rank, ranks);
+    compare_gradients(&t.o, &t.data, shard, rank, ranks);
 
     t.model.reduced = 1;
     make_model(&t, rank, ranks);
+    if (shard) declare_ranks(&t, ranks);
     budget = choose_budget(&t);
-    open_parallel(&t, budget, reduce, &w, &info);
+    open_parallel(&t, budget, reduce, shard, &w, &info);
     if (t.o.load) first = load(&t);
     if (!rank && !t.o.quiet) rm_plan_summary(t.plan, write_to_file, stdout);
     start = seconds();
@@ -199,7 +293,7 @@ int main(int argc, char **argv)
         if (!rank) print_progress(&t, step, first, loss, (seconds() - start) / ranks);
     }
     loss = evaluate(&t);
-    hash = common_hash(&t, ranks);
+    hash = common_hash(&t, rank, ranks);
     if (!rank && t.o.save) save(&t, step);
     if (!rank && t.o.sample) write_sample(&t);
     if (!rank) printf("held-out loss %.6f\n%d processes, weights %016llx on each, %.2f MiB of %.2f MiB\n", loss, ranks, (unsigned long long)hash, megabytes(info.arena_bytes), megabytes(budget));

@@ -368,6 +368,18 @@ run 2 "host and device are one pool of memory" --model gpt2-124m --device gb10 -
 run 2 "h[0]/fc has nowhere to go: host and device are one pool; leave it out" --model gpt2-124m --device gb10 --move 'h[*]/fc'
 run 0 "" --model gpt2-124m --device gb10 --text
 grep -q 'one pool of memory; they would free nothing' out && ok || bad "a plan for a device with unified memory says so"
+run 0 "" --model gpt2-124m --device h100 --ranks 4,300G --budget 3G --kv --out shares.rmp --export shares.rmg
+grep -q '^gather h' shares.rmp && grep -q '^scatter grad:h' shares.rmp && grep -q '@share$' shares.rmp && ok || bad "a plan in shares gathers, scatters, updates shares"
+sed -n 's/^time_ns=//p' out >shares.time
+run 0 "" shares.rmg --plan shares.rmp --kv
+[ "$(sed -n 's/^time_ns=//p' out)" = "$(cat shares.time)" ] && ok || bad "a plan in shares takes as long when it is read"
+run 0 "" shares.rmg --shares --budget 3G --kv
+[ "$(sed -n 's/^time_ns=//p' out)" = "$(cat shares.time)" ] && ok || bad "--shares plans a graph with ranks as --ranks does the model"
+run 2 "takes how many, and bytes a second" --model gpt2-124m --ranks 1,300G
+run 2 "plans in shares on ranks move nothing to host memory" --model gpt2-124m --ranks 4,300G --host 4G
+run 2 "--ranks describes a --model" shares.rmg --ranks 4,300G
+run 3 "too small for step kind 'single' in shares on 4 ranks" --model gpt2-124m --ranks 4,300G --budget 100M
+run 2 "no param can be in shares" chain.rmg --shares
 run 3 "make the largest op smaller" --model gpt2-124m --device unified,flops=10T,bandwidth=200G,memory=2G
 run 0 "" --model qwen2.5-1.5b --tokens 4096 --device rtx4060ti --host 64G
 holds 'v["status"] == "ok" && v["arena_bytes"] <= v["budget_bytes"]'

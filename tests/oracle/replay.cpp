@@ -226,6 +226,18 @@ struct Link {
     }
 };
 
+struct Ranks {
+    uint64_t n = 0, rate = 0, latency = 0, grain = 16; /* n is 0: nothing is in shares */
+    uint64_t grains(uint64_t bytes) const { return (bytes + grain - 1) / grain * grain; }
+    uint64_t share(uint64_t bytes, uint64_t value) const /* of so many bytes of a param whose value has so many */
+    {
+        if (!n) return 0;
+        const uint64_t slice = grains(((value ? value : bytes) + n - 1) / n);
+        if (!value || bytes == value) return slice;
+        return grains(static_cast<uint64_t>((static_cast<unsigned __int128>(bytes) * slice + value - 1) / value));
+    }
+};
+
 static const View OP_KEYS = " in out needs saved fwd bwd again fwd_ws saving_ws bwd_ws inplace inplace_bwd zero_bwd share_bwd same_bwd view mutates bits ";
 static const View OP_FLAGS = " rng once nograd external stays ";
 static const View VARIANT_KEYS = " fwd bwd again fwd_ws saving_ws bwd_ws saved needs inplace inplace_bwd zero_bwd bits ";
@@ -238,6 +250,7 @@ struct Graph {
     std::vector<std::pair<View, uint64_t>> barriers;
     Names tensor_at, op_at, barrier_at;
     Link link;
+    Ranks ranks;
     bool anyorder = false;
 
     explicit Graph(const char *data, size_t size) : text_copy(data, size), text(text_copy)
@@ -266,6 +279,12 @@ struct Graph {
             check(!link.there, "declared twice");
             link.read(Keys(w + 1, n - 1, " h2d d2h latency add pageable_h2d pageable_d2h "));
             check(link.h2d && link.d2h && link.add, "a link needs h2d, d2h and add above zero");
+        } else if (what == "ranks") {
+            check(!ranks.n, "declared twice");
+            const Keys k(w + 2, n - 2, " rate latency grain ");
+            ranks = Ranks{quantity(w[1]), k.number("rate", 0), k.number("latency", 0), k.number("grain", 16)};
+            check(ranks.n >= 2 && ranks.n <= 65535, "there are 2 to 65535 ranks");
+            check(ranks.rate && ranks.grain && ranks.grain <= 1u << 20, "ranks need a rate above zero and a grain of 1 to 2^20");
         } else if (what == "tensor") {
             on_tensor(w, n);
         } else if (what == "op") {
@@ -515,6 +534,13 @@ struct Graph {
     const Tensor &tensor(int t) const { return tensors[static_cast<size_t>(t)]; }
     const Op &op(int o) const { return ops[static_cast<size_t>(o)]; }
 
+    /* May what belongs to this tensor be in shares? */
+    bool in_shares(int t) const
+    {
+        const Tensor &x = tensor(t);
+        return ranks.n && x.kind == PARAM && !x.external && (x.frozen || x.reduce != ABSENT);
+    }
+
     /* May this gradient be the op's output gradient under another name, at no cost? */
     bool renames(const Op &o, int t) const
     {
@@ -551,9 +577,9 @@ struct Graph {
 
 /* ---- the plan, compiled ---- */
 
-enum Verb { ALLOC, FREE, ALIAS, REUSE, FWD, BWD, OPT, REDUCE, BARRIER, OFFLOAD, PREFETCH, MERGE, DROP_HOST };
+enum Verb { ALLOC, FREE, ALIAS, REUSE, FWD, BWD, OPT, REDUCE, BARRIER, OFFLOAD, PREFETCH, MERGE, DROP_HOST, GATHER, SCATTER };
 enum StepKind { SINGLE, FIRST, MIDDLE, LAST, FORWARD };
-enum Class { B_TENSOR, B_GRAD, B_STATE, B_SAVED, B_WS };
+enum Class { B_TENSOR, B_GRAD, B_STATE, B_SHARE, B_SHARE_GRAD, B_SHARE_STATE, B_SAVED, B_WS };
 
 struct Statement {
     Verb verb = ALLOC;
@@ -561,6 +587,7 @@ struct Statement {
     int form = 0;       /* of a run */
     const Part *part = nullptr;
     bool host = false;   /* opt on the host */
+    bool share = false;  /* opt of a share */
     bool saving = false; /* a forward that leaves saved: */
     bool pageable = false; /* of a copy: in which host memory */
     uint64_t offset = 0, size = ABSENT; /* size: of an alloc of saved: or ws:, by look-ahead; ABSENT: as its host copy */
@@ -574,7 +601,7 @@ struct Place {
     const Line *line;
 };
 
-/* Buffers are numbered: tensors, gradients, states, saved of ops, workspaces of names. */
+/* Buffers are numbered: tensors, gradients, states, shares of these three, saved of ops, workspaces of names. */
 struct Plan {
     const Graph &g;
     Text text;
@@ -587,10 +614,10 @@ struct Plan {
 
     Plan(const Graph &graph, View plan) : g(graph), text(plan), n_tensors(static_cast<int>(g.tensors.size())), n_ops(static_cast<int>(g.ops.size())), n_buffers(0)
     {
-        for (const Op &o : g.ops) ws_at.emplace(o.name, 3 * n_tensors + n_ops + static_cast<int>(ws_at.size()));
+        for (const Op &o : g.ops) ws_at.emplace(o.name, 6 * n_tensors + n_ops + static_cast<int>(ws_at.size()));
         for (const Tensor &t : g.tensors)
-            if (t.kind == PARAM) ws_at.emplace(t.name, 3 * n_tensors + n_ops + static_cast<int>(ws_at.size()));
-        n_buffers = 3 * n_tensors + n_ops + static_cast<int>(ws_at.size());
+            if (t.kind == PARAM) ws_at.emplace(t.name, 6 * n_tensors + n_ops + static_cast<int>(ws_at.size()));
+        n_buffers = 6 * n_tensors + n_ops + static_cast<int>(ws_at.size());
         check(!text.lines.empty(), "an empty plan");
         bool preamble = true, had[3] = {false, false, false};
         for (const Line &l : text.lines) {
@@ -607,27 +634,30 @@ struct Plan {
 
     Class class_of(int b) const
     {
-        return b < n_tensors ? B_TENSOR : b < 2 * n_tensors ? B_GRAD : b < 3 * n_tensors ? B_STATE : b < 3 * n_tensors + n_ops ? B_SAVED : B_WS;
+        return b < 6 * n_tensors ? static_cast<Class>(b / n_tensors) : b < 6 * n_tensors + n_ops ? B_SAVED : B_WS;
     }
-    int tensor_of(int b) const { return b % n_tensors; } /* of the first three classes */
+    bool is_grad(int b) const { return class_of(b) == B_GRAD || class_of(b) == B_SHARE_GRAD; }
+    int tensor_of(int b) const { return b % n_tensors; } /* of the first six classes */
     int grad(int t) const { return n_tensors + t; }
     int state(int t) const { return 2 * n_tensors + t; }
-    int saved(int o) const { return 3 * n_tensors + o; }
+    int share(int b) const { return 3 * n_tensors + b; } /* of the first three classes */
+    int saved(int o) const { return 6 * n_tensors + o; }
     int ws(View name) const { return ws_at.at(name); }
 
     std::string name(int b) const
     {
-        if (class_of(b) == B_SAVED) return "saved:" + str(g.op(b - 3 * n_tensors).name);
+        if (class_of(b) == B_SAVED) return "saved:" + str(g.op(b - saved(0)).name);
         if (class_of(b) == B_WS) {
             for (const auto &w : ws_at)
                 if (w.second == b) return "ws:" + str(w.first);
         }
-        const char *prefix[] = {"", "grad:", "state:"};
+        const char *prefix[] = {"", "grad:", "state:", "share:", "share:grad:", "share:state:"};
         return prefix[class_of(b)] + str(g.tensor(tensor_of(b)).name);
     }
 
-    uint64_t fixed_size(int b) const /* of the first three classes */
+    uint64_t fixed_size(int b) const /* of the first six classes */
     {
+        if (b >= share(0)) return g.ranks.share(fixed_size(b - share(0)), g.tensor(tensor_of(b)).bytes);
         const Tensor &t = g.tensor(tensor_of(b));
         return class_of(b) == B_TENSOR ? t.bytes : class_of(b) == B_GRAD ? t.grad_bytes : t.state;
     }
@@ -640,6 +670,11 @@ struct Plan {
         if (head_word == "ws") {
             if (!ws_at.count(tail)) fail(str(v) + " is not declared");
             return ws(tail);
+        }
+        if (head_word == "share") {
+            const int whole = buffer(tail);
+            if (class_of(whole) > B_STATE || !g.in_shares(tensor_of(whole))) fail(str(v) + " is no buffer: it may not be in shares");
+            return share(whole);
         }
         const int t = find(g.tensor_at, tail);
         if (head_word == "grad") return grad(t);
@@ -673,7 +708,7 @@ struct Plan {
             const bool slow = w[0] == "home" && l.count == 4 && w[3] == "pageable";
             check(l.count == 3 || slow, "a buffer and its offset");
             places.push_back(Place{buffer(w[1]), quantity(w[2]), w[0] == "home", slow, &l});
-            const uint64_t end = quantity(w[2]) + (class_of(places.back().buffer) <= B_STATE ? fixed_size(places.back().buffer) : 0);
+            const uint64_t end = quantity(w[2]) + (class_of(places.back().buffer) < B_SAVED ? fixed_size(places.back().buffer) : 0);
             check(end <= (slow ? pageable : places.back().home ? host : arena), "it ends past the end, or before the arena was given");
         } else {
             return false;
@@ -683,9 +718,9 @@ struct Plan {
 
     bool body(const View *w, const Line &l)
     {
-        const View verbs[] = {"alloc", "free", "alias", "reuse", "run", "", "", "", "", "offload", "prefetch", "merge", "drop_host"};
-        const View *v = std::find(verbs, verbs + 13, w[0]);
-        check(v < verbs + 13, "no statement of a step");
+        const View verbs[] = {"alloc", "free", "alias", "reuse", "run", "", "", "", "", "offload", "prefetch", "merge", "drop_host", "gather", "scatter"};
+        const View *v = std::find(verbs, std::end(verbs), w[0]);
+        check(v < std::end(verbs), "no statement of a step");
         Statement s;
         s.verb = static_cast<Verb>(v - verbs);
         s.line = &l;
@@ -724,10 +759,12 @@ struct Plan {
         } else {
             check(way == "opt" || way == "reduce", "fwd, bwd, opt, reduce or barrier");
             s.verb = way == "opt" ? OPT : REDUCE;
-            s.host = at == "host";
-            check(!part.data() && (!at.data() || (s.host && s.verb == OPT)), "no such way to run it");
+            s.host = at == "host" || at == "share@host";
+            s.share = at == "share" || at == "share@host";
+            check(!part.data() && (!at.data() || ((s.host || s.share) && s.verb == OPT)), "no such way to run it");
             s.a = find(g.tensor_at, target);
             check(g.tensor(s.a).kind == PARAM, "not a param");
+            check(!s.share || g.in_shares(s.a), "it may not be in shares");
         }
     }
 
@@ -991,7 +1028,7 @@ private:
     void drop_device(int b) { drop(dev, arena, b); }
     void drop_host(int b) { drop(far, off(b).at && off(b).at->pageable ? slow : host, b); }
 
-    bool zero(int b) const { return p.class_of(b) <= B_STATE && p.fixed_size(b) == 0; }
+    bool zero(int b) const { return p.class_of(b) < B_SAVED && p.fixed_size(b) == 0; }
 
     bool callers(int b) const
     {
@@ -1030,13 +1067,9 @@ private:
 
     int64_t newest(int b) const
     {
-        switch (p.class_of(b)) {
-        case B_TENSOR: return version[static_cast<size_t>(b)];
-        case B_GRAD: return full(p.tensor_of(b));
-        case B_STATE: return version[static_cast<size_t>(p.tensor_of(b))];
-        case B_SAVED: return left[static_cast<size_t>(b - p.saved(0))];
-        default: return 0;
-        }
+        const Class c = p.class_of(b);
+        if (c >= B_SAVED) return c == B_SAVED ? left[static_cast<size_t>(b - p.saved(0))] : 0;
+        return p.is_grad(b) ? full(p.tensor_of(b)) : version[static_cast<size_t>(p.tensor_of(b))];
     }
 
     bool whole(int b, const Content &c) const { return c.any() && c.count == newest(b); }
@@ -1045,8 +1078,15 @@ private:
     {
         Stretch &s = there(b);
         if (!on(b).in.any()) bad(b, "holds nothing");
-        if (!whole(b, on(b).in)) bad(b, p.class_of(b) == B_GRAD ? "is not complete" : "is stale");
+        if (!whole(b, on(b).in)) bad(b, p.is_grad(b) ? "is not complete" : "is stale");
         return s;
+    }
+
+    /* Bytes that are written have no names but these. */
+    void named(const Stretch &s, int b, int or_b) const
+    {
+        for (int other : s.names)
+            if (other != b && other != or_b) bad(other, "shares the bytes that are written");
     }
 
     void set(int b, int64_t what) { on(b).in.count = what; }
@@ -1100,6 +1140,8 @@ private:
         return later(g.link.latency, rate(bytes, there.pageable ? pageable : pinned));
     }
 
+    uint64_t ranks_ns(uint64_t bytes) const { return later(g.ranks.latency, rate(bytes - bytes / g.ranks.n, g.ranks.rate)); }
+
     /* -- the step's beginning and end -- */
 
     void set_out()
@@ -1109,21 +1151,25 @@ private:
         for (const Place &x : p.places)
             guarded(*x.line, [&] {
                 const Class c = p.class_of(x.buffer);
-                check(c <= B_STATE, "only inputs, consts, params, their states and gradients have a place");
+                check(c < B_SAVED, "only inputs, consts, params, their states, gradients and shares have a place");
                 const Tensor &t = tensor(p.tensor_of(x.buffer));
-                check(c == B_TENSOR ? t.kind != ACT : t.kind == PARAM, "only inputs, consts, params, their states and gradients have a place");
+                check(c == B_TENSOR ? t.kind != ACT : t.kind == PARAM, "only inputs, consts, params, their states, gradients and shares have a place");
                 check(!t.external, "it is the caller's");
                 char &d = declared[static_cast<size_t>(x.buffer)];
                 const char bit = x.home ? 2 : 1;
                 check(!(d & bit), "stands twice");
                 d = static_cast<char>(d | bit);
                 check(!x.home || !stays(x.buffer), "it stays on the device");
+                const int grad = p.grad(p.tensor_of(x.buffer));
+                check(!place_of(grad) || !place_of(p.share(grad)), "a gradient has a place whole or in shares, not both");
                 if (x.home) put(far, x.pageable ? slow : host, x.buffer, x.offset, p.fixed_size(x.buffer));
                 else put(dev, arena, x.buffer, x.offset, p.fixed_size(x.buffer));
-                if (c == B_GRAD) return;
+                if (p.is_grad(x.buffer)) return;
                 (x.home ? off(x.buffer) : on(x.buffer)).in.count = 1;
             });
     }
+
+    bool place_of(int b) const { return declared[static_cast<size_t>(b)] != 0; }
 
     void arrive(std::vector<Side> &side, Space &space, const Place &x) /* the next batch */
     {
@@ -1143,15 +1189,16 @@ private:
             given[i] = Content();
             updated[i] = reduced[i] = 0;
             changed[i] = 0;
-            const int each[3] = {t, p.grad(t), p.state(t)};
+            const int each[6] = {t, p.grad(t), p.state(t), p.share(t), p.share(p.grad(t)), p.share(p.state(t))};
             for (int b : each) {
+                if (b >= each[3] && !g.in_shares(t)) break;
                 const bool persists = tensor(t).kind == PARAM || (b == t && tensor(t).kind != ACT);
                 if (persists && zero(b)) there(b);
                 Content c;
-                if (b == each[1] && persists) c = start;
+                if (p.is_grad(b) && persists) c = place_of(each[4]) == (b == each[4]) ? start : c;
                 else if (persists) c.count = version[i];
-                if (callers(b) || (persists && zero(b)) || (b == each[1] && declared[static_cast<size_t>(b)] & 1)) on(b).in = c;
-                if (b == each[1] || zero(b))
+                if (callers(b) || (persists && zero(b)) || (p.is_grad(b) && declared[static_cast<size_t>(b)] & 1)) on(b).in = c;
+                if (p.is_grad(b) || zero(b))
                     if (declared[static_cast<size_t>(b)] & 2) off(b).in = c;
             }
             if (tensor(t).kind == INPUT && on(t).at) on(t).at->ready = on(t).at->busy;
@@ -1208,11 +1255,11 @@ private:
         if (x.kind == PARAM) {
             if (updating() && x.updates()) {
                 if (!updated[static_cast<size_t>(t)]) bad(t, "has not been updated at the end");
-            } else if (!whole_somewhere(p.grad(t))) {
+            } else if (!whole_somewhere(p.grad(t)) && !whole_somewhere(p.share(p.grad(t)))) {
                 bad(p.grad(t), "is not complete in one place at the end");
             }
             if (updating() && x.reduce != ABSENT && !reduced[static_cast<size_t>(t)]) bad(p.grad(t), "has not been reduced at the end");
-            if ((p.step == FIRST || p.step == MIDDLE) && !zero(p.grad(t)) && !x.external && !declared[static_cast<size_t>(p.grad(t))])
+            if ((p.step == FIRST || p.step == MIDDLE) && !zero(p.grad(t)) && !x.external && !place_of(p.grad(t)) && !place_of(p.share(p.grad(t))))
                 bad(p.grad(t), "has no declared place");
         } else if (x.want_grad && !whole_somewhere(p.grad(t))) {
             bad(p.grad(t), "is wanted and not there at the end");
@@ -1229,7 +1276,8 @@ private:
             return;
         }
         check(there, "it is not there at the end");
-        if (p.class_of(x.buffer) != B_GRAD) check(whole(x.buffer, s.in), "it is stale at the end");
+        if (x.buffer >= p.share(0)) check(s.at->hi - s.at->lo == p.fixed_size(x.buffer), "it is a part of other bytes at the end"); /* on each rank another one */
+        if (!p.is_grad(x.buffer)) check(whole(x.buffer, s.in), "it is stale at the end");
         else if (p.step == FIRST || p.step == MIDDLE) check(whole(x.buffer, s.in), "it is not complete at the end");
     }
 
@@ -1245,6 +1293,8 @@ private:
         case OFFLOAD: return offload(s.a, s.offset, s.pageable);
         case PREFETCH: return prefetch(s.a);
         case MERGE: return merge(s.a, s.offset, s.pageable ? slow : host);
+        case GATHER: return gather(s.a);
+        case SCATTER: return scatter(s.a);
         case DROP_HOST:
             if (!off(s.a).at) bad(s.a, "is not in host memory");
             return drop_host(s.a);
@@ -1307,6 +1357,14 @@ private:
             pending.push_back(Pending{now, old, false});
             return;
         }
+        if (p.class_of(now) == B_SHARE || p.class_of(now) == B_SHARE_GRAD) {
+            check(p.share(old) == now, "a share is a part of its own whole");
+            check(p.fixed_size(now) * g.ranks.n == p.fixed_size(old), "the shares together have not exactly these bytes");
+            if (!p.is_grad(now)) need(old);
+            share(now, old);
+            if (!p.is_grad(now)) on(now).in = on(old).in;
+            return;
+        }
         check(p.class_of(now) == B_TENSOR && tensor(now).kind == ACT && p.class_of(old) == B_TENSOR, "neither a view nor a gradient");
         const int maker = tensor(now).maker;
         const Op &o = g.op(maker);
@@ -1324,7 +1382,7 @@ private:
         const Stretch &s = there(old);
         check(!callers(old), "these bytes are the caller's");
         check(s.only(old), "other names share these bytes");
-        check(now != old && p.class_of(now) <= B_GRAD && p.class_of(old) != B_WS, "it may not take these bytes");
+        check(now != old && p.class_of(now) <= B_GRAD && (p.class_of(old) <= B_STATE || p.class_of(old) == B_SAVED), "it may not take these bytes");
         share(now, old);
         pending.push_back(Pending{now, old, true});
     }
@@ -1505,8 +1563,9 @@ private:
         check(updating() && !passed[static_cast<size_t>(b)], "no barrier to pass");
         std::vector<Stretch *> reads;
         for (int t = 0; t < p.n_tensors; ++t) {
-            const int grad = p.grad(t);
+            int grad = p.grad(t);
             if (tensor(t).kind != PARAM || !tensor(t).buffered()) continue;
+            if (!whole_somewhere(grad) && whole_somewhere(p.share(grad))) grad = p.share(grad);
             if (!whole_somewhere(grad)) bad(grad, "is not complete");
             if (tensor(t).reduce != ABSENT && !reduced[static_cast<size_t>(t)]) bad(grad, "is not reduced");
             reads.push_back(on(grad).at && whole(grad, on(grad).in) ? on(grad).at : off(grad).at);
@@ -1529,7 +1588,7 @@ private:
     void update(const Statement &s)
     {
         const Tensor &t = tensor(s.a);
-        const int grad = p.grad(s.a), own[2] = {s.a, p.state(s.a)};
+        const int first = s.share ? p.share(s.a) : s.a, grad = p.grad(first), own[2] = {first, p.state(first)};
         check(updating() && t.updates() && t.buffered(), "there is no update to run");
         check((s.host ? t.opt_host : t.opt) != ABSENT, "the update is not declared for this place");
         check(!updated[static_cast<size_t>(s.a)], "it is updated already");
@@ -1540,6 +1599,8 @@ private:
             if (s.host && zero(b)) continue;
             if (s.host && (!off(b).at || !whole(b, off(b).in))) bad(b, "is not whole in host memory");
             writes.push_back(s.host ? off(b).at : &need(b));
+            if (s.share && !s.host) named(*writes.back(), b, s.a);
+            else if (!s.host && holds(writes.back()->names, p.share(b))) bad(p.share(b), "shares the bytes that are written");
         }
         if (s.host && zero(grad)) {
             need(grad); /* it must be complete, but no bytes are read: nothing to wait for */
@@ -1551,10 +1612,36 @@ private:
         }
         reads.insert(reads.end(), writes.begin(), writes.end());
         add_workspace(s, writes);
-        work(s.host ? HOST : COMPUTE, s.host ? t.opt_host : t.opt, reads, writes, barrier_end);
+        const uint64_t ns = s.host ? t.opt_host : t.opt, n = s.share ? g.ranks.n : 1;
+        work(s.host ? HOST : COMPUTE, (ns + n - 1) / n, reads, writes, barrier_end);
         const int64_t v = ++version[static_cast<size_t>(s.a)];
         for (int b : own) (s.host && !zero(b) ? off(b) : on(b)).in.count = v;
         updated[static_cast<size_t>(s.a)] = 1;
+    }
+
+    /* -- shares -- */
+
+    void gather(int t)
+    {
+        check(p.class_of(t) == B_TENSOR && g.in_shares(t), "it may not be in shares");
+        Stretch &from = need(p.share(t)), &to = there(t);
+        named(to, t, p.share(t));
+        work(COMM, ranks_ns(tensor(t).bytes), {&from}, {&to});
+        on(t).in = on(p.share(t)).in;
+    }
+
+    void scatter(int b)
+    {
+        const int t = p.tensor_of(b), share = p.share(b);
+        check(p.class_of(b) == B_GRAD && g.in_shares(t) && tensor(t).buffered() && p.step != FORWARD, "nothing to scatter");
+        check(!reduced[static_cast<size_t>(t)], "it is reduced already");
+        Stretch &from = there(b), &to = there(share);
+        named(to, b, share);
+        if (on(b).in.count + on(share).in.count != full(t)) bad(b, "and its share are not complete together"); /* they never hold the same */
+        work(COMM, ranks_ns(tensor(t).grad_bytes), {&from}, {&to});
+        on(share).in.join(on(b).in);
+        on(b).in = off(b).in = Content();
+        reduced[static_cast<size_t>(t)] = 1;
     }
 
     /* -- copies -- */
@@ -1575,7 +1662,7 @@ private:
         if (!off(b).at || !off(b).in.any()) bad(b, "is not in host memory");
         Stretch &s = there(b);
         check(s.only(b), "other names share these bytes");
-        if (p.class_of(b) != B_GRAD && !whole(b, off(b).in)) bad(b, "is stale in host memory");
+        if (!p.is_grad(b) && !whole(b, off(b).in)) bad(b, "is stale in host memory");
         const uint64_t bytes = off(b).at->hi - off(b).at->lo;
         check(s.hi - s.lo >= bytes, "the bytes on the device are too few");
         work(H2D, copy_ns(H2D, *off(b).at, bytes), {off(b).at}, {&s});
@@ -1654,7 +1741,7 @@ static void keep_question(const char *graph, size_t graph_len, const char *plan,
     static std::FILE *const f = path ? std::fopen(path, "wb") : nullptr;
     static std::string last;
     if (!f) return;
-    for (const char *key : {" zero_bwd=", " saving_ws=", " same_bwd="}) /* that referee does not know these words */
+    for (const char *key : {" zero_bwd=", " saving_ws=", " same_bwd=", "\nranks "}) /* that referee does not know these words */
         if (std::string_view(graph, graph_len).find(key) != std::string_view::npos) return;
     if (last.compare(0, std::string::npos, graph, graph_len) != 0) {
         last.assign(graph, graph_len);

@@ -1,0 +1,351 @@
+/* test_ranks.c - training in shares on ranks, which are threads here: weights have the same bits as with whole gradients reduced, whatever
+   the budget, with sizes that no number of ranks divides, accumulation, a barrier, lanes as threads, and a state saved and restored.
+
+      gcc -O1 -g -std=gnu99 -I. tests/property/test_ranks.c -o build/test_ranks -lm -lpthread
+      test_ranks [CASES [FIRST SEED]] */
+#define ROCKMATE_THREADS
+#define ROCKMATE_IMPLEMENTATION
+#include "rockmate.h"
+#include "../common.h"
+#include <math.h>
+#include <pthread.h>
+
+enum { MOST = 4, LAYERS = 5, WIDTH = 60, STEPS = 3 };
+
+typedef struct group { /* of ranks: what they show each other */
+    pthread_barrier_t gate;
+    const void *shown[MOST];
+    float found[MOST];
+    int n;
+} group;
+
+typedef struct rank {
+    group *all;
+    int number, shares, micro, barrier, threads;
+    size_t weights[LAYERS];
+    int layers;
+    uint64_t budget;
+    float norm;          /* what the barrier has found */
+    /* out */
+    float *weight[LAYERS];
+    uint64_t arena;
+    char why[1200];
+    rm_plan_info info;
+} rank;
+
+static void together(group *all) { pthread_barrier_wait(&all->gate); }
+
+/* --- kernels: out[k] = in[k] * w[k mod n] */
+static int scale_fwd(const rm_call *c)
+{
+    const float *x = (const float *)c->in[0], *w = (const float *)c->in[1];
+    float *y = (float *)c->out[0];
+    size_t n = (size_t)c->in_bytes[1] / 4, k;
+    for (k = 0; k < WIDTH; k++) y[k] = x[k] * w[k % n];
+    return 0;
+}
+static int scale_bwd(const rm_call *c)
+{
+    const float *x = (const float *)c->in[0], *w = (const float *)c->in[1], *dy = (const float *)c->dout[0];
+    float *dx = (float *)c->din[0], *dw = (float *)c->din[1];
+    size_t n = (size_t)c->in_bytes[1] / 4, k;
+    if (dx)
+        for (k = 0; k < WIDTH; k++) dx[k] = (c->accum & RM_IN(0) ? dx[k] : 0) + dy[k] * w[k % n];
+    if (dw && !(c->accum & RM_IN(1))) memset(dw, 0, 4 * n);
+    for (k = 0; k < WIDTH && dw; k++) dw[k % n] += x[k] * dy[k];
+    return 0;
+}
+static int loss_fwd(const rm_call *c)
+{
+    const float *x = (const float *)c->in[0];
+    float sum = 0;
+    size_t k;
+    for (k = 0; k < WIDTH; k++) sum += (x[k] - 1) * (x[k] - 1);
+    *(float *)c->out[0] = sum;
+    return 0;
+}
+static int loss_bwd(const rm_call *c)
+{
+    const float *x = (const float *)c->in[0];
+    float *dx = (float *)c->din[0];
+    size_t k;
+    for (k = 0; k < WIDTH; k++) dx[k] = 2 * (x[k] - 1);
+    return 0;
+}
+static int update(const rm_call *c) /* momentum; of a share: as many as there are */
+{
+    const rank *r = (const rank *)c->user;
+    float *w = (float *)c->param, *m = (float *)c->state;
+    const float *g = (const float *)c->grad, by = r->barrier ? 1 / (1 + r->norm) : 1;
+    size_t n = (size_t)c->param_bytes / 4, k;
+    for (k = 0; k < n; k++) {
+        m[k] = 0.9f * m[k] + g[k] * by;
+        w[k] -= 0.01f * m[k];
+    }
+    return 0;
+}
+
+/* --- between ranks: sums in their order, so that all ways give the same bits */
+static int reduce(const rm_call *c)
+{
+    rank *r = (rank *)c->user;
+    size_t n = (size_t)c->grad_bytes / 4, k;
+    float *sum = (float *)malloc(4 * n + 4);
+    int i;
+    r->all->shown[r->number] = c->grad;
+    together(r->all);
+    for (k = 0; k < n; k++)
+        for (sum[k] = 0, i = 0; i < r->all->n; i++) sum[k] += ((const float *)r->all->shown[i])[k];
+    together(r->all);
+    memcpy(c->grad, sum, 4 * n);
+    free(sum);
+    return 0;
+}
+static int gather(const rm_call *c)
+{
+    rank *r = (rank *)c->user;
+    size_t all = (size_t)c->out_bytes[0], part = (size_t)c->in_bytes[0];
+    int i;
+    if (c->phase != RM_PHASE_GATHER || c->n_in != 1 || c->n_out != 1) return 7;
+    r->all->shown[r->number] = c->in[0];
+    together(r->all);
+    for (i = 0; i < r->all->n && (size_t)i * part < all; i++) memcpy((char *)c->out[0] + (size_t)i * part, r->all->shown[i], all - (size_t)i * part < part ? all - (size_t)i * part : part);
+    together(r->all);
+    return 0;
+}
+static int scatter(const rm_call *c)
+{
+    rank *r = (rank *)c->user;
+    size_t all = (size_t)c->in_bytes[0] / 4, part = (size_t)c->out_bytes[0] / 4, k, from = part * (size_t)r->number;
+    float *share = (float *)c->out[0];
+    int i;
+    if (c->phase != RM_PHASE_SCATTER || c->n_in != 1 || c->n_out != 1) return 7;
+    r->all->shown[r->number] = c->in[0];
+    together(r->all);
+    for (k = from; k < all && k < from + part; k++) {
+        float sum = 0;
+        for (i = 0; i < r->all->n; i++) sum += ((const float *)r->all->shown[i])[k];
+        share[k - from] = (c->accum ? share[k - from] : 0) + sum;
+    }
+    together(r->all);
+    return 0;
+}
+static int largest(const rm_call *c) /* of all gradients on all ranks: whole ones, or this rank's parts */
+{
+    rank *r = (rank *)c->user;
+    float most = 0;
+    uint32_t i;
+    size_t k;
+    for (i = 0; i < c->n_in; i++)
+        for (k = 0; k < c->in_bytes[i] / 4; k++) most = fmaxf(most, fabsf(((const float *)c->in[i])[k]));
+    r->all->found[r->number] = most;
+    together(r->all);
+    for (i = 0; i < (uint32_t)r->all->n; i++) most = fmaxf(most, r->all->found[i]);
+    together(r->all);
+    r->norm = most;
+    return 0;
+}
+
+static float drawn(uint64_t seed)
+{
+    seed = (seed + 1) * 0x9E3779B97F4A7C15u;
+    seed = (seed ^ seed >> 29) * 0xBF58476D1CE4E5B9u;
+    return 0.5f + (float)((seed ^ seed >> 32) & 1023) / 1024;
+}
+
+static rm_graph *net(rank *r, rm_tensor *x, rm_tensor *w)
+{
+    static const rm_kind scale = { .name = "scale", .forward = scale_fwd, .backward = scale_bwd, .needs = RM_IN(0) | RM_IN(1) };
+    static const rm_kind loss = { .name = "loss", .forward = loss_fwd, .backward = loss_bwd, .needs = RM_IN(0) };
+    rm_graph *g = rm_graph_create(NULL);
+    rm_tensor h;
+    char name[20];
+    int i;
+    rm_graph_ranks(g, (uint32_t)r->all->n, 1000000000u, 1000, 0);
+    h = *x = rm_input_add(g, "x", 4 * WIDTH, 0);
+    for (i = 0; i < r->layers; i++) {
+        snprintf(name, sizeof name, "w%d", i);
+        w[i] = RM_PARAM(g, .name = name, .bytes = 4 * r->weights[i], .state_bytes = 4 * r->weights[i], .update = update, .update_ns = 1000, .reduce_ns = 2000, .user = r);
+        h = RM_OP(g, &scale, .in = { h, w[i] }, .out = { 4 * WIDTH }, .fwd_ns = 3000, .bwd_ns = 6000);
+    }
+    h = RM_OP(g, &loss, .in = { h }, .out = { 4 }, .fwd_ns = 1000, .bwd_ns = 1000);
+    rm_output_add(g, h);
+    if (r->barrier) rm_barrier_add(g, "largest", largest, r, 500);
+    return g;
+}
+
+static int fault(rank *r, const char *what, const char *why)
+{
+    snprintf(r->why, sizeof r->why, "%s: %s", what, why);
+    return 1;
+}
+
+static int in_memory(void *user, const char *text, size_t n) { return tm_sink(user, text, n); }
+
+/* A whole weight, of shares from all ranks. */
+static int read_weight(rank *r, rm_exec *e, rm_tensor t, size_t n, float *out)
+{
+    size_t part = ((4 * n + (size_t)r->all->n - 1) / (size_t)r->all->n + 15) / 16 * 16, from = part * (size_t)r->number, bytes;
+    char mine[4 * WIDTH + 64];
+    int i;
+    if (rm_exec_read(e, t, RM_VALUE, 0, out, 4 * n) == RM_OK) return 0;
+    bytes = from >= 4 * n ? 0 : 4 * n - from < part ? 4 * n - from : part;
+    if (rm_exec_read(e, t, RM_VALUE | RM_SHARE, 0, mine, bytes) != RM_OK) return fault(r, "read", rm_exec_error(e));
+    r->all->shown[r->number] = mine;
+    together(r->all);
+    for (i = 0; i < r->all->n && (size_t)i * part < 4 * n; i++) memcpy((char *)out + (size_t)i * part, r->all->shown[i], 4 * n - (size_t)i * part < part ? 4 * n - (size_t)i * part : part);
+    together(r->all);
+    return 0;
+}
+
+/* Steps of one rank; a failure of one would leave the others at a gate, so plans are made before any of them runs. */
+static int train(rank *r, rm_graph *g, rm_exec **e, rm_plan *p, rm_exec_desc *d, rm_tensor x, rm_tensor *w)
+{
+    float in[WIDTH];
+    int step, micro, i;
+    size_t k;
+    for (i = 0; i < r->layers; i++) {
+        for (k = 0; k < r->weights[i]; k++) r->weight[i][k] = drawn(1000 * (uint64_t)i + k);
+        if (rm_exec_write(*e, w[i], RM_VALUE, 0, r->weight[i], 4 * r->weights[i]) != RM_OK) return fault(r, "write", rm_exec_error(*e));
+    }
+    for (step = 0; step < STEPS; step++) {
+        for (micro = 0; micro < r->micro; micro++) {
+            rm_step s;
+            memset(&s, 0, sizeof s);
+            s.kind = r->micro == 1 ? RM_SINGLE : micro == 0 ? RM_FIRST : micro + 1 < r->micro ? RM_MIDDLE : RM_LAST;
+            for (k = 0; k < WIDTH; k++) in[k] = drawn(7 + (uint64_t)(step * 64 + micro * 16 + r->number) * WIDTH + k);
+            if (rm_exec_write(*e, x, RM_VALUE, 0, in, sizeof in) != RM_OK || rm_exec_step(*e, &s) != RM_OK) return fault(r, "step", rm_exec_error(*e));
+        }
+        if (rm_exec_wait(*e) != RM_OK) return fault(r, "wait", rm_exec_error(*e));
+        if (step == 0 && r->shares) { /* what is saved goes on elsewhere */
+            tm_text state = {0};
+            int bad = rm_exec_save(*e, in_memory, &state) != RM_OK ? fault(r, "save", rm_exec_error(*e)) : 0;
+            rm_exec_destroy(*e);
+            *e = NULL;
+            if (!bad && (rm_exec_create(p, d, e) != RM_OK || rm_exec_restore(*e, state.s, state.n) != RM_OK)) bad = fault(r, "restore", *e ? rm_exec_error(*e) : rm_graph_error(g));
+            free(state.s);
+            if (bad) return 1;
+        }
+    }
+    for (i = 0; i < r->layers; i++)
+        if (read_weight(r, *e, w[i], r->weights[i], r->weight[i])) return 1;
+    return 0;
+}
+
+static void *of_rank(void *arg)
+{
+    rank *r = (rank *)arg;
+    rm_tensor x, w[LAYERS];
+    rm_graph *g = net(r, &x, w);
+    rm_plan_desc d;
+    rm_exec_desc ed;
+    rm_plan *p = NULL;
+    rm_exec *e = NULL;
+    int i, ready;
+    memset(&d, 0, sizeof d);
+    memset(&ed, 0, sizeof ed);
+    d.device_bytes = r->budget;
+    d.shares = (uint32_t)r->shares;
+    d.steps = r->micro == 1 ? RM_SINGLE : r->micro == 2 ? RM_FIRST | RM_LAST : RM_FIRST | RM_MIDDLE | RM_LAST;
+    d.align = 64;
+    d.work_limit = 20000;
+    d.info = &r->info;
+    ed.reduce = reduce;
+    if (r->shares) ed.gather = gather, ed.scatter = scatter;
+    ed.rank = (uint32_t)r->number;
+    ed.reduce_user = r;
+    ed.poison = 1;
+    ed.threads = (uint32_t)r->threads;
+    if (rm_plan_create(g, &d, &p) != RM_OK || rm_exec_create(p, &ed, &e) != RM_OK) fault(r, "plan", rm_graph_error(g));
+    r->arena = p ? r->info.arena_bytes : 0;
+    r->all->found[r->number] = (float)!e;
+    together(r->all);
+    for (ready = 1, i = 0; i < r->all->n; i++) ready &= r->all->found[i] == 0;
+    together(r->all);
+    if (ready) train(r, g, &e, p, &ed, x, w);
+    rm_exec_destroy(e);
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+    return NULL;
+}
+
+/* All ranks of a case, with that budget; weights of rank 0 to out. 0: none of them has a plan. */
+static int run(const rank *like, int n, int shares, uint64_t budget, int threads, float out[LAYERS][WIDTH], rm_plan_info *info)
+{
+    group all;
+    rank r[MOST];
+    pthread_t thread[MOST];
+    static float weight[MOST][LAYERS][WIDTH];
+    int i, k, ok;
+    memset(&all, 0, sizeof all);
+    memset(weight, 0, sizeof weight);
+    all.n = n;
+    pthread_barrier_init(&all.gate, NULL, (unsigned)n);
+    for (i = 0; i < n; i++) {
+        r[i] = *like;
+        r[i].all = &all;
+        r[i].number = i;
+        r[i].shares = shares;
+        r[i].budget = budget;
+        r[i].threads = threads;
+        for (k = 0; k < LAYERS; k++) r[i].weight[k] = weight[i][k];
+        pthread_create(&thread[i], NULL, of_rank, &r[i]);
+    }
+    for (i = 0; i < n; i++) pthread_join(thread[i], NULL);
+    pthread_barrier_destroy(&all.gate);
+    *info = r[0].info;
+    ok = r[0].arena != 0;
+    for (i = 0; i < n && ok; i++) {
+        EXPECT(!r[i].why[0], r[i].why);
+        EXPECT(!memcmp(weight[i], weight[0], sizeof weight[0]), "ranks have other weights");
+        EXPECT(!budget || r[i].arena <= budget, "over the budget");
+    }
+    memcpy(out, weight[0], sizeof weight[0]);
+    return ok;
+}
+
+static unsigned long tight, beyond;
+
+static void one(unsigned long seed)
+{
+    float whole[LAYERS][WIDTH], shared[LAYERS][WIDTH];
+    rank like;
+    rm_plan_info info, small;
+    int n = 2 + (int)(seed % (MOST - 1)), i, turn;
+    uint64_t budget = 0;
+    size_t k;
+    memset(&like, 0, sizeof like);
+    like.layers = 1 + (int)(seed / 3 % LAYERS);
+    like.micro = seed % 4 == 3 ? 1 + (int)(seed / 4 % 3) : 1;
+    like.barrier = seed % 5 == 2;
+    for (i = 0; i < like.layers; i++) like.weights[i] = 1 + (size_t)(drawn(seed * 31 + (uint64_t)i) * 40) % (WIDTH - 1);
+    if (!run(&like, n, 0, 0, 0, whole, &info)) return;
+    for (turn = 0; turn < 3; turn++) {
+        if (turn == 1) budget = info.min_bytes / 2 + 64 * (seed % 9);
+        if (!run(&like, n, 1, budget, (int)(seed + (unsigned long)turn) % 2, shared, &small)) { /* then a budget is named */
+            budget = small.min_bytes;
+            if (!EXPECT(turn && budget && run(&like, n, 1, budget, 0, shared, &small), "no plan within the budget that is named")) continue;
+            tight++;
+        }
+        beyond += budget && budget < info.min_bytes;
+        for (i = 0; i < like.layers; i++)
+            for (k = 0; k < like.weights[i]; k++) {
+                if (like.micro == 1) EXPECT(shared[i][k] == whole[i][k], "other bits than with whole gradients");
+                else EXPECT(fabsf(shared[i][k] - whole[i][k]) < 1e-4f, "far from the weights with whole gradients"); /* the sum is built elsewhere */
+            }
+        budget = small.min_bytes;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    unsigned long cases = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(20, 150), first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
+    for (i = 0; i < cases; i++) {
+        tm_case = first + i;
+        one(first + i);
+    }
+    tm_case = 0;
+    EXPECT(cases < 20 || (tight > 5 && beyond > 5), "budgets are not tight");
+    printf("%lu runs in a budget that was named, %lu in less than whole weights and states need\n", tight, beyond);
+    return tm_end();
+}
