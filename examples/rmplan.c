@@ -1997,7 +1997,8 @@ static void warn_of_budget(const job *j)
     short_text asked, has;
     if (!j->device || (double)j->desc.device_bytes <= j->device->bytes) return;
     fprintf(stderr,
-            "rmplan: a budget of %s is more than the memory of the device (%s%s: %s); the plan will not fit there\n",
+            "rmplan: a budget of %s is more than the memory of the device (%s%s: %s); a plan of that size will not fit "
+            "there\n",
             human_bytes(&asked, j->desc.device_bytes), j->device->text,
             j->r->given[OPTION_DEVICE] ? "" : ", if no --device is named",
             human_bytes(&has, (uint64_t)j->device->bytes));

@@ -1332,6 +1332,7 @@ static void tuned_choices(void)
     rm_step s = {0};
     unsigned host, i;
     rig r;
+    pd.work_limit = 20000; /* any plan will do */
     for (host = 0; host < 3; host++) { /* 2: copies contend, host nodes are late */
         standin_device(16u << 20, 0);
         standin_order(STANDIN_LAZY, 0);
@@ -1574,6 +1575,7 @@ static void failing(void)
     int what;
     char more[200];
     rig r;
+    pd.work_limit = 20000;
     standin_device(768u << 10, 0); /* a failing cudaFree leaves less for the next */
     standin_order(STANDIN_LAZY, 0);
     if (!open_rig(&r, "calls that fail", &d)) return;

@@ -377,7 +377,7 @@ static void host_peak(void)
     }
     sprintf(text + at, "output a7\n");
     if (rm_graph_read(text, strlen(text), NULL, &g)) expect(0, "the chain", rm_graph_error(g));
-    for (host = lasting + grads; host >= lasting + grads / 2; host -= grads / 8) {
+    for (host = lasting + grads; host >= lasting + grads / 2; host -= grads / tm_amount(4, 8)) {
         expect(make(g, "offmate", 600000, host, RM_SINGLE, NULL, NULL, &p) == RM_OK, "host memory for some of the gradients at a time", rm_graph_error(g));
         if (p) expect(p->prog[0].host[0] <= host, "host memory", "more than there is");
         rm_plan_destroy(p);

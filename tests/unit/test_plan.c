@@ -1096,7 +1096,7 @@ static void crowded(void)
     for (i = 0; i < tm_amount(1, 2); i++) {
         rm_plan_info info;
         rm_plan *p = NULL;
-        rm_plan_desc d = {.device_bytes = 6 << 20, .host_bytes = 48 << 20, .steps = steps[i], .info = &info};
+        rm_plan_desc d = {.device_bytes = 6 << 20, .host_bytes = 48 << 20, .steps = steps[i], .info = &info, .work_limit = tm_amount(50000, 0)};
         EXPECT(rm_plan_create(g, &d, &p) == RM_ERROR_INFEASIBLE && strstr(rm_graph_error(g), "more host memory"), rm_graph_error(g));
         EXPECT(info.min_bytes < (uint64_t)(i ? 86 : 56) << 20, "little more than what host memory has no room for");
         d.device_bytes = info.min_bytes;
