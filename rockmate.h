@@ -13125,10 +13125,9 @@ RMI_FN uint32_t rmi_cost_first_write(const rmi_cost *eval, const rmi_costs *cost
     return event;
 }
 
-/* Sets chains.late: what reads a param's gradient on another lane (a reduction without an update after it, or its copy
-   to host memory) may be under way when the next step begins, which then waits where it first writes the gradient's
-   bytes; for the reduction of a gradient whose bytes come and go, if the evaluation is `held`, at once. A gradient with
-   more names may be written by another one while it is copied. */
+/* Sets chains.late: a param's gradient may still be reduced, without an update after it, or copied to host memory when
+   another name of it is written, or when the next step first writes its bytes, which waits then; for the reduction of
+   one whose bytes come and go, if the evaluation is `held`, at once. */
 RMI_FN void rmi_cost_chain_late(rmi_cost *eval, const rmi_schedule *schedule, const rmi_costs *costs)
 {
     const rmi_step *step = eval->step;
@@ -13155,7 +13154,7 @@ RMI_FN void rmi_cost_clock_other(rmi_cost *eval, const rmi_schedule *schedule, c
 {
     const rmi_step *step = eval->step;
     const rmi_step_param *param = task->param == RMI_NONE ? NULL : &step->params[task->param];
-    uint32_t i, last, event = lanes->event, own[2];
+    uint32_t i, last, event = lanes->event;
     uint64_t ready;
     if (task->way == RMI_BARRIER) {
         for (i = 0; i < step->n_params; i++) {
@@ -13173,9 +13172,8 @@ RMI_FN void rmi_cost_clock_other(rmi_cost *eval, const rmi_schedule *schedule, c
         lanes->host = rmi_max(rmi_max(lanes->host, lanes->barrier), ready) + param->host_update_ns;
         for (i = 0; i < 2; i++) eval->host_ready[3 * task->param + i] = lanes->host;
     } else {
+        const uint32_t own[] = {param->weight, param->state};
         lanes->now = rmi_max(lanes->now, eval->reduced[task->param]);
-        own[0] = param->weight;
-        own[1] = param->state;
         for (i = 0; i < 2; i++) { /* the step before may still copy out what this update writes */
             uint32_t life = own[i] == RMI_NONE ? RMI_NONE : costs->last_life[own[i]];
             if (life < RMI_COST_AT_HOME && costs->lives[life].out != RMI_NONE)

@@ -1280,10 +1280,12 @@ RMC_FN int rmc_watched(rm_cuda *c)
     cudaGraph_t g = NULL;
     size_t n = 0;
     int legacy;
+    cudaError_t e;
     if (!c->watching) return RMC_NOWHERE;
     c->watching = 0;
-    legacy = cudaStreamEndCapture(cudaStreamPerThread, &g) != cudaSuccess;
-    if (legacy && cudaStreamIsCapturing(cudaStreamPerThread, &status) == cudaSuccess && status != cudaStreamCaptureStatusNone) (void)cudaStreamEndCapture(cudaStreamPerThread, &g);
+    e = cudaStreamEndCapture(cudaStreamPerThread, &g);
+    legacy = e >= cudaErrorStreamCaptureUnsupported && e <= cudaErrorStreamCaptureWrongThread; /* else it failed for reasons of its own, which others find */
+    if (e && cudaStreamIsCapturing(cudaStreamPerThread, &status) == cudaSuccess && status != cudaStreamCaptureStatusNone) (void)cudaStreamEndCapture(cudaStreamPerThread, &g);
     if (g && cudaGraphGetNodes(g, NULL, &n) != cudaSuccess) n = 0;
     if (g) (void)cudaGraphDestroy(g);
     (void)cudaGetLastError();
