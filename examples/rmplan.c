@@ -1446,6 +1446,7 @@ typedef struct account {
     buffer *buffers;
     stretch *stretches;
     size_t n, n_buffers, n_stretches;
+    uint64_t ranks, grain; /* of the graph; 0: it has none */
     uint64_t runs, live, peak_bytes, peak_run;
     size_t peak_at;        /* the fullest moment is right before this statement: a run, or the first behind what is resident */
     const statement *peak; /* the run; NULL: it is the step's begin */
@@ -1549,7 +1550,7 @@ static int read_used(account *a, const char *graph_text)
     text_buffer op = {NULL, 0, 0};
     char key[1024];
     int is_backward = !strcmp(what, "bwd"), ok;
-    static const char *const own[] = {"saved:", "ws:", "grad:", "state:", ""};
+    static const char *const own[] = {"saved:", "ws:", "grad:", "state:", "share:", "share:grad:", "share:state:", ""};
     size_t k;
     for (k = 0, ok = 1; k < LENGTH(own) && ok; k++) {
         snprintf(key, sizeof key, "%s%.*s", own[k], (int)n, name);
@@ -1574,6 +1575,11 @@ static int read_graph_line(account *a, char *rest)
     char full[1024];
     size_t k, at = strcspn(name, "@");
     if (!strcmp(verb, "op")) return note_makers(a, name, rest) && note_keys(a, name, rest);
+    if (!strcmp(verb, "ranks")) {
+        const char *grain = strstr(rest, "grain=");
+        a->ranks = (uint64_t)strtoull(name, NULL, 10);
+        a->grain = grain ? (uint64_t)strtoull(grain + 6, NULL, 10) : 16;
+    }
     second = !strcmp(verb, "tensor") || !strcmp(verb, "variant") || !strcmp(verb, "part") || !strcmp(verb, "grad")
                  ? next_word(&rest)
                  : "";
@@ -1620,6 +1626,34 @@ static int is_saving(const account *a, size_t i)
     return 0;
 }
 
+/* a * b / c, rounded up, for c below 2^62. */
+static uint64_t times_over(uint64_t a, uint64_t b, uint64_t c)
+{
+    uint64_t whole = 0, rest = 0, more = a % c;
+    int bit;
+    for (bit = 63; bit >= 0; bit--) {
+        whole = 2 * whole + (2 * rest >= c);
+        rest = 2 * rest - (2 * rest >= c ? c : 0);
+        if (!(b >> bit & 1)) continue;
+        rest += more;
+        whole += rest >= c;
+        rest -= rest >= c ? c : 0;
+    }
+    return a / c * b + whole + (rest != 0);
+}
+
+/* The bytes of share:P, share:grad:P or share:state:P, by docs/formats.md. */
+static uint64_t share_bytes(const account *a, const char *name)
+{
+    const char *of = name + strlen("share:"), *colon = strchr(of, ':'), *param = colon ? colon + 1 : of;
+    const uint64_t value = rm_tensor_bytes(a->g, rm_graph_find(a->g, param)), grain = a->grain ? a->grain : 1;
+    const uint64_t *size = names_find(&a->sizes, of);
+    const uint64_t whole = size ? *size : value, ranks = a->ranks ? a->ranks : 1;
+    uint64_t share = ((value + ranks - 1) / ranks + grain - 1) / grain * grain;
+    if (colon) share = ((value ? times_over(whole, share, value) : (whole + ranks - 1) / ranks) + grain - 1) / grain * grain;
+    return share;
+}
+
 /* The bytes of a buffer that is allocated at statement i. Of a workspace, and of what an op saves, the next run tells.
  */
 static uint64_t buffer_bytes(const account *a, const char *name, size_t i)
@@ -1628,6 +1662,7 @@ static uint64_t buffer_bytes(const account *a, const char *name, size_t i)
     char verb[16];
     while (i < a->n && strcmp(a->program[i].word[0], "run")) i++;
     if (!of) return rm_tensor_bytes(a->g, rm_graph_find(a->g, name));
+    if (!strncmp(name, "share:", 6)) return share_bytes(a, name);
     if (!strncmp(name, "grad:", 5)) {
         const uint64_t *size = names_find(&a->sizes, name);
         return size ? *size : rm_tensor_bytes(a->g, rm_graph_find(a->g, of + 1));
@@ -1809,8 +1844,10 @@ static const char *buffer_kind(const account *a, const char *name)
         const char *text;
         rm_bytes_are are;
     } before[] = {{"grad:", RM_GRADIENTS}, {"state:", RM_STATES}, {"saved:", RM_SAVED_DATA}, {"ws:", RM_WORKSPACES}};
-    const uint64_t *kind = names_find(&a->kinds, name);
+    const uint64_t *kind;
     size_t k;
+    if (!strncmp(name, "share:", 6)) name += 6;
+    kind = names_find(&a->kinds, name);
     for (k = 0; k < LENGTH(before); k++)
         if (!strncmp(name, before[k].text, strlen(before[k].text))) return kind_words[before[k].are];
     return kind_words[kind ? *kind : RM_ACTIVATIONS];

@@ -530,6 +530,7 @@ peak_holds() { # ARGUMENTS...
 peak_holds chain.rmg --budget 80%
 peak_holds --model gpt2-124m --tokens 2048 --preset rockmate --budget 2500M
 peak_holds --model resnet50 --images 8 --preset rockmate --budget 700M
+peak_holds --model gpt2-124m --tokens 2048 --preset rockmate --ranks 8,360G
 peak_holds --model gpt2-355m --tokens 2048 --device rtx4060 --host 64G --preset stream --budget 2G
 for graph in "$here"/tests/data/regress/*.rmg; do
     if "$rmplan" "$graph" --preset rockmate >out 2>err; then peak_holds "$graph" --preset rockmate; fi
