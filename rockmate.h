@@ -18927,8 +18927,9 @@ RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph)
 typedef struct rmi_plan_places { /* of shares, behind the arena that is planned: bytes from its end on */
     uint64_t *share;           /* by share: of values and states, and of gradients that last */
     uint64_t lasting;          /* bytes of all these; behind them */
-    uint64_t waiting;          /* of gradients' shares that wait for an update; behind them */
-    uint64_t ws;               /* of the largest workspace of an update */
+    uint64_t ws;               /* of the largest workspace of an update; behind it */
+    uint64_t waiting;          /* of gradients' shares that wait for an update, */
+    uint64_t most;             /* and if all wait together */
     uint64_t align;
 } rmi_plan_places;
 
@@ -18940,11 +18941,13 @@ typedef struct rmi_plan_sharing { /* a program that is being said in shares */
     rmi_program out;
     size_t cap;
     uint64_t compute, comm;   /* ns: when the lanes are free, were there no waits */
-    uint64_t *ready;           /* by param: when its gradient is in its share */
-    uint32_t *queue, first, n; /* params whose update waits */
+    uint64_t *ready;           /* by param: when its gradient is in its share; while it is held: complete */
+    uint32_t *held, first_held, n_held; /* params whose scatter is held back, for gathers to overtake it */
+    uint32_t *queue, n;        /* params whose update waits */
     uint32_t *live, n_live;    /* params whose gradient's share is allocated for now, */
     uint64_t *offset, most;    /* and where among such, by param; where the last of all ended */
-    uint8_t *lasts;            /* by param: that share is at home on the device */
+    uint8_t *lasts;            /* by param: that share is at home on the device; */
+    uint8_t *is_held, *again;  /* its scatter is held back; it is gathered behind its update */
     int has_ws, takes;        /* a workspace is allocated; the next run takes over bytes */
 } rmi_plan_sharing;
 
@@ -18981,69 +18984,118 @@ RMI_FN uint64_t rmi_plan_free_at(const rmi_plan_sharing *to, uint64_t bytes)
     return low;
 }
 
-/* Says the updates that wait, first come first served: those that `by` ns allow; all up to that of `param`. */
-RMI_FN rm_result rmi_plan_say_updates(rmi_plan_sharing *to, uint64_t by, uint32_t param)
+RMI_FN uint64_t rmi_plan_transfer_ns(const rm_graph *graph, uint64_t bytes)
 {
-    uint32_t most = to->n, i;
-    for (i = to->first; i < to->n; i++)
-        if (to->queue[i] == param) by = RMI_INF, most = i + 1;
-    for (; to->first < most && to->ready[to->queue[to->first]] <= by; to->first++) {
-        uint32_t now = to->queue[to->first], ws = rmi_low_buf(to->graph, RMI_BUF_OPT_WS, now);
-        uint64_t bytes = to->graph->tensors[now].opt_ws;
-        rmi_run run = rmi_low_run(RMI_OPT, now, 1, 0);
-        if (bytes) RMI_TRY(rmi_plan_say_shared(to, RMI_ALLOC, ws, to->base + to->at->lasting + to->at->waiting, bytes));
-        RMI_TRY(rmi_plan_say_shared(to, RMI_RUN, RMI_NONE, 0, 0));
-        to->out.st[to->out.n - 1].run = run;
-        if (bytes) RMI_TRY(rmi_plan_say_shared(to, RMI_FREE, ws, 0, 0));
-        to->compute = rmi_add(rmi_max(to->compute, to->ready[now]), rmi_low_ns(to->graph, run, 0, 0));
-        if (to->lasts[now]) continue;
-        for (i = 0; to->live[i] != now;) i++;
-        to->live[i] = to->live[--to->n_live];
-        RMI_TRY(rmi_plan_say_shared(to, RMI_FREE, rmi_low_buf(to->graph, RMI_BUF_SHARE_GRAD, now), 0, 0));
-    }
-    return RM_OK;
+    uint64_t ns = rmi_mul_div_up(bytes - bytes / graph->ranks.n, 1000000000u, graph->ranks.rate);
+    return rmi_add(graph->ranks.latency, ns);
 }
 
-/* Allocates the share of a param's gradient until its update; updates come early where there is too little room. */
+RMI_FN rm_result rmi_plan_say_gather(rmi_plan_sharing *to, uint32_t param)
+{
+    uint64_t ns = rmi_plan_transfer_ns(to->graph, to->graph->tensors[param].bytes);
+    to->comm = rmi_add(rmi_max(to->comm, to->compute), ns);
+    to->again[param] = 0;
+    return rmi_plan_say_shared(to, RMI_GATHER, rmi_low_buf(to->graph, RMI_BUF_VALUE, param), 0, 0);
+}
+
+/* Says one of the updates that wait. */
+RMI_FN rm_result rmi_plan_say_update(rmi_plan_sharing *to, uint32_t at)
+{
+    uint32_t now = to->queue[at], ws = rmi_low_buf(to->graph, RMI_BUF_OPT_WS, now), i;
+    uint64_t bytes = to->graph->tensors[now].opt_ws;
+    rmi_run run = rmi_low_run(RMI_OPT, now, 1, 0);
+    if (bytes) RMI_TRY(rmi_plan_say_shared(to, RMI_ALLOC, ws, to->base + to->at->lasting, bytes));
+    RMI_TRY(rmi_plan_say_shared(to, RMI_RUN, RMI_NONE, 0, 0));
+    to->out.st[to->out.n - 1].run = run;
+    if (bytes) RMI_TRY(rmi_plan_say_shared(to, RMI_FREE, ws, 0, 0));
+    to->compute = rmi_add(rmi_max(to->compute, to->ready[now]), rmi_low_ns(to->graph, run, 0, 0));
+    for (to->n--; at < to->n; at++) to->queue[at] = to->queue[at + 1];
+    if (to->again[now]) RMI_TRY(rmi_plan_say_gather(to, now));
+    if (to->lasts[now]) return RM_OK;
+    for (i = 0; to->live[i] != now;) i++;
+    to->live[i] = to->live[--to->n_live];
+    return rmi_plan_say_shared(to, RMI_FREE, rmi_low_buf(to->graph, RMI_BUF_SHARE_GRAD, now), 0, 0);
+}
+
+/* Allocates the share of a param's gradient until its update; first updates make room. */
 RMI_FN rm_result rmi_plan_say_waits(rmi_plan_sharing *to, uint32_t param)
 {
-    uint32_t share = rmi_low_buf(to->graph, RMI_BUF_SHARE_GRAD, param);
+    uint32_t share = rmi_low_buf(to->graph, RMI_BUF_SHARE_GRAD, param), i = 0;
     uint64_t bytes = rmi_plan_gradient_share(to, param), low = rmi_plan_free_at(to, bytes);
-    if (low + bytes > to->at->waiting) {
-        RMI_TRY(rmi_plan_say_updates(to, RMI_INF, RMI_NONE));
+    while (low + bytes > to->at->waiting && i < to->n && !to->has_ws && !to->takes) {
+        if (to->is_held[to->queue[i]]) i++;
+        else RMI_TRY(rmi_plan_say_update(to, i));
         low = rmi_plan_free_at(to, bytes);
     }
     to->offset[param] = low;
     to->most = rmi_max(to->most, low + bytes);
     to->live[to->n_live++] = param;
-    return rmi_plan_say_shared(to, RMI_ALLOC, share, to->base + to->at->lasting + low, rmi_low_bytes(to->graph, share));
+    low += to->base + to->at->lasting + to->at->ws;
+    return rmi_plan_say_shared(to, RMI_ALLOC, share, low, rmi_low_bytes(to->graph, share));
+}
+
+/* Says scatters that are held back: those that have ended by then, had they been said at once; all up to a param's. */
+RMI_FN rm_result rmi_plan_say_scatters(rmi_plan_sharing *to, uint64_t by, uint32_t param)
+{
+    for (; to->first_held < to->n_held; to->first_held++) {
+        uint32_t now = to->held[to->first_held];
+        uint64_t end = rmi_add(rmi_max(to->comm, to->ready[now]),
+                               rmi_plan_transfer_ns(to->graph, to->graph->tensors[now].grad_bytes));
+        if (end > by && (param == RMI_NONE || !to->is_held[param])) break;
+        to->comm = to->ready[now] = end;
+        to->is_held[now] = 0;
+        RMI_TRY(rmi_plan_say_shared(to, RMI_SCATTER, rmi_low_buf(to->graph, RMI_BUF_GRAD, now), 0, 0));
+    }
+    return RM_OK;
+}
+
+/* Says all that waits at a program's end, the last updates first as far as they are ready: a step begins with what the
+   one before has reached last. */
+RMI_FN rm_result rmi_plan_say_rest(rmi_plan_sharing *to)
+{
+    RMI_TRY(rmi_plan_say_scatters(to, RMI_INF, RMI_NONE));
+    while (to->n) {
+        uint32_t at = to->n - 1;
+        while (at && to->ready[to->queue[at]] > to->compute) at--;
+        RMI_TRY(rmi_plan_say_update(to, at));
+    }
+    return RM_OK;
 }
 
 /* Says a statement in shares: copies to and from host memory, and updates there. RM_ERROR_INTERNAL: it has no like. */
 RMI_FN rm_result rmi_plan_say_in_shares(rmi_plan_sharing *to, const rmi_stmt *st)
 {
     const rm_graph *graph = to->graph;
-    uint32_t i = 0;
+    uint32_t i = 0, at;
     rmi_buf_kind kind = st->what == RMI_RUN ? RMI_BUF_VALUE : rmi_low_kind(graph, st->buf, &i);
-    if (!to->has_ws && !to->takes) RMI_TRY(rmi_plan_say_updates(to, to->compute, RMI_NONE));
+    RMI_TRY(rmi_plan_say_scatters(to, to->compute, RMI_NONE));
+    for (at = 0; at < to->n && !to->has_ws && !to->takes;) {
+        uint32_t now = to->queue[at];
+        if (to->again[now] && !to->is_held[now] && to->ready[now] <= to->compute) RMI_TRY(rmi_plan_say_update(to, at));
+        else at++;
+    }
     if (st->what == RMI_RUN && st->run.way == RMI_OPT_HOST) {
         to->queue[to->n++] = st->run.id;
         return RM_OK;
     }
     if (st->what == RMI_PREFETCH && kind == RMI_BUF_VALUE && rmi_plan_shares(graph, i)) {
-        RMI_TRY(rmi_plan_say_updates(to, 0, i));
-        return rmi_plan_say_shared(to, RMI_GATHER, st->buf, 0, 0);
+        for (at = 0; at < to->n && to->queue[at] != i;) at++;
+        to->again[i] = at < to->n;
+        return to->again[i] ? RM_OK : rmi_plan_say_gather(to, i);
     }
     if ((st->what == RMI_OFFLOAD || st->what == RMI_MERGE) && kind == RMI_BUF_GRAD && rmi_plan_shares(graph, i)) {
-        uint64_t bytes = graph->tensors[i].grad_bytes;
         if (!to->lasts[i]) RMI_TRY(rmi_plan_say_waits(to, i));
-        to->comm = rmi_add(rmi_max(to->comm, to->compute), graph->ranks.latency);
-        to->comm = rmi_add(to->comm, rmi_mul_div_up(bytes - bytes / graph->ranks.n, 1000000000u, graph->ranks.rate));
-        to->ready[i] = to->comm;
-        return rmi_plan_say_shared(to, RMI_SCATTER, st->buf, 0, 0);
+        if (to->n_held == graph->n_tensors) return RM_ERROR_INTERNAL;
+        to->held[to->n_held++] = i;
+        to->is_held[i] = 1;
+        to->ready[i] = to->compute;
+        return RM_OK;
     }
     if (st->what == RMI_DROP_HOST) return RM_OK;
     if (st->what >= RMI_OFFLOAD) return RM_ERROR_INTERNAL;
+    if (kind == RMI_BUF_GRAD && st->what == RMI_FREE) RMI_TRY(rmi_plan_say_scatters(to, 0, i));
+    if (st->what == RMI_RUN && st->run.way == RMI_BARRIER) RMI_TRY(rmi_plan_say_scatters(to, RMI_INF, RMI_NONE));
+    if (kind == RMI_BUF_VALUE && st->what == RMI_FREE) to->again[i] = 0;
     if (!RMI_GROW(to->mem, to->out.st, to->cap, to->out.n + 1)) return RM_ERROR_MEMORY;
     to->out.st[to->out.n++] = *st;
     if (st->what == RMI_RUN) to->compute = rmi_add(to->compute, rmi_low_ns(graph, st->run, 0, 0));
@@ -19064,7 +19116,7 @@ RMI_FN rm_result rmi_plan_share_program(const rmi_planner *call, const rm_graph 
     to.at = at;
     to.base = program->arena;
     RMI_TRY(RMI_TABLES(to.mem, RMI_T(to.ready, n), RMI_T(to.queue, n), RMI_T(to.live, n), RMI_T(to.offset, n),
-                       RMI_T(to.lasts, n)));
+                       RMI_T(to.lasts, n), RMI_T(to.held, n), RMI_T(to.is_held, n), RMI_T(to.again, n)));
     for (i = 0; i < program->n_homes; i++) {
         rmi_home *home = &program->homes[i];
         if (!home->host) continue;
@@ -19074,15 +19126,16 @@ RMI_FN rm_result rmi_plan_share_program(const rmi_planner *call, const rm_graph 
         home->host = 0;
     }
     for (i = 0; i < program->n; i++) RMI_TRY(rmi_plan_say_in_shares(&to, &program->st[i]));
-    RMI_TRY(rmi_plan_say_updates(&to, RMI_INF, RMI_NONE));
+    RMI_TRY(rmi_plan_say_rest(&to));
     program->st = to.out.st;
     program->n = to.out.n;
     *waiting = rmi_max(*waiting, to.most);
     return RM_OK;
 }
 
-/* Where shares are. all: gradients' shares may wait together. */
-RMI_FN rm_result rmi_plan_place_shares(const rmi_planner *call, const rm_graph *graph, int all, rmi_plan_places *at)
+/* Where shares are. waiting: gradients' shares that wait for an update have so many bytes at least. */
+RMI_FN rm_result rmi_plan_place_shares(const rmi_planner *call, const rm_graph *graph, uint64_t waiting,
+                                       rmi_plan_places *at)
 {
     uint64_t sum = 0, most = 0;
     uint32_t i, n = graph->n_tensors, grads_last = (call->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)) != 0;
@@ -19102,26 +19155,31 @@ RMI_FN rm_result rmi_plan_place_shares(const rmi_planner *call, const rm_graph *
         at->lasting = rmi_add(at->lasting, bytes);
         at->ws = rmi_max(at->ws, rmi_round_up(graph->tensors[i % n].opt_ws, call->align));
     }
-    at->waiting = all || graph->n_barriers ? sum : rmi_min(sum, rmi_max(2 * most, sum / RMI_PLAN_WAITING));
+    at->most = sum;
+    at->waiting = graph->n_barriers ? sum : rmi_min(sum, rmi_max(rmi_max(2 * most, sum / RMI_PLAN_WAITING), waiting));
     return RM_OK;
 }
 
-/* One try of rmi_plan_make_shared, whose places are *at: *bytes of the arena, for a plan within so many (budget). */
-RMI_FN rm_result rmi_plan_try_shared(rmi_planner *call, const rm_graph *graph, const rmi_plan_places *at,
-                                     uint64_t budget, uint64_t *bytes)
+/* One try of rmi_plan_make_shared, whose places are *at: *bytes of the arena, for a plan within so many (budget). What
+   is spared: gradients wait there. */
+RMI_FN rm_result rmi_plan_try_shared(rmi_planner *call, const rm_graph *graph, rmi_plan_places *at, uint64_t budget,
+                                     uint64_t *bytes)
 {
-    uint64_t base = 0, waiting = at->waiting;
+    uint64_t base = 0, waiting;
     uint32_t i;
     memset((void *)&call->homes, 0, sizeof call->homes);
     call->given = NULL;
     call->plan->n = 0;
     RMI_TRY(rmi_plan_make(call));
     for (i = 0; i < call->plan->n; i++) base = rmi_max(base, rmi_round_up(call->plan->prog[i].arena, call->align));
+    at->waiting = !call->budget ? at->most : rmi_min(at->most, at->waiting + rmi_sub(call->budget, base));
+    waiting = at->waiting;
     for (i = 0; i < call->plan->n; i++) {
         call->plan->prog[i].arena = base;
         RMI_TRY(rmi_plan_share_program(call, graph, at, &call->plan->prog[i], &waiting));
     }
-    *bytes = base + at->lasting + waiting + at->ws;
+    *bytes = base + at->lasting + at->ws + waiting;
+    at->waiting = waiting;
     for (i = 0; i < call->plan->n; i++) {
         rmi_program *program = &call->plan->prog[i];
         rm_plan_info *info = &call->plan->info[i];
@@ -19140,7 +19198,7 @@ RMI_FN rm_result rmi_plan_try_shared(rmi_planner *call, const rm_graph *graph, c
 RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
 {
     rm_plan_desc desc = *call->desc;
-    rmi_plan_places at;
+    rmi_plan_places at = RMI_INIT;
     uint64_t budget = desc.device_bytes, shares = 0, bytes = 0;
     rm_plan_info info = RMI_INIT;
     uint32_t attempt;
@@ -19156,8 +19214,8 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
     call->desc = &desc;
     call->host_only = 1;
     result = rmi_plan_obey(call);
-    for (attempt = 0; attempt < 2 && result == RM_OK && (!attempt || (budget && bytes > budget)); attempt++) {
-        RMI_TRY(rmi_plan_place_shares(call, graph, attempt != 0, &at));
+    for (attempt = 0; attempt < 3 && result == RM_OK && (!attempt || (budget && bytes > budget)); attempt++) {
+        RMI_TRY(rmi_plan_place_shares(call, graph, attempt < 2 ? at.waiting : at.most, &at));
         shares = at.lasting + at.waiting + at.ws;
         if (budget) desc.device_bytes = rmi_max(rmi_sub(budget, shares), 1);
         call->budget = rmi_plan_whole(call, desc.device_bytes, 0);
