@@ -19215,7 +19215,7 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
     call->host_only = 1;
     result = rmi_plan_obey(call);
     for (attempt = 0; attempt < 3 && result == RM_OK && (!attempt || (budget && bytes > budget)); attempt++) {
-        RMI_TRY(rmi_plan_place_shares(call, graph, attempt < 2 ? at.waiting : at.most, &at));
+        RMI_TRY(rmi_plan_place_shares(call, graph, attempt < 2 ? at.waiting / 8 * 9 : at.most, &at));
         shares = at.lasting + at.waiting + at.ws;
         if (budget) desc.device_bytes = rmi_max(rmi_sub(budget, shares), 1);
         call->budget = rmi_plan_whole(call, desc.device_bytes, 0);
