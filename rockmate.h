@@ -19222,7 +19222,7 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
         result = rmi_plan_try_shared(call, graph, &at, budget, &bytes);
     }
     if (result == RM_ERROR_INFEASIBLE && desc.info->min_bytes) {
-        RMI_TRY(rmi_plan_place_shares(call, graph, 1, &at)); /* with which the second attempt has a plan */
+        RMI_TRY(rmi_plan_place_shares(call, graph, at.most, &at)); /* with which the last attempt has a plan */
         shares = at.lasting + at.waiting + at.ws;
         desc.info->min_bytes = rmi_add(desc.info->min_bytes, shares);
         return rmi_err_set(&graph->last, result, "budget of %u bytes: too small for step kind '%s' in shares on %u "

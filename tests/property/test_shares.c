@@ -239,7 +239,7 @@ end:
 
 int main(int argc, char **argv)
 {
-    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(40, 300), first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
+    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(40, 120), first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     by_hand();
     words();
     for (i = 0; i < graphs; i++) {
