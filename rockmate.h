@@ -1237,11 +1237,10 @@ RMI_FN uint64_t rmi_mul_div_up(uint64_t a, uint64_t b, uint64_t divisor)
     uint64_t low = (a & mask) * (b & mask), sum = (a >> 32) * (b & mask) + (low >> 32), carry;
     uint64_t middle = (sum & mask) + (a & mask) * (b >> 32);
     uint64_t high = (a >> 32) * (b >> 32) + (sum >> 32) + (middle >> 32);
-    int i;
     low = (middle << 32) | (low & mask);
     if (high >= divisor) return RMI_INF;
     if (!high) return rmi_add(low / divisor, low % divisor != 0);
-    for (i = 0; i < 64; i++) {
+    for (int i = 0; i < 64; i++) {
         carry = high >> 63;
         high = (high << 1) | (low >> 63);
         low <<= 1;
@@ -1472,10 +1471,9 @@ RMI_FN void rmi_arena_join(rmi_arena *arena, rmi_arena *from)
 RMI_FN int rmi_arena_grow(rmi_arena *arena, void **array, size_t *cap, size_t need, size_t elem)
 {
     size_t to = *cap ? *cap : need > 64 ? need : 8; /* who asks for much at first knows how much it is */
-    void *memory;
     if (need <= *cap) return 1;
     while (to < need) to = to > SIZE_MAX / 2 ? need : to < 4096 ? to * 2 : to + to / 2;
-    memory = rmi_arena_raw(arena, to, elem);
+    void *memory = rmi_arena_raw(arena, to, elem);
     if (!memory) return 0;
     memset((unsigned char *)memory + *cap * elem, 0, (to - *cap) * elem);
     if (*array && *cap) {
@@ -1500,8 +1498,7 @@ typedef struct rmi_list {
 /* Does the list hold that number? */
 RMI_FN int rmi_list_has(const rmi_list *list, uint32_t number)
 {
-    uint32_t i;
-    for (i = 0; i < list->n; i++)
+    for (uint32_t i = 0; i < list->n; i++)
         if (list->at[i] == number) return 1;
     return 0;
 }
@@ -2045,13 +2042,12 @@ RMI_FN rm_result rmi_graph_put_name(rm_graph *graph, uint64_t scope, const char 
 {
     rmi_building *build = &graph->build, old = *build;
     rmi_name *slot;
-    size_t i;
     if (old.names * 2 >= old.slots) {
         slot = RMI_NEW(&graph->mem, rmi_name, old.slots ? old.slots * 2 : 64);
         if (!slot) return rmi_graph_memory(graph);
         build->slots = old.slots ? old.slots * 2 : 64;
         build->name = slot;
-        for (i = 0; i < old.slots; i++)
+        for (size_t i = 0; i < old.slots; i++)
             if (old.name[i].number)
                 *rmi_graph_slot(build, old.name[i].scope, old.name[i].text, strlen(old.name[i].text)) = old.name[i];
         if (old.slots) rmi_arena_drop(&graph->mem, old.name, old.slots * sizeof(rmi_name));
@@ -2219,11 +2215,10 @@ RMI_FN rm_result rmi_graph_list(const rmi_making *making, const char *what, uint
                                 rmi_list *list)
 {
     const rmi_list *in = &making->op->in, *out = &making->op->out;
-    uint32_t i;
     RMI_RULE(making->graph, !(mask & ~allowed), "op %s: kind '%s' has a bit in its mask '%s' that means nothing there; "
              "see rm_kind", making->op->name, making->kind->name, what);
     RMI_TRY(rmi_graph_new_list(making->graph, list, mask ? (size_t)in->n + out->n : 0));
-    for (i = 0; i < 64; i++) {
+    for (uint32_t i = 0; i < 64; i++) {
         uint32_t n = i < 32 ? in->n : out->n;
         if (!(mask & (RMI_IN_BITS | RMI_OUT_BITS) & (uint64_t)1 << i) || i % 32 < n) continue;
         return rmi_graph_fail(making->graph, RM_ERROR_GRAPH, i < 32
@@ -2233,9 +2228,9 @@ RMI_FN rm_result rmi_graph_list(const rmi_making *making, const char *what, uint
                                 "or correct the kind", making->op->name, making->kind->name, (uint64_t)i % 32, what,
                               (uint64_t)n);
     }
-    for (i = 0; i < in->n; i++)
+    for (uint32_t i = 0; i < in->n; i++)
         if (mask & RM_IN(i)) rmi_list_put_once(list, in->at[i]);
-    for (i = 0; i < out->n; i++)
+    for (uint32_t i = 0; i < out->n; i++)
         if (mask & RM_OUT(i)) rmi_list_put_once(list, out->at[i]);
     return RM_OK;
 }
@@ -2458,7 +2453,6 @@ RMI_FN rm_result rmi_graph_given(rm_graph *graph, const char *name, rmi_tensor_k
                  {"const", RM_EXTERNAL | RM_STAYS}};
     const char *word = given[kind].word;
     char full[RMI_NAME_ROOM];
-    rmi_tensor *tensor;
     *id = RMI_NONE;
     if (!rmi_graph_open(graph, word)) return RM_ERROR_GRAPH;
     rmi_graph_full_name(graph, name, word, graph->n_tensors, full);
@@ -2466,7 +2460,7 @@ RMI_FN rm_result rmi_graph_given(rm_graph *graph, const char *name, rmi_tensor_k
              "rm_%s_add", word, full, word);
     RMI_RULE(graph, bytes, "%s %s: it has 0 bytes; give its size, or RM_EMPTY if that is meant", word, full);
     RMI_TRY(rmi_graph_new_tensor(graph, full, RMI_NONE, kind, bytes == RM_EMPTY ? 0 : bytes, id));
-    tensor = &graph->tensors[*id];
+    rmi_tensor *tensor = &graph->tensors[*id];
     tensor->external = (flags & RM_EXTERNAL) != 0;
     tensor->stays = (flags & RM_STAYS) != 0;
     tensor->want_grad = (flags & RM_INPUT_GRAD) != 0;
@@ -2477,13 +2471,12 @@ RMI_FN rm_result rmi_graph_given(rm_graph *graph, const char *name, rmi_tensor_k
 /* Adds a param (*id) with its update by desc. */
 RMI_FN rm_result rmi_graph_add_param(rm_graph *graph, const rm_param_desc *desc, uint32_t *id)
 {
-    rmi_tensor *tensor;
     if (!rmi_graph_open(graph, "param")) return RM_ERROR_GRAPH;
     if (!desc)
         return rmi_graph_fail(graph, RM_ERROR_ARGUMENT, "rm_param_add: desc is NULL; pass a rm_param_desc with at "
                               "least bytes");
     RMI_TRY(rmi_graph_given(graph, desc->name, RMI_PARAM, desc->bytes, desc->flags, id));
-    tensor = &graph->tensors[*id];
+    rmi_tensor *tensor = &graph->tensors[*id];
     tensor->update = desc->update;
     tensor->update_host = desc->update_host;
     if (desc->update) tensor->opt = 0; /* until it is measured */
@@ -2549,7 +2542,6 @@ RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm
     const uint32_t allowed = RM_RNG | RM_ONCE | RM_NOGRAD | RM_ZERO_GRADS | RM_EXTERNAL | RM_STAYS;
     char full[RMI_NAME_ROOM];
     uint32_t id;
-    rmi_op *op;
     if (!rmi_graph_open(graph, "rm_op_add")) return RM_ERROR_GRAPH;
     if (!kind || !desc)
         return rmi_graph_fail(graph, RM_ERROR_ARGUMENT, "rm_op_add: kind or desc is NULL; use RM_OP(g, &KIND, .in = "
@@ -2558,7 +2550,7 @@ RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm
              desc->name ? desc->name : "(unnamed)");
     rmi_graph_full_name(graph, desc->name, kind->name, graph->n_ops, full);
     RMI_TRY(rmi_graph_new_op(graph, full, &id));
-    op = &graph->ops[id];
+    rmi_op *op = &graph->ops[id];
     RMI_TRY(rmi_graph_string(graph, kind->name, &op->kind_name));
     op->flags = kind->flags | desc->flags;
     RMI_RULE(graph, !(op->flags & ~allowed), "op %s: a flag that means nothing there; see RM_RNG and its neighbours",
@@ -2576,12 +2568,11 @@ RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm
 /* Adds a variant, by its kind and desc, to the op that made the tensor of this handle. */
 RMI_FN rm_result rmi_graph_add_variant(rm_graph *graph, rm_tensor handle, const rm_kind *kind, const rm_op_desc *desc)
 {
-    uint32_t id;
     if (!rmi_graph_open(graph, "rm_variant_add")) return RM_ERROR_GRAPH;
     if (!kind)
         return rmi_graph_fail(graph, RM_ERROR_ARGUMENT, "rm_variant_add: the kind is NULL; pass the kind that "
                               "implements it");
-    id = rmi_graph_has(graph, handle) ? graph->tensors[rmi_graph_index(handle)].maker : RMI_NONE;
+    uint32_t id = rmi_graph_has(graph, handle) ? graph->tensors[rmi_graph_index(handle)].maker : RMI_NONE;
     RMI_RULE(graph, id != RMI_NONE, "rm_variant_add: the tensor is none or no op makes it in this graph; pass an op's "
              "output");
     return rmi_graph_make_form(graph, id, kind, desc);
@@ -2608,9 +2599,8 @@ RMI_FN rm_result rmi_graph_begin_block(rm_graph *graph, const char *name)
     rmi_building *build = &graph->build;
     uint64_t scope = RMI_SCOPE(RMI_BLOCKS, build->open);
     size_t room = strlen(name) + 32;
-    rmi_mark *mark;
     RMI_RULE(graph, rmi_graph_name_ok(name), "block '%s': not a name; take " RMI_NAME_RULE, name);
-    mark = rmi_graph_mark(graph, name);
+    rmi_mark *mark = rmi_graph_mark(graph, name);
     if (!mark) return graph->sticky.result;
     mark->outer = build->open;
     mark->number = rmi_graph_lookup(graph, scope, name) + 1; /* RMI_NONE + 1: the first */
@@ -2627,12 +2617,11 @@ RMI_FN rm_result rmi_graph_begin_block(rm_graph *graph, const char *name)
 RMI_FN rm_result rmi_graph_end_block(rm_graph *graph)
 {
     uint32_t begin = graph->build.open - 1;
-    rmi_mark *end;
     RMI_RULE(graph, graph->build.open, "rm_block_end, end: no block is open; each needs its block (rm_block_begin)");
     graph->build.open = graph->marks[begin].outer;
     graph->build.prefix_n = graph->marks[begin].prefix_n;
     graph->build.prefix[graph->build.prefix_n] = 0;
-    end = rmi_graph_mark(graph, NULL);
+    rmi_mark *end = rmi_graph_mark(graph, NULL);
     if (end) end->outer = begin;
     return graph->sticky.result;
 }
@@ -2685,10 +2674,9 @@ RMI_FN void rmi_graph_estimate_op(rm_graph *graph, rmi_op *op, uint64_t *bytes, 
 RMI_FN rm_result rmi_graph_estimate(rm_graph *graph)
 {
     uint64_t bytes = 0, ns = 0;
-    uint32_t i;
     graph->costs.estimated = graph->costs.measured = 0;
-    for (i = 0; i < graph->n_ops; i++) rmi_graph_estimate_op(graph, &graph->ops[i], &bytes, &ns);
-    for (i = 0; i < graph->n_tensors; i++) {
+    for (uint32_t i = 0; i < graph->n_ops; i++) rmi_graph_estimate_op(graph, &graph->ops[i], &bytes, &ns);
+    for (uint32_t i = 0; i < graph->n_tensors; i++) {
         rmi_tensor *tensor = &graph->tensors[i];
         uint64_t guess = 1000 + (tensor->bytes + tensor->grad_bytes + tensor->state_bytes) / 10;
         if (tensor->opt_by == RMI_COST_GUESSED) tensor->opt = guess;
@@ -2733,8 +2721,7 @@ RMI_FN rm_result rmi_graph_seal_lists(rm_graph *graph, size_t of_op, size_t of_t
    consumers in order, which params the library updates. */
 RMI_FN rm_result rmi_graph_seal_grads(rm_graph *graph)
 {
-    uint32_t i, k;
-    for (i = 0; i < graph->n_tensors; i++) {
+    for (uint32_t i = 0; i < graph->n_tensors; i++) {
         rmi_tensor *tensor = &graph->tensors[i];
         const rmi_op *maker = tensor->maker == RMI_NONE ? NULL : &graph->ops[tensor->maker];
         tensor->has_grad =
@@ -2742,26 +2729,26 @@ RMI_FN rm_result rmi_graph_seal_grads(rm_graph *graph)
         tensor->root = maker && maker->view != RMI_NONE ? graph->tensors[maker->view].root : i;
         tensor->reader = RMI_NONE;
     }
-    for (i = 0; i < graph->n_ops; i++) {
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
         rmi_op *op = &graph->ops[i];
         rmi_graph_drop_repeated(&op->in, &op->same);
         RMI_TRY(rmi_graph_new_list(graph, &op->grad_in, op->in.n));
-        for (k = 0; k < op->in.n; k++) {
+        for (uint32_t k = 0; k < op->in.n; k++) {
             rmi_tensor *tensor = &graph->tensors[op->in.at[k]], *root = &graph->tensors[tensor->root];
             if (root->reader == RMI_NONE) root->reader = i;
             if (tensor->has_grad && !(op->flags & RM_NOGRAD)) rmi_list_put_once(&op->grad_in, op->in.at[k]);
         }
         op->has_bwd = op->grad_in.n != 0;
-        for (k = 0; k < op->out.n && op->has_bwd; k++) graph->tensors[op->out.at[k]].has_grad = 1;
+        for (uint32_t k = 0; k < op->out.n && op->has_bwd; k++) graph->tensors[op->out.at[k]].has_grad = 1;
     }
     RMI_TRY(rmi_graph_seal_lists(graph, offsetof(rmi_op, grad_in), offsetof(rmi_tensor, consumers)));
-    for (i = 0; i < graph->n_ops; i++) {
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
         rmi_op *op = &graph->ops[i];
         RMI_TRY(rmi_graph_new_list(graph, &op->grad_out, op->out.n));
-        for (k = 0; k < op->out.n && op->has_bwd; k++)
+        for (uint32_t k = 0; k < op->out.n && op->has_bwd; k++)
             if (graph->tensors[op->out.at[k]].consumers.n) rmi_list_put(&op->grad_out, op->out.at[k]);
     }
-    for (i = 0; i < graph->n_tensors; i++) {
+    for (uint32_t i = 0; i < graph->n_tensors; i++) {
         rmi_tensor *tensor = &graph->tensors[i];
         tensor->updates = tensor->kind == RMI_PARAM && !tensor->frozen && tensor->consumers.n &&
                           (tensor->opt != RMI_INF || tensor->opt_host != RMI_INF);
@@ -2780,18 +2767,17 @@ RMI_FN int rmi_graph_changes(const rm_graph *graph, uint32_t i, uint32_t tensor)
    op changes (even if they change it, too: a second run would make a third value). An error: it is no const. */
 RMI_FN rm_result rmi_graph_seal_consts(rm_graph *graph)
 {
-    uint32_t i, k;
-    for (i = 0; i < graph->n_ops; i++)
-        for (k = 0; k < graph->ops[i].mutates.n; k++) {
+    for (uint32_t i = 0; i < graph->n_ops; i++)
+        for (uint32_t k = 0; k < graph->ops[i].mutates.n; k++) {
             const rmi_tensor *tensor = &graph->tensors[graph->ops[i].mutates.at[k]];
             RMI_RULE(graph, tensor->kind == RMI_CONST, "op %s: it mutates %s, which is no const; declare that with "
                      "rm_const_add", graph->ops[i].name, tensor->name);
         }
     RMI_TRY(rmi_graph_seal_lists(graph, offsetof(rmi_op, mutates), offsetof(rmi_tensor, mutators)));
-    for (i = 0; i < graph->n_ops; i++) {
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
         rmi_op *op = &graph->ops[i];
         op->pinned = (op->flags & RM_ONCE) != 0;
-        for (k = 0; k < op->in.n; k++) op->pinned |= (uint8_t)rmi_graph_changes(graph, i, op->in.at[k]);
+        for (uint32_t k = 0; k < op->in.n; k++) op->pinned |= (uint8_t)rmi_graph_changes(graph, i, op->in.at[k]);
     }
     return RM_OK;
 }
@@ -2861,7 +2847,6 @@ RMI_FN rm_result rmi_graph_check_view(rm_graph *graph, const rmi_op *op)
 /* Derives and checks everything, when all is declared; afterwards only costs change. The second time does nothing. */
 RMI_FN rm_result rmi_graph_seal(rm_graph *graph)
 {
-    uint32_t i, k;
     if (graph->sticky.result != RM_OK) return graph->sticky.result;
     if (graph->sealed) return RM_OK;
     RMI_RULE(graph, graph->n_ops, "graph: it has no op; add the layers with RM_OP first");
@@ -2869,9 +2854,9 @@ RMI_FN rm_result rmi_graph_seal(rm_graph *graph)
              graph->marks[graph->build.open - 1].name);
     RMI_TRY(rmi_graph_seal_grads(graph));
     RMI_TRY(rmi_graph_seal_consts(graph));
-    for (i = 0; i < graph->n_ops; i++) {
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
         if (graph->ops[i].view != RMI_NONE) RMI_TRY(rmi_graph_check_view(graph, &graph->ops[i]));
-        for (k = 0; k < graph->ops[i].n_forms; k++)
+        for (uint32_t k = 0; k < graph->ops[i].n_forms; k++)
             RMI_TRY(rmi_graph_seal_form(graph, &graph->ops[i], &graph->ops[i].forms[k]));
     }
     RMI_TRY(rmi_graph_estimate(graph));
@@ -3096,8 +3081,7 @@ RMI_FN int rmi_low_twins(const rm_graph *graph, const rmi_op *op, uint32_t one, 
 RMI_FN uint32_t rmi_low_twin(const rm_graph *graph, rmi_run run, uint32_t tensor)
 {
     const rmi_op *op = &graph->ops[run.id];
-    uint32_t i;
-    for (i = 0; op->grad_in.at[i] != tensor; i++)
+    for (uint32_t i = 0; op->grad_in.at[i] != tensor; i++)
         if (rmi_list_has(&rmi_low_part(graph, run)->grads, op->grad_in.at[i]) &&
             rmi_low_twins(graph, op, op->grad_in.at[i], tensor))
             return op->grad_in.at[i];
@@ -3145,15 +3129,14 @@ RMI_FN void rmi_low_access_fwd(const rm_graph *graph, rmi_run run, int again, rm
 {
     const rmi_op *op = &graph->ops[run.id];
     const rmi_form *form = &op->forms[run.form];
-    uint32_t i;
-    for (i = 0; i < op->in.n; i++) /* a view is a name for bytes: of its other inputs nothing is read */
+    for (uint32_t i = 0; i < op->in.n; i++) /* a view is a name for bytes: of its other inputs nothing is read */
         if (op->view == RMI_NONE || op->in.at[i] == op->view)
             rmi_list_put_once(&access->reads, op->in.at[i]);
-    for (i = 0; i < op->mutates.n && !again; i++) {
+    for (uint32_t i = 0; i < op->mutates.n && !again; i++) {
         rmi_list_put_once(&access->reads, op->mutates.at[i]);
         rmi_list_put_once(&access->writes, op->mutates.at[i]);
     }
-    for (i = 0; i < op->out.n; i++) rmi_list_put(&access->writes, op->out.at[i]);
+    for (uint32_t i = 0; i < op->out.n; i++) rmi_list_put(&access->writes, op->out.at[i]);
     if (form->saved) {
         access->saved = rmi_low_buf(graph, RMI_BUF_SAVED, run.id);
         access->saved_bytes = form->saved;
@@ -3165,12 +3148,11 @@ RMI_FN void rmi_low_access_bwd(const rm_graph *graph, rmi_run run, rmi_access *a
     const rmi_op *op = &graph->ops[run.id];
     const rmi_form *form = &op->forms[run.form];
     const rmi_part *part = &form->parts[run.part];
-    uint32_t i;
-    for (i = 0; i < part->needs.n; i++) rmi_list_put(&access->reads, part->needs.at[i]);
+    for (uint32_t i = 0; i < part->needs.n; i++) rmi_list_put(&access->reads, part->needs.at[i]);
     if (part->needs_saved && form->saved) rmi_list_put(&access->reads, rmi_low_buf(graph, RMI_BUF_SAVED, run.id));
-    for (i = 0; i < op->grad_out.n; i++)
+    for (uint32_t i = 0; i < op->grad_out.n; i++)
         rmi_list_put(&access->reads, rmi_low_buf(graph, RMI_BUF_GRAD, op->grad_out.at[i]));
-    for (i = 0; i < op->grad_in.n; i++)
+    for (uint32_t i = 0; i < op->grad_in.n; i++)
         if (rmi_list_has(&part->grads, op->grad_in.at[i]))
             rmi_list_put(&access->writes, rmi_low_buf(graph, RMI_BUF_GRAD, op->grad_in.at[i]));
 }
@@ -3226,24 +3208,21 @@ RMI_FN uint64_t rmi_low_ns(const rm_graph *graph, rmi_run run, int again, int is
 /* Does this part of op's backward give any gradient that is wanted? */
 RMI_FN int rmi_low_part_wanted(const rmi_op *op, const rmi_part *part)
 {
-    uint32_t i;
-    for (i = 0; i < op->grad_in.n; i++)
+    for (uint32_t i = 0; i < op->grad_in.n; i++)
         if (rmi_list_has(&part->grads, op->grad_in.at[i])) return 1;
     return 0;
 }
 
 RMI_FN int rmi_low_same_list(const rmi_list *a, const rmi_list *b)
 {
-    uint32_t i;
-    for (i = 0; i < a->n; i++)
+    for (uint32_t i = 0; i < a->n; i++)
         if (!rmi_list_has(b, a->at[i])) return 0;
     return a->n == b->n;
 }
 
 RMI_FN int rmi_low_reads_saved(const rmi_op *op, const rmi_form *form)
 {
-    uint32_t part;
-    for (part = 0; part < form->n_parts && form->saved; part++)
+    for (uint32_t part = 0; part < form->n_parts && form->saved; part++)
         if (form->parts[part].needs_saved && rmi_low_part_wanted(op, &form->parts[part])) return 1;
     return 0;
 }
@@ -3251,9 +3230,8 @@ RMI_FN int rmi_low_reads_saved(const rmi_op *op, const rmi_form *form)
 /* Have two forms the same parts? */
 RMI_FN int rmi_low_same_parts(const rmi_form *first, const rmi_form *other)
 {
-    uint32_t part;
     if (first->n_parts != other->n_parts) return 0;
-    for (part = 0; part < first->n_parts; part++)
+    for (uint32_t part = 0; part < first->n_parts; part++)
         if (!rmi_low_same_list(&first->parts[part].grads, &other->parts[part].grads)) return 0;
     return 1;
 }
@@ -3261,10 +3239,9 @@ RMI_FN int rmi_low_same_parts(const rmi_form *first, const rmi_form *other)
 /* Do two backwards touch the same, so that they differ in time and workspace only? */
 RMI_FN int rmi_low_same_mode(const rmi_op *op, const rmi_form *first, const rmi_form *other)
 {
-    uint32_t i;
     if (first == other) return 1;
     if (rmi_low_reads_saved(op, first) || rmi_low_reads_saved(op, other) || !rmi_low_same_parts(first, other)) return 0;
-    for (i = 0; i < first->n_parts; i++)
+    for (uint32_t i = 0; i < first->n_parts; i++)
         if (!rmi_low_same_list(&first->parts[i].needs, &other->parts[i].needs)) return 0;
     return rmi_graph_same_overs(first, other);
 }
@@ -3393,15 +3370,12 @@ RMI_FN uint64_t rmi_shp_met(const rmi_shp_writer *writer, uint32_t tensor)
 
 RMI_FN void rmi_shp_put_list(rmi_shp_writer *writer, const rmi_list *list)
 {
-    uint32_t i;
     rmi_shp_put(writer, list->n);
-    for (i = 0; i < list->n; i++) rmi_shp_put(writer, rmi_shp_met(writer, list->at[i]));
+    for (uint32_t i = 0; i < list->n; i++) rmi_shp_put(writer, rmi_shp_met(writer, list->at[i]));
 }
 
 RMI_FN void rmi_shp_put_form(rmi_shp_writer *writer, const rmi_form *form)
 {
-    const rmi_part *part;
-    uint32_t i;
     rmi_shp_put(writer, form->fwd);
     rmi_shp_put(writer, form->bwd);
     rmi_shp_put(writer, form->again);
@@ -3411,14 +3385,14 @@ RMI_FN void rmi_shp_put_form(rmi_shp_writer *writer, const rmi_form *form)
     rmi_shp_put(writer, form->saved);
     rmi_shp_put(writer, form->needs_saved | form->n_parts << 1 | form->n_overs << 16);
     rmi_shp_put(writer, rmi_shp_met(writer, form->inplace));
-    for (part = form->parts; part < form->parts + form->n_parts; part++) {
+    for (const rmi_part *part = form->parts; part < form->parts + form->n_parts; part++) {
         rmi_shp_put_list(writer, &part->needs);
         rmi_shp_put_list(writer, &part->grads);
         rmi_shp_put(writer, part->bwd);
         rmi_shp_put(writer, part->bwd_ws);
         rmi_shp_put(writer, part->needs_saved);
     }
-    for (i = 0; i < form->n_overs; i++)
+    for (uint32_t i = 0; i < form->n_overs; i++)
         rmi_shp_put(writer, rmi_shp_met(writer, form->overs[i].grad_of) << 34 | (uint64_t)form->overs[i].what << 32 |
                                 rmi_shp_met(writer, form->overs[i].tensor));
 }
@@ -3427,15 +3401,14 @@ RMI_FN void rmi_shp_put_form(rmi_shp_writer *writer, const rmi_form *form)
 RMI_FN rm_result rmi_shp_write(rmi_shp_writer *writer, uint32_t lo, uint32_t hi)
 {
     const rmi_op *ops = writer->graph->ops, *op;
-    uint32_t k;
     writer->lo = lo;
     writer->hi = hi;
     writer->row.n = writer->n_met = 0;
     for (op = ops + lo; op < ops + hi; op++) {
         rmi_shp_put(writer, (uint64_t)op->in.n | (uint64_t)op->out.n << 20 | (uint64_t)op->n_forms << 40);
-        for (k = 0; k < op->in.n; k++) rmi_shp_put_tensor(writer, op->in.at[k]);
-        for (k = 0; k < op->out.n; k++) rmi_shp_put_tensor(writer, op->out.at[k]);
-        for (k = 0; k < op->n_forms; k++) rmi_shp_put_form(writer, &op->forms[k]);
+        for (uint32_t k = 0; k < op->in.n; k++) rmi_shp_put_tensor(writer, op->in.at[k]);
+        for (uint32_t k = 0; k < op->out.n; k++) rmi_shp_put_tensor(writer, op->out.at[k]);
+        for (uint32_t k = 0; k < op->n_forms; k++) rmi_shp_put_form(writer, &op->forms[k]);
         rmi_shp_put(writer, (uint64_t)(op->flags & ~(uint32_t)RM_RNG) | (uint64_t)op->pinned << 32 |
                                 rmi_shp_met(writer, op->view) << 33);
         rmi_shp_put(writer, op->view_offset ^ (uint64_t)op->leaves << 62);
@@ -3444,8 +3417,8 @@ RMI_FN rm_result rmi_shp_write(rmi_shp_writer *writer, uint32_t lo, uint32_t hi)
         rmi_shp_put(writer, op->mutates.n);
     }
     for (op = ops + lo; op < ops + hi; op++) {
-        for (k = 0; k < op->in.n; k++) writer->met[op->in.at[k]] = 0;
-        for (k = 0; k < op->out.n; k++) writer->met[op->out.at[k]] = 0;
+        for (uint32_t k = 0; k < op->in.n; k++) writer->met[op->in.at[k]] = 0;
+        for (uint32_t k = 0; k < op->out.n; k++) writer->met[op->out.at[k]] = 0;
     }
     return writer->result;
 }
@@ -3506,9 +3479,8 @@ RMI_FN void rmi_shp_carry(rmi_shape *shape, const rm_graph *graph, uint32_t buf)
 /* Adds the stage that ends with op `last`; its output is RMI_NONE or what crosses the cut behind it. */
 RMI_FN rm_result rmi_shp_end_stage(rmi_arena *mem, rmi_shape *shape, uint32_t last, uint32_t out)
 {
-    rmi_stage *stage;
     if (!RMI_GROW(mem, shape->stages, shape->cap, (size_t)shape->n + 1)) return RM_ERROR_MEMORY;
-    stage = &shape->stages[shape->n++];
+    rmi_stage *stage = &shape->stages[shape->n++];
     stage->lo = shape->n > 1 ? stage[-1].hi : 0;
     stage->in = shape->n > 1 ? stage[-1].out : RMI_NONE;
     stage->hi = last + 1;
@@ -3666,8 +3638,7 @@ RMI_FN rm_result rmi_sch_sizes(const rm_graph *graph, rmi_program *program)
     uint32_t base = rmi_low_buf(graph, RMI_BUF_SAVED, 0), op;
     uint64_t *next = RMI_NEW(&tmp, uint64_t, rmi_low_buffers(graph) - base); /* by buffer from base on */
     uint64_t *left = RMI_NEW(&tmp, uint64_t, graph->n_ops); /* size of what the latest forward left, for prefetches */
-    size_t i;
-    for (i = program->n; next && left && i-- > 0;) {
+    for (size_t i = program->n; next && left && i-- > 0;) {
         rmi_stmt *st = &program->st[i];
         if (st->what == RMI_RUN) {
             if (st->run.way == RMI_FWD) next[st->run.id] = rmi_low_form(graph, st->run)->saved;
@@ -3680,8 +3651,8 @@ RMI_FN rm_result rmi_sch_sizes(const rm_graph *graph, rmi_program *program)
                                                                            : rmi_low_bytes(graph, st->buf);
         }
     }
-    for (i = 0; next && i < graph->n_ops; i++) next[i] = 0; /* what an op saved is on the device */
-    for (i = 0; next && left && i < program->n; i++) {
+    for (size_t i = 0; next && i < graph->n_ops; i++) next[i] = 0; /* what an op saved is on the device */
+    for (size_t i = 0; next && left && i < program->n; i++) {
         rmi_stmt *st = &program->st[i];
         uint32_t gone = st->what == RMI_FREE ? st->buf : st->what == RMI_REUSE ? st->other : RMI_NONE;
         if (gone != RMI_NONE && rmi_low_kind(graph, gone, &op) == RMI_BUF_SAVED) next[op] = 0;
@@ -4036,8 +4007,7 @@ RMI_FN rm_result rmi_sim_touch(rmi_sim *sim, uint32_t stretch, int writes)
 RMI_FN uint64_t rmi_sim_work(rmi_sim *sim, uint32_t lane, uint64_t ns, uint64_t not_before)
 {
     uint64_t start = rmi_max(sim->lane[lane], not_before), end;
-    size_t i;
-    for (i = 0; i < sim->n_use; i++) {
+    for (size_t i = 0; i < sim->n_use; i++) {
         const rmi_stretch *used = &sim->str[sim->use[i].stretch];
         start = rmi_max(start, sim->use[i].writes ? used->busy : used->ready);
     }
@@ -4050,7 +4020,7 @@ RMI_FN uint64_t rmi_sim_work(rmi_sim *sim, uint32_t lane, uint64_t ns, uint64_t 
         span->lane = lane;
         span->ran = 1;
     }
-    for (i = 0; i < sim->n_use; i++) {
+    for (size_t i = 0; i < sim->n_use; i++) {
         rmi_stretch *used = &sim->str[sim->use[i].stretch];
         used->busy = rmi_max(used->busy, end);
         if (sim->use[i].writes) used->ready = rmi_max(used->ready, end);
@@ -4233,8 +4203,7 @@ RMI_FN rm_result rmi_sim_settle(rmi_sim *sim, rmi_run run)
    before it and by nothing else. What the op changes itself may have been changed up to `later` times more. */
 RMI_FN rm_result rmi_sim_versions(rmi_sim *sim, const rmi_list *tensors, uint32_t op, uint32_t later)
 {
-    uint32_t i;
-    for (i = 0; i < tensors->n; i++) {
+    for (uint32_t i = 0; i < tensors->n; i++) {
         uint32_t root = sim->graph->tensors[tensors->at[i]].root, changed = sim->now.version[root],
                  wanted = rmi_graph_version_for(sim->graph, root, op);
         rmi_tensor_kind kind = (rmi_tensor_kind)sim->graph->tensors[root].kind;
@@ -4274,7 +4243,6 @@ RMI_FN rm_result rmi_sim_may_fwd(rmi_sim *sim, rmi_run run, int again)
 {
     const rmi_op *op = &sim->graph->ops[run.id];
     const char *bits = rmi_low_form(sim->graph, run)->bits;
-    uint32_t i, other;
     if (op->view != RMI_NONE) return rmi_sim_fail(sim, "%s is a view: it runs by its alias", op->name);
     if (again && (op->flags & RM_ONCE)) return rmi_sim_fail(sim, "%s runs once a step", op->name);
     if (sim->now.bits[run.id] && strcmp(sim->now.bits[run.id], bits))
@@ -4282,9 +4250,9 @@ RMI_FN rm_result rmi_sim_may_fwd(rmi_sim *sim, rmi_run run, int again)
     sim->now.bits[run.id] = bits;
     RMI_TRY(rmi_sim_versions(sim, &op->in, run.id, again != 0));
     if (!again) RMI_TRY(rmi_sim_versions(sim, &op->mutates, run.id, 0));
-    for (i = 0; i < op->out.n; i++) {
+    for (uint32_t i = 0; i < op->out.n; i++) {
         RMI_TRY(rmi_sim_at_device(sim, op->out.at[i]));
-        other = rmi_sim_other_name(sim, op->out.at[i], 1);
+        uint32_t other = rmi_sim_other_name(sim, op->out.at[i], 1);
         if (other != RMI_NONE) return rmi_sim_fail_two(sim, other, "shares the bytes of", op->out.at[i]);
     }
     return RM_OK;
@@ -4294,12 +4262,11 @@ RMI_FN rm_result rmi_sim_may_fwd(rmi_sim *sim, rmi_run run, int again)
 RMI_FN rm_result rmi_sim_may_opt(rmi_sim *sim, rmi_run run)
 {
     const rmi_tensor *tensor = &sim->graph->tensors[run.id];
-    uint32_t i;
     if (sim->now.updated[run.id] || !tensor->updates || !rmi_low_has_update(sim->program->step))
         return rmi_sim_fail(sim, "%s has no update to run here", tensor->name);
     if (tensor->reduce != RMI_INF && !sim->now.reduced[run.id])
         return rmi_sim_fail(sim, "the gradient of %s is not reduced yet", tensor->name);
-    for (i = 0; i < sim->graph->n_barriers; i++)
+    for (uint32_t i = 0; i < sim->graph->n_barriers; i++)
         if (!sim->now.passed[i])
             return rmi_sim_fail(sim, "barrier %s comes before any update", sim->graph->barriers[i].name);
     if ((run.way == RMI_OPT ? tensor->opt : tensor->opt_host) != RMI_INF) return RM_OK;
@@ -4547,7 +4514,6 @@ RMI_FN void rmi_sim_obey(rmi_sim *sim, rmi_run run, int again)
 {
     const rm_graph *graph = sim->graph;
     rmi_progress *now = &sim->now;
-    uint32_t i;
     now->run++;
     now->backward |= run.way == RMI_BWD;
     if (run.way == RMI_FWD && !again && !now->backward) { /* the forward pass goes on */
@@ -4556,7 +4522,7 @@ RMI_FN void rmi_sim_obey(rmi_sim *sim, rmi_run run, int again)
         now->early = 0;
     }
     sim->fig.breaks += again && graph->ops[run.id].pinned;
-    for (i = 0; i < sim->acc.reads.n; i++) {
+    for (uint32_t i = 0; i < sim->acc.reads.n; i++) {
         uint32_t buf = sim->acc.reads.at[i];
         rmi_held *held = &sim->held[0][buf < graph->n_tensors ? graph->tensors[buf].root : buf];
         uint32_t late = (run.way == RMI_BWD || again) && rmi_low_leaves(graph, buf) && held->made <= now->turn &&
@@ -4565,7 +4531,7 @@ RMI_FN void rmi_sim_obey(rmi_sim *sim, rmi_run run, int again)
         now->early += late && !now->backward;
         held->used = now->run;
     }
-    for (i = 0; i < sim->acc.writes.n && run.way == RMI_FWD; i++) {
+    for (uint32_t i = 0; i < sim->acc.writes.n && run.way == RMI_FWD; i++) {
         rmi_held *held = &sim->held[0][sim->acc.writes.at[i]];
         held->used = now->run;
         held->made = again ? now->run : 0;
@@ -4577,21 +4543,19 @@ RMI_FN rm_result rmi_sim_run(rmi_sim *sim, rmi_run run)
 {
     int again = run.way == RMI_FWD && sim->now.ran[run.id] > 0, updates = run.way == RMI_OPT || run.way == RMI_OPT_HOST;
     uint32_t lane = run.way == RMI_OPT_HOST ? RM_LANE_HOST : run.way == RMI_REDUCE ? RM_LANE_COMM : RM_LANE_COMPUTE;
-    uint64_t ns;
-    uint32_t i;
     sim->n_use = 0;
     RMI_TRY(rmi_sim_workspaces(sim, rmi_low_ws(sim->graph, run)));
     RMI_TRY(rmi_sim_may_run(sim, run, again));
     RMI_TRY(rmi_sim_gather(sim, run));
     rmi_sim_obey(sim, run, again);
-    ns = rmi_low_ns(sim->graph, run, again, run.way == RMI_BWD && rmi_sim_is_free(sim, run));
+    uint64_t ns = rmi_low_ns(sim->graph, run, again, run.way == RMI_BWD && rmi_sim_is_free(sim, run));
     rmi_sim_ran(sim, run, again, rmi_sim_work(sim, lane, ns, updates ? sim->now.barrier_end : 0));
     sim->fig.runs += run.way <= RMI_BWD || updates;
     if (again) {
         sim->fig.recomputed_ns = rmi_add(sim->fig.recomputed_ns, ns);
         sim->fig.recomputed_runs++;
     }
-    for (i = 0; i < sim->acc.writes.n; i++) {
+    for (uint32_t i = 0; i < sim->acc.writes.n; i++) {
         rmi_held *held = &sim->held[0][sim->acc.writes.at[i]];
         if (held->from == RMI_NONE) continue;
         if (held->takes) rmi_sim_drop(sim, 0, held->from);
@@ -4629,14 +4593,13 @@ RMI_FN rm_result rmi_sim_offload(rmi_sim *sim, const rmi_stmt *st)
 {
     uint32_t buf = st->buf, i;
     rmi_held *here = &sim->held[0][buf], *there = &sim->held[1][buf];
-    uint64_t bytes;
     if (rmi_low_external(sim->graph, buf) || rmi_low_is_ws(rmi_low_kind(sim->graph, buf, &i)))
         return rmi_sim_fail_buf(sim, buf, "does not move");
     if (rmi_low_stays(sim->graph, buf))
         return rmi_sim_fail_buf(sim, buf, "was declared to stay on the device (RM_STAYS)");
     RMI_TRY(rmi_sim_at_device(sim, buf));
     if (rmi_sim_nothing(here->is)) return rmi_sim_fail_buf(sim, buf, "holds nothing that could be offloaded");
-    bytes = rmi_sim_length(sim, buf);
+    uint64_t bytes = rmi_sim_length(sim, buf);
     if (there->stretch != RMI_NONE && (sim->str[there->stretch].lo != st->offset ||
                                        sim->str[there->stretch].hi != rmi_add(st->offset, bytes)))
         rmi_sim_drop(sim, 1, buf);
@@ -4669,14 +4632,13 @@ RMI_FN rm_result rmi_sim_merge(rmi_sim *sim, const rmi_stmt *st)
 {
     uint32_t buf = st->buf, tensor, kept = sim->held[1][buf].stretch, staging;
     rmi_content mine = sim->held[0][buf].is, theirs = sim->held[1][buf].is;
-    uint64_t bytes;
     RMI_TRY(rmi_sim_at_device(sim, buf));
     if (rmi_low_kind(sim->graph, buf, &tensor) != RMI_BUF_GRAD || sim->graph->tensors[tensor].kind != RMI_PARAM ||
         kept == RMI_NONE || rmi_sim_nothing(mine) || rmi_sim_nothing(theirs) ||
         (mine.from < theirs.to && theirs.from < mine.to))
         return rmi_sim_fail_buf(sim, buf, "cannot be merged: contributions on the device are added to other ones in "
                                 "host memory");
-    bytes = rmi_sim_length(sim, buf);
+    uint64_t bytes = rmi_sim_length(sim, buf);
     RMI_TRY(rmi_sim_place(sim, 1, buf, st->offset, bytes));
     staging = sim->held[1][buf].stretch;
     sim->held[1][buf].stretch = kept;
@@ -4761,7 +4723,6 @@ RMI_FN rm_result rmi_sim_begin(rmi_sim *sim)
     const rm_graph *graph = sim->graph;
     uint32_t buf, i, n = graph->n_tensors, n_ops = graph->n_ops;
     rmi_progress *now = &sim->now;
-    size_t k;
     rmi_arena_clear(&sim->turn);
     now->barrier_end = now->run = now->turn = 0;
     now->backward = 0;
@@ -4775,7 +4736,7 @@ RMI_FN rm_result rmi_sim_begin(rmi_sim *sim)
         if (kind != RMI_BUF_VALUE && graph->tensors[i].kind != RMI_PARAM) continue;
         if (graph->tensors[i].external || !rmi_low_bytes(graph, buf)) sim->held[0][buf].is = rmi_sim_initial(sim, buf);
     }
-    for (k = 0; k < sim->program->n_homes; k++) {
+    for (size_t k = 0; k < sim->program->n_homes; k++) {
         const rmi_home *home = &sim->program->homes[k];
         sim->held[home->host][home->buf].is = rmi_sim_initial(sim, home->buf);
         if (rmi_low_kind(graph, home->buf, &i) == RMI_BUF_SHARE_GRAD) /* the earlier steps' sum is there */
@@ -4792,14 +4753,13 @@ RMI_FN rm_result rmi_sim_begin(rmi_sim *sim)
 RMI_FN rm_result rmi_sim_finish_ops(rmi_sim *sim)
 {
     const rm_graph *graph = sim->graph;
-    uint32_t i, k;
-    for (i = 0; i < graph->n_ops; i++) {
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
         const rmi_op *op = &graph->ops[i];
         if (op->mutates.n && !sim->now.ran[i])
             return rmi_sim_fail(sim, "%s never runs, and it has consts to bring up to date", op->name);
         if ((op->flags & RM_ONCE) && sim->now.ran[i] != 1)
             return rmi_sim_fail(sim, "%s must run exactly once", op->name);
-        for (k = 0; k < op->grad_in.n && rmi_low_has_backward(sim->program->step); k++)
+        for (uint32_t k = 0; k < op->grad_in.n && rmi_low_has_backward(sim->program->step); k++)
             if (!sim->now.done[sim->done_at[i] + k])
                 return rmi_sim_fail(sim, "the backward of %s never gives its contribution to the gradient of %s",
                                     op->name, graph->tensors[op->grad_in.at[k]].name);
@@ -4813,8 +4773,7 @@ RMI_FN rm_result rmi_sim_finish_tensors(rmi_sim *sim)
 {
     const rm_graph *graph = sim->graph;
     int updates = rmi_low_has_update(sim->program->step);
-    uint32_t i;
-    for (i = 0; i < graph->n_tensors; i++) {
+    for (uint32_t i = 0; i < graph->n_tensors; i++) {
         const rmi_tensor *tensor = &graph->tensors[i];
         uint32_t buf = rmi_low_buf(graph, RMI_BUF_GRAD, i);
         if (tensor->is_output && !rmi_sim_whole(sim, 0, i))
@@ -4841,9 +4800,8 @@ RMI_FN rm_result rmi_sim_finish_homes(rmi_sim *sim)
 {
     const rm_graph *graph = sim->graph;
     int hands_on = rmi_low_hands_on(sim->program->step);
-    size_t k;
     uint32_t buf, i, n = rmi_low_buffers(graph);
-    for (k = 0; k < sim->program->n_homes; k++) {
+    for (size_t k = 0; k < sim->program->n_homes; k++) {
         const rmi_home *home = &sim->program->homes[k];
         const rmi_held *held = &sim->held[home->host][home->buf];
         rmi_buf_kind kind = rmi_low_kind(graph, home->buf, &i);
@@ -4918,11 +4876,10 @@ RMI_FN rm_result rmi_sim_spaces(rmi_sim *sim)
 {
     const rmi_program *program = sim->program;
     uint32_t id, memory;
-    size_t i;
-    for (i = 0; i < program->n_homes; i++)
+    for (size_t i = 0; i < program->n_homes; i++)
         RMI_TRY(rmi_sim_cut(sim, program->homes[i].host, program->homes[i].offset,
                             rmi_low_bytes(sim->graph, program->homes[i].buf)));
-    for (i = 0; i < program->n; i++) {
+    for (size_t i = 0; i < program->n; i++) {
         const rmi_stmt *st = &program->st[i];
         int sized = st->what == RMI_ALLOC || rmi_low_kind(sim->graph, st->buf, &id) == RMI_BUF_SAVED;
         if (st->what == RMI_ALLOC || st->what == RMI_OFFLOAD || st->what == RMI_MERGE)
@@ -4958,11 +4915,10 @@ RMI_FN int rmi_sim_is_anywhere(const rmi_sim *sim, uint32_t buf)
 /* Puts there what the first step starts with: the caller's memory, and homes; an offence if something may have none. */
 RMI_FN rm_result rmi_sim_homes(rmi_sim *sim)
 {
-    size_t k;
     uint32_t buf, i, n = rmi_low_buffers(sim->graph);
     for (buf = 0; buf < n; buf++)
         if (rmi_low_external(sim->graph, buf)) RMI_TRY(rmi_sim_place(sim, 0, buf, 0, 0));
-    for (k = 0; k < sim->program->n_homes; k++) {
+    for (size_t k = 0; k < sim->program->n_homes; k++) {
         const rmi_home *home = &sim->program->homes[k];
         rmi_buf_kind kind = rmi_low_kind(sim->graph, home->buf, &i);
         if (rmi_low_external(sim->graph, home->buf) || rmi_low_varies(kind) ||
@@ -5007,8 +4963,7 @@ RMI_FN rm_result rmi_sim_statement(rmi_sim *sim, const rmi_stmt *st)
 /* Does the program use more than the compute lane? If not, every step takes as long as the first. */
 RMI_FN int rmi_sim_side_by_side(const rmi_program *program)
 {
-    size_t i;
-    for (i = 0; i < program->n; i++) {
+    for (size_t i = 0; i < program->n; i++) {
         const rmi_stmt *st = &program->st[i];
         if (st->what >= RMI_OFFLOAD) return 1;
         if (st->what == RMI_RUN && (st->run.way == RMI_OPT_HOST || st->run.way == RMI_REDUCE)) return 1;
@@ -5044,7 +4999,6 @@ RMI_FN rm_result rmi_sch_replay(const rm_graph *graph, rmi_program *program, rmi
                                   rmi_span *spans)
 {
     rmi_sim sim = RMI_INIT;
-    rm_result result;
     sim.graph = graph;
     sim.program = program;
     sim.err = err;
@@ -5053,7 +5007,7 @@ RMI_FN rm_result rmi_sch_replay(const rm_graph *graph, rmi_program *program, rmi
     sim.turn = rmi_arena_make(&graph->mem.hooks);
     sim.free_str = sim.spent = RMI_NONE;
     sim.at = (size_t)RMI_NONE;
-    result = rmi_sim_tables(&sim);
+    rm_result result = rmi_sim_tables(&sim);
     if (result == RM_OK) result = rmi_sim_homes(&sim);
     if (result == RM_OK) result = rmi_sim_steps(&sim);
     sim.fig.arena_top = sim.space[0].top[0];
@@ -5228,8 +5182,7 @@ RMI_FN rm_result rmi_step_append(rmi_step_maker *make, uint32_t number, rmi_rang
 /* As rmi_step_append, unless the number is RMI_NONE or in the range already. */
 RMI_FN rm_result rmi_step_put(rmi_step_maker *make, uint32_t number, rmi_range *range)
 {
-    uint32_t i;
-    for (i = 0; i < range->n; i++)
+    for (uint32_t i = 0; i < range->n; i++)
         if (make->step->pool[range->at + i] == number) return RM_OK;
     return number == RMI_NONE ? RM_OK : rmi_step_append(make, number, range);
 }
@@ -5270,8 +5223,7 @@ RMI_FN uint32_t rmi_step_gradient(const rmi_step *step, uint32_t tensor)
 /* Has the tensor a view, directly or through views? A param that has stays on the device. */
 RMI_FN int rmi_step_is_viewed(const rm_graph *graph, uint32_t tensor)
 {
-    uint32_t i;
-    for (i = 0; i < graph->n_ops; i++)
+    for (uint32_t i = 0; i < graph->n_ops; i++)
         if (graph->ops[i].view != RMI_NONE && graph->tensors[graph->ops[i].view].root == tensor) return 1;
     return 0;
 }
@@ -5282,9 +5234,7 @@ RMI_FN int rmi_step_tracked(const rmi_step_maker *make, uint32_t number, uint8_t
 {
     const rmi_step *step = make->step;
     const rm_graph *graph = step->graph;
-    const rmi_tensor *tensor;
     uint32_t id, form;
-    int may_leave;
     rmi_buf_kind of = rmi_low_kind(graph, number, &id);
     if (of == RMI_BUF_SAVED) {
         *kind = RMI_STEP_SAVED;
@@ -5294,8 +5244,8 @@ RMI_FN int rmi_step_tracked(const rmi_step_maker *make, uint32_t number, uint8_t
         return 0;
     }
     if (of > RMI_BUF_STATE || rmi_low_external(graph, number) || !rmi_low_bytes(graph, number)) return 0;
-    tensor = &graph->tensors[id];
-    may_leave = make->all || (step->moves && !tensor->stays); /* of a param and its state */
+    const rmi_tensor *tensor = &graph->tensors[id];
+    int may_leave = make->all || (step->moves && !tensor->stays); /* of a param and its state */
     if (of == RMI_BUF_VALUE) {
         *kind = tensor->kind == RMI_ACT ? RMI_STEP_VALUE : tensor->kind == RMI_INPUT ? RMI_STEP_INPUT : RMI_STEP_WEIGHT;
         if (tensor->root != id || tensor->kind == RMI_CONST || rmi_low_unread(graph, id)) return 0;
@@ -5425,10 +5375,9 @@ RMI_INLINE int rmi_step_merges(const rmi_step *step, const rmi_step_param *param
    `bits` the first whose forward gives its bits, and forwards with these bits can leave what that backward reads. */
 RMI_FN int rmi_step_is_mode(const rmi_op *op, uint32_t form, uint32_t bits)
 {
-    uint32_t i;
-    for (i = 0; i < form; i++)
+    for (uint32_t i = 0; i < form; i++)
         if (rmi_low_same_mode(op, &op->forms[i], &op->forms[form])) return 0;
-    for (i = 0; i < bits; i++)
+    for (uint32_t i = 0; i < bits; i++)
         if (!strcmp(op->forms[i].bits, op->forms[bits].bits)) return 0;
     if (op->has_bwd && rmi_low_reads_saved(op, &op->forms[form]))
         return !strcmp(op->forms[form].bits, op->forms[bits].bits);
@@ -5467,12 +5416,11 @@ RMI_FN uint32_t rmi_step_mode_of(const rmi_op *op, uint32_t form, uint32_t forwa
 RMI_FN uint32_t rmi_step_over_tensor(const rmi_step *step, const rmi_list *reads, uint32_t tensor, uint64_t bytes)
 {
     const rm_graph *graph = step->graph;
-    uint32_t i, view;
     if (tensor == RMI_NONE || graph->tensors[tensor].kind != RMI_ACT || bytes > graph->tensors[tensor].bytes || !bytes)
         return RMI_NONE;
-    for (view = tensor; graph->tensors[view].root != view; view = graph->ops[graph->tensors[view].maker].view)
+    for (uint32_t view = tensor; graph->tensors[view].root != view; view = graph->ops[graph->tensors[view].maker].view)
         if (graph->ops[graph->tensors[view].maker].view_offset) return RMI_NONE;
-    for (i = 0; i < reads->n; i++)
+    for (uint32_t i = 0; i < reads->n; i++)
         if (reads->at[i] != tensor && graph->tensors[reads->at[i]].root == graph->tensors[tensor].root) return RMI_NONE;
     return rmi_step_value(step, tensor);
 }
@@ -5509,10 +5457,9 @@ RMI_FN rm_result rmi_step_put_ways(rmi_step_maker *make, rmi_run run, uint32_t b
     const rmi_op *op = run.way <= RMI_BWD ? &step->graph->ops[run.id] : NULL;
     rmi_step_access *access = &step->accesses[step->n_accesses - 1];
     int timed = !access->absent && run.way != RMI_REDUCE && run.way != RMI_OPT_HOST;
-    uint32_t k, other;
     rmi_run as = run;
     access->least_ns = RMI_INF;
-    for (k = 0; k < 4; k++) {
+    for (uint32_t k = 0; k < 4; k++) {
         rmi_range *ways = &access->ways[k / 2][k % 2];
         *ways = rmi_step_range(step->n_ways);
         for (as.form = 0; as.form < (op ? op->n_forms : 1); as.form++) {
@@ -5532,7 +5479,7 @@ RMI_FN rm_result rmi_step_put_ways(rmi_step_maker *make, rmi_run run, uint32_t b
         }
         if (ways->n) access->least_ns = rmi_min(access->least_ns, step->ways[ways->at].ns);
         /* of one form, or of a backward, the same ways need not be there twice */
-        for (other = 0; other < k && !(run.way == RMI_FWD && op->n_forms > 1); other++) {
+        for (uint32_t other = 0; other < k && !(run.way == RMI_FWD && op->n_forms > 1); other++) {
             rmi_range before = access->ways[other / 2][other % 2];
             if (before.n != ways->n ||
                 memcmp(&step->ways[before.at], &step->ways[ways->at], ways->n * sizeof *step->ways))
@@ -5564,20 +5511,19 @@ RMI_FN rm_result rmi_step_put_target(rmi_step_maker *make, rmi_run run, uint32_t
     const rmi_form *form = rmi_low_form(graph, run);
     uint64_t bytes = graph->tensors[tensor].grad_bytes, output_bytes = graph->tensors[op->out.at[0]].grad_bytes;
     rmi_step_target *target = RMI_STEP_PUSH(make, targets, rmi_step_target);
-    uint32_t k, buffer, twin;
     if (!target) return RM_ERROR_MEMORY;
     memset(target, 0, sizeof *target);
     target->buffer = rmi_step_gradient(step, tensor);
     target->over = rmi_step_range(step->n_pool);
-    twin = rmi_low_twin(graph, run, tensor);
+    uint32_t twin = rmi_low_twin(graph, run, tensor);
     target->twin = twin == RMI_NONE ? RMI_NONE : rmi_step_gradient(step, twin);
     if (rmi_step_repeated(op, tensor)) return RM_OK; /* added to twice: takes over nothing that is read */
     target->share = rmi_list_has(&op->share, tensor) && bytes == output_bytes;
     target->rename = target->share || (op->view == tensor && bytes == output_bytes);
-    for (k = 0; k < form->n_overs; k++) {
+    for (uint32_t k = 0; k < form->n_overs; k++) {
         const rmi_over *over = &form->overs[k];
         if (over->grad_of != tensor) continue;
-        buffer = RMI_NONE;
+        uint32_t buffer = RMI_NONE;
         if (over->what == RMI_OVER_DOUT && bytes <= output_bytes) buffer = rmi_step_gradient(step, op->out.at[0]);
         if (over->what == RMI_OVER_SAVED && bytes <= form->saved)
             buffer = step->buffer_of[rmi_low_buf(graph, RMI_BUF_SAVED, run.id)];
@@ -5614,12 +5560,11 @@ RMI_FN rm_result rmi_step_backward_makes(rmi_step_maker *make, rmi_run run, rmi_
     const rmi_step *step = make->step;
     const rm_graph *graph = step->graph;
     const rmi_op *op = &graph->ops[run.id];
-    uint32_t i;
     access->makes = rmi_step_range(step->n_targets);
     access->gradients = make->touched.writes.n;
     access->may_be_free = 1;
     if (graph->tensors[op->out.at[0]].consumers.n) access->output_gradient = rmi_step_gradient(step, op->out.at[0]);
-    for (i = 0; i < make->touched.writes.n; i++) {
+    for (uint32_t i = 0; i < make->touched.writes.n; i++) {
         uint32_t tensor = make->touched.writes.at[i] - graph->n_tensors;
         if (rmi_step_repeated(op, tensor) || (!rmi_list_has(&op->share, tensor) && op->view != tensor))
             access->may_be_free = 0;
@@ -5637,7 +5582,6 @@ RMI_FN rm_result rmi_step_put_access(rmi_step_maker *make, rmi_run run, uint32_t
     rmi_step *step = make->step;
     const rmi_op *op = run.way <= RMI_BWD ? &step->graph->ops[run.id] : NULL;
     rmi_step_access *access = RMI_STEP_PUSH(make, accesses, rmi_step_access);
-    uint32_t i;
     if (!access) return RM_ERROR_MEMORY;
     memset(access, 0, sizeof *access);
     access->saved = access->output_gradient = RMI_NONE;
@@ -5645,7 +5589,7 @@ RMI_FN rm_result rmi_step_put_access(rmi_step_maker *make, rmi_run run, uint32_t
     access->absent = op && (run.way == RMI_FWD ? op->view != RMI_NONE : !rmi_low_has_part(op, run.form, run.part));
     if (access->absent) return rmi_step_put_ways(make, run, bits);
     rmi_low_access(step->graph, run, 1, &make->touched);
-    for (i = 0; i < make->touched.reads.n; i++) {
+    for (uint32_t i = 0; i < make->touched.reads.n; i++) {
         uint32_t read = make->touched.reads.at[i];
         RMI_TRY(rmi_step_put(make, read < step->graph->n_tensors ? rmi_step_value(step, read) : step->buffer_of[read],
                              &access->reads));
@@ -5737,8 +5681,7 @@ RMI_INLINE const rmi_step_access *rmi_step_access_of(const rmi_step *step, uint3
 /* May part `part` of the op's backward contribute to the tensor's gradient, in some form? */
 RMI_FN int rmi_step_gives(const rmi_op *op, uint32_t part, uint32_t tensor)
 {
-    uint32_t form;
-    for (form = 0; form < op->n_forms; form++)
+    for (uint32_t form = 0; form < op->n_forms; form++)
         if (part < op->forms[form].n_parts && rmi_list_has(&op->forms[form].parts[part].grads, tensor)) return 1;
     return 0;
 }
@@ -5767,9 +5710,8 @@ RMI_FN rm_result rmi_step_after_backwards(rmi_step_maker *make, rmi_step_task *t
 {
     const rm_graph *graph = make->step->graph;
     const rmi_op *op = &graph->ops[task->id];
-    uint32_t i;
-    for (i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_step_after_consumers(make, task, op->grad_out.at[i]));
-    for (i = 0; i < op->grad_in.n && !graph->any_order; i++)
+    for (uint32_t i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_step_after_consumers(make, task, op->grad_out.at[i]));
+    for (uint32_t i = 0; i < op->grad_in.n && !graph->any_order; i++)
         if (rmi_step_gives(op, task->part, op->grad_in.at[i]))
             RMI_TRY(rmi_step_after_consumers(make, task, op->grad_in.at[i]));
     return RM_OK;
@@ -5814,8 +5756,7 @@ RMI_FN rm_result rmi_step_order_reads(rmi_step_maker *make, rmi_step_task *task,
 RMI_FN rm_result rmi_step_make_order(rmi_step_maker *make)
 {
     rmi_step *step = make->step;
-    uint32_t i;
-    for (i = 0; i < step->n_tasks; i++) {
+    for (uint32_t i = 0; i < step->n_tasks; i++) {
         rmi_step_task *task = &step->tasks[i];
         if (task->way > RMI_BWD) continue;
         task->after = rmi_step_range(step->n_pool);
@@ -5886,16 +5827,15 @@ RMI_FN uint32_t rmi_step_backward(const rm_graph *graph, uint32_t kind, rmi_run 
 RMI_FN rm_result rmi_step_put_once(rmi_step_maker *make, const rmi_run *runs, uint32_t n)
 {
     rmi_step *step = make->step;
-    uint32_t i, k, end;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         uint32_t id = runs[i].id;
         const rmi_op *op = &step->graph->ops[id];
         if (runs[i].way != RMI_BWD) {
             RMI_TRY(rmi_step_other_task(make, runs[i]));
             continue;
         }
-        end = make->listed[id] + 1u; /* if forms differ in parts, the tasks of all come with the first */
-        for (k = 1; k < op->n_forms; k++)
+        uint32_t end = make->listed[id] + 1u; /* if forms differ in parts, the tasks of all come with the first */
+        for (uint32_t k = 1; k < op->n_forms; k++)
             if (!rmi_low_same_parts(&op->forms[0], &op->forms[k])) end = step->ops[id].n_backward;
         for (; make->listed[id] < end; make->listed[id]++)
             step->once[step->n_once++] = step->ops[id].backward + make->listed[id];
@@ -5911,10 +5851,9 @@ RMI_FN rm_result rmi_step_make_tasks(rmi_step_maker *make, rmi_arena *scratch)
     const rm_graph *graph = step->graph;
     uint32_t i, part, form, n = 0, most = 3 * graph->n_tensors + graph->n_barriers + 8;
     int backward = rmi_low_has_backward(step->kind);
-    rmi_run *runs;
     for (i = 0; i < graph->n_ops; i++) most += 1 + rmi_low_parts(&graph->ops[i]);
     RMI_TRY(RMI_TABLES(make->mem, RMI_T(step->tasks, most), RMI_T(step->once, most)));
-    runs = RMI_NEW(scratch, rmi_run, most);
+    rmi_run *runs = RMI_NEW(scratch, rmi_run, most);
     if (!runs) return RM_ERROR_MEMORY;
     for (i = 0; i < graph->n_ops; i++) {
         RMI_TRY(rmi_step_op_task(make, RMI_FWD, i, 0));
@@ -5965,7 +5904,6 @@ RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *graph, uint32_t k
     rmi_arena scratch = rmi_arena_make(&mem->hooks);
     rmi_step_maker make = RMI_INIT;
     rmi_range none = rmi_step_range(0);
-    rm_result result;
     memset(step, 0, sizeof *step);
     make.step = step;
     make.mem = mem;
@@ -5974,8 +5912,8 @@ RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *graph, uint32_t k
     step->kind = kind;
     step->granule = granule;
     step->moves = moves && graph->has_link;
-    result = RMI_TABLES(mem, RMI_T(step->ops, (size_t)graph->n_ops + 1), RMI_T(step->class_of, graph->n_ops),
-                        RMI_T(step->choosing.at, graph->n_ops));
+    rm_result result = RMI_TABLES(mem, RMI_T(step->ops, (size_t)graph->n_ops + 1), RMI_T(step->class_of, graph->n_ops),
+                                  RMI_T(step->choosing.at, graph->n_ops));
     if (result == RM_OK)
         result = RMI_TABLES(&scratch, RMI_T(make.param_of, graph->n_tensors), RMI_T(make.listed, graph->n_ops));
     if (result == RM_OK) result = rmi_low_access_make(graph, &scratch, &make.touched);
@@ -6074,9 +6012,8 @@ RMI_INLINE int rmi_seq_ignored(const rmi_seq *seq, uint32_t buf)
 /* A new instance of a buffer; NULL: memory is out. */
 RMI_FN rmi_seq_inst *rmi_seq_birth(rmi_seq *seq, uint32_t buf, uint32_t at, uint64_t bytes)
 {
-    rmi_seq_inst *inst;
     if (!RMI_GROW(seq->lives, seq->inst, seq->cap_inst, (size_t)seq->n_inst + 1)) return NULL;
-    inst = &seq->inst[seq->n_inst];
+    rmi_seq_inst *inst = &seq->inst[seq->n_inst];
     inst->buf = buf;
     inst->first = inst->last = at;
     inst->again = inst->stretch = inst->sibling = inst->staged = RMI_NONE;
@@ -6089,11 +6026,10 @@ RMI_FN rmi_seq_inst *rmi_seq_birth(rmi_seq *seq, uint32_t buf, uint32_t at, uint
 RMI_FN rm_result rmi_seq_new_bytes(rmi_seq *seq, uint32_t host, uint32_t first, uint32_t end, uint64_t bytes,
                                    uint32_t home)
 {
-    rmi_seq_stretch *stretch;
     if (!(host != RMI_NONE ? RMI_GROW(seq->mem, seq->kept, seq->cap_kept, (size_t)seq->n_kept + 1)
                            : RMI_GROW(seq->mem, seq->str, seq->cap_str, (size_t)seq->n_str + 1)))
         return RM_ERROR_MEMORY;
-    stretch = host != RMI_NONE ? &seq->kept[seq->n_kept++] : &seq->str[seq->n_str++];
+    rmi_seq_stretch *stretch = host != RMI_NONE ? &seq->kept[seq->n_kept++] : &seq->str[seq->n_str++];
     stretch->first_pos = first;
     stretch->end_pos = end;
     stretch->head = host;
@@ -6190,11 +6126,10 @@ RMI_FN rm_result rmi_seq_name(rmi_seq *seq, uint32_t buf, uint32_t at)
     const rm_graph *graph = seq->graph;
     while (rmi_seq_is_view(seq, buf) && !rmi_seq_ignored(seq, buf) && !rmi_seq_is_named(seq, buf)) {
         uint32_t root = graph->tensors[buf].root, view = buf, below;
-        rmi_seq_inst *inst;
         while ((below = graph->ops[graph->tensors[view].maker].view) != root && !rmi_seq_is_named(seq, below))
             view = below;
         if (seq->life_of[below] == RMI_NONE && !rmi_seq_ignored(seq, below)) return RM_ERROR_INTERNAL;
-        inst = seq->life_of[below] == RMI_NONE ? NULL : &seq->inst[seq->life_of[below]];
+        rmi_seq_inst *inst = seq->life_of[below] == RMI_NONE ? NULL : &seq->inst[seq->life_of[below]];
         if (inst && inst->last != at) inst->last = at, inst->named = 1;
         if (!(inst = rmi_seq_birth(seq, view, at, graph->tensors[view].bytes))) return RM_ERROR_MEMORY;
         inst->of = seq->life_of[root];
@@ -6213,19 +6148,18 @@ RMI_FN rm_result rmi_seq_life(rmi_seq *seq, uint32_t at)
 {
     rmi_run run = seq->runs[at];
     rmi_access *touched = &seq->touched;
-    uint32_t i;
     if (run.way >= RMI_COPY_OUT) return rmi_seq_life_copy(seq, at);
     if (run.way == RMI_FWD && seq->graph->ops[run.id].view != RMI_NONE) return RM_OK;
     rmi_low_access(seq->graph, run, run.way == RMI_FWD && seq->ran[run.id], touched);
     if (run.way == RMI_FWD) seq->ran[run.id] = 1;
-    for (i = 0; i < touched->reads.n; i++) RMI_TRY(rmi_seq_name(seq, touched->reads.at[i], at));
-    for (i = 0; i < touched->reads.n; i++) {
+    for (uint32_t i = 0; i < touched->reads.n; i++) RMI_TRY(rmi_seq_name(seq, touched->reads.at[i], at));
+    for (uint32_t i = 0; i < touched->reads.n; i++) {
         uint32_t buf = touched->reads.at[i];
         int there = run.way == RMI_OPT_HOST || (run.way == RMI_BARRIER && rmi_seq_absent(seq, buf));
         RMI_TRY(rmi_seq_use(seq, there && seq->kept_of[buf] != RMI_NONE, buf, at));
     }
     if (run.way == RMI_OPT_HOST) return RM_OK;
-    for (i = 0; i < touched->writes.n; i++) {
+    for (uint32_t i = 0; i < touched->writes.n; i++) {
         uint32_t buf = touched->writes.at[i], life = seq->life_of[buf];
         if (rmi_seq_ignored(seq, buf)) continue;
         if ((run.way == RMI_FWD && seq->graph->tensors[buf].kind == RMI_ACT) ||
@@ -6243,8 +6177,7 @@ RMI_FN rm_result rmi_seq_life(rmi_seq *seq, uint32_t at)
 /* What is wanted after the last run lives until there. */
 RMI_FN rm_result rmi_seq_ends(rmi_seq *seq)
 {
-    uint32_t i;
-    for (i = 0; i < seq->graph->n_tensors; i++) {
+    for (uint32_t i = 0; i < seq->graph->n_tensors; i++) {
         uint32_t buf = rmi_low_buf(seq->graph, RMI_BUF_GRAD, i);
         if (seq->graph->tensors[i].is_output) {
             RMI_TRY(rmi_seq_name(seq, i, seq->n));
@@ -6310,9 +6243,8 @@ RMI_INLINE void rmi_seq_join(rmi_seq *seq, uint32_t i, uint32_t stretch)
 RMI_INLINE rm_result rmi_seq_say(rmi_seq *seq, rmi_what what, uint32_t buf, uint32_t other, uint64_t offset,
                                  uint64_t bytes)
 {
-    rmi_stmt *stmt;
     if (!RMI_GROW(seq->mem, seq->st, seq->cap_st, seq->n_st + 1)) return RM_ERROR_MEMORY;
-    stmt = &seq->st[seq->n_st++];
+    rmi_stmt *stmt = &seq->st[seq->n_st++];
     memset(stmt, 0, sizeof *stmt);
     stmt->what = (uint8_t)what;
     stmt->buf = buf;
@@ -6351,11 +6283,10 @@ RMI_FN rm_result rmi_seq_take_over(rmi_seq *seq, uint32_t i, uint32_t buf, uint3
 RMI_FN int rmi_seq_can_share(rmi_seq *seq, uint32_t i, uint32_t dout, uint32_t at)
 {
     const rmi_seq_inst *inst = &seq->inst[i], *shared = dout == RMI_NONE ? NULL : &seq->inst[dout];
-    uint32_t name;
     if (!shared || shared->home || shared->bytes != inst->bytes || shared->stretch == RMI_NONE || shared->gone ||
         shared->off)
         return 0;
-    for (name = rmi_seq_names(seq, shared->stretch, at); name != RMI_NONE; name = seq->inst[name].sibling) {
+    for (uint32_t name = rmi_seq_names(seq, shared->stretch, at); name != RMI_NONE; name = seq->inst[name].sibling) {
         const rmi_seq_inst *other = &seq->inst[name];
         if (inst->again != RMI_NONE && other->last >= inst->again) return 0;
         if (other->again != RMI_NONE && other->again > at && inst->last >= other->again) return 0;
@@ -6415,8 +6346,7 @@ RMI_FN rm_result rmi_seq_settle(rmi_seq *seq, rmi_run run, uint32_t i, uint32_t 
 /* Instances end: those (named 1) whose bytes go on under a name that the run at the position reads, or the others. */
 RMI_FN rm_result rmi_seq_free(rmi_seq *seq, uint32_t at, int named)
 {
-    uint32_t k;
-    for (k = seq->ends[at]; k; k = seq->inst[k - 1].next) {
+    for (uint32_t k = seq->ends[at]; k; k = seq->inst[k - 1].next) {
         const rmi_seq_inst *inst = &seq->inst[k - 1];
         if (inst->named != named || inst->gone || (!inst->bytes && !rmi_seq_is_view(seq, inst->buf))) continue;
         RMI_TRY(rmi_seq_say(seq, RMI_FREE, inst->buf, 0, 0, 0));
@@ -6460,7 +6390,6 @@ RMI_FN rm_result rmi_seq_emit_run(rmi_seq *seq, uint32_t at, uint32_t lo, uint32
 {
     rmi_run run = seq->runs[at];
     uint32_t i, ws = rmi_low_ws(seq->graph, run), saving = 0;
-    uint64_t ws_bytes;
     if (run.way >= RMI_COPY_OUT) return rmi_seq_emit_copy(seq, at, lo);
     if (run.way == RMI_FWD && seq->graph->ops[run.id].view != RMI_NONE) return RM_OK;
     for (i = lo; i < hi; i++) {
@@ -6469,7 +6398,7 @@ RMI_FN rm_result rmi_seq_emit_run(rmi_seq *seq, uint32_t at, uint32_t lo, uint32
         inst->gone = saved && inst->last == at; /* nobody reads what this forward would save: it is not asked to */
         saving |= saved && !inst->gone;
     }
-    ws_bytes = rmi_low_ws_bytes(seq->graph, run, (int)saving);
+    uint64_t ws_bytes = rmi_low_ws_bytes(seq->graph, run, (int)saving);
     if (ws_bytes) {
         RMI_TRY(rmi_seq_new_bytes(seq, RMI_NONE, at, at + 1, ws_bytes, 0));
         RMI_TRY(rmi_seq_say(seq, RMI_ALLOC, ws, 0, seq->n_str - 1, ws_bytes));
@@ -6531,12 +6460,11 @@ RMI_FN uint32_t rmi_seq_root(const rm_graph *graph, uint32_t buf)
 RMI_FN int rmi_seq_early(const rmi_seq_queue *queue, rmi_run run, uint32_t buf, uint32_t *op, uint32_t *before)
 {
     uint32_t tensor, version;
-    const rmi_list *mutators;
     if (run.way != RMI_BWD || rmi_low_kind(queue->graph, buf, &tensor) != RMI_BUF_VALUE ||
         !rmi_graph_early(queue->graph, run.id, tensor))
         return 0;
     tensor = queue->graph->tensors[tensor].root;
-    mutators = &queue->graph->tensors[tensor].mutators;
+    const rmi_list *mutators = &queue->graph->tensors[tensor].mutators;
     version = rmi_graph_version_for(queue->graph, tensor, run.id);
     *op = mutators->at[version];
     *before = version ? mutators->at[version - 1] : RMI_NONE;
@@ -6578,11 +6506,9 @@ RMI_FN int rmi_seq_wait(rmi_seq_queue *queue, rmi_run run, int more)
 /* Appends to out what may run now, in order, until a const may be changed that could not be before. */
 RMI_FN void rmi_seq_delay_pass(rmi_seq_queue *queue, size_t n, rmi_run *out, size_t *n_out)
 {
-    uint32_t k;
-    size_t i;
     memset(queue->reads, 0, rmi_low_buffers(queue->graph));
     memset(queue->writes, 0, rmi_low_buffers(queue->graph));
-    for (i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         rmi_run run = queue->runs[i];
         if (queue->done[i]) continue;
         rmi_low_access(queue->graph, run, run.way == RMI_FWD && queue->ran[run.id], &queue->acc);
@@ -6594,9 +6520,9 @@ RMI_FN void rmi_seq_delay_pass(rmi_seq_queue *queue, size_t n, rmi_run *out, siz
             continue;
         }
         if (run.way >= RMI_COPY_OUT) queue->writes[run.id] = 1;
-        for (k = 0; k < queue->acc.reads.n; k++)
+        for (uint32_t k = 0; k < queue->acc.reads.n; k++)
             queue->reads[queue->acc.reads.at[k]] = queue->reads[rmi_seq_root(queue->graph, queue->acc.reads.at[k])] = 1;
-        for (k = 0; k < queue->acc.writes.n; k++) queue->writes[queue->acc.writes.at[k]] = 1;
+        for (uint32_t k = 0; k < queue->acc.writes.n; k++) queue->writes[queue->acc.writes.at[k]] = 1;
     }
 }
 
@@ -6605,15 +6531,13 @@ RMI_FN rm_result rmi_seq_tell_late(rmi_seq_queue *queue, size_t n, rmi_error *er
 {
     const rm_graph *graph = queue->graph;
     uint32_t k, op, before;
-    size_t i;
-    for (i = 0; i < n && err; i++) {
+    for (size_t i = 0; i < n && err; i++) {
         rmi_run run = queue->runs[i];
-        const char *name;
         if (queue->done[i]) continue;
         rmi_low_access(graph, run, 1, &queue->acc);
         for (k = 0; k < queue->acc.reads.n && !rmi_seq_early(queue, run, queue->acc.reads.at[k], &op, &before);) k++;
         if (k == queue->acc.reads.n) continue;
-        name = graph->tensors[rmi_seq_root(graph, queue->acc.reads.at[k])].name;
+        const char *name = graph->tensors[rmi_seq_root(graph, queue->acc.reads.at[k])].name;
         return rmi_err_set(
             err, RM_ERROR_GRAPH,
             "op %s: its backward reads %s as it is before op %s changes it, and can only run after that op; leave "
@@ -6973,8 +6897,7 @@ RMI_FN void rmi_chn_find_cuts(rmi_chn_solver *solver, const rmi_chn_piece *piece
 RMI_FN uint64_t rmi_chn_count(const rmi_chn_table *table, uint64_t candidates)
 {
     uint64_t cubes = 0, all = 0;
-    uint32_t i;
-    for (i = 0; i < table->n; i++) {
+    for (uint32_t i = 0; i < table->n; i++) {
         uint64_t options = rmi_chn_class_of(table, i)->stage->n_options;
         cubes += options * options * options;
         all += options;
@@ -7000,11 +6923,10 @@ RMI_FN rm_result rmi_chn_make_pieces(rmi_chn_solver *solver)
         }
         for (start = 0; start + length <= n; start++) {
             const rmi_chn_class *cls = rmi_chn_class_of(table, start);
-            rmi_chn_piece *piece;
             if (wanted[start] != length) continue;
             if (!RMI_GROW(solver->arena, table->pieces, table->pieces_room, (size_t)table->n_pieces + 1))
                 return RM_ERROR_MEMORY;
-            piece = &table->pieces[table->n_pieces++];
+            rmi_chn_piece *piece = &table->pieces[table->n_pieces++];
             piece->start = start;
             piece->length = length;
             rmi_chn_find_cuts(solver, piece);
@@ -7244,19 +7166,18 @@ RMI_FN rm_result rmi_chn_solve_piece(rmi_chn_solver *solver, rmi_chn_piece *piec
 RMI_FN rm_result rmi_chn_solve_once(rmi_chn_solver *solver, const rmi_chn_chain *chain)
 {
     rmi_chn_table *table = solver->table;
-    uint32_t i;
     table->n = chain->n;
     RMI_TRY(rmi_chn_classify(solver->arena, solver->temp, chain, table));
     table->grown_sum = RMI_NEW(solver->arena, uint64_t, (size_t)table->n + 1);
     if (!table->grown_sum) return RM_ERROR_MEMORY;
-    for (i = 0; i < table->n; i++)
+    for (uint32_t i = 0; i < table->n; i++)
         table->grown_sum[i + 1] = rmi_add(table->grown_sum[i], rmi_chn_class_of(table, i)->stage->grown);
     if (table->grown_sum[table->n] > RMI_MAX) return RM_ERROR_INFEASIBLE; /* all there at the end of the step */
     RMI_TRY(RMI_TABLES(solver->temp, RMI_T(solver->pass, table->n), RMI_T(solver->cuts, table->n)));
     RMI_TRY(rmi_chn_make_places(solver));
     RMI_TRY(rmi_chn_share(solver->arena, solver->temp, table));
     RMI_TRY(rmi_chn_make_pieces(solver));
-    for (i = 0; i < table->n_pieces; i++)
+    for (uint32_t i = 0; i < table->n_pieces; i++)
         RMI_TRY(rmi_chn_solve_piece(solver, &table->pieces[i]));
     table->curve = table->pieces[rmi_chn_find(table, 0, table->n)].curve[1];
     return table->curve.n ? RM_OK : RM_ERROR_INFEASIBLE;
@@ -7390,11 +7311,10 @@ RMI_FN rm_result rmi_chn_schedule(rmi_arena *arena, const rmi_chn_table *table, 
 {
     rmi_arena temp = rmi_arena_make(&arena->hooks);
     rmi_chn_writer writer = RMI_INIT;
-    rm_result result;
     writer.arena = arena;
     writer.temp = &temp;
     writer.table = table;
-    result = rmi_chn_push(&writer, 0, table->n, 1, rmi_chn_cap(bytes));
+    rm_result result = rmi_chn_push(&writer, 0, table->n, 1, rmi_chn_cap(bytes));
     while (result == RM_OK && writer.n_stack) {
         rmi_chn_todo todo = writer.stack[--writer.n_stack];
         result = todo.end ? rmi_chn_write_piece(&writer, todo)
@@ -7496,9 +7416,8 @@ RMI_RADIX_SORT(rmi_plc_sort, rmi_plc_key, .key)
 RMI_FN rm_result rmi_plc_check(rmi_plc *pack, const rmi_plc_item *items, size_t n, uint64_t granule)
 {
     uint64_t sum = 0, top = 0;
-    size_t i;
     if (!granule || n > RMI_NONE / 4) return RM_ERROR_ARGUMENT;
-    for (i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const rmi_plc_item *item = items + i;
         uint64_t size = rmi_round_up(item->size, granule);
         if (item->start >= item->end || (item->size && item->fixed && item->offset % granule)) return RM_ERROR_ARGUMENT;
@@ -7557,14 +7476,13 @@ RMI_FN rm_result rmi_plc_columns(rmi_plc *pack, rmi_arena *scratch, const rmi_pl
 /* Sets live granules and the first box of each column, and the bound. */
 RMI_FN rm_result rmi_plc_measure(rmi_plc *pack)
 {
-    uint32_t i, column;
     RMI_TRY(RMI_TABLES(pack->mem, RMI_T(pack->live, pack->columns + 1), RMI_T(pack->first, pack->columns + 1)));
-    for (i = 0; i < pack->n + pack->fixes; i++) {
+    for (uint32_t i = 0; i < pack->n + pack->fixes; i++) {
         const rmi_plc_box *box = i < pack->n ? pack->box + i : pack->fix + (i - pack->n);
         pack->live[box->start] += box->size;
         pack->live[box->end] -= box->size; /* wraps, and wraps back in the running sum */
     }
-    for (column = 0, i = 0; column <= pack->columns; column++) {
+    for (uint32_t column = 0, i = 0; column <= pack->columns; column++) {
         if (column) pack->live[column] += pack->live[column - 1];
         pack->bound = rmi_max(pack->bound, pack->live[column]);
         while (i < pack->n && pack->box[i].start < column) i++;
@@ -7581,24 +7499,23 @@ RMI_FN rm_result rmi_plc_base(rmi_plc *pack)
     rmi_plc_key *key, *room;
     rmi_plc_box *old;
     uint64_t *top; /* by column: the highest end of a fixed box */
-    uint32_t i, column;
     RMI_TRY(RMI_TABLES(pack->mem, RMI_T(key, pack->fixes), RMI_T(room, pack->fixes), RMI_T(old, pack->fixes),
                        RMI_T(top, pack->columns), RMI_T(pack->base, pack->columns)));
-    for (i = 0; i < pack->fixes; i++) {
+    for (uint32_t i = 0; i < pack->fixes; i++) {
         key[i].key = pack->fix[i].offset;
         key[i].id = i;
         old[i] = pack->fix[i];
     }
     rmi_plc_sort(key, room, pack->fixes);
-    for (i = 0; i < pack->fixes; i++) {
+    for (uint32_t i = 0; i < pack->fixes; i++) {
         const rmi_plc_box *box = old + key[i].id;
         int rests = 1;
-        for (column = box->start; column < box->end; column++) {
+        for (uint32_t column = box->start; column < box->end; column++) {
             if (top[column] > box->offset) return RM_ERROR_ARGUMENT;
             rests &= pack->base[column] == box->offset;
             top[column] = box->offset + box->size;
         }
-        for (column = box->start; column < box->end && rests; column++) pack->base[column] = top[column];
+        for (uint32_t column = box->start; column < box->end && rests; column++) pack->base[column] = top[column];
         if (!rests) pack->fix[pack->floats++] = *box;
     }
     return RM_OK;
@@ -7607,8 +7524,7 @@ RMI_FN rm_result rmi_plc_base(rmi_plc *pack)
 /* The first (lowest) floating box over columns [start, end) that reaches above a height; NULL if there is none. */
 RMI_FN const rmi_plc_box *rmi_plc_above(rmi_plc *pack, uint32_t start, uint32_t end, uint64_t height)
 {
-    uint32_t i;
-    for (i = 0; i < pack->floats; i++) {
+    for (uint32_t i = 0; i < pack->floats; i++) {
         const rmi_plc_box *box = pack->fix + i;
         pack->work++;
         if (box->start < end && start < box->end && box->offset + box->size > height) return box;
@@ -7631,13 +7547,12 @@ RMI_FN uint64_t rmi_plc_figure(const rmi_plc *pack, uint32_t i, rmi_plc_by by)
 {
     const rmi_plc_box *box = pack->box + i;
     uint64_t width = box->end - box->start, total = 0;
-    uint32_t column;
     if (by == RMI_PLC_WIDTH) return width;
     if (by == RMI_PLC_AREA) return rmi_mul(box->size, width);
     if (by == RMI_PLC_SIZE) return box->size;
     if (by == RMI_PLC_END) return box->end;
     if (by == RMI_PLC_LIFE) return box->life;
-    for (column = box->start; column < box->end; column++) total = rmi_max(total, pack->live[column]);
+    for (uint32_t column = box->start; column < box->end; column++) total = rmi_max(total, pack->live[column]);
     return total;
 }
 
@@ -7645,11 +7560,10 @@ RMI_FN uint64_t rmi_plc_figure(const rmi_plc *pack, uint32_t i, rmi_plc_by by)
 RMI_FN void rmi_plc_rank(rmi_plc *pack, rmi_plc_by tie)
 {
     rmi_plc_key *key = pack->key;
-    uint32_t i, pass;
-    for (i = 0; i < pack->n; i++) key[i].id = i;
-    for (pass = 0; pass < 3; pass++) {
+    for (uint32_t i = 0; i < pack->n; i++) key[i].id = i;
+    for (uint32_t pass = 0; pass < 3; pass++) {
         if (pass == 1 && tie == RMI_PLC_SIZE) continue;
-        for (i = 0; i < pack->n; i++)
+        for (uint32_t i = 0; i < pack->n; i++)
             key[i].key = RMI_INF - (pass == 2 ? pack->value[key[i].id]
                                               : rmi_plc_figure(pack, key[i].id, pass ? tie : RMI_PLC_SIZE));
         rmi_plc_sort(key, pack->key_room, pack->n);
@@ -7659,8 +7573,7 @@ RMI_FN void rmi_plc_rank(rmi_plc *pack, rmi_plc_by tie)
 /* Sets `value` and key for an order that is not by trouble. */
 RMI_FN void rmi_plc_order(rmi_plc *pack, rmi_plc_by by, rmi_plc_by tie)
 {
-    uint32_t i;
-    for (i = 0; i < pack->n; i++) pack->value[i] = rmi_plc_figure(pack, i, by);
+    for (uint32_t i = 0; i < pack->n; i++) pack->value[i] = rmi_plc_figure(pack, i, by);
     rmi_plc_rank(pack, tie);
 }
 
@@ -7678,13 +7591,12 @@ RMI_INLINE rmi_plc_node rmi_plc_join(rmi_plc_node left, rmi_plc_node right)
 RMI_FN void rmi_plc_tree_fill(rmi_plc *pack)
 {
     rmi_plc_node *leaf = pack->tree + pack->leaves;
-    uint32_t i;
-    for (i = 0; i < pack->n; i++) {
+    for (uint32_t i = 0; i < pack->n; i++) {
         leaf[pack->key[i].id].rank = i;
         leaf[i].end = pack->box[i].end;
     }
-    for (i = pack->n; i < pack->leaves; i++) leaf[i].end = leaf[i].rank = RMI_NONE;
-    for (i = pack->leaves - 1; i; i--) pack->tree[i] = rmi_plc_join(pack->tree[2 * i], pack->tree[2 * i + 1]);
+    for (uint32_t i = pack->n; i < pack->leaves; i++) leaf[i].end = leaf[i].rank = RMI_NONE;
+    for (uint32_t i = pack->leaves - 1; i; i--) pack->tree[i] = rmi_plc_join(pack->tree[2 * i], pack->tree[2 * i + 1]);
     pack->work += pack->n;
 }
 
@@ -7694,9 +7606,8 @@ RMI_FN void rmi_plc_tree_drop(rmi_plc *pack, uint32_t i)
     i += pack->leaves;
     pack->tree[i].end = pack->tree[i].rank = RMI_NONE;
     while (i > 1) {
-        rmi_plc_node node;
         i /= 2;
-        node = rmi_plc_join(pack->tree[2 * i], pack->tree[2 * i + 1]);
+        rmi_plc_node node = rmi_plc_join(pack->tree[2 * i], pack->tree[2 * i + 1]);
         if (node.end == pack->tree[i].end && node.rank == pack->tree[i].rank) break;
         pack->tree[i] = node;
     }
@@ -7829,7 +7740,6 @@ RMI_FN uint64_t rmi_plc_sky(rmi_plc *pack, uint64_t stop)
         uint32_t column = rmi_plc_lowest(pack), end = pack->segment_end[column], found;
         uint64_t height = rmi_plc_height(pack, column);
         const rmi_plc_box *above = rmi_plc_above(pack, column, end, height);
-        rmi_plc_box *box;
         if (above && above->offset <= height) { /* the segment touches it */
             uint32_t start = above->start > column ? above->start : column;
             end = above->end < end ? above->end : end;
@@ -7841,7 +7751,7 @@ RMI_FN uint64_t rmi_plc_sky(rmi_plc *pack, uint64_t stop)
             rmi_plc_lift(pack, column, above);
             continue;
         }
-        box = pack->box + found;
+        rmi_plc_box *box = pack->box + found;
         box->offset = height;
         top = rmi_max(top, height + box->size);
         if (top >= stop) return RMI_INF;
@@ -7855,9 +7765,8 @@ RMI_FN uint64_t rmi_plc_sky(rmi_plc *pack, uint64_t stop)
 /* Copies the offsets of the boxes, a placement of this height, to best if that is lower than the best so far. */
 RMI_FN void rmi_plc_keep(rmi_plc *pack, uint64_t height)
 {
-    uint32_t i;
     if (height >= pack->height) return;
-    for (i = 0; i < pack->n; i++) pack->best[i] = pack->box[i].offset;
+    for (uint32_t i = 0; i < pack->n; i++) pack->best[i] = pack->box[i].offset;
     pack->height = height;
 }
 
@@ -7875,8 +7784,7 @@ RMI_FN rm_result rmi_plc_sky_make(rmi_plc *pack)
 /* Packs by each of the orders until the target is reached or the limit of work is. */
 RMI_FN void rmi_plc_orders(rmi_plc *pack)
 {
-    uint32_t order;
-    for (order = 0; order < RMI_PLC_ORDERS && pack->height > pack->target; order++) {
+    for (uint32_t order = 0; order < RMI_PLC_ORDERS && pack->height > pack->target; order++) {
         if (order && pack->work >= pack->limit) break;
         rmi_plc_order(pack, (rmi_plc_by)order, RMI_PLC_SIZE);
         rmi_plc_keep(pack, rmi_plc_sky(pack, pack->height));
@@ -7889,16 +7797,15 @@ RMI_FN void rmi_plc_orders(rmi_plc *pack)
 RMI_FN void rmi_plc_repeat(rmi_plc *pack, uint64_t steps)
 {
     uint64_t height, begun = pack->work, high, least = rmi_max(pack->bound, pack->fixed_top);
-    uint32_t i;
     steps = rmi_min(steps, (uint64_t)pack->n * pack->n * RMI_PLC_FEW);
     rmi_plc_order(pack, RMI_PLC_AREA, RMI_PLC_SIZE);
-    for (i = 0; i < pack->n; i++) pack->value[pack->key[i].id] = pack->n - i;
+    for (uint32_t i = 0; i < pack->n; i++) pack->value[pack->key[i].id] = pack->n - i;
     while (pack->height > pack->target && pack->work < pack->limit && pack->work - begun < steps) {
         rmi_plc_rank(pack, RMI_PLC_SIZE);
         height = rmi_plc_sky(pack, RMI_INF);
         rmi_plc_keep(pack, height);
         high = height - (height - least) / RMI_PLC_TOO_HIGH;
-        for (i = 0; i < pack->n; i++)
+        for (uint32_t i = 0; i < pack->n; i++)
             if (pack->box[i].offset + pack->box[i].size > high) pack->value[i] += pack->n / RMI_PLC_RAISE + 1;
         pack->work += (uint64_t)pack->n * 4;
     }
@@ -7987,22 +7894,21 @@ RMI_FN void rmi_plc_search_members(rmi_plc_search *search)
 RMI_FN rm_result rmi_plc_search_make(rmi_plc_search *search, rmi_plc *pack)
 {
     size_t members = 0;
-    uint32_t i;
     memset(search, 0, sizeof *search);
     search->pack = pack;
     search->limit = rmi_max(RMI_PLC_FIRST_NODES, pack->n + pack->n / 4);
-    for (i = 0; i < pack->n; i++) members += pack->box[i].end - pack->box[i].start;
+    for (uint32_t i = 0; i < pack->n; i++) members += pack->box[i].end - pack->box[i].start;
     if (pack->floats || pack->n > RMI_PLC_SEARCH_MAX) return RM_OK;
     search->n = pack->n;
     search->columns = pack->columns;
     RMI_TRY(RMI_TABLES(pack->mem, RMI_T(search->part, pack->n + 1), RMI_T(search->column, pack->columns + 1),
                        RMI_T(search->member, members), RMI_T(search->stack, pack->n + 1)));
-    for (i = 0; i < search->n; i++) {
+    for (uint32_t i = 0; i < search->n; i++) {
         search->part[i].start = pack->box[i].start;
         search->part[i].end = pack->box[i].end;
         search->part[i].size = pack->box[i].size;
     }
-    for (i = 0; i <= search->columns; i++) search->column[i].solved = RMI_INF;
+    for (uint32_t i = 0; i <= search->columns; i++) search->column[i].solved = RMI_INF;
     rmi_plc_search_members(search);
     return RM_OK;
 }
@@ -8069,7 +7975,6 @@ RMI_FN rmi_plc_answer rmi_plc_put(rmi_plc_search *search, const rmi_plc_range *r
 {
     rmi_plc_part *box = search->part + number, *group = search->part + box->group;
     size_t room = search->undos + 1 + (range->to - range->from) + (range->end - range->start);
-    uint32_t col;
     if (!RMI_GROW(search->pack->mem, search->undo, search->undo_cap, room)) return RMI_PLC_FAIL;
     rmi_plc_note(search, RMI_PLC_PLACED, number, group->group_top, group->group_rank);
     group->group_top = box->lowest + box->size;
@@ -8078,7 +7983,7 @@ RMI_FN rmi_plc_answer rmi_plc_put(rmi_plc_search *search, const rmi_plc_range *r
     box->offset = box->lowest;
     search->part[box->prev].next = box->next;
     search->part[box->next].prev = box->prev;
-    for (col = box->start; col < box->end; col++) {
+    for (uint32_t col = box->start; col < box->end; col++) {
         search->column[col].left -= box->size;
         search->column[col].cross -= col > box->start;
     }
@@ -8091,14 +7996,13 @@ RMI_FN void rmi_plc_take_back(rmi_plc_search *search, size_t mark)
     while (search->undos > mark) {
         const rmi_plc_undo *undo = search->undo + --search->undos;
         rmi_plc_part *box = search->part + undo->id;
-        uint32_t col;
         if (undo->what == RMI_PLC_LOWEST) {
             box->lowest = undo->old;
         } else if (undo->what == RMI_PLC_FLOOR) {
             search->column[undo->id].floor = undo->old;
             search->column[undo->id].watch = undo->watch;
         } else {
-            for (col = box->start; col < box->end; col++) {
+            for (uint32_t col = box->start; col < box->end; col++) {
                 search->column[col].left += box->size;
                 search->column[col].cross += col > box->start;
             }
@@ -8115,7 +8019,6 @@ RMI_FN void rmi_plc_take_back(rmi_plc_search *search, size_t mark)
 RMI_FN int rmi_plc_range_make(rmi_plc_search *search, rmi_plc_range *range, uint32_t start, uint32_t end,
                               uint32_t before)
 {
-    uint32_t i, col;
     uint64_t left = 0;
     memset(range, 0, sizeof *range);
     range->start = start;
@@ -8129,12 +8032,12 @@ RMI_FN int rmi_plc_range_make(rmi_plc_search *search, rmi_plc_range *range, uint
     range->below = RMI_INF;
     while (range->from < range->to && search->part[range->from].placed) range->from++;
     if (range->from >= range->to) return 0;
-    for (i = range->from; i < range->to; i = search->part[i].next) {
+    for (uint32_t i = range->from; i < range->to; i = search->part[i].next) {
         /* an offset from the lowest possible top on would leave room below that box */
         range->below = rmi_min(range->below, search->part[i].lowest + search->part[i].size);
         search->pack->work++;
     }
-    for (col = start; col < end; col++) left = rmi_max(left, search->column[col].left);
+    for (uint32_t col = start; col < end; col++) left = rmi_max(left, search->column[col].left);
     /* all that is left will be at this offset or above */
     range->below = left > search->cap ? 0 : rmi_min(range->below, search->cap - left + 1);
     search->pack->work += (end - start) / 4;
@@ -8226,16 +8129,15 @@ RMI_FN void rmi_plc_unplace(rmi_plc_search *search, uint32_t i)
 /* Sets all boxes to unplaced. NO: a column cannot hold its boxes below cap. */
 RMI_FN rmi_plc_answer rmi_plc_search_start(rmi_plc_search *search)
 {
-    uint32_t i, col;
     if (!RMI_GROW(search->pack->mem, search->undo, search->undo_cap, 1)) return RMI_PLC_FAIL;
     search->nodes = 0;
-    for (col = 0; col <= search->columns; col++)
+    for (uint32_t col = 0; col <= search->columns; col++)
         search->column[col].left = search->column[col].floor = search->column[col].fails =
             search->column[col].cross = 0;
-    for (i = 0; i < search->n; i++) rmi_plc_unplace(search, i);
+    for (uint32_t i = 0; i < search->n; i++) rmi_plc_unplace(search, i);
     search->part[search->n].next = 0;
     search->part[search->n].prev = search->n - 1;
-    for (col = 0; col < search->columns; col++) {
+    for (uint32_t col = 0; col < search->columns; col++) {
         search->undos = 0; /* what is done before a run is never undone */
         if (!rmi_plc_rewatch(search, col)) return RMI_PLC_NO;
     }
@@ -8248,13 +8150,12 @@ RMI_FN rmi_plc_answer rmi_plc_search_start(rmi_plc_search *search)
 RMI_FN void rmi_plc_search_rank(rmi_plc_search *search, rmi_plc_by by)
 {
     rmi_plc *pack = search->pack;
-    uint32_t i, col;
     if (by < RMI_PLC_WORST) rmi_plc_order(pack, by, by == RMI_PLC_TOTAL ? RMI_PLC_LIFE : RMI_PLC_WIDTH);
     else {
-        for (i = 0; i < search->n; i++) {
+        for (uint32_t i = 0; i < search->n; i++) {
             const rmi_plc_part *box = search->part + i;
             uint64_t worst = 0, sum = 0;
-            for (col = box->start; col < box->end; col++) {
+            for (uint32_t col = box->start; col < box->end; col++) {
                 worst = rmi_max(worst, search->column[col].weight);
                 sum += search->column[col].weight;
             }
@@ -8263,7 +8164,7 @@ RMI_FN void rmi_plc_search_rank(rmi_plc_search *search, rmi_plc_by by)
         }
         rmi_plc_rank(pack, RMI_PLC_WIDTH);
     }
-    for (i = 0; i < search->n; i++) search->part[pack->key[i].id].rank = i;
+    for (uint32_t i = 0; i < search->n; i++) search->part[pack->key[i].id].rank = i;
 }
 
 /* One run of the branch and bound, boxes ranked by `by`. Ranges of columns that no box connects are parts: each is
@@ -8271,13 +8172,12 @@ RMI_FN void rmi_plc_search_rank(rmi_plc_search *search, rmi_plc_by by)
    offsets within height cap; NO: there are none; STOP: nodes or work ran out in a part; FAIL: no memory. */
 RMI_FN rmi_plc_answer rmi_plc_run(rmi_plc_search *search, rmi_plc_by by)
 {
-    uint32_t col, start, i;
     uint64_t nodes = 1;
     rmi_plc_answer answer, all = RMI_PLC_YES;
     rmi_plc_search_rank(search, by);
     answer = rmi_plc_search_start(search);
     if (answer != RMI_PLC_YES) return answer;
-    for (start = 0, col = 1; col <= search->columns; col++) {
+    for (uint32_t start = 0, col = 1; col <= search->columns; col++) {
         rmi_plc_column *row = search->column + start;
         if (col < search->columns && search->column[col].cross) continue;
         if (row->solved > search->cap) {
@@ -8287,14 +8187,14 @@ RMI_FN rmi_plc_answer rmi_plc_run(rmi_plc_search *search, rmi_plc_by by)
             if (answer == RMI_PLC_NO || answer == RMI_PLC_FAIL) return answer;
             if (answer == RMI_PLC_YES) row->solved = search->cap;
             else all = answer;
-            for (i = search->pack->first[start]; answer == RMI_PLC_YES && i < search->pack->first[col]; i++)
+            for (uint32_t i = search->pack->first[start]; answer == RMI_PLC_YES && i < search->pack->first[col]; i++)
                 search->part[i].found = search->part[i].offset;
         }
         start = col;
     }
-    for (col = 0; col < search->columns && by >= RMI_PLC_WORST; col++)
+    for (uint32_t col = 0; col < search->columns && by >= RMI_PLC_WORST; col++)
         search->column[col].weight = search->column[col].weight / 2 + (search->column[col].fails << 20) / nodes;
-    for (i = 0; i < search->n && all == RMI_PLC_YES; i++) search->pack->box[i].offset = search->part[i].found;
+    for (uint32_t i = 0; i < search->n && all == RMI_PLC_YES; i++) search->pack->box[i].offset = search->part[i].found;
     return all;
 }
 
@@ -8306,15 +8206,13 @@ RMI_FN rm_result rmi_plc_branch(rmi_plc_search *search)
         RMI_PLC_TOTAL, RMI_PLC_AREA, RMI_PLC_END,   RMI_PLC_WORST, RMI_PLC_WORST, RMI_PLC_WORST, RMI_PLC_WORST,
         RMI_PLC_WORST, RMI_PLC_MEAN, RMI_PLC_WORST, RMI_PLC_WORST, RMI_PLC_WORST, RMI_PLC_WORST};
     rmi_plc *pack = search->pack;
-    uint32_t i;
     while (search->n && pack->height > pack->target && pack->work < pack->limit) {
-        rmi_plc_answer answer;
         search->cap = pack->target;
-        answer = rmi_plc_run(search, (rmi_plc_by)ranks[search->turn]);
+        rmi_plc_answer answer = rmi_plc_run(search, (rmi_plc_by)ranks[search->turn]);
         if (answer == RMI_PLC_FAIL) return RM_ERROR_MEMORY;
         if (answer == RMI_PLC_YES) {
             uint64_t top = pack->fixed_top;
-            for (i = 0; i < pack->n; i++) top = rmi_max(top, pack->box[i].offset + pack->box[i].size);
+            for (uint32_t i = 0; i < pack->n; i++) top = rmi_max(top, pack->box[i].offset + pack->box[i].size);
             rmi_plc_keep(pack, top);
         }
         if (answer == RMI_PLC_NO) pack->target++;
@@ -8345,7 +8243,6 @@ RMI_FN rm_result rmi_plc_hard(rmi_plc *pack)
 /* Sets the offsets of all items, within pack->limit steps. target: bytes. On failure the items are unchanged. */
 RMI_FN rm_result rmi_plc_solve(rmi_plc *pack, rmi_plc_item *items, size_t n, uint64_t granule, uint64_t target)
 {
-    size_t i;
     RMI_TRY(rmi_plc_check(pack, items, n, granule));
     pack->height = pack->bound = pack->fixed_top;
     if (pack->n + pack->fixes) {
@@ -8364,9 +8261,9 @@ RMI_FN rm_result rmi_plc_solve(rmi_plc *pack, rmi_plc_item *items, size_t n, uin
         rmi_plc_orders(pack);
         if (pack->height > pack->target) RMI_TRY(rmi_plc_hard(pack));
     }
-    for (i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++)
         if (!items[i].size) items[i].offset = 0;
-    for (i = 0; i < pack->n; i++) items[pack->box[i].item].offset = pack->best[i] * granule;
+    for (size_t i = 0; i < pack->n; i++) items[pack->box[i].item].offset = pack->best[i] * granule;
     return RM_OK;
 }
 
@@ -8380,12 +8277,11 @@ RMI_FN rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n, 
 {
     rmi_arena mem = rmi_arena_make(&arena->hooks);
     rmi_plc pack = RMI_INIT;
-    rm_result result;
     pack.mem = &mem;
     pack.limit = work_limit ? work_limit : RMI_PLC_WORK;
     pack.stop = arena->stop;
     info->height = info->bound = info->work = 0;
-    result = rmi_plc_solve(&pack, items, n, granule, info->target);
+    rm_result result = rmi_plc_solve(&pack, items, n, granule, info->target);
     rmi_arena_free(&mem);
     if (result != RM_OK) return result;
     info->height = pack.height * granule;
@@ -8528,10 +8424,9 @@ RMI_FN uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
     const rmi_step *step = b->step;
     const rmi_step_access *access = &step->accesses[step->tasks[task].access + mode];
     uint64_t sum = 0;
-    uint32_t i;
     b->turn++;
-    for (i = 0; i < access->reads.n; i++) sum += rmi_bnd_add(b, step->pool[access->reads.at + i]);
-    for (i = access->makes.at; i < access->makes.at + access->makes.n; i++) {
+    for (uint32_t i = 0; i < access->reads.n; i++) sum += rmi_bnd_add(b, step->pool[access->reads.at + i]);
+    for (uint32_t i = access->makes.at; i < access->makes.at + access->makes.n; i++) {
         if (step->tasks[task].way == RMI_FWD) sum += rmi_bnd_add(b, step->pool[i]);
         else if (rmi_bnd_is_new(&step->targets[i])) sum += rmi_bnd_add(b, step->targets[i].buffer);
     }
@@ -8542,8 +8437,7 @@ RMI_FN uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
 RMI_FN uint64_t rmi_bnd_ws(const rmi_step *step, const rmi_step_access *access, const rmi_step_way *way)
 {
     uint64_t least = way->workspace;
-    uint32_t i;
-    for (i = access->ways[1][0].at; i < access->ways[1][0].at + access->ways[1][0].n; i++)
+    for (uint32_t i = access->ways[1][0].at; i < access->ways[1][0].at + access->ways[1][0].n; i++)
         if (step->ways[i].form == way->form) least = rmi_min(least, step->ways[i].workspace);
     return least;
 }
@@ -8555,8 +8449,7 @@ RMI_FN uint64_t rmi_bnd_fastest(const rmi_bnd *b, const rmi_step_access *access,
 {
     const rmi_step *step = b->step;
     uint64_t least = RMI_INF;
-    uint32_t i;
-    for (i = ways->at; i < ways->at + ways->n; i++) {
+    for (uint32_t i = ways->at; i < ways->at + ways->n; i++) {
         const rmi_step_way *way = &step->ways[i];
         int over = way->inplace != RMI_NONE && access->first_is_output;
         uint64_t bytes = rmi_sub(held, over ? step->buffers[step->pool[access->makes.at]].bytes : 0);
@@ -8575,13 +8468,12 @@ RMI_FN void rmi_bnd_times(rmi_bnd *b, uint32_t task)
     const rmi_step_task *row = &step->tasks[task];
     int forward = row->way == RMI_FWD;
     uint64_t any = RMI_INF, least = RMI_INF, again = RMI_INF, ns;
-    uint32_t i, k;
     b->holds[task] = RMI_INF;
-    for (k = 0; k < rmi_bnd_modes(step, task); k++) {
+    for (uint32_t k = 0; k < rmi_bnd_modes(step, task); k++) {
         const rmi_step_access *access = &step->accesses[row->access + k];
         uint64_t held = rmi_bnd_held(b, task, k);
         int is_free = access->may_be_free; /* all that it gives may be other names of its output's gradient */
-        for (i = 0; i < access->makes.n && is_free; i++) is_free = step->targets[access->makes.at + i].rename;
+        for (uint32_t i = 0; i < access->makes.n && is_free; i++) is_free = step->targets[access->makes.at + i].rename;
         ns = rmi_bnd_fastest(b, access, &access->ways[0][0], held, &b->holds[task]);
         b->ns[row->access + k] = is_free && ns != RMI_INF ? 0 : ns;
         least = rmi_min(least, ns);
@@ -8763,7 +8655,6 @@ RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *step, uint64_t lim
     const rm_graph *graph = step->graph;
     size_t n_buffers = step->n_buffers, n_tasks = step->n_tasks;
     uint64_t ns = 0, bytes = 0;
-    uint32_t i, k;
     memset(b, 0, sizeof *b);
     b->step = step;
     b->mem = mem;
@@ -8776,24 +8667,24 @@ RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *step, uint64_t lim
     RMI_TRY(RMI_TABLES(mem, RMI_T(b->ns, step->n_accesses), RMI_T(b->pred0, n_tasks + 1),
                        RMI_T(b->holds, n_tasks), RMI_T(b->must, n_tasks), RMI_T(b->least, n_tasks),
                        RMI_T(b->at.before, n_tasks), RMI_T(b->at.after, n_tasks)));
-    for (i = 0; i < step->n_ways; i++) {
+    for (uint32_t i = 0; i < step->n_ways; i++) {
         ns = rmi_add(ns, step->ways[i].ns);
         bytes = rmi_add(bytes, step->ways[i].workspace);
     }
-    for (i = 0; i < n_buffers; i++) bytes = rmi_add(bytes, step->buffers[i].bytes);
+    for (uint32_t i = 0; i < n_buffers; i++) bytes = rmi_add(bytes, step->buffers[i].bytes);
     if (rmi_add(ns, bytes) >= RMI_MAX / 64) return RM_OK; /* else sums below need not be watched */
     /* units such that all times of a step, and all bytes at any price, are far from the limit of 64 bits */
     b->priced = ns < (uint64_t)1 << 52;
     while (ns && ns << b->up < (uint64_t)1 << 46) b->up++;
     b->most_price = ((uint64_t)1 << 56) / ((bytes >> 20) + 1);
-    for (i = 0; i < graph->n_ops; i++) {
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
         b->odd[i] = step->ops[i].n_modes == RMI_STEP_MODES;
-        for (k = 1; k < graph->ops[i].n_forms && graph->ops[i].has_bwd; k++)
+        for (uint32_t k = 1; k < graph->ops[i].n_forms && graph->ops[i].has_bwd; k++)
             b->odd[i] |= (uint8_t)!rmi_low_same_parts(&graph->ops[i].forms[0], &graph->ops[i].forms[k]);
         b->priced &= !b->odd[i];
     }
     rmi_bnd_buffers(b);
-    for (i = 0; i < step->n_tasks; i++) rmi_bnd_times(b, i);
+    for (uint32_t i = 0; i < step->n_tasks; i++) rmi_bnd_times(b, i);
     RMI_TRY(rmi_bnd_preds(b));
     rmi_bnd_must_run(b);
     return RM_OK;
@@ -8805,15 +8696,14 @@ RMI_FN uint64_t rmi_bnd_edge(rmi_bnd *b, int begin)
 {
     const rmi_step *step = b->step;
     uint64_t sum = 0;
-    uint32_t i, k;
     b->turn++;
-    for (i = 0; i < step->ends.n && !begin; i++) sum += rmi_bnd_add(b, step->ends.at[i]);
-    for (i = 0; i < step->n_once; i++) {
+    for (uint32_t i = 0; i < step->ends.n && !begin; i++) sum += rmi_bnd_add(b, step->ends.at[i]);
+    for (uint32_t i = 0; i < step->n_once; i++) {
         const rmi_step_task *task = &step->tasks[step->once[i]];
         const rmi_range *reads = &step->accesses[task->access].reads;
         int update = step->graph->n_barriers && (task->way == RMI_OPT || task->way == RMI_OPT_HOST);
         if (begin ? !b->must[step->once[i]] || task->way == RMI_BWD : !update) continue;
-        for (k = reads->at; k < reads->at + reads->n; k++)
+        for (uint32_t k = reads->at; k < reads->at + reads->n; k++)
             if (step->buffers[step->pool[k]].kind == (begin ? RMI_STEP_INPUT : RMI_STEP_GRADIENT))
                 sum += rmi_bnd_add(b, step->pool[k]);
     }
@@ -8830,10 +8720,9 @@ RMI_FN rm_result rmi_bnd_once(rmi_arena *mem, const rm_graph *graph, uint32_t ki
     rmi_step step;
     rmi_arena tmp = rmi_arena_make(&mem->hooks);
     uint64_t held = 0, most = 0;
-    uint32_t i;
     rm_result result = rmi_step_make(&tmp, graph, kind, 1, link ? 2 : 0, &step);
     if (result == RM_OK) result = rmi_bnd_make(&tmp, &step, RMI_MAX, &b);
-    for (i = 0; result == RM_OK && i < step.n_once; i++) {
+    for (uint32_t i = 0; result == RM_OK && i < step.n_once; i++) {
         uint32_t run = step.once[i];
         const rmi_step_task *task = &step.tasks[run];
         if (!b.must[run] || (task->way <= RMI_BWD ? b.odd[task->id] : link)) continue;
@@ -8895,18 +8784,17 @@ RMI_FN int rmi_bnd_is_enough(const rmi_bnd *b, uint64_t value)
 RMI_FN void rmi_bnd_around(rmi_bnd *b, uint32_t task, uint8_t *before, uint8_t *after)
 {
     const rmi_step *step = b->step;
-    uint32_t i, k;
     b->work += 2u * step->n_once;
     memset(after, 0, step->n_tasks);
     memset(before, 0, step->n_tasks);
     before[task] = after[task] = 1;
-    for (i = 0; i < step->n_once; i++) {
+    for (uint32_t i = 0; i < step->n_once; i++) {
         uint32_t run = step->once[i];
-        for (k = b->pred0[run]; k < b->pred0[run + 1] && !after[run]; k++) after[run] = after[b->pred[k]];
+        for (uint32_t k = b->pred0[run]; k < b->pred0[run + 1] && !after[run]; k++) after[run] = after[b->pred[k]];
     }
-    for (i = step->n_once; i-- > 0;) {
+    for (uint32_t i = step->n_once; i-- > 0;) {
         uint32_t run = step->once[i];
-        for (k = b->pred0[run]; k < b->pred0[run + 1] && before[run]; k++) before[b->pred[k]] = 1;
+        for (uint32_t k = b->pred0[run]; k < b->pred0[run + 1] && before[run]; k++) before[b->pred[k]] = 1;
     }
     before[task] = after[task] = 0;
 }
@@ -8990,11 +8878,10 @@ RMI_FN void rmi_bnd_workspace(rmi_bnd *b)
     const rmi_step *step = b->step;
     const rmi_step_task *task = &step->tasks[b->at.task];
     uint64_t least = RMI_INF, most = 0;
-    uint32_t i, k;
-    for (i = 0; i < step->ops[task->id].n_modes; i++) {
+    for (uint32_t i = 0; i < step->ops[task->id].n_modes; i++) {
         const rmi_step_access *access = &step->accesses[task->access + i];
         const rmi_range *ways = &access->ways[0][0];
-        for (k = ways->at; k < ways->at + ways->n && b->ns[task->access + i] != RMI_INF; k++) {
+        for (uint32_t k = ways->at; k < ways->at + ways->n && b->ns[task->access + i] != RMI_INF; k++) {
             least = rmi_min(least, rmi_bnd_ws(step, access, &step->ways[k]));
             most = rmi_max(most, rmi_bnd_ws(step, access, &step->ways[k]));
         }
@@ -9020,22 +8907,21 @@ RMI_FN int rmi_bnd_look(rmi_bnd *b, uint32_t run)
     const rmi_step_task *task = &step->tasks[run];
     const rmi_step_access *access = &step->accesses[task->access];
     rmi_bnd_moment *at = &b->at;
-    uint32_t i, k;
     if (task->way > RMI_BWD || (task->way == RMI_FWD && !rmi_bnd_makes(b, task->id))) return 0;
     at->task = run;
     rmi_bnd_around(b, run, at->before, at->after);
     memset(at->there, 0, step->n_buffers);
     rmi_bnd_workspace(b);
     at->held = rmi_bnd_grads(b) + at->workspace;
-    for (i = 0; i < access->reads.n; i++) rmi_bnd_put_there(b, step->pool[access->reads.at + i]);
-    for (i = 0; i < access->makes.n && task->way == RMI_FWD; i++)
+    for (uint32_t i = 0; i < access->reads.n; i++) rmi_bnd_put_there(b, step->pool[access->reads.at + i]);
+    for (uint32_t i = 0; i < access->makes.n && task->way == RMI_FWD; i++)
         rmi_bnd_put_there(b, step->pool[access->makes.at + i]);
     if (task->way == RMI_FWD) at->held = rmi_sub(at->held, rmi_bnd_over(step->graph, task->id));
     at->wanted = at->kept = 0;
     memset(b->flag, 0, step->n_buffers);
-    for (i = 0; i < step->n_once; i++) {
+    for (uint32_t i = 0; i < step->n_once; i++) {
         const rmi_range *reads = &step->accesses[step->tasks[step->once[i]].access].reads;
-        for (k = reads->at; k < reads->at + reads->n && rmi_bnd_later(b, step->once[i]); k++) {
+        for (uint32_t k = reads->at; k < reads->at + reads->n && rmi_bnd_later(b, step->once[i]); k++) {
             uint32_t value = step->pool[k], maker = step->buffers[value].maker;
             if (!rmi_bnd_open(b, value)) continue;
             if (!(b->flag[value] & WANTED)) at->wanted += b->bytes[value];
@@ -9146,8 +9032,7 @@ RMI_FN void rmi_bnd_put_tail(rmi_bnd_web *web, uint32_t fact)
 /* What an access reads as tails of the last way. at: by buffer, the facts of a window. */
 RMI_FN void rmi_bnd_put_reads(rmi_bnd_web *web, const rmi_step_access *access, const uint32_t *at)
 {
-    uint32_t i;
-    for (i = 0; i < access->reads.n; i++) rmi_bnd_put_tail(web, at[web->b->step->pool[access->reads.at + i]]);
+    for (uint32_t i = 0; i < access->reads.n; i++) rmi_bnd_put_tail(web, at[web->b->step->pool[access->reads.at + i]]);
 }
 
 /* C_k: what moment k's own run takes of workspace beside the least, and takes longer with less. */
@@ -9197,8 +9082,7 @@ RMI_FN void rmi_bnd_put_again(rmi_bnd_web *web, uint32_t op, const uint32_t *at)
 RMI_FN void rmi_bnd_put_run(rmi_bnd_web *web, uint32_t task, const uint32_t *at)
 {
     const rmi_bnd *b = web->b;
-    uint32_t i;
-    for (i = 0; i < rmi_bnd_modes(b->step, task); i++) {
+    for (uint32_t i = 0; i < rmi_bnd_modes(b->step, task); i++) {
         uint64_t ns = rmi_bnd_mode_ns(b, task, i);
         if (ns == RMI_INF) continue;
         rmi_bnd_put_way(web, web->run[task], ns - b->least[task], RMI_NONE, 0);
@@ -9239,25 +9123,24 @@ RMI_FN int rmi_bnd_web_make(rmi_bnd_web *web, const uint32_t *moments, uint32_t 
 {
     rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
-    uint32_t k, i, run;
     web->n = n;
     web->n_way = web->n_fact = web->n_use = web->n_wanted = web->turn = 0;
-    for (i = 0; i < step->n_tasks; i++) web->from[i] = RMI_NONE;
-    for (k = 0; k < n; k++) {
+    for (uint32_t i = 0; i < step->n_tasks; i++) web->from[i] = RMI_NONE;
+    for (uint32_t k = 0; k < n; k++) {
         rmi_bnd_around(b, moments[k], b->at.before, b->at.after);
-        for (i = 0; i < step->n_once; i++)
+        for (uint32_t i = 0; i < step->n_once; i++)
             if (rmi_bnd_later(b, step->once[i])) web->from[step->once[i]] = k;
     }
-    for (i = 0; i < step->n_once; i++)
+    for (uint32_t i = 0; i < step->n_once; i++)
         if (web->from[step->once[i]] != RMI_NONE) web->run[step->once[i]] = rmi_bnd_put_fact(web);
-    for (k = 0; k < n; k++) {
+    for (uint32_t k = 0; k < n; k++) {
         if (!rmi_bnd_look(b, moments[k]) || (k && !b->at.before[moments[k - 1]])) return 0;
         web->room[k] = step->moves ? RMI_MAX : rmi_sub(b->limit, b->at.held);
         rmi_bnd_put_own(web, k);
         rmi_bnd_put_window(web, k);
     }
-    for (i = step->n_once; i-- > 0;) { /* in the order of ops; else no mode is known to fit */
-        run = step->once[i];
+    for (uint32_t i = step->n_once; i-- > 0;) { /* in the order of ops; else no mode is known to fit */
+        uint32_t run = step->once[i];
         if (web->from[run] != RMI_NONE && web->fact[web->run[run]].way != RMI_NONE)
             web->todo[web->n_wanted++] = web->run[run];
     }
@@ -9349,9 +9232,8 @@ RMI_FN uint64_t rmi_bnd_cost(rmi_bnd_web *web, const uint64_t *price)
 {
     const rmi_bnd *b = web->b;
     uint64_t sum = web->paid, paid;
-    uint32_t i;
-    for (i = 0; i < web->n_fact; i++) web->fact[i].by = RMI_NONE;
-    for (i = 0; i < web->n_way; i++) {
+    for (uint32_t i = 0; i < web->n_fact; i++) web->fact[i].by = RMI_NONE;
+    for (uint32_t i = 0; i < web->n_way; i++) {
         rmi_bnd_way *way = &web->way[i];
         way->wait = way->n_tail;
         way->left = rmi_bnd_units(b, way->ns);
@@ -9361,9 +9243,9 @@ RMI_FN uint64_t rmi_bnd_cost(rmi_bnd_web *web, const uint64_t *price)
         if (way->set == 1) way->left = 0;
     }
     web->b->work += web->n_way;
-    for (i = 0; i < web->n_way; i++)
+    for (uint32_t i = 0; i < web->n_way; i++)
         if (!web->way[i].n_tail && !web->way[i].left) rmi_bnd_true(web, web->way[i].head, i);
-    for (i = 0; i < web->n_todo; i++)
+    for (uint32_t i = 0; i < web->n_todo; i++)
         while (web->fact[web->todo[i]].by == RMI_NONE) {
             paid = rmi_bnd_pay(web, web->todo[i]);
             if (paid == RMI_INF) return paid;
@@ -9377,9 +9259,8 @@ RMI_FN uint64_t rmi_bnd_cost(rmi_bnd_web *web, const uint64_t *price)
 RMI_FN uint64_t rmi_bnd_value(rmi_bnd_web *web, const uint64_t *price, int64_t *lack)
 {
     uint64_t sum = rmi_bnd_cost(web, price);
-    uint32_t k;
     if (sum == RMI_INF) return sum;
-    for (k = 0; k < web->n; k++) {
+    for (uint32_t k = 0; k < web->n; k++) {
         sum = rmi_sub(sum, rmi_add(rmi_scale20(web->left[k], price[k]), 1));
         lack[k] = -(int64_t)web->left[k];
     }
@@ -9421,7 +9302,6 @@ RMI_FN uint64_t rmi_bnd_climb(rmi_bnd_web *web, uint64_t *price, uint32_t turns)
 /* The value of a node, whose decisions are in force afterwards: they leave web->left and cost web->paid. */
 RMI_FN void rmi_bnd_visit(rmi_bnd_web *web, rmi_bnd_node *node)
 {
-    const rmi_bnd_node *at;
     uint64_t worth, most = 0;
     uint32_t i, turns = node->parent == RMI_NONE ? RMI_BND_TURNS : RMI_BND_FEW_TURNS;
     memcpy(web->left, web->room, sizeof web->left);
@@ -9429,7 +9309,7 @@ RMI_FN void rmi_bnd_visit(rmi_bnd_web *web, rmi_bnd_node *node)
     web->n_todo = web->n_wanted;
     node->branch = RMI_NONE;
     for (i = 0; i < web->n_way; i++) web->way[i].set = 0;
-    for (at = node; at->parent != RMI_NONE; at = &web->node[at->parent]) {
+    for (const rmi_bnd_node *at = node; at->parent != RMI_NONE; at = &web->node[at->parent]) {
         rmi_bnd_way *way = &web->way[at->way];
         way->set = at->set;
         if (way->set == 2) continue;
@@ -9649,8 +9529,7 @@ RMI_FN uint32_t rmi_bnd_path_find(const rmi_bnd *b, rmi_bnd_place *places)
 RMI_FN rmi_bnd_place *rmi_bnd_path_demand(const rmi_bnd *b, rmi_bnd_place *places, uint32_t n, uint32_t i)
 {
     rmi_bnd_place *best = NULL, *place;
-    uint32_t k;
-    for (k = 0; k < 3 && (k < 2 || i); k++) { /* what op p saves; value p - 1; value p */
+    for (uint32_t k = 0; k < 3 && (k < 2 || i); k++) { /* what op p saves; value p - 1; value p */
         uint32_t value = k ? places[i - k / 2].value : rmi_bnd_saved(b->step, places[i].op);
         place = &places[i - k / 2];
         if (value == RMI_NONE || place->demand || !rmi_bnd_always(b, b->at.task, value)) continue;
@@ -9678,14 +9557,13 @@ RMI_FN void rmi_bnd_path_making(rmi_bnd *b, rmi_bnd_place *place, uint32_t task,
     const rmi_range *makes = &step->accesses[step->tasks[place->op].access].makes;
     const rmi_range *reads = &step->accesses[step->tasks[task].access].reads;
     uint64_t sum = place->wanted + (place->value == RMI_NONE ? 0 : b->bytes[place->value]);
-    uint32_t i, k;
-    for (i = 0; i < makes->n; i++) sum += b->bytes[step->pool[makes->at + i]];
+    for (uint32_t i = 0; i < makes->n; i++) sum += b->bytes[step->pool[makes->at + i]];
     place->room_made = rmi_sub(b->limit, rmi_sub(sum, rmi_bnd_over(step->graph, place->op)));
     b->turn++;
     if (last == RMI_NONE) return;
     makes = &step->accesses[step->tasks[last].access].makes;
-    for (i = reads->at; i < reads->at + reads->n; i++)
-        for (k = 0; k < makes->n && rmi_bnd_is_grad(step, step->pool[i]); k++)
+    for (uint32_t i = reads->at; i < reads->at + reads->n; i++)
+        for (uint32_t k = 0; k < makes->n && rmi_bnd_is_grad(step, step->pool[i]); k++)
             if (step->targets[makes->at + k].buffer == step->pool[i])
                 place->grads += rmi_bnd_add(b, step->pool[i]);
 }
@@ -9715,9 +9593,8 @@ RMI_FN rm_result rmi_bnd_path_repeats(rmi_bnd *b, const rmi_bnd_place *places, u
     const rmi_bnd_place *first = &places[n - 1];
     uint64_t room = 0, made = 0, runs;
     rmi_bnd_path path = {0, 0, 0, 0, 1, 0};
-    uint32_t i;
     int counts = 0;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         const rmi_bnd_place *place = &places[i];
         uint64_t grads = counts ? place->grads : 0; /* the backward before is that of a demand that counts */
         if (place->demand == RMI_BND_NOTHING) continue;
@@ -9746,14 +9623,13 @@ RMI_FN rm_result rmi_bnd_path_bound(rmi_bnd *b, uint64_t *bound)
 {
     rmi_bnd_place *places = RMI_NEW(b->mem, rmi_bnd_place, b->step->graph->n_ops);
     uint64_t unit = RMI_INF, least, tried = 0;
-    uint32_t n, i;
     if (!places) return RM_ERROR_MEMORY;
-    n = rmi_bnd_path_find(b, places);
+    uint32_t n = rmi_bnd_path_find(b, places);
     if (n < 2 || b->work + (uint64_t)n * b->step->n_once > b->most_work) return RM_OK;
     b->work += (uint64_t)n * b->step->n_once;
     rmi_bnd_path_demands(b, places, n);
-    for (i = 0; i + 1 < n; i++) unit = rmi_min(unit, b->bytes[places[i].value]);
-    for (i = 0; i < n && unit; i++) {
+    for (uint32_t i = 0; i + 1 < n; i++) unit = rmi_min(unit, b->bytes[places[i].value]);
+    for (uint32_t i = 0; i < n && unit; i++) {
         least = b->again[places[i].op];
         if (places[i].demand && least && least != tried)
             RMI_TRY(rmi_bnd_path_repeats(b, places, n, unit, least, bound));
@@ -9844,10 +9720,9 @@ enum { RMI_BND_READ_AFTER = 1, RMI_BND_READ_BEFORE = 2 };
 RMI_FN int rmi_bnd_is_late(const rmi_bnd *b, const rmi_step_param *param, const rmi_bnd_link *link)
 {
     const rmi_step *step = b->step;
-    const rmi_range *makes;
     uint32_t i;
     if (link->end == RMI_NONE || param->gradient == RMI_NONE) return 0;
-    makes = &step->accesses[step->tasks[link->end].access].makes;
+    const rmi_range *makes = &step->accesses[step->tasks[link->end].access].makes;
     for (i = makes->at; i < makes->at + makes->n && step->targets[i].buffer != param->gradient;) i++;
     return i < makes->at + makes->n;
 }
@@ -9890,14 +9765,13 @@ RMI_FN void rmi_bnd_changed(rmi_bnd *b, rmi_bnd_link *link)
 {
     const rmi_step *step = b->step;
     uint64_t *use = link->choices[0].use[0];
-    uint32_t i, k;
     memset(b->flag, 0, step->n_buffers);
-    for (i = 0; i < step->n_once; i++) {
+    for (uint32_t i = 0; i < step->n_once; i++) {
         uint32_t run = step->once[i];
         const rmi_step_task *task = &step->tasks[run];
         const rmi_range *reads = &step->accesses[task->access].reads;
         int after = task->way == RMI_BWD;
-        for (k = reads->at; k < reads->at + reads->n && task->way <= RMI_BWD; k++)
+        for (uint32_t k = reads->at; k < reads->at + reads->n && task->way <= RMI_BWD; k++)
             if ((after ? b->at.after : b->at.before)[run] && rmi_bnd_always(b, run, step->pool[k]))
                 b->flag[step->pool[k]] |= after ? RMI_BND_READ_AFTER : RMI_BND_READ_BEFORE;
     }
@@ -9907,7 +9781,7 @@ RMI_FN void rmi_bnd_changed(rmi_bnd *b, rmi_bnd_link *link)
     use[RMI_BND_IN_AFTER] =
         rmi_sub(rmi_mul_div_up(link->before, step->graph->link.tier[RMI_PINNED].h2d, 1000000000u), 1);
     use[RMI_BND_IN_AFTER] = rmi_min(use[RMI_BND_IN_AFTER], RMI_MAX / 64);
-    for (i = 0; i < step->n_params; i++) {
+    for (uint32_t i = 0; i < step->n_params; i++) {
         const rmi_step_param *param = &step->params[i];
         const rmi_tensor *tensor = &step->graph->tensors[param->tensor];
         int held = rmi_bnd_has(b, param->weight);
@@ -10003,7 +9877,6 @@ RMI_FN uint64_t rmi_bnd_link_climb(rmi_bnd_web *web, rmi_bnd_link *link, uint64_
 RMI_FN void rmi_bnd_link_end(rmi_bnd *b, uint32_t end, rmi_bnd_link *link)
 {
     const rmi_step *step = b->step;
-    const rmi_list *readers;
     uint64_t longest = 0, path, slack = 0;
     uint32_t i;
     link->end = end;
@@ -10021,7 +9894,7 @@ RMI_FN void rmi_bnd_link_end(rmi_bnd *b, uint32_t end, rmi_bnd_link *link)
         link->waited = param->tensor;
     }
     if (link->waited == RMI_NONE) return;
-    readers = &step->graph->tensors[link->waited].consumers;
+    const rmi_list *readers = &step->graph->tensors[link->waited].consumers;
     for (i = 0; i < readers->n && !b->must[readers->at[i]];) i++;
     if (i == readers->n) return;
     link->reader = readers->at[i];
@@ -10349,12 +10222,10 @@ RMI_INLINE uint32_t rmi_off_new_life(rmi_off_model *m, uint32_t buf, uint32_t at
 RMI_INLINE uint32_t rmi_off_touch(rmi_off_model *m, uint32_t buf, uint32_t at)
 {
     uint32_t number = m->cur[buf];
-    rmi_off_life *life;
-    uint64_t gap;
     /* params, consts, inputs, earlier gradients */
     if (number == RMI_NONE) return rmi_off_new_life(m, buf, at, m->table.room[buf]);
-    life = &m->lives[number];
-    gap = m->start[at] - m->start[life->last + (life->last < at)];
+    rmi_off_life *life = &m->lives[number];
+    uint64_t gap = m->start[at] - m->start[life->last + (life->last < at)];
     if (life->last < m->model.n_forwards && at >= m->model.n_forwards && at > life->last + 1 &&
         rmi_low_leaves(m->g, buf))
         gap = RMI_INF; /* it must leave here */
@@ -10380,8 +10251,7 @@ RMI_INLINE void rmi_off_begin(rmi_off_model *m, uint32_t buffer, uint32_t at, ui
 RMI_INLINE void rmi_off_scan_forward(rmi_off_model *m, uint32_t task, const rmi_step_access *access, uint32_t at)
 {
     const rmi_step *model = &m->model;
-    uint32_t i;
-    for (i = 0; i < access->makes.n; i++)
+    for (uint32_t i = 0; i < access->makes.n; i++)
         rmi_off_begin(m, model->pool[access->makes.at + i], at,
                       !i && access->first_is_output ? rmi_off_way(m, task, 0)->inplace : RMI_NONE);
     if (access->saved != RMI_NONE) rmi_off_new_life(m, model->buffers[access->saved].number, at, access->saved_room);
@@ -10391,8 +10261,7 @@ RMI_INLINE void rmi_off_scan_forward(rmi_off_model *m, uint32_t task, const rmi_
 RMI_INLINE void rmi_off_scan_backward(rmi_off_model *m, const rmi_step_access *access, uint32_t at)
 {
     const rmi_step *model = &m->model;
-    uint32_t i;
-    for (i = 0; i < access->makes.n; i++) {
+    for (uint32_t i = 0; i < access->makes.n; i++) {
         const rmi_step_target *target = &model->targets[access->makes.at + i];
         uint32_t number = model->buffers[target->buffer].number;
         if (m->cur[number] != RMI_NONE) m->lives[rmi_off_touch(m, number, at)].written = at;
@@ -10468,7 +10337,6 @@ RMI_INLINE void rmi_off_ask_lasting(rmi_off_model *m, uint32_t i)
     rmi_off_life *life = &m->lives[i];
     uint32_t param = life->id;
     uint8_t mode = m->mode[life->buf];
-    int changed;
     if (!mode) return;
     if (life->kind == RMI_BUF_GRAD) {
         const rmi_tensor *tensor = &m->g->tensors[param];
@@ -10478,7 +10346,7 @@ RMI_INLINE void rmi_off_ask_lasting(rmi_off_model *m, uint32_t i)
             life->out = rmi_off_ask(m, merges ? RMI_COPY_MERGE : RMI_COPY_OUT, i, life->written);
         return;
     }
-    changed = rmi_low_has_update(m->model.kind) && m->g->tensors[param].updates && !m->host_update[param];
+    int changed = rmi_low_has_update(m->model.kind) && m->g->tensors[param].updates && !m->host_update[param];
     if (life->kind == RMI_BUF_STATE || (mode & RMI_OFF_EDGE)) life->edge = rmi_off_ask(m, RMI_COPY_IN, i, life->first);
     if (life->kind == RMI_BUF_VALUE && (mode & RMI_OFF_GAP) && life->after && life->gap > m->table.in_ns[life->buf])
         life->in = rmi_off_ask(m, RMI_COPY_IN, i, life->after);
@@ -10487,11 +10355,10 @@ RMI_INLINE void rmi_off_ask_lasting(rmi_off_model *m, uint32_t i)
 
 RMI_FN void rmi_off_ask_all(rmi_off_model *m)
 {
-    uint32_t i;
     m->n_copy = 0;
     memset(m->link.head_out, 0, m->n * sizeof(uint32_t));
     memset(m->link.head_in, 0, m->n * sizeof(uint32_t));
-    for (i = 0; i < m->n_lives; i++) {
+    for (uint32_t i = 0; i < m->n_lives; i++) {
         rmi_off_life *life = &m->lives[i];
         if (life->lasts) {
             rmi_off_ask_lasting(m, i);
@@ -10526,7 +10393,6 @@ RMI_FN void rmi_off_time_host(rmi_off_model *m)
     uint32_t i = 0, n = 0, k, pos = 0, served = 0;
     m->host.n = 0;
     while (i < m->host.n_jobs || n) {
-        rmi_off_job j;
         if (!n) now = rmi_max(now, m->host.jobs[i].ready);
         for (; i < m->host.n_jobs && m->host.jobs[i].ready <= now; i++) { /* that are ready, the least key last */
             uint32_t *pending = m->host.pending;
@@ -10534,7 +10400,7 @@ RMI_FN void rmi_off_time_host(rmi_off_model *m)
             pending[k] = i;
         }
         m->host.served[served] = m->host.pending[--n];
-        j = m->host.jobs[m->host.served[served]];
+        rmi_off_job j = m->host.jobs[m->host.served[served]];
         if (j.pos > pos) pos = j.pos;
         m->host.jobs[m->host.served[served++]].pos = pos;
         if (j.key < m->n) { /* an addition */
@@ -10634,8 +10500,6 @@ RMI_FN void rmi_off_time_in(rmi_off_model *m)
     /* times are T later, so that none is negative */
     uint64_t step_ns = m->fig.ns, lane = 2 * step_ns - rmi_min(m->link.h2d_lead, step_ns), all = m->fig.h2d_ns, ease;
     uint32_t run, k, at = m->n, param;
-    int edge, hosted;
-    uint64_t ready;
     m->fig.late_ns = m->link.h2d_lead = 0;
     m->fig.late_of = RMI_NONE;
     ease = rmi_min(m->terms.ease, rmi_sub(step_ns, all + all / 30) / (all / 1024 + 1)); /* what the lane has time for */
@@ -10646,10 +10510,10 @@ RMI_FN void rmi_off_time_in(rmi_off_model *m)
             copy->end = rmi_min(lane, step_ns + m->start[run]);
             lane = rmi_sub(copy->end, copy->ns + copy->ns / 1024 * ease);
             copy->start = lane;
-            edge = life->edge && copy == &m->copy[life->edge - 1];
+            int edge = life->edge && copy == &m->copy[life->edge - 1];
             param = life->id;
-            hosted = edge && life->kind == RMI_BUF_VALUE && m->host_update[param];
-            ready = hosted ? rmi_max(lane, m->host.end[param]) : lane;
+            int hosted = edge && life->kind == RMI_BUF_VALUE && m->host_update[param];
+            uint64_t ready = hosted ? rmi_max(lane, m->host.end[param]) : lane;
             if (ready - lane > m->fig.late_ns) m->fig.late_ns = ready - lane, m->fig.late_of = param;
             copy->wraps = ready < step_ns && !m->terms.steady && m->table.fixed[life->buf] != 2 && edge;
             if (lane < step_ns && m->terms.steady) m->fig.late_ns = rmi_max(m->fig.late_ns, step_ns - lane);
@@ -10709,18 +10573,17 @@ RMI_FN void rmi_off_take_over(rmi_off_model *m, rmi_off_life *life)
 /* The most bytes in host memory at once. base: what is there all the time. Takes up, down for its own. */
 RMI_FN uint64_t rmi_off_host_peak(rmi_off_model *m, uint64_t base)
 {
-    uint32_t i, param, at, first, last;
     uint64_t peak = base, sum = base;
     memset(m->bytes.up, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     memset(m->bytes.down, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
-    for (i = 0; i < m->n_lives; i++) {
+    for (uint32_t i = 0; i < m->n_lives; i++) {
         const rmi_off_life *life = &m->lives[i];
         const rmi_off_copy *out = rmi_off_copy_of(m, life->out), *in = rmi_off_copy_of(m, life->in);
         int grad = life->kind == RMI_BUF_GRAD && life->lasts;
-        param = life->id;
+        uint32_t param = life->id;
         if (!out || (life->lasts && !grad)) continue;
-        first = out->pos;
-        last = m->n - 1;
+        uint32_t first = out->pos;
+        uint32_t last = m->n - 1;
         if (out->way == RMI_COPY_MERGE) { /* staging bytes, until they have been added */
             if (out->added < m->n) last = out->added;
             else first = 0;
@@ -10734,7 +10597,7 @@ RMI_FN uint64_t rmi_off_host_peak(rmi_off_model *m, uint64_t base)
         }
         rmi_off_live(m, first, last, life->bytes);
     }
-    for (at = 0; at < m->n; at++) {
+    for (uint32_t at = 0; at < m->n; at++) {
         sum = sum + m->bytes.up[at] - m->bytes.down[at];
         peak = rmi_max(peak, sum);
     }
@@ -10787,9 +10650,8 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
             rmi_off_live(m, 0, rmi_off_run_at(m, m->copy[i].end - m->fig.ns), m->lives[m->copy[i].life].bytes);
     m->fig.peak = m->fig.over = 0;
     for (at = 0; at < m->n; at++) {
-        uint64_t live;
         sum = sum + m->bytes.up[at] - m->bytes.down[at];
-        live = sum + m->bytes.ws[at];
+        uint64_t live = sum + m->bytes.ws[at];
         m->fig.peak = rmi_max(m->fig.peak, live);
         if (live > m->terms.limit) m->fig.over += (live - m->terms.limit) >> 10;
     }
@@ -10800,14 +10662,13 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
 /* What each lane has to do. The most of any. */
 RMI_FN uint64_t rmi_off_load(rmi_off_model *m)
 {
-    uint32_t i;
     m->fig.d2h_ns = m->fig.h2d_ns = m->fig.host_ns = 0;
-    for (i = 0; i < m->n_copy; i++) {
+    for (uint32_t i = 0; i < m->n_copy; i++) {
         if (m->copy[i].way == RMI_COPY_IN) m->fig.h2d_ns += m->copy[i].ns;
         else m->fig.d2h_ns += m->copy[i].ns;
         if (m->copy[i].way == RMI_COPY_MERGE) m->fig.host_ns += m->table.add_ns[m->lives[m->copy[i].life].buf];
     }
-    for (i = 0; i < m->n; i++) {
+    for (uint32_t i = 0; i < m->n; i++) {
         const rmi_step_task *update = rmi_off_host_task(m, m->runs[i]);
         if (update) m->fig.host_ns += m->g->tensors[update->id].opt_host;
     }
@@ -10818,11 +10679,9 @@ RMI_FN uint64_t rmi_off_load(rmi_off_model *m)
    longer. */
 RMI_FN void rmi_off_stretch(rmi_off_model *m, uint64_t most)
 {
-    uint64_t ratio;
-    uint32_t i;
     if (most <= m->fig.compute_ns || most > RMI_MAX >> 12) return;
-    ratio = most * 1024 / (m->fig.compute_ns + 1) + 8;
-    for (i = 0; i <= m->n; i++) m->start[i] = rmi_min(m->plain[i] / 1024 * ratio, RMI_MAX / 4);
+    uint64_t ratio = most * 1024 / (m->fig.compute_ns + 1) + 8;
+    for (uint32_t i = 0; i <= m->n; i++) m->start[i] = rmi_min(m->plain[i] / 1024 * ratio, RMI_MAX / 4);
     m->fig.ns = m->start[m->n];
 }
 
@@ -10855,8 +10714,7 @@ RMI_FN void rmi_off_queue(rmi_off_model *m)
    at `lane`. Returns the end of the last. */
 RMI_FN uint64_t rmi_off_clock_in(rmi_off_model *m, uint32_t at, uint64_t lane, uint64_t now)
 {
-    uint32_t k;
-    for (k = m->link.begin[at]; k; k = m->link.next[k - 1]) {
+    for (uint32_t k = m->link.begin[at]; k; k = m->link.next[k - 1]) {
         const rmi_off_life *life = &m->lives[m->copy[k - 1].life];
         lane = rmi_max(lane, now);
         if (life->out && !rmi_off_idle(m, &m->copy[life->out - 1])) lane = rmi_max(lane, m->link.done[life->out - 1]);
@@ -10945,14 +10803,13 @@ RMI_FN void rmi_off_want(rmi_off_model *m, uint32_t buffer, uint32_t *lo, uint32
     m->want.stack[n++] = buffer;
     while (n) {
         const rmi_step_buffer *b = &m->model.buffers[m->want.stack[--n]];
-        const rmi_step_access *access;
         if (m->want.there[b->number] || b->maker == RMI_NONE) continue;
         m->want.there[b->number] = 1;
         if (m->want.wanted[b->maker]) continue;
         m->want.wanted[b->maker] = 1;
         if (b->maker < *lo) *lo = b->maker;
         if (b->maker >= *hi) *hi = b->maker + 1;
-        access = rmi_off_access(m, b->maker);
+        const rmi_step_access *access = rmi_off_access(m, b->maker);
         for (i = 0; i < access->reads.n; i++) m->want.stack[n++] = m->model.pool[access->reads.at + i];
     }
 }
@@ -11142,8 +10999,7 @@ RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *graph, uint32_t st
 /* What follows from the sides of updates: at home in host memory is what is updated there. */
 RMI_FN void rmi_off_settle(rmi_off_model *m)
 {
-    uint32_t which;
-    for (which = 0; which < m->n_order; which++) {
+    for (uint32_t which = 0; which < m->n_order; which++) {
         const rmi_step_task *update = rmi_off_host_task(m, m->order[which]);
         if (!update) continue;
         m->mode[update->id] |= RMI_OFF_EDGE;
@@ -11155,9 +11011,8 @@ RMI_FN void rmi_off_settle(rmi_off_model *m)
 /* What another program has at the step's edge: homes of its own, n of them. Decisions about it are taken. */
 RMI_FN void rmi_off_join(rmi_off_model *m, const rmi_home *homes, size_t n)
 {
-    size_t k;
     uint32_t buf, i;
-    for (k = 0; k < n; k++) m->terms.edge[homes[k].buf] |= homes[k].host ? 2 : 1;
+    for (size_t k = 0; k < n; k++) m->terms.edge[homes[k].buf] |= homes[k].host ? 2 : 1;
     m->terms.given = homes;
     m->terms.n_given = n;
     m->terms.steady = 1;
@@ -11177,8 +11032,7 @@ RMI_FN void rmi_off_join(rmi_off_model *m, const rmi_home *homes, size_t n)
 RMI_FN uint64_t rmi_off_offset(const rmi_off_model *m, uint32_t buf, uint32_t host, uint64_t *next)
 {
     uint64_t at = *next;
-    size_t k;
-    for (k = 0; k < m->terms.n_given && m->terms.edge[buf] & (host ? 2 : 1); k++)
+    for (size_t k = 0; k < m->terms.n_given && m->terms.edge[buf] & (host ? 2 : 1); k++)
         if (m->terms.given[k].buf == buf && m->terms.given[k].host == host) return m->terms.given[k].offset;
     *next += m->table.room[buf];
     return at;
@@ -11278,9 +11132,8 @@ RMI_FN void rmi_off_put_item(rmi_off_search *s, const rmi_shape *shape, uint32_t
 {
     const rmi_off_model *m = s->m;
     rmi_off_item *item = &s->items[s->n];
-    rmi_buf_kind kind;
     if (m->table.root[buf] != buf || m->table.fixed[buf] == 2 || op == RMI_NONE || !m->table.room[buf]) return;
-    kind = rmi_low_kind(m->g, buf, &item->id);
+    rmi_buf_kind kind = rmi_low_kind(m->g, buf, &item->id);
     item->buf = buf;
     item->stage = rmi_off_stage_of(shape, op);
     item->key =
@@ -11377,7 +11230,6 @@ RMI_FN int rmi_off_two_sided(const rmi_off_model *m, uint32_t i)
 RMI_FN rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi_shape *shape, rmi_off_search *s)
 {
     uint64_t bytes = 0, ns = 0;
-    uint32_t i;
     memset(s, 0, sizeof *s);
     s->m = m;
     s->shape = shape;
@@ -11385,20 +11237,20 @@ RMI_FN rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi
     RMI_TRY(RMI_TABLES(mem, RMI_T(s->items, (size_t)m->n_buf + 1), RMI_T(s->first, (size_t)m->n_buf + 2),
                        RMI_T(s->params, m->g->n_tensors), RMI_T(s->due, m->g->n_tensors),
                        RMI_T(s->was, m->n_decisions), RMI_T(s->best, m->n_decisions)));
-    for (i = 0; i < m->g->n_tensors; i++) s->n_flips += (uint32_t)rmi_off_two_sided(m, i);
-    for (i = 0; i < m->g->n_tensors && rmi_low_has_update(m->model.kind); i++) {
+    for (uint32_t i = 0; i < m->g->n_tensors; i++) s->n_flips += (uint32_t)rmi_off_two_sided(m, i);
+    for (uint32_t i = 0; i < m->g->n_tensors && rmi_low_has_update(m->model.kind); i++) {
         const rmi_tensor *tensor = &m->g->tensors[i];
         if (tensor->kind == RMI_PARAM && !tensor->external && !tensor->stays && tensor->updates &&
             m->table.fixed[i] != 2)
             s->params[s->n_params++] = i;
     }
     RMI_TRY(rmi_off_items(s, shape));
-    for (i = 0; i < s->n_params; i++)
+    for (uint32_t i = 0; i < s->n_params; i++)
         if (m->g->tensors[s->params[i]].reader != RMI_NONE)
             s->due[s->params[i]] = m->plain[m->g->tensors[s->params[i]].reader];
     rmi_sort(s->items, s->n, sizeof(rmi_off_item), rmi_off_cmp_item, NULL);
     rmi_off_drop_small(s);
-    for (i = 0; i < s->n; i++) {
+    for (uint32_t i = 0; i < s->n; i++) {
         if (!i || s->items[i].key != s->items[i - 1].key) s->first[s->n_groups++] = i;
         s->items[i].group = s->n_groups - 1;
         m->order_of[2 * s->items[i].group] = s->items[i].lasting ? 0 : 3;
@@ -11507,8 +11359,7 @@ RMI_FN int rmi_off_cmp_made(const void *one, const void *two, void *user)
    weights that the host updates go home (2), or only at the step's edge. */
 RMI_FN void rmi_off_stream(rmi_off_search *s, int home)
 {
-    uint32_t i;
-    for (i = 0; i < s->n; i++) {
+    for (uint32_t i = 0; i < s->n; i++) {
         const rmi_off_item *item = &s->items[i];
         int hosted = item->lasting && s->m->host_update[item->id];
         uint32_t gap = home & 1 || (home && hosted) ? RMI_OFF_GAP | RMI_OFF_EDGE : hosted ? RMI_OFF_EDGE : 0;
@@ -11589,9 +11440,8 @@ RMI_FN rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int again)
         share.order = i < RMI_COUNT(percent) ? 3 : i == RMI_COUNT(percent) ? 2 : 0;
         share.percent = i < RMI_COUNT(percent) ? percent[i] : best.percent;
         for (lo = 0, hi = share.n; lo < hi;) {
-            uint32_t stay;
             share.again = (lo + hi) / 2;
-            stay = rmi_off_apply(s, &share);
+            uint32_t stay = rmi_off_apply(s, &share);
             if (stay) rmi_off_look(m); /* where none stays, more that are made again give no room */
             if (!stay || rmi_off_fits(m)) hi = share.again;
             else lo = share.again + 1;
@@ -11808,9 +11658,8 @@ RMI_FN void rmi_off_dose(rmi_off_search *s, uint32_t g, uint32_t which, uint32_t
     for (k = s->first[g]; k < s->first[g + 1]; k++) {
         const rmi_off_item *item = &s->items[k];
         uint8_t edge = item->weight ? m->mode[item->buf] & RMI_OFF_EDGE : 0;
-        int is;
         if (!rmi_off_eligible(s, k, which)) continue;
-        is = rmi_off_among(order, i++, n, (uint32_t)rmi_min(count, n));
+        int is = rmi_off_among(order, i++, n, (uint32_t)rmi_min(count, n));
         if (item->lasting && which)
             rmi_off_flip_one(m, item->id, (uint8_t)is, m->mode[rmi_low_buf(m->g, RMI_BUF_STATE, item->id)]);
         else if (item->lasting) rmi_off_set(s, k, k + 1, (uint8_t)(is | edge));
@@ -11822,11 +11671,10 @@ RMI_FN void rmi_off_dose(rmi_off_search *s, uint32_t g, uint32_t which, uint32_t
 /* Puts the decisions of all groups into their patterns. */
 RMI_FN void rmi_off_pattern(rmi_off_search *s)
 {
-    uint32_t g, which, k;
-    for (which = 2; which-- > 0;)
-        for (g = 0; g < s->n_groups; g++)
+    for (uint32_t which = 2; which-- > 0;)
+        for (uint32_t g = 0; g < s->n_groups; g++)
             if (!which || s->items[s->first[g]].weight) rmi_off_dose(s, g, which, rmi_off_count(s, g, which));
-    for (k = 0; k < s->n_params; k++) /* an update on the device asks for no place at the step's edge */
+    for (uint32_t k = 0; k < s->n_params; k++) /* an update on the device asks for no place at the step's edge */
         if (!s->m->host_update[s->params[k]] && !s->m->terms.edge[s->params[k]])
             s->m->mode[s->params[k]] &= RMI_OFF_GAP;
     rmi_off_settle(s->m);
@@ -11935,10 +11783,9 @@ RMI_FN void rmi_off_host_updates(rmi_off_model *m, uint32_t permille, int spread
 {
     const rm_graph *graph = m->g;
     uint64_t all = 0, left;
-    uint32_t i, pass;
-    for (pass = 0; pass < 2; pass++) {
+    for (uint32_t pass = 0; pass < 2; pass++) {
         left = spread ? 0 : permille == 1000 ? RMI_INF : all / 1000 * permille;
-        for (i = graph->n_tensors; i-- > 0;) {
+        for (uint32_t i = graph->n_tensors; i-- > 0;) {
             const rmi_tensor *tensor = &graph->tensors[i];
             int can = tensor->kind == RMI_PARAM && !tensor->external && !tensor->stays && tensor->updates &&
                       rmi_low_has_update(m->model.kind) && tensor->opt_host != RMI_INF;
@@ -11955,8 +11802,7 @@ RMI_FN void rmi_off_host_updates(rmi_off_model *m, uint32_t permille, int spread
 /* A state that no step of this kind touches needs no place on the device. */
 RMI_FN void rmi_off_rest_states(rmi_off_model *m, int home)
 {
-    uint32_t i;
-    for (i = 0; i < m->g->n_tensors && !rmi_low_has_update(m->model.kind); i++) {
+    for (uint32_t i = 0; i < m->g->n_tensors && !rmi_low_has_update(m->model.kind); i++) {
         uint32_t buf = rmi_low_buf(m->g, RMI_BUF_STATE, i);
         if (m->g->tensors[i].kind == RMI_PARAM && !m->terms.edge[buf] && !rmi_low_stays(m->g, buf))
             m->mode[buf] = (uint8_t)(home ? RMI_OFF_HOME : 0);
@@ -11971,24 +11817,22 @@ RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, rmi_off_recipe 
                               uint32_t host, int spread)
 {
     rmi_off_model *m = s->m;
-    uint32_t i, k;
     rmi_off_host_updates(m, host, spread);
-    for (i = 0; i < m->table.n_lasting; i++) /* nothing of what was tried before is left */
+    for (uint32_t i = 0; i < m->table.n_lasting; i++) /* nothing of what was tried before is left */
         if (!m->terms.edge[m->table.lasting[i]] && m->table.fixed[m->table.lasting[i]] != 2)
             m->mode[m->table.lasting[i]] = 0;
     rmi_off_settle(m);
     rmi_off_rest_states(m, home);
     rmi_off_stream(s, home);
-    for (i = 0; i < s->n; i++)
+    for (uint32_t i = 0; i < s->n; i++)
         if (!s->items[i].lasting) rmi_off_set(s, i, i + 1, recipe == RMI_OFF_BLOCKS ? RMI_OFF_AGAIN : RMI_OFF_KEEP);
-    for (i = 0; i < s->shape->n && recipe == RMI_OFF_BLOCKS; i++)
-        for (k = 0; k < s->n && s->shape->stages[i].in != RMI_NONE; k++)
+    for (uint32_t i = 0; i < s->shape->n && recipe == RMI_OFF_BLOCKS; i++)
+        for (uint32_t k = 0; k < s->n && s->shape->stages[i].in != RMI_NONE; k++)
             if (s->items[k].buf == m->table.root[s->shape->stages[i].in]) rmi_off_set(s, k, k + 1, RMI_OFF_OUT);
     if (recipe == RMI_OFF_FREE_LINK) {
         uint64_t limit = m->terms.limit;
-        rm_result result;
         m->terms.limit = 0;
-        result = rmi_off_guess(s, mem, 0);
+        rm_result result = rmi_off_guess(s, mem, 0);
         m->terms.limit = limit;
         return result;
     }
@@ -12233,7 +12077,6 @@ RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *step, uint32_t ti
 RMI_FN rm_result rmi_cost_make_part(rmi_arena *mem, const rmi_step *step, const rmi_cost_part *part, rmi_cost *eval,
                                     rmi_costs *costs, rmi_schedule *schedule)
 {
-    uint32_t i;
     RMI_TRY(rmi_cost_make(mem, step, 2, eval));
     RMI_TRY(rmi_cost_make_costs(mem, eval, costs));
     RMI_TRY(rmi_cost_make_schedule(mem, eval, schedule));
@@ -12241,7 +12084,7 @@ RMI_FN rm_result rmi_cost_make_part(rmi_arena *mem, const rmi_step *step, const 
     eval->gap_bytes = RMI_INF;
     eval->reduces = 0;
     memset(costs->update_event, 0xFF, step->n_params * sizeof *costs->update_event);
-    for (i = 0; i < step->n_buffers; i++) {
+    for (uint32_t i = 0; i < step->n_buffers; i++) {
         uint8_t kind = step->buffers[i].kind;
         int lasts = kind == RMI_STEP_INPUT || kind == RMI_STEP_WEIGHT || kind == RMI_STEP_STATE;
         costs->last_life[i] = lasts ? RMI_COST_AT_HOME : RMI_NONE;
@@ -12370,10 +12213,8 @@ RMI_INLINE int rmi_cost_reads(const rmi_cost *eval, const rmi_schedule *schedule
     uint64_t copied = schedule->events[event].copied;
     uint8_t way = eval->step->tasks[schedule->events[event].task].way;
     int barrier = way == RMI_BARRIER, backward = way == RMI_BWD, must;
-    uint32_t k;
-    for (k = 0; k < access->reads.n; k++) {
+    for (uint32_t k = 0; k < access->reads.n; k++) {
         uint32_t buffer = reads[k], life = costs->last_life[buffer];
-        rmi_life *had;
         if (life == RMI_COST_AT_HOME) continue;
         if (life == RMI_NONE) {
             const rmi_step_buffer *row = &eval->step->buffers[buffer];
@@ -12384,7 +12225,7 @@ RMI_INLINE int rmi_cost_reads(const rmi_cost *eval, const rmi_schedule *schedule
             continue;
         }
         if (barrier && rmi_cost_merges(eval->step, schedule, eval->step->buffers[buffer].param)) continue;
-        had = &costs->lives[life];
+        rmi_life *had = &costs->lives[life];
         if (event > had->last + 1 && had->room >= eval->gap_bytes &&
             eval->step->buffers[buffer].kind != RMI_STEP_GRADIENT) {
             rmi_gap *gap = &costs->gaps[costs->n_gaps++];
@@ -12408,8 +12249,7 @@ RMI_FN void rmi_cost_earlier(const rmi_cost *eval, const rmi_schedule *schedule,
                              const rmi_step_access *access)
 {
     const rmi_step *step = eval->step;
-    uint32_t k;
-    for (k = 0; k < access->makes.n; k++) {
+    for (uint32_t k = 0; k < access->makes.n; k++) {
         uint32_t buffer = step->targets[access->makes.at + k].buffer;
         const rmi_step_buffer *row = &step->buffers[buffer];
         if (costs->last_life[buffer] != RMI_NONE || !rmi_cost_begins_away(step, schedule, row) ||
@@ -12426,9 +12266,8 @@ RMI_INLINE void rmi_cost_makes(const rmi_cost *eval, rmi_costs *costs, uint32_t 
                                const rmi_step_access *access)
 {
     const rmi_step *step = eval->step;
-    uint32_t k;
     if (task->way == RMI_FWD) {
-        for (k = 0; k < access->makes.n; k++) {
+        for (uint32_t k = 0; k < access->makes.n; k++) {
             uint32_t buffer = step->pool[access->makes.at + k];
             if (costs->last_life[buffer] == RMI_COST_AT_HOME) continue;
             rmi_cost_birth(costs, buffer, event)->room = step->buffers[buffer].room;
@@ -12437,7 +12276,7 @@ RMI_INLINE void rmi_cost_makes(const rmi_cost *eval, rmi_costs *costs, uint32_t 
             rmi_cost_birth(costs, access->saved, event)->room = access->saved_room;
         return;
     }
-    for (k = 0; k < access->makes.n; k++) {
+    for (uint32_t k = 0; k < access->makes.n; k++) {
         uint32_t buffer = step->targets[access->makes.at + k].buffer, life = costs->last_life[buffer];
         if (life == RMI_COST_AT_HOME) continue;
         if (life == RMI_NONE) {
@@ -12455,9 +12294,8 @@ RMI_FN void rmi_cost_lasting(const rmi_cost *eval, const rmi_schedule *schedule,
                              const rmi_step_task *task)
 {
     const rmi_step_param *param = &eval->step->params[task->param];
-    uint32_t life;
     if (task->way == RMI_REDUCE) {
-        life = param->gradient == RMI_NONE ? RMI_NONE : costs->last_life[param->gradient];
+        uint32_t life = param->gradient == RMI_NONE ? RMI_NONE : costs->last_life[param->gradient];
         if (life >= RMI_COST_AT_HOME) return;
         if (costs->lives[life].again == RMI_NONE) costs->lives[life].again = event;
         costs->lives[life].written = event;
@@ -12475,11 +12313,10 @@ RMI_FN void rmi_cost_lasting(const rmi_cost *eval, const rmi_schedule *schedule,
 RMI_FN void rmi_cost_begin_part(const rmi_cost *eval, rmi_costs *costs)
 {
     const rmi_cost_part *part = eval->part;
-    uint32_t i;
-    for (i = 0; i < costs->n_lives; i++)
+    for (uint32_t i = 0; i < costs->n_lives; i++)
         costs->last_life[costs->lives[i].buffer] = eval->now[costs->lives[i].buffer] = RMI_NONE;
     costs->n_lives = 0;
-    for (i = 0; i < RMI_COUNT(part->begin); i++)
+    for (uint32_t i = 0; i < RMI_COUNT(part->begin); i++)
         if (part->begin[i] != RMI_NONE && costs->last_life[part->begin[i]] == RMI_NONE)
             rmi_cost_birth(costs, part->begin[i], 0)->room = part->begin_room[i];
 }
@@ -12518,8 +12355,7 @@ RMI_FN uint64_t rmi_cost_begin(const rmi_cost *eval, const rmi_schedule *schedul
 /* Has a task run that this one must come before? again: it has run itself. */
 RMI_INLINE int rmi_cost_too_late(const rmi_cost *eval, const rmi_step_task *task, int again)
 {
-    uint32_t k;
-    for (k = 0; k < task->until.n; k++) {
+    for (uint32_t k = 0; k < task->until.n; k++) {
         uint32_t other = eval->step->pool[task->until.at + k];
         /* a forward that runs again changes no const: those that change it later do not matter */
         if (eval->ran[other] == eval->stamp && !(other < eval->step->graph->n_ops && again)) return 1;
@@ -12531,8 +12367,7 @@ RMI_INLINE int rmi_cost_too_late(const rmi_cost *eval, const rmi_step_task *task
    it reads, which depends on its mode. */
 RMI_INLINE int rmi_cost_too_early(const rmi_cost *eval, const rmi_step_task *task)
 {
-    uint32_t k;
-    for (k = 0; k < task->after.n; k++) {
+    for (uint32_t k = 0; k < task->after.n; k++) {
         uint32_t other = eval->step->pool[task->after.at + k];
         if (eval->ran[other] != eval->stamp && (task->way != RMI_BWD || other >= eval->step->graph->n_ops)) return 1;
     }
@@ -12543,10 +12378,9 @@ RMI_INLINE int rmi_cost_too_early(const rmi_cost *eval, const rmi_step_task *tas
 RMI_FN int rmi_cost_unread(const rmi_cost *eval, const rmi_schedule *schedule, const rmi_costs *costs, uint32_t input)
 {
     const rmi_life *life = &costs->lives[costs->last_life[input]];
-    const rmi_step_access *access;
     uint32_t k;
     if (life->in != RMI_NONE || life->last || !schedule->n) return !schedule->n;
-    access = rmi_step_access_of(eval->step, schedule->events[0].task, schedule->mode);
+    const rmi_step_access *access = rmi_step_access_of(eval->step, schedule->events[0].task, schedule->mode);
     for (k = 0; k < access->reads.n && eval->step->pool[access->reads.at + k] != input;) k++;
     return k == access->reads.n;
 }
@@ -12561,9 +12395,8 @@ RMI_INLINE int rmi_cost_on_host(const rmi_step *step, const rmi_schedule *schedu
 /* Extends the lives of what is in use at the pause of a part to that event. */
 RMI_FN void rmi_cost_hold(const rmi_cost *eval, rmi_costs *costs)
 {
-    uint32_t i, life;
-    for (i = 0; i < RMI_COUNT(eval->part->at_pause); i++) {
-        life = eval->part->at_pause[i] == RMI_NONE ? RMI_NONE : costs->last_life[eval->part->at_pause[i]];
+    for (uint32_t i = 0; i < RMI_COUNT(eval->part->at_pause); i++) {
+        uint32_t life = eval->part->at_pause[i] == RMI_NONE ? RMI_NONE : costs->last_life[eval->part->at_pause[i]];
         if (life < RMI_COST_AT_HOME) costs->lives[life].last = eval->part->pause;
     }
 }
@@ -12640,9 +12473,8 @@ RMI_FN int rmi_cost_lives(rmi_cost *eval, const rmi_schedule *schedule, rmi_cost
 RMI_INLINE uint32_t rmi_cost_dying(const rmi_cost *eval, const rmi_costs *costs, uint32_t buffer, uint32_t event)
 {
     uint32_t life = buffer == RMI_NONE ? RMI_NONE : eval->now[buffer];
-    const rmi_life *row;
     if (life == RMI_NONE) return RMI_NONE;
-    row = &costs->lives[life];
+    const rmi_life *row = &costs->lives[life];
     if (row->last != event || row->gone || row->followed || row->out != RMI_NONE || row->stretch == RMI_NONE)
         return RMI_NONE;
     return eval->stretches[row->stretch].names == 1 ? life : RMI_NONE;
@@ -12681,9 +12513,8 @@ RMI_FN int rmi_cost_can_share(const rmi_cost *eval, const rmi_costs *costs, uint
                               uint32_t event)
 {
     const rmi_life *fresh_life = &costs->lives[added];
-    uint32_t k;
     if (costs->lives[output].stretch == RMI_NONE || costs->lives[output].gone) return 0;
-    for (k = eval->stretches[costs->lives[output].stretch].head; k != RMI_NONE; k = costs->lives[k].sibling) {
+    for (uint32_t k = eval->stretches[costs->lives[output].stretch].head; k != RMI_NONE; k = costs->lives[k].sibling) {
         const rmi_life *other = &costs->lives[k];
         if (other->gone || other->last < event) continue;
         if (fresh_life->again != RMI_NONE && other->last >= fresh_life->again) return 0;
@@ -12705,16 +12536,14 @@ RMI_INLINE rmi_cost_choice rmi_cost_choose(const rmi_cost *eval, const rmi_costs
                                            uint64_t live, uint64_t output_bytes)
 {
     rmi_cost_choice best;
-    uint32_t i;
     best.live = RMI_INF;
     best.way = NULL;
     best.taken = RMI_NONE;
-    for (i = 0; i < ways.n; i++) {
+    for (uint32_t i = 0; i < ways.n; i++) {
         const rmi_step_way *way = &eval->step->ways[ways.at + i];
         uint32_t taken = output_bytes ? rmi_cost_dying(eval, costs, way->inplace, event) : RMI_NONE;
-        uint64_t bytes;
         if (eval->part && way->form != costs->form[event]) continue;
-        bytes = live + way->workspace - (taken != RMI_NONE ? output_bytes : 0);
+        uint64_t bytes = live + way->workspace - (taken != RMI_NONE ? output_bytes : 0);
         if (bytes >= best.live) continue;
         best.live = bytes;
         best.way = way;
@@ -12791,7 +12620,6 @@ RMI_FN uint64_t rmi_cost_backward(rmi_cost *eval, rmi_costs *costs, uint32_t eve
                                   uint32_t lo, uint64_t *live)
 {
     uint32_t i, hi = costs->first_life[event + 1], k = 0, renamed = 0, before = eval->n_stretches;
-    rmi_cost_choice choice;
     for (i = lo; i < hi; i++) {
         while (eval->step->targets[access->makes.at + k].buffer != costs->lives[i].buffer) k++;
         renamed += (uint32_t)rmi_cost_new_gradient(eval, costs, event, access, i,
@@ -12800,7 +12628,7 @@ RMI_FN uint64_t rmi_cost_backward(rmi_cost *eval, rmi_costs *costs, uint32_t eve
         before = eval->n_stretches;
     }
     for (i = lo; i < hi; i++) eval->now[costs->lives[i].buffer] = i;
-    choice = rmi_cost_choose(eval, costs, event, access->ways[0][0], *live, 0);
+    rmi_cost_choice choice = rmi_cost_choose(eval, costs, event, access->ways[0][0], *live, 0);
     costs->form[event] = (uint16_t)choice.way->form;
     costs->ns[event] = access->gradients && renamed == access->gradients ? 0 : choice.way->ns;
     return *live + choice.way->workspace;
@@ -12809,12 +12637,10 @@ RMI_FN uint64_t rmi_cost_backward(rmi_cost *eval, rmi_costs *costs, uint32_t eve
 /* Ends the lives whose last use is this event, and takes the bytes of stretches without any from *live. */
 RMI_INLINE void rmi_cost_ends(rmi_cost *eval, rmi_costs *costs, uint32_t event, uint64_t *live)
 {
-    uint32_t i;
-    for (i = eval->free_head[event]; i != RMI_NONE; i = eval->next_free[i]) {
+    for (uint32_t i = eval->free_head[event]; i != RMI_NONE; i = eval->next_free[i]) {
         const rmi_life *life = &costs->lives[i];
-        rmi_stretch_use *stretch;
         if (life->gone || life->stretch == RMI_NONE) continue;
-        stretch = &eval->stretches[life->stretch];
+        rmi_stretch_use *stretch = &eval->stretches[life->stretch];
         if (--stretch->names) continue;
         *live -= stretch->room;
         stretch->end = event;
@@ -12909,7 +12735,6 @@ RMI_FN uint64_t rmi_cost_say_in(const rmi_cost *eval, const rmi_schedule *schedu
              begin = rmi_sub(end, in->ns);
     const rmi_life *life = &costs->lives[in->life], *latest;
     uint32_t lowest = in->edge ? 0 : costs->lives[life->previous].last + 1, param;
-    int held_by_host;
     in->at = in->event;
     rmi_cost_begin_early(eval, costs, in, lowest, begin, frame_ns);
     if (!in->edge) {
@@ -12919,7 +12744,7 @@ RMI_FN uint64_t rmi_cost_say_in(const rmi_cost *eval, const rmi_schedule *schedu
     if (in->at || begin >= frame_ns || eval->step->buffers[life->buffer].kind == RMI_STEP_GRADIENT) return begin;
     latest = &costs->lives[costs->last_life[life->buffer]];
     param = eval->step->buffers[life->buffer].param;
-    held_by_host = costs->update_event[param] != RMI_NONE;
+    int held_by_host = costs->update_event[param] != RMI_NONE;
     lowest = latest->last < schedule->n ? latest->last + 1 : schedule->n;
     if (held_by_host && costs->update_event[param] >= lowest) lowest = costs->update_event[param] + 1;
     in->at = schedule->n;
@@ -12935,18 +12760,17 @@ RMI_FN uint64_t rmi_cost_say_in(const rmi_cost *eval, const rmi_schedule *schedu
 RMI_FN void rmi_cost_frame(const rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs)
 {
     uint64_t now = 0, in = 0, out = 0, host = 0, ratio = (uint64_t)1 << 20;
-    uint32_t i;
-    for (i = 0; i < costs->n_ins; i++) in += costs->ins[i].ns;
-    for (i = 0; i < costs->n_outs; i++) out += costs->outs[i].ns;
-    for (i = 0; i < eval->step->n_params && eval->step->moves; i++)
+    for (uint32_t i = 0; i < costs->n_ins; i++) in += costs->ins[i].ns;
+    for (uint32_t i = 0; i < costs->n_outs; i++) out += costs->outs[i].ns;
+    for (uint32_t i = 0; i < eval->step->n_params && eval->step->moves; i++)
         if (costs->update_event[i] != RMI_NONE) host += eval->step->params[i].host_update_ns;
-    for (i = 0; i < costs->n_outs; i++)
+    for (uint32_t i = 0; i < costs->n_outs; i++)
         if (costs->outs[i].merges)
             host += eval->step->params[eval->step->buffers[costs->lives[costs->outs[i].life].buffer].param].add_ns;
     costs->frame_ns = rmi_max(rmi_max(costs->compute_ns, in), rmi_max(out, host));
     if (costs->frame_ns > costs->compute_ns)
         ratio = rmi_mul_div_up(costs->frame_ns, ratio, costs->compute_ns + 1);
-    for (i = 0; i < schedule->n; i++) {
+    for (uint32_t i = 0; i < schedule->n; i++) {
         costs->start[i] = rmi_min(rmi_scale20(now, ratio), costs->frame_ns);
         now += costs->ns[i];
     }
@@ -13029,8 +12853,7 @@ RMI_INLINE uint64_t *rmi_cost_host_ready(const rmi_cost *eval, uint32_t buffer)
 /* Copies in that are said before lanes->event take place; one whose bytes are not out yet stays. */
 RMI_FN void rmi_cost_clock_in(rmi_cost *eval, rmi_costs *costs, rmi_clock *lanes, uint32_t events)
 {
-    uint32_t i;
-    for (i = eval->chains.in[lanes->event]; i != RMI_NONE; i = costs->ins[i].next) {
+    for (uint32_t i = eval->chains.in[lanes->event]; i != RMI_NONE; i = costs->ins[i].next) {
         rmi_copy *in = &costs->ins[i];
         uint32_t buffer = costs->lives[in->life].buffer, out = in->source;
         if (in->stays) continue;
@@ -13058,8 +12881,7 @@ RMI_FN void rmi_cost_clock_in(rmi_cost *eval, rmi_costs *costs, rmi_clock *lanes
 /* Copies out that are said after lanes->event take place and enter the queue. */
 RMI_FN void rmi_cost_clock_out(rmi_cost *eval, rmi_costs *costs, rmi_clock *lanes)
 {
-    uint32_t i, k;
-    for (i = eval->chains.out[lanes->event]; i != RMI_NONE; i = costs->outs[i].next) {
+    for (uint32_t i = eval->chains.out[lanes->event]; i != RMI_NONE; i = costs->outs[i].next) {
         rmi_copy *out = &costs->outs[i];
         const rmi_life *life = &costs->lives[out->life];
         const rmi_step_buffer *row = &eval->step->buffers[life->buffer];
@@ -13067,7 +12889,7 @@ RMI_FN void rmi_cost_clock_out(rmi_cost *eval, rmi_costs *costs, rmi_clock *lane
         if (row->kind == RMI_STEP_GRADIENT) ready = rmi_max(ready, eval->reduced[row->param]);
         if (row->kind == RMI_STEP_INPUT && !eval->held) { /* it is there when users of the last one have finished; */
             ready = life->last ? costs->start[life->last] + costs->ns[life->last] : lanes->first_end;
-            for (k = 0; k < costs->n_ins; k++) /* host memory has room for it when that one is back */
+            for (uint32_t k = 0; k < costs->n_ins; k++) /* host memory has room for it when that one is back */
                 if (costs->ins[k].source == i && !costs->ins[k].stays) ready = rmi_max(ready, costs->ins[k].end);
             ready = lanes->turn ? rmi_max(ready, out->end) : 0;
         }
@@ -13088,10 +12910,9 @@ RMI_FN void rmi_cost_contributions(const rmi_cost *eval, const rmi_schedule *sch
                                    uint32_t *first, uint32_t *last)
 {
     const rmi_step *step = eval->step;
-    uint32_t i;
     *first = schedule->n;
     *last = 0;
-    for (i = 0; i < task->after.n; i++) {
+    for (uint32_t i = 0; i < task->after.n; i++) {
         uint32_t other = step->pool[task->after.at + i];
         const rmi_step_task *backward = &step->tasks[other];
         if (backward->way != RMI_BWD || rmi_step_access_of(step, other, schedule->mode)->absent) continue;
@@ -13185,9 +13006,8 @@ RMI_FN void rmi_cost_clock_other(rmi_cost *eval, const rmi_schedule *schedule, c
 /* Counts as pending the bytes whose life ends at lanes->event while their copy out is under way. */
 RMI_INLINE void rmi_cost_clock_pending(rmi_cost *eval, const rmi_costs *costs, rmi_clock *lanes)
 {
-    uint32_t i, place;
-    for (i = eval->chains.pending[lanes->event]; i != RMI_NONE; i = eval->chains.pending_next[i]) {
-        place = eval->queue.place[i];
+    for (uint32_t i = eval->chains.pending[lanes->event]; i != RMI_NONE; i = eval->chains.pending_next[i]) {
+        uint32_t place = eval->queue.place[i];
         if (place == RMI_NONE || place < lanes->released || eval->queue.end[place] <= lanes->now) continue;
         eval->queue.bytes[place] = eval->stretches[costs->lives[costs->outs[i].until].stretch].room;
         lanes->pending += eval->queue.bytes[place];
@@ -13197,8 +13017,7 @@ RMI_INLINE void rmi_cost_clock_pending(rmi_cost *eval, const rmi_costs *costs, r
 /* Waits for other lanes to be done with gradients whose bytes this event writes. */
 RMI_INLINE void rmi_cost_clock_late(const rmi_cost *eval, const rmi_costs *costs, rmi_clock *lanes, uint32_t event)
 {
-    uint32_t i;
-    for (i = eval->chains.late[event]; i != RMI_NONE; i = eval->chains.late_next[i]) {
+    for (uint32_t i = eval->chains.late[event]; i != RMI_NONE; i = eval->chains.late_next[i]) {
         const uint32_t param = i % eval->step->n_params, gradient = eval->step->params[param].gradient;
         const uint32_t life = gradient == RMI_NONE ? RMI_NONE : costs->last_life[gradient];
         const uint32_t out = life >= RMI_COST_AT_HOME ? RMI_NONE : costs->lives[life].out;
@@ -13253,20 +13072,19 @@ RMI_FN int rmi_cost_turn(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs
    several read the same bytes the last one counts. */
 RMI_FN void rmi_cost_chain_pending(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs)
 {
-    uint32_t i;
     memset(eval->chains.pending, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
-    for (i = 0; i < costs->n_outs; i++) costs->outs[i].until = costs->outs[i].life;
-    for (i = 0; i < costs->n_ins; i++) {
+    for (uint32_t i = 0; i < costs->n_outs; i++) costs->outs[i].until = costs->outs[i].life;
+    for (uint32_t i = 0; i < costs->n_ins; i++) {
         const rmi_copy *in = &costs->ins[i];
         rmi_copy *out = in->source == RMI_NONE ? NULL : &costs->outs[in->source];
         if (in->stays && out && out->until == costs->lives[in->life].previous) out->until = in->life;
     }
-    for (i = 0; i < costs->n_outs; i++) {
+    for (uint32_t i = 0; i < costs->n_outs; i++) {
         rmi_stretch_use *stretch = &eval->stretches[costs->lives[costs->outs[i].until].stretch];
         if (costs->outs[i].stays || costs->outs[i].edge) continue;
         if (stretch->out == RMI_NONE || costs->outs[stretch->out].event <= costs->outs[i].event) stretch->out = i;
     }
-    for (i = 0; i < costs->n_outs; i++) {
+    for (uint32_t i = 0; i < costs->n_outs; i++) {
         rmi_stretch_use *stretch = &eval->stretches[costs->lives[costs->outs[i].until].stretch];
         if (stretch->out != i) continue;
         stretch->out = RMI_NONE;
@@ -13279,15 +13097,13 @@ RMI_FN void rmi_cost_chain_pending(rmi_cost *eval, const rmi_schedule *schedule,
    what is needed in this step. */
 RMI_FN void rmi_cost_chain(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs)
 {
-    uint32_t i;
-    int wraps;
     memset(eval->chains.in, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
     memset(eval->chains.out, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
-    for (wraps = 1; wraps >= 0; wraps--)
-        for (i = costs->n_ins; i-- > 0;)
+    for (int wraps = 1; wraps >= 0; wraps--)
+        for (uint32_t i = costs->n_ins; i-- > 0;)
             if (!costs->ins[i].stays && costs->ins[i].wraps == wraps)
                 rmi_cost_link(&eval->chains.in[costs->ins[i].at], &costs->ins[i].next, i);
-    for (i = costs->n_outs; i-- > 0;) {
+    for (uint32_t i = costs->n_outs; i-- > 0;) {
         eval->queue.place[i] = costs->outs[i].at = RMI_NONE;
         costs->outs[i].end = 0;
         if (!costs->outs[i].stays) rmi_cost_link(&eval->chains.out[costs->outs[i].event], &costs->outs[i].next, i);
@@ -13297,11 +13113,10 @@ RMI_FN void rmi_cost_chain(rmi_cost *eval, const rmi_schedule *schedule, rmi_cos
 /* Does one step leave something to the next one on a lane? */
 RMI_FN int rmi_cost_steps_meet(const rmi_cost *eval, const rmi_costs *costs)
 {
-    uint32_t i;
     if (eval->reduces) return 1;
-    for (i = 0; i < costs->n_ins; i++)
+    for (uint32_t i = 0; i < costs->n_ins; i++)
         if (costs->ins[i].edge) return 1;
-    for (i = 0; i < costs->n_outs; i++) {
+    for (uint32_t i = 0; i < costs->n_outs; i++) {
         uint8_t kind = eval->step->buffers[costs->lives[costs->outs[i].life].buffer].kind;
         if (!costs->outs[i].stays && kind != RMI_STEP_VALUE && kind != RMI_STEP_SAVED &&
             !(kind == RMI_STEP_INPUT && eval->held))
@@ -13358,10 +13173,9 @@ RMI_FN int rmi_cost_lanes(rmi_cost *eval, const rmi_schedule *schedule, rmi_cost
 /* As rmi_cost_lanes where nothing is copied or reduced: one lane, each step like the other. */
 RMI_FN void rmi_cost_one_lane(const rmi_schedule *schedule, rmi_costs *costs)
 {
-    uint32_t event;
     costs->peak = costs->live[schedule->n];
     costs->step_ns = 0;
-    for (event = 0; event < schedule->n; event++) {
+    for (uint32_t event = 0; event < schedule->n; event++) {
         costs->start[event] = costs->step_ns;
         costs->step_ns += costs->ns[event];
         costs->peak = rmi_max(costs->peak, costs->live[event]);
@@ -13458,10 +13272,8 @@ RMI_FN uint32_t rmi_blk_mode(const rmi_stage *stage, const uint8_t *kept, uint32
 RMI_FN const rmi_form *rmi_blk_form(const rmi_blk *blk, uint32_t i, uint32_t mode)
 {
     const rmi_step *model = blk->model;
-    const rmi_step_access *access;
-    uint32_t p;
-    for (p = 0; p < model->ops[i].n_backward; p++) {
-        access = &model->accesses[model->tasks[model->ops[i].backward + p].access + mode];
+    for (uint32_t p = 0; p < model->ops[i].n_backward; p++) {
+        const rmi_step_access *access = &model->accesses[model->tasks[model->ops[i].backward + p].access + mode];
         if (!access->absent) return &blk->graph->ops[i].forms[model->ways[access->ways[0][0].at].form];
     }
     return blk->graph->ops[i].forms;
@@ -13471,8 +13283,7 @@ RMI_FN const rmi_form *rmi_blk_form(const rmi_blk *blk, uint32_t i, uint32_t mod
 RMI_FN uint32_t rmi_blk_pick(const rmi_blk *blk, rmi_range ways, int declared, int tight)
 {
     const rmi_step_way *way = &blk->model->ways[ways.at], *best = way;
-    uint32_t i;
-    for (i = 1; i < ways.n; i++)
+    for (uint32_t i = 1; i < ways.n; i++)
         if (declared ? !way[i].form : tight && way[i].workspace < best->workspace) best = &way[i];
     return best->form;
 }
@@ -13661,8 +13472,7 @@ RMI_FN uint64_t rmi_blk_in_bytes(const rmi_blk *blk, uint32_t i) { return i ? bl
 RMI_FN uint64_t rmi_blk_bytes_of(const rmi_blk *blk, uint32_t buffer, uint32_t event)
 {
     const rmi_costs *costs = &blk->now.costs;
-    uint32_t i;
-    for (i = costs->n_lives; i-- > 0;)
+    for (uint32_t i = costs->n_lives; i-- > 0;)
         if (costs->lives[i].buffer == buffer && costs->lives[i].first <= event && costs->lives[i].last >= event &&
             costs->lives[i].stretch != RMI_NONE)
             return blk->now.cost.stretches[costs->lives[i].stretch].room;
@@ -13768,7 +13578,6 @@ RMI_FN void rmi_blk_enter_stage(rmi_blk *blk, uint32_t i)
 {
     const rm_graph *graph = blk->graph;
     const rmi_stage *stage = &blk->shape->stages[i];
-    uint32_t k, e, tensor;
     blk->now.part.begin[0] = blk->now.part.begin[1] = RMI_NONE;
     rmi_cost_begin_part(&blk->now.cost, &blk->now.costs);
     while (blk->now.n_there) blk->now.costs.last_life[blk->now.there[--blk->now.n_there]] = RMI_NONE;
@@ -13776,14 +13585,14 @@ RMI_FN void rmi_blk_enter_stage(rmi_blk *blk, uint32_t i)
     if (stage->in != RMI_NONE && rmi_blk_given_from(graph, stage->in, stage->lo) &&
         graph->ops[graph->tensors[stage->in].maker].has_bwd)
         rmi_blk_put_gradient(blk, stage->in);
-    for (k = stage->lo; k < stage->hi; k++) {
+    for (uint32_t k = stage->lo; k < stage->hi; k++) {
         const rmi_op *op = &graph->ops[k];
         uint32_t saved = rmi_low_buf(graph, RMI_BUF_SAVED, k);
-        for (e = 0; e < op->out.n && op->view == RMI_NONE; e++)
+        for (uint32_t e = 0; e < op->out.n && op->view == RMI_NONE; e++)
             if (blk->shape->carried[op->out.at[e]]) rmi_blk_put_there(blk, op->out.at[e]);
         if (blk->shape->carried[saved]) rmi_blk_put_there(blk, saved);
-        for (e = 0; e < op->in.n; e++) {
-            tensor = graph->tensors[op->in.at[e]].root;
+        for (uint32_t e = 0; e < op->in.n; e++) {
+            uint32_t tensor = graph->tensors[op->in.at[e]].root;
             if (blk->shape->carried[tensor]) rmi_blk_put_there(blk, tensor);
             if (graph->tensors[tensor].kind == RMI_ACT ||
                 (rmi_low_grads_resident(blk->model->kind) && graph->tensors[tensor].kind == RMI_PARAM))
@@ -13837,8 +13646,7 @@ RMI_FN int rmi_blk_covers(const rmi_chn_option *one, const rmi_chn_option *other
 /* Leaves a Pareto set of at most RMI_BLK_OPTIONS, option 0 in front. */
 RMI_FN void rmi_blk_pareto(rmi_blk_list *list)
 {
-    uint64_t slack;
-    for (slack = 0; slack < 256; slack = slack * 3 / 2 + 1) {
+    for (uint64_t slack = 0; slack < 256; slack = slack * 3 / 2 + 1) {
         uint32_t i, k, n = 1;
         for (i = 1; i < list->n; i++) {
             for (k = 0; k < n && !rmi_blk_covers(&list->at[k], &list->at[i], &list->at[0], slack);) k++;
@@ -13872,14 +13680,13 @@ RMI_FN int rmi_blk_apply(const rmi_blk *blk, const rmi_stage *stage, const rmi_b
 {
     const rmi_form *form = rmi_blk_form(blk, change->op, change->mode);
     uint8_t *code = &kept[change->op - stage->lo], was = *code;
-    uint32_t p, k;
     if (change->drop) {
         *code = (uint8_t)(was & ~(uint32_t)change->drop);
         return *code != was;
     }
     *code = (uint8_t)((uint32_t)change->mode << 2 | RMI_BLK_SAVED | (was & RMI_BLK_VALUES));
-    for (p = 0; p < form->n_parts; p++)
-        for (k = 0; k < form->parts[p].needs.n; k++) {
+    for (uint32_t p = 0; p < form->n_parts; p++)
+        for (uint32_t k = 0; k < form->parts[p].needs.n; k++) {
             uint32_t root = blk->graph->tensors[form->parts[p].needs.at[k]].root;
             if (rmi_blk_inner(blk, stage, root)) kept[blk->graph->tensors[root].maker - stage->lo] |= RMI_BLK_VALUES;
         }
@@ -13891,9 +13698,8 @@ RMI_FN int rmi_blk_apply(const rmi_blk *blk, const rmi_stage *stage, const rmi_b
 RMI_FN rm_result rmi_blk_arrive(rmi_blk *blk, uint32_t i, rmi_blk_point *point)
 {
     const rmi_stage *stage = &blk->shape->stages[i];
-    uint32_t k;
     RMI_TRY(rmi_blk_first(blk, i, point->kept, &point->option));
-    for (k = 0; k < stage->hi - stage->lo; k++)
+    for (uint32_t k = 0; k < stage->hi - stage->lo; k++)
         point->kept[k] = (uint8_t)((point->kept[k] & 0xFCu) | blk->now.used[stage->lo + k]);
     memcpy(point->was, point->kept, rmi_blk_code(stage));
     return RM_OK;
@@ -14025,10 +13831,9 @@ RMI_FN rm_result rmi_blk_choose(rmi_blk *blk, uint32_t i)
     rmi_arena mem = rmi_arena_make(&blk->mem->hooks);
     rmi_blk_list list = RMI_INIT;
     uint8_t *kept, *mine;
-    rm_result result;
     list.m = rmi_blk_code(&blk->shape->stages[i]);
     kept = RMI_NEW(&mem, uint8_t, list.m);
-    result = kept ? rmi_blk_candidates(blk, &mem, i, &list, kept) : RM_ERROR_MEMORY;
+    rm_result result = kept ? rmi_blk_candidates(blk, &mem, i, &list, kept) : RM_ERROR_MEMORY;
     if (result == RM_OK) {
         blk->options[i] = RMI_NEW(blk->mem, rmi_chn_option, list.n);
         blk->kept[i] = mine = RMI_NEW(blk->mem, uint8_t, list.n * list.m);
@@ -14097,7 +13902,6 @@ RMI_FN rm_result rmi_blk_tables(rmi_blk *blk, rmi_arena *scratch)
 {
     const rm_graph *graph = blk->graph;
     uint32_t i, k, most = 0, n = blk->shape->n;
-    size_t lists;
     for (i = 0; i < n; i++) {
         uint32_t runs = 0;
         for (k = blk->shape->stages[i].lo; k < blk->shape->stages[i].hi; k++)
@@ -14105,7 +13909,7 @@ RMI_FN rm_result rmi_blk_tables(rmi_blk *blk, rmi_arena *scratch)
                     rmi_low_parts(&graph->ops[k]) + 3;
         if (runs > most) most = runs;
     }
-    lists = 2 * (size_t)most + 8;
+    size_t lists = 2 * (size_t)most + 8;
     RMI_TRY(RMI_TABLES(blk->mem, RMI_T(blk->stages, n), RMI_T(blk->options, n), RMI_T(blk->kept, n),
                        RMI_T(blk->dout_bytes, n), RMI_T(blk->like, blk->shape->n_classes),
                        RMI_T(blk->room, graph->n_tensors), RMI_T(blk->begun, graph->n_tensors),
@@ -14174,8 +13978,6 @@ RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rmi_step *model, const rmi_s
     const rm_graph *graph = model->graph;
     rmi_arena tmp = rmi_arena_make(&mem->hooks);
     uint64_t workspace = 0; /* of updates after a barrier */
-    uint32_t i, k, e;
-    rm_result result;
     memset(blk, 0, sizeof *blk);
     blk->model = model;
     blk->graph = graph;
@@ -14183,23 +13985,23 @@ RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rmi_step *model, const rmi_s
     blk->mem = mem;
     blk->granule = model->granule;
     blk->many = many;
-    for (i = 0; i < graph->n_ops && vary; i++) blk->vary |= graph->ops[i].n_forms > 1;
-    result = rmi_blk_tables(blk, &tmp);
+    for (uint32_t i = 0; i < graph->n_ops && vary; i++) blk->vary |= graph->ops[i].n_forms > 1;
+    rm_result result = rmi_blk_tables(blk, &tmp);
     if (result == RM_OK) result = rmi_blk_find_modes(blk);
     if (result == RM_OK) rmi_blk_rooms(blk);
-    for (i = shape->n; i-- > 0 && result == RM_OK;) {
+    for (uint32_t i = shape->n; i-- > 0 && result == RM_OK;) {
         result = rmi_blk_options(blk, i);
-        for (k = shape->stages[i].lo; k < shape->stages[i].hi; k++)
-            for (e = 0; e < graph->ops[k].grad_in.n; e++) blk->begun[graph->ops[k].grad_in.at[e]] = 1;
+        for (uint32_t k = shape->stages[i].lo; k < shape->stages[i].hi; k++)
+            for (uint32_t e = 0; e < graph->ops[k].grad_in.n; e++) blk->begun[graph->ops[k].grad_in.at[e]] = 1;
     }
     rmi_arena_free(&tmp);
     if (result != RM_OK) return result;
     /* updates after the barrier: all gradients are there, and a workspace */
     if (graph->n_barriers && rmi_low_has_update(model->kind)) {
-        for (i = 0; i < graph->n_tensors; i++)
+        for (uint32_t i = 0; i < graph->n_tensors; i++)
             if (graph->tensors[i].updates)
                 workspace = rmi_max(workspace, rmi_round_up(graph->tensors[i].opt_ws, blk->granule));
-        for (k = 0; k < blk->stages[0].n_options; k++)
+        for (uint32_t k = 0; k < blk->stages[0].n_options; k++)
             blk->options[0][k].bwd_peak = rmi_max(blk->options[0][k].bwd_peak, blk->stages[0].grown + workspace);
     }
     blk->chain.n = shape->n;
@@ -14290,15 +14092,14 @@ RMI_FN rm_result rmi_event_run(rmi_event_writer *writer, uint32_t event)
 RMI_FN rm_result rmi_event_copies(rmi_event_writer *writer)
 {
     const rmi_costs *costs = writer->costs;
-    uint32_t event, i;
-    for (event = 0; event <= writer->schedule->n && costs->n_ins; event++)
-        for (i = writer->cost->chains.in[event]; i != RMI_NONE; i = costs->ins[i].next)
+    for (uint32_t event = 0; event <= writer->schedule->n && costs->n_ins; event++)
+        for (uint32_t i = writer->cost->chains.in[event]; i != RMI_NONE; i = costs->ins[i].next)
             RMI_TRY(rmi_event_put_copy(writer, event, RMI_EVENT_IN, RMI_COPY_IN, costs->ins[i].life, 0));
-    for (event = 0; event < writer->schedule->n && costs->n_outs; event++)
-        for (i = writer->cost->chains.out[event]; i != RMI_NONE; i = costs->outs[i].next)
+    for (uint32_t event = 0; event < writer->schedule->n && costs->n_outs; event++)
+        for (uint32_t i = writer->cost->chains.out[event]; i != RMI_NONE; i = costs->outs[i].next)
             RMI_TRY(rmi_event_put_copy(writer, event, RMI_EVENT_OUT,
                                        costs->outs[i].merges ? RMI_COPY_MERGE : RMI_COPY_OUT, costs->outs[i].life, 0));
-    for (i = 0; i < costs->n_lives; i++) {
+    for (uint32_t i = 0; i < costs->n_lives; i++) {
         const rmi_copy *in = costs->lives[i].in == RMI_NONE ? NULL : &costs->ins[costs->lives[i].in];
         if (!in || in->stays || in->source == RMI_NONE || --costs->outs[in->source].source) continue;
         RMI_TRY(rmi_event_put_copy(writer, in->event, RMI_EVENT_DROP, RMI_COPY_DROP, i, 0));
@@ -14404,7 +14205,6 @@ RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *eval, const rmi
                                  const rmi_costs *costs, int homes, rmi_seq_list *list)
 {
     rmi_event_writer writer = RMI_INIT;
-    rmi_event_entry *room;
     uint32_t event, moves = eval->step->moves != 0;
     memset(list, 0, sizeof *list);
     writer.cost = eval;
@@ -14416,7 +14216,7 @@ RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *eval, const rmi
     if (moves) RMI_TRY(rmi_event_holds(&writer));
     list->runs = RMI_RAW(mem, rmi_run, writer.n);
     list->at = RMI_RAW(mem, uint32_t, schedule->n);
-    room = RMI_RAW(mem, rmi_event_entry, moves ? writer.n : 0);
+    rmi_event_entry *room = RMI_RAW(mem, rmi_event_entry, moves ? writer.n : 0);
     if (!list->runs || !list->at || !room) return RM_ERROR_MEMORY;
     if (moves) rmi_event_sort(writer.entries, room, writer.n);
     for (event = 0; list->n < writer.n; list->n++) {
@@ -14436,8 +14236,7 @@ RMI_FN uint64_t rmi_event_copied(const rmi_step *step, const rmi_schedule *sched
 {
     const rmi_step_access *access = rmi_step_access_of(step, task, schedule->mode);
     uint64_t copied = 0;
-    uint32_t k;
-    for (k = 0; k < access->reads.n; k++) {
+    for (uint32_t k = 0; k < access->reads.n; k++) {
         uint32_t buffer = step->pool[access->reads.at + k];
         if (waits[buffer] && k < 64) copied |= (uint64_t)1 << k;
         waits[buffer] = 0;
@@ -14450,11 +14249,9 @@ RMI_FN uint64_t rmi_event_copied(const rmi_step *step, const rmi_schedule *sched
 RMI_FN void rmi_event_read_choices(const rmi_step *step, const rmi_program *program, rmi_schedule *schedule,
                                    uint32_t *form)
 {
-    uint32_t i, param, forward, backward;
-    size_t k;
     memset(form, 0xFF, 2 * step->graph->n_ops * sizeof *form);
     memset(schedule->home, 0, step->n_params);
-    for (k = 0; k < program->n_homes; k++) {
+    for (size_t k = 0; k < program->n_homes; k++) {
         uint32_t buffer = step->buffer_of[program->homes[k].buf];
         const rmi_step_buffer *row = buffer == RMI_NONE ? NULL : &step->buffers[buffer];
         if (!row || row->param == RMI_NONE || program->homes[k].host != 1) continue;
@@ -14462,19 +14259,19 @@ RMI_FN void rmi_event_read_choices(const rmi_step *step, const rmi_program *prog
                                                 : row->kind == RMI_STEP_STATE ? RMI_HOME_STATE
                                                                               : RMI_HOME_GRADIENT);
     }
-    for (k = 0; k < program->n; k++) {
+    for (size_t k = 0; k < program->n; k++) {
         const rmi_run *run = &program->st[k].run;
         if (program->st[k].what != RMI_RUN) continue;
         if (run->way <= RMI_BWD && form[2 * run->id + run->way] == RMI_NONE) form[2 * run->id + run->way] = run->form;
-        for (param = 0; run->way == RMI_OPT_HOST && param < step->n_params; param++)
+        for (uint32_t param = 0; run->way == RMI_OPT_HOST && param < step->n_params; param++)
             if (step->params[param].tensor == run->id) schedule->home[param] |= RMI_HOME_UPDATE;
     }
-    for (i = 0; i < step->graph->n_ops; i++) {
-        forward = form[2 * i + RMI_FWD] == RMI_NONE ? 0 : form[2 * i + RMI_FWD];
-        backward = form[2 * i + RMI_BWD] == RMI_NONE ? forward : form[2 * i + RMI_BWD];
+    for (uint32_t i = 0; i < step->graph->n_ops; i++) {
+        uint32_t forward = form[2 * i + RMI_FWD] == RMI_NONE ? 0 : form[2 * i + RMI_FWD];
+        uint32_t backward = form[2 * i + RMI_BWD] == RMI_NONE ? forward : form[2 * i + RMI_BWD];
         schedule->mode[i] = (uint8_t)rmi_step_mode_of(&step->graph->ops[i], backward, forward);
     }
-    for (i = 0; i < step->n_params; i++)
+    for (uint32_t i = 0; i < step->n_params; i++)
         while (!(step->params[i].allowed >> schedule->home[i] & 1))
             schedule->home[i] = (uint8_t)((schedule->home[i] + 1) % RMI_HOMES);
 }
@@ -14495,13 +14292,12 @@ RMI_FN rm_result rmi_event_read(rmi_arena *mem, const rmi_step *step, const rmi_
     const rm_graph *graph = step->graph;
     uint32_t *form, task, end;
     uint8_t *waits, *done;
-    size_t k;
     RMI_TRY(RMI_TABLES(mem, RMI_T(form, 2 * (size_t)graph->n_ops), RMI_T(waits, step->n_buffers),
                        RMI_T(done, step->n_tasks)));
     *fits = 0;
     rmi_event_read_choices(step, program, schedule, form);
     schedule->n = 0;
-    for (k = 0; k < program->n; k++) {
+    for (size_t k = 0; k < program->n; k++) {
         const rmi_run *run = &program->st[k].run;
         uint32_t buffer = program->st[k].what == RMI_PREFETCH ? step->buffer_of[program->st[k].buf] : RMI_NONE;
         int any = 0;
@@ -14623,8 +14419,7 @@ typedef struct rmi_search {
 RMI_FN void rmi_search_find_params(rmi_search *search)
 {
     const rmi_step *step = search->step;
-    uint32_t i;
-    for (i = 0; i < step->n_params; i++) {
+    for (uint32_t i = 0; i < step->n_params; i++) {
         const rmi_step_param *param = &step->params[i];
         uint64_t room = (param->weight == RMI_NONE ? 0 : step->buffers[param->weight].room) +
                         (param->state == RMI_NONE ? 0 : step->buffers[param->state].room);
@@ -14639,7 +14434,6 @@ RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t 
                                  rmi_search *search)
 {
     rmi_search_scratch *scratch = &search->scratch;
-    size_t events, annealed;
     uint32_t i, again = 0;
     memset(search, 0, sizeof *search);
     search->step = step;
@@ -14659,8 +14453,8 @@ RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t 
     RMI_TRY(rmi_cost_make_schedule(mem, &search->cost, &search->best));
     if (search->lean) search->next = search->costs;
     else RMI_TRY(rmi_cost_make_costs(mem, &search->cost, &search->next));
-    events = (size_t)search->cost.cap_events + 2;
-    annealed = search->lean ? 0 : events;
+    size_t events = (size_t)search->cost.cap_events + 2;
+    size_t annealed = search->lean ? 0 : events;
     search->best_ns = RMI_INF;
     search->random = RMI_SEED;
     search->edit.cap_inserts = step->graph->n_ops + 2 * RMI_SEARCH_DEPTH;
@@ -14701,8 +14495,7 @@ RMI_FN void rmi_search_copy(const rmi_step *step, const rmi_schedule *from, rmi_
 /* Empties the edit. */
 RMI_FN void rmi_search_clear(rmi_search *search)
 {
-    uint32_t i;
-    for (i = 0; i < search->edit.n_touched; i++) {
+    for (uint32_t i = 0; i < search->edit.n_touched; i++) {
         search->edit.drop[search->edit.touched[i]] = 0;
         if (search->step->moves) search->edit.flip[search->edit.touched[i]] = 0;
     }
@@ -14787,7 +14580,6 @@ RMI_FN int rmi_search_make_again(rmi_search *search, uint32_t buffer, uint32_t e
 {
     const rmi_step *step = search->step;
     uint32_t task = step->buffers[buffer].maker, k, i, dice, backwards = rmi_random(&search->random, 2);
-    const rmi_step_access *access;
     rmi_search_insert insert;
     if (task == RMI_NONE || step->tasks[task].once || depth > RMI_SEARCH_DEPTH) return 0;
     for (i = search->edit.first; i < search->edit.n_inserts; i++)
@@ -14796,12 +14588,11 @@ RMI_FN int rmi_search_make_again(rmi_search *search, uint32_t buffer, uint32_t e
     insert.at = event;
     insert.task = task;
     insert.copied = 0;
-    access = rmi_step_access_of(step, task, search->current.mode);
+    const rmi_step_access *access = rmi_step_access_of(step, task, search->current.mode);
     for (i = 0; i < access->reads.n; i++) {
-        uint32_t read, life;
         k = backwards ? access->reads.n - 1 - i : i;
-        read = step->pool[access->reads.at + k];
-        life = rmi_search_life_before(search, read, event);
+        uint32_t read = step->pool[access->reads.at + k];
+        uint32_t life = rmi_search_life_before(search, read, event);
         if (life == RMI_COST_AT_HOME || (life != RMI_NONE && search->costs.lives[life].last >= event)) continue;
         dice = rmi_random(&search->random, 100);
         if (life != RMI_NONE && dice < 25) { /* lives on */
@@ -14822,16 +14613,14 @@ RMI_FN int rmi_search_make_again(rmi_search *search, uint32_t buffer, uint32_t e
 RMI_FN void rmi_search_remap(const rmi_search *search, rmi_schedule *schedule)
 {
     const rmi_step *step = search->step;
-    uint32_t at, k, i;
-    for (at = schedule->n; at-- > 0;) {
+    for (uint32_t at = schedule->n; at-- > 0;) {
         rmi_event *run = &schedule->events[at];
-        const rmi_step_access *was, *is;
         uint64_t copied = 0;
         if (!run->copied || step->tasks[run->task].way != RMI_BWD) continue;
-        was = rmi_step_access_of(step, run->task, search->current.mode);
-        is = rmi_step_access_of(step, run->task, schedule->mode);
-        for (k = 0; k < was->reads.n && k < 64 && was != is; k++)
-            for (i = 0; i < is->reads.n && i < 64 && run->copied >> k & 1; i++)
+        const rmi_step_access *was = rmi_step_access_of(step, run->task, search->current.mode);
+        const rmi_step_access *is = rmi_step_access_of(step, run->task, schedule->mode);
+        for (uint32_t k = 0; k < was->reads.n && k < 64 && was != is; k++)
+            for (uint32_t i = 0; i < is->reads.n && i < 64 && run->copied >> k & 1; i++)
                 if (step->pool[is->reads.at + i] == step->pool[was->reads.at + k]) copied |= (uint64_t)1 << i;
         if (was != is) run->copied = copied;
     }
@@ -14844,8 +14633,7 @@ RMI_FN void rmi_search_remap(const rmi_search *search, rmi_schedule *schedule)
 RMI_FN uint32_t rmi_search_lacks(rmi_search *search, const rmi_step_access *access, uint32_t turn, uint32_t first)
 {
     const rmi_step *step = search->step;
-    uint32_t k;
-    for (k = 0; k < access->reads.n; k++) {
+    for (uint32_t k = 0; k < access->reads.n; k++) {
         const rmi_step_buffer *buffer = &step->buffers[step->pool[access->reads.at + k]];
         if (buffer->leaves != RMI_LEAVES_AGAIN || search->scratch.remade[buffer - step->buffers] > turn) continue;
         search->scratch.lacks[buffer->maker] = 1;
@@ -14901,21 +14689,20 @@ RMI_FN void rmi_search_obey(rmi_search *search, rmi_schedule *schedule)
 RMI_FN uint64_t rmi_search_prune(rmi_search *search, rmi_schedule *schedule)
 {
     const rmi_step *step = search->step;
-    uint32_t event, k, to;
     uint64_t least = 0;
     if (search->scratch.events) rmi_search_obey(search, schedule);
-    to = schedule->n;
+    uint32_t to = schedule->n;
     memset(search->scratch.needed, 0, step->n_buffers);
-    for (k = 0; k < step->ends.n; k++) search->scratch.needed[step->ends.at[k]] = 1;
+    for (uint32_t k = 0; k < step->ends.n; k++) search->scratch.needed[step->ends.at[k]] = 1;
     memset(search->scratch.runs_left, 0, step->n_tasks * sizeof(uint32_t));
-    for (event = 0; event < schedule->n; event++) search->scratch.runs_left[schedule->events[event].task]++;
-    for (event = schedule->n; event-- > 0;) {
+    for (uint32_t event = 0; event < schedule->n; event++) search->scratch.runs_left[schedule->events[event].task]++;
+    for (uint32_t event = schedule->n; event-- > 0;) {
         uint32_t task = schedule->events[event].task, last = --search->scratch.runs_left[task] == 0,
                  any = step->tasks[task].way != RMI_FWD ||
                        (last && (step->tasks[task].must || step->graph->fixed_order));
         const rmi_step_access *access = rmi_step_access_of(step, task, schedule->mode);
         if (step->tasks[task].way == RMI_FWD) {
-            for (k = 0; k < access->makes.n; k++) {
+            for (uint32_t k = 0; k < access->makes.n; k++) {
                 any |= search->scratch.needed[step->pool[access->makes.at + k]];
                 search->scratch.needed[step->pool[access->makes.at + k]] = 0;
             }
@@ -14925,7 +14712,7 @@ RMI_FN uint64_t rmi_search_prune(rmi_search *search, rmi_schedule *schedule)
             }
         }
         if (!any) continue;
-        for (k = 0; k < access->reads.n; k++) search->scratch.needed[step->pool[access->reads.at + k]] = 1;
+        for (uint32_t k = 0; k < access->reads.n; k++) search->scratch.needed[step->pool[access->reads.at + k]] = 1;
         if (!rmi_cost_on_host(step, schedule, task)) least += access->least_ns;
         schedule->events[--to] = schedule->events[event];
     }
@@ -15003,13 +14790,12 @@ RMI_FN void rmi_search_adapt(rmi_search *search)
 RMI_FN void rmi_search_settle(rmi_search *search)
 {
     const rmi_costs *costs = &search->costs;
-    uint32_t i, k;
-    for (i = 0; i < costs->n_ins; i++) {
+    for (uint32_t i = 0; i < costs->n_ins; i++) {
         const rmi_step_access *access;
         uint32_t event = costs->ins[i].event;
         if (!costs->ins[i].stays || costs->ins[i].edge) continue;
         access = rmi_step_access_of(search->step, search->current.events[event].task, search->current.mode);
-        for (k = 0; k < access->reads.n && k < 64; k++)
+        for (uint32_t k = 0; k < access->reads.n && k < 64; k++)
             if (search->step->pool[access->reads.at + k] == costs->lives[costs->ins[i].life].buffer)
                 search->current.events[event].copied &= ~((uint64_t)1 << k);
     }
@@ -15049,11 +14835,10 @@ RMI_FN uint64_t rmi_search_forecast(rmi_search *search, uint64_t least_ns)
     excess = rmi_sub(rmi_max(search->most_before[lo], search->most_after[hi]), limit);
     sum = search->above;
     for (event = lo; event < hi; event++) {
-        uint64_t live, over;
         change += search->edit.change[event];
         search->edit.change[event] = 0;
-        live = costs->live[event] + (uint64_t)change;
-        over = rmi_sub(live, limit);
+        uint64_t live = costs->live[event] + (uint64_t)change;
+        uint64_t over = rmi_sub(live, limit);
         sum += over - rmi_sub(costs->live[event], limit);
         excess = rmi_max(excess, over);
     }
@@ -15160,9 +14945,8 @@ RMI_FN uint32_t rmi_search_full_event(rmi_search *search)
 RMI_FN const rmi_gap *rmi_search_gap_at(rmi_search *search, uint32_t event, uint32_t copied)
 {
     const rmi_costs *costs = &search->costs;
-    uint32_t i;
     search->cost.work += RMI_SEARCH_TRIES / 8;
-    for (i = 0; i < RMI_SEARCH_TRIES && costs->n_gaps; i++) {
+    for (uint32_t i = 0; i < RMI_SEARCH_TRIES && costs->n_gaps; i++) {
         const rmi_gap *gap = &costs->gaps[rmi_random(&search->random, costs->n_gaps)];
         if (event != RMI_NONE && (gap->from >= event || gap->to <= event)) continue;
         if (copied > 1 || rmi_search_is_copied(search, gap->to, gap->bit) == (int)copied) return gap;
@@ -15393,9 +15177,8 @@ RMI_FN int rmi_search_move_shift(rmi_search *search)
 RMI_FN int rmi_search_orders_after(const rmi_search *search, uint32_t task, uint32_t from, uint32_t to)
 {
     const rmi_step_task *row = &search->step->tasks[task];
-    uint32_t event, k;
-    for (event = from; event < to && row->after.n; event++)
-        for (k = 0; k < row->after.n; k++)
+    for (uint32_t event = from; event < to && row->after.n; event++)
+        for (uint32_t k = 0; k < row->after.n; k++)
             if (search->step->pool[row->after.at + k] == search->current.events[event].task) return 1;
     return 0;
 }
@@ -15406,11 +15189,10 @@ RMI_FN int rmi_search_depends(const rmi_search *search, uint32_t event, uint32_t
     const rmi_costs *costs = &search->costs;
     const rmi_step_access *access = rmi_step_access_of(search->step, search->current.events[later].task,
                                                        search->current.mode);
-    uint32_t i, k;
-    for (i = costs->first_life[event]; i < costs->first_life[event + 1]; i++) {
+    for (uint32_t i = costs->first_life[event]; i < costs->first_life[event + 1]; i++) {
         uint32_t buffer = costs->lives[i].buffer;
         if (costs->lives[i].in != RMI_NONE) continue;
-        for (k = 0; k < access->reads.n; k++)
+        for (uint32_t k = 0; k < access->reads.n; k++)
             if (search->step->pool[access->reads.at + k] == buffer) return 1;
     }
     return 0;
@@ -15422,15 +15204,14 @@ RMI_FN int rmi_search_run_at(rmi_search *search, uint32_t event, uint32_t to, in
 {
     const uint32_t task = search->current.events[event].task;
     const rmi_step_access *access = rmi_step_access_of(search->step, task, search->current.mode);
-    uint32_t later, k;
     if (to == event || to == event + 1 || search->step->graph->fixed_order) return 0;
-    for (k = 0; k < access->reads.n && to < event; k++)
+    for (uint32_t k = 0; k < access->reads.n && to < event; k++)
         if (rmi_search_life_before(search, search->step->pool[access->reads.at + k], to) == RMI_NONE) return 0;
     if (to < event && rmi_search_orders_after(search, task, to, event)) return 0;
-    for (later = event + 1; later < to; later++)
+    for (uint32_t later = event + 1; later < to; later++)
         if (search->current.events[later].task == task || rmi_search_depends(search, event, later) ||
             rmi_search_orders_after(search, search->current.events[later].task, event, event + 1)) return 0;
-    for (k = 0; k < access->reads.n && to > event && again; k++) {
+    for (uint32_t k = 0; k < access->reads.n && to > event && again; k++) {
         uint32_t read = search->step->pool[access->reads.at + k], life = rmi_search_life_before(search, read, event);
         if (life < RMI_COST_AT_HOME && search->costs.lives[life].last <= event)
             rmi_search_make_again(search, read, to, 0);
@@ -15536,10 +15317,9 @@ RMI_FN int rmi_search_move_home(rmi_search *search)
 RMI_FN int rmi_search_move_homes(rmi_search *search)
 {
     uint8_t *home = search->candidate.home, kept;
-    uint32_t one, other;
     if (search->n_params < 2) return 0;
-    one = search->params[rmi_random(&search->random, search->n_params)];
-    other = search->params[rmi_random(&search->random, search->n_params)];
+    uint32_t one = search->params[rmi_random(&search->random, search->n_params)];
+    uint32_t other = search->params[rmi_random(&search->random, search->n_params)];
     if (home[one] == home[other] || !(search->step->params[other].allowed >> home[one] & 1) ||
         !(search->step->params[one].allowed >> home[other] & 1))
         return 0;
@@ -15610,8 +15390,7 @@ RMI_FN uint64_t rmi_search_cool(uint64_t hot, uint64_t halvings, uint64_t done, 
 /* Puts the current schedule into another order: single runs move wherever that is allowed, whatever it costs. */
 RMI_FN void rmi_search_shuffle(rmi_search *search)
 {
-    uint32_t i;
-    for (i = 0; i < 4 * search->step->n_once; i++) {
+    for (uint32_t i = 0; i < 4 * search->step->n_once; i++) {
         rmi_search_copy_choices(search->step, &search->current, &search->candidate);
         rmi_search_clear(search);
         search->heat = RMI_INF >> 24;
@@ -15701,11 +15480,10 @@ typedef struct rmi_ref_search {
 RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_step *step, uint64_t limit, rmi_ref_search *refine)
 {
     rmi_cost *cost = &refine->search.cost;
-    uint32_t i;
     memset(refine, 0, sizeof *refine);
     refine->mem = mem;
     refine->end = RMI_INF;
-    for (i = 0; i < step->graph->n_ops; i++)
+    for (uint32_t i = 0; i < step->graph->n_ops; i++)
         refine->mean_ns += step->ways[step->accesses[step->tasks[i].access].ways[0][0].at].ns;
     refine->mean_ns = refine->mean_ns / step->graph->n_ops + 1;
     RMI_TRY(rmi_search_make(mem, step, limit, 0, &refine->search));
@@ -15724,9 +15502,8 @@ RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_step *step, uint6
 RMI_FN int rmi_ref_load(rmi_ref_search *refine, int away)
 {
     rmi_search *search = &refine->search;
-    uint32_t i;
     rmi_cost_keep_all(search->step, &search->candidate);
-    for (i = 0; i < search->step->n_params && away; i++)
+    for (uint32_t i = 0; i < search->step->n_params && away; i++)
         while ((uint32_t)search->step->params[i].allowed >> (search->candidate.home[i] + 1))
             search->candidate.home[i]++;
     return rmi_search_start(search, &search->candidate);
@@ -15948,9 +15725,8 @@ RMI_FN rm_result rmi_ref_rank(rmi_ref_search *refine, rmi_arena *mem, uint32_t p
     rmi_plc_key *keys = NULL, *room;
     uint64_t least = 0, worth;
     size_t cap = 0;
-    uint32_t i;
     *n = 0;
-    for (i = 0; i < costs->n_gaps; i++) {
+    for (uint32_t i = 0; i < costs->n_gaps; i++) {
         worth = rmi_ref_worth(refine, &costs->gaps[i], least);
         if (!worth) continue;
         if (!RMI_GROW(mem, keys, cap, *n + (size_t)1)) return RM_ERROR_MEMORY;
@@ -15971,11 +15747,10 @@ RMI_FN void rmi_ref_insert(rmi_ref_search *refine, uint64_t *room)
 {
     rmi_search_edit *edit = &refine->search.edit;
     const uint64_t *repeat = refine->repeats;
-    uint32_t i;
     rmi_sort_u64(refine->repeats, room, refine->n_repeats);
     rmi_search_copy_choices(refine->search.step, &refine->search.current, &refine->search.candidate);
     rmi_search_clear(&refine->search);
-    for (i = 0; i < refine->n_repeats; i++) {
+    for (uint32_t i = 0; i < refine->n_repeats; i++) {
         if (i && repeat[i] == repeat[i - 1]) continue;
         edit->inserts[edit->n_inserts].at = (uint32_t)(repeat[i] >> 32);
         edit->inserts[edit->n_inserts].task = (uint32_t)repeat[i];
@@ -16038,12 +15813,11 @@ RMI_FN uint64_t rmi_ref_spare(rmi_ref_search *refine, uint32_t event)
     rmi_search *search = &refine->search;
     const rmi_search_span *span = search->edit.spans;
     uint64_t held = 1;
-    uint32_t i, events;
     rmi_search_clear(search);
     rmi_search_drop(search, event);
-    for (i = 0; i < search->edit.n_spans; i++)
+    for (uint32_t i = 0; i < search->edit.n_spans; i++)
         if (span[i].bytes > 0) {
-            events = refine->above[span[i].to] - refine->above[span[i].from] + 1;
+            uint32_t events = refine->above[span[i].to] - refine->above[span[i].from] + 1;
             held += ((uint64_t)span[i].bytes >> 8) * events;
         }
     return rmi_ref_ratio(search->costs.ns[event] << 10, held);
@@ -16067,10 +15841,9 @@ RMI_FN int rmi_ref_hold(rmi_ref_search *refine, uint32_t event)
 /* Drops these repeats. 0: that is not legal, above the limit, or no faster; then the schedule is as before. */
 RMI_FN int rmi_ref_drop(rmi_search *search, const rmi_plc_key *repeats, uint32_t n)
 {
-    uint32_t i;
     rmi_search_copy_choices(search->step, &search->current, &search->candidate);
     rmi_search_clear(search);
-    for (i = 0; i < n; i++) rmi_search_drop(search, repeats[i].id);
+    for (uint32_t i = 0; i < n; i++) rmi_search_drop(search, repeats[i].id);
     return rmi_ref_take(search, 1);
 }
 
@@ -16323,8 +16096,7 @@ RMI_FN void rmi_plan_use_preset(const rmi_plan_preset *preset, rm_config *config
 /* The preset of that name (NULL: the default), or NULL. */
 RMI_FN const rmi_plan_preset *rmi_plan_find_preset(const char *name)
 {
-    size_t i;
-    for (i = 0; i < RMI_COUNT(rmi_plan_presets); i++)
+    for (size_t i = 0; i < RMI_COUNT(rmi_plan_presets); i++)
         if (!name || !strcmp(rmi_plan_presets[i].name, name)) return &rmi_plan_presets[i];
     return NULL;
 }
@@ -16366,7 +16138,6 @@ RMI_FN uint8_t rmi_plan_policy(const rm_config *config)
 RMI_FN const char *rmi_plan_config_wrong(const rm_config *config)
 {
     size_t i;
-    uint32_t k;
     char letter[2] = {0, 0};
     if (config->passes >> 10) return "passes has an unknown bit; take RM_PASS_CHAIN and its like";
     if (config->off >> 5) return "off has an unknown bit; take RM_NO_RECOMPUTE and its like";
@@ -16374,7 +16145,7 @@ RMI_FN const char *rmi_plan_config_wrong(const rm_config *config)
     for (i = 0; i < sizeof config->name && config->name[i]; i++) {}
     if (i == sizeof config->name || (i && !rmi_graph_name_ok(config->name)))
         return "name is no name: up to 31 of A-Z a-z 0-9 _ . / - [ ]";
-    for (k = 0; k < RMI_COUNT(rmi_plan_lists); k++) {
+    for (uint32_t k = 0; k < RMI_COUNT(rmi_plan_lists); k++) {
         const char *list = rmi_plan_list_at(config, k);
         for (i = 0; i < 256 && list[i]; i++) {
             letter[0] = list[i];
@@ -16391,12 +16162,11 @@ RMI_FN const char *rmi_plan_config_wrong(const rm_config *config)
    end. */
 RMI_FN void rmi_plan_input_ends(const rm_graph *graph, uint32_t *dies)
 {
-    uint32_t i, k, part;
-    for (i = 0; i < graph->n_ops; i++)
-        for (k = 0; k < graph->ops[i].in.n; k++) dies[graph->tensors[graph->ops[i].in.at[k]].root] = i + 1;
-    for (i = graph->n_ops; i-- > 0;)
-        for (part = 0; part < graph->ops[i].forms[0].n_parts && graph->ops[i].has_bwd; part++)
-            for (k = 0; k < graph->ops[i].forms[0].parts[part].needs.n; k++)
+    for (uint32_t i = 0; i < graph->n_ops; i++)
+        for (uint32_t k = 0; k < graph->ops[i].in.n; k++) dies[graph->tensors[graph->ops[i].in.at[k]].root] = i + 1;
+    for (uint32_t i = graph->n_ops; i-- > 0;)
+        for (uint32_t part = 0; part < graph->ops[i].forms[0].n_parts && graph->ops[i].has_bwd; part++)
+            for (uint32_t k = 0; k < graph->ops[i].forms[0].parts[part].needs.n; k++)
                 dies[graph->tensors[graph->ops[i].forms[0].parts[part].needs.at[k]].root] = 2 * graph->n_ops - i;
 }
 
@@ -16464,7 +16234,6 @@ RMI_FN rm_result rmi_plan_like(rmi_planner *call, const rm_plan *like)
     const rmi_program *from = &like->prog[0];
     rmi_program *to = RMI_NEW(&call->plan->mem, rmi_program, 1);
     uint32_t i, k, id, *ours = RMI_NEW(&call->plan->mem, uint32_t, theirs->n_tensors), only = graph->n_tensors;
-    size_t at;
     if (!to || !ours || !(to->homes = RMI_RAW(&call->plan->mem, rmi_home, from->n_homes))) return RM_ERROR_MEMORY;
     for (i = 0; i < graph->n_tensors; i++)
         only -= graph->tensors[i].kind == RMI_INPUT || graph->tensors[i].kind == RMI_ACT;
@@ -16482,7 +16251,7 @@ RMI_FN rm_result rmi_plan_like(rmi_planner *call, const rm_plan *like)
     }
     RMI_WANT(&call->graph->last, !only, "rm_plan_desc.like: its graph has %u params and consts less than this one; "
              "declare all of them in both", (uint64_t)only);
-    for (at = 0; at < from->n_homes; at++) {
+    for (size_t at = 0; at < from->n_homes; at++) {
         const rmi_buf_kind kind = rmi_low_kind(theirs, from->homes[at].buf, &id);
         if (theirs->tensors[id].kind == RMI_INPUT) continue;
         RMI_WANT(&call->graph->last, !RMI_TIER_OF(from->homes[at].offset) || call->desc->pageable_bytes,
@@ -16498,8 +16267,7 @@ RMI_FN rm_result rmi_plan_like(rmi_planner *call, const rm_plan *like)
 RMI_FN rm_result rmi_plan_layout_like(rmi_planner *call, const rmi_program *like)
 {
     char name[300];
-    size_t i;
-    for (i = 0; i < like->n_homes; i++) {
+    for (size_t i = 0; i < like->n_homes; i++) {
         const rmi_home *home = &like->homes[i];
         if (home->host)
             return rmi_err_set(&call->graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc.like: it has %s in host memory; %s",
@@ -16546,7 +16314,6 @@ RMI_FN rm_result rmi_plan_layout(rmi_planner *call)
     const rm_graph *graph = call->graph;
     rmi_arena *mem = &call->plan->mem, tmp = rmi_plan_arena(call);
     size_t i, n = 0;
-    rm_result result;
     for (i = 0; i < graph->n_tensors; i++) n += graph->tensors[i].kind != RMI_ACT;
     call->homes.lasting = RMI_RAW(mem, uint32_t, 3 * n);
     call->homes.at = RMI_NEW(mem, rmi_home, 3 * n);
@@ -16559,7 +16326,7 @@ RMI_FN rm_result rmi_plan_layout(rmi_planner *call)
             rmi_plan_home(call, (uint32_t)i);
     for (i = 0; i < graph->n_tensors; i++)
         if (graph->tensors[i].kind == RMI_PARAM) rmi_plan_home(call, rmi_low_buf(graph, RMI_BUF_STATE, (uint32_t)i));
-    result = rmi_plan_layout_inputs(call, &tmp);
+    rm_result result = rmi_plan_layout_inputs(call, &tmp);
     rmi_arena_free(&tmp);
     if (result != RM_OK) return result;
     for (i = 0; i < graph->n_tensors && (call->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)); i++)
@@ -16592,8 +16359,7 @@ RMI_FN void rmi_plan_step_homes(rmi_planner *call)
 RMI_FN rmi_plc_item *rmi_plan_items(const rmi_seq *seq, rmi_arena *mem, const rmi_seq_stretch *stretches, size_t n)
 {
     rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, n + seq->n_homes + 1);
-    size_t i;
-    for (i = 0; items && i < n; i++) {
+    for (size_t i = 0; items && i < n; i++) {
         items[i].start = stretches[i].first_pos;
         items[i].end = stretches[i].end_pos;
         items[i].size = stretches[i].bytes;
@@ -16618,7 +16384,6 @@ RMI_FN rm_result rmi_plan_kept_make(const rmi_planner *call, rmi_arena *mem, rmi
 {
     const rmi_seq *seq = &call->seq;
     uint32_t *at, i, columns = seq->n + 2; /* at: by buffer, its stretch now + 1; 0: none */
-    size_t k;
     kept->items = rmi_plan_items(seq, mem, seq->kept, seq->n_kept);
     if (!kept->items) return RM_ERROR_MEMORY;
     RMI_TRY(RMI_TABLES(mem, RMI_T(at, rmi_low_buffers(seq->graph)), RMI_T(kept->moved, seq->n_st),
@@ -16626,11 +16391,11 @@ RMI_FN rm_result rmi_plan_kept_make(const rmi_planner *call, rmi_arena *mem, rmi
                        RMI_T(kept->tier, seq->n_kept), RMI_T(kept->load[0], columns), RMI_T(kept->load[1], columns)));
     for (i = 0; i < seq->n_kept; i++)
         if (seq->kept[i].home) at[seq->kept[i].head] = i + 1, kept->items[i].fixed = !call->desc->pageable_bytes;
-    for (k = 0; call->given && k < call->given->n_homes; k++) {
+    for (size_t k = 0; call->given && k < call->given->n_homes; k++) {
         const rmi_home *home = &call->given->homes[k];
         if (home->host && at[home->buf]) kept->items[at[home->buf] - 1].fixed = 1;
     }
-    for (k = 0; k < seq->n_st; k++) {
+    for (size_t k = 0; k < seq->n_st; k++) {
         const rmi_stmt *st = &seq->st[k];
         kept->moved[k] = RMI_NONE;
         if (st->what != RMI_OFFLOAD && st->what != RMI_MERGE && st->what != RMI_PREFETCH) continue;
@@ -16646,10 +16411,9 @@ RMI_FN int rmi_plan_tier_takes(rmi_plan_kept *kept, uint32_t stretch, uint32_t t
 {
     const rmi_plc_item *item = &kept->items[stretch];
     uint64_t *load = kept->load[tier], size = rmi_round_up(item->size, align);
-    uint32_t i;
-    for (i = item->start; i < item->end; i++)
+    for (uint32_t i = item->start; i < item->end; i++)
         if (load[i] + size > bytes) return 0;
-    for (i = item->start; i < item->end; i++) load[i] += size;
+    for (uint32_t i = item->start; i < item->end; i++) load[i] += size;
     kept->tier[stretch] = (uint8_t)tier;
     return 1;
 }
@@ -16751,13 +16515,12 @@ RMI_FN rm_result rmi_plan_place(rmi_planner *call, rmi_arena *mem, uint64_t targ
 /* Without addresses: buffers one after the other in a space that nobody has to fit into, to count live bytes. */
 RMI_FN void rmi_plan_spread(const rmi_seq *seq, uint64_t above, rmi_program *out)
 {
-    size_t i;
-    for (i = 0; i < seq->n_homes; i++)
+    for (size_t i = 0; i < seq->n_homes; i++)
         if (seq->homes[i].host != 1)
             above = rmi_max(above, seq->homes[i].offset + rmi_low_bytes(seq->graph, seq->homes[i].buf));
-    for (i = 0; i < seq->n_str; i++)
+    for (size_t i = 0; i < seq->n_str; i++)
         if (seq->str[i].home) above = rmi_max(above, seq->homes[seq->str[i].home - 1].offset + seq->str[i].bytes);
-    for (i = 0; i < seq->n_st; i++)
+    for (size_t i = 0; i < seq->n_st; i++)
         if (seq->st[i].what == RMI_ALLOC && seq->str[seq->st[i].offset].home)
             seq->st[i].offset = seq->homes[seq->str[seq->st[i].offset].home - 1].offset;
         else if (seq->st[i].what == RMI_ALLOC) {
@@ -16833,14 +16596,13 @@ RMI_FN rm_result rmi_plan_copy_program(rmi_arena *mem, const rmi_program *from, 
 /* The program becomes the best one. fresh: it was built just now in call->mem.tries, which goes with a large one. */
 RMI_FN rm_result rmi_plan_take(rmi_planner *call, const rmi_program *program, int fresh)
 {
-    rmi_home *homes;
     rmi_arena_free(&call->mem.best);
     call->best.n = 0;
     if (call->naming &&
         call->together != RMI_PLAN_JOINT) /* any plan will do, unless other kinds depend on how good it is */
         call->stop.stopped = call->clock.late = 1;
     if (!fresh || program->n <= RMI_PLAN_MANY) return rmi_plan_copy_program(&call->mem.best, program, &call->best);
-    homes = RMI_RAW(&call->mem.tries, rmi_home, program->n_homes);
+    rmi_home *homes = RMI_RAW(&call->mem.tries, rmi_home, program->n_homes);
     if (!homes) return RM_ERROR_MEMORY;
     if (program->n_homes) memcpy(homes, program->homes, program->n_homes * sizeof(rmi_home));
     rmi_arena_join(&call->mem.best, &call->mem.tries);
@@ -16879,7 +16641,6 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *call, const rmi_step *model, uint64
     rmi_step own;
     rmi_bnd_ask ask;
     int moves = rmi_plan_has_host(call);
-    uint32_t i;
     rm_graph plain = *call->graph; /* no reduction makes a step faster: the bound knows of none */
     rm_result result = RM_OK;
     /* live bytes are counted in the order of statements, while copies of what was freed may still be under way */
@@ -16897,7 +16658,7 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *call, const rmi_step *model, uint64
         plain.tensors = RMI_NEW(&mem, rmi_tensor, plain.n_tensors);
         if (!plain.tensors) return RM_ERROR_MEMORY;
         memcpy(plain.tensors, call->graph->tensors, plain.n_tensors * sizeof *plain.tensors);
-        for (i = 0; i < plain.n_tensors; i++) plain.tensors[i].reduce = RMI_INF;
+        for (uint32_t i = 0; i < plain.n_tensors; i++) plain.tensors[i].reduce = RMI_INF;
     }
     if (!model || moves || call->lanes) {
         result = rmi_step_make(&mem, &plain, call->step, model && !moves ? model->granule : 1, moves ? 2 : 0, &own);
@@ -16943,9 +16704,8 @@ RMI_FN rm_result rmi_plan_compare(rmi_planner *call, const rmi_plan_trial *how, 
 RMI_FN rm_result rmi_plan_try(rmi_planner *call, const rmi_seq_list *list, const rmi_plan_trial *how, uint64_t *size)
 {
     rmi_program program;
-    rm_result result;
     rmi_stopped(&call->stop, 100 * (uint64_t)list->n);
-    result = rmi_plan_build(call, &call->mem.tries, list, how, &program);
+    rm_result result = rmi_plan_build(call, &call->mem.tries, list, how, &program);
     *size = result == RM_OK ? rmi_plan_size(call, &program) : RMI_INF;
     if (result == RM_OK) result = rmi_plan_compare(call, how, &program);
     rmi_arena_clear(&call->mem.tries);
@@ -16992,9 +16752,8 @@ RMI_FN rm_result rmi_plan_list(const rmi_planner *call, rmi_arena *mem, size_t f
 RMI_FN rm_result rmi_plan_keep_all(const rmi_planner *call, rmi_arena *mem, rmi_seq_list *list)
 {
     const rm_graph *graph = call->graph;
-    uint32_t i;
     RMI_TRY(rmi_plan_list(call, mem, 0, list));
-    for (i = 0; i < graph->n_ops; i++) list->runs[list->n++] = rmi_low_run(RMI_FWD, i, 0, 0);
+    for (uint32_t i = 0; i < graph->n_ops; i++) list->runs[list->n++] = rmi_low_run(RMI_FWD, i, 0, 0);
     if (rmi_low_has_backward(call->step)) list->n += rmi_step_backward(graph, call->step, list->runs + list->n);
     return RM_OK;
 }
@@ -17046,8 +16805,7 @@ RMI_FN rm_result rmi_plan_segments(rmi_arena *mem, const uint32_t *first, uint32
 RMI_FN uint64_t rmi_plan_chain_base(const rmi_planner *call)
 {
     uint64_t unread = 0;
-    uint32_t i;
-    for (i = 0; i < call->graph->n_tensors; i++)
+    for (uint32_t i = 0; i < call->graph->n_tensors; i++)
         if (rmi_low_unread(call->graph, i) && !call->graph->tensors[i].external)
             unread += rmi_round_up(call->graph->tensors[i].bytes, call->align);
     return call->homes.bytes - unread + rmi_blk_carried(&call->chain.blk);
@@ -17431,12 +17189,11 @@ RMI_FN uint64_t rmi_plan_key(const rmi_planner *call)
 {
     uint64_t key = rmi_mix(call->step ^ (uint64_t)call->steps << 8 ^ (uint64_t)call->align << 16 ^
                            (uint64_t)(call->desc->live_only != 0) << 50);
-    uint32_t i;
     if (call->config.off || call->desc->like || call->together == RMI_PLAN_JOINT || call->naming)
         return 0;
     if (call->config.passes & RMI_PLAN_MOVES && rmi_plan_has_host(call))
         key = rmi_mix(key ^ (call->desc->pageable_bytes ? 2 : 1));
-    for (i = 0; i < RMI_COUNT(rmi_plan_lists); i++)
+    for (uint32_t i = 0; i < RMI_COUNT(rmi_plan_lists); i++)
         key = rmi_mix(rmi_fnv(key, rmi_plan_list_at(&call->config, i), strlen(rmi_plan_list_at(&call->config, i))));
     return rmi_mix(key ^ call->config.passes) | 1;
 }
@@ -17444,8 +17201,7 @@ RMI_FN uint64_t rmi_plan_key(const rmi_planner *call)
 RMI_FN rm_result rmi_plan_recall(rmi_planner *call)
 {
     uint64_t key = rmi_plan_key(call);
-    rmi_known *known;
-    for (known = call->plan->g->known; known && key; known = known->next) {
+    for (rmi_known *known = call->plan->g->known; known && key; known = known->next) {
         rmi_program program = *(const rmi_program *)known->program;
         if (known->key != key || known->bytes > call->limit) continue;
         /* costs may be others now, and what is legal is not */
@@ -17711,10 +17467,9 @@ RMI_FN rm_result rmi_plan_search_least(rmi_plan_search *search)
     rmi_search *joint = &search->s.search;
     uint64_t limit = joint->cost.limit, before = joint->cost.work;
     int loaded = 0;
-    rm_result result;
     search->tried = RMI_INF;
     search->s.gained = 0;
-    result = rmi_plan_lower(search);
+    rm_result result = rmi_plan_lower(search);
     rmi_search_limit(joint, limit, 0);
     search->s.told = joint->cost.work = before + (joint->cost.work - before) / 2;
     if (result == RM_OK) result = rmi_plan_load_best(search, &loaded);
@@ -17776,11 +17531,10 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_plan_search *search, uint64_t usual,
     rmi_search *joint = &search->s.search;
     uint32_t round, vain = 0, few = search->model.n_tasks <= RMI_SEARCH_FEW, moves = joint->step->moves != 0,
              parts = moves ? RMI_PLAN_ROUNDS_MOVING + 2 : few ? RMI_PLAN_PARTS_FEW : RMI_PLAN_PARTS;
-    uint64_t was;
     for (round = 0; !call->stop.stopped; round++) {
         if (rmi_plan_within(call, joint->cost.work > usual / 4 ? call->config.gap_ppm : 0)) break;
         if (moves && work == usual ? round == RMI_PLAN_ROUNDS_MOVING : joint->cost.work >= work) break;
-        was = call->best.n ? call->best.fig.time_ns : 0;
+        uint64_t was = call->best.n ? call->best.fig.time_ns : 0;
         rmi_ref_improve(&search->s, moves ? RMI_PLAN_HEAT_MOVING : 1, usual / parts, round);
         RMI_TRY(rmi_plan_search_try(search));
         vain = was == call->best.fig.time_ns ? vain + 1 : 0;
@@ -17821,9 +17575,8 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *call, rmi_off_search *s, const 
 {
     rmi_arena tmp = rmi_plan_arena(call);
     rmi_seq_list list;
-    rm_result result;
     rmi_off_look(s->m);
-    result = rmi_off_emit(s->m, &tmp, &list);
+    rm_result result = rmi_off_emit(s->m, &tmp, &list);
     if (result == RM_OK) result = rmi_off_homes(s->m, &tmp, &list);
     if (result == RM_OK) result = rmi_plan_try(call, &list, how, size);
     rmi_arena_free(&tmp);
@@ -18012,7 +17765,6 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *call, uint64_t budget, uint32_t
 RMI_FN rm_result rmi_plan_move(rmi_planner *call, uint64_t budget, int bound)
 {
     static const uint32_t rush[] = {100000000, 1000, 300, 200, 150, 125};
-    uint32_t i;
     int fitted;
     uint32_t margin =
         (uint32_t)rmi_max(call->desc->link_margin_percent, call->config.passes & RM_PASS_OFFLOAD ? RMI_PLAN_SPARE : 0);
@@ -18021,7 +17773,7 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *call, uint64_t budget, int bound)
     rm_result result = any ? rmi_plan_move_from(call, budget, rush[0], 0, &fitted) : RM_OK;
     if (result == RM_OK && !call->stop.stopped) result = rmi_plan_move_from(call, budget, 100 - margin, bound, &fitted);
     if (call->best.n) return result;
-    for (i = any; i < RMI_COUNT(rush) && result == RM_OK && !call->stop.stopped; i++) {
+    for (uint32_t i = any; i < RMI_COUNT(rush) && result == RM_OK && !call->stop.stopped; i++) {
         result = rmi_plan_move_from(call, budget, rush[i], 0, &fitted);
         if (!call->best.n || !fitted) break;
     }
@@ -18035,12 +17787,11 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *call, uint64_t budget, int bound)
 RMI_FN void rmi_plan_expect(rmi_planner *call, uint32_t round)
 {
     const rmi_program *best = &call->best;
-    size_t k;
     if (!call->expected) return;
     memset(call->expected, round || !call->desc->host_bytes ? RMI_PAGEABLE : RMI_PINNED, rmi_low_buffers(call->graph));
-    for (k = 0; k < best->n_homes && round > 1; k++)
+    for (size_t k = 0; k < best->n_homes && round > 1; k++)
         if (best->homes[k].host) call->expected[best->homes[k].buf] = (uint8_t)RMI_TIER_OF(best->homes[k].offset);
-    for (k = 0; k < best->n && round > 1; k++)
+    for (size_t k = 0; k < best->n && round > 1; k++)
         if (best->st[k].what == RMI_OFFLOAD)
             call->expected[best->st[k].buf] = (uint8_t)RMI_TIER_OF(best->st[k].offset);
 }
@@ -18070,9 +17821,8 @@ RMI_FN rm_result rmi_plan_anneal(rmi_plan_search *search)
 RMI_FN rm_result rmi_plan_search_copies(rmi_plan_search *search)
 {
     rmi_planner *call = search->call;
-    int planned;
     if (call->limit >= call->info->min_bound_bytes) RMI_TRY(rmi_plan_anneal(search));
-    planned = call->best.n != 0;
+    int planned = call->best.n != 0;
     if (call->naming || call->stop.stopped || (planned && search->model.n_tasks > RMI_SEARCH_FEW)) return RM_OK;
     RMI_TRY(rmi_plan_lower(search));
     return planned || !call->best.n ? RM_OK : rmi_plan_anneal(search);
@@ -18084,13 +17834,12 @@ RMI_FN rm_result rmi_plan_pass_search(rmi_planner *call, int copies)
     rmi_plan_search search = RMI_INIT;
     rm_graph slow = *call->graph;
     rm_result result;
-    uint32_t i;
     search.call = call;
     search.tried = RMI_INF;
     search.mem = search.chain = rmi_plan_arena(call);
     call->chain.table = NULL;
     if (copies && !RMI_WITHOUT(search_spare)) {
-        for (i = 0; i < RMI_TIERS; i++) {
+        for (uint32_t i = 0; i < RMI_TIERS; i++) {
             slow.link.tier[i].h2d -= slow.link.tier[i].h2d / 100 * RMI_PLAN_SPARE;
             slow.link.tier[i].d2h -= slow.link.tier[i].d2h / 100 * RMI_PLAN_SPARE;
         }
@@ -18113,11 +17862,10 @@ RMI_FN rm_result rmi_plan_pass_search(rmi_planner *call, int copies)
 RMI_FN void rmi_plan_bring_on(const rmi_search *joint, uint64_t *order, uint64_t *room)
 {
     const rmi_step *step = joint->step;
-    uint32_t event, k;
-    for (event = 0; event < joint->current.n; event++) {
+    for (uint32_t event = 0; event < joint->current.n; event++) {
         const rmi_step_task *task = &step->tasks[joint->current.events[event].task];
         uint64_t reduces = task->way == RMI_REDUCE, at = reduces ? 0 : event;
-        for (k = 0; k < task->after.n && reduces; k++)
+        for (uint32_t k = 0; k < task->after.n && reduces; k++)
             at = rmi_max(at, joint->cost.event_of[step->pool[task->after.at + k]]);
         order[event] = at << 33 | reduces << 32 | event;
     }
@@ -18191,13 +17939,11 @@ RMI_FN rm_result rmi_plan_reductions(rmi_planner *call)
     rmi_schedule plain;
     uint64_t *order = NULL, *ready = NULL, size = 0, most = RMI_MAX, waited;
     uint32_t *queue = NULL, turn;
-    size_t i;
     int copies = 0, fits = 0;
-    rm_result result;
-    for (i = 0; i < call->best.n_homes; i++) copies |= call->best.homes[i].host != 0;
-    for (i = 0; i < call->best.n; i++) copies |= call->best.st[i].what == RMI_OFFLOAD;
+    for (size_t i = 0; i < call->best.n_homes; i++) copies |= call->best.homes[i].host != 0;
+    for (size_t i = 0; i < call->best.n; i++) copies |= call->best.st[i].what == RMI_OFFLOAD;
     if (copies && call->together) return RM_OK;
-    result = rmi_step_make(&mem, call->graph, call->step, call->align, copies, &model);
+    rm_result result = rmi_step_make(&mem, call->graph, call->step, call->align, copies, &model);
     if (result == RM_OK) result = rmi_ref_search_make(&mem, &model, call->limit, &refine);
     if (result == RM_OK) result = rmi_cost_make_schedule(&mem, &joint->cost, &plain);
     if (result == RM_OK)
@@ -18322,13 +18068,12 @@ RMI_FN void rmi_plan_figures_of(const rmi_program *program, rm_plan_info *info)
 RMI_FN void rmi_plan_share_figures(rm_plan *plan)
 {
     uint64_t arena = 0, host = 0, pageable = 0;
-    uint32_t i;
-    for (i = 0; i < plan->n; i++) {
+    for (uint32_t i = 0; i < plan->n; i++) {
         arena = rmi_max(arena, plan->info[i].arena_bytes);
         host = rmi_max(host, plan->info[i].host_bytes);
         pageable = rmi_max(pageable, plan->info[i].pageable_bytes);
     }
-    for (i = 0; i < plan->n; i++) {
+    for (uint32_t i = 0; i < plan->n; i++) {
         plan->info[i].arena_bytes = arena;
         plan->info[i].host_bytes = host;
         plan->info[i].pageable_bytes = pageable;
@@ -18340,7 +18085,6 @@ RMI_FN void rmi_plan_share_figures(rm_plan *plan)
 RMI_FN rm_result rmi_plan_step_ok(rmi_planner *call, rmi_arena *mem)
 {
     const rm_graph *graph = call->graph;
-    const rmi_run *runs;
     rmi_seq_list list;
     uint32_t i, form;
     if (!rmi_low_has_backward(call->step)) return RM_OK;
@@ -18353,7 +18097,7 @@ RMI_FN rm_result rmi_plan_step_ok(rmi_planner *call, rmi_arena *mem)
                                    graph->ops[i].name, graph->ops[i].forms[form].saved);
     if (!graph->early) return RM_OK;
     RMI_TRY(rmi_plan_keep_all(call, mem, &list));
-    runs = list.runs;
+    const rmi_run *runs = list.runs;
     return rmi_seq_delay(mem, graph, &call->graph->last, &runs, list.n);
 }
 
@@ -18378,12 +18122,10 @@ RMI_FN rm_result rmi_plan_step_end(rmi_planner *call, uint64_t least)
 RMI_FN rm_result rmi_plan_step_begin(rmi_planner *call, uint32_t step)
 {
     rmi_arena tmp = rmi_plan_arena(call);
-    uint32_t below;
-    rm_result result;
     call->step = step;
     call->limit = !call->budget ? RMI_INF : call->given ? call->budget : call->budget - call->room;
     call->info = call->plan->info; /* in the order of kinds, whichever comes first */
-    for (below = call->steps & (step - 1); below; below &= below - 1) call->info++;
+    for (uint32_t below = call->steps & (step - 1); below; below &= below - 1) call->info++;
     memset(call->info, 0, sizeof *call->info);
     call->min_arena = call->min_sure = RMI_INF;
     memset(&call->best, 0, sizeof call->best);
@@ -18394,7 +18136,7 @@ RMI_FN rm_result rmi_plan_step_begin(rmi_planner *call, uint32_t step)
     call->info->blocks = call->plan->shape.n;
     call->info->classes = call->plan->shape.n_classes;
     rmi_plan_costs(call->graph, call->info);
-    result = rmi_plan_step_ok(call, &tmp);
+    rm_result result = rmi_plan_step_ok(call, &tmp);
     if (result == RM_OK)
         result = rmi_bnd_once(&tmp, call->graph, step, rmi_plan_has_host(call), call->info, &call->largest);
     rmi_arena_free(&tmp);
@@ -18409,14 +18151,13 @@ RMI_FN rm_result rmi_plan_try_like(rmi_planner *call)
     const rmi_plan_trial how = {call->limit, 0, 0, 0};
     rmi_program program;
     rmi_error offence = RMI_INIT; /* an op that is another one, of the same name: nobody need hear of it */
-    rm_result result;
     uint32_t i = 0;
     if (!like || call->like != &like->prog[0] || call->config.off || call->desc->live_only) return RM_OK;
     if (like->align % call->align) return RM_OK;
     while (i < like->n && like->prog[i].step != call->step) i++;
     if (i == like->n || (rmi_sch_hosts(&like->prog[i]) && !rmi_plan_moves(call))) return RM_OK;
     RMI_TRY(rmi_plan_copy_program(&call->mem.tries, &like->prog[i], &program));
-    result = rmi_sch_sizes(call->graph, &program);
+    rm_result result = rmi_sch_sizes(call->graph, &program);
     if (result == RM_OK) result = rmi_sch_check(call->graph, &program, &offence, NULL);
     program.arena = program.fig.arena_top;
     memcpy(program.host, program.fig.host_top, sizeof program.host);
@@ -18449,9 +18190,8 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *call, uint32_t step)
     int joint = call->together == RMI_PLAN_JOINT;
     int plain = !joint && !(call->plan->policy & RMI_PLAN_MOVE) && !(call->host_only && rmi_low_has_update(step));
     int moves = rmi_plan_moves(call);
-    uint64_t once_ns;
     RMI_TRY(rmi_plan_step_begin(call, step));
-    once_ns = call->info->bound_ns;
+    uint64_t once_ns = call->info->bound_ns;
     if (plain) RMI_TRY(rmi_plan_yardstick(call, call->limit));
     if ((joint || call->plan->policy & RMI_PLAN_MOVE) && !call->host_only) { /* none keeps all on the device */
         RMI_TRY(rmi_plan_yardstick(call, 0));
@@ -18477,19 +18217,18 @@ RMI_FN rm_result rmi_plan_config(rm_graph *graph, const rm_plan_desc *desc, rm_c
     const rmi_plan_preset *preset = rmi_plan_find_preset(desc->preset);
     const char *wrong, *given[RMI_PLAN_POLICIES] = {desc->keep, desc->move, desc->stay, desc->recompute};
     char names[256];
-    size_t i;
     if (!desc->preset && (desc->shares || (rmi_plan_host(desc) && graph->has_link)))
         preset = rmi_plan_find_preset("offmate");
     if (!desc->config && preset) rmi_plan_use_preset(preset, config);
     if (!desc->config && !preset) {
         rmi_sink list = rmi_line(names, sizeof names);
-        for (i = 0; i < RMI_COUNT(rmi_plan_presets); i++)
+        for (size_t i = 0; i < RMI_COUNT(rmi_plan_presets); i++)
             rmi_put_format(&list, i ? ", %s" : "%s", rmi_plan_presets[i].name);
         return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc.preset: '%s' is not known; take one of %s",
                            desc->preset, names);
     }
     if (desc->config) *config = *desc->config;
-    for (i = 0; i < RMI_PLAN_POLICIES; i++) /* what is too long has no end */
+    for (size_t i = 0; i < RMI_PLAN_POLICIES; i++) /* what is too long has no end */
         if (given[i]) strncpy((char *)config + rmi_plan_lists[i].at, given[i], 256);
     wrong = rmi_plan_config_wrong(config);
     RMI_WANT(&graph->last, !wrong, "rm_config.%s", wrong);
@@ -18499,7 +18238,6 @@ RMI_FN rm_result rmi_plan_config(rm_graph *graph, const rm_plan_desc *desc, rm_c
 
 RMI_FN rm_result rmi_plan_desc_ok(rm_graph *graph, const rm_plan_desc *desc)
 {
-    size_t i;
     int aligned = 1;
     RMI_WANT(&graph->last, !(desc->steps & ~(RM_SINGLE | RM_FIRST | RM_MIDDLE | RM_LAST | RM_FORWARD)),
              "rm_plan_desc.steps: an unknown bit; take RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD");
@@ -18507,7 +18245,7 @@ RMI_FN rm_result rmi_plan_desc_ok(rm_graph *graph, const rm_plan_desc *desc)
              "rm_plan_desc.align: %u is no power of two; take 256 or leave it 0", (uint64_t)desc->align);
     RMI_WANT(&graph->last, desc->link_margin_percent <= 90, "rm_plan_desc.link_margin_percent: %u; take 0 to 90",
              (uint64_t)desc->link_margin_percent);
-    for (i = 0; desc->like && i < desc->like->prog[0].n_homes; i++)
+    for (size_t i = 0; desc->like && i < desc->like->prog[0].n_homes; i++)
         aligned &= desc->like->prog[0].homes[i].offset % (desc->align ? desc->align : 256) == 0;
     RMI_WANT(&graph->last, !desc->like || (aligned && !desc->like->live_only),
              "rm_plan_desc.like: a plan of another alignment, or without addresses");
@@ -18553,16 +18291,14 @@ RMI_FN rm_result rmi_plan_updates_ok(rm_graph *graph, const rm_plan_desc *desc, 
 RMI_FN rm_result rmi_plan_kinds_of_step(rmi_planner *call, rm_plan_info *worst)
 {
     static const uint32_t decider_first[RM_STEP_KINDS] = {RM_LAST, RM_SINGLE, RM_MIDDLE, RM_FIRST, RM_FORWARD};
-    uint32_t i;
     int joint = call->together == RMI_PLAN_JOINT;
     memset(worst, 0, sizeof *worst);
     call->plan->n = 0;
-    for (i = 0; i < RM_STEP_KINDS; i++) {
-        rm_result result;
+    for (uint32_t i = 0; i < RM_STEP_KINDS; i++) {
         uint32_t step = joint ? decider_first[i] : rmi_plan_steps[i];
         if (!(call->steps & step)) continue;
         if (call->clock.late) call->stop.stopped = call->clock.late = 0; /* each kind must have a plan */
-        result = rmi_plan_step(call, step);
+        rm_result result = rmi_plan_step(call, step);
         if (result != RM_OK && result != RM_ERROR_INFEASIBLE) return result;
         if (result == RM_ERROR_INFEASIBLE && call->info->min_bytes >= worst->min_bytes) *worst = *call->info;
         if (result == RM_ERROR_INFEASIBLE && joint) return RM_OK;
@@ -18659,7 +18395,6 @@ RMI_FN rm_result rmi_plan_several(rmi_planner *call, rm_plan_info *worst)
     rm_plan first = *call->plan;
     rm_plan_info worst_first = RMI_INIT;
     uint64_t before = 0, after = 0;
-    uint32_t i;
     int moves =
         (call->config.passes & RMI_PLAN_MOVES || call->host_only || call->desc->like) && rmi_plan_has_host(call);
     first.n = 0;
@@ -18669,10 +18404,10 @@ RMI_FN rm_result rmi_plan_several(rmi_planner *call, rm_plan_info *worst)
         if (!moves || (call->stop.stopped && !worst->min_bytes)) return rmi_plan_named(call, worst);
         first = *call->plan;
         worst_first = *worst;
-        for (i = 0; i < first.n; i++) before += first.info[i].time_ns;
+        for (uint32_t i = 0; i < first.n; i++) before += first.info[i].time_ns;
     }
     RMI_TRY(rmi_plan_joint(call, worst));
-    for (i = 0; i < call->plan->n; i++) after += call->plan->info[i].time_ns;
+    for (uint32_t i = 0; i < call->plan->n; i++) after += call->plan->info[i].time_ns;
     if (worst_first.min_bytes && worst->min_bytes > worst_first.min_bytes) {
         *worst = worst_first;
         call->together = RMI_PLAN_APART;
@@ -18689,8 +18424,7 @@ RMI_FN rm_result rmi_plan_several(rmi_planner *call, rm_plan_info *worst)
 RMI_FN rm_result rmi_plan_make(rmi_planner *call)
 {
     rm_plan_info worst;
-    uint32_t i;
-    for (i = 0; i < call->graph->n_tensors; i++)
+    for (uint32_t i = 0; i < call->graph->n_tensors; i++)
         call->lanes |= call->graph->tensors[i].reduce != RMI_INF && call->graph->tensors[i].consumers.n;
     RMI_TRY(rmi_shp_make(&call->plan->mem, call->graph, &call->plan->shape));
     if (call->desc->like) RMI_TRY(rmi_plan_like(call, call->desc->like));
@@ -18733,11 +18467,9 @@ RMI_FN rm_plan *rmi_plan_new(rm_graph *graph)
 /* One use of the plan ends; with the last one it goes, and its use of the graph. */
 RMI_FN void rmi_plan_free(rm_plan *plan)
 {
-    rmi_arena mem;
-    rm_graph *graph;
     if (!plan || --plan->uses) return;
-    mem = plan->mem;
-    graph = plan->g;
+    rmi_arena mem = plan->mem;
+    rm_graph *graph = plan->g;
     rmi_arena_free(&mem);
     rmi_graph_free(graph);
 }
@@ -18748,7 +18480,6 @@ RMI_FN rm_graph *rmi_plan_ablate(rmi_arena *mem, rm_graph *graph, uint32_t off)
 {
     rm_graph *lacking = RMI_NEW(mem, rm_graph, 1);
     rmi_op *ops = NULL;
-    uint32_t i, k;
     if (!lacking) return NULL;
     *lacking = *graph;
     if (RMI_TABLES(mem, RMI_T(ops, graph->n_ops), RMI_T(lacking->tensors, graph->n_tensors)) != RM_OK) return NULL;
@@ -18756,13 +18487,13 @@ RMI_FN rm_graph *rmi_plan_ablate(rmi_arena *mem, rm_graph *graph, uint32_t off)
     memcpy(lacking->tensors, graph->tensors, graph->n_tensors * sizeof *graph->tensors);
     lacking->fixed_order = (off & RM_NO_REORDER) != 0;
     lacking->no_merge = (off & RM_NO_MERGE) != 0;
-    for (i = 0; i < graph->n_ops; i++) {
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
         ops[i] = graph->ops[i];
         if (off & RM_NO_VARIANTS) ops[i].n_forms = 1;
         if (off & RM_NO_RECOMPUTE) ops[i].pinned = 1;
         if (!(off & RM_NO_INPLACE)) continue;
         if (!(ops[i].forms = RMI_NEW(mem, rmi_form, ops[i].n_forms))) return NULL;
-        for (k = 0; k < ops[i].n_forms; k++) {
+        for (uint32_t k = 0; k < ops[i].n_forms; k++) {
             ops[i].forms[k] = graph->ops[i].forms[k];
             ops[i].forms[k].inplace = RMI_NONE;
             ops[i].forms[k].n_overs = 0;
@@ -18818,9 +18549,8 @@ RMI_FN rm_result rmi_plan_read_policy(rmi_planner *call, uint8_t *policy)
 {
     const rm_graph *graph = call->graph;
     uint32_t i, which, named, passed;
-    char *list;
     for (which = 0; which < RMI_PLAN_POLICIES; which++)
-        for (list = (char *)&call->config + rmi_plan_lists[which].at; *list; list += *list == ',') {
+        for (char *list = (char *)&call->config + rmi_plan_lists[which].at; *list; list += *list == ',') {
             for (i = named = passed = 0; i < graph->n_ops + graph->n_tensors; i++) {
                 const rmi_op *op = i < graph->n_ops ? &graph->ops[i] : NULL;
                 const rmi_tensor *tensor = &graph->tensors[op ? op->out.at[0] : i - graph->n_ops];
@@ -18845,14 +18575,13 @@ RMI_FN rm_result rmi_plan_obey(rmi_planner *call)
 {
     rm_graph *graph = call->graph;
     uint32_t i, n = graph->n_ops + graph->n_tensors;
-    const char *why;
     uint8_t *policy = RMI_NEW(&call->plan->mem, uint8_t, n);
     if (!policy) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_plan_read_policy(call, policy));
     for (i = 0; i < n; i++) {
         rmi_op *op = i < graph->n_ops ? &graph->ops[i] : NULL;
         uint32_t tensor = op ? op->out.at[0] : i - graph->n_ops;
-        why = rmi_plan_cannot(call, op, tensor, policy[i]);
+        const char *why = rmi_plan_cannot(call, op, tensor, policy[i]);
         RMI_WANT(&graph->last, !why, "rm_config.%s: %s %s",
                  rmi_plan_lists[policy[i] & RMI_PLAN_MOVE ? 1 : policy[i] & RMI_PLAN_RECOMPUTE ? 3 : 2].name,
                  op ? op->name : graph->tensors[tensor].name, why);
@@ -18869,13 +18598,11 @@ RMI_FN rm_result rmi_plan_obey(rmi_planner *call)
    itself. */
 RMI_FN rm_result rmi_plan_make_without(rmi_planner *call, rm_graph *graph)
 {
-    rm_result result;
-    uint32_t i;
     call->graph = rmi_plan_ablate(&call->plan->mem, graph, call->config.off);
     if (!call->graph) return RM_ERROR_MEMORY;
-    result = rmi_plan_obey(call);
+    rm_result result = rmi_plan_obey(call);
     if (result == RM_OK) result = rmi_plan_make(call);
-    for (i = 0; i < call->plan->n && result == RM_OK; i++)
+    for (uint32_t i = 0; i < call->plan->n && result == RM_OK; i++)
         result = rmi_sch_check(graph, &call->plan->prog[i], &call->graph->last, NULL);
     if (result != RM_OK) graph->last = call->graph->last;
     return result == RM_ERROR_PLAN ? RM_ERROR_INTERNAL : result;
@@ -18953,9 +18680,8 @@ typedef struct rmi_plan_sharing { /* a program that is being said in shares */
 
 RMI_FN rm_result rmi_plan_say_shared(rmi_plan_sharing *to, rmi_what what, uint32_t buf, uint64_t offset, uint64_t bytes)
 {
-    rmi_stmt *st;
     if (!RMI_GROW(to->mem, to->out.st, to->cap, to->out.n + 1)) return RM_ERROR_MEMORY;
-    st = &to->out.st[to->out.n++];
+    rmi_stmt *st = &to->out.st[to->out.n++];
     memset((void *)st, 0, sizeof *st);
     st->what = (uint8_t)what;
     st->buf = buf;
@@ -19201,7 +18927,6 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
     rmi_plan_places at = RMI_INIT;
     uint64_t budget = desc.device_bytes, shares = 0, bytes = 0;
     rm_plan_info info = RMI_INIT;
-    uint32_t attempt;
     rm_result result = RM_OK;
     call->graph = rmi_plan_ablate(&call->plan->mem, graph, call->config.off);
     if (!call->graph) return RM_ERROR_MEMORY;
@@ -19214,7 +18939,7 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
     call->desc = &desc;
     call->host_only = 1;
     result = rmi_plan_obey(call);
-    for (attempt = 0; attempt < 3 && result == RM_OK && (!attempt || (budget && bytes > budget)); attempt++) {
+    for (uint32_t attempt = 0; attempt < 3 && result == RM_OK && (!attempt || (budget && bytes > budget)); attempt++) {
         RMI_TRY(rmi_plan_place_shares(call, graph, attempt < 2 ? at.waiting / 8 * 9 : at.most, &at));
         shares = at.lasting + at.waiting + at.ws;
         if (budget) desc.device_bytes = rmi_max(rmi_sub(budget, shares), 1);
@@ -19381,7 +19106,6 @@ RMI_FN rm_result rmi_plan_failed(rm_graph *graph, rm_result result, uint32_t ali
 RMI_FN rm_result rmi_plan_create(rm_graph *graph, const rm_plan_desc *desc, rmi_plan_series *series, rm_plan **out)
 {
     rmi_planner call = RMI_INIT;
-    rm_result result;
     rmi_err_clear(&graph->last);
     graph->no_memory = 0;
     RMI_TRY(rmi_graph_seal(graph));
@@ -19406,9 +19130,9 @@ RMI_FN rm_result rmi_plan_create(rm_graph *graph, const rm_plan_desc *desc, rmi_
     if (!series->table) series->mem = rmi_plan_arena(&call);
     series->mem.stop = &call.stop;
     call.plan->policy = rmi_plan_policy(&call.config);
-    result = desc->shares                         ? rmi_plan_make_shared(&call, graph)
-             : call.config.off || call.plan->policy ? rmi_plan_make_without(&call, graph)
-                                                    : rmi_plan_make(&call);
+    rm_result result = desc->shares                         ? rmi_plan_make_shared(&call, graph)
+                       : call.config.off || call.plan->policy ? rmi_plan_make_without(&call, graph)
+                                                              : rmi_plan_make(&call);
     graph->link.expected = NULL;
     if (result == RM_OK) rmi_plan_share_figures(call.plan);
     if (result == RM_OK) result = rmi_plan_note_all(call.plan);
@@ -19437,14 +19161,12 @@ RMI_FN rm_result rmi_plan_create_one(rm_graph *graph, const rm_plan_desc *desc, 
     rm_plan_desc asked = *desc;
     rm_plan_info had = RMI_INIT, info = RMI_INIT;
     rm_config config;
-    rmi_error said;
-    rm_result result;
     if (!asked.info) asked.info = &had;
-    result = rmi_plan_create(graph, &asked, &series, out);
+    rm_result result = rmi_plan_create(graph, &asked, &series, out);
     rmi_arena_free(&series.mem);
     had = *asked.info;
     if (result != RM_ERROR_INFEASIBLE) return result;
-    said = graph->last;
+    rmi_error said = graph->last;
     if (rmi_plan_config(graph, desc, &config) != RM_OK || !rmi_plan_policy(&config)) return result;
     asked.keep = asked.move = asked.stay = asked.recompute = "";
     asked.info = &info;
@@ -19463,8 +19185,7 @@ RMI_FN rm_result rmi_plan_create_one(rm_graph *graph, const rm_plan_desc *desc, 
 /* The program for a step kind (0: the first), or NULL with a message. */
 RMI_FN const rmi_program *rmi_plan_program(const rm_plan *plan, uint32_t step, uint32_t *index)
 {
-    uint32_t i;
-    for (i = 0; i < plan->n; i++)
+    for (uint32_t i = 0; i < plan->n; i++)
         if (!step || plan->info[i].step == step) {
             if (index) *index = i;
             return &plan->prog[i];
@@ -19513,8 +19234,7 @@ RMI_FN int rmi_crv_progress(void *user, const rm_progress *progress)
 RMI_FN rm_point rmi_crv_point(const rm_plan *plan)
 {
     rm_point at = RMI_INIT;
-    uint32_t i;
-    for (i = 0; i < plan->n; i++) {
+    for (uint32_t i = 0; i < plan->n; i++) {
         at.arena_bytes = rmi_max(at.arena_bytes, plan->info[i].arena_bytes);
         at.host_bytes = rmi_max(at.host_bytes, plan->info[i].host_bytes + plan->info[i].pageable_bytes);
         at.time_ns = rmi_add(at.time_ns, plan->info[i].time_ns);
@@ -19542,7 +19262,6 @@ RMI_FN rm_result rmi_crv_plan(rmi_crv *curve, uint64_t budget)
     rm_plan *plan = NULL;
     const rmi_crv_try *known = NULL;
     rmi_crv_try tried;
-    rm_result result;
     size_t at;
     desc.device_bytes = budget;
     desc.info = &curve->info;
@@ -19550,7 +19269,7 @@ RMI_FN rm_result rmi_crv_plan(rmi_crv *curve, uint64_t budget)
     desc.progress_user = curve;
     desc.limit_ns = 0; /* it is of all points */
     if (!budget) budget = RMI_INF;
-    result = rmi_plan_create(curve->graph, &desc, &curve->series, &plan);
+    rm_result result = rmi_plan_create(curve->graph, &desc, &curve->series, &plan);
     if (result == RM_ERROR_INFEASIBLE) known = rmi_crv_best(curve, budget); /* what fits less does */
     if (result != RM_OK && !known) return result;
     if (known) {
@@ -19575,12 +19294,11 @@ RMI_FN rm_result rmi_crv_more(const rm_plan *plan)
     rm_plan *more = NULL;
     rm_plan_desc desc = asked->desc;
     uint64_t all = 0;
-    uint32_t i;
     rm_result result = RM_OK;
     if (asked->more_bytes) return RM_OK;
     asked->now = rmi_crv_point(plan);
     asked->now.time_ns = 0;
-    for (i = 0; i < plan->n && result == RM_OK; i++) { /* costs may be others now */
+    for (uint32_t i = 0; i < plan->n && result == RM_OK; i++) { /* costs may be others now */
         rmi_program now = plan->prog[i];
         result = rmi_sch_check(plan->g, &now, &plan->g->last, NULL);
         asked->now.time_ns = rmi_add(asked->now.time_ns, now.fig.time_ns);
@@ -19602,8 +19320,7 @@ RMI_FN rm_result rmi_crv_more(const rm_plan *plan)
 RMI_FN uint64_t rmi_crv_next(const rmi_crv *curve, uint64_t least_step)
 {
     uint64_t most = 0, next = 0, bytes, open;
-    size_t i;
-    for (i = 0; i + 1 < curve->n; i++) {
+    for (size_t i = 0; i + 1 < curve->n; i++) {
         uint64_t from = curve->tries[i].budget;
         const rmi_crv_try *low = rmi_crv_best(curve, from), *high = rmi_crv_best(curve, curve->tries[i + 1].budget);
         if (!low || high->plan.arena_bytes <= from) continue;
@@ -19761,9 +19478,8 @@ RMI_FN uint64_t rmi_crv_fit_next(const rmi_crv_fit *fit)
 RMI_FN rm_result rmi_crv_fit_search(rmi_crv_fit *fit)
 {
     const rm_fit_info *found = fit->found, *less = fit->asked.less;
-    size_t i;
     uint64_t size;
-    for (i = 0; less && i < less->n; i++) {
+    for (size_t i = 0; less && i < less->n; i++) {
         size = less->tried[i].size;
         if (!less->tried[i].graph || size < fit->asked.least || size > fit->asked.most) continue;
         less->tried[i].graph->uses++;
@@ -19829,11 +19545,10 @@ RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *lan, const rmi_lan_pro
 {
     rmi_space ends = RMI_INIT; /* of all ranges */
     uint32_t i, most = 0;
-    size_t k;
     for (i = 0; i < n_prog; i++) {
         if (prog[i].n > most) most = prog[i].n;
         if (!RMI_GROW(mem, ends.cut, ends.cap_cut, ends.n_cut + 2 * prog[i].n_use)) return RM_ERROR_MEMORY;
-        for (k = 0; k < prog[i].n_use; k++) {
+        for (size_t k = 0; k < prog[i].n_use; k++) {
             ends.cut[ends.n_cut++] = prog[i].use[k].lo;
             ends.cut[ends.n_cut++] = prog[i].use[k].hi;
         }
@@ -19851,14 +19566,12 @@ RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *lan, const rmi_lan_pro
    must come after; then marks the bytes as used by it. */
 RMI_FN void rmi_lan_account(rmi_lan *lan, const rmi_lan_use *use, size_t n, uint32_t me, uint32_t lane, uint32_t *need)
 {
-    uint32_t other;
-    size_t i;
-    for (other = 0; other < RMI_LANES; other++)
-        for (i = 0; i < n && other != lane && lan->used[other].latest[1] > lan->known[lane][other]; i++) {
+    for (uint32_t other = 0; other < RMI_LANES; other++)
+        for (size_t i = 0; i < n && other != lane && lan->used[other].latest[1] > lan->known[lane][other]; i++) {
             const rmi_space *space = use[i].write ? &lan->used[other] : &lan->written[other];
             need[other] = (uint32_t)rmi_max(need[other], rmi_sch_latest(space, use[i].lo, use[i].hi));
         }
-    for (i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         rmi_sch_mark(&lan->used[lane], use[i].lo, use[i].hi, me);
         if (use[i].write) rmi_sch_mark(&lan->written[lane], use[i].lo, use[i].hi, me);
     }
@@ -19868,8 +19581,7 @@ RMI_FN void rmi_lan_account(rmi_lan *lan, const rmi_lan_use *use, size_t n, uint
 RMI_FN void rmi_lan_learn(rmi_lan *lan, uint32_t lane, uint32_t op)
 {
     const uint32_t *clock = lan->clock + (size_t)(op - 1) * RMI_LANES;
-    uint32_t other;
-    for (other = 0; other < RMI_LANES; other++)
+    for (uint32_t other = 0; other < RMI_LANES; other++)
         if (lan->known[lane][other] < clock[other]) lan->known[lane][other] = clock[other];
 }
 
@@ -19922,9 +19634,8 @@ RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog 
                                rmi_lan_waits *out)
 {
     static const rmi_lan_waits none = RMI_INIT;
-    uint32_t i;
     *out = none;
-    for (i = 0; i < RMI_LANES; i++) {
+    for (uint32_t i = 0; i < RMI_LANES; i++) {
         rmi_sch_clear(&lan->used[i]);
         rmi_sch_clear(&lan->written[i]);
     }
@@ -20114,9 +19825,8 @@ RMI_FN rm_result rmi_txt_no_more(rmi_txt *in, size_t from)
 /* The first statement: "rockmate", what, "1"; then each statement of the text by that function. */
 RMI_FN rm_result rmi_txt_read(rmi_txt *in, const char *what, rm_result (*statement)(rmi_txt *in))
 {
-    size_t i;
     RMI_TRY(rmi_txt_next(in));
-    for (i = 0; i < 3; i++)
+    for (size_t i = 0; i < 3; i++)
         RMI_EXPECT(in, rmi_txt_is(rmi_txt_word(in, i), i == 0 ? "rockmate" : i == 1 ? what : "1"), rmi_txt_word(in, i),
                    "the first statement 'rockmate %s%s", what, i == 2 ? " 1': this library reads version 1" : " 1'");
     RMI_TRY(rmi_txt_no_more(in, 3));
@@ -20133,9 +19843,8 @@ RMI_FN rm_result rmi_txt_read(rmi_txt *in, const char *what, rm_result (*stateme
 RMI_FN rm_result rmi_txt_u64(rmi_txt *in, rmi_txt_slice slice, uint64_t *out)
 {
     uint64_t value = 0;
-    size_t i;
     int ok = slice.n > 0;
-    for (i = 0; i < slice.n && ok; i++) {
+    for (size_t i = 0; i < slice.n && ok; i++) {
         unsigned digit = (unsigned char)slice.text[i] - (unsigned)'0';
         ok = digit <= 9 && value <= (RMI_MAX - digit) / 10;
         value = value * 10 + digit;
@@ -20355,9 +20064,8 @@ RMI_FN rm_result rmi_txt_new_output(rmi_txt *in, rmi_txt_slice item, uint32_t *i
 /* The inputs and outputs of op, each once: those of `from`, or all if that is NULL. */
 RMI_FN void rmi_txt_in_order(const rmi_op *op, const rmi_list *from, rmi_list *out)
 {
-    uint32_t i, id;
-    for (i = 0; i < op->in.n + op->out.n; i++) {
-        id = i < op->in.n ? op->in.at[i] : op->out.at[i - op->in.n];
+    for (uint32_t i = 0; i < op->in.n + op->out.n; i++) {
+        uint32_t id = i < op->in.n ? op->in.at[i] : op->out.at[i - op->in.n];
         if (!from || rmi_list_has(from, id)) rmi_list_put_once(out, id);
     }
 }
@@ -20396,7 +20104,6 @@ RMI_FN rm_result rmi_txt_overs(rmi_txt *in, rmi_txt_slice list)
 {
     rmi_form *form = in->form;
     rmi_txt_slice item, from;
-    uint32_t i;
     form->n_overs = 0;
     form->overs = RMI_NEW(&in->graph->mem, rmi_over, rmi_txt_items(list));
     if (!form->overs) return rmi_graph_memory(in->graph);
@@ -20404,7 +20111,7 @@ RMI_FN rm_result rmi_txt_overs(rmi_txt *in, rmi_txt_slice list)
         rmi_over *over = &form->overs[form->n_overs];
         item = rmi_txt_split(item, ':', &from);
         RMI_TRY(rmi_txt_own_tensor(in, item, 1, &over->grad_of));
-        for (i = 0; i < form->n_overs; i++)
+        for (uint32_t i = 0; i < form->n_overs; i++)
             RMI_EXPECT(in, form->overs[i].grad_of != over->grad_of, item, "each gradient only once in inplace_bwd");
         over->what = !from.text ? RMI_OVER_DOUT : rmi_txt_is(from, "saved") ? RMI_OVER_SAVED : RMI_OVER_TENSOR;
         over->tensor = RMI_NONE;
@@ -20636,11 +20343,10 @@ RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *in)
     rmi_barrier *barrier;
     void *object = NULL; /* whose keys follow */
     uint32_t row, of;
-    size_t i, n;
     RMI_TRY(RMI_TXT_CHOICE(in, in->word[0], "one of", rmi_txt_graph_rows, &row));
     RMI_TRY(rmi_txt_operands(in, rmi_txt_graph_rows[row].operands));
     of = rmi_txt_graph_rows[row].keys;
-    n = 1 + strlen(rmi_txt_graph_rows[row].operands);
+    size_t n = 1 + strlen(rmi_txt_graph_rows[row].operands);
     switch (row) {
     case RMI_TXT_LINK:
         RMI_TXT_ONCE(in, graph->has_link, 0, "one link only");
@@ -20672,7 +20378,7 @@ RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *in)
         graph->tensors[in->id].grad_bytes = in->st.offset;
         break;
     case RMI_TXT_OUTPUT:
-        for (i = 1; i < in->n; i++) {
+        for (size_t i = 1; i < in->n; i++) {
             RMI_TRY(rmi_txt_of_kind(in, in->word[i], RMI_ACT, RMI_TXT_MADE, &in->id));
             RMI_TXT_ONCE(in, graph->tensors[in->id].is_output, i, "each output only once");
         }
@@ -20711,9 +20417,8 @@ RMI_FN rm_result rmi_txt_seal(rmi_txt *in)
 RMI_FN rm_result rmi_txt_read_graph(rm_graph *graph, const char *text, size_t n)
 {
     rmi_txt in = rmi_txt_make(&graph->mem.hooks, &graph->sticky, graph, text, n);
-    rm_result result;
     graph->sticky.log = NULL; /* until the message has its place */
-    result = rmi_txt_read(&in, "graph", rmi_txt_graph_statement);
+    rm_result result = rmi_txt_read(&in, "graph", rmi_txt_graph_statement);
     graph->hash = in.hash;
     graph->hashed = 1;
     if (result == RM_OK) result = rmi_txt_seal(&in);
@@ -20738,9 +20443,8 @@ RMI_FN void rmi_txt_put_list(rmi_sink *sink, const rm_graph *graph, const rmi_op
 {
     const rmi_list *list = (const rmi_list *)((const char *)object + key->at);
     int saved = key->type == RMI_TXT_NEEDS && *(const uint32_t *)((const char *)object + key->more);
-    uint32_t i;
     rmi_put_format(sink, " %s", key->text);
-    for (i = 0; i < list->n; i++) {
+    for (uint32_t i = 0; i < list->n; i++) {
         const rmi_tensor *tensor = &graph->tensors[list->at[i]];
         rmi_put_format(sink, i ? ",%s" : "%s", tensor->name);
         if (key->type == RMI_TXT_OUTPUTS && !(op->in.n && graph->tensors[op->in.at[0]].bytes == tensor->bytes))
@@ -20754,8 +20458,7 @@ RMI_FN void rmi_txt_put_list(rmi_sink *sink, const rm_graph *graph, const rmi_op
 RMI_FN int rmi_txt_same_needs(const rmi_op *op, const rmi_form *form, const rmi_form *absent)
 {
     int all = !absent->needs.at;
-    uint32_t i;
-    for (i = 0; i < op->in.n + op->out.n; i++) {
+    for (uint32_t i = 0; i < op->in.n + op->out.n; i++) {
         uint32_t id = i < op->in.n ? op->in.at[i] : op->out.at[i - op->in.n];
         if (rmi_list_has(&form->needs, id) != (all || rmi_list_has(&absent->needs, id))) return 0;
     }
@@ -20765,9 +20468,8 @@ RMI_FN int rmi_txt_same_needs(const rmi_op *op, const rmi_form *form, const rmi_
 /* Permissions of a form: T[:X],... */
 RMI_FN void rmi_txt_put_overs(rmi_sink *sink, const rm_graph *graph, const rmi_form *form)
 {
-    uint32_t i;
     rmi_put(sink, form->n_overs ? " inplace_bwd=" : " inplace_bwd=none");
-    for (i = 0; i < form->n_overs; i++) {
+    for (uint32_t i = 0; i < form->n_overs; i++) {
         const rmi_over *over = &form->overs[i];
         rmi_put_format(sink, i ? ",%s" : "%s", graph->tensors[over->grad_of].name);
         if (over->what != RMI_OVER_DOUT)
@@ -20825,9 +20527,8 @@ RMI_FN void rmi_txt_put_key(rmi_sink *sink, const rm_graph *graph, const rmi_op 
 RMI_FN void rmi_txt_put_keys(rmi_sink *sink, const rm_graph *graph, const rmi_op *op, uint32_t of, const void *object,
                              const void *absent)
 {
-    uint32_t k, flags;
-    for (flags = 0; flags < 2; flags++)
-        for (k = 0; k < RMI_TXT_KEYS; k++) {
+    for (uint32_t flags = 0; flags < 2; flags++)
+        for (uint32_t k = 0; k < RMI_TXT_KEYS; k++) {
             const rmi_txt_key *key = &rmi_txt_keys[k];
             if (key->of & of && flags == (key->type <= RMI_TXT_BIT))
                 rmi_txt_put_key(sink, graph, op, key, key->of == RMI_TXT_OF_OP ? (const void *)op : object, absent);
@@ -20840,7 +20541,6 @@ RMI_FN void rmi_txt_put_form(rmi_sink *sink, const rm_graph *graph, const rmi_op
     const rmi_form *form = &op->forms[number];
     rmi_form absent = RMI_INIT;
     rmi_part no_part = RMI_INIT;
-    uint32_t i;
     absent.inplace = RMI_NONE;
     absent.bits = "";
     if (number) absent = op->forms[0];
@@ -20848,7 +20548,7 @@ RMI_FN void rmi_txt_put_form(rmi_sink *sink, const rm_graph *graph, const rmi_op
     if (!number || form->fwd_ws != absent.fwd_ws) absent.saving_ws = form->fwd_ws;
     rmi_put_format(sink, number ? "variant %s %s" : "op %s", op->name, form->name);
     rmi_txt_put_keys(sink, graph, op, number ? RMI_TXT_OF_FORM : RMI_TXT_OF_OP | RMI_TXT_OF_FORM, form, &absent);
-    for (i = 0; i < form->own_parts; i++) {
+    for (uint32_t i = 0; i < form->own_parts; i++) {
         rmi_put_format(sink, "\npart %s%s%s %s", op->name, number ? "@" : "", form->name, form->parts[i].name);
         rmi_txt_put_keys(sink, graph, op, RMI_TXT_OF_PART, &form->parts[i], &no_part);
     }
@@ -20871,9 +20571,8 @@ RMI_FN void rmi_txt_put_given(rmi_sink *sink, const rmi_tensor *tensor)
 /* An op with its parts, variants, and the sizes of gradients that are not those of their tensors. */
 RMI_FN void rmi_txt_put_op(rmi_sink *sink, const rm_graph *graph, const rmi_op *op)
 {
-    uint32_t i;
-    for (i = 0; i < op->n_forms; i++) rmi_txt_put_form(sink, graph, op, i);
-    for (i = 0; i < op->out.n; i++) {
+    for (uint32_t i = 0; i < op->n_forms; i++) rmi_txt_put_form(sink, graph, op, i);
+    for (uint32_t i = 0; i < op->out.n; i++) {
         const rmi_tensor *tensor = &graph->tensors[op->out.at[i]];
         if (tensor->grad_bytes != tensor->bytes) rmi_put_format(sink, "grad %s %u\n", tensor->name, tensor->grad_bytes);
     }
@@ -20915,15 +20614,14 @@ RMI_FN void rmi_txt_put_graph(const rm_graph *graph, rmi_sink *sink)
 /* The builder takes things that the text has no words for. */
 RMI_FN rm_result rmi_txt_writable(rm_graph *graph)
 {
-    uint32_t i, k, first, other;
-    for (i = 0; i < graph->n_ops; i++)
-        for (k = 0; k < graph->ops[i].n_forms; k++) {
+    for (uint32_t i = 0; i < graph->n_ops; i++)
+        for (uint32_t k = 0; k < graph->ops[i].n_forms; k++) {
             const rmi_form *form = &graph->ops[i].forms[k];
             if (form->bits[0] && !rmi_graph_name_ok(form->bits))
                 return rmi_err_set(&graph->last, RM_ERROR_GRAPH, "op %s: its bits class '%s' is not a name, and text "
                                    "holds names only; rename it", graph->ops[i].name, form->bits);
-            for (first = 0; first < form->n_overs; first++)
-                for (other = 0; other < first; other++)
+            for (uint32_t first = 0; first < form->n_overs; first++)
+                for (uint32_t other = 0; other < first; other++)
                     if (form->overs[first].grad_of == form->overs[other].grad_of)
                         return rmi_err_set(&graph->last, RM_ERROR_GRAPH, "op %s: the gradient of %s may go over the "
                                            "bytes of two others, and text holds one; leave one rm_over",
@@ -20954,8 +20652,7 @@ RMI_FN uint64_t rmi_txt_graph_hash(const rm_graph *graph)
 RMI_FN const char *rmi_txt_hash_text(const rm_graph *graph, char *out)
 {
     uint64_t hash = rmi_txt_graph_hash(graph);
-    int i;
-    for (i = 0; i < 16; i++) out[i] = "0123456789abcdef"[(hash >> (60 - 4 * i)) & 15];
+    for (int i = 0; i < 16; i++) out[i] = "0123456789abcdef"[(hash >> (60 - 4 * i)) & 15];
     out[16] = 0;
     return out;
 }
@@ -21001,17 +20698,16 @@ RMI_FN void rmi_txt_put_offset(rmi_sink *sink, uint64_t offset)
 RMI_FN rm_result rmi_txt_write_program(const rm_graph *graph, const rmi_program *program, rmi_sink *sink)
 {
     char hash[17];
-    size_t i;
     rmi_put_format(sink, "rockmate plan 1\ngraph %s\narena %u host %u", rmi_txt_hash_text(graph, hash),
                    program->arena, program->host[RMI_PINNED]);
     if (program->host[RMI_PAGEABLE]) rmi_put_format(sink, " pageable %u", program->host[RMI_PAGEABLE]);
     rmi_put_format(sink, "\nstep %s\n", rmi_low_step_name(program->step));
-    for (i = 0; i < program->n_homes; i++) {
+    for (size_t i = 0; i < program->n_homes; i++) {
         rmi_txt_put_buffer(sink, graph, program->homes[i].host ? "home " : "resident ", program->homes[i].buf);
         rmi_txt_put_offset(sink, program->homes[i].offset);
         rmi_put(sink, "\n");
     }
-    for (i = 0; i < program->n && !sink->failed; i++) {
+    for (size_t i = 0; i < program->n && !sink->failed; i++) {
         const rmi_stmt *st = &program->st[i];
         const rmi_txt_row *row = &rmi_txt_plan_rows[st->what];
         rmi_put_format(sink, "%s ", row->word);
@@ -21033,11 +20729,10 @@ RMI_FN void rmi_txt_settle_ws(rmi_txt *in, rmi_stmt *now)
 {
     rmi_stmt *all = in->program.st;
     size_t i = in->program.n;
-    uint32_t op;
     if (now->what == RMI_FREE && now->buf == in->ws[0]) now->buf = in->ws[1];
     if (now->what != RMI_RUN) return;
-    op = now->run.way != RMI_OPT ? RMI_NONE
-                                 : rmi_graph_lookup(in->graph, RMI_OPS, in->graph->tensors[now->run.id].name);
+    uint32_t op = now->run.way != RMI_OPT ? RMI_NONE
+                                          : rmi_graph_lookup(in->graph, RMI_OPS, in->graph->tensors[now->run.id].name);
     in->ws[0] = op == RMI_NONE ? RMI_NONE : rmi_low_buf(in->graph, RMI_BUF_WS, op);
     in->ws[1] = rmi_low_buf(in->graph, RMI_BUF_OPT_WS, now->run.id);
     while (op != RMI_NONE && i-- > 0 && all[i].what != RMI_RUN)
@@ -21119,7 +20814,6 @@ RMI_FN rm_result rmi_txt_arena(rmi_txt *in)
 /* resident BUFFER OFFSET, home BUFFER HOSTOFFSET [pageable] */
 RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in, int host)
 {
-    rmi_home *home;
     uint32_t i, buf = in->st.buf;
     rmi_buf_kind kind = rmi_low_kind(in->graph, buf, &i);
     RMI_EXPECT(in, in->once[RMI_TXT_ARENA - RMI_TXT_GRAPH], in->word[0], "'arena BYTES' before what is placed in it");
@@ -21130,7 +20824,7 @@ RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in, int host)
     if (!RMI_GROW(in->program_mem, in->program.homes, in->cap_homes, in->program.n_homes + 1))
         return rmi_err_memory(in->err);
     RMI_TRY(host ? rmi_txt_tier(in) : rmi_txt_no_more(in, 3));
-    home = &in->program.homes[in->program.n_homes++];
+    rmi_home *home = &in->program.homes[in->program.n_homes++];
     home->buf = buf;
     home->host = host != 0;
     home->offset = in->st.offset;
@@ -21142,9 +20836,8 @@ RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in, int host)
 RMI_FN rm_result rmi_txt_plan_line(rmi_txt *in)
 {
     uint32_t what, kind = 0;
-    const char *operands;
     RMI_TRY(RMI_TXT_CHOICE(in, in->word[0], "one of", rmi_txt_plan_rows, &what));
-    operands = rmi_txt_plan_rows[what].operands;
+    const char *operands = rmi_txt_plan_rows[what].operands;
     RMI_EXPECT(in, what < RMI_TXT_RESIDENT || !in->program.n, in->word[0],
                "a statement of the program: what the step starts with stands before it");
     RMI_EXPECT(in, what < RMI_TXT_GRAPH || !in->once[what - RMI_TXT_GRAPH]++, in->word[0],
@@ -21177,14 +20870,13 @@ RMI_FN rm_result rmi_txt_offence(rmi_txt *in, const rmi_error *fact, size_t at)
 {
     const rmi_program *program = &in->program;
     const char *word = NULL, *start;
-    rmi_txt_slice line;
     char shown[4 * RMI_TXT_SHOWN + 8], name[300], message[RMI_ERR_TEXT];
     size_t i, n = strcspn(fact->text, " "), number = in->statements - program->n + at;
     for (i = 0; at > program->n && i < program->n_homes; i++) /* of two for one buffer, the second is the fault */
         if (!strncmp(rmi_sch_name(in->graph, program->homes[i].buf, name), fact->text, n) && !name[n])
             word = "home", number = i;
     rmi_txt_again(in, word, "resident", number);
-    line = rmi_txt_cut(rmi_txt_word(in, 0).text, rmi_txt_word(in, in->n).text);
+    rmi_txt_slice line = rmi_txt_cut(rmi_txt_word(in, 0).text, rmi_txt_word(in, in->n).text);
     for (start = line.text; start > in->text && !memchr("\r\n", start[-1], 2);) start--;
     rmi_format(message, sizeof message, "%s: %s", rmi_txt_show(in, line, shown), fact->text);
     return rmi_txt_tell(in, RM_ERROR_PLAN, start, message);
@@ -21199,10 +20891,9 @@ RMI_FN rm_result rmi_txt_read_program(rm_graph *graph, const char *text, size_t 
     rmi_txt in = rmi_txt_make(&graph->mem.hooks, err, graph, text, n);
     rmi_error fact = RMI_INIT;
     size_t at = 0;
-    rm_result result;
     in.program_mem = mem;
     in.program.step = RM_SINGLE;
-    result = rmi_txt_read(&in, "plan", rmi_txt_plan_line);
+    rm_result result = rmi_txt_read(&in, "plan", rmi_txt_plan_line);
     if (result == RM_OK) result = rmi_sch_sizes(graph, &in.program);
     if (result == RM_OK) result = rmi_sch_check(graph, &in.program, &fact, &at);
     if (result == RM_ERROR_MEMORY) rmi_err_memory(err);
@@ -21216,16 +20907,13 @@ RMI_FN rm_result rmi_txt_read_program(rm_graph *graph, const char *text, size_t 
 /* A plan of one program, as read; its figures are the referee's, keep-everything is not known. */
 RMI_FN rm_result rmi_txt_read_plan(rm_graph *graph, const char *text, size_t n, rm_plan **out)
 {
-    rm_plan *plan;
-    rm_plan_info *info;
     uint32_t largest;
-    rm_result result;
     rmi_err_clear(&graph->last);
     RMI_TRY(rmi_graph_seal(graph));
-    plan = rmi_plan_new(graph);
+    rm_plan *plan = rmi_plan_new(graph);
     if (!plan) return rmi_err_memory(&graph->last);
-    info = &plan->info[0];
-    result = rmi_txt_read_program(graph, text, n, &plan->mem, &plan->prog[0], &graph->last);
+    rm_plan_info *info = &plan->info[0];
+    rm_result result = rmi_txt_read_program(graph, text, n, &plan->mem, &plan->prog[0], &graph->last);
     if (result == RM_OK)
         result = rmi_bnd_once(&plan->mem, graph, plan->prog[0].step,
                               graph->has_link && rmi_sch_hosts(&plan->prog[0]), info, &largest);
@@ -21271,14 +20959,13 @@ RMI_FN rm_result rmi_txt_config_read(const char *text, size_t n, rm_config *out,
 /* The canonical text of a configuration; RM_ERROR_ARGUMENT if a field is out of its range. */
 RMI_FN rm_result rmi_txt_config_write(const rm_config *config, rmi_sink *sink)
 {
-    uint32_t i;
     if (rmi_plan_config_wrong(config)) return RM_ERROR_ARGUMENT;
     rmi_put_format(sink, config->name[0] ? "rockmate config 1\nname=%s\n" : "rockmate config 1\n", config->name);
     rmi_txt_put_words(sink, "passes=", rmi_txt_words[0], config->passes);
     rmi_txt_put_words(sink, "\noff=", rmi_txt_words[1], config->off);
     rmi_put_format(sink, "\nsegment=%u\ngap_ppm=%u\nwork=%u\nkinds=%s\n", (uint64_t)config->segment,
                    (uint64_t)config->gap_ppm, config->work, config->kinds[0] ? config->kinds : "none");
-    for (i = 0; i < RMI_PLAN_POLICIES; i++)
+    for (uint32_t i = 0; i < RMI_PLAN_POLICIES; i++)
         if (*rmi_plan_list_at(config, i))
             rmi_put_format(sink, "%s=%s\n", rmi_plan_lists[i].name, rmi_plan_list_at(config, i));
     return sink->failed ? RM_ERROR_WRITE : RM_OK;
@@ -21419,13 +21106,12 @@ RMI_FN void rmi_txt_costs(rmi_sink *sink, const rm_graph *graph, const rm_plan_i
 {
     char text[RMI_TXT_WIDE];
     rmi_sink line = rmi_line(text, sizeof text);
-    uint32_t i;
     if (!info->measured) return;
     rmi_put_format(sink, "  costs      measured, varying by %1r %%s", (uint64_t)info->spread_ppm, (uint64_t)10000,
                    info->loaded ? " under load: measure again on an idle machine" : "");
     rmi_put_format(sink, info->estimated ? "; not measured: %u\n" : "\n", (uint64_t)info->estimated);
     if (!info->estimated) return;
-    for (i = 0; i < graph->n_ops + graph->n_tensors; i++) {
+    for (uint32_t i = 0; i < graph->n_ops + graph->n_tensors; i++) {
         uint32_t tensor = i - graph->n_ops;
         if (i < graph->n_ops ? !graph->ops[i].guessed : !graph->tensors[tensor].guessed) continue;
         if (!rmi_txt_say_name(&line, 83, " %s", i < graph->n_ops ? graph->ops[i].name : graph->tensors[tensor].name))
@@ -21441,15 +21127,13 @@ RMI_FN void rmi_txt_memory(rmi_sink *sink, const rm_graph *graph, const rmi_prog
     static const char *const names[] = {"  arena      ", "  host       %b: ", "  pageable   %b: "};
     uint64_t bytes = memory ? program->host[memory - 1] : program->arena;
     uint64_t sum[RM_BYTE_KINDS] = RMI_INIT, all = 0;
-    size_t i;
-    uint32_t k;
-    for (i = 0; i < program->n_homes; i++) {
+    for (size_t i = 0; i < program->n_homes; i++) {
         if (program->homes[i].host + RMI_TIER_OF(program->homes[i].offset) != memory) continue;
         sum[rmi_low_are(graph, program->homes[i].buf)] += rmi_low_bytes(graph, program->homes[i].buf);
         all += rmi_low_bytes(graph, program->homes[i].buf);
     }
     rmi_put_format(sink, names[memory], bytes);
-    for (k = 0; k < RMI_COUNT(words); k++)
+    for (uint32_t k = 0; k < RMI_COUNT(words); k++)
         if (sum[k]) rmi_put_format(sink, "%s %b, ", words[k], sum[k]);
     rmi_put_format(sink, "the rest %b\n", rmi_sub(bytes, all));
 }
@@ -21474,8 +21158,7 @@ RMI_FN void rmi_txt_moves(rmi_sink *sink, const uint64_t *runs, const rm_plan_in
 {
     const uint64_t away = runs[RMI_OPT_HOST], updates = runs[RMI_OPT] + away;
     uint64_t busy[RMI_LANES];
-    uint32_t i;
-    for (i = 0; i < RMI_LANES; i++) busy[i] = rmi_mul(info->busy_ns[i], 100);
+    for (uint32_t i = 0; i < RMI_LANES; i++) busy[i] = rmi_mul(info->busy_ns[i], 100);
     rmi_put_format(sink,
                    "  copies     %b to the device (busy %0r % of the step), %b from it (busy %0r %)\n",
                    info->h2d_bytes, busy[RM_LANE_H2D], info->time_ns, info->d2h_bytes, busy[RM_LANE_D2H],
@@ -21494,11 +21177,10 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *plan, uint32_t index, rmi_are
     rmi_txt_region *region = RMI_NEW(tmp, rmi_txt_region, (size_t)graph->n_marks + 2);
     uint32_t *forwards = RMI_NEW(tmp, uint32_t, graph->n_ops), *form = RMI_NEW(tmp, uint32_t, graph->n_ops), i, k, n;
     uint64_t runs[RMI_BARRIER + 1] = RMI_INIT; /* by rmi_way; by op: forwards; a variant that it runs, or 0 */
-    size_t at;
     char title[RMI_TXT_WIDE];
     rmi_sink top = rmi_line(title, sizeof title);
     if (!region || !forwards || !form) return RM_ERROR_MEMORY;
-    for (at = 0; at < prog->n; at++) {
+    for (size_t at = 0; at < prog->n; at++) {
         const rmi_run run = prog->st[at].run;
         if (prog->st[at].what != RMI_RUN) continue;
         runs[run.way]++;
@@ -21621,11 +21303,9 @@ RMI_FN rm_result rmi_txt_summary(const rm_plan *plan, rmi_sink *sink)
 {
     rmi_arena tmp = rmi_arena_make(&plan->g->mem.hooks);
     rm_result result = RM_OK;
-    const char *line;
     size_t n;
-    uint32_t i;
-    for (i = 0; i < plan->n && result == RM_OK; i++) result = rmi_txt_summary_of(plan, i, &tmp, sink);
-    for (line = plan->notes; line && *line; line += n + 1) {
+    for (uint32_t i = 0; i < plan->n && result == RM_OK; i++) result = rmi_txt_summary_of(plan, i, &tmp, sink);
+    for (const char *line = plan->notes; line && *line; line += n + 1) {
         n = strcspn(line, "\n");
         rmi_put(sink, "note: ");
         rmi_put_n(sink, line, n + 1);
@@ -21819,10 +21499,9 @@ RMI_FN void rmi_vue_process(rmi_sink *to, uint64_t process, const char *name, ui
 {
     static const char *const names[RMI_LANES] = {"compute", "copies to the device", "copies to host memory", "host",
                                                  "reductions"};
-    uint32_t k;
     rmi_put_format(to, "%s\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"%s\"}}",
                    process > 1 ? "," : "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", process, name);
-    for (k = 0; k < RMI_LANES; k++)
+    for (uint32_t k = 0; k < RMI_LANES; k++)
         if (lanes >> k & 1)
             rmi_put_format(to, ",\n{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"thread_name\","
                            "\"args\":{\"name\":\"%s\"}}", process, (uint64_t)k + 1, names[k]);
@@ -21842,10 +21521,9 @@ RMI_FN void rmi_vue_trace(const rmi_vue *view)
 {
     char name[RMI_VUE_NAME];
     uint32_t k, lanes = 0;
-    size_t i;
     for (k = 0; k < RMI_LANES; k++) lanes |= (uint32_t)(view->prog->fig.busy[k] != 0) << k;
     rmi_vue_process(view->to, 1, "rockmate plan, simulated", lanes);
-    for (i = k = 0; i < 2 * view->prog->n; i++) {
+    for (size_t i = k = 0; i < 2 * view->prog->n; i++) {
         rmi_span span = view->span[i];
         span.start -= view->begin;
         span.end -= view->begin;
@@ -21907,8 +21585,7 @@ RMI_FN void rmi_vue_label(const rmi_vue *view, uint64_t x, uint64_t y, const cha
 RMI_FN uint64_t rmi_vue_tick(uint64_t value, uint64_t most, int is_bytes)
 {
     uint64_t tick = 1;
-    uint32_t i;
-    for (i = 0; value / tick > most; i++) tick = is_bytes || i % 3 != 1 ? tick * 2 : tick / 2 * 5;
+    for (uint32_t i = 0; value / tick > most; i++) tick = is_bytes || i % 3 != 1 ? tick * 2 : tick / 2 * 5;
     return tick;
 }
 
@@ -21941,8 +21618,7 @@ RMI_FN void rmi_vue_legend(rmi_vue *view)
                                         "saved for the backward", "workspace", "copy"};
     static const char colours[] = "vagpwsiktc";
     uint64_t x = RMI_VUE_LEFT;
-    uint32_t i;
-    for (i = 0; i < RMI_COUNT(words); i++) {
+    for (uint32_t i = 0; i < RMI_COUNT(words); i++) {
         if (!(view->colours >> (colours[i] - 'a') & 1)) continue;
         rmi_vue_rect(view, x, x + 48, 196, 244, colours[i]);
         rmi_put(view->to, "</title></rect>");
@@ -21997,14 +21673,13 @@ RMI_FN void rmi_vue_lanes(rmi_vue *view)
     static const char *const names[RMI_LANES] = {"compute", "to device", "to host", "host", "reduce"};
     char name[RMI_VUE_NAME];
     uint64_t y[RMI_LANES], next = RMI_VUE_TOP;
-    size_t i;
-    for (i = 0; i < RMI_LANES; i++) {
+    for (size_t i = 0; i < RMI_LANES; i++) {
         y[i] = next;
         if (!view->prog->fig.busy[i]) continue;
         rmi_vue_label(view, RMI_VUE_LEFT - 24, next + 46, " text-anchor=\"end\"", "%s", names[i]);
         next += RMI_VUE_LANE;
     }
-    for (i = 0; i < 2 * view->prog->n; i++) {
+    for (size_t i = 0; i < 2 * view->prog->n; i++) {
         const rmi_span *span = &view->span[i];
         const char colour = rmi_vue_sort_of(view, i)->colour;
         if (span->ran && rmi_vue_rect(view, rmi_vue_x(view, span->start), rmi_vue_x(view, span->end), y[span->lane],
@@ -22043,16 +21718,15 @@ RMI_FN void rmi_vue_draw(rmi_vue *view, const rmi_vue_piece *piece)
 RMI_FN void rmi_vue_svg(rmi_vue *view)
 {
     const uint64_t arena = rmi_max(view->prog->arena, 1), budget = view->info->budget_bytes;
-    uint32_t k;
     view->scale = budget > arena && budget / 2 < arena ? budget : arena;
     view->floor = RMI_VUE_TOP + RMI_VUE_LANE + RMI_VUE_TALL;
-    for (k = 0; k < RMI_LANES; k++)
+    for (uint32_t k = 0; k < RMI_LANES; k++)
         if (view->prog->fig.busy[k]) view->floor += RMI_VUE_LANE;
     rmi_vue_head(view);
     rmi_vue_lanes(view);
     rmi_vue_rect(view, RMI_VUE_LEFT, RMI_VUE_LEFT + RMI_VUE_WIDE, view->floor - RMI_VUE_TALL, view->floor, 'x');
     rmi_put(view->to, "free</title></rect>\n");
-    for (k = 0; k < view->n_pieces; k++) {
+    for (uint32_t k = 0; k < view->n_pieces; k++) {
         const rmi_vue_piece *piece = &view->piece[k];
         if (piece->drawn != RMI_NONE && piece->off + piece->bytes <= arena) rmi_vue_draw(view, piece);
     }
@@ -22150,8 +21824,7 @@ RMI_FN void rmi_vue_work(const rmi_vue *view, uint32_t tensor)
 {
     const rmi_program *program = view->prog;
     uint64_t again = 0, out = 0, back = 0, ns = 0, copy_ns = 0;
-    size_t i;
-    for (i = 0; i < program->n; i++) {
+    for (size_t i = 0; i < program->n; i++) {
         const rmi_stmt *st = &program->st[i];
         uint64_t took = view->span[2 * i].ran ? view->span[2 * i].end - view->span[2 * i].start : 0;
         if (view->again[i] && st->run.id == view->graph->tensors[tensor].maker) again++, ns += took;
@@ -22239,11 +21912,10 @@ RMI_FN rm_result rmi_vue_choices(rmi_vue *view, uint32_t tensor)
 RMI_FN rm_result rmi_vue_worth(const rmi_vue *view)
 {
     const rmi_plan_asked *asked = view->plan->asked;
-    uint64_t gain;
     if (asked && !asked->desc.device_bytes) rmi_put(view->to, "  more memory: the plan has no limit\n");
     if (!asked || !asked->desc.device_bytes) return RM_OK;
     RMI_TRY(rmi_crv_more(view->plan));
-    gain = rmi_sub(asked->now.time_ns, asked->more.time_ns);
+    uint64_t gain = rmi_sub(asked->now.time_ns, asked->more.time_ns);
     rmi_put_format(view->to, "  more memory: with %b (a 64th of keeping everything) ", asked->more_bytes);
     rmi_put_format(view->to, gain ? "a step is faster by %t" : "no step is faster", gain);
     if (gain) rmi_vue_price(view, gain, asked->more_bytes);
@@ -22260,15 +21932,14 @@ RMI_FN void rmi_vue_homes(const rmi_vue *view, uint32_t tensor)
                                         "in pageable host memory", "on the device and in pageable host memory"};
     const rmi_program *program = view->prog;
     uint32_t what, side, n = 0, updated = 0;
-    size_t i;
     for (what = 0; what < 3; what++) {
         uint32_t buf = rmi_low_buf(view->graph, (rmi_buf_kind)what, tensor);
-        for (i = side = 0; i < program->n_homes; i++)
+        for (size_t i = side = 0; i < program->n_homes; i++)
             if (program->homes[i].host < 2 && program->homes[i].buf == buf)
                 side |= 1u << (program->homes[i].host + RMI_TIER_OF(program->homes[i].offset));
         if (side) rmi_put_format(view->to, "%sthe %s %s", n++ ? ", " : "  between steps: ", words[what], where[side]);
     }
-    for (i = 0; i < program->n; i++) {
+    for (size_t i = 0; i < program->n; i++) {
         rmi_run run = program->st[i].run;
         if (program->st[i].what != RMI_RUN || run.id != tensor) continue;
         if (run.way == RMI_OPT || run.way == RMI_OPT_HOST) updated = run.way == RMI_OPT ? 1 : 2;
@@ -22308,7 +21979,6 @@ RMI_FN rm_result rmi_vue_look(const rm_plan *plan, uint32_t index, rmi_sink *to,
 {
     rmi_vue view = RMI_INIT;
     rmi_program copy = plan->prog[index];
-    rm_result result;
     view.plan = plan;
     view.graph = plan->g;
     view.prog = &plan->prog[index];
@@ -22317,7 +21987,7 @@ RMI_FN rm_result rmi_vue_look(const rm_plan *plan, uint32_t index, rmi_sink *to,
     view.mem = rmi_arena_make(&plan->g->mem.hooks);
     view.to = to;
     view.span = RMI_NEW(&view.mem, rmi_span, 2 * copy.n + 2);
-    result = view.span ? rmi_sch_replay(plan->g, &copy, &plan->g->last, NULL, view.span) : RM_ERROR_MEMORY;
+    rm_result result = view.span ? rmi_sch_replay(plan->g, &copy, &plan->g->last, NULL, view.span) : RM_ERROR_MEMORY;
     if (result == RM_OK) result = rmi_vue_pieces(&view);
     if (result == RM_OK && what == 0) result = rmi_vue_explain(&view, tensor);
     if (result == RM_OK && what % 2) rmi_vue_trace(&view);
@@ -22484,9 +22154,8 @@ RMI_THR_MAIN(rmi_thr_main)
 RMI_FN int rmi_thr_put(rmi_thr *threads, uint32_t number, const rmi_thr_cmd *cmd)
 {
     rmi_thr_lane *lane = &threads->lane[number];
-    int code;
     rmi_thr_enter(&threads->lock);
-    code = lane->put - lane->done < lane->cap ? threads->code : -1;
+    int code = lane->put - lane->done < lane->cap ? threads->code : -1;
     if (!code) lane->ring[lane->put++ % lane->cap] = *cmd;
     rmi_thr_wake(&threads->lock);
     rmi_thr_leave(&threads->lock);
@@ -22532,11 +22201,10 @@ RMI_FN int rmi_thr_wait(void *user, uint32_t event, uint32_t lane)
 {
     rmi_thr *threads = rmi_thr_of(user);
     const rmi_thr_cmd cmd = {NULL, NULL, NULL, NULL, 0, threads->event[event]};
-    int code;
     if (lane != RM_LANE_COMPUTE && lane != RM_LANE_CALLER) return rmi_thr_put(threads, lane, &cmd);
     rmi_thr_enter(&threads->lock);
     while (threads->lane[cmd.on.lane].done < cmd.on.at) rmi_thr_sleep(&threads->lock, RMI_INF);
-    code = threads->code;
+    int code = threads->code;
     rmi_thr_leave(&threads->lock);
     return code;
 }
@@ -22545,12 +22213,10 @@ RMI_FN int rmi_thr_wait(void *user, uint32_t event, uint32_t lane)
 RMI_FN int rmi_thr_sync(void *user)
 {
     rmi_thr *threads = rmi_thr_of(user);
-    uint32_t lane;
-    int code;
     rmi_thr_enter(&threads->lock);
-    for (lane = 0; lane < RMI_LANES; lane++)
+    for (uint32_t lane = 0; lane < RMI_LANES; lane++)
         while (threads->lane[lane].done < threads->lane[lane].put) rmi_thr_sleep(&threads->lock, RMI_INF);
-    code = threads->code;
+    int code = threads->code;
     threads->code = 0;
     rmi_thr_leave(&threads->lock);
     return code;
@@ -22563,18 +22229,17 @@ RMI_FN int rmi_thr_reserve(rmi_thr *threads, uint32_t events, uint32_t calls, ui
     rmi_arena rings = rmi_arena_make(&threads->rings.hooks);
     rmi_thr_event *event = RMI_NEW(&rings, rmi_thr_event, events);
     rmi_thr_cmd *ring[RMI_LANES];
-    uint32_t i;
     int ok = event != NULL;
     rmi_thr_sync(&threads);
     rmi_thr_enter(&threads->lock);
-    for (i = RM_LANE_COMPUTE + 1; i < RMI_LANES && ok; i++) {
+    for (uint32_t i = RM_LANE_COMPUTE + 1; i < RMI_LANES && ok; i++) {
         rmi_thr_lane *lane = &threads->lane[i];
         ring[i] = NULL;
         if (!(used >> i & 1)) continue;
         ring[i] = RMI_NEW(&rings, rmi_thr_cmd, calls);
         ok = ring[i] && (lane->runs || (lane->runs = rmi_thr_start(&lane->id, rmi_thr_main, lane)));
     }
-    for (i = RM_LANE_COMPUTE + 1; i < RMI_LANES && ok; i++) {
+    for (uint32_t i = RM_LANE_COMPUTE + 1; i < RMI_LANES && ok; i++) {
         threads->lane[i].put = threads->lane[i].done = 0;
         threads->lane[i].cap = ring[i] ? calls : 0;
         threads->lane[i].ring = ring[i];
@@ -22588,13 +22253,12 @@ RMI_FN int rmi_thr_reserve(rmi_thr *threads, uint32_t events, uint32_t calls, ui
 /* Ends the threads when their commands are done; the lanes go with the arena that they are in. */
 RMI_FN void rmi_thr_free(rmi_thr *threads)
 {
-    uint32_t i;
     if (!threads) return;
     rmi_thr_enter(&threads->lock);
     threads->quit = 1;
     rmi_thr_wake(&threads->lock);
     rmi_thr_leave(&threads->lock);
-    for (i = 0; i < RMI_LANES; i++)
+    for (uint32_t i = 0; i < RMI_LANES; i++)
         if (threads->lane[i].runs) rmi_thr_join(threads->lane[i].id);
     rmi_thr_close(&threads->lock);
     rmi_arena_free(&threads->rings);
@@ -22605,10 +22269,9 @@ RMI_FN void rmi_thr_free(rmi_thr *threads)
 RMI_FN rmi_thr *rmi_thr_make(rmi_arena *mem, uint64_t h2d, uint64_t d2h, uint64_t latency_ns)
 {
     rmi_thr *threads = RMI_NEW(mem, rmi_thr, 1);
-    uint32_t i;
     if (!threads || !rmi_thr_open(&threads->lock)) return NULL;
     threads->rings = rmi_arena_make(&mem->hooks);
-    for (i = 0; i < RMI_LANES; i++) {
+    for (uint32_t i = 0; i < RMI_LANES; i++) {
         threads->lane[i].all = threads;
         threads->lane[i].latency_ns = latency_ns; /* counts where there is a rate */
     }
@@ -22797,12 +22460,11 @@ RMI_FN int rmi_exe_host_alloc(void *user, uint64_t bytes, uint32_t host, void **
 {
     rm_exec *exec = (rm_exec *)user;
     uint64_t align = rmi_max(exec->plan->align, RMI_ALIGN), size = rmi_add(bytes, align + sizeof(void *));
-    unsigned char *raw, *aligned;
     (void)host;
     if (size > SIZE_MAX) return 1;
-    raw = (unsigned char *)exec->mem.hooks.alloc((size_t)size, exec->mem.hooks.user);
+    unsigned char *raw = (unsigned char *)exec->mem.hooks.alloc((size_t)size, exec->mem.hooks.user);
     if (!raw) return 1;
-    aligned = raw + sizeof(void *);
+    unsigned char *aligned = raw + sizeof(void *);
     aligned += (size_t)((align - (uint64_t)(uintptr_t)aligned % align) % align);
     memcpy(aligned - sizeof(void *), &raw, sizeof(void *));
     *out = aligned;
@@ -22940,17 +22602,16 @@ RMI_FN int rmi_exe_quiet(rm_exec *exec)
 RMI_FN rm_result rmi_exe_broken(rm_exec *exec, rm_result result)
 {
     rmi_exe_lanes *lanes = &exec->lanes;
-    uint32_t i;
     size_t k;
     if (!lanes->on || result == RM_OK) return result;
     rmi_exe_quiet(exec);
     exec->last = NULL;
     exec->course.grads = RMI_EXE_SPENT;
-    for (i = 0; i < RMI_LANES; i++) {
+    for (uint32_t i = 0; i < RMI_LANES; i++) {
         if (lanes->failed[i]) result = rmi_exe_callback_failed(exec, lanes->failed[i], lanes->code[i]);
         lanes->failed[i] = NULL;
     }
-    for (i = 0; i < exec->n_prog; i++) /* some ops of a step have not run */
+    for (uint32_t i = 0; i < exec->n_prog; i++) /* some ops of a step have not run */
         for (exec->prog[i].issued = 0, k = 0; k < exec->prog[i].n; k++) exec->prog[i].op[k].runs = 0;
     return result;
 }
@@ -23146,7 +22807,6 @@ RMI_FN rm_result rmi_exe_call_of(const rm_exec *exec, rmi_arena *mem, rmi_run ru
     const rmi_tensor *param = op || barrier ? NULL : &graph->tensors[run.id];
     const rmi_args *args = op ? op->args : param ? param->args : NULL;
     rmi_exe_operand operand;
-    uint32_t role, slot;
     call->step = &exec->now;
     call->device_step = exec->backend.device_step;
     call->phase = run.way + (run.way <= RMI_OPT ? 1u : 0u); /* RM_PHASE_FORWARD ...: updates of both sides are one */
@@ -23158,7 +22818,7 @@ RMI_FN rm_result rmi_exe_call_of(const rm_exec *exec, rmi_arena *mem, rmi_run ru
     call->seed_key = op ? run.id : 0;
     if (args) memcpy(call->arg, args->arg, sizeof call->arg);
     if (args) memcpy(call->farg, args->farg, sizeof call->farg);
-    for (role = 0; role < RMI_EXE_ROLES; role++) {
+    for (uint32_t role = 0; role < RMI_EXE_ROLES; role++) {
         const rmi_list *list = rmi_exe_list(exec, run, role);
         char *pointers = (char *)call + rmi_exe_roles[role].pointer, *sizes = (char *)call + rmi_exe_roles[role].bytes;
         uint64_t *bytes = (uint64_t *)(void *)sizes;
@@ -23169,7 +22829,7 @@ RMI_FN rm_result rmi_exe_call_of(const rm_exec *exec, rmi_arena *mem, rmi_run ru
             if (role <= RMI_EXE_OUT) memcpy(sizes, &bytes, sizeof bytes); /* gradients have none: those of tensors */
             if (role <= RMI_EXE_OUT) *(role ? &call->n_out : &call->n_in) = list->n;
         }
-        for (slot = 0; role != RMI_EXE_SAVED && rmi_exe_operand_of(exec, run, role, slot, &operand); slot++)
+        for (uint32_t slot = 0; role != RMI_EXE_SAVED && rmi_exe_operand_of(exec, run, role, slot, &operand); slot++)
             bytes[slot] = rmi_low_whole(graph, operand.buf) == RMI_NONE ? operand.bytes
                                                                         : rmi_exe_in_share(exec, operand.buf, NULL);
     }
@@ -23213,14 +22873,13 @@ RMI_FN rm_result rmi_exe_call(rmi_exe_build *build, rmi_run run, rm_call *call)
     uint32_t lane = run.way == RMI_OPT_HOST ? RM_LANE_HOST : run.way == RMI_REDUCE ? RM_LANE_COMM : RM_LANE_COMPUTE;
     rmi_exe_op *op;
     rmi_exe_operand operand;
-    uint32_t role, slot;
     RMI_TRY(rmi_exe_push(build, RMI_EXE_CALL, lane, &op));
     op->run = run;
     op->call = call;
     op->fn = rmi_exe_callback(build->exec, run);
     RMI_TRY(rmi_exe_call_of(build->exec, build->mem, run, lane, call));
-    for (role = 0; role < RMI_EXE_ROLES; role++)
-        for (slot = 0; rmi_exe_operand_of(build->exec, run, role, slot, &operand); slot++) {
+    for (uint32_t role = 0; role < RMI_EXE_ROLES; role++)
+        for (uint32_t slot = 0; rmi_exe_operand_of(build->exec, run, role, slot, &operand); slot++) {
             const void **to = (const void **)(void *)rmi_exe_slot(call, role, slot);
             int nowhere = build->at[0][operand.buf] == RMI_INF, host = build->at[1][operand.buf] != RMI_INF;
             int write = operand.use == RMI_EXE_CHANGES ? !call->recompute
@@ -23269,14 +22928,13 @@ RMI_FN rm_result rmi_exe_backward(rmi_exe_build *build, rmi_run run)
     int late_adds = 0, any = 0;
     rm_call *call;
     rmi_exe_op *fill;
-    uint32_t i;
-    for (i = 0; i < op->in.n; i++) {
+    for (uint32_t i = 0; i < op->in.n; i++) {
         any |= rmi_exe_given(build, run, i);
         late_adds |= i >= 31 && rmi_exe_given(build, run, i) &&
                      (rmi_exe_adds(build, op, i) || rmi_low_zeroed(form, op->in.at[i]));
     }
     if (any) RMI_TRY(RMI_TABLES(build->mem, RMI_T(call, 1)));
-    for (i = 0; i < op->in.n; i++) {
+    for (uint32_t i = 0; i < op->in.n; i++) {
         uint32_t buf = rmi_low_buf(graph, RMI_BUF_GRAD, op->in.at[i]);
         int adds = rmi_exe_adds(build, op, i), zeroed = rmi_low_zeroed(form, op->in.at[i]);
         if (!rmi_exe_given(build, run, i) || !(adds || zeroed || (late_adds && i >= 31))) continue;
@@ -23289,7 +22947,7 @@ RMI_FN rm_result rmi_exe_backward(rmi_exe_build *build, rmi_run run)
         RMI_TRY(rmi_exe_uses(build, build->at[0][buf], fill->bytes, 1));
     }
     if (any) RMI_TRY(rmi_exe_call(build, run, call));
-    for (i = 0; i < op->grad_in.n; i++) {
+    for (uint32_t i = 0; i < op->grad_in.n; i++) {
         uint32_t tensor = op->grad_in.at[i];
         if (!rmi_list_has(&form->parts[run.part].grads, tensor)) continue;
         build->holds[tensor] = 1;
@@ -23395,15 +23053,13 @@ RMI_FN rm_result rmi_exe_statement(rmi_exe_build *build, const rmi_stmt *stmt)
     const rm_graph *graph = build->exec->graph;
     const uint32_t buf = stmt->buf;
     const uint64_t to = RMI_EXE_PLACE(RMI_EXE_HOST) + stmt->offset;
-    uint64_t *device, *host, bytes;
     rmi_exe_op *op;
-    rmi_buf_kind kind;
     uint32_t id;
     if (stmt->what == RMI_RUN) return rmi_exe_make_run(build, stmt->run);
-    kind = rmi_low_kind(graph, buf, &id);
-    bytes = kind == RMI_BUF_SAVED ? stmt->bytes : rmi_low_bytes(graph, buf); /* of what is copied */
-    device = &build->at[0][buf];
-    host = &build->at[1][buf];
+    rmi_buf_kind kind = rmi_low_kind(graph, buf, &id);
+    uint64_t bytes = kind == RMI_BUF_SAVED ? stmt->bytes : rmi_low_bytes(graph, buf); /* of what is copied */
+    uint64_t *device = &build->at[0][buf];
+    uint64_t *host = &build->at[1][buf];
     switch ((rmi_what)stmt->what) {
     case RMI_ALLOC:
         *device = RMI_EXE_PLACE(RMI_EXE_ARENA) + stmt->offset;
@@ -23459,30 +23115,29 @@ RMI_FN rm_result rmi_exe_compile(rm_exec *exec, const rmi_program *program, rmi_
                                  rmi_lan_prog *uses)
 {
     rmi_exe_build build;
-    size_t i, k;
     RMI_TRY(rmi_exe_build_make(&build, exec, &exec->tables, mem));
     RMI_TRY(RMI_TABLES(&exec->tables, RMI_T(out->reads, exec->graph->n_tensors)));
     build.out = out;
     build.uses = uses;
     build.uses_mem = mem;
     out->step = program->step;
-    for (i = 0; i < exec->graph->n_tensors; i++)
+    for (size_t i = 0; i < exec->graph->n_tensors; i++)
         build.holds[i] = exec->graph->tensors[i].kind == RMI_PARAM && rmi_low_adds_to_earlier(program->step);
-    for (i = 0; i < program->n_homes; i++) {
+    for (size_t i = 0; i < program->n_homes; i++) {
         const rmi_home *home = &program->homes[i];
         build.at[home->host != 0][home->buf] = RMI_EXE_PLACE(home->host != 0) + home->offset;
     }
     RMI_TRY(rmi_exe_first_ops(&build));
-    for (i = 0; i < program->n; i++) {
+    for (size_t i = 0; i < program->n; i++) {
         RMI_TRY(rmi_exe_statement(&build, &program->st[i]));
         if (program->st[i].what != RMI_RUN) continue;
         /* what was taken over for this run is nowhere: a forward that runs again is not to fill what was saved, whose
            bytes a gradient has had since */
-        for (k = i; k-- && program->st[k].what != RMI_RUN;)
+        for (size_t k = i; k-- && program->st[k].what != RMI_RUN;)
             if (program->st[k].what == RMI_REUSE) build.at[0][program->st[k].other] = RMI_INF;
     }
     memcpy(out->at_end, build.at, sizeof out->at_end);
-    for (i = 0; i < out->n; i++) out->lanes |= 1u << out->op[i].lane;
+    for (size_t i = 0; i < out->n; i++) out->lanes |= 1u << out->op[i].lane;
     return RM_OK;
 }
 
@@ -23494,27 +23149,25 @@ RMI_FN rm_result rmi_exe_order(rm_exec *exec, rmi_arena *mem, rmi_lan_prog *uses
     rmi_lan lan = RMI_INIT;
     rmi_lan_waits own;
     rmi_exe_prog *prog = exec->prog;
-    uint32_t i, before;
-    size_t k;
     exec->lanes.n_events = RMI_EXE_EVENTS;
-    for (i = 0; i < exec->n_prog; i++) {
+    for (uint32_t i = 0; i < exec->n_prog; i++) {
         uses[i].n = (uint32_t)prog[i].n;
         uses[i].n_ended_first = exec->lanes.joined;
         RMI_TRY(RMI_TABLES(mem, RMI_T(uses[i].lane, prog[i].n)));
-        for (k = 0; k < prog[i].n; k++) uses[i].lane[k] = prog[i].op[k].lane;
+        for (size_t k = 0; k < prog[i].n; k++) uses[i].lane[k] = prog[i].op[k].lane;
     }
     RMI_TRY(rmi_lan_prepare(mem, &lan, uses, exec->n_prog));
-    for (i = 0; i < exec->n_prog; i++) {
+    for (uint32_t i = 0; i < exec->n_prog; i++) {
         RMI_TRY(rmi_lan_after(mem, &lan, NULL, &uses[i], &own));
         uses[i].own = own;
     }
-    for (i = 0; i < exec->n_prog; i++)
-        for (before = 0; before <= exec->n_prog; before++) { /* 0: whatever ran, it has ended */
+    for (uint32_t i = 0; i < exec->n_prog; i++)
+        for (uint32_t before = 0; before <= exec->n_prog; before++) { /* 0: whatever ran, it has ended */
             rmi_exe_prog *by = before ? &prog[before - 1] : NULL;
             rmi_lan_waits *waits = &prog[i].waits[before];
             size_t n = by ? by->n : 0, calls;
             RMI_TRY(rmi_lan_after(&exec->tables, &lan, by ? &uses[before - 1] : NULL, &uses[i], waits));
-            for (k = 0; k < waits->n; k++) {
+            for (size_t k = 0; k < waits->n; k++) {
                 uint32_t *on = &waits->wait[k].on, *event = &(*on < n ? &by->op[*on] : &prog[i].op[*on - n])->event;
                 if (*event == RMI_NONE) *event = exec->lanes.n_events++;
                 *on = *event;
@@ -23543,9 +23196,8 @@ RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
     char text[RMI_ERR_TEXT], one[RMI_ERR_TEXT / 2];
     const rmi_exe_op *first = NULL;
     rmi_sink sink = rmi_line(text, sizeof text);
-    uint32_t i;
     size_t k, others = 0; /* where they begin in the message */
-    for (i = 0; i < exec->n_prog; i++)
+    for (uint32_t i = 0; i < exec->n_prog; i++)
         for (k = 0; k < exec->prog[i].n; k++) {
             const rmi_exe_op *op = &exec->prog[i].op[k];
             RMI_WANT(&exec->err, !exec->lanes.on || op->lane != RM_LANE_HOST || exec->backend.host_call,
@@ -23588,8 +23240,7 @@ RMI_FN rm_result rmi_exe_memory_of(rm_exec *exec, uint32_t which)
     int (*alloc)(void *user, uint64_t bytes, uint32_t host, void **out) = exec->backend.alloc;
     void *given = memories[which], *got = given;
     uint64_t size = sizes[which], bytes = 0;
-    uint32_t i;
-    for (i = 0; i < exec->plan->n; i++)
+    for (uint32_t i = 0; i < exec->plan->n; i++)
         bytes = rmi_max(bytes, which ? exec->plan->prog[i].host[which - RMI_EXE_HOST] : exec->plan->prog[i].arena);
     RMI_WANT(&exec->err, !shared || (!given && !size), "%s: the executor works in the memory of rm_exec_desc.share; "
              "leave it NULL", name);
@@ -23624,17 +23275,16 @@ RMI_FN rm_result rmi_exe_programs(rm_exec *exec, rmi_arena *mem)
 {
     rmi_exe_memory *memory = exec->memory;
     rmi_lan_prog *uses;
-    uint32_t i;
     size_t k, n = rmi_low_buffers(exec->graph);
     RMI_TRY(RMI_TABLES(mem, RMI_T(uses, RM_STEP_KINDS)));
     RMI_TRY(RMI_TABLES(&exec->tables, RMI_T(memory[0].home, n), RMI_T(memory[1].home, n)));
     for (k = 0; k < n; k++) memory[0].home[k] = memory[1].home[k] = RMI_INF;
-    for (i = 0; i < exec->plan->n; i++)
+    for (uint32_t i = 0; i < exec->plan->n; i++)
         for (k = 0; k < exec->plan->prog[i].n_homes; k++) {
             const rmi_home *at = &exec->plan->prog[i].homes[k];
             memory[at->host != 0].home[at->buf] = at->offset;
         }
-    for (i = 0; i < exec->plan->n; i++) {
+    for (uint32_t i = 0; i < exec->plan->n; i++) {
         RMI_TRY(rmi_exe_compile(exec, &exec->plan->prog[i], &exec->prog[i], mem, exec->lanes.on ? &uses[i] : NULL));
         exec->n_prog++;
     }
@@ -23645,8 +23295,7 @@ RMI_FN rm_result rmi_exe_programs(rm_exec *exec, rmi_arena *mem)
 RMI_FN uint64_t rmi_exe_step_ns(const rm_exec *exec, const rm_plan_info *info)
 {
     uint64_t ns = 0;
-    uint32_t lane;
-    for (lane = 0; lane < RMI_LANES; lane++)
+    for (uint32_t lane = 0; lane < RMI_LANES; lane++)
         if (lane != RM_LANE_COMM || exec->desc.reduce) ns = rmi_add(ns, info->busy_ns[lane]);
     return exec->lanes.on ? info->time_ns : ns;
 }
@@ -23655,8 +23304,7 @@ RMI_FN uint64_t rmi_exe_step_ns(const rm_exec *exec, const rm_plan_info *info)
 RMI_FN rm_result rmi_exe_tell_alone(const rm_exec *exec)
 {
     rm_plan *plan = exec->plan;
-    uint32_t i;
-    for (i = 0; i < plan->n && !plan->alone; i++) {
+    for (uint32_t i = 0; i < plan->n && !plan->alone; i++) {
         const rm_plan_info *info = &plan->info[i];
         uint64_t ns = rmi_exe_step_ns(exec, info);
         int copies = (info->busy_ns[RM_LANE_H2D] | info->busy_ns[RM_LANE_D2H] | info->busy_ns[RM_LANE_HOST]) != 0;
@@ -23688,15 +23336,13 @@ RMI_FN rm_result rmi_exe_reserve(rm_exec *exec)
 RMI_FN rm_result rmi_exe_shares(rm_exec *exec)
 {
     rm_exec *owner = exec->owner;
-    uint32_t i, k, which, turn;
-    int kind;
-    for (turn = 0; turn < 2; turn++) { /* what persists here, there; what persists there, here */
+    for (uint32_t turn = 0; turn < 2; turn++) { /* what persists here, there; what persists there, here */
         rm_exec *one = turn ? owner : exec, *other = turn ? exec : owner;
-        for (i = 0; i < one->graph->n_tensors; i++) {
+        for (uint32_t i = 0; i < one->graph->n_tensors; i++) {
             if (one->graph->tensors[i].kind != RMI_PARAM && one->graph->tensors[i].kind != RMI_CONST) continue;
-            k = rmi_graph_lookup(other->graph, RMI_TENSORS, one->graph->tensors[i].name);
-            for (which = RMI_EXE_ARENA; which <= RMI_EXE_HOST; which++)
-                for (kind = RMI_BUF_VALUE; kind <= RMI_BUF_STATE; kind++) {
+            uint32_t k = rmi_graph_lookup(other->graph, RMI_TENSORS, one->graph->tensors[i].name);
+            for (uint32_t which = RMI_EXE_ARENA; which <= RMI_EXE_HOST; which++)
+                for (int kind = RMI_BUF_VALUE; kind <= RMI_BUF_STATE; kind++) {
                     const uint32_t here = rmi_low_buf(one->graph, (rmi_buf_kind)kind, i);
                     const uint32_t there = k == RMI_NONE ? 0 : rmi_low_buf(other->graph, (rmi_buf_kind)kind, k);
                     if (kind == RMI_BUF_GRAD) continue;
@@ -23727,10 +23373,8 @@ RMI_FN rm_result rmi_exe_load(rm_exec *exec)
     const int own = exec->owner == exec;
     unsigned char *hosted;
     rmi_arena tmp = rmi_arena_make(&exec->mem.hooks);
-    uint32_t i;
-    rm_result result;
-    for (i = 0; i < RMI_EXE_BESIDE; i++) RMI_TRY(rmi_exe_memory_of(exec, i));
-    result = rmi_exe_programs(exec, &tmp);
+    for (uint32_t i = 0; i < RMI_EXE_BESIDE; i++) RMI_TRY(rmi_exe_memory_of(exec, i));
+    rm_result result = rmi_exe_programs(exec, &tmp);
     rmi_arena_free(&tmp);
     if (result != RM_OK) return rmi_err_memory(&exec->err);
     if (!own) RMI_TRY(rmi_exe_shares(exec));
@@ -23740,7 +23384,7 @@ RMI_FN rm_result rmi_exe_load(rm_exec *exec)
         RMI_TRY(rmi_exe_needs(exec, backend->fill(backend->user, arena->at, 0, arena->bytes), "clearing the arena",
                               NULL));
     if (exec->lanes.on) RMI_TRY(rmi_exe_sync(exec, "clearing the arena", NULL)); /* before other lanes bring anything */
-    for (i = 0; own && i < rmi_low_buffers(exec->graph); i++)
+    for (uint32_t i = 0; own && i < rmi_low_buffers(exec->graph); i++)
         if ((hosted = rmi_exe_persists(exec, RMI_EXE_HOST, i)) != NULL)
             memset(hosted, 0, (size_t)rmi_low_bytes(exec->graph, i));
     return rmi_exe_tell_alone(exec) == RM_OK ? RM_OK : rmi_err_memory(&exec->err);
@@ -23750,10 +23394,9 @@ RMI_FN rm_result rmi_exe_load(rm_exec *exec)
 RMI_FN void rmi_exe_unload(rm_exec *exec)
 {
     const rm_backend *backend = &exec->backend;
-    uint32_t i;
     if (exec->lanes.on && (exec->lanes.before || exec->lanes.ends[0] || exec->lanes.ends[1]))
         backend->sync(backend->user);
-    for (i = 0; i < RMI_EXE_BESIDE; i++) {
+    for (uint32_t i = 0; i < RMI_EXE_BESIDE; i++) {
         rmi_exe_memory *memory = &exec->memory[i];
         if (memory->own && backend->release) backend->release(backend->user, memory->at, i);
         memset((void *)memory, 0, sizeof *memory);
@@ -23770,7 +23413,6 @@ RMI_FN void rmi_exe_unload(rm_exec *exec)
 RMI_FN void rmi_exe_free(rm_exec *exec)
 {
     rmi_arena mem;
-    rm_plan *plan;
     rm_exec *owner = exec ? exec->owner : NULL;
     if (!exec) return;
     if (owner != exec && owner->turn == exec) owner->turn = owner;
@@ -23781,7 +23423,7 @@ RMI_FN void rmi_exe_free(rm_exec *exec)
     rmi_thr_free(exec->threads);
 #endif
     mem = exec->mem;
-    plan = exec->plan;
+    rm_plan *plan = exec->plan;
     rmi_arena_free(&mem);
     rmi_plan_free(plan);
     if (owner != exec && !owner->users) owner->users = 1, rmi_exe_free(owner);
@@ -23799,12 +23441,10 @@ RMI_FN rm_result rmi_exe_create(rm_plan *plan, const rm_exec_desc *desc, rm_exec
     const rm_graph *graph = plan->g;
     uint32_t n = rmi_low_buffers(graph), i;
     uint64_t place = 0;
-    rm_exec *exec;
-    rm_result result;
     RMI_WANT(last, !plan->live_only, RMI_EXE_LIVE_ONLY, "rm_exec_create");
     RMI_WANT(last, !desc || !desc->rank || desc->rank < graph->ranks.n, "rm_exec_desc.rank: %u, and there are %u ranks "
              "(rm_graph_ranks); they count from 0", (uint64_t)desc->rank, graph->ranks.n);
-    exec = RMI_NEW(&mem, rm_exec, 1);
+    rm_exec *exec = RMI_NEW(&mem, rm_exec, 1);
     if (!exec) {
         rmi_arena_free(&mem);
         return rmi_err_memory(last);
@@ -23817,8 +23457,8 @@ RMI_FN rm_result rmi_exe_create(rm_plan *plan, const rm_exec_desc *desc, rm_exec
     if (desc) exec->desc = *desc;
     exec->owner = exec->turn = desc && desc->share ? desc->share->owner : exec;
     exec->owner->users++;
-    result = RMI_TABLES(&exec->mem, RMI_T(exec->outside.from, (size_t)n + 1), RMI_T(exec->outside.bound, n),
-                        RMI_T(exec->due, graph->n_tensors), RMI_T(exec->trained.at, graph->n_tensors));
+    rm_result result = RMI_TABLES(&exec->mem, RMI_T(exec->outside.from, (size_t)n + 1), RMI_T(exec->outside.bound, n),
+                                  RMI_T(exec->due, graph->n_tensors), RMI_T(exec->trained.at, graph->n_tensors));
     for (i = 0; i <= n && result == RM_OK; i++) {
         exec->outside.from[i] = place;
         if (i < n && rmi_low_external(graph, i)) place = rmi_add(place, rmi_low_bytes(graph, i));
@@ -23857,17 +23497,15 @@ RMI_FN rm_result rmi_exe_turn(rm_exec *exec, int taken)
 {
     rm_exec *before = exec->owner->turn;
     const rmi_tensor *tensors = before->graph->tensors;
-    uint32_t i;
-    rm_result result;
     if (before == exec) return RM_OK;
-    result = rmi_exe_drain(before);
+    rm_result result = rmi_exe_drain(before);
     if (result != RM_OK)
         return rmi_err_set(&exec->err, result, "an executor that shares its memory: %s", before->err.text);
     if (!taken) return RM_OK;
     before->last = NULL;
     before->course.grads = RMI_EXE_SPENT;
     before->course.adrift = 1;
-    for (i = 0; i < before->graph->n_tensors; i++)
+    for (uint32_t i = 0; i < before->graph->n_tensors; i++)
         if (tensors[i].kind == RMI_INPUT && !tensors[i].external) before->due[i] = tensors[i].bytes;
     exec->owner->turn = exec;
     return RM_OK;
@@ -23881,12 +23519,10 @@ RMI_FN rm_result rmi_exe_ready(rm_exec *exec, const rmi_exe_prog *prog)
                        : exec->owner->users > 1 ? " (a step or an input of another executor in its memory uses them up)"
                                                 : "";
     const rmi_exe_patch *patch = exec->outside.patch;
-    uint32_t i;
-    size_t k;
-    for (k = 0; k < exec->outside.n_patches; k++)
+    for (size_t k = 0; k < exec->outside.n_patches; k++)
         RMI_WANT(&exec->err, *patch[k].slot, "%s is the caller's memory and not bound; call rm_exec_bind first",
                  rmi_exe_name(exec, rmi_exe_outside_at(exec, patch[k].place)));
-    for (i = 0; i < exec->graph->n_tensors; i++) {
+    for (uint32_t i = 0; i < exec->graph->n_tensors; i++) {
         const rmi_tensor *input = &exec->graph->tensors[i];
         if (!exec->due[i] || !prog->reads[i]) continue;
         RMI_WANT(&exec->err, exec->due[i] == input->bytes, "input %s: only %u of its %u bytes were written; "
@@ -23997,8 +23633,7 @@ RMI_FN rm_result rmi_exe_feed(rm_exec *exec, void *to, const void *from, uint64_
     const rm_backend *backend = &exec->backend;
     const rmi_exe_prog *before = exec->lanes.inputs_open ? NULL : exec->lanes.before;
     const rmi_lan_waits *waits = before ? &exec->prog[0].waits[1 + (before - exec->prog)] : NULL;
-    size_t i;
-    for (i = 0; waits && i < waits->n && waits->wait[i].op == 0; i++)
+    for (size_t i = 0; waits && i < waits->n && waits->wait[i].op == 0; i++)
         RMI_TRY(rmi_exe_wait(exec, waits->wait[i].on, RM_LANE_COMPUTE));
     exec->lanes.inputs_open = 1;
     if (!backend->feed) return rmi_exe_by_compute(exec, to, from, bytes, "writing an input");
@@ -24150,8 +23785,6 @@ RMI_FN uint32_t rmi_exe_share(const rm_exec *exec, uint32_t buf)
 RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what, int write, uint64_t *bytes)
 {
     uint32_t buf, id = rmi_graph_index(t);
-    const rmi_tensor *tensor;
-    unsigned char *address;
     const char *why;
     int input, spent, left; /* spent: its home holds bytes of something else */
     if (!rmi_graph_has(exec->graph, t) || (what & ~RM_SHARE) > RM_STATE ||
@@ -24159,10 +23792,10 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what,
         return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "the tensor is none or of another graph, or `what` is not "
                            "RM_VALUE, RM_GRAD or RM_STATE, or RM_SHARE with what is not in shares"),
                (unsigned char *)NULL;
-    tensor = &exec->graph->tensors[id];
+    const rmi_tensor *tensor = &exec->graph->tensors[id];
     buf = rmi_exe_buffer(exec, t, what);
     *bytes = rmi_low_bytes(exec->graph, buf);
-    address = rmi_exe_home(exec, buf);
+    unsigned char *address = rmi_exe_home(exec, buf);
     if (!address && write && rmi_exe_share(exec, buf) != RMI_NONE)
         address = rmi_exe_home(exec, rmi_exe_share(exec, buf));
     if (what & RM_SHARE) *bytes = rmi_exe_in_share(exec, buf, NULL);
@@ -24250,8 +23883,7 @@ RMI_FN int rmi_exe_computed(const rm_exec *exec, uint32_t id, uint32_t what)
     const rmi_tensor *tensor = &exec->graph->tensors[id];
     int computed = exec->lanes.on && what == RM_VALUE && tensor->kind == RMI_ACT && !tensor->external &&
                    tensor->root == id;
-    size_t i;
-    for (i = 0; computed && exec->last && i < exec->last->n; i++) /* not if a copy has brought it */
+    for (size_t i = 0; computed && exec->last && i < exec->last->n; i++) /* not if a copy has brought it */
         computed = exec->last->op[i].lane != RM_LANE_H2D || exec->last->op[i].buf != id;
     return computed;
 }
@@ -24262,7 +23894,6 @@ RMI_FN rm_result rmi_exe_bind(rm_exec *exec, rm_tensor t, uint32_t what, void *m
     rmi_exe_outside *outside = &exec->outside;
     int known = rmi_graph_has(exec->graph, t);
     uint32_t buf = known && what <= RM_STATE ? rmi_exe_buffer(exec, t, what) : 0;
-    size_t i;
     RMI_WANT(&exec->err, known && what <= RM_STATE && rmi_low_external(exec->graph, buf), "rm_exec_bind: %s was not "
              "declared RM_EXTERNAL; the plan places it", known ? exec->graph->tensors[rmi_graph_index(t)].name
              : "the tensor (none, or of another graph)");
@@ -24270,7 +23901,7 @@ RMI_FN rm_result rmi_exe_bind(rm_exec *exec, rm_tensor t, uint32_t what, void *m
     if (outside->bound[buf] == memory) return RM_OK;
     RMI_TRY(rmi_exe_reserve(exec)); /* programs that were kept have the old address */
     outside->bound[buf] = memory;
-    for (i = 0; i < outside->n_patches; i++)
+    for (size_t i = 0; i < outside->n_patches; i++)
         if (outside->patch[i].place >= outside->from[buf] && outside->patch[i].place < outside->from[buf + 1])
             *outside->patch[i].slot = rmi_exe_at(exec, outside->patch[i].place);
     return RM_OK;
@@ -24329,8 +23960,7 @@ RMI_FN uint64_t rmi_exe_number(const unsigned char *at)
 RMI_FN uint64_t rmi_exe_sum(uint64_t sum, const unsigned char *bytes, uint64_t n)
 {
     unsigned char tail[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    uint64_t i;
-    for (i = 0; i < n; i += 8) {
+    for (uint64_t i = 0; i < n; i += 8) {
         if (n - i < 8) memcpy(tail, bytes + (size_t)i, (size_t)(n - i));
         sum = (sum ^ rmi_exe_number(n - i < 8 ? tail : bytes + (size_t)i)) * 0x9E3779B97F4A7C15u;
         sum ^= sum >> 32;
@@ -24341,8 +23971,7 @@ RMI_FN uint64_t rmi_exe_sum(uint64_t sum, const unsigned char *bytes, uint64_t n
 /* A number more for the head that is put together. */
 RMI_FN void rmi_exe_put_number(rmi_exe_state *state, uint64_t number)
 {
-    int i;
-    for (i = 0; i < 64; i += 8) state->head[state->n++] = (unsigned char)(number >> i);
+    for (int i = 0; i < 64; i += 8) state->head[state->n++] = (unsigned char)(number >> i);
 }
 
 /* Writes bytes of a part: the last ones, with the checksum behind them, or a multiple of 8. */
@@ -24377,11 +24006,8 @@ RMI_FN rm_result rmi_exe_head(rmi_exe_state *state, const char *name, uint64_t n
 {
     rmi_error *err = &state->exec->err;
     const char *text = name ? name : rmi_exe_magic(0);
-    const unsigned char *theirs;
     const char *of = name ? "bytes of " : "buffers";
     const uint64_t begin = state->at, left = state->bytes - begin;
-    int alike;
-    uint64_t n;
     char word[300] = "";
     state->n = 0;
     if (name) rmi_exe_put_number(state, strlen(name));
@@ -24389,9 +24015,9 @@ RMI_FN rm_result rmi_exe_head(rmi_exe_state *state, const char *name, uint64_t n
     state->n += strlen(text);
     rmi_exe_put_number(state, number);
     if (state->sink) return rmi_exe_put_part(state, state->head, state->n, 1);
-    theirs = state->data + (size_t)begin;
-    alike = left >= RMI_EXE_MAGIC_BYTES && !memcmp(theirs, state->head, RMI_EXE_MAGIC_BYTES);
-    n = state->n;
+    const unsigned char *theirs = state->data + (size_t)begin;
+    int alike = left >= RMI_EXE_MAGIC_BYTES && !memcmp(theirs, state->head, RMI_EXE_MAGIC_BYTES);
+    uint64_t n = state->n;
     if (name) n = rmi_add(left < 8 ? 0 : rmi_exe_number(theirs), 16);
     else if (!alike && left >= RMI_EXE_MAGIC_BYTES && !memcmp(theirs, rmi_exe_magic(1), RMI_EXE_MAGIC_BYTES))
         return rmi_err_set(err, RM_ERROR_TEXT, "rm_exec_restore: the state is of a machine with the other order of "
@@ -24448,12 +24074,11 @@ RMI_FN rm_result rmi_exe_save(rm_exec *exec, rm_write_fn write, void *user)
 {
     rmi_sink sink = {write, user, 0, NULL, 0, 0};
     rmi_arena mem = rmi_arena_make(&exec->mem.hooks);
-    rm_result result;
     rmi_exe_state state = RMI_INIT;
     state.exec = exec;
     state.sink = &sink;
     state.piece = RMI_RAW(&mem, unsigned char, RMI_EXE_PIECE);
-    result = state.piece ? rmi_exe_drain(exec) : rmi_err_memory(&exec->err);
+    rm_result result = state.piece ? rmi_exe_drain(exec) : rmi_err_memory(&exec->err);
     if (result == RM_OK) result = rmi_exe_state_walk(&state);
     rmi_arena_free(&mem);
     return result;
@@ -24499,12 +24124,11 @@ RMI_FN rm_result rmi_exe_set_aside(rm_exec *exec, rmi_exe_aside *aside, int for_
 {
     rmi_exe_memory *memory = &aside->memory;
     uint32_t buf, n = rmi_low_buffers(exec->graph);
-    rm_result result;
     RMI_TRY(rmi_exe_drain(exec));
     memset((void *)aside, 0, sizeof *aside);
     aside->course = exec->course;
     aside->mem = rmi_arena_make(&exec->mem.hooks);
-    result = RMI_TABLES(&aside->mem, RMI_T(memory->home, n), RMI_T(aside->due, exec->graph->n_tensors));
+    rm_result result = RMI_TABLES(&aside->mem, RMI_T(memory->home, n), RMI_T(aside->due, exec->graph->n_tensors));
     for (buf = 0; buf < n && result == RM_OK; buf++) {
         memory->home[buf] = rmi_exe_keeps(exec, buf, for_plan) ? memory->bytes : RMI_INF;
         if (memory->home[buf] != RMI_INF) memory->bytes += rmi_round_up(rmi_low_bytes(exec->graph, buf), RMI_ALIGN);
@@ -24562,14 +24186,12 @@ RMI_FN rm_result rmi_exe_unpark(rm_exec *exec, rm_plan *plan)
 {
     rmi_arena tables = exec->tables;
     rmi_exe_memory memory[RMI_EXE_MEMORIES];
-    rm_result result;
-    int code;
     memcpy(memory, exec->memory, sizeof memory);
     exec->tables = rmi_arena_make(&exec->mem.hooks);
     exec->plan = plan;
-    result = rmi_exe_load(exec);
+    rm_result result = rmi_exe_load(exec);
     if (result == RM_OK) result = rmi_exe_put_back(exec, &memory[RMI_EXE_HOST], 0);
-    code = rmi_exe_quiet(exec);
+    int code = rmi_exe_quiet(exec);
     if (result == RM_OK) result = rmi_exe_needs(exec, code, "putting back what persists", NULL);
     if (result == RM_OK) {
         rmi_arena_free(&tables);
@@ -24589,17 +24211,14 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
 {
     rm_plan *old = exec->plan;
     rmi_exe_aside aside;
-    rmi_error why;
-    rm_result result;
     const rmi_program *to = NULL; /* goes on with an accumulation */
-    uint32_t i;
     RMI_WANT(&exec->err, plan->g == exec->graph, "rm_exec_replan: the plan is of another graph; make it with the graph "
              "of this executor's plan");
     RMI_WANT(&exec->err, !plan->live_only, RMI_EXE_LIVE_ONLY, "rm_exec_replan");
     RMI_TRY(rmi_exe_alone(exec, "rm_exec_replan"));
-    for (i = 0; i < plan->n; i++)
+    for (uint32_t i = 0; i < plan->n; i++)
         if (rmi_low_adds_to_earlier(plan->prog[i].step)) to = &plan->prog[i];
-    for (i = 0; i < exec->trained.n && exec->course.grads == RMI_EXE_ADDING; i++) {
+    for (uint32_t i = 0; i < exec->trained.n && exec->course.grads == RMI_EXE_ADDING; i++) {
         uint32_t buf = rmi_low_buf(exec->graph, RMI_BUF_GRAD, exec->trained.at[i]);
         size_t k = 0;
         while (to && k < to->n_homes && to->homes[k].buf != buf) k++;
@@ -24614,9 +24233,9 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
         exec->tables = aside.mem;
         exec->memory[RMI_EXE_HOST] = aside.memory;
     }
-    result = rmi_exe_unpark(exec, plan);
+    rm_result result = rmi_exe_unpark(exec, plan);
     if (result != RM_OK) {
-        why = exec->err;
+        rmi_error why = exec->err;
         if (rmi_exe_unpark(exec, old) == RM_OK) {
             exec->err = why;
             return result;
@@ -24788,9 +24407,8 @@ RMI_FN rm_result rmi_exe_sampled(rmi_exe_profile *f, rmi_exe_time *of, int besid
 RMI_FN uint64_t rmi_exe_measured(const rmi_exe_time *of, uint64_t *spread)
 {
     const rmi_exe_time *time = of->like;
-    size_t quarter;
     if (!time->n) return 0;
-    quarter = (time->n - 1) / 4;
+    size_t quarter = (time->n - 1) / 4;
     if (spread) *spread += time->sample[time->n - 1 - quarter] - time->sample[quarter];
     return time->sample[quarter];
 }
@@ -24840,14 +24458,13 @@ RMI_FN rm_result rmi_exe_timed_op(rmi_exe_profile *f, rmi_exe_op *op, uint64_t *
     const rm_backend *backend = &exec->backend;
     const char *name = op->call ? op->call->op : NULL;
     int marks = backend->mark && backend->marked && op->what != RMI_EXE_COPY;
-    rmi_exe_clock begin, end;
     RMI_TRY(rmi_exe_sync(exec, "waiting before an op", name));
-    begin = rmi_exe_clock_now(exec);
+    rmi_exe_clock begin = rmi_exe_clock_now(exec);
     if (marks) RMI_TRY(rmi_exe_needs(exec, backend->mark(backend->user, 0, op->lane), "timing", name));
     RMI_TRY(rmi_exe_run(exec, op));
     if (marks) RMI_TRY(rmi_exe_needs(exec, backend->mark(backend->user, 1, op->lane), "timing", name));
     RMI_TRY(rmi_exe_sync(exec, "waiting for an op", name));
-    end = rmi_exe_clock_now(exec);
+    rmi_exe_clock end = rmi_exe_clock_now(exec);
     *ns = rmi_exe_took(&begin, &end);
     f->wall += end.wall - begin.wall;
     f->took += *ns;
@@ -24884,10 +24501,9 @@ RMI_FN void rmi_exe_lay(rmi_exe_profile *f, rmi_run run)
     uint64_t align = rmi_max(f->exec->plan->align, RMI_EXE_SPACING);
     const uint32_t first = run.way == RMI_OPT_HOST, last = run.way >= RMI_OPT_HOST; /* 0: on the device */
     rmi_exe_operand operand;
-    uint32_t role, slot, host;
     if (run.way == RMI_COPY_MERGE) run.way = RMI_REDUCE; /* is given the same */
-    for (role = 0; role < RMI_EXE_ROLES; role++)
-        for (slot = 0; rmi_exe_operand_of(f->exec, run, role, slot, &operand); slot++) {
+    for (uint32_t role = 0; role < RMI_EXE_ROLES; role++)
+        for (uint32_t slot = 0; rmi_exe_operand_of(f->exec, run, role, slot, &operand); slot++) {
             uint64_t bytes = operand.bytes;
             if (role == RMI_EXE_WS && form) bytes = rmi_max(bytes, rmi_max(form->fwd_ws, form->saving_ws));
             if (!operand.declared || (f->build.at[first][operand.buf] != RMI_INF && role != RMI_EXE_WS)) continue;
@@ -24896,7 +24512,7 @@ RMI_FN void rmi_exe_lay(rmi_exe_profile *f, rmi_run run)
                 f->build.at[0][operand.buf] = f->build.at[0][operand.tensor];
                 continue;
             }
-            for (host = first; host <= last; host++) {
+            for (uint32_t host = first; host <= last; host++) {
                 f->build.at[host][operand.buf] = RMI_EXE_PLACE_BESIDE + beside->bytes;
                 beside->bytes = rmi_add(beside->bytes, rmi_round_up(bytes, align));
             }
@@ -24935,8 +24551,7 @@ RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_time *time)
 {
     rmi_exe_op *op = &f->beside.op[f->beside.n - 1], *before;
     uint64_t ns, sum = 0;
-    uint32_t i;
-    for (i = 0; i <= f->repeats || (sum < RMI_EXE_SHORT_NS && i <= f->repeats * RMI_EXE_OFTEN); i++) {
+    for (uint32_t i = 0; i <= f->repeats || (sum < RMI_EXE_SHORT_NS && i <= f->repeats * RMI_EXE_OFTEN); i++) {
         for (before = f->beside.op; before < op; before++) RMI_TRY(rmi_exe_run(f->exec, before));
         RMI_TRY(rmi_exe_timed_op(f, op, &ns));
         sum += ns;
@@ -24958,7 +24573,6 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, rmi_exe_time *time, const rm
     void *memory = exec->memory[RMI_EXE_ARENA].at;
     rm_backend giver = *backend;
     rm_result result = RM_OK;
-    int code;
     if (!rmi_exe_wanted(f, time)) return RM_OK;
     for (i = 0; i < rmi_low_buffers(exec->graph); i++) f->build.at[0][i] = f->build.at[1][i] = RMI_INF;
     beside->bytes = 0;
@@ -24978,7 +24592,7 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, rmi_exe_time *time, const rm
                                "clearing memory beside the step", NULL);
     if (result == RM_OK) result = rmi_exe_compile_beside(f, time);
     if (result == RM_OK) result = rmi_exe_broken(exec, rmi_exe_time_beside(f, time));
-    code = backend->sync(backend->user);
+    int code = backend->sync(backend->user);
     if (result == RM_OK) result = rmi_exe_needs(exec, code, "waiting for an op", NULL);
     if (beside->own) giver.release(giver.user, memory, host);
     rmi_arena_free(&f->calls);
@@ -24996,19 +24610,17 @@ RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog, int 
 {
     rm_exec *exec = f->exec;
     const rm_backend *backend = &exec->backend;
-    rmi_exe_time *time;
-    size_t k;
     prog->values[prog->issued++ & 1] = exec->now;
     if (backend->begin)
         RMI_TRY(rmi_exe_needs(exec, backend->begin(backend->user, (uint32_t)(prog - exec->prog), &exec->now, NULL),
                               "beginning a step", NULL));
-    for (k = 0; k < prog->n; k++) {
+    for (size_t k = 0; k < prog->n; k++) {
         rmi_exe_op *op = &prog->op[k];
         const int call = op->what == RMI_EXE_CALL;
         uint64_t ns = 0;
         if (beside && call && op->run.way == RMI_FWD && !op->call->recompute &&
             !(exec->graph->ops[op->run.id].flags & RM_ONCE))
-            for (time = f->first[op->run.id]; time < f->first[op->run.id + 1]; time++)
+            for (rmi_exe_time *time = f->first[op->run.id]; time < f->first[op->run.id + 1]; time++)
                 RMI_TRY(rmi_exe_beside(f, time, op->call));
         RMI_TRY(rmi_exe_timed_op(f, op, &ns));
         if (call && !beside && !warms_up) RMI_TRY(rmi_exe_sampled(f, rmi_exe_time_of(f, op), 0, ns));
@@ -25059,9 +24671,8 @@ RMI_FN uint64_t rmi_exe_again(const rmi_exe_time *time)
 RMI_FN void rmi_exe_set_time(const rmi_exe_profile *f, const rmi_exe_time *time, uint64_t *sum, uint64_t *spread)
 {
     const rmi_run run = time->run;
-    uint64_t ns;
     if (time->thought == RMI_INF) return;
-    ns = time->again ? rmi_exe_again(time) : rmi_exe_measured(time, spread);
+    uint64_t ns = time->again ? rmi_exe_again(time) : rmi_exe_measured(time, spread);
     if (ns || (run.way == RMI_BWD && !rmi_low_has_part(&f->exec->graph->ops[run.id], run.form, run.part)))
         *time->by = RMI_COST_MEASURED; /* what never runs, too */
     if (!ns) return;
@@ -25086,12 +24697,10 @@ RMI_FN uint32_t rmi_exe_distance(const rmi_exe_profile *f, rmi_run one, rmi_run 
 RMI_FN void rmi_exe_guess(const rmi_exe_profile *f, const rmi_exe_time *time)
 {
     uint64_t thought = 0, measured = 0, ns;
-    uint32_t level;
-    size_t i;
     if (*time->by == RMI_COST_MEASURED || (*time->by == RMI_COST_GIVEN && time->run.way > RMI_BWD)) return;
-    for (level = 0; level < 4 && !thought; level++) {
+    for (uint32_t level = 0; level < 4 && !thought; level++) {
         if (level && *time->by == RMI_COST_GIVEN) return;
-        for (i = 0; i < f->n_times; i++) {
+        for (size_t i = 0; i < f->n_times; i++) {
             const rmi_exe_time *other = &f->time[i];
             if (other->again || other->thought == RMI_INF || rmi_exe_distance(f, time->run, other->run) > level)
                 continue;
@@ -25137,17 +24746,15 @@ RMI_FN rm_result rmi_exe_profile_in(rmi_exe_profile *f, const rm_step *s, uint32
 {
     rm_exec *exec = f->exec;
     rmi_exe_prog *last = NULL;
-    rmi_exe_time *time;
-    uint32_t i;
     RMI_WANT(&exec->err, exec->backend.now, "rm_exec_profile: the backend has no clock; set rm_backend.now");
-    for (i = 0; i < exec->n_prog; i++)
+    for (uint32_t i = 0; i < exec->n_prog; i++)
         if (exec->prog[i].step & kinds) {
             last = &exec->prog[i];
             RMI_TRY(rmi_exe_timed_steps(f, last, s, 0));
         }
     if (!last) return rmi_exe_program_of(exec, "rm_exec_profile", kinds, &last);
     RMI_TRY(rmi_exe_timed_steps(f, last, s, 1));
-    for (time = f->first[exec->graph->n_ops]; time < f->time + f->n_times; time++)
+    for (rmi_exe_time *time = f->first[exec->graph->n_ops]; time < f->time + f->n_times; time++)
         RMI_TRY(rmi_exe_beside(f, time, NULL));
     return RM_OK;
 }
@@ -25156,12 +24763,11 @@ RMI_FN rm_result rmi_exe_profile_in(rmi_exe_profile *f, const rm_step *s, uint32
 RMI_FN rm_result rmi_exe_profile_run(rm_exec *exec, const rm_step *s, uint32_t kinds, uint32_t repeats)
 {
     rmi_exe_profile f = RMI_INIT;
-    rm_result result, undone;
     f.exec = exec;
     f.repeats = repeats ? repeats : RMI_EXE_REPEATS;
     f.tmp = rmi_arena_make(&exec->mem.hooks);
     f.calls = rmi_arena_make(&exec->mem.hooks);
-    result = rmi_exe_times(&f);
+    rm_result result = rmi_exe_times(&f);
     if (result == RM_OK) result = rmi_exe_build_make(&f.build, exec, &f.tmp, &f.tmp);
     if (result == RM_OK) {
         f.build.mem = &f.calls;
@@ -25170,7 +24776,7 @@ RMI_FN rm_result rmi_exe_profile_run(rm_exec *exec, const rm_step *s, uint32_t k
     }
     if (result == RM_OK) {
         result = rmi_exe_profile_in(&f, s, kinds);
-        undone = rmi_exe_undo(exec, &f.aside);
+        rm_result undone = rmi_exe_undo(exec, &f.aside);
         if (result == RM_OK) result = undone;
     }
     if (result == RM_OK) result = rmi_exe_set_costs(&f);
@@ -25197,11 +24803,10 @@ typedef struct rmi_wat {
 RMI_FN rm_result rmi_wat_step(rm_exec *exec, const rm_step *s, rmi_wat *watcher,
                               rm_result (*watch)(rm_exec *exec, rmi_exe_op *op))
 {
-    rm_result result;
     watcher->clock.exec = exec;
     exec->watch = watch;
     exec->watcher = watcher;
-    result = rmi_exe_step(exec, s);
+    rm_result result = rmi_exe_step(exec, s);
     exec->watch = NULL;
     return result == RM_OK ? rmi_exe_drain(exec) : result;
 }
@@ -25286,11 +24891,10 @@ RMI_FN rm_result rmi_wat_tell(rm_exec *exec, const rmi_exe_op *op, const rmi_exe
     char which[RMI_ERR_TEXT], before[RMI_ERR_TEXT / 2], name[300];
     rmi_sink sink = rmi_line(before, sizeof before);
     rmi_exe_operand operand;
-    uint32_t role, slot;
     uint64_t first;
     before[0] = 0;
-    for (role = 0; role < RMI_EXE_SAVED; role++)
-        for (slot = 0; rmi_exe_operand_of(exec, op->run, role, slot, &operand); slot++) {
+    for (uint32_t role = 0; role < RMI_EXE_SAVED; role++)
+        for (uint32_t slot = 0; rmi_exe_operand_of(exec, op->run, role, slot, &operand); slot++) {
             const unsigned char *bytes = (const unsigned char *)*rmi_exe_slot(op->call, role, slot);
             const uintptr_t begin = (uintptr_t)bytes, over = (uintptr_t)from;
             if (!operand.declared || !bytes || operand.use != RMI_EXE_READS) continue;
@@ -25309,12 +24913,11 @@ RMI_FN rm_result rmi_wat_tell(rm_exec *exec, const rmi_exe_op *op, const rmi_exe
 RMI_FN rm_result rmi_wat_look(rm_exec *exec, rmi_exe_op *op)
 {
     rmi_exe_operand operand;
-    uint32_t role, slot;
     uint64_t at;
     RMI_TRY(rmi_exe_run(exec, op));
     RMI_TRY(rmi_exe_sync(exec, "waiting for an op", op->call ? op->call->op : NULL));
-    for (role = 0; op->what == RMI_EXE_CALL && role < RMI_EXE_SAVED; role++)
-        for (slot = 0; rmi_exe_operand_of(exec, op->run, role, slot, &operand); slot++) {
+    for (uint32_t role = 0; op->what == RMI_EXE_CALL && role < RMI_EXE_SAVED; role++)
+        for (uint32_t slot = 0; rmi_exe_operand_of(exec, op->run, role, slot, &operand); slot++) {
             const unsigned char *bytes = (const unsigned char *)*rmi_exe_slot(op->call, role, slot);
             if (!operand.declared || !bytes || operand.use < RMI_EXE_MAKES) continue;
             RMI_TRY(rmi_wat_first(exec, &operand, bytes, &at));
@@ -25328,11 +24931,10 @@ RMI_FN rm_result rmi_wat_find(rm_exec *exec, const rm_step *s, rm_find_fn find, 
 {
     rmi_arena mem = rmi_arena_make(&exec->mem.hooks);
     rmi_wat watcher = RMI_INIT;
-    rm_result result;
     watcher.find = find;
     watcher.user = user;
     watcher.piece = RMI_RAW(&mem, unsigned char, RMI_EXE_PIECE);
-    result = watcher.piece ? rmi_wat_step(exec, s, &watcher, rmi_wat_look) : rmi_err_memory(&exec->err);
+    rm_result result = watcher.piece ? rmi_wat_step(exec, s, &watcher, rmi_wat_look) : rmi_err_memory(&exec->err);
     rmi_arena_free(&mem);
     return result;
 }
@@ -25498,10 +25100,9 @@ RMI_FN rm_result rmi_chk_add(rmi_chk *k, rmi_chk_frame *frame, rmi_run run, uint
 {
     const int saved = role == RMI_EXE_SAVED;
     const rmi_chk_saved *left = saved && run.way == RMI_BWD ? &k->saved[run.id][run.form] : NULL;
-    rmi_chk_box *box;
     if (rmi_chk_box_of(frame, role, operand->tensor) || (left && !left->bytes)) return RM_OK;
     if (!operand->declared && role > RMI_EXE_OUT && !saved) return RM_OK;
-    box = frame->end++;
+    rmi_chk_box *box = frame->end++;
     box->role = role;
     box->slot = slot;
     box->tensor = operand->tensor;
@@ -25528,11 +25129,9 @@ RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, rmi_run run, rmi_chk_frame **out
     rmi_chk_frame *frame = RMI_NEW(&k->tmp, rmi_chk_frame, 1);
     const char *part = run.way == RMI_BWD ? rmi_low_part(k->graph, run)->name : "", *variant = "";
     rmi_exe_operand operand;
-    uint32_t role, slot;
-    rm_call *call;
     *out = frame;
     if (!frame) return RM_ERROR_MEMORY;
-    call = &frame->call;
+    rm_call *call = &frame->call;
     RMI_TRY(rmi_exe_call_of(k->exec, &k->tmp, run, RM_LANE_COMPUTE, call));
     frame->fn = rmi_exe_callback(k->exec, run);
     if (run.way <= RMI_BWD) {
@@ -25545,8 +25144,8 @@ RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, rmi_run run, rmi_chk_frame **out
                rmi_chk_words[run.way][1], part[0] ? ", part " : "", part, variant[0] ? ", variant " : "", variant);
     RMI_TRY(RMI_TABLES(&k->tmp, RMI_T(frame->box, 2 * ((size_t)call->n_in + call->n_out) + RMI_EXE_ROLES)));
     frame->end = frame->box;
-    for (role = 0; role < RMI_EXE_ROLES; role++)
-        for (slot = 0; rmi_exe_operand_of(k->exec, run, role, slot, &operand); slot++)
+    for (uint32_t role = 0; role < RMI_EXE_ROLES; role++)
+        for (uint32_t slot = 0; rmi_exe_operand_of(k->exec, run, role, slot, &operand); slot++)
             RMI_TRY(rmi_chk_add(k, frame, run, role, slot, &operand));
     return RM_OK;
 }
@@ -25598,15 +25197,13 @@ RMI_FN void rmi_chk_set(const rmi_chk *k, const rmi_chk_frame *frame, rmi_chk_bo
 /* Accum bits as the executor gives them; zeros in boxes that hold nothing but have a bit, perhaps a shared one. */
 RMI_FN void rmi_chk_accum(const rmi_chk *k, rmi_chk_frame *frame)
 {
-    rmi_chk_box *box;
-    uint32_t i;
     frame->call.accum = 0;
-    for (box = frame->box; box < frame->end; box++)
-        for (i = box->slot; box->role == RMI_EXE_DIN && box->seen && i < frame->call.n_in; i++)
+    for (rmi_chk_box *box = frame->box; box < frame->end; box++)
+        for (uint32_t i = box->slot; box->role == RMI_EXE_DIN && box->seen && i < frame->call.n_in; i++)
             if (rmi_chk_stands(frame, box, i) && (i > box->slot || rmi_low_zeroed(frame->form, box->tensor) ||
                                                    rmi_chk_adds(k, frame, box)))
                 frame->call.accum |= RM_IN(i);
-    for (box = frame->box; box < frame->end; box++)
+    for (rmi_chk_box *box = frame->box; box < frame->end; box++)
         if (box->role == RMI_EXE_DIN && (frame->call.accum & RM_IN(box->slot)) && !rmi_chk_adds(k, frame, box))
             box->byte = 0;
 }
@@ -25623,18 +25220,16 @@ RMI_FN int rmi_chk_lost(const rmi_chk_box *box, size_t at)
 /* All boxes, and their guards, as the frame's trial wants them. */
 RMI_FN void rmi_chk_fill(const rmi_chk *k, rmi_chk_frame *frame)
 {
-    rmi_chk_box *box;
-    size_t at;
-    for (box = frame->box; box < frame->end; box++) rmi_chk_set(k, frame, box);
+    for (rmi_chk_box *box = frame->box; box < frame->end; box++) rmi_chk_set(k, frame, box);
     rmi_chk_accum(k, frame);
-    for (box = frame->box; box < frame->end; box++) {
+    for (rmi_chk_box *box = frame->box; box < frame->end; box++) {
         memset(box->data - RMI_CHK_GUARD, box->guard, RMI_CHK_GUARD);
         memset(box->data + (size_t)box->bytes, box->guard, RMI_CHK_GUARD);
         if (box->held) memcpy(box->data, box->held, (size_t)box->bytes);
         else if (frame->trial.sums != RMI_CHK_OWN || box->role != RMI_EXE_DIN)
             memset(box->data, box->byte, (size_t)box->bytes);
         else
-            for (at = 0; at < box->bytes; at += 8)
+            for (size_t at = 0; at < box->bytes; at += 8)
                 if (!rmi_chk_lost(box, at)) memset(box->data + at, RMI_CHK_OTHER, rmi_chk_piece(box, at));
     }
 }
@@ -25645,18 +25240,15 @@ RMI_FN void rmi_chk_fill(const rmi_chk *k, rmi_chk_frame *frame)
 RMI_FN rm_result rmi_chk_call(rmi_chk *k, rmi_chk_frame *frame)
 {
     rm_call *call = &frame->call;
-    const rmi_chk_box *box;
-    uint32_t i;
-    int code;
-    for (box = frame->box; box < frame->end; box++) {
+    for (const rmi_chk_box *box = frame->box; box < frame->end; box++) {
         *rmi_exe_slot(call, box->role, box->slot) = box->seen;
-        for (i = box->slot + 1; i < call->n_in; i++)
+        for (uint32_t i = box->slot + 1; i < call->n_in; i++)
             if (rmi_chk_stands(frame, box, i)) *rmi_exe_slot(call, box->role, i) = box->seen;
         if (box->role == RMI_EXE_SAVED) call->saved_bytes = box->seen ? box->bytes : 0;
         if (box->role == RMI_EXE_WS) call->ws_bytes = box->bytes;
     }
     call->recompute = frame->trial.recompute;
-    code = frame->fn(call);
+    int code = frame->fn(call);
     if (!code) return RM_OK;
     return rmi_err_set(&k->exec->err, RM_ERROR_CALLBACK, "%s returned %s%u; the check was stopped there", frame->what,
                        code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
@@ -25681,16 +25273,15 @@ RMI_FN const char *rmi_chk_touched(const rmi_chk *k, const rmi_chk_frame *frame,
 /* Are guards and operands that are read only as they were? */
 RMI_FN rm_result rmi_chk_inspect(rmi_chk *k, const rmi_chk_frame *frame)
 {
-    const rmi_chk_box *box;
     size_t at;
-    for (box = frame->box; box < frame->end; box++)
+    for (const rmi_chk_box *box = frame->box; box < frame->end; box++)
         for (at = 0; at < RMI_CHK_GUARD; at++) {
             if (box->data[(size_t)box->bytes + at] != box->guard)
                 return rmi_chk_found(k, frame, box, 0, "writes beyond the end of %b, which has %n bytes; %f");
             if (*(box->data - 1 - at) != box->guard)
                 return rmi_chk_found(k, frame, box, 0, "writes before the start of %b, which has %n bytes; %f");
         }
-    for (box = frame->box; box < frame->end; box++) {
+    for (const rmi_chk_box *box = frame->box; box < frame->end; box++) {
         int reads = box->reads || (box->changes && frame->trial.recompute);
         if (!reads || box == frame->trial.lower) continue;
         if (box->held && !memcmp(box->data, box->held, (size_t)box->bytes)) continue;
@@ -25709,12 +25300,10 @@ RMI_FN int rmi_chk_unwritten(const rmi_chk_box *box, uint64_t at)
 /* The first result that is not as in the first trial. What a forward leaves unwritten in saved is nobody's loss. */
 RMI_FN void rmi_chk_compare(rmi_chk_frame *frame)
 {
-    const rmi_chk_box *box;
-    size_t at;
     frame->odd = NULL;
-    for (box = frame->box; box < frame->end && !frame->odd; box++) {
+    for (const rmi_chk_box *box = frame->box; box < frame->end && !frame->odd; box++) {
         if (!box->result || !box->seen || !memcmp(box->seen, box->result, (size_t)box->bytes)) continue;
-        for (at = 0; at < box->bytes && !frame->odd; at++)
+        for (size_t at = 0; at < box->bytes && !frame->odd; at++)
             if (box->seen[at] != box->result[at] && (box->role != RMI_EXE_SAVED || !rmi_chk_unwritten(box, at)))
                 frame->odd = box, frame->odd_byte = at;
     }
@@ -25723,12 +25312,11 @@ RMI_FN void rmi_chk_compare(rmi_chk_frame *frame)
 /* One trial of the call. */
 RMI_FN rm_result rmi_chk_try(rmi_chk *k, rmi_chk_frame *frame, const rmi_chk_trial *trial)
 {
-    rmi_chk_box *box;
     frame->trial = *trial;
     rmi_chk_fill(k, frame);
     RMI_TRY(rmi_chk_call(k, frame));
     RMI_TRY(rmi_chk_inspect(k, frame));
-    for (box = frame->box; box < frame->end && trial->first; box++)
+    for (rmi_chk_box *box = frame->box; box < frame->end && trial->first; box++)
         if (box->result) memcpy(box->result, box->data, (size_t)box->bytes);
     rmi_chk_compare(frame);
     if (!frame->odd || !trial->lie) return RM_OK;
@@ -25792,10 +25380,9 @@ RMI_FN rm_result rmi_chk_blame(rmi_chk *k, rmi_chk_frame *frame, int small)
    operands) holds other bytes. If a result changes then, the place that does it is looked for. */
 RMI_FN rm_result rmi_chk_independent(rmi_chk *k, rmi_chk_frame *frame)
 {
-    const rmi_chk_box *box;
     rmi_chk_trial trial = RMI_INIT;
     int last = 0; /* undeclared operands hold first zeros, then small numbers */
-    for (box = frame->box; box < frame->end; box++) last |= box->undeclared;
+    for (const rmi_chk_box *box = frame->box; box < frame->end; box++) last |= box->undeclared;
     RMI_TRY(rmi_chk_first(k, frame, RMI_CHK_NOTHING));
     trial.changed = 2 * (uint32_t)(frame->end - frame->box);
     for (; trial.small <= last; trial.small++) {
@@ -25812,11 +25399,10 @@ RMI_FN rm_result rmi_chk_each_absent(rmi_chk *k, rmi_chk_frame *frame)
 {
     int forward = frame->call.phase == RM_PHASE_FORWARD;
     uint32_t again = forward && !frame->op->pinned, role = forward ? RMI_EXE_SAVED : RMI_EXE_DIN, n = 0;
-    const rmi_chk_box *box;
     rmi_chk_trial trial = RMI_INIT;
-    for (box = frame->box; box < frame->end; box++) n += box->role == role;
+    for (const rmi_chk_box *box = frame->box; box < frame->end; box++) n += box->role == role;
     for (; trial.recompute <= again; trial.recompute++)
-        for (box = frame->box; box <= frame->end; box++) {
+        for (const rmi_chk_box *box = frame->box; box <= frame->end; box++) {
             trial.absent = box < frame->end ? box : NULL; /* at last all are there */
             if (trial.absent ? box->role != role || (!forward && (n < 2 || k->every_din)) : !trial.recompute) continue;
             trial.lie = trial.recompute
@@ -25883,11 +25469,9 @@ RMI_FN int rmi_chk_shares(const rmi_chk *k, const rmi_op *op, uint32_t tensor)
 RMI_FN rm_result rmi_chk_gradients(rmi_chk *k, rmi_chk_frame *frame)
 {
     const rmi_op *op = frame->op;
-    const rmi_chk_box *box, *first;
     rmi_chk_trial trial = RMI_INIT;
-    size_t at;
-    for (box = frame->box; box < frame->end; box++)
-        for (first = frame->box; first < box; first++)
+    for (const rmi_chk_box *box = frame->box; box < frame->end; box++)
+        for (const rmi_chk_box *first = frame->box; first < box; first++)
             if (box->role == RMI_EXE_DIN && first->role == RMI_EXE_DIN &&
                 rmi_low_twins(k->graph, op, first->tensor, box->tensor) &&
                 memcmp(box->result, first->result, (size_t)box->bytes)) {
@@ -25895,7 +25479,7 @@ RMI_FN rm_result rmi_chk_gradients(rmi_chk *k, rmi_chk_frame *frame)
                 return rmi_chk_found(k, frame, box, 0, "computes %b, which is not equal to %r, though kind '%k' says "
                                      "so in same_grad; drop RM_IN(%i) from same_grad");
             }
-    for (box = frame->box; box < frame->end; box++)
+    for (const rmi_chk_box *box = frame->box; box < frame->end; box++)
         if (box->role == RMI_EXE_DIN && rmi_chk_shares(k, op, box->tensor) &&
             memcmp(box->result, k->grad[op->out.at[0]], (size_t)box->bytes))
             return rmi_chk_found(k, frame, box, 0, op->view == box->tensor
@@ -25906,8 +25490,8 @@ RMI_FN rm_result rmi_chk_gradients(rmi_chk *k, rmi_chk_frame *frame)
     RMI_TRY(rmi_chk_try(k, frame, &trial));
     trial.sums = RMI_CHK_OWN; /* a gradient that is hardly more than the noise of its sum is lost upon itself, too */
     RMI_TRY(rmi_chk_try(k, frame, &trial));
-    for (box = frame->box; box < frame->end; box++)
-        for (at = 0; box->role == RMI_EXE_DIN && at < box->bytes; at += 8)
+    for (const rmi_chk_box *box = frame->box; box < frame->end; box++)
+        for (size_t at = 0; box->role == RMI_EXE_DIN && at < box->bytes; at += 8)
             if (rmi_chk_lost(box, at) && !rmi_chk_special(box, at))
                 return rmi_chk_found(k, frame, box, at, rmi_low_zeroed(frame->form, box->tensor)
                                      ? "writes %b, though kind '%k' promises to add (zero_grads, RM_ZERO_GRADS); add, "
@@ -25923,16 +25507,13 @@ RMI_FN rm_result rmi_chk_gradients(rmi_chk *k, rmi_chk_frame *frame)
    frame afterwards; what a forward saved is kept, as its backward will get it. */
 RMI_FN rm_result rmi_chk_form(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
 {
-    rmi_chk_saved *left;
-    const rmi_chk_box *saved;
-    rmi_chk_frame *frame;
     RMI_TRY(rmi_chk_frame_make(k, run, out));
-    frame = *out;
+    rmi_chk_frame *frame = *out;
     if (!frame->fn) return RM_OK;
     RMI_TRY(rmi_chk_independent(k, frame));
     k->unsteady |= frame->unsteady; /* its right; but nothing after it can be compared with another step */
-    saved = run.way == RMI_FWD ? rmi_chk_box_of(frame, RMI_EXE_SAVED, RMI_NONE) : NULL;
-    left = saved ? &k->saved[run.id][run.form] : NULL;
+    const rmi_chk_box *saved = run.way == RMI_FWD ? rmi_chk_box_of(frame, RMI_EXE_SAVED, RMI_NONE) : NULL;
+    rmi_chk_saved *left = saved ? &k->saved[run.id][run.form] : NULL;
     if (saved && !(left->bytes = rmi_chk_bytes(k, &k->mem, saved->bytes, saved->result))) return RM_ERROR_MEMORY;
     if (frame->unsteady) return RM_OK;
     if (saved && memcmp(saved->data, saved->result, (size_t)saved->bytes) &&
@@ -25946,8 +25527,7 @@ RMI_FN rm_result rmi_chk_form(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
 /* The results of the first trial become the values of their buffers. */
 RMI_FN void rmi_chk_settle(rmi_chk *k, const rmi_chk_frame *frame)
 {
-    const rmi_chk_box *box;
-    for (box = frame->box; box < frame->end; box++) {
+    for (const rmi_chk_box *box = frame->box; box < frame->end; box++) {
         if (!box->result || box->tensor == RMI_NONE) continue;
         memcpy(k->value[box->buf], box->result, (size_t)box->bytes);
         if (box->role != RMI_EXE_DIN && box->role != RMI_EXE_GRAD) continue;
@@ -25961,8 +25541,6 @@ RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run run)
 {
     const rmi_op *op = &k->graph->ops[run.id];
     rmi_chk_frame *first, *frame;
-    rmi_chk_box *box;
-    uint32_t i;
     if (k->form[run.id]) return RM_OK;
     k->form[run.id] = run.form + 1u;
     RMI_TRY(RMI_TABLES(&k->mem, RMI_T(k->saved[run.id], op->n_forms)));
@@ -25970,11 +25548,11 @@ RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run run)
     RMI_TRY(rmi_chk_form(k, run, &first));
     RMI_WANT(&k->exec->err, first->fn, "%s has no callback in kind '%s'; set rm_kind.forward", first->what,
              op->kind_name);
-    for (i = 0; i < op->n_forms; i++) {
+    for (uint32_t i = 0; i < op->n_forms; i++) {
         if (i == run.form || !op->forms[i].forward) continue;
         RMI_TRY(rmi_chk_form(k, rmi_low_run(RMI_FWD, run.id, i, 0), &frame));
         if (strcmp(op->forms[i].bits, op->forms[run.form].bits)) continue;
-        for (box = frame->box; box < frame->end; box++)
+        for (rmi_chk_box *box = frame->box; box < frame->end; box++)
             box->seen = box->role <= RMI_EXE_OUT ? first->box[box - frame->box].result : NULL;
         rmi_chk_compare(frame);
         if (frame->odd)
@@ -25991,17 +25569,15 @@ RMI_FN rm_result rmi_chk_backward(rmi_chk *k, rmi_run run)
 {
     const rmi_op *op = &k->graph->ops[run.id];
     rmi_chk_frame *frame, *other;
-    rmi_chk_box *box;
-    uint32_t i, part;
     if (!rmi_low_part_wanted(op, rmi_low_part(k->graph, run))) return RM_OK;
     RMI_TRY(rmi_chk_form(k, run, &frame));
-    for (i = 0; i < op->n_forms && !k->seen[run.id]; i++)
-        for (part = 0; part < op->forms[i].n_parts && i != run.form && op->forms[i].forward; part++)
+    for (uint32_t i = 0; i < op->n_forms && !k->seen[run.id]; i++)
+        for (uint32_t part = 0; part < op->forms[i].n_parts && i != run.form && op->forms[i].forward; part++)
             if (rmi_low_part_wanted(op, &op->forms[i].parts[part]))
                 RMI_TRY(rmi_chk_form(k, rmi_low_run(RMI_BWD, run.id, i, part), &other));
     k->seen[run.id] = 1;
     if (frame->fn) RMI_TRY(rmi_chk_first(k, frame, RMI_CHK_WALKED));
-    for (box = frame->box; box < frame->end; box++) {
+    for (rmi_chk_box *box = frame->box; box < frame->end; box++) {
         if (box->role != RMI_EXE_DIN) continue;
         RMI_WANT(&k->exec->err, frame->fn || (!k->holds[box->tensor] && rmi_chk_shares(k, op, box->tensor)), "%s has "
                  "no callback in kind '%s'; set rm_kind.backward, or RM_NOGRAD in its flags", frame->what,
@@ -26037,19 +25613,17 @@ RMI_FN rm_result rmi_chk_update(rmi_chk *k, rmi_run run)
 RMI_FN rm_result rmi_chk_statement(rmi_chk *k, const rmi_stmt *stmt)
 {
     uint32_t id, what = stmt->what;
-    rmi_buf_kind kind;
-    size_t bytes;
     rmi_arena_free(&k->tmp); /* of the statement before */
     if (what == RMI_RUN) {
         if (stmt->run.way == RMI_FWD) return rmi_chk_forward(k, stmt->run);
         if (stmt->run.way == RMI_BWD) return rmi_chk_backward(k, stmt->run);
         return rmi_chk_update(k, stmt->run);
     }
-    kind = rmi_low_kind(k->graph, stmt->buf, &id);
+    rmi_buf_kind kind = rmi_low_kind(k->graph, stmt->buf, &id);
     if (kind != RMI_BUF_GRAD) return RM_OK;
     if (what == RMI_ALLOC || what == RMI_ALIAS || what == RMI_REUSE) k->holds[id] = 0;
     if (what != RMI_OFFLOAD && what != RMI_PREFETCH && what != RMI_MERGE) return RM_OK;
-    bytes = (size_t)k->graph->tensors[id].grad_bytes;
+    size_t bytes = (size_t)k->graph->tensors[id].grad_bytes;
     if (!k->host[id]) k->host[id] = rmi_chk_bytes(k, &k->mem, bytes, NULL);
     if (!k->host[id]) return RM_ERROR_MEMORY;
     if (what == RMI_OFFLOAD) memcpy(k->host[id], k->grad[id], bytes);
@@ -26079,18 +25653,17 @@ RMI_FN rm_result rmi_chk_tables(rmi_chk *k)
 {
     const rm_graph *graph = k->graph;
     size_t n = graph->n_tensors;
-    uint32_t i;
     RMI_TRY(RMI_TABLES(&k->mem, RMI_T(k->value, 3 * n), RMI_T(k->host, n), RMI_T(k->whole, n), RMI_T(k->own, n),
                        RMI_T(k->holds, n), RMI_T(k->saved, graph->n_ops), RMI_T(k->form, graph->n_ops),
                        RMI_T(k->seen, graph->n_ops)));
     k->grad = k->value + n;
-    for (i = 0; i < 3 * n; i++)
+    for (uint32_t i = 0; i < 3 * n; i++)
         if ((i / n != RM_GRAD || graph->tensors[i % n].has_grad) && !(k->value[i] = rmi_chk_start(k, i)))
             return RM_ERROR_MEMORY;
-    for (i = 0; i < graph->n_ops; i++) /* the bytes of a view are another tensor's */
+    for (uint32_t i = 0; i < graph->n_ops; i++) /* the bytes of a view are another tensor's */
         if (graph->ops[i].view != RMI_NONE)
             k->value[graph->ops[i].out.at[0]] = k->value[graph->ops[i].view] + (size_t)graph->ops[i].view_offset;
-    for (i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         uint32_t grad = rmi_low_buf(graph, RMI_BUF_GRAD, i);
         int earlier = graph->tensors[i].kind == RMI_PARAM && rmi_low_adds_to_earlier(k->program->step);
         int hosted = earlier && k->exec->memory[RMI_EXE_HOST].home[grad] != RMI_INF;
@@ -26107,12 +25680,10 @@ RMI_FN rm_result rmi_chk_planned(rmi_chk *k, const rm_step *step)
 {
     static const char *const names[] = {"value", "gradient", "state"};
     const rm_graph *graph = k->graph;
-    uint32_t buf;
-    rm_result result;
     if (k->unsteady) return RM_OK;
-    result = rmi_exe_step(k->exec, step);
+    rm_result result = rmi_exe_step(k->exec, step);
     if (result == RM_OK) result = rmi_exe_drain(k->exec);
-    for (buf = 0; buf < 3 * graph->n_tensors && result == RM_OK; buf++) {
+    for (uint32_t buf = 0; buf < 3 * graph->n_tensors && result == RM_OK; buf++) {
         uint32_t id, what = rmi_low_kind(graph, buf, &id); /* as RM_VALUE ... */
         const rmi_tensor *tensor = &graph->tensors[id];
         const unsigned char *want = what == RM_GRAD ? k->whole[id] : k->value[buf], *p;
@@ -26158,13 +25729,12 @@ RMI_FN char *rmi_chk_number(double value, char *out)
 {
     const char *sign = value < 0 ? "-" : "";
     int exponent = 0;
-    uint64_t digits;
     if (value != value) return rmi_format(out, 32, "nan");
     value = rmi_chk_abs(value);
     if (value > 1e308) return rmi_format(out, 32, "%sinf", sign);
     for (; value >= 10; value /= 10) exponent++;
     for (; value > 0 && value < 1; value *= 10) exponent--;
-    digits = (uint64_t)(value * 100000 + 0.5);
+    uint64_t digits = (uint64_t)(value * 100000 + 0.5);
     if (digits >= 1000000) { digits /= 10; exponent++; }
     if (!digits) return rmi_format(out, 32, "%s0", sign);
     return rmi_format(out, 32, "%s%5re%s%u", sign, digits, (uint64_t)100000, exponent < 0 ? "-" : "",
@@ -26183,8 +25753,7 @@ RMI_FN double rmi_chk_slope_given(const rmi_chk *k, uint32_t tensor, uint64_t i)
 /* What is of this kind (params, consts) as it was before the step. */
 RMI_FN void rmi_chk_rewind(rmi_chk *k, rmi_tensor_kind kind)
 {
-    uint32_t i;
-    for (i = 0; i < k->graph->n_tensors; i++)
+    for (uint32_t i = 0; i < k->graph->n_tensors; i++)
         if (k->graph->tensors[i].kind == kind && rmi_chk_before(k, i))
             memcpy(k->value[i], rmi_chk_before(k, i), (size_t)k->graph->tensors[i].bytes);
 }
@@ -26192,16 +25761,14 @@ RMI_FN void rmi_chk_rewind(rmi_chk *k, rmi_tensor_kind kind)
 /* The loss with the params as they are: forwards from op `from` on, right on the tensors of the walk. */
 RMI_FN rm_result rmi_chk_loss(rmi_chk *k, uint32_t from, double *loss)
 {
-    uint32_t i;
     rmi_chk_rewind(k, RMI_CONST);
-    for (i = from; i < k->graph->n_ops; i++) {
+    for (uint32_t i = from; i < k->graph->n_ops; i++) {
         rmi_chk_frame *frame;
-        rmi_chk_box *box;
         if (!k->form[i]) continue;
         RMI_TRY(rmi_chk_frame_make(k, rmi_low_run(RMI_FWD, i, k->form[i] - 1, 0), &frame));
         rmi_format(frame->what, sizeof frame->what, "op %s: its forward after a param was changed a little",
                    k->graph->ops[i].name);
-        for (box = frame->box; box < frame->end; box++)
+        for (rmi_chk_box *box = frame->box; box < frame->end; box++)
             box->seen = box->role == RMI_EXE_SAVED ? NULL : box->tensor != RMI_NONE ? k->value[box->tensor] : box->data;
         RMI_TRY(rmi_chk_call(k, frame));
         rmi_arena_free(&k->tmp);
@@ -26226,9 +25793,8 @@ RMI_FN rm_result rmi_chk_element(rmi_chk *k, uint32_t tensor, const rmi_chk_samp
     double tol = k->desc->tolerance > 0 ? k->desc->tolerance : f64 ? 1e-4 : 5e-2, loss[2], at[2], rounding;
     double weight = rmi_chk_scalar(k, k->value[tensor], sample->at, NULL), size = rmi_chk_max(rmi_chk_abs(weight), 1);
     char given[32], found[32], width[32];
-    uint32_t i, side;
-    for (i = 0; i < RMI_COUNT(steps); i++) {
-        for (side = 0; side < 2; side++) {
+    for (uint32_t i = 0; i < RMI_COUNT(steps); i++) {
+        for (uint32_t side = 0; side < 2; side++) {
             at[side] = weight + (side ? 1 : -1) * (eps * steps[i] * size);
             at[side] = rmi_chk_scalar(k, k->value[tensor], sample->at, &at[side]);
             RMI_TRY(rmi_chk_loss(k, from, &loss[side]));
@@ -26259,12 +25825,11 @@ RMI_FN rm_result rmi_chk_param(rmi_chk *k, uint32_t tensor, uint32_t from)
 {
     uint64_t n = k->graph->tensors[tensor].bytes / rmi_chk_width(k), i;
     rmi_chk_sample sample = RMI_INIT;
-    uint32_t j, tries;
     double slope, loss;
     for (i = 0; i < n; i++) sample.square += rmi_chk_slope_given(k, tensor, i) * rmi_chk_slope_given(k, tensor, i);
     sample.square /= (double)n;
-    for (j = 0; j < k->desc->finite_differences; j++) {
-        for (tries = 0; tries < (j % 2 ? 1u : 16u); tries++) {
+    for (uint32_t j = 0; j < k->desc->finite_differences; j++) {
+        for (uint32_t tries = 0; tries < (j % 2 ? 1u : 16u); tries++) {
             i = rmi_mix(rmi_mix(tensor) ^ (j * 16u + tries)) % n;
             slope = rmi_chk_slope_given(k, tensor, i);
             if (tries && rmi_chk_abs(slope) <= rmi_chk_abs(sample.gradient)) continue;
@@ -26280,13 +25845,12 @@ RMI_FN rm_result rmi_chk_param(rmi_chk *k, uint32_t tensor, uint32_t from)
 RMI_FN rm_result rmi_chk_differences(rmi_chk *k)
 {
     const rm_graph *graph = k->graph;
-    uint32_t i, j;
     int all = 0; /* ops that change consts must run each time, from the first values on */
     if (!k->desc || k->unsteady) return RM_OK;
     rmi_chk_rewind(k, RMI_PARAM);
-    for (i = 0; i < graph->n_tensors; i++) all |= graph->tensors[i].mutators.n != 0;
-    for (i = graph->n_ops; i-- > 0;)
-        for (j = 0; j < graph->ops[i].grad_in.n; j++) {
+    for (uint32_t i = 0; i < graph->n_tensors; i++) all |= graph->tensors[i].mutators.n != 0;
+    for (uint32_t i = graph->n_ops; i-- > 0;)
+        for (uint32_t j = 0; j < graph->ops[i].grad_in.n; j++) {
             uint32_t tensor = graph->ops[i].grad_in.at[j];
             const rmi_tensor *info = &graph->tensors[tensor];
             int last = info->kind == RMI_PARAM && info->consumers.at[info->consumers.n - 1] == i;
@@ -26327,22 +25891,20 @@ RMI_FN rm_result rmi_chk_arguments(rmi_chk *k, const rm_step *step)
 RMI_FN rm_result rmi_chk_run(rm_exec *exec, const rm_step *step, const rm_check_desc *desc)
 {
     rmi_chk k = RMI_INIT;
-    size_t i;
-    rm_result result;
     int set_aside = 0;
     k.exec = exec;
     k.graph = exec->graph;
     k.desc = desc && desc->finite_differences ? desc : NULL;
     k.every_din = desc && desc->every_din;
     k.mem = k.tmp = rmi_arena_make(&exec->mem.hooks);
-    result = rmi_chk_arguments(&k, step);
+    rm_result result = rmi_chk_arguments(&k, step);
     if (result == RM_OK) {
         result = rmi_exe_set_aside(exec, &k.aside, 0);
         set_aside = result == RM_OK;
         if (set_aside) exec->course.grads = RMI_EXE_GIVEN; /* whatever gradients hold is good enough to add to */
     }
     if (result == RM_OK) result = rmi_chk_tables(&k);
-    for (i = 0; result == RM_OK && i < k.program->n; i++) result = rmi_chk_statement(&k, &k.program->st[i]);
+    for (size_t i = 0; result == RM_OK && i < k.program->n; i++) result = rmi_chk_statement(&k, &k.program->st[i]);
     if (result == RM_OK) result = rmi_chk_planned(&k, step);
     if (result == RM_OK) result = rmi_chk_differences(&k);
     if (result == RM_ERROR_MEMORY) rmi_err_memory(&exec->err);
@@ -26430,9 +25992,8 @@ RMDEF rm_tensor rm_op_add(rm_graph *graph, const rm_kind *kind, const rm_op_desc
 
 RMDEF rm_tensor rm_op_output(rm_graph *graph, rm_tensor tensor, uint32_t i)
 {
-    uint32_t op;
     if (!graph || graph->sticky.result != RM_OK) return rmi_graph_handle(graph, RMI_NONE);
-    op = rmi_graph_has(graph, tensor) ? graph->tensors[rmi_graph_index(tensor)].maker : RMI_NONE;
+    uint32_t op = rmi_graph_has(graph, tensor) ? graph->tensors[rmi_graph_index(tensor)].maker : RMI_NONE;
     if (op == RMI_NONE || i >= graph->ops[op].out.n) {
         /* of a sealed graph it is a question, not a mistake in building */
         rmi_err_set(graph->sealed ? &graph->last : &graph->sticky, graph->sealed ? RM_ERROR_ARGUMENT : RM_ERROR_GRAPH,
@@ -26528,9 +26089,8 @@ RMDEF void rm_graph_link(rm_graph *graph, uint64_t h2d, uint64_t d2h, uint64_t l
 
 RMDEF void rm_graph_link_pageable(rm_graph *graph, uint64_t h2d, uint64_t d2h)
 {
-    rmi_link link;
     if (!graph || graph->sticky.result != RM_OK) return;
-    link = graph->link;
+    rmi_link link = graph->link;
     link.tier[RMI_PAGEABLE].h2d = h2d;
     link.tier[RMI_PAGEABLE].d2h = d2h;
     if (graph->has_link && h2d && rmi_graph_link_ok(&link)) graph->link = link;
@@ -26595,13 +26155,11 @@ RMDEF rm_result rm_graph_write(rm_graph *graph, rm_write_fn write, void *user)
 RMDEF rm_result rm_graph_summary(rm_graph *graph, rm_write_fn write, void *user)
 {
     rmi_sink sink = {write, user, 0, NULL, 0, 0};
-    rmi_arena tmp;
-    rm_result result;
     if (!graph) return RM_ERROR_ARGUMENT;
     RMI_WANT(&graph->last, write, RMI_NO_WRITE, "rm_graph_summary");
     RMI_TRY(rmi_graph_seal(graph));
-    tmp = rmi_arena_make(&graph->mem.hooks);
-    result = rmi_txt_costs_of(graph, &tmp, &sink);
+    rmi_arena tmp = rmi_arena_make(&graph->mem.hooks);
+    rm_result result = rmi_txt_costs_of(graph, &tmp, &sink);
     rmi_arena_free(&tmp);
     if (result != RM_OK) return rmi_err_memory(&graph->last);
     if (!sink.failed) return RM_OK;
@@ -26774,10 +26332,9 @@ RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t
 {
     rmi_arena mem = rmi_arena_make(hooks);
     rmi_plc_info info = RMI_INIT;
-    rm_result result;
     if ((!items && n) || n > RMI_NONE / 4) return RM_ERROR_ARGUMENT;
     info.target = capacity;
-    result = rmi_plc_place_times(&mem, items, n, align ? align : 1, &info);
+    rm_result result = rmi_plc_place_times(&mem, items, n, align ? align : 1, &info);
     rmi_arena_free(&mem);
     if (height) *height = info.height;
     if (bound) *bound = info.bound;
@@ -26819,16 +26376,13 @@ RMDEF rm_result rm_exec_write(rm_exec *exec, rm_tensor tensor, uint32_t what, ui
                               uint64_t bytes)
 {
     const int stays = (what & RM_SRC_STAYS) != 0;
-    uint32_t buf;
-    uint64_t *due;
-    int input;
     what &= ~RM_SRC_STAYS;
     if (!exec || !rmi_exe_range(exec, tensor, what, 1, offset, bytes)) return RM_ERROR_ARGUMENT;
     RMI_WANT(&exec->err, src || !bytes, "rm_exec_write: src is NULL");
-    input = rmi_exe_is_input(exec, rmi_graph_index(tensor));
+    int input = rmi_exe_is_input(exec, rmi_graph_index(tensor));
     RMI_TRY(rmi_exe_turn(exec, what == RM_GRAD || input));
-    buf = rmi_exe_buffer(exec, tensor, what);
-    due = &exec->due[exec->graph->tensors[rmi_graph_index(tensor)].root];
+    uint32_t buf = rmi_exe_buffer(exec, tensor, what);
+    uint64_t *due = &exec->due[exec->graph->tensors[rmi_graph_index(tensor)].root];
     if (bytes && input && what == RM_VALUE && exec->lanes.on && rmi_exe_persists(exec, RMI_EXE_ARENA, buf) &&
         !rmi_exe_twice(exec, buf)) /* through the compute lane; the others go on with the step before */
         RMI_TRY(rmi_exe_broken(exec, rmi_exe_feed(exec, rmi_exe_home(exec, buf) + (size_t)offset, src, bytes, stays)));
@@ -26843,9 +26397,8 @@ RMDEF rm_result rm_exec_write(rm_exec *exec, rm_tensor tensor, uint32_t what, ui
 
 RMDEF rm_result rm_exec_read(rm_exec *exec, rm_tensor tensor, uint32_t what, uint64_t offset, void *dst, uint64_t bytes)
 {
-    unsigned char *address;
     if (!exec) return RM_ERROR_ARGUMENT;
-    address = rmi_exe_range(exec, tensor, what, 0, offset, bytes);
+    unsigned char *address = rmi_exe_range(exec, tensor, what, 0, offset, bytes);
     if (!address) return RM_ERROR_ARGUMENT;
     RMI_WANT(&exec->err, dst || !bytes, "rm_exec_read: dst is NULL");
     RMI_TRY(rmi_exe_turn(exec, 0));
@@ -26859,12 +26412,11 @@ RMDEF rm_result rm_exec_read(rm_exec *exec, rm_tensor tensor, uint32_t what, uin
 RMDEF void *rm_exec_pointer(rm_exec *exec, rm_tensor tensor, uint32_t what)
 {
     uint64_t bytes;
-    void *address;
     int input;
     if (!exec) return NULL;
     input = rmi_graph_has(exec->graph, tensor) && rmi_exe_is_input(exec, rmi_graph_index(tensor)) && what == RM_VALUE;
     if (rmi_exe_turn(exec, input) != RM_OK || rmi_exe_drain(exec) != RM_OK) return NULL;
-    address = rmi_exe_address(exec, tensor, what, input, &bytes);
+    void *address = rmi_exe_address(exec, tensor, what, input, &bytes);
     if (address && rmi_exe_twice(exec, rmi_exe_buffer(exec, tensor, what)))
         return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "%s persists on the device and in host memory, both the "
                            "same: use rm_exec_write and rm_exec_read",
@@ -26889,7 +26441,6 @@ RMDEF rm_result rm_exec_tune(rm_exec *exec, const rm_plan_desc *desc, const rm_s
     rm_plan *next = NULL;
     uint64_t h2d = 0, d2h = 0, latency_ns = 0;
     uint32_t i, kinds = 0;
-    rm_result result;
     if (!exec) return RM_ERROR_ARGUMENT;
     RMI_WANT(&exec->err, plan && *plan == exec->plan,
              "rm_exec_tune: p is not the address of this executor's plan, which is to be replaced");
@@ -26904,7 +26455,7 @@ RMDEF rm_result rm_exec_tune(rm_exec *exec, const rm_plan_desc *desc, const rm_s
                                "a second, %u ns a copy; rates are above 0, all is below 2^62", h2d, d2h, latency_ns);
         rm_graph_link(exec->graph, h2d, d2h, latency_ns, 0);
     }
-    result = rm_plan_create(exec->graph, desc, &next);
+    rm_result result = rm_plan_create(exec->graph, desc, &next);
     if (result != RM_OK) return rmi_err_set(&exec->err, result, "%s", rm_graph_error(exec->graph));
     result = rmi_exe_replan(exec, next);
     rm_plan_destroy(result == RM_OK ? *plan : next);
@@ -26914,10 +26465,9 @@ RMDEF rm_result rm_exec_tune(rm_exec *exec, const rm_plan_desc *desc, const rm_s
 
 RMDEF rm_result rm_exec_get_info(const rm_exec *exec, rm_exec_info *info)
 {
-    size_t last;
     if (!exec || !info) return RM_ERROR_ARGUMENT;
     memset(info, 0, sizeof *info);
-    last = exec->last ? (size_t)(exec->last - exec->prog) : 0;
+    size_t last = exec->last ? (size_t)(exec->last - exec->prog) : 0;
     info->arena_bytes = exec->memory[RMI_EXE_ARENA].bytes;
     info->touched_bytes = exec->touched;
     info->host_bytes = exec->memory[RMI_EXE_HOST].bytes;
@@ -26938,13 +26488,12 @@ RMDEF uint64_t rm_find_nan(uint32_t dtype, const void *bytes, uint64_t n)
     } types[] = {{4, 0x7F80}, {8, 0x7FF0}, {2, 0x7C00}, {2, 0x7F80}};
     const uint16_t one = 1;
     const unsigned char *element = (const unsigned char *)bytes;
-    uint64_t i;
     uint16_t high;
     uint32_t size, last;
     if (dtype >= sizeof types / sizeof *types) return n;
     size = types[dtype].size;
     last = *(const unsigned char *)&one ? size - 2 : 0;
-    for (i = 0; i + size <= n; i += size) {
+    for (uint64_t i = 0; i + size <= n; i += size) {
         memcpy(&high, element + (size_t)(i + last), 2);
         if ((high & types[dtype].exponent) == types[dtype].exponent) return i;
     }
