@@ -26203,7 +26203,7 @@ RMI_FN rm_result rmi_in_bytes(rm_graph *graph, const rm_plan_desc *asked, rm_pla
 {
     rm_plan *plan;
     rm_plan_info all = RMI_INIT;
-    memset(desc, 0, sizeof *desc);
+    memset((void *)desc, 0, sizeof *desc);
     if (asked) *desc = *asked;
     if (!desc->device_percent) return RM_OK;
     RMI_WANT(&graph->last, !desc->device_bytes, "rm_plan_desc.device_percent: device_bytes is set, too; take one");

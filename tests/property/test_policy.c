@@ -321,7 +321,7 @@ static void between_the_passes(void)
 int main(int argc, char **argv)
 {
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-    int graphs = argc > 2 ? atoi(argv[2]) : (int)tm_amount(12, 100), i;
+    int graphs = argc > 2 ? atoi(argv[2]) : (int)tm_amount(12, 40), i;
     no_bytes();
     between_the_passes();
     for (i = 0; i < graphs; i++) one(seed + (uint64_t)i);

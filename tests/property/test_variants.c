@@ -254,6 +254,6 @@ int main(int argc, char **argv)
         rm_graph_destroy(g);
         rg_free(&t);
     }
-    for (i = 1; i <= tm_amount(6, 30); i++) calls(i);
+    for (i = 1; i <= tm_amount(6, 15); i++) calls(i);
     return tm_end();
 }
