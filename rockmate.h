@@ -2982,7 +2982,7 @@ RMI_FN rm_bytes_are rmi_low_are(const rm_graph *graph, uint32_t buf)
 /* So many bytes, rounded up to grains of the graph's ranks. */
 RMI_FN uint64_t rmi_low_grains(const rm_graph *graph, uint64_t bytes)
 {
-    return (bytes + graph->ranks.grain - 1) / graph->ranks.grain * graph->ranks.grain;
+    return rmi_add(bytes, graph->ranks.grain - 1) / graph->ranks.grain * graph->ranks.grain;
 }
 /* Of `bytes` bytes of a param (its value, gradient or state): what a rank has that has a whole share of its value. */
 RMI_FN uint64_t rmi_low_slice(const rm_graph *graph, uint32_t param, uint64_t bytes)
@@ -18236,6 +18236,15 @@ RMI_FN rm_result rmi_plan_config(rm_graph *graph, const rm_plan_desc *desc, rm_c
     return RM_OK;
 }
 
+/* Has the plan something in shares on ranks? */
+RMI_FN int rmi_plan_is_shared(const rm_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->n; i++)
+        for (size_t k = 0; k < plan->prog[i].n_homes; k++)
+            if (rmi_low_whole(plan->g, plan->prog[i].homes[k].buf) != RMI_NONE) return 1;
+    return 0;
+}
+
 RMI_FN rm_result rmi_plan_desc_ok(rm_graph *graph, const rm_plan_desc *desc)
 {
     int aligned = 1;
@@ -18252,6 +18261,11 @@ RMI_FN rm_result rmi_plan_desc_ok(rm_graph *graph, const rm_plan_desc *desc)
     RMI_WANT(&graph->last, rmi_max(rmi_max(desc->device_bytes, desc->host_bytes),
                                    rmi_max(desc->pageable_bytes, rmi_plan_host(desc))) <= RMI_MAX,
              "rm_plan_desc: a budget is not below 2^62 bytes");
+    RMI_WANT(&graph->last, !desc->shares || !(rmi_plan_host(desc) || desc->unified || desc->live_only || desc->like),
+             "rm_plan_desc.shares: plans in shares on ranks move nothing to host memory, have addresses, and are like "
+             "no other plan yet; leave out host_bytes, pageable_bytes, unified, live_only and like");
+    RMI_WANT(&graph->last, !desc->like || !rmi_plan_is_shared(desc->like), "rm_plan_desc.like: that plan is in shares "
+             "on ranks, and no plan can be like it yet; give one without rm_plan_desc.shares");
     RMI_WANT(&graph->last, !desc->unified || !rmi_plan_host(desc), "rm_plan_desc.unified: host and device are one pool "
              "of memory, so what waited in host memory would free nothing; leave %s 0, and give all that the plan may "
              "use in rm_plan_desc.device_bytes",
@@ -18872,11 +18886,11 @@ RMI_FN rm_result rmi_plan_place_shares(const rmi_planner *call, const rm_graph *
     for (i = 0; i < 3 * n; i++) {
         uint64_t bytes = rmi_round_up(rmi_low_bytes(graph, rmi_low_shares(graph) + i), call->align);
         if (!rmi_plan_shares(graph, i % n)) continue;
-        if (i / n == RMI_BUF_GRAD && !grads_last) {
+        if (i / n == RMI_BUF_GRAD && (!grads_last || call->steps & RM_SINGLE)) {
             sum = rmi_add(sum, bytes);
             most = rmi_max(most, bytes);
-            continue;
         }
+        if (i / n == RMI_BUF_GRAD && !grads_last) continue;
         at->share[i] = at->lasting;
         at->lasting = rmi_add(at->lasting, bytes);
         at->ws = rmi_max(at->ws, rmi_round_up(graph->tensors[i % n].opt_ws, call->align));
@@ -18930,6 +18944,11 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
     rm_result result = RM_OK;
     call->graph = rmi_plan_ablate(&call->plan->mem, graph, call->config.off);
     if (!call->graph) return RM_ERROR_MEMORY;
+    result = rmi_plan_obey(call);
+    if (result != RM_OK) {
+        graph->last = call->graph->last;
+        return result;
+    }
     if (!rmi_plan_ranks_as_host(call->graph))
         return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc.shares: no param can be in shares; declare "
                            "ranks (rm_graph_ranks), and params that are reduced over them (rm_param_desc.reduce_ns) "
@@ -18938,7 +18957,6 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
     if (!desc.info) desc.info = &info;
     call->desc = &desc;
     call->host_only = 1;
-    result = rmi_plan_obey(call);
     for (uint32_t attempt = 0; attempt < 3 && result == RM_OK && (!attempt || (budget && bytes > budget)); attempt++) {
         RMI_TRY(rmi_plan_place_shares(call, graph, attempt < 2 ? at.waiting / 8 * 9 : at.most, &at));
         shares = at.lasting + at.waiting + at.ws;
@@ -18946,7 +18964,13 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
         call->budget = rmi_plan_whole(call, desc.device_bytes, 0);
         result = rmi_plan_try_shared(call, graph, &at, budget, &bytes);
     }
+    if (result == RM_OK && budget && bytes > budget) { /* what waits took more than there is */
+        result = RM_ERROR_INFEASIBLE;
+        desc.info->step = call->plan->info[0].step;
+        desc.info->min_bytes = rmi_sub(bytes, at.lasting + at.most + at.ws);
+    }
     if (result == RM_ERROR_INFEASIBLE && desc.info->min_bytes) {
+        desc.info->budget_bytes = budget;
         RMI_TRY(rmi_plan_place_shares(call, graph, at.most, &at)); /* with which the last attempt has a plan */
         shares = at.lasting + at.waiting + at.ws;
         desc.info->min_bytes = rmi_add(desc.info->min_bytes, shares);
@@ -23296,7 +23320,7 @@ RMI_FN uint64_t rmi_exe_step_ns(const rm_exec *exec, const rm_plan_info *info)
 {
     uint64_t ns = 0;
     for (uint32_t lane = 0; lane < RMI_LANES; lane++)
-        if (lane != RM_LANE_COMM || exec->desc.reduce) ns = rmi_add(ns, info->busy_ns[lane]);
+        if (lane != RM_LANE_COMM || exec->desc.reduce || exec->desc.gather) ns = rmi_add(ns, info->busy_ns[lane]);
     return exec->lanes.on ? info->time_ns : ns;
 }
 
@@ -23336,6 +23360,8 @@ RMI_FN rm_result rmi_exe_reserve(rm_exec *exec)
 RMI_FN rm_result rmi_exe_shares(rm_exec *exec)
 {
     rm_exec *owner = exec->owner;
+    RMI_WANT(&exec->err, !rmi_plan_is_shared(exec->plan) && !rmi_plan_is_shared(owner->plan), "rm_exec_desc.share: "
+             "plans in shares on ranks have a memory each yet; leave it NULL");
     for (uint32_t turn = 0; turn < 2; turn++) { /* what persists here, there; what persists there, here */
         rm_exec *one = turn ? owner : exec, *other = turn ? exec : owner;
         for (uint32_t i = 0; i < one->graph->n_tensors; i++) {
@@ -24060,8 +24086,11 @@ RMI_FN rm_result rmi_exe_state_walk(rmi_exe_state *state)
     state->sum = RMI_EXE_SUM_START;
     RMI_TRY(rmi_exe_head(state, NULL, count));
     for (buf = 0; buf < n; buf++) {
+        char name[340];
         if (!rmi_exe_saves(exec, buf)) continue;
-        RMI_TRY(rmi_exe_head(state, rmi_exe_name(exec, buf), rmi_low_bytes(exec->graph, buf)));
+        rmi_format(name, sizeof name, rmi_low_whole(exec->graph, buf) == RMI_NONE ? "%s" : "%s of rank %u of %u",
+                   rmi_exe_name(exec, buf), (uint64_t)exec->desc.rank, exec->graph->ranks.n);
+        RMI_TRY(rmi_exe_head(state, name, rmi_low_bytes(exec->graph, buf)));
         RMI_TRY(rmi_exe_body(state, buf));
     }
     if (state->at == state->bytes) return RM_OK;
@@ -24216,6 +24245,9 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
              "of this executor's plan");
     RMI_WANT(&exec->err, !plan->live_only, RMI_EXE_LIVE_ONLY, "rm_exec_replan");
     RMI_TRY(rmi_exe_alone(exec, "rm_exec_replan"));
+    RMI_WANT(&exec->err, rmi_plan_is_shared(old) == rmi_plan_is_shared(plan), "rm_exec_replan: one plan is in shares "
+             "on ranks (rm_plan_desc.shares), the other has weights whole; make another executor, and write to it what "
+             "all ranks have read");
     for (uint32_t i = 0; i < plan->n; i++)
         if (rmi_low_adds_to_earlier(plan->prog[i].step)) to = &plan->prog[i];
     for (uint32_t i = 0; i < exec->trained.n && exec->course.grads == RMI_EXE_ADDING; i++) {
@@ -24623,6 +24655,7 @@ RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog, int 
             for (rmi_exe_time *time = f->first[op->run.id]; time < f->first[op->run.id + 1]; time++)
                 RMI_TRY(rmi_exe_beside(f, time, op->call));
         RMI_TRY(rmi_exe_timed_op(f, op, &ns));
+        if (op->run.way > RMI_BWD && op->run.form) continue; /* of shares: nothing that the graph has a time of */
         if (call && !beside && !warms_up) RMI_TRY(rmi_exe_sampled(f, rmi_exe_time_of(f, op), 0, ns));
     }
     return RM_OK;
@@ -24634,7 +24667,7 @@ RMI_FN rm_result rmi_exe_timed_steps(rmi_exe_profile *f, rmi_exe_prog *prog, con
 {
     rm_exec *exec = f->exec;
     uint64_t begin = exec->backend.now(exec->backend.user), passed;
-    uint32_t most = exec->desc.reduce ? 0 : f->repeats * RMI_EXE_OFTEN;
+    uint32_t most = exec->desc.reduce || exec->desc.gather ? 0 : f->repeats * RMI_EXE_OFTEN;
     uint32_t done = 0, warm = !beside && f->repeats > 1; /* the first step warms caches and page tables */
     RMI_TRY(rmi_exe_ready(exec, prog));
     rmi_exe_set_now(exec, s, prog->step);
@@ -25892,6 +25925,8 @@ RMI_FN rm_result rmi_chk_run(rm_exec *exec, const rm_step *step, const rm_check_
 {
     rmi_chk k = RMI_INIT;
     int set_aside = 0;
+    RMI_WANT(&exec->err, !rmi_plan_is_shared(exec->plan), "rm_exec_check: the plan is in shares on ranks; check the "
+             "same kinds with a plan without rm_plan_desc.shares");
     k.exec = exec;
     k.graph = exec->graph;
     k.desc = desc && desc->finite_differences ? desc : NULL;
@@ -26208,6 +26243,7 @@ RMI_FN rm_result rmi_in_bytes(rm_graph *graph, const rm_plan_desc *asked, rm_pla
     if (!desc->device_percent) return RM_OK;
     RMI_WANT(&graph->last, !desc->device_bytes, "rm_plan_desc.device_percent: device_bytes is set, too; take one");
     desc->preset = "noremat";
+    desc->shares = 0;
     desc->keep = desc->move = desc->stay = desc->recompute = NULL;
     desc->config = NULL;
     desc->like = NULL;

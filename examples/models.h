@@ -136,7 +136,7 @@ typedef struct models {
     rm_graph *g;
     const models_device *device;
     int slim;
-    const uint64_t *ranks; /* as models_desc.ranks */
+    const uint64_t *ranks; /* as models_desc.ranks; NULL: none */
     rm_tensor targets;
 } models;
 
@@ -160,11 +160,12 @@ static rm_tensor models_param(models *m, const char *op, const char *what, uint6
     char name[128];
     uint64_t state = m->slim ? 4 * count : 12 * count;
     double bytes = 2.0 * (double)count * 3 + 2.0 * (double)state;
-    double others = m->ranks[0] ? 2.0 * (double)count * (1 - 1 / (double)m->ranks[0]) : 0; /* of each gather, scatter */
+    int ranks = m->ranks && m->ranks[0];
+    double others = ranks ? 2.0 * (double)count * (1 - 1 / (double)m->ranks[0]) : 0; /* of each gather, scatter */
     snprintf(name, sizeof name, "%s.%s", op, what);
     return RM_PARAM(m->g, .name = name, .bytes = 2 * count, .state_bytes = state, .update = models_not_run, .update_host = models_not_run,
                     .update_ns = models_ns(m, 0, bytes), .update_host_ns = (uint64_t)(bytes / m->device->host * 1e9 + MODELS_KERNEL_NS),
-                    .reduce_ns = m->ranks[0] ? (uint64_t)(2 * others / (double)m->ranks[1] * 1e9) + MODELS_EXCHANGE_NS : 0);
+                    .reduce_ns = ranks ? (uint64_t)(2 * others / (double)m->ranks[1] * 1e9) + MODELS_EXCHANGE_NS : 0);
 }
 
 /* y[rows][out] = x[rows][in] w + b; the backward is two products of that size. */

@@ -11,7 +11,8 @@
 
    With --shard weights, gradients and states are in shares, one on each process, as far as the budget asks for it: the library calls
    `scatter` where a gradient is complete, updates this process's share, and calls `gather` before a weight is used. Sums are made in
-   the same place and order as without, so the bits are the same. */
+   the same place and order as without, so the bits are the same. Each process saves and loads its own file (FILE.0, FILE.1, ...), and no
+   sample is written: that is another process's work, which has all weights. */
 
 #define TRAIN_GPT_PARTS
 #include "train_gpt.c"
@@ -261,6 +262,7 @@ int main(int argc, char **argv)
     int64_t step, first = 0;
     uint64_t budget, hash;
     double start, part, loss;
+    static char files[2][1100];
 
     must(MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level), "start");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -271,6 +273,13 @@ int main(int argc, char **argv)
         else shard = 1;
     }
     t.o = parse_options(argc = n, argv);
+    if (shard) { /* what a process has is its own */
+        snprintf(files[0], sizeof files[0], "%s.%d", t.o.save ? t.o.save : "", rank);
+        snprintf(files[1], sizeof files[1], "%s.%d", t.o.load ? t.o.load : "", rank);
+        if (t.o.save) t.o.save = files[0];
+        if (t.o.load) t.o.load = files[1];
+        t.o.sample = 0;
+    }
     if (shard && ranks > MOST_RANKS) fail("--shard", "64 processes at most");
     if (t.o.check || t.o.compare) fail("options", "--check and --compare are train_gpt's alone");
     if (t.o.batch % ranks) fail("--batch", "must be a multiple of the number of processes");
@@ -294,7 +303,7 @@ int main(int argc, char **argv)
     }
     loss = evaluate(&t);
     hash = common_hash(&t, rank, ranks);
-    if (!rank && t.o.save) save(&t, step);
+    if ((shard || !rank) && t.o.save) save(&t, step);
     if (!rank && t.o.sample) write_sample(&t);
     if (!rank) printf("held-out loss %.6f\n%d processes, weights %016llx on each, %.2f MiB of %.2f MiB\n", loss, ranks, (unsigned long long)hash, megabytes(info.arena_bytes), megabytes(budget));
     end_training(&t);

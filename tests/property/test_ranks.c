@@ -217,12 +217,18 @@ static int train(rank *r, rm_graph *g, rm_exec **e, rm_plan *p, rm_exec_desc *d,
             if (rm_exec_write(*e, x, RM_VALUE, 0, in, sizeof in) != RM_OK || rm_exec_step(*e, &s) != RM_OK) return fault(r, "step", rm_exec_error(*e));
         }
         if (rm_exec_wait(*e) != RM_OK) return fault(r, "wait", rm_exec_error(*e));
-        if (step == 0 && r->shares) { /* what is saved goes on elsewhere */
+        if (step == 0 && r->shares) { /* what is saved goes on elsewhere, on the same rank */
             tm_text state = {0};
+            rm_exec *other = NULL;
+            rm_exec_desc od = *d;
+            od.rank = (uint32_t)(r->number + 1) % (uint32_t)r->all->n;
             int bad = rm_exec_save(*e, in_memory, &state) != RM_OK ? fault(r, "save", rm_exec_error(*e)) : 0;
             rm_exec_destroy(*e);
             *e = NULL;
             if (!bad && (rm_exec_create(p, d, e) != RM_OK || rm_exec_restore(*e, state.s, state.n) != RM_OK)) bad = fault(r, "restore", *e ? rm_exec_error(*e) : rm_graph_error(g));
+            if (!bad && rm_exec_create(p, &od, &other) == RM_OK && r->weights[0] > 16 && rm_exec_restore(other, state.s, state.n) == RM_OK) bad = fault(r, "restore", "another rank took it");
+            if (!bad && rm_exec_check(*e, NULL, NULL) == RM_OK) bad = fault(r, "check", "a plan in shares");
+            rm_exec_destroy(other);
             free(state.s);
             if (bad) return 1;
         }
