@@ -124,7 +124,7 @@ static void moved(void)
 int main(void)
 {
     unsigned turn, i, hidden = 0;
-    for (turn = 0; turn < tm_amount(8, 40); turn++) {
+    for (turn = 0; turn < tm_amount(8, 24); turn++) {
         unsigned n = 2 + (unsigned)rnd(MOST - 1);
         uint64_t most = turn % 3 ? 3000 : 30000, serial = 0, all, least, free_of, with, budget;
         layer l[MOST];
@@ -155,7 +155,7 @@ int main(void)
         }
         rm_graph_destroy(g), rm_graph_destroy(h);
     }
-    EXPECT(hidden > tm_amount(3, 20), "most reductions run beside the backward");
+    EXPECT(hidden > tm_amount(3, 12), "most reductions run beside the backward");
     moved();
     return tm_end();
 }
