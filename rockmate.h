@@ -18860,7 +18860,7 @@ RMI_FN rm_result rmi_plan_share_program(const rmi_planner *call, const rm_graph 
     for (i = 0; i < program->n_homes; i++) {
         rmi_home *home = &program->homes[i];
         if (!home->host) continue;
-        to.lasts[home->buf % n] |= home->buf / n == RMI_BUF_GRAD;
+        if (home->buf / n == RMI_BUF_GRAD) to.lasts[home->buf % n] = 1;
         home->offset = to.base + at->share[home->buf];
         home->buf += rmi_low_shares(graph);
         home->host = 0;
