@@ -578,7 +578,7 @@ static void equal_chain(unsigned n, unsigned values, uint64_t runs, uint64_t pro
 
 int main(int argc, char **argv)
 {
-    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(8, 50), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i, n;
+    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(8, 36), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i, n;
     unsigned passed = 0, failed = 0, skipped = 0, tight = 0, compared = 0;
     double ratio = 0;
     for (n = 0; n < graphs + (argc < 2); n++) {
