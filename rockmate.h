@@ -702,7 +702,7 @@ typedef struct rm_plan_desc {
     uint32_t shares RM_ZERO;
     uint32_t steps RM_ZERO;         /* RM_SINGLE | ...: the programs to make. 0: RM_SINGLE */
     uint32_t align RM_ZERO;         /* of every buffer, a power of two; 0: 256. Not with live_only */
-    const char *preset RM_ZERO;     /* NULL: "hiremate", or "offmate" if there is host memory and a link */
+    const char *preset RM_ZERO;     /* NULL: "hiremate", or "offmate" with shares, or with host memory and a link */
     const rm_config *config RM_ZERO; /* instead of a preset; read during the call only */
     uint32_t live_only RM_ZERO;     /* 1: a budget of live bytes, no addresses: to compare with papers, not to run */
     uint32_t tolerance_ppm RM_ZERO; /* chain tables may lose this much time. 0: exact while it is quick */
@@ -2899,9 +2899,11 @@ typedef enum rmi_way { RMI_FWD, RMI_BWD, RMI_OPT, RMI_OPT_HOST, RMI_REDUCE, RMI_
 
 typedef struct rmi_run {
     uint32_t id;   /* op; param of OPT, OPT_HOST, REDUCE; barrier; buffer of copies and HOLD */
-    uint16_t form; /* of FWD, BWD; of OPT, OPT_HOST 1: of a share */
+    uint16_t form; /* of FWD, BWD; of OPT, OPT_HOST 0 or RMI_OF_SHARE */
     uint8_t way, part;
 } rmi_run;
+
+#define RMI_OF_SHARE 1u /* an update of a rank's share */
 
 RMI_INLINE rmi_run rmi_low_run(rmi_way way, uint32_t id, uint32_t form, uint32_t part)
 {
@@ -15933,6 +15935,7 @@ RMI_FN rm_result rmi_ref_level(rmi_ref_search *refine, uint64_t work)
    - with copies: the recipes of stream, link and blocks; >>offload, for a link slower by RMI_PLAN_SPARE, and, if it
      finds nothing, for other speeds; >>search from the best plan so far; its least memory;
    - reductions beside the backward; programs of earlier calls for the graph.
+   A plan in shares on ranks is one with copies on another graph, said in shares (rmi_plan_make_shared).
    ================================================================================================================== */
 static const uint32_t rmi_plan_steps[RM_STEP_KINDS] = {RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD};
 
@@ -18639,7 +18642,7 @@ RMI_FN int rmi_plan_shares(const rm_graph *graph, uint32_t tensor)
 RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph)
 {
     const rmi_ranks *ranks = &graph->ranks;
-    uint32_t i, any = 0;
+    int any = 0;
     memset((void *)&graph->link, 0, sizeof graph->link);
     graph->link.tier[RMI_PINNED].h2d = graph->link.tier[RMI_PINNED].d2h = /* half: both directions share a lane */
         rmi_min(rmi_mul_div_up(ranks->rate, ranks->n, 2 * (ranks->n - 1)), RMI_MAX);
@@ -18647,20 +18650,18 @@ RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph)
     graph->link.add = RMI_MAX;
     graph->has_link = 1;
     graph->no_merge = 0;
-    for (i = 0; i < graph->n_ops; i++) graph->ops[i].flags |= RM_STAYS;
-    for (i = 0; i < graph->n_tensors; i++) {
+    for (uint32_t i = 0; i < graph->n_ops; i++) graph->ops[i].flags |= RM_STAYS;
+    for (uint32_t i = 0; i < graph->n_tensors; i++) {
         rmi_tensor *tensor = &graph->tensors[i];
-        if (!rmi_plan_shares(graph, i)) {
-            tensor->stays = 1;
-            continue;
-        }
-        any = 1;
-        if (!tensor->consumers.n) continue;
+        const int shares = rmi_plan_shares(graph, i);
+        any |= shares;
+        if (!shares) tensor->stays = 1;
+        if (!shares || !tensor->consumers.n) continue;
         tensor->opt_host = rmi_mul_div_up(tensor->opt, 1, ranks->n);
         tensor->opt = tensor->reduce = RMI_INF;
     }
     graph->ranks.n = 0;
-    return (int)any;
+    return any;
 }
 
 #define RMI_PLAN_WAITING 8u /* shares of gradients get an eighth of what all take, if they need not wait together */
@@ -18681,7 +18682,7 @@ typedef struct rmi_plan_sharing { /* a program that is being said in shares */
     uint64_t base;             /* which ends there */
     rmi_program out;
     size_t cap;
-    uint64_t compute, comm;   /* ns: when the lanes are free, were there no waits */
+    uint64_t compute, comm;    /* ns: when the lanes are free, were there no waits */
     uint64_t *ready;           /* by param: when its gradient is in its share; while it is held: complete */
     uint32_t *held, first_held, n_held; /* params whose scatter is held back, for gathers to overtake it */
     uint32_t *queue, n;        /* params whose update waits */
@@ -18689,9 +18690,10 @@ typedef struct rmi_plan_sharing { /* a program that is being said in shares */
     uint64_t *offset, most;    /* and where among such, by param; where the last of all ended */
     uint8_t *lasts;            /* by param: that share is at home on the device; */
     uint8_t *is_held, *again;  /* its scatter is held back; it is gathered behind its update */
-    int has_ws, takes;        /* a workspace is allocated; the next run takes over bytes */
+    int has_ws, takes;         /* a workspace is allocated; the next run takes over bytes */
 } rmi_plan_sharing;
 
+/* Puts a statement about a buffer behind those said so far. */
 RMI_FN rm_result rmi_plan_say_shared(rmi_plan_sharing *to, rmi_what what, uint32_t buf, uint64_t offset, uint64_t bytes)
 {
     if (!RMI_GROW(to->mem, to->out.st, to->cap, to->out.n + 1)) return RM_ERROR_MEMORY;
@@ -18715,8 +18717,7 @@ RMI_FN uint64_t rmi_plan_gradient_share(const rmi_plan_sharing *to, uint32_t par
 RMI_FN uint64_t rmi_plan_free_at(const rmi_plan_sharing *to, uint64_t bytes)
 {
     uint64_t low = 0;
-    uint32_t i = 0;
-    while (i < to->n_live) {
+    for (uint32_t i = 0; i < to->n_live;) {
         uint64_t from = to->offset[to->live[i]], end = from + rmi_plan_gradient_share(to, to->live[i]);
         if (low + bytes <= from || end <= low) i++;
         else low = end, i = 0; /* they are in no order */
@@ -18724,12 +18725,14 @@ RMI_FN uint64_t rmi_plan_free_at(const rmi_plan_sharing *to, uint64_t bytes)
     return low;
 }
 
+/* ns of a gather or scatter of so many bytes, as the referee counts them. */
 RMI_FN uint64_t rmi_plan_transfer_ns(const rm_graph *graph, uint64_t bytes)
 {
     uint64_t ns = rmi_mul_div_up(bytes - bytes / graph->ranks.n, 1000000000u, graph->ranks.rate);
     return rmi_add(graph->ranks.latency, ns);
 }
 
+/* Says that a param is gathered. */
 RMI_FN rm_result rmi_plan_say_gather(rmi_plan_sharing *to, uint32_t param)
 {
     uint64_t ns = rmi_plan_transfer_ns(to->graph, to->graph->tensors[param].bytes);
@@ -18743,7 +18746,7 @@ RMI_FN rm_result rmi_plan_say_update(rmi_plan_sharing *to, uint32_t at)
 {
     uint32_t now = to->queue[at], ws = rmi_low_buf(to->graph, RMI_BUF_OPT_WS, now), i;
     uint64_t bytes = to->graph->tensors[now].opt_ws;
-    rmi_run run = rmi_low_run(RMI_OPT, now, 1, 0);
+    rmi_run run = rmi_low_run(RMI_OPT, now, RMI_OF_SHARE, 0);
     if (bytes) RMI_TRY(rmi_plan_say_shared(to, RMI_ALLOC, ws, to->base + to->at->lasting, bytes));
     RMI_TRY(rmi_plan_say_shared(to, RMI_RUN, RMI_NONE, 0, 0));
     to->out.st[to->out.n - 1].run = run;
@@ -18963,11 +18966,6 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
         if (budget) desc.device_bytes = rmi_max(rmi_sub(budget, shares), 1);
         call->budget = rmi_plan_whole(call, desc.device_bytes, 0);
         result = rmi_plan_try_shared(call, graph, &at, budget, &bytes);
-    }
-    if (result == RM_OK && budget && bytes > budget) { /* what waits took more than there is */
-        result = RM_ERROR_INFEASIBLE;
-        desc.info->step = call->plan->info[0].step;
-        desc.info->min_bytes = rmi_sub(bytes, at.lasting + at.most + at.ws);
     }
     if (result == RM_ERROR_INFEASIBLE && desc.info->min_bytes) {
         desc.info->budget_bytes = budget;
@@ -21225,6 +21223,9 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *plan, uint32_t index, rmi_are
     for (i = 0; i < RMI_TIERS; i++)
         if (prog->host[i]) rmi_txt_memory(sink, graph, prog, i + 1);
     if (rmi_sch_hosts(prog)) rmi_txt_moves(sink, runs, info);
+    if (graph->ranks.n)
+        rmi_put_format(sink, "  ranks      %u; exchanges with the others take %0r % of the step\n", graph->ranks.n,
+                       rmi_mul(info->busy_ns[RM_LANE_COMM], 100), info->time_ns);
     if (plan->asked && plan->asked->desc.unified)
         rmi_put(sink, "  copies     none: host and device are one pool of memory; they would free nothing\n");
     if (!info->recomputed_runs) return RM_OK;
@@ -21694,7 +21695,8 @@ RMI_FN void rmi_vue_axes(const rmi_vue *view)
 /* Writes the lanes that are used, with a rectangle for each event. */
 RMI_FN void rmi_vue_lanes(rmi_vue *view)
 {
-    static const char *const names[RMI_LANES] = {"compute", "to device", "to host", "host", "reduce"};
+    const char *const names[RMI_LANES] = {"compute", "to device", "to host", "host",
+                                          view->graph->ranks.n ? "ranks" : "reduce"};
     char name[RMI_VUE_NAME];
     uint64_t y[RMI_LANES], next = RMI_VUE_TOP;
     for (size_t i = 0; i < RMI_LANES; i++) {
@@ -26136,12 +26138,8 @@ RMDEF void rm_graph_link_pageable(rm_graph *graph, uint64_t h2d, uint64_t d2h)
 
 RMDEF void rm_graph_ranks(rm_graph *graph, uint32_t n, uint64_t rate, uint64_t latency_ns, uint32_t grain)
 {
-    rmi_ranks ranks;
+    const rmi_ranks ranks = {n, rate, latency_ns, grain ? grain : RMI_GRAIN};
     if (!graph || graph->sticky.result != RM_OK) return;
-    ranks.n = n;
-    ranks.rate = rate;
-    ranks.latency = latency_ns;
-    ranks.grain = grain ? grain : RMI_GRAIN;
     if (!graph->ranks.n && !graph->sealed && rmi_graph_ranks_ok(&ranks) && latency_ns <= RMI_MAX) graph->ranks = ranks;
     else
         rmi_graph_fail(graph, RM_ERROR_GRAPH, "rm_graph_ranks: call it once, while the graph is built, with 2 to 65535 "

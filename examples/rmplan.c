@@ -2334,7 +2334,7 @@ static void print_sparkline(FILE *to, const history *h, uint64_t step_ns, uint64
                                          "\xe2\x96\x88"};
     static const char *const letters[] = {" ", "_", ".", ":", "-", "=", "+", "*", "#"};
     const char *const *ramp = speaks_utf8() ? blocks : letters;
-    uint64_t most[SPARK_COLUMNS], last = 0;
+    uint64_t most[SPARK_COLUMNS], last = h->n ? h->bytes[0] : 0; /* before the first run: as it finds it */
     size_t i, at;
     memset(most, 0, sizeof most);
     for (i = 0; i < h->n; i++) {
@@ -2792,7 +2792,7 @@ static const char *planned_with(const job *j, const char **word)
     const request *r = j->r;
     *word = r->plan ? "plan" : r->config ? "configuration" : "preset";
     if (r->plan || r->config) return input_name(r->plan ? r->plan : r->config);
-    return r->preset ? r->preset : has_host(j) ? "offmate" : rm_preset_name(0, NULL);
+    return r->preset ? r->preset : has_host(j) || j->desc.shares ? "offmate" : rm_preset_name(0, NULL);
 }
 
 /* What is planned and how, before a title of a picture. */
