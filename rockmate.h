@@ -2541,7 +2541,7 @@ RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm
 {
     const uint32_t allowed = RM_RNG | RM_ONCE | RM_NOGRAD | RM_ZERO_GRADS | RM_EXTERNAL | RM_STAYS;
     char full[RMI_NAME_ROOM];
-    uint32_t id;
+    uint32_t id = RMI_NONE;
     if (!rmi_graph_open(graph, "rm_op_add")) return RM_ERROR_GRAPH;
     if (!kind || !desc)
         return rmi_graph_fail(graph, RM_ERROR_ARGUMENT, "rm_op_add: kind or desc is NULL; use RM_OP(g, &KIND, .in = "
@@ -16128,6 +16128,14 @@ RMI_FN const char *rmi_plan_list_at(const rm_config *config, uint32_t i)
     return (const char *)config + rmi_plan_lists[i].at;
 }
 
+/* Does the pass of kinds run, with patterns of the caller's own? Those of a preset are for any graph. */
+RMI_FN uint32_t rmi_plan_own_kinds(const rm_config *config)
+{
+    for (size_t i = 0; i < RMI_COUNT(rmi_plan_presets); i++)
+        if (!strcmp(rmi_plan_presets[i].kinds, config->kinds)) return 0;
+    return (config->passes & RM_PASS_KINDS) != 0;
+}
+
 /* The bits of policies that name anything. */
 RMI_FN uint8_t rmi_plan_policy(const rm_config *config)
 {
@@ -18561,12 +18569,12 @@ RMI_FN void rmi_plan_mark(rm_graph *graph, rmi_op *op, rmi_tensor *tensor, uint3
 }
 
 /* Notes by op, and behind the ops by tensor, which policies name it: keep and move go before recompute. Views have no
-   bytes of their own, so no pattern names them. A pattern that names nothing is an error. */
+   bytes of their own, so no pattern names them. A pattern that names nothing is an error, of rm_config.kinds, too. */
 RMI_FN rm_result rmi_plan_read_policy(rmi_planner *call, uint8_t *policy)
 {
     const rm_graph *graph = call->graph;
     uint32_t i, which, named, passed;
-    for (which = 0; which < RMI_PLAN_POLICIES; which++)
+    for (which = 0; which < RMI_PLAN_POLICIES + rmi_plan_own_kinds(&call->config); which++)
         for (char *list = (char *)&call->config + rmi_plan_lists[which].at; *list; list += *list == ',') {
             for (i = named = passed = 0; i < graph->n_ops + graph->n_tensors; i++) {
                 const rmi_op *op = i < graph->n_ops ? &graph->ops[i] : NULL;
@@ -18574,6 +18582,7 @@ RMI_FN rm_result rmi_plan_read_policy(rmi_planner *call, uint8_t *policy)
                 if (op ? op->view != RMI_NONE : !(rmi_plan_lists[which].tensors >> tensor->kind & 1)) continue;
                 if (!rmi_plan_names(list, op ? op->kind_name : "", op ? op->name : tensor->name)) continue;
                 if (1u << which == RMI_PLAN_RECOMPUTE && policy[i] & (RMI_PLAN_KEEP | RMI_PLAN_MOVE)) passed = 1;
+                else if (which == RMI_PLAN_POLICIES) named = 1;
                 else named = policy[i] |= (uint8_t)(1u << which);
             }
             i = (uint32_t)strcspn(list, ",");
@@ -19152,9 +19161,10 @@ RMI_FN rm_result rmi_plan_create(rm_graph *graph, const rm_plan_desc *desc, rmi_
     if (!series->table) series->mem = rmi_plan_arena(&call);
     series->mem.stop = &call.stop;
     call.plan->policy = rmi_plan_policy(&call.config);
-    rm_result result = desc->shares                         ? rmi_plan_make_shared(&call, graph)
-                       : call.config.off || call.plan->policy ? rmi_plan_make_without(&call, graph)
-                                                              : rmi_plan_make(&call);
+    const int changed = call.config.off || call.plan->policy || rmi_plan_own_kinds(&call.config);
+    rm_result result = desc->shares ? rmi_plan_make_shared(&call, graph)
+                       : changed    ? rmi_plan_make_without(&call, graph)
+                                    : rmi_plan_make(&call);
     graph->link.expected = NULL;
     if (result == RM_OK) rmi_plan_share_figures(call.plan);
     if (result == RM_OK) result = rmi_plan_note_all(call.plan);
@@ -20362,7 +20372,7 @@ RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *in)
 {
     rm_graph *graph = in->graph;
     rmi_part *part;
-    rmi_barrier *barrier;
+    rmi_barrier *barrier = NULL;
     void *object = NULL; /* whose keys follow */
     uint32_t row, of;
     RMI_TRY(RMI_TXT_CHOICE(in, in->word[0], "one of", rmi_txt_graph_rows, &row));
@@ -25994,12 +26004,12 @@ RMDEF void rm_graph_destroy(rm_graph *graph) { rmi_graph_free(graph); }
 
 RMDEF const char *rm_graph_error(const rm_graph *graph)
 {
-    if (!graph) return "the graph is NULL: rm_graph_create found no memory";
+    if (!graph) return "the graph is NULL: rm_graph_create was not called, or found no memory";
     return graph->sticky.result != RM_OK ? graph->sticky.text : graph->last.text;
 }
 RMDEF rm_result rm_graph_result(const rm_graph *graph)
 {
-    if (!graph) return RM_ERROR_MEMORY;
+    if (!graph) return RM_ERROR_ARGUMENT;
     return graph->sticky.result != RM_OK ? graph->sticky.result : graph->last.result;
 }
 
@@ -26257,7 +26267,7 @@ RMDEF rm_result rm_plan_create(rm_graph *graph, const rm_plan_desc *desc, rm_pla
 {
     rm_plan_desc in_bytes;
     if (out) *out = NULL;
-    if (!graph) return RM_ERROR_MEMORY;
+    if (!graph) return RM_ERROR_ARGUMENT;
     RMI_WANT(&graph->last, out, "rm_plan_create: out is NULL; pass the address of an rm_plan *");
     RMI_TRY(rmi_in_bytes(graph, desc, &in_bytes));
     return rmi_plan_create_one(graph, &in_bytes, out);
@@ -26279,7 +26289,7 @@ RMDEF rm_result rm_plan_curve(rm_graph *graph, const rm_plan_desc *desc, rm_poin
     rm_plan_desc in_bytes;
     size_t room = n ? *n : 0;
     if (n) *n = 0;
-    if (!graph) return RM_ERROR_MEMORY;
+    if (!graph) return RM_ERROR_ARGUMENT;
     RMI_WANT(&graph->last, points && room, "rm_plan_curve: no room for points; pass an array, and in *n its length");
     RMI_TRY(rmi_in_bytes(graph, desc, &in_bytes));
     return rmi_crv_make(graph, &in_bytes, points, room, n);
@@ -26311,7 +26321,7 @@ RMDEF rm_result rm_fit(const rm_fit_desc *desc, rm_fit_info *found)
 RMDEF rm_result rm_plan_read(rm_graph *graph, const char *text, size_t length, rm_plan **out)
 {
     if (out) *out = NULL;
-    if (!graph) return RM_ERROR_MEMORY;
+    if (!graph) return RM_ERROR_ARGUMENT;
     RMI_WANT(&graph->last, text && out, "rm_plan_read: text or out is NULL");
     return rmi_txt_read_plan(graph, text, length, out);
 }

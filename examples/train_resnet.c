@@ -1,10 +1,8 @@
-/* train_resnet.c - a small residual network learns to take noise off stripes: with everything kept, and in half the memory
+/* train_resnet.c - a residual network learns to take noise off stripes: with everything kept, and in half the memory. C99.
+   cc -O3 -o train_resnet examples/train_resnet.c -lm && ./train_resnet        (or another share: ./train_resnet 40)
 
-   cc -O3 -o train_resnet examples/train_resnet.c -lm && ./train_resnet        (or another share: ./train_resnet 35)
-
-   Beyond the first model of the manual: blocks in a loop, a backward in parts, a residual, an evaluation, measured costs, and a
-   variant: a convolution may leave its patches to its backward, which is quicker and takes nine times the memory; the plan
-   says which of them do. The losses are the same to the last bit. C99. */
+   Beyond the first model of the manual: blocks in a loop, a backward in parts, a residual, an evaluation, measured costs, a
+   variant: a convolution may leave its patches to its backward, quicker and nine times the memory; the plan says which do. */
 #define ROCKMATE_IMPLEMENTATION
 #include "../rockmate.h"
 #include <math.h>
@@ -18,19 +16,16 @@ enum { PATCH = 9 * WIDTH, WEIGHTS = PATCH * WIDTH };               /* of a convo
 #define EACH(i, n) for (int i = 0; i < (n); i++)
 
 /* --- kernels. RM_ZERO_GRADS in their kinds: gradients arrive zeroed or begun, a backward only adds */
-static void patch_at(float *patch, float *map, int pixel, int back) /* the 3 x 3 neighbours; or their gradients back */
-{
-    int first = pixel / (SIDE * SIDE) * SIDE * SIDE, y = pixel / SIDE % SIDE, x = pixel % SIDE;
+static void patch_at(float *patch, float *map, int pixel, int back) { /* the 3 x 3 neighbours; or gradients back */
     EACH(k, 9) {
-        int ny = y + k / 3 - 1, nx = x + k % 3 - 1, inside = ny >= 0 && ny < SIDE && nx >= 0 && nx < SIDE;
-        float *at = inside ? map + (first + ny * SIDE + nx) * WIDTH : NULL;
+        int up = k / 3 - 1, left = k % 3 - 1, y = pixel / SIDE % SIDE + up, x = pixel % SIDE + left;
+        float *at = y < 0 || y == SIDE || x < 0 || x == SIDE ? NULL : map + (pixel + up * SIDE + left) * WIDTH;
         EACH(o, WIDTH)
             if (!back) patch[k * WIDTH + o] = at ? at[o] : 0;
             else if (at) at[o] += patch[k * WIDTH + o];
     }
 }
-static int conv_fwd(const rm_call *c) /* saved, where the variant runs and its backward wants it: all patches */
-{
+static int conv_fwd(const rm_call *c) { /* saved, where the variant runs and its backward wants it: all patches */
     const float *w = c->in[1];
     float *y = c->out[0], *saved = c->saved, local[PATCH];
     EACH(p, PIXELS) {
@@ -41,8 +36,7 @@ static int conv_fwd(const rm_call *c) /* saved, where the variant runs and its b
     }
     return 0;
 }
-static int conv_bwd(const rm_call *c) /* of both parts and variants: what this call does not give or read is NULL */
-{
+static int conv_bwd(const rm_call *c) { /* of both parts and variants: what this call does not give or read is NULL */
     const float *w = c->in[1], *dy = c->dout[0], *saved = c->saved;
     float *dx = c->din[0], *dw = c->din[1], local[PATCH];
     for (int p = 0; p < PIXELS; p++, dy += WIDTH) {
@@ -56,34 +50,29 @@ static int conv_bwd(const rm_call *c) /* of both parts and variants: what this c
     }
     return 0;
 }
-static int relu_fwd(const rm_call *c) /* relu(a + b), or relu(a); y may be the same bytes as a */
-{
+static int relu_fwd(const rm_call *c) { /* relu(a + b), or relu(a); y may be the same bytes as a */
     const float *a = c->in[0], *b = c->n_in > 1 ? c->in[1] : NULL;
     EACH(i, PIXELS * WIDTH) ((float *)c->out[0])[i] = fmaxf(0, a[i] + (b ? b[i] : 0));
     return 0;
 }
-static int relu_bwd(const rm_call *c)
-{
+static int relu_bwd(const rm_call *c) {
     const float *y = c->out[0], *dy = c->dout[0];
     EACH(j, (int)c->n_in) EACH(i, c->din[j] ? PIXELS * WIDTH : 0) ((float *)c->din[j])[i] += y[i] > 0 ? dy[i] : 0;
     return 0;
 }
-static int loss_fwd(const rm_call *c) /* the mean of squared differences */
-{
+static int loss_fwd(const rm_call *c) { /* the mean of squared differences */
     const float *y = c->in[0], *want = c->in[1];
     double sum = 0;
     EACH(i, PIXELS * WIDTH) sum += (y[i] - want[i]) * (y[i] - want[i]);
     *(float *)c->out[0] = (float)(sum / (PIXELS * WIDTH));
     return 0;
 }
-static int loss_bwd(const rm_call *c) /* a loss seeds itself */
-{
+static int loss_bwd(const rm_call *c) { /* a loss seeds itself */
     const float *y = c->in[0], *want = c->in[1];
     EACH(i, PIXELS * WIDTH) ((float *)c->din[0])[i] += 2 * (y[i] - want[i]) / (PIXELS * WIDTH);
     return 0;
 }
-static int momentum(const rm_call *c)
-{
+static int momentum(const rm_call *c) {
     float *w = c->param, *speed = c->state;
     EACH(i, WEIGHTS) w[i] -= (float)c->step->lr * (speed[i] = 0.9f * speed[i] + ((const float *)c->grad)[i]);
     return 0;
@@ -99,28 +88,24 @@ static const rm_kind LOSS = {"loss", loss_fwd, loss_bwd, RM_IN(0) | RM_IN(1), .f
 /* --- the model, data, training */
 static rm_tensor noisy, wanted, loss, weight[1 + 2 * BLOCKS];
 static int n_weights;
-
-static rm_tensor conv(rm_graph *g, rm_tensor x)
-{
+static rm_tensor conv(rm_graph *g, rm_tensor x) {
     rm_tensor w = RM_PARAM(g, .bytes = WEIGHTS * 4, .state_bytes = WEIGHTS * 4, .update = momentum);
     rm_tensor y = RM_OP(g, &CONV, .in = {x, weight[n_weights++] = w});
     rm_variant_add(g, y, &PATCHES, &(rm_op_desc){.saved = PIXELS * PATCH * 4});
     return y;
 }
 static float noise(unsigned *seed) { return (float)((*seed = *seed * 1664525u + 1013904223u) >> 8) / (1 << 23) - 1; }
-static void draw(rm_exec *x, unsigned seed) /* stripes in three directions; noise goes over what the network sees */
-{
+static void draw(rm_exec *x, unsigned seed) { /* stripes down or across; noise goes over what the network sees */
     static float seen[PIXELS * WIDTH], clean[PIXELS * WIDTH];
     EACH(i, PIXELS * WIDTH) {
-        int p = i / WIDTH, h = p / SIDE % SIDE, v = p % SIDE, across[3] = {h, v, h + v};
-        clean[i] = (float)(across[p / (SIDE * SIDE) % 3] / 2 % 2);
+        int p = i / WIDTH, across = p / (SIDE * SIDE) % 2;
+        clean[i] = (float)((across ? p / SIDE : p) / 2 % 2);
         seen[i] = clean[i] + 2 * noise(&seed);
     }
     rm_exec_write(x, noisy, RM_VALUE, 0, seen, sizeof seen);
     rm_exec_write(x, wanted, RM_VALUE, 0, clean, sizeof clean);
 }
-static void train(rm_exec *x, float *losses) /* of STEPS steps, and of an evaluation */
-{
+static void train(rm_exec *x, float *losses) { /* of STEPS steps, and of an evaluation */
     static float w[WEIGHTS];
     unsigned seed = 1;
     EACH(k, n_weights) {
@@ -135,13 +120,10 @@ static void train(rm_exec *x, float *losses) /* of STEPS steps, and of an evalua
 }
 static int print(void *user, const char *text, size_t n) { return fwrite(text, 1, n, (FILE *)user) != n; }
 
-int main(int argc, char **argv)
-{
-    float kept[STEPS + 1], planned[STEPS + 1];
-    rm_plan_info info;
-    rm_plan_desc desc = {.preset = "noremat", .steps = RM_SINGLE | RM_FORWARD, .info = &info};
-    rm_plan *plan, *small;
-    rm_exec *x, *y;
+int main(int argc, char **argv) {
+    static float losses[2][STEPS + 1];
+    rm_plan *plan;
+    rm_exec *x;
     rm_graph *g = rm_graph_create(NULL);
     rm_tensor h = noisy = rm_input_add(g, "noisy", MAP, 0);
     wanted = rm_input_add(g, "wanted", MAP, 0);
@@ -151,18 +133,18 @@ int main(int argc, char **argv)
         h = RM_OP(g, &RELU, .in = {conv(g, branch), h});
         rm_block_end(g);
     }
-    loss = RM_OP(g, &LOSS, .in = {conv(g, h), wanted}, .out = {sizeof(float)});
-    rm_output_add(g, loss);
-    if (rm_plan_create(g, &desc, &plan) || rm_exec_create(plan, NULL, &x)) return puts(rm_graph_error(g)), 1;
-    train(x, kept);
-    desc.preset = NULL; /* the default: a search */
-    desc.device_bytes = info.keep_all_bytes * (uint64_t)(argc > 1 ? atoi(argv[1]) : 50) / 100;
-    if (rm_plan_create(g, &desc, &small) || rm_exec_create(small, NULL, &y)) return puts(rm_graph_error(g)), 1;
-    draw(y, 1);
-    if (rm_exec_tune(y, &desc, NULL, 3, &small)) return puts(rm_exec_error(y)), 1; /* measure, plan again */
-    rm_plan_summary(small, print, stdout);
-    train(y, planned);
-    EACH(i, 4) printf("step %2d   loss %.6f %.6f%s\n", 10 * i, kept[10 * i], planned[10 * i], i < 3 ? "" : ", held out");
-    puts(memcmp(kept, planned, sizeof kept) ? "the losses differ" : "all losses equal, bit for bit");
-    return memcmp(kept, planned, sizeof kept) != 0;
+    rm_output_add(g, loss = RM_OP(g, &LOSS, .in = {conv(g, h), wanted}, .out = {sizeof(float)}));
+    EACH(run, 2) { /* with everything kept; then by the default preset, a search, in a share of the memory of that */
+        rm_plan_desc desc = {.preset = run ? NULL : "noremat", .steps = RM_SINGLE | RM_FORWARD};
+        if (run) desc.device_percent = argc > 1 ? atoi(argv[1]) : 50;
+        if (rm_plan_create(g, &desc, &plan) || rm_exec_create(plan, NULL, &x)) return puts(rm_graph_error(g)), 1;
+        draw(x, 1);
+        if (rm_exec_tune(x, &desc, NULL, 3, &plan)) return puts(rm_exec_error(x)), 1; /* measure, plan again */
+        if (run) rm_plan_summary(plan, print, stdout);
+        train(x, losses[run]);
+        rm_exec_destroy(x), rm_plan_destroy(plan);
+    }
+    EACH(i, 4) printf("step %2d   loss %.6f %.6f%s\n", 10 * i, losses[0][10 * i], losses[1][10 * i], i < 3 ? "" : ", held out");
+    puts(memcmp(losses[0], losses[1], sizeof losses[0]) ? "the losses differ" : "all losses equal, bit for bit");
+    return memcmp(losses[0], losses[1], sizeof losses[0]) != 0;
 }

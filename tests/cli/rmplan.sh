@@ -222,6 +222,9 @@ run 2 "did you mean 'embed.wte'?" --model gpt2-124m --stay 'embed.wtte'
 run 2 "size 1: --keep: 'atention' names no op; look up names in the graph's text (--export); did you mean 'attention'?" --model gpt2-124m --keep atention --fit batch
 printf 'rockmate config 1\npreset=rockmate\nmove=residul*\n' >policy.cfg
 run 2 "did you mean 'residual1'?" --model gpt2-124m --config policy.cfg --host 1G
+printf 'rockmate config 1\npasses=kinds\nkinds=gelu,norm1,atention\n' >kinds.cfg
+run 2 "--config: kinds: 'atention' names no op; look up names in the graph's text (--export); did you mean 'attention'?" --model gpt2-124m --config kinds.cfg
+run 0 "" chain.rmg --preset llmc-2
 run 2 "names no op; look up names" chain.rmg --keep zzz
 if grep -q "did you mean" err; then bad "a pattern that nothing is near to"; else ok; fi
 run 2 "--move: h[0]/fc has nowhere to go; give --host and --link" --model gpt2-124m --move 'h[*]/fc'

@@ -200,7 +200,7 @@ static void arguments(void)
     memset(&t, 0, sizeof t);
     rg_generate(&t, 1, 9, 0);
     g = fresh(&t);
-    EXPECT(rm_plan_curve(NULL, NULL, at, &n) == RM_ERROR_MEMORY && !n, "no graph");
+    EXPECT(rm_plan_curve(NULL, NULL, at, &n) == RM_ERROR_ARGUMENT && !n, "no graph");
     EXPECT(rm_plan_curve(g, NULL, at, &n) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "room"), rm_graph_error(g));
     n = 3;
     EXPECT(rm_plan_curve(g, NULL, NULL, &n) == RM_ERROR_ARGUMENT && rm_plan_curve(g, NULL, at, NULL) == RM_ERROR_ARGUMENT, "");

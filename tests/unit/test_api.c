@@ -253,7 +253,9 @@ static void plan_arguments(void)
     rm_graph_destroy(g);
     g = NULL;
     toy_detach(&world);
-    EXPECT(rm_graph_result(NULL) == RM_ERROR_MEMORY && rm_graph_error(NULL)[0] && rm_exec_error(NULL)[0]);
+    EXPECT(rm_graph_result(NULL) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(NULL), "the graph is NULL") && rm_exec_error(NULL)[0]);
+    late = p;
+    EXPECT(rm_plan_create(NULL, NULL, &late) == RM_ERROR_ARGUMENT && !late && rm_plan_read(NULL, "", 0, &late) == RM_ERROR_ARGUMENT);
     EXPECT(!rm_input_add(NULL, "x", 1, 0).id && !rm_op_add(NULL, NULL, NULL).id);
     rm_graph_destroy(NULL);
     rm_plan_destroy(NULL);

@@ -154,7 +154,8 @@ static rm_result plan(const rm_config *c, uint64_t budget, rm_plan **p, rm_plan_
 static void lists_of_kinds(void)
 {
     static const struct { const char *kinds; uint64_t reruns; } t[] = {
-        {"", 0}, {"gelu", 1}, {"gelu*", 2}, {"*gelu,x", 1}, {"h[1]/*", 2}, {"*", 6}, {"norm,gelu", 2}, {"n*r*m", 1}, {"*l*u*", 2}, {"**fc**", 3}, {"*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b", 0}, {",,", 0}};
+        {"", 0}, {"gelu", 1}, {"gelu*", 2}, {"*gelu", 1}, {"h[1]/*", 2}, {"*", 6}, {"norm,gelu", 2}, {"n*r*m", 1}, {"*l*u*", 2}, {"**fc**", 3}, {",,", 0}};
+    static const char *const unknown[] = {"*gelu,x", "x,*gelu", "gleu", "*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b"};
     rm_config c;
     rm_plan_info f;
     rm_plan *p = NULL;
@@ -168,6 +169,14 @@ static void lists_of_kinds(void)
         EXPECT(plan(&c, 0, &p, &f) == RM_OK && f.time_ns == f.keep_all_ns);
         if (plan(&c, f.keep_all_bytes - 1, &p, &f) == RM_OK) EXPECT(f.recomputed_runs == t[i].reruns);
         else EXPECT(f.min_bytes >= f.min_bound_bytes);
+    }
+    for (i = 0; i < sizeof unknown / sizeof unknown[0]; i++) { /* of the caller's own lists; a preset's are for any graph */
+        memset(&c, 0, sizeof c);
+        strcpy(c.kinds, unknown[i]);
+        EXPECT(plan(&c, 0, &p, &f) == RM_OK); /* the pass does not run */
+        c.passes = RM_PASS_KINDS;
+        EXPECT(plan(&c, 0, &p, &f) == RM_ERROR_ARGUMENT);
+        EXPECT(rm_config_preset("llmc-2", &c) == RM_OK && strcpy(c.name, "mine") && plan(&c, 0, &p, &f) == RM_OK);
     }
 }
 
