@@ -494,6 +494,10 @@ typedef struct rm_param_desc {
     uint64_t bytes RM_ZERO;        /* must be given; RM_EMPTY: none */
     uint64_t grad_bytes RM_ZERO;   /* 0: as bytes; RM_EMPTY: none */
     uint64_t state_bytes RM_ZERO;  /* optimizer state */
+    /* it is so many rows, one behind the other, each in the order of the param's elements (AdamW: 2, all first moments
+       before all second ones; 1: element by element). Only what is in shares needs it, for states of other numbers of
+       ranks (rm_exec_restore_ranks). 0: 1 if it is no larger than the param, else unknown */
+    uint32_t state_rows RM_ZERO;
     rm_fn update RM_ZERO;          /* on the device; NULL, and update_host NULL: the caller updates after the step */
     rm_fn update_host RM_ZERO;     /* the same, all three buffers in host memory */
     uint64_t update_ns RM_ZERO, update_host_ns RM_ZERO; /* 0: to be measured */
@@ -1012,9 +1016,14 @@ RMDEF rm_result rm_exec_wait(rm_exec *x);
    name, bytes and order (another batch size). A restore is all or nothing: what is cut short, damaged in any bit
    (checksums), of other params, or of the other order of bytes is RM_ERROR_TEXT and changes nothing. It ends an
    accumulation that is under way, for that belongs to other weights: a checkpoint amid one takes gradients as well
-   (rm_exec_read; after the restore rm_exec_write). A save takes up to 4 MiB while it runs (RM_ERROR_MEMORY). */
+   (rm_exec_read; after the restore rm_exec_write). A save takes up to 4 MiB while it runs (RM_ERROR_MEMORY).
+   In shares on ranks each saves what it has, and the same rank of as many restores that; of a whole state each takes
+   its part. rm_exec_restore_ranks, on every rank, takes the states of all n ranks, in order and of one step
+   (rm_step.step of the last update), whatever n was saved and is restored by; states of params are cut row by row
+   (rm_param_desc.state_rows). */
 RMDEF rm_result rm_exec_save(rm_exec *x, rm_write_fn write, void *user);
 RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes);
+RMDEF rm_result rm_exec_restore_ranks(rm_exec *x, const void *const *data, const size_t *bytes, uint32_t n);
 
 /* Goes on with another plan of the same graph: what persists is carried over, inputs as written, and amid an
    accumulation the gradients added up so far (the plan must then have a program for RM_MIDDLE or RM_LAST). The two
@@ -1780,6 +1789,7 @@ typedef enum rmi_cost_by {
 typedef struct rmi_args { /* what callbacks of an op or param get by value */
     int64_t arg[RM_MAX_ARGS];
     double farg[RM_MAX_ARGS];
+    uint64_t rows; /* of a param's state; no callback gets it */
 } rmi_args;
 
 typedef enum rmi_leaves { RMI_LEAVES_AGAIN = 1, RMI_LEAVES_MOVED } rmi_leaves; /* and is made again; copied */
@@ -2385,13 +2395,15 @@ RMI_FN rm_result rmi_graph_make_form(rm_graph *graph, uint32_t id, const rm_kind
     return rmi_graph_list(&making, "mutates", kind->mutates, RMI_IN_BITS, &op->mutates);
 }
 
-/* A copy of the RM_MAX_ARGS arguments at arg and farg: *out. Where all are 0, all share one. */
-RMI_FN rm_result rmi_graph_copy_args(rm_graph *graph, const int64_t *arg, const double *farg, const rmi_args **out)
+/* A copy of the RM_MAX_ARGS arguments at arg and farg, and rows: *out. Where all are 0, all share one. */
+RMI_FN rm_result rmi_graph_copy_args(rm_graph *graph, const int64_t *arg, const double *farg, uint64_t rows,
+                                     const rmi_args **out)
 {
     static const rmi_args none = RMI_INIT;
     rmi_args args, *copy;
     memcpy(args.arg, arg, sizeof args.arg);
     memcpy(args.farg, farg, sizeof args.farg);
+    args.rows = rows;
     *out = &none;
     if (!memcmp(&args, &none, sizeof none)) return RM_OK;
     *out = copy = RMI_RAW(&graph->mem, rmi_args, 1);
@@ -2485,7 +2497,10 @@ RMI_FN rm_result rmi_graph_add_param(rm_graph *graph, const rm_param_desc *desc,
     tensor->opt_host_by = desc->update_host_ns || !desc->update_host ? RMI_COST_GIVEN : RMI_COST_GUESSED;
     tensor->user = desc->user;
     RMI_TRY(rmi_graph_set(graph, "param", tensor->name, rmi_graph_param_setters, desc, tensor));
-    return rmi_graph_copy_args(graph, desc->arg, desc->farg, &tensor->args);
+    RMI_RULE(graph, !desc->state_rows || !(tensor->state_bytes % desc->state_rows), "param %s: its state has %u bytes, "
+             "which are not state_rows (%u) rows of the same size", tensor->name, tensor->state_bytes,
+             (uint64_t)desc->state_rows);
+    return rmi_graph_copy_args(graph, desc->arg, desc->farg, desc->state_rows, &tensor->args);
 }
 
 /* The rule that `more` operands, given beside the description's table, stand behind a pointer. */
@@ -2559,7 +2574,7 @@ RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm
     op->view_offset = desc->view_offset;
     RMI_TRY(rmi_graph_op_inputs(graph, op, desc));
     RMI_TRY(rmi_graph_op_outputs(graph, op, desc));
-    RMI_TRY(rmi_graph_copy_args(graph, desc->arg, desc->farg, &op->args));
+    RMI_TRY(rmi_graph_copy_args(graph, desc->arg, desc->farg, 0, &op->args));
     RMI_TRY(rmi_graph_make_form(graph, id, kind, desc));
     *output = op->out.at[0];
     return RM_OK;
@@ -22421,6 +22436,7 @@ typedef struct rmi_exe_course { /* of a training */
     rmi_exe_grads grads; /* FORGOTTEN: spent, by rm_exec_desc.forget; GIVEN: by the caller; ADDING: by steps */
     int adrift;    /* a step that does not accumulate has used the bytes where params' gradients persist */
     uint64_t steps;
+    uint64_t updated; /* rm_step.step of the last step with updates */
 } rmi_exe_course;
 
 struct rm_exec {
@@ -23792,6 +23808,7 @@ RMI_FN rm_result rmi_exe_step(rm_exec *exec, const rm_step *s)
     if (!exec->fullest || exec->fullest->live_bytes < exec->plan->prog[prog - exec->prog].fig.live_bytes)
         exec->fullest = &exec->plan->prog[prog - exec->prog].fig;
     exec->course.steps++;
+    if (kind & (RM_SINGLE | RM_LAST)) exec->course.updated = exec->now.step;
     return RM_OK;
 }
 
@@ -23898,16 +23915,32 @@ RMI_FN rm_result rmi_exe_carry(rm_exec *exec, uint32_t buf, void *to, const void
     return rmi_exe_sync(exec, what, name);
 }
 
+/* Rows of a state, each in the order of its param's elements, or 1 of what is no state. 0: nobody has said it, or its
+   shares do not hold whole elements. */
+RMI_FN uint64_t rmi_exe_rows(const rm_exec *exec, uint32_t buf)
+{
+    uint32_t i;
+    if (rmi_low_kind(exec->graph, buf, &i) != RMI_BUF_STATE) return 1;
+    const rmi_tensor *param = &exec->graph->tensors[i];
+    uint64_t rows = param->args ? param->args->rows : 0, all = param->state_bytes;
+    if (!rows) rows = all <= param->bytes;
+    if (!rows || !exec->graph->ranks.n) return rows;
+    return rmi_low_slice(exec->graph, i, all) == rows * rmi_low_slice(exec->graph, i, all / rows) ? rows : 0;
+}
+
 /* Bytes of a buffer from `offset` on, to all its homes, or to the caller's memory. */
 RMI_FN rm_result rmi_exe_put_home(rm_exec *exec, uint32_t buf, uint64_t offset, const void *from, uint64_t bytes)
 {
     uint32_t share = rmi_exe_share(exec, buf);
-    if (share != RMI_NONE) { /* of what is written whole this rank's part */
-        uint64_t begin, has = rmi_exe_in_share(exec, share, &begin), lo = rmi_max(begin, offset),
-                 hi = rmi_min(begin + has, rmi_add(offset, bytes));
-        if (lo < hi)
-            RMI_TRY(rmi_exe_put_home(exec, share, lo - begin, (const unsigned char *)from + (size_t)(lo - offset),
-                                     hi - lo));
+    if (share != RMI_NONE) { /* of what is written whole this rank's part, of each row */
+        uint64_t rows = rmi_max(rmi_exe_rows(exec, buf), 1), all = rmi_low_bytes(exec->graph, buf) / rows, begin;
+        uint64_t has = rmi_exe_in_share(exec, share, &begin) / rows, i, lo, hi;
+        for (i = 0, begin /= rows; i < rows; i++, begin += all) {
+            lo = rmi_max(begin, offset), hi = rmi_min(begin + has, rmi_add(offset, bytes));
+            if (lo < hi)
+                RMI_TRY(rmi_exe_put_home(exec, share, i * has + lo - begin,
+                                         (const unsigned char *)from + (size_t)(lo - offset), hi - lo));
+        }
         if (!rmi_exe_home(exec, buf)) return RM_OK;
     }
     if (rmi_exe_twice(exec, buf))
@@ -23946,7 +23979,8 @@ RMI_FN rm_result rmi_exe_bind(rm_exec *exec, rm_tensor t, uint32_t what, void *m
 }
 
 /* --- saving and restoring (formats.md, 9): a header; of each buffer that is saved a head (name, size), its bytes;
-   behind each of these parts the checksum of all parts so far. Heads are checked before they are believed */
+   behind each of these parts the checksum of all parts so far. Heads are checked before they are believed. The states
+   of several ranks are read side by side: they have the same buffers, some whole, of others a share each */
 #define RMI_EXE_MAGIC_BYTES 24u
 #define RMI_EXE_SUM_START 0x726F636B6D617465u
 
@@ -23960,19 +23994,17 @@ typedef struct rmi_exe_state {
     uint64_t sum;              /* of all parts so far */
     unsigned char head[400];   /* the header or head of this executor */
     size_t n;
+    uint32_t ranks;            /* states that are read together, in a table of which this one is in */
+    char call[48];             /* for messages */
 } rmi_exe_state;
 
-/* Is a buffer saved: a value of a param or const, or a state, that is not the caller's? */
+/* Is a buffer saved, whole or in shares: a value of a param or const, or a state, that is not the caller's? */
 RMI_FN int rmi_exe_saves(const rm_exec *exec, uint32_t buf)
 {
     uint32_t i;
     rmi_buf_kind kind = rmi_low_kind(exec->graph, buf, &i);
     rmi_tensor_kind of = kind <= RMI_BUF_STATE ? (rmi_tensor_kind)exec->graph->tensors[i].kind : RMI_ACT;
     if (!rmi_low_bytes(exec->graph, buf) || rmi_low_external(exec->graph, buf)) return 0;
-    if (rmi_low_whole(exec->graph, buf) != RMI_NONE) /* what is whole, too, is saved so */
-        return kind != RMI_BUF_SHARE_GRAD && rmi_exe_home(exec, buf) &&
-               !rmi_exe_home(exec, rmi_low_whole(exec->graph, buf));
-    if (exec->graph->ranks.n && !rmi_exe_home(exec, buf)) return 0;
     return (of == RMI_PARAM && kind != RMI_BUF_GRAD) || (of == RMI_CONST && kind == RMI_BUF_VALUE);
 }
 
@@ -24030,84 +24062,155 @@ RMI_FN rm_result rmi_exe_take_part(rmi_exe_state *state, uint64_t n, const char 
     const unsigned char *bytes = state->data + (size_t)state->at;
     const uint64_t begin = state->at, left = state->bytes - begin;
     if (left < 8 || n > left - 8)
-        return rmi_err_set(&state->exec->err, RM_ERROR_TEXT, "rm_exec_restore: %s, at byte %u: the state is cut short "
-                           "or damaged; it has %u bytes", part, begin, state->bytes);
+        return rmi_err_set(&state->exec->err, RM_ERROR_TEXT, "%s: %s, at byte %u: the state is cut short or damaged; "
+                           "it has %u bytes", state->call, part, begin, state->bytes);
     state->at += n + 8;
     state->sum = rmi_exe_sum(state->sum, bytes, n);
     if (state->sum == rmi_exe_number(bytes + (size_t)n)) return RM_OK;
-    return rmi_err_set(&state->exec->err, RM_ERROR_TEXT, "rm_exec_restore: %s, bytes %u to %u: the state is damaged, "
-                       "its checksum is another one; use another copy of it", part, begin, state->at);
+    return rmi_err_set(&state->exec->err, RM_ERROR_TEXT, "%s: %s, bytes %u to %u: the state is damaged, its checksum "
+                       "is another one; use another copy of it", state->call, part, begin, state->at);
 }
 
-/* The header (name NULL) or the head of a buffer of that name: is written, or what is read next must be it. */
-RMI_FN rm_result rmi_exe_head(rmi_exe_state *state, const char *name, uint64_t number)
+/* Puts together the header (name NULL) or the head of a buffer of that name. */
+RMI_FN void rmi_exe_head(rmi_exe_state *state, const char *name, uint64_t number)
 {
-    rmi_error *err = &state->exec->err;
     const char *text = name ? name : rmi_exe_magic(0);
-    const char *of = name ? "bytes of " : "buffers";
-    const uint64_t begin = state->at, left = state->bytes - begin;
-    char word[300] = "";
     state->n = 0;
     if (name) rmi_exe_put_number(state, strlen(name));
     memcpy(state->head + state->n, text, strlen(text));
     state->n += strlen(text);
     rmi_exe_put_number(state, number);
-    if (state->sink) return rmi_exe_put_part(state, state->head, state->n, 1);
-    const unsigned char *theirs = state->data + (size_t)begin;
-    int alike = left >= RMI_EXE_MAGIC_BYTES && !memcmp(theirs, state->head, RMI_EXE_MAGIC_BYTES);
-    uint64_t n = state->n;
-    if (name) n = rmi_add(left < 8 ? 0 : rmi_exe_number(theirs), 16);
-    else if (!alike && left >= RMI_EXE_MAGIC_BYTES && !memcmp(theirs, rmi_exe_magic(1), RMI_EXE_MAGIC_BYTES))
-        return rmi_err_set(err, RM_ERROR_TEXT, "rm_exec_restore: the state is of a machine with the other order of "
-                           "bytes (%s); only you know the types of its elements: convert it there",
-                           theirs[17] == 'b' ? "big-endian" : "little-endian");
-    else if (!alike)
-        return rmi_err_set(err, RM_ERROR_TEXT, "rm_exec_restore: this is not what rm_exec_save writes (version 2)");
-    RMI_TRY(rmi_exe_take_part(state, n, name ? name : "its header"));
-    if (n == state->n && !memcmp(theirs, state->head, (size_t)n)) return RM_OK;
-    if (name) strncat(word, (const char *)theirs + 8, (size_t)rmi_min(n - 16, sizeof word - 1));
-    return rmi_err_set(err, RM_ERROR_TEXT, "rm_exec_restore: the state has %u %s%s at byte %u, this graph has %u %s%s "
-                       "there; it is of another graph", rmi_exe_number(theirs + (size_t)n - 8), of, word, begin,
-                       rmi_exe_number(state->head + state->n - 8), of, name ? name : "");
 }
 
-/* The bytes of a buffer: are written, through the backend in pieces (a device has no pointer that a sink could read,
-   and each costs a wait, so they are large), or walked over, or put where they persist. */
-RMI_FN rm_result rmi_exe_body(rmi_exe_state *state, uint32_t buf)
+/* The header is written, or what is read next must be it. */
+RMI_FN rm_result rmi_exe_header(rmi_exe_state *state, uint64_t buffers)
+{
+    const unsigned char *theirs = state->data;
+    rmi_error *err = &state->exec->err;
+    rmi_exe_head(state, NULL, buffers);
+    if (state->sink) return rmi_exe_put_part(state, state->head, state->n, 1);
+    int enough = state->bytes >= RMI_EXE_MAGIC_BYTES;
+    if (enough && !memcmp(theirs, rmi_exe_magic(1), RMI_EXE_MAGIC_BYTES))
+        return rmi_err_set(err, RM_ERROR_TEXT, "%s: the state is of a machine with the other order of bytes (%s); only "
+                           "you know the types of its elements: convert it there", state->call,
+                           theirs[17] == 'b' ? "big-endian" : "little-endian");
+    if (!enough || memcmp(theirs, state->head, RMI_EXE_MAGIC_BYTES))
+        return rmi_err_set(err, RM_ERROR_TEXT, "%s: this is not what rm_exec_save writes (version 2)", state->call);
+    RMI_TRY(rmi_exe_take_part(state, state->n, "its header"));
+    if (!memcmp(theirs, state->head, state->n)) return RM_OK;
+    return rmi_err_set(err, RM_ERROR_TEXT, "%s: the state has %u buffers at byte 0, this graph has %u buffers there; "
+                       "it is of another graph", state->call, rmi_exe_number(theirs + RMI_EXE_MAGIC_BYTES), buffers);
+}
+
+#define RMI_EXE_SHARE_NAME "%s of rank %u of %u at step %u"
+
+/* Writes a buffer, or of one that is in shares only this rank's: its head, and its bytes, through the backend in pieces
+   (a device has no pointer that a sink could read, and each costs a wait, so they are large). */
+RMI_FN rm_result rmi_exe_put_buffer(rmi_exe_state *state, uint32_t buf)
 {
     rm_exec *exec = state->exec;
-    uint64_t bytes = rmi_low_bytes(exec->graph, buf), at, n;
-    if (state->apply) RMI_TRY(rmi_exe_put_home(exec, buf, 0, state->data + (size_t)state->at, bytes));
-    if (!state->sink) return rmi_exe_take_part(state, bytes, rmi_exe_name(exec, buf));
-    for (at = 0; at < bytes; at += n) {
+    int whole = rmi_exe_home(exec, buf) || rmi_exe_share(exec, buf) == RMI_NONE;
+    uint32_t from = whole ? buf : rmi_exe_share(exec, buf);
+    uint64_t bytes = whole ? rmi_low_bytes(exec->graph, buf) : rmi_exe_in_share(exec, from, NULL), at = 0, n;
+    char name[340];
+    rmi_format(name, sizeof name, whole ? "%s" : RMI_EXE_SHARE_NAME, rmi_exe_name(exec, buf), (uint64_t)exec->desc.rank,
+               exec->graph->ranks.n, exec->course.updated);
+    rmi_exe_head(state, name, bytes);
+    RMI_TRY(rmi_exe_put_part(state, state->head, state->n, 1));
+    do {
         n = rmi_min(RMI_EXE_PIECE, bytes - at);
-        RMI_TRY(rmi_exe_carry(exec, buf, state->piece, rmi_exe_home(exec, buf) + (size_t)at, n, RM_LANE_D2H));
+        RMI_TRY(rmi_exe_carry(exec, from, state->piece, rmi_exe_home(exec, from) + (size_t)at, n, RM_LANE_D2H));
         RMI_TRY(rmi_exe_put_part(state, state->piece, n, at + n == bytes));
-    }
+    } while ((at += n) < bytes);
     return RM_OK;
 }
 
-/* Writes a state, or walks over one that is read, all of it. */
-RMI_FN rm_result rmi_exe_state_walk(rmi_exe_state *state)
+/* The head of a buffer comes next in a state that is read: its name, of which the first letters do, and its bytes. */
+RMI_FN rm_result rmi_exe_take_head(rmi_exe_state *state, const char *due, char name[340], uint64_t *bytes)
 {
-    rm_exec *exec = state->exec;
-    uint32_t buf, n = rmi_low_buffers(exec->graph);
+    const unsigned char *head = state->data + (size_t)state->at;
+    const uint64_t n = state->bytes - state->at < 8 ? 0 : rmi_exe_number(head);
+    RMI_TRY(rmi_exe_take_part(state, rmi_add(n, 16), due));
+    *bytes = rmi_exe_number(head + (size_t)n + 8);
+    name[0] = 0;
+    strncat(name, (const char *)head + 8, (size_t)rmi_min(n, 339));
+    return RM_OK;
+}
+
+/* Is that name of a share of the buffer `of`? Of which step? */
+RMI_FN int rmi_exe_is_share(const char *name, const char *of, uint64_t *step)
+{
+    const size_t n = strlen(of);
+    if (strncmp(name, of, n) || strncmp(name + n, " of rank ", 9)) return 0;
+    for (name = strrchr(name, ' ') + 1; *name >= '0' && *name <= '9'; name++)
+        *step = *step * 10 + (uint64_t)(*name - '0');
+    return 1;
+}
+
+/* A buffer comes next in all states that are read: whole in each, or shares of it, which follow each other in each row;
+   in a state that is alone this rank's own will do. It is walked over, or put where it persists. */
+RMI_FN rm_result rmi_exe_take_buffer(rmi_exe_state *all, uint32_t buf)
+{
+    rm_exec *exec = all->exec;
+    rmi_error *err = &exec->err;
+    const uint32_t share = rmi_exe_share(exec, buf);
+    const uint64_t whole = rmi_low_bytes(exec->graph, buf);
+    uint64_t rows = rmi_exe_rows(exec, buf), step = 0, done = 0, bytes, must, i;
+    int own = all->ranks == 1 && share != RMI_NONE && !rmi_exe_home(exec, buf), parts = 0, cut = 0, even = 1;
+    char name[300], has[340], due[340];
+    rmi_sch_name(exec->graph, buf, name);
+    for (uint32_t rank = 0; rank < all->ranks; rank++) {
+        rmi_exe_state *state = &all[rank];
+        const uint64_t begin = state->at;
+        RMI_TRY(rmi_exe_take_head(state, name, has, &bytes));
+        if (!rank) {
+            parts = rmi_exe_is_share(has, name, &step);
+            cut = parts && all->ranks > 1;
+            own = parts && own;
+            RMI_WANT(err, rows || (parts ? !cut : share == RMI_NONE), "%s: nothing says how the %u bytes of %s are cut "
+                     "for other numbers of ranks; give rm_param_desc.state_rows", state->call, whole, name);
+            if (!cut) rows = 1;
+        }
+        rmi_format(due, sizeof due, cut || own ? RMI_EXE_SHARE_NAME : "%s", name,
+                   (uint64_t)(own ? exec->desc.rank : rank), own ? exec->graph->ranks.n : all->ranks, step);
+        must = cut ? bytes : own ? rmi_exe_in_share(exec, share, NULL) : whole;
+        if (strcmp(has, due) || bytes != must)
+            return rmi_err_set(err, RM_ERROR_TEXT, "%s: the state has %u bytes of %s at byte %u, %s %u bytes of %s "
+                               "there; %s", state->call, bytes, has, begin, parts ? "due are" : "this graph has", must,
+                               due, parts ? "rm_exec_restore_ranks takes the states of all ranks, in order, of one step"
+                                          : "it is of another graph");
+        const unsigned char *from = state->data + (size_t)state->at;
+        RMI_TRY(rmi_exe_take_part(state, bytes, name));
+        for (i = 0; all->apply && bytes && (cut || !rank) && i < rows; i++)
+            RMI_TRY(rmi_exe_put_home(exec, own ? share : buf, i * (whole / rows) + done / rows,
+                                     from + (size_t)(i * (bytes / rows)), bytes / rows));
+        done += bytes;
+        even &= !(bytes % rows);
+    }
+    if (!cut || (done == whole && even)) return RM_OK;
+    return rmi_err_set(err, RM_ERROR_TEXT, "%s: the states of all ranks have %u bytes of %s in %u rows, this graph has "
+                       "%u; they are of another graph", all->call, done, name, rows, whole);
+}
+
+/* Writes a state, or walks over those that are read, all of them. */
+RMI_FN rm_result rmi_exe_state_walk(rmi_exe_state *all)
+{
+    rm_exec *exec = all->exec;
+    uint32_t buf, n = rmi_low_buffers(exec->graph), rank;
     uint64_t count = 0;
     for (buf = 0; buf < n; buf++) count += (uint64_t)rmi_exe_saves(exec, buf);
-    state->at = 0;
-    state->sum = RMI_EXE_SUM_START;
-    RMI_TRY(rmi_exe_head(state, NULL, count));
-    for (buf = 0; buf < n; buf++) {
-        char name[340];
-        if (!rmi_exe_saves(exec, buf)) continue;
-        rmi_format(name, sizeof name, rmi_low_whole(exec->graph, buf) == RMI_NONE ? "%s" : "%s of rank %u of %u",
-                   rmi_exe_name(exec, buf), (uint64_t)exec->desc.rank, exec->graph->ranks.n);
-        RMI_TRY(rmi_exe_head(state, name, rmi_low_bytes(exec->graph, buf)));
-        RMI_TRY(rmi_exe_body(state, buf));
+    for (rank = 0; rank < all->ranks; rank++) {
+        all[rank].at = 0;
+        all[rank].sum = RMI_EXE_SUM_START;
+        RMI_TRY(rmi_exe_header(&all[rank], count));
     }
-    if (state->at == state->bytes) return RM_OK;
-    return rmi_err_set(&exec->err, RM_ERROR_TEXT, "rm_exec_restore: %u bytes are left over behind the state",
-                       state->bytes - state->at);
+    for (buf = 0; buf < n; buf++)
+        if (rmi_exe_saves(exec, buf)) RMI_TRY(all->sink ? rmi_exe_put_buffer(all, buf) : rmi_exe_take_buffer(all, buf));
+    for (rank = 0; rank < all->ranks; rank++)
+        if (all[rank].at != all[rank].bytes)
+            return rmi_err_set(&exec->err, RM_ERROR_TEXT, "%s: %u bytes are left over behind the state", all[rank].call,
+                               all[rank].bytes - all[rank].at);
+    return RM_OK;
 }
 
 /* rm_exec_save. */
@@ -24117,6 +24220,7 @@ RMI_FN rm_result rmi_exe_save(rm_exec *exec, rm_write_fn write, void *user)
     rmi_arena mem = rmi_arena_make(&exec->mem.hooks);
     rmi_exe_state state = RMI_INIT;
     state.exec = exec;
+    state.ranks = 1;
     state.sink = &sink;
     state.piece = RMI_RAW(&mem, unsigned char, RMI_EXE_PIECE);
     rm_result result = state.piece ? rmi_exe_drain(exec) : rmi_err_memory(&exec->err);
@@ -24125,18 +24229,29 @@ RMI_FN rm_result rmi_exe_save(rm_exec *exec, rm_write_fn write, void *user)
     return result;
 }
 
-/* rm_exec_restore: all or nothing. */
-RMI_FN rm_result rmi_exe_restore(rm_exec *exec, const void *data, size_t bytes)
+/* rm_exec_restore, of n states: all or nothing. */
+RMI_FN rm_result rmi_exe_restore(rm_exec *exec, const void *const *data, const size_t *bytes, uint32_t n)
 {
-    rmi_exe_state state = RMI_INIT;
-    state.exec = exec;
-    state.data = (const unsigned char *)data;
-    state.bytes = bytes;
-    RMI_TRY(rmi_exe_state_walk(&state));
-    RMI_TRY(rmi_exe_drain(exec)); /* the lanes of the last step may still read and write what is restored */
-    if (exec->course.grads == RMI_EXE_ADDING) exec->course.grads = RMI_EXE_SPENT; /* gradients of other weights */
-    state.apply = 1;
-    return rmi_exe_state_walk(&state);
+    rmi_arena mem = rmi_arena_make(&exec->mem.hooks);
+    rmi_exe_state *all = RMI_NEW(&mem, rmi_exe_state, n);
+    rm_result result = all ? RM_OK : rmi_err_memory(&exec->err);
+    for (uint32_t rank = 0; rank < n && all; rank++) {
+        all[rank].exec = exec;
+        all[rank].data = (const unsigned char *)data[rank];
+        all[rank].bytes = data[rank] ? bytes[rank] : 0;
+        all[rank].ranks = n;
+        rmi_format(all[rank].call, sizeof all->call, n > 1 ? "rm_exec_restore_ranks, rank %u" : "rm_exec_restore",
+                   (uint64_t)rank);
+    }
+    if (result == RM_OK) result = rmi_exe_state_walk(all);
+    if (result == RM_OK) result = rmi_exe_drain(exec); /* lanes may still read and write what is restored */
+    if (result == RM_OK) {
+        if (exec->course.grads == RMI_EXE_ADDING) exec->course.grads = RMI_EXE_SPENT; /* gradients of other weights */
+        all->apply = 1;
+        result = rmi_exe_state_walk(all);
+    }
+    rmi_arena_free(&mem);
+    return result;
 }
 
 /* --- what persists, set aside in host memory: while one plan goes and another comes, or while steps are tried out */
@@ -26412,7 +26527,9 @@ RMI_EXEC_CALL(rm_exec_find_nan, (rm_exec *exec, const rm_step *step, rm_find_fn 
 RMI_EXEC_CALL(rm_exec_save, (rm_exec *exec, rm_write_fn write, void *user), 0, write, "write is NULL",
               rmi_exe_save(exec, write, user))
 RMI_EXEC_CALL(rm_exec_restore, (rm_exec *exec, const void *data, size_t bytes), 1, data, "data is NULL",
-              rmi_exe_restore(exec, data, bytes))
+              rmi_exe_restore(exec, &data, &bytes, 1))
+RMI_EXEC_CALL(rm_exec_restore_ranks, (rm_exec *exec, const void *const *data, const size_t *bytes, uint32_t n), 1,
+              data && bytes && n, "data or bytes is NULL, or n is 0", rmi_exe_restore(exec, data, bytes, n))
 RMI_EXEC_CALL(rm_exec_replan, (rm_exec *exec, rm_plan *plan), 0, plan,
               "the plan is NULL; rm_plan_create failed, see rm_graph_error", rmi_exe_replan(exec, plan))
 

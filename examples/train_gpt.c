@@ -615,7 +615,7 @@ static rm_tensor add_weight(gpt *m, const char *layer, const char *what, int64_t
     w->mean = mean;
     w->deviation = deviation;
     w->tensor = RM_PARAM(m->graph, .name = name, .bytes = floats(count), .state_bytes = 2 * floats(count), .update = m->update_on & DEVICE ? adamw : NULL,
-                         .update_host = m->update_on & HOST ? adamw : NULL, .reduce_ns = m->reduced ? RM_FREE_NS : 0, .farg = { deviation > 0 ? 0.1 : 0 });
+                         .update_host = m->update_on & HOST ? adamw : NULL, .state_rows = 2, .reduce_ns = m->reduced ? RM_FREE_NS : 0, .farg = { deviation > 0 ? 0.1 : 0 });
     return w->tensor;
 }
 

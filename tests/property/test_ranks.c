@@ -1,5 +1,6 @@
 /* test_ranks.c - training in shares on ranks, which are threads here: weights have the same bits as with whole gradients reduced, whatever
-   the budget, with sizes that no number of ranks divides, accumulation, a barrier, lanes as threads, and a state saved and restored.
+   the budget, with sizes that no number of ranks divides, accumulation, a barrier, lanes as threads, and a state saved and restored; the
+   states of all ranks together are that of one that has all, bit for bit, whether rows of moments lie in them or elements.
 
       gcc -O1 -g -std=gnu99 -I. tests/property/test_ranks.c -o build/test_ranks -lm -lpthread
       test_ranks [CASES [FIRST SEED]] */
@@ -29,6 +30,7 @@ typedef struct rank {
     /* out */
     float *weight[LAYERS];
     uint64_t arena;
+    tm_text state;       /* when all steps are done */
     char why[1200];
     rm_plan_info info;
 } rank;
@@ -72,15 +74,18 @@ static int loss_bwd(const rm_call *c)
     for (k = 0; k < WIDTH; k++) dx[k] = 2 * (x[k] - 1);
     return 0;
 }
-static int update(const rm_call *c) /* momentum; of a share: as many as there are */
+/* Momentum, and a second moment that nothing reads; of a share: as many as there are. arg: rows of the state, 0: no second moment. */
+static int update(const rm_call *c)
 {
     const rank *r = (const rank *)c->user;
-    float *w = (float *)c->param, *m = (float *)c->state;
+    const size_t n = (size_t)c->param_bytes / 4, each = c->arg[0] == 1 ? 2 : 1;
+    float *w = (float *)c->param, *m = (float *)c->state, *v = c->arg[0] == 1 ? m + 1 : m + n;
     const float *g = (const float *)c->grad, by = r->barrier ? 1 / (1 + r->norm) : 1;
-    size_t n = (size_t)c->param_bytes / 4, k;
+    size_t k;
     for (k = 0; k < n; k++) {
-        m[k] = 0.9f * m[k] + g[k] * by;
-        w[k] -= 0.01f * m[k];
+        m[k * each] = 0.9f * m[k * each] + g[k] * by;
+        if (c->arg[0]) v[k * each] += g[k] * g[k];
+        w[k] -= 0.01f * m[k * each];
     }
     return 0;
 }
@@ -165,7 +170,7 @@ static rm_graph *net(rank *r, rm_tensor *x, rm_tensor *w)
     h = *x = rm_input_add(g, "x", 4 * WIDTH, 0);
     for (i = 0; i < r->layers; i++) {
         snprintf(name, sizeof name, "w%d", i);
-        w[i] = RM_PARAM(g, .name = name, .bytes = 4 * r->weights[i], .state_bytes = 4 * r->weights[i], .update = update, .update_ns = 1000, .reduce_ns = 2000, .user = r);
+        w[i] = RM_PARAM(g, .name = name, .bytes = 4 * r->weights[i], .state_bytes = 4 * r->weights[i] * (i % 3 ? 2 : 1), .state_rows = (uint32_t)(i % 3), .update = update, .update_ns = 1000, .reduce_ns = 2000, .arg = {i % 3}, .user = r);
         h = RM_OP(g, &scale, .in = { h, w[i] }, .out = { 4 * WIDTH }, .fwd_ns = 3000, .bwd_ns = 6000);
     }
     h = RM_OP(g, &loss, .in = { h }, .out = { 4 }, .fwd_ns = 1000, .bwd_ns = 1000);
@@ -235,6 +240,7 @@ static int train(rank *r, rm_graph *g, rm_exec **e, rm_plan *p, rm_exec_desc *d,
     }
     for (i = 0; i < r->layers; i++)
         if (read_weight(r, *e, w[i], r->weights[i], r->weight[i])) return 1;
+    if (rm_exec_save(*e, in_memory, &r->state) != RM_OK) return fault(r, "save", rm_exec_error(*e));
     return 0;
 }
 
@@ -275,8 +281,61 @@ static void *of_rank(void *arg)
     return NULL;
 }
 
-/* All ranks of a case, with that budget; weights of rank 0 to out. 0: none of them has a plan. */
-static int run(const rank *like, int n, int shares, uint64_t budget, int threads, float out[LAYERS][WIDTH], rm_plan_info *info)
+/* What states of so many ranks say together, in one rank that has all, or (take 1 ...) one of so many in shares. */
+static tm_text joined(const rank *like, const tm_text *state, int n, int take, int of)
+{
+    const void *data[MOST];
+    size_t bytes[MOST];
+    group all;
+    rank r = *like;
+    rm_tensor x, w[LAYERS];
+    rm_graph *g;
+    rm_plan *p = NULL;
+    rm_exec *e = NULL;
+    rm_plan_desc d;
+    rm_exec_desc ed;
+    tm_text out;
+    int i;
+    memset(&d, 0, sizeof d);
+    memset(&ed, 0, sizeof ed);
+    memset(&out, 0, sizeof out);
+    memset(&all, 0, sizeof all);
+    all.n = of ? of : n;
+    r.all = &all;
+    for (i = 0; i < n; i++) data[i] = state[i].s, bytes[i] = state[i].n;
+    g = net(&r, &x, w);
+    d.work_limit = 20000;
+    d.align = 64;
+    d.shares = of > 0;
+    ed.rank = (uint32_t)take;
+    if (of) ed.gather = gather, ed.scatter = scatter;
+    if (rm_plan_create(g, &d, &p) != RM_OK || rm_exec_create(p, &ed, &e) != RM_OK) EXPECT(0, rm_graph_error(g));
+    else EXPECT(rm_exec_restore_ranks(e, data, bytes, (uint32_t)n) == RM_OK && rm_exec_save(e, in_memory, &out) == RM_OK, rm_exec_error(e));
+    rm_exec_destroy(e);
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+    return out;
+}
+
+/* States of n ranks are one whole state, by way of other numbers of ranks, too. */
+static void join(const rank *like, const tm_text *state, int n, const tm_text *whole)
+{
+    tm_text one = joined(like, state, n, 0, 0), part[MOST];
+    int of, i;
+    EXPECT(one.n == whole->n && !memcmp(one.s, whole->s, one.n), "all ranks' states are not that of one without shares");
+    for (of = 2; of <= MOST; of++) {
+        tm_text again;
+        for (i = 0; i < of; i++) part[i] = of & 1 ? joined(like, whole, 1, i, of) : joined(like, state, n, i, of);
+        again = joined(like, part, of, 0, 0);
+        EXPECT(again.n == whole->n && !memcmp(again.s, whole->s, again.n), "not the same by way of another number of ranks");
+        for (i = 0; i < of; i++) free(part[i].s);
+        free(again.s);
+    }
+    free(one.s);
+}
+
+/* All ranks of a case, with that budget; weights of rank 0 to out, and states. 0: none of them has a plan. */
+static int run(const rank *like, int n, int shares, uint64_t budget, int threads, float out[LAYERS][WIDTH], rm_plan_info *info, tm_text *state)
 {
     group all;
     rank r[MOST];
@@ -289,6 +348,7 @@ static int run(const rank *like, int n, int shares, uint64_t budget, int threads
     pthread_barrier_init(&all.gate, NULL, (unsigned)n);
     for (i = 0; i < n; i++) {
         r[i] = *like;
+        memset(&r[i].state, 0, sizeof r[i].state);
         r[i].all = &all;
         r[i].number = i;
         r[i].shares = shares;
@@ -307,6 +367,7 @@ static int run(const rank *like, int n, int shares, uint64_t budget, int threads
         EXPECT(!budget || r[i].arena <= budget, "over the budget");
     }
     memcpy(out, weight[0], sizeof weight[0]);
+    for (i = 0; i < n; i++) free(state[i].s), state[i] = r[i].state;
     return ok;
 }
 
@@ -317,20 +378,22 @@ static void one(unsigned long seed)
     float whole[LAYERS][WIDTH], shared[LAYERS][WIDTH];
     rank like;
     rm_plan_info info, small;
+    tm_text state[2][MOST];
     int n = 2 + (int)(seed % (MOST - 1)), i, turn;
     uint64_t budget = 0;
     size_t k;
     memset(&like, 0, sizeof like);
+    memset(state, 0, sizeof state);
     like.layers = 1 + (int)(seed / 3 % LAYERS);
     like.micro = seed % 4 == 3 ? 1 + (int)(seed / 4 % 3) : 1;
     like.barrier = seed % 5 == 2;
     for (i = 0; i < like.layers; i++) like.weights[i] = 1 + (size_t)(drawn(seed * 31 + (uint64_t)i) * 40) % (WIDTH - 1);
-    if (!run(&like, n, 0, 0, 0, whole, &info)) return;
+    if (!run(&like, n, 0, 0, 0, whole, &info, state[0])) return;
     for (turn = 0; turn < 3; turn++) {
         if (turn == 1) budget = info.min_bytes / 2 + 64 * (seed % 9);
-        if (!run(&like, n, 1, budget, (int)(seed + (unsigned long)turn) % 2, shared, &small)) { /* then a budget is named */
+        if (!run(&like, n, 1, budget, (int)(seed + (unsigned long)turn) % 2, shared, &small, state[1])) { /* then a budget is named */
             budget = small.min_bytes;
-            if (!EXPECT(turn && budget && run(&like, n, 1, budget, 0, shared, &small), "no plan within the budget that is named")) continue;
+            if (!EXPECT(turn && budget && run(&like, n, 1, budget, 0, shared, &small, state[1]), "no plan within the budget that is named")) continue;
             tight++;
         }
         beyond += budget && budget < info.min_bytes;
@@ -339,8 +402,10 @@ static void one(unsigned long seed)
                 if (like.micro == 1) EXPECT(shared[i][k] == whole[i][k], "other bits than with whole gradients");
                 else EXPECT(fabsf(shared[i][k] - whole[i][k]) < 1e-4f, "far from the weights with whole gradients"); /* the sum is built elsewhere */
             }
+        if (turn == 1 && like.micro == 1 && state[1][0].n) join(&like, state[1], n, &state[0][0]);
         budget = small.min_bytes;
     }
+    for (i = 0; i < n; i++) free(state[0][i].s), free(state[1][i].s);
 }
 
 int main(int argc, char **argv)

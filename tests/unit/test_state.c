@@ -1,5 +1,6 @@
 /* test_state.c - what rm_exec_save writes and rm_exec_restore believes: the format of docs/formats.md, 9, byte by byte; every
-   flipped bit, every truncation, other graphs and other machines are refused with a message that names what, and change nothing.
+   flipped bit, every truncation, other graphs and other machines are refused with a message that names what, and change nothing; states of
+   some ranks restore into other numbers of ranks.
 
       gcc -std=gnu99 -O1 -g -I. -o build/test_state tests/unit/test_state.c && build/test_state [FILE]
    FILE: written if it is not there, else restored: for a machine of the other order of bytes (tests/unit/state_order.sh) */
@@ -199,6 +200,186 @@ static void other_graphs(void)
     drop(&size);
 }
 
+/* --- states of ranks. Sizes that no number of ranks divides: the last ranks have little of them, or nothing */
+enum { MOST = 4, PARAMS = 5 };
+static const struct {
+    uint64_t bytes, state;
+    uint32_t rows;
+} param[PARAMS] = {{100, 200, 2}, {20, 20, 0}, {16, 48, 3}, {400, 800, 1}, {64, 0, 0}};
+
+typedef struct ranked {
+    rm_graph *g;
+    rm_plan *p;
+    rm_exec *x;
+    rm_tensor w[PARAMS], input;
+} ranked;
+
+/* One of n ranks (1: nothing in shares). blind: the rows of w0's state are not told. */
+static void build_ranked(ranked *r, uint32_t rank, uint32_t n, int blind)
+{
+    rm_kind kind = {.name = "op", .forward = nothing, .backward = nothing};
+    rm_plan_desc d = {.shares = n > 1, .align = 16};
+    rm_exec_desc e = {.rank = rank, .gather = nothing, .scatter = nothing, .reduce = nothing};
+    rm_tensor x;
+    char name[8];
+    int i;
+    r->g = rm_graph_create(NULL);
+    if (n > 1) rm_graph_ranks(r->g, n, 1000000000, 0, 0);
+    x = r->input = rm_input_add(r->g, "x", 8, 0);
+    for (i = 0; i < PARAMS; i++) {
+        sprintf(name, "w%d", i);
+        r->w[i] = RM_PARAM(r->g, .name = name, .bytes = param[i].bytes, .state_bytes = param[i].state, .state_rows = blind && !i ? 0 : param[i].rows,
+                           .update = nothing, .update_ns = 1, .reduce_ns = 1);
+        x = RM_OP(r->g, &kind, .in = {x, r->w[i]}, .out = {8}, .fwd_ns = 1, .bwd_ns = 1);
+    }
+    rm_output_add(r->g, x);
+    EXPECT(rm_plan_create(r->g, &d, &r->p) == RM_OK && rm_exec_create(r->p, &e, &r->x) == RM_OK, rm_graph_error(r->g));
+}
+static void drop_ranked(ranked *r)
+{
+    rm_exec_destroy(r->x);
+    rm_plan_destroy(r->p);
+    rm_graph_destroy(r->g);
+}
+static tm_text state_of(rm_exec *x)
+{
+    tm_text t;
+    memset(&t, 0, sizeof t);
+    EXPECT(rm_exec_save(x, tm_sink, &t) == RM_OK, rm_exec_error(x));
+    return t;
+}
+static void make_step(ranked *r, uint64_t number)
+{
+    rm_step s = {.step = number};
+    EXPECT(!rm_exec_write(r->x, r->input, RM_VALUE, 0, "nothing", 8) && !rm_exec_step(r->x, &s), rm_exec_error(r->x));
+}
+static unsigned char letter(int i, int what, uint64_t at) { return (unsigned char)(31 * i + 101 * what + (int)(at % 251)); }
+
+/* A rank's value or state is what docs/formats.md says of a whole one: of each row, its grains. */
+static int has_its_part(ranked *r, int i, int what, uint64_t rank, uint64_t n)
+{
+    uint64_t b = param[i].bytes, s = ((b + n - 1) / n + 15) / 16 * 16, rows = what && param[i].rows ? param[i].rows : 1;
+    uint64_t all = (what ? param[i].state : b) / rows, t = (all * s + b - 1) / b, from = t * rank < all ? t * rank : all, has = all - from < t ? all - from : t, k, row;
+    unsigned char got[800];
+    if (rm_exec_read(r->x, r->w[i], (what ? RM_STATE : RM_VALUE) | RM_SHARE, 0, got, rows * has) != RM_OK) return 0;
+    for (row = 0; row < rows; row++)
+        for (k = 0; k < has; k++)
+            if (got[row * has + k] != letter(i, what, row * all + from + k)) return 0;
+    return 1;
+}
+
+static int refuses(ranked *r, const tm_text *state, uint32_t n, rm_result result, const char *word)
+{
+    const void *data[MOST + 1];
+    size_t bytes[MOST + 1];
+    tm_text was = state_of(r->x), now;
+    uint32_t k;
+    int good;
+    for (k = 0; k < n; k++) data[k] = state[k].s, bytes[k] = state[k].n;
+    good = rm_exec_restore_ranks(r->x, data, bytes, n) == result && strstr(rm_exec_error(r->x), word) != NULL;
+    now = state_of(r->x);
+    good = good && now.n == was.n && !memcmp(now.s, was.s, now.n);
+    free(was.s);
+    free(now.s);
+    if (!good) printf("not refused: %s\n", rm_exec_error(r->x));
+    return good;
+}
+
+/* What n ranks saved, into one of m. */
+static void restored(ranked *r, const tm_text *state, uint32_t n)
+{
+    const void *data[MOST];
+    size_t bytes[MOST];
+    uint32_t k;
+    for (k = 0; k < n; k++) data[k] = state[k].s, bytes[k] = state[k].n;
+    EXPECT(rm_exec_restore_ranks(r->x, data, bytes, n) == RM_OK, rm_exec_error(r->x));
+}
+
+static void ranks(void)
+{
+    ranked one, r, blind;
+    tm_text whole, got, state[MOST + 1][MOST], bad[MOST + 1];
+    unsigned char bytes[800];
+    uint32_t n, m, k;
+    int i, what;
+    build_ranked(&one, 0, 1, 0);
+    for (i = 0; i < PARAMS; i++)
+        for (what = 0; what < 2; what++) {
+            uint64_t size = what ? param[i].state : param[i].bytes, at;
+            for (at = 0; at < size; at++) bytes[at] = letter(i, what, at);
+            EXPECT(!rm_exec_write(one.x, one.w[i], what ? RM_STATE : RM_VALUE, 0, bytes, size), rm_exec_error(one.x));
+        }
+    whole = state_of(one.x);
+    for (n = 2; n <= MOST; n++)
+        for (k = 0; k < n; k++) { /* a whole state into shares */
+            build_ranked(&r, k, n, 0);
+            make_step(&r, 7);
+            restored(&r, &whole, 1);
+            for (i = 0; i < PARAMS; i++) EXPECT(has_its_part(&r, i, 0, k, n) && (!param[i].state || has_its_part(&r, i, 1, k, n)), rm_exec_error(r.x));
+            state[n][k] = state_of(r.x);
+            drop_ranked(&r);
+        }
+    for (n = 2; n <= MOST; n++) {
+        for (m = 2; m <= MOST; m++)
+            for (k = 0; k < m; k++) {
+                build_ranked(&r, k, m, 0);
+                restored(&r, state[n], n);
+                for (i = 0; i < PARAMS; i++) EXPECT(has_its_part(&r, i, 0, k, m) && (!param[i].state || has_its_part(&r, i, 1, k, m)), rm_exec_error(r.x));
+                if (m == n) EXPECT(rm_exec_restore(r.x, state[n][k].s, state[n][k].n) == RM_OK, rm_exec_error(r.x));
+                else EXPECT(refuses(&r, &state[n][k % n], 1, RM_ERROR_TEXT, "rm_exec_restore_ranks takes"), "a share of other ranks");
+                drop_ranked(&r);
+            }
+        build_ranked(&r, 0, 1, 0);
+        restored(&r, state[n], n);
+        got = state_of(r.x);
+        EXPECT(got.n == whole.n && !memcmp(got.s, whole.s, got.n), "all ranks' states are the whole one");
+        free(got.s);
+        drop_ranked(&r);
+    }
+    /* mixed up */
+    build_ranked(&r, 1, 3, 0);
+    for (k = 0; k < MOST; k++) bad[k] = state[4][k];
+    bad[MOST] = bad[3];
+    EXPECT(refuses(&r, bad, 3, RM_ERROR_TEXT, "rank 0: the state has 32 bytes of w0 of rank 0 of 4 at step 7 at byte 40, due are 32 bytes of w0 of rank 0 of 3 at step 7 there; "), "one is missing");
+    EXPECT(refuses(&r, bad, 5, RM_ERROR_TEXT, "rank 0: "), "one too many");
+    bad[1] = bad[2];
+    EXPECT(refuses(&r, bad, 4, RM_ERROR_TEXT, "rank 1: the state has 32 bytes of w0 of rank 2 of 4 at step 7 at byte 40, due are 32 bytes of w0 of rank 1 of 4"), "one twice");
+    bad[1] = whole;
+    EXPECT(refuses(&r, bad, 4, RM_ERROR_TEXT, "rank 1: the state has 100 bytes of w0 at byte 40, due are"), "a whole one between");
+    EXPECT(refuses(&r, state[2], 1, RM_ERROR_TEXT, "the state has 64 bytes of w0 of rank 0 of 2 at step 7 at byte 40, due are 48 bytes of w0 of rank 1 of 3"), "of two ranks, alone");
+    EXPECT(refuses(&one, state[2], 1, RM_ERROR_TEXT, "due are 100 bytes of w0 there; rm_exec_restore_ranks takes the states of all ranks, in order, of one step"), "one of two, into all");
+    make_step(&r, 8);
+    restored(&r, state[4], 4);
+    for (k = 0; k < 3; k++) bad[k] = state[3][k];
+    bad[1] = got = state_of(r.x);
+    EXPECT(refuses(&r, bad, 3, RM_ERROR_TEXT, "rank 1: the state has 48 bytes of w0 of rank 1 of 3 at step 8 at byte 40, due are 48 bytes of w0 of rank 1 of 3 at step 7"), "another step");
+    free(got.s);
+    bad[1] = state[3][1];
+    bad[2].n--;
+    EXPECT(refuses(&r, bad, 3, RM_ERROR_TEXT, "rm_exec_restore_ranks, rank 2: "), "cut short");
+    bad[2].n++;
+    bad[1].s[bad[1].n - 9] ^= 1;
+    EXPECT(refuses(&r, bad, 3, RM_ERROR_TEXT, "rm_exec_restore_ranks, rank 1: "), "a flipped bit");
+    bad[1].s[bad[1].n - 9] ^= 1;
+    bad[1].s = NULL;
+    EXPECT(refuses(&r, bad, 3, RM_ERROR_TEXT, "rm_exec_restore_ranks, rank 1: "), "none");
+    EXPECT(rm_exec_restore_ranks(r.x, NULL, NULL, 3) == RM_ERROR_ARGUMENT, "NULL");
+    build_ranked(&blind, 1, 3, 1); /* nobody knows what a state of more bytes than the param looks like */
+    EXPECT(refuses(&blind, state[2], 2, RM_ERROR_ARGUMENT, "nothing says how the 200 bytes of state:w0 are cut"), "states of two ranks");
+    EXPECT(refuses(&blind, &whole, 1, RM_ERROR_ARGUMENT, "give rm_param_desc.state_rows"), "a whole state");
+    EXPECT(rm_exec_restore(blind.x, state[3][1].s, state[3][1].n) == RM_OK, rm_exec_error(blind.x));
+    drop_ranked(&blind);
+    drop_ranked(&r);
+    drop_ranked(&one);
+    for (n = 2; n <= MOST; n++)
+        for (k = 0; k < n; k++) free(state[n][k].s);
+    free(whole.s);
+    blind.g = rm_graph_create(NULL);
+    RM_PARAM(blind.g, .name = "w", .bytes = 8, .state_bytes = 16, .state_rows = 3);
+    EXPECT(strstr(rm_graph_error(blind.g), "param w: its state has 16 bytes, which are not state_rows (3)"), rm_graph_error(blind.g));
+    rm_graph_destroy(blind.g);
+}
+
 /* Writes the state to a new file, or looks at what another machine wrote there. */
 static void from_file(const char *path)
 {
@@ -227,6 +408,7 @@ int main(int argc, char **argv)
     format();
     damage();
     other_graphs();
+    ranks();
     if (argc > 1) from_file(argv[1]);
     return tm_end();
 }
