@@ -37,7 +37,8 @@
    One rm_cuda serves one executor at a time, on the device that is current when it is made.
 
    2. Memory
-   The arena is one cudaMalloc of exactly rm_plan_info.arena_bytes (or rm_cuda_desc.device_memory), what the
+   The arena is one cudaMalloc of exactly rm_plan_info.arena_bytes (or rm_exec_desc.device_memory, which is asked for when the plan is
+   known, as ncclMemAlloc wants it; or rm_cuda_desc.device_memory), what the
    plan keeps in host memory is one pinned piece (or rm_cuda_desc.host_memory, which is registered). Pinning
    takes seconds for tens of GiB (rm_cuda_info.pin_ns), so it is done once: the piece stays until rm_cuda_destroy, for tuning, other plans
    and other executors, and is made anew only if a plan wants more; with ROCKMATE_THREADS, under Linux (in C with _GNU_SOURCE), by several
@@ -205,8 +206,8 @@ RMDEF uint64_t rm_cuda_free_bytes(rm_cuda *c, uint64_t margin_bytes);
 /* For rm_exec_desc.backend, where the executor needs more than rm_cuda_exec_create passes on. Lives as long as c. */
 RMDEF const rm_backend *rm_cuda_backend(rm_cuda *c);
 
-/* rm_exec_create with this backend. desc (its backend and memories are not looked at) may be NULL. RM_ERROR_ARGUMENT, words in rm_cuda_error:
-   c has an executor already. */
+/* rm_exec_create with this backend. desc may be NULL; its backend and host memories are not looked at, its device_memory, made after c and
+   freed after the executor, is the arena and counted as such. RM_ERROR_ARGUMENT, words in rm_cuda_error: c has an executor already. */
 RMDEF rm_result rm_cuda_exec_create(rm_cuda *c, rm_plan *p, const rm_exec_desc *desc, rm_exec **out);
 
 /* RM_LANE_COMPUTE ... RM_LANE_COMM. Work of yours on the compute stream between steps is ordered with them. */
@@ -363,6 +364,7 @@ struct rm_cuda {
     char text[640], note[800];
     int code;              /* that text belongs to */
     int host_code;         /* of a host call that failed; written by CUDA's thread */
+    int entered;           /* 0, or why the lane of the callback that is called is not where it should be */
     int held;              /* a lane waits while what is timed in it is enqueued; read by CUDA's thread */
     uint64_t free_at_start;
     struct {
@@ -371,6 +373,8 @@ struct rm_cuda {
         int host;
     } piece[RMC_ARENAS];
     uint64_t device_bytes, pinned_bytes, pin_ns;
+    void *lent;            /* rm_exec_desc.device_memory, and its bytes */
+    uint64_t lent_bytes;
     void *spare;           /* pinned memory that no executor has now, for the next one; and its bytes */
     uint64_t spare_bytes;
     struct { /* of it and of the pieces, what is mapped and registered, not allocated by CUDA */
@@ -612,12 +616,18 @@ RMC_FN void rmc_table_free(rm_cuda *c, void *p)
     else free(p);
 }
 
-/* The caller's memory: is it what it should be, and all of it? Host memory is pinned now if it is not, so that copies from and to it
-   do not wait. */
+/* The caller's memory, of one side, and its bytes. NULL: none. */
+RMC_FN void *rmc_callers(const rm_cuda *c, int host, uint64_t *bytes)
+{
+    *bytes = host ? c->d.host_memory_bytes : c->lent ? c->lent_bytes : c->d.device_memory_bytes;
+    return host ? c->d.host_memory : c->lent ? c->lent : c->d.device_memory;
+}
+
+/* Is it what it should be, and all of it? Host memory is pinned now if it is not, so that copies from and to it do not wait. */
 RMC_FN int rmc_given(rm_cuda *c, int host)
 {
-    unsigned char *p = (unsigned char *)(host ? c->d.host_memory : c->d.device_memory);
-    uint64_t bytes = host ? c->d.host_memory_bytes : c->d.device_memory_bytes;
+    uint64_t bytes;
+    unsigned char *p = (unsigned char *)rmc_callers(c, host, &bytes);
     struct cudaPointerAttributes a, z; /* of its two ends */
     int wrong;
     memset(&a, 0, sizeof a);
@@ -628,7 +638,7 @@ RMC_FN int rmc_given(rm_cuda *c, int host)
     if (host) wrong |= a.type == cudaMemoryTypeDevice;
     else wrong |= (a.type != cudaMemoryTypeDevice && a.type != cudaMemoryTypeManaged) || a.device != c->device || z.device != c->device;
     if (wrong) {
-        snprintf(c->text, sizeof c->text, host ? "rm_cuda_desc.host_memory is memory of a device, or pinned in part: give host memory that is pinned as a whole or not at all" : "rm_cuda_desc.device_memory is not memory of device %d from end to end: cudaMalloc it there, or leave it NULL", c->device);
+        snprintf(c->text, sizeof c->text, host ? "rm_cuda_desc.host_memory is memory of a device, or pinned in part: give host memory that is pinned as a whole or not at all" : "%s.device_memory is not memory of device %d from end to end: cudaMalloc it there, or leave it NULL", c->lent ? "rm_exec_desc" : "rm_cuda_desc", c->device);
         return c->code = RMC_CPU;
     }
     if (host && a.type == cudaMemoryTypeUnregistered) {
@@ -785,15 +795,16 @@ RMC_FN int rmc_device_full(rm_cuda *c, uint64_t bytes)
 RMC_FN int rmc_alloc(void *user, uint64_t bytes, uint32_t host, void **out)
 {
     rm_cuda *c = (rm_cuda *)user;
-    void *p = NULL, *given = host == 2 ? NULL : host ? c->d.host_memory : c->d.device_memory;
-    uint64_t given_bytes = host ? c->d.host_memory_bytes : c->d.device_memory_bytes;
+    uint64_t given_bytes;
+    void *p = NULL, *given = rmc_callers(c, host != 0, &given_bytes);
     uint32_t i, k;
     int code;
+    if (host == 2) given = NULL;
     for (i = 0; i < RMC_ARENAS && c->piece[i].p;) i++;
     for (k = 0; k < RMC_ARENAS && given; k++)
         if (c->piece[k].p == given) i = RMC_ARENAS;
     if (i == RMC_ARENAS || (given && given_bytes < bytes) || bytes > SIZE_MAX) {
-        snprintf(c->text, sizeof c->text, "%s memory: %llu bytes are needed, %llu were given to rm_cuda_create%s", host ? "host" : "device", (unsigned long long)bytes, (unsigned long long)given_bytes, i == RMC_ARENAS ? ", and they are in use" : "");
+        snprintf(c->text, sizeof c->text, "%s memory: %llu bytes are needed, %llu were given%s", host ? "host" : "device", (unsigned long long)bytes, (unsigned long long)given_bytes, i == RMC_ARENAS ? ", and they are in use" : "");
         return c->code = RMC_CPU;
     }
     if (!host && c->d.limit_bytes && c->device_bytes + bytes > c->d.limit_bytes) {
@@ -823,7 +834,7 @@ RMC_FN int rmc_alloc(void *user, uint64_t bytes, uint32_t host, void **out)
     c->piece[i].p = p;
     c->piece[i].bytes = bytes;
     c->piece[i].host = (int)host;
-    if (!host && !given) c->device_bytes += bytes;
+    if (!host && (!given || given == c->lent)) c->device_bytes += bytes;
     *out = p;
     return 0;
 }
@@ -855,7 +866,7 @@ RMC_FN void rmc_release(void *user, void *p, uint32_t host)
     }
     else if (host && p != c->d.host_memory) rmc_keep_pinned(c, p, c->piece[i].bytes);
     else if (!host && p != c->d.device_memory) {
-        rmc_did(c, cudaFree(p), "cudaFree");
+        if (p != c->lent) rmc_did(c, cudaFree(p), "cudaFree");
         c->device_bytes -= c->piece[i].bytes;
     }
     memset(&c->piece[i], 0, sizeof c->piece[i]);
@@ -1571,12 +1582,18 @@ RMC_FN int rmc_end(void *user, uint32_t program, uint32_t *answer, const char *f
     return 0;
 }
 
+/* Before each callback: a gather may be the first work of its lane in a step, and wait for nothing. */
 RMC_FN void rmc_before(void *user, uint32_t lane, const rm_call *call)
 {
-    static const char *const phases[] = {"", "forward", "backward", "update", "reduction", "barrier"};
+    rm_cuda *c = (rm_cuda *)user;
+#if defined(ROCKMATE_CUDA_NVTX)
+    static const char *const phases[] = {"", "forward", "backward", "update", "reduction", "barrier", "gather", "scatter"};
     char name[160];
     snprintf(name, sizeof name, "%.120s %s%s", call->op, call->recompute ? "recomputed " : "", call->phase < sizeof phases / sizeof phases[0] ? phases[call->phase] : "");
-    rmc_range((rm_cuda *)user, lane + 1, name);
+    rmc_range(c, lane + 1, name);
+#endif
+    (void)call;
+    c->entered = rmc_enter(c, lane);
 }
 
 /* After each callback: did it launch what cannot be launched, do what capture does not allow, and, in debug mode, does it run? */
@@ -1588,6 +1605,7 @@ RMC_FN int rmc_after(void *user, uint32_t lane, const rm_call *call)
     (void)call;
     rmc_range_end(c, c->ranges - (c->ranges != 0));
     if (where) return rmc_went_astray(c, where);
+    if (c->entered) return c->code = c->entered;
     if (cudaPeekAtLastError() == cudaErrorNotReady) (void)cudaGetLastError(); /* it asked whether something has been done: no failure */
     RMC_DO(c, cudaPeekAtLastError, ());
     if (c->capturing) {
@@ -1826,9 +1844,7 @@ RMC_FN void rmc_fill_table(rm_cuda *c)
     b->begin = rmc_begin;
     b->end = rmc_end;
     b->after = rmc_after;
-#if defined(ROCKMATE_CUDA_NVTX)
     b->before = rmc_before;
-#endif
     b->device_step = &c->on_device->step;
     b->now = rmc_now;
     b->mark = rmc_mark;
@@ -1951,6 +1967,8 @@ RMDEF rm_result rm_cuda_exec_create(rm_cuda *c, rm_plan *p, const rm_exec_desc *
     if (desc) d = *desc;
     else memset((void *)&d, 0, sizeof d);
     d.backend = &c->table;
+    c->lent = d.device_memory;
+    c->lent_bytes = d.device_memory_bytes;
     d.device_memory = d.host_memory = NULL;
     d.device_memory_bytes = d.host_memory_bytes = 0;
     return rm_exec_create(p, &d, out);

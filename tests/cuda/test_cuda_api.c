@@ -442,6 +442,150 @@ static void given(void)
     close_rig(&r);
 }
 
+/* The arena is the caller's, asked for when the plan is known: counted as the arena, left to the caller; one too small, or no memory of the
+   device, is refused; the next executor has its own again. */
+static void lent(void)
+{
+    rm_cuda_desc d = {0};
+    rm_exec_desc xd = {0};
+    rm_cuda_info own, info;
+    static unsigned char room[1 << 16];
+    uint64_t live;
+    unsigned bits;
+    rig r;
+    d.graph = 1;
+    if (!open_rig(&r, "an arena of the caller's", &d)) return;
+    expect(step_rig(&r, 0, 1) == RM_OK && step_rig(&r, 1, 1) == RM_OK && step_rig(&r, 2, 1) == RM_OK, "steps", rm_exec_error(r.x));
+    bits = weight(&r, "l[5]/w");
+    expect(rm_cuda_get_info(r.c, &own) == RM_OK && own.arena_bytes > 0, "an arena of its own", NULL);
+    rm_exec_destroy(r.x);
+    cudaMalloc(&xd.device_memory, (size_t)own.arena_bytes);
+    live = standin_live();
+    xd.device_memory_bytes = own.arena_bytes - 1;
+    expect(rm_cuda_exec_create(r.c, r.p, &xd, &r.x) == RM_ERROR_BACKEND && strstr(rm_graph_error(r.g), "were given"), "too little memory", rm_graph_error(r.g));
+    xd.device_memory_bytes = own.arena_bytes;
+    expect(rm_cuda_exec_create(r.c, r.p, &xd, &r.x) == RM_OK, "rm_cuda_exec_create", rm_graph_error(r.g));
+    expect(step_rig(&r, 0, 1) == RM_OK && step_rig(&r, 1, 1) == RM_OK && step_rig(&r, 2, 1) == RM_OK, "steps there", rm_exec_error(r.x));
+    expect(weight(&r, "l[5]/w") == bits, "other weights", NULL);
+    expect((unsigned char *)rm_exec_pointer(r.x, rm_graph_find(r.g, "l[5]/w"), RM_VALUE) - (unsigned char *)xd.device_memory < (ptrdiff_t)own.arena_bytes, "not there", NULL);
+    expect(rm_cuda_get_info(r.c, &info) == RM_OK && info.arena_bytes == own.arena_bytes && info.outside_bytes == own.outside_bytes && info.replayed == own.replayed + 1, "what is counted", NULL);
+    rm_exec_destroy(r.x);
+    expect(standin_live() == live, "freed, though it is the caller's, or graphs are left", NULL);
+    expect(cudaFree(xd.device_memory) == cudaSuccess, "the caller's no more", NULL);
+    xd.device_memory = room;
+    expect(rm_cuda_exec_create(r.c, r.p, &xd, &r.x) == RM_ERROR_BACKEND && strstr(rm_graph_error(r.g), "rm_exec_desc.device_memory is not memory of device 0"), "host memory", rm_graph_error(r.g));
+    expect(rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == RM_OK && step_rig(&r, 0, 1) == RM_OK, "its own again", rm_graph_error(r.g));
+    expect(rm_cuda_get_info(r.c, &info) == RM_OK && info.arena_bytes == own.arena_bytes, "its own is not counted", NULL);
+    close_rig(&r);
+}
+
+/* --- shares on ranks, of which this is the first of two */
+typedef struct move {
+    unsigned char *to;
+    const unsigned char *from;
+    size_t bytes, twice; /* twice: bytes are written a second time, behind the first */
+    int adds;
+} move;
+static int move_kernel(void *arg)
+{
+    const move *m = (const move *)arg;
+    unsigned char *to = (unsigned char *)standin_at(m->to);
+    const unsigned char *from = (const unsigned char *)standin_at(m->from);
+    size_t i;
+    standin_touch(m->from, m->bytes, 0);
+    standin_touch(m->to, m->bytes + m->twice, 1);
+    for (i = 0; i < m->bytes + m->twice; i++) to[i] = (unsigned char)((m->adds ? to[i] : 0) + from[i % m->bytes] + i / m->bytes);
+    return 0;
+}
+static int moved(const rm_call *c, void *to, const void *from, uint64_t bytes, uint64_t twice, int adds)
+{
+    move m;
+    memset(&m, 0, sizeof m);
+    m.to = (unsigned char *)to;
+    m.from = (const unsigned char *)from;
+    m.bytes = (size_t)bytes;
+    m.twice = (size_t)twice;
+    m.adds = adds;
+    return (int)standin_launch((cudaStream_t)c->stream, move_kernel, &m, sizeof m, 1000);
+}
+static unsigned gathers;
+static int gather_two(const rm_call *c) { return gathers++, moved(c, c->out[0], c->in[0], c->in_bytes[0], c->out_bytes[0] - c->in_bytes[0], 0); }
+static int scatter_two(const rm_call *c) { return moved(c, c->out[0], c->in[0], c->out_bytes[0], 0, c->accum != 0); }
+static int opt_share(const rm_call *c) { return moved(c, c->param, c->grad, c->param_bytes, 0, 1); }
+
+/* A gather that is the first work of its lane in a step, which waits for nothing: within a capture it belongs to the graph, behind a graph it
+   comes after it; the weights are those of steps in streams. */
+static void shared(void)
+{
+    static unsigned char want[LAYERS][BYTES / 2], got[BYTES / 2];
+    rm_plan_desc pd = {0};
+    rm_exec_desc xd = {0};
+    rm_plan_info pi;
+    rm_step s = {0};
+    rm_kind k = {0};
+    unsigned order, graph;
+    part = "shares on ranks";
+    k.name = "add";
+    k.forward = fwd;
+    k.backward = bwd;
+    k.needs = RM_IN(0) | RM_IN(1);
+    xd.gather = gather_two;
+    xd.scatter = scatter_two;
+    pd.shares = 1;
+    pd.steps = RM_SINGLE | RM_FORWARD;
+    standin_pageable(1);
+    for (order = 0; order < 4; order++)
+        for (graph = order != 0; graph < 2; graph++) {
+            rm_graph *g = rm_graph_create(NULL);
+            rm_tensor x = rm_input_add(g, "x", BYTES, 0), w[LAYERS];
+            rm_cuda_desc d = {0};
+            rm_cuda_info info;
+            rm_plan *p = NULL;
+            rm_cuda *c;
+            rm_exec *e = NULL;
+            unsigned i, step, number, comm;
+            rm_graph_ranks(g, 2, 1000000000u, 1000, 0);
+            for (i = 0; i < LAYERS; i++) {
+                rm_block_begin(g, "l");
+                w[i] = RM_PARAM(g, .name = "w", .bytes = BYTES, .reduce_ns = 1000, .update = opt_share);
+                x = RM_OP(g, &k, .in = {x, w[i]});
+                rm_block_end(g);
+            }
+            rm_output_add(g, x);
+            d.graph = graph;
+            pd.device_bytes = 1;
+            pd.info = &pi;
+            rm_plan_create(g, &pd, &p);
+            pd.device_bytes = pi.min_bytes;
+            expect(rm_plan_create(g, &pd, &p) == RM_OK, "a plan in shares", rm_graph_error(g));
+            number = standin_streams();
+            expect(rm_cuda_create(&d, &c) == RM_OK && rm_cuda_exec_create(c, p, &xd, &e) == RM_OK, "an executor", rm_graph_error(g));
+            comm = number + RM_LANE_COMM;
+            standin_order(order == 0 ? STANDIN_LAZY : order == 1 ? STANDIN_EAGER : order == 2 ? STANDIN_STARVE : STANDIN_SHUFFLE, order == 2 ? comm : 7);
+            for (i = 0; i < LAYERS; i++) {
+                memset(got, (int)i + 1, sizeof got);
+                expect(rm_exec_write(e, w[i], RM_VALUE | RM_SHARE, 0, got, sizeof got) == RM_OK, "a share is written", rm_exec_error(e));
+            }
+            for (step = 0; step < 8; step++) { /* steps of the other kind are the first ones behind a graph */
+                static unsigned char data[BYTES];
+                memset(data, (int)step + 3, sizeof data);
+                s.step = step;
+                s.kind = step == 5 ? RM_FORWARD : RM_SINGLE;
+                expect(rm_exec_write(e, rm_graph_find(g, "x"), RM_VALUE, 0, data, sizeof data) == RM_OK && rm_exec_step(e, &s) == RM_OK, "a step", rm_exec_error(e));
+            }
+            for (i = 0; i < LAYERS; i++) {
+                expect(rm_exec_read(e, w[i], RM_VALUE | RM_SHARE, 0, graph ? got : want[i], sizeof got) == RM_OK, "a share", rm_exec_error(e));
+                expect(!graph || !memcmp(got, want[i], sizeof got), "other weights as graphs", NULL);
+            }
+            expect(rm_cuda_get_info(c, &info) == RM_OK && info.captured == graph && info.replayed == 5 * graph, "graphs", rm_cuda_note(c));
+            expect(gathers > 0 && standin_findings() == 0, "a race", standin_finding());
+            rm_exec_destroy(e), rm_cuda_destroy(c), rm_plan_destroy(p), rm_graph_destroy(g);
+        }
+    standin_order(STANDIN_EAGER, 0);
+    standin_pageable(0);
+    standin_reset();
+}
+
 /* Host memory that is pinned in part, or is no host memory, of a plan that has bytes there. */
 static void given_host(void)
 {
@@ -1722,6 +1866,8 @@ int main(void)
     full();
     limit();
     given();
+    lent();
+    shared();
     given_host();
     pinned_once(0);
     pinned_once(1);
