@@ -581,6 +581,9 @@ RMDEF void rm_graph_link_pageable(rm_graph *g, uint64_t h2d, uint64_t d2h);
    and ns a transfer besides. What is in shares comes in multiples of `grain` bytes (0: 16). */
 RMDEF void rm_graph_ranks(rm_graph *g, uint32_t n, uint64_t rate, uint64_t latency_ns, uint32_t grain);
 
+/* A disk behind host memory: bytes a second from it and to it, ns a transfer, its size in bytes (0: no limit). */
+RMDEF void rm_graph_disk(rm_graph *g, uint64_t in, uint64_t out, uint64_t latency_ns, uint64_t room);
+
 RMDEF size_t rm_graph_op_count(const rm_graph *g);
 RMDEF size_t rm_graph_tensor_count(const rm_graph *g);
 RMDEF rm_tensor rm_graph_find(const rm_graph *g, const char *tensor_name); /* none if there is no such tensor */
@@ -627,6 +630,7 @@ typedef struct rm_plan_info {
     uint64_t step_bytes;      /* of it, what this step kind takes */
     uint64_t host_bytes;      /* the plan's host memory, too, that is pinned; */
     uint64_t pageable_bytes;  /* that is not */
+    uint64_t disk_bytes;      /* and what it has on disk */
     uint64_t live_bytes;      /* the largest sum of live buffers */
     uint64_t peak_bytes[RM_BYTE_KINDS]; /* it, by kind: RM_WEIGHTS ... */
     uint64_t time_ns;         /* of a step in the steady state, simulated */
@@ -638,7 +642,8 @@ typedef struct rm_plan_info {
     /* gradients of params added in host memory, where each sum is rounded once more than on the device (RM_NO_MERGE
        forbids that); with 0 all bits are those of keeping everything */
     uint64_t merges;
-    uint64_t busy_ns[5];           /* of each lane, by RM_LANE_COMPUTE ..., in a step */
+    uint64_t load_bytes, store_bytes; /* copied from disk to host memory in a step, and to it */
+    uint64_t busy_ns[7];           /* of each lane, by RM_LANE_COMPUTE ..., in a step */
     uint32_t blocks, classes; /* stages of the chain between cut points; how many differ */
     uint32_t step;            /* RM_SINGLE ... */
     uint32_t estimated;       /* ops and updates with times neither given nor measured; the summary names them */
@@ -854,14 +859,16 @@ RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t
 #define RM_SHARE 32u
 
 /* What works side by side, each in the order in which it is given work. COMPUTE: forwards, backwards, updates, fills.
-   H2D, D2H: copies. HOST: updates and additions in host memory. COMM: reductions. CALLER is the thread that calls the
-   executor. */
+   H2D, D2H: copies. HOST: updates and additions in host memory. COMM: reductions. LOAD, STORE: from and to the disk.
+   CALLER is the thread that calls the executor. */
 #define RM_LANE_COMPUTE 0u
 #define RM_LANE_H2D 1u
 #define RM_LANE_D2H 2u
 #define RM_LANE_HOST 3u
 #define RM_LANE_COMM 4u
-#define RM_LANE_CALLER 5u /* rm_backend.wait only */
+#define RM_LANE_LOAD 5u
+#define RM_LANE_STORE 6u
+#define RM_LANE_CALLER 7u /* rm_backend.wait only */
 
 /* What rm_backend.begin answers. */
 #define RM_ISSUE 0u   /* the step is issued to the lanes */
@@ -1883,8 +1890,8 @@ typedef struct rmi_mark { /* a block's begin or end, before op number `op` */
 } rmi_mark;
 
 /* The memories beside the device: their copies share two lanes, and differ in rates and room. An offset says in which
-   it is: those of each begin 2^62 after those of the one before. */
-enum { RMI_PINNED, RMI_PAGEABLE, RMI_TIERS };
+   it is: those of each begin 2^62 after those of the one before. Behind them is the disk. */
+enum { RMI_PINNED, RMI_PAGEABLE, RMI_TIERS, RMI_DISK = RMI_TIERS, RMI_PLACES };
 #define RMI_TIER(tier) ((uint64_t)(tier) << 62)
 #define RMI_TIER_OF(offset) ((uint32_t)((offset) >> 62))
 #define RMI_IN_TIER(offset) ((offset) & RMI_MAX)
@@ -1903,6 +1910,9 @@ typedef struct rmi_ranks { /* processes that run the same plan */
     uint64_t n, rate, latency, grain; /* n 0: this one alone; bytes a second; ns a transfer; shares are its multiples */
 } rmi_ranks;
 #define RMI_GRAIN 16u /* bytes, unless the caller says another */
+typedef struct rmi_disk { /* behind host memory */
+    uint64_t in, out, latency, room; /* bytes a second from there (0: there is none), and back; ns a transfer; bytes */
+} rmi_disk;
 
 typedef enum rmi_named { RMI_TENSORS, RMI_OPS, RMI_FORMS, RMI_PARTS, RMI_BARRIERS, RMI_BLOCKS } rmi_named;
 /* Equal names of different scopes are different. of: of forms, their op; of parts, their op and form; of blocks, what
@@ -1951,6 +1961,7 @@ struct rm_graph {
     rmi_building build;
     rmi_link link;
     rmi_ranks ranks;
+    rmi_disk disk;
     rmi_measured costs;
     uint8_t has_link, any_order, sealed;
     uint8_t early;       /* some backward reads a const as it is before a later op changes it */
@@ -3583,7 +3594,7 @@ RMI_FN rm_result rmi_shp_make(rmi_arena *mem, const rm_graph *graph, rmi_shape *
    ================================================================================================================== */
 typedef enum rmi_what { /* a statement: docs/formats.md */
     RMI_ALLOC, RMI_FREE, RMI_ALIAS, RMI_REUSE, RMI_RUN, RMI_OFFLOAD, RMI_PREFETCH, RMI_MERGE, RMI_DROP_HOST, RMI_GATHER,
-    RMI_SCATTER
+    RMI_SCATTER, RMI_STORE, RMI_LOAD, RMI_DROP_DISK
 } rmi_what;
 
 typedef struct rmi_stmt {
@@ -3591,23 +3602,23 @@ typedef struct rmi_stmt {
     rmi_run run;     /* of RUN */
     uint32_t buf;    /* of all others; of ALIAS and REUSE the new name */
     uint32_t other;  /* of ALIAS and REUSE the old one, whose bytes it is on */
-    uint64_t offset; /* ALLOC: arena; OFFLOAD, MERGE: host, with the memory's RMI_TIER */
+    uint64_t offset; /* ALLOC: arena; OFFLOAD, MERGE, LOAD, STORE: host or disk, with the memory's RMI_TIER */
     uint64_t bytes;  /* ALLOC, and copies of what a forward saved: size, filled by rmi_sch_sizes */
 } rmi_stmt;
 
 typedef struct rmi_home { /* where something is when the step starts and ends */
-    uint32_t buf, host;   /* host 0: device; 1: host memory; 2, of >>sequence only: its last life is there */
+    uint32_t buf, host;   /* host 0: device; 1: host memory or disk; 2, of >>sequence only: its last life is there */
     uint64_t offset;      /* host 1: with the memory's RMI_TIER */
     uint32_t until;       /* host 2: a copy of the step before may read it until after this position */
 } rmi_home;
 
-#define RMI_LANES 5
+#define RMI_LANES 7
 
 typedef struct rmi_figures {
     uint64_t time_ns, first_ns, recomputed_ns; /* a step in the steady state; the first one; forwards that ran again */
     uint64_t arena_top, live_bytes;            /* bytes on the device: highest end, most at once */
-    uint64_t host_top[RMI_TIERS];              /* bytes: highest end in each memory of the host */
-    uint64_t busy[RMI_LANES], copied[2];       /* ns by lane; bytes to the device, to the host */
+    uint64_t host_top[RMI_PLACES];             /* bytes: highest end in each memory of the host, and on disk */
+    uint64_t busy[RMI_LANES], copied[4];       /* ns by lane; bytes to the device, to the host, from disk, to it */
     uint64_t runs, recomputed_runs;            /* forwards, backwards and updates; forwards that ran again */
     uint64_t at_peak[RM_BYTE_KINDS], at_end[RM_BYTE_KINDS]; /* live_bytes by kind; those after the step */
     uint64_t breaks;                           /* of the graph's policy */
@@ -3619,12 +3630,15 @@ typedef struct rmi_program {
     size_t n;
     rmi_home *homes;
     size_t n_homes;
-    uint64_t arena, host[RMI_TIERS]; /* bytes of the memories */
+    uint64_t arena, host[RMI_PLACES]; /* bytes of the memories */
     rmi_figures fig;
 } rmi_program;
 
 /* Has the program bytes in host memory? */
 RMI_FN int rmi_sch_hosts(const rmi_program *program) { return (program->host[0] | program->host[1]) != 0; }
+
+/* The memory of an offset beside the device, as the simulator counts them: 1 of the host, 2 the disk. */
+RMI_INLINE uint32_t rmi_sch_behind(uint64_t offset) { return RMI_TIER_OF(offset) == RMI_DISK ? 2 : 1; }
 
 /* Writes the name of a buffer, as in plans, to out, which has room for 300 bytes; returns out. */
 RMI_FN const char *rmi_sch_name(const rm_graph *graph, uint32_t buf, char *out)
@@ -3645,6 +3659,12 @@ RMI_FN void rmi_sch_size_ws(const rm_graph *graph, rmi_stmt *st, size_t i, uint6
     uint32_t ws = rmi_low_ws(graph, st->run);
     while (i-- > 0 && (--st)->what != RMI_RUN)
         if (st->what == RMI_ALLOC && st->buf == ws) st->bytes = bytes;
+}
+
+/* Has a statement an offset beside the device: does it copy to there? */
+RMI_INLINE int rmi_sch_copies_to(const rmi_stmt *st)
+{
+    return st->what == RMI_OFFLOAD || st->what == RMI_MERGE || st->what == RMI_STORE || st->what == RMI_LOAD;
 }
 
 /* Sets `bytes` of the program's statements: of every ALLOC (of what a forward saves, and of a workspace: the size for
@@ -3692,7 +3712,7 @@ typedef struct rmi_space {
     uint64_t *cut; /* sorted end points */
     size_t n_cut, cap_cut, leaves; /* leaf i: bytes from cut[i] to cut[i + 1] */
     uint64_t *mark, *latest; /* by node; latest: of the marks on it and below */
-    uint64_t top[RMI_TIERS], sum, peak; /* bytes: highest end so far; live now; most live so far */
+    uint64_t top[RMI_PLACES], sum, peak; /* bytes: highest end so far; live now; most live so far */
     uint64_t are[RM_BYTE_KINDS], at_peak[RM_BYTE_KINDS]; /* the last two by kind */
 } rmi_space;
 
@@ -3760,7 +3780,7 @@ typedef struct rmi_stretch {
     uint64_t busy, ready; /* ns: when its last user ends, when what was written to it is there */
     uint32_t first;       /* buffer whose name it is; further ones by rmi_held.next */
     uint32_t next;        /* of a free one: the next free one */
-    uint32_t memory;      /* 0: device; 1: host memory */
+    uint32_t memory;      /* 0: device; 1: host memory; 2: disk */
     rm_bytes_are are;     /* by its oldest name, or the one that takes it over */
 } rmi_stretch;
 
@@ -3770,7 +3790,7 @@ typedef struct rmi_content {
     uint32_t from, to;
 } rmi_content;
 
-typedef struct rmi_held { /* a buffer in one of the two memories */
+typedef struct rmi_held { /* a buffer in one of the three memories */
     uint32_t stretch; /* RMI_NONE: the buffer is not in this memory */
     uint32_t next;    /* the next buffer that is a name of the same stretch; RMI_NONE: it is the last */
     rmi_content is;   /* what it holds */
@@ -3788,7 +3808,7 @@ typedef struct rmi_progress { /* of the step that is replayed */
     const char **bits;          /* by op: the class of the forms that ran, or NULL */
     uint8_t *updated, *reduced; /* by tensor */
     uint8_t *passed;            /* by barrier */
-    uint8_t *declared;          /* by buffer: it has a home on the device (1), in host memory (2) */
+    uint8_t *declared;          /* by buffer: it has a home on the device (1), in host memory (2), on disk (4) */
     uint64_t barrier_end;       /* ns: of the last barrier */
     uint32_t run, turn, early;  /* runs so far; the last first run of a forward before any backward; breaks since */
     int backward;               /* some backward has run */
@@ -3804,11 +3824,11 @@ typedef struct rmi_sim {
     rmi_arena mem, turn;        /* turn: of one step */
     rmi_error *err;             /* where the first offence goes */
     size_t at;                  /* the statement that is replayed */
-    rmi_held *held[2];          /* by buffer: on the device, in host memory */
+    rmi_held *held[3];          /* by buffer: on the device, in host memory, on disk */
     rmi_stretch *str;           /* all stretches, live ones and free ones */
     uint32_t n_str, free_str;   /* free_str: the first free one, or RMI_NONE */
     size_t cap_str;
-    rmi_space space[2];         /* arena, host memory: all tiers */
+    rmi_space space[3];         /* arena, host memory: all tiers, disk */
     uint64_t lane[RMI_LANES];   /* ns: when it is free */
     uint32_t n_from, n_takes;   /* buffers that share or take over bytes and whose run has not come yet; that take */
     uint32_t n_ws, spent;       /* workspaces that are allocated now; the one that the last run had, or RMI_NONE */
@@ -3860,11 +3880,11 @@ RMI_FN rm_result rmi_sim_fail_overlap(rmi_sim *sim, uint32_t memory, uint32_t bu
                         k < n ? rmi_sch_name(sim->graph, k, other) : other);
 }
 
-/* A buffer that is not in that memory (0: arena; 1: host memory) gets a new stretch of bytes from lo on; an offence if
+/* A buffer that is not in that memory (0: arena; 1: host memory; 2: disk) gets a new stretch of bytes from lo on; an offence if
    they are not free or past the end. Contents stay as held[memory][buf].is says. */
 RMI_FN rm_result rmi_sim_place(rmi_sim *sim, uint32_t memory, uint32_t buf, uint64_t lo, uint64_t bytes)
 {
-    static const char *const names[] = {"arena", "host memory", "pageable memory"};
+    static const char *const names[] = {"arena", "host memory", "pageable memory", "disk"};
     rmi_space *space = &sim->space[memory];
     uint64_t hi = rmi_add(lo, bytes), end = RMI_IN_TIER(lo) + bytes, freed = 0;
     uint32_t stretch = sim->free_str, tier = RMI_TIER_OF(lo);
@@ -3872,7 +3892,7 @@ RMI_FN rm_result rmi_sim_place(rmi_sim *sim, uint32_t memory, uint32_t buf, uint
     char name[300];
     if (end > size)
         return rmi_sim_fail(sim, "%s ends at byte %u, past the %u bytes of the %s",
-                            rmi_sch_name(sim->graph, buf, name), end, size, names[memory + tier]);
+                            rmi_sch_name(sim->graph, buf, name), end, size, names[memory ? 1 + tier : 0]);
     if (bytes) freed = rmi_sch_mark(space, lo, hi, RMI_INF);
     if (freed == RMI_INF) return rmi_sim_fail_overlap(sim, memory, buf, lo, hi);
     if (stretch != RMI_NONE) sim->free_str = sim->str[stretch].next;
@@ -4493,7 +4513,7 @@ RMI_FN void rmi_sim_ran(rmi_sim *sim, rmi_run run, int again, uint64_t end)
         }
         return;
     case RMI_REDUCE:
-        sim->held[1][buf].is = rmi_sim_content(0, 0);
+        sim->held[1][buf].is = sim->held[2][buf].is = rmi_sim_content(0, 0);
         sim->now.reduced[run.id] = 1;
         break;
     case RMI_BARRIER:
@@ -4586,22 +4606,44 @@ RMI_FN rm_result rmi_sim_run(rmi_sim *sim, rmi_run run)
 
 /* --- copies */
 
-/* A copy of so many bytes from one stretch to another, in the lane of its direction; an offence without a link. */
+/* A copy of so many bytes from one stretch to another, in the lane of its direction; an offence without a link, or disk.
+   */
 RMI_FN rm_result rmi_sim_copy(rmi_sim *sim, uint32_t lane, uint32_t from, uint32_t to, uint64_t bytes)
 {
-    const rmi_tier *tier = &sim->graph->link.tier[RMI_TIER_OF(sim->str[lane == RM_LANE_D2H ? to : from].lo)];
-    uint64_t rate = lane == RM_LANE_D2H ? tier->d2h : tier->h2d;
-    if (!sim->graph->has_link)
+    const rmi_disk *disk = &sim->graph->disk;
+    int device = lane == RM_LANE_H2D || lane == RM_LANE_D2H;
+    uint32_t at = device ? RMI_TIER_OF(sim->str[lane == RM_LANE_D2H ? to : from].lo) : 0;
+    const rmi_tier *tier = &sim->graph->link.tier[at];
+    uint64_t rate = lane == RM_LANE_D2H ? tier->d2h : lane == RM_LANE_H2D ? tier->h2d
+                    : lane == RM_LANE_LOAD ? disk->in : disk->out;
+    if (device && !sim->graph->has_link)
         return rmi_sim_fail(sim, "the graph has no link: nothing can be copied; declare it with rm_graph_link");
     if (!rate)
-        return rmi_sim_fail(sim, "the graph's link has no rates of pageable memory; declare them with "
-                            "rm_graph_link_pageable");
+        return rmi_sim_fail(sim, device ? "the graph's link has no rates of pageable memory; declare them with "
+                            "rm_graph_link_pageable" : "the graph has no disk; declare it with rm_graph_disk");
     sim->n_use = 0;
     RMI_TRY(rmi_sim_touch(sim, from, 0));
     RMI_TRY(rmi_sim_touch(sim, to, 1));
-    rmi_sim_work(sim, lane, rmi_add(sim->graph->link.latency, rmi_mul_div_up(bytes, 1000000000u, rate)), 0);
-    if (sim->spans) sim->spans[2 * sim->at].ran += (uint32_t)(tier - sim->graph->link.tier);
-    sim->fig.copied[lane == RM_LANE_D2H] += bytes;
+    rmi_sim_work(sim, lane, rmi_add(device ? sim->graph->link.latency : disk->latency,
+                                    rmi_mul_div_up(bytes, 1000000000u, rate)), 0);
+    if (sim->spans) sim->spans[2 * sim->at].ran += at;
+    sim->fig.copied[device ? lane - RM_LANE_H2D : 2 + lane - RM_LANE_LOAD] += bytes;
+    return RM_OK;
+}
+
+/* A buffer, which is something in one memory, is copied to an offset of another, in that lane; a copy that is elsewhere
+   there is dropped. */
+RMI_FN rm_result rmi_sim_move(rmi_sim *sim, const rmi_stmt *st, uint32_t from, uint32_t to, uint32_t lane)
+{
+    const rmi_held *here = &sim->held[from][st->buf];
+    rmi_held *there = &sim->held[to][st->buf];
+    uint64_t bytes = rmi_sim_length(sim, st->buf);
+    if (there->stretch != RMI_NONE && (sim->str[there->stretch].lo != st->offset ||
+                                       sim->str[there->stretch].hi != rmi_add(st->offset, bytes)))
+        rmi_sim_drop(sim, to, st->buf);
+    if (there->stretch == RMI_NONE) RMI_TRY(rmi_sim_place(sim, to, st->buf, st->offset, bytes));
+    RMI_TRY(rmi_sim_copy(sim, lane, here->stretch, there->stretch, bytes));
+    there->is = here->is;
     return RM_OK;
 }
 
@@ -4609,35 +4651,50 @@ RMI_FN rm_result rmi_sim_copy(rmi_sim *sim, uint32_t lane, uint32_t from, uint32
 RMI_FN rm_result rmi_sim_offload(rmi_sim *sim, const rmi_stmt *st)
 {
     uint32_t buf = st->buf, i;
-    rmi_held *here = &sim->held[0][buf], *there = &sim->held[1][buf];
     if (rmi_low_external(sim->graph, buf) || rmi_low_is_ws(rmi_low_kind(sim->graph, buf, &i)))
         return rmi_sim_fail_buf(sim, buf, "does not move");
     if (rmi_low_stays(sim->graph, buf))
         return rmi_sim_fail_buf(sim, buf, "was declared to stay on the device (RM_STAYS)");
     RMI_TRY(rmi_sim_at_device(sim, buf));
-    if (rmi_sim_nothing(here->is)) return rmi_sim_fail_buf(sim, buf, "holds nothing that could be offloaded");
-    uint64_t bytes = rmi_sim_length(sim, buf);
-    if (there->stretch != RMI_NONE && (sim->str[there->stretch].lo != st->offset ||
-                                       sim->str[there->stretch].hi != rmi_add(st->offset, bytes)))
-        rmi_sim_drop(sim, 1, buf);
-    if (there->stretch == RMI_NONE) RMI_TRY(rmi_sim_place(sim, 1, buf, st->offset, bytes));
-    RMI_TRY(rmi_sim_copy(sim, RM_LANE_D2H, here->stretch, there->stretch, bytes));
-    there->is = here->is;
-    return RM_OK;
+    if (rmi_sim_nothing(sim->held[0][buf].is))
+        return rmi_sim_fail_buf(sim, buf, "holds nothing that could be offloaded");
+    return rmi_sim_move(sim, st, 0, 1, RM_LANE_D2H);
+}
+
+/* An offence unless that memory (1: host memory; 2: disk) has something of the buffer that may be copied from there to
+   the device, or to host memory: its newest value, or contributions to a gradient. */
+RMI_FN rm_result rmi_sim_may_return(rmi_sim *sim, uint32_t memory, uint32_t buf)
+{
+    uint32_t i;
+    rmi_buf_kind kind = rmi_low_kind(sim->graph, buf, &i);
+    const rmi_held *there = &sim->held[memory][buf];
+    if (there->stretch == RMI_NONE || rmi_sim_nothing(there->is))
+        return rmi_sim_fail_buf(sim, buf, memory == 1 ? "is not in host memory" : "is not on disk");
+    if (kind == RMI_BUF_GRAD || kind == RMI_BUF_SHARE_GRAD || rmi_sim_whole(sim, memory, buf)) return RM_OK;
+    return rmi_sim_fail_buf(sim, buf, memory == 1 ? "is stale in host memory" : "is stale on disk");
+}
+
+/* The statements store and load: a copy from host memory to disk, and back. */
+RMI_FN rm_result rmi_sim_store(rmi_sim *sim, const rmi_stmt *st)
+{
+    const rmi_held *here = &sim->held[1][st->buf];
+    if (here->stretch == RMI_NONE || rmi_sim_nothing(here->is))
+        return rmi_sim_fail_buf(sim, st->buf, "is not in host memory");
+    return rmi_sim_move(sim, st, 1, 2, RM_LANE_STORE);
+}
+RMI_FN rm_result rmi_sim_load(rmi_sim *sim, const rmi_stmt *st)
+{
+    RMI_TRY(rmi_sim_may_return(sim, 2, st->buf));
+    return rmi_sim_move(sim, st, 2, 1, RM_LANE_LOAD);
 }
 
 /* The statement prefetch: a copy from host memory, in the lane h2d. */
 RMI_FN rm_result rmi_sim_prefetch(rmi_sim *sim, uint32_t buf)
 {
-    uint32_t i;
     const rmi_held *there = &sim->held[1][buf];
-    rmi_buf_kind kind = rmi_low_kind(sim->graph, buf, &i);
-    if (there->stretch == RMI_NONE || rmi_sim_nothing(there->is))
-        return rmi_sim_fail_buf(sim, buf, "is not in host memory");
+    RMI_TRY(rmi_sim_may_return(sim, 1, buf));
     RMI_TRY(rmi_sim_at_device(sim, buf));
     RMI_TRY(rmi_sim_unshared(sim, buf));
-    if (kind != RMI_BUF_GRAD && kind != RMI_BUF_SHARE_GRAD && !rmi_sim_whole(sim, 1, buf))
-        return rmi_sim_fail_buf(sim, buf, "is stale in host memory");
     RMI_TRY(rmi_sim_copy(sim, RM_LANE_H2D, there->stretch, sim->held[0][buf].stretch, rmi_sim_length(sim, buf)));
     sim->held[0][buf].is = there->is;
     sim->held[0][buf].made = RMI_NONE;
@@ -4717,7 +4774,7 @@ RMI_FN rm_result rmi_sim_scatter(rmi_sim *sim, uint32_t buf)
     if (!rmi_sim_is_only(sim, share, buf)) return rmi_sim_fail_buf(sim, share, "has bytes that another name shares");
     RMI_TRY(rmi_sim_exchange(sim, buf, share, rmi_low_bytes(sim->graph, buf)));
     sim->held[0][share].is = rmi_sim_right(sim, share);
-    sim->held[0][buf].is = sim->held[1][buf].is = rmi_sim_content(0, 0);
+    sim->held[0][buf].is = sim->held[1][buf].is = sim->held[2][buf].is = rmi_sim_content(0, 0);
     sim->now.reduced[i] = 1;
     return RM_OK;
 }
@@ -4755,13 +4812,14 @@ RMI_FN rm_result rmi_sim_begin(rmi_sim *sim)
     }
     for (size_t k = 0; k < sim->program->n_homes; k++) {
         const rmi_home *home = &sim->program->homes[k];
-        sim->held[home->host][home->buf].is = rmi_sim_initial(sim, home->buf);
+        uint32_t memory = home->host ? rmi_sch_behind(home->offset) : 0;
+        sim->held[memory][home->buf].is = rmi_sim_initial(sim, home->buf);
         if (rmi_low_kind(graph, home->buf, &i) == RMI_BUF_SHARE_GRAD) /* the earlier steps' sum is there */
             sim->held[0][rmi_low_whole(graph, home->buf)].is = rmi_sim_content(0, 0);
-        now->declared[home->buf] |= (uint8_t)(1u << home->host);
+        now->declared[home->buf] |= (uint8_t)(1u << memory);
     }
     for (buf = 0; buf < 3 * n; buf++)
-        if (rmi_low_has_home(graph, buf, rmi_low_grads_resident(sim->program->step)) && !(now->declared[buf] & 2))
+        if (rmi_low_has_home(graph, buf, rmi_low_grads_resident(sim->program->step)) && !(now->declared[buf] & 6))
             sim->fig.breaks += graph->tensors[buf % n].leaves;
     return RM_OK;
 }
@@ -4800,7 +4858,7 @@ RMI_FN rm_result rmi_sim_finish_tensors(rmi_sim *sim)
             return rmi_sim_fail_buf(sim, buf, "is never reduced");
         if (tensor->updates && updates && !sim->now.updated[i]) return rmi_sim_fail_buf(sim, i, "is never updated");
         if (!(tensor->updates && updates) && !rmi_sim_whole(sim, 0, buf) && !rmi_sim_whole(sim, 1, buf) &&
-            !rmi_sim_in_share(sim, buf))
+            !rmi_sim_whole(sim, 2, buf) && !rmi_sim_in_share(sim, buf))
             return rmi_sim_fail_buf(sim, buf, "is not complete in one place at the end");
     }
     return RM_OK;
@@ -4820,7 +4878,8 @@ RMI_FN rm_result rmi_sim_finish_homes(rmi_sim *sim)
     uint32_t buf, i, n = rmi_low_buffers(graph);
     for (size_t k = 0; k < sim->program->n_homes; k++) {
         const rmi_home *home = &sim->program->homes[k];
-        const rmi_held *held = &sim->held[home->host][home->buf];
+        uint32_t memory = home->host ? rmi_sch_behind(home->offset) : 0;
+        const rmi_held *held = &sim->held[memory][home->buf];
         rmi_buf_kind kind = rmi_low_kind(graph, home->buf, &i);
         if (rmi_sim_is_input(sim, home->buf)) continue;
         if (held->stretch == RMI_NONE || sim->str[held->stretch].lo != home->offset ||
@@ -4828,7 +4887,7 @@ RMI_FN rm_result rmi_sim_finish_homes(rmi_sim *sim)
              sim->str[held->stretch].hi - sim->str[held->stretch].lo != rmi_low_bytes(graph, home->buf)))
             return rmi_sim_fail_buf(sim, home->buf, "is not at the end where it was at the start");
         if (((kind != RMI_BUF_GRAD && kind != RMI_BUF_SHARE_GRAD) || (hands_on && graph->tensors[i].consumers.n)) &&
-            !rmi_sim_whole(sim, home->host, home->buf))
+            !rmi_sim_whole(sim, memory, home->buf))
             return rmi_sim_fail_buf(sim, home->buf, "is not whole and newest at the end where it was at the start");
     }
     for (i = 0; i < graph->n_tensors && hands_on; i++) {
@@ -4839,7 +4898,7 @@ RMI_FN rm_result rmi_sim_finish_homes(rmi_sim *sim)
             return rmi_sim_fail_buf(sim, buf, "has no place where the next step finds it");
     }
     for (buf = 0; buf < n; buf++)
-        for (i = 0; i < 2; i++)
+        for (i = 0; i < 3; i++)
             if (sim->held[i][buf].stretch != RMI_NONE && !(sim->now.declared[buf] >> i & 1) &&
                 (i || !rmi_low_external(graph, buf)))
                 rmi_sim_drop(sim, i, buf);
@@ -4852,13 +4911,14 @@ RMI_FN rm_result rmi_sim_finish_inputs(rmi_sim *sim)
     size_t k, n = sim->program->n_homes;
     for (k = 0; k < 2 * n; k++) { /* first those that lie elsewhere go, then all come */
         const rmi_home *home = &sim->program->homes[k % n];
-        rmi_held *held = &sim->held[home->host][home->buf];
+        uint32_t memory = home->host ? rmi_sch_behind(home->offset) : 0;
+        rmi_held *held = &sim->held[memory][home->buf];
         if (!rmi_sim_is_input(sim, home->buf)) continue;
         if (k < n && held->stretch != RMI_NONE && sim->str[held->stretch].lo != home->offset)
-            rmi_sim_drop(sim, home->host, home->buf);
+            rmi_sim_drop(sim, memory, home->buf);
         if (k < n) continue;
         if (held->stretch == RMI_NONE)
-            RMI_TRY(rmi_sim_place(sim, home->host, home->buf, home->offset, rmi_low_bytes(sim->graph, home->buf)));
+            RMI_TRY(rmi_sim_place(sim, memory, home->buf, home->offset, rmi_low_bytes(sim->graph, home->buf)));
         sim->str[held->stretch].ready = sim->str[held->stretch].busy;
     }
     return RM_OK;
@@ -4888,22 +4948,23 @@ RMI_FN rm_result rmi_sim_cut(rmi_sim *sim, uint32_t memory, uint64_t offset, uin
     return RM_OK;
 }
 
-/* Makes both memories, with the end points of all homes, allocations and copies in host memory. */
+/* Makes the memories, with the end points of all homes, allocations and copies. */
 RMI_FN rm_result rmi_sim_spaces(rmi_sim *sim)
 {
     const rmi_program *program = sim->program;
     uint32_t id, memory;
     for (size_t i = 0; i < program->n_homes; i++)
-        RMI_TRY(rmi_sim_cut(sim, program->homes[i].host, program->homes[i].offset,
+        RMI_TRY(rmi_sim_cut(sim, program->homes[i].host ? rmi_sch_behind(program->homes[i].offset) : 0,
+                            program->homes[i].offset,
                             rmi_low_bytes(sim->graph, program->homes[i].buf)));
     for (size_t i = 0; i < program->n; i++) {
         const rmi_stmt *st = &program->st[i];
         int sized = st->what == RMI_ALLOC || rmi_low_kind(sim->graph, st->buf, &id) == RMI_BUF_SAVED;
-        if (st->what == RMI_ALLOC || st->what == RMI_OFFLOAD || st->what == RMI_MERGE)
-            RMI_TRY(rmi_sim_cut(sim, st->what != RMI_ALLOC, st->offset,
+        if (st->what == RMI_ALLOC || rmi_sch_copies_to(st))
+            RMI_TRY(rmi_sim_cut(sim, st->what == RMI_ALLOC ? 0 : rmi_sch_behind(st->offset), st->offset,
                                 sized ? st->bytes : rmi_low_bytes(sim->graph, st->buf)));
     }
-    for (memory = 0; memory < 2; memory++) RMI_TRY(rmi_sch_space_make(&sim->mem, &sim->space[memory]));
+    for (memory = 0; memory < 3; memory++) RMI_TRY(rmi_sch_space_make(&sim->mem, &sim->space[memory]));
     return RM_OK;
 }
 
@@ -4912,40 +4973,44 @@ RMI_FN rm_result rmi_sim_tables(rmi_sim *sim)
 {
     const rm_graph *graph = sim->graph;
     size_t n = rmi_low_buffers(graph), i;
-    RMI_TRY(RMI_TABLES(&sim->mem, RMI_T(sim->held[0], n), RMI_T(sim->held[1], n),
+    RMI_TRY(RMI_TABLES(&sim->mem, RMI_T(sim->held[0], n), RMI_T(sim->held[1], n), RMI_T(sim->held[2], n),
                        RMI_T(sim->done_at, (size_t)graph->n_ops + 1)));
     for (i = 0; i < n; i++) {
-        sim->held[0][i].stretch = sim->held[1][i].stretch = RMI_NONE;
-        sim->held[0][i].from = sim->held[1][i].from = RMI_NONE;
+        sim->held[0][i].stretch = sim->held[1][i].stretch = sim->held[2][i].stretch = RMI_NONE;
+        sim->held[0][i].from = sim->held[1][i].from = sim->held[2][i].from = RMI_NONE;
     }
     for (i = 0; i < graph->n_ops; i++) sim->done_at[i + 1] = sim->done_at[i] + graph->ops[i].grad_in.n;
     RMI_TRY(rmi_low_access_make(graph, &sim->mem, &sim->acc));
     return rmi_sim_spaces(sim);
 }
 
-/* Is a buffer on the device or in host memory? */
+/* Is a buffer on the device, in host memory or on disk? */
 RMI_FN int rmi_sim_is_anywhere(const rmi_sim *sim, uint32_t buf)
 {
-    return sim->held[0][buf].stretch != RMI_NONE || sim->held[1][buf].stretch != RMI_NONE;
+    return (sim->held[0][buf].stretch & sim->held[1][buf].stretch & sim->held[2][buf].stretch) != RMI_NONE;
 }
 
 /* Puts there what the first step starts with: the caller's memory, and homes; an offence if something may have none. */
 RMI_FN rm_result rmi_sim_homes(rmi_sim *sim)
 {
     uint32_t buf, i, n = rmi_low_buffers(sim->graph);
+    if (sim->graph->disk.room && sim->program->host[RMI_DISK] > sim->graph->disk.room)
+        return rmi_sim_fail(sim, "the plan takes %u bytes of a disk that has %u (rm_graph_disk)",
+                            sim->program->host[RMI_DISK], sim->graph->disk.room);
     for (buf = 0; buf < n; buf++)
         if (rmi_low_external(sim->graph, buf)) RMI_TRY(rmi_sim_place(sim, 0, buf, 0, 0));
     for (size_t k = 0; k < sim->program->n_homes; k++) {
         const rmi_home *home = &sim->program->homes[k];
+        uint32_t memory = home->host ? rmi_sch_behind(home->offset) : 0;
         rmi_buf_kind kind = rmi_low_kind(sim->graph, home->buf, &i);
         if (rmi_low_external(sim->graph, home->buf) || rmi_low_varies(kind) ||
             (kind == RMI_BUF_VALUE ? sim->graph->tensors[i].kind == RMI_ACT : sim->graph->tensors[i].kind != RMI_PARAM))
             return rmi_sim_fail_buf(sim, home->buf, "is not something that a step starts with");
-        if (sim->held[home->host][home->buf].stretch != RMI_NONE)
+        if (sim->held[memory][home->buf].stretch != RMI_NONE)
             return rmi_sim_fail_buf(sim, home->buf, "is placed twice");
         if (home->host && rmi_low_stays(sim->graph, home->buf))
             return rmi_sim_fail_buf(sim, home->buf, "was declared to stay on the device (RM_STAYS)");
-        RMI_TRY(rmi_sim_place(sim, home->host, home->buf, home->offset, rmi_low_bytes(sim->graph, home->buf)));
+        RMI_TRY(rmi_sim_place(sim, memory, home->buf, home->offset, rmi_low_bytes(sim->graph, home->buf)));
     }
     for (buf = rmi_low_buf(sim->graph, RMI_BUF_SHARE_GRAD, 0); buf < n; buf++) {
         uint32_t whole = rmi_low_whole(sim->graph, buf);
@@ -4959,6 +5024,7 @@ RMI_FN rm_result rmi_sim_homes(rmi_sim *sim)
 /* One statement of the program. */
 RMI_FN rm_result rmi_sim_statement(rmi_sim *sim, const rmi_stmt *st)
 {
+    uint32_t memory = st->what == RMI_DROP_DISK ? 2 : 1;
     switch ((rmi_what)st->what) {
     case RMI_ALLOC: return rmi_sim_alloc(sim, st);
     case RMI_FREE: return rmi_sim_free(sim, st->buf);
@@ -4970,9 +5036,12 @@ RMI_FN rm_result rmi_sim_statement(rmi_sim *sim, const rmi_stmt *st)
     case RMI_MERGE: return rmi_sim_merge(sim, st);
     case RMI_GATHER: return rmi_sim_gather_shares(sim, st->buf);
     case RMI_SCATTER: return rmi_sim_scatter(sim, st->buf);
+    case RMI_STORE: return rmi_sim_store(sim, st);
+    case RMI_LOAD: return rmi_sim_load(sim, st);
     default:
-        if (sim->held[1][st->buf].stretch == RMI_NONE) return rmi_sim_fail_buf(sim, st->buf, "is not in host memory");
-        rmi_sim_drop(sim, 1, st->buf);
+        if (sim->held[memory][st->buf].stretch == RMI_NONE)
+            return rmi_sim_fail_buf(sim, st->buf, memory == 1 ? "is not in host memory" : "is not on disk");
+        rmi_sim_drop(sim, memory, st->buf);
         return RM_OK;
     }
 }
@@ -18078,6 +18147,7 @@ RMI_FN void rmi_plan_figures_of(const rmi_program *program, rm_plan_info *info)
     memcpy(info->peak_bytes, program->fig.at_peak, sizeof info->peak_bytes);
     info->host_bytes = program->host[RMI_PINNED];
     info->pageable_bytes = program->host[RMI_PAGEABLE];
+    info->disk_bytes = program->host[RMI_DISK];
     info->time_ns = program->fig.time_ns;
     info->first_ns = program->fig.first_ns;
     info->recomputed_ns = program->fig.recomputed_ns;
@@ -18086,6 +18156,8 @@ RMI_FN void rmi_plan_figures_of(const rmi_program *program, rm_plan_info *info)
     info->statements = program->n;
     info->h2d_bytes = program->fig.copied[0];
     info->d2h_bytes = program->fig.copied[1];
+    info->load_bytes = program->fig.copied[2];
+    info->store_bytes = program->fig.copied[3];
     for (s = 0, info->merges = 0; s < program->n; s++) info->merges += program->st[s].what == RMI_MERGE;
     memcpy(info->busy_ns, program->fig.busy, sizeof info->busy_ns);
 }
@@ -19649,7 +19721,7 @@ RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog *p
     uint32_t base = lan->n, i, from, via;
     size_t own = 0, first, end = 0;
     for (i = 0; i < prog->n; i++) {
-        uint32_t me = base + i + 1, lane = prog->lane[i], need[RMI_LANES] = {0, 0, 0, 0, 0};
+        uint32_t me = base + i + 1, lane = prog->lane[i], need[RMI_LANES] = {0, 0, 0, 0, 0, 0, 0};
         for (first = end; end < prog->n_use && prog->use[end].op == i;) end++;
         rmi_lan_account(lan, prog->use + first, end - first, me, lane, need);
         for (; own < prog->own.n && prog->own.wait[own].op == i; own++) {
@@ -19706,7 +19778,7 @@ typedef struct rmi_txt_slice { /* a piece of the text; its column is that of its
     size_t n;
 } rmi_txt_slice;
 
-#define RMI_TXT_KEYS 59 /* rows of rmi_txt_keys */
+#define RMI_TXT_KEYS 63 /* rows of rmi_txt_keys */
 
 typedef struct rmi_txt {
     rmi_arena mem; /* for the time of the reading */
@@ -20016,7 +20088,8 @@ enum { /* lines, and the objects that their keys fill */
     RMI_TXT_OF_LINK = 128,    /* rmi_link */
     RMI_TXT_OF_BARRIER = 256, /* rmi_barrier */
     RMI_TXT_OF_CONFIG = 512,  /* rm_config: its lines are a key each */
-    RMI_TXT_OF_RANKS = 1024   /* rmi_ranks */
+    RMI_TXT_OF_RANKS = 1024,  /* rmi_ranks */
+    RMI_TXT_OF_DISK = 2048    /* rmi_disk */
 };
 
 static const char *const rmi_txt_words[2][11] = {
@@ -20080,6 +20153,10 @@ static const rmi_txt_key rmi_txt_keys[RMI_TXT_KEYS] = {
     {"rate=", RMI_TXT_OF_RANKS, RMI_TXT_RATE, offsetof(rmi_ranks, rate), 0, "'rate=' above zero"},
     {"latency=", RMI_TXT_OF_RANKS, RMI_TXT_U64, offsetof(rmi_ranks, latency), 0, NULL},
     {"grain=", RMI_TXT_OF_RANKS, RMI_TXT_RATE, offsetof(rmi_ranks, grain), 0, NULL},
+    {"rate_in=", RMI_TXT_OF_DISK, RMI_TXT_RATE, offsetof(rmi_disk, in), 0, "'rate_in=' above zero"},
+    {"rate_out=", RMI_TXT_OF_DISK, RMI_TXT_RATE, offsetof(rmi_disk, out), 0, "'rate_out=' above zero"},
+    {"latency=", RMI_TXT_OF_DISK, RMI_TXT_U64, offsetof(rmi_disk, latency), 0, NULL},
+    {"room=", RMI_TXT_OF_DISK, RMI_TXT_U64, offsetof(rmi_disk, room), 0, NULL},
     {"ns=", RMI_TXT_OF_BARRIER, RMI_TXT_U64, offsetof(rmi_barrier, ns), 0, NULL},
     {"preset=", RMI_TXT_OF_CONFIG, RMI_TXT_PRESET, 0, 0, NULL},
     {"name=", RMI_TXT_OF_CONFIG, RMI_TXT_LETTERS, offsetof(rm_config, name), 32, "up to 31 letters of a name: A-Z "
@@ -20352,17 +20429,18 @@ RMI_FN rm_result rmi_txt_operands(rmi_txt *in, const char *letters)
 
 /* --- .rmg: statements */
 enum {
-    RMI_TXT_LINK, RMI_TXT_RANKS, RMI_TXT_TENSOR, RMI_TXT_OP, RMI_TXT_VARIANT, RMI_TXT_PART, RMI_TXT_GRAD,
+    RMI_TXT_LINK, RMI_TXT_RANKS, RMI_TXT_DISK, RMI_TXT_TENSOR, RMI_TXT_OP, RMI_TXT_VARIANT, RMI_TXT_PART, RMI_TXT_GRAD,
     RMI_TXT_OUTPUT, RMI_TXT_BARRIER, RMI_TXT_ANY_ORDER, RMI_TXT_BLOCK
 };
 static const rmi_txt_row rmi_txt_graph_rows[] = {
-    {"link", "", RMI_TXT_OF_LINK}, {"ranks", "b", RMI_TXT_OF_RANKS}, {"tensor", "nkb", RMI_TXT_OF_TENSOR},
+    {"link", "", RMI_TXT_OF_LINK}, {"ranks", "b", RMI_TXT_OF_RANKS}, {"tier", "", RMI_TXT_OF_DISK}, {"tensor", "nkb", RMI_TXT_OF_TENSOR},
     {"op", "n", RMI_TXT_OF_OP | RMI_TXT_OF_FORM},
     {"variant", "on", RMI_TXT_OF_FORM}, {"part", "fn", RMI_TXT_OF_PART}, {"grad", "ab", 0}, {"output", "a", 0},
     {"barrier", "n", RMI_TXT_OF_BARRIER}, {"anyorder", "", 0}, {"block", "n", 0}, {"end", "", 0}, {NULL, NULL, 0}};
 
 static const rmi_link rmi_txt_plain_link = {{{0, 0}, {0, 0}}, 0, 20000000000u, NULL};
 static const rmi_ranks rmi_txt_plain_ranks = {0, 0, 0, RMI_GRAIN};
+static const rmi_disk rmi_txt_plain_disk = {0, 0, 0, 0};
 
 /* The keys of a variant, whose form starts as the op's, or with name "" of an op and its own form. */
 RMI_FN rm_result rmi_txt_read_form(rmi_txt *in, size_t from, uint32_t of, const char *name)
@@ -20409,6 +20487,10 @@ RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *in)
         RMI_TRY(rmi_txt_read_keys(in, n, of, &graph->ranks));
         RMI_EXPECT(in, rmi_graph_ranks_ok(&graph->ranks), in->word[1], "2 to 65535 ranks, a grain of at most 2^20");
         return RM_OK;
+    case RMI_TXT_DISK:
+        RMI_EXPECT(in, rmi_txt_is(rmi_txt_word(in, 1), "disk"), rmi_txt_word(in, 1), "the tier disk");
+        RMI_EXPECT(in, !graph->disk.in, in->word[0], "one disk only");
+        return rmi_txt_read_keys(in, n + 1, of, &graph->disk);
     case RMI_TXT_TENSOR:
         RMI_TRY(rmi_graph_new_tensor(graph, in->name, RMI_NONE, (rmi_tensor_kind)in->kind, in->st.offset, &in->id));
         of |= (uint32_t)RMI_TXT_OF_INPUT << in->kind;
@@ -20641,6 +20723,11 @@ RMI_FN void rmi_txt_put_graph(const rm_graph *graph, rmi_sink *sink)
         rmi_txt_put_keys(sink, graph, NULL, RMI_TXT_OF_RANKS, &graph->ranks, &rmi_txt_plain_ranks);
         rmi_put(sink, "\n");
     }
+    if (graph->disk.in) {
+        rmi_put(sink, "tier disk");
+        rmi_txt_put_keys(sink, graph, NULL, RMI_TXT_OF_DISK, &graph->disk, &rmi_txt_plain_disk);
+        rmi_put(sink, "\n");
+    }
     if (graph->any_order) rmi_put(sink, "anyorder\n");
     for (i = 0; i <= graph->n_ops; i++) {
         for (; k < graph->n_marks && marks[k].op == i && !marks[k].name; k++) rmi_put(sink, "end\n");
@@ -20705,10 +20792,11 @@ RMI_FN const char *rmi_txt_hash_text(const rm_graph *graph, char *out)
 }
 
 /* --- .rmp: statements: those of the program as in rmi_what, then what stands before it */
-enum { RMI_TXT_RESIDENT = RMI_SCATTER + 1, RMI_TXT_HOME, RMI_TXT_GRAPH, RMI_TXT_ARENA, RMI_TXT_STEP };
+enum { RMI_TXT_RESIDENT = RMI_DROP_DISK + 1, RMI_TXT_HOME, RMI_TXT_GRAPH, RMI_TXT_ARENA, RMI_TXT_STEP };
 static const rmi_txt_row rmi_txt_plan_rows[] = {
     {"alloc", "Bb", 0}, {"free", "B", 0}, {"alias", "BO", 0}, {"reuse", "BO", 0}, {"run", "", 0}, {"offload", "Bb", 0},
     {"prefetch", "B", 0}, {"merge", "Bb", 0}, {"drop_host", "B", 0}, {"gather", "B", 0}, {"scatter", "B", 0},
+    {"store", "Bb", 0}, {"load", "Bb", 0}, {"drop_disk", "B", 0},
     {"resident", "Bb", 0}, {"home", "Bb", 0}, {"graph", "", 0}, {"arena", "b", 0}, {"step", "", 0}, {NULL, NULL, 0}};
 
 static const char *const rmi_txt_ways[] = {"fwd", "bwd", "opt", "reduce", "barrier", NULL}; /* rmi_way but OPT_HOST */
@@ -20738,7 +20826,7 @@ RMI_FN void rmi_txt_put_run(rmi_sink *sink, const rm_graph *graph, rmi_run run)
 /* An offset, and the word for its memory if that is pageable. */
 RMI_FN void rmi_txt_put_offset(rmi_sink *sink, uint64_t offset)
 {
-    rmi_put_format(sink, RMI_TIER_OF(offset) ? " %u pageable" : " %u", RMI_IN_TIER(offset));
+    rmi_put_format(sink, RMI_TIER_OF(offset) == RMI_PAGEABLE ? " %u pageable" : " %u", RMI_IN_TIER(offset));
 }
 
 /* The program of a sealed graph, one statement a line; before them its graph, sizes, step, and what has a home. */
@@ -20748,11 +20836,12 @@ RMI_FN rm_result rmi_txt_write_program(const rm_graph *graph, const rmi_program 
     rmi_put_format(sink, "rockmate plan 1\ngraph %s\narena %u host %u", rmi_txt_hash_text(graph, hash),
                    program->arena, program->host[RMI_PINNED]);
     if (program->host[RMI_PAGEABLE]) rmi_put_format(sink, " pageable %u", program->host[RMI_PAGEABLE]);
+    if (program->host[RMI_DISK]) rmi_put_format(sink, " disk %u", program->host[RMI_DISK]);
     rmi_put_format(sink, "\nstep %s\n", rmi_low_step_name(program->step));
     for (size_t i = 0; i < program->n_homes; i++) {
         rmi_txt_put_buffer(sink, graph, program->homes[i].host ? "home " : "resident ", program->homes[i].buf);
         rmi_txt_put_offset(sink, program->homes[i].offset);
-        rmi_put(sink, "\n");
+        rmi_put(sink, RMI_TIER_OF(program->homes[i].offset) == RMI_DISK ? " disk\n" : "\n");
     }
     for (size_t i = 0; i < program->n && !sink->failed; i++) {
         const rmi_stmt *st = &program->st[i];
@@ -20835,21 +20924,26 @@ RMI_FN rm_result rmi_txt_plan_hash(rmi_txt *in)
     return rmi_txt_tell(in, RM_ERROR_PLAN, slice.text, message);
 }
 
-/* What follows an offset in host memory: its memory, if that is pageable. */
-RMI_FN rm_result rmi_txt_tier(rmi_txt *in)
+static const char *const rmi_txt_places[RMI_PLACES] = {"host", "pageable", "disk"};
+
+/* What follows an offset beside the device: its memory, if that is pageable, or `disk` where that may stand. */
+RMI_FN rm_result rmi_txt_tier(rmi_txt *in, uint32_t places)
 {
-    if (in->n < 4 || !rmi_txt_is(in->word[3], "pageable")) return rmi_txt_no_more(in, 3);
-    in->st.offset += RMI_TIER(RMI_PAGEABLE);
-    return rmi_txt_no_more(in, 4);
+    for (uint32_t i = RMI_PAGEABLE; i < places; i++)
+        if (in->n > 3 && rmi_txt_is(in->word[3], rmi_txt_places[i])) {
+            in->st.offset += RMI_TIER(i);
+            return rmi_txt_no_more(in, 4);
+        }
+    return rmi_txt_no_more(in, 3);
 }
 
-/* arena BYTES [host BYTES] [pageable BYTES] */
+/* arena BYTES [host BYTES] [pageable BYTES] [disk BYTES] */
 RMI_FN rm_result rmi_txt_arena(rmi_txt *in)
 {
-    static const char *const names[] = {"host", "pageable"};
+    const char *const *names = rmi_txt_places;
     size_t i, at = 2;
     in->program.arena = in->st.offset;
-    for (i = 0; i < RMI_TIERS; i++) {
+    for (i = 0; i < RMI_PLACES; i++) {
         if (at >= in->n || !rmi_txt_is(in->word[at], names[i])) continue;
         RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, at + 1), &in->program.host[i]));
         at += 2;
@@ -20858,7 +20952,7 @@ RMI_FN rm_result rmi_txt_arena(rmi_txt *in)
     return rmi_txt_no_more(in, at);
 }
 
-/* resident BUFFER OFFSET, home BUFFER HOSTOFFSET [pageable] */
+/* resident BUFFER OFFSET, home BUFFER HOSTOFFSET [pageable], home BUFFER OFFSET disk */
 RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in, int host)
 {
     uint32_t i, buf = in->st.buf;
@@ -20870,7 +20964,7 @@ RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in, int host)
     RMI_EXPECT(in, !rmi_low_external(in->graph, buf), in->word[1], "nothing external: that is the caller's memory");
     if (!RMI_GROW(in->program_mem, in->program.homes, in->cap_homes, in->program.n_homes + 1))
         return rmi_err_memory(in->err);
-    RMI_TRY(host ? rmi_txt_tier(in) : rmi_txt_no_more(in, 3));
+    RMI_TRY(host ? rmi_txt_tier(in, RMI_PLACES) : rmi_txt_no_more(in, 3));
     rmi_home *home = &in->program.homes[in->program.n_homes++];
     home->buf = buf;
     home->host = host != 0;
@@ -20902,7 +20996,9 @@ RMI_FN rm_result rmi_txt_plan_line(rmi_txt *in)
     case RMI_TXT_HOME: return rmi_txt_plan_home(in, what == RMI_TXT_HOME);
     case RMI_RUN: RMI_TRY(rmi_txt_run(in, &in->st.run)); break;
     case RMI_OFFLOAD:
-    case RMI_MERGE: RMI_TRY(rmi_txt_tier(in)); break;
+    case RMI_LOAD:
+    case RMI_MERGE: RMI_TRY(rmi_txt_tier(in, RMI_TIERS)); break;
+    case RMI_STORE: in->st.offset += RMI_TIER(RMI_DISK); RMI_TRY(rmi_txt_no_more(in, 3)); break;
     default: RMI_TRY(rmi_txt_no_more(in, 1 + strlen(operands)));
     }
     in->st.what = (uint8_t)what;
@@ -21167,11 +21263,11 @@ RMI_FN void rmi_txt_costs(rmi_sink *sink, const rm_graph *graph, const rm_plan_i
     rmi_put_format(sink, "  guessed   %s\n", text);
 }
 
-/* What persists, and the rest: where the arena goes (0), or host memory, pinned (1) or pageable (2). */
+/* What persists, and the rest: where the arena goes (0), or host memory, pinned (1) or pageable (2), or the disk (3). */
 RMI_FN void rmi_txt_memory(rmi_sink *sink, const rm_graph *graph, const rmi_program *program, uint32_t memory)
 {
     static const char *const words[] = {"weights", "states", "gradients", "consts", "inputs"}; /* rm_bytes_are */
-    static const char *const names[] = {"  arena      ", "  host       %b: ", "  pageable   %b: "};
+    static const char *const names[] = {"  arena      ", "  host       %b: ", "  pageable   %b: ", "  disk       %b: "};
     uint64_t bytes = memory ? program->host[memory - 1] : program->arena;
     uint64_t sum[RM_BYTE_KINDS] = RMI_INIT, all = 0;
     for (size_t i = 0; i < program->n_homes; i++) {
@@ -21245,9 +21341,13 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *plan, uint32_t index, rmi_are
     rmi_txt_costs(sink, graph, info);
     rmi_txt_variants(sink, graph, form);
     if (!plan->live_only) rmi_txt_memory(sink, graph, prog, 0);
-    for (i = 0; i < RMI_TIERS; i++)
+    for (i = 0; i < RMI_PLACES; i++)
         if (prog->host[i]) rmi_txt_memory(sink, graph, prog, i + 1);
     if (rmi_sch_hosts(prog)) rmi_txt_moves(sink, runs, info);
+    if (prog->host[RMI_DISK])
+        rmi_put_format(sink, "  from disk  %b (busy %0r % of the step), %b to it (busy %0r %)\n", info->load_bytes,
+                       rmi_mul(info->busy_ns[RM_LANE_LOAD], 100), info->time_ns, info->store_bytes,
+                       rmi_mul(info->busy_ns[RM_LANE_STORE], 100), info->time_ns);
     if (graph->ranks.n)
         rmi_put_format(sink, "  ranks      %u; exchanges with the others take %0r % of the step\n", graph->ranks.n,
                        rmi_mul(info->busy_ns[RM_LANE_COMM], 100), info->time_ns);
@@ -21548,7 +21648,7 @@ RMI_FN const char *rmi_vue_run(const rmi_vue *view, uint32_t run, char *out)
 RMI_FN void rmi_vue_process(rmi_sink *to, uint64_t process, const char *name, uint32_t lanes)
 {
     static const char *const names[RMI_LANES] = {"compute", "copies to the device", "copies to host memory", "host",
-                                                 "reductions"};
+                                                 "reductions", "from disk", "to disk"};
     rmi_put_format(to, "%s\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"%s\"}}",
                    process > 1 ? "," : "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", process, name);
     for (uint32_t k = 0; k < RMI_LANES; k++)
@@ -21721,7 +21821,7 @@ RMI_FN void rmi_vue_axes(const rmi_vue *view)
 RMI_FN void rmi_vue_lanes(rmi_vue *view)
 {
     const char *const names[RMI_LANES] = {"compute", "to device", "to host", "host",
-                                          view->graph->ranks.n ? "ranks" : "reduce"};
+                                          view->graph->ranks.n ? "ranks" : "reduce", "from disk", "to disk"};
     char name[RMI_VUE_NAME];
     uint64_t y[RMI_LANES], next = RMI_VUE_TOP;
     for (size_t i = 0; i < RMI_LANES; i++) {
@@ -21980,7 +22080,10 @@ RMI_FN void rmi_vue_homes(const rmi_vue *view, uint32_t tensor)
 {
     static const char *const words[] = {"values", "gradient", "state"};
     static const char *const where[] = {"", "on the device", "in host memory", "on the device and in host memory",
-                                        "in pageable host memory", "on the device and in pageable host memory"};
+                                        "in pageable host memory", "on the device and in pageable host memory", "", "",
+                                        "on disk", "on the device and on disk", "in host memory and on disk",
+                                        "on the device, in host memory and on disk", "in pageable host memory and on "
+                                        "disk", "on the device, in pageable host memory and on disk"};
     const rmi_program *program = view->prog;
     uint32_t what, side, n = 0, updated = 0;
     for (what = 0; what < 3; what++) {
@@ -26269,6 +26372,17 @@ RMDEF void rm_graph_ranks(rm_graph *graph, uint32_t n, uint64_t rate, uint64_t l
     else
         rmi_graph_fail(graph, RM_ERROR_GRAPH, "rm_graph_ranks: call it once, while the graph is built, with 2 to 65535 "
                        "ranks, a rate above zero and below 2^62, and a grain of at most 2^20 bytes");
+}
+
+RMDEF void rm_graph_disk(rm_graph *graph, uint64_t in, uint64_t out, uint64_t latency_ns, uint64_t room)
+{
+    const rmi_disk disk = {in, out, latency_ns, room};
+    if (!graph || graph->sticky.result != RM_OK) return;
+    if (!graph->disk.in && !graph->sealed && in && out && rmi_max(rmi_max(in, out), rmi_max(latency_ns, room)) <= RMI_MAX)
+        graph->disk = disk;
+    else
+        rmi_graph_fail(graph, RM_ERROR_GRAPH, "rm_graph_disk: call it once, while the graph is built, with two rates "
+                       "above zero, all figures below 2^62");
 }
 
 RMDEF size_t rm_graph_op_count(const rm_graph *graph) { return graph ? graph->n_ops : 0; }
