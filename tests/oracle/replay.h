@@ -19,17 +19,20 @@ typedef struct rmtest_result {
     char message[512];      /* the first offence: line, statement, fact; empty if legal */
     uint64_t time_ns;       /* a step in the steady state: the third's end less the second's */
     uint64_t first_ns;      /* the first step, from empty lanes */
-    uint64_t compute_ns;    /* work on the compute lane in a step; likewise the four below */
+    uint64_t compute_ns;    /* work on the compute lane in a step; likewise the six below */
     uint64_t h2d_ns;
     uint64_t d2h_ns;
     uint64_t host_ns;
     uint64_t comm_ns;
+    uint64_t load_ns;
+    uint64_t store_ns;
     uint64_t floor_ns;      /* every forward and backward once, at its cheapest */
     uint64_t recomputed_ns; /* forwards after the first, in a step */
     uint64_t arena_bytes;   /* the highest byte of the arena that is used */
     uint64_t live_bytes;    /* the highest sum of live buffers on the device */
     uint64_t host_bytes;    /* the highest byte of host memory that is used */
     uint64_t pageable_bytes; /* of it, that is pageable */
+    uint64_t disk_bytes;    /* the highest byte of the disk that is used */
 } rmtest_result;
 
 #ifdef __cplusplus
