@@ -4637,7 +4637,7 @@ RMI_FN rm_result rmi_sim_move(rmi_sim *sim, const rmi_stmt *st, uint32_t from, u
 {
     const rmi_held *here = &sim->held[from][st->buf];
     rmi_held *there = &sim->held[to][st->buf];
-    uint64_t bytes = rmi_sim_length(sim, st->buf);
+    uint64_t bytes = !from ? rmi_sim_length(sim, st->buf) : sim->str[here->stretch].hi - sim->str[here->stretch].lo;
     if (there->stretch != RMI_NONE && (sim->str[there->stretch].lo != st->offset ||
                                        sim->str[there->stretch].hi != rmi_add(st->offset, bytes)))
         rmi_sim_drop(sim, to, st->buf);
@@ -4842,6 +4842,12 @@ RMI_FN rm_result rmi_sim_finish_ops(rmi_sim *sim)
     return RM_OK;
 }
 
+/* Has any memory all of a buffer, newest? */
+RMI_FN int rmi_sim_somewhere(const rmi_sim *sim, uint32_t buf)
+{
+    return rmi_sim_whole(sim, 0, buf) || rmi_sim_whole(sim, 1, buf) || rmi_sim_whole(sim, 2, buf);
+}
+
 /* An offence unless outputs are there, and gradients of params were reduced and used for their updates, or are
    complete. */
 RMI_FN rm_result rmi_sim_finish_tensors(rmi_sim *sim)
@@ -4857,8 +4863,8 @@ RMI_FN rm_result rmi_sim_finish_tensors(rmi_sim *sim)
         if (tensor->kind == RMI_PARAM && updates && tensor->reduce != RMI_INF && !sim->now.reduced[i])
             return rmi_sim_fail_buf(sim, buf, "is never reduced");
         if (tensor->updates && updates && !sim->now.updated[i]) return rmi_sim_fail_buf(sim, i, "is never updated");
-        if (!(tensor->updates && updates) && !rmi_sim_whole(sim, 0, buf) && !rmi_sim_whole(sim, 1, buf) &&
-            !rmi_sim_whole(sim, 2, buf) && !rmi_sim_in_share(sim, buf))
+        if (!(tensor->updates && updates) && !rmi_sim_somewhere(sim, buf) &&
+            !(rmi_low_may_share(graph, i) && rmi_sim_somewhere(sim, rmi_low_buf(graph, RMI_BUF_SHARE_GRAD, i))))
             return rmi_sim_fail_buf(sim, buf, "is not complete in one place at the end");
     }
     return RM_OK;
@@ -4881,7 +4887,7 @@ RMI_FN rm_result rmi_sim_finish_homes(rmi_sim *sim)
         uint32_t memory = home->host ? rmi_sch_behind(home->offset) : 0;
         const rmi_held *held = &sim->held[memory][home->buf];
         rmi_buf_kind kind = rmi_low_kind(graph, home->buf, &i);
-        if (rmi_sim_is_input(sim, home->buf)) continue;
+        if (rmi_sim_is_input(sim, home->buf) || !rmi_low_bytes(graph, home->buf)) continue;
         if (held->stretch == RMI_NONE || sim->str[held->stretch].lo != home->offset ||
             (kind >= RMI_BUF_SHARE && /* a part of other bytes is another one on each rank */
              sim->str[held->stretch].hi - sim->str[held->stretch].lo != rmi_low_bytes(graph, home->buf)))
@@ -4994,9 +5000,11 @@ RMI_FN int rmi_sim_is_anywhere(const rmi_sim *sim, uint32_t buf)
 RMI_FN rm_result rmi_sim_homes(rmi_sim *sim)
 {
     uint32_t buf, i, n = rmi_low_buffers(sim->graph);
-    if (sim->graph->disk.room && sim->program->host[RMI_DISK] > sim->graph->disk.room)
-        return rmi_sim_fail(sim, "the plan takes %u bytes of a disk that has %u (rm_graph_disk)",
-                            sim->program->host[RMI_DISK], sim->graph->disk.room);
+    const rmi_disk *disk = &sim->graph->disk;
+    if (sim->program->host[RMI_DISK] > disk->room && (!disk->in || disk->room))
+        return rmi_sim_fail(sim, disk->in ? "the plan takes %u bytes of a disk that has %u (rm_graph_disk)" :
+                            "the graph has no disk; declare it with rm_graph_disk", sim->program->host[RMI_DISK],
+                            disk->room);
     for (buf = 0; buf < n; buf++)
         if (rmi_low_external(sim->graph, buf)) RMI_TRY(rmi_sim_place(sim, 0, buf, 0, 0));
     for (size_t k = 0; k < sim->program->n_homes; k++) {
@@ -5100,6 +5108,7 @@ RMI_FN rm_result rmi_sch_replay(const rm_graph *graph, rmi_program *program, rmi
     sim.fig.live_bytes = sim.space[0].peak;
     memcpy(sim.fig.at_peak, sim.space[0].at_peak, sizeof sim.fig.at_peak);
     memcpy(sim.fig.host_top, sim.space[1].top, sizeof sim.fig.host_top);
+    sim.fig.host_top[RMI_DISK] = sim.space[2].top[RMI_DISK];
     if (result == RM_OK) program->fig = sim.fig;
     if (at) *at = sim.at;
     if (result == RM_ERROR_MEMORY) rmi_err_memory(err);

@@ -731,7 +731,6 @@ struct Plan {
             if (m && l.count == 4 && w[3] == MEMORY[DISK]) m = DISK;
             check(l.count == (m > PINNED ? 4u : 3u), "a buffer and its offset");
             places.push_back(Place{buffer(w[1]), quantity(w[2]), m, &l});
-            check(m != DISK || g.disk.in, "the graph has no disk");
             const uint64_t end = quantity(w[2]) + (class_of(places.back().buffer) < B_SAVED ? fixed_size(places.back().buffer) : 0);
             check(end <= size[m], "it ends past the end, or before the arena was given");
         } else {
