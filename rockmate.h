@@ -22,6 +22,7 @@
    >>sequence  a list of runs with repeats -> lifetimes and statements; the language solvers speak
    >>chain     exact checkpointing of a chain of stages for every budget at once
    >>place     addresses in one arena
+   >>disk      what host memory has no room for waits on disk
    >>bound     lower bounds on memory and time
    >>offload   what to keep, recompute, and move to host memory
    >>cost      the evaluator of a schedule: lives, bytes at every event, time on every lane
@@ -630,7 +631,7 @@ typedef struct rm_plan_info {
     uint64_t step_bytes;      /* of it, what this step kind takes */
     uint64_t host_bytes;      /* the plan's host memory, too, that is pinned; */
     uint64_t pageable_bytes;  /* that is not */
-    uint64_t disk_bytes;      /* and what it has on disk */
+    uint64_t disk_bytes[3];   /* and what it has on disk; what a step loads from there, what it stores */
     uint64_t live_bytes;      /* the largest sum of live buffers */
     uint64_t peak_bytes[RM_BYTE_KINDS]; /* it, by kind: RM_WEIGHTS ... */
     uint64_t time_ns;         /* of a step in the steady state, simulated */
@@ -642,7 +643,6 @@ typedef struct rm_plan_info {
     /* gradients of params added in host memory, where each sum is rounded once more than on the device (RM_NO_MERGE
        forbids that); with 0 all bits are those of keeping everything */
     uint64_t merges;
-    uint64_t load_bytes, store_bytes; /* copied from disk to host memory in a step, and to it */
     uint64_t busy_ns[7];           /* of each lane, by RM_LANE_COMPUTE ..., in a step */
     uint32_t blocks, classes; /* stages of the chain between cut points; how many differ */
     uint32_t step;            /* RM_SINGLE ... */
@@ -706,6 +706,7 @@ typedef struct rm_plan_desc {
     uint32_t device_percent RM_ZERO; /* or the budget in per cent of what keeping everything takes (not of rm_fit) */
     uint64_t host_bytes RM_ZERO;    /* host memory that the plan may use, pinned; 0: none */
     uint64_t pageable_bytes RM_ZERO; /* and pageable (rm_graph_link_pageable); what is copied most is pinned */
+    uint64_t disk_bytes RM_ZERO;    /* and of the disk behind it (rm_graph_disk), for what host_bytes has no room for */
     uint32_t unified RM_ZERO;       /* 1: host and device are one pool (GB10, Apple), where copies free nothing */
     /* 1: params that are reduced over ranks (rm_graph_ranks) are in shares there, with their gradients and states */
     uint32_t shares RM_ZERO;
@@ -3808,7 +3809,7 @@ typedef struct rmi_progress { /* of the step that is replayed */
     const char **bits;          /* by op: the class of the forms that ran, or NULL */
     uint8_t *updated, *reduced; /* by tensor */
     uint8_t *passed;            /* by barrier */
-    uint8_t *declared;          /* by buffer: it has a home on the device (1), in host memory (2), on disk (4) */
+    uint8_t *declared;          /* by buffer: bit m: it has a home in memory m */
     uint64_t barrier_end;       /* ns: of the last barrier */
     uint32_t run, turn, early;  /* runs so far; the last first run of a forward before any backward; breaks since */
     int backward;               /* some backward has run */
@@ -4606,8 +4607,8 @@ RMI_FN rm_result rmi_sim_run(rmi_sim *sim, rmi_run run)
 
 /* --- copies */
 
-/* A copy of so many bytes from one stretch to another, in the lane of its direction; an offence without a link, or disk.
-   */
+/* A copy of so many bytes from one stretch to another, in the lane of its direction; an offence without a link or
+   disk. */
 RMI_FN rm_result rmi_sim_copy(rmi_sim *sim, uint32_t lane, uint32_t from, uint32_t to, uint64_t bytes)
 {
     const rmi_disk *disk = &sim->graph->disk;
@@ -8409,6 +8410,490 @@ RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_
     RMI_TRY(rmi_plc_place(mem, ranked, n, align, 0, info));
     for (i = 0; i < n; i++) items[i].offset = ranked[i].offset;
     return RM_OK;
+}
+
+/* =====================================================================================================================
+   >>disk - what host memory has no room for waits on disk
+   In: a program whose host memory is larger than there is. Out: one that keeps to it, with loads and stores. Between
+   two touches of what host memory has of a buffer it may stay there or be away on disk: a cache whose future is known.
+   What is away is chosen by bytes times time per transfer (Belady 1966 evicts what is wanted last; here sizes and
+   costs differ); loads then begin, and bytes of stores end, as far from the touch as host memory has room.
+   ================================================================================================================== */
+#define RMI_DISK_ALIGN 4096u /* bytes: direct transfers want whole blocks */
+#define RMI_DISK_TURNS 8u    /* times that less than host memory is filled, for addresses take more than live bytes */
+
+typedef struct rmi_disk_touch { /* a statement that reads or writes what host memory has of a buffer */
+    uint32_t at, stay, next; /* statement; the next touch of its stay, or RMI_NONE */
+    uint8_t reads, writes;
+    uint8_t away;            /* until the next touch it is on disk only, if anywhere */
+    uint8_t loads, stores;   /* it is loaded before, stored behind (rmi_disk_walk) */
+    uint32_t begins, ends;   /* host memory has it from before statement `begins` on (of a touch that finds it away), */
+    uint64_t offset;         /* and there; until behind statement `ends` (of one that leaves it away) */
+} rmi_disk_touch;
+
+typedef struct rmi_disk_stay { /* what host memory has of a buffer, from where it comes until it is dropped */
+    uint32_t buf, home;      /* home: 1 + its number among those of the program; 0: none */
+    uint32_t first, last;    /* touches, or RMI_NONE */
+    uint32_t end;            /* statement that drops it, or the number of statements */
+    uint8_t away, fixed;     /* its home is on disk; that is not to be changed */
+    uint64_t bytes, disk;    /* disk: its offset there, or RMI_INF */
+} rmi_disk_stay;
+
+typedef struct rmi_disk_cache {
+    const rm_graph *graph;
+    rmi_arena *mem;
+    rmi_program *program;
+    rmi_disk_stay *stay;
+    rmi_disk_touch *touch;
+    uint32_t n_stays, n_touches;
+    size_t cap_stays, cap_touches, cap;
+    uint64_t *begin_ns;      /* by statement, and of the end */
+    uint64_t *load;          /* by statement: bytes in host memory that nothing can be done about now */
+    uint64_t *over_ns;       /* by statement: ns before it at which load is above the limit */
+    rmi_plc_item *item;
+    uint32_t *drop;          /* touches behind which host memory loses it, in the order of that */
+    uint32_t n_drops, waiting; /* of these so many have an end already */
+} rmi_disk_cache;
+
+/* Adds a touch of a buffer's host copy by statement `at`, if there is one. */
+RMI_FN rm_result rmi_disk_touches(rmi_disk_cache *cache, const uint32_t *open, uint32_t buf, uint32_t at, int reads,
+                                  int writes)
+{
+    uint32_t id = open[buf];
+    if (id == RMI_NONE) return RM_OK;
+    if (!RMI_GROW(cache->mem, cache->touch, cache->cap_touches, (size_t)cache->n_touches + 1)) return RM_ERROR_MEMORY;
+    rmi_disk_touch *touch = &cache->touch[cache->n_touches];
+    rmi_disk_stay *stay = &cache->stay[id];
+    memset((void *)touch, 0, sizeof *touch);
+    touch->at = at;
+    touch->stay = id;
+    touch->next = RMI_NONE;
+    touch->reads = (uint8_t)reads;
+    touch->writes = (uint8_t)writes;
+    if (stay->first == RMI_NONE) stay->first = cache->n_touches;
+    else cache->touch[stay->last].next = cache->n_touches;
+    stay->last = cache->n_touches++;
+    return RM_OK;
+}
+
+/* A stay of a buffer begins; home: 1 + its number, or 0. */
+RMI_FN rm_result rmi_disk_stays(rmi_disk_cache *cache, uint32_t *open, uint32_t buf, uint32_t home, uint64_t bytes)
+{
+    if (!RMI_GROW(cache->mem, cache->stay, cache->cap_stays, (size_t)cache->n_stays + 1)) return RM_ERROR_MEMORY;
+    rmi_disk_stay *stay = &cache->stay[cache->n_stays];
+    memset((void *)stay, 0, sizeof *stay);
+    stay->buf = buf;
+    stay->home = home;
+    stay->first = stay->last = RMI_NONE;
+    stay->end = (uint32_t)cache->program->n;
+    stay->bytes = bytes;
+    stay->disk = RMI_INF;
+    open[buf] = cache->n_stays++;
+    return RM_OK;
+}
+
+/* The touches of a run: an update in host memory, or a barrier that finds gradients there. */
+RMI_FN rm_result rmi_disk_run(rmi_disk_cache *cache, const uint32_t *open, rmi_run run, uint32_t at)
+{
+    const rm_graph *graph = cache->graph;
+    if (run.way == RMI_OPT_HOST) {
+        RMI_TRY(rmi_disk_touches(cache, open, rmi_low_buf(graph, RMI_BUF_GRAD, run.id), at, 1, 0));
+        RMI_TRY(rmi_disk_touches(cache, open, rmi_low_buf(graph, RMI_BUF_VALUE, run.id), at, 1, 1));
+        return rmi_disk_touches(cache, open, rmi_low_buf(graph, RMI_BUF_STATE, run.id), at, 1, 1);
+    }
+    for (uint32_t i = 0; run.way == RMI_BARRIER && i < graph->n_tensors; i++)
+        RMI_TRY(rmi_disk_touches(cache, open, rmi_low_buf(graph, RMI_BUF_GRAD, i), at, 1, 0));
+    return RM_OK;
+}
+
+/* Finds stays and touches of the program. */
+RMI_FN rm_result rmi_disk_read(rmi_disk_cache *cache)
+{
+    const rmi_program *program = cache->program;
+    uint32_t i, n = rmi_low_buffers(cache->graph), *open = RMI_NEW(cache->mem, uint32_t, n);
+    if (!open) return RM_ERROR_MEMORY;
+    for (i = 0; i < n; i++) open[i] = RMI_NONE;
+    for (i = 0; i < program->n_homes; i++)
+        if (program->homes[i].host)
+            RMI_TRY(rmi_disk_stays(cache, open, program->homes[i].buf, i + 1,
+                                   rmi_low_bytes(cache->graph, program->homes[i].buf)));
+    for (i = 0; i < program->n; i++) {
+        const rmi_stmt *st = &program->st[i];
+        if (st->what == RMI_RUN) RMI_TRY(rmi_disk_run(cache, open, st->run, i));
+        if (st->what < RMI_OFFLOAD) continue;
+        uint32_t *id = &open[st->buf], kind, of;
+        kind = (uint32_t)rmi_low_kind(cache->graph, st->buf, &of);
+        uint64_t bytes = kind == RMI_BUF_SAVED ? st->bytes : rmi_low_bytes(cache->graph, st->buf);
+        if (st->what == RMI_OFFLOAD && *id == RMI_NONE) RMI_TRY(rmi_disk_stays(cache, open, st->buf, 0, bytes));
+        if (*id == RMI_NONE) continue;
+        if (st->what == RMI_OFFLOAD) cache->stay[*id].bytes = rmi_max(cache->stay[*id].bytes, bytes);
+        if (st->what != RMI_DROP_HOST)
+            RMI_TRY(rmi_disk_touches(cache, open, st->buf, i, st->what != RMI_OFFLOAD, st->what != RMI_PREFETCH));
+        else if (!cache->stay[*id].home) cache->stay[*id].end = i, *id = RMI_NONE;
+    }
+    return RM_OK;
+}
+
+/* Sets which touches of a stay load and store; returns the ns of these transfers. What is away must be on disk if it is
+   read again, in this step or the next. */
+RMI_FN uint64_t rmi_disk_walk(rmi_disk_cache *cache, const rmi_disk_stay *stay)
+{
+    const rmi_disk *disk = &cache->graph->disk;
+    int there = stay->home && !stay->away, newest = stay->away;
+    uint64_t loads = 0, stores = 0;
+    for (uint32_t i = stay->first; i != RMI_NONE; i = cache->touch[i].next) {
+        rmi_disk_touch *touch = &cache->touch[i];
+        int goes = touch->next == RMI_NONE ? stay->away : touch->away;
+        int again = touch->next == RMI_NONE || cache->touch[touch->next].reads;
+        touch->loads = (uint8_t)(!there && touch->reads);
+        if (touch->writes) newest = 0;
+        touch->stores = (uint8_t)(goes && again && !newest);
+        newest |= touch->stores;
+        there = !goes;
+        loads += touch->loads;
+        stores += touch->stores;
+    }
+    return rmi_add(rmi_mul(loads, rmi_add(disk->latency, rmi_mul_div_up(stay->bytes, 1000000000u, disk->in))),
+                   rmi_mul(stores, rmi_add(disk->latency, rmi_mul_div_up(stay->bytes, 1000000000u, disk->out))));
+}
+
+/* Adds bytes to the load of the statements [from, to), as differences. */
+RMI_FN void rmi_disk_add(rmi_disk_cache *cache, uint32_t from, uint32_t to, uint64_t bytes)
+{
+    if (from >= to) return;
+    cache->load[from] += bytes;
+    cache->load[to] -= bytes;
+}
+
+/* Sets load, over_ns; returns the statement with the most load (its bytes: *most). */
+RMI_FN uint32_t rmi_disk_count(rmi_disk_cache *cache, uint64_t limit, uint64_t *most)
+{
+    uint32_t i, k, n = (uint32_t)cache->program->n, fullest = 0;
+    memset(cache->load, 0, ((size_t)n + 2) * sizeof *cache->load);
+    for (i = 0; i < cache->n_stays; i++) {
+        const rmi_disk_stay *stay = &cache->stay[i];
+        uint32_t from = stay->home && !stay->away ? 0 : RMI_NONE;
+        for (k = stay->first; k != RMI_NONE; k = cache->touch[k].next) {
+            const rmi_disk_touch *touch = &cache->touch[k];
+            if (from == RMI_NONE) from = touch->at;
+            if (!(touch->next == RMI_NONE ? stay->away : touch->away)) continue;
+            rmi_disk_add(cache, from, touch->at + 1, stay->bytes);
+            from = RMI_NONE;
+        }
+        if (from != RMI_NONE) rmi_disk_add(cache, from, stay->end + 1, stay->bytes);
+    }
+    for (i = 0; i < n; i++)
+        if (cache->program->st[i].what == RMI_MERGE)
+            rmi_disk_add(cache, i, i + 1, rmi_low_bytes(cache->graph, cache->program->st[i].buf));
+    for (i = 0; i <= n; i++) {
+        if (i) cache->load[i] += cache->load[i - 1];
+        if (cache->load[i] > cache->load[fullest]) fullest = i;
+        cache->over_ns[i + 1] = cache->over_ns[i] + (cache->load[i] > limit && i < n
+                                                     ? rmi_sub(cache->begin_ns[i + 1], cache->begin_ns[i]) + 1 : 0);
+    }
+    *most = cache->load[fullest];
+    return fullest;
+}
+
+/* The flag of the gap behind a touch of the stay, or, with RMI_NONE, from its last to its first one. */
+RMI_FN uint8_t *rmi_disk_gap(rmi_disk_cache *cache, rmi_disk_stay *stay, uint32_t touch)
+{
+    return touch == RMI_NONE || cache->touch[touch].next == RMI_NONE ? &stay->away : &cache->touch[touch].away;
+}
+
+/* Over-full ns that a gap spans, if it spans statement `at`; *ns gets what the transfers cost if it is away. What is at
+   home in host memory leaves it within a step only if it does so between steps, too. */
+RMI_FN uint64_t rmi_disk_relief(rmi_disk_cache *cache, rmi_disk_stay *stay, uint32_t touch, uint32_t at, uint64_t *ns)
+{
+    const uint64_t *over = cache->over_ns;
+    uint8_t *gap = rmi_disk_gap(cache, stay, touch), home = stay->away;
+    uint32_t n = (uint32_t)cache->program->n, first = stay->first == RMI_NONE ? n + 1 : cache->touch[stay->first].at,
+             last = stay->last == RMI_NONE ? n : cache->touch[stay->last].at, from, to;
+    int wraps = gap == &stay->away;
+    uint64_t relief = 0, before;
+    if (*gap || (wraps && (!stay->home || stay->fixed)) || (stay->home && stay->fixed && !stay->away)) return 0;
+    from = wraps ? last : cache->touch[touch].at;
+    to = wraps ? n + 1 : cache->touch[cache->touch[touch].next].at;
+    if (!wraps && !(from < at && at < to)) return 0;
+    if (wraps && !(at < first || at > last)) return 0;
+    if (from + 1 < to) relief = over[to] - over[from + 1];
+    if (stay->home && !stay->away) relief += over[first] + (wraps ? 0 : over[n + 1] - over[last + 1]);
+    before = rmi_disk_walk(cache, stay);
+    if (stay->home) stay->away = 1;
+    *gap = 1;
+    *ns = rmi_sub(rmi_disk_walk(cache, stay), before);
+    *gap = 0;
+    stay->away = home;
+    rmi_disk_walk(cache, stay);
+    return relief;
+}
+
+/* Chooses what is away until at most `limit` bytes are in host memory at once. 0: they cannot be; *least is what is
+   needed at once. */
+RMI_FN int rmi_disk_choose(rmi_disk_cache *cache, uint64_t limit, uint64_t *least)
+{
+    uint32_t i, k, fullest;
+    while (fullest = rmi_disk_count(cache, limit, least), *least > limit) {
+        rmi_disk_stay *best = NULL;
+        uint32_t best_touch = RMI_NONE;
+        double best_score = 0;
+        for (i = 0; i < cache->n_stays; i++) {
+            rmi_disk_stay *stay = &cache->stay[i];
+            for (k = stay->first;; k = cache->touch[k].next) {
+                uint64_t ns = 0, relief = rmi_disk_relief(cache, stay, k, fullest, &ns);
+                double score = (double)relief * (double)stay->bytes / (double)(ns + 1);
+                if (score > best_score) best_score = score, best = stay, best_touch = k;
+                if (k == RMI_NONE || cache->touch[k].next == RMI_NONE) break;
+            }
+        }
+        if (!best) return 0;
+        *rmi_disk_gap(cache, best, best_touch) = 1;
+        if (best->home) best->away = 1;
+    }
+    return 1;
+}
+
+/* Behind statement `at` host memory loses the oldest of what was stored and waits for that, until so many bytes are
+   left; of stay `only` it has nothing then (RMI_NONE: no such). */
+RMI_FN void rmi_disk_lose(rmi_disk_cache *cache, uint32_t at, uint64_t keep, uint32_t only)
+{
+    uint64_t bytes = 0;
+    uint32_t i, to = cache->waiting;
+    for (i = cache->waiting; i < cache->n_drops; i++) bytes += cache->stay[cache->touch[cache->drop[i]].stay].bytes;
+    for (i = cache->waiting; i < cache->n_drops; i++)
+        if (cache->touch[cache->drop[i]].stay == only) to = i + 1;
+    for (; cache->waiting < cache->n_drops && (bytes > keep || cache->waiting < to); cache->waiting++) {
+        rmi_disk_touch *touch = &cache->touch[cache->drop[cache->waiting]];
+        bytes -= cache->stay[touch->stay].bytes;
+        touch->ends = at;
+    }
+}
+
+/* Sets when loads begin and when what was stored is dropped. ahead: bytes that may be loaded before they are touched;
+   behind: bytes that may wait for their stores. Loads begin in the order in which they are wanted. */
+RMI_FN void rmi_disk_times(rmi_disk_cache *cache, uint64_t ahead, uint64_t behind)
+{
+    uint32_t i, k, next = 0, done = 0, n = (uint32_t)cache->program->n, *last = cache->drop + cache->n_touches;
+    uint64_t early = 0;
+    cache->n_drops = cache->waiting = 0;
+    for (i = 0; i < cache->n_stays; i++) last[i] = RMI_NONE; /* by stay: the touch that was last */
+    for (i = 0; i < n; i++) {
+        for (; next < cache->n_touches; next++) {
+            rmi_disk_touch *touch = &cache->touch[next];
+            uint32_t before = last[touch->stay];
+            uint64_t bytes = cache->stay[touch->stay].bytes;
+            int waits = before == RMI_NONE ? cache->stay[touch->stay].first != next
+                                           : cache->touch[before].next != next || cache->touch[before].at >= i;
+            touch->begins = touch->at;
+            if (!touch->loads) continue;
+            if (touch->at > i && (waits || early + bytes > ahead)) break;
+            if (i && before != RMI_NONE) rmi_disk_lose(cache, i - 1, RMI_INF, touch->stay);
+            touch->begins = i;
+            if (touch->at > i) early += bytes;
+        }
+        for (k = done; i && k < cache->n_touches && cache->touch[k].at == i; k++) /* written where nothing is */
+            if (!cache->touch[k].reads) rmi_disk_lose(cache, i - 1, RMI_INF, cache->touch[k].stay);
+        for (; done < cache->n_touches && cache->touch[done].at == i; done++) {
+            rmi_disk_touch *touch = &cache->touch[done];
+            const rmi_disk_stay *stay = &cache->stay[touch->stay];
+            if (touch->loads && touch->begins < i) early -= stay->bytes;
+            last[touch->stay] = done;
+            if (!(touch->next == RMI_NONE ? stay->away : touch->away)) continue;
+            touch->ends = n;
+            cache->drop[cache->n_drops++] = done;
+            rmi_disk_lose(cache, i, behind, touch->stores ? RMI_NONE : touch->stay);
+        }
+    }
+}
+
+RMI_FN void rmi_disk_item(rmi_plc_item *item, uint32_t start, uint32_t end, uint64_t bytes)
+{
+    item->start = start;
+    item->end = end;
+    item->size = bytes;
+    item->fixed = 0;
+}
+
+/* Addresses of the first n items; *height: bytes that they take. */
+RMI_FN rm_result rmi_disk_solve(rmi_disk_cache *cache, uint32_t n, uint64_t align, uint64_t *height)
+{
+    rmi_plc_info info = RMI_INIT;
+    if (n) RMI_TRY(rmi_plc_place(cache->mem, cache->item, n, align, 200000u + 400u * (uint64_t)n, &info));
+    *height = info.height;
+    return RM_OK;
+}
+
+/* Addresses on disk; *bytes: what they take. */
+RMI_FN rm_result rmi_disk_place_behind(rmi_disk_cache *cache, uint64_t *bytes)
+{
+    uint32_t i, k, n = 0;
+    for (i = 0; i < cache->n_stays; i++) {
+        rmi_disk_stay *stay = &cache->stay[i];
+        rmi_plc_item *item = &cache->item[n];
+        for (k = stay->first; k != RMI_NONE && !cache->touch[k].stores;) k = cache->touch[k].next;
+        stay->disk = RMI_INF;
+        if (!stay->away && k == RMI_NONE) continue;
+        rmi_disk_item(item, stay->away ? 0 : cache->touch[k].at, stay->end + 1, stay->bytes);
+        item->fixed = stay->away && stay->fixed;
+        if (item->fixed) item->offset = RMI_IN_TIER(cache->program->homes[stay->home - 1].offset);
+        stay->disk = n++;
+    }
+    RMI_TRY(rmi_disk_solve(cache, n, RMI_DISK_ALIGN, bytes));
+    for (i = 0; i < cache->n_stays; i++) {
+        rmi_disk_stay *stay = &cache->stay[i];
+        if (stay->disk != RMI_INF) stay->disk = RMI_TIER(RMI_DISK) + cache->item[stay->disk].offset;
+    }
+    return RM_OK;
+}
+
+/* Addresses in host memory, and on disk; *host, *disk: what they take. Homes that are given keep theirs. */
+RMI_FN rm_result rmi_disk_place(rmi_disk_cache *cache, uint64_t align, uint64_t *host, uint64_t *disk)
+{
+    uint32_t i, k, n = (uint32_t)cache->program->n, n_items;
+    for (int pass = 0; pass < 2; pass++) { /* items, then what became of them */
+        n_items = 0;
+        for (i = 0; i < cache->n_stays; i++) {
+            rmi_disk_stay *stay = &cache->stay[i];
+            rmi_plc_item *item = NULL;
+            if (stay->home && !stay->away) {
+                item = &cache->item[n_items++];
+                rmi_home *home = &cache->program->homes[stay->home - 1];
+                if (pass) home->offset = item->offset;
+                else rmi_disk_item(item, 0, n + 1, stay->bytes);
+                if (!pass) item->fixed = stay->fixed, item->offset = home->offset;
+            }
+            for (k = stay->first; k != RMI_NONE; k = cache->touch[k].next) {
+                rmi_disk_touch *touch = &cache->touch[k];
+                if (!item) {
+                    item = &cache->item[n_items++];
+                    if (!pass) rmi_disk_item(item, touch->begins, stay->end + 1, stay->bytes);
+                }
+                if (pass) touch->offset = item->offset;
+                if (!(touch->next == RMI_NONE ? stay->away : touch->away)) continue;
+                if (!pass) item->end = touch->ends + 1;
+                item = NULL;
+            }
+        }
+        for (i = 0; i < n; i++) {
+            rmi_stmt *st = &cache->program->st[i];
+            if (st->what != RMI_MERGE) continue;
+            rmi_plc_item *item = &cache->item[n_items++];
+            if (pass) st->offset = item->offset;
+            else rmi_disk_item(item, i, i + 1, rmi_low_bytes(cache->graph, st->buf));
+        }
+        if (!pass) RMI_TRY(rmi_disk_solve(cache, n_items, align, host));
+    }
+    return rmi_disk_place_behind(cache, disk);
+}
+
+/* Puts a statement about a stay's buffer behind those of the new program. */
+RMI_FN rm_result rmi_disk_put(rmi_disk_cache *cache, rmi_program *out, rmi_what what, const rmi_disk_stay *stay,
+                              uint64_t offset)
+{
+    if (!RMI_GROW(cache->mem, out->st, cache->cap, out->n + 1)) return RM_ERROR_MEMORY;
+    rmi_stmt *st = &out->st[out->n++];
+    memset((void *)st, 0, sizeof *st);
+    st->what = (uint8_t)what;
+    st->buf = stay->buf;
+    st->offset = offset;
+    st->bytes = stay->bytes;
+    return RM_OK;
+}
+
+/* Writes the program with loads, stores and drops. */
+RMI_FN rm_result rmi_disk_write(rmi_disk_cache *cache)
+{
+    rmi_program *program = cache->program, out = *program;
+    uint32_t i, load = 0, done = 0, drop = 0;
+    out.st = NULL;
+    out.n = cache->cap = 0;
+    for (i = 0; i < program->n; i++) {
+        const rmi_stmt *st = &program->st[i];
+        uint32_t lost = RMI_NONE; /* the stay that the statement drops */
+        for (; load < cache->n_touches && (!cache->touch[load].loads || cache->touch[load].begins <= i); load++) {
+            const rmi_disk_touch *touch = &cache->touch[load];
+            if (touch->loads)
+                RMI_TRY(rmi_disk_put(cache, &out, RMI_LOAD, &cache->stay[touch->stay], touch->offset));
+        }
+        for (uint32_t k = 0; st->what == RMI_DROP_HOST && k < cache->n_stays && lost == RMI_NONE; k++)
+            if (cache->stay[k].buf == st->buf && cache->stay[k].end == i) lost = k;
+        if (st->what != RMI_DROP_HOST || lost != RMI_NONE) {
+            if (!RMI_GROW(cache->mem, out.st, cache->cap, out.n + 1)) return RM_ERROR_MEMORY;
+            out.st[out.n] = *st;
+            if (st->what == RMI_OFFLOAD) out.st[out.n].offset = cache->touch[done].offset;
+            out.n++;
+        }
+        if (lost != RMI_NONE && cache->stay[lost].disk != RMI_INF)
+            RMI_TRY(rmi_disk_put(cache, &out, RMI_DROP_DISK, &cache->stay[lost], 0));
+        for (; done < cache->n_touches && cache->touch[done].at == i; done++)
+            if (cache->touch[done].stores)
+                RMI_TRY(rmi_disk_put(cache, &out, RMI_STORE, &cache->stay[cache->touch[done].stay],
+                                     cache->stay[cache->touch[done].stay].disk));
+        for (; drop < cache->n_drops && cache->touch[cache->drop[drop]].ends == i; drop++)
+            RMI_TRY(rmi_disk_put(cache, &out, RMI_DROP_HOST, &cache->stay[cache->touch[cache->drop[drop]].stay], 0));
+    }
+    *program = out;
+    return RM_OK;
+}
+
+typedef struct rmi_disk_room { /* what there is */
+    uint64_t host, disk;  /* bytes */
+    uint64_t align;       /* of addresses in host memory */
+    uint32_t spare;       /* a part in so many of host memory is for loads that are ahead and stores that are behind */
+    uint64_t *home;       /* by buffer: where homes are by an earlier program of the plan (host or disk), or RMI_INF */
+} rmi_disk_room;
+
+/* Rewrites a program whose host memory is larger than there is. begin_ns: of its statements, and of its end. Its
+   statements and homes are then others, in mem. RM_ERROR_INFEASIBLE: *least bytes of host memory may do; 0: the disk
+   is too small. */
+RMI_FN rm_result rmi_disk_make(const rm_graph *graph, rmi_arena *mem, const rmi_disk_room *room, uint64_t *begin_ns,
+                               rmi_program *program, uint64_t *least)
+{
+    rmi_disk_cache cache = RMI_INIT;
+    uint64_t spare = room->host / room->spare, limit = room->host - spare, host = 0, disk = 0,
+             lowest = RMI_INF;
+    size_t n = program->n;
+    cache.graph = graph;
+    cache.mem = mem;
+    cache.program = program;
+    cache.begin_ns = begin_ns;
+    RMI_TRY(rmi_disk_read(&cache));
+    RMI_TRY(RMI_TABLES(mem, RMI_T(cache.load, n + 2), RMI_T(cache.over_ns, n + 3),
+                       RMI_T(cache.item, (size_t)cache.n_touches + cache.n_stays + n + 1),
+                       RMI_T(cache.drop, (size_t)cache.n_touches + cache.n_stays + 1)));
+    for (uint32_t i = 0; i < cache.n_stays; i++) {
+        rmi_disk_stay *stay = &cache.stay[i];
+        uint32_t id;
+        if (!stay->home) continue;
+        stay->fixed = rmi_low_kind(graph, stay->buf, &id) == RMI_BUF_VALUE && graph->tensors[id].kind == RMI_INPUT;
+        if (room->home[stay->buf] == RMI_INF) continue;
+        stay->fixed = 1;
+        stay->away = RMI_TIER_OF(room->home[stay->buf]) == RMI_DISK;
+        program->homes[stay->home - 1].offset = room->home[stay->buf];
+    }
+    for (uint32_t turn = 0;; turn++) {
+        if (!rmi_disk_choose(&cache, limit, least)) {
+            if (*least > room->host) return RM_ERROR_INFEASIBLE;
+            spare = room->host - *least; /* what is wanted at once leaves no more */
+        }
+        for (uint32_t i = 0; i < cache.n_stays; i++) rmi_disk_walk(&cache, &cache.stay[i]);
+        rmi_disk_times(&cache, spare / 2, spare / 2);
+        RMI_TRY(rmi_disk_place(&cache, room->align, &host, &disk));
+        lowest = rmi_min(lowest, host);
+        if (host <= room->host || turn == RMI_DISK_TURNS) break;
+        limit = rmi_sub(rmi_min(limit, *least), host - room->host);
+    }
+    *least = host > room->host ? lowest : 0;
+    if (host > room->host || disk > room->disk) return RM_ERROR_INFEASIBLE;
+    for (uint32_t i = 0; i < cache.n_stays; i++) {
+        rmi_disk_stay *stay = &cache.stay[i];
+        if (stay->home && stay->away) program->homes[stay->home - 1].offset = stay->disk;
+        if (stay->home) room->home[stay->buf] = program->homes[stay->home - 1].offset;
+    }
+    RMI_TRY(rmi_disk_write(&cache));
+    program->host[RMI_PINNED] = host;
+    program->host[RMI_DISK] = disk;
+    return rmi_sch_sizes(graph, program);
 }
 
 /* =====================================================================================================================
@@ -18156,7 +18641,9 @@ RMI_FN void rmi_plan_figures_of(const rmi_program *program, rm_plan_info *info)
     memcpy(info->peak_bytes, program->fig.at_peak, sizeof info->peak_bytes);
     info->host_bytes = program->host[RMI_PINNED];
     info->pageable_bytes = program->host[RMI_PAGEABLE];
-    info->disk_bytes = program->host[RMI_DISK];
+    info->disk_bytes[0] = program->host[RMI_DISK];
+    info->disk_bytes[1] = program->fig.copied[2];
+    info->disk_bytes[2] = program->fig.copied[3];
     info->time_ns = program->fig.time_ns;
     info->first_ns = program->fig.first_ns;
     info->recomputed_ns = program->fig.recomputed_ns;
@@ -18165,8 +18652,6 @@ RMI_FN void rmi_plan_figures_of(const rmi_program *program, rm_plan_info *info)
     info->statements = program->n;
     info->h2d_bytes = program->fig.copied[0];
     info->d2h_bytes = program->fig.copied[1];
-    info->load_bytes = program->fig.copied[2];
-    info->store_bytes = program->fig.copied[3];
     for (s = 0, info->merges = 0; s < program->n; s++) info->merges += program->st[s].what == RMI_MERGE;
     memcpy(info->busy_ns, program->fig.busy, sizeof info->busy_ns);
 }
@@ -18371,6 +18856,15 @@ RMI_FN rm_result rmi_plan_desc_ok(rm_graph *graph, const rm_plan_desc *desc)
     RMI_WANT(&graph->last, !desc->shares || !(rmi_plan_host(desc) || desc->unified || desc->live_only || desc->like),
              "rm_plan_desc.shares: plans in shares on ranks move nothing to host memory, have addresses, and are like "
              "no other plan yet; leave out host_bytes, pageable_bytes, unified, live_only and like");
+    RMI_WANT(&graph->last, !desc->disk_bytes || graph->disk.in, "rm_plan_desc.disk_bytes: the graph has no disk; declare "
+             "it (rm_graph_disk)");
+    RMI_WANT(&graph->last, !desc->disk_bytes || desc->host_bytes, "rm_plan_desc.disk_bytes: what is on disk goes through "
+             "host memory; give host_bytes as well");
+    RMI_WANT(&graph->last, !desc->disk_bytes || !(desc->pageable_bytes || desc->shares || desc->live_only || desc->like),
+             "rm_plan_desc.disk_bytes: plans with a disk have no pageable memory, nothing in shares, have addresses, "
+             "and are like no other plan yet; leave out pageable_bytes, shares, live_only and like");
+    RMI_WANT(&graph->last, !desc->like || !desc->like->prog[0].host[RMI_DISK], "rm_plan_desc.like: that plan has "
+             "something on disk, and no plan can be like it yet; give one without rm_plan_desc.disk_bytes");
     RMI_WANT(&graph->last, !desc->like || !rmi_plan_is_shared(desc->like), "rm_plan_desc.like: that plan is in shares "
              "on ranks, and no plan can be like it yet; give one without rm_plan_desc.shares");
     RMI_WANT(&graph->last, !desc->unified || !rmi_plan_host(desc), "rm_plan_desc.unified: host and device are one pool "
@@ -19086,6 +19580,188 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
     return result == RM_ERROR_PLAN ? RM_ERROR_INTERNAL : result;
 }
 
+/* --- a disk behind host memory. What is planned is as if host memory were as large as both; >>disk then says what waits
+   on disk. Where its lanes are the slowest a second plan counts on links that are as slow. */
+#define RMI_PLAN_DISK_ROUNDS 2u
+static const uint8_t rmi_plan_disk_spare[] = {16, 4, 2}; /* that part of host memory for transfers that run ahead */
+
+typedef struct rmi_plan_disked { /* the best so far */
+    rmi_program prog[RM_STEP_KINDS];
+    rm_plan_info bounds[RM_STEP_KINDS]; /* of the first round, with what every plan takes at least */
+    uint32_t n;
+    uint64_t ns;           /* of all its kinds of step; 0: there is none */
+    uint64_t least;        /* bytes of host memory that may do, or RMI_INF: it is the disk that is too small */
+} rmi_plan_disked;
+#define RMI_PLAN_DISK_NAMED 12u /* sizes of host memory that are tried before one is named */
+
+/* When each statement of a program begins, and it ends: ns, as it is now. */
+RMI_FN uint64_t *rmi_plan_begins(const rmi_planner *call, rmi_arena *mem, const rmi_program *program)
+{
+    rmi_program copy = *program;
+    rmi_span *span = RMI_NEW(mem, rmi_span, 2 * copy.n + 2);
+    uint64_t *begins = RMI_NEW(mem, uint64_t, copy.n + 1), end = 0;
+    if (!span || !begins || rmi_sch_replay(call->graph, &copy, &call->graph->last, NULL, span) != RM_OK) return NULL;
+    for (size_t i = 0; i < copy.n; i++) {
+        begins[i] = i ? begins[i - 1] : 0;
+        if (span[2 * i].ran && span[2 * i].lane == RM_LANE_COMPUTE) begins[i] = span[2 * i].start;
+        end = rmi_max(end, span[2 * i].end);
+    }
+    for (size_t i = copy.n; i-- > 0 && !begins[i];) begins[i] = end;
+    for (size_t i = copy.n; i-- > 1;) begins[i - 1] = rmi_min(begins[i - 1] ? begins[i - 1] : begins[i], begins[i]);
+    begins[copy.n] = end;
+    return begins;
+}
+
+/* Says the plan's programs with loads and stores, a part in `spare` of host memory for those that run ahead; keeps the
+   result if it is the fastest. */
+RMI_FN rm_result rmi_plan_try_disk(rmi_planner *call, rm_graph *graph, const rm_plan_desc *asked, uint32_t spare,
+                                   rmi_plan_disked *best)
+{
+    rmi_arena tmp = rmi_plan_arena(call);
+    const rm_plan *plan = call->plan;
+    rmi_disk_room room = {asked->host_bytes, asked->disk_bytes, call->align, spare, NULL};
+    uint32_t i, turn, first = 0, n_buffers = rmi_low_buffers(graph);
+    uint64_t ns = 0, least = 0;
+    rmi_program made[RM_STEP_KINDS];
+    rm_result result = RM_OK;
+    if (graph->disk.room) room.disk = rmi_min(room.disk, graph->disk.room);
+    room.home = RMI_NEW(&tmp, uint64_t, n_buffers);
+    if (!room.home) result = RM_ERROR_MEMORY;
+    for (i = 0; i < n_buffers && result == RM_OK; i++) room.home[i] = RMI_INF;
+    for (i = 0; i < plan->n; i++)
+        if (plan->prog[i].host[RMI_PINNED] > plan->prog[first].host[RMI_PINNED]) first = i;
+    for (turn = 0; turn < plan->n && result == RM_OK; turn++) { /* the largest first: it says where homes are */
+        i = (first + turn) % plan->n;
+        made[i] = plan->prog[i];
+        uint64_t *begins = rmi_plan_begins(call, &tmp, &made[i]);
+        result = begins ? rmi_plan_copy_program(&call->plan->mem, &plan->prog[i], &made[i]) : RM_ERROR_MEMORY;
+        if (result == RM_OK) result = rmi_disk_make(graph, &call->plan->mem, &room, begins, &made[i], &least);
+        if (result == RM_OK) result = rmi_sch_check(graph, &made[i], &graph->last, NULL);
+        ns = rmi_add(ns, made[i].fig.time_ns);
+    }
+    rmi_arena_free(&tmp);
+    if (result == RM_ERROR_INFEASIBLE && !best->ns)
+        best->least = least > room.host ? rmi_min(best->least, rmi_round_up(least, call->align)) : best->least;
+    if (result == RM_ERROR_INFEASIBLE) return RM_OK;
+    if (result == RM_ERROR_PLAN) return RM_ERROR_INTERNAL;
+    if (result != RM_OK || (best->ns && best->ns <= ns)) return result;
+    memcpy(best->prog, made, sizeof made);
+    best->n = plan->n;
+    best->ns = ns;
+    return RM_OK;
+}
+
+/* The copies that the planner counts on become as slow as the disk made them: links by the bytes that the fullest step
+   moves through both, updates in host memory by what they load and store. 0: nothing is slower. */
+RMI_FN int rmi_plan_slow_down(rm_graph *graph, const rm_graph *real, const rmi_plan_disked *best, const rm_plan *plan)
+{
+    const rmi_disk *disk = &real->disk;
+    uint32_t i, most = 0;
+    for (i = 0; i < best->n; i++)
+        if (best->prog[i].fig.time_ns > best->prog[most].fig.time_ns) most = i;
+    const rmi_program *program = &best->prog[most];
+    const uint64_t *busy = program->fig.busy, load = busy[RM_LANE_LOAD], store = busy[RM_LANE_STORE];
+    rmi_tier *tier = &graph->link.tier[RMI_PINNED];
+    if (program->fig.time_ns <= plan->prog[most].fig.time_ns + plan->prog[most].fig.time_ns / 100) return 0;
+    if (load > busy[RM_LANE_H2D]) tier->h2d = rmi_max(rmi_mul_div_up(tier->h2d, busy[RM_LANE_H2D], load), 1);
+    if (store > busy[RM_LANE_D2H]) tier->d2h = rmi_max(rmi_mul_div_up(tier->d2h, busy[RM_LANE_D2H], store), 1);
+    for (size_t k = 0; k < program->n_homes; k++) {
+        uint32_t id, kind = (uint32_t)rmi_low_kind(graph, program->homes[k].buf, &id);
+        if (RMI_TIER_OF(program->homes[k].offset) != RMI_DISK || kind != RMI_BUF_STATE) continue;
+        uint64_t bytes = rmi_low_bytes(graph, program->homes[k].buf);
+        uint64_t ns = rmi_max(rmi_mul_div_up(bytes, 1000000000u, disk->in), rmi_mul_div_up(bytes, 1000000000u, disk->out));
+        if (graph->tensors[id].opt_host != RMI_INF) graph->tensors[id].opt_host = rmi_max(graph->tensors[id].opt_host, ns);
+    }
+    return 1;
+}
+
+/* ns that a step with updates takes at least: of what they change that much has no room but on disk, so it is loaded and
+   stored. */
+RMI_FN uint64_t rmi_plan_disk_bound(const rmi_planner *call, const rm_graph *graph, uint64_t host)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < graph->n_tensors; i++)
+        if (graph->tensors[i].updates && !graph->tensors[i].external)
+            bytes = rmi_add(bytes, rmi_add(graph->tensors[i].bytes, graph->tensors[i].state_bytes));
+    bytes = call->budget ? rmi_sub(bytes, rmi_add(call->budget, host)) : 0;
+    return rmi_mul_div_up(bytes, 1000000000u, rmi_min(graph->disk.in, graph->disk.out));
+}
+
+/* As rmi_plan_make, for a plan whose host memory has a disk behind it. */
+RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
+{
+    rm_plan_desc desc = *call->desc;
+    const rm_plan_desc asked = desc;
+    rmi_plan_disked *best = RMI_NEW(&call->plan->mem, rmi_plan_disked, 1);
+    uint64_t most = 0, lasts = 0, ns = 0, least = 0; /* least: bytes of host memory with which there is a plan */
+    rm_result result = RM_OK;
+    if (best) best->least = RMI_INF;
+    call->graph = best ? rmi_plan_ablate(&call->plan->mem, graph, call->config.off) : NULL;
+    if (!call->graph) return RM_ERROR_MEMORY;
+    result = rmi_plan_obey(call);
+    const rmi_link link = call->graph->link;
+    call->desc = &desc;
+    desc.host_bytes = rmi_min(rmi_add(asked.host_bytes, asked.disk_bytes), RMI_MAX / 2);
+    for (uint32_t i = 0; i < 3 * graph->n_tensors; i++)
+        if (rmi_low_has_home(graph, i, 0)) lasts = rmi_add(lasts, rmi_low_bytes(graph, i));
+    for (uint32_t round = 0; round <= RMI_PLAN_DISK_ROUNDS && result == RM_OK; round++) {
+        int alone = round == RMI_PLAN_DISK_ROUNDS; /* host memory without the disk */
+        if (alone && call->budget && lasts > rmi_add(asked.host_bytes, call->budget)) break;
+        if (round && !alone && (!best->ns || !rmi_plan_slow_down(call->graph, graph, best, call->plan))) continue;
+        if (alone) {
+            desc.host_bytes = asked.host_bytes;
+            call->graph->link = link;
+            for (uint32_t i = 0; i < graph->n_tensors; i++)
+                call->graph->tensors[i].opt_host = graph->tensors[i].opt_host;
+        }
+        memset((void *)&call->homes, 0, sizeof call->homes);
+        call->given = NULL;
+        call->plan->n = 0;
+        result = rmi_plan_make(call);
+        if (result == RM_ERROR_INFEASIBLE && (round || best->ns)) result = RM_OK, call->plan->n = 0;
+        most = ns = 0;
+        for (uint32_t i = 0; i < call->plan->n; i++) {
+            most = rmi_max(most, call->plan->prog[i].host[RMI_PINNED]);
+            ns = rmi_add(ns, call->plan->prog[i].fig.time_ns);
+        }
+        if (!round && most <= asked.host_bytes) return result; /* no disk is needed */
+        for (uint32_t i = 0; i < RMI_COUNT(rmi_plan_disk_spare) && result == RM_OK && call->plan->n && !alone; i++)
+            result = rmi_plan_try_disk(call, graph, &asked, rmi_plan_disk_spare[i], best);
+        if (!round) memcpy(best->bounds, call->plan->info, sizeof best->bounds);
+        for (uint32_t i = 0; !round && i < RMI_PLAN_DISK_NAMED && !best->ns && best->least != RMI_INF; i++) {
+            rm_plan_desc named = asked;
+            named.host_bytes = best->least;
+            best->least = RMI_INF;
+            for (uint32_t k = 0; k < RMI_COUNT(rmi_plan_disk_spare) && result == RM_OK; k++)
+                result = rmi_plan_try_disk(call, graph, &named, rmi_plan_disk_spare[k], best);
+            if (!best->ns) continue;
+            best->ns = 0;
+            least = named.host_bytes;
+            break;
+        }
+    }
+    if (result != RM_OK) {
+        graph->last = call->graph->last;
+        return result;
+    }
+    if (call->plan->n && most <= asked.host_bytes && (!best->ns || ns <= best->ns)) return RM_OK;
+    if (!best->ns)
+        return rmi_err_set(&graph->last, RM_ERROR_INFEASIBLE, !least
+                           ? "rm_plan_desc.disk_bytes: %u bytes of disk, or what its file may take, are too few"
+                           : "rm_plan_desc.host_bytes: %u bytes of host memory are too few for what is there at once; %u "
+                             "would do", !least ? asked.disk_bytes : asked.host_bytes, least);
+    call->plan->n = best->n;
+    for (uint32_t i = 0; i < best->n; i++) {
+        call->plan->prog[i] = best->prog[i];
+        call->plan->info[i] = best->bounds[i];
+        rmi_plan_figures_of(&call->plan->prog[i], &call->plan->info[i]);
+        if (rmi_low_has_update(best->prog[i].step))
+            call->plan->info[i].bound_ns = rmi_max(call->plan->info[i].bound_ns,
+                                                   rmi_plan_disk_bound(call, graph, asked.host_bytes));
+    }
+    return RM_OK;
+}
+
 /* What was asked of the plan. */
 RMI_FN rmi_plan_asked *rmi_plan_note(rm_plan *plan, const rm_plan_desc *desc, const rm_config *config)
 {
@@ -19258,9 +19934,10 @@ RMI_FN rm_result rmi_plan_create(rm_graph *graph, const rm_plan_desc *desc, rmi_
     series->mem.stop = &call.stop;
     call.plan->policy = rmi_plan_policy(&call.config);
     const int changed = call.config.off || call.plan->policy || rmi_plan_own_kinds(&call.config);
-    rm_result result = desc->shares ? rmi_plan_make_shared(&call, graph)
-                       : changed    ? rmi_plan_make_without(&call, graph)
-                                    : rmi_plan_make(&call);
+    rm_result result = desc->shares       ? rmi_plan_make_shared(&call, graph)
+                       : desc->disk_bytes ? rmi_plan_make_with_disk(&call, graph)
+                       : changed          ? rmi_plan_make_without(&call, graph)
+                                          : rmi_plan_make(&call);
     graph->link.expected = NULL;
     if (result == RM_OK) rmi_plan_share_figures(call.plan);
     if (result == RM_OK) result = rmi_plan_note_all(call.plan);
@@ -21272,7 +21949,7 @@ RMI_FN void rmi_txt_costs(rmi_sink *sink, const rm_graph *graph, const rm_plan_i
     rmi_put_format(sink, "  guessed   %s\n", text);
 }
 
-/* What persists, and the rest: where the arena goes (0), or host memory, pinned (1) or pageable (2), or the disk (3). */
+/* What persists, and the rest: where the arena goes (0), or host memory, pinned (1) or pageable (2), or the disk. */
 RMI_FN void rmi_txt_memory(rmi_sink *sink, const rm_graph *graph, const rmi_program *program, uint32_t memory)
 {
     static const char *const words[] = {"weights", "states", "gradients", "consts", "inputs"}; /* rm_bytes_are */
@@ -21354,8 +22031,8 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *plan, uint32_t index, rmi_are
         if (prog->host[i]) rmi_txt_memory(sink, graph, prog, i + 1);
     if (rmi_sch_hosts(prog)) rmi_txt_moves(sink, runs, info);
     if (prog->host[RMI_DISK])
-        rmi_put_format(sink, "  from disk  %b (busy %0r % of the step), %b to it (busy %0r %)\n", info->load_bytes,
-                       rmi_mul(info->busy_ns[RM_LANE_LOAD], 100), info->time_ns, info->store_bytes,
+        rmi_put_format(sink, "  from disk  %b (busy %0r % of the step), %b to it (busy %0r %)\n", info->disk_bytes[1],
+                       rmi_mul(info->busy_ns[RM_LANE_LOAD], 100), info->time_ns, info->disk_bytes[2],
                        rmi_mul(info->busy_ns[RM_LANE_STORE], 100), info->time_ns);
     if (graph->ranks.n)
         rmi_put_format(sink, "  ranks      %u; exchanges with the others take %0r % of the step\n", graph->ranks.n,
@@ -23608,6 +24285,8 @@ RMI_FN rm_result rmi_exe_create(rm_plan *plan, const rm_exec_desc *desc, rm_exec
     uint32_t n = rmi_low_buffers(graph), i;
     uint64_t place = 0;
     RMI_WANT(last, !plan->live_only, RMI_EXE_LIVE_ONLY, "rm_exec_create");
+    RMI_WANT(last, !plan->prog[0].host[RMI_DISK], "rm_exec_create: the plan has something on disk, and no executor runs "
+             "that yet; plan without rm_plan_desc.disk_bytes");
     RMI_WANT(last, !desc || !desc->rank || desc->rank < graph->ranks.n, "rm_exec_desc.rank: %u, and there are %u ranks "
              "(rm_graph_ranks); they count from 0", (uint64_t)desc->rank, graph->ranks.n);
     rm_exec *exec = RMI_NEW(&mem, rm_exec, 1);
@@ -26387,7 +27066,8 @@ RMDEF void rm_graph_disk(rm_graph *graph, uint64_t in, uint64_t out, uint64_t la
 {
     const rmi_disk disk = {in, out, latency_ns, room};
     if (!graph || graph->sticky.result != RM_OK) return;
-    if (!graph->disk.in && !graph->sealed && in && out && rmi_max(rmi_max(in, out), rmi_max(latency_ns, room)) <= RMI_MAX)
+    if (!graph->disk.in && !graph->sealed && in && out &&
+        rmi_max(rmi_max(in, out), rmi_max(latency_ns, room)) <= RMI_MAX)
         graph->disk = disk;
     else
         rmi_graph_fail(graph, RM_ERROR_GRAPH, "rm_graph_disk: call it once, while the graph is built, with two rates "

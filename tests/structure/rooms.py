@@ -12,7 +12,7 @@ PREFIX = {
     "config": "RMI_", "base": "rmi_", "error": "rmi_err_", "graph": "rmi_graph_", "lower": "rmi_low_", "shape": "rmi_shp_",
     "schedule": "rmi_sch_|rmi_sim_", "sequence": "rmi_seq_", "block": "rmi_blk_", "chain": "rmi_chn_", "refine": "rmi_ref_", "bound": "rmi_bnd_", "offload": "rmi_off_",
     "step": "rmi_step_", "cost": "rmi_cost_", "events": "rmi_event_", "search": "rmi_search_",
-    "place": "rmi_plc_", "plan": "rmi_plan_", "curve": "rmi_crv_", "lanes": "rmi_lan_", "threads": "rmi_thr_", "text": "rmi_txt_", "view": "rmi_vue_", "exec": "rmi_exe_", "watch": "rmi_wat_", "check": "rmi_chk_", "public": "rm_|rmi_",
+    "place": "rmi_plc_", "disk": "rmi_disk_", "plan": "rmi_plan_", "curve": "rmi_crv_", "lanes": "rmi_lan_", "threads": "rmi_thr_", "text": "rmi_txt_", "view": "rmi_vue_", "exec": "rmi_exe_", "watch": "rmi_wat_", "check": "rmi_chk_", "public": "rm_|rmi_",
 }
 CUDA = {room: "rmc_" for room in ("device", "memory", "stream", "profile", "graph", "check")}
 CUDA["public"] = "rm_cuda_|rmc_"
