@@ -3881,8 +3881,8 @@ RMI_FN rm_result rmi_sim_fail_overlap(rmi_sim *sim, uint32_t memory, uint32_t bu
                         k < n ? rmi_sch_name(sim->graph, k, other) : other);
 }
 
-/* A buffer that is not in that memory (0: arena; 1: host memory; 2: disk) gets a new stretch of bytes from lo on; an offence if
-   they are not free or past the end. Contents stay as held[memory][buf].is says. */
+/* A buffer that is not in that memory (0: arena; 1: host memory; 2: disk) gets a new stretch of bytes from lo on; an
+   offence if they are not free or past the end. Contents stay as held[memory][buf].is says. */
 RMI_FN rm_result rmi_sim_place(rmi_sim *sim, uint32_t memory, uint32_t buf, uint64_t lo, uint64_t bytes)
 {
     static const char *const names[] = {"arena", "host memory", "pageable memory", "disk"};
@@ -18856,11 +18856,12 @@ RMI_FN rm_result rmi_plan_desc_ok(rm_graph *graph, const rm_plan_desc *desc)
     RMI_WANT(&graph->last, !desc->shares || !(rmi_plan_host(desc) || desc->unified || desc->live_only || desc->like),
              "rm_plan_desc.shares: plans in shares on ranks move nothing to host memory, have addresses, and are like "
              "no other plan yet; leave out host_bytes, pageable_bytes, unified, live_only and like");
-    RMI_WANT(&graph->last, !desc->disk_bytes || graph->disk.in, "rm_plan_desc.disk_bytes: the graph has no disk; declare "
-             "it (rm_graph_disk)");
-    RMI_WANT(&graph->last, !desc->disk_bytes || desc->host_bytes, "rm_plan_desc.disk_bytes: what is on disk goes through "
-             "host memory; give host_bytes as well");
-    RMI_WANT(&graph->last, !desc->disk_bytes || !(desc->pageable_bytes || desc->shares || desc->live_only || desc->like),
+    const int disk = desc->disk_bytes != 0;
+    RMI_WANT(&graph->last, !disk || graph->disk.in, "rm_plan_desc.disk_bytes: the graph has no disk; declare it "
+             "(rm_graph_disk)");
+    RMI_WANT(&graph->last, !disk || desc->host_bytes, "rm_plan_desc.disk_bytes: what is on disk goes through host "
+             "memory; give host_bytes as well");
+    RMI_WANT(&graph->last, !disk || !(desc->pageable_bytes || desc->shares || desc->live_only || desc->like),
              "rm_plan_desc.disk_bytes: plans with a disk have no pageable memory, nothing in shares, have addresses, "
              "and are like no other plan yet; leave out pageable_bytes, shares, live_only and like");
     RMI_WANT(&graph->last, !desc->like || !desc->like->prog[0].host[RMI_DISK], "rm_plan_desc.like: that plan has "
@@ -19580,8 +19581,8 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
     return result == RM_ERROR_PLAN ? RM_ERROR_INTERNAL : result;
 }
 
-/* --- a disk behind host memory. What is planned is as if host memory were as large as both; >>disk then says what waits
-   on disk. Where its lanes are the slowest a second plan counts on links that are as slow. */
+/* --- a disk behind host memory. What is planned is as if host memory were as large as both; >>disk then says what
+   waits on disk. Where its lanes are the slowest a second plan counts on links that are as slow. */
 #define RMI_PLAN_DISK_ROUNDS 2u
 static const uint8_t rmi_plan_disk_spare[] = {16, 4, 2}; /* that part of host memory for transfers that run ahead */
 
@@ -19669,14 +19670,15 @@ RMI_FN int rmi_plan_slow_down(rm_graph *graph, const rm_graph *real, const rmi_p
         uint32_t id, kind = (uint32_t)rmi_low_kind(graph, program->homes[k].buf, &id);
         if (RMI_TIER_OF(program->homes[k].offset) != RMI_DISK || kind != RMI_BUF_STATE) continue;
         uint64_t bytes = rmi_low_bytes(graph, program->homes[k].buf);
-        uint64_t ns = rmi_max(rmi_mul_div_up(bytes, 1000000000u, disk->in), rmi_mul_div_up(bytes, 1000000000u, disk->out));
-        if (graph->tensors[id].opt_host != RMI_INF) graph->tensors[id].opt_host = rmi_max(graph->tensors[id].opt_host, ns);
+        uint64_t ns = rmi_mul_div_up(bytes, 1000000000u, rmi_min(disk->in, disk->out));
+        uint64_t *update = &graph->tensors[id].opt_host;
+        if (*update != RMI_INF) *update = rmi_max(*update, ns);
     }
     return 1;
 }
 
-/* ns that a step with updates takes at least: of what they change that much has no room but on disk, so it is loaded and
-   stored. */
+/* ns that a step with updates takes at least: of what they change that much has no room but on disk, so it is loaded
+   and stored. */
 RMI_FN uint64_t rmi_plan_disk_bound(const rmi_planner *call, const rm_graph *graph, uint64_t host)
 {
     uint64_t bytes = 0;
@@ -19687,77 +19689,99 @@ RMI_FN uint64_t rmi_plan_disk_bound(const rmi_planner *call, const rm_graph *gra
     return rmi_mul_div_up(bytes, 1000000000u, rmi_min(graph->disk.in, graph->disk.out));
 }
 
+/* rmi_plan_try_disk with all parts to spare. */
+RMI_FN rm_result rmi_plan_try_disks(rmi_planner *call, rm_graph *graph, const rm_plan_desc *asked,
+                                    rmi_plan_disked *best)
+{
+    for (uint32_t i = 0; i < RMI_COUNT(rmi_plan_disk_spare) && call->plan->n; i++)
+        RMI_TRY(rmi_plan_try_disk(call, graph, asked, rmi_plan_disk_spare[i], best));
+    return RM_OK;
+}
+
+/* There is no plan in so little host memory: bytes of it with which there is one, or 0: it is the disk that is too
+   small. */
+RMI_FN uint64_t rmi_plan_disk_least(rmi_planner *call, rm_graph *graph, rm_plan_desc asked, rmi_plan_disked *best)
+{
+    for (uint32_t i = 0; i < RMI_PLAN_DISK_NAMED && best->least != RMI_INF; i++) {
+        asked.host_bytes = best->least;
+        best->least = RMI_INF;
+        if (rmi_plan_try_disks(call, graph, &asked, best) != RM_OK) return 0;
+        if (!best->ns) continue;
+        best->ns = 0;
+        return asked.host_bytes;
+    }
+    return 0;
+}
+
+/* A plan in host memory alone, if it is faster than with the disk; what persists must have room for it. */
+RMI_FN rm_result rmi_plan_without_disk(rmi_planner *call, const rm_graph *graph, const rm_plan_desc *asked,
+                                       rmi_plan_disked *best)
+{
+    uint64_t bytes = 0, ns = 0;
+    for (uint32_t i = 0; i < 3 * graph->n_tensors; i++)
+        if (rmi_low_has_home(graph, i, 0)) bytes = rmi_add(bytes, rmi_low_bytes(graph, i));
+    if (call->budget && bytes > rmi_add(asked->host_bytes, call->budget)) return RM_OK;
+    call->graph->link = graph->link;
+    for (uint32_t i = 0; i < graph->n_tensors; i++) call->graph->tensors[i].opt_host = graph->tensors[i].opt_host;
+    call->desc = asked;
+    memset((void *)&call->homes, 0, sizeof call->homes);
+    call->given = NULL;
+    call->plan->n = 0;
+    rm_result result = rmi_plan_make(call);
+    for (uint32_t i = 0; i < call->plan->n; i++) ns = rmi_add(ns, call->plan->prog[i].fig.time_ns);
+    if (result == RM_ERROR_INFEASIBLE || (result == RM_OK && best->ns && best->ns <= ns)) return RM_OK;
+    if (result != RM_OK) return result;
+    memcpy(best->prog, call->plan->prog, sizeof best->prog);
+    best->n = call->plan->n;
+    best->ns = ns;
+    return RM_OK;
+}
+
 /* As rmi_plan_make, for a plan whose host memory has a disk behind it. */
 RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
 {
-    rm_plan_desc desc = *call->desc;
-    const rm_plan_desc asked = desc;
+    const rm_plan_desc asked = *call->desc;
+    rm_plan_desc desc = asked;
     rmi_plan_disked *best = RMI_NEW(&call->plan->mem, rmi_plan_disked, 1);
-    uint64_t most = 0, lasts = 0, ns = 0, least = 0; /* least: bytes of host memory with which there is a plan */
+    uint64_t most = 0, least = 0; /* least: bytes of host memory with which there is a plan */
     rm_result result = RM_OK;
-    if (best) best->least = RMI_INF;
     call->graph = best ? rmi_plan_ablate(&call->plan->mem, graph, call->config.off) : NULL;
     if (!call->graph) return RM_ERROR_MEMORY;
+    best->least = RMI_INF;
     result = rmi_plan_obey(call);
-    const rmi_link link = call->graph->link;
     call->desc = &desc;
     desc.host_bytes = rmi_min(rmi_add(asked.host_bytes, asked.disk_bytes), RMI_MAX / 2);
-    for (uint32_t i = 0; i < 3 * graph->n_tensors; i++)
-        if (rmi_low_has_home(graph, i, 0)) lasts = rmi_add(lasts, rmi_low_bytes(graph, i));
-    for (uint32_t round = 0; round <= RMI_PLAN_DISK_ROUNDS && result == RM_OK; round++) {
-        int alone = round == RMI_PLAN_DISK_ROUNDS; /* host memory without the disk */
-        if (alone && call->budget && lasts > rmi_add(asked.host_bytes, call->budget)) break;
-        if (round && !alone && (!best->ns || !rmi_plan_slow_down(call->graph, graph, best, call->plan))) continue;
-        if (alone) {
-            desc.host_bytes = asked.host_bytes;
-            call->graph->link = link;
-            for (uint32_t i = 0; i < graph->n_tensors; i++)
-                call->graph->tensors[i].opt_host = graph->tensors[i].opt_host;
-        }
+    for (uint32_t round = 0; round < RMI_PLAN_DISK_ROUNDS && result == RM_OK; round++) {
+        if (round && (!best->ns || !rmi_plan_slow_down(call->graph, graph, best, call->plan))) break;
         memset((void *)&call->homes, 0, sizeof call->homes);
         call->given = NULL;
         call->plan->n = 0;
         result = rmi_plan_make(call);
-        if (result == RM_ERROR_INFEASIBLE && (round || best->ns)) result = RM_OK, call->plan->n = 0;
-        most = ns = 0;
-        for (uint32_t i = 0; i < call->plan->n; i++) {
-            most = rmi_max(most, call->plan->prog[i].host[RMI_PINNED]);
-            ns = rmi_add(ns, call->plan->prog[i].fig.time_ns);
-        }
-        if (!round && most <= asked.host_bytes) return result; /* no disk is needed */
-        for (uint32_t i = 0; i < RMI_COUNT(rmi_plan_disk_spare) && result == RM_OK && call->plan->n && !alone; i++)
-            result = rmi_plan_try_disk(call, graph, &asked, rmi_plan_disk_spare[i], best);
+        if (result != RM_OK && !round) break;
+        if (result == RM_ERROR_INFEASIBLE) result = RM_OK, call->plan->n = 0;
+        for (uint32_t i = 0; i < call->plan->n; i++) most = rmi_max(most, call->plan->prog[i].host[RMI_PINNED]);
+        if (!round && most <= asked.host_bytes) break; /* no disk is needed */
+        if (result == RM_OK) result = rmi_plan_try_disks(call, graph, &asked, best);
         if (!round) memcpy(best->bounds, call->plan->info, sizeof best->bounds);
-        for (uint32_t i = 0; !round && i < RMI_PLAN_DISK_NAMED && !best->ns && best->least != RMI_INF; i++) {
-            rm_plan_desc named = asked;
-            named.host_bytes = best->least;
-            best->least = RMI_INF;
-            for (uint32_t k = 0; k < RMI_COUNT(rmi_plan_disk_spare) && result == RM_OK; k++)
-                result = rmi_plan_try_disk(call, graph, &named, rmi_plan_disk_spare[k], best);
-            if (!best->ns) continue;
-            best->ns = 0;
-            least = named.host_bytes;
-            break;
-        }
+        if (!round && !best->ns && result == RM_OK) least = rmi_plan_disk_least(call, graph, asked, best);
     }
-    if (result != RM_OK) {
-        graph->last = call->graph->last;
-        return result;
-    }
-    if (call->plan->n && most <= asked.host_bytes && (!best->ns || ns <= best->ns)) return RM_OK;
+    if (result == RM_OK && most > asked.host_bytes) result = rmi_plan_without_disk(call, graph, &asked, best);
+    if (result != RM_OK) graph->last = call->graph->last;
+    if (result != RM_OK || most <= asked.host_bytes) return result;
+    if (!best->ns && !least)
+        return rmi_err_set(&graph->last, RM_ERROR_INFEASIBLE, "rm_plan_desc.disk_bytes: %u bytes of disk are too few, "
+                           "or more than its room", asked.disk_bytes);
     if (!best->ns)
-        return rmi_err_set(&graph->last, RM_ERROR_INFEASIBLE, !least
-                           ? "rm_plan_desc.disk_bytes: %u bytes of disk, or what its file may take, are too few"
-                           : "rm_plan_desc.host_bytes: %u bytes of host memory are too few for what is there at once; %u "
-                             "would do", !least ? asked.disk_bytes : asked.host_bytes, least);
+        return rmi_err_set(&graph->last, RM_ERROR_INFEASIBLE, "rm_plan_desc.host_bytes: %u bytes of host memory are "
+                           "too few for what is there at once; %u would do", asked.host_bytes, least);
     call->plan->n = best->n;
     for (uint32_t i = 0; i < best->n; i++) {
+        rm_plan_info *info = &call->plan->info[i];
         call->plan->prog[i] = best->prog[i];
-        call->plan->info[i] = best->bounds[i];
-        rmi_plan_figures_of(&call->plan->prog[i], &call->plan->info[i]);
+        *info = best->bounds[i];
+        rmi_plan_figures_of(&call->plan->prog[i], info);
         if (rmi_low_has_update(best->prog[i].step))
-            call->plan->info[i].bound_ns = rmi_max(call->plan->info[i].bound_ns,
-                                                   rmi_plan_disk_bound(call, graph, asked.host_bytes));
+            info->bound_ns = rmi_max(info->bound_ns, rmi_plan_disk_bound(call, graph, asked.host_bytes));
     }
     return RM_OK;
 }
@@ -21119,7 +21143,8 @@ enum {
     RMI_TXT_OUTPUT, RMI_TXT_BARRIER, RMI_TXT_ANY_ORDER, RMI_TXT_BLOCK
 };
 static const rmi_txt_row rmi_txt_graph_rows[] = {
-    {"link", "", RMI_TXT_OF_LINK}, {"ranks", "b", RMI_TXT_OF_RANKS}, {"tier", "", RMI_TXT_OF_DISK}, {"tensor", "nkb", RMI_TXT_OF_TENSOR},
+    {"link", "", RMI_TXT_OF_LINK}, {"ranks", "b", RMI_TXT_OF_RANKS}, {"tier", "", RMI_TXT_OF_DISK},
+    {"tensor", "nkb", RMI_TXT_OF_TENSOR},
     {"op", "n", RMI_TXT_OF_OP | RMI_TXT_OF_FORM},
     {"variant", "on", RMI_TXT_OF_FORM}, {"part", "fn", RMI_TXT_OF_PART}, {"grad", "ab", 0}, {"output", "a", 0},
     {"barrier", "n", RMI_TXT_OF_BARRIER}, {"anyorder", "", 0}, {"block", "n", 0}, {"end", "", 0}, {NULL, NULL, 0}};
@@ -22765,11 +22790,11 @@ RMI_FN rm_result rmi_vue_worth(const rmi_vue *view)
 RMI_FN void rmi_vue_homes(const rmi_vue *view, uint32_t tensor)
 {
     static const char *const words[] = {"values", "gradient", "state"};
-    static const char *const where[] = {"", "on the device", "in host memory", "on the device and in host memory",
-                                        "in pageable host memory", "on the device and in pageable host memory", "", "",
-                                        "on disk", "on the device and on disk", "in host memory and on disk",
-                                        "on the device, in host memory and on disk", "in pageable host memory and on "
-                                        "disk", "on the device, in pageable host memory and on disk"};
+    static const char *const where[] = {
+        "", "on the device", "in host memory", "on the device and in host memory", "in pageable host memory",
+        "on the device and in pageable host memory", "", "", "on disk", "on the device and on disk",
+        "in host memory and on disk", "on the device, in host memory and on disk",
+        "in pageable host memory and on disk", "on the device, in pageable host memory and on disk"};
     const rmi_program *program = view->prog;
     uint32_t what, side, n = 0, updated = 0;
     for (what = 0; what < 3; what++) {
@@ -24285,8 +24310,8 @@ RMI_FN rm_result rmi_exe_create(rm_plan *plan, const rm_exec_desc *desc, rm_exec
     uint32_t n = rmi_low_buffers(graph), i;
     uint64_t place = 0;
     RMI_WANT(last, !plan->live_only, RMI_EXE_LIVE_ONLY, "rm_exec_create");
-    RMI_WANT(last, !plan->prog[0].host[RMI_DISK], "rm_exec_create: the plan has something on disk, and no executor runs "
-             "that yet; plan without rm_plan_desc.disk_bytes");
+    RMI_WANT(last, !plan->prog[0].host[RMI_DISK], "rm_exec_create: the plan has something on disk, and no executor "
+             "runs that yet; plan without rm_plan_desc.disk_bytes");
     RMI_WANT(last, !desc || !desc->rank || desc->rank < graph->ranks.n, "rm_exec_desc.rank: %u, and there are %u ranks "
              "(rm_graph_ranks); they count from 0", (uint64_t)desc->rank, graph->ranks.n);
     rm_exec *exec = RMI_NEW(&mem, rm_exec, 1);
