@@ -286,7 +286,7 @@ typedef struct bad {
 } bad;
 
 static const bad bads[] = {
-    {"opp b in=h out=k", 1, "found 'opp'", "one of link ranks tensor op"},
+    {"opp b in=h out=k", 1, "found 'opp'", "one of link ranks tier tensor op"},
     {"  resident w 0", 3, "found 'resident'", "one of link"},
     {"rockmate graph 1", 1, "found 'rockmate'", "one of link"},
     {"\xC2\xA0op b in=h out=k", 1, "found '\\xC2\\xA0op'", "one of link"},
