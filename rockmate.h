@@ -22484,7 +22484,7 @@ RMI_FN void rmi_vue_legend(rmi_vue *view)
         rmi_vue_rect(view, x, x + 48, 196, 244, colours[i]);
         rmi_put(view->to, "</title></rect>");
         rmi_vue_label(view, x + 68, 238, "", "%s", words[i]);
-        x += 120 + 25 * strlen(words[i]);
+        x += 140 + 26 * strlen(words[i]);
     }
 }
 
@@ -22564,11 +22564,12 @@ RMI_FN char rmi_vue_colour(const rmi_vue *view, const rmi_vue_piece *piece)
     return "wsgiivkt"[are];
 }
 
-/* Writes a piece, with its name in it if there is room. */
+/* Writes a piece, up to where the next one may begin, with its name in it if there is room. */
 RMI_FN void rmi_vue_draw(rmi_vue *view, const rmi_vue_piece *piece)
 {
     const uint64_t x = rmi_vue_x(view, piece->start), x2 = rmi_vue_x(view, piece->end);
-    const uint64_t y = rmi_vue_y(view, piece->off + piece->bytes), y2 = rmi_vue_y(view, piece->off);
+    const uint64_t top = rmi_round_up(piece->off + piece->bytes, view->plan->align);
+    const uint64_t y = rmi_vue_y(view, rmi_min(top, view->prog->arena)), y2 = rmi_vue_y(view, piece->off);
     char name[300];
     if (!rmi_vue_rect(view, x, x2, y, y2, rmi_vue_colour(view, piece))) return;
     rmi_put_format(view->to, "%s, %b</title></rect>\n", rmi_sch_name(view->graph, piece->buf, name), piece->bytes);

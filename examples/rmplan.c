@@ -3200,8 +3200,8 @@ static void picture_legend(const curve_picture *c)
     static const struct {
         const char *style, *words;
         int is_line, wide;
-    } rows[] = {{"curve", "the fastest plan found within so much memory", 1, 310},
-                {"bound", "no plan is faster", 1, 150},
+    } rows[] = {{"curve", "the fastest plan found within so much memory", 1, 336},
+                {"bound", "no plan is faster", 1, 164},
                 {"preset", "presets that do not search", 0, 0}};
     double x = PICTURE_LEFT;
     size_t i;

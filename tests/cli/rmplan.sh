@@ -172,6 +172,13 @@ if command -v python3 >/dev/null 2>&1 && [ -f "$here/tests/cli/picture.py" ]; th
     picture long.svg
     if [ "$(grep -c "<rect" long.svg)" -lt 20000 ] && [ "$(grep -c "<title>" long.svg)" -lt 5000 ]; then ok; else bad "a picture too large to look at"; fi
     if awk -F'"' '/y="340"/ { sum += $6 } END { exit !(sum >= 5270 && sum <= 5280) }' long.svg; then ok; else bad "runs too thin to be seen leave holes in their lane"; fi
+    awk 'BEGIN { print "rockmate graph 1\ntensor x input 256"; p = "x"
+        for (i = 0; i < 3000; i++) { print "tensor w" i " param 257\nop o" i " in=" p ",w" i " out=h" i ":256 needs=" p " fwd=100 bwd=200"; p = "h" i }
+        print "op loss in=" p " out=l:4 needs=" p " fwd=1 bwd=1\noutput l" }' >weights.rmg
+    run 0 "" weights.rmg --preset noremat --svg weights.svg
+    picture weights.svg
+    if awk -F'"' '/class="w n"/ && $6 == 5280 { tall += $8; if (!low || $4 < low) low = $4; if ($4 + $8 > high) high = $4 + $8 }
+        END { exit !(tall > 500 && tall == high - low) }' weights.svg; then ok; else bad "what fills a buffer up to the next one looks free"; fi
     run 0 "" chain.rmg --curve --points 5 --svg curve.svg
     cp out table
     picture curve.svg "What memory buys" "chain.rmg, 6 ops, preset hiremate" "no plan takes less than" "least memory: " "everything kept: 25.1 MiB" "no plan is faster" ">rotor<"
@@ -186,7 +193,7 @@ if command -v python3 >/dev/null 2>&1 && [ -f "$here/tests/cli/picture.py" ]; th
     if sed '/solve_ms/d' table | cmp -s - out2; then ok; else bad "--sweep is not --curve"; fi
     run 2 "nowhere/c.svg: " chain.rmg --curve --svg /nowhere/c.svg
     quiet "--curve --svg nowhere"
-else echo "no python3: pictures are not looked at"; skipped=$((skipped + 16)); fi
+else echo "no python3: pictures are not looked at"; skipped=$((skipped + 19)); fi
 
 # --- what more memory would bring: the plan with it
 run 0 "" chain.rmg --budget 80% --more 5M
