@@ -44,6 +44,18 @@ TM_FN void hand_again(rm_graph *g, rm_plan *p)
     free(again.s), free(third.s);
 }
 
+/* All that is said and drawn of a plan; it names the disk if anything is there. */
+TM_FN void hand_views(rm_graph *g, rm_plan *p, int disk)
+{
+    tm_text t = {0};
+    uint32_t i;
+    EXPECT(rm_plan_summary(p, tm_sink, &t) == RM_OK && !strstr(t.s, "  disk ") == !disk, t.s);
+    t.n = 0;
+    EXPECT(rm_plan_svg(p, 0, tm_sink, &t) == RM_OK && rm_plan_trace(p, 0, tm_sink, &t) == RM_OK, "drawn");
+    for (i = 0; i < g->n_tensors; i++) EXPECT(rm_plan_explain(p, rmi_graph_handle(g, i), tm_sink, &t) == RM_OK, "explained");
+    free(t.s);
+}
+
 /* Both referees see a plan for a graph. Verdicts, and figures of what is legal, must be the same, and as is wanted (NULL: whatever they
    are). Returns whether it is legal. */
 TM_FN int hand_both(rm_graph *g, const char *graph, size_t graph_n, const char *text, size_t n, const hand_want *want)
@@ -62,6 +74,7 @@ TM_FN int hand_both(rm_graph *g, const char *graph, size_t graph_n, const char *
         const rmi_figures *fig = &p->prog[0].fig;
         const uint64_t have[HAND_FIGURES] = {r.time_ns, r.first_ns, r.live_bytes, r.host_bytes + r.pageable_bytes, r.disk_bytes};
         const uint64_t lanes[RMI_LANES] = {r.compute_ns, r.h2d_ns, r.d2h_ns, r.host_ns, r.comm_ns, r.load_ns, r.store_ns};
+        const uint64_t copied[4] = {r.h2d_bytes, r.d2h_bytes, r.load_bytes, r.store_bytes};
         rm_plan_info info;
         unsigned k;
         rm_plan_get_info(p, 0, &info);
@@ -69,8 +82,10 @@ TM_FN int hand_both(rm_graph *g, const char *graph, size_t graph_n, const char *
         snprintf(why, sizeof why, "%llu %llu %llu bytes; the tests' referee: %llu %llu %llu", (unsigned long long)fig->host_top[RMI_PINNED], (unsigned long long)fig->host_top[RMI_PAGEABLE], (unsigned long long)fig->host_top[RMI_DISK], (unsigned long long)r.host_bytes, (unsigned long long)r.pageable_bytes, (unsigned long long)r.disk_bytes);
         EXPECT(fig->host_top[RMI_PINNED] == r.host_bytes && fig->host_top[RMI_PAGEABLE] == r.pageable_bytes && fig->host_top[RMI_DISK] == r.disk_bytes, why);
         for (k = 0; k < RMI_LANES; k++) EXPECT(info.busy_ns[k] == lanes[k], why);
+        for (k = 0; k < 4; k++) EXPECT(fig->copied[k] == copied[k], why);
         for (k = 0; want && k < want->figures; k++) EXPECT(have[k] == want->figure[k], why);
         hand_again(g, p);
+        if (want) hand_views(g, p, r.disk_bytes > 0);
     }
     rm_plan_destroy(p);
     return !verdict;

@@ -3,14 +3,14 @@
 
 The files are what RMTEST_KEEP made. Verdict, time of a step, arena, live and host bytes must be the same. Plans are taken in turns from
 all files, each file's spread evenly. Skipped, and counted so: what N seconds (default: no limit) do not suffice for, and graphs with words
-that came after the first referee (NEWER): those plans have one referee.
+that came after the first referee (NEWER), pageable memory and disks among them: those plans have one referee.
 """
 import importlib.util
 import sys
 import time
 
 NO_BUDGET = (1 << 64) - 1
-NEWER = ("pageable_h2d", "pageable_d2h", "saving_ws", "zero_grads", "same_grad", "policy")
+NEWER = ("pageable_h2d", "pageable_d2h", "saving_ws", "zero_grads", "same_grad", "policy", "tier")
 
 
 def is_newer(graph):
@@ -106,7 +106,7 @@ def main(argv):
     referee = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(referee)
     begin = time.monotonic()
-    passed = failed = 0
+    passed = failed = newer = 0
     files = [(path, questions(path)) for path in argv[1:]]
     total = sum(len(q) for _, q in files)
     turns = [(path, q, spread(len(q))) for path, q in files if q]
@@ -119,6 +119,7 @@ def main(argv):
                 continue
             graph, plan, (budget, host_budget, verdict, *figures) = q[i]
             if is_newer(graph):
+                newer += 1
                 continue
             answer, said = judge(referee, [None, None], graph, plan, budget, host_budget)
             want = [0] + figures if verdict == 0 else [verdict]
@@ -130,6 +131,7 @@ def main(argv):
                 print(f"{path}, plan {i}: {answer} {said}, the tests' referee said {[verdict] + figures}")
     for path, q in files:
         print(f"{path}: {len(q)} plans")
+    print(f"of graphs with newer words: {newer} plans")
     print(f"{passed} passed, {failed} failed, {total - passed - failed} skipped")
     return 1 if failed else 0
 

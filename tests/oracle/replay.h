@@ -26,6 +26,10 @@ typedef struct rmtest_result {
     uint64_t comm_ns;
     uint64_t load_ns;
     uint64_t store_ns;
+    uint64_t h2d_bytes;     /* copied to the device in a step; to host memory, from disk, to disk */
+    uint64_t d2h_bytes;
+    uint64_t load_bytes;
+    uint64_t store_bytes;
     uint64_t floor_ns;      /* every forward and backward once, at its cheapest */
     uint64_t recomputed_ns; /* forwards after the first, in a step */
     uint64_t arena_bytes;   /* the highest byte of the arena that is used */
