@@ -32,7 +32,7 @@ TM_FN const char *rmtest_plan(rm_graph *g, const rm_plan *p, uint64_t budget, ui
         line = strstr(program.s, "\ngraph ");
         if (line) line[1] = '#'; /* of the text that g was read from, not of the canonical one */
         if (rmtest_replay_c(graph.s, graph.n, program.s, program.n, budget ? budget : RMTEST_NO_BUDGET, host ? host : RMTEST_NO_BUDGET, &r) != RMTEST_LEGAL) snprintf(why, sizeof why, "step kind %u: %s", (unsigned)k, r.message);
-        else if (r.time_ns != info.time_ns || r.live_bytes != info.live_bytes || r.arena_bytes > info.arena_bytes || r.host_bytes > info.host_bytes || r.pageable_bytes > info.pageable_bytes) snprintf(why, sizeof why, "step kind %u: other figures", (unsigned)k);
+        else if (r.time_ns != info.time_ns || r.live_bytes != info.live_bytes || r.arena_bytes > info.arena_bytes || r.host_bytes > info.host_bytes || r.pageable_bytes > info.pageable_bytes || r.disk_bytes > info.disk_bytes[0] || r.load_bytes != info.disk_bytes[1] || r.store_bytes != info.disk_bytes[2]) snprintf(why, sizeof why, "step kind %u: other figures", (unsigned)k);
     }
     free(graph.s), free(program.s);
     return why;

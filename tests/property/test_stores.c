@@ -481,6 +481,33 @@ static void with_disk_and_ranks(const char *text, int ranks, tm_text *out)
     }
 }
 
+static unsigned long planned;
+
+/* A plan of the planner for less host memory than it wants, before a disk; NULL if it finds none. */
+static rm_plan *with_a_disk(rm_graph *g, rm_plan_desc d)
+{
+    rm_plan *p = NULL;
+    rm_plan_info info;
+    const char *why;
+    memset(&info, 0, sizeof info);
+    d.preset = hand_below(2) ? "offmate" : "stream";
+    d.info = &info;
+    d.host_bytes = 1 << 17;
+    d.device_bytes = 1;
+    if (!g->has_link || rm_plan_create(g, &d, &p) == RM_OK) return p;
+    d.device_bytes = info.min_bytes * (8 + hand_below(4)) / 8;
+    if (rm_plan_create(g, &d, &p) != RM_OK || !info.host_bytes) return p;
+    rm_plan_destroy(p);
+    p = NULL;
+    d.host_bytes = info.host_bytes * (3 + hand_below(6)) / 8 + 64;
+    d.disk_bytes = 1 << 17;
+    if (rm_plan_create(g, &d, &p) != RM_OK) return NULL;
+    why = rmtest_plan(g, p, d.device_bytes, d.host_bytes);
+    EXPECT(!why || !*why, why);
+    planned += info.disk_bytes[0] > 0;
+    return p;
+}
+
 static void one(unsigned long seed)
 {
     rg_text t;
@@ -490,6 +517,7 @@ static void one(unsigned long seed)
     rm_plan_desc d;
     uint32_t k;
     const int ranks = seed % 4 == 3;
+    int made;
     memset(&d, 0, sizeof d);
     hand_random = seed * 977 + 5;
     rg_ask_more(seed);
@@ -505,11 +533,12 @@ static void one(unsigned long seed)
     d.align = 64;
     d.work_limit = 20000;
     d.preset = ranks ? NULL : seed % 2 ? "noremat" : "every-block";
-    if (rm_plan_create(g, &d, &p) != RM_OK) {
+    made = !ranks && seed % 4 == 2 && (p = with_a_disk(g, d)) != NULL;
+    if (!made && rm_plan_create(g, &d, &p) != RM_OK) {
         EXPECT(ranks && strstr(rm_graph_error(g), "no param can be in shares"), rm_graph_error(g));
         goto end;
     }
-    if (!ranks) copies_insert(p, seed, 40, 1);
+    if (!ranks && !made) copies_insert(p, seed, 40, 1);
     EXPECT(rm_graph_write(g, tm_sink, &graph) == RM_OK && rm_graph_read(graph.s, graph.n, NULL, &again) == RM_OK, again ? rm_graph_error(again) : rm_graph_error(g));
     for (k = RM_SINGLE; k <= RM_FORWARD && again; k <<= 1) {
         if (!(d.steps & k)) continue;
@@ -534,7 +563,8 @@ int main(int argc, char **argv)
         one(first + i);
     }
     tm_case = 0;
-    printf("%lu plans judged, %lu of them legal; %lu programs with %lu loads and %lu stores; %lu changed plans, %lu of them legal\n", judged, legal, with_disk, loads, stores, changes, legal_changes);
+    if (graphs >= 20) EXPECT(planned > 2 && loads > 50 && stores > 50 && waits_of[RM_LANE_LOAD] > 50, "too few of them");
+    printf("%lu plans judged, %lu of them legal; %lu programs, %lu of them with a disk from the planner, with %lu loads and %lu stores; %lu changed plans, %lu of them legal\n", judged, legal, with_disk, planned, loads, stores, changes, legal_changes);
     printf("%lu pairs of operations in order by waits: %lu of loads, %lu of stores, %lu of others\n", conflicts, waits_of[RM_LANE_LOAD], waits_of[RM_LANE_STORE],
            waits_of[RM_LANE_COMPUTE] + waits_of[RM_LANE_H2D] + waits_of[RM_LANE_D2H] + waits_of[RM_LANE_HOST] + waits_of[RM_LANE_COMM]);
     return tm_end();
