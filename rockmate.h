@@ -18837,6 +18837,14 @@ RMI_FN int rmi_plan_is_shared(const rm_plan *plan)
     return 0;
 }
 
+/* Has some step of the plan a disk? */
+RMI_FN int rmi_plan_on_disk(const rm_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->n; i++)
+        if (plan->prog[i].host[RMI_DISK]) return 1;
+    return 0;
+}
+
 RMI_FN rm_result rmi_plan_desc_ok(rm_graph *graph, const rm_plan_desc *desc)
 {
     int aligned = 1;
@@ -18864,7 +18872,7 @@ RMI_FN rm_result rmi_plan_desc_ok(rm_graph *graph, const rm_plan_desc *desc)
     RMI_WANT(&graph->last, !disk || !(desc->pageable_bytes || desc->shares || desc->live_only || desc->like),
              "rm_plan_desc.disk_bytes: plans with a disk have no pageable memory, nothing in shares, have addresses, "
              "and are like no other plan yet; leave out pageable_bytes, shares, live_only and like");
-    RMI_WANT(&graph->last, !desc->like || !desc->like->prog[0].host[RMI_DISK], "rm_plan_desc.like: that plan has "
+    RMI_WANT(&graph->last, !desc->like || !rmi_plan_on_disk(desc->like), "rm_plan_desc.like: that plan has "
              "something on disk, and no plan can be like it yet; give one without rm_plan_desc.disk_bytes");
     RMI_WANT(&graph->last, !desc->like || !rmi_plan_is_shared(desc->like), "rm_plan_desc.like: that plan is in shares "
              "on ranks, and no plan can be like it yet; give one without rm_plan_desc.shares");
@@ -24300,6 +24308,8 @@ RMI_FN void rmi_exe_free(rm_exec *exec)
 
 #define RMI_EXE_LIVE_ONLY "%s: the plan counts live bytes and has no addresses to run with; plan without " \
                           "rm_plan_desc.live_only"
+#define RMI_EXE_ON_DISK "%s: the plan has something on disk, and no executor runs that yet; plan without " \
+                        "rm_plan_desc.disk_bytes"
 
 /* rm_exec_create: what depends on the graph alone (the caller's memory, in the line of places; inputs, never written),
    the backend, the plan. On failure the reason is the message of the plan's graph. */
@@ -24311,8 +24321,7 @@ RMI_FN rm_result rmi_exe_create(rm_plan *plan, const rm_exec_desc *desc, rm_exec
     uint32_t n = rmi_low_buffers(graph), i;
     uint64_t place = 0;
     RMI_WANT(last, !plan->live_only, RMI_EXE_LIVE_ONLY, "rm_exec_create");
-    RMI_WANT(last, !plan->prog[0].host[RMI_DISK], "rm_exec_create: the plan has something on disk, and no executor "
-             "runs that yet; plan without rm_plan_desc.disk_bytes");
+    RMI_WANT(last, !rmi_plan_on_disk(plan), RMI_EXE_ON_DISK, "rm_exec_create");
     RMI_WANT(last, !desc || !desc->rank || desc->rank < graph->ranks.n, "rm_exec_desc.rank: %u, and there are %u ranks "
              "(rm_graph_ranks); they count from 0", (uint64_t)desc->rank, graph->ranks.n);
     rm_exec *exec = RMI_NEW(&mem, rm_exec, 1);
@@ -25188,6 +25197,7 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
     RMI_WANT(&exec->err, plan->g == exec->graph, "rm_exec_replan: the plan is of another graph; make it with the graph "
              "of this executor's plan");
     RMI_WANT(&exec->err, !plan->live_only, RMI_EXE_LIVE_ONLY, "rm_exec_replan");
+    RMI_WANT(&exec->err, !rmi_plan_on_disk(plan), RMI_EXE_ON_DISK, "rm_exec_replan");
     RMI_TRY(rmi_exe_alone(exec, "rm_exec_replan"));
     RMI_WANT(&exec->err, rmi_plan_is_shared(old) == rmi_plan_is_shared(plan), "rm_exec_replan: one plan is in shares "
              "on ranks (rm_plan_desc.shares), the other has weights whole; make another executor, and write to it what "

@@ -59,6 +59,41 @@ static void words(void)
     }
 }
 
+static int nothing(const rm_call *c) { return (void)c, 0; }
+
+/* No executor runs such a plan yet, neither a new one nor one that has another plan, whichever of its steps has something on disk. */
+static void refused(void)
+{
+    static const rm_kind kind = {.name = "k", .forward = nothing, .backward = nothing};
+    static const char on_disk[] = "rockmate plan 1\narena 1024 host 64 disk 64\nstep forward\nresident x 0\nhome w 0 disk\nload w 0\nalloc w 64\nprefetch w\nalloc a 128\nrun fwd a\n";
+    rm_graph *g = rm_graph_create(NULL);
+    rm_plan *all = NULL, *disk = NULL;
+    rm_exec *x = NULL, *y = NULL;
+    rm_plan_desc d;
+    rm_tensor in = rm_input_add(g, "x", 64, 0), w = RM_PARAM(g, .name = "w", .bytes = 64, .update = nothing);
+    memset(&d, 0, sizeof d);
+    d.steps = RM_SINGLE | RM_FORWARD;
+    rm_graph_link(g, 1000000000, 1000000000, 0, 0);
+    rm_graph_disk(g, 1000000000, 1000000000, 0, 0);
+    rm_output_add(g, RM_OP(g, &kind, .name = "a", .in = {in, w}, .out = {64}));
+    if (EXPECT(rm_plan_create(g, &d, &all) == RM_OK && rm_exec_create(all, NULL, &x) == RM_OK && rm_plan_read(g, on_disk, strlen(on_disk), &disk) == RM_OK, rm_graph_error(g))) {
+        const rmi_program forward = all->prog[1];
+        EXPECT(rm_exec_replan(x, disk) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(x), "rm_exec_replan: the plan has something on disk"), rm_exec_error(x));
+        all->prog[1] = disk->prog[0];
+        EXPECT(rm_exec_create(all, NULL, &y) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "rm_exec_create: the plan has something on disk"), rm_graph_error(g));
+        d.like = all;
+        rm_plan_destroy(disk);
+        disk = NULL;
+        EXPECT(rm_plan_create(g, &d, &disk) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "rm_plan_desc.like: that plan has something on disk"), rm_graph_error(g));
+        all->prog[1] = forward;
+        EXPECT(rm_exec_step(x, NULL) == RM_OK || strstr(rm_exec_error(x), "input"), rm_exec_error(x));
+    }
+    rm_exec_destroy(x);
+    rm_plan_destroy(disk);
+    rm_plan_destroy(all);
+    rm_graph_destroy(g);
+}
+
 /* --- a plan as lines */
 enum { LINE = 400 }; /* names are short here */
 typedef struct sheet {
@@ -558,6 +593,7 @@ int main(int argc, char **argv)
     unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(30, 150), first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     hand_plans("tests/oracle/disk.txt");
     words();
+    refused();
     for (i = 0; i < graphs; i++) {
         tm_case = first + i;
         one(first + i);
