@@ -582,7 +582,8 @@ RMDEF void rm_graph_link_pageable(rm_graph *g, uint64_t h2d, uint64_t d2h);
    and ns a transfer besides. What is in shares comes in multiples of `grain` bytes (0: 16). */
 RMDEF void rm_graph_ranks(rm_graph *g, uint32_t n, uint64_t rate, uint64_t latency_ns, uint32_t grain);
 
-/* A disk behind host memory: bytes a second from it and to it, ns a transfer, its size in bytes (0: no limit). */
+/* A disk behind host memory: bytes a second from it and to it, ns a transfer, its size in bytes (0: no limit). A cost,
+   as the link is. */
 RMDEF void rm_graph_disk(rm_graph *g, uint64_t in, uint64_t out, uint64_t latency_ns, uint64_t room);
 
 RMDEF size_t rm_graph_op_count(const rm_graph *g);
@@ -19592,7 +19593,7 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
 /* --- a disk behind host memory. What is planned is as if host memory were as large as both; >>disk then says what
    waits on disk. Where its lanes are the slowest a second plan counts on links that are as slow. */
 #define RMI_PLAN_DISK_ROUNDS 2u
-static const uint8_t rmi_plan_disk_spare[] = {16, 4, 2}; /* that part of host memory for transfers that run ahead */
+static const uint8_t rmi_plan_disk_spare[] = {16, 8, 4, 3}; /* that part of host memory for transfers that run ahead */
 
 typedef struct rmi_plan_disked { /* the best so far */
     rmi_program prog[RM_STEP_KINDS];
@@ -27102,12 +27103,10 @@ RMDEF void rm_graph_disk(rm_graph *graph, uint64_t in, uint64_t out, uint64_t la
 {
     const rmi_disk disk = {in, out, latency_ns, room};
     if (!graph || graph->sticky.result != RM_OK) return;
-    if (!graph->disk.in && !graph->sealed && in && out &&
-        rmi_max(rmi_max(in, out), rmi_max(latency_ns, room)) <= RMI_MAX)
-        graph->disk = disk;
+    if (in && out && rmi_max(rmi_max(in, out), rmi_max(latency_ns, room)) <= RMI_MAX) graph->disk = disk;
     else
-        rmi_graph_fail(graph, RM_ERROR_GRAPH, "rm_graph_disk: call it once, while the graph is built, with two rates "
-                       "above zero, all figures below 2^62");
+        rmi_graph_fail(graph, RM_ERROR_GRAPH, "rm_graph_disk: give two rates above zero, in bytes a second, and no "
+                       "figure that is not below 2^62");
 }
 
 RMDEF size_t rm_graph_op_count(const rm_graph *graph) { return graph ? graph->n_ops : 0; }

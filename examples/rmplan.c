@@ -305,6 +305,7 @@ typedef enum value_kind {
     TAKES_PERCENT,
     TAKES_OPTIMIZER,
     TAKES_LINK,
+    TAKES_DISK,
     TAKES_RANKS,
     TAKES_DEVICE
 } value_kind;
@@ -328,6 +329,8 @@ static const struct {
     {"takes adamw or slim", 0, 0},
     {"takes bytes a second, both ways (25G) or each (h2d=25G,d2h=20G); latency=NS, add=RATE, pageable=RATE (not above "
      "these) may follow", 0, 0},
+    {"takes a size and, where the graph does not say them, rates: 2T,6G or 2T,in=7G,out=5G, behind which latency=NS may "
+     "follow", 0, 0},
     {"takes how many, and bytes a second that one gets from the others: 8,360G", 0, 0},
     {"takes a name ('rmplan --device list') or flops=RATE,bandwidth=RATE,memory=SIZE, or both", 0, 0},
 };
@@ -341,6 +344,9 @@ static const struct {
     X(PINNED, "--pinned", "SIZE", ASK_FIT, TAKES_SIZE, pinned, HAS_BUDGET, \
       "of --host, so much is pinned at most; the rest is pageable, with the rate of --link 25G,pageable=8G (default: " \
       "the graph's, or a third of a --device's link)") \
+    X(DISK, "--disk", "SIZE", ASK_FIT, TAKES_DISK, disk, PLAN | CURVE | EXPORT, \
+      "behind --host so much of a disk, too: 2T,6G, bytes a second both ways, or 2T,in=7G,out=5G; latency=NS a " \
+      "transfer may follow; a graph that has a disk says its rates") \
     X(DEVICE, "--device", "NAME", ASK_FIT, TAKES_DEVICE, device, HAS_MODEL | LIST, \
       "on this card ('list' shows them): its memory, its link, and for --model its speed (default h200); " \
       "or flops=RATE,bandwidth=RATE,memory=SIZE,link=RATE,host=RATE, alone or behind a name; link and host: 25G, 60G; " \
@@ -435,6 +441,10 @@ typedef struct link_rates {
     uint64_t rate[5];
 } link_rates; /* h2d, d2h, ns a copy, sums in host memory, pageable memory both ways */
 
+typedef struct disk_asked {
+    uint64_t bytes, rate[3]; /* from it, to it, ns a transfer; 0: as the graph has them */
+} disk_asked;
+
 enum { FIT_BATCH = 1, FIT_SEQUENCE = 2 };
 
 typedef struct request { /* what the command line says; fields of options that are not given are zero */
@@ -443,6 +453,7 @@ typedef struct request { /* what the command line says; fields of options that a
     quantity budget, host, pinned, capacity, more;
     int shares;
     link_rates link;
+    disk_asked disk;
     models_device device;
     models_desc model;
     uint64_t align, milliseconds, points, margin, step, slower;
@@ -517,6 +528,25 @@ static int parse_link(const char *text, link_rates *link)
     }
     if (link->rate[4] > link->rate[0] || link->rate[4] > link->rate[1]) return 0;
     return link->rate[0] && link->rate[1];
+}
+
+/* --disk: a size, then one rate for both ways, or keys. */
+static int parse_disk(const char *text, disk_asked *disk)
+{
+    static const char *const keys[] = {"in", "out", "latency"};
+    const char *value;
+    if (!parse_units(text, 1024, &disk->bytes, &text) || !disk->bytes) return 0;
+    if (*text++ != ',') return text[-1] == 0;
+    if (parse_units(text, 1000, &disk->rate[0], &value)) {
+        disk->rate[1] = disk->rate[0];
+        text = *value == ',' ? value + 1 : value;
+    }
+    while (*text) {
+        int k = find_key(keys, 3, text, &value);
+        if (k < 0 || !parse_units(value, 1000, &disk->rate[k], &text)) return 0;
+        if (*text == ',') text++;
+    }
+    return disk->rate[0] && disk->rate[1];
 }
 
 static int parse_ranks(const char *text, uint64_t *ranks)
@@ -610,6 +640,7 @@ static int take_value(request *r, const option *opt, const char *text)
     case TAKES_FIT: return parse_fit(text, (int *)field);
     case TAKES_OPTIMIZER: return parse_optimizer(text, (int *)field);
     case TAKES_LINK: return parse_link(text, (link_rates *)field);
+    case TAKES_DISK: return parse_disk(text, (disk_asked *)field);
     case TAKES_RANKS: return parse_ranks(text, number);
     case TAKES_DEVICE: return !strcmp(text, "list") || parse_device(text, (models_device *)field);
     default:
@@ -935,6 +966,10 @@ static const struct {
     {"rm_plan_desc.device_bytes", "--budget"},
     {"rm_plan_desc.host_bytes", "--host"},
     {"rm_plan_desc.pageable_bytes", "--pinned"},
+    {"declare it (rm_graph_disk)", "give its rates: --disk 2T,6G"},
+    {"declare it with rm_graph_disk", "give --disk 2T,6G"},
+    {"rm_plan_desc.disk_bytes", "--disk"},
+    {"rm_graph_disk", "--disk"},
     {"rm_graph_link_pageable", "--link 25G,pageable=8G"},
     {"rm_plan_desc.unified", "a device with unified memory"},
     {"rm_plan_desc.shares", "--shares"},
@@ -1959,7 +1994,11 @@ static int check_host(const job *j)
         return usage("--host: on this --device host and device are one pool of memory: what waited in host memory "
                      "would free nothing. Give all that the plan may use as --budget",
                      NULL);
+    if (r->given[OPTION_DISK] && (r->given[OPTION_PINNED] || r->shares || r->model.ranks[0]))
+        return usage("--disk is behind --host, which is all pinned then, and holds no shares on ranks; leave out --pinned, "
+                     "--shares and --ranks", NULL);
     if (is_unified(j->device)) return GO_ON;
+    if (r->given[OPTION_DISK] && none) return usage("--disk is behind --host, and there is none", NULL);
     if (r->given[OPTION_PINNED] && none) return usage("--pinned is a part of --host, and there is none", NULL);
     if (r->given[OPTION_PINNED] && !graph_says(j->g, " pageable_h2d="))
         return usage("--pinned: the graph does not say how fast pageable memory is; give --link 25G,pageable=8G (bytes "
@@ -1986,7 +2025,7 @@ static int keep_all(job *j, rm_plan_info *info)
     rm_plan *plan = NULL;
     rm_result result;
     memset(info, 0, sizeof *info);
-    all.device_bytes = all.host_bytes = all.pageable_bytes = 0;
+    all.device_bytes = all.host_bytes = all.pageable_bytes = all.disk_bytes = 0;
     all.preset = "noremat";
     all.config = NULL;
     all.keep = all.recompute = all.move = all.stay = NULL;
@@ -2003,6 +2042,7 @@ static void give_host(job *j, uint64_t bytes)
     uint64_t pinned = j->r->given[OPTION_PINNED] && j->pinned < bytes ? j->pinned : bytes;
     j->desc.host_bytes = pinned;
     j->desc.pageable_bytes = bytes - pinned;
+    j->desc.disk_bytes = bytes ? j->r->disk.bytes : 0;
 }
 
 /* Percentages are of what keeping everything takes. */
@@ -2222,7 +2262,7 @@ static rm_result say_more(job *j, int has_plan)
 /* --- the figures of --kv and --json */
 static void say_info(job *j, const char *status)
 {
-    static const char *const lanes[] = {"compute", "h2d", "d2h", "host", "comm"};
+    static const char *const lanes[] = {"compute", "h2d", "d2h", "host", "comm", "load", "store"};
     const rm_plan_info *f = &j->info;
     printer *p = &j->out;
     char key[32];
@@ -2239,9 +2279,12 @@ static void say_info(job *j, const char *status)
         say_number(p, "live_bytes", f->live_bytes);
         say_number(p, "host_bytes", f->host_bytes);
         say_number(p, "pageable_bytes", f->pageable_bytes);
+        say_number(p, "disk_bytes", f->disk_bytes[0]);
         say_number(p, "h2d_bytes", f->h2d_bytes);
         say_number(p, "d2h_bytes", f->d2h_bytes);
-        for (lane = 0; lane < 5; lane++) {
+        say_number(p, "load_bytes", f->disk_bytes[1]);
+        say_number(p, "store_bytes", f->disk_bytes[2]);
+        for (lane = 0; lane < (int)LENGTH(lanes); lane++) {
             snprintf(key, sizeof key, "busy_%s_ns", lanes[lane]);
             say_number(p, key, f->busy_ns[lane]);
         }
@@ -2485,6 +2528,7 @@ static rm_result print_answer(job *j, const account *a)
         print_bytes_line(to, "device memory", f->arena_bytes, "");
         if (f->host_bytes) print_bytes_line(to, "host memory", f->host_bytes, f->pageable_bytes ? ": pinned" : "");
         if (f->pageable_bytes) print_bytes_line(to, "and pageable", f->pageable_bytes, "");
+        if (f->disk_bytes[0]) print_bytes_line(to, "on disk", f->disk_bytes[0], "");
         if (j->r->model.model) print_speed(j);
         if (a->n) print_history(j, a);
         if (f->min_bound_bytes)
@@ -3684,6 +3728,7 @@ static int run_model(const request *r)
         return complain("no such model ('rmplan --model list' shows them)", model.model, best.name);
     }
     link_pageable(r, g, model.device);
+    if (r->disk.rate[0]) rm_graph_disk(g, r->disk.rate[0], r->disk.rate[1], r->disk.rate[2], 0);
     if (rm_graph_result(g) != RM_OK) status = refuse(r->graph, g, rm_graph_result(g));
     else status = r->fit ? fit_model(r, g, &model) : run_graph(r, g, model.device);
     rm_graph_destroy(g);
@@ -3706,6 +3751,7 @@ static int run_file(const request *r)
     else if (result == RM_OK && device && !is_unified(device))
         rm_graph_link(g, (uint64_t)device->link, (uint64_t)device->link, 10000, (uint64_t)(device->host / 3));
     if (result == RM_OK) link_pageable(r, g, device);
+    if (result == RM_OK && r->disk.rate[0]) rm_graph_disk(g, r->disk.rate[0], r->disk.rate[1], r->disk.rate[2], 0);
     status = result == RM_OK ? run_graph(r, g, device) : refuse(r->graph, g, result);
     rm_graph_destroy(g);
     return status;

@@ -378,6 +378,21 @@ run 2 "host and device are one pool of memory" --model gpt2-124m --device gb10 -
 run 2 "h[0]/fc has nowhere to go: host and device are one pool; leave it out" --model gpt2-124m --device gb10 --move 'h[*]/fc'
 run 0 "" --model gpt2-124m --device gb10 --text
 grep -q 'one pool of memory; they would free nothing' out && ok || bad "a plan for a device with unified memory says so"
+# a disk behind host memory
+run 2 "--disk is behind --host, and there is none" chain.rmg --budget 80% --disk 1G,1G
+run 2 "give its rates: --disk 2T,6G" chain.rmg --budget 80% --host 1G --link 1G --disk 1G
+run 2 "takes a size and, where the graph does not say them, rates" chain.rmg --budget 80% --host 1G --link 1G --disk 1G,in=3
+run 2 "leave out --pinned" chain.rmg --budget 80% --host 1G --link 1G,pageable=1G --pinned 1M --disk 1G,1G
+run 0 "" --model gpt2-124m --device rtx4090 --budget 1500M --host 1G --disk 4G,in=6G,out=4G --kv --out disk.rmp --export disk.rmg
+grep -q '^load state:h' disk.rmp && grep -q '^store state:h' disk.rmp && grep -q '^home state:.* disk$' disk.rmp && ok || bad "a plan with a disk loads and stores"
+holds 'v["host_bytes"] <= 1 << 30 and v["disk_bytes"] > 0 and v["load_bytes"] > 0 and v["busy_store_ns"] > 0'
+sed -n 's/^time_ns=//p' out >disk.time
+grep -q '^tier disk rate_in=6000000000 rate_out=4000000000$' disk.rmg && ok || bad "a disk is a part of the graph"
+run 0 "" disk.rmg --plan disk.rmp --kv
+[ "$(sed -n 's/^time_ns=//p' out)" = "$(cat disk.time)" ] && ok || bad "a plan with a disk takes as long when it is read"
+run 0 "" disk.rmg --plan disk.rmp --text
+grep -q '^  on disk  ' out && grep -q '^  from disk  ' out && ok || bad "a plan with a disk says so to people"
+run 3 "at once; " --model gpt2-124m --device rtx4090 --budget 1500M --host 100M --disk 4G,6G
 run 0 "" --model gpt2-124m --device h100 --ranks 4,300G --budget 3G --kv --out shares.rmp --export shares.rmg
 grep -q '^gather h' shares.rmp && grep -q '^scatter grad:h' shares.rmp && grep -q '@share$' shares.rmp && ok || bad "a plan in shares gathers, scatters, updates shares"
 sed -n 's/^time_ns=//p' out >shares.time

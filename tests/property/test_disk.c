@@ -110,7 +110,7 @@ static void messages(void)
     refused(1, (rm_plan_desc){.disk_bytes = 1 << 20, .host_bytes = 16384}, RM_OK, "");
     refused(2, (rm_plan_desc){.disk_bytes = 4096, .host_bytes = 16384}, RM_OK, "");
     rm_graph_disk(g, 1, 0, 0, 0);
-    EXPECT(strstr(rm_graph_error(g), "rm_graph_disk: call it once"), rm_graph_error(g));
+    EXPECT(strstr(rm_graph_error(g), "rm_graph_disk: give two rates above zero"), rm_graph_error(g));
     rm_graph_disk(NULL, 1, 1, 0, 0);
     rm_graph_destroy(g);
 }
