@@ -248,6 +248,14 @@ cuda_example() {
         check "nvcc train_gpt_nccl.cu" nvcc -O1 -arch=sm_90 -Werror all-warnings -Xcompiler -fopenmp,-ffp-contract=off,-Wall -o "$out/train_gpt_nccl" examples/cuda/train_gpt_nccl.cu -lcublasLt -lnccl
     else skip "no NCCL: train_gpt_nccl.cu was not compiled"; fi
 }
+cuda_nccl() { # train_gpt_nccl.cu as a program of the host, on stand-ins for cudart and NCCL
+    d=$out/nccl
+    mkdir -p "$d"
+    for f in nccl cudart; do check "${f}_standin.c" ${CC} -std=gnu99 -O1 -g1 -Wall -Wextra -Werror -isystem "$cuda/include" -c -o "$d/$f.o" tests/cuda/${f}_standin.c; done
+    check "train_gpt_nccl.cu as host code" ${CXX} -std=c++17 -fpermissive -O2 -g1 -fno-strict-aliasing -ffp-contract=off -w -DRMI_IMPLEMENTED -I. -isystem "$cuda/include" -c -o "$d/host.o" tests/cuda/nccl_host.cpp
+    check "link train_gpt_nccl" ${CXX} -o "$d/train_gpt_nccl" "$d"/*.o "$out/objects/plain.o" -lm -lpthread
+    [ -x "$d/train_gpt_nccl" ] && counted cuda_nccl sh tests/cuda/nccl.sh "$d/train_gpt_nccl"
+}
 cuda_llmc() { # its own warnings are llm.c's affair: -isystem
     check "nvcc llmc.cu" nvcc -O1 -std=c++17 --use_fast_math -arch=sm_90 -Werror all-warnings -Xcompiler -fopenmp,-Wall -isystem "$LLMC" -o "$out/llmc_port" examples/cuda/llmc.cu -lcublas -lcublasLt
     "$out/llmc_port" --help 2>&1 | grep -q -e "--make-tokens" && ok || bad "llmc.cu does not start"
@@ -371,7 +379,7 @@ done
 # --- first all objects, for each job its own
 job linked.o linked
 job included.h included
-if wanted rmplan || wanted train_gpt || wanted docs || wanted torch || wanted cuda_llmc_numbers || wanted "C compiler"; then job "C compiler" first_c; fi
+if wanted rmplan || wanted train_gpt || wanted docs || wanted torch || wanted cuda_llmc_numbers || wanted cuda_nccl || wanted "C compiler"; then job "C compiler" first_c; fi
 if wanted "C++ compiler"; then job "C++ compiler" first_cpp; fi
 job replay.o object replay ${CXX} -std=c++17 -Wall -Wextra -Wshadow -Wconversion -O2 tests/oracle/replay.cpp
 [ $has_cuda = 1 ] && job cuda.o objects_cuda
@@ -405,6 +413,10 @@ if wanted rooms; then
 fi
 if [ $all = 1 ] || [ -n "$only" ]; then
     if [ $has_cuda = 1 ] && have nvcc && wanted cuda_dry; then job cuda_dry counted cuda_dry sh tests/cuda/dry.sh; fi
+    if [ $has_cuda = 1 ] && wanted cuda_nccl; then
+        if [ -f "$cuda/include/nccl.h" ] || [ -f /usr/include/nccl.h ]; then job cuda_nccl cuda_nccl
+        else skipped=$((skipped + 1)); echo "skipped: no NCCL (its header): ranks on a stand-in for it"; fi
+    fi
     if [ $has_cuda = 1 ] && have nvcc && wanted cuda_llmc; then
         if [ -f "${LLMC:-/none}/llmc/matmul.cuh" ]; then job cuda_llmc cuda_llmc
         else skipped=$((skipped + 1)); echo "skipped: no llm.c (LLMC=: a checkout): examples/cuda/llmc.cu was not compiled"; fi

@@ -889,6 +889,8 @@ __host__ __device__ static inline uint32_t random_bits(uint64_t seed, int64_t i)
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
     return (uint32_t)(x >> 32);
 }
+/* The seed with which value 0 of a share gets the bits that value `first` gets with this one. */
+__host__ __device__ static inline uint64_t seed_from(uint64_t seed, int64_t first) { return seed + 3 * (uint64_t)first * 0x9E3779B97F4A7C15u; }
 /* A slim weight: m and v in bf16, and the weight itself rounded at random. i: its number, for the random bits. */
 __host__ __device__ static inline void adam_slim(adam a, uint16_t *param, uint16_t grad, uint16_t *m, uint16_t *v, uint64_t seed, int64_t i)
 {

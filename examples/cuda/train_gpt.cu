@@ -49,11 +49,18 @@ __host__ __device__ static inline adam adam_of(const rm_step *s, float decay)
     a.grad_scale = 1;
     return a;
 }
+/* For a share from value `first` on; the same on all ranks, which have micro-batches of their own. */
+__host__ __device__ static inline uint64_t update_seed(const rm_step *s, uint64_t key, int64_t first)
+{
+    rm_step common = *s;
+    common.micro = 0;
+    return seed_from(rm_seed(&common, key), first);
+}
 /* The values of the step come from the device's copy: right in a CUDA graph that is started again, too. */
-__global__ static void adamw_kernel(uint16_t *param, const uint16_t *grad, void *state, int64_t n, int slim, float decay, const rm_step *s, uint64_t key)
+__global__ static void adamw_kernel(uint16_t *param, const uint16_t *grad, void *state, int64_t n, int slim, int64_t first, float decay, const rm_step *s, uint64_t key)
 {
     const int64_t i = element();
-    if (i < n) adam_eight(adam_of(s, decay), param, grad, state, n, i, slim, slim ? rm_seed(s, key) : 0);
+    if (i < n) adam_eight(adam_of(s, decay), param, grad, state, n, i, slim, slim ? update_seed(s, key, first) : 0);
 }
 
 /* =====================================================================================================================
@@ -82,9 +89,10 @@ typedef struct gpt {
     int64_t rows; /* batch * context */
     int context, padded, slim;
     int apart;    /* gelu is an op of its own */
-    int64_t ranks;    /* processes that share the batch: the loss is a part of the whole */
+    int64_t rank, ranks; /* this process, and how many share the batch: the loss is a part of the whole */
     int64_t accumulate;
     int reduced;      /* gradients go through rm_exec_desc.reduce */
+    int shard;        /* weights, gradients and states are in shares on the ranks */
     products products;
     struct cudnn_attention *cudnn; /* compiled in, and it knows the shape; else NULL */
     rm_graph *graph;
@@ -398,11 +406,11 @@ static uint64_t head_bytes(gpt *m, int64_t piece)
     return whole(bytes);
 }
 
-/* The updates; arg: slim; farg: weight decay. */
+/* The updates, of whole weights or of this rank's shares; arg: slim, number of the first value; farg: weight decay. */
 static int adamw(const rm_call *c)
 {
     const int64_t n = (int64_t)(c->param_bytes / 2);
-    adamw_kernel<<<blocks_for(n), THREADS, 0, stream_of(c)>>>((uint16_t *)c->param, (const uint16_t *)c->grad, c->state, n, (int)c->arg[0], (float)c->farg[0], c->device_step, c->seed_key);
+    LAUNCH(adamw_kernel, blocks_for(n), THREADS, 0, stream_of(c))((uint16_t *)c->param, (const uint16_t *)c->grad, c->state, n, (int)c->arg[0], c->arg[1], (float)c->farg[0], c->device_step, c->seed_key);
     return launched();
 }
 static int adamw_host(const rm_call *c)
@@ -410,7 +418,7 @@ static int adamw_host(const rm_call *c)
     const int64_t n = (int64_t)(c->param_bytes / 2);
     const adam a = adam_of(c->step, (float)c->farg[0]);
     const int slim = (int)c->arg[0];
-    const uint64_t seed = slim ? rm_seed(c->step, c->seed_key) : 0;
+    const uint64_t seed = slim ? update_seed(c->step, c->seed_key, c->arg[1]) : 0;
     int64_t i;
 #pragma omp parallel for schedule(static)
     for (i = 0; i < n; i += 8) adam_some(a, (uint16_t *)c->param, (const uint16_t *)c->grad, c->state, n, i, 8, slim, seed); /* counts are multiples of 8 */
@@ -468,19 +476,33 @@ static kinds make_kinds(void)
 static uint64_t halves(int64_t n) { return (uint64_t)n * 2; }
 static uint64_t floats(int64_t n) { return (uint64_t)n * 4; }
 
+enum { GRAIN = 16 }; /* shares are of whole 16 bytes, as kernels load and store them */
+static int64_t largest_share(const gpt *m, int64_t count) { return ((count + m->ranks - 1) / m->ranks + GRAIN / 2 - 1) / (GRAIN / 2) * (GRAIN / 2); }
+/* This rank's values of so many: from which on (*first), and how many. */
+static int64_t share_of(const gpt *m, int64_t count, int64_t *first)
+{
+    const int64_t each = largest_share(m, count);
+    *first = m->shard ? each * m->rank < count ? each * m->rank : count : 0;
+    return !m->shard ? count : count - *first < each ? count - *first : each;
+}
+
 static rm_tensor add_weight(gpt *m, const char *layer, const char *what, int64_t count, float mean, float deviation)
 {
     weight *w = &m->weights[m->n_weights++];
     rm_param_desc d = {};
     char name[64];
+    int64_t first;
+    share_of(m, count, &first);
     snprintf(name, sizeof name, "%s.%s", layer, what);
     d.name = name;
     d.bytes = halves(count);
     d.state_bytes = (uint64_t)count * (m->slim ? 4 : 12);
+    d.state_rows = m->slim ? 2 : 3; /* all of one kind, then all of the next: a share has its part of each */
     d.update = adamw;
     d.update_host = adamw_host;
     d.reduce_ns = m->reduced ? 20000 + d.bytes / 100 : 0; /* a guess, 100 GB/s: with it updates wait while the backward goes on */
     d.arg[0] = m->slim;
+    d.arg[1] = first;
     d.farg[0] = deviation > 0 ? 0.1 : 0;
     d.user = m;
     w->count = count;
@@ -556,6 +578,7 @@ static void describe(gpt *m)
     int layer;
 
     rm_graph_link(g, 25000000000u, 25000000000u, 10000, 0); /* a PCIe link, until rm_cuda_tune has measured the real one */
+    if (m->shard) rm_graph_ranks(g, (uint32_t)m->ranks, 100000000000u, 20000, GRAIN); /* a guess, as of reductions */
     m->tokens = rm_input_add(g, "tokens", floats(rows), 0);
     m->targets = rm_input_add(g, "targets", floats(rows), 0);
     wte = add_weight(m, "embed", "wte", (int64_t)m->padded * width, 0, wide);
@@ -763,7 +786,6 @@ typedef struct trainer {
     int64_t had;               /* micro-batches whose losses are in */
     double plan_s, tune_s;     /* that planning and tuning took */
     char card_name[256];
-    int64_t rank;
     void *ballast;
     size_t ballast_bytes;      /* which are nobody's: outside of what is outside the arena */
 } trainer;
@@ -807,7 +829,7 @@ static void load_text(trainer *t)
 static void make_model(trainer *t, int64_t rank, int64_t ranks)
 {
     gpt *m = &t->model;
-    t->rank = rank;
+    m->rank = rank;
     m->s = *t->o.model;
     m->context = (int)t->o.context;
     m->rows = t->o.batch * t->o.context;
@@ -855,6 +877,7 @@ static rm_plan_desc choose(trainer *t)
     all.preset = "noremat";
     d.preset = t->o.preset ? t->o.preset : a->preset;
     if (a->host) d.host_bytes = t->o.host;
+    d.shares = (uint32_t)t->model.shard;
     if (a->budget && t->o.percent > 0) {
         rm_plan_destroy(make_plan(t, &all, &info));
         d.device_bytes = (uint64_t)((double)info.keep_all_bytes * t->o.percent / 100);
@@ -893,14 +916,14 @@ static rm_step batch_of(trainer *t, int64_t step, int64_t micro)
     const uint64_t room = t->text_size - (size_t)t->o.context - 1;
     int64_t row, k;
     s.kind = step_kind(&t->o, micro);
-    s.micro = (uint32_t)(micro * t->model.ranks + t->rank);
+    s.micro = (uint32_t)(micro * t->model.ranks + t->model.rank);
     s.step = (uint64_t)step;
     s.seed = t->o.seed;
     s.lr = t->o.lr * (step < 10 ? (double)(step + 1) / 10 : 1);
     s.value[0] = 1 / (1 - pow(0.9, (double)step + 1)); /* the moments start at zero: AdamW's corrections */
     s.value[1] = 1 / (1 - pow(0.95, (double)step + 1));
     for (row = 0; row < t->o.batch; row++) {
-        const uint64_t pick = (uint64_t)random_bits(t->o.seed ^ 0xDA7A, (step * t->o.accumulate + micro) * 65536 + row + t->rank * t->o.batch);
+        const uint64_t pick = (uint64_t)random_bits(t->o.seed ^ 0xDA7A, (step * t->o.accumulate + micro) * 65536 + row + t->model.rank * t->o.batch);
         const unsigned char *from = t->text + pick % room;
         for (k = 0; k < t->o.context; k++) {
             t->tokens[row * t->o.context + k] = from[k];
@@ -966,21 +989,26 @@ static void occupy(trainer *t, uint64_t arena)
     cuda_needs(cudaMalloc(&t->ballast, t->ballast_bytes), "ballast");
 }
 
-/* Plan, executor, weights; then, unless --untuned, every op and the link are measured and the plan is made again. Weights are made
-   once more after that: then no copy of them has to be kept meanwhile, for which a large model leaves no room. */
-static void start(trainer *t, const rm_exec_desc *exec_desc, rm_plan_info *info)
+static rm_plan_desc plan_step(trainer *t, rm_plan_info *info)
 {
     const rm_plan_desc d = choose(t);
+    const double clock = seconds();
+    t->plan = make_plan(t, &d, info);
+    t->plan_s = seconds() - clock;
+    if (t->o.physical) occupy(t, info->arena_bytes > d.device_bytes ? info->arena_bytes : d.device_bytes);
+    return d;
+}
+
+/* Executor, weights; then, unless --untuned, every op and the link are measured and the plan (d: how it was asked for) is made again. Weights are
+   made once more after that: then no copy of them has to be kept meanwhile, for which a large model leaves no room. */
+static void start(trainer *t, rm_plan_desc d, const rm_exec_desc *exec_desc, rm_plan_info *info)
+{
     rm_exec_desc x;
     double clock;
     memset((void *)&x, 0, sizeof x);
     if (exec_desc) x = *exec_desc;
     x.add = add_on_host;
     x.forget = 1;
-    clock = seconds();
-    t->plan = make_plan(t, &d, info);
-    t->plan_s = seconds() - clock;
-    if (t->o.physical) occupy(t, info->arena_bytes > d.device_bytes ? info->arena_bytes : d.device_bytes);
     if (rm_cuda_exec_create(t->cuda, t->plan, &x, &t->exec) != RM_OK) {
         const char *why = rm_graph_error(t->model.graph);
         if (strstr(why, "cudaErrorMemoryAllocation")) no_room("executor", why);
@@ -1162,6 +1190,7 @@ int main(int argc, char **argv)
 {
     trainer t;
     rm_plan_info info;
+    rm_plan_desc d;
     rm_cuda_info ignored;
     float first = 0;
     double clock;
@@ -1173,7 +1202,8 @@ int main(int argc, char **argv)
     begin(&t);
     make_model(&t, 0, 1);
     if (t.o.link) return measure_link(&t);
-    start(&t, NULL, &info);
+    d = plan_step(&t, &info);
+    start(&t, d, NULL, &info);
     if (!t.o.quiet) rm_plan_summary(t.plan, print, stdout);
     if (t.o.profile) print_times(&t);
     if (t.o.check) check(&t);
