@@ -149,6 +149,7 @@ static const char *human_bytes(short_text *room, uint64_t bytes)
     double size = (double)bytes;
     int i;
     for (i = 0; size >= 1023.95 && i < 6; i++) size /= 1024;
+    if (i) size = (double)(uint64_t)(size * 10 + 0.5) / 10; /* halves up, as the summary has it */
     snprintf(room->text, sizeof room->text, i ? "%.1f %s" : "%.0f %s", size, units[i]);
     return room->text;
 }
@@ -698,7 +699,8 @@ static int take_option(request *r, int argc, char **argv, int *i)
     if (equals && !options[k].argument) return usage("this option takes no value", arg);
     r->given[k] = 1;
     if (options[k].argument) {
-        if (!equals && *i + 1 >= argc) return usage("this option needs a value", options[k].name);
+        if (!equals && (*i + 1 >= argc || !strncmp(argv[*i + 1], "--", 2)))
+            return usage("this option needs a value", options[k].name);
         value = equals ? equals + 1 : argv[++*i];
     }
     if (take_value(r, &options[k], value)) {

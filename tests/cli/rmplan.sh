@@ -65,6 +65,11 @@ run 2 "unknown option: --bugdet" chain.rmg --bugdet 3G
 run 2 "unknown option: -x" -x
 run 2 "unknown option: --livee" chain.rmg --livee
 run 2 "needs a value: --budget" chain.rmg --budget
+run 2 "needs a value: --svg" chain.rmg --svg --text
+if [ ! -e ./--text ]; then ok; else bad "an option is taken for the name of a file"; fi
+printf 'rockmate graph 1\ntensor x input 256\nop f in=x out=y:180000 fwd=10 bwd=10 needs=y\nop loss in=y out=l:4 fwd=1 bwd=1 needs=y\noutput l\n' >quarter.rmg
+run 0 "" quarter.rmg --text
+if [ "$(sed -n 's/^  device memory  \([0-9.]*\) .*/\1/p' out)" = "$(sed -n 's/^  memory  *\([0-9.]*\) .*/\1/p' out)" ]; then ok; else bad "one size in two roundings"; fi
 for size in "" x 3X -1 1.5 3GB 1,5G 40%% 99999999999999999999 4611686018427387904 0x10 " 3" .5G 5.G; do
     run 2 "--budget takes a size" chain.rmg --budget "$size"
 done
