@@ -131,7 +131,7 @@
             kind of step
    step     one walk over a program: SINGLE, or FIRST, MIDDLE ..., LAST of an accumulation, or FORWARD
    arena    the one piece of device memory in which all lies; its size is the plan's memory, exactly
-   lane     what works side by side: compute, copies each way, host, reductions
+   lane     what works side by side: compute, copies each way, host, exchanges between ranks
    Graph, plan, executor: made in this order, destroyed in any: what another one still uses goes with that.
 
    4. Declaring ops
@@ -211,8 +211,8 @@
    share memory count as one.
    rm_plan_create and rm_exec_create write messages to their graph, rm_exec_profile its costs, and what is
    destroyed may end a use of it: all these count as a use of the graph. Callbacks run in the thread that calls
-   rm_exec_step. With rm_exec_desc.threads copies, update_host, add and reduce run in threads of the executor; a step
-   may then end after rm_exec_step has returned, and rm_exec_wait waits for it.
+   rm_exec_step. With rm_exec_desc.threads copies, update_host, add, reduce and RM_COMM ops run in threads of the
+   executor; a step may then end after rm_exec_step has returned, and rm_exec_wait waits for it.
 
    13. Overrides, before the implementation
    ROCKMATE_THREADS: rm_exec_desc.threads may ask for lanes in threads (pthreads or Windows).
@@ -421,6 +421,7 @@ typedef int (*rm_fn)(const rm_call *call);
 #define RM_ZERO_GRADS 8u  /* rm_kind.zero_grads of all inputs */
 #define RM_EXTERNAL 16u   /* the outputs are the caller's memory (rm_exec_bind), outside arena and budget */
 #define RM_STAYS 1024u /* no plan copies the outputs, or what is saved, to host memory; recomputing them is no copy */
+#define RM_COMM 2048u /* all its runs, backwards, too, are in lane RM_LANE_COMM: an exchange beside computation */
 
 /* The gradient of input `grad_of` (an RM_IN) may take over the bytes of `bytes_of`: RM_DOUT, or an RM_IN, RM_OUT or
    RM_SAVED that this backward reads and nobody reads after it (dlogits over logits). The callback then sees equal
@@ -861,8 +862,8 @@ RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t
 #define RM_SHARE 32u
 
 /* What works side by side, each in the order in which it is given work. COMPUTE: forwards, backwards, updates, fills.
-   H2D, D2H: copies. HOST: updates and additions in host memory. COMM: reductions. LOAD, STORE: from and to the disk.
-   CALLER is the thread that calls the executor. */
+   H2D, D2H: copies. HOST: updates and additions in host memory. COMM: reductions, RM_COMM ops. LOAD, STORE: from and
+   to the disk. CALLER is the thread that calls the executor. */
 #define RM_LANE_COMPUTE 0u
 #define RM_LANE_H2D 1u
 #define RM_LANE_D2H 2u
@@ -1863,7 +1864,7 @@ typedef struct rmi_op {
     rmi_list same; /* inputs whose gradients are equal: each may be the first one's, by an alias */
     rmi_form *forms;      /* the first is its own, the others are variants */
     uint32_t n_forms;
-    uint32_t flags;       /* RM_RNG | RM_ONCE | RM_NOGRAD | RM_EXTERNAL */
+    uint32_t flags;       /* RM_RNG | ... */
     uint32_t view;        /* the input that its output is a view of, or RMI_NONE */
     uint8_t has_bwd, pinned; /* sealed. pinned: its forward must not run a second time */
     uint8_t guessed;      /* sealed: some time of it, in any of its forms, is a guess */
@@ -1966,6 +1967,7 @@ struct rm_graph {
     rmi_disk disk;
     rmi_measured costs;
     uint8_t has_link, any_order, sealed;
+    uint32_t comms;      /* RM_COMM if some op has that flag */
     uint8_t early;       /* some backward reads a const as it is before a later op changes it */
     uint8_t fixed_order; /* of the planner's copy: first runs in the order of declaration, backwards in reverse */
     uint8_t no_merge;    /* of the planner's copy: gradients are not added in host memory */
@@ -2567,7 +2569,7 @@ RMI_FN rm_result rmi_graph_op_outputs(rm_graph *graph, rmi_op *op, const rm_op_d
 /* Adds an op by its kind and desc; *output: the tensor that is its first output. */
 RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm_op_desc *desc, uint32_t *output)
 {
-    const uint32_t allowed = RM_RNG | RM_ONCE | RM_NOGRAD | RM_ZERO_GRADS | RM_EXTERNAL | RM_STAYS;
+    const uint32_t allowed = RM_RNG | RM_ONCE | RM_NOGRAD | RM_ZERO_GRADS | RM_EXTERNAL | RM_STAYS | RM_COMM;
     char full[RMI_NAME_ROOM];
     uint32_t id = RMI_NONE;
     if (!rmi_graph_open(graph, "rm_op_add")) return RM_ERROR_GRAPH;
@@ -2869,6 +2871,8 @@ RMI_FN rm_result rmi_graph_check_view(rm_graph *graph, const rmi_op *op)
              "size", op->name, end, of->name, of->bytes);
     RMI_RULE(graph, !op->mutates.n, "op %s: it is a view, which has no forward to change %s; drop mutates, or view",
              op->name, graph->tensors[op->mutates.at[0]].name);
+    RMI_RULE(graph, !(op->flags & RM_COMM), "op %s: it is a view, which has no run for a lane; drop RM_COMM "
+             "(lane=comm), or view", op->name);
     return RM_OK;
 }
 
@@ -2883,6 +2887,7 @@ RMI_FN rm_result rmi_graph_seal(rm_graph *graph)
     RMI_TRY(rmi_graph_seal_grads(graph));
     RMI_TRY(rmi_graph_seal_consts(graph));
     for (uint32_t i = 0; i < graph->n_ops; i++) {
+        graph->comms |= graph->ops[i].flags & RM_COMM;
         if (graph->ops[i].view != RMI_NONE) RMI_TRY(rmi_graph_check_view(graph, &graph->ops[i]));
         for (uint32_t k = 0; k < graph->ops[i].n_forms; k++)
             RMI_TRY(rmi_graph_seal_form(graph, &graph->ops[i], &graph->ops[i].forms[k]));
@@ -3116,6 +3121,13 @@ RMI_FN uint32_t rmi_low_twin(const rm_graph *graph, rmi_run run, uint32_t tensor
             rmi_low_twins(graph, op, op->grad_in.at[i], tensor))
             return op->grad_in.at[i];
     return RMI_NONE;
+}
+
+/* The lane of a run. */
+RMI_INLINE uint32_t rmi_low_lane(const rm_graph *graph, rmi_run run)
+{
+    if (run.way == RMI_REDUCE || (run.way <= RMI_BWD && graph->ops[run.id].flags & RM_COMM)) return RM_LANE_COMM;
+    return run.way == RMI_OPT_HOST ? RM_LANE_HOST : RM_LANE_COMPUTE;
 }
 
 /* The workspace buffer of a run, or RMI_NONE: it has none. */
@@ -4581,14 +4593,14 @@ RMI_FN void rmi_sim_obey(rmi_sim *sim, rmi_run run, int again)
 RMI_FN rm_result rmi_sim_run(rmi_sim *sim, rmi_run run)
 {
     int again = run.way == RMI_FWD && sim->now.ran[run.id] > 0, updates = run.way == RMI_OPT || run.way == RMI_OPT_HOST;
-    uint32_t lane = run.way == RMI_OPT_HOST ? RM_LANE_HOST : run.way == RMI_REDUCE ? RM_LANE_COMM : RM_LANE_COMPUTE;
     sim->n_use = 0;
     RMI_TRY(rmi_sim_workspaces(sim, rmi_low_ws(sim->graph, run)));
     RMI_TRY(rmi_sim_may_run(sim, run, again));
     RMI_TRY(rmi_sim_gather(sim, run));
     rmi_sim_obey(sim, run, again);
     uint64_t ns = rmi_low_ns(sim->graph, run, again, run.way == RMI_BWD && rmi_sim_is_free(sim, run));
-    rmi_sim_ran(sim, run, again, rmi_sim_work(sim, lane, ns, updates ? sim->now.barrier_end : 0));
+    rmi_sim_ran(sim, run, again,
+                rmi_sim_work(sim, rmi_low_lane(sim->graph, run), ns, updates ? sim->now.barrier_end : 0));
     sim->fig.runs += run.way <= RMI_BWD || updates;
     if (again) {
         sim->fig.recomputed_ns = rmi_add(sim->fig.recomputed_ns, ns);
@@ -5057,12 +5069,12 @@ RMI_FN rm_result rmi_sim_statement(rmi_sim *sim, const rmi_stmt *st)
 }
 
 /* Does the program use more than the compute lane? If not, every step takes as long as the first. */
-RMI_FN int rmi_sim_side_by_side(const rmi_program *program)
+RMI_FN int rmi_sim_side_by_side(const rm_graph *graph, const rmi_program *program)
 {
     for (size_t i = 0; i < program->n; i++) {
         const rmi_stmt *st = &program->st[i];
         if (st->what >= RMI_OFFLOAD) return 1;
-        if (st->what == RMI_RUN && (st->run.way == RMI_OPT_HOST || st->run.way == RMI_REDUCE)) return 1;
+        if (st->what == RMI_RUN && rmi_low_lane(graph, st->run) != RM_LANE_COMPUTE) return 1;
     }
     return 0;
 }
@@ -5073,7 +5085,7 @@ RMI_FN int rmi_sim_side_by_side(const rmi_program *program)
 RMI_FN rm_result rmi_sim_steps(rmi_sim *sim)
 {
     uint64_t ends[3] = {0, 0, 0};
-    uint32_t turn, turns = rmi_sim_side_by_side(sim->program) ? 3 : 1, k;
+    uint32_t turn, turns = rmi_sim_side_by_side(sim->graph, sim->program) ? 3 : 1, k;
     for (turn = 0; turn < turns; turn++) {
         memset((void *)&sim->fig, 0, sizeof sim->fig); /* figures are those of one step */
         RMI_TRY(rmi_sim_begin(sim));
@@ -5172,13 +5184,14 @@ typedef struct rmi_step_access { /* what a task touches in one mode of its op */
     rmi_range makes;             /* of a forward: buffers; of a backward: targets */
     rmi_range ways[2][2];        /* [saving][again], fastest first; saving: what it saves is read; again: a later run */
     uint64_t saved_bytes, saved_room, saved_out_ns, saved_in_ns; /* of `saved`, as in rmi_step_buffer */
-    uint64_t least_ns;           /* no run of it takes less */
+    uint64_t least_ns;           /* of the compute lane: no run of it takes less */
     uint32_t saved;              /* the buffer that a forward can leave for this mode's backward, or RMI_NONE */
     uint32_t output_gradient;    /* of a backward: that of output 0, or RMI_NONE */
     uint32_t gradients;          /* of a backward: how many it gives, buffers or not */
     uint8_t may_be_free;         /* takes no time if all its gradients are other names of the output's */
     uint8_t absent;              /* nothing runs: a view, or a part that this mode's backward does not have */
     uint8_t first_is_output;     /* of a forward: the first buffer that it makes is output 0 */
+    uint8_t comm;                /* it runs on the comm lane: of the compute lane it takes nothing */
 } rmi_step_access;
 
 typedef struct rmi_step_task {
@@ -5556,6 +5569,7 @@ RMI_FN rm_result rmi_step_put_ways(rmi_step_maker *make, rmi_run run, uint32_t b
     int timed = !access->absent && run.way != RMI_REDUCE && run.way != RMI_OPT_HOST;
     rmi_run as = run;
     access->least_ns = RMI_INF;
+    access->comm = op && op->flags & RM_COMM;
     for (uint32_t k = 0; k < 4; k++) {
         rmi_range *ways = &access->ways[k / 2][k % 2];
         *ways = rmi_step_range(step->n_ways);
@@ -5586,7 +5600,7 @@ RMI_FN rm_result rmi_step_put_ways(rmi_step_maker *make, rmi_run run, uint32_t b
             break;
         }
     }
-    if (access->may_be_free || access->least_ns == RMI_INF) access->least_ns = 0;
+    if (access->may_be_free || access->least_ns == RMI_INF || access->comm) access->least_ns = 0;
     return RM_OK;
 }
 
@@ -8957,7 +8971,8 @@ typedef struct rmi_bnd {
     uint64_t *ns, *again;    /* by access: least ns, of a forward's first run; RMI_INF: none fits. By op: of a repeat */
     uint64_t *holds;         /* by task: bytes that it holds at least */
     uint8_t *must;           /* by task: runs in every plan */
-    uint64_t *least, common; /* by task: ns that it takes in every plan, at least; their sum */
+    uint64_t *least, common; /* by task: ns of the compute lane that it takes in every plan, at least; their sum */
+    uint64_t comm;           /* the same sum of the comm lane */
     uint32_t *pred0, *pred;  /* by task: what surely runs before, directly: pred0[task] to before pred0[task + 1] */
     size_t n_pred, cap_pred;
     rmi_bnd_moment at;
@@ -9086,7 +9101,7 @@ RMI_FN uint64_t rmi_bnd_saving_ns(const rmi_bnd *b, uint32_t op, uint32_t mode)
 {
     const rmi_step *step = b->step;
     const rmi_step_access *access = &step->accesses[step->tasks[op].access + mode];
-    if (step->moves || step->ops[op].n_backward > 1 || access->saved == RMI_NONE) return 0;
+    if (step->moves || step->ops[op].n_backward > 1 || access->saved == RMI_NONE || access->comm) return 0;
     return rmi_min(rmi_sub(step->ways[access->ways[1][0].at].ns, b->least[op]),
                    rmi_sub(step->ways[access->ways[1][1].at].ns, b->again[op]));
 }
@@ -9193,7 +9208,13 @@ RMI_FN void rmi_bnd_must_run(rmi_bnd *b)
             b->must[run] = 1;
         for (k = b->pred0[run]; k < b->pred0[run + 1] && b->must[run]; k++) b->must[b->pred[k]] = 1;
     }
-    for (i = 0; i < step->n_tasks; i++) b->common += b->least[i] = rmi_bnd_least(b, i);
+    for (i = 0; i < step->n_tasks; i++) {
+        int comm = step->accesses[step->tasks[i].access].comm;
+        *(comm ? &b->comm : &b->common) += b->least[i] = rmi_bnd_least(b, i);
+        if (comm) b->least[i] = b->again[step->tasks[i].id] = 0;
+    }
+    for (size_t at = 0; at < step->n_accesses; at++)
+        if (step->accesses[at].comm && b->ns[at] != RMI_INF) b->ns[at] = 0;
 }
 
 /* A gradient that may be one more name of another's bytes. If it may be of several, or that one, nothing is said. */
@@ -9312,7 +9333,7 @@ RMI_FN rm_result rmi_bnd_once(rmi_arena *mem, const rm_graph *graph, uint32_t ki
     }
     if (result == RM_OK) {
         if (!link) most = step.resident + rmi_max(held, rmi_max(rmi_bnd_edge(&b, 1), rmi_bnd_edge(&b, 0)));
-        info->bound_ns = b.common;
+        info->bound_ns = rmi_max(b.common, b.comm);
         info->min_bound_bytes = rmi_max(most, held);
     }
     rmi_arena_free(&tmp);
@@ -12483,6 +12504,7 @@ typedef struct rmi_life { /* a buffer on the device, from one event to another *
     uint32_t buffer, first, last; /* events: [first, last] */
     uint32_t again, written;    /* events: of the second write, or RMI_NONE; of the last write */
     uint32_t stretch, sibling;  /* the stretch of bytes that it lies in; the next life there */
+    uint32_t lent;              /* event: until after it a run on the comm lane uses its bytes; or 0 */
     uint32_t previous;          /* life of the same buffer, or RMI_NONE */
     uint32_t origin;            /* the life that a run made and this one is a copy of; itself */
     uint32_t in, out;           /* copies that begin it and that read it, or RMI_NONE */
@@ -12560,6 +12582,14 @@ typedef struct rmi_cost_chains { /* lists by event: the first entry, or RMI_NONE
     uint32_t *late, *late_next;     /* params whose gradient's bytes it writes while other lanes may read them; twice */
 } rmi_cost_chains;
 
+typedef struct rmi_cost_comm { /* events whose runs are on the comm lane */
+    uint32_t *used, *wrote; /* by buffer: 1 + the last of them that used it, that wrote it */
+    uint32_t *waits;        /* by event, and n: 1 + the last of them for which the compute lane waits there, or 0 */
+    uint8_t *on;            /* by event: it is one of them */
+    uint64_t *lives;        /* that they use: event << 32 | life, in their order */
+    uint32_t n_lives, n_back, cap_lives, last; /* n_back: of events that have been waited for; last: 1 + the last */
+} rmi_cost_comm;
+
 typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluation */
     const rmi_step *step;
     const rmi_cost_part *part; /* NULL: schedules are of the whole step */
@@ -12569,7 +12599,8 @@ typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluati
     uint64_t gap_bytes;   /* gaps of fewer bytes are not noted */
     uint64_t unread;      /* bytes of inputs that nothing reads: they are there when a step begins, and gone */
     int held;             /* which evaluation: see above */
-    int reduces;          /* some param has a reduction: steps meet on its lane */
+    int reduces, comms;   /* some param has a reduction: steps meet on its lane; some op runs there */
+    rmi_cost_comm comm;
     uint32_t cap_events, cap_lives, cap_gaps, cap_copies; /* room in tables of schedules and costs */
     uint32_t stamp, *ran; /* by task: the stamp of the evaluation that it ran in */
     uint32_t *now;        /* by buffer: its life at the event that is looked at, or RMI_NONE */
@@ -12642,7 +12673,10 @@ RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *step, uint32_t ti
     eval->stretches = RMI_RAW(mem, rmi_stretch_use, lives);
     for (i = 0; i < step->n_params; i++) eval->reduces |= step->params[i].reduction != RMI_NONE;
     if (!eval->stretches) return RM_ERROR_MEMORY;
-    laned = step->moves || eval->reduces ? events : 0;
+    eval->comms = step->graph->comms != 0;
+    i = eval->comms ? 1 : 0;
+    eval->comm.cap_lives = (uint32_t)i * (eval->cap_lives + eval->cap_gaps);
+    laned = step->moves || eval->reduces || eval->comms ? events : 0;
     return RMI_TABLES(mem, RMI_T(eval->ran, step->n_tasks), RMI_T(eval->event_of, step->n_tasks),
                       RMI_T(eval->now, step->n_buffers), RMI_T(eval->free_head, events), RMI_T(eval->next_free, lives),
                       RMI_T(eval->chains.in, laned), RMI_T(eval->chains.out, laned), RMI_T(eval->chains.pending, laned),
@@ -12650,7 +12684,10 @@ RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *step, uint32_t ti
                       RMI_T(eval->queue.bytes, 3 * copies), RMI_T(eval->queue.copy, 3 * copies),
                       RMI_T(eval->queue.place, copies), RMI_T(eval->host_ready, 3 * (size_t)step->n_params),
                       RMI_T(eval->reduced, step->n_params), RMI_T(eval->chains.late, laned),
-                      RMI_T(eval->chains.late_next, 2 * (size_t)step->n_params));
+                      RMI_T(eval->chains.late_next, 2 * (size_t)step->n_params),
+                      RMI_T(eval->comm.used, i * step->n_buffers), RMI_T(eval->comm.wrote, i * step->n_buffers),
+                      RMI_T(eval->comm.waits, i * events), RMI_T(eval->comm.on, i * events),
+                      RMI_T(eval->comm.lives, eval->comm.cap_lives));
 }
 
 /* Makes an evaluator (*eval) of part of the step, in which no task runs more than twice, with its *costs and *schedule.
@@ -12663,7 +12700,7 @@ RMI_FN rm_result rmi_cost_make_part(rmi_arena *mem, const rmi_step *step, const 
     RMI_TRY(rmi_cost_make_schedule(mem, eval, schedule));
     eval->part = part;
     eval->gap_bytes = RMI_INF;
-    eval->reduces = 0;
+    eval->reduces = eval->comms = 0;
     memset(costs->update_event, 0xFF, step->n_params * sizeof *costs->update_event);
     for (uint32_t i = 0; i < step->n_buffers; i++) {
         uint8_t kind = step->buffers[i].kind;
@@ -12698,6 +12735,7 @@ RMI_INLINE rmi_life *rmi_cost_birth(rmi_costs *costs, uint32_t buffer, uint32_t 
     life->buffer = buffer;
     life->first = life->last = life->written = event;
     life->again = life->stretch = life->sibling = life->in = life->out = RMI_NONE;
+    life->lent = 0;
     life->previous = costs->last_life[buffer];
     life->origin = costs->n_lives;
     life->gone = life->followed = 0;
@@ -12997,6 +13035,75 @@ RMI_FN int rmi_cost_gradient_out(const rmi_cost *eval, const rmi_schedule *sched
     return 1;
 }
 
+/* The last event at which a life's bytes are in use. */
+RMI_INLINE uint32_t rmi_cost_until(const rmi_life *life) { return life->last > life->lent ? life->last : life->lent; }
+
+/* The compute lane waits at the event (n: the end) for those of the comm lane before `after`: lives that they use last
+   until then. */
+RMI_FN void rmi_cost_wait(rmi_cost *eval, rmi_costs *costs, uint32_t event, uint32_t after)
+{
+    rmi_cost_comm *comm = &eval->comm;
+    comm->waits[event] = after;
+    for (; comm->n_back < comm->n_lives && comm->lives[comm->n_back] >> 32 < after; comm->n_back++) {
+        uint32_t life = (uint32_t)comm->lives[comm->n_back]; /* of a buffer made again since lists cannot say it */
+        if (costs->last_life[costs->lives[life].buffer] == life) costs->lives[life].lent = event - 1;
+    }
+}
+
+/* Buffer number k of those that an access, of a forward or not, reads, makes and saves. */
+RMI_INLINE uint32_t rmi_cost_touched(const rmi_step *step, const rmi_step_access *access, int forward, uint32_t k)
+{
+    uint32_t at = access->makes.at + k - access->reads.n;
+    if (k < access->reads.n) return step->pool[access->reads.at + k];
+    if (k == access->reads.n + access->makes.n) return access->saved;
+    return forward ? step->pool[at] : step->targets[at].buffer;
+}
+
+/* Before its lives: an event of the compute lane waits for those of the comm lane that wrote what it touches, or use
+   what it writes. */
+RMI_FN void rmi_cost_meet(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs, uint32_t event,
+                          const rmi_step_access *access)
+{
+    const rmi_step *step = eval->step;
+    const rmi_step_task *task = &step->tasks[schedule->events[event].task];
+    const rmi_cost_comm *comm = &eval->comm;
+    uint64_t copied = schedule->events[event].copied, after = 0;
+    uint32_t k, other, n = access->reads.n + (task->way <= RMI_BWD ? access->makes.n : 0);
+    comm->waits[event] = 0;
+    comm->on[event] = access->comm;
+    if (access->comm || access->absent) return;
+    for (k = 0; k < n; k++) { /* what is written, or begins another life */
+        int ends = k >= access->reads.n || task->way > RMI_BWD || (k < 64 && copied >> k & 1);
+        after = rmi_max(after, (ends ? comm->used
+                                     : comm->wrote)[rmi_cost_touched(step, access, task->way == RMI_FWD, k)]);
+    }
+    for (k = 0; k < task->after.n; k++)
+        if (eval->ran[other = step->pool[task->after.at + k]] == eval->stamp &&
+            step->accesses[step->tasks[other].access].comm)
+            after = rmi_max(after, eval->event_of[other] + 1);
+    rmi_cost_wait(eval, costs, event, (uint32_t)after);
+}
+
+/* After the lives of an event of the comm lane: notes which it uses. 0: the table is full. */
+RMI_FN int rmi_cost_lend(rmi_cost *eval, const rmi_schedule *schedule, const rmi_costs *costs, uint32_t event,
+                         const rmi_step_access *access)
+{
+    const rmi_step *step = eval->step;
+    rmi_cost_comm *comm = &eval->comm;
+    int forward = step->tasks[schedule->events[event].task].way == RMI_FWD;
+    uint32_t n = access->reads.n + access->makes.n + (forward && access->saved != RMI_NONE);
+    if (comm->n_lives + n > comm->cap_lives) return 0;
+    comm->last = event + 1;
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t buffer = rmi_cost_touched(step, access, forward, k);
+        comm->used[buffer] = event + 1;
+        if (k >= access->reads.n) comm->wrote[buffer] = event + 1;
+        if (costs->last_life[buffer] < RMI_COST_AT_HOME)
+            comm->lives[comm->n_lives++] = (uint64_t)event << 32 | costs->last_life[buffer];
+    }
+    return 1;
+}
+
 /* First pass: lives, gaps, and the copies that are asked for. 0: something is read that is not there, runs too early or
    too late (in a part of the step that is not asked), or the tables are full. */
 RMI_FN int rmi_cost_lives(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs)
@@ -13006,6 +13113,11 @@ RMI_FN int rmi_cost_lives(rmi_cost *eval, const rmi_schedule *schedule, rmi_cost
     uint32_t event, i, n_ends = eval->part ? eval->part->n_ends : step->ends.n;
     int adds = step->moves && !eval->part && rmi_low_adds_to_earlier(step->kind);
     eval->stamp++;
+    if (eval->comms) {
+        memset(eval->comm.used, 0, step->n_buffers * sizeof(uint32_t));
+        memset(eval->comm.wrote, 0, step->n_buffers * sizeof(uint32_t));
+        eval->comm.n_lives = eval->comm.n_back = eval->comm.last = 0;
+    }
     for (event = 0; event < schedule->n; event++) {
         uint32_t id = schedule->events[event].task;
         const rmi_step_task *task = &step->tasks[id];
@@ -13018,6 +13130,7 @@ RMI_FN int rmi_cost_lives(rmi_cost *eval, const rmi_schedule *schedule, rmi_cost
         }
         if (task->until.n && !eval->part && rmi_cost_too_late(eval, task, costs->again[event])) return 0;
         if (task->after.n && !eval->part && rmi_cost_too_early(eval, task)) return 0;
+        if (eval->comms) rmi_cost_meet(eval, schedule, costs, event, access);
         eval->ran[id] = eval->stamp;
         eval->event_of[id] = event;
         if (access->absent) continue;
@@ -13032,7 +13145,9 @@ RMI_FN int rmi_cost_lives(rmi_cost *eval, const rmi_schedule *schedule, rmi_cost
         if (adds && task->way == RMI_BWD) rmi_cost_earlier(eval, schedule, costs, event, access);
         if (task->way <= RMI_BWD) rmi_cost_makes(eval, costs, event, task, access);
         else if (task->param != RMI_NONE) rmi_cost_lasting(eval, schedule, costs, event, task);
+        if (eval->comms && access->comm && !rmi_cost_lend(eval, schedule, costs, event, access)) return 0;
     }
+    if (eval->comms) rmi_cost_wait(eval, costs, schedule->n, eval->comm.last);
     costs->first_life[schedule->n] = costs->n_lives;
     for (i = 0; i < step->n_params && step->moves && !eval->part; i++)
         if (!rmi_cost_gradient_out(eval, schedule, costs, i)) return 0;
@@ -13058,6 +13173,7 @@ RMI_INLINE uint32_t rmi_cost_dying(const rmi_cost *eval, const rmi_costs *costs,
     const rmi_life *row = &costs->lives[life];
     if (row->last != event || row->gone || row->followed || row->out != RMI_NONE || row->stretch == RMI_NONE)
         return RMI_NONE;
+    if (row->lent && row->lent >= event && !eval->comm.on[event]) return RMI_NONE;
     return eval->stretches[row->stretch].names == 1 ? life : RMI_NONE;
 }
 
@@ -13097,9 +13213,9 @@ RMI_FN int rmi_cost_can_share(const rmi_cost *eval, const rmi_costs *costs, uint
     if (costs->lives[output].stretch == RMI_NONE || costs->lives[output].gone) return 0;
     for (uint32_t k = eval->stretches[costs->lives[output].stretch].head; k != RMI_NONE; k = costs->lives[k].sibling) {
         const rmi_life *other = &costs->lives[k];
-        if (other->gone || other->last < event) continue;
-        if (fresh_life->again != RMI_NONE && other->last >= fresh_life->again) return 0;
-        if (other->again != RMI_NONE && other->again > event && fresh_life->last >= other->again) return 0;
+        if (other->gone || rmi_cost_until(other) < event) continue;
+        if (fresh_life->again != RMI_NONE && rmi_cost_until(other) >= fresh_life->again) return 0;
+        if (other->again != RMI_NONE && other->again > event && rmi_cost_until(fresh_life) >= other->again) return 0;
     }
     return 1;
 }
@@ -13253,8 +13369,9 @@ RMI_FN int rmi_cost_bytes(rmi_cost *eval, const rmi_schedule *schedule, rmi_cost
     memset(eval->free_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
     if (!eval->part) memset(eval->now, 0xFF, step->n_buffers * sizeof(uint32_t));
     for (i = costs->n_lives; i-- > 0;) {
-        eval->next_free[i] = eval->free_head[costs->lives[i].last];
-        eval->free_head[costs->lives[i].last] = i;
+        uint32_t until = rmi_cost_until(&costs->lives[i]);
+        eval->next_free[i] = eval->free_head[until];
+        eval->free_head[until] = i;
     }
     for (i = 0; i < (schedule->n ? costs->first_life[0] : costs->n_lives); i++) { /* inputs */
         if (costs->lives[i].gone) continue;
@@ -13279,7 +13396,7 @@ RMI_FN int rmi_cost_bytes(rmi_cost *eval, const rmi_schedule *schedule, rmi_cost
         else
             costs->live[event] = task->way == RMI_FWD ? rmi_cost_forward(eval, costs, event, access, i, &live)
                                                       : rmi_cost_backward(eval, costs, event, access, i, &live);
-        costs->compute_ns += costs->ns[event];
+        if (!eval->comms || !access->comm) costs->compute_ns += costs->ns[event];
         if (costs->live[event] > eval->limit) {
             rmi_cost_exceed(costs, costs->live[event] - eval->limit);
             if (eval->enough != RMI_INF)
@@ -13353,7 +13470,7 @@ RMI_FN void rmi_cost_frame(const rmi_cost *eval, const rmi_schedule *schedule, r
         ratio = rmi_mul_div_up(costs->frame_ns, ratio, costs->compute_ns + 1);
     for (uint32_t i = 0; i < schedule->n; i++) {
         costs->start[i] = rmi_min(rmi_scale20(now, ratio), costs->frame_ns);
-        now += costs->ns[i];
+        if (!eval->comms || !eval->comm.on[i]) now += costs->ns[i];
     }
     costs->start[schedule->n] = costs->frame_ns;
 }
@@ -13466,7 +13583,7 @@ RMI_FN void rmi_cost_clock_out(rmi_cost *eval, rmi_costs *costs, rmi_clock *lane
         rmi_copy *out = &costs->outs[i];
         const rmi_life *life = &costs->lives[out->life];
         const rmi_step_buffer *row = &eval->step->buffers[life->buffer];
-        uint64_t ready = lanes->now;
+        uint64_t ready = costs->start[lanes->event] + costs->ns[lanes->event];
         if (row->kind == RMI_STEP_GRADIENT) ready = rmi_max(ready, eval->reduced[row->param]);
         if (row->kind == RMI_STEP_INPUT && !eval->held) { /* it is there when users of the last one have finished; */
             ready = life->last ? costs->start[life->last] + costs->ns[life->last] : lanes->first_end;
@@ -13611,8 +13728,8 @@ RMI_INLINE void rmi_cost_clock_late(const rmi_cost *eval, const rmi_costs *costs
 RMI_FN int rmi_cost_turn(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs, rmi_clock *lanes)
 {
     const rmi_step *step = eval->step;
-    uint32_t event, i;
-    uint64_t end = 0;
+    uint32_t event, i, comm;
+    uint64_t end = 0, own;
     costs->peak = costs->excess = costs->sum_excess = 0;
     for (event = 0; event < schedule->n; event++) {
         const rmi_step_task *task = &step->tasks[schedule->events[event].task];
@@ -13622,6 +13739,9 @@ RMI_FN int rmi_cost_turn(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs
             lanes->now = rmi_max(lanes->now, eval->queue.end[lanes->released]);
             rmi_cost_release(eval, costs, lanes);
         }
+        own = lanes->now;
+        if (eval->comms && (i = eval->comm.waits[event]) != 0)
+            lanes->now = rmi_max(lanes->now, costs->start[i - 1] + costs->ns[i - 1]);
         if (costs->n_ins) rmi_cost_clock_in(eval, costs, lanes, schedule->n);
         for (i = costs->first_life[event]; i < costs->first_life[event + 1] && costs->lives[i].in != RMI_NONE; i++)
             if (!costs->ins[costs->lives[i].in].stays)
@@ -13630,18 +13750,22 @@ RMI_FN int rmi_cost_turn(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs
         rmi_cost_clock_late(eval, costs, lanes, event);
         rmi_cost_release(eval, costs, lanes);
         if (!lanes->turn && rmi_add(lanes->now, lanes->left_ns) > lanes->most) return 0;
-        lanes->left_ns -= costs->ns[event];
-        costs->start[event] = lanes->now;
-        lanes->now += costs->ns[event];
+        comm = eval->comms && eval->comm.on[event];
+        costs->start[event] = comm ? rmi_max(lanes->now, lanes->comm) : lanes->now;
+        *(comm ? &lanes->comm : &lanes->now) = costs->start[event] + costs->ns[event];
+        if (comm) lanes->now = own; /* the compute lane goes on */
+        else lanes->left_ns -= costs->ns[event];
         costs->peak = rmi_max(costs->peak, costs->live[event] + lanes->pending);
         if (costs->live[event] > eval->limit) rmi_cost_exceed(costs, costs->live[event] - eval->limit);
-        if (!event) end = lanes->now;
+        if (!event) end = costs->start[0] + costs->ns[0];
         if (!costs->n_outs) continue;
         rmi_cost_clock_out(eval, costs, lanes);
         rmi_cost_clock_pending(eval, costs, lanes);
     }
     lanes->first_end = end;
     lanes->event = schedule->n;
+    if (eval->comms && (i = eval->comm.waits[schedule->n]) != 0)
+        lanes->now = rmi_max(lanes->now, costs->start[i - 1] + costs->ns[i - 1]);
     rmi_cost_release(eval, costs, lanes);
     if (costs->n_ins) rmi_cost_clock_in(eval, costs, lanes, schedule->n);
     costs->peak = rmi_max(costs->peak, costs->live[schedule->n]);
@@ -13774,7 +13898,7 @@ RMI_FN int rmi_cost_eval(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs
     if (!rmi_cost_lives(eval, schedule, costs)) return 0;
     eval->work += schedule->n;
     if (!rmi_cost_bytes(eval, schedule, costs, resident)) return 0;
-    if (!costs->n_ins && !costs->n_outs && !eval->reduces) {
+    if (!costs->n_ins && !costs->n_outs && !eval->reduces && !eval->comms) {
         rmi_cost_one_lane(schedule, costs);
         return 1;
     }
@@ -14695,7 +14819,7 @@ RMI_FN rm_result rmi_event_holds(rmi_event_writer *writer)
     const rmi_costs *costs = writer->costs;
     const rmi_step *step = writer->cost->step;
     uint32_t i, event, end, n = writer->schedule->n;
-    /* by life: given up, to come back by a copy */
+    /* by life: given up, to come back by a copy, or lent to the comm lane */
     uint8_t *left = RMI_NEW(writer->mem, uint8_t, (size_t)costs->n_lives + 1);
     if (!left) return RM_ERROR_MEMORY;
     for (i = 0; i < costs->n_lives; i++)
@@ -14707,10 +14831,11 @@ RMI_FN rm_result rmi_event_holds(rmi_event_writer *writer)
         const rmi_copy *out = life->out == RMI_NONE || costs->outs[life->out].stays || costs->outs[life->out].edge
                                   ? NULL
                                   : &costs->outs[life->out];
-        end = life->last;
-        if (out) end = out->wraps ? n - 1 : (uint32_t)rmi_max(costs->lives[out->until].last, out->at - 1);
+        end = rmi_cost_until(life);
+        left[i] |= life->lent != 0;
+        if (out) end = out->wraps ? n - 1 : (uint32_t)rmi_max(rmi_cost_until(&costs->lives[out->until]), out->at - 1);
         /* its bytes are no one else's */
-        if (!out && step->buffers[life->buffer].kind == RMI_STEP_WEIGHT) continue;
+        if (!out && !life->lent && step->buffers[life->buffer].kind == RMI_STEP_WEIGHT) continue;
         if (life->gone || (!out && !left[i]) || end >= n) continue;
         RMI_TRY(rmi_event_put_copy(writer, end, RMI_EVENT_HOLD, RMI_HOLD, i, 0));
     }
@@ -14719,7 +14844,7 @@ RMI_FN rm_result rmi_event_holds(rmi_event_writer *writer)
         for (event = costs->outs[i].event; event < n && costs->start[event + 1] <= costs->outs[i].added;) event++;
         RMI_TRY(rmi_event_put_copy(writer, event, RMI_EVENT_HOLD, RMI_HOLD, costs->outs[i].life, event < n ? 1 : 2));
     }
-    for (i = 0; i < step->n_params; i++)
+    for (i = 0; i < step->n_params && step->moves; i++)
         if (costs->update_event[i] != RMI_NONE && !(writer->schedule->home[i] & RMI_HOME_GRADIENT))
             RMI_TRY(rmi_event_put(writer, n, RMI_EVENT_HOLD,
                                   rmi_low_run(RMI_HOLD, step->buffers[step->params[i].gradient].number, 2, 0)));
@@ -14786,7 +14911,7 @@ RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *eval, const rmi
                                  const rmi_costs *costs, int homes, rmi_seq_list *list)
 {
     rmi_event_writer writer = RMI_INIT;
-    uint32_t event, moves = eval->step->moves != 0;
+    uint32_t event, moves = eval->step->moves != 0, holds = moves || eval->comms;
     memset(list, 0, sizeof *list);
     writer.cost = eval;
     writer.schedule = schedule;
@@ -14794,12 +14919,12 @@ RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *eval, const rmi
     writer.mem = mem;
     for (event = 0; event < schedule->n; event++) RMI_TRY(rmi_event_run(&writer, event));
     if (moves) RMI_TRY(rmi_event_copies(&writer));
-    if (moves) RMI_TRY(rmi_event_holds(&writer));
+    if (holds) RMI_TRY(rmi_event_holds(&writer));
     list->runs = RMI_RAW(mem, rmi_run, writer.n);
     list->at = RMI_RAW(mem, uint32_t, schedule->n);
-    rmi_event_entry *room = RMI_RAW(mem, rmi_event_entry, moves ? writer.n : 0);
+    rmi_event_entry *room = RMI_RAW(mem, rmi_event_entry, holds ? writer.n : 0);
     if (!list->runs || !list->at || !room) return RM_ERROR_MEMORY;
-    if (moves) rmi_event_sort(writer.entries, room, writer.n);
+    if (holds) rmi_event_sort(writer.entries, room, writer.n);
     for (event = 0; list->n < writer.n; list->n++) {
         for (; event * (uint64_t)RMI_EVENT_KEYS + RMI_EVENT_RUN < writer.entries[list->n].key; event++)
             if (event < schedule->n) list->at[event] = (uint32_t)list->n - 1;
@@ -15467,7 +15592,7 @@ RMI_FN void rmi_search_consider(rmi_search *search)
     uint64_t most = rmi_add(search->score, search->heat * rmi_random_exponential(&search->random) >> 16), score;
     int blind = !rmi_random(&search->random, RMI_SEARCH_BLIND); /* no forecast is trusted always */
     if (blind) rmi_search_adapt(search);
-    blind |= search->edit.unsure;
+    blind |= search->edit.unsure | search->cost.comms; /* forecasts know of one lane */
     if (!blind &&
         rmi_search_forecast(search, rmi_sub(rmi_add(search->least_ns, search->edit.ns), 2 * search->edit.dropped_ns)) >
             most)
@@ -19049,6 +19174,7 @@ RMI_FN rm_result rmi_plan_several(rmi_planner *call, rm_plan_info *worst)
 RMI_FN rm_result rmi_plan_make(rmi_planner *call)
 {
     rm_plan_info worst;
+    call->lanes = call->graph->comms != 0;
     for (uint32_t i = 0; i < call->graph->n_tensors; i++)
         call->lanes |= call->graph->tensors[i].reduce != RMI_INF && call->graph->tensors[i].consumers.n;
     RMI_TRY(rmi_shp_make(&call->plan->mem, call->graph, &call->plan->shape));
@@ -20497,7 +20623,7 @@ typedef struct rmi_txt_slice { /* a piece of the text; its column is that of its
     size_t n;
 } rmi_txt_slice;
 
-#define RMI_TXT_KEYS 63 /* rows of rmi_txt_keys */
+#define RMI_TXT_KEYS 64 /* rows of rmi_txt_keys */
 
 typedef struct rmi_txt {
     rmi_arena mem; /* for the time of the reading */
@@ -20849,6 +20975,7 @@ static const rmi_txt_key rmi_txt_keys[RMI_TXT_KEYS] = {
     {"nograd", RMI_TXT_OF_OP, RMI_TXT_BIT, offsetof(rmi_op, flags), RM_NOGRAD, NULL},
     {"external", RMI_TXT_OF_OP, RMI_TXT_BIT, offsetof(rmi_op, flags), RM_EXTERNAL, NULL},
     {"stays", RMI_TXT_OF_OP, RMI_TXT_BIT, offsetof(rmi_op, flags), RM_STAYS, NULL},
+    {"lane=comm", RMI_TXT_OF_OP, RMI_TXT_BIT, offsetof(rmi_op, flags), RM_COMM, NULL},
     {"grads=", RMI_TXT_OF_PART, RMI_TXT_INPUTS, offsetof(rmi_part, grads), 0, "grads="},
     {"needs=", RMI_TXT_OF_PART, RMI_TXT_NEEDS, offsetof(rmi_part, needs), offsetof(rmi_part, needs_saved), "needs="},
     {"bwd=", RMI_TXT_OF_PART, RMI_TXT_U64, offsetof(rmi_part, bwd), 0, NULL},
@@ -21050,7 +21177,7 @@ RMI_FN rm_result rmi_txt_take_key(rmi_txt *in, rmi_txt_slice word, uint32_t of, 
     if (value.text) head.n++;
     for (k = 0; k < RMI_TXT_KEYS; k++) {
         if (!(rmi_txt_keys[k].of & of)) continue;
-        if (rmi_txt_is(head, rmi_txt_keys[k].text)) break;
+        if (rmi_txt_is(head, rmi_txt_keys[k].text) || rmi_txt_is(word, rmi_txt_keys[k].text)) break;
         rmi_put_format(&sink, " %s", rmi_txt_keys[k].text);
         n++;
     }
@@ -22368,7 +22495,7 @@ RMI_FN const char *rmi_vue_run(const rmi_vue *view, uint32_t run, char *out)
 RMI_FN void rmi_vue_process(rmi_sink *to, uint64_t process, const char *name, uint32_t lanes)
 {
     static const char *const names[RMI_LANES] = {"compute", "copies to the device", "copies to host memory", "host",
-                                                 "reductions", "from disk", "to disk"};
+                                                 "exchanges", "from disk", "to disk"};
     rmi_put_format(to, "%s\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"%s\"}}",
                    process > 1 ? "," : "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", process, name);
     for (uint32_t k = 0; k < RMI_LANES; k++)
@@ -22541,7 +22668,8 @@ RMI_FN void rmi_vue_axes(const rmi_vue *view)
 RMI_FN void rmi_vue_lanes(rmi_vue *view)
 {
     const char *const names[RMI_LANES] = {"compute", "to device", "to host", "host",
-                                          view->graph->ranks.n ? "ranks" : "reduce", "from disk", "to disk"};
+                                          view->graph->ranks.n ? "ranks" : view->graph->comms ? "comm" : "reduce",
+                                          "from disk", "to disk"};
     char name[RMI_VUE_NAME];
     uint64_t y[RMI_LANES], next = RMI_VUE_TOP;
     for (size_t i = 0; i < RMI_LANES; i++) {
@@ -23746,7 +23874,7 @@ RMI_FN int rmi_exe_scattered(const rmi_exe_build *build, uint32_t tensor)
    pointer, but to params and gradients on the device. */
 RMI_FN rm_result rmi_exe_call(rmi_exe_build *build, rmi_run run, rm_call *call)
 {
-    uint32_t lane = run.way == RMI_OPT_HOST ? RM_LANE_HOST : run.way == RMI_REDUCE ? RM_LANE_COMM : RM_LANE_COMPUTE;
+    uint32_t lane = rmi_low_lane(build->exec->graph, run);
     rmi_exe_op *op;
     rmi_exe_operand operand;
     RMI_TRY(rmi_exe_push(build, RMI_EXE_CALL, lane, &op));
@@ -23754,6 +23882,8 @@ RMI_FN rm_result rmi_exe_call(rmi_exe_build *build, rmi_run run, rm_call *call)
     op->call = call;
     op->fn = rmi_exe_callback(build->exec, run);
     RMI_TRY(rmi_exe_call_of(build->exec, build->mem, run, lane, call));
+    if (lane == RM_LANE_COMM && build->exec->backend.device_step)
+        RMI_TRY(rmi_exe_uses(build, RMI_EXE_DEVICE_STEP, 1, 0));
     for (uint32_t role = 0; role < RMI_EXE_ROLES; role++)
         for (uint32_t slot = 0; rmi_exe_operand_of(build->exec, run, role, slot, &operand); slot++) {
             const void **to = (const void **)(void *)rmi_exe_slot(call, role, slot);
@@ -23844,9 +23974,7 @@ RMI_FN rm_result rmi_exe_make_run(rmi_exe_build *build, rmi_run run)
     RMI_TRY(RMI_TABLES(build->mem, RMI_T(call, 1)));
     if (run.way == RMI_FWD) call->recompute = build->ran[run.id]++ > 0;
     RMI_TRY(rmi_exe_call(build, run, call));
-    if (run.way == RMI_FWD) return RM_OK;
-    if (run.way == RMI_REDUCE)
-        return exec->backend.device_step ? rmi_exe_uses(build, RMI_EXE_DEVICE_STEP, 1, 0) : RM_OK;
+    if (run.way == RMI_FWD || run.way == RMI_REDUCE) return RM_OK;
     return exec->graph->n_barriers ? rmi_exe_uses(build, RMI_EXE_FOUND, 1, run.way == RMI_BARRIER) : RM_OK;
 }
 
@@ -24172,7 +24300,8 @@ RMI_FN uint64_t rmi_exe_step_ns(const rm_exec *exec, const rm_plan_info *info)
 {
     uint64_t ns = 0;
     for (uint32_t lane = 0; lane < RMI_LANES; lane++)
-        if (lane != RM_LANE_COMM || exec->desc.reduce || exec->desc.gather) ns = rmi_add(ns, info->busy_ns[lane]);
+        if (lane != RM_LANE_COMM || exec->desc.reduce || exec->desc.gather || exec->graph->comms)
+            ns = rmi_add(ns, info->busy_ns[lane]);
     return exec->lanes.on ? info->time_ns : ns;
 }
 
@@ -24190,7 +24319,8 @@ RMI_FN rm_result rmi_exe_tell_alone(const rm_exec *exec)
                              "plan: its time, %u us for a step of kind '%s', counts on %s beside the computation; "
                              "an executor without lanes does one after the other and takes %u us. %s%s",
                              info->time_ns / 1000, rmi_low_step_name(info->step),
-                             copies ? "copies and work of the host" : "reductions", ns / 1000,
+                             copies ? "copies and work of the host" : exec->graph->comms ? "exchanges" : "reductions",
+                             ns / 1000,
                              exec->desc.backend ? "Give rm_backend lanes (reserve, record, wait)"
                                                 : "Define ROCKMATE_THREADS and set rm_exec_desc.threads",
                              copies ? ", or plan without rm_plan_desc.host_bytes" : ""));

@@ -10,7 +10,7 @@ import sys
 import time
 
 NO_BUDGET = (1 << 64) - 1
-NEWER = ("pageable_h2d", "pageable_d2h", "saving_ws", "zero_grads", "same_grad", "policy", "tier")
+NEWER = ("pageable_h2d", "pageable_d2h", "saving_ws", "zero_grads", "same_grad", "policy", "tier", "lane")
 
 
 def is_newer(graph):

@@ -195,7 +195,7 @@ struct Op {
     std::vector<int> ins, outs, share, same, mutates, grad_ins, grad_outs;
     std::vector<std::pair<int, int>> seen; /* consts that ops change, and how often before this one; sorted */
     int view = -1;
-    bool once = false, nograd = false, has_bwd = false, stays = false;
+    bool once = false, nograd = false, has_bwd = false, stays = false, comm = false;
     std::vector<Form> forms;
     int form(View v) const
     {
@@ -242,7 +242,7 @@ struct Disk {
     uint64_t in = 0, out = 0, latency = 0, room = 0; /* rates are 0: there is none; room is 0: no limit */
 };
 
-static const View OP_KEYS = " in out needs saved fwd bwd again fwd_ws saving_ws bwd_ws inplace inplace_bwd zero_bwd share_bwd same_bwd view mutates bits ";
+static const View OP_KEYS = " in out needs saved fwd bwd again fwd_ws saving_ws bwd_ws inplace inplace_bwd zero_bwd share_bwd same_bwd view mutates bits lane ";
 static const View OP_FLAGS = " rng once nograd external stays ";
 static const View VARIANT_KEYS = " fwd bwd again fwd_ws saving_ws bwd_ws saved needs inplace inplace_bwd zero_bwd bits ";
 
@@ -453,6 +453,9 @@ struct Graph {
         for (int t : op.mutates) check(tensors[static_cast<size_t>(t)].kind == CONST, "only consts are mutated");
         op.once = k.has("once");
         op.stays = k.has("stays");
+        op.comm = k.has("lane");
+        check(!op.comm || k.text("lane") == "comm", "the one lane that an op can name is comm");
+        check(!op.comm || !k.has("view"), "a view has no run that a lane could have");
         op.nograd = k.has("nograd");
         Form f;
         f.needs = op.ins;
@@ -569,6 +572,7 @@ struct Graph {
         uint64_t sum = 0;
         for (const Op &o : ops) {
             uint64_t fwd = UINT64_MAX, bwd = UINT64_MAX;
+            if (o.comm) continue; /* of the computation */
             for (const Form &f : o.forms) {
                 uint64_t all = 0;
                 for (const Part &p : f.parts)
@@ -1532,7 +1536,7 @@ private:
             writes.push_back(on(saved).at);
         }
         const uint64_t length = n ? f.again : f.fwd;
-        work(COMPUTE, length, reads, writes);
+        work(o.comm ? COMM : COMPUTE, length, reads, writes);
         if (n) recomputed = later(recomputed, length);
         for (int t : o.outs) set(t, 1);
         if (keep) set(saved, left[static_cast<size_t>(s.a)] = 1 + s.form);
@@ -1566,7 +1570,7 @@ private:
                 any = true;
             }
         add_workspace(s, writes);
-        work(COMPUTE, any && free ? 0 : s.part->bwd, reads, writes);
+        work(o.comm ? COMM : COMPUTE, any && free ? 0 : s.part->bwd, reads, writes);
     }
 
     /* Is a gradient given together with the first of those that are equal, as a name of it? What that one takes over is no such name. */

@@ -30,7 +30,7 @@ typedef struct rmtest_result {
     uint64_t d2h_bytes;
     uint64_t load_bytes;
     uint64_t store_bytes;
-    uint64_t floor_ns;      /* every forward and backward once, at its cheapest */
+    uint64_t floor_ns;      /* every forward and backward of the compute lane once, at its cheapest */
     uint64_t recomputed_ns; /* forwards after the first, in a step */
     uint64_t arena_bytes;   /* the highest byte of the arena that is used */
     uint64_t live_bytes;    /* the highest sum of live buffers on the device */

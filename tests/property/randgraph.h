@@ -61,7 +61,8 @@
 #define RG_MORE_ZERO   (1u << 0)  /* backwards that only add to some gradients */
 #define RG_MORE_SAVING (1u << 1)  /* forwards whose workspace is another if they leave what they save */
 #define RG_MORE_SAME   (1u << 2)  /* inputs whose gradients are equal */
-#define RG_MORE_ALL    7u
+#define RG_MORE_COMM   (1u << 3)  /* ops whose runs are on the comm lane */
+#define RG_MORE_ALL    15u
 static uint32_t rg_more = 0;
 
 /* For a test of many seeds: each of these features in half of the graphs, whatever the others. */
@@ -458,6 +459,7 @@ static void rg_put_flags(rg_state *s, rg_op *o, int loss)
     if (rg_chance(s, RG_RNG, 6)) rg_put(s, " rng");
     if (rg_chance(s, RG_ONCE, 8)) rg_put(s, " once");
     if (o->nograd) rg_put(s, " nograd");
+    if (rg_more & RG_MORE_COMM && rg_below(s, 3) == 0) rg_put(s, " lane=comm");
     if (!loss && rg_chance(s, RG_EXTERNAL, 16)) {
         rg_put(s, " external");
         for (i = 0; i < o->n_outs; ++i) s->tensors[o->outs[i]].external = 1;

@@ -1,4 +1,4 @@
-/* test_shares.c - weights, gradients and states in shares on ranks: plans written by hand (tests/oracle/shares.txt), what is planned for
+/* test_shares.c - weights, gradients and states in shares on ranks: plans written by hand (tests/oracle/shares.txt; comm.txt: ops on the comm lane), what is planned for
    random graphs, and such plans with a line lost, doubled, moved or changed, by both referees.
 
       gcc -O1 -g -std=gnu99 -I. tests/property/test_shares.c build/tests/objects/replay.o -o build/test_shares -lstdc++ -lm
@@ -158,10 +158,26 @@ end:
     free(text.s), free(program.s);
 }
 
+/* A view has no run that a lane could have; another lane cannot be named. */
+static void views(void)
+{
+    static const char *const text[] = {"rockmate graph 1\ntensor x input 64\nop v in=x out=y:32 view=x lane=comm\nop l in=y out=z\noutput z\n",
+                                       "rockmate graph 1\ntensor x input 64\nop v in=x out=y lane=host\noutput y\n"};
+    static const char *const why[] = {"op v: it is a view, which has no run for a lane", "found 'lane=host', expected one of"};
+    int i;
+    for (i = 0; i < 2; i++) {
+        rm_graph *g = NULL;
+        EXPECT(rm_graph_read(text[i], strlen(text[i]), NULL, &g) == RM_ERROR_TEXT && g && strstr(rm_graph_error(g), why[i]), g ? rm_graph_error(g) : "-");
+        rm_graph_destroy(g);
+    }
+}
+
 int main(int argc, char **argv)
 {
     unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(40, 120), first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     hand_plans("tests/oracle/shares.txt");
+    hand_plans("tests/oracle/comm.txt");
+    views();
     words();
     refused();
     for (i = 0; i < graphs; i++) {

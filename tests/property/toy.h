@@ -20,7 +20,8 @@ typedef struct toy_world {
     void (*delay)(uint64_t); /* called with a random number before the work, if not NULL */
     char failed_op[300];
     const char *failed_phase;
-    unsigned char *tmp;    /* room for any one gradient */
+    unsigned char *tmp;    /* room for any one gradient, and for one more: of ops on the comm lane */
+    uint64_t room;
     char wrong[400];       /* the first thing that a kernel saw and should not have */
 } toy_world;
 
@@ -180,6 +181,7 @@ static int toy_backward(const rm_call *c)
     const rm_graph *g = w->g;
     const rmi_op *op = &g->ops[t->id];
     uint64_t h = rmi_mix(t->id + 77), dn = g->tensors[op->out.at[0]].grad_bytes, din_bytes[64], j;
+    unsigned char *tmp = w->tmp + (op->flags & RM_COMM ? w->room : 0);
     uint32_t i;
     if (toy_fails(w, c)) return 7;
     for (i = 0; i < c->n_in; i++) din_bytes[i & 63] = g->tensors[op->in.at[i]].grad_bytes;
@@ -195,7 +197,7 @@ static int toy_backward(const rm_call *c)
     for (i = 0; i < c->n_out; i++)
         if (c->dout[i]) h = toy_hash(h + 300 + i, c->dout[i], g->tensors[op->out.at[i]].grad_bytes);
     if (op->flags & RM_RNG) h = rmi_mix(h ^ c->seed);
-    if (c->dout[0] && dn) memcpy(w->tmp, c->dout[0], (size_t)dn);
+    if (c->dout[0] && dn) memcpy(tmp, c->dout[0], (size_t)dn);
     toy_targets(w, c, op);
     if (c->n_in <= 64) toy_workspace(w, c, din_bytes);
     for (i = 0; i < c->n_in; i++) {
@@ -205,7 +207,7 @@ static int toy_backward(const rm_call *c)
         int copies = c->dout[0] && (op->view == id || rmi_list_has(&op->share, id)), add = RM_ADDS(c, i) || (i > 31 && (c->accum >> 31 & 1));
         unsigned char *d = (unsigned char *)c->din[i];
         for (j = 0; d && j < n; j++) {
-            unsigned char v = !copies ? toy_byte(own, j) : j >= off && j - off < dn ? w->tmp[j - off] : 0;
+            unsigned char v = !copies ? toy_byte(own, j) : j >= off && j - off < dn ? tmp[j - off] : 0;
             d[j] = (unsigned char)(add ? (g->any_order ? d[j] + v : d[j] * 31 + v) : v);
         }
     }
@@ -261,9 +263,10 @@ static int toy_barrier(const rm_call *c)
 RMI_UNUSED static int toy_attach(toy_world *w, rm_graph *g, uint64_t zero)
 {
     uint32_t i, k;
-    uint64_t most = 16;
+    uint64_t *most = &w->room;
     memset(w, 0, sizeof *w);
     w->g = g;
+    *most = 16;
     w->of = (toy_op *)malloc((g->n_ops + g->n_tensors + g->n_barriers + 1) * sizeof(toy_op));
     if (!w->of) return 0;
     for (i = 0; i < g->n_ops + g->n_tensors + g->n_barriers; i++) {
@@ -284,13 +287,13 @@ RMI_UNUSED static int toy_attach(toy_world *w, rm_graph *g, uint64_t zero)
         rmi_tensor *t = &g->tensors[i];
         t->user = &w->of[g->n_ops + i];
         if (t->opt != RMI_INF) t->update = toy_update;
-        most = rmi_max(most, rmi_max(t->bytes, t->grad_bytes));
+        *most = rmi_max(*most, rmi_max(t->bytes, t->grad_bytes));
     }
     for (i = 0; i < g->n_barriers; i++) {
         g->barriers[i].user = &w->of[g->n_ops + g->n_tensors + i];
         g->barriers[i].fn = toy_barrier;
     }
-    w->tmp = (unsigned char *)malloc((size_t)most);
+    w->tmp = (unsigned char *)malloc(2 * (size_t)*most);
     return w->tmp != NULL;
 }
 
