@@ -12504,7 +12504,6 @@ typedef struct rmi_life { /* a buffer on the device, from one event to another *
     uint32_t buffer, first, last; /* events: [first, last] */
     uint32_t again, written;    /* events: of the second write, or RMI_NONE; of the last write */
     uint32_t stretch, sibling;  /* the stretch of bytes that it lies in; the next life there */
-    uint32_t lent;              /* event: until after it a run on the comm lane uses its bytes; or 0 */
     uint32_t previous;          /* life of the same buffer, or RMI_NONE */
     uint32_t origin;            /* the life that a run made and this one is a copy of; itself */
     uint32_t in, out;           /* copies that begin it and that read it, or RMI_NONE */
@@ -12583,7 +12582,8 @@ typedef struct rmi_cost_chains { /* lists by event: the first entry, or RMI_NONE
 } rmi_cost_chains;
 
 typedef struct rmi_cost_comm { /* events whose runs are on the comm lane */
-    uint32_t *used, *wrote; /* by buffer: 1 + the last of them that used it, that wrote it */
+    uint32_t *used;         /* by buffer: 1 + the last of them that used it; then all again: that wrote it */
+    uint32_t *lent;         /* by life: the event until after which they use its bytes, or 0 */
     uint32_t *waits;        /* by event, and n: 1 + the last of them for which the compute lane waits there, or 0 */
     uint8_t *on;            /* by event: it is one of them */
     uint64_t *lives;        /* that they use: event << 32 | life, in their order */
@@ -12685,7 +12685,7 @@ RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *step, uint32_t ti
                       RMI_T(eval->queue.place, copies), RMI_T(eval->host_ready, 3 * (size_t)step->n_params),
                       RMI_T(eval->reduced, step->n_params), RMI_T(eval->chains.late, laned),
                       RMI_T(eval->chains.late_next, 2 * (size_t)step->n_params),
-                      RMI_T(eval->comm.used, i * step->n_buffers), RMI_T(eval->comm.wrote, i * step->n_buffers),
+                      RMI_T(eval->comm.used, 2 * i * step->n_buffers), RMI_T(eval->comm.lent, i * eval->cap_lives),
                       RMI_T(eval->comm.waits, i * events), RMI_T(eval->comm.on, i * events),
                       RMI_T(eval->comm.lives, eval->comm.cap_lives));
 }
@@ -12735,7 +12735,6 @@ RMI_INLINE rmi_life *rmi_cost_birth(rmi_costs *costs, uint32_t buffer, uint32_t 
     life->buffer = buffer;
     life->first = life->last = life->written = event;
     life->again = life->stretch = life->sibling = life->in = life->out = RMI_NONE;
-    life->lent = 0;
     life->previous = costs->last_life[buffer];
     life->origin = costs->n_lives;
     life->gone = life->followed = 0;
@@ -13036,31 +13035,31 @@ RMI_FN int rmi_cost_gradient_out(const rmi_cost *eval, const rmi_schedule *sched
 }
 
 /* The last event at which a life's bytes are in use. */
-RMI_INLINE uint32_t rmi_cost_until(const rmi_life *life) { return life->last > life->lent ? life->last : life->lent; }
+RMI_INLINE uint32_t rmi_cost_until(const rmi_cost *eval, const rmi_costs *costs, uint32_t life)
+{
+    return (uint32_t)rmi_max(costs->lives[life].last, eval->comms ? eval->comm.lent[life] : 0);
+}
 
-/* The compute lane waits at the event (n: the end) for those of the comm lane before `after`: lives that they use last
-   until then. */
+/* The compute lane waits at an event, or the end, for those of the comm lane before `after`: lives last so long. */
 RMI_FN void rmi_cost_wait(rmi_cost *eval, rmi_costs *costs, uint32_t event, uint32_t after)
 {
     rmi_cost_comm *comm = &eval->comm;
     comm->waits[event] = after;
     for (; comm->n_back < comm->n_lives && comm->lives[comm->n_back] >> 32 < after; comm->n_back++) {
         uint32_t life = (uint32_t)comm->lives[comm->n_back]; /* of a buffer made again since lists cannot say it */
-        if (costs->last_life[costs->lives[life].buffer] == life) costs->lives[life].lent = event - 1;
+        if (costs->last_life[costs->lives[life].buffer] == life) comm->lent[life] = event - 1;
     }
 }
 
-/* Buffer number k of those that an access, of a forward or not, reads, makes and saves. */
+/* Buffer number k of those that an access, of a forward or not, reads and makes. */
 RMI_INLINE uint32_t rmi_cost_touched(const rmi_step *step, const rmi_step_access *access, int forward, uint32_t k)
 {
     uint32_t at = access->makes.at + k - access->reads.n;
     if (k < access->reads.n) return step->pool[access->reads.at + k];
-    if (k == access->reads.n + access->makes.n) return access->saved;
     return forward ? step->pool[at] : step->targets[at].buffer;
 }
 
-/* Before its lives: an event of the compute lane waits for those of the comm lane that wrote what it touches, or use
-   what it writes. */
+/* Before its lives: an event of the compute lane waits for those of the comm lane that touch the same bytes. */
 RMI_FN void rmi_cost_meet(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs *costs, uint32_t event,
                           const rmi_step_access *access)
 {
@@ -13074,8 +13073,8 @@ RMI_FN void rmi_cost_meet(rmi_cost *eval, const rmi_schedule *schedule, rmi_cost
     if (access->comm || access->absent) return;
     for (k = 0; k < n; k++) { /* what is written, or begins another life */
         int ends = k >= access->reads.n || task->way > RMI_BWD || (k < 64 && copied >> k & 1);
-        after = rmi_max(after, (ends ? comm->used
-                                     : comm->wrote)[rmi_cost_touched(step, access, task->way == RMI_FWD, k)]);
+        other = rmi_cost_touched(step, access, task->way == RMI_FWD, k) + (ends ? 0 : step->n_buffers);
+        after = rmi_max(after, comm->used[other]);
     }
     for (k = 0; k < task->after.n; k++)
         if (eval->ran[other = step->pool[task->after.at + k]] == eval->stamp &&
@@ -13091,13 +13090,13 @@ RMI_FN int rmi_cost_lend(rmi_cost *eval, const rmi_schedule *schedule, const rmi
     const rmi_step *step = eval->step;
     rmi_cost_comm *comm = &eval->comm;
     int forward = step->tasks[schedule->events[event].task].way == RMI_FWD;
-    uint32_t n = access->reads.n + access->makes.n + (forward && access->saved != RMI_NONE);
+    uint32_t n = access->reads.n + access->makes.n;
     if (comm->n_lives + n > comm->cap_lives) return 0;
     comm->last = event + 1;
     for (uint32_t k = 0; k < n; k++) {
         uint32_t buffer = rmi_cost_touched(step, access, forward, k);
         comm->used[buffer] = event + 1;
-        if (k >= access->reads.n) comm->wrote[buffer] = event + 1;
+        if (k >= access->reads.n) comm->used[step->n_buffers + buffer] = event + 1;
         if (costs->last_life[buffer] < RMI_COST_AT_HOME)
             comm->lives[comm->n_lives++] = (uint64_t)event << 32 | costs->last_life[buffer];
     }
@@ -13114,8 +13113,8 @@ RMI_FN int rmi_cost_lives(rmi_cost *eval, const rmi_schedule *schedule, rmi_cost
     int adds = step->moves && !eval->part && rmi_low_adds_to_earlier(step->kind);
     eval->stamp++;
     if (eval->comms) {
-        memset(eval->comm.used, 0, step->n_buffers * sizeof(uint32_t));
-        memset(eval->comm.wrote, 0, step->n_buffers * sizeof(uint32_t));
+        memset(eval->comm.used, 0, 2 * step->n_buffers * sizeof(uint32_t));
+        memset(eval->comm.lent, 0, eval->cap_lives * sizeof(uint32_t));
         eval->comm.n_lives = eval->comm.n_back = eval->comm.last = 0;
     }
     for (event = 0; event < schedule->n; event++) {
@@ -13173,7 +13172,7 @@ RMI_INLINE uint32_t rmi_cost_dying(const rmi_cost *eval, const rmi_costs *costs,
     const rmi_life *row = &costs->lives[life];
     if (row->last != event || row->gone || row->followed || row->out != RMI_NONE || row->stretch == RMI_NONE)
         return RMI_NONE;
-    if (row->lent && row->lent >= event && !eval->comm.on[event]) return RMI_NONE;
+    if (eval->comms && event && eval->comm.lent[life] >= event && !eval->comm.on[event]) return RMI_NONE;
     return eval->stretches[row->stretch].names == 1 ? life : RMI_NONE;
 }
 
@@ -13213,9 +13212,10 @@ RMI_FN int rmi_cost_can_share(const rmi_cost *eval, const rmi_costs *costs, uint
     if (costs->lives[output].stretch == RMI_NONE || costs->lives[output].gone) return 0;
     for (uint32_t k = eval->stretches[costs->lives[output].stretch].head; k != RMI_NONE; k = costs->lives[k].sibling) {
         const rmi_life *other = &costs->lives[k];
-        if (other->gone || rmi_cost_until(other) < event) continue;
-        if (fresh_life->again != RMI_NONE && rmi_cost_until(other) >= fresh_life->again) return 0;
-        if (other->again != RMI_NONE && other->again > event && rmi_cost_until(fresh_life) >= other->again) return 0;
+        uint32_t until = rmi_cost_until(eval, costs, k);
+        if (other->gone || until < event) continue;
+        if (fresh_life->again != RMI_NONE && until >= fresh_life->again) return 0;
+        if (other->again > event && rmi_cost_until(eval, costs, added) >= other->again) return 0;
     }
     return 1;
 }
@@ -13369,7 +13369,7 @@ RMI_FN int rmi_cost_bytes(rmi_cost *eval, const rmi_schedule *schedule, rmi_cost
     memset(eval->free_head, 0xFF, (schedule->n + 1u) * sizeof(uint32_t));
     if (!eval->part) memset(eval->now, 0xFF, step->n_buffers * sizeof(uint32_t));
     for (i = costs->n_lives; i-- > 0;) {
-        uint32_t until = rmi_cost_until(&costs->lives[i]);
+        uint32_t until = rmi_cost_until(eval, costs, i);
         eval->next_free[i] = eval->free_head[until];
         eval->free_head[until] = i;
     }
@@ -14831,11 +14831,11 @@ RMI_FN rm_result rmi_event_holds(rmi_event_writer *writer)
         const rmi_copy *out = life->out == RMI_NONE || costs->outs[life->out].stays || costs->outs[life->out].edge
                                   ? NULL
                                   : &costs->outs[life->out];
-        end = rmi_cost_until(life);
-        left[i] |= life->lent != 0;
-        if (out) end = out->wraps ? n - 1 : (uint32_t)rmi_max(rmi_cost_until(&costs->lives[out->until]), out->at - 1);
+        end = rmi_cost_until(writer->cost, costs, i);
+        left[i] |= writer->cost->comms && writer->cost->comm.lent[i];
+        if (out) end = out->wraps ? n - 1 : (uint32_t)rmi_max(rmi_max(end, costs->lives[out->until].last), out->at - 1);
         /* its bytes are no one else's */
-        if (!out && !life->lent && step->buffers[life->buffer].kind == RMI_STEP_WEIGHT) continue;
+        if (!out && step->buffers[life->buffer].kind == RMI_STEP_WEIGHT) continue;
         if (life->gone || (!out && !left[i]) || end >= n) continue;
         RMI_TRY(rmi_event_put_copy(writer, end, RMI_EVENT_HOLD, RMI_HOLD, i, 0));
     }
