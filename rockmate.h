@@ -976,6 +976,14 @@ typedef struct rm_exec_desc {
     uint32_t threads RM_ZERO;
     uint64_t h2d RM_ZERO, d2h RM_ZERO; /* with threads: bytes a second of copies; 0: as memory does */
     uint64_t latency_ns RM_ZERO;       /* and so much more each, where h2d or d2h is given */
+    /* of plans with a disk (rm_graph_disk): bytes from and to it, in lanes LOAD and STORE: with lanes in threads of their
+       own, both at once. What was never written may read as anything. Nonzero stops the step as a callback does.
+       disk_end, optional: behind the last store of each step that has one, in lane STORE: with what was written before,
+       since the last time, that step is whole (of what is on disk); not in steps of rm_exec_profile and rm_exec_check */
+    int (*disk_read)(void *disk_user, uint64_t offset, void *dst, uint64_t bytes) RM_ZERO;
+    int (*disk_write)(void *disk_user, uint64_t offset, const void *src, uint64_t bytes) RM_ZERO;
+    int (*disk_end)(void *disk_user) RM_ZERO;
+    void *disk_user RM_ZERO;
     /* 1: what persists need not outlast rm_exec_profile, rm_exec_replan, or a call that fails, for tuning before it is
        written for good: no second copy of it is held. Ends an accumulation. Inputs and memory of the caller are kept */
     uint32_t forget RM_ZERO;
@@ -987,9 +995,10 @@ typedef struct rm_exec_desc {
     void *watch_user RM_ZERO;
 } rm_exec_desc;
 
-/* The executor keeps its plan until rm_exec_replan. What persists starts as zeros. On failure *out is NULL and the
-   reason is in rm_graph_error of the plan's graph. Steps, reads and writes allocate nothing afterwards;
-   rm_exec_profile, rm_exec_check and rm_exec_replan do, for as long as they run. */
+/* The executor keeps its plan until rm_exec_replan. What persists starts as zeros, what is on disk as it is there. On
+   failure *out is NULL and the reason is in rm_graph_error of the plan's graph. Steps, reads and writes allocate nothing
+   afterwards; rm_exec_profile, rm_exec_check and rm_exec_replan do, for as long as they run (as much host memory as what
+   persists takes, what is on disk, too). */
 RMDEF rm_result rm_exec_create(rm_plan *p, const rm_exec_desc *desc, rm_exec **out);
 RMDEF void rm_exec_destroy(rm_exec *x);
 RMDEF const char *rm_exec_error(const rm_exec *x); /* of the last call that failed, or "" */
@@ -1006,8 +1015,8 @@ RMDEF rm_result rm_exec_bind(rm_exec *x, rm_tensor t, uint32_t what, void *memor
 RMDEF rm_result rm_exec_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, const void *src, uint64_t bytes);
 RMDEF rm_result rm_exec_read(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, void *dst, uint64_t bytes);
 
-/* Its address, valid until the next call on x; NULL if it is nowhere (rm_exec_error says why). An input counts as
-   written by this call. */
+/* Its address, valid until the next call on x; NULL if it is nowhere, or on disk (rm_exec_error says why). An input
+   counts as written by this call. */
 RMDEF void *rm_exec_pointer(rm_exec *x, rm_tensor t, uint32_t what);
 
 /* One step of kind s->kind, for which the plan must have a program; s NULL: a step of zeros. A callback's nonzero
@@ -1102,7 +1111,7 @@ RMDEF rm_result rm_exec_check(rm_exec *x, const rm_step *s, const rm_check_desc 
 typedef struct rm_exec_info {
     uint64_t arena_bytes;   /* planned */
     uint64_t touched_bytes; /* one past the highest arena byte that any buffer of a step run so far had */
-    uint64_t host_bytes, pageable_bytes;
+    uint64_t host_bytes, pageable_bytes, disk_bytes;
     uint64_t steps;         /* finished */
     uint64_t step_ns;       /* of a step as the last one, by the plan's costs, one after the other if without lanes */
     /* on the device, by kind (RM_WEIGHTS ...): between steps; at the fullest moment of those so far */
@@ -23130,15 +23139,15 @@ RMI_THR_MAIN(rmi_thr_main)
     for (;;) {
         rmi_thr_cmd cmd;
         uint64_t begin;
-        int code = 0;
         for (; lane->put == lane->done && !threads->quit; idle = 1) rmi_thr_sleep(&threads->lock, RMI_INF);
         if (lane->put == lane->done) break;
         cmd = lane->ring[lane->done % lane->cap];
         for (; threads->lane[cmd.on.lane].done < cmd.on.at; idle = 1) rmi_thr_sleep(&threads->lock, RMI_INF);
+        int code = threads->code; /* a call has failed: what it was to bring is not there to work on */
         rmi_thr_leave(&threads->lock);
         begin = lane->rate && (idle || !lane->free_at) ? rmi_thr_now() : 0;
-        if (cmd.fn) code = cmd.fn(cmd.arg);
-        else if (cmd.dst) memmove(cmd.dst, cmd.src, (size_t)cmd.bytes);
+        if (cmd.fn && !code) code = cmd.fn(cmd.arg);
+        else if (cmd.dst && !code) memmove(cmd.dst, cmd.src, (size_t)cmd.bytes);
         rmi_thr_enter(&threads->lock);
         if (cmd.dst && lane->rate)
             lane->free_at = rmi_add(rmi_max(begin, lane->free_at),
@@ -23289,7 +23298,8 @@ RMI_FN rmi_thr *rmi_thr_make(rmi_arena *mem, uint64_t h2d, uint64_t d2h, uint64_
    A program is compiled once into calls with all their pointers; a step is a walk over them that decides and allocates
    nothing. In: plan + memory + callbacks. Out: training steps.
    All bytes that a program touches stand in one line: the caller's buffers first, then, each at a multiple of 2^62, the
-   arena, host memory, memory beside a step. A place is a number in this line; rmi_exe_at gives its address.
+   arena, host memory; behind that the disk, and memory beside a step. A place is a number in this line; rmi_exe_at gives
+   its address, which what is on disk has none of.
    ================================================================================================================== */
 /* Numbers that were chosen, times on a machine of two cores. */
 #define RMI_EXE_REPEATS 3u                /* steps that a profile times, if nobody says how many */
@@ -23302,29 +23312,36 @@ RMI_FN rmi_thr *rmi_thr_make(rmi_arena *mem, uint64_t h2d, uint64_t d2h, uint64_
 #define RMI_EXE_CALLS_BETWEEN 64u         /* calls of a lane between two steps: copies, their waits, and some more */
 #define RMI_EXE_PIECE ((uint64_t)4 << 20) /* bytes that rm_exec_save reads at a time */
 
-/* INPUTS does nothing: it stands first where there are lanes, for copies of inputs, which came before. */
-typedef enum rmi_exe_what { RMI_EXE_CALL, RMI_EXE_COPY, RMI_EXE_ADD, RMI_EXE_FILL, RMI_EXE_INPUTS } rmi_exe_what;
+/* INPUTS does nothing: it stands first where there are lanes, for copies of inputs, which came before. DISK: a hook of
+   rm_exec_desc; of no bytes it is disk_end. */
+typedef enum rmi_exe_what {
+    RMI_EXE_CALL, RMI_EXE_COPY, RMI_EXE_ADD, RMI_EXE_DISK, RMI_EXE_FILL, RMI_EXE_INPUTS
+} rmi_exe_what;
 
 typedef struct rmi_exe_op {
     uint8_t what, lane, hosted; /* hosted: done in a lane of the host, by itself */
     rmi_run run;              /* CALL; its id: the param of ADD, too */
     rm_fn fn;
     rm_call *call;            /* CALL; FILL: whose gradient is cleared, NULL: bytes at dst are poisoned */
-    unsigned char *dst;       /* COPY, ADD, FILL */
+    unsigned char *dst;       /* COPY, ADD, FILL; of DISK host memory, dst or src */
     const unsigned char *src;
-    uint64_t bytes;
-    uint32_t buf;             /* COPY, ADD */
+    uint64_t bytes, offset;   /* offset: of DISK, there */
+    uint32_t buf;             /* COPY, ADD, DISK */
     uint32_t slot;            /* FILL: which din of the call */
     uint32_t event;           /* recorded behind it, or RMI_NONE */
     struct rmi_exe_prog *prog; /* for the host's lanes, which get an op and nothing else */
     uint32_t runs;            /* in a lane of the host: so often it has run */
 } rmi_exe_op;
 
-/* The memories of an executor; all but the last are a plan's. */
-enum { RMI_EXE_ARENA, RMI_EXE_HOST, RMI_EXE_PAGEABLE, RMI_EXE_BESIDE, RMI_EXE_MEMORIES };
-/* The place of its first byte. Host memory's and an offset are right for all tiers. */
-#define RMI_EXE_PLACE(memory) ((uint64_t)((memory) + 1) << 62)
-#define RMI_EXE_PLACE_BESIDE ((uint64_t)7 << 61)
+/* The memories of an executor; those before BESIDE are a plan's. FILE, the disk, has homes and no bytes here. */
+enum { RMI_EXE_ARENA, RMI_EXE_HOST, RMI_EXE_PAGEABLE, RMI_EXE_BESIDE, RMI_EXE_FILE, RMI_EXE_MEMORIES };
+/* The place of its first byte. Host memory's and an offset are right for all tiers of it. */
+#define RMI_EXE_PLACE(memory) \
+    ((memory) == RMI_EXE_FILE     ? (uint64_t)13 << 60 \
+     : (memory) == RMI_EXE_BESIDE ? (uint64_t)14 << 60 \
+                                  : (uint64_t)((memory) + 1) << 62)
+#define RMI_EXE_SIDES 3 /* where something may persist: the device, host memory, the disk */
+static const uint32_t rmi_exe_sides[RMI_EXE_SIDES] = {RMI_EXE_ARENA, RMI_EXE_HOST, RMI_EXE_FILE};
 
 typedef struct rmi_exe_memory {
     unsigned char *at;
@@ -23340,7 +23357,7 @@ typedef struct rmi_exe_prog {
     uint32_t step;
     rmi_exe_op *op;
     size_t n;
-    uint64_t *at_end[2];   /* by memory and buffer: its place after the step, or RMI_INF */
+    uint64_t *at_end[RMI_EXE_SIDES]; /* by side and buffer: its place after the step, or RMI_INF */
     uint8_t *reads;        /* by tensor: some forward reads it, itself or through views */
     uint32_t lanes;        /* bits: those that it uses */
     /* of its ops, for events (`on`): where all before it has ended; behind each program */
@@ -23445,13 +23462,14 @@ RMI_FN uint32_t rmi_exe_outside_at(const rm_exec *exec, uint64_t place)
     return (uint32_t)rmi_lower_bound(exec->outside.from, n, place + 1) - 1;
 }
 
-/* The address of a place; NULL: it is in memory of the caller's that is not bound. */
+/* The address of a place; NULL: it is in memory of the caller's that is not bound, or on disk. */
 RMI_FN unsigned char *rmi_exe_at(const rm_exec *exec, uint64_t place)
 {
     const rmi_exe_outside *outside = &exec->outside;
     uint32_t i = (uint32_t)(place >> 62);
-    if (place >= RMI_EXE_PLACE_BESIDE)
-        return exec->memory[RMI_EXE_BESIDE].at + (size_t)(place - RMI_EXE_PLACE_BESIDE);
+    if (place >= RMI_EXE_PLACE(RMI_EXE_BESIDE))
+        return exec->memory[RMI_EXE_BESIDE].at + (size_t)(place - RMI_EXE_PLACE(RMI_EXE_BESIDE));
+    if (place >= RMI_EXE_PLACE(RMI_EXE_FILE)) return NULL;
     if (i) return exec->memory[i - 1].at + (size_t)(place - RMI_EXE_PLACE(i - 1));
     i = rmi_exe_outside_at(exec, place);
     return outside->bound[i] ? (unsigned char *)outside->bound[i] + (size_t)(place - outside->from[i]) : NULL;
@@ -23574,17 +23592,24 @@ RMI_FN const char *rmi_exe_which(const rm_exec *exec, const rmi_exe_op *op, char
 {
     static const char *const phases[] = {"", "forward", "backward", "update", "reduction", "barrier", "gather",
                                          "scatter"};
-    const char *form = op->run.way <= RMI_BWD ? rmi_low_form(exec->graph, op->run)->name : "";
+    static const char *const disk[] = {"loading ", "storing "};
+    const char *form = op->run.way <= RMI_BWD && op->call ? rmi_low_form(exec->graph, op->run)->name : "";
+    char name[300] = "ending a step";
+    if (op->what == RMI_EXE_DISK) {
+        if (op->bytes) rmi_sch_name(exec->graph, op->buf, name);
+        rmi_format(out, RMI_ERR_TEXT, "the disk: %s%s", op->bytes ? disk[op->lane == RM_LANE_STORE] : "", name);
+        return out;
+    }
     rmi_format(out, RMI_ERR_TEXT, "%s: its %s%s%s%s", op->call->op, op->call->recompute ? "recomputed " : "",
                phases[op->call->phase], form[0] ? ", variant " : "", form);
     return out;
 }
 
-/* A callback returned nonzero: the message names its op and phase. */
+/* A callback, or a hook of the disk, returned nonzero: the message names its op and phase, or what it was to do. */
 RMI_FN rm_result rmi_exe_callback_failed(rm_exec *exec, const rmi_exe_op *op, int code)
 {
     char which[RMI_ERR_TEXT];
-    rmi_format(exec->failed, sizeof exec->failed, "%s", op->call->op);
+    rmi_format(exec->failed, sizeof exec->failed, "%s", op->call ? op->call->op : "the disk");
     return rmi_err_set(&exec->err, RM_ERROR_CALLBACK, "%s returned %s%u; the step was stopped there",
                        rmi_exe_which(exec, op, which), code < 0 ? "-" : "",
                        (uint64_t)(code < 0 ? -(int64_t)code : code));
@@ -23725,7 +23750,7 @@ typedef struct rmi_exe_build {
     rmi_arena *mem;      /* of ops and calls */
     rmi_exe_prog *out;
     size_t cap;
-    uint64_t *at[2];     /* by memory (the caller's counts as the arena) and buffer: place, or RMI_INF */
+    uint64_t *at[RMI_EXE_SIDES]; /* by side (the caller's memory counts as the device) and buffer: place, or RMI_INF */
     uint8_t *holds;      /* by tensor: its gradient's buffer holds contributions */
     uint8_t *moved;      /* by tensor: its gradient was renamed or shared since its last write: it is there already */
     uint32_t *ran;       /* by op: how often */
@@ -23742,12 +23767,12 @@ RMI_FN rm_result rmi_exe_build_make(rmi_exe_build *build, rm_exec *exec, rmi_are
     memset((void *)build, 0, sizeof *build);
     build->exec = exec;
     build->mem = mem;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(build->at[0], n), RMI_T(build->at[1], n)));
+    RMI_TRY(RMI_TABLES(mem, RMI_T(build->at[0], n), RMI_T(build->at[1], n), RMI_T(build->at[2], n)));
     RMI_TRY(RMI_TABLES(tmp, RMI_T(build->holds, graph->n_tensors), RMI_T(build->moved, graph->n_tensors),
                        RMI_T(build->ran, graph->n_ops)));
     for (i = 0; i < n; i++) {
         build->at[0][i] = exec->outside.from[i] < exec->outside.from[i + 1] ? exec->outside.from[i] : RMI_INF;
-        build->at[1][i] = RMI_INF;
+        build->at[1][i] = build->at[2][i] = RMI_INF;
     }
     return RM_OK;
 }
@@ -23760,8 +23785,8 @@ RMI_FN rm_result rmi_exe_push(rmi_exe_build *build, rmi_exe_what what, uint32_t 
     memset((void *)*op, 0, sizeof **op);
     (*op)->what = (uint8_t)what;
     (*op)->lane = (uint8_t)lane;
-    (*op)->hosted = build->uses && (what == RMI_EXE_CALL || what == RMI_EXE_ADD) &&
-                    (lane == RM_LANE_HOST || (build->exec->backend.call_lanes >> lane & 1));
+    (*op)->hosted = build->uses && (what == RMI_EXE_DISK || what == RMI_EXE_CALL || what == RMI_EXE_ADD) &&
+                    (lane == RM_LANE_HOST || lane >= RM_LANE_LOAD || (build->exec->backend.call_lanes >> lane & 1));
     (*op)->event = RMI_NONE;
     (*op)->prog = build->out;
     build->out->exec = build->exec;
@@ -24028,6 +24053,20 @@ RMI_FN rm_result rmi_exe_move(rmi_exe_build *build, uint32_t lane, uint32_t buf,
     return rmi_exe_uses(build, to, bytes, 1);
 }
 
+/* A hook of the disk moves bytes of a buffer (0: is told of the end of the step), in lane LOAD or STORE. */
+RMI_FN rm_result rmi_exe_disk(rmi_exe_build *build, uint32_t lane, uint32_t buf, uint64_t bytes)
+{
+    const uint64_t on_disk = bytes ? build->at[2][buf] : RMI_INF, host = bytes ? build->at[1][buf] : RMI_INF;
+    rmi_exe_op *op;
+    RMI_TRY(rmi_exe_push(build, RMI_EXE_DISK, lane, &op));
+    op->buf = buf;
+    op->bytes = bytes;
+    if (bytes) op->offset = on_disk - RMI_EXE_PLACE(RMI_EXE_FILE);
+    if (bytes) op->src = op->dst = rmi_exe_at(build->exec, host);
+    RMI_TRY(rmi_exe_uses(build, on_disk, bytes, lane == RM_LANE_STORE));
+    return rmi_exe_uses(build, host, bytes, lane == RM_LANE_LOAD);
+}
+
 /* ALIAS and REUSE: another name for bytes that are there. */
 RMI_FN void rmi_exe_rename(rmi_exe_build *build, const rmi_stmt *stmt)
 {
@@ -24057,6 +24096,7 @@ RMI_FN rm_result rmi_exe_statement(rmi_exe_build *build, const rmi_stmt *stmt)
     const rm_graph *graph = build->exec->graph;
     const uint32_t buf = stmt->buf;
     const uint64_t to = RMI_EXE_PLACE(RMI_EXE_HOST) + stmt->offset;
+    const int stores = stmt->what == RMI_STORE;
     rmi_exe_op *op;
     uint32_t id;
     if (stmt->what == RMI_RUN) return rmi_exe_make_run(build, stmt->run);
@@ -24086,6 +24126,12 @@ RMI_FN rm_result rmi_exe_statement(rmi_exe_build *build, const rmi_stmt *stmt)
         return rmi_exe_move(build, RM_LANE_HOST, buf, bytes, to, *host);
     case RMI_GATHER: return rmi_exe_exchange(build, RMI_EXE_GATHERS, id);
     case RMI_SCATTER: return rmi_exe_exchange(build, RMI_EXE_SCATTERS, id);
+    case RMI_LOAD:
+    case RMI_STORE:
+        if (stores) build->at[2][buf] = RMI_EXE_PLACE(RMI_EXE_FILE) + RMI_IN_TIER(stmt->offset);
+        else *host = to;
+        return bytes ? rmi_exe_disk(build, stores ? RM_LANE_STORE : RM_LANE_LOAD, buf, bytes) : RM_OK;
+    case RMI_DROP_DISK: build->at[2][buf] = RMI_INF; return RM_OK;
     default: *host = RMI_INF; return RM_OK; /* DROP_HOST */
     }
 }
@@ -24114,6 +24160,9 @@ RMI_FN rm_result rmi_exe_first_ops(rmi_exe_build *build)
     return RM_OK;
 }
 
+/* The side that a home is on. */
+RMI_FN uint32_t rmi_exe_side(const rmi_home *home) { return home->host ? rmi_sch_behind(home->offset) : 0; }
+
 /* The ops of a program. uses, in mem, gets the bytes that they use; NULL: there are no lanes. */
 RMI_FN rm_result rmi_exe_compile(rm_exec *exec, const rmi_program *program, rmi_exe_prog *out, rmi_arena *mem,
                                  rmi_lan_prog *uses)
@@ -24128,8 +24177,8 @@ RMI_FN rm_result rmi_exe_compile(rm_exec *exec, const rmi_program *program, rmi_
     for (size_t i = 0; i < exec->graph->n_tensors; i++)
         build.holds[i] = exec->graph->tensors[i].kind == RMI_PARAM && rmi_low_adds_to_earlier(program->step);
     for (size_t i = 0; i < program->n_homes; i++) {
-        const rmi_home *home = &program->homes[i];
-        build.at[home->host != 0][home->buf] = RMI_EXE_PLACE(home->host != 0) + home->offset;
+        const uint32_t buf = program->homes[i].buf, side = rmi_exe_side(&program->homes[i]);
+        build.at[side][buf] = RMI_EXE_PLACE(rmi_exe_sides[side]) + exec->memory[rmi_exe_sides[side]].home[buf];
     }
     RMI_TRY(rmi_exe_first_ops(&build));
     for (size_t i = 0; i < program->n; i++) {
@@ -24140,6 +24189,11 @@ RMI_FN rm_result rmi_exe_compile(rm_exec *exec, const rmi_program *program, rmi_
         for (size_t k = i; k-- && program->st[k].what != RMI_RUN;)
             if (program->st[k].what == RMI_REUSE) build.at[0][program->st[k].other] = RMI_INF;
     }
+    for (size_t i = 0; i < program->n && exec->desc.disk_end; i++)
+        if (program->st[i].what == RMI_STORE) {
+            RMI_TRY(rmi_exe_disk(&build, RM_LANE_STORE, RMI_NONE, 0));
+            break;
+        }
     memcpy(out->at_end, build.at, sizeof out->at_end);
     for (size_t i = 0; i < out->n; i++) out->lanes |= 1u << out->op[i].lane;
     return RM_OK;
@@ -24201,12 +24255,17 @@ RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
     const rmi_exe_op *first = NULL;
     rmi_sink sink = rmi_line(text, sizeof text);
     size_t k, others = 0; /* where they begin in the message */
-    for (uint32_t i = 0; i < exec->n_prog; i++)
+    for (uint32_t i = 0; i < exec->n_prog; i++) {
+        RMI_WANT(&exec->err, !exec->plan->prog[i].host[RMI_DISK] || (exec->desc.disk_read && exec->desc.disk_write),
+                 "rm_exec_create: the plan has %u bytes on disk; set rm_exec_desc.disk_read and disk_write, or plan "
+                 "without rm_graph_disk", exec->plan->prog[i].host[RMI_DISK]);
         for (k = 0; k < exec->prog[i].n; k++) {
             const rmi_exe_op *op = &exec->prog[i].op[k];
             RMI_WANT(&exec->err, !exec->lanes.on || op->lane != RM_LANE_HOST || exec->backend.host_call,
                      "param %s: the plan works on it in the host lane; set rm_backend.host_call",
                      exec->graph->tensors[op->run.id].name);
+            RMI_WANT(&exec->err, !op->hosted || op->what != RMI_EXE_DISK || exec->backend.host_call, "rm_exec_desc."
+                     "backend: the plan has a disk, whose hooks are called in lanes; set rm_backend.host_call");
             RMI_WANT(&exec->err, op->what != RMI_EXE_ADD || exec->desc.add, "param %s: the plan adds up its gradient "
                      "in host memory; set rm_exec_desc.add, or plan with RM_NO_MERGE (rm_config.off)",
                      exec->graph->tensors[op->run.id].name);
@@ -24223,6 +24282,7 @@ RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
                 rmi_put(&sink, one);
             }
         }
+    }
     if (!first) return RM_OK;
     if (others) text[sink.n - 2] = 0; /* the last comma */
     return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "%s", text);
@@ -24281,12 +24341,15 @@ RMI_FN rm_result rmi_exe_programs(rm_exec *exec, rmi_arena *mem)
     rmi_lan_prog *uses;
     size_t k, n = rmi_low_buffers(exec->graph);
     RMI_TRY(RMI_TABLES(mem, RMI_T(uses, RM_STEP_KINDS)));
-    RMI_TRY(RMI_TABLES(&exec->tables, RMI_T(memory[0].home, n), RMI_T(memory[1].home, n)));
-    for (k = 0; k < n; k++) memory[0].home[k] = memory[1].home[k] = RMI_INF;
+    for (uint32_t side = 0; side < RMI_EXE_SIDES; side++) {
+        RMI_TRY(RMI_TABLES(&exec->tables, RMI_T(memory[rmi_exe_sides[side]].home, n)));
+        for (k = 0; k < n; k++) memory[rmi_exe_sides[side]].home[k] = RMI_INF;
+    }
     for (uint32_t i = 0; i < exec->plan->n; i++)
         for (k = 0; k < exec->plan->prog[i].n_homes; k++) {
             const rmi_home *at = &exec->plan->prog[i].homes[k];
-            memory[at->host != 0].home[at->buf] = at->offset;
+            const uint32_t side = rmi_exe_side(at);
+            memory[rmi_exe_sides[side]].home[at->buf] = side == 2 ? RMI_IN_TIER(at->offset) : at->offset;
         }
     for (uint32_t i = 0; i < exec->plan->n; i++) {
         RMI_TRY(rmi_exe_compile(exec, &exec->plan->prog[i], &exec->prog[i], mem, exec->lanes.on ? &uses[i] : NULL));
@@ -24312,7 +24375,8 @@ RMI_FN rm_result rmi_exe_tell_alone(const rm_exec *exec)
     for (uint32_t i = 0; i < plan->n && !plan->alone; i++) {
         const rm_plan_info *info = &plan->info[i];
         uint64_t ns = rmi_exe_step_ns(exec, info);
-        int copies = (info->busy_ns[RM_LANE_H2D] | info->busy_ns[RM_LANE_D2H] | info->busy_ns[RM_LANE_HOST]) != 0;
+        int copies = (info->busy_ns[RM_LANE_H2D] | info->busy_ns[RM_LANE_D2H] | info->busy_ns[RM_LANE_HOST] |
+                      info->busy_ns[RM_LANE_LOAD] | info->busy_ns[RM_LANE_STORE]) != 0;
         if (exec->lanes.on || ns <= info->time_ns || ns == info->busy_ns[RM_LANE_COMPUTE]) continue;
         plan->alone = 1;
         RMI_TRY(rmi_plan_say(plan,
@@ -24349,8 +24413,9 @@ RMI_FN rm_result rmi_exe_shares(rm_exec *exec)
         for (uint32_t i = 0; i < one->graph->n_tensors; i++) {
             if (one->graph->tensors[i].kind != RMI_PARAM && one->graph->tensors[i].kind != RMI_CONST) continue;
             uint32_t k = rmi_graph_lookup(other->graph, RMI_TENSORS, one->graph->tensors[i].name);
-            for (uint32_t which = RMI_EXE_ARENA; which <= RMI_EXE_HOST; which++)
+            for (uint32_t side = 0; side < RMI_EXE_SIDES; side++)
                 for (int kind = RMI_BUF_VALUE; kind <= RMI_BUF_STATE; kind++) {
+                    const uint32_t which = rmi_exe_sides[side];
                     const uint32_t here = rmi_low_buf(one->graph, (rmi_buf_kind)kind, i);
                     const uint32_t there = k == RMI_NONE ? 0 : rmi_low_buf(other->graph, (rmi_buf_kind)kind, k);
                     if (kind == RMI_BUF_GRAD) continue;
@@ -24365,12 +24430,131 @@ RMI_FN rm_result rmi_exe_shares(rm_exec *exec)
     return RM_OK;
 }
 
-/* Where a buffer persists on the device or in host memory (of any tier), or NULL. */
-RMI_FN unsigned char *rmi_exe_persists(const rm_exec *exec, uint32_t which, uint32_t buf)
+/* The place where a buffer persists on the device, in host memory (of any tier) or on disk, or RMI_INF. */
+RMI_FN uint64_t rmi_exe_persists(const rm_exec *exec, uint32_t which, uint32_t buf)
 {
     const rmi_exe_memory *memory = &exec->memory[which];
-    return memory->home && memory->home[buf] != RMI_INF ? rmi_exe_at(exec, RMI_EXE_PLACE(which) + memory->home[buf])
-                                                        : NULL;
+    return memory->home && memory->home[buf] != RMI_INF ? RMI_EXE_PLACE(which) + memory->home[buf] : RMI_INF;
+}
+
+/* The place where a buffer persists, of several that on the device, then that in host memory; or the caller's memory.
+   RMI_INF: nowhere, or not bound. */
+RMI_FN uint64_t rmi_exe_home(const rm_exec *exec, uint32_t buf)
+{
+    uint64_t place = RMI_INF;
+    if (rmi_low_external(exec->graph, buf)) return exec->outside.bound[buf] ? exec->outside.from[buf] : RMI_INF;
+    for (uint32_t side = 0; side < RMI_EXE_SIDES && place == RMI_INF; side++)
+        place = rmi_exe_persists(exec, rmi_exe_sides[side], buf);
+    return place;
+}
+
+/* Does a buffer persist in more than one place? */
+RMI_FN int rmi_exe_twice(const rm_exec *exec, uint32_t buf)
+{
+    uint32_t n = 0;
+    for (uint32_t side = 0; side < RMI_EXE_SIDES; side++)
+        n += rmi_exe_persists(exec, rmi_exe_sides[side], buf) != RMI_INF;
+    return n > 1;
+}
+
+/* The share of a value, gradient or state, if that persists; else RMI_NONE. */
+RMI_FN uint32_t rmi_exe_share(const rm_exec *exec, uint32_t buf)
+{
+    uint32_t share = rmi_low_shares(exec->graph) + buf;
+    return buf < 3 * exec->graph->n_tensors && exec->graph->ranks.n && rmi_exe_home(exec, share) != RMI_INF ? share
+                                                                                                           : RMI_NONE;
+}
+
+/* --- bytes between the caller and where something is: the arena, through the backend, host memory, the disk */
+
+/* Bytes of a buffer to where it is (H2D), or from there (D2H), between steps; they are there when this returns. */
+RMI_FN rm_result rmi_exe_carry(rm_exec *exec, uint32_t buf, void *to, const void *from, uint64_t bytes, uint32_t lane)
+{
+    const rm_backend *backend = &exec->backend;
+    const rmi_exe_memory *host = &exec->memory[RMI_EXE_HOST];
+    const char *what = lane == RM_LANE_H2D ? "writing" : "reading", *name = rmi_exe_name(exec, buf);
+    for (; host <= &exec->memory[RMI_EXE_PAGEABLE]; host++) {
+        if (!host->at || (uintptr_t)(lane == RM_LANE_H2D ? to : from) - (uintptr_t)host->at >= host->bytes) continue;
+        memcpy(to, from, (size_t)bytes);
+        return RM_OK;
+    }
+    RMI_TRY(rmi_exe_needs(exec, backend->copy(backend->user, to, from, bytes, lane), what, name));
+    return rmi_exe_sync(exec, what, name);
+}
+
+/* The same between the caller's memory and a place, which may be on disk. */
+RMI_FN rm_result rmi_exe_reach(rm_exec *exec, uint32_t buf, uint64_t place, void *bytes, uint64_t n, uint32_t lane)
+{
+    const rm_exec_desc *desc = &exec->desc;
+    const uint64_t offset = place - RMI_EXE_PLACE(RMI_EXE_FILE);
+    const int writes = lane == RM_LANE_H2D;
+    unsigned char *at = rmi_exe_at(exec, place);
+    if (place < RMI_EXE_PLACE(RMI_EXE_FILE) || place >= RMI_EXE_PLACE(RMI_EXE_BESIDE))
+        return rmi_exe_carry(exec, buf, writes ? at : bytes, writes ? bytes : at, n, lane);
+    int code = writes ? desc->disk_write(desc->disk_user, offset, bytes, n)
+                      : desc->disk_read(desc->disk_user, offset, bytes, n);
+    if (!code) return RM_OK;
+    return rmi_err_set(&exec->err, RM_ERROR_CALLBACK, "the disk: %s %s returned %s%u", writes ? "writing" : "reading",
+                       rmi_exe_name(exec, buf), code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
+}
+
+/* Rows of a state, each in the order of its param's elements, or 1 of what is no state. 0: nobody has said it, or its
+   shares do not hold whole elements. */
+RMI_FN uint64_t rmi_exe_rows(const rm_exec *exec, uint32_t buf)
+{
+    uint32_t i;
+    if (rmi_low_kind(exec->graph, buf, &i) != RMI_BUF_STATE) return 1;
+    const rmi_tensor *param = &exec->graph->tensors[i];
+    uint64_t rows = param->args ? param->args->rows : 0, all = param->state_bytes;
+    if (!rows) rows = all <= param->bytes;
+    if (!rows || !exec->graph->ranks.n) return rows;
+    return rmi_low_slice(exec->graph, i, all) == rows * rmi_low_slice(exec->graph, i, all / rows) ? rows : 0;
+}
+
+/* Bytes of a buffer from `offset` on, to all its homes, or to the caller's memory. */
+RMI_FN rm_result rmi_exe_put_home(rm_exec *exec, uint32_t buf, uint64_t offset, const void *from, uint64_t bytes)
+{
+    uint32_t share = rmi_exe_share(exec, buf);
+    if (share != RMI_NONE) { /* of what is written whole this rank's part, of each row */
+        uint64_t rows = rmi_max(rmi_exe_rows(exec, buf), 1), all = rmi_low_bytes(exec->graph, buf) / rows, begin;
+        uint64_t has = rmi_exe_in_share(exec, share, &begin) / rows, i, lo, hi;
+        for (i = 0, begin /= rows; i < rows; i++, begin += all) {
+            lo = rmi_max(begin, offset), hi = rmi_min(begin + has, rmi_add(offset, bytes));
+            if (lo < hi)
+                RMI_TRY(rmi_exe_put_home(exec, share, i * has + lo - begin,
+                                         (const unsigned char *)from + (size_t)(lo - offset), hi - lo));
+        }
+        if (rmi_exe_home(exec, buf) == RMI_INF) return RM_OK;
+    }
+    if (rmi_low_external(exec->graph, buf))
+        return rmi_exe_reach(exec, buf, rmi_exe_home(exec, buf) + offset, (void *)(uintptr_t)from, bytes, RM_LANE_H2D);
+    for (uint32_t side = 0; side < RMI_EXE_SIDES; side++) {
+        const uint64_t place = rmi_exe_persists(exec, rmi_exe_sides[side], buf);
+        if (place == RMI_INF) continue;
+        RMI_TRY(rmi_exe_reach(exec, buf, place + offset, (void *)(uintptr_t)from, bytes, RM_LANE_H2D));
+    }
+    return RM_OK;
+}
+
+/* What persists on disk and elsewhere, too, is elsewhere as it is on disk. */
+RMI_FN rm_result rmi_exe_from_disk(rm_exec *exec)
+{
+    rmi_arena mem = rmi_arena_make(&exec->mem.hooks);
+    rm_result result = RM_OK;
+    unsigned char *piece = NULL;
+    for (uint32_t buf = 0; buf < rmi_low_buffers(exec->graph) && result == RM_OK; buf++) {
+        const uint64_t place = rmi_exe_persists(exec, RMI_EXE_FILE, buf);
+        if (place == RMI_INF || !rmi_exe_twice(exec, buf)) continue;
+        if (!piece) piece = RMI_RAW(&mem, unsigned char, RMI_EXE_PIECE);
+        if (!piece) result = rmi_err_memory(&exec->err);
+        for (uint64_t at = 0, n; at < rmi_low_bytes(exec->graph, buf) && result == RM_OK; at += n) {
+            n = rmi_min(RMI_EXE_PIECE, rmi_low_bytes(exec->graph, buf) - at);
+            result = rmi_exe_reach(exec, buf, place + at, piece, n, RM_LANE_D2H);
+            if (result == RM_OK) result = rmi_exe_put_home(exec, buf, at, piece, n);
+        }
+    }
+    rmi_arena_free(&mem);
+    return result;
 }
 
 /* Everything that depends on the plan: memory, all zero, programs, homes. */
@@ -24379,7 +24563,6 @@ RMI_FN rm_result rmi_exe_load(rm_exec *exec)
     const rm_backend *backend = &exec->backend;
     const rmi_exe_memory *arena = &exec->memory[RMI_EXE_ARENA];
     const int own = exec->owner == exec;
-    unsigned char *hosted;
     rmi_arena tmp = rmi_arena_make(&exec->mem.hooks);
     for (uint32_t i = 0; i < RMI_EXE_BESIDE; i++) RMI_TRY(rmi_exe_memory_of(exec, i));
     rm_result result = rmi_exe_programs(exec, &tmp);
@@ -24393,8 +24576,8 @@ RMI_FN rm_result rmi_exe_load(rm_exec *exec)
                               NULL));
     if (exec->lanes.on) RMI_TRY(rmi_exe_sync(exec, "clearing the arena", NULL)); /* before other lanes bring anything */
     for (uint32_t i = 0; own && i < rmi_low_buffers(exec->graph); i++)
-        if ((hosted = rmi_exe_persists(exec, RMI_EXE_HOST, i)) != NULL)
-            memset(hosted, 0, (size_t)rmi_low_bytes(exec->graph, i));
+        if (rmi_exe_persists(exec, RMI_EXE_HOST, i) != RMI_INF)
+            memset(rmi_exe_at(exec, rmi_exe_persists(exec, RMI_EXE_HOST, i)), 0, (size_t)rmi_low_bytes(exec->graph, i));
     return rmi_exe_tell_alone(exec) == RM_OK ? RM_OK : rmi_err_memory(&exec->err);
 }
 
@@ -24410,6 +24593,7 @@ RMI_FN void rmi_exe_unload(rm_exec *exec)
         memset((void *)memory, 0, sizeof *memory);
     }
     rmi_arena_free(&exec->tables);
+    exec->memory[RMI_EXE_FILE].home = NULL;
     exec->outside.patch = NULL;
     exec->outside.n_patches = exec->outside.cap_patches = 0;
     exec->n_prog = 0;
@@ -24481,6 +24665,7 @@ RMI_FN rm_result rmi_exe_create(rm_plan *plan, const rm_exec_desc *desc, rm_exec
     }
     result = result == RM_OK ? rmi_exe_backend(exec) : rmi_err_memory(&exec->err);
     if (result == RM_OK) result = rmi_exe_load(exec);
+    if (result == RM_OK && exec->owner == exec) result = rmi_exe_from_disk(exec);
     if (result != RM_OK) {
         rmi_err_set(last, result, "%s", exec->err.text);
         rmi_exe_free(exec);
@@ -24555,20 +24740,26 @@ RMI_FN void rmi_exe_set_now(rm_exec *exec, const rm_step *s, uint32_t kind)
     exec->now.kind = kind;
 }
 
-/* What an op calls, with the values of its step, and rm_exec_desc.before and after around it; the first code not 0. */
+/* What an op calls, with the values of its step; of a callback rm_exec_desc.before and after around it; the first code
+   not 0. */
 RMI_INLINE int rmi_exe_invoke(rmi_exe_op *op, const rm_step *step)
 {
     const rm_exec *exec = op->prog->exec;
+    const rm_exec_desc *desc = &exec->desc;
     int code = 0;
     if (op->what == RMI_EXE_ADD) {
-        exec->desc.add(op->dst, op->src, op->bytes, rmi_graph_handle(exec->graph, op->run.id), exec->desc.add_user);
+        desc->add(op->dst, op->src, op->bytes, rmi_graph_handle(exec->graph, op->run.id), desc->add_user);
         return 0;
     }
+    if (op->what == RMI_EXE_DISK && !op->bytes) return desc->disk_end(desc->disk_user);
+    if (op->what == RMI_EXE_DISK && op->lane == RM_LANE_STORE)
+        return desc->disk_write(desc->disk_user, op->offset, op->src, op->bytes);
+    if (op->what == RMI_EXE_DISK) return desc->disk_read(desc->disk_user, op->offset, op->dst, op->bytes);
     op->call->step = step;
     if (op->run.way <= RMI_BWD) op->call->seed = rm_seed(step, op->call->seed_key);
-    if (exec->desc.before) code = exec->desc.before(exec->desc.watch_user, op->call);
+    if (desc->before) code = desc->before(desc->watch_user, op->call);
     if (!code) code = op->fn(op->call);
-    if (!code && exec->desc.after) code = exec->desc.after(exec->desc.watch_user, op->call);
+    if (!code && desc->after) code = desc->after(desc->watch_user, op->call);
     return code;
 }
 
@@ -24607,13 +24798,17 @@ RMI_FN rm_result rmi_exe_run(rm_exec *exec, rmi_exe_op *op)
         code = op->call ? backend->fill(backend->user, op->call->din[op->slot], 0, op->bytes)
                         : backend->fill(backend->user, op->dst, 0xFF, op->bytes);
         break;
-    case RMI_EXE_ADD: rmi_exe_invoke(op, &exec->now); break;
+    case RMI_EXE_ADD:
+    case RMI_EXE_DISK:
+        code = rmi_exe_invoke(op, &exec->now);
+        if (code) return rmi_exe_callback_failed(exec, op, code);
+        break;
     default: break;
     }
     if (!code) return RM_OK;
-    return rmi_exe_needs(exec, code, what, op->call                  ? op->call->op
-                                           : op->what == RMI_EXE_FILL ? NULL
-                                                                      : rmi_exe_name(exec, op->buf));
+    if (op->call) return rmi_exe_needs(exec, code, what, op->call->op);
+    return rmi_exe_needs(exec, code, what, op->what == RMI_EXE_FILL || op->buf == RMI_NONE ? NULL
+                                                                                           : rmi_exe_name(exec, op->buf));
 }
 
 /* A lane, or the caller, waits for an event; an event stands behind what a lane has been given. */
@@ -24751,8 +24946,8 @@ RMI_FN rm_result rmi_exe_step(rm_exec *exec, const rm_step *s)
     rmi_exe_set_now(exec, s, kind);
     exec->last = NULL;
     for (i = 0; i < exec->graph->n_tensors; i++) /* inputs whose bytes the program uses for other things are gone */
-        for (m = 0; m < 2 && rmi_exe_is_input(exec, i) && !rmi_low_unread(exec->graph, i); m++)
-            if (exec->memory[m].home[i] != RMI_INF && prog->at_end[m][i] == RMI_INF)
+        for (m = 0; m < RMI_EXE_SIDES && rmi_exe_is_input(exec, i) && !rmi_low_unread(exec->graph, i); m++)
+            if (exec->memory[rmi_exe_sides[m]].home[i] != RMI_INF && prog->at_end[m][i] == RMI_INF)
                 exec->due[i] = exec->graph->tensors[i].bytes;
     if (kind != RM_FORWARD) {
         exec->course.adrift = !rmi_low_grads_resident(kind);
@@ -24771,30 +24966,9 @@ RMI_FN rm_result rmi_exe_step(rm_exec *exec, const rm_step *s)
 
 /* --- what persists, by handle */
 
-/* Where a buffer persists, of two places that on the device; or the caller's memory. NULL: nowhere, or not bound. */
-RMI_FN unsigned char *rmi_exe_home(const rm_exec *exec, uint32_t buf)
-{
-    unsigned char *device = rmi_exe_persists(exec, RMI_EXE_ARENA, buf);
-    if (rmi_low_external(exec->graph, buf)) return (unsigned char *)exec->outside.bound[buf];
-    return device ? device : rmi_exe_persists(exec, RMI_EXE_HOST, buf);
-}
-
-/* Does a buffer persist on the device and in host memory? */
-RMI_FN int rmi_exe_twice(const rm_exec *exec, uint32_t buf)
-{
-    return rmi_exe_persists(exec, RMI_EXE_ARENA, buf) && rmi_exe_persists(exec, RMI_EXE_HOST, buf);
-}
-
-/* The share of a value, gradient or state, if that persists; else RMI_NONE. */
-RMI_FN uint32_t rmi_exe_share(const rm_exec *exec, uint32_t buf)
-{
-    uint32_t share = rmi_low_shares(exec->graph) + buf;
-    return buf < 3 * exec->graph->n_tensors && exec->graph->ranks.n && rmi_exe_home(exec, share) ? share : RMI_NONE;
-}
-
-/* The address of a buffer between steps, or NULL with a message. write: it is about to be overwritten. What does not
+/* The place of a buffer between steps, or RMI_INF with a message. write: it is about to be overwritten. What does not
    persist may be where the last step has left it: declared outputs, and gradients that stay. */
-RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what, int write, uint64_t *bytes)
+RMI_FN uint64_t rmi_exe_place(rm_exec *exec, rm_tensor t, uint32_t what, int write, uint64_t *bytes)
 {
     uint32_t buf, id = rmi_graph_index(t);
     const char *why;
@@ -24803,13 +24977,13 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what,
         (what & RM_SHARE && !rmi_low_may_share(exec->graph, id)))
         return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "the tensor is none or of another graph, or `what` is not "
                            "RM_VALUE, RM_GRAD or RM_STATE, or RM_SHARE with what is not in shares"),
-               (unsigned char *)NULL;
+               RMI_INF;
     const rmi_tensor *tensor = &exec->graph->tensors[id];
     buf = rmi_exe_buffer(exec, t, what);
     *bytes = rmi_low_bytes(exec->graph, buf);
-    unsigned char *address = rmi_exe_home(exec, buf);
-    if (!address && write && rmi_exe_share(exec, buf) != RMI_NONE)
-        address = rmi_exe_home(exec, rmi_exe_share(exec, buf));
+    uint64_t place = rmi_exe_home(exec, buf);
+    if (place == RMI_INF && write && rmi_exe_share(exec, buf) != RMI_NONE)
+        place = rmi_exe_home(exec, rmi_exe_share(exec, buf));
     if (what & RM_SHARE) *bytes = rmi_exe_in_share(exec, buf, NULL);
     input = rmi_exe_is_input(exec, id);
     spent = what == RM_GRAD && !write &&
@@ -24817,22 +24991,23 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what,
     left = exec->last && (what == RM_VALUE ? tensor->is_output
                                            : what == RM_GRAD && rmi_low_grad_stays(exec->graph, exec->last->step, id));
     if (rmi_low_external(exec->graph, buf) && *bytes) {
-        if (address) return address;
+        if (place != RMI_INF) return place;
         why = " is the caller's memory and not bound; call rm_exec_bind first";
     } else if (input && what == RM_VALUE && !write)
         why = " is an input: its bytes are used for other things during a step; keep your own copy";
-    else if (address && !spent) return address;
+    else if (place != RMI_INF && !spent) return place;
     else if (rmi_exe_share(exec, buf) != RMI_NONE)
         why = " is in shares on ranks: read this rank's (RM_SHARE)";
     else if (!*bytes && tensor->kind != RMI_ACT)
-        return exec->memory[exec->memory[RMI_EXE_ARENA].at ? RMI_EXE_ARENA : RMI_EXE_HOST].at;
+        return RMI_EXE_PLACE(exec->memory[RMI_EXE_ARENA].at ? RMI_EXE_ARENA : RMI_EXE_HOST);
     else if (write) why = " does not persist between steps: it cannot be written";
     else if (!exec->last && spent && exec->course.grads == RMI_EXE_FORGOTTEN)
         why = ": no step has been finished yet that leaves it; it was forgotten (rm_exec_desc.forget)";
     else if (!exec->last) why = ": no step has been finished yet that leaves it";
-    else if (left && !*bytes) return exec->memory[RMI_EXE_ARENA].at;
-    else if (left && exec->last->at_end[0][buf] != RMI_INF) return rmi_exe_at(exec, exec->last->at_end[0][buf]);
-    else if (left && exec->last->at_end[1][buf] != RMI_INF) return rmi_exe_at(exec, exec->last->at_end[1][buf]);
+    else if (left && !*bytes) return RMI_EXE_PLACE(RMI_EXE_ARENA);
+    else if (left && exec->last->at_end[0][buf] != RMI_INF) return exec->last->at_end[0][buf];
+    else if (left && exec->last->at_end[1][buf] != RMI_INF) return exec->last->at_end[1][buf];
+    else if (left && exec->last->at_end[2][buf] != RMI_INF) return exec->last->at_end[2][buf];
     else if (input) why = " is not there after this kind of step; declare the input with RM_INPUT_GRAD";
     else if (what != RM_GRAD) why = " is not there after this kind of step; declare it with rm_output_add";
     else if (tensor->kind != RMI_PARAM)
@@ -24840,69 +25015,17 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what,
     else
         why = " is not there after this kind of step; gradients of params that the library updates are gone then: read "
               "them from the update callback";
-    return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "%s%s", rmi_exe_name(exec, buf), why), (unsigned char *)NULL;
+    return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "%s%s", rmi_exe_name(exec, buf), why), RMI_INF;
 }
 
 /* The same for bytes of it from `offset` on. */
-RMI_FN unsigned char *rmi_exe_range(rm_exec *exec, rm_tensor t, uint32_t what, int write, uint64_t offset,
-                                    uint64_t bytes)
+RMI_FN uint64_t rmi_exe_range(rm_exec *exec, rm_tensor t, uint32_t what, int write, uint64_t offset, uint64_t bytes)
 {
-    uint64_t have = 0;
-    unsigned char *address = rmi_exe_address(exec, t, what, write, &have);
-    if (!address || rmi_add(offset, bytes) <= have) return address ? address + (size_t)offset : NULL;
+    uint64_t have = 0, place = rmi_exe_place(exec, t, what, write, &have);
+    if (place == RMI_INF || rmi_add(offset, bytes) <= have) return place == RMI_INF ? place : place + offset;
     rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "%s: bytes %u to %u were asked for; it was declared with %u (sizes are "
                 "bytes)", rmi_exe_name(exec, rmi_exe_buffer(exec, t, what)), offset, rmi_add(offset, bytes), have);
-    return NULL;
-}
-
-/* --- bytes between the caller and where something is: the arena, through the backend, or host memory */
-
-/* Bytes of a buffer to where it is (H2D), or from there (D2H), between steps; they are there when this returns. */
-RMI_FN rm_result rmi_exe_carry(rm_exec *exec, uint32_t buf, void *to, const void *from, uint64_t bytes, uint32_t lane)
-{
-    const rm_backend *backend = &exec->backend;
-    const rmi_exe_memory *host = &exec->memory[RMI_EXE_HOST];
-    const char *what = lane == RM_LANE_H2D ? "writing" : "reading", *name = rmi_exe_name(exec, buf);
-    for (; host <= &exec->memory[RMI_EXE_PAGEABLE]; host++) {
-        if (!host->at || (uintptr_t)(lane == RM_LANE_H2D ? to : from) - (uintptr_t)host->at >= host->bytes) continue;
-        memcpy(to, from, (size_t)bytes);
-        return RM_OK;
-    }
-    RMI_TRY(rmi_exe_needs(exec, backend->copy(backend->user, to, from, bytes, lane), what, name));
-    return rmi_exe_sync(exec, what, name);
-}
-
-/* Rows of a state, each in the order of its param's elements, or 1 of what is no state. 0: nobody has said it, or its
-   shares do not hold whole elements. */
-RMI_FN uint64_t rmi_exe_rows(const rm_exec *exec, uint32_t buf)
-{
-    uint32_t i;
-    if (rmi_low_kind(exec->graph, buf, &i) != RMI_BUF_STATE) return 1;
-    const rmi_tensor *param = &exec->graph->tensors[i];
-    uint64_t rows = param->args ? param->args->rows : 0, all = param->state_bytes;
-    if (!rows) rows = all <= param->bytes;
-    if (!rows || !exec->graph->ranks.n) return rows;
-    return rmi_low_slice(exec->graph, i, all) == rows * rmi_low_slice(exec->graph, i, all / rows) ? rows : 0;
-}
-
-/* Bytes of a buffer from `offset` on, to all its homes, or to the caller's memory. */
-RMI_FN rm_result rmi_exe_put_home(rm_exec *exec, uint32_t buf, uint64_t offset, const void *from, uint64_t bytes)
-{
-    uint32_t share = rmi_exe_share(exec, buf);
-    if (share != RMI_NONE) { /* of what is written whole this rank's part, of each row */
-        uint64_t rows = rmi_max(rmi_exe_rows(exec, buf), 1), all = rmi_low_bytes(exec->graph, buf) / rows, begin;
-        uint64_t has = rmi_exe_in_share(exec, share, &begin) / rows, i, lo, hi;
-        for (i = 0, begin /= rows; i < rows; i++, begin += all) {
-            lo = rmi_max(begin, offset), hi = rmi_min(begin + has, rmi_add(offset, bytes));
-            if (lo < hi)
-                RMI_TRY(rmi_exe_put_home(exec, share, i * has + lo - begin,
-                                         (const unsigned char *)from + (size_t)(lo - offset), hi - lo));
-        }
-        if (!rmi_exe_home(exec, buf)) return RM_OK;
-    }
-    if (rmi_exe_twice(exec, buf))
-        memcpy(rmi_exe_persists(exec, RMI_EXE_HOST, buf) + (size_t)offset, from, (size_t)bytes);
-    return rmi_exe_carry(exec, buf, rmi_exe_home(exec, buf) + (size_t)offset, from, bytes, RM_LANE_H2D);
+    return RMI_INF;
 }
 
 /* With lanes, has the compute lane made these bytes of the last step? Then no other lane has to do with them. */
@@ -25066,7 +25189,7 @@ RMI_FN rm_result rmi_exe_header(rmi_exe_state *state, uint64_t buffers)
 RMI_FN rm_result rmi_exe_put_buffer(rmi_exe_state *state, uint32_t buf)
 {
     rm_exec *exec = state->exec;
-    int whole = rmi_exe_home(exec, buf) || rmi_exe_share(exec, buf) == RMI_NONE;
+    int whole = rmi_exe_home(exec, buf) != RMI_INF || rmi_exe_share(exec, buf) == RMI_NONE;
     uint32_t from = whole ? buf : rmi_exe_share(exec, buf);
     uint64_t bytes = whole ? rmi_low_bytes(exec->graph, buf) : rmi_exe_in_share(exec, from, NULL), at = 0, n;
     char name[340];
@@ -25076,7 +25199,7 @@ RMI_FN rm_result rmi_exe_put_buffer(rmi_exe_state *state, uint32_t buf)
     RMI_TRY(rmi_exe_put_part(state, state->head, state->n, 1));
     do {
         n = rmi_min(RMI_EXE_PIECE, bytes - at);
-        RMI_TRY(rmi_exe_carry(exec, from, state->piece, rmi_exe_home(exec, from) + (size_t)at, n, RM_LANE_D2H));
+        RMI_TRY(rmi_exe_reach(exec, from, rmi_exe_home(exec, from) + at, state->piece, n, RM_LANE_D2H));
         RMI_TRY(rmi_exe_put_part(state, state->piece, n, at + n == bytes));
     } while ((at += n) < bytes);
     return RM_OK;
@@ -25113,7 +25236,7 @@ RMI_FN rm_result rmi_exe_take_buffer(rmi_exe_state *all, uint32_t buf)
     const uint32_t share = rmi_exe_share(exec, buf);
     const uint64_t whole = rmi_low_bytes(exec->graph, buf);
     uint64_t rows = rmi_exe_rows(exec, buf), step = 0, done = 0, bytes, must, i;
-    int own = all->ranks == 1 && share != RMI_NONE && !rmi_exe_home(exec, buf), parts = 0, cut = 0, even = 1;
+    int own = all->ranks == 1 && share != RMI_NONE && rmi_exe_home(exec, buf) == RMI_INF, parts = 0, cut = 0, even = 1;
     char name[300], has[340], due[340];
     rmi_sch_name(exec->graph, buf, name);
     for (uint32_t rank = 0; rank < all->ranks; rank++) {
@@ -25225,7 +25348,7 @@ RMI_FN int rmi_exe_keeps(const rm_exec *exec, uint32_t buf, int for_plan)
 {
     uint32_t id;
     rmi_buf_kind kind = rmi_low_kind(exec->graph, buf, &id);
-    if (!rmi_low_bytes(exec->graph, buf) || !rmi_exe_home(exec, buf)) return 0;
+    if (!rmi_low_bytes(exec->graph, buf) || rmi_exe_home(exec, buf) == RMI_INF) return 0;
     if (rmi_low_external(exec->graph, buf)) return !for_plan;
     if (kind == RMI_BUF_VALUE && rmi_exe_is_input(exec, id)) return 1;
     return !exec->desc.forget && !(for_plan && kind == RMI_BUF_GRAD && exec->course.grads < RMI_EXE_GIVEN &&
@@ -25251,7 +25374,7 @@ RMI_FN rm_result rmi_exe_set_aside(rm_exec *exec, rmi_exe_aside *aside, int for_
     else memcpy(aside->due, exec->due, exec->graph->n_tensors * sizeof *exec->due);
     for (buf = 0; buf < n && result == RM_OK; buf++)
         if (memory->home[buf] != RMI_INF)
-            result = rmi_exe_carry(exec, buf, memory->at + (size_t)memory->home[buf], rmi_exe_home(exec, buf),
+            result = rmi_exe_reach(exec, buf, rmi_exe_home(exec, buf), memory->at + (size_t)memory->home[buf],
                                    rmi_low_bytes(exec->graph, buf), RM_LANE_D2H);
     if (result != RM_OK) rmi_arena_free(&aside->mem);
     return result;
@@ -25266,7 +25389,7 @@ RMI_FN rm_result rmi_exe_put_back(rm_exec *exec, const rmi_exe_memory *memory, i
         const rmi_tensor *of = buf < exec->graph->n_tensors ? &exec->graph->tensors[buf] : NULL;
         int only_read = of && of->external && (of->kind == RMI_INPUT || (of->kind == RMI_CONST && !of->mutators.n));
         if (memory->home[buf] == RMI_INF || (inputs_only && !rmi_exe_is_input(exec, buf))) continue;
-        if (!rmi_exe_home(exec, buf) || only_read) continue;
+        if (rmi_exe_home(exec, buf) == RMI_INF || only_read) continue;
         RMI_TRY(rmi_exe_put_home(exec, buf, 0, memory->at + (size_t)memory->home[buf],
                                  rmi_low_bytes(exec->graph, buf)));
     }
@@ -25630,7 +25753,7 @@ RMI_FN void rmi_exe_lay(rmi_exe_profile *f, rmi_run run)
                 continue;
             }
             for (uint32_t host = first; host <= last; host++) {
-                f->build.at[host][operand.buf] = RMI_EXE_PLACE_BESIDE + beside->bytes;
+                f->build.at[host][operand.buf] = RMI_EXE_PLACE(RMI_EXE_BESIDE) + beside->bytes;
                 beside->bytes = rmi_add(beside->bytes, rmi_round_up(bytes, align));
             }
         }
@@ -25735,6 +25858,7 @@ RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog, int 
         rmi_exe_op *op = &prog->op[k];
         const int call = op->what == RMI_EXE_CALL;
         uint64_t ns = 0;
+        if (op->what == RMI_EXE_DISK && !op->bytes) continue; /* the disk is not to keep this step */
         if (beside && call && op->run.way == RMI_FWD && !op->call->recompute &&
             !(exec->graph->ops[op->run.id].flags & RM_ONCE))
             for (rmi_exe_time *time = f->first[op->run.id]; time < f->first[op->run.id + 1]; time++)
@@ -25935,6 +26059,7 @@ RMI_FN rm_result rmi_wat_step(rm_exec *exec, const rm_step *s, rmi_wat *watcher,
 RMI_FN rm_result rmi_wat_time(rm_exec *exec, rmi_exe_op *op)
 {
     rmi_wat *watcher = exec->watcher;
+    static const char *const words[RMI_LANES] = {"", "prefetch ", "offload ", "", "", "load ", "store "};
     const int is_call = op->what == RMI_EXE_CALL;
     char name[RMI_VUE_NAME];
     rmi_sink sink = rmi_line(name, sizeof name);
@@ -25944,15 +26069,15 @@ RMI_FN rm_result rmi_wat_time(rm_exec *exec, rmi_exe_op *op)
     if (op->what == RMI_EXE_INPUTS) return RM_OK;
     if (is_call) rmi_txt_put_run(&sink, exec->graph, op->run);
     else if (op->what == RMI_EXE_FILL) rmi_put_format(&sink, "fill %s", op->call ? op->call->op : "fresh bytes");
+    else if (op->buf == RMI_NONE) rmi_put(&sink, "disk_end");
     else
-        rmi_txt_put_buffer(&sink, exec->graph, op->what == RMI_EXE_ADD   ? "add "
-                                               : op->lane == RM_LANE_H2D ? "prefetch " : "offload ", op->buf);
+        rmi_txt_put_buffer(&sink, exec->graph, op->what == RMI_EXE_ADD ? "add " : words[op->lane], op->buf);
     span.lane = op->lane;
     span.start = watcher->now;
     span.end = watcher->now += ns;
     rmi_vue_slice(watcher->to, 2, &span, name,
                   is_call ? rmi_vue_sort_of_run(op->run, (int)op->call->recompute)
-                          : RMI_VUE_COPY + (op->what != RMI_EXE_COPY));
+                          : RMI_VUE_COPY + (op->what != RMI_EXE_COPY && op->what != RMI_EXE_DISK));
     if (is_call)
         rmi_put_format(watcher->to, ",\"args\":{\"planned_us\":%3r}",
                        rmi_low_ns(exec->graph, op->run, (int)op->call->recompute, 0), (uint64_t)1000);
@@ -26810,7 +26935,7 @@ RMI_FN rm_result rmi_chk_planned(rmi_chk *k, const rm_step *step)
                                     : tensor->kind == RMI_PARAM ||
                                           (what == RM_VALUE && (tensor->is_output || tensor->kind == RMI_CONST));
         if (!stays || !bytes) continue;
-        p = rmi_exe_address(k->exec, rmi_graph_handle(graph, id), what, 0, &bytes);
+        p = rmi_exe_at(k->exec, rmi_exe_place(k->exec, rmi_graph_handle(graph, id), what, 0, &bytes));
         while (p && at < bytes && p[(size_t)at] == want[(size_t)at]) at++;
         if (!p) result = RM_ERROR_ARGUMENT;
         else if (at < bytes)
@@ -27012,6 +27137,9 @@ RMI_FN rm_result rmi_chk_run(rm_exec *exec, const rm_step *step, const rm_check_
     int set_aside = 0;
     RMI_WANT(&exec->err, !rmi_plan_is_shared(exec->plan), "rm_exec_check: the plan is in shares on ranks; check the "
              "same kinds with a plan without rm_plan_desc.shares");
+    for (uint32_t i = 0; i < exec->plan->n; i++)
+        RMI_WANT(&exec->err, !exec->plan->prog[i].host[RMI_DISK], "rm_exec_check: the plan has bytes on disk; check the "
+                 "same kinds with a plan without");
     k.exec = exec;
     k.graph = exec->graph;
     k.desc = desc && desc->finite_differences ? desc : NULL;
@@ -27506,15 +27634,16 @@ RMDEF rm_result rm_exec_write(rm_exec *exec, rm_tensor tensor, uint32_t what, ui
 {
     const int stays = (what & RM_SRC_STAYS) != 0;
     what &= ~RM_SRC_STAYS;
-    if (!exec || !rmi_exe_range(exec, tensor, what, 1, offset, bytes)) return RM_ERROR_ARGUMENT;
+    if (!exec || rmi_exe_range(exec, tensor, what, 1, offset, bytes) == RMI_INF) return RM_ERROR_ARGUMENT;
     RMI_WANT(&exec->err, src || !bytes, "rm_exec_write: src is NULL");
     int input = rmi_exe_is_input(exec, rmi_graph_index(tensor));
     RMI_TRY(rmi_exe_turn(exec, what == RM_GRAD || input));
     uint32_t buf = rmi_exe_buffer(exec, tensor, what);
     uint64_t *due = &exec->due[exec->graph->tensors[rmi_graph_index(tensor)].root];
-    if (bytes && input && what == RM_VALUE && exec->lanes.on && rmi_exe_persists(exec, RMI_EXE_ARENA, buf) &&
-        !rmi_exe_twice(exec, buf)) /* through the compute lane; the others go on with the step before */
-        RMI_TRY(rmi_exe_broken(exec, rmi_exe_feed(exec, rmi_exe_home(exec, buf) + (size_t)offset, src, bytes, stays)));
+    if (bytes && input && what == RM_VALUE && exec->lanes.on && !rmi_exe_twice(exec, buf) &&
+        rmi_exe_persists(exec, RMI_EXE_ARENA, buf) != RMI_INF) /* through the compute lane; the others go on */
+        RMI_TRY(rmi_exe_broken(exec, rmi_exe_feed(exec, rmi_exe_at(exec, rmi_exe_home(exec, buf) + offset), src, bytes,
+                                                  stays)));
     else if (bytes) {
         RMI_TRY(rmi_exe_drain(exec));
         RMI_TRY(rmi_exe_put_home(exec, buf, offset, src, bytes));
@@ -27527,29 +27656,32 @@ RMDEF rm_result rm_exec_write(rm_exec *exec, rm_tensor tensor, uint32_t what, ui
 RMDEF rm_result rm_exec_read(rm_exec *exec, rm_tensor tensor, uint32_t what, uint64_t offset, void *dst, uint64_t bytes)
 {
     if (!exec) return RM_ERROR_ARGUMENT;
-    unsigned char *address = rmi_exe_range(exec, tensor, what, 0, offset, bytes);
-    if (!address) return RM_ERROR_ARGUMENT;
+    const uint64_t place = rmi_exe_range(exec, tensor, what, 0, offset, bytes);
+    if (place == RMI_INF) return RM_ERROR_ARGUMENT;
     RMI_WANT(&exec->err, dst || !bytes, "rm_exec_read: dst is NULL");
     RMI_TRY(rmi_exe_turn(exec, 0));
     if (!bytes) return RM_OK;
     if (rmi_exe_computed(exec, rmi_graph_index(tensor), what))
-        return rmi_exe_broken(exec, rmi_exe_by_compute(exec, dst, address, bytes, "reading an output"));
+        return rmi_exe_broken(exec, rmi_exe_by_compute(exec, dst, rmi_exe_at(exec, place), bytes, "reading an output"));
     RMI_TRY(rmi_exe_drain(exec));
-    return rmi_exe_carry(exec, rmi_exe_buffer(exec, tensor, what), dst, address, bytes, RM_LANE_D2H);
+    return rmi_exe_reach(exec, rmi_exe_buffer(exec, tensor, what), place, dst, bytes, RM_LANE_D2H);
 }
 
 RMDEF void *rm_exec_pointer(rm_exec *exec, rm_tensor tensor, uint32_t what)
 {
-    uint64_t bytes;
+    uint64_t bytes, place;
     int input;
     if (!exec) return NULL;
     input = rmi_graph_has(exec->graph, tensor) && rmi_exe_is_input(exec, rmi_graph_index(tensor)) && what == RM_VALUE;
     if (rmi_exe_turn(exec, input) != RM_OK || rmi_exe_drain(exec) != RM_OK) return NULL;
-    void *address = rmi_exe_address(exec, tensor, what, input, &bytes);
-    if (address && rmi_exe_twice(exec, rmi_exe_buffer(exec, tensor, what)))
-        return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "%s persists on the device and in host memory, both the "
-                           "same: use rm_exec_write and rm_exec_read",
-                           exec->graph->tensors[rmi_graph_index(tensor)].name), (void *)NULL;
+    place = rmi_exe_place(exec, tensor, what, input, &bytes);
+    void *address = place == RMI_INF ? NULL : rmi_exe_at(exec, place);
+    if (place != RMI_INF && (!address || rmi_exe_twice(exec, rmi_exe_buffer(exec, tensor, what))))
+        return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "%s %s: use rm_exec_write and rm_exec_read",
+                           exec->graph->tensors[rmi_graph_index(tensor)].name,
+                           rmi_exe_persists(exec, RMI_EXE_FILE, rmi_exe_buffer(exec, tensor, what)) != RMI_INF
+                           ? "persists on disk" : "persists on the device and in host memory, both the same"),
+               (void *)NULL;
     if (address && input) exec->due[rmi_graph_index(tensor)] = 0; /* it was asked for to be written */
     return address;
 }
@@ -27601,6 +27733,7 @@ RMDEF rm_result rm_exec_get_info(const rm_exec *exec, rm_exec_info *info)
     info->touched_bytes = exec->touched;
     info->host_bytes = exec->memory[RMI_EXE_HOST].bytes;
     info->pageable_bytes = exec->memory[RMI_EXE_PAGEABLE].bytes;
+    if (exec->n_prog) info->disk_bytes = exec->plan->info[last].disk_bytes;
     info->steps = exec->course.steps;
     info->step_ns = exec->n_prog ? rmi_exe_step_ns(exec, &exec->plan->info[last]) : 0;
     memcpy(info->now_bytes, exec->plan->prog[last].fig.at_end, sizeof info->now_bytes);

@@ -142,6 +142,12 @@
    thread that calls (a new thread begins with device 0): steps and calls that allocate fail and say so if another one is.
    While a step is captured, the second of each kind, work on the legacy stream fails in every thread (cudaErrorStreamCaptureImplicit): of
    cudaMemcpy and the like use the forms with a stream, or set rm_cuda_desc.unwatched: then streams do not block and nothing is found.
+
+   13. A disk
+   rm_exec_desc.disk_read, disk_write and disk_end are host functions in two more streams, in captured steps, too. CUDA may run the host functions of
+   all streams one after the other: a transfer then stands behind an update on the host, and loads behind stores. Of a plan
+   that counts on a disk busy all the time measure rm_cuda_info.step_ns before you trust rm_plan_info.time_ns. After a transfer that failed no
+   host function runs any more until the failure is told: nothing is stored of what was not loaded.
    ======================================================================================================== */
 
 #ifndef ROCKMATE_CUDA_H
@@ -210,7 +216,7 @@ RMDEF const rm_backend *rm_cuda_backend(rm_cuda *c);
    freed after the executor, is the arena and counted as such. RM_ERROR_ARGUMENT, words in rm_cuda_error: c has an executor already. */
 RMDEF rm_result rm_cuda_exec_create(rm_cuda *c, rm_plan *p, const rm_exec_desc *desc, rm_exec **out);
 
-/* RM_LANE_COMPUTE ... RM_LANE_COMM. Work of yours on the compute stream between steps is ordered with them. */
+/* RM_LANE_COMPUTE ... RM_LANE_STORE. Work of yours on the compute stream between steps is ordered with them. */
 RMDEF cudaStream_t rm_cuda_stream(const rm_cuda *c, uint32_t lane);
 
 /* Called behind each rm_exec_step: an output t, of at most 64 bytes, of the step before that one, without waiting for that one, whose value
@@ -307,7 +313,7 @@ RMDEF rm_result rm_cuda_get_info(rm_cuda *c, rm_cuda_info *info);
 #define RMC_FN static
 #endif
 
-#define RMC_LANES 5u
+#define RMC_LANES 7u
 #define RMC_RING 4u       /* steps in streams whose values may wait in pinned memory; no more than two are in flight */
 #define RMC_READ RMC_RING /* behind them: a block that is read into, and the one that graphs copy from */
 #define RMC_GRAPH (RMC_RING + 1u)
@@ -356,7 +362,7 @@ typedef struct rmc_program { /* a kind of step */
 
 /* Its own events: where a captured step begins; the last graph has been launched; it has taken its values; a half of the staging memory has been copied; so has an
    output that is read late; what each lane has been given; copies beside an update of the host's that is timed. From RMC_FIRST on with times: the steps that are timed begin, they end; an op, begins and ends. */
-enum { RMC_FORK, RMC_DONE, RMC_TAKEN, RMC_STAGED, RMC_READ_LATE = RMC_STAGED + 2, RMC_TAIL = RMC_READ_LATE + 2, RMC_PACE = RMC_TAIL + 5, RMC_FIRST = RMC_PACE + 2, RMC_LAST, RMC_MARK, RMC_OWN = RMC_MARK + 2 };
+enum { RMC_FORK, RMC_DONE, RMC_TAKEN, RMC_STAGED, RMC_READ_LATE = RMC_STAGED + 2, RMC_TAIL = RMC_READ_LATE + 2, RMC_PACE = RMC_TAIL + RMC_LANES, RMC_FIRST = RMC_PACE + 2, RMC_LAST, RMC_MARK, RMC_OWN = RMC_MARK + 2 };
 
 struct rm_cuda {
     rm_cuda_desc d;
@@ -365,6 +371,7 @@ struct rm_cuda {
     int code;              /* that text belongs to */
     int host_code;         /* of a host call that failed; written by CUDA's thread */
     int entered;           /* 0, or why the lane of the callback that is called is not where it should be */
+    int host_failed;       /* one has, and what was issued before that was told is still at work; by that thread, too */
     int held;              /* a lane waits while what is timed in it is enqueued; read by CUDA's thread */
     uint64_t free_at_start;
     struct {
@@ -486,7 +493,7 @@ RMC_FN void rmc_range_end(rm_cuda *c, uint32_t but) /* all but so many */
 RMC_FN void rmc_domain(rm_cuda *c, int make)
 {
 #if defined(ROCKMATE_CUDA_NVTX)
-    static const char *const lanes[] = {"compute", "h2d", "d2h", "host", "comm"};
+    static const char *const lanes[] = {"compute", "h2d", "d2h", "host", "comm", "load", "store"};
     uint32_t i;
     if (!make && c->domain) nvtxDomainDestroy((nvtxDomainHandle_t)c->domain);
     if (!make) return;
@@ -1014,7 +1021,8 @@ RMC_FN int rmc_wait(void *user, uint32_t event, uint32_t lane)
 RMC_FN void CUDART_CB rmc_on_host(void *arg)
 {
     rmc_slot *s = (rmc_slot *)arg;
-    int code = s->fn(s->arg);
+    int code = RMC_LOAD(&s->c->host_failed) ? 0 : s->fn(s->arg); /* what an earlier one was to bring is not there */
+    if (code) RMC_STORE(&s->c->host_failed, 1);
     if (code && !RMC_LOAD(&s->c->host_code)) RMC_STORE(&s->c->host_code, code);
 }
 
@@ -1046,6 +1054,7 @@ RMC_FN int rmc_sync(void *user)
         if ((code = rmc_rest(c, i)) != 0) return code;
     for (i = 0; i < RMC_LANES * RMC_LANES; i++) c->seen[i / RMC_LANES].lane[i % RMC_LANES] = c->given[i % RMC_LANES];
     c->behind = 0;
+    RMC_STORE(&c->host_failed, 0); /* all is at rest */
     if (c->checked == 1 && (code = rmc_check_memory(c)) != 0) return code;
     return rmc_host_result(c);
 }

@@ -16,10 +16,11 @@
 #include "randgraph.h"
 #include "toy.h"
 #include "copies.h"
+#include "disks.h"
 
 #define MOST_TOLD 20
 
-static unsigned long passed, failed, changes, planned, waits_seen;
+static unsigned long passed, failed, changes, on_disk, planned, waits_seen;
 static char where[300];
 
 static int expect(int good, const char *what, const char *more)
@@ -265,6 +266,50 @@ static int q_wait(void *user, uint32_t event, uint32_t lane)
     return 0;
 }
 
+static void nap(uint64_t ns)
+{
+    struct timespec t;
+    t.tv_sec = (time_t)(ns / 1000000000u);
+    t.tv_nsec = (long)(ns % 1000000000u);
+    nanosleep(&t, NULL);
+}
+/* --- a disk in memory, whose transfers may fail or take long */
+static struct {
+    unsigned char *at;
+    size_t bytes;
+    int slow;
+    unsigned long reads, writes, ends, calls, fail_at; /* calls: of all three; reads and writes are each one thread's */
+    char failed[8];
+} disk;
+static pthread_mutex_t disk_lock = PTHREAD_MUTEX_INITIALIZER;
+static int disk_call(unsigned long *count, const char *what)
+{
+    int fails;
+    pthread_mutex_lock(&disk_lock);
+    ++*count;
+    fails = ++disk.calls == disk.fail_at;
+    if (fails) snprintf(disk.failed, sizeof disk.failed, "%s", what);
+    pthread_mutex_unlock(&disk_lock);
+    return fails ? -5 : 0;
+}
+static int disk_read(void *user, uint64_t offset, void *dst, uint64_t bytes)
+{
+    if (user != &disk || !bytes || offset + bytes > disk.bytes) return 2;
+    if (disk_call(&disk.reads, "load")) return -5;
+    if (disk.slow && disk.reads % 3 == 0) nap(300000);
+    memcpy(dst, disk.at + offset, (size_t)bytes);
+    return 0;
+}
+static int disk_write(void *user, uint64_t offset, const void *src, uint64_t bytes)
+{
+    if (user != &disk || !bytes || offset + bytes > disk.bytes) return 2;
+    if (disk_call(&disk.writes, "stor")) return -5;
+    if (disk.slow && disk.writes % 3 == 0) nap(300000);
+    memcpy(disk.at + offset, src, (size_t)bytes);
+    return 0;
+}
+static int disk_end(void *user) { return user != &disk ? 2 : disk_call(&disk.ends, "end"); }
+
 /* Everything that a callback may touch, from what it is given. */
 static void spans_of(note *n, const rmi_exe_op *op)
 {
@@ -273,6 +318,11 @@ static void spans_of(note *n, const rmi_exe_op *op)
     static char found; /* what a barrier finds and updates use */
     uint32_t i;
     if (!n) return;
+    if (op->what == RMI_EXE_DISK) {
+        q_span(n, op->src, op->bytes, op->lane == RM_LANE_LOAD);
+        if (op->bytes) q_span(n, disk.at + op->offset, op->bytes, op->lane == RM_LANE_STORE);
+        return;
+    }
     if (op->what == RMI_EXE_ADD) {
         q_span(n, op->dst, op->bytes, 1);
         q_span(n, op->src, op->bytes, 0);
@@ -531,13 +581,6 @@ static void count_free(void *p, void *user)
     free(p);
 }
 
-static void nap(uint64_t ns)
-{
-    struct timespec t;
-    t.tv_sec = (time_t)(ns / 1000000000u);
-    t.tv_nsec = (long)(ns % 1000000000u);
-    nanosleep(&t, NULL);
-}
 static void delay(uint64_t rng)
 {
     if (rng % 4 == 0) nap(rng % 97 * 1000);
@@ -560,6 +603,17 @@ static rm_exec *open_exec(rm_plan *p, toy_world *w, const rm_backend *t, int thr
     d.allocator.alloc = count_alloc;
     d.allocator.free = count_free;
     d.reduce = toy_reduce;
+    if (p->prog[0].host[RMI_DISK]) {
+        disk.bytes = (size_t)p->prog[0].host[RMI_DISK];
+        disk.at = (unsigned char *)realloc(disk.at, disk.bytes);
+        memset(disk.at, 0x5A, disk.bytes);
+        disk.slow = threads == 2;
+        disk.fail_at = disk.reads = disk.writes = disk.ends = 0;
+        d.disk_read = disk_read;
+        d.disk_write = disk_write;
+        d.disk_end = seed & 4 ? disk_end : NULL;
+        d.disk_user = &disk;
+    }
     d.add = host_add;
     d.poison = (uint32_t)poison;
     w->barrier = 0;
@@ -639,6 +693,54 @@ static void failures(rm_plan *p, toy_world *w, uint32_t steps, uint64_t seed, in
     }
     rm_exec_destroy(x);
     bench_close(&b);
+}
+
+/* Each call of the disk fails in turn: the step tells it, nothing is stored of what was not loaded, and from a state that was saved all
+   goes on as if nothing had been. threads -1: queues. */
+static void disk_failures(rm_plan *p, toy_world *w, uint32_t steps, uint64_t seed, int threads)
+{
+    rm_graph *g = p->g;
+    bench b;
+    rm_backend t;
+    rm_exec *x;
+    tm_text state = {0};
+    results want, got;
+    unsigned long calls, fail, step = tm_amount(7, 1);
+    uint32_t i;
+    size_t k = strlen(where);
+    snprintf(where + k, sizeof where - k, ", disk fails, threads %d", threads);
+    bench_open(&b, (uint32_t)(seed % RMI_LANES), seed, &t);
+    x = open_exec(p, w, threads < 0 ? &t : NULL, threads > 0, 0, seed);
+    if (!x || !expect(rm_exec_save(x, tm_sink, &state) == RM_OK, "rm_exec_save", rm_exec_error(x))) return;
+    disk.calls = 0;
+    run_script(x, g, steps, seed, 1, &want);
+    calls = disk.calls;
+    for (fail = 1; fail <= calls && failed < MOST_TOLD; fail += fail < 5 ? 1 : step) {
+        rm_result r = RM_OK;
+        rm_step s;
+        expect(rm_exec_restore(x, state.s, state.n) == RM_OK, "rm_exec_restore", rm_exec_error(x));
+        disk.failed[0] = 0;
+        disk.calls = 0;
+        disk.fail_at = fail;
+        for (i = 0; i < STEPS && r == RM_OK && !disk.failed[0]; i++) {
+            if (!(steps & script[i])) continue;
+            memset(&s, 0, sizeof s);
+            s.kind = script[i];
+            r = put_some(x, g, seed, 1);
+            if (r == RM_OK) r = rm_exec_step(x, &s);
+            if (r == RM_OK) r = rm_exec_wait(x);
+        }
+        disk.fail_at = 0;
+        if (disk.failed[0]) expect(r == RM_ERROR_CALLBACK && strstr(rm_exec_error(x), "the disk: ") && strstr(rm_exec_error(x), " returned -5") && (strstr(rm_exec_error(x), disk.failed[0] == 'e' ? "ending a step" : disk.failed) || strstr(rm_exec_error(x), "writing")), "a disk that failed is not told", rm_exec_error(x));
+        expect(rm_exec_wait(x) == RM_OK, "after a failure", rm_exec_error(x));
+        expect(rm_exec_restore(x, state.s, state.n) == RM_OK, "rm_exec_restore", rm_exec_error(x));
+        w->barrier = 0;
+        if (fail % 5 == 0 || fail < 4) run_script(x, g, steps, seed, 1, &got), same(&want, &got, "other bits after a disk that failed");
+    }
+    free(state.s);
+    rm_exec_destroy(x);
+    bench_close(&b);
+    where[k] = 0;
 }
 
 /* Profiling leaves everything as it was and measures what the lanes do. */
@@ -741,6 +843,7 @@ static void one_plan(rm_plan *p, toy_world *w, uint32_t steps, uint64_t seed, ui
     if (seed % 4 == 0) checked(p, w, seed);
     failures(p, w, steps, seed, 0);
     failures(p, w, steps, seed, 1 + (int)(seed % 2));
+    for (starved = 0; starved < 3 && p->prog[0].host[RMI_DISK]; starved++) disk_failures(p, w, steps, seed, starved == 2 ? -1 : (int)starved);
 }
 
 /* A plan that moves what a planner would, in little memory; NULL if there is none. */
@@ -812,6 +915,9 @@ static void one(uint64_t seed)
         if (expect(rm_plan_create(g, &d, &p) == RM_OK, "rm_plan_create", rm_graph_error(g))) {
             plainly(p, &w, steps, seed, &resident);
             changes += copies_insert(p, seed, 40, 1);
+            one_plan(p, &w, steps, seed, 0, 0);
+            on_disk += disks_insert(p, seed, 40);
+            snprintf(where + strlen(where), sizeof where - strlen(where), ", disk");
             one_plan(p, &w, steps, seed, 0, 0);
         }
         rm_plan_destroy(p);
@@ -916,7 +1022,7 @@ int main(int argc, char **argv)
     many("noremat", 0);
     many("offmate", 1);
     if (tm_amount(0, 1)) many("stream", 1);
-    printf("%lu graphs, %lu changes, %lu plans of planners, %lu waits\n", i, changes, planned, waits_seen);
+    printf("%lu graphs, %lu changes, %lu on disk, %lu plans of planners, %lu waits\n", i, changes, on_disk, planned, waits_seen);
     printf("%lu passed, %lu failed, 0 skipped\n", passed, failed);
     return failed != 0;
 }
