@@ -24255,10 +24255,9 @@ RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
     const rmi_exe_op *first = NULL;
     rmi_sink sink = rmi_line(text, sizeof text);
     size_t k, others = 0; /* where they begin in the message */
-    for (uint32_t i = 0; i < exec->n_prog; i++) {
-        RMI_WANT(&exec->err, !exec->plan->prog[i].host[RMI_DISK] || (exec->desc.disk_read && exec->desc.disk_write),
-                 "rm_exec_create: the plan has %u bytes on disk; set rm_exec_desc.disk_read and disk_write, or plan "
-                 "without rm_graph_disk", exec->plan->prog[i].host[RMI_DISK]);
+    RMI_WANT(&exec->err, !rmi_plan_on_disk(exec->plan) || (exec->desc.disk_read && exec->desc.disk_write), "the plan has "
+             "something on disk; set rm_exec_desc.disk_read and disk_write, or plan without rm_plan_desc.disk_bytes");
+    for (uint32_t i = 0; i < exec->n_prog; i++)
         for (k = 0; k < exec->prog[i].n; k++) {
             const rmi_exe_op *op = &exec->prog[i].op[k];
             RMI_WANT(&exec->err, !exec->lanes.on || op->lane != RM_LANE_HOST || exec->backend.host_call,
@@ -24282,7 +24281,6 @@ RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
                 rmi_put(&sink, one);
             }
         }
-    }
     if (!first) return RM_OK;
     if (others) text[sink.n - 2] = 0; /* the last comma */
     return rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "%s", text);
@@ -24623,9 +24621,6 @@ RMI_FN void rmi_exe_free(rm_exec *exec)
 
 #define RMI_EXE_LIVE_ONLY "%s: the plan counts live bytes and has no addresses to run with; plan without " \
                           "rm_plan_desc.live_only"
-#define RMI_EXE_ON_DISK "%s: the plan has something on disk, and no executor runs that yet; plan without " \
-                        "rm_plan_desc.disk_bytes"
-
 /* rm_exec_create: what depends on the graph alone (the caller's memory, in the line of places; inputs, never written),
    the backend, the plan. On failure the reason is the message of the plan's graph. */
 RMI_FN rm_result rmi_exe_create(rm_plan *plan, const rm_exec_desc *desc, rm_exec **out)
@@ -24636,7 +24631,6 @@ RMI_FN rm_result rmi_exe_create(rm_plan *plan, const rm_exec_desc *desc, rm_exec
     uint32_t n = rmi_low_buffers(graph), i;
     uint64_t place = 0;
     RMI_WANT(last, !plan->live_only, RMI_EXE_LIVE_ONLY, "rm_exec_create");
-    RMI_WANT(last, !rmi_plan_on_disk(plan), RMI_EXE_ON_DISK, "rm_exec_create");
     RMI_WANT(last, !desc || !desc->rank || desc->rank < graph->ranks.n, "rm_exec_desc.rank: %u, and there are %u ranks "
              "(rm_graph_ranks); they count from 0", (uint64_t)desc->rank, graph->ranks.n);
     rm_exec *exec = RMI_NEW(&mem, rm_exec, 1);
@@ -25451,7 +25445,6 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
     RMI_WANT(&exec->err, plan->g == exec->graph, "rm_exec_replan: the plan is of another graph; make it with the graph "
              "of this executor's plan");
     RMI_WANT(&exec->err, !plan->live_only, RMI_EXE_LIVE_ONLY, "rm_exec_replan");
-    RMI_WANT(&exec->err, !rmi_plan_on_disk(plan), RMI_EXE_ON_DISK, "rm_exec_replan");
     RMI_TRY(rmi_exe_alone(exec, "rm_exec_replan"));
     RMI_WANT(&exec->err, rmi_plan_is_shared(old) == rmi_plan_is_shared(plan), "rm_exec_replan: one plan is in shares "
              "on ranks (rm_plan_desc.shares), the other has weights whole; make another executor, and write to it what "
@@ -27137,9 +27130,8 @@ RMI_FN rm_result rmi_chk_run(rm_exec *exec, const rm_step *step, const rm_check_
     int set_aside = 0;
     RMI_WANT(&exec->err, !rmi_plan_is_shared(exec->plan), "rm_exec_check: the plan is in shares on ranks; check the "
              "same kinds with a plan without rm_plan_desc.shares");
-    for (uint32_t i = 0; i < exec->plan->n; i++)
-        RMI_WANT(&exec->err, !exec->plan->prog[i].host[RMI_DISK], "rm_exec_check: the plan has bytes on disk; check the "
-                 "same kinds with a plan without");
+    RMI_WANT(&exec->err, !rmi_plan_on_disk(exec->plan), "rm_exec_check: the plan has something on disk; check the same "
+             "kinds with a plan without rm_plan_desc.disk_bytes");
     k.exec = exec;
     k.graph = exec->graph;
     k.desc = desc && desc->finite_differences ? desc : NULL;
@@ -27733,7 +27725,7 @@ RMDEF rm_result rm_exec_get_info(const rm_exec *exec, rm_exec_info *info)
     info->touched_bytes = exec->touched;
     info->host_bytes = exec->memory[RMI_EXE_HOST].bytes;
     info->pageable_bytes = exec->memory[RMI_EXE_PAGEABLE].bytes;
-    if (exec->n_prog) info->disk_bytes = exec->plan->info[last].disk_bytes;
+    if (exec->n_prog) info->disk_bytes = exec->plan->info[last].disk_bytes[0];
     info->steps = exec->course.steps;
     info->step_ns = exec->n_prog ? rmi_exe_step_ns(exec, &exec->plan->info[last]) : 0;
     memcpy(info->now_bytes, exec->plan->prog[last].fig.at_end, sizeof info->now_bytes);

@@ -9,6 +9,9 @@
 
    The same seed gives the same losses, digit for digit, whatever the budget and however many threads there are. */
 
+#if defined(WITH_URING) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* --disk past the page cache; link with -luring */
+#endif
 #define _POSIX_C_SOURCE 200809L /* isatty, clock_gettime */
 #define ROCKMATE_THREADS        /* --host: copies and updates beside the computation (glibc before 2.34: link with -lpthread) */
 #define ROCKMATE_IMPLEMENTATION
@@ -25,6 +28,7 @@
 #else
 #include <sys/resource.h>
 #include <unistd.h>
+#include "disk.h"
 #endif
 
 /* =====================================================================================================================
@@ -688,6 +692,9 @@ typedef struct options {
     uint64_t budget;       /* bytes; 0: */
     double budget_percent; /* of what keeping everything takes; 0: a third, or the least that works */
     uint64_t host, link;   /* host memory that the plan may use, bytes a second between there and the arena */
+    char disk[1024];       /* a file for what host memory has no room for; "": none */
+    uint64_t disk_size;    /* its bytes at most; 0: any */
+    int64_t keep;          /* it is brought up to date every so many steps */
     int update_on;
     int64_t layers, channels, heads, context, batch, steps, stop, accumulate, sample;
     double dropout, lr;
@@ -700,6 +707,9 @@ static const char HELP[] =
     "  --budget SIZE     bytes, or with K, M, G, or % of what keeping everything takes   (default: a third)\n"
     "  --host SIZE       memory beside the budget, where weights, states and activations may wait (\"host memory\")\n"
     "  --link SIZE       bytes a second that copies to and from there take              (default 1G)\n"
+    "  --disk FILE[:SIZE] what host memory has no room for waits in this file, of at most SIZE bytes; weights and states are in\n"
+    "                    it as of the last whole step, whatever happens: the next training with it goes on from there\n"
+    "  --keep N          every N steps instead of every step\n"
     "  --update WHERE    device, host or either: where AdamW runs, with --host          (default either)\n"
     "  --steps N         --accumulate N (micro-batches a step)    --lr X     --seed N    --dropout P\n"
     "  --layers N        --channels N    --heads N    --context N    --batch N           the model\n"
@@ -740,6 +750,17 @@ static uint64_t size_of(const char *option, const char *text, double *percent)
     return 0;
 }
 
+/* FILE or FILE:SIZE. */
+static void disk_of(options *o, const char *text)
+{
+    const char *colon = strrchr(text, ':');
+    if (strlen(text) >= sizeof o->disk || !*text) fail("--disk", "the name of a file");
+    strcpy(o->disk, text);
+    if (!colon || strchr(colon, '/')) return;
+    o->disk_size = size_of("--disk", colon + 1, NULL);
+    o->disk[colon - text] = 0;
+}
+
 static int side(const char *text)
 {
     if (!strcmp(text, "device")) return DEVICE;
@@ -760,6 +781,7 @@ static options parse_options(int argc, char **argv)
     o.batch = 8;
     o.steps = 300;
     o.accumulate = 1;
+    o.keep = 1;
     o.stop = -1;
     o.sample = -1;
     o.dropout = 0.1;
@@ -772,6 +794,8 @@ static options parse_options(int argc, char **argv)
         int takes_value = 1;
         if (!strcmp(a, "--budget")) o.budget = size_of(a, v, &o.budget_percent);
         else if (!strcmp(a, "--host")) o.host = size_of(a, v, NULL);
+        else if (!strcmp(a, "--disk")) disk_of(&o, v);
+        else if (!strcmp(a, "--keep")) o.keep = whole(a, v, 1);
         else if (!strcmp(a, "--link")) o.link = size_of(a, v, NULL);
         else if (!strcmp(a, "--update")) o.update_on = side(v);
         else if (!strcmp(a, "--steps")) o.steps = whole(a, v, 0);
@@ -805,6 +829,8 @@ static options parse_options(int argc, char **argv)
     if (o.stop < 0 || o.stop > o.steps) o.stop = o.steps;
     if (o.sample < 0) o.sample = o.quiet ? 0 : 200;
     if (!o.host) o.update_on = DEVICE;
+    if (o.disk[0] && !o.host) fail("--disk", "wants host memory to stand behind (--host): all that goes to the file passes through it");
+    if (o.disk[0]) o.sample = 0; /* the graph that samples would share memory with a plan on disk */
     if (o.update_on == HOST && (!o.budget || o.compare)) fail("--update host", "wants a --budget in bytes and no --compare: without --host it has no plan to compare with");
     if (o.channels % o.heads || o.channels / o.heads > MAX_HEAD_SIZE) fail("--channels", "must be a multiple of --heads, at most 128 a head");
     return o;
@@ -924,7 +950,9 @@ static uint32_t step_kind(const options *o, int64_t micro)
 /* A plan for `bytes` (0: no limit). */
 static rm_plan_desc plan_desc(const options *o, uint64_t bytes, const char *preset)
 {
-    const rm_plan_desc d = { .device_bytes = bytes, .host_bytes = preset ? 0 : o->host, .steps = step_kinds(o), .preset = !preset && o->host ? "offmate" : preset };
+    const int disk = o->disk[0] && !preset;
+    const rm_plan_desc d = { .device_bytes = bytes, .host_bytes = preset ? 0 : o->host, .steps = step_kinds(o), .align = disk ? 4096u : 0u,
+                             .preset = !preset && o->host ? "offmate" : preset, .disk_bytes = disk ? o->disk_size : 0 };
     return d;
 }
 
@@ -946,11 +974,12 @@ static rm_plan *make_plan(trainer *t, uint64_t bytes, const char *preset, rm_pla
 static uint64_t choose_budget(trainer *t)
 {
     rm_plan_info info;
-    rm_plan_desc d = { .host_bytes = t->o.host, .steps = step_kinds(&t->o), .preset = t->o.host ? "offmate" : NULL, .info = &info };
+    rm_plan_desc d = plan_desc(&t->o, 0, NULL);
     rm_plan *p;
     double percent = t->o.budget_percent;
     if (t->o.budget) return t->o.budget;
     rm_plan_destroy(make_plan(t, 0, "noremat", &info));
+    d.info = &info;
     d.device_bytes = (uint64_t)((double)info.keep_all_bytes * (percent > 0 ? percent : 100.0 / 3) / 100);
     if (percent > 0) return d.device_bytes;
     if (rm_plan_create(t->model.graph, &d, &p) == RM_ERROR_INFEASIBLE) return info.min_bytes;
@@ -1184,6 +1213,154 @@ static void write_sample(const trainer *training)
 }
 
 #ifndef TRAIN_GPT_PARTS /* examples/train_gpt_mpi.c takes all but the main program */
+/* --disk: the file (examples/disk.h) has the values and states of all weights, by name, whichever of them the plan has on disk. */
+#if !defined(_WIN32)
+typedef struct disk_file {
+    disk *file;
+    disk_part *parts; /* of each weight its values, then its states */
+    size_t n;
+    uint64_t in, out; /* bytes a second */
+} disk_file;
+
+static void need_disk(const disk_file *f, int code)
+{
+    if (code) fail("disk", disk_error(f->file));
+}
+
+/* Opens it and measures it, before the graph is planned. */
+static void open_disk(disk_file *f, trainer *t)
+{
+    const uint64_t none = (uint64_t)1 << 40;
+    char why[600];
+    size_t i;
+    f->n = 2 * t->model.weight_count;
+    f->parts = (disk_part *)malloc(f->n * sizeof *f->parts);
+    if (!f->parts) fail("disk", "no memory");
+    for (i = 0; i < f->n; i++) {
+        const weight *w = &t->model.weights[i / 2];
+        const char *name = rm_tensor_name(t->model.graph, w->tensor);
+        char *own = (char *)malloc(strlen(name) + 7);
+        if (!own) fail("disk", "no memory");
+        sprintf(own, "%s%s", i % 2 ? "state:" : "", name);
+        f->parts[i].name = own;
+        f->parts[i].bytes = floats(w->count) * (i % 2 ? 2 : 1);
+    }
+    f->file = disk_open(t->o.disk, f->parts, f->n, t->o.disk_size, why, sizeof why);
+    if (!f->file) fail("disk", why);
+    need_disk(f, disk_rates(f->file, t->o.disk_size && t->o.disk_size - f->file->scratch < 32u << 20 ? t->o.disk_size - f->file->scratch : 32u << 20, &f->in, &f->out));
+    rm_graph_disk(t->model.graph, f->in, f->out, 0, 0);
+    t->o.disk_size = t->o.disk_size ? t->o.disk_size - f->file->scratch : none; /* for the plan, from now on */
+    if (!t->o.quiet) printf("disk: %s, %.0f MiB/s from it, %.0f MiB/s to it\n", t->o.disk, megabytes(f->in), megabytes(f->out));
+}
+
+static void disk_hooks(const disk_file *f, rm_exec_desc *d)
+{
+    d->disk_read = disk_read;
+    d->disk_write = disk_write;
+    d->disk_user = f->file;
+}
+
+/* Text that grows. */
+typedef struct growing {
+    char *text;
+    size_t n;
+} growing;
+static int grow(void *user, const char *text, size_t n)
+{
+    growing *g = (growing *)user;
+    char *more = (char *)realloc(g->text, g->n + n + 1);
+    if (!more) return 1;
+    memcpy(more + g->n, text, n);
+    more[g->n += n] = 0;
+    g->text = more;
+    return 0;
+}
+
+/* The plan that is to run next says where in the file its weights and states are. */
+static void plan_on_disk(disk_file *f, rm_plan *p)
+{
+    growing text = { NULL, 0 };
+    rm_plan_info info;
+    rm_plan_get_info(p, 0, &info);
+    if (rm_plan_write(p, 0, grow, &text) != RM_OK) fail("disk", "no memory");
+    need_disk(f, disk_plan(f->file, text.text, info.disk_bytes[0]));
+    free(text.text);
+}
+
+/* Values and states that the plan has elsewhere, from the file (write 0) or to it. */
+static void others_on_disk(disk_file *f, trainer *t, int write)
+{
+    size_t i;
+    for (i = 0; i < f->n; i++) {
+        const rm_tensor w = t->model.weights[i / 2].tensor;
+        void *bytes;
+        if (disk_has(f->file, i)) continue;
+        bytes = malloc((size_t)f->parts[i].bytes);
+        if (!bytes) fail("disk", "no memory");
+        if (write) {
+            need(t, rm_exec_read(t->exec, w, i % 2 ? RM_STATE : RM_VALUE, 0, bytes, f->parts[i].bytes), "disk");
+            need_disk(f, disk_put(f->file, i, bytes));
+        } else {
+            need_disk(f, disk_get(f->file, i, bytes));
+            need(t, rm_exec_write(t->exec, w, i % 2 ? RM_STATE : RM_VALUE, 0, bytes, f->parts[i].bytes), "disk");
+        }
+        free(bytes);
+    }
+}
+
+/* So many steps are done. */
+static void keep_on_disk(disk_file *f, trainer *t, int64_t steps)
+{
+    need(t, rm_exec_wait(t->exec), "step");
+    others_on_disk(f, t, 1);
+    need_disk(f, disk_commit(f->file, (uint64_t)steps));
+}
+
+static void close_disk(disk_file *f)
+{
+    size_t i;
+    for (i = 0; i < f->n; i++) free((void *)(uintptr_t)f->parts[i].name);
+    free(f->parts);
+    disk_close(f->file);
+}
+
+/* What tune does, before there is anything to keep: times from an executor that is let go, whose weights are in the file's scratch. */
+static void tune_on_disk(disk_file *f, trainer *t, uint64_t budget, rm_plan_info *info)
+{
+    rm_exec_desc d = with_host(&t->o);
+    const rm_step s = training_batch(t, 0, 0);
+    d.forget = 1;
+    disk_hooks(f, &d);
+    need_disk(f, disk_plan(f->file, NULL, info->disk_bytes[0]));
+    open_exec(t, t->plan, &d);
+    init_weights(t);
+    write_inputs(t);
+    need(t, rm_exec_profile(t->exec, &s, 3), "tuning");
+    rm_exec_destroy(t->exec);
+    rm_plan_destroy(t->plan);
+    t->plan = make_plan(t, budget, NULL, info);
+}
+
+/* An executor of a plan that may have weights on disk; the number of the step to go on with. */
+static int64_t begin_on_disk(disk_file *f, trainer *t, uint64_t budget, rm_plan_info *info)
+{
+    rm_exec_desc d = with_host(&t->o);
+    t->plan = make_plan(t, budget, NULL, info);
+    if (!t->o.estimate) tune_on_disk(f, t, budget, info);
+    plan_on_disk(f, t->plan);
+    disk_hooks(f, &d);
+    open_exec(t, t->plan, &d);
+    if (f->file->step == DISK_NO_STEP) {
+        init_weights(t);
+        return 0;
+    }
+    if (t->o.compare) fail("--compare", "begins at step 1; take a new file");
+    others_on_disk(f, t, 0);
+    if (!t->o.quiet) printf("goes on behind step %ld, as of which %s is\n", (long)f->file->step, t->o.disk);
+    return (int64_t)f->file->step;
+}
+#endif
+
 /* --compare: a second executor, which keeps everything, takes the first steps in turn with the planned one, batch for batch. */
 enum { COMPARED = 7 };
 typedef struct comparison {
@@ -1281,6 +1458,9 @@ int main(int argc, char **argv)
     rm_exec_info used;
     rm_exec_desc desc;
     comparison with_all;
+#if !defined(_WIN32)
+    disk_file file;
+#endif
     uint64_t budget;
     int64_t step, first = 0;
     double start;
@@ -1292,17 +1472,28 @@ int main(int argc, char **argv)
 
     /* 1. The model, as a graph. */
     make_model(&t, 0, 1);
+#if !defined(_WIN32)
+    memset(&file, 0, sizeof file);
+    if (t.o.disk[0]) open_disk(&file, &t);
+#else
+    if (t.o.disk[0]) fail("--disk", "examples/disk.h does not know this system");
+#endif
 
     /* 2. A plan of it for the budget. */
     budget = choose_budget(&t);
 
     /* 3. An executor of the plan. It allocates here, and never again. */
     desc = with_host(&t.o);
-    open_exec(&t, make_plan(&t, budget, NULL, &info), &desc);
-    init_weights(&t);
+#if !defined(_WIN32)
+    if (t.o.disk[0]) first = begin_on_disk(&file, &t, budget, &info);
+#endif
+    if (!t.exec) {
+        open_exec(&t, make_plan(&t, budget, NULL, &info), &desc);
+        init_weights(&t);
+    }
     if (t.o.load) first = load(&t);
     if (t.o.check) check(&t);
-    if (!t.o.estimate) tune(&t, budget, &info);
+    if (!t.o.estimate && !t.o.disk[0]) tune(&t, budget, &info);
     if (!t.o.quiet) rm_plan_summary(t.plan, write_to_file, stdout);
     if (t.o.compare) begin_comparison(&with_all, &t);
 
@@ -1315,6 +1506,9 @@ int main(int argc, char **argv)
             start += with_all.all_time[with_all.steps - 1];
         }
         print_progress(&t, step, first, loss, seconds() - start);
+#if !defined(_WIN32)
+        if (t.o.disk[0] && ((step + 1) % t.o.keep == 0 || step + 1 == t.o.stop)) keep_on_disk(&file, &t, step + 1);
+#endif
     }
     printf("held-out loss %.6f\n", evaluate(&t));
     if (t.o.save) save(&t, step);
@@ -1325,10 +1519,16 @@ int main(int argc, char **argv)
     printf("memory: budget %.2f MiB, planned %.2f MiB, used %.2f MiB, keeping everything %.2f MiB\n", megabytes(budget), megabytes(info.arena_bytes),
            megabytes(used.touched_bytes), megabytes(info.keep_all_bytes));
     if (t.o.host) printf("host memory: %.2f MiB; copied in a step: %.2f MiB there, %.2f MiB back\n", megabytes(info.host_bytes), megabytes(info.d2h_bytes), megabytes(info.h2d_bytes));
+#if !defined(_WIN32)
+    if (t.o.disk[0]) printf("disk: %.2f MiB of the plan; in a step %.2f MiB from it, %.2f MiB to it; resident: at most %.1f MiB\n", megabytes(info.disk_bytes[0]), megabytes(info.disk_bytes[1]), megabytes(info.disk_bytes[2]), peak_resident());
+#endif
     printf("time: %.2f x keeping everything, by the plan%s\n", (double)info.time_ns / (double)info.keep_all_ns, t.o.estimate ? " (costs estimated)" : "");
     if (t.o.compare) print_comparison(&with_all, &info);
 
     end_training(&t);
+#if !defined(_WIN32)
+    if (t.o.disk[0]) close_disk(&file);
+#endif
     free(t.data.token);
     return 0;
 }

@@ -142,7 +142,7 @@ RMI_UNUSED static unsigned long disks_insert(rm_plan *p, uint64_t seed, uint32_t
     for (i = 0; i < p->n; i++) {
         p->prog[i].host[0] = p->prog[i].host[1] = d.c.host;
         p->info[i].host_bytes = p->info[i].pageable_bytes = d.c.host;
-        p->info[i].disk_bytes = d.bytes;
+        p->info[i].disk_bytes[0] = d.bytes;
         p->info[i].time_ns = p->prog[i].fig.time_ns;
         p->info[i].live_bytes = p->prog[i].fig.live_bytes;
         memcpy(p->info[i].busy_ns, p->prog[i].fig.busy, sizeof p->info[i].busy_ns);

@@ -61,7 +61,7 @@ static void words(void)
 
 static int nothing(const rm_call *c) { return (void)c, 0; }
 
-/* No executor runs such a plan yet, neither a new one nor one that has another plan, whichever of its steps has something on disk. */
+/* No executor without hooks runs such a plan, neither a new one nor one that has another plan, whichever of its steps has something on disk. */
 static void refused(void)
 {
     static const rm_kind kind = {.name = "k", .forward = nothing, .backward = nothing};
@@ -78,9 +78,9 @@ static void refused(void)
     rm_output_add(g, RM_OP(g, &kind, .name = "a", .in = {in, w}, .out = {64}));
     if (EXPECT(rm_plan_create(g, &d, &all) == RM_OK && rm_exec_create(all, NULL, &x) == RM_OK && rm_plan_read(g, on_disk, strlen(on_disk), &disk) == RM_OK, rm_graph_error(g))) {
         const rmi_program forward = all->prog[1];
-        EXPECT(rm_exec_replan(x, disk) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(x), "rm_exec_replan: the plan has something on disk"), rm_exec_error(x));
+        EXPECT(rm_exec_replan(x, disk) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(x), "the plan has something on disk; set rm_exec_desc.disk_read and disk_write"), rm_exec_error(x));
         all->prog[1] = disk->prog[0];
-        EXPECT(rm_exec_create(all, NULL, &y) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "rm_exec_create: the plan has something on disk"), rm_graph_error(g));
+        EXPECT(rm_exec_create(all, NULL, &y) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "the plan has something on disk; set rm_exec_desc.disk_read and disk_write"), rm_graph_error(g));
         d.like = all;
         rm_plan_destroy(disk);
         disk = NULL;

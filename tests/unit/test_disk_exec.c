@@ -167,7 +167,7 @@ static void reached(int threads, int ends)
     EXPECT(rm_exec_read(x, w, RM_STATE, 0, got, 1) == RM_ERROR_CALLBACK && strstr(rm_exec_error(x), "the disk: reading state:w returned 5"), rm_exec_error(x));
     file.fail = 1;
     EXPECT(rm_exec_write(x, w, RM_VALUE, 0, got, 1) == RM_ERROR_CALLBACK && strstr(rm_exec_error(x), "the disk: writing w returned 5"), rm_exec_error(x));
-    EXPECT(rm_exec_check(x, NULL, NULL) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(x), "rm_exec_check: the plan has bytes on disk"), rm_exec_error(x));
+    EXPECT(rm_exec_check(x, NULL, NULL) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(x), "rm_exec_check: the plan has something on disk"), rm_exec_error(x));
     EXPECT(rm_exec_restore(x, state.s, state.n) == RM_OK && rm_plan_create(g, NULL, &q) == RM_OK && rm_exec_replan(x, q) == RM_OK, rm_exec_error(x));
     step(x, g, 2, RM_OK); /* on the device now, and the disk is left alone */
     EXPECT(rm_exec_read(x, w, RM_VALUE, 0, got, BYTES) == RM_OK && !memcmp(got, want[0], BYTES), "after rm_exec_replan");
@@ -215,7 +215,7 @@ static void refused(void)
     rm_plan *p = read_plan(g, plan_text);
     rm_exec_desc d = {.disk_read = f_read};
     rm_exec *x = NULL;
-    EXPECT(rm_exec_create(p, NULL, &x) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "the plan has 16384 bytes on disk; set rm_exec_desc.disk_read and disk_write, or plan without"), rm_graph_error(g));
+    EXPECT(rm_exec_create(p, NULL, &x) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "the plan has something on disk; set rm_exec_desc.disk_read and disk_write, or plan without rm_plan_desc.disk_bytes"), rm_graph_error(g));
     EXPECT(rm_exec_create(p, &d, &x) == RM_ERROR_ARGUMENT, "only one hook");
     rm_plan_destroy(p);
     rm_graph_destroy(g);
