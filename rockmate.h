@@ -976,10 +976,10 @@ typedef struct rm_exec_desc {
     uint32_t threads RM_ZERO;
     uint64_t h2d RM_ZERO, d2h RM_ZERO; /* with threads: bytes a second of copies; 0: as memory does */
     uint64_t latency_ns RM_ZERO;       /* and so much more each, where h2d or d2h is given */
-    /* of plans with a disk (rm_graph_disk): bytes from and to it, in lanes LOAD and STORE: with lanes in threads of their
-       own, both at once. What was never written may read as anything. Nonzero stops the step as a callback does.
-       disk_end, optional: behind the last store of each step that has one, in lane STORE: with what was written before,
-       since the last time, that step is whole (of what is on disk); not in steps of rm_exec_profile and rm_exec_check */
+    /* of plans with a disk (rm_plan_desc.disk_bytes): bytes from and to it, in lanes LOAD and STORE: with lanes in
+       threads of their own, both at once. What was never written may read as anything. Nonzero stops the step as a
+       callback does. disk_end, optional: behind the last store of each step that has one, in lane STORE: with what was
+       written since the last time that step is whole (of what is on disk). Not in steps of rm_exec_profile */
     int (*disk_read)(void *disk_user, uint64_t offset, void *dst, uint64_t bytes) RM_ZERO;
     int (*disk_write)(void *disk_user, uint64_t offset, const void *src, uint64_t bytes) RM_ZERO;
     int (*disk_end)(void *disk_user) RM_ZERO;
@@ -996,9 +996,9 @@ typedef struct rm_exec_desc {
 } rm_exec_desc;
 
 /* The executor keeps its plan until rm_exec_replan. What persists starts as zeros, what is on disk as it is there. On
-   failure *out is NULL and the reason is in rm_graph_error of the plan's graph. Steps, reads and writes allocate nothing
-   afterwards; rm_exec_profile, rm_exec_check and rm_exec_replan do, for as long as they run (as much host memory as what
-   persists takes, what is on disk, too). */
+   failure *out is NULL and the reason is in rm_graph_error of the plan's graph. Steps, reads and writes allocate
+   nothing afterwards; rm_exec_profile, rm_exec_check and rm_exec_replan do, for as long as they run: host memory for
+   all that persists, on disk, too. */
 RMDEF rm_result rm_exec_create(rm_plan *p, const rm_exec_desc *desc, rm_exec **out);
 RMDEF void rm_exec_destroy(rm_exec *x);
 RMDEF const char *rm_exec_error(const rm_exec *x); /* of the last call that failed, or "" */
@@ -23298,8 +23298,8 @@ RMI_FN rmi_thr *rmi_thr_make(rmi_arena *mem, uint64_t h2d, uint64_t d2h, uint64_
    A program is compiled once into calls with all their pointers; a step is a walk over them that decides and allocates
    nothing. In: plan + memory + callbacks. Out: training steps.
    All bytes that a program touches stand in one line: the caller's buffers first, then, each at a multiple of 2^62, the
-   arena, host memory; behind that the disk, and memory beside a step. A place is a number in this line; rmi_exe_at gives
-   its address, which what is on disk has none of.
+   arena, host memory; behind that the disk, and memory beside a step. A place is a number in this line; rmi_exe_at
+   gives its address, which what is on disk has none of.
    ================================================================================================================== */
 /* Numbers that were chosen, times on a machine of two cores. */
 #define RMI_EXE_REPEATS 3u                /* steps that a profile times, if nobody says how many */
@@ -24255,8 +24255,9 @@ RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
     const rmi_exe_op *first = NULL;
     rmi_sink sink = rmi_line(text, sizeof text);
     size_t k, others = 0; /* where they begin in the message */
-    RMI_WANT(&exec->err, !rmi_plan_on_disk(exec->plan) || (exec->desc.disk_read && exec->desc.disk_write), "the plan has "
-             "something on disk; set rm_exec_desc.disk_read and disk_write, or plan without rm_plan_desc.disk_bytes");
+    RMI_WANT(&exec->err, !rmi_plan_on_disk(exec->plan) || (exec->desc.disk_read && exec->desc.disk_write), "the plan "
+             "has something on disk; set rm_exec_desc.disk_read and disk_write, or plan without rm_plan_desc."
+             "disk_bytes");
     for (uint32_t i = 0; i < exec->n_prog; i++)
         for (k = 0; k < exec->prog[i].n; k++) {
             const rmi_exe_op *op = &exec->prog[i].op[k];
@@ -24801,8 +24802,8 @@ RMI_FN rm_result rmi_exe_run(rm_exec *exec, rmi_exe_op *op)
     }
     if (!code) return RM_OK;
     if (op->call) return rmi_exe_needs(exec, code, what, op->call->op);
-    return rmi_exe_needs(exec, code, what, op->what == RMI_EXE_FILL || op->buf == RMI_NONE ? NULL
-                                                                                           : rmi_exe_name(exec, op->buf));
+    return rmi_exe_needs(exec, code, what,
+                         op->what == RMI_EXE_FILL || op->buf == RMI_NONE ? NULL : rmi_exe_name(exec, op->buf));
 }
 
 /* A lane, or the caller, waits for an event; an event stands behind what a lane has been given. */

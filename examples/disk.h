@@ -119,7 +119,7 @@ DISK_FN int disk_ring(disk *d, disk_lane *lane, int write, unsigned char *bytes,
         struct io_uring_cqe *cqe;
         for (; next < n && busy < DISK_DEPTH && !code; busy++) {
             struct io_uring_sqe *sqe = io_uring_get_sqe(&lane->ring);
-            const uint64_t size = n - next < DISK_PIECE ? n - next : DISK_PIECE;
+            const uint64_t size = n - next < DISK_PIECE ? n - next : (uint64_t)DISK_PIECE;
             if (write) io_uring_prep_write(sqe, d->fd, bytes + next, (unsigned)size, at + next);
             else io_uring_prep_read(sqe, d->fd, bytes + next, (unsigned)size, at + next);
             io_uring_sqe_set_data(sqe, (void *)(uintptr_t)size);
@@ -190,14 +190,15 @@ DISK_FN int disk_blocks(disk *d, int write, unsigned char *bytes, uint64_t n, ui
 {
     while (n) {
         const uint64_t block = at / DISK_BLOCK, lead = at % DISK_BLOCK;
-        uint64_t size = n < DISK_BLOCK - lead ? n : DISK_BLOCK - lead, next = block + 1, more;
+        const uint64_t left = DISK_BLOCK - lead;
+        uint64_t size = n < left ? n : left, next = block + 1, more;
         const int piece = write && (lead || (size < DISK_BLOCK && at + size < end)); /* of a block, the rest of which stays */
         int area, fresh, code = 0;
         pthread_mutex_lock(&d->lock);
         area = write ? !d->kept[block] : d->now[block];
         fresh = d->now[block] == d->kept[block];
         for (; !piece && size < n; size += more, next++) { /* blocks behind it in the same area */
-            more = n - size < DISK_BLOCK ? n - size : DISK_BLOCK;
+            more = n - size < DISK_BLOCK ? n - size : (uint64_t)DISK_BLOCK;
             if ((write ? !d->kept[next] : d->now[next]) != area || (write && more < DISK_BLOCK && at + size + more < end)) break;
         }
         pthread_mutex_unlock(&d->lock);
@@ -422,7 +423,7 @@ DISK_FN disk *disk_open(const char *path, const disk_part *parts, size_t n, uint
     disk *d = (disk *)calloc(1, sizeof *d);
     void *map = NULL;
     size_t i;
-    snprintf(why, why_bytes, "%s: no memory", path);
+    snprintf(why, why_bytes, "%.200s: no memory", path);
     if (!d) return NULL;
     d->fd = -1;
     d->limit = limit;

@@ -618,8 +618,8 @@ static rm_tensor add_weight(gpt *m, const char *layer, const char *what, int64_t
     w->count = count;
     w->mean = mean;
     w->deviation = deviation;
-    w->tensor = RM_PARAM(m->graph, .name = name, .bytes = floats(count), .state_bytes = 2 * floats(count), .update = m->update_on & DEVICE ? adamw : NULL,
-                         .update_host = m->update_on & HOST ? adamw : NULL, .state_rows = 2, .reduce_ns = m->reduced ? RM_FREE_NS : 0, .farg = { deviation > 0 ? 0.1 : 0 });
+    w->tensor = RM_PARAM(m->graph, .name = name, .bytes = floats(count), .state_bytes = 2 * floats(count), .state_rows = 2, .update = m->update_on & DEVICE ? adamw : NULL,
+                         .update_host = m->update_on & HOST ? adamw : NULL, .reduce_ns = m->reduced ? RM_FREE_NS : 0, .farg = { deviation > 0 ? 0.1 : 0 });
     return w->tensor;
 }
 
@@ -950,9 +950,9 @@ static uint32_t step_kind(const options *o, int64_t micro)
 /* A plan for `bytes` (0: no limit). */
 static rm_plan_desc plan_desc(const options *o, uint64_t bytes, const char *preset)
 {
-    const int disk = o->disk[0] && !preset;
-    const rm_plan_desc d = { .device_bytes = bytes, .host_bytes = preset ? 0 : o->host, .steps = step_kinds(o), .align = disk ? 4096u : 0u,
-                             .preset = !preset && o->host ? "offmate" : preset, .disk_bytes = disk ? o->disk_size : 0 };
+    const int with_disk = o->disk[0] && !preset;
+    const rm_plan_desc d = { .device_bytes = bytes, .host_bytes = preset ? 0 : o->host, .disk_bytes = with_disk ? o->disk_size : 0, .steps = step_kinds(o),
+                             .align = with_disk ? 4096u : 0u, .preset = !preset && o->host ? "offmate" : preset };
     return d;
 }
 
@@ -1262,29 +1262,29 @@ static void disk_hooks(const disk_file *f, rm_exec_desc *d)
 
 /* Text that grows. */
 typedef struct growing {
-    char *text;
+    char *bytes;
     size_t n;
 } growing;
-static int grow(void *user, const char *text, size_t n)
+static int grow(void *user, const char *bytes, size_t n)
 {
     growing *g = (growing *)user;
-    char *more = (char *)realloc(g->text, g->n + n + 1);
+    char *more = (char *)realloc(g->bytes, g->n + n + 1);
     if (!more) return 1;
-    memcpy(more + g->n, text, n);
+    memcpy(more + g->n, bytes, n);
     more[g->n += n] = 0;
-    g->text = more;
+    g->bytes = more;
     return 0;
 }
 
 /* The plan that is to run next says where in the file its weights and states are. */
 static void plan_on_disk(disk_file *f, rm_plan *p)
 {
-    growing text = { NULL, 0 };
+    growing written = { NULL, 0 };
     rm_plan_info info;
     rm_plan_get_info(p, 0, &info);
-    if (rm_plan_write(p, 0, grow, &text) != RM_OK) fail("disk", "no memory");
-    need_disk(f, disk_plan(f->file, text.text, info.disk_bytes[0]));
-    free(text.text);
+    if (rm_plan_write(p, 0, grow, &written) != RM_OK) fail("disk", "no memory");
+    need_disk(f, disk_plan(f->file, written.bytes, info.disk_bytes[0]));
+    free(written.bytes);
 }
 
 /* Values and states that the plan has elsewhere, from the file (write 0) or to it. */
