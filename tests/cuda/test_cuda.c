@@ -13,12 +13,13 @@
 #include "randgraph.h"
 #include "toy.h"
 #include "spill.h"
+#include "disks.h"
 
 #define MOST_TOLD 15
 #define STEPS 4
 
 static unsigned long more; /* plans with random copies for each graph, beside the first */
-static unsigned long passed, failed, skipped, runs, waits_dropped, waits_left, moves, plans, borders;
+static unsigned long passed, failed, skipped, runs, waits_dropped, waits_left, moves, on_disk, plans, borders;
 static char where[500];
 
 static int expect(int good, const char *what, const char *more)
@@ -283,6 +284,21 @@ static void bind_all(life *f)
     }
 }
 
+/* --- a disk in memory: host functions in streams of their own */
+static unsigned char *disk;
+static unsigned long disk_ends;
+static int disk_read(void *card, uint64_t offset, void *dst, uint64_t bytes)
+{
+    if (card) standin_name("load"), touch(dst, bytes, 1);
+    return memcpy(dst, disk + offset, (size_t)bytes), 0;
+}
+static int disk_write(void *card, uint64_t offset, const void *src, uint64_t bytes)
+{
+    if (card) standin_name("store"), touch(src, bytes, 0);
+    return memcpy(disk + offset, src, (size_t)bytes), 0;
+}
+static int disk_end(void *user) { return (void)user, disk_ends++, 0; }
+
 static uint64_t created_after; /* by steps */
 static volatile uint64_t touched;
 static uint64_t waits_before;
@@ -319,11 +335,21 @@ static uint64_t live_it(life *f, const rm_cuda_desc *d, rm_exec_desc *xd)
         if (f->g->tensors[i].kind == RMI_INPUT) per_step += f->g->tensors[i].bytes;
     xd->reduce = d ? cu_reduce : toy_reduce;
     xd->add = d ? host_add : plain_add;
+    if (f->p->prog[0].host[RMI_DISK]) { /* on one is what is on the other from the start */
+        disk = (unsigned char *)realloc(disk, (size_t)f->p->prog[0].host[RMI_DISK]);
+        memset(disk, 0x5A, (size_t)f->p->prog[0].host[RMI_DISK]);
+        xd->disk_read = disk_read;
+        xd->disk_write = disk_write;
+        xd->disk_end = f->seed % 2 ? disk_end : NULL;
+        xd->disk_user = d ? f : NULL;
+    }
     if (d) {
         cudaHostRegister(&f->w->barrier, sizeof f->w->barrier, 0); /* a word that kernels and host functions share */
         if (cudaMallocHost(&pinned, per_step * f->n + 1)) pinned = NULL;
         if (!done(f, rm_cuda_create(d, &f->cu), "rm_cuda_create")) snprintf(f->message, sizeof f->message, "%s", rm_cuda_error(f->cu));
+        standin_pageable(disk != NULL); /* what is on disk and on the device comes through plain memory */
         if (!f->failed) done(f, rm_cuda_exec_create(f->cu, f->p, xd, &f->x), "rm_cuda_exec_create");
+        standin_pageable(0);
     } else {
         pinned = malloc(per_step * f->n + 1);
         done(f, rm_exec_create(f->p, xd, &f->x), "rm_exec_create");
@@ -610,6 +636,14 @@ static void exercise(rm_graph *g, toy_world *w, uint64_t seed, int ops)
         if (!p && min) p = plan(g, preset, min + rmi_mix(seed + 3) % 3 * 2048, steps, 1 << 20, NULL);
         snprintf(where, sizeof where, "%s, %s, steps %u", name, preset, steps);
         if (p) one_plan(g, w, p, seed, steps == 31 ? mixed : singles, steps == 31 ? COUNT(mixed) : STEPS, deep == 1 && steps != 31);
+        if (p && p->prog[0].host[0]) { /* and with a disk behind host memory */
+            rm_plan *behind = plan(g, preset, p->info[0].budget_bytes, steps, 1 << 20, NULL);
+            on_disk += behind ? disks_insert(behind, seed, 20, 1) : 0;
+            snprintf(where, sizeof where, "%s, %s and a disk, steps %u", name, preset, steps);
+            if (behind) one_plan(g, w, behind, seed, steps == 31 ? mixed : singles, steps == 31 ? COUNT(mixed) : STEPS, 0);
+            rm_plan_destroy(behind);
+            snprintf(where, sizeof where, "%s, %s, steps %u", name, preset, steps);
+        }
         if (p && seed % 4 != 1) { /* 1: memory of the caller, which no other plan can have */
             exchanged(g, w, p, all, seed);
             exchanged(g, w, all, p, seed);
@@ -668,6 +702,6 @@ int main(int argc, char **argv)
     more = argc > 3 ? strtoul(argv[3], NULL, 10) : 0;
     for (i = 0; i < n; i++) random_graph(first + i);
     standin_reset();
-    printf("%lu graphs, %lu plans, %lu steps, %lu moves of data; %lu waits left out in turn, %lu not missed (and %lu before a graph)\n%lu passed, %lu failed, %lu skipped\n", n, plans, runs, moves, waits_dropped, waits_left, borders, passed, failed, skipped);
+    printf("%lu graphs, %lu plans, %lu steps, %lu moves of data, %lu of them to disk; %lu waits left out in turn, %lu not missed (and %lu before a graph)\n%lu passed, %lu failed, %lu skipped\n", n, plans, runs, moves, on_disk, waits_dropped, waits_left, borders, passed, failed, skipped);
     return failed != 0;
 }

@@ -1,7 +1,7 @@
 /* disks.h - puts a disk behind host memory into programs that have copies (copies.h): what lies in host memory goes there for a while,
    what is at home there or on the device is at home on disk, too, or instead. What the checker refuses is taken back.
 
-      copies_insert(p, 42, 60, 1), disks_insert(p, 42, 60);   // 60 attempts at each program; the graph gets a disk
+      copies_insert(p, 42, 60, 1), disks_insert(p, 42, 60, 0);   // 60 attempts at each program; the graph gets a disk. 1: pinned memory only
 */
 #ifndef RMTEST_DISKS_H
 #define RMTEST_DISKS_H
@@ -11,6 +11,7 @@
 typedef struct disks {
     copies c;
     uint64_t used, bytes; /* of the disk */
+    int pinned;
 } disks;
 
 static uint64_t disks_place(disks *d, uint64_t bytes)
@@ -19,6 +20,12 @@ static uint64_t disks_place(disks *d, uint64_t bytes)
     if (copies_rnd(&d->c, 3) == 0 && d->used) return RMI_TIER(RMI_DISK) + copies_rnd(&d->c, d->used / 64) * 64; /* where something else was, or is */
     d->used += (bytes + 63) / 64 * 64;
     return RMI_TIER(RMI_DISK) + at;
+}
+
+static uint64_t disks_host(disks *d, uint64_t bytes)
+{
+    const uint64_t at = copies_host(&d->c, bytes);
+    return d->pinned ? RMI_IN_TIER(at) : at;
 }
 
 /* Something in host memory goes to disk, and comes back there or elsewhere. */
@@ -40,7 +47,7 @@ static void disks_gap(disks *d, uint32_t i)
     b = a < b ? b : a;
     a = x;
     if (copies_rnd(c, 2)) copies_put(c, b, RMI_DROP_DISK, buf, 0);
-    copies_put(c, b, RMI_LOAD, buf, copies_rnd(c, 2) ? copies_host(c, bytes) : c->st[at].offset);
+    copies_put(c, b, RMI_LOAD, buf, copies_rnd(c, 2) ? disks_host(d, bytes) : c->st[at].offset);
     if (copies_rnd(c, 3)) copies_put(c, a, RMI_DROP_HOST, buf, 0);
     copies_put(c, a, RMI_STORE, buf, disks_place(d, bytes));
     if (copies_legal(c, i, 1, NULL)) c->taken++;
@@ -89,7 +96,7 @@ static void disks_everywhere(disks *d, uint32_t buf, int kind)
     const int stores = copies_rnd(c, 4) != 0;
     if (!bytes || d->used + bytes + 64 > d->bytes || c->host_used + bytes + 256 > c->host) return;
     disk = disks_place(d, bytes);
-    host = kind == 2 ? copies_host(c, bytes) : 0;
+    host = kind == 2 ? disks_host(d, bytes) : 0;
     for (i = 0; i < c->p->n; i++) {
         copies_open(c, &c->p->prog[i]);
         if (!disks_home(d, buf, kind, host, disk, stores) || !copies_legal(c, i, 0, &found[i])) break;
@@ -104,7 +111,7 @@ static void disks_everywhere(disks *d, uint32_t buf, int kind)
 }
 
 /* How many changes were made. */
-RMI_UNUSED static unsigned long disks_insert(rm_plan *p, uint64_t seed, uint32_t attempts)
+RMI_UNUSED static unsigned long disks_insert(rm_plan *p, uint64_t seed, uint32_t attempts, int pinned)
 {
     disks d;
     rm_graph *g = p->g;
@@ -113,6 +120,7 @@ RMI_UNUSED static unsigned long disks_insert(rm_plan *p, uint64_t seed, uint32_t
     memset(&d, 0, sizeof d);
     d.c.p = p;
     d.c.rng = rmi_mix(seed + 77);
+    d.pinned = pinned;
     g->disk.in = 400000000u;
     g->disk.out = 300000000u;
     g->disk.latency = 20;
@@ -140,9 +148,11 @@ RMI_UNUSED static unsigned long disks_insert(rm_plan *p, uint64_t seed, uint32_t
     for (i = 0; i < p->n; i++)
         for (k = 0; k < attempts; k++) disks_gap(&d, i);
     for (i = 0; i < p->n; i++) {
-        p->prog[i].host[0] = p->prog[i].host[1] = d.c.host;
-        p->info[i].host_bytes = p->info[i].pageable_bytes = d.c.host;
+        p->prog[i].host[0] = p->info[i].host_bytes = d.c.host;
+        p->prog[i].host[1] = p->info[i].pageable_bytes = pinned ? 0 : d.c.host;
         p->info[i].disk_bytes[0] = d.bytes;
+        p->info[i].disk_bytes[1] = p->prog[i].fig.copied[2];
+        p->info[i].disk_bytes[2] = p->prog[i].fig.copied[3];
         p->info[i].time_ns = p->prog[i].fig.time_ns;
         p->info[i].live_bytes = p->prog[i].fig.live_bytes;
         memcpy(p->info[i].busy_ns, p->prog[i].fig.busy, sizeof p->info[i].busy_ns);

@@ -916,7 +916,7 @@ static void one(uint64_t seed)
             plainly(p, &w, steps, seed, &resident);
             changes += copies_insert(p, seed, 40, 1);
             one_plan(p, &w, steps, seed, 0, 0);
-            on_disk += disks_insert(p, seed, 40);
+            on_disk += disks_insert(p, seed, 40, 0);
             snprintf(where + strlen(where), sizeof where - strlen(where), ", disk");
             one_plan(p, &w, steps, seed, 0, 0);
         }
