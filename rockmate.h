@@ -22623,13 +22623,15 @@ RMI_FN void rmi_vue_legend(rmi_vue *view)
                                         "gradient of a weight", "weight, update", "optimizer state", "input, const",
                                         "saved for the backward", "workspace", "copy"};
     static const char colours[] = "vagpwsiktc";
+    const int copies = view->info->h2d_bytes || view->info->d2h_bytes || !view->graph->ranks.n;
     uint64_t x = RMI_VUE_LEFT;
     for (uint32_t i = 0; i < RMI_COUNT(words); i++) {
+        const char *word = colours[i] == 'c' && !copies ? "gather, scatter" : words[i];
         if (!(view->colours >> (colours[i] - 'a') & 1)) continue;
         rmi_vue_rect(view, x, x + 48, 196, 244, colours[i]);
         rmi_put(view->to, "</title></rect>");
-        rmi_vue_label(view, x + 68, 238, "", "%s", words[i]);
-        x += 140 + 26 * strlen(words[i]);
+        rmi_vue_label(view, x + 68, 238, "", "%s", word);
+        x += 140 + 26 * strlen(word);
     }
 }
 

@@ -403,6 +403,8 @@ grep -q '^gather h' shares.rmp && grep -q '^scatter grad:h' shares.rmp && grep -
 sed -n 's/^time_ns=//p' out >shares.time
 run 0 "" shares.rmg --plan shares.rmp --kv
 [ "$(sed -n 's/^time_ns=//p' out)" = "$(cat shares.time)" ] && ok || bad "a plan in shares takes as long when it is read"
+run 0 "" shares.rmg --plan shares.rmp --svg shares.svg --kv
+grep -q '>ranks<' shares.svg && grep -q '>gather, scatter<' shares.svg && ! grep -q '>copy<' shares.svg && ok || bad "the picture of a plan in shares: its lane, and what is in it"
 run 0 "" shares.rmg --shares --budget 3G --kv
 [ "$(sed -n 's/^time_ns=//p' out)" = "$(cat shares.time)" ] && ok || bad "--shares plans a graph with ranks as --ranks does the model"
 run 2 "takes how many, and bytes a second" --model gpt2-124m --ranks 1,300G
