@@ -710,7 +710,9 @@ typedef struct rm_plan_desc {
     uint64_t pageable_bytes RM_ZERO; /* and pageable (rm_graph_link_pageable); what is copied most is pinned */
     uint64_t disk_bytes RM_ZERO;    /* and of the disk behind it (rm_graph_disk), for what host_bytes has no room for */
     uint32_t unified RM_ZERO;       /* 1: host and device are one pool (GB10, Apple), where copies free nothing */
-    /* 1: params that are reduced over ranks (rm_graph_ranks) are in shares there, with their gradients and states */
+    /* params that are reduced over ranks (rm_graph_ranks) are in shares there, with their gradients and states. 1: each
+       weight is whole when the plan finds it best; to compare with: 2: from its first use in a step to its last, and a
+       frozen one all the time (as ZeRO-2 has it), 3: in the forward and once more in the backward (ZeRO-3) */
     uint32_t shares RM_ZERO;
     uint32_t steps RM_ZERO;         /* RM_SINGLE | ...: the programs to make. 0: RM_SINGLE */
     uint32_t align RM_ZERO;         /* of every buffer, a power of two; 0: 256. Not with live_only */
@@ -1916,6 +1918,7 @@ typedef struct rmi_link {
     rmi_tier tier[RMI_TIERS];
     uint64_t latency, add;    /* ns a copy; bytes a second added in host memory */
     const uint8_t *expected;  /* of the planner: by buffer the tier that it is likely to wait in; NULL: pinned */
+    uint32_t whole;           /* of the planner: rm_plan_desc.shares, if that says when weights are whole; else 0 */
 } rmi_link;
 
 typedef struct rmi_ranks { /* processes that run the same plan */
@@ -11533,7 +11536,8 @@ RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_seq_list *ou
 /* --- the model of one step */
 
 /* fixed 1: values that may not be made again (their op runs once, or changes something); 2: no decisions (outputs;
-   params with views, which would keep the old bytes; gradients that nobody has). */
+   params with views, which would keep the old bytes; gradients that nobody has); 3: neither, but copies may begin in
+   the step before. */
 RMI_FN void rmi_off_fix(rmi_off_model *m)
 {
     const rm_graph *graph = m->g;
@@ -11554,6 +11558,11 @@ RMI_FN void rmi_off_fix(rmi_off_model *m)
     }
     for (i = 0; i < graph->n_tensors; i++) {
         uint32_t grad = rmi_low_buf(graph, RMI_BUF_GRAD, i);
+        if (graph->link.whole && graph->tensors[i].kind == RMI_PARAM) {
+            m->table.fixed[i] = 3;
+            m->mode[i] = (uint8_t)(graph->link.whole == 3         ? RMI_OFF_GAP | RMI_OFF_EDGE
+                                   : graph->tensors[i].updates ? RMI_OFF_EDGE : 0);
+        }
         if (graph->tensors[i].is_output) m->table.fixed[m->table.root[i] == RMI_NONE ? i : m->table.root[i]] = 2;
         if (graph->tensors[i].kind != RMI_ACT && rmi_low_stays(graph, i))
             m->table.fixed[i] = m->table.fixed[grad] = m->table.fixed[rmi_low_buf(graph, RMI_BUF_STATE, i)] = 2;
@@ -11630,6 +11639,7 @@ RMI_FN void rmi_off_join(rmi_off_model *m, const rmi_home *homes, size_t n)
     for (buf = 0; buf < 3 * m->g->n_tensors; buf++) {
         rmi_buf_kind kind = rmi_low_kind(m->g, buf, &i);
         if (m->g->tensors[i].kind != RMI_PARAM || m->table.root[buf] == RMI_NONE || !m->terms.edge[buf]) continue;
+        if (m->table.fixed[buf] == 3 && m->terms.edge[buf] == 2) continue;
         m->mode[buf] = (uint8_t)(m->terms.edge[buf] == 1         ? 0
                                : kind != RMI_BUF_VALUE ? RMI_OFF_HOME
                                : m->terms.edge[buf] == 2       ? RMI_OFF_GAP | RMI_OFF_EDGE
@@ -11743,7 +11753,7 @@ RMI_FN void rmi_off_put_item(rmi_off_search *s, const rmi_shape *shape, uint32_t
 {
     const rmi_off_model *m = s->m;
     rmi_off_item *item = &s->items[s->n];
-    if (m->table.root[buf] != buf || m->table.fixed[buf] == 2 || op == RMI_NONE || !m->table.room[buf]) return;
+    if (m->table.root[buf] != buf || m->table.fixed[buf] > 1 || op == RMI_NONE || !m->table.room[buf]) return;
     rmi_buf_kind kind = rmi_low_kind(m->g, buf, &item->id);
     item->buf = buf;
     item->stage = rmi_off_stage_of(shape, op);
@@ -11834,7 +11844,7 @@ RMI_FN int rmi_off_two_sided(const rmi_off_model *m, uint32_t i)
 {
     const rmi_tensor *tensor = &m->g->tensors[i];
     return tensor->kind == RMI_PARAM && !tensor->external && tensor->updates && rmi_low_has_update(m->model.kind) &&
-           tensor->opt_host != RMI_INF && tensor->opt != RMI_INF && !(m->terms.edge[i] & 1) && m->table.fixed[i] != 2 &&
+           tensor->opt_host != RMI_INF && tensor->opt != RMI_INF && !(m->terms.edge[i] & 1) && m->table.fixed[i] < 2 &&
            m->g->has_link && m->terms.host_limit;
 }
 
@@ -12430,7 +12440,7 @@ RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, rmi_off_recipe 
     rmi_off_model *m = s->m;
     rmi_off_host_updates(m, host, spread);
     for (uint32_t i = 0; i < m->table.n_lasting; i++) /* nothing of what was tried before is left */
-        if (!m->terms.edge[m->table.lasting[i]] && m->table.fixed[m->table.lasting[i]] != 2)
+        if (!m->terms.edge[m->table.lasting[i]] && m->table.fixed[m->table.lasting[i]] < 2)
             m->mode[m->table.lasting[i]] = 0;
     rmi_off_settle(m);
     rmi_off_rest_states(m, home);
@@ -18323,7 +18333,7 @@ RMI_FN int rmi_plan_anneals(const rmi_planner *call)
     return !RMI_WITHOUT(anneal) && call->config.passes & RM_PASS_OFFLOAD && rmi_plan_has_host(call) &&
            !call->together && rmi_low_has_backward(call->step) && call->limit != RMI_INF &&
            call->graph->n_ops <= RMI_PLAN_ANNEAL_OPS && !call->config.off && !call->graph->fixed_order &&
-           !call->desc->link_margin_percent;
+           !call->desc->link_margin_percent && !call->graph->link.whole;
 }
 
 /* Annealing from several starts, within `work` steps; *evals: decisions weighed for that. Nothing that fits:
@@ -18996,6 +19006,7 @@ RMI_FN rm_result rmi_plan_desc_ok(rm_graph *graph, const rm_plan_desc *desc)
     RMI_WANT(&graph->last, rmi_max(rmi_max(desc->device_bytes, desc->host_bytes),
                                    rmi_max(desc->pageable_bytes, rmi_plan_host(desc))) <= RMI_MAX,
              "rm_plan_desc: a budget is not below 2^62 bytes");
+    RMI_WANT(&graph->last, desc->shares <= 3, "rm_plan_desc.shares: %u; take 0 to 3", (uint64_t)desc->shares);
     RMI_WANT(&graph->last, !desc->shares || !(rmi_plan_host(desc) || desc->unified || desc->live_only || desc->like),
              "rm_plan_desc.shares: plans in shares on ranks move nothing to host memory, have addresses, and are like "
              "no other plan yet; leave out host_bytes, pageable_bytes, unified, live_only and like");
@@ -19696,7 +19707,9 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
         graph->last = call->graph->last;
         return result;
     }
-    if (!rmi_plan_ranks_as_host(call->graph))
+    int any = rmi_plan_ranks_as_host(call->graph);
+    call->graph->link.whole = desc.shares > 1 ? desc.shares : 0;
+    if (!any)
         return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc.shares: no param can be in shares; declare "
                            "ranks (rm_graph_ranks), and params that are reduced over them (rm_param_desc.reduce_ns) "
                            "and updated on the device");
@@ -21294,7 +21307,7 @@ static const rmi_txt_row rmi_txt_graph_rows[] = {
     {"variant", "on", RMI_TXT_OF_FORM}, {"part", "fn", RMI_TXT_OF_PART}, {"grad", "ab", 0}, {"output", "a", 0},
     {"barrier", "n", RMI_TXT_OF_BARRIER}, {"anyorder", "", 0}, {"block", "n", 0}, {"end", "", 0}, {NULL, NULL, 0}};
 
-static const rmi_link rmi_txt_plain_link = {{{0, 0}, {0, 0}}, 0, 20000000000u, NULL};
+static const rmi_link rmi_txt_plain_link = {{{0, 0}, {0, 0}}, 0, 20000000000u, NULL, 0};
 static const rmi_ranks rmi_txt_plain_ranks = {0, 0, 0, RMI_GRAIN};
 static const rmi_disk rmi_txt_plain_disk = {0, 0, 0, 0};
 

@@ -1,7 +1,12 @@
 /* train_gpt_mpi.c - the GPT of train_gpt.c, trained by several processes together
 
    Build:  mpicc -O3 -march=native -o train_gpt_mpi examples/train_gpt_mpi.c -lm
-   Run:    mpirun -n 2 ./train_gpt_mpi --batch 8 --budget 40%          (the options are train_gpt's, and --shard)
+   Run:    mpirun -n 2 ./train_gpt_mpi --batch 8 --budget 40%          (the options are train_gpt's, and two more)
+
+     --shard [WHAT]   weights, gradients and states in shares: 0 none, 1 or 2 weights are whole while a step uses them (ZeRO-1 and -2, of
+                      which the library makes one: the bytes of a gradient that has been scattered are free), 3 gathered in the forward
+                      and once more in the backward (ZeRO-3), auto (the default) as the plan finds it best, weight by weight
+     --every N        with --save: after every N steps, too
 
    Every process has the whole model and a part of the batch, plans the same step into the same budget, and so calls its
    reductions in the same order: the library calls `reduce` for each gradient as soon as it is complete; with --host in a thread of its
@@ -11,8 +16,12 @@
 
    With --shard weights, gradients and states are in shares, one on each process, as far as the budget asks for it: the library calls
    `scatter` where a gradient is complete, updates this process's share, and calls `gather` before a weight is used. Sums are made in
-   the same place and order as without, so the bits are the same. Each process saves and loads its own file (FILE.0, FILE.1, ...), and no
-   sample is written: that is another process's work, which has all weights. */
+   the same place and order as without, so the bits are the same. No sample is written: that is another process's work, which has all
+   weights.
+
+   A checkpoint is a file for each process, FILE.STEP.RANK, and FILE, which names the step and the number of processes. FILE is renamed to
+   its name when all others have been written, and then those of the step before it are removed: whatever is killed when, there is a whole
+   one. Any number of processes loads it, with or without --shard, and so is loaded what train_gpt has saved. */
 
 #define TRAIN_GPT_PARTS
 #include "train_gpt.c"
@@ -111,6 +120,7 @@ static int look(const rm_call *c)
     return 0;
 }
 
+/* shard: rm_plan_desc.shares. */
 static void open_parallel(trainer *t, uint64_t budget, rm_fn fn, int shard, watch *w, rm_plan_info *info)
 {
     rm_exec_desc d = with_host(&t->o);
@@ -128,7 +138,7 @@ static void open_parallel(trainer *t, uint64_t budget, rm_fn fn, int shard, watc
         d.rank = (uint32_t)rank;
         d.gather = gather;
         d.scatter = scatter;
-        p.shares = 1;
+        p.shares = (uint32_t)shard;
         p.host_bytes = 0;
         p.preset = NULL;
     }
@@ -253,34 +263,95 @@ static uint64_t common_hash(trainer *t, int rank, int ranks)
     return hash;
 }
 
+static const char *part_name(const char *file, int64_t step, int rank)
+{
+    static char name[1200];
+    snprintf(name, sizeof name, "%.1100s.%ld.%d", file, (long)step, rank);
+    return name;
+}
+
+/* A checkpoint in so many parts (1: the first process has all); *saved: the step of the one before it, or -1. Who fails ends all. */
+static void save_all(trainer *t, int64_t step, int64_t *saved, int rank, int parts)
+{
+    const char *file = t->o.save;
+    char fresh[1200];
+    FILE *f;
+    t->o.save = part_name(file, step, rank);
+    if (rank < parts) save(t, step);
+    t->o.save = file;
+    must(MPI_Barrier(MPI_COMM_WORLD), file);
+    if (!rank) {
+        snprintf(fresh, sizeof fresh, "%.1100s.new", file);
+        if (!(f = fopen(fresh, "wb"))) fail(fresh, "cannot be written");
+        fprintf(f, "train_gpt_mpi step %ld of %d\n", (long)step, parts);
+        if (fclose(f) || rename(fresh, file)) fail(file, "cannot be written");
+    }
+    must(MPI_Barrier(MPI_COMM_WORLD), file);
+    if (*saved >= 0 && *saved != step) remove(part_name(file, *saved, rank));
+    *saved = step;
+}
+
+/* The number of the step to go on with, after any number of processes have saved. *saved: of the checkpoint, if it is such a one. */
+static int64_t load_all(trainer *t, int64_t *saved)
+{
+    size_t size[MOST_RANKS], skip;
+    unsigned char *bytes[MOST_RANKS];
+    const void *part[MOST_RANKS];
+    const char *file = t->o.load;
+    char head[64] = "", due[64];
+    long step = 0;
+    int of = 0, k;
+    bytes[0] = read_file(file, size);
+    memcpy(head, bytes[0], size[0] < sizeof head ? size[0] : sizeof head - 1);
+    free(bytes[0]);
+    if (sscanf(head, "train_gpt_mpi step %ld of %d", &step, &of) != 2) return load(t);
+    if (of < 1 || of > MOST_RANKS) fail(file, "of too many processes");
+    skip = (size_t)snprintf(due, sizeof due, "train_gpt step %ld\n", step);
+    for (k = 0; k < of; k++) {
+        bytes[k] = read_file(part_name(file, step, k), &size[k]);
+        if (size[k] < skip || memcmp(bytes[k], due, skip)) fail(part_name(file, step, k), "is not of that step");
+        part[k] = bytes[k] + skip;
+        size[k] -= skip;
+    }
+    need(t, rm_exec_restore_ranks(t->exec, part, size, (uint32_t)of), file);
+    for (k = 0; k < of; k++) free(bytes[k]);
+    return *saved = step;
+}
+
+/* What stands behind --shard: rm_plan_desc.shares, or -1: another argument. */
+static int shard_of(const char *word)
+{
+    static const char *const words[] = { "0", "auto", "2", "3", "1" };
+    int k;
+    for (k = 0; k < 5; k++)
+        if (word && !strcmp(word, words[k])) return k < 4 ? k : 2;
+    return -1;
+}
+
 int main(int argc, char **argv)
 {
     trainer t;
     rm_plan_info info;
     watch w = { NULL, NULL };
     int rank, ranks, level, shard = 0, i, n = 1;
-    int64_t step, first = 0;
+    int64_t step, first = 0, every = 0, saved = -1;
     uint64_t budget, hash;
     double start, part, loss;
-    static char files[2][1100];
 
     must(MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level), "start");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     memset(&t, 0, sizeof t);
     for (i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--shard")) argv[n++] = argv[i];
+        if (!strcmp(argv[i], "--every") && i + 1 < argc) every = whole(argv[i], argv[i + 1], 1), i++;
+        else if (strcmp(argv[i], "--shard")) argv[n++] = argv[i];
+        else if ((shard = shard_of(argv[i + 1])) >= 0) i++;
         else shard = 1;
     }
     t.o = parse_options(argc = n, argv);
-    if (shard) { /* what a process has is its own */
-        snprintf(files[0], sizeof files[0], "%s.%d", t.o.save ? t.o.save : "", rank);
-        snprintf(files[1], sizeof files[1], "%s.%d", t.o.load ? t.o.load : "", rank);
-        if (t.o.save) t.o.save = files[0];
-        if (t.o.load) t.o.load = files[1];
-        t.o.sample = 0;
-    }
-    if (shard && ranks > MOST_RANKS) fail("--shard", "64 processes at most");
+    if (ranks == 1) shard = 0;
+    if (shard) t.o.sample = 0;
+    if (ranks > MOST_RANKS) fail("mpirun", "64 processes at most");
     if (t.o.check || t.o.compare) fail("options", "--check and --compare are train_gpt's alone");
     if (t.o.batch % ranks) fail("--batch", "must be a multiple of the number of processes");
     t.o.batch /= ranks;
@@ -292,7 +363,8 @@ int main(int argc, char **argv)
     if (shard) declare_ranks(&t, ranks);
     budget = choose_budget(&t);
     open_parallel(&t, budget, reduce, shard, &w, &info);
-    if (t.o.load) first = load(&t);
+    if (t.o.load) first = load_all(&t, &saved);
+    if (!t.o.save || !t.o.load || strcmp(t.o.save, t.o.load)) saved = -1; /* another one's stays */
     if (!rank && !t.o.quiet) rm_plan_summary(t.plan, write_to_file, stdout);
     start = seconds();
     for (step = first; step < t.o.stop; step++) {
@@ -300,10 +372,11 @@ int main(int argc, char **argv)
         need(&t, rm_exec_wait(t.exec), "step");
         must(MPI_Allreduce(&part, &loss, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), "loss");
         if (!rank) print_progress(&t, step, first, loss, (seconds() - start) / ranks);
+        if (t.o.save && every && (step + 1) % every == 0) save_all(&t, step + 1, &saved, rank, shard ? ranks : 1);
     }
     loss = evaluate(&t);
     hash = common_hash(&t, rank, ranks);
-    if ((shard || !rank) && t.o.save) save(&t, step);
+    if (t.o.save) save_all(&t, step, &saved, rank, shard ? ranks : 1);
     if (!rank && t.o.sample) write_sample(&t);
     if (!rank) printf("held-out loss %.6f\n%d processes, weights %016llx on each, %.2f MiB of %.2f MiB\n", loss, ranks, (unsigned long long)hash, megabytes(info.arena_bytes), megabytes(budget));
     end_training(&t);

@@ -244,6 +244,23 @@ static int train(rank *r, rm_graph *g, rm_exec **e, rm_plan *p, rm_exec_desc *d,
     return 0;
 }
 
+/* How often a weight is gathered: once where it is whole from its first use to its last; else as often, or twice. */
+static void gathers(rank *r, rm_plan *p)
+{
+    tm_text t;
+    char line[20];
+    int i, n;
+    memset(&t, 0, sizeof t);
+    if (rm_plan_write(p, 0, in_memory, &t) != RM_OK) fault(r, "plan", "cannot be written");
+    for (i = 0; i < r->layers && t.s; i++) {
+        const char *at = t.s;
+        snprintf(line, sizeof line, "\ngather w%d\n", i);
+        for (n = 0; (at = strstr(at, line)) != NULL; at++) n++;
+        if (n != 1 && (r->shares == 2 || n != 2)) snprintf(line, sizeof line, "w%d: %d gathers", i, n), fault(r, r->shares == 2 ? "shares 2" : "shares 3", line);
+    }
+    free(t.s);
+}
+
 static void *of_rank(void *arg)
 {
     rank *r = (rank *)arg;
@@ -270,6 +287,7 @@ static void *of_rank(void *arg)
     ed.threads = (uint32_t)r->threads;
     if (rm_plan_create(g, &d, &p) != RM_OK || rm_exec_create(p, &ed, &e) != RM_OK) fault(r, "plan", rm_graph_error(g));
     r->arena = p ? r->info.arena_bytes : 0;
+    if (p && r->shares > 1) gathers(r, p);
     r->all->found[r->number] = (float)!e;
     together(r->all);
     for (ready = 1, i = 0; i < r->all->n; i++) ready &= r->all->found[i] == 0;
@@ -390,10 +408,11 @@ static void one(unsigned long seed)
     for (i = 0; i < like.layers; i++) like.weights[i] = 1 + (size_t)(drawn(seed * 31 + (uint64_t)i) * 40) % (WIDTH - 1);
     if (!run(&like, n, 0, 0, 0, whole, &info, state[0])) return;
     for (turn = 0; turn < 3; turn++) {
+        const int shares = 1 + (int)(seed + (unsigned long)turn) % 3;
         if (turn == 1) budget = info.min_bytes / 2 + 64 * (seed % 9);
-        if (!run(&like, n, 1, budget, (int)(seed + (unsigned long)turn) % 2, shared, &small, state[1])) { /* then a budget is named */
+        if (!run(&like, n, shares, budget, (int)(seed + (unsigned long)turn) % 2, shared, &small, state[1])) { /* then a budget is named */
             budget = small.min_bytes;
-            if (!EXPECT(turn && budget && run(&like, n, 1, budget, 0, shared, &small, state[1]), "no plan within the budget that is named")) continue;
+            if (!EXPECT(turn && budget && run(&like, n, shares, budget, 0, shared, &small, state[1]), "no plan within the budget that is named")) continue;
             tight++;
         }
         beyond += budget && budget < info.min_bytes;
