@@ -22385,6 +22385,12 @@ RMI_FN uint32_t rmi_vue_open(rmi_vue *view, uint32_t buf, uint64_t off, uint64_t
     return view->latest[buf] = view->n_pieces++;
 }
 
+/* ns at which the run of a statement begins: its first event, of an update in host memory the second. */
+RMI_FN uint64_t rmi_vue_began(const rmi_vue *view, size_t at)
+{
+    return view->span[2 * at + !view->span[2 * at].ran].start;
+}
+
 /* Piece number i is drawn from statement `at` on: from the start of the next run or copy in. */
 RMI_FN void rmi_vue_show(rmi_vue *view, uint32_t i, size_t at)
 {
@@ -22549,7 +22555,7 @@ RMI_FN void rmi_vue_trace(const rmi_vue *view)
         if (i % 2 == 0 && view->prog->st[i / 2].what == RMI_RUN)
             rmi_put_format(view->to,
                            ",\n{\"ph\":\"C\",\"pid\":1,\"name\":\"live bytes\",\"ts\":%3r,\"args\":{\"bytes\":%u}}",
-                           span.ran ? span.start : 0, (uint64_t)1000, view->live[k++]);
+                           rmi_sub(rmi_vue_began(view, i / 2), view->begin), (uint64_t)1000, view->live[k++]);
         if (!span.ran) continue;
         rmi_vue_slice(view->to, 1, &span, rmi_vue_event(view, i, name), rmi_vue_sort_of(view, i));
         rmi_put(view->to, "}");
@@ -22677,7 +22683,7 @@ RMI_FN void rmi_vue_axes(const rmi_vue *view)
         rmi_vue_label(view, x - 12, RMI_VUE_TOP - 16, end, "the next step begins");
     }
     if (!view->n_runs) return;
-    x = rmi_vue_x(view, at_begin ? view->begin : view->span[2 * view->run_at[view->fullest]].start);
+    x = rmi_vue_x(view, at_begin ? view->begin : rmi_vue_began(view, view->run_at[view->fullest]));
     y = view->floor + 2 * RMI_VUE_LANE;
     rmi_put_format(view->to, down, x, view->floor - RMI_VUE_TALL, y - 48);
     rmi_vue_label(view, x, y, x > right / 2 ? end : "", "fullest");

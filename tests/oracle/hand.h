@@ -48,10 +48,13 @@ TM_FN void hand_again(rm_graph *g, rm_plan *p)
 TM_FN void hand_views(rm_graph *g, rm_plan *p, int disk)
 {
     tm_text t = {0};
-    uint32_t i;
+    const char *at;
+    uint32_t i, early = 0;
     EXPECT(rm_plan_summary(p, tm_sink, &t) == RM_OK && !strstr(t.s, "  disk ") == !disk, t.s);
     t.n = 0;
     EXPECT(rm_plan_svg(p, 0, tm_sink, &t) == RM_OK && rm_plan_trace(p, 0, tm_sink, &t) == RM_OK, "drawn");
+    for (at = t.s; (at = strstr(at, "\"live bytes\",\"ts\":0.000,")) != NULL; at++) early++;
+    EXPECT(early <= 1, "the trace has the live bytes of a later run at the beginning"); /* of an update in host memory it had */
     for (i = 0; i < g->n_tensors; i++) EXPECT(rm_plan_explain(p, rmi_graph_handle(g, i), tm_sink, &t) == RM_OK, "explained");
     free(t.s);
 }
