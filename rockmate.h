@@ -19658,6 +19658,20 @@ RMI_FN rm_result rmi_plan_place_shares(const rmi_planner *call, const rm_graph *
     return RM_OK;
 }
 
+/* ns that the lane of exchanges is busy at least in a step with updates: what they change in shares is gathered for its
+   next reader, and its gradient is scattered before. */
+RMI_FN uint64_t rmi_plan_exchange_bound(const rm_graph *graph)
+{
+    uint64_t ns = 0;
+    for (uint32_t i = 0; i < graph->n_tensors; i++) {
+        const rmi_tensor *param = &graph->tensors[i];
+        if (!rmi_plan_shares(graph, i) || !param->consumers.n || !param->updates) continue;
+        ns = rmi_add(ns, rmi_add(rmi_plan_transfer_ns(graph, param->bytes),
+                                 rmi_plan_transfer_ns(graph, param->grad_bytes)));
+    }
+    return ns;
+}
+
 /* One try of rmi_plan_make_shared, whose places are *at: *bytes of the arena, for a plan within so many (budget). What
    is spared: gradients wait there. */
 RMI_FN rm_result rmi_plan_try_shared(rmi_planner *call, const rm_graph *graph, rmi_plan_places *at, uint64_t budget,
@@ -19688,6 +19702,7 @@ RMI_FN rm_result rmi_plan_try_shared(rmi_planner *call, const rm_graph *graph, r
         info->min_bytes = rmi_min(*bytes, rmi_add(info->min_bytes, *bytes - base));
         if (info->budget_bytes) info->budget_bytes = budget;
         RMI_TRY(rmi_bnd_once(&call->plan->mem, call->graph, info->step, 1, info, &call->largest));
+        if (rmi_low_has_update(info->step)) info->bound_ns = rmi_max(info->bound_ns, rmi_plan_exchange_bound(graph));
     }
     return RM_OK;
 }
@@ -19775,7 +19790,7 @@ RMI_FN uint64_t *rmi_plan_begins(const rmi_planner *call, rmi_arena *mem, const 
 RMI_FN rm_result rmi_plan_try_disk(rmi_planner *call, rm_graph *graph, const rm_plan_desc *asked, uint32_t spare,
                                    rmi_plan_disked *best)
 {
-    rmi_arena tmp = rmi_plan_arena(call);
+    rmi_arena tmp = rmi_arena_make(&graph->mem.hooks); /* it is not asked whether to stop: this is what there is */
     const rm_plan *plan = call->plan;
     rmi_disk_room room = {asked->host_bytes, asked->disk_bytes, call->align, spare, NULL};
     uint32_t i, turn, first = 0, n_buffers = rmi_low_buffers(graph);
@@ -19792,18 +19807,19 @@ RMI_FN rm_result rmi_plan_try_disk(rmi_planner *call, rm_graph *graph, const rm_
         i = (first + turn) % plan->n;
         made[i] = plan->prog[i];
         uint64_t *begins = rmi_plan_begins(call, &tmp, &made[i]);
-        result = begins ? rmi_plan_copy_program(&call->plan->mem, &plan->prog[i], &made[i]) : RM_ERROR_MEMORY;
-        if (result == RM_OK) result = rmi_disk_make(graph, &call->plan->mem, &room, begins, &made[i], &least);
+        result = begins ? rmi_plan_copy_program(&tmp, &plan->prog[i], &made[i]) : RM_ERROR_MEMORY;
+        if (result == RM_OK) result = rmi_disk_make(graph, &tmp, &room, begins, &made[i], &least);
         if (result == RM_OK) result = rmi_sch_check(graph, &made[i], &graph->last, NULL);
         ns = rmi_add(ns, made[i].fig.time_ns);
     }
+    for (i = 0; i < plan->n && result == RM_OK && (!best->ns || ns < best->ns); i++)
+        result = rmi_plan_copy_program(&call->plan->mem, &made[i], &best->prog[i]);
     rmi_arena_free(&tmp);
     if (result == RM_ERROR_INFEASIBLE && !best->ns)
         best->least = least > room.host ? rmi_min(best->least, rmi_round_up(least, call->align)) : best->least;
     if (result == RM_ERROR_INFEASIBLE) return RM_OK;
     if (result == RM_ERROR_PLAN) return RM_ERROR_INTERNAL;
     if (result != RM_OK || (best->ns && best->ns <= ns)) return result;
-    memcpy(best->prog, made, sizeof made);
     best->n = plan->n;
     best->ns = ns;
     return RM_OK;
@@ -19877,6 +19893,7 @@ RMI_FN rm_result rmi_plan_without_disk(rmi_planner *call, const rm_graph *graph,
     uint64_t bytes = 0, ns = 0;
     for (uint32_t i = 0; i < 3 * graph->n_tensors; i++)
         if (rmi_low_has_home(graph, i, 0)) bytes = rmi_add(bytes, rmi_low_bytes(graph, i));
+    if (call->stop.stopped) return RM_OK;
     if (call->budget && bytes > rmi_add(asked->host_bytes, call->budget)) return RM_OK;
     call->graph->link = graph->link;
     for (uint32_t i = 0; i < graph->n_tensors; i++) call->graph->tensors[i].opt_host = graph->tensors[i].opt_host;
@@ -19909,7 +19926,7 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
     call->desc = &desc;
     desc.host_bytes = rmi_min(rmi_add(asked.host_bytes, asked.disk_bytes), RMI_MAX / 2);
     for (uint32_t round = 0; round < RMI_PLAN_DISK_ROUNDS && result == RM_OK; round++) {
-        if (round && (!best->ns || !rmi_plan_slow_down(call->graph, graph, best, call->plan))) break;
+        if (round && (!best->ns || call->stop.stopped || !rmi_plan_slow_down(call->graph, graph, best, call->plan))) break;
         memset((void *)&call->homes, 0, sizeof call->homes);
         call->given = NULL;
         call->plan->n = 0;

@@ -35,6 +35,7 @@ static rm_graph *build(int layers, int link)
     two.name = "add", two.needs = RM_NOTHING, two.share_grad = RM_IN(0) | RM_IN(1);
     g = rm_graph_create(&gd);
     if (link) rm_graph_link(g, 1000000000u, 1000000000u, 100, 0);
+    if (link > 1) rm_graph_disk(g, 500000000u, 400000000u, 100, 0);
     x = rm_input_add(g, "x", 3000, 0);
     for (i = 0; i < layers; i++) {
         rm_block_begin(g, "h");
@@ -56,7 +57,7 @@ static rm_result plans(const char *preset, int layers, int link, uint64_t budget
 {
     rm_graph *g = build(layers, link);
     rm_plan *p = NULL;
-    rm_plan_desc d = {.preset = preset, .device_bytes = budget, .steps = steps, .work_limit = work, .info = info, .host_bytes = link ? 1 << 20 : 0};
+    rm_plan_desc d = {.preset = preset, .device_bytes = budget, .steps = steps, .work_limit = work, .info = info, .host_bytes = link > 1 ? 22528 : link ? 1 << 20 : 0, .disk_bytes = link > 1 ? 1 << 20 : 0};
     rm_result r;
     uint32_t k;
     heap.calls = 0;
@@ -113,6 +114,8 @@ int main(int argc, char **argv)
     const char *name;
     size_t i;
     every = argc > 1 ? atol(argv[1]) : 0;
+    one("offmate", 3, 2, 0, RM_SINGLE, 2000);
+    one("offmate", 3, 2, 0, RM_FIRST | RM_LAST, 2000);
     for (i = 0; (name = rm_preset_name(i, NULL)) != NULL; i += tm_amount(6, 1)) {
         one(name, 4, 0, 30, RM_SINGLE, 5000);
         one(name, 3, 0, 0, RM_FIRST | RM_LAST, 2000);
