@@ -19926,7 +19926,8 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
     call->desc = &desc;
     desc.host_bytes = rmi_min(rmi_add(asked.host_bytes, asked.disk_bytes), RMI_MAX / 2);
     for (uint32_t round = 0; round < RMI_PLAN_DISK_ROUNDS && result == RM_OK; round++) {
-        if (round && (!best->ns || call->stop.stopped || !rmi_plan_slow_down(call->graph, graph, best, call->plan))) break;
+        if (round && (!best->ns || call->stop.stopped)) break;
+        if (round && !rmi_plan_slow_down(call->graph, graph, best, call->plan)) break;
         memset((void *)&call->homes, 0, sizeof call->homes);
         call->given = NULL;
         call->plan->n = 0;
