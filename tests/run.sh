@@ -311,6 +311,10 @@ planner_cli() {
         [ -f "$t" ] && counted "$(basename "$t" .sh)" sh "$t" "$out/rmplan"
     done
 }
+disk_uring() { # examples/disk.h past the page cache
+    check "build test_disk_file with liburing" ${CC} -std=gnu99 -O1 -w -DWITH_URING -I. -o "$out/test_disk_uring" tests/unit/test_disk_file.c -lpthread -luring
+    [ -x "$out/test_disk_uring" ] && TMPDIR=$out counted test_disk_uring "$out/test_disk_uring"
+}
 trainer_cli() {
     if ${CC} -fopenmp -o "$out/m" "$out/m.c" 2>/dev/null; then omp=-fopenmp; else omp=; fi
     if [ $all = 1 ]; then check "build train_gpt" ${CC} -O3 $omp -o "$out/train_gpt" examples/train_gpt.c -lm
@@ -396,6 +400,9 @@ run_jobs
 # --- then the jobs proper
 [ $all = 1 ] && iterations=20000 || iterations=2000
 if wanted train_gpt; then job train_gpt trainer_cli; fi
+if wanted test_disk_uring; then
+    if echo '#include <liburing.h>' | ${CC} -E - >/dev/null 2>&1; then job test_disk_uring disk_uring; else skip "no liburing: examples/disk.h was not tested with it"; fi
+fi
 if wanted docs; then job docs documents; fi
 if wanted rmplan; then job rmplan planner_cli; fi
 if wanted torch; then
