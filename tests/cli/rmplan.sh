@@ -390,7 +390,7 @@ run 2 "takes a size and, where the graph does not say them, rates" chain.rmg --b
 run 2 "leave out --pinned" chain.rmg --budget 80% --host 1G --link 1G,pageable=1G --pinned 1M --disk 1G,1G
 run 0 "" --model gpt2-124m --device rtx4090 --budget 1500M --host 1G --disk 4G,in=6G,out=4G --kv --out disk.rmp --export disk.rmg
 grep -q '^load state:h' disk.rmp && grep -q '^store state:h' disk.rmp && grep -q '^home state:.* disk$' disk.rmp && ok || bad "a plan with a disk loads and stores"
-holds 'v["host_bytes"] <= 1 << 30 and v["disk_bytes"] > 0 and v["load_bytes"] > 0 and v["busy_store_ns"] > 0'
+holds 'v["host_bytes"] <= 1073741824 && v["disk_bytes"] > 0 && v["load_bytes"] > 0 && v["busy_store_ns"] > 0'
 sed -n 's/^time_ns=//p' out >disk.time
 grep -q '^tier disk rate_in=6000000000 rate_out=4000000000$' disk.rmg && ok || bad "a disk is a part of the graph"
 run 0 "" disk.rmg --plan disk.rmp --kv
