@@ -17926,7 +17926,7 @@ RMI_FN uint64_t rmi_plan_key(const rmi_planner *call)
     if (call->config.off || call->desc->like || call->together == RMI_PLAN_JOINT || call->naming)
         return 0;
     if (call->config.passes & RMI_PLAN_MOVES && rmi_plan_has_host(call))
-        key = rmi_mix(key ^ (call->desc->pageable_bytes ? 2 : 1));
+        key = rmi_mix(key ^ (call->desc->pageable_bytes ? 2 : 1) ^ (uint64_t)call->graph->link.whole << 8);
     for (uint32_t i = 0; i < RMI_COUNT(rmi_plan_lists); i++)
         key = rmi_mix(rmi_fnv(key, rmi_plan_list_at(&call->config, i), strlen(rmi_plan_list_at(&call->config, i))));
     return rmi_mix(key ^ call->config.passes) | 1;
@@ -19707,8 +19707,16 @@ RMI_FN rm_result rmi_plan_try_shared(rmi_planner *call, const rm_graph *graph, r
     return RM_OK;
 }
 
-/* As rmi_plan_make, for a plan in shares: of the graph itself. */
-RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
+typedef struct rmi_plan_fastest { /* of several plans for a call */
+    rmi_program prog[RM_STEP_KINDS];
+    rm_plan_info info[RM_STEP_KINDS]; /* with a disk those of the first round, with what every plan takes at least */
+    uint32_t n;
+    uint64_t ns;           /* of all its kinds of step; 0: there is none */
+    uint64_t least;        /* bytes of host memory that may do with a disk, or RMI_INF: it is that that is too small */
+} rmi_plan_fastest;
+
+/* As rmi_plan_make, for a plan in shares of the graph itself; whole: as rm_plan_desc.shares. */
+RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32_t whole)
 {
     rm_plan_desc desc = *call->desc;
     rmi_plan_places at = RMI_INIT;
@@ -19723,7 +19731,7 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
         return result;
     }
     int any = rmi_plan_ranks_as_host(call->graph);
-    call->graph->link.whole = desc.shares > 1 ? desc.shares : 0;
+    call->graph->link.whole = whole > 1 ? whole : 0;
     if (!any)
         return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc.shares: no param can be in shares; declare "
                            "ranks (rm_graph_ranks), and params that are reduced over them (rm_param_desc.reduce_ns) "
@@ -19753,18 +19761,49 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
     return result == RM_ERROR_PLAN ? RM_ERROR_INTERNAL : result;
 }
 
+/* The same with what rm_plan_desc.shares asks for: where that is the plan's to say the fixed policies are candidates,
+   too. */
+RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
+{
+    const rm_plan_desc *desc = call->desc;
+    const uint32_t last = desc->shares == 1 ? 3 : desc->shares;
+    rmi_plan_fastest *best = RMI_NEW(&call->plan->mem, rmi_plan_fastest, 1);
+    rm_result first = RM_ERROR_MEMORY;
+    rm_plan_info info = RMI_INIT;
+    rmi_error said = RMI_INIT;
+    for (uint32_t whole = desc->shares; best && whole <= last && !(best->ns && call->stop.stopped); whole++) {
+        uint64_t ns = 0;
+        call->desc = desc;
+        rm_result result = rmi_plan_make_shares(call, graph, whole);
+        if (whole == desc->shares) {
+            first = result;
+            said = graph->last;
+            if (desc->info) info = *desc->info;
+        }
+        if (result != RM_OK) break;
+        for (uint32_t i = 0; i < call->plan->n; i++) ns = rmi_add(ns, call->plan->prog[i].fig.time_ns);
+        if (best->ns && best->ns <= ns) continue;
+        memcpy(best->prog, call->plan->prog, sizeof best->prog);
+        memcpy(best->info, call->plan->info, sizeof best->info);
+        best->n = call->plan->n;
+        best->ns = ns;
+    }
+    if (best && best->ns) {
+        memcpy(call->plan->prog, best->prog, sizeof best->prog);
+        memcpy(call->plan->info, best->info, sizeof best->info);
+        call->plan->n = best->n;
+        return RM_OK;
+    }
+    graph->last = said;
+    if (desc->info) *desc->info = info;
+    return first;
+}
+
 /* --- a disk behind host memory. What is planned is as if host memory were as large as both; >>disk then says what
    waits on disk. Where its lanes are the slowest a second plan counts on links that are as slow. */
 #define RMI_PLAN_DISK_ROUNDS 2u
 static const uint8_t rmi_plan_disk_spare[] = {16, 8, 4, 3}; /* that part of host memory for transfers that run ahead */
 
-typedef struct rmi_plan_disked { /* the best so far */
-    rmi_program prog[RM_STEP_KINDS];
-    rm_plan_info bounds[RM_STEP_KINDS]; /* of the first round, with what every plan takes at least */
-    uint32_t n;
-    uint64_t ns;           /* of all its kinds of step; 0: there is none */
-    uint64_t least;        /* bytes of host memory that may do, or RMI_INF: it is the disk that is too small */
-} rmi_plan_disked;
 #define RMI_PLAN_DISK_NAMED 12u /* sizes of host memory that are tried before one is named */
 
 /* When each statement of a program begins, and it ends: ns, as it is now. */
@@ -19788,7 +19827,7 @@ RMI_FN uint64_t *rmi_plan_begins(const rmi_planner *call, rmi_arena *mem, const 
 /* Says the plan's programs with loads and stores, a part in `spare` of host memory for those that run ahead; keeps the
    result if it is the fastest. */
 RMI_FN rm_result rmi_plan_try_disk(rmi_planner *call, rm_graph *graph, const rm_plan_desc *asked, uint32_t spare,
-                                   rmi_plan_disked *best)
+                                   rmi_plan_fastest *best)
 {
     rmi_arena tmp = rmi_arena_make(&graph->mem.hooks); /* it is not asked whether to stop: this is what there is */
     const rm_plan *plan = call->plan;
@@ -19827,7 +19866,7 @@ RMI_FN rm_result rmi_plan_try_disk(rmi_planner *call, rm_graph *graph, const rm_
 
 /* The copies that the planner counts on become as slow as the disk made them: links by the bytes that the fullest step
    moves through both, updates in host memory by what they load and store. 0: nothing is slower. */
-RMI_FN int rmi_plan_slow_down(rm_graph *graph, const rm_graph *real, const rmi_plan_disked *best, const rm_plan *plan)
+RMI_FN int rmi_plan_slow_down(rm_graph *graph, const rm_graph *real, const rmi_plan_fastest *best, const rm_plan *plan)
 {
     const rmi_disk *disk = &real->disk;
     uint32_t i, most = 0;
@@ -19864,7 +19903,7 @@ RMI_FN uint64_t rmi_plan_disk_bound(const rmi_planner *call, const rm_graph *gra
 
 /* rmi_plan_try_disk with all parts to spare. */
 RMI_FN rm_result rmi_plan_try_disks(rmi_planner *call, rm_graph *graph, const rm_plan_desc *asked,
-                                    rmi_plan_disked *best)
+                                    rmi_plan_fastest *best)
 {
     for (uint32_t i = 0; i < RMI_COUNT(rmi_plan_disk_spare) && call->plan->n; i++)
         RMI_TRY(rmi_plan_try_disk(call, graph, asked, rmi_plan_disk_spare[i], best));
@@ -19873,7 +19912,7 @@ RMI_FN rm_result rmi_plan_try_disks(rmi_planner *call, rm_graph *graph, const rm
 
 /* There is no plan in so little host memory: bytes of it with which there is one, or 0: it is the disk that is too
    small. */
-RMI_FN uint64_t rmi_plan_disk_least(rmi_planner *call, rm_graph *graph, rm_plan_desc asked, rmi_plan_disked *best)
+RMI_FN uint64_t rmi_plan_disk_least(rmi_planner *call, rm_graph *graph, rm_plan_desc asked, rmi_plan_fastest *best)
 {
     for (uint32_t i = 0; i < RMI_PLAN_DISK_NAMED && best->least != RMI_INF; i++) {
         asked.host_bytes = best->least;
@@ -19888,7 +19927,7 @@ RMI_FN uint64_t rmi_plan_disk_least(rmi_planner *call, rm_graph *graph, rm_plan_
 
 /* A plan in host memory alone, if it is faster than with the disk; what persists must have room for it. */
 RMI_FN rm_result rmi_plan_without_disk(rmi_planner *call, const rm_graph *graph, const rm_plan_desc *asked,
-                                       rmi_plan_disked *best)
+                                       rmi_plan_fastest *best)
 {
     uint64_t bytes = 0, ns = 0;
     for (uint32_t i = 0; i < 3 * graph->n_tensors; i++)
@@ -19916,7 +19955,7 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
 {
     const rm_plan_desc asked = *call->desc;
     rm_plan_desc desc = asked;
-    rmi_plan_disked *best = RMI_NEW(&call->plan->mem, rmi_plan_disked, 1);
+    rmi_plan_fastest *best = RMI_NEW(&call->plan->mem, rmi_plan_fastest, 1);
     uint64_t most = 0, least = 0; /* least: bytes of host memory with which there is a plan */
     rm_result result = RM_OK;
     call->graph = best ? rmi_plan_ablate(&call->plan->mem, graph, call->config.off) : NULL;
@@ -19937,7 +19976,7 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
         for (uint32_t i = 0; i < call->plan->n; i++) most = rmi_max(most, call->plan->prog[i].host[RMI_PINNED]);
         if (!round && most <= asked.host_bytes) break; /* no disk is needed */
         if (result == RM_OK) result = rmi_plan_try_disks(call, graph, &asked, best);
-        if (!round) memcpy(best->bounds, call->plan->info, sizeof best->bounds);
+        if (!round) memcpy(best->info, call->plan->info, sizeof best->info);
         if (!round && !best->ns && result == RM_OK) least = rmi_plan_disk_least(call, graph, asked, best);
     }
     if (result == RM_OK && most > asked.host_bytes) result = rmi_plan_without_disk(call, graph, &asked, best);
@@ -19953,7 +19992,7 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
     for (uint32_t i = 0; i < best->n; i++) {
         rm_plan_info *info = &call->plan->info[i];
         call->plan->prog[i] = best->prog[i];
-        *info = best->bounds[i];
+        *info = best->info[i];
         rmi_plan_figures_of(&call->plan->prog[i], info);
         if (rmi_low_has_update(best->prog[i].step))
             info->bound_ns = rmi_max(info->bound_ns, rmi_plan_disk_bound(call, graph, asked.host_bytes));

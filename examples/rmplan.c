@@ -1008,6 +1008,7 @@ static const struct {
     {"rm_fit: size ", "size "},
     {"RM_ONCE", "once"},
     {"RM_STAYS", "stays"},
+    {"RM_COMM (lane=comm)", "lane=comm"},
     {"RM_EXTERNAL", "external"},
 };
 
