@@ -131,7 +131,7 @@
             kind of step
    step     one walk over a program: SINGLE, or FIRST, MIDDLE ..., LAST of an accumulation, or FORWARD
    arena    the one piece of device memory in which all lies; its size is the plan's memory, exactly
-   lane     what works side by side: compute, copies each way, host, exchanges between ranks
+   lane     what works side by side: compute, copies each way, host, exchanges between ranks, the disk each way
    Graph, plan, executor: made in this order, destroyed in any: what another one still uses goes with that.
 
    4. Declaring ops
@@ -169,6 +169,8 @@
    Ranks that train together (rm_graph_ranks) can keep shares of weights, gradients and states (ZeRO): with
    rm_plan_desc.shares plans gather weights before their uses and scatter gradients, rm_exec_desc.gather and
    scatter do it. Such plans move nothing to host memory.
+   With rm_plan_desc.disk_bytes and rm_graph_disk what host memory has no room for waits on disk;
+   rm_exec_desc.disk_read, disk_write and disk_end do the transfers.
    The same graph and desc give the same plan, everywhere, after the same calls: what was found with less memory
    stays a candidate, so that more memory is never slower (with copies: of one step kind). steps = RM_FIRST |
    RM_MIDDLE | RM_LAST | RM_FORWARD plans accumulation and evaluation together; all programs share the addresses of
@@ -25106,7 +25108,7 @@ RMI_FN int rmi_exe_computed(const rm_exec *exec, uint32_t id, uint32_t what)
 {
     const rmi_tensor *tensor = &exec->graph->tensors[id];
     int computed = exec->lanes.on && what == RM_VALUE && tensor->kind == RMI_ACT && !tensor->external &&
-                   tensor->root == id;
+                   tensor->root == id && !(exec->graph->ops[tensor->maker].flags & RM_COMM);
     for (size_t i = 0; computed && exec->last && i < exec->last->n; i++) /* not if a copy has brought it */
         computed = exec->last->op[i].lane != RM_LANE_H2D || exec->last->op[i].buf != id;
     return computed;
