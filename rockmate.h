@@ -982,8 +982,9 @@ typedef struct rm_exec_desc {
     uint64_t latency_ns RM_ZERO;       /* and so much more each, where h2d or d2h is given */
     /* of plans with a disk (rm_plan_desc.disk_bytes): bytes from and to it, in lanes LOAD and STORE: with lanes in
        threads of their own, both at once. What was never written may read as anything. Nonzero stops the step as a
-       callback does. disk_end, optional: behind the last store of each step that has one, in lane STORE: with what was
-       written since the last time that step is whole (of what is on disk). Not in steps of rm_exec_profile */
+       callback does. disk_end, optional: behind the last store of each step with updates that has one, in lane STORE:
+       with what was written since the last time that step is whole (of what is on disk), and the steps that it
+       accumulates. Not in steps of rm_exec_profile */
     int (*disk_read)(void *disk_user, uint64_t offset, void *dst, uint64_t bytes) RM_ZERO;
     int (*disk_write)(void *disk_user, uint64_t offset, const void *src, uint64_t bytes) RM_ZERO;
     int (*disk_end)(void *disk_user) RM_ZERO;
@@ -8464,9 +8465,15 @@ typedef struct rmi_disk_stay { /* what host memory has of a buffer, from where i
     uint32_t buf, home;      /* home: 1 + its number among those of the program; 0: none */
     uint32_t first, last;    /* touches, or RMI_NONE */
     uint32_t end;            /* statement that drops it, or the number of statements */
-    uint8_t away, fixed;     /* its home is on disk; that is not to be changed */
+    uint8_t away;            /* its home is on disk; of one without a home: it goes behind its last touch */
+    uint8_t fixed;           /* that is not to be changed */
     uint64_t bytes, disk;    /* disk: its offset there, or RMI_INF */
 } rmi_disk_stay;
+
+typedef struct rmi_disk_option { /* a gap that may be away: behind a touch of a stay, or between two steps */
+    uint32_t stay, touch;
+    double worth; /* bytes times over-full ns, per ns of transfers */
+} rmi_disk_option;
 
 typedef struct rmi_disk_cache {
     const rm_graph *graph;
@@ -8477,8 +8484,9 @@ typedef struct rmi_disk_cache {
     uint32_t n_stays, n_touches;
     size_t cap_stays, cap_touches, cap;
     uint64_t *begin_ns;      /* by statement, and of the end */
-    uint64_t *load;          /* by statement: bytes in host memory that nothing can be done about now */
-    uint64_t *over_ns;       /* by statement: ns before it at which load is above the limit */
+    uint64_t *live;          /* by statement: bytes that host memory holds, by what is away so far */
+    uint64_t *over_ns;       /* by statement: ns before it at which that is above the limit */
+    rmi_disk_option *option;
     rmi_plc_item *item;
     uint32_t *drop;          /* touches behind which host memory loses it, in the order of that */
     uint32_t n_drops, waiting; /* of these so many have an end already */
@@ -8560,6 +8568,11 @@ RMI_FN rm_result rmi_disk_read(rmi_disk_cache *cache)
             RMI_TRY(rmi_disk_touches(cache, open, st->buf, i, st->what != RMI_OFFLOAD, st->what != RMI_PREFETCH));
         else if (!cache->stay[*id].home) cache->stay[*id].end = i, *id = RMI_NONE;
     }
+    for (i = 0; i < n; i++) { /* what is never dropped, and not a gradient that somebody else is to find */
+        uint32_t of, kind = (uint32_t)rmi_low_kind(cache->graph, i, &of);
+        int found = kind == RMI_BUF_GRAD && !(cache->graph->tensors[of].updates && rmi_low_has_update(program->step));
+        if (open[i] != RMI_NONE && !cache->stay[open[i]].home) cache->stay[open[i]].away = (uint8_t)!found;
+    }
     return RM_OK;
 }
 
@@ -8568,12 +8581,12 @@ RMI_FN rm_result rmi_disk_read(rmi_disk_cache *cache)
 RMI_FN uint64_t rmi_disk_walk(rmi_disk_cache *cache, const rmi_disk_stay *stay)
 {
     const rmi_disk *disk = &cache->graph->disk;
-    int there = stay->home && !stay->away, newest = stay->away;
+    int there = stay->home && !stay->away, newest = stay->home && stay->away;
     uint64_t loads = 0, stores = 0;
     for (uint32_t i = stay->first; i != RMI_NONE; i = cache->touch[i].next) {
         rmi_disk_touch *touch = &cache->touch[i];
         int goes = touch->next == RMI_NONE ? stay->away : touch->away;
-        int again = touch->next == RMI_NONE || cache->touch[touch->next].reads;
+        int again = touch->next == RMI_NONE ? stay->home != 0 : cache->touch[touch->next].reads;
         touch->loads = (uint8_t)(!there && touch->reads);
         if (touch->writes) newest = 0;
         touch->stores = (uint8_t)(goes && again && !newest);
@@ -8586,19 +8599,19 @@ RMI_FN uint64_t rmi_disk_walk(rmi_disk_cache *cache, const rmi_disk_stay *stay)
                    rmi_mul(stores, rmi_add(disk->latency, rmi_mul_div_up(stay->bytes, 1000000000u, disk->out))));
 }
 
-/* Adds bytes to the load of the statements [from, to), as differences. */
+/* Adds bytes to what host memory holds at the statements [from, to), as differences. */
 RMI_FN void rmi_disk_add(rmi_disk_cache *cache, uint32_t from, uint32_t to, uint64_t bytes)
 {
     if (from >= to) return;
-    cache->load[from] += bytes;
-    cache->load[to] -= bytes;
+    cache->live[from] += bytes;
+    cache->live[to] -= bytes;
 }
 
-/* Sets load, over_ns; returns the statement with the most load (its bytes: *most). */
+/* Sets live, over_ns; returns the statement with the most bytes (*most). */
 RMI_FN uint32_t rmi_disk_count(rmi_disk_cache *cache, uint64_t limit, uint64_t *most)
 {
     uint32_t i, k, n = (uint32_t)cache->program->n, fullest = 0;
-    memset(cache->load, 0, ((size_t)n + 2) * sizeof *cache->load);
+    memset(cache->live, 0, ((size_t)n + 2) * sizeof *cache->live);
     for (i = 0; i < cache->n_stays; i++) {
         const rmi_disk_stay *stay = &cache->stay[i];
         uint32_t from = stay->home && !stay->away ? 0 : RMI_NONE;
@@ -8615,12 +8628,12 @@ RMI_FN uint32_t rmi_disk_count(rmi_disk_cache *cache, uint64_t limit, uint64_t *
         if (cache->program->st[i].what == RMI_MERGE)
             rmi_disk_add(cache, i, i + 1, rmi_low_bytes(cache->graph, cache->program->st[i].buf));
     for (i = 0; i <= n; i++) {
-        if (i) cache->load[i] += cache->load[i - 1];
-        if (cache->load[i] > cache->load[fullest]) fullest = i;
-        cache->over_ns[i + 1] = cache->over_ns[i] + (cache->load[i] > limit && i < n
+        if (i) cache->live[i] += cache->live[i - 1];
+        if (cache->live[i] > cache->live[fullest]) fullest = i;
+        cache->over_ns[i + 1] = cache->over_ns[i] + (cache->live[i] > limit && i < n
                                                      ? rmi_sub(cache->begin_ns[i + 1], cache->begin_ns[i]) + 1 : 0);
     }
-    *most = cache->load[fullest];
+    *most = cache->live[fullest];
     return fullest;
 }
 
@@ -8657,34 +8670,41 @@ RMI_FN uint64_t rmi_disk_relief(rmi_disk_cache *cache, rmi_disk_stay *stay, uint
     return relief;
 }
 
-/* Chooses what is away until at most `limit` bytes are in host memory at once. 0: they cannot be; *least is what is
-   needed at once. */
+/* Chooses what is away until at most `limit` bytes are in host memory at once: at the fullest statement, of the gaps
+   that span it, those that are worth most. 0: there are none, and *least bytes are there at once. */
 RMI_FN int rmi_disk_choose(rmi_disk_cache *cache, uint64_t limit, uint64_t *least)
 {
-    uint32_t i, k, fullest;
+    uint32_t i, k, n, fullest;
     while (fullest = rmi_disk_count(cache, limit, least), *least > limit) {
-        rmi_disk_stay *best = NULL;
-        uint32_t best_touch = RMI_NONE;
-        double best_score = 0;
-        for (i = 0; i < cache->n_stays; i++) {
-            rmi_disk_stay *stay = &cache->stay[i];
-            for (k = stay->first;; k = cache->touch[k].next) {
-                uint64_t ns = 0, relief = rmi_disk_relief(cache, stay, k, fullest, &ns);
-                double score = (double)relief * (double)stay->bytes / (double)(ns + 1);
-                if (score > best_score) best_score = score, best = stay, best_touch = k;
+        uint64_t over = *least - limit;
+        for (i = n = 0; i < cache->n_stays; i++)
+            for (k = cache->stay[i].first;; k = cache->touch[k].next) {
+                uint64_t ns = 0, relief = rmi_disk_relief(cache, &cache->stay[i], k, fullest, &ns);
+                rmi_disk_option *option = &cache->option[n];
+                option->stay = i;
+                option->touch = k;
+                option->worth = (double)relief * (double)cache->stay[i].bytes / (double)(ns + 1);
+                n += option->worth > 0;
                 if (k == RMI_NONE || cache->touch[k].next == RMI_NONE) break;
             }
+        if (!n) return 0;
+        while (n && over) {
+            uint32_t best = 0;
+            for (i = 1; i < n; i++)
+                if (cache->option[i].worth > cache->option[best].worth) best = i;
+            rmi_disk_stay *stay = &cache->stay[cache->option[best].stay];
+            *rmi_disk_gap(cache, stay, cache->option[best].touch) = 1;
+            if (stay->home) stay->away = 1;
+            over = rmi_sub(over, stay->bytes);
+            cache->option[best] = cache->option[--n];
         }
-        if (!best) return 0;
-        *rmi_disk_gap(cache, best, best_touch) = 1;
-        if (best->home) best->away = 1;
     }
     return 1;
 }
 
 /* Behind statement `at` host memory loses the oldest of what was stored and waits for that, until so many bytes are
    left; of stay `only` it has nothing then (RMI_NONE: no such). */
-RMI_FN void rmi_disk_lose(rmi_disk_cache *cache, uint32_t at, uint64_t keep, uint32_t only)
+RMI_FN void rmi_disk_drop_stored(rmi_disk_cache *cache, uint32_t at, uint64_t keep, uint32_t only)
 {
     uint64_t bytes = 0;
     uint32_t i, to = cache->waiting;
@@ -8716,12 +8736,12 @@ RMI_FN void rmi_disk_times(rmi_disk_cache *cache, uint64_t ahead, uint64_t behin
             touch->begins = touch->at;
             if (!touch->loads) continue;
             if (touch->at > i && (waits || early + bytes > ahead)) break;
-            if (i && before != RMI_NONE) rmi_disk_lose(cache, i - 1, RMI_INF, touch->stay);
+            if (i && before != RMI_NONE) rmi_disk_drop_stored(cache, i - 1, RMI_INF, touch->stay);
             touch->begins = i;
             if (touch->at > i) early += bytes;
         }
         for (k = done; i && k < cache->n_touches && cache->touch[k].at == i; k++) /* written where nothing is */
-            if (!cache->touch[k].reads) rmi_disk_lose(cache, i - 1, RMI_INF, cache->touch[k].stay);
+            if (!cache->touch[k].reads) rmi_disk_drop_stored(cache, i - 1, RMI_INF, cache->touch[k].stay);
         for (; done < cache->n_touches && cache->touch[done].at == i; done++) {
             rmi_disk_touch *touch = &cache->touch[done];
             const rmi_disk_stay *stay = &cache->stay[touch->stay];
@@ -8730,7 +8750,7 @@ RMI_FN void rmi_disk_times(rmi_disk_cache *cache, uint64_t ahead, uint64_t behin
             if (!(touch->next == RMI_NONE ? stay->away : touch->away)) continue;
             touch->ends = n;
             cache->drop[cache->n_drops++] = done;
-            rmi_disk_lose(cache, i, behind, touch->stores ? RMI_NONE : touch->stay);
+            rmi_disk_drop_stored(cache, i, behind, touch->stores ? RMI_NONE : touch->stay);
         }
     }
 }
@@ -8753,7 +8773,7 @@ RMI_FN rm_result rmi_disk_solve(rmi_disk_cache *cache, uint32_t n, uint64_t alig
 }
 
 /* Addresses on disk; *bytes: what they take. */
-RMI_FN rm_result rmi_disk_place_behind(rmi_disk_cache *cache, uint64_t *bytes)
+RMI_FN rm_result rmi_disk_place_on_disk(rmi_disk_cache *cache, uint64_t *bytes)
 {
     uint32_t i, k, n = 0;
     for (i = 0; i < cache->n_stays; i++) {
@@ -8761,9 +8781,10 @@ RMI_FN rm_result rmi_disk_place_behind(rmi_disk_cache *cache, uint64_t *bytes)
         rmi_plc_item *item = &cache->item[n];
         for (k = stay->first; k != RMI_NONE && !cache->touch[k].stores;) k = cache->touch[k].next;
         stay->disk = RMI_INF;
-        if (!stay->away && k == RMI_NONE) continue;
-        rmi_disk_item(item, stay->away ? 0 : cache->touch[k].at, stay->end + 1, stay->bytes);
-        item->fixed = stay->away && stay->fixed;
+        int lasts = stay->home && stay->away;
+        if (!lasts && k == RMI_NONE) continue;
+        rmi_disk_item(item, lasts ? 0 : cache->touch[k].at, stay->end + 1, stay->bytes);
+        item->fixed = lasts && stay->fixed;
         if (item->fixed) item->offset = RMI_IN_TIER(cache->program->homes[stay->home - 1].offset);
         stay->disk = n++;
     }
@@ -8812,7 +8833,7 @@ RMI_FN rm_result rmi_disk_place(rmi_disk_cache *cache, uint64_t align, uint64_t 
         }
         if (!pass) RMI_TRY(rmi_disk_solve(cache, n_items, align, host));
     }
-    return rmi_disk_place_behind(cache, disk);
+    return rmi_disk_place_on_disk(cache, disk);
 }
 
 /* Puts a statement about a stay's buffer behind those of the new program. */
@@ -8887,9 +8908,10 @@ RMI_FN rm_result rmi_disk_make(const rm_graph *graph, rmi_arena *mem, const rmi_
     cache.program = program;
     cache.begin_ns = begin_ns;
     RMI_TRY(rmi_disk_read(&cache));
-    RMI_TRY(RMI_TABLES(mem, RMI_T(cache.load, n + 2), RMI_T(cache.over_ns, n + 3),
+    RMI_TRY(RMI_TABLES(mem, RMI_T(cache.live, n + 2), RMI_T(cache.over_ns, n + 3),
                        RMI_T(cache.item, (size_t)cache.n_touches + cache.n_stays + n + 1),
-                       RMI_T(cache.drop, (size_t)cache.n_touches + cache.n_stays + 1)));
+                       RMI_T(cache.drop, (size_t)cache.n_touches + cache.n_stays + 1),
+                       RMI_T(cache.option, (size_t)cache.n_touches + cache.n_stays + 1)));
     for (uint32_t i = 0; i < cache.n_stays; i++) {
         rmi_disk_stay *stay = &cache.stay[i];
         uint32_t id;
@@ -11560,7 +11582,7 @@ RMI_FN void rmi_off_fix(rmi_off_model *m)
     }
     for (i = 0; i < graph->n_tensors; i++) {
         uint32_t grad = rmi_low_buf(graph, RMI_BUF_GRAD, i);
-        if (graph->link.whole && graph->tensors[i].kind == RMI_PARAM) {
+        if (graph->link.whole && graph->tensors[i].kind == RMI_PARAM && !rmi_low_stays(graph, i)) {
             m->table.fixed[i] = 3;
             m->mode[i] = (uint8_t)(graph->link.whole == 3         ? RMI_OFF_GAP | RMI_OFF_EDGE
                                    : graph->tensors[i].updates ? RMI_OFF_EDGE : 0);
@@ -18806,8 +18828,9 @@ RMI_FN void rmi_plan_figures_of(const rmi_program *program, rm_plan_info *info)
 /* What all step kinds of the plan share, once all are there. */
 RMI_FN void rmi_plan_share_figures(rm_plan *plan)
 {
-    uint64_t arena = 0, host = 0, pageable = 0;
+    uint64_t arena = 0, host = 0, pageable = 0, disk = 0;
     for (uint32_t i = 0; i < plan->n; i++) {
+        disk = rmi_max(disk, plan->info[i].disk_bytes[0]);
         arena = rmi_max(arena, plan->info[i].arena_bytes);
         host = rmi_max(host, plan->info[i].host_bytes);
         pageable = rmi_max(pageable, plan->info[i].pageable_bytes);
@@ -18816,6 +18839,7 @@ RMI_FN void rmi_plan_share_figures(rm_plan *plan)
         plan->info[i].arena_bytes = arena;
         plan->info[i].host_bytes = host;
         plan->info[i].pageable_bytes = pageable;
+        plan->info[i].disk_bytes[0] = disk;
     }
 }
 
@@ -19412,7 +19436,7 @@ RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph)
         rmi_tensor *tensor = &graph->tensors[i];
         const int shares = rmi_plan_shares(graph, i);
         any |= shares;
-        if (!shares) tensor->stays = 1;
+        tensor->stays = (uint8_t)!shares; /* in shares on the device is no host memory */
         if (!shares || !tensor->consumers.n) continue;
         tensor->opt_host = rmi_mul_div_up(tensor->opt, 1, ranks->n);
         tensor->opt = tensor->reduce = RMI_INF;
@@ -19782,9 +19806,9 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
             said = graph->last;
             if (desc->info) info = *desc->info;
         }
-        if (result != RM_OK) break;
+        if (result != RM_OK && whole == desc->shares) break;
         for (uint32_t i = 0; i < call->plan->n; i++) ns = rmi_add(ns, call->plan->prog[i].fig.time_ns);
-        if (best->ns && best->ns <= ns) continue;
+        if (result != RM_OK || (best->ns && best->ns <= ns)) continue;
         memcpy(best->prog, call->plan->prog, sizeof best->prog);
         memcpy(best->info, call->plan->info, sizeof best->info);
         best->n = call->plan->n;
@@ -19907,8 +19931,10 @@ RMI_FN uint64_t rmi_plan_disk_bound(const rmi_planner *call, const rm_graph *gra
 RMI_FN rm_result rmi_plan_try_disks(rmi_planner *call, rm_graph *graph, const rm_plan_desc *asked,
                                     rmi_plan_fastest *best)
 {
-    for (uint32_t i = 0; i < RMI_COUNT(rmi_plan_disk_spare) && call->plan->n; i++)
+    for (uint32_t i = 0; i < RMI_COUNT(rmi_plan_disk_spare) && call->plan->n; i++) {
+        if (best->ns && (call->stop.stopped || call->stop.ask(call->stop.user))) break;
         RMI_TRY(rmi_plan_try_disk(call, graph, asked, rmi_plan_disk_spare[i], best));
+    }
     return RM_OK;
 }
 
@@ -19916,7 +19942,7 @@ RMI_FN rm_result rmi_plan_try_disks(rmi_planner *call, rm_graph *graph, const rm
    small. */
 RMI_FN uint64_t rmi_plan_disk_least(rmi_planner *call, rm_graph *graph, rm_plan_desc asked, rmi_plan_fastest *best)
 {
-    for (uint32_t i = 0; i < RMI_PLAN_DISK_NAMED && best->least != RMI_INF; i++) {
+    for (uint32_t i = 0; i < RMI_PLAN_DISK_NAMED && best->least != RMI_INF && !call->stop.stopped; i++) {
         asked.host_bytes = best->least;
         best->least = RMI_INF;
         if (rmi_plan_try_disks(call, graph, &asked, best) != RM_OK) return 0;
@@ -24269,7 +24295,7 @@ RMI_FN rm_result rmi_exe_compile(rm_exec *exec, const rmi_program *program, rmi_
         for (size_t k = i; k-- && program->st[k].what != RMI_RUN;)
             if (program->st[k].what == RMI_REUSE) build.at[0][program->st[k].other] = RMI_INF;
     }
-    for (size_t i = 0; i < program->n && exec->desc.disk_end; i++)
+    for (size_t i = 0; i < program->n && exec->desc.disk_end && rmi_low_has_update(program->step); i++)
         if (program->st[i].what == RMI_STORE) {
             RMI_TRY(rmi_exe_disk(&build, RM_LANE_STORE, RMI_NONE, 0));
             break;

@@ -114,7 +114,7 @@ DISK_FN int disk_ring(disk *d, disk_lane *lane, int write, unsigned char *bytes,
 {
     uint64_t next = 0, done = 0;
     unsigned busy = 0;
-    int code = 0;
+    int code = 0, got;
     while ((next < n && !code) || busy) {
         struct io_uring_cqe *cqe;
         for (; next < n && busy < DISK_DEPTH && !code; busy++) {
@@ -125,7 +125,12 @@ DISK_FN int disk_ring(disk *d, disk_lane *lane, int write, unsigned char *bytes,
             io_uring_sqe_set_data(sqe, (void *)(uintptr_t)size);
             next += size;
         }
-        if (io_uring_submit_and_wait(&lane->ring, 1) < 0 || io_uring_wait_cqe(&lane->ring, &cqe)) return EIO;
+        do got = io_uring_submit_and_wait(&lane->ring, 1);
+        while (got == -EINTR || got == -EAGAIN); /* a signal: what is at work in these bytes is waited for all the same */
+        if (got >= 0)
+            do got = io_uring_wait_cqe(&lane->ring, &cqe);
+            while (got == -EINTR);
+        if (got < 0) return EIO;
         if (cqe->res < 0) code = -cqe->res;
         else if ((uint64_t)cqe->res != (uint64_t)(uintptr_t)io_uring_cqe_get_data(cqe)) code = write ? ENOSPC : -1; /* -1: it is cut short */
         else done += (uint64_t)cqe->res;
@@ -362,18 +367,18 @@ DISK_FN int disk_slot(disk *d, int slot)
     return 0;
 }
 
-/* Nothing but zeros where the maps are: a file that is new, or whose making was cut short. */
-DISK_FN int disk_is_new(disk *d, uint64_t size)
+/* Nothing but zeros, and not too many: a file that is new, or whose making was cut short. */
+DISK_FN int disk_is_new(disk *d, uint64_t size, uint64_t most)
 {
     uint64_t i, at, n;
-    for (at = 0; at < 2 * d->map_bytes && at < size; at += n) {
+    for (at = 0; at < size && size <= most; at += n) {
         n = size - at < d->map_bytes ? size - at : d->map_bytes;
         memset(d->map, 0, (size_t)d->map_bytes);
         if (disk_raw(d, &d->lane[0], 0, d->map, n, at)) return 0;
         for (i = 0; i < n; i++)
             if (d->map[i]) return 0;
     }
-    return 1;
+    return size <= most;
 }
 
 DISK_FN int disk_begin(disk *d)
@@ -400,7 +405,7 @@ DISK_FN int disk_begin(disk *d)
 #endif
     }
     d->scratch = least;
-    if (disk_is_new(d, (uint64_t)st.st_size)) {
+    if (disk_is_new(d, (uint64_t)st.st_size, least)) {
         if ((code = disk_room(d, least)) == 0) return disk_commit(d, DISK_NO_STEP);
         if (ftruncate(d->fd, st.st_size)) return code; /* what room there was is given back */
         return code;
@@ -501,6 +506,9 @@ DISK_FN int disk_rates(disk *d, uint64_t bytes, uint64_t *in, uint64_t *out)
         start = disk_seconds();
         code = disk_move(d, i, i, memory, bytes, d->scratch);
         if (!code && i && DISK_SYNC(d->fd)) code = disk_fail(d, "writing it to the medium", errno);
+#if defined(POSIX_FADV_DONTNEED)
+        if (!code && i) (void)posix_fadvise(d->fd, (off_t)d->scratch, (off_t)bytes, POSIX_FADV_DONTNEED); /* it is read from there */
+#endif
         took[i] = disk_seconds() - start;
     }
     free(memory);

@@ -172,6 +172,25 @@ static void views(void)
     }
 }
 
+/* What stays on the device may be in shares there: by none of the policies it was. */
+static void stays(void)
+{
+    static const char text[] = "rockmate graph 1\nranks 2 rate=1000000000 latency=100000\ntensor x input 1000\n"
+                               "tensor w param 1000 opt=10 reduce=10 stays\ntensor v param 1000 opt=10 reduce=10\n"
+                               "op a in=x,v out=h:1000 needs=x,v fwd=300 bwd=500\nop b in=h,w out=u:1000 needs=h fwd=300 bwd=300\n"
+                               "op c in=u out=l:4 needs=u fwd=200 bwd=300\noutput l\n";
+    uint32_t k;
+    for (k = 1; k <= 3; k++) {
+        rm_graph *g = NULL;
+        rm_plan *p = NULL;
+        rm_plan_desc d = {.shares = k};
+        EXPECT(rm_graph_read(text, strlen(text), NULL, &g) == RM_OK && rm_plan_create(g, &d, &p) == RM_OK, rm_graph_error(g));
+        if (p) EXPECT(rmi_plan_is_shared(p) && !*rmtest_plan(g, p, 0, 0), rmtest_plan(g, p, 0, 0));
+        rm_plan_destroy(p);
+        rm_graph_destroy(g);
+    }
+}
+
 int main(int argc, char **argv)
 {
     unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(40, 120), first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
@@ -180,6 +199,7 @@ int main(int argc, char **argv)
     views();
     words();
     refused();
+    stays();
     for (i = 0; i < graphs; i++) {
         tm_case = first + i;
         one(first + i);
