@@ -251,7 +251,7 @@ static void curve(unsigned long seed)
 
 int main(int argc, char **argv)
 {
-    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(5, 30), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
+    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(5, 12), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     texts();
     messages();
     floor_of_host();
