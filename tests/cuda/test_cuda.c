@@ -696,7 +696,7 @@ static void random_graph(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    const unsigned long usual = tm_amount(3, 45);
+    const unsigned long usual = tm_amount(3, 28);
     unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : usual, i;
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     more = argc > 3 ? strtoul(argv[3], NULL, 10) : 0;

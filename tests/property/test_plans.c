@@ -472,9 +472,9 @@ int main(int argc, char **argv)
     unsigned long n = argc > 1 + named ? strtoul(argv[1 + named], NULL, 10) : usual, i;
     uint64_t first = argc > 2 + named ? strtoull(argv[2 + named], NULL, 10) : 1;
     one_graph = n == 1;
-    for (i = 0; i < (argc < 2 ? tm_amount(5, 35) : !strcmp(mode, "copies") ? n : 0); i++) small(first + i);
+    for (i = 0; i < (argc < 2 ? tm_amount(5, 24) : !strcmp(mode, "copies") ? n : 0); i++) small(first + i);
     for (i = 0; i < sizeof turn_wrong / sizeof turn_wrong[0] && argc < 2; i += tm_amount(4, 1)) turn(turn_wrong[i]);
-    for (i = 0; i < (argc < 2 ? tm_amount(2, 11) : !strcmp(mode, "many") ? n : 0); i++) {
+    for (i = 0; i < (argc < 2 ? tm_amount(2, 8) : !strcmp(mode, "many") ? n : 0); i++) {
         turn(first + i);
         if (i % 100 == 99 && argc > 1) printf("%lu graphs, %lu plans, %lu passed, %lu failed\n", i + 1, plans, passed, failed), fflush(stdout);
     }
