@@ -23873,7 +23873,8 @@ RMI_FN rm_result rmi_exe_build_make(rmi_exe_build *build, rm_exec *exec, rmi_are
     memset((void *)build, 0, sizeof *build);
     build->exec = exec;
     build->mem = mem;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(build->at[0], n), RMI_T(build->at[1], n), RMI_T(build->at[2], n)));
+    RMI_TRY(RMI_TABLES(mem, RMI_T(build->at[0], n), RMI_T(build->at[1], n)));
+    RMI_TRY(RMI_TABLES(exec->plan->info[0].disk_bytes[0] ? mem : tmp, RMI_T(build->at[2], n)));
     RMI_TRY(RMI_TABLES(tmp, RMI_T(build->holds, graph->n_tensors), RMI_T(build->moved, graph->n_tensors),
                        RMI_T(build->ran, graph->n_ops)));
     for (i = 0; i < n; i++) {
@@ -24301,6 +24302,7 @@ RMI_FN rm_result rmi_exe_compile(rm_exec *exec, const rmi_program *program, rmi_
             break;
         }
     memcpy(out->at_end, build.at, sizeof out->at_end);
+    if (!exec->plan->info[0].disk_bytes[0]) out->at_end[2] = out->at_end[1]; /* nothing is there; that table goes */
     for (size_t i = 0; i < out->n; i++) out->lanes |= 1u << out->op[i].lane;
     return RM_OK;
 }

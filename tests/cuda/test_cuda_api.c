@@ -285,7 +285,7 @@ static void memory(void)
     rm_plan_info plan;
     uint64_t before, created;
     void *other = NULL;
-    rig r;
+    rig r = {0};
     d.log = on_log;
     standin_device(64u << 20, 10u << 20);
     if (!open_rig(&r, "memory", &d)) return;
@@ -318,7 +318,7 @@ static void full(void)
     rm_cuda_desc d = {0};
     rm_cuda_info info;
     rm_plan_info plan;
-    rig r;
+    rig r = {0};
     unsigned why, i;
     uint64_t live;
     for (why = 0; why < 3; why++) { /* room; none on the card; none under the limit */
@@ -363,7 +363,7 @@ static void limit(void)
 {
     rm_cuda_desc d = {0};
     void *other = NULL;
-    rig r;
+    rig r = {0};
     rm_result e = RM_OK;
     int i;
     d.limit_bytes = 2u << 20;
@@ -397,7 +397,7 @@ static void limit(void)
 /* This device memory is not taken, and the message has these words. */
 static void refused(rig *r, rm_cuda_desc d, void *memory, uint64_t bytes, const char *words, rm_result code)
 {
-    rm_cuda *c;
+    rm_cuda *c = NULL;
     rm_exec *x = NULL;
     d.device_memory = memory;
     d.device_memory_bytes = bytes;
@@ -415,7 +415,7 @@ static void given(void)
     static unsigned char room[(1 << 16) + 256], *host;
     void *dev = NULL;
     cudaStream_t s;
-    rig r;
+    rig r = {0};
     host = room + (256 - (uintptr_t)room % 256) % 256;
     cudaMalloc(&dev, 1u << 20);
     cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
@@ -452,7 +452,7 @@ static void lent(void)
     static unsigned char room[1 << 16];
     uint64_t live;
     unsigned bits;
-    rig r;
+    rig r = {0};
     d.graph = 1;
     if (!open_rig(&r, "an arena of the caller's", &d)) return;
     expect(step_rig(&r, 0, 1) == RM_OK && step_rig(&r, 1, 1) == RM_OK && step_rig(&r, 2, 1) == RM_OK, "steps", rm_exec_error(r.x));
@@ -541,7 +541,7 @@ static void shared(void)
             rm_cuda_desc d = {0};
             rm_cuda_info info;
             rm_plan *p = NULL;
-            rm_cuda *c;
+            rm_cuda *c = NULL;
             rm_exec *e = NULL;
             unsigned i, step, number, comm;
             rm_graph_ranks(g, 2, 1000000000u, 1000, 0);
@@ -595,7 +595,7 @@ static void given_host(void)
     void *dev = NULL;
     unsigned k, whole = 0, asked = 0;
     char more[900] = "";
-    rig r;
+    rig r = {0};
     int i;
     host = room + (256 - (uintptr_t)room % 256) % 256;
     part = "host memory that is given";
@@ -661,7 +661,7 @@ static void pinned_once(int mapped)
     rm_plan_info plan;
     rm_cuda_info info, now;
     rm_step s = {0};
-    rig r;
+    rig r = {0};
     unsigned k, i;
     char name[20];
     standin_device(16u << 20, 0);
@@ -717,7 +717,7 @@ static void two_tiers(void)
     rm_cuda_info info;
     unsigned kept[LAYERS], i, k, turn, moved;
     char name[20];
-    rig r;
+    rig r = {0};
     d.graph = 1;
     d.log = on_log;
     for (turn = 0; turn <= RMI_COUNT(orders); turn++) {
@@ -763,7 +763,7 @@ static void elsewhere(void)
     rm_cuda_desc d = {0};
     rm_cuda_info info;
     rm_cuda_link link;
-    rig r;
+    rig r = {0};
     void *there = NULL;
     uint64_t created;
     d.graph = 1;
@@ -792,7 +792,7 @@ static void graphs(void)
 {
     rm_cuda_desc d = {0};
     rm_cuda_info info;
-    rig r;
+    rig r = {0};
     unsigned w[2][6], i;
     for (d.graph = 0; d.graph < 2; d.graph++) {
         if (!open_rig(&r, d.graph ? "graphs" : "streams", &d)) return;
@@ -825,7 +825,7 @@ static void astray(void)
     rm_cuda_info info;
     cudaStream_t own = NULL;
     unsigned want = 0, i, stray;
-    rig r;
+    rig r = {0};
     for (stray = 0; stray < 5; stray++) {
         memset(&d, 0, sizeof d);
         d.graph = stray > 0;
@@ -882,7 +882,7 @@ static void checking(void)
     rm_cuda_info info;
     rm_step s = {0};
     rm_tensor x;
-    rig r;
+    rig r = {0};
     unsigned what, before;
     rm_result e;
     s.lr = 16;
@@ -934,7 +934,7 @@ static void two_kinds(void)
     rm_plan_info plan;
     rm_cuda_desc d = {0};
     rm_cuda_info info;
-    rig r;
+    rig r = {0};
     unsigned order, i, k, w[4][LAYERS];
     uint64_t waits[4];
     char name[20];
@@ -1018,7 +1018,7 @@ static void sharing(void)
 static void asking(void)
 {
     rm_cuda_desc d = {0};
-    rig r;
+    rig r = {0};
     standin_order(STANDIN_LAZY, 0);
     if (!open_rig(&r, "an op that asks", &d)) return;
     ask_in_op = 1;
@@ -1033,7 +1033,7 @@ static void values_of_steps(void)
     rm_cuda_desc d = {0};
     rm_cuda_info info;
     rm_step s = {0};
-    rig r;
+    rig r = {0};
     void *batch;
     unsigned want = 0, seen = 0, order, i;
     uint64_t drop, syncs = 0;
@@ -1090,7 +1090,7 @@ static void without_gaps(void)
 {
     rm_cuda_desc d = {0};
     rm_tensor out;
-    rig r;
+    rig r = {0};
     unsigned char want[12], got;
     unsigned i, mode, seen = 0, right;
     uint32_t there;
@@ -1136,7 +1136,7 @@ static void batches_that_stay(void)
     rm_cuda_desc d = {0};
     rm_tensor out, x;
     rm_step s = {0};
-    rig r;
+    rig r = {0};
     unsigned char want[12], got, *batch;
     unsigned i, mode, other = 0;
     uint32_t there;
@@ -1180,7 +1180,7 @@ static void batches_that_stay(void)
 static void graphs_go(void)
 {
     rm_cuda_desc d = {0};
-    rig r;
+    rig r = {0};
     uint64_t live;
     int i;
     d.graph = 1;
@@ -1200,7 +1200,7 @@ static void each_op_captured(void)
 {
     rm_cuda_desc d = {0};
     rm_cuda_info info;
-    rig r;
+    rig r = {0};
     unsigned i, how, k, calls = 0, want = 0;
     d.graph = 1;
     for (how = 0; how < 5; how++)
@@ -1236,7 +1236,7 @@ static void hooks(void)
     static const unsigned sides[] = {0, 1};
     rm_cuda_desc d = {0};
     rm_exec_desc xd = {0};
-    rig r;
+    rig r = {0};
     unsigned i, k, calls;
     for (d.graph = 0; d.graph < 2; d.graph++)
         for (hook_after = 0; hook_after < 2; hook_after++)
@@ -1269,7 +1269,7 @@ static void amid_steps(void)
 {
     rm_cuda_desc d = {0};
     rm_plan_desc pd = {.preset = "stream", .device_bytes = 12 * BYTES, .host_bytes = 1 << 20, .work_limit = 1000};
-    rig r;
+    rig r = {0};
     unsigned order, i, steps;
     for (order = 0; order < 6; order++)
         for (steps = 1; steps < 5; steps++) {
@@ -1297,7 +1297,7 @@ static void two_at_once(void)
 {
     rm_cuda_desc d = {0};
     rm_exec *other = NULL;
-    rig r;
+    rig r = {0};
     unsigned before;
     d.graph = 1;
     if (!open_rig(&r, "two executors on one rm_cuda", &d)) return;
@@ -1314,7 +1314,7 @@ static void two_at_once(void)
 static void skipping(int by_host)
 {
     rm_cuda_desc d = {0};
-    rig r;
+    rig r = {0};
     unsigned before, after;
     uint32_t flag = 7;
     int i;
@@ -1343,7 +1343,7 @@ static void debug(void)
 {
     rm_cuda_desc d = {0};
     rm_cuda_info info;
-    rig r;
+    rig r = {0};
     rm_result e;
     d.debug = 1;
     d.graph = 1;
@@ -1412,7 +1412,7 @@ static void timing(void)
     rm_plan_info plan;
     rm_plan_desc pd = {0};
     rm_step s = {0};
-    rig r;
+    rig r = {0};
     rm_tensor x;
     const uint64_t step = LAYERS * (FWD_NS + BWD_NS + OPT_NS) - BWD_NS / 2; /* nobody wants the input's gradient */
     standin_device(16u << 20, 0);
@@ -1444,7 +1444,7 @@ static void tuned_parts(void)
     rm_plan_desc pd = {0};
     rm_plan_info info;
     rm_step s = {0};
-    rig r;
+    rig r = {0};
     standin_device(16u << 20, 0);
     standin_order(STANDIN_LAZY, 0);
     if (!open_rig(&r, "tuning an accumulation", &d)) return;
@@ -1475,7 +1475,7 @@ static void tuned_choices(void)
     rm_plan_info info;
     rm_step s = {0};
     unsigned host, i;
-    rig r;
+    rig r = {0};
     pd.work_limit = 20000; /* any plan will do */
     for (host = 0; host < 3; host++) { /* 2: copies contend, host nodes are late */
         standin_device(16u << 20, 0);
@@ -1528,7 +1528,7 @@ static void beside_copies(void)
     rm_step s = {0};
     unsigned how, i;
     uint64_t want, live;
-    rig r;
+    rig r = {0};
     for (how = 0; how < 3; how++) { /* copies take nothing from the host; they take half as much again; no room */
         standin_device(16u << 20, 0);
         standin_order(STANDIN_LAZY, 0);
@@ -1576,7 +1576,7 @@ static void late_functions(void)
     rm_plan_info before, after;
     rm_step s = {0};
     char more[100];
-    rig r;
+    rig r = {0};
     standin_device(16u << 20, 0);
     standin_order(STANDIN_LAZY, 0);
     with_choices = 1;
@@ -1612,7 +1612,7 @@ static void tight(void)
     void *ballast = NULL;
     uint64_t free_bytes;
     size_t f, t;
-    rig r;
+    rig r = {0};
     d.graph = 1;
     if (!open_rig(&r, "one arena at a time", &d)) return;
     expect(step_rig(&r, 0, 1) == RM_OK && step_rig(&r, 1, 3) == RM_OK && step_rig(&r, 2, 5) == RM_OK, "steps", rm_exec_error(r.x));
@@ -1649,7 +1649,7 @@ static void waiting(void)
 {
     rm_cuda_desc d = {0};
     rm_step s = {0};
-    rig r;
+    rig r = {0};
     standin_order(STANDIN_LAZY, 0);
     if (!open_rig(&r, "an op that waits while it is timed", &d)) return;
     sync_in_op = 1;
@@ -1683,7 +1683,7 @@ static void reductions(void)
     char first[400] = "";
     unsigned weights = 0;
     uint32_t rank, i;
-    rig r;
+    rig r = {0};
     reduce_ns = BWD_NS / 2;
     xd.reduce = reduce;
     for (rank = 0; rank < 4; rank++) { /* two of them with graphs */
@@ -1727,7 +1727,7 @@ static void failing(void)
     uint64_t from, calls, live, k;
     int what;
     char more[200];
-    rig r;
+    rig r = {0};
     pd.work_limit = 20000;
     standin_device(768u << 10, 0); /* a failing cudaFree leaves less for the next */
     standin_order(STANDIN_LAZY, 0);
@@ -1772,7 +1772,7 @@ static void rebound(void)
     rm_cuda_desc d = {0};
     rm_cuda_info info;
     rm_step s = {0};
-    rig r;
+    rig r = {0};
     void *batch[2];
     unsigned w[2][8], i, mode;
     for (mode = 0; mode < 2; mode++) {
