@@ -3696,6 +3696,8 @@ RMI_INLINE int rmi_sch_copies_to(const rmi_stmt *st)
     return st->what == RMI_OFFLOAD || st->what == RMI_MERGE || st->what == RMI_STORE || st->what == RMI_LOAD;
 }
 
+#define RMI_SCH_UNFILLED (RMI_INF - 1) /* the size of what an op saves where no forward or prefetch comes any more */
+
 /* Sets `bytes` of the program's statements: of every ALLOC (of what a forward saves, and of a workspace: the size for
    the run or prefetch that comes next), and of copies of what a forward saved. */
 RMI_FN rm_result rmi_sch_sizes(const rm_graph *graph, rmi_program *program)
@@ -3704,6 +3706,7 @@ RMI_FN rm_result rmi_sch_sizes(const rm_graph *graph, rmi_program *program)
     uint32_t base = rmi_low_buf(graph, RMI_BUF_SAVED, 0), op;
     uint64_t *next = RMI_NEW(&tmp, uint64_t, rmi_low_buffers(graph) - base); /* by buffer from base on */
     uint64_t *left = RMI_NEW(&tmp, uint64_t, graph->n_ops); /* size of what the latest forward left, for prefetches */
+    for (size_t i = 0; next && i < graph->n_ops; i++) next[i] = RMI_SCH_UNFILLED;
     for (size_t i = program->n; next && left && i-- > 0;) {
         rmi_stmt *st = &program->st[i];
         if (st->what == RMI_RUN) {
@@ -4108,6 +4111,8 @@ RMI_FN rm_result rmi_sim_alloc(rmi_sim *sim, const rmi_stmt *st)
     if (kind == RMI_BUF_VALUE && sim->graph->tensors[i].maker != RMI_NONE &&
         sim->graph->ops[sim->graph->tensors[i].maker].view != RMI_NONE)
         return rmi_sim_fail_buf(sim, buf, "is a view: it comes to be by an alias");
+    if (kind == RMI_BUF_SAVED && st->bytes == RMI_SCH_UNFILLED)
+        return rmi_sim_fail_buf(sim, buf, "is allocated, and no forward or prefetch fills it");
     sim->n_ws += (uint32_t)rmi_low_is_ws(kind);
     return rmi_sim_place(sim, 0, buf, st->offset, st->bytes);
 }
@@ -8900,8 +8905,8 @@ RMI_FN rm_result rmi_disk_make(const rm_graph *graph, rmi_arena *mem, const rmi_
                                rmi_program *program, uint64_t *least)
 {
     rmi_disk_cache cache = RMI_INIT;
-    uint64_t spare = room->host / room->spare, limit = room->host - spare, host = 0, disk = 0,
-             lowest = RMI_INF;
+    uint64_t spare = RMI_WITHOUT(disk_ahead) ? 0 : room->host / room->spare;
+    uint64_t limit = room->host - spare, host = 0, disk = 0, lowest = RMI_INF;
     size_t n = program->n;
     cache.graph = graph;
     cache.mem = mem;
@@ -12625,7 +12630,8 @@ typedef struct rmi_cost_chains { /* lists by event: the first entry, or RMI_NONE
 } rmi_cost_chains;
 
 typedef struct rmi_cost_comm { /* events whose runs are on the comm lane */
-    uint32_t *used;         /* by buffer: 1 + the last of them that used it; then all again: that wrote it */
+    uint32_t *name;         /* by buffer: gradients that may be names of the same bytes have one number, a buffer */
+    uint32_t *used;         /* by name: 1 + the last of them that used it; then all again: that wrote it */
     uint32_t *lent;         /* by life: the event until after which they use its bytes, or 0 */
     uint32_t *waits;        /* by event, and n: 1 + the last of them for which the compute lane waits there, or 0 */
     uint8_t *on;            /* by event: it is one of them */
@@ -12684,6 +12690,31 @@ RMI_FN rm_result rmi_cost_make_schedule(rmi_arena *mem, const rmi_cost *eval, rm
                       RMI_T(schedule->mode, eval->step->graph->n_ops), RMI_T(schedule->home, eval->step->n_params));
 }
 
+/* Gradients of two tensors may be names of the same bytes: from now on they have one number. */
+RMI_FN void rmi_cost_join_names(rmi_cost *eval, uint32_t tensor, uint32_t other)
+{
+    const rmi_step *step = eval->step;
+    uint32_t *name = eval->comm.name, one = step->buffer_of[rmi_low_buf(step->graph, RMI_BUF_GRAD, tensor)],
+             two = step->buffer_of[rmi_low_buf(step->graph, RMI_BUF_GRAD, other)], gone;
+    if (one == RMI_NONE || two == RMI_NONE) return;
+    gone = name[two];
+    for (uint32_t i = 0; i < step->n_buffers && gone != name[one]; i++)
+        if (name[i] == gone) name[i] = name[one];
+}
+
+/* Sets comm.name: by the permissions of a backward to share bytes, whether it will or not. */
+RMI_FN void rmi_cost_name(rmi_cost *eval)
+{
+    const rm_graph *graph = eval->step->graph;
+    for (uint32_t i = 0; i < eval->step->n_buffers; i++) eval->comm.name[i] = i;
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
+        const rmi_op *op = &graph->ops[i];
+        for (uint32_t k = 0; k < op->share.n; k++) rmi_cost_join_names(eval, op->out.at[0], op->share.at[k]);
+        for (uint32_t k = 1; k < op->same.n; k++) rmi_cost_join_names(eval, op->same.at[0], op->same.at[k]);
+        if (op->view != RMI_NONE) rmi_cost_join_names(eval, op->out.at[0], op->view);
+    }
+}
+
 /* Makes *eval, an evaluator without limits, for schedules of up to `times` as many events as running everything once.
    */
 RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *step, uint32_t times, rmi_cost *eval)
@@ -12720,6 +12751,8 @@ RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *step, uint32_t ti
     i = eval->comms ? 1 : 0;
     eval->comm.cap_lives = (uint32_t)i * (eval->cap_lives + eval->cap_gaps);
     laned = step->moves || eval->reduces || eval->comms ? events : 0;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(eval->comm.name, i * step->n_buffers)));
+    if (eval->comms) rmi_cost_name(eval);
     return RMI_TABLES(mem, RMI_T(eval->ran, step->n_tasks), RMI_T(eval->event_of, step->n_tasks),
                       RMI_T(eval->now, step->n_buffers), RMI_T(eval->free_head, events), RMI_T(eval->next_free, lives),
                       RMI_T(eval->chains.in, laned), RMI_T(eval->chains.out, laned), RMI_T(eval->chains.pending, laned),
@@ -13116,7 +13149,7 @@ RMI_FN void rmi_cost_meet(rmi_cost *eval, const rmi_schedule *schedule, rmi_cost
     if (access->comm || access->absent) return;
     for (k = 0; k < n; k++) { /* what is written, or begins another life */
         int ends = k >= access->reads.n || task->way > RMI_BWD || (k < 64 && copied >> k & 1);
-        other = rmi_cost_touched(step, access, task->way == RMI_FWD, k) + (ends ? 0 : step->n_buffers);
+        other = comm->name[rmi_cost_touched(step, access, task->way == RMI_FWD, k)] + (ends ? 0 : step->n_buffers);
         after = rmi_max(after, comm->used[other]);
     }
     for (k = 0; k < task->after.n; k++)
@@ -13138,8 +13171,8 @@ RMI_FN int rmi_cost_lend(rmi_cost *eval, const rmi_schedule *schedule, const rmi
     comm->last = event + 1;
     for (uint32_t k = 0; k < n; k++) {
         uint32_t buffer = rmi_cost_touched(step, access, forward, k);
-        comm->used[buffer] = event + 1;
-        if (k >= access->reads.n) comm->used[step->n_buffers + buffer] = event + 1;
+        comm->used[comm->name[buffer]] = event + 1;
+        if (k >= access->reads.n) comm->used[step->n_buffers + comm->name[buffer]] = event + 1;
         if (costs->last_life[buffer] < RMI_COST_AT_HOME)
             comm->lives[comm->n_lives++] = (uint64_t)event << 32 | costs->last_life[buffer];
     }
@@ -13789,6 +13822,7 @@ RMI_FN int rmi_cost_turn(rmi_cost *eval, const rmi_schedule *schedule, rmi_costs
         for (i = costs->first_life[event]; i < costs->first_life[event + 1] && costs->lives[i].in != RMI_NONE; i++)
             if (!costs->ins[costs->lives[i].in].stays)
                 lanes->now = rmi_max(lanes->now, costs->ins[costs->lives[i].in].end);
+        if (costs->n_ins) own = lanes->now; /* others that read what comes in wait here, too: its life begins here */
         if (task->way > RMI_BWD) rmi_cost_clock_other(eval, schedule, costs, lanes, task);
         rmi_cost_clock_late(eval, costs, lanes, event);
         rmi_cost_release(eval, costs, lanes);
@@ -19931,7 +19965,7 @@ RMI_FN uint64_t rmi_plan_disk_bound(const rmi_planner *call, const rm_graph *gra
 RMI_FN rm_result rmi_plan_try_disks(rmi_planner *call, rm_graph *graph, const rm_plan_desc *asked,
                                     rmi_plan_fastest *best)
 {
-    for (uint32_t i = 0; i < RMI_COUNT(rmi_plan_disk_spare) && call->plan->n; i++) {
+    for (uint32_t i = 0; i < (RMI_WITHOUT(disk_parts) ? 1 : RMI_COUNT(rmi_plan_disk_spare)) && call->plan->n; i++) {
         if (best->ns && (call->stop.stopped || call->stop.ask(call->stop.user))) break;
         RMI_TRY(rmi_plan_try_disk(call, graph, asked, rmi_plan_disk_spare[i], best));
     }
@@ -19993,7 +20027,7 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
     call->desc = &desc;
     desc.host_bytes = rmi_min(rmi_add(asked.host_bytes, asked.disk_bytes), RMI_MAX / 2);
     for (uint32_t round = 0; round < RMI_PLAN_DISK_ROUNDS && result == RM_OK; round++) {
-        if (round && (!best->ns || call->stop.stopped)) break;
+        if (round && (!best->ns || call->stop.stopped || RMI_WITHOUT(disk_round))) break;
         if (round && !rmi_plan_slow_down(call->graph, graph, best, call->plan)) break;
         memset((void *)&call->homes, 0, sizeof call->homes);
         call->given = NULL;
@@ -25370,6 +25404,7 @@ RMI_FN rm_result rmi_exe_take_buffer(rmi_exe_state *all, uint32_t buf)
         done += bytes;
         even &= !(bytes % rows);
     }
+    if (all->apply && parts) exec->course.updated = step; /* what a save before the next step names */
     if (!cut || (done == whole && even)) return RM_OK;
     return rmi_err_set(err, RM_ERROR_TEXT, "%s: the states of all ranks have %u bytes of %s in %u rows, this graph has "
                        "%u; they are of another graph", all->call, done, name, rows, whole);

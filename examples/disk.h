@@ -262,7 +262,10 @@ DISK_FN int disk_commit(disk *d, uint64_t step)
     disk_head head;
     uint64_t i;
     int code;
-    if (d->error[0]) return -1; /* something of it was not written */
+    pthread_mutex_lock(&d->lock);
+    code = d->error[0];
+    pthread_mutex_unlock(&d->lock);
+    if (code) return -1; /* something of it was not written */
     memset(&head, 0, sizeof head);
     memset(d->map, 0, (size_t)d->map_bytes);
     memcpy(head.magic, "rockmate disk 1", 16);
@@ -278,7 +281,9 @@ DISK_FN int disk_commit(disk *d, uint64_t step)
     code = disk_raw(d, &d->lane[1], 1, d->map, d->map_bytes, head.sequence % 2 * d->map_bytes);
     if (code) return disk_fail(d, "writing its map", code);
     if (DISK_SYNC(d->fd)) return disk_fail(d, "writing its map to the medium", errno);
+    pthread_mutex_lock(&d->lock);
     memcpy(d->kept, d->now, (size_t)d->blocks);
+    pthread_mutex_unlock(&d->lock);
     d->sequence++;
     d->step = step;
     return 0;
@@ -381,6 +386,23 @@ DISK_FN int disk_is_new(disk *d, uint64_t size, uint64_t most)
     return size <= most;
 }
 
+/* The name of a new file is on the medium, too: that of the directory it stands in. */
+DISK_FN int disk_sync_directory(const disk *d)
+{
+    const char *slash = strrchr(d->path, '/');
+    char *name = (char *)malloc(strlen(d->path) + 2);
+    int fd, code;
+    if (!name) return ENOMEM;
+    strcpy(name, slash ? d->path : ".");
+    if (slash) name[slash == d->path ? 1 : slash - d->path] = 0;
+    fd = open(name, O_RDONLY);
+    free(name);
+    if (fd < 0) return errno;
+    code = fsync(fd) && errno != EINVAL ? errno : 0; /* EINVAL: a file system without such a thing */
+    close(fd);
+    return code;
+}
+
 DISK_FN int disk_begin(disk *d)
 {
     struct stat st;
@@ -406,9 +428,12 @@ DISK_FN int disk_begin(disk *d)
     }
     d->scratch = least;
     if (disk_is_new(d, (uint64_t)st.st_size, least)) {
-        if ((code = disk_room(d, least)) == 0) return disk_commit(d, DISK_NO_STEP);
-        if (ftruncate(d->fd, st.st_size)) return code; /* what room there was is given back */
-        return code;
+        if ((code = disk_room(d, least)) != 0) {
+            if (ftruncate(d->fd, st.st_size)) (void)disk_fail(d, "giving back its room", errno);
+            return code;
+        }
+        code = disk_sync_directory(d);
+        return code ? disk_fail(d, "writing its name to the medium", code) : disk_commit(d, DISK_NO_STEP);
     }
     for (i = 0; i < 2; i++) {
         code = disk_slot(d, i);

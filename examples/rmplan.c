@@ -1508,7 +1508,7 @@ static int note_size(account *a, const char *before, const char *name, const cha
 {
     char key[1024];
     uint64_t *size;
-    snprintf(key, sizeof key, "%s%s%s", before, name, after);
+    if ((size_t)snprintf(key, sizeof key, "%s%s%s", before, name, after) >= sizeof key) return 0;
     size = names_put(&a->sizes, key, 0);
     if (size) *size = (uint64_t)strtoull(digits, NULL, 10);
     return size != NULL;
@@ -2001,7 +2001,7 @@ static int check_host(const job *j)
         return usage("--disk is behind --host, which is all pinned then, and holds no shares on ranks; leave out --pinned, "
                      "--shares and --ranks", NULL);
     if (is_unified(j->device)) return GO_ON;
-    if (r->given[OPTION_DISK] && none) return usage("--disk is behind --host, and there is none", NULL);
+    if (r->given[OPTION_DISK] && (none || !r->given[OPTION_HOST])) return usage("--disk is behind --host, and there is none; give --host 16G, say", NULL);
     if (r->given[OPTION_PINNED] && none) return usage("--pinned is a part of --host, and there is none", NULL);
     if (r->given[OPTION_PINNED] && !graph_says(j->g, " pageable_h2d="))
         return usage("--pinned: the graph does not say how fast pageable memory is; give --link 25G,pageable=8G (bytes "

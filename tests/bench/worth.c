@@ -6,6 +6,7 @@
       --links LIST   none, or GB/s each way (none,25); with a link there are 64 GiB of host memory
       --budgets LIST per cent of the way from the least memory of preset rockmate to keeping everything (10,30,60)
       --preset NAME  (the default's)
+      --disk IN,OUT  GB/s of a disk behind host memory, of which there is half as much as the plan without a disk takes
       --rows         each instance, too
 
    A mechanism is the word inside one of the header's RMI_WITHOUT(...), search_ and a move's name, or one of the configurations below. First the planner as it
@@ -57,11 +58,12 @@ static const struct {
 /* Words inside RMI_WITHOUT(...) of the header. */
 static const char *const MECHANISMS[] = { "anneal", "search_order", "search_cheapest", "search_swap",
                                            "search_again", "search_remove", "search_copy", "search_no_copy", "search_convert",
-                                           "search_exchange", "search_shift", "search_mode", "search_home", "search_homes", "search_spare" };
+                                           "search_exchange", "search_shift", "search_mode", "search_home", "search_homes", "search_spare",
+                                           "disk_round", "disk_parts", "disk_ahead" };
 
 typedef struct one_case { /* an instance at a budget with a link */
     instance what;
-    uint64_t link, budget;
+    uint64_t link, budget, host; /* host: bytes before a disk; 0: not known yet */
     double time[SEEDS], cpu; /* per cent over keeping everything; seconds, the mean over seeds. NAN: no plan */
 } one_case;
 
@@ -69,6 +71,7 @@ static one_case cases[CASES];
 static size_t n_cases;
 static int n_seeds = 3, show_rows;
 static const char *preset;
+static double disk_in, disk_out; /* bytes a second; 0: no disk */
 
 static char *load(const char *path, size_t *n)
 {
@@ -108,7 +111,7 @@ static rm_graph *graph_of(const instance *what, uint64_t link)
 }
 
 /* Overhead of the plan in per cent of keeping everything; NAN if there is none. A fresh graph: nothing is known from earlier calls. */
-static double overhead(const one_case *c, const char *mechanism, double *cpu)
+static double overhead(one_case *c, const char *mechanism, double *cpu)
 {
     rm_graph *g = graph_of(&c->what, c->link);
     rm_plan_desc d;
@@ -125,6 +128,17 @@ static double overhead(const one_case *c, const char *mechanism, double *cpu)
     if (c->link) {
         if (c->what.path) rm_graph_link(g, c->link, c->link, 10000, (uint64_t)60e9);
         d.host_bytes = (uint64_t)64 << 30;
+    }
+    if (c->link && disk_in > 0) {
+        rm_graph_disk(g, (uint64_t)disk_in, (uint64_t)disk_out, 100000, 0);
+        if (!c->host && rm_plan_create(g, &d, &p) == RM_OK) {
+            c->host = info.host_bytes / 2 + 1;
+            rm_plan_destroy(p);
+            p = NULL;
+        }
+        d.host_bytes = c->host;
+        d.disk_bytes = (uint64_t)1 << 40;
+        start = clock();
     }
     if (rm_config_preset(preset ? preset : c->link ? "offmate" : "hiremate", &config) != RM_OK) {
         fprintf(stderr, "no preset %s\n", preset);
@@ -286,6 +300,7 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[k], "--links") && k + 1 < argc) links = argv[++k];
         else if (!strcmp(argv[k], "--budgets") && k + 1 < argc) budgets = argv[++k];
         else if (!strcmp(argv[k], "--preset") && k + 1 < argc) preset = argv[++k];
+        else if (!strcmp(argv[k], "--disk") && k + 1 < argc && sscanf(argv[k + 1], "%lf,%lf", &disk_in, &disk_out) == 2) disk_in *= 1e9, disk_out *= 1e9, k++;
         else if (!strcmp(argv[k], "--rows")) show_rows = 1;
         else if (len > 4 && !strcmp(argv[k] + len - 4, ".rmg") && n_given < 64) {
             const char *slash = strrchr(argv[k], '/');

@@ -115,8 +115,7 @@ static void messages(void)
     rm_graph_destroy(g);
 }
 
-/* What host memory must hold at once is one update: gradients whose update there is over are of no more use (they stayed to the end of
-   the step, and all of them together were what "would do"). */
+/* What host memory must hold at once is one update: gradients whose update there is over are of no more use. */
 static void floor_of_host(void)
 {
     static const char text[] = "rockmate graph 1\nlink h2d=1000000000 d2h=1000000000 latency=10\ntier disk rate_in=500000000 rate_out=250000000\n"

@@ -1019,7 +1019,7 @@ int main(int argc, char **argv)
 {
     unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(3, 30), first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     for (i = 0; i < n && failed < MOST_TOLD; i++) one(first + i);
-    if (argc <= 1) one(14); /* an output that an op of the comm lane makes was read as if the compute lane had made it */
+    if (argc <= 1) one(14); /* an op of the comm lane makes an output: who reads it waits for that lane, not for the compute lane */
     many("noremat", 0);
     many("offmate", 1);
     if (tm_amount(0, 1)) many("stream", 1);

@@ -217,13 +217,14 @@ static int train(rank *r, rm_graph *g, rm_exec **e, rm_plan *p, rm_exec_desc *d,
         for (micro = 0; micro < r->micro; micro++) {
             rm_step s;
             memset(&s, 0, sizeof s);
+            s.step = (uint64_t)step + 5;
             s.kind = r->micro == 1 ? RM_SINGLE : micro == 0 ? RM_FIRST : micro + 1 < r->micro ? RM_MIDDLE : RM_LAST;
             for (k = 0; k < WIDTH; k++) in[k] = drawn(7 + (uint64_t)(step * 64 + micro * 16 + r->number) * WIDTH + k);
             if (rm_exec_write(*e, x, RM_VALUE, 0, in, sizeof in) != RM_OK || rm_exec_step(*e, &s) != RM_OK) return fault(r, "step", rm_exec_error(*e));
         }
         if (rm_exec_wait(*e) != RM_OK) return fault(r, "wait", rm_exec_error(*e));
         if (step == 0 && r->shares) { /* what is saved goes on elsewhere, on the same rank */
-            tm_text state = {0};
+            tm_text state = {0}, again = {0};
             rm_exec *other = NULL;
             rm_exec_desc od = *d;
             od.rank = (uint32_t)(r->number + 1) % (uint32_t)r->all->n;
@@ -231,10 +232,11 @@ static int train(rank *r, rm_graph *g, rm_exec **e, rm_plan *p, rm_exec_desc *d,
             rm_exec_destroy(*e);
             *e = NULL;
             if (!bad && (rm_exec_create(p, d, e) != RM_OK || rm_exec_restore(*e, state.s, state.n) != RM_OK)) bad = fault(r, "restore", *e ? rm_exec_error(*e) : rm_graph_error(g));
+            if (!bad && (rm_exec_save(*e, in_memory, &again) != RM_OK || again.n != state.n || memcmp(again.s, state.s, state.n))) bad = fault(r, "save", "what was restored is saved otherwise: another step, say");
             if (!bad && rm_exec_create(p, &od, &other) == RM_OK && r->weights[0] > 16 && rm_exec_restore(other, state.s, state.n) == RM_OK) bad = fault(r, "restore", "another rank took it");
             if (!bad && rm_exec_check(*e, NULL, NULL) == RM_OK) bad = fault(r, "check", "a plan in shares");
             rm_exec_destroy(other);
-            free(state.s);
+            free(state.s), free(again.s);
             if (bad) return 1;
         }
     }

@@ -172,7 +172,7 @@ static void views(void)
     }
 }
 
-/* What stays on the device may be in shares there: by none of the policies it was. */
+/* What stays on the device may be in shares there, by each of the policies. */
 static void stays(void)
 {
     static const char text[] = "rockmate graph 1\nranks 2 rate=1000000000 latency=100000\ntensor x input 1000\n"

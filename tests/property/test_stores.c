@@ -591,7 +591,7 @@ end:
 
 int main(int argc, char **argv)
 {
-    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(30, 40), first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
+    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(30, 60), first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     hand_plans("tests/oracle/disk.txt");
     words();
     refused();
