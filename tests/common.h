@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #if defined(__GNUC__)
 #define TM_FN __attribute__((unused)) static
@@ -17,6 +18,14 @@
 
 /* How many cases: few, or many where tests/run.sh --all has set RMTEST_ALL. */
 TM_FN unsigned long tm_amount(unsigned long few, unsigned long many) { return getenv("RMTEST_ALL") ? many : few; }
+
+/* Is there time for one more case of a loop that draws them? The first two in any case, then while this program has had less than
+   RMTEST_SECONDS of the processor, which tests/run.sh --all sets: what it takes is bounded on a slow machine, too. */
+TM_FN int tm_more(unsigned long done)
+{
+    const char *seconds = getenv("RMTEST_SECONDS");
+    return done < 2 || !seconds || (double)clock() / CLOCKS_PER_SEC < atof(seconds);
+}
 
 /* --- counts */
 static unsigned long tm_passed, tm_failed, tm_skipped;

@@ -32,7 +32,7 @@ SAN="-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all"
 checks="-fno-sanitize=null,alignment,object-size,pointer-overflow" # half as long to compile and to run; --all has them: undefined_c
 passed=0 failed=0 skipped=0
 export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1"
-[ $all = 1 ] && export RMTEST_ALL=1 || unset RMTEST_ALL # tests/common.h: how many seeds
+[ $all = 1 ] && export RMTEST_ALL=1 RMTEST_SECONDS=${RMTEST_SECONDS:-30} || unset RMTEST_ALL RMTEST_SECONDS # tests/common.h: how many seeds, and for how long
 
 have() { command -v "$1" >/dev/null 2>&1; }
 ok() { passed=$((passed + 1)); }
@@ -224,16 +224,16 @@ cuda_header() { # COMPILER AND OPTIONS, as one word
 }
 cuda_link() {
     dirs="-L$cuda/lib64 -L$cuda/lib -Wl,-rpath,$cuda/lib64"
-    check "link with -lcudart" ${CC} -std=gnu99 -O1 -I. -isystem "$cuda/include" -o "$out/cuda_so" tests/compile/cuda.c $dirs -lcudart
+    check "link with -lcudart" ${CC} -std=gnu99 -O0 -I. -isystem "$cuda/include" -o "$out/cuda_so" tests/compile/cuda.c $dirs -lcudart
     check "the real runtime, shared" "$out/cuda_so"
-    check "link with -lcudart_static" ${CC} -std=gnu99 -O1 -I. -isystem "$cuda/include" -o "$out/cuda_a" tests/compile/cuda.c $dirs -lcudart_static -lpthread -ldl -lrt
+    check "link with -lcudart_static" ${CC} -std=gnu99 -O0 -I. -isystem "$cuda/include" -o "$out/cuda_a" tests/compile/cuda.c $dirs -lcudart_static -lpthread -ldl -lrt
     check "the real runtime, static" "$out/cuda_a"
-    check "link with the stand-in" ${CC} -std=gnu99 $SAN -I. -isystem "$cuda/include" -o "$out/cuda_standin" tests/compile/cuda.c "$out/objects/standin.o" -lm
+    check "link with the stand-in" ${CC} -std=gnu99 $SAN -O0 -I. -isystem "$cuda/include" -o "$out/cuda_standin" tests/compile/cuda.c "$out/objects/standin.o" -lm
     check "steps on the stand-in" "$out/cuda_standin"
     if [ -f "$cuda/include/nvtx3/nvToolsExt.h" ]; then
-        check "link with ranges" ${CC} -std=gnu99 $W $SAN -I. -isystem "$cuda/include" -o "$out/cuda_nvtx" tests/compile/nvtx.c "$out/objects/standin.o" -lm
+        check "link with ranges" ${CC} -std=gnu99 $W $SAN -O0 -I. -isystem "$cuda/include" -o "$out/cuda_nvtx" tests/compile/nvtx.c "$out/objects/standin.o" -lm
         check "ranges of steps" "$out/cuda_nvtx"
-        check "link with nvtx3" ${CC} -std=gnu99 $SAN -DREAL_NVTX -I. -isystem "$cuda/include" -o "$out/cuda_nvtx3" tests/compile/nvtx.c "$out/objects/standin.o" -lm -ldl
+        check "link with nvtx3" ${CC} -std=gnu99 $SAN -O0 -DREAL_NVTX -I. -isystem "$cuda/include" -o "$out/cuda_nvtx3" tests/compile/nvtx.c "$out/objects/standin.o" -lm -ldl
         check "nvtx3 without a tool" "$out/cuda_nvtx3"
     else skip "no nvtx3: ranges for Nsight"; fi
 }
@@ -286,27 +286,27 @@ lanes_threads() { # the object once more, with ThreadSanitizer
         check "build $name" ${CC} -std=gnu99 $t -w -include tests/linked.h -I. -c -o "$out/$name.o" tests/$n.c
         check "link $name" ${CXX} -fsanitize=thread -o "$out/$name" "$out/$name.o" "$out/threads.o" "$out/objects/replay.o" -lm -lpthread
     done
-    counted test_lanes_threads "$out/test_lanes_threads" 6 5000
+    counted test_lanes_threads "$out/test_lanes_threads" 2 5000
     counted test_run_threads "$out/test_run_threads"
 }
-undefined_c() { # the unit tests once more, few seeds: every check of undefined behaviour, by clang where it is here
+undefined_c() { # the unit tests once more, few seeds, but for those that take longest: every check of undefined behaviour, by clang where it is here
     if have clang; then u="clang -fno-sanitize=function"; else u=${CC}; fi
     check "build for undefined" $u -std=gnu99 -O1 -g1 -fsanitize=undefined -fno-sanitize-recover=all -I. -c -o "$out/undefined.o" tests/linked.c
     for t in tests/unit/test_*.c; do
         n=$(name_of "$t")
+        case $n in test_check | test_plan | test_reduce | test_fit) continue ;; esac
         check "link ${n}_undefined" ${CXX} -fsanitize=address,undefined -o "$out/${n}_undefined" "$out/objects/$n.o" "$out/undefined.o" "$out/objects/replay.o" -lm -lpthread
-        counted "${n}_undefined" env -u RMTEST_ALL "$out/${n}_undefined"
+        counted "${n}_undefined" env -u RMTEST_ALL -u RMTEST_SECONDS "$out/${n}_undefined"
     done
 }
 same() { # NAME COMPILER...: its plans, to be compared with the others' at the end
     name=$1; shift
     check "build same_plans ($name)" "$@" -I. -o "$out/same_$name" tests/property/same_plans.c -lm
-    "$out/same_$name" 9 >"$out/same_$name.txt" 2>&1 && ok || bad "same_plans ($name): exit status $?"
+    "$out/same_$name" 5 >"$out/same_$name.txt" 2>&1 && ok || bad "same_plans ($name): exit status $?"
 }
 planner_cli() {
     check "rmplan.c without warnings" ${CC} -std=c99 $W -DRMI_IMPLEMENTED -fsyntax-only examples/rmplan.c
-    if [ $all = 1 ]; then check "build rmplan" ${CC} -O2 -o "$out/rmplan" examples/rmplan.c -lm
-    else check "build rmplan" ${CC} -O2 -DRMI_IMPLEMENTED -o "$out/rmplan" examples/rmplan.c "$out/objects/plain.o" -lm -lpthread; fi
+    check "build rmplan" ${CC} -O2 -DRMI_IMPLEMENTED -o "$out/rmplan" examples/rmplan.c "$out/objects/plain.o" -lm -lpthread
     for t in tests/cli/*.sh; do
         [ -f "$t" ] && counted "$(basename "$t" .sh)" sh "$t" "$out/rmplan"
     done
@@ -317,8 +317,7 @@ disk_uring() { # examples/disk.h past the page cache
 }
 trainer_cli() {
     if ${CC} -fopenmp -o "$out/m" "$out/m.c" 2>/dev/null; then omp=-fopenmp; else omp=; fi
-    if [ $all = 1 ]; then check "build train_gpt" ${CC} -O3 $omp -o "$out/train_gpt" examples/train_gpt.c -lm
-    else check "build train_gpt" ${CC} -O2 $omp -DRMI_IMPLEMENTED -o "$out/train_gpt" examples/train_gpt.c "$out/objects/plain.o" -lm -lpthread; fi
+    check "build train_gpt" ${CC} -O2 $omp -DRMI_IMPLEMENTED -o "$out/train_gpt" examples/train_gpt.c "$out/objects/plain.o" -lm -lpthread
     [ -f tests/cli/train_gpt.test ] && counted train_gpt sh tests/cli/train_gpt.test "$out/train_gpt"
 }
 documents() { # programs of their own: what else is built is built side by side with this
@@ -344,7 +343,7 @@ same_plans() { # NAMES: the same plans from every compiler
         [ -n "$first" ] || first=$name
         if cmp -s "$out/same_$first.txt" "$out/same_$name.txt"; then ok; else bad "$name makes other plans than $first"; diff "$out/same_$first.txt" "$out/same_$name.txt" | head -n 6; fi
     done
-    [ "$(wc -l <"$out/same_$first.txt")" -gt 500 ] && ok || bad "same_plans printed too little"
+    [ "$(wc -l <"$out/same_$first.txt")" -gt 300 ] && ok || bad "same_plans printed too little"
 }
 
 # --- what the machine has

@@ -700,7 +700,7 @@ int main(int argc, char **argv)
     unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : usual, i;
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     more = argc > 3 ? strtoul(argv[3], NULL, 10) : 0;
-    for (i = 0; i < n; i++) random_graph(first + i);
+    for (i = 0; i < n && tm_more(i); i++) random_graph(first + i);
     standin_reset();
     printf("%lu graphs, %lu plans, %lu steps, %lu moves of data, %lu of them to disk; %lu waits left out in turn, %lu not missed (and %lu before a graph)\n%lu passed, %lu failed, %lu skipped\n", n, plans, runs, moves, on_disk, waits_dropped, waits_left, borders, passed, failed, skipped);
     return failed != 0;

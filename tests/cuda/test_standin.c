@@ -365,7 +365,7 @@ int main(int argc, char **argv)
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     refusals();
     times();
-    for (i = 0; i < n; i++) one_program(first + i);
+    for (i = 0; i < n && tm_more(i); i++) one_program(first + i);
     standin_reset();
     snprintf(where, sizeof where, "all programs");
     expect(10 * seen >= 9 * n_racy, "too few races show in the bytes"); /* some are written over before anybody looks */

@@ -376,7 +376,7 @@ int main(int argc, char **argv)
             for (side = (int)tm_amount(2, 0); side < 3; side++)
                 for (i = 0; (name = rm_preset_name(i, NULL)) != NULL; i++) {
                     model m;
-                    if ((i + (size_t)clipped) % tm_amount(2, 1)) continue; /* each preset clipped or not */
+                    if ((i + (size_t)clipped) % 2) continue; /* each preset clipped or not */
                     if (argc > 1 && strcmp(argv[1], name)) continue;
                     tm_case = (unsigned long)(clipped * 10000 + micro * 1000 + side * 100 + (int)i + 1);
                     build(&m, clipped, sides[side]);

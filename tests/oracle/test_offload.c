@@ -604,14 +604,14 @@ static void stays(uint64_t seed)
 int main(int argc, char **argv)
 {
     unsigned long chains = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(1, 5), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
-    for (i = seed; i < seed + chains; i++) compare(i);
+    for (i = seed; i < seed + chains && tm_more(i - seed); i++) compare(i);
     compare(55); /* the only or the fastest plan waits for a copy */
     if (tm_amount(0, 1)) compare(171), compare(236), compare(290);
-    for (i = seed; i < seed + chains && i < seed + 8; i++) agree(i);
-    for (i = seed; i < seed + chains && i < seed + 4; i++) yardsticks(i);
-    for (i = seed; i < seed + chains && i < seed + 3; i++) more_memory(i);
-    for (i = seed; i < seed + chains; i++) updates(i);
-    for (i = seed; i < seed + tm_amount(1, 3); i++) stays(i);
+    for (i = seed; i < seed + chains && i < seed + 8 && tm_more(i - seed); i++) agree(i);
+    for (i = seed; i < seed + chains && i < seed + 4 && tm_more(i - seed); i++) yardsticks(i);
+    for (i = seed; i < seed + chains && i < seed + 3 && tm_more(i - seed + 1); i++) more_memory(i);
+    for (i = seed; i < seed + chains && tm_more(i - seed); i++) updates(i);
+    for (i = seed; i < seed + tm_amount(1, 3) && tm_more(i - seed + 1); i++) stays(i);
     slow_link();
     first_step();
     tied();

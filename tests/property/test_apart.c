@@ -43,7 +43,7 @@ int main(int argc, char **argv)
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 16;
     int graphs = argc > 2 ? atoi(argv[2]) : (int)tm_amount(1, 2), ops = argc > 3 ? atoi(argv[3]) : 260, i;
     rmtest_limits.apart = 1;
-    for (i = 0; i < graphs; i++) {
+    for (i = 0; i < graphs && tm_more((unsigned long)i); i++) {
         one(seed + (uint64_t)i, ops, i % 2 ? "hiremate" : "search");
         one(seed + (uint64_t)i, 40, "hiremate");
     }

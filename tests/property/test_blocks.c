@@ -201,7 +201,7 @@ int main(int argc, char **argv)
 {
     unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(15, 150), i;
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n && tm_more(i); i++) {
         rg_text t;
         rm_graph *g = NULL;
         rg_ask_more(first + i);

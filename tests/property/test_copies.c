@@ -120,7 +120,7 @@ int main(int argc, char **argv)
     static const uint32_t steps[] = {RM_SINGLE, RM_FIRST, RM_LAST, RM_MIDDLE, RM_FORWARD};
     unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(10, 60), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     int k;
-    for (i = seed; i < seed + graphs; i++) {
+    for (i = seed; i < seed + graphs && tm_more(i - seed); i++) {
         rm_graph *g = NULL;
         rg_text t;
         rmi_arena mem = rmi_arena_make(NULL);

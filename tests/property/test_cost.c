@@ -252,7 +252,7 @@ int main(int argc, char **argv)
     };
     unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(100, 1000), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     if (argc > 4) try_file(argv[1], (uint32_t)atoi(argv[2]), strtoul(argv[3], NULL, 10), strtoul(argv[4], NULL, 10));
-    for (i = seed; i < seed + graphs && argc <= 4; i++) try_random(i, kinds[i % 7], graphs == 1);
+    for (i = seed; i < seed + graphs && argc <= 4 && tm_more(i - seed); i++) try_random(i, kinds[i % 7], graphs == 1);
     before_its_maker();
     unread_input();
     if (argc <= 4) try_random(7113, kinds[7113 % 7], 0); /* a gradient of the step before that is over in the event that writes its bytes */

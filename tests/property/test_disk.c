@@ -254,7 +254,7 @@ int main(int argc, char **argv)
     texts();
     messages();
     floor_of_host();
-    for (i = seed; i < seed + graphs; i++) {
+    for (i = seed; i < seed + graphs && tm_more(i - seed); i++) {
         tm_case = i;
         curve(i);
     }

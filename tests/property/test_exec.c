@@ -835,7 +835,7 @@ int main(int argc, char **argv)
     unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : usual, i;
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     for (i = 0; i < 4 && argc < 3; i += tm_amount(3, 1)) built_graph(i);
-    for (i = 0; i < n; i++) random_graph(first + i);
+    for (i = 0; i < n && tm_more(i); i++) random_graph(first + i);
     printf("%lu graphs, %lu steps\n%lu passed, %lu failed, %lu skipped\n", n, runs, passed, failed, skipped);
     return failed != 0;
 }

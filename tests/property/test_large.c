@@ -80,7 +80,7 @@ int main(int argc, char **argv)
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     int graphs = argc > 2 ? atoi(argv[2]) : (int)tm_amount(2, 16), i;
     rmtest_limits.ref_large = 10, rmtest_limits.plan_many = 5;
-    for (i = 0; i < graphs; i++) {
+    for (i = 0; i < graphs && tm_more((unsigned long)i); i++) {
         rg_text t;
         uint32_t features = (uint32_t)rmi_mix(seed + (uint64_t)i) & RG_ALL & ~(uint32_t)(RG_LINK | RG_OPT_HOST | RG_EXTERNAL);
         tm_case = (unsigned long)(seed + (uint64_t)i);

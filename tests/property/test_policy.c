@@ -324,7 +324,7 @@ int main(int argc, char **argv)
     int graphs = argc > 2 ? atoi(argv[2]) : (int)tm_amount(12, 40), i;
     no_bytes();
     between_the_passes();
-    for (i = 0; i < graphs; i++) one(seed + (uint64_t)i);
+    for (i = 0; i < graphs && tm_more((unsigned long)i); i++) one(seed + (uint64_t)i);
     printf("%lu plans, %lu without, %lu refused\n", feasible, infeasible, refused);
     return tm_end();
 }

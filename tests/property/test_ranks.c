@@ -432,7 +432,7 @@ static void one(unsigned long seed)
 int main(int argc, char **argv)
 {
     unsigned long cases = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(20, 60), first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
-    for (i = 0; i < cases; i++) {
+    for (i = 0; i < cases && tm_more(i); i++) {
         tm_case = first + i;
         one(first + i);
     }

@@ -177,7 +177,7 @@ int main(int argc, char **argv)
 {
     static const uint32_t steps[] = {RM_SINGLE, RM_FIRST, RM_LAST, RM_MIDDLE, RM_FORWARD};
     unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(2, 4), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
-    for (i = seed; i < seed + graphs; i++) {
+    for (i = seed; i < seed + graphs && tm_more(i - seed); i++) {
         rm_plan_info info;
         rm_plan_desc d;
         rm_plan *p = NULL;

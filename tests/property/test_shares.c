@@ -200,7 +200,7 @@ int main(int argc, char **argv)
     words();
     refused();
     stays();
-    for (i = 0; i < graphs; i++) {
+    for (i = 0; i < graphs && tm_more((unsigned long)i); i++) {
         tm_case = first + i;
         one(first + i);
     }

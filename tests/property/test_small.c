@@ -178,7 +178,7 @@ static void least_memory(const char *name, char *text, size_t size, uint64_t byt
 int main(int argc, char **argv)
 {
     unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(2, 8), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
-    for (i = seed; i < seed + graphs; i++) {
+    for (i = seed; i < seed + graphs && tm_more(i - seed); i++) {
         rg_text t;
         memset(&t, 0, sizeof t);
         rg_generate(&t, i, 3 + (int)(i % 9), i % 3 ? RG_ALL & ~(RG_LINK | RG_OPT_HOST) : RG_DAG | RG_RESIDUAL | RG_NEEDS | RG_SAVED | RG_WORKSPACE | RG_VARIANT);

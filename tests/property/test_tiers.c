@@ -420,7 +420,7 @@ int main(int argc, char **argv)
     texts();
     messages();
     moves_over();
-    for (i = seed; i < seed + graphs; i++) {
+    for (i = seed; i < seed + graphs && tm_more(i - seed); i++) {
         tm_case = i;
         curve(i);
     }

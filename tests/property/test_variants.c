@@ -160,7 +160,7 @@ static void parts(void)
     static const char whole[] = "op b in=h,w2,b2 out=r needs=h,w2 fwd=100 bwd=200 bwd_ws=3000\n", two[] = "part b%s dx grads=h,b2 needs=w2 bwd=120\npart b%s dw grads=w2 needs=h bwd=120\n",
                       three[] = "part b%s dx grads=h needs=w2 bwd=110\npart b%s dw grads=w2 needs=h bwd=110\npart b%s db grads=b2 needs=none bwd=10\n";
     uint64_t best[4][40];
-    const uint32_t step = (uint32_t)tm_amount(4, 1);
+    const uint32_t step = (uint32_t)tm_amount(4, 2);
     uint32_t mixed = 0, i, k;
     for (i = 0; i < 4; i++) { /* 0: whole with both variants; 1: two with the whole as a variant; 2, 3: each alone */
         char text[4096], *s = text;
@@ -246,7 +246,7 @@ int main(int argc, char **argv)
         switches(g, &t, 0);
     }
     rm_graph_destroy(g);
-    for (i = first; i < first + n; i++) {
+    for (i = first; i < first + n && tm_more(i - first); i++) {
         g = NULL;
         rg_generate(&t, 7000 + i, 5 + (int)(i % 20), RG_ALL & ~(i % 2 ? RG_OPT_HOST : RG_OPT_HOST | RG_LINK));
         tm_case = i;
@@ -254,6 +254,6 @@ int main(int argc, char **argv)
         rm_graph_destroy(g);
         rg_free(&t);
     }
-    for (i = 1; i <= tm_amount(6, 15); i++) calls(i);
+    for (i = 1; i <= tm_amount(6, 15) && tm_more(i); i++) calls(i);
     return tm_end();
 }

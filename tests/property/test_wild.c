@@ -297,7 +297,7 @@ int main(int argc, char **argv)
     unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(25, 100), first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     int most = argc > 3 ? atoi(argv[3]) : 14;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    for (i = 0; i < graphs; i++) {
+    for (i = 0; i < graphs && tm_more((unsigned long)i); i++) {
         rg_text random;
         tm_text text;
         rm_graph *g = NULL;
