@@ -168,7 +168,7 @@
    link_margin_percent asks for more.
    Ranks that train together (rm_graph_ranks) can keep shares of weights, gradients and states (ZeRO): with
    rm_plan_desc.shares plans gather weights before their uses and scatter gradients, rm_exec_desc.gather and
-   scatter do it. Such plans move nothing to host memory.
+   scatter do it. With host_bytes the shares of states may wait in host memory, and come for their updates.
    With rm_plan_desc.disk_bytes and rm_graph_disk what host memory has no room for waits on disk;
    rm_exec_desc.disk_read, disk_write and disk_end do the transfers.
    The same graph and desc give the same plan, everywhere, after the same calls: what was found with less memory
@@ -19067,9 +19067,11 @@ RMI_FN rm_result rmi_plan_desc_ok(rm_graph *graph, const rm_plan_desc *desc)
                                    rmi_max(desc->pageable_bytes, rmi_plan_host(desc))) <= RMI_MAX,
              "rm_plan_desc: a budget is not below 2^62 bytes");
     RMI_WANT(&graph->last, desc->shares <= 3, "rm_plan_desc.shares: %u; take 0 to 3", (uint64_t)desc->shares);
-    RMI_WANT(&graph->last, !desc->shares || !(rmi_plan_host(desc) || desc->unified || desc->live_only || desc->like),
-             "rm_plan_desc.shares: plans in shares on ranks move nothing to host memory, have addresses, and are like "
-             "no other plan yet; leave out host_bytes, pageable_bytes, unified, live_only and like");
+    RMI_WANT(&graph->last, !desc->shares || !(desc->pageable_bytes || desc->unified || desc->live_only || desc->like),
+             "rm_plan_desc.shares: plans in shares on ranks have no pageable memory, have addresses, and are like "
+             "no other plan yet; leave out pageable_bytes, unified, live_only and like");
+    RMI_WANT(&graph->last, !desc->shares || !desc->host_bytes || graph->has_link, "rm_plan_desc.host_bytes: the graph "
+             "has no link to host memory; declare it (rm_graph_link)");
     const int disk = desc->disk_bytes != 0;
     RMI_WANT(&graph->last, !disk || graph->disk.in, "rm_plan_desc.disk_bytes: the graph has no disk; declare it "
              "(rm_graph_disk)");
@@ -19480,15 +19482,26 @@ RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph)
 }
 
 #define RMI_PLAN_WAITING 8u /* shares of gradients get an eighth of what all take, if they need not wait together */
+#define RMI_PLAN_NEAR 200u  /* parts of a step's time: so far from its bound a plan in shares is good enough */
+#define RMI_PLAN_AWAY 2u    /* of states' shares that host memory has room for none, half or all wait there */
 
 typedef struct rmi_plan_places { /* of shares, behind the arena that is planned: bytes from its end on */
     uint64_t *share;           /* by share: of values and states, and of gradients that last */
-    uint64_t lasting;          /* bytes of all these; behind them */
+    uint8_t *away;             /* by param: its state's share is in host memory, and comes for its update */
+    uint64_t host;             /* bytes of all these */
+    uint64_t lasting;          /* bytes of all others; behind them */
     uint64_t ws;               /* of the largest workspace of an update; behind it */
+    uint64_t stage;            /* of states' shares that have come; behind it */
     uint64_t waiting;          /* of gradients' shares that wait for an update, */
     uint64_t most;             /* and if all wait together */
     uint64_t align;
 } rmi_plan_places;
+
+typedef struct rmi_plan_area { /* shares that come and go */
+    uint64_t *bytes;           /* by param */
+    uint64_t *offset, most;    /* by param, from the area's begin on; the end of all that have been there */
+    uint32_t *live, n;         /* params whose shares are there now */
+} rmi_plan_area;
 
 typedef struct rmi_plan_sharing { /* a program that is being said in shares */
     const rm_graph *graph;
@@ -19501,9 +19514,9 @@ typedef struct rmi_plan_sharing { /* a program that is being said in shares */
     uint64_t *ready;           /* by param: when its gradient is in its share; while it is held: complete */
     uint32_t *held, first_held, n_held; /* params whose scatter is held back, for gathers to overtake it */
     uint32_t *queue, n;        /* params whose update waits */
-    uint32_t *live, n_live;    /* params whose gradient's share is allocated for now, */
-    uint64_t *offset, most;    /* and where among such, by param; where the last of all ended */
-    uint8_t *lasts;            /* by param: that share is at home on the device; */
+    rmi_plan_area grads, states; /* that wait for it; that have come from host memory */
+    uint64_t h2d, *came;       /* ns: when that lane is free; by param: when its state has come, or 0 */
+    uint8_t *lasts;            /* by param: its gradient's share is at home on the device; */
     uint8_t *is_held, *again;  /* its scatter is held back; it is gathered behind its update */
     int has_ws, takes;         /* a workspace is allocated; the next run takes over bytes */
 } rmi_plan_sharing;
@@ -19521,23 +19534,37 @@ RMI_FN rm_result rmi_plan_say_shared(rmi_plan_sharing *to, rmi_what what, uint32
     return RM_OK;
 }
 
-/* Bytes of the share of a param's gradient, in whole steps of the alignment. */
-RMI_FN uint64_t rmi_plan_gradient_share(const rmi_plan_sharing *to, uint32_t param)
+/* Bytes of the share of a param's value, gradient or state, in whole steps of the alignment. */
+RMI_FN uint64_t rmi_plan_share_bytes(const rm_graph *graph, rmi_buf_kind kind, size_t param, uint64_t align)
 {
-    uint32_t share = rmi_low_buf(to->graph, RMI_BUF_SHARE_GRAD, param);
-    return rmi_round_up(rmi_low_bytes(to->graph, share), to->at->align);
+    uint32_t whole = rmi_low_buf(graph, kind, (uint32_t)param);
+    return rmi_round_up(rmi_low_bytes(graph, rmi_low_shares(graph) + whole), align);
 }
 
-/* The lowest offset among gradients' shares that wait at which so many bytes are free. */
-RMI_FN uint64_t rmi_plan_free_at(const rmi_plan_sharing *to, uint64_t bytes)
+/* The lowest offset of an area at which a param's share has room. */
+RMI_FN uint64_t rmi_plan_free_at(const rmi_plan_area *area, uint32_t param)
 {
     uint64_t low = 0;
-    for (uint32_t i = 0; i < to->n_live;) {
-        uint64_t from = to->offset[to->live[i]], end = from + rmi_plan_gradient_share(to, to->live[i]);
-        if (low + bytes <= from || end <= low) i++;
+    for (uint32_t i = 0; i < area->n;) {
+        uint64_t from = area->offset[area->live[i]], end = from + area->bytes[area->live[i]];
+        if (low + area->bytes[param] <= from || end <= low) i++;
         else low = end, i = 0; /* they are in no order */
     }
     return low;
+}
+
+/* A param's share comes to an area, at that offset of it, or goes. */
+RMI_FN void rmi_plan_comes(rmi_plan_area *area, uint32_t param, uint64_t low)
+{
+    area->offset[param] = low;
+    area->most = rmi_max(area->most, low + area->bytes[param]);
+    area->live[area->n++] = param;
+}
+RMI_FN void rmi_plan_goes(rmi_plan_area *area, uint32_t param)
+{
+    uint32_t i = 0;
+    while (area->live[i] != param) i++;
+    area->live[i] = area->live[--area->n];
 }
 
 /* ns of a gather or scatter of so many bytes, as the referee counts them. */
@@ -19556,42 +19583,6 @@ RMI_FN rm_result rmi_plan_say_gather(rmi_plan_sharing *to, uint32_t param)
     return rmi_plan_say_shared(to, RMI_GATHER, rmi_low_buf(to->graph, RMI_BUF_VALUE, param), 0, 0);
 }
 
-/* Says one of the updates that wait. */
-RMI_FN rm_result rmi_plan_say_update(rmi_plan_sharing *to, uint32_t at)
-{
-    uint32_t now = to->queue[at], ws = rmi_low_buf(to->graph, RMI_BUF_OPT_WS, now), i;
-    uint64_t bytes = to->graph->tensors[now].opt_ws;
-    rmi_run run = rmi_low_run(RMI_OPT, now, RMI_OF_SHARE, 0);
-    if (bytes) RMI_TRY(rmi_plan_say_shared(to, RMI_ALLOC, ws, to->base + to->at->lasting, bytes));
-    RMI_TRY(rmi_plan_say_shared(to, RMI_RUN, RMI_NONE, 0, 0));
-    to->out.st[to->out.n - 1].run = run;
-    if (bytes) RMI_TRY(rmi_plan_say_shared(to, RMI_FREE, ws, 0, 0));
-    to->compute = rmi_add(rmi_max(to->compute, to->ready[now]), rmi_low_ns(to->graph, run, 0, 0));
-    for (to->n--; at < to->n; at++) to->queue[at] = to->queue[at + 1];
-    if (to->again[now]) RMI_TRY(rmi_plan_say_gather(to, now));
-    if (to->lasts[now]) return RM_OK;
-    for (i = 0; to->live[i] != now;) i++;
-    to->live[i] = to->live[--to->n_live];
-    return rmi_plan_say_shared(to, RMI_FREE, rmi_low_buf(to->graph, RMI_BUF_SHARE_GRAD, now), 0, 0);
-}
-
-/* Allocates the share of a param's gradient until its update; first updates make room. */
-RMI_FN rm_result rmi_plan_say_waits(rmi_plan_sharing *to, uint32_t param)
-{
-    uint32_t share = rmi_low_buf(to->graph, RMI_BUF_SHARE_GRAD, param), i = 0;
-    uint64_t bytes = rmi_plan_gradient_share(to, param), low = rmi_plan_free_at(to, bytes);
-    while (low + bytes > to->at->waiting && i < to->n && !to->has_ws && !to->takes) {
-        if (to->is_held[to->queue[i]]) i++;
-        else RMI_TRY(rmi_plan_say_update(to, i));
-        low = rmi_plan_free_at(to, bytes);
-    }
-    to->offset[param] = low;
-    to->most = rmi_max(to->most, low + bytes);
-    to->live[to->n_live++] = param;
-    low += to->base + to->at->lasting + to->at->ws;
-    return rmi_plan_say_shared(to, RMI_ALLOC, share, low, rmi_low_bytes(to->graph, share));
-}
-
 /* Says scatters that are held back: those that have ended by then, had they been said at once; all up to a param's. */
 RMI_FN rm_result rmi_plan_say_scatters(rmi_plan_sharing *to, uint64_t by, uint32_t param)
 {
@@ -19605,6 +19596,84 @@ RMI_FN rm_result rmi_plan_say_scatters(rmi_plan_sharing *to, uint64_t by, uint32
         RMI_TRY(rmi_plan_say_shared(to, RMI_SCATTER, rmi_low_buf(to->graph, RMI_BUF_GRAD, now), 0, 0));
     }
     return RM_OK;
+}
+
+/* A copy of a state's share between the device and host memory lasts so long. */
+RMI_FN uint64_t rmi_plan_state_ns(const rmi_plan_sharing *to, uint32_t param)
+{
+    const rmi_link *link = &to->graph->link;
+    return rmi_add(link->latency, rmi_mul_div_up(to->states.bytes[param], 1000000000u, link->tier[RMI_PINNED].h2d));
+}
+
+/* The states of params whose updates wait come from host memory, the first ones first, as far as there is room. */
+RMI_FN rm_result rmi_plan_say_states(rmi_plan_sharing *to)
+{
+    for (uint32_t i = 0; i < to->n; i++) {
+        uint32_t now = to->queue[i], state = rmi_low_buf(to->graph, RMI_BUF_SHARE_STATE, now);
+        uint64_t low = rmi_plan_free_at(&to->states, now);
+        if (!to->at->away[now] || to->came[now]) continue;
+        if (low + to->states.bytes[now] > to->at->stage) break;
+        rmi_plan_comes(&to->states, now, low);
+        low += to->base + to->at->lasting + to->at->ws;
+        to->came[now] = to->h2d = rmi_add(rmi_max(to->h2d, to->compute), rmi_plan_state_ns(to, now));
+        RMI_TRY(rmi_plan_say_shared(to, RMI_ALLOC, state, low, rmi_low_bytes(to->graph, state)));
+        RMI_TRY(rmi_plan_say_shared(to, RMI_PREFETCH, state, 0, 0));
+    }
+    return RM_OK;
+}
+
+/* The update of a param has run: if its state's share has come from host memory, it goes back. */
+RMI_FN rm_result rmi_plan_say_leaves(rmi_plan_sharing *to, uint32_t param)
+{
+    uint32_t state = rmi_low_buf(to->graph, RMI_BUF_SHARE_STATE, param);
+    if (!to->came[param]) return RM_OK;
+    to->came[param] = 0;
+    rmi_plan_goes(&to->states, param);
+    RMI_TRY(rmi_plan_say_shared(to, RMI_OFFLOAD, state, to->at->share[2 * to->graph->n_tensors + param], 0));
+    return rmi_plan_say_shared(to, RMI_FREE, state, 0, 0);
+}
+
+/* Says one of the updates that wait; those whose states have come before its own make room for that. */
+RMI_FN rm_result rmi_plan_say_update(rmi_plan_sharing *to, uint32_t at)
+{
+    uint32_t now = to->queue[at], ws = rmi_low_buf(to->graph, RMI_BUF_OPT_WS, now), first = 0;
+    uint64_t bytes = to->graph->tensors[now].opt_ws;
+    RMI_TRY(rmi_plan_say_states(to));
+    while (to->at->away[now] && !to->came[now]) { /* once: all that have come have no other in front of them */
+        while (!to->came[to->queue[first]]) first++;
+        if (to->is_held[to->queue[first]]) RMI_TRY(rmi_plan_say_scatters(to, 0, to->queue[first]));
+        RMI_TRY(rmi_plan_say_update(to, first));
+        at -= first < at;
+        RMI_TRY(rmi_plan_say_states(to));
+    }
+    rmi_run run = rmi_low_run(RMI_OPT, now, RMI_OF_SHARE, 0);
+    if (bytes) RMI_TRY(rmi_plan_say_shared(to, RMI_ALLOC, ws, to->base + to->at->lasting, bytes));
+    RMI_TRY(rmi_plan_say_shared(to, RMI_RUN, RMI_NONE, 0, 0));
+    to->out.st[to->out.n - 1].run = run;
+    if (bytes) RMI_TRY(rmi_plan_say_shared(to, RMI_FREE, ws, 0, 0));
+    to->compute = rmi_add(rmi_max(to->compute, rmi_max(to->ready[now], to->came[now])),
+                          rmi_low_ns(to->graph, run, 0, 0));
+    for (to->n--; at < to->n; at++) to->queue[at] = to->queue[at + 1];
+    RMI_TRY(rmi_plan_say_leaves(to, now));
+    if (to->again[now]) RMI_TRY(rmi_plan_say_gather(to, now));
+    if (to->lasts[now]) return RM_OK;
+    rmi_plan_goes(&to->grads, now);
+    return rmi_plan_say_shared(to, RMI_FREE, rmi_low_buf(to->graph, RMI_BUF_SHARE_GRAD, now), 0, 0);
+}
+
+/* Allocates the share of a param's gradient until its update; first updates make room. */
+RMI_FN rm_result rmi_plan_say_waits(rmi_plan_sharing *to, uint32_t param)
+{
+    uint32_t share = rmi_low_buf(to->graph, RMI_BUF_SHARE_GRAD, param), i = 0;
+    uint64_t bytes = to->grads.bytes[param], low = rmi_plan_free_at(&to->grads, param);
+    while (low + bytes > to->at->waiting && i < to->n && !to->has_ws && !to->takes) {
+        if (to->is_held[to->queue[i]]) i++;
+        else RMI_TRY(rmi_plan_say_update(to, i));
+        low = rmi_plan_free_at(&to->grads, param);
+    }
+    rmi_plan_comes(&to->grads, param, low);
+    low += to->base + to->at->lasting + to->at->ws + to->at->stage;
+    return rmi_plan_say_shared(to, RMI_ALLOC, share, low, rmi_low_bytes(to->graph, share));
 }
 
 /* Says all that waits at a program's end, the last updates first as far as they are ready: a step begins with what the
@@ -19629,13 +19698,14 @@ RMI_FN rm_result rmi_plan_say_in_shares(rmi_plan_sharing *to, const rmi_stmt *st
     RMI_TRY(rmi_plan_say_scatters(to, to->compute, RMI_NONE));
     for (at = 0; at < to->n && !to->has_ws && !to->takes;) {
         uint32_t now = to->queue[at];
-        if (to->again[now] && !to->is_held[now] && to->ready[now] <= to->compute) RMI_TRY(rmi_plan_say_update(to, at));
+        int here = !to->is_held[now] && (!to->at->away[now] || to->came[now]);
+        if (to->again[now] && here && rmi_max(to->ready[now], to->came[now]) <= to->compute)
+            RMI_TRY(rmi_plan_say_update(to, at));
         else at++;
     }
-    if (st->what == RMI_RUN && st->run.way == RMI_OPT_HOST) {
-        to->queue[to->n++] = st->run.id;
-        return RM_OK;
-    }
+    if (st->what == RMI_RUN && st->run.way == RMI_OPT_HOST) to->queue[to->n++] = st->run.id;
+    RMI_TRY(rmi_plan_say_states(to));
+    if (st->what == RMI_RUN && st->run.way == RMI_OPT_HOST) return RM_OK;
     if (st->what == RMI_PREFETCH && kind == RMI_BUF_VALUE && rmi_plan_shares(graph, i)) {
         for (at = 0; at < to->n && to->queue[at] != i;) at++;
         to->again[i] = at < to->n;
@@ -19673,37 +19743,80 @@ RMI_FN rm_result rmi_plan_share_program(const rmi_planner *call, const rm_graph 
     to.mem = &call->plan->mem;
     to.at = at;
     to.base = program->arena;
-    RMI_TRY(RMI_TABLES(to.mem, RMI_T(to.ready, n), RMI_T(to.queue, n), RMI_T(to.live, n), RMI_T(to.offset, n),
-                       RMI_T(to.lasts, n), RMI_T(to.held, n), RMI_T(to.is_held, n), RMI_T(to.again, n)));
+    RMI_TRY(RMI_TABLES(to.mem, RMI_T(to.ready, n), RMI_T(to.queue, n), RMI_T(to.came, n), RMI_T(to.lasts, n),
+                       RMI_T(to.held, n), RMI_T(to.is_held, n), RMI_T(to.again, n)));
+    RMI_TRY(RMI_TABLES(to.mem, RMI_T(to.grads.bytes, n), RMI_T(to.grads.offset, n), RMI_T(to.grads.live, n),
+                       RMI_T(to.states.bytes, n), RMI_T(to.states.offset, n), RMI_T(to.states.live, n)));
+    for (i = 0; i < n; i++) {
+        to.grads.bytes[i] = rmi_plan_share_bytes(graph, RMI_BUF_GRAD, i, at->align);
+        to.states.bytes[i] = rmi_plan_share_bytes(graph, RMI_BUF_STATE, i, at->align);
+    }
     for (i = 0; i < program->n_homes; i++) {
         rmi_home *home = &program->homes[i];
         if (!home->host) continue;
         if (home->buf / n == RMI_BUF_GRAD) to.lasts[home->buf % n] = 1;
-        home->offset = to.base + at->share[home->buf];
+        home->host = home->buf / n == RMI_BUF_STATE && at->away[home->buf % n];
+        home->offset = at->share[home->buf] + (home->host ? 0 : to.base);
         home->buf += rmi_low_shares(graph);
-        home->host = 0;
     }
     for (i = 0; i < program->n; i++) RMI_TRY(rmi_plan_say_in_shares(&to, &program->st[i]));
     RMI_TRY(rmi_plan_say_rest(&to));
     program->st = to.out.st;
     program->n = to.out.n;
-    *waiting = rmi_max(*waiting, to.most);
+    *waiting = rmi_max(*waiting, to.grads.most);
     return RM_OK;
 }
 
-/* Where shares are. waiting: gradients' shares that wait for an update have so many bytes at least. */
-RMI_FN rm_result rmi_plan_place_shares(const rmi_planner *call, const rm_graph *graph, uint64_t waiting,
-                                       rmi_plan_places *at)
+/* May the share of a param's state be at home in host memory? */
+RMI_FN int rmi_plan_may_leave(const rm_graph *graph, uint32_t param)
+{
+    const rmi_tensor *info = &graph->tensors[param];
+    return rmi_plan_shares(graph, param) && info->updates && info->state_bytes && !rmi_low_stays(graph, param);
+}
+
+/* States' shares that host memory has room for, those of the last params first, whose updates are the first in a step;
+   `part` of RMI_PLAN_AWAY of them is at home there. */
+RMI_FN rm_result rmi_plan_send_away(const rmi_planner *call, const rm_graph *graph, uint64_t room, uint32_t part,
+                                    rmi_plan_places *at)
+{
+    uint32_t n = graph->n_tensors, i;
+    uint64_t all = 0, bytes, most = 0;
+    at->away = RMI_NEW(&call->plan->mem, uint8_t, (size_t)n);
+    if (!at->away) return RM_ERROR_MEMORY;
+    for (i = 0; i < n; i++)
+        if (rmi_plan_may_leave(graph, i))
+            all = rmi_add(all, rmi_plan_share_bytes(graph, RMI_BUF_STATE, i, call->align));
+    for (i = n; i-- > 0 && part;) {
+        if (!rmi_plan_may_leave(graph, i)) continue;
+        bytes = rmi_plan_share_bytes(graph, RMI_BUF_STATE, i, call->align);
+        if (rmi_add(at->host, bytes) > rmi_mul_div_up(rmi_min(all, room), part, RMI_PLAN_AWAY)) continue;
+        at->away[i] = 1;
+        at->share[2 * n + i] = at->host;
+        at->host += bytes;
+        most = rmi_max(most, bytes);
+    }
+    at->stage = rmi_max(most, at->host / RMI_PLAN_WAITING);
+    if (at->stage < at->host) return RM_OK;
+    memset(at->away, 0, n); /* one that is as large as all that were away: nothing would be free */
+    at->host = at->stage = 0;
+    return RM_OK;
+}
+
+/* Where shares are. waiting: gradients' shares that wait for an update have so many bytes at least; part: of
+   RMI_PLAN_AWAY. */
+RMI_FN rm_result rmi_plan_place_shares(const rmi_planner *call, const rm_graph *graph, uint64_t waiting, uint64_t host,
+                                       uint32_t part, rmi_plan_places *at)
 {
     uint64_t sum = 0, most = 0;
     uint32_t i, n = graph->n_tensors, grads_last = (call->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)) != 0;
-    memset(at, 0, sizeof *at);
+    memset((void *)at, 0, sizeof *at);
     at->align = call->align;
     at->share = RMI_NEW(&call->plan->mem, uint64_t, 3 * (size_t)n);
     if (!at->share) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_plan_send_away(call, graph, host, part, at));
     for (i = 0; i < 3 * n; i++) {
         uint64_t bytes = rmi_round_up(rmi_low_bytes(graph, rmi_low_shares(graph) + i), call->align);
-        if (!rmi_plan_shares(graph, i % n)) continue;
+        if (!rmi_plan_shares(graph, i % n) || (i / n == RMI_BUF_STATE && at->away[i % n])) continue;
         if (i / n == RMI_BUF_GRAD && (!grads_last || call->steps & RM_SINGLE)) {
             sum = rmi_add(sum, bytes);
             most = rmi_max(most, bytes);
@@ -19750,13 +19863,14 @@ RMI_FN rm_result rmi_plan_try_shared(rmi_planner *call, const rm_graph *graph, r
         call->plan->prog[i].arena = base;
         RMI_TRY(rmi_plan_share_program(call, graph, at, &call->plan->prog[i], &waiting));
     }
-    *bytes = base + at->lasting + at->ws + waiting;
+    *bytes = base + at->lasting + at->ws + at->stage + waiting;
     at->waiting = waiting;
     for (i = 0; i < call->plan->n; i++) {
         rmi_program *program = &call->plan->prog[i];
         rm_plan_info *info = &call->plan->info[i];
         program->arena = *bytes;
         memset(program->host, 0, sizeof program->host);
+        program->host[RMI_PINNED] = at->host;
         RMI_TRY(rmi_sch_check(graph, program, &call->graph->last, NULL));
         rmi_plan_figures_of(program, info);
         info->min_bytes = rmi_min(*bytes, rmi_add(info->min_bytes, *bytes - base));
@@ -19775,13 +19889,13 @@ typedef struct rmi_plan_fastest { /* of several plans for a call */
     uint64_t least;        /* bytes of host memory that may do with a disk, or RMI_INF: it is that that is too small */
 } rmi_plan_fastest;
 
-/* As rmi_plan_make, for a plan in shares of the graph itself; whole: as rm_plan_desc.shares. */
-RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32_t whole)
+/* As rmi_plan_make, for a plan in shares of the graph itself; whole: as rm_plan_desc.shares; part: of
+   RMI_PLAN_AWAY. */
+RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32_t whole, uint32_t part)
 {
     rm_plan_desc desc = *call->desc;
     rmi_plan_places at = RMI_INIT;
-    uint64_t budget = desc.device_bytes, shares = 0, bytes = 0;
-    rm_plan_info info = RMI_INIT;
+    uint64_t budget = desc.device_bytes, host = desc.host_bytes, shares = 0, bytes = 0;
     rm_result result = RM_OK;
     call->graph = rmi_plan_ablate(&call->plan->mem, graph, call->config.off);
     if (!call->graph) return RM_ERROR_MEMORY;
@@ -19797,20 +19911,19 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
                            "ranks (rm_graph_ranks), and params that are reduced over them (rm_param_desc.reduce_ns) "
                            "and updated on the device");
     desc.host_bytes = RMI_MAX / 2;
-    if (!desc.info) desc.info = &info;
     call->desc = &desc;
     call->host_only = 1;
     for (uint32_t attempt = 0; attempt < 3 && result == RM_OK && (!attempt || (budget && bytes > budget)); attempt++) {
-        RMI_TRY(rmi_plan_place_shares(call, graph, attempt < 2 ? at.waiting / 8 * 9 : at.most, &at));
-        shares = at.lasting + at.waiting + at.ws;
+        RMI_TRY(rmi_plan_place_shares(call, graph, attempt < 2 ? at.waiting / 8 * 9 : at.most, host, part, &at));
+        shares = at.lasting + at.waiting + at.ws + at.stage;
         if (budget) desc.device_bytes = rmi_max(rmi_sub(budget, shares), 1);
         call->budget = rmi_plan_whole(call, desc.device_bytes, 0);
         result = rmi_plan_try_shared(call, graph, &at, budget, &bytes);
     }
     if (result == RM_ERROR_INFEASIBLE && desc.info->min_bytes) {
         desc.info->budget_bytes = budget;
-        RMI_TRY(rmi_plan_place_shares(call, graph, at.most, &at)); /* with which the last attempt has a plan */
-        shares = at.lasting + at.waiting + at.ws;
+        RMI_TRY(rmi_plan_place_shares(call, graph, at.most, host, part, &at)); /* the last attempt has a plan with it */
+        shares = at.lasting + at.waiting + at.ws + at.stage;
         desc.info->min_bytes = rmi_add(desc.info->min_bytes, shares);
         return rmi_err_set(&graph->last, result, "budget of %u bytes: too small for step kind '%s' in shares on %u "
                            "ranks; preset '%s' works with %u bytes, %u of them for shares",
@@ -19821,42 +19934,68 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
     return result == RM_ERROR_PLAN ? RM_ERROR_INTERNAL : result;
 }
 
-/* The same with what rm_plan_desc.shares asks for: where that is the plan's to say the fixed policies are candidates,
-   too. */
+/* One candidate of rmi_plan_make_shared: it replaces *best if it is faster, or the first. */
+RMI_FN rm_result rmi_plan_try_shares(rmi_planner *call, rm_graph *graph, const rm_plan_desc *desc, uint32_t whole,
+                                     uint32_t part, rmi_plan_fastest *best)
+{
+    uint64_t ns = 0;
+    call->desc = desc;
+    rm_result result = rmi_plan_make_shares(call, graph, whole, part);
+    for (uint32_t i = 0; i < call->plan->n; i++) ns = rmi_add(ns, call->plan->prog[i].fig.time_ns);
+    if (result != RM_OK || (best->ns && best->ns <= ns)) return result;
+    memcpy(best->prog, call->plan->prog, sizeof best->prog);
+    memcpy(best->info, call->plan->info, sizeof best->info);
+    best->n = call->plan->n;
+    best->ns = ns;
+    return RM_OK;
+}
+
+/* Is a plan so near to its bound, in all kinds of step, that no other one is worth the time to find it? */
+RMI_FN int rmi_plan_is_near(const rmi_plan_fastest *best)
+{
+    uint64_t bound = 0;
+    for (uint32_t i = 0; i < best->n; i++) bound = rmi_add(bound, best->info[i].bound_ns);
+    return best->ns && best->ns - rmi_min(best->ns, bound) <= best->ns / RMI_PLAN_NEAR;
+}
+
+/* The same with what rm_plan_desc.shares asks for: states in host memory as far as it may be used, and, where it is the
+   plan's to say when weights are whole, the fixed policies. */
 RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
 {
-    const rm_plan_desc *desc = call->desc;
-    const uint32_t last = desc->shares == 1 ? 3 : desc->shares;
+    const rm_plan_desc *asked = call->desc;
+    rm_plan_desc desc = *asked;
     rmi_plan_fastest *best = RMI_NEW(&call->plan->mem, rmi_plan_fastest, 1);
-    rm_result first = RM_ERROR_MEMORY;
-    rm_plan_info info = RMI_INIT;
-    rmi_error said = RMI_INIT;
-    for (uint32_t whole = desc->shares; best && whole <= last && !(best->ns && call->stop.stopped); whole++) {
-        uint64_t ns = 0;
-        call->desc = desc;
-        rm_result result = rmi_plan_make_shares(call, graph, whole);
-        if (whole == desc->shares) {
-            first = result;
-            said = graph->last;
-            if (desc->info) info = *desc->info;
-        }
-        if (result != RM_OK && whole == desc->shares) break;
-        for (uint32_t i = 0; i < call->plan->n; i++) ns = rmi_add(ns, call->plan->prog[i].fig.time_ns);
-        if (result != RM_OK || (best->ns && best->ns <= ns)) continue;
-        memcpy(best->prog, call->plan->prog, sizeof best->prog);
-        memcpy(best->info, call->plan->info, sizeof best->info);
-        best->n = call->plan->n;
-        best->ns = ns;
+    rm_result result = best ? RM_OK : RM_ERROR_MEMORY;
+    rm_plan_info info = RMI_INIT, least = RMI_INIT; /* of a try, and of the one that named the least memory, */
+    rmi_error said = RMI_INIT;                      /* with what it said */
+    uint32_t last_part = 0, part = 0, last = desc.shares == 1 ? 3 : desc.shares;
+    for (uint32_t i = 0; i < graph->n_tensors && desc.host_bytes && !last_part; i++)
+        last_part = rmi_plan_may_leave(graph, i) ? RMI_PLAN_AWAY : 0;
+    desc.info = &info;
+    for (uint32_t away = 0; away <= last_part && result == RM_OK; away++) {
+        const uint64_t had = best->ns;
+        if (had && (call->stop.stopped || rmi_plan_is_near(best))) break;
+        result = rmi_plan_try_shares(call, graph, &desc, desc.shares, away, best);
+        if (best->ns != had) part = away;
+        if (result == RM_ERROR_INFEASIBLE && (!said.result || info.min_bytes < least.min_bytes))
+            said = graph->last, least = info;
+        if (result == RM_ERROR_INFEASIBLE) result = RM_OK;
     }
-    if (best && best->ns) {
-        memcpy(call->plan->prog, best->prog, sizeof best->prog);
-        memcpy(call->plan->info, best->info, sizeof best->info);
-        call->plan->n = best->n;
-        return RM_OK;
+    for (uint32_t whole = desc.shares + 1; whole <= last && result == RM_OK && best->ns; whole++) {
+        if (call->stop.stopped || rmi_plan_is_near(best)) break;
+        result = rmi_plan_try_shares(call, graph, &desc, whole, part, best);
+        if (result == RM_ERROR_INFEASIBLE) result = RM_OK;
     }
-    graph->last = said;
-    if (desc->info) *desc->info = info;
-    return first;
+    if (result != RM_OK) return result;
+    if (!best->ns) {
+        if (asked->info) *asked->info = least;
+        graph->last = said;
+        return said.result;
+    }
+    memcpy(call->plan->prog, best->prog, sizeof best->prog);
+    memcpy(call->plan->info, best->info, sizeof best->info);
+    call->plan->n = best->n;
+    return RM_OK;
 }
 
 /* --- a disk behind host memory. What is planned is as if host memory were as large as both; >>disk then says what

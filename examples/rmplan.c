@@ -356,7 +356,8 @@ static const struct {
       "bytes a second to host memory and back, instead of the graph's: 25G, or h2d=25G,d2h=20G; " \
       "latency=NS a copy, add=RATE (sums in host memory) and pageable=RATE (see --pinned) may follow") \
     X(SHARES, "--shares", NULL, ASK_FIT, TAKES_NOTHING, shares, PLAN | CURVE, \
-      "weights, gradients and states in shares on the graph's ranks (ZeRO); nothing is in host memory then") \
+      "weights, gradients and states in shares on the graph's ranks (ZeRO); with --host (of each rank) states may " \
+      "wait in host memory") \
     X(MARGIN, "--margin", "PCT", ASK_FIT, TAKES_MARGIN, margin, HAS_BUDGET, \
       "count on that much less than the link's speed") \
     X(STEP, "--step", "KIND", ASK_FIT, TAKES_STEP, step, HAS_BUDGET, \
@@ -1991,8 +1992,8 @@ static int check_host(const job *j)
     int no_host = r->given[OPTION_HOST] && !r->host.bytes && !r->host.share;
     int none = no_host || (!r->given[OPTION_HOST] && !r->model.model);
     if (r->task == CHECK) return GO_ON;
-    if ((r->shares || r->model.ranks[0]) && r->given[OPTION_HOST] && !no_host)
-        return usage("--host: plans in shares on ranks move nothing to host memory; leave it out", NULL);
+    if ((r->shares || r->model.ranks[0]) && r->given[OPTION_PINNED])
+        return usage("--pinned: what plans in shares on ranks have in host memory is all pinned; leave it out", NULL);
     if (is_unified(j->device) && r->given[OPTION_HOST] && !no_host)
         return usage("--host: on this --device host and device are one pool of memory: what waited in host memory "
                      "would free nothing. Give all that the plan may use as --budget",

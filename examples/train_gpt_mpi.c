@@ -15,7 +15,8 @@
    with those of one process that has the whole batch, and at the end the weights of all processes with each other.
 
    With --shard weights, gradients and states are in shares, one on each process, as far as the budget asks for it: the library calls
-   `scatter` where a gradient is complete, updates this process's share, and calls `gather` before a weight is used. Sums are made in
+   `scatter` where a gradient is complete, updates this process's share, and calls `gather` before a weight is used. With --host as well
+   shares of states may wait in host memory. Sums are made in
    the same place and order as without, so the bits are the same. No sample is written: that is another process's work, which has all
    weights.
 
@@ -139,7 +140,6 @@ static void open_parallel(trainer *t, uint64_t budget, rm_fn fn, int shard, watc
         d.gather = gather;
         d.scatter = scatter;
         p.shares = (uint32_t)shard;
-        p.host_bytes = 0;
         p.preset = NULL;
     }
     if (rm_plan_create(t->model.graph, &p, &plan) != RM_OK) fail("plan", rm_graph_error(t->model.graph));

@@ -408,7 +408,9 @@ grep -q '>ranks<' shares.svg && grep -q '>gather, scatter<' shares.svg && ! grep
 run 0 "" shares.rmg --shares --budget 3G --kv
 [ "$(sed -n 's/^time_ns=//p' out)" = "$(cat shares.time)" ] && ok || bad "--shares plans a graph with ranks as --ranks does the model"
 run 2 "takes how many, and bytes a second" --model gpt2-124m --ranks 1,300G
-run 2 "plans in shares on ranks move nothing to host memory" --model gpt2-124m --ranks 4,300G --host 4G
+run 2 "is all pinned" --model gpt2-124m --ranks 4,300G --host 4G --pinned 1G
+run 0 "" --model gpt2-124m --device rtx4090 --ranks 4,24G --budget 1400M --host 1G --kv --out away.rmp --preset rockmate
+grep -q '^prefetch share:state:h' away.rmp && grep -q '^offload share:state:h' away.rmp && [ "$(value host_bytes)" -gt 0 ] && ok || bad "states in shares wait in host memory"
 run 2 "--ranks describes a --model" shares.rmg --ranks 4,300G
 run 3 "too small for step kind 'single' in shares on 4 ranks" --model gpt2-124m --ranks 4,300G --budget 100M
 run 2 "no param can be in shares" chain.rmg --shares

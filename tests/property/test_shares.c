@@ -66,11 +66,11 @@ static void refused(void)
     for (k = 0; k < 4; k++) {
         memset(&d, 0, sizeof d);
         d.shares = 1;
-        if (k == 0) d.host_bytes = 1000;
+        if (k == 0) d.pageable_bytes = 1000;
         if (k == 1) d.unified = 1;
         if (k == 2) d.live_only = 1;
         if (k == 3) d.like = p;
-        EXPECT(rm_plan_create(g, &d, &q) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "rm_plan_desc.shares: plans in shares on ranks move nothing"), rm_graph_error(g));
+        EXPECT(rm_plan_create(g, &d, &q) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "rm_plan_desc.shares: plans in shares on ranks have no pageable memory"), rm_graph_error(g));
     }
     memset(&d, 0, sizeof d);
     d.like = p;
@@ -87,7 +87,7 @@ static void with_ranks(const char *text, unsigned long seed, tm_text *out)
     out->n = 0;
     for (; *at; at = next) {
         next = strchr(at, '\n') + 1;
-        if (!strncmp(at, "link ", 5) && seed % 3) continue; /* shares and a link: some */
+        if (!strncmp(at, "link ", 5) && seed % 3 == 1) continue; /* shares and a link: most */
         if (!strncmp(at, "tensor ", 7) && strstr(at, " param ") && strstr(at, " param ") < next && !(strstr(at, "reduce=") && strstr(at, "reduce=") < next) && !(strstr(at, " frozen") && strstr(at, " frozen") < next) && hand_below(8)) {
             tm_sink(out, at, (size_t)(next - at - 1));
             tm_sink(out, " reduce=100\n", 12);
@@ -99,7 +99,7 @@ static void with_ranks(const char *text, unsigned long seed, tm_text *out)
     }
 }
 
-static unsigned long shared, infeasible, legal_changes, changes;
+static unsigned long shared, away, infeasible, legal_changes, changes;
 
 static void one(unsigned long seed)
 {
@@ -112,7 +112,7 @@ static void one(unsigned long seed)
     uint32_t kinds, k;
     memset(&d, 0, sizeof d);
     hand_random = seed * 977 + 3;
-    rg_generate(&t, seed, 4 + (int)(seed % 12), (RG_ALL & ~RG_OPT_HOST) | RG_STATE);
+    rg_generate(&t, seed, 4 + (int)(seed % 12), (RG_ALL & ~RG_OPT_HOST) | RG_STATE | RG_LINK);
     if (!t.data) return;
     with_ranks(t.data, seed, &text);
     rg_free(&t);
@@ -128,6 +128,7 @@ static void one(unsigned long seed)
         goto end;
     }
     d.device_bytes = info.arena_bytes * (40 + hand_below(60)) / 100;
+    d.host_bytes = strstr(text.s, "\nlink ") ? info.arena_bytes / 4 * (seed % 2 ? 1 + seed % 7 : 0) : 0;
     rm_plan_destroy(p);
     p = NULL;
     if (rm_plan_create(g, &d, &p) != RM_OK) { /* then a budget is named, and works */
@@ -136,6 +137,8 @@ static void one(unsigned long seed)
         if (!EXPECT(strstr(rm_graph_error(g), "too small") && rm_plan_create(g, &d, &p) == RM_OK, rm_graph_error(g))) goto end;
     }
     shared++;
+    away += info.host_bytes != 0;
+    EXPECT(info.host_bytes <= d.host_bytes, "more host memory than there is");
     EXPECT(!rmtest_plan(g, p, d.device_bytes, 0) || !*rmtest_plan(g, p, d.device_bytes, 0), rmtest_plan(g, p, d.device_bytes, 0));
     for (k = RM_SINGLE; k <= RM_FORWARD; k <<= 1) {
         char *changed;
@@ -191,6 +194,61 @@ static void stays(void)
     }
 }
 
+/* A chain whose states are most of what it takes: as far as host memory has room they wait there, all the fewer bytes are wanted on the
+   device, and a plan for more of either is none slower. */
+static void states(void)
+{
+    static const uint32_t kinds[] = {RM_SINGLE, RM_FIRST | RM_LAST, RM_SINGLE | RM_FORWARD};
+    uint64_t least[2] = {0, 0};
+    uint32_t k, i, host, barrier;
+    for (barrier = 0; barrier < 2; barrier++)
+        for (k = 0; k < 3; k++) {
+            tm_text text = {0}, program = {0};
+            rm_graph *g = NULL;
+            rm_plan_info info;
+            rm_plan_desc d = {.shares = 1, .info = &info, .align = 64, .work_limit = 20000, .steps = kinds[k]};
+            char line[300], *changed;
+            snprintf(line, sizeof line, "rockmate graph 1\nlink h2d=1000000000 d2h=800000000 latency=100\nranks 4 rate=1000000000 latency=100\ntensor h0 input 4000\n%s", barrier ? "barrier norm ns=500\n" : "");
+            tm_sink(&text, line, strlen(line));
+            for (i = 0; i < 9; i++) {
+                snprintf(line, sizeof line, "tensor w%u param %u state=%u opt=4000 opt_ws=%u reduce=100\nop f%u in=h%u,w%u out=h%u:4000 needs=h%u,w%u fwd=%u bwd=%u\n", i, 2000 + 500 * (i % 3), 16000 + 4000 * (i % 3), 100 * (i % 2), i, i, i, i + 1, i, i, 9000 + i, 20000 - i);
+                tm_sink(&text, line, strlen(line));
+            }
+            snprintf(line, sizeof line, "op l in=h9 out=l:4 needs=h9 fwd=10 bwd=10\noutput l\n");
+            tm_sink(&text, line, strlen(line));
+            if (!EXPECT(rm_graph_read(text.s, text.n, NULL, &g) == RM_OK, "-")) puts(rm_graph_error(g)), exit(1);
+            for (host = 0; host < 5; host++) { /* none, a part, a half, more than all */
+                static const uint64_t room[] = {0, 9000, 24000, 46000, 1000000};
+                rm_plan *p = NULL;
+                d.host_bytes = room[host];
+                d.device_bytes = 1000;
+                EXPECT(rm_plan_create(g, &d, &p) == RM_ERROR_INFEASIBLE, rm_graph_error(g));
+                d.device_bytes = info.min_bytes;
+                EXPECT(!host || d.device_bytes <= least[1], "more host memory, and more is wanted on the device");
+                least[1] = d.device_bytes;
+                if (!host) least[0] = d.device_bytes;
+                if (!EXPECT(rm_plan_create(g, &d, &p) == RM_OK, rm_graph_error(g))) continue;
+                EXPECT(info.host_bytes <= room[host] && (host < 2) == !info.host_bytes, "host memory");
+                EXPECT(!rmtest_plan(g, p, d.device_bytes, 0) || !*rmtest_plan(g, p, d.device_bytes, 0), rmtest_plan(g, p, d.device_bytes, 0));
+                program.n = 0;
+                rm_plan_write(p, 0, tm_sink, &program);
+                changed = (char *)malloc(2 * program.n + 400);
+                for (i = 0; i < 40 && changed; i++) {
+                    const size_t n = hand_change(program.s, program.n, changed);
+                    if (!n) continue;
+                    changes++;
+                    legal_changes += (unsigned long)hand_both(g, text.s, text.n, changed, n, NULL);
+                }
+                free(changed);
+                rm_plan_destroy(p);
+            }
+            EXPECT(least[1] * 100 < least[0] * 70, "states in host memory leave the device to others");
+            printf("%u, %s: %llu bytes of the device without host memory, %llu with it\n", kinds[k], barrier ? "barrier" : "no barrier", (unsigned long long)least[0], (unsigned long long)least[1]);
+            rm_graph_destroy(g);
+            free(text.s), free(program.s);
+        }
+}
+
 int main(int argc, char **argv)
 {
     unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(40, 120), first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
@@ -200,11 +258,12 @@ int main(int argc, char **argv)
     words();
     refused();
     stays();
+    states();
     for (i = 0; i < graphs && tm_more((unsigned long)i); i++) {
         tm_case = first + i;
         one(first + i);
     }
     tm_case = 0;
-    printf("%lu plans in shares, %lu after a budget was named; %lu changed plans, %lu of them legal\n", shared, infeasible, changes, legal_changes);
+    printf("%lu plans in shares, %lu with states in host memory, %lu after a budget was named; %lu changed plans, %lu of them legal\n", shared, away, infeasible, changes, legal_changes);
     return tm_end();
 }
