@@ -19164,6 +19164,22 @@ RMI_FN uint64_t rmi_plan_crowded(const rmi_planner *call, uint64_t least)
     return moves < RMI_MAX ? rmi_round_up(moves, call->align) : RMI_INF;
 }
 
+/* Has a call with a budget of so many bytes plans for all kinds of step? *next: what those say that have none. */
+RMI_FN rm_result rmi_plan_would_do(rmi_planner *call, uint64_t bytes, rm_plan_info *next)
+{
+    call->budget = bytes; /* the planner goes the way of a call with that, until there is a plan */
+    call->given = call->desc->like ? call->given : NULL;
+    call->naming = 1;
+    RMI_TRY(rmi_plan_kinds_of_step(call, next));
+    if (call->clock.late) call->stop.stopped = call->clock.late = 0;
+    call->naming = 0;
+    call->budget = rmi_plan_whole(call, call->desc->device_bytes, 0);
+    call->plan->n = 0;
+    return RM_OK;
+}
+
+#define RMI_PLAN_HALVINGS 5u      /* for several kinds of step, of what lies between the budget and one that works, */
+#define RMI_PLAN_NEARLY 50u       /* unless that is such a part of it, or less */
 #define RMI_PLAN_NAMED_MORE 1024u /* that part more than the smallest of all is tried: addresses have luck in them */
 
 /* The budget is too small; which one would do? What the smallest candidate takes that does not depend on the budget: a
@@ -19182,18 +19198,19 @@ RMI_FN rm_result rmi_plan_named(rmi_planner *call, rm_plan_info *worst)
         uint64_t more = worst->min_bytes / RMI_PLAN_NAMED_MORE / call->align * call->align,
                  bytes = rmi_plan_whole(call, worst->min_bytes + (round ? 0 : more), 1);
         if (!round) bytes = rmi_min(bytes, rmi_plan_whole(call, less, 1));
-        call->budget = bytes; /* the planner goes the way of a call with that, until there is a plan */
-        call->given = call->desc->like ? call->given : NULL;
-        call->naming = 1;
-        RMI_TRY(rmi_plan_kinds_of_step(call, &next));
-        if (call->clock.late) call->stop.stopped = call->clock.late = 0;
-        call->naming = 0;
-        call->budget = rmi_plan_whole(call, call->desc->device_bytes, 0);
-        call->plan->n = 0;
+        RMI_TRY(rmi_plan_would_do(call, bytes, &next));
         if (!next.min_bytes) named = bytes;
         else if (bytes >= worst->min_bytes)
             worst->min_bytes = next.min_bytes > bytes && next.min_bytes != RMI_INF ? next.min_bytes
                                                                                    : bytes + bytes / 16 + 1;
+    }
+    uint64_t low = rmi_max(call->budget, worst->min_bound_bytes);
+    for (round = 0; named && sure == RMI_INF && round < RMI_PLAN_HALVINGS && !call->stop.stopped; round++) {
+        uint64_t bytes = rmi_plan_whole(call, low + rmi_sub(named, low) / 2, 1);
+        if (named - rmi_min(named, low) <= named / RMI_PLAN_NEARLY) break;
+        RMI_TRY(rmi_plan_would_do(call, bytes, &next));
+        if (next.min_bytes) low = bytes;
+        else named = bytes;
     }
     if (worst->min_bytes && !named && sure != RMI_INF) named = rmi_plan_whole(call, sure, 1);
     if (named) worst->min_bytes = named;
@@ -19886,12 +19903,14 @@ typedef struct rmi_plan_fastest { /* of several plans for a call */
     rm_plan_info info[RM_STEP_KINDS]; /* with a disk those of the first round, with what every plan takes at least */
     uint32_t n;
     uint64_t ns;           /* of all its kinds of step; 0: there is none */
-    uint64_t least;        /* bytes of host memory that may do with a disk, or RMI_INF: it is that that is too small */
+    uint64_t least;        /* bytes of host memory that may do with a disk, or RMI_INF: it is that that is too small; in
+                              shares what a budget that may do wants besides to be sure */
 } rmi_plan_fastest;
 
 /* As rmi_plan_make, for a plan in shares of the graph itself; whole: as rm_plan_desc.shares; part: of
-   RMI_PLAN_AWAY. */
-RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32_t whole, uint32_t part)
+   RMI_PLAN_AWAY. Too small a budget: one is named that may do; *more bytes than that will. */
+RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32_t whole, uint32_t part,
+                                      uint64_t *more)
 {
     rm_plan_desc desc = *call->desc;
     rmi_plan_places at = RMI_INIT;
@@ -19922,13 +19941,9 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
     }
     if (result == RM_ERROR_INFEASIBLE && desc.info->min_bytes) {
         desc.info->budget_bytes = budget;
-        RMI_TRY(rmi_plan_place_shares(call, graph, at.most, host, part, &at)); /* the last attempt has a plan with it */
-        shares = at.lasting + at.waiting + at.ws + at.stage;
-        desc.info->min_bytes = rmi_add(desc.info->min_bytes, shares);
-        return rmi_err_set(&graph->last, result, "budget of %u bytes: too small for step kind '%s' in shares on %u "
-                           "ranks; preset '%s' works with %u bytes, %u of them for shares",
-                           budget, rmi_low_step_name(desc.info->step), graph->ranks.n, call->config.name,
-                           desc.info->min_bytes, shares);
+        RMI_TRY(rmi_plan_place_shares(call, graph, 0, host, part, &at));
+        desc.info->min_bytes = rmi_add(desc.info->min_bytes, at.lasting + at.waiting + at.ws + at.stage);
+        *more = at.most - at.waiting;
     }
     if (result != RM_OK) graph->last = call->graph->last;
     return result == RM_ERROR_PLAN ? RM_ERROR_INTERNAL : result;
@@ -19940,7 +19955,7 @@ RMI_FN rm_result rmi_plan_try_shares(rmi_planner *call, rm_graph *graph, const r
 {
     uint64_t ns = 0;
     call->desc = desc;
-    rm_result result = rmi_plan_make_shares(call, graph, whole, part);
+    rm_result result = rmi_plan_make_shares(call, graph, whole, part, &best->least);
     for (uint32_t i = 0; i < call->plan->n; i++) ns = rmi_add(ns, call->plan->prog[i].fig.time_ns);
     if (result != RM_OK || (best->ns && best->ns <= ns)) return result;
     memcpy(best->prog, call->plan->prog, sizeof best->prog);
@@ -19958,6 +19973,26 @@ RMI_FN int rmi_plan_is_near(const rmi_plan_fastest *best)
     return best->ns && best->ns - rmi_min(best->ns, bound) <= best->ns / RMI_PLAN_NEAR;
 }
 
+/* There is no plan in shares in the budget: one is named in *least that works, with *more bytes unless it does so
+   without. */
+RMI_FN rm_result rmi_plan_name_shares(rmi_planner *call, rm_graph *graph, const rm_plan_desc *asked,
+                                      rm_plan_info *least, uint64_t more, uint32_t part)
+{
+    rm_plan_desc desc = *asked;
+    rmi_plan_fastest *tried = RMI_NEW(&call->plan->mem, rmi_plan_fastest, 1);
+    rm_plan_info info = RMI_INIT;
+    if (!tried) return RM_ERROR_MEMORY;
+    desc.device_bytes = least->min_bytes;
+    desc.info = &info;
+    rm_result result = rmi_plan_try_shares(call, graph, &desc, desc.shares, part, tried);
+    if (result != RM_OK && result != RM_ERROR_INFEASIBLE) return result;
+    if (result != RM_OK || call->stop.stopped) least->min_bytes = rmi_add(least->min_bytes, more);
+    if (asked->info) *asked->info = *least;
+    return rmi_err_set(&graph->last, RM_ERROR_INFEASIBLE, "budget of %u bytes: too small for step kind '%s' in shares "
+                       "on %u ranks; preset '%s' works with %u bytes", asked->device_bytes,
+                       rmi_low_step_name(least->step), graph->ranks.n, call->config.name, least->min_bytes);
+}
+
 /* The same with what rm_plan_desc.shares asks for: states in host memory as far as it may be used, and, where it is the
    plan's to say when weights are whole, the fixed policies. */
 RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
@@ -19967,7 +20002,7 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
     rmi_plan_fastest *best = RMI_NEW(&call->plan->mem, rmi_plan_fastest, 1);
     rm_result result = best ? RM_OK : RM_ERROR_MEMORY;
     rm_plan_info info = RMI_INIT, least = RMI_INIT; /* of a try, and of the one that named the least memory, */
-    rmi_error said = RMI_INIT;                      /* with what it said */
+    uint64_t more = 0;                              /* which does with so many bytes besides */
     uint32_t last_part = 0, part = 0, last = desc.shares == 1 ? 3 : desc.shares;
     for (uint32_t i = 0; i < graph->n_tensors && desc.host_bytes && !last_part; i++)
         last_part = rmi_plan_may_leave(graph, i) ? RMI_PLAN_AWAY : 0;
@@ -19977,9 +20012,9 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
         if (had && (call->stop.stopped || rmi_plan_is_near(best))) break;
         result = rmi_plan_try_shares(call, graph, &desc, desc.shares, away, best);
         if (best->ns != had) part = away;
-        if (result == RM_ERROR_INFEASIBLE && (!said.result || info.min_bytes < least.min_bytes))
-            said = graph->last, least = info;
-        if (result == RM_ERROR_INFEASIBLE) result = RM_OK;
+        if (result == RM_ERROR_INFEASIBLE && info.min_bytes && (!least.min_bytes || info.min_bytes < least.min_bytes))
+            least = info, more = best->least, part = away;
+        if (result == RM_ERROR_INFEASIBLE && (info.min_bytes || best->ns)) result = RM_OK;
     }
     for (uint32_t whole = desc.shares + 1; whole <= last && result == RM_OK && best->ns; whole++) {
         if (call->stop.stopped || rmi_plan_is_near(best)) break;
@@ -19987,11 +20022,7 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
         if (result == RM_ERROR_INFEASIBLE) result = RM_OK;
     }
     if (result != RM_OK) return result;
-    if (!best->ns) {
-        if (asked->info) *asked->info = least;
-        graph->last = said;
-        return said.result;
-    }
+    if (!best->ns) return rmi_plan_name_shares(call, graph, asked, &least, more, part);
     memcpy(call->plan->prog, best->prog, sizeof best->prog);
     memcpy(call->plan->info, best->info, sizeof best->info);
     call->plan->n = best->n;
