@@ -20,7 +20,7 @@
 TM_FN unsigned long tm_amount(unsigned long few, unsigned long many) { return getenv("RMTEST_ALL") ? many : few; }
 
 /* Is there time for one more case of a loop that draws them? The first two in any case, then while this program has had less than
-   RMTEST_SECONDS of the processor, which tests/run.sh --all sets: what it takes is bounded on a slow machine, too. */
+   RMTEST_SECONDS of the processor, which tests/run.sh sets: what it takes is bounded on a slow machine, too. */
 TM_FN int tm_more(unsigned long done)
 {
     const char *seconds = getenv("RMTEST_SECONDS");

@@ -32,7 +32,7 @@ SAN="-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all"
 checks="-fno-sanitize=null,alignment,object-size,pointer-overflow" # half as long to compile and to run; --all has them: undefined_c
 passed=0 failed=0 skipped=0
 export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1"
-[ $all = 1 ] && export RMTEST_ALL=1 RMTEST_SECONDS=${RMTEST_SECONDS:-20} || unset RMTEST_ALL RMTEST_SECONDS # tests/common.h: how many seeds, and for how long
+if [ $all = 1 ]; then export RMTEST_ALL=1 RMTEST_SECONDS=${RMTEST_SECONDS:-20}; else unset RMTEST_ALL; export RMTEST_SECONDS=${RMTEST_SECONDS:-8}; fi # tests/common.h: how many seeds, and for how long
 
 have() { command -v "$1" >/dev/null 2>&1; }
 ok() { passed=$((passed + 1)); }

@@ -203,6 +203,7 @@ static void states(void)
     uint32_t k, i, host, barrier;
     for (barrier = 0; barrier < 2; barrier++)
         for (k = 0; k < 3; k++) {
+            if ((barrier + k) % tm_amount(2, 1)) continue;
             tm_text text = {0}, program = {0};
             rm_graph *g = NULL;
             rm_plan_info info;
