@@ -718,7 +718,9 @@ typedef struct rm_plan_desc {
     uint32_t shares RM_ZERO;
     uint32_t steps RM_ZERO;         /* RM_SINGLE | ...: the programs to make. 0: RM_SINGLE */
     uint32_t align RM_ZERO;         /* of every buffer, a power of two; 0: 256. Not with live_only */
-    const char *preset RM_ZERO;     /* NULL: "hiremate", or "offmate" with shares, or with host memory and a link */
+    /* NULL: "hiremate", or "offmate" with shares, or with host memory and a link; "zero1", "zero2", "zero3": "offmate" in
+       shares by that policy (zero1 as zero2: the bytes of a scattered gradient are free) */
+    const char *preset RM_ZERO;
     const rm_config *config RM_ZERO; /* instead of a preset; read during the call only */
     uint32_t live_only RM_ZERO;     /* 1: a budget of live bytes, no addresses: to compare with papers, not to run */
     uint32_t tolerance_ppm RM_ZERO; /* chain tables may lose this much time. 0: exact while it is quick */
@@ -27758,14 +27760,29 @@ RMDEF rm_result rm_config_write(const rm_config *config, rm_write_fn write, void
     return rmi_txt_config_write(config, &sink);
 }
 
-/* What is asked for, NULL for nothing, with a budget in per cent of what keeping everything takes as one in bytes. */
+/* A preset that is a policy of shares becomes rm_plan_desc.shares. 0: that says something, too. */
+RMI_FN int rmi_policy_of_shares(rm_plan_desc *desc)
+{
+    const char *policy = desc->preset && !strncmp(desc->preset, "zero", 4) ? desc->preset + 4 : "";
+    if (*policy < '1' || *policy > '3' || policy[1]) return 1;
+    if (desc->shares > 1) return 0;
+    desc->shares = *policy == '3' ? 3 : 2;
+    desc->preset = NULL;
+    return 1;
+}
+
+/* What is asked for, NULL for nothing, with a policy of shares as a number, and a budget in per cent of what keeping
+   everything takes as one in bytes. */
 RMI_FN rm_result rmi_in_bytes(rm_graph *graph, const rm_plan_desc *asked, rm_plan_desc *desc)
 {
     rm_plan *plan;
     rm_plan_info all = RMI_INIT;
     memset((void *)desc, 0, sizeof *desc);
     if (asked) *desc = *asked;
+    RMI_WANT(&graph->last, rmi_policy_of_shares(desc), "rm_plan_desc.preset: %s says when weights in shares are whole, "
+             "and so does rm_plan_desc.shares, %u; leave out one", desc->preset, (uint64_t)desc->shares);
     if (!desc->device_percent) return RM_OK;
+    const rm_plan_desc whole = *desc;
     RMI_WANT(&graph->last, !desc->device_bytes, "rm_plan_desc.device_percent: device_bytes is set, too; take one");
     desc->preset = "noremat";
     desc->shares = 0;
@@ -27775,7 +27792,7 @@ RMI_FN rm_result rmi_in_bytes(rm_graph *graph, const rm_plan_desc *asked, rm_pla
     desc->info = &all;
     RMI_TRY(rmi_plan_create_one(graph, desc, &plan));
     rmi_plan_free(plan);
-    *desc = *asked;
+    *desc = whole;
     desc->device_bytes = rmi_max(rmi_mul_div_up(all.keep_all_bytes, desc->device_percent, 100), 1);
     return RM_OK;
 }
@@ -27828,6 +27845,7 @@ RMDEF rm_result rm_fit(const rm_fit_desc *desc, rm_fit_info *found)
     else if (!fit.asked.plan.device_bytes) wrong = "plan.device_bytes is 0, no limit, into which any size fits";
     else if (fit.asked.most > RMI_MAX || fit.asked.least > fit.asked.most)
         wrong = "least is above most, or most not below 2^62: there is no size to try";
+    else if (!rmi_policy_of_shares(&fit.asked.plan)) wrong = "plan.preset is a policy of shares, and plan.shares is one";
     if (wrong) rmi_format(found->message, sizeof found->message, "rm_fit_desc.%s", wrong);
     else result = rmi_crv_fit_search(&fit);
     if (result == RM_OK) found->message[0] = 0;

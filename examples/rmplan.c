@@ -356,8 +356,8 @@ static const struct {
       "bytes a second to host memory and back, instead of the graph's: 25G, or h2d=25G,d2h=20G; " \
       "latency=NS a copy, add=RATE (sums in host memory) and pageable=RATE (see --pinned) may follow") \
     X(SHARES, "--shares", NULL, ASK_FIT, TAKES_NOTHING, shares, PLAN | CURVE, \
-      "weights, gradients and states in shares on the graph's ranks (ZeRO); with --host (of each rank) states may " \
-      "wait in host memory") \
+      "weights, gradients and states in shares on the graph's ranks; with --host (of each rank) states may " \
+      "wait in host memory; --preset zero1, zero2 or zero3: by these policies, to compare with") \
     X(MARGIN, "--margin", "PCT", ASK_FIT, TAKES_MARGIN, margin, HAS_BUDGET, \
       "count on that much less than the link's speed") \
     X(STEP, "--step", "KIND", ASK_FIT, TAKES_STEP, step, HAS_BUDGET, \
@@ -2124,6 +2124,10 @@ static int check_preset(const request *r)
     const char *name;
     size_t i;
     best.given = r->preset;
+    if (r->preset && !strncmp(r->preset, "zero", 4) && r->preset[4] >= '1' && r->preset[4] <= '3' && !r->preset[5])
+        return r->shares || r->model.ranks[0]
+                   ? GO_ON
+                   : usage("--preset zero1, zero2, zero3: policies for shares on ranks; give --ranks or --shares as well", NULL);
     for (i = 0; r->preset && (name = rm_preset_name(i, NULL)) != NULL; i++) {
         if (!strcmp(name, r->preset)) return GO_ON;
         nearest_try(&best, name);

@@ -189,6 +189,16 @@ static void stays(void)
         rm_plan_desc d = {.shares = k};
         EXPECT(rm_graph_read(text, strlen(text), NULL, &g) == RM_OK && rm_plan_create(g, &d, &p) == RM_OK, rm_graph_error(g));
         if (p) EXPECT(rmi_plan_is_shared(p) && !*rmtest_plan(g, p, 0, 0), rmtest_plan(g, p, 0, 0));
+        if (p && k > 1) { /* by name */
+            tm_text one_plan = {0}, other = {0};
+            rm_plan *named = NULL;
+            d.shares = k % 2;
+            d.preset = k == 2 ? "zero2" : "zero3";
+            if (EXPECT(rm_plan_create(g, &d, &named) == RM_OK, rm_graph_error(g)))
+                EXPECT(rm_plan_write(p, 0, tm_sink, &one_plan) == RM_OK && rm_plan_write(named, 0, tm_sink, &other) == RM_OK && !strcmp(one_plan.s, other.s), d.preset);
+            rm_plan_destroy(named);
+            free(one_plan.s), free(other.s);
+        }
         rm_plan_destroy(p);
         rm_graph_destroy(g);
     }
