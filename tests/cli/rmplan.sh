@@ -397,7 +397,7 @@ run 0 "" disk.rmg --plan disk.rmp --kv
 [ "$(sed -n 's/^time_ns=//p' out)" = "$(cat disk.time)" ] && ok || bad "a plan with a disk takes as long when it is read"
 run 0 "" disk.rmg --plan disk.rmp --text
 grep -q '^  on disk  ' out && grep -q '^  from disk  ' out && ok || bad "a plan with a disk says so to people"
-run 3 "at once; " --model gpt2-124m --device rtx4090 --budget 1500M --host 100M --disk 4G,6G
+run 3 "at once; " --model gpt2-124m --device rtx4090 --budget 1500M --host 60M --disk 4G,6G
 run 0 "" --model gpt2-124m --device h100 --ranks 4,300G --budget 3G --kv --out shares.rmp --export shares.rmg
 grep -q '^gather h' shares.rmp && grep -q '^scatter grad:h' shares.rmp && grep -q '@share$' shares.rmp && ok || bad "a plan in shares gathers, scatters, updates shares"
 sed -n 's/^time_ns=//p' out >shares.time

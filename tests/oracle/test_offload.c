@@ -607,10 +607,10 @@ int main(int argc, char **argv)
     for (i = seed; i < seed + chains && tm_more(i - seed); i++) compare(i);
     compare(55); /* the only or the fastest plan waits for a copy */
     if (tm_amount(0, 1)) compare(171), compare(236), compare(290);
-    for (i = seed; i < seed + chains && i < seed + 8 && tm_more(i - seed); i++) agree(i);
-    for (i = seed; i < seed + chains && i < seed + 4 && tm_more(i - seed); i++) yardsticks(i);
+    for (i = seed; i < seed + chains && i < seed + 8 && tm_more(i - seed + 1); i++) agree(i);
+    for (i = seed; i < seed + chains && i < seed + 4 && tm_more(i - seed + 1); i++) yardsticks(i);
     for (i = seed; i < seed + chains && i < seed + 3 && tm_more(i - seed + 1); i++) more_memory(i);
-    for (i = seed; i < seed + chains && tm_more(i - seed); i++) updates(i);
+    for (i = seed; i < seed + chains && tm_more(i - seed + 1); i++) updates(i);
     for (i = seed; i < seed + tm_amount(1, 3) && tm_more(i - seed + 1); i++) stays(i);
     slow_link();
     first_step();

@@ -259,7 +259,7 @@ int main(int argc, char **argv)
         curve(i);
     }
     tm_case = 0;
-    if (graphs >= 5) EXPECT(plans > 20 && on_disk > 4 && compared > 2, "too few plans on disk");
+    if (graphs >= 5 && i == seed + graphs) EXPECT(plans > 20 && on_disk > 4 && compared > 2, "too few plans on disk");
     printf("%lu plans, %lu on disk, %lu refused (%lu times what was named would not do); %lu times slower with more host memory; of %lu choices %lu are the best, on average %.3f times its transfers\n",
            plans, on_disk, refusals, wrong_named, slower, compared, optimal, compared ? ratio / (double)compared : 0.0);
     return tm_end();

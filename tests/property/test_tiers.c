@@ -425,7 +425,7 @@ int main(int argc, char **argv)
         curve(i);
     }
     tm_case = 0;
-    if (graphs >= 5) EXPECT(plans > 10 && mixed > 5 && chosen > 1, "too few plans with both memories");
+    if (graphs >= 5 && i == seed + graphs) EXPECT(plans > 10 && mixed > 5 && chosen > 1, "too few plans with both memories");
     EXPECT(ratio <= 1.25 * (double)chosen, "other choices of what is pinned are better by far");
     printf("%lu plans, %lu in both memories; %lu small ones take %.3f of the best choice for the all-pinned plan, %lu of them 2 %% more; alone %lu times 1 %% slower with more pinned memory\n",
            plans, mixed, chosen, chosen ? ratio / (double)chosen : 0.0, worse, slower_alone);

@@ -100,7 +100,7 @@ static uint64_t plan(const scene *s, const char *preset, uint64_t budget, rm_pla
 int main(int argc, char **argv)
 {
     static const char *const plain[] = { "every-block", "link", "blocks", "stream", "hiremate" };
-    size_t i = argc > 1 ? (size_t)strtoul(argv[1], NULL, 10) : 0, k, end = i + (argc > 2 ? (size_t)strtoul(argv[2], NULL, 10) : tm_amount(1, 6));
+    size_t i = argc > 1 ? (size_t)strtoul(argv[1], NULL, 10) : 0, k, end = i + (argc > 2 ? (size_t)strtoul(argv[2], NULL, 10) : tm_amount(1, 3));
     for (; i < end && i < RMI_COUNT(scenes); i++) {
         const scene *s = &scenes[i];
         rm_plan_info info, other;

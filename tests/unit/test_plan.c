@@ -925,7 +925,7 @@ static void too_little(void)
     static const unsigned sizes[] = {60, 240, 2000};
     unsigned k, shape, turn;
     for (shape = 0; shape < 6; shape += (unsigned)tm_amount(6, 1))
-        for (k = 0; k < tm_amount(1, shape ? 2 : 3); k++) {
+        for (k = 0; k < tm_amount(1, 2); k++) {
             uint64_t budget = 1, least = 0;
             for (turn = 0; turn < 3; turn++) { /* one byte; a little more than the bound, if that is not enough; what was named */
                 rm_graph *g = awkward(sizes[k], (int)shape);
@@ -992,7 +992,7 @@ static void nothing_saved(void)
     uint64_t ns[2], again[2];
     unsigned which, k, percent;
     for (which = 0; which < 3; which++)
-        for (percent = which < 2 ? 90 : (unsigned)tm_amount(75, 40); percent <= 110; percent += (unsigned)tm_amount(70, 10)) {
+        for (percent = which < 2 ? 90 : (unsigned)tm_amount(75, 40); percent <= 110; percent += (unsigned)tm_amount(70, 35)) {
             for (k = 0; k < 2; k++) {
                 rm_kind op = {.name = "op", .needs = k ? RM_IN(0) | RM_IN(1) | RM_OUT(0) : 0}, end = {.name = "end", .needs = RM_IN(0)};
                 rm_graph *g = rm_graph_create(NULL);
