@@ -519,12 +519,18 @@ DISK_FN double disk_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Bytes a second to the file (onto the medium) and from it, of transfers of `bytes`, in its scratch. */
-DISK_FN int disk_rates(disk *d, uint64_t bytes, uint64_t *in, uint64_t *out)
+/* Bytes a second to the file (onto the medium) and from it, of transfers of `bytes`, in its scratch; ns that a transfer takes besides,
+   of the mean of some small ones. */
+DISK_FN int disk_rates(disk *d, uint64_t bytes, uint64_t *in, uint64_t *out, uint64_t *latency_ns)
 {
+    enum { SMALL = 32 };
+    const uint64_t pages = bytes / DISK_PAGE + !(bytes / DISK_PAGE);
     void *memory = NULL;
     double start, took[2];
-    int i, code = disk_room(d, d->scratch + bytes);
+    uint64_t k;
+    int i, code;
+    bytes = pages * DISK_PAGE;
+    code = disk_room(d, d->scratch + bytes);
     if (!code && posix_memalign(&memory, DISK_PAGE, (size_t)bytes)) code = disk_fail(d, "no memory", 0);
     if (!code) memset(memory, 1, (size_t)bytes);
     for (i = 1; i >= 0 && !code; i--) {
@@ -536,6 +542,9 @@ DISK_FN int disk_rates(disk *d, uint64_t bytes, uint64_t *in, uint64_t *out)
 #endif
         took[i] = disk_seconds() - start;
     }
+    start = disk_seconds();
+    for (k = 0; k < SMALL && !code; k++) code = disk_move(d, (int)(k & 1), (int)(k & 1), memory, DISK_PAGE, d->scratch + k * 7919 % pages * DISK_PAGE);
+    *latency_ns = (uint64_t)((disk_seconds() - start) * 1e9 / SMALL);
     free(memory);
     if (code) return code;
     *in = (uint64_t)((double)bytes / (took[0] + 1e-9)) + 1;

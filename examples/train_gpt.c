@@ -1219,7 +1219,7 @@ typedef struct disk_file {
     disk *file;
     disk_part *parts; /* of each weight its values, then its states */
     size_t n;
-    uint64_t in, out; /* bytes a second */
+    uint64_t in, out, latency; /* bytes a second; ns a transfer */
 } disk_file;
 
 static void need_disk(const disk_file *f, int code)
@@ -1247,10 +1247,10 @@ static void open_disk(disk_file *f, trainer *t)
     }
     f->file = disk_open(t->o.disk, f->parts, f->n, t->o.disk_size, why, sizeof why);
     if (!f->file) fail("disk", why);
-    need_disk(f, disk_rates(f->file, t->o.disk_size && t->o.disk_size - f->file->scratch < 32u << 20 ? t->o.disk_size - f->file->scratch : 32u << 20, &f->in, &f->out));
-    rm_graph_disk(t->model.graph, f->in, f->out, 0, 0);
+    need_disk(f, disk_rates(f->file, t->o.disk_size && t->o.disk_size - f->file->scratch < 32u << 20 ? t->o.disk_size - f->file->scratch : 32u << 20, &f->in, &f->out, &f->latency));
+    rm_graph_disk(t->model.graph, f->in, f->out, f->latency, 0);
     t->o.disk_size = t->o.disk_size ? t->o.disk_size - f->file->scratch : none; /* for the plan, from now on */
-    if (!t->o.quiet) printf("disk: %s, %.0f MiB/s from it, %.0f MiB/s to it\n", t->o.disk, megabytes(f->in), megabytes(f->out));
+    if (!t->o.quiet) printf("disk: %s, %.0f MiB/s from it, %.0f MiB/s to it, %.0f us a transfer\n", t->o.disk, megabytes(f->in), megabytes(f->out), (double)f->latency * 1e-3);
 }
 
 static void disk_hooks(const disk_file *f, rm_exec_desc *d)
@@ -1463,7 +1463,7 @@ int main(int argc, char **argv)
 #endif
     uint64_t budget;
     int64_t step, first = 0;
-    double start;
+    double start, took = 0;
 
     memset(&t, 0, sizeof t);
     memset(&with_all, 0, sizeof with_all);
@@ -1501,6 +1501,7 @@ int main(int argc, char **argv)
     start = seconds();
     for (step = first; step < t.o.stop; step++) {
         const double now = seconds(), loss = train_step(&t, step);
+        if (step > first) took += seconds() - now; /* the first fills what the next ones find */
         if (t.o.compare && with_all.steps < COMPARED) {
             compare_step(&with_all, step, loss, seconds() - now);
             start += with_all.all_time[with_all.steps - 1];
@@ -1523,6 +1524,8 @@ int main(int argc, char **argv)
     if (t.o.disk[0]) printf("disk: %.2f MiB of the plan; in a step %.2f MiB from it, %.2f MiB to it; resident: at most %.1f MiB\n", megabytes(info.disk_bytes[0]), megabytes(info.disk_bytes[1]), megabytes(info.disk_bytes[2]), peak_resident());
 #endif
     printf("time: %.2f x keeping everything, by the plan%s\n", (double)info.time_ns / (double)info.keep_all_ns, t.o.estimate ? " (costs estimated)" : "");
+    if (took > 0 && t.o.accumulate == 1)
+        printf("a step: %.2f ms by the plan, %.2f ms measured (mean of %.0f)\n", (double)info.time_ns * 1e-6, took * 1e3 / (double)(step - first - 1), (double)(step - first - 1));
     if (t.o.compare) print_comparison(&with_all, &info);
 
     end_training(&t);

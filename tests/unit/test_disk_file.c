@@ -137,13 +137,13 @@ static uint64_t step_of(const disk *d) { return d->step == DISK_NO_STEP ? 0 : d-
 static void as_written(void)
 {
     disk *d;
-    uint64_t in, out, i;
+    uint64_t in, out, latency, i;
     unsigned char bytes[100];
     unlink(path);
     if (!(d = opened(0))) return;
     EXPECT(d->step == DISK_NO_STEP && is_step(d, 0), "a new file is zeros");
     EXPECT(disk_has(d, 0) && disk_has(d, 1) && !disk_has(d, 2) && !disk_has(d, 4) && disk_has(d, 5), "homes of the plan");
-    EXPECT(!disk_rates(d, 1 << 20, &in, &out) && in > 1 && out > 1, disk_error(d));
+    EXPECT(!disk_rates(d, 1 << 20, &in, &out, &latency) && in > 1 && out > 1 && latency && latency < 1000000000, disk_error(d));
     EXPECT(!write_step(d, 1) && is_step(d, 1) && !disk_end(d) && d->step == 1 && is_step(d, 1), disk_error(d));
     disk_close(d);
     for (i = 2; i < 9; i++) {
