@@ -1742,7 +1742,7 @@ static void failing(void)
         expect(measured(&r, what, &pd, &s, &link) == RM_OK, "a measurement", rm_exec_error(r.x));
         calls = standin_calls() - from;
         live = standin_live();
-        for (k = 1; k <= calls; k += tm_amount(2, 1) * (what == 1 ? 11 + calls / 100 : 3 + calls / 200)) {
+        for (k = 1; k <= calls; k += 2 * (what == 1 ? 11 + calls / 100 : 3 + calls / 200)) {
             rm_result e;
             rm_exec_write(r.x, rm_graph_find(r.g, "x"), RM_VALUE, 0, r.pinned, BYTES);
             from = standin_calls();

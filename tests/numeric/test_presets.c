@@ -386,7 +386,7 @@ int main(int argc, char **argv)
             while (n_seen) tm_clear(&seen[--n_seen].o.state);
         }
     tm_case = 0;
-    EXPECT(argc > 1 || tm_amount(1, 0) || (copying > 100 && on_host > 50 && merging > 10 && below > 20), "kinds of plans");
+    EXPECT(argc > 1 || tm_amount(1, 0) || (copying > 50 && on_host > 30 && merging > 10 && below > 20), "kinds of plans");
     printf("%lu plans: %lu with copies, %lu with updates on the host, %lu that merge gradients there, %lu in less than the weights take; %lu ways to put gradients together\n", plans, copying, on_host, merging, below, groups);
     return tm_end();
 }

@@ -254,7 +254,7 @@ int main(void)
 {
     long n = 1;
     for (; threads < 2; threads++)
-        for (n = threads ? exec_from : 1;; n += n > 20 ? (long)tm_amount(23, 1) : 1) { /* with lanes in threads: only from the executor on is it another life */
+        for (n = threads ? exec_from : 1;; n += n > 20 ? (long)tm_amount(23, 3) : 1) { /* with lanes in threads: only from the executor on is it another life */
             heap.fail_at = n;
             if (!live()) break;
         }

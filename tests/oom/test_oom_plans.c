@@ -94,8 +94,8 @@ static void one(const char *preset, int layers, int link, int percent, uint32_t 
     want.n = 0;
     if (!EXPECT(plans(preset, layers, link, budget, steps, work, &want, &info, said) == RM_OK, said)) return;
     calls = heap.calls;
-    stride = every ? every : 1 + (calls > 12 ? (calls - 12) / (long)tm_amount(2, 7) : 0);
-    for (n = 1; n <= calls; n += every || n > (long)tm_amount(2, 12) ? stride : 1) {
+    stride = every ? every : 1 + (calls > 12 ? (calls - 12) / (long)tm_amount(2, 5) : 0);
+    for (n = 1; n <= calls; n += every || n > (long)tm_amount(2, 7) ? stride : 1) {
         rm_result r;
         got.n = 0;
         heap.fail_at = n;

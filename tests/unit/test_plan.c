@@ -924,7 +924,7 @@ static void too_little(void)
 {
     static const unsigned sizes[] = {60, 240, 2000};
     unsigned k, shape, turn;
-    for (shape = 0; shape < 6; shape += (unsigned)tm_amount(6, 1))
+    for (shape = 0; shape < 6; shape += (unsigned)tm_amount(6, 2))
         for (k = 0; k < tm_amount(1, 2); k++) {
             uint64_t budget = 1, least = 0;
             for (turn = 0; turn < 3; turn++) { /* one byte; a little more than the bound, if that is not enough; what was named */
