@@ -349,9 +349,14 @@ static void ranks(void)
     EXPECT(refuses(&r, state[2], 1, RM_ERROR_TEXT, "the state has 64 bytes of w0 of rank 0 of 2 at step 7 at byte 40, due are 48 bytes of w0 of rank 1 of 3"), "of two ranks, alone");
     EXPECT(refuses(&one, state[2], 1, RM_ERROR_TEXT, "due are 100 bytes of w0 there; rm_exec_restore_ranks takes the states of all ranks, in order, of one step"), "one of two, into all");
     make_step(&r, 8);
+    bad[1] = state_of(r.x);
     restored(&r, state[4], 4);
+    got = state_of(r.x);
+    EXPECT(got.n == state[3][1].n && !memcmp(got.s, state[3][1].s, got.n), "what was restored is of the step that it is of");
+    free(got.s);
+    got = bad[1];
     for (k = 0; k < 3; k++) bad[k] = state[3][k];
-    bad[1] = got = state_of(r.x);
+    bad[1] = got;
     EXPECT(refuses(&r, bad, 3, RM_ERROR_TEXT, "rank 1: the state has 48 bytes of w0 of rank 1 of 3 at step 8 at byte 40, due are 48 bytes of w0 of rank 1 of 3 at step 7"), "another step");
     free(got.s);
     bad[1] = state[3][1];
