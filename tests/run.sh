@@ -286,8 +286,8 @@ lanes_threads() { # the object once more, with ThreadSanitizer
         check "build $name" ${CC} -std=gnu99 $t -w -include tests/linked.h -I. -c -o "$out/$name.o" tests/$n.c
         check "link $name" ${CXX} -fsanitize=thread -o "$out/$name" "$out/$name.o" "$out/threads.o" "$out/objects/replay.o" -lm -lpthread
     done
-    counted test_lanes_threads "$out/test_lanes_threads" 1 5000
-    counted test_run_threads "$out/test_run_threads"
+    counted test_lanes_threads env -u RMTEST_ALL "$out/test_lanes_threads" 2 5000 # ten times as slow as without: few
+    counted test_run_threads env -u RMTEST_ALL "$out/test_run_threads"
 }
 undefined_c() { # the unit tests once more, few seeds, but for those that take longest: every check of undefined behaviour, by clang where it is here
     if have clang; then u="clang -fno-sanitize=function"; else u=${CC}; fi
