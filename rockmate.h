@@ -16887,6 +16887,17 @@ RMI_FN const rmi_plan_preset *rmi_plan_find_preset(const char *name)
     return NULL;
 }
 
+/* A preset that is a policy of shares becomes rm_plan_desc.shares. 0: that says something, too. */
+RMI_FN int rmi_plan_policy_of_shares(rm_plan_desc *desc)
+{
+    const char *policy = desc->preset && !strncmp(desc->preset, "zero", 4) ? desc->preset + 4 : "";
+    if (*policy < '1' || *policy > '3' || policy[1]) return 1;
+    if (desc->shares > 1) return 0;
+    desc->shares = *policy == '3' ? 3 : 2;
+    desc->preset = NULL;
+    return 1;
+}
+
 /* The lists of patterns of a configuration, 256 bytes each; before the last, policies, each with its bit. */
 enum { RMI_PLAN_KEEP = 1, RMI_PLAN_MOVE = 2, RMI_PLAN_STAY = 4, RMI_PLAN_RECOMPUTE = 8 };
 #define RMI_PLAN_POLICIES 4u
@@ -19109,6 +19120,8 @@ RMI_FN rm_result rmi_plan_updates_ok(rm_graph *graph, const rm_plan_desc *desc, 
         RMI_WANT(&graph->last, !tensor->external && !tensor->stays, "param %s: its update runs in host memory only, "
                  "and what is %s does not move; give it an update on the device as well, or drop %s",
                  tensor->name, flag, flag);
+        RMI_WANT(&graph->last, !desc->shares, "param %s: its update runs in host memory only, and in plans in shares "
+                 "on ranks updates run on the device; give it one there as well", tensor->name);
         RMI_WANT(&graph->last, !desc->unified, "param %s: its update runs in host memory only, and with "
                  "rm_plan_desc.unified there is none beside the device's; give it an update on the device",
                  tensor->name);
@@ -19501,8 +19514,9 @@ RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph)
 }
 
 #define RMI_PLAN_WAITING 8u /* shares of gradients get an eighth of what all take, if they need not wait together */
-#define RMI_PLAN_NEAR 200u  /* parts of a step's time: so far from its bound a plan in shares is good enough */
+#define RMI_PLAN_NEAR 200u  /* a plan in shares within that part of its time from the bound is good enough */
 #define RMI_PLAN_AWAY 2u    /* of states' shares that host memory has room for none, half or all wait there */
+#define RMI_PLAN_ANY 3u     /* the attempt that ends with the first plan: it is the one that names a budget */
 
 typedef struct rmi_plan_places { /* of shares, behind the arena that is planned: bytes from its end on */
     uint64_t *share;           /* by share: of values and states, and of gradients that last */
@@ -19617,7 +19631,7 @@ RMI_FN rm_result rmi_plan_say_scatters(rmi_plan_sharing *to, uint64_t by, uint32
     return RM_OK;
 }
 
-/* A copy of a state's share between the device and host memory lasts so long. */
+/* A state's share comes from host memory in so long: ns. */
 RMI_FN uint64_t rmi_plan_state_ns(const rmi_plan_sharing *to, uint32_t param)
 {
     const rmi_link *link = &to->graph->link;
@@ -19919,8 +19933,8 @@ typedef struct rmi_plan_fastest { /* of several plans for a call */
     rm_plan_info info[RM_STEP_KINDS]; /* with a disk those of the first round, with what every plan takes at least */
     uint32_t n;
     uint64_t ns;           /* of all its kinds of step; 0: there is none */
-    uint64_t least;        /* bytes of host memory that may do with a disk, or RMI_INF: it is that that is too small; in
-                              shares what a budget that may do wants besides to be sure */
+    uint64_t least;        /* bytes of host memory that may do with a disk, or RMI_INF: it is that that is too small */
+    uint64_t more;         /* in shares: what a budget that may do wants besides to be sure */
 } rmi_plan_fastest;
 
 /* As rmi_plan_make, for a plan in shares of the graph itself; whole: as rm_plan_desc.shares; part: of
@@ -19932,6 +19946,7 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
     rmi_plan_places at = RMI_INIT;
     uint64_t budget = desc.device_bytes, host = desc.host_bytes, shares = 0, bytes = 0;
     rm_result result = RM_OK;
+    int fits = 0;
     call->graph = rmi_plan_ablate(&call->plan->mem, graph, call->config.off);
     if (!call->graph) return RM_ERROR_MEMORY;
     result = rmi_plan_obey(call);
@@ -19948,13 +19963,19 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
     desc.host_bytes = RMI_MAX / 2;
     call->desc = &desc;
     call->host_only = 1;
-    for (uint32_t attempt = 0; attempt < 3 && result == RM_OK && (!attempt || (budget && bytes > budget)); attempt++) {
-        RMI_TRY(rmi_plan_place_shares(call, graph, attempt < 2 ? at.waiting / 8 * 9 : at.most, host, part, &at));
+    for (uint32_t attempt = call->naming ? RMI_PLAN_ANY : 0; attempt <= RMI_PLAN_ANY && !fits; attempt++) {
+        if (result != RM_OK && (result != RM_ERROR_INFEASIBLE || attempt == 1)) break;
+        call->naming = attempt == RMI_PLAN_ANY;
+        uint64_t waiting = attempt == 1 ? at.waiting / 8 * 9 : attempt == 2 ? at.most : 0;
+        RMI_TRY(rmi_plan_place_shares(call, graph, waiting, host, part, &at));
         shares = at.lasting + at.waiting + at.ws + at.stage;
         if (budget) desc.device_bytes = rmi_max(rmi_sub(budget, shares), 1);
         call->budget = rmi_plan_whole(call, desc.device_bytes, 0);
         result = rmi_plan_try_shared(call, graph, &at, budget, &bytes);
+        fits = result == RM_OK && (!budget || bytes <= budget);
     }
+    call->naming = 0;
+    if (result == RM_OK && !fits) result = RM_ERROR_INFEASIBLE;
     if (result == RM_ERROR_INFEASIBLE && desc.info->min_bytes) {
         desc.info->budget_bytes = budget;
         RMI_TRY(rmi_plan_place_shares(call, graph, 0, host, part, &at));
@@ -19971,7 +19992,7 @@ RMI_FN rm_result rmi_plan_try_shares(rmi_planner *call, rm_graph *graph, const r
 {
     uint64_t ns = 0;
     call->desc = desc;
-    rm_result result = rmi_plan_make_shares(call, graph, whole, part, &best->least);
+    rm_result result = rmi_plan_make_shares(call, graph, whole, part, &best->more);
     ns = rmi_plan_ns(call->plan);
     if (result != RM_OK || (best->ns && best->ns <= ns)) return result;
     memcpy(best->prog, call->plan->prog, sizeof best->prog);
@@ -20000,6 +20021,7 @@ RMI_FN rm_result rmi_plan_name_shares(rmi_planner *call, rm_graph *graph, const 
     if (!tried) return RM_ERROR_MEMORY;
     desc.device_bytes = least->min_bytes;
     desc.info = &info;
+    call->naming = 1;
     rm_result result = rmi_plan_try_shares(call, graph, &desc, desc.shares, part, tried);
     if (result != RM_OK && result != RM_ERROR_INFEASIBLE) return result;
     if (result != RM_OK || call->stop.stopped) least->min_bytes = rmi_add(least->min_bytes, more);
@@ -20019,17 +20041,18 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
     rm_result result = best ? RM_OK : RM_ERROR_MEMORY;
     rm_plan_info info = RMI_INIT, least = RMI_INIT; /* of a try, and of the one that named the least memory, */
     uint64_t more = 0;                              /* which does with so many bytes besides */
-    uint32_t last_part = 0, part = 0, last = desc.shares == 1 ? 3 : desc.shares;
-    for (uint32_t i = 0; i < graph->n_tensors && desc.host_bytes && !last_part; i++)
-        last_part = rmi_plan_may_leave(graph, i) ? RMI_PLAN_AWAY : 0;
+    uint32_t parts = 1, part = 0, last = desc.shares == 1 ? 3 : desc.shares;
+    for (uint32_t i = 0; i < graph->n_tensors && desc.host_bytes && parts == 1; i++)
+        parts = rmi_plan_may_leave(graph, i) ? RMI_PLAN_AWAY + 1 : 1;
     desc.info = &info;
-    for (uint32_t away = 0; away <= last_part && result == RM_OK; away++) {
+    for (uint32_t turn = 0; turn < parts && result == RM_OK; turn++) { /* none, all, then fewer, if that can be */
         const uint64_t had = best->ns;
-        if (had && (call->stop.stopped || rmi_plan_is_near(best))) break;
+        const uint32_t away = turn ? parts - turn : 0;
+        if (had ? call->stop.stopped || rmi_plan_is_near(best) : turn > 1) break;
         result = rmi_plan_try_shares(call, graph, &desc, desc.shares, away, best);
         if (best->ns != had) part = away;
         if (result == RM_ERROR_INFEASIBLE && info.min_bytes && (!least.min_bytes || info.min_bytes < least.min_bytes))
-            least = info, more = best->least, part = away;
+            least = info, more = best->more, part = away;
         if (result == RM_ERROR_INFEASIBLE && (info.min_bytes || best->ns)) result = RM_OK;
     }
     for (uint32_t whole = desc.shares + 1; whole <= last && result == RM_OK && best->ns; whole++) {
@@ -27744,17 +27767,6 @@ RMDEF rm_result rm_config_write(const rm_config *config, rm_write_fn write, void
     return rmi_txt_config_write(config, &sink);
 }
 
-/* A preset that is a policy of shares becomes rm_plan_desc.shares. 0: that says something, too. */
-RMI_FN int rmi_policy_of_shares(rm_plan_desc *desc)
-{
-    const char *policy = desc->preset && !strncmp(desc->preset, "zero", 4) ? desc->preset + 4 : "";
-    if (*policy < '1' || *policy > '3' || policy[1]) return 1;
-    if (desc->shares > 1) return 0;
-    desc->shares = *policy == '3' ? 3 : 2;
-    desc->preset = NULL;
-    return 1;
-}
-
 /* What is asked for, NULL for nothing, with a policy of shares as a number, and a budget in per cent of what keeping
    everything takes as one in bytes. */
 RMI_FN rm_result rmi_in_bytes(rm_graph *graph, const rm_plan_desc *asked, rm_plan_desc *desc)
@@ -27763,8 +27775,8 @@ RMI_FN rm_result rmi_in_bytes(rm_graph *graph, const rm_plan_desc *asked, rm_pla
     rm_plan_info all = RMI_INIT;
     memset((void *)desc, 0, sizeof *desc);
     if (asked) *desc = *asked;
-    RMI_WANT(&graph->last, rmi_policy_of_shares(desc), "rm_plan_desc.preset: %s says when weights in shares are whole, "
-             "and so does rm_plan_desc.shares, %u; leave out one", desc->preset, (uint64_t)desc->shares);
+    RMI_WANT(&graph->last, rmi_plan_policy_of_shares(desc), "rm_plan_desc.preset: %s says when weights in shares are "
+             "whole, and so does rm_plan_desc.shares, %u; leave out one", desc->preset, (uint64_t)desc->shares);
     if (!desc->device_percent) return RM_OK;
     const rm_plan_desc whole = *desc;
     RMI_WANT(&graph->last, !desc->device_bytes, "rm_plan_desc.device_percent: device_bytes is set, too; take one");
@@ -27829,7 +27841,7 @@ RMDEF rm_result rm_fit(const rm_fit_desc *desc, rm_fit_info *found)
     else if (!fit.asked.plan.device_bytes) wrong = "plan.device_bytes is 0, no limit, into which any size fits";
     else if (fit.asked.most > RMI_MAX || fit.asked.least > fit.asked.most)
         wrong = "least is above most, or most not below 2^62: there is no size to try";
-    else if (!rmi_policy_of_shares(&fit.asked.plan))
+    else if (!rmi_plan_policy_of_shares(&fit.asked.plan))
         wrong = "plan.preset is a policy of shares, and plan.shares is one, too";
     if (wrong) rmi_format(found->message, sizeof found->message, "rm_fit_desc.%s", wrong);
     else result = rmi_crv_fit_search(&fit);

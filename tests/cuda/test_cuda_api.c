@@ -533,6 +533,7 @@ static void shared(void)
     xd.scatter = scatter_two;
     pd.shares = 1;
     pd.steps = RM_SINGLE | RM_FORWARD;
+    pd.work_limit = 20000;
     standin_pageable(1);
     for (order = 0; order < 4; order++)
         for (graph = order != 0; graph < 2; graph++) {

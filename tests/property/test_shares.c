@@ -72,6 +72,17 @@ static void refused(void)
         if (k == 3) d.like = p;
         EXPECT(rm_plan_create(g, &d, &q) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "rm_plan_desc.shares: plans in shares on ranks have no pageable memory"), rm_graph_error(g));
     }
+    for (k = 0; k < 2; k++) { /* an update that runs in host memory only */
+        static const char host[] = "rockmate graph 1\nlink h2d=1000 d2h=1000\nranks 4 rate=1000\ntensor x input 64\ntensor v param 256 opt=400 reduce=100\n"
+                                   "tensor w param 256 state=512 opt_host=400 reduce=100\nop fc in=x,v,w out=l:4 needs=x,v,w fwd=300 bwd=500\noutput l\n";
+        rm_graph *other = NULL;
+        memset(&d, 0, sizeof d);
+        d.shares = 1;
+        d.host_bytes = k ? 100000 : 0;
+        if (EXPECT(rm_graph_read(host, strlen(host), NULL, &other) == RM_OK, "-"))
+            EXPECT(rm_plan_create(other, &d, &q) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(other), "param w: its update runs in host memory only, and in plans in shares"), rm_graph_error(other));
+        rm_graph_destroy(other);
+    }
     memset(&d, 0, sizeof d);
     d.like = p;
     EXPECT(rm_plan_create(g, &d, &q) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "rm_plan_desc.like: that plan is in shares on ranks"), rm_graph_error(g));
@@ -101,10 +112,25 @@ static void with_ranks(const char *text, unsigned long seed, tm_text *out)
 
 static unsigned long shared, away, infeasible, legal_changes, changes;
 
+/* Changed programs of a step of the plan: the library and the referee say the same of each. */
+static void change(rm_graph *g, rm_plan *p, uint32_t step, const tm_text *text)
+{
+    tm_text program = {0};
+    char *changed = rm_plan_write(p, step, tm_sink, &program) == RM_OK ? (char *)malloc(2 * program.n + 400) : NULL;
+    int turn;
+    for (turn = 0; turn < 40 && changed; turn++) {
+        const size_t n = hand_change(program.s, program.n, changed);
+        if (!n) continue;
+        changes++;
+        legal_changes += (unsigned long)hand_both(g, text->s, text->n, changed, n, NULL);
+    }
+    free(changed), free(program.s);
+}
+
 static void one(unsigned long seed)
 {
     rg_text t;
-    tm_text text = {0}, program = {0};
+    tm_text text = {0};
     rm_graph *g = NULL;
     rm_plan *p = NULL;
     rm_plan_desc d;
@@ -141,24 +167,13 @@ static void one(unsigned long seed)
     EXPECT(info.host_bytes <= d.host_bytes, "more host memory than there is");
     EXPECT(!rmtest_plan(g, p, d.device_bytes, 0) || !*rmtest_plan(g, p, d.device_bytes, 0), rmtest_plan(g, p, d.device_bytes, 0));
     for (k = RM_SINGLE; k <= RM_FORWARD; k <<= 1) {
-        char *changed;
-        int turn;
         if (!(kinds & k)) continue;
-        program.n = 0;
-        rm_plan_write(p, k, tm_sink, &program);
-        changed = (char *)malloc(2 * program.n + 400);
-        for (turn = 0; turn < 40 && changed; turn++) {
-            const size_t n = hand_change(program.s, program.n, changed);
-            if (!n) continue;
-            changes++;
-            legal_changes += (unsigned long)hand_both(g, text.s, text.n, changed, n, NULL);
-        }
-        free(changed);
+        change(g, p, k, &text);
     }
 end:
     rm_plan_destroy(p);
     rm_graph_destroy(g);
-    free(text.s), free(program.s);
+    free(text.s);
 }
 
 /* A view has no run that a lane could have; another lane cannot be named. */
@@ -214,11 +229,11 @@ static void states(void)
     for (barrier = 0; barrier < 2; barrier++)
         for (k = 0; k < 3; k++) {
             if ((barrier + k) % tm_amount(2, 1)) continue;
-            tm_text text = {0}, program = {0};
+            tm_text text = {0};
             rm_graph *g = NULL;
             rm_plan_info info;
             rm_plan_desc d = {.shares = 1, .info = &info, .align = 64, .work_limit = 20000, .steps = kinds[k]};
-            char line[300], *changed;
+            char line[300];
             snprintf(line, sizeof line, "rockmate graph 1\nlink h2d=1000000000 d2h=800000000 latency=100\nranks 4 rate=1000000000 latency=100\ntensor h0 input 4000\n%s", barrier ? "barrier norm ns=500\n" : "");
             tm_sink(&text, line, strlen(line));
             for (i = 0; i < 9; i++) {
@@ -241,22 +256,13 @@ static void states(void)
                 if (!EXPECT(rm_plan_create(g, &d, &p) == RM_OK, rm_graph_error(g))) continue;
                 EXPECT(info.host_bytes <= room[host] && (host < 2) == !info.host_bytes, "host memory");
                 EXPECT(!rmtest_plan(g, p, d.device_bytes, 0) || !*rmtest_plan(g, p, d.device_bytes, 0), rmtest_plan(g, p, d.device_bytes, 0));
-                program.n = 0;
-                rm_plan_write(p, 0, tm_sink, &program);
-                changed = (char *)malloc(2 * program.n + 400);
-                for (i = 0; i < 40 && changed; i++) {
-                    const size_t n = hand_change(program.s, program.n, changed);
-                    if (!n) continue;
-                    changes++;
-                    legal_changes += (unsigned long)hand_both(g, text.s, text.n, changed, n, NULL);
-                }
-                free(changed);
+                change(g, p, 0, &text);
                 rm_plan_destroy(p);
             }
             EXPECT(least[1] * 100 < least[0] * 70, "states in host memory leave the device to others");
             printf("%u, %s: %llu bytes of the device without host memory, %llu with it\n", kinds[k], barrier ? "barrier" : "no barrier", (unsigned long long)least[0], (unsigned long long)least[1]);
             rm_graph_destroy(g);
-            free(text.s), free(program.s);
+            free(text.s);
         }
 }
 
