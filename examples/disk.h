@@ -523,7 +523,7 @@ DISK_FN double disk_seconds(void)
    of the mean of some small ones. */
 DISK_FN int disk_rates(disk *d, uint64_t bytes, uint64_t *in, uint64_t *out, uint64_t *latency_ns)
 {
-    enum { SMALL = 32 };
+    const uint32_t transfers = 32; /* small ones */
     const uint64_t pages = bytes / DISK_PAGE + !(bytes / DISK_PAGE);
     void *memory = NULL;
     double start, took[2];
@@ -543,8 +543,8 @@ DISK_FN int disk_rates(disk *d, uint64_t bytes, uint64_t *in, uint64_t *out, uin
         took[i] = disk_seconds() - start;
     }
     start = disk_seconds();
-    for (k = 0; k < SMALL && !code; k++) code = disk_move(d, (int)(k & 1), (int)(k & 1), memory, DISK_PAGE, d->scratch + k * 7919 % pages * DISK_PAGE);
-    *latency_ns = (uint64_t)((disk_seconds() - start) * 1e9 / SMALL);
+    for (k = 0; k < transfers && !code; k++) code = disk_move(d, (int)(k & 1), (int)(k & 1), memory, DISK_PAGE, d->scratch + k * 7919 % pages * DISK_PAGE);
+    *latency_ns = (uint64_t)((disk_seconds() - start) * 1e9 / transfers);
     free(memory);
     if (code) return code;
     *in = (uint64_t)((double)bytes / (took[0] + 1e-9)) + 1;
