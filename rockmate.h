@@ -20069,9 +20069,10 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
 }
 
 /* --- a disk behind host memory. It is planned as if host memory were larger than it is: at first as large as both,
-   then ever nearer to what there is, since what must go through the disk makes a step slow. >>disk says what waits
-   there. Tuned on GPT-2 124M, Llama-3-8B and -70B on an RTX 4090. */
+   then halfway between what there is and what the fastest plan so far was made for, since what must go through the
+   disk makes a step slow. >>disk says what waits there. Tuned on GPT-2 124M, Llama-3-8B and -70B on an RTX 4090. */
 #define RMI_PLAN_DISK_ROUNDS 6u
+#define RMI_PLAN_DISK_WORK ((uint64_t)3000000) /* of the search in each of them, where the caller says none */
 static const uint8_t rmi_plan_disk_spare[] = {16, 8, 4, 3}; /* that part of host memory for transfers that run ahead */
 
 #define RMI_PLAN_DISK_NAMED 12u /* sizes of host memory that are tried before one is named */
@@ -20199,26 +20200,40 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
     rm_plan_desc desc = asked;
     rmi_plan_fastest *best = RMI_NEW(&call->plan->mem, rmi_plan_fastest, 1);
     uint64_t most = 0, least = 0; /* least: bytes of host memory with which there is a plan */
+    uint64_t limit, low = asked.host_bytes; /* of host memory: of the fastest plan; below it there is none as fast */
+    const uint64_t work = rmi_plan_work(call, RMI_INF); /* of the search */
     rm_result result = RM_OK;
     call->graph = best ? rmi_plan_ablate(&call->plan->mem, graph, call->config.off) : NULL;
     if (!call->graph) return RM_ERROR_MEMORY;
     best->least = RMI_INF;
     result = rmi_plan_obey(call);
     call->desc = &desc;
-    desc.host_bytes = rmi_min(rmi_add(asked.host_bytes, asked.disk_bytes), RMI_MAX / 2);
+    desc.work_limit = rmi_max(rmi_min(work, RMI_PLAN_DISK_WORK), work < RMI_INF ? work / RMI_PLAN_DISK_ROUNDS : 0);
+    limit = rmi_min(rmi_add(asked.host_bytes, asked.disk_bytes), RMI_MAX / 2);
     for (uint32_t round = 0; round < RMI_PLAN_DISK_ROUNDS && result == RM_OK && !call->stop.stopped; round++) {
         const uint64_t had = best->ns;
-        if (round) desc.host_bytes = asked.host_bytes + ((most - asked.host_bytes) >> round);
+        desc.host_bytes = round ? low + (limit - low) / 2 : limit;
         result = rmi_plan_again(call);
         if (result == RM_ERROR_INFEASIBLE && round) result = RM_OK, call->plan->n = 0;
-        if (result != RM_OK || !call->plan->n || (had && rmi_plan_ns(call->plan) >= had)) break;
+        if (result != RM_OK || (!round && !call->plan->n)) break;
         for (uint32_t i = 0; i < call->plan->n && !round; i++)
-            most = rmi_max(most, call->plan->prog[i].host[RMI_PINNED]);
+            limit = most = rmi_max(most, call->plan->prog[i].host[RMI_PINNED]);
         if (most <= asked.host_bytes) break; /* no disk is needed */
-        result = rmi_plan_try_disks(call, graph, &asked, best);
+        if (call->plan->n && !(had && rmi_plan_ns(call->plan) >= had))
+            result = rmi_plan_try_disks(call, graph, &asked, best);
         if (!round) memcpy(best->info, call->plan->info, sizeof best->info);
         if (!round && !best->ns && result == RM_OK) least = rmi_plan_disk_least(call, graph, asked, best);
-        if (RMI_WITHOUT(disk_rounds) || (had && best->ns == had)) break;
+        if (RMI_WITHOUT(disk_rounds)) break;
+        if (round && call->plan->n && (!best->ns || best->ns != had)) limit = desc.host_bytes;
+        else if (round) low = desc.host_bytes;
+    }
+    desc.host_bytes = most > asked.host_bytes ? limit : asked.host_bytes;
+    if (result == RM_OK && !call->stop.stopped && work > desc.work_limit &&
+        (call->clock.end_ns || most <= asked.host_bytes)) {
+        desc.work_limit = asked.work_limit;
+        result = rmi_plan_again(call);
+        if (result == RM_OK && best->ns) result = rmi_plan_try_disks(call, graph, &asked, best);
+        if (result == RM_ERROR_INFEASIBLE && best->ns) result = RM_OK;
     }
     if (result == RM_OK && most > asked.host_bytes) result = rmi_plan_without_disk(call, graph, &asked, best);
     if (result != RM_OK) graph->last = call->graph->last;
