@@ -1924,6 +1924,7 @@ typedef struct rmi_link {
     uint64_t latency, add;    /* ns a copy; bytes a second added in host memory */
     const uint8_t *expected;  /* of the planner: by buffer the tier that it is likely to wait in; NULL: pinned */
     uint32_t whole;           /* of the planner: rm_plan_desc.shares, if that says when weights are whole; else 0 */
+    uint64_t besides;         /* of the planner: ns that updates of shares take, which are not in the step's tables */
 } rmi_link;
 
 typedef struct rmi_ranks { /* processes that run the same plan */
@@ -9016,6 +9017,7 @@ typedef struct rmi_bnd {
     uint8_t *must;           /* by task: runs in every plan */
     uint64_t *least, common; /* by task: ns of the compute lane that it takes in every plan, at least; their sum */
     uint64_t comm;           /* the same sum of the comm lane */
+    uint64_t besides;        /* as in rmi_bnd_ask; in common */
     uint32_t *pred0, *pred;  /* by task: what surely runs before, directly: pred0[task] to before pred0[task + 1] */
     size_t n_pred, cap_pred;
     rmi_bnd_moment at;
@@ -10308,7 +10310,7 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *step, uint6
 
    and what goes out in W are W d2h bytes at most, all that goes out T d2h, what comes in in V V h2d, all that comes in
    T h2d. With prices b1, b2, c1, c2 of these four, and a = b1 + b2 + c1 + c2 of a byte of device memory at x, linear
-   duality says, if b1 d2h <= 1 + c1 h2d,
+   duality says, if b1 d2h <= 1 + c1 h2d (and with more than that for a, where values may not move),
 
        T (1 + b2 d2h + (c1 + c2) h2d) >= ascent(a) - a (limit - held) + (c1 + c2) params + b2 changed
                                          - b1 d2h (all computation but x to y) + c1 h2d (all that surely precedes x)
@@ -10329,13 +10331,15 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *step, uint6
    and its last gradient, updates on the device among it. T is above that sum as it is above the sum of all
    computation, so above any mean of both. A price that is wrong costs tightness only. */
 
-/* What has a price. Bytes: out before x, out, in after x, in (2^-20 units of value a byte); time in units of value: of
-   the host's lane (1024ths), of updates on the device, and of the wait (1024ths; the two make up 1024). */
+/* What has a price. Bytes: out before x, out, in after x, in (2^-20 units of value a byte), and what a byte at x costs
+   besides where of values none may move; time in units of value: of the host's lane (1024ths), of updates on the
+   device, and of the wait (1024ths; the two make up 1024). */
 enum {
     RMI_BND_OUT_BEFORE,
     RMI_BND_OUT,
     RMI_BND_IN_AFTER,
     RMI_BND_IN,
+    RMI_BND_STAY,
     RMI_BND_HOST,
     RMI_BND_TIME,
     RMI_BND_WAIT,
@@ -10356,6 +10360,7 @@ typedef struct rmi_bnd_link {
     uint32_t n, waited, reader; /* waited: the param whose update on the host is waited for; its first reader */
     uint64_t before, outside, wait; /* ns of computation surely before x; outside x to y at most; of the wait */
     uint64_t price, time;       /* of the last ascent: a byte's price; units of it and of what every plan takes */
+    int moves;                  /* some value may move */
 } rmi_bnd_link;
 
 /* Of a weight: a run after x reads it; a forward before x does. */
@@ -10472,7 +10477,7 @@ RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd_web *web, rmi_bnd_link *link, const uint
     const rmi_tier *rates = &b->step->graph->link.tier[RMI_PINNED];
     const uint64_t second = 1000000000u, unit = (uint64_t)1 << b->up;
     uint64_t in = price[RMI_BND_IN_AFTER] + price[RMI_BND_IN], before = price[RMI_BND_OUT_BEFORE];
-    uint64_t byte = before + price[RMI_BND_OUT] + in, busy = 0, pays, room, per_ns;
+    uint64_t byte = before + price[RMI_BND_OUT] + in + price[RMI_BND_STAY], busy = 0, pays, room, per_ns;
     if (before) busy = (rmi_mul_div_up(before, rates->d2h, second) >> 10) + 1;
     if (!byte || byte > b->most_price || busy >= unit << 10) return 0;
     if (byte != link->price) {
@@ -10500,9 +10505,10 @@ RMI_FN uint64_t rmi_bnd_link_climb(rmi_bnd_web *web, rmi_bnd_link *link, uint64_
             for (to = 0; to <= RMI_BND_PRICES; to++) { /* the last is none */
                 uint32_t other = from > to ? from : to;
                 if (from == to || (other >= RMI_BND_HOST && other < RMI_BND_PRICES)) continue;
+                if (link->moves && (from == RMI_BND_STAY || to == RMI_BND_STAY)) continue;
                 memcpy(now, price, sizeof now);
-                by = (rmi_min(from, to) < RMI_BND_HOST ? price[0] + price[1] + price[2] + price[3] : RMI_BND_HOST_MOST)
-                     >> share;
+                for (by = 0, other = 0; other < RMI_BND_HOST; other++) by += price[other];
+                by = (rmi_min(from, to) < RMI_BND_HOST ? by : RMI_BND_HOST_MOST) >> share;
                 if (from < RMI_BND_PRICES) now[from] -= by = rmi_min(by, now[from]);
                 if (to < RMI_BND_PRICES) now[to] += by;
                 now[RMI_BND_HOST] = rmi_min(now[RMI_BND_HOST], RMI_BND_HOST_MOST);
@@ -10522,7 +10528,7 @@ RMI_FN uint64_t rmi_bnd_link_climb(rmi_bnd_web *web, rmi_bnd_link *link, uint64_
 RMI_FN void rmi_bnd_link_end(rmi_bnd *b, uint32_t end, rmi_bnd_link *link)
 {
     const rmi_step *step = b->step;
-    uint64_t longest = 0, path, slack = 0;
+    uint64_t longest = 0, path, slack = b->besides;
     uint32_t i;
     link->end = end;
     rmi_bnd_around(b, end, link->until, link->from);
@@ -10562,7 +10568,7 @@ RMI_FN void rmi_bnd_link_moment(rmi_bnd_web *web, uint32_t run, rmi_bnd_link *li
     uint64_t byte, price[RMI_BND_PRICES];
     uint32_t i, k;
     if ((b->at.upto && !b->at.upto[run]) || !rmi_bnd_web_make(web, &run, 1)) return;
-    for (link->before = link->outside = 0, i = 0; i < step->n_once; i++) {
+    for (link->before = 0, link->outside = b->besides, i = 0; i < step->n_once; i++) {
         uint32_t task = step->once[i];
         if (b->at.before[task]) link->before += b->least[task];
         if (task != run && (!b->at.after[task] || (b->at.upto && !b->at.upto[task]))) link->outside += b->least[task];
@@ -10572,6 +10578,7 @@ RMI_FN void rmi_bnd_link_moment(rmi_bnd_web *web, uint32_t run, rmi_bnd_link *li
     link->price = 0;
     for (k = 0; k < 2; k++) {
         for (i = 0; i < RMI_BND_HOST; i++) price[i] = k ? rmi_min(byte, b->most_price) / 64 + 1 : 1;
+        if (link->moves) price[RMI_BND_STAY] = 0;
         price[RMI_BND_HOST] = 0;
         price[RMI_BND_TIME] = RMI_BND_TIME_MOST;
         *bound = rmi_max(*bound, rmi_bnd_link_climb(web, link, price));
@@ -10589,6 +10596,7 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_bnd_web *web, uint64_t *bound)
     link.end = link.waited = RMI_NONE;
     RMI_TRY(RMI_TABLES(b->mem, RMI_T(link.until, step->n_tasks), RMI_T(link.from, step->n_tasks),
                        RMI_T(link.choices, RMI_BND_CHOICES)));
+    for (i = 0; i < step->n_buffers; i++) link.moves |= step->buffers[i].may_move && step->buffers[i].param == RMI_NONE;
     for (i = step->n_forwards; i < step->n_once && b->work < b->most_work / 3; i += stretch)
         rmi_bnd_link_moment(web, step->once[rmi_bnd_highest(b, i, stretch)], &link, bound);
     while (last > step->n_forwards && step->tasks[step->once[last - 1]].way != RMI_BWD) last--;
@@ -10600,9 +10608,9 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_bnd_web *web, uint64_t *bound)
 
 /* Limits of a bound on time. bytes: beside the step's resident ones; with copies: all that persists included. work:
    ways to look at for one moment at a time; more: for several, which large graphs are spared. enough: a bound of so
-   many ns will do. */
+   many ns will do. besides: ns that the compute lane is busy with what the step's tables do not know. */
 typedef struct rmi_bnd_ask {
-    uint64_t bytes, work, more, enough;
+    uint64_t bytes, work, more, enough, besides;
 } rmi_bnd_ask;
 
 /* Raises *bound to ns that no plan is faster than whose live bytes stay within the limit. */
@@ -10617,6 +10625,8 @@ RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_step *step, const rmi_b
     RMI_TRY(rmi_bnd_web_begin(&b, 1, &web));
     b.most_work = ask->work;
     b.enough = ask->enough;
+    b.besides = ask->besides;
+    b.common = rmi_add(b.common, b.besides);
     if (step->moves) return rmi_bnd_link_bound(&web, bound);
     rmi_bnd_sample(&web, place, &n, &best);
     *bound = rmi_max(*bound, best.most);
@@ -16783,6 +16793,7 @@ typedef struct rmi_plan_clock {
     uint64_t end_ns; /* no limit: 0 */
     int late;        /* the clock or the first plan, not the caller, has stopped this kind of step */
     int placing;     /* addresses are looked for */
+    int others;      /* there is a plan of another try: where this one has none soon, no budget is named */
 } rmi_plan_clock;
 
 enum { /* several kinds of step; 0: there is one */
@@ -17451,6 +17462,7 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *call, const rmi_step *model, uint64
     /* live bytes are counted in the order of statements, while copies of what was freed may still be under way */
     if (moves && (budget == RMI_INF || call->desc->live_only)) return RM_OK;
     ask.work = RMI_PLAN_BOUND_WORK;
+    ask.besides = plain.link.besides;
     ask.more = call->config.passes & RM_PASS_SEARCH ? RMI_PLAN_BOUND_WORK / 2 * 3 : RMI_PLAN_BOUND_WORK / 8;
     if (brief) ask.more = 0;
     ask.enough = RMI_INF;
@@ -18577,7 +18589,7 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *call, uint64_t budget, int bound)
     uint32_t any = call->naming && call->together != RMI_PLAN_JOINT;
     rm_result result = any ? rmi_plan_move_from(call, budget, rush[0], 0, &fitted) : RM_OK;
     if (result == RM_OK && !call->stop.stopped) result = rmi_plan_move_from(call, budget, 100 - margin, bound, &fitted);
-    if (call->best.n) return result;
+    if (call->best.n || call->clock.others) return result;
     for (uint32_t i = any; i < RMI_COUNT(rush) && result == RM_OK && !call->stop.stopped; i++) {
         result = rmi_plan_move_from(call, budget, rush[i], 0, &fitted);
         if (!call->best.n || !fitted) break;
@@ -18628,7 +18640,8 @@ RMI_FN rm_result rmi_plan_search_copies(rmi_plan_search *search)
     rmi_planner *call = search->call;
     if (call->limit >= call->info->min_bound_bytes) RMI_TRY(rmi_plan_anneal(search));
     int planned = call->best.n != 0;
-    if (call->naming || call->stop.stopped || (planned && search->model.n_tasks > RMI_SEARCH_FEW)) return RM_OK;
+    if (call->naming || call->clock.others || call->stop.stopped || (planned && search->model.n_tasks > RMI_SEARCH_FEW))
+        return RM_OK;
     RMI_TRY(rmi_plan_lower(search));
     return planned || !call->best.n ? RM_OK : rmi_plan_anneal(search);
 }
@@ -19207,6 +19220,7 @@ RMI_FN rm_result rmi_plan_named(rmi_planner *call, rm_plan_info *worst)
     uint64_t less = rmi_plan_crowded(call, worst->min_bound_bytes), named = 0;
     int moves = rmi_plan_moves(call);
     uint64_t sure = !moves ? worst->min_bytes : rmi_plan_anneals(call) ? call->min_sure : RMI_INF;
+    if (call->clock.others) return RM_OK;
     rounds = sure == RMI_INF ? 16 : 1;
     for (round = 0; worst->min_bytes && worst->min_bytes < sure && !named && round < rounds && !call->stop.stopped;
          round++) {
@@ -19514,7 +19528,7 @@ RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph)
 }
 
 #define RMI_PLAN_WAITING 8u /* shares of gradients get an eighth of what all take, if they need not wait together */
-#define RMI_PLAN_NEAR 200u  /* a plan in shares within that part of its time from the bound is good enough */
+#define RMI_PLAN_NEAR 64u   /* a plan in shares within that part of its time from the bound is good enough */
 #define RMI_PLAN_AWAY 2u    /* of states' shares that host memory has room for none, half or all wait there */
 #define RMI_PLAN_ANY 3u     /* the attempt that ends with the first plan: it is the one that names a budget */
 
@@ -19878,6 +19892,36 @@ RMI_FN uint64_t rmi_plan_exchange_bound(const rm_graph *graph)
     return ns;
 }
 
+/* No plan in shares makes one of these steps faster: what the lanes of computation and of exchanges must do; within a
+   budget, what beside the shares, of which so many bytes are there all the time, takes at least where gathers and
+   scatters have a lane each at its whole rate. */
+RMI_FN rm_result rmi_plan_bound_shares(rmi_planner *call, const rm_graph *asked, uint64_t budget, uint64_t lasting)
+{
+    rm_graph *graph = call->graph;
+    rm_graph whole = *graph;
+    rmi_tier *rates = &whole.link.tier[RMI_PINNED];
+    rm_result result = RM_OK;
+    rates->h2d = rates->d2h = rmi_mul(rates->h2d, 2);
+    call->best.n = 0;
+    call->graph = &whole;
+    for (uint32_t i = 0; i < call->plan->n && result == RM_OK; i++) {
+        rm_plan_info *info = call->info = &call->plan->info[i];
+        call->step = info->step;
+        result = rmi_bnd_once(&call->plan->mem, graph, info->step, 1, info, &call->largest);
+        if (result == RM_OK && rmi_low_has_update(info->step)) {
+            for (uint32_t k = 0; k < asked->n_tensors; k++)
+                if (rmi_plan_shares(asked, k) && asked->tensors[k].updates)
+                    whole.link.besides += rmi_mul_div_up(asked->tensors[k].opt, 1, asked->ranks.n);
+            info->bound_ns = rmi_max(info->bound_ns + whole.link.besides, rmi_plan_exchange_bound(asked));
+        }
+        if (result == RM_OK && budget)
+            result = rmi_plan_bound(call, NULL, rmi_max(rmi_sub(budget, lasting), 1), 0);
+        whole.link.besides = 0;
+    }
+    call->graph = graph;
+    return result;
+}
+
 /* rmi_plan_make, as if nothing had been planned yet in this call. */
 RMI_FN rm_result rmi_plan_again(rmi_planner *call)
 {
@@ -19922,8 +19966,6 @@ RMI_FN rm_result rmi_plan_try_shared(rmi_planner *call, const rm_graph *graph, r
         rmi_plan_figures_of(program, info);
         info->min_bytes = rmi_min(*bytes, rmi_add(info->min_bytes, *bytes - base));
         if (info->budget_bytes) info->budget_bytes = budget;
-        RMI_TRY(rmi_bnd_once(&call->plan->mem, call->graph, info->step, 1, info, &call->largest));
-        if (rmi_low_has_update(info->step)) info->bound_ns = rmi_max(info->bound_ns, rmi_plan_exchange_bound(graph));
     }
     return RM_OK;
 }
@@ -19976,6 +20018,10 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
     }
     call->naming = 0;
     if (result == RM_OK && !fits) result = RM_ERROR_INFEASIBLE;
+    if (result == RM_OK) {
+        RMI_TRY(rmi_plan_place_shares(call, graph, 0, host, host ? RMI_PLAN_AWAY : 0, &at));
+        result = rmi_plan_bound_shares(call, graph, budget, at.lasting);
+    }
     if (result == RM_ERROR_INFEASIBLE && desc.info->min_bytes) {
         desc.info->budget_bytes = budget;
         RMI_TRY(rmi_plan_place_shares(call, graph, 0, host, part, &at));
@@ -20049,6 +20095,7 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
         const uint64_t had = best->ns;
         const uint32_t away = turn ? parts - turn : 0;
         if (had ? call->stop.stopped || rmi_plan_is_near(best) : turn > 1) break;
+        call->clock.others = had != 0;
         result = rmi_plan_try_shares(call, graph, &desc, desc.shares, away, best);
         if (best->ns != had) part = away;
         if (result == RM_ERROR_INFEASIBLE && info.min_bytes && (!least.min_bytes || info.min_bytes < least.min_bytes))
@@ -20057,9 +20104,11 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
     }
     for (uint32_t whole = desc.shares + 1; whole <= last && result == RM_OK && best->ns; whole++) {
         if (call->stop.stopped || rmi_plan_is_near(best)) break;
+        call->clock.others = 1;
         result = rmi_plan_try_shares(call, graph, &desc, whole, part, best);
         if (result == RM_ERROR_INFEASIBLE) result = RM_OK;
     }
+    call->clock.others = 0;
     if (result != RM_OK) return result;
     if (!best->ns) return rmi_plan_name_shares(call, graph, asked, &least, more, part);
     memcpy(call->plan->prog, best->prog, sizeof best->prog);
@@ -20213,6 +20262,7 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
     for (uint32_t round = 0; round < RMI_PLAN_DISK_ROUNDS && result == RM_OK && !call->stop.stopped; round++) {
         const uint64_t had = best->ns;
         desc.host_bytes = round ? low + (limit - low) / 2 : limit;
+        call->clock.others = round != 0;
         result = rmi_plan_again(call);
         if (result == RM_ERROR_INFEASIBLE && round) result = RM_OK, call->plan->n = 0;
         if (result != RM_OK || (!round && !call->plan->n)) break;
@@ -21620,7 +21670,7 @@ static const rmi_txt_row rmi_txt_graph_rows[] = {
     {"variant", "on", RMI_TXT_OF_FORM}, {"part", "fn", RMI_TXT_OF_PART}, {"grad", "ab", 0}, {"output", "a", 0},
     {"barrier", "n", RMI_TXT_OF_BARRIER}, {"anyorder", "", 0}, {"block", "n", 0}, {"end", "", 0}, {NULL, NULL, 0}};
 
-static const rmi_link rmi_txt_plain_link = {{{0, 0}, {0, 0}}, 0, 20000000000u, NULL, 0};
+static const rmi_link rmi_txt_plain_link = {{{0, 0}, {0, 0}}, 0, 20000000000u, NULL, 0, 0};
 static const rmi_ranks rmi_txt_plain_ranks = {0, 0, 0, RMI_GRAIN};
 static const rmi_disk rmi_txt_plain_disk = {0, 0, 0, 0};
 

@@ -266,6 +266,60 @@ static void states(void)
         }
 }
 
+/* Chains of params that all are in shares, some values read again later: no plan that lies within a budget is faster than what was said
+   to be the bound of that budget, whatever the policy, and whether or not states may be in host memory. */
+static unsigned long bounds_within, bounds_above; /* 3 % */
+static void bounds(unsigned long seed)
+{
+    struct {
+        uint64_t budget, arena, ns, bound, host;
+    } plan[12];
+    tm_text text = {0};
+    rm_graph *g = NULL;
+    rm_plan_info info;
+    rm_plan_desc d = {.info = &info, .align = 16, .work_limit = 20000};
+    char line[300];
+    uint32_t i, k, n = 0, ops;
+    uint64_t most = 0;
+    hand_random = seed * 991 + 5;
+    ops = 3 + (uint32_t)hand_below(8);
+    snprintf(line, sizeof line, "rockmate graph 1\nlink h2d=1000000000 d2h=1000000000 latency=10\nranks %u rate=%u latency=%u\ntensor h0 input 4000\n", 2 + (uint32_t)hand_below(4),
+             (uint32_t)1 << (26 + (uint32_t)hand_below(8)), (uint32_t)hand_below(300));
+    tm_sink(&text, line, strlen(line));
+    for (i = 0; i < ops; i++) {
+        uint32_t bytes = 64 + (uint32_t)hand_below(6000), older = (uint32_t)hand_below(i + 1);
+        snprintf(line, sizeof line, "tensor w%u param %u state=%u opt=%u reduce=100\nop f%u in=h%u,w%u", i, bytes, 4 * bytes, (uint32_t)hand_below(9000), i, i, i);
+        tm_sink(&text, line, strlen(line));
+        if (older && older < i) snprintf(line, sizeof line, ",h%u", older), tm_sink(&text, line, strlen(line));
+        snprintf(line, sizeof line, " out=h%u:%u needs=h%u,w%u fwd=%u bwd=%u\n", i + 1, 500 + (uint32_t)hand_below(8000), i, i, 100 + (uint32_t)hand_below(9000), 100 + (uint32_t)hand_below(20000));
+        tm_sink(&text, line, strlen(line));
+    }
+    snprintf(line, sizeof line, "op l in=h%u out=l:4 needs=h%u fwd=10 bwd=10\noutput l\n", ops, ops);
+    tm_sink(&text, line, strlen(line));
+    if (!EXPECT(rm_graph_read(text.s, text.n, NULL, &g) == RM_OK, "-")) puts(rm_graph_error(g)), exit(1);
+    for (i = 0; i < 12; i++) { /* ever less memory, until there is no plan */
+        rm_plan *p = NULL;
+        d.shares = i < 6 ? 1 + i / 2 : 1 + (uint32_t)hand_below(3);
+        d.device_bytes = i < 6 ? 0 : most * (31 - 2 * i + hand_below(2)) / 20;
+        d.host_bytes = i % 2 ? 1 << 20 : 0;
+        if (rm_plan_create(g, &d, &p) != RM_OK) break;
+        plan[n].budget = d.device_bytes ? d.device_bytes : UINT64_MAX, plan[n].host = d.host_bytes;
+        plan[n].arena = info.arena_bytes, plan[n].ns = info.time_ns, plan[n++].bound = info.bound_ns;
+        if (i < 6 && info.arena_bytes > most) most = info.arena_bytes;
+        if (info.time_ns <= info.bound_ns + info.bound_ns * 3 / 100) bounds_within++;
+        else bounds_above++;
+        rm_plan_destroy(p);
+    }
+    for (i = 0; i < n; i++)
+        for (k = 0; k < n; k++)
+            if (plan[k].arena <= plan[i].budget && plan[k].host <= plan[i].host)
+                if (!EXPECT(plan[k].ns >= plan[i].bound, text.s))
+                    printf("%llu ns in %llu bytes, and %llu are the bound of %llu\n", (unsigned long long)plan[k].ns, (unsigned long long)plan[k].arena, (unsigned long long)plan[i].bound,
+                           (unsigned long long)plan[i].budget);
+    rm_graph_destroy(g);
+    free(text.s);
+}
+
 int main(int argc, char **argv)
 {
     unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(40, 120), first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
@@ -279,8 +333,10 @@ int main(int argc, char **argv)
     for (i = 0; i < graphs && tm_more((unsigned long)i); i++) {
         tm_case = first + i;
         one(first + i);
+        bounds(first + i);
     }
     tm_case = 0;
+    printf("%lu plans within 3 %% of their bound, %lu above\n", bounds_within, bounds_above);
     printf("%lu plans in shares, %lu with states in host memory, %lu after a budget was named; %lu changed plans, %lu of them legal\n", shared, away, infeasible, changes, legal_changes);
     return tm_end();
 }
