@@ -19530,7 +19530,7 @@ RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph)
 #define RMI_PLAN_WAITING 8u /* shares of gradients get an eighth of what all take, if they need not wait together */
 #define RMI_PLAN_NEAR 64u   /* a plan in shares within that part of its time from the bound is good enough */
 #define RMI_PLAN_AWAY 2u    /* of states' shares that host memory has room for none, half or all wait there */
-#define RMI_PLAN_ANY 3u     /* the attempt that ends with the first plan: it is the one that names a budget */
+#define RMI_PLAN_ANY 4u     /* the attempt that ends with the first plan: it is the one that names a budget */
 
 typedef struct rmi_plan_places { /* of shares, behind the arena that is planned: bytes from its end on */
     uint64_t *share;           /* by share: of values and states, and of gradients that last */
@@ -20005,10 +20005,11 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
     desc.host_bytes = RMI_MAX / 2;
     call->desc = &desc;
     call->host_only = 1;
-    for (uint32_t attempt = call->naming ? RMI_PLAN_ANY : 0; attempt <= RMI_PLAN_ANY && !fits; attempt++) {
+    const uint32_t last = call->clock.others ? 2 : RMI_PLAN_ANY;
+    for (uint32_t attempt = call->naming ? RMI_PLAN_ANY : 0; attempt <= last && !fits; attempt++) {
         if (result != RM_OK && (result != RM_ERROR_INFEASIBLE || attempt == 1)) break;
         call->naming = attempt == RMI_PLAN_ANY;
-        uint64_t waiting = attempt == 1 ? at.waiting / 8 * 9 : attempt == 2 ? at.most : 0;
+        uint64_t waiting = !attempt || call->naming ? 0 : attempt < RMI_PLAN_ANY - 1 ? at.waiting / 8 * 9 : at.most;
         RMI_TRY(rmi_plan_place_shares(call, graph, waiting, host, part, &at));
         shares = at.lasting + at.waiting + at.ws + at.stage;
         if (budget) desc.device_bytes = rmi_max(rmi_sub(budget, shares), 1);
@@ -20087,10 +20088,15 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
     rm_result result = best ? RM_OK : RM_ERROR_MEMORY;
     rm_plan_info info = RMI_INIT, least = RMI_INIT; /* of a try, and of the one that named the least memory, */
     uint64_t more = 0;                              /* which does with so many bytes besides */
-    uint32_t parts = 1, part = 0, last = desc.shares == 1 ? 3 : desc.shares;
+    uint32_t parts = 1, part = 0;
     for (uint32_t i = 0; i < graph->n_tensors && desc.host_bytes && parts == 1; i++)
         parts = rmi_plan_may_leave(graph, i) ? RMI_PLAN_AWAY + 1 : 1;
     desc.info = &info;
+    if (desc.shares == 1) { /* the one that takes least time to plan, and is often as fast as any */
+        call->clock.others = 1;
+        result = rmi_plan_try_shares(call, graph, &desc, 3, 0, best);
+        if (result == RM_ERROR_INFEASIBLE) result = RM_OK;
+    }
     for (uint32_t turn = 0; turn < parts && result == RM_OK; turn++) { /* none, all, then fewer, if that can be */
         const uint64_t had = best->ns;
         const uint32_t away = turn ? parts - turn : 0;
@@ -20102,8 +20108,9 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
             least = info, more = best->more, part = away;
         if (result == RM_ERROR_INFEASIBLE && (info.min_bytes || best->ns)) result = RM_OK;
     }
-    for (uint32_t whole = desc.shares + 1; whole <= last && result == RM_OK && best->ns; whole++) {
+    for (uint32_t whole = 3; whole > 1 && desc.shares == 1 && result == RM_OK && best->ns; whole--) {
         if (call->stop.stopped || rmi_plan_is_near(best)) break;
+        if (whole == 3 && !part) continue; /* it was the first */
         call->clock.others = 1;
         result = rmi_plan_try_shares(call, graph, &desc, whole, part, best);
         if (result == RM_ERROR_INFEASIBLE) result = RM_OK;
