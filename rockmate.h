@@ -20015,6 +20015,7 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
         if (budget) desc.device_bytes = rmi_max(rmi_sub(budget, shares), 1);
         call->budget = rmi_plan_whole(call, desc.device_bytes, 0);
         result = rmi_plan_try_shared(call, graph, &at, budget, &bytes);
+        if (attempt == RMI_PLAN_ANY && call->clock.late) call->stop.stopped = call->clock.late = 0;
         fits = result == RM_OK && (!budget || bytes <= budget);
     }
     call->naming = 0;
@@ -20058,20 +20059,33 @@ RMI_FN int rmi_plan_is_near(const rmi_plan_fastest *best)
 }
 
 /* There is no plan in shares in the budget: one is named in *least that works, with *more bytes unless it does so
-   without. */
+   without; then what is between the two is halved, as far as that is quick. */
 RMI_FN rm_result rmi_plan_name_shares(rmi_planner *call, rm_graph *graph, const rm_plan_desc *asked,
                                       rm_plan_info *least, uint64_t more, uint32_t part)
 {
     rm_plan_desc desc = *asked;
     rmi_plan_fastest *tried = RMI_NEW(&call->plan->mem, rmi_plan_fastest, 1);
     rm_plan_info info = RMI_INIT;
+    uint64_t low = asked->device_bytes, named = least->min_bytes;
+    const uint32_t first = asked->shares == 1 && !part ? 3 : asked->shares; /* what a call tries first */
     if (!tried) return RM_ERROR_MEMORY;
-    desc.device_bytes = least->min_bytes;
     desc.info = &info;
-    call->naming = 1;
-    rm_result result = rmi_plan_try_shares(call, graph, &desc, desc.shares, part, tried);
-    if (result != RM_OK && result != RM_ERROR_INFEASIBLE) return result;
-    if (result != RM_OK || call->stop.stopped) least->min_bytes = rmi_add(least->min_bytes, more);
+    for (uint32_t turn = 0; turn <= RMI_PLAN_HALVINGS / 2 + 1 && !call->stop.stopped; turn++) {
+        if (turn && rmi_sub(named, low) <= named / RMI_PLAN_NEARLY) break;
+        desc.device_bytes = turn ? low + (named - low) / 2 : named;
+        call->naming = !turn;
+        call->clock.others = turn != 0;
+        tried->ns = 0;
+        rm_result result = rmi_plan_try_shares(call, graph, &desc, turn ? first : desc.shares, part, tried);
+        if (result != RM_OK && result != RM_ERROR_INFEASIBLE) return result;
+        if (result == RM_OK) named = rmi_min(desc.device_bytes, tried->prog[0].arena);
+        else if (turn) low = desc.device_bytes;
+        else {
+            named = rmi_add(named, more);
+            break;
+        }
+    }
+    least->min_bytes = named;
     if (asked->info) *asked->info = *least;
     return rmi_err_set(&graph->last, RM_ERROR_INFEASIBLE, "budget of %u bytes: too small for step kind '%s' in shares "
                        "on %u ranks; preset '%s' works with %u bytes", asked->device_bytes,
