@@ -185,8 +185,13 @@ fuzz() { # SOURCE ITERATIONS
 }
 first_c() { # the default's one C compiler: all warnings, and an object that users' programs link
     object plain ${CC} -std=c99 $W -O2 -DROCKMATE_THREADS tests/compile/user_impl.c
+    object less_work ${CC} -std=c99 -Wall -Wextra -Werror -O1 tests/less_work.c
     check "two units" ${CC} -std=c99 $W -O0 -I. -o "$out/two" tests/compile/user_api.c "$out/objects/plain.o" -lpthread
     check "two units run" "$out/two"
+}
+# less="$(less_work)": what a program is linked with whose plans need not be good (tests/less_work.c)
+less_work() {
+    [ -f "$out/objects/less_work.o" ] && echo "-Wl,--wrap=rm_plan_create $out/objects/less_work.o"
 }
 first_cpp() {
     object plain_cpp ${CXX} -std=c++11 $W -O1 -x c++ tests/compile/user_impl.c
@@ -254,7 +259,7 @@ cuda_nccl() { # train_gpt_nccl.cu as a program of the host, on stand-ins for cud
     mkdir -p "$d"
     for f in nccl cudart; do check "${f}_standin.c" ${CC} -std=gnu99 -O1 -g1 -Wall -Wextra -Werror -isystem "$cuda/include" -c -o "$d/$f.o" tests/cuda/${f}_standin.c; done
     check "train_gpt_nccl.cu as host code" ${CXX} -std=c++17 -fpermissive -O2 -g1 -fno-strict-aliasing -ffp-contract=off -w -DRMI_IMPLEMENTED -I. -isystem "$cuda/include" -c -o "$d/host.o" tests/cuda/nccl_host.cpp
-    check "link train_gpt_nccl" ${CXX} -o "$d/train_gpt_nccl" "$d"/*.o "$out/objects/plain.o" -lm -lpthread
+    check "link train_gpt_nccl" ${CXX} -o "$d/train_gpt_nccl" "$d"/*.o "$out/objects/plain.o" $(less_work) -lm -lpthread
     [ -x "$d/train_gpt_nccl" ] && counted cuda_nccl sh tests/cuda/nccl.sh "$d/train_gpt_nccl"
 }
 cuda_llmc() { # its own warnings are llm.c's affair: -isystem
@@ -319,7 +324,7 @@ disk_uring() { # examples/disk.h past the page cache
 }
 trainer_cli() {
     if ${CC} -fopenmp -o "$out/m" "$out/m.c" 2>/dev/null; then omp=-fopenmp; else omp=; fi
-    check "build train_gpt" ${CC} -O2 $omp -DRMI_IMPLEMENTED -o "$out/train_gpt" examples/train_gpt.c "$out/objects/plain.o" -lm -lpthread
+    check "build train_gpt" ${CC} -O2 $omp -DRMI_IMPLEMENTED -o "$out/train_gpt" examples/train_gpt.c "$out/objects/plain.o" $(less_work) -lm -lpthread
     [ -f tests/cli/train_gpt.test ] && counted train_gpt sh tests/cli/train_gpt.test "$out/train_gpt"
 }
 documents() { # programs of their own: what else is built is built side by side with this
