@@ -228,18 +228,19 @@ cuda_header() { # COMPILER AND OPTIONS, as one word
     have "${1%% *}" || return 0
     for inc in "-isystem $cuda/include" "-I$cuda/include"; do check "$1 $inc" $1 $W -fsyntax-only -I. $inc tests/compile/cuda.c; done
 }
-cuda_link() {
+cuda_link() { # the first has both implementations in one unit; the others link the library, with sanitizers where they have them
     dirs="-L$cuda/lib64 -L$cuda/lib -Wl,-rpath,$cuda/lib64"
+    plain="-DRMI_IMPLEMENTED $out/objects/plain.o" linked="-DRMI_IMPLEMENTED $out/objects/linked.o"
     check "link with -lcudart" ${CC} -std=gnu99 -O0 -I. -isystem "$cuda/include" -o "$out/cuda_so" tests/compile/cuda.c $dirs -lcudart
     check "the real runtime, shared" "$out/cuda_so"
-    check "link with -lcudart_static" ${CC} -std=gnu99 -O0 -I. -isystem "$cuda/include" -o "$out/cuda_a" tests/compile/cuda.c $dirs -lcudart_static -lpthread -ldl -lrt
+    check "link with -lcudart_static" ${CC} -std=gnu99 -O0 -I. -isystem "$cuda/include" -o "$out/cuda_a" tests/compile/cuda.c $plain $dirs -lcudart_static -lpthread -ldl -lrt
     check "the real runtime, static" "$out/cuda_a"
-    check "link with the stand-in" ${CC} -std=gnu99 $SAN -O0 -I. -isystem "$cuda/include" -o "$out/cuda_standin" tests/compile/cuda.c "$out/objects/standin.o" -lm
+    check "link with the stand-in" ${CC} -std=gnu99 $SAN -O0 -I. -isystem "$cuda/include" -o "$out/cuda_standin" tests/compile/cuda.c $linked "$out/objects/standin.o" -lm -lpthread
     check "steps on the stand-in" "$out/cuda_standin"
     if [ -f "$cuda/include/nvtx3/nvToolsExt.h" ]; then
-        check "link with ranges" ${CC} -std=gnu99 $W $SAN -O0 -I. -isystem "$cuda/include" -o "$out/cuda_nvtx" tests/compile/nvtx.c "$out/objects/standin.o" -lm
+        check "link with ranges" ${CC} -std=gnu99 $W $SAN -O0 -I. -isystem "$cuda/include" -o "$out/cuda_nvtx" tests/compile/nvtx.c $linked "$out/objects/standin.o" -lm -lpthread
         check "ranges of steps" "$out/cuda_nvtx"
-        check "link with nvtx3" ${CC} -std=gnu99 $SAN -O0 -DREAL_NVTX -I. -isystem "$cuda/include" -o "$out/cuda_nvtx3" tests/compile/nvtx.c "$out/objects/standin.o" -lm -ldl
+        check "link with nvtx3" ${CC} -std=gnu99 $SAN -O0 -DREAL_NVTX -I. -isystem "$cuda/include" -o "$out/cuda_nvtx3" tests/compile/nvtx.c $linked "$out/objects/standin.o" -lm -lpthread -ldl
         check "nvtx3 without a tool" "$out/cuda_nvtx3"
     else skip "no nvtx3: ranges for Nsight"; fi
 }
@@ -389,7 +390,7 @@ done
 # --- first all objects, for each job its own
 job linked.o linked
 job included.h included
-if wanted rmplan || wanted train_gpt || wanted docs || wanted torch || wanted cuda_llmc_numbers || wanted cuda_nccl || wanted "C compiler"; then job "C compiler" first_c; fi
+if wanted rmplan || wanted train_gpt || wanted docs || wanted torch || wanted cuda_llmc_numbers || wanted cuda_nccl || wanted cuda_dry || wanted cuda_link || wanted "C compiler"; then job "C compiler" first_c; fi
 if wanted "C++ compiler"; then job "C++ compiler" first_cpp; fi
 job replay.o object replay ${CXX} -std=c++17 -Wall -Wextra -Wshadow -Wconversion -O2 tests/oracle/replay.cpp
 [ $has_cuda = 1 ] && job cuda.o objects_cuda
@@ -425,7 +426,7 @@ if wanted rooms; then
     else skip "python3 is not here: order of rooms"; fi
 fi
 if [ $all = 1 ] || [ -n "$only" ]; then
-    if [ $has_cuda = 1 ] && have nvcc && wanted cuda_dry; then job cuda_dry counted cuda_dry sh tests/cuda/dry.sh; fi
+    if [ $has_cuda = 1 ] && have nvcc && wanted cuda_dry; then job cuda_dry counted cuda_dry env "ROCKMATE_O=$out/objects/plain.o" sh tests/cuda/dry.sh; fi
     if [ $has_cuda = 1 ] && wanted cuda_nccl; then
         if [ -f "$cuda/include/nccl.h" ] || [ -f /usr/include/nccl.h ]; then job cuda_nccl cuda_nccl
         else skipped=$((skipped + 1)); echo "skipped: no NCCL (its header): ranks on a stand-in for it"; fi

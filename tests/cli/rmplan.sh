@@ -55,6 +55,9 @@ sed '/^variant/{p;}' quick.rmg >twice.rmg
 run 0 "" quick.rmg --text
 if grep -q '^  variants   1 run: c@quick$' out; then ok; else bad "the summary says which variant runs"; fi
 
+# plans of less work, where it is not looked at how good they are
+for preset in offmate search rockmate; do printf 'rockmate config 1\npreset=%s\nwork=50000\n' $preset >quick-$preset.cfg; done
+
 # --- usage
 run 0 "" --help
 if grep -q '^usage: rmplan GRAPH' out && grep -q -- '--place FILE' out; then ok; else bad "the help"; fi
@@ -388,7 +391,7 @@ run 2 "--disk is behind --host, and there is none" chain.rmg --budget 80% --disk
 run 2 "give its rates: --disk 2T,6G" chain.rmg --budget 80% --host 1G --link 1G --disk 1G
 run 2 "takes a size and, where the graph does not say them, rates" chain.rmg --budget 80% --host 1G --link 1G --disk 1G,in=3
 run 2 "leave out --pinned" chain.rmg --budget 80% --host 1G --link 1G,pageable=1G --pinned 1M --disk 1G,1G
-run 0 "" --model gpt2-124m --device rtx4090 --budget 1500M --host 1G --disk 4G,in=6G,out=4G --kv --out disk.rmp --export disk.rmg
+run 0 "" --model gpt2-124m --device rtx4090 --budget 1500M --host 1G --config quick-offmate.cfg --disk 4G,in=6G,out=4G --kv --out disk.rmp --export disk.rmg
 grep -q '^load state:h' disk.rmp && grep -q '^store state:h' disk.rmp && grep -q '^home state:.* disk$' disk.rmp && ok || bad "a plan with a disk loads and stores"
 holds 'v["host_bytes"] <= 1073741824 && v["disk_bytes"] > 0 && v["load_bytes"] > 0 && v["busy_store_ns"] > 0'
 sed -n 's/^time_ns=//p' out >disk.time
@@ -397,19 +400,19 @@ run 0 "" disk.rmg --plan disk.rmp --kv
 [ "$(sed -n 's/^time_ns=//p' out)" = "$(cat disk.time)" ] && ok || bad "a plan with a disk takes as long when it is read"
 run 0 "" disk.rmg --plan disk.rmp --text
 grep -q '^  on disk  ' out && grep -q '^  from disk  ' out && ok || bad "a plan with a disk says so to people"
-run 3 "at once; " --model gpt2-124m --device rtx4090 --budget 1500M --host 60M --disk 4G,6G
-run 0 "" --model gpt2-124m --device h100 --ranks 4,300G --budget 3G --kv --out shares.rmp --export shares.rmg
+run 3 "at once; " --model gpt2-124m --device rtx4090 --budget 1500M --host 10M --config quick-offmate.cfg --disk 4G,6G
+run 0 "" --model gpt2-124m --device h100 --ranks 4,300G --budget 3G --config quick-search.cfg --kv --out shares.rmp --export shares.rmg
 grep -q '^gather h' shares.rmp && grep -q '^scatter grad:h' shares.rmp && grep -q '@share$' shares.rmp && ok || bad "a plan in shares gathers, scatters, updates shares"
 sed -n 's/^time_ns=//p' out >shares.time
 run 0 "" shares.rmg --plan shares.rmp --kv
 [ "$(sed -n 's/^time_ns=//p' out)" = "$(cat shares.time)" ] && ok || bad "a plan in shares takes as long when it is read"
 run 0 "" shares.rmg --plan shares.rmp --svg shares.svg --kv
 grep -q '>ranks<' shares.svg && grep -q '>gather, scatter<' shares.svg && ! grep -q '>copy<' shares.svg && ok || bad "the picture of a plan in shares: its lane, and what is in it"
-run 0 "" shares.rmg --shares --budget 3G --kv
+run 0 "" shares.rmg --shares --budget 3G --config quick-search.cfg --kv
 [ "$(sed -n 's/^time_ns=//p' out)" = "$(cat shares.time)" ] && ok || bad "--shares plans a graph with ranks as --ranks does the model"
 run 2 "takes how many, and bytes a second" --model gpt2-124m --ranks 1,300G
 run 2 "is all pinned" --model gpt2-124m --ranks 4,300G --host 4G --pinned 1G
-run 0 "" --model gpt2-124m --device rtx4090 --ranks 4,24G --budget 1400M --host 1G --kv --out away.rmp --preset rockmate
+run 0 "" --model gpt2-124m --device rtx4090 --ranks 4,24G --budget 1400M --host 1G --kv --out away.rmp --config quick-rockmate.cfg
 grep -q '^prefetch share:state:h' away.rmp && grep -q '^offload share:state:h' away.rmp && [ "$(value host_bytes)" -gt 0 ] && ok || bad "states in shares wait in host memory"
 run 2 "--ranks describes a --model" shares.rmg --ranks 4,300G
 run 3 "too small for step kind 'single' in shares on 4 ranks" --model gpt2-124m --ranks 4,300G --budget 100M
@@ -564,7 +567,7 @@ peak_holds() { # ARGUMENTS...
 peak_holds chain.rmg --budget 80%
 peak_holds --model gpt2-124m --tokens 2048 --preset rockmate --budget 2500M
 peak_holds --model resnet50 --images 8 --preset rockmate --budget 700M
-peak_holds --model gpt2-124m --tokens 2048 --preset rockmate --ranks 8,360G
+peak_holds --model gpt2-124m --tokens 2048 --config quick-rockmate.cfg --ranks 8,360G
 peak_holds --model gpt2-355m --tokens 2048 --device rtx4060 --host 64G --preset stream --budget 2G
 for graph in "$here"/tests/data/regress/*.rmg; do
     if "$rmplan" "$graph" --preset rockmate >out 2>err; then peak_holds "$graph" --preset rockmate; fi

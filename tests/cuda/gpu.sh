@@ -36,7 +36,8 @@ flags="-O3 -DRMI_IMPLEMENTED -Xcompiler -fopenmp,-ffp-contract=off"
 rm -f "$out"/train_gpt* "$out"/llmc* "$out/runtime"
 cuda=${CUDA_HOME:-/usr/local/cuda}
 printf '#define _GNU_SOURCE\n#define ROCKMATE_THREADS\n#define ROCKMATE_IMPLEMENTATION\n#include "rockmate.h"\n' >"$out/rockmate.c"
-nvcc -O2 -I. -c -o "$out/rockmate.o" "$out/rockmate.c" >"$out/log.rockmate" 2>&1 &
+if [ -n "$DRY" ] && [ -f "$ROCKMATE_O" ]; then cp "$ROCKMATE_O" "$out/rockmate.o" # tests/run.sh has compiled it
+else nvcc -O2 -I. -c -o "$out/rockmate.o" "$out/rockmate.c"; fi >"$out/log.rockmate" 2>&1 &
 library=$!
 [ -z "$DRY" ] || CUDNN_FRONTEND=tests/cuda/cudnn
 if [ -n "$DRY" ]; then

@@ -410,10 +410,12 @@ static void from_file(const char *path)
 
 int main(int argc, char **argv)
 {
-    format();
-    damage();
-    other_graphs();
-    ranks();
+    if (argc < 3) { /* FILE and any word more: only that */
+        format();
+        damage();
+        other_graphs();
+        ranks();
+    }
     if (argc > 1) from_file(argv[1]);
     return tm_end();
 }
