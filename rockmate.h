@@ -19530,6 +19530,7 @@ RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph)
 #define RMI_PLAN_WAITING 8u /* shares of gradients get an eighth of what all take, if they need not wait together */
 #define RMI_PLAN_NEAR 64u   /* a plan in shares within that part of its time from the bound is good enough */
 #define RMI_PLAN_AWAY 2u    /* of states' shares that host memory has room for none, half or all wait there */
+#define RMI_PLAN_FIRST 4u   /* of the time that is given the first try has that part */
 #define RMI_PLAN_ANY 4u     /* the attempt that ends with the first plan: it is the one that names a budget */
 
 typedef struct rmi_plan_places { /* of shares, behind the arena that is planned: bytes from its end on */
@@ -20050,10 +20051,12 @@ RMI_FN rm_result rmi_plan_try_shares(rmi_planner *call, rm_graph *graph, const r
     return RM_OK;
 }
 
-/* Is a plan so near to its bound, in all kinds of step, that no other one is worth the time to find it? */
-RMI_FN int rmi_plan_is_near(const rmi_plan_fastest *best)
+/* Is a plan so near to its bound, in all kinds of step, that no other one is worth the time to find it? Who gives a
+   time wants it to be used. */
+RMI_FN int rmi_plan_is_near(const rmi_planner *call, const rmi_plan_fastest *best)
 {
     uint64_t bound = 0;
+    if (call->clock.end_ns) return 0;
     for (uint32_t i = 0; i < best->n; i++) bound = rmi_add(bound, best->info[i].bound_ns);
     return best->ns && best->ns - rmi_min(best->ns, bound) <= best->ns / RMI_PLAN_NEAR;
 }
@@ -20078,7 +20081,7 @@ RMI_FN rm_result rmi_plan_name_shares(rmi_planner *call, rm_graph *graph, const 
         tried->ns = 0;
         rm_result result = rmi_plan_try_shares(call, graph, &desc, turn ? first : desc.shares, part, tried);
         if (result != RM_OK && result != RM_ERROR_INFEASIBLE) return result;
-        if (result == RM_OK) named = rmi_min(desc.device_bytes, tried->prog[0].arena);
+        if (result == RM_OK) named = desc.device_bytes;
         else if (turn) low = desc.device_bytes;
         else {
             named = rmi_add(named, more);
@@ -20107,14 +20110,18 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
         parts = rmi_plan_may_leave(graph, i) ? RMI_PLAN_AWAY + 1 : 1;
     desc.info = &info;
     if (desc.shares == 1) { /* the one that takes least time to plan, and is often as fast as any */
+        const uint64_t end = call->clock.end_ns, now = end ? rmi_now_ns() : 0;
+        call->clock.end_ns = now + rmi_sub(end, now) / RMI_PLAN_FIRST;
         call->clock.others = 1;
         result = rmi_plan_try_shares(call, graph, &desc, 3, 0, best);
+        if (call->clock.late) call->stop.stopped = call->clock.late = 0;
+        call->clock.end_ns = end;
         if (result == RM_ERROR_INFEASIBLE) result = RM_OK;
     }
     for (uint32_t turn = 0; turn < parts && result == RM_OK; turn++) { /* none, all, then fewer, if that can be */
         const uint64_t had = best->ns;
         const uint32_t away = turn ? parts - turn : 0;
-        if (had ? call->stop.stopped || rmi_plan_is_near(best) : turn > 1) break;
+        if (had ? call->stop.stopped || rmi_plan_is_near(call, best) : turn > 1) break;
         call->clock.others = had != 0;
         result = rmi_plan_try_shares(call, graph, &desc, desc.shares, away, best);
         if (best->ns != had) part = away;
@@ -20123,7 +20130,7 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
         if (result == RM_ERROR_INFEASIBLE && (info.min_bytes || best->ns)) result = RM_OK;
     }
     for (uint32_t whole = 3; whole > 1 && desc.shares == 1 && result == RM_OK && best->ns; whole--) {
-        if (call->stop.stopped || rmi_plan_is_near(best)) break;
+        if (call->stop.stopped || rmi_plan_is_near(call, best)) break;
         if (whole == 3 && !part) continue; /* it was the first */
         call->clock.others = 1;
         result = rmi_plan_try_shares(call, graph, &desc, whole, part, best);
