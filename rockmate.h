@@ -20075,7 +20075,7 @@ RMI_FN rm_result rmi_plan_name_shares(rmi_planner *call, rm_graph *graph, const 
     desc.info = &info;
     for (uint32_t turn = 0; turn <= RMI_PLAN_HALVINGS / 2 + 1 && !call->stop.stopped; turn++) {
         if (turn && rmi_sub(named, low) <= named / RMI_PLAN_NEARLY) break;
-        desc.device_bytes = turn ? low + (named - low) / 2 : named;
+        desc.device_bytes = turn ? (low + named) / 2 / call->align * call->align : named;
         call->naming = !turn;
         call->clock.others = turn != 0;
         tried->ns = 0;
