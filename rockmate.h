@@ -10310,7 +10310,7 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *step, uint6
 
    and what goes out in W are W d2h bytes at most, all that goes out T d2h, what comes in in V V h2d, all that comes in
    T h2d. With prices b1, b2, c1, c2 of these four, and a = b1 + b2 + c1 + c2 of a byte of device memory at x, linear
-   duality says, if b1 d2h <= 1 + c1 h2d (and with more than that for a, where values may not move),
+   duality says, if b1 d2h <= 1 + c1 h2d (a is more than that sum, by a price of its own, where no value may move),
 
        T (1 + b2 d2h + (c1 + c2) h2d) >= ascent(a) - a (limit - held) + (c1 + c2) params + b2 changed
                                          - b1 d2h (all computation but x to y) + c1 h2d (all that surely precedes x)
@@ -10332,7 +10332,7 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *step, uint6
    computation, so above any mean of both. A price that is wrong costs tightness only. */
 
 /* What has a price. Bytes: out before x, out, in after x, in (2^-20 units of value a byte), and what a byte at x costs
-   besides where of values none may move; time in units of value: of the host's lane (1024ths), of updates on the
+   besides if no value may move; time in units of value: of the host's lane (1024ths), of updates on the
    device, and of the wait (1024ths; the two make up 1024). */
 enum {
     RMI_BND_OUT_BEFORE,
@@ -16789,11 +16789,21 @@ typedef struct rmi_plan_chain { /* the current kind of step as a chain */
     rmi_ref_search *tune; /* gives its lists their fastest forms; NULL: no op has variants (or none may be chosen) */
 } rmi_plan_chain;
 
+typedef struct rmi_plan_fastest { /* of several plans for a call */
+    rmi_program prog[RM_STEP_KINDS];
+    rm_plan_info info[RM_STEP_KINDS]; /* with a disk those of the first round, with what every plan takes at least */
+    uint32_t n;
+    uint64_t ns;           /* of all its kinds of step; 0: there is none */
+    uint64_t least;        /* bytes of host memory that may do with a disk, or RMI_INF: it is that that is too small */
+    uint64_t more;         /* in shares: what a budget that may do wants besides to be sure */
+} rmi_plan_fastest;
+
 typedef struct rmi_plan_clock {
     uint64_t end_ns; /* no limit: 0 */
     int late;        /* the clock or the first plan, not the caller, has stopped this kind of step */
     int placing;     /* addresses are looked for */
     int others;      /* there is a plan of another try: where this one has none soon, no budget is named */
+    const rmi_plan_fastest *tries; /* in shares and with a disk: what is told of; else NULL */
 } rmi_plan_clock;
 
 enum { /* several kinds of step; 0: there is one */
@@ -17446,6 +17456,13 @@ RMI_FN void rmi_plan_tell(rmi_planner *call, const char *phase)
     progress.time_ns = call->best.n ? call->best.fig.time_ns : 0;
     progress.bound_ns = call->info->bound_ns;
     progress.arena_bytes = call->best.n ? rmi_plan_size(call, &call->best) : 0;
+    if (call->clock.tries) {
+        const rmi_plan_fastest *tries = call->clock.tries;
+        progress.time_ns = tries->ns;
+        progress.bound_ns = 0;
+        for (uint32_t i = 0; i < tries->n; i++) progress.bound_ns += tries->info[i].bound_ns;
+        progress.arena_bytes = tries->ns ? tries->prog[0].arena : 0;
+    }
     call->stop.stopped = call->stop.stopped || call->desc->progress(call->desc->progress_user, &progress);
 }
 
@@ -17489,12 +17506,18 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *call, const rmi_step *model, uint64
     return result;
 }
 
+/* Is the time over that the call was given? */
+RMI_FN int rmi_plan_is_late(const rmi_planner *call)
+{
+    return call->clock.end_ns && rmi_now_ns() >= call->clock.end_ns;
+}
+
 /* The solvers' question. */
 RMI_FN int rmi_plan_ask(void *user)
 {
     rmi_planner *call = (rmi_planner *)user;
     rmi_plan_tell(call, call->clock.placing ? "place" : "solve");
-    if (!call->stop.stopped && call->clock.end_ns && call->best.n && rmi_now_ns() >= call->clock.end_ns)
+    if (!call->stop.stopped && (call->best.n || call->clock.others) && rmi_plan_is_late(call))
         call->stop.stopped = call->clock.late = 1;
     return call->stop.stopped;
 }
@@ -19528,7 +19551,7 @@ RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph)
 }
 
 #define RMI_PLAN_WAITING 8u /* shares of gradients get an eighth of what all take, if they need not wait together */
-#define RMI_PLAN_NEAR 64u   /* a plan in shares within that part of its time from the bound is good enough */
+#define RMI_PLAN_NEAR 64u   /* a plan in shares within that part (1.6 %) of its time from the bound is good enough */
 #define RMI_PLAN_AWAY 2u    /* of states' shares that host memory has room for none, half or all wait there */
 #define RMI_PLAN_FIRST 4u   /* of the time that is given the first try has that part */
 #define RMI_PLAN_ANY 4u     /* the attempt that ends with the first plan: it is the one that names a budget */
@@ -19822,31 +19845,40 @@ RMI_FN int rmi_plan_may_leave(const rm_graph *graph, uint32_t param)
     return rmi_plan_shares(graph, param) && info->updates && info->state_bytes && !rmi_low_stays(graph, param);
 }
 
+/* Bytes of all states' shares that may wait in host memory. */
+RMI_FN uint64_t rmi_plan_leaving(const rmi_planner *call, const rm_graph *graph)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < graph->n_tensors; i++)
+        if (rmi_plan_may_leave(graph, i))
+            bytes = rmi_add(bytes, rmi_plan_share_bytes(graph, RMI_BUF_STATE, i, call->align));
+    return bytes;
+}
+
 /* States' shares that host memory has room for, those of the last params first, whose updates are the first in a step;
    `part` of RMI_PLAN_AWAY of them is at home there. */
 RMI_FN rm_result rmi_plan_send_away(const rmi_planner *call, const rm_graph *graph, uint64_t room, uint32_t part,
                                     rmi_plan_places *at)
 {
     uint32_t n = graph->n_tensors, i;
-    uint64_t all = 0, bytes, most = 0;
+    uint64_t most = RMI_INF, below, bytes;
+    const uint64_t full = rmi_mul_div_up(rmi_min(rmi_plan_leaving(call, graph), room), part, RMI_PLAN_AWAY);
     at->away = RMI_NEW(&call->plan->mem, uint8_t, (size_t)n);
     if (!at->away) return RM_ERROR_MEMORY;
-    for (i = 0; i < n; i++)
-        if (rmi_plan_may_leave(graph, i))
-            all = rmi_add(all, rmi_plan_share_bytes(graph, RMI_BUF_STATE, i, call->align));
-    for (i = n; i-- > 0 && part;) {
-        if (!rmi_plan_may_leave(graph, i)) continue;
-        bytes = rmi_plan_share_bytes(graph, RMI_BUF_STATE, i, call->align);
-        if (rmi_add(at->host, bytes) > rmi_mul_div_up(rmi_min(all, room), part, RMI_PLAN_AWAY)) continue;
-        at->away[i] = 1;
-        at->share[2 * n + i] = at->host;
-        at->host += bytes;
-        most = rmi_max(most, bytes);
+    while (full && most && at->stage >= at->host) { /* one as large as all that are away frees nothing */
+        below = most;
+        most = at->host = 0;
+        memset(at->away, 0, n);
+        for (i = n; i-- > 0;) {
+            bytes = rmi_plan_may_leave(graph, i) ? rmi_plan_share_bytes(graph, RMI_BUF_STATE, i, call->align) : RMI_INF;
+            if (bytes >= below || rmi_add(at->host, bytes) > full) continue;
+            at->away[i] = 1;
+            at->share[2 * n + i] = at->host;
+            at->host += bytes;
+            most = rmi_max(most, bytes);
+        }
+        at->stage = rmi_max(most, at->host / RMI_PLAN_WAITING);
     }
-    at->stage = rmi_max(most, at->host / RMI_PLAN_WAITING);
-    if (at->stage < at->host) return RM_OK;
-    memset(at->away, 0, n); /* one that is as large as all that were away: nothing would be free */
-    at->host = at->stage = 0;
     return RM_OK;
 }
 
@@ -19893,9 +19925,9 @@ RMI_FN uint64_t rmi_plan_exchange_bound(const rm_graph *graph)
     return ns;
 }
 
-/* No plan in shares makes one of these steps faster: what the lanes of computation and of exchanges must do; within a
-   budget, what beside the shares, of which so many bytes are there all the time, takes at least where gathers and
-   scatters have a lane each at its whole rate. */
+/* Raises the bound of each kind of step in shares to the longest of: all computation once, updates of shares among it;
+   the exchanges that every step has; within a budget, computation and copies of a step in the memory that the lasting
+   shares leave, with a lane each for gathers and scatters at the whole rate. */
 RMI_FN rm_result rmi_plan_bound_shares(rmi_planner *call, const rm_graph *asked, uint64_t budget, uint64_t lasting)
 {
     rm_graph *graph = call->graph;
@@ -19971,15 +20003,6 @@ RMI_FN rm_result rmi_plan_try_shared(rmi_planner *call, const rm_graph *graph, r
     return RM_OK;
 }
 
-typedef struct rmi_plan_fastest { /* of several plans for a call */
-    rmi_program prog[RM_STEP_KINDS];
-    rm_plan_info info[RM_STEP_KINDS]; /* with a disk those of the first round, with what every plan takes at least */
-    uint32_t n;
-    uint64_t ns;           /* of all its kinds of step; 0: there is none */
-    uint64_t least;        /* bytes of host memory that may do with a disk, or RMI_INF: it is that that is too small */
-    uint64_t more;         /* in shares: what a budget that may do wants besides to be sure */
-} rmi_plan_fastest;
-
 /* As rmi_plan_make, for a plan in shares of the graph itself; whole: as rm_plan_desc.shares; part: of
    RMI_PLAN_AWAY. Too small a budget: one is named that may do; *more bytes than that will. */
 RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32_t whole, uint32_t part,
@@ -20008,7 +20031,8 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
     call->host_only = 1;
     const uint32_t last = call->clock.others ? 2 : RMI_PLAN_ANY;
     for (uint32_t attempt = call->naming ? RMI_PLAN_ANY : 0; attempt <= last && !fits; attempt++) {
-        if (result != RM_OK && (result != RM_ERROR_INFEASIBLE || attempt == 1)) break;
+        if (attempt && rmi_plan_is_late(call)) attempt = RMI_PLAN_ANY;
+        if (attempt > last || (result != RM_OK && (result != RM_ERROR_INFEASIBLE || attempt == 1))) break;
         call->naming = attempt == RMI_PLAN_ANY;
         uint64_t waiting = !attempt || call->naming ? 0 : attempt < RMI_PLAN_ANY - 1 ? at.waiting / 8 * 9 : at.most;
         RMI_TRY(rmi_plan_place_shares(call, graph, waiting, host, part, &at));
@@ -20022,8 +20046,8 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
     call->naming = 0;
     if (result == RM_OK && !fits) result = RM_ERROR_INFEASIBLE;
     if (result == RM_OK) {
-        RMI_TRY(rmi_plan_place_shares(call, graph, 0, host, host ? RMI_PLAN_AWAY : 0, &at));
-        result = rmi_plan_bound_shares(call, graph, budget, at.lasting);
+        RMI_TRY(rmi_plan_place_shares(call, graph, 0, 0, 0, &at));
+        result = rmi_plan_bound_shares(call, graph, budget, at.lasting - rmi_min(host, rmi_plan_leaving(call, graph)));
     }
     if (result == RM_ERROR_INFEASIBLE && desc.info->min_bytes) {
         desc.info->budget_bytes = budget;
@@ -20109,7 +20133,8 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
     for (uint32_t i = 0; i < graph->n_tensors && desc.host_bytes && parts == 1; i++)
         parts = rmi_plan_may_leave(graph, i) ? RMI_PLAN_AWAY + 1 : 1;
     desc.info = &info;
-    if (desc.shares == 1) { /* the one that takes least time to plan, and is often as fast as any */
+    call->clock.tries = best;
+    if (desc.shares == 1 && result == RM_OK) { /* the one that takes least time to plan, and is often as fast as any */
         const uint64_t end = call->clock.end_ns, now = end ? rmi_now_ns() : 0;
         call->clock.end_ns = now + rmi_sub(end, now) / RMI_PLAN_FIRST;
         call->clock.others = 1;
@@ -20128,13 +20153,14 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
         if (result == RM_ERROR_INFEASIBLE && info.min_bytes && (!least.min_bytes || info.min_bytes < least.min_bytes))
             least = info, more = best->more, part = away;
         if (result == RM_ERROR_INFEASIBLE && (info.min_bytes || best->ns)) result = RM_OK;
+        if (result == RM_ERROR_CANCELLED && best->ns) result = RM_OK;
     }
     for (uint32_t whole = 3; whole > 1 && desc.shares == 1 && result == RM_OK && best->ns; whole--) {
         if (call->stop.stopped || rmi_plan_is_near(call, best)) break;
         if (whole == 3 && !part) continue; /* it was the first */
         call->clock.others = 1;
         result = rmi_plan_try_shares(call, graph, &desc, whole, part, best);
-        if (result == RM_ERROR_INFEASIBLE) result = RM_OK;
+        if (result == RM_ERROR_INFEASIBLE || result == RM_ERROR_CANCELLED) result = RM_OK;
     }
     call->clock.others = 0;
     if (result != RM_OK) return result;
@@ -20263,6 +20289,7 @@ RMI_FN rm_result rmi_plan_without_disk(rmi_planner *call, const rm_graph *graph,
     rm_result result = rmi_plan_again(call);
     ns = rmi_plan_ns(call->plan);
     if (result == RM_ERROR_INFEASIBLE || (result == RM_OK && best->ns && best->ns <= ns)) return RM_OK;
+    if (result == RM_ERROR_CANCELLED && best->ns) return RM_OK;
     if (result != RM_OK) return result;
     memcpy(best->prog, call->plan->prog, sizeof best->prog);
     best->n = call->plan->n;
@@ -20283,6 +20310,7 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
     call->graph = best ? rmi_plan_ablate(&call->plan->mem, graph, call->config.off) : NULL;
     if (!call->graph) return RM_ERROR_MEMORY;
     best->least = RMI_INF;
+    call->clock.tries = best;
     result = rmi_plan_obey(call);
     call->desc = &desc;
     desc.work_limit = rmi_max(rmi_min(work, RMI_PLAN_DISK_WORK), work < RMI_INF ? work / RMI_PLAN_DISK_ROUNDS : 0);
@@ -20292,7 +20320,8 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
         desc.host_bytes = round ? low + (limit - low) / 2 : limit;
         call->clock.others = round != 0;
         result = rmi_plan_again(call);
-        if (result == RM_ERROR_INFEASIBLE && round) result = RM_OK, call->plan->n = 0;
+        if ((result == RM_ERROR_INFEASIBLE && round) || (result == RM_ERROR_CANCELLED && best->ns))
+            result = RM_OK, call->plan->n = 0;
         if (result != RM_OK || (!round && !call->plan->n)) break;
         for (uint32_t i = 0; i < call->plan->n && !round; i++)
             limit = most = rmi_max(most, call->plan->prog[i].host[RMI_PINNED]);
@@ -20311,7 +20340,7 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
         desc.work_limit = asked.work_limit;
         result = rmi_plan_again(call);
         if (result == RM_OK && best->ns) result = rmi_plan_try_disks(call, graph, &asked, best);
-        if (result == RM_ERROR_INFEASIBLE && best->ns) result = RM_OK;
+        if (best->ns && (result == RM_ERROR_INFEASIBLE || result == RM_ERROR_CANCELLED)) result = RM_OK;
     }
     if (result == RM_OK && most > asked.host_bytes) result = rmi_plan_without_disk(call, graph, &asked, best);
     if (result != RM_OK) graph->last = call->graph->last;

@@ -254,7 +254,7 @@ static void states(void)
                 least[1] = d.device_bytes;
                 if (!host) least[0] = d.device_bytes;
                 if (!EXPECT(rm_plan_create(g, &d, &p) == RM_OK, rm_graph_error(g))) continue;
-                EXPECT(info.host_bytes <= room[host] && (host < 2) == !info.host_bytes, "host memory");
+                EXPECT(info.host_bytes <= room[host] && !host == !info.host_bytes, "host memory");
                 EXPECT(!rmtest_plan(g, p, d.device_bytes, 0) || !*rmtest_plan(g, p, d.device_bytes, 0), rmtest_plan(g, p, d.device_bytes, 0));
                 change(g, p, 0, &text);
                 rm_plan_destroy(p);
@@ -264,6 +264,51 @@ static void states(void)
             rm_graph_destroy(g);
             free(text.s);
         }
+}
+
+/* Whoever stops the planner gets the fastest plan there is by then: once there is one, stopping later does not lose it; in shares and
+   with a disk. */
+static unsigned long stop_at, asked;
+static int stops(void *user, const rm_progress *now) { return (void)user, (void)now, ++asked >= stop_at; }
+static void stopped(void)
+{
+    tm_text text = {0};
+    rm_graph *g = NULL;
+    char line[300];
+    uint32_t i, disk;
+    snprintf(line, sizeof line, "rockmate graph 1\nlink h2d=1000000000 d2h=1000000000 latency=10\ntier disk rate_in=500000000 rate_out=500000000\nranks 4 rate=1000000000 latency=100\ntensor h0 input 4000\n");
+    tm_sink(&text, line, strlen(line));
+    for (i = 0; i < 5; i++) {
+        snprintf(line, sizeof line, "tensor w%u param 4000 state=16000 opt=4000 reduce=100\nop f%u in=h%u,w%u out=h%u:4000 needs=h%u,w%u fwd=9000 bwd=20000\n", i, i, i, i, i + 1, i, i);
+        tm_sink(&text, line, strlen(line));
+    }
+    snprintf(line, sizeof line, "op l in=h5 out=l:4 needs=h5 fwd=10 bwd=10\noutput l\n");
+    tm_sink(&text, line, strlen(line));
+    if (!EXPECT(rm_graph_read(text.s, text.n, NULL, &g) == RM_OK, "-")) puts(rm_graph_error(g)), exit(1);
+    for (disk = 0; disk < 2; disk++) {
+        rm_plan_info info;
+        rm_plan *p = NULL;
+        rm_plan_desc d = {.info = &info, .align = 64, .work_limit = 20000, .steps = disk ? RM_SINGLE : RM_SINGLE | RM_MIDDLE, .progress = stops, .shares = !disk};
+        int had = 0;
+        if (disk) d.host_bytes = 40000, d.disk_bytes = 1000000;
+        stop_at = (unsigned long)-1;
+        EXPECT(rm_plan_create(g, &d, &p) == RM_OK, rm_graph_error(g));
+        rm_plan_destroy(p);
+        d.device_bytes = disk ? 40000 : info.arena_bytes * 7 / 10;
+        for (stop_at = 1; stop_at < 60; stop_at++) {
+            rm_result r;
+            p = NULL;
+            asked = 0;
+            r = rm_plan_create(g, &d, &p);
+            if (!EXPECT(r == RM_OK || (r == RM_ERROR_CANCELLED && !had), rm_graph_error(g))) printf("disk %u, stopped at %lu: %d\n", disk, stop_at, r);
+            had |= r == RM_OK;
+            if (p) EXPECT(!rmtest_plan(g, p, d.device_bytes, d.host_bytes) || !*rmtest_plan(g, p, d.device_bytes, d.host_bytes), rmtest_plan(g, p, d.device_bytes, d.host_bytes));
+            rm_plan_destroy(p);
+        }
+        EXPECT(had, "no stop was late enough");
+    }
+    rm_graph_destroy(g);
+    free(text.s);
 }
 
 /* Chains of params that all are in shares, some values read again later: no plan that lies within a budget is faster than what was said
@@ -288,7 +333,7 @@ static void bounds(unsigned long seed)
     tm_sink(&text, line, strlen(line));
     for (i = 0; i < ops; i++) {
         uint32_t bytes = 64 + (uint32_t)hand_below(6000), older = (uint32_t)hand_below(i + 1);
-        snprintf(line, sizeof line, "tensor w%u param %u state=%u opt=%u reduce=100\nop f%u in=h%u,w%u", i, bytes, 4 * bytes, (uint32_t)hand_below(9000), i, i, i);
+        snprintf(line, sizeof line, "tensor w%u param %u state=%u opt=%u reduce=100\nop f%u in=h%u,w%u", i, bytes, i + 1 < ops || seed % 2 ? 4 * bytes : 40000, (uint32_t)hand_below(9000), i, i, i);
         tm_sink(&text, line, strlen(line));
         if (older && older < i) snprintf(line, sizeof line, ",h%u", older), tm_sink(&text, line, strlen(line));
         snprintf(line, sizeof line, " out=h%u:%u needs=h%u,w%u fwd=%u bwd=%u\n", i + 1, 500 + (uint32_t)hand_below(8000), i, i, 100 + (uint32_t)hand_below(9000), 100 + (uint32_t)hand_below(20000));
@@ -301,7 +346,7 @@ static void bounds(unsigned long seed)
         rm_plan *p = NULL;
         d.shares = i < 6 ? 1 + i / 2 : 1 + (uint32_t)hand_below(3);
         d.device_bytes = i < 6 ? 0 : most * (31 - 2 * i + hand_below(2)) / 20;
-        d.host_bytes = i % 2 ? 1 << 20 : 0;
+        d.host_bytes = i % 2 ? seed % 3 ? 1 << 20 : 21000 : 0; /* of two ranks the large one and no other has room */
         if (rm_plan_create(g, &d, &p) != RM_OK) break;
         plan[n].budget = d.device_bytes ? d.device_bytes : UINT64_MAX, plan[n].host = d.host_bytes;
         plan[n].arena = info.arena_bytes, plan[n].ns = info.time_ns, plan[n++].bound = info.bound_ns;
@@ -330,6 +375,7 @@ int main(int argc, char **argv)
     refused();
     stays();
     states();
+    stopped();
     for (i = 0; i < graphs && tm_more((unsigned long)i); i++) {
         tm_case = first + i;
         one(first + i);
