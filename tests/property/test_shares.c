@@ -295,7 +295,10 @@ static void stopped(void)
         EXPECT(rm_plan_create(g, &d, &p) == RM_OK, rm_graph_error(g));
         rm_plan_destroy(p);
         d.device_bytes = disk ? 40000 : info.arena_bytes * 7 / 10;
-        for (stop_at = 1; stop_at < 60; stop_at++) {
+        p = NULL;
+        if (rm_plan_create(g, &d, &p) != RM_OK) d.device_bytes = info.min_bytes;
+        rm_plan_destroy(p);
+        for (stop_at = 1; stop_at < 40; stop_at++) {
             rm_result r;
             p = NULL;
             asked = 0;
