@@ -23060,12 +23060,13 @@ RMI_FN void rmi_vue_legend(rmi_vue *view)
 {
     static const char *const words[] = {"forward, activation", "recomputed", "backward, gradient",
                                         "gradient of a weight", "weight, update", "optimizer state", "input, const",
-                                        "saved for the backward", "workspace", "copy"};
+                                        "saved for the backward", "workspace", ""};
     static const char colours[] = "vagpwsiktc";
     const int copies = view->info->h2d_bytes || view->info->d2h_bytes || !view->graph->ranks.n;
+    const char *both = rmi_plan_is_shared(view->plan) ? "copy, gather, scatter" : "copy";
     uint64_t x = RMI_VUE_LEFT;
     for (uint32_t i = 0; i < RMI_COUNT(words); i++) {
-        const char *word = colours[i] == 'c' && !copies ? "gather, scatter" : words[i];
+        const char *word = colours[i] != 'c' ? words[i] : copies ? both : "gather, scatter";
         if (!(view->colours >> (colours[i] - 'a') & 1)) continue;
         rmi_vue_rect(view, x, x + 48, 196, 244, colours[i]);
         rmi_put(view->to, "</title></rect>");

@@ -332,7 +332,7 @@ static const struct {
      "these) may follow", 0, 0},
     {"takes a size and, where the graph does not say them, rates: 2T,6G or 2T,in=7G,out=5G, behind which latency=NS may "
      "follow", 0, 0},
-    {"takes how many, and bytes a second that one gets from the others: 8,360G", 0, 0},
+    {"takes how many (2 to 65535), and the bytes a second, above zero, that one gets from the others: 8,360G", 0, 0},
     {"takes a name ('rmplan --device list') or flops=RATE,bandwidth=RATE,memory=SIZE, or both", 0, 0},
 };
 
@@ -1994,6 +1994,8 @@ static int check_host(const job *j)
     if (r->task == CHECK) return GO_ON;
     if ((r->shares || r->model.ranks[0]) && r->given[OPTION_PINNED])
         return usage("--pinned: what plans in shares on ranks have in host memory is all pinned; leave it out", NULL);
+    if (r->shares && r->model.model && !r->model.ranks[0])
+        return usage("--shares: a --model has no ranks of its own; say how many cards, and what one gets from the others: --ranks 8,360G", NULL);
     if (is_unified(j->device) && r->given[OPTION_HOST] && !no_host)
         return usage("--host: on this --device host and device are one pool of memory: what waited in host memory "
                      "would free nothing. Give all that the plan may use as --budget",

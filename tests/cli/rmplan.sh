@@ -410,7 +410,8 @@ run 0 "" shares.rmg --plan shares.rmp --svg shares.svg --kv
 grep -q '>ranks<' shares.svg && grep -q '>gather, scatter<' shares.svg && ! grep -q '>copy<' shares.svg && ok || bad "the picture of a plan in shares: its lane, and what is in it"
 run 0 "" shares.rmg --shares --budget 3G --config quick-search.cfg --kv
 [ "$(sed -n 's/^time_ns=//p' out)" = "$(cat shares.time)" ] && ok || bad "--shares plans a graph with ranks as --ranks does the model"
-run 2 "takes how many, and bytes a second" --model gpt2-124m --ranks 1,300G
+run 2 "takes how many (2 to 65535), and the bytes a second" --model gpt2-124m --ranks 1,300G
+run 2 "say how many cards" --model gpt2-124m --shares --budget 3G
 run 2 "is all pinned" --model gpt2-124m --ranks 4,300G --host 4G --pinned 1G
 run 0 "" --model gpt2-124m --device rtx4090 --ranks 4,24G --budget 1400M --host 1G --kv --out away.rmp --config quick-rockmate.cfg
 grep -q '^prefetch share:state:h' away.rmp && grep -q '^offload share:state:h' away.rmp && [ "$(value host_bytes)" -gt 0 ] && ok || bad "states in shares wait in host memory"
