@@ -3,7 +3,7 @@
 #   sh tests/run.sh              what matters: unit tests and oracles, random graphs from few seeds, one C and one C++ compiler, the
 #                                command line programs; 1,000 s of processors, 100 of them compiling (2 cores, gcc 12.2; aim: 4 minutes on two)
 #   sh tests/run.sh --all        everything: some times the seeds, all compilers and language standards, threads, valgrind, MPI, a machine
-#                                of the other byte order, a referee in another language (aim: 25 minutes on two cores)
+#                                of the other byte order, a referee in another language (2,640 s of processors: 23 minutes on two cores)
 #   sh tests/run.sh [--all] test_plan rmplan ...      only the jobs of these names
 # Needs a C and a C++ compiler (CC, CXX: which); what else a job needs and the machine lacks is installed where apt-get works
 # without asking, or the job is skipped with a word. As many jobs run side by side as there are cores (JOBS=N: so many).
