@@ -1,7 +1,7 @@
 #!/bin/sh
 # The tests of rockmate.h, from the repository's root or anywhere:
 #   sh tests/run.sh              what matters: unit tests and oracles, random graphs from few seeds, one C and one C++ compiler, the
-#                                command line programs; 1,000 s of processors, 100 of them compiling (2 cores, gcc 12.2; aim: 4 minutes on two)
+#                                command line programs; 980 s of processors: 8 minutes on two cores (gcc 12.2; aim: 4)
 #   sh tests/run.sh --all        everything: some times the seeds, all compilers and language standards, threads, valgrind, MPI, a machine
 #                                of the other byte order, a referee in another language (2,640 s of processors: 23 minutes on two cores)
 #   sh tests/run.sh [--all] test_plan rmplan ...      only the jobs of these names
