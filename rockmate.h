@@ -10331,8 +10331,8 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *step, uint6
    and its last gradient, updates on the device among it. T is above that sum as it is above the sum of all
    computation, so above any mean of both. A price that is wrong costs tightness only. */
 
-/* What has a price. Bytes: out before x, out, in after x, in (2^-20 units of value a byte), and what a byte at x costs
-   besides if no value may move; time in units of value: of the host's lane (1024ths), of updates on the
+/* What has a price. Bytes (2^-20 units of value each): out before x, out, in after x, in, and at x, where no value may
+   move, besides these; time in units of value: of the host's lane (1024ths), of updates on the
    device, and of the wait (1024ths; the two make up 1024). */
 enum {
     RMI_BND_OUT_BEFORE,
@@ -17460,7 +17460,8 @@ RMI_FN void rmi_plan_tell(rmi_planner *call, const char *phase)
         const rmi_plan_fastest *tries = call->clock.tries;
         progress.time_ns = tries->ns;
         progress.bound_ns = 0;
-        for (uint32_t i = 0; i < tries->n; i++) progress.bound_ns += tries->info[i].bound_ns;
+        for (uint32_t i = 0; i < tries->n; i++)
+            progress.bound_ns = rmi_add(progress.bound_ns, tries->info[i].bound_ns);
         progress.arena_bytes = tries->ns ? tries->prog[0].arena : 0;
     }
     call->stop.stopped = call->stop.stopped || call->desc->progress(call->desc->progress_user, &progress);
@@ -19554,7 +19555,11 @@ RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph)
 #define RMI_PLAN_NEAR 64u   /* a plan in shares within that part (1.6 %) of its time from the bound is good enough */
 #define RMI_PLAN_AWAY 2u    /* of states' shares that host memory has room for none, half or all wait there */
 #define RMI_PLAN_FIRST 4u   /* of the time that is given the first try has that part */
-#define RMI_PLAN_ANY 4u     /* the attempt that ends with the first plan: it is the one that names a budget */
+#define RMI_PLAN_NAMINGS 3u /* budgets between the one asked for and one that works are tried to name a smaller one */
+
+/* Attempts to make a plan in shares, by the room of gradients' shares that wait: the least, then more than they took in
+   the attempt before, then what all take; the last ends with the first plan, and is the one that names a budget. */
+enum { RMI_PLAN_LEAST, RMI_PLAN_MORE, RMI_PLAN_MORE_AGAIN, RMI_PLAN_MOST, RMI_PLAN_ANY };
 
 typedef struct rmi_plan_places { /* of shares, behind the arena that is planned: bytes from its end on */
     uint64_t *share;           /* by share: of values and states, and of gradients that last */
@@ -19944,8 +19949,10 @@ RMI_FN rm_result rmi_plan_bound_shares(rmi_planner *call, const rm_graph *asked,
         if (result == RM_OK && rmi_low_has_update(info->step)) {
             for (uint32_t k = 0; k < asked->n_tensors; k++)
                 if (rmi_plan_shares(asked, k) && asked->tensors[k].updates)
-                    whole.link.besides += rmi_mul_div_up(asked->tensors[k].opt, 1, asked->ranks.n);
-            info->bound_ns = rmi_max(info->bound_ns + whole.link.besides, rmi_plan_exchange_bound(asked));
+                    whole.link.besides =
+                        rmi_add(whole.link.besides, rmi_mul_div_up(asked->tensors[k].opt, 1, asked->ranks.n));
+            info->bound_ns =
+                rmi_max(rmi_add(info->bound_ns, whole.link.besides), rmi_plan_exchange_bound(asked));
         }
         if (result == RM_OK && budget)
             result = rmi_plan_bound(call, NULL, rmi_max(rmi_sub(budget, lasting), 1), 0);
@@ -20029,12 +20036,16 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
     desc.host_bytes = RMI_MAX / 2;
     call->desc = &desc;
     call->host_only = 1;
-    const uint32_t last = call->clock.others ? 2 : RMI_PLAN_ANY;
-    for (uint32_t attempt = call->naming ? RMI_PLAN_ANY : 0; attempt <= last && !fits; attempt++) {
-        if (attempt && rmi_plan_is_late(call)) attempt = RMI_PLAN_ANY;
-        if (attempt > last || (result != RM_OK && (result != RM_ERROR_INFEASIBLE || attempt == 1))) break;
+    const uint32_t last = call->clock.others ? RMI_PLAN_MORE_AGAIN : RMI_PLAN_ANY;
+    for (uint32_t attempt = call->naming ? RMI_PLAN_ANY : RMI_PLAN_LEAST; attempt <= last && !fits; attempt++) {
+        if (attempt != RMI_PLAN_LEAST && rmi_plan_is_late(call)) attempt = RMI_PLAN_ANY;
+        if (attempt > last) break;
+        /* that none is found with the least room says more than that none is found with more */
+        if (result != RM_OK && (result != RM_ERROR_INFEASIBLE || attempt == RMI_PLAN_MORE)) break;
         call->naming = attempt == RMI_PLAN_ANY;
-        uint64_t waiting = !attempt || call->naming ? 0 : attempt < RMI_PLAN_ANY - 1 ? at.waiting / 8 * 9 : at.most;
+        const uint64_t waiting = attempt == RMI_PLAN_MORE || attempt == RMI_PLAN_MORE_AGAIN ? at.waiting / 8 * 9
+                                 : attempt == RMI_PLAN_MOST                                 ? at.most
+                                                                                            : 0;
         RMI_TRY(rmi_plan_place_shares(call, graph, waiting, host, part, &at));
         shares = at.lasting + at.waiting + at.ws + at.stage;
         if (budget) desc.device_bytes = rmi_max(rmi_sub(budget, shares), 1);
@@ -20097,7 +20108,7 @@ RMI_FN rm_result rmi_plan_name_shares(rmi_planner *call, rm_graph *graph, const 
     const uint32_t first = asked->shares == 1 && !part ? 3 : asked->shares; /* what a call tries first */
     if (!tried) return RM_ERROR_MEMORY;
     desc.info = &info;
-    for (uint32_t turn = 0; turn <= RMI_PLAN_HALVINGS / 2 + 1 && !call->stop.stopped; turn++) {
+    for (uint32_t turn = 0; turn <= RMI_PLAN_NAMINGS && !call->stop.stopped; turn++) {
         if (turn && rmi_sub(named, low) <= named / RMI_PLAN_NEARLY) break;
         desc.device_bytes = turn ? (low + named) / 2 / call->align * call->align : named;
         call->naming = !turn;
@@ -20334,6 +20345,7 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
         if (round && call->plan->n && (!best->ns || best->ns != had)) limit = desc.host_bytes;
         else if (round) low = desc.host_bytes;
     }
+    call->clock.others = best->ns != 0;
     desc.host_bytes = most > asked.host_bytes ? limit : asked.host_bytes;
     if (result == RM_OK && !call->stop.stopped && work > desc.work_limit &&
         (call->clock.end_ns || most <= asked.host_bytes)) {

@@ -189,7 +189,7 @@ first_c() { # the default's one C compiler: all warnings, and an object that use
     check "two units" ${CC} -std=c99 $W -O0 -I. -o "$out/two" tests/compile/user_api.c "$out/objects/plain.o" -lpthread
     check "two units run" "$out/two"
 }
-# less="$(less_work)": what a program is linked with whose plans need not be good (tests/less_work.c)
+# What a program is linked with whose plans need not be good (tests/less_work.c).
 less_work() {
     [ -f "$out/objects/less_work.o" ] && echo "-Wl,--wrap=rm_plan_create $out/objects/less_work.o"
 }
