@@ -18411,6 +18411,9 @@ RMI_FN uint64_t rmi_plan_effort(const rmi_planner *call)
     return work < 10000 ? 100 * work : 0;
 }
 
+/* In shares, with no time given: are there several tries, of which none takes long? */
+RMI_FN int rmi_plan_is_brief(const rmi_planner *call) { return call->desc->shares && !call->clock.end_ns; }
+
 /* The model's decisions as a candidate. */
 RMI_FN rm_result rmi_plan_try_moved(rmi_planner *call, rmi_off_search *s, const rmi_plan_trial *how, uint64_t *size)
 {
@@ -18432,6 +18435,8 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *call, rmi_off_search *s, const 
 #define RMI_PLAN_PACKS 60u                      /* times that addresses are looked for; */
 #define RMI_PLAN_BEGIN 4u /* a quarter, and half of them, where >>search goes on and all that persists has room */
 #define RMI_PLAN_MOVE_EVALS 12000u
+#define RMI_PLAN_BRIEF 16u      /* in shares that part of the work, and */
+#define RMI_PLAN_BRIEF_PACKS 6u /* that part of the times: more gains nothing ("In shares on ranks" there) */
 #define RMI_PLAN_ANNEAL_OPS 20000u              /* >>search does not go on in larger graphs */
 
 /* Does >>search take part? Programs of several kinds of step have their homes in common, which it does not know. */
@@ -18527,14 +18532,16 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *call, rmi_arena *mem, rmi_of
                                        uint32_t turn, uint64_t *evals)
 {
     uint32_t share = rmi_plan_anneals(call) && call->homes.bytes <= call->limit ? RMI_PLAN_BEGIN : 1;
-    uint64_t work = rmi_plan_work(call, RMI_PLAN_MOVE_WORK / share);
+    const int brief = rmi_plan_is_brief(call);
+    uint64_t work = rmi_plan_work(call, RMI_PLAN_MOVE_WORK / share / (brief ? RMI_PLAN_BRIEF : 1));
     uint8_t *fitting = RMI_NEW(mem, uint8_t, s->m->n_decisions);
     if (!fitting) return RM_ERROR_MEMORY;
     work -= s->n_flips ? work / 4 : 0; /* the clock takes that */
     RMI_TRY(rmi_plan_anneal_moved(call, mem, s, work, turn, evals));
     if (s->best_energy == RMI_INF) return RM_OK;
     s->found = rmi_min(s->found, s->best_energy);
-    s->packs = (s->n_flips ? RMI_PLAN_PACKS * 3 / 4 : RMI_PLAN_PACKS) / (share > 1 ? 2 : 1);
+    s->packs = (s->n_flips ? RMI_PLAN_PACKS * 3 / 4 : RMI_PLAN_PACKS) / (share > 1 ? 2 : 1) /
+               (brief ? RMI_PLAN_BRIEF_PACKS : 1);
     return rmi_plan_pack_moved(call, s, budget, *evals, fitting);
 }
 
@@ -19028,6 +19035,7 @@ RMI_FN rm_result rmi_plan_step_passes(rmi_planner *call, int plain, int moves)
         rmi_plan_expect(call, round);
         RMI_TRY(rmi_plan_move(call, call->limit, !searched && !round));
     }
+    if (call->best.n && rmi_plan_is_brief(call)) return RM_OK; /* >>search gains nothing there */
     return anneals && !call->stop.stopped ? rmi_plan_pass_search(call, 1) : RM_OK;
 }
 
@@ -19555,6 +19563,7 @@ RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph)
 #define RMI_PLAN_NEAR 64u   /* a plan in shares within that part (1.6 %) of its time from the bound is good enough */
 #define RMI_PLAN_AWAY 2u    /* of states' shares that host memory has room for none, half or all wait there */
 #define RMI_PLAN_FIRST 4u   /* of the time that is given the first try has that part */
+#define RMI_PLAN_HELD 2u    /* a scatter is held back for gathers until that part of it would be over */
 #define RMI_PLAN_NAMINGS 3u /* budgets between the one asked for and one that works are tried to name a smaller one */
 
 /* Attempts to make a plan in shares, by the room of gradients' shares that wait: the least, then more than they took in
@@ -19659,15 +19668,16 @@ RMI_FN rm_result rmi_plan_say_gather(rmi_plan_sharing *to, uint32_t param)
     return rmi_plan_say_shared(to, RMI_GATHER, rmi_low_buf(to->graph, RMI_BUF_VALUE, param), 0, 0);
 }
 
-/* Says scatters that are held back: those that have ended by then, had they been said at once; all up to a param's. */
+/* Says scatters that are held back: those that are half over by then, had they been said at once; all up to a
+   param's. */
 RMI_FN rm_result rmi_plan_say_scatters(rmi_plan_sharing *to, uint64_t by, uint32_t param)
 {
     for (; to->first_held < to->n_held; to->first_held++) {
         uint32_t now = to->held[to->first_held];
-        uint64_t end = rmi_add(rmi_max(to->comm, to->ready[now]),
-                               rmi_plan_transfer_ns(to->graph, to->graph->tensors[now].grad_bytes));
-        if (end > by && (param == RMI_NONE || !to->is_held[param])) break;
-        to->comm = to->ready[now] = end;
+        uint64_t ns = rmi_plan_transfer_ns(to->graph, to->graph->tensors[now].grad_bytes);
+        uint64_t begin = rmi_max(to->comm, to->ready[now]);
+        if (rmi_add(begin, ns / RMI_PLAN_HELD) > by && (param == RMI_NONE || !to->is_held[param])) break;
+        to->comm = to->ready[now] = rmi_add(begin, ns);
         to->is_held[now] = 0;
         RMI_TRY(rmi_plan_say_shared(to, RMI_SCATTER, rmi_low_buf(to->graph, RMI_BUF_GRAD, now), 0, 0));
     }
