@@ -16821,6 +16821,7 @@ typedef struct rmi_planner {
     uint64_t budget; /* 0: none */
     int host_only;   /* an update runs in host memory only: every program moves something */
     int lanes;       /* reductions run beside the compute lane */
+    int thorough;    /* in shares: little work has found nothing */
     int naming;      /* is there a plan for this budget, without what earlier calls found? The first one is enough */
     rmi_stop stop;
     rmi_plan_clock clock;
@@ -18411,8 +18412,11 @@ RMI_FN uint64_t rmi_plan_effort(const rmi_planner *call)
     return work < 10000 ? 100 * work : 0;
 }
 
-/* In shares, with no time given: are there several tries, of which none takes long? */
-RMI_FN int rmi_plan_is_brief(const rmi_planner *call) { return call->desc->shares && !call->clock.end_ns; }
+/* In shares there are several tries: does none take long? Not where they are the last hope, or a time is given. */
+RMI_FN int rmi_plan_is_brief(const rmi_planner *call)
+{
+    return call->desc->shares && !call->thorough && !call->clock.end_ns;
+}
 
 /* The model's decisions as a candidate. */
 RMI_FN rm_result rmi_plan_try_moved(rmi_planner *call, rmi_off_search *s, const rmi_plan_trial *how, uint64_t *size)
@@ -18435,8 +18439,8 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *call, rmi_off_search *s, const 
 #define RMI_PLAN_PACKS 60u                      /* times that addresses are looked for; */
 #define RMI_PLAN_BEGIN 4u /* a quarter, and half of them, where >>search goes on and all that persists has room */
 #define RMI_PLAN_MOVE_EVALS 12000u
-#define RMI_PLAN_BRIEF 16u      /* in shares that part of the work, and */
-#define RMI_PLAN_BRIEF_PACKS 6u /* that part of the times: more gains nothing ("In shares on ranks" there) */
+#define RMI_PLAN_BRIEF 8u       /* in shares that part of the work, and */
+#define RMI_PLAN_BRIEF_PACKS 4u /* that part of the times: more gains nothing ("In shares on ranks" there) */
 #define RMI_PLAN_ANNEAL_OPS 20000u              /* >>search does not go on in larger graphs */
 
 /* Does >>search take part? Programs of several kinds of step have their homes in common, which it does not know. */
@@ -19035,7 +19039,7 @@ RMI_FN rm_result rmi_plan_step_passes(rmi_planner *call, int plain, int moves)
         rmi_plan_expect(call, round);
         RMI_TRY(rmi_plan_move(call, call->limit, !searched && !round));
     }
-    if (call->best.n && rmi_plan_is_brief(call)) return RM_OK; /* >>search gains nothing there */
+    if (rmi_plan_is_brief(call)) return RM_OK; /* >>search gains nothing there */
     return anneals && !call->stop.stopped ? rmi_plan_pass_search(call, 1) : RM_OK;
 }
 
@@ -20106,16 +20110,23 @@ RMI_FN int rmi_plan_is_near(const rmi_planner *call, const rmi_plan_fastest *bes
     return best->ns && best->ns - rmi_min(best->ns, bound) <= best->ns / RMI_PLAN_NEAR;
 }
 
-/* There is no plan in shares in the budget: one is named in *least that works, with *more bytes unless it does so
-   without; then what is between the two is halved, as far as that is quick. */
+typedef struct rmi_plan_policies { /* what the tries of rmi_plan_make_shared have found */
+    rmi_plan_fastest *best;
+    rm_plan_info least;        /* of the one that named the least memory, */
+    uint64_t more;             /* which does with so many bytes besides */
+    uint32_t part;             /* of RMI_PLAN_AWAY: of the best, or of that one */
+} rmi_plan_policies;
+
+/* There is no plan in shares in the budget: one is named in found->least that works, with found->more bytes unless it
+   does so without; then what is between the two is halved, as far as that is quick. */
 RMI_FN rm_result rmi_plan_name_shares(rmi_planner *call, rm_graph *graph, const rm_plan_desc *asked,
-                                      rm_plan_info *least, uint64_t more, uint32_t part)
+                                      rmi_plan_policies *found)
 {
     rm_plan_desc desc = *asked;
     rmi_plan_fastest *tried = RMI_NEW(&call->plan->mem, rmi_plan_fastest, 1);
-    rm_plan_info info = RMI_INIT;
+    rm_plan_info info = RMI_INIT, *least = &found->least;
     uint64_t low = asked->device_bytes, named = least->min_bytes;
-    const uint32_t first = asked->shares == 1 && !part ? 3 : asked->shares; /* what a call tries first */
+    const uint32_t first = asked->shares == 1 && !found->part ? 3 : asked->shares; /* what a call tries first */
     if (!tried) return RM_ERROR_MEMORY;
     desc.info = &info;
     for (uint32_t turn = 0; turn <= RMI_PLAN_NAMINGS && !call->stop.stopped; turn++) {
@@ -20124,12 +20135,12 @@ RMI_FN rm_result rmi_plan_name_shares(rmi_planner *call, rm_graph *graph, const 
         call->naming = !turn;
         call->clock.others = turn != 0;
         tried->ns = 0;
-        rm_result result = rmi_plan_try_shares(call, graph, &desc, turn ? first : desc.shares, part, tried);
+        rm_result result = rmi_plan_try_shares(call, graph, &desc, turn ? first : desc.shares, found->part, tried);
         if (result != RM_OK && result != RM_ERROR_INFEASIBLE) return result;
         if (result == RM_OK) named = desc.device_bytes;
         else if (turn) low = desc.device_bytes;
         else {
-            named = rmi_add(named, more);
+            named = rmi_add(named, found->more);
             break;
         }
     }
@@ -20140,22 +20151,20 @@ RMI_FN rm_result rmi_plan_name_shares(rmi_planner *call, rm_graph *graph, const 
                        rmi_low_step_name(least->step), graph->ranks.n, call->config.name, least->min_bytes);
 }
 
-/* The same with what rm_plan_desc.shares asks for: states in host memory as far as it may be used, and, where it is the
-   plan's to say when weights are whole, the fixed policies. */
-RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
+/* Tries what rm_plan_desc.shares asks for: states in host memory as far as it may be used, and, where it is the plan's
+   to say when weights are whole, the fixed policies. */
+RMI_FN rm_result rmi_plan_try_policies(rmi_planner *call, rm_graph *graph, const rm_plan_desc *asked,
+                                       rmi_plan_policies *found)
 {
-    const rm_plan_desc *asked = call->desc;
     rm_plan_desc desc = *asked;
-    rmi_plan_fastest *best = RMI_NEW(&call->plan->mem, rmi_plan_fastest, 1);
-    rm_result result = best ? RM_OK : RM_ERROR_MEMORY;
-    rm_plan_info info = RMI_INIT, least = RMI_INIT; /* of a try, and of the one that named the least memory, */
-    uint64_t more = 0;                              /* which does with so many bytes besides */
-    uint32_t parts = 1, part = 0;
+    rmi_plan_fastest *best = found->best;
+    rm_plan_info info = RMI_INIT, *least = &found->least;
+    rm_result result = RM_OK;
+    uint32_t parts = 1;
     for (uint32_t i = 0; i < graph->n_tensors && desc.host_bytes && parts == 1; i++)
         parts = rmi_plan_may_leave(graph, i) ? RMI_PLAN_AWAY + 1 : 1;
     desc.info = &info;
-    call->clock.tries = best;
-    if (desc.shares == 1 && result == RM_OK) { /* the one that takes least time to plan, and is often as fast as any */
+    if (desc.shares == 1) { /* the one that takes least time to plan, and is often as fast as any */
         const uint64_t end = call->clock.end_ns, now = end ? rmi_now_ns() : 0;
         call->clock.end_ns = now + rmi_sub(end, now) / RMI_PLAN_FIRST;
         call->clock.others = 1;
@@ -20170,22 +20179,36 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
         if (had ? call->stop.stopped || rmi_plan_is_near(call, best) : turn > 1) break;
         call->clock.others = had != 0;
         result = rmi_plan_try_shares(call, graph, &desc, desc.shares, away, best);
-        if (best->ns != had) part = away;
-        if (result == RM_ERROR_INFEASIBLE && info.min_bytes && (!least.min_bytes || info.min_bytes < least.min_bytes))
-            least = info, more = best->more, part = away;
+        if (best->ns != had) found->part = away;
+        if (result == RM_ERROR_INFEASIBLE && info.min_bytes &&
+            (!least->min_bytes || info.min_bytes < least->min_bytes))
+            *least = info, found->more = best->more, found->part = away;
         if (result == RM_ERROR_INFEASIBLE && (info.min_bytes || best->ns)) result = RM_OK;
         if (result == RM_ERROR_CANCELLED && best->ns) result = RM_OK;
     }
     for (uint32_t whole = 3; whole > 1 && desc.shares == 1 && result == RM_OK && best->ns; whole--) {
         if (call->stop.stopped || rmi_plan_is_near(call, best)) break;
-        if (whole == 3 && !part) continue; /* it was the first */
+        if (whole == 3 && !found->part) continue; /* it was the first */
         call->clock.others = 1;
-        result = rmi_plan_try_shares(call, graph, &desc, whole, part, best);
+        result = rmi_plan_try_shares(call, graph, &desc, whole, found->part, best);
         if (result == RM_ERROR_INFEASIBLE || result == RM_ERROR_CANCELLED) result = RM_OK;
     }
     call->clock.others = 0;
-    if (result != RM_OK) return result;
-    if (!best->ns) return rmi_plan_name_shares(call, graph, asked, &least, more, part);
+    return result;
+}
+
+/* As rmi_plan_make, in shares: with little work, which finds as good plans as much, and with much if there is none. */
+RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
+{
+    const rm_plan_desc *asked = call->desc;
+    rmi_plan_policies found = RMI_INIT;
+    rmi_plan_fastest *best = found.best = RMI_NEW(&call->plan->mem, rmi_plan_fastest, 1);
+    if (!best) return RM_ERROR_MEMORY;
+    call->clock.tries = best;
+    RMI_TRY(rmi_plan_try_policies(call, graph, asked, &found));
+    call->thorough = !best->ns && !call->clock.end_ns && !call->stop.stopped;
+    if (call->thorough) RMI_TRY(rmi_plan_try_policies(call, graph, asked, &found));
+    if (!best->ns) return rmi_plan_name_shares(call, graph, asked, &found);
     memcpy(call->plan->prog, best->prog, sizeof best->prog);
     memcpy(call->plan->info, best->info, sizeof best->info);
     call->plan->n = best->n;
