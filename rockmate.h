@@ -16802,9 +16802,14 @@ typedef struct rmi_plan_clock {
     uint64_t end_ns; /* no limit: 0 */
     int late;        /* the clock or the first plan, not the caller, has stopped this kind of step */
     int placing;     /* addresses are looked for */
-    int others;      /* there is a plan of another try: where this one has none soon, no budget is named */
-    const rmi_plan_fastest *tries; /* in shares and with a disk: what is told of; else NULL */
 } rmi_plan_clock;
+
+typedef struct rmi_plan_tries { /* a plan is the best of several tries: in shares, with a disk */
+    const rmi_plan_fastest *fastest; /* so far, which is told of; NULL: there is one try */
+    int others;   /* there is a plan of another try: where this one has none soon, no budget is named */
+    int thorough; /* in shares: little work has found nothing */
+    int naming;   /* is there a plan for this budget, without what earlier calls found? The first one is enough */
+} rmi_plan_tries;
 
 enum { /* several kinds of step; 0: there is one */
     RMI_PLAN_APART = 1, /* without copies: what persists is on the device */
@@ -16821,10 +16826,9 @@ typedef struct rmi_planner {
     uint64_t budget; /* 0: none */
     int host_only;   /* an update runs in host memory only: every program moves something */
     int lanes;       /* reductions run beside the compute lane */
-    int thorough;    /* in shares: little work has found nothing */
-    int naming;      /* is there a plan for this budget, without what earlier calls found? The first one is enough */
     rmi_stop stop;
     rmi_plan_clock clock;
+    rmi_plan_tries tries;
     rmi_plan_homes homes;
     rmi_plan_memory mem;
     rmi_seq seq;
@@ -17425,7 +17429,7 @@ RMI_FN rm_result rmi_plan_take(rmi_planner *call, const rmi_program *program, in
 {
     rmi_arena_free(&call->mem.best);
     call->best.n = 0;
-    if (call->naming &&
+    if (call->tries.naming &&
         call->together != RMI_PLAN_JOINT) /* any plan will do, unless other kinds depend on how good it is */
         call->stop.stopped = call->clock.late = 1;
     if (!fresh || program->n <= RMI_PLAN_MANY) return rmi_plan_copy_program(&call->mem.best, program, &call->best);
@@ -17457,13 +17461,13 @@ RMI_FN void rmi_plan_tell(rmi_planner *call, const char *phase)
     progress.time_ns = call->best.n ? call->best.fig.time_ns : 0;
     progress.bound_ns = call->info->bound_ns;
     progress.arena_bytes = call->best.n ? rmi_plan_size(call, &call->best) : 0;
-    if (call->clock.tries) {
-        const rmi_plan_fastest *tries = call->clock.tries;
-        progress.time_ns = tries->ns;
+    if (call->tries.fastest) {
+        const rmi_plan_fastest *best = call->tries.fastest;
+        progress.time_ns = best->ns;
         progress.bound_ns = 0;
-        for (uint32_t i = 0; i < tries->n; i++)
-            progress.bound_ns = rmi_add(progress.bound_ns, tries->info[i].bound_ns);
-        progress.arena_bytes = tries->ns ? tries->prog[0].arena : 0;
+        for (uint32_t i = 0; i < best->n; i++)
+            progress.bound_ns = rmi_add(progress.bound_ns, best->info[i].bound_ns);
+        progress.arena_bytes = best->ns ? best->prog[0].arena : 0;
     }
     call->stop.stopped = call->stop.stopped || call->desc->progress(call->desc->progress_user, &progress);
 }
@@ -17519,7 +17523,7 @@ RMI_FN int rmi_plan_ask(void *user)
 {
     rmi_planner *call = (rmi_planner *)user;
     rmi_plan_tell(call, call->clock.placing ? "place" : "solve");
-    if (!call->stop.stopped && (call->best.n || call->clock.others) && rmi_plan_is_late(call))
+    if (!call->stop.stopped && (call->best.n || call->tries.others) && rmi_plan_is_late(call))
         call->stop.stopped = call->clock.late = 1;
     return call->stop.stopped;
 }
@@ -18031,7 +18035,7 @@ RMI_FN uint64_t rmi_plan_key(const rmi_planner *call)
 {
     uint64_t key = rmi_mix(call->step ^ (uint64_t)call->steps << 8 ^ (uint64_t)call->align << 16 ^
                            (uint64_t)(call->desc->live_only != 0) << 50);
-    if (call->config.off || call->desc->like || call->together == RMI_PLAN_JOINT || call->naming)
+    if (call->config.off || call->desc->like || call->together == RMI_PLAN_JOINT || call->tries.naming)
         return 0;
     if (call->config.passes & RMI_PLAN_MOVES && rmi_plan_has_host(call))
         key = rmi_mix(key ^ (call->desc->pageable_bytes ? 2 : 1) ^ (uint64_t)call->graph->link.whole << 8);
@@ -18415,7 +18419,7 @@ RMI_FN uint64_t rmi_plan_effort(const rmi_planner *call)
 /* In shares there are several tries: does none take long? Not where they are the last hope, or a time is given. */
 RMI_FN int rmi_plan_is_brief(const rmi_planner *call)
 {
-    return call->desc->shares && !call->thorough && !call->clock.end_ns;
+    return call->desc->shares && !call->tries.thorough && !call->clock.end_ns;
 }
 
 /* The model's decisions as a candidate. */
@@ -18621,10 +18625,10 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *call, uint64_t budget, int bound)
     uint32_t margin =
         (uint32_t)rmi_max(call->desc->link_margin_percent, call->config.passes & RM_PASS_OFFLOAD ? RMI_PLAN_SPARE : 0);
     /* where any plan will do: the one that a call comes to if it finds none at first */
-    uint32_t any = call->naming && call->together != RMI_PLAN_JOINT;
+    uint32_t any = call->tries.naming && call->together != RMI_PLAN_JOINT;
     rm_result result = any ? rmi_plan_move_from(call, budget, rush[0], 0, &fitted) : RM_OK;
     if (result == RM_OK && !call->stop.stopped) result = rmi_plan_move_from(call, budget, 100 - margin, bound, &fitted);
-    if (call->best.n || call->clock.others) return result;
+    if (call->best.n || call->tries.others) return result;
     for (uint32_t i = any; i < RMI_COUNT(rush) && result == RM_OK && !call->stop.stopped; i++) {
         result = rmi_plan_move_from(call, budget, rush[i], 0, &fitted);
         if (!call->best.n || !fitted) break;
@@ -18675,7 +18679,7 @@ RMI_FN rm_result rmi_plan_search_copies(rmi_plan_search *search)
     rmi_planner *call = search->call;
     if (call->limit >= call->info->min_bound_bytes) RMI_TRY(rmi_plan_anneal(search));
     int planned = call->best.n != 0;
-    if (call->naming || call->clock.others || call->stop.stopped || (planned && search->model.n_tasks > RMI_SEARCH_FEW))
+    if (call->tries.naming || call->tries.others || call->stop.stopped || (planned && search->model.n_tasks > RMI_SEARCH_FEW))
         return RM_OK;
     RMI_TRY(rmi_plan_lower(search));
     return planned || !call->best.n ? RM_OK : rmi_plan_anneal(search);
@@ -19233,10 +19237,10 @@ RMI_FN rm_result rmi_plan_would_do(rmi_planner *call, uint64_t bytes, rm_plan_in
 {
     call->budget = bytes; /* the planner goes the way of a call with that, until there is a plan */
     call->given = call->desc->like ? call->given : NULL;
-    call->naming = 1;
+    call->tries.naming = 1;
     RMI_TRY(rmi_plan_kinds_of_step(call, next));
     if (call->clock.late) call->stop.stopped = call->clock.late = 0;
-    call->naming = 0;
+    call->tries.naming = 0;
     call->budget = rmi_plan_whole(call, call->desc->device_bytes, 0);
     call->plan->n = 0;
     return RM_OK;
@@ -19256,7 +19260,7 @@ RMI_FN rm_result rmi_plan_named(rmi_planner *call, rm_plan_info *worst)
     uint64_t less = rmi_plan_crowded(call, worst->min_bound_bytes), named = 0;
     int moves = rmi_plan_moves(call);
     uint64_t sure = !moves ? worst->min_bytes : rmi_plan_anneals(call) ? call->min_sure : RMI_INF;
-    if (call->clock.others) return RM_OK;
+    if (call->tries.others) return RM_OK;
     rounds = sure == RMI_INF ? 16 : 1;
     for (round = 0; worst->min_bytes && worst->min_bytes < sure && !named && round < rounds && !call->stop.stopped;
          round++) {
@@ -20050,13 +20054,13 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
     desc.host_bytes = RMI_MAX / 2;
     call->desc = &desc;
     call->host_only = 1;
-    const uint32_t last = call->clock.others ? RMI_PLAN_MORE_AGAIN : RMI_PLAN_ANY;
-    for (uint32_t attempt = call->naming ? RMI_PLAN_ANY : RMI_PLAN_LEAST; attempt <= last && !fits; attempt++) {
+    const uint32_t last = call->tries.others ? RMI_PLAN_MORE_AGAIN : RMI_PLAN_ANY;
+    for (uint32_t attempt = call->tries.naming ? RMI_PLAN_ANY : RMI_PLAN_LEAST; attempt <= last && !fits; attempt++) {
         if (attempt != RMI_PLAN_LEAST && rmi_plan_is_late(call)) attempt = RMI_PLAN_ANY;
         if (attempt > last) break;
         /* that none is found with the least room says more than that none is found with more */
         if (result != RM_OK && (result != RM_ERROR_INFEASIBLE || attempt == RMI_PLAN_MORE)) break;
-        call->naming = attempt == RMI_PLAN_ANY;
+        call->tries.naming = attempt == RMI_PLAN_ANY;
         const uint64_t waiting = attempt == RMI_PLAN_MORE || attempt == RMI_PLAN_MORE_AGAIN ? at.waiting / 8 * 9
                                  : attempt == RMI_PLAN_MOST                                 ? at.most
                                                                                             : 0;
@@ -20068,7 +20072,7 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
         if (attempt == RMI_PLAN_ANY && call->clock.late) call->stop.stopped = call->clock.late = 0;
         fits = result == RM_OK && (!budget || bytes <= budget);
     }
-    call->naming = 0;
+    call->tries.naming = 0;
     if (result == RM_OK && !fits) result = RM_ERROR_INFEASIBLE;
     if (result == RM_OK) {
         RMI_TRY(rmi_plan_place_shares(call, graph, 0, 0, 0, &at));
@@ -20132,8 +20136,8 @@ RMI_FN rm_result rmi_plan_name_shares(rmi_planner *call, rm_graph *graph, const 
     for (uint32_t turn = 0; turn <= RMI_PLAN_NAMINGS && !call->stop.stopped; turn++) {
         if (turn && rmi_sub(named, low) <= named / RMI_PLAN_NEARLY) break;
         desc.device_bytes = turn ? (low + named) / 2 / call->align * call->align : named;
-        call->naming = !turn;
-        call->clock.others = turn != 0;
+        call->tries.naming = !turn;
+        call->tries.others = turn != 0;
         tried->ns = 0;
         rm_result result = rmi_plan_try_shares(call, graph, &desc, turn ? first : desc.shares, found->part, tried);
         if (result != RM_OK && result != RM_ERROR_INFEASIBLE) return result;
@@ -20167,7 +20171,7 @@ RMI_FN rm_result rmi_plan_try_policies(rmi_planner *call, rm_graph *graph, const
     if (desc.shares == 1) { /* the one that takes least time to plan, and is often as fast as any */
         const uint64_t end = call->clock.end_ns, now = end ? rmi_now_ns() : 0;
         call->clock.end_ns = now + rmi_sub(end, now) / RMI_PLAN_FIRST;
-        call->clock.others = 1;
+        call->tries.others = 1;
         result = rmi_plan_try_shares(call, graph, &desc, 3, 0, best);
         if (call->clock.late) call->stop.stopped = call->clock.late = 0;
         call->clock.end_ns = end;
@@ -20177,7 +20181,7 @@ RMI_FN rm_result rmi_plan_try_policies(rmi_planner *call, rm_graph *graph, const
         const uint64_t had = best->ns;
         const uint32_t away = turn ? parts - turn : 0;
         if (had ? call->stop.stopped || rmi_plan_is_near(call, best) : turn > 1) break;
-        call->clock.others = had != 0;
+        call->tries.others = had != 0;
         result = rmi_plan_try_shares(call, graph, &desc, desc.shares, away, best);
         if (best->ns != had) found->part = away;
         if (result == RM_ERROR_INFEASIBLE && info.min_bytes &&
@@ -20189,11 +20193,11 @@ RMI_FN rm_result rmi_plan_try_policies(rmi_planner *call, rm_graph *graph, const
     for (uint32_t whole = 3; whole > 1 && desc.shares == 1 && result == RM_OK && best->ns; whole--) {
         if (call->stop.stopped || rmi_plan_is_near(call, best)) break;
         if (whole == 3 && !found->part) continue; /* it was the first */
-        call->clock.others = 1;
+        call->tries.others = 1;
         result = rmi_plan_try_shares(call, graph, &desc, whole, found->part, best);
         if (result == RM_ERROR_INFEASIBLE || result == RM_ERROR_CANCELLED) result = RM_OK;
     }
-    call->clock.others = 0;
+    call->tries.others = 0;
     return result;
 }
 
@@ -20204,10 +20208,10 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
     rmi_plan_policies found = RMI_INIT;
     rmi_plan_fastest *best = found.best = RMI_NEW(&call->plan->mem, rmi_plan_fastest, 1);
     if (!best) return RM_ERROR_MEMORY;
-    call->clock.tries = best;
+    call->tries.fastest = best;
     RMI_TRY(rmi_plan_try_policies(call, graph, asked, &found));
-    call->thorough = !best->ns && !call->clock.end_ns && !call->stop.stopped;
-    if (call->thorough) RMI_TRY(rmi_plan_try_policies(call, graph, asked, &found));
+    call->tries.thorough = !best->ns && !call->clock.end_ns && !call->stop.stopped;
+    if (call->tries.thorough) RMI_TRY(rmi_plan_try_policies(call, graph, asked, &found));
     if (!best->ns) return rmi_plan_name_shares(call, graph, asked, &found);
     memcpy(call->plan->prog, best->prog, sizeof best->prog);
     memcpy(call->plan->info, best->info, sizeof best->info);
@@ -20354,7 +20358,7 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
     call->graph = best ? rmi_plan_ablate(&call->plan->mem, graph, call->config.off) : NULL;
     if (!call->graph) return RM_ERROR_MEMORY;
     best->least = RMI_INF;
-    call->clock.tries = best;
+    call->tries.fastest = best;
     result = rmi_plan_obey(call);
     call->desc = &desc;
     desc.work_limit = rmi_max(rmi_min(work, RMI_PLAN_DISK_WORK), work < RMI_INF ? work / RMI_PLAN_DISK_ROUNDS : 0);
@@ -20362,7 +20366,7 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
     for (uint32_t round = 0; round < RMI_PLAN_DISK_ROUNDS && result == RM_OK && !call->stop.stopped; round++) {
         const uint64_t had = best->ns;
         desc.host_bytes = round ? low + (limit - low) / 2 : limit;
-        call->clock.others = round != 0;
+        call->tries.others = round != 0;
         result = rmi_plan_again(call);
         if ((result == RM_ERROR_INFEASIBLE && round) || (result == RM_ERROR_CANCELLED && best->ns))
             result = RM_OK, call->plan->n = 0;
@@ -20378,7 +20382,7 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
         if (round && call->plan->n && (!best->ns || best->ns != had)) limit = desc.host_bytes;
         else if (round) low = desc.host_bytes;
     }
-    call->clock.others = best->ns != 0;
+    call->tries.others = best->ns != 0;
     desc.host_bytes = most > asked.host_bytes ? limit : asked.host_bytes;
     if (result == RM_OK && !call->stop.stopped && work > desc.work_limit &&
         (call->clock.end_ns || most <= asked.host_bytes)) {
