@@ -18679,7 +18679,8 @@ RMI_FN rm_result rmi_plan_search_copies(rmi_plan_search *search)
     rmi_planner *call = search->call;
     if (call->limit >= call->info->min_bound_bytes) RMI_TRY(rmi_plan_anneal(search));
     int planned = call->best.n != 0;
-    if (call->tries.naming || call->tries.others || call->stop.stopped || (planned && search->model.n_tasks > RMI_SEARCH_FEW))
+    if (call->tries.naming || call->tries.others || call->stop.stopped ||
+        (planned && search->model.n_tasks > RMI_SEARCH_FEW))
         return RM_OK;
     RMI_TRY(rmi_plan_lower(search));
     return planned || !call->best.n ? RM_OK : rmi_plan_anneal(search);
