@@ -6,6 +6,7 @@
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
 #include "../common.h"
+#include "draw.h"
 #include <algorithm>
 #include <cstdio>
 #include <queue>
@@ -15,14 +16,6 @@
 #include <vector>
 
 static unsigned joint;
-
-struct Rng {
-    uint64_t s;
-    unsigned below(unsigned n) { return (unsigned)((rmi_mix(s++) >> 32) % n); }
-    bool one_in(unsigned n) { return below(n) == 0; }
-};
-
-static std::string num(const char *key, unsigned v) { return std::string(" ") + key + "=" + std::to_string(v); }
 
 /* A few ops, small numbers. Every op reads the latest value or an earlier one, so that there are several consumers and ends. */
 static std::string graph_text(uint64_t seed, bool link = false)
