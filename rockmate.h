@@ -9159,6 +9159,14 @@ RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *b, uint32_t task, uint32_t mode)
     return ns == RMI_INF || at->way != RMI_BWD ? ns : ns + rmi_bnd_saving_ns(b, at->id, mode);
 }
 
+/* Does the step update a param? If not, no plan need pass a barrier. */
+RMI_FN int rmi_bnd_updates(const rmi_step *step)
+{
+    for (uint32_t i = 0; i < step->n_tasks; i++)
+        if (step->tasks[i].way == RMI_OPT || step->tasks[i].way == RMI_OPT_HOST) return 1;
+    return 0;
+}
+
 /* Least ns of a task in every plan; of a backward after those of the forwards. Where variants differ in their parts,
    some part of some of them runs: the first task stands for all of them. */
 RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *b, uint32_t task)
@@ -9169,6 +9177,7 @@ RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *b, uint32_t task)
     uint32_t k, part, n_modes = rmi_bnd_modes(step, task);
     if (at->way == RMI_FWD && (!b->must[task] || n_modes == RMI_STEP_MODES)) return 0;
     if (step->moves && at->way == RMI_OPT && step->graph->tensors[at->id].opt_host != RMI_INF) return 0;
+    if (at->way == RMI_BARRIER && !rmi_bnd_updates(step)) return 0;
     if (at->way == RMI_BWD && b->odd[at->id]) {
         if (task != step->ops[at->id].backward || n_modes == RMI_STEP_MODES) return 0;
         for (part = 0; part < step->ops[at->id].n_backward; part++)

@@ -22,13 +22,14 @@ static std::string graph_text(uint64_t seed)
     Rng r = {seed << 20 | 3};
     const unsigned n = 2 + (unsigned)(seed % 4), comm = r.below(n), parts = r.one_in(4);
     std::vector<std::string> value = {"x"};
+    std::vector<unsigned> unread;
     std::vector<bool> grad = {false};
     std::string s = "rockmate graph 1\ntensor x " + std::string(r.one_in(3) ? "const " : "input ") + std::to_string(1 + r.below(6)) + "\n";
     if (r.one_in(4)) s += "anyorder\n";
     for (unsigned i = 0; i < n; i++) {
         const std::string o = "o" + std::to_string(i), y = "y" + std::to_string(i), w = "w" + std::to_string(i);
-        const unsigned a = r.one_in(3) ? r.below((unsigned)value.size()) : (unsigned)value.size() - 1, b = r.below((unsigned)value.size());
-        const bool last = i + 1 == n, two = a != b && r.one_in(2), lane = i == comm || r.one_in(4), weight = i == 0 || r.one_in(lane ? 6 : 2);
+        const unsigned a = r.one_in(3) ? r.below((unsigned)value.size()) : (unsigned)value.size() - 1, b = unread.empty() || r.one_in(3) ? r.below((unsigned)value.size()) : unread[0];
+        const bool last = i + 1 == n, two = a != b && (r.one_in(2) || (last && !unread.empty())), lane = i == comm || r.one_in(4), weight = !(grad[a] || (two && grad[b])) || r.one_in(lane ? 6 : 2);
         const unsigned saved = r.one_in(4) ? 1 + r.below(5) : 0;
         const std::string from[] = {value[a], two ? value[b] : "", y, saved ? "saved" : ""};
         std::string list;
@@ -45,9 +46,14 @@ static std::string graph_text(uint64_t seed)
             s += "part " + o + " w grads=" + w + " needs=" + value[a] + num("bwd", 1 + r.below(12)) + "\n";
             s += "part " + o + " x grads=" + (grad[a] ? value[a] : "") + (grad[a] && two && grad[b] ? "," : "") + (two && grad[b] ? value[b] : "") + " needs=none" + num("bwd", 1 + r.below(12)) + "\n";
         }
+        for (unsigned t : {a, two ? b : a}) unread.erase(std::remove(unread.begin(), unread.end(), t), unread.end());
+        unread.push_back((unsigned)value.size());
         value.push_back(y), grad.push_back(weight || grad[a] || (two && grad[b]));
     }
-    return s + (r.one_in(6) ? "barrier clip ns=3\n" : "") + "output " + value.back() + "\n";
+    std::string ends = value.back(); /* and what nobody reads: else its op would not have to run */
+    for (unsigned t : unread)
+        if (value[t] != value.back()) ends += " " + value[t];
+    return s + (r.one_in(6) && s.find(" opt=") != std::string::npos ? "barrier clip ns=3\n" : "") + "output " + ends + "\n";
 }
 
 enum Way { FWD, BWD, REDUCE, BARRIER, OPT };
@@ -580,10 +586,26 @@ static void least_memory(const std::string &text, rm_graph *g, uint64_t bytes)
     named += s.all, least_named += s.all && s.found.empty();
 }
 
+/* Where nothing is updated, no plan need pass a barrier: its time is in no bound. */
+static void barrier_alone()
+{
+    static const std::string text = "rockmate graph 1\ntensor x input 2\ntensor w param 1\nop a in=x,w out=y:7 needs=x fwd=9 bwd=1\nbarrier clip ns=3\noutput y\n";
+    static const char steps[] = "rockmate plan 1\narena 11\nresident w 0\nresident x 1\nalloc y 3\nrun fwd a\nalloc grad:w 10\nrun bwd a\n";
+    rm_graph *g = NULL;
+    rm_plan *p = NULL;
+    rm_plan_info info;
+    memset(&info, 0, sizeof info);
+    EXPECT(rm_graph_read(text.data(), text.size(), NULL, &g) == RM_OK && rm_plan_read(g, steps, sizeof steps - 1, &p) == RM_OK && rm_plan_get_info(p, 0, &info) == RM_OK, g ? rm_graph_error(g) : "memory");
+    EXPECT(info.time_ns == 10 && info.bound_ns == 10, "a plan is below its bound");
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+}
+
 int main(int argc, char **argv)
 {
     const unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(60, 300), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1;
     unsigned long i;
+    barrier_alone();
     for (i = seed; i < seed + graphs && tm_more(i - seed); i++) {
         const std::string text = graph_text(i);
         const int live = i % 3 != 0;
@@ -602,6 +624,7 @@ int main(int argc, char **argv)
     printf("%lu graphs, %lu states, %lu orders timed; %lu searches not ended; %lu orders below what a lane takes\n", i - seed, states, orders, unfinished, early);
     by_bytes.say("live bytes"), by_addresses.say("addresses");
     printf("memory named: %lu, the least there is: %lu\n", named, least_named);
-    if (by_bytes.cases >= 20) EXPECT(by_bytes.mean() < 0.06 && by_addresses.mean() < 0.06, "plans are further from the best orders than they were");
+    /* 300 graphs: 5.6 and 0.4 % */
+    if (by_bytes.cases >= 20) EXPECT(by_bytes.mean() < 0.12 && by_addresses.mean() < 0.06, "plans are further from the best orders than they were");
     return tm_end();
 }
