@@ -9159,14 +9159,6 @@ RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *b, uint32_t task, uint32_t mode)
     return ns == RMI_INF || at->way != RMI_BWD ? ns : ns + rmi_bnd_saving_ns(b, at->id, mode);
 }
 
-/* Does the step update a param? If not, no plan need pass a barrier. */
-RMI_FN int rmi_bnd_updates(const rmi_step *step)
-{
-    for (uint32_t i = 0; i < step->n_tasks; i++)
-        if (step->tasks[i].way == RMI_OPT || step->tasks[i].way == RMI_OPT_HOST) return 1;
-    return 0;
-}
-
 /* Least ns of a task in every plan; of a backward after those of the forwards. Where variants differ in their parts,
    some part of some of them runs: the first task stands for all of them. */
 RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *b, uint32_t task)
@@ -9177,7 +9169,7 @@ RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *b, uint32_t task)
     uint32_t k, part, n_modes = rmi_bnd_modes(step, task);
     if (at->way == RMI_FWD && (!b->must[task] || n_modes == RMI_STEP_MODES)) return 0;
     if (step->moves && at->way == RMI_OPT && step->graph->tensors[at->id].opt_host != RMI_INF) return 0;
-    if (at->way == RMI_BARRIER && !rmi_bnd_updates(step)) return 0;
+    if (at->way == RMI_BARRIER && !step->updates.n) return 0; /* no plan need pass one */
     if (at->way == RMI_BWD && b->odd[at->id]) {
         if (task != step->ops[at->id].backward || n_modes == RMI_STEP_MODES) return 0;
         for (part = 0; part < step->ops[at->id].n_backward; part++)
@@ -16816,7 +16808,7 @@ typedef struct rmi_plan_clock {
 typedef struct rmi_plan_tries { /* a plan is the best of several tries: in shares, with a disk */
     const rmi_plan_fastest *fastest; /* so far, which is told of; NULL: there is one try */
     int others;   /* there is a plan of another try: where this one has none soon, no budget is named */
-    int thorough; /* in shares: little work has found nothing */
+    int thorough; /* in shares: with all the work */
     int naming;   /* is there a plan for this budget, without what earlier calls found? The first one is enough */
 } rmi_plan_tries;
 
@@ -18425,11 +18417,8 @@ RMI_FN uint64_t rmi_plan_effort(const rmi_planner *call)
     return work < 10000 ? 100 * work : 0;
 }
 
-/* In shares there are several tries: does none take long? Not where they are the last hope, or a time is given. */
-RMI_FN int rmi_plan_is_brief(const rmi_planner *call)
-{
-    return call->desc->shares && !call->tries.thorough && !call->clock.end_ns;
-}
+/* In shares there are several tries: does none of them take long? */
+RMI_FN int rmi_plan_is_brief(const rmi_planner *call) { return call->desc->shares && !call->tries.thorough; }
 
 /* The model's decisions as a candidate. */
 RMI_FN rm_result rmi_plan_try_moved(rmi_planner *call, rmi_off_search *s, const rmi_plan_trial *how, uint64_t *size)
@@ -20185,7 +20174,7 @@ RMI_FN rm_result rmi_plan_try_policies(rmi_planner *call, rm_graph *graph, const
         result = rmi_plan_try_shares(call, graph, &desc, 3, 0, best);
         if (call->clock.late) call->stop.stopped = call->clock.late = 0;
         call->clock.end_ns = end;
-        if (result == RM_ERROR_INFEASIBLE) result = RM_OK;
+        if (result == RM_ERROR_INFEASIBLE || (result == RM_ERROR_CANCELLED && best->ns)) result = RM_OK;
     }
     for (uint32_t turn = 0; turn < parts && result == RM_OK; turn++) { /* none, all, then fewer, if that can be */
         const uint64_t had = best->ns;
@@ -20211,7 +20200,8 @@ RMI_FN rm_result rmi_plan_try_policies(rmi_planner *call, rm_graph *graph, const
     return result;
 }
 
-/* As rmi_plan_make, in shares: with little work, which finds as good plans as much, and with much if there is none. */
+/* As rmi_plan_make, in shares: with little work, which on the whole finds as good plans as all of it; with all of it if
+   nothing is found, or the caller says how much or how long. */
 RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
 {
     const rm_plan_desc *asked = call->desc;
@@ -20219,8 +20209,8 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
     rmi_plan_fastest *best = found.best = RMI_NEW(&call->plan->mem, rmi_plan_fastest, 1);
     if (!best) return RM_ERROR_MEMORY;
     call->tries.fastest = best;
-    RMI_TRY(rmi_plan_try_policies(call, graph, asked, &found));
-    call->tries.thorough = !best->ns && !call->clock.end_ns && !call->stop.stopped;
+    if (!asked->work_limit) RMI_TRY(rmi_plan_try_policies(call, graph, asked, &found));
+    call->tries.thorough = !call->stop.stopped && (!best->ns || call->clock.end_ns);
     if (call->tries.thorough) RMI_TRY(rmi_plan_try_policies(call, graph, asked, &found));
     if (!best->ns) return rmi_plan_name_shares(call, graph, asked, &found);
     memcpy(call->plan->prog, best->prog, sizeof best->prog);

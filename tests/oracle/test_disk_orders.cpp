@@ -357,21 +357,7 @@ struct Search {
 };
 
 static unsigned long orders, states, unfinished, early, refused;
-static struct Tally {
-    unsigned long cases, optimal, faster;
-    double slower, worst;
-    void add(uint64_t plan, uint64_t best)
-    {
-        const double by = (double)plan / (double)best - 1;
-        cases++, optimal += plan == best, faster += plan < best;
-        slower += by, worst = std::max(worst, by);
-    }
-    double mean() const { return cases ? slower / (double)cases : 0; }
-    void say(const char *what) const
-    {
-        printf("%s: %lu plans, %lu as fast as the best found, %lu faster; on average %.1f %% slower, at most %.1f %%\n", what, cases, optimal, faster, 100 * mean(), 100 * worst);
-    }
-} at_home, anywhere;
+static Tally at_home, anywhere;
 
 /* The fastest step that is found, of those with a host copy of each weight between steps or of all. */
 static void search(const Net &net, unsigned room, bool rest, const rm_plan_info &info, bool planned, Tally *tally)

@@ -528,21 +528,7 @@ static uint32_t most_runs(const rm_plan *p)
 }
 
 static unsigned long orders, states, unfinished, early, named, least_named;
-static struct Tally {
-    unsigned long cases, optimal, faster;
-    double slower, worst; /* parts of the best time: in all, of the slowest */
-    void add(uint64_t plan, uint64_t best)
-    {
-        const double by = (double)plan / (double)best - 1;
-        cases++, optimal += plan == best, faster += plan < best;
-        slower += by, worst = std::max(worst, by);
-    }
-    double mean() const { return cases ? slower / (double)cases : 0; }
-    void say(const char *what) const
-    {
-        printf("%s: %lu plans, %lu as fast as the best found, %lu faster; on average %.2f %% slower, at most %.1f %%\n", what, cases, optimal, faster, 100 * mean(), 100 * worst);
-    }
-} by_bytes, by_addresses;
+static Tally by_bytes, by_addresses;
 
 /* One graph in one budget: of live bytes, or with addresses. */
 static void compare(const std::string &text, rm_graph *g, uint64_t budget, int live)
