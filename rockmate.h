@@ -23616,6 +23616,7 @@ typedef struct rmi_thr {
     rmi_thr_lock lock;
     rmi_thr_lane lane[RMI_LANES];
     rmi_thr_event *event; /* the caller's */
+    const uint32_t *used; /* bits: lanes that get a thread */
     int code, quit;       /* the first failure of a call that nobody was told of */
 } rmi_thr;
 
@@ -23628,15 +23629,13 @@ RMI_THR_MAIN(rmi_thr_main)
     int idle = 1;
     rmi_thr_enter(&threads->lock);
     for (;;) {
-        rmi_thr_cmd cmd;
-        uint64_t begin;
         for (; lane->put == lane->done && !threads->quit; idle = 1) rmi_thr_sleep(&threads->lock, RMI_INF);
         if (lane->put == lane->done) break;
-        cmd = lane->ring[lane->done % lane->cap];
+        const rmi_thr_cmd cmd = lane->ring[lane->done % lane->cap];
         for (; threads->lane[cmd.on.lane].done < cmd.on.at; idle = 1) rmi_thr_sleep(&threads->lock, RMI_INF);
         int code = threads->code; /* a call has failed: what it was to bring is not there to work on */
         rmi_thr_leave(&threads->lock);
-        begin = lane->rate && (idle || !lane->free_at) ? rmi_thr_now() : 0;
+        const uint64_t begin = lane->rate && (idle || !lane->free_at) ? rmi_thr_now() : 0;
         if (cmd.fn && !code) code = cmd.fn(cmd.arg);
         else if (cmd.dst && !code) memmove(cmd.dst, cmd.src, (size_t)cmd.bytes);
         rmi_thr_enter(&threads->lock);
@@ -23725,20 +23724,21 @@ RMI_FN int rmi_thr_sync(void *user)
     return code;
 }
 
-/* Events, and rings for so many calls of each lane in `used`, bits; others get no thread. All lanes are idle. Nonzero:
+/* Events, and rings for so many calls of each lane that is used; others get no thread. All lanes are idle. Nonzero:
    there was no memory, or a thread did not start. */
-RMI_FN int rmi_thr_reserve(rmi_thr *threads, uint32_t events, uint32_t calls, uint32_t used)
+RMI_FN int rmi_thr_reserve(void *user, uint32_t events, uint32_t calls)
 {
+    rmi_thr *threads = rmi_thr_of(user);
     rmi_arena rings = rmi_arena_make(&threads->rings.hooks);
     rmi_thr_event *event = RMI_NEW(&rings, rmi_thr_event, events);
     rmi_thr_cmd *ring[RMI_LANES];
     int ok = event != NULL;
-    rmi_thr_sync(&threads);
+    rmi_thr_sync(user);
     rmi_thr_enter(&threads->lock);
     for (uint32_t i = RM_LANE_COMPUTE + 1; i < RMI_LANES && ok; i++) {
         rmi_thr_lane *lane = &threads->lane[i];
         ring[i] = NULL;
-        if (!(used >> i & 1)) continue;
+        if (!(*threads->used >> i & 1)) continue;
         ring[i] = RMI_NEW(&rings, rmi_thr_cmd, calls);
         ok = ring[i] && (lane->runs || (lane->runs = rmi_thr_start(&lane->id, rmi_thr_main, lane)));
     }
@@ -24006,12 +24006,6 @@ RMI_FN int rmi_exe_host_fill(void *user, void *dst, uint32_t byte, uint64_t byte
 RMI_FN int rmi_exe_host_sync(void *user) { return (void)user, 0; }
 RMI_FN uint64_t rmi_exe_host_now(void *user) { return (void)user, rmi_now_ns(); }
 
-#if defined(ROCKMATE_THREADS)
-RMI_FN int rmi_exe_host_reserve(void *user, uint32_t events, uint32_t calls)
-{
-    return rmi_thr_reserve(rmi_thr_of(user), events, calls, ((rm_exec *)user)->lanes.used);
-}
-#endif
 
 /* The caller's backend, copied; or the host's, with the caller's stream, and lanes in threads if they were asked for.
    desc.backend then tells which: the copy, or NULL. */
@@ -24045,13 +24039,14 @@ RMI_FN rm_result rmi_exe_backend(rm_exec *exec)
 #if defined(ROCKMATE_THREADS)
     exec->threads = rmi_thr_make(&exec->mem, exec->desc.h2d, exec->desc.d2h, exec->desc.latency_ns);
     if (!exec->threads) return rmi_err_memory(&exec->err);
+    exec->threads->used = &exec->lanes.used;
     exec->lanes.on = 1;
     backend->copy = rmi_thr_copy;
     backend->sync = rmi_thr_sync;
     backend->record = rmi_thr_record;
     backend->wait = rmi_thr_wait;
     backend->host_call = rmi_thr_call;
-    backend->reserve = rmi_exe_host_reserve;
+    backend->reserve = rmi_thr_reserve;
     backend->call_lanes = 1u << RM_LANE_COMM;
     return RM_OK;
 #else
@@ -24088,12 +24083,10 @@ RMI_FN const char *rmi_exe_which(const rm_exec *exec, const rmi_exe_op *op, char
     char name[300] = "ending a step";
     if (op->what == RMI_EXE_DISK) {
         if (op->bytes) rmi_sch_name(exec->graph, op->buf, name);
-        rmi_format(out, RMI_ERR_TEXT, "the disk: %s%s", op->bytes ? disk[op->lane == RM_LANE_STORE] : "", name);
-        return out;
+        return rmi_format(out, RMI_ERR_TEXT, "the disk: %s%s", op->bytes ? disk[op->lane == RM_LANE_STORE] : "", name);
     }
-    rmi_format(out, RMI_ERR_TEXT, "%s: its %s%s%s%s", op->call->op, op->call->recompute ? "recomputed " : "",
-               phases[op->call->phase], form[0] ? ", variant " : "", form);
-    return out;
+    return rmi_format(out, RMI_ERR_TEXT, "%s: its %s%s%s%s", op->call->op, op->call->recompute ? "recomputed " : "",
+                      phases[op->call->phase], form[0] ? ", variant " : "", form);
 }
 
 /* A callback, or a hook of the disk, returned nonzero: the message names its op and phase, or what it was to do. */
@@ -24530,33 +24523,22 @@ RMI_FN rm_result rmi_exe_exchange(rmi_exe_build *build, uint32_t what, uint32_t 
     return rmi_exe_point(build, build->at[0][to], bytes[1], out);
 }
 
-/* A copy of bytes of a buffer between its places on the device and in host memory; in lane HOST an addition there. */
+/* A copy of bytes of a buffer from one place to another; in lane HOST an addition there; in LOAD and STORE by a hook of
+   the disk. */
 RMI_FN rm_result rmi_exe_move(rmi_exe_build *build, uint32_t lane, uint32_t buf, uint64_t bytes, uint64_t from,
                               uint64_t to)
 {
+    const int disk = lane == RM_LANE_LOAD || lane == RM_LANE_STORE;
     rmi_exe_op *op;
-    RMI_TRY(rmi_exe_push(build, lane == RM_LANE_HOST ? RMI_EXE_ADD : RMI_EXE_COPY, lane, &op));
+    RMI_TRY(rmi_exe_push(build, disk ? RMI_EXE_DISK : lane == RM_LANE_HOST ? RMI_EXE_ADD : RMI_EXE_COPY, lane, &op));
     rmi_low_kind(build->exec->graph, buf, &op->run.id);
     op->bytes = bytes;
     op->buf = buf;
     op->src = rmi_exe_at(build->exec, from);
     op->dst = rmi_exe_at(build->exec, to);
+    if (disk) op->offset = (lane == RM_LANE_LOAD ? from : to) - RMI_EXE_PLACE(RMI_EXE_FILE);
     RMI_TRY(rmi_exe_uses(build, from, bytes, 0));
     return rmi_exe_uses(build, to, bytes, 1);
-}
-
-/* A hook of the disk moves bytes of a buffer (0: is told of the end of the step), in lane LOAD or STORE. */
-RMI_FN rm_result rmi_exe_disk(rmi_exe_build *build, uint32_t lane, uint32_t buf, uint64_t bytes)
-{
-    const uint64_t on_disk = bytes ? build->at[2][buf] : RMI_INF, host = bytes ? build->at[1][buf] : RMI_INF;
-    rmi_exe_op *op;
-    RMI_TRY(rmi_exe_push(build, RMI_EXE_DISK, lane, &op));
-    op->buf = buf;
-    op->bytes = bytes;
-    if (bytes) op->offset = on_disk - RMI_EXE_PLACE(RMI_EXE_FILE);
-    if (bytes) op->src = op->dst = rmi_exe_at(build->exec, host);
-    RMI_TRY(rmi_exe_uses(build, on_disk, bytes, lane == RM_LANE_STORE));
-    return rmi_exe_uses(build, host, bytes, lane == RM_LANE_LOAD);
 }
 
 /* ALIAS and REUSE: another name for bytes that are there. */
@@ -24588,14 +24570,12 @@ RMI_FN rm_result rmi_exe_statement(rmi_exe_build *build, const rmi_stmt *stmt)
     const rm_graph *graph = build->exec->graph;
     const uint32_t buf = stmt->buf;
     const uint64_t to = RMI_EXE_PLACE(RMI_EXE_HOST) + stmt->offset;
-    const int stores = stmt->what == RMI_STORE;
     rmi_exe_op *op;
     uint32_t id;
     if (stmt->what == RMI_RUN) return rmi_exe_make_run(build, stmt->run);
     rmi_buf_kind kind = rmi_low_kind(graph, buf, &id);
     uint64_t bytes = kind == RMI_BUF_SAVED ? stmt->bytes : rmi_low_bytes(graph, buf); /* of what is copied */
-    uint64_t *device = &build->at[0][buf];
-    uint64_t *host = &build->at[1][buf];
+    uint64_t *device = &build->at[0][buf], *host = &build->at[1][buf], *disk = &build->at[2][buf];
     switch ((rmi_what)stmt->what) {
     case RMI_ALLOC:
         *device = RMI_EXE_PLACE(RMI_EXE_ARENA) + stmt->offset;
@@ -24619,11 +24599,12 @@ RMI_FN rm_result rmi_exe_statement(rmi_exe_build *build, const rmi_stmt *stmt)
     case RMI_GATHER: return rmi_exe_exchange(build, RMI_EXE_GATHERS, id);
     case RMI_SCATTER: return rmi_exe_exchange(build, RMI_EXE_SCATTERS, id);
     case RMI_LOAD:
+        *host = to;
+        return bytes ? rmi_exe_move(build, RM_LANE_LOAD, buf, bytes, *disk, to) : RM_OK;
     case RMI_STORE:
-        if (stores) build->at[2][buf] = RMI_EXE_PLACE(RMI_EXE_FILE) + RMI_IN_TIER(stmt->offset);
-        else *host = to;
-        return bytes ? rmi_exe_disk(build, stores ? RM_LANE_STORE : RM_LANE_LOAD, buf, bytes) : RM_OK;
-    case RMI_DROP_DISK: build->at[2][buf] = RMI_INF; return RM_OK;
+        *disk = RMI_EXE_PLACE(RMI_EXE_FILE) + RMI_IN_TIER(stmt->offset);
+        return bytes ? rmi_exe_move(build, RM_LANE_STORE, buf, bytes, *host, *disk) : RM_OK;
+    case RMI_DROP_DISK: *disk = RMI_INF; return RM_OK;
     default: *host = RMI_INF; return RM_OK; /* DROP_HOST */
     }
 }
@@ -24660,6 +24641,7 @@ RMI_FN rm_result rmi_exe_compile(rm_exec *exec, const rmi_program *program, rmi_
                                  rmi_lan_prog *uses)
 {
     rmi_exe_build build;
+    rmi_exe_op *end;
     RMI_TRY(rmi_exe_build_make(&build, exec, &exec->tables, mem));
     RMI_TRY(RMI_TABLES(&exec->tables, RMI_T(out->reads, exec->graph->n_tensors)));
     build.out = out;
@@ -24683,7 +24665,8 @@ RMI_FN rm_result rmi_exe_compile(rm_exec *exec, const rmi_program *program, rmi_
     }
     for (size_t i = 0; i < program->n && exec->desc.disk_end && rmi_low_has_update(program->step); i++)
         if (program->st[i].what == RMI_STORE) {
-            RMI_TRY(rmi_exe_disk(&build, RM_LANE_STORE, RMI_NONE, 0));
+            RMI_TRY(rmi_exe_push(&build, RMI_EXE_DISK, RM_LANE_STORE, &end));
+            end->buf = RMI_NONE;
             break;
         }
     memcpy(out->at_end, build.at, sizeof out->at_end);
@@ -25096,9 +25079,8 @@ RMI_FN void rmi_exe_unload(rm_exec *exec)
 /* The end of an executor; of an owner of memory, with the last one that works there. */
 RMI_FN void rmi_exe_free(rm_exec *exec)
 {
-    rmi_arena mem;
-    rm_exec *owner = exec ? exec->owner : NULL;
     if (!exec) return;
+    rm_exec *owner = exec->owner;
     if (owner != exec && owner->turn == exec) owner->turn = owner;
     if (owner == exec && owner->users > 1) rmi_exe_drain(owner);
     if (--owner->users && owner == exec) return;
@@ -25106,7 +25088,7 @@ RMI_FN void rmi_exe_free(rm_exec *exec)
 #if defined(ROCKMATE_THREADS)
     rmi_thr_free(exec->threads);
 #endif
-    mem = exec->mem;
+    rmi_arena mem = exec->mem;
     rm_plan *plan = exec->plan;
     rmi_arena_free(&mem);
     rmi_plan_free(plan);
@@ -25271,11 +25253,13 @@ RMI_FN rm_result rmi_exe_run(rm_exec *exec, rmi_exe_op *op)
     if (op->hosted) code = backend->host_call(backend->user, op->lane, rmi_exe_lane_call, op);
     else switch ((rmi_exe_what)op->what) {
     case RMI_EXE_CALL:
-        if (backend->before) backend->before(backend->user, op->lane, op->call);
+    case RMI_EXE_ADD:
+    case RMI_EXE_DISK:
+        if (op->call && backend->before) backend->before(backend->user, op->lane, op->call);
         code = rmi_exe_invoke(op, &exec->now);
         if (code) return rmi_exe_callback_failed(exec, op, code);
         what = "after a callback";
-        if (backend->after) code = backend->after(backend->user, op->lane, op->call);
+        if (op->call && backend->after) code = backend->after(backend->user, op->lane, op->call);
         break;
     case RMI_EXE_COPY:
         what = op->lane == RM_LANE_H2D ? "copy to the device" : "copy to host memory";
@@ -25285,11 +25269,6 @@ RMI_FN rm_result rmi_exe_run(rm_exec *exec, rmi_exe_op *op)
         what = op->call ? "clearing a gradient in the backward" : "poisoning";
         code = op->call ? backend->fill(backend->user, op->call->din[op->slot], 0, op->bytes)
                         : backend->fill(backend->user, op->dst, 0xFF, op->bytes);
-        break;
-    case RMI_EXE_ADD:
-    case RMI_EXE_DISK:
-        code = rmi_exe_invoke(op, &exec->now);
-        if (code) return rmi_exe_callback_failed(exec, op, code);
         break;
     default: break;
     }

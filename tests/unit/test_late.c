@@ -51,8 +51,10 @@ static void catches_up(void)
     held h;
     uint64_t before;
     unsigned i, k;
+    const uint32_t used = 1u << RM_LANE_H2D;
     char said[120];
-    if (!EXPECT(t && !rmi_thr_reserve(t, 4, 2 * COPIES, 1u << RM_LANE_H2D), "threads")) return;
+    if (t) t->used = &used;
+    if (!EXPECT(t && !rmi_thr_reserve(&t, 4, 2 * COPIES), "threads")) return;
     memset(&h, 0, sizeof h);
     h.threads = t;
     for (i = 0; i < COPIES + 2; i++)
