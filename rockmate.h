@@ -1797,7 +1797,6 @@ RMI_FN rm_result rmi_err_memory(rmi_error *error)
                        "of the budget)");
 }
 
-
 /* =====================================================================================================================
    >>graph - tensors, ops, variants, blocks; builder and validation
    In: builder calls or the text room. Out: a sealed graph: every derived fact (who has a gradient, who consumes it in
@@ -1859,19 +1858,18 @@ typedef struct rmi_part { /* of a backward, or the whole of it */
 typedef struct rmi_form { /* one implementation of an op: the op itself, or a variant */
     const char *name; /* "" for the op itself */
     const char *bits; /* class of forms that give the same bits; another must not run in the same step */
-    uint64_t fwd, bwd, again, fwd_ws, bwd_ws, saved; /* ns of a forward, backward, repeated forward; bytes */
+    uint64_t fwd, again, fwd_ws, saved; /* ns of a forward, of a repeated one; bytes */
     uint64_t saving_ws; /* bytes of workspace of a forward that leaves what it saves */
-    rmi_list needs;   /* values that the whole backward reads */
     rmi_over *overs;  /* gradients that its backward may write over other bytes */
-    rmi_part *parts; /* sealed: at least one; a whole backward is one part without a name */
+    rmi_part whole;  /* the backward as one part; bwd: the sum of all parts */
+    rmi_part *parts; /* sealed: at least one; of a backward without parts that is `whole`, and has no name */
     rm_fn forward, backward;
-    uint32_t needs_saved; /* the whole backward reads what the forward saved */
     uint32_t inplace; /* the input whose bytes the first output may take, or RMI_NONE */
     uint32_t n_overs, n_parts;
     rmi_list zeros;   /* inputs to whose gradients its backward only adds; RM_ZERO_GRADS: to all */
     uint32_t flags;   /* of its kind and of the op's description */
-    uint8_t own_parts;                /* how many parts were declared for it */
-    uint8_t fwd_by, again_by, bwd_by; /* rmi_cost_by; bwd_by until the graph is sealed, then that of the parts */
+    uint8_t own_parts;        /* how many parts were declared for it */
+    uint8_t fwd_by, again_by; /* rmi_cost_by */
 } rmi_form;
 
 typedef struct rmi_op {
@@ -2097,9 +2095,8 @@ RMI_FN rm_result rmi_graph_put_name(rm_graph *graph, uint64_t scope, const char 
     }
     slot = rmi_graph_slot(build, scope, name, strlen(name));
     build->names += !slot->number;
-    slot->text = name;
-    slot->scope = scope;
-    slot->number = number + 1;
+    const rmi_name named = {name, scope, number + 1};
+    *slot = named;
     return RM_OK;
 }
 
@@ -2164,9 +2161,8 @@ RMI_FN rm_result rmi_graph_new_tensor(rm_graph *graph, const char *name, uint32_
 /* Adds an op without operands or forms; *id: its number. An error: the name is none or taken. */
 RMI_FN rm_result rmi_graph_new_op(rm_graph *graph, const char *name, uint32_t *id)
 {
-    rmi_op *op;
     RMI_TRY(rmi_graph_new_name(graph, "op", RMI_OPS, name));
-    op = (rmi_op *)rmi_graph_append(graph, &graph->ops, graph->n_ops, sizeof *op, RMI_OPS, name);
+    rmi_op *op = (rmi_op *)rmi_graph_append(graph, &graph->ops, graph->n_ops, sizeof *op, RMI_OPS, name);
     if (!op) return graph->sticky.result;
     op->kind_name = op->name;
     op->view = RMI_NONE;
@@ -2290,16 +2286,14 @@ RMI_FN rm_result rmi_graph_one(const rmi_making *making, const char *what, uint6
     return RM_OK;
 }
 
-/* What a backward reads, by a mask of the kind (0: everything): tensors into a new list, and in *saved whether it reads
-   what the forward saved. */
-RMI_FN rm_result rmi_graph_needs(const rmi_making *making, const char *what, uint64_t mask, rmi_list *needs,
-                                 uint32_t *saved)
+/* Sets what a part of a backward reads, by a mask of the kind (0: everything). */
+RMI_FN rm_result rmi_graph_needs(const rmi_making *making, const char *what, uint64_t mask, rmi_part *part)
 {
     uint64_t ins = ((uint64_t)1 << rmi_min(making->op->in.n, 32)) - 1,
         outs = ((uint64_t)1 << rmi_min(making->op->out.n, 25)) - 1;
     if (!mask) mask = RM_SAVED | ins | outs << 32; /* all that there is */
-    *saved = (mask & RM_SAVED) != 0;
-    return rmi_graph_list(making, what, mask & ~RM_NOTHING, RMI_NEEDS_BITS, needs);
+    part->needs_saved = (mask & RM_SAVED) != 0;
+    return rmi_graph_list(making, what, mask & ~RM_NOTHING, RMI_NEEDS_BITS, &part->needs);
 }
 
 /* Sets the form's overs: the gradients that may be written over other bytes, by the kind. */
@@ -2335,13 +2329,13 @@ RMI_FN rm_result rmi_graph_parts(const rmi_making *making)
         rmi_part *part;
         RMI_TRY(rmi_graph_new_part(making->graph, making->op, making->form, given->name ? given->name : "", &part));
         RMI_TRY(rmi_graph_list(making, "part.grads", given->grads, RMI_IN_BITS, &part->grads));
-        RMI_TRY(rmi_graph_needs(making, "part.needs", given->needs, &part->needs, &part->needs_saved));
+        RMI_TRY(rmi_graph_needs(making, "part.needs", given->needs, part));
         part->bwd = ns == RM_FREE_NS ? 0 : ns;
         part->bwd_by = ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
         part->bwd_ws = ws == RM_EMPTY ? 0 : ws;
         sum = rmi_add(sum, part->bwd);
     }
-    if (i && !making->desc->bwd_ns) making->form->bwd = sum;
+    if (i && !making->desc->bwd_ns) making->form->whole.bwd = sum;
     return RM_OK;
 }
 
@@ -2353,10 +2347,10 @@ typedef struct rmi_setter {
 } rmi_setter;
 static const rmi_setter rmi_graph_form_setters[] = {
     {"fwd_ns", offsetof(rm_op_desc, fwd_ns), offsetof(rmi_form, fwd)},
-    {"bwd_ns", offsetof(rm_op_desc, bwd_ns), offsetof(rmi_form, bwd)},
+    {"bwd_ns", offsetof(rm_op_desc, bwd_ns), offsetof(rmi_form, whole.bwd)},
     {"again_ns", offsetof(rm_op_desc, again_ns), offsetof(rmi_form, again)},
     {"fwd_ws", offsetof(rm_op_desc, fwd_ws), offsetof(rmi_form, fwd_ws)},
-    {"bwd_ws", offsetof(rm_op_desc, bwd_ws), offsetof(rmi_form, bwd_ws)},
+    {"bwd_ws", offsetof(rm_op_desc, bwd_ws), offsetof(rmi_form, whole.bwd_ws)},
     {"saving_ws", offsetof(rm_op_desc, saving_ws), offsetof(rmi_form, saving_ws)},
     {"saved", offsetof(rm_op_desc, saved), offsetof(rmi_form, saved)},
     {NULL, 0, 0}};
@@ -2374,13 +2368,12 @@ RMI_FN rm_result rmi_graph_set(rm_graph *graph, const char *word, const char *na
                                const void *desc, void *object)
 {
     for (; set->name; set++) {
-        uint64_t value;
-        memcpy(&value, (const char *)desc + set->from, sizeof value);
+        uint64_t value = *(const uint64_t *)(const void *)((const char *)desc + set->from);
         if (!value) continue;
         if (value == UINT64_MAX) value = 0;
         RMI_RULE(graph, value <= RMI_MAX, "%s %s: %s is not below 2^62; give ns and bytes (RM_FREE_NS, RM_EMPTY for "
                  "none)", word, name, set->name);
-        memcpy((char *)object + set->to, &value, sizeof value);
+        *(uint64_t *)(void *)((char *)object + set->to) = value;
     }
     return RM_OK;
 }
@@ -2402,20 +2395,19 @@ RMI_FN rm_result rmi_graph_make_form(rm_graph *graph, uint32_t id, const rm_kind
     rmi_op *op = &graph->ops[id];
     rmi_making making = {graph, op, kind, desc, NULL};
     int is_own = !op->n_forms;
-    rmi_form *form;
-    RMI_TRY(rmi_graph_new_form(graph, id, is_own || !kind->name ? "" : kind->name, &form));
-    making.form = form;
+    RMI_TRY(rmi_graph_new_form(graph, id, is_own || !kind->name ? "" : kind->name, &making.form));
+    rmi_form *form = making.form;
     form->forward = kind->forward;
     form->backward = kind->backward;
     form->flags = kind->flags | desc->flags;
     RMI_TRY(rmi_graph_set(graph, "op", op->name, rmi_graph_form_setters, desc, form));
     if (is_own || desc->fwd_ns) form->fwd_by = desc->fwd_ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
-    if (is_own || desc->bwd_ns) form->bwd_by = desc->bwd_ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
+    if (is_own || desc->bwd_ns) form->whole.bwd_by = desc->bwd_ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
     if (!desc->again_ns && (is_own || desc->fwd_ns)) form->again = form->fwd;
     if (!desc->saving_ws && (is_own || desc->fwd_ws)) form->saving_ws = form->fwd_ws;
     form->again_by = desc->again_ns ? (uint8_t)RMI_COST_GIVEN : form->fwd_by;
     if (desc->bits) RMI_TRY(rmi_graph_string(graph, desc->bits, &form->bits));
-    RMI_TRY(rmi_graph_needs(&making, "needs", kind->needs, &form->needs, &form->needs_saved));
+    RMI_TRY(rmi_graph_needs(&making, "needs", kind->needs, &form->whole));
     RMI_TRY(rmi_graph_one(&making, "inplace", kind->inplace, RMI_IN_BITS, &form->inplace));
     RMI_TRY(rmi_graph_overs(&making));
     RMI_TRY(rmi_graph_list(&making, "zero_grads", kind->zero_grads, RMI_IN_BITS, &form->zeros));
@@ -2704,12 +2696,13 @@ RMI_FN void rmi_graph_estimate_op(rm_graph *graph, rmi_op *op, uint64_t *bytes, 
         for (part = 0; part < form->n_parts; part++) {
             rmi_part *piece = &form->parts[part];
             op->guessed |= (uint8_t)(op->has_bwd && rmi_graph_guess(piece->bwd_by));
-            if (piece->bwd_by == RMI_COST_GUESSED) form->bwd = 2 * guess, piece->bwd = 2 * guess / form->n_parts;
+            if (piece->bwd_by == RMI_COST_GUESSED)
+                form->whole.bwd = 2 * guess, piece->bwd = 2 * guess / form->n_parts;
             *bytes = rmi_add(*bytes, piece->bwd_ws);
             *ns = rmi_add(*ns, piece->bwd);
         }
         *bytes = rmi_add(*bytes, rmi_add(form->saved, rmi_max(form->fwd_ws, form->saving_ws)));
-        *ns = rmi_add(*ns, rmi_add(rmi_max(form->fwd, form->again), form->bwd));
+        *ns = rmi_add(*ns, rmi_add(rmi_max(form->fwd, form->again), form->whole.bwd));
     }
     if (op->view != RMI_NONE) op->guessed = 0;
     graph->costs.estimated += op->guessed;
@@ -2845,19 +2838,12 @@ RMI_FN rm_result rmi_graph_seal_form(rm_graph *graph, const rmi_op *op, rmi_form
     const rmi_form *own = &op->forms[0];
     uint32_t i, k, n;
     if (!form->own_parts) {
+        form->whole.name = "";
+        form->whole.grads = op->grad_in;
         form->n_parts = own->own_parts ? own->n_parts : 1;
-        form->parts = RMI_NEW(&graph->mem, rmi_part, form->n_parts);
+        form->parts = own->own_parts ? RMI_RAW(&graph->mem, rmi_part, form->n_parts) : &form->whole;
         if (!form->parts) return rmi_graph_memory(graph);
         if (own->own_parts) memcpy(form->parts, own->parts, form->n_parts * sizeof *form->parts);
-        else {
-            form->parts->name = "";
-            form->parts->grads = op->grad_in;
-            form->parts->needs = form->needs;
-            form->parts->needs_saved = form->needs_saved;
-            form->parts->bwd = form->bwd;
-            form->parts->bwd_ws = form->bwd_ws;
-            form->parts->bwd_by = form->bwd_by;
-        }
     }
     for (i = 0; i < op->grad_in.n; i++) {
         for (n = 0, k = 0; k < form->n_parts; k++)
@@ -3437,13 +3423,13 @@ RMI_FN void rmi_shp_put_list(rmi_shp_writer *writer, const rmi_list *list)
 RMI_FN void rmi_shp_put_form(rmi_shp_writer *writer, const rmi_form *form)
 {
     rmi_shp_put(writer, form->fwd);
-    rmi_shp_put(writer, form->bwd);
+    rmi_shp_put(writer, form->whole.bwd);
     rmi_shp_put(writer, form->again);
     rmi_shp_put(writer, form->fwd_ws);
-    rmi_shp_put(writer, form->bwd_ws);
+    rmi_shp_put(writer, form->whole.bwd_ws);
     rmi_shp_put(writer, form->saving_ws);
     rmi_shp_put(writer, form->saved);
-    rmi_shp_put(writer, form->needs_saved | form->n_parts << 1 | form->n_overs << 16);
+    rmi_shp_put(writer, form->whole.needs_saved | form->n_parts << 1 | form->n_overs << 16);
     rmi_shp_put(writer, rmi_shp_met(writer, form->inplace));
     for (const rmi_part *part = form->parts; part < form->parts + form->n_parts; part++) {
         rmi_shp_put_list(writer, &part->needs);
@@ -20793,14 +20779,12 @@ RMI_FN uint64_t rmi_crv_next(const rmi_crv *curve, uint64_t least_step)
 RMI_FN rm_result rmi_crv_ends(rmi_crv *curve)
 {
     uint64_t budget = RMI_INF;
-    uint32_t round;
-    rm_result result;
     RMI_TRY(rmi_crv_plan(curve, curve->asked->device_bytes));
     if (curve->graph->has_link && rmi_plan_host(curve->asked)) budget = curve->info.min_bytes;
     if (budget >= curve->tries[curve->n - 1].plan.arena_bytes) budget = curve->info.min_bound_bytes;
-    for (round = 0; round < 4 && budget && budget < curve->tries[curve->n - 1].plan.arena_bytes && !curve->stopped;
-         round++) {
-        result = rmi_crv_plan(curve, budget);
+    for (uint32_t round = 0;
+         round < 4 && budget && budget < curve->tries[curve->n - 1].plan.arena_bytes && !curve->stopped; round++) {
+        rm_result result = rmi_crv_plan(curve, budget);
         if (result != RM_ERROR_INFEASIBLE) return result;
         budget = curve->info.min_bytes;
     }
@@ -20988,10 +20972,8 @@ RMI_FN rm_result rmi_lan_touch(rmi_arena *mem, rmi_lan_prog *prog, uint64_t lo, 
     if (!bytes) return RM_OK;
     if (!RMI_GROW(mem, prog->use, prog->cap_use, ++prog->n_use)) return RM_ERROR_MEMORY;
     for (; i && prog->use[i - 1].op > op; i--) prog->use[i] = prog->use[i - 1];
-    prog->use[i].lo = lo;
-    prog->use[i].hi = rmi_add(lo, bytes);
-    prog->use[i].op = op;
-    prog->use[i].write = (uint32_t)write;
+    const rmi_lan_use use = {lo, rmi_add(lo, bytes), op, (uint32_t)write};
+    prog->use[i] = use;
     return RM_OK;
 }
 
@@ -21144,9 +21126,7 @@ typedef struct rmi_txt {
 /* The piece [begin, end). */
 RMI_FN rmi_txt_slice rmi_txt_cut(const char *begin, const char *end)
 {
-    rmi_txt_slice slice;
-    slice.text = begin;
-    slice.n = (size_t)(end - begin);
+    const rmi_txt_slice slice = {begin, (size_t)(end - begin)};
     return slice;
 }
 
@@ -21419,7 +21399,6 @@ enum { /* lines, and the objects that their keys fill */
     RMI_TXT_OF_PART = 4,   /* rmi_part */
     RMI_TXT_OF_INPUT = 8,  /* rmi_tensor: an input, then param, const; then all three */
     RMI_TXT_OF_PARAM = RMI_TXT_OF_INPUT << RMI_PARAM,
-    RMI_TXT_OF_CONST = RMI_TXT_OF_INPUT << RMI_CONST,
     RMI_TXT_OF_TENSOR = 64,
     RMI_TXT_OF_LINK = 128,    /* rmi_link */
     RMI_TXT_OF_BARRIER = 256, /* rmi_barrier */
@@ -21445,14 +21424,15 @@ typedef struct rmi_txt_key {
 static const rmi_txt_key rmi_txt_keys[RMI_TXT_KEYS] = {
     {"in=", RMI_TXT_OF_OP, RMI_TXT_TENSORS, offsetof(rmi_op, in), 0, NULL},
     {"out=", RMI_TXT_OF_OP, RMI_TXT_OUTPUTS, offsetof(rmi_op, out), 0, "out=NAME[:BYTES]"},
-    {"needs=", RMI_TXT_OF_FORM, RMI_TXT_NEEDS, offsetof(rmi_form, needs), offsetof(rmi_form, needs_saved), NULL},
+    {"needs=", RMI_TXT_OF_FORM, RMI_TXT_NEEDS, offsetof(rmi_form, whole.needs), offsetof(rmi_form, whole.needs_saved),
+     NULL},
     {"saved=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, saved), 0, NULL},
     {"fwd=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, fwd), offsetof(rmi_form, again), NULL},
-    {"bwd=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, bwd), 0, NULL},
+    {"bwd=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, whole.bwd), 0, NULL},
     {"again=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, again), 0, NULL},
     {"fwd_ws=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, fwd_ws), offsetof(rmi_form, saving_ws), NULL},
     {"saving_ws=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, saving_ws), 0, NULL},
-    {"bwd_ws=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, bwd_ws), 0, NULL},
+    {"bwd_ws=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, whole.bwd_ws), 0, NULL},
     {"inplace=", RMI_TXT_OF_FORM, RMI_TXT_INPUT, offsetof(rmi_form, inplace), 0, NULL},
     {"inplace_bwd=", RMI_TXT_OF_FORM, RMI_TXT_OVERS, offsetof(rmi_form, overs), 0, NULL},
     {"zero_bwd=", RMI_TXT_OF_FORM, RMI_TXT_INPUTS, offsetof(rmi_form, zeros), 0, NULL},
@@ -21788,10 +21768,10 @@ RMI_FN rm_result rmi_txt_read_form(rmi_txt *in, size_t from, uint32_t of, const 
     RMI_TRY(rmi_txt_read_keys(in, from, of, in->form));
     if (*name) return RM_OK;
     in->form->flags = in->op->flags;
-    if (in->form->needs.at) return RM_OK; /* who says nothing of what his backward reads, reads everything */
-    RMI_TRY(rmi_graph_new_list(in->graph, &in->form->needs, (size_t)in->op->in.n + in->op->out.n));
-    rmi_txt_in_order(in->op, NULL, &in->form->needs);
-    in->form->needs_saved = 1;
+    if (in->form->whole.needs.at) return RM_OK; /* who says nothing of what his backward reads, reads everything */
+    RMI_TRY(rmi_graph_new_list(in->graph, &in->form->whole.needs, (size_t)in->op->in.n + in->op->out.n));
+    rmi_txt_in_order(in->op, NULL, &in->form->whole.needs);
+    in->form->whole.needs_saved = 1;
     return RM_OK;
 }
 
@@ -21921,15 +21901,15 @@ RMI_FN void rmi_txt_put_list(rmi_sink *sink, const rm_graph *graph, const rmi_op
     else if (!list->n) rmi_put(sink, "none");
 }
 
-/* Does the backward of a form of op read the same as another's, or everything where that has no list? */
-RMI_FN int rmi_txt_same_needs(const rmi_op *op, const rmi_form *form, const rmi_form *absent)
+/* Does a whole backward of op read the same as another, or everything where that has no list? */
+RMI_FN int rmi_txt_same_needs(const rmi_op *op, const rmi_part *whole, const rmi_part *absent)
 {
     int all = !absent->needs.at;
     for (uint32_t i = 0; i < op->in.n + op->out.n; i++) {
         uint32_t id = i < op->in.n ? op->in.at[i] : op->out.at[i - op->in.n];
-        if (rmi_list_has(&form->needs, id) != (all || rmi_list_has(&absent->needs, id))) return 0;
+        if (rmi_list_has(&whole->needs, id) != (all || rmi_list_has(&absent->needs, id))) return 0;
     }
-    return form->needs_saved == (all ? 1u : absent->needs_saved);
+    return whole->needs_saved == (all ? 1u : absent->needs_saved);
 }
 
 /* Permissions of a form: T[:X],... */
@@ -21964,7 +21944,8 @@ RMI_FN void rmi_txt_put_key(rmi_sink *sink, const rm_graph *graph, const rmi_op 
             rmi_put_format(sink, " %s%u", key->text, *(const uint64_t *)field);
         break;
     case RMI_TXT_NEEDS:
-        if (always || !rmi_txt_same_needs(op, form, base)) rmi_txt_put_list(sink, graph, op, key, object);
+        if (always || !rmi_txt_same_needs(op, &form->whole, &base->whole))
+            rmi_txt_put_list(sink, graph, op, key, object);
         break;
     case RMI_TXT_INPUT:
         if (form->inplace != base->inplace)
@@ -22303,10 +22284,8 @@ RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in, int host)
     if (!RMI_GROW(in->program_mem, in->program.homes, in->cap_homes, in->program.n_homes + 1))
         return rmi_err_memory(in->err);
     RMI_TRY(host ? rmi_txt_tier(in, RMI_PLACES) : rmi_txt_no_more(in, 3));
-    rmi_home *home = &in->program.homes[in->program.n_homes++];
-    home->buf = buf;
-    home->host = host != 0;
-    home->offset = in->st.offset;
+    const rmi_home home = {buf, host != 0, in->st.offset, 0};
+    in->program.homes[in->program.n_homes++] = home;
     return RM_OK;
 }
 
@@ -22495,9 +22474,8 @@ RMI_FN uint32_t rmi_txt_regions(const rm_graph *graph, rmi_txt_region *region)
         const rmi_mark *mark = i < graph->n_marks ? &graph->marks[i] : NULL;
         uint32_t op = mark ? mark->op : graph->n_ops;
         if (mark && (mark->name ? depth++ : --depth)) continue; /* only the outermost */
-        region[n].lo = at;
-        region[n].hi = op;
-        region[n].block = mark && !mark->name ? &graph->marks[mark->outer] : NULL;
+        const rmi_txt_region next = {at, op, mark && !mark->name ? &graph->marks[mark->outer] : NULL};
+        region[n] = next;
         n += op > at;
         at = op;
     }
@@ -22754,7 +22732,7 @@ RMI_FN rm_result rmi_txt_costs_of(const rm_graph *graph, rmi_arena *tmp, rmi_sin
             rows[n].name = strcpy(kept, name);
         }
         rows[n].fwd = op->view == RMI_NONE ? op->forms[0].fwd : 0;
-        rows[n].bwd = op->has_bwd ? op->forms[0].bwd : 0;
+        rows[n].bwd = op->has_bwd ? op->forms[0].whole.bwd : 0;
         rows[n++].by = 1u << op->forms[0].fwd_by;
     }
     for (i = 0; i < graph->n_tensors; i++) {
@@ -24005,7 +23983,6 @@ RMI_FN int rmi_exe_host_fill(void *user, void *dst, uint32_t byte, uint64_t byte
 }
 RMI_FN int rmi_exe_host_sync(void *user) { return (void)user, 0; }
 RMI_FN uint64_t rmi_exe_host_now(void *user) { return (void)user, rmi_now_ns(); }
-
 
 /* The caller's backend, copied; or the host's, with the caller's stream, and lanes in threads if they were asked for.
    desc.backend then tells which: the copy, or NULL. */
@@ -25339,7 +25316,6 @@ RMI_FN rm_result rmi_exe_walk(rm_exec *exec, rmi_exe_prog *prog, uint32_t *answe
     const rm_backend *backend = &exec->backend;
     uint32_t number = (uint32_t)(prog - exec->prog), attempt, asked;
     rm_result result = RM_OK;
-    int code;
     for (attempt = 0; attempt < 2; attempt++) {
         *answer = RM_ISSUE;
         if (backend->begin)
@@ -25349,7 +25325,8 @@ RMI_FN rm_result rmi_exe_walk(rm_exec *exec, rmi_exe_prog *prog, uint32_t *answe
         asked = *answer;
         exec->failed[0] = 0;
         if (asked != RM_REPLAY) result = rmi_exe_issue(exec, prog, asked == RM_CAPTURE);
-        code = backend->end ? backend->end(backend->user, number, answer, result == RM_OK ? NULL : exec->failed) : 0;
+        const char *failed = result == RM_OK ? NULL : exec->failed;
+        int code = backend->end ? backend->end(backend->user, number, answer, failed) : 0;
         if (result == RM_OK) result = rmi_exe_needs(exec, code, "ending a step", NULL);
         if (asked == RM_ISSUE || *answer == asked) break;
         if (exec->lanes.on) RMI_TRY(rmi_exe_sync(exec, "waiting for its lanes", NULL));
@@ -25381,9 +25358,10 @@ RMI_FN rm_result rmi_exe_go(rm_exec *exec, rmi_exe_prog *prog)
     return RM_OK;
 }
 
-/* The program for steps of a kind; without one it is an error of `call`. */
-RMI_FN rm_result rmi_exe_program_of(rm_exec *exec, const char *call, uint32_t kind, rmi_exe_prog **out)
+/* The program for a step (NULL: a plain one); without one it is an error of `call`. */
+RMI_FN rm_result rmi_exe_program_of(rm_exec *exec, const char *call, const rm_step *s, rmi_exe_prog **out)
 {
+    const uint32_t kind = s && s->kind ? s->kind : RM_SINGLE;
     const char *name = rmi_low_step_name(kind);
     rmi_exe_prog *prog = exec->prog, *end = prog + exec->n_prog;
     while (prog < end && prog->step != kind) prog++;
@@ -25400,9 +25378,9 @@ RMI_FN rm_result rmi_exe_program_of(rm_exec *exec, const char *call, uint32_t ki
 /* rm_exec_step. */
 RMI_FN rm_result rmi_exe_step(rm_exec *exec, const rm_step *s)
 {
-    uint32_t kind = s && s->kind ? s->kind : RM_SINGLE, i, m;
     rmi_exe_prog *prog;
-    RMI_TRY(rmi_exe_program_of(exec, "rm_exec_step", kind, &prog));
+    RMI_TRY(rmi_exe_program_of(exec, "rm_exec_step", s, &prog));
+    const uint32_t kind = prog->step;
     RMI_WANT(&exec->err, exec->course.grads >= RMI_EXE_GIVEN || !rmi_low_adds_to_earlier(kind), "rm_exec_step: a step "
              "of kind '%s' adds to gradients of the steps before it, and %s; begin an accumulation with RM_FIRST",
              rmi_low_step_name(kind), exec->course.grads == RMI_EXE_FORGOTTEN
@@ -25412,8 +25390,8 @@ RMI_FN rm_result rmi_exe_step(rm_exec *exec, const rm_step *s)
     RMI_TRY(rmi_exe_ready(exec, prog));
     rmi_exe_set_now(exec, s, kind);
     exec->last = NULL;
-    for (i = 0; i < exec->graph->n_tensors; i++) /* inputs whose bytes the program uses for other things are gone */
-        for (m = 0; m < RMI_EXE_SIDES && rmi_exe_is_input(exec, i) && !rmi_low_unread(exec->graph, i); m++)
+    for (uint32_t i = 0; i < exec->graph->n_tensors; i++) /* inputs whose bytes serve for other things are gone */
+        for (uint32_t m = 0; m < RMI_EXE_SIDES && rmi_exe_is_input(exec, i) && !rmi_low_unread(exec->graph, i); m++)
             if (exec->memory[rmi_exe_sides[m]].home[i] != RMI_INF && prog->at_end[m][i] == RMI_INF)
                 exec->due[i] = exec->graph->tensors[i].bytes;
     if (kind != RM_FORWARD) {
@@ -26011,7 +25989,6 @@ RMI_FN int rmi_exe_same_call(const rmi_exe_profile *f, const rmi_exe_time *one, 
 {
     const rm_graph *graph = f->exec->graph;
     const rmi_run run = one->run, like = other->run;
-    const rmi_op *op, *as;
     if (run.way != like.way || run.part != like.part || one->again != other->again) return 0;
     if (run.way > RMI_REDUCE) return run.id == like.id;
     if (rmi_exe_callback(f->exec, run) != rmi_exe_callback(f->exec, like)) return 0;
@@ -26020,7 +25997,7 @@ RMI_FN int rmi_exe_same_call(const rmi_exe_profile *f, const rmi_exe_time *one, 
         return param->bytes == same->bytes && param->grad_bytes == same->grad_bytes &&
                param->state_bytes == same->state_bytes;
     }
-    op = &graph->ops[run.id], as = &graph->ops[like.id];
+    const rmi_op *op = &graph->ops[run.id], *as = &graph->ops[like.id];
     if (op == as) return rmi_exe_same_form(&op->forms[run.form], &op->forms[like.form], run);
     if (run.form != like.form || f->shape[run.id] != f->shape[like.id]) return 0;
     if (!op->args || !as->args) return op->args == as->args; /* of a graph from text: no op has any */
@@ -26435,9 +26412,8 @@ RMI_FN rm_result rmi_exe_set_costs(rmi_exe_profile *f)
         const rmi_run run = f->time[i].run;
         rmi_form *form = &graph->ops[run.way <= RMI_BWD ? run.id : 0].forms[run.form];
         rmi_exe_guess(f, &f->time[i]);
-        if (run.way == RMI_FWD) form->bwd = 0;
         if (run.way != RMI_BWD) continue;
-        form->bwd = rmi_add(form->bwd, *f->time[i].ns);
+        form->whole.bwd = rmi_add(run.part ? form->whole.bwd : 0, *f->time[i].ns);
         if (graph->ops[run.id].forms[0].own_parts) form->own_parts = (uint8_t)form->n_parts; /* or no text tells them */
     }
     if (f->addition) /* the last time */
@@ -26461,7 +26437,7 @@ RMI_FN rm_result rmi_exe_profile_in(rmi_exe_profile *f, const rm_step *s, uint32
             last = &exec->prog[i];
             RMI_TRY(rmi_exe_timed_steps(f, last, s, 0));
         }
-    if (!last) return rmi_exe_program_of(exec, "rm_exec_profile", kinds, &last);
+    if (!last) return rmi_exe_program_of(exec, "rm_exec_profile", s, &last); /* there is none of any kind */
     RMI_TRY(rmi_exe_timed_steps(f, last, s, 1));
     for (rmi_exe_time *time = f->first[exec->graph->n_ops]; time < f->time + f->n_times; time++)
         RMI_TRY(rmi_exe_beside(f, time, NULL));
@@ -26555,12 +26531,11 @@ RMI_FN rm_result rmi_wat_time(rm_exec *exec, rmi_exe_op *op)
 /* rm_exec_trace. */
 RMI_FN rm_result rmi_wat_trace(rm_exec *exec, const rm_step *s, rm_write_fn write, void *user)
 {
-    const uint32_t kind = s && s->kind ? s->kind : RM_SINGLE;
     rmi_sink sink = {write, user, 0, NULL, 0, 0};
     rmi_wat watcher = RMI_INIT;
     rmi_exe_prog *prog;
     RMI_WANT(&exec->err, exec->backend.now, "rm_exec_trace: the backend has no clock; set rm_backend.now");
-    RMI_TRY(rmi_exe_program_of(exec, "rm_exec_trace", kind, &prog));
+    RMI_TRY(rmi_exe_program_of(exec, "rm_exec_trace", s, &prog));
     if (rmi_vue_look(exec->plan, (uint32_t)(prog - exec->prog), &sink, 3, 0) != RM_OK)
         return rmi_err_memory(&exec->err);
     watcher.to = &sink;
@@ -27577,18 +27552,17 @@ RMI_FN rm_result rmi_chk_arguments(rmi_chk *k, const rm_step *step)
 {
     rm_exec *exec = k->exec;
     const rm_check_desc *desc = k->desc;
-    uint32_t kind = step && step->kind ? step->kind : RM_SINGLE;
     rmi_exe_prog *prog;
     const rmi_tensor *loss =
         desc && rmi_graph_has(k->graph, desc->loss) ? &k->graph->tensors[rmi_graph_index(desc->loss)] : NULL;
     RMI_WANT(&exec->err, !exec->desc.backend, "rm_exec_check: it looks at host memory; check an executor without "
              "rm_exec_desc.backend");
-    RMI_TRY(rmi_exe_program_of(exec, "rm_exec_check", kind, &prog));
+    RMI_TRY(rmi_exe_program_of(exec, "rm_exec_check", step, &prog));
     k->program = &exec->plan->prog[prog - exec->prog];
     RMI_TRY(rmi_exe_ready(exec, prog));
-    rmi_exe_set_now(exec, step, kind);
-    RMI_WANT(&exec->err, !desc || kind != RM_FORWARD, "rm_check_desc.finite_differences: a step of kind RM_FORWARD "
-             "has no gradients; take RM_SINGLE, or 0 differences");
+    rmi_exe_set_now(exec, step, prog->step);
+    RMI_WANT(&exec->err, !desc || prog->step != RM_FORWARD, "rm_check_desc.finite_differences: a step of kind "
+             "RM_FORWARD has no gradients; take RM_SINGLE, or 0 differences");
     RMI_WANT(&exec->err, !desc || desc->dtype <= RM_F64, "rm_check_desc.dtype: RM_F32 and RM_F64 are known, %u is not",
              (uint64_t)desc->dtype);
     RMI_WANT(&exec->err, !desc || (loss && loss->is_output && loss->bytes == rmi_chk_width(k)), "rm_check_desc.loss: "
@@ -28160,12 +28134,11 @@ RMDEF void *rm_exec_pointer(rm_exec *exec, rm_tensor tensor, uint32_t what)
 
 RMDEF rm_result rm_exec_profile(rm_exec *exec, const rm_step *step, uint32_t repeats)
 {
-    uint32_t kind = step && step->kind ? step->kind : RM_SINGLE;
     rmi_exe_prog *prog;
     if (!exec) return RM_ERROR_ARGUMENT;
     RMI_TRY(rmi_exe_turn(exec, 1));
-    RMI_TRY(rmi_exe_program_of(exec, "rm_exec_profile", kind, &prog));
-    return rmi_exe_profile_run(exec, step, kind, repeats);
+    RMI_TRY(rmi_exe_program_of(exec, "rm_exec_profile", step, &prog));
+    return rmi_exe_profile_run(exec, step, prog->step, repeats);
 }
 
 RMDEF rm_result rm_exec_tune(rm_exec *exec, const rm_plan_desc *desc, const rm_step *step, uint32_t repeats,
@@ -28223,10 +28196,8 @@ RMDEF uint64_t rm_find_nan(uint32_t dtype, const void *bytes, uint64_t n)
     const uint16_t one = 1;
     const unsigned char *element = (const unsigned char *)bytes;
     uint16_t high;
-    uint32_t size, last;
-    if (dtype >= sizeof types / sizeof *types) return n;
-    size = types[dtype].size;
-    last = *(const unsigned char *)&one ? size - 2 : 0;
+    if (dtype >= RMI_COUNT(types)) return n;
+    const uint32_t size = types[dtype].size, last = *(const unsigned char *)&one ? size - 2 : 0;
     for (uint64_t i = 0; i + size <= n; i += size) {
         memcpy(&high, element + (size_t)(i + last), 2);
         if ((high & types[dtype].exponent) == types[dtype].exponent) return i;

@@ -132,7 +132,7 @@ static void part_times(void)
     RM_OP(g, &K, .name = "b", .in = {h, w}, .fwd_ns = 1000, .part_ns = {10, 20}, .part_ws = {RM_EMPTY});
     RM_OP(g, &K, .name = "c", .in = {h, w}, .fwd_ns = 1000, .part_ns = {10});
     p = plan(0, 0, RM_OK, "", __LINE__);
-    EXPECT(g->ops[1].forms[0].parts[0].bwd == 10 && g->ops[1].forms[0].parts[1].bwd == 20 && g->ops[1].forms[0].bwd == 30);
+    EXPECT(g->ops[1].forms[0].parts[0].bwd == 10 && g->ops[1].forms[0].parts[1].bwd == 20 && g->ops[1].forms[0].whole.bwd == 30);
     EXPECT(g->ops[2].forms[0].parts[0].bwd == 10 && g->ops[2].forms[0].parts[1].bwd > 100);
     EXPECT(rm_plan_get_info(p, 0, &info) == RM_OK && info.estimated);
     rm_plan_destroy(p);
