@@ -26657,12 +26657,10 @@ static const struct {
 
 typedef struct rmi_chk_box { /* one buffer of the call in the frame */
     uint32_t role, slot;         /* in[slot] ..., the first one if a tensor stands there twice */
-    uint32_t tensor, buf;         /* as in rmi_exe_operand */
-    uint64_t bytes;
+    rmi_exe_operand of;
     unsigned char *data, *result; /* with guards on both sides; of the first trial, NULL if it is no result */
     const unsigned char *from;    /* its bytes before the call; NULL: poison */
     const unsigned char *other;   /* of saved: the same with other bytes where the forward wrote none, or NULL */
-    uint8_t reads, changes, undeclared; /* of the callback: it only reads it; it reads and writes it */
     /* in this trial */
     uint8_t guard, byte;          /* around it; in it, unless it holds bytes of a tensor: */
     const unsigned char *held;
@@ -26734,9 +26732,9 @@ RMI_FN void rmi_chk_put(const rmi_chk *k, rmi_sink *sink, const rmi_chk_frame *f
         switch (*++text) {
         case 'a': rmi_chk_put(k, sink, frame, box, at, rmi_chk_roles[box->role].declared); break;
         case 'f': rmi_put(sink, rmi_chk_roles[box->role].remedy); break;
-        case 't': rmi_put(sink, k->graph->tensors[box->tensor].name); break;
+        case 't': rmi_put(sink, k->graph->tensors[box->of.tensor].name); break;
         case 'i': rmi_put_u64(sink, box->slot); break;
-        case 'n': rmi_put_u64(sink, box->bytes); break;
+        case 'n': rmi_put_u64(sink, box->of.bytes); break;
         case '@': rmi_put_u64(sink, at); break;
         case 'k': rmi_put(sink, frame->form->name[0] ? frame->form->name : frame->op->kind_name); break;
         default:
@@ -26775,7 +26773,7 @@ RMI_FN unsigned char *rmi_chk_bytes(const rmi_chk *k, rmi_arena *mem, uint64_t b
 RMI_FN rmi_chk_box *rmi_chk_box_of(const rmi_chk_frame *frame, uint32_t role, uint32_t tensor)
 {
     rmi_chk_box *box = frame->box;
-    while (box < frame->end && (box->role != role || box->tensor != tensor)) box++;
+    while (box < frame->end && (box->role != role || box->of.tensor != tensor)) box++;
     return box < frame->end ? box : NULL;
 }
 
@@ -26790,17 +26788,13 @@ RMI_FN rm_result rmi_chk_add(rmi_chk *k, rmi_chk_frame *frame, rmi_run run, uint
     rmi_chk_box *box = frame->end++;
     box->role = role;
     box->slot = slot;
-    box->tensor = operand->tensor;
-    box->buf = operand->buf;
-    box->bytes = operand->bytes;
-    box->reads = operand->use == RMI_EXE_READS;
-    box->changes = operand->use == RMI_EXE_CHANGES;
-    box->undeclared = !operand->declared;
+    box->of = *operand;
     if (left) box->from = left->bytes, box->other = left->other;
-    else if (run.way > RMI_BWD && (role == RMI_EXE_GRAD || run.way == RMI_BARRIER)) box->from = k->whole[box->tensor];
-    else if (box->tensor != RMI_NONE && operand->use != RMI_EXE_MAKES) box->from = k->value[box->buf];
-    box->data = rmi_chk_bytes(k, &k->tmp, box->bytes, NULL);
-    if (operand->use >= RMI_EXE_MAKES) box->result = rmi_chk_bytes(k, &k->tmp, box->bytes, NULL);
+    else if (run.way > RMI_BWD && (role == RMI_EXE_GRAD || run.way == RMI_BARRIER))
+        box->from = k->whole[box->of.tensor];
+    else if (box->of.tensor != RMI_NONE && operand->use != RMI_EXE_MAKES) box->from = k->value[box->of.buf];
+    box->data = rmi_chk_bytes(k, &k->tmp, box->of.bytes, NULL);
+    if (operand->use >= RMI_EXE_MAKES) box->result = rmi_chk_bytes(k, &k->tmp, box->of.bytes, NULL);
     return box->data && (box->result || operand->use < RMI_EXE_MAKES) ? RM_OK : RM_ERROR_MEMORY;
 }
 
@@ -26841,22 +26835,22 @@ RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, rmi_run run, rmi_chk_frame **out
 RMI_FN int rmi_chk_stands(const rmi_chk_frame *frame, const rmi_chk_box *box, uint32_t i)
 {
     int input = box->role == RMI_EXE_IN || box->role == RMI_EXE_DIN;
-    return i == box->slot || (input && frame->op && frame->op->in.at[i] == box->tensor);
+    return i == box->slot || (input && frame->op && frame->op->in.at[i] == box->of.tensor);
 }
 
 /* A byte that is not what an undeclared operand holds. Zero first: it is safe as an index. */
 RMI_FN uint8_t rmi_chk_unlike(const rmi_chk *k, const rmi_chk_box *box, int small)
 {
     size_t i = 0;
-    int real = box->tensor != RMI_NONE && k->graph->tensors[box->tensor].has_grad;
-    while (i < box->bytes && !box->from[i]) i++;
-    return i == box->bytes || (small && real) ? RMI_CHK_SMALL : 0;
+    int real = box->of.tensor != RMI_NONE && k->graph->tensors[box->of.tensor].has_grad;
+    while (i < box->of.bytes && !box->from[i]) i++;
+    return i == box->of.bytes || (small && real) ? RMI_CHK_SMALL : 0;
 }
 
 /* Are there contributions in a gradient already? */
 RMI_FN int rmi_chk_adds(const rmi_chk *k, const rmi_chk_frame *frame, const rmi_chk_box *box)
 {
-    return frame->trial.sums == RMI_CHK_WALKED ? k->holds[box->tensor] : frame->trial.sums != RMI_CHK_NOTHING;
+    return frame->trial.sums == RMI_CHK_WALKED ? k->holds[box->of.tensor] : frame->trial.sums != RMI_CHK_NOTHING;
 }
 
 /* What a box is to hold in the frame's trial, and where the call sees it. */
@@ -26868,15 +26862,15 @@ RMI_FN void rmi_chk_set(const rmi_chk *k, const rmi_chk_frame *frame, rmi_chk_bo
     box->seen = box == trial->absent ? NULL : box == trial->upper ? trial->lower->data : box->data;
     if (box->role == RMI_EXE_WS && frame->call.phase == RM_PHASE_FORWARD) {
         const rmi_chk_box *saved = rmi_chk_box_of(frame, RMI_EXE_SAVED, RMI_NONE); /* it comes first: seen is set */
-        box->bytes = saved && saved->seen ? frame->form->saving_ws : frame->form->fwd_ws;
-        if (!box->bytes) box->seen = NULL;
+        box->of.bytes = saved && saved->seen ? frame->form->saving_ws : frame->form->fwd_ws;
+        if (!box->of.bytes) box->seen = NULL;
     }
     box->guard = place < trial->changed ? RMI_CHK_NAN : RMI_CHK_OTHER;
-    box->byte = !changed ? RMI_CHK_OTHER : box->undeclared ? rmi_chk_unlike(k, box, trial->small) : RMI_CHK_NAN;
-    box->held = changed && box->undeclared ? NULL : changed && box->other ? box->other : box->from;
-    if (trial->recompute && box->changes) box->held = box->result;
-    if (box->role == RMI_EXE_DIN && trial->sums == RMI_CHK_WALKED && k->holds[box->tensor])
-        box->held = k->grad[box->tensor];
+    box->byte = !changed ? RMI_CHK_OTHER : !box->of.declared ? rmi_chk_unlike(k, box, trial->small) : RMI_CHK_NAN;
+    box->held = changed && !box->of.declared ? NULL : changed && box->other ? box->other : box->from;
+    if (trial->recompute && box->of.use == RMI_EXE_CHANGES) box->held = box->result;
+    if (box->role == RMI_EXE_DIN && trial->sums == RMI_CHK_WALKED && k->holds[box->of.tensor])
+        box->held = k->grad[box->of.tensor];
 }
 
 /* Accum bits as the executor gives them; zeros in boxes that hold nothing but have a bit, perhaps a shared one. */
@@ -26885,7 +26879,7 @@ RMI_FN void rmi_chk_accum(const rmi_chk *k, rmi_chk_frame *frame)
     frame->call.accum = 0;
     for (rmi_chk_box *box = frame->box; box < frame->end; box++)
         for (uint32_t i = box->slot; box->role == RMI_EXE_DIN && box->seen && i < frame->call.n_in; i++)
-            if (rmi_chk_stands(frame, box, i) && (i > box->slot || rmi_low_zeroed(frame->form, box->tensor) ||
+            if (rmi_chk_stands(frame, box, i) && (i > box->slot || rmi_low_zeroed(frame->form, box->of.tensor) ||
                                                    rmi_chk_adds(k, frame, box)))
                 frame->call.accum |= RM_IN(i);
     for (rmi_chk_box *box = frame->box; box < frame->end; box++)
@@ -26894,7 +26888,7 @@ RMI_FN void rmi_chk_accum(const rmi_chk *k, rmi_chk_frame *frame)
 }
 
 /* Gradients are looked at in pieces of 8 bytes, the last one may have less: how many has the one at a byte? */
-RMI_FN size_t rmi_chk_piece(const rmi_chk_box *box, size_t at) { return (size_t)rmi_min(8, box->bytes - at); }
+RMI_FN size_t rmi_chk_piece(const rmi_chk_box *box, size_t at) { return (size_t)rmi_min(8, box->of.bytes - at); }
 
 /* Is a piece of a gradient as the first results have it? */
 RMI_FN int rmi_chk_lost(const rmi_chk_box *box, size_t at)
@@ -26909,12 +26903,12 @@ RMI_FN void rmi_chk_fill(const rmi_chk *k, rmi_chk_frame *frame)
     rmi_chk_accum(k, frame);
     for (rmi_chk_box *box = frame->box; box < frame->end; box++) {
         memset(box->data - RMI_CHK_GUARD, box->guard, RMI_CHK_GUARD);
-        memset(box->data + (size_t)box->bytes, box->guard, RMI_CHK_GUARD);
-        if (box->held) memcpy(box->data, box->held, (size_t)box->bytes);
+        memset(box->data + (size_t)box->of.bytes, box->guard, RMI_CHK_GUARD);
+        if (box->held) memcpy(box->data, box->held, (size_t)box->of.bytes);
         else if (frame->trial.sums != RMI_CHK_OWN || box->role != RMI_EXE_DIN)
-            memset(box->data, box->byte, (size_t)box->bytes);
+            memset(box->data, box->byte, (size_t)box->of.bytes);
         else
-            for (size_t at = 0; at < box->bytes; at += 8)
+            for (size_t at = 0; at < box->of.bytes; at += 8)
                 if (!rmi_chk_lost(box, at)) memset(box->data + at, RMI_CHK_OTHER, rmi_chk_piece(box, at));
     }
 }
@@ -26929,8 +26923,8 @@ RMI_FN rm_result rmi_chk_call(rmi_chk *k, rmi_chk_frame *frame)
         *rmi_exe_slot(call, box->role, box->slot) = box->seen;
         for (uint32_t i = box->slot + 1; i < call->n_in; i++)
             if (rmi_chk_stands(frame, box, i)) *rmi_exe_slot(call, box->role, i) = box->seen;
-        if (box->role == RMI_EXE_SAVED) call->saved_bytes = box->seen ? box->bytes : 0;
-        if (box->role == RMI_EXE_WS) call->ws_bytes = box->bytes;
+        if (box->role == RMI_EXE_SAVED) call->saved_bytes = box->seen ? box->of.bytes : 0;
+        if (box->role == RMI_EXE_WS) call->ws_bytes = box->of.bytes;
     }
     call->recompute = frame->trial.recompute;
     int code = frame->fn(call);
@@ -26943,7 +26937,7 @@ RMI_FN rm_result rmi_chk_call(rmi_chk *k, rmi_chk_frame *frame)
 RMI_FN const char *rmi_chk_touched(const rmi_chk *k, const rmi_chk_frame *frame, const rmi_chk_box *box)
 {
     uint32_t phase = frame->call.phase;
-    if (phase == RM_PHASE_FORWARD && k->graph->tensors[box->tensor].kind == RMI_CONST)
+    if (phase == RM_PHASE_FORWARD && k->graph->tensors[box->of.tensor].kind == RMI_CONST)
         return frame->call.recompute ? "writes to %b in a recomputation; write only through rm_mut(c, %i), and only if "
                                        "it is not NULL"
                                      : "writes to %b, which kind '%k' does not declare in mutates; add RM_IN(%i) and "
@@ -26961,17 +26955,17 @@ RMI_FN rm_result rmi_chk_inspect(rmi_chk *k, const rmi_chk_frame *frame)
     size_t at;
     for (const rmi_chk_box *box = frame->box; box < frame->end; box++)
         for (at = 0; at < RMI_CHK_GUARD; at++) {
-            if (box->data[(size_t)box->bytes + at] != box->guard)
+            if (box->data[(size_t)box->of.bytes + at] != box->guard)
                 return rmi_chk_found(k, frame, box, 0, "writes beyond the end of %b, which has %n bytes; %f");
             if (*(box->data - 1 - at) != box->guard)
                 return rmi_chk_found(k, frame, box, 0, "writes before the start of %b, which has %n bytes; %f");
         }
     for (const rmi_chk_box *box = frame->box; box < frame->end; box++) {
-        int reads = box->reads || (box->changes && frame->trial.recompute);
+        int reads = box->of.use == RMI_EXE_READS || (box->of.use == RMI_EXE_CHANGES && frame->trial.recompute);
         if (!reads || box == frame->trial.lower) continue;
-        if (box->held && !memcmp(box->data, box->held, (size_t)box->bytes)) continue;
-        for (at = 0; at < box->bytes && box->data[at] == (box->held ? box->held[at] : box->byte);) at++;
-        if (at < box->bytes) return rmi_chk_found(k, frame, box, at, rmi_chk_touched(k, frame, box));
+        if (box->held && !memcmp(box->data, box->held, (size_t)box->of.bytes)) continue;
+        for (at = 0; at < box->of.bytes && box->data[at] == (box->held ? box->held[at] : box->byte);) at++;
+        if (at < box->of.bytes) return rmi_chk_found(k, frame, box, at, rmi_chk_touched(k, frame, box));
     }
     return RM_OK;
 }
@@ -26987,8 +26981,8 @@ RMI_FN void rmi_chk_compare(rmi_chk_frame *frame)
 {
     frame->odd = NULL;
     for (const rmi_chk_box *box = frame->box; box < frame->end && !frame->odd; box++) {
-        if (!box->result || !box->seen || !memcmp(box->seen, box->result, (size_t)box->bytes)) continue;
-        for (size_t at = 0; at < box->bytes && !frame->odd; at++)
+        if (!box->result || !box->seen || !memcmp(box->seen, box->result, (size_t)box->of.bytes)) continue;
+        for (size_t at = 0; at < box->of.bytes && !frame->odd; at++)
             if (box->seen[at] != box->result[at] && (box->role != RMI_EXE_SAVED || !rmi_chk_unwritten(box, at)))
                 frame->odd = box, frame->odd_byte = at;
     }
@@ -27002,7 +26996,7 @@ RMI_FN rm_result rmi_chk_try(rmi_chk *k, rmi_chk_frame *frame, const rmi_chk_tri
     RMI_TRY(rmi_chk_call(k, frame));
     RMI_TRY(rmi_chk_inspect(k, frame));
     for (rmi_chk_box *box = frame->box; box < frame->end && trial->first; box++)
-        if (box->result) memcpy(box->result, box->data, (size_t)box->bytes);
+        if (box->result) memcpy(box->result, box->data, (size_t)box->of.bytes);
     rmi_chk_compare(frame);
     if (!frame->odd || !trial->lie) return RM_OK;
     return rmi_chk_found(k, frame, trial->upper ? trial->upper : trial->absent, frame->odd_byte, trial->lie);
@@ -27024,7 +27018,7 @@ RMI_FN const char *rmi_chk_dependence(const rmi_chk_frame *frame, const rmi_chk_
 {
     int gradient = box->role == RMI_EXE_DIN;
     if (guard) return "reads beyond the %n bytes of %b (%r changes); stay within them, or declare more";
-    if (box->undeclared)
+    if (!box->of.declared)
         return frame->form->own_parts ? "reads %b, which kind '%k' does not declare in the part's needs; add %a"
                                       : "reads %b, which kind '%k' does not declare in needs; add %a";
     if (box->role == RMI_EXE_WS)
@@ -27067,7 +27061,7 @@ RMI_FN rm_result rmi_chk_independent(rmi_chk *k, rmi_chk_frame *frame)
 {
     rmi_chk_trial trial = RMI_INIT;
     int last = 0; /* undeclared operands hold first zeros, then small numbers */
-    for (const rmi_chk_box *box = frame->box; box < frame->end; box++) last |= box->undeclared;
+    for (const rmi_chk_box *box = frame->box; box < frame->end; box++) last |= !box->of.declared;
     RMI_TRY(rmi_chk_first(k, frame, RMI_CHK_NOTHING));
     trial.changed = 2 * (uint32_t)(frame->end - frame->box);
     for (; trial.small <= last; trial.small++) {
@@ -27124,7 +27118,7 @@ RMI_FN rm_result rmi_chk_each_over(rmi_chk *k, rmi_chk_frame *frame)
                                                      : rmi_chk_box_of(frame, RMI_EXE_OUT, over->tensor);
         if (!trial.lower && over->what == RMI_OVER_TENSOR)
             trial.lower = rmi_chk_box_of(frame, RMI_EXE_IN, over->tensor);
-        if (trial.upper && trial.lower && !trial.lower->undeclared && trial.lower->bytes >= trial.upper->bytes)
+        if (trial.upper && trial.lower && trial.lower->of.declared && trial.lower->of.bytes >= trial.upper->of.bytes)
             RMI_TRY(rmi_chk_try(k, frame, &trial));
     }
     return RM_OK;
@@ -27158,16 +27152,16 @@ RMI_FN rm_result rmi_chk_gradients(rmi_chk *k, rmi_chk_frame *frame)
     for (const rmi_chk_box *box = frame->box; box < frame->end; box++)
         for (const rmi_chk_box *first = frame->box; first < box; first++)
             if (box->role == RMI_EXE_DIN && first->role == RMI_EXE_DIN &&
-                rmi_low_twins(k->graph, op, first->tensor, box->tensor) &&
-                memcmp(box->result, first->result, (size_t)box->bytes)) {
+                rmi_low_twins(k->graph, op, first->of.tensor, box->of.tensor) &&
+                memcmp(box->result, first->result, (size_t)box->of.bytes)) {
                 frame->odd = first; /* %r */
                 return rmi_chk_found(k, frame, box, 0, "computes %b, which is not equal to %r, though kind '%k' says "
                                      "so in same_grad; drop RM_IN(%i) from same_grad");
             }
     for (const rmi_chk_box *box = frame->box; box < frame->end; box++)
-        if (box->role == RMI_EXE_DIN && rmi_chk_shares(k, op, box->tensor) &&
-            memcmp(box->result, k->grad[op->out.at[0]], (size_t)box->bytes))
-            return rmi_chk_found(k, frame, box, 0, op->view == box->tensor
+        if (box->role == RMI_EXE_DIN && rmi_chk_shares(k, op, box->of.tensor) &&
+            memcmp(box->result, k->grad[op->out.at[0]], (size_t)box->of.bytes))
+            return rmi_chk_found(k, frame, box, 0, op->view == box->of.tensor
                                  ? "computes %b, which must equal dout[0], for kind '%k' is a view; copy dout[0]"
                                  : "computes %b, which is not equal to dout[0], though kind '%k' says so in "
                                    "share_grad; drop RM_IN(%i) from share_grad");
@@ -27176,9 +27170,9 @@ RMI_FN rm_result rmi_chk_gradients(rmi_chk *k, rmi_chk_frame *frame)
     trial.sums = RMI_CHK_OWN; /* a gradient that is hardly more than the noise of its sum is lost upon itself, too */
     RMI_TRY(rmi_chk_try(k, frame, &trial));
     for (const rmi_chk_box *box = frame->box; box < frame->end; box++)
-        for (size_t at = 0; box->role == RMI_EXE_DIN && at < box->bytes; at += 8)
+        for (size_t at = 0; box->role == RMI_EXE_DIN && at < box->of.bytes; at += 8)
             if (rmi_chk_lost(box, at) && !rmi_chk_special(box, at))
-                return rmi_chk_found(k, frame, box, at, rmi_low_zeroed(frame->form, box->tensor)
+                return rmi_chk_found(k, frame, box, at, rmi_low_zeroed(frame->form, box->of.tensor)
                                      ? "writes %b, though kind '%k' promises to add (zero_grads, RM_ZERO_GRADS); add, "
                                        "or drop RM_IN(%i) there (first at byte %@)"
                                      : "ignores accum: what %b held is lost from byte %@ on; add to din[%i] when "
@@ -27199,10 +27193,10 @@ RMI_FN rm_result rmi_chk_form(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
     k->unsteady |= frame->unsteady; /* its right; but nothing after it can be compared with another step */
     const rmi_chk_box *saved = run.way == RMI_FWD ? rmi_chk_box_of(frame, RMI_EXE_SAVED, RMI_NONE) : NULL;
     rmi_chk_saved *left = saved ? &k->saved[run.id][run.form] : NULL;
-    if (saved && !(left->bytes = rmi_chk_bytes(k, &k->mem, saved->bytes, saved->result))) return RM_ERROR_MEMORY;
+    if (saved && !(left->bytes = rmi_chk_bytes(k, &k->mem, saved->of.bytes, saved->result))) return RM_ERROR_MEMORY;
     if (frame->unsteady) return RM_OK;
-    if (saved && memcmp(saved->data, saved->result, (size_t)saved->bytes) &&
-        !(left->other = rmi_chk_bytes(k, &k->mem, saved->bytes, saved->data)))
+    if (saved && memcmp(saved->data, saved->result, (size_t)saved->of.bytes) &&
+        !(left->other = rmi_chk_bytes(k, &k->mem, saved->of.bytes, saved->data)))
         return RM_ERROR_MEMORY;
     if (run.way == RMI_BWD) RMI_TRY(rmi_chk_gradients(k, frame));
     RMI_TRY(rmi_chk_each_absent(k, frame));
@@ -27213,11 +27207,11 @@ RMI_FN rm_result rmi_chk_form(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
 RMI_FN void rmi_chk_settle(rmi_chk *k, const rmi_chk_frame *frame)
 {
     for (const rmi_chk_box *box = frame->box; box < frame->end; box++) {
-        if (!box->result || box->tensor == RMI_NONE) continue;
-        memcpy(k->value[box->buf], box->result, (size_t)box->bytes);
+        if (!box->result || box->of.tensor == RMI_NONE) continue;
+        memcpy(k->value[box->of.buf], box->result, (size_t)box->of.bytes);
         if (box->role != RMI_EXE_DIN && box->role != RMI_EXE_GRAD) continue;
-        k->holds[box->tensor] = 1;
-        k->whole[box->tensor] = k->grad[box->tensor];
+        k->holds[box->of.tensor] = 1;
+        k->whole[box->of.tensor] = k->grad[box->of.tensor];
     }
 }
 
@@ -27264,8 +27258,8 @@ RMI_FN rm_result rmi_chk_backward(rmi_chk *k, rmi_run run)
     if (frame->fn) RMI_TRY(rmi_chk_first(k, frame, RMI_CHK_WALKED));
     for (rmi_chk_box *box = frame->box; box < frame->end; box++) {
         if (box->role != RMI_EXE_DIN) continue;
-        RMI_WANT(&k->exec->err, frame->fn || (!k->holds[box->tensor] && rmi_chk_shares(k, op, box->tensor)), "%s has "
-                 "no callback in kind '%s'; set rm_kind.backward, or RM_NOGRAD in its flags", frame->what,
+        RMI_WANT(&k->exec->err, frame->fn || (!k->holds[box->of.tensor] && rmi_chk_shares(k, op, box->of.tensor)),
+                 "%s has no callback in kind '%s'; set rm_kind.backward, or RM_NOGRAD in its flags", frame->what,
                  op->kind_name);
         if (!frame->fn) box->result = k->grad[op->out.at[0]];
     }
@@ -27454,7 +27448,9 @@ RMI_FN rm_result rmi_chk_loss(rmi_chk *k, uint32_t from, double *loss)
         rmi_format(frame->what, sizeof frame->what, "op %s: its forward after a param was changed a little",
                    k->graph->ops[i].name);
         for (rmi_chk_box *box = frame->box; box < frame->end; box++)
-            box->seen = box->role == RMI_EXE_SAVED ? NULL : box->tensor != RMI_NONE ? k->value[box->tensor] : box->data;
+            box->seen = box->role == RMI_EXE_SAVED     ? NULL
+                        : box->of.tensor != RMI_NONE ? k->value[box->of.tensor]
+                                                     : box->data;
         RMI_TRY(rmi_chk_call(k, frame));
         rmi_arena_free(&k->tmp);
     }

@@ -319,7 +319,7 @@ static void spans_of(note *n, const rmi_exe_op *op)
     uint32_t i;
     if (!n) return;
     if (op->what == RMI_EXE_DISK) {
-        q_span(n, op->src, op->bytes, op->lane == RM_LANE_LOAD);
+        q_span(n, op->lane == RM_LANE_LOAD ? op->dst : op->src, op->bytes, op->lane == RM_LANE_LOAD);
         if (op->bytes) q_span(n, disk.at + op->offset, op->bytes, op->lane == RM_LANE_STORE);
         return;
     }
