@@ -410,7 +410,7 @@ static void compare(const Net &net, unsigned room)
 
 int main(int argc, char **argv)
 {
-    const unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(20, 100), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1;
+    const unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(12, 100), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1;
     unsigned long i;
     for (i = seed; i < seed + graphs && tm_more(i - seed); i++) {
         const Net net = draw_net(i);
