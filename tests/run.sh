@@ -3,7 +3,8 @@
 #   sh tests/run.sh              what matters: unit tests and oracles, random graphs from few seeds, one C and one C++ compiler, the
 #                                command line programs; 980 s of processors: 8 minutes on two cores (gcc 12.2; aim: 4)
 #   sh tests/run.sh --all        everything: some times the seeds, all compilers and language standards, threads, valgrind, MPI, a machine
-#                                of the other byte order, a referee in another language (2,640 s of processors: 23 minutes on two cores)
+#                                of the other byte order, a referee in another language (some 2,400 s of processors, 20 minutes on two
+#                                cores: extrapolated from the jobs that were made shorter, which were measured one by one, and a run of 2,836 s before)
 #   sh tests/run.sh [--all] test_plan rmplan ...      only the jobs of these names
 # Needs a C and a C++ compiler (CC, CXX: which); what else a job needs and the machine lacks is installed where apt-get works
 # without asking, or the job is skipped with a word. As many jobs run side by side as there are cores (JOBS=N: so many).
@@ -16,7 +17,7 @@ for word in "$@"; do
     case $word in
     --all) all=1 ;;
     --build) build=1 ;; # objects only, for tests/mutate.sh
-    -*) sed -n '2,11s/^# \{0,1\}//p' tests/run.sh; exit 2 ;;
+    -*) sed -n '2,12s/^# \{0,1\}//p' tests/run.sh; exit 2 ;;
     *) only="$only $(basename "$word" | sed 's/\.[a-z]*$//')" ;;
     esac
 done
@@ -31,7 +32,8 @@ W="-Wall -Wextra -pedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wvla
 SAN="-O$((1 + all)) -g1 -fsanitize=address,undefined -fno-sanitize-recover=all"
 checks="-fno-sanitize=null,alignment,object-size,pointer-overflow" # half as long to compile and to run; --all has them: undefined_c
 passed=0 failed=0 skipped=0
-export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1"
+export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1:malloc_context_size=2" # callers of a malloc that a report names: 30 take half as long again where tests allocate much
+export OMP_WAIT_POLICY=passive # threads of examples that wait take no processor
 if [ $all = 1 ]; then export RMTEST_ALL=1 RMTEST_SECONDS=${RMTEST_SECONDS:-15}; else unset RMTEST_ALL; export RMTEST_SECONDS=${RMTEST_SECONDS:-8}; fi # tests/common.h: how many seeds, and for how long
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -136,6 +138,12 @@ object() { # NAME COMPILER AND ARGUMENTS...: not again while nothing that it is 
     [ -f "$o" ] && echo "$*" >"$o.made"
 }
 linked() { object linked ${CC} -std=gnu99 $SAN $checks tests/linked.c; }
+# Without sanitizers: bare, for valgrind; planned, for programs that are watched while they compute, but not while they plan, where they are most of
+# the time (linked with -Wl,--wrap=rm_plan_create): plans have no threads, and those of all presets are watched in the other programs.
+bare() {
+    object bare ${CC} -std=gnu99 -O2 -g1 -w tests/linked.c
+    check "planned.o" objcopy --redefine-sym rm_plan_create=__wrap_rm_plan_create --keep-global-symbol=__wrap_rm_plan_create "$out/objects/bare.o" "$out/objects/planned.o"
+}
 # What tests include of rockmate.h (no function is compiled, see tests/linked.h), read once: programs are not optimized but for those that compute.
 flags="-fsanitize=address,undefined -fno-sanitize-recover=all $checks -w -DFUZZ_STANDALONE"
 included() {
@@ -174,6 +182,7 @@ test_of() { # SOURCE
     *) more=$o/replay.o ;;
     esac
     more="$o/linked.o $more"
+    case "$all $name" in "1 test_presets" | "1 test_offload") more="-Wl,--wrap=rm_plan_create $o/planned.o $more" ;; esac
     rm -f "$out/$name"
     check "link $name" ${CXX} -fsanitize=address,undefined -o "$out/$name" "$o/$name.o" $more -lm -lpthread
     [ -x "$out/$name" ] && counted "$name" env RMTEST_KEEP="$out/kept/$name" "$out/$name"
@@ -198,31 +207,40 @@ first_cpp() {
     check "the API as C++20" ${CXX} -std=c++20 $W -O0 -I. -o "$out/two_cpp" -x c++ tests/compile/user_api.c -x none "$out/objects/plain_cpp.o"
     check "the API as C++20 runs" "$out/two_cpp"
 }
-compile_c() { # COMPILER
+compile_c() { # COMPILER; gcc's -O2 is plain.o
     c=$1 d=$out/compile_$1
+    [ $c = gcc ] && level=3 || level=2
     mkdir -p "$d"
-    check "$c -std=c99 -O2" $c -std=c99 $W -O2 -I. -o "$d/impl" tests/compile/implementation.c
+    check "$c -std=c99 -O$level" $c -std=c99 $W -O$level -I. -c -o "$d/impl.o" tests/compile/user_impl.c
     check "$c -std=c99 with threads" $c -std=c99 $W -DROCKMATE_THREADS -fsyntax-only -I. tests/compile/implementation.c
     for std in c11 gnu17; do check "$c -std=$std" $c -std=$std $W -fsyntax-only -I. tests/compile/implementation.c; done
     check "$c static twice" $c -std=c99 $W -O0 -I. -o "$d/static" tests/compile/static_a.c tests/compile/static_b.c
     check "$c static twice runs" "$d/static"
-    check "$c two units" $c -std=c99 $W -O0 -I. -o "$d/two" tests/compile/user_api.c tests/compile/user_impl.c
+    check "$c -std=c99 -O0" $c -std=c99 $W -O0 -I. -c -o "$d/impl_O0.o" tests/compile/user_impl.c
+    check "$c two units" $c -std=c99 $W -O0 -I. -o "$d/two" tests/compile/user_api.c "$d/impl_O0.o"
     check "$c two units run" "$d/two"
+    same "${c}_O$level" "$d/impl.o" $c -std=gnu99
+    [ $c != gcc ] || same gcc_O0 "$d/impl_O0.o" gcc -std=gnu99
 }
 compile_cpp() {
     c=$1 d=$out/compile_$1
     mkdir -p "$d"
-    check "$c -std=c++11 -O2" $c -std=c++11 $W -O2 -I. -x c++ -o "$d/impl" tests/compile/implementation.c
+    check "$c -std=c++11 -O2" $c -std=c++11 $W -O2 -I. -x c++ -c -o "$d/impl.o" tests/compile/user_impl.c
     check "$c -std=c++11 with threads" $c -std=c++11 $W -DROCKMATE_THREADS -fsyntax-only -I. -x c++ tests/compile/implementation.c
     for std in c++14 c++17 c++20; do check "$c -std=$std" $c -std=$std $W -fsyntax-only -I. -x c++ tests/compile/implementation.c; done
-    check "$c the API as C++20" $c -std=c++20 $W -O0 -I. -x c++ -o "$d/two" tests/compile/user_api.c tests/compile/user_impl.c
+    check "$c the API as C++20" $c -std=c++20 $W -O0 -I. -o "$d/two" -x c++ tests/compile/user_api.c -x none "$d/impl.o"
     check "$c the API as C++20 runs" "$d/two"
+    same "$c" "$d/impl.o" $c -x c++ -std=c++17
 }
 compile_nvcc() {
-    check "nvcc" nvcc -O2 -x cu -Werror all-warnings -I. -o "$out/cu" tests/compile/implementation.c
+    check "nvcc" nvcc -x cu -Werror all-warnings -I. -o "$out/cu" tests/compile/implementation.c # -O2: cuda_example
     check "nvcc the API" nvcc -x cu -std=c++17 -Werror all-warnings -I. -c -o "$out/cu.o" tests/compile/user_api.c
 }
-compile_m32() { check "gcc -m32" gcc -m32 -std=c99 $W -O1 -I. -o "$out/impl32" tests/compile/implementation.c; }
+compile_m32() {
+    check "gcc -m32 -std=c99" gcc -m32 -std=c99 $W -fsyntax-only -I. tests/compile/implementation.c
+    check "gcc -m32" gcc -m32 -std=gnu99 $W -O2 -I. -c -o "$out/impl32.o" tests/compile/user_impl.c
+    same m32 "$out/impl32.o" gcc -m32 -std=gnu99
+}
 
 cuda_header() { # COMPILER AND OPTIONS, as one word
     have "${1%% *}" || return 0
@@ -252,7 +270,7 @@ cuda_example() {
     else skip "no cuDNN front end (CUDNN_FRONTEND: its include directory): train_gpt.cu was not compiled with it"; fi
     "$out/train_gpt_cuda" --help 2>&1 | grep -q "default: little stories" && ok || bad "train_gpt.cu does not start, or has no text of its own"
     if [ -f "$cuda/include/nccl.h" ] || [ -f /usr/include/nccl.h ]; then
-        check "nvcc train_gpt_nccl.cu" nvcc -O1 -arch=sm_90 -Werror all-warnings -Xcompiler -fopenmp,-ffp-contract=off,-Wall -o "$out/train_gpt_nccl" examples/cuda/train_gpt_nccl.cu -lcublasLt -lnccl
+        check "nvcc train_gpt_nccl.cu" nvcc -O1 -DRMI_IMPLEMENTED -arch=sm_90 -Werror all-warnings -Xcompiler -fopenmp,-ffp-contract=off,-Wall -o "$out/train_gpt_nccl" examples/cuda/train_gpt_nccl.cu "$out/objects/plain.o" -lcublasLt -lnccl
     else skip "no NCCL: train_gpt_nccl.cu was not compiled"; fi
 }
 cuda_nccl() { # train_gpt_nccl.cu as a program of the host, on stand-ins for cudart and NCCL
@@ -285,14 +303,13 @@ cuda_llmc_numbers() { # its kernels as host code: what is between <<< and >>> be
     [ -x "$d/llmc_numbers" ] && counted llmc_numbers "$d/llmc_numbers" "$d"
 }
 
-lanes_threads() { # the object once more, with ThreadSanitizer; plans, which have no threads and took nine tenths of the time, without (tests/planned.c)
+lanes_threads() { # the object once more, with ThreadSanitizer; but for plans, nine tenths of the time
     t="-O1 -g1 -fsanitize=thread"
     check "build for threads" ${CC} -std=gnu99 $t -I. -c -o "$out/threads.o" tests/linked.c
-    check "build what plans" ${CC} -std=gnu99 -O2 -w -I. -c -o "$out/planned.o" tests/planned.c
     for n in property/test_lanes unit/test_run; do
         name=$(basename $n)_threads
         check "build $name" ${CC} -std=gnu99 $t -w -include tests/linked.h -I. -c -o "$out/$name.o" tests/$n.c
-        check "link $name" ${CXX} -fsanitize=thread -Wl,--wrap=rm_plan_create -o "$out/$name" "$out/$name.o" "$out/threads.o" "$out/planned.o" "$out/objects/replay.o" -lm -lpthread
+        check "link $name" ${CXX} -fsanitize=thread -Wl,--wrap=rm_plan_create -o "$out/$name" "$out/$name.o" "$out/threads.o" "$out/objects/planned.o" "$out/objects/replay.o" -lm -lpthread
     done
     counted test_lanes_threads env -u RMTEST_ALL "$out/test_lanes_threads" 4 5000 # slower than without: few
     counted test_run_threads env -u RMTEST_ALL "$out/test_run_threads"
@@ -307,9 +324,10 @@ undefined_c() { # the unit tests once more, few seeds, but for those that take l
         counted "${n}_undefined" env -u RMTEST_ALL -u RMTEST_SECONDS "$out/${n}_undefined"
     done
 }
-same() { # NAME COMPILER...: its plans, to be compared with the others' at the end
-    name=$1; shift
-    check "build same_plans ($name)" "$@" -I. -o "$out/same_$name" tests/property/same_plans.c -lm
+same() { # NAME OBJECT COMPILER...: plans of the library that it has compiled, to be compared with the others' at the end
+    name=$1 object=$2; shift 2
+    check "build same_plans ($name)" "$@" -DRMI_IMPLEMENTED -I. -c -o "$out/same_$name.o" tests/property/same_plans.c
+    check "link same_plans ($name)" $1 $([ $name != m32 ] || echo -m32) -o "$out/same_$name" "$out/same_$name.o" "$object" -lm
     "$out/same_$name" 3 >"$out/same_$name.txt" 2>&1 && ok || bad "same_plans ($name): exit status $?"
 }
 planner_cli() {
@@ -325,14 +343,18 @@ disk_uring() { # examples/disk.h past the page cache
 }
 trainer_cli() {
     if ${CC} -fopenmp -o "$out/m" "$out/m.c" 2>/dev/null; then omp=-fopenmp; else omp=; fi
-    check "build train_gpt" ${CC} -O2 $omp -DRMI_IMPLEMENTED -o "$out/train_gpt" examples/train_gpt.c "$out/objects/plain.o" $(less_work) -lm -lpthread
+    check "build train_gpt" ${CC} -O3 $(native) $omp -DRMI_IMPLEMENTED -o "$out/train_gpt" examples/train_gpt.c "$out/objects/plain.o" $(less_work) -lm -lpthread
     [ -f tests/cli/train_gpt.test ] && counted train_gpt sh tests/cli/train_gpt.test "$out/train_gpt"
+}
+native() { # what a program of this machine is compiled with that computes much, for the same bits
+    for o in "-march=native -ffp-contract=off" ""; do ${CC} $o -o "$out/m" "$out/m.c" 2>/dev/null && "$out/m" && break; done
+    echo "$o"
 }
 documents() { # programs of their own: what else is built is built side by side with this
     d=$out/documents
     mkdir -p "$d"
     for p in rmplan train_gpt train_resnet; do
-        check "build $p" ${CC} -O3 -DRMI_IMPLEMENTED -o "$d/$p" examples/$p.c "$out/objects/plain.o" -lm -lpthread
+        check "build $p" ${CC} -O3 $(native) -DRMI_IMPLEMENTED -o "$d/$p" examples/$p.c "$out/objects/plain.o" -lm -lpthread
     done
     check "train_resnet.c without warnings" ${CC} -std=c99 -Wall -Wextra -pedantic -Wno-missing-field-initializers -Werror -DRMI_IMPLEMENTED -fsyntax-only examples/train_resnet.c
     counted docs sh tests/cli/docs.test "$d"
@@ -342,7 +364,7 @@ from_pytorch() {
     counted torch env OMP_NUM_THREADS=1 "$python" tests/torch/test_torch.py "$out/rmplan_torch"
 }
 with_valgrind() {
-    check "build for valgrind" ${CC} -O1 -g -std=gnu99 -I. -o "$out/vg" tests/unit/test_api.c -lm
+    check "build for valgrind" ${CC} -O0 -g -std=gnu99 -w -include tests/linked.h -I. -o "$out/vg" tests/unit/test_api.c "$out/objects/bare.o" -lm -lpthread
     check "valgrind test_api" valgrind -q --error-exitcode=9 --leak-check=full "$out/vg"
 }
 same_plans() { # NAMES: the same plans from every compiler
@@ -390,8 +412,9 @@ done
 # --- first all objects, for each job its own
 job linked.o linked
 job included.h included
-if wanted rmplan || wanted train_gpt || wanted docs || wanted torch || wanted cuda_llmc_numbers || wanted cuda_nccl || wanted cuda_dry || wanted cuda_link || wanted "C compiler"; then job "C compiler" first_c; fi
-if wanted "C++ compiler"; then job "C++ compiler" first_cpp; fi
+if wanted rmplan || wanted train_gpt || wanted docs || wanted torch || wanted cuda_llmc_numbers || wanted cuda_nccl || wanted cuda_dry || wanted cuda_link || wanted cuda_example || wanted "C compiler"; then job "C compiler" first_c; fi
+if [ $all = 1 ] && { wanted test_presets || wanted test_offload || wanted lanes_threads || wanted valgrind; }; then job bare.o bare; fi
+if wanted "C++ compiler" && { [ $all = 0 ] || [ "$CXX" != c++ ] || ! have g++; }; then job "C++ compiler" first_cpp; fi
 job replay.o object replay ${CXX} -std=c++17 -Wall -Wextra -Wshadow -Wconversion -O2 tests/oracle/replay.cpp
 [ $has_cuda = 1 ] && job cuda.o objects_cuda
 set --
@@ -455,15 +478,12 @@ else
     if ${CC} -fsanitize=thread -o "$out/m" "$out/m.c" 2>/dev/null && "$out/m" 2>/dev/null; then also lanes_threads lanes_threads; else skip "no ThreadSanitizer here"; fi
     also undefined undefined_c
     also state_order counted state_order sh tests/unit/state_order.sh "$CC"
-    if have gcc; then also same_O0 same gcc_O0 gcc -std=gnu99 -O0; also same_O3 same gcc_O3 gcc -std=gnu99 -O3; same_names="gcc_O0 gcc_O3"; fi
-    if have clang; then also same_clang same clang clang -std=gnu99 -O2; same_names="$same_names clang"; fi
-    if have g++; then also same_g++ same g++ g++ -x c++ -std=c++11 -O2; same_names="$same_names g++"; fi
-    if have clang++; then also same_clang++ same clang++ clang++ -x c++ -std=c++17 -O2; same_names="$same_names clang++"; fi
-    if [ $m32 = 1 ]; then also same_m32 same m32 gcc -m32 -std=gnu99 -O2; same_names="$same_names m32"; else skip "same plans: no 32-bit compiler"; fi
     for c in gcc clang; do if have $c; then also "compile $c" compile_c $c; else skip "$c is not here"; fi; done
-    for c in g++ clang++; do if have $c; then also "compile $c" compile_cpp $c; else skip "$c is not here"; fi; done
+    for c in g++ clang++; do if have $c; then also "compile $c" compile_cpp $c; same_names="$same_names $c"; else skip "$c is not here"; fi; done
+    if have gcc; then same_names="gcc_O0 gcc_O3 $same_names"; fi
+    if have clang; then same_names="$same_names clang_O2"; fi
     if have nvcc; then also nvcc compile_nvcc; else skip "nvcc is not here: the header was not compiled as CUDA"; fi
-    if [ $m32 = 1 ]; then also m32 compile_m32; else skip "no 32-bit compiler (gcc-multilib)"; fi
+    if [ $m32 = 1 ]; then also m32 compile_m32; same_names="$same_names m32"; else skip "no 32-bit compiler (gcc-multilib)"; fi
     if have valgrind; then also valgrind with_valgrind; else skip "valgrind is not here"; fi
 fi
 run_jobs

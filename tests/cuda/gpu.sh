@@ -44,7 +44,8 @@ if [ -n "$DRY" ]; then
     for f in dry cudart_standin; do ${CC:-cc} -std=gnu99 -O2 -isystem "$cuda/include" -c -o "$out/$f.o" tests/cuda/$f.c || exit 1; done
     ${CC:-cc} -std=gnu99 -O2 -I. -c -o "$out/less_work.o" tests/less_work.c || exit 1 # its plans need not be good
     flags="$flags -O1 -arch=sm_90" link="-cudart none -Xlinker --wrap=rm_plan_create $out/less_work.o $out/rockmate.o $out/dry.o $out/cudart_standin.o -lm" blas= cudnn=
-    ${CC:-cc} -std=gnu99 -O1 -I. -isystem "$cuda/include" -o "$out/runtime" tests/compile/cuda.c "$out/cudart_standin.o" -lm >"$out/log.runtime" 2>&1
+    [ -f "$ROCKMATE_O" ] && has="-DRMI_IMPLEMENTED $ROCKMATE_O" || has=
+    ${CC:-cc} -std=gnu99 -O1 -I. -isystem "$cuda/include" -o "$out/runtime" tests/compile/cuda.c $has "$out/cudart_standin.o" -lm -lpthread >"$out/log.runtime" 2>&1
 else
     flags="$flags -arch=native" link="$out/rockmate.o" blas=-lcublasLt cudnn= cudnn_include=
     for d in "$CUDNN" "$cuda" "$(python3 -c 'import nvidia.cudnn as c; print(c.__path__[0])' 2>/dev/null)"; do

@@ -1,7 +1,7 @@
 /* same_plans.c - a line for each of many plans: what was planned and a hash of every byte of it. Built by several compilers, at
    several levels of optimisation, as C, C++ and for 32 bits, it must print the same (tests/run.sh compares).
 
-      same_plans [GRAPHS]      C99 and C++11 */
+      same_plans [GRAPHS]      C99 and C++11; with -DRMI_IMPLEMENTED linked with the library */
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
 
@@ -15,7 +15,20 @@
 #endif
 
 static uint64_t state;
-static uint64_t rnd(uint64_t n) { return (state = rmi_mix(state)) % n; }
+static uint64_t rnd(uint64_t n)
+{
+    state += 0x9E3779B97F4A7C15u;
+    state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9u;
+    state = (state ^ (state >> 27)) * 0x94D049BB133111EBu;
+    return (state ^= state >> 31) % n;
+}
+static uint64_t hash(const tm_text *t)
+{
+    uint64_t h = 0xCBF29CE484222325u;
+    size_t i;
+    for (i = 0; i < t->n; i++) h = (h ^ (unsigned char)t->s[i]) * 0x100000001B3u;
+    return h;
+}
 
 /* A U of n levels with skips, each op with a variant of its own costs, every number different. */
 static rm_graph *u_net(int n)
@@ -78,7 +91,7 @@ static void line(rm_graph *g, const char *name, const rm_config *c, uint64_t bud
     if (r == RM_OK) rm_plan_summary(p, tm_sink, &t);
     else tm_sink(&t, rm_graph_error(g), strlen(rm_graph_error(g)));
     sprintf(numbers, "%.0f %.0f %.0f %.0f %d", (double)info->time_ns, (double)info->arena_bytes, (double)info->bound_ns, (double)info->min_bytes, (int)r);
-    printf("%s %s %.0f: %s %08x%08x\n", name, c->name, (double)budget, numbers, (unsigned)(rmi_fnv(RMI_FNV_START, t.s, t.n) >> 32), (unsigned)rmi_fnv(RMI_FNV_START, t.s, t.n));
+    printf("%s %s %.0f: %s %08x%08x\n", name, c->name, (double)budget, numbers, (unsigned)(hash(&t) >> 32), (unsigned)hash(&t));
     rm_plan_destroy(p);
     tm_clear(&t);
 }
