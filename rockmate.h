@@ -8537,6 +8537,42 @@ RMI_FN rm_result rmi_disk_run(rmi_disk_cache *cache, const uint32_t *open, rmi_r
     return RM_OK;
 }
 
+/* Must a statement stay before the update of a param in host memory: does it read the weight as it was, move what the
+   update touches, or is it a barrier? */
+RMI_FN int rmi_disk_holds(const rm_graph *graph, const rmi_stmt *st, uint32_t param)
+{
+    const uint32_t n = graph->n_tensors;
+    if (st->what != RMI_RUN) return st->what >= RMI_OFFLOAD && st->buf < 3 * n && st->buf % n == param;
+    if (st->run.way > RMI_BWD) return st->run.way == RMI_BARRIER || (st->run.way == RMI_REDUCE && st->run.id == param);
+    for (uint32_t i = 0; i < graph->ops[st->run.id].in.n; i++)
+        if (graph->tensors[graph->ops[st->run.id].in.at[i]].root == param) return 1;
+    return 0;
+}
+
+/* A statement comes to stand further ahead. */
+RMI_FN void rmi_disk_move(rmi_stmt *st, size_t from, size_t to)
+{
+    const rmi_stmt moved = st[from];
+    memmove(&st[to + 1], &st[to], (from - to) * sizeof *st);
+    st[to] = moved;
+}
+
+/* Updates in host memory come as early as they can, and drops of their gradients right behind them. */
+RMI_FN void rmi_disk_hasten(const rm_graph *graph, rmi_program *program)
+{
+    rmi_stmt *st = program->st;
+    for (size_t i = 0; i < program->n; i++) {
+        size_t to = i, drop = i + 1;
+        const uint32_t id = st[i].run.id;
+        if (st[i].what != RMI_RUN || st[i].run.way != RMI_OPT_HOST) continue;
+        while (drop < program->n && !(st[drop].what == RMI_DROP_HOST && st[drop].buf == graph->n_tensors + id)) drop++;
+        while (to && !rmi_disk_holds(graph, &st[to - 1], id)) to--;
+        while (to < i && st[to].what == RMI_FREE) to++; /* workspaces end before the next run */
+        rmi_disk_move(st, i, to);
+        if (drop < program->n) rmi_disk_move(st, drop, to + 1);
+    }
+}
+
 /* Finds stays and touches of the program. */
 RMI_FN rm_result rmi_disk_read(rmi_disk_cache *cache)
 {
@@ -8713,14 +8749,16 @@ RMI_FN void rmi_disk_drop_stored(rmi_disk_cache *cache, uint32_t at, uint64_t ke
 }
 
 /* Sets when loads begin and when what was stored is dropped. ahead: bytes that may be loaded before they are touched;
-   behind: bytes that may wait for their stores. Loads begin in the order in which they are wanted. */
-RMI_FN void rmi_disk_times(rmi_disk_cache *cache, uint64_t ahead, uint64_t behind)
+   room: bytes of host memory; where something else does not need them, what was stored keeps them, the newest longest.
+   Loads begin in the order in which they are wanted. */
+RMI_FN void rmi_disk_times(rmi_disk_cache *cache, uint64_t ahead, uint64_t room)
 {
     uint32_t i, k, next = 0, done = 0, n = (uint32_t)cache->program->n, *last = cache->drop + cache->n_touches;
     uint64_t early = 0;
     cache->n_drops = cache->waiting = 0;
     for (i = 0; i < cache->n_stays; i++) last[i] = RMI_NONE; /* by stay: the touch that was last */
     for (i = 0; i < n; i++) {
+        if (i) rmi_disk_drop_stored(cache, i - 1, rmi_sub(room, cache->live[i] + early), RMI_NONE);
         for (; next < cache->n_touches; next++) {
             rmi_disk_touch *touch = &cache->touch[next];
             uint32_t before = last[touch->stay];
@@ -8744,7 +8782,7 @@ RMI_FN void rmi_disk_times(rmi_disk_cache *cache, uint64_t ahead, uint64_t behin
             if (!(touch->next == RMI_NONE ? stay->away : touch->away)) continue;
             touch->ends = n;
             cache->drop[cache->n_drops++] = done;
-            rmi_disk_drop_stored(cache, i, behind, touch->stores ? RMI_NONE : touch->stay);
+            if (!touch->stores) rmi_disk_drop_stored(cache, i, RMI_INF, touch->stay);
         }
     }
 }
@@ -8895,7 +8933,7 @@ RMI_FN rm_result rmi_disk_make(const rm_graph *graph, rmi_arena *mem, const rmi_
 {
     rmi_disk_cache cache = RMI_INIT;
     uint64_t spare = RMI_WITHOUT(disk_ahead) ? 0 : room->host / room->spare;
-    uint64_t limit = room->host - spare, host = 0, disk = 0, lowest = RMI_INF;
+    uint64_t limit = room->host - spare, fill = room->host, host = 0, disk = 0, lowest = RMI_INF;
     size_t n = program->n;
     cache.graph = graph;
     cache.mem = mem;
@@ -8922,11 +8960,12 @@ RMI_FN rm_result rmi_disk_make(const rm_graph *graph, rmi_arena *mem, const rmi_
             spare = room->host - *least; /* what is wanted at once leaves no more */
         }
         for (uint32_t i = 0; i < cache.n_stays; i++) rmi_disk_walk(&cache, &cache.stay[i]);
-        rmi_disk_times(&cache, spare / 2, spare / 2);
+        rmi_disk_times(&cache, spare - spare / 4, fill);
         RMI_TRY(rmi_disk_place(&cache, room->align, &host, &disk));
         lowest = rmi_min(lowest, host);
         if (host <= room->host || turn == RMI_DISK_TURNS) break;
-        limit = rmi_sub(rmi_min(limit, *least), host - room->host);
+        fill = rmi_sub(fill, host - room->host);
+        if (fill < limit) limit = rmi_sub(rmi_min(limit, *least), host - room->host);
     }
     *least = host > room->host ? lowest : 0;
     if (host > room->host || disk > room->disk) return RM_ERROR_INFEASIBLE;
@@ -20210,7 +20249,7 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
    disk makes a step slow. >>disk says what waits there. Tuned on GPT-2 124M, Llama-3-8B and -70B on an RTX 4090. */
 #define RMI_PLAN_DISK_ROUNDS 6u
 #define RMI_PLAN_DISK_WORK ((uint64_t)3000000) /* of the search in each of them, where the caller says none */
-static const uint8_t rmi_plan_disk_spare[] = {16, 8, 4, 3}; /* that part of host memory for transfers that run ahead */
+static const uint8_t rmi_plan_disk_spare[] = {64, 32, 16, 12, 8, 6, 4, 3}; /* that part of host memory for transfers */
 
 #define RMI_PLAN_DISK_NAMED 12u /* sizes of host memory that are tried before one is named */
 
@@ -20232,10 +20271,10 @@ RMI_FN uint64_t *rmi_plan_begins(const rmi_planner *call, rmi_arena *mem, const 
     return begins;
 }
 
-/* Says the plan's programs with loads and stores, a part in `spare` of host memory for those that run ahead; keeps the
-   result if it is the fastest. */
+/* Says the plan's programs with loads and stores, a part in `spare` of host memory for those that run ahead, and
+   updates in host memory as early as they can be, or where they are; keeps the result if it is the fastest. */
 RMI_FN rm_result rmi_plan_try_disk(rmi_planner *call, rm_graph *graph, const rm_plan_desc *asked, uint32_t spare,
-                                   rmi_plan_fastest *best)
+                                   int early, rmi_plan_fastest *best)
 {
     rmi_arena tmp = rmi_arena_make(&graph->mem.hooks); /* it is not asked whether to stop: this is what there is */
     const rm_plan *plan = call->plan;
@@ -20252,9 +20291,10 @@ RMI_FN rm_result rmi_plan_try_disk(rmi_planner *call, rm_graph *graph, const rm_
         if (plan->prog[i].host[RMI_PINNED] > plan->prog[first].host[RMI_PINNED]) first = i;
     for (turn = 0; turn < plan->n && result == RM_OK; turn++) { /* the largest first: it says where homes are */
         i = (first + turn) % plan->n;
-        made[i] = plan->prog[i];
-        uint64_t *begins = rmi_plan_begins(call, &tmp, &made[i]);
-        result = begins ? rmi_plan_copy_program(&tmp, &plan->prog[i], &made[i]) : RM_ERROR_MEMORY;
+        result = rmi_plan_copy_program(&tmp, &plan->prog[i], &made[i]);
+        if (result == RM_OK && early) rmi_disk_hasten(graph, &made[i]);
+        uint64_t *begins = result == RM_OK ? rmi_plan_begins(call, &tmp, &made[i]) : NULL;
+        if (!begins) result = RM_ERROR_MEMORY;
         if (result == RM_OK) result = rmi_disk_make(graph, &tmp, &room, begins, &made[i], &least);
         if (result == RM_OK) result = rmi_sch_check(graph, &made[i], &graph->last, NULL);
         ns = rmi_add(ns, made[i].fig.time_ns);
@@ -20284,13 +20324,14 @@ RMI_FN uint64_t rmi_plan_disk_bound(const rmi_planner *call, const rm_graph *gra
     return rmi_mul_div_up(bytes, 1000000000u, rmi_min(graph->disk.in, graph->disk.out));
 }
 
-/* rmi_plan_try_disk with all parts to spare. */
+/* rmi_plan_try_disk with all parts to spare, updates early and not. */
 RMI_FN rm_result rmi_plan_try_disks(rmi_planner *call, rm_graph *graph, const rm_plan_desc *asked,
                                     rmi_plan_fastest *best)
 {
-    for (uint32_t i = 0; i < (RMI_WITHOUT(disk_parts) ? 1 : RMI_COUNT(rmi_plan_disk_spare)) && call->plan->n; i++) {
+    for (uint32_t i = 0; i < (RMI_WITHOUT(disk_parts) ? 2 : 2 * RMI_COUNT(rmi_plan_disk_spare)) && call->plan->n; i++) {
         if (best->ns && (call->stop.stopped || call->stop.ask(call->stop.user))) break;
-        RMI_TRY(rmi_plan_try_disk(call, graph, asked, rmi_plan_disk_spare[i], best));
+        if (i % 2 && RMI_WITHOUT(disk_early)) continue;
+        RMI_TRY(rmi_plan_try_disk(call, graph, asked, rmi_plan_disk_spare[i / 2], i % 2, best));
     }
     return RM_OK;
 }

@@ -59,7 +59,7 @@ static const struct {
 static const char *const MECHANISMS[] = { "anneal", "search_order", "search_cheapest", "search_swap",
                                            "search_again", "search_remove", "search_copy", "search_no_copy", "search_convert",
                                            "search_exchange", "search_shift", "search_mode", "search_home", "search_homes", "search_spare",
-                                           "disk_rounds", "disk_parts", "disk_ahead" };
+                                           "disk_rounds", "disk_parts", "disk_ahead", "disk_early" };
 
 typedef struct one_case { /* an instance at a budget with a link */
     instance what;
