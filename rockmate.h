@@ -10732,6 +10732,7 @@ typedef struct rmi_off_terms { /* what is asked for from outside */
     size_t n_given;
     int waiting;   /* gradients of an accumulation wait while this forward runs */
     int steady;    /* other programs come before and after: no copy crosses the step's edge */
+    int rests;     /* host memory is short: weights that it updates may visit it for that only (rmi_off_rests) */
     /* parts of 1024 that copies in begin earlier by than they must, if the lane has the time */
     uint64_t ease;
 } rmi_off_terms;
@@ -10876,6 +10877,20 @@ RMI_INLINE uint64_t rmi_off_ns(const rmi_off_model *m, uint32_t task, int again)
 
 /* --- the evaluator: lives, copies, memory */
 
+/* Is the weight at home on the device alone, though it is updated in host memory? It visits that for its update. */
+RMI_INLINE int rmi_off_rests(const rmi_off_model *m, uint32_t param)
+{
+    return m->host_update[param] && !(m->terms.edge[param] & 2) &&
+           (m->terms.edge[param] || (m->terms.rests && !(m->mode[param] & RMI_OFF_GAP)));
+}
+
+/* Bytes in host memory of a param for its update only. */
+RMI_INLINE uint64_t rmi_off_visit(const rmi_off_model *m, uint32_t param)
+{
+    return (rmi_low_grads_resident(m->model.kind) ? 0 : m->table.room[rmi_low_buf(m->g, RMI_BUF_GRAD, param)]) +
+           (rmi_off_rests(m, param) ? m->table.room[param] : 0);
+}
+
 /* Does the gradient of a param get its earlier contributions in host memory (else they come to the device first)? */
 RMI_FN int rmi_off_merges(const rmi_off_model *m, uint32_t param)
 {
@@ -10959,7 +10974,7 @@ RMI_INLINE void rmi_off_scan_backward(rmi_off_model *m, const rmi_step_access *a
 RMI_FN int rmi_off_scan(rmi_off_model *m, uint64_t enough)
 {
     const rm_graph *graph = m->g;
-    uint32_t at, i, k, buf;
+    uint32_t at, i, k, buf, before = m->model.n_forwards - 1;
     uint64_t now = 0;
     m->n_lives = 0;
     memset(m->cur, 0xFF, m->n_buf * sizeof(uint32_t));
@@ -10975,6 +10990,9 @@ RMI_FN int rmi_off_scan(rmi_off_model *m, uint64_t enough)
         uint8_t way = m->model.tasks[m->runs[at]].way;
         int hosted = rmi_off_host_task(m, m->runs[at]) != NULL;
         m->bytes.ws[at] = hosted ? 0 : rmi_off_way(m, m->runs[at], 0)->workspace;
+        buf = m->model.tasks[m->runs[at]].id;
+        if (hosted && rmi_off_rests(m, buf) && (k = rmi_off_touch(m, buf, at)) != RMI_NONE)
+            m->lives[k].written = before, before = at; /* it goes out behind the update before */
         for (i = 0; i < access->reads.n && !hosted; i++) {
             buf = m->model.buffers[m->model.pool[access->reads.at + i]].number;
             if (way == RMI_BARRIER && m->cur[buf] == RMI_NONE) continue;
@@ -11027,11 +11045,12 @@ RMI_INLINE void rmi_off_ask_lasting(rmi_off_model *m, uint32_t i)
             life->out = rmi_off_ask(m, merges ? RMI_COPY_MERGE : RMI_COPY_OUT, i, life->written);
         return;
     }
-    int changed = rmi_low_has_update(m->model.kind) && m->g->tensors[param].updates && !m->host_update[param];
+    int changed = rmi_low_has_update(m->model.kind) && m->g->tensors[param].updates &&
+                  (!m->host_update[param] || (life->kind == RMI_BUF_VALUE && rmi_off_rests(m, param)));
     if (life->kind == RMI_BUF_STATE || (mode & RMI_OFF_EDGE)) life->edge = rmi_off_ask(m, RMI_COPY_IN, i, life->first);
     if (life->kind == RMI_BUF_VALUE && (mode & RMI_OFF_GAP) && life->after && life->gap > m->table.in_ns[life->buf])
         life->in = rmi_off_ask(m, RMI_COPY_IN, i, life->after);
-    if (changed) life->out = rmi_off_ask(m, RMI_COPY_OUT, i, life->last);
+    if (changed) life->out = rmi_off_ask(m, RMI_COPY_OUT, i, m->host_update[param] ? life->written : life->last);
 }
 
 RMI_FN void rmi_off_ask_all(rmi_off_model *m)
@@ -11140,7 +11159,7 @@ RMI_INLINE uint64_t rmi_off_serve(rmi_off_model *m, uint32_t k, uint64_t lane, u
     m->link.lane[m->link.n_out++] = k;
     while (*at + 1 < m->n && m->start[*at + 1] < lane) ++*at;
     copy->at = *at < *said ? *said : *at;
-    if (life->kind == RMI_BUF_GRAD && life->lasts) m->host.end[life->id] = lane;
+    if (life->lasts) m->host.end[life->id] = lane;
     return lane;
 }
 
@@ -11155,7 +11174,7 @@ RMI_FN void rmi_off_time_out(rmi_off_model *m)
         for (; run < m->n && (m->start[run + 1] <= lane || (first[0] == end[0] && first[1] == end[1])); run++)
             for (k = m->link.head_out[run]; k; k = m->copy[k - 1].next) {
                 const rmi_off_life *life = &m->lives[m->copy[k - 1].life];
-                which = (life->kind != RMI_BUF_GRAD || !m->host_update[life->id]) && life->gap != RMI_INF;
+                which = !(life->lasts && m->host_update[life->id]) && life->gap != RMI_INF;
                 m->link.queue[2 * end[which]++ + which] = k - 1;
             }
         which = first[0] == end[0];
@@ -11196,7 +11215,8 @@ RMI_FN void rmi_off_time_in(rmi_off_model *m)
             int hosted = edge && life->kind == RMI_BUF_VALUE && m->host_update[param];
             uint64_t ready = hosted ? rmi_max(lane, m->host.end[param]) : lane;
             if (ready - lane > m->fig.late_ns) m->fig.late_ns = ready - lane, m->fig.late_of = param;
-            copy->wraps = ready < step_ns && !m->terms.steady && m->table.fixed[life->buf] != 2 && edge;
+            int rests = hosted && rmi_off_rests(m, param);
+            copy->wraps = (ready < step_ns && !m->terms.steady && m->table.fixed[life->buf] != 2 && edge) || rests;
             if (lane < step_ns && m->terms.steady) m->fig.late_ns = rmi_max(m->fig.late_ns, step_ns - lane);
             if (lane < step_ns && !m->terms.steady) m->link.h2d_lead = rmi_max(m->link.h2d_lead, step_ns - lane);
             if (!copy->wraps) {
@@ -11210,9 +11230,10 @@ RMI_FN void rmi_off_time_in(rmi_off_model *m)
                     m->copy[life->out - 1].at = (uint32_t)rmi_min(m->copy[life->out - 1].at, run - 1);
                 }
             } else {
-                copy->at = rmi_off_run_at(m, ready); /* not after its last use: then it stays (rmi_off_idle) */
+                /* not after its last use: then it stays (rmi_off_idle) */
+                copy->at = rmi_off_run_at(m, rests ? m->host.end[param] : ready);
                 if (!hosted) continue;
-                if (copy->at <= life->last) copy->at = life->last + 1;
+                if (copy->at <= rmi_off_end(m, life)) copy->at = rmi_off_end(m, life) + 1;
                 if (copy->at <= m->host.pos[param]) copy->at = m->host.pos[param] + 1;
             }
         }
@@ -11251,7 +11272,8 @@ RMI_FN void rmi_off_take_over(rmi_off_model *m, rmi_off_life *life)
     life->bytes = other->bytes;
 }
 
-/* The most bytes in host memory at once. base: what is there all the time. Takes up, down for its own. */
+/* The most bytes in host memory at once, if what is there for its update only leaves at once (terms.rests). base: what
+   is there all the time. Takes up, down for its own; up then says what is there at each run, but for updates. */
 RMI_FN uint64_t rmi_off_host_peak(rmi_off_model *m, uint64_t base)
 {
     uint64_t peak = base, sum = base;
@@ -11268,8 +11290,9 @@ RMI_FN uint64_t rmi_off_host_peak(rmi_off_model *m, uint64_t base)
         if (out->way == RMI_COPY_MERGE) { /* staging bytes, until they have been added */
             if (out->added < m->n) last = out->added;
             else first = 0;
-        } else if (grad && rmi_low_grads_resident(m->model.kind)) continue;
-        else if (grad && m->host_update[param]) {
+        } else if (grad && (rmi_low_grads_resident(m->model.kind) || (m->terms.rests && m->host_update[param]))) {
+            continue;
+        } else if (grad && m->host_update[param]) {
             if (m->host.end[param] > m->fig.ns) first = 0;
             else last = (uint32_t)rmi_max(m->host.pos[param], rmi_off_run_at(m, m->host.end[param]));
         } else if (in && in->pos > first) {
@@ -11281,6 +11304,12 @@ RMI_FN uint64_t rmi_off_host_peak(rmi_off_model *m, uint64_t base)
     for (uint32_t at = 0; at < m->n; at++) {
         sum = sum + m->bytes.up[at] - m->bytes.down[at];
         peak = rmi_max(peak, sum);
+        m->bytes.up[at] = sum;
+    }
+    for (uint32_t i = 0; i < m->n_lives && m->terms.rests; i++) {
+        const rmi_off_life *life = &m->lives[i];
+        if (life->out && life->lasts && life->kind == RMI_BUF_GRAD && m->host_update[life->id])
+            peak = rmi_max(peak, m->bytes.up[m->copy[life->out - 1].pos] + rmi_off_visit(m, life->id));
     }
     return peak;
 }
@@ -11298,7 +11327,7 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
         rmi_buf_kind kind = rmi_low_kind(graph, buf, &param);
         if (kind == RMI_BUF_GRAD && !(m->terms.waiting || rmi_low_grads_resident(m->model.kind))) continue;
         if (!m->mode[buf]) sum += kind == RMI_BUF_VALUE && m->cur[buf] != RMI_NONE ? 0 : m->table.room[buf];
-        else host += m->table.room[buf];
+        else if (kind != RMI_BUF_VALUE || !rmi_off_rests(m, param)) host += m->table.room[buf];
     }
     for (i = 0; i < m->n_lives; i++) {
         rmi_off_life *life = &m->lives[i];
@@ -11337,7 +11366,7 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
         if (live > m->terms.limit) m->fig.over += (live - m->terms.limit) >> 10;
     }
     m->fig.host_bytes = host + moved; /* never more */
-    if (m->fig.host_bytes > m->terms.host_limit) m->fig.host_bytes = rmi_off_host_peak(m, host);
+    if (m->fig.host_bytes > m->terms.host_limit || m->terms.rests) m->fig.host_bytes = rmi_off_host_peak(m, host);
 }
 
 /* What each lane has to do. The most of any. */
@@ -11431,7 +11460,7 @@ RMI_FN uint64_t rmi_off_clock(rmi_off_model *m)
             for (; i < n_out && m->link.said[m->link.queue[i]] == at; i++) {
                 const rmi_off_life *life = &m->lives[m->copy[m->link.queue[i]].life];
                 m->link.done[m->link.queue[i]] = out = rmi_max(out, now) + m->copy[m->link.queue[i]].ns;
-                if (life->kind == RMI_BUF_GRAD) m->link.updated[graph->n_tensors + life->id] = out;
+                if (life->lasts) m->link.updated[graph->n_tensors + life->id] = out;
             }
             for (; job < m->host.n_jobs && m->host.jobs[m->host.served[job]].pos <= at; job++) {
                 const rmi_off_job *j = &m->host.jobs[m->host.served[job]];
@@ -11526,18 +11555,55 @@ RMI_FN int rmi_off_at_edge(const rmi_off_model *m, const rmi_off_life *life)
            (life->kind == RMI_BUF_VALUE && !(m->mode[life->buf] & RMI_OFF_EDGE));
 }
 
+/* What host memory has for updates only, while a list is written. */
+typedef struct rmi_off_visits {
+    uint8_t *said;       /* by tensor: 1: its update, 2: that it has left */
+    uint32_t came, gone; /* updates that the runs have come to (host.pending), and that others have made leave */
+    uint64_t used;       /* bytes */
+} rmi_off_visits;
+
+/* Says that the param is updated in host memory and, if it leaves, that it is not there for that any more. */
+RMI_FN void rmi_off_say_update(const rmi_off_model *m, rmi_seq_list *out, rmi_off_visits *visits, uint32_t param,
+                               int leaves)
+{
+    uint8_t *said = &visits->said[param];
+    if (!*said) out->runs[out->n++] = rmi_low_run(RMI_OPT_HOST, param, 0, 0), *said = 1;
+    if (!leaves || *said == 2) return;
+    if (rmi_off_rests(m, param)) {
+        out->runs[out->n++] = rmi_low_run(RMI_COPY_IN, param, 0, 0);
+        out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, param, 0, 0);
+    }
+    if (!rmi_low_grads_resident(m->model.kind))
+        out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, rmi_low_buf(m->g, RMI_BUF_GRAD, param), 0, 0);
+    visits->used -= rmi_off_visit(m, param);
+    *said = 2;
+}
+
+/* Says a copy out behind run `at`; what it has no room for has left before, the oldest first (terms.rests). */
+RMI_FN void rmi_off_say_out(const rmi_off_model *m, rmi_seq_list *out, rmi_off_visits *visits,
+                            const rmi_off_copy *copy, uint32_t at)
+{
+    const rmi_off_life *life = &m->lives[copy->life];
+    const int home = life->kind == RMI_BUF_GRAD && rmi_low_grads_resident(m->model.kind);
+    if (rmi_off_idle(m, copy)) return;
+    if (life->lasts && m->host_update[life->id] && !home) visits->used += m->table.room[life->buf];
+    while (m->terms.rests && visits->used + m->bytes.up[at] > m->terms.host_limit && visits->gone < visits->came)
+        rmi_off_say_update(m, out, visits, m->host.pending[visits->gone++], 1);
+    out->runs[out->n++] = rmi_low_run((rmi_way)copy->way, life->buf, 0, 0);
+}
+
 /* The list with its copies: before each run the copies in that begin then, after it the copies out of what is ready and
    the ends of copies that are over. */
 RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_seq_list *out)
 {
-    uint32_t at, k, *over = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *begin = m->link.begin, *next = m->link.next,
-                   *added = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
-    uint32_t *then = RMI_NEW(mem, uint32_t, (size_t)m->n_copy + 1), param, host = 0, lane = 0;
-    uint32_t *done = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *done_next = RMI_NEW(mem, uint32_t, m->g->n_tensors);
-    out->runs = RMI_NEW(mem, rmi_run, 2 * (size_t)m->n + 4 * (size_t)m->n_copy + 1);
-    out->at = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
+    uint32_t at, k, param, host = 0, lane = 0, *over, *added, *then, *done, *done_next;
+    uint32_t *begin = m->link.begin, *next = m->link.next;
+    const size_t n = (size_t)m->n + 1;
+    rmi_off_visits visits = RMI_INIT;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(over, n), RMI_T(added, n), RMI_T(then, (size_t)m->n_copy + 1), RMI_T(done, n),
+                       RMI_T(done_next, m->g->n_tensors), RMI_T(visits.said, m->g->n_tensors), RMI_T(out->at, n),
+                       RMI_T(out->runs, 2 * n + 4 * (size_t)m->n_copy)));
     out->n = 0;
-    if (!out->at || !over || !added || !then || !done || !done_next || !out->runs) return RM_ERROR_MEMORY;
     rmi_off_queue(m);
     for (at = m->n; at-- > 0;)
         for (k = m->link.head_out[at]; k; k = m->copy[k - 1].next) {
@@ -11567,10 +11633,12 @@ RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_seq_list *ou
     }
     for (at = 0; at <= m->n; at++) {
         for (k = begin[at]; k; k = next[k - 1])
-            out->runs[out->n++] = rmi_low_run(RMI_COPY_IN, m->lives[m->copy[k - 1].life].buf, 0, 0);
+            if (m->lives[param = m->copy[k - 1].life].kind == RMI_BUF_VALUE && rmi_off_rests(m, m->lives[param].id))
+                rmi_off_say_update(m, out, &visits, m->lives[param].id, 1);
+            else out->runs[out->n++] = rmi_low_run(RMI_COPY_IN, m->lives[param].buf, 0, 0);
         for (k = at == m->n ? added[at] : 0; k; k = then[k - 1])
             out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->lives[m->copy[k - 1].life].buf, 2, 0);
-        for (k = at == m->n ? done[at] : 0; k; k = done_next[k - 1])
+        for (k = at == m->n && !m->terms.rests ? done[at] : 0; k; k = done_next[k - 1])
             out->runs[out->n++] = rmi_low_run(RMI_HOLD, rmi_low_buf(m->g, RMI_BUF_GRAD, k - 1), 2, 0);
         if (at == m->n) break;
         /* a copy of a value has been read when its need comes */
@@ -11581,11 +11649,9 @@ RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_seq_list *ou
         }
         out->at[at] = (uint32_t)out->n;
         if (!rmi_off_host_task(m, m->runs[at])) out->runs[out->n++] = rmi_off_run(m, m->runs[at]);
-        for (; lane < m->link.n_out && m->link.said[m->link.lane[lane]] == at; lane++) {
-            k = m->link.lane[lane];
-            if (!rmi_off_idle(m, &m->copy[k]))
-                out->runs[out->n++] = rmi_low_run((rmi_way)m->copy[k].way, m->lives[m->copy[k].life].buf, 0, 0);
-        }
+        else m->host.pending[visits.came++] = m->model.tasks[m->runs[at]].id;
+        for (; lane < m->link.n_out && m->link.said[m->link.lane[lane]] == at; lane++)
+            rmi_off_say_out(m, out, &visits, &m->copy[m->link.lane[lane]], at);
         for (k = added[at]; k; k = then[k - 1])
             out->runs[out->n++] =
                 rmi_low_run(RMI_HOLD, m->lives[m->copy[k - 1].life].buf, m->copy[k - 1].way == RMI_COPY_MERGE, 0);
@@ -11593,9 +11659,8 @@ RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_seq_list *ou
             if (m->copy[k - 1].at > m->link.said[k - 1])
                 out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->lives[m->copy[k - 1].life].buf, 0, 0);
         for (; host < m->host.n && m->host.pos[m->host.order[host]] == at; host++)
-            out->runs[out->n++] = rmi_low_run(RMI_OPT_HOST, m->host.order[host], 0, 0);
-        for (k = done[at]; k; k = done_next[k - 1])
-            out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, rmi_low_buf(m->g, RMI_BUF_GRAD, k - 1), 0, 0);
+            rmi_off_say_update(m, out, &visits, m->host.order[host], 0);
+        for (k = done[at]; k; k = done_next[k - 1]) rmi_off_say_update(m, out, &visits, k - 1, 1);
     }
     return RM_OK;
 }
@@ -11746,7 +11811,8 @@ RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_seq_l
             int input = kind == RMI_BUF_VALUE && m->g->tensors[i].kind == RMI_INPUT, moves = !input && m->mode[buf];
             place = pass == 3 ? 3 : input ? 2 : moves ? 1 : 0;
             if (place != pass || !rmi_low_has_home(m->g, buf, grads)) continue;
-            if (pass == 3 ? !moves : moves && (m->cur[buf] == RMI_NONE || !rmi_off_at_edge(m, &m->lives[m->cur[buf]])))
+            if (pass == 3 ? !moves || (kind == RMI_BUF_VALUE && rmi_off_rests(m, i))
+                          : moves && (m->cur[buf] == RMI_NONE || !rmi_off_at_edge(m, &m->lives[m->cur[buf]])))
                 continue;
             out->homes[out->n_homes].buf = buf;
             out->homes[out->n_homes].host = pass == 3;
@@ -18606,9 +18672,20 @@ RMI_FN rm_result rmi_plan_recipes(rmi_planner *call, rmi_arena *mem, rmi_off_sea
     return RM_OK;
 }
 
-/* All recipes and the search, which count on `percent` of the link's speed. bound: between them, so that there soon is
-   a plan. *fitted: the last search found decisions that fit, addresses aside. */
-RMI_FN rm_result rmi_plan_move_from(rmi_planner *call, uint64_t budget, uint32_t percent, int bound, int *fitted)
+/* Is what may be updated in host memory, with gradients and states, more than so many bytes? */
+RMI_FN int rmi_plan_is_short(const rmi_planner *call, uint64_t host)
+{
+    const rm_graph *graph = call->graph;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < 3 * graph->n_tensors && rmi_low_has_update(call->step); i++)
+        if (graph->tensors[i % graph->n_tensors].updates && graph->tensors[i % graph->n_tensors].opt_host != RMI_INF)
+            bytes = rmi_add(bytes, rmi_low_bytes(graph, i));
+    return !graph->link.whole && bytes > host;
+}
+
+/* All recipes and the search, which count on `percent` of the link's speed. rest: as terms.rests. bound: between
+   them, so that there soon is a plan. *fit: the last search found decisions that fit, addresses aside. */
+RMI_FN rm_result rmi_plan_move_from(rmi_planner *call, uint64_t budget, uint32_t percent, int rest, int bound, int *fit)
 {
     rmi_arena mem = rmi_plan_arena(call);
     rmi_off_model m;
@@ -18620,6 +18697,7 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *call, uint64_t budget, uint32_t
         m.terms.limit = budget;
         m.terms.host_limit = rmi_plan_host(call->desc);
         m.terms.steady = call->together == RMI_PLAN_JOINT;
+        m.terms.rests = rest || (call->given && rmi_plan_is_short(call, rmi_plan_host(call->desc)));
         m.terms.waiting = call->step == RM_FORWARD && call->steps & (RM_FIRST | RM_MIDDLE | RM_LAST);
         if (call->given) rmi_off_join(&m, call->given->homes, call->given->n_homes);
         result = rmi_off_search_make(&mem, &m, &call->plan->shape, &s);
@@ -18635,7 +18713,7 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *call, uint64_t budget, uint32_t
         result = rmi_plan_search_moved(call, &mem, &s, budget, i, &evals);
         if (s.found == RMI_INF || (call->best.n && call->best.fig.time_ns <= s.found + s.found / 20)) break;
     }
-    *fitted = s.found != RMI_INF;
+    *fit = s.found != RMI_INF;
     rmi_arena_free(&mem);
     return result == RM_ERROR_CANCELLED && call->stop.stopped ? RM_OK : result;
 }
@@ -18649,11 +18727,13 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *call, uint64_t budget, int bound)
         (uint32_t)rmi_max(call->desc->link_margin_percent, call->config.passes & RM_PASS_OFFLOAD ? RMI_PLAN_SPARE : 0);
     /* where any plan will do: the one that a call comes to if it finds none at first */
     uint32_t any = call->tries.naming && call->together != RMI_PLAN_JOINT;
-    rm_result result = any ? rmi_plan_move_from(call, budget, rush[0], 0, &fitted) : RM_OK;
-    if (result == RM_OK && !call->stop.stopped) result = rmi_plan_move_from(call, budget, 100 - margin, bound, &fitted);
+    rm_result result = any ? rmi_plan_move_from(call, budget, rush[0], 0, 0, &fitted) : RM_OK;
+    for (int rests = 0; rests < 2 && result == RM_OK && !call->stop.stopped; rests++)
+        if (!rests || rmi_plan_is_short(call, call->best.n || !call->host_only ? rmi_plan_host(call->desc) : 0))
+            result = rmi_plan_move_from(call, budget, 100 - margin, rests, !rests && bound, &fitted);
     if (call->best.n || call->tries.others) return result;
     for (uint32_t i = any; i < RMI_COUNT(rush) && result == RM_OK && !call->stop.stopped; i++) {
-        result = rmi_plan_move_from(call, budget, rush[i], 0, &fitted);
+        result = rmi_plan_move_from(call, budget, rush[i], 0, 0, &fitted);
         if (!call->best.n || !fitted) break;
     }
     return result;

@@ -423,8 +423,8 @@ int main(int argc, char **argv)
     tm_case = 0;
     printf("%lu graphs, %lu states, %lu orders timed; %lu searches not ended; %lu orders below what a lane takes; %lu refused though there is a step\n", i - seed, states, orders, unfinished, early, refused);
     at_home.say("weights at home in host memory or on disk"), anywhere.say("and on the device alone");
-    /* 12 graphs: 22 and 71 %. Plans run some forwards late and load some weights twice; a weight that is updated in host memory has a home
-       there or on disk, be there ever so much room on the device. */
+    /* 12 graphs: 22 and 71 % before weights that host memory updates could rest on the device alone. Plans run some forwards late and load
+       some weights twice. */
     if (at_home.cases >= 8) EXPECT(at_home.mean() < 0.4 && anywhere.mean() < 1.1, "plans are further from the best orders than they were");
     return tm_end();
 }

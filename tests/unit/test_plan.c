@@ -1106,8 +1106,36 @@ static void crowded(void)
     rm_graph_destroy(g);
 }
 
+/* Updates in host memory that has no room for all weights: these rest on the device alone, and visit it for their update one after another. */
+static void resting(void)
+{
+    static const char graph[] = "rockmate graph 1\nlink h2d=1800000000 d2h=1400000000 latency=4\ntensor x input 300\ntensor w0 param 200 state=200 opt_host=25\n"
+                                "op f0 in=x,w0 out=a0:300 needs=x%s fwd=218 bwd=453\ntensor w1 param 100 state=200 opt_host=181\nop f1 in=a0,w1 out=a1:300 needs=a0 fwd=84 bwd=817\noutput a1\n";
+    char text[sizeof graph + 8];
+    unsigned i;
+    for (i = 0; i < 6; i++) {
+        const uint64_t host = 800 + 50 * (i / 2);
+        rm_graph *g = NULL;
+        rm_plan_info info = {0};
+        rm_plan *p = NULL;
+        rm_plan_desc d = {.device_bytes = 1800, .host_bytes = host, .align = 1, .work_limit = 100000, .info = &info};
+        tm_text t = {0};
+        EXPECT(!rm_graph_read(text, (size_t)sprintf(text, graph, i % 2 ? ",w0" : ""), NULL, &g), rm_graph_error(g));
+        if (EXPECT(!rm_plan_create(g, &d, &p), rm_graph_error(g)) && EXPECT(!rm_plan_write(p, 0, tm_sink, &t), "")) {
+            EXPECT(info.time_ns == 1860 && info.host_bytes <= host && info.arena_bytes <= 1800, t.s);
+            EXPECT(host > 800 || (strstr(t.s, "resident w0") && !strstr(t.s, "home w") && strstr(t.s, "drop_host w0\n")), t.s);
+        }
+        tm_clear(&t);
+        rm_plan_destroy(p);
+        d.host_bytes = 799; /* states, and weight and gradient of w0, have no room */
+        EXPECT(rm_plan_create(g, &d, &p) == RM_ERROR_INFEASIBLE && strstr(rm_graph_error(g), "host memory of 799 bytes: too small"), rm_graph_error(g));
+        rm_graph_destroy(g);
+    }
+}
+
 int main(void)
 {
+    resting();
     crowded();
     merges();
     outputs_again();
