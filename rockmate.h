@@ -19277,8 +19277,6 @@ RMI_FN rm_result rmi_plan_updates_ok(rm_graph *graph, const rm_plan_desc *desc, 
         RMI_WANT(&graph->last, !tensor->external && !tensor->stays, "param %s: its update runs in host memory only, "
                  "and what is %s does not move; give it an update on the device as well, or drop %s",
                  tensor->name, flag, flag);
-        RMI_WANT(&graph->last, !desc->shares, "param %s: its update runs in host memory only, and in plans in shares "
-                 "on ranks updates run on the device; give it one there as well", tensor->name);
         RMI_WANT(&graph->last, !desc->unified, "param %s: its update runs in host memory only, and with "
                  "rm_plan_desc.unified there is none beside the device's; give it an update on the device",
                  tensor->name);
@@ -19641,7 +19639,7 @@ RMI_FN int rmi_plan_shares(const rm_graph *graph, uint32_t tensor)
 {
     const rmi_tensor *param = &graph->tensors[tensor];
     if (!rmi_low_may_share(graph, tensor) || rmi_step_is_viewed(graph, tensor) || !param->bytes) return 0;
-    return !param->consumers.n || (param->updates && param->opt != RMI_INF && param->grad_bytes);
+    return !param->consumers.n || (param->updates && param->grad_bytes);
 }
 
 /* Makes a graph, which is a copy, one in which the ranks are host memory, and nothing but params can be there. Returns
@@ -19664,7 +19662,7 @@ RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph)
         any |= shares;
         tensor->stays = (uint8_t)!shares; /* in shares on the device is no host memory */
         if (!shares || !tensor->consumers.n) continue;
-        tensor->opt_host = rmi_mul_div_up(tensor->opt, 1, ranks->n);
+        tensor->opt_host = rmi_mul_div_up(tensor->opt != RMI_INF ? tensor->opt : tensor->opt_host, 1, ranks->n);
         tensor->opt = tensor->reduce = RMI_INF;
     }
     graph->ranks.n = 0;
@@ -19673,7 +19671,7 @@ RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph)
 
 #define RMI_PLAN_WAITING 8u /* shares of gradients get an eighth of what all take, if they need not wait together */
 #define RMI_PLAN_NEAR 64u   /* a plan in shares within that part (1.6 %) of its time from the bound is good enough */
-#define RMI_PLAN_AWAY 2u    /* of states' shares that host memory has room for none, half or all wait there */
+#define RMI_PLAN_RING 3u    /* so many of the largest shares of weights are on their way from host memory at once */
 #define RMI_PLAN_FIRST 4u   /* of the time that is given the first try has that part */
 #define RMI_PLAN_HELD 2u    /* a scatter is held back for gathers until that part of it would be over */
 #define RMI_PLAN_NAMINGS 3u /* budgets between the one asked for and one that works are tried to name a smaller one */
@@ -19682,13 +19680,35 @@ RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph)
    the attempt before, then what all take; the last ends with the first plan, and is the one that names a budget. */
 enum { RMI_PLAN_LEAST, RMI_PLAN_MORE, RMI_PLAN_MORE_AGAIN, RMI_PLAN_MOST, RMI_PLAN_ANY };
 
+/* What of a param's shares is in host memory, by kind: weight and state are at home there, the gradient goes there for
+   its update. */
+enum {
+    RMI_PLAN_AWAY_WEIGHT = 1 << RMI_BUF_VALUE,
+    RMI_PLAN_AWAY_UPDATE = 1 << RMI_BUF_GRAD,
+    RMI_PLAN_AWAY_STATE = 1 << RMI_BUF_STATE
+};
+
+/* What is tried: which of that, as far as there is room; what part of it, in per cent; what part of it, at least, has
+   room on the device for updates there. In the order in which that is done. */
+static const struct {
+    uint8_t what, percent, stage;
+} rmi_plan_away[] = {
+    {0, 100, 1},
+    {RMI_PLAN_AWAY_STATE, 100, 8},
+    {RMI_PLAN_AWAY_STATE | RMI_PLAN_AWAY_WEIGHT | RMI_PLAN_AWAY_UPDATE, 100, 32},
+    {RMI_PLAN_AWAY_STATE | RMI_PLAN_AWAY_WEIGHT, 100, 32},
+    {RMI_PLAN_AWAY_STATE, 50, 8},
+};
+
 typedef struct rmi_plan_places { /* of shares, behind the arena that is planned: bytes from its end on */
     uint64_t *share;           /* by share: of values and states, and of gradients that last */
-    uint8_t *away;             /* by param: its state's share is in host memory, and comes for its update */
-    uint64_t host;             /* bytes of all these */
+    uint8_t *away;             /* by param: what of it is in host memory (RMI_PLAN_AWAY_STATE and its like), */
+    uint64_t host;             /* bytes of all that, */
+    uint64_t travel;           /* and behind it of gradients' shares for updates there */
     uint64_t lasting;          /* bytes of all others; behind them */
     uint64_t ws;               /* of the largest workspace of an update; behind it */
-    uint64_t stage;            /* of states' shares that have come; behind it */
+    uint64_t stage;            /* of shares that have come for their updates; behind it */
+    uint64_t ring;             /* of weights' shares that have come to be gathered; behind it */
     uint64_t waiting;          /* of gradients' shares that wait for an update, */
     uint64_t most;             /* and if all wait together */
     uint64_t align;
@@ -19711,8 +19731,10 @@ typedef struct rmi_plan_sharing { /* a program that is being said in shares */
     uint64_t *ready;           /* by param: when its gradient is in its share; while it is held: complete */
     uint32_t *held, first_held, n_held; /* params whose scatter is held back, for gathers to overtake it */
     uint32_t *queue, n;        /* params whose update waits */
-    rmi_plan_area grads, states; /* that wait for it; that have come from host memory */
-    uint64_t h2d, *came;       /* ns: when that lane is free; by param: when its state has come, or 0 */
+    rmi_plan_area grads, stage; /* that wait for it; that have come from host memory */
+    uint64_t h2d, *came;       /* ns: when that lane is free; by param: when what its update wants has come, or 0 */
+    uint64_t d2h, host, *there; /* ns: when these are free; by param: when its update there is over, or 0 */
+    uint64_t ring, travel;     /* where the next share comes to, on the device and in host memory */
     uint8_t *lasts;            /* by param: its gradient's share is at home on the device; */
     uint8_t *is_held, *again;  /* its scatter is held back; it is gathered behind its update */
     int has_ws, takes;         /* a workspace is allocated; the next run takes over bytes */
@@ -19731,11 +19753,22 @@ RMI_FN rm_result rmi_plan_say_shared(rmi_plan_sharing *to, rmi_what what, uint32
     return RM_OK;
 }
 
-/* Bytes of the share of a param's value, gradient or state, in whole steps of the alignment. */
-RMI_FN uint64_t rmi_plan_share_bytes(const rm_graph *graph, rmi_buf_kind kind, size_t param, uint64_t align)
+/* The share of a param's value, gradient or state (kind), and its bytes in whole steps of the alignment. */
+RMI_FN uint32_t rmi_plan_share_of(const rm_graph *graph, uint32_t kind, size_t param)
 {
-    uint32_t whole = rmi_low_buf(graph, kind, (uint32_t)param);
-    return rmi_round_up(rmi_low_bytes(graph, rmi_low_shares(graph) + whole), align);
+    return rmi_low_shares(graph) + kind * graph->n_tensors + (uint32_t)param;
+}
+RMI_FN uint64_t rmi_plan_share_bytes(const rm_graph *graph, uint32_t kind, size_t param, uint64_t align)
+{
+    return rmi_round_up(rmi_low_bytes(graph, rmi_plan_share_of(graph, kind, param)), align);
+}
+
+/* Bytes of a param's shares that are at home in host memory (away, as in rmi_plan_places), each in whole steps of the
+   alignment. */
+RMI_FN uint64_t rmi_plan_away_bytes(const rm_graph *graph, size_t param, uint32_t away, uint64_t align)
+{
+    return (away & RMI_PLAN_AWAY_WEIGHT ? rmi_plan_share_bytes(graph, RMI_BUF_VALUE, param, align) : 0) +
+           (away & RMI_PLAN_AWAY_STATE ? rmi_plan_share_bytes(graph, RMI_BUF_STATE, param, align) : 0);
 }
 
 /* The lowest offset of an area at which a param's share has room. */
@@ -19771,13 +19804,48 @@ RMI_FN uint64_t rmi_plan_transfer_ns(const rm_graph *graph, uint64_t bytes)
     return rmi_add(graph->ranks.latency, ns);
 }
 
-/* Says that a param is gathered. */
+/* What of a param comes from host memory for its update: bits as in rmi_plan_places.away. */
+RMI_FN uint32_t rmi_plan_coming(const rmi_plan_sharing *to, uint32_t param)
+{
+    return to->at->away[param] & RMI_PLAN_AWAY_UPDATE ? 0 : to->at->away[param];
+}
+
+/* Says that a share comes from host memory to so many bytes behind the arena: *ns, when it is there. */
+RMI_FN rm_result rmi_plan_say_comes(rmi_plan_sharing *to, uint32_t share, uint64_t offset, uint64_t *ns)
+{
+    const rmi_link *link = &to->graph->link;
+    const uint64_t bytes = rmi_low_bytes(to->graph, share);
+    RMI_TRY(rmi_plan_say_shared(to, RMI_ALLOC, share, to->base + offset, bytes));
+    *ns = to->h2d = rmi_add(rmi_max(to->h2d, *ns), rmi_add(link->latency,
+                            rmi_mul_div_up(bytes, 1000000000u, link->tier[RMI_PINNED].h2d)));
+    return rmi_plan_say_shared(to, RMI_PREFETCH, share, 0, 0);
+}
+
+/* The next place of a ring of so many bytes. */
+RMI_FN uint64_t rmi_plan_round(uint64_t *next, uint64_t bytes, uint64_t room)
+{
+    const uint64_t low = *next + bytes > room ? 0 : *next;
+    *next = low + bytes;
+    return low;
+}
+
+/* Says that a param is gathered; its share comes from host memory for that, if it is there. */
 RMI_FN rm_result rmi_plan_say_gather(rmi_plan_sharing *to, uint32_t param)
 {
-    uint64_t ns = rmi_plan_transfer_ns(to->graph, to->graph->tensors[param].bytes);
-    to->comm = rmi_add(rmi_max(to->comm, to->compute), ns);
+    const rmi_plan_places *at = to->at;
+    const uint64_t ns = rmi_plan_transfer_ns(to->graph, to->graph->tensors[param].bytes);
+    const uint32_t share = rmi_plan_share_of(to->graph, RMI_BUF_VALUE, param);
+    const int comes = at->away[param] & RMI_PLAN_AWAY_WEIGHT && !to->came[param];
+    uint64_t begin = to->there[param];
     to->again[param] = 0;
-    return rmi_plan_say_shared(to, RMI_GATHER, rmi_low_buf(to->graph, RMI_BUF_VALUE, param), 0, 0);
+    if (comes) {
+        const uint64_t bytes = rmi_plan_share_bytes(to->graph, RMI_BUF_VALUE, param, at->align);
+        const uint64_t low = at->lasting + at->ws + at->stage + rmi_plan_round(&to->ring, bytes, at->ring);
+        RMI_TRY(rmi_plan_say_comes(to, share, low, &begin));
+    }
+    to->comm = rmi_add(rmi_max(rmi_max(to->comm, to->compute), begin), ns);
+    RMI_TRY(rmi_plan_say_shared(to, RMI_GATHER, rmi_low_buf(to->graph, RMI_BUF_VALUE, param), 0, 0));
+    return comes ? rmi_plan_say_shared(to, RMI_FREE, share, 0, 0) : RM_OK;
 }
 
 /* Says scatters that are held back: those that are half over by then, had they been said at once; all up to a
@@ -19796,65 +19864,92 @@ RMI_FN rm_result rmi_plan_say_scatters(rmi_plan_sharing *to, uint64_t by, uint32
     return RM_OK;
 }
 
-/* A state's share comes from host memory in so long: ns. */
-RMI_FN uint64_t rmi_plan_state_ns(const rmi_plan_sharing *to, uint32_t param)
-{
-    const rmi_link *link = &to->graph->link;
-    return rmi_add(link->latency, rmi_mul_div_up(to->states.bytes[param], 1000000000u, link->tier[RMI_PINNED].h2d));
-}
-
-/* The states of params whose updates wait come from host memory, the first ones first, as far as there is room. */
-RMI_FN rm_result rmi_plan_say_states(rmi_plan_sharing *to)
+/* What updates that wait want comes from host memory, for the first ones first, as far as there is room. */
+RMI_FN rm_result rmi_plan_say_arrivals(rmi_plan_sharing *to)
 {
     for (uint32_t i = 0; i < to->n; i++) {
-        uint32_t now = to->queue[i], state = rmi_low_buf(to->graph, RMI_BUF_SHARE_STATE, now);
-        uint64_t low = rmi_plan_free_at(&to->states, now);
-        if (!to->at->away[now] || to->came[now]) continue;
-        if (low + to->states.bytes[now] > to->at->stage) break;
-        rmi_plan_comes(&to->states, now, low);
-        low += to->base + to->at->lasting + to->at->ws;
-        to->came[now] = to->h2d = rmi_add(rmi_max(to->h2d, to->compute), rmi_plan_state_ns(to, now));
-        RMI_TRY(rmi_plan_say_shared(to, RMI_ALLOC, state, low, rmi_low_bytes(to->graph, state)));
-        RMI_TRY(rmi_plan_say_shared(to, RMI_PREFETCH, state, 0, 0));
+        const uint32_t now = to->queue[i], comes = rmi_plan_coming(to, now);
+        uint64_t low = rmi_plan_free_at(&to->stage, now);
+        if (!comes || to->came[now]) continue;
+        if (low + to->stage.bytes[now] > to->at->stage) break;
+        rmi_plan_comes(&to->stage, now, low);
+        low += to->at->lasting + to->at->ws;
+        to->came[now] = to->compute;
+        for (uint32_t kind = RMI_BUF_VALUE; kind <= RMI_BUF_STATE; kind++) {
+            if (!(comes >> kind & 1)) continue;
+            RMI_TRY(rmi_plan_say_comes(to, rmi_plan_share_of(to->graph, kind, now), low, &to->came[now]));
+            low += rmi_plan_share_bytes(to->graph, kind, now, to->at->align);
+        }
     }
     return RM_OK;
 }
 
-/* The update of a param has run: if its state's share has come from host memory, it goes back. */
+/* The update of a param has run: what has come for it from host memory goes back. */
 RMI_FN rm_result rmi_plan_say_leaves(rmi_plan_sharing *to, uint32_t param)
 {
-    uint32_t state = rmi_low_buf(to->graph, RMI_BUF_SHARE_STATE, param);
+    const uint32_t comes = rmi_plan_coming(to, param);
     if (!to->came[param]) return RM_OK;
     to->came[param] = 0;
-    rmi_plan_goes(&to->states, param);
-    RMI_TRY(rmi_plan_say_shared(to, RMI_OFFLOAD, state, to->at->share[2 * to->graph->n_tensors + param], 0));
-    return rmi_plan_say_shared(to, RMI_FREE, state, 0, 0);
+    rmi_plan_goes(&to->stage, param);
+    for (uint32_t kind = RMI_BUF_VALUE; kind <= RMI_BUF_STATE; kind++) {
+        const uint32_t share = rmi_plan_share_of(to->graph, kind, param);
+        if (!(comes >> kind & 1)) continue;
+        RMI_TRY(rmi_plan_say_shared(to, RMI_OFFLOAD, share, to->at->share[kind * to->graph->n_tensors + param], 0));
+        RMI_TRY(rmi_plan_say_shared(to, RMI_FREE, share, 0, 0));
+    }
+    return RM_OK;
 }
 
-/* Says one of the updates that wait; those whose states have come before its own make room for that. */
+/* Says an update on the device. */
+RMI_FN rm_result rmi_plan_say_here(rmi_plan_sharing *to, uint32_t param)
+{
+    const rmi_run run = rmi_low_run(RMI_OPT, param, RMI_OF_SHARE, 0);
+    const uint32_t ws = rmi_low_buf(to->graph, RMI_BUF_OPT_WS, param);
+    const uint64_t bytes = to->graph->tensors[param].opt_ws, ready = rmi_max(to->ready[param], to->came[param]);
+    if (bytes) RMI_TRY(rmi_plan_say_shared(to, RMI_ALLOC, ws, to->base + to->at->lasting, bytes));
+    RMI_TRY(rmi_plan_say_shared(to, RMI_RUN, RMI_NONE, 0, 0));
+    to->out.st[to->out.n - 1].run = run;
+    to->compute = rmi_add(rmi_max(to->compute, ready), rmi_low_ns(to->graph, run, 0, 0));
+    return bytes ? rmi_plan_say_shared(to, RMI_FREE, ws, 0, 0) : RM_OK;
+}
+
+/* Says an update in host memory: the gradient's share goes there. */
+RMI_FN rm_result rmi_plan_say_there(rmi_plan_sharing *to, uint32_t param)
+{
+    const rmi_link *link = &to->graph->link;
+    const uint32_t share = rmi_plan_share_of(to->graph, RMI_BUF_GRAD, param);
+    const rmi_run run = rmi_low_run(RMI_OPT_HOST, param, RMI_OF_SHARE, 0);
+    const uint64_t low = to->at->host + rmi_plan_round(&to->travel, to->grads.bytes[param], to->at->travel);
+    to->d2h = rmi_add(rmi_max(to->d2h, to->ready[param]), rmi_add(link->latency,
+                      rmi_mul_div_up(rmi_low_bytes(to->graph, share), 1000000000u, link->tier[RMI_PINNED].d2h)));
+    to->host = to->there[param] = rmi_add(rmi_max(to->host, to->d2h), rmi_low_ns(to->graph, run, 0, 0));
+    RMI_TRY(rmi_plan_say_shared(to, RMI_OFFLOAD, share, low, 0));
+    if (!to->lasts[param]) RMI_TRY(rmi_plan_say_shared(to, RMI_FREE, share, 0, 0));
+    if (!to->lasts[param]) rmi_plan_goes(&to->grads, param);
+    RMI_TRY(rmi_plan_say_shared(to, RMI_RUN, RMI_NONE, 0, 0));
+    to->out.st[to->out.n - 1].run = run;
+    return rmi_plan_say_shared(to, RMI_DROP_HOST, share, 0, 0);
+}
+
+/* Says one of the updates that wait; those for which something has come before make room for what it wants. */
 RMI_FN rm_result rmi_plan_say_update(rmi_plan_sharing *to, uint32_t at)
 {
-    uint32_t now = to->queue[at], ws = rmi_low_buf(to->graph, RMI_BUF_OPT_WS, now), first = 0;
-    uint64_t bytes = to->graph->tensors[now].opt_ws;
-    RMI_TRY(rmi_plan_say_states(to));
-    while (to->at->away[now] && !to->came[now]) { /* once: all that have come have no other in front of them */
+    const uint32_t now = to->queue[at], there = to->at->away[now] & RMI_PLAN_AWAY_UPDATE;
+    uint32_t first = 0;
+    RMI_TRY(rmi_plan_say_arrivals(to));
+    while (rmi_plan_coming(to, now) && !to->came[now]) { /* once: all that have come have no other in front of them */
         while (!to->came[to->queue[first]]) first++;
         if (to->is_held[to->queue[first]]) RMI_TRY(rmi_plan_say_scatters(to, 0, to->queue[first]));
         RMI_TRY(rmi_plan_say_update(to, first));
         at -= first < at;
-        RMI_TRY(rmi_plan_say_states(to));
+        RMI_TRY(rmi_plan_say_arrivals(to));
     }
-    rmi_run run = rmi_low_run(RMI_OPT, now, RMI_OF_SHARE, 0);
-    if (bytes) RMI_TRY(rmi_plan_say_shared(to, RMI_ALLOC, ws, to->base + to->at->lasting, bytes));
-    RMI_TRY(rmi_plan_say_shared(to, RMI_RUN, RMI_NONE, 0, 0));
-    to->out.st[to->out.n - 1].run = run;
-    if (bytes) RMI_TRY(rmi_plan_say_shared(to, RMI_FREE, ws, 0, 0));
-    to->compute = rmi_add(rmi_max(to->compute, rmi_max(to->ready[now], to->came[now])),
-                          rmi_low_ns(to->graph, run, 0, 0));
+    if (!there) RMI_TRY(rmi_plan_say_here(to, now));
+    else if (!to->there[now]) RMI_TRY(rmi_plan_say_there(to, now));
     for (to->n--; at < to->n; at++) to->queue[at] = to->queue[at + 1];
-    RMI_TRY(rmi_plan_say_leaves(to, now));
     if (to->again[now]) RMI_TRY(rmi_plan_say_gather(to, now));
-    if (to->lasts[now]) return RM_OK;
+    RMI_TRY(rmi_plan_say_leaves(to, now));
+    if (to->lasts[now] || there) return RM_OK;
     rmi_plan_goes(&to->grads, now);
     return rmi_plan_say_shared(to, RMI_FREE, rmi_low_buf(to->graph, RMI_BUF_SHARE_GRAD, now), 0, 0);
 }
@@ -19865,13 +19960,28 @@ RMI_FN rm_result rmi_plan_say_waits(rmi_plan_sharing *to, uint32_t param)
     uint32_t share = rmi_low_buf(to->graph, RMI_BUF_SHARE_GRAD, param), i = 0;
     uint64_t bytes = to->grads.bytes[param], low = rmi_plan_free_at(&to->grads, param);
     while (low + bytes > to->at->waiting && i < to->n && !to->has_ws && !to->takes) {
-        if (to->is_held[to->queue[i]]) i++;
+        if (to->is_held[to->queue[i]] || to->there[to->queue[i]]) i++;
         else RMI_TRY(rmi_plan_say_update(to, i));
         low = rmi_plan_free_at(&to->grads, param);
     }
     rmi_plan_comes(&to->grads, param, low);
-    low += to->base + to->at->lasting + to->at->ws + to->at->stage;
+    low += to->base + to->at->lasting + to->at->ws + to->at->stage + to->at->ring;
     return rmi_plan_say_shared(to, RMI_ALLOC, share, low, rmi_low_bytes(to->graph, share));
+}
+
+/* Says updates that are ready: in host memory those whose gradients are in shares; on the device, and gathers behind
+   those there, if the computation does not wait for them and the weight is wanted again. */
+RMI_FN rm_result rmi_plan_say_ready(rmi_plan_sharing *to)
+{
+    for (uint32_t at = 0; at < to->n && !to->has_ws && !to->takes;) {
+        const uint32_t now = to->queue[at];
+        int ready = !to->is_held[now] && (!rmi_plan_coming(to, now) || to->came[now]);
+        if (ready && to->at->away[now] & RMI_PLAN_AWAY_UPDATE && !to->there[now]) RMI_TRY(rmi_plan_say_there(to, now));
+        const uint64_t ns = rmi_max(rmi_max(to->ready[now], to->came[now]), to->there[now]);
+        if (ready && to->again[now] && ns <= to->compute) RMI_TRY(rmi_plan_say_update(to, at));
+        else at++;
+    }
+    return RM_OK;
 }
 
 /* Says all that waits at a program's end, the last updates first as far as they are ready: a step begins with what the
@@ -19879,6 +19989,7 @@ RMI_FN rm_result rmi_plan_say_waits(rmi_plan_sharing *to, uint32_t param)
 RMI_FN rm_result rmi_plan_say_rest(rmi_plan_sharing *to)
 {
     RMI_TRY(rmi_plan_say_scatters(to, RMI_INF, RMI_NONE));
+    RMI_TRY(rmi_plan_say_ready(to));
     while (to->n) {
         uint32_t at = to->n - 1;
         while (at && to->ready[to->queue[at]] > to->compute) at--;
@@ -19894,15 +20005,9 @@ RMI_FN rm_result rmi_plan_say_in_shares(rmi_plan_sharing *to, const rmi_stmt *st
     uint32_t i = 0, at;
     rmi_buf_kind kind = st->what == RMI_RUN ? RMI_BUF_VALUE : rmi_low_kind(graph, st->buf, &i);
     RMI_TRY(rmi_plan_say_scatters(to, to->compute, RMI_NONE));
-    for (at = 0; at < to->n && !to->has_ws && !to->takes;) {
-        uint32_t now = to->queue[at];
-        int here = !to->is_held[now] && (!to->at->away[now] || to->came[now]);
-        if (to->again[now] && here && rmi_max(to->ready[now], to->came[now]) <= to->compute)
-            RMI_TRY(rmi_plan_say_update(to, at));
-        else at++;
-    }
+    RMI_TRY(rmi_plan_say_ready(to));
     if (st->what == RMI_RUN && st->run.way == RMI_OPT_HOST) to->queue[to->n++] = st->run.id;
-    RMI_TRY(rmi_plan_say_states(to));
+    RMI_TRY(rmi_plan_say_arrivals(to));
     if (st->what == RMI_RUN && st->run.way == RMI_OPT_HOST) return RM_OK;
     if (st->what == RMI_PREFETCH && kind == RMI_BUF_VALUE && rmi_plan_shares(graph, i)) {
         for (at = 0; at < to->n && to->queue[at] != i;) at++;
@@ -19942,18 +20047,18 @@ RMI_FN rm_result rmi_plan_share_program(const rmi_planner *call, const rm_graph 
     to.at = at;
     to.base = program->arena;
     RMI_TRY(RMI_TABLES(to.mem, RMI_T(to.ready, n), RMI_T(to.queue, n), RMI_T(to.came, n), RMI_T(to.lasts, n),
-                       RMI_T(to.held, n), RMI_T(to.is_held, n), RMI_T(to.again, n)));
+                       RMI_T(to.held, n), RMI_T(to.is_held, n), RMI_T(to.again, n), RMI_T(to.there, n)));
     RMI_TRY(RMI_TABLES(to.mem, RMI_T(to.grads.bytes, n), RMI_T(to.grads.offset, n), RMI_T(to.grads.live, n),
-                       RMI_T(to.states.bytes, n), RMI_T(to.states.offset, n), RMI_T(to.states.live, n)));
+                       RMI_T(to.stage.bytes, n), RMI_T(to.stage.offset, n), RMI_T(to.stage.live, n)));
     for (i = 0; i < n; i++) {
         to.grads.bytes[i] = rmi_plan_share_bytes(graph, RMI_BUF_GRAD, i, at->align);
-        to.states.bytes[i] = rmi_plan_share_bytes(graph, RMI_BUF_STATE, i, at->align);
+        to.stage.bytes[i] = rmi_plan_away_bytes(graph, i, at->away[i], at->align);
     }
     for (i = 0; i < program->n_homes; i++) {
         rmi_home *home = &program->homes[i];
         if (!home->host) continue;
         if (home->buf / n == RMI_BUF_GRAD) to.lasts[home->buf % n] = 1;
-        home->host = home->buf / n == RMI_BUF_STATE && at->away[home->buf % n];
+        home->host = home->buf / n != RMI_BUF_GRAD && at->away[home->buf % n] >> home->buf / n & 1;
         home->offset = at->share[home->buf] + (home->host ? 0 : to.base);
         home->buf += rmi_low_shares(graph);
     }
@@ -19965,54 +20070,82 @@ RMI_FN rm_result rmi_plan_share_program(const rmi_planner *call, const rm_graph 
     return RM_OK;
 }
 
-/* May the share of a param's state be at home in host memory? */
-RMI_FN int rmi_plan_may_leave(const rm_graph *graph, uint32_t param)
+/* Which of a param's shares are in host memory if those may (what, as in rmi_plan_places.away): what it has, can be
+   there, and must. */
+RMI_FN uint32_t rmi_plan_leaves(const rm_graph *graph, uint32_t param, uint32_t what)
 {
     const rmi_tensor *info = &graph->tensors[param];
-    return rmi_plan_shares(graph, param) && info->updates && info->state_bytes && !rmi_low_stays(graph, param);
+    if (!rmi_plan_shares(graph, param) || rmi_low_stays(graph, param)) return 0;
+    if (info->updates && info->opt == RMI_INF) what = RMI_PLAN_AWAY_UPDATE;
+    if (!info->updates || info->opt_host == RMI_INF) what &= ~(uint32_t)RMI_PLAN_AWAY_UPDATE;
+    if (what & RMI_PLAN_AWAY_UPDATE) what |= RMI_PLAN_AWAY_WEIGHT | RMI_PLAN_AWAY_STATE;
+    return info->updates && info->state_bytes ? what : what & ~(uint32_t)RMI_PLAN_AWAY_STATE;
 }
 
-/* Bytes of all states' shares that may wait in host memory. */
-RMI_FN uint64_t rmi_plan_leaving(const rmi_planner *call, const rm_graph *graph)
+/* Bytes of all shares that may be at home in host memory. */
+RMI_FN uint64_t rmi_plan_leaving(const rmi_planner *call, const rm_graph *graph, uint32_t what)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < graph->n_tensors; i++)
-        if (rmi_plan_may_leave(graph, i))
-            bytes = rmi_add(bytes, rmi_plan_share_bytes(graph, RMI_BUF_STATE, i, call->align));
+        bytes = rmi_add(bytes, rmi_plan_away_bytes(graph, i, rmi_plan_leaves(graph, i, what), call->align));
     return bytes;
 }
 
-/* States' shares that host memory has room for, those of the last params first, whose updates are the first in a step;
-   `part` of RMI_PLAN_AWAY of them is at home there. */
-RMI_FN rm_result rmi_plan_send_away(const rmi_planner *call, const rm_graph *graph, uint64_t room, uint32_t part,
+/* Sends a param's shares to host memory, if there are such below so many bytes (below), and room. */
+RMI_FN void rmi_plan_send(const rm_graph *graph, uint32_t param, uint32_t what, const uint64_t limit[2],
+                          rmi_plan_places *at)
+{
+    const uint64_t bytes = rmi_plan_away_bytes(graph, param, what, at->align);
+    if (!bytes || bytes >= limit[0] || rmi_add(at->host, bytes) > limit[1]) return;
+    for (uint32_t kind = RMI_BUF_VALUE; kind <= RMI_BUF_STATE; kind++) {
+        if (!(what >> kind & 1) || kind == RMI_BUF_GRAD) continue;
+        at->share[kind * graph->n_tensors + param] = at->host;
+        at->host += rmi_plan_share_bytes(graph, kind, param, at->align);
+    }
+    at->away[param] |= (uint8_t)what;
+}
+
+/* Chooses what is in host memory, as far as that has room: what must; states and what is updated there; weights. Those
+   of the last params first, whose updates are the first in a step. */
+RMI_FN rm_result rmi_plan_send_away(const rmi_planner *call, const rm_graph *graph, uint64_t room, uint32_t level,
                                     rmi_plan_places *at)
 {
-    uint32_t n = graph->n_tensors, i;
-    uint64_t most = RMI_INF, below, bytes;
-    const uint64_t full = rmi_mul_div_up(rmi_min(rmi_plan_leaving(call, graph), room), part, RMI_PLAN_AWAY);
+    const uint32_t what = rmi_plan_away[level].what, n = graph->n_tensors;
+    const uint32_t turns[] = {0, what & ~(uint32_t)RMI_PLAN_AWAY_WEIGHT, what & RMI_PLAN_AWAY_WEIGHT};
+    uint64_t most = RMI_INF;
     at->away = RMI_NEW(&call->plan->mem, uint8_t, (size_t)n);
     if (!at->away) return RM_ERROR_MEMORY;
-    while (full && most && at->stage >= at->host) { /* one as large as all that are away frees nothing */
-        below = most;
-        most = at->host = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (rmi_plan_leaves(graph, i, what) & RMI_PLAN_AWAY_UPDATE)
+            at->travel = rmi_max(at->travel, RMI_PLAN_RING * rmi_plan_share_bytes(graph, RMI_BUF_GRAD, i, at->align));
+    do { /* what comes back wants as much room on the device as all that is away: without the largest, it may be less */
+        uint64_t limit[2] = {RMI_INF, RMI_INF}, below = most, coming = 0;
+        most = at->host = at->ring = 0;
         memset(at->away, 0, n);
-        for (i = n; i-- > 0;) {
-            bytes = rmi_plan_may_leave(graph, i) ? rmi_plan_share_bytes(graph, RMI_BUF_STATE, i, call->align) : RMI_INF;
-            if (bytes >= below || rmi_add(at->host, bytes) > full) continue;
-            at->away[i] = 1;
-            at->share[2 * n + i] = at->host;
-            at->host += bytes;
-            most = rmi_max(most, bytes);
+        for (uint32_t turn = 0; turn < RMI_COUNT(turns); turn++) {
+            for (uint32_t i = n; i-- > 0;)
+                rmi_plan_send(graph, i, rmi_plan_leaves(graph, i, turns[turn]) & ~(uint32_t)at->away[i], limit, at);
+            limit[0] = below;
+            limit[1] = rmi_min(rmi_plan_leaving(call, graph, what), rmi_sub(room, at->travel));
+            limit[1] = rmi_mul_div_up(limit[1], rmi_plan_away[level].percent, 100);
         }
-        at->stage = rmi_max(most, at->host / RMI_PLAN_WAITING);
-    }
+        for (uint32_t i = 0; i < n; i++) {
+            const uint64_t bytes = rmi_plan_away_bytes(graph, i, at->away[i], at->align);
+            const uint64_t here = at->away[i] & RMI_PLAN_AWAY_UPDATE || !graph->tensors[i].updates ? 0 : bytes;
+            if (graph->tensors[i].opt != RMI_INF) most = rmi_max(most, bytes);
+            coming = rmi_max(coming, here);
+            if (at->away[i] & RMI_PLAN_AWAY_WEIGHT)
+                at->ring = rmi_max(at->ring, RMI_PLAN_RING * rmi_plan_share_bytes(graph, RMI_BUF_VALUE, i, at->align));
+        }
+        at->stage = coming ? rmi_max(coming, at->host / rmi_plan_away[level].stage) : 0;
+    } while (most && at->stage + at->ring >= at->host);
     return RM_OK;
 }
 
-/* Where shares are. waiting: gradients' shares that wait for an update have so many bytes at least; part: of
-   RMI_PLAN_AWAY. */
+/* Where shares are. waiting: gradients' shares that wait for an update have so many bytes at least; level: of
+   rmi_plan_away. */
 RMI_FN rm_result rmi_plan_place_shares(const rmi_planner *call, const rm_graph *graph, uint64_t waiting, uint64_t host,
-                                       uint32_t part, rmi_plan_places *at)
+                                       uint32_t level, rmi_plan_places *at)
 {
     uint64_t sum = 0, most = 0;
     uint32_t i, n = graph->n_tensors, grads_last = (call->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)) != 0;
@@ -20020,10 +20153,10 @@ RMI_FN rm_result rmi_plan_place_shares(const rmi_planner *call, const rm_graph *
     at->align = call->align;
     at->share = RMI_NEW(&call->plan->mem, uint64_t, 3 * (size_t)n);
     if (!at->share) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_plan_send_away(call, graph, host, part, at));
+    RMI_TRY(rmi_plan_send_away(call, graph, host, level, at));
     for (i = 0; i < 3 * n; i++) {
         uint64_t bytes = rmi_round_up(rmi_low_bytes(graph, rmi_low_shares(graph) + i), call->align);
-        if (!rmi_plan_shares(graph, i % n) || (i / n == RMI_BUF_STATE && at->away[i % n])) continue;
+        if (!rmi_plan_shares(graph, i % n) || (i / n != RMI_BUF_GRAD && at->away[i % n] >> i / n & 1)) continue;
         if (i / n == RMI_BUF_GRAD && (!grads_last || call->steps & RM_SINGLE)) {
             sum = rmi_add(sum, bytes);
             most = rmi_max(most, bytes);
@@ -20116,14 +20249,14 @@ RMI_FN rm_result rmi_plan_try_shared(rmi_planner *call, const rm_graph *graph, r
         call->plan->prog[i].arena = base;
         RMI_TRY(rmi_plan_share_program(call, graph, at, &call->plan->prog[i], &waiting));
     }
-    *bytes = base + at->lasting + at->ws + at->stage + waiting;
+    *bytes = base + at->lasting + at->ws + at->stage + at->ring + waiting;
     at->waiting = waiting;
     for (i = 0; i < call->plan->n; i++) {
         rmi_program *program = &call->plan->prog[i];
         rm_plan_info *info = &call->plan->info[i];
         program->arena = *bytes;
         memset(program->host, 0, sizeof program->host);
-        program->host[RMI_PINNED] = at->host;
+        program->host[RMI_PINNED] = at->host + at->travel;
         RMI_TRY(rmi_sch_check(graph, program, &call->graph->last, NULL));
         rmi_plan_figures_of(program, info);
         info->min_bytes = rmi_min(*bytes, rmi_add(info->min_bytes, *bytes - base));
@@ -20132,9 +20265,9 @@ RMI_FN rm_result rmi_plan_try_shared(rmi_planner *call, const rm_graph *graph, r
     return RM_OK;
 }
 
-/* As rmi_plan_make, for a plan in shares of the graph itself; whole: as rm_plan_desc.shares; part: of
-   RMI_PLAN_AWAY. Too small a budget: one is named that may do; *more bytes than that will. */
-RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32_t whole, uint32_t part,
+/* As rmi_plan_make, for a plan in shares of the graph itself; whole: as rm_plan_desc.shares; level: of
+   rmi_plan_away. Too small a budget: one is named that may do; *more bytes than that will. */
+RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32_t whole, uint32_t level,
                                       uint64_t *more)
 {
     rm_plan_desc desc = *call->desc;
@@ -20168,8 +20301,12 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
         const uint64_t waiting = attempt == RMI_PLAN_MORE || attempt == RMI_PLAN_MORE_AGAIN ? at.waiting / 8 * 9
                                  : attempt == RMI_PLAN_MOST                                 ? at.most
                                                                                             : 0;
-        RMI_TRY(rmi_plan_place_shares(call, graph, waiting, host, part, &at));
-        shares = at.lasting + at.waiting + at.ws + at.stage;
+        RMI_TRY(rmi_plan_place_shares(call, graph, waiting, host, level, &at));
+        if (at.host + at.travel > host)
+            return rmi_err_set(&graph->last, RM_ERROR_INFEASIBLE, "rm_plan_desc.host_bytes: %u bytes of host memory "
+                               "are too few for shares whose updates run there only; %u would do", host,
+                               at.host + at.travel);
+        shares = at.lasting + at.waiting + at.ws + at.stage + at.ring;
         if (budget) desc.device_bytes = rmi_max(rmi_sub(budget, shares), 1);
         call->budget = rmi_plan_whole(call, desc.device_bytes, 0);
         result = rmi_plan_try_shared(call, graph, &at, budget, &bytes);
@@ -20179,13 +20316,14 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
     call->tries.naming = 0;
     if (result == RM_OK && !fits) result = RM_ERROR_INFEASIBLE;
     if (result == RM_OK) {
+        const uint64_t away = rmi_plan_leaving(call, graph, RMI_PLAN_AWAY_STATE | RMI_PLAN_AWAY_WEIGHT);
         RMI_TRY(rmi_plan_place_shares(call, graph, 0, 0, 0, &at));
-        result = rmi_plan_bound_shares(call, graph, budget, at.lasting - rmi_min(host, rmi_plan_leaving(call, graph)));
+        result = rmi_plan_bound_shares(call, graph, budget, rmi_sub(at.lasting, rmi_min(host, away)));
     }
     if (result == RM_ERROR_INFEASIBLE && desc.info->min_bytes) {
         desc.info->budget_bytes = budget;
-        RMI_TRY(rmi_plan_place_shares(call, graph, 0, host, part, &at));
-        desc.info->min_bytes = rmi_add(desc.info->min_bytes, at.lasting + at.waiting + at.ws + at.stage);
+        RMI_TRY(rmi_plan_place_shares(call, graph, 0, host, level, &at));
+        desc.info->min_bytes = rmi_add(desc.info->min_bytes, at.lasting + at.waiting + at.ws + at.stage + at.ring);
         *more = at.most - at.waiting;
     }
     if (result != RM_OK) graph->last = call->graph->last;
@@ -20194,11 +20332,11 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
 
 /* One candidate of rmi_plan_make_shared: it replaces *best if it is faster, or the first. */
 RMI_FN rm_result rmi_plan_try_shares(rmi_planner *call, rm_graph *graph, const rm_plan_desc *desc, uint32_t whole,
-                                     uint32_t part, rmi_plan_fastest *best)
+                                     uint32_t level, rmi_plan_fastest *best)
 {
     uint64_t ns = 0;
     call->desc = desc;
-    rm_result result = rmi_plan_make_shares(call, graph, whole, part, &best->more);
+    rm_result result = rmi_plan_make_shares(call, graph, whole, level, &best->more);
     ns = rmi_plan_ns(call->plan);
     if (result != RM_OK || (best->ns && best->ns <= ns)) return result;
     memcpy(best->prog, call->plan->prog, sizeof best->prog);
@@ -20222,7 +20360,7 @@ typedef struct rmi_plan_policies { /* what the tries of rmi_plan_make_shared hav
     rmi_plan_fastest *best;
     rm_plan_info least;        /* of the one that named the least memory, */
     uint64_t more;             /* which does with so many bytes besides */
-    uint32_t part;             /* of RMI_PLAN_AWAY: of the best, or of that one */
+    uint32_t level;            /* of rmi_plan_away: of the best, or of that one */
 } rmi_plan_policies;
 
 /* There is no plan in shares in the budget: one is named in found->least that works, with found->more bytes unless it
@@ -20234,7 +20372,7 @@ RMI_FN rm_result rmi_plan_name_shares(rmi_planner *call, rm_graph *graph, const 
     rmi_plan_fastest *tried = RMI_NEW(&call->plan->mem, rmi_plan_fastest, 1);
     rm_plan_info info = RMI_INIT, *least = &found->least;
     uint64_t low = asked->device_bytes, named = least->min_bytes;
-    const uint32_t first = asked->shares == 1 && !found->part ? 3 : asked->shares; /* what a call tries first */
+    const uint32_t first = asked->shares == 1 && !found->level ? 3 : asked->shares; /* what a call tries first */
     if (!tried) return RM_ERROR_MEMORY;
     desc.info = &info;
     for (uint32_t turn = 0; turn <= RMI_PLAN_NAMINGS && !call->stop.stopped; turn++) {
@@ -20243,7 +20381,7 @@ RMI_FN rm_result rmi_plan_name_shares(rmi_planner *call, rm_graph *graph, const 
         call->tries.naming = !turn;
         call->tries.others = turn != 0;
         tried->ns = 0;
-        rm_result result = rmi_plan_try_shares(call, graph, &desc, turn ? first : desc.shares, found->part, tried);
+        rm_result result = rmi_plan_try_shares(call, graph, &desc, turn ? first : desc.shares, found->level, tried);
         if (result != RM_OK && result != RM_ERROR_INFEASIBLE) return result;
         if (result == RM_OK) named = desc.device_bytes;
         else if (turn) low = desc.device_bytes;
@@ -20259,6 +20397,16 @@ RMI_FN rm_result rmi_plan_name_shares(rmi_planner *call, rm_graph *graph, const 
                        rmi_low_step_name(least->step), graph->ranks.n, call->config.name, least->min_bytes);
 }
 
+/* Is there a param of which other shares are in host memory than on the levels before? */
+RMI_FN int rmi_plan_may_send(const rm_graph *graph, uint32_t level)
+{
+    const uint32_t what = rmi_plan_away[level].what;
+    const uint32_t wanted = what & RMI_PLAN_AWAY_UPDATE ? RMI_PLAN_AWAY_UPDATE : what;
+    for (uint32_t i = 0; i < graph->n_tensors; i++)
+        if (rmi_plan_leaves(graph, i, what) & wanted) return 1;
+    return 0;
+}
+
 /* Tries what rm_plan_desc.shares asks for: states in host memory as far as it may be used, and, where it is the plan's
    to say when weights are whole, the fixed policies. */
 RMI_FN rm_result rmi_plan_try_policies(rmi_planner *call, rm_graph *graph, const rm_plan_desc *asked,
@@ -20268,9 +20416,6 @@ RMI_FN rm_result rmi_plan_try_policies(rmi_planner *call, rm_graph *graph, const
     rmi_plan_fastest *best = found->best;
     rm_plan_info info = RMI_INIT, *least = &found->least;
     rm_result result = RM_OK;
-    uint32_t parts = 1;
-    for (uint32_t i = 0; i < graph->n_tensors && desc.host_bytes && parts == 1; i++)
-        parts = rmi_plan_may_leave(graph, i) ? RMI_PLAN_AWAY + 1 : 1;
     desc.info = &info;
     if (desc.shares == 1) { /* the one that takes least time to plan, and is often as fast as any */
         const uint64_t end = call->clock.end_ns, now = end ? rmi_now_ns() : 0;
@@ -20281,24 +20426,24 @@ RMI_FN rm_result rmi_plan_try_policies(rmi_planner *call, rm_graph *graph, const
         call->clock.end_ns = end;
         if (result == RM_ERROR_INFEASIBLE || (result == RM_ERROR_CANCELLED && best->ns)) result = RM_OK;
     }
-    for (uint32_t turn = 0; turn < parts && result == RM_OK; turn++) { /* none, all, then fewer, if that can be */
+    for (uint32_t level = 0; level < RMI_COUNT(rmi_plan_away) && result == RM_OK; level++) {
         const uint64_t had = best->ns;
-        const uint32_t away = turn ? parts - turn : 0;
-        if (had ? call->stop.stopped || rmi_plan_is_near(call, best) : turn > 1) break;
+        if (level && !(desc.host_bytes && rmi_plan_may_send(graph, level))) continue;
+        if (had ? call->stop.stopped || rmi_plan_is_near(call, best) : rmi_plan_away[level].percent < 100) continue;
         call->tries.others = had != 0;
-        result = rmi_plan_try_shares(call, graph, &desc, desc.shares, away, best);
-        if (best->ns != had) found->part = away;
+        result = rmi_plan_try_shares(call, graph, &desc, desc.shares, level, best);
+        if (best->ns != had) found->level = level;
         if (result == RM_ERROR_INFEASIBLE && info.min_bytes &&
             (!least->min_bytes || info.min_bytes < least->min_bytes))
-            *least = info, found->more = best->more, found->part = away;
+            *least = info, found->more = best->more, found->level = level;
         if (result == RM_ERROR_INFEASIBLE && (info.min_bytes || best->ns)) result = RM_OK;
         if (result == RM_ERROR_CANCELLED && best->ns) result = RM_OK;
     }
     for (uint32_t whole = 3; whole > 1 && desc.shares == 1 && result == RM_OK && best->ns; whole--) {
         if (call->stop.stopped || rmi_plan_is_near(call, best)) break;
-        if (whole == 3 && !found->part) continue; /* it was the first */
+        if (whole == 3 && !found->level) continue; /* it was the first */
         call->tries.others = 1;
-        result = rmi_plan_try_shares(call, graph, &desc, whole, found->part, best);
+        result = rmi_plan_try_shares(call, graph, &desc, whole, found->level, best);
         if (result == RM_ERROR_INFEASIBLE || result == RM_ERROR_CANCELLED) result = RM_OK;
     }
     call->tries.others = 0;
