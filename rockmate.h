@@ -20091,12 +20091,13 @@ RMI_FN uint64_t rmi_plan_leaving(const rmi_planner *call, const rm_graph *graph,
     return bytes;
 }
 
-/* Sends a param's shares to host memory, if there are such below so many bytes (below), and room. */
+/* Sends a param's shares to host memory, if all of it there are less than limit[0] bytes, and limit[1] are for all. */
 RMI_FN void rmi_plan_send(const rm_graph *graph, uint32_t param, uint32_t what, const uint64_t limit[2],
                           rmi_plan_places *at)
 {
     const uint64_t bytes = rmi_plan_away_bytes(graph, param, what, at->align);
-    if (!bytes || bytes >= limit[0] || rmi_add(at->host, bytes) > limit[1]) return;
+    if (!bytes || rmi_add(at->host, bytes) > limit[1]) return;
+    if (rmi_plan_away_bytes(graph, param, what | at->away[param], at->align) >= limit[0]) return;
     for (uint32_t kind = RMI_BUF_VALUE; kind <= RMI_BUF_STATE; kind++) {
         if (!(what >> kind & 1) || kind == RMI_BUF_GRAD) continue;
         at->share[kind * graph->n_tensors + param] = at->host;
@@ -20156,7 +20157,9 @@ RMI_FN rm_result rmi_plan_place_shares(const rmi_planner *call, const rm_graph *
     RMI_TRY(rmi_plan_send_away(call, graph, host, level, at));
     for (i = 0; i < 3 * n; i++) {
         uint64_t bytes = rmi_round_up(rmi_low_bytes(graph, rmi_low_shares(graph) + i), call->align);
-        if (!rmi_plan_shares(graph, i % n) || (i / n != RMI_BUF_GRAD && at->away[i % n] >> i / n & 1)) continue;
+        if (!rmi_plan_shares(graph, i % n)) continue;
+        at->ws = rmi_max(at->ws, rmi_round_up(graph->tensors[i % n].opt_ws, call->align));
+        if (i / n != RMI_BUF_GRAD && at->away[i % n] >> i / n & 1) continue;
         if (i / n == RMI_BUF_GRAD && (!grads_last || call->steps & RM_SINGLE)) {
             sum = rmi_add(sum, bytes);
             most = rmi_max(most, bytes);
@@ -20164,7 +20167,6 @@ RMI_FN rm_result rmi_plan_place_shares(const rmi_planner *call, const rm_graph *
         if (i / n == RMI_BUF_GRAD && !grads_last) continue;
         at->share[i] = at->lasting;
         at->lasting = rmi_add(at->lasting, bytes);
-        at->ws = rmi_max(at->ws, rmi_round_up(graph->tensors[i % n].opt_ws, call->align));
     }
     at->most = sum;
     at->waiting = graph->n_barriers ? sum : rmi_min(sum, rmi_max(rmi_max(2 * most, sum / RMI_PLAN_WAITING), waiting));

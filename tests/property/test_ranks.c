@@ -22,7 +22,7 @@ typedef struct group { /* of ranks: what they show each other */
 
 typedef struct rank {
     group *all;
-    int number, shares, micro, barrier, threads, host; /* host: states may be in host memory */
+    int number, shares, micro, barrier, threads, host; /* host: states may be in host memory, and with 2 all the rest and updates of some, too */
     size_t weights[LAYERS];
     int layers;
     uint64_t budget;
@@ -106,6 +106,12 @@ static int reduce(const rm_call *c)
     free(sum);
     return 0;
 }
+static void add(void *dst, const void *src, uint64_t bytes, rm_tensor param, void *user) /* without shares: of gradients in host memory */
+{
+    size_t k;
+    (void)param, (void)user;
+    for (k = 0; k < bytes / 4; k++) ((float *)dst)[k] += ((const float *)src)[k];
+}
 static int gather(const rm_call *c)
 {
     rank *r = (rank *)c->user;
@@ -171,7 +177,7 @@ static rm_graph *net(rank *r, rm_tensor *x, rm_tensor *w)
     h = *x = rm_input_add(g, "x", 4 * WIDTH, 0);
     for (i = 0; i < r->layers; i++) {
         snprintf(name, sizeof name, "w%d", i);
-        w[i] = RM_PARAM(g, .name = name, .bytes = 4 * r->weights[i], .state_bytes = 4 * r->weights[i] * (i % 3 ? 2 : 1), .state_rows = (uint32_t)(i % 3), .update = update, .update_ns = 1000, .reduce_ns = 2000, .arg = {i % 3}, .user = r);
+        w[i] = RM_PARAM(g, .name = name, .bytes = 4 * r->weights[i], .state_bytes = 4 * r->weights[i] * (i % 3 ? 2 : 1), .state_rows = (uint32_t)(i % 3), .update = r->host == 2 && i % 3 == 2 ? NULL : update, .update_ns = r->host == 2 && i % 3 == 2 ? 0 : 1000, .update_host = r->host == 2 && i % 3 ? update : NULL, .update_host_ns = r->host == 2 && i % 3 ? 500 : 0, .reduce_ns = 2000, .arg = {i % 3}, .user = r);
         h = RM_OP(g, &scale, .in = { h, w[i] }, .out = { 4 * WIDTH }, .fwd_ns = 3000, .bwd_ns = 6000);
     }
     h = RM_OP(g, &loss, .in = { h }, .out = { 4 }, .fwd_ns = 1000, .bwd_ns = 1000);
@@ -278,12 +284,13 @@ static void *of_rank(void *arg)
     memset(&ed, 0, sizeof ed);
     d.device_bytes = r->budget;
     d.shares = (uint32_t)r->shares;
-    d.host_bytes = r->shares && r->host ? 1 << 20 : 0;
+    d.host_bytes = (r->shares && r->host) || r->host == 2 ? 1 << 20 : 0;
     d.steps = r->micro == 1 ? RM_SINGLE : r->micro == 2 ? RM_FIRST | RM_LAST : RM_FIRST | RM_MIDDLE | RM_LAST;
     d.align = 64;
     d.work_limit = 20000;
     d.info = &r->info;
     ed.reduce = reduce;
+    ed.add = add;
     if (r->shares) ed.gather = gather, ed.scatter = scatter;
     ed.rank = (uint32_t)r->number;
     ed.reduce_user = r;
@@ -329,6 +336,7 @@ static tm_text joined(const rank *like, const tm_text *state, int n, int take, i
     d.work_limit = 20000;
     d.align = 64;
     d.shares = of > 0;
+    if (like->host == 2) d.host_bytes = 1 << 20;
     ed.rank = (uint32_t)take;
     if (of) ed.gather = gather, ed.scatter = scatter;
     if (rm_plan_create(g, &d, &p) != RM_OK || rm_exec_create(p, &ed, &e) != RM_OK) EXPECT(0, rm_graph_error(g));
@@ -409,7 +417,7 @@ static void one(unsigned long seed)
     like.layers = 1 + (int)(seed / 3 % LAYERS);
     like.micro = seed % 4 == 3 ? 1 + (int)(seed / 4 % 3) : 1;
     like.barrier = seed % 5 == 2;
-    like.host = seed % 2 == 1;
+    like.host = (int)(seed % 3);
     for (i = 0; i < like.layers; i++) like.weights[i] = 1 + (size_t)(drawn(seed * 31 + (uint64_t)i) * 40) % (WIDTH - 1);
     if (!run(&like, n, 0, 0, 0, whole, &info, state[0])) return;
     for (turn = 0; turn < 3; turn++) {

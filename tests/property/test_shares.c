@@ -80,7 +80,12 @@ static void refused(void)
         d.shares = 1;
         d.host_bytes = k ? 100000 : 0;
         if (EXPECT(rm_graph_read(host, strlen(host), NULL, &other) == RM_OK, "-"))
-            EXPECT(rm_plan_create(other, &d, &q) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(other), "param w: its update runs in host memory only, and in plans in shares"), rm_graph_error(other));
+            EXPECT(k ? rm_plan_create(other, &d, &q) == RM_OK : rm_plan_create(other, &d, &q) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(other), "param w: its update runs in host memory only; set rm_plan_desc.host_bytes"), rm_graph_error(other));
+        if (k && q) EXPECT(!*rmtest_plan(other, q, 0, 100000), rmtest_plan(other, q, 0, 100000));
+        rm_plan_destroy(q);
+        q = NULL;
+        d.host_bytes = 600; /* of a state and a weight one share each, of gradients on their way three: of 256 bytes, the alignment */
+        if (k) EXPECT(rm_plan_create(other, &d, &q) == RM_ERROR_INFEASIBLE && strstr(rm_graph_error(other), "too few for shares whose updates run there only; 1280 would do"), rm_graph_error(other));
         rm_graph_destroy(other);
     }
     memset(&d, 0, sizeof d);
@@ -110,7 +115,19 @@ static void with_ranks(const char *text, unsigned long seed, tm_text *out)
     }
 }
 
-static unsigned long shared, away, infeasible, legal_changes, changes;
+static unsigned long shared, away, updated_there, weights_away, too_few, infeasible, legal_changes, changes;
+
+/* What plans have in host memory, of a step as text. */
+static void count_away(rm_plan *p)
+{
+    tm_text program = {0};
+    if (EXPECT(rm_plan_write(p, 0, tm_sink, &program) == RM_OK, "write")) {
+        updated_there += strstr(program.s, "@share@host") != NULL;
+        weights_away += strstr(program.s, "\nprefetch share:w") != NULL || strstr(program.s, "\nprefetch share:p") != NULL;
+    }
+    free(program.s);
+}
+
 
 /* Changed programs of a step of the plan: the library and the referee say the same of each. */
 static void change(rm_graph *g, rm_plan *p, uint32_t step, const tm_text *text)
@@ -136,9 +153,10 @@ static void one(unsigned long seed)
     rm_plan_desc d;
     rm_plan_info info;
     uint32_t kinds, k;
+    const int hosted = seed % 2 && seed % 3 != 1; /* updates may, or must, run in host memory */
     memset(&d, 0, sizeof d);
     hand_random = seed * 977 + 3;
-    rg_generate(&t, seed, 4 + (int)(seed % 12), (RG_ALL & ~RG_OPT_HOST) | RG_STATE | RG_LINK);
+    rg_generate(&t, seed, 4 + (int)(seed % 12), (hosted ? RG_ALL : RG_ALL & ~RG_OPT_HOST) | RG_STATE | RG_LINK);
     if (!t.data) return;
     with_ranks(t.data, seed, &text);
     rg_free(&t);
@@ -149,6 +167,7 @@ static void one(unsigned long seed)
     d.info = &info;
     d.align = 64;
     d.work_limit = 20000;
+    d.host_bytes = hosted ? 1u << 30 : 0;
     if (rm_plan_create(g, &d, &p) != RM_OK) {
         EXPECT(strstr(rm_graph_error(g), "no param can be in shares"), rm_graph_error(g));
         goto end;
@@ -157,13 +176,19 @@ static void one(unsigned long seed)
     d.host_bytes = strstr(text.s, "\nlink ") ? info.arena_bytes / 4 * (seed % 2 ? 1 + seed % 7 : 0) : 0;
     rm_plan_destroy(p);
     p = NULL;
-    if (rm_plan_create(g, &d, &p) != RM_OK) { /* then a budget is named, and works */
+    if (rm_plan_create(g, &d, &p) == RM_ERROR_INFEASIBLE && strstr(rm_graph_error(g), "too few for shares whose updates run there only")) {
+        too_few++;
+        d.host_bytes = strtoull(strstr(rm_graph_error(g), "there only; ") + 12, NULL, 10);
+        if (rm_plan_create(g, &d, &p) != RM_OK) EXPECT(strstr(rm_graph_error(g), "budget of"), rm_graph_error(g));
+    }
+    if (!p) { /* then a budget is named, and works */
         infeasible++;
         d.device_bytes = info.min_bytes;
         if (!EXPECT(strstr(rm_graph_error(g), "too small") && rm_plan_create(g, &d, &p) == RM_OK, rm_graph_error(g))) goto end;
     }
     shared++;
     away += info.host_bytes != 0;
+    count_away(p);
     EXPECT(info.host_bytes <= d.host_bytes, "more host memory than there is");
     EXPECT(!rmtest_plan(g, p, d.device_bytes, 0) || !*rmtest_plan(g, p, d.device_bytes, 0), rmtest_plan(g, p, d.device_bytes, 0));
     for (k = RM_SINGLE; k <= RM_FORWARD; k <<= 1) {
@@ -386,6 +411,6 @@ int main(int argc, char **argv)
     }
     tm_case = 0;
     printf("%lu plans within 3 %% of their bound, %lu above\n", bounds_within, bounds_above);
-    printf("%lu plans in shares, %lu with states in host memory, %lu after a budget was named; %lu changed plans, %lu of them legal\n", shared, away, infeasible, changes, legal_changes);
+    printf("%lu plans in shares, %lu with host memory (%lu update there, %lu with weights there, %lu after more of it was named), %lu after a budget was named; %lu changed plans, %lu of them legal\n", shared, away, updated_there, weights_away, too_few, infeasible, changes, legal_changes);
     return tm_end();
 }
