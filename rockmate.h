@@ -8527,13 +8527,17 @@ RMI_FN rm_result rmi_disk_stays(rmi_disk_cache *cache, uint32_t *open, uint32_t 
 RMI_FN rm_result rmi_disk_run(rmi_disk_cache *cache, const uint32_t *open, rmi_run run, uint32_t at)
 {
     const rm_graph *graph = cache->graph;
+    const uint32_t share = run.form ? rmi_low_shares(graph) : 0;
     if (run.way == RMI_OPT_HOST) {
-        RMI_TRY(rmi_disk_touches(cache, open, rmi_low_buf(graph, RMI_BUF_GRAD, run.id), at, 1, 0));
-        RMI_TRY(rmi_disk_touches(cache, open, rmi_low_buf(graph, RMI_BUF_VALUE, run.id), at, 1, 1));
-        return rmi_disk_touches(cache, open, rmi_low_buf(graph, RMI_BUF_STATE, run.id), at, 1, 1);
+        RMI_TRY(rmi_disk_touches(cache, open, share + rmi_low_buf(graph, RMI_BUF_GRAD, run.id), at, 1, 0));
+        RMI_TRY(rmi_disk_touches(cache, open, share + rmi_low_buf(graph, RMI_BUF_VALUE, run.id), at, 1, 1));
+        return rmi_disk_touches(cache, open, share + rmi_low_buf(graph, RMI_BUF_STATE, run.id), at, 1, 1);
     }
-    for (uint32_t i = 0; run.way == RMI_BARRIER && i < graph->n_tensors; i++)
+    for (uint32_t i = 0; run.way == RMI_BARRIER && i < graph->n_tensors; i++) {
         RMI_TRY(rmi_disk_touches(cache, open, rmi_low_buf(graph, RMI_BUF_GRAD, i), at, 1, 0));
+        if (graph->ranks.n)
+            RMI_TRY(rmi_disk_touches(cache, open, rmi_low_buf(graph, RMI_BUF_SHARE_GRAD, i), at, 1, 0));
+    }
     return RM_OK;
 }
 
@@ -19247,9 +19251,9 @@ RMI_FN rm_result rmi_plan_desc_ok(rm_graph *graph, const rm_plan_desc *desc)
              "(rm_graph_disk)");
     RMI_WANT(&graph->last, !disk || desc->host_bytes, "rm_plan_desc.disk_bytes: what is on disk goes through host "
              "memory; give host_bytes as well");
-    RMI_WANT(&graph->last, !disk || !(desc->pageable_bytes || desc->shares || desc->live_only || desc->like),
-             "rm_plan_desc.disk_bytes: plans with a disk have no pageable memory, nothing in shares, have addresses, "
-             "and are like no other plan yet; leave out pageable_bytes, shares, live_only and like");
+    RMI_WANT(&graph->last, !disk || !(desc->pageable_bytes || desc->live_only || desc->like),
+             "rm_plan_desc.disk_bytes: plans with a disk have no pageable memory, have addresses, and are like no "
+             "other plan yet; leave out pageable_bytes, live_only and like");
     RMI_WANT(&graph->last, !desc->like || !rmi_plan_on_disk(desc->like), "rm_plan_desc.like: that plan has "
              "something on disk, and no plan can be like it yet; give one without rm_plan_desc.disk_bytes");
     RMI_WANT(&graph->last, !desc->like || !rmi_plan_is_shared(desc->like), "rm_plan_desc.like: that plan is in shares "
@@ -20496,12 +20500,12 @@ static const uint8_t rmi_plan_disk_spare[] = {64, 32, 16, 12, 8, 6, 4, 3}; /* th
 #define RMI_PLAN_DISK_NAMED 12u /* sizes of host memory that are tried before one is named */
 
 /* When each statement of a program begins, and it ends: ns, as it is now. */
-RMI_FN uint64_t *rmi_plan_begins(const rmi_planner *call, rmi_arena *mem, const rmi_program *program)
+RMI_FN uint64_t *rmi_plan_begins(rm_graph *graph, rmi_arena *mem, const rmi_program *program)
 {
     rmi_program copy = *program;
     rmi_span *span = RMI_NEW(mem, rmi_span, 2 * copy.n + 2);
     uint64_t *begins = RMI_NEW(mem, uint64_t, copy.n + 1), end = 0;
-    if (!span || !begins || rmi_sch_replay(call->graph, &copy, &call->graph->last, NULL, span) != RM_OK) return NULL;
+    if (!span || !begins || rmi_sch_replay(graph, &copy, &graph->last, NULL, span) != RM_OK) return NULL;
     for (size_t i = 0; i < copy.n; i++) {
         begins[i] = i ? begins[i - 1] : 0;
         if (span[2 * i].ran && span[2 * i].lane == RM_LANE_COMPUTE) begins[i] = span[2 * i].start;
@@ -20535,7 +20539,7 @@ RMI_FN rm_result rmi_plan_try_disk(rmi_planner *call, rm_graph *graph, const rm_
         i = (first + turn) % plan->n;
         result = rmi_plan_copy_program(&tmp, &plan->prog[i], &made[i]);
         if (result == RM_OK && early) rmi_disk_hasten(graph, &made[i]);
-        uint64_t *begins = result == RM_OK ? rmi_plan_begins(call, &tmp, &made[i]) : NULL;
+        uint64_t *begins = result == RM_OK ? rmi_plan_begins(graph, &tmp, &made[i]) : NULL;
         if (!begins) result = RM_ERROR_MEMORY;
         if (result == RM_OK) result = rmi_disk_make(graph, &tmp, &room, begins, &made[i], &least);
         if (result == RM_OK) result = rmi_sch_check(graph, &made[i], &graph->last, NULL);
@@ -20556,13 +20560,17 @@ RMI_FN rm_result rmi_plan_try_disk(rmi_planner *call, rm_graph *graph, const rm_
 
 /* ns that a step with updates takes at least: of what they change that much has no room but on disk, so it is loaded
    and stored. */
-RMI_FN uint64_t rmi_plan_disk_bound(const rmi_planner *call, const rm_graph *graph, uint64_t host)
+RMI_FN uint64_t rmi_plan_disk_bound(const rmi_planner *call, const rm_graph *graph, const rm_plan_desc *asked)
 {
+    const uint64_t budget = rmi_plan_whole(call, asked->device_bytes, 0);
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < graph->n_tensors; i++)
+    for (uint32_t i = 0; i < graph->n_tensors; i++) {
+        const uint32_t share = asked->shares && rmi_plan_shares(graph, i) ? rmi_low_shares(graph) : 0;
         if (graph->tensors[i].updates && !graph->tensors[i].external)
-            bytes = rmi_add(bytes, rmi_add(graph->tensors[i].bytes, graph->tensors[i].state_bytes));
-    bytes = call->budget ? rmi_sub(bytes, rmi_add(call->budget, host)) : 0;
+            bytes = rmi_add(bytes, rmi_add(rmi_low_bytes(graph, share + rmi_low_buf(graph, RMI_BUF_VALUE, i)),
+                                           rmi_low_bytes(graph, share + rmi_low_buf(graph, RMI_BUF_STATE, i))));
+    }
+    bytes = budget ? rmi_sub(bytes, rmi_add(budget, asked->host_bytes)) : 0;
     return rmi_mul_div_up(bytes, 1000000000u, rmi_min(graph->disk.in, graph->disk.out));
 }
 
@@ -20593,17 +20601,33 @@ RMI_FN uint64_t rmi_plan_disk_least(rmi_planner *call, rm_graph *graph, rm_plan_
     return 0;
 }
 
+/* A plan without a disk, in shares if that is asked for. */
+RMI_FN rm_result rmi_plan_make_once(rmi_planner *call, rm_graph *graph)
+{
+    const rm_plan_desc *desc = call->desc;
+    const rmi_plan_fastest *fastest = call->tries.fastest;
+    if (!desc->shares) return rmi_plan_again(call);
+    rm_result result = rmi_plan_make_shared(call, graph);
+    call->desc = desc;
+    call->tries.fastest = fastest;
+    return result;
+}
+
 /* A plan in host memory alone, if it is faster than with the disk; what persists must have room for it. */
-RMI_FN rm_result rmi_plan_without_disk(rmi_planner *call, const rm_graph *graph, const rm_plan_desc *asked,
+RMI_FN rm_result rmi_plan_without_disk(rmi_planner *call, rm_graph *graph, const rm_plan_desc *asked,
                                        rmi_plan_fastest *best)
 {
+    const uint64_t budget = rmi_plan_whole(call, asked->device_bytes, 0);
     uint64_t bytes = 0, ns = 0;
-    for (uint32_t i = 0; i < 3 * graph->n_tensors; i++)
-        if (rmi_low_has_home(graph, i, 0)) bytes = rmi_add(bytes, rmi_low_bytes(graph, i));
+    for (uint32_t i = 0; i < 3 * graph->n_tensors; i++) {
+        const int shares = asked->shares && rmi_plan_shares(graph, i % graph->n_tensors);
+        const uint32_t share = shares ? rmi_low_shares(graph) : 0;
+        if (rmi_low_has_home(graph, i, 0)) bytes = rmi_add(bytes, rmi_low_bytes(graph, share + i));
+    }
     if (call->stop.stopped) return RM_OK;
-    if (call->budget && bytes > rmi_add(asked->host_bytes, call->budget)) return RM_OK;
+    if (budget && bytes > rmi_add(asked->host_bytes, budget)) return RM_OK;
     call->desc = asked;
-    rm_result result = rmi_plan_again(call);
+    rm_result result = rmi_plan_make_once(call, graph);
     ns = rmi_plan_ns(call->plan);
     if (result == RM_ERROR_INFEASIBLE || (result == RM_OK && best->ns && best->ns <= ns)) return RM_OK;
     if (result == RM_ERROR_CANCELLED && best->ns) return RM_OK;
@@ -20630,13 +20654,14 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
     call->tries.fastest = best;
     result = rmi_plan_obey(call);
     call->desc = &desc;
-    desc.work_limit = rmi_max(rmi_min(work, RMI_PLAN_DISK_WORK), work < RMI_INF ? work / RMI_PLAN_DISK_ROUNDS : 0);
+    if (!asked.shares)
+        desc.work_limit = rmi_max(rmi_min(work, RMI_PLAN_DISK_WORK), work < RMI_INF ? work / RMI_PLAN_DISK_ROUNDS : 0);
     limit = rmi_min(rmi_add(asked.host_bytes, asked.disk_bytes), RMI_MAX / 2);
     for (uint32_t round = 0; round < RMI_PLAN_DISK_ROUNDS && result == RM_OK && !call->stop.stopped; round++) {
         const uint64_t had = best->ns;
         desc.host_bytes = round ? low + (limit - low) / 2 : limit;
         call->tries.others = round != 0;
-        result = rmi_plan_again(call);
+        result = rmi_plan_make_once(call, graph);
         if ((result == RM_ERROR_INFEASIBLE && round) || (result == RM_ERROR_CANCELLED && best->ns))
             result = RM_OK, call->plan->n = 0;
         if (result != RM_OK || (!round && !call->plan->n)) break;
@@ -20647,21 +20672,21 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
             result = rmi_plan_try_disks(call, graph, &asked, best);
         if (!round) memcpy(best->info, call->plan->info, sizeof best->info);
         if (!round && !best->ns && result == RM_OK) least = rmi_plan_disk_least(call, graph, asked, best);
-        if (RMI_WITHOUT(disk_rounds)) break;
+        if (RMI_WITHOUT(disk_rounds) || asked.shares) break; /* shares: what is in host memory is no matter of copies */
         if (round && call->plan->n && (!best->ns || best->ns != had)) limit = desc.host_bytes;
         else if (round) low = desc.host_bytes;
     }
     call->tries.others = best->ns != 0;
     desc.host_bytes = most > asked.host_bytes ? limit : asked.host_bytes;
-    if (result == RM_OK && !call->stop.stopped && work > desc.work_limit &&
+    if (result == RM_OK && !call->stop.stopped && !asked.shares && work > desc.work_limit &&
         (call->clock.end_ns || most <= asked.host_bytes)) {
         desc.work_limit = asked.work_limit;
-        result = rmi_plan_again(call);
+        result = rmi_plan_make_once(call, graph);
         if (result == RM_OK && best->ns) result = rmi_plan_try_disks(call, graph, &asked, best);
         if (best->ns && (result == RM_ERROR_INFEASIBLE || result == RM_ERROR_CANCELLED)) result = RM_OK;
     }
     if (result == RM_OK && most > asked.host_bytes) result = rmi_plan_without_disk(call, graph, &asked, best);
-    if (result != RM_OK) graph->last = call->graph->last;
+    if (result != RM_OK && !asked.shares) graph->last = call->graph->last;
     if (result != RM_OK || most <= asked.host_bytes) return result;
     if (!best->ns && !least)
         return rmi_err_set(&graph->last, RM_ERROR_INFEASIBLE, "rm_plan_desc.disk_bytes: %u bytes of disk are too few, "
@@ -20676,7 +20701,7 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
         *info = best->info[i];
         rmi_plan_figures_of(&call->plan->prog[i], info);
         if (rmi_low_has_update(best->prog[i].step))
-            info->bound_ns = rmi_max(info->bound_ns, rmi_plan_disk_bound(call, graph, asked.host_bytes));
+            info->bound_ns = rmi_max(info->bound_ns, rmi_plan_disk_bound(call, graph, &asked));
     }
     return RM_OK;
 }
@@ -20853,10 +20878,10 @@ RMI_FN rm_result rmi_plan_create(rm_graph *graph, const rm_plan_desc *desc, rmi_
     series->mem.stop = &call.stop;
     call.plan->policy = rmi_plan_policy(&call.config);
     const int changed = call.config.off || call.plan->policy || rmi_plan_own_kinds(&call.config);
-    rm_result result = desc->shares       ? rmi_plan_make_shared(&call, graph)
-                       : desc->disk_bytes ? rmi_plan_make_with_disk(&call, graph)
-                       : changed          ? rmi_plan_make_without(&call, graph)
-                                          : rmi_plan_make(&call);
+    rm_result result = desc->disk_bytes ? rmi_plan_make_with_disk(&call, graph)
+                       : desc->shares   ? rmi_plan_make_shared(&call, graph)
+                       : changed        ? rmi_plan_make_without(&call, graph)
+                                        : rmi_plan_make(&call);
     graph->link.expected = NULL;
     if (result == RM_OK) rmi_plan_share_figures(call.plan);
     if (result == RM_OK) result = rmi_plan_note_all(call.plan);

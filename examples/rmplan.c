@@ -2000,9 +2000,8 @@ static int check_host(const job *j)
         return usage("--host: on this --device host and device are one pool of memory: what waited in host memory "
                      "would free nothing. Give all that the plan may use as --budget",
                      NULL);
-    if (r->given[OPTION_DISK] && (r->given[OPTION_PINNED] || r->shares || r->model.ranks[0]))
-        return usage("--disk is behind --host, which is all pinned then, and holds no shares on ranks; leave out --pinned, "
-                     "--shares and --ranks", NULL);
+    if (r->given[OPTION_DISK] && r->given[OPTION_PINNED])
+        return usage("--disk is behind --host, which is all pinned then; leave out --pinned", NULL);
     if (is_unified(j->device)) return GO_ON;
     if (r->given[OPTION_DISK] && (none || !r->given[OPTION_HOST])) return usage("--disk is behind --host, and there is none; give --host 16G, say", NULL);
     if (r->given[OPTION_PINNED] && none) return usage("--pinned is a part of --host, and there is none", NULL);
