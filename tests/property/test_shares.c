@@ -95,7 +95,9 @@ static void refused(void)
     rm_graph_destroy(g);
 }
 
-/* The graph with ranks, and reductions of those params that have an update on the device. */
+#define DISK "tier disk rate_in=700000000 rate_out=500000000 latency=50\n"
+
+/* The graph with ranks, a disk behind host memory, and reductions of those params that have an update on the device. */
 static void with_ranks(const char *text, unsigned long seed, tm_text *out)
 {
     const char *at = text, *next;
@@ -112,10 +114,11 @@ static void with_ranks(const char *text, unsigned long seed, tm_text *out)
             snprintf(line, sizeof line, "ranks %d rate=%d000000 latency=%d grain=%d\n", (int)(2 + hand_below(7)), (int)(50 + hand_below(2000)), (int)hand_below(200), 1 << hand_below(7));
             tm_sink(out, line, strlen(line));
         }
+        if (!strncmp(at, "link ", 5)) tm_sink(out, DISK, sizeof DISK - 1);
     }
 }
 
-static unsigned long shared, away, updated_there, weights_away, too_few, infeasible, legal_changes, changes;
+static unsigned long shared, away, updated_there, weights_away, too_few, on_disk, named_with_disk, infeasible, legal_changes, changes;
 
 /* What plans have in host memory, of a step as text. */
 static void count_away(rm_plan *p)
@@ -128,6 +131,29 @@ static void count_away(rm_plan *p)
     free(program.s);
 }
 
+
+/* Of the host memory that a plan in shares uses there are two thirds, and a disk behind it: there is a plan, or so much host memory is named
+   with which there is. */
+static void with_disk(rm_graph *g, rm_plan_desc d)
+{
+    rm_plan *p = NULL;
+    rm_plan_info info;
+    d.host_bytes = d.info->host_bytes * 2 / 3 + 1;
+    d.info = &info;
+    d.disk_bytes = 1u << 30;
+    if (rm_plan_create(g, &d, &p) != RM_OK) {
+        const char *would = strstr(rm_graph_error(g), "too few for what is there at once; ");
+        named_with_disk++;
+        if (!EXPECT(would, rm_graph_error(g))) return;
+        d.host_bytes = strtoull(would + 35, NULL, 10);
+        EXPECT(rm_plan_create(g, &d, &p) == RM_OK, rm_graph_error(g));
+    }
+    if (!p) return;
+    on_disk += info.disk_bytes[0] != 0;
+    EXPECT(info.host_bytes <= d.host_bytes, "more host memory than there is");
+    EXPECT(!rmtest_plan(g, p, d.device_bytes, d.host_bytes) || !*rmtest_plan(g, p, d.device_bytes, d.host_bytes), rmtest_plan(g, p, d.device_bytes, d.host_bytes));
+    rm_plan_destroy(p);
+}
 
 /* Changed programs of a step of the plan: the library and the referee say the same of each. */
 static void change(rm_graph *g, rm_plan *p, uint32_t step, const tm_text *text)
@@ -195,6 +221,7 @@ static void one(unsigned long seed)
         if (!(kinds & k)) continue;
         change(g, p, k, &text);
     }
+    if (info.host_bytes) with_disk(g, d);
 end:
     rm_plan_destroy(p);
     rm_graph_destroy(g);
@@ -418,6 +445,6 @@ int main(int argc, char **argv)
     }
     tm_case = 0;
     printf("%lu plans within 3 %% of their bound, %lu above\n", bounds_within, bounds_above);
-    printf("%lu plans in shares, %lu with host memory (%lu update there, %lu with weights there, %lu after more of it was named), %lu after a budget was named; %lu changed plans, %lu of them legal\n", shared, away, updated_there, weights_away, too_few, infeasible, changes, legal_changes);
+    printf("%lu plans in shares, %lu with host memory (%lu update there, %lu with weights there, %lu after more of it was named), %lu with a disk (%lu after more host memory was named), %lu after a budget was named; %lu changed plans, %lu of them legal\n", shared, away, updated_there, weights_away, too_few, on_disk, named_with_disk, infeasible, changes, legal_changes);
     return tm_end();
 }
