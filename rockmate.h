@@ -20580,7 +20580,7 @@ RMI_FN rm_result rmi_plan_try_disks(rmi_planner *call, rm_graph *graph, const rm
 {
     for (uint32_t i = 0; i < (RMI_WITHOUT(disk_parts) ? 2 : 2 * RMI_COUNT(rmi_plan_disk_spare)) && call->plan->n; i++) {
         if (best->ns && (call->stop.stopped || call->stop.ask(call->stop.user))) break;
-        if (i % 2 && RMI_WITHOUT(disk_early)) continue;
+        if (i % 2 && (asked->shares || RMI_WITHOUT(disk_early))) continue; /* of shares they are early */
         RMI_TRY(rmi_plan_try_disk(call, graph, asked, rmi_plan_disk_spare[i / 2], i % 2, best));
     }
     return RM_OK;
