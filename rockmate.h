@@ -20478,11 +20478,13 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
     const rm_plan_desc *asked = call->desc;
     rmi_plan_policies found = RMI_INIT;
     rmi_plan_fastest *best = found.best = RMI_NEW(&call->plan->mem, rmi_plan_fastest, 1);
+    const int others = call->tries.others;
     if (!best) return RM_ERROR_MEMORY;
     call->tries.fastest = best;
     if (!asked->work_limit) RMI_TRY(rmi_plan_try_policies(call, graph, asked, &found));
-    call->tries.thorough = !call->stop.stopped && (!best->ns || call->clock.end_ns);
+    call->tries.thorough = !call->stop.stopped && ((!best->ns && !others) || call->clock.end_ns || asked->work_limit);
     if (call->tries.thorough) RMI_TRY(rmi_plan_try_policies(call, graph, asked, &found));
+    if (!best->ns && others) return RM_ERROR_INFEASIBLE;
     if (!best->ns) return rmi_plan_name_shares(call, graph, asked, &found);
     memcpy(call->plan->prog, best->prog, sizeof best->prog);
     memcpy(call->plan->info, best->info, sizeof best->info);

@@ -415,7 +415,7 @@ run 2 "say how many cards" --model gpt2-124m --shares --budget 3G
 run 2 "is all pinned" --model gpt2-124m --ranks 4,300G --host 4G --pinned 1G
 run 0 "" --model gpt2-124m --device rtx4090 --ranks 4,24G --budget 1400M --host 1G --kv --out away.rmp --config quick-rockmate.cfg
 grep -q '^home share:state:h' away.rmp && grep -q '^prefetch share:h' away.rmp && grep -q '@share@host$' away.rmp && [ "$(value host_bytes)" -gt 0 ] && ok || bad "weights and states in shares are at home in host memory, and updated there"
-run 0 "" --model gpt2-124m --device rtx4090 --ranks 4,24G --budget 1300M --host 200M --disk 8G,6G --kv --out disk.rmp --config quick-rockmate.cfg
+run 0 "" --model gpt2-124m --device rtx4090 --ranks 4,24G --budget 1200M --host 150M --disk 8G,6G --kv --out disk.rmp --config quick-rockmate.cfg
 grep -q '^load share:state:h' disk.rmp && grep -q '^store share:' disk.rmp && [ "$(value disk_bytes)" -gt 0 ] && ok || bad "what is in shares waits on disk"
 run 2 "--ranks describes a --model" shares.rmg --ranks 4,300G
 run 3 "too small for step kind 'single' in shares on 4 ranks" --model gpt2-124m --ranks 4,300G --budget 100M
