@@ -168,7 +168,8 @@
    link_margin_percent asks for more.
    Ranks that train together (rm_graph_ranks) can keep shares of weights, gradients and states (ZeRO): with
    rm_plan_desc.shares plans gather weights before their uses and scatter gradients, rm_exec_desc.gather and
-   scatter do it. With host_bytes the shares of states may wait in host memory, and come for their updates.
+   scatter do it. With host_bytes shares of weights and states may be at home in host memory (and on disk), and be
+   updated there.
    With rm_plan_desc.disk_bytes and rm_graph_disk what host memory has no room for waits on disk;
    rm_exec_desc.disk_read, disk_write and disk_end do the transfers.
    The same graph and desc give the same plan, everywhere, after the same calls: what was found with less memory

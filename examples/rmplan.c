@@ -356,8 +356,8 @@ static const struct {
       "bytes a second to host memory and back, instead of the graph's: 25G, or h2d=25G,d2h=20G; " \
       "latency=NS a copy, add=RATE (sums in host memory) and pageable=RATE (see --pinned) may follow") \
     X(SHARES, "--shares", NULL, ASK_FIT, TAKES_NOTHING, shares, PLAN | CURVE, \
-      "weights, gradients and states in shares on the graph's ranks; with --host (of each rank) states may " \
-      "wait in host memory; --preset zero1, zero2 or zero3: by these policies, to compare with") \
+      "weights, gradients and states in shares on the graph's ranks; with --host (of each rank, and --disk) weights " \
+      "and states may be there, and updates; --preset zero1, zero2 or zero3: by these policies, to compare with") \
     X(MARGIN, "--margin", "PCT", ASK_FIT, TAKES_MARGIN, margin, HAS_BUDGET, \
       "count on that much less than the link's speed") \
     X(STEP, "--step", "KIND", ASK_FIT, TAKES_STEP, step, HAS_BUDGET, \
