@@ -20419,7 +20419,7 @@ RMI_FN rm_result rmi_plan_name_shares(rmi_planner *call, rm_graph *graph, const 
 RMI_FN int rmi_plan_may_send(const rm_graph *graph, uint32_t level)
 {
     const uint32_t what = rmi_plan_away[level].what;
-    const uint32_t wanted = what & RMI_PLAN_AWAY_UPDATE ? RMI_PLAN_AWAY_UPDATE : what;
+    const uint32_t update = RMI_PLAN_AWAY_UPDATE, wanted = what & update ? update : what;
     for (uint32_t i = 0; i < graph->n_tensors; i++)
         if (rmi_plan_leaves(graph, i, what) & wanted) return 1;
     return 0;
