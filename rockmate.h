@@ -18733,7 +18733,8 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *call, uint64_t budget, int bound)
     /* where any plan will do: the one that a call comes to if it finds none at first */
     uint32_t any = call->tries.naming && call->together != RMI_PLAN_JOINT;
     rm_result result = any ? rmi_plan_move_from(call, budget, rush[0], 0, 0, &fitted) : RM_OK;
-    for (int rests = 0; rests < 2 && result == RM_OK && !call->stop.stopped; rests++)
+    const int ways = call->desc->shares ? 1 : 2; /* to ranks all that moves is at home with them */
+    for (int rests = 0; rests < ways && result == RM_OK && !call->stop.stopped; rests++)
         if (!rests || rmi_plan_is_short(call, call->best.n || !call->host_only ? rmi_plan_host(call->desc) : 0))
             result = rmi_plan_move_from(call, budget, 100 - margin, rests, !rests && bound, &fitted);
     if (call->best.n || call->tries.others) return result;
