@@ -11578,9 +11578,9 @@ RMI_FN void rmi_off_say_update(const rmi_off_model *m, rmi_seq_list *out, rmi_of
         out->runs[out->n++] = rmi_low_run(RMI_COPY_IN, param, 0, 0);
         out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, param, 0, 0);
     }
-    if (!rmi_low_grads_resident(m->model.kind))
+    if (!rmi_low_grads_resident(m->model.kind) && m->g->tensors[param].consumers.n)
         out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, rmi_low_buf(m->g, RMI_BUF_GRAD, param), 0, 0);
-    visits->used -= rmi_off_visit(m, param);
+    visits->used = rmi_sub(visits->used, rmi_off_visit(m, param));
     *said = 2;
 }
 
@@ -19817,6 +19817,12 @@ RMI_FN uint64_t rmi_plan_transfer_ns(const rm_graph *graph, uint64_t bytes)
     return rmi_add(graph->ranks.latency, ns);
 }
 
+/* ns of a copy between host memory and the device, at so many bytes a second. */
+RMI_FN uint64_t rmi_plan_copy_ns(const rmi_plan_sharing *to, uint32_t share, uint64_t rate)
+{
+    return rmi_add(to->graph->link.latency, rmi_mul_div_up(rmi_low_bytes(to->graph, share), 1000000000u, rate));
+}
+
 /* What of a param comes from host memory for its update: bits as in rmi_plan_places.away. */
 RMI_FN uint32_t rmi_plan_coming(const rmi_plan_sharing *to, uint32_t param)
 {
@@ -19829,13 +19835,12 @@ RMI_FN rm_result rmi_plan_say_comes(rmi_plan_sharing *to, uint32_t share, uint64
     const rmi_link *link = &to->graph->link;
     const uint64_t bytes = rmi_low_bytes(to->graph, share);
     RMI_TRY(rmi_plan_say_shared(to, RMI_ALLOC, share, to->base + offset, bytes));
-    *ns = to->h2d = rmi_add(rmi_max(to->h2d, *ns), rmi_add(link->latency,
-                            rmi_mul_div_up(bytes, 1000000000u, link->tier[RMI_PINNED].h2d)));
+    *ns = to->h2d = rmi_add(rmi_max(to->h2d, *ns), rmi_plan_copy_ns(to, share, link->tier[RMI_PINNED].h2d));
     return rmi_plan_say_shared(to, RMI_PREFETCH, share, 0, 0);
 }
 
 /* The next place of a ring of so many bytes. */
-RMI_FN uint64_t rmi_plan_round(uint64_t *next, uint64_t bytes, uint64_t room)
+RMI_FN uint64_t rmi_plan_next_place(uint64_t *next, uint64_t bytes, uint64_t room)
 {
     const uint64_t low = *next + bytes > room ? 0 : *next;
     *next = low + bytes;
@@ -19853,7 +19858,7 @@ RMI_FN rm_result rmi_plan_say_gather(rmi_plan_sharing *to, uint32_t param)
     to->again[param] = 0;
     if (comes) {
         const uint64_t bytes = rmi_plan_share_bytes(to->graph, RMI_BUF_VALUE, param, at->align);
-        const uint64_t low = at->lasting + at->ws + at->stage + rmi_plan_round(&to->ring, bytes, at->ring);
+        const uint64_t low = at->lasting + at->ws + at->stage + rmi_plan_next_place(&to->ring, bytes, at->ring);
         RMI_TRY(rmi_plan_say_comes(to, share, low, &begin));
     }
     to->comm = rmi_add(rmi_max(rmi_max(to->comm, to->compute), begin), ns);
@@ -19932,9 +19937,8 @@ RMI_FN rm_result rmi_plan_say_there(rmi_plan_sharing *to, uint32_t param)
     const rmi_link *link = &to->graph->link;
     const uint32_t share = rmi_plan_share_of(to->graph, RMI_BUF_GRAD, param);
     const rmi_run run = rmi_low_run(RMI_OPT_HOST, param, RMI_OF_SHARE, 0);
-    const uint64_t low = to->at->host + rmi_plan_round(&to->travel, to->grads.bytes[param], to->at->travel);
-    to->d2h = rmi_add(rmi_max(to->d2h, to->ready[param]), rmi_add(link->latency,
-                      rmi_mul_div_up(rmi_low_bytes(to->graph, share), 1000000000u, link->tier[RMI_PINNED].d2h)));
+    const uint64_t low = to->at->host + rmi_plan_next_place(&to->travel, to->grads.bytes[param], to->at->travel);
+    to->d2h = rmi_add(rmi_max(to->d2h, to->ready[param]), rmi_plan_copy_ns(to, share, link->tier[RMI_PINNED].d2h));
     to->host = to->there[param] = rmi_add(rmi_max(to->host, to->d2h), rmi_low_ns(to->graph, run, 0, 0));
     RMI_TRY(rmi_plan_say_shared(to, RMI_OFFLOAD, share, low, 0));
     if (!to->lasts[param]) RMI_TRY(rmi_plan_say_shared(to, RMI_FREE, share, 0, 0));
@@ -20085,26 +20089,28 @@ RMI_FN rm_result rmi_plan_share_program(const rmi_planner *call, const rm_graph 
 
 /* Which of a param's shares are in host memory if those may (what, as in rmi_plan_places.away): what it has, can be
    there, and must. */
-RMI_FN uint32_t rmi_plan_leaves(const rm_graph *graph, uint32_t param, uint32_t what)
+RMI_FN uint32_t rmi_plan_may_be_away(const rmi_planner *call, const rm_graph *graph, uint32_t param, uint32_t what)
 {
     const rmi_tensor *info = &graph->tensors[param];
+    const int updates = info->updates && call->steps & (RM_SINGLE | RM_LAST);
     if (!rmi_plan_shares(graph, param) || rmi_low_stays(graph, param)) return 0;
-    if (info->updates && info->opt == RMI_INF) what = RMI_PLAN_AWAY_UPDATE;
-    if (!info->updates || info->opt_host == RMI_INF) what &= ~(uint32_t)RMI_PLAN_AWAY_UPDATE;
+    if (updates && info->opt == RMI_INF) what = RMI_PLAN_AWAY_UPDATE;
+    if (!updates || info->opt_host == RMI_INF) what &= ~(uint32_t)RMI_PLAN_AWAY_UPDATE;
     if (what & RMI_PLAN_AWAY_UPDATE) what |= RMI_PLAN_AWAY_WEIGHT | RMI_PLAN_AWAY_STATE;
     return info->updates && info->state_bytes ? what : what & ~(uint32_t)RMI_PLAN_AWAY_STATE;
 }
 
 /* Bytes of all shares that may be at home in host memory. */
-RMI_FN uint64_t rmi_plan_leaving(const rmi_planner *call, const rm_graph *graph, uint32_t what)
+RMI_FN uint64_t rmi_plan_most_away(const rmi_planner *call, const rm_graph *graph, uint32_t what)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < graph->n_tensors; i++)
-        bytes = rmi_add(bytes, rmi_plan_away_bytes(graph, i, rmi_plan_leaves(graph, i, what), call->align));
+        bytes = rmi_add(bytes, rmi_plan_away_bytes(graph, i, rmi_plan_may_be_away(call, graph, i, what), call->align));
     return bytes;
 }
 
-/* Sends a param's shares to host memory, if all of it there are less than limit[0] bytes, and limit[1] are for all. */
+/* Sends a param's shares to host memory, if all of its own there are less than limit[0] bytes, and those of all params
+   not more than limit[1]. */
 RMI_FN void rmi_plan_send(const rm_graph *graph, uint32_t param, uint32_t what, const uint64_t limit[2],
                           rmi_plan_places *at)
 {
@@ -20119,6 +20125,21 @@ RMI_FN void rmi_plan_send(const rm_graph *graph, uint32_t param, uint32_t what, 
     at->away[param] |= (uint8_t)what;
 }
 
+/* Bytes of host memory for gradients on their way to updates there: of those that may run there, or do (away, unless
+   it is NULL). */
+RMI_FN uint64_t rmi_plan_travel(const rmi_planner *call, const rm_graph *graph, uint32_t what, const uint8_t *away)
+{
+    uint64_t most = 0, all = 0;
+    for (uint32_t i = 0; i < graph->n_tensors; i++) {
+        const uint32_t is = away ? away[i] : rmi_plan_may_be_away(call, graph, i, what);
+        const uint64_t bytes = rmi_plan_share_bytes(graph, RMI_BUF_GRAD, i, call->align);
+        if (!(is & RMI_PLAN_AWAY_UPDATE)) continue;
+        most = rmi_max(most, bytes);
+        all = rmi_add(all, bytes);
+    }
+    return rmi_min(RMI_PLAN_RING * most, all);
+}
+
 /* Chooses what is in host memory, as far as that has room: what must; states and what is updated there; weights. Those
    of the last params first, whose updates are the first in a step. */
 RMI_FN rm_result rmi_plan_send_away(const rmi_planner *call, const rm_graph *graph, uint64_t room, uint32_t level,
@@ -20126,33 +20147,38 @@ RMI_FN rm_result rmi_plan_send_away(const rmi_planner *call, const rm_graph *gra
 {
     const uint32_t what = rmi_plan_away[level].what, n = graph->n_tensors;
     const uint32_t turns[] = {0, what & ~(uint32_t)RMI_PLAN_AWAY_WEIGHT, what & RMI_PLAN_AWAY_WEIGHT};
+    const int updates = (call->steps & (RM_SINGLE | RM_LAST)) != 0;
+    const uint64_t all = rmi_plan_most_away(call, graph, what), travel = rmi_plan_travel(call, graph, what, NULL);
     uint64_t most = RMI_INF;
     at->away = RMI_NEW(&call->plan->mem, uint8_t, (size_t)n);
     if (!at->away) return RM_ERROR_MEMORY;
-    for (uint32_t i = 0; i < n; i++)
-        if (rmi_plan_leaves(graph, i, what) & RMI_PLAN_AWAY_UPDATE)
-            at->travel = rmi_max(at->travel, RMI_PLAN_RING * rmi_plan_share_bytes(graph, RMI_BUF_GRAD, i, at->align));
-    do { /* what comes back wants as much room on the device as all that is away: without the largest, it may be less */
-        uint64_t limit[2] = {RMI_INF, RMI_INF}, below = most, coming = 0;
+    do { /* without the largest where what comes back wants as much room on the device as all that is away */
+        uint64_t limit[2] = {RMI_INF, RMI_INF}, below = most, coming = 0, weights = 0;
         most = at->host = at->ring = 0;
         memset(at->away, 0, n);
         for (uint32_t turn = 0; turn < RMI_COUNT(turns); turn++) {
-            for (uint32_t i = n; i-- > 0;)
-                rmi_plan_send(graph, i, rmi_plan_leaves(graph, i, turns[turn]) & ~(uint32_t)at->away[i], limit, at);
+            for (uint32_t i = n; i-- > 0;) {
+                const uint32_t wanted = rmi_plan_may_be_away(call, graph, i, turns[turn]);
+                rmi_plan_send(graph, i, wanted & ~(uint32_t)at->away[i], limit, at);
+            }
             limit[0] = below;
-            limit[1] = rmi_min(rmi_plan_leaving(call, graph, what), rmi_sub(room, at->travel));
-            limit[1] = rmi_mul_div_up(limit[1], rmi_plan_away[level].percent, 100);
+            limit[1] = rmi_mul_div_up(rmi_min(all, rmi_sub(room, travel)), rmi_plan_away[level].percent, 100);
         }
         for (uint32_t i = 0; i < n; i++) {
+            const rmi_tensor *param = &graph->tensors[i];
             const uint64_t bytes = rmi_plan_away_bytes(graph, i, at->away[i], at->align);
-            const uint64_t here = at->away[i] & RMI_PLAN_AWAY_UPDATE || !graph->tensors[i].updates ? 0 : bytes;
-            if (graph->tensors[i].opt != RMI_INF) most = rmi_max(most, bytes);
-            coming = rmi_max(coming, here);
-            if (at->away[i] & RMI_PLAN_AWAY_WEIGHT)
-                at->ring = rmi_max(at->ring, RMI_PLAN_RING * rmi_plan_share_bytes(graph, RMI_BUF_VALUE, i, at->align));
+            const int there = at->away[i] & RMI_PLAN_AWAY_UPDATE || !(updates && param->updates);
+            if (!updates || param->opt != RMI_INF) most = rmi_max(most, bytes);
+            coming = rmi_max(coming, there ? 0 : bytes);
+            if (!(at->away[i] & RMI_PLAN_AWAY_WEIGHT) || !param->consumers.n) continue;
+            const uint64_t weight = rmi_plan_share_bytes(graph, RMI_BUF_VALUE, i, at->align);
+            at->ring = rmi_max(at->ring, RMI_PLAN_RING * weight);
+            weights = rmi_add(weights, weight);
         }
+        at->ring = rmi_min(at->ring, weights);
         at->stage = coming ? rmi_max(coming, at->host / rmi_plan_away[level].stage) : 0;
     } while (most && at->stage + at->ring >= at->host);
+    at->travel = rmi_plan_travel(call, graph, what, at->away);
     return RM_OK;
 }
 
@@ -20221,7 +20247,7 @@ RMI_FN rm_result rmi_plan_bound_shares(rmi_planner *call, const rm_graph *asked,
         if (result == RM_OK && rmi_low_has_update(info->step)) {
             for (uint32_t k = 0; k < asked->n_tensors; k++)
                 if (rmi_plan_shares(asked, k) && asked->tensors[k].updates &&
-                    !(rmi_plan_leaves(asked, k, away) & RMI_PLAN_AWAY_UPDATE))
+                    !(rmi_plan_may_be_away(call, asked, k, away) & RMI_PLAN_AWAY_UPDATE))
                     whole.link.besides =
                         rmi_add(whole.link.besides, rmi_mul_div_up(asked->tensors[k].opt, 1, asked->ranks.n));
             info->bound_ns =
@@ -20305,7 +20331,7 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
     if (!any)
         return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc.shares: no param can be in shares; declare "
                            "ranks (rm_graph_ranks), and params that are reduced over them (rm_param_desc.reduce_ns) "
-                           "and updated on the device");
+                           "and updated");
     desc.host_bytes = RMI_MAX / 2;
     call->desc = &desc;
     call->host_only = 1;
@@ -20321,9 +20347,9 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
                                                                                             : 0;
         RMI_TRY(rmi_plan_place_shares(call, graph, waiting, host, level, &at));
         if (at.host + at.travel > host)
-            return rmi_err_set(&graph->last, RM_ERROR_INFEASIBLE, "rm_plan_desc.host_bytes: %u bytes of host memory "
-                               "are too few for shares whose updates run there only; %u would do", host,
-                               at.host + at.travel);
+            return rmi_err_set(&graph->last, RM_ERROR_INFEASIBLE, "rm_plan_desc.host_bytes: %u bytes of host memory"
+                               "%s are too few for shares whose updates run there only; %u would do", host,
+                               desc.disk_bytes ? " and disk" : "", at.host + at.travel);
         shares = at.lasting + at.waiting + at.ws + at.stage + at.ring;
         if (budget) desc.device_bytes = rmi_max(rmi_sub(budget, shares), 1);
         call->budget = rmi_plan_whole(call, desc.device_bytes, 0);
@@ -20335,7 +20361,7 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
     if (result == RM_OK && !fits) result = RM_ERROR_INFEASIBLE;
     if (result == RM_OK) {
         const uint32_t what = rmi_plan_away[RMI_PLAN_ALL_AWAY].what;
-        bytes = rmi_plan_leaving(call, graph, what);
+        bytes = rmi_plan_most_away(call, graph, what);
         RMI_TRY(rmi_plan_place_shares(call, graph, 0, 0, RMI_PLAN_ALL_HERE, &at));
         result = rmi_plan_bound_shares(call, graph, budget, rmi_sub(at.lasting, rmi_min(host, bytes)), host ? what : 0);
     }
@@ -20416,13 +20442,13 @@ RMI_FN rm_result rmi_plan_name_shares(rmi_planner *call, rm_graph *graph, const 
                        rmi_low_step_name(least->step), graph->ranks.n, call->config.name, least->min_bytes);
 }
 
-/* Is there a param of which other shares are in host memory than on the levels before? */
-RMI_FN int rmi_plan_may_send(const rm_graph *graph, uint32_t level)
+/* Is there a param whose update may run in host memory or, of a level without such, one that has what it names? */
+RMI_FN int rmi_plan_may_send(const rmi_planner *call, const rm_graph *graph, uint32_t level)
 {
     const uint32_t what = rmi_plan_away[level].what;
     const uint32_t update = RMI_PLAN_AWAY_UPDATE, wanted = what & update ? update : what;
     for (uint32_t i = 0; i < graph->n_tensors; i++)
-        if (rmi_plan_leaves(graph, i, what) & wanted) return 1;
+        if (rmi_plan_may_be_away(call, graph, i, what) & wanted) return 1;
     return 0;
 }
 
@@ -20435,7 +20461,7 @@ RMI_FN rm_result rmi_plan_try_policies(rmi_planner *call, rm_graph *graph, const
     rmi_plan_fastest *best = found->best;
     rm_plan_info info = RMI_INIT, *least = &found->least;
     rm_result result = RM_OK;
-    const uint64_t all = rmi_plan_leaving(call, graph, rmi_plan_away[RMI_PLAN_ALL_AWAY].what);
+    const uint64_t all = rmi_plan_most_away(call, graph, rmi_plan_away[RMI_PLAN_ALL_AWAY].what);
     const int may_send = desc.host_bytes && all;
     found->first = found->level = may_send ? RMI_PLAN_ALL_AWAY : RMI_PLAN_ALL_HERE;
     desc.info = &info;
@@ -20443,14 +20469,19 @@ RMI_FN rm_result rmi_plan_try_policies(rmi_planner *call, rm_graph *graph, const
         const uint64_t end = call->clock.end_ns, now = end ? rmi_now_ns() : 0;
         call->clock.end_ns = now + rmi_sub(end, now) / RMI_PLAN_FIRST;
         call->tries.others = 1;
-        result = rmi_plan_try_shares(call, graph, &desc, 3, found->first, best);
-        if (call->clock.late) call->stop.stopped = call->clock.late = 0;
+        for (uint32_t level = found->first; level <= RMI_PLAN_ALL_HERE && result == RM_OK; level++) {
+            const uint64_t had = best->ns;
+            if (level != found->first && (!had || rmi_plan_is_near(call, best))) break;
+            result = rmi_plan_try_shares(call, graph, &desc, 3, level, best);
+            if (best->ns != had) found->level = level;
+            if (call->clock.late) call->stop.stopped = call->clock.late = 0;
+            if (result == RM_ERROR_INFEASIBLE || (result == RM_ERROR_CANCELLED && best->ns)) result = RM_OK;
+        }
         call->clock.end_ns = end;
-        if (result == RM_ERROR_INFEASIBLE || (result == RM_ERROR_CANCELLED && best->ns)) result = RM_OK;
     }
     for (uint32_t level = found->first; level < RMI_COUNT(rmi_plan_away) && result == RM_OK; level++) {
         const uint64_t had = best->ns;
-        if (level > RMI_PLAN_ALL_HERE && !(may_send && rmi_plan_may_send(graph, level))) continue;
+        if (level > RMI_PLAN_ALL_HERE && !(may_send && rmi_plan_may_send(call, graph, level))) continue;
         if (had ? call->stop.stopped || rmi_plan_is_near(call, best) : rmi_plan_away[level].percent < 100) continue;
         if (!had && level == RMI_PLAN_ALL_HERE && may_send && all <= desc.host_bytes) break; /* the others want more */
         call->tries.others = had != 0;
@@ -20464,7 +20495,7 @@ RMI_FN rm_result rmi_plan_try_policies(rmi_planner *call, rm_graph *graph, const
     }
     for (uint32_t whole = 3; whole > 1 && desc.shares == 1 && result == RM_OK && best->ns; whole--) {
         if (call->stop.stopped || rmi_plan_is_near(call, best)) break;
-        if (whole == 3 && found->level == found->first) continue; /* it was the first */
+        if (whole == 3 && found->level <= RMI_PLAN_ALL_HERE) continue; /* they were the first */
         call->tries.others = 1;
         result = rmi_plan_try_shares(call, graph, &desc, whole, found->level, best);
         if (result == RM_ERROR_INFEASIBLE || result == RM_ERROR_CANCELLED) result = RM_OK;
@@ -20473,14 +20504,12 @@ RMI_FN rm_result rmi_plan_try_policies(rmi_planner *call, rm_graph *graph, const
     return result;
 }
 
-/* As rmi_plan_make, in shares: with little work, which on the whole finds as good plans as all of it; with all of it if
-   nothing is found, or the caller says how much or how long. */
-RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
+/* The fastest of what rmi_plan_try_policies finds with little work, which on the whole is as fast as with all of it;
+   with all of it if nothing is found, or the caller says how much or how long. others: there is a plan already. */
+RMI_FN rm_result rmi_plan_find_shared(rmi_planner *call, rm_graph *graph, const rm_plan_desc *asked, int others)
 {
-    const rm_plan_desc *asked = call->desc;
     rmi_plan_policies found = RMI_INIT;
     rmi_plan_fastest *best = found.best = RMI_NEW(&call->plan->mem, rmi_plan_fastest, 1);
-    const int others = call->tries.others;
     if (!best) return RM_ERROR_MEMORY;
     call->tries.fastest = best;
     if (!asked->work_limit) RMI_TRY(rmi_plan_try_policies(call, graph, asked, &found));
@@ -20492,6 +20521,17 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
     memcpy(call->plan->info, best->info, sizeof best->info);
     call->plan->n = best->n;
     return RM_OK;
+}
+
+/* As rmi_plan_make, in shares. */
+RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
+{
+    const rm_plan_desc *asked = call->desc;
+    const rmi_plan_fastest *fastest = call->tries.fastest;
+    rm_result result = rmi_plan_find_shared(call, graph, asked, call->tries.others);
+    call->desc = asked;
+    call->tries.fastest = fastest;
+    return result;
 }
 
 /* --- a disk behind host memory. It is planned as if host memory were larger than it is: at first as large as both,
@@ -20541,10 +20581,11 @@ RMI_FN rm_result rmi_plan_try_disk(rmi_planner *call, rm_graph *graph, const rm_
         if (plan->prog[i].host[RMI_PINNED] > plan->prog[first].host[RMI_PINNED]) first = i;
     for (turn = 0; turn < plan->n && result == RM_OK; turn++) { /* the largest first: it says where homes are */
         i = (first + turn) % plan->n;
+        made[i] = plan->prog[i];
         result = rmi_plan_copy_program(&tmp, &plan->prog[i], &made[i]);
         if (result == RM_OK && early) rmi_disk_hasten(graph, &made[i]);
         uint64_t *begins = result == RM_OK ? rmi_plan_begins(graph, &tmp, &made[i]) : NULL;
-        if (!begins) result = RM_ERROR_MEMORY;
+        if (!begins) result = early && result == RM_OK && !graph->no_memory ? RM_ERROR_INFEASIBLE : RM_ERROR_MEMORY;
         if (result == RM_OK) result = rmi_disk_make(graph, &tmp, &room, begins, &made[i], &least);
         if (result == RM_OK) result = rmi_sch_check(graph, &made[i], &graph->last, NULL);
         ns = rmi_add(ns, made[i].fig.time_ns);
@@ -20608,13 +20649,7 @@ RMI_FN uint64_t rmi_plan_disk_least(rmi_planner *call, rm_graph *graph, rm_plan_
 /* A plan without a disk, in shares if that is asked for. */
 RMI_FN rm_result rmi_plan_make_once(rmi_planner *call, rm_graph *graph)
 {
-    const rm_plan_desc *desc = call->desc;
-    const rmi_plan_fastest *fastest = call->tries.fastest;
-    if (!desc->shares) return rmi_plan_again(call);
-    rm_result result = rmi_plan_make_shared(call, graph);
-    call->desc = desc;
-    call->tries.fastest = fastest;
-    return result;
+    return call->desc->shares ? rmi_plan_make_shared(call, graph) : rmi_plan_again(call);
 }
 
 /* A plan in host memory alone, if it is faster than with the disk; what persists must have room for it. */
