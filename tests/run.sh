@@ -342,19 +342,21 @@ disk_uring() { # examples/disk.h past the page cache
     [ -x "$out/test_disk_uring" ] && TMPDIR=$out counted test_disk_uring "$out/test_disk_uring"
 }
 trainer_cli() {
-    if ${CC} -fopenmp -o "$out/m" "$out/m.c" 2>/dev/null; then omp=-fopenmp; else omp=; fi
-    check "build train_gpt" ${CC} -O3 $(native) $omp -DRMI_IMPLEMENTED -o "$out/train_gpt" examples/train_gpt.c "$out/objects/plain.o" $(less_work) -lm -lpthread
+    d=$out/trainer
+    mkdir -p "$d"
+    if ${CC} -fopenmp -o "$d/m" "$out/m.c" 2>/dev/null; then omp=-fopenmp; else omp=; fi
+    check "build train_gpt" ${CC} -O3 $(native "$d") $omp -DRMI_IMPLEMENTED -o "$out/train_gpt" examples/train_gpt.c "$out/objects/plain.o" $(less_work) -lm -lpthread
     [ -f tests/cli/train_gpt.test ] && counted train_gpt sh tests/cli/train_gpt.test "$out/train_gpt"
 }
-native() { # what a program of this machine is compiled with that computes much, for the same bits
-    for o in "-march=native -ffp-contract=off" ""; do ${CC} $o -o "$out/m" "$out/m.c" 2>/dev/null && "$out/m" && break; done
+native() { # FOLDER of the job: what a program of this machine is compiled with that computes much, for the same bits
+    for o in "-march=native -ffp-contract=off" ""; do ${CC} $o -o "$1/m" "$out/m.c" 2>/dev/null && "$1/m" && break; done
     echo "$o"
 }
 documents() { # programs of their own: what else is built is built side by side with this
     d=$out/documents
     mkdir -p "$d"
     for p in rmplan train_gpt train_resnet; do
-        check "build $p" ${CC} -O3 $(native) -DRMI_IMPLEMENTED -o "$d/$p" examples/$p.c "$out/objects/plain.o" -lm -lpthread
+        check "build $p" ${CC} -O3 $(native "$d") -DRMI_IMPLEMENTED -o "$d/$p" examples/$p.c "$out/objects/plain.o" -lm -lpthread
     done
     check "train_resnet.c without warnings" ${CC} -std=c99 -Wall -Wextra -pedantic -Wno-missing-field-initializers -Werror -DRMI_IMPLEMENTED -fsyntax-only examples/train_resnet.c
     counted docs sh tests/cli/docs.test "$d"
