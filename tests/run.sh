@@ -3,8 +3,8 @@
 #   sh tests/run.sh              what matters: unit tests and oracles, random graphs from few seeds, one C and one C++ compiler, the
 #                                command line programs; 980 s of processors: 8 minutes on two cores (gcc 12.2; aim: 4)
 #   sh tests/run.sh --all        everything: some times the seeds, all compilers and language standards, threads, valgrind, MPI, a machine
-#                                of the other byte order, a referee in another language (some 2,400 s of processors, 20 minutes on two
-#                                cores: extrapolated from the jobs that were made shorter, which were measured one by one, and a run of 2,836 s before)
+#                                of the other byte order, a referee in another language (2,206 s of processors: 19 minutes on two
+#                                cores, 2026-11-29)
 #   sh tests/run.sh [--all] test_plan rmplan ...      only the jobs of these names
 # Needs a C and a C++ compiler (CC, CXX: which); what else a job needs and the machine lacks is installed where apt-get works
 # without asking, or the job is skipped with a word. As many jobs run side by side as there are cores (JOBS=N: so many).
