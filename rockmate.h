@@ -20442,14 +20442,16 @@ RMI_FN rm_result rmi_plan_name_shares(rmi_planner *call, rm_graph *graph, const 
                        rmi_low_step_name(least->step), graph->ranks.n, call->config.name, least->min_bytes);
 }
 
-/* Is there a param whose update may run in host memory or, of a level without such, one that has what it names? */
+/* Is a level of use beside the first? One with updates in host memory where there are such; others where not. */
 RMI_FN int rmi_plan_may_send(const rmi_planner *call, const rm_graph *graph, uint32_t level)
 {
-    const uint32_t what = rmi_plan_away[level].what;
-    const uint32_t update = RMI_PLAN_AWAY_UPDATE, wanted = what & update ? update : what;
-    for (uint32_t i = 0; i < graph->n_tensors; i++)
-        if (rmi_plan_may_be_away(call, graph, i, what) & wanted) return 1;
-    return 0;
+    int there = 0, comes = 0;
+    for (uint32_t i = 0; i < graph->n_tensors; i++) {
+        const uint32_t may = rmi_plan_may_be_away(call, graph, i, rmi_plan_away[RMI_PLAN_ALL_AWAY].what);
+        there |= (may & RMI_PLAN_AWAY_UPDATE) != 0;
+        comes |= (may & RMI_PLAN_AWAY_STATE) != 0;
+    }
+    return rmi_plan_away[level].what & RMI_PLAN_AWAY_UPDATE ? there : comes && !there;
 }
 
 /* Tries what rm_plan_desc.shares asks for: states in host memory as far as it may be used, and, where it is the plan's
@@ -20469,14 +20471,9 @@ RMI_FN rm_result rmi_plan_try_policies(rmi_planner *call, rm_graph *graph, const
         const uint64_t end = call->clock.end_ns, now = end ? rmi_now_ns() : 0;
         call->clock.end_ns = now + rmi_sub(end, now) / RMI_PLAN_FIRST;
         call->tries.others = 1;
-        for (uint32_t level = found->first; level <= RMI_PLAN_ALL_HERE && result == RM_OK; level++) {
-            const uint64_t had = best->ns;
-            if (level != found->first && (!had || rmi_plan_is_near(call, best))) break;
-            result = rmi_plan_try_shares(call, graph, &desc, 3, level, best);
-            if (best->ns != had) found->level = level;
-            if (call->clock.late) call->stop.stopped = call->clock.late = 0;
-            if (result == RM_ERROR_INFEASIBLE || (result == RM_ERROR_CANCELLED && best->ns)) result = RM_OK;
-        }
+        result = rmi_plan_try_shares(call, graph, &desc, 3, found->first, best);
+        if (call->clock.late) call->stop.stopped = call->clock.late = 0;
+        if (result == RM_ERROR_INFEASIBLE || (result == RM_ERROR_CANCELLED && best->ns)) result = RM_OK;
         call->clock.end_ns = end;
     }
     for (uint32_t level = found->first; level < RMI_COUNT(rmi_plan_away) && result == RM_OK; level++) {
@@ -20495,7 +20492,7 @@ RMI_FN rm_result rmi_plan_try_policies(rmi_planner *call, rm_graph *graph, const
     }
     for (uint32_t whole = 3; whole > 1 && desc.shares == 1 && result == RM_OK && best->ns; whole--) {
         if (call->stop.stopped || rmi_plan_is_near(call, best)) break;
-        if (whole == 3 && found->level <= RMI_PLAN_ALL_HERE) continue; /* they were the first */
+        if (whole == 3 && found->level == found->first) continue; /* it was the first */
         call->tries.others = 1;
         result = rmi_plan_try_shares(call, graph, &desc, whole, found->level, best);
         if (result == RM_ERROR_INFEASIBLE || result == RM_ERROR_CANCELLED) result = RM_OK;
