@@ -152,8 +152,8 @@
    varied, and whether others wanted the processor meanwhile. A model that does not fit is tuned under the plan of
    its smallest budget.
    Of several ranks each measures other times, and would plan other steps, whose reductions wait for each other for
-   ever: plan on estimates, the same everywhere, or measure on all (rm_exec_profile), plan on one, and hand its plan
-   to the others as text (rm_plan_write, rm_plan_read, rm_exec_replan).
+   ever: plan on estimates, the same everywhere, or measure on all (rm_exec_profile; of a plan in shares exchanges,
+   too, waiting for the others included), take the mean over ranks of all costs (rm_graph_costs), and plan on each.
 
    6. Planning
    rm_plan_desc.device_bytes is the budget for all that lies on the device: weights, states, inputs and
@@ -589,6 +589,11 @@ RMDEF void rm_graph_ranks(rm_graph *g, uint32_t n, uint64_t rate, uint64_t laten
 /* A disk behind host memory: bytes a second from it and to it, ns a transfer, its size in bytes (0: no limit). A cost,
    as the link is. */
 RMDEF void rm_graph_disk(rm_graph *g, uint64_t in, uint64_t out, uint64_t latency_ns, uint64_t room);
+
+/* All that rm_exec_profile measures, in ns, into ns (NULL: none), or, set 1, out of it; returns how many there are, 0
+   after an error. Graphs of equal declarations have the same order; with ranks the last two are of an exchange: ns a
+   transfer, and ns of 2^30 bytes. Ranks with equal costs make equal plans (manual, 5). */
+RMDEF size_t rm_graph_costs(rm_graph *g, uint64_t *ns, int set);
 
 RMDEF size_t rm_graph_op_count(const rm_graph *g);
 RMDEF size_t rm_graph_tensor_count(const rm_graph *g);
@@ -1069,7 +1074,8 @@ RMDEF rm_result rm_exec_replan(rm_exec *x, rm_plan *p);
    as much slower or faster as others of its op, kind or graph turned out to be: rm_plan_info.estimated counts them,
    rm_plan_summary names them. A model that does not fit is profiled under a plan of its smallest budget. On the host a
    time is processor time where the callback is one thread's, else clock time: what else the machine does counts for
-   little, and rm_plan_info.loaded tells of it. */
+   little, and rm_plan_info.loaded tells of it. Exchanges are timed by the clock, waiting for other ranks included: of a
+   plan in shares they give rate and latency of rm_graph_ranks. Ranks profile at once, and agree (rm_graph_costs). */
 RMDEF rm_result rm_exec_profile(rm_exec *x, const rm_step *s, uint32_t repeats);
 
 /* Profile, plan again, go on: rm_exec_profile with each kind of step that the plan has (but FORWARD, if there are
@@ -2737,6 +2743,52 @@ RMI_FN rm_result rmi_graph_estimate(rm_graph *graph)
     RMI_RULE(graph, ns <= RMI_MAX, "graph: all times together are not below 2^62 ns; check the unit of the longest "
              "ops");
     return RM_OK;
+}
+
+/* A cost, number (*n)++ of those that there are (RMI_INF: there is none), into ns, or, set 1, out of it: then it is no
+   guess from bytes any more. by: where it is from; both may be NULL. */
+RMI_FN void rmi_graph_cost(uint64_t *cost, uint8_t *by, uint64_t *ns, int set, size_t *n)
+{
+    if (*cost == RMI_INF) return;
+    if (set && by && *by == RMI_COST_GUESSED) *by = RMI_COST_GIVEN;
+    if (set) *cost = rmi_min(ns[*n], RMI_MAX);
+    else if (ns) ns[*n] = *cost;
+    ++*n;
+}
+/* Of a rate (0: there is none) the ns of 2^30 bytes. */
+RMI_FN void rmi_graph_rate(uint64_t *rate, uint64_t *ns, int set, size_t *n)
+{
+    const uint64_t bytes = (uint64_t)1 << 30;
+    uint64_t cost = *rate ? rmi_mul_div_up(bytes, 1000000000u, *rate) : RMI_INF;
+    rmi_graph_cost(&cost, NULL, ns, set, n);
+    if (set && *rate) *rate = rmi_max(rmi_mul_div_up(bytes, 1000000000u, rmi_max(cost, 1)), 1);
+}
+
+/* All that rm_exec_profile measures; how many there are. */
+RMI_FN size_t rmi_graph_costs(rm_graph *graph, uint64_t *ns, int set)
+{
+    size_t n = 0;
+    uint32_t i, k, part;
+    for (i = 0; i < graph->n_ops; i++)
+        for (k = 0; k < graph->ops[i].n_forms; k++) {
+            rmi_form *form = &graph->ops[i].forms[k];
+            rmi_graph_cost(&form->fwd, &form->fwd_by, ns, set, &n);
+            rmi_graph_cost(&form->again, &form->again_by, ns, set, &n);
+            for (part = 0; part < form->n_parts; part++) {
+                rmi_graph_cost(&form->parts[part].bwd, &form->parts[part].bwd_by, ns, set, &n);
+                if (set) form->whole.bwd = rmi_add(part ? form->whole.bwd : 0, form->parts[part].bwd);
+            }
+        }
+    for (i = 0; i < graph->n_tensors; i++) {
+        rmi_graph_cost(&graph->tensors[i].opt, &graph->tensors[i].opt_by, ns, set, &n);
+        rmi_graph_cost(&graph->tensors[i].opt_host, &graph->tensors[i].opt_host_by, ns, set, &n);
+        rmi_graph_cost(&graph->tensors[i].reduce, NULL, ns, set, &n);
+    }
+    for (i = 0; i < graph->n_barriers; i++) rmi_graph_cost(&graph->barriers[i].ns, NULL, ns, set, &n);
+    rmi_graph_rate(&graph->link.add, ns, set, &n);
+    if (graph->ranks.n) rmi_graph_cost(&graph->ranks.latency, NULL, ns, set, &n);
+    rmi_graph_rate(&graph->ranks.rate, ns, set, &n);
+    return n;
 }
 
 /* Turns lists around: makes in each tensor, at byte of_tensor of its struct, the list of ops that name it in theirs, at
@@ -26292,7 +26344,7 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
 typedef struct rmi_exe_time {
     rmi_run run;
     uint8_t again;             /* of a forward: it is run again */
-    uint8_t beside;            /* the samples are not from steps */
+    uint8_t beside, together;  /* the samples are not from steps; ranks make these together */
     struct rmi_exe_time *like; /* the first time of the same call, which has the samples of all */
     uint64_t *sample;          /* ns, ascending */
     size_t n, cap;             /* samples; room */
@@ -26340,7 +26392,7 @@ RMI_FN int rmi_exe_same_call(const rmi_exe_profile *f, const rmi_exe_time *one, 
     if (rmi_exe_callback(f->exec, run) != rmi_exe_callback(f->exec, like)) return 0;
     if (run.way > RMI_BWD) {
         const rmi_tensor *param = &graph->tensors[run.id], *same = &graph->tensors[like.id];
-        return param->bytes == same->bytes && param->grad_bytes == same->grad_bytes &&
+        return run.form == like.form && param->bytes == same->bytes && param->grad_bytes == same->grad_bytes &&
                param->state_bytes == same->state_bytes;
     }
     const rmi_op *op = &graph->ops[run.id], *as = &graph->ops[like.id];
@@ -26350,26 +26402,27 @@ RMI_FN int rmi_exe_same_call(const rmi_exe_profile *f, const rmi_exe_time *one, 
     return !memcmp(op->args, as->args, sizeof *op->args);
 }
 
-/* One time more of those that are measured; by: where the graph says where that is from, or NULL. Two times of one call
-   would let the noise choose: it is measured once. */
+/* One time more of those that are measured; ns: the graph's, or NULL; by: where the graph says where that is from, or
+   NULL. Two times of one call would let the noise choose: it is measured once. */
 RMI_FN void rmi_exe_put_time(rmi_exe_profile *f, rmi_run run, uint32_t again, uint64_t *ns, uint8_t *by)
 {
     rmi_exe_time *time = &f->time[f->n_times++];
     rmi_exe_time *like = run.way <= RMI_BWD ? f->alike[f->shape[run.id]] : f->first[f->exec->graph->n_ops];
     time->run = run;
     time->again = (uint8_t)again;
-    time->ns = ns;
-    time->thought = *ns;
+    time->ns = ns ? ns : &time->thought;
+    time->thought = ns ? *ns : RMI_INF;
     time->by = by ? by : &f->nobody;
     while (!rmi_exe_same_call(f, like, time)) like++;
     time->like = like == time ? time : like->like;
+    time->together = f->exec->desc.reduce || f->exec->desc.gather;
 }
 
 /* All times of the graph; of additions in host memory that to the largest gradient. */
 RMI_FN rm_result rmi_exe_times(rmi_exe_profile *f)
 {
     rm_graph *graph = f->exec->graph;
-    size_t n = 3 * (size_t)graph->n_tensors + graph->n_barriers + 1;
+    size_t n = 5 * (size_t)graph->n_tensors + graph->n_barriers + 1;
     uint32_t i, k, p, largest = RMI_NONE;
     uint64_t bytes = 0;
     for (i = 0; i < graph->n_ops; i++)
@@ -26395,6 +26448,8 @@ RMI_FN rm_result rmi_exe_times(rmi_exe_profile *f)
         rmi_exe_put_time(f, rmi_low_run(RMI_OPT, i, 0, 0), 0, &param->opt, &param->opt_by);
         rmi_exe_put_time(f, rmi_low_run(RMI_OPT_HOST, i, 0, 0), 0, &param->opt_host, &param->opt_host_by);
         rmi_exe_put_time(f, rmi_low_run(RMI_REDUCE, i, 0, 0), 0, &param->reduce, NULL);
+        for (k = RMI_EXE_GATHERS; k <= RMI_EXE_SCATTERS && rmi_low_may_share(graph, i); k++)
+            rmi_exe_put_time(f, rmi_low_run(RMI_REDUCE, i, k, 0), 0, NULL, NULL);
         if (param->consumers.n && param->grad_bytes > bytes) bytes = param->grad_bytes, largest = i;
     }
     for (i = 0; i < graph->n_barriers; i++) {
@@ -26432,15 +26487,17 @@ RMI_FN rm_result rmi_exe_sampled(rmi_exe_profile *f, rmi_exe_time *of, int besid
     return RM_OK;
 }
 
-/* The lower quartile of its samples, for whatever else the machine does only makes it longer; 0: there are none.
-   *spread grows by how much the upper quartile is above it. */
+/* The lower quartile of its samples, for whatever else the machine does only makes it longer; of ranks, which wait for
+   what others take longer, the mean between the quartiles. 0: there are none. *spread grows by how far those differ. */
 RMI_FN uint64_t rmi_exe_measured(const rmi_exe_time *of, uint64_t *spread)
 {
     const rmi_exe_time *time = of->like;
+    uint64_t sum = 0;
     if (!time->n) return 0;
-    size_t quarter = (time->n - 1) / 4;
+    const size_t quarter = (time->n - 1) / 4, end = time->together ? time->n - quarter : quarter + 1;
     if (spread) *spread += time->sample[time->n - 1 - quarter] - time->sample[quarter];
-    return time->sample[quarter];
+    for (size_t i = quarter; i < end; i++) sum = rmi_add(sum, time->sample[i]);
+    return sum / (end - quarter);
 }
 
 /* --- clocks */
@@ -26495,7 +26552,7 @@ RMI_FN rm_result rmi_exe_timed_op(rmi_exe_profile *f, rmi_exe_op *op, uint64_t *
     if (marks) RMI_TRY(rmi_exe_needs(exec, backend->mark(backend->user, 1, op->lane), "timing", name));
     RMI_TRY(rmi_exe_sync(exec, "waiting for an op", name));
     rmi_exe_clock end = rmi_exe_clock_now(exec);
-    *ns = rmi_exe_took(&begin, &end);
+    *ns = op->lane == RM_LANE_COMM ? end.wall - begin.wall : rmi_exe_took(&begin, &end); /* others are waited for */
     f->wall += end.wall - begin.wall;
     f->took += *ns;
     f->lost += end.lost - begin.lost;
@@ -26654,7 +26711,7 @@ RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog, int 
             for (rmi_exe_time *time = f->first[op->run.id]; time < f->first[op->run.id + 1]; time++)
                 RMI_TRY(rmi_exe_beside(f, time, op->call));
         RMI_TRY(rmi_exe_timed_op(f, op, &ns));
-        if (op->run.way > RMI_BWD && op->run.form) continue; /* of shares: nothing that the graph has a time of */
+        if (op->run.form && (op->run.way == RMI_OPT || op->run.way == RMI_OPT_HOST)) continue; /* of a share */
         if (call && !beside && !warms_up) RMI_TRY(rmi_exe_sampled(f, rmi_exe_time_of(f, op), 0, ns));
     }
     return RM_OK;
@@ -26747,6 +26804,29 @@ RMI_FN void rmi_exe_guess(const rmi_exe_profile *f, const rmi_exe_time *time)
     *time->by = RMI_COST_SCALED;
 }
 
+/* The line by which exchanges of shares together take as long as they did becomes the ranks' latency and rate. */
+RMI_FN void rmi_exe_fit_ranks(const rmi_exe_profile *f)
+{
+    rmi_ranks *ranks = &f->exec->graph->ranks;
+    double n = 0, bytes = 0, ns = 0, square = 0, both = 0; /* sums: of samples, moved, taken, moved^2, moved x taken */
+    for (const rmi_exe_time *time = f->time; time < f->time + f->n_times; time++) {
+        if (time->run.way != RMI_REDUCE || !time->run.form || time->like != time) continue;
+        const rmi_tensor *param = &f->exec->graph->tensors[time->run.id];
+        const uint64_t whole = time->run.form == RMI_EXE_GATHERS ? param->bytes : param->grad_bytes;
+        const double weight = (double)time->n, x = (double)(whole - whole / ranks->n);
+        const double y = (double)rmi_exe_measured(time, NULL);
+        n += weight, bytes += weight * x, ns += weight * y;
+        square += weight * x * x, both += weight * x * y;
+    }
+    if (bytes <= 0) return;
+    double slope = square * n - bytes * bytes; /* then ns a byte, at least that of 10^18 bytes a second */
+    slope = slope > bytes * bytes * 1e-9 ? (both * n - bytes * ns) / slope : ns / bytes;
+    slope = slope > ns / bytes ? ns / bytes : slope;
+    slope = slope < 1e-9 ? 1e-9 : slope;
+    ranks->rate = rmi_max((uint64_t)(1e9 / slope + 0.5), 1);
+    ranks->latency = ns > slope * bytes ? (uint64_t)((ns - slope * bytes) / n + 0.5) : 0;
+}
+
 /* Samples become costs of the graph, which it checks. */
 RMI_FN rm_result rmi_exe_set_costs(rmi_exe_profile *f)
 {
@@ -26756,15 +26836,16 @@ RMI_FN rm_result rmi_exe_set_costs(rmi_exe_profile *f)
     for (i = 0; i < f->n_times; i++) rmi_exe_set_time(f, &f->time[i], &sum, &spread);
     for (i = 0; i < f->n_times; i++) {
         const rmi_run run = f->time[i].run;
-        rmi_form *form = &graph->ops[run.way <= RMI_BWD ? run.id : 0].forms[run.form];
         rmi_exe_guess(f, &f->time[i]);
         if (run.way != RMI_BWD) continue;
+        rmi_form *form = &graph->ops[run.id].forms[run.form];
         form->whole.bwd = rmi_add(run.part ? form->whole.bwd : 0, *f->time[i].ns);
         if (graph->ops[run.id].forms[0].own_parts) form->own_parts = (uint8_t)form->n_parts; /* or no text tells them */
     }
     if (f->addition) /* the last time */
         graph->link.add = rmi_max(1, rmi_mul_div_up(graph->tensors[f->time[i - 1].run.id].grad_bytes, 1000000000u,
                                                     f->addition));
+    rmi_exe_fit_ranks(f);
     graph->costs.spread_ppm = sum ? (uint32_t)rmi_min(rmi_mul_div_up(spread, 1000000, sum), UINT32_MAX) : 0;
     graph->costs.loaded = f->wall - f->took > f->took / 4 ||
                           (f->lost >= 3 && rmi_mul(f->lost, RMI_EXE_LOST_NS) > f->wall);
@@ -28200,6 +28281,15 @@ RMDEF rm_result rm_graph_summary(rm_graph *graph, rm_write_fn write, void *user)
     if (result != RM_OK) return rmi_err_memory(&graph->last);
     if (!sink.failed) return RM_OK;
     return rmi_err_set(&graph->last, RM_ERROR_WRITE, "rm_graph_summary: the sink took no more text");
+}
+
+RMDEF size_t rm_graph_costs(rm_graph *graph, uint64_t *ns, int set)
+{
+    if (!graph || rmi_graph_seal(graph) != RM_OK) return 0;
+    const size_t n = rmi_graph_costs(graph, ns, ns && set);
+    if (!ns || !set) return n;
+    graph->hashed = 0;
+    return rmi_graph_estimate(graph) == RM_OK ? n : 0;
 }
 
 RMDEF const char *rm_preset_name(size_t i, const char **help)

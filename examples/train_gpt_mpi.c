@@ -9,7 +9,8 @@
      --every N        with --save: after every N steps, too
 
    Every process has the whole model and a part of the batch, plans the same step into the same budget, and so calls its
-   reductions in the same order: the library calls `reduce` for each gradient as soon as it is complete; with --host in a thread of its
+   reductions in the same order. For that they measure each op and each exchange in steps of a first plan, take the mean of what all of
+   them have measured, and plan again (--estimate: not). The library calls `reduce` for each gradient as soon as it is complete; with --host in a thread of its
    own, beside the backward, and the main program waits for the end of a step before it calls MPI itself. Process 0 adds the parts
    up and sends the sum to all, so that all have the same bits. At the start the gradients of the first step are compared
    with those of one process that has the whole batch, and at the end the weights of all processes with each other.
@@ -34,7 +35,7 @@ static void must(int code, const char *what)
     if (code != MPI_SUCCESS) fail(what, "MPI reports an error");
 }
 
-/* Processes of one machine: what one gets from the others goes through memory. */
+/* Processes of one machine: what one gets from the others goes through memory. A first guess. */
 static void declare_ranks(trainer *t, int ranks) { rm_graph_ranks(t->model.graph, (uint32_t)ranks, 4000000000u, 5000, 0); }
 
 /* What becomes of the gradients of one step; by the number of the weight. */
@@ -122,10 +123,18 @@ static int look(const rm_call *c)
 }
 
 /* shard: rm_plan_desc.shares. */
+static rm_plan_desc parallel_plan(const trainer *t, uint64_t budget, int shard)
+{
+    rm_plan_desc p = plan_desc(&t->o, budget, NULL);
+    p.shares = (uint32_t)shard;
+    if (shard) p.preset = NULL;
+    return p;
+}
+
 static void open_parallel(trainer *t, uint64_t budget, rm_fn fn, int shard, watch *w, rm_plan_info *info)
 {
     rm_exec_desc d = with_host(&t->o);
-    rm_plan_desc p = plan_desc(&t->o, budget, NULL);
+    const rm_plan_desc p = parallel_plan(t, budget, shard);
     rm_plan *plan;
     int level = MPI_THREAD_SINGLE;
     MPI_Query_thread(&level);
@@ -139,13 +148,40 @@ static void open_parallel(trainer *t, uint64_t budget, rm_fn fn, int shard, watc
         d.rank = (uint32_t)rank;
         d.gather = gather;
         d.scatter = scatter;
-        p.shares = (uint32_t)shard;
-        p.preset = NULL;
     }
     if (rm_plan_create(t->model.graph, &p, &plan) != RM_OK) fail("plan", rm_graph_error(t->model.graph));
     rm_plan_get_info(plan, 0, info);
     open_exec(t, plan, &d);
     init_weights(t);
+}
+
+/* Measures every op, and every exchange with what it waits for others, in steps of the present plan. With the mean over all processes each
+   makes the same plan, and goes on with that; if there is none in the budget with these costs, with the one that it has. */
+static void tune_together(trainer *t, uint64_t budget, int shard, int ranks, rm_plan_info *info)
+{
+    const rm_step s = training_batch(t, 0, 0);
+    const rm_plan_desc p = parallel_plan(t, budget, shard);
+    uint64_t *ns;
+    rm_plan *plan;
+    rm_result result;
+    size_t n, i;
+    write_inputs(t);
+    need(t, rm_exec_profile(t->exec, &s, 5), "measuring");
+    n = rm_graph_costs(t->model.graph, NULL, 0);
+    ns = (uint64_t *)malloc(n * sizeof *ns);
+    if (!ns) fail("costs", "no memory");
+    rm_graph_costs(t->model.graph, ns, 0);
+    must(MPI_Allreduce(MPI_IN_PLACE, ns, (int)n, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD), "costs");
+    for (i = 0; i < n; i++) ns[i] /= (uint64_t)ranks;
+    if (rm_graph_costs(t->model.graph, ns, 1) != n) fail("costs", rm_graph_error(t->model.graph));
+    free(ns);
+    result = rm_plan_create(t->model.graph, &p, &plan);
+    if (result == RM_ERROR_INFEASIBLE) return;
+    if (result != RM_OK) fail("plan", rm_graph_error(t->model.graph));
+    need(t, rm_exec_replan(t->exec, plan), "plan");
+    rm_plan_destroy(t->plan);
+    t->plan = plan;
+    rm_plan_get_info(plan, 0, info);
 }
 
 static float **new_gradients(const gpt *m)
@@ -336,7 +372,8 @@ int main(int argc, char **argv)
     int rank, ranks, level, shard = 0, i, n = 1;
     int64_t step, first = 0, every = 0, saved = -1;
     uint64_t budget, hash;
-    double start, part, loss;
+    rm_exec_info used;
+    double start, took = 0, now, part, loss;
 
     must(MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level), "start");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -363,13 +400,17 @@ int main(int argc, char **argv)
     if (shard) declare_ranks(&t, ranks);
     budget = choose_budget(&t);
     open_parallel(&t, budget, reduce, shard, &w, &info);
+    if (!t.o.estimate) tune_together(&t, budget, shard, ranks, &info);
     if (t.o.load) first = load_all(&t, &saved);
     if (!t.o.save || !t.o.load || strcmp(t.o.save, t.o.load)) saved = -1; /* another one's stays */
     if (!rank && !t.o.quiet) rm_plan_summary(t.plan, write_to_file, stdout);
     start = seconds();
     for (step = first; step < t.o.stop; step++) {
+        now = seconds();
         part = train_step(&t, step);
         need(&t, rm_exec_wait(t.exec), "step");
+        rm_exec_get_info(t.exec, &used);
+        if (step > first) took += seconds() - now;
         must(MPI_Allreduce(&part, &loss, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), "loss");
         if (!rank) print_progress(&t, step, first, loss, (seconds() - start) / ranks);
         if (t.o.save && every && (step + 1) % every == 0) save_all(&t, step + 1, &saved, rank, shard ? ranks : 1);
@@ -378,6 +419,8 @@ int main(int argc, char **argv)
     hash = common_hash(&t, rank, ranks);
     if (t.o.save) save_all(&t, step, &saved, rank, shard ? ranks : 1);
     if (!rank && t.o.sample) write_sample(&t);
+    if (!rank && took > 0 && t.o.accumulate == 1)
+        printf("a step: %.2f ms by the plan, %.2f ms measured (mean of %ld)\n", (double)used.step_ns * 1e-6, took * 1e3 / (double)(step - first - 1), (long)(step - first - 1));
     if (!rank) printf("held-out loss %.6f\n%d processes, weights %016llx on each, %.2f MiB of %.2f MiB\n", loss, ranks, (unsigned long long)hash, megabytes(info.arena_bytes), megabytes(budget));
     end_training(&t);
     free(t.data.token);

@@ -3,15 +3,17 @@
       mpicc -O3 -march=native -I. -o build/bench_mpi tests/bench/mpi.c -lm
       OMP_NUM_THREADS=1 mpirun -n 2 build/bench_mpi [options of train_gpt, --budget among them]
 
-   Measured first: a gather and a scatter of 64 KiB and of 4 MiB, which give the rate and the latency that the graph says; then every op,
-   on all processes at once. Process 0 plans with what it has measured, and all read its plan. A line for each of rm_plan_desc.shares 1, 2, 3:
-   time of a step by the plan (without lanes: the sum of both), the median of 15 steps, the same for callbacks of computation and of exchanges
-   (means of process 0), bytes of the arena by the plan and touched. */
+   Measured first: a gather and a scatter of 64 KiB and of 4 MiB in a loop, and every op in steps with whole weights (rm_exec_profile); all
+   processes plan with the mean of that. Two lines for each of rm_plan_desc.shares 1, 2, 3: the plan with those costs; then, with ops and
+   exchanges measured in its steps, another one. In a line: the median of 15 steps (without lanes, so it is the sum of both); the computation
+   in them by the plan and measured; the same of exchanges; then what a step takes by the plan over what it has
+   taken, for costs from the loop and whole weights; from the first plan's steps those of process 0, means of all processes, for each cost
+   the largest, and the largest but for exchanges, of which the smallest; bytes of the arena by the plan and touched. */
 #define main train_gpt_mpi_main
 #include "../../examples/train_gpt_mpi.c"
 #undef main
 
-enum { STEPS = 15 };
+enum { STEPS = 15, REPEATS = 8 };
 
 static int ascending(const void *a, const void *b)
 {
@@ -61,6 +63,36 @@ static void declare_measured(trainer *t, int rank, int ranks)
     rm_graph_ranks(t->model.graph, (uint32_t)ranks, (uint64_t)figures[0], (uint64_t)(figures[1] * 1e9), 0);
 }
 
+/* Costs by which a plan is told how long it takes. */
+enum { LOOP, FIRST, MEAN, LARGEST, LARGEST_BUT, WAYS };
+typedef struct costs {
+    uint64_t *ns[WAYS];
+    size_t n;
+} costs;
+
+static void use(const trainer *t, const costs *c, int way)
+{
+    if (rm_graph_costs(t->model.graph, c->ns[way], 1) != c->n) fail("costs", rm_graph_error(t->model.graph));
+}
+
+/* What all processes have measured, in each of these ways but LOOP. */
+static void agree(const trainer *t, costs *c, int ranks)
+{
+    uint64_t *least;
+    size_t i;
+    int way, n = (int)(c->n = rm_graph_costs(t->model.graph, NULL, 0));
+    for (way = 0; way < WAYS; way++)
+        if (!(c->ns[way] = c->ns[way] ? c->ns[way] : (uint64_t *)malloc(c->n * sizeof(uint64_t)))) fail("costs", "no memory");
+    least = c->ns[LARGEST_BUT];
+    for (way = FIRST; way < WAYS; way++) rm_graph_costs(t->model.graph, c->ns[way], 0);
+    must(MPI_Bcast(c->ns[FIRST], n, MPI_UINT64_T, 0, MPI_COMM_WORLD), "costs");
+    must(MPI_Allreduce(MPI_IN_PLACE, c->ns[MEAN], n, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD), "costs");
+    must(MPI_Allreduce(MPI_IN_PLACE, c->ns[LARGEST], n, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD), "costs");
+    must(MPI_Allreduce(MPI_IN_PLACE, least, n, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD), "costs");
+    for (i = 0; i < c->n; i++) c->ns[MEAN][i] /= (uint64_t)ranks;
+    for (i = 0; i + 2 < c->n; i++) least[i] = c->ns[LARGEST][i]; /* the last two are of exchanges */
+}
+
 typedef struct text_of_plan {
     char *at;
     size_t n;
@@ -77,31 +109,36 @@ static int append(void *user, const char *text, size_t n)
     return 0;
 }
 
-/* Process 0's plan, on all. */
-static rm_plan *common_plan(trainer *t, uint64_t budget, uint32_t shares, int rank, rm_plan_info *info)
+/* Milliseconds of a step by a plan, with each of these costs. */
+static void predict(const trainer *t, const costs *c, double *ms)
+{
+    text_of_plan text = { NULL, 0 };
+    rm_plan_info info;
+    rm_plan *plan;
+    char *line;
+    int way;
+    if (rm_plan_write(t->plan, 0, append, &text) != RM_OK) fail("plan", "cannot be written");
+    if ((line = strstr(text.at, "\ngraph ")) != NULL) line[1] = '#'; /* the hash is of a graph with other costs */
+    for (way = 0; way < WAYS; way++) {
+        use(t, c, way);
+        if (rm_plan_read(t->model.graph, text.at, text.n, &plan) != RM_OK) fail("plan", rm_graph_error(t->model.graph));
+        rm_plan_get_info(plan, 0, &info);
+        ms[way] = 1e-6 * (double)(info.busy_ns[RM_LANE_COMPUTE] + info.busy_ns[RM_LANE_COMM]);
+        rm_plan_destroy(plan);
+    }
+    free(text.at);
+}
+
+static rm_plan *plan_of(trainer *t, uint64_t budget, uint32_t shares, const char *preset, rm_plan_info *info)
 {
     rm_plan_desc p = plan_desc(&t->o, budget, NULL);
-    text_of_plan text = { NULL, 0 };
-    rm_plan *plan = NULL;
-    unsigned long n;
-    char *line;
+    rm_plan *plan;
     p.shares = shares;
     p.host_bytes = 0;
-    p.preset = NULL;
+    p.preset = preset;
     p.steps = RM_SINGLE;
-    if (!rank) {
-        if (rm_plan_create(t->model.graph, &p, &plan) != RM_OK) fail("plan", rm_graph_error(t->model.graph));
-        rm_plan_get_info(plan, 0, info);
-        if (rm_plan_write(plan, 0, append, &text) != RM_OK) fail("plan", "cannot be written");
-        rm_plan_destroy(plan);
-        if ((line = strstr(text.at, "\ngraph ")) != NULL) line[1] = '#'; /* the hash is of a graph with process 0's times */
-    }
-    n = (unsigned long)text.n;
-    must(MPI_Bcast(&n, 1, MPI_UNSIGNED_LONG, 0, MPI_COMM_WORLD), "plan");
-    if (rank && !(text.at = (char *)malloc(n + 1))) fail("plan", "no memory");
-    must(MPI_Bcast(text.at, (int)n, MPI_CHAR, 0, MPI_COMM_WORLD), "plan");
-    if (rm_plan_read(t->model.graph, text.at, n, &plan) != RM_OK) fail("plan", rm_graph_error(t->model.graph));
-    free(text.at);
+    if (rm_plan_create(t->model.graph, &p, &plan) != RM_OK) fail("plan", rm_graph_error(t->model.graph));
+    rm_plan_get_info(plan, 0, info);
     return plan;
 }
 
@@ -120,38 +157,112 @@ static int after_call(void *user, const rm_call *c)
     return 0;
 }
 
-static double median_step(trainer *t)
+/* Milliseconds, medians of 15: a step, its callbacks of computation, those of exchanges; of the last two the mean of all processes. */
+typedef struct figures {
+    double step, computed, exchanged;
+} figures;
+
+static double median(double *of)
 {
-    double time[STEPS], start;
-    int64_t i;
+    qsort(of, STEPS, sizeof *of, ascending);
+    return 1e3 * of[STEPS / 2];
+}
+
+static figures measure(trainer *t, int ranks)
+{
+    double time[STEPS], parts[2][STEPS], begin, all[2];
+    figures f;
+    int i;
     for (i = -3; i < STEPS; i++) {
         must(MPI_Barrier(MPI_COMM_WORLD), "barrier");
-        start = seconds();
+        exchanged = computed = 0;
+        begin = seconds();
         train_step(t, i + 3);
         need(t, rm_exec_wait(t->exec), "step");
-        if (i >= 0) time[i] = seconds() - start;
-        if (i < 0) exchanged = computed = 0;
+        if (i < 0) continue;
+        time[i] = seconds() - begin;
+        parts[0][i] = computed;
+        parts[1][i] = exchanged;
     }
-    qsort(time, STEPS, sizeof *time, ascending);
-    return time[STEPS / 2];
+    for (i = 0; i < 2; i++) all[i] = median(parts[i]) / ranks;
+    must(MPI_Allreduce(MPI_IN_PLACE, all, 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), "medians");
+    f.step = median(time);
+    f.computed = all[0];
+    f.exchanged = all[1];
+    return f;
+}
+
+/* Measures every op, and what ranks exchange, in steps of the plan at hand. */
+static void profile(trainer *t)
+{
+    rm_step s = training_batch(t, 0, 0);
+    write_inputs(t);
+    need(t, rm_exec_profile(t->exec, &s, REPEATS), "measuring");
+}
+
+static void start(trainer *t, rm_plan *plan, const rm_exec_desc *d)
+{
+    t->plan = plan;
+    open_exec(t, plan, d);
+    init_weights(t);
+}
+static void stop(trainer *t)
+{
+    rm_exec_destroy(t->exec);
+    rm_plan_destroy(t->plan);
+}
+
+static void row(uint32_t shares, const char *with, const rm_plan_info *info, const figures *f, const trainer *t, const double *ms)
+{
+    rm_exec_info used = { 0 };
+    int way;
+    rm_exec_get_info(t->exec, &used);
+    printf("%6u %-5s  %8.2f  %7.2f %7.2f  %7.2f %7.2f", (unsigned)shares, with, f->step, 1e-6 * (double)info->busy_ns[RM_LANE_COMPUTE], f->computed,
+           1e-6 * (double)info->busy_ns[RM_LANE_COMM], f->exchanged);
+    for (way = 0; ms && way < WAYS; way++) printf("  %6.3f", ms[way] / f->step);
+    printf("  %lu %lu\n", (unsigned long)info->arena_bytes, (unsigned long)used.touched_bytes);
+}
+
+/* A plan with the loop's costs, then one with what was measured in its steps. */
+static void compare(trainer *t, const rm_exec_desc *d, uint64_t budget, uint32_t shares, costs *c, int ranks)
+{
+    rm_plan_info info[2];
+    figures f[2];
+    double ms[WAYS];
+    use(t, c, LOOP);
+    start(t, plan_of(t, budget, shares, NULL, &info[0]), d);
+    f[0] = measure(t, ranks);
+    profile(t);
+    agree(t, c, ranks);
+    predict(t, c, ms);
+    if (!d->rank) row(shares, "loop", &info[0], &f[0], t, ms);
+    stop(t);
+    use(t, c, MEAN);
+    if (!d->rank)
+        printf("exchanges in steps: %.2f GB/s, %.1f us\n", 1.073741824 / (1e-9 * (double)c->ns[MEAN][c->n - 1]), 1e-3 * (double)c->ns[MEAN][c->n - 2]);
+    start(t, plan_of(t, budget, shares, NULL, &info[1]), d);
+    f[1] = measure(t, ranks);
+    predict(t, c, ms);
+    if (!d->rank) row(shares, "steps", &info[1], &f[1], t, ms);
+    stop(t);
 }
 
 int main(int argc, char **argv)
 {
     trainer t;
-    rm_plan_info info, kept;
+    rm_plan_info info;
     rm_exec_desc d;
-    rm_plan_desc p;
-    rm_step s;
     watch w = { NULL, NULL };
+    figures f;
+    costs c;
     int rank, ranks;
     uint32_t shares;
     uint64_t budget;
-    double whole_ms;
     must(MPI_Init(&argc, &argv), "start");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     memset(&t, 0, sizeof t);
+    memset(&c, 0, sizeof c);
     memset(&info, 0, sizeof info);
     t.o = parse_options(argc, argv);
     t.o.batch /= ranks;
@@ -170,41 +281,19 @@ int main(int argc, char **argv)
     d.before = before_call;
     d.after = after_call;
     w.model = &t.model;
-    p = plan_desc(&t.o, 0, NULL);
-    p.preset = "noremat";
-    p.steps = RM_SINGLE;
-    p.info = &kept;
-    if (rm_plan_create(t.model.graph, &p, &t.plan) != RM_OK) fail("plan", rm_graph_error(t.model.graph));
-    open_exec(&t, t.plan, &d);
-    init_weights(&t);
-    s = training_batch(&t, 0, 0);
-    write_inputs(&t);
-    need(&t, rm_exec_profile(t.exec, &s, 3), "measuring");
-    whole_ms = 1e3 * median_step(&t);
-    rm_exec_destroy(t.exec);
-    rm_plan_destroy(t.plan);
-    if (rm_plan_create(t.model.graph, &p, &t.plan) != RM_OK) fail("plan", rm_graph_error(t.model.graph)); /* with what was measured */
+    start(&t, plan_of(&t, 0, 0, "noremat", &info), &d);
+    profile(&t);
+    agree(&t, &c, ranks);
+    memcpy(c.ns[LOOP], c.ns[MEAN], c.n * sizeof *c.ns[LOOP]);
+    use(&t, &c, LOOP);
+    f = measure(&t, ranks);
+    rm_plan_destroy(plan_of(&t, 0, 0, "noremat", &info)); /* what it takes with these costs */
+    info.busy_ns[RM_LANE_COMM] = 0; /* reductions are not planned here */
     if (!rank)
-        printf("whole on each: %.2f MiB, a step %.2f ms; computation %.2f ms by the plan, %.2f measured\n"
-               "shares  planned ms  measured ms  ratio  computation        exchanges          arena bytes  touched\n",
-               megabytes(kept.arena_bytes), whole_ms, 1e-6 * (double)kept.busy_ns[RM_LANE_COMPUTE], 1e3 * computed / STEPS);
-    rm_plan_destroy(t.plan);
-    for (shares = 1; shares <= 3; shares++) {
-        rm_exec_info used;
-        double planned, measured;
-        t.plan = common_plan(&t, budget, shares, rank, &info);
-        open_exec(&t, t.plan, &d);
-        init_weights(&t);
-        measured = 1e3 * median_step(&t);
-        planned = 1e-6 * (double)(info.busy_ns[RM_LANE_COMPUTE] + info.busy_ns[RM_LANE_COMM]);
-        rm_exec_get_info(t.exec, &used);
-        if (!rank)
-            printf("%6u  %10.2f  %11.2f  %5.3f  %7.2f  %7.2f   %7.2f  %7.2f  %11lu  %7lu\n", (unsigned)shares, planned, measured, measured / planned,
-                   1e-6 * (double)info.busy_ns[RM_LANE_COMPUTE], 1e3 * computed / STEPS, 1e-6 * (double)info.busy_ns[RM_LANE_COMM], 1e3 * exchanged / STEPS, (unsigned long)info.arena_bytes,
-                   (unsigned long)used.touched_bytes);
-        rm_exec_destroy(t.exec);
-        rm_plan_destroy(t.plan);
-    }
+        printf("shares, costs      step  computation      exchanges        by the plan over measured, costs: loop, process 0, mean, max, max but min  arena\n");
+    if (!rank) row(0, "whole", &info, &f, &t, NULL);
+    stop(&t);
+    for (shares = 1; shares <= 3; shares++) compare(&t, &d, budget, shares, &c, ranks);
     MPI_Finalize();
     return 0;
 }

@@ -475,6 +475,122 @@ static void tuning(void)
     close_rig(&r);
 }
 
+/* --- exchanges of shares: one rank of two, whose other one is made up */
+enum { SIZES = 3, LATENCY = 7000, WAITED = 1000000 };
+static int exchange_way; /* 0: latency and half a ns a byte; 1: one of many waits long; 2: the longer the smaller */
+static uint64_t exchanged;
+static int exchange(const rm_call *c, uint64_t whole, uint64_t share)
+{
+    static unsigned calls;
+    const uint64_t moved = whole - whole / 2;
+    const uint64_t ns = exchange_way == 2 ? 100000 - moved : LATENCY + moved / 2 + (exchange_way == 1 && ++calls % 61 == 0 ? WAITED : 0);
+    clock_ns += ns;
+    exchanged += ns;
+    memset(c->out[0], 0, (size_t)(c->phase == RM_PHASE_GATHER ? whole : share));
+    return 0;
+}
+static int gather(const rm_call *c) { return exchange(c, c->out_bytes[0], c->in_bytes[0]); }
+static int scatter(const rm_call *c) { return exchange(c, c->in_bytes[0], c->out_bytes[0]); }
+static int touch_fwd(const rm_call *c)
+{
+    clock_ns += FWD;
+    memset(c->out[0], 0, (size_t)c->out_bytes[0]);
+    return 0;
+}
+static int touch_bwd(const rm_call *c)
+{
+    clock_ns += DX;
+    if (c->din[0]) memset(c->din[0], 0, (size_t)c->in_bytes[0]);
+    if (c->din[1]) memset(c->din[1], 0, (size_t)c->in_bytes[1]);
+    return 0;
+}
+static int part_of_update(const rm_call *c)
+{
+    clock_ns += c->param_bytes / 256;
+    return 0;
+}
+
+/* Layers with weights of so many sizes; times that nobody knows. */
+static void build_ranks(rig *r, uint32_t sizes)
+{
+    static const rm_kind TOUCH = {.name = "touch", .forward = touch_fwd, .backward = touch_bwd, .needs = RM_IN(0) | RM_IN(1)};
+    uint32_t i;
+    memset(r, 0, sizeof *r);
+    r->g = rm_graph_create(NULL);
+    rm_graph_ranks(r->g, 2, 123456789, 1, 0);
+    r->n = r->x = rm_input_add(r->g, "x", BYTES, 0);
+    for (i = 0; i < LAYERS; i++) {
+        r->w[i] = RM_PARAM(r->g, .bytes = 8192 * (1 + i % sizes), .state_bytes = 8192, .update = part_of_update, .reduce_ns = RM_FREE_NS);
+        r->n = RM_OP(r->g, &TOUCH, .in = {r->n, r->w[i]});
+    }
+    rm_output_add(r->g, RM_OP(r->g, &LOSS_KIND, .in = {r->n}, .out = {4}));
+}
+
+/* A profile of a plan in shares finds what exchanges take, and a plan with that takes as long as it says. */
+static void exchanges(void)
+{
+    const rm_plan_desc d = {.shares = 1, .steps = RM_SINGLE, .work_limit = WORK};
+    const rm_exec_desc e = {.backend = &like_host, .gather = gather, .scatter = scatter};
+    char more[100];
+    for (exchange_way = 0; exchange_way < 3; exchange_way++)
+        for (uint32_t sizes = 1; sizes <= SIZES; sizes += 2) {
+            rm_plan_info info;
+            uint64_t took;
+            double apart;
+            rig r;
+            build_ranks(&r, sizes);
+            EXPECT(!rm_plan_create(r.g, &d, &r.p) && !rm_exec_create(r.p, &e, &r.e), rm_graph_error(r.g));
+            give(&r);
+            EXPECT(!rm_exec_profile(r.e, NULL, 5), rm_exec_error(r.e));
+            const rmi_ranks *ranks = &r.g->ranks;
+            sprintf(more, "%u sizes, way %d: %llu bytes a second, %llu ns", sizes, exchange_way, (unsigned long long)ranks->rate, (unsigned long long)ranks->latency);
+            if (exchange_way < 2 && sizes > 1) EXPECT(ranks->rate == 2000000000u && ranks->latency == LATENCY, more);
+            if (sizes == 1) EXPECT(ranks->latency == 0 && ranks->rate > 100, more);
+            if (exchange_way == 2 && sizes > 1) EXPECT(ranks->latency > 80000 && ranks->rate > 1000000000000u, more);
+            rm_exec_destroy(r.e), rm_plan_destroy(r.p);
+            EXPECT(!rm_plan_create(r.g, &d, &r.p) && !rm_exec_create(r.p, &e, &r.e), rm_graph_error(r.g));
+            rm_plan_get_info(r.p, 0, &info);
+            exchanged = 0;
+            took = step(&r, RM_SINGLE);
+            apart = exchange_way == 1 ? 0 : (double)exchanged / (double)info.busy_ns[RM_LANE_COMM] - 1;
+            sprintf(more, "%llu, by the plan %llu; exchanges %llu, %llu", (unsigned long long)took, (unsigned long long)(info.busy_ns[0] + info.busy_ns[RM_LANE_COMM]), (unsigned long long)exchanged, (unsigned long long)info.busy_ns[RM_LANE_COMM]);
+            EXPECT(apart < 0.01 && apart > -0.01 && info.busy_ns[RM_LANE_COMPUTE] == took - exchanged, more);
+            close_rig(&r);
+        }
+}
+
+/* Ranks that have measured other times agree on their mean, and plan the same. */
+static void agreed(void)
+{
+    const rm_plan_desc d = {.shares = 1, .steps = RM_SINGLE, .work_limit = WORK};
+    tm_text text[2];
+    uint64_t *ns[2];
+    size_t n = 0, k;
+    rig r[2];
+    int i;
+    memset(text, 0, sizeof text);
+    for (i = 0; i < 2; i++) {
+        build_ranks(&r[i], SIZES);
+        n = rm_graph_costs(r[i].g, NULL, 0);
+        EXPECT(n == 3 * (LAYERS + 1) + 2 * LAYERS + 2, "forward, recomputation, backward; update, reduction; latency, rate");
+        ns[i] = (uint64_t *)calloc(n + 1, sizeof **ns);
+        EXPECT(rm_graph_costs(r[i].g, ns[i], 0) == n && !ns[i][n], "as many as there are");
+        for (k = 0; k < n; k++) ns[i][k] += (uint64_t)i * 1000 * (1 + k % 3);
+        EXPECT(rm_graph_costs(r[i].g, ns[i], 1) == n, rm_graph_error(r[i].g));
+    }
+    EXPECT(rm_graph_costs(NULL, ns[0], 1) == 0 && rm_graph_costs(r[0].g, NULL, 1) == n, "nothing to set");
+    for (k = 0; k < n; k++) ns[0][k] = (ns[0][k] + ns[1][k]) / 2;
+    for (i = 0; i < 2; i++) {
+        EXPECT(rm_graph_costs(r[i].g, ns[0], 1) == n && rm_graph_costs(r[i].g, ns[1], 0) == n, rm_graph_error(r[i].g));
+        EXPECT(!memcmp(ns[0], ns[1], (n - 1) * sizeof **ns) && ns[1][n - 1] / 1000000 == ns[0][n - 1] / 1000000, "costs are what they were set to");
+        EXPECT(!rm_plan_create(r[i].g, &d, &r[i].p) && !rm_plan_write(r[i].p, 0, tm_sink, &text[i]), rm_graph_error(r[i].g));
+    }
+    EXPECT(text[0].n == text[1].n && !memcmp(text[0].s, text[1].s, text[0].n), text[1].s);
+    ns[0][0] = (uint64_t)1 << 62;
+    EXPECT(rm_graph_costs(r[0].g, ns[0], 1) == 0 && strstr(rm_graph_error(r[0].g), "below 2^62 ns"), rm_graph_error(r[0].g));
+    for (i = 0; i < 2; i++) free(text[i].s), free(ns[i]), rm_plan_destroy(r[i].p), rm_graph_destroy(r[i].g);
+}
+
 /* A variant that does not work here, and that the plan does not run: the message names it. */
 static int cannot(const rm_call *c) { return c->phase == RM_PHASE_FORWARD ? 3 : 0; }
 static void variant_fails(void)
@@ -632,6 +748,8 @@ int main(void)
     apart();
     sides();
     tuning();
+    exchanges();
+    agreed();
     variant_fails();
     read_only();
     unwritten();
