@@ -4874,8 +4874,7 @@ RMI_FN rm_result rmi_sim_begin(rmi_sim *sim)
     uint32_t buf, i, n = graph->n_tensors, n_ops = graph->n_ops;
     rmi_progress *now = &sim->now;
     rmi_arena_clear(&sim->turn);
-    now->barrier_end = now->run = now->turn = 0;
-    now->backward = 0;
+    memset((void *)now, 0, sizeof *now);
     RMI_TRY(RMI_TABLES(&sim->turn, RMI_T(now->version, n), RMI_T(now->given, n), RMI_T(now->updated, n),
                        RMI_T(now->reduced, n), RMI_T(now->passed, graph->n_barriers), RMI_T(now->ran, n_ops),
                        RMI_T(now->left_by, n_ops), RMI_T(now->bits, n_ops), RMI_T(now->done, sim->done_at[n_ops]),
