@@ -3023,15 +3023,8 @@ RMI_FN uint32_t rmi_low_buffers(const rm_graph *graph)
 }
 RMI_INLINE uint32_t rmi_low_buf(const rm_graph *graph, rmi_buf_kind kind, uint32_t i)
 {
-    switch (kind) {
-    case RMI_BUF_VALUE: return i;
-    case RMI_BUF_GRAD: return graph->n_tensors + i;
-    case RMI_BUF_STATE: return 2 * graph->n_tensors + i;
-    case RMI_BUF_SAVED: return 3 * graph->n_tensors + i;
-    case RMI_BUF_WS: return 3 * graph->n_tensors + graph->n_ops + i;
-    case RMI_BUF_OPT_WS: return 3 * graph->n_tensors + 2 * graph->n_ops + i;
-    default: return rmi_low_shares(graph) + (uint32_t)(kind - RMI_BUF_SHARE) * graph->n_tensors + i;
-    }
+    const uint32_t by_op = kind <= RMI_BUF_SAVED ? 0 : kind == RMI_BUF_WS ? 1 : 2; /* of the kinds before it */
+    return ((uint32_t)kind - by_op) * graph->n_tensors + by_op * graph->n_ops + i;
 }
 RMI_INLINE rmi_buf_kind rmi_low_kind(const rm_graph *graph, uint32_t b, uint32_t *i)
 {
@@ -3056,7 +3049,8 @@ RMI_FN int rmi_low_may_share(const rm_graph *graph, uint32_t tensor)
     return graph->ranks.n && info->kind == RMI_PARAM && !info->external && (info->frozen || info->reduce != RMI_INF);
 }
 
-/* Is it what a forward saved, or a workspace, so that its bytes depend on the run? */
+/* Is it a gradient, or a share of one? What a forward saved, or a workspace, so that its bytes depend on the run? */
+RMI_INLINE int rmi_low_is_grad(rmi_buf_kind kind) { return kind == RMI_BUF_GRAD || kind == RMI_BUF_SHARE_GRAD; }
 RMI_INLINE int rmi_low_varies(rmi_buf_kind kind) { return kind >= RMI_BUF_SAVED && kind <= RMI_BUF_OPT_WS; }
 RMI_INLINE int rmi_low_is_ws(rmi_buf_kind kind) { return kind == RMI_BUF_WS || kind == RMI_BUF_OPT_WS; }
 
@@ -3071,16 +3065,11 @@ RMI_FN rm_bytes_are rmi_low_are(const rm_graph *graph, uint32_t buf)
     return kind == RMI_BUF_VALUE ? of_value[graph->tensors[i].kind] : of_kind[kind];
 }
 
-/* So many bytes, rounded up to grains of the graph's ranks. */
-RMI_FN uint64_t rmi_low_grains(const rm_graph *graph, uint64_t bytes)
-{
-    return rmi_add(bytes, graph->ranks.grain - 1) / graph->ranks.grain * graph->ranks.grain;
-}
 /* Of `bytes` bytes of a param (its value, gradient or state): what a rank has that has a whole share of its value. */
 RMI_FN uint64_t rmi_low_slice(const rm_graph *graph, uint32_t param, uint64_t bytes)
 {
     uint64_t value = graph->tensors[param].bytes, n = graph->ranks.n;
-    uint64_t slice = rmi_low_grains(graph, rmi_mul_div_up(value ? value : bytes, 1, n));
+    uint64_t slice = rmi_round_up(rmi_ceil_div(value ? value : bytes, n), graph->ranks.grain);
     return value ? rmi_mul_div_up(bytes, slice, value) : slice;
 }
 
@@ -3088,16 +3077,12 @@ RMI_FN uint64_t rmi_low_slice(const rm_graph *graph, uint32_t param, uint64_t by
 RMI_FN uint64_t rmi_low_bytes(const rm_graph *graph, uint32_t buf)
 {
     uint32_t i;
-    switch (rmi_low_kind(graph, buf, &i)) {
-    case RMI_BUF_VALUE: return graph->tensors[i].bytes;
-    case RMI_BUF_GRAD: return graph->tensors[i].grad_bytes;
-    case RMI_BUF_STATE: return graph->tensors[i].state_bytes;
-    case RMI_BUF_SHARE:
-    case RMI_BUF_SHARE_GRAD:
-    case RMI_BUF_SHARE_STATE:
-        return rmi_low_grains(graph, rmi_low_slice(graph, i, rmi_low_bytes(graph, buf - rmi_low_shares(graph))));
-    default: return 0;
-    }
+    rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
+    if (kind == RMI_BUF_VALUE) return graph->tensors[i].bytes;
+    if (kind == RMI_BUF_GRAD) return graph->tensors[i].grad_bytes;
+    if (kind == RMI_BUF_STATE) return graph->tensors[i].state_bytes;
+    if (kind < RMI_BUF_SHARE) return 0;
+    return rmi_round_up(rmi_low_slice(graph, i, rmi_low_bytes(graph, buf - rmi_low_shares(graph))), graph->ranks.grain);
 }
 
 /* Is the buffer the caller's memory? */
@@ -3110,10 +3095,16 @@ RMI_INLINE int rmi_low_external(const rm_graph *graph, uint32_t buf)
            graph->tensors[i].external;
 }
 
+/* Is a buffer the value of an input? */
+RMI_INLINE int rmi_low_is_input(const rm_graph *graph, uint32_t buf)
+{
+    return buf < graph->n_tensors && graph->tensors[buf].kind == RMI_INPUT;
+}
+
 /* Is a tensor an input that no op reads and nobody wants at the end? Its bytes are free as soon as the step begins. */
 RMI_FN int rmi_low_unread(const rm_graph *graph, uint32_t tensor)
 {
-    return graph->tensors[tensor].kind == RMI_INPUT && graph->tensors[tensor].reader == RMI_NONE &&
+    return rmi_low_is_input(graph, tensor) && graph->tensors[tensor].reader == RMI_NONE &&
            !graph->tensors[tensor].is_output;
 }
 
@@ -3205,7 +3196,7 @@ RMI_FN uint64_t rmi_low_ws_bytes(const rm_graph *graph, rmi_run run, int saving)
 
 /* What one run touches. */
 typedef struct rmi_access {
-    rmi_list reads, writes;   /* buffers; room for as many as any run of the graph touches */
+    rmi_list reads, writes;   /* buffers; each list has room for all values and gradients, and for what one run has */
     /* FWD: it can leave this buffer; else RMI_NONE (a backward that reads it has it in reads) */
     uint32_t saved;
     uint64_t saved_bytes;
@@ -3213,15 +3204,9 @@ typedef struct rmi_access {
 
 RMI_FN rm_result rmi_low_access_make(const rm_graph *graph, rmi_arena *mem, rmi_access *access)
 {
-    uint32_t i, n = 0, params = 0;
-    for (i = 0; i < graph->n_ops; i++) {
-        uint32_t d = graph->ops[i].in.n + graph->ops[i].out.n * 2 + graph->ops[i].mutates.n;
-        if (d > n) n = d;
-    }
-    for (i = 0; i < graph->n_tensors; i++) params += graph->tensors[i].kind == RMI_PARAM;
-    if (graph->n_barriers && params > n) n = params;
+    const size_t room = 2 * (size_t)graph->n_tensors + 4; /* besides: a state, what a forward saved, a workspace */
     memset(access, 0, sizeof *access);
-    return RMI_TABLES(mem, RMI_T(access->reads.at, (size_t)n + 4), RMI_T(access->writes.at, (size_t)n + 4));
+    return RMI_TABLES(mem, RMI_T(access->reads.at, room), RMI_T(access->writes.at, room));
 }
 
 RMI_FN void rmi_low_access_fwd(const rm_graph *graph, rmi_run run, int again, rmi_access *access)
@@ -3382,13 +3367,13 @@ RMI_INLINE int rmi_low_grad_stays(const rm_graph *graph, uint32_t step, uint32_t
     return !(info->updates && rmi_low_has_update(step));
 }
 
+static const char *const rmi_low_steps[RM_STEP_KINDS + 1] = {"single", "first", "middle", "last", "forward", NULL};
 /* What files and messages call a kind of step; NULL: it is none. */
 RMI_FN const char *rmi_low_step_name(uint32_t step)
 {
-    static const char *const names[RM_STEP_KINDS] = {"single", "first", "middle", "last", "forward"};
     uint32_t i;
     for (i = 0; i < RM_STEP_KINDS && step != RM_SINGLE << i;) i++;
-    return i < RM_STEP_KINDS ? names[i] : NULL;
+    return rmi_low_steps[i];
 }
 
 /* =====================================================================================================================
@@ -3708,20 +3693,20 @@ typedef struct rmi_program {
 /* Has the program bytes in host memory? */
 RMI_FN int rmi_sch_hosts(const rmi_program *program) { return (program->host[0] | program->host[1]) != 0; }
 
-/* The memory of an offset beside the device, as the simulator counts them: 1 of the host, 2 the disk. */
+/* The memory of an offset beside the device, as the simulator counts them: 1 of the host, 2 the disk; that of a home,
+   which may be the device, 0. */
 RMI_INLINE uint32_t rmi_sch_behind(uint64_t offset) { return RMI_TIER_OF(offset) == RMI_DISK ? 2 : 1; }
+RMI_INLINE uint32_t rmi_sch_side(const rmi_home *home) { return home->host ? rmi_sch_behind(home->offset) : 0; }
 
+static const char *const rmi_sch_heads[] = {"", "grad:", "state:", "saved:", "ws:", "ws:",
+                                            "share:", "share:grad:", "share:state:"}; /* rmi_buf_kind */
 /* Writes the name of a buffer, as in plans, to out, which has room for 300 bytes; returns out. */
 RMI_FN const char *rmi_sch_name(const rm_graph *graph, uint32_t buf, char *out)
 {
-    static const char *const head[] = {"", "grad:", "state:", "saved:", "ws:", "ws:",
-                                       "share:", "share:grad:", "share:state:"}; /* rmi_buf_kind */
     uint32_t i;
     rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
     const char *name = kind == RMI_BUF_SAVED || kind == RMI_BUF_WS ? graph->ops[i].name : graph->tensors[i].name;
-    strcpy(out, head[kind]);
-    strncat(out, name, 260);
-    return out;
+    return rmi_format(out, 300, "%s%s", rmi_sch_heads[kind], name);
 }
 
 /* The allocation of the workspace of the run at st, the statement number i of its program, gets that many bytes. */
@@ -3972,17 +3957,13 @@ RMI_FN rm_result rmi_sim_place(rmi_sim *sim, uint32_t memory, uint32_t buf, uint
     if (stretch != RMI_NONE) sim->free_str = sim->str[stretch].next;
     else if (RMI_GROW(&sim->mem, sim->str, sim->cap_str, (size_t)sim->n_str + 1)) stretch = sim->n_str++;
     else return RM_ERROR_MEMORY;
-    sim->str[stretch].lo = lo;
-    sim->str[stretch].hi = hi;
-    sim->str[stretch].busy = sim->str[stretch].ready = freed;
-    sim->str[stretch].first = buf;
-    sim->str[stretch].memory = memory;
-    sim->str[stretch].are = rmi_low_are(sim->graph, buf);
+    const rmi_stretch fresh = {lo, hi, freed, freed, buf, RMI_NONE, memory, rmi_low_are(sim->graph, buf)};
+    sim->str[stretch] = fresh;
     sim->held[memory][buf].stretch = stretch;
     sim->held[memory][buf].next = RMI_NONE;
     space->top[tier] = rmi_max(space->top[tier], end);
     space->sum += bytes;
-    space->are[sim->str[stretch].are] += bytes;
+    space->are[fresh.are] += bytes;
     if (space->sum > space->peak) memcpy(space->at_peak, space->are, sizeof space->are);
     space->peak = rmi_max(space->peak, space->sum);
     return RM_OK;
@@ -4013,9 +3994,7 @@ RMI_FN void rmi_sim_become(rmi_sim *sim, rmi_stretch *stretch, uint32_t buf)
 /* --- contents */
 RMI_FN rmi_content rmi_sim_content(uint32_t from, uint32_t to)
 {
-    rmi_content content;
-    content.from = from;
-    content.to = to;
+    const rmi_content content = {from, to};
     return content;
 }
 RMI_FN int rmi_sim_same(rmi_content content, rmi_content other)
@@ -4056,17 +4035,10 @@ RMI_FN uint32_t rmi_sim_full(const rmi_sim *sim, uint32_t tensor)
 /* What a buffer must hold to be read. */
 RMI_FN rmi_content rmi_sim_right(const rmi_sim *sim, uint32_t buf)
 {
-    uint32_t i, version = 0;
-    switch (rmi_low_kind(sim->graph, buf, &i)) {
-    case RMI_BUF_GRAD:
-    case RMI_BUF_SHARE_GRAD: return rmi_sim_content(0, rmi_sim_full(sim, i));
-    case RMI_BUF_VALUE:
-    case RMI_BUF_STATE:
-    case RMI_BUF_SHARE:
-    case RMI_BUF_SHARE_STATE: version = sim->now.version[i]; break;
-    case RMI_BUF_SAVED: version = sim->now.left_by[i]; break;
-    default: break;
-    }
+    uint32_t i, version;
+    rmi_buf_kind kind = rmi_low_kind(sim->graph, buf, &i);
+    if (rmi_low_is_grad(kind)) return rmi_sim_content(0, rmi_sim_full(sim, i));
+    version = kind == RMI_BUF_SAVED ? sim->now.left_by[i] : rmi_low_varies(kind) ? 0 : sim->now.version[i];
     return rmi_sim_content(version, version + 1);
 }
 
@@ -4096,12 +4068,12 @@ RMI_FN rm_result rmi_sim_need(rmi_sim *sim, uint32_t buf)
                                     : "does not hold its whole, newest value");
 }
 
-/* An offence if a buffer on the device shares its bytes with another name. */
-RMI_FN rm_result rmi_sim_unshared(rmi_sim *sim, uint32_t buf)
+/* An offence if a buffer on the device shares its bytes with a name other than that one (or RMI_NONE: than its own). */
+RMI_FN rm_result rmi_sim_unshared(rmi_sim *sim, uint32_t buf, uint32_t other)
 {
-    const rmi_held *held = &sim->held[0][buf];
-    if (sim->str[held->stretch].first == buf && held->next == RMI_NONE) return RM_OK;
-    return rmi_sim_fail_buf(sim, buf, "has bytes that another name shares");
+    uint32_t name = sim->str[sim->held[0][buf].stretch].first;
+    while (name != RMI_NONE && (name == buf || name == other)) name = sim->held[0][name].next;
+    return name == RMI_NONE ? RM_OK : rmi_sim_fail_buf(sim, buf, "has bytes that another name shares");
 }
 
 /* Notes in sim->use that the current run or copy reads or writes a stretch. */
@@ -4124,13 +4096,8 @@ RMI_FN uint64_t rmi_sim_work(rmi_sim *sim, uint32_t lane, uint64_t ns, uint64_t 
     }
     end = sim->lane[lane] = rmi_add(start, ns);
     sim->fig.busy[lane] = rmi_add(sim->fig.busy[lane], ns);
-    if (sim->spans) {
-        rmi_span *span = &sim->spans[2 * sim->at + (lane == RM_LANE_HOST)];
-        span->start = start;
-        span->end = end;
-        span->lane = lane;
-        span->ran = 1;
-    }
+    const rmi_span span = {start, end, lane, 1};
+    if (sim->spans) sim->spans[2 * sim->at + (lane == RM_LANE_HOST)] = span;
     for (size_t i = 0; i < sim->n_use; i++) {
         rmi_stretch *used = &sim->str[sim->use[i].stretch];
         used->busy = rmi_max(used->busy, end);
@@ -4150,8 +4117,7 @@ RMI_FN rm_result rmi_sim_alloc(rmi_sim *sim, const rmi_stmt *st)
     if (rmi_low_external(sim->graph, buf))
         return rmi_sim_fail_buf(sim, buf, "is the caller's memory: it is never allocated");
     if (sim->held[0][buf].stretch != RMI_NONE) return rmi_sim_fail_buf(sim, buf, "is allocated already");
-    if (kind == RMI_BUF_VALUE && sim->graph->tensors[i].maker != RMI_NONE &&
-        sim->graph->ops[sim->graph->tensors[i].maker].view != RMI_NONE)
+    if (kind == RMI_BUF_VALUE && sim->graph->tensors[i].root != i)
         return rmi_sim_fail_buf(sim, buf, "is a view: it comes to be by an alias");
     if (kind == RMI_BUF_SAVED && st->bytes == RMI_SCH_UNFILLED)
         return rmi_sim_fail_buf(sim, buf, "is allocated, and no forward or prefetch fills it");
@@ -4257,7 +4223,7 @@ RMI_FN rm_result rmi_sim_reuse(rmi_sim *sim, uint32_t fresh, uint32_t old)
     uint32_t i;
     rmi_buf_kind kind = rmi_low_kind(sim->graph, fresh, &i);
     RMI_TRY(rmi_sim_at_device(sim, old));
-    RMI_TRY(rmi_sim_unshared(sim, old));
+    RMI_TRY(rmi_sim_unshared(sim, old, RMI_NONE));
     if (rmi_low_external(sim->graph, old))
         return rmi_sim_fail_buf(sim, old, "is the caller's memory: nothing takes it over");
     if (kind != RMI_BUF_GRAD && (kind != RMI_BUF_VALUE || sim->graph->tensors[i].maker == RMI_NONE))
@@ -4434,9 +4400,7 @@ RMI_FN rm_result rmi_sim_read(rmi_sim *sim, rmi_run run, uint32_t buf)
     if (run.way == RMI_BARRIER && rmi_sim_in_share(sim, buf)) buf = rmi_low_buf(sim->graph, RMI_BUF_SHARE_GRAD, i);
     memory = run.way == RMI_OPT_HOST || (run.way == RMI_BARRIER && !rmi_sim_whole(sim, 0, buf));
     if (run.way == RMI_OPT_HOST && !rmi_low_bytes(sim->graph, buf)) {
-        if ((kind != RMI_BUF_GRAD && kind != RMI_BUF_SHARE_GRAD) ||
-            rmi_sim_same(sim->held[0][buf].is, rmi_sim_right(sim, buf)))
-            return RM_OK;
+        if (!rmi_low_is_grad(kind) || rmi_sim_same(sim->held[0][buf].is, rmi_sim_right(sim, buf))) return RM_OK;
         return rmi_sim_fail_buf(sim, buf, "is not complete");
     }
     if (run.way == RMI_OPT_HOST && !rmi_sim_whole(sim, 1, buf))
@@ -4456,13 +4420,6 @@ RMI_FN uint8_t *rmi_sim_done(const rmi_sim *sim, uint32_t op, uint32_t tensor)
     uint32_t k;
     for (k = 0; sim->graph->ops[op].grad_in.at[k] != tensor;) k++;
     return &sim->now.done[sim->done_at[op] + k];
-}
-
-/* The contribution to the gradient of a tensor that comes next. */
-RMI_FN rmi_content rmi_sim_next(const rmi_sim *sim, uint32_t tensor)
-{
-    uint32_t number = rmi_sim_full(sim, tensor) - sim->graph->tensors[tensor].consumers.n + sim->now.given[tensor];
-    return rmi_sim_content(number, number + 1);
 }
 
 /* One contribution of op to gradient buffer buf: an offence unless it is allowed now, and into the bytes where that
@@ -4487,22 +4444,14 @@ RMI_FN rm_result rmi_sim_contribute(rmi_sim *sim, uint32_t op_id, uint32_t buf)
     return rmi_sim_fail_buf(sim, buf, "holds earlier contributions and cannot take over other bytes");
 }
 
-/* Has a buffer on the device its bytes alone, or with that other name only? */
-RMI_FN int rmi_sim_is_only(const rmi_sim *sim, uint32_t buf, uint32_t other)
-{
-    uint32_t name = sim->str[sim->held[0][buf].stretch].first;
-    while (name != RMI_NONE && (name == buf || name == other)) name = sim->held[0][name].next;
-    return name == RMI_NONE;
-}
-
 /* An offence if an update writes all of what a share is part of, or a share whose bytes have a third name. */
 RMI_FN rm_result rmi_sim_apart(rmi_sim *sim, rmi_run run, uint32_t buf)
 {
-    uint32_t share = run.form ? buf : rmi_low_shares(sim->graph) + buf;
-    int apart = run.form ? rmi_sim_is_only(sim, buf, rmi_low_whole(sim->graph, buf))
-                         : sim->held[0][share].stretch == RMI_NONE ||
-                               sim->held[0][share].stretch != sim->held[0][buf].stretch;
-    return apart ? RM_OK : rmi_sim_fail_buf(sim, buf, "has bytes that another name shares");
+    const rmi_held *held = sim->held[0];
+    uint32_t share = rmi_low_shares(sim->graph) + buf;
+    if (run.form) return rmi_sim_unshared(sim, buf, rmi_low_whole(sim->graph, buf));
+    return held[share].stretch == RMI_NONE || held[share].stretch != held[buf].stretch
+               ? RM_OK : rmi_sim_fail_buf(sim, buf, "has bytes that another name shares");
 }
 
 /* Notes that a run writes a buffer; an offence if that is not there. */
@@ -4512,7 +4461,7 @@ RMI_FN rm_result rmi_sim_write(rmi_sim *sim, rmi_run run, uint32_t buf)
     if (host && !rmi_low_bytes(sim->graph, buf)) return RM_OK;
     if (run.way == RMI_BWD) RMI_TRY(rmi_sim_contribute(sim, run.id, buf));
     else if (!host) RMI_TRY(rmi_sim_at_device(sim, buf));
-    if (run.way == RMI_REDUCE) RMI_TRY(rmi_sim_unshared(sim, buf));
+    if (run.way == RMI_REDUCE) RMI_TRY(rmi_sim_unshared(sim, buf, RMI_NONE));
     if (run.way == RMI_OPT && sim->graph->ranks.n) RMI_TRY(rmi_sim_apart(sim, run, buf));
     return rmi_sim_touch(sim, sim->held[host][buf].stretch, 1);
 }
@@ -4582,10 +4531,10 @@ RMI_FN void rmi_sim_ran(rmi_sim *sim, rmi_run run, int again, uint64_t end)
     case RMI_BWD:
         for (i = 0; i < access->writes.n; i++) {
             uint32_t tensor = access->writes.at[i] - graph->n_tensors;
-            rmi_content *is = &sim->held[0][access->writes.at[i]].is, more = rmi_sim_next(sim, tensor);
+            uint32_t number = rmi_sim_full(sim, tensor) - graph->tensors[tensor].consumers.n + sim->now.given[tensor]++;
+            rmi_content *is = &sim->held[0][access->writes.at[i]].is, more = rmi_sim_content(number, number + 1);
             *is = rmi_sim_nothing(*is) ? more : rmi_sim_sum(*is, more);
             *rmi_sim_done(sim, run.id, tensor) = 1;
-            sim->now.given[tensor]++;
         }
         return;
     case RMI_REDUCE:
@@ -4746,11 +4695,11 @@ RMI_FN rm_result rmi_sim_may_return(rmi_sim *sim, uint32_t memory, uint32_t buf)
     const rmi_held *there = &sim->held[memory][buf];
     if (there->stretch == RMI_NONE || rmi_sim_nothing(there->is))
         return rmi_sim_fail_buf(sim, buf, memory == 1 ? "is not in host memory" : "is not on disk");
-    if (kind == RMI_BUF_GRAD || kind == RMI_BUF_SHARE_GRAD || rmi_sim_whole(sim, memory, buf)) return RM_OK;
+    if (rmi_low_is_grad(kind) || rmi_sim_whole(sim, memory, buf)) return RM_OK;
     return rmi_sim_fail_buf(sim, buf, memory == 1 ? "is stale in host memory" : "is stale on disk");
 }
 
-/* The statements store and load: a copy from host memory to disk, and back. */
+/* The statement store: a copy from host memory to disk. */
 RMI_FN rm_result rmi_sim_store(rmi_sim *sim, const rmi_stmt *st)
 {
     const rmi_held *here = &sim->held[1][st->buf];
@@ -4758,19 +4707,13 @@ RMI_FN rm_result rmi_sim_store(rmi_sim *sim, const rmi_stmt *st)
         return rmi_sim_fail_buf(sim, st->buf, "is not in host memory");
     return rmi_sim_move(sim, st, 1, 2, RM_LANE_STORE);
 }
-RMI_FN rm_result rmi_sim_load(rmi_sim *sim, const rmi_stmt *st)
-{
-    RMI_TRY(rmi_sim_may_return(sim, 2, st->buf));
-    return rmi_sim_move(sim, st, 2, 1, RM_LANE_LOAD);
-}
-
 /* The statement prefetch: a copy from host memory, in the lane h2d. */
 RMI_FN rm_result rmi_sim_prefetch(rmi_sim *sim, uint32_t buf)
 {
     const rmi_held *there = &sim->held[1][buf];
     RMI_TRY(rmi_sim_may_return(sim, 1, buf));
     RMI_TRY(rmi_sim_at_device(sim, buf));
-    RMI_TRY(rmi_sim_unshared(sim, buf));
+    RMI_TRY(rmi_sim_unshared(sim, buf, RMI_NONE));
     RMI_TRY(rmi_sim_copy(sim, RM_LANE_H2D, there->stretch, sim->held[0][buf].stretch, rmi_sim_length(sim, buf)));
     sim->held[0][buf].is = there->is;
     sim->held[0][buf].made = RMI_NONE;
@@ -4826,7 +4769,7 @@ RMI_FN rm_result rmi_sim_gather_shares(rmi_sim *sim, uint32_t buf)
     share = rmi_low_buf(sim->graph, RMI_BUF_SHARE, i);
     RMI_TRY(rmi_sim_need(sim, share));
     RMI_TRY(rmi_sim_at_device(sim, buf));
-    if (!rmi_sim_is_only(sim, buf, share)) return rmi_sim_fail_buf(sim, buf, "has bytes that another name shares");
+    RMI_TRY(rmi_sim_unshared(sim, buf, share));
     RMI_TRY(rmi_sim_exchange(sim, share, buf, rmi_low_bytes(sim->graph, buf)));
     sim->held[0][buf].is = rmi_sim_right(sim, buf);
     return RM_OK;
@@ -4847,7 +4790,7 @@ RMI_FN rm_result rmi_sim_scatter(rmi_sim *sim, uint32_t buf)
     if (!rmi_sim_nothing(kept)) mine = rmi_sim_nothing(mine) ? mine : rmi_sim_sum(mine, kept);
     if (rmi_sim_nothing(mine) || !rmi_sim_same(mine, rmi_sim_right(sim, buf)))
         return rmi_sim_fail_buf(sim, buf, "is not complete, with what its share holds");
-    if (!rmi_sim_is_only(sim, share, buf)) return rmi_sim_fail_buf(sim, share, "has bytes that another name shares");
+    RMI_TRY(rmi_sim_unshared(sim, share, buf));
     RMI_TRY(rmi_sim_exchange(sim, buf, share, rmi_low_bytes(sim->graph, buf)));
     sim->held[0][share].is = rmi_sim_right(sim, share);
     sim->held[0][buf].is = sim->held[1][buf].is = sim->held[2][buf].is = rmi_sim_content(0, 0);
@@ -4862,8 +4805,7 @@ RMI_FN rmi_content rmi_sim_initial(const rmi_sim *sim, uint32_t buf)
 {
     uint32_t i, adds = rmi_low_adds_to_earlier(sim->program->step) ? 1 : 0;
     rmi_buf_kind kind = rmi_low_kind(sim->graph, buf, &i);
-    if (kind != RMI_BUF_GRAD && kind != RMI_BUF_SHARE_GRAD)
-        adds = kind != RMI_BUF_VALUE || sim->graph->tensors[i].kind != RMI_ACT;
+    if (!rmi_low_is_grad(kind)) adds = kind != RMI_BUF_VALUE || sim->graph->tensors[i].kind != RMI_ACT;
     return rmi_sim_content(0, adds);
 }
 
@@ -4887,7 +4829,7 @@ RMI_FN rm_result rmi_sim_begin(rmi_sim *sim)
     }
     for (size_t k = 0; k < sim->program->n_homes; k++) {
         const rmi_home *home = &sim->program->homes[k];
-        uint32_t memory = home->host ? rmi_sch_behind(home->offset) : 0;
+        uint32_t memory = rmi_sch_side(home);
         sim->held[memory][home->buf].is = rmi_sim_initial(sim, home->buf);
         if (rmi_low_kind(graph, home->buf, &i) == RMI_BUF_SHARE_GRAD) /* the earlier steps' sum is there */
             sim->held[0][rmi_low_whole(graph, home->buf)].is = rmi_sim_content(0, 0);
@@ -4945,12 +4887,6 @@ RMI_FN rm_result rmi_sim_finish_tensors(rmi_sim *sim)
     return RM_OK;
 }
 
-/* Is the buffer an input, which the next step gets anew? */
-RMI_FN int rmi_sim_is_input(const rmi_sim *sim, uint32_t buf)
-{
-    return buf < sim->graph->n_tensors && sim->graph->tensors[buf].kind == RMI_INPUT;
-}
-
 /* An offence unless all that the next step starts with is where this one found it, whole and newest. Drops the rest. */
 RMI_FN rm_result rmi_sim_finish_homes(rmi_sim *sim)
 {
@@ -4959,22 +4895,21 @@ RMI_FN rm_result rmi_sim_finish_homes(rmi_sim *sim)
     uint32_t buf, i, n = rmi_low_buffers(graph);
     for (size_t k = 0; k < sim->program->n_homes; k++) {
         const rmi_home *home = &sim->program->homes[k];
-        uint32_t memory = home->host ? rmi_sch_behind(home->offset) : 0;
+        uint32_t memory = rmi_sch_side(home);
         const rmi_held *held = &sim->held[memory][home->buf];
         rmi_buf_kind kind = rmi_low_kind(graph, home->buf, &i);
-        if (rmi_sim_is_input(sim, home->buf) || !rmi_low_bytes(graph, home->buf)) continue;
+        if (rmi_low_is_input(graph, home->buf) || !rmi_low_bytes(graph, home->buf)) continue;
         if (held->stretch == RMI_NONE || sim->str[held->stretch].lo != home->offset ||
             (kind >= RMI_BUF_SHARE && /* a part of other bytes is another one on each rank */
              sim->str[held->stretch].hi - sim->str[held->stretch].lo != rmi_low_bytes(graph, home->buf)))
             return rmi_sim_fail_buf(sim, home->buf, "is not at the end where it was at the start");
-        if (((kind != RMI_BUF_GRAD && kind != RMI_BUF_SHARE_GRAD) || (hands_on && graph->tensors[i].consumers.n)) &&
+        if ((!rmi_low_is_grad(kind) || (hands_on && graph->tensors[i].consumers.n)) &&
             !rmi_sim_whole(sim, memory, home->buf))
             return rmi_sim_fail_buf(sim, home->buf, "is not whole and newest at the end where it was at the start");
     }
     for (i = 0; i < graph->n_tensors && hands_on; i++) {
         buf = rmi_low_buf(graph, RMI_BUF_GRAD, i);
-        if (graph->tensors[i].kind == RMI_PARAM && graph->tensors[i].consumers.n && !graph->tensors[i].external &&
-            graph->tensors[i].grad_bytes && !sim->now.declared[buf] &&
+        if (rmi_low_has_home(graph, buf, 1) && !sim->now.declared[buf] &&
             !(graph->ranks.n && sim->now.declared[rmi_low_buf(graph, RMI_BUF_SHARE_GRAD, i)]))
             return rmi_sim_fail_buf(sim, buf, "has no place where the next step finds it");
     }
@@ -4992,9 +4927,9 @@ RMI_FN rm_result rmi_sim_finish_inputs(rmi_sim *sim)
     size_t k, n = sim->program->n_homes;
     for (k = 0; k < 2 * n; k++) { /* first those that lie elsewhere go, then all come */
         const rmi_home *home = &sim->program->homes[k % n];
-        uint32_t memory = home->host ? rmi_sch_behind(home->offset) : 0;
+        uint32_t memory = rmi_sch_side(home);
         rmi_held *held = &sim->held[memory][home->buf];
-        if (!rmi_sim_is_input(sim, home->buf)) continue;
+        if (!rmi_low_is_input(sim->graph, home->buf)) continue;
         if (k < n && held->stretch != RMI_NONE && sim->str[held->stretch].lo != home->offset)
             rmi_sim_drop(sim, memory, home->buf);
         if (k < n) continue;
@@ -5035,8 +4970,7 @@ RMI_FN rm_result rmi_sim_spaces(rmi_sim *sim)
     const rmi_program *program = sim->program;
     uint32_t id, memory;
     for (size_t i = 0; i < program->n_homes; i++)
-        RMI_TRY(rmi_sim_cut(sim, program->homes[i].host ? rmi_sch_behind(program->homes[i].offset) : 0,
-                            program->homes[i].offset,
+        RMI_TRY(rmi_sim_cut(sim, rmi_sch_side(&program->homes[i]), program->homes[i].offset,
                             rmi_low_bytes(sim->graph, program->homes[i].buf)));
     for (size_t i = 0; i < program->n; i++) {
         const rmi_stmt *st = &program->st[i];
@@ -5084,7 +5018,7 @@ RMI_FN rm_result rmi_sim_homes(rmi_sim *sim)
         if (rmi_low_external(sim->graph, buf)) RMI_TRY(rmi_sim_place(sim, 0, buf, 0, 0));
     for (size_t k = 0; k < sim->program->n_homes; k++) {
         const rmi_home *home = &sim->program->homes[k];
-        uint32_t memory = home->host ? rmi_sch_behind(home->offset) : 0;
+        uint32_t memory = rmi_sch_side(home);
         rmi_buf_kind kind = rmi_low_kind(sim->graph, home->buf, &i);
         if (rmi_low_external(sim->graph, home->buf) || rmi_low_varies(kind) ||
             (kind == RMI_BUF_VALUE ? sim->graph->tensors[i].kind == RMI_ACT : sim->graph->tensors[i].kind != RMI_PARAM))
@@ -5120,7 +5054,7 @@ RMI_FN rm_result rmi_sim_statement(rmi_sim *sim, const rmi_stmt *st)
     case RMI_GATHER: return rmi_sim_gather_shares(sim, st->buf);
     case RMI_SCATTER: return rmi_sim_scatter(sim, st->buf);
     case RMI_STORE: return rmi_sim_store(sim, st);
-    case RMI_LOAD: return rmi_sim_load(sim, st);
+    case RMI_LOAD: RMI_TRY(rmi_sim_may_return(sim, 2, st->buf)); return rmi_sim_move(sim, st, 2, 1, RM_LANE_LOAD);
     default:
         if (sim->held[memory][st->buf].stretch == RMI_NONE)
             return rmi_sim_fail_buf(sim, st->buf, memory == 1 ? "is not in host memory" : "is not on disk");
@@ -21352,7 +21286,6 @@ typedef struct rmi_lan_prog {
     uint8_t *lane;    /* by op */
     uint32_t n;       /* ops */
     uint32_t n_ended_first; /* so many first ops have ended before any other is issued: nobody need wait for them */
-    rmi_lan_waits own; /* those that it needs whatever ran before it, once they are known */
 } rmi_lan_prog;
 
 typedef struct rmi_lan { /* ops count from 1 here; 0: none */
@@ -21429,20 +21362,16 @@ RMI_FN rm_result rmi_lan_put(rmi_arena *mem, rmi_lan_waits *out, uint32_t op, ui
     return RM_OK;
 }
 
-/* Runs a program after what has run so far. *out (or NULL) gets its waits: its own, as far as they are known, and those
-   that it lacks; `on` is a number, from 0, among all ops so far. */
+/* Runs a program after what has run so far. *out (or NULL) gets its waits; `on` is a number, from 0, among all ops so
+   far. */
 RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog *prog, rmi_lan_waits *out)
 {
     uint32_t base = lan->n, i, from, via;
-    size_t own = 0, first, end = 0;
+    size_t first, end = 0;
     for (i = 0; i < prog->n; i++) {
         uint32_t me = base + i + 1, lane = prog->lane[i], need[RMI_LANES] = {0, 0, 0, 0, 0, 0, 0};
         for (first = end; end < prog->n_use && prog->use[end].op == i;) end++;
         rmi_lan_account(lan, prog->use + first, end - first, me, lane, need);
-        for (; own < prog->own.n && prog->own.wait[own].op == i; own++) {
-            rmi_lan_learn(lan, lane, base + prog->own.wait[own].on + 1);
-            RMI_TRY(rmi_lan_put(mem, out, i, base + prog->own.wait[own].on));
-        }
         for (from = 0; from < RMI_LANES; from++)
             if (need[from] <= lan->known[lane][from]) need[from] = 0;
         for (from = 0; from < RMI_LANES; from++) {
@@ -21527,10 +21456,14 @@ RMI_FN rmi_txt_slice rmi_txt_cut(const char *begin, const char *end)
     return slice;
 }
 
-/* Is the slice that word? */
+/* Does the slice begin with a text? Is it that word? */
+RMI_FN int rmi_txt_begins(rmi_txt_slice slice, const char *text)
+{
+    return slice.n >= strlen(text) && (!slice.n || !memcmp(slice.text, text, strlen(text)));
+}
 RMI_FN int rmi_txt_is(rmi_txt_slice slice, const char *word)
 {
-    return slice.n == strlen(word) && (!slice.n || !memcmp(slice.text, word, slice.n));
+    return slice.n == strlen(word) && rmi_txt_begins(slice, word);
 }
 
 /* slice up to the first letter; rest is what follows it. Without a letter: all of slice, and rest.text is NULL. */
@@ -22084,34 +22017,26 @@ typedef struct rmi_txt_row {
 static const char *const rmi_txt_given_kinds[] = {"input", "param", "const", NULL}; /* rmi_tensor_kind */
 #define RMI_TXT_MADE "an activation: what an op declared above makes"
 
-/* ws:NAME is of the op if there is one of that name: rmi_txt_settle_ws corrects that when a run tells otherwise. */
+/* A buffer by its name. ws:NAME is of the op if there is one of that name: rmi_txt_settle_ws corrects that when a run
+   tells otherwise. */
 RMI_FN rm_result rmi_txt_buffer(rmi_txt *in, rmi_txt_slice slice, uint32_t *buf)
 {
-    static const char *const words[] = {"", "grad", "state", "saved", "ws"}; /* rmi_buf_kind */
-    rmi_txt_slice of, head = rmi_txt_split(slice, ':', &of);
-    uint32_t id, k = RMI_BUF_VALUE, share = in->graph->ranks.n && rmi_txt_is(head, "share");
-    if (share) {
-        slice = of;
-        head = rmi_txt_split(slice, ':', &of);
-    }
-    if (of.text)
-        for (k = RMI_BUF_GRAD; k <= RMI_BUF_WS && !rmi_txt_is(head, words[k]);) k++;
-    if (k > (share ? RMI_BUF_STATE : RMI_BUF_WS))
-        return rmi_txt_fail(in, slice, share ? "a share: share:PARAM, share:grad:PARAM or share:state:PARAM"
-                            : "a buffer: T, grad:T, saved:OP, ws:OP, ws:PARAM or state:PARAM");
-    if (share) {
-        RMI_TRY(rmi_txt_of_kind(in, of.text ? of : slice, RMI_PARAM, "a param of the graph", &id));
-        RMI_EXPECT(in, rmi_low_may_share(in->graph, id), slice, "a param that may be in shares: it has reduce=, or is "
-                   "frozen, and is not external");
-        k += RMI_BUF_SHARE;
-    } else if (k == RMI_BUF_STATE) RMI_TRY(rmi_txt_of_kind(in, of, RMI_PARAM, "a param of the graph", &id));
-    else if (k == RMI_BUF_SAVED) RMI_TRY(rmi_txt_named(in, RMI_OPS, of, &id));
-    else if (k != RMI_BUF_WS) RMI_TRY(rmi_txt_named(in, RMI_TENSORS, of.text ? of : slice, &id));
-    else if ((id = rmi_graph_lookup_n(in->graph, RMI_OPS, of.text, of.n)) == RMI_NONE) {
-        k = RMI_BUF_OPT_WS;
-        RMI_TRY(rmi_txt_of_kind(in, of, RMI_PARAM, "an op or a param of the graph", &id));
-    }
-    *buf = rmi_low_buf(in->graph, (rmi_buf_kind)k, id);
+    uint32_t id, kind = in->graph->ranks.n ? RMI_BUF_SHARE_STATE : RMI_BUF_OPT_WS; /* a head before its beginnings */
+    while (!rmi_txt_begins(slice, rmi_sch_heads[kind])) kind--;
+    const rmi_txt_slice of = rmi_txt_cut(slice.text + strlen(rmi_sch_heads[kind]), slice.text + slice.n);
+    RMI_EXPECT(in, (kind != RMI_BUF_VALUE && kind != RMI_BUF_SHARE) || !memchr(of.text, ':', of.n), of,
+               kind ? "a share: share:PARAM, share:grad:PARAM or share:state:PARAM"
+                    : "a buffer: T, grad:T, saved:OP, ws:OP, ws:PARAM or state:PARAM");
+    id = rmi_graph_lookup_n(in->graph, RMI_OPS, of.text, of.n);
+    if (kind == RMI_BUF_OPT_WS && id != RMI_NONE) kind = RMI_BUF_WS;
+    else if (kind == RMI_BUF_SAVED) RMI_TRY(rmi_txt_named(in, RMI_OPS, of, &id));
+    else if (kind <= RMI_BUF_GRAD) RMI_TRY(rmi_txt_named(in, RMI_TENSORS, of, &id));
+    else
+        RMI_TRY(rmi_txt_of_kind(in, of, RMI_PARAM, kind == RMI_BUF_OPT_WS ? "an op or a param of the graph"
+                                : "a param of the graph", &id));
+    RMI_EXPECT(in, kind < RMI_BUF_SHARE || rmi_low_may_share(in->graph, id), of, "a param that may be in shares: it "
+               "has reduce=, or is frozen, and is not external");
+    *buf = rmi_low_buf(in->graph, (rmi_buf_kind)kind, id);
     return RM_OK;
 }
 
@@ -22515,6 +22440,7 @@ static const rmi_txt_row rmi_txt_plan_rows[] = {
     {"store", "Bb", 0}, {"load", "Bb", 0}, {"drop_disk", "B", 0},
     {"resident", "Bb", 0}, {"home", "Bb", 0}, {"graph", "", 0}, {"arena", "b", 0}, {"step", "", 0}, {NULL, NULL, 0}};
 
+static const char *const rmi_txt_places[RMI_PLACES] = {"host", "pageable", "disk"};
 static const char *const rmi_txt_ways[] = {"fwd", "bwd", "opt", "reduce", "barrier", NULL}; /* rmi_way but OPT_HOST */
 
 /* --- .rmp: writing */
@@ -22549,10 +22475,9 @@ RMI_FN void rmi_txt_put_offset(rmi_sink *sink, uint64_t offset)
 RMI_FN rm_result rmi_txt_write_program(const rm_graph *graph, const rmi_program *program, rmi_sink *sink)
 {
     char hash[17];
-    rmi_put_format(sink, "rockmate plan 1\ngraph %s\narena %u host %u", rmi_txt_hash_text(graph, hash),
-                   program->arena, program->host[RMI_PINNED]);
-    if (program->host[RMI_PAGEABLE]) rmi_put_format(sink, " pageable %u", program->host[RMI_PAGEABLE]);
-    if (program->host[RMI_DISK]) rmi_put_format(sink, " disk %u", program->host[RMI_DISK]);
+    rmi_put_format(sink, "rockmate plan 1\ngraph %s\narena %u", rmi_txt_hash_text(graph, hash), program->arena);
+    for (uint32_t i = 0; i < RMI_PLACES; i++)
+        if (!i || program->host[i]) rmi_put_format(sink, " %s %u", rmi_txt_places[i], program->host[i]);
     rmi_put_format(sink, "\nstep %s\n", rmi_low_step_name(program->step));
     for (size_t i = 0; i < program->n_homes; i++) {
         rmi_txt_put_buffer(sink, graph, program->homes[i].host ? "home " : "resident ", program->homes[i].buf);
@@ -22640,8 +22565,6 @@ RMI_FN rm_result rmi_txt_plan_hash(rmi_txt *in)
     return rmi_txt_tell(in, RM_ERROR_PLAN, slice.text, message);
 }
 
-static const char *const rmi_txt_places[RMI_PLACES] = {"host", "pageable", "disk"};
-
 /* What follows an offset beside the device: its memory, if that is pageable, or `disk` where that may stand. */
 RMI_FN rm_result rmi_txt_tier(rmi_txt *in, uint32_t places)
 {
@@ -22656,11 +22579,10 @@ RMI_FN rm_result rmi_txt_tier(rmi_txt *in, uint32_t places)
 /* arena BYTES [host BYTES] [pageable BYTES] [disk BYTES] */
 RMI_FN rm_result rmi_txt_arena(rmi_txt *in)
 {
-    const char *const *names = rmi_txt_places;
     size_t i, at = 2;
     in->program.arena = in->st.offset;
     for (i = 0; i < RMI_PLACES; i++) {
-        if (at >= in->n || !rmi_txt_is(in->word[at], names[i])) continue;
+        if (!rmi_txt_is(rmi_txt_word(in, at), rmi_txt_places[i])) continue;
         RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, at + 1), &in->program.host[i]));
         at += 2;
     }
@@ -22690,7 +22612,7 @@ RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in, int host)
    runs; or what runs. */
 RMI_FN rm_result rmi_txt_plan_line(rmi_txt *in)
 {
-    uint32_t what, kind = 0;
+    uint32_t what, kind;
     RMI_TRY(RMI_TXT_CHOICE(in, in->word[0], "one of", rmi_txt_plan_rows, &what));
     const char *operands = rmi_txt_plan_rows[what].operands;
     RMI_EXPECT(in, what < RMI_TXT_RESIDENT || !in->program.n, in->word[0],
@@ -22702,8 +22624,7 @@ RMI_FN rm_result rmi_txt_plan_line(rmi_txt *in)
     case RMI_TXT_GRAPH: return rmi_txt_plan_hash(in);
     case RMI_TXT_ARENA: return rmi_txt_arena(in);
     case RMI_TXT_STEP:
-        while (kind < RM_STEP_KINDS && !rmi_txt_is(rmi_txt_word(in, 1), rmi_low_step_name(RM_SINGLE << kind))) kind++;
-        RMI_EXPECT(in, kind < RM_STEP_KINDS, rmi_txt_word(in, 1), "one of single first middle last forward");
+        RMI_TRY(RMI_TXT_CHOICE(in, rmi_txt_word(in, 1), "one of", rmi_low_steps, &kind));
         in->program.step = RM_SINGLE << kind;
         return rmi_txt_no_more(in, 2);
     case RMI_TXT_RESIDENT:
@@ -24300,7 +24221,7 @@ struct rm_exec {
     const rmi_figures *fullest; /* of the program with the most live bytes of those that ran, or NULL */
     rmi_exe_lanes lanes;
     rm_result (*watch)(struct rm_exec *exec, rmi_exe_op *op); /* of a step that is watched: runs its op; or NULL */
-    struct rmi_wat *watcher;
+    void *watcher;            /* what that wants to know: an rmi_wat, or an rmi_exe_profile */
     char failed[300];         /* the op or buffer at which issuing stopped */
     char name[300];           /* of a buffer, for a message */
 };
@@ -24315,17 +24236,18 @@ RMI_FN uint32_t rmi_exe_buffer(const rm_exec *exec, rm_tensor t, uint32_t what)
                        rmi_graph_index(t));
 }
 
-/* Is the tensor an input? */
-RMI_FN int rmi_exe_is_input(const rm_exec *exec, uint32_t tensor)
-{
-    return exec->graph->tensors[tensor].kind == RMI_INPUT;
-}
-
 /* The buffer of the caller's in which a place is. */
 RMI_FN uint32_t rmi_exe_outside_at(const rm_exec *exec, uint64_t place)
 {
     size_t n = (size_t)rmi_low_buffers(exec->graph) + 1;
     return (uint32_t)rmi_lower_bound(exec->outside.from, n, place + 1) - 1;
+}
+
+/* The place where a buffer persists on the device, in host memory (of any tier) or on disk, or RMI_INF. */
+RMI_FN uint64_t rmi_exe_persists(const rm_exec *exec, uint32_t which, uint32_t buf)
+{
+    const rmi_exe_memory *memory = &exec->memory[which];
+    return memory->home && memory->home[buf] != RMI_INF ? RMI_EXE_PLACE(which) + memory->home[buf] : RMI_INF;
 }
 
 /* The address of a place; NULL: it is in memory of the caller's that is not bound, or on disk. */
@@ -24349,8 +24271,8 @@ RMI_FN int rmi_exe_host_alloc(void *user, uint64_t bytes, uint32_t host, void **
     rm_exec *exec = (rm_exec *)user;
     uint64_t align = rmi_max(exec->plan->align, RMI_ALIGN), size = rmi_add(bytes, align + sizeof(void *));
     (void)host;
-    if (size > SIZE_MAX) return 1;
-    unsigned char *raw = (unsigned char *)exec->mem.hooks.alloc((size_t)size, exec->mem.hooks.user);
+    unsigned char *raw = NULL;
+    if (size <= SIZE_MAX) raw = (unsigned char *)exec->mem.hooks.alloc((size_t)size, exec->mem.hooks.user);
     if (!raw) return 1;
     unsigned char *aligned = raw + sizeof(void *);
     aligned += (size_t)((align - (uint64_t)(uintptr_t)aligned % align) % align);
@@ -24452,12 +24374,12 @@ RMI_FN const char *rmi_exe_which(const rm_exec *exec, const rmi_exe_op *op, char
 {
     static const char *const phases[] = {"", "forward", "backward", "update", "reduction", "barrier", "gather",
                                          "scatter"};
-    static const char *const disk[] = {"loading ", "storing "};
     const char *form = op->run.way <= RMI_BWD && op->call ? rmi_low_form(exec->graph, op->run)->name : "";
     char name[300] = "ending a step";
     if (op->what == RMI_EXE_DISK) {
         if (op->bytes) rmi_sch_name(exec->graph, op->buf, name);
-        return rmi_format(out, RMI_ERR_TEXT, "the disk: %s%s", op->bytes ? disk[op->lane == RM_LANE_STORE] : "", name);
+        return rmi_format(out, RMI_ERR_TEXT, "the disk: %s%s", !op->bytes ? "" : op->lane == RM_LANE_STORE ? "storing "
+                          : "loading ", name);
     }
     return rmi_format(out, RMI_ERR_TEXT, "%s: its %s%s%s%s", op->call->op, op->call->recompute ? "recomputed " : "",
                       phases[op->call->phase], form[0] ? ", variant " : "", form);
@@ -24570,15 +24492,12 @@ RMI_FN int rmi_exe_operand_of(const rm_exec *exec, rmi_run run, uint32_t role, u
     if (reduce && run.form) return 0; /* rmi_exe_exchange knows what it has */
     if (list) tensor = list->at[slot];
     if (run.way == RMI_BARRIER) kind = RMI_BUF_GRAD;
-    if (role == RMI_EXE_WS && !form) kind = RMI_BUF_OPT_WS;
-    else if (!form && run.form) kind = (rmi_buf_kind)(kind + RMI_BUF_SHARE); /* an update of a share */
+    if (!form && run.form) kind = (rmi_buf_kind)(kind + RMI_BUF_SHARE); /* an update of a share */
     operand->tensor = role < RMI_EXE_SAVED ? tensor : RMI_NONE;
-    operand->buf = rmi_low_buf(graph, kind, tensor);
+    operand->buf = role == RMI_EXE_WS ? rmi_low_ws(graph, run) : rmi_low_buf(graph, kind, tensor);
     operand->bytes = role == RMI_EXE_SAVED ? form->saved
-                     : role < RMI_EXE_WS   ? rmi_low_bytes(graph, operand->buf)
-                     : part                ? part->bwd_ws
-                     : form                ? rmi_max(form->fwd_ws, form->saved ? form->saving_ws : 0) /* or less */
-                                           : graph->tensors[tensor].opt_ws;
+                     : role < RMI_EXE_WS   ? rmi_low_bytes(graph, operand->buf) /* of a forward's workspace: at most */
+                                           : rmi_max(rmi_low_ws_bytes(graph, run, 0), rmi_low_ws_bytes(graph, run, 1));
     operand->use = rmi_exe_roles[role].use;
     if (part && (role == RMI_EXE_OUT || role == RMI_EXE_SAVED)) operand->use = RMI_EXE_READS;
     if (role == RMI_EXE_IN && form && !part && rmi_list_has(&op->mutates, tensor)) operand->use = RMI_EXE_CHANGES;
@@ -24808,28 +24727,26 @@ RMI_FN int rmi_exe_adds(const rmi_exe_build *build, const rmi_op *op, uint32_t i
 }
 
 /* A part of a backward; without a call if all of its gradients are there already. Those that it adds to are told as
-   rm_call.accum; those that must hold zeros then are cleared before the call. Inputs from number 31 on share a bit:
-   what one of them must write is cleared if another adds. */
+   rm_call.accum; those of them that hold nothing are cleared before the call: inputs from number 31 on share a bit. */
 RMI_FN rm_result rmi_exe_backward(rmi_exe_build *build, rmi_run run)
 {
     const rm_graph *graph = build->exec->graph;
     const rmi_op *op = &graph->ops[run.id];
     const rmi_form *form = &op->forms[run.form];
-    int late_adds = 0, any = 0;
+    uint64_t accum = 0;
+    int any = 0;
     rm_call *call;
     rmi_exe_op *fill;
     for (uint32_t i = 0; i < op->in.n; i++) {
-        any |= rmi_exe_given(build, run, i);
-        late_adds |= i >= 31 && rmi_exe_given(build, run, i) &&
-                     (rmi_exe_adds(build, op, i) || rmi_low_zeroed(form, op->in.at[i]));
+        if (!rmi_exe_given(build, run, i)) continue;
+        if (rmi_exe_adds(build, op, i) || rmi_low_zeroed(form, op->in.at[i])) accum |= RM_IN(i);
+        any = 1;
     }
     if (any) RMI_TRY(RMI_TABLES(build->mem, RMI_T(call, 1)));
+    if (any) call->accum = accum;
     for (uint32_t i = 0; i < op->in.n; i++) {
         uint32_t buf = rmi_low_buf(graph, RMI_BUF_GRAD, op->in.at[i]);
-        int adds = rmi_exe_adds(build, op, i), zeroed = rmi_low_zeroed(form, op->in.at[i]);
-        if (!rmi_exe_given(build, run, i) || !(adds || zeroed || (late_adds && i >= 31))) continue;
-        call->accum |= RM_IN(i);
-        if (adds) continue;
+        if (!rmi_exe_given(build, run, i) || !(accum & RM_IN(i)) || rmi_exe_adds(build, op, i)) continue;
         RMI_TRY(rmi_exe_push(build, RMI_EXE_FILL, RM_LANE_COMPUTE, &fill));
         fill->call = call;
         fill->slot = i;
@@ -24889,7 +24806,7 @@ RMI_FN rm_result rmi_exe_exchange(rmi_exe_build *build, uint32_t what, uint32_t 
     bytes[0] = gathers ? slice : rmi_low_bytes(graph, whole);
     bytes[1] = gathers ? rmi_low_bytes(graph, whole) : slice;
     call->accum = !gathers && rmi_low_adds_to_earlier(build->out->step) &&
-                  exec->memory[RMI_EXE_ARENA].home[share] != RMI_INF;
+                  rmi_exe_persists(exec, RMI_EXE_ARENA, share) != RMI_INF;
     build->holds[id] &= (uint8_t)gathers;
     RMI_TRY(rmi_exe_uses(build, build->at[0][from], rmi_low_bytes(graph, from), 0));
     RMI_TRY(rmi_exe_uses(build, build->at[0][to], rmi_low_bytes(graph, to), 1));
@@ -24989,7 +24906,6 @@ RMI_FN rm_result rmi_exe_statement(rmi_exe_build *build, const rmi_stmt *stmt)
 RMI_FN rm_result rmi_exe_first_ops(rmi_exe_build *build)
 {
     rm_exec *exec = build->exec;
-    const rmi_exe_memory *arena = &exec->memory[RMI_EXE_ARENA];
     rmi_exe_op *op;
     uint32_t i, n = exec->backend.device_step ? 2 : 1;
     if (!build->uses) return RM_OK;
@@ -24999,16 +24915,13 @@ RMI_FN rm_result rmi_exe_first_ops(rmi_exe_build *build)
     }
     exec->lanes.joined |= n == 2;
     for (i = 0; i < exec->graph->n_tensors; i++) {
-        if (!rmi_exe_is_input(exec, i) || arena->home[i] == RMI_INF) continue;
-        RMI_TRY(rmi_lan_touch(build->uses_mem, build->uses, RMI_EXE_PLACE(RMI_EXE_ARENA) + arena->home[i],
-                              exec->graph->tensors[i].bytes, 0, 1));
+        const uint64_t place = rmi_exe_persists(exec, RMI_EXE_ARENA, i);
+        if (!rmi_low_is_input(exec->graph, i) || place == RMI_INF) continue;
+        RMI_TRY(rmi_lan_touch(build->uses_mem, build->uses, place, exec->graph->tensors[i].bytes, 0, 1));
         exec->lanes.joined = 1;
     }
     return RM_OK;
 }
-
-/* The side that a home is on. */
-RMI_FN uint32_t rmi_exe_side(const rmi_home *home) { return home->host ? rmi_sch_behind(home->offset) : 0; }
 
 /* The ops of a program. uses, in mem, gets the bytes that they use; NULL: there are no lanes. */
 RMI_FN rm_result rmi_exe_compile(rm_exec *exec, const rmi_program *program, rmi_exe_prog *out, rmi_arena *mem,
@@ -25025,8 +24938,8 @@ RMI_FN rm_result rmi_exe_compile(rm_exec *exec, const rmi_program *program, rmi_
     for (size_t i = 0; i < exec->graph->n_tensors; i++)
         build.holds[i] = exec->graph->tensors[i].kind == RMI_PARAM && rmi_low_adds_to_earlier(program->step);
     for (size_t i = 0; i < program->n_homes; i++) {
-        const uint32_t buf = program->homes[i].buf, side = rmi_exe_side(&program->homes[i]);
-        build.at[side][buf] = RMI_EXE_PLACE(rmi_exe_sides[side]) + exec->memory[rmi_exe_sides[side]].home[buf];
+        const uint32_t buf = program->homes[i].buf, side = rmi_sch_side(&program->homes[i]);
+        build.at[side][buf] = rmi_exe_persists(exec, rmi_exe_sides[side], buf);
     }
     RMI_TRY(rmi_exe_first_ops(&build));
     for (size_t i = 0; i < program->n; i++) {
@@ -25037,12 +24950,10 @@ RMI_FN rm_result rmi_exe_compile(rm_exec *exec, const rmi_program *program, rmi_
         for (size_t k = i; k-- && program->st[k].what != RMI_RUN;)
             if (program->st[k].what == RMI_REUSE) build.at[0][program->st[k].other] = RMI_INF;
     }
-    for (size_t i = 0; i < program->n && exec->desc.disk_end && rmi_low_has_update(program->step); i++)
-        if (program->st[i].what == RMI_STORE) {
-            RMI_TRY(rmi_exe_push(&build, RMI_EXE_DISK, RM_LANE_STORE, &end));
-            end->buf = RMI_NONE;
-            break;
-        }
+    if (exec->desc.disk_end && rmi_low_has_update(program->step) && program->fig.busy[RM_LANE_STORE]) {
+        RMI_TRY(rmi_exe_push(&build, RMI_EXE_DISK, RM_LANE_STORE, &end));
+        end->buf = RMI_NONE;
+    }
     memcpy(out->at_end, build.at, sizeof out->at_end);
     if (!exec->plan->info[0].disk_bytes[0]) out->at_end[2] = out->at_end[1]; /* nothing is there; that table goes */
     for (size_t i = 0; i < out->n; i++) out->lanes |= 1u << out->op[i].lane;
@@ -25055,7 +24966,6 @@ RMI_FN rm_result rmi_exe_compile(rm_exec *exec, const rmi_program *program, rmi_
 RMI_FN rm_result rmi_exe_order(rm_exec *exec, rmi_arena *mem, rmi_lan_prog *uses)
 {
     rmi_lan lan = RMI_INIT;
-    rmi_lan_waits own;
     rmi_exe_prog *prog = exec->prog;
     exec->lanes.n_events = RMI_EXE_EVENTS;
     for (uint32_t i = 0; i < exec->n_prog; i++) {
@@ -25065,10 +24975,6 @@ RMI_FN rm_result rmi_exe_order(rm_exec *exec, rmi_arena *mem, rmi_lan_prog *uses
         for (size_t k = 0; k < prog[i].n; k++) uses[i].lane[k] = prog[i].op[k].lane;
     }
     RMI_TRY(rmi_lan_prepare(mem, &lan, uses, exec->n_prog));
-    for (uint32_t i = 0; i < exec->n_prog; i++) {
-        RMI_TRY(rmi_lan_after(mem, &lan, NULL, &uses[i], &own));
-        uses[i].own = own;
-    }
     for (uint32_t i = 0; i < exec->n_prog; i++)
         for (uint32_t before = 0; before <= exec->n_prog; before++) { /* 0: whatever ran, it has ended */
             rmi_exe_prog *by = before ? &prog[before - 1] : NULL;
@@ -25197,7 +25103,7 @@ RMI_FN rm_result rmi_exe_programs(rm_exec *exec, rmi_arena *mem)
     for (uint32_t i = 0; i < exec->plan->n; i++)
         for (k = 0; k < exec->plan->prog[i].n_homes; k++) {
             const rmi_home *at = &exec->plan->prog[i].homes[k];
-            const uint32_t side = rmi_exe_side(at);
+            const uint32_t side = rmi_sch_side(at);
             memory[rmi_exe_sides[side]].home[at->buf] = side == 2 ? RMI_IN_TIER(at->offset) : at->offset;
         }
     for (uint32_t i = 0; i < exec->plan->n; i++) {
@@ -25263,11 +25169,10 @@ RMI_FN rm_result rmi_exe_shares(rm_exec *exec)
             if (one->graph->tensors[i].kind != RMI_PARAM && one->graph->tensors[i].kind != RMI_CONST) continue;
             uint32_t k = rmi_graph_lookup(other->graph, RMI_TENSORS, one->graph->tensors[i].name);
             for (uint32_t side = 0; side < RMI_EXE_SIDES; side++)
-                for (int kind = RMI_BUF_VALUE; kind <= RMI_BUF_STATE; kind++) {
+                for (int kind = RMI_BUF_VALUE; kind <= RMI_BUF_STATE; kind += RMI_BUF_STATE) { /* no gradients */
                     const uint32_t which = rmi_exe_sides[side];
                     const uint32_t here = rmi_low_buf(one->graph, (rmi_buf_kind)kind, i);
                     const uint32_t there = k == RMI_NONE ? 0 : rmi_low_buf(other->graph, (rmi_buf_kind)kind, k);
-                    if (kind == RMI_BUF_GRAD) continue;
                     RMI_WANT(&exec->err, k != RMI_NONE &&
                              one->memory[which].home[here] == other->memory[which].home[there] &&
                              rmi_low_bytes(one->graph, here) == rmi_low_bytes(other->graph, there),
@@ -25277,13 +25182,6 @@ RMI_FN rm_result rmi_exe_shares(rm_exec *exec)
         }
     }
     return RM_OK;
-}
-
-/* The place where a buffer persists on the device, in host memory (of any tier) or on disk, or RMI_INF. */
-RMI_FN uint64_t rmi_exe_persists(const rm_exec *exec, uint32_t which, uint32_t buf)
-{
-    const rmi_exe_memory *memory = &exec->memory[which];
-    return memory->home && memory->home[buf] != RMI_INF ? RMI_EXE_PLACE(which) + memory->home[buf] : RMI_INF;
 }
 
 /* The place where a buffer persists, of several that on the device, then that in host memory; or the caller's memory.
@@ -25775,6 +25673,7 @@ RMI_FN rm_result rmi_exe_program_of(rm_exec *exec, const char *call, const rm_st
 /* rm_exec_step. */
 RMI_FN rm_result rmi_exe_step(rm_exec *exec, const rm_step *s)
 {
+    const rm_graph *graph = exec->graph;
     rmi_exe_prog *prog;
     RMI_TRY(rmi_exe_program_of(exec, "rm_exec_step", s, &prog));
     const uint32_t kind = prog->step;
@@ -25787,10 +25686,10 @@ RMI_FN rm_result rmi_exe_step(rm_exec *exec, const rm_step *s)
     RMI_TRY(rmi_exe_ready(exec, prog));
     rmi_exe_set_now(exec, s, kind);
     exec->last = NULL;
-    for (uint32_t i = 0; i < exec->graph->n_tensors; i++) /* inputs whose bytes serve for other things are gone */
-        for (uint32_t m = 0; m < RMI_EXE_SIDES && rmi_exe_is_input(exec, i) && !rmi_low_unread(exec->graph, i); m++)
-            if (exec->memory[rmi_exe_sides[m]].home[i] != RMI_INF && prog->at_end[m][i] == RMI_INF)
-                exec->due[i] = exec->graph->tensors[i].bytes;
+    for (uint32_t i = 0; i < graph->n_tensors; i++) /* inputs whose bytes serve for other things are gone */
+        for (uint32_t side = 0; side < RMI_EXE_SIDES && rmi_low_is_input(graph, i) && !rmi_low_unread(graph, i); side++)
+            if (rmi_exe_persists(exec, rmi_exe_sides[side], i) != RMI_INF && prog->at_end[side][i] == RMI_INF)
+                exec->due[i] = graph->tensors[i].bytes;
     if (kind != RM_FORWARD) {
         exec->course.adrift = !rmi_low_grads_resident(kind);
         exec->course.grads = RMI_EXE_SPENT; /* until it has ended well */
@@ -25827,7 +25726,7 @@ RMI_FN uint64_t rmi_exe_place(rm_exec *exec, rm_tensor t, uint32_t what, int wri
     if (place == RMI_INF && write && rmi_exe_share(exec, buf) != RMI_NONE)
         place = rmi_exe_home(exec, rmi_exe_share(exec, buf));
     if (what & RM_SHARE) *bytes = rmi_exe_in_share(exec, buf, NULL);
-    input = rmi_exe_is_input(exec, id);
+    input = rmi_low_is_input(exec->graph, id);
     spent = what == RM_GRAD && !write &&
             (exec->course.adrift || (tensor->updates && exec->course.grads < RMI_EXE_GIVEN));
     left = exec->last && (what == RM_VALUE ? tensor->is_output
@@ -26142,12 +26041,12 @@ RMI_FN rm_result rmi_exe_save(rm_exec *exec, rm_write_fn write, void *user)
     rmi_sink sink = {write, user, 0, NULL, 0, 0};
     rmi_arena mem = rmi_arena_make(&exec->mem.hooks);
     rmi_exe_state state = RMI_INIT;
+    RMI_TRY(rmi_exe_drain(exec));
     state.exec = exec;
     state.ranks = 1;
     state.sink = &sink;
     state.piece = RMI_RAW(&mem, unsigned char, RMI_EXE_PIECE);
-    rm_result result = state.piece ? rmi_exe_drain(exec) : rmi_err_memory(&exec->err);
-    if (result == RM_OK) result = rmi_exe_state_walk(&state);
+    rm_result result = state.piece ? rmi_exe_state_walk(&state) : rmi_err_memory(&exec->err);
     rmi_arena_free(&mem);
     return result;
 }
@@ -26193,7 +26092,7 @@ RMI_FN int rmi_exe_keeps(const rm_exec *exec, uint32_t buf, int for_plan)
     rmi_buf_kind kind = rmi_low_kind(exec->graph, buf, &id);
     if (!rmi_low_bytes(exec->graph, buf) || rmi_exe_home(exec, buf) == RMI_INF) return 0;
     if (rmi_low_external(exec->graph, buf)) return !for_plan;
-    if (kind == RMI_BUF_VALUE && rmi_exe_is_input(exec, id)) return 1;
+    if (rmi_low_is_input(exec->graph, buf)) return 1;
     return !exec->desc.forget && !(for_plan && kind == RMI_BUF_GRAD && exec->course.grads < RMI_EXE_GIVEN &&
                                    exec->graph->tensors[id].updates);
 }
@@ -26231,7 +26130,7 @@ RMI_FN rm_result rmi_exe_put_back(rm_exec *exec, const rmi_exe_memory *memory, i
     for (buf = 0; buf < n; buf++) {
         const rmi_tensor *of = buf < exec->graph->n_tensors ? &exec->graph->tensors[buf] : NULL;
         int only_read = of && of->external && (of->kind == RMI_INPUT || (of->kind == RMI_CONST && !of->mutators.n));
-        if (memory->home[buf] == RMI_INF || (inputs_only && !rmi_exe_is_input(exec, buf))) continue;
+        if (memory->home[buf] == RMI_INF || (inputs_only && !rmi_low_is_input(exec->graph, buf))) continue;
         if (rmi_exe_home(exec, buf) == RMI_INF || only_read) continue;
         RMI_TRY(rmi_exe_put_home(exec, buf, 0, memory->at + (size_t)memory->home[buf],
                                  rmi_low_bytes(exec->graph, buf)));
@@ -26364,6 +26263,7 @@ typedef struct rmi_exe_profile {
     uint64_t lost;        /* how often one lost the processor to somebody else */
     uint64_t addition;    /* ns of the largest one in host memory; 0: not known */
     uint8_t nobody;       /* where times are from of which the graph does not say it */
+    uint8_t shows, warms_up; /* of the step that runs: it is for what has no time yet; its times do not count */
     rmi_exe_aside aside;  /* what persists, and the inputs */
     rmi_exe_build build;  /* of calls beside a step */
     rmi_exe_prog beside;
@@ -26689,53 +26589,49 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, rmi_exe_time *time, const rm
 
 /* --- steps with their ops timed one by one */
 
-/* One step. The times of its calls are noted, unless it warms up or beside is 1: then, before an op's first run, those
-   of its calls that have no time yet are measured beside the step; not of an op that runs once a step, which may read a
-   file. */
-RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog, int beside, int warms_up)
+/* Runs an op of a step (rm_exec.watch). The time of a call is noted, unless the step warms up or shows what has no time
+   yet: then, before an op's first run, those of its calls are measured beside the step; not of an op that runs once a
+   step, which may read a file. */
+RMI_FN rm_result rmi_exe_timed(rm_exec *exec, rmi_exe_op *op)
 {
-    rm_exec *exec = f->exec;
-    const rm_backend *backend = &exec->backend;
-    prog->values[prog->issued++ & 1] = exec->now;
-    if (backend->begin)
-        RMI_TRY(rmi_exe_needs(exec, backend->begin(backend->user, (uint32_t)(prog - exec->prog), &exec->now, NULL),
-                              "beginning a step", NULL));
-    for (size_t k = 0; k < prog->n; k++) {
-        rmi_exe_op *op = &prog->op[k];
-        const int call = op->what == RMI_EXE_CALL;
-        uint64_t ns = 0;
-        if (op->what == RMI_EXE_DISK && !op->bytes) continue; /* the disk is not to keep this step */
-        if (beside && call && op->run.way == RMI_FWD && !op->call->recompute &&
-            !(exec->graph->ops[op->run.id].flags & RM_ONCE))
-            for (rmi_exe_time *time = f->first[op->run.id]; time < f->first[op->run.id + 1]; time++)
-                RMI_TRY(rmi_exe_beside(f, time, op->call));
-        RMI_TRY(rmi_exe_timed_op(f, op, &ns));
-        if (op->run.form && (op->run.way == RMI_OPT || op->run.way == RMI_OPT_HOST)) continue; /* of a share */
-        if (call && !beside && !warms_up) RMI_TRY(rmi_exe_sampled(f, rmi_exe_time_of(f, op), 0, ns));
-    }
-    return RM_OK;
+    rmi_exe_profile *f = (rmi_exe_profile *)exec->watcher;
+    const int call = op->what == RMI_EXE_CALL;
+    uint64_t ns = 0;
+    if (op->what == RMI_EXE_DISK && !op->bytes) return RM_OK; /* the disk is not to keep this step */
+    if (f->shows && call && op->run.way == RMI_FWD && !op->call->recompute &&
+        !(exec->graph->ops[op->run.id].flags & RM_ONCE))
+        for (rmi_exe_time *time = f->first[op->run.id]; time < f->first[op->run.id + 1]; time++)
+            RMI_TRY(rmi_exe_beside(f, time, op->call));
+    RMI_TRY(rmi_exe_timed_op(f, op, &ns));
+    if (op->run.form && (op->run.way == RMI_OPT || op->run.way == RMI_OPT_HOST)) return RM_OK; /* of a share */
+    return call && !f->shows && !f->warms_up ? rmi_exe_sampled(f, rmi_exe_time_of(f, op), 0, ns) : RM_OK;
 }
 
 /* The steps of one program, more of them if they are short (not among several ranks, where all must make as many);
-   after each the inputs are put back: times do not hang on weights. beside 1: one step, for what has no time yet. */
-RMI_FN rm_result rmi_exe_timed_steps(rmi_exe_profile *f, rmi_exe_prog *prog, const rm_step *s, int beside)
+   after each the inputs are put back: times do not hang on weights. One, if it is to show what has no time yet. */
+RMI_FN rm_result rmi_exe_timed_steps(rmi_exe_profile *f, rmi_exe_prog *prog, const rm_step *s)
 {
     rm_exec *exec = f->exec;
     uint64_t begin = exec->backend.now(exec->backend.user), passed;
     uint32_t most = exec->desc.reduce || exec->desc.gather ? 0 : f->repeats * RMI_EXE_OFTEN;
-    uint32_t done = 0, warm = !beside && f->repeats > 1; /* the first step warms caches and page tables */
+    uint32_t done = 0, answer, warm = !f->shows && f->repeats > 1; /* the first warms caches and page tables */
     RMI_TRY(rmi_exe_ready(exec, prog));
     rmi_exe_set_now(exec, s, prog->step);
     exec->last = NULL;
     do {
-        rm_result result = rmi_exe_broken(exec, rmi_exe_timed_step(f, prog, beside, done < warm));
+        f->warms_up = done < warm;
+        prog->values[prog->issued++ & 1] = exec->now;
+        exec->watch = rmi_exe_timed;
+        exec->watcher = f;
+        rm_result result = rmi_exe_broken(exec, rmi_exe_walk(exec, prog, &answer));
+        exec->watch = NULL;
         int code = rmi_exe_quiet(exec);
         RMI_TRY(result);
         RMI_TRY(rmi_exe_needs(exec, code, "waiting for the end of the step", NULL));
         RMI_TRY(rmi_exe_put_back(exec, &f->aside.memory, 1));
         done++;
         passed = exec->backend.now(exec->backend.user) - begin;
-    } while (!beside && (done < f->repeats + warm || (done < most && passed < RMI_EXE_SHORT_STEP_NS)));
+    } while (!f->shows && (done < f->repeats + warm || (done < most && passed < RMI_EXE_SHORT_STEP_NS)));
     return RM_OK;
 }
 
@@ -26861,10 +26757,11 @@ RMI_FN rm_result rmi_exe_profile_in(rmi_exe_profile *f, const rm_step *s, uint32
     for (uint32_t i = 0; i < exec->n_prog; i++)
         if (exec->prog[i].step & kinds) {
             last = &exec->prog[i];
-            RMI_TRY(rmi_exe_timed_steps(f, last, s, 0));
+            RMI_TRY(rmi_exe_timed_steps(f, last, s));
         }
     if (!last) return rmi_exe_program_of(exec, "rm_exec_profile", s, &last); /* there is none of any kind */
-    RMI_TRY(rmi_exe_timed_steps(f, last, s, 1));
+    f->shows = 1;
+    RMI_TRY(rmi_exe_timed_steps(f, last, s));
     for (rmi_exe_time *time = f->first[exec->graph->n_ops]; time < f->time + f->n_times; time++)
         RMI_TRY(rmi_exe_beside(f, time, NULL));
     return RM_OK;
@@ -26880,11 +26777,9 @@ RMI_FN rm_result rmi_exe_profile_run(rm_exec *exec, const rm_step *s, uint32_t k
     f.calls = rmi_arena_make(&exec->mem.hooks);
     rm_result result = rmi_exe_times(&f);
     if (result == RM_OK) result = rmi_exe_build_make(&f.build, exec, &f.tmp, &f.tmp);
-    if (result == RM_OK) {
-        f.build.mem = &f.calls;
-        f.build.out = &f.beside;
-        result = rmi_exe_set_aside(exec, &f.aside, 0);
-    }
+    f.build.mem = &f.calls;
+    f.build.out = &f.beside;
+    if (result == RM_OK) result = rmi_exe_set_aside(exec, &f.aside, 0);
     if (result == RM_OK) {
         result = rmi_exe_profile_in(&f, s, kinds);
         rm_result undone = rmi_exe_undo(exec, &f.aside);
@@ -26927,7 +26822,7 @@ RMI_FN rm_result rmi_wat_step(rm_exec *exec, const rm_step *s, rmi_wat *watcher,
 /* Runs an op, and writes what it took; of a callback what the graph's costs say, too. */
 RMI_FN rm_result rmi_wat_time(rm_exec *exec, rmi_exe_op *op)
 {
-    rmi_wat *watcher = exec->watcher;
+    rmi_wat *watcher = (rmi_wat *)exec->watcher;
     static const char *const words[RMI_LANES] = {"", "prefetch ", "offload ", "", "", "load ", "store "};
     const int is_call = op->what == RMI_EXE_CALL;
     char name[RMI_VUE_NAME];
@@ -26976,7 +26871,7 @@ RMI_FN rm_result rmi_wat_trace(rm_exec *exec, const rm_step *s, rm_write_fn writ
 /* Offset of the first element in the bytes of an operand that is NaN or infinite; its size: none is. */
 RMI_FN rm_result rmi_wat_first(rm_exec *exec, const rmi_exe_operand *operand, const unsigned char *bytes, uint64_t *at)
 {
-    const rmi_wat *watcher = exec->watcher;
+    const rmi_wat *watcher = (const rmi_wat *)exec->watcher;
     uint32_t id;
     const rmi_buf_kind kind = rmi_low_kind(exec->graph, operand->buf, &id);
     const rm_tensor tensor = rmi_graph_handle(exec->graph, id);
@@ -27553,13 +27448,8 @@ RMI_FN rm_result rmi_chk_each_over(rmi_chk *k, rmi_chk_frame *frame)
 /* Is a piece of a result NaN or infinite in some format? Then adding to it shows nothing. */
 RMI_FN int rmi_chk_special(const rmi_chk_box *box, size_t at)
 {
-    uint16_t value;
-    size_t i, n = rmi_chk_piece(box, at);
-    for (i = 0; i + 2 <= n; i += 2) {
-        memcpy(&value, box->result + at + i, 2);
-        if ((value & 0x7C00u) == 0x7C00u) return 1;
-    }
-    return 0;
+    const size_t n = rmi_chk_piece(box, at);
+    return rm_find_nan(RM_F16, box->result + at, n) < n; /* whose exponent is within those of the others */
 }
 
 /* Gradients that it takes from dout without a call. */
@@ -27997,7 +27887,6 @@ RMI_FN rm_result rmi_chk_arguments(rmi_chk *k, const rm_step *step)
 RMI_FN rm_result rmi_chk_run(rm_exec *exec, const rm_step *step, const rm_check_desc *desc)
 {
     rmi_chk k = RMI_INIT;
-    int set_aside = 0;
     RMI_WANT(&exec->err, !rmi_plan_is_shared(exec->plan), "rm_exec_check: the plan is in shares on ranks; check the "
              "same kinds with a plan without rm_plan_desc.shares");
     RMI_WANT(&exec->err, !rmi_plan_on_disk(exec->plan), "rm_exec_check: the plan has something on disk; check the same "
@@ -28007,18 +27896,15 @@ RMI_FN rm_result rmi_chk_run(rm_exec *exec, const rm_step *step, const rm_check_
     k.desc = desc && desc->finite_differences ? desc : NULL;
     k.every_din = desc && desc->every_din;
     k.mem = k.tmp = rmi_arena_make(&exec->mem.hooks);
-    rm_result result = rmi_chk_arguments(&k, step);
-    if (result == RM_OK) {
-        result = rmi_exe_set_aside(exec, &k.aside, 0);
-        set_aside = result == RM_OK;
-        if (set_aside) exec->course.grads = RMI_EXE_GIVEN; /* whatever gradients hold is good enough to add to */
-    }
-    if (result == RM_OK) result = rmi_chk_tables(&k);
+    RMI_TRY(rmi_chk_arguments(&k, step));
+    RMI_TRY(rmi_exe_set_aside(exec, &k.aside, 0));
+    exec->course.grads = RMI_EXE_GIVEN; /* whatever gradients hold is good enough to add to */
+    rm_result result = rmi_chk_tables(&k);
     for (size_t i = 0; result == RM_OK && i < k.program->n; i++) result = rmi_chk_statement(&k, &k.program->st[i]);
     if (result == RM_OK) result = rmi_chk_planned(&k, step);
     if (result == RM_OK) result = rmi_chk_differences(&k);
     if (result == RM_ERROR_MEMORY) rmi_err_memory(&exec->err);
-    if (set_aside && rmi_exe_undo(exec, &k.aside) != RM_OK && result == RM_OK) result = RM_ERROR_BACKEND;
+    if (rmi_exe_undo(exec, &k.aside) != RM_OK && result == RM_OK) result = RM_ERROR_BACKEND;
     rmi_arena_free(&k.tmp);
     rmi_arena_free(&k.mem);
     return result;
@@ -28513,7 +28399,7 @@ RMDEF rm_result rm_exec_write(rm_exec *exec, rm_tensor tensor, uint32_t what, ui
     what &= ~RM_SRC_STAYS;
     if (!exec || rmi_exe_range(exec, tensor, what, 1, offset, bytes) == RMI_INF) return RM_ERROR_ARGUMENT;
     RMI_WANT(&exec->err, src || !bytes, "rm_exec_write: src is NULL");
-    int input = rmi_exe_is_input(exec, rmi_graph_index(tensor));
+    int input = rmi_low_is_input(exec->graph, rmi_graph_index(tensor));
     RMI_TRY(rmi_exe_turn(exec, what == RM_GRAD || input));
     uint32_t buf = rmi_exe_buffer(exec, tensor, what);
     uint64_t *due = &exec->due[exec->graph->tensors[rmi_graph_index(tensor)].root];
@@ -28549,7 +28435,8 @@ RMDEF void *rm_exec_pointer(rm_exec *exec, rm_tensor tensor, uint32_t what)
     uint64_t bytes, place;
     int input;
     if (!exec) return NULL;
-    input = rmi_graph_has(exec->graph, tensor) && rmi_exe_is_input(exec, rmi_graph_index(tensor)) && what == RM_VALUE;
+    input = what == RM_VALUE && rmi_graph_has(exec->graph, tensor) &&
+            rmi_low_is_input(exec->graph, rmi_graph_index(tensor));
     if (rmi_exe_turn(exec, input) != RM_OK || rmi_exe_drain(exec) != RM_OK) return NULL;
     place = rmi_exe_place(exec, tensor, what, input, &bytes);
     void *address = place == RMI_INF ? NULL : rmi_exe_at(exec, place);

@@ -442,7 +442,6 @@ static void waits_of_plan(const rm_graph *g, const rmi_program *q)
     if (!u.prog.n) return;
     if (rmi_lan_prepare(&u.mem, &lan, &u.prog, 1) != RM_OK || rmi_lan_after(&u.mem, &lan, NULL, &u.prog, &own) != RM_OK) exit(3);
     in_order(&u.prog, &own, &own, 0);
-    u.prog.own = own;
     if (rmi_lan_after(&u.mem, &lan, &u.prog, &u.prog, &after) != RM_OK) exit(3);
     in_order(&u.prog, &own, &after, u.prog.n);
     rmi_arena_free(&u.mem);
