@@ -24091,6 +24091,7 @@ RMI_FN rmi_thr *rmi_thr_make(rmi_arena *mem, uint64_t h2d, uint64_t d2h, uint64_
 /* Numbers that were chosen, times on a machine of two cores. */
 #define RMI_EXE_REPEATS 3u                /* steps that a profile times, if nobody says how many */
 #define RMI_EXE_OFTEN 8u                  /* and so many times as many where they are short: */
+#define RMI_EXE_FAR 8u                    /* so many times the median is no time of an op, but somebody else's */
 #define RMI_EXE_SHORT_NS 2000000u         /* all calls beside a step of one op in one form together */
 #define RMI_EXE_SHORT_STEP_NS 50000000u   /* all steps of one kind together */
 #define RMI_EXE_OTHERS_NS 20000u          /* processor time that clocks may see of others beside one thread */
@@ -26287,11 +26288,11 @@ RMI_FN int rmi_exe_same_call(const rmi_exe_profile *f, const rmi_exe_time *one, 
     const rm_graph *graph = f->exec->graph;
     const rmi_run run = one->run, like = other->run;
     if (run.way != like.way || run.part != like.part || one->again != other->again) return 0;
-    if (run.way > RMI_REDUCE) return run.id == like.id;
+    if (run.way >= RMI_REDUCE) return run.id == like.id && run.form == like.form; /* when it comes, waiting depends */
     if (rmi_exe_callback(f->exec, run) != rmi_exe_callback(f->exec, like)) return 0;
     if (run.way > RMI_BWD) {
         const rmi_tensor *param = &graph->tensors[run.id], *same = &graph->tensors[like.id];
-        return run.form == like.form && param->bytes == same->bytes && param->grad_bytes == same->grad_bytes &&
+        return param->bytes == same->bytes && param->grad_bytes == same->grad_bytes &&
                param->state_bytes == same->state_bytes;
     }
     const rmi_op *op = &graph->ops[run.id], *as = &graph->ops[like.id];
@@ -26387,16 +26388,17 @@ RMI_FN rm_result rmi_exe_sampled(rmi_exe_profile *f, rmi_exe_time *of, int besid
 }
 
 /* The lower quartile of its samples, for whatever else the machine does only makes it longer; of ranks, which wait for
-   what others take longer, the mean between the quartiles. 0: there are none. *spread grows by how far those differ. */
+   each other, the mean but for what is far above the median; 0: none. *spread grows by how far the quartiles differ. */
 RMI_FN uint64_t rmi_exe_measured(const rmi_exe_time *of, uint64_t *spread)
 {
     const rmi_exe_time *time = of->like;
-    uint64_t sum = 0;
+    uint64_t sum = 0, i = 0;
     if (!time->n) return 0;
-    const size_t quarter = (time->n - 1) / 4, end = time->together ? time->n - quarter : quarter + 1;
+    const size_t quarter = (time->n - 1) / 4, middle = (time->n - 1) / 2;
     if (spread) *spread += time->sample[time->n - 1 - quarter] - time->sample[quarter];
-    for (size_t i = quarter; i < end; i++) sum = rmi_add(sum, time->sample[i]);
-    return sum / (end - quarter);
+    if (!time->together) return time->sample[quarter];
+    while (i < time->n && time->sample[i] / RMI_EXE_FAR <= time->sample[middle]) sum = rmi_add(sum, time->sample[i++]);
+    return sum / i;
 }
 
 /* --- clocks */
@@ -26705,13 +26707,12 @@ RMI_FN void rmi_exe_fit_ranks(const rmi_exe_profile *f)
     rmi_ranks *ranks = &f->exec->graph->ranks;
     double n = 0, bytes = 0, ns = 0, square = 0, both = 0; /* sums: of samples, moved, taken, moved^2, moved x taken */
     for (const rmi_exe_time *time = f->time; time < f->time + f->n_times; time++) {
-        if (time->run.way != RMI_REDUCE || !time->run.form || time->like != time) continue;
+        if (time->run.way != RMI_REDUCE || !time->run.form) continue;
         const rmi_tensor *param = &f->exec->graph->tensors[time->run.id];
         const uint64_t whole = time->run.form == RMI_EXE_GATHERS ? param->bytes : param->grad_bytes;
         const double weight = (double)time->n, x = (double)(whole - whole / ranks->n);
         const double y = (double)rmi_exe_measured(time, NULL);
-        n += weight, bytes += weight * x, ns += weight * y;
-        square += weight * x * x, both += weight * x * y;
+        n += weight, bytes += weight * x, ns += weight * y, square += weight * x * x, both += weight * x * y;
     }
     if (bytes <= 0) return;
     double slope = square * n - bytes * bytes; /* then ns a byte, at least that of 10^18 bytes a second */
@@ -28172,8 +28173,7 @@ RMDEF size_t rm_graph_costs(rm_graph *graph, uint64_t *ns, int set)
 {
     if (!graph || rmi_graph_seal(graph) != RM_OK) return 0;
     const size_t n = rmi_graph_costs(graph, ns, ns && set);
-    if (!ns || !set) return n;
-    graph->hashed = 0;
+    graph->hashed &= !ns || !set;
     return rmi_graph_estimate(graph) == RM_OK ? n : 0;
 }
 

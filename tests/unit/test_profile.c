@@ -477,15 +477,20 @@ static void tuning(void)
 
 /* --- exchanges of shares: one rank of two, whose other one is made up */
 enum { SIZES = 3, LATENCY = 7000, WAITED = 1000000 };
-static int exchange_way; /* 0: latency and half a ns a byte; 1: one of many waits long; 2: the longer the smaller */
+/* 0: latency and half a ns a byte; 1: one of many waits long; 2: the longer the smaller; 3: those of one param wait long in every step */
+static int exchange_way;
 static uint64_t exchanged;
+static double by_the_line; /* the same by this rate and latency */
+static const rmi_ranks *line;
 static int exchange(const rm_call *c, uint64_t whole, uint64_t share)
 {
     static unsigned calls;
     const uint64_t moved = whole - whole / 2;
-    const uint64_t ns = exchange_way == 2 ? 100000 - moved : LATENCY + moved / 2 + (exchange_way == 1 && ++calls % 61 == 0 ? WAITED : 0);
+    const int waits = exchange_way == 1 ? ++calls % 61 == 0 : exchange_way == 3 && !strcmp(c->op, "param.1");
+    const uint64_t ns = exchange_way == 2 ? 100000 - moved : LATENCY + moved / 2 + (waits ? WAITED : 0);
     clock_ns += ns;
     exchanged += ns;
+    if (line) by_the_line += (double)line->latency + (double)moved * 1e9 / (double)line->rate;
     memset(c->out[0], 0, (size_t)(c->phase == RM_PHASE_GATHER ? whole : share));
     return 0;
 }
@@ -532,7 +537,7 @@ static void exchanges(void)
     const rm_plan_desc d = {.shares = 1, .steps = RM_SINGLE, .work_limit = WORK};
     const rm_exec_desc e = {.backend = &like_host, .gather = gather, .scatter = scatter};
     char more[100];
-    for (exchange_way = 0; exchange_way < 3; exchange_way++)
+    for (exchange_way = 0; exchange_way < 4; exchange_way++)
         for (uint32_t sizes = 1; sizes <= SIZES; sizes += 2) {
             rm_plan_info info;
             uint64_t took;
@@ -547,7 +552,16 @@ static void exchanges(void)
             if (exchange_way < 2 && sizes > 1) EXPECT(ranks->rate == 2000000000u && ranks->latency == LATENCY, more);
             if (sizes == 1) EXPECT(ranks->latency == 0 && ranks->rate > 100, more);
             if (exchange_way == 2 && sizes > 1) EXPECT(ranks->latency > 80000 && ranks->rate > 1000000000000u, more);
+            exchanged = 0, by_the_line = 0, line = ranks;
+            step(&r, RM_SINGLE);
+            line = NULL;
+            sprintf(more, "%u sizes, way %d: exchanges %.0f by the line, %llu", sizes, exchange_way, by_the_line, (unsigned long long)exchanged);
+            if (exchange_way != 1) EXPECT(by_the_line > 0.999 * (double)exchanged && by_the_line < 1.001 * (double)exchanged, more);
             rm_exec_destroy(r.e), rm_plan_destroy(r.p);
+            if (exchange_way == 3) { /* another plan has other exchanges */
+                rm_graph_destroy(r.g);
+                continue;
+            }
             EXPECT(!rm_plan_create(r.g, &d, &r.p) && !rm_exec_create(r.p, &e, &r.e), rm_graph_error(r.g));
             rm_plan_get_info(r.p, 0, &info);
             exchanged = 0;
