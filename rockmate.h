@@ -1271,24 +1271,22 @@ RMI_INLINE uint64_t rmi_scale20(uint64_t a, uint64_t b)
     return rmi_add(rmi_mul(a >> 20, b), ((a & 0xFFFFFu) * (b >> 20)) + (((a & 0xFFFFFu) * (b & 0xFFFFFu)) >> 20));
 }
 
-/* ceil(a * b / divisor) without overflow of the product; RMI_INF if the quotient does not fit. divisor > 0. A product
-   of more than 64 bits is divided bit by bit: its high half is the rest, its low half becomes the quotient. */
+/* ceil(a * b / divisor) without overflow of the product; RMI_INF if the quotient does not fit. divisor > 0. Where the
+   product has more than 64 bits, those of a are read one by one: quotient and rest are of what has been read. */
 RMI_FN uint64_t rmi_mul_div_up(uint64_t a, uint64_t b, uint64_t divisor)
 {
-    const uint64_t mask = 0xFFFFFFFFu;
-    uint64_t low = (a & mask) * (b & mask), sum = (a >> 32) * (b & mask) + (low >> 32), carry;
-    uint64_t middle = (sum & mask) + (a & mask) * (b >> 32);
-    uint64_t high = (a >> 32) * (b >> 32) + (sum >> 32) + (middle >> 32);
-    low = (middle << 32) | (low & mask);
-    if (high >= divisor) return RMI_INF;
-    if (!high) return rmi_add(low / divisor, low % divisor != 0);
-    for (int i = 0; i < 64; i++) {
-        carry = high >> 63;
-        high = (high << 1) | (low >> 63);
-        low <<= 1;
-        if (carry || high >= divisor) high -= divisor, low |= 1; /* a lost carry cancels */
+    uint64_t product = rmi_mul(a, b), quotient = 0, rest = 0, carry, bit, more;
+    if (product != RMI_INF) return rmi_ceil_div(product, divisor);
+    for (int i = 63; i >= 0; i--) {
+        bit = a >> i & 1;
+        more = bit * (b % divisor);
+        carry = rest >= divisor - rest; /* of twice the rest; then of what is added */
+        rest = carry ? rest - (divisor - rest) : 2 * rest;
+        carry += more >= divisor - rest;
+        rest = more >= divisor - rest ? rest - (divisor - more) : rest + more;
+        quotient = rmi_add(rmi_mul(quotient, 2), bit * (b / divisor) + carry);
     }
-    return rmi_add(low, high != 0);
+    return rmi_add(quotient, rest != 0);
 }
 
 /* FNV-1a 64: the hash of formats.md, good enough for every table here (equality is always confirmed on the bytes). */
@@ -1551,7 +1549,7 @@ RMI_FN void rmi_list_put_once(rmi_list *list, uint32_t number)
     if (!rmi_list_has(list, number)) rmi_list_put(list, number);
 }
 
-/* --- sorting: heap sort, in place, no recursion, no allocation, the same order everywhere if cmp is a total order */
+/* --- sorting: shell sort, in place, no recursion, no allocation, the same order everywhere if cmp is a total order */
 typedef int (*rmi_cmp)(const void *a, const void *b, void *user); /* < 0: a comes first; user: that of rmi_sort */
 
 /* Swaps n bytes, which do not overlap. */
@@ -1568,22 +1566,12 @@ RMI_FN void rmi_swap_bytes(unsigned char *one, unsigned char *other, size_t n)
 RMI_FN void rmi_sort(void *base, size_t n, size_t elem, rmi_cmp cmp, void *user)
 {
     unsigned char *first = (unsigned char *)base;
-    size_t start = n / 2, end = n, root, child;
-    while (end > 1) {
-        if (start) {
-            start--;
-        } else {
-            end--;
-            rmi_swap_bytes(first, first + end * elem, elem);
-        }
-        root = start;
-        while ((child = root * 2 + 1) < end) {
-            if (child + 1 < end && cmp(first + child * elem, first + (child + 1) * elem, user) < 0) child++;
-            if (cmp(first + root * elem, first + child * elem, user) >= 0) break;
-            rmi_swap_bytes(first + root * elem, first + child * elem, elem);
-            root = child;
-        }
-    }
+    for (size_t gap = n / 2; gap; gap = gap == 2 ? 1 : gap * 5 / 11)
+        for (size_t i = gap; i < n; i++)
+            for (size_t at = i; at >= gap; at -= gap) { /* sinks by gaps to where it belongs */
+                if (cmp(first + (at - gap) * elem, first + at * elem, user) <= 0) break;
+                rmi_swap_bytes(first + (at - gap) * elem, first + at * elem, elem);
+            }
 }
 
 /* Defines name(a, room, n), which sorts n elements by the uint64_t `key` of each (a member, or nothing), ascending,
@@ -1610,20 +1598,21 @@ RMI_FN void rmi_sort(void *base, size_t n, size_t elem, rmi_cmp cmp, void *user)
     }
 RMI_RADIX_SORT(rmi_sort_u64, uint64_t, )
 
-/* --- how many of the n ascending numbers `at` are below a value: the place of the first that is not, or n */
-#define RMI_LOWER_BOUND(name, type, size)                         \
-    RMI_INLINE size name(const type *at, size n, type value)      \
-    {                                                             \
-        size below = 0;                                           \
-        while (n) {                                               \
-            size half = n / 2;                                    \
-            if (at[below + half] < value) below += half + 1, n -= half + 1; \
-            else n = half;                                        \
-        }                                                         \
-        return below;                                             \
+/* --- name(at, n, value): how many of n elements, whose `key` (a member, or nothing) ascends, are below a value: the
+   place of the first that is not, or n */
+#define RMI_LOWER_BOUND(name, type, key, number, size)                          \
+    RMI_INLINE size name(const type *at, size n, number value)                  \
+    {                                                                           \
+        size below = 0;                                                         \
+        while (n) {                                                             \
+            size half = n / 2;                                                  \
+            if (at[below + half] key < value) below += half + 1, n -= half + 1; \
+            else n = half;                                                      \
+        }                                                                       \
+        return below;                                                           \
     }
-RMI_LOWER_BOUND(rmi_lower_bound, uint64_t, size_t)
-RMI_LOWER_BOUND(rmi_lower_bound_u32, uint32_t, uint32_t)
+RMI_LOWER_BOUND(rmi_lower_bound, uint64_t, , uint64_t, size_t)
+RMI_LOWER_BOUND(rmi_lower_bound_u32, uint32_t, , uint32_t, uint32_t)
 
 /* --- text sink: what is written goes to a caller's function, whose first failure sticks, or into memory */
 typedef struct rmi_sink {
@@ -3415,12 +3404,13 @@ typedef struct rmi_shp_writer { /* of the row of ops [lo, hi) */
     rm_result result;             /* of all that was put */
 } rmi_shp_writer;
 
-RMI_FN void rmi_shp_put(rmi_shp_writer *writer, uint64_t number)
+RMI_FN void rmi_shp_put_all(rmi_shp_writer *writer, const uint64_t *numbers, size_t n)
 {
     rmi_row *row = &writer->row;
-    if (!RMI_GROW(writer->mem, row->at, row->cap, row->n + 1)) writer->result = RM_ERROR_MEMORY;
-    else row->at[row->n++] = number;
+    if (!RMI_GROW(writer->mem, row->at, row->cap, row->n + n)) writer->result = RM_ERROR_MEMORY;
+    else while (n--) row->at[row->n++] = *numbers++;
 }
+RMI_FN void rmi_shp_put(rmi_shp_writer *writer, uint64_t number) { rmi_shp_put_all(writer, &number, 1); }
 
 /* What a tensor is to the ops: where it comes from, relative to them, and its sizes. */
 RMI_FN void rmi_shp_put_tensor(rmi_shp_writer *writer, uint32_t tensor)
@@ -3436,14 +3426,9 @@ RMI_FN void rmi_shp_put_tensor(rmi_shp_writer *writer, uint32_t tensor)
         flags |= (uint64_t)(info->consumers.at[info->consumers.n - 1] >= writer->hi) << 10;
         flags |= (uint64_t)(info->reader < writer->lo) << 11;
     }
-    rmi_shp_put(writer, writer->met[tensor]);
-    rmi_shp_put(writer, flags);
-    rmi_shp_put(writer, info->bytes);
-    rmi_shp_put(writer, info->grad_bytes);
-    if (info->kind != RMI_PARAM) return;
-    rmi_shp_put(writer, info->opt);
-    rmi_shp_put(writer, info->opt_ws);
-    rmi_shp_put(writer, info->reduce);
+    const uint64_t numbers[] = {writer->met[tensor], flags,        info->bytes, info->grad_bytes,
+                                info->opt,           info->opt_ws, info->reduce};
+    rmi_shp_put_all(writer, numbers, info->kind == RMI_PARAM ? 7 : 4);
 }
 
 /* The number of a tensor that was met; of RMI_NONE 0. */
@@ -3460,21 +3445,15 @@ RMI_FN void rmi_shp_put_list(rmi_shp_writer *writer, const rmi_list *list)
 
 RMI_FN void rmi_shp_put_form(rmi_shp_writer *writer, const rmi_form *form)
 {
-    rmi_shp_put(writer, form->fwd);
-    rmi_shp_put(writer, form->whole.bwd);
-    rmi_shp_put(writer, form->again);
-    rmi_shp_put(writer, form->fwd_ws);
-    rmi_shp_put(writer, form->whole.bwd_ws);
-    rmi_shp_put(writer, form->saving_ws);
-    rmi_shp_put(writer, form->saved);
-    rmi_shp_put(writer, form->whole.needs_saved | form->n_parts << 1 | form->n_overs << 16);
-    rmi_shp_put(writer, rmi_shp_met(writer, form->inplace));
+    const uint64_t flags = form->whole.needs_saved | form->n_parts << 1 | form->n_overs << 16;
+    const uint64_t numbers[] = {form->fwd,       form->whole.bwd, form->again, form->fwd_ws, form->whole.bwd_ws,
+                                form->saving_ws, form->saved,     flags,       rmi_shp_met(writer, form->inplace)};
+    rmi_shp_put_all(writer, numbers, RMI_COUNT(numbers));
     for (const rmi_part *part = form->parts; part < form->parts + form->n_parts; part++) {
+        const uint64_t costs[] = {part->bwd, part->bwd_ws, part->needs_saved};
         rmi_shp_put_list(writer, &part->needs);
         rmi_shp_put_list(writer, &part->grads);
-        rmi_shp_put(writer, part->bwd);
-        rmi_shp_put(writer, part->bwd_ws);
-        rmi_shp_put(writer, part->needs_saved);
+        rmi_shp_put_all(writer, costs, RMI_COUNT(costs));
     }
     for (uint32_t i = 0; i < form->n_overs; i++)
         rmi_shp_put(writer, rmi_shp_met(writer, form->overs[i].grad_of) << 34 | (uint64_t)form->overs[i].what << 32 |
@@ -6970,18 +6949,15 @@ RMI_INLINE uint32_t rmi_chn_first_like(const rmi_chn_table *table, uint32_t star
     return start;
 }
 
+RMI_LOWER_BOUND(rmi_chn_pieces_before, rmi_chn_piece, .start, uint32_t, uint32_t)
 /* The piece start..end or the one that it is equal to, or RMI_NONE: it is not solved. */
 RMI_FN uint32_t rmi_chn_find(const rmi_chn_table *table, uint32_t start, uint32_t end)
 {
-    uint32_t length = end - start, first = rmi_chn_first_like(table, start, length), middle;
-    uint32_t lo = table->first_piece[length], hi = table->first_piece[length + 1], behind = hi;
-    if (first < hi - lo && table->pieces[lo + first].start == first) return lo + first; /* all starts are solved */
-    while (lo < hi) {
-        middle = lo + (hi - lo) / 2;
-        if (table->pieces[middle].start < first) lo = middle + 1;
-        else hi = middle;
-    }
-    return lo < behind && table->pieces[lo].start == first ? lo : RMI_NONE;
+    uint32_t length = end - start, first = rmi_chn_first_like(table, start, length);
+    uint32_t at = table->first_piece[length], n = table->first_piece[length + 1] - at;
+    if (first < n && table->pieces[at + first].start == first) return at + first; /* all starts are solved */
+    at += rmi_chn_pieces_before(table->pieces + at, n, first);
+    return at < table->first_piece[length + 1] && table->pieces[at].start == first ? at : RMI_NONE;
 }
 
 /* Lists where a piece may be cut: at places for its own start or end. */
@@ -7050,16 +7026,11 @@ RMI_FN rm_result rmi_chn_make_pieces(rmi_chn_solver *solver)
 static const rmi_chn_point rmi_chn_nothing_at[2] = { { 0, 0, 0 }, { RMI_MAX + 1, 0, 0 } };
 static const rmi_chn_curve rmi_chn_nothing = { rmi_chn_nothing_at, 1 };
 
-/* The last point within `bytes`, or RMI_NONE. */
+RMI_LOWER_BOUND(rmi_chn_points_below, rmi_chn_point, .bytes, uint64_t, uint32_t)
+/* The last point within `bytes`, at most RMI_MAX, or RMI_NONE. */
 RMI_FN uint32_t rmi_chn_at(const rmi_chn_point *point, uint32_t n, uint64_t bytes)
 {
-    uint32_t lo = 0, hi = n, middle;
-    while (lo < hi) {
-        middle = lo + (hi - lo) / 2;
-        if (point[middle].bytes <= bytes) lo = middle + 1;
-        else hi = middle;
-    }
-    return lo - 1; /* RMI_NONE for 0 */
+    return rmi_chn_points_below(point, n, bytes + 1) - 1; /* RMI_NONE for 0 */
 }
 
 /* Goes on to the next step of a candidate; returns where that begins. */
@@ -7080,7 +7051,7 @@ RMI_FN rm_result rmi_chn_merge(rmi_chn_solver *solver, const rmi_chn_sum *sum, c
     const rmi_chn_point *old = solver->now.at;
     rmi_chn_points next = solver->next;
     uint64_t last = RMI_INF, ns;
-    if (!rmi_arena_grow(solver->temp, (void **)&next.at, &next.room, room, sizeof *next.at)) return RM_ERROR_MEMORY;
+    if (!RMI_GROW(solver->temp, next.at, next.room, room)) return RM_ERROR_MEMORY;
     next.at[0] = *old++; /* a candidate of no bytes stands beside it */
     for (next.n = 1; bytes <= RMI_MAX;) {
         for (; old->bytes < bytes; old++) {
@@ -7138,7 +7109,7 @@ RMI_FN rm_result rmi_chn_consider(rmi_chn_solver *solver, const rmi_chn_sum *sum
 RMI_FN rm_result rmi_chn_begin(rmi_chn_solver *solver)
 {
     rmi_chn_points *now = &solver->now;
-    if (!rmi_arena_grow(solver->temp, (void **)&now->at, &now->room, 2, sizeof *now->at)) return RM_ERROR_MEMORY;
+    if (!RMI_GROW(solver->temp, now->at, now->room, 2)) return RM_ERROR_MEMORY;
     now->at[0].bytes = 0;
     now->at[0].ns = now->at[1].bytes = RMI_INF;
     now->n = 1;
@@ -7355,13 +7326,8 @@ typedef struct rmi_chn_writer {
 /* Appends an action. */
 RMI_FN rm_result rmi_chn_put(rmi_chn_writer *writer, uint32_t what, uint32_t stage, uint32_t option, uint32_t flags)
 {
-    rmi_chn_act act;
-    if (!rmi_arena_grow(writer->arena, (void **)&writer->acts, &writer->acts_room, writer->n_acts + 1, sizeof act))
-        return RM_ERROR_MEMORY;
-    act.what = what;
-    act.stage = stage;
-    act.option = option;
-    act.flags = flags;
+    rmi_chn_act act = {what, stage, option, flags};
+    if (!RMI_GROW(writer->arena, writer->acts, writer->acts_room, writer->n_acts + 1)) return RM_ERROR_MEMORY;
     writer->acts[writer->n_acts++] = act;
     return RM_OK;
 }
@@ -7369,13 +7335,8 @@ RMI_FN rm_result rmi_chn_put(rmi_chn_writer *writer, uint32_t what, uint32_t sta
 /* Appends what is to be written before all that waits already. */
 RMI_FN rm_result rmi_chn_push(rmi_chn_writer *writer, uint32_t start, uint32_t end, uint32_t held, uint64_t bytes)
 {
-    rmi_chn_todo todo;
-    if (!rmi_arena_grow(writer->temp, (void **)&writer->stack, &writer->stack_room, writer->n_stack + 1, sizeof todo))
-        return RM_ERROR_MEMORY;
-    todo.start = start;
-    todo.end = end;
-    todo.held = held;
-    todo.bytes = bytes;
+    rmi_chn_todo todo = {start, end, held, bytes};
+    if (!RMI_GROW(writer->temp, writer->stack, writer->stack_room, writer->n_stack + 1)) return RM_ERROR_MEMORY;
     writer->stack[writer->n_stack++] = todo;
     return RM_OK;
 }
@@ -7464,7 +7425,7 @@ RMI_FN rm_result rmi_chn_schedule(rmi_arena *arena, const rmi_chn_table *table, 
 #define RMI_PLC_LONGER(nodes) (rmi_min((nodes), RMI_MAX / 16) * 9 / 5) /* of the runs of the next round */
 
 typedef struct rmi_plc_item {
-    uint32_t start, end; /* positions [start, end), start < end */
+    uint64_t start, end; /* positions [start, end), start < end */
     uint64_t size;       /* bytes; 0 is allowed, takes offset 0 and no room */
     uint64_t offset;     /* out; in, if fixed: a multiple of the granule */
     uint32_t fixed;      /* 1: offset is given and stays */
@@ -7481,7 +7442,7 @@ typedef struct rmi_plc_info {
 typedef struct rmi_plc_box {
     uint32_t start, end; /* columns [start, end) */
     uint32_t item;       /* index into the caller's array */
-    uint32_t life;       /* positions from its start to its end */
+    uint64_t life;       /* positions from its start to its end */
     uint64_t size;       /* granules, > 0 */
     uint64_t offset;     /* granules; given, for what is fixed */
 } rmi_plc_box;
@@ -7551,26 +7512,26 @@ RMI_FN rm_result rmi_plc_columns(rmi_plc *pack, rmi_arena *scratch, const rmi_pl
     pack->box = RMI_RAW(pack->mem, rmi_plc_box, pack->n);
     pack->fix = RMI_RAW(pack->mem, rmi_plc_box, pack->fixes);
     if (!event || !room || !box_of || !pack->box || !pack->fix) return RM_ERROR_MEMORY;
-    for (i = 0; i < n; i++) {
-        if (!items[i].size) continue;
-        event[events].key = (uint64_t)items[i].start * 2 + 1; /* at one position ends come first */
-        event[events++].id = (uint32_t)i;
-        event[events].key = (uint64_t)items[i].end * 2;
-        event[events++].id = (uint32_t)i;
-    }
+    for (k = 0; k < 2; k++) /* at one position ends come first; id: 1 more for starts */
+        for (i = 0; i < n; i++) {
+            if (!items[i].size) continue;
+            event[events].key = k ? items[i].start : items[i].end;
+            event[events++].id = (uint32_t)(2 * i + k);
+        }
     rmi_plc_sort(event, room, events);
     for (k = 0; k < events; k++) {
-        const rmi_plc_item *item = items + event[k].id;
-        if (!(event[k].key & 1)) {
-            box_of[event[k].id]->end = column + 1;
+        i = event[k].id / 2;
+        const rmi_plc_item *item = items + i;
+        if (event[k].id % 2 == 0) {
+            box_of[i]->end = column + 1;
             ended = 1;
             continue;
         }
-        box = box_of[event[k].id] = item->fixed ? pack->fix + fixed++ : pack->box + movable++;
+        box = box_of[i] = item->fixed ? pack->fix + fixed++ : pack->box + movable++;
         column += (uint32_t)ended;
         ended = 0;
         box->start = column;
-        box->item = event[k].id;
+        box->item = (uint32_t)i;
         box->life = item->end - item->start;
         box->size = rmi_ceil_div(item->size, granule);
         box->offset = item->fixed ? item->offset / granule : 0;
@@ -8022,11 +7983,8 @@ RMI_FN rm_result rmi_plc_search_make(rmi_plc_search *search, rmi_plc *pack)
 /* Notes for rmi_plc_take_back what a box or column has before it changes; undo must have room. */
 RMI_FN void rmi_plc_note(rmi_plc_search *search, rmi_plc_change what, uint32_t id, uint64_t old, uint32_t watch)
 {
-    rmi_plc_undo *undo = search->undo + search->undos++;
-    undo->what = what;
-    undo->id = id;
-    undo->old = old;
-    undo->watch = watch;
+    rmi_plc_undo undo = {old, id, watch, what};
+    search->undo[search->undos++] = undo;
 }
 
 /* Finds the lowest unplaced box of a column again (watch, floor); 0 if its boxes do not fit below cap any more. */
@@ -8393,32 +8351,6 @@ RMI_FN rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n, 
     info->height = pack.height * granule;
     info->bound = pack.bound * granule;
     info->work = pack.work;
-    return RM_OK;
-}
-
-/* As rmi_plc_place, for items with 64-bit times (rm_place); their ranks serve where these do not fit into positions. */
-RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_t n, uint64_t align, rmi_plc_info *info)
-{
-    uint64_t *at = RMI_NEW(mem, uint64_t, 4 * n);
-    rmi_plc_item *ranked = RMI_NEW(mem, rmi_plc_item, n);
-    size_t i, times = 0;
-    if (!at || !ranked) return RM_ERROR_MEMORY;
-    for (i = 0; i < n; i++) {
-        if (items[i].start >= items[i].end) return RM_ERROR_ARGUMENT;
-        at[2 * i] = items[i].start;
-        at[2 * i + 1] = items[i].end;
-    }
-    rmi_sort_u64(at, at + 2 * n, 2 * n);
-    for (i = 0; i < 2 * n; i++)
-        if (!times || at[times - 1] != at[i]) at[times++] = at[i];
-    for (i = 0; i < n; i++) {
-        int as_given = at[times - 1] < RMI_NONE; /* lengths say more to the orders than ranks do */
-        ranked[i].start = as_given ? (uint32_t)items[i].start : (uint32_t)rmi_lower_bound(at, times, items[i].start);
-        ranked[i].end = as_given ? (uint32_t)items[i].end : (uint32_t)rmi_lower_bound(at, times, items[i].end);
-        ranked[i].size = items[i].size;
-    }
-    RMI_TRY(rmi_plc_place(mem, ranked, n, align, 0, info));
-    for (i = 0; i < n; i++) items[i].offset = ranked[i].offset;
     return RM_OK;
 }
 
@@ -14545,6 +14477,7 @@ typedef struct rmi_blk_change {
     uint32_t op;
     uint8_t drop, mode; /* drop 0: the mode changes */
 } rmi_blk_change;
+RMI_RADIX_SORT(rmi_blk_sort, rmi_blk_change, .price)
 
 typedef struct rmi_blk_point { /* where a descent is: a code whose bits are exactly what the stage holds */
     uint8_t *kept, *was;
@@ -14599,17 +14532,6 @@ RMI_FN uint64_t rmi_blk_price(rmi_blk *blk, uint32_t i, const rmi_blk_point *fro
     return price;
 }
 
-RMI_FN int rmi_blk_cmp_change(const void *a, const void *b, void *user)
-{
-    const rmi_blk_change *change = (const rmi_blk_change *)a, *other = (const rmi_blk_change *)b;
-    (void)user;
-    if (change->price != other->price) return change->price < other->price ? -1 : 1;
-    return change->op != other->op      ? (change->op < other->op ? -1 : 1)
-           : change->drop != other->drop ? (change->drop < other->drop ? -1 : 1)
-           : change->mode < other->mode ? -1
-                                        : change->mode > other->mode;
-}
-
 /* All single changes of the code of stage i. */
 RMI_FN rm_result rmi_blk_changes(const rmi_blk *blk, rmi_arena *mem, uint32_t i, rmi_blk_change **change, uint32_t *n)
 {
@@ -14618,13 +14540,13 @@ RMI_FN rm_result rmi_blk_changes(const rmi_blk *blk, rmi_arena *mem, uint32_t i,
     most = 2 * (stage->hi - stage->lo) + blk->choice_at[stage->hi] - blk->choice_at[stage->lo];
     if (!(*change = RMI_NEW(mem, rmi_blk_change, most))) return RM_ERROR_MEMORY;
     for (*n = 0, op = stage->lo; op < stage->hi; op++) {
+        for (k = blk->choice_at[op] + 1; k < blk->choice_at[op + 1]; k++) {
+            (*change)[*n].mode = blk->choices[k];
+            (*change)[(*n)++].op = op;
+        }
         for (k = RMI_BLK_VALUES; k <= RMI_BLK_SAVED && blk->many; k *= 2) {
             if (blk->graph->ops[op].view != RMI_NONE || blk->graph->ops[op].pinned) continue;
             (*change)[*n].drop = (uint8_t)k;
-            (*change)[(*n)++].op = op;
-        }
-        for (k = blk->choice_at[op] + 1; k < blk->choice_at[op + 1]; k++) {
-            (*change)[*n].mode = blk->choices[k];
             (*change)[(*n)++].op = op;
         }
     }
@@ -14637,23 +14559,22 @@ RMI_FN rm_result rmi_blk_descend(rmi_blk *blk, rmi_arena *mem, uint32_t i, rmi_b
 {
     uint32_t k, done, n;
     uint64_t work = RMI_BLK_WORK / list->m, next, step;
-    rmi_blk_change *change;
+    rmi_blk_change *change, *room;
     rmi_blk_point point;
     RMI_TRY(rmi_blk_changes(blk, mem, i, &change, &n));
     if (n > RMI_BLK_MOST) return RM_OK;
     point.kept = kept;
-    if (!(point.was = RMI_NEW(mem, uint8_t, list->m))) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(room, n), RMI_T(point.was, list->m)));
     RMI_TRY(rmi_blk_arrive(blk, i, &point));
     next = point.option.saved;
     step = next / RMI_BLK_POINTS;
     for (k = 0; k < n; k++) change[k].price = rmi_blk_price(blk, i, &point, &change[k]);
-    rmi_sort(change, n, sizeof *change, rmi_blk_cmp_change, NULL);
+    rmi_blk_sort(change, room, n);
     for (done = 0; done < n; done++) {
         for (k = done + 1; k > done && work && done + 1 < n; work--) {
             rmi_blk_change now = change[done];
             now.price = rmi_blk_price(blk, i, &point, &now);
-            for (k = done; k + 1 < n && rmi_blk_cmp_change(&change[k + 1], &now, NULL) < 0; k++)
-                change[k] = change[k + 1];
+            for (k = done; k + 1 < n && change[k + 1].price < now.price; k++) change[k] = change[k + 1];
             change[k] = now;
         }
         if (!rmi_blk_apply(blk, &blk->shape->stages[i], &change[done], kept)) continue;
@@ -14745,8 +14666,7 @@ RMI_FN rm_result rmi_blk_options(rmi_blk *blk, uint32_t i)
         out->out_bytes = out_bytes;
         out->grad_bytes = grad_bytes;
         blk->kept[i] = blk->kept[twin];
-        if (!(blk->options[i] = RMI_NEW(blk->mem, rmi_chn_option, out->n_options))) return RM_ERROR_MEMORY;
-        memcpy(blk->options[i], blk->options[twin], out->n_options * sizeof(rmi_chn_option));
+        blk->options[i] = blk->options[twin];
         blk->now.input_gradient = blk->dout_bytes[twin - 1];
     } else {
         rmi_blk_enter_stage(blk, i);
@@ -17324,9 +17244,9 @@ RMI_FN int rmi_plan_tier_takes(rmi_plan_kept *kept, uint32_t stretch, uint32_t t
 {
     const rmi_plc_item *item = &kept->items[stretch];
     uint64_t *load = kept->load[tier], size = rmi_round_up(item->size, align);
-    for (uint32_t i = item->start; i < item->end; i++)
+    for (uint64_t i = item->start; i < item->end; i++)
         if (load[i] + size > bytes) return 0;
-    for (uint32_t i = item->start; i < item->end; i++) load[i] += size;
+    for (uint64_t i = item->start; i < item->end; i++) load[i] += size;
     kept->tier[stretch] = (uint8_t)tier;
     return 1;
 }
@@ -28351,8 +28271,15 @@ RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t
     rmi_arena mem = rmi_arena_make(hooks);
     rmi_plc_info info = RMI_INIT;
     if ((!items && n) || n > RMI_NONE / 4) return RM_ERROR_ARGUMENT;
+    rmi_plc_item *placed = RMI_NEW(&mem, rmi_plc_item, n);
+    for (size_t i = 0; placed && i < n; i++) {
+        placed[i].start = items[i].start;
+        placed[i].end = items[i].end;
+        placed[i].size = items[i].size;
+    }
     info.target = capacity;
-    rm_result result = rmi_plc_place_times(&mem, items, n, align ? align : 1, &info);
+    rm_result result = placed ? rmi_plc_place(&mem, placed, n, align ? align : 1, 0, &info) : RM_ERROR_MEMORY;
+    for (size_t i = 0; result == RM_OK && i < n; i++) items[i].offset = placed[i].offset;
     rmi_arena_free(&mem);
     if (height) *height = info.height;
     if (bound) *bound = info.bound;

@@ -59,7 +59,7 @@ static void sorts(void)
         for (i = 0, sum = 0; i < n; i++) copy[i] = at[i] = rmi_mix(i + n) % (n + 3) * 7, sum += at[i];
         rmi_sort(at, n, sizeof *at, by_tens, &asked);
         for (i = 0; i < n; i++) sum -= at[i];
-        for (i = 1; i < n; i++) EXPECT(at[i - 1] / 10 <= at[i] / 10, "heap sort");
+        for (i = 1; i < n; i++) EXPECT(at[i - 1] / 10 <= at[i] / 10, "shell sort");
         EXPECT(!sum, "the same elements");
         for (i = 0; i < n; i++) copy[i] = (copy[i] << 32) + copy[i] * 1001;
         rmi_sort_u64(copy, room, n);
