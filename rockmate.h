@@ -3486,27 +3486,24 @@ RMI_FN rm_result rmi_shp_write(rmi_shp_writer *writer, uint32_t lo, uint32_t hi)
     return writer->result;
 }
 
-/* Classes of n runs of ops [range[2i], range[2i+1]), or, range NULL, of n single ops: cls[i] numbers them in order of
-   appearance, n_classes (may be NULL) counts them. Hash first, numbers decide. */
-RMI_FN rm_result rmi_shp_classes(const rm_allocator *hooks, const rm_graph *graph, const uint32_t *range, uint32_t n,
+/* Classes of n stages' ops, or, stages NULL, of n single ops: cls[i] numbers them in order of appearance, n_classes
+   (may be NULL) counts them. Hash first, numbers decide. */
+RMI_FN rm_result rmi_shp_classes(const rm_allocator *hooks, const rm_graph *graph, const rmi_stage *stages, uint32_t n,
                                  uint32_t *cls, uint32_t *n_classes)
 {
     rmi_arena mem = rmi_arena_make(hooks);
-    rmi_row *rows = RMI_NEW(&mem, rmi_row, n), *other;
-    uint32_t *slot, i, count = 0, size = 1;
-    rmi_shp_writer writer;
-    memset(&writer, 0, sizeof writer);
+    rmi_row *rows, *other;
+    uint32_t *slot, i, count = 0, size = 1; /* slot: by hash, a class + 1 */
+    rmi_shp_writer writer = RMI_INIT;
     writer.graph = graph;
     writer.mem = &mem;
-    writer.met = RMI_NEW(&mem, uint32_t, graph->n_tensors);
     while (size < 2 * n) size *= 2;
-    slot = RMI_NEW(&mem, uint32_t, size); /* by hash: a class + 1 */
-    if (!rows || !writer.met || !slot) writer.result = RM_ERROR_MEMORY;
+    writer.result = RMI_TABLES(&mem, RMI_T(rows, n), RMI_T(slot, size), RMI_T(writer.met, graph->n_tensors));
     for (i = 0; i < n && writer.result == RM_OK; i++) {
         rmi_row *row = &writer.row;
         uint64_t hash = 0;
         size_t at;
-        if (rmi_shp_write(&writer, range ? range[2 * i] : i, range ? range[2 * i + 1] : i + 1) != RM_OK) break;
+        if (rmi_shp_write(&writer, stages ? stages[i].lo : i, stages ? stages[i].hi : i + 1) != RM_OK) break;
         for (at = 0; at < row->n; at++) hash = rmi_mix(hash ^ row->at[at]);
         for (at = (size_t)hash & (size - 1); slot[at]; at = (at + 1) & (size - 1)) {
             other = &rows[slot[at] - 1];
@@ -3601,7 +3598,7 @@ RMI_FN void rmi_shp_carry_all(rmi_shape *shape, const rm_graph *graph)
 /* The chain of stages of a graph; all in mem. */
 RMI_FN rm_result rmi_shp_make(rmi_arena *mem, const rm_graph *graph, rmi_shape *shape)
 {
-    uint32_t i, k, *range, *cls;
+    uint32_t i, k, *cls;
     memset(shape, 0, sizeof *shape);
     RMI_TRY(RMI_TABLES(mem, RMI_T(shape->carried, rmi_low_buffers(graph)),
                        RMI_T(shape->carried_list, (size_t)graph->n_tensors + graph->n_ops),
@@ -3611,12 +3608,8 @@ RMI_FN rm_result rmi_shp_make(rmi_arena *mem, const rm_graph *graph, rmi_shape *
         for (k = 0; k < graph->ops[i].in.n; k++) shape->last_use[graph->ops[i].in.at[k]] = i;
     RMI_TRY(rmi_shp_cut(mem, shape, graph));
     rmi_shp_carry_all(shape, graph);
-    RMI_TRY(RMI_TABLES(mem, RMI_T(range, 2 * (size_t)shape->n), RMI_T(cls, shape->n)));
-    for (i = 0; i < shape->n; i++) {
-        range[2 * i] = shape->stages[i].lo;
-        range[2 * i + 1] = shape->stages[i].hi;
-    }
-    RMI_TRY(rmi_shp_classes(&mem->hooks, graph, range, shape->n, cls, &shape->n_classes));
+    RMI_TRY(RMI_TABLES(mem, RMI_T(cls, shape->n)));
+    RMI_TRY(rmi_shp_classes(&mem->hooks, graph, shape->stages, shape->n, cls, &shape->n_classes));
     for (i = 0; i < shape->n; i++) shape->stages[i].cls = cls[i];
     return RM_OK;
 }
@@ -5372,8 +5365,7 @@ RMI_FN rm_result rmi_step_make_buffers(rmi_step_maker *make)
     const rm_graph *graph = step->graph;
     uint32_t number, all = rmi_low_buffers(graph), i;
     uint8_t kind;
-    step->buffer_of = RMI_RAW(make->mem, uint32_t, all);
-    if (!step->buffer_of) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(make->mem, RMI_T(step->buffer_of, all)));
     for (number = 0; number < all; number++)
         step->buffer_of[number] = rmi_step_tracked(make, number, &kind) ? step->n_buffers++ : RMI_NONE;
     RMI_TRY(RMI_TABLES(make->mem, RMI_T(step->buffers, step->n_buffers), RMI_T(step->inputs.at, step->n_buffers),
@@ -6637,13 +6629,12 @@ RMI_FN rm_result rmi_seq_tell_late(rmi_seq_queue *queue, size_t n, rmi_error *er
    new list is in mem. */
 RMI_FN rm_result rmi_seq_delay(rmi_arena *mem, const rm_graph *graph, rmi_error *err, const rmi_run **runs, size_t n)
 {
-    rmi_run *out = RMI_RAW(mem, rmi_run, n);
+    rmi_run *out;
     rmi_seq_queue queue;
     size_t n_out = 0, before;
-    if (!out) return RM_ERROR_MEMORY;
     queue.graph = graph;
     queue.runs = *runs;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(queue.done, n), RMI_T(queue.reads, rmi_low_buffers(graph)),
+    RMI_TRY(RMI_TABLES(mem, RMI_T(out, n), RMI_T(queue.done, n), RMI_T(queue.reads, rmi_low_buffers(graph)),
                        RMI_T(queue.writes, rmi_low_buffers(graph)), RMI_T(queue.waiting, graph->n_ops),
                        RMI_T(queue.ran, graph->n_ops)));
     RMI_TRY(rmi_low_access_make(graph, mem, &queue.acc));
@@ -6895,10 +6886,9 @@ typedef struct rmi_chn_solver {
 RMI_FN rm_result rmi_chn_make_places(rmi_chn_solver *solver)
 {
     const rmi_chn_table *table = solver->table;
-    uint32_t i, level, n = table->n, *place = RMI_NEW(solver->temp, uint32_t, n);
+    uint32_t i, level, n = table->n, *place;
     RMI_TRY(RMI_TABLES(solver->temp, RMI_T(solver->rank, (size_t)n + 1), RMI_T(solver->higher, (size_t)n + 1),
-                       RMI_T(solver->level, (size_t)n + 1)));
-    if (!place) return RM_ERROR_MEMORY;
+                       RMI_T(solver->level, (size_t)n + 1), RMI_T(place, n)));
     for (i = 0; i < n; i++) place[i] = i;
     for (level = 1; n > 1; level++, n = (n + 1) / 2)
         for (i = 0; 2 * i < n; i++) {
@@ -7505,13 +7495,12 @@ RMI_FN rm_result rmi_plc_columns(rmi_plc *pack, rmi_arena *scratch, const rmi_pl
                                  uint64_t granule)
 {
     size_t i, k, events = 0, most = 2 * ((size_t)pack->n + pack->fixes);
-    rmi_plc_key *event = RMI_RAW(scratch, rmi_plc_key, most), *room = RMI_RAW(scratch, rmi_plc_key, most);
-    rmi_plc_box **box_of = RMI_RAW(scratch, rmi_plc_box *, n), *box;
+    rmi_plc_key *event, *room;
+    rmi_plc_box **box_of, *box;
     uint32_t column = 0, movable = 0, fixed = 0;
     int ended = 0;
-    pack->box = RMI_RAW(pack->mem, rmi_plc_box, pack->n);
-    pack->fix = RMI_RAW(pack->mem, rmi_plc_box, pack->fixes);
-    if (!event || !room || !box_of || !pack->box || !pack->fix) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(scratch, RMI_T(event, most), RMI_T(room, most), RMI_T(box_of, n)));
+    RMI_TRY(RMI_TABLES(pack->mem, RMI_T(pack->box, pack->n), RMI_T(pack->fix, pack->fixes)));
     for (k = 0; k < 2; k++) /* at one position ends come first; id: 1 more for starts */
         for (i = 0; i < n; i++) {
             if (!items[i].size) continue;
@@ -8906,16 +8895,14 @@ RMI_FN rm_result rmi_disk_make(const rm_graph *graph, rmi_arena *mem, const rmi_
    >>bound - lower bounds on memory and time
    In: a step of >>step, a limit of bytes. Out: numbers that no legal plan can be below, whatever it recomputes, in any
    order of runs, with any variants, at any addresses. Where buffers may move to host memory, all that lasts is a buffer
-   of the step (moves 2 of rmi_step_make). >>plan calls three functions:
+   of the step (moves 2 of rmi_step_make). >>plan calls two functions:
 
-       rmi_bnd_once         ns and bytes at any limit: of each call, of a plan read from text. All runs that every plan
-                            makes, each in its fastest way; the most that one of them, the step's begin or end holds.
-       rmi_bnd_least_bytes  bytes where nothing moves: besides, gradients that are begun and read later, and what is
-                            read later and cannot be made again.
-       rmi_bnd_bound        ns within a limit: bytes have a price at some moments (Lagrange), and at given prices the
-                            least that is made again is a Steiner problem, bounded by dual ascent (Wong 1984). Where
-                            nothing moves: of several moments, and what a path of ops repeats (mixed checkpointing,
-                            Maddison 2024); else of one, with prices for what the copy lanes and the host's can do.
+       rmi_bnd_once   ns and bytes at any limit: of each call, of a plan read from text. All runs that every plan makes,
+                      each in its fastest way; the most that one of them, the step's begin or end holds.
+       rmi_bnd_bound  ns within a limit: bytes have a price at some moments (Lagrange), and at given prices the least
+                      that is made again is a Steiner problem, bounded by dual ascent (Wong 1984). Where nothing moves:
+                      of several moments, and what a path of ops repeats (mixed checkpointing, Maddison 2024); else of
+                      one, with prices for what the copy lanes and the host's can do.
 
    Any prices and any part of an ascent are a bound, so limits on work are safe, and a search for prices need only be
    good. Rounding: ns in units of 2^-up; what prices are paid, down; the room that they pay for, up. A sum that
@@ -8928,6 +8915,7 @@ RMI_FN rm_result rmi_disk_make(const rm_graph *graph, rmi_arena *mem, const rmi_
 #define RMI_BND_MOMENTS 48u      /* looked at */
 #define RMI_BND_PRICED 8u        /* of them are priced, those where most is missing */
 #define RMI_BND_LARGE 20000u     /* steps of more runs: a quarter of both */
+#define RMI_BND_LEAST 10000u     /* graphs of fewer ops: moments are looked at for the least memory, too */
 #define RMI_BND_NODES 2048u      /* of branch and bound; */
 #define RMI_BND_FEW_NODES 4u     /* while moments are found */
 #define RMI_BND_TURNS 30u        /* in which prices move; */
@@ -9303,34 +9291,6 @@ RMI_FN uint64_t rmi_bnd_edge(rmi_bnd *b, int begin)
                 sum += rmi_bnd_add(b, step->pool[k]);
     }
     return sum;
-}
-
-/* Puts into info what no step is below: ns of all that must run, once, at its cheapest; bytes that a run, or the step's
-   begin and end, want on the device. link: buffers may move to host memory. *largest: set to the op with the run that
-   wants most. */
-RMI_FN rm_result rmi_bnd_once(rmi_arena *mem, const rm_graph *graph, uint32_t kind, int link, rm_plan_info *info,
-                              uint32_t *largest)
-{
-    rmi_bnd b;
-    rmi_step step;
-    rmi_arena tmp = rmi_arena_make(&mem->hooks);
-    uint64_t held = 0, most = 0;
-    rm_result result = rmi_step_make(&tmp, graph, kind, 1, link ? 2 : 0, &step);
-    if (result == RM_OK) result = rmi_bnd_make(&tmp, &step, RMI_MAX, &b);
-    for (uint32_t i = 0; result == RM_OK && i < step.n_once; i++) {
-        uint32_t run = step.once[i];
-        const rmi_step_task *task = &step.tasks[run];
-        if (!b.must[run] || (task->way <= RMI_BWD ? b.odd[task->id] : link)) continue;
-        if (b.holds[run] >= held && task->way <= RMI_BWD) *largest = task->id;
-        held = rmi_max(held, b.holds[run]);
-    }
-    if (result == RM_OK) {
-        if (!link) most = step.resident + rmi_max(held, rmi_max(rmi_bnd_edge(&b, 1), rmi_bnd_edge(&b, 0)));
-        info->bound_ns = rmi_max(b.common, b.comm);
-        info->min_bound_bytes = rmi_max(most, held);
-    }
-    rmi_arena_free(&tmp);
-    return result;
 }
 
 /* --- a lower bound on time within a limit
@@ -10079,8 +10039,7 @@ RMI_FN rm_result rmi_bnd_path_runs(rmi_bnd *b, const rmi_bnd_path *path, uint64_
     *runs = 0;
     if (b->work + steps / 2 > b->most_work) return RM_OK;
     b->work += steps / 2;
-    row[0] = RMI_NEW(b->mem, uint64_t, 6 * ((size_t)n + 1));
-    if (!row[0]) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(b->mem, RMI_T(row[0], 6 * ((size_t)n + 1))));
     row[1] = row[0] + 2 * (n + 1);
     row[2] = row[1] + 2 * (n + 1);
     for (k = most + 1; k-- > 0;)
@@ -10233,18 +10192,37 @@ RMI_FN rm_result rmi_bnd_path_bound(rmi_bnd *b, uint64_t *bound)
     return RM_OK;
 }
 
-/* Bytes, the model's base included, that no plan can do with less of: at each moment what its run holds, gradients
-   that are begun and read later, and what is read later and cannot be made again. Of large graphs the moments whose
-   runs hold most. */
-RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *step, uint64_t *bytes)
+/* Puts into info what no step is below: ns of all that must run, once, at its cheapest; bytes that a run, or the step's
+   begin and end, want on the device; where nothing moves with gradients that are begun and read later, and what is
+   read later and cannot be made again: of large graphs at the moments whose runs hold most, of larger ones not at all.
+   link: buffers may move to host memory. *largest: set to the op with the run that wants most. */
+RMI_FN rm_result rmi_bnd_once(rmi_arena *mem, const rm_graph *graph, uint32_t kind, int link, rm_plan_info *info,
+                              uint32_t *largest)
 {
     rmi_bnd b;
-    uint32_t i, stretch = step->n_once / (step->n_once > 2000 ? 64 : 256) + 1;
-    RMI_TRY(rmi_bnd_make(mem, step, RMI_MAX, &b));
-    for (i = 0; i < step->n_once && b.priced; i += stretch)
-        if (rmi_bnd_look(&b, step->once[rmi_bnd_highest(&b, i, stretch)]))
-            *bytes = rmi_max(*bytes, step->resident + b.at.held + b.at.kept);
-    return RM_OK;
+    rmi_step step;
+    rmi_arena tmp = rmi_arena_make(&mem->hooks);
+    uint64_t held = 0, most = 0;
+    rm_result result = rmi_step_make(&tmp, graph, kind, 1, link ? 2 : 0, &step);
+    if (result == RM_OK) result = rmi_bnd_make(&tmp, &step, RMI_MAX, &b);
+    for (uint32_t i = 0; result == RM_OK && i < step.n_once; i++) {
+        uint32_t run = step.once[i];
+        const rmi_step_task *task = &step.tasks[run];
+        if (!b.must[run] || (task->way <= RMI_BWD ? b.odd[task->id] : link)) continue;
+        if (b.holds[run] >= held && task->way <= RMI_BWD) *largest = task->id;
+        held = rmi_max(held, b.holds[run]);
+    }
+    if (result == RM_OK) {
+        uint32_t stretch = step.n_once / (step.n_once > 2000 ? 64 : 256) + 1;
+        if (!link) most = rmi_max(rmi_bnd_edge(&b, 1), rmi_bnd_edge(&b, 0));
+        for (uint32_t i = 0; i < step.n_once && !link && b.priced && graph->n_ops < RMI_BND_LEAST; i += stretch)
+            if (rmi_bnd_look(&b, step.once[rmi_bnd_highest(&b, i, stretch)]))
+                most = rmi_max(most, b.at.held + b.at.kept);
+        info->bound_ns = rmi_max(b.common, b.comm);
+        info->min_bound_bytes = rmi_max(held, most) + (link ? 0 : step.resident);
+    }
+    rmi_arena_free(&tmp);
+    return result;
 }
 
 /* --- with a link. Steps follow each other, T ns apart. x is a run that every plan makes; W ns of a step lie before it,
@@ -15011,10 +14989,9 @@ RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *eval, const rmi
     for (event = 0; event < schedule->n; event++) RMI_TRY(rmi_event_run(&writer, event));
     if (moves) RMI_TRY(rmi_event_copies(&writer));
     if (holds) RMI_TRY(rmi_event_holds(&writer));
-    list->runs = RMI_RAW(mem, rmi_run, writer.n);
-    list->at = RMI_RAW(mem, uint32_t, schedule->n);
-    rmi_event_entry *room = RMI_RAW(mem, rmi_event_entry, holds ? writer.n : 0);
-    if (!list->runs || !list->at || !room) return RM_ERROR_MEMORY;
+    rmi_event_entry *room;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(list->runs, writer.n), RMI_T(list->at, schedule->n),
+                       RMI_T(room, holds ? writer.n : 0)));
     if (holds) rmi_event_sort(writer.entries, room, writer.n);
     for (event = 0; list->n < writer.n; list->n++) {
         for (; event * (uint64_t)RMI_EVENT_KEYS + RMI_EVENT_RUN < writer.entries[list->n].key; event++)
@@ -16408,8 +16385,7 @@ RMI_FN rm_result rmi_ref_tree_make(rmi_ref_search *refine, rmi_arena *mem)
 {
     uint32_t i, n = refine->search.current.n + 1;
     for (refine->leaves = 1; refine->leaves < n;) refine->leaves *= 2;
-    refine->most = RMI_NEW(mem, int64_t, 2 * (size_t)refine->leaves);
-    if (!refine->most) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(refine->most, 2 * (size_t)refine->leaves)));
     for (i = 0; i < n; i++) refine->most[refine->leaves + i] = (int64_t)refine->search.costs.live[i];
     for (i = refine->leaves; i-- > 1;) refine->most[i] = rmi_ref_larger(refine->most + 2 * i);
     return RM_OK;
@@ -16434,10 +16410,7 @@ RMI_FN int64_t rmi_ref_tree_add(int64_t *most, uint32_t node, uint32_t first, ui
 /* Adds bytes to events [from, to) of the current schedule. Returns the most that they have then. */
 RMI_FN int64_t rmi_ref_add(rmi_ref_search *refine, uint32_t from, uint32_t to, int64_t bytes)
 {
-    rmi_search_span span;
-    span.from = from;
-    span.to = to;
-    span.bytes = bytes;
+    const rmi_search_span span = {bytes, from, to};
     return rmi_ref_tree_add(refine->most, 1, 0, refine->leaves, &span);
 }
 
@@ -16531,8 +16504,7 @@ RMI_FN rm_result rmi_ref_rank(rmi_ref_search *refine, rmi_arena *mem, uint32_t p
         keys[(*n)++].id = i;
         least = rmi_max(least, worth / 1000 * permille);
     }
-    room = RMI_RAW(mem, rmi_plc_key, *n + (size_t)1);
-    if (!room) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(room, *n)));
     rmi_plc_sort(keys, room, *n);
     *out = keys;
     refine->search.cost.work += (costs->n_lives + costs->n_gaps) / 4 + 4 * (uint64_t)*n;
@@ -16575,8 +16547,7 @@ RMI_FN rm_result rmi_ref_batch(rmi_ref_search *refine, rmi_arena *mem, uint32_t 
         refine->busy[gap->life] = 2;
         rmi_ref_add(refine, gap->from + 1, gap->to, -(int64_t)costs->lives[gap->life].room);
     }
-    room = RMI_RAW(mem, uint64_t, refine->n_repeats + (size_t)1);
-    if (!room) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(room, refine->n_repeats)));
     rmi_ref_insert(refine, room);
     *done = refine->n_repeats && rmi_ref_take(&refine->search, 0);
     return RM_OK;
@@ -16652,9 +16623,7 @@ RMI_FN uint32_t rmi_ref_drop_many(rmi_ref_search *refine, rmi_arena *mem, uint64
     rmi_plc_key *spare, *room; /* key: the dearer the smaller */
     uint32_t i, k = 0, n = 0;
     for (i = 0; i < search->current.n; i++) n += search->costs.again[i];
-    spare = RMI_RAW(mem, rmi_plc_key, n + (size_t)1);
-    room = RMI_RAW(mem, rmi_plc_key, n + (size_t)1);
-    if (!spare || !room || rmi_ref_tree_make(refine, mem) != RM_OK) return 0;
+    if (RMI_TABLES(mem, RMI_T(spare, n), RMI_T(room, n)) != RM_OK || rmi_ref_tree_make(refine, mem) != RM_OK) return 0;
     rmi_ref_count_above(refine, scarce);
     for (i = 0, n = 0; i < search->current.n; i++) {
         if (!search->costs.again[i]) continue;
@@ -18014,20 +17983,6 @@ RMI_FN rm_result rmi_plan_yardstick(rmi_planner *call, uint64_t budget)
     return result;
 }
 
-/* The least memory that any plan needs. */
-RMI_FN rm_result rmi_plan_least_bytes(rmi_planner *call)
-{
-    rmi_arena tmp = rmi_plan_arena(call);
-    rmi_step model;
-    rm_result result = RM_OK;
-    if (!rmi_plan_has_host(call) && call->graph->n_ops < 10000) { /* it is worth its time */
-        result = rmi_step_make(&tmp, call->graph, call->step, 1, 0, &model);
-        if (result == RM_OK) result = rmi_bnd_least_bytes(&tmp, &model, &call->info->min_bound_bytes);
-    }
-    rmi_arena_free(&tmp);
-    return result;
-}
-
 /* --- what the planner knows: programs of earlier calls for the same graph, each faster than all that are smaller. A
    search with more memory is then never slower than one before it with less. */
 #define RMI_PLAN_KNOWN 16u
@@ -19075,7 +19030,6 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *call, uint32_t step)
         RMI_TRY(rmi_plan_yardstick(call, 0));
         call->min_arena = RMI_INF;
     }
-    if (!call->stop.stopped) RMI_TRY(rmi_plan_least_bytes(call));
     RMI_TRY(rmi_plan_try_like(call));
     RMI_TRY(rmi_plan_step_passes(call, plain, moves));
     if (call->limit < call->budget) { /* the bound is of the whole budget */
@@ -22765,17 +22719,17 @@ RMI_FN void rmi_txt_say_row(rmi_sink *sink, const rm_graph *graph, const rmi_txt
 RMI_FN rm_result rmi_txt_say_blocks(rmi_sink *line, rmi_arena *mem, const rm_graph *graph,
                                     const rmi_txt_region *region, uint32_t n)
 {
-    uint32_t *range = RMI_NEW(mem, uint32_t, 2 * (size_t)n), *cls = RMI_NEW(mem, uint32_t, n);
-    uint32_t i, k, count, classes, said = 0;
-    if (!range || !cls) return RM_ERROR_MEMORY;
+    rmi_stage *blocks = RMI_NEW(mem, rmi_stage, n);
+    uint32_t i, k, count, classes, said = 0, *cls = RMI_NEW(mem, uint32_t, n);
+    if (!blocks || !cls) return RM_ERROR_MEMORY;
     for (i = 0; i < n && line->n <= 70; i++) {
         if (!region[i].block || region[i].block->number) continue;
         for (count = 0, k = i; k < n; k++)
             if (rmi_txt_same_name(&region[i], &region[k])) {
-                range[2 * count] = region[k].lo;
-                range[2 * count++ + 1] = region[k].hi;
+                blocks[count].lo = region[k].lo;
+                blocks[count++].hi = region[k].hi;
             }
-        RMI_TRY(rmi_shp_classes(&mem->hooks, graph, range, count, cls, &classes));
+        RMI_TRY(rmi_shp_classes(&mem->hooks, graph, blocks, count, cls, &classes));
         rmi_put_format(line, "%s%u x %s (%u class%s)", said++ ? ", " : "", (uint64_t)count, region[i].block->name,
                        (uint64_t)classes, classes == 1 ? "" : "es");
     }

@@ -174,17 +174,13 @@ static void sound_at(sound_case *c, uint64_t limit, uint32_t granule, int moves)
 static void sound_bytes(sound_case *c, int moves)
 {
     rmi_arena mem = rmi_arena_make(&c->g->mem.hooks);
-    rmi_step m;
-    uint64_t least, more = 0;
     rm_plan_info once;
     uint32_t i, largest;
-    if (rmi_bnd_once(&mem, c->g, c->step, moves, &once, &largest) != RM_OK || rmi_step_make(&mem, c->g, c->step, 1, 0, &m) != RM_OK) exit(2);
-    if (!moves && rmi_bnd_least_bytes(&mem, &m, &more) != RM_OK) exit(2);
-    least = rmi_max(once.min_bound_bytes, more);
+    if (rmi_bnd_once(&mem, c->g, c->step, moves, &once, &largest) != RM_OK) exit(2);
     for (i = 0; i < c->n; i++) {
         if (c->plan[i].moves > moves) continue;
         sound_compared++;
-        if (least > c->plan[i].live) sound_fault(c, "the bound on memory is", least, 0, &c->plan[i]);
+        if (once.min_bound_bytes > c->plan[i].live) sound_fault(c, "the bound on memory is", once.min_bound_bytes, 0, &c->plan[i]);
     }
     rmi_arena_free(&mem);
 }
