@@ -5267,9 +5267,7 @@ RMI_FN rm_result rmi_step_put(rmi_step_maker *make, uint32_t number, rmi_range *
 /* An empty range at the end of a pool that has `at` entries. */
 RMI_FN rmi_range rmi_step_range(size_t at)
 {
-    rmi_range range;
-    range.at = (uint32_t)at;
-    range.n = 0;
+    const rmi_range range = {(uint32_t)at, 0};
     return range;
 }
 
@@ -5891,14 +5889,6 @@ RMI_FN uint32_t rmi_step_tail(const rm_graph *graph, uint32_t kind, rmi_run *run
     return n;
 }
 
-/* Writes to runs the backwards of all ops, the last one first, and the tail. Returns how many. */
-RMI_FN uint32_t rmi_step_backward(const rm_graph *graph, uint32_t kind, rmi_run *runs)
-{
-    uint32_t i, n = 0;
-    for (i = graph->n_ops; i-- > 0;) n += rmi_step_backward_op(graph, kind, i, runs + n);
-    return n + rmi_step_tail(graph, kind, runs + n);
-}
-
 /* Puts n runs at the end of the list of everything once: parts of one op's backward, whose tasks are there, and others,
    which become tasks. */
 RMI_FN rm_result rmi_step_put_once(rmi_step_maker *make, const rmi_run *runs, uint32_t n)
@@ -6184,10 +6174,12 @@ RMI_FN rm_result rmi_seq_life_copy(rmi_seq *seq, uint32_t at)
     return RM_OK;
 }
 
-RMI_INLINE int rmi_seq_is_view(const rmi_seq *seq, uint32_t buf)
+/* The buffer that a view looks at; of another buffer that one. */
+RMI_INLINE uint32_t rmi_seq_root(const rm_graph *graph, uint32_t buf)
 {
-    return buf < seq->graph->n_tensors && seq->graph->tensors[buf].root != buf;
+    return buf < graph->n_tensors ? graph->tensors[buf].root : buf;
 }
+RMI_INLINE int rmi_seq_is_view(const rmi_seq *seq, uint32_t buf) { return rmi_seq_root(seq->graph, buf) != buf; }
 
 /* Is a view a name of what its root is now? */
 RMI_INLINE int rmi_seq_is_named(const rmi_seq *seq, uint32_t view)
@@ -6526,23 +6518,14 @@ typedef struct rmi_seq_queue {
     rmi_access acc;          /* of the run that is looked at */
 } rmi_seq_queue;
 
-RMI_FN uint32_t rmi_seq_root(const rm_graph *graph, uint32_t buf)
-{
-    uint32_t tensor;
-    return rmi_low_kind(graph, buf, &tensor) == RMI_BUF_VALUE ? graph->tensors[tensor].root : buf;
-}
-
 /* A backward that reads a const by that buffer as it is before an op changes it: that op, and the op that must have
    changed it before (RMI_NONE: none). Returns whether it is one. */
 RMI_FN int rmi_seq_early(const rmi_seq_queue *queue, rmi_run run, uint32_t buf, uint32_t *op, uint32_t *before)
 {
-    uint32_t tensor, version;
-    if (run.way != RMI_BWD || rmi_low_kind(queue->graph, buf, &tensor) != RMI_BUF_VALUE ||
-        !rmi_graph_early(queue->graph, run.id, tensor))
-        return 0;
-    tensor = queue->graph->tensors[tensor].root;
-    const rmi_list *mutators = &queue->graph->tensors[tensor].mutators;
-    version = rmi_graph_version_for(queue->graph, tensor, run.id);
+    uint32_t root = rmi_seq_root(queue->graph, buf), version;
+    if (run.way != RMI_BWD || buf >= queue->graph->n_tensors || !rmi_graph_early(queue->graph, run.id, buf)) return 0;
+    const rmi_list *mutators = &queue->graph->tensors[root].mutators;
+    version = rmi_graph_version_for(queue->graph, root, run.id);
     *op = mutators->at[version];
     *before = version ? mutators->at[version - 1] : RMI_NONE;
     return 1;
@@ -6694,7 +6677,6 @@ RMI_FN rm_result rmi_seq_build(rmi_seq *seq)
 
 /* Tuned on the chains of tests/bench/chain.c: 25 to 10,000 stages, equal, different, with up to 33 options. */
 #define RMI_CHN_STEPS ((uint64_t)100000000) /* steps of 10 ns; what takes more is given up for the next way */
-#define RMI_CHN_FEW 200000u                 /* curves of no more points than that over the tolerance keep them all */
 
 typedef struct rmi_chn_way { /* what RMI_CHN_AUTO may leave out */
     uint32_t ppm;        /* points of long curves that gain less time than that */
@@ -6775,7 +6757,7 @@ typedef struct rmi_chn_piece { /* a piece that others are equal to, and its curv
 
 typedef struct rmi_chn_table {
     uint32_t n, n_classes, n_pieces;
-    uint32_t tolerance_ppm; /* points closer in time than this were dropped, in long curves or all */
+    uint32_t tolerance_ppm; /* points closer in time than this were dropped */
     uint32_t reach;         /* as in rmi_chn_way */
     rmi_chn_curve curve;    /* the whole chain: from the smallest memory to the fastest schedule */
     rmi_chn_class *classes;
@@ -6868,7 +6850,6 @@ typedef struct rmi_chn_solver {
     rmi_chn_way way;
     rmi_stop *stop;
     uint64_t told; /* work that stop knows of */
-    uint32_t few;  /* as RMI_CHN_FEW; 0: an exact curve or a tolerance that is given */
     uint8_t *rank;    /* by stage: the highest level that it is a place of; of the chain's end: above all */
     uint32_t *higher; /* by stage: the next one of a higher rank */
     uint8_t *level;   /* by length of a piece: what places it begins or ends at */
@@ -7107,13 +7088,13 @@ RMI_FN rm_result rmi_chn_begin(rmi_chn_solver *solver)
 }
 
 /* Drops points while the first of them is within the tolerance: that one stays, so that what remains can be had; the
-   ends stay too. What is dropped adds up from piece to longer piece, so curves of few points keep them. */
+   ends stay too. */
 RMI_FN void rmi_chn_thin(rmi_chn_solver *solver)
 {
     rmi_chn_points *now = &solver->now;
     uint32_t i, n = 1, ppm = solver->table->tolerance_ppm;
     uint64_t before = RMI_INF, ns;
-    if (!ppm || now->n <= solver->few / ppm) return;
+    if (!ppm) return;
     for (i = 1; i < now->n; i++) {
         ns = now->at[i].ns;
         if (n > 1 && i + 1 < now->n && before - ns <= ns / 1000000u * ppm + ns % 1000000u * ppm / 1000000u) continue;
@@ -7259,7 +7240,6 @@ RMI_FN rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, r
     solver.arena = arena;
     solver.temp = &temp;
     solver.way = way;
-    solver.few = chain->tolerance_ppm == RMI_CHN_AUTO ? RMI_CHN_FEW : 0;
     solver.stop = arena->stop;
     if ((solver.table = RMI_NEW(arena, rmi_chn_table, 1)) != NULL) {
         solver.table->tolerance_ppm = (uint32_t)rmi_min(way.ppm, 500000);
@@ -8898,7 +8878,7 @@ RMI_FN rm_result rmi_disk_make(const rm_graph *graph, rmi_arena *mem, const rmi_
    of the step (moves 2 of rmi_step_make). >>plan calls two functions:
 
        rmi_bnd_once   ns and bytes at any limit: of each call, of a plan read from text. All runs that every plan makes,
-                      each in its fastest way; the most that one of them, the step's begin or end holds.
+                      each in its fastest way; the most that one of them, or the step's end, holds.
        rmi_bnd_bound  ns within a limit: bytes have a price at some moments (Lagrange), and at given prices the least
                       that is made again is a Steiner problem, bounded by dual ascent (Wong 1984). Where nothing moves:
                       of several moments, and what a path of ops repeats (mixed checkpointing, Maddison 2024); else of
@@ -9273,22 +9253,16 @@ RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *step, uint64_t lim
     return RM_OK;
 }
 
-/* Bytes that the step begins with, or ends with: inputs that are read; outputs, gradients that stay or that updates
-   after the last barrier read. */
-RMI_FN uint64_t rmi_bnd_edge(rmi_bnd *b, int begin)
+/* Bytes that the step ends with: outputs, gradients that stay or that updates after the last barrier read. */
+RMI_FN uint64_t rmi_bnd_end(rmi_bnd *b)
 {
     const rmi_step *step = b->step;
     uint64_t sum = 0;
     b->turn++;
-    for (uint32_t i = 0; i < step->ends.n && !begin; i++) sum += rmi_bnd_add(b, step->ends.at[i]);
-    for (uint32_t i = 0; i < step->n_once; i++) {
-        const rmi_step_task *task = &step->tasks[step->once[i]];
-        const rmi_range *reads = &step->accesses[task->access].reads;
-        int update = step->graph->n_barriers && (task->way == RMI_OPT || task->way == RMI_OPT_HOST);
-        if (begin ? !b->must[step->once[i]] || task->way == RMI_BWD : !update) continue;
-        for (uint32_t k = reads->at; k < reads->at + reads->n; k++)
-            if (step->buffers[step->pool[k]].kind == (begin ? RMI_STEP_INPUT : RMI_STEP_GRADIENT))
-                sum += rmi_bnd_add(b, step->pool[k]);
+    for (uint32_t i = 0; i < step->ends.n; i++) sum += rmi_bnd_add(b, step->ends.at[i]);
+    for (uint32_t i = 0; i < step->updates.n && step->graph->n_barriers; i++) {
+        uint32_t gradient = step->params[step->updates.at[i]].gradient;
+        if (gradient != RMI_NONE) sum += rmi_bnd_add(b, gradient);
     }
     return sum;
 }
@@ -9552,9 +9526,8 @@ RMI_FN rm_result rmi_bnd_web_begin(rmi_bnd *b, uint32_t windows, rmi_bnd_web *we
 /* Adds a fact, which has no ways and no uses yet; returns its number. */
 RMI_FN uint32_t rmi_bnd_put_fact(rmi_bnd_web *web)
 {
-    rmi_bnd_fact *fact = &web->fact[web->n_fact];
-    fact->way = fact->use = RMI_NONE;
-    fact->stamp = 0;
+    const rmi_bnd_fact fact = {RMI_NONE, RMI_NONE, RMI_NONE, 0};
+    web->fact[web->n_fact] = fact;
     return web->n_fact++;
 }
 
@@ -9575,13 +9548,11 @@ RMI_FN void rmi_bnd_put_way(rmi_bnd_web *web, uint32_t head, uint64_t ns, uint32
 /* One tail more of the last way; none if fact is RMI_NONE. */
 RMI_FN void rmi_bnd_put_tail(rmi_bnd_web *web, uint32_t fact)
 {
-    rmi_bnd_use *use = &web->use[web->n_use];
     if (fact == RMI_NONE) return;
-    use->fact = fact;
-    use->way = web->n_way - 1;
-    use->next = web->fact[fact].use;
+    const rmi_bnd_use use = {fact, web->n_way - 1, web->fact[fact].use};
+    web->use[web->n_use] = use;
     web->fact[fact].use = web->n_use++;
-    web->way[use->way].n_tail++;
+    web->way[use.way].n_tail++;
 }
 
 /* What an access reads as tails of the last way. at: by buffer, the facts of a window. */
@@ -10193,7 +10164,7 @@ RMI_FN rm_result rmi_bnd_path_bound(rmi_bnd *b, uint64_t *bound)
 }
 
 /* Puts into info what no step is below: ns of all that must run, once, at its cheapest; bytes that a run, or the step's
-   begin and end, want on the device; where nothing moves with gradients that are begun and read later, and what is
+   end, wants on the device; where nothing moves with gradients that are begun and read later, and what is
    read later and cannot be made again: of large graphs at the moments whose runs hold most, of larger ones not at all.
    link: buffers may move to host memory. *largest: set to the op with the run that wants most. */
 RMI_FN rm_result rmi_bnd_once(rmi_arena *mem, const rm_graph *graph, uint32_t kind, int link, rm_plan_info *info,
@@ -10214,7 +10185,7 @@ RMI_FN rm_result rmi_bnd_once(rmi_arena *mem, const rm_graph *graph, uint32_t ki
     }
     if (result == RM_OK) {
         uint32_t stretch = step.n_once / (step.n_once > 2000 ? 64 : 256) + 1;
-        if (!link) most = rmi_max(rmi_bnd_edge(&b, 1), rmi_bnd_edge(&b, 0));
+        if (!link) most = rmi_bnd_end(&b);
         for (uint32_t i = 0; i < step.n_once && !link && b.priced && graph->n_ops < RMI_BND_LEAST; i += stretch)
             if (rmi_bnd_look(&b, step.once[rmi_bnd_highest(&b, i, stretch)]))
                 most = rmi_max(most, b.at.held + b.at.kept);
@@ -17571,7 +17542,9 @@ RMI_FN rm_result rmi_plan_keep_all(const rmi_planner *call, rmi_arena *mem, rmi_
     const rm_graph *graph = call->graph;
     RMI_TRY(rmi_plan_list(call, mem, 0, list));
     for (uint32_t i = 0; i < graph->n_ops; i++) list->runs[list->n++] = rmi_low_run(RMI_FWD, i, 0, 0);
-    if (rmi_low_has_backward(call->step)) list->n += rmi_step_backward(graph, call->step, list->runs + list->n);
+    for (uint32_t i = graph->n_ops; i-- > 0 && rmi_low_has_backward(call->step);)
+        list->n += rmi_step_backward_op(graph, call->step, i, list->runs + list->n);
+    list->n += rmi_step_tail(graph, call->step, list->runs + list->n);
     return RM_OK;
 }
 
