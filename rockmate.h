@@ -2807,8 +2807,7 @@ RMI_FN rm_result rmi_graph_seal_grads(rm_graph *graph)
     for (uint32_t i = 0; i < graph->n_tensors; i++) {
         rmi_tensor *tensor = &graph->tensors[i];
         const rmi_op *maker = tensor->maker == RMI_NONE ? NULL : &graph->ops[tensor->maker];
-        tensor->has_grad =
-            (tensor->kind == RMI_PARAM && !tensor->frozen) || (tensor->kind == RMI_INPUT && tensor->want_grad);
+        tensor->has_grad = tensor->want_grad || (tensor->kind == RMI_PARAM && !tensor->frozen);
         tensor->root = maker && maker->view != RMI_NONE ? graph->tensors[maker->view].root : i;
         tensor->reader = RMI_NONE;
     }
@@ -2833,8 +2832,7 @@ RMI_FN rm_result rmi_graph_seal_grads(rm_graph *graph)
     }
     for (uint32_t i = 0; i < graph->n_tensors; i++) {
         rmi_tensor *tensor = &graph->tensors[i];
-        tensor->updates = tensor->kind == RMI_PARAM && !tensor->frozen && tensor->consumers.n &&
-                          (tensor->opt != RMI_INF || tensor->opt_host != RMI_INF);
+        tensor->updates = tensor->consumers.n && (tensor->opt != RMI_INF || tensor->opt_host != RMI_INF);
     }
     return RM_OK;
 }
@@ -3021,7 +3019,7 @@ RMI_INLINE rmi_buf_kind rmi_low_kind(const rm_graph *graph, uint32_t b, uint32_t
     for (k = RMI_BUF_VALUE; k <= RMI_BUF_STATE && b >= graph->n_tensors; k++) b -= graph->n_tensors;
     for (; k >= RMI_BUF_SAVED && k <= RMI_BUF_WS && b >= graph->n_ops; k++) b -= graph->n_ops;
     for (; k >= RMI_BUF_OPT_WS && k < RMI_BUF_SHARE_STATE && b >= graph->n_tensors; k++) b -= graph->n_tensors;
-    *i = b;
+    if (i) *i = b;
     return (rmi_buf_kind)k;
 }
 
@@ -4024,9 +4022,8 @@ RMI_FN int rmi_sim_whole(const rmi_sim *sim, uint32_t memory, uint32_t buf)
 /* An offence unless the buffer is on the device; one of no bytes is put there if it is not. */
 RMI_FN rm_result rmi_sim_at_device(rmi_sim *sim, uint32_t buf)
 {
-    uint32_t i;
     if (sim->held[0][buf].stretch != RMI_NONE) return RM_OK;
-    if (rmi_low_varies(rmi_low_kind(sim->graph, buf, &i)) || rmi_low_bytes(sim->graph, buf))
+    if (rmi_low_varies(rmi_low_kind(sim->graph, buf, NULL)) || rmi_low_bytes(sim->graph, buf))
         return rmi_sim_fail_buf(sim, buf, "is not on the device");
     return rmi_sim_place(sim, 0, buf, 0, 0);
 }
@@ -4100,11 +4097,10 @@ RMI_FN rm_result rmi_sim_alloc(rmi_sim *sim, const rmi_stmt *st)
 /* The statement free. */
 RMI_FN rm_result rmi_sim_free(rmi_sim *sim, uint32_t buf)
 {
-    uint32_t i;
     if (rmi_low_external(sim->graph, buf))
         return rmi_sim_fail_buf(sim, buf, "is the caller's memory: it is never freed");
     if (sim->held[0][buf].stretch == RMI_NONE) return rmi_sim_fail_buf(sim, buf, "is not on the device");
-    if (rmi_low_is_ws(rmi_low_kind(sim->graph, buf, &i))) {
+    if (rmi_low_is_ws(rmi_low_kind(sim->graph, buf, NULL))) {
         if (sim->spent != buf) return rmi_sim_fail_buf(sim, buf, "is freed, and no run has had it");
         sim->spent = RMI_NONE;
         sim->n_ws--;
@@ -4151,8 +4147,7 @@ RMI_FN rm_result rmi_sim_pend(rmi_sim *sim, uint32_t fresh, uint32_t old, uint8_
 /* The statement alias of a share: this rank's part of the bytes of a weight, which is whole, or of a gradient. */
 RMI_FN rm_result rmi_sim_alias_share(rmi_sim *sim, uint32_t fresh, uint32_t old)
 {
-    uint32_t i;
-    rmi_buf_kind kind = rmi_low_kind(sim->graph, fresh, &i);
+    rmi_buf_kind kind = rmi_low_kind(sim->graph, fresh, NULL);
     if (rmi_low_whole(sim->graph, fresh) != old || kind == RMI_BUF_SHARE_STATE)
         return rmi_sim_fail_two(sim, fresh, "is no part of", old);
     if (rmi_low_bytes(sim->graph, fresh) * sim->graph->ranks.n != rmi_low_bytes(sim->graph, old))
@@ -4275,17 +4270,16 @@ RMI_FN int rmi_sim_given_once(const rmi_sim *sim, uint32_t one, uint32_t other)
 }
 
 /* A name on the bytes of buf other than buf itself, one that is taken over, one of a gradient that is given with it,
-   and (forward: buf is an output) views of it; RMI_NONE: there is none. */
-RMI_FN uint32_t rmi_sim_other_name(const rmi_sim *sim, uint32_t buf, int forward)
+   and views of it; RMI_NONE: there is none. */
+RMI_FN uint32_t rmi_sim_other_name(const rmi_sim *sim, uint32_t buf)
 {
-    uint32_t other, i;
+    const rm_graph *graph = sim->graph;
+    uint32_t other;
     for (other = sim->str[sim->held[0][buf].stretch].first; other != RMI_NONE; other = sim->held[0][other].next) {
         if (other == buf || sim->held[0][other].taken || rmi_sim_given_once(sim, buf, other)) continue;
-        if (forward && rmi_low_kind(sim->graph, other, &i) == RMI_BUF_VALUE && sim->graph->tensors[i].root == buf)
-            continue;
-        return other;
+        if (other >= graph->n_tensors || graph->tensors[other].root != buf) break;
     }
-    return RMI_NONE;
+    return other;
 }
 
 /* An offence unless a forward (again: not its first run) may run now: not once more than it may, with the same bits as
@@ -4303,7 +4297,7 @@ RMI_FN rm_result rmi_sim_may_fwd(rmi_sim *sim, rmi_run run, int again)
     if (!again) RMI_TRY(rmi_sim_versions(sim, &op->mutates, run.id, 0));
     for (uint32_t i = 0; i < op->out.n; i++) {
         RMI_TRY(rmi_sim_at_device(sim, op->out.at[i]));
-        uint32_t other = rmi_sim_other_name(sim, op->out.at[i], 1);
+        uint32_t other = rmi_sim_other_name(sim, op->out.at[i]);
         if (other != RMI_NONE) return rmi_sim_fail_two(sim, other, "shares the bytes of", op->out.at[i]);
     }
     return RM_OK;
@@ -4345,9 +4339,7 @@ RMI_FN rm_result rmi_sim_may_run(rmi_sim *sim, rmi_run run, int again)
         return rmi_sim_fail(sim, "barrier %s has run already, or this step has no updates",
                             graph->barriers[run.id].name);
     case RMI_REDUCE:
-        if (updates && graph->tensors[run.id].reduce != RMI_INF && !sim->now.reduced[run.id] &&
-            !sim->now.updated[run.id])
-            return RM_OK;
+        if (updates && graph->tensors[run.id].reduce != RMI_INF && !sim->now.reduced[run.id]) return RM_OK;
         return rmi_sim_fail(sim, "%s has no gradient to reduce (again) here", graph->tensors[run.id].name);
     default: return rmi_sim_may_opt(sim, run);
     }
@@ -4356,11 +4348,9 @@ RMI_FN rm_result rmi_sim_may_run(rmi_sim *sim, rmi_run run, int again)
 /* Is a gradient whole nowhere but in this rank's share, on the device or in host memory? */
 RMI_FN int rmi_sim_in_share(const rmi_sim *sim, uint32_t buf)
 {
-    uint32_t i, share;
+    const uint32_t tensor = buf - sim->graph->n_tensors, share = rmi_low_shares(sim->graph) + buf;
     if (rmi_sim_whole(sim, 0, buf) || rmi_sim_whole(sim, 1, buf)) return 0;
-    rmi_low_kind(sim->graph, buf, &i);
-    share = rmi_low_buf(sim->graph, RMI_BUF_SHARE_GRAD, i);
-    return rmi_low_may_share(sim->graph, i) && (rmi_sim_whole(sim, 0, share) || rmi_sim_whole(sim, 1, share));
+    return rmi_low_may_share(sim->graph, tensor) && (rmi_sim_whole(sim, 0, share) || rmi_sim_whole(sim, 1, share));
 }
 
 /* Notes that a run reads a buffer; an offence unless that is whole where it must be: in host memory for an update
@@ -4408,7 +4398,7 @@ RMI_FN rm_result rmi_sim_contribute(rmi_sim *sim, uint32_t op_id, uint32_t buf)
         return rmi_sim_fail(sim, "the gradient of %s gets its contributions in reverse order of declaration: %s comes "
                             "first", sim->graph->tensors[tensor].name, sim->graph->ops[next].name);
     RMI_TRY(rmi_sim_at_device(sim, buf));
-    other = rmi_sim_other_name(sim, buf, 0);
+    other = rmi_sim_other_name(sim, buf);
     if (other != RMI_NONE && !(from == rmi_low_buf(sim->graph, RMI_BUF_GRAD, op->out.at[0]) &&
                                rmi_list_has(&op->share, tensor)))
         return rmi_sim_fail_two(sim, other, "shares the bytes that this run writes of", buf);
@@ -4454,11 +4444,6 @@ RMI_FN rm_result rmi_sim_gather(rmi_sim *sim, rmi_run run)
     int saving = saved != RMI_NONE && sim->held[0][saved].stretch != RMI_NONE;
     uint64_t ws_bytes = rmi_low_ws_bytes(sim->graph, run, saving);
     char name[300];
-    if (run.way == RMI_OPT_HOST) { /* the gradient first */
-        i = access->reads.at[0];
-        access->reads.at[0] = access->reads.at[1];
-        access->reads.at[1] = i;
-    }
     for (i = 0; i < access->reads.n; i++) RMI_TRY(rmi_sim_read(sim, run, access->reads.at[i]));
     for (i = 0; i < access->writes.n; i++) RMI_TRY(rmi_sim_write(sim, run, access->writes.at[i]));
     if (ws_bytes && !rmi_sim_has_room(sim, ws, ws_bytes))
@@ -4647,8 +4632,8 @@ RMI_FN rm_result rmi_sim_move(rmi_sim *sim, const rmi_stmt *st, uint32_t from, u
 /* The statement offload: a copy to host memory, in the lane d2h. */
 RMI_FN rm_result rmi_sim_offload(rmi_sim *sim, const rmi_stmt *st)
 {
-    uint32_t buf = st->buf, i;
-    if (rmi_low_external(sim->graph, buf) || rmi_low_is_ws(rmi_low_kind(sim->graph, buf, &i)))
+    uint32_t buf = st->buf;
+    if (rmi_low_external(sim->graph, buf) || rmi_low_is_ws(rmi_low_kind(sim->graph, buf, NULL)))
         return rmi_sim_fail_buf(sim, buf, "does not move");
     if (rmi_low_stays(sim->graph, buf))
         return rmi_sim_fail_buf(sim, buf, "was declared to stay on the device (RM_STAYS)");
@@ -4658,26 +4643,21 @@ RMI_FN rm_result rmi_sim_offload(rmi_sim *sim, const rmi_stmt *st)
     return rmi_sim_move(sim, st, 0, 1, RM_LANE_D2H);
 }
 
-/* An offence unless that memory (1: host memory; 2: disk) has something of the buffer that may be copied from there to
-   the device, or to host memory: its newest value, or contributions to a gradient. */
-RMI_FN rm_result rmi_sim_may_return(rmi_sim *sim, uint32_t memory, uint32_t buf)
+/* An offence unless that memory (1: host memory; 2: disk) has something of the buffer. */
+RMI_FN rm_result rmi_sim_has(rmi_sim *sim, uint32_t memory, uint32_t buf)
 {
-    uint32_t i;
-    rmi_buf_kind kind = rmi_low_kind(sim->graph, buf, &i);
     const rmi_held *there = &sim->held[memory][buf];
-    if (there->stretch == RMI_NONE || rmi_sim_nothing(there->is))
-        return rmi_sim_fail_buf(sim, buf, memory == 1 ? "is not in host memory" : "is not on disk");
-    if (rmi_low_is_grad(kind) || rmi_sim_whole(sim, memory, buf)) return RM_OK;
-    return rmi_sim_fail_buf(sim, buf, memory == 1 ? "is stale in host memory" : "is stale on disk");
+    if (there->stretch != RMI_NONE && !rmi_sim_nothing(there->is)) return RM_OK;
+    return rmi_sim_fail_buf(sim, buf, memory == 1 ? "is not in host memory" : "is not on disk");
 }
 
-/* The statement store: a copy from host memory to disk. */
-RMI_FN rm_result rmi_sim_store(rmi_sim *sim, const rmi_stmt *st)
+/* The same of something that may be copied from there to the device, or to host memory: its newest value, or
+   contributions to a gradient. */
+RMI_FN rm_result rmi_sim_may_return(rmi_sim *sim, uint32_t memory, uint32_t buf)
 {
-    const rmi_held *here = &sim->held[1][st->buf];
-    if (here->stretch == RMI_NONE || rmi_sim_nothing(here->is))
-        return rmi_sim_fail_buf(sim, st->buf, "is not in host memory");
-    return rmi_sim_move(sim, st, 1, 2, RM_LANE_STORE);
+    RMI_TRY(rmi_sim_has(sim, memory, buf));
+    if (rmi_low_is_grad(rmi_low_kind(sim->graph, buf, NULL)) || rmi_sim_whole(sim, memory, buf)) return RM_OK;
+    return rmi_sim_fail_buf(sim, buf, memory == 1 ? "is stale in host memory" : "is stale on disk");
 }
 /* The statement prefetch: a copy from host memory, in the lane h2d. */
 RMI_FN rm_result rmi_sim_prefetch(rmi_sim *sim, uint32_t buf)
@@ -4735,10 +4715,9 @@ RMI_FN rm_result rmi_sim_exchange(rmi_sim *sim, uint32_t from, uint32_t to, uint
 /* The statement gather: a weight is whole on the device, from all ranks' shares. */
 RMI_FN rm_result rmi_sim_gather_shares(rmi_sim *sim, uint32_t buf)
 {
-    uint32_t i, share;
+    uint32_t i, share = rmi_low_shares(sim->graph) + buf;
     if (rmi_low_kind(sim->graph, buf, &i) != RMI_BUF_VALUE || !rmi_low_may_share(sim->graph, i))
         return rmi_sim_fail_buf(sim, buf, RMI_SIM_NO_SHARES);
-    share = rmi_low_buf(sim->graph, RMI_BUF_SHARE, i);
     RMI_TRY(rmi_sim_need(sim, share));
     RMI_TRY(rmi_sim_at_device(sim, buf));
     RMI_TRY(rmi_sim_unshared(sim, buf, share));
@@ -4750,11 +4729,10 @@ RMI_FN rm_result rmi_sim_gather_shares(rmi_sim *sim, uint32_t buf)
 /* The statement scatter: each rank keeps its share of the sum of all ranks' gradients. */
 RMI_FN rm_result rmi_sim_scatter(rmi_sim *sim, uint32_t buf)
 {
-    uint32_t i, share;
+    uint32_t i, share = rmi_low_shares(sim->graph) + buf;
     rmi_content mine = sim->held[0][buf].is, kept;
     if (rmi_low_kind(sim->graph, buf, &i) != RMI_BUF_GRAD || !rmi_low_may_share(sim->graph, i))
         return rmi_sim_fail_buf(sim, buf, RMI_SIM_NO_SHARES);
-    share = rmi_low_buf(sim->graph, RMI_BUF_SHARE_GRAD, i);
     kept = sim->held[0][share].is;
     RMI_TRY(rmi_sim_at_device(sim, buf));
     RMI_TRY(rmi_sim_at_device(sim, share));
@@ -4849,7 +4827,7 @@ RMI_FN rm_result rmi_sim_finish_tensors(rmi_sim *sim)
         if (tensor->is_output && !rmi_sim_whole(sim, 0, i))
             return rmi_sim_fail_buf(sim, i, "is an output and is not on the device at the end");
         if (!tensor->consumers.n || tensor->kind == RMI_ACT || !rmi_low_has_backward(sim->program->step)) continue;
-        if (tensor->kind == RMI_PARAM && updates && tensor->reduce != RMI_INF && !sim->now.reduced[i])
+        if (updates && tensor->reduce != RMI_INF && !sim->now.reduced[i])
             return rmi_sim_fail_buf(sim, buf, "is never reduced");
         if (tensor->updates && updates && !sim->now.updated[i]) return rmi_sim_fail_buf(sim, i, "is never updated");
         if (!(tensor->updates && updates) && !rmi_sim_somewhere(sim, buf) &&
@@ -4940,18 +4918,17 @@ RMI_FN rm_result rmi_sim_cut(rmi_sim *sim, uint32_t memory, uint64_t offset, uin
 RMI_FN rm_result rmi_sim_spaces(rmi_sim *sim)
 {
     const rmi_program *program = sim->program;
-    uint32_t id, memory;
     for (size_t i = 0; i < program->n_homes; i++)
         RMI_TRY(rmi_sim_cut(sim, rmi_sch_side(&program->homes[i]), program->homes[i].offset,
                             rmi_low_bytes(sim->graph, program->homes[i].buf)));
     for (size_t i = 0; i < program->n; i++) {
         const rmi_stmt *st = &program->st[i];
-        int sized = st->what == RMI_ALLOC || rmi_low_kind(sim->graph, st->buf, &id) == RMI_BUF_SAVED;
+        int sized = st->what == RMI_ALLOC || rmi_low_kind(sim->graph, st->buf, NULL) == RMI_BUF_SAVED;
         if (st->what == RMI_ALLOC || rmi_sch_copies_to(st))
             RMI_TRY(rmi_sim_cut(sim, st->what == RMI_ALLOC ? 0 : rmi_sch_behind(st->offset), st->offset,
                                 sized ? st->bytes : rmi_low_bytes(sim->graph, st->buf)));
     }
-    for (memory = 0; memory < 3; memory++) RMI_TRY(rmi_sch_space_make(&sim->mem, &sim->space[memory]));
+    for (int memory = 0; memory < 3; memory++) RMI_TRY(rmi_sch_space_make(&sim->mem, &sim->space[memory]));
     return RM_OK;
 }
 
@@ -5025,7 +5002,7 @@ RMI_FN rm_result rmi_sim_statement(rmi_sim *sim, const rmi_stmt *st)
     case RMI_MERGE: return rmi_sim_merge(sim, st);
     case RMI_GATHER: return rmi_sim_gather_shares(sim, st->buf);
     case RMI_SCATTER: return rmi_sim_scatter(sim, st->buf);
-    case RMI_STORE: return rmi_sim_store(sim, st);
+    case RMI_STORE: RMI_TRY(rmi_sim_has(sim, 1, st->buf)); return rmi_sim_move(sim, st, 1, 2, RM_LANE_STORE);
     case RMI_LOAD: RMI_TRY(rmi_sim_may_return(sim, 2, st->buf)); return rmi_sim_move(sim, st, 2, 1, RM_LANE_LOAD);
     default:
         if (sim->held[memory][st->buf].stretch == RMI_NONE)
@@ -23581,7 +23558,7 @@ RMI_FN void rmi_vue_homes(const rmi_vue *view, uint32_t tensor)
     for (what = 0; what < 3; what++) {
         uint32_t buf = rmi_low_buf(view->graph, (rmi_buf_kind)what, tensor);
         for (size_t i = side = 0; i < program->n_homes; i++)
-            if (program->homes[i].host < 2 && program->homes[i].buf == buf)
+            if (program->homes[i].buf == buf)
                 side |= 1u << (program->homes[i].host + RMI_TIER_OF(program->homes[i].offset));
         if (side) rmi_put_format(view->to, "%sthe %s %s", n++ ? ", " : "  between steps: ", words[what], where[side]);
     }
