@@ -11701,9 +11701,9 @@ typedef struct rmi_off_search {
     uint32_t n_groups;
     uint32_t *params, n_params; /* that are updated */
     uint64_t *due;  /* by tensor: when the forward wants it first */
-    uint64_t energy, best_energy, found, rng, price; /* found: the least that fitted without
+    uint64_t energy, best_energy, least, found, rng, price; /* found: the least that fitted without
                                                         addresses; price: ns for 1024 bytes too many */
-    uint8_t *was, *best; /* decisions: before a move; the best that fit */
+    uint8_t *was, *best, *low; /* decisions: before a move; the best that fit; of the lowest peak, of `least` bytes */
     uint32_t packs;     /* times that addresses are looked for */
     uint32_t late_of;   /* of the decisions of now */
     uint32_t n_flips;   /* params whose update may run on either side */
@@ -11836,9 +11836,11 @@ RMI_FN rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi
     s->m = m;
     s->shape = shape;
     s->rng = RMI_SEED - 1;
+    s->least = RMI_INF;
     RMI_TRY(RMI_TABLES(mem, RMI_T(s->items, (size_t)m->n_buf + 1), RMI_T(s->first, (size_t)m->n_buf + 2),
                        RMI_T(s->params, m->g->n_tensors), RMI_T(s->due, m->g->n_tensors),
-                       RMI_T(s->was, m->n_decisions), RMI_T(s->best, m->n_decisions)));
+                       RMI_T(s->was, m->n_decisions), RMI_T(s->best, m->n_decisions),
+                       RMI_T(s->low, m->n_decisions)));
     for (uint32_t i = 0; i < m->g->n_tensors; i++) s->n_flips += (uint32_t)rmi_off_two_sided(m, i);
     for (uint32_t i = 0; i < m->g->n_tensors && rmi_low_has_update(m->model.kind); i++) {
         const rmi_tensor *tensor = &m->g->tensors[i];
@@ -12296,6 +12298,10 @@ RMI_FN void rmi_off_move_group(rmi_off_search *s)
 
 RMI_FN void rmi_off_keep_best(rmi_off_search *s)
 {
+    if (s->m->fig.peak < s->least && s->m->fig.host_bytes <= s->m->terms.host_limit) {
+        s->least = s->m->fig.peak;
+        memcpy(s->low, s->m->mode, s->m->n_decisions);
+    }
     if (!rmi_off_fits(s->m) || s->energy >= s->best_energy) return;
     s->best_energy = s->energy;
     memcpy(s->best, s->m->mode, s->m->n_decisions);
@@ -12366,6 +12372,25 @@ RMI_FN void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat, int
         }
         rmi_off_take(m, s->was);
     }
+}
+
+#define RMI_OFF_DOWN 8u   /* times; from the third on */
+#define RMI_OFF_STAIR 32u /* that part below the lowest peak so far */
+
+/* Anneals for bytes, by moves of whole groups and single ones in turn, far below what fits, then below limits that
+   follow the lowest peak, whose decisions are those of now in the end. */
+RMI_FN void rmi_off_lower(rmi_off_search *s, uint64_t evals)
+{
+    rmi_off_model *m = s->m;
+    const uint64_t limit = m->terms.limit;
+    for (uint32_t k = 0; k < RMI_OFF_DOWN && (!k || s->least != RMI_INF); k++) {
+        if (k) rmi_off_take(m, s->low);
+        if (k > 1) m->terms.limit = rmi_max(limit, s->least - s->least / RMI_OFF_STAIR);
+        else s->price *= 2;
+        rmi_off_anneal(s, evals, m->fig.ns / 100, !(k % 2));
+    }
+    m->terms.limit = limit;
+    if (s->least != RMI_INF) rmi_off_take(m, s->low);
 }
 
 /* --- plain plans, and where everything starts from */
@@ -18381,6 +18406,7 @@ RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *call, rmi_arena *mem, rmi_of
         if (s->best_energy <= s->energy) rmi_off_take_best(s);
         else s->price *= 2; /* it does not fit */
     }
+    if (call->desc->shares) return RM_OK;
     for (k = 0; k < 2 && s->best_energy == RMI_INF; k++) { /* or from what takes the least memory */
         RMI_TRY(rmi_off_cook(s, mem, k ? RMI_OFF_BLOCKS : RMI_OFF_SEARCHED, 1, 1000, 0));
         rmi_off_anneal(s, work / 4 + 1, m->fig.ns / 500, 0);
@@ -18457,6 +18483,33 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *call, rmi_arena *mem, rmi_of
     return rmi_plan_pack_moved(call, s, budget, *evals, fitting);
 }
 
+#define RMI_PLAN_RUSH 200u /* per cent of the link's speed that it counts on: what is soon gone takes less */
+
+/* The least memory that a plan in shares is found for. Nothing in it depends on the budget: what it finds is the answer
+   if it fits, where it is made faster, and is named if not, so that a call with as much or more finds it again. */
+RMI_FN rm_result rmi_plan_search_lowest(rmi_planner *call, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
+{
+    const rmi_plan_trial sure = {budget, 0, 0, 1};
+    rmi_off_model *m = s->m;
+    uint64_t size, evals = rmi_plan_work(call, RMI_PLAN_MOVE_WORK / RMI_PLAN_BRIEF);
+    uint8_t *fitting = RMI_NEW(mem, uint8_t, m->n_decisions);
+    if (!fitting) return RM_ERROR_MEMORY;
+    m->terms.limit = call->info->min_bound_bytes;
+    RMI_TRY(rmi_off_search_make(mem, m, &call->plan->shape, s));
+    RMI_TRY(rmi_off_start(s, mem, 1));
+    rmi_off_look(m);
+    evals = rmi_min(evals / ((uint64_t)m->n + m->n_order + 1), RMI_PLAN_MOVE_EVALS);
+    rmi_off_lower(s, evals / 5 + 1);
+    if (s->least == RMI_INF) return RM_OK;
+    RMI_TRY(rmi_plan_try_moved(call, s, &sure, &size));
+    if (size > budget || call->tries.naming) return RM_OK;
+    m->terms.limit = budget;
+    s->best_energy = RMI_INF;
+    for (uint32_t k = 0; k < 2; k++) rmi_off_anneal(s, evals / 5 + 1, m->fig.ns / (500u << 2 * k), 0);
+    s->packs = RMI_PLAN_PACKS / RMI_PLAN_BRIEF_PACKS;
+    return rmi_plan_pack_moved(call, s, budget, evals, fitting);
+}
+
 /* The plain plans. The smallest is tried even if it does not seem to fit when nothing else does: it says what does. */
 RMI_FN rm_result rmi_plan_recipes(rmi_planner *call, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
 {
@@ -18521,13 +18574,17 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *call, uint64_t budget, uint32_t
     if (result == RM_OK && bound && !call->stop.stopped) result = rmi_plan_bound(call, NULL, budget, 0);
     s.found = RMI_INF;
     /* again with room to spare, where addresses took what was found */
-    for (i = 0; i < 3 && result == RM_OK && call->config.passes & RM_PASS_OFFLOAD && !call->stop.stopped; i++) {
+    const int least = call->desc->shares && percent == RMI_PLAN_RUSH && call->config.passes & RM_PASS_OFFLOAD;
+    const uint32_t turns = least || !(call->config.passes & RM_PASS_OFFLOAD) ? 0 : rmi_plan_is_brief(call) ? 1 : 3;
+    for (i = 0; i < turns && result == RM_OK && !call->stop.stopped; i++) {
         if (budget < call->info->min_bound_bytes) break;
         m.terms.limit = budget - (budget == RMI_INF ? 0 : budget / 32 * i * i);
         m.terms.host_limit = rmi_plan_host(call->desc);
         result = rmi_plan_search_moved(call, &mem, &s, budget, i, &evals);
         if (s.found == RMI_INF || (call->best.n && call->best.fig.time_ns <= s.found + s.found / 20)) break;
     }
+    if (least && result == RM_OK && !call->best.n && !call->stop.stopped)
+        result = rmi_plan_search_lowest(call, &mem, &s, budget);
     *fit = s.found != RMI_INF;
     rmi_arena_free(&mem);
     return result == RM_ERROR_CANCELLED && call->stop.stopped ? RM_OK : result;
@@ -18541,13 +18598,14 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *call, uint64_t budget, int bound)
     uint32_t margin =
         (uint32_t)rmi_max(call->desc->link_margin_percent, call->config.passes & RM_PASS_OFFLOAD ? RMI_PLAN_SPARE : 0);
     /* where any plan will do: the one that a call comes to if it finds none at first */
-    uint32_t any = call->tries.naming && call->together != RMI_PLAN_JOINT;
+    uint32_t any = call->tries.naming && call->together != RMI_PLAN_JOINT && !call->desc->shares;
     rm_result result = any ? rmi_plan_move_from(call, budget, rush[0], 0, 0, &fitted) : RM_OK;
-    const int ways = call->desc->shares ? 1 : 2; /* to ranks all that moves is at home with them */
+    const int ways = !call->desc->shares ? 2 : !call->tries.naming; /* to ranks all that moves is at home with them */
     for (int rests = 0; rests < ways && result == RM_OK && !call->stop.stopped; rests++)
         if (!rests || rmi_plan_is_short(call, call->best.n || !call->host_only ? rmi_plan_host(call->desc) : 0))
             result = rmi_plan_move_from(call, budget, 100 - margin, rests, !rests && bound, &fitted);
-    if (call->best.n || call->tries.others) return result;
+    if (call->best.n || call->tries.others || call->stop.stopped || result != RM_OK) return result;
+    if (call->desc->shares) return rmi_plan_move_from(call, budget, RMI_PLAN_RUSH, 0, 0, &fitted);
     for (uint32_t i = any; i < RMI_COUNT(rush) && result == RM_OK && !call->stop.stopped; i++) {
         result = rmi_plan_move_from(call, budget, rush[i], 0, 0, &fitted);
         if (!call->best.n || !fitted) break;
@@ -19188,7 +19246,7 @@ RMI_FN rm_result rmi_plan_named(rmi_planner *call, rm_plan_info *worst)
     uint64_t less = rmi_plan_crowded(call, worst->min_bound_bytes), named = 0;
     int moves = rmi_plan_moves(call);
     uint64_t sure = !moves ? worst->min_bytes : rmi_plan_anneals(call) ? call->min_sure : RMI_INF;
-    if (call->tries.others) return RM_OK;
+    if (call->tries.others || call->desc->shares) return RM_OK;
     rounds = sure == RMI_INF ? 16 : 1;
     for (round = 0; worst->min_bytes && worst->min_bytes < sure && !named && round < rounds && !call->stop.stopped;
          round++) {
@@ -19492,11 +19550,11 @@ RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph)
 #define RMI_PLAN_RING 3u    /* so many largest shares of weights from host memory, gradients to it, are on their way */
 #define RMI_PLAN_FIRST 4u   /* of the time that is given the first try has that part */
 #define RMI_PLAN_HELD 2u    /* a scatter is held back for gathers until that part of it would be over */
-#define RMI_PLAN_NAMINGS 3u /* budgets between the one asked for and one that works are tried to name a smaller one */
+#define RMI_PLAN_NAMINGS 2u /* budgets are tried to name one */
 
 /* Attempts to make a plan in shares, by the room of gradients' shares that wait: the least, then more than they took in
-   the attempt before, then what all take; the last ends with the first plan, and is the one that names a budget. */
-enum { RMI_PLAN_LEAST, RMI_PLAN_MORE, RMI_PLAN_MORE_AGAIN, RMI_PLAN_MOST, RMI_PLAN_ANY };
+   the attempt before, then what all take. */
+enum { RMI_PLAN_LEAST, RMI_PLAN_MORE, RMI_PLAN_MORE_AGAIN, RMI_PLAN_MOST };
 
 /* What of a param's shares is in host memory, by kind: weight and state are at home there, the gradient goes there for
    its update. */
@@ -20144,13 +20202,13 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
     desc.host_bytes = RMI_MAX / 2;
     call->desc = &desc;
     call->host_only = 1;
-    const uint32_t last = call->tries.others ? RMI_PLAN_MORE_AGAIN : RMI_PLAN_ANY;
-    for (uint32_t attempt = call->tries.naming ? RMI_PLAN_ANY : RMI_PLAN_LEAST; attempt <= last && !fits; attempt++) {
-        if (attempt != RMI_PLAN_LEAST && rmi_plan_is_late(call)) attempt = RMI_PLAN_ANY;
-        if (attempt > last) break;
+    const uint32_t last = call->tries.naming   ? RMI_PLAN_LEAST
+                          : call->tries.others ? RMI_PLAN_MORE_AGAIN
+                                               : RMI_PLAN_MOST;
+    for (uint32_t attempt = RMI_PLAN_LEAST; attempt <= last && !fits; attempt++) {
+        if (attempt != RMI_PLAN_LEAST && rmi_plan_is_late(call)) break;
         /* that none is found with the least room says more than that none is found with more */
         if (result != RM_OK && (result != RM_ERROR_INFEASIBLE || attempt == RMI_PLAN_MORE)) break;
-        call->tries.naming = attempt == RMI_PLAN_ANY;
         const uint64_t waiting = attempt == RMI_PLAN_MORE || attempt == RMI_PLAN_MORE_AGAIN ? at.waiting / 8 * 9
                                  : attempt == RMI_PLAN_MOST                                 ? at.most
                                                                                             : 0;
@@ -20163,10 +20221,8 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
         if (budget) desc.device_bytes = rmi_max(rmi_sub(budget, shares), 1);
         call->budget = rmi_plan_whole(call, desc.device_bytes, 0);
         result = rmi_plan_try_shared(call, graph, &at, budget, &bytes);
-        if (attempt == RMI_PLAN_ANY && call->clock.late) call->stop.stopped = call->clock.late = 0;
         fits = result == RM_OK && (!budget || bytes <= budget);
     }
-    call->tries.naming = 0;
     if (result == RM_OK && !fits) result = RM_ERROR_INFEASIBLE;
     if (result == RM_OK) {
         const uint32_t what = rmi_plan_away[RMI_PLAN_ALL_AWAY].what;
@@ -20217,34 +20273,26 @@ typedef struct rmi_plan_policies { /* what the tries of rmi_plan_make_shared hav
     uint32_t first, level;     /* of rmi_plan_away: that was tried first; of the best, or of that one */
 } rmi_plan_policies;
 
-/* There is no plan in shares in the budget: one is named in found->least that works, with found->more bytes unless it
-   does so without; then what is between the two is halved, as far as that is quick. */
+/* There is no plan in shares in the budget: one is named that works, as a plan says that is made within it; else what
+   it takes itself, and at last found->more bytes that make sure. */
 RMI_FN rm_result rmi_plan_name_shares(rmi_planner *call, rm_graph *graph, const rm_plan_desc *asked,
                                       rmi_plan_policies *found)
 {
     rm_plan_desc desc = *asked;
     rmi_plan_fastest *tried = RMI_NEW(&call->plan->mem, rmi_plan_fastest, 1);
     rm_plan_info info = RMI_INIT, *least = &found->least;
-    uint64_t low = asked->device_bytes, named = least->min_bytes;
-    const uint32_t first = asked->shares == 1 && found->level == found->first ? 3 : asked->shares; /* as a call does */
+    rm_result result = RM_ERROR_INFEASIBLE;
     if (!tried) return RM_ERROR_MEMORY;
     desc.info = &info;
-    for (uint32_t turn = 0; turn <= RMI_PLAN_NAMINGS && !call->stop.stopped; turn++) {
-        if (turn && rmi_sub(named, low) <= named / RMI_PLAN_NEARLY) break;
-        desc.device_bytes = turn ? (low + named) / 2 / call->align * call->align : named;
-        call->tries.naming = !turn;
-        call->tries.others = turn != 0;
-        tried->ns = 0;
-        rm_result result = rmi_plan_try_shares(call, graph, &desc, turn ? first : desc.shares, found->level, tried);
-        if (result != RM_OK && result != RM_ERROR_INFEASIBLE) return result;
-        if (result == RM_OK) named = desc.device_bytes;
-        else if (turn) low = desc.device_bytes;
-        else {
-            named = rmi_add(named, found->more);
-            break;
-        }
+    call->tries.naming = 1;
+    for (uint32_t turn = 0; turn < RMI_PLAN_NAMINGS && result == RM_ERROR_INFEASIBLE && !call->stop.stopped; turn++) {
+        desc.device_bytes = rmi_plan_whole(call, least->min_bytes, 1);
+        result = rmi_plan_try_shares(call, graph, &desc, desc.shares, found->level, tried);
+        least->min_bytes = rmi_max(desc.device_bytes, result == RM_OK ? 0 : info.min_bytes);
     }
-    least->min_bytes = named;
+    call->tries.naming = 0;
+    if (result != RM_OK && result != RM_ERROR_INFEASIBLE) return result;
+    if (result != RM_OK) least->min_bytes = rmi_add(least->min_bytes, found->more);
     if (asked->info) *asked->info = *least;
     return rmi_err_set(&graph->last, RM_ERROR_INFEASIBLE, "budget of %u bytes: too small for step kind '%s' in shares "
                        "on %u ranks; preset '%s' works with %u bytes", asked->device_bytes,
@@ -20311,7 +20359,7 @@ RMI_FN rm_result rmi_plan_try_policies(rmi_planner *call, rm_graph *graph, const
 }
 
 /* The fastest of what rmi_plan_try_policies finds with little work, which on the whole is as fast as with all of it;
-   with all of it if nothing is found, or the caller says how much or how long. others: there is a plan already. */
+   with all of it if the caller says how much or how long. others: there is a plan already. */
 RMI_FN rm_result rmi_plan_find_shared(rmi_planner *call, rm_graph *graph, const rm_plan_desc *asked, int others)
 {
     rmi_plan_policies found = RMI_INIT;
@@ -20319,7 +20367,7 @@ RMI_FN rm_result rmi_plan_find_shared(rmi_planner *call, rm_graph *graph, const 
     if (!best) return RM_ERROR_MEMORY;
     call->tries.fastest = best;
     if (!asked->work_limit) RMI_TRY(rmi_plan_try_policies(call, graph, asked, &found));
-    call->tries.thorough = !call->stop.stopped && ((!best->ns && !others) || call->clock.end_ns || asked->work_limit);
+    call->tries.thorough = !call->stop.stopped && (call->clock.end_ns || asked->work_limit);
     if (call->tries.thorough) RMI_TRY(rmi_plan_try_policies(call, graph, asked, &found));
     if (!best->ns && others) return RM_ERROR_INFEASIBLE;
     if (!best->ns) return rmi_plan_name_shares(call, graph, asked, &found);
