@@ -9885,7 +9885,7 @@ RMI_FN void rmi_bnd_sample(rmi_bnd_web *web, uint32_t *place, uint32_t *n_place,
     const rmi_step *step = b->step;
     uint32_t i, k, n = 0, few = step->n_once > RMI_BND_LARGE ? 4 : 1;
     uint32_t stretch = step->n_once / (RMI_BND_MOMENTS / few) + 1;
-    uint64_t missing[RMI_BND_MOMENTS], most;
+    rmi_plc_key key[RMI_BND_MOMENTS], room[RMI_BND_MOMENTS];
     rmi_bnd_pick pick = RMI_INIT;
     memset(best, 0, sizeof *best);
     pick.n = 1;
@@ -9893,16 +9893,12 @@ RMI_FN void rmi_bnd_sample(rmi_bnd_web *web, uint32_t *place, uint32_t *n_place,
     for (i = 0; i < step->n_once; i += stretch) { /* of each stretch the run that holds most */
         uint32_t at = rmi_bnd_highest(b, i, stretch);
         if (!rmi_bnd_look(b, step->once[at])) continue;
-        most = rmi_sub(b->at.wanted + b->at.held + b->at.extra, b->limit);
-        for (k = n++; k && missing[k - 1] < most; k--) {
-            missing[k] = missing[k - 1];
-            place[k] = place[k - 1];
-        }
-        missing[k] = most;
-        place[k] = at;
+        key[n].key = RMI_INF - rmi_sub(b->at.wanted + b->at.held + b->at.extra, b->limit);
+        key[n++].id = at;
     }
-    for (k = 0; k < n && k < RMI_BND_PRICED / few && b->work < b->most_work / 2 && (!k || missing[k]); k++) {
-        pick.at[0] = place[k];
+    rmi_plc_sort(key, room, n);
+    for (k = 0; k < n && k < RMI_BND_PRICED / few && b->work < b->most_work / 2 && (!k || key[k].key < RMI_INF); k++) {
+        pick.at[0] = place[k] = key[k].id;
         rmi_bnd_solve(web, &pick, 1);
         if (!k || pick.most > best->most) *best = pick;
     }
