@@ -18588,7 +18588,8 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *call, uint64_t budget, int bound)
     /* where any plan will do: the one that a call comes to if it finds none at first */
     uint32_t any = call->tries.naming && call->together != RMI_PLAN_JOINT && !call->desc->shares;
     rm_result result = any ? rmi_plan_move_from(call, budget, rush[0], 0, 0, &fitted) : RM_OK;
-    const int ways = !call->desc->shares ? 2 : !call->tries.naming; /* to ranks all that moves is at home with them */
+    /* to ranks all that moves is at home with them; in other rounds with a disk it gains nothing */
+    const int ways = call->desc->shares ? !call->tries.naming : 2 - (call->tries.fastest && call->tries.others);
     for (int rests = 0; rests < ways && result == RM_OK && !call->stop.stopped; rests++)
         if (!rests || rmi_plan_is_short(call, call->best.n || !call->host_only ? rmi_plan_host(call->desc) : 0))
             result = rmi_plan_move_from(call, budget, 100 - margin, rests, !rests && bound, &fitted);
@@ -20499,19 +20500,23 @@ RMI_FN rm_result rmi_plan_make_once(rmi_planner *call, rm_graph *graph)
     return call->desc->shares ? rmi_plan_make_shared(call, graph) : rmi_plan_again(call);
 }
 
-/* A plan in host memory alone, if it is faster than with the disk; what persists must have room for it. */
+/* Has what persists no room on the device and in so much host memory? */
+RMI_FN int rmi_plan_is_crowded(const rmi_planner *call, const rm_graph *graph, const rm_plan_desc *asked, uint64_t host)
+{
+    const uint64_t budget = rmi_plan_whole(call, asked->device_bytes, 0);
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < 3 * graph->n_tensors; i++)
+        if (rmi_low_has_home(graph, i, 0)) bytes = rmi_add(bytes, rmi_plan_here_bytes(graph, asked, i));
+    return budget && bytes > rmi_add(host, budget);
+}
+
+/* A plan in host memory alone, if it is faster than with the disk. */
 RMI_FN rm_result rmi_plan_without_disk(rmi_planner *call, rm_graph *graph, const rm_plan_desc *asked,
                                        rmi_plan_fastest *best)
 {
-    const uint64_t budget = rmi_plan_whole(call, asked->device_bytes, 0);
-    uint64_t bytes = 0, ns = 0;
-    for (uint32_t i = 0; i < 3 * graph->n_tensors; i++)
-        if (rmi_low_has_home(graph, i, 0)) bytes = rmi_add(bytes, rmi_plan_here_bytes(graph, asked, i));
-    if (call->stop.stopped) return RM_OK;
-    if (budget && bytes > rmi_add(asked->host_bytes, budget)) return RM_OK;
     call->desc = asked;
     rm_result result = rmi_plan_make_once(call, graph);
-    ns = rmi_plan_ns(call->plan);
+    const uint64_t ns = rmi_plan_ns(call->plan);
     if (result == RM_ERROR_INFEASIBLE || (result == RM_OK && best->ns && best->ns <= ns)) return RM_OK;
     if (result == RM_ERROR_CANCELLED && best->ns) return RM_OK;
     if (result != RM_OK) return result;
@@ -20531,6 +20536,7 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
     uint64_t limit, low = asked.host_bytes; /* of host memory: of the fastest plan; below it there is none as fast */
     const uint64_t work = rmi_plan_work(call, RMI_INF); /* of the search */
     rm_result result = RM_OK;
+    int none = rmi_plan_is_crowded(call, graph, &asked, low); /* has host memory room for no plan, by what is known? */
     call->graph = best ? rmi_plan_ablate(&call->plan->mem, graph, call->config.off) : NULL;
     if (!call->graph) return RM_ERROR_MEMORY;
     best->least = RMI_INF;
@@ -20544,7 +20550,9 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
         const uint64_t had = best->ns;
         desc.host_bytes = round ? low + (limit - low) / 2 : limit;
         call->tries.others = round != 0;
-        result = rmi_plan_make_once(call, graph);
+        call->plan->n = 0;
+        if (!round || !rmi_plan_is_crowded(call, graph, &asked, desc.host_bytes))
+            result = rmi_plan_make_once(call, graph);
         if ((result == RM_ERROR_INFEASIBLE && round) || (result == RM_ERROR_CANCELLED && best->ns))
             result = RM_OK, call->plan->n = 0;
         if (result != RM_OK || (!round && !call->plan->n)) break;
@@ -20557,7 +20565,7 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
         if (!round && !best->ns && result == RM_OK) least = rmi_plan_disk_least(call, graph, asked, best);
         if (RMI_WITHOUT(disk_rounds) || asked.shares) break; /* shares: what is in host memory is no matter of copies */
         if (round && call->plan->n && (!best->ns || best->ns != had)) limit = desc.host_bytes;
-        else if (round) low = desc.host_bytes;
+        else if (round) low = desc.host_bytes, none |= !call->plan->n;
     }
     call->tries.others = best->ns != 0;
     desc.host_bytes = most > asked.host_bytes ? limit : asked.host_bytes;
@@ -20568,7 +20576,8 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
         if (result == RM_OK && best->ns) result = rmi_plan_try_disks(call, graph, &asked, best);
         if (best->ns && (result == RM_ERROR_INFEASIBLE || result == RM_ERROR_CANCELLED)) result = RM_OK;
     }
-    if (result == RM_OK && most > asked.host_bytes) result = rmi_plan_without_disk(call, graph, &asked, best);
+    if (result == RM_OK && most > asked.host_bytes && !none && !call->stop.stopped)
+        result = rmi_plan_without_disk(call, graph, &asked, best);
     if (result != RM_OK && !asked.shares) graph->last = call->graph->last;
     if (result != RM_OK || most <= asked.host_bytes) return result;
     if (!best->ns && !least)
