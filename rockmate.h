@@ -18479,7 +18479,7 @@ RMI_FN rm_result rmi_plan_search_lowest(rmi_planner *call, rmi_arena *mem, rmi_o
 {
     const rmi_plan_trial sure = {budget, 0, 0, 1};
     rmi_off_model *m = s->m;
-    uint64_t size, evals = rmi_plan_work(call, RMI_PLAN_MOVE_WORK / RMI_PLAN_BRIEF);
+    uint64_t size, evals = RMI_PLAN_MOVE_WORK / RMI_PLAN_BRIEF; /* whatever little work is asked for */
     uint8_t *fitting = RMI_NEW(mem, uint8_t, m->n_decisions);
     if (!fitting) return RM_ERROR_MEMORY;
     m->terms.limit = call->info->min_bound_bytes;
