@@ -1919,6 +1919,7 @@ typedef struct rmi_link {
     const uint8_t *expected;  /* of the planner: by buffer the tier that it is likely to wait in; NULL: pinned */
     uint32_t whole;           /* of the planner: rm_plan_desc.shares, if that says when weights are whole; else 0 */
     uint64_t besides;         /* of the planner: ns that updates of shares take, which are not in the step's tables */
+    int ranks;                /* of the planner: pinned memory is what all ranks keep, pageable memory is host memory */
 } rmi_link;
 
 typedef struct rmi_ranks { /* processes that run the same plan */
@@ -10222,7 +10223,8 @@ typedef struct rmi_bnd_link {
     uint32_t n, waited, reader; /* waited: the param whose update on the host is waited for; its first reader */
     uint64_t before, outside, wait; /* ns of computation surely before x; outside x to y at most; of the wait */
     uint64_t price, time;       /* of the last ascent: a byte's price; units of it and of what every plan takes */
-    int moves;                  /* some value may move */
+    uint64_t apart;             /* bytes a second that values move at on lanes of their own; 0: on the others' or not */
+    int moves;                  /* some value may move on the others' lanes */
 } rmi_bnd_link;
 
 /* Of a weight: a run after x reads it; a forward before x does. */
@@ -10352,6 +10354,7 @@ RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd_web *web, rmi_bnd_link *link, const uint
     per_ns = rmi_add(rmi_mul(unit, (1024 + price[RMI_BND_HOST]) << 10),
                      rmi_add(rmi_mul_div_up(price[RMI_BND_OUT], rates->d2h, second),
                              rmi_mul_div_up(in, rates->h2d, second)));
+    per_ns = rmi_add(per_ns, rmi_mul_div_up(byte, link->apart, second));
     if (per_ns == RMI_INF || pays >= (uint64_t)1 << 62) return 0;
     return rmi_sub(rmi_mul_div_up(rmi_sub(pays, rmi_add(room, 2)), 1u << 20, per_ns), 1);
 }
@@ -10459,6 +10462,11 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_bnd_web *web, uint64_t *bound)
     RMI_TRY(RMI_TABLES(b->mem, RMI_T(link.until, step->n_tasks), RMI_T(link.from, step->n_tasks),
                        RMI_T(link.choices, RMI_BND_CHOICES)));
     for (i = 0; i < step->n_buffers; i++) link.moves |= step->buffers[i].may_move && step->buffers[i].param == RMI_NONE;
+    if (link.moves && step->graph->link.ranks) {
+        const rmi_tier *rates = &step->graph->link.tier[RMI_PAGEABLE];
+        link.apart = rmi_min(rates->h2d, rates->d2h);
+        link.moves = 0;
+    }
     for (i = step->n_forwards; i < step->n_once && b->work < b->most_work / 3; i += stretch)
         rmi_bnd_link_moment(web, step->once[rmi_bnd_highest(b, i, stretch)], &link, bound);
     while (last > step->n_forwards && step->tasks[step->once[last - 1]].way != RMI_BWD) last--;
@@ -11120,7 +11128,7 @@ RMI_FN uint64_t rmi_off_host_peak(rmi_off_model *m, uint64_t base)
         const rmi_off_copy *out = rmi_off_copy_of(m, life->out), *in = rmi_off_copy_of(m, life->in);
         int grad = life->kind == RMI_BUF_GRAD && life->lasts;
         uint32_t param = life->id;
-        if (!out || (life->lasts && !grad)) continue;
+        if (!out || (life->lasts && (!grad || m->g->link.ranks))) continue;
         uint32_t first = out->pos;
         uint32_t last = m->n - 1;
         if (out->way == RMI_COPY_MERGE) { /* staging bytes, until they have been added */
@@ -11163,7 +11171,7 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
         rmi_buf_kind kind = rmi_low_kind(graph, buf, &param);
         if (kind == RMI_BUF_GRAD && !(m->terms.waiting || rmi_low_grads_resident(m->model.kind))) continue;
         if (!m->mode[buf]) sum += kind == RMI_BUF_VALUE && m->cur[buf] != RMI_NONE ? 0 : m->table.room[buf];
-        else if (kind != RMI_BUF_VALUE || !rmi_off_rests(m, param)) host += m->table.room[buf];
+        else if (!graph->link.ranks && (kind != RMI_BUF_VALUE || !rmi_off_rests(m, param))) host += m->table.room[buf];
     }
     for (i = 0; i < m->n_lives; i++) {
         rmi_off_life *life = &m->lives[i];
@@ -11188,7 +11196,7 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
             first = in->at;
             end = life->last;
         }
-        if (out) moved += life->bytes;
+        if (out && !(life->lasts && graph->link.ranks)) moved += life->bytes;
         rmi_off_live(m, first, end, life->bytes);
     }
     for (i = 0; i < m->n_copy; i++) /* what the step before still copies out */
@@ -13001,7 +13009,7 @@ RMI_FN uint64_t rmi_cost_begin(const rmi_cost *eval, const rmi_schedule *schedul
         own[2] = handed_on ? param->gradient : RMI_NONE;
         for (k = 0; k < 3; k++) {
             if (own[k] == RMI_NONE) continue;
-            if (schedule->home[i] & away[k]) costs->host_bytes += step->buffers[own[k]].room;
+            if (schedule->home[i] & away[k]) costs->host_bytes += step->graph->link.ranks ? 0 : step->buffers[own[k]].room;
             else {
                 costs->last_life[own[k]] = RMI_COST_AT_HOME;
                 resident += step->buffers[own[k]].room;
@@ -16936,6 +16944,18 @@ RMI_FN void rmi_plan_input_ends(const rm_graph *graph, uint32_t *dies)
 /* All host memory that the call gives, bytes. */
 RMI_FN uint64_t rmi_plan_host(const rm_plan_desc *desc) { return desc->host_bytes + desc->pageable_bytes; }
 
+/* So much of it at most plans may use; where ranks stand for pinned memory, that has room for all. */
+RMI_FN uint64_t rmi_plan_host_limit(const rmi_planner *call)
+{
+    return call->graph->link.ranks ? rmi_max(call->desc->pageable_bytes, 1) : rmi_plan_host(call->desc);
+}
+
+/* Is there pageable memory, which plans choose from? */
+RMI_FN int rmi_plan_has_pageable(const rmi_planner *call)
+{
+    return call->desc->pageable_bytes && !call->graph->link.ranks;
+}
+
 /* Bytes of the program in host memory above what there is, of both kinds. */
 RMI_FN uint64_t rmi_plan_host_over(const rmi_planner *call, const rmi_program *program)
 {
@@ -17153,7 +17173,7 @@ RMI_FN rm_result rmi_plan_kept_make(const rmi_planner *call, rmi_arena *mem, rmi
                        RMI_T(kept->worth, seq->n_kept), RMI_T(kept->order, 2 * (size_t)seq->n_kept),
                        RMI_T(kept->tier, seq->n_kept), RMI_T(kept->load[0], columns), RMI_T(kept->load[1], columns)));
     for (i = 0; i < seq->n_kept; i++)
-        if (seq->kept[i].home) at[seq->kept[i].head] = i + 1, kept->items[i].fixed = !call->desc->pageable_bytes;
+        if (seq->kept[i].home) at[seq->kept[i].head] = i + 1, kept->items[i].fixed = !rmi_plan_has_pageable(call);
     for (size_t k = 0; call->given && k < call->given->n_homes; k++) {
         const rmi_home *home = &call->given->homes[k];
         if (home->host && at[home->buf]) kept->items[at[home->buf] - 1].fixed = 1;
@@ -17207,11 +17227,13 @@ RMI_FN rm_result rmi_plan_place_kept(const rmi_planner *call, rmi_arena *mem, rm
     const rmi_seq *seq = &call->seq;
     rmi_plan_kept kept = RMI_INIT;
     rmi_plc_item *some = RMI_NEW(mem, rmi_plc_item, seq->n_kept + 1);
-    uint32_t i, tier, turn, turns = call->desc->pageable_bytes ? 4 : 0;
+    uint32_t i, tier, turn, turns = rmi_plan_has_pageable(call) ? 4 : 0;
     uint64_t pinned = call->desc->host_bytes;
     size_t k, n;
     if (!some) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_plan_kept_make(call, mem, &kept));
+    for (i = 0; i < seq->n_kept && call->graph->link.ranks; i++)
+        kept.tier[i] = call->graph->link.expected[seq->kept[i].head];
     for (turn = 0; !turn || (turn < turns && out->host[RMI_PINNED] > call->desc->host_bytes); turn++) {
         if (turns) rmi_plan_choose_tiers(call, &kept, pinned);
         for (tier = 0; tier < RMI_TIERS; tier++) {
@@ -18551,7 +18573,7 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *call, uint64_t budget, uint32_t
     rm_result result = rmi_off_make(&mem, call->graph, call->step, call->align, percent, &m);
     if (result == RM_OK) {
         m.terms.limit = budget;
-        m.terms.host_limit = rmi_plan_host(call->desc);
+        m.terms.host_limit = rmi_plan_host_limit(call);
         m.terms.steady = call->together == RMI_PLAN_JOINT;
         m.terms.rests = rest || (call->given && rmi_plan_is_short(call, rmi_plan_host(call->desc)));
         m.terms.waiting = call->step == RM_FORWARD && call->steps & (RM_FIRST | RM_MIDDLE | RM_LAST);
@@ -18567,7 +18589,7 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *call, uint64_t budget, uint32_t
     for (i = 0; i < turns && result == RM_OK && !call->stop.stopped; i++) {
         if (budget < call->info->min_bound_bytes) break;
         m.terms.limit = budget - (budget == RMI_INF ? 0 : budget / 32 * i * i);
-        m.terms.host_limit = rmi_plan_host(call->desc);
+        m.terms.host_limit = rmi_plan_host_limit(call);
         result = rmi_plan_search_moved(call, &mem, &s, budget, i, &evals);
         if (s.found == RMI_INF || (call->best.n && call->best.fig.time_ns <= s.found + s.found / 20)) break;
     }
@@ -18671,7 +18693,7 @@ RMI_FN rm_result rmi_plan_pass_search(rmi_planner *call, int copies)
     result = rmi_step_make(&search.mem, copies ? &slow : call->graph, call->step, call->align, copies, &search.model);
     if (result == RM_OK && !(copies && search.model.unfit)) {
         result = rmi_ref_search_make(&search.mem, &search.model, call->limit, &search.s);
-        search.s.search.cost.host_limit = rmi_plan_host(call->desc);
+        search.s.search.cost.host_limit = rmi_plan_host_limit(call);
         if (result == RM_OK) result = copies ? rmi_plan_search_copies(&search) : rmi_plan_search_plain(&search);
     }
     rmi_arena_free(&search.chain);
@@ -19324,7 +19346,7 @@ RMI_FN rm_result rmi_plan_make(rmi_planner *call)
     if (call->desc->like) RMI_TRY(rmi_plan_like(call, call->desc->like));
     RMI_TRY(rmi_plan_layout(call));
     if (call->host_only) call->config.passes |= RM_PASS_STREAM | RM_PASS_OFFLOAD;
-    if (call->graph->has_link && call->desc->pageable_bytes) {
+    if (call->graph->has_link && rmi_plan_has_pageable(call)) {
         call->expected = RMI_NEW(&call->plan->mem, uint8_t, rmi_low_buffers(call->graph));
         if (!call->expected) return RM_ERROR_MEMORY;
         call->graph->link.expected = call->expected;
@@ -19509,23 +19531,30 @@ RMI_FN rm_result rmi_plan_make_without(rmi_planner *call, rm_graph *graph)
 
 /* Makes a graph, which is a copy, one in which the ranks are host memory, and nothing but params can be there. Returns
    whether it has such. */
-RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph)
+RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph, uint8_t *expected)
 {
     const rmi_ranks *ranks = &graph->ranks;
+    const rmi_tier host = graph->link.tier[RMI_PINNED];
     int any = 0;
     memset((void *)&graph->link, 0, sizeof graph->link);
+    graph->link.ranks = 1;
+    graph->link.expected = expected;
+    graph->link.tier[RMI_PAGEABLE] = host;
     graph->link.tier[RMI_PINNED].h2d = graph->link.tier[RMI_PINNED].d2h = /* half: both directions share a lane */
         rmi_min(rmi_mul_div_up(ranks->rate, ranks->n, 2 * (ranks->n - 1)), RMI_MAX);
     graph->link.latency = ranks->latency;
     graph->link.add = RMI_MAX;
     graph->has_link = 1;
     graph->no_merge = 0;
-    for (uint32_t i = 0; i < graph->n_ops; i++) graph->ops[i].flags |= RM_STAYS;
+    for (uint32_t i = 0; i < rmi_low_buffers(graph); i++) expected[i] = RMI_PAGEABLE;
+    for (uint32_t i = 0; i < graph->n_ops && !host.h2d; i++) graph->ops[i].flags |= RM_STAYS;
     for (uint32_t i = 0; i < graph->n_tensors; i++) {
         rmi_tensor *tensor = &graph->tensors[i];
         const int shares = rmi_plan_shares(graph, i);
         any |= shares;
-        tensor->stays = (uint8_t)!shares; /* in shares on the device is no host memory */
+        for (uint32_t kind = RMI_BUF_VALUE; kind <= RMI_BUF_STATE && tensor->kind == RMI_PARAM; kind++)
+            expected[rmi_low_buf(graph, (rmi_buf_kind)kind, i)] = RMI_PINNED;
+        if (tensor->kind == RMI_PARAM || !host.h2d) tensor->stays = (uint8_t)!shares; /* its own is no host memory */
         if (!shares || !tensor->consumers.n) continue;
         tensor->opt_host = rmi_mul_div_up(rmi_min(tensor->opt, tensor->opt_host), 1, ranks->n);
         tensor->opt = tensor->reduce = RMI_INF;
@@ -19871,6 +19900,19 @@ RMI_FN rm_result rmi_plan_say_rest(rmi_plan_sharing *to)
     return RM_OK;
 }
 
+/* Says a copy of an activation to host memory or back, or that it is there no more. */
+RMI_FN rm_result rmi_plan_say_value(rmi_plan_sharing *to, const rmi_stmt *st)
+{
+    const rmi_tier *rates = &to->graph->link.tier[RMI_PINNED];
+    uint64_t *lane = st->what == RMI_OFFLOAD ? &to->d2h : &to->h2d;
+    const uint64_t ns = rmi_plan_copy_ns(to, st->buf, st->what == RMI_OFFLOAD ? rates->d2h : rates->h2d);
+    if (st->what != RMI_DROP_HOST) *lane = rmi_add(rmi_max(*lane, to->compute), ns);
+    RMI_TRY(rmi_plan_say_shared(to, (rmi_what)st->what, st->buf, st->offset, st->bytes));
+    if (st->what == RMI_OFFLOAD)
+        to->out.st[to->out.n - 1].offset = RMI_IN_TIER(st->offset) + to->at->host + to->at->travel;
+    return RM_OK;
+}
+
 /* Says a statement in shares: copies to and from host memory, and updates there. RM_ERROR_INTERNAL: it has no like. */
 RMI_FN rm_result rmi_plan_say_in_shares(rmi_plan_sharing *to, const rmi_stmt *st)
 {
@@ -19895,6 +19937,8 @@ RMI_FN rm_result rmi_plan_say_in_shares(rmi_plan_sharing *to, const rmi_stmt *st
         to->ready[i] = to->compute;
         return RM_OK;
     }
+    if (st->what >= RMI_OFFLOAD && !(kind <= RMI_BUF_STATE && graph->tensors[i].kind == RMI_PARAM))
+        return rmi_plan_say_value(to, st);
     if (st->what == RMI_DROP_HOST) return RM_OK;
     if (st->what >= RMI_OFFLOAD) return RM_ERROR_INTERNAL;
     if (kind == RMI_BUF_GRAD && st->what == RMI_FREE) RMI_TRY(rmi_plan_say_scatters(to, 0, i));
@@ -20155,8 +20199,8 @@ RMI_FN rm_result rmi_plan_try_shared(rmi_planner *call, const rm_graph *graph, r
         rmi_program *program = &call->plan->prog[i];
         rm_plan_info *info = &call->plan->info[i];
         program->arena = *bytes;
-        memset(program->host, 0, sizeof program->host);
-        program->host[RMI_PINNED] = at->host + at->travel;
+        program->host[RMI_PINNED] = at->host + at->travel + program->host[RMI_PAGEABLE];
+        program->host[RMI_PAGEABLE] = 0;
         RMI_TRY(rmi_sch_check(graph, program, &call->graph->last, NULL));
         rmi_plan_figures_of(program, info);
         info->min_bytes = rmi_min(*bytes, rmi_add(info->min_bytes, *bytes - base));
@@ -20175,14 +20219,16 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
     uint64_t budget = desc.device_bytes, host = desc.host_bytes, shares = 0, bytes = 0;
     rm_result result = RM_OK;
     int fits = 0;
+    uint8_t *expected = RMI_NEW(&call->plan->mem, uint8_t, rmi_low_buffers(graph));
     call->graph = rmi_plan_ablate(&call->plan->mem, graph, call->config.off);
-    if (!call->graph) return RM_ERROR_MEMORY;
+    if (!call->graph || !expected) return RM_ERROR_MEMORY;
     result = rmi_plan_obey(call);
     if (result != RM_OK) {
         graph->last = call->graph->last;
         return result;
     }
-    int any = rmi_plan_ranks_as_host(call->graph);
+    if (!host) memset((void *)&call->graph->link, 0, sizeof call->graph->link);
+    int any = rmi_plan_ranks_as_host(call->graph, expected);
     call->graph->link.whole = whole > 1 ? whole : 0;
     if (!any)
         return rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, "rm_plan_desc.shares: no param can be in shares; declare "
@@ -20207,6 +20253,7 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
                                "%s are too few for shares whose updates run there only; %u would do", host,
                                desc.disk_bytes ? " and disk" : "", at.host + at.travel);
         shares = at.lasting + at.waiting + at.ws + at.stage + at.ring;
+        desc.pageable_bytes = host - at.host - at.travel;
         if (budget) desc.device_bytes = rmi_max(rmi_sub(budget, shares), 1);
         call->budget = rmi_plan_whole(call, desc.device_bytes, 0);
         result = rmi_plan_try_shared(call, graph, &at, budget, &bytes);
@@ -21947,7 +21994,7 @@ static const rmi_txt_row rmi_txt_graph_rows[] = {
     {"variant", "on", RMI_TXT_OF_FORM}, {"part", "fn", RMI_TXT_OF_PART}, {"grad", "ab", 0}, {"output", "a", 0},
     {"barrier", "n", RMI_TXT_OF_BARRIER}, {"anyorder", "", 0}, {"block", "n", 0}, {"end", "", 0}, {NULL, NULL, 0}};
 
-static const rmi_link rmi_txt_plain_link = {{{0, 0}, {0, 0}}, 0, 20000000000u, NULL, 0, 0};
+static const rmi_link rmi_txt_plain_link = {{{0, 0}, {0, 0}}, 0, 20000000000u, NULL, 0, 0, 0};
 static const rmi_ranks rmi_txt_plain_ranks = {0, 0, 0, RMI_GRAIN};
 static const rmi_disk rmi_txt_plain_disk = {0, 0, 0, 0};
 
