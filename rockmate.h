@@ -10223,7 +10223,7 @@ typedef struct rmi_bnd_link {
     uint32_t n, waited, reader; /* waited: the param whose update on the host is waited for; its first reader */
     uint64_t before, outside, wait; /* ns of computation surely before x; outside x to y at most; of the wait */
     uint64_t price, time;       /* of the last ascent: a byte's price; units of it and of what every plan takes */
-    uint64_t apart;             /* bytes a second that values move at on lanes of their own; 0: on the others' or not */
+    const rmi_tier *apart;      /* rates of lanes of their own that values move on, or NULL: they have the others' */
     int moves;                  /* some value may move on the others' lanes */
 } rmi_bnd_link;
 
@@ -10334,15 +10334,18 @@ RMI_FN uint64_t rmi_bnd_chosen(const rmi_bnd_link *link, const uint64_t *price, 
     return sum;
 }
 
-/* The least T at these prices, ns; 0: they say nothing. */
-RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd_web *web, rmi_bnd_link *link, const uint64_t *price)
+/* The least T at these prices, ns; 0: they say nothing. out: values with lanes of their own are priced as they go out
+   before x, else as they come in after it. */
+RMI_FN uint64_t rmi_bnd_link_priced(rmi_bnd_web *web, rmi_bnd_link *link, const uint64_t *price, int out)
 {
     const rmi_bnd *b = web->b;
     const rmi_tier *rates = &b->step->graph->link.tier[RMI_PINNED];
     const uint64_t second = 1000000000u, unit = (uint64_t)1 << b->up;
     uint64_t in = price[RMI_BND_IN_AFTER] + price[RMI_BND_IN], before = price[RMI_BND_OUT_BEFORE];
     uint64_t byte = before + price[RMI_BND_OUT] + in + price[RMI_BND_STAY], busy = 0, pays, room, per_ns;
-    if (before) busy = (rmi_mul_div_up(before, rates->d2h, second) >> 10) + 1;
+    const uint64_t leave = link->apart && out ? link->apart->d2h : 0, come = link->apart && !out ? link->apart->h2d : 0;
+    if (before || leave)
+        busy = (rmi_add(rmi_mul_div_up(before, rates->d2h, second), rmi_mul_div_up(byte, leave, second)) >> 10) + 1;
     if (!byte || byte > b->most_price || busy >= unit << 10) return 0;
     if (byte != link->price) {
         link->price = byte;
@@ -10354,9 +10357,18 @@ RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd_web *web, rmi_bnd_link *link, const uint
     per_ns = rmi_add(rmi_mul(unit, (1024 + price[RMI_BND_HOST]) << 10),
                      rmi_add(rmi_mul_div_up(price[RMI_BND_OUT], rates->d2h, second),
                              rmi_mul_div_up(in, rates->h2d, second)));
-    per_ns = rmi_add(per_ns, rmi_mul_div_up(byte, link->apart, second));
+    room = rmi_add(room, rmi_scale20(rmi_mul_div_up(link->outside, leave, second), byte));
+    pays = rmi_add(pays, rmi_scale20(rmi_sub(rmi_mul_div_up(link->before, come, second), 1), byte));
+    per_ns = rmi_add(per_ns, rmi_mul_div_up(byte, come, second));
     if (per_ns == RMI_INF || pays >= (uint64_t)1 << 62) return 0;
-    return rmi_sub(rmi_mul_div_up(rmi_sub(pays, rmi_add(room, 2)), 1u << 20, per_ns), 1);
+    return rmi_sub(rmi_mul_div_up(rmi_sub(pays, rmi_add(room, 3)), 1u << 20, per_ns), 1);
+}
+
+/* The larger of both. */
+RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd_web *web, rmi_bnd_link *link, const uint64_t *price)
+{
+    const uint64_t ns = rmi_bnd_link_priced(web, link, price, 0);
+    return link->apart ? rmi_max(ns, rmi_bnd_link_priced(web, link, price, 1)) : ns;
 }
 
 /* Raises T, which is returned, by moving prices while that helps: one link's price goes over to another's, any price
@@ -10462,11 +10474,7 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_bnd_web *web, uint64_t *bound)
     RMI_TRY(RMI_TABLES(b->mem, RMI_T(link.until, step->n_tasks), RMI_T(link.from, step->n_tasks),
                        RMI_T(link.choices, RMI_BND_CHOICES)));
     for (i = 0; i < step->n_buffers; i++) link.moves |= step->buffers[i].may_move && step->buffers[i].param == RMI_NONE;
-    if (link.moves && step->graph->link.ranks) {
-        const rmi_tier *rates = &step->graph->link.tier[RMI_PAGEABLE];
-        link.apart = rmi_min(rates->h2d, rates->d2h);
-        link.moves = 0;
-    }
+    if (link.moves && step->graph->link.ranks) link.apart = &step->graph->link.tier[RMI_PAGEABLE], link.moves = 0;
     for (i = step->n_forwards; i < step->n_once && b->work < b->most_work / 3; i += stretch)
         rmi_bnd_link_moment(web, step->once[rmi_bnd_highest(b, i, stretch)], &link, bound);
     while (last > step->n_forwards && step->tasks[step->once[last - 1]].way != RMI_BWD) last--;
