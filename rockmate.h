@@ -10189,6 +10189,13 @@ RMI_FN rm_result rmi_bnd_once(rmi_arena *mem, const rm_graph *graph, uint32_t ki
                      + (c1 + c2) weight (if neither x nor a run after it reads it)
                      + (c1 + c2) gradient (if earlier steps have contributed to it, and x does not hold it)
 
+   Where weights move between ranks, values move on lanes of their own, of rates d and h: a byte of them that is not at
+   x costs a for one of three things, whichever says most: that it goes out before x (a d times all computation but x to
+   y comes off the right, and a d is part of b1 d2h <= 1), that it comes in after x (a h comes to the left's factor, a h
+   times all that surely precedes x to the right), or that it is in host memory at x (a times what has room there comes
+   off the right; with a disk behind it, what has none and all shares that may be away: a times the disk's rate to the
+   left's factor).
+
    One param (a tied embedding: read first, complete last) is waited for: if the host updates it, its first read of the
    next step comes after copy, update and copy, and all that can run meanwhile is what does not lie between that read
    and its last gradient, updates on the device among it. T is above that sum as it is above the sum of all
@@ -10216,6 +10223,11 @@ typedef struct rmi_bnd_choice { /* for so many equal params; or what there is no
 } rmi_bnd_choice;
 #define RMI_BND_CHOICES 49u
 
+/* Host memory for values that move on lanes of their own: bytes, less so many; bytes a second from a disk behind it. */
+typedef struct rmi_bnd_there {
+    uint64_t host, less, load;
+} rmi_bnd_there;
+
 typedef struct rmi_bnd_link {
     uint32_t end;               /* y, or RMI_NONE */
     uint8_t *until, *from;      /* by task: surely before y; surely after it */
@@ -10223,7 +10235,8 @@ typedef struct rmi_bnd_link {
     uint32_t n, waited, reader; /* waited: the param whose update on the host is waited for; its first reader */
     uint64_t before, outside, wait; /* ns of computation surely before x; outside x to y at most; of the wait */
     uint64_t price, time;       /* of the last ascent: a byte's price; units of it and of what every plan takes */
-    const rmi_tier *apart;      /* rates of lanes of their own that values move on, or NULL: they have the others' */
+    const rmi_tier *apart;      /* rates of lanes of their own that values move on, or NULL: they have the others'; */
+    rmi_bnd_there there;        /* and where they wait */
     int moves;                  /* some value may move on the others' lanes */
 } rmi_bnd_link;
 
@@ -10334,16 +10347,21 @@ RMI_FN uint64_t rmi_bnd_chosen(const rmi_bnd_link *link, const uint64_t *price, 
     return sum;
 }
 
-/* The least T at these prices, ns; 0: they say nothing. out: values with lanes of their own are priced as they go out
-   before x, else as they come in after it. */
-RMI_FN uint64_t rmi_bnd_link_priced(rmi_bnd_web *web, rmi_bnd_link *link, const uint64_t *price, int out)
+/* What values with lanes of their own are priced for: that they go out before x, come in after it, are in host memory
+   at x. */
+typedef enum rmi_bnd_apart { RMI_BND_LEAVE, RMI_BND_COME, RMI_BND_WAIT_THERE, RMI_BND_APARTS } rmi_bnd_apart;
+
+/* The least T at these prices, ns; 0: they say nothing. */
+RMI_FN uint64_t rmi_bnd_link_priced(rmi_bnd_web *web, rmi_bnd_link *link, const uint64_t *price, rmi_bnd_apart apart)
 {
     const rmi_bnd *b = web->b;
     const rmi_tier *rates = &b->step->graph->link.tier[RMI_PINNED];
     const uint64_t second = 1000000000u, unit = (uint64_t)1 << b->up;
     uint64_t in = price[RMI_BND_IN_AFTER] + price[RMI_BND_IN], before = price[RMI_BND_OUT_BEFORE];
     uint64_t byte = before + price[RMI_BND_OUT] + in + price[RMI_BND_STAY], busy = 0, pays, room, per_ns;
-    const uint64_t leave = link->apart && out ? link->apart->d2h : 0, come = link->apart && !out ? link->apart->h2d : 0;
+    const uint64_t leave = link->apart && apart == RMI_BND_LEAVE ? link->apart->d2h : 0;
+    const uint64_t come = link->apart && apart == RMI_BND_COME ? link->apart->h2d : 0;
+    const int there = link->apart && apart == RMI_BND_WAIT_THERE;
     if (before || leave)
         busy = (rmi_add(rmi_mul_div_up(before, rates->d2h, second), rmi_mul_div_up(byte, leave, second)) >> 10) + 1;
     if (!byte || byte > b->most_price || busy >= unit << 10) return 0;
@@ -10357,18 +10375,21 @@ RMI_FN uint64_t rmi_bnd_link_priced(rmi_bnd_web *web, rmi_bnd_link *link, const 
     per_ns = rmi_add(rmi_mul(unit, (1024 + price[RMI_BND_HOST]) << 10),
                      rmi_add(rmi_mul_div_up(price[RMI_BND_OUT], rates->d2h, second),
                              rmi_mul_div_up(in, rates->h2d, second)));
-    room = rmi_add(room, rmi_scale20(rmi_mul_div_up(link->outside, leave, second), byte));
-    pays = rmi_add(pays, rmi_scale20(rmi_sub(rmi_mul_div_up(link->before, come, second), 1), byte));
-    per_ns = rmi_add(per_ns, rmi_mul_div_up(byte, come, second));
+    room = rmi_add(room, rmi_scale20(there ? link->there.host : rmi_mul_div_up(link->outside, leave, second), byte));
+    pays = rmi_add(pays, rmi_scale20(there ? link->there.less
+                                           : rmi_sub(rmi_mul_div_up(link->before, come, second), 1), byte));
+    per_ns = rmi_add(per_ns, rmi_mul_div_up(byte, there ? link->there.load : come, second));
     if (per_ns == RMI_INF || pays >= (uint64_t)1 << 62) return 0;
     return rmi_sub(rmi_mul_div_up(rmi_sub(pays, rmi_add(room, 3)), 1u << 20, per_ns), 1);
 }
 
-/* The larger of both. */
+/* The largest of what that says for each. */
 RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd_web *web, rmi_bnd_link *link, const uint64_t *price)
 {
-    const uint64_t ns = rmi_bnd_link_priced(web, link, price, 0);
-    return link->apart ? rmi_max(ns, rmi_bnd_link_priced(web, link, price, 1)) : ns;
+    uint64_t ns = 0;
+    for (uint32_t apart = 0; apart < (link->apart ? RMI_BND_APARTS : 1u); apart++)
+        ns = rmi_max(ns, rmi_bnd_link_priced(web, link, price, (rmi_bnd_apart)apart));
+    return ns;
 }
 
 /* Raises T, which is returned, by moving prices while that helps: one link's price goes over to another's, any price
@@ -10464,13 +10485,14 @@ RMI_FN void rmi_bnd_link_moment(rmi_bnd_web *web, uint32_t run, rmi_bnd_link *li
 
 /* Raises *bound where buffers move to host memory, of which there may be any amount. Moments of the backward are priced
    one by one, then the first of it with the last backward as y. */
-RMI_FN rm_result rmi_bnd_link_bound(rmi_bnd_web *web, uint64_t *bound)
+RMI_FN rm_result rmi_bnd_link_bound(rmi_bnd_web *web, const rmi_bnd_there *there, uint64_t *bound)
 {
     rmi_bnd *b = web->b;
     const rmi_step *step = b->step;
     rmi_bnd_link link = RMI_INIT;
     uint32_t i, last = step->n_once, stretch = (step->n_once - step->n_forwards) / 24 + 1;
     link.end = link.waited = RMI_NONE;
+    link.there = *there;
     RMI_TRY(RMI_TABLES(b->mem, RMI_T(link.until, step->n_tasks), RMI_T(link.from, step->n_tasks),
                        RMI_T(link.choices, RMI_BND_CHOICES)));
     for (i = 0; i < step->n_buffers; i++) link.moves |= step->buffers[i].may_move && step->buffers[i].param == RMI_NONE;
@@ -10489,6 +10511,7 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_bnd_web *web, uint64_t *bound)
    many ns will do. besides: ns that the compute lane is busy with what the step's tables do not know. */
 typedef struct rmi_bnd_ask {
     uint64_t bytes, work, more, enough, besides;
+    rmi_bnd_there there;
 } rmi_bnd_ask;
 
 /* Raises *bound to ns that no plan is faster than whose live bytes stay within the limit. */
@@ -10505,7 +10528,7 @@ RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_step *step, const rmi_b
     b.enough = ask->enough;
     b.besides = ask->besides;
     b.common = rmi_add(b.common, b.besides);
-    if (step->moves) return rmi_bnd_link_bound(&web, bound);
+    if (step->moves) return rmi_bnd_link_bound(&web, &ask->there, bound);
     rmi_bnd_sample(&web, place, &n, &best);
     *bound = rmi_max(*bound, best.most);
     b.most_work = b.work + ask->more / 8;
@@ -11824,13 +11847,19 @@ RMI_FN void rmi_off_drop_small(rmi_off_search *s)
     }
 }
 
+/* Is there a memory where what persists may be, beside the device? */
+RMI_INLINE int rmi_off_has_host(const rmi_off_model *m)
+{
+    return m->g->has_link && (m->terms.host_limit || m->g->link.ranks);
+}
+
 /* May the update of tensor i run on either side? */
 RMI_FN int rmi_off_two_sided(const rmi_off_model *m, uint32_t i)
 {
     const rmi_tensor *tensor = &m->g->tensors[i];
     return tensor->kind == RMI_PARAM && !tensor->external && tensor->updates && rmi_low_has_update(m->model.kind) &&
            tensor->opt_host != RMI_INF && tensor->opt != RMI_INF && !(m->terms.edge[i] & 1) && m->table.fixed[i] < 2 &&
-           m->g->has_link && m->terms.host_limit;
+           rmi_off_has_host(m);
 }
 
 RMI_FN rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi_shape *shape, rmi_off_search *s)
@@ -11918,7 +11947,7 @@ RMI_FN int rmi_off_may(const rmi_off_search *s, const rmi_off_item *item, uint8_
     if (mode == RMI_OFF_OUT && !item->lasting)
         return m->g->has_link && m->terms.host_limit && !rmi_low_stays(m->g, item->buf);
     if (!item->lasting) return mode == RMI_OFF_KEEP || (!m->table.fixed[item->buf] && made);
-    if (mode && (!m->g->has_link || !m->terms.host_limit)) return 0;
+    if (mode && !rmi_off_has_host(m)) return 0;
     if (m->host_update[item->id] || m->terms.edge[item->buf] == 2)
         return item->weight ? mode < 4 && (mode & RMI_OFF_EDGE) != 0 : mode == RMI_OFF_HOME;
     return mode < (item->weight ? 4 : 2);
@@ -13017,8 +13046,9 @@ RMI_FN uint64_t rmi_cost_begin(const rmi_cost *eval, const rmi_schedule *schedul
         own[2] = handed_on ? param->gradient : RMI_NONE;
         for (k = 0; k < 3; k++) {
             if (own[k] == RMI_NONE) continue;
-            if (schedule->home[i] & away[k]) costs->host_bytes += step->graph->link.ranks ? 0 : step->buffers[own[k]].room;
-            else {
+            if (schedule->home[i] & away[k]) {
+                if (!step->graph->link.ranks) costs->host_bytes += step->buffers[own[k]].room;
+            } else {
                 costs->last_life[own[k]] = RMI_COST_AT_HOME;
                 resident += step->buffers[own[k]].room;
             }
@@ -16757,6 +16787,9 @@ typedef struct rmi_plan_tries { /* a plan is the best of several tries: in share
     int others;   /* there is a plan of another try: where this one has none soon, no budget is named */
     int thorough; /* in shares: with all the work */
     int naming;   /* is there a plan for this budget, without what earlier calls found? The first one is enough */
+    uint64_t values; /* in shares: bytes of host memory for activations, at most; */
+    uint64_t disk;   /* so many bytes of what is said to be host memory are a disk */
+    rmi_bnd_there there; /* for the bound */
 } rmi_plan_tries;
 
 enum { /* several kinds of step; 0: there is one */
@@ -16955,7 +16988,7 @@ RMI_FN uint64_t rmi_plan_host(const rm_plan_desc *desc) { return desc->host_byte
 /* So much of it at most plans may use; where ranks stand for pinned memory, that has room for all. */
 RMI_FN uint64_t rmi_plan_host_limit(const rmi_planner *call)
 {
-    return call->graph->link.ranks ? rmi_max(call->desc->pageable_bytes, 1) : rmi_plan_host(call->desc);
+    return call->graph->link.ranks ? call->desc->pageable_bytes : rmi_plan_host(call->desc);
 }
 
 /* Is there pageable memory, which plans choose from? */
@@ -17448,6 +17481,7 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *call, const rmi_step *model, uint64
     if (moves && (budget == RMI_INF || call->desc->live_only)) return RM_OK;
     ask.work = RMI_PLAN_BOUND_WORK;
     ask.besides = plain.link.besides;
+    ask.there = call->tries.there;
     ask.more = call->config.passes & RM_PASS_SEARCH ? RMI_PLAN_BOUND_WORK / 2 * 3 : RMI_PLAN_BOUND_WORK / 8;
     if (brief) ask.more = 0;
     ask.enough = RMI_INF;
@@ -20217,6 +20251,17 @@ RMI_FN rm_result rmi_plan_try_shared(rmi_planner *call, const rm_graph *graph, r
     return RM_OK;
 }
 
+/* Is all that may wait on disk in shares read in a step? */
+RMI_FN int rmi_plan_every_step(const rmi_planner *call, const rm_graph *graph)
+{
+    for (uint32_t i = 0; i < graph->n_tensors; i++) {
+        const rmi_tensor *param = &graph->tensors[i];
+        const int updated = param->updates && !(call->steps & (RM_FIRST | RM_MIDDLE | RM_FORWARD));
+        if (rmi_plan_shares(graph, i) && !updated && (param->state_bytes || !param->consumers.n)) return 0;
+    }
+    return 1;
+}
+
 /* As rmi_plan_make, for a plan in shares of the graph itself; whole: as rm_plan_desc.shares; level: of
    rmi_plan_away. Too small a budget: one is named that may do; *more bytes than that will. */
 RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32_t whole, uint32_t level,
@@ -20261,7 +20306,7 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
                                "%s are too few for shares whose updates run there only; %u would do", host,
                                desc.disk_bytes ? " and disk" : "", at.host + at.travel);
         shares = at.lasting + at.waiting + at.ws + at.stage + at.ring;
-        desc.pageable_bytes = host - at.host - at.travel;
+        desc.pageable_bytes = rmi_min(host - at.host - at.travel, call->tries.values);
         if (budget) desc.device_bytes = rmi_max(rmi_sub(budget, shares), 1);
         call->budget = rmi_plan_whole(call, desc.device_bytes, 0);
         result = rmi_plan_try_shared(call, graph, &at, budget, &bytes);
@@ -20271,6 +20316,9 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
     if (result == RM_OK) {
         const uint32_t what = rmi_plan_away[RMI_PLAN_ALL_AWAY].what;
         bytes = rmi_plan_most_away(call, graph, what);
+        call->tries.there.host = host - call->tries.disk;
+        call->tries.there.less = rmi_min(host, bytes);
+        call->tries.there.load = call->tries.disk ? rmi_plan_every_step(call, graph) ? graph->disk.in : RMI_MAX : 0;
         RMI_TRY(rmi_plan_place_shares(call, graph, 0, 0, RMI_PLAN_ALL_HERE, &at));
         result = rmi_plan_bound_shares(call, graph, budget, rmi_sub(at.lasting, rmi_min(host, bytes)), host ? what : 0);
     }
@@ -20436,6 +20484,7 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
    then halfway between what there is and what the fastest plan so far was made for, since what must go through the
    disk makes a step slow. >>disk says what waits there. Tuned on GPT-2 124M, Llama-3-8B and -70B on an RTX 4090. */
 #define RMI_PLAN_DISK_ROUNDS 6u
+static const uint8_t rmi_plan_disk_values[] = {0, 3, 1}; /* rounds in shares: quarters of host memory for activations */
 #define RMI_PLAN_DISK_WORK ((uint64_t)3000000) /* of the search in each of them, where the caller says none */
 static const uint8_t rmi_plan_disk_spare[] = {64, 32, 16, 12, 8, 6, 4, 3}; /* that part of host memory for transfers */
 
@@ -20601,9 +20650,12 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
     if (!asked.shares)
         desc.work_limit = rmi_max(rmi_min(work, RMI_PLAN_DISK_WORK), work < RMI_INF ? work / RMI_PLAN_DISK_ROUNDS : 0);
     limit = rmi_min(rmi_add(asked.host_bytes, asked.disk_bytes), RMI_MAX / 2);
-    for (uint32_t round = 0; round < RMI_PLAN_DISK_ROUNDS && result == RM_OK && !call->stop.stopped; round++) {
+    call->tries.disk = limit - asked.host_bytes;
+    const uint32_t rounds = asked.shares ? RMI_COUNT(rmi_plan_disk_values) : RMI_PLAN_DISK_ROUNDS;
+    for (uint32_t round = 0; round < rounds && result == RM_OK && !call->stop.stopped; round++) {
         const uint64_t had = best->ns;
-        desc.host_bytes = round ? low + (limit - low) / 2 : limit;
+        if (!asked.shares || !round) desc.host_bytes = round ? low + (limit - low) / 2 : limit;
+        if (asked.shares) call->tries.values = asked.host_bytes / 4 * rmi_plan_disk_values[round];
         call->tries.others = round != 0;
         call->plan->n = 0;
         if (!round || !rmi_plan_is_crowded(call, graph, &asked, desc.host_bytes))
@@ -20618,14 +20670,16 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
             result = rmi_plan_try_disks(call, graph, &asked, best);
         if (!round) memcpy(best->info, call->plan->info, sizeof best->info);
         if (!round && !best->ns && result == RM_OK) least = rmi_plan_disk_least(call, graph, asked, best);
-        if (RMI_WITHOUT(disk_rounds) || asked.shares) break; /* shares: what is in host memory is no matter of copies */
+        if (RMI_WITHOUT(disk_rounds) || (asked.shares && !best->ns)) break;
         if (round && call->plan->n && (!best->ns || best->ns != had)) limit = desc.host_bytes;
         else if (round) low = desc.host_bytes, none |= !call->plan->n;
     }
     call->tries.others = best->ns != 0;
+    call->tries.values = RMI_INF;
+    call->tries.disk = 0;
     desc.host_bytes = most > asked.host_bytes ? limit : asked.host_bytes;
-    if (result == RM_OK && !call->stop.stopped && !asked.shares && work > desc.work_limit &&
-        (call->clock.end_ns || most <= asked.host_bytes)) {
+    if (result == RM_OK && !call->stop.stopped && (asked.shares ? most <= asked.host_bytes : work > desc.work_limit &&
+        (call->clock.end_ns || most <= asked.host_bytes))) {
         desc.work_limit = asked.work_limit;
         result = rmi_plan_make_once(call, graph);
         if (result == RM_OK && best->ns) result = rmi_plan_try_disks(call, graph, &asked, best);
@@ -20820,6 +20874,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *graph, const rm_plan_desc *desc, rmi_
     call.plan->live_only = desc->live_only != 0;
     call.plan->asked = rmi_plan_note(call.plan, desc, &call.config);
     call.mem.tries = call.mem.lists = call.mem.lives = call.mem.best = rmi_plan_arena(&call);
+    call.tries.values = RMI_INF;
     call.series = series;
     if (!series->table) series->mem = rmi_plan_arena(&call);
     series->mem.stop = &call.stop;
