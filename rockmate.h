@@ -19588,7 +19588,7 @@ RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph, uint8_t *expected)
     graph->link.add = RMI_MAX;
     graph->has_link = 1;
     graph->no_merge = 0;
-    for (uint32_t i = 0; i < rmi_low_buffers(graph); i++) expected[i] = RMI_PAGEABLE;
+    for (uint32_t i = 0; i < rmi_low_buffers(graph); i++) expected[i] = host.h2d ? RMI_PAGEABLE : RMI_PINNED;
     for (uint32_t i = 0; i < graph->n_ops && !host.h2d; i++) graph->ops[i].flags |= RM_STAYS;
     for (uint32_t i = 0; i < graph->n_tensors; i++) {
         rmi_tensor *tensor = &graph->tensors[i];
