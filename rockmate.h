@@ -19613,8 +19613,8 @@ RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph, uint8_t *expected)
 #define RMI_PLAN_NAMINGS 2u /* budgets are tried to name one */
 
 /* Attempts to make a plan in shares, by the room of gradients' shares that wait: the least, then more than they took in
-   the attempt before, then what all take. */
-enum { RMI_PLAN_LEAST, RMI_PLAN_MORE, RMI_PLAN_MORE_AGAIN, RMI_PLAN_MOST };
+   the attempt before, then what all take; at last the plan that names budgets, which counts on no other lane. */
+enum { RMI_PLAN_LEAST, RMI_PLAN_MORE, RMI_PLAN_MORE_AGAIN, RMI_PLAN_MOST, RMI_PLAN_RUSHED };
 
 /* What of a param's shares is in host memory, by kind: weight and state are at home there, the gradient goes there for
    its update. */
@@ -20292,7 +20292,8 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
     call->host_only = 1;
     const uint32_t last = call->tries.naming   ? RMI_PLAN_LEAST
                           : call->tries.others ? RMI_PLAN_MORE_AGAIN
-                                               : RMI_PLAN_MOST;
+                                               : RMI_PLAN_RUSHED;
+    const int naming = call->tries.naming;
     for (uint32_t attempt = RMI_PLAN_LEAST; attempt <= last && !fits; attempt++) {
         if (attempt != RMI_PLAN_LEAST && rmi_plan_is_late(call)) break;
         /* that none is found with the least room says more than that none is found with more */
@@ -20309,7 +20310,9 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
         desc.pageable_bytes = rmi_min(host - at.host - at.travel, call->tries.values);
         if (budget) desc.device_bytes = rmi_max(rmi_sub(budget, shares), 1);
         call->budget = rmi_plan_whole(call, desc.device_bytes, 0);
+        call->tries.naming = naming || attempt == RMI_PLAN_RUSHED;
         result = rmi_plan_try_shared(call, graph, &at, budget, &bytes);
+        call->tries.naming = naming;
         fits = result == RM_OK && (!budget || bytes <= budget);
     }
     if (result == RM_OK && !fits) result = RM_ERROR_INFEASIBLE;
