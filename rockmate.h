@@ -1919,7 +1919,8 @@ typedef struct rmi_link {
     const uint8_t *expected;  /* of the planner: by buffer the tier that it is likely to wait in; NULL: pinned */
     uint32_t whole;           /* of the planner: rm_plan_desc.shares, if that says when weights are whole; else 0 */
     uint64_t besides;         /* of the planner: ns that updates of shares take, which are not in the step's tables */
-    int ranks;                /* of the planner: pinned memory is what all ranks keep, pageable memory is host memory */
+    int ranks;                /* of the planner: pinned memory is what all ranks keep, pageable memory host memory; */
+    int stay;                 /* where activations have no room */
 } rmi_link;
 
 typedef struct rmi_ranks { /* processes that run the same plan */
@@ -3112,6 +3113,7 @@ RMI_FN int rmi_low_stays(const rm_graph *graph, uint32_t buf)
 {
     uint32_t i;
     rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
+    if (graph->link.stay && (kind == RMI_BUF_SAVED || (!kind && graph->tensors[i].kind != RMI_PARAM))) return 1;
     if (kind == RMI_BUF_VALUE) return graph->tensors[i].stays || graph->tensors[graph->tensors[i].root].stays;
     if (kind == RMI_BUF_SAVED) return (graph->ops[i].flags & RM_STAYS) != 0;
     return (kind == RMI_BUF_GRAD || kind == RMI_BUF_STATE || kind >= RMI_BUF_SHARE) &&
@@ -20112,7 +20114,7 @@ RMI_FN rm_result rmi_plan_send_away(const rmi_planner *call, const rm_graph *gra
             const int there = at->away[i] & RMI_PLAN_AWAY_UPDATE || !(updates && param->updates);
             if (!updates || param->opt != RMI_INF) most = rmi_max(most, bytes);
             coming = rmi_max(coming, there ? 0 : bytes);
-            if (!(at->away[i] & RMI_PLAN_AWAY_WEIGHT) || !param->consumers.n) continue;
+            if (!(at->away[i] & RMI_PLAN_AWAY_WEIGHT)) continue;
             const uint64_t weight = rmi_plan_share_bytes(graph, RMI_BUF_VALUE, i, at->align);
             at->ring = rmi_max(at->ring, RMI_PLAN_RING * weight);
             weights = rmi_add(weights, weight);
@@ -20262,6 +20264,20 @@ RMI_FN int rmi_plan_every_step(const rmi_planner *call, const rm_graph *graph)
     return 1;
 }
 
+/* The bound of plans in shares within that many bytes of the device and of host memory, a disk included. */
+RMI_FN rm_result rmi_plan_bound_in_shares(rmi_planner *call, const rm_graph *graph, uint64_t budget, uint64_t host)
+{
+    const uint32_t what = rmi_plan_away[RMI_PLAN_ALL_AWAY].what;
+    const uint64_t bytes = rmi_plan_most_away(call, graph, what);
+    rmi_plan_places at = RMI_INIT;
+    call->graph->link.stay = !host;
+    call->tries.there.host = host - call->tries.disk;
+    call->tries.there.less = rmi_min(host, bytes);
+    call->tries.there.load = call->tries.disk ? rmi_plan_every_step(call, graph) ? graph->disk.in : RMI_MAX : 0;
+    RMI_TRY(rmi_plan_place_shares(call, graph, 0, 0, RMI_PLAN_ALL_HERE, &at));
+    return rmi_plan_bound_shares(call, graph, budget, rmi_sub(at.lasting, rmi_min(host, bytes)), host ? what : 0);
+}
+
 /* As rmi_plan_make, for a plan in shares of the graph itself; whole: as rm_plan_desc.shares; level: of
    rmi_plan_away. Too small a budget: one is named that may do; *more bytes than that will. */
 RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32_t whole, uint32_t level,
@@ -20308,6 +20324,7 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
                                desc.disk_bytes ? " and disk" : "", at.host + at.travel);
         shares = at.lasting + at.waiting + at.ws + at.stage + at.ring;
         desc.pageable_bytes = rmi_min(host - at.host - at.travel, call->tries.values);
+        call->graph->link.stay = !desc.pageable_bytes;
         if (budget) desc.device_bytes = rmi_max(rmi_sub(budget, shares), 1);
         call->budget = rmi_plan_whole(call, desc.device_bytes, 0);
         call->tries.naming = naming || attempt == RMI_PLAN_RUSHED;
@@ -20316,15 +20333,7 @@ RMI_FN rm_result rmi_plan_make_shares(rmi_planner *call, rm_graph *graph, uint32
         fits = result == RM_OK && (!budget || bytes <= budget);
     }
     if (result == RM_OK && !fits) result = RM_ERROR_INFEASIBLE;
-    if (result == RM_OK) {
-        const uint32_t what = rmi_plan_away[RMI_PLAN_ALL_AWAY].what;
-        bytes = rmi_plan_most_away(call, graph, what);
-        call->tries.there.host = host - call->tries.disk;
-        call->tries.there.less = rmi_min(host, bytes);
-        call->tries.there.load = call->tries.disk ? rmi_plan_every_step(call, graph) ? graph->disk.in : RMI_MAX : 0;
-        RMI_TRY(rmi_plan_place_shares(call, graph, 0, 0, RMI_PLAN_ALL_HERE, &at));
-        result = rmi_plan_bound_shares(call, graph, budget, rmi_sub(at.lasting, rmi_min(host, bytes)), host ? what : 0);
-    }
+    if (result == RM_OK) result = rmi_plan_bound_in_shares(call, graph, budget, host);
     if (result == RM_ERROR_INFEASIBLE && desc.info->min_bytes) {
         desc.info->budget_bytes = budget;
         RMI_TRY(rmi_plan_place_shares(call, graph, 0, host, level, &at));
@@ -20465,6 +20474,15 @@ RMI_FN rm_result rmi_plan_find_shared(rmi_planner *call, rm_graph *graph, const 
     call->tries.thorough = !call->stop.stopped && (call->clock.end_ns || asked->work_limit);
     if (call->tries.thorough) RMI_TRY(rmi_plan_try_policies(call, graph, asked, &found));
     if (!best->ns && others) return RM_ERROR_INFEASIBLE;
+    if (!best->ns && asked->host_bytes && call->tries.values && !call->stop.stopped) {
+        const uint64_t values = call->tries.values; /* budgets are named for activations that stay: less luck */
+        memset((void *)&found.least, 0, sizeof found.least);
+        call->tries.values = 0;
+        rm_result result = rmi_plan_try_policies(call, graph, asked, &found);
+        if (result == RM_OK && !best->ns) result = rmi_plan_name_shares(call, graph, asked, &found);
+        call->tries.values = values;
+        if (result != RM_OK) return result;
+    }
     if (!best->ns) return rmi_plan_name_shares(call, graph, asked, &found);
     memcpy(call->plan->prog, best->prog, sizeof best->prog);
     memcpy(call->plan->info, best->info, sizeof best->info);
@@ -20487,7 +20505,8 @@ RMI_FN rm_result rmi_plan_make_shared(rmi_planner *call, rm_graph *graph)
    then halfway between what there is and what the fastest plan so far was made for, since what must go through the
    disk makes a step slow. >>disk says what waits there. Tuned on GPT-2 124M, Llama-3-8B and -70B on an RTX 4090. */
 #define RMI_PLAN_DISK_ROUNDS 6u
-static const uint8_t rmi_plan_disk_values[] = {0, 3, 1}; /* rounds in shares: quarters of host memory for activations */
+/* Rounds in shares: quarters of host memory for activations; where there is no plan, they may wait on disk as well. */
+static const uint8_t rmi_plan_disk_values[] = {0, 1, 3, UINT8_MAX};
 #define RMI_PLAN_DISK_WORK ((uint64_t)3000000) /* of the search in each of them, where the caller says none */
 static const uint8_t rmi_plan_disk_spare[] = {64, 32, 16, 12, 8, 6, 4, 3}; /* that part of host memory for transfers */
 
@@ -20633,6 +20652,59 @@ RMI_FN rm_result rmi_plan_without_disk(rmi_planner *call, rm_graph *graph, const
     return RM_OK;
 }
 
+/* Plans in shares whose host memory has a disk behind it: *best, the fastest; *most, bytes of host memory if there were
+   enough for what persists, and activations had none; *least as of rmi_plan_disk_least, if no try is a plan. */
+RMI_FN rm_result rmi_plan_disk_shares(rmi_planner *call, rm_graph *graph, const rm_plan_desc *asked,
+                                      rmi_plan_fastest *best, uint64_t *most, uint64_t *least)
+{
+    const uint32_t rounds = RMI_COUNT(rmi_plan_disk_values);
+    rm_plan_desc desc = *asked;
+    rm_result result = RM_OK;
+    desc.host_bytes = rmi_min(rmi_add(asked->host_bytes, asked->disk_bytes), RMI_MAX / 2);
+    call->desc = &desc;
+    call->tries.disk = desc.host_bytes - asked->host_bytes;
+    *most = RMI_INF;
+    for (uint32_t round = 0; round < rounds && result == RM_OK && !call->stop.stopped; round++) {
+        const uint64_t had = best->ns;
+        const int again = round + 1 < rounds;
+        if (!again && had) break;
+        call->tries.values = again ? asked->host_bytes / 4 * rmi_plan_disk_values[round] : RMI_INF;
+        call->tries.others = again;
+        result = rmi_plan_make_once(call, graph);
+        if (result == RM_ERROR_INFEASIBLE && again) {
+            result = RM_OK;
+            continue;
+        }
+        if (result != RM_OK) break;
+        if (!round) *most = 0;
+        for (uint32_t i = 0; i < call->plan->n && !round; i++)
+            *most = rmi_max(*most, call->plan->prog[i].host[RMI_PINNED]);
+        if (*most <= asked->host_bytes) break; /* no disk is needed */
+        if (had && had <= rmi_plan_ns(call->plan)) continue;
+        if (!had) memcpy(best->info, call->plan->info, sizeof best->info);
+        result = rmi_plan_try_disks(call, graph, asked, best);
+        if (!best->ns && !*least && result == RM_OK) *least = rmi_plan_disk_least(call, graph, *asked, best);
+    }
+    call->tries.values = RMI_INF;
+    call->tries.disk = 0;
+    return result == RM_ERROR_CANCELLED && best->ns ? RM_OK : result;
+}
+
+/* The plan is the fastest that was found with a disk. */
+RMI_FN void rmi_plan_take_disk(rmi_planner *call, const rm_graph *graph, const rm_plan_desc *asked,
+                               const rmi_plan_fastest *best)
+{
+    call->plan->n = best->n;
+    for (uint32_t i = 0; i < best->n; i++) {
+        rm_plan_info *info = &call->plan->info[i];
+        call->plan->prog[i] = best->prog[i];
+        *info = best->info[i];
+        rmi_plan_figures_of(&call->plan->prog[i], info);
+        if (rmi_low_has_update(best->prog[i].step))
+            info->bound_ns = rmi_max(info->bound_ns, rmi_plan_disk_bound(call, graph, asked));
+    }
+}
+
 /* As rmi_plan_make, for a plan whose host memory has a disk behind it. */
 RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
 {
@@ -20649,16 +20721,15 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
     best->least = RMI_INF;
     call->tries.fastest = best;
     result = rmi_plan_obey(call);
-    call->desc = &desc;
     if (!asked.shares)
         desc.work_limit = rmi_max(rmi_min(work, RMI_PLAN_DISK_WORK), work < RMI_INF ? work / RMI_PLAN_DISK_ROUNDS : 0);
     limit = rmi_min(rmi_add(asked.host_bytes, asked.disk_bytes), RMI_MAX / 2);
-    call->tries.disk = limit - asked.host_bytes;
-    const uint32_t rounds = asked.shares ? RMI_COUNT(rmi_plan_disk_values) : RMI_PLAN_DISK_ROUNDS;
-    for (uint32_t round = 0; round < rounds && result == RM_OK && !call->stop.stopped; round++) {
+    if (asked.shares && result == RM_OK) result = rmi_plan_disk_shares(call, graph, &asked, best, &most, &least);
+    call->desc = &desc;
+    for (uint32_t round = asked.shares ? RMI_PLAN_DISK_ROUNDS : 0; round < RMI_PLAN_DISK_ROUNDS && result == RM_OK &&
+         !call->stop.stopped; round++) {
         const uint64_t had = best->ns;
-        if (!asked.shares || !round) desc.host_bytes = round ? low + (limit - low) / 2 : limit;
-        if (asked.shares) call->tries.values = asked.host_bytes / 4 * rmi_plan_disk_values[round];
+        desc.host_bytes = round ? low + (limit - low) / 2 : limit;
         call->tries.others = round != 0;
         call->plan->n = 0;
         if (!round || !rmi_plan_is_crowded(call, graph, &asked, desc.host_bytes))
@@ -20673,13 +20744,11 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
             result = rmi_plan_try_disks(call, graph, &asked, best);
         if (!round) memcpy(best->info, call->plan->info, sizeof best->info);
         if (!round && !best->ns && result == RM_OK) least = rmi_plan_disk_least(call, graph, asked, best);
-        if (RMI_WITHOUT(disk_rounds) || (asked.shares && !best->ns)) break;
+        if (RMI_WITHOUT(disk_rounds)) break;
         if (round && call->plan->n && (!best->ns || best->ns != had)) limit = desc.host_bytes;
         else if (round) low = desc.host_bytes, none |= !call->plan->n;
     }
     call->tries.others = best->ns != 0;
-    call->tries.values = RMI_INF;
-    call->tries.disk = 0;
     desc.host_bytes = most > asked.host_bytes ? limit : asked.host_bytes;
     if (result == RM_OK && !call->stop.stopped && (asked.shares ? most <= asked.host_bytes : work > desc.work_limit &&
         (call->clock.end_ns || most <= asked.host_bytes))) {
@@ -20698,15 +20767,7 @@ RMI_FN rm_result rmi_plan_make_with_disk(rmi_planner *call, rm_graph *graph)
     if (!best->ns)
         return rmi_err_set(&graph->last, RM_ERROR_INFEASIBLE, "rm_plan_desc.host_bytes: %u bytes of host memory are "
                            "too few for what is there at once; %u would do", asked.host_bytes, least);
-    call->plan->n = best->n;
-    for (uint32_t i = 0; i < best->n; i++) {
-        rm_plan_info *info = &call->plan->info[i];
-        call->plan->prog[i] = best->prog[i];
-        *info = best->info[i];
-        rmi_plan_figures_of(&call->plan->prog[i], info);
-        if (rmi_low_has_update(best->prog[i].step))
-            info->bound_ns = rmi_max(info->bound_ns, rmi_plan_disk_bound(call, graph, &asked));
-    }
+    rmi_plan_take_disk(call, graph, &asked, best);
     return RM_OK;
 }
 
@@ -22060,7 +22121,7 @@ static const rmi_txt_row rmi_txt_graph_rows[] = {
     {"variant", "on", RMI_TXT_OF_FORM}, {"part", "fn", RMI_TXT_OF_PART}, {"grad", "ab", 0}, {"output", "a", 0},
     {"barrier", "n", RMI_TXT_OF_BARRIER}, {"anyorder", "", 0}, {"block", "n", 0}, {"end", "", 0}, {NULL, NULL, 0}};
 
-static const rmi_link rmi_txt_plain_link = {{{0, 0}, {0, 0}}, 0, 20000000000u, NULL, 0, 0, 0};
+static const rmi_link rmi_txt_plain_link = {{{0, 0}, {0, 0}}, 0, 20000000000u, NULL, 0, 0, 0, 0};
 static const rmi_ranks rmi_txt_plain_ranks = {0, 0, 0, RMI_GRAIN};
 static const rmi_disk rmi_txt_plain_disk = {0, 0, 0, 0};
 
