@@ -10389,7 +10389,7 @@ RMI_FN uint64_t rmi_bnd_link_priced(rmi_bnd_web *web, rmi_bnd_link *link, const 
 RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd_web *web, rmi_bnd_link *link, const uint64_t *price)
 {
     uint64_t ns = 0;
-    for (uint32_t apart = 0; apart < (link->apart ? RMI_BND_APARTS : 1u); apart++)
+    for (uint32_t apart = 0; apart < (link->apart ? (uint32_t)RMI_BND_APARTS : 1u); apart++)
         ns = rmi_max(ns, rmi_bnd_link_priced(web, link, price, (rmi_bnd_apart)apart));
     return ns;
 }
