@@ -5516,8 +5516,7 @@ RMI_FN rm_result rmi_step_put_ways(rmi_step_maker *make, rmi_run run, uint32_t b
     access->comm = op && op->flags & RM_COMM;
     for (uint32_t k = 0; k < 4; k++) {
         rmi_range *ways = &access->ways[k / 2][k % 2];
-        *ways = k && run.way != RMI_FWD ? access->ways[0][0] : rmi_step_range(step->n_ways);
-        if (ways->n) continue; /* only a forward is another one if it saves, or runs again */
+        *ways = rmi_step_range(step->n_ways);
         for (as.form = 0; as.form < (op ? op->n_forms : 1); as.form++) {
             rmi_step_way way;
             if (access->absent ? as.form != run.form : !rmi_step_may_run_in(op, run, bits, k >= 2, as.form)) continue;
@@ -5534,6 +5533,16 @@ RMI_FN rm_result rmi_step_put_ways(rmi_step_maker *make, rmi_run run, uint32_t b
             RMI_TRY(rmi_step_put_way(make, ways, way));
         }
         if (ways->n) access->least_ns = rmi_min(access->least_ns, step->ways[ways->at].ns);
+        /* of one form, or of a backward, the same ways need not be there twice */
+        for (uint32_t other = 0; other < k && !(run.way == RMI_FWD && op->n_forms > 1); other++) {
+            rmi_range before = access->ways[other / 2][other % 2];
+            if (before.n != ways->n ||
+                memcmp(&step->ways[before.at], &step->ways[ways->at], ways->n * sizeof *step->ways))
+                continue;
+            step->n_ways = ways->at;
+            *ways = before;
+            break;
+        }
     }
     if (access->may_be_free || access->least_ns == RMI_INF || access->comm) access->least_ns = 0;
     return RM_OK;
