@@ -168,8 +168,8 @@
    link_margin_percent asks for more.
    Ranks that train together (rm_graph_ranks) can keep shares of weights, gradients and states (ZeRO): with
    rm_plan_desc.shares plans gather weights before their uses and scatter gradients, rm_exec_desc.gather and
-   scatter do it. With host_bytes shares of weights and states may be at home in host memory (and on disk), and be
-   updated there.
+   scatter do it. With host_bytes shares of weights and states may be at home in host memory (and on disk), be updated
+   there, and activations wait there.
    With rm_plan_desc.disk_bytes and rm_graph_disk what host memory has no room for waits on disk;
    rm_exec_desc.disk_read, disk_write and disk_end do the transfers.
    The same graph and desc give the same plan, everywhere, after the same calls: what was found with less memory
@@ -3113,7 +3113,8 @@ RMI_FN int rmi_low_stays(const rm_graph *graph, uint32_t buf)
 {
     uint32_t i;
     rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
-    if (graph->link.stay && (kind == RMI_BUF_SAVED || (!kind && graph->tensors[i].kind != RMI_PARAM))) return 1;
+    if (graph->link.stay && kind == RMI_BUF_SAVED) return 1;
+    if (graph->link.stay && kind == RMI_BUF_VALUE && graph->tensors[i].kind != RMI_PARAM) return 1;
     if (kind == RMI_BUF_VALUE) return graph->tensors[i].stays || graph->tensors[graph->tensors[i].root].stays;
     if (kind == RMI_BUF_SAVED) return (graph->ops[i].flags & RM_STAYS) != 0;
     return (kind == RMI_BUF_GRAD || kind == RMI_BUF_STATE || kind >= RMI_BUF_SHARE) &&
@@ -19579,11 +19580,13 @@ RMI_FN rm_result rmi_plan_make_without(rmi_planner *call, rm_graph *graph)
 }
 
 /* --- shares on ranks. To the planner what all ranks keep is one more memory beside the device, as host memory is: to
-   it gradients go by scatter, from it weights come by gather, in it updates run. What is planned so is then said in
-   shares, which have places behind the arena, and the referee says what it takes. */
+   it gradients go by scatter, from it weights come by gather, in it updates run; host memory is another one beside it,
+   for activations. What is planned so is then said in shares, which have places behind the arena, and the referee says
+   what it takes. */
 
-/* Makes a graph, which is a copy, one in which the ranks are host memory, and nothing but params can be there. Returns
-   whether it has such. */
+/* Makes a graph, which is a copy, one in which the ranks are pinned memory, where params can be, and host memory, if it
+   has a link to that, is pageable memory, for all else. expected: rmi_link.expected, to be filled. Returns whether some
+   param can be with the ranks. */
 RMI_FN int rmi_plan_ranks_as_host(rm_graph *graph, uint8_t *expected)
 {
     const rmi_ranks *ranks = &graph->ranks;
