@@ -30,6 +30,7 @@ static rm_result placed_kept(const rmi_seq *q, rmi_arena *mem, uint32_t align, r
     rmi_planner w;
     memset(&w, 0, sizeof w);
     w.desc = &desc;
+    w.graph = (rm_graph *)q->graph;
     w.seq = *q;
     w.align = align;
     return rmi_plan_place_kept(&w, mem, (rmi_home *)q->homes, out);
