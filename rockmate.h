@@ -23463,7 +23463,7 @@ RMI_FN void rmi_vue_legend(rmi_vue *view)
                                         "saved for the backward", "workspace", ""};
     static const char colours[] = "vagpwsiktc";
     const int copies = view->info->h2d_bytes || view->info->d2h_bytes || !view->graph->ranks.n;
-    const char *both = rmi_plan_is_shared(view->plan) ? "copy, gather, scatter" : "copy";
+    const char *both = rmi_plan_is_shared(view->plan) ? "copy, exchange" : "copy";
     uint64_t x = RMI_VUE_LEFT;
     for (uint32_t i = 0; i < RMI_COUNT(words); i++) {
         const char *word = colours[i] != 'c' ? words[i] : copies ? both : "gather, scatter";
